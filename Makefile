@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# One Makefile, not recursive: every folder adds its own targets in module.mk.
+#
+#   make            build everything            make check      all tests
+#   make demo       the main job, in a real VM  make shell      a shell in the build root
+#
+# Debian forky holds everything that is built with and tested against. On a
+# machine that is not forky (or lacks packages) each target runs inside a
+# sysroot under build/, made on first use; nothing on the machine changes.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.SUFFIXES:
+MAKEFLAGS += --no-builtin-rules
+
+MODE ?= release
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+AR ?= ar
+DESTDIR ?=
+prefix ?= /usr
+JOBS ?= $(shell nproc)
+
+MODES := release debug asan tsan fuzz
+ifeq ($(filter $(MODE),$(MODES)),)
+$(error MODE=$(MODE) is not one of: $(MODES))
+endif
+
+# Targets that must work on the bare machine, before any sysroot exists.
+OUTSIDE := sysroot sysroot-trixie shell clean distclean
+ifneq ($(shell sh tests/env/inside.sh && echo yes),yes)
+
+# ---- outside: make the sysroot, then run the same goal in it ---------------
+GOALS := $(or $(MAKECMDGOALS),all)
+INNER_GOALS := $(filter-out $(OUTSIDE),$(GOALS))
+.PHONY: $(GOALS) $(OUTSIDE) inside
+# Only the repository is seen in there, so what the caller names elsewhere is
+# bound to a fixed place, and the variable says so.
+CALLER_BINDS := $(if $(RUN),--bind '$(abspath $(RUN))' /run/caller/script) \
+    $(if $(VM_SHARE),--bind '$(abspath $(VM_SHARE))' /run/caller/share) \
+    $(if $(VM_HOST_SCRIPT),--bind '$(abspath $(VM_HOST_SCRIPT))' /run/caller/host-script)
+CALLER_VARS := $(if $(RUN),RUN=/run/caller/script) \
+    $(if $(VM_SHARE),VM_SHARE=/run/caller/share) \
+    $(if $(VM_HOST_SCRIPT),VM_HOST_SCRIPT=/run/caller/host-script)
+ifneq ($(INNER_GOALS),)
+# One hand-over for all goals, so that -j and the order of goals stay make's.
+$(INNER_GOALS): inside
+inside: sysroot | $(filter clean,$(GOALS))
+	@tests/env/enter.sh $(CALLER_BINDS) $(MAKE) --no-print-directory $(INNER_GOALS) \
+	    MODE=$(MODE) CC='$(CC)' $(MAKEOVERRIDES) $(CALLER_VARS)
+endif
+sysroot:
+	@tests/env/sysroot.sh
+# A second, small tree: the virglrenderer of the Debian release before.
+sysroot-trixie:
+	@tests/env/sysroot.sh --trixie
+shell: sysroot
+	@tests/env/enter.sh bash -i
+clean:
+	rm -rf build/release-* build/debug-* build/asan-* build/tsan-* build/fuzz-*
+distclean:
+	@tests/env/sysroot.sh --remove
+	rm -rf --one-file-system build
+
+else
+# ---- inside: the real thing -------------------------------------------------
+O := build/$(MODE)-$(notdir $(CC))
+
+WARN := -Wall -Wextra -Wconversion -Wvla -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
+        -Wpointer-arith -Wundef -Werror
+CFLAGS_release := -O2 -g -DNDEBUG -D_FORTIFY_SOURCE=2 -fstack-protector-strong
+CFLAGS_debug   := -O0 -g3
+CFLAGS_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+CFLAGS_tsan    := -O1 -g -fsanitize=thread
+CFLAGS_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
+LDFLAGS_asan   := -fsanitize=address,undefined
+LDFLAGS_tsan   := -fsanitize=thread
+LDFLAGS_fuzz   := -fsanitize=address,undefined
+BASE_CFLAGS := -std=gnu17 -fvisibility=hidden -fPIC -I. $(WARN)
+ALL_CFLAGS  := $(BASE_CFLAGS) $(CFLAGS_$(MODE)) $(CFLAGS)
+ALL_LDFLAGS := -Wl,-z,relro,-z,now -Wl,--as-needed $(LDFLAGS_$(MODE)) $(LDFLAGS)
+
+# $(call objs,a.c b.c) -> the object files of these sources in this mode.
+objs = $(patsubst %.c,$(O)/%.o,$(1))
+
+# Each module.mk adds to these; `all` builds ALL, `make install` copies.
+ALL :=
+UNIT_TESTS :=
+HEADERS :=
+CLEAN_TARGETS :=
+
+.PHONY: all
+all: all-real
+
+# A target may set PKGS (pkg-config names) and EXTRA_CFLAGS / EXTRA_LIBS.
+$(O)/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(if $(PKGS),$(shell pkg-config --cflags $(PKGS))) $(EXTRA_CFLAGS) -MMD -MP -c -o $@ $<
+
+# $(call program,target-path): links its prerequisites' objects and archives.
+define link
+@mkdir -p $(@D)
+$(CC) $(ALL_CFLAGS) -o $@ $(filter %.o %.a,$^) $(ALL_LDFLAGS) $(if $(PKGS),$(shell pkg-config --libs $(PKGS))) $(EXTRA_LIBS)
+endef
+
+include protocol/module.mk
+include frontend/module.mk
+include backend/module.mk
+include cdi/module.mk
+include hook/module.mk
+include image/module.mk
+include tests/module.mk
+
+.PHONY: all-real clean install
+all-real: $(ALL)
+clean:
+	rm -rf build/release-* build/debug-* build/asan-* build/tsan-* build/fuzz-*
+# In the build root these two have nothing left to do.
+.PHONY: sysroot shell
+sysroot:
+	@:
+shell:
+	@bash -i
+
+# Every header must compile alone.
+.PHONY: check-headers
+check-headers: $(patsubst %.h,$(O)/%.h.ok,$(HEADERS))
+$(O)/%.h.ok: %.h
+	@mkdir -p $(@D)
+	$(CC) $(BASE_CFLAGS) -fsyntax-only -x c $<
+	@touch $@
+
+-include $(shell find $(O) -name '*.d' 2>/dev/null)
+endif

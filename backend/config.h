@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The host's configuration, one JSON object: the file named by APIR_CONFIG,
+ * else /etc/apir/backend.json where it exists, else the defaults. Server and
+ * worker read the same file. Every key is optional; an unknown key, a wrong type
+ * or a value out of range is an error that names the key.
+ */
+#ifndef APIR_CONFIG_H
+#define APIR_CONFIG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "protocol/error.h"
+
+#define APIR_CONFIG_DEFAULT_PATH   "/etc/apir/backend.json"
+#define APIR_CONFIG_STOCK_SERVER   "/usr/libexec/virgl_render_server"
+#define APIR_CONFIG_CONTEXTS_MAX   256u /* what virglrenderer's own server allows */
+#define APIR_CONFIG_DEVICES_MAX    16u
+#define APIR_CONFIG_THREADS_MAX    1024u
+
+struct apir_config {
+    /* "stock_server": path of virglrenderer's server, which serves all contexts
+     * that are not ours; false (NULL here): they are refused. */
+    char *stock_server;
+    /* "worker": path of apir-worker; NULL: it lies beside apir-render-server. */
+    char *worker;
+    /* "max_contexts": apir contexts per server, 1 to 256; 64 by default. */
+    uint32_t max_contexts;
+    /* "context_shm_mib": shared memory (ring and arenas) per context in MiB,
+     * 1 to 65536; 1024 by default. */
+    uint32_t context_shm_mib;
+    /* "ggml": path of the host's libggml; NULL: the loader finds libggml.so.0. */
+    char *ggml;
+    /* "ggml_backends_dir": where that ggml finds its backends; NULL: its own choice. */
+    char *ggml_backends_dir;
+    /* "devices": names of the host's ggml devices to offer, in this order;
+     * n_devices 0 (or "auto"): every GPU, or the CPU where there is none. */
+    char **devices;
+    size_t n_devices;
+    /* "threads": CPU threads per context; 0: ggml's own choice. */
+    uint32_t threads;
+};
+
+/* The file that apir_config_load reads for path NULL; NULL: there is none. */
+const char *apir_config_find(void);
+
+/*
+ * Fills *config from `path` (NULL: apir_config_find(), else the defaults).
+ * Returns 0 or -errno with *err set, and then *config holds the defaults. The
+ * caller calls apir_config_fini either way.
+ */
+int apir_config_load(const char *path, struct apir_config *config, struct apir_error *err);
+void apir_config_fini(struct apir_config *config);
+
+#endif

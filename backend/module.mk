@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+
+# --- server ---
+HEADERS += $(wildcard backend/server_*.h) backend/config.h
+
+SERVER_OBJS := $(call objs,backend/server_loop.c backend/server_peer.c backend/server_child.c \
+                 backend/server_ring.c backend/server_fence.c backend/server_worker.c \
+                 backend/server_context.c backend/server_stock.c backend/server_client.c)
+CONFIG_OBJS := $(call objs,backend/config.c)
+
+RENDER_SERVER := $(O)/backend/apir-render-server
+ALL += $(RENDER_SERVER)
+$(RENDER_SERVER): PKGS := json-c
+$(RENDER_SERVER): $(call objs,backend/main.c) $(SERVER_OBJS) $(CONFIG_OBJS) $(PROTOCOL_PROG_OBJS) \
+                  $(PROTOCOL_FD_OBJS)
+	$(link)
+
+# The tests run the server and a worker with faults as real processes.
+SERVER_TESTS := server_client server_context server_worker server_stock server_fence server_config
+SERVER_TEST_PROGRAMS := $(SERVER_TESTS:%=$(O)/tests/unit/%_test)
+FAKE_WORKER := $(O)/tests/unit/fake_worker
+UNIT_TESTS += $(SERVER_TEST_PROGRAMS)
+
+$(FAKE_WORKER): $(call objs,tests/unit/fake_worker.c) $(PROTOCOL_FD_OBJS)
+	$(link)
+$(SERVER_TEST_PROGRAMS): PKGS := cmocka json-c
+$(SERVER_TEST_PROGRAMS): $(O)/tests/unit/%_test: $(O)/tests/unit/%_test.o \
+                         $(call objs,tests/unit/server_fixture.c backend/server_fence.c) \
+                         $(CONFIG_OBJS) $(PROTOCOL_PROG_OBJS) $(PROTOCOL_FD_OBJS) | $(RENDER_SERVER) $(FAKE_WORKER)
+	$(link)
+# --- end server ---
+
+# --- worker ---
+HEADERS += $(wildcard backend/worker*.h)
+WORKER := $(O)/backend/apir-worker
+ALL += $(WORKER)
+WORKER_OBJS := $(call objs,backend/worker_blob.c backend/worker_dispatch.c backend/worker_ggml.c \
+                 backend/worker_graph.c backend/worker_rules.c backend/worker_sandbox.c)
+$(WORKER): PKGS := json-c libcap
+$(WORKER): EXTRA_LIBS := -ldl
+$(WORKER): $(call objs,backend/worker_main.c) $(WORKER_OBJS) $(CONFIG_OBJS) $(PROTOCOL_RING_OBJS) \
+           $(PROTOCOL_PROG_OBJS) $(PROTOCOL_FD_OBJS) $(PROTOCOL_PROBE_OBJS)
+	$(link)
+# --- end worker ---

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The one thread's event loop: fds by epoll (level-triggered), deadlines by its
+ * time-out. Nothing in the server ever waits anywhere else.
+ *
+ * A handler may remove or free any source or timer, its own included: the loop
+ * takes one event at a time and touches nothing of it after the call.
+ */
+#ifndef APIR_SERVER_LOOP_H
+#define APIR_SERVER_LOOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct server_timer;
+
+struct server_loop {
+    int epoll_fd;
+    bool stop; /* set by a handler: server_loop_run returns */
+    struct server_timer *timers;
+};
+
+/* Embedded in its owner, which also owns the fd. {0} is a valid removed source. */
+struct server_source {
+    int fd;
+    bool added;
+    uint32_t events; /* EPOLL*; EPOLLHUP and EPOLLERR are always reported */
+    void (*ready)(void *user, uint32_t events);
+    void *user;
+};
+
+/* One shot. {0} is a valid disarmed timer. */
+struct server_timer {
+    struct server_timer *next;
+    bool armed;
+    int64_t at_ms;
+    void (*fire)(void *user);
+    void *user;
+};
+
+/* Milliseconds of CLOCK_MONOTONIC. */
+int64_t server_now_ms(void);
+
+/* Returns 0 or -errno. */
+int server_loop_init(struct server_loop *loop);
+void server_loop_fini(struct server_loop *loop);
+
+/* Runs until `stop`. Returns 0 or -errno. */
+int server_loop_run(struct server_loop *loop);
+
+/* Returns 0 or -errno. */
+int server_loop_add(struct server_loop *loop, struct server_source *source, int fd,
+                    uint32_t events, void (*ready)(void *user, uint32_t events), void *user);
+void server_loop_modify(struct server_loop *loop, struct server_source *source, uint32_t events);
+/* Before the fd is closed. Does nothing on a removed source. */
+void server_loop_remove(struct server_loop *loop, struct server_source *source);
+
+/* Moves the deadline where it is armed already. */
+void server_timer_arm(struct server_loop *loop, struct server_timer *timer, int64_t at_ms,
+                      void (*fire)(void *user), void *user);
+void server_timer_disarm(struct server_loop *loop, struct server_timer *timer);
+
+#endif

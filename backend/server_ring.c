@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "backend/server_ring.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <linux/memfd.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "protocol/atomic.h"
+#include "protocol/cleanup.h"
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
+int server_memfd_create(const char *name, uint64_t size)
+{
+    cleanup_fd int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+    if (fd < 0 && errno == EINVAL) /* kernels before 6.3 */
+        fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return -errno;
+    if (size > INT64_MAX || ftruncate(fd, (off_t)size) < 0)
+        return size > INT64_MAX ? -EFBIG : -errno;
+    /* Not F_SEAL_SEAL: virglrenderer adds seals of its own and fails if it cannot. */
+    if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0)
+        return -errno;
+    return steal_fd(&fd);
+}
+
+int server_ring_map(int fd, uint64_t size, struct apir_ring_header **ret_header)
+{
+    /* Out of memory is an error here, not a SIGBUS at the first store. */
+    if (fallocate(fd, 0, 0, APIR_RING_HEADER_SIZE) < 0)
+        return -errno;
+    struct apir_ring_header *header =
+        mmap(NULL, APIR_RING_HEADER_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (header == MAP_FAILED)
+        return -errno;
+    header->magic = APIR_RING_MAGIC;
+    header->major = APIR_PROTOCOL_MAJOR;
+    header->minor = APIR_PROTOCOL_MINOR;
+    header->blob_size = size;
+    header->reply_offset = APIR_RING_HEADER_SIZE;
+    header->reply_size = apir_ring_reply_size(size);
+    header->cmd_offset = apir_ring_cmd_offset(size);
+    header->cmd_size = (uint32_t)(size - apir_ring_cmd_offset(size));
+    apir_store_release32(&header->state, APIR_STATE_STARTING);
+    *ret_header = header;
+    return 0;
+}
+
+void server_ring_unmap(struct apir_ring_header *header)
+{
+    if (header)
+        munmap(header, APIR_RING_HEADER_SIZE);
+}
+
+void server_ring_lose(struct apir_ring_header *header, const char *reason)
+{
+    if (apir_load_acquire32(&header->state) != APIR_STATE_FATAL) {
+        char text[APIR_REASON_MAX] = { 0 };
+        memcpy(text, reason, strnlen(reason, sizeof(text) - 1));
+        memcpy(header->reason, text, sizeof(text));
+        apir_store_release32(&header->state, APIR_STATE_LOST); /* after the text */
+    }
+    apir_add32(&header->wake, 1);
+    /* Not FUTEX_PRIVATE: the waiters are other processes, on this very page. */
+    (void)syscall(SYS_futex, &header->wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}

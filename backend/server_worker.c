@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "backend/server_worker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "backend/server_ring.h"
+#include "protocol/atomic.h"
+#include "protocol/cleanup.h"
+#include "protocol/fdsock.h"
+
+#define WORKER_STATUS_SIZE 4096u
+_Static_assert(sizeof(struct apir_worker_status) <= WORKER_STATUS_SIZE, "one page");
+
+static void server_worker_notified(void *user, uint32_t events)
+{
+    struct server_worker *worker = user;
+    if (!(events & EPOLLIN)) {
+        /* The last writer is gone: nothing more comes, SIGCHLD tells the rest. */
+        server_loop_remove(worker->children->loop, &worker->notify);
+        return;
+    }
+    uint64_t tokens[64];
+    ssize_t ignored = read(worker->notify_fd, tokens, sizeof(tokens));
+    (void)ignored;
+    worker->events->notified(worker->user);
+}
+
+static void server_worker_stopped(void *user)
+{
+    const struct server_worker *worker = user;
+    worker->events->stalled(worker->user);
+}
+
+static void server_worker_changed(void *user, enum server_child_change change, int status)
+{
+    struct server_worker *worker = user;
+    char reason[APIR_REASON_MAX];
+    switch (change) {
+    case SERVER_CHILD_STOPPED:
+        server_timer_arm(worker->children->loop, &worker->stopped,
+                         server_now_ms() + SERVER_WORKER_STOPPED_MS, server_worker_stopped,
+                         worker);
+        return;
+    case SERVER_CHILD_CONTINUED:
+        server_timer_disarm(worker->children->loop, &worker->stopped);
+        return;
+    case SERVER_CHILD_KILLED:
+        snprintf(reason, sizeof(reason), "worker killed by signal %d", status);
+        break;
+    case SERVER_CHILD_EXITED:
+        snprintf(reason, sizeof(reason), "worker exited with status %d", status);
+        break;
+    }
+    server_timer_disarm(worker->children->loop, &worker->stopped);
+    worker->events->gone(worker->user, reason);
+}
+
+/* Everything a worker is started with; what is left here is closed at the end. */
+struct worker_fds {
+    int control[2]; /* ours, the worker's */
+    int kick[2];    /* read end: the worker's */
+    int notify[2];  /* write end: the worker's */
+    int status;
+};
+
+static void server_worker_close_fds(struct worker_fds *fds)
+{
+    for (int i = 0; i < 2; i++) {
+        apir_close_fd(&fds->control[i]);
+        apir_close_fd(&fds->kick[i]);
+        apir_close_fd(&fds->notify[i]);
+    }
+    apir_close_fd(&fds->status);
+}
+
+static int server_worker_open_fds(struct worker_fds *fds)
+{
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds->control) < 0 ||
+        pipe2(fds->kick, O_CLOEXEC | O_NONBLOCK) < 0 ||
+        pipe2(fds->notify, O_CLOEXEC | O_NONBLOCK) < 0)
+        return -errno;
+    /* Only our end: a worker may block on its own. */
+    int flags = fcntl(fds->control[0], F_GETFL);
+    if (flags < 0 || fcntl(fds->control[0], F_SETFL, flags | O_NONBLOCK) < 0)
+        return -errno;
+    fds->status = server_memfd_create("apir-status", WORKER_STATUS_SIZE);
+    if (fds->status < 0)
+        return fds->status;
+    return fallocate(fds->status, 0, 0, WORKER_STATUS_SIZE) < 0 ? -errno : 0;
+}
+
+int server_worker_start(struct server_worker *worker, struct server_children *children,
+                        const char *path, const char *config_path,
+                        const struct server_worker_events *events, void *user,
+                        struct apir_error *err)
+{
+    struct worker_fds fds __attribute__((cleanup(server_worker_close_fds))) = {
+        .control = { -1, -1 }, .kick = { -1, -1 }, .notify = { -1, -1 }, .status = -1
+    };
+    if (access(path, X_OK) < 0)
+        return apir_error_sys(err, errno, "cannot start the worker %s", path);
+    int ret = server_worker_open_fds(&fds);
+    if (ret < 0)
+        return apir_error_sys(err, -ret, "cannot make the worker's descriptors");
+    struct apir_worker_status *status =
+        mmap(NULL, WORKER_STATUS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fds.status, 0);
+    if (status == MAP_FAILED)
+        return apir_error_sys(err, errno, "cannot map the worker's status page");
+    apir_store_release64(&status->notify_at, UINT64_MAX);
+
+    *worker = (struct server_worker){
+        .children = children,
+        .events = events,
+        .user = user,
+        .control_fd = -1,
+        .kick_fd = -1,
+        .notify_fd = -1,
+        .status = status,
+    };
+    /* clang-format off */
+    const char *argv[] = {
+        path, "--control-fd", "3", "--kick-fd", "4", "--notify-fd", "5", "--status-fd", "6",
+        config_path ? "--config" : NULL, config_path, NULL,
+    };
+    /* clang-format on */
+    const int child_fds[] = { fds.control[1], fds.kick[0], fds.notify[1], fds.status };
+    const struct server_child_spec spec = {
+        .argv = argv, .fds = child_fds, .n_fds = 4, .is_worker = true
+    };
+    ret = server_loop_add(children->loop, &worker->notify, fds.notify[0], EPOLLIN,
+                          server_worker_notified, worker);
+    if (ret == 0)
+        ret = server_child_start(children, &worker->child, &spec, server_worker_changed, worker);
+    if (ret < 0) {
+        server_worker_fini(worker);
+        return apir_error_sys(err, -ret, "cannot start the worker %s", path);
+    }
+    worker->control_fd = steal_fd(&fds.control[0]);
+    worker->kick_fd = steal_fd(&fds.kick[1]);
+    worker->notify_fd = steal_fd(&fds.notify[0]);
+    return 0;
+}
+
+void server_worker_fini(struct server_worker *worker)
+{
+    if (!worker->status)
+        return;
+    server_worker_kill(worker);
+    server_child_forget(worker->children, &worker->child);
+    server_timer_disarm(worker->children->loop, &worker->stopped);
+    server_loop_remove(worker->children->loop, &worker->notify);
+    apir_close_fd(&worker->control_fd);
+    apir_close_fd(&worker->kick_fd);
+    apir_close_fd(&worker->notify_fd);
+    munmap(worker->status, WORKER_STATUS_SIZE);
+    *worker = (struct server_worker){ 0 };
+}
+
+void server_worker_kill(struct server_worker *worker)
+{
+    server_child_kill(&worker->child);
+}
+
+bool server_worker_alive(const struct server_worker *worker)
+{
+    return worker->child.pid > 0;
+}
+
+static int server_worker_send(struct server_worker *worker, const struct apir_control *control,
+                              int fd)
+{
+    if (!worker->status)
+        return -EPIPE;
+    return apir_fdsock_send(worker->control_fd, control, sizeof(*control), &fd, fd >= 0 ? 1 : 0);
+}
+
+int server_worker_add_blob(struct server_worker *worker, uint32_t blob_id, uint64_t size, int fd)
+{
+    const struct apir_control control = {
+        .op = APIR_CONTROL_ADD_BLOB,
+        .blob_id = blob_id,
+        .size = size,
+    };
+    return server_worker_send(worker, &control, fd);
+}
+
+int server_worker_del_blob(struct server_worker *worker, uint32_t blob_id)
+{
+    const struct apir_control control = { .op = APIR_CONTROL_DEL_BLOB, .blob_id = blob_id };
+    return server_worker_send(worker, &control, -1);
+}
+
+void server_worker_kick(struct server_worker *worker)
+{
+    const uint64_t one = 1;
+    if (!worker->status)
+        return;
+    /* EAGAIN: the pipe is full of kicks that it has not read. EPIPE: SIGCHLD follows. */
+    ssize_t ignored = write(worker->kick_fd, &one, sizeof(one));
+    (void)ignored;
+}
+
+uint64_t server_worker_head(const struct server_worker *worker)
+{
+    return worker->status ? apir_load_acquire64(&worker->status->head) : 0;
+}
+
+uint64_t server_worker_notify_at(struct server_worker *worker, uint64_t head)
+{
+    if (!worker->status)
+        return 0;
+    apir_store_release64(&worker->status->notify_at, head);
+    /* Dekker with the worker, which stores head, fences, loads notify_at: one
+     * of the two sees the other's store, so no fence is left behind. */
+    apir_full_fence();
+    return server_worker_head(worker);
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One context's worker process as the server sees it. The worker may have been
+ * taken over by its guest: nothing here waits for it, and it holds no open file
+ * description through which it could make one of our calls block. That is why
+ * kick and notify are pipes and not eventfds: O_NONBLOCK belongs to the open
+ * file, and an eventfd is one open file for both sides.
+ *
+ * Command line:
+ *   apir-worker --control-fd N --kick-fd N --notify-fd N --status-fd N [--config FILE]
+ *   control  SEQPACKET, struct apir_control, one fd with ADD_BLOB; end of file: exit
+ *   kick     read end, non-blocking: 8 bytes per doorbell; read until EAGAIN
+ *   notify   write end, non-blocking: 8 bytes once head >= notify_at; EAGAIN is fine
+ *   status   memfd of one page: struct apir_worker_status
+ * The worker is killed when the server dies (PR_SET_PDEATHSIG, which a later
+ * change of credentials clears; the end of the control socket says it too).
+ */
+#ifndef APIR_SERVER_WORKER_H
+#define APIR_SERVER_WORKER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "backend/server_child.h"
+#include "backend/server_loop.h"
+#include "protocol/error.h"
+#include "protocol/shm.h"
+
+/* A stopped worker has this long to be continued. */
+#define SERVER_WORKER_STOPPED_MS 1000
+
+struct server_worker_events {
+    void (*notified)(void *user); /* head may have reached notify_at */
+    void (*stalled)(void *user);  /* stopped for too long */
+    void (*gone)(void *user, const char *reason);
+};
+
+/* {0} is a valid worker that was never started. */
+struct server_worker {
+    struct server_children *children;
+    struct server_child child;
+    struct server_source notify;
+    struct server_timer stopped;
+    const struct server_worker_events *events;
+    void *user;
+    int control_fd;
+    int kick_fd;
+    int notify_fd;
+    struct apir_worker_status *status; /* NULL: not started */
+};
+
+/* config_path may be NULL. Returns 0 or -errno with *err set. */
+int server_worker_start(struct server_worker *worker, struct server_children *children,
+                        const char *path, const char *config_path,
+                        const struct server_worker_events *events, void *user,
+                        struct apir_error *err);
+
+/* Kills it, releases everything, and makes no further calls. */
+void server_worker_fini(struct server_worker *worker);
+
+/* SIGKILL; gone() follows. */
+void server_worker_kill(struct server_worker *worker);
+
+/* Whether there is a process that has not been reaped. */
+bool server_worker_alive(const struct server_worker *worker);
+
+/* Returns 0 or -errno (-EAGAIN: it has not read its control socket for long). fd is not taken. */
+int server_worker_add_blob(struct server_worker *worker, uint32_t blob_id, uint64_t size, int fd);
+int server_worker_del_blob(struct server_worker *worker, uint32_t blob_id);
+
+void server_worker_kick(struct server_worker *worker);
+
+/* The true head; 0 before it was started. */
+uint64_t server_worker_head(const struct server_worker *worker);
+
+/* Asks for notified() at `head` (~0: never) and returns the head as of after the asking. */
+uint64_t server_worker_notify_at(struct server_worker *worker, uint64_t head);
+
+#endif

@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/worker.h"
+#include "protocol/cleanup.h"
+#include "protocol/log.h"
+
+/* Each handler returns NULL, or the static reason why the context is FATAL. */
+
+static const char bad_reply[] = "reply outside the reply area";
+static const char bad_device[] = "device does not exist";
+static const char bad_buffer[] = "buffer does not exist";
+static const char bad_range[] = "range outside its buffer";
+static const char bad_arena[] = "region outside its arena";
+static const char bad_stream[] = "stream does not exist";
+
+#define BUFFER_INDEX(id) ((id) & (APIR_BUFFERS_MAX - 1))
+
+struct worker_buffer *worker_buffer_find(struct worker *w, uint32_t id)
+{
+    struct worker_buffer *b = &w->buffers[BUFFER_INDEX(id)];
+    return id != 0 && b->id == id ? b : NULL;
+}
+
+static bool in_buffer(const struct worker_buffer *b, uint64_t offset, uint64_t size)
+{
+    return offset <= b->host.size && size <= b->host.size - offset;
+}
+
+/* Rows of `row` bytes, `stride` apart, all within the buffer. */
+static bool rows_in_buffer(const struct worker_buffer *b, uint64_t offset, uint64_t row,
+                           uint64_t count, uint64_t stride)
+{
+    unsigned __int128 end = (unsigned __int128)(count - 1) * stride + offset + row;
+    return end <= b->host.size;
+}
+
+/*
+ * Makes what follows come after the stream's work so far. Stream 0 stands for
+ * ggml's synchronous calls, which are ordered by the caller's own synchronize.
+ */
+static const char *stream_settle(struct worker *w, uint32_t id)
+{
+    if (id == 0)
+        return NULL;
+    struct worker_stream *s = &w->streams[id];
+    if (!s->host)
+        return bad_stream;
+    if (s->dirty) {
+        host_stream_sync(&w->ggml, s->host);
+        s->dirty = false;
+    }
+    return NULL;
+}
+
+/* A private copy of a payload in the arena; *ret_copy is freed by the caller. */
+static const char *payload_copy(struct worker *w, uint32_t blob, uint64_t offset, uint64_t size,
+                                void **ret_copy)
+{
+    const void *src = worker_arena(w, blob, offset, size);
+    if (!src)
+        return bad_arena;
+    void *copy = malloc(size);
+    if (copy)
+        memcpy(copy, src, size);
+    *ret_copy = copy;
+    return NULL;
+}
+
+/* ---- session ---------------------------------------------------------------- */
+
+static const char *handle_hello(struct worker *w, const struct apir_msg_hello *m)
+{
+    void *place = worker_reply(w, m->reply);
+    if (!place)
+        return bad_reply;
+    struct apir_reply_hello r = {
+        .status = m->major == APIR_PROTOCOL_MAJOR ? APIR_OK : APIR_E_VERSION,
+        .major = APIR_PROTOCOL_MAJOR,
+        .minor = APIR_PROTOCOL_MINOR, /* both sides go by the lower of the two */
+        .n_devices = w->ggml.n_devices,
+    };
+    snprintf(r.host_ggml, sizeof(r.host_ggml), "ggml layout %s, API %d", w->ggml.layout.label,
+             w->ggml.layout.api_version);
+    if (r.status == APIR_OK)
+        w->state = APIR_ST_READY;
+    memcpy(place, &r, sizeof(r));
+    return NULL;
+}
+
+static const char *handle_device_info(struct worker *w, const struct apir_msg_device_info *m)
+{
+    void *place = worker_reply(w, m->reply);
+    if (!place)
+        return bad_reply;
+    if (m->device >= w->ggml.n_devices)
+        return bad_device;
+    const struct host_device *d = &w->ggml.devices[m->device];
+    struct apir_reply_device_info r = {
+        .flags = d->flags,
+        .alignment = d->alignment,
+        .max_size = d->max_size,
+    };
+    host_device_memory(&w->ggml, d, &r.memory_free, &r.memory_total);
+    memcpy(r.name, d->name, sizeof(r.name));
+    memcpy(r.description, d->description, sizeof(r.description));
+    memcpy(r.device_id, d->device_id, sizeof(r.device_id));
+    memcpy(place, &r, sizeof(r));
+    return NULL;
+}
+
+static const char *handle_device_memory(struct worker *w, const struct apir_msg_device_memory *m)
+{
+    void *place = worker_reply(w, m->reply);
+    if (!place)
+        return bad_reply;
+    if (m->device >= w->ggml.n_devices)
+        return bad_device;
+    struct apir_reply_device_memory r = { 0 };
+    host_device_memory(&w->ggml, &w->ggml.devices[m->device], &r.memory_free, &r.memory_total);
+    memcpy(place, &r, sizeof(r));
+    return NULL;
+}
+
+static const char *handle_op_query(struct worker *w, const struct apir_msg_op_query *m)
+{
+    void *place = worker_reply(w, m->reply);
+    if (!place)
+        return bad_reply;
+    if (m->device >= w->ggml.n_devices)
+        return bad_device;
+    cleanup_free void *copy = NULL;
+    const char *why = payload_copy(w, m->blob, m->blob_offset, m->size, &copy);
+    if (why)
+        return why;
+    struct apir_reply_op_query r = { .status = APIR_E_NOMEM };
+    if (copy)
+        why = worker_op_query(w, m->device, copy, m->size, &r);
+    memcpy(place, &r, sizeof(r));
+    return why;
+}
+
+/* ---- buffers ---------------------------------------------------------------- */
+
+static const char *handle_buffer_alloc(struct worker *w, const struct apir_msg_buffer_alloc *m)
+{
+    void *place = worker_reply(w, m->reply);
+    if (!place)
+        return bad_reply;
+    if (m->device >= w->ggml.n_devices)
+        return bad_device;
+    struct worker_buffer *b = &w->buffers[BUFFER_INDEX(m->buffer)];
+    if (b->id)
+        return "buffer id is in use";
+    struct apir_reply_status r = { .status = APIR_OK };
+    const struct host_device *d = &w->ggml.devices[m->device];
+    if (m->size > d->max_size)
+        r.status = APIR_E_LIMIT;
+    else if (host_buffer_alloc(&w->ggml, d, m->size, &b->host) < 0)
+        r.status = APIR_E_NOMEM;
+    if (r.status == APIR_OK) {
+        b->id = m->buffer;
+        b->device = m->device;
+    }
+    memcpy(place, &r, sizeof(r));
+    return NULL;
+}
+
+static const char *handle_buffer_free(struct worker *w, const struct apir_msg_buffer_free *m)
+{
+    struct worker_buffer *b = worker_buffer_find(w, m->buffer);
+    if (!b)
+        return bad_buffer;
+    for (uint32_t i = 1; i <= APIR_STREAMS_MAX; i++) {
+        if (w->streams[i].host && w->streams[i].dirty)
+            stream_settle(w, i);
+    }
+    /* A cached graph must not outlive the memory that it names. */
+    for (uint32_t i = 0; i < APIR_SLOTS_MAX; i++) {
+        if (worker_slot_uses(&w->slots[i], b->id))
+            worker_slot_clear(w, &w->slots[i]);
+    }
+    host_buffer_free(&w->ggml, &b->host);
+    *b = (struct worker_buffer){ 0 };
+    return NULL;
+}
+
+static const char *handle_buffer_clear(struct worker *w, const struct apir_msg_buffer_clear *m)
+{
+    struct worker_buffer *b = worker_buffer_find(w, m->buffer);
+    if (!b)
+        return bad_buffer;
+    host_buffer_clear(&w->ggml, &b->host, (uint8_t)m->value);
+    return NULL;
+}
+
+static const char *handle_buffer_reset(struct worker *w, const struct apir_msg_buffer_reset *m)
+{
+    struct worker_buffer *b = worker_buffer_find(w, m->buffer);
+    if (!b)
+        return bad_buffer;
+    host_buffer_reset(&w->ggml, &b->host);
+    return NULL;
+}
+
+/* ---- data ------------------------------------------------------------------- */
+
+static const char *handle_set(struct worker *w, const struct apir_msg_set *m)
+{
+    struct worker_buffer *b = worker_buffer_find(w, m->buffer);
+    if (!b)
+        return bad_buffer;
+    if (!in_buffer(b, m->offset, m->size))
+        return bad_range;
+    const void *data = worker_arena(w, m->blob, m->blob_offset, m->size);
+    if (!data)
+        return bad_arena;
+    const char *why = stream_settle(w, m->stream);
+    if (!why)
+        host_buffer_set(&w->ggml, &b->host, m->offset, data, m->size);
+    return why;
+}
+
+static const char *handle_set_inline(struct worker *w, const struct apir_msg_set_inline *m,
+                                     const uint8_t *data)
+{
+    struct worker_buffer *b = worker_buffer_find(w, m->buffer);
+    if (!b)
+        return bad_buffer;
+    if (!in_buffer(b, m->offset, m->size))
+        return bad_range;
+    const char *why = stream_settle(w, m->stream);
+    if (!why)
+        host_buffer_set(&w->ggml, &b->host, m->offset, data, m->size);
+    return why;
+}
+
+static const char *handle_get(struct worker *w, const struct apir_msg_get *m)
+{
+    struct worker_buffer *b = worker_buffer_find(w, m->buffer);
+    if (!b)
+        return bad_buffer;
+    if (!in_buffer(b, m->offset, m->size))
+        return bad_range;
+    void *data = worker_arena(w, m->blob, m->blob_offset, m->size);
+    if (!data)
+        return bad_arena;
+    const char *why = stream_settle(w, m->stream);
+    if (!why)
+        host_buffer_get(&w->ggml, &b->host, m->offset, data, m->size);
+    return why;
+}
+
+/* The packed size of a 2D transfer, or 0 where it is more than an arena. */
+static uint64_t packed_size(uint64_t row, uint64_t count)
+{
+    unsigned __int128 n = (unsigned __int128)row * count;
+    return n <= APIR_ARENA_SIZE_MAX ? (uint64_t)n : 0;
+}
+
+static const char *handle_set_2d(struct worker *w, const struct apir_msg_set_2d *m)
+{
+    struct worker_buffer *b = worker_buffer_find(w, m->buffer);
+    if (!b)
+        return bad_buffer;
+    if (!rows_in_buffer(b, m->offset, m->size, m->count, m->stride))
+        return bad_range;
+    uint64_t packed = packed_size(m->size, m->count);
+    const void *data = packed ? worker_arena(w, m->blob, m->blob_offset, packed) : NULL;
+    if (!data)
+        return bad_arena;
+    const char *why = stream_settle(w, m->stream);
+    if (!why)
+        host_buffer_set_rows(&w->ggml, &b->host, m->offset, data, m->size, m->count, m->stride);
+    return why;
+}
+
+static const char *handle_get_2d(struct worker *w, const struct apir_msg_get_2d *m)
+{
+    struct worker_buffer *b = worker_buffer_find(w, m->buffer);
+    if (!b)
+        return bad_buffer;
+    if (!rows_in_buffer(b, m->offset, m->size, m->count, m->stride))
+        return bad_range;
+    uint64_t packed = packed_size(m->size, m->count);
+    void *data = packed ? worker_arena(w, m->blob, m->blob_offset, packed) : NULL;
+    if (!data)
+        return bad_arena;
+    const char *why = stream_settle(w, m->stream);
+    if (!why)
+        host_buffer_get_rows(&w->ggml, &b->host, m->offset, data, m->size, m->count, m->stride);
+    return why;
+}
+
+static const char *handle_memset(struct worker *w, const struct apir_msg_memset *m)
+{
+    struct worker_buffer *b = worker_buffer_find(w, m->buffer);
+    if (!b)
+        return bad_buffer;
+    if (!in_buffer(b, m->offset, m->size))
+        return bad_range;
+    const char *why = stream_settle(w, m->stream);
+    if (why)
+        return why;
+    if (host_buffer_memset(&w->ggml, &b->host, m->offset, (uint8_t)m->value, m->size) < 0)
+        return "out of memory in MEMSET"; /* a void call on the guest's side: no other way */
+    return NULL;
+}
+
+static const char *handle_copy(struct worker *w, const struct apir_msg_copy *m)
+{
+    struct worker_buffer *src = worker_buffer_find(w, m->src_buffer);
+    struct worker_buffer *dst = worker_buffer_find(w, m->dst_buffer);
+    if (!src || !dst)
+        return bad_buffer;
+    if (!in_buffer(src, m->src_offset, m->size) || !in_buffer(dst, m->dst_offset, m->size))
+        return bad_range;
+    const char *why = stream_settle(w, m->src_stream);
+    if (!why)
+        why = stream_settle(w, m->dst_stream);
+    if (!why)
+        host_buffer_copy(&w->ggml, &src->host, m->src_offset, &dst->host, m->dst_offset, m->size);
+    return why;
+}
+
+/* ---- streams and graphs ----------------------------------------------------- */
+
+static const char *handle_stream_open(struct worker *w, const struct apir_msg_stream_open *m)
+{
+    void *place = worker_reply(w, m->reply);
+    if (!place || !worker_reply(w, m->status))
+        return bad_reply;
+    if (m->device >= w->ggml.n_devices)
+        return bad_device;
+    struct worker_stream *s = &w->streams[m->stream];
+    if (s->host)
+        return "stream id is in use";
+    void *host = host_stream_open(&w->ggml, &w->ggml.devices[m->device]);
+    struct apir_reply_status r = { .status = host ? APIR_OK : APIR_E_NOMEM };
+    if (host)
+        *s = (struct worker_stream){ .host = host, .device = m->device,
+                                     .status_offset = m->status };
+    memcpy(place, &r, sizeof(r));
+    return NULL;
+}
+
+static const char *handle_stream_close(struct worker *w, const struct apir_msg_stream_close *m)
+{
+    const char *why = stream_settle(w, m->stream);
+    if (why)
+        return why;
+    host_stream_close(&w->ggml, w->streams[m->stream].host);
+    w->streams[m->stream] = (struct worker_stream){ 0 };
+    return NULL;
+}
+
+static const char *handle_stream_sync(struct worker *w, const struct apir_msg_stream_sync *m)
+{
+    return stream_settle(w, m->stream);
+}
+
+static const char *handle_stream_wait(struct worker *w, const struct apir_msg_stream_wait *m)
+{
+    if (!w->streams[m->stream].host)
+        return bad_stream;
+    return m->after == m->stream ? NULL : stream_settle(w, m->after);
+}
+
+static const char *handle_graph_def(struct worker *w, const struct apir_msg_graph_def *m)
+{
+    const struct worker_stream *s = &w->streams[m->stream];
+    if (!s->host)
+        return bad_stream;
+    cleanup_free void *copy = NULL;
+    const char *why = payload_copy(w, m->blob, m->blob_offset, m->size, &copy);
+    if (why)
+        return why;
+    /* The old graph of this slot may still be running. */
+    why = stream_settle(w, m->stream);
+    if (why)
+        return why;
+    struct worker_slot *slot = &w->slots[m->slot];
+    if (copy)
+        return worker_slot_define(w, slot, s->device, copy, m->size);
+    worker_slot_clear(w, slot);
+    slot->state = SLOT_BROKEN;
+    slot->status = APIR_E_NOMEM;
+    return NULL;
+}
+
+static const char *handle_graph_patch(struct worker *w, const struct apir_msg_graph_patch *m)
+{
+    const char *why = stream_settle(w, m->stream);
+    if (why)
+        return why;
+    if (m->stream && !w->streams[m->stream].host)
+        return bad_stream;
+    cleanup_free void *copy = NULL;
+    why = payload_copy(w, m->blob, m->blob_offset, m->size, &copy);
+    if (why)
+        return why;
+    struct worker_slot *slot = &w->slots[m->slot];
+    if (!copy) {
+        slot->state = SLOT_BROKEN;
+        slot->status = APIR_E_NOMEM;
+        return NULL;
+    }
+    return worker_slot_patch(w, slot, copy, m->size);
+}
+
+static const char *handle_graph_exec(struct worker *w, const struct apir_msg_graph_exec *m)
+{
+    struct worker_stream *s = &w->streams[m->stream];
+    struct worker_slot *slot = &w->slots[m->slot];
+    if (!s->host)
+        return bad_stream;
+    if (slot->state == SLOT_EMPTY)
+        return "graph slot is not defined";
+    if (slot->device != s->device && slot->state == SLOT_READY)
+        return "graph slot is of another device";
+    uint32_t status = slot->status;
+    if (slot->state == SLOT_READY) {
+        int rc = host_graph_compute(&w->ggml, s->host, &slot->graph);
+        s->dirty = true;
+        status = rc == GG_STATUS_SUCCESS        ? APIR_OK
+                 : rc == GG_STATUS_ALLOC_FAILED ? APIR_E_NOMEM
+                                                : APIR_E_FAILED;
+    }
+    if (status != APIR_OK) {
+        /* The reply area is the guest's own: at worst it fools itself. */
+        struct apir_stream_status st = { .failed = status };
+        void *place = worker_reply(w, s->status_offset);
+        memcpy(place, &st, sizeof(st));
+    }
+    return NULL;
+}
+
+static const char *handle_graph_drop(struct worker *w, const struct apir_msg_graph_drop *m)
+{
+    for (uint32_t i = 1; i <= APIR_STREAMS_MAX; i++) {
+        if (w->streams[i].host && w->streams[i].dirty)
+            stream_settle(w, i);
+    }
+    worker_slot_clear(w, &w->slots[m->slot]);
+    return NULL;
+}
+
+const char *worker_dispatch(struct worker *w, const struct apir_msg *msg)
+{
+    switch (msg->code) {
+    case APIR_MSG_HELLO:
+        return handle_hello(w, &msg->u.hello);
+    case APIR_MSG_DEVICE_INFO:
+        return handle_device_info(w, &msg->u.device_info);
+    case APIR_MSG_DEVICE_MEMORY:
+        return handle_device_memory(w, &msg->u.device_memory);
+    case APIR_MSG_OP_QUERY:
+        return handle_op_query(w, &msg->u.op_query);
+    case APIR_MSG_BUFFER_ALLOC:
+        return handle_buffer_alloc(w, &msg->u.buffer_alloc);
+    case APIR_MSG_BUFFER_FREE:
+        return handle_buffer_free(w, &msg->u.buffer_free);
+    case APIR_MSG_BUFFER_CLEAR:
+        return handle_buffer_clear(w, &msg->u.buffer_clear);
+    case APIR_MSG_BUFFER_RESET:
+        return handle_buffer_reset(w, &msg->u.buffer_reset);
+    case APIR_MSG_SET:
+        return handle_set(w, &msg->u.set);
+    case APIR_MSG_SET_INLINE:
+        return handle_set_inline(w, &msg->u.set_inline, msg->tail);
+    case APIR_MSG_GET:
+        return handle_get(w, &msg->u.get);
+    case APIR_MSG_SET_2D:
+        return handle_set_2d(w, &msg->u.set_2d);
+    case APIR_MSG_GET_2D:
+        return handle_get_2d(w, &msg->u.get_2d);
+    case APIR_MSG_MEMSET:
+        return handle_memset(w, &msg->u.memset);
+    case APIR_MSG_COPY:
+        return handle_copy(w, &msg->u.copy);
+    case APIR_MSG_STREAM_OPEN:
+        return handle_stream_open(w, &msg->u.stream_open);
+    case APIR_MSG_STREAM_CLOSE:
+        return handle_stream_close(w, &msg->u.stream_close);
+    case APIR_MSG_STREAM_SYNC:
+        return handle_stream_sync(w, &msg->u.stream_sync);
+    case APIR_MSG_STREAM_WAIT:
+        return handle_stream_wait(w, &msg->u.stream_wait);
+    case APIR_MSG_GRAPH_DEF:
+        return handle_graph_def(w, &msg->u.graph_def);
+    case APIR_MSG_GRAPH_EXEC:
+        return handle_graph_exec(w, &msg->u.graph_exec);
+    case APIR_MSG_GRAPH_DROP:
+        return handle_graph_drop(w, &msg->u.graph_drop);
+    case APIR_MSG_GRAPH_PATCH:
+        return handle_graph_patch(w, &msg->u.graph_patch);
+    }
+    return "unknown message code";
+}

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/worker_graph.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/worker.h"
+#include "backend/worker_rules.h"
+#include "protocol/log.h"
+
+typedef unsigned __int128 u128;
+
+/*
+ * Bytes from a tensor's first to behind its last element, however a kernel
+ * walks it: by nb[0], or with elements packed in dimension 0. False: the numbers
+ * overflow or do not fit the type.
+ */
+static bool tensor_extent(const struct host_type *type, const struct apir_tensor *t,
+                          uint64_t *ret_extent)
+{
+    u128 elements = 1, end = 0;
+    for (int i = 0; i < APIR_TENSOR_DIMS; i++) {
+        elements = elements * (u128)(uint64_t)t->ne[i];
+        if (elements > APIR_SIZE_MAX || t->nb[i] > APIR_SIZE_MAX)
+            return false;
+    }
+    if ((uint64_t)t->ne[0] % type->block)
+        return false; /* rows are whole blocks */
+    if (elements == 0) {
+        *ret_extent = 0;
+        return true;
+    }
+    u128 blocks = (u128)(uint64_t)t->ne[0] / type->block;
+    u128 packed = blocks * type->size;
+    u128 strided = (blocks - 1) * t->nb[0] + type->size;
+    end = packed > strided ? packed : strided;
+    for (int i = 1; i < APIR_TENSOR_DIMS; i++)
+        end += (u128)(uint64_t)(t->ne[i] - 1) * t->nb[i];
+    if (end > APIR_SIZE_MAX)
+        return false;
+    *ret_extent = (uint64_t)end;
+    return true;
+}
+
+/* What a pass over the tensors found. */
+struct outcome {
+    const char *fatal; /* malformed: the context ends */
+    uint32_t status;   /* well-formed, but not for this host */
+};
+
+/* The buffer (index into w->buffers) and the offset in it where tensor data lies. */
+struct place {
+    struct worker_buffer *buffer;
+    uint64_t offset;
+};
+
+/* Fills g from t, data and buffer aside. */
+static void tensor_translate(struct worker *w, const struct apir_graph *wire, uint32_t index,
+                             struct gg_tensor *all, struct outcome *out)
+{
+    const struct apir_tensor *t = &wire->tensors[index];
+    struct gg_tensor *g = &all[index];
+    *g = (struct gg_tensor){ .type = t->type, .flags = t->flags };
+    for (int i = 0; i < APIR_TENSOR_DIMS; i++) {
+        g->ne[i] = t->ne[i];
+        g->nb[i] = t->nb[i];
+    }
+    memcpy(g->op_params, t->params, sizeof(g->op_params));
+    memcpy(g->name, t->name, sizeof(g->name));
+    for (int i = 0; i < APIR_TENSOR_SRC; i++)
+        g->src[i] = t->src[i] == APIR_NO_TENSOR ? NULL : &all[t->src[i]];
+    if (t->view_src != APIR_NO_TENSOR) {
+        g->view_src = &all[t->view_src];
+        g->view_offs = t->view_offs;
+    }
+    if (!(wire->flags & APIR_GRAPH_COMPUTE_FLAG) && (t->bits & APIR_TENSOR_NODE))
+        g->flags |= APIR_TENSOR_FLAG_COMPUTE;
+    if (t->op == APIR_NO_NAME)
+        return;
+    int op = host_names_find(&w->ggml.ops, wire->names[t->op].name);
+    if (op < 0) {
+        out->status = APIR_E_UNSUPPORTED;
+        return;
+    }
+    g->op = op;
+    if (t->sub != APIR_NO_NAME) {
+        const struct host_names *names =
+            wire->names[t->sub].kind == APIR_NAME_UNARY ? &w->ggml.unary : &w->ggml.glu;
+        int sub = host_names_find(names, wire->names[t->sub].name);
+        if (sub < 0) {
+            out->status = APIR_E_UNSUPPORTED;
+            return;
+        }
+        g->op_params[0] = sub;
+    }
+    if (!out->fatal)
+        out->fatal = worker_rules_check(wire, index);
+}
+
+/* Gives g its buffer and address; the range is wholly inside the buffer. */
+static void tensor_locate(struct worker *w, const struct worker_slot *slot, uint32_t index,
+                          struct gg_tensor *all, struct place *places, struct outcome *out)
+{
+    const struct apir_graph *wire = &slot->wire;
+    const struct apir_tensor *t = &wire->tensors[index];
+    struct gg_tensor *g = &all[index];
+    uint64_t need;
+    if (t->type >= HOST_TYPES_MAX || w->ggml.types[t->type].block == 0) {
+        out->status = APIR_E_UNSUPPORTED;
+        return;
+    }
+    if (!tensor_extent(&w->ggml.types[t->type], t, &need)) {
+        out->fatal = "tensor: shape and strides overflow";
+        return;
+    }
+    struct place p = { 0 };
+    if (t->view_src != APIR_NO_TENSOR) {
+        p = places[t->view_src];
+        if (wire->tensors[t->view_src].view_src != APIR_NO_TENSOR) {
+            out->fatal = "tensor: view of a view";
+            return;
+        }
+        if (p.buffer) {
+            if (t->view_offs > p.buffer->host.size - p.offset) {
+                out->fatal = "tensor: view begins outside its buffer";
+                return;
+            }
+            p.offset += t->view_offs;
+        }
+    } else if (t->bits & APIR_TENSOR_BUFFER) {
+        p.buffer = worker_buffer_find(w, wire->buffers[t->buffer].id);
+        if (!p.buffer) {
+            out->fatal = "tensor: buffer does not exist";
+            return;
+        }
+        p.offset = t->offset;
+        /* ggml's own allocator asks for this many bytes; kernels use them. */
+        uint64_t alloc = host_tensor_alloc_size(&w->ggml, &w->ggml.devices[p.buffer->device], g);
+        if (alloc > need)
+            need = alloc;
+    }
+    if (!p.buffer) {
+        out->fatal = "tensor: neither buffer nor view";
+        return;
+    }
+    if (p.offset > p.buffer->host.size || need > p.buffer->host.size - p.offset) {
+        out->fatal = "tensor: data outside its buffer";
+        return;
+    }
+    places[index] = p;
+    g->buffer = p.buffer->host.handle;
+    g->data = p.buffer->host.base + p.offset;
+    if (host_tensor_init(&w->ggml, g) < 0)
+        out->status = APIR_E_FAILED;
+}
+
+static bool op_is_view(const struct worker *w, int32_t op)
+{
+    const char *s = w->ggml.ops.name[op];
+    return strcmp(s, "NONE") == 0 || strcmp(s, "RESHAPE") == 0 || strcmp(s, "VIEW") == 0 ||
+           strcmp(s, "PERMUTE") == 0 || strcmp(s, "TRANSPOSE") == 0;
+}
+
+/*
+ * Checks slot->wire and fills slot->tensors in place; builds the graph if it is
+ * not there yet. Sets the slot's state. Returns the reason for FATAL or NULL.
+ */
+static const char *slot_realise(struct worker *w, struct worker_slot *slot)
+{
+    const struct apir_graph *wire = &slot->wire;
+    struct outcome out = { 0 };
+    struct place *places = calloc(wire->n_tensors, sizeof(*places));
+    uint32_t *nodes = malloc(wire->n_nodes * sizeof(*nodes));
+    uint32_t *counts = malloc(wire->n_tensors * sizeof(*counts));
+    uint32_t n_nodes = 0;
+    if (!places || !nodes || !counts) {
+        out.status = APIR_E_NOMEM;
+        goto done;
+    }
+    for (uint32_t i = 0; i < wire->n_buffers; i++) {
+        struct worker_buffer *b = worker_buffer_find(w, wire->buffers[i].id);
+        if (!b) {
+            out.fatal = "graph: buffer does not exist";
+            goto done;
+        }
+        host_buffer_set_usage(&w->ggml, &b->host, wire->buffers[i].usage);
+    }
+    for (uint32_t i = 0; i < wire->n_tensors && !out.fatal && !out.status; i++) {
+        tensor_translate(w, wire, i, slot->tensors, &out);
+        if (!out.fatal && !out.status)
+            tensor_locate(w, slot, i, slot->tensors, places, &out);
+        counts[i] = wire->tensors[i].use_count;
+        if (out.fatal || out.status || !(wire->tensors[i].bits & APIR_TENSOR_NODE))
+            continue;
+        struct gg_tensor *g = &slot->tensors[i];
+        if (!op_is_view(w, g->op) &&
+            !host_tensor_supported(&w->ggml, &w->ggml.devices[slot->device], g)) {
+            apir_log(APIR_LOG_WARN, "the device does not support %s of '%s'",
+                     w->ggml.ops.name[g->op], g->name);
+            out.status = APIR_E_UNSUPPORTED;
+        }
+        /* A host that knows no flag COMPUTE computes every node it is given. */
+        if (w->ggml.layout.has_compute_flag || (g->flags & APIR_TENSOR_FLAG_COMPUTE))
+            nodes[n_nodes++] = i;
+    }
+    if (out.fatal || out.status)
+        goto done;
+    if (slot->graph.cgraph) {
+        host_graph_touch(&w->ggml, &slot->graph);
+    } else {
+        int err = host_graph_build(&w->ggml, slot->tensors, wire->n_tensors, nodes, n_nodes,
+                                   counts, &slot->graph);
+        if (err == -EINVAL)
+            out.fatal = "graph: not in topological order";
+        else if (err)
+            out.status = APIR_E_NOMEM;
+    }
+done:
+    free(places);
+    free(nodes);
+    free(counts);
+    slot->status = out.status;
+    slot->state = out.status ? SLOT_BROKEN : SLOT_READY;
+    return out.fatal;
+}
+
+const char *worker_slot_define(struct worker *w, struct worker_slot *slot, uint32_t device,
+                               const void *payload, uint64_t size)
+{
+    worker_slot_clear(w, slot);
+    const char *why = NULL;
+    int err = apir_graph_decode(payload, size, &slot->wire, &why);
+    if (err == -EBADMSG)
+        return why;
+    slot->device = device;
+    if (!err)
+        slot->tensors = calloc(slot->wire.n_tensors, sizeof(*slot->tensors));
+    if (err || !slot->tensors) {
+        worker_slot_clear(w, slot);
+        slot->state = SLOT_BROKEN;
+        slot->status = APIR_E_NOMEM;
+        return NULL;
+    }
+    return slot_realise(w, slot);
+}
+
+const char *worker_slot_patch(struct worker *w, struct worker_slot *slot, const void *payload,
+                              uint64_t size)
+{
+    if (slot->state == SLOT_EMPTY)
+        return "patch of a slot that is not defined";
+    if (!slot->tensors)
+        return NULL; /* broken for want of memory, and stays so */
+    const char *why = NULL;
+    int err = apir_graph_patch(&slot->wire, payload, size, &why);
+    if (err == -EBADMSG)
+        return why;
+    if (err) {
+        slot->state = SLOT_BROKEN;
+        slot->status = APIR_E_NOMEM;
+        return NULL;
+    }
+    /* Which nodes there are, their sources and counts may have changed. */
+    host_graph_fini(&w->ggml, &slot->graph);
+    return slot_realise(w, slot);
+}
+
+void worker_slot_clear(struct worker *w, struct worker_slot *slot)
+{
+    host_graph_fini(&w->ggml, &slot->graph);
+    apir_graph_fini(&slot->wire);
+    free(slot->tensors);
+    *slot = (struct worker_slot){ 0 };
+}
+
+bool worker_slot_uses(const struct worker_slot *slot, uint32_t buffer_id)
+{
+    for (uint32_t i = 0; i < slot->wire.n_buffers; i++) {
+        if (slot->wire.buffers[i].id == buffer_id)
+            return true;
+    }
+    return false;
+}
+
+const char *worker_op_query(struct worker *w, uint32_t device, const void *payload, uint64_t size,
+                            struct apir_reply_op_query *ret_reply)
+{
+    struct apir_graph wire;
+    const char *why = NULL;
+    *ret_reply = (struct apir_reply_op_query){ .status = APIR_OK };
+    int err = apir_graph_decode(payload, size, &wire, &why);
+    if (err == -EBADMSG)
+        return why;
+    if (err || wire.n_tensors > 64) {
+        ret_reply->status = APIR_E_NOMEM;
+        if (!err)
+            apir_graph_fini(&wire);
+        return NULL;
+    }
+    struct gg_tensor tensors[64];
+    struct outcome out = { 0 };
+    for (uint32_t i = 0; i < wire.n_tensors && !out.fatal && !out.status; i++) {
+        const struct apir_tensor *t = &wire.tensors[i];
+        uint64_t extent;
+        if (t->type >= HOST_TYPES_MAX || w->ggml.types[t->type].block == 0)
+            out.status = APIR_E_UNSUPPORTED;
+        else if (!tensor_extent(&w->ggml.types[t->type], t, &extent))
+            out.fatal = "tensor: shape and strides overflow";
+        else
+            tensor_translate(w, &wire, i, tensors, &out);
+    }
+    if (!out.fatal && !out.status) {
+        const struct host_device *d = &w->ggml.devices[device];
+        /* The asked one is last: everything it refers to comes before it. */
+        const struct gg_tensor *node = &tensors[wire.n_tensors - 1];
+        if (op_is_view(w, node->op) || host_tensor_supported(&w->ggml, d, node))
+            ret_reply->flags |= APIR_OP_SUPPORTED;
+        if (host_tensor_offload(&w->ggml, d, node))
+            ret_reply->flags |= APIR_OP_OFFLOAD;
+        ret_reply->alloc_size = host_tensor_alloc_size(&w->ggml, d, node);
+    }
+    apir_graph_fini(&wire);
+    return out.fatal;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Graph slots: a decoded graph (protocol/graph.h), checked against the
+ * context's buffers and the host's ggml, and laid out as ggml tensors whose
+ * addresses stay the same until the slot is redefined.
+ */
+#ifndef APIR_WORKER_GRAPH_H
+#define APIR_WORKER_GRAPH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "backend/worker_ggml.h"
+#include "protocol/graph.h"
+
+struct worker;
+
+enum worker_slot_state {
+    SLOT_EMPTY = 0,
+    SLOT_READY,
+    SLOT_BROKEN, /* well-formed, but this host cannot compute it: EXEC reports why */
+};
+
+struct worker_slot {
+    enum worker_slot_state state;
+    uint32_t status; /* BROKEN: the enum apir_status that EXEC reports */
+    uint32_t device;
+    struct apir_graph wire;    /* kept for patches and for the list of buffers */
+    struct gg_tensor *tensors; /* wire.n_tensors, owned */
+    struct host_graph graph;
+};
+
+/*
+ * Defines (or redefines) the slot from a private copy of a payload. Returns
+ * NULL and leaves the slot READY or BROKEN; or the reason why the payload is
+ * malformed: the context is then to become FATAL.
+ */
+const char *worker_slot_define(struct worker *w, struct worker_slot *slot, uint32_t device,
+                               const void *payload, uint64_t size);
+
+/* Applies a patch; the whole graph is checked again. Results as above. */
+const char *worker_slot_patch(struct worker *w, struct worker_slot *slot, const void *payload,
+                              uint64_t size);
+
+void worker_slot_clear(struct worker *w, struct worker_slot *slot);
+bool worker_slot_uses(const struct worker_slot *slot, uint32_t buffer_id);
+
+/*
+ * Answers OP_QUERY for a payload that is a graph of one node without buffers.
+ * Returns NULL with *ret_reply, or the reason for FATAL.
+ */
+const char *worker_op_query(struct worker *w, uint32_t device, const void *payload, uint64_t size,
+                            struct apir_reply_op_query *ret_reply);
+
+#endif

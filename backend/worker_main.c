@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * apir-worker: computes for one context. Started by apir-render-server with
+ * four descriptors and nothing else:
+ *
+ *   control  SEQPACKET: the server adds and removes shared memory (shm.h)
+ *   kick     eventfd: the guest rang while we slept
+ *   notify   eventfd: to the server, when head passes status->notify_at
+ *   status   memfd: one page shared with the server only
+ *
+ * The main thread reads the ring and calls ggml; ggml and its drivers start
+ * threads of their own. Whatever goes wrong in them, abort() included, ends this
+ * process and nothing else: the server marks the ring LOST.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <getopt.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "backend/config.h"
+#include "backend/worker.h"
+#include "protocol/atomic.h"
+#include "protocol/cleanup.h"
+#include "protocol/log.h"
+
+/* How long we look for the next message before we sleep. Longer than a client
+ * takes between the calls of one token, short enough to cost nothing when idle. */
+#define SPIN_NS 50000
+
+/* exit codes, seen in the server's log */
+enum {
+    EXIT_OK = 0,     /* the server closed the control socket */
+    EXIT_SETUP = 1,  /* the reason is on stderr and in the ring */
+    EXIT_FATAL = 3,  /* a malformed message */
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static struct apir_ring_header *header(struct worker *w)
+{
+    return (struct apir_ring_header *)(void *)w->blobs[APIR_RING_BLOB_ID].map;
+}
+
+static void publish_progress(struct worker *w)
+{
+    apir_store_release64(&w->status->head, w->ring.head);
+    apir_full_fence();
+    /* Pairs with the server: it stores notify_at, fences, loads head. */
+    if (w->ring.head >= apir_load_acquire64(&w->status->notify_at)) {
+        uint64_t one = 1;
+        ssize_t ignored = write(w->notify_fd, &one, sizeof(one));
+        (void)ignored;
+    }
+}
+
+/* Sleeps until a kick or a control message. Returns 0 or -errno. */
+static int wait_for_work(struct worker *w)
+{
+    uint64_t until = now_ns() + SPIN_NS;
+    do {
+        for (int i = 0; i < 64; i++) {
+            if (apir_load_acquire64(&w->ring.header->tail) != w->ring.head)
+                return 0;
+            apir_cpu_relax();
+        }
+    } while (now_ns() < until);
+
+    if (!apir_ring_host_prepare_sleep(&w->ring)) {
+        apir_ring_host_awake(&w->ring);
+        return 0;
+    }
+    struct pollfd fds[2] = {
+        { .fd = w->kick_fd, .events = POLLIN },
+        { .fd = w->control_fd, .events = POLLIN },
+    };
+    int n = poll(fds, 2, -1);
+    apir_ring_host_awake(&w->ring);
+    if (n < 0)
+        return errno == EINTR ? 0 : -errno;
+    if (fds[0].revents) {
+        uint64_t count;
+        ssize_t ignored = read(w->kick_fd, &count, sizeof(count));
+        (void)ignored;
+    }
+    return fds[1].revents ? worker_control_drain(w) : 0;
+}
+
+/* Serves the ring until the server hangs up (0) or the context is FATAL. */
+static int serve(struct worker *w)
+{
+    for (;;) {
+        size_t size = 0;
+        int err = apir_ring_host_take(&w->ring, w->message, sizeof(w->message), &size);
+        if (err == -EAGAIN) {
+            err = wait_for_work(w);
+            if (err == -EPIPE)
+                return EXIT_OK;
+            if (err) {
+                apir_log(APIR_LOG_ERROR, "control socket: %s", strerror(-err));
+                return EXIT_SETUP;
+            }
+            continue;
+        }
+        struct apir_msg msg;
+        const char *why = "ring offsets make no sense";
+        const char *what = "ring";
+        if (!err) {
+            err = apir_msg_decode(w->message, size, w->state, &msg, &why);
+            struct apir_msg_header h;
+            memcpy(&h, w->message, sizeof(h));
+            what = apir_msg_name(h.code);
+        }
+        if (!err) {
+            apir_log(APIR_LOG_DEBUG, "%s", what);
+            why = worker_dispatch(w, &msg);
+        }
+        if (err || why) {
+            char reason[APIR_REASON_MAX];
+            snprintf(reason, sizeof(reason), "%s: %s", what, why);
+            apir_log(APIR_LOG_ERROR, "context is fatal: %s", reason);
+            apir_ring_set_state(header(w), APIR_STATE_FATAL, reason);
+            return EXIT_FATAL;
+        }
+        apir_ring_host_complete(&w->ring, size);
+        publish_progress(w);
+    }
+}
+
+static int parse_fd(const char *text)
+{
+    char *end;
+    long v = strtol(text, &end, 10);
+    return *text && !*end && v >= 0 && v < 1 << 20 ? (int)v : -1;
+}
+
+static void usage(FILE *to)
+{
+    fputs("usage: apir-worker --control-fd N --kick-fd N --notify-fd N --status-fd N\n"
+          "                   [--config FILE]\n"
+          "Computes for one apir context; started by apir-render-server, not by hand.\n",
+          to);
+}
+
+static int options_parse(struct worker *w, int argc, char **argv, const char **ret_config)
+{
+    static const struct option options[] = {
+        { "control-fd", required_argument, NULL, 'c' }, { "kick-fd", required_argument, NULL, 'k' },
+        { "notify-fd", required_argument, NULL, 'n' },  { "status-fd", required_argument, NULL, 's' },
+        { "config", required_argument, NULL, 'f' },     { "help", no_argument, NULL, 'h' },
+        { NULL, 0, NULL, 0 },
+    };
+    int status_fd = -1;
+    w->control_fd = w->kick_fd = w->notify_fd = -1;
+    for (int o; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        switch (o) {
+        case 'c':
+            w->control_fd = parse_fd(optarg);
+            break;
+        case 'k':
+            w->kick_fd = parse_fd(optarg);
+            break;
+        case 'n':
+            w->notify_fd = parse_fd(optarg);
+            break;
+        case 's':
+            status_fd = parse_fd(optarg);
+            break;
+        case 'f':
+            *ret_config = optarg;
+            break;
+        case 'h':
+            usage(stdout);
+            exit(EXIT_OK);
+        default:
+            return -EINVAL;
+        }
+    }
+    if (w->control_fd < 0 || w->kick_fd < 0 || w->notify_fd < 0 || status_fd < 0 || optind != argc)
+        return -EINVAL;
+    void *page = mmap(NULL, sizeof(struct apir_worker_status), PROT_READ | PROT_WRITE, MAP_SHARED,
+                      status_fd, 0);
+    if (page == MAP_FAILED)
+        return -errno;
+    close(status_fd);
+    w->status = page;
+    return 0;
+}
+
+/* The ring is the first thing that the server sends. */
+static int wait_for_ring(struct worker *w)
+{
+    while (!w->blobs[APIR_RING_BLOB_ID].map) {
+        struct pollfd p = { .fd = w->control_fd, .events = POLLIN };
+        if (poll(&p, 1, -1) < 0 && errno != EINTR)
+            return -errno;
+        int err = worker_control_drain(w);
+        if (err)
+            return err;
+    }
+    apir_ring_host_init(&w->ring, w->blobs[APIR_RING_BLOB_ID].map, w->blobs[APIR_RING_BLOB_ID].size);
+    return 0;
+}
+
+static int load(struct worker *w, const char *config_path, struct apir_error *err)
+{
+    struct apir_config config;
+    int rc = apir_config_load(config_path, &config, err);
+    if (rc) {
+        apir_config_fini(&config);
+        return rc;
+    }
+    const char *devices[APIR_CONFIG_DEVICES_MAX + 1] = { NULL };
+    for (size_t i = 0; i < config.n_devices && i < APIR_CONFIG_DEVICES_MAX; i++)
+        devices[i] = config.devices[i];
+    struct host_ggml_options o = {
+        .library = config.ggml,
+        .backends_dir = config.ggml_backends_dir,
+        .devices = config.n_devices ? devices : NULL,
+        .n_threads = (int)config.threads,
+    };
+    rc = host_ggml_load(&w->ggml, &o, err);
+    apir_config_fini(&config);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    enum apir_log_level level;
+    if (apir_log_parse_level(getenv("APIR_LOG"), &level) == 0)
+        apir_log_set_level(level);
+    /* A server that dies takes us along, also where it cannot say so. */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_TIMERSLACK, 1ul);
+
+    static struct worker worker; /* large; one per process */
+    struct worker *w = &worker;
+    const char *config = NULL;
+    int rc = options_parse(w, argc, argv, &config);
+    if (rc) {
+        usage(stderr);
+        return 2;
+    }
+    w->state = APIR_ST_NEW;
+    rc = wait_for_ring(w);
+    if (rc)
+        return rc == -EPIPE ? EXIT_OK : EXIT_SETUP;
+
+    struct apir_error err = { 0 };
+    rc = worker_sandbox_enter(&err);
+    if (!rc)
+        rc = load(w, config, &err);
+    if (rc) {
+        apir_log(APIR_LOG_ERROR, "%s", err.msg);
+        apir_ring_set_state(header(w), APIR_STATE_FATAL, err.msg);
+        return EXIT_SETUP;
+    }
+    apir_log(APIR_LOG_INFO, "worker ready: %u device(s), first: %s (%s)", w->ggml.n_devices,
+             w->ggml.devices[0].name, w->ggml.devices[0].description);
+    apir_ring_set_state(header(w), APIR_STATE_READY, NULL);
+    /* No destructors: GPU drivers have been seen to hang in theirs. */
+    _exit(serve(w));
+}

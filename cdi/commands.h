@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sub-commands of apir: argv[0] is the command's own name; the result is the exit code. */
+#ifndef APIR_CDI_COMMANDS_H
+#define APIR_CDI_COMMANDS_H
+
+enum { CDI_EXIT_OK = 0, CDI_EXIT_FAILED = 1, CDI_EXIT_USAGE = 2 };
+
+int cdi_generate_main(int argc, char **argv);
+int cdi_list_main(int argc, char **argv);
+int cdi_validate_main(int argc, char **argv);
+int cdi_doctor_main(int argc, char **argv);
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cdi/install.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int find(const char *subpath, const char *build_subpath, char *path, size_t size)
+{
+    char self[PATH_MAX], candidate[PATH_MAX + 64], found[PATH_MAX];
+    const char *subpaths[] = {subpath, build_subpath};
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+    for (size_t i = 0; n > 0 && i < 2; i++) {
+        self[n] = '\0';
+        char *slash = strrchr(self, '/');
+        if (slash == NULL)
+            break;
+        /* PREFIX/bin/apir, or cdi/apir in a build tree: one folder up in both. */
+        snprintf(candidate, sizeof(candidate), "%.*s/../%s", (int)(slash - self), self,
+                 subpaths[i]);
+        if (realpath(candidate, found) != NULL && access(found, R_OK) == 0)
+            return (size_t)snprintf(path, size, "%s", found) < size ? 0 : -ENAMETOOLONG;
+    }
+    snprintf(candidate, sizeof(candidate), "%s/%s", APIR_PREFIX, subpath);
+    if (access(candidate, R_OK) == 0)
+        return (size_t)snprintf(path, size, "%s", candidate) < size ? 0 : -ENAMETOOLONG;
+    return -ENOENT;
+}
+
+int cdi_install_find_plugin(char *path, size_t size)
+{
+    return find(CDI_PLUGIN_SUBPATH, "frontend/libggml-apir.so", path, size);
+}
+
+int cdi_install_find_hook(char *path, size_t size)
+{
+    return find(CDI_HOOK_SUBPATH, "hook/apir-hook", path, size);
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cdi/json.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <json-c/json.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "protocol/cleanup.h"
+#include "protocol/error.h"
+
+#define DEPTH_MAX 32
+
+int cdi_json_read_fd(int fd, size_t max, char **ret_data, size_t *ret_size, struct apir_error *err)
+{
+    cleanup_free char *data = NULL;
+    size_t size = 0, cap = 0;
+
+    for (;;) {
+        if (size + 1 >= cap) {
+            cap = cap == 0 ? 4096 : cap * 2;
+            char *grown = realloc(data, cap);
+            if (grown == NULL)
+                return apir_error_sys(err, ENOMEM, "read");
+            data = grown;
+        }
+        ssize_t n = read(fd, data + size, cap - size - 1);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return apir_error_sys(err, errno, "read");
+        if (n == 0)
+            break;
+        size += (size_t)n;
+        if (size > max)
+            return apir_error_set(err, EFBIG, "larger than %zu bytes", max);
+    }
+    data[size] = '\0';
+    *ret_data = steal_pointer(&data);
+    *ret_size = size;
+    return 0;
+}
+
+static void tokener_free(struct json_tokener **tok)
+{
+    if (*tok != NULL)
+        json_tokener_free(*tok);
+}
+
+int cdi_json_parse(const char *data, size_t size, struct json_object **ret_object,
+                   struct apir_error *err)
+{
+    __attribute__((cleanup(tokener_free))) struct json_tokener *tok = json_tokener_new_ex(DEPTH_MAX);
+    cleanup_json struct json_object *object = NULL;
+
+    if (tok == NULL)
+        return apir_error_sys(err, ENOMEM, "JSON");
+    if (size > INT_MAX - 1)
+        return apir_error_set(err, EFBIG, "JSON of %zu bytes", size);
+    json_tokener_set_flags(tok, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+
+    /* With its NUL, so that a document that ends early is an error, not "continue". */
+    object = json_tokener_parse_ex(tok, data, (int)size);
+    enum json_tokener_error jerr = json_tokener_get_error(tok);
+    size_t end = json_tokener_get_parse_end(tok);
+    if (jerr == json_tokener_continue)
+        return apir_error_set(err, EBADMSG, "JSON ends early, after %zu bytes", size);
+    if (jerr != json_tokener_success)
+        return apir_error_set(err, EBADMSG, "JSON: %s at byte %zu", json_tokener_error_desc(jerr), end);
+    for (; end < size; end++)
+        if (strchr(" \t\r\n", data[end]) == NULL || data[end] == '\0')
+            return apir_error_set(err, EBADMSG, "JSON: something follows at byte %zu", end);
+    if (!json_object_is_type(object, json_type_object))
+        return apir_error_set(err, EBADMSG, "JSON: not an object");
+
+    *ret_object = steal_pointer(&object);
+    return 0;
+}
+
+int cdi_json_load(const char *path, size_t max, struct json_object **ret_object,
+                  struct apir_error *err)
+{
+    cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    cleanup_free char *data = NULL;
+    size_t size = 0;
+
+    if (fd < 0)
+        return apir_error_sys(err, errno, "%s", path);
+    int r = cdi_json_read_fd(fd, max, &data, &size, err);
+    if (r == 0)
+        r = cdi_json_parse(data, size, ret_object, err);
+    if (r < 0)
+        apir_error_wrap(err, "%s", path);
+    return r;
+}
+
+struct json_object *cdi_json_member(struct json_object *object, const char *key, int type)
+{
+    struct json_object *member = NULL;
+
+    if (!json_object_is_type(object, json_type_object) ||
+        !json_object_object_get_ex(object, key, &member) ||
+        !json_object_is_type(member, (enum json_type)type))
+        return NULL;
+    return member;
+}
+
+const char *cdi_json_string(struct json_object *object, const char *key)
+{
+    struct json_object *member = cdi_json_member(object, key, json_type_string);
+
+    if (member == NULL)
+        return NULL;
+    const char *s = json_object_get_string(member);
+    /* "a\u0000b" must not become "a" on its way to a path. */
+    return strlen(s) == (size_t)json_object_get_string_len(member) ? s : NULL;
+}
+
+void cdi_json_put(struct json_object **object)
+{
+    json_object_put(*object);
+    *object = NULL;
+}

@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "frontend/client.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+
+#include "protocol/atomic.h"
+#include "protocol/log.h"
+
+#define SPIN_NS          20000u      /* look this long before sleeping */
+#define SLEEP_MIN_NS     20000u      /* between looks where nothing can wake us */
+#define SLEEP_MAX_NS     200000u
+#define FUTEX_NS         50000000u
+#define PING_AFTER_NS    300000000u  /* of waiting: is the server alive? */
+#define PONG_WITHIN_NS   1200000000u /* together well under two seconds */
+
+/* ---- loss ------------------------------------------------------------------- */
+
+bool client_usable(struct client *c)
+{
+    return apir_load_acquire32(&c->lost) == 0 && c->alive && apir_load_acquire32(c->alive) == 1;
+}
+
+/* Once per process: one line, and no call reaches the host any more. */
+static void client_lose(struct client *c, const char *why)
+{
+    if (__atomic_exchange_n(&c->lost, 1u, __ATOMIC_ACQ_REL))
+        return;
+    apir_log(APIR_LOG_ERROR, "the host side of %s is lost: %s", c->transport.where, why);
+    transport_close(&c->transport);
+    if (c->exit_on_loss)
+        _exit(1);
+}
+
+/* Notices a state that ends the session. */
+static bool client_state_ok(struct client *c)
+{
+    struct apir_ring_header *h = c->ring.header;
+    uint32_t state = apir_load_acquire32(&h->state);
+    if (state == APIR_STATE_STARTING || state == APIR_STATE_READY)
+        return true;
+    char reason[APIR_REASON_MAX];
+    memcpy(reason, h->reason, sizeof(reason));
+    reason[sizeof(reason) - 1] = '\0';
+    for (char *p = reason; *p; p++) {
+        if ((unsigned char)*p < 0x20)
+            *p = '?';
+    }
+    client_lose(c, *reason ? reason : "no reason given");
+    return false;
+}
+
+static void doorbell(struct client *c, uint32_t op, uint64_t value)
+{
+    struct apir_doorbell bell = { .magic = APIR_DOORBELL_MAGIC, .op = op, .value = value };
+    /* Waiting threads ping without the client lock; a socket takes one at a time. */
+    os_lock_acquire(&c->bell_lock);
+    int rc = c->transport.doorbell(&c->transport, &bell);
+    os_lock_release(&c->bell_lock);
+    if (rc < 0)
+        client_lose(c, "its doorbell fails");
+}
+
+/* ---- submission --------------------------------------------------------------- */
+
+void client_lock(struct client *c)
+{
+    os_lock_acquire(&c->lock);
+}
+
+void client_unlock(struct client *c)
+{
+    os_lock_release(&c->lock);
+}
+
+void client_flush_locked(struct client *c)
+{
+    if (client_usable(c) && apir_ring_guest_publish(&c->ring))
+        doorbell(c, APIR_DOORBELL_KICK, 0);
+}
+
+uint64_t client_put_locked(struct client *c, const struct apir_msg *msg)
+{
+    uint8_t buf[APIR_MESSAGE_MAX];
+    int64_t size = apir_msg_encode(msg, buf, sizeof(buf));
+    if (size < 0) {
+        /* The caller's tensor has numbers that no host accepts. */
+        client_lose(c, "a request is outside the protocol's limits");
+        return 0;
+    }
+    while (!apir_ring_guest_has_room(&c->ring, (size_t)size)) {
+        client_flush_locked(c);
+        if (client_wait_locked(c, c->ring.tail - c->ring.cmd_size / 2) < 0)
+            return 0;
+    }
+    if (!client_usable(c))
+        return 0;
+    return apir_ring_guest_put(&c->ring, buf, (size_t)size);
+}
+
+/* ---- waiting ------------------------------------------------------------------ */
+
+static bool reached(struct client *c, uint64_t pos)
+{
+    /* The shared head, read without the lock: only compared, never used as a size. */
+    return (int64_t)(apir_load_acquire64(&c->ring.header->head) - pos) >= 0;
+}
+
+struct wait_state {
+    uint64_t began;
+    uint64_t pinged; /* when we last asked; 0: not yet */
+    uint32_t ping;
+    uint64_t sleep_ns;
+};
+
+/* Checks that the other side still lives; 0 or -ENODEV. */
+static int wait_check(struct client *c, struct wait_state *ws, uint64_t now)
+{
+    if (!client_usable(c) || !client_state_ok(c))
+        return -ENODEV;
+    struct apir_ring_header *h = c->ring.header;
+    if (ws->pinged == 0 || apir_load_acquire32(&h->pong) == ws->ping) {
+        uint64_t last = ws->pinged ? ws->pinged : ws->began;
+        if (now - last < PING_AFTER_NS)
+            return 0;
+        ws->ping = apir_add32(&c->ping, 1);
+        ws->pinged = now;
+        doorbell(c, APIR_DOORBELL_PING, ws->ping);
+        return client_usable(c) ? 0 : -ENODEV;
+    }
+    if (now - ws->pinged > PONG_WITHIN_NS) {
+        /* Another thread's newer ping may have been answered instead of ours. */
+        if ((int32_t)(apir_load_acquire32(&h->pong) - ws->ping) > 0)
+            ws->ping = apir_load_acquire32(&h->pong);
+        else
+            client_lose(c, "it does not answer");
+    }
+    return client_usable(c) ? 0 : -ENODEV;
+}
+
+static void wait_sleep(struct client *c, struct wait_state *ws, uint64_t pos, uint64_t left_ns)
+{
+    struct apir_ring_header *h = c->ring.header;
+    if (c->transport.same_kernel) {
+        uint32_t seen = apir_load_acquire32(&h->wake);
+        apir_store_release32(&h->waiting, 1);
+        apir_full_fence();
+        if (!reached(c, pos))
+            os_futex_wait(&h->wake, seen, FUTEX_NS);
+        return;
+    }
+    if (left_ns > ws->sleep_ns) {
+        os_sleep_ns(left_ns < FUTEX_NS ? left_ns : FUTEX_NS);
+        return;
+    }
+    os_sleep_ns(ws->sleep_ns);
+    ws->sleep_ns += ws->sleep_ns / 4;
+    if (ws->sleep_ns > SLEEP_MAX_NS)
+        ws->sleep_ns = SLEEP_MAX_NS;
+}
+
+int client_wait(struct client *c, uint64_t pos, uint64_t expect_ns)
+{
+    if (!client_usable(c))
+        return -ENODEV;
+    if (reached(c, pos))
+        return 0;
+    struct wait_state ws = { .began = os_now_ns(), .sleep_ns = SLEEP_MIN_NS };
+    /* Sleep through most of what is known to take long, then look closely. */
+    uint64_t wake_at = ws.began + expect_ns - expect_ns / 8;
+    uint64_t spin_until = (expect_ns > 2 * SPIN_NS ? wake_at : ws.began) + SPIN_NS;
+    int old_slack = -1;
+    int rc = 0;
+    for (;;) {
+        uint64_t now = os_now_ns();
+        rc = wait_check(c, &ws, now);
+        if (rc)
+            break;
+        if (now < wake_at || now >= spin_until) {
+            if (old_slack < 0) {
+                old_slack = prctl(PR_GET_TIMERSLACK);
+                prctl(PR_SET_TIMERSLACK, 1ul);
+            }
+            wait_sleep(c, &ws, pos, now < wake_at ? wake_at - now : 0);
+        } else {
+            for (int i = 0; i < 32 && !reached(c, pos); i++)
+                apir_cpu_relax();
+        }
+        if (reached(c, pos))
+            break;
+    }
+    if (old_slack > 0)
+        prctl(PR_SET_TIMERSLACK, (unsigned long)old_slack);
+    if (c->transport.same_kernel && old_slack >= 0 && client_usable(c))
+        apir_store_release32(&c->ring.header->waiting, 0);
+    /* What is complete is complete, whatever happened since. */
+    return client_usable(c) && reached(c, pos) ? 0 : rc ? rc : -ENODEV;
+}
+
+int client_wait_locked(struct client *c, uint64_t pos)
+{
+    return client_wait(c, pos, 0);
+}
+
+/* ---- arena -------------------------------------------------------------------- */
+
+static struct client_block *block_at(struct client *c, uint32_t i)
+{
+    return &c->blocks[(c->block_first + i) % CLIENT_BLOCKS_MAX];
+}
+
+static void blocks_reclaim(struct client *c)
+{
+    while (c->block_count && !apir_load_acquire32(&block_at(c, 0)->held) && reached(c, block_at(c, 0)->until)) {
+        c->block_first = (c->block_first + 1) % CLIENT_BLOCKS_MAX;
+        c->block_count--;
+    }
+    if (c->block_count == 0)
+        c->arena_next = 0;
+}
+
+/* Where `size` bytes fit behind the newest block, or UINT64_MAX. */
+static uint64_t arena_place(const struct client *c, uint64_t oldest, uint64_t size)
+{
+    if (c->block_count == 0)
+        return size <= c->arena_size ? 0 : UINT64_MAX;
+    if (c->block_count == CLIENT_BLOCKS_MAX)
+        return UINT64_MAX;
+    if (c->arena_next > oldest) {
+        if (size <= c->arena_size - c->arena_next)
+            return c->arena_next;
+        /* wrap, but never up to the oldest: equal would look like empty */
+        return size < oldest ? 0 : UINT64_MAX;
+    }
+    return size < oldest - c->arena_next ? c->arena_next : UINT64_MAX;
+}
+
+struct client_block *client_block_locked(struct client *c, uint64_t size)
+{
+    size = (size + 63) & ~UINT64_C(63);
+    for (;;) {
+        if (!client_usable(c))
+            return NULL;
+        blocks_reclaim(c);
+        uint64_t oldest = c->block_count ? block_at(c, 0)->offset : 0;
+        uint64_t at = arena_place(c, oldest, size);
+        if (at != UINT64_MAX) {
+            c->block_count++;
+            struct client_block *b = block_at(c, c->block_count - 1);
+            *b = (struct client_block){ .offset = at, .size = size, };
+            b->until = c->ring.tail + (UINT64_C(1) << 40); /* not before the caller says */
+            c->arena_next = at + size;
+            return b;
+        }
+        if (size > c->arena_size || c->block_count == 0)
+            return NULL;
+        struct client_block *b = block_at(c, 0);
+        client_flush_locked(c);
+        if (client_wait_locked(c, b->until) < 0)
+            return NULL;
+        if (b->held)
+            client_reads_finish_locked(c, 0);
+        if (b->held) {
+            /* Another thread is copying out of it and needs no lock for that. */
+            client_unlock(c);
+            os_sleep_ns(SLEEP_MIN_NS);
+            client_lock(c);
+        }
+    }
+}
+
+void client_block_release(struct client_block *b)
+{
+    apir_store_release32(&b->held, 0);
+}
+
+void client_read_defer_locked(struct client *c, const struct client_read *r)
+{
+    if (c->read_count == CLIENT_BLOCKS_MAX)
+        client_reads_finish_locked(c, 0);
+    c->reads[c->read_count++] = *r;
+}
+
+void client_fill_lost(void *dst, size_t size, uint32_t type)
+{
+    uint8_t *p = dst;
+    static const uint8_t nan32[4] = { 0, 0, 0xc0, 0x7f }, nan16[2] = { 0, 0x7e },
+                         nanb16[2] = { 0xc0, 0x7f };
+    const uint8_t *pattern = type == 0 ? nan32 : type == 1 ? nan16 : type == 30 ? nanb16 : NULL;
+    size_t n = type == 0 ? 4 : 2;
+    if (!pattern) {
+        memset(dst, 0, size);
+        return;
+    }
+    for (size_t i = 0; i < size; i++)
+        p[i] = pattern[i % n];
+}
+
+static void read_finish(struct client *c, struct client_read *r)
+{
+    client_flush_locked(c);
+    bool ok = client_wait_locked(c, r->block->until) == 0;
+    const uint8_t *src = client_block_data(c, r->block);
+    uint64_t rows = r->stride ? r->size / r->row : 1;
+    uint64_t row = r->stride ? r->row : r->size;
+    for (uint64_t i = 0; i < rows; i++) {
+        uint8_t *dst = (uint8_t *)r->dst + i * r->stride;
+        if (ok)
+            memcpy(dst, src + i * row, row);
+        else
+            client_fill_lost(dst, row, r->type);
+    }
+    client_block_release(r->block);
+}
+
+void client_reads_finish_locked(struct client *c, uint32_t stream)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < c->read_count; i++) {
+        if (stream == 0 || c->reads[i].stream == stream)
+            read_finish(c, &c->reads[i]);
+        else
+            c->reads[kept++] = c->reads[i];
+    }
+    c->read_count = kept;
+}
+
+/* ---- replies ------------------------------------------------------------------ */
+
+int client_reply_get_locked(struct client *c)
+{
+    if (~c->replies_used == 0)
+        return -1;
+    int i = __builtin_ctzll(~c->replies_used);
+    c->replies_used |= UINT64_C(1) << i;
+    memset(c->replies + (size_t)i * APIR_REPLY_SIZE, 0, APIR_REPLY_SIZE);
+    return i;
+}
+
+void client_reply_put_locked(struct client *c, int index)
+{
+    c->replies_used &= ~(UINT64_C(1) << index);
+}
+
+int client_call(struct client *c, struct apir_msg *msg, uint32_t *reply_field, void *answer,
+                size_t size)
+{
+    if (!client_usable(c))
+        return -ENODEV;
+    client_lock(c);
+    int place = client_reply_get_locked(c);
+    if (place < 0) {
+        client_unlock(c);
+        return -EBUSY;
+    }
+    *reply_field = client_reply_offset(place);
+    uint64_t pos = client_put_locked(c, msg);
+    client_flush_locked(c);
+    client_unlock(c);
+    int rc = pos ? client_wait(c, pos, 0) : -ENODEV;
+    if (!rc)
+        memcpy(answer, c->replies + (size_t)place * APIR_REPLY_SIZE, size);
+    /* After a loss the place is not given out again: the host might still write. */
+    if (!rc) {
+        client_lock(c);
+        client_reply_put_locked(c, place);
+        client_unlock(c);
+    }
+    return rc;
+}
+
+/* ---- connecting --------------------------------------------------------------- */
+
+static int map_private(struct client *c)
+{
+    void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return -errno;
+    /* Without WIPEONFORK (Linux before 4.14) a child would touch unmapped memory. */
+    if (madvise(page, 4096, MADV_WIPEONFORK) < 0) {
+        int rc = -errno;
+        munmap(page, 4096);
+        return rc;
+    }
+    c->alive = page;
+    apir_store_release32(c->alive, 1);
+    return 0;
+}
+
+static int map_shared(struct client *c, struct apir_error *err)
+{
+    void *ring = NULL, *arena = NULL;
+    int rc = c->transport.blob_create(&c->transport, APIR_RING_BLOB_ID, APIR_RING_SIZE, &ring);
+    if (rc)
+        return apir_error_set(err, -rc,
+                              "%s: the host gives no shared memory (%s); is apir-render-server "
+                              "its RENDER_SERVER_EXEC_PATH?",
+                              c->transport.where, strerror(-rc));
+    madvise(ring, APIR_RING_SIZE, MADV_DONTFORK);
+    rc = apir_ring_guest_init(&c->ring, ring, APIR_RING_SIZE);
+    if (rc == -ENODEV)
+        return apir_error_set(err, ENOTSUP,
+                              "%s: the host has no apir support; set RENDER_SERVER_EXEC_PATH of "
+                              "the VMM to apir-render-server",
+                              c->transport.where);
+    if (rc)
+        return apir_error_set(err, EPROTO, "%s: the host's ring has another layout",
+                              c->transport.where);
+    c->replies = (uint8_t *)ring + APIR_RING_HEADER_SIZE;
+    c->arena_size = CLIENT_ARENA_SIZE;
+    rc = c->transport.blob_create(&c->transport, 1, c->arena_size, &arena);
+    if (rc)
+        return apir_error_set(err, -rc, "%s: no room for %u MiB in the host-visible window: %s",
+                              c->transport.where, CLIENT_ARENA_SIZE >> 20, strerror(-rc));
+    madvise(arena, c->arena_size, MADV_DONTFORK);
+    c->arena = arena;
+    return 0;
+}
+
+static int say_hello(struct client *c, struct apir_error *err)
+{
+    struct apir_msg msg = {
+        .code = APIR_MSG_HELLO,
+        .u.hello = { .magic = APIR_HELLO_MAGIC,
+                     .major = APIR_PROTOCOL_MAJOR,
+                     .minor = APIR_PROTOCOL_MINOR },
+    };
+    int rc = client_call(c, &msg, &msg.u.hello.reply, &c->hello, sizeof(c->hello));
+    if (rc)
+        return apir_error_set(err, -rc, "%s: the host does not answer", c->transport.where);
+    if (c->hello.status != APIR_OK)
+        return apir_error_set(err, EPROTONOSUPPORT,
+                              "%s: the host speaks protocol %u.%u, this plug-in %u.%u",
+                              c->transport.where, c->hello.major, c->hello.minor,
+                              APIR_PROTOCOL_MAJOR, APIR_PROTOCOL_MINOR);
+    if (c->hello.n_devices > APIR_DEVICES_MAX)
+        return apir_error_set(err, EPROTO, "%s: the host has %u devices", c->transport.where,
+                              c->hello.n_devices);
+    return 0;
+}
+
+int client_open(struct client *c, const char *transport_choice, struct apir_error *err)
+{
+    memset(c, 0, sizeof(*c));
+    const char *on_loss = getenv("APIR_ON_LOSS");
+    c->exit_on_loss = on_loss && strcmp(on_loss, "exit") == 0;
+    int rc = transport_open(&c->transport, transport_choice, err);
+    if (rc)
+        return rc;
+    rc = map_private(c);
+    if (rc)
+        rc = apir_error_sys(err, -rc, "MADV_WIPEONFORK");
+    if (!rc)
+        rc = map_shared(c, err);
+    if (!rc)
+        rc = say_hello(c, err);
+    if (rc)
+        transport_close(&c->transport);
+    return rc;
+}

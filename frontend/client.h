@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The session with the host: one context per process, one ring, one arena.
+ * Every function may be called from any thread. The "locked" ones want
+ * client_lock held; what they put on the ring becomes visible to the host with
+ * the next client_flush.
+ *
+ * Loss is sticky: from the first call that notices that the host is gone (or
+ * that we are a forked child, which shares nothing with it), every function here
+ * fails at once.
+ */
+#ifndef APIR_FRONTEND_CLIENT_H
+#define APIR_FRONTEND_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "frontend/os.h"
+#include "frontend/transport.h"
+#include "protocol/messages.h"
+#include "protocol/ring.h"
+
+#define CLIENT_ARENA_SIZE  (8u << 20)
+#define CLIENT_CHUNK       (1u << 20) /* largest single transfer: the rest overlaps */
+#define CLIENT_BLOCKS_MAX  1024u
+#define CLIENT_REPLIES_MAX 64u
+
+/* Part of the arena, in use until the host has passed `until` and it is not held. */
+struct client_block {
+    uint64_t offset;
+    uint64_t size;
+    uint64_t until;
+    uint32_t held; /* 1: its contents are still to be read by us */
+};
+
+/* A read whose bytes go to `dst` once the host has passed the block's `until`. */
+struct client_read {
+    void *dst;
+    uint64_t size;
+    uint64_t stride; /* of rows in dst; 0: one piece */
+    uint64_t row;
+    struct client_block *block;
+    uint32_t type; /* GGUF type number: what to write if the host is lost */
+    uint32_t stream;
+};
+
+struct client {
+    struct os_lock lock;
+    struct os_lock bell_lock; /* innermost */
+    struct transport transport;
+    struct apir_ring_guest ring;
+    uint8_t *replies; /* reply area in the ring blob */
+    uint8_t *arena;
+    uint64_t arena_size;
+
+    struct client_block blocks[CLIENT_BLOCKS_MAX]; /* a queue in order of offset */
+    uint32_t block_first, block_count;
+    uint64_t arena_next;
+
+    struct client_read reads[CLIENT_BLOCKS_MAX]; /* deferred reads, oldest first */
+    uint32_t read_count;
+
+    uint64_t replies_used; /* bit per reply place */
+    uint32_t *alive;       /* 1; the kernel wipes it in a forked child */
+    uint32_t lost;         /* 1: the host is gone; read without the lock */
+    uint32_t ping;
+    bool exit_on_loss;
+    struct apir_reply_hello hello;
+};
+
+/* Connects and says HELLO. 0 or -errno with *err (-ENODEV: nothing to talk to). */
+int client_open(struct client *c, const char *transport_choice, struct apir_error *err);
+
+/* False in a forked child and after a loss. */
+bool client_usable(struct client *c);
+
+void client_lock(struct client *c);
+void client_unlock(struct client *c);
+
+/* Puts msg on the ring; returns the position that completes it, 0: lost. */
+uint64_t client_put_locked(struct client *c, const struct apir_msg *msg);
+
+/* Shows what was put to the host, and wakes it if it sleeps. */
+void client_flush_locked(struct client *c);
+
+/*
+ * Waits until the host has completed `pos`. expect_ns: how long that takes as
+ * far as is known, 0 for soon. Returns 0, or -ENODEV: lost. Without the lock.
+ */
+int client_wait(struct client *c, uint64_t pos, uint64_t expect_ns);
+int client_wait_locked(struct client *c, uint64_t pos);
+
+/* Arena room for `size` ≤ CLIENT_CHUNK·4 bytes; waits for it. NULL: lost. */
+struct client_block *client_block_locked(struct client *c, uint64_t size);
+static inline void *client_block_data(struct client *c, const struct client_block *b)
+{
+    return c->arena + b->offset;
+}
+
+/* Ends the hold on a block; may be called without the lock. */
+void client_block_release(struct client_block *b);
+
+/* Queues a read into r.block (held, `until` set); the queue never overflows. */
+void client_read_defer_locked(struct client *c, const struct client_read *r);
+/* Completes the deferred reads of a stream (0: all). */
+void client_reads_finish_locked(struct client *c, uint32_t stream);
+
+/* A reply place: its index, or -1 if none is free. Cleared to zero. */
+int client_reply_get_locked(struct client *c);
+void client_reply_put_locked(struct client *c, int index);
+static inline uint32_t client_reply_offset(int index)
+{
+    return (uint32_t)index * APIR_REPLY_SIZE;
+}
+
+/*
+ * Sends a message whose `reply` field the caller points `reply_field` at, waits,
+ * and copies `size` bytes of the answer. 0, or -ENODEV (lost), -EBUSY.
+ */
+int client_call(struct client *c, struct apir_msg *msg, uint32_t *reply_field, void *answer,
+                size_t size);
+
+/* What a tensor of this type reads as when its host is gone: NaN or zero. */
+void client_fill_lost(void *dst, size_t size, uint32_t type);
+
+#endif

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+# The plug-in: no C library, no C++ runtime, no libggml at link time; what it
+# needs of libc is in the process that loads it.
+FRONTEND_SRCS := $(wildcard frontend/*.c) protocol/error.c protocol/log.c protocol/ring.c \
+                 protocol/messages.c protocol/graph.c protocol/ggml_probe.c
+FRONTEND_OBJS := $(patsubst %.c,$(O)/plugin/%.o,$(FRONTEND_SRCS))
+HEADERS += $(wildcard frontend/*.h)
+
+PLUGIN := $(O)/frontend/libggml-apir.so
+ALL += $(PLUGIN)
+
+# Sanitizers need their runtime in the process first, which a plug-in cannot
+# bring: it is always built plainly. Its parts run under sanitizers in units.
+# _GNU_SOURCE would turn strtol into __isoc23_strtol; it is set per file where
+# a file needs it, and such a file uses none of those.
+FRONTEND_CFLAGS := $(BASE_CFLAGS) -O2 -g -fno-stack-protector -U_FORTIFY_SOURCE -ffreestanding \
+                   -fno-builtin-printf
+
+$(O)/plugin/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(FRONTEND_CFLAGS) -isystem /usr/include/libdrm -MMD -MP -c -o $@ $<
+
+$(PLUGIN): $(FRONTEND_OBJS)
+	@mkdir -p $(@D)
+	$(CC) -shared -nostdlib -o $@ $^ -Wl,-z,nodelete -Wl,-z,relro -Wl,-z,noexecstack \
+	    -Wl,--hash-style=both -Wl,-Bsymbolic -Wl,-soname,libggml-apir.so

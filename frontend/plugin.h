@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The plug-in's objects in the shape of the ggml that loaded it. One plug-in
+ * serves one ggml per process; its objects live until the process ends (the
+ * library is never unloaded), except buffers and backends, which ggml frees.
+ */
+#ifndef APIR_FRONTEND_PLUGIN_H
+#define APIR_FRONTEND_PLUGIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "frontend/client.h"
+#include "frontend/query.h"
+#include "frontend/slots.h"
+#include "protocol/ggml_abi.h"
+
+struct plugin_device {
+    struct gg_device ggml;                   /* first: what ggml sees */
+    uint64_t buft[GG_BUFT_WORDS];            /* ggml_backend_buffer_type */
+    struct apir_reply_device_info info;
+    uint32_t index;
+    char name[16];                           /* APIR0 … */
+    char buft_name[16];
+    char description[APIR_NAME_SIZE];
+    char device_id[64];
+    struct query_cache queries;
+};
+
+/* The context of a ggml_backend_buffer of ours. */
+struct plugin_buffer {
+    struct plugin_device *device;
+    uint32_t id;
+    uint8_t *base; /* reserved addresses, never touched */
+    uint64_t size;
+};
+
+/* The context of a ggml_backend of ours. */
+struct plugin_stream {
+    uint64_t ggml[GG_BACKEND_WORDS]; /* first: what ggml sees */
+    struct plugin_device *device;
+    char name[16];
+    uint32_t id;
+    int status_place;    /* reply place of struct apir_stream_status */
+    uint64_t last;       /* position of the newest command of this stream; 0: none */
+    bool last_settles;   /* completing `last` means that all its work is done */
+    uint64_t expect_ns;  /* running estimate of the wait for `last` */
+    uint64_t submitted;  /* when `last` became visible to the host */
+    bool failed;         /* a graph failed since the last graph_compute */
+};
+
+struct plugin {
+    struct ggml_layout layout;
+    struct client client;
+    struct gg_reg reg;
+    struct plugin_device devices[APIR_DEVICES_MAX];
+    uint32_t n_devices;
+    struct slots slots;
+
+    /* ids of host objects; under the client's lock */
+    uint16_t buffer_generation[APIR_BUFFERS_MAX];
+    uint64_t buffer_used[APIR_BUFFERS_MAX / 64];
+    uint64_t stream_used; /* bit i: stream id i + 1 */
+
+    void *(*buffer_init)(void *buft, struct gg_buffer_i iface, void *ctx, size_t size);
+    size_t (*nbytes)(const struct gg_tensor *t);
+    const char *(*op_name)(int op);
+    const char *(*unary_op_name)(int op);
+    const char *(*glu_op_name)(int op); /* NULL in builds without GLU */
+};
+
+extern struct plugin plugin; /* in entry.c; zero until init has succeeded */
+
+/* ---- device.c ---- */
+void plugin_device_init(struct plugin_device *d, uint32_t index);
+
+/* ---- buffer.c ---- */
+void *plugin_buffer_alloc(struct plugin_device *d, size_t size);
+/* Our context of the buffer that holds t (or t's view source), or NULL. */
+struct plugin_buffer *plugin_buffer_of(const struct gg_tensor *t);
+/* Asynchronous and synchronous forms share these; stream NULL: synchronous. */
+void plugin_tensor_set(struct plugin_stream *s, struct gg_tensor *t, const void *data,
+                       size_t offset, size_t size);
+void plugin_tensor_get(struct plugin_stream *s, const struct gg_tensor *t, void *data,
+                       size_t offset, size_t size);
+void plugin_tensor_set_2d(struct plugin_stream *s, struct gg_tensor *t, const void *data,
+                          size_t offset, size_t size, size_t n, size_t stride_tensor,
+                          size_t stride_data);
+void plugin_tensor_get_2d(struct plugin_stream *s, const struct gg_tensor *t, void *data,
+                          size_t offset, size_t size, size_t n, size_t stride_tensor,
+                          size_t stride_data);
+bool plugin_tensor_copy(struct plugin_stream *src_stream, struct plugin_stream *dst_stream,
+                        const struct gg_tensor *src, struct gg_tensor *dst);
+
+/* ---- stream.c ---- */
+void *plugin_stream_open(struct plugin_device *d);
+void plugin_stream_note_locked(struct plugin_stream *s, uint64_t pos, bool settles);
+void *plugin_event_new(struct plugin_device *d);
+void plugin_event_free(void *event);
+void plugin_event_synchronize(void *event);
+
+#endif

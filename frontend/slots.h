@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which graphs the host already has. A graph that is in a slot is executed by
+ * its number; every other one is defined first, in the slot least recently used.
+ * Everything here is under the client's lock.
+ */
+#ifndef APIR_FRONTEND_SLOTS_H
+#define APIR_FRONTEND_SLOTS_H
+
+#include <stdint.h>
+
+#include "frontend/graph_encode.h"
+
+#define SLOTS_USED 32u /* of APIR_SLOTS_MAX */
+
+struct slot {
+    bool valid;
+    uint32_t device;
+    uint64_t uid;        /* ggml's graph identity; 0: none */
+    const void *first;   /* nodes[0] and the count go with uid */
+    int32_t n_nodes;
+    uint64_t hash;       /* of the payload */
+    uint8_t *payload;    /* owned: compared in full where there is no uid */
+    size_t payload_size;
+    size_t payload_cap;
+    uint32_t *buffers;   /* owned: ids that the payload names */
+    uint32_t n_buffers;
+    uint64_t last_used;
+    uint64_t expect_ns;  /* how long its execution takes, as far as seen */
+};
+
+struct slots {
+    struct slot slot[SLOTS_USED];
+    uint64_t clock;
+    struct graph_scratch scratch;
+    uint64_t n_def, n_exec; /* for the debug log */
+};
+
+struct plugin_stream;
+
+/*
+ * Puts what it takes to execute the graph on the ring (DEF where needed, EXEC).
+ * Returns the slot; NULL with *ret_rc -ENODEV (lost), -ENOMEM or -EINVAL.
+ * *ret_pos: the position that completes the EXEC.
+ */
+struct slot *slots_execute_locked(struct slots *ss, struct plugin_stream *s,
+                                  const struct gg_cgraph_head *graph, uint64_t *ret_pos,
+                                  int *ret_rc);
+
+/* The host forgets graphs of a buffer when it frees it; so do we. */
+void slots_forget_buffer_locked(struct slots *ss, uint32_t buffer_id);
+
+#endif

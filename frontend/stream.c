@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ggml's backend object: one stream of work on one device. Everything is
+ * asynchronous until synchronize; the host keeps the order of the ring.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/plugin.h"
+#include "protocol/log.h"
+
+struct plugin_event {
+    struct gg_event ggml; /* first: what ggml sees */
+    struct plugin_stream *stream;
+    uint64_t pos;
+};
+
+static struct plugin_stream *stream_of(void *backend)
+{
+    return backend;
+}
+
+/* A new command of this stream ends at pos; see plugin_stream. */
+void plugin_stream_note_locked(struct plugin_stream *s, uint64_t pos, bool settles)
+{
+    s->last = pos;
+    s->last_settles = settles;
+}
+
+static const char *stream_name(void *backend)
+{
+    return stream_of(backend)->name;
+}
+
+static void status_check(struct plugin_stream *s)
+{
+    struct client *c = &plugin.client;
+    uint32_t *failed = (uint32_t *)(void *)(c->replies + client_reply_offset(s->status_place));
+    uint32_t status = apir_load_acquire32(failed);
+    if (status == APIR_OK)
+        return;
+    apir_store_release32(failed, APIR_OK);
+    if (!s->failed)
+        apir_log(APIR_LOG_ERROR, "%s: a graph failed on the host (%s)", s->device->name,
+                 status == APIR_E_NOMEM         ? "out of memory"
+                 : status == APIR_E_UNSUPPORTED ? "an operation is not supported there"
+                                                : "its backend reports an error");
+    s->failed = true;
+}
+
+static void stream_synchronize(void *backend)
+{
+    struct plugin_stream *s = stream_of(backend);
+    struct client *c = &plugin.client;
+    if (!client_usable(c)) {
+        /* Reads that were queued must still give the caller something defined. */
+        if (c->alive && *c->alive == 1 && c->read_count) {
+            client_lock(c);
+            client_reads_finish_locked(c, s->id);
+            client_unlock(c);
+        }
+        return;
+    }
+    if (!s->last)
+        return;
+    client_lock(c);
+    if (!s->last_settles) {
+        struct apir_msg msg = { .code = APIR_MSG_STREAM_SYNC, .u.stream_sync = { s->id } };
+        uint64_t pos = client_put_locked(c, &msg);
+        if (pos)
+            plugin_stream_note_locked(s, pos, true);
+    }
+    uint64_t pos = s->last;
+    client_flush_locked(c);
+    client_unlock(c);
+
+    uint64_t began = s->submitted ? s->submitted : os_now_ns();
+    uint64_t already = os_now_ns() - began;
+    client_wait(c, pos, s->expect_ns > already ? s->expect_ns - already : 0);
+    if (s->submitted) {
+        /* A running mean over about eight executions. */
+        uint64_t took = os_now_ns() - began;
+        s->expect_ns = s->expect_ns ? s->expect_ns - s->expect_ns / 8 + took / 8 : took;
+        s->submitted = 0;
+    }
+    client_lock(c);
+    client_reads_finish_locked(c, s->id);
+    if (s->last == pos)
+        s->last = 0;
+    client_unlock(c);
+    status_check(s);
+}
+
+static int stream_graph_compute(void *backend, void *cgraph)
+{
+    struct plugin_stream *s = stream_of(backend);
+    struct client *c = &plugin.client;
+    const struct gg_cgraph_head *graph = cgraph;
+    if (!client_usable(c) || s->failed) {
+        s->failed = false;
+        return GG_STATUS_FAILED;
+    }
+    if (graph->n_nodes == 0)
+        return GG_STATUS_SUCCESS;
+    uint64_t pos = 0;
+    int rc = 0;
+    client_lock(c);
+    struct slot *slot = slots_execute_locked(&plugin.slots, s, graph, &pos, &rc);
+    if (slot) {
+        plugin_stream_note_locked(s, pos, (s->device->info.flags & APIR_DEVICE_SYNC) != 0);
+        client_flush_locked(c);
+        s->submitted = os_now_ns();
+    }
+    client_unlock(c);
+    return slot ? GG_STATUS_SUCCESS : rc == -ENOMEM ? GG_STATUS_ALLOC_FAILED : GG_STATUS_FAILED;
+}
+
+static void stream_set_async(void *backend, struct gg_tensor *t, const void *data, size_t offset,
+                             size_t size)
+{
+    plugin_tensor_set(stream_of(backend), t, data, offset, size);
+}
+
+static void stream_get_async(void *backend, const struct gg_tensor *t, void *data, size_t offset,
+                             size_t size)
+{
+    plugin_tensor_get(stream_of(backend), t, data, offset, size);
+}
+
+static void stream_set_2d_async(void *backend, struct gg_tensor *t, const void *data,
+                                size_t offset, size_t size, size_t n, size_t stride_tensor,
+                                size_t stride_data)
+{
+    plugin_tensor_set_2d(stream_of(backend), t, data, offset, size, n, stride_tensor, stride_data);
+}
+
+static void stream_get_2d_async(void *backend, const struct gg_tensor *t, void *data,
+                                size_t offset, size_t size, size_t n, size_t stride_tensor,
+                                size_t stride_data)
+{
+    plugin_tensor_get_2d(stream_of(backend), t, data, offset, size, n, stride_tensor, stride_data);
+}
+
+static bool is_stream(void *backend)
+{
+    int (*fn)(void *, void *) = stream_graph_compute;
+    return memcmp((char *)backend + plugin.layout.backend.graph_compute, &fn, sizeof(fn)) == 0;
+}
+
+static bool stream_copy_async(void *src_backend, void *dst_backend, const struct gg_tensor *src,
+                              struct gg_tensor *dst)
+{
+    if (!is_stream(src_backend) || !is_stream(dst_backend))
+        return false;
+    return plugin_tensor_copy(stream_of(src_backend), stream_of(dst_backend), src, dst);
+}
+
+/* ---- events ------------------------------------------------------------------- */
+
+void *plugin_event_new(struct plugin_device *d)
+{
+    struct plugin_event *e = calloc(1, sizeof(*e));
+    if (e)
+        e->ggml = (struct gg_event){ .device = d, .context = e };
+    return e;
+}
+
+void plugin_event_free(void *event)
+{
+    free(event);
+}
+
+static void stream_event_record(void *backend, void *event)
+{
+    struct plugin_event *e = event;
+    e->stream = stream_of(backend);
+    e->pos = e->stream->last;
+}
+
+/* Later work of the backend starts after what the event has recorded. */
+static void stream_event_wait(void *backend, void *event)
+{
+    struct plugin_stream *s = stream_of(backend);
+    struct plugin_event *e = event;
+    struct client *c = &plugin.client;
+    if (!e->stream || e->stream == s || !e->pos || !client_usable(c))
+        return;
+    client_lock(c);
+    struct apir_msg msg = {
+        .code = APIR_MSG_STREAM_WAIT,
+        .u.stream_wait = { .stream = s->id, .after = e->stream->id },
+    };
+    client_put_locked(c, &msg);
+    client_unlock(c);
+}
+
+void plugin_event_synchronize(void *event)
+{
+    struct plugin_event *e = event;
+    /* Waits for the stream as it is now: never less than what was recorded. */
+    if (e->stream && e->pos)
+        stream_synchronize(e->stream);
+}
+
+/* ---- life --------------------------------------------------------------------- */
+
+static void stream_free(void *backend)
+{
+    struct plugin_stream *s = stream_of(backend);
+    struct client *c = &plugin.client;
+    if (client_usable(c)) {
+        client_lock(c);
+        client_reads_finish_locked(c, s->id);
+        struct apir_msg msg = { .code = APIR_MSG_STREAM_CLOSE, .u.stream_close = { s->id } };
+        uint64_t pos = client_put_locked(c, &msg);
+        client_flush_locked(c);
+        /* The status place is given away only when the host is done with it. */
+        if (pos && client_wait_locked(c, pos) == 0) {
+            client_reply_put_locked(c, s->status_place);
+            plugin.stream_used &= ~(UINT64_C(1) << (s->id - 1));
+        }
+        client_unlock(c);
+    }
+    free(s);
+}
+
+#define SET_FN(member, function)                                                                   \
+    do {                                                                                           \
+        __typeof__(&function) fn_ = function;                                                      \
+        if (plugin.layout.backend.member)                                                          \
+            memcpy((char *)s->ggml + plugin.layout.backend.member, &fn_, sizeof(fn_));             \
+    } while (0)
+
+static void stream_fill(struct plugin_stream *s)
+{
+    static uint8_t guid[16] = { 0x61, 0x70, 0x69, 0x72, 0x9c, 0x1e, 0x4d, 0x52,
+                                0x8b, 0x07, 0x3a, 0xf4, 0x5e, 0xd1, 0x66, 0x20 };
+    const char *(*name)(void *) = stream_name;
+    s->ggml[0] = (uintptr_t)guid;
+    memcpy(&s->ggml[1], &name, sizeof(name));
+    SET_FN(free, stream_free);
+    SET_FN(set_async, stream_set_async);
+    SET_FN(get_async, stream_get_async);
+    SET_FN(set_2d_async, stream_set_2d_async);
+    SET_FN(get_2d_async, stream_get_2d_async);
+    SET_FN(cpy_async, stream_copy_async);
+    SET_FN(sync, stream_synchronize);
+    SET_FN(graph_compute, stream_graph_compute);
+    SET_FN(event_record, stream_event_record);
+    SET_FN(event_wait, stream_event_wait);
+    GG_AT(s->ggml, plugin.layout.backend.device, void *) = s->device;
+    GG_AT(s->ggml, plugin.layout.backend.ctx, void *) = s;
+}
+
+void *plugin_stream_open(struct plugin_device *d)
+{
+    struct client *c = &plugin.client;
+    struct plugin_stream *s = client_usable(c) ? calloc(1, sizeof(*s)) : NULL;
+    if (!s)
+        return NULL;
+    s->device = d;
+    memcpy(s->name, d->name, sizeof(s->name));
+    client_lock(c);
+    s->status_place = ~plugin.stream_used ? client_reply_get_locked(c) : -1;
+    if (s->status_place >= 0) {
+        unsigned bit = (unsigned)__builtin_ctzll(~plugin.stream_used);
+        plugin.stream_used |= UINT64_C(1) << bit;
+        s->id = bit + 1;
+    }
+    client_unlock(c);
+    struct apir_msg msg = {
+        .code = APIR_MSG_STREAM_OPEN,
+        .u.stream_open = { .stream = s->id,
+                           .device = d->index,
+                           .status = s->status_place >= 0 ? client_reply_offset(s->status_place)
+                                                          : 0 },
+    };
+    struct apir_reply_status answer = { .status = APIR_E_FAILED };
+    int rc = s->id ? client_call(c, &msg, &msg.u.stream_open.reply, &answer, sizeof(answer))
+                   : -EBUSY;
+    if (rc || answer.status != APIR_OK) {
+        apir_log(APIR_LOG_ERROR, "%s: the host opens no further backend", d->name);
+        if (s->id && !rc) {
+            client_lock(c);
+            client_reply_put_locked(c, s->status_place);
+            plugin.stream_used &= ~(UINT64_C(1) << (s->id - 1));
+            client_unlock(c);
+        }
+        free(s);
+        return NULL;
+    }
+    stream_fill(s);
+    return s;
+}

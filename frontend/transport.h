@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How bytes reach the host: shared memory that both sides map, and a doorbell.
+ * The client above knows no DRM and no socket.
+ */
+#ifndef APIR_FRONTEND_TRANSPORT_H
+#define APIR_FRONTEND_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "protocol/error.h"
+#include "protocol/shm.h"
+
+struct transport {
+    int fd; /* owned; -1: closed */
+    bool same_kernel;   /* a futex in shared memory wakes across the two sides */
+    char where[128];    /* for messages: the node or socket */
+    char device_id[64]; /* PCI address of the render node, or empty */
+    int (*blob_create)(struct transport *t, uint64_t blob_id, uint64_t size, void **ret_map);
+    int (*doorbell)(struct transport *t, const struct apir_doorbell *bell);
+};
+
+/*
+ * Opens the transport that APIR_TRANSPORT asks for: auto (the default: the
+ * first render node of virtio-gpu), virtgpu, virtgpu:PATH, or vtest:PATH, and
+ * makes an apir context on it. Returns 0; -ENODEV where there is nothing to talk
+ * to (auto without a node: no reason to tell the user); another -errno with *err.
+ */
+int transport_open(struct transport *t, const char *choice, struct apir_error *err);
+
+/* Closes the descriptor; maps stay until the process ends. */
+void transport_close(struct transport *t);
+
+/* path NULL: search. -ENODEV: no virtio-gpu node. */
+int transport_virtgpu_open(struct transport *t, const char *path, struct apir_error *err);
+int transport_vtest_open(struct transport *t, const char *path, struct apir_error *err);
+
+#endif

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * virgl_test_server's socket: the stock virglrenderer without a VM. Its protocol
+ * is a stream of {u32 length in dwords, u32 command} and payload.
+ */
+#include "frontend/transport.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum {
+    VT_RESOURCE_BUSY_WAIT = 7,
+    VT_CREATE_RENDERER = 8, /* length in bytes, this one alone */
+    VT_PING_PROTOCOL_VERSION = 10,
+    VT_PROTOCOL_VERSION = 11,
+    VT_CONTEXT_INIT = 17,
+    VT_RESOURCE_CREATE_BLOB = 18,
+    VT_SUBMIT_CMD2 = 24,
+};
+
+#define VT_VERSION_MIN 3u
+#define VT_VERSION_MAX 4u
+#define CAPSET_VENUS   4u
+#define BLOB_HOST3D    2u
+#define BLOB_MAPPABLE  1u
+
+static int stream_write(int fd, const void *data, size_t size)
+{
+    const char *p = data;
+    while (size) {
+        ssize_t n = send(fd, p, size, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? -errno : -EPIPE;
+        p += n;
+        size -= (size_t)n;
+    }
+    return 0;
+}
+
+static int stream_read(int fd, void *data, size_t size)
+{
+    char *p = data;
+    while (size) {
+        ssize_t n = recv(fd, p, size, 0);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? -errno : -EPIPE;
+        p += n;
+        size -= (size_t)n;
+    }
+    return 0;
+}
+
+static int command(int fd, uint32_t cmd, const void *payload, uint32_t dwords)
+{
+    uint32_t header[2] = { dwords, cmd };
+    int rc = stream_write(fd, header, sizeof(header));
+    return rc ? rc : stream_write(fd, payload, dwords * sizeof(uint32_t));
+}
+
+/* Reads an answer of exactly `dwords` to `cmd`. */
+static int answer(int fd, uint32_t cmd, uint32_t *payload, uint32_t dwords)
+{
+    uint32_t header[2];
+    int rc = stream_read(fd, header, sizeof(header));
+    if (rc)
+        return rc;
+    if (header[0] != dwords || header[1] != cmd)
+        return -EPROTO;
+    return stream_read(fd, payload, dwords * sizeof(uint32_t));
+}
+
+/* The descriptor that follows some answers, on a byte of its own. */
+static int receive_fd(int fd)
+{
+    char byte;
+    struct iovec iov = { .iov_base = &byte, .iov_len = 1 };
+    union {
+        struct cmsghdr align;
+        char buf[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct msghdr msg = {
+        .msg_iov = &iov,
+        .msg_iovlen = 1,
+        .msg_control = control.buf,
+        .msg_controllen = sizeof(control.buf),
+    };
+    ssize_t n;
+    do {
+        n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC);
+    } while (n < 0 && errno == EINTR);
+    if (n <= 0)
+        return n < 0 ? -errno : -EPIPE;
+    struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+    if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS ||
+        c->cmsg_len != CMSG_LEN(sizeof(int)) || (msg.msg_flags & MSG_CTRUNC))
+        return -EPROTO;
+    int out;
+    memcpy(&out, CMSG_DATA(c), sizeof(out));
+    return out;
+}
+
+static int vtest_blob_create(struct transport *t, uint64_t blob_id, uint64_t size, void **ret_map)
+{
+    uint32_t req[6] = {
+        BLOB_HOST3D,    BLOB_MAPPABLE,       (uint32_t)size,
+        (uint32_t)(size >> 32), (uint32_t)blob_id, (uint32_t)(blob_id >> 32),
+    };
+    int rc = command(t->fd, VT_RESOURCE_CREATE_BLOB, req, 6);
+    uint32_t id;
+    if (!rc)
+        rc = answer(t->fd, VT_RESOURCE_CREATE_BLOB, &id, 1);
+    if (rc)
+        return rc;
+    int fd = receive_fd(t->fd);
+    if (fd < 0)
+        return fd;
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    rc = p == MAP_FAILED ? -errno : 0;
+    close(fd);
+    if (!rc)
+        *ret_map = p;
+    return rc;
+}
+
+static int vtest_doorbell(struct transport *t, const struct apir_doorbell *bell)
+{
+    /* one batch: flags, cmd offset, cmd size, sync offset, sync count, ring, syncobjs */
+    uint32_t msg[2 + 9 + sizeof(*bell) / 4] = {
+        9 + sizeof(*bell) / 4, VT_SUBMIT_CMD2, 1, 0, 9, sizeof(*bell) / 4,
+    };
+    memcpy(&msg[11], bell, sizeof(*bell));
+    return stream_write(t->fd, msg, sizeof(msg));
+}
+
+static int handshake(int fd)
+{
+    static const char name[] = APIR_CONTEXT_NAME;
+    uint32_t header[2] = { sizeof(name), VT_CREATE_RENDERER };
+    int rc = stream_write(fd, header, sizeof(header));
+    if (!rc)
+        rc = stream_write(fd, name, sizeof(name));
+    /* A server too old to answer the ping still answers the busy-wait. */
+    uint32_t busy[2] = { 0, 0 }, dummy;
+    if (!rc)
+        rc = command(fd, VT_PING_PROTOCOL_VERSION, NULL, 0);
+    if (!rc)
+        rc = command(fd, VT_RESOURCE_BUSY_WAIT, busy, 2);
+    if (!rc)
+        rc = answer(fd, VT_PING_PROTOCOL_VERSION, &dummy, 0);
+    if (!rc)
+        rc = answer(fd, VT_RESOURCE_BUSY_WAIT, &dummy, 1);
+    uint32_t version = VT_VERSION_MAX;
+    if (!rc)
+        rc = command(fd, VT_PROTOCOL_VERSION, &version, 1);
+    if (!rc)
+        rc = answer(fd, VT_PROTOCOL_VERSION, &version, 1);
+    if (!rc && version < VT_VERSION_MIN)
+        rc = -EPROTONOSUPPORT;
+    uint32_t capset = CAPSET_VENUS;
+    return rc ? rc : command(fd, VT_CONTEXT_INIT, &capset, 1);
+}
+
+int transport_vtest_open(struct transport *t, const char *path, struct apir_error *err)
+{
+    struct sockaddr_un addr = { .sun_family = AF_UNIX };
+    if (strlen(path) >= sizeof(addr.sun_path))
+        return apir_error_set(err, ENAMETOOLONG, "vtest: the socket path %s is too long", path);
+    memcpy(addr.sun_path, path, strlen(path));
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return apir_error_sys(err, errno, "vtest: socket");
+    int rc = connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 ? -errno : handshake(fd);
+    if (rc) {
+        close(fd);
+        return apir_error_sys(err, -rc, "vtest: no virgl_test_server at %s", path);
+    }
+    t->fd = fd;
+    t->same_kernel = true;
+    memcpy(t->where, path, strlen(path) < sizeof(t->where) ? strlen(path) : sizeof(t->where) - 1);
+    t->blob_create = vtest_blob_create;
+    t->doorbell = vtest_doorbell;
+    return 0;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One line to where an operator finds it: the journal or syslog (/dev/log), else
+ * the kernel's log, and stderr in any case. Engines drop a hook's stderr.
+ */
+#ifndef APIR_HOOK_LOG_H
+#define APIR_HOOK_LOG_H
+
+enum hook_level {
+    HOOK_ERROR = 3, /* the syslog severities */
+    HOOK_WARNING = 4,
+    HOOK_INFO = 6,
+};
+
+/* Opens the log; id (a container's, may be NULL) goes in front of each line. */
+void hook_log_open(void);
+void hook_log_set_id(const char *id);
+void hook_log(enum hook_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

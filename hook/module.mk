@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# apir-hook: static, since it runs before the container has a root of its own
+# and must load nothing from anywhere.
+
+HOOK_LIB := $(call objs,hook/state.c hook/rootfs.c hook/find.c hook/place.c hook/precreate.c \
+    hook/log.c cdi/json.c cdi/rules.c protocol/error.c)
+HOOK_OBJS := $(call objs,hook/main.c hook/create_container.c) \
+    $(filter $(O)/hook/%,$(HOOK_LIB))
+
+# The sanitizers' runtimes are shared libraries.
+HOOK_STATIC := $(if $(filter asan tsan fuzz,$(MODE)),,-static-pie)
+
+$(HOOK_OBJS): private PKGS := json-c libcap
+$(HOOK_OBJS): private EXTRA_CFLAGS := -D_GNU_SOURCE -DAPIR_VERSION='"$(APIR_VERSION)"' \
+    -DHOOK_PLUGIN='"$(prefix)/lib/apir/libggml-apir.so"' -DHOOK_SPEC='"/etc/cdi/apir.json"'
+
+$(O)/hook/apir-hook: private PKGS := json-c libcap
+$(O)/hook/apir-hook: private EXTRA_LIBS := $(HOOK_STATIC)
+$(O)/hook/apir-hook: $(HOOK_OBJS) $(filter-out $(O)/hook/%,$(HOOK_LIB))
+	$(link)
+
+$(O)/hook/90-apir.json: hook/90-apir.json.in
+	@mkdir -p $(@D)
+	sed 's|@libexecdir@|$(prefix)/libexec|' $< >$@
+
+ALL += $(O)/hook/apir-hook $(O)/hook/90-apir.json
+HEADERS += $(wildcard hook/*.h)
+
+HOOK_TESTS := state rootfs find precreate place
+UNIT_TESTS += $(HOOK_TESTS:%=$(O)/tests/unit/hook_%_test)
+$(HOOK_TESTS:%=$(O)/tests/unit/hook_%_test.o): private PKGS := json-c cmocka
+$(HOOK_TESTS:%=$(O)/tests/unit/hook_%_test.o): private EXTRA_CFLAGS := -D_GNU_SOURCE
+$(HOOK_TESTS:%=$(O)/tests/unit/hook_%_test): private PKGS := json-c cmocka
+$(HOOK_TESTS:%=$(O)/tests/unit/hook_%_test): $(O)/tests/unit/hook_%_test: \
+    $(O)/tests/unit/hook_%_test.o $(HOOK_LIB)
+	$(link)
+
+# A hooks.d file whose program is missing breaks every container of podman: both or none.
+.PHONY: install-hook
+install: install-hook
+install-hook: $(O)/hook/apir-hook $(O)/hook/90-apir.json
+	install -D -m 0755 $(O)/hook/apir-hook $(DESTDIR)$(prefix)/libexec/apir/apir-hook
+	install -D -m 0644 $(O)/hook/90-apir.json \
+	    $(DESTDIR)$(prefix)/share/containers/oci/hooks.d/90-apir.json

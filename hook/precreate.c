@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "cdi/json.h"
+#include "cdi/rules.h"
+#include "hook/log.h"
+#include "hook/stages.h"
+#include "hook/state.h"
+#include "protocol/cleanup.h"
+#include "protocol/error.h"
+
+#define SPEC_SIZE_MAX (1u << 20)
+
+static size_t length(struct json_object *array)
+{
+    return array == NULL ? 0 : json_object_array_length(array);
+}
+
+/* The member as this type, made where it is missing. NULL: another type, or no memory. */
+static struct json_object *member(struct json_object *object, const char *key, enum json_type type)
+{
+    struct json_object *m = NULL;
+
+    if (object == NULL)
+        return NULL;
+    if (json_object_object_get_ex(object, key, &m) && m != NULL)
+        return json_object_is_type(m, type) ? m : NULL;
+    m = type == json_type_array ? json_object_new_array() : json_object_new_object();
+    if (m == NULL || json_object_object_add(object, key, m) != 0) {
+        json_object_put(m);
+        return NULL;
+    }
+    return m;
+}
+
+static int put(struct json_object *object, const char *key, struct json_object *value)
+{
+    if (value != NULL && object != NULL && json_object_object_add(object, key, value) == 0)
+        return 0;
+    json_object_put(value);
+    return -ENOMEM;
+}
+
+static int append(struct json_object *array, struct json_object *value)
+{
+    if (value != NULL && array != NULL && json_object_array_add(array, value) == 0)
+        return 0;
+    json_object_put(value);
+    return -ENOMEM;
+}
+
+/* Copies a member of a spec as it is; absent stays absent. */
+static int copy(struct json_object *to, const char *to_key, struct json_object *from,
+                const char *key)
+{
+    struct json_object *m = NULL;
+
+    if (!json_object_object_get_ex(from, key, &m) || m == NULL)
+        return 0;
+    return put(to, to_key, json_object_get(m));
+}
+
+static bool has_string(struct json_object *array, const char *key, const char *value)
+{
+    for (size_t i = 0; i < length(array); i++) {
+        const char *s = cdi_json_string(json_object_array_get_idx(array, i), key);
+        if (s != NULL && strcmp(s, value) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int apply_env(struct json_object *config, struct json_object *list)
+{
+    struct json_object *process = member(config, "process", json_type_object);
+    struct json_object *env = member(process, "env", json_type_array);
+
+    for (size_t i = 0; i < length(list); i++) {
+        struct json_object *item = json_object_array_get_idx(list, i);
+        const char *text = json_object_get_string(item);
+        size_t name = strcspn(text, "=") + 1;
+        size_t k = 0;
+
+        if (env == NULL)
+            return -EBADMSG;
+        /* As with CDI, the spec's value takes the place of the user's. */
+        for (; k < length(env); k++) {
+            const char *there = json_object_get_string(json_object_array_get_idx(env, k));
+            if (there != NULL && strncmp(there, text, name) == 0)
+                break;
+        }
+        int r = k < length(env) ? json_object_array_put_idx(env, k, json_object_get(item))
+                                : json_object_array_add(env, json_object_get(item));
+        if (r != 0)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+static int apply_mounts(struct json_object *config, struct json_object *list)
+{
+    struct json_object *mounts = member(config, "mounts", json_type_array);
+
+    for (size_t i = 0; i < length(list); i++) {
+        struct json_object *item = json_object_array_get_idx(list, i);
+        cleanup_json struct json_object *mount = json_object_new_object();
+
+        if (has_string(mounts, "destination", cdi_json_string(item, "containerPath")))
+            continue;
+        int r = copy(mount, "destination", item, "containerPath");
+        if (r == 0)
+            r = copy(mount, "source", item, "hostPath");
+        if (r == 0)
+            r = put(mount, "type", json_object_new_string("bind"));
+        if (r == 0)
+            r = copy(mount, "options", item, "options");
+        if (r == 0)
+            r = append(mounts, json_object_get(mount));
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int apply_hooks(struct json_object *config, struct json_object *list)
+{
+    struct json_object *hooks = length(list) > 0 ? member(config, "hooks", json_type_object) : NULL;
+
+    for (size_t i = 0; i < length(list); i++) {
+        struct json_object *item = json_object_array_get_idx(list, i);
+        struct json_object *stage =
+            member(hooks, cdi_json_string(item, "hookName"), json_type_array);
+        cleanup_json struct json_object *hook = json_object_new_object();
+
+        if (has_string(stage, "path", cdi_json_string(item, "path")))
+            continue;
+        int r = copy(hook, "path", item, "path");
+        if (r == 0)
+            r = copy(hook, "args", item, "args");
+        if (r == 0)
+            r = copy(hook, "env", item, "env");
+        if (r == 0)
+            r = copy(hook, "timeout", item, "timeout");
+        if (r == 0)
+            r = append(stage, json_object_get(hook));
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+/* The device itself, and the cgroup's leave to use it. */
+static int apply_node(struct json_object *config, struct json_object *node, struct apir_error *err)
+{
+    struct json_object *lin = member(config, "linux", json_type_object);
+    struct json_object *devices = member(lin, "devices", json_type_array);
+    struct json_object *resources = member(lin, "resources", json_type_object);
+    struct json_object *rules = member(resources, "devices", json_type_array);
+    cleanup_json struct json_object *device = json_object_new_object();
+    cleanup_json struct json_object *rule = json_object_new_object();
+    const char *path = cdi_json_string(node, "path");
+    const char *host_path = cdi_json_string(node, "hostPath");
+    const char *access_text = cdi_json_string(node, "permissions");
+    struct stat st;
+
+    if (devices == NULL || rules == NULL || device == NULL || rule == NULL)
+        return apir_error_set(err, EBADMSG, "the configuration has an odd \"linux\"");
+    if (stat(host_path != NULL ? host_path : path, &st) < 0)
+        return apir_error_sys(err, errno, "device node %s", path);
+    if (!S_ISCHR(st.st_mode))
+        return apir_error_set(err, ENOTTY, "%s is no character device", path);
+
+    int r = put(rule, "allow", json_object_new_boolean(1));
+    struct json_object *both[] = {device, rule};
+    for (size_t i = 0; r == 0 && i < 2; i++) {
+        r = put(both[i], "type", json_object_new_string("c"));
+        if (r == 0)
+            r = put(both[i], "major", json_object_new_int64(major(st.st_rdev)));
+        if (r == 0)
+            r = put(both[i], "minor", json_object_new_int64(minor(st.st_rdev)));
+    }
+    if (r == 0)
+        r = put(rule, "access", json_object_new_string(access_text == NULL ? "rw" : access_text));
+    if (r == 0)
+        r = put(device, "path", json_object_new_string(path));
+    if (r == 0)
+        r = put(device, "fileMode", json_object_new_int64(st.st_mode & 07777));
+    if (r == 0)
+        r = put(device, "uid", json_object_new_int64(st.st_uid));
+    if (r == 0)
+        r = put(device, "gid", json_object_new_int64(st.st_gid));
+    if (r == 0)
+        r = append(rules, json_object_get(rule));
+    if (r == 0 && !has_string(devices, "path", path))
+        r = append(devices, json_object_get(device));
+    return r == 0 ? 0 : apir_error_sys(err, -r, "device node %s", path);
+}
+
+static int apply_edits(struct json_object *config, struct json_object *edits,
+                       struct apir_error *err)
+{
+    struct json_object *nodes = cdi_json_member(edits, "deviceNodes", json_type_array);
+
+    for (size_t i = 0; i < length(nodes); i++) {
+        int r = apply_node(config, json_object_array_get_idx(nodes, i), err);
+        if (r < 0)
+            return r;
+    }
+    int r = apply_env(config, cdi_json_member(edits, "env", json_type_array));
+    if (r == 0)
+        r = apply_mounts(config, cdi_json_member(edits, "mounts", json_type_array));
+    if (r == 0)
+        r = apply_hooks(config, cdi_json_member(edits, "hooks", json_type_array));
+    return r == 0 ? 0 : apir_error_sys(err, -r, "the configuration");
+}
+
+static struct json_object *find_device(struct json_object *spec, const char *name)
+{
+    struct json_object *devices = cdi_json_member(spec, "devices", json_type_array);
+    const char *kind = cdi_json_string(spec, "kind");
+    const char *equals = strchr(name, '=');
+
+    if (equals != NULL) {
+        if (kind == NULL || strlen(kind) != (size_t)(equals - name) ||
+            strncmp(kind, name, strlen(kind)) != 0)
+            return NULL;
+        name = equals + 1;
+    }
+    for (size_t i = 0; i < length(devices); i++) {
+        struct json_object *device = json_object_array_get_idx(devices, i);
+        const char *there = cdi_json_string(device, "name");
+        if (there != NULL && strcmp(there, name) == 0)
+            return device;
+    }
+    return NULL;
+}
+
+int hook_config_apply(struct json_object *config, struct json_object *spec, const char *devices,
+                      struct apir_error *err)
+{
+    cleanup_free char *list = strdup(devices);
+    char *save = NULL;
+    size_t n = 0;
+
+    if (list == NULL)
+        return apir_error_sys(err, ENOMEM, "devices");
+    for (char *name = strtok_r(list, ", ", &save); name != NULL;
+         name = strtok_r(NULL, ", ", &save)) {
+        struct json_object *device = find_device(spec, name);
+
+        if (device == NULL)
+            return apir_error_set(err, ENODEV, "no device \"%s\" in the CDI spec; see `apir cdi list`",
+                                  name);
+        int r = apply_edits(config, cdi_json_member(device, "containerEdits", json_type_object),
+                            err);
+        if (r < 0)
+            return r;
+        n++;
+    }
+    if (n == 0)
+        return apir_error_set(err, ENODEV, "the annotation " HOOK_ANNOTATION " names no device");
+    return apply_edits(config, cdi_json_member(spec, "containerEdits", json_type_object), err);
+}
+
+static int write_all(const char *data, size_t size)
+{
+    while (size > 0) {
+        ssize_t n = write(STDOUT_FILENO, data, size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        data += n;
+        size -= (size_t)n;
+    }
+    return 0;
+}
+
+/*
+ * Edits config where it asks for a device. Returns 1 where there is nothing to
+ * write back, 0 where there is, -errno where the request is wrong.
+ */
+static int edit(const struct hook_options *options, struct json_object *config,
+                struct apir_error *err)
+{
+    cleanup_json struct json_object *spec = NULL;
+    const char *wanted = cdi_json_string(
+        cdi_json_member(config, "annotations", json_type_object), HOOK_ANNOTATION);
+    struct apir_error why = {0};
+    struct cdi_report report;
+
+    if (wanted == NULL)
+        return 1;
+    if (cdi_json_load(options->spec, SPEC_SIZE_MAX, &spec, &why) < 0) {
+        hook_log(HOOK_ERROR, "cannot add %s: %s; run `apir cdi generate`", wanted, why.msg);
+        return 1;
+    }
+    cdi_report_init(&report);
+    cdi_rules_check(spec, &report);
+    size_t n_errors = report.n_errors;
+    cdi_report_fini(&report);
+    if (n_errors > 0) {
+        hook_log(HOOK_ERROR, "cannot add %s: %s is not valid; see `apir cdi validate`", wanted,
+                 options->spec);
+        return 1;
+    }
+    int r = hook_config_apply(config, spec, wanted, &why);
+    if (r == -ENODEV)
+        return apir_error_set(err, ENODEV, "%s", why.msg);
+    if (r < 0) {
+        hook_log(HOOK_ERROR, "cannot add %s: %s", wanted, why.msg);
+        return 1;
+    }
+    hook_log(HOOK_INFO, "added %s", wanted);
+    return 0;
+}
+
+int hook_stage_precreate(const struct hook_options *options, struct apir_error *err)
+{
+    cleanup_json struct json_object *config = NULL;
+    cleanup_free char *data = NULL;
+    struct apir_error why = {0};
+    size_t size = 0;
+
+    int r = cdi_json_read_fd(STDIN_FILENO, HOOK_CONFIG_MAX, &data, &size, err);
+    if (r < 0) {
+        apir_error_wrap(err, "configuration");
+        return r;
+    }
+    if (cdi_json_parse(data, size, &config, &why) < 0) {
+        hook_log(HOOK_WARNING, "cannot read the configuration: %s", why.msg);
+        r = 1;
+    } else {
+        r = edit(options, config, err);
+    }
+    if (r < 0)
+        return r;
+    if (r == 0) {
+        const char *text = json_object_to_json_string_ext(config, JSON_C_TO_STRING_NOSLASHESCAPE);
+        /* Where it cannot be written anew the engine gets what it sent. */
+        if (text != NULL)
+            r = write_all(text, strlen(text));
+        else
+            r = write_all(data, size);
+    } else {
+        r = write_all(data, size);
+    }
+    return r == 0 ? 0 : apir_error_sys(err, -r, "write the configuration");
+}

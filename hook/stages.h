@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the hook does at each stage of a container's life. */
+#ifndef APIR_HOOK_STAGES_H
+#define APIR_HOOK_STAGES_H
+
+struct apir_error;
+struct json_object;
+
+struct hook_options {
+    const char *plugin; /* on the host */
+    const char *spec;   /* the CDI spec that a precreate request is looked up in */
+};
+
+/*
+ * In the container's mount namespace, before its root is entered: places the
+ * plug-in where the image's ggml searches. Returns 0 also where it cannot help
+ * (and has logged why), -errno where the request itself is wrong.
+ */
+int hook_stage_create_container(const struct hook_options *options, struct apir_error *err);
+
+/*
+ * The engine's configuration on stdin, with the device of the annotation added
+ * on stdout. Whatever comes in goes out where there is nothing to add.
+ */
+int hook_stage_precreate(const struct hook_options *options, struct apir_error *err);
+
+/*
+ * Applies the edits of spec's device (or comma-separated devices; "gpu0" or
+ * "virtgpu/apir=gpu0") to an OCI configuration, as an engine with CDI would.
+ * -ENODEV: no such device in the spec. On failure config may be half edited.
+ */
+int hook_config_apply(struct json_object *config, struct json_object *spec, const char *devices,
+                      struct apir_error *err);
+
+#endif

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "protocol/ggml_probe.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/*
+ * The layouts seen in ggml's history. A tuple of offsets that is not in here
+ * belongs to a fork or to a newer ggml: both are declined.
+ */
+static const struct ggml_layout known[] = {
+    {
+        .label = "L0",
+        .api_version = 1,
+        .buft = { 8, 16, 24, 32, 40, 48, 56 },
+        .buffer = { 8, 16, 24, 32, 40, 0, 0, 48, 56, 64, 72, 80, 88, 96 },
+        .backend = { 16, 24, 32, 0, 0, 40, 48, 88, 96, 104, 0, 112, 120 },
+        .props_size = 40,
+        .props_caps = 36,
+    },
+    {
+        .label = "L1",
+        .api_version = 1,
+        .buft = { 8, 16, 24, 32, 40, 48, 56 },
+        .buffer = { 8, 16, 24, 32, 40, 0, 0, 48, 56, 64, 72, 80, 88, 96 },
+        .backend = { 16, 24, 32, 0, 0, 40, 48, 88, 96, 104, 112, 120, 128 },
+        .props_size = 40,
+        .props_caps = 36,
+    },
+    {
+        .label = "L2",
+        .api_version = 2,
+        .buft = { 8, 16, 24, 32, 40, 48, 56 },
+        .buffer = { 8, 16, 24, 32, 40, 0, 0, 48, 56, 64, 72, 80, 88, 96 },
+        .backend = { 16, 24, 32, 0, 0, 40, 48, 88, 96, 104, 112, 120, 128 },
+        .props_size = 56,
+        .props_caps = 48,
+        .props_device_id = 40,
+    },
+    {
+        .label = "L3",
+        .api_version = 2,
+        .buft = { 8, 16, 24, 32, 40, 48, 56 },
+        .buffer = { 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112 },
+        .backend = { 16, 24, 32, 40, 48, 56, 64, 104, 112, 120, 128, 136, 144 },
+        .props_size = 56,
+        .props_caps = 48,
+        .props_device_id = 40,
+    },
+    {
+        .label = "L4",
+        .api_version = 3,
+        .buft = { 8, 24, 32, 40, 56, 64, 72 },
+        .buffer = { 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112 },
+        .backend = { 16, 24, 32, 40, 48, 56, 64, 104, 112, 120, 128, 136, 144 },
+        .props_size = 56,
+        .props_caps = 48,
+        .props_device_id = 40,
+    },
+};
+
+/* ---- stubs: stub n notes that word n was called ------------------------------ */
+
+#define N_STUBS 32
+static int stub_hit;
+
+/* The value is far above any tensor size, so that ggml's own sanity checks on an
+ * allocation size hold; see the quantised tensor below. */
+#define STUB(n)                                                                                    \
+    static size_t stub_##n(void)                                                                   \
+    {                                                                                              \
+        stub_hit = (n);                                                                            \
+        return 65536;                                                                              \
+    }
+STUB(0) STUB(1) STUB(2) STUB(3) STUB(4) STUB(5) STUB(6) STUB(7)
+STUB(8) STUB(9) STUB(10) STUB(11) STUB(12) STUB(13) STUB(14) STUB(15)
+STUB(16) STUB(17) STUB(18) STUB(19) STUB(20) STUB(21) STUB(22) STUB(23)
+STUB(24) STUB(25) STUB(26) STUB(27) STUB(28) STUB(29) STUB(30) STUB(31)
+#undef STUB
+
+typedef size_t (*stub_fn)(void);
+static const stub_fn stubs[N_STUBS] = {
+    stub_0,  stub_1,  stub_2,  stub_3,  stub_4,  stub_5,  stub_6,  stub_7,
+    stub_8,  stub_9,  stub_10, stub_11, stub_12, stub_13, stub_14, stub_15,
+    stub_16, stub_17, stub_18, stub_19, stub_20, stub_21, stub_22, stub_23,
+    stub_24, stub_25, stub_26, stub_27, stub_28, stub_29, stub_30, stub_31,
+};
+
+static void fake_fill(stub_fn fake[N_STUBS])
+{
+    memcpy(fake, stubs, sizeof(stubs));
+}
+
+/* Offset of the word that was called since the last reset, or of word `p`. */
+static uint16_t hit_offset(void)
+{
+    int hit = stub_hit;
+    stub_hit = -1;
+    return hit < 0 ? UINT16_MAX : (uint16_t)(hit * 8);
+}
+
+static uint16_t word_offset(const void *p)
+{
+    for (int i = 0; i < N_STUBS; i++) {
+        if (memcmp(&stubs[i], &p, sizeof(p)) == 0)
+            return (uint16_t)(i * 8);
+    }
+    return UINT16_MAX;
+}
+
+/* ---- the symbols the probe asks --------------------------------------------- */
+
+#define SYMBOLS(S)                                                                                 \
+    S(size_t, ggml_backend_buft_get_alignment, (void *))                                           \
+    S(size_t, ggml_backend_buft_get_alloc_size, (void *, const struct gg_tensor *))                \
+    S(bool, ggml_backend_buft_is_host, (void *))                                                   \
+    S(void *, ggml_backend_buft_get_device, (void *))                                              \
+    S(void *, ggml_backend_buffer_get_type, (void *))                                              \
+    S(void, ggml_backend_buffer_clear, (void *, uint8_t))                                          \
+    S(void, ggml_backend_buffer_reset, (void *))                                                   \
+    S(void, ggml_backend_synchronize, (void *))                                                    \
+    S(int, ggml_backend_graph_compute_async, (void *, void *))                                     \
+    S(void *, ggml_backend_get_device, (void *))                                                   \
+    S(void *, ggml_backend_dev_backend_reg, (void *))                                              \
+    S(void, ggml_backend_dev_get_props, (void *, void *))                                          \
+    S(void *, ggml_init, (struct gg_init_params))                                                  \
+    S(void, ggml_free, (void *))                                                                   \
+    S(struct gg_tensor *, ggml_new_tensor_2d, (void *, int, int64_t, int64_t))                     \
+    S(struct gg_tensor *, ggml_view_1d, (void *, struct gg_tensor *, int64_t, size_t))             \
+    S(void *, ggml_new_graph_custom, (void *, size_t, bool))                                       \
+    S(void, ggml_build_forward_expand, (void *, struct gg_tensor *))
+
+struct symbols {
+#define S(ret, name, args) ret(*name) args;
+    SYMBOLS(S)
+#undef S
+};
+
+static int symbols_load(struct symbols *s, apir_symbol_fn symbol, void *handle, char *why,
+                        size_t why_size)
+{
+#define S(ret, name, args)                                                                         \
+    {                                                                                              \
+        void *p = symbol(handle, #name);                                                           \
+        if (!p) {                                                                                  \
+            snprintf(why, why_size, "ggml lacks the symbol %s", #name);                            \
+            return -ENOENT;                                                                        \
+        }                                                                                          \
+        memcpy(&s->name, &p, sizeof(p));                                                           \
+    }
+    SYMBOLS(S)
+#undef S
+    return 0;
+}
+
+/* ---- objects ---------------------------------------------------------------- */
+
+static void no_props(void *dev, void *props)
+{
+    (void)dev;
+    (void)props;
+}
+
+static uint16_t probe_props_size(const struct symbols *s)
+{
+    stub_fn fake[N_STUBS];
+    fake_fill(fake);
+    void (*fn)(void *, void *) = no_props;
+    memcpy(&fake[offsetof(struct gg_device_i, get_props) / 8], &fn, sizeof(fn));
+    /* ggml clears the struct before it asks the device: the cleared length is its size. */
+    unsigned char props[256];
+    memset(props, 0xAA, sizeof(props));
+    s->ggml_backend_dev_get_props(fake, props);
+    size_t n = 0;
+    while (n < sizeof(props) && props[n] == 0)
+        n++;
+    return (uint16_t)n;
+}
+
+static void probe_objects(const struct symbols *s, struct ggml_layout *got)
+{
+    stub_fn fake[N_STUBS];
+    fake_fill(fake);
+    /* Quantised, with a true size far below what the stub answers: newer ggml
+     * refuses an allocation size that is not at least the tensor's. */
+    struct gg_tensor tensor = { .type = 2 /* q4_0 */, .ne = { 32, 1, 1, 1 },
+                                .nb = { 18, 18, 18, 18 } };
+    stub_hit = -1;
+    s->ggml_backend_buft_get_alignment(fake);
+    got->buft.align = hit_offset();
+    s->ggml_backend_buft_get_alloc_size(fake, &tensor);
+    got->buft.alloc_size = hit_offset();
+    s->ggml_backend_buft_is_host(fake);
+    got->buft.is_host = hit_offset();
+    got->buft.device = word_offset(s->ggml_backend_buft_get_device(fake));
+
+    got->buffer.buft = word_offset(s->ggml_backend_buffer_get_type(fake));
+    s->ggml_backend_buffer_clear(fake, 0);
+    got->buffer.clear = hit_offset();
+    s->ggml_backend_buffer_reset(fake);
+    got->buffer.reset = hit_offset();
+
+    s->ggml_backend_synchronize(fake);
+    got->backend.sync = hit_offset();
+    unsigned char graph[512] = { 0 };
+    s->ggml_backend_graph_compute_async(fake, graph);
+    got->backend.graph_compute = hit_offset();
+    got->backend.device = word_offset(s->ggml_backend_get_device(fake));
+    got->props_size = probe_props_size(s);
+}
+
+/* ggml_tensor and ggml_cgraph, from what the public builders write. */
+static int probe_graph(const struct symbols *s, struct ggml_layout *got, char *why,
+                       size_t why_size)
+{
+    struct gg_init_params params = { .mem_size = 64 << 10, .no_alloc = true };
+    void *ctx = s->ggml_init(params);
+    if (!ctx) {
+        snprintf(why, why_size, "ggml_init failed");
+        return -ENOMEM;
+    }
+    struct gg_tensor *a = s->ggml_new_tensor_2d(ctx, 2 /* q4_0 */, 64, 3);
+    struct gg_tensor *v = a ? s->ggml_view_1d(ctx, a, 32, 18) : NULL;
+    const char *bad = NULL;
+    if (!a || !v || a->type != 2 || a->ne[0] != 64 || a->ne[1] != 3 || a->ne[3] != 1 ||
+        a->nb[0] != 18 || a->nb[1] != 36 || v->view_src != a || v->view_offs != 18 ||
+        v->src[0] != a || v->op == 0)
+        bad = "ggml_tensor has another layout";
+    struct gg_cgraph_head *g = bad ? NULL : s->ggml_new_graph_custom(ctx, 16, false);
+    if (g) {
+        s->ggml_build_forward_expand(g, v);
+        /* The node array follows the struct in the same allocation. */
+        ptrdiff_t size = (char *)g->nodes - (char *)g;
+        if (g->n_nodes != 1 || (size != 80 && size != 88 && size != 96) || g->nodes[0] != v) {
+            bad = "ggml_cgraph has another layout";
+        } else {
+            got->cgraph_size = (uint16_t)size;
+            got->cgraph_use_counts = size >= 88 ? 48 : 0;
+            got->cgraph_hash_set = size >= 88 ? 56 : 48;
+            got->cgraph_uid = size >= 96 ? 88 : 0;
+            const struct gg_hash_set *set = &GG_AT(g, got->cgraph_hash_set, struct gg_hash_set);
+            if (set->size < 2 || set->size > 4096 || !set->keys)
+                bad = "ggml_cgraph has another hash set";
+        }
+    } else if (!bad) {
+        bad = "ggml_new_graph_custom failed";
+    }
+    s->ggml_free(ctx);
+    if (bad)
+        snprintf(why, why_size, "%s", bad);
+    return bad ? -ENOTSUP : 0;
+}
+
+int ggml_probe_layout(apir_symbol_fn symbol, void *handle, struct ggml_layout *ret_layout,
+                      char *why, size_t why_size)
+{
+    struct symbols s;
+    int err = symbols_load(&s, symbol, handle, why, why_size);
+    if (err)
+        return err;
+    struct ggml_layout got = { 0 };
+    probe_objects(&s, &got);
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        const struct ggml_layout *k = &known[i];
+        if (got.buft.align != k->buft.align || got.buft.alloc_size != k->buft.alloc_size ||
+            got.buft.is_host != k->buft.is_host || got.buft.device != k->buft.device ||
+            got.buffer.clear != k->buffer.clear || got.buffer.reset != k->buffer.reset ||
+            got.buffer.buft != k->buffer.buft || got.backend.sync != k->backend.sync ||
+            got.backend.graph_compute != k->backend.graph_compute ||
+            got.backend.device != k->backend.device || got.props_size != k->props_size)
+            continue;
+        struct ggml_layout out = *k;
+        err = probe_graph(&s, &out, why, why_size);
+        if (err)
+            return err;
+        out.has_compute_flag = symbol(handle, "ggml_build_forward_select") != NULL;
+        *ret_layout = out;
+        return 0;
+    }
+    snprintf(why, why_size,
+             "unknown ggml layout (buft %u/%u/%u/%u buffer %u/%u/%u backend %u/%u/%u props %u)",
+             got.buft.align, got.buft.alloc_size, got.buft.is_host, got.buft.device,
+             got.buffer.clear, got.buffer.reset, got.buffer.buft, got.backend.sync,
+             got.backend.graph_compute, got.backend.device, got.props_size);
+    return -ENOTSUP;
+}

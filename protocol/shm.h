@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ring blob: the layout that guest, server and worker share.
+ *
+ *   0                    struct apir_ring_header (one page)
+ *   4096                 reply area, up to blob_size / 2
+ *   blob_size / 2        command ring, blob_size / 2 bytes, a power of two
+ *
+ * The guest makes it with blob_id 0 as the first blob of its context; arenas
+ * follow with blob_id 1, 2, … and have no layout of their own. The server fills
+ * line 0 before it answers the creation: a guest that maps the blob and does
+ * not find the magic talks to a host without us.
+ *
+ * Every word is written by the one side named; the other side treats it as
+ * hostile and reads it once per decision. What the guest writes can only hurt
+ * the guest's own context.
+ */
+#ifndef APIR_SHM_H
+#define APIR_SHM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "the protocol is little-endian; a big-endian host needs byte swaps in wire.h and here"
+#endif
+
+#define APIR_CONTEXT_NAME   "apir:1" /* routes; carries the major version; never trusted */
+#define APIR_PROTOCOL_MAJOR 1u
+#define APIR_PROTOCOL_MINOR 0u
+
+#define APIR_RING_MAGIC     UINT64_C(0x31474e5252495041) /* "APIRRNG1" as bytes */
+#define APIR_SHM_ALIGN      65536u                       /* every blob is a multiple of this */
+#define APIR_RING_BLOB_ID   0u
+#define APIR_RING_SIZE_MIN  (128u << 10)
+#define APIR_RING_SIZE_MAX  (16u << 20)
+#define APIR_RING_SIZE      (1u << 20) /* what our guest asks for */
+#define APIR_RING_HEADER_SIZE 4096u
+#define APIR_ARENA_SIZE_MAX (UINT64_C(1) << 30)
+#define APIR_BLOBS_MAX      16u /* the ring and 15 arenas per context */
+
+enum apir_state {
+    APIR_STATE_NONE = 0,
+    APIR_STATE_STARTING = 1, /* set by the server with the magic: a worker is on its way */
+    APIR_STATE_READY = 2,    /* set by the worker: the host's ggml is loaded */
+    APIR_STATE_FATAL = 3,    /* set by the worker: a malformed message; reason says which */
+    APIR_STATE_LOST = 4,     /* set by the server: the worker is gone; reason says how */
+};
+
+#define APIR_REASON_MAX 256u
+
+struct apir_ring_header {
+    /* line 0: server, once, before the guest can map it */
+    uint64_t magic;
+    uint32_t major;
+    uint32_t minor;
+    uint64_t blob_size;
+    uint32_t reply_offset;
+    uint32_t reply_size;
+    uint32_t cmd_offset;
+    uint32_t cmd_size;
+    uint8_t pad0[24];
+    /* line 1: guest */
+    uint64_t tail; /* bytes ever written to the command ring */
+    uint8_t pad1[56];
+    /* line 2: guest */
+    uint32_t waiting; /* 1: a thread sleeps on the futex `wake` (same kernel only) */
+    uint32_t ping;    /* a new value, with a PING doorbell, asks for the same in pong */
+    uint8_t pad2[56];
+    /* line 3: worker */
+    uint64_t head; /* bytes ever completed: replies before it are in place */
+    uint8_t pad3[56];
+    /* line 4: worker, but for the guest taking `idle` away when it kicks */
+    uint32_t idle; /* 1: the worker sleeps and wants a KICK doorbell */
+    uint32_t wake; /* futex word, counts up when head moves under a waiting guest */
+    uint8_t pad4[56];
+    /* line 5: server (pong; state LOST) and worker (state READY, FATAL) */
+    uint32_t state;
+    uint32_t pong;
+    uint8_t pad5[56];
+    /* line 6: whoever sets FATAL or LOST, before it; NUL-terminated text */
+    char reason[APIR_REASON_MAX];
+};
+
+_Static_assert(offsetof(struct apir_ring_header, tail) == 64, "cache line");
+_Static_assert(offsetof(struct apir_ring_header, waiting) == 128, "cache line");
+_Static_assert(offsetof(struct apir_ring_header, head) == 192, "cache line");
+_Static_assert(offsetof(struct apir_ring_header, idle) == 256, "cache line");
+_Static_assert(offsetof(struct apir_ring_header, state) == 320, "cache line");
+_Static_assert(offsetof(struct apir_ring_header, reason) == 384, "cache line");
+_Static_assert(sizeof(struct apir_ring_header) <= APIR_RING_HEADER_SIZE, "one page");
+
+/*
+ * The doorbell: the payload of virtio-gpu's SUBMIT_3D (EXECBUFFER) or vtest's
+ * SUBMIT_CMD2, always this one struct. The server answers it without asking
+ * the worker.
+ */
+enum apir_doorbell_op {
+    APIR_DOORBELL_KICK = 1,  /* wake the worker; value 0 */
+    APIR_DOORBELL_PING = 2,  /* store value (32 bits) to pong: is the server alive? */
+    APIR_DOORBELL_FENCE = 3, /* the fence submitted next on `ring` completes when the
+                                worker's head reaches value */
+};
+
+#define APIR_DOORBELL_MAGIC 0x62447041u /* "ApDb" */
+
+struct apir_doorbell {
+    uint32_t magic;
+    uint32_t op;
+    uint32_t ring; /* FENCE: the timeline (ring index), else 0 */
+    uint32_t zero;
+    uint64_t value;
+};
+_Static_assert(sizeof(struct apir_doorbell) == 24, "wire size");
+
+/*
+ * Between server and worker only, one page of a memfd that the guest never
+ * sees: so fences rest on nothing the guest can write.
+ */
+struct apir_worker_status {
+    uint64_t head;      /* worker: the true head, stored (release) with the shared one */
+    uint8_t pad[56];
+    uint64_t notify_at; /* server: write the notify eventfd once head >= this; ~0: never */
+};
+
+/* Server -> worker on the control socket (SEQPACKET), one fd with ADD_BLOB. */
+enum apir_control_op {
+    APIR_CONTROL_ADD_BLOB = 1,
+    APIR_CONTROL_DEL_BLOB = 2,
+};
+
+struct apir_control {
+    uint32_t op;
+    uint32_t blob_id;
+    uint64_t size;
+};
+
+/* The parts of the ring blob for a blob size that apir_ring_size_ok accepts. */
+static inline int apir_ring_size_ok(uint64_t size)
+{
+    return size >= APIR_RING_SIZE_MIN && size <= APIR_RING_SIZE_MAX && (size & (size - 1)) == 0;
+}
+
+static inline uint32_t apir_ring_cmd_offset(uint64_t size)
+{
+    return (uint32_t)(size / 2);
+}
+
+static inline uint32_t apir_ring_reply_size(uint64_t size)
+{
+    return (uint32_t)(size / 2) - APIR_RING_HEADER_SIZE;
+}
+
+#endif

@@ -1,0 +1,178 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# sysroot.sh             makes (or completes) the build root: build/sysroot
+# sysroot.sh --trixie    the small second tree with an older virglrenderer: build/trixie
+# sysroot.sh --remove    deletes both
+#
+# Debian forky by mmdebstrap, as root or in user namespaces. A tree is made
+# under a temporary name and renamed when complete, so a tree that exists is a
+# whole one. Package signatures are always verified, by the archive keys that
+# mmdebstrap and apt find on this machine.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
+repo=$(cd "$here/../.." && pwd -P)
+build=$repo/build
+trixie_packages=(virgl-server)
+
+say() { printf 'sysroot: %s\n' "$*" >&2; }
+die() {
+    say "$*"
+    exit 1
+}
+
+wanted() { sed 's/#.*//' "$here/packages" | awk 'NF { print $1 }' | sort -u; }
+
+# What makes a tree up to date. It is kept inside the tree.
+stamp_of() { printf '%s\n' "$@" | sha256sum | cut -d' ' -f1; }
+
+as_root() {
+    if [[ $(id -u) -eq 0 ]]; then
+        "$@"
+    else
+        unshare --user --map-root-user --map-auto "$@"
+    fi
+}
+
+remove_tree() {
+    local tree=$1
+    [[ -e $tree || -L $tree ]] || return 0
+    [[ $tree == "$build"/?* && ! -L $tree ]] || die "will not remove $tree"
+    # enter.sh mounts in a namespace of its own, so nothing can be mounted in
+    # here; if something is, somebody did it by hand, and rm would empty it.
+    if awk -v t="$tree" '$5 == t || index($5, t "/") == 1 { found = 1 } END { exit !found }' /proc/self/mountinfo; then
+        die "something is mounted in $tree; unmount it first"
+    fi
+    as_root rm -rf --one-file-system "$tree"
+}
+
+# Installs what this script itself needs, where it may.
+need_tools() {
+    local missing=()
+    command -v mmdebstrap >/dev/null || missing+=(mmdebstrap)
+    command -v flock >/dev/null || missing+=(util-linux)
+    [[ -e /usr/share/keyrings/debian-archive-keyring.gpg ]] || missing+=(debian-archive-keyring)
+    if [[ $(id -u) -ne 0 ]]; then
+        command -v newuidmap >/dev/null || missing+=(uidmap)
+    fi
+    [[ ${#missing[@]} -gt 0 ]] || return 0
+    [[ $(id -u) -eq 0 ]] || die "please install first: ${missing[*]}"
+    command -v apt-get >/dev/null || die "no apt-get here; please install: ${missing[*]}"
+    say "installing on this machine: ${missing[*]}"
+    apt-get update -qq >&2
+    DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${missing[@]}" >&2
+}
+
+check_rights() {
+    [[ $(id -u) -eq 0 ]] && return 0
+    command -v newuidmap >/dev/null || die "please install first: uidmap mmdebstrap"
+    as_root true 2>/dev/null ||
+        die "needs root, or user namespaces: a range for $(id -un) in /etc/subuid and /etc/subgid," \
+            "and kernel.unprivileged_userns_clone=1 where that exists"
+}
+
+# A machine whose apt is told to accept stale indexes (an archive snapshot, a
+# clock that is off) wants the same inside. Signatures are another matter.
+apt_options() {
+    apt-config dump 2>/dev/null | grep -E '^Acquire::(Check-Valid-Until|Check-Date) ' || true
+}
+
+# bootstrap SUITE TREE PACKAGE...: the tree appears complete or not at all.
+bootstrap() {
+    local suite=$1 tree=$2 part=$2.part opt list
+    shift 2
+    local args=(--variant=minbase --aptopt='APT::Install-Recommends "false"'
+        --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/locale/*'
+        --dpkgopt='path-include=/usr/share/doc/*/copyright')
+    while IFS= read -r opt; do
+        [[ -z $opt ]] || args+=(--aptopt="$opt")
+    done < <(apt_options)
+    list=$(IFS=, && echo "$*")
+    remove_tree "$part"
+    # No mirror is named: mmdebstrap takes its default, with security updates.
+    if [[ $(id -u) -eq 0 ]]; then
+        mmdebstrap --mode=root "${args[@]}" --include="$list" "$suite" "$part" >&2
+    else
+        # Through a tar so that the files get the ids that enter.sh maps.
+        # Device nodes cannot be made here and enter.sh mounts /dev anyway.
+        mmdebstrap --mode=unshare "${args[@]}" --include="$list" --format=tar "$suite" - |
+            as_root sh -c 'mkdir "$1" && exec tar -C "$1" -xpf - --numeric-owner --exclude="./dev/*"' sh "$part"
+    fi
+    # They are those of this machine.
+    as_root rm -f "$part/etc/resolv.conf" "$part/etc/hostname"
+    as_root mkdir -p "$part/src"
+    stamp_of "$@" | as_root tee "$part/etc/apir-build-root" >/dev/null
+    mv "$part" "$tree"
+}
+
+# complete TREE PACKAGE...: installs what the list has gained.
+complete() {
+    local tree=$1
+    shift
+    stamp=$(stamp_of "$@") "$here/enter.sh" /bin/sh -ec '
+        export DEBIAN_FRONTEND=noninteractive
+        apt-get update -qq
+        apt-get install -qq -y --no-install-recommends "$@" </dev/null
+        apt-get clean
+        rm -rf /var/lib/apt/lists/*' sh "$@" >&2
+    stamp_of "$@" | as_root tee "$tree/etc/apir-build-root" >/dev/null
+}
+
+up_to_date() {
+    local tree=$1
+    shift
+    [[ -e $tree/etc/apir-build-root && $(<"$tree/etc/apir-build-root") == "$(stamp_of "$@")" ]]
+}
+
+make_tree() {
+    local suite=$1 tree=$2 start=$SECONDS
+    shift 2
+    up_to_date "$tree" "$@" && return 0
+    check_rights
+    need_tools
+    mkdir -p "$build"
+    exec 9>"$build/.$(basename "$tree").lock"
+    flock -n 9 || {
+        say "another process is making ${tree#"$repo"/}; waiting"
+        flock 9
+    }
+    up_to_date "$tree" "$@" && return 0
+    if [[ $suite == forky && -e $tree/etc/apir-build-root ]]; then
+        say "installing what tests/env/packages has gained"
+        complete "$tree" "$@"
+    else
+        say "making ${tree#"$repo"/}: Debian $suite, $# packages and what they need (about 2 minutes for forky)"
+        remove_tree "$tree"
+        bootstrap "$suite" "$tree" "$@"
+    fi
+    exec 9>&-
+    say "${tree#"$repo"/} is ready ($((SECONDS - start)) s)"
+}
+
+case ${1-} in
+'')
+    # Inside the build root, or natively, there is nothing to make.
+    if sh "$here/inside.sh"; then exit 0; fi
+    mapfile -t packages < <(wanted)
+    up_to_date "$build/sysroot" "${packages[@]}" && exit 0
+    make_tree forky "$build/sysroot" "${packages[@]}"
+    # What else takes long once: the container images and the VM's root. Not
+    # worth failing for; they are made again when something needs them.
+    "$here/../vm/image.sh" && "$here/../vm/run.sh" --prepare ||
+        say "the VM's images are not ready yet; they will be tried again when needed"
+    ;;
+--trixie)
+    make_tree trixie "$build/trixie" "${trixie_packages[@]}"
+    ;;
+--remove)
+    [[ ! -e /etc/apir-build-root ]] || die "run this outside of the build root"
+    for tree in sysroot trixie; do
+        remove_tree "$build/$tree.part"
+        remove_tree "$build/$tree"
+    done
+    ;;
+*)
+    die "usage: sysroot.sh [--trixie|--remove]"
+    ;;
+esac

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# gguf-write: model files with random weights, for every test that needs one.
+
+GGUF_WRITE := $(O)/tests/models/gguf-write
+GGUF_WRITE_OBJS := $(call objs,tests/models/gguf_write.c tests/models/shape.c \
+                     tests/models/vocab.c tests/models/weights.c)
+
+ALL += $(GGUF_WRITE)
+HEADERS += tests/models/shape.h tests/models/vocab.h tests/models/weights.h
+
+$(GGUF_WRITE): PKGS := ggml
+# ggml.pc names libggml alone, which loads backends; the file format is in libggml-base.
+$(GGUF_WRITE): EXTRA_LIBS := -lggml-base -lm
+$(GGUF_WRITE): $(GGUF_WRITE_OBJS)
+	$(link)

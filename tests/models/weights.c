@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/models/weights.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "tests/models/vocab.h"
+
+enum { CHUNK_VALUES = 1 << 20 };
+
+/* splitmix64: one multiplication chain per 64 bits, and any start value is good. */
+static uint64_t next(uint64_t *state)
+{
+    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+/* The sum of four 16-bit uniforms: near enough to a normal distribution, mean 0, variance 1. */
+static float normal(uint64_t *state)
+{
+    uint64_t r = next(state);
+    int32_t sum = (int32_t)((r & 0xffff) + ((r >> 16) & 0xffff) + ((r >> 32) & 0xffff) + (r >> 48));
+    /* 65536 / sqrt(3) is the standard deviation of that sum. */
+    return (float)(sum - 131070) * (1.7320508f / 65536.0f);
+}
+
+enum ggml_type weights_type(const struct plan_entry *e, enum ggml_type matrix)
+{
+    switch (e->role) {
+    case ROLE_MATRIX:
+    case ROLE_EMBED:
+    case ROLE_OUTPUT:
+        return matrix;
+    case ROLE_ROUTER:
+    case ROLE_NORM:
+    case ROLE_BIAS:
+        break;
+    }
+    return GGML_TYPE_F32;
+}
+
+static void fill_row(float *row, const struct plan_entry *e, int64_t index, uint64_t *state)
+{
+    const int64_t n = e->ne[0];
+    float scale = (float)(e->gain / sqrt((double)n));
+
+    switch (e->role) {
+    case ROLE_NORM:
+        for (int64_t i = 0; i < n; i++)
+            row[i] = (float)e->gain * (1.0f + 0.1f * normal(state));
+        return;
+    case ROLE_BIAS:
+        scale = 0.1f;
+        break;
+    case ROLE_EMBED:
+        scale = (float)e->gain;
+        break;
+    case ROLE_OUTPUT:
+        /*
+         * A token that is no readable text keeps a logit near 0, so greedy generation never
+         * stops early and its text can be shown.
+         */
+        if (!vocab_is_text(index))
+            scale *= 1.0f / 64.0f;
+        break;
+    case ROLE_MATRIX:
+    case ROLE_ROUTER:
+        break;
+    }
+    for (int64_t i = 0; i < n; i++)
+        row[i] = scale * normal(state);
+}
+
+int weights_write(FILE *f, const struct plan_entry *e, enum ggml_type type, uint64_t seed,
+                  uint64_t salt)
+{
+    const int64_t rows = e->ne[1] * e->ne[2];
+    int64_t step = CHUNK_VALUES / e->ne[0];
+    if (step < 1)
+        step = 1;
+    if (step > rows)
+        step = rows;
+    const size_t row_size = ggml_row_size(type, e->ne[0]);
+    float *values = malloc((size_t)step * (size_t)e->ne[0] * sizeof(*values));
+    void *stored = malloc((size_t)step * row_size);
+    uint64_t state = seed ^ (salt * UINT64_C(0xd1342543de82ef95));
+    int err = -1;
+
+    if (!values || !stored) {
+        errno = ENOMEM;
+        goto out;
+    }
+    state = next(&state);
+    for (int64_t row = 0; row < rows; row += step) {
+        const int64_t n = rows - row < step ? rows - row : step;
+        const void *data = values;
+        for (int64_t i = 0; i < n; i++)
+            fill_row(values + i * e->ne[0], e, row + i, &state);
+        if (type != GGML_TYPE_F32) {
+            ggml_quantize_chunk(type, values, stored, 0, n, e->ne[0], NULL);
+            data = stored;
+        }
+        if (fwrite(data, row_size, (size_t)n, f) != (size_t)n)
+            goto out;
+    }
+    err = 0;
+out:
+    free(stored);
+    free(values);
+    return err;
+}

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# To be sourced by tests which talk to the host side over vtest, without a VM:
+#
+#   vtest_start OUT     starts a stock virgl_test_server with OUT/backend/apir-render-server
+#   vtest_env           arguments for `env`: what a program needs to find APIR0
+#   vtest_alive         is the server still there?
+#   vtest_stop          ends it and all that it started; also done at exit
+#
+# OUT is the build's output directory. After vtest_start:
+#   VTEST_DIR     a directory of our own: socket, config, log
+#   VTEST_SOCKET  the socket
+#   VTEST_LOG     what server and workers printed; kept, if VTEST_KEEP_LOG names a file
+#   VTEST_PID     the server, which leads a process group of its own
+# Before it, a caller may set VTEST_CONFIG (the worker's configuration, JSON), VTEST_SERVER (which
+# virgl_test_server), VTEST_ARGS (more arguments for it, an array) and VTEST_ENV (environment for
+# server and workers, an array of NAME=VALUE).
+
+VTEST_PID=
+VTEST_DIR=
+
+vtest_fail() {
+    echo "vtest: $*" >&2
+    if [[ -s ${VTEST_LOG-} ]]; then
+        sed 's/^/vtest:   /' "$VTEST_LOG" | tail -n 20 >&2
+    fi
+    return 1
+}
+
+# A short wait that needs no process: nothing ever comes from this pipe.
+vtest_pause() {
+    [[ -n ${VTEST_NAP-} ]] || exec {VTEST_NAP}<> <(:)
+    read -r -t "$1" -u "$VTEST_NAP" _ || :
+}
+
+# True once somebody listens on the socket. The file alone is not enough: it appears with bind().
+vtest_listens() {
+    # Flags 00010000 is __SO_ACCEPTCON.
+    awk -v path="$VTEST_SOCKET" '$4 == "00010000" && $8 == path { found = 1 }
+                                 END { exit !found }' /proc/net/unix
+}
+
+vtest_start() {
+    local out=$1 config server tries
+    config=${VTEST_CONFIG-'{"threads": 2}'}
+    server=$(command -v "${VTEST_SERVER:-virgl_test_server}") ||
+        { vtest_fail "no virgl_test_server here (package virgl-server)"; return 1; }
+    [[ -x $out/backend/apir-render-server ]] ||
+        { vtest_fail "$out/backend/apir-render-server is missing; build it first"; return 1; }
+    [[ -z $VTEST_PID ]] || { vtest_fail "already started"; return 1; }
+
+    # A path in sun_path is short: 107 bytes.
+    VTEST_DIR=$(mktemp -d "${TMPDIR:-/tmp}/vtest.XXXXXX")
+    VTEST_SOCKET=$VTEST_DIR/socket
+    VTEST_LOG=$VTEST_DIR/log
+    printf '%s\n' "$config" >"$VTEST_DIR/backend.json"
+
+    # A session, so a process group, of its own: workers are ended with it, and only they.
+    setsid env RENDER_SERVER_EXEC_PATH="$(realpath "$out/backend/apir-render-server")" \
+        APIR_CONFIG="$VTEST_DIR/backend.json" GGML_VK_VISIBLE_DEVICES= \
+        ${VTEST_ENV[@]+"${VTEST_ENV[@]}"} \
+        "$server" --no-virgl --venus --socket-path "$VTEST_SOCKET" \
+        ${VTEST_ARGS[@]+"${VTEST_ARGS[@]}"} >"$VTEST_LOG" 2>&1 </dev/null 3>&- &
+    VTEST_PID=$!
+    [[ -n ${BATS_VERSION-} ]] || trap vtest_stop EXIT
+
+    # Twenty seconds at most, and not a moment longer than it takes.
+    for ((tries = 0; tries < 1000; tries++)); do
+        vtest_listens && return 0
+        kill -0 "$VTEST_PID" 2>/dev/null ||
+            { vtest_fail "the server ended before it listened"; vtest_stop; return 1; }
+        vtest_pause 0.02
+    done
+    vtest_fail "the server does not listen on $VTEST_SOCKET"
+    vtest_stop
+    return 1
+}
+
+vtest_alive() {
+    [[ -n $VTEST_PID ]] && kill -0 "$VTEST_PID" 2>/dev/null
+}
+
+# usage: env $(vtest_env OUT) PROGRAM...
+vtest_env() {
+    printf '%s\n' "APIR_TRANSPORT=vtest:$VTEST_SOCKET" \
+        "GGML_BACKEND_PATH=$(realpath "$1")/frontend/libggml-apir.so" \
+        "GGML_VK_VISIBLE_DEVICES="
+}
+
+vtest_stop() {
+    local status=$?
+    if [[ -n $VTEST_PID ]]; then
+        kill -TERM -- "-$VTEST_PID" 2>/dev/null || :
+        wait "$VTEST_PID" 2>/dev/null || :
+        # What ignored SIGTERM, or came in between.
+        kill -KILL -- "-$VTEST_PID" 2>/dev/null || :
+        VTEST_PID=
+    fi
+    if [[ -n $VTEST_DIR ]]; then
+        if [[ -n ${VTEST_KEEP_LOG-} && -f $VTEST_LOG ]]; then
+            cat "$VTEST_LOG" >>"$VTEST_KEEP_LOG"
+        fi
+        rm -rf "$VTEST_DIR"
+        VTEST_DIR=
+    fi
+    return "$status"
+}

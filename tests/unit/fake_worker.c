@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A worker with faults, for the tests of the server. FAKE_WORKER says which:
+ *   (none)  READY, then answers every kick by completing all that was written
+ *   exit    ends with status 3 before READY
+ *   crash   READY, then aborts at the first kick
+ *   stop    READY, then stops itself at the first kick
+ *   deaf    READY, then reads nothing any more
+ *   inherit READY only if it inherited what it should and nothing else; else 4
+ * As a stock render server (--socket-fd) it never answers.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "protocol/atomic.h"
+#include "protocol/fdsock.h"
+#include "protocol/shm.h"
+
+enum { CONTROL = 3, KICK = 4, NOTIFY = 5, STATUS = 6 };
+
+static struct apir_worker_status *status_page;
+static struct apir_ring_header *ring;
+
+static _Noreturn void forever(void)
+{
+    for (;;)
+        pause();
+}
+
+static bool inherited_well(char **argv)
+{
+    static const char *const expected[] = { "--control-fd", "3", "--kick-fd",   "4",
+                                            "--notify-fd",  "5", "--status-fd", "6" };
+    for (int i = 0; i < 8; i++) {
+        if (!argv[i + 1] || strcmp(argv[i + 1], expected[i]) != 0)
+            return false;
+    }
+    int count = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    if (!dir)
+        return false;
+    while (readdir(dir))
+        count++;
+    closedir(dir);
+    sigset_t mask;
+    sigprocmask(SIG_BLOCK, NULL, &mask);
+    struct sigaction chld;
+    struct sigaction sigpipe;
+    sigaction(SIGCHLD, NULL, &chld);
+    sigaction(SIGPIPE, NULL, &sigpipe);
+    int death = 0;
+    prctl(PR_GET_PDEATHSIG, &death);
+    /* ".", "..", the directory itself, three streams, four descriptors */
+    return count == 10 && !sigismember(&mask, SIGCHLD) && chld.sa_handler == SIG_DFL &&
+           sigpipe.sa_handler == SIG_DFL && death == SIGKILL && !getenv("GGML_BACKEND_PATH") &&
+           !getenv("GGML_VK_VISIBLE_DEVICES");
+}
+
+static void receive_control(void)
+{
+    struct apir_control control;
+    size_t size = 0;
+    size_t n_fds = 0;
+    int fd = -1;
+    if (apir_fdsock_recv(CONTROL, &control, sizeof(control), &size, &fd, 1, &n_fds, 0) < 0 ||
+        size == 0)
+        exit(0);
+    if (control.op == APIR_CONTROL_ADD_BLOB && control.blob_id == APIR_RING_BLOB_ID) {
+        ring = mmap(NULL, APIR_RING_HEADER_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (ring == MAP_FAILED)
+            exit(5);
+        apir_store_release32(&ring->state, APIR_STATE_READY);
+    }
+    if (n_fds)
+        close(fd);
+}
+
+static void complete(void)
+{
+    uint64_t tail = apir_load_acquire64(&ring->tail);
+    apir_store_release64(&status_page->head, tail);
+    apir_store_release64(&ring->head, tail);
+    apir_full_fence();
+    if (apir_load_acquire64(&status_page->notify_at) <= tail) {
+        const uint64_t one = 1;
+        ssize_t ignored = write(NOTIFY, &one, sizeof(one));
+        (void)ignored;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const char *fault = getenv("FAKE_WORKER");
+    if (!fault)
+        fault = "";
+    const struct rlimit no_core = { 0, 0 };
+    setrlimit(RLIMIT_CORE, &no_core);
+    if (argc > 1 && strcmp(argv[1], "--socket-fd") == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        forever();
+    }
+    if (strcmp(fault, "inherit") == 0 && !inherited_well(argv))
+        return 4;
+    status_page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, STATUS, 0);
+    if (status_page == MAP_FAILED)
+        return 5;
+    if (strcmp(fault, "exit") == 0)
+        return 3;
+    receive_control();
+    if (strcmp(fault, "deaf") == 0)
+        forever();
+    for (;;) {
+        struct pollfd fds[] = { { .fd = CONTROL, .events = POLLIN },
+                                { .fd = KICK, .events = POLLIN } };
+        if (poll(fds, 2, -1) < 0)
+            continue;
+        if (fds[0].revents)
+            receive_control();
+        if (fds[1].revents & POLLIN) {
+            uint64_t tokens[64];
+            ssize_t ignored = read(KICK, tokens, sizeof(tokens));
+            (void)ignored;
+            if (strcmp(fault, "crash") == 0)
+                abort();
+            if (strcmp(fault, "stop") == 0)
+                raise(SIGSTOP);
+            complete();
+        }
+    }
+}

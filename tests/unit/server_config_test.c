@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The host's configuration file. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "backend/config.h"
+
+static int load(const char *text, size_t size, struct apir_config *config, struct apir_error *err)
+{
+    char path[] = "/tmp/apir-test-XXXXXX";
+    int fd = mkostemp(path, O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, size), (ssize_t)size);
+    close(fd);
+    int ret = apir_config_load(path, config, err);
+    unlink(path);
+    return ret;
+}
+
+static void expect_defaults(const struct apir_config *config)
+{
+    assert_string_equal(config->stock_server, APIR_CONFIG_STOCK_SERVER);
+    assert_null(config->worker);
+    assert_int_equal(config->max_contexts, 64);
+    assert_int_equal(config->context_shm_mib, 1024);
+    assert_null(config->ggml);
+    assert_null(config->ggml_backends_dir);
+    assert_int_equal(config->n_devices, 0);
+    assert_int_equal(config->threads, 0);
+}
+
+static void every_key_is_read(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{ \"stock_server\": \"/a\", \"worker\": \"/b\", \"max_contexts\": 3,\n"
+        "  \"context_shm_mib\": 77, \"ggml\": \"/c/libggml.so.0\", \"ggml_backends_dir\": \"/d\",\n"
+        "  \"devices\": [\"CPU\", \"Vulkan0\"], \"threads\": 5 }\n\n";
+    struct apir_config config;
+    struct apir_error err = { 0 };
+    assert_int_equal(load(text, sizeof(text) - 1, &config, &err), 0);
+    assert_string_equal(config.stock_server, "/a");
+    assert_string_equal(config.worker, "/b");
+    assert_int_equal(config.max_contexts, 3);
+    assert_int_equal(config.context_shm_mib, 77);
+    assert_string_equal(config.ggml, "/c/libggml.so.0");
+    assert_string_equal(config.ggml_backends_dir, "/d");
+    assert_int_equal(config.n_devices, 2);
+    assert_string_equal(config.devices[0], "CPU");
+    assert_string_equal(config.devices[1], "Vulkan0");
+    assert_int_equal(config.threads, 5);
+    apir_config_fini(&config);
+}
+
+static void empty_object_gives_the_defaults(void **state)
+{
+    (void)state;
+    static const char *const texts[] = { "{}", " {\n}\n", "{\"devices\": \"auto\"}" };
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        struct apir_config config;
+        struct apir_error err = { 0 };
+        assert_int_equal(load(texts[i], strlen(texts[i]), &config, &err), 0);
+        expect_defaults(&config);
+        apir_config_fini(&config);
+    }
+}
+
+static void stock_server_can_be_switched_off(void **state)
+{
+    (void)state;
+    struct apir_config config;
+    struct apir_error err = { 0 };
+    assert_int_equal(load("{\"stock_server\": false}", 23, &config, &err), 0);
+    assert_null(config.stock_server);
+    apir_config_fini(&config);
+}
+
+static void what_is_wrong_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        const char *says;
+    } bad[] = {
+        { "", "line 1" },
+        { "[]", "not a JSON object" },
+        { "null", "not a JSON object" },
+        { "{", "line 1" },
+        { "{\n\"threads\": 1,\n}", "line 3" },
+        { "{} {}", "" },
+        { "{\"threads\": 1} x", "" },
+        { "{\"thread\": 1}", "unknown key \"thread\"" },
+        { "{\"threads\": \"1\"}", "\"threads\" must be a whole number from 0 to 1024" },
+        { "{\"threads\": 1.5}", "\"threads\"" },
+        { "{\"threads\": -1}", "\"threads\"" },
+        { "{\"threads\": 99999999999999999999}", "" },
+        { "{\"max_contexts\": 0}", "\"max_contexts\"" },
+        { "{\"max_contexts\": 257}", "\"max_contexts\"" },
+        { "{\"context_shm_mib\": null}", "\"context_shm_mib\"" },
+        { "{\"worker\": \"apir-worker\"}", "\"worker\" must be an absolute path" },
+        { "{\"worker\": \"/a\\u0000b\"}", "\"worker\"" },
+        { "{\"worker\": [\"/a\"]}", "\"worker\"" },
+        { "{\"stock_server\": true}", "\"stock_server\"" },
+        { "{\"stock_server\": \"\"}", "\"stock_server\"" },
+        { "{\"devices\": []}", "\"devices\"" },
+        { "{\"devices\": \"CPU\"}", "\"devices\"" },
+        { "{\"devices\": [1]}", "\"devices\"" },
+        { "{\"devices\": [\"a\", \"\"]}", "\"devices\"" },
+        { "{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":1}}}}}}}}}", "line 1" },
+        { "{\"ggml\": \"/\xff\xfe\"}", "line 1" },
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct apir_config config;
+        struct apir_error err = { 0 };
+        if (load(bad[i].text, strlen(bad[i].text), &config, &err) >= 0)
+            fail_msg("accepted: %s", bad[i].text);
+        if (!strstr(err.msg, bad[i].says) || !strstr(err.msg, "/tmp/apir-test-"))
+            fail_msg("for %s: %s", bad[i].text, err.msg);
+        expect_defaults(&config);
+        apir_config_fini(&config);
+    }
+}
+
+static void odd_files_are_refused(void **state)
+{
+    (void)state;
+    struct apir_config config;
+    struct apir_error err = { 0 };
+    assert_true(apir_config_load("/no/such/file", &config, &err) < 0);
+    apir_config_fini(&config);
+    assert_true(apir_config_load("/dev/zero", &config, &err) < 0);
+    apir_config_fini(&config);
+    assert_true(apir_config_load("/", &config, &err) < 0);
+    apir_config_fini(&config);
+    char dir[] = "/tmp/apir-test-XXXXXX";
+    char fifo[64];
+    assert_non_null(mkdtemp(dir));
+    snprintf(fifo, sizeof(fifo), "%s/fifo", dir);
+    assert_int_equal(mkfifo(fifo, 0600), 0);
+    assert_true(apir_config_load(fifo, &config, &err) < 0); /* and does not hang */
+    apir_config_fini(&config);
+    unlink(fifo);
+    rmdir(dir);
+    static char big[(1 << 20) + 2];
+    memset(big, ' ', sizeof(big));
+    assert_true(load(big, sizeof(big), &config, &err) < 0);
+    expect_defaults(&config);
+    apir_config_fini(&config);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_key_is_read),
+        cmocka_unit_test(empty_object_gives_the_defaults),
+        cmocka_unit_test(stock_server_can_be_switched_off),
+        cmocka_unit_test(what_is_wrong_is_named),
+        cmocka_unit_test(odd_files_are_refused),
+    };
+    return cmocka_run_group_tests_name("server_config", tests, NULL, NULL);
+}

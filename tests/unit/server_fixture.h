@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The built apir-render-server as a child process, with this test in
+ * virglrenderer's place. Whatever does not work here fails the test; every wait
+ * has a time-out.
+ */
+#ifndef APIR_TEST_SERVER_FIXTURE_H
+#define APIR_TEST_SERVER_FIXTURE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "protocol/shm.h"
+
+#define FIXTURE_WAIT_MS 5000
+
+struct fixture {
+    pid_t pid;
+    int client;
+    char config[64]; /* path of the configuration file */
+};
+
+struct fixture_context {
+    int fd;
+    int eventfd;
+    uint32_t *timeline;
+    struct apir_ring_header *ring; /* the header page */
+};
+
+/*
+ * Starts the server. config: members of the JSON object ("" for none), to which
+ * the fake worker is added; NULL: a broken file. fault: the fake worker's.
+ */
+void fixture_start(struct fixture *f, const char *config, const char *fault);
+/* Closes the client socket; the server must exit with 0. */
+void fixture_stop(struct fixture *f);
+
+/* The context's socket, or -1 where it was refused. */
+int fixture_create_context(struct fixture *f, uint32_t id, const char *name);
+void fixture_destroy_context(struct fixture *f, uint32_t id);
+
+/* CREATE_CONTEXT "apir:1" and INIT with timeline and eventfd. */
+void fixture_open(struct fixture *f, struct fixture_context *c, uint32_t id);
+/* The same for any socket. */
+void fixture_init_context(struct fixture_context *c, int fd);
+/* Blob 0 of the usual size as resource 1, mapped; waits for READY where ready. */
+void fixture_open_ring(struct fixture_context *c, bool ready);
+void fixture_close(struct fixture_context *c);
+
+/* The memfd (checked as virglrenderer does, with its seals added), or -1 where refused. */
+int fixture_create_blob(const struct fixture_context *c, uint32_t res_id, uint64_t blob_id,
+                        uint64_t size);
+void fixture_destroy_resource(const struct fixture_context *c, uint32_t res_id);
+void fixture_doorbell(const struct fixture_context *c, uint32_t op, uint32_t ring,
+                      uint64_t value);
+void fixture_fence(const struct fixture_context *c, uint32_t ring, uint32_t seqno);
+/* NOP and a refused blob: answered in order, so all before it has been handled. */
+void fixture_sync(const struct fixture_context *c);
+
+void fixture_send(int fd, const void *data, size_t size, const int *fds, size_t n_fds);
+
+/* Wait, and fail the test after FIXTURE_WAIT_MS. */
+void fixture_wait_state(const struct fixture_context *c, uint32_t state);
+void fixture_wait_timeline(const struct fixture_context *c, uint32_t ring, uint32_t seqno);
+void fixture_wait_hangup(int fd);
+/* Until /proc/PID says that there is no such process (or a zombie of somebody else's). */
+void fixture_wait_gone(pid_t pid);
+
+/* The server's children whose command line holds `name`: returns one, and how many. */
+pid_t fixture_child(const struct fixture *f, const char *name, unsigned *ret_count);
+/* Until the server has no child left that is not a zombie. */
+void fixture_wait_childless(const struct fixture *f);
+size_t fixture_count_fds(const struct fixture *f);
+
+/* Path of a program of this build, relative to its output folder. */
+const char *fixture_program(const char *name);
+
+#endif

@@ -1,0 +1,86 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# image.sh: the container images that the test VM has, in one read-only image
+# store (podman's "additional image store"), packed as a disk for the VM:
+# build/images/store.erofs. Made once; again when a list below changes.
+#
+#   localhost/llama         Debian's llama.cpp packages and nothing else
+#   localhost/llama-vulkan  the same with ggml's Vulkan backend and Mesa
+#
+# No file of ours is in any of them.
+set -euo pipefail
+
+declare -A images=(
+    [llama]=llama.cpp,llama.cpp-tools
+    [llama-vulkan]=llama.cpp,llama.cpp-tools,libggml0-backend-vulkan,mesa-vulkan-drivers
+)
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
+repo=$(cd "$here/../.." && pwd -P)
+out=$repo/build/images
+
+say() { printf 'images: %s\n' "$*" >&2; }
+
+sh "$here/../env/inside.sh" || exec "$here/../env/enter.sh" tests/vm/image.sh "$@"
+
+# Mounts of our own, so that nothing is left behind if we are killed.
+if [[ ${IMAGE_STAGE-} != mounted ]]; then
+    IMAGE_STAGE=mounted exec unshare --mount --propagation private "$here/image.sh" "$@"
+fi
+
+mkdir -p "$out"
+key=$(for name in $(printf '%s\n' "${!images[@]}" | sort); do
+    echo "$name ${images[$name]}"
+done | cat - "$here/image.sh" "$here/pack.sh" | sha256sum | cut -d' ' -f1)
+up_to_date() { [[ -e $out/store.erofs && $(cat "$out/store.key" 2>/dev/null) == "$key" ]]; }
+up_to_date && exit 0
+exec 9>"$out/.lock"
+flock 9
+up_to_date && exit 0
+
+work=$(mktemp -d "$out/work.XXXXXX")
+# shellcheck disable=SC2329 # called by trap
+cleanup() {
+    umount --recursive --lazy "$work/store" 2>/dev/null || true
+    rm -rf --one-file-system "$work"
+}
+trap cleanup EXIT
+
+args=(--quiet --variant=minbase --format=tar --aptopt='APT::Install-Recommends "false"'
+    --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*'
+    --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-include=/usr/share/doc/*/copyright')
+while IFS= read -r opt; do
+    args+=(--aptopt="$opt")
+done < <(apt-config dump | grep -E '^Acquire::(Check-Valid-Until|Check-Date) ' || true)
+
+pids=()
+for name in "${!images[@]}"; do
+    say "making localhost/$name (${images[$name]})"
+    TMPDIR=$work mmdebstrap "${args[@]}" --include="${images[$name]}" forky "$work/$name.tar" \
+        >"$work/$name.log" 2>&1 9>&- &
+    pids+=($!)
+done
+for pid in "${pids[@]}"; do
+    wait "$pid" || {
+        cat "$work"/*.log >&2
+        say "mmdebstrap failed"
+        exit 1
+    }
+done
+
+# podman itself writes the store. On a tmpfs: it wants to see a file system
+# that can carry an overlay, which the one under build/ need not be.
+mkdir "$work/store" "$work/run"
+mount -t tmpfs -o mode=0755 tmpfs "$work/store"
+for name in "${!images[@]}"; do
+    PODMAN_IGNORE_CGROUPSV1_WARNING=1 podman --root "$work/store" --runroot "$work/run" \
+        --storage-driver overlay --cgroup-manager cgroupfs import --quiet \
+        --change 'ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' \
+        --change 'CMD ["/bin/bash"]' "$work/$name.tar" "localhost/$name:latest" >/dev/null
+    rm "$work/$name.tar"
+done
+umount "$work/store/overlay" 2>/dev/null || true
+bash "$here/pack.sh" "$work/store" "$out/store.erofs"
+echo "$key" >"$out/store.key"
+say "build/images/store.erofs is ready ($SECONDS s)"

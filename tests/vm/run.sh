@@ -1,0 +1,308 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# run.sh --prepare: makes what the first boot would wait for.
+# run.sh SCRIPT [ARG]...: boots the test VM, runs SCRIPT in it as root, passes
+# on its output and its exit code. 124: the time was up. 125: the VM failed.
+#
+# The VM is stock: Debian's QEMU and kernel, virtio-gpu-gl with Venus. Its root
+# is the build root, with a tmpfs on top; the repository is where it is in the
+# build root, read-only.
+#
+#   VM_SHARE=DIR          at /mnt/share, writable (default: a fresh directory)
+#   VM_TIMEOUT=SECONDS    600
+#   VM_MEM=SIZE           4G      VM_CPUS=N 2
+#   VM_RENDER_SERVER=FILE what virglrenderer starts (default: apir-render-server
+#                         of this MODE and CC if it is built, else the stock one)
+#   VM_ACCEL=kvm|tcg      (default: kvm where a stock kernel boots with it)
+#   VM_HOST_SCRIPT=FILE   run beside the VM, on the host's side, with VM_DIR,
+#                         VM_SHARE and VM_QEMU_PID in its environment; if it
+#                         fails, we fail. It ends when the VM ends.
+#   VM_IMAGES=0           without the container images (tests/vm/image.sh makes them)
+#   VM_DISKS="NAME=PATH ..."  directories (packed now) or images made by pack.sh,
+#                         read-only at /mnt/NAME, much faster than the share
+#   VM_QEMU_ARGS="..."    more arguments for QEMU
+# Variables named VM_*, APIR_*, GGML_* and DEMO_* are also set for SCRIPT.
+# build/vm/run-*/ holds qemu.pid, console.log and qemu.log; it is kept when
+# the run fails.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
+repo=$(cd "$here/../.." && pwd -P)
+
+say() { printf 'vm: %s\n' "$*" >&2; }
+die() {
+    say "$*"
+    exit 125
+}
+
+[[ $# -gt 0 ]] || die "usage: run.sh SCRIPT [ARG]..."
+[[ -f $1 || $1 == --prepare ]] || die "no such script: $1"
+
+# From outside of the build root: step in, with the caller's files at hand.
+if ! sh "$here/../env/inside.sh"; then
+    [[ $1 != --prepare ]] || exec "$here/../env/enter.sh" tests/vm/run.sh --prepare
+    binds=(--bind "$(realpath "$1")" /run/caller/script)
+    shift
+    if [[ -n ${VM_SHARE-} ]]; then
+        mkdir -p "$VM_SHARE"
+        binds+=(--bind "$(realpath "$VM_SHARE")" /run/caller/share)
+        export VM_SHARE=/run/caller/share
+    fi
+    if [[ -n ${VM_HOST_SCRIPT-} ]]; then
+        binds+=(--bind "$(realpath "$VM_HOST_SCRIPT")" /run/caller/host-script)
+        export VM_HOST_SCRIPT=/run/caller/host-script
+    fi
+    exec "$here/../env/enter.sh" "${binds[@]}" tests/vm/run.sh /run/caller/script "$@"
+fi
+
+root=/run/build-root
+if [[ ! -d $root/usr ]]; then
+    # A machine that needs no build root: its own root, without what is mounted on it.
+    if [[ ${VM_STAGE-} != mounted ]]; then
+        ns=(unshare --mount --propagation private)
+        [[ $(id -u) -eq 0 ]] || ns=(unshare --user --map-root-user --map-auto --mount --propagation private)
+        VM_STAGE=mounted exec "${ns[@]}" "$here/run.sh" "$@"
+    fi
+    root=$repo/build/vm/root
+    mkdir -p "$root"
+    mount --bind / "$root"
+fi
+
+script=$1
+shift
+timeout=${VM_TIMEOUT:-600}
+mem=${VM_MEM:-4G}
+cpus=${VM_CPUS:-2}
+state=$repo/build/vm
+mkdir -p "$state"
+
+kernel=
+for k in "$root"/boot/vmlinuz-*; do kernel=$k; done # the newest of several
+[[ -r $kernel ]] || die "no kernel in the build root ($root/boot)"
+version=${kernel##*/vmlinuz-}
+
+# The root, packed, again whenever a package in it changes. A machine without a
+# build root shares its own root over 9p instead of packing all of it.
+root_image=
+if [[ -e $root/etc/apir-build-root ]]; then
+    key=$(cat "$root/var/lib/dpkg/status" "$here/pack.sh" | sha256sum | cut -c1-16)
+    root_image=$state/root-$key.erofs
+    if [[ ! -e $root_image ]]; then
+        (
+            flock 9
+            [[ ! -e $root_image ]] || exit 0
+            say "packing the VM's root (once per change of packages, about 15 s)"
+            rm -f "$state"/root-*.erofs
+            # What compiles is of no use in there.
+            bash "$here/pack.sh" "$root" "$root_image" \
+                '^(boot|usr/(include|src|lib/(gcc|llvm-[0-9]+)|libexec/gcc|share/(doc|locale|man|icons))|var/(cache|lib/apt))(/|$)|\.a$'
+        ) 9>"$state/.lock"
+    fi
+fi
+
+# The initramfs, again whenever one of its sources changes.
+key=$(cat "$here/init" "$here/initramfs.sh" | sha256sum | cut -c1-16)
+initramfs=$state/initramfs-$version-$key
+if [[ ! -e $initramfs ]]; then
+    (
+        flock 9
+        [[ ! -e $initramfs ]] || exit 0
+        rm -f "$state"/initramfs-*
+        bash "$here/initramfs.sh" "$version" "$initramfs"
+    ) 9>"$state/.lock"
+fi
+
+# Directories of failed runs are of use until the next few.
+while IFS= read -r old; do
+    pid=$(cat "$old/qemu.pid" 2>/dev/null || true)
+    [[ -n $pid && -d /proc/$pid ]] || rm -rf "$old"
+done < <(find "$state" -maxdepth 1 -name 'run-*' -mmin +5 -printf '%T@ %p\n' | sort -rn | tail -n +6 | cut -d' ' -f2-)
+dir=$(mktemp -d "$state/run-XXXXXX")
+share=${VM_SHARE:-$dir/share}
+mkdir -p "$share"
+share=$(realpath "$share")
+
+if [[ -n ${VM_RENDER_SERVER-} ]]; then
+    server=$(realpath "$VM_RENDER_SERVER")
+    [[ -x $server ]] || die "VM_RENDER_SERVER=$VM_RENDER_SERVER cannot be run"
+else
+    server=$repo/build/${MODE:-release}-$(basename "${CC:-gcc}")/backend/apir-render-server
+    [[ -x $server ]] || server=/usr/libexec/virgl_render_server
+fi
+
+# KVM exists as a device node on machines where a stock kernel does not boot
+# with it (a host that is itself a guest, for one): only booting tells.
+accel=${VM_ACCEL-}
+if [[ -z $accel ]]; then
+    probe=$state/accel-$(printf '%s\n' "$(uname -r)" "$version" "$(grep -m1 'model name' /proc/cpuinfo || true)" "$(stat -c %t:%T /dev/kvm 2>/dev/null || true)" | sha256sum | cut -c1-16)
+    if [[ ! -e $probe ]]; then
+        accel=tcg
+        if [[ -r /dev/kvm && -w /dev/kvm ]]; then
+            say "trying whether a stock kernel boots with KVM here (once)"
+            printf '#!/bin/sh\nexit 42\n' >"$dir/probe" # what the guest answers
+            chmod +x "$dir/probe"
+            rc=0
+            env -u VM_HOST_SCRIPT -u VM_SHARE VM_ACCEL=kvm VM_TIMEOUT=15 "$here/run.sh" "$dir/probe" >/dev/null 2>&1 || rc=$?
+            [[ $rc -ne 42 ]] || accel=kvm
+        fi
+        echo "$accel" >"$probe"
+    fi
+    accel=$(<"$probe")
+fi
+if [[ $script == --prepare ]]; then
+    rm -rf "$dir"
+    exit 0
+fi
+case $accel in
+kvm) accel_args=(-accel kvm) ;;
+tcg) accel_args=(-accel "tcg,thread=multi") ;;
+*) die "VM_ACCEL=$accel is neither kvm nor tcg" ;;
+esac
+
+qemu_pid='' host_pid=''
+# shellcheck disable=SC2329 # called by trap
+cleanup() {
+    local rc=$?
+    [[ -z $host_pid ]] || kill "$host_pid" 2>/dev/null || true
+    [[ -z $qemu_pid ]] || kill -KILL "$qemu_pid" 2>/dev/null || true
+    if [[ $rc -eq 0 ]]; then
+        rm -rf "$dir"
+    else
+        rm -rf "$dir/job" "$dir/initrd" "$dir"/*.erofs
+    fi
+    return "$rc"
+}
+trap cleanup EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# Read-only disks, in the order of /dev/pmem0, 1...; the first is the root.
+disks=() disk_names=()
+add_disk() {
+    local n=${#disk_names[@]} size
+    size=$(stat -c %s "$2")
+    disks+=(-object "memory-backend-file,id=disk$n,share=on,mem-path=$2,size=$size"
+        -device "virtio-pmem-pci,memdev=disk$n")
+    disk_names+=("$1")
+}
+if [[ -n $root_image ]]; then
+    add_disk / "$root_image"
+fi
+# Read by init: mounted at /mnt/store, podman looks there for images.
+if [[ ${VM_IMAGES:-1} != 0 && -e $repo/build/images/store.erofs ]]; then
+    add_disk store "$repo/build/images/store.erofs"
+fi
+for disk in ${VM_DISKS-}; do
+    image=$(realpath "${disk#*=}")
+    if [[ -d $image ]]; then
+        bash "$here/pack.sh" "$image" "$dir/${disk%%=*}.erofs"
+        image=$dir/${disk%%=*}.erofs
+    fi
+    add_disk "${disk%%=*}" "$image"
+done
+if [[ -z $root_image ]]; then
+    disks+=(-fsdev "local,id=root,path=$root,security_model=none,readonly=on,multidevs=remap"
+        -device virtio-9p-pci,fsdev=root,mount_tag=root)
+fi
+
+# The job travels in a second archive behind the initramfs.
+mkdir -p "$dir/job/job"
+cp "$script" "$dir/job/job/script"
+chmod 755 "$dir/job/job/script"
+printf 'VM_REPO=%q\nVM_DISK_NAMES="%s"\n' "$repo" "${disk_names[*]}" >"$dir/job/job/vars"
+{
+    printf 'export PATH=%q HOME=/root LANG=C.UTF-8 TERM=dumb\n' "$PATH"
+    while IFS= read -r name; do
+        case $name in
+        VM_RENDER_SERVER | VM_STAGE | VM_SHARE | VM_HOST_SCRIPT) ;;
+        APIR_* | VM_* | GGML_* | DEMO_* | MODE | CC | CI) printf 'export %s=%q\n' "$name" "${!name}" ;;
+        esac
+    done < <(compgen -e)
+    printf 'exec /run/vm/job/script'
+    [[ $# -eq 0 ]] || printf ' %q' "$@"
+    printf '\n'
+} >"$dir/job/job/run"
+(cd "$dir/job" && find . | cpio --quiet -o -H newc -R 0:0) | cat "$initramfs" - >"$dir/initrd"
+
+: >"$dir/rc"
+# shellcheck disable=SC2206 # words on purpose
+extra=(${VM_QEMU_ARGS-})
+# The display without a screen: SDL's offscreen driver gives an EGL context
+# where egl-headless would ask for a DRM node of the host.
+# pdeathsig: QEMU goes when we go, even if we are killed outright.
+RENDER_SERVER_EXEC_PATH=$server SDL_VIDEODRIVER=offscreen setpriv --pdeathsig KILL \
+    qemu-system-x86_64 \
+    -nodefaults -no-user-config -no-reboot "${accel_args[@]}" \
+    -machine q35,memory-backend=mem,vmport=off,smm=off,hpet=off \
+    -cpu max -smp "$cpus" -m "$mem,maxmem=32G" \
+    -object "memory-backend-memfd,id=mem,size=$mem,share=on" \
+    -kernel "$kernel" -initrd "$dir/initrd" \
+    -append "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off tsc=reliable random.trust_cpu=on nokaslr audit=0 ${VM_APPEND-}" \
+    -serial "file:$dir/console.log" -monitor none \
+    -display sdl,gl=on -device virtio-gpu-gl-pci,blob=on,venus=on,hostmem=2G \
+    -device virtio-rng-pci \
+    -device virtio-serial-pci \
+    -add-fd fd=7,set=1 -chardev file,id=out,path=/dev/fdset/1,append=on \
+    -device virtserialport,chardev=out,name=apir.out \
+    -chardev "file,id=rc,path=$dir/rc" -device virtserialport,chardev=rc,name=apir.rc \
+    -fsdev "local,id=repo,path=$repo,security_model=none,readonly=on,multidevs=remap" \
+    -device virtio-9p-pci,fsdev=repo,mount_tag=repo \
+    -fsdev "local,id=share,path=$share,security_model=none,multidevs=remap" \
+    -device virtio-9p-pci,fsdev=share,mount_tag=share \
+    "${disks[@]}" "${extra[@]}" \
+    </dev/null 7>&1 >"$dir/qemu.log" 2>&1 &
+qemu_pid=$!
+echo "$qemu_pid" >"$dir/qemu.pid"
+
+host_rc=
+if [[ -n ${VM_HOST_SCRIPT-} ]]; then
+    VM_DIR=$dir VM_SHARE=$share VM_QEMU_PID=$qemu_pid "$VM_HOST_SCRIPT" </dev/null >&2 &
+    host_pid=$!
+fi
+
+end=$((SECONDS + timeout))
+timed_out=
+while [[ -d /proc/$qemu_pid ]] && ! grep -q '^State:.Z' "/proc/$qemu_pid/status" 2>/dev/null; do
+    if [[ $SECONDS -ge $end ]]; then
+        timed_out=1
+        kill -KILL "$qemu_pid"
+        break
+    fi
+    # Wakes at once when a child ends, and each second to look at the clock.
+    sleep 1 &
+    sleep_pid=$!
+    wait -n "$qemu_pid" "$sleep_pid" 2>/dev/null || true
+done
+wait "$qemu_pid" 2>/dev/null || true
+qemu_pid=
+
+if [[ -n $host_pid ]]; then
+    # It may still be reading what the VM left; it gets a moment.
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+        [[ -d /proc/$host_pid ]] && ! grep -q '^State:.Z' "/proc/$host_pid/status" 2>/dev/null || break
+        sleep 1
+    done
+    kill "$host_pid" 2>/dev/null || true
+    host_rc=0
+    wait "$host_pid" 2>/dev/null || host_rc=$?
+    host_pid=
+fi
+
+rc=$(tr -dc 0-9 <"$dir/rc")
+if [[ -n $timed_out ]]; then
+    say "time is up ($timeout s); the VM was killed. Its console: ${dir#"$repo"/}/console.log"
+    tail -n 5 "$dir/console.log" >&2 || true
+    exit 124
+elif [[ -z $rc ]]; then
+    say "the VM ended without running the script to its end. Its console and QEMU's words:"
+    tail -n 15 "$dir/console.log" >&2 || true
+    tail -n 10 "$dir/qemu.log" >&2 || true
+    exit 125
+fi
+if [[ ${host_rc:-0} -ne 0 && $rc -eq 0 ]]; then
+    say "the script on the host's side failed ($host_rc)"
+    exit 1
+fi
+exit "$rc"
