@@ -13,7 +13,7 @@
 
 #include "protocol/cleanup.h"
 
-#define CONFIG_SIZE_MAX (1u << 20)
+#define CONFIG_SIZE_MAX  (1u << 20)
 #define CONFIG_DEPTH_MAX 8
 
 static void config_put_json(struct json_object **json)
@@ -82,8 +82,7 @@ static int config_read_devices(struct json_object *value, struct apir_config *co
     if (json_object_is_type(value, json_type_string) &&
         strcmp(json_object_get_string(value), "auto") == 0)
         return 0;
-    size_t n =
-        json_object_is_type(value, json_type_array) ? json_object_array_length(value) : 0;
+    size_t n = json_object_is_type(value, json_type_array) ? json_object_array_length(value) : 0;
     if (n == 0 || n > APIR_CONFIG_DEVICES_MAX)
         return apir_error_set(err, EINVAL,
                               "\"devices\" must be \"auto\" or a list of 1 to %u device names",
@@ -244,5 +243,5 @@ void apir_config_fini(struct apir_config *config)
     free(config->ggml);
     free(config->ggml_backends_dir);
     config_free_devices(config);
-    *config = (struct apir_config){ 0 };
+    *config = (struct apir_config){0};
 }

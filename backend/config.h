@@ -13,11 +13,11 @@
 
 #include "protocol/error.h"
 
-#define APIR_CONFIG_DEFAULT_PATH   "/etc/apir/backend.json"
-#define APIR_CONFIG_STOCK_SERVER   "/usr/libexec/virgl_render_server"
-#define APIR_CONFIG_CONTEXTS_MAX   256u /* what virglrenderer's own server allows */
-#define APIR_CONFIG_DEVICES_MAX    16u
-#define APIR_CONFIG_THREADS_MAX    1024u
+#define APIR_CONFIG_DEFAULT_PATH "/etc/apir/backend.json"
+#define APIR_CONFIG_STOCK_SERVER "/usr/libexec/virgl_render_server"
+#define APIR_CONFIG_CONTEXTS_MAX 256u /* what virglrenderer's own server allows */
+#define APIR_CONFIG_DEVICES_MAX  16u
+#define APIR_CONFIG_THREADS_MAX  1024u
 
 struct apir_config {
     /* "stock_server": path of virglrenderer's server, which serves all contexts

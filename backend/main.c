@@ -55,10 +55,10 @@ static const char usage[] =
 static int parse_options(int argc, char **argv, int *ret_status)
 {
     static const struct option options[] = {
-        { "socket-fd", required_argument, NULL, 's' },
-        { "help", no_argument, NULL, 'h' },
-        { "version", no_argument, NULL, 'v' },
-        { 0 },
+        {"socket-fd", required_argument, NULL, 's'},
+        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'v'},
+        {0},
     };
     int fd = -1;
     int opt;
@@ -153,7 +153,7 @@ static int serve(int socket_fd, struct apir_error *err)
         .config = &config,
         .config_path = apir_config_find(),
     };
-    struct apir_error broken = { 0 };
+    struct apir_error broken = {0};
     if (apir_config_load(setup.config_path, &config, &broken) < 0) {
         apir_log(APIR_LOG_ERROR, "%s; no apir context is served before this is put right",
                  broken.msg);
@@ -198,7 +198,7 @@ int main(int argc, char **argv)
     else if (level_name && *level_name)
         apir_log(APIR_LOG_WARN, "APIR_LOG=%s is not one of error, warn, info, debug", level_name);
 
-    struct apir_error err = { 0 };
+    struct apir_error err = {0};
     if (serve(socket_fd, &err) < 0) {
         apir_log(APIR_LOG_ERROR, "%s", err.msg);
         return 1;

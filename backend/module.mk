@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # --- server ---
-HEADERS += $(wildcard backend/server_*.h) backend/config.h
+HEADERS += $(wildcard backend/server_*.h) backend/config.h tests/unit/server_fixture.h
 
 SERVER_OBJS := $(call objs,backend/server_loop.c backend/server_peer.c backend/server_child.c \
                  backend/server_ring.c backend/server_fence.c backend/server_worker.c \
@@ -26,7 +26,8 @@ $(FAKE_WORKER): $(call objs,tests/unit/fake_worker.c) $(PROTOCOL_FD_OBJS)
 $(SERVER_TEST_PROGRAMS): PKGS := cmocka json-c
 $(SERVER_TEST_PROGRAMS): $(O)/tests/unit/%_test: $(O)/tests/unit/%_test.o \
                          $(call objs,tests/unit/server_fixture.c backend/server_fence.c) \
-                         $(CONFIG_OBJS) $(PROTOCOL_PROG_OBJS) $(PROTOCOL_FD_OBJS) | $(RENDER_SERVER) $(FAKE_WORKER)
+                         $(CONFIG_OBJS) $(PROTOCOL_PROG_OBJS) $(PROTOCOL_FD_OBJS) \
+                         | $(RENDER_SERVER) $(FAKE_WORKER)
 	$(link)
 # --- end server ---
 

@@ -30,7 +30,7 @@ static void server_children_forget(struct server_children *children, struct serv
 /* One change of any child, or false where there is none left to tell. */
 static bool server_children_wait(struct server_children *children)
 {
-    siginfo_t info = { 0 };
+    siginfo_t info = {0};
     if (waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WCONTINUED | WNOHANG) < 0 || info.si_pid == 0)
         return false;
 
@@ -79,11 +79,11 @@ static void server_children_ready(void *user, uint32_t events)
 
 int server_children_init(struct server_children *children, struct server_loop *loop)
 {
-    *children = (struct server_children){ .loop = loop, .signal_fd = -1 };
+    *children = (struct server_children){.loop = loop, .signal_fd = -1};
     if (getrlimit(RLIMIT_NOFILE, &children->nofile) < 0)
         return -errno;
-    struct rlimit all = { .rlim_cur = children->nofile.rlim_max,
-                          .rlim_max = children->nofile.rlim_max };
+    struct rlimit all = {.rlim_cur = children->nofile.rlim_max,
+                         .rlim_max = children->nofile.rlim_max};
     (void)setrlimit(RLIMIT_NOFILE, &all); /* a lower limit only refuses contexts earlier */
 
     /* SIGPIPE: a kick may meet a worker that has just died. */
@@ -113,7 +113,7 @@ void server_children_fini(struct server_children *children)
 /* What steers the guest's plug-in, or a ggml, must not steer the host's worker. */
 static void server_child_clean_environment(void)
 {
-    static const char *const names[] = { "GGML_BACKEND_PATH", "APIR_TRANSPORT", "APIR_ON_LOSS" };
+    static const char *const names[] = {"GGML_BACKEND_PATH", "APIR_TRANSPORT", "APIR_ON_LOSS"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         unsetenv(names[i]);
     /* The CDI spec's empty list hides every Vulkan device; a host's own choice stays. */

@@ -37,7 +37,7 @@ struct server_children {
     struct server_source source;
     int signal_fd;
     struct server_child *first;
-    unsigned alive; /* started and not yet reaped, forgotten ones included */
+    unsigned alive;       /* started and not yet reaped, forgotten ones included */
     struct rlimit nofile; /* as we got it, for the children */
 };
 

@@ -29,8 +29,8 @@ static bool server_client_may_log(struct server_client *client)
 /* Answers CREATE_CONTEXT; fd (-1: refused) is taken over. */
 static void server_client_answer(struct server_client *client, int fd)
 {
-    const struct server_client_create_context_reply ok = { .ok = 1 };
-    const struct server_client_create_context_reply refused = { .ok = 0 };
+    const struct server_client_create_context_reply ok = {.ok = 1};
+    const struct server_client_create_context_reply refused = {.ok = 0};
     if (fd >= 0 && server_peer_reply(&client->peer, &ok, sizeof(ok), fd) == 0)
         return;
     (void)server_peer_reply(&client->peer, &refused, sizeof(refused), -1);
@@ -52,10 +52,13 @@ static void server_client_create_foreign(struct server_client *client,
         server_peer_pause(&client->peer, true);
         return;
     }
+    const char *why = ret == -ENOSYS  ? "switched off"
+                      : ret == -EBUSY ? "started too often; tried again in a minute"
+                      : ret == -ELOOP ? "is configured to be this very program"
+                                      : strerror(-ret);
     if (server_client_may_log(client))
         apir_log(APIR_LOG_WARN, "context %u (%s) refused: stock render server %s: %s",
-                 req->context_id, name, client->stock.path ? client->stock.path : "switched off",
-                 strerror(-ret));
+                 req->context_id, name, client->stock.path ? client->stock.path : "(none)", why);
     server_client_answer(client, -1);
 }
 
@@ -92,7 +95,7 @@ static void server_client_create_ours(struct server_client *client, uint32_t id,
         ret = server_context_create(&client->contexts, id, refusal, &fd);
     if (ret < 0 && server_client_may_log(client))
         apir_log(APIR_LOG_WARN, "context %u cannot be made: %s", id, strerror(-ret));
-    if (ret == 0)
+    if (ret == 0 && !refusal)
         apir_log(APIR_LOG_INFO, "context %u created (%u in use)", id, client->contexts.n_served);
     server_client_answer(client, fd);
 }
@@ -111,7 +114,7 @@ static void server_client_create_context(struct server_client *client,
                                          const struct server_client_create_context *req)
 {
     /* A name without its NUL is a long one of somebody else's. */
-    char name[SERVER_CONTEXT_NAME_SIZE + 1] = { 0 };
+    char name[SERVER_CONTEXT_NAME_SIZE + 1] = {0};
     memcpy(name, req->name, SERVER_CONTEXT_NAME_SIZE);
     if (server_client_is_ours(name)) {
         server_client_create_ours(client, req->context_id, name);
@@ -181,10 +184,10 @@ static void server_client_ready(void *user, uint32_t events)
             client->loop->stop = true;
         return;
     }
-    union server_client_request req = { 0 };
+    union server_client_request req = {0};
     size_t size = 0;
-    int ret = apir_fdsock_recv(client->peer.fd, &req, sizeof(req), &size, NULL, 0, NULL,
-                               MSG_DONTWAIT);
+    int ret =
+        apir_fdsock_recv(client->peer.fd, &req, sizeof(req), &size, NULL, 0, NULL, MSG_DONTWAIT);
     if (ret == -EAGAIN)
         return;
     if (ret == -EBADMSG) /* too long, or with fds: as malformed as a wrong size */
@@ -201,13 +204,14 @@ int server_client_init(struct server_client *client, const struct server_client_
     *client = (struct server_client){
         .loop = setup->loop,
         .refusal = setup->refusal,
-        .contexts = {
-            .loop = setup->loop,
-            .children = setup->children,
-            .config = setup->config,
-            .config_path = setup->config_path,
-            .worker_path = setup->worker_path,
-        },
+        .contexts =
+            {
+                .loop = setup->loop,
+                .children = setup->children,
+                .config = setup->config,
+                .config_path = setup->config_path,
+                .worker_path = setup->worker_path,
+            },
     };
     server_stock_init(&client->stock, setup->loop, setup->children, setup->config->stock_server,
                       server_client_stock_replied, client);

@@ -45,7 +45,7 @@ struct server_context {
     struct server_worker worker;
     struct apir_ring_header *ring; /* NULL before the ring blob exists */
     struct context_blob blobs[APIR_BLOBS_MAX];
-    uint64_t shm_size; /* of all blobs */
+    uint64_t shm_size;  /* of all blobs */
     uint32_t rest_size; /* what is to follow an oversized SUBMIT_CMD; 0: nothing */
     struct server_quota log_quota;
 };
@@ -65,7 +65,8 @@ server_context_complain(struct server_context *context, const char *fmt, ...)
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
     apir_log(APIR_LOG_WARN, "context %u: %s%s", context->id, text,
-             context->log_quota.used == CONTEXT_LOG_LIMIT ? " (no more of these for a minute)" : "");
+             context->log_quota.used == CONTEXT_LOG_LIMIT ? " (no more of these for a minute)"
+                                                          : "");
 }
 
 static void server_context_fences(struct server_context *context);
@@ -150,7 +151,7 @@ static void server_context_start_worker(struct server_context *context)
         server_context_lose(context, "too many worker processes are still ending");
         return;
     }
-    struct apir_error err = { 0 };
+    struct apir_error err = {0};
     if (server_worker_start(&context->worker, contexts->children, contexts->worker_path,
                             contexts->config_path, &server_context_worker_events, context,
                             &err) < 0) {
@@ -211,12 +212,11 @@ static int server_context_make_blob(struct server_context *context,
         else
             server_context_start_worker(context);
     }
-    if (!context->lost &&
-        server_worker_add_blob(&context->worker, blob_id, req->blob_size, fd) < 0)
+    if (!context->lost && server_worker_add_blob(&context->worker, blob_id, req->blob_size, fd) < 0)
         server_context_lose(context, "worker does not read its control socket");
 
     context->blobs[blob_id] =
-        (struct context_blob){ .used = true, .res_id = req->res_id, .size = req->blob_size };
+        (struct context_blob){.used = true, .res_id = req->res_id, .size = req->blob_size};
     context->shm_size += req->blob_size;
     return steal_fd(&fd);
 }
@@ -225,7 +225,7 @@ static void server_context_free_blob(struct server_context *context, uint32_t bl
 {
     struct context_blob *blob = &context->blobs[blob_id];
     context->shm_size -= blob->size;
-    *blob = (struct context_blob){ 0 };
+    *blob = (struct context_blob){0};
     if (context->lost)
         return;
     if (blob_id == APIR_RING_BLOB_ID)
@@ -236,7 +236,7 @@ static void server_context_free_blob(struct server_context *context, uint32_t bl
 
 static void server_context_refuse_blob(struct server_context *context)
 {
-    const struct server_context_create_resource_reply reply = { .fd_type = SERVER_FD_INVALID };
+    const struct server_context_create_resource_reply reply = {.fd_type = SERVER_FD_INVALID};
     (void)server_peer_reply(&context->peer, &reply, sizeof(reply), -1);
 }
 
@@ -256,14 +256,14 @@ static void server_context_on_nop(struct server_context *context,
 }
 
 static void server_context_on_init(struct server_context *context,
-                                   const union server_context_request *req, int *fds,
-                                   size_t n_fds)
+                                   const union server_context_request *req, int *fds, size_t n_fds)
 {
     int none = -1;
     int ret = server_fences_attach(&context->fences, fds[0], req->init.shmem_size,
                                    n_fds > 1 ? &fds[1] : &none);
     if (ret < 0)
-        server_context_violated(context, ret == -EEXIST ? "INIT twice" : "INIT with a bad timeline");
+        server_context_violated(context,
+                                ret == -EEXIST ? "INIT twice" : "INIT with a bad timeline");
 }
 
 static void server_context_on_create_resource(struct server_context *context,
@@ -276,10 +276,9 @@ static void server_context_on_create_resource(struct server_context *context,
     const char *refusal = server_context_check_blob(context, create);
     int fd = refusal ? -1 : server_context_make_blob(context, create);
     if (fd < 0) {
-        server_context_complain(context, "blob %llu of %llu bytes refused: %s",
-                                (unsigned long long)create->blob_id,
-                                (unsigned long long)create->blob_size,
-                                refusal ? refusal : strerror(-fd));
+        server_context_complain(
+            context, "blob %llu of %llu bytes refused: %s", (unsigned long long)create->blob_id,
+            (unsigned long long)create->blob_size, refusal ? refusal : strerror(-fd));
         server_context_refuse_blob(context);
         return;
     }
@@ -375,23 +374,23 @@ static const struct context_op {
     size_t max_fds;
     context_handler handle;
 } context_ops[SERVER_CONTEXT_OP_COUNT] = {
-    [SERVER_CONTEXT_NOP] = { 4, 0, 0, server_context_on_nop },
-    [SERVER_CONTEXT_INIT] = { sizeof(struct server_context_init), 1, 2, server_context_on_init },
-    [SERVER_CONTEXT_CREATE_RESOURCE] = { sizeof(struct server_context_create_resource), 0, 0,
-                                         server_context_on_create_resource },
-    [SERVER_CONTEXT_IMPORT_RESOURCE] = { sizeof(struct server_context_import_resource), 0, 1,
-                                         server_context_on_import_resource },
-    [SERVER_CONTEXT_DESTROY_RESOURCE] = { sizeof(struct server_context_destroy_resource), 0, 0,
-                                          server_context_on_destroy_resource },
-    [SERVER_CONTEXT_SUBMIT_CMD] = { sizeof(struct server_context_submit_cmd), 0, 0,
-                                    server_context_on_submit_cmd },
-    [SERVER_CONTEXT_SUBMIT_FENCE] = { sizeof(struct server_context_submit_fence), 0, 0,
-                                      server_context_on_submit_fence },
+    [SERVER_CONTEXT_NOP] = {4, 0, 0, server_context_on_nop},
+    [SERVER_CONTEXT_INIT] = {sizeof(struct server_context_init), 1, 2, server_context_on_init},
+    [SERVER_CONTEXT_CREATE_RESOURCE] = {sizeof(struct server_context_create_resource), 0, 0,
+                                        server_context_on_create_resource},
+    [SERVER_CONTEXT_IMPORT_RESOURCE] = {sizeof(struct server_context_import_resource), 0, 1,
+                                        server_context_on_import_resource},
+    [SERVER_CONTEXT_DESTROY_RESOURCE] = {sizeof(struct server_context_destroy_resource), 0, 0,
+                                         server_context_on_destroy_resource},
+    [SERVER_CONTEXT_SUBMIT_CMD] = {sizeof(struct server_context_submit_cmd), 0, 0,
+                                   server_context_on_submit_cmd},
+    [SERVER_CONTEXT_SUBMIT_FENCE] = {sizeof(struct server_context_submit_fence), 0, 0,
+                                     server_context_on_submit_fence},
 };
 
 static void server_context_dispatch(struct server_context *context,
-                                    const union server_context_request *req, size_t size,
-                                    int *fds, size_t n_fds)
+                                    const union server_context_request *req, size_t size, int *fds,
+                                    size_t n_fds)
 {
     const struct context_op *op = NULL;
     if (size >= sizeof(req->op) && req->op < SERVER_CONTEXT_OP_COUNT)
@@ -438,12 +437,12 @@ static bool server_context_receive(struct server_context *context)
     if (context->rest_size && server_context_skip_rest(context))
         return true;
 
-    union server_context_request req = { 0 };
+    union server_context_request req = {0};
     int fds[APIR_FDSOCK_FDS_MAX];
     size_t size = 0;
     size_t n_fds = 0;
-    int ret = apir_fdsock_recv(context->peer.fd, &req, sizeof(req), &size, fds,
-                               APIR_FDSOCK_FDS_MAX, &n_fds, MSG_DONTWAIT);
+    int ret = apir_fdsock_recv(context->peer.fd, &req, sizeof(req), &size, fds, APIR_FDSOCK_FDS_MAX,
+                               &n_fds, MSG_DONTWAIT);
     if (ret == -EAGAIN)
         return false;
     if (ret == -EBADMSG) {

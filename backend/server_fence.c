@@ -13,7 +13,7 @@
 
 void server_fences_init(struct server_fences *fences)
 {
-    *fences = (struct server_fences){ .eventfd = -1 };
+    *fences = (struct server_fences){.eventfd = -1};
 }
 
 void server_fences_fini(struct server_fences *fences)

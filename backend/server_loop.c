@@ -17,7 +17,7 @@ int64_t server_now_ms(void)
 
 int server_loop_init(struct server_loop *loop)
 {
-    *loop = (struct server_loop){ .epoll_fd = epoll_create1(EPOLL_CLOEXEC) };
+    *loop = (struct server_loop){.epoll_fd = epoll_create1(EPOLL_CLOEXEC)};
     return loop->epoll_fd < 0 ? -errno : 0;
 }
 
@@ -72,10 +72,10 @@ int server_loop_run(struct server_loop *loop)
     return 0;
 }
 
-int server_loop_add(struct server_loop *loop, struct server_source *source, int fd,
-                    uint32_t events, void (*ready)(void *user, uint32_t events), void *user)
+int server_loop_add(struct server_loop *loop, struct server_source *source, int fd, uint32_t events,
+                    void (*ready)(void *user, uint32_t events), void *user)
 {
-    struct epoll_event event = { .events = events, .data = { .ptr = source } };
+    struct epoll_event event = {.events = events, .data = {.ptr = source}};
     if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0)
         return -errno;
     *source = (struct server_source){
@@ -92,7 +92,7 @@ void server_loop_modify(struct server_loop *loop, struct server_source *source, 
 {
     if (!source->added || source->events == events)
         return;
-    struct epoll_event event = { .events = events, .data = { .ptr = source } };
+    struct epoll_event event = {.events = events, .data = {.ptr = source}};
     /* Cannot fail on a registered fd: it allocates nothing. */
     (void)epoll_ctl(loop->epoll_fd, EPOLL_CTL_MOD, source->fd, &event);
     source->events = events;

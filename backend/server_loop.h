@@ -49,8 +49,8 @@ void server_loop_fini(struct server_loop *loop);
 int server_loop_run(struct server_loop *loop);
 
 /* Returns 0 or -errno. */
-int server_loop_add(struct server_loop *loop, struct server_source *source, int fd,
-                    uint32_t events, void (*ready)(void *user, uint32_t events), void *user);
+int server_loop_add(struct server_loop *loop, struct server_source *source, int fd, uint32_t events,
+                    void (*ready)(void *user, uint32_t events), void *user);
 void server_loop_modify(struct server_loop *loop, struct server_source *source, uint32_t events);
 /* Before the fd is closed. Does nothing on a removed source. */
 void server_loop_remove(struct server_loop *loop, struct server_source *source);

@@ -21,7 +21,7 @@ static void server_peer_update(struct server_peer *peer)
 int server_peer_init(struct server_peer *peer, struct server_loop *loop, int fd,
                      void (*ready)(void *user, uint32_t events), void *user)
 {
-    *peer = (struct server_peer){ .loop = loop, .fd = fd, .reply_fd = -1 };
+    *peer = (struct server_peer){.loop = loop, .fd = fd, .reply_fd = -1};
     int flags = fcntl(fd, F_GETFL);
     int ret = 0;
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ||

@@ -11,8 +11,8 @@ struct server_quota {
     uint32_t used;
 };
 
-static inline bool server_quota_take(struct server_quota *quota, uint32_t limit,
-                                     int64_t period_ms, int64_t now_ms)
+static inline bool server_quota_take(struct server_quota *quota, uint32_t limit, int64_t period_ms,
+                                     int64_t now_ms)
 {
     if (quota->used == 0 || now_ms - quota->since_ms >= period_ms) {
         quota->since_ms = now_ms;

@@ -65,7 +65,7 @@ void server_ring_unmap(struct apir_ring_header *header)
 void server_ring_lose(struct apir_ring_header *header, const char *reason)
 {
     if (apir_load_acquire32(&header->state) != APIR_STATE_FATAL) {
-        char text[APIR_REASON_MAX] = { 0 };
+        char text[APIR_REASON_MAX] = {0};
         memcpy(text, reason, strnlen(reason, sizeof(text) - 1));
         memcpy(header->reason, text, sizeof(text));
         apir_store_release32(&header->state, APIR_STATE_LOST); /* after the text */

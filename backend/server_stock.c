@@ -60,12 +60,12 @@ static void server_stock_ready(void *user, uint32_t events)
 {
     (void)events;
     struct server_stock *stock = user;
-    struct server_client_create_context_reply reply = { 0 };
+    struct server_client_create_context_reply reply = {0};
     size_t size = 0;
     size_t n_fds = 0;
     int got = -1;
-    int ret = apir_fdsock_recv(stock->fd, &reply, sizeof(reply), &size, &got, 1, &n_fds,
-                               MSG_DONTWAIT);
+    int ret =
+        apir_fdsock_recv(stock->fd, &reply, sizeof(reply), &size, &got, 1, &n_fds, MSG_DONTWAIT);
     if (ret == -EAGAIN)
         return;
     cleanup_fd int fd = ret == 0 && n_fds ? got : -1;
@@ -127,12 +127,12 @@ static int server_stock_start(struct server_stock *stock)
     int flags = fcntl(ours, F_GETFL);
     if (flags < 0 || fcntl(ours, F_SETFL, flags | O_NONBLOCK) < 0)
         return -errno;
-    int ret = server_loop_add(stock->loop, &stock->source, ours, EPOLLIN, server_stock_ready,
-                              stock);
+    int ret =
+        server_loop_add(stock->loop, &stock->source, ours, EPOLLIN, server_stock_ready, stock);
     if (ret < 0)
         return ret;
-    const char *argv[] = { stock->path, "--socket-fd", "3", NULL };
-    const struct server_child_spec spec = { .argv = argv, .fds = &theirs, .n_fds = 1 };
+    const char *argv[] = {stock->path, "--socket-fd", "3", NULL};
+    const struct server_child_spec spec = {.argv = argv, .fds = &theirs, .n_fds = 1};
     ret = server_child_start(stock->children, &stock->child, &spec, server_stock_changed, stock);
     if (ret < 0) {
         server_loop_remove(stock->loop, &stock->source);
@@ -180,12 +180,16 @@ int server_stock_create_context(struct server_stock *stock,
 {
     if (stock->waiting)
         return -EBUSY;
-    if (stock->fd < 0) {
-        int ret = server_stock_start(stock);
-        if (ret < 0)
-            return ret;
+    int ret = -EPIPE;
+    /* Twice: the one that ran may have died and not been missed yet. */
+    for (int attempt = 0; attempt < 2 && ret < 0; attempt++) {
+        if (stock->fd < 0) {
+            ret = server_stock_start(stock);
+            if (ret < 0)
+                return ret;
+        }
+        ret = server_stock_send(stock, req, sizeof(*req));
     }
-    int ret = server_stock_send(stock, req, sizeof(*req));
     if (ret < 0)
         return ret;
     stock->waiting = true;

@@ -46,8 +46,7 @@ static void server_worker_changed(void *user, enum server_child_change change, i
     switch (change) {
     case SERVER_CHILD_STOPPED:
         server_timer_arm(worker->children->loop, &worker->stopped,
-                         server_now_ms() + SERVER_WORKER_STOPPED_MS, server_worker_stopped,
-                         worker);
+                         server_now_ms() + SERVER_WORKER_STOPPED_MS, server_worker_stopped, worker);
         return;
     case SERVER_CHILD_CONTINUED:
         server_timer_disarm(worker->children->loop, &worker->stopped);
@@ -91,6 +90,9 @@ static int server_worker_open_fds(struct worker_fds *fds)
     int flags = fcntl(fds->control[0], F_GETFL);
     if (flags < 0 || fcntl(fds->control[0], F_SETFL, flags | O_NONBLOCK) < 0)
         return -errno;
+    /* A page holds more tokens than anybody waits for; the rest would only be read in vain. */
+    (void)fcntl(fds->kick[1], F_SETPIPE_SZ, 4096);
+    (void)fcntl(fds->notify[1], F_SETPIPE_SZ, 4096);
     fds->status = server_memfd_create("apir-status", WORKER_STATUS_SIZE);
     if (fds->status < 0)
         return fds->status;
@@ -103,8 +105,7 @@ int server_worker_start(struct server_worker *worker, struct server_children *ch
                         struct apir_error *err)
 {
     struct worker_fds fds __attribute__((cleanup(server_worker_close_fds))) = {
-        .control = { -1, -1 }, .kick = { -1, -1 }, .notify = { -1, -1 }, .status = -1
-    };
+        .control = {-1, -1}, .kick = {-1, -1}, .notify = {-1, -1}, .status = -1};
     if (access(path, X_OK) < 0)
         return apir_error_sys(err, errno, "cannot start the worker %s", path);
     int ret = server_worker_open_fds(&fds);
@@ -131,10 +132,9 @@ int server_worker_start(struct server_worker *worker, struct server_children *ch
         config_path ? "--config" : NULL, config_path, NULL,
     };
     /* clang-format on */
-    const int child_fds[] = { fds.control[1], fds.kick[0], fds.notify[1], fds.status };
+    const int child_fds[] = {fds.control[1], fds.kick[0], fds.notify[1], fds.status};
     const struct server_child_spec spec = {
-        .argv = argv, .fds = child_fds, .n_fds = 4, .is_worker = true
-    };
+        .argv = argv, .fds = child_fds, .n_fds = 4, .is_worker = true};
     ret = server_loop_add(children->loop, &worker->notify, fds.notify[0], EPOLLIN,
                           server_worker_notified, worker);
     if (ret == 0)
@@ -161,7 +161,7 @@ void server_worker_fini(struct server_worker *worker)
     apir_close_fd(&worker->kick_fd);
     apir_close_fd(&worker->notify_fd);
     munmap(worker->status, WORKER_STATUS_SIZE);
-    *worker = (struct server_worker){ 0 };
+    *worker = (struct server_worker){0};
 }
 
 void server_worker_kill(struct server_worker *worker)
@@ -194,7 +194,7 @@ int server_worker_add_blob(struct server_worker *worker, uint32_t blob_id, uint6
 
 int server_worker_del_blob(struct server_worker *worker, uint32_t blob_id)
 {
-    const struct apir_control control = { .op = APIR_CONTROL_DEL_BLOB, .blob_id = blob_id };
+    const struct apir_control control = {.op = APIR_CONTROL_DEL_BLOB, .blob_id = blob_id};
     return server_worker_send(worker, &control, -1);
 }
 

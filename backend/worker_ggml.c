@@ -532,7 +532,7 @@ int host_graph_build(struct host_ggml *hg, struct gg_tensor *tensors, uint32_t n
         host_graph_fini(hg, &g);
         return -ENOMEM;
     }
-    int32_t *flags = malloc(n_nodes * sizeof(*flags));
+    int32_t *flags = malloc((n_nodes + 1) * sizeof(*flags)); /* n_nodes may be 0 */
     if (!flags) {
         host_graph_fini(hg, &g);
         return -ENOMEM;

@@ -76,8 +76,11 @@ static void tensor_translate(struct worker *w, const struct apir_graph *wire, ui
     }
     if (!(wire->flags & APIR_GRAPH_COMPUTE_FLAG) && (t->bits & APIR_TENSOR_NODE))
         g->flags |= APIR_TENSOR_FLAG_COMPUTE;
-    if (t->op == APIR_NO_NAME)
+    /* ggml takes a parameter for a node, also where there is nothing to compute. */
+    if (t->op == APIR_NO_NAME || strcmp(wire->names[t->op].name, "NONE") == 0) {
+        g->flags &= ~APIR_TENSOR_FLAG_PARAM;
         return;
+    }
     int op = host_names_find(&w->ggml.ops, wire->names[t->op].name);
     if (op < 0) {
         out->status = APIR_E_UNSUPPORTED;
@@ -200,6 +203,9 @@ static const char *slot_realise(struct worker *w, struct worker_slot *slot)
                      w->ggml.ops.name[g->op], g->name);
             out.status = APIR_E_UNSUPPORTED;
         }
+        /* Nothing to compute; and ggml would take it for a leaf. */
+        if (g->op == 0)
+            continue;
         /* A host that knows no flag COMPUTE computes every node it is given. */
         if (w->ggml.layout.has_compute_flag || (g->flags & APIR_TENSOR_FLAG_COMPUTE))
             nodes[n_nodes++] = i;

@@ -40,8 +40,8 @@ static _Noreturn void forever(void)
 
 static bool inherited_well(char **argv)
 {
-    static const char *const expected[] = { "--control-fd", "3", "--kick-fd",   "4",
-                                            "--notify-fd",  "5", "--status-fd", "6" };
+    static const char *const expected[] = {"--control-fd", "3", "--kick-fd",   "4",
+                                           "--notify-fd",  "5", "--status-fd", "6"};
     for (int i = 0; i < 8; i++) {
         if (!argv[i + 1] || strcmp(argv[i + 1], expected[i]) != 0)
             return false;
@@ -104,7 +104,7 @@ int main(int argc, char **argv)
     const char *fault = getenv("FAKE_WORKER");
     if (!fault)
         fault = "";
-    const struct rlimit no_core = { 0, 0 };
+    const struct rlimit no_core = {0, 0};
     setrlimit(RLIMIT_CORE, &no_core);
     if (argc > 1 && strcmp(argv[1], "--socket-fd") == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -121,8 +121,7 @@ int main(int argc, char **argv)
     if (strcmp(fault, "deaf") == 0)
         forever();
     for (;;) {
-        struct pollfd fds[] = { { .fd = CONTROL, .events = POLLIN },
-                                { .fd = KICK, .events = POLLIN } };
+        struct pollfd fds[] = {{.fd = CONTROL, .events = POLLIN}, {.fd = KICK, .events = POLLIN}};
         if (poll(fds, 2, -1) < 0)
             continue;
         if (fds[0].revents)

@@ -68,8 +68,8 @@ static void names_like_ours_are_not_ours(void **state)
 {
     (void)state;
     static const char *const names[] = {
-        "", "apir", "apir:", "apir:1x", "apir:x", "Apir:1", "xapir:1", " apir:1", "llama-server",
-        "apir:one", "%s%n%s", "\x1b[31m",
+        "",        "apir",    "apir:",        "apir:1x",  "apir:x", "Apir:1",
+        "xapir:1", " apir:1", "llama-server", "apir:one", "%s%n%s", "\x1b[31m",
     };
     struct fixture f;
     fixture_start(&f, NO_STOCK, NULL);
@@ -127,7 +127,7 @@ static void malformed_requests_are_ignored_or_refused(void **state)
     (void)state;
     struct fixture f;
     struct fixture_context c;
-    uint8_t message[128] = { 0 };
+    uint8_t message[128] = {0};
     fixture_start(&f, NO_STOCK, NULL);
     for (uint32_t op = 0; op < 12; op++) {
         for (size_t size = 1; size <= sizeof(message); size += op == 3 ? 1 : 7) {
@@ -136,7 +136,7 @@ static void malformed_requests_are_ignored_or_refused(void **state)
             fixture_send(f.client, message, size, NULL, 0);
             if (op != SERVER_CLIENT_CREATE_CONTEXT || size < sizeof(op))
                 continue;
-            struct server_client_create_context_reply reply = { .ok = 1 };
+            struct server_client_create_context_reply reply = {.ok = 1};
             size_t got = 0;
             assert_int_equal(
                 apir_fdsock_recv(f.client, &reply, sizeof(reply), &got, NULL, 0, NULL, 0), 0);
@@ -145,7 +145,7 @@ static void malformed_requests_are_ignored_or_refused(void **state)
     }
     /* fds where none belong */
     memset(message, 0, sizeof(message));
-    fixture_send(f.client, message, 4, (const int[]){ 0, 0, 0 }, 3);
+    fixture_send(f.client, message, 4, (const int[]){0, 0, 0}, 3);
     size_t before = fixture_count_fds(&f);
     fixture_open(&f, &c, 1);
     assert_true(fixture_count_fds(&f) <= before + 2);

@@ -46,7 +46,7 @@ static void every_key_is_read(void **state)
         "  \"context_shm_mib\": 77, \"ggml\": \"/c/libggml.so.0\", \"ggml_backends_dir\": \"/d\",\n"
         "  \"devices\": [\"CPU\", \"Vulkan0\"], \"threads\": 5 }\n\n";
     struct apir_config config;
-    struct apir_error err = { 0 };
+    struct apir_error err = {0};
     assert_int_equal(load(text, sizeof(text) - 1, &config, &err), 0);
     assert_string_equal(config.stock_server, "/a");
     assert_string_equal(config.worker, "/b");
@@ -64,10 +64,10 @@ static void every_key_is_read(void **state)
 static void empty_object_gives_the_defaults(void **state)
 {
     (void)state;
-    static const char *const texts[] = { "{}", " {\n}\n", "{\"devices\": \"auto\"}" };
+    static const char *const texts[] = {"{}", " {\n}\n", "{\"devices\": \"auto\"}"};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         struct apir_config config;
-        struct apir_error err = { 0 };
+        struct apir_error err = {0};
         assert_int_equal(load(texts[i], strlen(texts[i]), &config, &err), 0);
         expect_defaults(&config);
         apir_config_fini(&config);
@@ -78,7 +78,7 @@ static void stock_server_can_be_switched_off(void **state)
 {
     (void)state;
     struct apir_config config;
-    struct apir_error err = { 0 };
+    struct apir_error err = {0};
     assert_int_equal(load("{\"stock_server\": false}", 23, &config, &err), 0);
     assert_null(config.stock_server);
     apir_config_fini(&config);
@@ -91,36 +91,36 @@ static void what_is_wrong_is_named(void **state)
         const char *text;
         const char *says;
     } bad[] = {
-        { "", "line 1" },
-        { "[]", "not a JSON object" },
-        { "null", "not a JSON object" },
-        { "{", "line 1" },
-        { "{\n\"threads\": 1,\n}", "line 3" },
-        { "{} {}", "" },
-        { "{\"threads\": 1} x", "" },
-        { "{\"thread\": 1}", "unknown key \"thread\"" },
-        { "{\"threads\": \"1\"}", "\"threads\" must be a whole number from 0 to 1024" },
-        { "{\"threads\": 1.5}", "\"threads\"" },
-        { "{\"threads\": -1}", "\"threads\"" },
-        { "{\"threads\": 99999999999999999999}", "" },
-        { "{\"max_contexts\": 0}", "\"max_contexts\"" },
-        { "{\"max_contexts\": 257}", "\"max_contexts\"" },
-        { "{\"context_shm_mib\": null}", "\"context_shm_mib\"" },
-        { "{\"worker\": \"apir-worker\"}", "\"worker\" must be an absolute path" },
-        { "{\"worker\": \"/a\\u0000b\"}", "\"worker\"" },
-        { "{\"worker\": [\"/a\"]}", "\"worker\"" },
-        { "{\"stock_server\": true}", "\"stock_server\"" },
-        { "{\"stock_server\": \"\"}", "\"stock_server\"" },
-        { "{\"devices\": []}", "\"devices\"" },
-        { "{\"devices\": \"CPU\"}", "\"devices\"" },
-        { "{\"devices\": [1]}", "\"devices\"" },
-        { "{\"devices\": [\"a\", \"\"]}", "\"devices\"" },
-        { "{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":1}}}}}}}}}", "line 1" },
-        { "{\"ggml\": \"/\xff\xfe\"}", "line 1" },
+        {"", "line 1"},
+        {"[]", "not a JSON object"},
+        {"null", "not a JSON object"},
+        {"{", "line 1"},
+        {"{\n\"threads\": 1,\n}", "line 3"},
+        {"{} {}", ""},
+        {"{\"threads\": 1} x", ""},
+        {"{\"thread\": 1}", "unknown key \"thread\""},
+        {"{\"threads\": \"1\"}", "\"threads\" must be a whole number from 0 to 1024"},
+        {"{\"threads\": 1.5}", "\"threads\""},
+        {"{\"threads\": -1}", "\"threads\""},
+        {"{\"threads\": 99999999999999999999}", ""},
+        {"{\"max_contexts\": 0}", "\"max_contexts\""},
+        {"{\"max_contexts\": 257}", "\"max_contexts\""},
+        {"{\"context_shm_mib\": null}", "\"context_shm_mib\""},
+        {"{\"worker\": \"apir-worker\"}", "\"worker\" must be an absolute path"},
+        {"{\"worker\": \"/a\\u0000b\"}", "\"worker\""},
+        {"{\"worker\": [\"/a\"]}", "\"worker\""},
+        {"{\"stock_server\": true}", "\"stock_server\""},
+        {"{\"stock_server\": \"\"}", "\"stock_server\""},
+        {"{\"devices\": []}", "\"devices\""},
+        {"{\"devices\": \"CPU\"}", "\"devices\""},
+        {"{\"devices\": [1]}", "\"devices\""},
+        {"{\"devices\": [\"a\", \"\"]}", "\"devices\""},
+        {"{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":1}}}}}}}}}", "line 1"},
+        {"{\"ggml\": \"/\xff\xfe\"}", "line 1"},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct apir_config config;
-        struct apir_error err = { 0 };
+        struct apir_error err = {0};
         if (load(bad[i].text, strlen(bad[i].text), &config, &err) >= 0)
             fail_msg("accepted: %s", bad[i].text);
         if (!strstr(err.msg, bad[i].says) || !strstr(err.msg, "/tmp/apir-test-"))
@@ -134,7 +134,7 @@ static void odd_files_are_refused(void **state)
 {
     (void)state;
     struct apir_config config;
-    struct apir_error err = { 0 };
+    struct apir_error err = {0};
     assert_true(apir_config_load("/no/such/file", &config, &err) < 0);
     apir_config_fini(&config);
     assert_true(apir_config_load("/dev/zero", &config, &err) < 0);

@@ -77,15 +77,23 @@ static void bad_blobs_are_refused(void **state)
     static const struct {
         uint64_t id;
         uint64_t size;
-    } rings[] = {
-        { 0, 0 },        { 0, 65536 },         { 0, (1 << 20) + 4096 }, { 0, 32 << 20 },
-        { 0, 3 << 18 },  { 1, 1 << 20 },       { 16, 1 << 20 },         { UINT64_MAX, 1 << 20 },
-        { 0, 1ull << 63 }, { 0, UINT64_MAX }, { 1ull << 32, 1 << 20 },
-    }, arenas[] = {
-        { 0, 1 << 20 },        { 1, 0 },           { 1, 65535 },       { 1, 65537 },
-        { 1, (1 << 30) + 65536 }, { 1, UINT64_MAX }, { 1, 1ull << 63 }, { 16, 65536 },
-        { 1ull << 32 | 1, 65536 },
-    };
+    } rings[] =
+        {
+            {0, 0},          {0, 65536},      {0, (1 << 20) + 4096}, {0, 32 << 20},
+            {0, 3 << 18},    {1, 1 << 20},    {16, 1 << 20},         {UINT64_MAX, 1 << 20},
+            {0, 1ull << 63}, {0, UINT64_MAX}, {1ull << 32, 1 << 20},
+        },
+      arenas[] = {
+          {0, 1 << 20},
+          {1, 0},
+          {1, 65535},
+          {1, 65537},
+          {1, (1 << 30) + 65536},
+          {1, UINT64_MAX},
+          {1, 1ull << 63},
+          {16, 65536},
+          {1ull << 32 | 1, 65536},
+      };
     for (size_t i = 0; i < sizeof(rings) / sizeof(rings[0]); i++)
         assert_int_equal(fixture_create_blob(&c, 1, rings[i].id, rings[i].size), -1);
     fixture_open_ring(&c, true);
@@ -132,8 +140,8 @@ static void punched_ring_is_survived(void **state)
     c.ring = mmap(NULL, APIR_RING_HEADER_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     assert_true(c.ring != MAP_FAILED);
     fixture_wait_state(&c, APIR_STATE_READY);
-    assert_int_equal(
-        fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, APIR_RING_SIZE), 0);
+    assert_int_equal(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, APIR_RING_SIZE),
+                     0);
     close(fd);
     fixture_doorbell(&c, APIR_DOORBELL_PING, 0, 9);
     fixture_sync(&c);
@@ -170,7 +178,7 @@ static void imported_descriptors_are_closed(void **state)
             .res_id = 1000 + i,
             .size = 4096,
         };
-        fixture_send(c.fd, &req, sizeof(req), (const int[]){ 0 }, 1);
+        fixture_send(c.fd, &req, sizeof(req), (const int[]){0}, 1);
         fixture_destroy_resource(&c, 1000 + i);
     }
     expect_alive();
@@ -191,7 +199,7 @@ static void commands_that_are_no_doorbell_are_ignored(void **state)
     (void)state;
     fixture_open_ring(&c, true);
     for (uint32_t size = 0; size <= SERVER_INLINE_CMD_SIZE; size++) {
-        struct server_context_submit_cmd cmd = { .op = SERVER_CONTEXT_SUBMIT_CMD, .size = size };
+        struct server_context_submit_cmd cmd = {.op = SERVER_CONTEXT_SUBMIT_CMD, .size = size};
         memset(cmd.cmd, (int)size, sizeof(cmd.cmd));
         fixture_send(c.fd, &cmd, sizeof(cmd), NULL, 0);
     }
@@ -204,11 +212,10 @@ static void oversized_command_is_skipped_with_its_rest(void **state)
 {
     (void)state;
     static uint8_t rest[100000];
-    static const uint32_t sizes[] = { 257, 264, 256 + 264, 4096, 100000 };
+    static const uint32_t sizes[] = {257, 264, 256 + 264, 4096, 100000};
     fixture_open_ring(&c, true);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        struct server_context_submit_cmd cmd = { .op = SERVER_CONTEXT_SUBMIT_CMD,
-                                                 .size = sizes[i] };
+        struct server_context_submit_cmd cmd = {.op = SERVER_CONTEXT_SUBMIT_CMD, .size = sizes[i]};
         fixture_send(c.fd, &cmd, sizeof(cmd), NULL, 0);
         fixture_send(c.fd, rest, sizes[i] - 256, NULL, 0);
         expect_alive();
@@ -220,7 +227,7 @@ static void oversized_command_without_its_rest_hides_no_request(void **state)
 {
     (void)state;
     fixture_open_ring(&c, true);
-    struct server_context_submit_cmd cmd = { .op = SERVER_CONTEXT_SUBMIT_CMD, .size = 1 << 20 };
+    struct server_context_submit_cmd cmd = {.op = SERVER_CONTEXT_SUBMIT_CMD, .size = 1 << 20};
     fixture_send(c.fd, &cmd, sizeof(cmd), NULL, 0);
     fixture_sync(&c);
     cmd.size = UINT32_MAX;
@@ -237,20 +244,19 @@ static void violation_loses_the_context_and_keeps_the_socket(void **state)
         size_t size;
         size_t n_fds;
     } bad[] = {
-        { 7, 16, 0 },  { UINT32_MAX, 4, 0 }, { 0, 1, 0 },    { 0, 3, 0 },    { 0, 8, 0 },
-        { 1, 16, 0 },  { 1, 16, 2 },         { 1, 16, 3 },   { 1, 12, 1 },   { 3, 24, 2 },
-        { 4, 8, 1 },   { 4, 4, 0 },          { 5, 8, 0 },    { 5, 264, 1 },  { 5, 400, 0 },
-        { 6, 12, 0 },  { 6, 20, 0 },         { 6, 16, 1 },   { 0, 4, 8 },
+        {7, 16, 0},  {UINT32_MAX, 4, 0}, {0, 1, 0},  {0, 3, 0},  {0, 8, 0}, {1, 16, 0}, {1, 16, 2},
+        {1, 16, 3},  {1, 12, 1},         {3, 24, 2}, {4, 8, 1},  {4, 4, 0}, {5, 8, 0},  {5, 264, 1},
+        {5, 400, 0}, {6, 12, 0},         {6, 20, 0}, {6, 16, 1}, {0, 4, 8},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        uint8_t message[512] = { 0 };
+        uint8_t message[512] = {0};
         struct fixture_context first = c;
         fixture_open(&f, &c, 100 + (uint32_t)i);
         fixture_open_ring(&c, true);
         pid_t worker = fixture_child(&f, "fake_worker", NULL);
         size_t before = fixture_count_fds(&f);
         memcpy(message, &bad[i].op, sizeof(bad[i].op));
-        fixture_send(c.fd, message, bad[i].size, (const int[]){ 0, 0, 0, 0, 0, 0, 0, 0 },
+        fixture_send(c.fd, message, bad[i].size, (const int[]){0, 0, 0, 0, 0, 0, 0, 0},
                      bad[i].n_fds);
         expect_lost("protocol violation");
         fixture_wait_gone(worker);
@@ -260,8 +266,8 @@ static void violation_loses_the_context_and_keeps_the_socket(void **state)
     }
     /* A request for a blob is answered even so. */
     fixture_open_ring(&c, true);
-    const uint32_t half[3] = { SERVER_CONTEXT_CREATE_RESOURCE };
-    struct server_context_create_resource_reply reply = { 0 };
+    const uint32_t half[3] = {SERVER_CONTEXT_CREATE_RESOURCE};
+    struct server_context_create_resource_reply reply = {0};
     size_t got = 0;
     fixture_send(c.fd, half, sizeof(half), NULL, 0);
     assert_int_equal(apir_fdsock_recv(c.fd, &reply, sizeof(reply), &got, NULL, 0, NULL, 0), 0);
@@ -272,7 +278,7 @@ static void violation_loses_the_context_and_keeps_the_socket(void **state)
 static void fence_without_timeline_loses_the_context(void **state)
 {
     (void)state;
-    struct fixture_context bare = { .fd = fixture_create_context(&f, 2, APIR_CONTEXT_NAME) };
+    struct fixture_context bare = {.fd = fixture_create_context(&f, 2, APIR_CONTEXT_NAME)};
     fixture_fence(&bare, 0, 1);
     fixture_open_ring(&bare, false);
     assert_int_equal(bare.ring->state, APIR_STATE_LOST);
@@ -308,8 +314,7 @@ static void replies_that_nobody_reads_block_nobody(void **state)
     while (sent--) {
         struct server_context_create_resource_reply reply;
         size_t got = 0;
-        assert_int_equal(apir_fdsock_recv(c.fd, &reply, sizeof(reply), &got, NULL, 0, NULL, 0),
-                         0);
+        assert_int_equal(apir_fdsock_recv(c.fd, &reply, sizeof(reply), &got, NULL, 0, NULL, 0), 0);
         assert_int_equal(reply.fd_type, SERVER_FD_INVALID);
     }
     fixture_open_ring(&c, true);

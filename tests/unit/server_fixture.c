@@ -37,7 +37,7 @@ static int64_t now_ms(void)
 /* Between two looks at a word that another process changes. */
 static void breathe(void)
 {
-    const struct timespec ms = { .tv_nsec = 1000000 };
+    const struct timespec ms = {.tv_nsec = 1000000};
     nanosleep(&ms, NULL);
 }
 
@@ -97,9 +97,9 @@ void fixture_start(struct fixture *f, const char *config, const char *fault)
     }
     close(sockets[1]);
     f->client = sockets[0];
-    const struct timeval limit = { .tv_sec = FIXTURE_WAIT_MS / 1000 };
+    const struct timeval limit = {.tv_sec = FIXTURE_WAIT_MS / 1000};
     setsockopt(f->client, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-    const struct server_client_init init = { .op = SERVER_CLIENT_INIT, .flags = 0 };
+    const struct server_client_init init = {.op = SERVER_CLIENT_INIT, .flags = 0};
     fixture_send(f->client, &init, sizeof(init), NULL, 0);
 }
 
@@ -135,13 +135,13 @@ int fixture_create_context(struct fixture *f, uint32_t id, const char *name)
     size_t size = 0;
     size_t n_fds = 0;
     int fd = -1;
-    assert_int_equal(
-        apir_fdsock_recv(f->client, &reply, sizeof(reply), &size, &fd, 1, &n_fds, 0), 0);
+    assert_int_equal(apir_fdsock_recv(f->client, &reply, sizeof(reply), &size, &fd, 1, &n_fds, 0),
+                     0);
     assert_int_equal(size, 1);
     assert_int_equal(reply.ok, n_fds);
     if (!reply.ok)
         return -1;
-    const struct timeval limit = { .tv_sec = FIXTURE_WAIT_MS / 1000 };
+    const struct timeval limit = {.tv_sec = FIXTURE_WAIT_MS / 1000};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
     return fd;
 }
@@ -158,7 +158,7 @@ void fixture_destroy_context(struct fixture *f, uint32_t id)
 void fixture_init_context(struct fixture_context *c, int fd)
 {
     assert_true(fd >= 0);
-    *c = (struct fixture_context){ .fd = fd };
+    *c = (struct fixture_context){.fd = fd};
     c->eventfd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     assert_true(c->eventfd >= 0);
     const size_t size = 64 * sizeof(uint32_t);
@@ -167,8 +167,8 @@ void fixture_init_context(struct fixture_context *c, int fd)
     assert_int_equal(ftruncate(shmem, (off_t)size), 0);
     c->timeline = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, shmem, 0);
     assert_true(c->timeline != MAP_FAILED);
-    const struct server_context_init init = { .op = SERVER_CONTEXT_INIT, .shmem_size = size };
-    fixture_send(fd, &init, sizeof(init), (const int[]){ shmem, c->eventfd }, 2);
+    const struct server_context_init init = {.op = SERVER_CONTEXT_INIT, .shmem_size = size};
+    fixture_send(fd, &init, sizeof(init), (const int[]){shmem, c->eventfd}, 2);
     close(shmem);
 }
 
@@ -236,8 +236,7 @@ void fixture_destroy_resource(const struct fixture_context *c, uint32_t res_id)
     fixture_send(c->fd, &req, sizeof(req), NULL, 0);
 }
 
-void fixture_doorbell(const struct fixture_context *c, uint32_t op, uint32_t ring,
-                      uint64_t value)
+void fixture_doorbell(const struct fixture_context *c, uint32_t op, uint32_t ring, uint64_t value)
 {
     const struct apir_doorbell bell = {
         .magic = APIR_DOORBELL_MAGIC,
@@ -281,7 +280,7 @@ void fixture_wait_timeline(const struct fixture_context *c, uint32_t ring, uint3
     int64_t end = now_ms() + FIXTURE_WAIT_MS;
     while (apir_load_acquire32(&c->timeline[ring]) != seqno && now_ms() < end) {
         /* As virglrenderer's sync thread waits. */
-        struct pollfd fd = { .fd = c->eventfd, .events = POLLIN };
+        struct pollfd fd = {.fd = c->eventfd, .events = POLLIN};
         poll(&fd, 1, (int)(end - now_ms()));
         uint64_t count;
         ssize_t ignored = read(c->eventfd, &count, sizeof(count));
@@ -292,7 +291,7 @@ void fixture_wait_timeline(const struct fixture_context *c, uint32_t ring, uint3
 
 void fixture_wait_hangup(int fd)
 {
-    struct pollfd p = { .fd = fd };
+    struct pollfd p = {.fd = fd};
     assert_int_equal(poll(&p, 1, FIXTURE_WAIT_MS), 1);
     assert_true(p.revents & POLLHUP);
 }
@@ -330,7 +329,7 @@ pid_t fixture_child(const struct fixture *f, const char *name, unsigned *ret_cou
     assert_non_null(file);
     int pid;
     while (fscanf(file, "%d", &pid) == 1) {
-        char cmdline[PATH_MAX] = { 0 };
+        char cmdline[PATH_MAX] = {0};
         snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
         FILE *cmd = fopen(path, "re");
         if (!cmd)

@@ -53,8 +53,7 @@ void fixture_close(struct fixture_context *c);
 int fixture_create_blob(const struct fixture_context *c, uint32_t res_id, uint64_t blob_id,
                         uint64_t size);
 void fixture_destroy_resource(const struct fixture_context *c, uint32_t res_id);
-void fixture_doorbell(const struct fixture_context *c, uint32_t op, uint32_t ring,
-                      uint64_t value);
+void fixture_doorbell(const struct fixture_context *c, uint32_t op, uint32_t ring, uint64_t value);
 void fixture_fence(const struct fixture_context *c, uint32_t ring, uint32_t seqno);
 /* NOP and a refused blob: answered in order, so all before it has been handled. */
 void fixture_sync(const struct fixture_context *c);
