@@ -162,6 +162,15 @@ static void server_context_start_worker(struct server_context *context)
 
 /* ---- blobs ----------------------------------------------------------------- */
 
+/* ret: of a message on the worker's control socket. */
+static void server_context_told_worker(struct server_context *context, int ret)
+{
+    if (ret == -EPIPE || ret == -ECONNRESET)
+        server_worker_kill(&context->worker); /* ending already, mostly; gone() has the reason */
+    else if (ret < 0)
+        server_context_lose(context, "worker does not read its control socket");
+}
+
 /* NULL: may be made; else why not. */
 static const char *server_context_check_blob(const struct server_context *context,
                                              const struct server_context_create_resource *req)
@@ -212,8 +221,9 @@ static int server_context_make_blob(struct server_context *context,
         else
             server_context_start_worker(context);
     }
-    if (!context->lost && server_worker_add_blob(&context->worker, blob_id, req->blob_size, fd) < 0)
-        server_context_lose(context, "worker does not read its control socket");
+    if (!context->lost)
+        server_context_told_worker(
+            context, server_worker_add_blob(&context->worker, blob_id, req->blob_size, fd));
 
     context->blobs[blob_id] =
         (struct context_blob){.used = true, .res_id = req->res_id, .size = req->blob_size};
@@ -230,8 +240,8 @@ static void server_context_free_blob(struct server_context *context, uint32_t bl
         return;
     if (blob_id == APIR_RING_BLOB_ID)
         server_context_lose(context, "the guest destroyed its ring");
-    else if (server_worker_del_blob(&context->worker, blob_id) < 0)
-        server_context_lose(context, "worker does not read its control socket");
+    else
+        server_context_told_worker(context, server_worker_del_blob(&context->worker, blob_id));
 }
 
 static void server_context_refuse_blob(struct server_context *context)

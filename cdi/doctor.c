@@ -308,8 +308,9 @@ static enum verdict link_compute(struct doctor *d, struct outcome *o)
     case CDI_COMPUTE_FAILED:
         break;
     }
-    advise(o, "Run a program of this machine with APIR_LOG=debug GGML_BACKEND_PATH=%s for the "
-              "plug-in's own words, and see the render server's log on the host.",
+    advise(o,
+           "Run a program of this machine with APIR_LOG=debug GGML_BACKEND_PATH=%s for the "
+           "plug-in's own words, and see the render server's log on the host.",
            d->plugin);
     return say(o, FAIL, "%s", text);
 }
@@ -400,8 +401,8 @@ static int print_json(const struct outcome *outcomes, const struct outcome *firs
         json_object_object_add(top, "firstBroken",
                                json_object_new_string(links[first - outcomes].id));
     json_object_object_add(top, "links", list);
-    const char *text =
-        json_object_to_json_string_ext(top, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE);
+    const char *text = json_object_to_json_string_ext(top, JSON_C_TO_STRING_PRETTY |
+                                                               JSON_C_TO_STRING_NOSLASHESCAPE);
     return text == NULL || puts(text) < 0 ? -1 : 0;
 }
 

@@ -35,7 +35,8 @@ bool cdi_engine_parse_version(const char *text, int *ret_major, int *ret_minor)
     for (const char *p = text; *p != '\0'; p++) {
         char *end = NULL;
 
-        if (!isdigit((unsigned char)*p) || (p > text && isalnum((unsigned char)p[-1]) && p[-1] != 'v'))
+        if (!isdigit((unsigned char)*p) ||
+            (p > text && isalnum((unsigned char)p[-1]) && p[-1] != 'v'))
             continue;
         long major = strtol(p, &end, 10);
         if (*end != '.' || !isdigit((unsigned char)end[1]) || major > 9999) {
@@ -99,11 +100,10 @@ int cdi_engine_find(char *text, size_t size)
         if (!ask_version(engines[i].program, version, sizeof(version)) ||
             !cdi_engine_parse_version(version, &major, &minor))
             continue;
-        bool ok = major > engines[i].major ||
-                  (major == engines[i].major && minor >= engines[i].minor);
+        bool ok =
+            major > engines[i].major || (major == engines[i].major && minor >= engines[i].minor);
         int n = snprintf(text + used, size - used, "%s%s %d.%d%s", found == 0 ? "" : ", ",
-                         engines[i].program, major, minor,
-                         ok ? "" : " (CDI not on by default)");
+                         engines[i].program, major, minor, ok ? "" : " (CDI not on by default)");
         if (n > 0)
             used = used + (size_t)n < size ? used + (size_t)n : size - 1;
         found++;

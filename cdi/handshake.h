@@ -23,7 +23,7 @@ enum cdi_handshake_step {
 
 struct cdi_handshake {
     enum cdi_handshake_step passed;
-    int code; /* errno of the step that failed; 0 where it is no system call's */
+    int code;              /* errno of the step that failed; 0 where it is no system call's */
     uint32_t major, minor; /* from CDI_HANDSHAKE_MAGIC on, or where the major differs */
     uint32_t state;        /* enum apir_state, the last one read */
     char reason[APIR_REASON_MAX]; /* the host's, printable; "" if none */

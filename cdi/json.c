@@ -52,7 +52,8 @@ static void tokener_free(struct json_tokener **tok)
 int cdi_json_parse(const char *data, size_t size, struct json_object **ret_object,
                    struct apir_error *err)
 {
-    __attribute__((cleanup(tokener_free))) struct json_tokener *tok = json_tokener_new_ex(DEPTH_MAX);
+    __attribute__((cleanup(tokener_free))) struct json_tokener *tok =
+        json_tokener_new_ex(DEPTH_MAX);
     cleanup_json struct json_object *object = NULL;
 
     if (tok == NULL)
@@ -68,7 +69,8 @@ int cdi_json_parse(const char *data, size_t size, struct json_object **ret_objec
     if (jerr == json_tokener_continue)
         return apir_error_set(err, EBADMSG, "JSON ends early, after %zu bytes", size);
     if (jerr != json_tokener_success)
-        return apir_error_set(err, EBADMSG, "JSON: %s at byte %zu", json_tokener_error_desc(jerr), end);
+        return apir_error_set(err, EBADMSG, "JSON: %s at byte %zu", json_tokener_error_desc(jerr),
+                              end);
     for (; end < size; end++)
         if (strchr(" \t\r\n", data[end]) == NULL || data[end] == '\0')
             return apir_error_set(err, EBADMSG, "JSON: something follows at byte %zu", end);

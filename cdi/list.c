@@ -80,7 +80,8 @@ static void read_spec(struct list *l, const char *path)
     cdi_report_fini(&report);
     const char *kind = cdi_json_string(spec, "kind");
     struct json_object *devices = cdi_json_member(spec, "devices", json_type_array);
-    for (size_t i = 0; kind != NULL && devices != NULL && i < json_object_array_length(devices); i++)
+    for (size_t i = 0; kind != NULL && devices != NULL && i < json_object_array_length(devices);
+         i++)
         add_row(l, path, kind, json_object_array_get_idx(devices, i));
 }
 

@@ -16,16 +16,16 @@ struct cdi_node_caps {
     bool blob;
     bool host_visible;
     bool context_init;
-    bool debug_name; /* false: an older kernel; the context is named after the task */
+    bool debug_name;     /* false: an older kernel; the context is named after the task */
     uint32_t capset_ids; /* bit per capset id */
 };
 
 struct cdi_node {
-    char path[64];      /* "/dev/dri/renderD128", without the dev root */
+    char path[64];       /* "/dev/dri/renderD128", without the dev root */
     char full_path[256]; /* with it */
-    int open_error;     /* errno of opening it, 0: it was opened */
-    char driver[32];    /* "" where it was not opened */
-    char bus[32];       /* "pci 0000:00:02.0", or "" */
+    int open_error;      /* errno of opening it, 0: it was opened */
+    char driver[32];     /* "" where it was not opened */
+    char bus[32];        /* "pci 0000:00:02.0", or "" */
     bool is_virtio_gpu;
     int caps_error; /* errno of asking, 0: caps is filled */
     struct cdi_node_caps caps;

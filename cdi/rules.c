@@ -258,7 +258,8 @@ static void check_mount(struct cdi_report *r, const char *where, struct json_obj
              (container_path != NULL && !is_absolute(container_path)))
         warning(r, where, "a path that is not absolute");
     if (!list_has(options, "rprivate") && !list_has(options, "private"))
-        warning(r, where, "no rprivate among the options; mounts may leak between host and container");
+        warning(r, where,
+                "no rprivate among the options; mounts may leak between host and container");
 }
 
 static void check_hook(struct cdi_report *r, const char *where, struct json_object *hook)
@@ -302,12 +303,12 @@ static const struct member node_members[] = {
 };
 static const struct shape node_shape = {node_members, COUNT(node_members), check_node};
 
-static const struct member mount_members[] = {
-    S("hostPath", true), S("containerPath", true), S("type", false), L("options")};
+static const struct member mount_members[] = {S("hostPath", true), S("containerPath", true),
+                                              S("type", false), L("options")};
 static const struct shape mount_shape = {mount_members, COUNT(mount_members), check_mount};
 
-static const struct member hook_members[] = {
-    S("hookName", true), S("path", true), L("args"), L("env"), I("timeout", 1, INT_MAX)};
+static const struct member hook_members[] = {S("hookName", true), S("path", true), L("args"),
+                                             L("env"), I("timeout", 1, INT_MAX)};
 static const struct shape hook_shape = {hook_members, COUNT(hook_members), check_hook};
 
 static const struct member net_members[] = {S("hostInterfaceName", true), S("name", true)};
@@ -328,7 +329,9 @@ static const struct shape rdt_shape = {rdt_members, COUNT(rdt_members), NULL};
     L("env"), OBJS("deviceNodes", false, &node_shape), OBJS("netDevices", false, &net_shape),      \
         OBJS("hooks", false, &hook_shape), OBJS("mounts", false, &mount_shape),                    \
         OBJ("intelRdt", false, &rdt_shape),                                                        \
-        {.name = "additionalGids", .kind = M_INTS, .min = 0, .max = UINT32_MAX}
+    {                                                                                              \
+        .name = "additionalGids", .kind = M_INTS, .min = 0, .max = UINT32_MAX                      \
+    }
 static const struct member edits_members[] = {EDITS_MEMBERS};
 static const struct shape edits_shape = {edits_members, COUNT(edits_members), check_edits};
 static const struct shape device_edits_shape = {edits_members, COUNT(edits_members),

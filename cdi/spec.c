@@ -79,8 +79,7 @@ static struct json_object *build_common_edits(struct builder *b, const struct cd
     struct json_object *edits = json_object_new_object();
     struct json_object *mounts = json_object_new_array();
     struct json_object *mount = json_object_new_object();
-    static const char *const mount_options[] = {"ro",   "nosuid",   "nodev",
-                                                "bind", "rprivate", NULL};
+    static const char *const mount_options[] = {"ro", "nosuid", "nodev", "bind", "rprivate", NULL};
     /*
      * Few, since a variable of a spec overrides the user's own. The empty list
      * keeps ggml-vulkan from offering the same GPU a second time through Venus.

@@ -12,11 +12,11 @@
 struct apir_error;
 struct json_object;
 
-#define CDI_SPEC_VENDOR         "virtgpu"
-#define CDI_SPEC_CLASS          "apir"
-#define CDI_SPEC_PATH           "/etc/cdi/apir.json"
-#define CDI_SPEC_SIZE_MAX       (1u << 20)
-#define CDI_PLUGIN_CONTAINER    "/usr/lib/apir/libggml-apir.so"
+#define CDI_SPEC_VENDOR      "virtgpu"
+#define CDI_SPEC_CLASS       "apir"
+#define CDI_SPEC_PATH        "/etc/cdi/apir.json"
+#define CDI_SPEC_SIZE_MAX    (1u << 20)
+#define CDI_PLUGIN_CONTAINER "/usr/lib/apir/libggml-apir.so"
 
 struct cdi_spec_device {
     const char *name;      /* "gpu0" */

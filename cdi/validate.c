@@ -38,8 +38,7 @@ static bool validate(const char *path, bool strict, bool host)
     if (host && report.n_errors == 0)
         cdi_rules_check_host(spec, "/", &report);
     for (size_t i = 0; i < report.n_kept; i++)
-        printf("%s: %s: %s\n", path,
-               report.items[i].grade == CDI_GRADE_ERROR ? "error" : "warning",
+        printf("%s: %s: %s\n", path, report.items[i].grade == CDI_GRADE_ERROR ? "error" : "warning",
                report.items[i].text);
     if (report.n > report.n_kept)
         printf("%s: and %zu more\n", path, report.n - report.n_kept);

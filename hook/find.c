@@ -111,9 +111,8 @@ static void enter_folder(struct scan *s, const char *name)
     else if (v->kind == VISIT_OPT &&
              (strcmp(name, "lib") == 0 || strcmp(name, "lib64") == 0 || strcmp(name, "bin") == 0))
         enqueue(s, v->path, name, VISIT_LIB, v->depth + 1);
-    else if (v->kind != VISIT_LEAF &&
-             (starts(name, "ggml") || starts(name, "llama") || starts(name, "backends") ||
-              starts(name, "whisper")))
+    else if (v->kind != VISIT_LEAF && (starts(name, "ggml") || starts(name, "llama") ||
+                                       starts(name, "backends") || starts(name, "whisper")))
         enqueue(s, v->path, name, VISIT_LIB, v->depth + 1);
 }
 

@@ -14,7 +14,7 @@
 #define HOOK_DIRS_MAX 32
 
 struct hook_dir {
-    int fd;        /* what is placed goes through this, never through the path again */
+    int fd;         /* what is placed goes through this, never through the path again */
     char path[200]; /* for the log */
     dev_t dev;
     ino_t ino;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One line to where an operator finds it: the journal or syslog (/dev/log), else
- * the kernel's log, and stderr in any case. Engines drop a hook's stderr.
+ * One line to where an operator finds it: the journal or syslog (/dev/log); where
+ * there is none the kernel's log; where the container's device rules forbid that
+ * already, /run/apir-hook.log. And stderr in any case, but engines drop it.
  */
 #ifndef APIR_HOOK_LOG_H
 #define APIR_HOOK_LOG_H

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # apir-hook: static, since it runs before the container has a root of its own
-# and must load nothing from anywhere.
+# and must load nothing from anywhere. Its default plug-in is the path that a spec
+# takes for granted (CDI_PLUGIN_CONTAINER); specs name any other.
 
 HOOK_LIB := $(call objs,hook/state.c hook/rootfs.c hook/find.c hook/place.c hook/precreate.c \
     hook/log.c cdi/json.c cdi/rules.c protocol/error.c)
@@ -13,7 +14,7 @@ HOOK_STATIC := $(if $(filter asan tsan fuzz,$(MODE)),,-static-pie)
 
 $(HOOK_OBJS): private PKGS := json-c libcap
 $(HOOK_OBJS): private EXTRA_CFLAGS := -D_GNU_SOURCE -DAPIR_VERSION='"$(APIR_VERSION)"' \
-    -DHOOK_PLUGIN='"$(prefix)/lib/apir/libggml-apir.so"' -DHOOK_SPEC='"/etc/cdi/apir.json"'
+    -DHOOK_PLUGIN='"/usr/lib/apir/libggml-apir.so"' -DHOOK_SPEC='"/etc/cdi/apir.json"'
 
 $(O)/hook/apir-hook: private PKGS := json-c libcap
 $(O)/hook/apir-hook: private EXTRA_LIBS := $(HOOK_STATIC)

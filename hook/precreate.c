@@ -256,10 +256,10 @@ int hook_config_apply(struct json_object *config, struct json_object *spec, cons
         struct json_object *device = find_device(spec, name);
 
         if (device == NULL)
-            return apir_error_set(err, ENODEV, "no device \"%s\" in the CDI spec; see `apir cdi list`",
-                                  name);
-        int r = apply_edits(config, cdi_json_member(device, "containerEdits", json_type_object),
-                            err);
+            return apir_error_set(err, ENODEV,
+                                  "no device \"%s\" in the CDI spec; see `apir cdi list`", name);
+        int r =
+            apply_edits(config, cdi_json_member(device, "containerEdits", json_type_object), err);
         if (r < 0)
             return r;
         n++;
@@ -291,8 +291,8 @@ static int edit(const struct hook_options *options, struct json_object *config,
                 struct apir_error *err)
 {
     cleanup_json struct json_object *spec = NULL;
-    const char *wanted = cdi_json_string(
-        cdi_json_member(config, "annotations", json_type_object), HOOK_ANNOTATION);
+    const char *wanted =
+        cdi_json_string(cdi_json_member(config, "annotations", json_type_object), HOOK_ANNOTATION);
     struct apir_error why = {0};
     struct cdi_report report;
 

@@ -64,8 +64,8 @@ static void close_dir(DIR **dir)
 int hook_rootfs_each(int dir_fd, int (*fn)(const char *name, unsigned char type, void *user),
                      void *user)
 {
-    cleanup_fd int fd = resolve(dir_fd, ".", O_RDONLY | O_DIRECTORY, 0,
-                                RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
+    cleanup_fd int fd =
+        resolve(dir_fd, ".", O_RDONLY | O_DIRECTORY, 0, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
 
     if (fd < 0)
         return fd;

@@ -1,2 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 include $(wildcard tests/*/module.mk)
+
+# All tests. Long suites of their own: check-ops.
+.PHONY: check
+check:
+	@MAKE='$(MAKE)' tests/check.sh \
+	    'build=all' \
+	    'build-clang=all CC=clang' \
+	    'headers=check-headers' \
+	    'units=check-units' \
+	    'units-asan=check-units MODE=asan CC=clang' \
+	    'ring-tsan=check-units MODE=tsan' \
+	    'system=check-system' \
+	    'parity=check-parity' \
+	    'ops-part=check-ops-part' \
+	    'vm=check-vm'

@@ -96,6 +96,7 @@ bootstrap() {
     else
         # Through a tar so that the files get the ids that enter.sh maps.
         # Device nodes cannot be made here and enter.sh mounts /dev anyway.
+        # shellcheck disable=SC2016 # expanded by the inner shell
         mmdebstrap --mode=unshare "${args[@]}" --include="$list" --format=tar "$suite" - |
             as_root sh -c 'mkdir "$1" && exec tar -C "$1" -xpf - --numeric-owner --exclude="./dev/*"' sh "$part"
     fi
@@ -159,8 +160,9 @@ case ${1-} in
     make_tree forky "$build/sysroot" "${packages[@]}"
     # What else takes long once: the container images and the VM's root. Not
     # worth failing for; they are made again when something needs them.
-    "$here/../vm/image.sh" && "$here/../vm/run.sh" --prepare ||
+    if ! { "$here/../vm/image.sh" && "$here/../vm/run.sh" --prepare; }; then
         say "the VM's images are not ready yet; they will be tried again when needed"
+    fi
     ;;
 --trixie)
     make_tree trixie "$build/trixie" "${trixie_packages[@]}"

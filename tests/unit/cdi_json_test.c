@@ -31,7 +31,8 @@ static int parse(const char *text, size_t size)
 
 static void parse_takes_one_object(void **state)
 {
-    static const char *const good[] = {"{}", " {\"a\": [1, {\"b\": null}]} \r\n\t", "{\"p\":\"\\/a\\/b\"}"};
+    static const char *const good[] = {"{}", " {\"a\": [1, {\"b\": null}]} \r\n\t",
+                                       "{\"p\":\"\\/a\\/b\"}"};
 
     (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
@@ -41,8 +42,13 @@ static void parse_takes_one_object(void **state)
 static void parse_refuses_all_else(void **state)
 {
     static const char *const bad[] = {
-        "", " ", "null", "[]", "1", "\"x\"", "{", "{\"a\":", "{}{}", "{} x", "{\"a\":1,}",
-        "{\"a\":\"\xff\"}", "{\"a\" 1}", "\xef\xbb\xbf{}",
+        "",           " ",
+        "null",       "[]",
+        "1",          "\"x\"",
+        "{",          "{\"a\":",
+        "{}{}",       "{} x",
+        "{\"a\":1,}", "{\"a\":\"\xff\"}",
+        "{\"a\" 1}",  "\xef\xbb\xbf{}",
     };
 
     (void)state;

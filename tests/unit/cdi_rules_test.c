@@ -12,11 +12,11 @@
 #include "cdi/json.h"
 #include "cdi/rules.h"
 
-#define DEV(x)  "\"devices\":[" x "]"
-#define GPU     "{\"name\":\"gpu0\",\"containerEdits\":{\"env\":[\"A=b\"]}}"
-#define HEAD(v) "{\"cdiVersion\":\"" v "\",\"kind\":\"virtgpu/apir\","
+#define DEV(x)      "\"devices\":[" x "]"
+#define GPU         "{\"name\":\"gpu0\",\"containerEdits\":{\"env\":[\"A=b\"]}}"
+#define HEAD(v)     "{\"cdiVersion\":\"" v "\",\"kind\":\"virtgpu/apir\","
 #define EDITS(v, e) HEAD(v) DEV(GPU) ",\"containerEdits\":{" e "}}"
-#define MOUNT(more) \
+#define MOUNT(more)                                                                                \
     "\"mounts\":[{\"hostPath\":\"/a\",\"containerPath\":\"/b\",\"options\":[\"rprivate\"]" more "}]"
 #define HOOK(name, more) "\"hooks\":[{\"hookName\":\"" name "\",\"path\":\"/h\"" more "}]"
 #define NODE(more)       "\"deviceNodes\":[{\"path\":\"/dev/x\"" more "}]"
@@ -31,7 +31,8 @@ static const struct {
     {GOOD, HEAD("0.3.0") DEV(GPU) "}", NULL},
     {GOOD, EDITS("0.3.0", MOUNT("")), NULL},
     {GOOD, EDITS("0.3.0", NODE(",\"permissions\":\"rw\"")), NULL},
-    {GOOD, EDITS("0.3.0", HOOK("createContainer", ",\"env\":[\"PATH=/bin\"],\"timeout\":10")), NULL},
+    {GOOD, EDITS("0.3.0", HOOK("createContainer", ",\"env\":[\"PATH=/bin\"],\"timeout\":10")),
+     NULL},
     {GOOD, EDITS("0.4.0", MOUNT(",\"type\":\"bind\"")), NULL},
     {GOOD, EDITS("0.5.0", NODE(",\"hostPath\":\"/dev/x\"")), NULL},
     {GOOD, EDITS("0.7.0", "\"additionalGids\":[0,4294967295]"), NULL},
@@ -42,9 +43,12 @@ static const struct {
     {GOOD, HEAD("0.5.0") DEV("{\"name\":\"0a\",\"containerEdits\":{\"env\":[\"A=\"]}}") "}", NULL},
 
     {WARN, HEAD("0.5.0") DEV(GPU) "}", "0.3.0 would do"},
-    {WARN, HEAD("0.3.0") DEV("{\"name\":\"all\",\"containerEdits\":{\"env\":[\"A=\"]}}") "}", "NVIDIA"},
-    {WARN, HEAD("0.5.0") DEV("{\"name\":\"0\",\"containerEdits\":{\"env\":[\"A=\"]}}") "}", "NVIDIA"},
-    {WARN, EDITS("0.3.0", "\"mounts\":[{\"hostPath\":\"/a\",\"containerPath\":\"/b\"}]"), "rprivate"},
+    {WARN, HEAD("0.3.0") DEV("{\"name\":\"all\",\"containerEdits\":{\"env\":[\"A=\"]}}") "}",
+     "NVIDIA"},
+    {WARN, HEAD("0.5.0") DEV("{\"name\":\"0\",\"containerEdits\":{\"env\":[\"A=\"]}}") "}",
+     "NVIDIA"},
+    {WARN, EDITS("0.3.0", "\"mounts\":[{\"hostPath\":\"/a\",\"containerPath\":\"/b\"}]"),
+     "rprivate"},
     {WARN, EDITS("0.3.0", HOOK("prestart", "")), "env is empty"},
     {WARN, EDITS("0.3.0", HOOK("prestart", ",\"env\":[]")), "env is empty"},
     {WARN, EDITS("0.5.0", NODE(",\"hostPath\":\"/dev/y\"")), "differs from path"},
@@ -65,9 +69,12 @@ static const struct {
     {BAD, HEAD("0.3.0") DEV(GPU "," GPU) "}", "twice"},
     {BAD, HEAD("0.3.0") DEV("{\"name\":\"gpu0\",\"containerEdits\":{}}") "}", "empty"},
     {BAD, HEAD("0.3.0") DEV("{\"name\":\"gpu0\"}") "}", "containerEdits: missing"},
-    {BAD, HEAD("0.3.0") DEV("{\"name\":\"gpu 0\",\"containerEdits\":{\"env\":[\"A=\"]}}") "}", "device name"},
-    {BAD, HEAD("0.3.0") DEV("{\"name\":\"gpu0:\",\"containerEdits\":{\"env\":[\"A=\"]}}") "}", "device name"},
-    {BAD, HEAD("0.3.0") DEV("{\"name\":\"gpu0\\u0000\",\"containerEdits\":{\"env\":[\"A=\"]}}") "}", "string"},
+    {BAD, HEAD("0.3.0") DEV("{\"name\":\"gpu 0\",\"containerEdits\":{\"env\":[\"A=\"]}}") "}",
+     "device name"},
+    {BAD, HEAD("0.3.0") DEV("{\"name\":\"gpu0:\",\"containerEdits\":{\"env\":[\"A=\"]}}") "}",
+     "device name"},
+    {BAD, HEAD("0.3.0") DEV("{\"name\":\"gpu0\\u0000\",\"containerEdits\":{\"env\":[\"A=\"]}}") "}",
+     "string"},
     {BAD, EDITS("0.3.0", "\"env\":[\"A\"]"), "NAME=VALUE"},
     {BAD, EDITS("0.3.0", "\"env\":[\"=b\"]"), "NAME=VALUE"},
     {BAD, EDITS("0.3.0", "\"env\":[1]"), "not a string"},
@@ -77,7 +84,8 @@ static const struct {
     {BAD, EDITS("0.3.0", "\"additionalGids\":[1]"), "too low"},
     {BAD, EDITS("0.3.0", MOUNT(",\"type\":\"bind\"")), "too low"},
     {BAD, EDITS("0.4.0", NODE(",\"hostPath\":\"/dev/x\"")), "too low"},
-    {BAD, EDITS("0.3.0", "\"mounts\":[{\"hostPath\":\"/a\",\"options\":[\"rprivate\"]}]"), "containerPath: missing"},
+    {BAD, EDITS("0.3.0", "\"mounts\":[{\"hostPath\":\"/a\",\"options\":[\"rprivate\"]}]"),
+     "containerPath: missing"},
     {BAD, EDITS("0.3.0", MOUNT(",\"source\":\"x\"")), "unknown field"},
     {BAD, EDITS("0.3.0", "\"deviceNodes\":[{\"path\":\"\"}]"), "empty"},
     {BAD, EDITS("0.3.0", NODE(",\"type\":\"x\"")), "none of"},
@@ -86,7 +94,8 @@ static const struct {
     {BAD, EDITS("0.3.0", HOOK("createcontainer", ",\"env\":[\"A=b\"]")), "stage"},
     {BAD, EDITS("0.3.0", HOOK("prestart", ",\"env\":[\"A=b\"],\"timeout\":0")), "range"},
     {BAD, EDITS("0.3.0", "\"hooks\":[3]"), "not an object"},
-    {BAD, EDITS("1.0.0", "\"netDevices\":[{\"hostInterfaceName\":\"a\",\"name\":\"b\"}]"), "too low"},
+    {BAD, EDITS("1.0.0", "\"netDevices\":[{\"hostInterfaceName\":\"a\",\"name\":\"b\"}]"),
+     "too low"},
 };
 
 static void each_case_is_graded(void **state)

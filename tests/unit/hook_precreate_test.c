@@ -16,7 +16,8 @@
 /* /dev/null and /dev/zero stand for render nodes: they are there everywhere. */
 static const char spec_text[] =
     "{\"cdiVersion\":\"0.3.0\",\"kind\":\"virtgpu/apir\",\"devices\":["
-    "{\"name\":\"gpu0\",\"containerEdits\":{\"deviceNodes\":[{\"path\":\"/dev/null\",\"permissions\":\"rw\"}]}},"
+    "{\"name\":\"gpu0\",\"containerEdits\":{\"deviceNodes\":[{\"path\":\"/dev/"
+    "null\",\"permissions\":\"rw\"}]}},"
     "{\"name\":\"gpu1\",\"containerEdits\":{\"deviceNodes\":[{\"path\":\"/dev/zero\"}]}},"
     "{\"name\":\"gone\",\"containerEdits\":{\"deviceNodes\":[{\"path\":\"/dev/none\"}]}},"
     "{\"name\":\"file\",\"containerEdits\":{\"deviceNodes\":[{\"path\":\"/etc/passwd\"}]}}],"
@@ -67,8 +68,7 @@ static void same(struct json_object *config, const char *want_text)
 #define NULL_RULE   "{\"allow\":true,\"type\":\"c\",\"major\":1,\"minor\":3,\"access\":\"rw\"}"
 #define P_MOUNT                                                                                    \
     "{\"destination\":\"/p\",\"source\":\"/h\",\"type\":\"bind\",\"options\":[\"ro\",\"bind\"]}"
-#define P_HOOK                                                                                     \
-    "{\"path\":\"/hook\",\"args\":[\"a\"],\"env\":[\"PATH=/bin\"],\"timeout\":10}"
+#define P_HOOK "{\"path\":\"/hook\",\"args\":[\"a\"],\"env\":[\"PATH=/bin\"],\"timeout\":10}"
 
 static void empty_config_gets_everything(void **state)
 {
@@ -89,7 +89,8 @@ static void existing_members_are_kept(void **state)
     assert_int_equal(
         apply("virtgpu/apir=gpu0",
               "{\"x\":18446744073709551615,\"linux\":{\"devices\":[],\"resources\":{\"devices\":["
-              "{\"allow\":false,\"access\":\"rwm\"}]}},\"process\":{\"env\":[\"A=1\",\"P=mine\",\"PP=2\"]},"
+              "{\"allow\":false,\"access\":\"rwm\"}]}},\"process\":{\"env\":[\"A=1\",\"P=mine\","
+              "\"PP=2\"]},"
               "\"mounts\":[{\"destination\":\"/proc\"}],\"hooks\":{\"poststop\":[]}}",
               &config),
         0);

