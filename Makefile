@@ -125,6 +125,17 @@ sysroot:
 shell:
 	@bash -i
 
+# What a distribution packages; the paths are those that the CDI spec names.
+libdir ?= $(prefix)/lib
+libexecdir ?= $(prefix)/libexec
+bindir ?= $(prefix)/bin
+install: $(ALL)
+	install -D -m 0755 $(PLUGIN) $(DESTDIR)$(libdir)/apir/libggml-apir.so
+	install -D -m 0755 $(RENDER_SERVER) $(DESTDIR)$(libexecdir)/apir/apir-render-server
+	install -D -m 0755 $(WORKER) $(DESTDIR)$(libexecdir)/apir/apir-worker
+	install -D -m 0755 $(O)/hook/apir-hook $(DESTDIR)$(libexecdir)/apir/apir-hook
+	install -D -m 0755 $(O)/cdi/apir $(DESTDIR)$(bindir)/apir
+
 # Every header must compile alone.
 .PHONY: check-headers
 check-headers: $(patsubst %.h,$(O)/%.h.ok,$(HEADERS))
