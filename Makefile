@@ -125,16 +125,8 @@ sysroot:
 shell:
 	@bash -i
 
-# What a distribution packages; the paths are those that the CDI spec names.
-libdir ?= $(prefix)/lib
-libexecdir ?= $(prefix)/libexec
-bindir ?= $(prefix)/bin
+# What a distribution packages: each folder adds its own files to `install`.
 install: $(ALL)
-	install -D -m 0755 $(PLUGIN) $(DESTDIR)$(libdir)/apir/libggml-apir.so
-	install -D -m 0755 $(RENDER_SERVER) $(DESTDIR)$(libexecdir)/apir/apir-render-server
-	install -D -m 0755 $(WORKER) $(DESTDIR)$(libexecdir)/apir/apir-worker
-	install -D -m 0755 $(O)/hook/apir-hook $(DESTDIR)$(libexecdir)/apir/apir-hook
-	install -D -m 0755 $(O)/cdi/apir $(DESTDIR)$(bindir)/apir
 
 # Every header must compile alone.
 .PHONY: check-headers

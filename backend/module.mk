@@ -43,3 +43,9 @@ $(WORKER): $(call objs,backend/worker_main.c) $(WORKER_OBJS) $(CONFIG_OBJS) $(PR
            $(PROTOCOL_PROG_OBJS) $(PROTOCOL_FD_OBJS) $(PROTOCOL_PROBE_OBJS)
 	$(link)
 # --- end worker ---
+
+.PHONY: install-backend
+install: install-backend
+install-backend: $(RENDER_SERVER) $(WORKER)
+	install -D -m 0755 $(RENDER_SERVER) $(DESTDIR)$(prefix)/libexec/apir/apir-render-server
+	install -D -m 0755 $(WORKER) $(DESTDIR)$(prefix)/libexec/apir/apir-worker

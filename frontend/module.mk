@@ -24,3 +24,8 @@ $(PLUGIN): $(FRONTEND_OBJS)
 	@mkdir -p $(@D)
 	$(CC) -shared -nostdlib -o $@ $^ -Wl,-z,nodelete -Wl,-z,relro -Wl,-z,noexecstack \
 	    -Wl,--hash-style=both -Wl,-Bsymbolic -Wl,-soname,libggml-apir.so
+
+.PHONY: install-frontend
+install: install-frontend
+install-frontend: $(PLUGIN)
+	install -D -m 0755 $(PLUGIN) $(DESTDIR)$(prefix)/lib/apir/libggml-apir.so
