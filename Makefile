@@ -83,6 +83,12 @@ BASE_CFLAGS := -std=gnu17 -fvisibility=hidden -fPIC -I. $(WARN)
 ALL_CFLAGS  := $(BASE_CFLAGS) $(CFLAGS_$(MODE)) $(CFLAGS)
 ALL_LDFLAGS := -Wl,-z,relro,-z,now -Wl,--as-needed $(LDFLAGS_$(MODE)) $(LDFLAGS)
 
+# Short lines while building; V=1 shows the commands.
+V ?= 0
+ifeq ($(V),0)
+SAY = @printf '  %-7s %s\n' '$(1)' '$@';
+endif
+
 # $(call objs,a.c b.c) -> the object files of these sources in this mode.
 objs = $(patsubst %.c,$(O)/%.o,$(1))
 
@@ -98,12 +104,12 @@ all: all-real
 # A target may set PKGS (pkg-config names) and EXTRA_CFLAGS / EXTRA_LIBS.
 $(O)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(if $(PKGS),$(shell pkg-config --cflags $(PKGS))) $(EXTRA_CFLAGS) -MMD -MP -c -o $@ $<
+	$(call SAY,CC)$(CC) $(ALL_CFLAGS) $(if $(PKGS),$(shell pkg-config --cflags $(PKGS))) $(EXTRA_CFLAGS) -MMD -MP -c -o $@ $<
 
 # $(call program,target-path): links its prerequisites' objects and archives.
 define link
 @mkdir -p $(@D)
-$(CC) $(ALL_CFLAGS) -o $@ $(filter %.o %.a,$^) $(ALL_LDFLAGS) $(if $(PKGS),$(shell pkg-config --libs $(PKGS))) $(EXTRA_LIBS)
+$(call SAY,LINK)$(CC) $(ALL_CFLAGS) -o $@ $(filter %.o %.a,$^) $(ALL_LDFLAGS) $(if $(PKGS),$(shell pkg-config --libs $(PKGS))) $(EXTRA_LIBS)
 endef
 
 include protocol/module.mk
@@ -133,7 +139,7 @@ install: $(ALL)
 check-headers: $(patsubst %.h,$(O)/%.h.ok,$(HEADERS))
 $(O)/%.h.ok: %.h
 	@mkdir -p $(@D)
-	$(CC) $(BASE_CFLAGS) -fsyntax-only -x c $<
+	$(call SAY,HEADER)$(CC) $(BASE_CFLAGS) -fsyntax-only -x c $<
 	@touch $@
 
 -include $(shell find $(O) -name '*.d' 2>/dev/null)

@@ -43,6 +43,7 @@ struct worker {
     struct worker_blob blobs[APIR_BLOBS_MAX]; /* 0: the ring */
     struct apir_ring_host ring;
     unsigned state; /* APIR_ST_ bit */
+    uint64_t gap_ns; /* running mean of the client's pauses */
 
     struct host_ggml ggml;
     struct worker_buffer buffers[APIR_BUFFERS_MAX];

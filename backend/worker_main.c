@@ -4,8 +4,8 @@
  * four descriptors and nothing else:
  *
  *   control  SEQPACKET: the server adds and removes shared memory (shm.h)
- *   kick     eventfd: the guest rang while we slept
- *   notify   eventfd: to the server, when head passes status->notify_at
+ *   kick     pipe: the guest rang while we slept
+ *   notify   pipe: to the server, when head passes status->notify_at
  *   status   memfd: one page shared with the server only
  *
  * The main thread reads the ring and calls ggml; ggml and its drivers start
@@ -31,9 +31,14 @@
 #include "protocol/cleanup.h"
 #include "protocol/log.h"
 
-/* How long we look for the next message before we sleep. Longer than a client
- * takes between the calls of one token, short enough to cost nothing when idle. */
-#define SPIN_NS 50000
+/*
+ * How long we look for the next message before we sleep: twice what the client
+ * has lately taken between its calls (sampling, tokenising), so that a client in
+ * full swing never pays for a wake-up; and next to nothing once it takes so long
+ * that looking would only burn a core.
+ */
+#define SPIN_MIN_NS 20000u
+#define SPIN_GAP_NS 1000000u
 
 /* exit codes, seen in the server's log */
 enum {
@@ -66,17 +71,29 @@ static void publish_progress(struct worker *w)
     }
 }
 
+/* The client was away this long. */
+static void gap_note(struct worker *w, uint64_t began)
+{
+    uint64_t gap = now_ns() - began;
+    if (gap > 4 * SPIN_GAP_NS)
+        gap = 4 * SPIN_GAP_NS; /* one long pause says little about the next gap */
+    w->gap_ns = w->gap_ns - w->gap_ns / 8 + gap / 8;
+}
+
 /* Sleeps until a kick or a control message. Returns 0 or -errno. */
 static int wait_for_work(struct worker *w)
 {
-    uint64_t until = now_ns() + SPIN_NS;
+    uint64_t began = now_ns();
+    uint64_t window = w->gap_ns > SPIN_GAP_NS ? SPIN_MIN_NS : 2 * w->gap_ns + SPIN_MIN_NS;
     do {
         for (int i = 0; i < 64; i++) {
-            if (apir_load_acquire64(&w->ring.header->tail) != w->ring.head)
+            if (apir_load_acquire64(&w->ring.header->tail) != w->ring.head) {
+                gap_note(w, began);
                 return 0;
+            }
             apir_cpu_relax();
         }
-    } while (now_ns() < until);
+    } while (now_ns() - began < window);
 
     if (!apir_ring_host_prepare_sleep(&w->ring)) {
         apir_ring_host_awake(&w->ring);
@@ -88,11 +105,12 @@ static int wait_for_work(struct worker *w)
     };
     int n = poll(fds, 2, -1);
     apir_ring_host_awake(&w->ring);
+    gap_note(w, began);
     if (n < 0)
         return errno == EINTR ? 0 : -errno;
     if (fds[0].revents) {
-        uint64_t count;
-        ssize_t ignored = read(w->kick_fd, &count, sizeof(count));
+        uint8_t kicks[256]; /* however many: one look at the ring answers them all */
+        ssize_t ignored = read(w->kick_fd, kicks, sizeof(kicks));
         (void)ignored;
     }
     return fds[1].revents ? worker_control_drain(w) : 0;

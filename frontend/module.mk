@@ -18,11 +18,11 @@ FRONTEND_CFLAGS := $(BASE_CFLAGS) -O2 -g -fno-stack-protector -U_FORTIFY_SOURCE 
 
 $(O)/plugin/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(FRONTEND_CFLAGS) -isystem /usr/include/libdrm -MMD -MP -c -o $@ $<
+	$(call SAY,CC)$(CC) $(FRONTEND_CFLAGS) -isystem /usr/include/libdrm -MMD -MP -c -o $@ $<
 
 $(PLUGIN): $(FRONTEND_OBJS)
 	@mkdir -p $(@D)
-	$(CC) -shared -nostdlib -o $@ $^ -Wl,-z,nodelete -Wl,-z,relro -Wl,-z,noexecstack \
+	$(call SAY,LINK)$(CC) -shared -nostdlib -o $@ $^ -Wl,-z,nodelete -Wl,-z,relro -Wl,-z,noexecstack \
 	    -Wl,--hash-style=both -Wl,-Bsymbolic -Wl,-soname,libggml-apir.so
 
 .PHONY: install-frontend
