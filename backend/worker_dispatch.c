@@ -56,6 +56,15 @@ static const char *stream_settle(struct worker *w, uint32_t id)
     return NULL;
 }
 
+/* Before anything is freed or rewritten that a running graph may use. */
+static void streams_settle(struct worker *w)
+{
+    for (uint32_t i = 1; i <= APIR_STREAMS_MAX; i++) {
+        if (w->streams[i].host)
+            stream_settle(w, i);
+    }
+}
+
 /* A private copy of a payload in the arena; *ret_copy is freed by the caller. */
 static const char *payload_copy(struct worker *w, uint32_t blob, uint64_t offset, uint64_t size,
                                 void **ret_copy)
@@ -174,10 +183,7 @@ static const char *handle_buffer_free(struct worker *w, const struct apir_msg_bu
     struct worker_buffer *b = worker_buffer_find(w, m->buffer);
     if (!b)
         return bad_buffer;
-    for (uint32_t i = 1; i <= APIR_STREAMS_MAX; i++) {
-        if (w->streams[i].host && w->streams[i].dirty)
-            stream_settle(w, i);
-    }
+    streams_settle(w);
     /* A cached graph must not outlive the memory that it names. */
     for (uint32_t i = 0; i < APIR_SLOTS_MAX; i++) {
         if (worker_slot_uses(&w->slots[i], b->id))
@@ -378,10 +384,7 @@ static const char *handle_graph_def(struct worker *w, const struct apir_msg_grap
     const char *why = payload_copy(w, m->blob, m->blob_offset, m->size, &copy);
     if (why)
         return why;
-    /* The old graph of this slot may still be running. */
-    why = stream_settle(w, m->stream);
-    if (why)
-        return why;
+    streams_settle(w);
     struct worker_slot *slot = &w->slots[m->slot];
     if (copy)
         return worker_slot_define(w, slot, s->device, copy, m->size);
@@ -393,13 +396,11 @@ static const char *handle_graph_def(struct worker *w, const struct apir_msg_grap
 
 static const char *handle_graph_patch(struct worker *w, const struct apir_msg_graph_patch *m)
 {
-    const char *why = stream_settle(w, m->stream);
-    if (why)
-        return why;
-    if (m->stream && !w->streams[m->stream].host)
+    if (!w->streams[m->stream].host)
         return bad_stream;
+    streams_settle(w);
     cleanup_free void *copy = NULL;
-    why = payload_copy(w, m->blob, m->blob_offset, m->size, &copy);
+    const char *why = payload_copy(w, m->blob, m->blob_offset, m->size, &copy);
     if (why)
         return why;
     struct worker_slot *slot = &w->slots[m->slot];
@@ -440,10 +441,7 @@ static const char *handle_graph_exec(struct worker *w, const struct apir_msg_gra
 
 static const char *handle_graph_drop(struct worker *w, const struct apir_msg_graph_drop *m)
 {
-    for (uint32_t i = 1; i <= APIR_STREAMS_MAX; i++) {
-        if (w->streams[i].host && w->streams[i].dirty)
-            stream_settle(w, i);
-    }
+    streams_settle(w);
     worker_slot_clear(w, &w->slots[m->slot]);
     return NULL;
 }

@@ -38,7 +38,7 @@
  * that looking would only burn a core.
  */
 #define SPIN_MIN_NS 20000u
-#define SPIN_GAP_NS 1000000u
+#define SPIN_GAP_NS 3000000u
 
 /* exit codes, seen in the server's log */
 enum {
@@ -75,8 +75,8 @@ static void publish_progress(struct worker *w)
 static void gap_note(struct worker *w, uint64_t began)
 {
     uint64_t gap = now_ns() - began;
-    if (gap > 4 * SPIN_GAP_NS)
-        gap = 4 * SPIN_GAP_NS; /* one long pause says little about the next gap */
+    if (gap > 2 * SPIN_GAP_NS)
+        gap = 2 * SPIN_GAP_NS; /* one long pause says little about the next gap */
     w->gap_ns = w->gap_ns - w->gap_ns / 8 + gap / 8;
 }
 

@@ -13,11 +13,13 @@
 #include "protocol/log.h"
 
 #define SPIN_NS          20000u      /* look this long before sleeping */
+#define SPIN_KNOWN_NS    2000000u    /* and as long as this for what is known to end soon */
 #define SLEEP_MIN_NS     20000u      /* between looks where nothing can wake us */
 #define SLEEP_MAX_NS     200000u
 #define FUTEX_NS         50000000u
 #define PING_AFTER_NS    300000000u  /* of waiting: is the server alive? */
 #define PONG_WITHIN_NS   1200000000u /* together well under two seconds */
+#define START_WITHIN_NS  UINT64_C(60000000000) /* drivers may compile shaders at first */
 
 /* ---- loss ------------------------------------------------------------------- */
 
@@ -32,7 +34,10 @@ static void client_lose(struct client *c, const char *why)
     if (__atomic_exchange_n(&c->lost, 1u, __ATOMIC_ACQ_REL))
         return;
     apir_log(APIR_LOG_ERROR, "the host side of %s is lost: %s", c->transport.where, why);
+    /* Not under a doorbell of another thread: its number could be somebody else's. */
+    os_lock_acquire(&c->bell_lock);
     transport_close(&c->transport);
+    os_lock_release(&c->bell_lock);
     if (c->exit_on_loss)
         _exit(1);
 }
@@ -60,7 +65,7 @@ static void doorbell(struct client *c, uint32_t op, uint64_t value)
     struct apir_doorbell bell = { .magic = APIR_DOORBELL_MAGIC, .op = op, .value = value };
     /* Waiting threads ping without the client lock; a socket takes one at a time. */
     os_lock_acquire(&c->bell_lock);
-    int rc = c->transport.doorbell(&c->transport, &bell);
+    int rc = c->transport.fd < 0 ? -ENODEV : c->transport.doorbell(&c->transport, &bell);
     os_lock_release(&c->bell_lock);
     if (rc < 0)
         client_lose(c, "its doorbell fails");
@@ -124,6 +129,9 @@ static int wait_check(struct client *c, struct wait_state *ws, uint64_t now)
     if (!client_usable(c) || !client_state_ok(c))
         return -ENODEV;
     struct apir_ring_header *h = c->ring.header;
+    if (now - ws->began > START_WITHIN_NS &&
+        apir_load_acquire32(&h->state) == APIR_STATE_STARTING)
+        client_lose(c, "its worker does not become ready");
     if (ws->pinged == 0 || apir_load_acquire32(&h->pong) == ws->ping) {
         uint64_t last = ws->pinged ? ws->pinged : ws->began;
         if (now - last < PING_AFTER_NS)
@@ -171,9 +179,14 @@ int client_wait(struct client *c, uint64_t pos, uint64_t expect_ns)
     if (reached(c, pos))
         return 0;
     struct wait_state ws = { .began = os_now_ns(), .sleep_ns = SLEEP_MIN_NS };
-    /* Sleep through most of what is known to take long, then look closely. */
-    uint64_t wake_at = ws.began + expect_ns - expect_ns / 8;
-    uint64_t spin_until = (expect_ns > 2 * SPIN_NS ? wake_at : ws.began) + SPIN_NS;
+    /* Sleep through most of what is known to take long, then look closely; a short
+     * sleep costs more than it saves. */
+    uint64_t wake_at = ws.began;
+    uint64_t spin_until = ws.began + SPIN_NS + expect_ns + expect_ns / 2;
+    if (expect_ns > SPIN_KNOWN_NS / 2) {
+        wake_at += expect_ns - expect_ns / 4;
+        spin_until = ws.began + expect_ns + SPIN_KNOWN_NS / 4;
+    }
     int old_slack = -1;
     int rc = 0;
     for (;;) {

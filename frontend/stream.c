@@ -79,9 +79,12 @@ static void stream_synchronize(void *backend)
     uint64_t already = os_now_ns() - began;
     client_wait(c, pos, s->expect_ns > already ? s->expect_ns - already : 0);
     if (s->submitted) {
-        /* A running mean over about eight executions. */
+        /* Down at once, up slowly: what we overslept must not count as work. */
         uint64_t took = os_now_ns() - began;
-        s->expect_ns = s->expect_ns ? s->expect_ns - s->expect_ns / 8 + took / 8 : took;
+        if (s->expect_ns == 0 || took < s->expect_ns)
+            s->expect_ns = took;
+        else
+            s->expect_ns += (took - s->expect_ns) / 16;
         s->submitted = 0;
     }
     client_lock(c);
