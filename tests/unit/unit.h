@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What every unit of this folder wants: cmocka with the headers that it takes
+ * for granted, and tests that fail when they leave a descriptor open.
+ */
+#ifndef APIR_TEST_UNIT_H
+#define APIR_TEST_UNIT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <dirent.h>
+#include <stdio.h>
+
+/* Open descriptors of this process; the one that counts them is in the number. */
+static inline int unit_count_fds(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    if (!dir)
+        return -1;
+    int n = 0;
+    for (const struct dirent *e = readdir(dir); e; e = readdir(dir))
+        n += e->d_name[0] != '.';
+    closedir(dir);
+    return n;
+}
+
+static int unit_fds_before;
+
+static inline int unit_setup(void **state)
+{
+    (void)state;
+    unit_fds_before = unit_count_fds();
+    return unit_fds_before < 0;
+}
+
+static inline int unit_teardown(void **state)
+{
+    (void)state;
+    int after = unit_count_fds();
+    if (after == unit_fds_before)
+        return 0;
+    fprintf(stderr, "descriptors: %d before, %d after\n", unit_fds_before, after);
+    return -1;
+}
+
+#define UNIT(test) cmocka_unit_test_setup_teardown(test, unit_setup, unit_teardown)
+
+/* Reproducible numbers (xorshift64*); *state must not be 0. */
+static inline uint64_t unit_random(uint64_t *state)
+{
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    return *state * UINT64_C(0x2545f4914f6cdd1d);
+}
+
+#endif
