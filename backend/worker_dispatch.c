@@ -345,7 +345,9 @@ static const char *handle_stream_open(struct worker *w, const struct apir_msg_st
     if (s->host)
         return "stream id is in use";
     void *host = host_stream_open(&w->ggml, &w->ggml.devices[m->device]);
-    struct apir_reply_status r = { .status = host ? APIR_OK : APIR_E_NOMEM };
+    struct apir_reply_stream r = { .status = host ? APIR_OK : APIR_E_NOMEM };
+    if (host && host_stream_optimizes(&w->ggml, host))
+        r.flags |= APIR_STREAM_OPTIMIZE;
     if (host)
         *s = (struct worker_stream){ .host = host, .device = m->device,
                                      .status_offset = m->status };
@@ -410,6 +412,30 @@ static const char *handle_graph_patch(struct worker *w, const struct apir_msg_gr
         return NULL;
     }
     return worker_slot_patch(w, slot, copy, m->size);
+}
+
+static const char *handle_graph_optimize(struct worker *w, const struct apir_msg_graph_optimize *m)
+{
+    void *place = worker_reply(w, m->reply);
+    if (!place)
+        return bad_reply;
+    const struct worker_stream *s = &w->streams[m->stream];
+    if (!s->host)
+        return bad_stream;
+    if (!host_stream_optimizes(&w->ggml, s->host))
+        return "this stream has no graph_optimize";
+    void *out = worker_arena(w, m->blob, m->out_offset, m->out_size);
+    if (!out)
+        return bad_arena;
+    cleanup_free void *copy = NULL;
+    const char *why = payload_copy(w, m->blob, m->blob_offset, m->size, &copy);
+    if (why)
+        return why;
+    struct apir_reply_optimize r = { .status = APIR_E_NOMEM };
+    if (copy)
+        why = worker_graph_optimize(w, s->host, copy, m->size, out, m->out_size, &r);
+    memcpy(place, &r, sizeof(r));
+    return why;
 }
 
 static const char *handle_graph_exec(struct worker *w, const struct apir_msg_graph_exec *m)
@@ -495,6 +521,8 @@ const char *worker_dispatch(struct worker *w, const struct apir_msg *msg)
         return handle_graph_drop(w, &msg->u.graph_drop);
     case APIR_MSG_GRAPH_PATCH:
         return handle_graph_patch(w, &msg->u.graph_patch);
+    case APIR_MSG_GRAPH_OPTIMIZE:
+        return handle_graph_optimize(w, &msg->u.graph_optimize);
     }
     return "unknown message code";
 }

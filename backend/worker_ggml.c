@@ -586,3 +586,61 @@ int host_graph_compute(struct host_ggml *hg, void *stream, struct host_graph *g)
     (void)hg;
     return fns.ggml_backend_graph_compute_async(stream, g->cgraph);
 }
+
+/* ---- reordering ------------------------------------------------------------- */
+
+bool host_stream_optimizes(struct host_ggml *hg, void *stream)
+{
+    return hg->layout.backend.graph_optimize &&
+           GG_AT(stream, hg->layout.backend.graph_optimize, void *) != NULL;
+}
+
+struct dep_sink {
+    const struct gg_tensor *tensors;
+    uint32_t n_tensors;
+    struct host_dep *deps;
+    uint32_t n, max;
+    bool bad;
+};
+
+static void dep_add(void *user_data, struct gg_tensor *tensor, struct gg_tensor *until)
+{
+    struct dep_sink *sink = user_data;
+    ptrdiff_t a = tensor - sink->tensors, b = until - sink->tensors;
+    if (a < 0 || b < 0 || (uint32_t)a >= sink->n_tensors || (uint32_t)b >= sink->n_tensors ||
+        sink->n == sink->max) {
+        sink->bad = true;
+        return;
+    }
+    sink->deps[sink->n++] = (struct host_dep){ (uint32_t)a, (uint32_t)b };
+}
+
+int host_graph_optimize(struct host_ggml *hg, void *stream, struct host_graph *g,
+                        const struct gg_tensor *tensors, uint32_t n_tensors, uint32_t n_nodes,
+                        uint32_t *ret_order, struct host_dep *ret_deps, uint32_t max_deps)
+{
+    struct dep_sink sink = { .tensors = tensors, .n_tensors = n_tensors, .deps = ret_deps,
+                             .max = max_deps };
+    /* ggml_backend_graph_optimize_params; builds whose function takes two
+     * arguments do not look at the third. The zeros are members of newer ones. */
+    struct {
+        void (*add_alloc_dep)(void *, struct gg_tensor *, struct gg_tensor *);
+        void *user_data;
+        uint64_t later[6];
+    } params = { dep_add, &sink, { 0 } };
+    void (*optimize)(void *, void *, void *);
+    memcpy(&optimize, (char *)stream + hg->layout.backend.graph_optimize, sizeof(optimize));
+    optimize(stream, g->cgraph, &params);
+    if (sink.bad)
+        return -E2BIG;
+    const struct gg_cgraph_head *head = g->cgraph;
+    if (head->n_nodes != (int32_t)n_nodes)
+        return -EINVAL;
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        ptrdiff_t at = head->nodes[i] - tensors;
+        if (at < 0 || (uint32_t)at >= n_tensors)
+            return -EINVAL;
+        ret_order[i] = (uint32_t)at;
+    }
+    return (int)sink.n;
+}

@@ -143,6 +143,23 @@ int host_graph_build(struct host_ggml *hg, struct gg_tensor *tensors, uint32_t n
 /* Gives the graph a new identity: its tensors have changed in place. */
 void host_graph_touch(struct host_ggml *hg, struct host_graph *g);
 void host_graph_fini(struct host_ggml *hg, struct host_graph *g);
+struct host_dep {
+    uint32_t tensor; /* index of a tensor that must stay allocated … */
+    uint32_t until;  /* … until this one is computed */
+};
+
+bool host_stream_optimizes(struct host_ggml *hg, void *stream);
+
+/*
+ * Lets the backend reorder the graph's nodes. ret_order (the graph's n_nodes) gets
+ * tensor indices, ret_deps at most max_deps pairs. Returns the number of pairs, or
+ * -EINVAL where the backend has done something else than reorder, -E2BIG where
+ * there are more pairs.
+ */
+int host_graph_optimize(struct host_ggml *hg, void *stream, struct host_graph *g,
+                        const struct gg_tensor *tensors, uint32_t n_tensors, uint32_t n_nodes,
+                        uint32_t *ret_order, struct host_dep *ret_deps, uint32_t max_deps);
+
 /* Starts the computation; returns ggml's status (0: success). */
 int host_graph_compute(struct host_ggml *hg, void *stream, struct host_graph *g);
 

@@ -289,6 +289,22 @@ bool worker_slot_uses(const struct worker_slot *slot, uint32_t buffer_id)
     return false;
 }
 
+/* Fills tensors that have no memory: for questions, not for computing. */
+static void tensors_imagine(struct worker *w, const struct apir_graph *wire,
+                            struct gg_tensor *tensors, struct outcome *out)
+{
+    for (uint32_t i = 0; i < wire->n_tensors && !out->fatal && !out->status; i++) {
+        const struct apir_tensor *t = &wire->tensors[i];
+        uint64_t extent;
+        if (t->type >= HOST_TYPES_MAX || w->ggml.types[t->type].block == 0)
+            out->status = APIR_E_UNSUPPORTED;
+        else if (!tensor_extent(&w->ggml.types[t->type], t, &extent))
+            out->fatal = "tensor: shape and strides overflow";
+        else
+            tensor_translate(w, wire, i, tensors, out);
+    }
+}
+
 const char *worker_op_query(struct worker *w, uint32_t device, const void *payload, uint64_t size,
                             struct apir_reply_op_query *ret_reply)
 {
@@ -306,16 +322,7 @@ const char *worker_op_query(struct worker *w, uint32_t device, const void *paylo
     }
     struct gg_tensor tensors[64];
     struct outcome out = { 0 };
-    for (uint32_t i = 0; i < wire.n_tensors && !out.fatal && !out.status; i++) {
-        const struct apir_tensor *t = &wire.tensors[i];
-        uint64_t extent;
-        if (t->type >= HOST_TYPES_MAX || w->ggml.types[t->type].block == 0)
-            out.status = APIR_E_UNSUPPORTED;
-        else if (!tensor_extent(&w->ggml.types[t->type], t, &extent))
-            out.fatal = "tensor: shape and strides overflow";
-        else
-            tensor_translate(w, &wire, i, tensors, &out);
-    }
+    tensors_imagine(w, &wire, tensors, &out);
     if (!out.fatal && !out.status) {
         const struct host_device *d = &w->ggml.devices[device];
         /* The asked one is last: everything it refers to comes before it. */
@@ -328,4 +335,74 @@ const char *worker_op_query(struct worker *w, uint32_t device, const void *paylo
     }
     apir_graph_fini(&wire);
     return out.fatal;
+}
+
+/* The nodes of an imagined graph in their wire order, and what ggml counts by. */
+static uint32_t nodes_list(const struct apir_graph *wire, const struct gg_tensor *tensors,
+                           uint32_t *nodes, uint32_t *counts)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < wire->n_tensors; i++) {
+        counts[i] = wire->tensors[i].use_count;
+        if ((wire->tensors[i].bits & APIR_TENSOR_NODE) && tensors[i].op != 0)
+            nodes[n++] = i;
+    }
+    return n;
+}
+
+static void optimize_imagined(struct worker *w, void *stream, const struct apir_graph *wire,
+                              struct gg_tensor *tensors, uint32_t *scratch, uint64_t out_size,
+                              struct host_dep *deps, struct apir_reply_optimize *r)
+{
+    uint32_t *nodes = scratch, *counts = scratch + wire->n_tensors;
+    uint32_t n = nodes_list(wire, tensors, nodes, counts);
+    struct host_graph graph;
+    uint64_t order_size = (uint64_t)n * sizeof(uint32_t);
+    r->status = APIR_E_FAILED;
+    /* A node without an op is not in ggml's list: the guest could not place it. */
+    if (n != wire->n_nodes || order_size > out_size ||
+        host_graph_build(&w->ggml, tensors, wire->n_tensors, nodes, n, counts, &graph) < 0)
+        return;
+    uint64_t room = (out_size - order_size) / sizeof(struct host_dep);
+    uint32_t max_deps = room < wire->n_tensors ? (uint32_t)room : wire->n_tensors;
+    int n_deps = host_graph_optimize(&w->ggml, stream, &graph, tensors, wire->n_tensors, n, nodes,
+                                     deps, max_deps);
+    host_graph_fini(&w->ggml, &graph);
+    if (n_deps < 0)
+        return;
+    r->status = APIR_OK;
+    r->n_nodes = n;
+    r->n_deps = (uint32_t)n_deps;
+}
+
+const char *worker_graph_optimize(struct worker *w, void *stream, const void *payload,
+                                  uint64_t size, void *out, uint64_t out_size,
+                                  struct apir_reply_optimize *ret_reply)
+{
+    struct apir_graph wire;
+    const char *why = NULL;
+    *ret_reply = (struct apir_reply_optimize){ .status = APIR_E_NOMEM };
+    int err = apir_graph_decode(payload, size, &wire, &why);
+    if (err)
+        return err == -EBADMSG ? why : NULL;
+    struct gg_tensor *tensors = calloc(wire.n_tensors, sizeof(*tensors));
+    uint32_t *scratch = malloc(2 * (size_t)wire.n_tensors * sizeof(*scratch));
+    struct host_dep *deps = malloc(wire.n_tensors * sizeof(*deps));
+    struct outcome found = { 0 };
+    if (tensors && scratch && deps) {
+        tensors_imagine(w, &wire, tensors, &found);
+        ret_reply->status = found.status;
+        if (!found.fatal && !found.status)
+            optimize_imagined(w, stream, &wire, tensors, scratch, out_size, deps, ret_reply);
+        if (!found.fatal && ret_reply->status == APIR_OK) {
+            memcpy(out, scratch, ret_reply->n_nodes * sizeof(uint32_t));
+            memcpy((uint8_t *)out + ret_reply->n_nodes * sizeof(uint32_t), deps,
+                   ret_reply->n_deps * sizeof(*deps));
+        }
+    }
+    free(tensors);
+    free(scratch);
+    free(deps);
+    apir_graph_fini(&wire);
+    return found.fatal;
 }

@@ -52,4 +52,13 @@ bool worker_slot_uses(const struct worker_slot *slot, uint32_t buffer_id);
 const char *worker_op_query(struct worker *w, uint32_t device, const void *payload, uint64_t size,
                             struct apir_reply_op_query *ret_reply);
 
+/*
+ * Asks the stream's backend for the order it prefers. Writes to `out` (out_size
+ * bytes, in shared memory) what GRAPH_OPTIMIZE promises. Returns NULL with
+ * *ret_reply, or the reason for FATAL.
+ */
+const char *worker_graph_optimize(struct worker *w, void *stream, const void *payload,
+                                  uint64_t size, void *out, uint64_t out_size,
+                                  struct apir_reply_optimize *ret_reply);
+
 #endif

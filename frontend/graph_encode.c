@@ -7,11 +7,18 @@
 
 #include "frontend/plugin.h"
 
+enum form {
+    FORM_GRAPH,    /* everything */
+    FORM_UNPLACED, /* all but buffers and addresses */
+    FORM_OP,       /* types, shapes, strides and parameters only: what an answer depends on */
+};
+
 struct encoder {
     struct graph_scratch *s;
+    enum form form;
     struct apir_writer w; /* tensors */
     uint32_t n_tensors;
-    const struct gg_cgraph_head *graph; /* NULL: an op query, without buffers */
+    const struct gg_cgraph_head *graph; /* NULL for FORM_OP */
     const char *why;
     int err;
     struct apir_name names[APIR_GRAPH_NAMES_MAX];
@@ -51,6 +58,11 @@ static uint32_t index_get(const struct graph_scratch *s, const struct gg_tensor 
     return s->keys[i] ? s->values[i] : APIR_NO_TENSOR;
 }
 
+uint32_t graph_scratch_index(const struct graph_scratch *scratch, const struct gg_tensor *t)
+{
+    return index_get(scratch, t);
+}
+
 /* Room for n tensors at a load of at most a half. */
 static int index_reset(struct graph_scratch *s, uint32_t n)
 {
@@ -72,7 +84,13 @@ static int index_reset(struct graph_scratch *s, uint32_t n)
         }
     }
     memset((void *)s->keys, 0, s->cap * sizeof(*s->keys));
-    return 0;
+    if (s->tensors_cap < s->cap / 2) {
+        /* the index is at most half full */
+        free((void *)s->tensors);
+        s->tensors = malloc(s->cap / 2 * sizeof(*s->tensors));
+        s->tensors_cap = s->tensors ? s->cap / 2 : 0;
+    }
+    return s->tensors ? 0 : -ENOMEM;
 }
 
 /* ---- names -------------------------------------------------------------------- */
@@ -169,7 +187,7 @@ static uint32_t tensor_encode(struct encoder *e, const struct gg_tensor *t, bool
 {
     struct apir_tensor out = {
         .type = (uint8_t)t->type,
-        .flags = e->graph ? (uint8_t)((uint32_t)t->flags & APIR_TENSOR_FLAGS_ALL) : 0,
+        .flags = e->form != FORM_OP ? (uint8_t)((uint32_t)t->flags & APIR_TENSOR_FLAGS_ALL) : 0,
         .op = APIR_NO_NAME,
         .sub = APIR_NO_NAME,
         .view_src = APIR_NO_TENSOR,
@@ -183,7 +201,7 @@ static uint32_t tensor_encode(struct encoder *e, const struct gg_tensor *t, bool
         out.ne[i] = t->ne[i];
         out.nb[i] = t->nb[i];
     }
-    if (t->view_src && e->graph) {
+    if (t->view_src && e->form != FORM_OP) {
         if (t->view_src->view_src) {
             fail(e, -EINVAL, "a view of a view");
             return 0;
@@ -191,7 +209,7 @@ static uint32_t tensor_encode(struct encoder *e, const struct gg_tensor *t, bool
         out.bits |= APIR_TENSOR_VIEW;
         out.view_src = tensor_index(e, t->view_src);
         out.view_offs = t->view_offs;
-    } else if (e->graph) {
+    } else if (e->form == FORM_GRAPH) {
         const struct plugin_buffer *b = plugin_buffer_of(t);
         uintptr_t at = (uintptr_t)t->data;
         if (!b || at < (uintptr_t)b->base || at - (uintptr_t)b->base > b->size) {
@@ -221,7 +239,7 @@ static uint32_t tensor_encode(struct encoder *e, const struct gg_tensor *t, bool
         }
     }
     size_t n = strnlen(t->name, sizeof(t->name) - 1);
-    if (n && e->graph && name_is_plain(t->name, n)) {
+    if (n && e->form != FORM_OP && name_is_plain(t->name, n)) {
         out.bits |= APIR_TENSOR_NAMED;
         memcpy(out.name, t->name, n);
     }
@@ -230,6 +248,7 @@ static uint32_t tensor_encode(struct encoder *e, const struct gg_tensor *t, bool
     uint32_t slot = index_slot(e->s, t);
     e->s->keys[slot] = t;
     e->s->values[slot] = e->n_tensors;
+    e->s->tensors[e->n_tensors] = t;
     apir_tensor_write(&e->w, &out);
     return e->n_tensors++;
 }
@@ -303,11 +322,12 @@ static int encode_once(struct encoder *e, struct gg_tensor *const *nodes, uint32
     struct apir_writer front = apir_writer_init(body - n, n);
     front_write(e, &front, n_nodes);
     s->out_size = n + e->w.size;
+    s->n_tensors = e->n_tensors;
     memmove(s->out, body - n, s->out_size);
     return 0;
 }
 
-static int encode(struct graph_scratch *s, const struct gg_cgraph_head *graph,
+static int encode(struct graph_scratch *s, enum form form, const struct gg_cgraph_head *graph,
                   struct gg_tensor *const *nodes, uint32_t n_nodes, const char **ret_why)
 {
     uint32_t room = n_nodes * 3 + 64;
@@ -321,6 +341,7 @@ static int encode(struct graph_scratch *s, const struct gg_cgraph_head *graph,
     do {
         memset(e, 0, sizeof(*e));
         e->s = s;
+        e->form = form;
         e->graph = graph;
         rc = index_reset(s, room);
         if (!rc)
@@ -341,12 +362,18 @@ static int encode(struct graph_scratch *s, const struct gg_cgraph_head *graph,
 int graph_encode(struct graph_scratch *scratch, const struct gg_cgraph_head *graph,
                  const char **ret_why)
 {
-    return encode(scratch, graph, graph->nodes, (uint32_t)graph->n_nodes, ret_why);
+    return encode(scratch, FORM_GRAPH, graph, graph->nodes, (uint32_t)graph->n_nodes, ret_why);
+}
+
+int graph_encode_unplaced(struct graph_scratch *scratch, const struct gg_cgraph_head *graph,
+                          const char **ret_why)
+{
+    return encode(scratch, FORM_UNPLACED, graph, graph->nodes, (uint32_t)graph->n_nodes, ret_why);
 }
 
 int graph_encode_op(struct graph_scratch *scratch, const struct gg_tensor *op)
 {
     const char *why;
     struct gg_tensor *node = (struct gg_tensor *)(uintptr_t)op;
-    return encode(scratch, NULL, &node, 1, &why);
+    return encode(scratch, FORM_OP, NULL, &node, 1, &why);
 }

@@ -22,6 +22,9 @@ struct graph_scratch {
     /* ids of the buffers that the graph uses */
     uint32_t buffers[APIR_GRAPH_BUFFERS_MAX];
     uint32_t n_buffers;
+    const struct gg_tensor **tensors; /* by index in the payload */
+    uint32_t n_tensors;
+    uint32_t tensors_cap;
 };
 
 /*
@@ -31,6 +34,13 @@ struct graph_scratch {
  */
 int graph_encode(struct graph_scratch *scratch, const struct gg_cgraph_head *graph,
                  const char **ret_why);
+
+/* As graph_encode for a graph that has no memory yet: the form of GRAPH_OPTIMIZE. */
+int graph_encode_unplaced(struct graph_scratch *scratch, const struct gg_cgraph_head *graph,
+                          const char **ret_why);
+
+/* Index in the payload of a tensor that the last encoding has seen. */
+uint32_t graph_scratch_index(const struct graph_scratch *scratch, const struct gg_tensor *t);
 
 /* Encodes one op and its sources, without buffers: the form of OP_QUERY. */
 int graph_encode_op(struct graph_scratch *scratch, const struct gg_tensor *op);

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "frontend/client.h"
+#include "frontend/orders.h"
 #include "frontend/query.h"
 #include "frontend/slots.h"
 #include "protocol/ggml_abi.h"
@@ -41,6 +42,7 @@ struct plugin_stream {
     struct plugin_device *device;
     char name[16];
     uint32_t id;
+    uint32_t flags;      /* enum apir_stream_flag */
     int status_place;    /* reply place of struct apir_stream_status */
     uint64_t last;       /* position of the newest command of this stream; 0: none */
     bool last_settles;   /* completing `last` means that all its work is done */
@@ -56,6 +58,7 @@ struct plugin {
     struct plugin_device devices[APIR_DEVICES_MAX];
     uint32_t n_devices;
     struct slots slots;
+    struct orders orders;
 
     /* ids of host objects; under the client's lock */
     uint16_t buffer_generation[APIR_BUFFERS_MAX];

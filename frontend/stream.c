@@ -159,6 +159,35 @@ static bool stream_copy_async(void *src_backend, void *dst_backend, const struct
     return plugin_tensor_copy(stream_of(src_backend), stream_of(dst_backend), src, dst);
 }
 
+/* ---- reordering ---------------------------------------------------------------- */
+
+/* ggml_backend_graph_optimize_params, as of the layout that has a third argument. */
+struct optimize_params {
+    void (*add_alloc_dep)(void *user_data, struct gg_tensor *tensor, struct gg_tensor *until);
+    void *user_data;
+};
+
+static void stream_graph_optimize(void *backend, void *cgraph, void *params)
+{
+    struct plugin_stream *s = stream_of(backend);
+    struct gg_cgraph_head *graph = cgraph;
+    if (graph->n_nodes < 2 || !client_usable(&plugin.client))
+        return;
+    os_lock_acquire(&plugin.orders.lock);
+    const struct order *o = orders_get(&plugin.orders, s, graph);
+    if (o) {
+        const struct gg_tensor *const *tensors = plugin.orders.scratch.tensors;
+        const struct optimize_params *p = plugin.layout.optimize_params ? params : NULL;
+        for (uint32_t i = 0; i < o->n_nodes; i++)
+            graph->nodes[i] = (struct gg_tensor *)(uintptr_t)tensors[o->order[i]];
+        for (uint32_t i = 0; p && i < o->n_deps; i++)
+            p->add_alloc_dep(p->user_data,
+                             (struct gg_tensor *)(uintptr_t)tensors[o->deps[2 * i]],
+                             (struct gg_tensor *)(uintptr_t)tensors[o->deps[2 * i + 1]]);
+    }
+    os_lock_release(&plugin.orders.lock);
+}
+
 /* ---- events ------------------------------------------------------------------- */
 
 void *plugin_event_new(struct plugin_device *d)
@@ -252,6 +281,8 @@ static void stream_fill(struct plugin_stream *s)
     SET_FN(graph_compute, stream_graph_compute);
     SET_FN(event_record, stream_event_record);
     SET_FN(event_wait, stream_event_wait);
+    if (s->flags & APIR_STREAM_OPTIMIZE)
+        SET_FN(graph_optimize, stream_graph_optimize);
     GG_AT(s->ggml, plugin.layout.backend.device, void *) = s->device;
     GG_AT(s->ggml, plugin.layout.backend.ctx, void *) = s;
 }
@@ -279,7 +310,7 @@ void *plugin_stream_open(struct plugin_device *d)
                            .status = s->status_place >= 0 ? client_reply_offset(s->status_place)
                                                           : 0 },
     };
-    struct apir_reply_status answer = { .status = APIR_E_FAILED };
+    struct apir_reply_stream answer = { .status = APIR_E_FAILED };
     int rc = s->id ? client_call(c, &msg, &msg.u.stream_open.reply, &answer, sizeof(answer))
                    : -EBUSY;
     if (rc || answer.status != APIR_OK) {
@@ -293,6 +324,7 @@ void *plugin_stream_open(struct plugin_device *d)
         free(s);
         return NULL;
     }
+    s->flags = answer.flags;
     stream_fill(s);
     return s;
 }

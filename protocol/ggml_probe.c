@@ -51,6 +51,7 @@ static const struct ggml_layout known[] = {
     {
         .label = "L4",
         .api_version = 3,
+        .optimize_params = true,
         .buft = { 8, 24, 32, 40, 56, 64, 72 },
         .buffer = { 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112 },
         .backend = { 16, 24, 32, 40, 48, 56, 64, 104, 112, 120, 128, 136, 144 },

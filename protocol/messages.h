@@ -176,6 +176,17 @@
     APIR_FIELDS_REGION(F)                                                                          \
     F(uint64_t, size, 1, APIR_PAYLOAD_MAX)
 
+/* payload: graph.h, without buffers. The order that the host's backend prefers goes
+ * to `out_offset` of the same arena: u32 tensor index per node, then for each
+ * dependency two u32, tensor and until: `tensor` must stay allocated until then. */
+#define APIR_FIELDS_graph_optimize(F)                                                              \
+    F(uint32_t, stream, 1, APIR_STREAMS_MAX)                                                       \
+    APIR_FIELDS_REGION(F)                                                                          \
+    F(uint64_t, size, 1, APIR_PAYLOAD_MAX)                                                         \
+    F(uint64_t, out_offset, 0, APIR_ARENA_SIZE_MAX)                                                \
+    F(uint64_t, out_size, 1, APIR_PAYLOAD_MAX)                                                     \
+    F(uint32_t, reply, 0, APIR_U32_MAX)
+
 #define APIR_MESSAGES(M)                                                                           \
     M(HELLO, hello, 1, APIR_ST_NEW, FLAT)                                                          \
     M(DEVICE_INFO, device_info, 2, APIR_ST_READY, FLAT)                                            \
@@ -199,7 +210,8 @@
     M(GRAPH_DEF, graph_def, 20, APIR_ST_READY, FLAT)                                               \
     M(GRAPH_EXEC, graph_exec, 21, APIR_ST_READY, FLAT)                                             \
     M(GRAPH_DROP, graph_drop, 22, APIR_ST_READY, FLAT)                                             \
-    M(GRAPH_PATCH, graph_patch, 23, APIR_ST_READY, FLAT)
+    M(GRAPH_PATCH, graph_patch, 23, APIR_ST_READY, FLAT)                                           \
+    M(GRAPH_OPTIMIZE, graph_optimize, 24, APIR_ST_READY, FLAT)
 
 #include "protocol/shm.h"
 
@@ -278,9 +290,7 @@ struct apir_reply_hello {
 };
 
 enum apir_device_flag {
-    APIR_DEVICE_MEMSET = 1,   /* the host's buffers have memset_tensor */
-    APIR_DEVICE_OPTIMIZE = 2, /* the host's backend has graph_optimize */
-    APIR_DEVICE_SYNC = 4,     /* graph_compute returns when done (CPU) */
+    APIR_DEVICE_SYNC = 4, /* graph_compute returns when done (CPU) */
 };
 
 struct apir_reply_device_info {
@@ -311,6 +321,22 @@ struct apir_reply_op_query {
     uint32_t status;
     uint32_t flags;      /* enum apir_op_flag */
     uint64_t alloc_size; /* bytes for the node's own data; 0 where it has none */
+};
+
+enum apir_stream_flag {
+    APIR_STREAM_OPTIMIZE = 1, /* the host's backend has graph_optimize */
+};
+
+struct apir_reply_stream {
+    uint32_t status;
+    uint32_t flags; /* enum apir_stream_flag */
+};
+
+struct apir_reply_optimize {
+    uint32_t status; /* not APIR_OK: keep the order there is */
+    uint32_t n_nodes;
+    uint32_t n_deps;
+    uint32_t zero;
 };
 
 struct apir_reply_status {

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/apir_exercise.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MIB ((size_t)1 << 20)
+
+/* A buffer of bytes on the device, as one tensor of `rows` rows of `row` bytes, rows a multiple
+ * of nothing in particular: I8, so that every offset is allowed. */
+struct bytes {
+    struct ggml_context *ctx;
+    ggml_backend_buffer_t buffer;
+    struct ggml_tensor *t;
+    size_t size;
+    uint8_t *want; /* what the device must hold */
+    uint8_t *got;
+};
+
+static void bytes_init(struct bytes *b, ggml_backend_dev_t dev, size_t size)
+{
+    const struct ggml_init_params params = { .mem_size = ggml_tensor_overhead() * 4,
+                                             .no_alloc = true };
+    *b = (struct bytes){ .ctx = ggml_init(params), .size = size };
+    CHECK(b->ctx);
+    b->t = ggml_new_tensor_1d(b->ctx, GGML_TYPE_I8, (int64_t)size);
+    b->buffer = ggml_backend_alloc_ctx_tensors_from_buft(b->ctx, ggml_backend_dev_buffer_type(dev));
+    CHECK(b->buffer);
+    b->want = calloc(1, size);
+    b->got = malloc(size);
+    CHECK(b->want && b->got);
+    ggml_backend_buffer_clear(b->buffer, 0);
+}
+
+static void bytes_fini(struct bytes *b)
+{
+    ggml_backend_buffer_free(b->buffer);
+    ggml_free(b->ctx);
+    free(b->want);
+    free(b->got);
+}
+
+static void random_bytes(uint8_t *to, size_t n, uint32_t seed)
+{
+    uint32_t state = seed * 747796405u + 1u;
+    for (size_t i = 0; i < n; i++) {
+        state = state * 1664525u + 1013904223u;
+        to[i] = (uint8_t)(state >> 24);
+    }
+}
+
+/* The whole of it, so that a write beside its target shows too. */
+static void bytes_check(struct bytes *b, const char *after)
+{
+    memset(b->got, 0x5a, b->size);
+    ggml_backend_tensor_get(b->t, b->got, 0, b->size);
+    for (size_t i = 0; i < b->size; i++) {
+        if (b->got[i] != b->want[i])
+            fail("after %s: byte %zu of %zu is %02x, not %02x", after, i, b->size, b->got[i],
+                 b->want[i]);
+    }
+}
+
+/* ---- synchronous ------------------------------------------------------------------ */
+
+/* Sizes around every border that a transport could have: nothing, a byte, what fits a message,
+ * what fits a piece of shared memory, what fits all of it, and more. */
+static const size_t sizes[] = { 0,        1,           3,           64,          255,     256,
+                                257,      4095,        4096,        4097,        65535,   65537,
+                                MIB - 1,  MIB,         MIB + 1,     3 * MIB + 5, 8 * MIB, 8 * MIB + 1,
+                                20 * MIB };
+
+static void plain_transfers(struct bytes *b)
+{
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        size_t size = sizes[i], offset = (i * 977) % (b->size - size + 1);
+        char after[64];
+        snprintf(after, sizeof(after), "set of %zu at %zu", size, offset);
+        random_bytes(b->want + offset, size, (uint32_t)i);
+        ggml_backend_tensor_set(b->t, b->want + offset, offset, size);
+        memset(b->got, 0xa5, size + 1);
+        ggml_backend_tensor_get(b->t, b->got, offset, size);
+        if (memcmp(b->got, b->want + offset, size) != 0 || b->got[size] != 0xa5)
+            fail("%s: reads back otherwise", after);
+        bytes_check(b, after);
+    }
+    /* The very last byte. */
+    b->want[b->size - 1] ^= 0xff;
+    ggml_backend_tensor_set(b->t, b->want + b->size - 1, b->size - 1, 1);
+    bytes_check(b, "set of the last byte");
+}
+
+static void fill_transfers(struct bytes *b)
+{
+    const size_t at[][2] = { { 0, 1 }, { 5, 1000 }, { b->size - 7, 7 }, { 100, 3 * MIB } };
+    for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++) {
+        memset(b->want + at[i][0], (int)(0x11 + i), at[i][1]);
+        ggml_backend_tensor_memset(b->t, (uint8_t)(0x11 + i), at[i][0], at[i][1]);
+    }
+    bytes_check(b, "memset");
+    memset(b->want, 0x77, b->size);
+    ggml_backend_buffer_clear(b->buffer, 0x77);
+    bytes_check(b, "clear");
+}
+
+/* Rows of `row` bytes, `n` of them, `st` apart on the device and `sd` apart here. */
+static void rows_transfer(struct bytes *b, size_t row, size_t n, size_t st, size_t sd, size_t offset)
+{
+    char after[96];
+    snprintf(after, sizeof(after), "2d of %zu rows of %zu, %zu and %zu apart", n, row, st, sd);
+    CHECK(offset + (n - 1) * st + row <= b->size);
+    uint8_t *src = malloc(n * sd), *back = malloc(n * sd);
+    CHECK(src && back);
+    random_bytes(src, n * sd, (uint32_t)(row + n));
+    for (size_t i = 0; i < n; i++)
+        memcpy(b->want + offset + i * st, src + i * sd, row);
+    ggml_backend_tensor_set_2d(b->t, src, offset, row, n, st, sd);
+    bytes_check(b, after);
+    memset(back, 0xee, n * sd);
+    ggml_backend_tensor_get_2d(b->t, back, offset, row, n, st, sd);
+    for (size_t i = 0; i < n; i++) {
+        if (memcmp(back + i * sd, src + i * sd, row) != 0)
+            fail("%s: row %zu reads back otherwise", after, i);
+        for (size_t k = row; k < sd; k++) {
+            if (back[i * sd + k] != 0xee)
+                fail("%s: wrote between the rows", after);
+        }
+    }
+    free(src);
+    free(back);
+}
+
+int transfers_run(ggml_backend_dev_t dev)
+{
+    struct bytes b;
+    bytes_init(&b, dev, 24 * MIB + 13);
+    bytes_check(&b, "the first clear");
+    plain_transfers(&b);
+    fill_transfers(&b);
+    rows_transfer(&b, 1, 1, 1, 1, 0);
+    rows_transfer(&b, 16, 1, 16, 16, 3);
+    rows_transfer(&b, 100, 37, 128, 100, 11);
+    rows_transfer(&b, 128, 1000, 128, 160, 0);
+    rows_transfer(&b, 4096, 700, 8192, 4096, 64); /* several pieces of shared memory */
+    rows_transfer(&b, MIB + 64, 3, 2 * MIB, MIB + 100, 5); /* one row is more than a piece */
+    bytes_fini(&b);
+    return 0;
+}
+
+/* ---- asynchronous ------------------------------------------------------------------- */
+
+static void async_bytes(ggml_backend_dev_t dev, ggml_backend_t backend)
+{
+    struct bytes b;
+    bytes_init(&b, dev, 20 * MIB);
+    /* Many at once, more than can be on their way together. */
+    enum { N = 40 };
+    size_t part = b.size / N;
+    for (int round = 0; round < 3; round++) {
+        random_bytes(b.want, b.size, (uint32_t)(900 + round));
+        for (size_t i = 0; i < N; i++)
+            ggml_backend_tensor_set_async(backend, b.t, b.want + i * part, i * part, part);
+        memset(b.got, 0, b.size);
+        for (size_t i = N; i-- > 0;)
+            ggml_backend_tensor_get_async(backend, b.t, b.got + i * part, i * part, part);
+        ggml_backend_synchronize(backend);
+        if (memcmp(b.got, b.want, b.size) != 0)
+            fail("asynchronous transfers: round %d reads back otherwise", round);
+    }
+    /* What a caller may do: overwrite its source as soon as the call is back. */
+    uint8_t word[512];
+    memset(word, 1, sizeof(word));
+    ggml_backend_tensor_set_async(backend, b.t, word, 0, sizeof(word));
+    memset(word, 2, sizeof(word));
+    ggml_backend_tensor_set_async(backend, b.t, word, sizeof(word), sizeof(word));
+    ggml_backend_synchronize(backend);
+    ggml_backend_tensor_get(b.t, b.got, 0, 2 * sizeof(word));
+    CHECK(b.got[sizeof(word)] == 2 && b.got[2 * sizeof(word) - 1] == 2);
+    /* Small rows, read asynchronously. */
+    random_bytes(b.want, 64 * 100, 7);
+    ggml_backend_tensor_set_2d_async(backend, b.t, b.want, 0, 60, 100, 64, 64);
+    memset(b.got, 0, 64 * 100);
+    ggml_backend_tensor_get_2d_async(backend, b.t, b.got, 0, 60, 100, 64, 60);
+    ggml_backend_synchronize(backend);
+    for (size_t i = 0; i < 100; i++)
+        CHECK(memcmp(b.got + i * 60, b.want + i * 64, 60) == 0);
+    bytes_fini(&b);
+}
+
+/* Input, computation and output in a row, one synchronize: the order is the stream's. */
+static void async_compute(ggml_backend_dev_t dev)
+{
+    struct problem p;
+    problem_init(&p, dev, 64, 5);
+    CHECK(problem_run(&p, 1) == RIGHT);
+    size_t size = ggml_nbytes(p.y);
+    float *first = malloc(size), *second = malloc(size);
+    CHECK(first && second);
+    memcpy(first, p.want, size);
+    float *x1 = malloc(ggml_nbytes(p.x));
+    CHECK(x1);
+    memcpy(x1, p.xf, ggml_nbytes(p.x));
+    CHECK(problem_run(&p, 2) == RIGHT);
+    memcpy(second, p.want, size);
+    float *got1 = malloc(size), *got2 = malloc(size);
+    CHECK(got1 && got2);
+    for (int i = 0; i < 50; i++) {
+        memset(got1, 0, size);
+        memset(got2, 0, size);
+        ggml_backend_tensor_set_async(p.backend, p.x, x1, 0, ggml_nbytes(p.x));
+        CHECK(ggml_backend_graph_compute_async(p.backend, p.graph) == GGML_STATUS_SUCCESS);
+        ggml_backend_tensor_get_async(p.backend, p.y, got1, 0, size);
+        ggml_backend_tensor_set_async(p.backend, p.x, p.xf, 0, ggml_nbytes(p.x));
+        CHECK(ggml_backend_graph_compute_async(p.backend, p.graph) == GGML_STATUS_SUCCESS);
+        ggml_backend_tensor_get_async(p.backend, p.y, got2, 0, size);
+        ggml_backend_synchronize(p.backend);
+        CHECK(memcmp(got1, first, size) == 0 && memcmp(got2, second, size) == 0);
+    }
+    float *all[] = { first, second, x1, got1, got2 };
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        free(all[i]);
+    problem_free(&p);
+}
+
+static void events(ggml_backend_dev_t dev)
+{
+    struct ggml_backend_dev_props props;
+    ggml_backend_dev_get_props(dev, &props);
+    if (!props.caps.events)
+        return;
+    struct problem p;
+    problem_init(&p, dev, 64, 5);
+    CHECK(problem_run(&p, 5) == RIGHT);
+    ggml_backend_t other = ggml_backend_dev_init(dev, NULL);
+    ggml_backend_event_t event = ggml_backend_event_new(dev);
+    CHECK(other && event);
+    /* Nothing recorded yet: must not wait for ever. */
+    ggml_backend_event_synchronize(event);
+    ggml_backend_event_wait(other, event);
+    size_t size = ggml_nbytes(p.y);
+    for (int i = 0; i < 50; i++) {
+        memset(p.got, 0, size);
+        ggml_backend_tensor_memset(p.y, 0, 0, size);
+        CHECK(ggml_backend_graph_compute_async(p.backend, p.graph) == GGML_STATUS_SUCCESS);
+        ggml_backend_event_record(event, p.backend);
+        if (i % 2) {
+            ggml_backend_event_wait(other, event);
+            ggml_backend_tensor_get_async(other, p.y, p.got, 0, size);
+            ggml_backend_synchronize(other);
+        } else {
+            ggml_backend_event_synchronize(event);
+            ggml_backend_tensor_get(p.y, p.got, 0, size);
+        }
+        CHECK(memcmp(p.got, p.want, size) == 0);
+    }
+    ggml_backend_event_free(event);
+    ggml_backend_free(other);
+    problem_free(&p);
+}
+
+int async_run(ggml_backend_dev_t dev)
+{
+    ggml_backend_t backend = ggml_backend_dev_init(dev, NULL);
+    CHECK(backend);
+    async_bytes(dev, backend);
+    ggml_backend_free(backend);
+    async_compute(dev);
+    events(dev);
+    return 0;
+}
+
+/* ---- copies --------------------------------------------------------------------------- */
+
+static void copy_and_check(struct bytes *from, struct bytes *to, uint32_t seed, const char *what)
+{
+    random_bytes(from->want, from->size, seed);
+    ggml_backend_tensor_set(from->t, from->want, 0, from->size);
+    ggml_backend_tensor_copy(from->t, to->t);
+    memcpy(to->want, from->want, to->size);
+    bytes_check(to, what);
+    bytes_check(from, what);
+}
+
+int copies_run(ggml_backend_dev_t dev)
+{
+    ggml_backend_dev_t cpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
+    struct bytes a, b, c;
+    bytes_init(&a, dev, 5 * MIB + 3);
+    bytes_init(&b, dev, 5 * MIB + 3);
+    bytes_init(&c, cpu, 5 * MIB + 3);
+    copy_and_check(&a, &b, 1, "a copy on the device");
+    copy_and_check(&a, &c, 2, "a copy to the CPU");
+    copy_and_check(&c, &b, 3, "a copy from the CPU");
+
+    ggml_backend_t one = ggml_backend_dev_init(dev, NULL), two = ggml_backend_dev_init(dev, NULL);
+    CHECK(one && two);
+    for (uint32_t i = 0; i < 20; i++) {
+        random_bytes(a.want, a.size, 50 + i);
+        ggml_backend_tensor_set_async(one, a.t, a.want, 0, a.size);
+        ggml_backend_tensor_copy_async(one, two, a.t, b.t);
+        memset(b.got, 0, b.size);
+        ggml_backend_tensor_get_async(two, b.t, b.got, 0, b.size);
+        ggml_backend_synchronize(two);
+        if (memcmp(b.got, a.want, a.size) != 0)
+            fail("a copy from stream to stream: round %u reads back otherwise", i);
+        ggml_backend_synchronize(one);
+    }
+    ggml_backend_free(one);
+    ggml_backend_free(two);
+    bytes_fini(&a);
+    bytes_fini(&b);
+    bytes_fini(&c);
+    return 0;
+}
+
+/* ---- buffers ---------------------------------------------------------------------------- */
+
+int buffers_run(ggml_backend_dev_t dev)
+{
+    enum { N = 300 };
+    ggml_backend_buffer_type_t buft = ggml_backend_dev_buffer_type(dev);
+    /* The CPU's buffer type may belong to another registration of it. */
+    if (ggml_backend_dev_type(dev) != GGML_BACKEND_DEVICE_TYPE_CPU)
+        CHECK(ggml_backend_buft_get_device(buft) == dev);
+    size_t alignment = ggml_backend_buft_get_alignment(buft);
+    CHECK(alignment > 0 && (alignment & (alignment - 1)) == 0);
+    CHECK(ggml_backend_buft_get_max_size(buft) >= 64 * MIB);
+
+    static ggml_backend_buffer_t many[N];
+    for (int round = 0; round < 3; round++) {
+        for (size_t i = 0; i < N; i++) {
+            many[i] = ggml_backend_buft_alloc_buffer(buft, 1000 + i * 64);
+            CHECK(many[i]);
+            CHECK(ggml_backend_buffer_get_size(many[i]) >= 1000 + i * 64);
+            CHECK((uintptr_t)ggml_backend_buffer_get_base(many[i]) % alignment == 0);
+        }
+        /* Every second one first: what comes next lies in the gaps. */
+        for (size_t i = 0; i < N; i += 2)
+            ggml_backend_buffer_free(many[i]);
+        for (size_t i = 1; i < N; i += 2)
+            ggml_backend_buffer_free(many[i]);
+    }
+    /* More than any machine has: refused, and nothing else suffers. */
+    struct problem p;
+    problem_init(&p, dev, 32, 3);
+    CHECK(ggml_backend_buft_alloc_buffer(buft, (size_t)1 << 50) == NULL);
+    CHECK(problem_run(&p, 9) == RIGHT);
+    ggml_backend_buffer_reset(p.buffer);
+    CHECK(problem_run(&p, 10) == RIGHT);
+    problem_free(&p);
+    return 0;
+}

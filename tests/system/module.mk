@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The system tests over vtest: real llama.cpp, real ggml, real virglrenderer, no VM.
+
+APIR_EXERCISE := $(O)/tests/system/apir-exercise
+MUSL_LOAD := $(O)/tests/system/musl-load
+
+ALL += $(APIR_EXERCISE)
+HEADERS += tests/system/apir_exercise.h
+
+$(APIR_EXERCISE): PKGS := ggml
+$(APIR_EXERCISE): EXTRA_LIBS := -lggml-base -lm -lpthread
+$(APIR_EXERCISE): $(call objs,tests/system/apir_exercise.c tests/system/apir_exercise_life.c \
+                    tests/system/apir_exercise_transfers.c)
+	$(link)
+
+# Another C library, so neither the compiler's wrapper nor the sanitizers of this mode fit.
+$(MUSL_LOAD): tests/system/musl_load.c
+	@mkdir -p $(@D)
+	musl-gcc -std=gnu17 -Wall -Wextra -Werror -O1 -o $@ $<
+
+.PHONY: check-system
+check-system: all $(MUSL_LOAD)
+	@tests/system/run.sh $(O)

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# For every .bats file here: names of what was built, models, a server for each test, and waits
+# that end as soon as what they wait for is there.
+#
+# Only processes below our own server are ever signalled: others may run the same programs here.
+
+OUT=${APIR_OUT:-build/release-gcc}
+cd "$BATS_TEST_DIRNAME/../.." || exit 1
+# shellcheck source=tests/system/vtest.sh
+. tests/system/vtest.sh
+
+PLUGIN=$OUT/frontend/libggml-apir.so
+EXERCISE=$OUT/tests/system/apir-exercise
+# A hang is a failure like any other. Generous: sanitizers and busy machines are slow.
+export BATS_TEST_TIMEOUT=180
+
+common_setup() {
+    T=$BATS_TEST_TMPDIR
+    JOBS_STARTED=()
+    VTEST_ARGS=()
+    VTEST_ENV=()
+    unset GGML_BACKEND_PATH APIR_TRANSPORT APIR_LOG APIR_ON_LOSS
+    # The machine's own GPU has no part in these tests.
+    export GGML_VK_VISIBLE_DEVICES=
+}
+
+# What bats prints only if the test failed.
+common_teardown() {
+    local pid
+    if [[ -z ${BATS_TEST_COMPLETED-} ]]; then
+        if [[ -s ${VTEST_LOG-} ]]; then
+            echo "--- the server's log, at its end:"
+            tail -n 40 "$VTEST_LOG"
+        fi
+        for pid in "$T"/*.err; do
+            [[ -s $pid ]] || continue
+            echo "--- ${pid##*/}, at its end:"
+            tail -n 15 "$pid"
+        done
+    fi
+    for pid in "${JOBS_STARTED[@]}"; do
+        kill -KILL "$pid" 2>/dev/null || :
+    done
+    # After a SIGSTOP of a test's own.
+    for pid in $(below "$VTEST_PID"); do
+        kill -CONT "$pid" 2>/dev/null || :
+    done
+    vtest_stop
+}
+
+# One process for all clients, as a VMM is.
+server_start() {
+    VTEST_ARGS=(--multi-clients)
+    vtest_start "$OUT"
+    mapfile -t REMOTE < <(vtest_env "$OUT")
+}
+
+# remote CMD...: a program that finds APIR0. Bounded, whatever it does.
+remote() {
+    timeout -k 5 120 env "${REMOTE[@]}" "$@"
+}
+
+# In the background, as a job that teardown ends. Its pid: $!
+remote_job() { # NAME CMD...: stdout to $T/NAME.out, stderr to $T/NAME.err
+    local name=$1
+    shift
+    # bats waits for whoever holds its fd 3. No timeout in between: the pid is the program's.
+    env "${REMOTE[@]}" "$@" >"$T/$name.out" 2>"$T/$name.err" </dev/null 3>&- &
+    JOB=$!
+    JOBS_STARTED+=("$JOB")
+}
+
+# wait_until SECONDS CMD...: polls; false once the time is over.
+wait_until() {
+    local end=$((${EPOCHREALTIME/./} + $1 * 1000000))
+    shift
+    until "$@"; do
+        ((${EPOCHREALTIME/./} < end)) || return 1
+        vtest_pause 0.02
+    done
+}
+
+now_ms() {
+    echo $((${EPOCHREALTIME/./} / 1000))
+}
+
+# ---- processes below ours -------------------------------------------------------------
+
+# Every descendant of a process, by id.
+below() {
+    [[ -n $1 ]] || return 0
+    ps -eo pid=,ppid= | awk -v root="$1" '
+        { parent[$1] = $2 }
+        END {
+            for (p in parent) {
+                for (q = p; q in parent && q != root; q = parent[q]) ;
+                if (q == root && p != root) print p
+            }
+        }' | sort -n
+}
+
+# server_pids COMM [STATE]: those below our server of that (15 characters long) name.
+server_pids() {
+    local pid name state
+    for pid in $(below "$VTEST_PID"); do
+        read -r name state < <(ps -o comm=,state= -p "$pid") || continue
+        [[ $name == "$1" && $state == ${2:-[!Z]} ]] && echo "$pid"
+    done
+    return 0
+}
+
+workers() { server_pids apir-worker; }
+render_server() { server_pids apir-render-ser; }
+n_workers_is() { [[ $(workers | wc -l) -eq $1 ]]; }
+
+# Not running any more: gone, or waiting for its parent.
+gone() {
+    local state
+    state=$(ps -o state= -p "$1") || return 0
+    [[ $state == Z ]]
+}
+
+# The processor time of a process, in ticks.
+cpu_ticks() {
+    awk '{ sub(/^.*\) /, ""); print $12 + $13 }' "/proc/$1/stat" 2>/dev/null || echo 0
+}
+
+# True once a process has computed for a while more than it had when first asked.
+computes() { # PID TICKS_BEFORE
+    (($(cpu_ticks "$1") >= $2 + 20))
+}
+
+# The one worker of the job just started, once it is in the middle of its work.
+busy_worker() { # WORKERS_BEFORE...: sets WORKER
+    local known=" $* " pid end=$((SECONDS + 60))
+    WORKER=
+    while [[ -z $WORKER ]] && ((SECONDS < end)); do
+        for pid in $(workers); do
+            [[ $known == *" $pid "* ]] || WORKER=$pid
+        done
+        [[ -n $WORKER ]] || vtest_pause 0.02
+    done
+    [[ -n $WORKER ]] || { echo "no worker was started"; return 1; }
+}
+
+# ---- models ----------------------------------------------------------------------------
+
+# model NAME ARGS...: sets MODEL. Written anew only if the writer has changed.
+model() {
+    MODEL=build/models/system-$1.gguf
+    shift
+    mkdir -p build/models
+    if [[ ! -e $MODEL || $OUT/tests/models/gguf-write -nt $MODEL ]]; then
+        "$OUT/tests/models/gguf-write" "$@" --output "$MODEL"
+    fi
+}
+model_small() { model 3m --arch llama --preset 3M; }
+model_other() { model qwen2 --arch qwen2 --preset 3M --type q8_0 --seed 7; }
+
+# Greedy and on one kernel each: what the native run and the remoted one have in common.
+GREEDY=(-t 2 -c 512 -n 48 --temp 0 --seed 1 --no-repack -no-cnv --no-warmup --simple-io -fa on
+    --prompt "The quick brown fox jumps over")

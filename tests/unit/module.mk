@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Units of protocol/ and of the worker's rules; other folders' units are in their
+# own module.mk. check-units runs them all.
+
+HEADERS += $(addprefix tests/unit/,unit.h message_table.h graph_write.h)
+
+PROTOCOL_UNITS := wire messages ring graph fdsock error_log probe rules
+PROTOCOL_UNIT_PROGRAMS := $(PROTOCOL_UNITS:%=$(O)/tests/unit/%_test)
+UNIT_TESTS += $(PROTOCOL_UNIT_PROGRAMS)
+
+$(PROTOCOL_UNIT_PROGRAMS): private PKGS := cmocka
+$(PROTOCOL_UNIT_PROGRAMS): $(O)/tests/unit/%_test: $(O)/tests/unit/%_test.o
+	$(link)
+$(O)/tests/unit/messages_test: $(call objs,protocol/messages.c)
+$(O)/tests/unit/ring_test: $(call objs,protocol/ring.c)
+$(O)/tests/unit/graph_test: $(call objs,protocol/graph.c)
+$(O)/tests/unit/fdsock_test: $(PROTOCOL_FD_OBJS)
+$(O)/tests/unit/error_log_test: $(PROTOCOL_PROG_OBJS)
+$(O)/tests/unit/probe_test: $(PROTOCOL_PROBE_OBJS)
+$(O)/tests/unit/rules_test: $(call objs,backend/worker_rules.c)
+# The test counts and refuses what the decoder allocates.
+$(O)/tests/unit/graph_test: private EXTRA_LIBS := -Wl,--wrap=malloc,--wrap=calloc
+
+# A race is between threads, and only the ring has two: the others gain nothing
+# from TSan, and libraries that it has not instrumented look like races.
+UNITS_RUN := $(if $(filter tsan,$(MODE)),$(O)/tests/unit/ring_test,$(sort $(UNIT_TESTS)))
+
+.PHONY: check-units
+check-units: $(UNITS_RUN)
+	@tests/unit/run.sh $(UNITS_RUN)
