@@ -67,7 +67,8 @@ int apir_fdsock_recv(int sock, void *data, size_t cap, size_t *ret_size, int *fd
         for (size_t i = 0; i < count && n_got < APIR_FDSOCK_FDS_MAX; i++, n_got++)
             memcpy(&got[n_got], CMSG_DATA(c) + i * sizeof(int), sizeof(int));
     }
-    if ((msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || n_got > max_fds) {
+    /* Size 0 reads as a closed peer, and nobody would look for descriptors there. */
+    if ((msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || n_got > max_fds || (n == 0 && n_got)) {
         for (size_t i = 0; i < n_got; i++)
             close(got[i]);
         return -EBADMSG;

@@ -17,7 +17,7 @@ int apir_fdsock_send(int sock, const void *data, size_t size, const int *fds, si
 /*
  * Receives one message of at most cap bytes. *ret_size and *ret_n_fds say what
  * came (size 0: the peer closed). flags: 0 or MSG_DONTWAIT. Returns 0 or -errno
- * (-EAGAIN, -EBADMSG: truncated; its descriptors are closed already).
+ * (-EAGAIN; -EBADMSG: truncated, or descriptors without data; they are closed already).
  */
 int apir_fdsock_recv(int sock, void *data, size_t cap, size_t *ret_size, int *fds, size_t max_fds,
                      size_t *ret_n_fds, int flags);
