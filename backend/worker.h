@@ -50,6 +50,12 @@ struct worker {
     struct worker_stream streams[APIR_STREAMS_MAX + 1]; /* ids from 1 */
     struct worker_slot slots[APIR_SLOTS_MAX];
 
+    /* per message code, for the summary at level info */
+    struct {
+        uint64_t count;
+        uint64_t ns;
+    } stats[64];
+
     uint8_t message[APIR_MESSAGE_MAX]; /* private copy of the message at hand */
 };
 

@@ -254,10 +254,18 @@ static const char *handle_get(struct worker *w, const struct apir_msg_get *m)
     void *data = worker_arena(w, m->blob, m->blob_offset, m->size);
     if (!data)
         return bad_arena;
-    const char *why = stream_settle(w, m->stream);
-    if (!why)
-        host_buffer_get(&w->ggml, &b->host, m->offset, data, m->size);
-    return why;
+    struct worker_stream *s = &w->streams[m->stream];
+    if (m->stream && !s->host)
+        return bad_stream;
+    if (!m->stream || !s->dirty || s->device != b->device) {
+        const char *why = stream_settle(w, m->stream);
+        if (!why)
+            host_buffer_get(&w->ggml, &b->host, m->offset, data, m->size);
+        return why;
+    }
+    /* Behind the graph in the same queue: one wait for both. */
+    host_buffer_get_async(&w->ggml, s->host, &b->host, m->offset, data, m->size);
+    return stream_settle(w, m->stream);
 }
 
 /* The packed size of a 2D transfer, or 0 where it is more than an arena. */

@@ -43,6 +43,8 @@
     R(int, ggml_backend_buffer_init_tensor, (void *, struct gg_tensor *))                          \
     R(void, ggml_backend_tensor_set, (struct gg_tensor *, const void *, size_t, size_t))           \
     R(void, ggml_backend_tensor_get, (const struct gg_tensor *, void *, size_t, size_t))           \
+    R(void, ggml_backend_tensor_get_async,                                                         \
+      (void *, const struct gg_tensor *, void *, size_t, size_t))                                  \
     R(void, ggml_backend_tensor_memset, (struct gg_tensor *, uint8_t, size_t, size_t))             \
     R(void, ggml_backend_tensor_copy, (const struct gg_tensor *, struct gg_tensor *))              \
     O(void, ggml_backend_tensor_set_2d,                                                            \
@@ -386,6 +388,13 @@ void host_buffer_get(struct host_ggml *hg, struct host_buffer *b, uint64_t offse
 {
     (void)hg;
     fns.ggml_backend_tensor_get(&b->raw, data, offset, size);
+}
+
+void host_buffer_get_async(struct host_ggml *hg, void *stream, struct host_buffer *b,
+                           uint64_t offset, void *data, uint64_t size)
+{
+    (void)hg;
+    fns.ggml_backend_tensor_get_async(stream, &b->raw, data, offset, size);
 }
 
 void host_buffer_set_rows(struct host_ggml *hg, struct host_buffer *b, uint64_t offset,

@@ -100,6 +100,9 @@ void host_buffer_set_rows(struct host_ggml *hg, struct host_buffer *b, uint64_t 
                           const void *data, uint64_t row, uint64_t count, uint64_t stride);
 void host_buffer_get_rows(struct host_ggml *hg, struct host_buffer *b, uint64_t offset, void *data,
                           uint64_t row, uint64_t count, uint64_t stride);
+/* As host_buffer_get, queued behind the stream's work; there after host_stream_sync. */
+void host_buffer_get_async(struct host_ggml *hg, void *stream, struct host_buffer *b,
+                           uint64_t offset, void *data, uint64_t size);
 /* Returns 0 or -ENOMEM. */
 int host_buffer_memset(struct host_ggml *hg, struct host_buffer *b, uint64_t offset, uint8_t value,
                        uint64_t size);

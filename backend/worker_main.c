@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,6 +94,8 @@ static int wait_for_work(struct worker *w)
             }
             apir_cpu_relax();
         }
+        /* Where cores are scarce the client may need this one to send anything. */
+        sched_yield();
     } while (now_ns() - began < window);
 
     if (!apir_ring_host_prepare_sleep(&w->ring)) {
@@ -116,9 +119,21 @@ static int wait_for_work(struct worker *w)
     return fds[1].revents ? worker_control_drain(w) : 0;
 }
 
+/* What the context has asked for, and how long that took. */
+static void stats_log(const struct worker *w)
+{
+    for (unsigned i = 0; i < sizeof(w->stats) / sizeof(w->stats[0]); i++) {
+        if (w->stats[i].count)
+            apir_log(APIR_LOG_INFO, "%-14s %9llu times, %9.3f us each", apir_msg_name(i),
+                     (unsigned long long)w->stats[i].count,
+                     (double)w->stats[i].ns / (double)w->stats[i].count / 1000.0);
+    }
+}
+
 /* Serves the ring until the server hangs up (0) or the context is FATAL. */
 static int serve(struct worker *w)
 {
+    bool timed = apir_log_enabled(APIR_LOG_INFO);
     for (;;) {
         size_t size = 0;
         int err = apir_ring_host_take(&w->ring, w->message, sizeof(w->message), &size);
@@ -142,8 +157,15 @@ static int serve(struct worker *w)
             what = apir_msg_name(h.code);
         }
         if (!err) {
-            apir_log(APIR_LOG_DEBUG, "%s", what);
+            uint64_t began = timed ? now_ns() : 0;
             why = worker_dispatch(w, &msg);
+            if (timed && msg.code < sizeof(w->stats) / sizeof(w->stats[0])) {
+                w->stats[msg.code].count++;
+                w->stats[msg.code].ns += now_ns() - began;
+                /* The last thing heard of an orderly client: the server kills us next. */
+                if (msg.code == APIR_MSG_STREAM_CLOSE)
+                    stats_log(w);
+            }
         }
         if (err || why) {
             char reason[APIR_REASON_MAX];

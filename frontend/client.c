@@ -158,8 +158,9 @@ static void wait_sleep(struct client *c, struct wait_state *ws, uint64_t pos, ui
         uint32_t seen = apir_load_acquire32(&h->wake);
         apir_store_release32(&h->waiting, 1);
         apir_full_fence();
+        /* Up in time to see the end ourselves: a wake-up costs more than a look. */
         if (!reached(c, pos))
-            os_futex_wait(&h->wake, seen, FUTEX_NS);
+            os_futex_wait(&h->wake, seen, left_ns && left_ns < FUTEX_NS ? left_ns : FUTEX_NS);
         return;
     }
     if (left_ns > ws->sleep_ns) {
@@ -203,6 +204,8 @@ int client_wait(struct client *c, uint64_t pos, uint64_t expect_ns)
         } else {
             for (int i = 0; i < 32 && !reached(c, pos); i++)
                 apir_cpu_relax();
+            /* Where cores are scarce the one we wait for may need this one. */
+            os_yield();
         }
         if (reached(c, pos))
             break;

@@ -30,6 +30,11 @@ static inline void os_sleep_ns(uint64_t ns)
     nanosleep(&ts, NULL);
 }
 
+static inline void os_yield(void)
+{
+    syscall(SYS_sched_yield);
+}
+
 /* Waits until *word is no longer `seen`, a wake-up, or the time-out. */
 static inline void os_futex_wait(uint32_t *word, uint32_t seen, uint64_t timeout_ns)
 {

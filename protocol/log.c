@@ -22,6 +22,11 @@ void apir_log_set_level(enum apir_log_level level)
     log_level = level;
 }
 
+int apir_log_enabled(enum apir_log_level level)
+{
+    return level <= log_level;
+}
+
 int apir_log_parse_level(const char *name, enum apir_log_level *ret_level)
 {
     static const char *const names[] = { "error", "warn", "info", "debug" };

@@ -19,6 +19,8 @@ typedef void (*apir_log_sink)(enum apir_log_level level, const char *line, void 
 /* NULL restores stderr. Not thread-safe: call it before the first log line. */
 void apir_log_set_sink(apir_log_sink sink, void *user);
 void apir_log_set_level(enum apir_log_level level);
+/* Whether a line of this level would be printed. */
+int apir_log_enabled(enum apir_log_level level);
 /* Parses a level name; returns 0, or -EINVAL and leaves *ret_level alone. */
 int apir_log_parse_level(const char *name, enum apir_log_level *ret_level);
 

@@ -7,7 +7,7 @@
 # Only processes below our own server are ever signalled: others may run the same programs here.
 
 OUT=${APIR_OUT:-build/release-gcc}
-cd "$BATS_TEST_DIRNAME/../.." || exit 1
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 # shellcheck source=tests/system/vtest.sh
 . tests/system/vtest.sh
 
@@ -162,3 +162,6 @@ model_other() { model qwen2 --arch qwen2 --preset 3M --type q8_0 --seed 7; }
 # Greedy and on one kernel each: what the native run and the remoted one have in common.
 GREEDY=(-t 2 -c 512 -n 48 --temp 0 --seed 1 --no-repack -no-cnv --no-warmup --simple-io -fa on
     --prompt "The quick brown fox jumps over")
+
+# `! cmd` never fails a bats test: errexit does not look at it.
+refute() { ! "$@"; }

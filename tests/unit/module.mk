@@ -10,6 +10,8 @@ PROTOCOL_UNIT_PROGRAMS := $(PROTOCOL_UNITS:%=$(O)/tests/unit/%_test)
 UNIT_TESTS += $(PROTOCOL_UNIT_PROGRAMS)
 
 $(PROTOCOL_UNIT_PROGRAMS): private PKGS := cmocka
+# ggml's public headers, to hold the probe and the rules against.
+$(O)/tests/unit/probe_test.o $(O)/tests/unit/rules_test.o: private PKGS := ggml
 $(PROTOCOL_UNIT_PROGRAMS): $(O)/tests/unit/%_test: $(O)/tests/unit/%_test.o
 	$(link)
 $(O)/tests/unit/messages_test: $(call objs,protocol/messages.c)

@@ -347,6 +347,9 @@ static void a_tail_that_makes_no_sense_is_refused(void **state)
     (void)state;
     struct ends e;
     ends_open(&e);
+    /* Good messages wherever the host might look: only the tail is wrong. */
+    for (size_t at = 0; at < CMD_SIZE; at += 8)
+        message_fill(e.cmd + at, 8, 1);
     static const uint64_t heads[] = { 0, 8, 4096, CMD_SIZE, 3 * CMD_SIZE + 24, UINT64_MAX - 63,
                                       UINT64_C(1) << 63 };
     for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
@@ -783,6 +786,146 @@ static void completion_wakes_only_where_somebody_waits(void **state)
     ends_close(&e);
 }
 
+/* ---- both sides at the very same moment ------------------------------------------- */
+
+/*
+ * The loops above sleep, so their two sides seldom meet within the few
+ * nanoseconds in which a store has not left its core yet. Here they meet on
+ * purpose, round after round; what each saw is compared afterwards.
+ */
+#ifdef APIR_TSAN
+#define MEETINGS 50000u
+#else
+#define MEETINGS 400000u
+#endif
+
+struct meeting {
+    struct ends *e;
+    uint32_t round[2]; /* of each side; both spin for the other */
+    uint8_t pad[56];
+    uint32_t seen;     /* what the thread's side found this round */
+    void (*act)(struct meeting *m);
+    uint32_t stuck;
+};
+
+/* Both sides leave within a few nanoseconds of each other. False: the other is gone. */
+static bool meet(struct meeting *m, int side, uint32_t round)
+{
+    apir_store_release32(&m->round[side], round);
+    uint64_t until = 0;
+    for (unsigned spins = 1; apir_load_acquire32(&m->round[!side]) < round; spins++) {
+        apir_cpu_relax();
+        if (spins % 1024)
+            continue;
+        sched_yield(); /* the other may want this very core */
+        uint64_t now = now_ms();
+        until = until ? until : now + LIMIT_MS;
+        if (now > until || apir_load_acquire32(&m->stuck)) {
+            apir_store_release32(&m->stuck, 1);
+            return false;
+        }
+    }
+    return true;
+}
+
+static void *meeting_thread(void *user)
+{
+    struct meeting *m = user;
+    uint64_t chance = 41;
+    for (uint32_t i = 1; i <= MEETINGS; i++) {
+        if (!meet(m, 1, 2 * i - 1))
+            break;
+        for (uint64_t n = unit_random(&chance) % 8; n; n--)
+            __asm__ __volatile__("" ::: "memory");
+        m->act(m);
+        if (!meet(m, 1, 2 * i))
+            break;
+    }
+    return NULL;
+}
+
+static void act_prepare_sleep(struct meeting *m)
+{
+    m->seen = apir_ring_host_prepare_sleep(&m->e->host);
+}
+
+/* Either the guest sees that the host sleeps, or the host that there is a message. */
+static void a_message_is_never_left_behind_a_sleeping_host(void **state)
+{
+    (void)state;
+    struct ends e;
+    ends_open(&e);
+    struct meeting m = { .e = &e, .act = act_prepare_sleep };
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, meeting_thread, &m), 0);
+    uint8_t msg[8], got[8];
+    unsigned lost = 0, kicks = 0, sleeps = 0;
+    uint64_t chance = 43;
+    message_fill(msg, sizeof(msg), 1);
+    for (uint32_t i = 1; i <= MEETINGS; i++) {
+        apir_ring_guest_put(&e.guest, msg, sizeof(msg));
+        if (!meet(&m, 0, 2 * i - 1))
+            break;
+        for (uint64_t n = unit_random(&chance) % 8; n; n--)
+            __asm__ __volatile__("" ::: "memory");
+        bool kick = apir_ring_guest_publish(&e.guest);
+        if (!meet(&m, 0, 2 * i))
+            break;
+        /* The thread waits for the next round: the host is ours until then. */
+        kicks += kick;
+        sleeps += m.seen;
+        lost += m.seen && !kick;
+        apir_ring_host_awake(&e.host);
+        size_t size;
+        if (apir_ring_host_take(&e.host, got, sizeof(got), &size) == 0)
+            apir_ring_host_complete(&e.host, size);
+    }
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(m.stuck, 0);
+    assert_int_equal(lost, 0);
+    assert_true(kicks > 0 && sleeps <= kicks);
+    ends_close(&e);
+}
+
+static void act_complete(struct meeting *m)
+{
+    apir_ring_host_complete(&m->e->host, 8);
+}
+
+/* Either the guest sees the head, or the host that somebody waits for it. */
+static void a_completion_is_never_missed_by_a_waiter(void **state)
+{
+    (void)state;
+    struct ends e;
+    ends_open(&e);
+    struct meeting m = { .e = &e, .act = act_complete };
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, meeting_thread, &m), 0);
+    unsigned lost = 0, late = 0;
+    uint64_t chance = 47;
+    for (uint32_t i = 1; i <= MEETINGS; i++) {
+        uint32_t seen = apir_load_acquire32(&e.header->wake);
+        if (!meet(&m, 0, 2 * i - 1))
+            break;
+        for (uint64_t n = unit_random(&chance) % 8; n; n--)
+            __asm__ __volatile__("" ::: "memory");
+        apir_store_release32(&e.header->waiting, 1);
+        apir_full_fence();
+        bool there = apir_load_acquire64(&e.header->head) == UINT64_C(8) * i;
+        if (!meet(&m, 0, 2 * i))
+            break;
+        /* It would have slept now, and nothing but `wake` ends that sleep. */
+        late += !there;
+        lost += !there && apir_load_acquire32(&e.header->wake) == seen;
+        apir_store_release32(&e.header->waiting, 0);
+    }
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(m.stuck, 0);
+    assert_int_equal(lost, 0);
+    assert_true(late > 0);
+    ends_close(&e);
+}
+
 /* ---- state ------------------------------------------------------------------------ */
 
 static void the_reason_is_cut_and_terminated(void **state)
@@ -931,6 +1074,8 @@ int main(void)
         UNIT(a_host_about_to_sleep_sees_what_came_meanwhile),
         UNIT(a_hostile_tail_keeps_the_host_awake_to_refuse_it),
         UNIT(completion_wakes_only_where_somebody_waits),
+        UNIT(a_message_is_never_left_behind_a_sleeping_host),
+        UNIT(a_completion_is_never_missed_by_a_waiter),
         UNIT(the_reason_is_cut_and_terminated),
         UNIT(a_loss_wakes_a_waiter_who_then_reads_the_whole_reason),
 #ifndef APIR_TSAN

@@ -15,3 +15,5 @@ vm-images:
 .PHONY: sysroot-trixie
 sysroot-trixie:
 	@tests/env/sysroot.sh --trixie
+
+include tests/vm/check.mk

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Each target is built twice: with a driver that replays the kept corpus, a unit
+# test in every MODE; and, with MODE=fuzz CC=clang, as a libFuzzer program:
+#
+#   make fuzz MODE=fuzz CC=clang [FUZZ_SECONDS=60]
+#
+# What it finds goes to build/, under the fuzzer's name; a finding that is fixed
+# becomes a file of tests/fuzz/corpus/NAME/ with a name that says what it was.
+
+FUZZ_TARGETS := messages graph
+FUZZ_SECONDS ?= 60
+HEADERS += tests/fuzz/fuzz.h
+
+FUZZ_OBJS_messages := $(call objs,tests/fuzz/messages_fuzz.c protocol/ring.c protocol/messages.c)
+FUZZ_OBJS_graph := $(call objs,tests/fuzz/graph_fuzz.c protocol/graph.c backend/worker_rules.c)
+
+FUZZ_REPLAYS := $(FUZZ_TARGETS:%=$(O)/tests/fuzz/%_replay)
+UNIT_TESTS += $(FUZZ_REPLAYS)
+define fuzz_target
+$(O)/tests/fuzz/$(1)_replay: $(call objs,tests/fuzz/replay.c) $(FUZZ_OBJS_$(1))
+	$$(link)
+$(O)/tests/fuzz/$(1)_fuzz: private EXTRA_LIBS := -fsanitize=fuzzer
+$(O)/tests/fuzz/$(1)_fuzz: $(FUZZ_OBJS_$(1))
+	$$(link)
+endef
+$(foreach t,$(FUZZ_TARGETS),$(eval $(call fuzz_target,$(t))))
+
+$(O)/tests/fuzz/seeds: $(call objs,tests/fuzz/seeds.c protocol/messages.c protocol/graph.c)
+	$(link)
+
+.PHONY: fuzz fuzz-seeds
+fuzz-seeds: $(O)/tests/fuzz/seeds
+	@mkdir -p tests/fuzz/corpus
+	$< tests/fuzz/corpus
+
+ifeq ($(MODE),fuzz)
+FUZZERS := $(FUZZ_TARGETS:%=$(O)/tests/fuzz/%_fuzz)
+ALL += $(FUZZERS)
+# New inputs are kept aside, so that the corpus in the repository stays small.
+fuzz: $(FUZZERS)
+	@for t in $(FUZZ_TARGETS); do \
+	    mkdir -p $(O)/tests/fuzz/found/$$t; \
+	    echo "fuzz: $$t for $(FUZZ_SECONDS) s"; \
+	    $(O)/tests/fuzz/$${t}_fuzz -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 \
+	        -verbosity=0 -artifact_prefix=$(O)/tests/fuzz/$$t- \
+	        $(O)/tests/fuzz/found/$$t tests/fuzz/corpus/$$t 2>&1 | \
+	        sed '/^#* Recommended dictionary/,/^#* End of/d'; \
+	done
+else
+fuzz:
+	@$(MAKE) --no-print-directory MODE=fuzz CC=clang fuzz
+endif

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * seeds DIR: writes the well-formed inputs that the fuzzers start from to
+ * DIR/messages and DIR/graph. `make fuzz-seeds` after a change to the protocol.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tests/unit/graph_write.h"
+#include "tests/unit/message_table.h"
+
+static const char *out_dir;
+static uint8_t buf[64 << 10];
+
+static void write_seed(const char *corpus, const char *name, size_t size)
+{
+    char path[4096];
+    snprintf(path, sizeof(path), "%s/%s", out_dir, corpus);
+    if (mkdir(path, 0777) != 0 && errno != EEXIST) {
+        fprintf(stderr, "%s: %s\n", path, strerror(errno));
+        exit(1);
+    }
+    snprintf(path, sizeof(path), "%s/%s/%s", out_dir, corpus, name);
+    FILE *f = fopen(path, "wb");
+    if (!f || fwrite(buf, 1, size, f) != size || fclose(f) != 0) {
+        fprintf(stderr, "%s: %s\n", path, strerror(errno));
+        exit(1);
+    }
+}
+
+/* ---- messages ------------------------------------------------------------------- */
+
+/* Small seeds make fast fuzzers: the size of a payload is mutated soon enough. */
+static void shrink_payload(const struct message_field *f, void *user)
+{
+    (void)user;
+    if (strcmp(f->name, "size") == 0)
+        message_field_put(f, 64);
+}
+
+static size_t put_message(size_t at, const struct message_row *row, bool high)
+{
+    static uint8_t payload[APIR_INLINE_MAX];
+    for (size_t i = 0; i < sizeof(payload); i++)
+        payload[i] = (uint8_t)i;
+    struct apir_msg msg;
+    message_extreme(&msg, row, high, payload);
+    if (row->tail)
+        message_walk(&msg, shrink_payload, NULL);
+    int64_t n = apir_msg_encode(&msg, buf + at, sizeof(buf) - at);
+    if (n < 0) {
+        fprintf(stderr, "%s: cannot encode it\n", row->name);
+        exit(1);
+    }
+    return at + (size_t)n;
+}
+
+static size_t put_front(uint32_t start, int32_t skew)
+{
+    memcpy(buf, &start, sizeof(start));
+    memcpy(buf + 4, &skew, sizeof(skew));
+    return 8;
+}
+
+static void message_seeds(void)
+{
+    const struct message_row *hello = &message_table[0];
+    const uint32_t ring = APIR_RING_SIZE_MIN / 2;
+    /* Each message alone at its highest; all of them at their lowest, in one. */
+    for (size_t i = 0; i < MESSAGE_ROWS; i++) {
+        size_t n = put_front(0, 0);
+        if (message_table[i].states & APIR_ST_READY)
+            n = put_message(n, hello, false);
+        n = put_message(n, &message_table[i], true);
+        write_seed("messages", message_table[i].name, n);
+    }
+    static const struct {
+        const char *name;
+        uint32_t start;
+        int32_t skew;
+    } all[] = {
+        { "all", 0, 0 },
+        { "all-over-the-end", 0u - 64, 0 },
+        { "all-straddling", ring - 200, 0 },
+        { "all-tail-short", 0, -4 },
+        { "all-tail-back", 4096, INT32_MIN },
+        { "all-tail-far", 0, INT32_MAX },
+    };
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        size_t n = put_front(all[i].start, all[i].skew);
+        for (size_t k = 0; k < MESSAGE_ROWS; k++)
+            n = put_message(n, &message_table[k], false);
+        write_seed("messages", all[i].name, n);
+    }
+}
+
+/* ---- graphs --------------------------------------------------------------------- */
+
+static void graph_seed(const char *name, const struct apir_graph *g, const uint32_t *patched,
+                       uint32_t n_patched)
+{
+    struct apir_writer w = apir_writer_init(buf, sizeof(buf));
+    apir_writer_u32(&w, 0);
+    graph_write_front(&w, g);
+    for (uint32_t i = 0; i < g->n_tensors; i++)
+        apir_tensor_write(&w, &g->tensors[i]);
+    uint32_t def_size = (uint32_t)w.size - 4;
+    memcpy(buf, &def_size, sizeof(def_size));
+    if (n_patched)
+        apir_writer_u32(&w, n_patched);
+    for (uint32_t i = 0; i < n_patched; i++) {
+        struct apir_tensor t = g->tensors[patched[i]];
+        t.ne[1] += 32;
+        apir_writer_u32(&w, patched[i]);
+        apir_tensor_write(&w, &t);
+    }
+    if (w.full)
+        exit(1);
+    write_seed("graph", name, w.size);
+}
+
+static void graph_seeds(void)
+{
+    static const uint32_t some[] = { SAMPLE_INPUT, SAMPLE_PRODUCT, SAMPLE_VIEW };
+    static const uint32_t first[] = { 0 };
+    graph_seed("sample", sample_graph(), NULL, 0);
+    graph_seed("sample-patched", sample_graph(), some, 3);
+
+    /* The form of OP_QUERY: one op, no buffers. */
+    struct apir_name names[2] = { { APIR_NAME_OP, "GLU" }, { APIR_NAME_GLU, "SWIGLU" } };
+    struct apir_tensor t[2] = { sample_tensor(0, APIR_NO_NAME),
+                                sample_tensor(APIR_TENSOR_NODE, 0) };
+    t[1].sub = 1;
+    t[1].n_src = 1;
+    t[1].src[0] = 0;
+    const struct apir_graph query = { .n_names = 2, .names = names, .n_tensors = 2, .n_nodes = 1,
+                                      .tensors = t };
+    graph_seed("query", &query, first, 1);
+
+    /* The least there can be. */
+    struct apir_name none = { APIR_NAME_OP, "NONE" };
+    struct apir_tensor only = sample_tensor(APIR_TENSOR_NODE, 0);
+    const struct apir_graph least = { .n_names = 1, .names = &none, .n_tensors = 1, .n_nodes = 1,
+                                      .tensors = &only };
+    graph_seed("least", &least, first, 1);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 2) {
+        fprintf(stderr, "usage: seeds DIR\n");
+        return 2;
+    }
+    out_dir = argv[1];
+    message_seeds();
+    graph_seeds();
+    return 0;
+}

@@ -1,0 +1,220 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# The host goes away in the middle of the work: whoever waits ends with an error within two
+# seconds, everybody else goes on.
+
+bats_require_minimum_version 1.5.0
+load system.bash
+
+setup() {
+    common_setup
+    model_small
+}
+teardown() { common_teardown; }
+
+LIMIT_MS=2000
+
+# bench_job NAME: a generation without an end; sets JOB and, once it is in the middle, WORKER.
+bench_job() {
+    local before
+    mapfile -t before < <(workers)
+    remote_job "$1" llama-bench -m "$MODEL" -dev APIR0 -t 1 -p 0 -n 256 -r 100000 --progress
+    busy_worker "${before[@]}"
+    wait_until 60 grep -q 'generation run' "$T/$1.err"
+    wait_until 60 computes "$WORKER" "$(cpu_ticks "$WORKER")"
+}
+
+# ends_within_limit PID SINCE: sets STATUS; the job ended, and in time.
+ends_within_limit() {
+    wait_until 20 gone "$1" || { echo "still runs"; return 1; }
+    local took=$(($(now_ms) - $2))
+    STATUS=0
+    wait "$1" || STATUS=$?
+    echo "ended $took ms later with status $STATUS"
+    [[ $took -lt $LIMIT_MS ]]
+}
+
+# One clear line, not one per call.
+one_line() { # NAME WORDS
+    local lines
+    lines=$(grep '^apir:' "$T/$1.err")
+    echo "$lines"
+    [[ $(grep -c 'is lost' <<<"$lines") -eq 1 && $lines == *"$2"* ]]
+}
+
+lose() { # SIGNAL WORDS
+    server_start
+    local other since
+    bench_job other
+    other=$JOB
+    local other_worker=$WORKER
+    bench_job bench
+    since=$(now_ms)
+    kill "-$1" "$WORKER"
+    ends_within_limit "$JOB" "$since"
+    # Not zero, and not by a signal that nobody sent. llama-bench itself exits; see below.
+    [[ $STATUS -ne 0 ]]
+    one_line bench "$2"
+    # The other context computes on, on the same server.
+    wait_until 30 computes "$other_worker" "$(cpu_ticks "$other_worker")"
+    kill -0 "$other"
+    refute grep -q '^apir:' "$T/other.err"
+    # And a new one works at once.
+    since=$(now_ms)
+    remote "$EXERCISE" compute 2>"$T/new.err"
+    echo "a new context took $(($(now_ms) - since)) ms"
+    [[ $(workers) == "$other_worker" ]] || wait_until 5 n_workers_is 1
+}
+
+@test "loss: SIGKILL of the worker in the middle of llama-bench" { lose KILL "killed by signal 9"; }
+@test "loss: SIGABRT of the worker, as an assert ends it" { lose ABRT "killed by signal 6"; }
+@test "loss: SIGSTOP of the worker" { lose STOP "stopped"; }
+
+@test "loss: what a program reads and is told afterwards" {
+    server_start
+    local signal since
+    for signal in KILL ABRT STOP; do
+        remote_job "lost-$signal" "$EXERCISE" lost
+        busy_worker
+        wait_until 20 grep -q ready "$T/lost-$signal.out"
+        wait_until 20 computes "$WORKER" "$(cpu_ticks "$WORKER")"
+        since=$(now_ms)
+        kill "-$signal" "$WORKER"
+        ends_within_limit "$JOB" "$since"
+        cat "$T/lost-$signal.out"
+        [[ $STATUS -eq 0 ]]
+        grep -q 'as promised' "$T/lost-$signal.out"
+        one_line "lost-$signal" ""
+        wait_until 10 n_workers_is 0
+    done
+}
+
+@test "loss: SIGKILL of apir-render-server ends its clients, and their workers" {
+    server_start
+    local server since
+    bench_job bench
+    server=$(render_server)
+    since=$(now_ms)
+    kill -KILL "$server"
+    ends_within_limit "$JOB" "$since"
+    [[ $STATUS -ne 0 ]]
+    one_line bench ""
+    wait_until 10 gone "$WORKER"
+    # The test server makes a new one for the next client.
+    wait_until 10 n_workers_is 0
+    remote "$EXERCISE" compute 2>"$T/new.err"
+}
+
+@test "loss: SIGSTOP of apir-render-server" {
+    server_start
+    local server since
+    bench_job bench
+    server=$(render_server)
+    since=$(now_ms)
+    kill -STOP "$server"
+    # The worker still computes: only who waits for an answer to a question learns of it. Here the
+    # server answers nothing any more, but no wait is long either; so the client may go on. What
+    # must not be is that it hangs once the worker is gone too.
+    kill -KILL "$WORKER"
+    since=$(now_ms)
+    ends_within_limit "$JOB" "$since"
+    [[ $STATUS -ne 0 ]]
+    kill -CONT "$server"
+}
+
+@test "loss: APIR_ON_LOSS=exit ends the process itself" {
+    server_start
+    REMOTE+=("APIR_ON_LOSS=exit")
+    local since
+    remote_job lost "$EXERCISE" lost
+    busy_worker
+    wait_until 20 grep -q ready "$T/lost.out"
+    since=$(now_ms)
+    kill -KILL "$WORKER"
+    ends_within_limit "$JOB" "$since"
+    # The exercise would end with 0 had it been told.
+    [[ $STATUS -eq 1 ]]
+    refute grep -q 'lost' "$T/lost.out"
+    one_line lost ""
+}
+
+# ---- llama-server -----------------------------------------------------------------------
+
+ask() { # PATH JSON [CURL ARGS...]: the answer to stdout, its status code on a last line
+    local path=$1 json=$2
+    shift 2
+    curl --silent --show-error --max-time 60 --unix-socket "$T/llama.sock" \
+        --write-out '\n%{http_code}\n' "$@" -H 'Content-Type: application/json' --data "$json" \
+        "http://localhost$path"
+}
+
+healthy() {
+    curl --silent --fail --max-time 5 --unix-socket "$T/llama.sock" http://localhost/health >/dev/null
+}
+
+# llama_server: sets SERVER and WORKER; it is ready to answer.
+llama_server() {
+    local before
+    mapfile -t before < <(workers)
+    remote_job llama-server llama-server -m "$MODEL" --device APIR0 -ngl 99 -t 1 -c 65536 -np 1 \
+        --host "$T/llama.sock" --no-ui
+    SERVER=$JOB
+    busy_worker "${before[@]}"
+    wait_until 90 healthy
+}
+
+ENDLESS='"n_predict": 60000, "ignore_eos": true, "temperature": 0, "cache_prompt": false'
+
+ask_job() { # NAME PATH JSON
+    ask "$2" "$3" -N >"$T/$1.out" 2>"$T/$1.err" 3>&- &
+    ASK=$!
+    JOBS_STARTED+=("$ASK")
+}
+
+# What became of the server: alive and answering every further request with an error, or ended.
+# Either is llama.cpp's own choice; a server that hangs or that pretends is not.
+server_after_loss() {
+    wait_until 5 gone "$SERVER" && return 0 || :
+    local code
+    code=$(ask /completion '{"prompt": "more", "n_predict": 4}' | tail -n 1)
+    echo "llama-server lives on and answers $code"
+    [[ $code -ge 500 || $code -eq 000 ]]
+}
+
+@test "loss: llama-server answers a request with an HTTP error" {
+    server_start
+    llama_server
+    [[ $(ask /completion '{"prompt": "a", "n_predict": 4}' | tail -n 1) == 200 ]]
+    local since
+    ask_job ask /completion "{\"prompt\": \"once upon a time\", $ENDLESS}"
+    wait_until 30 computes "$WORKER" "$(cpu_ticks "$WORKER")"
+    kill -0 "$ASK"
+    since=$(now_ms)
+    kill -KILL "$WORKER"
+    ends_within_limit "$ASK" "$since"
+    tail -c 500 "$T/ask.out"
+    # An error that says so, not a cut connection.
+    [[ $(tail -n 1 "$T/ask.out") -ge 500 ]]
+    jq -e .error <(head -n 1 "$T/ask.out")
+    server_after_loss
+    # A new program is served at once.
+    remote "$EXERCISE" compute 2>"$T/new.err"
+}
+
+@test "loss: llama-server ends a stream of chat with an error" {
+    server_start
+    llama_server
+    local since
+    ask_job ask /v1/chat/completions \
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"hello\"}], \"stream\": true, $ENDLESS}"
+    # Words arrive already.
+    wait_until 30 grep -q '^data:.*delta' "$T/ask.out"
+    kill -0 "$ASK"
+    since=$(now_ms)
+    kill -ABRT "$WORKER"
+    ends_within_limit "$ASK" "$since"
+    tail -c 500 "$T/ask.out"
+    grep -Eq '^(data|error):.*error' "$T/ask.out"
+    server_after_loss
+}

@@ -1,0 +1,28 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# run.sh [OUT [FILE.bats]...]: the system tests; ends with one line of sums. A test that was
+# skipped counts as neither, and is named.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+APIR_OUT=${1:-build/release-gcc}
+export APIR_OUT
+shift || :
+files=("$@")
+[[ ${#files[@]} -gt 0 ]] || files=(tests/system/*.bats)
+log=$(mktemp "${TMPDIR:-/tmp}/system.XXXXXX")
+trap 'rm -f "$log"' EXIT
+
+status=0
+bats --timing --formatter tap "${files[@]}" | tee "$log" || status=$?
+
+passed=$(grep -c '^ok [0-9]' "$log") || :
+skipped=$(grep -c '^ok [0-9].* # skip' "$log") || :
+failed=$(grep -c '^not ok [0-9]' "$log") || :
+# A file that cannot even be read has no test that fails.
+[[ $status -eq 0 || $failed -gt 0 ]] || failed=1
+if [[ $skipped -gt 0 ]]; then
+    echo "system: $skipped skipped"
+fi
+echo "system: $((passed - skipped)) passed, $failed failed"
+[[ $status -eq 0 && $failed -eq 0 ]]

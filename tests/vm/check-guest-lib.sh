@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# For the bats files that run in the VM.
+
+SHARE=/mnt/share
+MODELS=/mnt/models
+PLUGIN=/usr/lib/apir/libggml-apir.so
+DEVICE=(--device virtgpu/apir=gpu0)
+# shellcheck disable=SC2034 # for the tests
+RENDER_NODE=/dev/dri/renderD128
+
+# What both sides must agree on came from check-prepare.sh.
+# shellcheck source=/dev/null
+. "$SHARE/agreed"
+
+# container [OPTION]... IMAGE CMD...: without a network of its own; the lo that
+# it shares is the VM's.
+container() {
+    podman run --network=host -v "$MODELS:/models:ro" "$@" </dev/null
+}
+
+# greedy N MODEL-FILE: the command of a greedy run on APIR0. -lv 4 tells on
+# stderr where the layers went.
+greedy() {
+    echo "llama-completion -m $2 -dev APIR0 -ngl 99 $PREPARE_GREEDY -lv 4 -n $1"
+}
+
+# Whether this log says that all layers were on the device.
+all_offloaded() { grep -Eq 'offloaded ([0-9]+)/\1 layers' "$1"; }
+
+# A question to the host's side (check-host.sh); prints its answer.
+host() {
+    local port name answer
+    for port in /sys/class/virtio-ports/*; do
+        read -r name <"$port/name"
+        [[ $name != apir.ctl ]] || break
+    done
+    exec {ctl}<>"/dev/${port##*/}" || return 1
+    echo "$*" >&"$ctl"
+    read -r -t 20 -u "$ctl" answer || answer='error: no answer'
+    exec {ctl}>&-
+    echo "$answer"
+    [[ $answer != error:* ]]
+}
+
+# new_worker "PID...": the worker that was not there before; waits until there is one.
+new_worker() {
+    local pid
+    for ((i = 0; i < 100; i++)); do
+        for pid in $(host workers); do
+            [[ " $1 " == *" $pid "* ]] || { echo "$pid"; return 0; }
+        done
+        sleep 0.1
+    done
+    return 1
+}
+
+# milliseconds
+now() { echo $((${EPOCHREALTIME/./} / 1000)); }
+
+# server NAME PORT MODEL: a llama-server on APIR0 in a container of that name, ready.
+server() {
+    container -d --name "$1" "${DEVICE[@]}" localhost/llama \
+        llama-server -m "/models/$3.gguf" -dev APIR0 -ngl 99 --host 127.0.0.1 --port "$2" \
+        -np 1 -c 4096 -b 16 -ub 16 -t 1 -tb 1 --no-warmup >/dev/null
+    ready "$2"
+}
+
+ready() {
+    for ((i = 0; i < 200; i++)); do
+        curl -sf -o /dev/null "http://127.0.0.1:$1/health" && return 0
+        sleep 0.1
+    done
+    echo "nobody serves on port $1"
+    return 1
+}
+
+# complete PORT: the text of the same greedy run by that server.
+complete() {
+    jq -n --arg prompt "$PREPARE_PROMPT" --argjson n "$N" \
+        '{prompt: $prompt, n_predict: $n, temperature: 0, seed: 1, cache_prompt: false}' |
+        curl -sS --max-time 60 -d @- "http://127.0.0.1:$1/completion" | jq -r .content
+}
+
+# Fails with both texts if a server's answer is not the native one.
+answers_as_native() { # PORT MODEL
+    same "$(complete "$1")" "$(<"$SHARE/native.$2")"
+}
+
+same() {
+    [[ -n $2 && $1 == "$2" ]] && return 0
+    printf 'here:   %s\nnative: %s\n' "$1" "$2"
+    return 1
+}

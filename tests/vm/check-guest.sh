@@ -1,0 +1,11 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# check-guest.sh BATS-FILE: what check.sh runs in the VM. The guest's part is
+# installed as a distribution would; then the tests.
+set -euo pipefail
+
+cp -a /mnt/share/root/. /
+[[ $1 == check-nohost.bats ]] || apir cdi generate
+export BATS_TEST_TIMEOUT=90
+bats --timing --tap "tests/vm/$1"

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# To be sourced in the build root by what runs llama.cpp in the VM, before the
+# boot. MAKE and OUT (the build's output directory) may be set.
+#
+#   prepare_models DIR          DIR/first.gguf and DIR/second.gguf, two small models
+#   prepare_native MODEL N      prints the text of the same greedy run without us
+#   prepare_install DESTDIR     what a distribution's guest package would install
+#   prepare_config FILE [KEY]...  the host worker's configuration
+#
+# PREPARE_PROMPT is the prompt of all greedy runs; PREPARE_GREEDY the options
+# that native and remoted runs share.
+
+OUT=${OUT:-build/release-gcc}
+
+# Batches of 16, since ggml-blas takes over from 32 rows on and rounds otherwise.
+PREPARE_PROMPT='Hello, world'
+PREPARE_GREEDY='-c 512 -b 16 -ub 16 -t 1 -tb 1 --temp 0 --seed 1 -no-cnv --no-warmup --no-display-prompt --simple-io'
+
+prepare_model() { # FILE ARGS...
+    local file=$1
+    shift
+    if [[ ! -e $file || $OUT/tests/models/gguf-write -nt $file ]]; then
+        "$OUT/tests/models/gguf-write" "$@" --output "$file"
+    fi
+}
+
+# Different in shape, type and weights: one's words cannot pass for the other's.
+prepare_models() {
+    mkdir -p "$1"
+    prepare_model "$1/first.gguf" --preset 3M --type q4_0 --seed 1
+    prepare_model "$1/second.gguf" --arch qwen3 --heads 4 --heads-kv 2 --type q8_0 --seed 2
+}
+
+# What the worker computes: the CPU backend, weights as they are in the file.
+prepare_native() {
+    # shellcheck disable=SC2086 # words on purpose
+    env -u GGML_BACKEND_PATH GGML_VK_VISIBLE_DEVICES= timeout 60 \
+        llama-completion -m "$1" -dev none --no-repack $PREPARE_GREEDY \
+        -n "$2" -p "$PREPARE_PROMPT" 2>/dev/null </dev/null
+}
+
+prepare_install() {
+    rm -rf "$1"
+    ${MAKE:-make} --no-print-directory -s install-frontend install-hook install-cdi \
+        DESTDIR="$1" prefix=/usr >/dev/null
+}
+
+# One thread: threads of the worker that spin, on the cores that emulate the
+# guest's, make all of it a hundred times slower. The CPU, because the native run
+# it is compared with is one.
+prepare_config() {
+    local file=$1
+    shift
+    printf '{"threads": 1, "devices": ["CPU"]%s}\n' "${*:+, $*}" >"$file"
+}

@@ -1,0 +1,192 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# In the VM, with our host side: check.sh boots it, check-guest.sh starts this.
+# Two llama-servers with different models live through the whole file; each test
+# may count on both, and leaves both as they were.
+
+bats_require_minimum_version 1.5.0
+. "${BATS_TEST_DIRNAME}/check-guest-lib.sh"
+
+setup_file() {
+    server first 8081 first
+    server second 8082 second
+}
+
+teardown_file() {
+    podman kill --all >/dev/null 2>&1 || true
+}
+
+# What must hold after whatever happened to one container.
+others_go_on() {
+    answers_as_native 8081 first
+    answers_as_native 8082 second
+    container --rm "${DEVICE[@]}" localhost/llama $(greedy "$N" /models/first.gguf) \
+        -p "$PREPARE_PROMPT" >"$BATS_TEST_TMPDIR/new" 2>"$BATS_TEST_TMPDIR/new.log"
+    same "$(<"$BATS_TEST_TMPDIR/new")" "$(<"$SHARE/native.first")"
+    all_offloaded "$BATS_TEST_TMPDIR/new.log"
+}
+
+@test "apir doctor finds every link whole" {
+    apir doctor >"$BATS_TEST_TMPDIR/doctor"
+    cat "$BATS_TEST_TMPDIR/doctor"
+    grep -q '^PASS .*a computed result .*APIR0' "$BATS_TEST_TMPDIR/doctor"
+    run ! grep -Eq '^(FAIL|SKIP)' "$BATS_TEST_TMPDIR/doctor"
+    apir cdi validate /etc/cdi/apir.json
+    apir cdi list | grep -q 'virtgpu/apir=gpu0'
+}
+
+@test "a container computes on APIR0 what a native run computes" {
+    out=$BATS_TEST_TMPDIR/out log=$BATS_TEST_TMPDIR/log
+    for model in first second; do
+        container --rm "${DEVICE[@]}" localhost/llama $(greedy "$N" "/models/$model.gguf") \
+            -p "$PREPARE_PROMPT" >"$out" 2>"$log" || { cat "$log"; false; }
+        same "$(<"$out")" "$(<"$SHARE/native.$model")"
+        all_offloaded "$log"
+    done
+}
+
+@test "two containers compute at once, with different models" {
+    workers=$(host workers)
+    echo "workers: $workers"
+    [ "$(wc -w <<<"$workers")" -eq 2 ]
+    for _ in 1 2 3; do
+        complete 8081 >"$BATS_TEST_TMPDIR/first" &
+        complete 8082 >"$BATS_TEST_TMPDIR/second" &
+        wait
+        same "$(<"$BATS_TEST_TMPDIR/first")" "$(<"$SHARE/native.first")"
+        same "$(<"$BATS_TEST_TMPDIR/second")" "$(<"$SHARE/native.second")"
+    done
+}
+
+@test "a plain process without a container computes on APIR0" {
+    out=$BATS_TEST_TMPDIR/out log=$BATS_TEST_TMPDIR/log
+    env GGML_BACKEND_PATH=$PLUGIN GGML_VK_VISIBLE_DEVICES= \
+        $(greedy "$N" "$MODELS/second.gguf") -p "$PREPARE_PROMPT" >"$out" 2>"$log" </dev/null
+    same "$(<"$out")" "$(<"$SHARE/native.second")"
+    all_offloaded "$log"
+}
+
+@test "Venus works beside apir contexts" {
+    # Through the stock server behind ours, while two contexts of ours are open.
+    [ "$(host workers | wc -w)" -eq 2 ]
+    VK_DRIVER_FILES=/usr/share/vulkan/icd.d/virtio_icd.json \
+        vulkaninfo --summary >"$BATS_TEST_TMPDIR/vulkan" 2>&1 || { cat "$BATS_TEST_TMPDIR/vulkan"; false; }
+    grep -Eq 'driverName *= *venus' "$BATS_TEST_TMPDIR/vulkan"
+    grep -E 'deviceName' "$BATS_TEST_TMPDIR/vulkan"
+    answers_as_native 8081 first
+}
+
+@test "an image with ggml-vulkan and Mesa sees APIR0 only" {
+    # Without us, and asked to take a GPU of CPU type too, that image sees one.
+    container --rm --device "$RENDER_NODE" -e GGML_VK_VISIBLE_DEVICES=0 localhost/llama-vulkan \
+        llama-bench --list-devices >"$BATS_TEST_TMPDIR/without" 2>&1
+    cat "$BATS_TEST_TMPDIR/without"
+    grep -Eq '^ *Vulkan0: ' "$BATS_TEST_TMPDIR/without"
+    # The spec's variable wins over the same -e.
+    container --rm "${DEVICE[@]}" -e GGML_VK_VISIBLE_DEVICES=0 localhost/llama-vulkan \
+        llama-bench --list-devices >"$BATS_TEST_TMPDIR/with" 2>&1
+    cat "$BATS_TEST_TMPDIR/with"
+    devices=$(sed -n '/^Available devices/,$p' "$BATS_TEST_TMPDIR/with" | tail -n +2)
+    [ "$(wc -l <<<"$devices")" -eq 1 ]
+    [[ $devices == *APIR0:* ]]
+    # No device is named: it takes what it sees.
+    container --rm "${DEVICE[@]}" localhost/llama-vulkan \
+        $(greedy "$N" /models/first.gguf | sed 's/-dev APIR0//') -p "$PREPARE_PROMPT" \
+        >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/log"
+    same "$(<"$BATS_TEST_TMPDIR/out")" "$(<"$SHARE/native.first")"
+    all_offloaded "$BATS_TEST_TMPDIR/log"
+}
+
+@test "a container without the device works as if we were not there" {
+    container --rm localhost/llama llama-completion -m /models/first.gguf $PREPARE_GREEDY -n 4 \
+        -p "$PREPARE_PROMPT" >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/log"
+    cat "$BATS_TEST_TMPDIR/log"
+    [ -s "$BATS_TEST_TMPDIR/out" ]
+    run ! grep -qi apir "$BATS_TEST_TMPDIR/out" "$BATS_TEST_TMPDIR/log"
+    container --rm localhost/llama sh -c \
+        'ls /dev/dri /usr/lib/apir /usr/lib/*/ggml/*/libggml-virtgpu.so 2>/dev/null; env' >"$BATS_TEST_TMPDIR/seen"
+    cat "$BATS_TEST_TMPDIR/seen"
+    run ! grep -Eqi 'apir|GGML|renderD|virtgpu' "$BATS_TEST_TMPDIR/seen"
+}
+
+@test "the hook's placement is enough where a program drops the environment" {
+    container --rm "${DEVICE[@]}" localhost/llama \
+        env -i PATH=/usr/bin llama-bench --list-devices >"$BATS_TEST_TMPDIR/out" 2>&1
+    cat "$BATS_TEST_TMPDIR/out"
+    grep -Eq '^ *APIR0: ' "$BATS_TEST_TMPDIR/out"
+}
+
+@test "an annotation is enough for an engine without CDI (hooks.d)" {
+    container --rm --annotation apir.device=gpu0 localhost/llama \
+        llama-bench --list-devices >"$BATS_TEST_TMPDIR/out" 2>&1
+    cat "$BATS_TEST_TMPDIR/out"
+    grep -Eq '^ *APIR0: ' "$BATS_TEST_TMPDIR/out"
+}
+
+# bench_dies SIGNAL
+bench_dies() {
+    before=$(host workers)
+    id=$(container -d "${DEVICE[@]}" localhost/llama \
+        llama-bench -m /models/first.gguf -dev APIR0 -ngl 99 -p 0 -n 1024 -r 1000 -t 1)
+    worker=$(new_worker "$before")
+    pid=$(podman inspect -f '{{.State.Pid}}' "$id")
+    host busy "$worker"
+    began=$(now)
+    host kill "$1" "$worker"
+    timeout 10 tail --pid="$pid" -s 0.02 -f /dev/null || echo "llama-bench is still there"
+    took=$(($(now) - began))
+    rc=$(podman wait "$id")
+    podman logs "$id" 2>&1 | tail -n 12
+    podman rm -f "$id" >/dev/null
+    echo "ended after $took ms with $rc"
+    [ "$took" -le 2000 ]
+    [ "$rc" -ne 0 ]
+    host gone "$worker"
+    others_go_on
+}
+
+# server_dies SIGNAL
+server_dies() {
+    before=$(host workers)
+    server victim 8083 first
+    worker=$(new_worker "$before")
+    curl -s --max-time 30 -o "$BATS_TEST_TMPDIR/answer" -w '%{http_code} ' http://127.0.0.1:8083/completion \
+        -d '{"prompt": "Hello", "n_predict": 4000, "temperature": 0, "ignore_eos": true}' \
+        >"$BATS_TEST_TMPDIR/code" &
+    asked=$!
+    host busy "$worker"
+    began=$(now)
+    host kill "$1" "$worker"
+    wait "$asked" || true
+    took=$(($(now) - began))
+    code=$(<"$BATS_TEST_TMPDIR/code")
+    # A second question, to a server that has lost its device.
+    again=$(curl -s --max-time 10 -o "$BATS_TEST_TMPDIR/again" -w '%{http_code} %{time_total}' \
+        http://127.0.0.1:8083/completion -d '{"prompt": "Hello", "n_predict": 4}') || true
+    podman logs victim 2>&1 | tail -n 12
+    podman rm -f victim >/dev/null
+    echo "answered after $took ms with $code: $(head -c 300 "$BATS_TEST_TMPDIR/answer" 2>/dev/null)"
+    echo "again: $again: $(head -c 300 "$BATS_TEST_TMPDIR/again" 2>/dev/null)"
+    [ "$took" -le 2000 ]
+    [ "$code" -eq 500 ]
+    jq -e .error "$BATS_TEST_TMPDIR/answer" >/dev/null
+    host gone "$worker"
+    others_go_on
+}
+
+@test "a worker killed: llama-bench fails within 2 s, the others go on" {
+    bench_dies KILL
+}
+
+@test "a worker that aborts: llama-bench fails within 2 s, the others go on" {
+    bench_dies ABRT
+}
+
+@test "a worker killed: llama-server answers with an error within 2 s, the others go on" {
+    server_dies KILL
+}
+
+@test "a worker that aborts: llama-server answers with an error within 2 s, the others go on" {
+    server_dies ABRT
+}
