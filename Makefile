@@ -48,7 +48,9 @@ CALLER_VARS := $(if $(RUN),RUN=/run/caller/script) \
 ifneq ($(INNER_GOALS),)
 # One hand-over for all goals, so that -j and the order of goals stay make's.
 $(INNER_GOALS): inside
-inside: sysroot | $(filter clean,$(GOALS))
+# Two suites also want the virglrenderer of the Debian release before.
+inside: sysroot $(if $(filter check check-system,$(GOALS)),sysroot-trixie) \
+        | $(filter clean,$(GOALS))
 	@tests/env/enter.sh $(CALLER_BINDS) $(MAKE) --no-print-directory $(INNER_GOALS) \
 	    MODE=$(MODE) CC='$(CC)' $(MAKEOVERRIDES) $(CALLER_VARS)
 endif

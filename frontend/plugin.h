@@ -46,8 +46,8 @@ struct plugin_stream {
     int status_place;    /* reply place of struct apir_stream_status */
     uint64_t last;       /* position of the newest command of this stream; 0: none */
     bool last_settles;   /* completing `last` means that all its work is done */
-    uint64_t expect_ns;  /* running estimate of the wait for `last` */
-    uint64_t submitted;  /* when `last` became visible to the host */
+    struct slot *running; /* the graph that was submitted last; NULL: none since sync */
+    uint64_t submitted;   /* when it became visible to the host */
     bool failed;         /* a graph failed since the last graph_compute */
 };
 

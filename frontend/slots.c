@@ -49,26 +49,37 @@ static struct slot *oldest(struct slots *ss)
     return best;
 }
 
-/* Keeps what a later compare and slots_forget_buffer need. */
+static void *grow(void *p, size_t size, bool *ok)
+{
+    void *out = realloc(p, size);
+    if (!out)
+        *ok = false;
+    return out ? out : p;
+}
+
+/* Keeps what later compares, patches and slots_forget_buffer need. */
 static int slot_remember(struct slot *s, const struct graph_scratch *g)
 {
+    bool ok = true;
+    size_t starts_size = (g->n_tensors + 1) * sizeof(*s->starts);
     if (s->payload_cap < g->out_size) {
-        uint8_t *p = realloc(s->payload, g->out_size);
-        if (!p)
-            return -ENOMEM;
-        s->payload = p;
-        s->payload_cap = g->out_size;
+        s->payload = grow(s->payload, g->out_size, &ok);
+        s->payload_cap = ok ? g->out_size : s->payload_cap;
     }
-    uint32_t *b = realloc(s->buffers, (g->n_buffers + 1) * sizeof(*b));
-    if (!b)
+    s->starts = grow(s->starts, starts_size, &ok);
+    s->buffers = grow(s->buffers, (g->n_buffers + 1) * sizeof(*s->buffers), &ok);
+    if (!ok)
         return -ENOMEM;
-    s->buffers = b;
     memcpy(s->payload, g->out, g->out_size);
     s->payload_size = g->out_size;
-    memcpy(b, g->buffers, g->n_buffers * sizeof(*b));
+    memcpy(s->starts, g->starts, starts_size);
+    s->n_tensors = g->n_tensors;
+    memcpy(s->buffers, g->buffers, g->n_buffers * sizeof(*s->buffers));
     s->n_buffers = g->n_buffers;
     return 0;
 }
+
+/* ---- sending ------------------------------------------------------------------ */
 
 static int put_definition(struct slots *ss, struct plugin_stream *stream, struct slot *s)
 {
@@ -87,8 +98,115 @@ static int put_definition(struct slots *ss, struct plugin_stream *stream, struct
                          .size = g->out_size },
     };
     b->until = client_put_locked(c, &msg);
-    ss->n_def++;
     return b->until ? 0 : -ENODEV;
+}
+
+static bool tensor_same(const struct slot *s, const struct graph_scratch *g, uint32_t i)
+{
+    size_t n = g->starts[i + 1] - g->starts[i];
+    return s->starts[i + 1] - s->starts[i] == n &&
+           memcmp(s->payload + s->starts[i], g->out + g->starts[i], n) == 0;
+}
+
+/* Bytes of the patch that makes s this graph, or 0: too much, or another front. */
+static size_t patch_size(const struct slot *s, const struct graph_scratch *g)
+{
+    if (s->n_tensors != g->n_tensors || s->starts[0] != g->starts[0] ||
+        memcmp(s->payload, g->out, g->starts[0]) != 0)
+        return 0;
+    size_t size = 4;
+    for (uint32_t i = 0; i < g->n_tensors; i++) {
+        if (!tensor_same(s, g, i))
+            size += 4 + g->starts[i + 1] - g->starts[i];
+    }
+    return size <= g->out_size / 2 ? size : 0;
+}
+
+/* A graph that this or another slot held not long ago comes again: it deserves a
+ * slot of its own. */
+static bool alternates(const struct slots *ss, uint64_t hash)
+{
+    for (uint32_t i = 0; i < SLOTS_USED; i++) {
+        for (uint32_t k = 0; k < SLOT_PAST; k++) {
+            if (ss->slot[i].past[k] == hash)
+                return true;
+        }
+    }
+    return false;
+}
+
+static struct slot *find_to_patch(struct slots *ss, uint32_t device, size_t *ret_size)
+{
+    struct slot *best = NULL;
+    for (uint32_t i = 0; i < SLOTS_USED; i++) {
+        struct slot *s = &ss->slot[i];
+        size_t size = s->valid && s->device == device ? patch_size(s, &ss->scratch) : 0;
+        if (size && (!best || s->last_used > best->last_used)) {
+            best = s;
+            *ret_size = size;
+        }
+    }
+    return best;
+}
+
+static int put_patch(struct slots *ss, struct plugin_stream *stream, struct slot *s, size_t size)
+{
+    struct client *c = &plugin.client;
+    const struct graph_scratch *g = &ss->scratch;
+    struct client_block *b = client_block_locked(c, size);
+    if (!b)
+        return client_usable(c) ? -ENOMEM : -ENODEV;
+    struct apir_writer w = apir_writer_init(client_block_data(c, b), size);
+    uint32_t count = 0;
+    apir_writer_u32(&w, 0);
+    for (uint32_t i = 0; i < g->n_tensors; i++) {
+        if (tensor_same(s, g, i))
+            continue;
+        apir_writer_u32(&w, i);
+        apir_writer_bytes(&w, g->out + g->starts[i], g->starts[i + 1] - g->starts[i]);
+        count++;
+    }
+    memcpy(w.buf, &count, sizeof(count));
+    struct apir_msg msg = {
+        .code = APIR_MSG_GRAPH_PATCH,
+        .u.graph_patch = { .slot = (uint32_t)(s - ss->slot),
+                           .stream = stream->id,
+                           .blob = 1,
+                           .blob_offset = b->offset,
+                           .size = size },
+    };
+    b->until = client_put_locked(c, &msg);
+    return b->until ? 0 : -ENODEV;
+}
+
+/* Brings the graph in ss->scratch into a slot. NULL with *ret_rc. */
+static struct slot *slot_fill(struct slots *ss, struct plugin_stream *stream, uint64_t hash,
+                              int *ret_rc)
+{
+    uint32_t device = stream->device->index;
+    size_t size = 0;
+    struct slot *s = alternates(ss, hash) ? NULL : find_to_patch(ss, device, &size);
+    int rc;
+    if (s) {
+        rc = put_patch(ss, stream, s, size);
+        memmove(&s->past[1], &s->past[0], (SLOT_PAST - 1) * sizeof(s->past[0]));
+        s->past[0] = s->hash;
+    } else {
+        s = oldest(ss);
+        s->expect_ns = 0;
+        rc = put_definition(ss, stream, s);
+    }
+    s->valid = false;
+    if (!rc)
+        rc = slot_remember(s, &ss->scratch);
+    if (rc) {
+        *ret_rc = rc;
+        return NULL;
+    }
+    s->valid = true;
+    s->device = device;
+    s->hash = hash;
+    return s;
 }
 
 struct slot *slots_execute_locked(struct slots *ss, struct plugin_stream *stream,
@@ -109,21 +227,10 @@ struct slot *slots_execute_locked(struct slots *ss, struct plugin_stream *stream
         }
         uint64_t hash = query_hash(ss->scratch.out, ss->scratch.out_size);
         s = find_by_payload(ss, device, hash);
-        if (!s) {
-            s = oldest(ss);
-            s->valid = false;
-            s->expect_ns = 0;
-            rc = slot_remember(s, &ss->scratch);
-            if (!rc)
-                rc = put_definition(ss, stream, s);
-            if (rc) {
-                *ret_rc = rc;
-                return NULL;
-            }
-            s->valid = true;
-            s->device = device;
-            s->hash = hash;
-        }
+        if (!s)
+            s = slot_fill(ss, stream, hash, ret_rc);
+        if (!s)
+            return NULL;
         s->uid = uid;
         s->first = graph->nodes[0];
         s->n_nodes = graph->n_nodes;
@@ -134,7 +241,6 @@ struct slot *slots_execute_locked(struct slots *ss, struct plugin_stream *stream
         .u.graph_exec = { .slot = (uint32_t)(s - ss->slot), .stream = stream->id },
     };
     *ret_pos = client_put_locked(&plugin.client, &msg);
-    ss->n_exec++;
     if (!*ret_pos) {
         *ret_rc = -ENODEV;
         return NULL;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which graphs the host already has. A graph that is in a slot is executed by
- * its number; every other one is defined first, in the slot least recently used.
+ * Which graphs the host already has. A graph that is in a slot is executed by its
+ * number. One that differs from a slot's in few tensors (the context has grown)
+ * is patched into it, unless the slot's graph is one of several that alternate;
+ * every other one is defined in the slot least recently used.
  * Everything here is under the client's lock.
  */
 #ifndef APIR_FRONTEND_SLOTS_H
@@ -13,6 +15,8 @@
 
 #define SLOTS_USED 32u /* of APIR_SLOTS_MAX */
 
+#define SLOT_PAST  4
+
 struct slot {
     bool valid;
     uint32_t device;
@@ -23,8 +27,11 @@ struct slot {
     uint8_t *payload;    /* owned: compared in full where there is no uid */
     size_t payload_size;
     size_t payload_cap;
+    uint32_t *starts;    /* owned: where its tensors begin; n_tensors + 1 */
+    uint32_t n_tensors;
     uint32_t *buffers;   /* owned: ids that the payload names */
     uint32_t n_buffers;
+    uint64_t past[SLOT_PAST]; /* hashes that were patched away, newest first */
     uint64_t last_used;
     uint64_t expect_ns;  /* how long its execution takes, as far as seen */
 };
@@ -33,13 +40,12 @@ struct slots {
     struct slot slot[SLOTS_USED];
     uint64_t clock;
     struct graph_scratch scratch;
-    uint64_t n_def, n_exec; /* for the debug log */
 };
 
 struct plugin_stream;
 
 /*
- * Puts what it takes to execute the graph on the ring (DEF where needed, EXEC).
+ * Puts what it takes to execute the graph on the ring (DEF or PATCH where needed, EXEC).
  * Returns the slot; NULL with *ret_rc -ENODEV (lost), -ENOMEM or -EINVAL.
  * *ret_pos: the position that completes the EXEC.
  */

@@ -75,19 +75,18 @@ static void stream_synchronize(void *backend)
     client_flush_locked(c);
     client_unlock(c);
 
-    uint64_t began = s->submitted ? s->submitted : os_now_ns();
-    uint64_t already = os_now_ns() - began;
-    client_wait(c, pos, s->expect_ns > already ? s->expect_ns - already : 0);
-    if (s->submitted) {
-        /* Down at once, up slowly: what we overslept must not count as work. */
-        uint64_t took = os_now_ns() - began;
-        if (s->expect_ns == 0 || took < s->expect_ns)
-            s->expect_ns = took;
-        else
-            s->expect_ns += (took - s->expect_ns) / 16;
-        s->submitted = 0;
-    }
+    struct slot *slot = s->running;
+    uint64_t now = os_now_ns(), already = slot ? now - s->submitted : 0;
+    uint64_t expect = slot && slot->expect_ns > already ? slot->expect_ns - already : 0;
+    client_wait(c, pos, expect);
+    uint64_t took = os_now_ns() - s->submitted;
     client_lock(c);
+    s->running = NULL;
+    /* Down at once, up slowly: what we overslept must not count as work. */
+    if (slot && (slot->expect_ns == 0 || took < slot->expect_ns))
+        slot->expect_ns = took;
+    else if (slot)
+        slot->expect_ns += (took - slot->expect_ns) / 16;
     client_reads_finish_locked(c, s->id);
     if (s->last == pos)
         s->last = 0;
@@ -113,6 +112,7 @@ static int stream_graph_compute(void *backend, void *cgraph)
     if (slot) {
         plugin_stream_note_locked(s, pos, (s->device->info.flags & APIR_DEVICE_SYNC) != 0);
         client_flush_locked(c);
+        s->running = slot;
         s->submitted = os_now_ns();
     }
     client_unlock(c);
