@@ -156,11 +156,13 @@ static void wait_sleep(struct client *c, struct wait_state *ws, uint64_t pos, ui
     struct apir_ring_header *h = c->ring.header;
     if (c->transport.same_kernel) {
         uint32_t seen = apir_load_acquire32(&h->wake);
-        apir_store_release32(&h->waiting, 1);
+        /* A count, not a flag: one thread that wakes must not hide another. */
+        apir_add32(&h->waiting, 1);
         apir_full_fence();
         /* Up in time to see the end ourselves: a wake-up costs more than a look. */
         if (!reached(c, pos))
             os_futex_wait(&h->wake, seen, left_ns && left_ns < FUTEX_NS ? left_ns : FUTEX_NS);
+        apir_add32(&h->waiting, UINT32_MAX);
         return;
     }
     if (left_ns > ws->sleep_ns) {
@@ -212,8 +214,6 @@ int client_wait(struct client *c, uint64_t pos, uint64_t expect_ns)
     }
     if (old_slack > 0)
         prctl(PR_SET_TIMERSLACK, (unsigned long)old_slack);
-    if (c->transport.same_kernel && old_slack >= 0 && client_usable(c))
-        apir_store_release32(&c->ring.header->waiting, 0);
     /* What is complete is complete, whatever happened since. */
     return client_usable(c) && reached(c, pos) ? 0 : rc ? rc : -ENODEV;
 }

@@ -123,7 +123,6 @@ static uint16_t word_offset(const void *p)
     S(void, ggml_backend_synchronize, (void *))                                                    \
     S(int, ggml_backend_graph_compute_async, (void *, void *))                                     \
     S(void *, ggml_backend_get_device, (void *))                                                   \
-    S(void *, ggml_backend_dev_backend_reg, (void *))                                              \
     S(void, ggml_backend_dev_get_props, (void *, void *))                                          \
     S(void *, ggml_init, (struct gg_init_params))                                                  \
     S(void, ggml_free, (void *))                                                                   \

@@ -64,7 +64,7 @@ struct apir_ring_header {
     uint64_t tail; /* bytes ever written to the command ring */
     uint8_t pad1[56];
     /* line 2: guest */
-    uint32_t waiting; /* 1: a thread sleeps on the futex `wake` (same kernel only) */
+    uint32_t waiting; /* threads that sleep on the futex `wake` (same kernel only) */
     uint32_t ping;    /* a new value, with a PING doorbell, asks for the same in pong */
     uint8_t pad2[56];
     /* line 3: worker */

@@ -118,6 +118,8 @@ int shape_finish(struct shape *s, int64_t block, char *why, size_t why_size)
         return refuse(why, why_size, "--heads must be a multiple of --heads-kv");
     if (s->head_dim % 2 != 0)
         return refuse(why, why_size, "--head-dim must be even (rotary positions come in pairs)");
+    if (s->arch->qkv_bias && s->heads * s->head_dim != s->embd)
+        return refuse(why, why_size, "--arch %s has no --head-dim of its own", s->arch->name);
     if (s->arch->moe && s->experts < 1)
         return refuse(why, why_size, "--arch %s needs --experts 1 or more", s->arch->name);
     if (!s->arch->moe && s->experts > 0 && strcmp(s->arch->name, "llama") != 0)

@@ -63,7 +63,7 @@ static void on_log(enum ggml_log_level level, const char *line, void *data)
     struct notes *notes = data;
     if (strstr(line, "offloaded "))
         keep(notes->offloaded, sizeof(notes->offloaded), line);
-    if (strstr(line, "graph splits"))
+    if (strstr(line, "splits = "))
         keep(notes->splits, sizeof(notes->splits), line);
     if (notes->verbose || level == GGML_LOG_LEVEL_WARN || level == GGML_LOG_LEVEL_ERROR)
         fputs(line, stderr);

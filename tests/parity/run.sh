@@ -34,7 +34,7 @@ finish() {
 shapes=(
     "llama --arch llama --heads 4 --heads-kv 4"
     "llama-gqa --arch llama --heads 4 --heads-kv 2"
-    "qwen2 --arch qwen2 --heads 8 --heads-kv 2 --head-dim 64"
+    "qwen2 --arch qwen2 --heads 8 --heads-kv 2"
     "qwen3 --arch qwen3 --heads 4 --heads-kv 2"
     "qwen3moe --arch qwen3moe --heads 4 --heads-kv 2 --experts 8 --experts-used 2"
 )

@@ -11,7 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 # shellcheck source=tests/system/vtest.sh
 . tests/system/vtest.sh
 
-PLUGIN=$OUT/frontend/libggml-apir.so
+PLUGIN=${APIR_PLUGIN:-$OUT/frontend/libggml-apir.so}
 EXERCISE=$OUT/tests/system/apir-exercise
 # A hang is a failure like any other. Generous: sanitizers and busy machines are slow.
 export BATS_TEST_TIMEOUT=180
@@ -21,6 +21,8 @@ common_setup() {
     JOBS_STARTED=()
     VTEST_ARGS=()
     VTEST_ENV=()
+    # Workers and clients share what may be two cores with whatever else runs there.
+    VTEST_CONFIG='{"threads": 1}'
     unset GGML_BACKEND_PATH APIR_TRANSPORT APIR_LOG APIR_ON_LOSS
     # The machine's own GPU has no part in these tests.
     export GGML_VK_VISIBLE_DEVICES=
@@ -50,11 +52,12 @@ common_teardown() {
     vtest_stop
 }
 
-# One process for all clients, as a VMM is.
+# One process, and so one render server, for all clients, as in a VMM.
 server_start() {
-    VTEST_ARGS=(--multi-clients)
+    VTEST_ARGS=(--no-fork --multi-clients)
     vtest_start "$OUT"
     mapfile -t REMOTE < <(vtest_env "$OUT")
+    REMOTE+=("GGML_BACKEND_PATH=$(realpath "$PLUGIN")")
 }
 
 # remote CMD...: a program that finds APIR0. Bounded, whatever it does.
@@ -160,7 +163,7 @@ model_small() { model 3m --arch llama --preset 3M; }
 model_other() { model qwen2 --arch qwen2 --preset 3M --type q8_0 --seed 7; }
 
 # Greedy and on one kernel each: what the native run and the remoted one have in common.
-GREEDY=(-t 2 -c 512 -n 48 --temp 0 --seed 1 --no-repack -no-cnv --no-warmup --simple-io -fa on
+GREEDY=(-t 1 -c 512 -n 48 --temp 0 --seed 1 --no-repack -no-cnv --no-warmup --simple-io -fa on
     --prompt "The quick brown fox jumps over")
 
 # `! cmd` never fails a bats test: errexit does not look at it.

@@ -185,13 +185,24 @@ static void a_closed_peer_reads_as_size_zero_and_fails_sends(void **state)
     int pair[2];
     pair_open(pair);
     close(pair[0]);
-    signal(SIGPIPE, SIG_DFL); /* whoever started us may have ignored it */
     char data[4];
     size_t size = UNTOUCHED, n_fds = UNTOUCHED;
     int fds[1];
     assert_int_equal(apir_fdsock_recv(pair[1], data, sizeof(data), &size, fds, 1, &n_fds, 0), 0);
     assert_int_equal(size, 0);
     assert_int_equal(n_fds, 0);
+    assert_int_equal(apir_fdsock_send(pair[1], "x", 1, NULL, 0), -EPIPE);
+    close(pair[1]);
+}
+
+/* Streams, unlike packets, raise SIGPIPE where they may. */
+static void a_closed_stream_raises_no_signal(void **state)
+{
+    (void)state;
+    int pair[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    close(pair[0]);
+    signal(SIGPIPE, SIG_DFL); /* whoever started us may have ignored it */
     assert_int_equal(apir_fdsock_send(pair[1], "x", 1, NULL, 0), -EPIPE);
     close(pair[1]);
 }
@@ -319,6 +330,7 @@ int main(void)
         UNIT(descriptors_on_an_empty_message_are_closed),
         UNIT(the_socket_is_usable_after_a_refused_message),
         UNIT(a_closed_peer_reads_as_size_zero_and_fails_sends),
+        UNIT(a_closed_stream_raises_no_signal),
         UNIT(what_was_sent_before_the_close_still_arrives),
         UNIT(nothing_to_read_is_eagain_where_asked),
         UNIT(too_many_descriptors_are_not_sent),

@@ -61,7 +61,7 @@ now() { echo $((${EPOCHREALTIME/./} / 1000)); }
 
 # server NAME PORT MODEL: a llama-server on APIR0 in a container of that name, ready.
 server() {
-    container -d --name "$1" "${DEVICE[@]}" localhost/llama \
+    container -d --replace --name "$1" "${DEVICE[@]}" localhost/llama \
         llama-server -m "/models/$3.gguf" -dev APIR0 -ngl 99 --host 127.0.0.1 --port "$2" \
         -np 1 -c 4096 -b 16 -ub 16 -t 1 -tb 1 --no-warmup >/dev/null
     ready "$2"
@@ -78,7 +78,7 @@ ready() {
 
 # complete PORT: the text of the same greedy run by that server.
 complete() {
-    jq -n --arg prompt "$PREPARE_PROMPT" --argjson n "$N" \
+    jq -n --arg prompt "$PREPARE_PROMPT" --argjson n "$PREPARE_TOKENS" \
         '{prompt: $prompt, n_predict: $n, temperature: 0, seed: 1, cache_prompt: false}' |
         curl -sS --max-time 60 -d @- "http://127.0.0.1:$1/completion" | jq -r .content
 }

@@ -45,7 +45,7 @@ cpu_time() {
     { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
     # shellcheck disable=SC2086 # words on purpose
     set -- ${stat##*) }
-    echo $(($12 + $13))
+    echo $((${12} + ${13}))
 }
 
 busy() {

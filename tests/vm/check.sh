@@ -10,7 +10,7 @@ sh tests/env/inside.sh || exec tests/env/enter.sh tests/vm/check.sh "$@"
 # shellcheck source=tests/vm/check-prepare.sh
 . tests/vm/check-prepare.sh
 
-N=24
+PREPARE_TOKENS=24
 mkdir -p build/vm
 work=$(mktemp -d build/vm/check-XXXXXX)
 share=$work/share
@@ -29,14 +29,16 @@ summary() {
 set -e
 prepare_models build/models/vm
 for model in first second; do
-    prepare_native "build/models/vm/$model.gguf" "$N" >"$share/native.$model"
+    prepare_native "build/models/vm/$model.gguf" "$PREPARE_TOKENS" >"$share/native.$model"
 done
 if cmp -s "$share/native.first" "$share/native.second" || [[ ! -s $share/native.first ]]; then
     echo "not ok the native runs: two models must say two things"
     failed=1
     summary
 fi
-declare -p N PREPARE_PROMPT PREPARE_GREEDY >"$share/agreed"
+for name in PREPARE_TOKENS PREPARE_PROMPT PREPARE_GREEDY; do
+    printf '%s=%q\n' "$name" "${!name}"
+done >"$share/agreed"
 prepare_install "$PWD/$share/root"
 prepare_config "$work/backend.json"
 set +e

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How much a token costs through the plug-in beyond what it costs on the same
+ * backend in this process. Host side: libggml-stamp, which computes nothing.
+ *
+ * Native and remoted blocks of tokens alternate in one process, so that both see
+ * the same machine; every token is timed by itself and its stamp checked, which
+ * proves that all inputs were there before the graph ran, that it ran once, and
+ * that the logits are of this token. Neither preparing inputs nor checking is
+ * timed. A wrong stamp ends the program with 1.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "protocol/ggml_probe.h"
+#include "tests/bench/model.h"
+#include "tests/bench/traffic.h"
+
+#define BLOCK   500 /* tokens timed in a row before the other side's turn */
+#define WARM_UP 50  /* tokens before them that are not: caches, sleeping peers */
+
+static const char usage[] =
+    "usage: overhead --stamp LIBRARY [OPTION]...\n"
+    "Times tokens on STAMP0 in this process and through the plug-in (GGML_BACKEND_PATH).\n"
+    "\n"
+    "  --stamp FILE    libggml-stamp.so\n"
+    "  --device NAME   the remoted device (APIR0)\n"
+    "  --tokens N      timed tokens per variant and side (20000)\n"
+    "  --gap US        the client computes this long between tokens (0)\n"
+    "  --variant NAME  sched, direct or no-uid only\n"
+    "  --only SIDE     native or remoted only, for a profiler: prints no difference\n";
+
+struct options {
+    const char *stamp, *device, *variant, *only;
+    size_t tokens;
+    uint64_t gap_ns;
+};
+
+struct side {
+    struct model model;
+    uint32_t *ns; /* one per timed token */
+    size_t n;
+};
+
+/* Percentiles in µs. */
+struct figures {
+    double p50, p90, p99, max;
+};
+
+struct variant {
+    const char *name, *what;
+    enum model_road road;
+};
+
+static const struct variant variants[] = {
+    { "sched", "ggml's scheduler, as llama.cpp uses it", MODEL_SCHED },
+    { "direct", "the backend's own functions, uid set", MODEL_DIRECT_UID },
+    { "no-uid", "the same, uid 0 (ggml before 2026-04)", MODEL_DIRECT },
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* Sampling and the like: the client is busy, not asleep. */
+static void gap_spend(uint64_t ns)
+{
+    for (uint64_t end = now_ns() + ns; ns && now_ns() < end;)
+        ;
+}
+
+/* One block; false: a wrong stamp. */
+static bool block_run(struct side *s, size_t n, uint64_t gap_ns)
+{
+    for (size_t i = 0; i < WARM_UP + n; i++) {
+        gap_spend(gap_ns);
+        model_prepare(&s->model);
+        uint64_t began = now_ns();
+        model_token(&s->model);
+        uint64_t took = now_ns() - began;
+        if (!model_check(&s->model))
+            return false;
+        if (i >= WARM_UP)
+            s->ns[s->n++] = took < UINT32_MAX ? (uint32_t)took : UINT32_MAX;
+    }
+    return true;
+}
+
+static int compare(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Sorts the samples. */
+static struct figures figures_of(uint32_t *ns, size_t n)
+{
+    qsort(ns, n, sizeof(*ns), compare);
+    return (struct figures){
+        .p50 = ns[n / 2] / 1e3,
+        .p90 = ns[n * 9 / 10] / 1e3,
+        .p99 = ns[n * 99 / 100] / 1e3,
+        .max = ns[n - 1] / 1e3,
+    };
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* How much the pairs differ among themselves: the quartiles of added p50. */
+static void pairs_print(struct side *native, struct side *remoted)
+{
+    size_t n = native->n / BLOCK;
+    double *added = malloc((n + 1) * sizeof(*added));
+    for (size_t i = 0; added && i < n; i++)
+        added[i] = figures_of(remoted->ns + i * BLOCK, BLOCK).p50 -
+                   figures_of(native->ns + i * BLOCK, BLOCK).p50;
+    if (added && n) {
+        qsort(added, n, sizeof(*added), compare_doubles);
+        printf("  %zu pairs of %d tokens: added p50 %.2f us in the lowest, %.2f / %.2f / %.2f at the"
+               " quartiles, %.2f in the highest\n",
+               n, BLOCK, added[0], added[n / 4], added[n / 2], added[n * 3 / 4], added[n - 1]);
+    }
+    free(added);
+}
+
+static void row_print(const char *name, struct figures f)
+{
+    printf("  %-8s p50 %8.2f  p90 %8.2f  p99 %8.2f  max %9.2f us\n", name, f.p50, f.p90, f.p99,
+           f.max);
+}
+
+/* What a steady token sends. Not timed: decoding would stand in the way. */
+static bool traffic_measure(struct side *remoted, double *ret_beyond)
+{
+    struct traffic t;
+    enum { TOKENS = 1000 };
+    if (!traffic_find(&t)) {
+        fprintf(stderr, "overhead: this process has no ring\n");
+        return false;
+    }
+    traffic_start(&t);
+    for (int i = 0; i < TOKENS; i++) {
+        model_prepare(&remoted->model);
+        model_token(&remoted->model);
+        if (!model_check(&remoted->model) || !traffic_count(&t))
+            return false;
+    }
+    traffic_print(&t, TOKENS, stdout);
+    *ret_beyond = (double)t.beyond / TOKENS;
+    return true;
+}
+
+/* Returns false on a wrong stamp; *ret_added and *ret_beyond: the result. */
+static bool measure(const struct options *o, struct side *native, struct side *remoted,
+                    struct figures *ret_added, double *ret_beyond)
+{
+    bool do_native = !o->only || strcmp(o->only, "native") == 0;
+    bool do_remoted = !o->only || strcmp(o->only, "remoted") == 0;
+    for (size_t done = 0; done < o->tokens; done += BLOCK) {
+        /* Who goes first alternates too. */
+        for (int turn = 0; turn < 2; turn++) {
+            bool is_native = ((done / BLOCK + (size_t)turn) & 1) == 0;
+            if (is_native ? do_native && !block_run(native, BLOCK, o->gap_ns)
+                          : do_remoted && !block_run(remoted, BLOCK, o->gap_ns))
+                return false;
+        }
+    }
+    if (o->only) {
+        struct side *s = do_native ? native : remoted;
+        row_print(o->only, figures_of(s->ns, s->n));
+        return true;
+    }
+    pairs_print(native, remoted);
+    struct figures a = figures_of(native->ns, native->n);
+    struct figures b = figures_of(remoted->ns, remoted->n);
+    *ret_added = (struct figures){ b.p50 - a.p50, b.p90 - a.p90, b.p99 - a.p99, b.max - a.max };
+    row_print("native", a);
+    row_print("remoted", b);
+    row_print("added", *ret_added);
+    return traffic_measure(remoted, ret_beyond);
+}
+
+static bool variant_run(const struct options *o, const struct variant *v, size_t uid_offset,
+                        struct figures *ret_added, double *ret_beyond)
+{
+    size_t n = o->tokens + BLOCK;
+    struct side native = { .ns = malloc(n * sizeof(uint32_t)) };
+    struct side remoted = { .ns = malloc(n * sizeof(uint32_t)) };
+    printf("%s: %s\n", v->name, v->what);
+    bool ok = native.ns && remoted.ns &&
+              model_init(&native.model, "STAMP0", v->road, uid_offset) &&
+              model_init(&remoted.model, o->device, v->road, uid_offset) &&
+              measure(o, &native, &remoted, ret_added, ret_beyond);
+    if (ok) {
+        model_fini(&native.model);
+        model_fini(&remoted.model);
+    }
+    free(native.ns);
+    free(remoted.ns);
+    fflush(stdout);
+    return ok;
+}
+
+static int options_parse(struct options *o, int argc, char **argv)
+{
+    static const struct option options[] = {
+        { "stamp", required_argument, NULL, 's' },   { "device", required_argument, NULL, 'd' },
+        { "tokens", required_argument, NULL, 't' },  { "gap", required_argument, NULL, 'g' },
+        { "variant", required_argument, NULL, 'v' }, { "only", required_argument, NULL, 'o' },
+        { "help", no_argument, NULL, 'h' },          { NULL, 0, NULL, 0 },
+    };
+    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        switch (c) {
+        case 's':
+            o->stamp = optarg;
+            break;
+        case 'd':
+            o->device = optarg;
+            break;
+        case 't':
+            o->tokens = strtoul(optarg, NULL, 10);
+            break;
+        case 'g':
+            o->gap_ns = strtoul(optarg, NULL, 10) * 1000;
+            break;
+        case 'v':
+            o->variant = optarg;
+            break;
+        case 'o':
+            o->only = optarg;
+            break;
+        case 'h':
+            fputs(usage, stdout);
+            exit(0);
+        default:
+            return -EINVAL;
+        }
+    }
+    o->tokens = (o->tokens + BLOCK - 1) / BLOCK * BLOCK;
+    bool known = !o->only || strcmp(o->only, "native") == 0 || strcmp(o->only, "remoted") == 0;
+    return o->stamp && o->tokens && known && optind == argc ? 0 : -EINVAL;
+}
+
+int main(int argc, char **argv)
+{
+    struct options o = { .device = "APIR0", .tokens = 20000 };
+    if (options_parse(&o, argc, argv) < 0) {
+        fputs(usage, stderr);
+        return 2;
+    }
+    ggml_backend_load_all();
+    if (!ggml_backend_load(o.stamp)) {
+        fprintf(stderr, "overhead: %s cannot be loaded\n", o.stamp);
+        return 1;
+    }
+    struct ggml_layout layout;
+    char why[256];
+    if (ggml_probe_layout(dlsym, RTLD_DEFAULT, &layout, why, sizeof(why)) < 0) {
+        fprintf(stderr, "overhead: %s\n", why);
+        return 1;
+    }
+    struct figures headline = { 0 };
+    double beyond = 0;
+    bool any = false;
+    for (size_t i = 0; i < sizeof(variants) / sizeof(variants[0]); i++) {
+        const struct variant *v = &variants[i];
+        if (o.variant && strcmp(o.variant, v->name) != 0)
+            continue;
+        if (v->road != MODEL_DIRECT && !layout.cgraph_uid) {
+            printf("%s: this ggml's graphs have no uid\n", v->name);
+            continue;
+        }
+        struct figures added = { 0 };
+        double bytes = 0;
+        if (!variant_run(&o, v, layout.cgraph_uid, &added, &bytes))
+            return 1;
+        if (!any) { /* the first of the table that this ggml can do */
+            headline = added;
+            beyond = bytes;
+        }
+        any = true;
+    }
+    if (any && !o.only)
+        printf("overhead: p50 %.2f us, p99 %.2f us, %.0f bytes/token\n", headline.p50,
+               headline.p99, beyond);
+    return any ? 0 : 2;
+}

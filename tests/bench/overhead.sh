@@ -1,0 +1,24 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# overhead.sh [OUT [ARG]...]: what a token costs through the plug-in, the vtest transport and the
+# worker, against a host backend that computes nothing. ARGs go to the program (overhead --help).
+# The last line is `overhead: p50 X us, p99 Y us, Z bytes/token`: what is added to the native run.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+# shellcheck source=tests/system/vtest.sh
+. tests/system/vtest.sh
+
+out=$(realpath "${1:-build/release-gcc}")
+shift || :
+unset GGML_BACKEND_PATH APIR_TRANSPORT APIR_LOG APIR_ON_LOSS
+
+model=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)
+echo "machine: ${model:-unknown CPU}, $(nproc) cores, $(uname -srm), load $(cut -d' ' -f1-3 /proc/loadavg)"
+
+# shellcheck disable=SC2034 # read by vtest_start
+VTEST_CONFIG="{\"ggml_backends_dir\": \"$out/tests/bench/backends\", \"devices\": [\"STAMP0\"], \"threads\": 1}"
+vtest_start "$out"
+mapfile -t vars < <(vtest_env "$out")
+# The scheduler's CPU backend has nothing to do here; without a GPU of the machine's own.
+env "${vars[@]}" "$out/tests/bench/overhead" --stamp "$out/tests/bench/libggml-stamp.so" "$@"
