@@ -23,9 +23,14 @@
 
 /* ---- loss ------------------------------------------------------------------- */
 
+bool client_forked(struct client *c)
+{
+    return !c->alive || apir_load_acquire32(c->alive) != 1;
+}
+
 bool client_usable(struct client *c)
 {
-    return apir_load_acquire32(&c->lost) == 0 && c->alive && apir_load_acquire32(c->alive) == 1;
+    return apir_load_acquire32(&c->lost) == 0 && !client_forked(c);
 }
 
 /* Once per process: one line, and no call reaches the host any more. */

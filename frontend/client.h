@@ -75,6 +75,9 @@ int client_open(struct client *c, const char *transport_choice, struct apir_erro
 /* False in a forked child and after a loss. */
 bool client_usable(struct client *c);
 
+/* True in a forked child of the process that connected: nothing may be locked. */
+bool client_forked(struct client *c);
+
 void client_lock(struct client *c);
 void client_unlock(struct client *c);
 

@@ -84,7 +84,9 @@ static int ask(struct plugin_device *d, struct apir_reply_op_query *ret_answer)
 int query_op(struct plugin_device *d, const struct gg_tensor *op,
              struct apir_reply_op_query *ret_answer)
 {
-    if (!client_usable(&plugin.client))
+    /* After a loss the answers of before still hold; a forked child has no lock
+     * that it could trust. */
+    if (client_forked(&plugin.client))
         return -ENODEV;
     os_lock_acquire(&query_lock);
     struct query_cache *cache = &d->queries;

@@ -55,7 +55,7 @@ static void stream_synchronize(void *backend)
     struct client *c = &plugin.client;
     if (!client_usable(c)) {
         /* Reads that were queued must still give the caller something defined. */
-        if (c->alive && *c->alive == 1 && c->read_count) {
+        if (!client_forked(c) && c->read_count) {
             client_lock(c);
             client_reads_finish_locked(c, s->id);
             client_unlock(c);

@@ -174,8 +174,12 @@ static int node_try(struct transport *t, const char *path, struct apir_error *er
 
 int transport_virtgpu_open(struct transport *t, const char *path, struct apir_error *err)
 {
-    if (path)
-        return node_try(t, path, err);
+    if (path) {
+        int rc = node_try(t, path, err);
+        /* Named by the user: silence would hide a typing error. */
+        return rc == -ENODEV ? apir_error_set(err, ENODEV, "%s is no virtio-gpu render node", path)
+                             : rc;
+    }
     int worst = -ENODEV;
     for (int minor = 128; minor < 192; minor++) {
         char node[32];

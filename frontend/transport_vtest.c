@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -25,6 +26,7 @@ enum {
 #define VT_VERSION_MIN 3u
 #define VT_VERSION_MAX 4u
 #define CAPSET_VENUS   4u
+#define VT_TIMEOUT_S   10
 #define BLOB_HOST3D    2u
 #define BLOB_MAPPABLE  1u
 
@@ -177,6 +179,14 @@ int transport_vtest_open(struct transport *t, const char *path, struct apir_erro
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return apir_error_sys(err, errno, "vtest: socket");
+    /* A server that has stopped must not hold up the program that we live in. */
+    const struct timeval limit = { .tv_sec = VT_TIMEOUT_S };
+    if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) < 0 ||
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) < 0) {
+        int rc = -errno;
+        close(fd);
+        return apir_error_sys(err, -rc, "vtest: socket time-out");
+    }
     int rc = connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 ? -errno : handshake(fd);
     if (rc) {
         close(fd);

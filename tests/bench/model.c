@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "tests/bench/stamp.h"
 
@@ -15,6 +16,7 @@
 #define FF        128
 #define KV        1024 /* so the mask is 2 KiB */
 #define GRAPH_MAX 2048
+#define VOCAB     32768
 
 enum { IN_TOKENS, IN_POS, IN_MASK, IN_K_IDXS, IN_V_IDXS, IN_OUT_IDS };
 
@@ -103,7 +105,7 @@ static bool build(struct model *m)
     input(m, IN_V_IDXS, "inp_v_idxs", GGML_TYPE_I64, 1);
     struct ggml_tensor *rows = input(m, IN_OUT_IDS, "inp_out_ids", GGML_TYPE_I32, 1);
 
-    struct ggml_tensor *x = ggml_get_rows(c, matrix(m, EMBD, MODEL_VOCAB), tokens);
+    struct ggml_tensor *x = ggml_get_rows(c, matrix(m, EMBD, VOCAB), tokens);
     for (int i = 0; i < LAYERS; i++)
         x = layer(m, x);
     x = ggml_get_rows(c, x, rows);
@@ -113,7 +115,7 @@ static bool build(struct model *m)
         x = ggml_scale(c, x, 1.0f);
         ggml_build_forward_expand(m->graph, x);
     }
-    m->logits = ggml_mul_mat(c, matrix(m, EMBD, MODEL_VOCAB), norm(m, x));
+    m->logits = ggml_mul_mat(c, matrix(m, EMBD, (int64_t)(m->out_size / sizeof(float))), norm(m, x));
     ggml_set_name(m->logits, "logits");
     ggml_set_output(m->logits);
     ggml_build_forward_expand(m->graph, m->logits);
@@ -154,17 +156,19 @@ static bool place(struct model *m, size_t uid_offset)
     return true;
 }
 
-bool model_init(struct model *m, const char *device, enum model_road road, size_t uid_offset)
+bool model_init(struct model *m, const char *device, enum model_road road, size_t uid_offset,
+                size_t logits_size)
 {
     memset(m, 0, sizeof(*m));
     m->road = road;
+    m->out_size = logits_size;
     ggml_backend_dev_t dev = ggml_backend_dev_by_name(device);
     m->backend = dev ? ggml_backend_dev_init(dev, NULL) : NULL;
     m->cpu = ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, NULL);
     m->ctx_weights = context_new(1024, 0);
     m->ctx_cache = context_new(LAYERS * 2 + 1, 0);
     m->ctx_graph = context_new(GRAPH_MAX, ggml_graph_overhead_custom(GRAPH_MAX, false));
-    m->out = calloc(MODEL_VOCAB, sizeof(float));
+    m->out = calloc(1, m->out_size);
     if (!m->backend || !m->cpu || !m->out) {
         fprintf(stderr, "overhead: no device %s, or no CPU backend\n", device);
         return false;
@@ -205,7 +209,7 @@ void model_fini(struct model *m)
 void model_prepare(struct model *m)
 {
     uint64_t n = m->tokens + 1;
-    int32_t token = (int32_t)(n % MODEL_VOCAB), pos = (int32_t)(n % KV), row = 0;
+    int32_t token = (int32_t)(n % VOCAB), pos = (int32_t)(n % KV), row = 0;
     int64_t index = pos;
     uint16_t *mask = (uint16_t *)(void *)m->values[IN_MASK];
     memcpy(m->values[IN_TOKENS], &token, sizeof(token));
@@ -217,24 +221,36 @@ void model_prepare(struct model *m)
     mask[0] = mask[KV - 1] = (uint16_t)n;
 }
 
+uint64_t model_now_ns(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
 void model_token(struct model *m)
 {
     bool sched = m->road == MODEL_SCHED;
+    m->began = model_now_ns();
     for (int i = 0; i < MODEL_INPUTS; i++) {
         if (sched) /* into the CPU's copy; the scheduler hands it on, as for llama.cpp */
             ggml_backend_tensor_set(m->inputs[i], m->values[i], 0, m->sizes[i]);
         else
             ggml_backend_tensor_set_async(m->backend, m->inputs[i], m->values[i], 0, m->sizes[i]);
     }
+    m->ended[PHASE_SET] = model_now_ns();
     if (sched)
         ggml_backend_sched_graph_compute_async(m->sched, m->graph);
     else
         ggml_backend_graph_compute_async(m->backend, m->graph);
-    ggml_backend_tensor_get_async(m->backend, m->logits, m->out, 0, MODEL_VOCAB * sizeof(float));
+    m->ended[PHASE_COMPUTE] = model_now_ns();
+    ggml_backend_tensor_get_async(m->backend, m->logits, m->out, 0, m->out_size);
+    m->ended[PHASE_GET] = model_now_ns();
     if (sched)
         ggml_backend_sched_synchronize(m->sched);
     else
         ggml_backend_synchronize(m->backend);
+    m->ended[PHASE_SYNC] = model_now_ns();
     m->tokens++;
 }
 
@@ -243,7 +259,7 @@ bool model_check(struct model *m)
     struct stamp got;
     uint64_t hash = 0, tail;
     memcpy(&got, m->out, sizeof(got));
-    memcpy(&tail, m->out + MODEL_VOCAB * sizeof(float) - sizeof(tail), sizeof(tail));
+    memcpy(&tail, m->out + m->out_size - sizeof(tail), sizeof(tail));
     for (int i = 0; i < MODEL_INPUTS; i++)
         hash += stamp_input(m->seeds[i], m->values[i], m->sizes[i]);
     if (m->tokens == 1)

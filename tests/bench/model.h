@@ -15,7 +15,10 @@
 
 #define MODEL_NODES  900
 #define MODEL_INPUTS 6
-#define MODEL_VOCAB  32768 /* of 4 bytes: 128 KiB of logits */
+#define MODEL_LOGITS (128u << 10) /* bytes, unless the caller asks for others */
+
+/* The calls of a token, in this order. */
+enum model_phase { PHASE_SET, PHASE_COMPUTE, PHASE_GET, PHASE_SYNC, MODEL_PHASES };
 
 /* Who sets inputs and runs the graph. */
 enum model_road {
@@ -39,7 +42,9 @@ struct model {
     size_t sizes[MODEL_INPUTS];
     uint64_t seeds[MODEL_INPUTS];
     uint8_t *out;                  /* the logits of the last token */
+    size_t out_size;
     uint64_t first, tokens;        /* first stamp seen; tokens since */
+    uint64_t began, ended[MODEL_PHASES]; /* of the last token; CLOCK_MONOTONIC, ns */
 };
 
 /*
@@ -47,11 +52,14 @@ struct model {
  * keeps its uid, needed for MODEL_DIRECT_UID only. Prints the reason and returns
  * false where ggml does not do as it should.
  */
-bool model_init(struct model *m, const char *device, enum model_road road, size_t uid_offset);
+bool model_init(struct model *m, const char *device, enum model_road road, size_t uid_offset,
+                size_t logits_size);
 void model_fini(struct model *m);
 
 /* New values for all inputs; not part of what is measured. */
 void model_prepare(struct model *m);
+
+uint64_t model_now_ns(void);
 
 /* One token: set all inputs, start the graph, ask for the logits, wait. */
 void model_token(struct model *m);

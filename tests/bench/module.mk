@@ -20,8 +20,9 @@ $(BENCH_STAMP_HOST): $(BENCH_STAMP)
 	@cp $< $@
 
 $(BENCH_OVERHEAD): PKGS := ggml
-$(BENCH_OVERHEAD): EXTRA_LIBS := -lggml-base -lm
-$(BENCH_OVERHEAD): $(call objs,tests/bench/overhead.c tests/bench/model.c tests/bench/traffic.c) \
+$(BENCH_OVERHEAD): EXTRA_LIBS := -lggml-base -lm -lpthread
+$(BENCH_OVERHEAD): $(call objs,tests/bench/overhead.c tests/bench/floor.c tests/bench/model.c \
+                     tests/bench/traffic.c) \
                    $(PROTOCOL_RING_OBJS) $(PROTOCOL_PROBE_OBJS)
 	$(link)
 

@@ -16,9 +16,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "protocol/ggml_probe.h"
+#include "tests/bench/floor.h"
 #include "tests/bench/model.h"
 #include "tests/bench/traffic.h"
 
@@ -32,19 +32,21 @@ static const char usage[] =
     "  --stamp FILE    libggml-stamp.so\n"
     "  --device NAME   the remoted device (APIR0)\n"
     "  --tokens N      timed tokens per variant and side (20000)\n"
+    "  --logits BYTES  what is fetched after each token (131072)\n"
     "  --gap US        the client computes this long between tokens (0)\n"
     "  --variant NAME  sched, direct or no-uid only\n"
     "  --only SIDE     native or remoted only, for a profiler: prints no difference\n";
 
 struct options {
     const char *stamp, *device, *variant, *only;
-    size_t tokens;
+    size_t tokens, logits;
     uint64_t gap_ns;
 };
 
 struct side {
     struct model model;
-    uint32_t *ns; /* one per timed token */
+    uint32_t *ns;                  /* one per timed token */
+    uint32_t *phase[MODEL_PHASES]; /* what each of its calls took */
     size_t n;
 };
 
@@ -64,17 +66,15 @@ static const struct variant variants[] = {
     { "no-uid", "the same, uid 0 (ggml before 2026-04)", MODEL_DIRECT },
 };
 
-static uint64_t now_ns(void)
+static uint32_t clamp(uint64_t ns)
 {
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+    return ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
 }
 
 /* Sampling and the like: the client is busy, not asleep. */
 static void gap_spend(uint64_t ns)
 {
-    for (uint64_t end = now_ns() + ns; ns && now_ns() < end;)
+    for (uint64_t end = model_now_ns() + ns; ns && model_now_ns() < end;)
         ;
 }
 
@@ -84,13 +84,17 @@ static bool block_run(struct side *s, size_t n, uint64_t gap_ns)
     for (size_t i = 0; i < WARM_UP + n; i++) {
         gap_spend(gap_ns);
         model_prepare(&s->model);
-        uint64_t began = now_ns();
         model_token(&s->model);
-        uint64_t took = now_ns() - began;
         if (!model_check(&s->model))
             return false;
-        if (i >= WARM_UP)
-            s->ns[s->n++] = took < UINT32_MAX ? (uint32_t)took : UINT32_MAX;
+        if (i < WARM_UP)
+            continue;
+        uint64_t last = s->model.began;
+        for (int k = 0; k < MODEL_PHASES; k++) {
+            s->phase[k][s->n] = clamp(s->model.ended[k] - last);
+            last = s->model.ended[k];
+        }
+        s->ns[s->n++] = clamp(last - s->model.began);
     }
     return true;
 }
@@ -142,6 +146,16 @@ static void row_print(const char *name, struct figures f)
            f.max);
 }
 
+/* In which of the four calls the time goes: medians. */
+static void phases_print(struct side *native, struct side *remoted)
+{
+    static const char *const names[MODEL_PHASES] = { "set inputs", "compute", "get", "synchronize" };
+    for (int k = 0; k < MODEL_PHASES; k++)
+        printf("  %-12s native %6.2f  remoted %6.2f us\n", names[k],
+               figures_of(native->phase[k], native->n).p50,
+               figures_of(remoted->phase[k], remoted->n).p50);
+}
+
 /* What a steady token sends. Not timed: decoding would stand in the way. */
 static bool traffic_measure(struct side *remoted, double *ret_beyond)
 {
@@ -190,26 +204,41 @@ static bool measure(const struct options *o, struct side *native, struct side *r
     row_print("native", a);
     row_print("remoted", b);
     row_print("added", *ret_added);
+    phases_print(native, remoted);
     return traffic_measure(remoted, ret_beyond);
+}
+
+static bool side_init(struct side *s, size_t n)
+{
+    memset(s, 0, sizeof(*s));
+    bool ok = (s->ns = malloc(n * sizeof(*s->ns))) != NULL;
+    for (int k = 0; k < MODEL_PHASES; k++)
+        ok = (s->phase[k] = malloc(n * sizeof(*s->ns))) != NULL && ok;
+    return ok;
+}
+
+static void side_fini(struct side *s)
+{
+    free(s->ns);
+    for (int k = 0; k < MODEL_PHASES; k++)
+        free(s->phase[k]);
 }
 
 static bool variant_run(const struct options *o, const struct variant *v, size_t uid_offset,
                         struct figures *ret_added, double *ret_beyond)
 {
-    size_t n = o->tokens + BLOCK;
-    struct side native = { .ns = malloc(n * sizeof(uint32_t)) };
-    struct side remoted = { .ns = malloc(n * sizeof(uint32_t)) };
+    struct side native, remoted;
     printf("%s: %s\n", v->name, v->what);
-    bool ok = native.ns && remoted.ns &&
-              model_init(&native.model, "STAMP0", v->road, uid_offset) &&
-              model_init(&remoted.model, o->device, v->road, uid_offset) &&
-              measure(o, &native, &remoted, ret_added, ret_beyond);
+    bool ok = side_init(&native, o->tokens) & side_init(&remoted, o->tokens);
+    ok = ok && model_init(&native.model, "STAMP0", v->road, uid_offset, o->logits) &&
+         model_init(&remoted.model, o->device, v->road, uid_offset, o->logits) &&
+         measure(o, &native, &remoted, ret_added, ret_beyond);
     if (ok) {
         model_fini(&native.model);
         model_fini(&remoted.model);
     }
-    free(native.ns);
-    free(remoted.ns);
+    side_fini(&native);
+    side_fini(&remoted);
     fflush(stdout);
     return ok;
 }
@@ -219,6 +248,7 @@ static int options_parse(struct options *o, int argc, char **argv)
     static const struct option options[] = {
         { "stamp", required_argument, NULL, 's' },   { "device", required_argument, NULL, 'd' },
         { "tokens", required_argument, NULL, 't' },  { "gap", required_argument, NULL, 'g' },
+        { "logits", required_argument, NULL, 'l' },
         { "variant", required_argument, NULL, 'v' }, { "only", required_argument, NULL, 'o' },
         { "help", no_argument, NULL, 'h' },          { NULL, 0, NULL, 0 },
     };
@@ -236,6 +266,9 @@ static int options_parse(struct options *o, int argc, char **argv)
         case 'g':
             o->gap_ns = strtoul(optarg, NULL, 10) * 1000;
             break;
+        case 'l':
+            o->logits = strtoul(optarg, NULL, 10) / 256 * 256;
+            break;
         case 'v':
             o->variant = optarg;
             break;
@@ -251,12 +284,12 @@ static int options_parse(struct options *o, int argc, char **argv)
     }
     o->tokens = (o->tokens + BLOCK - 1) / BLOCK * BLOCK;
     bool known = !o->only || strcmp(o->only, "native") == 0 || strcmp(o->only, "remoted") == 0;
-    return o->stamp && o->tokens && known && optind == argc ? 0 : -EINVAL;
+    return o->stamp && o->tokens && o->logits && known && optind == argc ? 0 : -EINVAL;
 }
 
 int main(int argc, char **argv)
 {
-    struct options o = { .device = "APIR0", .tokens = 20000 };
+    struct options o = { .device = "APIR0", .tokens = 20000, .logits = MODEL_LOGITS };
     if (options_parse(&o, argc, argv) < 0) {
         fputs(usage, stderr);
         return 2;
@@ -272,6 +305,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "overhead: %s\n", why);
         return 1;
     }
+    if (!o.only)
+        floor_print(o.logits);
     struct figures headline = { 0 };
     double beyond = 0;
     bool any = false;

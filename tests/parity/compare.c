@@ -108,9 +108,13 @@ int main(int argc, char **argv)
         printf("perplexity: %.17g against %.17g\n", r[0].perplexity, r[1].perplexity);
         same = false;
     }
-    if (same)
-        printf("equal: %zu rows of %" PRIu32 " logits, hash %016" PRIx64 ", perplexity %.17g\n",
-               record_rows(&r[0]), r[0].n_vocab, record_hash(&r[0]), r[0].perplexity);
+    if (same) {
+        printf("equal: %zu rows of %" PRIu32 " logits, hash %016" PRIx64, record_rows(&r[0]),
+               r[0].n_vocab, record_hash(&r[0]));
+        if (r[0].perplexity > 0)
+            printf(", perplexity %.17g", r[0].perplexity);
+        printf("\n");
+    }
     record_fini(&r[0]);
     record_fini(&r[1]);
     return same ? 0 : 1;

@@ -20,10 +20,11 @@ bats_require_minimum_version 1.5.0
 
 @test "no host support: a container prints one line and runs on its CPU" {
     apir cdi generate --no-handshake
-    container --rm "${DEVICE[@]}" localhost/llama llama-completion -m /models/first.gguf $PREPARE_GREEDY \
-        -ngl 99 -n 4 -p "$PREPARE_PROMPT" >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/log"
-    cat "$BATS_TEST_TMPDIR/log"
-    [ -s "$BATS_TEST_TMPDIR/out" ]
-    [ "$(grep -c '^apir: ' "$BATS_TEST_TMPDIR/log")" -eq 1 ]
-    run ! grep -q APIR0 "$BATS_TEST_TMPDIR/log"
+    out=$BATS_TEST_TMPDIR/out
+    container --rm "${DEVICE[@]}" localhost/llama llama-bench -m /models/first.gguf -ngl 99 -p 4 -n 4 -r 1 \
+        -t 1 -o json >"$out" 2>"$out.log"
+    cat "$out.log"
+    jq -e 'length == 2 and all(.[]; .backends == "CPU" and .avg_ts > 0)' "$out"
+    [ "$(grep -c '^apir: ' "$out.log")" -eq 1 ]
+    run ! grep -q APIR0 "$out" "$out.log"
 }

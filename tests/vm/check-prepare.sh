@@ -34,11 +34,22 @@ prepare_models() {
 }
 
 # What the worker computes: the CPU backend, weights as they are in the file.
+# llama-completion does not wait for its printing thread: on a busy machine the
+# end of the text is lost. Its last words tell whether all was printed.
 prepare_native() {
-    # shellcheck disable=SC2086 # words on purpose
-    env -u GGML_BACKEND_PATH GGML_VK_VISIBLE_DEVICES= timeout 60 \
-        llama-completion -m "$1" -dev none --no-repack $PREPARE_GREEDY \
-        -n "$2" -p "$PREPARE_PROMPT" 2>/dev/null </dev/null
+    local log
+    log=$(mktemp)
+    for _ in {1..50}; do
+        # shellcheck disable=SC2086 # words on purpose
+        env -u GGML_BACKEND_PATH GGML_VK_VISIBLE_DEVICES= timeout 60 \
+            llama-completion -m "$1" -dev none --no-repack $PREPARE_GREEDY \
+            -n "$2" -p "$PREPARE_PROMPT" >"$log.text" 2>"$log" </dev/null
+        ! grep -q 'common_perf_print: .*total time' "$log" || break
+    done
+    grep -q 'common_perf_print: .*total time' "$log" && cat "$log.text"
+    local rc=$?
+    rm -f "$log" "$log.text"
+    return "$rc"
 }
 
 prepare_install() {

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "tests/bench/floor.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "protocol/atomic.h"
+#include "tests/bench/model.h"
+
+#define ROUNDS 2000
+#define PLACES 4
+
+struct hand_over {
+    size_t size, piece, places;
+    uint8_t *shared, *src, *dst;
+    /* each on a cache line of its own, each written by one side */
+    _Alignas(64) uint64_t asked;   /* reader: rounds begun */
+    _Alignas(64) uint64_t written; /* writer: bytes, over all rounds */
+    _Alignas(64) uint64_t ns[ROUNDS];
+};
+
+static void *writer(void *arg)
+{
+    struct hand_over *h = arg;
+    uint64_t written = 0;
+    for (size_t i = 0; i < ROUNDS; i++) {
+        uint8_t *to = h->shared + i % h->places * h->size;
+        while (apir_load_acquire64(&h->asked) != i + 1)
+            apir_cpu_relax();
+        for (size_t at = 0; at < h->size; at += h->piece) {
+            memcpy(to + at, h->src + at, h->piece);
+            apir_store_release64(&h->written, written += h->piece);
+        }
+    }
+    return NULL;
+}
+
+static void reader(struct hand_over *h)
+{
+    uint64_t due = 0;
+    for (size_t i = 0; i < ROUNDS; i++) {
+        const uint8_t *from = h->shared + i % h->places * h->size;
+        uint64_t began = model_now_ns();
+        apir_store_release64(&h->asked, i + 1);
+        for (size_t at = 0; at < h->size; at += h->piece) {
+            due += h->piece;
+            while (apir_load_acquire64(&h->written) < due)
+                apir_cpu_relax();
+            memcpy(h->dst + at, from + at, h->piece);
+        }
+        h->ns[i] = model_now_ns() - began;
+    }
+}
+
+static int compare(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The median in µs; below 0: out of memory or threads. */
+static double measure(size_t size, size_t piece, size_t places)
+{
+    static struct hand_over h;
+    h = (struct hand_over){ .size = size, .piece = piece, .places = places };
+    void *shared = mmap(NULL, size * places, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                        -1, 0);
+    h.shared = shared;
+    h.src = malloc(size);
+    h.dst = malloc(size);
+    pthread_t thread;
+    bool ok = shared != MAP_FAILED && h.src && h.dst;
+    if (ok) {
+        memset(h.shared, 1, size * places);
+        memset(h.src, 2, size);
+        memset(h.dst, 3, size);
+        ok = pthread_create(&thread, NULL, writer, &h) == 0;
+    }
+    if (ok) {
+        reader(&h);
+        pthread_join(thread, NULL);
+        qsort(h.ns, ROUNDS, sizeof(h.ns[0]), compare);
+    }
+    if (shared != MAP_FAILED)
+        munmap(shared, size * places);
+    free(h.src);
+    free(h.dst);
+    return ok ? (double)h.ns[ROUNDS / 2] / 1e3 : -1;
+}
+
+void floor_print(size_t size)
+{
+    size_t piece = size % 32768 == 0 ? 32768 : size;
+    printf("floor: %zu bytes from core to core, no protocol: %.2f us at one place; %.2f us in"
+           " pieces of %zu at %d places; 64 bytes: %.2f us\n",
+           size, measure(size, size, 1), measure(size, piece, PLACES), piece, PLACES,
+           measure(64, 64, 1));
+    fflush(stdout);
+}
