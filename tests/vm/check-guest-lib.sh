@@ -15,9 +15,10 @@ RENDER_NODE=/dev/dri/renderD128
 . "$SHARE/agreed"
 
 # container [OPTION]... IMAGE CMD...: without a network of its own; the lo that
-# it shares is the VM's.
+# it shares is the VM's. Each has its own time limit: the time-outs of bats would
+# keep it waiting for their own sleeps at the end.
 container() {
-    podman run --network=host -v "$MODELS:/models:ro" "$@" </dev/null
+    timeout 60 podman run --network=host -v "$MODELS:/models:ro" "$@" </dev/null
 }
 
 # greedy MODEL COMMAND...: COMMAND (which starts with `container …` or `env …` and

@@ -7,5 +7,4 @@ set -euo pipefail
 
 cp -a /mnt/share/root/. /
 [[ $1 == check-nohost.bats ]] || apir cdi generate
-export BATS_TEST_TIMEOUT=90
 bats --timing --tap "tests/vm/$1"

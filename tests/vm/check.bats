@@ -53,14 +53,14 @@ others_go_on() {
 }
 
 @test "a plain process without a container computes on APIR0" {
-    greedy "$MODELS/second.gguf" env "GGML_BACKEND_PATH=$PLUGIN" GGML_VK_VISIBLE_DEVICES=
+    greedy "$MODELS/second.gguf" timeout 60 env "GGML_BACKEND_PATH=$PLUGIN" GGML_VK_VISIBLE_DEVICES=
 }
 
 @test "Venus works beside apir contexts" {
     # Through the stock server behind ours, while two contexts of ours are open.
     [ "$(host workers | wc -w)" -eq 2 ]
     VK_DRIVER_FILES=/usr/share/vulkan/icd.d/virtio_icd.json \
-        vulkaninfo --summary >"$BATS_TEST_TMPDIR/vulkan" 2>&1 || { cat "$BATS_TEST_TMPDIR/vulkan"; false; }
+        timeout 30 vulkaninfo --summary >"$BATS_TEST_TMPDIR/vulkan" 2>&1 || { cat "$BATS_TEST_TMPDIR/vulkan"; false; }
     grep -Eq 'driverName *= *venus' "$BATS_TEST_TMPDIR/vulkan"
     grep -E 'deviceName' "$BATS_TEST_TMPDIR/vulkan"
     answers_as_native 8081 first

@@ -48,7 +48,7 @@ boot() {
     local name=$1 file=$2 rc=0 log=$work/$1.tap plan ok began=$SECONDS
     shift 2
     env APIR_CONFIG="$PWD/$work/backend.json" VM_SHARE="$share" VM_DISKS=models=build/models/vm \
-        VM_TIMEOUT="${VM_TIMEOUT:-480}" "$@" tests/vm/run.sh tests/vm/check-guest.sh "$file" \
+        VM_TIMEOUT="${VM_TIMEOUT:-600}" "$@" tests/vm/run.sh tests/vm/check-guest.sh "$file" \
         > >(tee "$log") || rc=$?
     wait # for tee
     # What the plan promises and nobody reports has failed too: the VM may have died.
