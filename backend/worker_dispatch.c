@@ -30,14 +30,6 @@ static bool in_buffer(const struct worker_buffer *b, uint64_t offset, uint64_t s
     return offset <= b->host.size && size <= b->host.size - offset;
 }
 
-/* Rows of `row` bytes, `stride` apart, all within the buffer. */
-static bool rows_in_buffer(const struct worker_buffer *b, uint64_t offset, uint64_t row,
-                           uint64_t count, uint64_t stride)
-{
-    unsigned __int128 end = (unsigned __int128)(count - 1) * stride + offset + row;
-    return end <= b->host.size;
-}
-
 /*
  * Makes what follows come after the stream's work so far. Stream 0 stands for
  * ggml's synchronous calls, which are ordered by the caller's own synchronize.
@@ -214,19 +206,42 @@ static const char *handle_buffer_reset(struct worker *w, const struct apir_msg_b
 
 /* ---- data ------------------------------------------------------------------- */
 
+/* Both ends of a transfer between a buffer and an arena, checked. */
+struct transfer {
+    struct worker_buffer *buffer;
+    void *data; /* row * count bytes in shared memory */
+};
+
+/*
+ * `count` rows of `row` bytes, `stride` apart from `offset` of the buffer on,
+ * packed in the arena. NULL with *ret, or the reason for FATAL.
+ */
+static const char *transfer_check(struct worker *w, uint32_t buffer, uint64_t offset, uint64_t row,
+                                  uint64_t count, uint64_t stride, uint32_t blob,
+                                  uint64_t blob_offset, struct transfer *ret)
+{
+    typedef unsigned __int128 u128;
+    ret->buffer = worker_buffer_find(w, buffer);
+    if (!ret->buffer)
+        return bad_buffer;
+    if ((u128)(count - 1) * stride + offset + row > ret->buffer->host.size)
+        return bad_range;
+    u128 packed = (u128)row * count;
+    ret->data = packed <= APIR_ARENA_SIZE_MAX
+                    ? worker_arena(w, blob, blob_offset, (uint64_t)packed)
+                    : NULL;
+    return ret->data ? NULL : bad_arena;
+}
+
 static const char *handle_set(struct worker *w, const struct apir_msg_set *m)
 {
-    struct worker_buffer *b = worker_buffer_find(w, m->buffer);
-    if (!b)
-        return bad_buffer;
-    if (!in_buffer(b, m->offset, m->size))
-        return bad_range;
-    const void *data = worker_arena(w, m->blob, m->blob_offset, m->size);
-    if (!data)
-        return bad_arena;
-    const char *why = stream_settle(w, m->stream);
+    struct transfer t;
+    const char *why =
+        transfer_check(w, m->buffer, m->offset, m->size, 1, 0, m->blob, m->blob_offset, &t);
     if (!why)
-        host_buffer_set(&w->ggml, &b->host, m->offset, data, m->size);
+        why = stream_settle(w, m->stream);
+    if (!why)
+        host_buffer_set(&w->ggml, &t.buffer->host, m->offset, t.data, m->size);
     return why;
 }
 
@@ -246,66 +261,47 @@ static const char *handle_set_inline(struct worker *w, const struct apir_msg_set
 
 static const char *handle_get(struct worker *w, const struct apir_msg_get *m)
 {
-    struct worker_buffer *b = worker_buffer_find(w, m->buffer);
-    if (!b)
-        return bad_buffer;
-    if (!in_buffer(b, m->offset, m->size))
-        return bad_range;
-    void *data = worker_arena(w, m->blob, m->blob_offset, m->size);
-    if (!data)
-        return bad_arena;
+    struct transfer t;
+    const char *why =
+        transfer_check(w, m->buffer, m->offset, m->size, 1, 0, m->blob, m->blob_offset, &t);
+    if (why)
+        return why;
     struct worker_stream *s = &w->streams[m->stream];
     if (m->stream && !s->host)
         return bad_stream;
-    if (!m->stream || !s->dirty || s->device != b->device) {
-        const char *why = stream_settle(w, m->stream);
-        if (!why)
-            host_buffer_get(&w->ggml, &b->host, m->offset, data, m->size);
-        return why;
-    }
+    bool queued = m->stream && s->dirty && s->device == t.buffer->device;
     /* Behind the graph in the same queue: one wait for both. */
-    host_buffer_get_async(&w->ggml, s->host, &b->host, m->offset, data, m->size);
-    return stream_settle(w, m->stream);
-}
-
-/* The packed size of a 2D transfer, or 0 where it is more than an arena. */
-static uint64_t packed_size(uint64_t row, uint64_t count)
-{
-    unsigned __int128 n = (unsigned __int128)row * count;
-    return n <= APIR_ARENA_SIZE_MAX ? (uint64_t)n : 0;
+    if (queued)
+        host_buffer_get_async(&w->ggml, s->host, &t.buffer->host, m->offset, t.data, m->size);
+    why = stream_settle(w, m->stream);
+    if (!why && !queued)
+        host_buffer_get(&w->ggml, &t.buffer->host, m->offset, t.data, m->size);
+    return why;
 }
 
 static const char *handle_set_2d(struct worker *w, const struct apir_msg_set_2d *m)
 {
-    struct worker_buffer *b = worker_buffer_find(w, m->buffer);
-    if (!b)
-        return bad_buffer;
-    if (!rows_in_buffer(b, m->offset, m->size, m->count, m->stride))
-        return bad_range;
-    uint64_t packed = packed_size(m->size, m->count);
-    const void *data = packed ? worker_arena(w, m->blob, m->blob_offset, packed) : NULL;
-    if (!data)
-        return bad_arena;
-    const char *why = stream_settle(w, m->stream);
+    struct transfer t;
+    const char *why = transfer_check(w, m->buffer, m->offset, m->size, m->count, m->stride,
+                                     m->blob, m->blob_offset, &t);
     if (!why)
-        host_buffer_set_rows(&w->ggml, &b->host, m->offset, data, m->size, m->count, m->stride);
+        why = stream_settle(w, m->stream);
+    if (!why)
+        host_buffer_set_rows(&w->ggml, &t.buffer->host, m->offset, t.data, m->size, m->count,
+                             m->stride);
     return why;
 }
 
 static const char *handle_get_2d(struct worker *w, const struct apir_msg_get_2d *m)
 {
-    struct worker_buffer *b = worker_buffer_find(w, m->buffer);
-    if (!b)
-        return bad_buffer;
-    if (!rows_in_buffer(b, m->offset, m->size, m->count, m->stride))
-        return bad_range;
-    uint64_t packed = packed_size(m->size, m->count);
-    void *data = packed ? worker_arena(w, m->blob, m->blob_offset, packed) : NULL;
-    if (!data)
-        return bad_arena;
-    const char *why = stream_settle(w, m->stream);
+    struct transfer t;
+    const char *why = transfer_check(w, m->buffer, m->offset, m->size, m->count, m->stride,
+                                     m->blob, m->blob_offset, &t);
     if (!why)
-        host_buffer_get_rows(&w->ggml, &b->host, m->offset, data, m->size, m->count, m->stride);
+        why = stream_settle(w, m->stream);
+    if (!why)
+        host_buffer_get_rows(&w->ggml, &t.buffer->host, m->offset, t.data, m->size, m->count,
+                             m->stride);
     return why;
 }
 

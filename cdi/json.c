@@ -125,3 +125,17 @@ void cdi_json_put(struct json_object **object)
     json_object_put(*object);
     *object = NULL;
 }
+
+int cdi_json_write_fd(int fd, const char *data, size_t size)
+{
+    while (size > 0) {
+        ssize_t n = write(fd, data, size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        data += n;
+        size -= (size_t)n;
+    }
+    return 0;
+}

@@ -18,6 +18,9 @@ struct json_object;
  */
 int cdi_json_read_fd(int fd, size_t max, char **ret_data, size_t *ret_size, struct apir_error *err);
 
+/* Writes all of it. Returns 0 or -errno. */
+int cdi_json_write_fd(int fd, const char *data, size_t size);
+
 /*
  * Parses exactly one JSON object: UTF-8, at most 32 levels deep, nothing behind
  * it. *ret_object is the caller's to put. Returns 0 or -errno.

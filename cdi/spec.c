@@ -157,20 +157,6 @@ const char *cdi_spec_text(struct json_object *spec)
     return json_object_to_json_string_ext(spec, TEXT_FLAGS);
 }
 
-static int write_all(int fd, const char *data, size_t size)
-{
-    while (size > 0) {
-        ssize_t n = write(fd, data, size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        data += n;
-        size -= (size_t)n;
-    }
-    return 0;
-}
-
 static void unlink_and_free(char **path)
 {
     if (*path != NULL)
@@ -185,9 +171,9 @@ static int fill(int fd, struct json_object *spec)
 
     if (text == NULL)
         return -ENOMEM;
-    int r = write_all(fd, text, strlen(text));
+    int r = cdi_json_write_fd(fd, text, strlen(text));
     if (r == 0)
-        r = write_all(fd, "\n", 1);
+        r = cdi_json_write_fd(fd, "\n", 1);
     if (r == 0 && fchmod(fd, 0644) < 0)
         r = -errno;
     if (r == 0 && fsync(fd) < 0)

@@ -269,20 +269,6 @@ int hook_config_apply(struct json_object *config, struct json_object *spec, cons
     return apply_edits(config, cdi_json_member(spec, "containerEdits", json_type_object), err);
 }
 
-static int write_all(const char *data, size_t size)
-{
-    while (size > 0) {
-        ssize_t n = write(STDOUT_FILENO, data, size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        data += n;
-        size -= (size_t)n;
-    }
-    return 0;
-}
-
 /*
  * Edits config where it asks for a device. Returns 1 where there is nothing to
  * write back, 0 where there is, -errno where the request is wrong.
@@ -346,11 +332,11 @@ int hook_stage_precreate(const struct hook_options *options, struct apir_error *
         const char *text = json_object_to_json_string_ext(config, JSON_C_TO_STRING_NOSLASHESCAPE);
         /* Where it cannot be written anew the engine gets what it sent. */
         if (text != NULL)
-            r = write_all(text, strlen(text));
+            r = cdi_json_write_fd(STDOUT_FILENO, text, strlen(text));
         else
-            r = write_all(data, size);
+            r = cdi_json_write_fd(STDOUT_FILENO, data, size);
     } else {
-        r = write_all(data, size);
+        r = cdi_json_write_fd(STDOUT_FILENO, data, size);
     }
     return r == 0 ? 0 : apir_error_sys(err, -r, "write the configuration");
 }

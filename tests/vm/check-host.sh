@@ -13,7 +13,8 @@
 # Answers "error: …" otherwise. Only workers of VM_QEMU_PID are ever touched.
 set -uo pipefail
 
-exec 3<>"$VM_CONTROL.out" 4>"$VM_CONTROL.in"
+# Each waits for QEMU's end to open, and the first ends when QEMU ends.
+exec 3<"$VM_CONTROL.out" 4>"$VM_CONTROL.in"
 
 parent_of() {
     local stat
