@@ -5,6 +5,7 @@
 
 SHARE=/mnt/share
 MODELS=/mnt/models
+# shellcheck disable=SC2034 # for the tests
 PLUGIN=/usr/lib/apir/libggml-apir.so
 DEVICE=(--device virtgpu/apir=gpu0)
 # shellcheck disable=SC2034 # for the tests

@@ -41,7 +41,7 @@ others_go_on() {
 @test "two containers compute at once, with different models" {
     workers=$(host workers)
     echo "workers: $workers"
-    [ "$(wc -w <<<"$workers")" -eq 2 ]
+    [ "$(wc -w <<<"$workers")" -ge 2 ]
     for _ in 1 2 3; do
         complete 8081 >"$BATS_TEST_TMPDIR/first" &
         one=$!
@@ -58,7 +58,7 @@ others_go_on() {
 
 @test "Venus works beside apir contexts" {
     # Through the stock server behind ours, while two contexts of ours are open.
-    [ "$(host workers | wc -w)" -eq 2 ]
+    [ "$(host workers | wc -w)" -ge 2 ]
     VK_DRIVER_FILES=/usr/share/vulkan/icd.d/virtio_icd.json \
         timeout 30 vulkaninfo --summary >"$BATS_TEST_TMPDIR/vulkan" 2>&1 || { cat "$BATS_TEST_TMPDIR/vulkan"; false; }
     grep -Eq 'driverName *= *venus' "$BATS_TEST_TMPDIR/vulkan"
@@ -137,7 +137,7 @@ server_dies() {
     before=$(host workers)
     server victim 8083 first
     worker=$(new_worker "$before")
-    curl -s --max-time 30 -o "$BATS_TEST_TMPDIR/answer" -w '%{http_code} ' http://127.0.0.1:8083/completion \
+    curl -s --max-time 30 -o "$BATS_TEST_TMPDIR/answer" -w '%{http_code}' http://127.0.0.1:8083/completion \
         -d '{"prompt": "Hello", "n_predict": 4000, "temperature": 0, "ignore_eos": true}' \
         >"$BATS_TEST_TMPDIR/code" &
     asked=$!

@@ -5,7 +5,7 @@
 # with the stock one alone. Each test is one in tests/vm/check*.bats. The last
 # line is "vm: N passed, N failed". A directory that failed is kept.
 set -uo pipefail
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../.." || exit 1
 sh tests/env/inside.sh || exec tests/env/enter.sh tests/vm/check.sh "$@"
 # shellcheck source=tests/vm/check-prepare.sh
 . tests/vm/check-prepare.sh

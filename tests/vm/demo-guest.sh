@@ -37,6 +37,7 @@ apir cdi generate >"$log" 2>&1
 quote <"$log"
 
 step image "the image holds Debian's llama.cpp and no file of ours"
+# shellcheck disable=SC2016 # the inner shell's and dpkg-query's
 "${run[@]}" "$image" sh -c 'dpkg-query -W -f "\${Package} \${Version}\n" "*llama*" "*ggml*" | grep " ."
     ls /usr/lib/apir /dev/dri; find / -xdev -name "*apir*" 2>/dev/null' >"$log" 2>"$log.err" || true
 quote <"$log"

@@ -6,7 +6,7 @@
 # "demo: FAILED at STEP" with exit code 1; tests/vm/demo-guest.sh has the steps.
 # build/vm/demo/ holds what every step printed.
 set -uo pipefail
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../.." || exit 1
 sh tests/env/inside.sh || exec tests/env/enter.sh tests/vm/demo.sh "$@"
 # shellcheck source=tests/vm/check-prepare.sh
 . tests/vm/check-prepare.sh
@@ -30,9 +30,9 @@ fail() {
 echo "demo: the same greedy completion natively on this machine, for comparison"
 PREPARE_TOKENS=24
 PREPARE_PROMPT='Once upon a time'
-prepare_models build/models/vm >"$work/share/native.log" 2>&1 &&
-    prepare_native build/models/vm/first.gguf "$PREPARE_TOKENS" >"$work/share/native.text" &&
-    [[ -s $work/share/native.text ]] || fail native
+prepare_models build/models/vm >"$work/share/native.log" 2>&1 || fail native
+prepare_native build/models/vm/first.gguf "$PREPARE_TOKENS" >"$work/share/native.text" || fail native
+[[ -s $work/share/native.text ]] || fail native
 for name in PREPARE_TOKENS PREPARE_PROMPT PREPARE_GREEDY; do
     printf '%s=%q\n' "$name" "${!name}"
 done >"$work/share/agreed"
