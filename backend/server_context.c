@@ -71,17 +71,23 @@ server_context_complain(struct server_context *context, const char *fmt, ...)
 
 static void server_context_fences(struct server_context *context);
 
-static void server_context_lose(struct server_context *context, const char *reason)
+static void server_context_end(struct server_context *context, enum apir_log_level level,
+                               const char *reason)
 {
     if (!context->lost) {
         context->lost = true;
         snprintf(context->reason, sizeof(context->reason), "%s", reason);
-        apir_log(APIR_LOG_WARN, "context %u is lost: %s", context->id, reason);
+        apir_log(level, "context %u is lost: %s", context->id, reason);
         server_worker_kill(&context->worker);
     }
     if (context->ring)
         server_ring_lose(context->ring, context->reason);
     server_context_fences(context);
+}
+
+static void server_context_lose(struct server_context *context, const char *reason)
+{
+    server_context_end(context, APIR_LOG_WARN, reason);
 }
 
 /* What virglrenderer itself would never send. */
@@ -239,7 +245,8 @@ static void server_context_free_blob(struct server_context *context, uint32_t bl
     if (context->lost)
         return;
     if (blob_id == APIR_RING_BLOB_ID)
-        server_context_lose(context, "the guest destroyed its ring");
+        /* The normal end of a guest process: its resources go before its context. */
+        server_context_end(context, APIR_LOG_INFO, "the guest destroyed its ring");
     else
         server_context_told_worker(context, server_worker_del_blob(&context->worker, blob_id));
 }
