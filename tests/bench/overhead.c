@@ -173,7 +173,7 @@ static bool traffic_measure(struct side *remoted, double *ret_beyond)
             return false;
     }
     traffic_print(&t, TOKENS, stdout);
-    *ret_beyond = (double)t.beyond / TOKENS;
+    *ret_beyond = (double)t.beyond / (double)(int)TOKENS;
     return true;
 }
 
@@ -229,7 +229,9 @@ static bool variant_run(const struct options *o, const struct variant *v, size_t
 {
     struct side native, remoted;
     printf("%s: %s\n", v->name, v->what);
-    bool ok = side_init(&native, o->tokens) & side_init(&remoted, o->tokens);
+    /* Both, so that both can be ended. */
+    bool ok = side_init(&native, o->tokens);
+    ok = side_init(&remoted, o->tokens) && ok;
     ok = ok && model_init(&native.model, "STAMP0", v->road, uid_offset, o->logits) &&
          model_init(&remoted.model, o->device, v->road, uid_offset, o->logits) &&
          measure(o, &native, &remoted, ret_added, ret_beyond);

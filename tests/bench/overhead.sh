@@ -4,6 +4,10 @@
 # overhead.sh [OUT [ARG]...]: what a token costs through the plug-in, the vtest transport and the
 # worker, against a host backend that computes nothing. ARGs go to the program (overhead --help).
 # The last line is `overhead: p50 X us, p99 Y us, Z bytes/token`: what is added to the native run.
+#
+# BENCH_PIN="C H": the client on core C, server and worker on core H. Without it the kernel may put
+# both on one core for a while, which gives other figures: less to copy between caches, but a switch
+# of processes at every hand-over.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=tests/system/vtest.sh
@@ -20,5 +24,11 @@ echo "machine: ${model:-unknown CPU}, $(nproc) cores, $(uname -srm), load $(cut 
 VTEST_CONFIG="{\"ggml_backends_dir\": \"$out/tests/bench/backends\", \"devices\": [\"STAMP0\"], \"threads\": 1}"
 vtest_start "$out"
 mapfile -t vars < <(vtest_env "$out")
-# The scheduler's CPU backend has nothing to do here; without a GPU of the machine's own.
-env "${vars[@]}" "$out/tests/bench/overhead" --stamp "$out/tests/bench/libggml-stamp.so" "$@"
+pin=()
+if [[ -n ${BENCH_PIN-} ]]; then
+    read -r client host <<<"$BENCH_PIN"
+    taskset -acp "$host" "$VTEST_PID" >/dev/null # what it starts from now on follows
+    pin=(taskset -c "$client")
+    echo "pinned: client to core $client, host to core $host"
+fi
+"${pin[@]}" env "${vars[@]}" "$out/tests/bench/overhead" --stamp "$out/tests/bench/libggml-stamp.so" "$@"
