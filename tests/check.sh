@@ -4,8 +4,8 @@
 # check.sh STEP...: runs `make` for each step and adds up what they count.
 #
 # A step is NAME=GOAL [VARIABLE=VALUE]...; its output goes to build/check/NAME.log
-# and its count is the last line "…: N passed, N failed" there. A step without
-# such a line counts as one test, passed if make succeeded. A step that counts no
+# and its count is the last line "…: N passed, N failed" (or "N of M as native")
+# there. A step without such a line counts as one test, passed if make succeeded. A step that counts no
 # failure and fails all the same counts one. The last line is the sum.
 set -uo pipefail
 
@@ -21,7 +21,11 @@ for step in "$@"; do
     printf 'check: %-14s ' "$name"
     if ${MAKE:-make} --no-print-directory "${goal[@]}" >"$log" 2>&1; then rc=0; else rc=$?; fi
     count=$(grep -aoE '[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)
-    if [[ -n $count ]]; then
+    native=$(grep -aoE '[0-9]+ of [0-9]+ as native' "$log" | tail -n 1)
+    if [[ -n $native ]]; then
+        read -r p _ f _ <<<"$native"
+        f=$((f - p))
+    elif [[ -n $count ]]; then
         p=${count%% *}
         f=${count#*, }
         f=${f%% *}
