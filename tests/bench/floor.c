@@ -3,6 +3,8 @@
 #include "tests/bench/floor.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +19,7 @@
 
 struct hand_over {
     size_t size, piece, places;
+    size_t core; /* of the writer */
     uint8_t *shared, *src, *dst;
     /* each on a cache line of its own, each written by one side */
     _Alignas(64) uint64_t asked;   /* reader: rounds begun */
@@ -24,10 +27,33 @@ struct hand_over {
     _Alignas(64) uint64_t ns[ROUNDS];
 };
 
+static void core_take(size_t core)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(core, &set);
+    sched_setaffinity(0, sizeof(set), &set);
+}
+
+/* The first and the last core that we may use, as far apart as may be; false: only one. */
+static bool cores_choose(const cpu_set_t *allowed, size_t *ret_first, size_t *ret_last)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < CPU_SETSIZE; i++) {
+        if (!CPU_ISSET(i, allowed))
+            continue;
+        if (n++ == 0)
+            *ret_first = i;
+        *ret_last = i;
+    }
+    return n > 1;
+}
+
 static void *writer(void *arg)
 {
     struct hand_over *h = arg;
     uint64_t written = 0;
+    core_take(h->core);
     for (size_t i = 0; i < ROUNDS; i++) {
         uint8_t *to = h->shared + i % h->places * h->size;
         while (apir_load_acquire64(&h->asked) != i + 1)
@@ -64,10 +90,11 @@ static int compare(const void *a, const void *b)
 }
 
 /* The median in µs; below 0: out of memory or threads. */
-static double measure(size_t size, size_t piece, size_t places)
+static double measure(size_t core, size_t size, size_t piece, size_t places)
 {
     static struct hand_over h;
-    h = (struct hand_over){ .size = size, .piece = piece, .places = places };
+    h = (struct hand_over){ .size = size, .piece = piece, .places = places,
+                            .core = core };
     void *shared = mmap(NULL, size * places, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
                         -1, 0);
     h.shared = shared;
@@ -95,10 +122,19 @@ static double measure(size_t size, size_t piece, size_t places)
 
 void floor_print(size_t size)
 {
+    cpu_set_t allowed;
+    size_t first = 0, last = 0;
+    if (sched_getaffinity(0, sizeof(allowed), &allowed) < 0 ||
+        !cores_choose(&allowed, &first, &last)) {
+        printf("floor: not measured on one core\n");
+        return;
+    }
     size_t piece = size % 32768 == 0 ? 32768 : size;
+    core_take(first);
     printf("floor: %zu bytes from core to core, no protocol: %.2f us at one place; %.2f us in"
            " pieces of %zu at %d places; 64 bytes: %.2f us\n",
-           size, measure(size, size, 1), measure(size, piece, PLACES), piece, PLACES,
-           measure(64, 64, 1));
+           size, measure(last, size, size, 1), measure(last, size, piece, PLACES), piece, PLACES,
+           measure(last, 64, 64, 1));
     fflush(stdout);
+    sched_setaffinity(0, sizeof(allowed), &allowed);
 }

@@ -9,10 +9,12 @@
  * that the logits are of this token. Neither preparing inputs nor checking is
  * timed. A wrong stamp ends the program with 1.
  */
+#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,12 +36,14 @@ static const char usage[] =
     "  --tokens N      timed tokens per variant and side (20000)\n"
     "  --logits BYTES  what is fetched after each token (131072)\n"
     "  --gap US        the client computes this long between tokens (0)\n"
+    "  --pin CORE      where this process runs from then on\n"
     "  --variant NAME  sched, direct or no-uid only\n"
     "  --only SIDE     native or remoted only, for a profiler: prints no difference\n";
 
 struct options {
     const char *stamp, *device, *variant, *only;
     size_t tokens, logits;
+    size_t pin; /* SIZE_MAX: anywhere */
     uint64_t gap_ns;
 };
 
@@ -250,6 +254,7 @@ static int options_parse(struct options *o, int argc, char **argv)
     static const struct option options[] = {
         { "stamp", required_argument, NULL, 's' },   { "device", required_argument, NULL, 'd' },
         { "tokens", required_argument, NULL, 't' },  { "gap", required_argument, NULL, 'g' },
+        { "pin", required_argument, NULL, 'p' },
         { "logits", required_argument, NULL, 'l' },
         { "variant", required_argument, NULL, 'v' }, { "only", required_argument, NULL, 'o' },
         { "help", no_argument, NULL, 'h' },          { NULL, 0, NULL, 0 },
@@ -271,6 +276,9 @@ static int options_parse(struct options *o, int argc, char **argv)
         case 'l':
             o->logits = strtoul(optarg, NULL, 10) / 256 * 256;
             break;
+        case 'p':
+            o->pin = strtoul(optarg, NULL, 10) % CPU_SETSIZE;
+            break;
         case 'v':
             o->variant = optarg;
             break;
@@ -291,7 +299,7 @@ static int options_parse(struct options *o, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    struct options o = { .device = "APIR0", .tokens = 20000, .logits = MODEL_LOGITS };
+    struct options o = { .device = "APIR0", .pin = SIZE_MAX, .tokens = 20000, .logits = MODEL_LOGITS };
     if (options_parse(&o, argc, argv) < 0) {
         fputs(usage, stderr);
         return 2;
@@ -308,7 +316,13 @@ int main(int argc, char **argv)
         return 1;
     }
     if (!o.only)
-        floor_print(o.logits);
+        floor_print(o.logits); /* before we pin: it wants two cores */
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    if (o.pin != SIZE_MAX) {
+        CPU_SET(o.pin, &cores);
+        sched_setaffinity(0, sizeof(cores), &cores);
+    }
     struct figures headline = { 0 };
     double beyond = 0;
     bool any = false;

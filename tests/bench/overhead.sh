@@ -28,7 +28,8 @@ pin=()
 if [[ -n ${BENCH_PIN-} ]]; then
     read -r client host <<<"$BENCH_PIN"
     taskset -acp "$host" "$VTEST_PID" >/dev/null # what it starts from now on follows
-    pin=(taskset -c "$client")
+    pin=(--pin "$client")
     echo "pinned: client to core $client, host to core $host"
 fi
-"${pin[@]}" env "${vars[@]}" "$out/tests/bench/overhead" --stamp "$out/tests/bench/libggml-stamp.so" "$@"
+env "${vars[@]}" "$out/tests/bench/overhead" --stamp "$out/tests/bench/libggml-stamp.so" \
+    "${pin[@]}" "$@"
