@@ -269,6 +269,8 @@ static const char *handle_get(struct worker *w, const struct apir_msg_get *m)
     struct worker_stream *s = &w->streams[m->stream];
     if (m->stream && !s->host)
         return bad_stream;
+    if (m->size <= WORKER_PLACE_MAX && w->n_places[0] < WORKER_PLACES)
+        w->places[0][w->n_places[0]++] = (struct worker_place){ t.data, m->size };
     bool queued = m->stream && s->dirty && s->device == t.buffer->device;
     /* Behind the graph in the same queue: one wait for both. */
     if (queued)
