@@ -157,7 +157,7 @@ static size_t buft_max_size(void *buft)
     return buft_device(buft)->info.max_size;
 }
 
-/* ggml_nbytes for types without blocks; the host answers where there are any. */
+/* The host's answer: it pads rows, and some ops want room behind their result. */
 static size_t buft_alloc_size(void *buft, const struct gg_tensor *t)
 {
     struct apir_reply_op_query answer;

@@ -70,7 +70,7 @@ int apir_ring_host_take(struct apir_ring_host *rh, void *buf, size_t cap, size_t
 void apir_ring_host_complete(struct apir_ring_host *rh, size_t size);
 
 /*
- * Announces sleep. True: nothing arrived meanwhile, block on the kick eventfd.
+ * Announces sleep. True: nothing arrived meanwhile, block on the kick descriptor.
  * Either way call apir_ring_host_awake afterwards.
  */
 bool apir_ring_host_prepare_sleep(struct apir_ring_host *rh);

@@ -120,7 +120,7 @@ _Static_assert(sizeof(struct apir_doorbell) == 24, "wire size");
 struct apir_worker_status {
     uint64_t head;      /* worker: the true head, stored (release) with the shared one */
     uint8_t pad[56];
-    uint64_t notify_at; /* server: write the notify eventfd once head >= this; ~0: never */
+    uint64_t notify_at; /* server: write to the notify pipe once head >= this; ~0: never */
 };
 
 /* Server -> worker on the control socket (SEQPACKET), one fd with ADD_BLOB. */
