@@ -249,13 +249,12 @@ static bool device_wanted(const struct host_ggml_options *o, void *dev, bool gpu
     int type = fns.ggml_backend_dev_type(dev);
     if (!gpus)
         return type == GG_DEV_CPU;
-    /* IGPU is 2 where it exists; before, 2 was ACCEL (BLAS, AMX), which computes
-     * for the CPU backend only and has no memory of its own to offer. */
     if (type == GG_DEV_GPU)
         return true;
-    return type == 2 && strcmp(fns.ggml_backend_reg_name(fns.ggml_backend_dev_backend_reg(dev)),
-                               "BLAS") != 0 &&
-           fns.ggml_backend_dev_buffer_type(dev) != NULL && type != GG_DEV_CPU;
+    /* IGPU is 2 where it exists. Before, 2 was ACCEL: BLAS and the like, which help
+     * the CPU backend and have no memory of their own to offer. */
+    const char *reg = fns.ggml_backend_reg_name(fns.ggml_backend_dev_backend_reg(dev));
+    return type == 2 && strcmp(reg, "BLAS") != 0;
 }
 
 static void devices_load(struct host_ggml *hg, const struct host_ggml_options *o, bool gpus)
