@@ -285,7 +285,6 @@ struct apir_reply_hello {
     uint32_t minor;
     uint32_t n_devices;
     uint64_t features;
-    uint64_t window_hint; /* bytes of arena the host suggests at most; 0: no opinion */
     char host_ggml[APIR_NAME_SIZE];
 };
 
@@ -349,7 +348,6 @@ struct apir_reply_status {
 struct apir_stream_status {
     uint32_t failed; /* enum apir_status of the latest failed graph, sticky */
     uint32_t zero;
-    uint64_t n_failed;
 };
 
 _Static_assert(sizeof(struct apir_reply_hello) <= APIR_REPLY_SIZE, "fits a reply");
