@@ -36,7 +36,8 @@ HEADERS += $(wildcard backend/worker*.h)
 WORKER := $(O)/backend/apir-worker
 ALL += $(WORKER)
 WORKER_OBJS := $(call objs,backend/worker_blob.c backend/worker_dispatch.c backend/worker_ggml.c \
-                 backend/worker_graph.c backend/worker_rules.c backend/worker_sandbox.c)
+                 backend/worker_graph.c backend/worker_rules.c backend/worker_sandbox.c backend/worker_stream.c \
+                 backend/worker_transfer.c)
 $(WORKER): PKGS := json-c libcap
 $(WORKER): EXTRA_LIBS := -ldl
 $(WORKER): $(call objs,backend/worker_main.c) $(WORKER_OBJS) $(CONFIG_OBJS) $(PROTOCOL_RING_OBJS) \

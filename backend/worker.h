@@ -18,12 +18,22 @@
 struct worker_blob {
     uint8_t *map; /* NULL: no such blob */
     uint64_t size;
+    struct host_buffer direct; /* the same memory as a buffer of `device`, or no handle */
+    uint32_t device;
 };
 
 struct worker_buffer {
     uint32_t id; /* 0: free */
     uint32_t device;
     struct host_buffer host;
+    uint8_t *shared; /* BUFFER_SHARE: the mapping that holds it, owned; else NULL */
+    uint64_t shared_size;
+};
+
+struct worker_event {
+    void *host; /* NULL: the device has none, the whole stream stands for it */
+    uint32_t device;
+    uint32_t stream; /* 0: nothing recorded */
 };
 
 struct worker_stream {
@@ -60,6 +70,7 @@ struct worker {
     struct host_ggml ggml;
     struct worker_buffer buffers[APIR_BUFFERS_MAX];
     struct worker_stream streams[APIR_STREAMS_MAX + 1]; /* ids from 1 */
+    struct worker_event events[APIR_EVENTS_MAX];
     struct worker_slot slots[APIR_SLOTS_MAX];
 
     /* per message code, for the summary at level info */
@@ -80,15 +91,61 @@ struct worker {
 int worker_control_drain(struct worker *w);
 
 /*
- * `size` bytes at `offset` of arena `blob`, or NULL where that is not wholly
- * inside one. The guest may write there at any time: copy before checking.
+ * `size` bytes at `offset` of `blob` (not the ring), or NULL where that is not
+ * wholly inside one. The guest may write there at any time: copy before checking.
  */
 void *worker_arena(struct worker *w, uint32_t blob, uint64_t offset, uint64_t size);
 
 /* A reply place (APIR_REPLY_SIZE bytes), or NULL. */
 void *worker_reply(struct worker *w, uint32_t offset);
 
+const char *worker_blob_register(struct worker *w, const struct apir_msg_blob_register *m);
+const char *worker_blob_forget(struct worker *w, const struct apir_msg_blob_forget *m);
+const char *worker_buffer_share(struct worker *w, const struct apir_msg_buffer_share *m);
+
+/* Frees the buffer's memory and its entry. */
+void worker_buffer_drop(struct worker *w, struct worker_buffer *b);
+
+/*
+ * Takes [data, data + size) of a shared buffer out of the guest's reach, with its
+ * present contents: what is about to be checked must not change afterwards. The
+ * address stays. 0 or -errno; nothing to do for a buffer that is not shared.
+ */
+int worker_buffer_privatize(struct worker_buffer *b, const void *data, uint64_t size);
+
+/* ---- worker_transfer.c ---- */
+
+const char *worker_set(struct worker *w, const struct apir_msg_set *m);
+const char *worker_set_inline(struct worker *w, const struct apir_msg_set_inline *m,
+                              const uint8_t *data);
+const char *worker_get(struct worker *w, const struct apir_msg_get *m);
+const char *worker_set_2d(struct worker *w, const struct apir_msg_set_2d *m);
+const char *worker_get_2d(struct worker *w, const struct apir_msg_get_2d *m);
+const char *worker_memset(struct worker *w, const struct apir_msg_memset *m);
+const char *worker_copy(struct worker *w, const struct apir_msg_copy *m);
+
+/* ---- worker_stream.c ---- */
+
+/*
+ * Makes what follows come after the stream's work so far. Stream 0 stands for
+ * ggml's synchronous calls, which are ordered by the caller's own synchronize.
+ */
+const char *worker_stream_settle(struct worker *w, uint32_t id);
+
+/* Before anything is freed or rewritten that a running graph may use. */
+void worker_streams_settle(struct worker *w);
+
+const char *worker_stream_open(struct worker *w, const struct apir_msg_stream_open *m);
+const char *worker_stream_close(struct worker *w, const struct apir_msg_stream_close *m);
+const char *worker_event_record(struct worker *w, const struct apir_msg_event_record *m);
+const char *worker_event_wait(struct worker *w, const struct apir_msg_event_wait *m);
+const char *worker_event_sync(struct worker *w, const struct apir_msg_event_sync *m);
+const char *worker_event_free(struct worker *w, const struct apir_msg_event_free *m);
+
 /* ---- worker_dispatch.c ---- */
+
+extern const char worker_bad_reply[], worker_bad_device[], worker_bad_buffer[],
+    worker_bad_range[], worker_bad_arena[], worker_bad_stream[];
 
 /*
  * Handles the decoded message. Returns NULL, or the static reason why the

@@ -1,17 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The context's shared memory: blobs that the server hands us and the guest names.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "backend/worker.h"
 #include "protocol/cleanup.h"
 #include "protocol/fdsock.h"
 #include "protocol/log.h"
 
-static void blob_drop(struct worker_blob *b)
+static void blob_drop(struct worker *w, struct worker_blob *b)
 {
+    if (b->direct.handle) {
+        /* The device may be in the middle of a copy. */
+        worker_streams_settle(w);
+        host_buffer_free(&w->ggml, &b->direct);
+    }
     if (b->map)
         munmap(b->map, b->size);
     *b = (struct worker_blob){ 0 };
@@ -64,7 +75,7 @@ int worker_control_drain(struct worker *w)
             /* The ring stays mapped: its loss ends the context, not this map. */
             if (c.blob_id == APIR_RING_BLOB_ID || c.blob_id >= APIR_BLOBS_MAX)
                 return -EPROTO;
-            blob_drop(&w->blobs[c.blob_id]);
+            blob_drop(w, &w->blobs[c.blob_id]);
             break;
         default:
             return -EPROTO;
@@ -72,15 +83,21 @@ int worker_control_drain(struct worker *w)
     }
 }
 
+/* The blob with this id, mapped, or NULL. */
+static struct worker_blob *blob_find(struct worker *w, uint32_t id)
+{
+    if (id == APIR_RING_BLOB_ID || id >= APIR_BLOBS_MAX)
+        return NULL;
+    /* The server tells us of a new blob before the guest can name it. */
+    if (!w->blobs[id].map && worker_control_drain(w) < 0)
+        return NULL;
+    return w->blobs[id].map ? &w->blobs[id] : NULL;
+}
+
 void *worker_arena(struct worker *w, uint32_t blob, uint64_t offset, uint64_t size)
 {
-    if (blob == APIR_RING_BLOB_ID || blob >= APIR_BLOBS_MAX)
-        return NULL;
-    /* The server tells us of a new arena before the guest can name it. */
-    if (!w->blobs[blob].map && worker_control_drain(w) < 0)
-        return NULL;
-    const struct worker_blob *b = &w->blobs[blob];
-    if (!b->map || offset > b->size || size > b->size - offset)
+    const struct worker_blob *b = blob_find(w, blob);
+    if (!b || offset > b->size || size > b->size - offset)
         return NULL;
     return b->map + offset;
 }
@@ -92,4 +109,101 @@ void *worker_reply(struct worker *w, uint32_t offset)
     if (offset % APIR_REPLY_ALIGN || offset > room || APIR_REPLY_SIZE > room - offset)
         return NULL;
     return b->map + APIR_RING_HEADER_SIZE + offset;
+}
+
+const char *worker_blob_register(struct worker *w, const struct apir_msg_blob_register *m)
+{
+    void *place = worker_reply(w, m->reply);
+    if (!place)
+        return worker_bad_reply;
+    if (m->device >= w->ggml.n_devices)
+        return worker_bad_device;
+    struct worker_blob *b = blob_find(w, m->blob);
+    if (!b)
+        return "blob does not exist";
+    if (b->direct.handle)
+        return "blob is registered already";
+    const struct host_device *d = &w->ggml.devices[m->device];
+    struct apir_reply_blob r = { .status = APIR_OK };
+    /* A device that is the CPU would only copy as we do. */
+    if (!(d->flags & APIR_DEVICE_SYNC) &&
+        host_buffer_wrap(&w->ggml, d, b->map, b->size, &b->direct) == 0) {
+        b->device = m->device;
+        r.flags |= APIR_BLOB_DIRECT;
+    }
+    memcpy(place, &r, sizeof(r));
+    return NULL;
+}
+
+const char *worker_blob_forget(struct worker *w, const struct apir_msg_blob_forget *m)
+{
+    struct worker_blob *b = blob_find(w, m->blob);
+    if (!b)
+        return "blob does not exist";
+    blob_drop(w, b);
+    return NULL;
+}
+
+/* ---- buffers in shared memory ------------------------------------------------- */
+
+const char *worker_buffer_share(struct worker *w, const struct apir_msg_buffer_share *m)
+{
+    void *place = worker_reply(w, m->reply);
+    if (!place)
+        return worker_bad_reply;
+    struct worker_buffer *b = worker_buffer_find(w, m->buffer);
+    if (!b)
+        return worker_bad_buffer;
+    struct worker_blob *blob = blob_find(w, m->blob);
+    if (!blob)
+        return "blob does not exist";
+    const struct host_device *d = &w->ggml.devices[b->device];
+    struct apir_reply_status r = { .status = APIR_E_UNSUPPORTED };
+    bool fits = (d->flags & APIR_DEVICE_UMA) && !b->shared && !blob->direct.handle &&
+                blob->size >= b->host.size;
+    for (uint32_t i = 0; fits && i < APIR_SLOTS_MAX; i++)
+        fits = !worker_slot_uses(&w->slots[i], b->id);
+    struct host_buffer host;
+    if (fits && host_buffer_wrap(&w->ggml, d, blob->map, b->host.size, &host) == 0) {
+        host_buffer_free(&w->ggml, &b->host);
+        b->host = host;
+        /* The buffer's memory now: it stays when the guest destroys the blob. */
+        b->shared = blob->map;
+        b->shared_size = blob->size;
+        *blob = (struct worker_blob){ 0 };
+        r.status = APIR_OK;
+    }
+    memcpy(place, &r, sizeof(r));
+    return NULL;
+}
+
+void worker_buffer_drop(struct worker *w, struct worker_buffer *b)
+{
+    host_buffer_free(&w->ggml, &b->host);
+    if (b->shared)
+        munmap(b->shared, b->shared_size);
+    *b = (struct worker_buffer){ 0 };
+}
+
+int worker_buffer_privatize(struct worker_buffer *b, const void *data, uint64_t size)
+{
+    if (!b->shared || size == 0)
+        return 0;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t base = (uintptr_t)b->shared;
+    uintptr_t lo = (uintptr_t)data & ~(page - 1);
+    uintptr_t hi = ((uintptr_t)data + size + page - 1) & ~(page - 1);
+    /* Within the buffer, checked with the tensor; the mapping is whole pages. */
+    if (lo < base || hi > base + b->shared_size)
+        return -EINVAL;
+    cleanup_free void *copy = malloc(hi - lo);
+    if (!copy)
+        return -ENOMEM;
+    memcpy(copy, (const void *)lo, hi - lo);
+    void *map = mmap((void *)lo, hi - lo, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    if (map == MAP_FAILED)
+        return -errno;
+    memcpy(map, copy, hi - lo);
+    return 0;
 }

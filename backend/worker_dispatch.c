@@ -8,14 +8,14 @@
 #include "protocol/cleanup.h"
 #include "protocol/log.h"
 
-/* Each handler returns NULL, or the static reason why the context is FATAL. */
+const char worker_bad_reply[] = "reply outside the reply area";
+const char worker_bad_device[] = "device does not exist";
+const char worker_bad_buffer[] = "buffer does not exist";
+const char worker_bad_range[] = "range outside its buffer";
+const char worker_bad_arena[] = "region outside its blob";
+const char worker_bad_stream[] = "stream does not exist";
 
-static const char bad_reply[] = "reply outside the reply area";
-static const char bad_device[] = "device does not exist";
-static const char bad_buffer[] = "buffer does not exist";
-static const char bad_range[] = "range outside its buffer";
-static const char bad_arena[] = "region outside its arena";
-static const char bad_stream[] = "stream does not exist";
+/* Each handler returns NULL, or the static reason why the context is FATAL. */
 
 #define BUFFER_INDEX(id) ((id) & (APIR_BUFFERS_MAX - 1))
 
@@ -25,45 +25,13 @@ struct worker_buffer *worker_buffer_find(struct worker *w, uint32_t id)
     return id != 0 && b->id == id ? b : NULL;
 }
 
-static bool in_buffer(const struct worker_buffer *b, uint64_t offset, uint64_t size)
-{
-    return offset <= b->host.size && size <= b->host.size - offset;
-}
-
-/*
- * Makes what follows come after the stream's work so far. Stream 0 stands for
- * ggml's synchronous calls, which are ordered by the caller's own synchronize.
- */
-static const char *stream_settle(struct worker *w, uint32_t id)
-{
-    if (id == 0)
-        return NULL;
-    struct worker_stream *s = &w->streams[id];
-    if (!s->host)
-        return bad_stream;
-    if (s->dirty) {
-        host_stream_sync(&w->ggml, s->host);
-        s->dirty = false;
-    }
-    return NULL;
-}
-
-/* Before anything is freed or rewritten that a running graph may use. */
-static void streams_settle(struct worker *w)
-{
-    for (uint32_t i = 1; i <= APIR_STREAMS_MAX; i++) {
-        if (w->streams[i].host)
-            stream_settle(w, i);
-    }
-}
-
 /* A private copy of a payload in the arena; *ret_copy is freed by the caller. */
 static const char *payload_copy(struct worker *w, uint32_t blob, uint64_t offset, uint64_t size,
                                 void **ret_copy)
 {
     const void *src = worker_arena(w, blob, offset, size);
     if (!src)
-        return bad_arena;
+        return worker_bad_arena;
     void *copy = malloc(size);
     if (copy)
         memcpy(copy, src, size);
@@ -77,7 +45,7 @@ static const char *handle_hello(struct worker *w, const struct apir_msg_hello *m
 {
     void *place = worker_reply(w, m->reply);
     if (!place)
-        return bad_reply;
+        return worker_bad_reply;
     struct apir_reply_hello r = {
         .status = m->major == APIR_PROTOCOL_MAJOR ? APIR_OK : APIR_E_VERSION,
         .major = APIR_PROTOCOL_MAJOR,
@@ -96,9 +64,9 @@ static const char *handle_device_info(struct worker *w, const struct apir_msg_de
 {
     void *place = worker_reply(w, m->reply);
     if (!place)
-        return bad_reply;
+        return worker_bad_reply;
     if (m->device >= w->ggml.n_devices)
-        return bad_device;
+        return worker_bad_device;
     const struct host_device *d = &w->ggml.devices[m->device];
     struct apir_reply_device_info r = {
         .flags = d->flags,
@@ -117,9 +85,9 @@ static const char *handle_device_memory(struct worker *w, const struct apir_msg_
 {
     void *place = worker_reply(w, m->reply);
     if (!place)
-        return bad_reply;
+        return worker_bad_reply;
     if (m->device >= w->ggml.n_devices)
-        return bad_device;
+        return worker_bad_device;
     struct apir_reply_device_memory r = { 0 };
     host_device_memory(&w->ggml, &w->ggml.devices[m->device], &r.memory_free, &r.memory_total);
     memcpy(place, &r, sizeof(r));
@@ -130,9 +98,9 @@ static const char *handle_op_query(struct worker *w, const struct apir_msg_op_qu
 {
     void *place = worker_reply(w, m->reply);
     if (!place)
-        return bad_reply;
+        return worker_bad_reply;
     if (m->device >= w->ggml.n_devices)
-        return bad_device;
+        return worker_bad_device;
     cleanup_free void *copy = NULL;
     const char *why = payload_copy(w, m->blob, m->blob_offset, m->size, &copy);
     if (why)
@@ -150,9 +118,9 @@ static const char *handle_buffer_alloc(struct worker *w, const struct apir_msg_b
 {
     void *place = worker_reply(w, m->reply);
     if (!place)
-        return bad_reply;
+        return worker_bad_reply;
     if (m->device >= w->ggml.n_devices)
-        return bad_device;
+        return worker_bad_device;
     struct worker_buffer *b = &w->buffers[BUFFER_INDEX(m->buffer)];
     if (b->id)
         return "buffer id is in use";
@@ -174,15 +142,14 @@ static const char *handle_buffer_free(struct worker *w, const struct apir_msg_bu
 {
     struct worker_buffer *b = worker_buffer_find(w, m->buffer);
     if (!b)
-        return bad_buffer;
-    streams_settle(w);
+        return worker_bad_buffer;
+    worker_streams_settle(w);
     /* A cached graph must not outlive the memory that it names. */
     for (uint32_t i = 0; i < APIR_SLOTS_MAX; i++) {
         if (worker_slot_uses(&w->slots[i], b->id))
             worker_slot_clear(w, &w->slots[i]);
     }
-    host_buffer_free(&w->ggml, &b->host);
-    *b = (struct worker_buffer){ 0 };
+    worker_buffer_drop(w, b);
     return NULL;
 }
 
@@ -190,7 +157,7 @@ static const char *handle_buffer_clear(struct worker *w, const struct apir_msg_b
 {
     struct worker_buffer *b = worker_buffer_find(w, m->buffer);
     if (!b)
-        return bad_buffer;
+        return worker_bad_buffer;
     host_buffer_clear(&w->ggml, &b->host, (uint8_t)m->value);
     return NULL;
 }
@@ -199,200 +166,23 @@ static const char *handle_buffer_reset(struct worker *w, const struct apir_msg_b
 {
     struct worker_buffer *b = worker_buffer_find(w, m->buffer);
     if (!b)
-        return bad_buffer;
+        return worker_bad_buffer;
     host_buffer_reset(&w->ggml, &b->host);
     return NULL;
 }
 
-/* ---- data ------------------------------------------------------------------- */
-
-/* Both ends of a transfer between a buffer and an arena, checked. */
-struct transfer {
-    struct worker_buffer *buffer;
-    void *data; /* row * count bytes in shared memory */
-};
-
-/*
- * `count` rows of `row` bytes, `stride` apart from `offset` of the buffer on,
- * packed in the arena. NULL with *ret, or the reason for FATAL.
- */
-static const char *transfer_check(struct worker *w, uint32_t buffer, uint64_t offset, uint64_t row,
-                                  uint64_t count, uint64_t stride, uint32_t blob,
-                                  uint64_t blob_offset, struct transfer *ret)
-{
-    typedef unsigned __int128 u128;
-    ret->buffer = worker_buffer_find(w, buffer);
-    if (!ret->buffer)
-        return bad_buffer;
-    if ((u128)(count - 1) * stride + offset + row > ret->buffer->host.size)
-        return bad_range;
-    u128 packed = (u128)row * count;
-    ret->data = packed <= APIR_ARENA_SIZE_MAX
-                    ? worker_arena(w, blob, blob_offset, (uint64_t)packed)
-                    : NULL;
-    return ret->data ? NULL : bad_arena;
-}
-
-static const char *handle_set(struct worker *w, const struct apir_msg_set *m)
-{
-    struct transfer t;
-    const char *why =
-        transfer_check(w, m->buffer, m->offset, m->size, 1, 0, m->blob, m->blob_offset, &t);
-    if (!why)
-        why = stream_settle(w, m->stream);
-    if (!why)
-        host_buffer_set(&w->ggml, &t.buffer->host, m->offset, t.data, m->size);
-    return why;
-}
-
-static const char *handle_set_inline(struct worker *w, const struct apir_msg_set_inline *m,
-                                     const uint8_t *data)
-{
-    struct worker_buffer *b = worker_buffer_find(w, m->buffer);
-    if (!b)
-        return bad_buffer;
-    if (!in_buffer(b, m->offset, m->size))
-        return bad_range;
-    const char *why = stream_settle(w, m->stream);
-    if (!why)
-        host_buffer_set(&w->ggml, &b->host, m->offset, data, m->size);
-    return why;
-}
-
-static const char *handle_get(struct worker *w, const struct apir_msg_get *m)
-{
-    struct transfer t;
-    const char *why =
-        transfer_check(w, m->buffer, m->offset, m->size, 1, 0, m->blob, m->blob_offset, &t);
-    if (why)
-        return why;
-    struct worker_stream *s = &w->streams[m->stream];
-    if (m->stream && !s->host)
-        return bad_stream;
-    if (m->size <= WORKER_PLACE_MAX && w->n_places[0] < WORKER_PLACES)
-        w->places[0][w->n_places[0]++] = (struct worker_place){ t.data, m->size };
-    bool queued = m->stream && s->dirty && s->device == t.buffer->device;
-    /* Behind the graph in the same queue: one wait for both. */
-    if (queued)
-        host_buffer_get_async(&w->ggml, s->host, &t.buffer->host, m->offset, t.data, m->size);
-    why = stream_settle(w, m->stream);
-    if (!why && !queued)
-        host_buffer_get(&w->ggml, &t.buffer->host, m->offset, t.data, m->size);
-    return why;
-}
-
-static const char *handle_set_2d(struct worker *w, const struct apir_msg_set_2d *m)
-{
-    struct transfer t;
-    const char *why = transfer_check(w, m->buffer, m->offset, m->size, m->count, m->stride,
-                                     m->blob, m->blob_offset, &t);
-    if (!why)
-        why = stream_settle(w, m->stream);
-    if (!why)
-        host_buffer_set_rows(&w->ggml, &t.buffer->host, m->offset, t.data, m->size, m->count,
-                             m->stride);
-    return why;
-}
-
-static const char *handle_get_2d(struct worker *w, const struct apir_msg_get_2d *m)
-{
-    struct transfer t;
-    const char *why = transfer_check(w, m->buffer, m->offset, m->size, m->count, m->stride,
-                                     m->blob, m->blob_offset, &t);
-    if (!why)
-        why = stream_settle(w, m->stream);
-    if (!why)
-        host_buffer_get_rows(&w->ggml, &t.buffer->host, m->offset, t.data, m->size, m->count,
-                             m->stride);
-    return why;
-}
-
-static const char *handle_memset(struct worker *w, const struct apir_msg_memset *m)
-{
-    struct worker_buffer *b = worker_buffer_find(w, m->buffer);
-    if (!b)
-        return bad_buffer;
-    if (!in_buffer(b, m->offset, m->size))
-        return bad_range;
-    const char *why = stream_settle(w, m->stream);
-    if (why)
-        return why;
-    if (host_buffer_memset(&w->ggml, &b->host, m->offset, (uint8_t)m->value, m->size) < 0)
-        return "out of memory in MEMSET"; /* a void call on the guest's side: no other way */
-    return NULL;
-}
-
-static const char *handle_copy(struct worker *w, const struct apir_msg_copy *m)
-{
-    struct worker_buffer *src = worker_buffer_find(w, m->src_buffer);
-    struct worker_buffer *dst = worker_buffer_find(w, m->dst_buffer);
-    if (!src || !dst)
-        return bad_buffer;
-    if (!in_buffer(src, m->src_offset, m->size) || !in_buffer(dst, m->dst_offset, m->size))
-        return bad_range;
-    const char *why = stream_settle(w, m->src_stream);
-    if (!why)
-        why = stream_settle(w, m->dst_stream);
-    if (!why)
-        host_buffer_copy(&w->ggml, &src->host, m->src_offset, &dst->host, m->dst_offset, m->size);
-    return why;
-}
-
-/* ---- streams and graphs ----------------------------------------------------- */
-
-static const char *handle_stream_open(struct worker *w, const struct apir_msg_stream_open *m)
-{
-    void *place = worker_reply(w, m->reply);
-    if (!place || !worker_reply(w, m->status))
-        return bad_reply;
-    if (m->device >= w->ggml.n_devices)
-        return bad_device;
-    struct worker_stream *s = &w->streams[m->stream];
-    if (s->host)
-        return "stream id is in use";
-    void *host = host_stream_open(&w->ggml, &w->ggml.devices[m->device]);
-    struct apir_reply_stream r = { .status = host ? APIR_OK : APIR_E_NOMEM };
-    if (host && host_stream_optimizes(&w->ggml, host))
-        r.flags |= APIR_STREAM_OPTIMIZE;
-    if (host)
-        *s = (struct worker_stream){ .host = host, .device = m->device,
-                                     .status_offset = m->status };
-    memcpy(place, &r, sizeof(r));
-    return NULL;
-}
-
-static const char *handle_stream_close(struct worker *w, const struct apir_msg_stream_close *m)
-{
-    const char *why = stream_settle(w, m->stream);
-    if (why)
-        return why;
-    host_stream_close(&w->ggml, w->streams[m->stream].host);
-    w->streams[m->stream] = (struct worker_stream){ 0 };
-    return NULL;
-}
-
-static const char *handle_stream_sync(struct worker *w, const struct apir_msg_stream_sync *m)
-{
-    return stream_settle(w, m->stream);
-}
-
-static const char *handle_stream_wait(struct worker *w, const struct apir_msg_stream_wait *m)
-{
-    if (!w->streams[m->stream].host)
-        return bad_stream;
-    return m->after == m->stream ? NULL : stream_settle(w, m->after);
-}
+/* ---- graphs ------------------------------------------------------------------ */
 
 static const char *handle_graph_def(struct worker *w, const struct apir_msg_graph_def *m)
 {
     const struct worker_stream *s = &w->streams[m->stream];
     if (!s->host)
-        return bad_stream;
+        return worker_bad_stream;
     cleanup_free void *copy = NULL;
     const char *why = payload_copy(w, m->blob, m->blob_offset, m->size, &copy);
     if (why)
         return why;
-    streams_settle(w);
+    worker_streams_settle(w);
     struct worker_slot *slot = &w->slots[m->slot];
     if (copy)
         return worker_slot_define(w, slot, s->device, copy, m->size);
@@ -405,8 +195,8 @@ static const char *handle_graph_def(struct worker *w, const struct apir_msg_grap
 static const char *handle_graph_patch(struct worker *w, const struct apir_msg_graph_patch *m)
 {
     if (!w->streams[m->stream].host)
-        return bad_stream;
-    streams_settle(w);
+        return worker_bad_stream;
+    worker_streams_settle(w);
     cleanup_free void *copy = NULL;
     const char *why = payload_copy(w, m->blob, m->blob_offset, m->size, &copy);
     if (why)
@@ -424,15 +214,15 @@ static const char *handle_graph_optimize(struct worker *w, const struct apir_msg
 {
     void *place = worker_reply(w, m->reply);
     if (!place)
-        return bad_reply;
+        return worker_bad_reply;
     const struct worker_stream *s = &w->streams[m->stream];
     if (!s->host)
-        return bad_stream;
+        return worker_bad_stream;
     if (!host_stream_optimizes(&w->ggml, s->host))
         return "this stream has no graph_optimize";
     void *out = worker_arena(w, m->blob, m->out_offset, m->out_size);
     if (!out)
-        return bad_arena;
+        return worker_bad_arena;
     cleanup_free void *copy = NULL;
     const char *why = payload_copy(w, m->blob, m->blob_offset, m->size, &copy);
     if (why)
@@ -449,7 +239,7 @@ static const char *handle_graph_exec(struct worker *w, const struct apir_msg_gra
     struct worker_stream *s = &w->streams[m->stream];
     struct worker_slot *slot = &w->slots[m->slot];
     if (!s->host)
-        return bad_stream;
+        return worker_bad_stream;
     if (slot->state == SLOT_EMPTY)
         return "graph slot is not defined";
     if (slot->device != s->device && slot->state == SLOT_READY)
@@ -473,7 +263,7 @@ static const char *handle_graph_exec(struct worker *w, const struct apir_msg_gra
 
 static const char *handle_graph_drop(struct worker *w, const struct apir_msg_graph_drop *m)
 {
-    streams_settle(w);
+    worker_streams_settle(w);
     worker_slot_clear(w, &w->slots[m->slot]);
     return NULL;
 }
@@ -498,27 +288,25 @@ const char *worker_dispatch(struct worker *w, const struct apir_msg *msg)
     case APIR_MSG_BUFFER_RESET:
         return handle_buffer_reset(w, &msg->u.buffer_reset);
     case APIR_MSG_SET:
-        return handle_set(w, &msg->u.set);
+        return worker_set(w, &msg->u.set);
     case APIR_MSG_SET_INLINE:
-        return handle_set_inline(w, &msg->u.set_inline, msg->tail);
+        return worker_set_inline(w, &msg->u.set_inline, msg->tail);
     case APIR_MSG_GET:
-        return handle_get(w, &msg->u.get);
+        return worker_get(w, &msg->u.get);
     case APIR_MSG_SET_2D:
-        return handle_set_2d(w, &msg->u.set_2d);
+        return worker_set_2d(w, &msg->u.set_2d);
     case APIR_MSG_GET_2D:
-        return handle_get_2d(w, &msg->u.get_2d);
+        return worker_get_2d(w, &msg->u.get_2d);
     case APIR_MSG_MEMSET:
-        return handle_memset(w, &msg->u.memset);
+        return worker_memset(w, &msg->u.memset);
     case APIR_MSG_COPY:
-        return handle_copy(w, &msg->u.copy);
+        return worker_copy(w, &msg->u.copy);
     case APIR_MSG_STREAM_OPEN:
-        return handle_stream_open(w, &msg->u.stream_open);
+        return worker_stream_open(w, &msg->u.stream_open);
     case APIR_MSG_STREAM_CLOSE:
-        return handle_stream_close(w, &msg->u.stream_close);
+        return worker_stream_close(w, &msg->u.stream_close);
     case APIR_MSG_STREAM_SYNC:
-        return handle_stream_sync(w, &msg->u.stream_sync);
-    case APIR_MSG_STREAM_WAIT:
-        return handle_stream_wait(w, &msg->u.stream_wait);
+        return worker_stream_settle(w, msg->u.stream_sync.stream);
     case APIR_MSG_GRAPH_DEF:
         return handle_graph_def(w, &msg->u.graph_def);
     case APIR_MSG_GRAPH_EXEC:
@@ -529,6 +317,20 @@ const char *worker_dispatch(struct worker *w, const struct apir_msg *msg)
         return handle_graph_patch(w, &msg->u.graph_patch);
     case APIR_MSG_GRAPH_OPTIMIZE:
         return handle_graph_optimize(w, &msg->u.graph_optimize);
+    case APIR_MSG_EVENT_RECORD:
+        return worker_event_record(w, &msg->u.event_record);
+    case APIR_MSG_EVENT_WAIT:
+        return worker_event_wait(w, &msg->u.event_wait);
+    case APIR_MSG_EVENT_SYNC:
+        return worker_event_sync(w, &msg->u.event_sync);
+    case APIR_MSG_EVENT_FREE:
+        return worker_event_free(w, &msg->u.event_free);
+    case APIR_MSG_BLOB_REGISTER:
+        return worker_blob_register(w, &msg->u.blob_register);
+    case APIR_MSG_BLOB_FORGET:
+        return worker_blob_forget(w, &msg->u.blob_forget);
+    case APIR_MSG_BUFFER_SHARE:
+        return worker_buffer_share(w, &msg->u.buffer_share);
     }
     return "unknown message code";
 }

@@ -47,6 +47,13 @@
       (void *, const struct gg_tensor *, void *, size_t, size_t))                                  \
     R(void, ggml_backend_tensor_memset, (struct gg_tensor *, uint8_t, size_t, size_t))             \
     R(void, ggml_backend_tensor_copy, (const struct gg_tensor *, struct gg_tensor *))              \
+    R(void, ggml_backend_tensor_copy_async,                                                        \
+      (void *, void *, const struct gg_tensor *, struct gg_tensor *))                              \
+    R(void *, ggml_backend_event_new, (void *))                                                    \
+    R(void, ggml_backend_event_free, (void *))                                                     \
+    R(void, ggml_backend_event_record, (void *, void *))                                           \
+    R(void, ggml_backend_event_synchronize, (void *))                                              \
+    R(void, ggml_backend_event_wait, (void *, void *))                                             \
     O(void, ggml_backend_tensor_set_2d,                                                            \
       (struct gg_tensor *, const void *, size_t, size_t, size_t, size_t, size_t))                  \
     O(void, ggml_backend_tensor_get_2d,                                                            \
@@ -233,7 +240,7 @@ static void device_fill(struct host_ggml *hg, struct host_device *d, void *dev)
     void *set = fns.ggml_backend_reg_get_proc_address(reg, "ggml_backend_set_n_threads");
     memcpy(&d->set_n_threads, &set, sizeof(set));
     if (fns.ggml_backend_dev_type(dev) == GG_DEV_CPU)
-        d->flags |= APIR_DEVICE_SYNC;
+        d->flags |= APIR_DEVICE_SYNC | APIR_DEVICE_UMA;
 }
 
 static bool device_wanted(const struct host_ggml_options *o, void *dev, bool gpus)
@@ -335,17 +342,37 @@ static struct gg_tensor raw_tensor(const struct host_buffer *b, uint64_t offset,
     return t;
 }
 
+static void buffer_fill(const struct host_ggml *hg, void *handle, uint64_t size,
+                        struct host_buffer *ret_buffer)
+{
+    struct host_buffer b = { .handle = handle, .size = size };
+    b.base = fns.ggml_backend_buffer_get_base(handle);
+    b.raw = raw_tensor(&b, 0, size);
+    b.has_memset = GG_AT(handle, hg->layout.buffer.memset, void *) != NULL;
+    *ret_buffer = b;
+}
+
 int host_buffer_alloc(struct host_ggml *hg, const struct host_device *d, uint64_t size,
                       struct host_buffer *ret_buffer)
 {
     void *handle = fns.ggml_backend_buft_alloc_buffer(d->buft, size);
     if (!handle)
         return -ENOMEM;
-    struct host_buffer b = { .handle = handle, .size = size };
-    b.base = fns.ggml_backend_buffer_get_base(handle);
-    b.raw = raw_tensor(&b, 0, size);
-    b.has_memset = GG_AT(handle, hg->layout.buffer.memset, void *) != NULL;
-    *ret_buffer = b;
+    buffer_fill(hg, handle, size, ret_buffer);
+    return 0;
+}
+
+int host_buffer_wrap(struct host_ggml *hg, const struct host_device *d, void *data, uint64_t size,
+                     struct host_buffer *ret_buffer)
+{
+    const struct gg_device *dev = d->dev;
+    /* The public function calls through this pointer without a look at it. */
+    void *handle = dev->iface.buffer_from_host_ptr
+                       ? dev->iface.buffer_from_host_ptr(d->dev, data, size, size)
+                       : NULL;
+    if (!handle)
+        return -ENOTSUP;
+    buffer_fill(hg, handle, size, ret_buffer);
     return 0;
 }
 
@@ -451,6 +478,16 @@ void host_buffer_copy(struct host_ggml *hg, struct host_buffer *src, uint64_t sr
     fns.ggml_backend_tensor_copy(&s, &d);
 }
 
+void host_buffer_copy_async(struct host_ggml *hg, void *stream, struct host_buffer *src,
+                            uint64_t src_offset, struct host_buffer *dst, uint64_t dst_offset,
+                            uint64_t size)
+{
+    (void)hg;
+    struct gg_tensor s = raw_tensor(src, src_offset, size);
+    struct gg_tensor d = raw_tensor(dst, dst_offset, size);
+    fns.ggml_backend_tensor_copy_async(stream, stream, &s, &d);
+}
+
 /* ---- tensors ---------------------------------------------------------------- */
 
 int host_tensor_init(struct host_ggml *hg, struct gg_tensor *t)
@@ -501,6 +538,39 @@ void host_stream_sync(struct host_ggml *hg, void *stream)
 {
     (void)hg;
     fns.ggml_backend_synchronize(stream);
+}
+
+void *host_event_new(struct host_ggml *hg, const struct host_device *d, const void *stream)
+{
+    const struct ggml_layout *l = &hg->layout;
+    if (!GG_AT(stream, l->backend.event_record, void *) ||
+        !GG_AT(stream, l->backend.event_wait, void *))
+        return NULL;
+    return fns.ggml_backend_event_new(d->dev);
+}
+
+void host_event_free(struct host_ggml *hg, void *event)
+{
+    (void)hg;
+    fns.ggml_backend_event_free(event);
+}
+
+void host_event_record(struct host_ggml *hg, void *event, void *stream)
+{
+    (void)hg;
+    fns.ggml_backend_event_record(event, stream);
+}
+
+void host_event_wait(struct host_ggml *hg, void *event, void *stream)
+{
+    (void)hg;
+    fns.ggml_backend_event_wait(stream, event);
+}
+
+void host_event_sync(struct host_ggml *hg, void *event)
+{
+    (void)hg;
+    fns.ggml_backend_event_synchronize(event);
 }
 
 /* ---- graphs ----------------------------------------------------------------- */

@@ -86,6 +86,12 @@ struct host_buffer {
 /* Returns 0, or -ENOMEM. */
 int host_buffer_alloc(struct host_ggml *hg, const struct host_device *d, uint64_t size,
                       struct host_buffer *ret_buffer);
+/*
+ * Makes a buffer of the caller's memory (page-aligned, whole pages), which must
+ * outlive it. Returns 0, or -ENOTSUP where the device cannot.
+ */
+int host_buffer_wrap(struct host_ggml *hg, const struct host_device *d, void *data, uint64_t size,
+                     struct host_buffer *ret_buffer);
 void host_buffer_free(struct host_ggml *hg, struct host_buffer *b);
 void host_buffer_clear(struct host_ggml *hg, struct host_buffer *b, uint8_t value);
 void host_buffer_reset(struct host_ggml *hg, struct host_buffer *b);
@@ -109,6 +115,12 @@ int host_buffer_memset(struct host_ggml *hg, struct host_buffer *b, uint64_t off
 void host_buffer_copy(struct host_ggml *hg, struct host_buffer *src, uint64_t src_offset,
                       struct host_buffer *dst, uint64_t dst_offset, uint64_t size);
 
+/* As host_buffer_copy, in the order of the stream, whose device both buffers are of;
+ * done after host_stream_sync. */
+void host_buffer_copy_async(struct host_ggml *hg, void *stream, struct host_buffer *src,
+                            uint64_t src_offset, struct host_buffer *dst, uint64_t dst_offset,
+                            uint64_t size);
+
 /* Tells the buffer about a tensor whose buffer and data are set. 0 or -EIO. */
 int host_tensor_init(struct host_ggml *hg, struct gg_tensor *t);
 /* Bytes the device wants for t's own data, at least its size. */
@@ -125,6 +137,14 @@ bool host_tensor_offload(struct host_ggml *hg, const struct host_device *d,
 void *host_stream_open(struct host_ggml *hg, const struct host_device *d);
 void host_stream_close(struct host_ggml *hg, void *stream);
 void host_stream_sync(struct host_ggml *hg, void *stream);
+
+/* An event for streams of this device; NULL: it has none. */
+void *host_event_new(struct host_ggml *hg, const struct host_device *d, const void *stream);
+void host_event_free(struct host_ggml *hg, void *event);
+void host_event_record(struct host_ggml *hg, void *event, void *stream);
+/* The stream's work that follows starts after what the event has recorded. */
+void host_event_wait(struct host_ggml *hg, void *event, void *stream);
+void host_event_sync(struct host_ggml *hg, void *event);
 
 /* ---- graphs ---- */
 

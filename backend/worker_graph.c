@@ -101,6 +101,11 @@ static void tensor_translate(struct worker *w, const struct apir_graph *wire, ui
         out->fatal = worker_rules_check(wire, index);
 }
 
+static bool is_integer(int32_t type)
+{
+    return type >= 24 && type <= 27; /* GGUF: I8, I16, I32, I64 */
+}
+
 /* Gives g its buffer and address; the range is wholly inside the buffer. */
 static void tensor_locate(struct worker *w, const struct worker_slot *slot, uint32_t index,
                           struct gg_tensor *all, struct place *places, struct outcome *out)
@@ -154,6 +159,9 @@ static void tensor_locate(struct worker *w, const struct worker_slot *slot, uint
     places[index] = p;
     g->buffer = p.buffer->host.handle;
     g->data = p.buffer->host.base + p.offset;
+    /* Kernels use integers as indices; what the guest can still write is not checked. */
+    if (is_integer(g->type) && worker_buffer_privatize(p.buffer, g->data, need) < 0)
+        out->status = APIR_E_NOMEM;
     if (host_tensor_init(&w->ggml, g) < 0)
         out->status = APIR_E_FAILED;
 }

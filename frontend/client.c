@@ -266,31 +266,36 @@ static uint64_t arena_place(const struct client *c, uint64_t oldest, uint64_t si
     return size < oldest - c->arena_next ? c->arena_next : UINT64_MAX;
 }
 
-struct client_block *client_block_locked(struct client *c, uint64_t size)
+struct client_block *client_block_try_locked(struct client *c, uint64_t size)
 {
     size = (size + 63) & ~UINT64_C(63);
+    if (!client_usable(c))
+        return NULL;
+    blocks_reclaim(c);
+    uint64_t oldest = c->block_count ? block_at(c, 0)->offset : 0;
+    uint64_t at = arena_place(c, oldest, size);
+    if (at == UINT64_MAX)
+        return NULL;
+    c->block_count++;
+    struct client_block *b = block_at(c, c->block_count - 1);
+    *b = (struct client_block){ .offset = at, .size = size, };
+    b->until = c->ring.tail + (UINT64_C(1) << 40); /* not before the caller says */
+    c->arena_next = at + size;
+    return b;
+}
+
+struct client_block *client_block_locked(struct client *c, uint64_t size)
+{
     for (;;) {
-        if (!client_usable(c))
-            return NULL;
-        blocks_reclaim(c);
-        uint64_t oldest = c->block_count ? block_at(c, 0)->offset : 0;
-        uint64_t at = arena_place(c, oldest, size);
-        if (at != UINT64_MAX) {
-            c->block_count++;
-            struct client_block *b = block_at(c, c->block_count - 1);
-            *b = (struct client_block){ .offset = at, .size = size, };
-            b->until = c->ring.tail + (UINT64_C(1) << 40); /* not before the caller says */
-            c->arena_next = at + size;
+        struct client_block *b = client_block_try_locked(c, size);
+        if (b || !client_usable(c) || size > c->arena_size || c->block_count == 0)
             return b;
-        }
-        if (size > c->arena_size || c->block_count == 0)
-            return NULL;
-        struct client_block *b = block_at(c, 0);
+        b = block_at(c, 0);
         client_flush_locked(c);
         if (client_wait_locked(c, b->until) < 0)
             return NULL;
         if (b->held)
-            client_reads_finish_locked(c, 0);
+            client_reads_finish_locked(c, 0, UINT64_MAX);
         if (b->held) {
             /* Another thread is copying out of it and needs no lock for that. */
             client_unlock(c);
@@ -308,7 +313,7 @@ void client_block_release(struct client_block *b)
 void client_read_defer_locked(struct client *c, const struct client_read *r)
 {
     if (c->read_count == CLIENT_BLOCKS_MAX)
-        client_reads_finish_locked(c, 0);
+        client_reads_finish_locked(c, 0, UINT64_MAX);
     c->reads[c->read_count++] = *r;
 }
 
@@ -327,28 +332,29 @@ void client_fill_lost(void *dst, size_t size, uint32_t type)
         p[i] = pattern[i % n];
 }
 
-static void read_finish(struct client *c, struct client_read *r)
+static void read_finish(struct client *c, const struct client_read *r)
 {
     client_flush_locked(c);
-    bool ok = client_wait_locked(c, r->block->until) == 0;
-    const uint8_t *src = client_block_data(c, r->block);
+    bool ok = client_wait_locked(c, r->until) == 0;
+    const uint8_t *src = r->block ? client_block_data(c, r->block) : r->dst;
     uint64_t rows = r->stride ? r->size / r->row : 1;
     uint64_t row = r->stride ? r->row : r->size;
     for (uint64_t i = 0; i < rows; i++) {
         uint8_t *dst = (uint8_t *)r->dst + i * r->stride;
-        if (ok)
-            memcpy(dst, src + i * row, row);
-        else
+        if (!ok)
             client_fill_lost(dst, row, r->type);
+        else if (r->block)
+            memcpy(dst, src + i * row, row);
     }
-    client_block_release(r->block);
+    if (r->block)
+        client_block_release(r->block);
 }
 
-void client_reads_finish_locked(struct client *c, uint32_t stream)
+void client_reads_finish_locked(struct client *c, uint32_t stream, uint64_t upto)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < c->read_count; i++) {
-        if (stream == 0 || c->reads[i].stream == stream)
+        if ((stream == 0 || c->reads[i].stream == stream) && c->reads[i].until <= upto)
             read_finish(c, &c->reads[i]);
         else
             c->reads[kept++] = c->reads[i];
@@ -420,13 +426,14 @@ static int map_private(struct client *c)
 
 static int map_shared(struct client *c, struct apir_error *err)
 {
-    void *ring = NULL, *arena = NULL;
-    int rc = c->transport.blob_create(&c->transport, APIR_RING_BLOB_ID, APIR_RING_SIZE, &ring);
+    struct transport_blob blob = { 0 };
+    int rc = c->transport.blob_create(&c->transport, APIR_RING_BLOB_ID, APIR_RING_SIZE, &blob);
     if (rc)
         return apir_error_set(err, -rc,
                               "%s: the host gives no shared memory (%s); is apir-render-server "
                               "its RENDER_SERVER_EXEC_PATH?",
                               c->transport.where, strerror(-rc));
+    void *ring = blob.map;
     madvise(ring, APIR_RING_SIZE, MADV_DONTFORK);
     rc = apir_ring_guest_init(&c->ring, ring, APIR_RING_SIZE);
     if (rc == -ENODEV)
@@ -439,12 +446,12 @@ static int map_shared(struct client *c, struct apir_error *err)
                               c->transport.where);
     c->replies = (uint8_t *)ring + APIR_RING_HEADER_SIZE;
     c->arena_size = CLIENT_ARENA_SIZE;
-    rc = c->transport.blob_create(&c->transport, 1, c->arena_size, &arena);
+    rc = c->transport.blob_create(&c->transport, 1, c->arena_size, &blob);
     if (rc)
         return apir_error_set(err, -rc, "%s: no room for %u MiB in the host-visible window: %s",
                               c->transport.where, CLIENT_ARENA_SIZE >> 20, strerror(-rc));
-    madvise(arena, c->arena_size, MADV_DONTFORK);
-    c->arena = arena;
+    madvise(blob.map, c->arena_size, MADV_DONTFORK);
+    c->arena = blob.map;
     return 0;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The session with the host: one context per process, one ring, one arena.
+ * The session with the host: one context per process, one ring, one arena, and
+ * shared memory for what has to be fast.
  * Every function may be called from any thread. The "locked" ones want
  * client_lock held; what they put on the ring becomes visible to the host with
  * the next client_flush.
@@ -34,15 +35,25 @@ struct client_block {
     uint32_t held; /* 1: its contents are still to be read by us */
 };
 
-/* A read whose bytes go to `dst` once the host has passed the block's `until`. */
+/* A read whose bytes are at `dst` once the host has passed `until`: copied from
+ * `block`, or written there by the host itself (no block: dst is shared memory). */
 struct client_read {
     void *dst;
     uint64_t size;
     uint64_t stride; /* of rows in dst; 0: one piece */
     uint64_t row;
+    uint64_t until;
     struct client_block *block;
     uint32_t type; /* GGUF type number: what to write if the host is lost */
     uint32_t stream;
+};
+
+/* Shared memory beside ring and arena: host buffers, and tensor buffers while they
+ * are filled. */
+struct client_shared {
+    struct transport_blob blob; /* map NULL: unused */
+    uint32_t id;                /* blob id on the wire */
+    bool direct;                /* the device itself reads and writes it */
 };
 
 struct client {
@@ -65,6 +76,9 @@ struct client {
     uint64_t replies_used; /* bit per reply place */
     uint32_t *alive;       /* 1; the kernel wipes it in a forked child */
     uint32_t lost;         /* 1: the host is gone; read without the lock */
+    struct client_shared shared[APIR_BLOBS_MAX]; /* by blob id; 0 and 1 are ring and arena */
+    uint64_t shared_size;                        /* of all of them */
+
     uint32_t ping;
     bool exit_on_loss;
     struct apir_reply_hello hello;
@@ -102,13 +116,42 @@ static inline void *client_block_data(struct client *c, const struct client_bloc
     return c->arena + b->offset;
 }
 
+/* The same, where there is room at once; NULL: lost, or a wait is needed. */
+struct client_block *client_block_try_locked(struct client *c, uint64_t size);
+
 /* Ends the hold on a block; may be called without the lock. */
 void client_block_release(struct client_block *b);
 
 /* Queues a read into r.block (held, `until` set); the queue never overflows. */
 void client_read_defer_locked(struct client *c, const struct client_read *r);
-/* Completes the deferred reads of a stream (0: all). */
-void client_reads_finish_locked(struct client *c, uint32_t stream);
+/* Completes the deferred reads of a stream (0: all) that end at `upto` or before. */
+void client_reads_finish_locked(struct client *c, uint32_t stream, uint64_t upto);
+
+/* ---- shared.c ---- */
+
+/*
+ * Shared memory of at least `size` bytes (rounded up to APIR_SHM_ALIGN), with
+ * undefined contents. `share`: the part of the host-visible window, 1/share, that all
+ * of this process may take. NULL: no room, go on without. Without the lock.
+ */
+struct client_shared *client_shared_new(struct client *c, uint64_t size, uint32_t share);
+
+/*
+ * Gives it up. Whatever uses it must be complete; `told`: the host has taken the
+ * memory over (BUFFER_SHARE) and must not be told to forget it. Without the lock.
+ */
+void client_shared_free(struct client *c, struct client_shared *s, bool told);
+
+/* Asks the host to make it known to the device. Without the lock. */
+void client_shared_register(struct client *c, struct client_shared *s, uint32_t device);
+
+/* The shared memory that holds all of [data, data + size), or NULL. */
+struct client_shared *client_shared_find_locked(struct client *c, const void *data, uint64_t size);
+static inline uint64_t client_shared_offset(const struct client_shared *s, const void *data)
+{
+    return (uint64_t)((uintptr_t)data - (uintptr_t)s->blob.map);
+}
+
 
 /* A reply place: its index, or -1 if none is free. Cleared to zero. */
 int client_reply_get_locked(struct client *c);

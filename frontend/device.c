@@ -56,7 +56,7 @@ static void device_props(void *dev, void *props)
         GG_AT(props, l->props_device_id, const char *) = *d->device_id ? d->device_id : NULL;
     uint8_t *caps = (uint8_t *)props + l->props_caps;
     caps[0] = true;  /* async */
-    caps[1] = false; /* host_buffer */
+    caps[1] = true;  /* host_buffer */
     caps[2] = false; /* buffer_from_host_ptr */
     caps[3] = true;  /* events */
     if (l->props_size > l->props_caps + 4)
@@ -76,8 +76,7 @@ static void *device_buft(void *dev)
 
 static void *device_host_buft(void *dev)
 {
-    (void)dev;
-    return NULL;
+    return device_of(dev)->host_buft;
 }
 
 /* Ops that only rename memory: every backend has them, no need to ask. */
@@ -204,6 +203,7 @@ void plugin_device_init(struct plugin_device *d, uint32_t index)
     d->index = index;
     snprintf(d->name, sizeof(d->name), "APIR%u", index);
     snprintf(d->buft_name, sizeof(d->buft_name), "APIR%u", index);
+    snprintf(d->host_buft_name, sizeof(d->host_buft_name), "APIR%u_Host", index);
     text_copy(d->description, d->info.description, sizeof(d->description));
     /* The render node stands for one GPU to other backends in this container; a
      * second device of ours must not look like a twin of the first. */
@@ -230,4 +230,5 @@ void plugin_device_init(struct plugin_device *d, uint32_t index)
         .context = d,
     };
     buft_fill(d);
+    plugin_host_buft_init(d);
 }

@@ -19,21 +19,34 @@
 struct plugin_device {
     struct gg_device ggml;                   /* first: what ggml sees */
     uint64_t buft[GG_BUFT_WORDS];            /* ggml_backend_buffer_type */
+    uint64_t host_buft[GG_BUFT_WORDS];       /* the same for memory of ours that it reaches */
     struct apir_reply_device_info info;
     uint32_t index;
     char name[16];                           /* APIR0 … */
     char buft_name[16];
+    char host_buft_name[24];
     char description[APIR_NAME_SIZE];
     char device_id[64];
     struct query_cache queries;
 };
 
+enum plugin_fill {
+    FILL_NEW = 0, /* nothing has been written yet */
+    FILL_OPEN,    /* is being written through `shared` */
+    FILL_DONE,    /* by messages from now on */
+};
+
 /* The context of a ggml_backend_buffer of ours. */
 struct plugin_buffer {
+    struct plugin_buffer *next; /* in plugin.buffers */
     struct plugin_device *device;
+    void *ggml; /* ggml_backend_buffer */
     uint32_t id;
     uint8_t *base; /* reserved addresses, never touched */
     uint64_t size;
+    struct os_lock fill_lock;
+    uint32_t fill; /* enum plugin_fill */
+    struct client_shared *shared; /* FILL_OPEN: the buffer's memory */
 };
 
 /* The context of a ggml_backend of ours. */
@@ -64,6 +77,13 @@ struct plugin {
     uint16_t buffer_generation[APIR_BUFFERS_MAX];
     uint64_t buffer_used[APIR_BUFFERS_MAX / 64];
     uint64_t stream_used; /* bit i: stream id i + 1 */
+    /* All work of a stream id, whoever had it, up to this position is done. */
+    uint64_t stream_settled[APIR_STREAMS_MAX + 1];
+    uint64_t event_used[APIR_EVENTS_MAX / 64];
+
+    struct os_lock buffers_lock;
+    struct plugin_buffer *buffers; /* all of ours */
+    uint32_t n_filling;            /* that are FILL_OPEN */
 
     void *(*buffer_init)(void *buft, struct gg_buffer_i iface, void *ctx, size_t size);
     size_t (*nbytes)(const struct gg_tensor *t);
@@ -74,6 +94,10 @@ struct plugin {
 
 extern struct plugin plugin; /* in entry.c; zero until init has succeeded */
 
+/* ---- host_buffer.c ---- */
+/* Fills d->host_buft. */
+void plugin_host_buft_init(struct plugin_device *d);
+
 /* ---- device.c ---- */
 void plugin_device_init(struct plugin_device *d, uint32_t index);
 
@@ -81,6 +105,19 @@ void plugin_device_init(struct plugin_device *d, uint32_t index);
 void *plugin_buffer_alloc(struct plugin_device *d, size_t size);
 /* Our context of the buffer that holds t (or t's view source), or NULL. */
 struct plugin_buffer *plugin_buffer_of(const struct gg_tensor *t);
+/*
+ * Writes into the buffer's own memory, where that is shared and still being filled.
+ * False: it is not; the range is within the buffer.
+ */
+bool plugin_buffer_fill(struct plugin_buffer *b, uint64_t offset, const void *data, size_t size);
+/* Ends that, for one or all: what follows goes by messages. */
+void plugin_buffer_seal(struct plugin_buffer *b);
+void plugin_buffers_seal(void);
+
+/* ---- transfer.c ---- */
+/* Bytes from which on the copy saved is worth the wait that takes its place. */
+#define PLUGIN_REFERENCE_MIN (64u << 10)
+
 /* Asynchronous and synchronous forms share these; stream NULL: synchronous. */
 void plugin_tensor_set(struct plugin_stream *s, struct gg_tensor *t, const void *data,
                        size_t offset, size_t size);
@@ -92,6 +129,7 @@ void plugin_tensor_set_2d(struct plugin_stream *s, struct gg_tensor *t, const vo
 void plugin_tensor_get_2d(struct plugin_stream *s, const struct gg_tensor *t, void *data,
                           size_t offset, size_t size, size_t n, size_t stride_tensor,
                           size_t stride_data);
+void plugin_tensor_memset(struct gg_tensor *t, uint8_t value, size_t offset, size_t size);
 bool plugin_tensor_copy(struct plugin_stream *src_stream, struct plugin_stream *dst_stream,
                         const struct gg_tensor *src, struct gg_tensor *dst);
 

@@ -12,8 +12,9 @@
 
 struct plugin_event {
     struct gg_event ggml; /* first: what ggml sees */
-    struct plugin_stream *stream;
-    uint64_t pos;
+    uint32_t id;
+    uint32_t stream; /* id of the one whose work it marks; 0: recorded nothing */
+    uint64_t pos;                 /* of the mark */
 };
 
 static struct plugin_stream *stream_of(void *backend)
@@ -57,7 +58,7 @@ static void stream_synchronize(void *backend)
         /* Reads that were queued must still give the caller something defined. */
         if (!client_forked(c) && c->read_count) {
             client_lock(c);
-            client_reads_finish_locked(c, s->id);
+            client_reads_finish_locked(c, s->id, UINT64_MAX);
             client_unlock(c);
         }
         return;
@@ -87,9 +88,10 @@ static void stream_synchronize(void *backend)
         slot->expect_ns = took;
     else if (slot)
         slot->expect_ns += (took - slot->expect_ns) / 16;
-    client_reads_finish_locked(c, s->id);
+    client_reads_finish_locked(c, s->id, UINT64_MAX);
     if (s->last == pos)
         s->last = 0;
+    plugin.stream_settled[s->id] = pos;
     client_unlock(c);
     status_check(s);
 }
@@ -105,6 +107,7 @@ static int stream_graph_compute(void *backend, void *cgraph)
     }
     if (graph->n_nodes == 0)
         return GG_STATUS_SUCCESS;
+    plugin_buffers_seal();
     uint64_t pos = 0;
     int rc = 0;
     client_lock(c);
@@ -151,11 +154,32 @@ static bool is_stream(void *backend)
     return memcmp((char *)backend + plugin.layout.backend.graph_compute, &fn, sizeof(fn)) == 0;
 }
 
+/* What the CPU backend has computed into host memory goes to the device by reference.
+ * Little of it does not: synchronous and inside the message is sooner done than waited for. */
+static bool copy_from_host(struct plugin_stream *s, const struct gg_tensor *src,
+                           struct gg_tensor *dst)
+{
+    struct client *c = &plugin.client;
+    size_t size = plugin.nbytes(src);
+    if (src->type != dst->type || memcmp(src->ne, dst->ne, sizeof(src->ne)) != 0 ||
+        memcmp(src->nb, dst->nb, sizeof(src->nb)) != 0 || !plugin_buffer_of(dst))
+        return false;
+    client_lock(c);
+    const struct client_shared *m = client_shared_find_locked(c, src->data, size);
+    bool direct = m && m->direct && size >= PLUGIN_REFERENCE_MIN;
+    client_unlock(c);
+    if (direct)
+        plugin_tensor_set(s, dst, src->data, 0, size);
+    return direct;
+}
+
 static bool stream_copy_async(void *src_backend, void *dst_backend, const struct gg_tensor *src,
                               struct gg_tensor *dst)
 {
-    if (!is_stream(src_backend) || !is_stream(dst_backend))
+    if (!is_stream(dst_backend))
         return false;
+    if (!is_stream(src_backend))
+        return copy_from_host(stream_of(dst_backend), src, dst);
     return plugin_tensor_copy(stream_of(src_backend), stream_of(dst_backend), src, dst);
 }
 
@@ -192,22 +216,55 @@ static void stream_graph_optimize(void *backend, void *cgraph, void *params)
 
 void *plugin_event_new(struct plugin_device *d)
 {
-    struct plugin_event *e = calloc(1, sizeof(*e));
-    if (e)
-        e->ggml = (struct gg_event){ .device = d, .context = e };
-    return e;
+    struct client *c = &plugin.client;
+    struct plugin_event *e = client_usable(c) ? calloc(1, sizeof(*e)) : NULL;
+    if (!e)
+        return NULL;
+    e->ggml = (struct gg_event){ .device = d, .context = e };
+    e->id = APIR_EVENTS_MAX;
+    client_lock(c);
+    for (uint32_t i = 0; i < APIR_EVENTS_MAX && e->id == APIR_EVENTS_MAX; i++) {
+        if (!(plugin.event_used[i / 64] & (UINT64_C(1) << (i % 64))))
+            e->id = i;
+    }
+    if (e->id < APIR_EVENTS_MAX)
+        plugin.event_used[e->id / 64] |= UINT64_C(1) << (e->id % 64);
+    client_unlock(c);
+    if (e->id < APIR_EVENTS_MAX)
+        return e;
+    free(e);
+    return NULL;
 }
 
 void plugin_event_free(void *event)
 {
-    free(event);
+    struct plugin_event *e = event;
+    struct client *c = &plugin.client;
+    if (client_usable(c)) {
+        struct apir_msg msg = { .code = APIR_MSG_EVENT_FREE, .u.event_free = { e->id } };
+        client_lock(c);
+        client_put_locked(c, &msg);
+        plugin.event_used[e->id / 64] &= ~(UINT64_C(1) << (e->id % 64));
+        client_unlock(c);
+    }
+    free(e);
 }
 
 static void stream_event_record(void *backend, void *event)
 {
     struct plugin_event *e = event;
-    e->stream = stream_of(backend);
-    e->pos = e->stream->last;
+    struct plugin_stream *s = stream_of(backend);
+    struct client *c = &plugin.client;
+    if (!client_usable(c))
+        return;
+    struct apir_msg msg = {
+        .code = APIR_MSG_EVENT_RECORD,
+        .u.event_record = { .event = e->id, .stream = s->id },
+    };
+    client_lock(c);
+    e->stream = s->id;
+    e->pos = client_put_locked(c, &msg);
+    client_unlock(c);
 }
 
 /* Later work of the backend starts after what the event has recorded. */
@@ -216,13 +273,13 @@ static void stream_event_wait(void *backend, void *event)
     struct plugin_stream *s = stream_of(backend);
     struct plugin_event *e = event;
     struct client *c = &plugin.client;
-    if (!e->stream || e->stream == s || !e->pos || !client_usable(c))
+    if (!e->stream || e->stream == s->id || !client_usable(c))
         return;
-    client_lock(c);
     struct apir_msg msg = {
-        .code = APIR_MSG_STREAM_WAIT,
-        .u.stream_wait = { .stream = s->id, .after = e->stream->id },
+        .code = APIR_MSG_EVENT_WAIT,
+        .u.event_wait = { .event = e->id, .stream = s->id },
     };
+    client_lock(c);
     client_put_locked(c, &msg);
     client_unlock(c);
 }
@@ -230,9 +287,24 @@ static void stream_event_wait(void *backend, void *event)
 void plugin_event_synchronize(void *event)
 {
     struct plugin_event *e = event;
-    /* Waits for the stream as it is now: never less than what was recorded. */
-    if (e->stream && e->pos)
-        stream_synchronize(e->stream);
+    struct client *c = &plugin.client;
+    if (!e->stream || !e->pos)
+        return;
+    client_lock(c);
+    uint64_t pos = 0;
+    if (e->pos > plugin.stream_settled[e->stream] && client_usable(c)) {
+        struct apir_msg msg = { .code = APIR_MSG_EVENT_SYNC, .u.event_sync = { e->id } };
+        pos = client_put_locked(c, &msg);
+        client_flush_locked(c);
+    }
+    client_unlock(c);
+    if (pos)
+        client_wait(c, pos, 0);
+    if (client_forked(c))
+        return;
+    client_lock(c);
+    client_reads_finish_locked(c, e->stream, e->pos);
+    client_unlock(c);
 }
 
 /* ---- life --------------------------------------------------------------------- */
@@ -243,12 +315,13 @@ static void stream_free(void *backend)
     struct client *c = &plugin.client;
     if (client_usable(c)) {
         client_lock(c);
-        client_reads_finish_locked(c, s->id);
+        client_reads_finish_locked(c, s->id, UINT64_MAX);
         struct apir_msg msg = { .code = APIR_MSG_STREAM_CLOSE, .u.stream_close = { s->id } };
         uint64_t pos = client_put_locked(c, &msg);
         client_flush_locked(c);
         /* The status place is given away only when the host is done with it. */
         if (pos && client_wait_locked(c, pos) == 0) {
+            plugin.stream_settled[s->id] = pos;
             client_reply_put_locked(c, s->status_place);
             plugin.stream_used &= ~(UINT64_C(1) << (s->id - 1));
         }

@@ -12,13 +12,27 @@
 #include "protocol/error.h"
 #include "protocol/shm.h"
 
+/* Shared memory with the host, mapped here. */
+struct transport_blob {
+    void *map; /* NULL: none */
+    uint64_t size;
+    uint32_t handle; /* GEM handle, or vtest's resource id */
+};
+
 struct transport {
     int fd; /* owned; -1: closed */
     bool same_kernel;   /* a futex in shared memory wakes across the two sides */
     char where[128];    /* for messages: the node or socket */
     char device_id[64]; /* PCI address of the render node, or empty */
-    int (*blob_create)(struct transport *t, uint64_t blob_id, uint64_t size, void **ret_map);
+    uint64_t window;    /* bytes of the host-visible window; 0: unknown, or there is none */
+    int (*blob_create)(struct transport *t, uint64_t blob_id, uint64_t size,
+                       struct transport_blob *ret_blob);
+    /* Unmaps it and gives the host's resource up; the descriptor must be open. */
+    void (*blob_destroy)(struct transport *t, struct transport_blob *blob);
     int (*doorbell)(struct transport *t, const struct apir_doorbell *bell);
+    /* Submits the doorbell (of kind FENCE, for `ring` 1) with a fence, and returns a descriptor
+     * that becomes readable with it, owned by the caller, or -errno. NULL: no fences. */
+    int (*fence)(struct transport *t, const struct apir_doorbell *bell);
 };
 
 /*

@@ -75,7 +75,8 @@ static int node_context_init(int fd)
     return rc;
 }
 
-static int virtgpu_blob_create(struct transport *t, uint64_t blob_id, uint64_t size, void **ret_map)
+static int virtgpu_blob_create(struct transport *t, uint64_t blob_id, uint64_t size,
+                               struct transport_blob *ret_blob)
 {
     struct drm_virtgpu_resource_create_blob create = {
         .blob_mem = VIRTGPU_BLOB_MEM_HOST3D,
@@ -98,9 +99,29 @@ static int virtgpu_blob_create(struct transport *t, uint64_t blob_id, uint64_t s
         node_ioctl(t->fd, DRM_IOCTL_GEM_CLOSE, &gem);
         return rc;
     }
-    /* The handle lives as long as the descriptor; the blob belongs to the context. */
-    *ret_map = p;
+    *ret_blob = (struct transport_blob){ .map = p, .size = size, .handle = create.bo_handle };
     return 0;
+}
+
+static void virtgpu_blob_destroy(struct transport *t, struct transport_blob *blob)
+{
+    munmap(blob->map, blob->size);
+    struct drm_gem_close gem = { .handle = blob->handle };
+    node_ioctl(t->fd, DRM_IOCTL_GEM_CLOSE, &gem);
+    *blob = (struct transport_blob){ 0 };
+}
+
+static int virtgpu_fence(struct transport *t, const struct apir_doorbell *bell)
+{
+    struct drm_virtgpu_execbuffer exec = {
+        .flags = VIRTGPU_EXECBUF_RING_IDX | VIRTGPU_EXECBUF_FENCE_FD_OUT,
+        .size = sizeof(*bell),
+        .command = (uintptr_t)bell,
+        .fence_fd = -1,
+        .ring_idx = bell->ring,
+    };
+    int rc = node_ioctl(t->fd, DRM_IOCTL_VIRTGPU_EXECBUFFER, &exec);
+    return rc ? rc : exec.fence_fd;
 }
 
 static int virtgpu_doorbell(struct transport *t, const struct apir_doorbell *bell)
@@ -113,6 +134,20 @@ static int virtgpu_doorbell(struct transport *t, const struct apir_doorbell *bel
         .ring_idx = 0,
     };
     return node_ioctl(t->fd, DRM_IOCTL_VIRTGPU_EXECBUFFER, &exec);
+}
+
+/* The number at *p, and *p behind it. */
+static uint64_t hex_read(const char **p, const char *end)
+{
+    uint64_t v = 0;
+    for (; *p < end && **p != ' ' && **p != '\n'; (*p)++) {
+        int c = **p | 0x20;
+        if (c >= '0' && c <= '9')
+            v = v * 16 + (uint64_t)(c - '0');
+        else if (c >= 'a' && c <= 'f')
+            v = v * 16 + (uint64_t)(c - 'a') + 10;
+    }
+    return v;
 }
 
 static void node_pci_address(const char *path, char *out, size_t cap)
@@ -130,6 +165,37 @@ static void node_pci_address(const char *path, char *out, size_t cap)
     last = last ? last + 1 : target;
     if (strlen(last) == 12 && last[4] == ':' && last[7] == ':' && last[10] == '.')
         snprintf(out, cap, "%s", last);
+}
+
+/*
+ * The host-visible window is the node's largest PCI region. sysfs lists them as
+ * "0xSTART 0xEND 0xFLAGS"; 0: not to be had.
+ */
+static uint64_t node_window(const char *path)
+{
+    const char *base = strrchr(path, '/');
+    char file[128], text[1024];
+    uint64_t best = 0;
+    /* DRM's parent is the PCI function in some kernels, the virtio device below it in others. */
+    for (int up = 0; up < 2 && !best; up++) {
+        snprintf(file, sizeof(file), "/sys/class/drm/%s/device/%sresource", base ? base + 1 : path,
+                 up ? "../" : "");
+        int fd = open(file, O_RDONLY | O_CLOEXEC);
+        ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+        if (fd >= 0)
+            close(fd);
+        uint64_t start = 0;
+        int column = 0;
+        for (const char *p = text; n > 0 && p < text + n;) {
+            uint64_t value = hex_read(&p, text + n);
+            if (column == 1 && value > start && value - start + 1 > best)
+                best = value - start + 1;
+            start = value;
+            column = p < text + n && *p == '\n' ? 0 : column + 1;
+            p++;
+        }
+    }
+    return best;
 }
 
 /* Opens one node and makes our context on it. -ENODEV: not a virtio-gpu node. */
@@ -169,6 +235,9 @@ static int node_try(struct transport *t, const char *path, struct apir_error *er
     node_pci_address(path, t->device_id, sizeof(t->device_id));
     t->blob_create = virtgpu_blob_create;
     t->doorbell = virtgpu_doorbell;
+    t->blob_destroy = virtgpu_blob_destroy;
+    t->fence = virtgpu_fence;
+    t->window = node_window(path);
     return 0;
 }
 

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 enum {
+    VT_RESOURCE_UNREF = 3,
     VT_RESOURCE_BUSY_WAIT = 7,
     VT_CREATE_RENDERER = 8, /* length in bytes, this one alone */
     VT_PING_PROTOCOL_VERSION = 10,
@@ -109,7 +110,8 @@ static int receive_fd(int fd)
     return out;
 }
 
-static int vtest_blob_create(struct transport *t, uint64_t blob_id, uint64_t size, void **ret_map)
+static int vtest_blob_create(struct transport *t, uint64_t blob_id, uint64_t size,
+                             struct transport_blob *ret_blob)
 {
     uint32_t req[6] = {
         BLOB_HOST3D,    BLOB_MAPPABLE,       (uint32_t)size,
@@ -128,8 +130,15 @@ static int vtest_blob_create(struct transport *t, uint64_t blob_id, uint64_t siz
     rc = p == MAP_FAILED ? -errno : 0;
     close(fd);
     if (!rc)
-        *ret_map = p;
+        *ret_blob = (struct transport_blob){ .map = p, .size = size, .handle = id };
     return rc;
+}
+
+static void vtest_blob_destroy(struct transport *t, struct transport_blob *blob)
+{
+    munmap(blob->map, blob->size);
+    command(t->fd, VT_RESOURCE_UNREF, &blob->handle, 1);
+    *blob = (struct transport_blob){ 0 };
 }
 
 static int vtest_doorbell(struct transport *t, const struct apir_doorbell *bell)
@@ -197,5 +206,6 @@ int transport_vtest_open(struct transport *t, const char *path, struct apir_erro
     memcpy(t->where, path, strlen(path) < sizeof(t->where) ? strlen(path) : sizeof(t->where) - 1);
     t->blob_create = vtest_blob_create;
     t->doorbell = vtest_doorbell;
+    t->blob_destroy = vtest_blob_destroy;
     return 0;
 }

@@ -6,7 +6,7 @@
  * On the ring a message is a header {u16 code, u16 zero, u32 size} and its
  * fields in table order, packed little-endian, then (TAIL messages only) `size`
  * bytes of payload, then zero bytes up to a multiple of 8. `size` in the header
- * counts all of it. Codes are never reused; HELLO is frozen for ever.
+ * counts all of it. Codes are never reused (19 has been one); HELLO is frozen for ever.
  *
  * All messages go from guest to host; answers are structs that the host writes
  * to the place the guest names in the reply area (offset `reply`, multiple of
@@ -27,6 +27,7 @@
 #define APIR_BUFFERS_MAX      4096u /* live buffers per context; ids run from 1 */
 #define APIR_STREAMS_MAX      64u   /* live backend instances per context; ids from 1 */
 #define APIR_SLOTS_MAX        64u   /* graph slots per context; ids from 0 */
+#define APIR_EVENTS_MAX       256u  /* per context; ids from 0 */
 #define APIR_INLINE_MAX       8192u /* SET_INLINE payload */
 #define APIR_PAYLOAD_MAX      (UINT64_C(64) << 20) /* one graph definition or query */
 #define APIR_MESSAGE_MAX      (APIR_INLINE_MAX + 128u)
@@ -151,10 +152,38 @@
 /* everything submitted to the stream before this is done when head passes it */
 #define APIR_FIELDS_stream_sync(F) F(uint32_t, stream, 1, APIR_STREAMS_MAX)
 
-/* work of `stream` that follows starts after the work of `after` so far */
-#define APIR_FIELDS_stream_wait(F)                                                                 \
-    F(uint32_t, stream, 1, APIR_STREAMS_MAX)                                                       \
-    F(uint32_t, after, 1, APIR_STREAMS_MAX)
+/* An event is a mark in a stream, made by its first RECORD and moved by the next. WAIT:
+ * the stream's work that follows starts after the mark. SYNC: head passes this message
+ * once what is before the mark is done. An event without a mark holds nobody up. */
+#define APIR_FIELDS_event_record(F)                                                                \
+    F(uint32_t, event, 0, APIR_EVENTS_MAX - 1)                                                     \
+    F(uint32_t, stream, 1, APIR_STREAMS_MAX)
+
+#define APIR_FIELDS_event_wait(F)                                                                  \
+    F(uint32_t, event, 0, APIR_EVENTS_MAX - 1)                                                     \
+    F(uint32_t, stream, 1, APIR_STREAMS_MAX)
+
+#define APIR_FIELDS_event_sync(F) F(uint32_t, event, 0, APIR_EVENTS_MAX - 1)
+
+#define APIR_FIELDS_event_free(F) F(uint32_t, event, 0, APIR_EVENTS_MAX - 1)
+
+/* The blob's memory is going to be source and destination of many transfers of this
+ * device: the host may make it known to the driver. Answers struct apir_reply_blob. */
+#define APIR_FIELDS_blob_register(F)                                                               \
+    F(uint32_t, blob, 1, APIR_BLOBS_MAX - 1)                                                       \
+    F(uint32_t, device, 0, APIR_DEVICES_MAX - 1)                                                   \
+    F(uint32_t, reply, 0, APIR_U32_MAX)
+
+/* The blob is not used again; its id may be once the resource is destroyed. */
+#define APIR_FIELDS_blob_forget(F) F(uint32_t, blob, 1, APIR_BLOBS_MAX - 1)
+
+/* The buffer's memory becomes the blob's (of the same size, rounded up to
+ * APIR_SHM_ALIGN), where the device computes in memory that both sides can map. Its
+ * contents move along. Answers struct apir_reply_status; refused: nothing has changed. */
+#define APIR_FIELDS_buffer_share(F)                                                                \
+    F(uint32_t, buffer, 1, APIR_BUFFER_ID_MAX)                                                     \
+    F(uint32_t, blob, 1, APIR_BLOBS_MAX - 1)                                                       \
+    F(uint32_t, reply, 0, APIR_U32_MAX)
 
 /* payload: graph.h. Redefines the slot if it is in use. */
 #define APIR_FIELDS_graph_def(F)                                                                   \
@@ -206,12 +235,18 @@
     M(STREAM_OPEN, stream_open, 16, APIR_ST_READY, FLAT)                                           \
     M(STREAM_CLOSE, stream_close, 17, APIR_ST_READY, FLAT)                                         \
     M(STREAM_SYNC, stream_sync, 18, APIR_ST_READY, FLAT)                                           \
-    M(STREAM_WAIT, stream_wait, 19, APIR_ST_READY, FLAT)                                           \
     M(GRAPH_DEF, graph_def, 20, APIR_ST_READY, FLAT)                                               \
     M(GRAPH_EXEC, graph_exec, 21, APIR_ST_READY, FLAT)                                             \
     M(GRAPH_DROP, graph_drop, 22, APIR_ST_READY, FLAT)                                             \
     M(GRAPH_PATCH, graph_patch, 23, APIR_ST_READY, FLAT)                                           \
-    M(GRAPH_OPTIMIZE, graph_optimize, 24, APIR_ST_READY, FLAT)
+    M(GRAPH_OPTIMIZE, graph_optimize, 24, APIR_ST_READY, FLAT)                                   \
+    M(EVENT_RECORD, event_record, 25, APIR_ST_READY, FLAT)                                         \
+    M(EVENT_WAIT, event_wait, 26, APIR_ST_READY, FLAT)                                             \
+    M(EVENT_SYNC, event_sync, 27, APIR_ST_READY, FLAT)                                             \
+    M(EVENT_FREE, event_free, 28, APIR_ST_READY, FLAT)                                             \
+    M(BLOB_REGISTER, blob_register, 29, APIR_ST_READY, FLAT)                                       \
+    M(BLOB_FORGET, blob_forget, 30, APIR_ST_READY, FLAT)                                           \
+    M(BUFFER_SHARE, buffer_share, 31, APIR_ST_READY, FLAT)
 
 #include "protocol/shm.h"
 
@@ -289,6 +324,7 @@ struct apir_reply_hello {
 };
 
 enum apir_device_flag {
+    APIR_DEVICE_UMA = 2,  /* computes in memory that may be a blob: BUFFER_SHARE */
     APIR_DEVICE_SYNC = 4, /* graph_compute returns when done (CPU) */
 };
 
@@ -336,6 +372,15 @@ struct apir_reply_optimize {
     uint32_t n_nodes;
     uint32_t n_deps;
     uint32_t zero;
+};
+
+enum apir_blob_flag {
+    APIR_BLOB_DIRECT = 1, /* the device itself reads and writes the blob */
+};
+
+struct apir_reply_blob {
+    uint32_t status;
+    uint32_t flags; /* enum apir_blob_flag */
 };
 
 struct apir_reply_status {

@@ -6,8 +6,8 @@
  *   4096                 reply area, up to blob_size / 2
  *   blob_size / 2        command ring, blob_size / 2 bytes, a power of two
  *
- * The guest makes it with blob_id 0 as the first blob of its context; arenas
- * follow with blob_id 1, 2, … and have no layout of their own. The server fills
+ * The guest makes it with blob_id 0 as the first blob of its context; others
+ * follow with blob_id 1 to 63, without a layout of their own. The server fills
  * line 0 before it answers the creation: a guest that maps the blob and does
  * not find the magic talks to a host without us.
  *
@@ -37,7 +37,7 @@
 #define APIR_RING_SIZE      (1u << 20) /* what our guest asks for */
 #define APIR_RING_HEADER_SIZE 4096u
 #define APIR_ARENA_SIZE_MAX (UINT64_C(1) << 30)
-#define APIR_BLOBS_MAX      16u /* the ring and 15 arenas per context */
+#define APIR_BLOBS_MAX      64u /* per context: the ring, an arena, host memory, shared buffers */
 
 enum apir_state {
     APIR_STATE_NONE = 0,

@@ -91,7 +91,7 @@ static void bad_blobs_are_refused(void **state)
           {1, (1 << 30) + 65536},
           {1, UINT64_MAX},
           {1, 1ull << 63},
-          {16, 65536},
+          {APIR_BLOBS_MAX, 65536},
           {1ull << 32 | 1, 65536},
       };
     for (size_t i = 0; i < sizeof(rings) / sizeof(rings[0]); i++)
@@ -154,9 +154,9 @@ static void ten_thousand_resources_are_survived(void **state)
     fixture_open_ring(&c, true);
     size_t before = fixture_count_fds(&f);
     for (uint32_t i = 0; i < 10000; i++)
-        assert_int_equal(fixture_create_blob(&c, 10 + i, 16 + i, 65536), -1);
+        assert_int_equal(fixture_create_blob(&c, 10 + i, APIR_BLOBS_MAX + i, 65536), -1);
     for (uint32_t i = 0; i < 10000; i++) {
-        int fd = fixture_create_blob(&c, 10 + i, 1 + i % 15, 65536);
+        int fd = fixture_create_blob(&c, 10 + i, 1 + i % (APIR_BLOBS_MAX - 1), 65536);
         assert_true(fd >= 0);
         close(fd);
         fixture_destroy_resource(&c, 10 + i);

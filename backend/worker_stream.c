@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Streams (ggml backends on the host) and events between them. Streams of
+ * devices that have events of their own wait for each other there; elsewhere we
+ * wait for all of the stream's work, which is never less.
+ */
+#include <string.h>
+
+#include "backend/worker.h"
+
+const char *worker_stream_settle(struct worker *w, uint32_t id)
+{
+    if (id == 0)
+        return NULL;
+    struct worker_stream *s = &w->streams[id];
+    if (!s->host)
+        return worker_bad_stream;
+    if (s->dirty) {
+        host_stream_sync(&w->ggml, s->host);
+        s->dirty = false;
+    }
+    return NULL;
+}
+
+void worker_streams_settle(struct worker *w)
+{
+    for (uint32_t i = 1; i <= APIR_STREAMS_MAX; i++) {
+        if (w->streams[i].host)
+            worker_stream_settle(w, i);
+    }
+}
+
+const char *worker_stream_open(struct worker *w, const struct apir_msg_stream_open *m)
+{
+    void *place = worker_reply(w, m->reply);
+    if (!place || !worker_reply(w, m->status))
+        return worker_bad_reply;
+    if (m->device >= w->ggml.n_devices)
+        return worker_bad_device;
+    struct worker_stream *s = &w->streams[m->stream];
+    if (s->host)
+        return "stream id is in use";
+    void *host = host_stream_open(&w->ggml, &w->ggml.devices[m->device]);
+    struct apir_reply_stream r = { .status = host ? APIR_OK : APIR_E_NOMEM };
+    if (host && host_stream_optimizes(&w->ggml, host))
+        r.flags |= APIR_STREAM_OPTIMIZE;
+    if (host)
+        *s = (struct worker_stream){ .host = host, .device = m->device,
+                                     .status_offset = m->status };
+    memcpy(place, &r, sizeof(r));
+    return NULL;
+}
+
+const char *worker_stream_close(struct worker *w, const struct apir_msg_stream_close *m)
+{
+    const char *why = worker_stream_settle(w, m->stream);
+    if (why)
+        return why;
+    host_stream_close(&w->ggml, w->streams[m->stream].host);
+    w->streams[m->stream] = (struct worker_stream){ 0 };
+    /* What was before its marks is done now. */
+    for (uint32_t i = 0; i < APIR_EVENTS_MAX; i++) {
+        if (w->events[i].stream == m->stream)
+            w->events[i].stream = 0;
+    }
+    return NULL;
+}
+
+/* ---- events ----------------------------------------------------------------- */
+
+const char *worker_event_record(struct worker *w, const struct apir_msg_event_record *m)
+{
+    struct worker_event *e = &w->events[m->event];
+    struct worker_stream *s = &w->streams[m->stream];
+    if (!s->host)
+        return worker_bad_stream;
+    if (e->host && e->device != s->device) {
+        host_event_free(&w->ggml, e->host);
+        e->host = NULL;
+    }
+    if (!e->host)
+        e->host = host_event_new(&w->ggml, &w->ggml.devices[s->device], s->host);
+    e->device = s->device;
+    e->stream = m->stream;
+    if (e->host)
+        host_event_record(&w->ggml, e->host, s->host);
+    return NULL;
+}
+
+const char *worker_event_wait(struct worker *w, const struct apir_msg_event_wait *m)
+{
+    const struct worker_event *e = &w->events[m->event];
+    struct worker_stream *s = &w->streams[m->stream];
+    if (!s->host)
+        return worker_bad_stream;
+    if (!e->stream || e->stream == m->stream)
+        return NULL;
+    if (!e->host || e->device != s->device)
+        return worker_stream_settle(w, e->stream);
+    host_event_wait(&w->ggml, e->host, s->host);
+    s->dirty = true;
+    return NULL;
+}
+
+const char *worker_event_sync(struct worker *w, const struct apir_msg_event_sync *m)
+{
+    const struct worker_event *e = &w->events[m->event];
+    if (!e->stream)
+        return NULL;
+    if (!e->host)
+        return worker_stream_settle(w, e->stream);
+    host_event_sync(&w->ggml, e->host);
+    return NULL;
+}
+
+const char *worker_event_free(struct worker *w, const struct apir_msg_event_free *m)
+{
+    struct worker_event *e = &w->events[m->event];
+    if (e->host) {
+        /* A queue may still wait for it. */
+        worker_streams_settle(w);
+        host_event_free(&w->ggml, e->host);
+    }
+    *e = (struct worker_event){ 0 };
+    return NULL;
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bytes between buffers and shared memory. Where the device reaches the blob
+ * itself (BLOB_REGISTER), it copies in the order of its own queue and nobody waits;
+ * elsewhere ggml's set and get do, after the stream's work so far.
+ */
+#include <string.h>
+
+#include "backend/worker.h"
+
+/* Below this a copy by the CPU is done before the device has started one. */
+#define DIRECT_MIN (64u << 10)
+
+/* Both ends of a transfer between a buffer and a blob, checked. */
+struct transfer {
+    struct worker_buffer *buffer;
+    void *data; /* row * count bytes in shared memory */
+    struct host_buffer *direct; /* the blob as the device sees it; NULL: it does not */
+    uint64_t direct_offset;
+};
+
+static bool in_buffer(const struct worker_buffer *b, uint64_t offset, uint64_t size)
+{
+    return offset <= b->host.size && size <= b->host.size - offset;
+}
+
+/*
+ * `count` rows of `row` bytes, `stride` apart from `offset` of the buffer on,
+ * packed in the blob. NULL with *ret, or the reason for FATAL.
+ */
+static const char *transfer_check(struct worker *w, uint32_t buffer, uint64_t offset, uint64_t row,
+                                  uint64_t count, uint64_t stride, uint32_t blob,
+                                  uint64_t blob_offset, struct transfer *ret)
+{
+    typedef unsigned __int128 u128;
+    *ret = (struct transfer){ .buffer = worker_buffer_find(w, buffer) };
+    if (!ret->buffer)
+        return worker_bad_buffer;
+    if ((u128)(count - 1) * stride + offset + row > ret->buffer->host.size)
+        return worker_bad_range;
+    u128 packed = (u128)row * count;
+    ret->data = packed <= APIR_ARENA_SIZE_MAX
+                    ? worker_arena(w, blob, blob_offset, (uint64_t)packed)
+                    : NULL;
+    if (!ret->data)
+        return worker_bad_arena;
+    struct worker_blob *b = &w->blobs[blob];
+    if (b->direct.handle && b->device == ret->buffer->device) {
+        ret->direct = &b->direct;
+        ret->direct_offset = blob_offset;
+    }
+    return NULL;
+}
+
+/* Whether the transfer can be queued on the stream: it is of the same device. */
+static bool queued(const struct worker *w, uint32_t stream, const struct transfer *t)
+{
+    return stream && w->streams[stream].device == t->buffer->device;
+}
+
+const char *worker_set(struct worker *w, const struct apir_msg_set *m)
+{
+    struct transfer t;
+    const char *why =
+        transfer_check(w, m->buffer, m->offset, m->size, 1, 0, m->blob, m->blob_offset, &t);
+    if (why)
+        return why;
+    struct worker_stream *s = &w->streams[m->stream];
+    if (m->stream && !s->host)
+        return worker_bad_stream;
+    if (t.direct && queued(w, m->stream, &t)) {
+        host_buffer_copy_async(&w->ggml, s->host, t.direct, t.direct_offset, &t.buffer->host,
+                               m->offset, m->size);
+        s->dirty = true;
+        return NULL;
+    }
+    why = worker_stream_settle(w, m->stream);
+    if (why)
+        return why;
+    if (t.direct && m->size >= DIRECT_MIN)
+        host_buffer_copy(&w->ggml, t.direct, t.direct_offset, &t.buffer->host, m->offset, m->size);
+    else
+        host_buffer_set(&w->ggml, &t.buffer->host, m->offset, t.data, m->size);
+    return NULL;
+}
+
+const char *worker_set_inline(struct worker *w, const struct apir_msg_set_inline *m,
+                              const uint8_t *data)
+{
+    struct worker_buffer *b = worker_buffer_find(w, m->buffer);
+    if (!b)
+        return worker_bad_buffer;
+    if (!in_buffer(b, m->offset, m->size))
+        return worker_bad_range;
+    const char *why = worker_stream_settle(w, m->stream);
+    if (!why)
+        host_buffer_set(&w->ggml, &b->host, m->offset, data, m->size);
+    return why;
+}
+
+const char *worker_get(struct worker *w, const struct apir_msg_get *m)
+{
+    struct transfer t;
+    const char *why =
+        transfer_check(w, m->buffer, m->offset, m->size, 1, 0, m->blob, m->blob_offset, &t);
+    if (why)
+        return why;
+    struct worker_stream *s = &w->streams[m->stream];
+    if (m->stream && !s->host)
+        return worker_bad_stream;
+    if (!t.direct && m->size <= WORKER_PLACE_MAX && w->n_places[0] < WORKER_PLACES)
+        w->places[0][w->n_places[0]++] = (struct worker_place){ t.data, m->size };
+    /* Behind the graph in the same queue: one wait for both. */
+    if (s->dirty && queued(w, m->stream, &t)) {
+        if (t.direct)
+            host_buffer_copy_async(&w->ggml, s->host, &t.buffer->host, m->offset, t.direct,
+                                   t.direct_offset, m->size);
+        else
+            host_buffer_get_async(&w->ggml, s->host, &t.buffer->host, m->offset, t.data, m->size);
+        return worker_stream_settle(w, m->stream);
+    }
+    why = worker_stream_settle(w, m->stream);
+    if (why)
+        return why;
+    if (t.direct && m->size >= DIRECT_MIN)
+        host_buffer_copy(&w->ggml, &t.buffer->host, m->offset, t.direct, t.direct_offset, m->size);
+    else
+        host_buffer_get(&w->ggml, &t.buffer->host, m->offset, t.data, m->size);
+    return NULL;
+}
+
+const char *worker_set_2d(struct worker *w, const struct apir_msg_set_2d *m)
+{
+    struct transfer t;
+    const char *why = transfer_check(w, m->buffer, m->offset, m->size, m->count, m->stride,
+                                     m->blob, m->blob_offset, &t);
+    if (!why)
+        why = worker_stream_settle(w, m->stream);
+    if (!why)
+        host_buffer_set_rows(&w->ggml, &t.buffer->host, m->offset, t.data, m->size, m->count,
+                             m->stride);
+    return why;
+}
+
+const char *worker_get_2d(struct worker *w, const struct apir_msg_get_2d *m)
+{
+    struct transfer t;
+    const char *why = transfer_check(w, m->buffer, m->offset, m->size, m->count, m->stride,
+                                     m->blob, m->blob_offset, &t);
+    if (!why)
+        why = worker_stream_settle(w, m->stream);
+    if (!why)
+        host_buffer_get_rows(&w->ggml, &t.buffer->host, m->offset, t.data, m->size, m->count,
+                             m->stride);
+    return why;
+}
+
+const char *worker_memset(struct worker *w, const struct apir_msg_memset *m)
+{
+    struct worker_buffer *b = worker_buffer_find(w, m->buffer);
+    if (!b)
+        return worker_bad_buffer;
+    if (!in_buffer(b, m->offset, m->size))
+        return worker_bad_range;
+    const char *why = worker_stream_settle(w, m->stream);
+    if (why)
+        return why;
+    if (host_buffer_memset(&w->ggml, &b->host, m->offset, (uint8_t)m->value, m->size) < 0)
+        return "out of memory in MEMSET"; /* a void call on the guest's side: no other way */
+    return NULL;
+}
+
+const char *worker_copy(struct worker *w, const struct apir_msg_copy *m)
+{
+    struct worker_buffer *src = worker_buffer_find(w, m->src_buffer);
+    struct worker_buffer *dst = worker_buffer_find(w, m->dst_buffer);
+    if (!src || !dst)
+        return worker_bad_buffer;
+    if (!in_buffer(src, m->src_offset, m->size) || !in_buffer(dst, m->dst_offset, m->size))
+        return worker_bad_range;
+    struct worker_stream *ds = &w->streams[m->dst_stream];
+    if ((m->src_stream && !w->streams[m->src_stream].host) || (m->dst_stream && !ds->host))
+        return worker_bad_stream;
+    bool async = m->dst_stream && src->device == dst->device && ds->device == dst->device;
+    const char *why = NULL;
+    /* Behind the source's work, and in order with the destination's. */
+    if (!async || m->src_stream != m->dst_stream)
+        why = worker_stream_settle(w, m->src_stream);
+    if (!why && !async)
+        why = worker_stream_settle(w, m->dst_stream);
+    if (why)
+        return why;
+    if (async) {
+        host_buffer_copy_async(&w->ggml, ds->host, &src->host, m->src_offset, &dst->host,
+                               m->dst_offset, m->size);
+        ds->dirty = true;
+    } else {
+        host_buffer_copy(&w->ggml, &src->host, m->src_offset, &dst->host, m->dst_offset, m->size);
+    }
+    return NULL;
+}
