@@ -213,6 +213,9 @@ int server_client_init(struct server_client *client, const struct server_client_
                 .worker_path = setup->worker_path,
             },
     };
+    int ret = server_spin_init(&client->contexts.spin);
+    if (ret < 0)
+        return ret;
     server_stock_init(&client->stock, setup->loop, setup->children, setup->config->stock_server,
                       server_client_stock_replied, client);
     return server_peer_init(&client->peer, setup->loop, socket_fd, server_client_ready, client);
@@ -221,6 +224,7 @@ int server_client_init(struct server_client *client, const struct server_client_
 void server_client_fini(struct server_client *client)
 {
     server_contexts_clear(&client->contexts);
+    server_spin_fini(&client->contexts.spin);
     server_stock_fini(&client->stock);
     server_peer_fini(&client->peer);
 }

@@ -151,16 +151,16 @@ static const struct server_worker_events server_context_worker_events = {
 
 static void server_context_start_worker(struct server_context *context)
 {
-    const struct server_contexts *contexts = context->contexts;
+    struct server_contexts *contexts = context->contexts;
     /* Killed ones count until they are reaped: one may hang in a GPU driver. */
     if (contexts->children->alive >= 2 * contexts->config->max_contexts + 2) {
         server_context_lose(context, "too many worker processes are still ending");
         return;
     }
     struct apir_error err = {0};
-    if (server_worker_start(&context->worker, contexts->children, contexts->worker_path,
-                            contexts->config_path, &server_context_worker_events, context,
-                            &err) < 0) {
+    if (server_worker_start(&context->worker, contexts->children, &contexts->spin,
+                            contexts->worker_path, contexts->config_path,
+                            &server_context_worker_events, context, &err) < 0) {
         apir_log(APIR_LOG_ERROR, "context %u: %s", context->id, err.msg);
         server_context_lose(context, "the host cannot start a worker; its log says why");
     }

@@ -19,13 +19,14 @@
 #include "backend/config.h"
 #include "backend/server_child.h"
 #include "backend/server_loop.h"
+#include "backend/server_spin.h"
 
 /* Served and refused ones together. */
 #define SERVER_CONTEXTS_MAX 512u
 
 struct server_context;
 
-/* The set, and what its contexts share. All pointers are the creator's. */
+/* The set, and what its contexts share. All pointers are the creator's, and so is spin. */
 struct server_contexts {
     struct server_loop *loop;
     struct server_children *children;
@@ -33,6 +34,7 @@ struct server_contexts {
     const char *config_path; /* for the workers; may be NULL */
     const char *worker_path;
     struct server_context *first;
+    struct server_spin spin;
     unsigned n_served;
     unsigned n_refused;
 };

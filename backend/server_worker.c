@@ -100,7 +100,7 @@ static int server_worker_open_fds(struct worker_fds *fds)
 }
 
 int server_worker_start(struct server_worker *worker, struct server_children *children,
-                        const char *path, const char *config_path,
+                        struct server_spin *spin, const char *path, const char *config_path,
                         const struct server_worker_events *events, void *user,
                         struct apir_error *err)
 {
@@ -125,16 +125,22 @@ int server_worker_start(struct server_worker *worker, struct server_children *ch
         .kick_fd = -1,
         .notify_fd = -1,
         .status = status,
+        .spin = spin,
+        .spin_slot = server_spin_take(spin),
     };
+    char slot[16];
+    snprintf(slot, sizeof(slot), "%u", worker->spin_slot);
     /* clang-format off */
     const char *argv[] = {
         path, "--control-fd", "3", "--kick-fd", "4", "--notify-fd", "5", "--status-fd", "6",
+        "--spin-fd", "7", "--spin-slot", slot,
         config_path ? "--config" : NULL, config_path, NULL,
     };
     /* clang-format on */
-    const int child_fds[] = {fds.control[1], fds.kick[0], fds.notify[1], fds.status};
+    const int child_fds[] = {fds.control[1], fds.kick[0], fds.notify[1], fds.status,
+                             spin->fd};
     const struct server_child_spec spec = {
-        .argv = argv, .fds = child_fds, .n_fds = 4, .is_worker = true};
+        .argv = argv, .fds = child_fds, .n_fds = 5, .is_worker = true};
     ret = server_loop_add(children->loop, &worker->notify, fds.notify[0], EPOLLIN,
                           server_worker_notified, worker);
     if (ret == 0)
@@ -155,6 +161,7 @@ void server_worker_fini(struct server_worker *worker)
         return;
     server_worker_kill(worker);
     server_child_forget(worker->children, &worker->child);
+    server_spin_give(worker->spin, worker->spin_slot);
     server_timer_disarm(worker->children->loop, &worker->stopped);
     server_loop_remove(worker->children->loop, &worker->notify);
     apir_close_fd(&worker->control_fd);

@@ -7,11 +7,13 @@
  * file, and an eventfd is one open file for both sides.
  *
  * Command line:
- *   apir-worker --control-fd N --kick-fd N --notify-fd N --status-fd N [--config FILE]
+ *   apir-worker --control-fd N --kick-fd N --notify-fd N --status-fd N
+ *               --spin-fd N --spin-slot N [--config FILE]
  *   control  SEQPACKET, struct apir_control, one fd with ADD_BLOB; end of file: exit
  *   kick     read end, non-blocking: 8 bytes per doorbell; read until EAGAIN
  *   notify   write end, non-blocking: 8 bytes once head >= notify_at; EAGAIN is fine
  *   status   memfd of one page: struct apir_worker_status
+ *   spin     memfd of one page: struct apir_spin_page, and which byte is the worker's
  * The worker is killed when the server dies (PR_SET_PDEATHSIG, which a later
  * change of credentials clears; the end of the control socket says it too).
  */
@@ -23,6 +25,7 @@
 
 #include "backend/server_child.h"
 #include "backend/server_loop.h"
+#include "backend/server_spin.h"
 #include "protocol/error.h"
 #include "protocol/shm.h"
 
@@ -47,11 +50,13 @@ struct server_worker {
     int kick_fd;
     int notify_fd;
     struct apir_worker_status *status; /* NULL: not started */
+    struct server_spin *spin;
+    uint32_t spin_slot;
 };
 
 /* config_path may be NULL. Returns 0 or -errno with *err set. */
 int server_worker_start(struct server_worker *worker, struct server_children *children,
-                        const char *path, const char *config_path,
+                        struct server_spin *spin, const char *path, const char *config_path,
                         const struct server_worker_events *events, void *user,
                         struct apir_error *err);
 

@@ -58,6 +58,8 @@ struct worker {
     int kick_fd;
     int notify_fd;
     struct apir_worker_status *status;
+    struct apir_spin_page *spin;
+    uint32_t spin_slot; /* our byte of it; APIR_SPIN_SLOTS: none, we may not look */
 
     struct worker_blob blobs[APIR_BLOBS_MAX]; /* 0: the ring */
     struct apir_ring_host ring;

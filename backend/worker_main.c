@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * apir-worker: computes for one context. Started by apir-render-server with
- * four descriptors and nothing else:
+ * five descriptors and nothing else:
  *
  *   control  SEQPACKET: the server adds and removes shared memory (shm.h)
  *   kick     pipe: the guest rang while we slept
  *   notify   pipe: to the server, when head passes status->notify_at
  *   status   memfd: one page shared with the server only
+ *   spin     memfd: one page shared with the server's other workers (server_spin.h)
  *
  * The main thread reads the ring and calls ggml; ggml and its drivers start
  * threads of their own. Whatever goes wrong in them, abort() included, ends this
@@ -109,25 +110,57 @@ static void places_prepare(struct worker *w)
     }
 }
 
+/* Takes one of the places of those who look for work; false: all are taken. */
+static bool looking_begin(struct worker *w)
+{
+    uint32_t limit = apir_load_acquire32(&w->spin->limit);
+    uint32_t n = apir_load_acquire32(&w->spin->n_slots), others = 0;
+    if (w->spin_slot >= APIR_SPIN_SLOTS || n > APIR_SPIN_SLOTS)
+        return false;
+    for (uint32_t i = 0; i < n; i++)
+        others += __atomic_load_n(&w->spin->looking[i], __ATOMIC_RELAXED) != 0;
+    if (others >= limit)
+        return false;
+    /* Two at the same moment may be one too many: nothing depends on the number. */
+    __atomic_store_n(&w->spin->looking[w->spin_slot], 1, __ATOMIC_RELAXED);
+    return true;
+}
+
+static void looking_end(struct worker *w)
+{
+    __atomic_store_n(&w->spin->looking[w->spin_slot], 0, __ATOMIC_RELAXED);
+}
+
+/* Looks for work for as long as it is likely to come soon. True: it is there. */
+static bool look_for_work(struct worker *w, uint64_t began)
+{
+    uint64_t window = w->gap_ns > SPIN_GAP_NS ? SPIN_MIN_NS : 2 * w->gap_ns + SPIN_MIN_NS;
+    bool found = false;
+    if (!looking_begin(w))
+        return work_is_there(w);
+    do {
+        for (int i = 0; i < 64 && !found; i++) {
+            apir_cpu_relax();
+            found = work_is_there(w);
+        }
+        /* Where cores are scarce the client may need this one to send anything. */
+        if (!found)
+            sched_yield();
+    } while (!found && now_ns() - began < window);
+    looking_end(w);
+    return found;
+}
+
 /* Sleeps until a kick or a control message. Returns 0 or -errno. */
 static int wait_for_work(struct worker *w)
 {
     uint64_t began = now_ns();
     if (w->n_places[0])
         places_prepare(w);
-    uint64_t window = w->gap_ns > SPIN_GAP_NS ? SPIN_MIN_NS : 2 * w->gap_ns + SPIN_MIN_NS;
-    do {
-        for (int i = 0; i < 64; i++) {
-            if (work_is_there(w)) {
-                gap_note(w, began);
-                return 0;
-            }
-            apir_cpu_relax();
-        }
-        /* Where cores are scarce the client may need this one to send anything. */
-        sched_yield();
-    } while (now_ns() - began < window);
-
+    if (look_for_work(w, began)) {
+        gap_note(w, began);
+        return 0;
+    }
     if (!apir_ring_host_prepare_sleep(&w->ring)) {
         apir_ring_host_awake(&w->ring);
         return 0;
@@ -219,9 +252,17 @@ static int parse_fd(const char *text)
 static void usage(FILE *to)
 {
     fputs("usage: apir-worker --control-fd N --kick-fd N --notify-fd N --status-fd N\n"
-          "                   [--config FILE]\n"
+          "                   --spin-fd N --spin-slot N [--config FILE]\n"
           "Computes for one apir context; started by apir-render-server, not by hand.\n",
           to);
+}
+
+/* The server's page behind fd, which is closed; NULL: it cannot be mapped. */
+static void *page_map(int fd, size_t size)
+{
+    void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    return page == MAP_FAILED ? NULL : page;
 }
 
 static int options_parse(struct worker *w, int argc, char **argv, const char **ret_config)
@@ -229,10 +270,11 @@ static int options_parse(struct worker *w, int argc, char **argv, const char **r
     static const struct option options[] = {
         { "control-fd", required_argument, NULL, 'c' }, { "kick-fd", required_argument, NULL, 'k' },
         { "notify-fd", required_argument, NULL, 'n' },  { "status-fd", required_argument, NULL, 's' },
+        { "spin-fd", required_argument, NULL, 'p' },    { "spin-slot", required_argument, NULL, 'i' },
         { "config", required_argument, NULL, 'f' },     { "help", no_argument, NULL, 'h' },
         { NULL, 0, NULL, 0 },
     };
-    int status_fd = -1;
+    int status_fd = -1, spin_fd = -1, slot = -1;
     w->control_fd = w->kick_fd = w->notify_fd = -1;
     for (int o; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         switch (o) {
@@ -248,6 +290,12 @@ static int options_parse(struct worker *w, int argc, char **argv, const char **r
         case 's':
             status_fd = parse_fd(optarg);
             break;
+        case 'p':
+            spin_fd = parse_fd(optarg);
+            break;
+        case 'i':
+            slot = parse_fd(optarg);
+            break;
         case 'f':
             *ret_config = optarg;
             break;
@@ -258,15 +306,13 @@ static int options_parse(struct worker *w, int argc, char **argv, const char **r
             return -EINVAL;
         }
     }
-    if (w->control_fd < 0 || w->kick_fd < 0 || w->notify_fd < 0 || status_fd < 0 || optind != argc)
+    if (w->control_fd < 0 || w->kick_fd < 0 || w->notify_fd < 0 || status_fd < 0 || spin_fd < 0 ||
+        slot < 0 || optind != argc)
         return -EINVAL;
-    void *page = mmap(NULL, sizeof(struct apir_worker_status), PROT_READ | PROT_WRITE, MAP_SHARED,
-                      status_fd, 0);
-    if (page == MAP_FAILED)
-        return -errno;
-    close(status_fd);
-    w->status = page;
-    return 0;
+    w->status = page_map(status_fd, sizeof(*w->status));
+    w->spin = page_map(spin_fd, sizeof(*w->spin));
+    w->spin_slot = (uint32_t)slot;
+    return w->status && w->spin ? 0 : -EINVAL;
 }
 
 /* The ring is the first thing that the server sends. */

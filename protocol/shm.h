@@ -123,6 +123,17 @@ struct apir_worker_status {
     uint64_t notify_at; /* server: write to the notify pipe once head >= this; ~0: never */
 };
 
+/* Among the workers of a server: who looks for work at the moment (server_spin.h). */
+#define APIR_SPIN_SLOTS 2048u
+
+struct apir_spin_page {
+    uint32_t limit;   /* server: so many may look at once */
+    uint32_t n_slots; /* server: higher slots were never used */
+    uint8_t pad[56];
+    uint8_t looking[APIR_SPIN_SLOTS]; /* each worker its own: 1 while it looks */
+    uint8_t rest[4096 - 64 - APIR_SPIN_SLOTS];
+};
+
 /* Server -> worker on the control socket (SEQPACKET), one fd with ADD_BLOB. */
 enum apir_control_op {
     APIR_CONTROL_ADD_BLOB = 1,

@@ -43,8 +43,9 @@ static _Noreturn void forever(void)
 static bool inherited_well(char **argv)
 {
     static const char *const expected[] = {"--control-fd", "3", "--kick-fd",   "4",
-                                           "--notify-fd",  "5", "--status-fd", "6"};
-    for (int i = 0; i < 8; i++) {
+                                           "--notify-fd",  "5", "--status-fd", "6",
+                                           "--spin-fd",    "7", "--spin-slot"};
+    for (int i = 0; i < 11; i++) {
         if (!argv[i + 1] || strcmp(argv[i + 1], expected[i]) != 0)
             return false;
     }
@@ -63,8 +64,8 @@ static bool inherited_well(char **argv)
     sigaction(SIGPIPE, NULL, &sigpipe);
     int death = 0;
     prctl(PR_GET_PDEATHSIG, &death);
-    /* ".", "..", the directory itself, three streams, four descriptors */
-    return count == 10 && !sigismember(&mask, SIGCHLD) && chld.sa_handler == SIG_DFL &&
+    /* ".", "..", the directory itself, three streams, five descriptors */
+    return count == 11 && !sigismember(&mask, SIGCHLD) && chld.sa_handler == SIG_DFL &&
            sigpipe.sa_handler == SIG_DFL && death == SIGKILL && !getenv("GGML_BACKEND_PATH") &&
            !getenv("GGML_VK_VISIBLE_DEVICES");
 }
