@@ -3,11 +3,13 @@
 #include "frontend/client.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include "protocol/atomic.h"
 #include "protocol/log.h"
@@ -17,6 +19,9 @@
 #define SLEEP_MIN_NS     20000u      /* between looks where nothing can wake us */
 #define SLEEP_MAX_NS     200000u
 #define FUTEX_NS         50000000u
+#define FENCE_AFTER_NS   20000000u   /* of waiting: have the kernel wake us; it may be 10 ms late */
+#define FENCE_MS         50
+#define FENCES_MAX       8u          /* that end before the work: naps after that */
 #define PING_AFTER_NS    300000000u  /* of waiting: is the server alive? */
 #define PONG_WITHIN_NS   1200000000u /* together well under two seconds */
 #define START_WITHIN_NS  UINT64_C(60000000000) /* drivers may compile shaders at first */
@@ -126,6 +131,8 @@ struct wait_state {
     uint64_t pinged; /* when we last asked; 0: not yet */
     uint32_t ping;
     uint64_t sleep_ns;
+    int fence; /* -1: none */
+    uint32_t fences; /* taken so far */
 };
 
 /* Checks that the other side still lives; 0 or -ENODEV. */
@@ -156,6 +163,26 @@ static int wait_check(struct client *c, struct wait_state *ws, uint64_t now)
     return client_usable(c) ? 0 : -ENODEV;
 }
 
+/* Sleeps until the host has got to pos, or so: it may end fences early. */
+static void fence_sleep(struct client *c, struct wait_state *ws, uint64_t pos)
+{
+    if (ws->fence < 0) {
+        struct apir_doorbell bell = { .magic = APIR_DOORBELL_MAGIC, .op = APIR_DOORBELL_FENCE,
+                                      .ring = 1, .value = pos };
+        os_lock_acquire(&c->bell_lock);
+        ws->fence = c->transport.fd < 0 ? -ENODEV : c->transport.fence(&c->transport, &bell);
+        os_lock_release(&c->bell_lock);
+        ws->fences = ws->fence < 0 ? FENCES_MAX : ws->fences + 1;
+        if (ws->fence < 0)
+            return;
+    }
+    struct pollfd p = { .fd = ws->fence, .events = POLLIN };
+    if (poll(&p, 1, FENCE_MS) > 0) {
+        close(ws->fence);
+        ws->fence = -1;
+    }
+}
+
 static void wait_sleep(struct client *c, struct wait_state *ws, uint64_t pos, uint64_t left_ns)
 {
     struct apir_ring_header *h = c->ring.header;
@@ -174,6 +201,11 @@ static void wait_sleep(struct client *c, struct wait_state *ws, uint64_t pos, ui
         os_sleep_ns(left_ns < FUTEX_NS ? left_ns : FUTEX_NS);
         return;
     }
+    if (c->transport.fence && ws->fences < FENCES_MAX &&
+        os_now_ns() - ws->began > FENCE_AFTER_NS) {
+        fence_sleep(c, ws, pos);
+        return;
+    }
     os_sleep_ns(ws->sleep_ns);
     ws->sleep_ns += ws->sleep_ns / 4;
     if (ws->sleep_ns > SLEEP_MAX_NS)
@@ -186,7 +218,8 @@ int client_wait(struct client *c, uint64_t pos, uint64_t expect_ns)
         return -ENODEV;
     if (reached(c, pos))
         return 0;
-    struct wait_state ws = { .began = os_now_ns(), .sleep_ns = SLEEP_MIN_NS };
+    struct wait_state ws = { .began = os_now_ns(), .sleep_ns = SLEEP_MIN_NS,
+                             .fence = -1 };
     /* Sleep through most of what is known to take long, then look closely; a short
      * sleep costs more than it saves. */
     uint64_t wake_at = ws.began;
@@ -217,6 +250,8 @@ int client_wait(struct client *c, uint64_t pos, uint64_t expect_ns)
         if (reached(c, pos))
             break;
     }
+    if (ws.fence >= 0)
+        close(ws.fence);
     if (old_slack > 0)
         prctl(PR_SET_TIMERSLACK, (unsigned long)old_slack);
     /* What is complete is complete, whatever happened since. */
