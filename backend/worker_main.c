@@ -223,8 +223,11 @@ static int serve(struct worker *w)
             uint64_t began = timed ? now_ns() : 0;
             why = worker_dispatch(w, &msg);
             if (timed && msg.code < sizeof(w->stats) / sizeof(w->stats[0])) {
+                uint64_t took = now_ns() - began;
                 w->stats[msg.code].count++;
-                w->stats[msg.code].ns += now_ns() - began;
+                w->stats[msg.code].ns += took;
+                apir_log(APIR_LOG_DEBUG, "%12llu ns %s for %llu ns, %zu bytes",
+                         (unsigned long long)began, what, (unsigned long long)took, size);
                 /* The last thing heard of an orderly client: the server kills us next. */
                 if (msg.code == APIR_MSG_STREAM_CLOSE)
                     stats_log(w);

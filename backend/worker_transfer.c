@@ -8,7 +8,7 @@
 
 #include "backend/worker.h"
 
-/* Below this a copy by the CPU is done before the device has started one. */
+/* Below this a read by the CPU is done before the device has started one. */
 #define DIRECT_MIN (64u << 10)
 
 /* Both ends of a transfer between a buffer and a blob, checked. */
@@ -77,10 +77,8 @@ const char *worker_set(struct worker *w, const struct apir_msg_set *m)
     why = worker_stream_settle(w, m->stream);
     if (why)
         return why;
-    if (t.direct && m->size >= DIRECT_MIN)
-        host_buffer_copy(&w->ggml, t.direct, t.direct_offset, &t.buffer->host, m->offset, m->size);
-    else
-        host_buffer_set(&w->ggml, &t.buffer->host, m->offset, t.data, m->size);
+    /* Not by the device: starting it and waiting for it takes longer than it saves. */
+    host_buffer_set(&w->ggml, &t.buffer->host, m->offset, t.data, m->size);
     return NULL;
 }
 

@@ -14,7 +14,7 @@
 #include "protocol/atomic.h"
 #include "protocol/log.h"
 
-#define SPIN_NS          20000u      /* look this long before sleeping */
+#define SPIN_NS          200000u     /* look this long before sleeping: waking up can cost more */
 #define SPIN_KNOWN_NS    2000000u    /* and as long as this for what is known to end soon */
 #define SLEEP_MIN_NS     20000u      /* between looks where nothing can wake us */
 #define SLEEP_MAX_NS     200000u
@@ -226,7 +226,7 @@ int client_wait(struct client *c, uint64_t pos, uint64_t expect_ns)
     uint64_t spin_until = ws.began + SPIN_NS + expect_ns + expect_ns / 2;
     if (expect_ns > SPIN_KNOWN_NS / 2) {
         wake_at += expect_ns - expect_ns / 4;
-        spin_until = ws.began + expect_ns + SPIN_KNOWN_NS / 4;
+        spin_until = ws.began + expect_ns + expect_ns / 4 + SPIN_KNOWN_NS / 4;
     }
     int old_slack = -1;
     int rc = 0;

@@ -145,13 +145,13 @@ static uint32_t buffer_index(struct encoder *e, const struct gg_tensor *t,
 /* ---- tensors ------------------------------------------------------------------ */
 
 /* How often the whole graph uses t, from ggml's own counts; 0 where it has none. */
-static uint32_t use_count(const struct encoder *e, const struct gg_tensor *t)
+uint32_t graph_use_count(const struct gg_cgraph_head *graph, const struct gg_tensor *t)
 {
-    if (!e->graph || !plugin.layout.cgraph_use_counts)
+    if (!graph || !plugin.layout.cgraph_use_counts)
         return 0;
-    const int32_t *counts = GG_AT(e->graph, plugin.layout.cgraph_use_counts, const int32_t *);
+    const int32_t *counts = GG_AT(graph, plugin.layout.cgraph_use_counts, const int32_t *);
     const struct gg_hash_set *set =
-        &GG_AT(e->graph, plugin.layout.cgraph_hash_set, const struct gg_hash_set);
+        &GG_AT(graph, plugin.layout.cgraph_hash_set, const struct gg_hash_set);
     if (!counts || !set->size || !set->keys || !set->used)
         return 0;
     size_t start = ((uintptr_t)t >> 4) % set->size;
@@ -193,7 +193,7 @@ static uint32_t tensor_encode(struct encoder *e, const struct gg_tensor *t, bool
         .op = APIR_NO_NAME,
         .sub = APIR_NO_NAME,
         .view_src = APIR_NO_TENSOR,
-        .use_count = use_count(e, t),
+        .use_count = graph_use_count(e->graph, t),
     };
     if (t->type < 0 || t->type > 255) {
         fail(e, -EINVAL, "a tensor type out of range");

@@ -46,4 +46,7 @@ uint32_t graph_scratch_index(const struct graph_scratch *scratch, const struct g
 /* Encodes one op and its sources, without buffers: the form of OP_QUERY. */
 int graph_encode_op(struct graph_scratch *scratch, const struct gg_tensor *op);
 
+/* How often ggml has counted t as a source in the whole graph; 0 where it does not count. */
+uint32_t graph_use_count(const struct gg_cgraph_head *graph, const struct gg_tensor *t);
+
 #endif

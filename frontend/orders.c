@@ -20,9 +20,12 @@ static struct order *find(struct orders *os, uint32_t device, uint64_t hash)
         if (!o->key || (oldest->key && o->last_used < oldest->last_used))
             oldest = o;
     }
+    struct snapshot reused = oldest->snapshot;
     free(oldest->key);
     free(oldest->order);
-    *oldest = (struct order){ 0 };
+    free((void *)oldest->tensors);
+    snapshot_drop(&reused);
+    *oldest = (struct order){ .snapshot = reused };
     return oldest;
 }
 
@@ -106,6 +109,13 @@ static int ask(struct orders *os, struct plugin_stream *s, const struct gg_cgrap
 const struct order *orders_get(struct orders *os, struct plugin_stream *s,
                                const struct gg_cgraph_head *graph)
 {
+    for (uint32_t i = 0; i < ORDERS_KEPT; i++) {
+        struct order *o = &os->kept[i];
+        if (o->key && o->device == s->device->index && snapshot_is(&o->snapshot, graph)) {
+            o->last_used = ++os->clock;
+            return o->n_nodes ? o : NULL;
+        }
+    }
     const char *why;
     if (graph_encode_unplaced(&os->scratch, graph, &why))
         return NULL;
@@ -124,5 +134,14 @@ const struct order *orders_get(struct orders *os, struct plugin_stream *s,
         o->hash = hash;
         o->device = s->device->index;
     }
+    /* The same graph may come from other addresses than before. */
+    const struct gg_tensor **tensors = realloc((void *)o->tensors,
+                                               os->scratch.n_tensors * sizeof(*o->tensors));
+    if (!tensors)
+        return NULL;
+    memcpy((void *)tensors, (const void *)os->scratch.tensors,
+           os->scratch.n_tensors * sizeof(*tensors));
+    o->tensors = tensors;
+    snapshot_take(&o->snapshot, &os->scratch, graph);
     return o->n_nodes ? o : NULL;
 }

@@ -10,6 +10,7 @@
 
 #include "frontend/graph_encode.h"
 #include "frontend/os.h"
+#include "frontend/snapshot.h"
 
 #define ORDERS_KEPT 64u
 
@@ -19,6 +20,8 @@ struct order {
     size_t key_size;
     uint32_t device;
     uint64_t last_used;
+    struct snapshot snapshot;          /* as the graph lay in memory when it last came */
+    const struct gg_tensor **tensors;  /* owned: by index in the payload, of that graph */
     uint32_t n_nodes; /* 0: the host keeps the order there is */
     uint32_t n_deps;
     uint32_t *order; /* owned: tensor index in the payload, per node */

@@ -61,6 +61,7 @@ struct plugin_stream {
     bool last_settles;   /* completing `last` means that all its work is done */
     struct slot *running; /* the graph that was submitted last; NULL: none since sync */
     uint64_t submitted;   /* when it became visible to the host */
+    uint64_t idle_expect_ns; /* what a wait takes that is not for a graph; 0: not known */
     bool failed;         /* a graph failed since the last graph_compute */
 };
 

@@ -25,6 +25,17 @@ static struct slot *find_by_uid(struct slots *ss, uint32_t device,
     return NULL;
 }
 
+static struct slot *find_by_snapshot(struct slots *ss, uint32_t device,
+                                     const struct gg_cgraph_head *graph)
+{
+    for (uint32_t i = 0; i < SLOTS_USED; i++) {
+        struct slot *s = &ss->slot[i];
+        if (s->valid && s->device == device && snapshot_is(&s->snapshot, graph))
+            return s;
+    }
+    return NULL;
+}
+
 static struct slot *find_by_payload(struct slots *ss, uint32_t device, uint64_t hash)
 {
     const struct graph_scratch *g = &ss->scratch;
@@ -218,6 +229,11 @@ struct slot *slots_execute_locked(struct slots *ss, struct plugin_stream *stream
     struct slot *s = find_by_uid(ss, device, graph, uid);
     int rc = 0;
     if (!s) {
+        s = find_by_snapshot(ss, device, graph);
+        if (s)
+            s->uid = uid;
+    }
+    if (!s) {
         const char *why = "";
         rc = graph_encode(&ss->scratch, graph, &why);
         if (rc) {
@@ -234,6 +250,7 @@ struct slot *slots_execute_locked(struct slots *ss, struct plugin_stream *stream
         s->uid = uid;
         s->first = graph->nodes[0];
         s->n_nodes = graph->n_nodes;
+        snapshot_take(&s->snapshot, &ss->scratch, graph);
     }
     s->last_used = ++ss->clock;
     struct apir_msg msg = {

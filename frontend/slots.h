@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "frontend/graph_encode.h"
+#include "frontend/snapshot.h"
 
 #define SLOTS_USED 32u /* of APIR_SLOTS_MAX */
 
@@ -31,6 +32,7 @@ struct slot {
     uint32_t n_tensors;
     uint32_t *buffers;   /* owned: ids that the payload names */
     uint32_t n_buffers;
+    struct snapshot snapshot; /* as it lay in memory when it was last used */
     uint64_t past[SLOT_PAST]; /* hashes that were patched away, newest first */
     uint64_t last_used;
     uint64_t expect_ns;  /* how long its execution takes, as far as seen */

@@ -78,16 +78,17 @@ static void stream_synchronize(void *backend)
 
     struct slot *slot = s->running;
     uint64_t now = os_now_ns(), already = slot ? now - s->submitted : 0;
-    uint64_t expect = slot && slot->expect_ns > already ? slot->expect_ns - already : 0;
+    uint64_t *known = slot ? &slot->expect_ns : &s->idle_expect_ns;
+    uint64_t expect = *known > already ? *known - already : 0;
     client_wait(c, pos, expect);
-    uint64_t took = os_now_ns() - s->submitted;
+    uint64_t took = os_now_ns() - (slot ? s->submitted : now);
     client_lock(c);
     s->running = NULL;
     /* Down at once, up slowly: what we overslept must not count as work. */
-    if (slot && (slot->expect_ns == 0 || took < slot->expect_ns))
-        slot->expect_ns = took;
-    else if (slot)
-        slot->expect_ns += (took - slot->expect_ns) / 16;
+    if (*known == 0 || took < *known)
+        *known = took;
+    else
+        *known += (took - *known) / 16;
     client_reads_finish_locked(c, s->id, UINT64_MAX);
     if (s->last == pos)
         s->last = 0;
@@ -200,7 +201,7 @@ static void stream_graph_optimize(void *backend, void *cgraph, void *params)
     os_lock_acquire(&plugin.orders.lock);
     const struct order *o = orders_get(&plugin.orders, s, graph);
     if (o) {
-        const struct gg_tensor *const *tensors = plugin.orders.scratch.tensors;
+        const struct gg_tensor *const *tensors = o->tensors;
         const struct optimize_params *p = plugin.layout.optimize_params ? params : NULL;
         for (uint32_t i = 0; i < o->n_nodes; i++)
             graph->nodes[i] = (struct gg_tensor *)(uintptr_t)tensors[o->order[i]];

@@ -51,6 +51,12 @@ static uint32_t id_of(const struct plugin_stream *s)
     return s ? s->id : 0;
 }
 
+/* How long the host is likely to take for so many bytes: 4 GB/s is slow for all we know. */
+static uint64_t transfer_ns(uint64_t size)
+{
+    return size / 4;
+}
+
 /* ---- set -------------------------------------------------------------------- */
 
 static uint64_t put_set_locked(struct plugin_stream *s, const struct plugin_buffer *b, uint64_t at,
@@ -109,7 +115,7 @@ static bool set_by_reference_locked(struct plugin_stream *s, const struct plugin
     if (s || !pos)
         return true; /* the caller leaves its data alone until it has synchronized */
     client_unlock(c);
-    client_wait(c, pos, 0);
+    client_wait(c, pos, transfer_ns(size));
     client_lock(c);
     return true;
 }
@@ -196,7 +202,7 @@ struct piece {
 /* Without the lock: other threads go on while we wait and copy. */
 static void piece_finish(struct client *c, const struct piece *p, uint32_t type)
 {
-    if (client_wait(c, p->block->until, 0) == 0)
+    if (client_wait(c, p->block->until, transfer_ns(p->size)) == 0)
         memcpy(p->dst, client_block_data(c, p->block), p->size);
     else
         client_fill_lost(p->dst, p->size, type);
@@ -253,7 +259,7 @@ static void get_sync(const struct plugin_buffer *b, uint64_t at, uint8_t *dst, s
     client_unlock(c);
     if (!m)
         get_sync_chunks(b, at, dst, size, type);
-    else if (!pos || client_wait(c, pos, 0) < 0)
+    else if (!pos || client_wait(c, pos, transfer_ns(size)) < 0)
         client_fill_lost(dst, size, type);
 }
 
