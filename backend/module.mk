@@ -12,7 +12,7 @@ RENDER_SERVER := $(O)/backend/apir-render-server
 ALL += $(RENDER_SERVER)
 $(RENDER_SERVER): PKGS := json-c
 $(RENDER_SERVER): $(call objs,backend/main.c) $(SERVER_OBJS) $(CONFIG_OBJS) $(PROTOCOL_PROG_OBJS) \
-                  $(PROTOCOL_FD_OBJS)
+                  $(PROTOCOL_FD_OBJS) $(call objs,protocol/ring.c)
 	$(link)
 
 # The tests run the server and a worker with faults as real processes.

@@ -15,7 +15,7 @@
 
 #include "backend/server_loop.h"
 
-#define SERVER_CHILD_FDS_MAX 5u
+#define SERVER_CHILD_FDS_MAX 4u
 
 enum server_child_change {
     SERVER_CHILD_EXITED,  /* status: exit status */

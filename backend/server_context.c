@@ -21,6 +21,7 @@
 #include "protocol/cleanup.h"
 #include "protocol/fdsock.h"
 #include "protocol/log.h"
+#include "protocol/ring.h"
 
 #define CONTEXT_LOG_LIMIT     10u /* lines per period that a guest can cause */
 #define CONTEXT_LOG_PERIOD_MS 60000
@@ -175,6 +176,8 @@ static void server_context_told_worker(struct server_context *context, int ret)
         server_worker_kill(&context->worker); /* ending already, mostly; gone() has the reason */
     else if (ret < 0)
         server_context_lose(context, "worker does not read its control socket");
+    else
+        apir_ring_wake_host(context->ring); /* it may sleep; an idle context gives memory back too */
 }
 
 /* NULL: may be made; else why not. */
@@ -353,8 +356,8 @@ static void server_context_on_submit_cmd(struct server_context *context,
     }
     switch (bell.op) {
     case APIR_DOORBELL_KICK:
-        if (!context->lost)
-            server_worker_kick(&context->worker);
+        if (context->ring && !context->lost)
+            apir_ring_wake_host(context->ring);
         break;
     case APIR_DOORBELL_PING:
         if (context->ring && !context->lost && server_worker_alive(&context->worker))

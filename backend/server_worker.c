@@ -65,7 +65,6 @@ static void server_worker_changed(void *user, enum server_child_change change, i
 /* Everything a worker is started with; what is left here is closed at the end. */
 struct worker_fds {
     int control[2]; /* ours, the worker's */
-    int kick[2];    /* read end: the worker's */
     int notify[2];  /* write end: the worker's */
     int status;
 };
@@ -74,7 +73,6 @@ static void server_worker_close_fds(struct worker_fds *fds)
 {
     for (int i = 0; i < 2; i++) {
         apir_close_fd(&fds->control[i]);
-        apir_close_fd(&fds->kick[i]);
         apir_close_fd(&fds->notify[i]);
     }
     apir_close_fd(&fds->status);
@@ -83,7 +81,6 @@ static void server_worker_close_fds(struct worker_fds *fds)
 static int server_worker_open_fds(struct worker_fds *fds)
 {
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds->control) < 0 ||
-        pipe2(fds->kick, O_CLOEXEC | O_NONBLOCK) < 0 ||
         pipe2(fds->notify, O_CLOEXEC | O_NONBLOCK) < 0)
         return -errno;
     /* Only our end: a worker may block on its own. */
@@ -91,7 +88,6 @@ static int server_worker_open_fds(struct worker_fds *fds)
     if (flags < 0 || fcntl(fds->control[0], F_SETFL, flags | O_NONBLOCK) < 0)
         return -errno;
     /* A page holds more tokens than anybody waits for; the rest would only be read in vain. */
-    (void)fcntl(fds->kick[1], F_SETPIPE_SZ, 4096);
     (void)fcntl(fds->notify[1], F_SETPIPE_SZ, 4096);
     fds->status = server_memfd_create("apir-status", WORKER_STATUS_SIZE);
     if (fds->status < 0)
@@ -105,7 +101,7 @@ int server_worker_start(struct server_worker *worker, struct server_children *ch
                         struct apir_error *err)
 {
     struct worker_fds fds __attribute__((cleanup(server_worker_close_fds))) = {
-        .control = {-1, -1}, .kick = {-1, -1}, .notify = {-1, -1}, .status = -1};
+        .control = {-1, -1}, .notify = {-1, -1}, .status = -1};
     if (access(path, X_OK) < 0)
         return apir_error_sys(err, errno, "cannot start the worker %s", path);
     int ret = server_worker_open_fds(&fds);
@@ -122,7 +118,6 @@ int server_worker_start(struct server_worker *worker, struct server_children *ch
         .events = events,
         .user = user,
         .control_fd = -1,
-        .kick_fd = -1,
         .notify_fd = -1,
         .status = status,
         .spin = spin,
@@ -132,15 +127,15 @@ int server_worker_start(struct server_worker *worker, struct server_children *ch
     snprintf(slot, sizeof(slot), "%u", worker->spin_slot);
     /* clang-format off */
     const char *argv[] = {
-        path, "--control-fd", "3", "--kick-fd", "4", "--notify-fd", "5", "--status-fd", "6",
-        "--spin-fd", "7", "--spin-slot", slot,
+        path, "--control-fd", "3", "--notify-fd", "4", "--status-fd", "5",
+        "--spin-fd", "6", "--spin-slot", slot,
         config_path ? "--config" : NULL, config_path, NULL,
     };
     /* clang-format on */
-    const int child_fds[] = {fds.control[1], fds.kick[0], fds.notify[1], fds.status,
+    const int child_fds[] = {fds.control[1], fds.notify[1], fds.status,
                              spin->fd};
     const struct server_child_spec spec = {
-        .argv = argv, .fds = child_fds, .n_fds = 5, .is_worker = true};
+        .argv = argv, .fds = child_fds, .n_fds = 4, .is_worker = true};
     ret = server_loop_add(children->loop, &worker->notify, fds.notify[0], EPOLLIN,
                           server_worker_notified, worker);
     if (ret == 0)
@@ -150,7 +145,6 @@ int server_worker_start(struct server_worker *worker, struct server_children *ch
         return apir_error_sys(err, -ret, "cannot start the worker %s", path);
     }
     worker->control_fd = steal_fd(&fds.control[0]);
-    worker->kick_fd = steal_fd(&fds.kick[1]);
     worker->notify_fd = steal_fd(&fds.notify[0]);
     return 0;
 }
@@ -165,7 +159,6 @@ void server_worker_fini(struct server_worker *worker)
     server_timer_disarm(worker->children->loop, &worker->stopped);
     server_loop_remove(worker->children->loop, &worker->notify);
     apir_close_fd(&worker->control_fd);
-    apir_close_fd(&worker->kick_fd);
     apir_close_fd(&worker->notify_fd);
     munmap(worker->status, WORKER_STATUS_SIZE);
     *worker = (struct server_worker){0};
@@ -203,16 +196,6 @@ int server_worker_del_blob(struct server_worker *worker, uint32_t blob_id)
 {
     const struct apir_control control = {.op = APIR_CONTROL_DEL_BLOB, .blob_id = blob_id};
     return server_worker_send(worker, &control, -1);
-}
-
-void server_worker_kick(struct server_worker *worker)
-{
-    const uint64_t one = 1;
-    if (!worker->status)
-        return;
-    /* EAGAIN: the pipe is full of kicks that it has not read. EPIPE: SIGCHLD follows. */
-    ssize_t ignored = write(worker->kick_fd, &one, sizeof(one));
-    (void)ignored;
 }
 
 uint64_t server_worker_head(const struct server_worker *worker)

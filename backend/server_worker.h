@@ -3,14 +3,13 @@
  * One context's worker process as the server sees it. The worker may have been
  * taken over by its guest: nothing here waits for it, and it holds no open file
  * description through which it could make one of our calls block. That is why
- * kick and notify are pipes and not eventfds: O_NONBLOCK belongs to the open
+ * notify is a pipe and not an eventfd: O_NONBLOCK belongs to the open
  * file, and an eventfd is one open file for both sides.
  *
  * Command line:
- *   apir-worker --control-fd N --kick-fd N --notify-fd N --status-fd N
+ *   apir-worker --control-fd N --notify-fd N --status-fd N
  *               --spin-fd N --spin-slot N [--config FILE]
  *   control  SEQPACKET, struct apir_control, one fd with ADD_BLOB; end of file: exit
- *   kick     read end, non-blocking: 8 bytes per doorbell; read until EAGAIN
  *   notify   write end, non-blocking: 8 bytes once head >= notify_at; EAGAIN is fine
  *   status   memfd of one page: struct apir_worker_status
  *   spin     memfd of one page: struct apir_spin_page, and which byte is the worker's
@@ -47,7 +46,6 @@ struct server_worker {
     const struct server_worker_events *events;
     void *user;
     int control_fd;
-    int kick_fd;
     int notify_fd;
     struct apir_worker_status *status; /* NULL: not started */
     struct server_spin *spin;
@@ -72,8 +70,6 @@ bool server_worker_alive(const struct server_worker *worker);
 /* Returns 0 or -errno (-EAGAIN: it has not read its control socket for long). fd is not taken. */
 int server_worker_add_blob(struct server_worker *worker, uint32_t blob_id, uint64_t size, int fd);
 int server_worker_del_blob(struct server_worker *worker, uint32_t blob_id);
-
-void server_worker_kick(struct server_worker *worker);
 
 /* The true head; 0 before it was started. */
 uint64_t server_worker_head(const struct server_worker *worker);

@@ -28,12 +28,16 @@ struct worker_buffer {
     struct host_buffer host;
     uint8_t *shared; /* BUFFER_SHARE: the mapping that holds it, owned; else NULL */
     uint64_t shared_size;
+    uint8_t *taken; /* per page of it: 1 once it is out of the guest's reach; owned */
+    bool used;      /* a graph has named it: what it holds may be that graph's result */
 };
 
 struct worker_event {
     void *host; /* NULL: the device has none, the whole stream stands for it */
     uint32_t device;
     uint32_t stream; /* 0: nothing recorded */
+    uint64_t waiters; /* bit per stream (from 1) that waits for the latest mark */
+    uint64_t late;    /* the same for marks before it: SYNC would take them away */
 };
 
 struct worker_stream {
@@ -55,7 +59,6 @@ struct worker_place {
 struct worker {
     /* from the server */
     int control_fd;
-    int kick_fd;
     int notify_fd;
     struct apir_worker_status *status;
     struct apir_spin_page *spin;

@@ -159,20 +159,24 @@ const char *worker_buffer_share(struct worker *w, const struct apir_msg_buffer_s
         return "blob does not exist";
     const struct host_device *d = &w->ggml.devices[b->device];
     struct apir_reply_status r = { .status = APIR_E_UNSUPPORTED };
-    bool fits = (d->flags & APIR_DEVICE_UMA) && !b->shared && !blob->direct.handle &&
+    /* What a graph has written would be lost, and its slot holds the old addresses. */
+    bool fits = (d->flags & APIR_DEVICE_UMA) && !b->shared && !b->used && !blob->direct.handle &&
                 blob->size >= b->host.size;
-    for (uint32_t i = 0; fits && i < APIR_SLOTS_MAX; i++)
-        fits = !worker_slot_uses(&w->slots[i], b->id);
+    uint8_t *taken = fits ? calloc(blob->size / (uint64_t)sysconf(_SC_PAGESIZE), 1) : NULL;
     struct host_buffer host;
-    if (fits && host_buffer_wrap(&w->ggml, d, blob->map, b->host.size, &host) == 0) {
+    if (taken && host_buffer_wrap(&w->ggml, d, blob->map, b->host.size, &host) == 0) {
+        worker_streams_settle(w);
         host_buffer_free(&w->ggml, &b->host);
         b->host = host;
+        b->taken = taken;
+        taken = NULL;
         /* The buffer's memory now: it stays when the guest destroys the blob. */
         b->shared = blob->map;
         b->shared_size = blob->size;
         *blob = (struct worker_blob){ 0 };
         r.status = APIR_OK;
     }
+    free(taken);
     memcpy(place, &r, sizeof(r));
     return NULL;
 }
@@ -182,7 +186,23 @@ void worker_buffer_drop(struct worker *w, struct worker_buffer *b)
     host_buffer_free(&w->ggml, &b->host);
     if (b->shared)
         munmap(b->shared, b->shared_size);
+    free(b->taken);
     *b = (struct worker_buffer){ 0 };
+}
+
+/* Replaces whole pages by private ones with the same contents. */
+static int pages_take(uint8_t *at, uint64_t size)
+{
+    cleanup_free void *copy = malloc(size);
+    if (!copy)
+        return -ENOMEM;
+    memcpy(copy, at, size);
+    void *map = mmap(at, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+                     0);
+    if (map == MAP_FAILED)
+        return -errno;
+    memcpy(map, copy, size);
+    return 0;
 }
 
 int worker_buffer_privatize(struct worker_buffer *b, const void *data, uint64_t size)
@@ -196,14 +216,14 @@ int worker_buffer_privatize(struct worker_buffer *b, const void *data, uint64_t 
     /* Within the buffer, checked with the tensor; the mapping is whole pages. */
     if (lo < base || hi > base + b->shared_size)
         return -EINVAL;
-    cleanup_free void *copy = malloc(hi - lo);
-    if (!copy)
-        return -ENOMEM;
-    memcpy(copy, (const void *)lo, hi - lo);
-    void *map = mmap((void *)lo, hi - lo, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-    if (map == MAP_FAILED)
-        return -errno;
-    memcpy(map, copy, hi - lo);
+    /* Once is enough: the same tensors come with every definition and patch. */
+    for (uint64_t i = (lo - base) / page, end = (hi - base) / page, n; i < end; i += n + 1) {
+        for (n = 0; i + n < end && !b->taken[i + n]; n++)
+            ;
+        int err = n ? pages_take(b->shared + i * page, n * page) : 0;
+        if (err)
+            return err;
+        memset(b->taken + i, 1, n);
+    }
     return 0;
 }

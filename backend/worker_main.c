@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * apir-worker: computes for one context. Started by apir-render-server with
- * five descriptors and nothing else:
+ * four descriptors and nothing else:
  *
  *   control  SEQPACKET: the server adds and removes shared memory (shm.h)
- *   kick     pipe: the guest rang while we slept
  *   notify   pipe: to the server, when head passes status->notify_at
  *   status   memfd: one page shared with the server only
  *   spin     memfd: one page shared with the server's other workers (server_spin.h)
@@ -41,6 +40,8 @@
  */
 #define SPIN_MIN_NS 20000u
 #define SPIN_GAP_NS 3000000u
+/* Then we look whether the server is still there: mostly its end is ours. */
+#define SLEEP_NS    5000000000u
 
 /* exit codes, seen in the server's log */
 enum {
@@ -151,7 +152,7 @@ static bool look_for_work(struct worker *w, uint64_t began)
     return found;
 }
 
-/* Sleeps until a kick or a control message. Returns 0 or -errno. */
+/* Sleeps until the guest or the server wakes us. Returns 0 or -errno. */
 static int wait_for_work(struct worker *w)
 {
     uint64_t began = now_ns();
@@ -165,21 +166,13 @@ static int wait_for_work(struct worker *w)
         apir_ring_host_awake(&w->ring);
         return 0;
     }
-    struct pollfd fds[2] = {
-        { .fd = w->kick_fd, .events = POLLIN },
-        { .fd = w->control_fd, .events = POLLIN },
-    };
-    int n = poll(fds, 2, -1);
+    /* What the server has sent while we were busy; from here on it wakes us. */
+    int err = worker_control_drain(w);
+    if (!err)
+        apir_ring_host_sleep(&w->ring, SLEEP_NS);
     apir_ring_host_awake(&w->ring);
     gap_note(w, began);
-    if (n < 0)
-        return errno == EINTR ? 0 : -errno;
-    if (fds[0].revents) {
-        uint8_t kicks[256]; /* however many: one look at the ring answers them all */
-        ssize_t ignored = read(w->kick_fd, kicks, sizeof(kicks));
-        (void)ignored;
-    }
-    return fds[1].revents ? worker_control_drain(w) : 0;
+    return err;
 }
 
 /* What the context has asked for, and how long that took. */
@@ -254,7 +247,7 @@ static int parse_fd(const char *text)
 
 static void usage(FILE *to)
 {
-    fputs("usage: apir-worker --control-fd N --kick-fd N --notify-fd N --status-fd N\n"
+    fputs("usage: apir-worker --control-fd N --notify-fd N --status-fd N\n"
           "                   --spin-fd N --spin-slot N [--config FILE]\n"
           "Computes for one apir context; started by apir-render-server, not by hand.\n",
           to);
@@ -271,21 +264,17 @@ static void *page_map(int fd, size_t size)
 static int options_parse(struct worker *w, int argc, char **argv, const char **ret_config)
 {
     static const struct option options[] = {
-        { "control-fd", required_argument, NULL, 'c' }, { "kick-fd", required_argument, NULL, 'k' },
-        { "notify-fd", required_argument, NULL, 'n' },  { "status-fd", required_argument, NULL, 's' },
+        { "control-fd", required_argument, NULL, 'c' },         { "notify-fd", required_argument, NULL, 'n' },  { "status-fd", required_argument, NULL, 's' },
         { "spin-fd", required_argument, NULL, 'p' },    { "spin-slot", required_argument, NULL, 'i' },
         { "config", required_argument, NULL, 'f' },     { "help", no_argument, NULL, 'h' },
         { NULL, 0, NULL, 0 },
     };
     int status_fd = -1, spin_fd = -1, slot = -1;
-    w->control_fd = w->kick_fd = w->notify_fd = -1;
+    w->control_fd = w->notify_fd = -1;
     for (int o; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         switch (o) {
         case 'c':
             w->control_fd = parse_fd(optarg);
-            break;
-        case 'k':
-            w->kick_fd = parse_fd(optarg);
             break;
         case 'n':
             w->notify_fd = parse_fd(optarg);
@@ -309,8 +298,7 @@ static int options_parse(struct worker *w, int argc, char **argv, const char **r
             return -EINVAL;
         }
     }
-    if (w->control_fd < 0 || w->kick_fd < 0 || w->notify_fd < 0 || status_fd < 0 || spin_fd < 0 ||
-        slot < 0 || optind != argc)
+    if (w->control_fd < 0 || w->notify_fd < 0 || status_fd < 0 || spin_fd < 0 || slot < 0 || optind != argc)
         return -EINVAL;
     w->status = page_map(status_fd, sizeof(*w->status));
     w->spin = page_map(spin_fd, sizeof(*w->spin));

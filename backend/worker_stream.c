@@ -68,28 +68,41 @@ const char *worker_stream_close(struct worker *w, const struct apir_msg_stream_c
 
 /* ---- events ----------------------------------------------------------------- */
 
+static void event_drop(struct worker *w, struct worker_event *e)
+{
+    if (e->host) {
+        /* A queue may still wait for it, or be about to set it. */
+        worker_streams_settle(w);
+        host_event_free(&w->ggml, e->host);
+    }
+    *e = (struct worker_event){ 0 };
+}
+
 const char *worker_event_record(struct worker *w, const struct apir_msg_event_record *m)
 {
     struct worker_event *e = &w->events[m->event];
     struct worker_stream *s = &w->streams[m->stream];
     if (!s->host)
         return worker_bad_stream;
-    if (e->host && e->device != s->device) {
-        host_event_free(&w->ggml, e->host);
-        e->host = NULL;
-    }
+    if (e->host && e->device != s->device)
+        event_drop(w, e);
     if (!e->host)
         e->host = host_event_new(&w->ggml, &w->ggml.devices[s->device], s->host);
     e->device = s->device;
     e->stream = m->stream;
-    if (e->host)
+    e->late |= e->waiters;
+    e->waiters = 0;
+    if (e->host) {
         host_event_record(&w->ggml, e->host, s->host);
+        /* The mark is work too: it must be done before the event is freed. */
+        s->dirty = true;
+    }
     return NULL;
 }
 
 const char *worker_event_wait(struct worker *w, const struct apir_msg_event_wait *m)
 {
-    const struct worker_event *e = &w->events[m->event];
+    struct worker_event *e = &w->events[m->event];
     struct worker_stream *s = &w->streams[m->stream];
     if (!s->host)
         return worker_bad_stream;
@@ -98,29 +111,31 @@ const char *worker_event_wait(struct worker *w, const struct apir_msg_event_wait
     if (!e->host || e->device != s->device)
         return worker_stream_settle(w, e->stream);
     host_event_wait(&w->ggml, e->host, s->host);
+    e->waiters |= UINT64_C(1) << (m->stream - 1);
     s->dirty = true;
     return NULL;
 }
 
 const char *worker_event_sync(struct worker *w, const struct apir_msg_event_sync *m)
 {
-    const struct worker_event *e = &w->events[m->event];
+    struct worker_event *e = &w->events[m->event];
     if (!e->stream)
         return NULL;
     if (!e->host)
         return worker_stream_settle(w, e->stream);
+    /* ggml's Vulkan backend then resets what earlier marks were made of: whoever still
+     * waits for one of them would wait for ever. */
+    for (uint32_t i = 1; i <= APIR_STREAMS_MAX; i++) {
+        if ((e->late & (UINT64_C(1) << (i - 1))) && w->streams[i].host)
+            worker_stream_settle(w, i);
+    }
+    e->late = 0;
     host_event_sync(&w->ggml, e->host);
     return NULL;
 }
 
 const char *worker_event_free(struct worker *w, const struct apir_msg_event_free *m)
 {
-    struct worker_event *e = &w->events[m->event];
-    if (e->host) {
-        /* A queue may still wait for it. */
-        worker_streams_settle(w);
-        host_event_free(&w->ggml, e->host);
-    }
-    *e = (struct worker_event){ 0 };
+    event_drop(w, &w->events[m->event]);
     return NULL;
 }

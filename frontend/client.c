@@ -95,7 +95,11 @@ void client_unlock(struct client *c)
 
 void client_flush_locked(struct client *c)
 {
-    if (client_usable(c) && apir_ring_guest_publish(&c->ring))
+    if (!client_usable(c) || !apir_ring_guest_publish(&c->ring))
+        return;
+    if (c->transport.same_kernel)
+        apir_ring_wake_host(c->ring.header);
+    else
         doorbell(c, APIR_DOORBELL_KICK, 0);
 }
 
@@ -115,7 +119,11 @@ uint64_t client_put_locked(struct client *c, const struct apir_msg *msg)
     }
     if (!client_usable(c))
         return 0;
-    return apir_ring_guest_put(&c->ring, buf, (size_t)size);
+    uint64_t pos = apir_ring_guest_put(&c->ring, buf, (size_t)size);
+    /* It wakes up while we go on: by the time somebody waits it has its work. */
+    if (apir_load_acquire32(&c->ring.header->idle))
+        client_flush_locked(c);
+    return pos;
 }
 
 /* ---- waiting ------------------------------------------------------------------ */

@@ -163,7 +163,8 @@ static bool copy_from_host(struct plugin_stream *s, const struct gg_tensor *src,
     struct client *c = &plugin.client;
     size_t size = plugin.nbytes(src);
     if (src->type != dst->type || memcmp(src->ne, dst->ne, sizeof(src->ne)) != 0 ||
-        memcmp(src->nb, dst->nb, sizeof(src->nb)) != 0 || !plugin_buffer_of(dst))
+        memcmp(src->nb, dst->nb, sizeof(src->nb)) != 0 || !plugin_buffer_of(dst) ||
+        !client_usable(c))
         return false;
     client_lock(c);
     const struct client_shared *m = client_shared_find_locked(c, src->data, size);
@@ -289,7 +290,8 @@ void plugin_event_synchronize(void *event)
 {
     struct plugin_event *e = event;
     struct client *c = &plugin.client;
-    if (!e->stream || !e->pos)
+    /* In a forked child the lock may be held by nobody that lives. */
+    if (!e->stream || !e->pos || client_forked(c))
         return;
     client_lock(c);
     uint64_t pos = 0;
@@ -301,8 +303,6 @@ void plugin_event_synchronize(void *event)
     client_unlock(c);
     if (pos)
         client_wait(c, pos, 0);
-    if (client_forked(c))
-        return;
     client_lock(c);
     client_reads_finish_locked(c, e->stream, e->pos);
     client_unlock(c);
@@ -314,9 +314,14 @@ static void stream_free(void *backend)
 {
     struct plugin_stream *s = stream_of(backend);
     struct client *c = &plugin.client;
-    if (client_usable(c)) {
+    /* Also after a loss: what they write to may be gone before anybody else finishes them. */
+    if (!client_forked(c)) {
         client_lock(c);
         client_reads_finish_locked(c, s->id, UINT64_MAX);
+        client_unlock(c);
+    }
+    if (client_usable(c)) {
+        client_lock(c);
         struct apir_msg msg = { .code = APIR_MSG_STREAM_CLOSE, .u.stream_close = { s->id } };
         uint64_t pos = client_put_locked(c, &msg);
         client_flush_locked(c);

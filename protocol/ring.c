@@ -7,6 +7,7 @@
 #include <linux/futex.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "protocol/atomic.h"
@@ -132,6 +133,19 @@ bool apir_ring_host_prepare_sleep(struct apir_ring_host *rh)
     apir_store_release32(&rh->header->idle, 1);
     apir_full_fence();
     return apir_load_acquire64(&rh->header->tail) == rh->head;
+}
+
+void apir_ring_host_sleep(struct apir_ring_host *rh, uint64_t timeout_ns)
+{
+    struct timespec ts = { (time_t)(timeout_ns / 1000000000u), (long)(timeout_ns % 1000000000u) };
+    /* Returns at once where the flag has been taken away since it was set. */
+    syscall(SYS_futex, &rh->header->idle, FUTEX_WAIT, 1u, &ts, NULL, 0);
+}
+
+void apir_ring_wake_host(struct apir_ring_header *h)
+{
+    apir_take_flag(&h->idle);
+    syscall(SYS_futex, &h->idle, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 void apir_ring_host_awake(struct apir_ring_host *rh)

@@ -70,11 +70,20 @@ int apir_ring_host_take(struct apir_ring_host *rh, void *buf, size_t cap, size_t
 void apir_ring_host_complete(struct apir_ring_host *rh, size_t size);
 
 /*
- * Announces sleep. True: nothing arrived meanwhile, block on the kick descriptor.
+ * Announces sleep. True: nothing arrived meanwhile.
  * Either way call apir_ring_host_awake afterwards.
  */
 bool apir_ring_host_prepare_sleep(struct apir_ring_host *rh);
 void apir_ring_host_awake(struct apir_ring_host *rh);
+
+/* Blocks until somebody wakes us, or for `timeout_ns`; between prepare_sleep (true) and awake. */
+void apir_ring_host_sleep(struct apir_ring_host *rh, uint64_t timeout_ns);
+
+/*
+ * Wakes the worker, if it sleeps: from the same kernel (the server; a guest without
+ * a VM). The one futex is the header's `idle`.
+ */
+void apir_ring_wake_host(struct apir_ring_header *h);
 
 /* Sets the reason, then the state, and wakes a waiter. For worker and server. */
 void apir_ring_set_state(struct apir_ring_header *h, enum apir_state state, const char *reason);

@@ -22,10 +22,77 @@ $(BENCH_STAMP_HOST): $(BENCH_STAMP)
 $(BENCH_OVERHEAD): PKGS := ggml
 $(BENCH_OVERHEAD): EXTRA_LIBS := -lggml-base -lm -lpthread
 $(BENCH_OVERHEAD): $(call objs,tests/bench/overhead.c tests/bench/floor.c tests/bench/model.c \
-                     tests/bench/traffic.c) \
+                     tests/bench/traffic.c tests/bench/sample.c) \
                    $(PROTOCOL_RING_OBJS) $(PROTOCOL_PROBE_OBJS)
 	$(link)
 
 .PHONY: bench-overhead
 bench-overhead: $(BENCH_STAMP_HOST) $(BENCH_OVERHEAD) $(RENDER_SERVER) $(WORKER) $(PLUGIN)
 	@tests/bench/overhead.sh $(O)
+
+# ---- the suite ------------------------------------------------------------------
+
+APIR_BENCH := $(O)/tests/bench/apir-bench
+APIR_BENCH_DATA := $(call objs,tests/bench/sample.c tests/bench/samples.c tests/bench/stats.c \
+                     tests/bench/table.c tests/bench/targets.c protocol/error.c)
+
+ALL += $(APIR_BENCH)
+
+$(APIR_BENCH): PKGS := llama ggml json-c
+$(APIR_BENCH): EXTRA_LIBS := -lggml-base -lm
+$(APIR_BENCH): $(call objs,$(addprefix tests/bench/,apir_bench.c options.c engine.c run_llama.c \
+                 run_together.c run_soak.c proc.c machine.c report.c chart.c)) $(APIR_BENCH_DATA)
+	$(link)
+
+BENCH_UNIT_PROGRAMS := $(O)/tests/unit/bench_stats_test $(O)/tests/unit/bench_samples_test
+UNIT_TESTS += $(BENCH_UNIT_PROGRAMS)
+$(BENCH_UNIT_PROGRAMS) $(BENCH_UNIT_PROGRAMS:%=%.o): private PKGS := cmocka json-c
+$(BENCH_UNIT_PROGRAMS): $(O)/tests/unit/%_test: $(O)/tests/unit/%_test.o $(APIR_BENCH_DATA)
+	$(link)
+
+# By path what files read after this one name: prerequisites are expanded at once.
+.PHONY: bench
+bench: $(BENCH_STAMP_HOST) $(BENCH_OVERHEAD) $(APIR_BENCH) $(O)/tests/bench/apir-link \
+       $(O)/tests/models/gguf-write $(RENDER_SERVER) $(WORKER) $(PLUGIN)
+	@tests/bench/bench.sh $(O) $(BENCH_ARGS)
+
+# ---- the link alone, and the VM -------------------------------------------------
+
+BENCH_LINK := $(O)/tests/bench/apir-link
+
+ALL += $(BENCH_LINK)
+
+$(BENCH_LINK): PKGS := ggml
+$(BENCH_LINK): EXTRA_LIBS := -lggml-base
+$(BENCH_LINK): $(call objs,tests/bench/link.c tests/bench/sample.c tests/bench/stats.c)
+	$(link)
+
+# BENCH_ARGS: the program's, or the script's, own options.
+.PHONY: bench-link bench-vm
+bench-link: $(BENCH_LINK) $(RENDER_SERVER) $(WORKER) $(PLUGIN)
+	@tests/bench/link.sh $(O) $(BENCH_ARGS)
+bench-vm: all
+	@VM_IMAGES=0 tests/vm/run.sh --prepare
+	@rm -f $(O)/tests/bench/vm.samples
+	@tests/bench/vm.sh $(O) $(or $(BENCH_SAMPLES),$(O)/tests/bench/vm.samples) $(BENCH_ARGS)
+
+# ---- counts of what the GPU is asked for -------------------------------------------
+
+BENCH_COUNT := $(O)/tests/bench/libapir-count.so
+# The layer's manifest, which the Vulkan loader looks for; the path in it is beside itself.
+BENCH_COUNT_MANIFEST := $(O)/tests/bench/apir-count.json
+
+ALL += $(BENCH_COUNT) $(BENCH_COUNT_MANIFEST)
+
+$(BENCH_COUNT): $(call objs,tests/bench/count_layer.c)
+	@mkdir -p $(@D)
+	$(call SAY,LINK)$(CC) $(ALL_CFLAGS) -shared -o $@ $^ $(ALL_LDFLAGS)
+
+$(BENCH_COUNT_MANIFEST): tests/bench/count_layer.json
+	@mkdir -p $(@D)
+	@cp $< $@
+
+.PHONY: check-dispatch
+check-dispatch: $(BENCH_COUNT) $(BENCH_COUNT_MANIFEST) $(GGUF_WRITE) $(RENDER_SERVER) $(WORKER) \
+                $(PLUGIN)
+	@tests/bench/dispatch.sh $(O)

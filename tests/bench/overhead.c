@@ -22,6 +22,7 @@
 #include "protocol/ggml_probe.h"
 #include "tests/bench/floor.h"
 #include "tests/bench/model.h"
+#include "tests/bench/sample.h"
 #include "tests/bench/traffic.h"
 
 #define BLOCK   500 /* tokens timed in a row before the other side's turn */
@@ -38,10 +39,11 @@ static const char usage[] =
     "  --gap US        the client computes this long between tokens (0)\n"
     "  --pin CORE      where this process runs from then on\n"
     "  --variant NAME  sched, direct or no-uid only\n"
-    "  --only SIDE     native or remoted only, for a profiler: prints no difference\n";
+    "  --only SIDE     native or remoted only, for a profiler: prints no difference\n"
+    "  --json FILE     append the last line's figures as samples for `apir-bench report`\n";
 
 struct options {
-    const char *stamp, *device, *variant, *only;
+    const char *stamp, *device, *variant, *only, *json;
     size_t tokens, logits;
     size_t pin; /* SIZE_MAX: anywhere */
     uint64_t gap_ns;
@@ -257,7 +259,8 @@ static int options_parse(struct options *o, int argc, char **argv)
         { "pin", required_argument, NULL, 'p' },
         { "logits", required_argument, NULL, 'l' },
         { "variant", required_argument, NULL, 'v' }, { "only", required_argument, NULL, 'o' },
-        { "help", no_argument, NULL, 'h' },          { NULL, 0, NULL, 0 },
+        { "json", required_argument, NULL, 'j' },    { "help", no_argument, NULL, 'h' },
+        { NULL, 0, NULL, 0 },
     };
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         switch (c) {
@@ -285,6 +288,9 @@ static int options_parse(struct options *o, int argc, char **argv)
         case 'o':
             o->only = optarg;
             break;
+        case 'j':
+            o->json = optarg;
+            break;
         case 'h':
             fputs(usage, stdout);
             exit(0);
@@ -295,6 +301,25 @@ static int options_parse(struct options *o, int argc, char **argv)
     o->tokens = (o->tokens + BLOCK - 1) / BLOCK * BLOCK;
     bool known = !o->only || strcmp(o->only, "native") == 0 || strcmp(o->only, "remoted") == 0;
     return o->stamp && o->tokens && o->logits && known && optind == argc ? 0 : -EINVAL;
+}
+
+/* Returns 0 or -errno. */
+static int samples_append(const char *path, struct figures added, double beyond)
+{
+    const struct sample all[] = {
+        { "overhead", "apir", "added-p50", "us", SAMPLE_NO_PAIR, 0, added.p50 },
+        { "overhead", "apir", "added-p99", "us", SAMPLE_NO_PAIR, 0, added.p99 },
+        { "overhead", "apir", "bytes", "B/token", SAMPLE_NO_PAIR, 0, beyond },
+    };
+    FILE *f = fopen(path, "ae");
+    if (!f)
+        return -errno;
+    int ret = 0;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]) && ret == 0; i++)
+        ret = sample_write(f, &all[i]);
+    if (fclose(f) != 0 && ret == 0)
+        ret = -errno;
+    return ret;
 }
 
 int main(int argc, char **argv)
@@ -343,6 +368,13 @@ int main(int argc, char **argv)
             beyond = bytes;
         }
         any = true;
+    }
+    if (any && !o.only && o.json) {
+        int ret = samples_append(o.json, headline, beyond);
+        if (ret < 0) {
+            fprintf(stderr, "overhead: --json %s: %s\n", o.json, strerror(-ret));
+            return 1;
+        }
     }
     if (any && !o.only)
         printf("overhead: p50 %.2f us, p99 %.2f us, %.0f bytes/token\n", headline.p50,

@@ -6,11 +6,13 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <ggml.h>
 #include <gguf.h>
@@ -19,7 +21,10 @@
 #include "tests/models/vocab.h"
 #include "tests/models/weights.h"
 
-enum { ALIGNMENT = 32 }; /* GGUF's default: tensors start at multiples of it */
+enum {
+    ALIGNMENT = 32, /* GGUF's default: tensors start at multiples of it */
+    THREADS_MAX = 64,
+};
 
 /* The number is llama.cpp's general.file_type for that type. */
 static const struct {
@@ -273,35 +278,148 @@ static int set_keys(struct gguf_context *gguf, const struct options *o)
     return vocab_write(gguf, s->vocab);
 }
 
-static int pad(FILE *f, size_t size)
+/* Chunks of the file, given out to whichever thread comes next. */
+struct writing {
+    const struct options *o;
+    const struct plan *plan;
+    const struct gguf_context *gguf;
+    int fd;
+    off_t data; /* where tensors begin in the file */
+    pthread_mutex_t lock;
+    size_t entry; /* the next chunk */
+    int64_t row;
+    int err; /* errno of the first failure, after which no more chunks are given out */
+};
+
+struct chunk {
+    size_t entry;
+    int64_t row, n;
+};
+
+static bool chunk_take(struct writing *w, struct chunk *ret_chunk)
 {
-    static const char zeros[ALIGNMENT];
-    size_t rest = size % ALIGNMENT;
-    if (rest && fwrite(zeros, 1, ALIGNMENT - rest, f) != ALIGNMENT - rest)
-        return -1;
+    bool taken = false;
+    pthread_mutex_lock(&w->lock);
+    if (!w->err && w->entry < w->plan->n) {
+        const struct plan_entry *e = &w->plan->entries[w->entry];
+        const int64_t rows = e->ne[1] * e->ne[2], step = weights_step(e);
+        *ret_chunk = (struct chunk){
+            .entry = w->entry, .row = w->row, .n = rows - w->row < step ? rows - w->row : step};
+        w->row += ret_chunk->n;
+        if (w->row == rows) {
+            w->row = 0;
+            w->entry++;
+        }
+        taken = true;
+    }
+    pthread_mutex_unlock(&w->lock);
+    return taken;
+}
+
+static void writing_fail(struct writing *w, int err)
+{
+    pthread_mutex_lock(&w->lock);
+    if (!w->err)
+        w->err = err;
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* Returns 0 or an errno. */
+static int write_at(int fd, const void *data, size_t size, off_t at)
+{
+    const char *p = data;
+    while (size > 0) {
+        ssize_t n = pwrite(fd, p, size, at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? errno : EIO;
+        p += n;
+        at += n;
+        size -= (size_t)n;
+    }
     return 0;
 }
 
+static int chunk_write(struct writing *w, const struct chunk *c)
+{
+    const struct plan_entry *e = &w->plan->entries[c->entry];
+    const enum ggml_type type = weights_type(e, types[w->o->type].type);
+    const size_t row_size = ggml_row_size(type, e->ne[0]);
+    float *values = malloc((size_t)(c->n * e->ne[0]) * sizeof(*values));
+    void *stored = malloc((size_t)c->n * row_size);
+    int err = ENOMEM;
+
+    if (values && stored) {
+        weights_make(e, type, w->o->seed, c->entry + 1, c->row, c->n, values, stored);
+        err = write_at(w->fd, stored, (size_t)c->n * row_size,
+                       w->data + (off_t)gguf_get_tensor_offset(w->gguf, (int64_t)c->entry) +
+                           (off_t)((size_t)c->row * row_size));
+    }
+    free(stored);
+    free(values);
+    return err;
+}
+
+static void *writing_thread(void *arg)
+{
+    struct writing *w = arg;
+    struct chunk c;
+    while (chunk_take(w, &c)) {
+        int err = chunk_write(w, &c);
+        if (err)
+            writing_fail(w, err);
+    }
+    return NULL;
+}
+
+/* Returns 0 or an errno. Every core takes part: a model of 8B is made of 8 thousand million values.
+ */
+static int write_tensors(struct writing *w)
+{
+    pthread_t threads[THREADS_MAX];
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    int n = 0;
+
+    /* This thread works too, and alone where no other can be started. */
+    while (n + 1 < cores && n < THREADS_MAX &&
+           pthread_create(&threads[n], NULL, writing_thread, w) == 0)
+        n++;
+    writing_thread(w);
+    while (n > 0)
+        pthread_join(threads[--n], NULL);
+    return w->err;
+}
+
+/* Returns 0 or an errno. */
 static int write_model(FILE *f, const struct options *o, const struct plan *plan,
                        struct gguf_context *gguf, struct ggml_context *ctx)
 {
+    size_t end = 0;
     for (size_t i = 0; i < plan->n; i++) {
         const struct plan_entry *e = &plan->entries[i];
         struct ggml_tensor *t = ggml_new_tensor_3d(ctx, weights_type(e, types[o->type].type),
                                                    e->ne[0], e->ne[1], e->ne[2]);
         ggml_set_name(t, e->name);
         gguf_add_tensor(gguf, t);
+        end = gguf_get_tensor_offset(gguf, (int64_t)i) + ggml_nbytes(t);
     }
-    if (!gguf_write_to_file_ptr(gguf, f, true))
-        return -1;
-    for (size_t i = 0; i < plan->n; i++) {
-        const struct plan_entry *e = &plan->entries[i];
-        enum ggml_type type = weights_type(e, types[o->type].type);
-        if (weights_write(f, e, type, o->seed, i + 1) < 0 ||
-            pad(f, ggml_row_size(type, e->ne[0]) * (size_t)(e->ne[1] * e->ne[2])) < 0)
-            return -1;
-    }
-    return fflush(f) == 0 ? 0 : -1;
+    end = (end + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    errno = 0;
+    if (!gguf_write_to_file_ptr(gguf, f, true) || fflush(f) != 0)
+        return errno ? errno : EIO;
+    struct writing w = {
+        .o = o,
+        .plan = plan,
+        .gguf = gguf,
+        .fd = fileno(f),
+        .data = ftello(f),
+        .lock = PTHREAD_MUTEX_INITIALIZER,
+    };
+    /* What lies between tensors, and behind the last one, is never written: zeros. */
+    if (w.data < 0 || ftruncate(w.fd, w.data + (off_t)end) < 0)
+        return errno;
+    return write_tensors(&w);
 }
 
 static int run(const struct options *o)
@@ -330,9 +448,9 @@ static int run(const struct options *o)
         complain("%s: %s", partial, strerror(errno));
         goto out;
     }
-    errno = 0;
-    if (write_model(f, o, &plan, gguf, ctx) < 0) {
-        complain("%s: writing failed: %s", partial, strerror(errno ? errno : EIO));
+    int failed = write_model(f, o, &plan, gguf, ctx);
+    if (failed) {
+        complain("%s: writing failed: %s", partial, strerror(failed));
         goto out;
     }
     int closed = fclose(f);

@@ -11,6 +11,6 @@ HEADERS += tests/models/shape.h tests/models/vocab.h tests/models/weights.h
 
 $(GGUF_WRITE): PKGS := ggml
 # ggml.pc names libggml alone, which loads backends; the file format is in libggml-base.
-$(GGUF_WRITE): EXTRA_LIBS := -lggml-base -lm
+$(GGUF_WRITE): EXTRA_LIBS := -lggml-base -lm -lpthread
 $(GGUF_WRITE): $(GGUF_WRITE_OBJS)
 	$(link)

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/models/weights.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "tests/models/vocab.h"
 
 enum { CHUNK_VALUES = 1 << 20 };
 
+#define STEP UINT64_C(0x9e3779b97f4a7c15)
+
 /* splitmix64: one multiplication chain per 64 bits, and any start value is good. */
 static uint64_t next(uint64_t *state)
 {
-    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
+    uint64_t z = (*state += STEP);
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
     return z ^ (z >> 31);
@@ -74,41 +74,23 @@ static void fill_row(float *row, const struct plan_entry *e, int64_t index, uint
         row[i] = scale * normal(state);
 }
 
-int weights_write(FILE *f, const struct plan_entry *e, enum ggml_type type, uint64_t seed,
-                  uint64_t salt)
+int64_t weights_step(const struct plan_entry *e)
 {
-    const int64_t rows = e->ne[1] * e->ne[2];
-    int64_t step = CHUNK_VALUES / e->ne[0];
-    if (step < 1)
-        step = 1;
-    if (step > rows)
-        step = rows;
-    const size_t row_size = ggml_row_size(type, e->ne[0]);
-    float *values = malloc((size_t)step * (size_t)e->ne[0] * sizeof(*values));
-    void *stored = malloc((size_t)step * row_size);
-    uint64_t state = seed ^ (salt * UINT64_C(0xd1342543de82ef95));
-    int err = -1;
+    const int64_t rows = e->ne[1] * e->ne[2], step = CHUNK_VALUES / e->ne[0];
+    return step < 1 ? 1 : step > rows ? rows : step;
+}
 
-    if (!values || !stored) {
-        errno = ENOMEM;
-        goto out;
-    }
-    state = next(&state);
-    for (int64_t row = 0; row < rows; row += step) {
-        const int64_t n = rows - row < step ? rows - row : step;
-        const void *data = values;
-        for (int64_t i = 0; i < n; i++)
-            fill_row(values + i * e->ne[0], e, row + i, &state);
-        if (type != GGML_TYPE_F32) {
-            ggml_quantize_chunk(type, values, stored, 0, n, e->ne[0], NULL);
-            data = stored;
-        }
-        if (fwrite(data, row_size, (size_t)n, f) != (size_t)n)
-            goto out;
-    }
-    err = 0;
-out:
-    free(stored);
-    free(values);
-    return err;
+void weights_make(const struct plan_entry *e, enum ggml_type type, uint64_t seed, uint64_t salt,
+                  int64_t row, int64_t n, float *values, void *stored)
+{
+    uint64_t start = seed ^ (salt * UINT64_C(0xd1342543de82ef95));
+    uint64_t state = next(&start);
+    float *to = type == GGML_TYPE_F32 ? stored : values;
+
+    /* Each value takes one step, so any row can be reached at once. */
+    state += (uint64_t)row * (uint64_t)e->ne[0] * STEP;
+    for (int64_t i = 0; i < n; i++)
+        fill_row(to + i * e->ne[0], e, row + i, &state);
+    if (type != GGML_TYPE_F32)
+        ggml_quantize_chunk(type, values, stored, 0, n, e->ne[0], NULL);
 }

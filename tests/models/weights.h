@@ -7,7 +7,6 @@
 #define APIR_TESTS_MODELS_WEIGHTS_H
 
 #include <stdint.h>
-#include <stdio.h>
 
 #include <ggml.h>
 
@@ -16,11 +15,15 @@
 /* The type in which an entry is stored when the user asked for `matrix`. */
 enum ggml_type weights_type(const struct plan_entry *e, enum ggml_type matrix);
 
+/* How many rows are best made at a time: a few MiB of them. */
+int64_t weights_step(const struct plan_entry *e);
+
 /*
- * Writes the data of one tensor to the stream, a few MiB at a time. `salt` tells tensors of the
- * same file apart. Returns 0, or -1 and errno.
+ * Makes rows [row, row + n) of one tensor as they are stored, in any order and on any thread.
+ * `salt` tells tensors of the same file apart. Both `values` and `stored` have room for them, as
+ * floats and in `type`.
  */
-int weights_write(FILE *f, const struct plan_entry *e, enum ggml_type type, uint64_t seed,
-                  uint64_t salt);
+void weights_make(const struct plan_entry *e, enum ggml_type type, uint64_t seed, uint64_t salt,
+                  int64_t row, int64_t n, float *values, void *stored);
 
 #endif

@@ -19,6 +19,14 @@ static const char usage[] =
     "  async          asynchronous set, get and events\n"
     "  copies         between buffers, streams and the CPU\n"
     "  buffers        many, too large, reset\n"
+    "  host-buffers   the device's host buffer type: transfers, many, computing in it\n"
+    "  reads          several threads that read at the same time\n"
+    "  weights        buffers of weights: filled, used, changed, freed, by several threads\n"
+    "  weights-late   a graph writes into a buffer of weights before anybody else\n"
+    "  events         events between backends of the device\n"
+    "  events-free    the same, with either end freed first\n"
+    "  events-fork    in a child of a busy process\n"
+    "  devices        copies between the device and another one beside it\n"
     "  threads        four threads, each with a backend of its own\n"
     "  fork           a child's attempts fail, the parent's go on\n"
     "  fork-busy      the same, forked while another thread computes\n"
@@ -26,6 +34,8 @@ static const char usage[] =
     "  loader-thread  the thread that loaded the backends has ended\n"
     "  load-twice     a second load_all lists nothing twice\n"
     "  lost           computes until the host is lost, then checks what is promised\n"
+    "  host-lost      the same with transfers from and to host buffers\n"
+    "  host-lost-late reads that are given up after the loss; waits for a line of stdin\n"
     "  hold           one computation per line of stdin, until its end\n";
 
 void fail(const char *fmt, ...)
@@ -284,6 +294,16 @@ int main(int argc, char **argv)
         { "copies", copies_run },       { "buffers", buffers_run },     { "threads", threads_run },
         { "fork", fork_run },           { "fork-busy", fork_busy_run }, { "exit", exit_run },
         { "lost", lost_run },           { "hold", hold_run },
+        { "host-buffers", host_buffers_run },
+        { "reads", reads_run },
+        { "weights", weights_run },
+        { "weights-late", weights_late_run },
+        { "events", events_run },
+        { "events-free", events_free_run },
+        { "events-fork", events_fork_run },
+        { "devices", devices_run },
+        { "host-lost", host_lost_run },
+        { "host-lost-late", host_lost_late_run },
     };
     const char *command = argc > 1 ? argv[1] : "";
     const char *device = argc > 2 ? argv[2] : "APIR0";

@@ -50,6 +50,25 @@ void problem_init(struct problem *p, ggml_backend_dev_t dev, int64_t n, int64_t 
 enum outcome problem_run(struct problem *p, unsigned seed);
 void problem_free(struct problem *p);
 
+#define MIB ((size_t)1 << 20)
+
+/* A buffer of bytes on the device, as one tensor of `rows` rows of `row` bytes, rows a multiple
+ * of nothing in particular: I8, so that every offset is allowed. */
+struct bytes {
+    struct ggml_context *ctx;
+    ggml_backend_buffer_t buffer;
+    struct ggml_tensor *t;
+    size_t size;
+    uint8_t *want; /* what the device must hold */
+    uint8_t *got;
+};
+
+void bytes_init(struct bytes *b, ggml_backend_dev_t dev, size_t size);
+void bytes_fini(struct bytes *b);
+/* Reads all of it back, so that a write beside its target shows too. */
+void bytes_check(struct bytes *b, const char *after);
+void random_bytes(uint8_t *to, size_t n, uint32_t seed);
+
 /* One computation after the other that takes some milliseconds, without a check of values. */
 struct load {
     ggml_backend_t backend;
@@ -74,5 +93,15 @@ int fork_busy_run(ggml_backend_dev_t dev);
 int exit_run(ggml_backend_dev_t dev);
 int lost_run(ggml_backend_dev_t dev);
 int hold_run(ggml_backend_dev_t dev);
+int host_buffers_run(ggml_backend_dev_t dev);
+int weights_run(ggml_backend_dev_t dev);
+int weights_late_run(ggml_backend_dev_t dev);
+int events_run(ggml_backend_dev_t dev);
+int events_free_run(ggml_backend_dev_t dev);
+int events_fork_run(ggml_backend_dev_t dev);
+int devices_run(ggml_backend_dev_t dev);
+int reads_run(ggml_backend_dev_t dev);
+int host_lost_run(ggml_backend_dev_t dev);
+int host_lost_late_run(ggml_backend_dev_t dev);
 
 #endif

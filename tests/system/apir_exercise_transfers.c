@@ -5,20 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MIB ((size_t)1 << 20)
-
-/* A buffer of bytes on the device, as one tensor of `rows` rows of `row` bytes, rows a multiple
- * of nothing in particular: I8, so that every offset is allowed. */
-struct bytes {
-    struct ggml_context *ctx;
-    ggml_backend_buffer_t buffer;
-    struct ggml_tensor *t;
-    size_t size;
-    uint8_t *want; /* what the device must hold */
-    uint8_t *got;
-};
-
-static void bytes_init(struct bytes *b, ggml_backend_dev_t dev, size_t size)
+void bytes_init(struct bytes *b, ggml_backend_dev_t dev, size_t size)
 {
     const struct ggml_init_params params = { .mem_size = ggml_tensor_overhead() * 4,
                                              .no_alloc = true };
@@ -33,7 +20,7 @@ static void bytes_init(struct bytes *b, ggml_backend_dev_t dev, size_t size)
     ggml_backend_buffer_clear(b->buffer, 0);
 }
 
-static void bytes_fini(struct bytes *b)
+void bytes_fini(struct bytes *b)
 {
     ggml_backend_buffer_free(b->buffer);
     ggml_free(b->ctx);
@@ -41,7 +28,7 @@ static void bytes_fini(struct bytes *b)
     free(b->got);
 }
 
-static void random_bytes(uint8_t *to, size_t n, uint32_t seed)
+void random_bytes(uint8_t *to, size_t n, uint32_t seed)
 {
     uint32_t state = seed * 747796405u + 1u;
     for (size_t i = 0; i < n; i++) {
@@ -51,7 +38,7 @@ static void random_bytes(uint8_t *to, size_t n, uint32_t seed)
 }
 
 /* The whole of it, so that a write beside its target shows too. */
-static void bytes_check(struct bytes *b, const char *after)
+void bytes_check(struct bytes *b, const char *after)
 {
     memset(b->got, 0x5a, b->size);
     ggml_backend_tensor_get(b->t, b->got, 0, b->size);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A worker with faults, for the tests of the server. FAKE_WORKER says which:
- *   (none)  READY, then answers every kick by completing all that was written
+ *   (none)  READY, then completes whatever is written
  *   exit    ends with status 3 before READY
- *   crash   READY, then aborts at the first kick
- *   stop    READY, then stops itself at the first kick
+ *   crash   READY, then aborts at the first work
+ *   stop    READY, then stops itself at the first work
  *   deaf    READY, then reads nothing any more
  *   inherit READY only if it inherited what it should and nothing else; else 4
  * As a stock render server (--socket-fd) it never answers.
@@ -12,7 +12,7 @@
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
-#include <poll.h>
+#include <linux/futex.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -23,13 +23,14 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "protocol/atomic.h"
 #include "protocol/fdsock.h"
 #include "protocol/shm.h"
 
-enum { CONTROL = 3, KICK = 4, NOTIFY = 5, STATUS = 6 };
+enum { CONTROL = 3, NOTIFY = 4, STATUS = 5 };
 
 static struct apir_worker_status *status_page;
 static struct apir_ring_header *ring;
@@ -42,10 +43,10 @@ static _Noreturn void forever(void)
 
 static bool inherited_well(char **argv)
 {
-    static const char *const expected[] = {"--control-fd", "3", "--kick-fd",   "4",
-                                           "--notify-fd",  "5", "--status-fd", "6",
-                                           "--spin-fd",    "7", "--spin-slot"};
-    for (int i = 0; i < 11; i++) {
+    static const char *const expected[] = {"--control-fd", "3", "--notify-fd", "4",
+                                           "--status-fd",  "5", "--spin-fd",   "6",
+                                           "--spin-slot"};
+    for (int i = 0; i < 9; i++) {
         if (!argv[i + 1] || strcmp(argv[i + 1], expected[i]) != 0)
             return false;
     }
@@ -64,8 +65,8 @@ static bool inherited_well(char **argv)
     sigaction(SIGPIPE, NULL, &sigpipe);
     int death = 0;
     prctl(PR_GET_PDEATHSIG, &death);
-    /* ".", "..", the directory itself, three streams, five descriptors */
-    return count == 11 && !sigismember(&mask, SIGCHLD) && chld.sa_handler == SIG_DFL &&
+    /* ".", "..", the directory itself, three streams, four descriptors */
+    return count == 10 && !sigismember(&mask, SIGCHLD) && chld.sa_handler == SIG_DFL &&
            sigpipe.sa_handler == SIG_DFL && death == SIGKILL && !getenv("GGML_BACKEND_PATH") &&
            !getenv("GGML_VK_VISIBLE_DEVICES");
 }
@@ -91,6 +92,12 @@ static bool receive_control(int flags)
     if (n_fds)
         close(fd);
     return true;
+}
+
+static void drain_control(void)
+{
+    while (receive_control(MSG_DONTWAIT)) {
+    }
 }
 
 static void complete(void)
@@ -128,21 +135,19 @@ int main(int argc, char **argv)
     if (strcmp(fault, "deaf") == 0)
         forever();
     for (;;) {
-        struct pollfd fds[] = {{.fd = CONTROL, .events = POLLIN}, {.fd = KICK, .events = POLLIN}};
-        if (poll(fds, 2, -1) < 0)
+        apir_store_release32(&ring->idle, 1);
+        apir_full_fence();
+        drain_control();
+        if (apir_load_acquire64(&ring->tail) == apir_load_acquire64(&ring->head))
+            syscall(SYS_futex, &ring->idle, FUTEX_WAIT, 1, NULL, NULL, 0);
+        /* All of it before the work: the test counts on that. */
+        drain_control();
+        if (apir_load_acquire64(&ring->tail) == apir_load_acquire64(&ring->head))
             continue;
-        /* All of it before the kick: the test counts on that. */
-        while (receive_control(MSG_DONTWAIT)) {
-        }
-        if (fds[1].revents & POLLIN) {
-            uint64_t tokens[64];
-            ssize_t ignored = read(KICK, tokens, sizeof(tokens));
-            (void)ignored;
-            if (strcmp(fault, "crash") == 0)
-                abort();
-            if (strcmp(fault, "stop") == 0)
-                raise(SIGSTOP);
-            complete();
-        }
+        if (strcmp(fault, "crash") == 0)
+            abort();
+        if (strcmp(fault, "stop") == 0)
+            raise(SIGSTOP);
+        complete();
     }
 }

@@ -24,6 +24,18 @@ $(O)/tests/unit/rules_test: $(call objs,backend/worker_rules.c)
 # The test counts and refuses what the decoder allocates.
 $(O)/tests/unit/graph_test: private EXTRA_LIBS := -Wl,--wrap=malloc,--wrap=calloc
 
+# The server's places for looking, and the worker as a guest without manners sees it.
+SPIN_TEST := $(O)/tests/unit/server_spin_test
+WORKER_TEST := $(O)/tests/unit/worker_hostile_test
+UNIT_TESTS += $(SPIN_TEST) $(WORKER_TEST)
+$(SPIN_TEST) $(WORKER_TEST): private PKGS := cmocka json-c
+$(SPIN_TEST): $(call objs,tests/unit/server_spin_test.c backend/server_spin.c backend/server_ring.c)
+	$(link)
+$(WORKER_TEST): $(call objs,tests/unit/worker_hostile_test.c tests/unit/server_fixture.c) \
+                $(PROTOCOL_RING_OBJS) $(PROTOCOL_PROG_OBJS) $(PROTOCOL_FD_OBJS) \
+                | $(O)/backend/apir-render-server $(O)/backend/apir-worker
+	$(link)
+
 # A race is between threads, and only the ring has two: the others gain nothing
 # from TSan, and libraries that it has not instrumented look like races.
 UNITS_RUN := $(if $(filter tsan,$(MODE)),$(O)/tests/unit/ring_test,$(sort $(UNIT_TESTS)))

@@ -86,7 +86,8 @@ void fixture_start(struct fixture *f, const char *config, const char *fault)
         setenv("APIR_CONFIG", f->config, 1);
         setenv("FAKE_WORKER", fault ? fault : "", 1);
         setenv("GGML_BACKEND_PATH", "/guest/only", 1);
-        setenv("GGML_VK_VISIBLE_DEVICES", "", 1);
+        const char *visible = getenv("FIXTURE_VISIBLE_DEVICES"); /* for a real worker */
+        setenv("GGML_VK_VISIBLE_DEVICES", visible ? visible : "", 1);
         if (!getenv("APIR_LOG"))
             setenv("APIR_LOG", "error", 1);
         char number[16];

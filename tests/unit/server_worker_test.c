@@ -72,7 +72,7 @@ static void killed_worker_is_reported_and_its_fences_complete(void **state)
     fixture_stop(&f);
 }
 
-/* Every fault is provoked with a kick, and a fence is pending meanwhile. */
+/* Every fault is provoked with work, and a fence is pending meanwhile. */
 static void fault_is_reported(const char *config, const char *fault, const char *reason)
 {
     struct fixture f;
@@ -82,6 +82,7 @@ static void fault_is_reported(const char *config, const char *fault, const char 
     fixture_open_ring(&c, false);
     fixture_doorbell(&c, APIR_DOORBELL_FENCE, 1, UINT64_MAX);
     fixture_fence(&c, 1, 1);
+    apir_store_release64(&c.ring->tail, 8);
     fixture_doorbell(&c, APIR_DOORBELL_KICK, 0, 0);
     expect_lost(&c, reason);
     fixture_wait_timeline(&c, 1, 1);

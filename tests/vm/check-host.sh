@@ -12,42 +12,13 @@
 #
 # Answers "error: …" otherwise. Only workers of VM_QEMU_PID are ever touched.
 set -uo pipefail
+# shellcheck source=tests/vm/processes.sh
+. tests/vm/processes.sh
 
 # Each waits for QEMU's end to open, and the first ends when QEMU ends.
 exec 3<"$VM_CONTROL.out" 4>"$VM_CONTROL.in"
 
-parent_of() {
-    local stat
-    { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
-    stat=${stat##*) } # the name before it may hold anything
-    # shellcheck disable=SC2086 # words on purpose
-    set -- $stat
-    [[ $1 != Z ]] && echo "$2"
-}
-
-workers() {
-    local dir pid name
-    for dir in /proc/[0-9]*; do
-        pid=${dir#/proc/}
-        { read -r name <"$dir/comm"; } 2>/dev/null || continue
-        [[ $name == apir-worker* ]] || continue
-        # virglrenderer in QEMU starts the server, the server the workers.
-        [[ $(parent_of "$(parent_of "$pid")") == "$VM_QEMU_PID" ]] || continue
-        # Field 22: when it started.
-        echo "$(sed 's/.*) //' "$dir/stat" | cut -d' ' -f20) $pid"
-    done 2>/dev/null | sort -n | cut -d' ' -f2 | tr '\n' ' '
-}
-
 is_worker() { [[ " $(workers)" == *" $1 "* ]]; }
-
-# In clock ticks, 100 a second.
-cpu_time() {
-    local stat
-    { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
-    # shellcheck disable=SC2086 # words on purpose
-    set -- ${stat##*) }
-    echo $((${12} + ${13}))
-}
 
 busy() {
     local start now

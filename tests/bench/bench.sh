@@ -1,0 +1,281 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# bench.sh OUT [--quick] [--only CASE]...: all measurements that this machine can do, and what they
+# say about the targets. OUT is the build's output directory; results go to build/bench/, which is
+# emptied of the last run's before. Progress is on stderr, the last line on stdout is
+# `bench: N of M targets met`.
+#
+#   --quick       small blocks and few rounds: shows that everything runs, decides little
+#   --only CASE   this case; may be repeated. Samples of other cases stay as they are
+#
+# A case runs in a process of its own (bench.sh OUT --case CASE), which ends the servers that it
+# started, however it ends itself.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+# shellcheck source=tests/system/vtest.sh
+. tests/system/vtest.sh
+
+cases=(overhead cpu-3M cpu-135M lavapipe-3M idle memory vm)
+dir=build/bench
+models=build/models
+icds=/usr/share/vulkan/icd.d
+limit=1500 # seconds for one program; the longest takes a third of that here
+
+say() { printf 'bench: %s\n' "$*" >&2; }
+die() {
+    say "$*"
+    exit 1
+}
+
+out=$(realpath -e "${1:?usage: bench.sh OUT [--quick] [--only CASE]...}")
+shift
+quick='' one='' only=()
+while [[ $# -gt 0 ]]; do
+    case $1 in
+    --quick) quick=--quick ;;
+    --only | --case)
+        [[ " ${cases[*]} " == *" ${2-} "* ]] || die "$1 ${2-}: a case is one of: ${cases[*]}"
+        if [[ $1 == --only ]]; then only+=("$2"); else one=$2; fi
+        shift
+        ;;
+    *) die "$1: usage: bench.sh OUT [--quick] [--only CASE]..." ;;
+    esac
+    shift
+done
+unset GGML_BACKEND_PATH APIR_TRANSPORT APIR_LOG APIR_ON_LOSS
+# What ggml finds here must be what a case asks for, not a GPU that it came across.
+export GGML_VK_VISIBLE_DEVICES=
+bench=$out/tests/bench/apir-bench
+
+# ---- one case ------------------------------------------------------------------
+
+servers=() # leaders of process groups that are ours
+child=     # the program that measures
+
+cleanup() {
+    local status=$? pid
+    [[ -z $child ]] || kill "$child" 2>/dev/null || :
+    for pid in ${servers[@]+"${servers[@]}"}; do
+        kill -TERM -- "-$pid" 2>/dev/null || :
+        wait "$pid" 2>/dev/null || :
+    done
+    vtest_stop || :
+    [[ -z ${work-} ]] || rm -rf "$work"
+    exit "$status"
+}
+
+# In the background, so that a signal to us is acted upon at once; not forever, whatever hangs.
+run() {
+    timeout -k 5 "$limit" "$@" &
+    child=$!
+    local rc=0
+    wait "$child" || rc=$?
+    child=
+    return "$rc"
+}
+
+remoted() { # COMMAND...: with APIR0 in reach
+    local vars
+    mapfile -t vars < <(vtest_env "$out")
+    run env "${vars[@]}" "$@"
+}
+
+host_start() { # CONFIG
+    # shellcheck disable=SC2034 # read by vtest_start
+    VTEST_CONFIG=$1
+    vtest_start "$out"
+    trap cleanup EXIT # vtest_start has set its own
+}
+
+# Written anew only if the writer changed: its output depends on nothing else.
+model() { # PRESET: sets $file
+    file=$models/$1-q8_0.gguf
+    mkdir -p "$models"
+    if [[ ! -e $file || $out/tests/models/gguf-write -nt $file ]]; then
+        say "writing $file"
+        "$out/tests/models/gguf-write" --arch llama --preset "$1" --type q8_0 --output "$file" >&2
+    fi
+}
+
+# True once somebody listens on this TCP port.
+port_listens() {
+    local hex
+    printf -v hex ':%04X' "$1"
+    awk -v port="$hex" '$2 ~ port "$" && $4 == "0A" { found = 1 } END { exit !found }' \
+        /proc/net/tcp /proc/net/tcp6
+}
+
+server_start() { # COMMAND...: in a process group of its own; its log is $work/server.log
+    setsid "$@" >"$work/server.log" 2>&1 </dev/null &
+    server=$!
+    servers+=("$server")
+}
+
+server_wait() { # CHECK...: until it succeeds
+    local tries
+    for ((tries = 0; tries < 1000; tries++)); do
+        ! "$@" || return 0
+        kill -0 "$server" 2>/dev/null || break
+        vtest_pause 0.02
+    done
+    tail -n 5 "$work/server.log" >&2
+    return 1
+}
+
+rpc_start() { # DEVICE [NAME=VALUE]...: sets $endpoint
+    local program port
+    program=$(compgen -G '/usr/libexec/*/llama/bin/ggml-rpc-server' | head -n 1 ||
+        command -v ggml-rpc-server) || die "no ggml-rpc-server here (package libggml0-backend-rpc)"
+    for ((port = 50152; port < 50252; port++)); do
+        port_listens "$port" || break
+    done
+    server_start env "${@:2}" "$program" --host 127.0.0.1 --port "$port" --device "$1" --threads 1
+    server_wait port_listens "$port" || die "ggml-rpc-server does not listen on port $port"
+    endpoint=127.0.0.1:$port
+}
+
+socket_listens() {
+    awk -v path="$1" '$4 == "00010000" && $8 == path { found = 1 } END { exit !found }' \
+        /proc/net/unix
+}
+
+# A stock server with nothing of ours, which Mesa's Venus driver talks to.
+venus_start() { # NAME=VALUE...: sets $venus
+    venus=$work/venus
+    server_start env "$@" virgl_test_server --no-virgl --venus --socket-path "$venus"
+    server_wait socket_listens "$venus" || die "virgl_test_server does not listen for Venus"
+}
+
+# Of two numbers, the one for this kind of run.
+pick() { if [[ -n $quick ]]; then echo "$1"; else echo "$2"; fi; } # QUICK FULL
+
+case_overhead() {
+    run tests/bench/overhead.sh "$out" --json "$samples" ${quick:+--tokens 5000} >&2
+}
+
+case_cpu() { # PRESET PAIRS TG
+    model "$1"
+    host_start '{"threads": 1}'
+    rpc_start CPU
+    remoted "$bench" llama --case "cpu-$1" --model "$file" --out "$samples" --same \
+        --side native=CPU --side apir=APIR0 --side "rpc=rpc:$endpoint" \
+        --pairs "$(pick 6 "$2")" --pp "$(pick 64 512)" --tg "$(pick 16 "$3")"
+    remoted "$bench" load --case "cpu-$1" --model "$file" --out "$samples" \
+        --side native=CPU --side apir=APIR0 --side "rpc=rpc:$endpoint" --pairs "$(pick 2 10)"
+}
+
+case_cpu-3M() { case_cpu 3M 20 256; }
+case_cpu-135M() { case_cpu 135M 20 64; }
+
+# The ggml name of the Vulkan device whose description matches, with the environment given.
+vulkan_device() { # PATTERN NAME=VALUE...
+    timeout 60 env "${@:2}" "$bench" machine 2>/dev/null | jq -r --arg pattern "$1" \
+        '[.facts.devices[] | select(test("^Vulkan.*: " + $pattern))][0] // "" | sub(":.*"; "")'
+}
+
+# Mesa's software Vulkan, where a GPU's driver would be: the only case here in which all four ways
+# can be compared. Host processes see lavapipe alone, the program also the Venus driver.
+case_lavapipe-3M() {
+    local host=(GGML_VK_VISIBLE_DEVICES=0 "VK_DRIVER_FILES=$icds/lvp_icd.json" LP_NUM_THREADS=1)
+    local client=("${host[@]}") native='' device='' sides
+    if [[ ! -e $icds/lvp_icd.json ]]; then
+        say "lavapipe-3M: no lavapipe here (package mesa-vulkan-drivers): not run"
+        return 0
+    fi
+    model 3M
+    # shellcheck disable=SC2034 # read by vtest_start
+    VTEST_ENV=("${host[@]}")
+    host_start '{"threads": 1, "devices": ["Vulkan0"]}'
+    rpc_start Vulkan0 "${host[@]}"
+    # Lavapipe shares memory as Venus needs it through this device only, and Mesa's Venus driver
+    # waits forever for a server that refused.
+    if [[ -w /dev/udmabuf && -e $icds/virtio_icd.json ]]; then
+        venus_start "${host[@]}"
+        client=("GGML_VK_VISIBLE_DEVICES=0,1" LP_NUM_THREADS=1 VN_DEBUG=vtest
+            "VK_DRIVER_FILES=$icds/lvp_icd.json:$icds/virtio_icd.json" "VTEST_SOCKET_NAME=$venus")
+        device=$(vulkan_device 'Virtio-GPU' "${client[@]}")
+    else
+        say "lavapipe-3M: no /dev/udmabuf here, so Venus is left out"
+    fi
+    native=$(vulkan_device 'llvmpipe' "${client[@]}")
+    sides=(--side "native=$native" --side apir=APIR0 --side "rpc=rpc:$endpoint")
+    [[ -z $device ]] || sides+=(--side "venus=$device")
+    remoted env "${client[@]}" "$bench" llama --case lavapipe-3M --model "$file" --out "$samples" \
+        "${sides[@]}" --pairs "$(pick 6 12)" --pp "$(pick 16 64)" --tg "$(pick 4 16)"
+}
+
+case_idle() {
+    model 3M
+    host_start '{"threads": 1}'
+    remoted "$bench" idle --case idle --model "$file" --out "$samples" --side apir=APIR0 \
+        --pids "$VTEST_PID" --seconds "$(pick 5 60)"
+}
+
+case_memory() {
+    local tokens
+    model 3M
+    tokens=$(pick 5000 100000)
+    run "$bench" soak --case memory --model "$file" --out "$samples" --side native=CPU \
+        --tokens "$tokens"
+    host_start '{"threads": 1}'
+    remoted "$bench" soak --case memory --model "$file" --out "$samples" --side apir=APIR0 \
+        --tokens "$tokens" --worker-pid-of "$VTEST_PID"
+}
+
+case_vm() {
+    local quickly=()
+    if [[ ! -x tests/bench/vm.sh ]]; then
+        say "vm: there is no tests/bench/vm.sh: not run"
+        return 0
+    fi
+    [[ -z $quick ]] || quickly=(--rounds 1 --pairs 2 --models 3M --idle-seconds 0)
+    run tests/bench/vm.sh "$out" "$samples" ${quickly[@]+"${quickly[@]}"} >&2
+}
+
+if [[ -n $one ]]; then
+    samples=$dir/$one.jsonl
+    work=$(mktemp -d "${TMPDIR:-/tmp}/bench.XXXXXX")
+    trap cleanup EXIT
+    trap 'exit 143' TERM
+    trap 'exit 130' INT
+    rm -f "$samples"
+    "case_$one"
+    exit 0
+fi
+
+# ---- all of them ---------------------------------------------------------------
+
+[[ -x $bench ]] || die "$bench is missing; build it first: make all"
+running=
+trap '[[ -z $running ]] || { kill "$running" 2>/dev/null; wait "$running"; }; exit 143' TERM
+trap '[[ -z $running ]] || { kill "$running" 2>/dev/null; wait "$running"; }; exit 130' INT
+
+mkdir -p "$dir"
+[[ ${#only[@]} -gt 0 ]] || { only=("${cases[@]}") && rm -f "$dir"/*.jsonl; }
+
+version_of() { dpkg-query -W -f '${Version}' "$1" 2>/dev/null || echo unknown; }
+rm -f "$dir/machine.jsonl"
+"$bench" machine --out "$dir/machine.jsonl" --set "virglrenderer=$(version_of libvirglrenderer1)" \
+    --set "mesa=$(version_of mesa-vulkan-drivers)" --set "llama_package=$(version_of libllama0)" \
+    --set "quick=${quick:+yes}"
+
+failed=()
+for name in "${only[@]}"; do
+    began=$SECONDS rc=0
+    say "$name ..."
+    "$0" "$out" --case "$name" $quick &
+    running=$!
+    wait "$running" || rc=$?
+    running=
+    say "$name: $((SECONDS - began)) s"
+    [[ $rc -eq 0 ]] || failed+=("$name")
+done
+say "all: $SECONDS s"
+
+files=("$dir/machine.jsonl")
+for name in "${cases[@]}"; do
+    [[ ! -s $dir/$name.jsonl ]] || files+=("$dir/$name.jsonl")
+done
+"$bench" report --samples "${files[@]}" --out "$dir"
+[[ ${#failed[@]} -eq 0 ]] || die "these cases ended early, their messages are above: ${failed[*]}"

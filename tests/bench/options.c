@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "tests/bench/options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    OPT_MODEL = 256,
+    OPT_SIDE,
+    OPT_CASE,
+    OPT_OUT,
+    OPT_PAIRS,
+    OPT_PP,
+    OPT_TG,
+    OPT_THREADS,
+    OPT_NGL,
+    OPT_PROCESSES,
+    OPT_SECONDS,
+    OPT_TOKENS,
+    OPT_SERVER,
+    OPT_PIDS,
+    OPT_REPACK,
+    OPT_SAME,
+    OPT_VERBOSE,
+    OPT_SAMPLES,
+    OPT_SET,
+    OPT_TARGETS,
+};
+
+static const struct option long_options[] = {
+    {"model", required_argument, NULL, OPT_MODEL},
+    {"side", required_argument, NULL, OPT_SIDE},
+    {"case", required_argument, NULL, OPT_CASE},
+    {"out", required_argument, NULL, OPT_OUT},
+    {"pairs", required_argument, NULL, OPT_PAIRS},
+    {"pp", required_argument, NULL, OPT_PP},
+    {"tg", required_argument, NULL, OPT_TG},
+    {"threads", required_argument, NULL, OPT_THREADS},
+    {"ngl", required_argument, NULL, OPT_NGL},
+    {"processes", required_argument, NULL, OPT_PROCESSES},
+    {"seconds", required_argument, NULL, OPT_SECONDS},
+    {"tokens", required_argument, NULL, OPT_TOKENS},
+    {"worker-pid-of", required_argument, NULL, OPT_SERVER},
+    {"pids", required_argument, NULL, OPT_PIDS},
+    {"repack", no_argument, NULL, OPT_REPACK},
+    {"same", no_argument, NULL, OPT_SAME},
+    {"verbose", no_argument, NULL, OPT_VERBOSE},
+    {"samples", required_argument, NULL, OPT_SAMPLES},
+    {"set", required_argument, NULL, OPT_SET},
+    {"targets", required_argument, NULL, OPT_TARGETS},
+    {NULL, 0, NULL, 0},
+};
+
+static bool takes(const struct command *c, const char *option)
+{
+    char word[64];
+    snprintf(word, sizeof(word), " %s ", option);
+    return strstr(c->takes, word) != NULL;
+}
+
+static int parse_int(const char *option, const char *text, int min, int max, int *ret_value,
+                     struct apir_error *err)
+{
+    char *end;
+    errno = 0;
+    long v = strtol(text, &end, 10);
+    if (errno || end == text || *end || v < min || v > max)
+        return apir_error_set(err, EINVAL, "--%s %s: give a whole number from %d to %d", option,
+                              text, min, max);
+    *ret_value = (int)v;
+    return 0;
+}
+
+static int parse_seconds(const char *text, double *ret_value, struct apir_error *err)
+{
+    char *end;
+    double v = strtod(text, &end);
+    if (end == text || *end || !(v >= 0.1 && v <= 86400))
+        return apir_error_set(err, EINVAL, "--seconds %s: give a number from 0.1 to 86400", text);
+    *ret_value = v;
+    return 0;
+}
+
+static int parse_side(struct options *o, const char *text, struct apir_error *err)
+{
+    const char *equal = strchr(text, '=');
+    size_t size = equal ? (size_t)(equal - text) : 0;
+    if (!equal || !equal[1] || size > SAMPLE_NAME_MAX)
+        return apir_error_set(err, EINVAL, "--side %s: give NAME=DEVICE, such as native=CPU", text);
+    if (o->n_sides == OPTIONS_SIDES_MAX)
+        return apir_error_set(err, EINVAL, "--side %s: no more than %d sides", text,
+                              OPTIONS_SIDES_MAX);
+    struct option_side *s = &o->sides[o->n_sides];
+    memcpy(s->name, text, size);
+    s->name[size] = '\0';
+    s->device = equal + 1;
+    if (!sample_name_ok(s->name))
+        return apir_error_set(err, EINVAL, "--side %s: a name is letters, digits and -._:", text);
+    for (size_t i = 0; i < o->n_sides; i++) {
+        if (strcmp(o->sides[i].name, s->name) == 0)
+            return apir_error_set(err, EINVAL, "--side %s: two sides of that name", text);
+    }
+    o->n_sides++;
+    return 0;
+}
+
+static int parse_list(struct options *o, const char *text, struct apir_error *err)
+{
+    if (o->n_list == OPTIONS_LIST_MAX)
+        return apir_error_set(err, EINVAL, "%s: no more than %d of these", text, OPTIONS_LIST_MAX);
+    o->list[o->n_list++] = text;
+    return 0;
+}
+
+static int parse_one(struct options *o, int opt, const char *name, struct apir_error *err)
+{
+    switch (opt) {
+    case OPT_MODEL:
+        o->model = optarg;
+        return 0;
+    case OPT_SIDE:
+        return parse_side(o, optarg, err);
+    case OPT_CASE:
+        o->name = optarg;
+        return sample_name_ok(optarg)
+                   ? 0
+                   : apir_error_set(err, EINVAL,
+                                    "--case %s: up to %d letters, digits and -._:", optarg,
+                                    SAMPLE_NAME_MAX);
+    case OPT_OUT:
+        o->out = optarg;
+        return 0;
+    case OPT_PAIRS:
+        return parse_int(name, optarg, 1, 100000, &o->pairs, err);
+    case OPT_PP:
+        return parse_int(name, optarg, 0, 65536, &o->pp, err);
+    case OPT_TG:
+        return parse_int(name, optarg, 0, 65536, &o->tg, err);
+    case OPT_THREADS:
+        return parse_int(name, optarg, 1, 1024, &o->threads, err);
+    case OPT_NGL:
+        return parse_int(name, optarg, 0, 9999, &o->ngl, err);
+    case OPT_PROCESSES:
+        return parse_int(name, optarg, 1, 64, &o->processes, err);
+    case OPT_TOKENS:
+        return parse_int(name, optarg, 10, 1000000000, &o->tokens, err);
+    case OPT_SERVER:
+    case OPT_PIDS:
+        return parse_int(name, optarg, 1, 1 << 22, &o->server, err);
+    case OPT_SECONDS:
+        return parse_seconds(optarg, &o->seconds, err);
+    case OPT_REPACK:
+        o->repack = true;
+        return 0;
+    case OPT_SAME:
+        o->same = true;
+        return 0;
+    case OPT_VERBOSE:
+        o->verbose = true;
+        return 0;
+    case OPT_TARGETS:
+        o->targets = optarg;
+        return 0;
+    default:
+        return parse_list(o, optarg, err);
+    }
+}
+
+/* What a command cannot do without. */
+static int check_whole(const struct options *o, struct apir_error *err)
+{
+    if (takes(o->command, "model") && !o->model)
+        return apir_error_set(err, EINVAL, "--model FILE is missing");
+    if (takes(o->command, "side") && o->n_sides == 0)
+        return apir_error_set(err, EINVAL, "--side NAME=DEVICE is missing");
+    if (takes(o->command, "pp") && o->pp + o->tg == 0)
+        return apir_error_set(err, EINVAL, "--pp 0 --tg 0 leaves nothing to measure");
+    if (takes(o->command, "samples") && (o->n_list == 0 || !o->out))
+        return apir_error_set(err, EINVAL, "--samples FILE and --out DIR must be given");
+    return 0;
+}
+
+int options_parse(struct options *o, const struct command *command, int argc, char **argv,
+                  struct apir_error *err)
+{
+    *o = (struct options){
+        .command = command,
+        .name = command->name,
+        .pairs = 20,
+        .pp = 512,
+        .tg = 64,
+        .threads = 1,
+        .ngl = -1,
+        .processes = 4,
+        .tokens = 100000,
+        .seconds = strcmp(command->name, "idle") == 0 ? 60 : 10,
+    };
+    int opt, index;
+    opterr = 0; /* it would speak under the command's name */
+    while ((opt = getopt_long(argc, argv, "", long_options, &index)) != -1) {
+        if (opt == '?')
+            return apir_error_set(err, EINVAL,
+                                  "%s: unknown, or without its value; see apir-bench --help",
+                                  argv[optind - 1]);
+        const char *name = long_options[index].name;
+        if (!takes(command, name))
+            return apir_error_set(err, EINVAL, "%s does not take --%s; see apir-bench --help",
+                                  command->name, name);
+        int ret = parse_one(o, opt, name, err);
+        if (ret < 0)
+            return ret;
+    }
+    for (; optind < argc; optind++) {
+        /* A shell's `--samples *.jsonl` gives them one after the other. */
+        if (!takes(command, "samples"))
+            return apir_error_set(err, EINVAL, "%s: not an option; see apir-bench --help",
+                                  argv[optind]);
+        int ret = parse_list(o, argv[optind], err);
+        if (ret < 0)
+            return ret;
+    }
+    return check_whole(o, err);
+}
+
+FILE *options_open_out(const struct options *o, struct apir_error *err)
+{
+    if (!o->out)
+        return stdout;
+    FILE *f = fopen(o->out, "ae");
+    if (!f)
+        (void)apir_error_sys(err, errno, "--out %s", o->out);
+    return f;
+}
+
+int options_sample(const struct options *o, FILE *f, const char *side, const char *metric,
+                   const struct sample *values, struct apir_error *err)
+{
+    struct sample s = *values;
+    snprintf(s.name, sizeof(s.name), "%s", o->name);
+    snprintf(s.side, sizeof(s.side), "%s", side);
+    snprintf(s.metric, sizeof(s.metric), "%s", metric);
+    int ret = sample_write(f, &s);
+    return ret < 0 ? apir_error_sys(err, -ret, "writing samples") : 0;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line of apir-bench: one set of options, of which each command takes some. */
+#ifndef APIR_BENCH_OPTIONS_H
+#define APIR_BENCH_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "protocol/error.h"
+#include "tests/bench/sample.h"
+
+enum { OPTIONS_SIDES_MAX = 8, OPTIONS_LIST_MAX = 64 };
+
+struct option_side {
+    char name[SAMPLE_NAME_MAX + 1];
+    const char *device; /* CPU, a ggml device, or rpc:HOST:PORT */
+};
+
+struct options {
+    const struct command *command;
+    const char *model, *name, *out, *targets;
+    struct option_side sides[OPTIONS_SIDES_MAX];
+    size_t n_sides;
+    int pairs, pp, tg, threads, ngl, processes, tokens;
+    double seconds;
+    bool repack, same, verbose;
+    pid_t server;
+    const char *list[OPTIONS_LIST_MAX]; /* samples files, or facts KEY=VALUE */
+    size_t n_list;
+};
+
+struct command {
+    const char *name, *takes, *about; /* `takes`: the options, between spaces */
+    int (*run)(const struct options *o, struct apir_error *err);
+};
+
+/* Returns 0, or -errno with *err set. Strings stay those of argv. */
+int options_parse(struct options *o, const struct command *command, int argc, char **argv,
+                  struct apir_error *err);
+
+/* Where samples go: --out, to which they are appended, or stdout. NULL with *err set on failure. */
+FILE *options_open_out(const struct options *o, struct apir_error *err);
+
+/* Writes one sample of this case; `unit` "": seconds. Returns 0 or -errno with *err set. */
+int options_sample(const struct options *o, FILE *f, const char *side, const char *metric,
+                   const struct sample *values, struct apir_error *err);
+
+int command_llama(const struct options *o, struct apir_error *err);
+int command_load(const struct options *o, struct apir_error *err);
+int command_together(const struct options *o, struct apir_error *err);
+int command_soak(const struct options *o, struct apir_error *err);
+int command_idle(const struct options *o, struct apir_error *err);
+int command_machine(const struct options *o, struct apir_error *err);
+int command_report(const struct options *o, struct apir_error *err);
+
+#endif

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "tests/bench/proc.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "protocol/cleanup.h"
+
+/* "PID (NAME) STATE PPID ...": a name may hold blanks and parentheses, so the last one counts. */
+static bool read_stat(pid_t pid, struct proc *ret_proc, pid_t *ret_parent)
+{
+    char path[64], line[512];
+    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return false;
+    bool ok = fgets(line, sizeof(line), f);
+    fclose(f);
+    char *open = strchr(line, '('), *close = strrchr(line, ')');
+    if (!ok || !open || !close || sscanf(close + 1, " %*c %d", ret_parent) != 1)
+        return false;
+    *close = '\0';
+    ret_proc->pid = pid;
+    snprintf(ret_proc->name, sizeof(ret_proc->name), "%.*s", PROC_NAME_MAX, open + 1);
+    return true;
+}
+
+static bool tree_has(const struct proc_tree *t, pid_t pid)
+{
+    for (size_t i = 0; i < t->n; i++) {
+        if (t->all[i].pid == pid)
+            return true;
+    }
+    return false;
+}
+
+/* Adds those whose parent is in the tree. Returns how many, or -errno. */
+static int tree_grow(struct proc_tree *t, struct apir_error *err)
+{
+    DIR *dir = opendir("/proc");
+    if (!dir)
+        return apir_error_sys(err, errno, "/proc");
+    int added = 0;
+    for (const struct dirent *d = readdir(dir); d; d = readdir(dir)) {
+        struct proc p;
+        pid_t parent;
+        /* One that ends meanwhile is none of them any more. */
+        if (!isdigit((unsigned char)d->d_name[0]) ||
+            !read_stat((pid_t)strtol(d->d_name, NULL, 10), &p, &parent) || tree_has(t, p.pid) ||
+            !tree_has(t, parent))
+            continue;
+        if (t->n == PROC_TREE_MAX) {
+            closedir(dir);
+            return apir_error_set(err, E2BIG, "more than %d processes below %d", PROC_TREE_MAX,
+                                  t->all[0].pid);
+        }
+        t->all[t->n++] = p;
+        added++;
+    }
+    closedir(dir);
+    return added;
+}
+
+int proc_tree(pid_t root, struct proc_tree *ret_tree, struct apir_error *err)
+{
+    struct proc_tree t = {.n = 1};
+    pid_t parent;
+    if (!read_stat(root, &t.all[0], &parent))
+        return apir_error_set(err, ESRCH, "there is no process %d; is the server still running?",
+                              root);
+    int added;
+    do
+        added = tree_grow(&t, err);
+    while (added > 0);
+    if (added == 0)
+        *ret_tree = t;
+    return added;
+}
+
+/* Adds up the lines of a file that begin with one of `keys`; sums[i] is in MiB. */
+static int sum_lines(const char *path, const char *const *keys, double *sums, size_t n,
+                     struct apir_error *err)
+{
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return apir_error_set(err, errno, "%s: %s; run this as the user of that process", path,
+                              strerror(errno));
+    char line[256];
+    while (fgets(line, sizeof(line), f)) {
+        for (size_t i = 0; i < n; i++) {
+            size_t size = strlen(keys[i]);
+            if (strncmp(line, keys[i], size) == 0)
+                sums[i] += strtod(line + size, NULL) / 1024;
+        }
+    }
+    int code = ferror(f) ? errno : 0;
+    fclose(f);
+    return code ? apir_error_sys(err, code, "%s", path) : 0;
+}
+
+int proc_memory(pid_t pid, struct proc_memory *ret_memory, struct apir_error *err)
+{
+    enum { RSS, PSS, PRIVATE_CLEAN, PRIVATE_DIRTY, ROLLUP };
+    static const char *const rollup[ROLLUP] = {"Rss:", "Pss:", "Private_Clean:", "Private_Dirty:"};
+    static const char *const status[] = {"RssShmem:"};
+    double sums[ROLLUP] = {0}, shmem = 0;
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", pid);
+    int ret = sum_lines(path, rollup, sums, ROLLUP, err);
+    snprintf(path, sizeof(path), "/proc/%d/status", pid);
+    if (ret == 0)
+        ret = sum_lines(path, status, &shmem, 1, err);
+    if (ret < 0)
+        return ret;
+    if (sums[RSS] <= 0)
+        return apir_error_set(err, ENODATA, "process %d has no memory to look at", pid);
+    *ret_memory = (struct proc_memory){
+        .rss = sums[RSS],
+        .pss = sums[PSS],
+        .private = sums[PRIVATE_CLEAN] + sums[PRIVATE_DIRTY],
+        .shmem = shmem,
+    };
+    return 0;
+}
+
+int proc_cpu(pid_t pid, double *ret_seconds, struct apir_error *err)
+{
+    char path[sizeof("/proc//task//schedstat") + 24 + NAME_MAX];
+    snprintf(path, sizeof(path), "/proc/%d/task", pid);
+    DIR *dir = opendir(path);
+    if (!dir)
+        return apir_error_sys(err, errno, "%s", path);
+    double sum = 0;
+    bool any = false;
+    for (const struct dirent *d = readdir(dir); d; d = readdir(dir)) {
+        if (d->d_name[0] == '.')
+            continue;
+        /* Nanoseconds, where utime and stime are in ticks of 10 ms. */
+        snprintf(path, sizeof(path), "/proc/%d/task/%s/schedstat", pid, d->d_name);
+        FILE *f = fopen(path, "re");
+        double ns;
+        if (f && fscanf(f, "%lf", &ns) == 1) {
+            sum += ns / 1e9;
+            any = true;
+        }
+        if (f)
+            fclose(f);
+    }
+    closedir(dir);
+    if (!any)
+        return apir_error_set(
+            err, ENODATA,
+            "/proc/%d/task/*/schedstat: nothing there; this kernel does not count "
+            "(CONFIG_SCHED_INFO)",
+            pid);
+    *ret_seconds = sum;
+    return 0;
+}

@@ -1,0 +1,129 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# vm.sh OUT SAMPLES [OPTION]...: measurements in a VM, in one boot, appended to the
+# file SAMPLES as one JSON object per line:
+#
+#   vm-link   apir-link in the guest: the link itself
+#   vm-MODEL  decoding on the host, and remoted from the guest, in turns: a round
+#             natively, then a round from the guest, so that both meet the same
+#             noise. The worker has one CPU thread, and so has the native run.
+#   vm-idle   what guest process, server and worker take with nothing to do
+#
+# OUT is the build's output directory. Options:
+#
+#   --models "NAME..."   of what gguf-write has, q8_0 ("3M 135M")
+#   --rounds N           per model (4)      --pairs N   per round and side (5)
+#   --pp N  --tg N       tokens of prompt and generation (64, 64)
+#   --graphs N           apir-link's (2000) --repeat N  apir-link's (20)
+#   --idle-seconds N     60; 0: not measured
+#
+# Exits with 0 only if all of it was measured. build/vm/bench-* is kept if not.
+set -uo pipefail
+cd "$(dirname "$0")/../.." || exit 1
+
+sh tests/env/inside.sh || exec tests/env/enter.sh tests/bench/vm.sh "$@"
+# shellcheck source=tests/vm/check-prepare.sh
+. tests/vm/check-prepare.sh
+
+usage() {
+    sed -n '/^# vm.sh OUT/,/^# Exits/s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+}
+[[ $# -ge 2 && $1 != -* && $2 != -* ]] || usage
+OUT=$1 samples=$2
+shift 2
+
+BENCH_NAMES='3M 135M' BENCH_ROUNDS=4 BENCH_PAIRS=5 BENCH_PP=64 BENCH_TG=64
+BENCH_GRAPHS=2000 BENCH_REPEAT=20 BENCH_IDLE=60
+number() { [[ $2 =~ ^[0-9]{1,7}$ ]] || { echo "bench: $1 wants a number, not '$2'" >&2 && exit 2; }; }
+while [[ $# -gt 0 ]]; do
+    [[ $# -ge 2 ]] || usage
+    [[ $1 == --models ]] || number "$1" "$2"
+    case $1 in
+    --models) BENCH_NAMES=$2 ;;
+    --rounds) BENCH_ROUNDS=$2 ;;
+    --pairs) BENCH_PAIRS=$2 ;;
+    --pp) BENCH_PP=$2 ;;
+    --tg) BENCH_TG=$2 ;;
+    --graphs) BENCH_GRAPHS=$2 ;;
+    --repeat) BENCH_REPEAT=$2 ;;
+    --idle-seconds) BENCH_IDLE=$2 ;;
+    *) usage ;;
+    esac
+    shift 2
+done
+
+for program in tests/bench/apir-link tests/bench/apir-bench tests/models/gguf-write \
+    frontend/libggml-apir.so backend/apir-render-server; do
+    [[ -x $OUT/$program ]] || { echo "bench: no $OUT/$program; make all" >&2 && exit 1; }
+done
+
+# The guest sees the repository where we do, so one relative path serves both.
+BENCH_OUT=$(realpath --relative-to=. "$OUT")
+BENCH_MODELS=build/models/bench
+mkdir -p build/vm "$BENCH_MODELS"
+BENCH_WORK=$(mktemp -d "$PWD/build/vm/bench-XXXXXX")
+share=$BENCH_WORK/share
+mkdir -p "$share/samples"
+
+fail() {
+    echo "bench: $*" >&2
+    echo "bench: what the programs said is in ${BENCH_WORK#"$PWD"/}" >&2
+    exit 1
+}
+
+for model in $BENCH_NAMES; do
+    prepare_model "$BENCH_MODELS/$model.gguf" --preset "$model" --type q8_0 ||
+        fail "no model $model"
+done
+# vm-host.sh finds them in its environment, vm-guest.sh in a file.
+export BENCH_OUT BENCH_NAMES BENCH_ROUNDS BENCH_PAIRS BENCH_PP BENCH_TG BENCH_GRAPHS BENCH_REPEAT
+export BENCH_IDLE BENCH_MODELS BENCH_WORK
+for name in "${!BENCH_@}"; do
+    printf '%s=%q\n' "$name" "${!name}"
+done >"$share/agreed"
+prepare_config "$BENCH_WORK/backend.json"
+
+# The two sides' own line: vm-host.sh sits at the other end.
+control=$BENCH_WORK/control
+mkfifo "$control.in" "$control.out"
+rc=0
+env APIR_CONFIG="$BENCH_WORK/backend.json" VM_SHARE="$share" VM_DISKS="models=$BENCH_MODELS" VM_IMAGES=0 \
+    VM_TIMEOUT="${VM_TIMEOUT:-1800}" VM_RENDER_SERVER="$OUT/backend/apir-render-server" \
+    VM_HOST_SCRIPT="$PWD/tests/bench/vm-host.sh" VM_CONTROL="$control" \
+    VM_QEMU_ARGS="-chardev pipe,id=ctl,path=$control -device virtserialport,chardev=ctl,name=apir.ctl" \
+    tests/vm/run.sh tests/bench/vm-guest.sh || rc=$?
+if [[ $rc -ne 0 ]]; then
+    [[ ! -s $BENCH_WORK/host.log ]] || tail -n 10 "$BENCH_WORK/host.log" >&2
+    case $rc in
+    124) fail "the VM took longer than VM_TIMEOUT; set it higher, or measure less" ;;
+    125) fail "the VM did not boot or ended early; tests/vm/run.sh has said above what its console said" ;;
+    *) fail "a measurement failed in the VM (exit code $rc)" ;;
+    esac
+fi
+# Every file counts its pairs from 0; round r's are pairs r * BENCH_PAIRS and up.
+for file in "$share"/samples/*; do
+    name=${file##*/} first=0
+    [[ $name != *.*.* ]] || first=$((${name%%.*} * BENCH_PAIRS))
+    jq -c --argjson first "$first" 'if .pair then .pair += $first else . end' "$file" ||
+        fail "these are no samples: $file"
+done >"$BENCH_WORK/samples"
+
+# Of every case, side and metric that were to be measured, as many as agreed.
+want_pairs=$((BENCH_ROUNDS * BENCH_PAIRS))
+for model in $BENCH_NAMES; do
+    for side in native apir; do
+        for metric in "pp$BENCH_PP" "tg$BENCH_TG"; do
+            [[ $metric != ??0 ]] || continue # not asked for
+            n=$(jq -r --arg c "vm-$model" --arg s "$side" --arg m "$metric" \
+                'select(.case == $c and .side == $s and .metric == $m) | .pair' "$BENCH_WORK/samples" |
+                sort -n | uniq | wc -l)
+            [[ $n -eq $want_pairs ]] || fail "vm-$model $side $metric: $n samples, not $want_pairs"
+        done
+    done
+done
+cat "$BENCH_WORK/samples" >>"$samples" || fail "cannot write $samples"
+
+jq -rs -f tests/bench/vm-table.jq "$BENCH_WORK/samples"
+rm -rf "$BENCH_WORK"

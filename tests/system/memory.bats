@@ -1,0 +1,184 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# Host buffers, weights filled in place and events, on every kind of worker: the CPU's, a Vulkan
+# device (lavapipe: it has a queue, events, and copies from our memory itself), and both at once.
+# What has a meaning there runs on the native device too.
+
+bats_require_minimum_version 1.5.0
+load system.bash
+
+LAVAPIPE=/usr/share/vulkan/icd.d/lvp_icd.json
+
+setup() { common_setup; }
+teardown() { common_teardown; }
+
+exercise() { # COMMAND [DEVICE]
+    remote "$EXERCISE" "$@" >"$T/exercise.out" 2>"$T/exercise.err"
+}
+
+# A program of its own per command: what one leaves behind must not help the next.
+exercises() { # DEVICE COMMAND...
+    local device=$1 command
+    shift
+    for command; do
+        echo "$command $device"
+        exercise "$command" "$device"
+        refute grep '^apir:' "$T/exercise.err"
+    done
+    # Nobody was lost on the way.
+    refute grep -E 'is lost|FATAL|fatal|Sanitizer' "$VTEST_LOG"
+}
+
+native() { # DEVICE COMMAND...
+    local device=$1 command
+    shift
+    for command; do
+        echo "$command $device, native"
+        timeout 120 env ${VULKAN[@]+"${VULKAN[@]}"} "$EXERCISE" "$command" "$device" \
+            >"$T/native.out" 2>"$T/native.err"
+    done
+}
+
+vulkan() {
+    [[ -r $LAVAPIPE ]] || { [[ -z ${CI-} ]]; skip "no lavapipe here"; }
+    VULKAN=(GGML_VK_VISIBLE_DEVICES=0 "VK_DRIVER_FILES=$LAVAPIPE" LP_NUM_THREADS=1)
+    VTEST_ENV=("${VULKAN[@]}")
+}
+
+# The same server with another build's programs; the plug-in stays.
+sanitized_start() {
+    local out=${OUT/release/asan}
+    [[ -x $out/backend/apir-worker && $out != "$OUT" ]] ||
+        { [[ -z ${CI-} ]]; skip "no sanitized worker; make it with: make MODE=asan all"; }
+    VTEST_ENV+=(ASAN_OPTIONS=allocator_may_return_null=1)
+    VTEST_ARGS=(--no-fork --multi-clients)
+    vtest_start "$out"
+    mapfile -t REMOTE < <(vtest_env "$OUT")
+    REMOTE+=("GGML_BACKEND_PATH=$(realpath "$PLUGIN")")
+}
+
+@test "memory: host buffers" {
+    native CPU host-buffers
+    server_start
+    exercises APIR0 host-buffers
+    # The borders were there to be crossed.
+    grep -q 'across borders: before' "$T/exercise.out"
+}
+
+@test "memory: host buffers where there is room for few, or none" {
+    VTEST_CONFIG='{"threads": 1, "context_shm_mib": 12}'
+    server_start
+    exercise compute
+}
+
+@test "memory: several threads read at the same time" {
+    native CPU reads
+    server_start
+    exercises APIR0 reads
+}
+
+@test "memory: weights" {
+    native CPU weights
+    server_start
+    exercises APIR0 weights
+}
+
+@test "memory: a graph writes into weights first" {
+    native CPU weights-late
+    server_start
+    exercises APIR0 weights-late
+}
+
+@test "memory: events" {
+    server_start
+    exercises APIR0 events events-free
+}
+
+@test "memory: events in a child of a busy process" {
+    server_start
+    exercise events-fork
+}
+
+@test "memory: all of it on a Vulkan device" {
+    vulkan
+    native Vulkan0 host-buffers reads weights weights-late events
+    VTEST_CONFIG='{"threads": 1, "devices": ["Vulkan0"]}'
+    server_start
+    exercises APIR0 host-buffers reads weights weights-late events events-free
+    exercise events-fork
+}
+
+@test "memory: two devices" {
+    vulkan
+    VTEST_CONFIG='{"threads": 1, "devices": ["Vulkan0", "CPU"]}'
+    server_start
+    exercises APIR0 devices events
+    grep -q 'two devices' "$T/exercise.out" || exercise devices APIR0
+    exercises APIR1 devices events host-buffers weights
+}
+
+@test "memory: a sanitized worker" {
+    sanitized_start
+    exercises APIR0 host-buffers reads weights weights-late events events-free
+}
+
+@test "memory: a sanitized worker with two devices" {
+    vulkan
+    VTEST_CONFIG='{"threads": 1, "devices": ["Vulkan0", "CPU"]}'
+    sanitized_start
+    exercises APIR0 devices host-buffers events events-free weights
+    exercises APIR1 devices weights
+}
+
+# ---- loss ---------------------------------------------------------------------------------
+
+LIMIT_MS=2000
+
+lose_host() { # SIGNAL: the worker of a program that is in the middle of transfers
+    local since
+    remote_job "host-$1" "$EXERCISE" host-lost
+    busy_worker
+    wait_until 20 grep -q ready "$T/host-$1.out"
+    wait_until 20 computes "$WORKER" "$(cpu_ticks "$WORKER")"
+    since=$(now_ms)
+    kill "-$1" "$WORKER"
+    wait_until 20 gone "$JOB"
+    echo "ended $(($(now_ms) - since)) ms after $1"
+    [[ $(($(now_ms) - since)) -lt $((LIMIT_MS + 1000)) ]]
+    cat "$T/host-$1.out" "$T/host-$1.err"
+    wait "$JOB"
+    grep -q 'as promised' "$T/host-$1.out"
+    wait_until 10 n_workers_is 0
+}
+
+@test "memory: loss in the middle of host buffers" {
+    server_start
+    local signal
+    for signal in KILL ABRT STOP KILL KILL; do lose_host "$signal"; done
+}
+
+@test "memory: loss in the middle of a device's own copies" {
+    vulkan
+    VTEST_CONFIG='{"threads": 1, "devices": ["Vulkan0"]}'
+    server_start
+    local signal
+    for signal in KILL STOP; do lose_host "$signal"; done
+}
+
+@test "memory: reads given up after a loss touch nothing" {
+    server_start
+    local job
+    mkfifo "$T/go"
+    env "${REMOTE[@]}" "$EXERCISE" host-lost-late <"$T/go" >"$T/late.out" 2>"$T/late.err" 3>&- &
+    job=$!
+    JOBS_STARTED+=("$job")
+    exec {go}>"$T/go"
+    busy_worker
+    wait_until 20 grep -q ready "$T/late.out"
+    kill -KILL "$WORKER"
+    echo go >&"$go"
+    exec {go}>&-
+    wait "$job"
+    grep -q 'as promised' "$T/late.out"
+}
