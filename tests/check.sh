@@ -21,7 +21,7 @@ for step in "$@"; do
     printf 'check: %-14s ' "$name"
     if ${MAKE:-make} --no-print-directory "${goal[@]}" >"$log" 2>&1; then rc=0; else rc=$?; fi
     count=$(grep -aoE '[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)
-    native=$(grep -aoE '[0-9]+ of [0-9]+ as native' "$log" | tail -n 1)
+    native=$(grep -aoE '[0-9]+ of [0-9]+ (counts )?as native' "$log" | tail -n 1)
     if [[ -n $native ]]; then
         read -r p _ f _ <<<"$native"
         f=$((f - p))

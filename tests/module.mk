@@ -14,4 +14,5 @@ check:
 	    'system=check-system' \
 	    'parity=check-parity' \
 	    'ops-part=check-ops-part' \
+	    'dispatch=check-dispatch' \
 	    'vm=check-vm'

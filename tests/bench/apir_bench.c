@@ -5,7 +5,7 @@
 
 #include "tests/bench/options.h"
 
-#define ENGINE " model side case out threads ngl repack verbose "
+#define ENGINE " model side case out threads ngl repack no-mmap verbose "
 
 static const struct command commands[] = {
     {"llama", ENGINE "pairs pp tg same ", "prompt and generation, sides in turn", command_llama},
@@ -37,6 +37,7 @@ static void usage(FILE *f)
         "  --threads N           CPU threads of this process (default 1)\n"
         "  --ngl N               layers on the device (default all; not all is an error then)\n"
         "  --repack              let ggml change the weights' layout for this CPU (default: not)\n"
+        "  --no-mmap             read weights into memory, instead of mapping the file\n"
         "  --verbose             llama.cpp's own log\n"
         "llama, load, together:\n"
         "  --pairs N             rounds, each with every side once (default 20)\n"

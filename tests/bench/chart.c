@@ -94,7 +94,7 @@ static void script_write(const struct table *t, size_t groups, const bool *has, 
             "set grid ytics lc '#dddddd'\nset key outside top center horizontal\n"
             "set style fill solid 0.9\nset boxwidth %.2f\nset xtics rotate by -25 noenhanced\n"
             "set xtics (",
-            360 + 110 * groups, (double)groups - 0.4, BAR * 0.92);
+            360 + 150 * groups, (double)groups - 0.4, BAR * 0.92);
     size_t at = 0;
     for (size_t i = 0; i < t->n; i++) {
         if (!is_drawn(&t->rows[i]))

@@ -143,6 +143,8 @@ int engine_load(struct engine *e, const struct options *o, const char *path, str
     p.n_gpu_layers = !e->devices[0] ? 0 : o->ngl >= 0 ? o->ngl : 9999;
     p.split_mode = LLAMA_SPLIT_MODE_LAYER;
     p.use_extra_bufts = o->repack;
+    if (o->no_mmap)
+        p.load_mode = LLAMA_LOAD_MODE_NONE;
     notes.offloaded = notes.layers = 0;
     e->model = llama_model_load_from_file(path, p);
     if (!e->model)

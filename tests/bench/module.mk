@@ -93,6 +93,6 @@ $(BENCH_COUNT_MANIFEST): tests/bench/count_layer.json
 	@cp $< $@
 
 .PHONY: check-dispatch
-check-dispatch: $(BENCH_COUNT) $(BENCH_COUNT_MANIFEST) $(GGUF_WRITE) $(RENDER_SERVER) $(WORKER) \
-                $(PLUGIN)
+check-dispatch: $(BENCH_COUNT) $(BENCH_COUNT_MANIFEST) $(O)/tests/models/gguf-write \
+                $(RENDER_SERVER) $(WORKER) $(PLUGIN)
 	@tests/bench/dispatch.sh $(O)

@@ -23,6 +23,7 @@ enum {
     OPT_SERVER,
     OPT_PIDS,
     OPT_REPACK,
+    OPT_NO_MMAP,
     OPT_SAME,
     OPT_VERBOSE,
     OPT_SAMPLES,
@@ -46,6 +47,7 @@ static const struct option long_options[] = {
     {"worker-pid-of", required_argument, NULL, OPT_SERVER},
     {"pids", required_argument, NULL, OPT_PIDS},
     {"repack", no_argument, NULL, OPT_REPACK},
+    {"no-mmap", no_argument, NULL, OPT_NO_MMAP},
     {"same", no_argument, NULL, OPT_SAME},
     {"verbose", no_argument, NULL, OPT_VERBOSE},
     {"samples", required_argument, NULL, OPT_SAMPLES},
@@ -154,6 +156,9 @@ static int parse_one(struct options *o, int opt, const char *name, struct apir_e
         return parse_seconds(optarg, &o->seconds, err);
     case OPT_REPACK:
         o->repack = true;
+        return 0;
+    case OPT_NO_MMAP:
+        o->no_mmap = true;
         return 0;
     case OPT_SAME:
         o->same = true;

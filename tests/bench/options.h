@@ -24,7 +24,7 @@ struct options {
     size_t n_sides;
     int pairs, pp, tg, threads, ngl, processes, tokens;
     double seconds;
-    bool repack, same, verbose;
+    bool repack, no_mmap, same, verbose;
     pid_t server;
     const char *list[OPTIONS_LIST_MAX]; /* samples files, or facts KEY=VALUE */
     size_t n_list;

@@ -129,6 +129,41 @@ static void reads_before(ggml_backend_dev_t dev)
     load_free(&heavy);
 }
 
+/* A backend that has nothing to do but wait is done when what it waits for is. */
+static void wait_is_work(ggml_backend_dev_t dev)
+{
+    struct bytes b;
+    struct load heavy;
+    load_init(&heavy, dev);
+    bytes_init(&b, dev, 8 * MIB);
+    ggml_backend_buffer_type_t buft = ggml_backend_dev_host_buffer_type(dev);
+    ggml_backend_buffer_t host = buft ? ggml_backend_buft_alloc_buffer(buft, b.size) : NULL;
+    uint8_t *from = host ? ggml_backend_buffer_get_base(host) : b.want;
+    ggml_backend_t other = ggml_backend_dev_init(dev, NULL);
+    ggml_backend_event_t event = ggml_backend_event_new(dev);
+    CHECK(other && event && from);
+    for (uint32_t i = 0; i < 20; i++) {
+        random_bytes(b.want, b.size, i + 1);
+        memcpy(from, b.want, b.size);
+        CHECK(ggml_backend_graph_compute_async(heavy.backend, heavy.graph) == GGML_STATUS_SUCCESS);
+        ggml_backend_tensor_set_async(heavy.backend, b.t, from, 0, b.size);
+        ggml_backend_event_record(event, heavy.backend);
+        ggml_backend_event_wait(other, event);
+        ggml_backend_synchronize(other);
+        memset(b.got, 0, b.size);
+        ggml_backend_tensor_get(b.t, b.got, 0, b.size);
+        if (memcmp(b.got, b.want, b.size) != 0)
+            fail("wait %u: synchronized before the event", i);
+        ggml_backend_synchronize(heavy.backend);
+    }
+    ggml_backend_event_free(event);
+    ggml_backend_free(other);
+    if (host)
+        ggml_backend_buffer_free(host);
+    bytes_fini(&b);
+    load_free(&heavy);
+}
+
 static void unused(ggml_backend_dev_t dev)
 {
     ggml_backend_t one = ggml_backend_dev_init(dev, NULL), two = ggml_backend_dev_init(dev, NULL);
@@ -192,6 +227,7 @@ int events_run(ggml_backend_dev_t dev)
     many(dev);
     hand_over(dev);
     reads_before(dev);
+    wait_is_work(dev);
     unused(dev);
     outlives_backend(dev);
     return 0;

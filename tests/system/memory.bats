@@ -66,12 +66,6 @@ sanitized_start() {
     grep -q 'across borders: before' "$T/exercise.out"
 }
 
-@test "memory: host buffers where there is room for few, or none" {
-    VTEST_CONFIG='{"threads": 1, "context_shm_mib": 12}'
-    server_start
-    exercise compute
-}
-
 @test "memory: several threads read at the same time" {
     native CPU reads
     server_start
