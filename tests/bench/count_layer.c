@@ -140,7 +140,6 @@ static uintptr_t key_of(const void *object)
     return key;
 }
 
-/* NULL for an object that was not made through this layer, which the loader excludes. */
 static struct link *link_find(const void *object)
 {
     uintptr_t key = key_of(object);
@@ -148,7 +147,9 @@ static struct link *link_find(const void *object)
         if (atomic_load_explicit(&links[i].key, memory_order_acquire) == key)
             return &links[i];
     }
-    return NULL;
+    /* The loader excludes that; there is nothing the call could go on to. */
+    fprintf(stderr, "%s: an object that was not made through this layer\n", layer_name);
+    abort();
 }
 
 /* false: there are too many. */

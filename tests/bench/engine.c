@@ -150,6 +150,10 @@ int engine_load(struct engine *e, const struct options *o, const char *path, str
     if (!e->model)
         return apir_error_set(err, EIO, "%s cannot be loaded on %s; --verbose says why", path,
                               e->side->device);
+    /* Loaded is what has arrived there: a question is answered after what was sent before. */
+    size_t free_bytes, total;
+    if (e->devices[0])
+        ggml_backend_dev_memory(e->devices[0], &free_bytes, &total);
     e->n_vocab = llama_vocab_n_tokens(llama_model_get_vocab(e->model));
     /* A side that computes half of it on the CPU would be compared under the device's name. */
     if (e->devices[0] && o->ngl < 0 && notes.offloaded != notes.layers) {
