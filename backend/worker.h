@@ -67,6 +67,7 @@ struct worker {
     struct worker_blob blobs[APIR_BLOBS_MAX]; /* 0: the ring */
     struct apir_ring_host ring;
     unsigned state; /* APIR_ST_ bit */
+    uint64_t shm_limit; /* bytes: the server refuses blobs beyond it */
     uint64_t gap_ns; /* running mean of the client's pauses */
     /* the places of GETs since the client's last pause, and those before it */
     struct worker_place places[2][WORKER_PLACES];
@@ -107,6 +108,9 @@ void *worker_reply(struct worker *w, uint32_t offset);
 const char *worker_blob_register(struct worker *w, const struct apir_msg_blob_register *m);
 const char *worker_blob_forget(struct worker *w, const struct apir_msg_blob_forget *m);
 const char *worker_buffer_share(struct worker *w, const struct apir_msg_buffer_share *m);
+
+/* A graph names it from now on. */
+void worker_buffer_use(struct worker_buffer *b);
 
 /* Frees the buffer's memory and its entry. */
 void worker_buffer_drop(struct worker *w, struct worker_buffer *b);

@@ -152,11 +152,10 @@ const char *worker_blob_forget(struct worker *w, const struct apir_msg_blob_forg
 #endif
 
 /*
- * Puts the blob into huge pages, before anything is written to it: what lies in
- * pages of 4 KiB is slower to compute with than memory of our own. 0 or -errno: the
- * kernel cannot, or has none.
+ * Moves the blob to an address where huge pages fit. 0 or -errno, and then it is
+ * where it was.
  */
-static int blob_make_huge(struct worker_blob *b)
+static int blob_align(struct worker_blob *b)
 {
     if (b->size < HUGE)
         return 0;
@@ -176,7 +175,18 @@ static int blob_make_huge(struct worker_blob *b)
     if (room + HUGE > at)
         munmap(at + b->size, (size_t)(room + HUGE - at));
     b->map = at;
-    return madvise(at, b->size & ~(HUGE - 1), MADV_COLLAPSE) < 0 ? -errno : 0;
+    return 0;
+}
+
+void worker_buffer_use(struct worker_buffer *b)
+{
+    if (b->used)
+        return;
+    b->used = true;
+    /* It has been filled by now. In pages of 4 KiB it would be slower to compute with than
+     * memory of our own; where the kernel cannot (before 6.1) it is. */
+    if (b->shared && b->shared_size >= HUGE)
+        madvise(b->shared, b->shared_size & ~(HUGE - 1), MADV_COLLAPSE);
 }
 
 const char *worker_buffer_share(struct worker *w, const struct apir_msg_buffer_share *m)
@@ -195,7 +205,7 @@ const char *worker_buffer_share(struct worker *w, const struct apir_msg_buffer_s
     /* What a graph has written would be lost, and its slot holds the old addresses. */
     bool fits = (d->flags & APIR_DEVICE_UMA) && !b->shared && !b->used && !blob->direct.handle &&
                 blob->size >= b->host.size;
-    if (fits && blob_make_huge(blob) < 0)
+    if (fits && blob_align(blob) < 0)
         fits = false;
     uint8_t *taken = fits ? calloc(blob->size / (uint64_t)sysconf(_SC_PAGESIZE), 1) : NULL;
     struct host_buffer host;

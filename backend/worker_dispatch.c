@@ -51,6 +51,7 @@ static const char *handle_hello(struct worker *w, const struct apir_msg_hello *m
         .major = APIR_PROTOCOL_MAJOR,
         .minor = APIR_PROTOCOL_MINOR, /* both sides go by the lower of the two */
         .n_devices = w->ggml.n_devices,
+        .shm_limit = w->shm_limit,
     };
     snprintf(r.host_ggml, sizeof(r.host_ggml), "ggml layout %s, API %d", w->ggml.layout.label,
              w->ggml.layout.api_version);

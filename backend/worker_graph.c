@@ -195,7 +195,7 @@ static const char *slot_realise(struct worker *w, struct worker_slot *slot)
             out.fatal = "graph: buffer does not exist";
             goto done;
         }
-        b->used = true;
+        worker_buffer_use(b);
         host_buffer_set_usage(&w->ggml, &b->host, wire->buffers[i].usage);
     }
     for (uint32_t i = 0; i < wire->n_tensors && !out.fatal && !out.status; i++) {

@@ -338,6 +338,7 @@ static int load(struct worker *w, const char *config_path, struct apir_error *er
         .devices = config.n_devices ? devices : NULL,
         .n_threads = (int)config.threads,
     };
+    w->shm_limit = (uint64_t)config.context_shm_mib << 20;
     rc = host_ggml_load(&w->ggml, &o, err);
     apir_config_fini(&config);
     return rc;

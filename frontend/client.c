@@ -38,8 +38,7 @@ bool client_usable(struct client *c)
     return apir_load_acquire32(&c->lost) == 0 && !client_forked(c);
 }
 
-/* Once per process: one line, and no call reaches the host any more. */
-static void client_lose(struct client *c, const char *why)
+void client_lose(struct client *c, const char *why)
 {
     if (__atomic_exchange_n(&c->lost, 1u, __ATOMIC_ACQ_REL))
         return;

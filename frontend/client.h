@@ -93,6 +93,10 @@ bool client_usable(struct client *c);
 /* True in a forked child of the process that connected: nothing may be locked. */
 bool client_forked(struct client *c);
 
+/* The host is gone, and why: one line, once per process; no call reaches it any more. Not with
+ * bell_lock held. */
+void client_lose(struct client *c, const char *why);
+
 void client_lock(struct client *c);
 void client_unlock(struct client *c);
 

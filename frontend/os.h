@@ -42,24 +42,26 @@ static inline void os_futex_wait(uint32_t *word, uint32_t seen, uint64_t timeout
     syscall(SYS_futex, word, FUTEX_WAIT, seen, &ts, NULL, 0);
 }
 
-/* 0 free, 1 held, 2 held with waiters. Not recursive. */
+/* First come, first served: a thread that holds it for most of its time (a loader) must not
+ * keep another one (that generates) out for long. Not recursive. */
 struct os_lock {
-    uint32_t word;
+    uint32_t next;    /* the next who comes gets this number */
+    uint32_t serving; /* who has it */
 };
 
 static inline void os_lock_acquire(struct os_lock *l)
 {
-    uint32_t seen = 0;
-    if (__atomic_compare_exchange_n(&l->word, &seen, 1u, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-        return;
-    while (__atomic_exchange_n(&l->word, 2u, __ATOMIC_ACQUIRE) != 0)
-        syscall(SYS_futex, &l->word, FUTEX_WAIT_PRIVATE, 2u, NULL, NULL, 0);
+    uint32_t mine = __atomic_fetch_add(&l->next, 1u, __ATOMIC_SEQ_CST), seen;
+    while ((seen = __atomic_load_n(&l->serving, __ATOMIC_SEQ_CST)) != mine)
+        syscall(SYS_futex, &l->serving, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
 }
 
 static inline void os_lock_release(struct os_lock *l)
 {
-    if (__atomic_exchange_n(&l->word, 0u, __ATOMIC_RELEASE) == 2)
-        syscall(SYS_futex, &l->word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    uint32_t now = __atomic_add_fetch(&l->serving, 1u, __ATOMIC_SEQ_CST);
+    /* Who takes a number after this look sees `serving` as it is now. */
+    if (__atomic_load_n(&l->next, __ATOMIC_SEQ_CST) != now)
+        syscall(SYS_futex, &l->serving, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
 #endif

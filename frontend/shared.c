@@ -4,19 +4,29 @@
  * all containers of a VM share: so there is a limit, and whoever asks can do without.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "frontend/client.h"
 
 #define FIRST_ID       2u /* 0: ring, 1: arena */
-#define WINDOW_UNKNOWN (UINT64_C(1) << 30)
+
+/* Bytes that all of this process's shared memory may take: the host's limit for a
+ * context, and what there is of the window. */
+static uint64_t room(const struct client *c)
+{
+    uint64_t own = APIR_RING_SIZE + c->arena_size;
+    uint64_t limit = c->hello.shm_limit;
+    if (c->transport.window && (!limit || c->transport.window < limit))
+        limit = c->transport.window;
+    return limit > own ? limit - own : 0;
+}
 
 /* A free id with a claim on the room, or NULL. */
 static struct client_shared *claim(struct client *c, uint64_t size, uint32_t share)
 {
-    uint64_t window = c->transport.window ? c->transport.window : WINDOW_UNKNOWN;
-    uint64_t limit = window / share;
+    uint64_t limit = room(c) / share;
     struct client_shared *found = NULL;
     client_lock(c);
     if (size <= limit && c->shared_size <= limit - size) {
@@ -55,6 +65,9 @@ struct client_shared *client_shared_new(struct client *c, uint64_t size, uint32_
                                  : c->transport.blob_create(&c->transport, s->id, size, &blob);
     os_lock_release(&c->bell_lock);
     if (rc) {
+        /* Not a refusal but half an answer: nothing that follows would be understood. */
+        if (rc == -EAGAIN || rc == -EPIPE || rc == -EPROTO)
+            client_lose(c, "it does not answer a request for memory");
         unclaim(c, s, size);
         return NULL;
     }

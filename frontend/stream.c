@@ -282,7 +282,9 @@ static void stream_event_wait(void *backend, void *event)
         .u.event_wait = { .event = e->id, .stream = s->id },
     };
     client_lock(c);
-    client_put_locked(c, &msg);
+    uint64_t pos = client_put_locked(c, &msg);
+    if (pos)
+        plugin_stream_note_locked(s, pos, false);
     client_unlock(c);
 }
 

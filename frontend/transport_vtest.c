@@ -27,7 +27,8 @@ enum {
 #define VT_VERSION_MIN 3u
 #define VT_VERSION_MAX 4u
 #define CAPSET_VENUS   4u
-#define VT_TIMEOUT_S   10
+#define VT_TIMEOUT_S   10 /* while a server may be starting */
+#define VT_ANSWER_US   1500000 /* after that */
 #define BLOB_HOST3D    2u
 #define BLOB_MAPPABLE  1u
 
@@ -201,6 +202,10 @@ int transport_vtest_open(struct transport *t, const char *path, struct apir_erro
         close(fd);
         return apir_error_sys(err, -rc, "vtest: no virgl_test_server at %s", path);
     }
+    const struct timeval soon = { .tv_sec = VT_ANSWER_US / 1000000,
+                                  .tv_usec = VT_ANSWER_US % 1000000 };
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof(soon));
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof(soon));
     t->fd = fd;
     t->same_kernel = true;
     memcpy(t->where, path, strlen(path) < sizeof(t->where) ? strlen(path) : sizeof(t->where) - 1);

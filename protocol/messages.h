@@ -321,6 +321,7 @@ struct apir_reply_hello {
     uint32_t n_devices;
     uint64_t features;
     char host_ggml[APIR_NAME_SIZE];
+    uint64_t shm_limit; /* bytes of all blobs of the context together; 0: not said */
 };
 
 enum apir_device_flag {

@@ -140,7 +140,7 @@ static uintptr_t key_of(const void *object)
     return key;
 }
 
-static struct link *link_find(const void *object)
+static struct link *link_of(const void *object, const char *who)
 {
     uintptr_t key = key_of(object);
     for (int i = 0; i < LINKS_MAX; i++) {
@@ -148,9 +148,11 @@ static struct link *link_find(const void *object)
             return &links[i];
     }
     /* The loader excludes that; there is nothing the call could go on to. */
-    fprintf(stderr, "%s: an object that was not made through this layer\n", layer_name);
+    fprintf(stderr, "%s: %s for an object that was not made through this layer\n", layer_name,
+            who);
     abort();
 }
+#define link_find(object) link_of(object, __func__)
 
 /* false: there are too many. */
 static bool link_add(const void *object, const struct link *filled)

@@ -138,21 +138,23 @@ struct lookup {
     struct ggml_cgraph *graph;
     struct ggml_tensor *table, *first, *ids, *last, *rows, *sum;
     float *table_f;
+    int32_t n_rows;
     int32_t ids_f[100];
     float first_f[5], last_f[100];
 };
-enum { WIDTH = 64, ROWS = 65000, PICKS = 100 };
+enum { WIDTH = 64, PICKS = 100 };
 
-static void lookup_init(struct lookup *l, ggml_backend_dev_t dev)
+static void lookup_init(struct lookup *l, ggml_backend_dev_t dev, int32_t n_rows)
 {
     const struct ggml_init_params params = {
         .mem_size = ggml_tensor_overhead() * 16 + ggml_graph_overhead(),
         .no_alloc = true,
     };
-    *l = (struct lookup){ .ctx = ggml_init(params), .work = ggml_init(params) };
+    *l = (struct lookup){ .ctx = ggml_init(params), .work = ggml_init(params),
+                          .n_rows = n_rows };
     l->backend = ggml_backend_dev_init(dev, NULL);
     CHECK(l->ctx && l->work && l->backend);
-    l->table = ggml_new_tensor_2d(l->ctx, GGML_TYPE_F32, WIDTH, ROWS);
+    l->table = ggml_new_tensor_2d(l->ctx, GGML_TYPE_F32, WIDTH, n_rows);
     l->first = ggml_new_tensor_1d(l->ctx, GGML_TYPE_F32, 5);
     l->ids = ggml_new_tensor_1d(l->ctx, GGML_TYPE_I32, PICKS);
     l->last = ggml_new_tensor_1d(l->ctx, GGML_TYPE_F32, PICKS);
@@ -166,16 +168,16 @@ static void lookup_init(struct lookup *l, ggml_backend_dev_t dev)
     ggml_build_forward_expand(l->graph, l->sum);
     l->results = ggml_backend_alloc_ctx_tensors(l->work, l->backend);
     CHECK(l->results);
-    l->table_f = malloc(WIDTH * ROWS * sizeof(float));
+    l->table_f = malloc(WIDTH * (size_t)n_rows * sizeof(float));
     CHECK(l->table_f);
-    for (int i = 0; i < WIDTH * ROWS; i++)
+    for (int i = 0; i < WIDTH * n_rows; i++)
         l->table_f[i] = (float)(i % 100003);
 }
 
 static void lookup_ids(struct lookup *l, uint32_t seed)
 {
     for (uint32_t i = 0; i < PICKS; i++) {
-        l->ids_f[i] = (int32_t)((i * 7919 + seed * 104729) % ROWS);
+        l->ids_f[i] = (int32_t)((i * 7919 + seed * 104729) % (uint32_t)l->n_rows);
         l->last_f[i] = (float)((i + seed) % 1000);
     }
     ggml_backend_tensor_set(l->ids, l->ids_f, 0, sizeof(l->ids_f));
@@ -218,10 +220,10 @@ static void lookup_fini(struct lookup *l)
     free(l->table_f);
 }
 
-static void integers(ggml_backend_dev_t dev)
+static void integers(ggml_backend_dev_t dev, int32_t n_rows)
 {
     struct lookup l;
-    lookup_init(&l, dev);
+    lookup_init(&l, dev, n_rows);
     size_t size = ggml_nbytes(l.table);
     for (size_t at = 0; at < size; at += 300000)
         ggml_backend_tensor_set(l.table, (uint8_t *)l.table_f + at, at,
@@ -239,7 +241,7 @@ static void integers(ggml_backend_dev_t dev)
             ggml_backend_tensor_memset(l.ids, 0, 0, 40);
         }
         if (i % 5 == 0) {
-            l.ids_f[3] = ROWS - 1;
+            l.ids_f[3] = n_rows - 1;
             ggml_backend_tensor_set_async(l.backend, l.ids, &l.ids_f[3], 12, 4);
             ggml_backend_synchronize(l.backend);
         }
@@ -320,7 +322,7 @@ static void *loader_main(void *arg)
     const struct loader *l = arg;
     for (uint32_t i = 0; i < 8; i++) {
         struct bytes b;
-        fresh_init(&b, l->dev, 6 * MIB + l->number);
+        fresh_init(&b, l->dev, (i % 2 ? 6 * MIB : MIB + 300000) + l->number);
         fill_in_pieces(&b, l->number * 100 + i);
         bytes_check(&b, "loading beside a computing thread");
         change(&b, 4097, 100000, i);
@@ -348,7 +350,9 @@ static void loaders(ggml_backend_dev_t dev)
 int weights_run(ggml_backend_dev_t dev)
 {
     filled(dev);
-    integers(dev);
+    /* On both sides of a huge page: what is larger may be treated otherwise. */
+    integers(dev, 65000);
+    integers(dev, 6000);
     many(dev);
     loaders(dev);
     return 0;
@@ -360,7 +364,7 @@ int weights_run(ggml_backend_dev_t dev)
  * when that graph is long forgotten. */
 int weights_late_run(ggml_backend_dev_t dev)
 {
-    enum { N = 1 << 19, GRAPHS = 40 };
+    enum { N = 400000, GRAPHS = 40 }; /* less than a huge page: more may not be shared */
     const struct ggml_init_params params = {
         .mem_size = ggml_tensor_overhead() * 16 + ggml_graph_overhead() * 2,
         .no_alloc = true,

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Units of protocol/ and of the worker's rules; other folders' units are in their
+# Units of protocol/, of the worker's rules and the plug-in's snapshots; other folders' units are in their
 # own module.mk. check-units runs them all.
 
 HEADERS += $(addprefix tests/unit/,unit.h message_table.h graph_write.h)
 
-PROTOCOL_UNITS := wire messages ring graph fdsock error_log probe rules
+PROTOCOL_UNITS := wire messages ring graph fdsock error_log probe rules snapshot
 PROTOCOL_UNIT_PROGRAMS := $(PROTOCOL_UNITS:%=$(O)/tests/unit/%_test)
 UNIT_TESTS += $(PROTOCOL_UNIT_PROGRAMS)
 
@@ -21,6 +21,7 @@ $(O)/tests/unit/fdsock_test: $(PROTOCOL_FD_OBJS)
 $(O)/tests/unit/error_log_test: $(PROTOCOL_PROG_OBJS)
 $(O)/tests/unit/probe_test: $(PROTOCOL_PROBE_OBJS)
 $(O)/tests/unit/rules_test: $(call objs,backend/worker_rules.c)
+$(O)/tests/unit/snapshot_test: $(call objs,frontend/snapshot.c)
 # The test counts and refuses what the decoder allocates.
 $(O)/tests/unit/graph_test: private EXTRA_LIBS := -Wl,--wrap=malloc,--wrap=calloc
 
