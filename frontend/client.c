@@ -15,11 +15,11 @@
 #include "protocol/log.h"
 
 #define SPIN_NS          200000u     /* look this long before sleeping: waking up can cost more */
-#define SPIN_KNOWN_NS    2000000u    /* and as long as this for what is known to end soon */
-#define SLEEP_MIN_NS     20000u      /* between looks where nothing can wake us */
-#define SLEEP_MAX_NS     200000u
+#define KNOWN_LONG_NS    1000000u    /* what takes longer is slept through, but for as much at its end */
+#define NAP_MIN_NS       20000u      /* between looks where nothing can wake us: */
+#define NAP_SHARE        128u        /* this part of the wait so far, so that it adds next to nothing */
 #define FUTEX_NS         50000000u
-#define FENCE_AFTER_NS   20000000u   /* of waiting: have the kernel wake us; it may be 10 ms late */
+#define FENCE_AFTER_NS   1280000000u /* of waiting: a fence may be 10 ms late, and so would a nap be */
 #define FENCE_MS         50
 #define FENCES_MAX       8u          /* that end before the work: naps after that */
 #define PING_AFTER_NS    300000000u  /* of waiting: is the server alive? */
@@ -137,7 +137,6 @@ struct wait_state {
     uint64_t began;
     uint64_t pinged; /* when we last asked; 0: not yet */
     uint32_t ping;
-    uint64_t sleep_ns;
     int fence; /* -1: none */
     uint32_t fences; /* taken so far */
 };
@@ -204,19 +203,13 @@ static void wait_sleep(struct client *c, struct wait_state *ws, uint64_t pos, ui
         apir_add32(&h->waiting, UINT32_MAX);
         return;
     }
-    if (left_ns > ws->sleep_ns) {
+    uint64_t waited = os_now_ns() - ws->began, nap = waited / NAP_SHARE;
+    if (left_ns)
         os_sleep_ns(left_ns < FUTEX_NS ? left_ns : FUTEX_NS);
-        return;
-    }
-    if (c->transport.fence && ws->fences < FENCES_MAX &&
-        os_now_ns() - ws->began > FENCE_AFTER_NS) {
+    else if (c->transport.fence && ws->fences < FENCES_MAX && waited > FENCE_AFTER_NS)
         fence_sleep(c, ws, pos);
-        return;
-    }
-    os_sleep_ns(ws->sleep_ns);
-    ws->sleep_ns += ws->sleep_ns / 4;
-    if (ws->sleep_ns > SLEEP_MAX_NS)
-        ws->sleep_ns = SLEEP_MAX_NS;
+    else
+        os_sleep_ns(nap > NAP_MIN_NS ? nap : NAP_MIN_NS);
 }
 
 int client_wait(struct client *c, uint64_t pos, uint64_t expect_ns)
@@ -225,15 +218,15 @@ int client_wait(struct client *c, uint64_t pos, uint64_t expect_ns)
         return -ENODEV;
     if (reached(c, pos))
         return 0;
-    struct wait_state ws = { .began = os_now_ns(), .sleep_ns = SLEEP_MIN_NS,
-                             .fence = -1 };
+    struct wait_state ws = { .began = os_now_ns(), .fence = -1 };
     /* Sleep through most of what is known to take long, then look closely; a short
-     * sleep costs more than it saves. */
+     * sleep costs more than it saves. Looking takes a core that may be computing. */
     uint64_t wake_at = ws.began;
     uint64_t spin_until = ws.began + SPIN_NS + expect_ns + expect_ns / 2;
-    if (expect_ns > SPIN_KNOWN_NS / 2) {
-        wake_at += expect_ns - expect_ns / 4;
-        spin_until = ws.began + expect_ns + expect_ns / 4 + SPIN_KNOWN_NS / 4;
+    if (expect_ns > KNOWN_LONG_NS) {
+        uint64_t margin = expect_ns / 4 < KNOWN_LONG_NS ? expect_ns / 4 : KNOWN_LONG_NS;
+        wake_at += expect_ns - margin;
+        spin_until = ws.began + expect_ns + margin + KNOWN_LONG_NS / 2;
     }
     int old_slack = -1;
     int rc = 0;
@@ -341,7 +334,7 @@ struct client_block *client_block_locked(struct client *c, uint64_t size)
         if (b->held) {
             /* Another thread is copying out of it and needs no lock for that. */
             client_unlock(c);
-            os_sleep_ns(SLEEP_MIN_NS);
+            os_sleep_ns(NAP_MIN_NS);
             client_lock(c);
         }
     }

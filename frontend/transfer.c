@@ -13,6 +13,7 @@
 /* A result that the host's CPU writes: two places of the arena in turn (client.c) beat one that
  * our caches hold, unless it is larger than those. */
 #define REFERENCE_GET_MIN (1u << 20)
+#define SET_CHUNK  (2u << 20) /* four fill the arena */
 #define GET_CHUNKS 4u /* of one synchronous read, under way at once */
 
 /* The range [offset, offset + size) of t in its buffer. */
@@ -90,7 +91,7 @@ static void set_chunks_locked(struct plugin_stream *s, const struct plugin_buffe
 {
     struct client *c = &plugin.client;
     for (size_t done = 0; done < size;) {
-        size_t n = size - done < CLIENT_CHUNK ? size - done : CLIENT_CHUNK;
+        size_t n = size - done < SET_CHUNK ? size - done : SET_CHUNK;
         struct client_block *block = client_block_locked(c, n);
         if (!block)
             return;

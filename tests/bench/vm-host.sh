@@ -18,11 +18,15 @@ set -uo pipefail
 exec 3<"$VM_CONTROL.out" 4>"$VM_CONTROL.in"
 
 native() { # MODEL ROUND
-    # What the worker has: the CPU, one thread, nothing that a plug-in adds.
-    env -u GGML_BACKEND_PATH GGML_VK_VISIBLE_DEVICES= \
-        "$BENCH_OUT/tests/bench/apir-bench" llama --model "$BENCH_MODELS/$1.gguf" \
-        --side native=CPU --threads 1 --case "vm-$1" --pairs "$BENCH_PAIRS" --pp "$BENCH_PP" \
-        --tg "$BENCH_TG" --out "$VM_SHARE/samples/$2.$1.native" >>"$BENCH_WORK/host.log" 2>&1
+    local tokens
+    for tokens in "--pp $BENCH_PP --tg 0" "--pp 0 --tg $BENCH_TG"; do
+        # What the worker has: the CPU, one thread, nothing that a plug-in adds.
+        # shellcheck disable=SC2086 # words on purpose
+        env -u GGML_BACKEND_PATH GGML_VK_VISIBLE_DEVICES= \
+            "$BENCH_OUT/tests/bench/apir-bench" llama --model "$BENCH_MODELS/$1.gguf" \
+            --side native=CPU --threads 1 --case "vm-$1" --pairs "$BENCH_PAIRS" $tokens \
+            --out "$VM_SHARE/samples/$2.$1.native" >>"$BENCH_WORK/host.log" 2>&1 || return 1
+    done
 }
 
 cpu() {

@@ -48,10 +48,15 @@ vulkan() {
 
 # The same server with another build's programs; the plug-in stays.
 sanitized_start() {
-    local out=${OUT/release/asan}
+    local out='' dir
     # One that is older than its sources may not understand this plug-in.
-    [[ -x $out/backend/apir-worker && $out != "$OUT" &&
-        -z $(find backend protocol -name '*.[ch]' -newer "$out/backend/apir-worker") ]] ||
+    for dir in "${OUT%/*}"/asan-*; do
+        if [[ -x $dir/backend/apir-worker && -x $dir/backend/apir-render-server &&
+            -z $(find backend protocol -name '*.[ch]' -newer "$dir/backend/apir-worker") ]]; then
+            out=$dir
+        fi
+    done
+    [[ -n $out ]] ||
         { [[ -z ${CI-} ]]; skip "no fresh sanitized worker; make it with: make MODE=asan all"; }
     VTEST_ENV+=(ASAN_OPTIONS=allocator_may_return_null=1)
     VTEST_ARGS=(--no-fork --multi-clients)
