@@ -13,7 +13,10 @@
 /* A result that the host's CPU writes: two places of the arena in turn (client.c) beat one that
  * our caches hold, unless it is larger than those. */
 #define REFERENCE_GET_MIN (1u << 20)
-#define SET_CHUNK  (2u << 20) /* four fill the arena */
+/* Pieces of a set: a quarter of it, so that most is uploaded while the rest is copied; large
+ * enough not to feel the message, small enough that four fit the arena. */
+#define SET_PIECE_MIN (256u << 10)
+#define SET_PIECE_MAX (2u << 20)
 #define GET_CHUNKS 4u /* of one synchronous read, under way at once */
 
 /* The range [offset, offset + size) of t in its buffer. */
@@ -90,8 +93,11 @@ static void set_chunks_locked(struct plugin_stream *s, const struct plugin_buffe
                               const uint8_t *data, size_t size)
 {
     struct client *c = &plugin.client;
+    size_t piece = size / 4 < SET_PIECE_MIN   ? SET_PIECE_MIN
+                   : size / 4 > SET_PIECE_MAX ? SET_PIECE_MAX
+                                              : size / 4;
     for (size_t done = 0; done < size;) {
-        size_t n = size - done < SET_CHUNK ? size - done : SET_CHUNK;
+        size_t n = size - done < piece ? size - done : piece;
         struct client_block *block = client_block_locked(c, n);
         if (!block)
             return;
