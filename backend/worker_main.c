@@ -35,10 +35,10 @@
 /*
  * How long we look for the next message before we sleep: twice what the client
  * has lately taken between its calls (sampling, tokenising), so that a client in
- * full swing never pays for a wake-up; and next to nothing once it takes so long
- * that looking would only burn a core.
+ * full swing never pays for a wake-up; and little, once it takes so long that
+ * looking would only burn a core. Little is still more than one wake-up costs.
  */
-#define SPIN_MIN_NS 20000u
+#define SPIN_MIN_NS 200000u
 #define SPIN_GAP_NS 3000000u
 /* Then we look whether the server is still there: mostly its end is ours. */
 #define SLEEP_NS    5000000000u
