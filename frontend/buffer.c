@@ -40,29 +40,26 @@ struct plugin_buffer *plugin_buffer_of(const struct gg_tensor *t)
 #define FILL_MIN   (1u << 20)
 #define FILL_SHARE 2u /* of the window, while models load */
 
-static void fill_begin(struct plugin_buffer *b)
+/* The shared memory that the buffer now lies in, or NULL: it stays where it is. */
+static struct client_shared *fill_begin(const struct plugin_buffer *b)
 {
     struct client *c = &plugin.client;
-    b->fill = FILL_DONE;
     if (!(b->device->info.flags & APIR_DEVICE_UMA) || b->size < FILL_MIN ||
         GG_AT(b->ggml, plugin.layout.buffer.usage, int32_t) != GG_USAGE_WEIGHTS)
-        return;
+        return NULL;
     struct client_shared *m = client_shared_new(c, b->size, FILL_SHARE);
     if (!m)
-        return;
+        return NULL;
     struct apir_msg msg = {
         .code = APIR_MSG_BUFFER_SHARE,
         .u.buffer_share = { .buffer = b->id, .blob = m->id },
     };
     struct apir_reply_status answer = { .status = APIR_E_FAILED };
     int rc = client_call(c, &msg, &msg.u.buffer_share.reply, &answer, sizeof(answer));
-    if (rc || answer.status != APIR_OK) {
-        client_shared_free(c, m, false);
-        return;
-    }
-    b->shared = m;
-    b->fill = FILL_OPEN;
-    __atomic_add_fetch(&plugin.n_filling, 1u, __ATOMIC_RELEASE);
+    if (!rc && answer.status == APIR_OK)
+        return m;
+    client_shared_free(c, m, false);
+    return NULL;
 }
 
 bool plugin_buffer_fill(struct plugin_buffer *b, uint64_t offset, const void *data, size_t size)
@@ -70,8 +67,13 @@ bool plugin_buffer_fill(struct plugin_buffer *b, uint64_t offset, const void *da
     if (__atomic_load_n(&b->fill, __ATOMIC_ACQUIRE) == FILL_DONE)
         return false;
     os_lock_acquire(&b->fill_lock);
-    if (b->fill == FILL_NEW)
-        fill_begin(b);
+    if (b->fill == FILL_NEW) {
+        b->shared = fill_begin(b);
+        if (b->shared)
+            __atomic_add_fetch(&plugin.n_filling, 1u, __ATOMIC_RELEASE);
+        /* Only now: another thread that saw DONE before would send what SHARE then drops. */
+        __atomic_store_n(&b->fill, b->shared ? FILL_OPEN : FILL_DONE, __ATOMIC_RELEASE);
+    }
     bool open = b->fill == FILL_OPEN;
     if (open)
         memcpy((uint8_t *)b->shared->blob.map + offset, data, size);

@@ -347,6 +347,46 @@ static void loaders(ggml_backend_dev_t dev)
     CHECK(pthread_join(compute, NULL) == 0);
 }
 
+/* Threads that fill one buffer, all from the first byte on: nobody's may be lost while another
+ * one begins. */
+enum { FILLERS = 3 };
+
+struct filler {
+    pthread_t thread;
+    pthread_barrier_t *start;
+    struct bytes *b;
+    size_t offset, size;
+};
+
+static void *filler_main(void *arg)
+{
+    const struct filler *f = arg;
+    pthread_barrier_wait(f->start);
+    ggml_backend_tensor_set(f->b->t, f->b->want + f->offset, f->offset, f->size);
+    return NULL;
+}
+
+static void one_by_several(ggml_backend_dev_t dev)
+{
+    pthread_barrier_t start;
+    CHECK(pthread_barrier_init(&start, NULL, FILLERS) == 0);
+    for (uint32_t i = 0; i < 60; i++) {
+        struct bytes b;
+        struct filler f[FILLERS];
+        fresh_init(&b, dev, FILLERS * MIB);
+        random_bytes(b.want, b.size, i + 1);
+        for (uint32_t k = 0; k < FILLERS; k++) {
+            f[k] = (struct filler){ .start = &start, .b = &b, .offset = k * MIB, .size = MIB };
+            CHECK(pthread_create(&f[k].thread, NULL, filler_main, &f[k]) == 0);
+        }
+        for (uint32_t k = 0; k < FILLERS; k++)
+            CHECK(pthread_join(f[k].thread, NULL) == 0);
+        bytes_check(&b, "several threads filled one buffer");
+        bytes_fini(&b);
+    }
+    pthread_barrier_destroy(&start);
+}
+
 int weights_run(ggml_backend_dev_t dev)
 {
     filled(dev);
@@ -355,6 +395,7 @@ int weights_run(ggml_backend_dev_t dev)
     integers(dev, 6000);
     many(dev);
     loaders(dev);
+    one_by_several(dev);
     return 0;
 }
 
