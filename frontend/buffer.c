@@ -233,13 +233,6 @@ static uint32_t id_get_locked(void)
     return 0;
 }
 
-#define SET_FN(member, function)                                                                   \
-    do {                                                                                           \
-        __typeof__(&function) fn_ = function;                                                      \
-        if (plugin.layout.buffer.member)                                                           \
-            memcpy(&iface.fn[plugin.layout.buffer.member / 8], &fn_, sizeof(fn_));                 \
-    } while (0)
-
 void *plugin_buffer_alloc(struct plugin_device *d, size_t size)
 {
     struct client *c = &plugin.client;
@@ -277,15 +270,15 @@ void *plugin_buffer_alloc(struct plugin_device *d, size_t size)
     struct gg_buffer_i iface = { { NULL } };
     void (*free_fn)(void *) = buffer_free;
     memcpy(&iface.fn[0], &free_fn, sizeof(free_fn));
-    SET_FN(base, buffer_base);
-    SET_FN(memset, buffer_memset);
-    SET_FN(set, buffer_set);
-    SET_FN(get, buffer_get);
-    SET_FN(set_2d, buffer_set_2d);
-    SET_FN(get_2d, buffer_get_2d);
-    SET_FN(cpy, buffer_copy);
-    SET_FN(clear, buffer_clear);
-    SET_FN(reset, buffer_reset);
+    PLUGIN_SET_FN(&iface, plugin.layout.buffer.base, buffer_base);
+    PLUGIN_SET_FN(&iface, plugin.layout.buffer.memset, buffer_memset);
+    PLUGIN_SET_FN(&iface, plugin.layout.buffer.set, buffer_set);
+    PLUGIN_SET_FN(&iface, plugin.layout.buffer.get, buffer_get);
+    PLUGIN_SET_FN(&iface, plugin.layout.buffer.set_2d, buffer_set_2d);
+    PLUGIN_SET_FN(&iface, plugin.layout.buffer.get_2d, buffer_get_2d);
+    PLUGIN_SET_FN(&iface, plugin.layout.buffer.cpy, buffer_copy);
+    PLUGIN_SET_FN(&iface, plugin.layout.buffer.clear, buffer_clear);
+    PLUGIN_SET_FN(&iface, plugin.layout.buffer.reset, buffer_reset);
     b->ggml = plugin.buffer_init(d->buft, iface, b, size);
     os_lock_acquire(&plugin.buffers_lock);
     b->next = plugin.buffers;

@@ -23,7 +23,7 @@
 #include "protocol/ring.h"
 
 #define CLIENT_ARENA_SIZE  (8u << 20)
-#define CLIENT_CHUNK       (1u << 20) /* largest single transfer: the rest overlaps */
+#define CLIENT_CHUNK       (1u << 20) /* of a read, or of rows: the rest overlaps */
 #define CLIENT_BLOCKS_MAX  1024u
 #define CLIENT_REPLIES_MAX 64u
 
@@ -113,7 +113,7 @@ void client_flush_locked(struct client *c);
 int client_wait(struct client *c, uint64_t pos, uint64_t expect_ns);
 int client_wait_locked(struct client *c, uint64_t pos);
 
-/* Arena room for `size` ≤ CLIENT_CHUNK·4 bytes; waits for it. NULL: lost. */
+/* Arena room for `size` bytes; waits for it. NULL: lost, or more than there is. */
 struct client_block *client_block_locked(struct client *c, uint64_t size);
 static inline void *client_block_data(struct client *c, const struct client_block *b)
 {

@@ -172,21 +172,15 @@ static bool buft_is_host(void *buft)
     return false;
 }
 
-#define SET_FN(member, function)                                                                   \
-    do {                                                                                           \
-        __typeof__(&function) fn_ = function;                                                      \
-        memcpy((char *)d->buft + plugin.layout.buft.member, &fn_, sizeof(fn_));                    \
-    } while (0)
-
 static void buft_fill(struct plugin_device *d)
 {
     const char *(*name)(void *) = buft_name;
     memcpy(d->buft, &name, sizeof(name));
-    SET_FN(alloc, buft_alloc);
-    SET_FN(align, buft_alignment);
-    SET_FN(max_size, buft_max_size);
-    SET_FN(alloc_size, buft_alloc_size);
-    SET_FN(is_host, buft_is_host);
+    PLUGIN_SET_FN(d->buft, plugin.layout.buft.alloc, buft_alloc);
+    PLUGIN_SET_FN(d->buft, plugin.layout.buft.align, buft_alignment);
+    PLUGIN_SET_FN(d->buft, plugin.layout.buft.max_size, buft_max_size);
+    PLUGIN_SET_FN(d->buft, plugin.layout.buft.alloc_size, buft_alloc_size);
+    PLUGIN_SET_FN(d->buft, plugin.layout.buft.is_host, buft_is_host);
     GG_AT(d->buft, plugin.layout.buft.device, void *) = d;
     GG_AT(d->buft, plugin.layout.buft.ctx, void *) = d;
 }

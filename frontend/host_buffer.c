@@ -100,13 +100,6 @@ static bool buft_is_host(void *buft)
     return true;
 }
 
-#define SET_FN(member, function)                                                                   \
-    do {                                                                                           \
-        __typeof__(&function) fn_ = function;                                                      \
-        if (plugin.layout.buffer.member)                                                           \
-            memcpy(&iface.fn[plugin.layout.buffer.member / 8], &fn_, sizeof(fn_));                 \
-    } while (0)
-
 static void *buft_alloc(void *buft, size_t size)
 {
     struct client *c = &plugin.client;
@@ -128,29 +121,22 @@ static void *buft_alloc(void *buft, size_t size)
     struct gg_buffer_i iface = { { NULL } };
     void (*free_fn)(void *) = buffer_free;
     memcpy(&iface.fn[0], &free_fn, sizeof(free_fn));
-    SET_FN(base, buffer_base);
-    SET_FN(memset, buffer_memset);
-    SET_FN(set, buffer_set);
-    SET_FN(get, buffer_get);
-    SET_FN(clear, buffer_clear);
+    PLUGIN_SET_FN(&iface, plugin.layout.buffer.base, buffer_base);
+    PLUGIN_SET_FN(&iface, plugin.layout.buffer.memset, buffer_memset);
+    PLUGIN_SET_FN(&iface, plugin.layout.buffer.set, buffer_set);
+    PLUGIN_SET_FN(&iface, plugin.layout.buffer.get, buffer_get);
+    PLUGIN_SET_FN(&iface, plugin.layout.buffer.clear, buffer_clear);
     return plugin.buffer_init(buft, iface, b, size);
 }
-
-#undef SET_FN
-#define SET_FN(member, function)                                                                   \
-    do {                                                                                           \
-        __typeof__(&function) fn_ = function;                                                      \
-        memcpy((char *)d->host_buft + plugin.layout.buft.member, &fn_, sizeof(fn_));               \
-    } while (0)
 
 /* Its largest and a tensor's size are ggml's own: no such function of ours. */
 void plugin_host_buft_init(struct plugin_device *d)
 {
     const char *(*name)(void *) = buft_name;
     memcpy(d->host_buft, &name, sizeof(name));
-    SET_FN(alloc, buft_alloc);
-    SET_FN(align, buft_alignment);
-    SET_FN(is_host, buft_is_host);
+    PLUGIN_SET_FN(d->host_buft, plugin.layout.buft.alloc, buft_alloc);
+    PLUGIN_SET_FN(d->host_buft, plugin.layout.buft.align, buft_alignment);
+    PLUGIN_SET_FN(d->host_buft, plugin.layout.buft.is_host, buft_is_host);
     GG_AT(d->host_buft, plugin.layout.buft.device, void *) = d;
     GG_AT(d->host_buft, plugin.layout.buft.ctx, void *) = d;
 }

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "frontend/client.h"
 #include "frontend/orders.h"
@@ -92,6 +93,14 @@ struct plugin {
     const char *(*unary_op_name)(int op);
     const char *(*glu_op_name)(int op); /* NULL in builds without GLU */
 };
+
+/* Puts a function into one of ggml's objects, at an offset of the layout; 0: this ggml has none. */
+#define PLUGIN_SET_FN(object, offset, function)                                                    \
+    do {                                                                                           \
+        __typeof__(&function) fn_ = function;                                                      \
+        if (offset)                                                                                \
+            memcpy((char *)(object) + (offset), &fn_, sizeof(fn_));                                \
+    } while (0)
 
 extern struct plugin plugin; /* in entry.c; zero until init has succeeded */
 

@@ -10,7 +10,7 @@
 
 #include "frontend/client.h"
 
-#define FIRST_ID       2u /* 0: ring, 1: arena */
+#define FIRST_ID 2u /* 0: ring, 1: arena */
 
 /* Bytes that all of this process's shared memory may take: the host's limit for a
  * context, and what there is of the window. */

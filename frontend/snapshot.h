@@ -26,7 +26,8 @@ struct snapshot {
 void snapshot_take(struct snapshot *s, const struct graph_scratch *scratch,
                    const struct gg_cgraph_head *graph);
 
-/* Whether `graph` would give the same encoding (but for names of tensors). */
+/* Whether `graph` would give the same encoding, but for what does not change the result: names of
+ * tensors, and the usage of buffers, which ggml sets once and before any graph. */
 bool snapshot_is(const struct snapshot *s, const struct gg_cgraph_head *graph);
 
 void snapshot_drop(struct snapshot *s);

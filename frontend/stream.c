@@ -14,7 +14,7 @@ struct plugin_event {
     struct gg_event ggml; /* first: what ggml sees */
     uint32_t id;
     uint32_t stream; /* id of the one whose work it marks; 0: recorded nothing */
-    uint64_t pos;                 /* of the mark */
+    uint64_t pos;    /* of the mark */
 };
 
 static struct plugin_stream *stream_of(void *backend)
@@ -338,13 +338,6 @@ static void stream_free(void *backend)
     free(s);
 }
 
-#define SET_FN(member, function)                                                                   \
-    do {                                                                                           \
-        __typeof__(&function) fn_ = function;                                                      \
-        if (plugin.layout.backend.member)                                                          \
-            memcpy((char *)s->ggml + plugin.layout.backend.member, &fn_, sizeof(fn_));             \
-    } while (0)
-
 static void stream_fill(struct plugin_stream *s)
 {
     static uint8_t guid[16] = { 0x61, 0x70, 0x69, 0x72, 0x9c, 0x1e, 0x4d, 0x52,
@@ -352,18 +345,18 @@ static void stream_fill(struct plugin_stream *s)
     const char *(*name)(void *) = stream_name;
     s->ggml[0] = (uintptr_t)guid;
     memcpy(&s->ggml[1], &name, sizeof(name));
-    SET_FN(free, stream_free);
-    SET_FN(set_async, stream_set_async);
-    SET_FN(get_async, stream_get_async);
-    SET_FN(set_2d_async, stream_set_2d_async);
-    SET_FN(get_2d_async, stream_get_2d_async);
-    SET_FN(cpy_async, stream_copy_async);
-    SET_FN(sync, stream_synchronize);
-    SET_FN(graph_compute, stream_graph_compute);
-    SET_FN(event_record, stream_event_record);
-    SET_FN(event_wait, stream_event_wait);
+    PLUGIN_SET_FN(s->ggml, plugin.layout.backend.free, stream_free);
+    PLUGIN_SET_FN(s->ggml, plugin.layout.backend.set_async, stream_set_async);
+    PLUGIN_SET_FN(s->ggml, plugin.layout.backend.get_async, stream_get_async);
+    PLUGIN_SET_FN(s->ggml, plugin.layout.backend.set_2d_async, stream_set_2d_async);
+    PLUGIN_SET_FN(s->ggml, plugin.layout.backend.get_2d_async, stream_get_2d_async);
+    PLUGIN_SET_FN(s->ggml, plugin.layout.backend.cpy_async, stream_copy_async);
+    PLUGIN_SET_FN(s->ggml, plugin.layout.backend.sync, stream_synchronize);
+    PLUGIN_SET_FN(s->ggml, plugin.layout.backend.graph_compute, stream_graph_compute);
+    PLUGIN_SET_FN(s->ggml, plugin.layout.backend.event_record, stream_event_record);
+    PLUGIN_SET_FN(s->ggml, plugin.layout.backend.event_wait, stream_event_wait);
     if (s->flags & APIR_STREAM_OPTIMIZE)
-        SET_FN(graph_optimize, stream_graph_optimize);
+        PLUGIN_SET_FN(s->ggml, plugin.layout.backend.graph_optimize, stream_graph_optimize);
     GG_AT(s->ggml, plugin.layout.backend.device, void *) = s->device;
     GG_AT(s->ggml, plugin.layout.backend.ctx, void *) = s;
 }

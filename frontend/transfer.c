@@ -5,7 +5,6 @@
  * the message; by reference, where the program's memory is shared (host buffers);
  * through the arena, in chunks, so that one is uploaded while the next is copied.
  */
-#include <errno.h>
 #include <string.h>
 
 #include "frontend/plugin.h"
@@ -21,7 +20,7 @@
 
 /* The range [offset, offset + size) of t in its buffer. */
 static bool find_range(const struct gg_tensor *t, size_t offset, size_t size,
-                   struct plugin_buffer **ret_buffer, uint64_t *ret_offset)
+                       struct plugin_buffer **ret_buffer, uint64_t *ret_offset)
 {
     struct plugin_buffer *b = plugin_buffer_of(t);
     if (!b || !client_usable(&plugin.client))
@@ -109,13 +108,14 @@ static void set_chunks_locked(struct plugin_stream *s, const struct plugin_buffe
     }
 }
 
-/* The caller has the lock; false: it is gone. */
+/* False: the data are not in shared memory, or too few. Lets the lock go while it waits. */
 static bool set_by_reference_locked(struct plugin_stream *s, const struct plugin_buffer *b,
                                     uint64_t at, const void *data, size_t size)
 {
     struct client *c = &plugin.client;
-    struct client_shared *m = s || size >= PLUGIN_REFERENCE_MIN ? client_shared_find_locked(c, data, size)
-                                                         : NULL;
+    if (!s && size < PLUGIN_REFERENCE_MIN)
+        return false;
+    const struct client_shared *m = client_shared_find_locked(c, data, size);
     if (!m)
         return false;
     uint64_t pos = put_set_locked(s, b, at, size, m->id, client_shared_offset(m, data));

@@ -70,8 +70,8 @@ struct apir_ring_header {
     /* line 3: worker */
     uint64_t head; /* bytes ever completed: replies before it are in place */
     uint8_t pad3[56];
-    /* line 4: worker, but for the guest taking `idle` away when it kicks */
-    uint32_t idle; /* 1: the worker sleeps and wants a KICK doorbell */
+    /* line 4: worker, but for guest or server taking `idle` away when they wake it */
+    uint32_t idle; /* 1: the worker sleeps on this futex and wants to be woken (a KICK doorbell) */
     uint32_t wake; /* futex word, counts up when head moves under a waiting guest */
     uint8_t pad4[56];
     /* line 5: server (pong; state LOST) and worker (state READY, FATAL) */

@@ -140,21 +140,13 @@ static uintptr_t key_of(const void *object)
     return key;
 }
 
-static struct link *link_lookup(const void *object)
+static struct link *link_of(const void *object, const char *who)
 {
     uintptr_t key = key_of(object);
     for (int i = 0; i < LINKS_MAX; i++) {
         if (atomic_load_explicit(&links[i].key, memory_order_acquire) == key)
             return &links[i];
     }
-    return NULL;
-}
-
-static struct link *link_of(const void *object, const char *who)
-{
-    struct link *l = link_lookup(object);
-    if (l)
-        return l;
     /* The loader excludes that; there is nothing the call could go on to. */
     fprintf(stderr, "%s: %s for an object that was not made through this layer\n", layer_name,
             who);
@@ -184,10 +176,6 @@ static void link_remove(struct link *l)
     atomic_store_explicit(&l->key, 0, memory_order_release);
     pthread_mutex_unlock(&links_lock);
 }
-
-/* The next link's, of the newest instance: what is asked while that is still being made (the NVIDIA
- * driver does) has nobody else to answer it. */
-static _Atomic PFN_vkGetInstanceProcAddr next_get_instance_proc;
 
 /* ---- counted commands ------------------------------------------------------------- */
 
@@ -330,7 +318,6 @@ static VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreat
     if (!chain || !counters)
         return VK_ERROR_INITIALIZATION_FAILED;
     l.get_instance_proc = chain->u.pLayerInfo->pfnNextGetInstanceProcAddr;
-    atomic_store(&next_get_instance_proc, l.get_instance_proc);
     LOAD(create, l.get_instance_proc(VK_NULL_HANDLE, "vkCreateInstance"));
     if (!create)
         return VK_ERROR_INITIALIZATION_FAILED;
@@ -452,9 +439,7 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetInstanceProcAddr(VkInst
     /* Before there is an instance only ours can be asked for; the next is not known yet. */
     if (!instance)
         return ours;
-    const struct link *l = link_lookup(instance);
-    PFN_vkGetInstanceProcAddr get = l ? l->get_instance_proc : atomic_load(&next_get_instance_proc);
-    PFN_vkVoidFunction next = get(instance, name);
+    PFN_vkVoidFunction next = link_find(instance)->get_instance_proc(instance, name);
     return next && ours ? ours : next;
 }
 
