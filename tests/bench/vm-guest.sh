@@ -47,6 +47,7 @@ for model in $BENCH_NAMES; do
         # Prompt and generation apart, as llama-bench does it: in turns llama.cpp builds its graph
         # anew each time, and emulated that takes longer than what is to be measured.
         for tokens in "--pp $BENCH_PP --tg 0" "--pp 0 --tg $BENCH_TG"; do
+            [[ $tokens != "--pp 0 --tg 0" ]] || continue # not asked for
             # shellcheck disable=SC2086 # words on purpose
             "$bench" llama --model "$MODELS/$model.gguf" --side apir=APIR0 --threads 1 \
                 --case "vm-$model" --pairs "$BENCH_PAIRS" $tokens \

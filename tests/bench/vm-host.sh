@@ -20,6 +20,7 @@ exec 3<"$VM_CONTROL.out" 4>"$VM_CONTROL.in"
 native() { # MODEL ROUND
     local tokens
     for tokens in "--pp $BENCH_PP --tg 0" "--pp 0 --tg $BENCH_TG"; do
+        [[ $tokens != "--pp 0 --tg 0" ]] || continue # not asked for
         # What the worker has: the CPU, one thread, nothing that a plug-in adds.
         # shellcheck disable=SC2086 # words on purpose
         env -u GGML_BACKEND_PATH GGML_VK_VISIBLE_DEVICES= \
