@@ -107,26 +107,30 @@ static int find_root(struct apir_error *err, int *ret_root)
     return 0;
 }
 
-int hook_stage_create_container(const struct hook_options *options, struct apir_error *err)
+void hook_stage_place(int root, int source)
 {
     cleanup_image struct hook_image image;
+
+    hook_image_init(&image);
+    int r = hook_image_scan(root, &image);
+    if (r < 0)
+        hook_log(HOOK_WARNING, "cannot look into the image: %s; " FALLBACK, strerror(-r));
+    else
+        place_all(&image, source);
+}
+
+int hook_stage_create_container(const struct hook_options *options, struct apir_error *err)
+{
     struct apir_error why = {0};
     cleanup_fd int root = -1;
 
-    hook_image_init(&image);
     int r = find_root(err, &root);
     if (r < 0 || root < 0)
         return r;
     cleanup_fd int source = hook_place_open_source(options->plugin, &why);
-    if (source < 0) {
+    if (source < 0)
         hook_log(HOOK_ERROR, "%s", why.msg);
-        return 0;
-    }
-    r = hook_image_scan(root, &image);
-    if (r < 0) {
-        hook_log(HOOK_WARNING, "cannot look into the image: %s; " FALLBACK, strerror(-r));
-        return 0;
-    }
-    place_all(&image, source);
+    else
+        hook_stage_place(root, source);
     return 0;
 }

@@ -19,6 +19,13 @@ struct hook_options {
 int hook_stage_create_container(const struct hook_options *options, struct apir_error *err);
 
 /*
+ * The part of it that other stages share: looks into the image below root and
+ * places source (see hook_place_file) wherever its ggml searches. Logs what it
+ * did, or why there is nothing that would work.
+ */
+void hook_stage_place(int root, int source);
+
+/*
  * The engine's configuration on stdin, with the device of the annotation added
  * on stdout. Whatever comes in goes out where there is nothing to add.
  */
