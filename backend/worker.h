@@ -47,15 +47,6 @@ struct worker_stream {
     bool dirty;             /* work was submitted since the last sync */
 };
 
-/* Where a GET has put its bytes, in shared memory. */
-struct worker_place {
-    const uint8_t *p;
-    uint64_t size;
-};
-
-#define WORKER_PLACES     4u
-#define WORKER_PLACE_MAX  (256u << 10)
-
 struct worker {
     /* from the server */
     int control_fd;
@@ -69,9 +60,6 @@ struct worker {
     unsigned state; /* APIR_ST_ bit */
     uint64_t shm_limit; /* bytes: the server refuses blobs beyond it */
     uint64_t gap_ns; /* running mean of the client's pauses */
-    /* the places of GETs since the client's last pause, and those before it */
-    struct worker_place places[2][WORKER_PLACES];
-    uint32_t n_places[2];
 
     struct host_ggml ggml;
     struct worker_buffer buffers[APIR_BUFFERS_MAX];

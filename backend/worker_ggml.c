@@ -36,6 +36,7 @@
     R(size_t, ggml_backend_buft_get_max_size, (void *))                                            \
     R(size_t, ggml_backend_buft_get_alloc_size, (void *, const struct gg_tensor *))                \
     R(void *, ggml_backend_buffer_get_base, (void *))                                              \
+    R(bool, ggml_backend_buffer_is_host, (void *))                                                 \
     R(void, ggml_backend_buffer_free, (void *))                                                    \
     R(void, ggml_backend_buffer_clear, (void *, uint8_t))                                          \
     R(void, ggml_backend_buffer_reset, (void *))                                                   \
@@ -347,6 +348,7 @@ static void buffer_fill(const struct host_ggml *hg, void *handle, uint64_t size,
 {
     struct host_buffer b = { .handle = handle, .size = size };
     b.base = fns.ggml_backend_buffer_get_base(handle);
+    b.memory = fns.ggml_backend_buffer_is_host(handle) ? b.base : NULL;
     b.raw = raw_tensor(&b, 0, size);
     b.has_memset = GG_AT(handle, hg->layout.buffer.memset, void *) != NULL;
     *ret_buffer = b;

@@ -78,6 +78,7 @@ void host_device_memory(struct host_ggml *hg, const struct host_device *d, uint6
 struct host_buffer {
     void *handle;         /* ggml_backend_buffer_t, owned */
     uint8_t *base;        /* where tensor addresses of this buffer start */
+    const uint8_t *memory; /* the same where the CPU may read there; NULL: the device's own */
     uint64_t size;        /* bytes */
     struct gg_tensor raw; /* the whole buffer as one I8 tensor: for set, get, copy */
     bool has_memset;

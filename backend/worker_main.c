@@ -88,29 +88,6 @@ static bool work_is_there(const struct worker *w)
     return apir_load_acquire64(&w->ring.header->tail) != w->ring.head;
 }
 
-/*
- * The client takes its results in two places in turn: the next ones will go where
- * those before the last went. Owning these cache lines by then saves a third of
- * what results cost. Only a hint on an address: a place that is unmapped by now
- * does no harm.
- */
-static void places_prepare(struct worker *w)
-{
-    bool idle = true;
-    for (uint32_t i = 0; idle && i < w->n_places[1]; i++) {
-        const struct worker_place *at = &w->places[1][i];
-        for (uint64_t k = 0; idle && k < at->size; k += 64) {
-            apir_prefetch_write(at->p + k);
-            idle = k % 1024 != 0 || !work_is_there(w);
-        }
-    }
-    if (w->n_places[0]) {
-        memcpy(w->places[1], w->places[0], sizeof(w->places[0]));
-        w->n_places[1] = w->n_places[0];
-        w->n_places[0] = 0;
-    }
-}
-
 /* Takes one of the places of those who look for work; false: all are taken. */
 static bool looking_begin(struct worker *w)
 {
@@ -156,8 +133,6 @@ static bool look_for_work(struct worker *w, uint64_t began)
 static int wait_for_work(struct worker *w)
 {
     uint64_t began = now_ns();
-    if (w->n_places[0])
-        places_prepare(w);
     if (look_for_work(w, began)) {
         gap_note(w, began);
         return 0;

@@ -7,9 +7,12 @@
 #include <string.h>
 
 #include "backend/worker.h"
+#include "protocol/peer_copy.h"
 
 /* Below this a read by the CPU is done before the device has started one. */
 #define DIRECT_MIN (64u << 10)
+/* Results up to here make a stop in our own memory, see get_small_queued(). */
+#define BOUNCE_MAX (1u << 20)
 
 /* Both ends of a transfer between a buffer and a blob, checked. */
 struct transfer {
@@ -96,6 +99,23 @@ const char *worker_set_inline(struct worker *w, const struct apir_msg_set_inline
     return why;
 }
 
+/*
+ * A small result of a device with memory of its own. Drivers copy it out of their staging
+ * memory line by line; one more copy from our own cache past the caches is the client's
+ * gain (protocol/peer_copy.h).
+ */
+static const char *get_small_queued(struct worker *w, const struct apir_msg_get *m,
+                                    const struct transfer *t)
+{
+    static uint8_t bounce[BOUNCE_MAX] __attribute__((aligned(64)));
+    host_buffer_get_async(&w->ggml, w->streams[m->stream].host, &t->buffer->host, m->offset,
+                          bounce, m->size);
+    const char *why = worker_stream_settle(w, m->stream);
+    if (!why)
+        apir_copy_to_peer(t->data, bounce, m->size);
+    return why;
+}
+
 const char *worker_get(struct worker *w, const struct apir_msg_get *m)
 {
     struct transfer t;
@@ -106,10 +126,10 @@ const char *worker_get(struct worker *w, const struct apir_msg_get *m)
     struct worker_stream *s = &w->streams[m->stream];
     if (m->stream && !s->host)
         return worker_bad_stream;
-    if (!t.direct && m->size <= WORKER_PLACE_MAX && w->n_places[0] < WORKER_PLACES)
-        w->places[0][w->n_places[0]++] = (struct worker_place){ t.data, m->size };
     /* Behind the graph in the same queue: one wait for both. */
-    if (s->dirty && queued(w, m->stream, &t)) {
+    if (s->dirty && queued(w, m->stream, &t) && !t.buffer->host.memory) {
+        if (!t.direct && m->size <= BOUNCE_MAX)
+            return get_small_queued(w, m, &t);
         if (t.direct)
             host_buffer_copy_async(&w->ggml, s->host, &t.buffer->host, m->offset, t.direct,
                                    t.direct_offset, m->size);
@@ -122,6 +142,8 @@ const char *worker_get(struct worker *w, const struct apir_msg_get *m)
         return why;
     if (t.direct && m->size >= DIRECT_MIN)
         host_buffer_copy(&w->ggml, &t.buffer->host, m->offset, t.direct, t.direct_offset, m->size);
+    else if (t.buffer->host.memory)
+        apir_copy_to_peer(t.data, t.buffer->host.memory + m->offset, m->size);
     else
         host_buffer_get(&w->ggml, &t.buffer->host, m->offset, t.data, m->size);
     return NULL;

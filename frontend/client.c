@@ -13,6 +13,7 @@
 
 #include "protocol/atomic.h"
 #include "protocol/log.h"
+#include "protocol/peer_copy.h"
 
 #define SPIN_NS          200000u     /* look this long before sleeping: waking up can cost more */
 #define KNOWN_LONG_NS    1000000u    /* what takes longer is slept through, but for as much at its end */
@@ -381,7 +382,7 @@ static void read_finish(struct client *c, const struct client_read *r)
         if (!ok)
             client_fill_lost(dst, row, r->type);
         else if (r->block)
-            memcpy(dst, src + i * row, row);
+            apir_copy_from_peer(dst, src + i * row, row);
     }
     if (r->block)
         client_block_release(r->block);

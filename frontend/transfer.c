@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "frontend/plugin.h"
+#include "protocol/peer_copy.h"
 
 /* A result that the host's CPU writes: two places of the arena in turn (client.c) beat one that
  * our caches hold, unless it is larger than those. */
@@ -210,7 +211,7 @@ struct piece {
 static void piece_finish(struct client *c, const struct piece *p, uint32_t type)
 {
     if (client_wait(c, p->block->until, transfer_ns(p->size)) == 0)
-        memcpy(p->dst, client_block_data(c, p->block), p->size);
+        apir_copy_from_peer(p->dst, client_block_data(c, p->block), p->size);
     else
         client_fill_lost(p->dst, p->size, type);
     client_block_release(p->block);

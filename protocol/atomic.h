@@ -74,18 +74,6 @@ static inline void apir_full_fence(void)
 #endif
 }
 
-/* Asks for the cache line of p for writing. A hint: it never faults. */
-static inline void apir_prefetch_write(const void *p)
-{
-#if defined(__x86_64__)
-    /* The builtin asks for reading only, unless compiled for newer processors; an
-     * older processor takes this instruction for a no-op. */
-    __asm__ __volatile__("prefetchw %0" ::"m"(*(const char *)p));
-#else
-    __builtin_prefetch(p, 1);
-#endif
-}
-
 static inline void apir_cpu_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What no protocol can beat on this machine: handing `size` bytes from one core
- * to another through shared memory. Prints two lines: all of it at one place
- * and then told, as a plain reply area would; and in pieces told one by one at
- * places that change, so that one core writes while the other reads and neither
- * takes back lines that the other has just read.
+ * to another through shared memory. Prints both ways: with memcpy at one place, as a
+ * plain reply area would; and as results travel here (protocol/peer_copy.h), at two
+ * places in turn.
  */
 #ifndef APIR_BENCH_FLOOR_H
 #define APIR_BENCH_FLOOR_H

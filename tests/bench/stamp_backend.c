@@ -126,6 +126,13 @@ static void *buft_alloc(void *buft, size_t size)
     return ggml_backend_buffer_init(buft, iface, memory, size);
 }
 
+/* It is malloc's memory, as a CPU's buffers are. */
+static bool buft_is_host(void *buft)
+{
+    (void)buft;
+    return true;
+}
+
 static size_t buft_alignment(void *buft)
 {
     (void)buft;
@@ -320,6 +327,7 @@ EXPORT void *ggml_backend_init(void)
     memcpy(buft_words, &name, sizeof(name));
     PUT(buft_words, layout.buft.alloc, buft_alloc);
     PUT(buft_words, layout.buft.align, buft_alignment);
+    PUT(buft_words, layout.buft.is_host, buft_is_host);
     GG_AT(buft_words, layout.buft.device, void *) = &device;
     device = (struct gg_device){
         .iface = { .get_name = device_name,

@@ -5,7 +5,7 @@
 
 HEADERS += $(addprefix tests/unit/,unit.h message_table.h graph_write.h)
 
-PROTOCOL_UNITS := wire messages ring graph fdsock error_log probe rules snapshot
+PROTOCOL_UNITS := wire messages ring graph fdsock error_log probe rules snapshot peer_copy
 PROTOCOL_UNIT_PROGRAMS := $(PROTOCOL_UNITS:%=$(O)/tests/unit/%_test)
 UNIT_TESTS += $(PROTOCOL_UNIT_PROGRAMS)
 
@@ -22,6 +22,7 @@ $(O)/tests/unit/error_log_test: $(PROTOCOL_PROG_OBJS)
 $(O)/tests/unit/probe_test: $(PROTOCOL_PROBE_OBJS)
 $(O)/tests/unit/rules_test: $(call objs,backend/worker_rules.c)
 $(O)/tests/unit/snapshot_test: $(call objs,frontend/snapshot.c)
+$(O)/tests/unit/peer_copy_test: $(call objs,protocol/peer_copy.c)
 # The test counts and refuses what the decoder allocates.
 $(O)/tests/unit/graph_test: private EXTRA_LIBS := -Wl,--wrap=malloc,--wrap=calloc
 

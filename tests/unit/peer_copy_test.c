@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "protocol/peer_copy.h"
+
+#include "unit.h"
+
+#include <string.h>
+
+#define ROOM (300u << 10)
+
+static uint8_t from[ROOM], to[ROOM];
+
+/* Copies with every alignment of both ends that a cache line has to tell apart, and
+ * proves that exactly these bytes have changed. */
+static void check(void (*copy)(void *, const void *, size_t), size_t size)
+{
+    static const size_t shifts[] = {0, 1, 15, 16, 33, 63};
+
+    for (size_t i = 0; i < sizeof(shifts) / sizeof(shifts[0]); i++)
+        for (size_t j = 0; j < sizeof(shifts) / sizeof(shifts[0]); j++) {
+            uint8_t *dst = to + 64 + shifts[i];
+            const uint8_t *src = from + 64 + shifts[j];
+
+            memset(to, 0xee, sizeof(to));
+            copy(dst, src, size);
+            assert_memory_equal(dst, src, size);
+            for (size_t k = 0; k < 64; k++) {
+                assert_int_equal(dst[-1 - (ptrdiff_t)k], 0xee);
+                assert_int_equal(dst[size + k], 0xee);
+            }
+        }
+}
+
+static void copies_exactly_these_bytes(void **state)
+{
+    static const size_t sizes[] = {0,    1,    63,   64,    65,     4095,   4096,
+                                   4097, 4159, 4160, 65536, 131072, 131071, 200003};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(from); i++)
+        from[i] = (uint8_t)(i * 2654435761u >> 13);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        check(apir_copy_to_peer, sizes[i]);
+        check(apir_copy_from_peer, sizes[i]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(copies_exactly_these_bytes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
