@@ -35,7 +35,8 @@ $(SERVER_TEST_PROGRAMS): $(O)/tests/unit/%_test: $(O)/tests/unit/%_test.o \
 HEADERS += $(wildcard backend/worker*.h)
 WORKER := $(O)/backend/apir-worker
 ALL += $(WORKER)
-WORKER_OBJS := $(call objs,backend/worker_blob.c backend/worker_dispatch.c backend/worker_ggml.c \
+WORKER_OBJS := $(call objs,backend/worker_blob.c backend/worker_device.c backend/worker_dispatch.c \
+                 backend/worker_ggml.c backend/worker_vulkan.c \
                  backend/worker_graph.c backend/worker_rules.c backend/worker_sandbox.c backend/worker_stream.c \
                  backend/worker_transfer.c)
 $(WORKER): PKGS := json-c libcap

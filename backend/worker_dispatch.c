@@ -78,6 +78,7 @@ static const char *handle_device_info(struct worker *w, const struct apir_msg_de
     memcpy(r.name, d->name, sizeof(r.name));
     memcpy(r.description, d->description, sizeof(r.description));
     memcpy(r.device_id, d->device_id, sizeof(r.device_id));
+    memcpy(r.id, d->id, sizeof(r.id));
     memcpy(place, &r, sizeof(r));
     return NULL;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
 #include "backend/worker_ggml.h"
+#include "backend/worker_device.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -240,20 +241,14 @@ static void device_fill(struct host_ggml *hg, struct host_device *d, void *dev)
     void *reg = fns.ggml_backend_dev_backend_reg(dev);
     void *set = fns.ggml_backend_reg_get_proc_address(reg, "ggml_backend_set_n_threads");
     memcpy(&d->set_n_threads, &set, sizeof(set));
-    if (fns.ggml_backend_dev_type(dev) == GG_DEV_CPU)
+    d->reg = reg;
+    d->is_gpu = fns.ggml_backend_dev_type(dev) != GG_DEV_CPU;
+    if (!d->is_gpu)
         d->flags |= APIR_DEVICE_SYNC | APIR_DEVICE_UMA;
 }
 
-static bool device_wanted(const struct host_ggml_options *o, void *dev, bool gpus)
+static bool device_wanted(void *dev, bool gpus)
 {
-    if (o->devices) {
-        const char *name = fns.ggml_backend_dev_name(dev);
-        for (const char *const *p = o->devices; *p; p++) {
-            if (strcmp(*p, name) == 0)
-                return true;
-        }
-        return false;
-    }
     int type = fns.ggml_backend_dev_type(dev);
     if (!gpus)
         return type == GG_DEV_CPU;
@@ -265,14 +260,45 @@ static bool device_wanted(const struct host_ggml_options *o, void *dev, bool gpu
     return type == 2 && strcmp(reg, "BLAS") != 0;
 }
 
-static void devices_load(struct host_ggml *hg, const struct host_ggml_options *o, bool gpus)
+static void devices_load(struct host_ggml *hg, bool gpus)
 {
     size_t n = fns.ggml_backend_dev_count();
     for (size_t i = 0; i < n && hg->n_devices < APIR_DEVICES_MAX; i++) {
         void *dev = fns.ggml_backend_dev_get(i);
-        if (device_wanted(o, dev, gpus))
+        if (device_wanted(dev, gpus))
             device_fill(hg, &hg->devices[hg->n_devices++], dev);
     }
+}
+
+/* The named ones, each once, in the order of their names. */
+static void devices_load_named(struct host_ggml *hg, const char *const *names)
+{
+    size_t n = fns.ggml_backend_dev_count();
+    for (; *names; names++) {
+        bool known = false;
+        for (uint32_t i = 0; i < hg->n_devices; i++)
+            known = known || strcmp(hg->devices[i].name, *names) == 0;
+        for (size_t i = 0; !known && i < n && hg->n_devices < APIR_DEVICES_MAX; i++) {
+            void *dev = fns.ggml_backend_dev_get(i);
+            known = strcmp(fns.ggml_backend_dev_name(dev), *names) == 0;
+            if (known)
+                device_fill(hg, &hg->devices[hg->n_devices++], dev);
+        }
+    }
+}
+
+static void devices_identify(struct host_ggml *hg, const struct host_ggml_options *o)
+{
+    static struct worker_vulkan_gpu gpus[WORKER_VULKAN_MAX];
+    bool any_gpu = false;
+    for (uint32_t i = 0; i < hg->n_devices; i++)
+        any_gpu = any_gpu || hg->devices[i].is_gpu;
+    /* Vulkan's drivers are not loaded for a CPU's sake. */
+    uint32_t n_gpus = any_gpu ? worker_vulkan_list(gpus) : 0;
+    worker_devices_identify(hg->devices, hg->n_devices, gpus, n_gpus);
+    /* Two devices for one GPU would be taken for twice the memory. Who names both gets both. */
+    if (!o->devices)
+        hg->n_devices = worker_devices_drop_twins(hg->devices, hg->n_devices);
 }
 
 int host_ggml_load(struct host_ggml *hg, const struct host_ggml_options *options,
@@ -310,11 +336,15 @@ int host_ggml_load(struct host_ggml *hg, const struct host_ggml_options *options
         fns.ggml_backend_load_all_from_path(options->backends_dir);
     else
         fns.ggml_backend_load_all();
-    devices_load(hg, options, true);
+    if (options->devices)
+        devices_load_named(hg, options->devices);
+    else
+        devices_load(hg, true);
     if (hg->n_devices == 0 && !options->devices)
-        devices_load(hg, options, false);
+        devices_load(hg, false);
     if (hg->n_devices == 0)
         return apir_error_set(err, ENODEV, "the host's ggml has no device that may be offered");
+    devices_identify(hg, options);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     hg->n_threads = options->n_threads > 0 ? options->n_threads : cores > 0 ? (int)cores : 1;
     return 0;

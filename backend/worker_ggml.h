@@ -30,6 +30,10 @@ struct host_device {
     char name[64];
     char description[APIR_NAME_SIZE];
     char device_id[64];
+    char id[APIR_ID_SIZE]; /* worker_device.h */
+    const void *reg;       /* the backend that lists it; only compared */
+    bool is_gpu;
+    bool twin; /* the GPU of a device before it, through another backend */
     uint64_t alignment; /* bytes, a power of two */
     uint64_t max_size;  /* bytes of one buffer */
     uint32_t flags;     /* enum apir_device_flag */

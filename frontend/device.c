@@ -192,16 +192,16 @@ static void text_copy(char *dst, const char *src, size_t cap)
     dst[n] = '\0';
 }
 
-void plugin_device_init(struct plugin_device *d, uint32_t index)
+void plugin_device_init(struct plugin_device *d, uint32_t number, uint32_t host_index)
 {
-    d->index = index;
-    snprintf(d->name, sizeof(d->name), "APIR%u", index);
-    snprintf(d->buft_name, sizeof(d->buft_name), "APIR%u", index);
-    snprintf(d->host_buft_name, sizeof(d->host_buft_name), "APIR%u_Host", index);
+    d->index = host_index;
+    snprintf(d->name, sizeof(d->name), "APIR%u", number);
+    snprintf(d->buft_name, sizeof(d->buft_name), "APIR%u", number);
+    snprintf(d->host_buft_name, sizeof(d->host_buft_name), "APIR%u_Host", number);
     text_copy(d->description, d->info.description, sizeof(d->description));
     /* The render node stands for one GPU to other backends in this container; a
      * second device of ours must not look like a twin of the first. */
-    if (index == 0)
+    if (number == 0)
         text_copy(d->device_id, plugin.client.transport.device_id, sizeof(d->device_id));
     d->ggml = (struct gg_device){
         .iface = {

@@ -10,7 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "frontend/choice.h"
 #include "frontend/plugin.h"
 #include "protocol/ggml_probe.h"
 #include "protocol/log.h"
@@ -98,26 +100,78 @@ static int32_t api_version(void *handle)
     return plugin.layout.api_version;
 }
 
-static int devices_load(struct apir_error *err)
+static int info_load(uint32_t device, struct apir_reply_device_info *info, struct apir_error *err)
 {
     struct client *c = &plugin.client;
-    for (uint32_t i = 0; i < c->hello.n_devices; i++) {
-        struct plugin_device *d = &plugin.devices[i];
-        struct apir_msg msg = { .code = APIR_MSG_DEVICE_INFO, .u.device_info = { .device = i } };
-        int rc = client_call(c, &msg, &msg.u.device_info.reply, &d->info, sizeof(d->info));
-        if (rc || d->info.status != APIR_OK)
-            return apir_error_set(err, EIO, "%s: the host does not describe device %u",
-                                  c->transport.where, i);
-        d->info.name[sizeof(d->info.name) - 1] = '\0';
-        d->info.description[sizeof(d->info.description) - 1] = '\0';
-        uint64_t a = d->info.alignment;
-        if (a == 0 || (a & (a - 1)) != 0 || a > 65536)
-            return apir_error_set(err, EPROTO, "%s: device %u has an alignment of %llu",
-                                  c->transport.where, i, (unsigned long long)a);
-        plugin_device_init(d, i);
-        plugin.n_devices = i + 1;
-    }
+    struct apir_msg msg = {.code = APIR_MSG_DEVICE_INFO, .u.device_info = {.device = device}};
+    int rc = client_call(c, &msg, &msg.u.device_info.reply, info, sizeof(*info));
+    if (rc || info->status != APIR_OK)
+        return apir_error_set(err, EIO, "%s: the host does not describe device %u",
+                              c->transport.where, device);
+    info->name[sizeof(info->name) - 1] = '\0';
+    info->description[sizeof(info->description) - 1] = '\0';
+    info->id[sizeof(info->id) - 1] = '\0';
+    uint64_t a = info->alignment;
+    if (a == 0 || (a & (a - 1)) != 0 || a > 65536)
+        return apir_error_set(err, EPROTO, "%s: device %u has an alignment of %llu",
+                              c->transport.where, device, (unsigned long long)a);
     return 0;
+}
+
+static void device_add(const struct apir_reply_device_info *info, uint32_t host_index)
+{
+    for (uint32_t i = 0; i < plugin.n_devices; i++) {
+        if (plugin.devices[i].index == host_index)
+            return;
+    }
+    struct plugin_device *d = &plugin.devices[plugin.n_devices];
+    d->info = *info;
+    plugin_device_init(d, plugin.n_devices++, host_index);
+}
+
+/* The chosen ones of the host's n devices, in the order of their numbers; all without a choice. */
+static int devices_choose(const struct apir_reply_device_info *infos, uint32_t n,
+                          struct apir_error *err)
+{
+    const char *where = plugin.client.transport.where;
+    struct choice choices[CHOICE_MAX];
+    uint32_t n_choices = choice_read(environ, choices), missing = 0;
+    if (n_choices && plugin.client.hello.minor < 1) {
+        apir_log(APIR_LOG_WARN, "%s: this host is too old to tell its devices apart; using all",
+                 where);
+        n_choices = 0;
+    }
+    for (uint32_t i = 0; n_choices == 0 && i < n; i++)
+        device_add(&infos[i], i);
+    for (uint32_t i = 0; i < n_choices; i++) {
+        int at = choice_find(&choices[i], infos, n);
+        if (at >= 0)
+            device_add(&infos[at], (uint32_t)at);
+        else
+            choices[missing++] = choices[i];
+    }
+    if (missing && plugin.n_devices == 0)
+        return apir_error_set(err, ENOENT, "%s: the host has no device %.63s (APIR_DEVICE_%u)%s",
+                              where, choices[0].id, choices[0].number,
+                              missing > 1 ? " nor any other that was chosen" : "");
+    for (uint32_t i = 0; i < missing; i++)
+        apir_log(APIR_LOG_WARN,
+                 "%s: the host has no device %.63s (APIR_DEVICE_%u); the others "
+                 "are used",
+                 where, choices[i].id, choices[i].number);
+    return 0;
+}
+
+static int devices_load(struct apir_error *err)
+{
+    static struct apir_reply_device_info infos[APIR_DEVICES_MAX]; /* once, under entry_lock */
+    uint32_t n = plugin.client.hello.n_devices;
+    for (uint32_t i = 0; i < n; i++) {
+        int rc = info_load(i, &infos[i], err);
+        if (rc)
+            return rc;
+    }
+    return devices_choose(infos, n, err);
 }
 
 static int load(void *handle, struct apir_error *err)
@@ -166,7 +220,7 @@ static void *entry(void *return_address)
     }
     entry_tried = true;
     entry_ggml = ggml;
-    struct apir_error err = { 0 };
+    struct apir_error err = {0};
     int rc = handle ? load(handle, &err)
                     : apir_error_set(&err, ENOTSUP, "the program that loaded us cannot be found");
     if (rc == 0 && plugin.n_devices)

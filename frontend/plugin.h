@@ -22,7 +22,7 @@ struct plugin_device {
     uint64_t buft[GG_BUFT_WORDS];            /* ggml_backend_buffer_type */
     uint64_t host_buft[GG_BUFT_WORDS];       /* the same for memory of ours that it reaches */
     struct apir_reply_device_info info;
-    uint32_t index;
+    uint32_t index;                          /* the host's */
     char name[16];                           /* APIR0 … */
     char buft_name[16];
     char host_buft_name[24];
@@ -109,7 +109,8 @@ extern struct plugin plugin; /* in entry.c; zero until init has succeeded */
 void plugin_host_buft_init(struct plugin_device *d);
 
 /* ---- device.c ---- */
-void plugin_device_init(struct plugin_device *d, uint32_t index);
+/* d->info is filled: as APIR<number>, for that device of the host. */
+void plugin_device_init(struct plugin_device *d, uint32_t number, uint32_t host_index);
 
 /* ---- buffer.c ---- */
 void *plugin_buffer_alloc(struct plugin_device *d, size_t size);

@@ -313,6 +313,7 @@ enum apir_status {
 };
 
 #define APIR_NAME_SIZE 128u
+#define APIR_ID_SIZE   64u
 
 struct apir_reply_hello {
     uint32_t status; /* APIR_OK, or APIR_E_VERSION with the host's version below */
@@ -339,6 +340,9 @@ struct apir_reply_device_info {
     char name[64]; /* the host's name, such as Vulkan0 */
     char description[APIR_NAME_SIZE];
     char device_id[64]; /* PCI address, or empty */
+    /* From minor 1 on: the same for this device at every boot; no other device of the
+     * host has it. Characters a-z 0-9 . : @ _ -; empty: not told. */
+    char id[APIR_ID_SIZE];
 };
 
 struct apir_reply_device_memory {

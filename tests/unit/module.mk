@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Units of protocol/, of the worker's rules and the plug-in's snapshots; other folders' units are in their
-# own module.mk. check-units runs them all.
+# Units of protocol/, and of those parts of worker and plug-in that stand alone; other
+# folders' units are in their own module.mk. check-units runs them all.
 
 HEADERS += $(addprefix tests/unit/,unit.h message_table.h graph_write.h)
 
-PROTOCOL_UNITS := wire messages ring graph fdsock error_log probe rules snapshot peer_copy
+PROTOCOL_UNITS := wire messages ring graph fdsock error_log probe rules snapshot peer_copy \
+                  choice worker_device
 PROTOCOL_UNIT_PROGRAMS := $(PROTOCOL_UNITS:%=$(O)/tests/unit/%_test)
 UNIT_TESTS += $(PROTOCOL_UNIT_PROGRAMS)
 
@@ -23,6 +24,8 @@ $(O)/tests/unit/probe_test: $(PROTOCOL_PROBE_OBJS)
 $(O)/tests/unit/rules_test: $(call objs,backend/worker_rules.c)
 $(O)/tests/unit/snapshot_test: $(call objs,frontend/snapshot.c)
 $(O)/tests/unit/peer_copy_test: $(call objs,protocol/peer_copy.c)
+$(O)/tests/unit/choice_test: $(call objs,frontend/choice.c)
+$(O)/tests/unit/worker_device_test: $(call objs,backend/worker_device.c) $(PROTOCOL_PROG_OBJS)
 # The test counts and refuses what the decoder allocates.
 $(O)/tests/unit/graph_test: private EXTRA_LIBS := -Wl,--wrap=malloc,--wrap=calloc
 
