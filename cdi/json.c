@@ -5,7 +5,9 @@
 #include <fcntl.h>
 #include <json-c/json.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <string.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include "protocol/cleanup.h"
@@ -49,6 +51,51 @@ static void tokener_free(struct json_tokener **tok)
         json_tokener_free(*tok);
 }
 
+/*
+ * What json-c takes for JSON and no other reader does, in a text that it has
+ * taken: 'names' in single quotes, NaN and Infinity, and a name with a NUL, which
+ * it cuts there. Returns the number of names, or -EBADMSG.
+ */
+static ssize_t count_names(const char *data, size_t size)
+{
+    bool in_string = false, has_nul = false;
+    ssize_t names = 0;
+
+    for (size_t i = 0; i < size; i++) {
+        if (in_string && data[i] == '\\') {
+            has_nul = has_nul || (size - i >= 6 && memcmp(data + i, "\\u0000", 6) == 0);
+            i++;
+        } else if (data[i] == '"') {
+            in_string = !in_string;
+            has_nul = has_nul && !in_string;
+        } else if (!in_string && data[i] == ':') {
+            if (has_nul)
+                return -EBADMSG;
+            names++;
+        } else if (!in_string && (data[i] == '\'' || data[i] == 'N' || data[i] == 'I')) {
+            return -EBADMSG;
+        }
+    }
+    return names;
+}
+
+static ssize_t count_members(struct json_object *value)
+{
+    ssize_t n = 0;
+
+    if (json_object_is_type(value, json_type_array))
+        for (size_t i = 0; i < json_object_array_length(value); i++)
+            n += count_members(json_object_array_get_idx(value, i));
+    if (json_object_is_type(value, json_type_object)) {
+        json_object_object_foreach(value, name, member)
+        {
+            (void)name;
+            n += 1 + count_members(member);
+        }
+    }
+    return n;
+}
+
 int cdi_json_parse(const char *data, size_t size, struct json_object **ret_object,
                    struct apir_error *err)
 {
@@ -76,6 +123,16 @@ int cdi_json_parse(const char *data, size_t size, struct json_object **ret_objec
             return apir_error_set(err, EBADMSG, "JSON: something follows at byte %zu", end);
     if (!json_object_is_type(object, json_type_object))
         return apir_error_set(err, EBADMSG, "JSON: not an object");
+    /*
+     * Of a name that comes twice json-c keeps the last; others keep the first, or
+     * refuse. Where readers differ, what one has checked is not what another does.
+     */
+    ssize_t names = count_names(data, size);
+    if (names < 0)
+        return apir_error_set(err, EBADMSG,
+                              "JSON: single quotes, NaN, Infinity or a name with a NUL");
+    if (names != count_members(object))
+        return apir_error_set(err, EBADMSG, "JSON: a name comes twice in one object");
 
     *ret_object = steal_pointer(&object);
     return 0;

@@ -31,8 +31,14 @@ static int parse(const char *text, size_t size)
 
 static void parse_takes_one_object(void **state)
 {
-    static const char *const good[] = {"{}", " {\"a\": [1, {\"b\": null}]} \r\n\t",
-                                       "{\"p\":\"\\/a\\/b\"}"};
+    static const char *const good[] = {
+        "{}",
+        " {\"a\": [1, {\"b\": null}]} \r\n\t",
+        "{\"p\":\"\\/a\\/b\"}",
+        "{\"a\":{\"a\":{\"a\":1},\"b\":2},\"b\":[{\"a\":1},{\"a\":2}]}",
+        "{\"a:'N\\\"I'\":\":'NI\\\\\"}",
+        "{\"a\":\"\\u0000\",\"a\\\\u0000\":1}",
+    };
 
     (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
@@ -56,6 +62,26 @@ static void parse_refuses_all_else(void **state)
         if (parse(bad[i], strlen(bad[i])) != -EBADMSG)
             fail_msg("taken: %s", bad[i]);
     assert_int_equal(parse("{}\0x", 4), -EBADMSG);
+}
+
+static void parse_refuses_what_readers_differ_about(void **state)
+{
+    static const char *const bad[] = {
+        "{\"a\":1,\"a\":2}",
+        "{\"a\":1,\"\\u0061\":1}",
+        "{\"x\":[{\"y\":{\"a\":1,\"b\":2,\"a\":1}}]}",
+        "{\"a\":{},\"a\":{\"b\":1}}",
+        "{'a':1}",
+        "{\"a\":NaN}",
+        "{\"a\":-Infinity}",
+        "{\"a\\u0000b\":1}",
+        "{\"\\\\\\u0000\" : 1}",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        if (parse(bad[i], strlen(bad[i])) != -EBADMSG)
+            fail_msg("taken: %s", bad[i]);
 }
 
 static void parse_refuses_every_truncation(void **state)
@@ -130,6 +156,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parse_takes_one_object),
         cmocka_unit_test(parse_refuses_all_else),
+        cmocka_unit_test(parse_refuses_what_readers_differ_about),
         cmocka_unit_test(parse_refuses_every_truncation),
         cmocka_unit_test(parse_refuses_depth),
         cmocka_unit_test(string_with_nul_is_none),
