@@ -9,6 +9,7 @@
 #include "hook/find.h"
 #include "hook/log.h"
 #include "hook/place.h"
+#include "hook/request.h"
 #include "hook/rootfs.h"
 #include "hook/stages.h"
 #include "hook/state.h"
@@ -70,24 +71,36 @@ static bool is_own_root(int fd)
     return fstat(fd, &a) == 0 && stat("/", &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-/* Returns 0 with *ret_root -1 where the root cannot be found; that is logged. */
+/*
+ * Where the configuration cannot be read (in a user namespace the bundle is another
+ * user's) that we are called at all is the request: a spec has put the hook there.
+ */
+static bool is_wanted(const struct hook_state *state)
+{
+    cleanup_request struct hook_request request = {0};
+    cleanup_json struct json_object *config = NULL;
+    struct apir_error why = {0};
+
+    int r = hook_state_config(state, &config, &why);
+    if (r == -EBADMSG || r == -EFBIG)
+        hook_log(HOOK_WARNING, "cannot read the container's configuration: %s", why.msg);
+    else if (r < 0)
+        return true;
+    return hook_request_find(state, config, &request, NULL) == 0 && request.wanted;
+}
+
+/* Returns 0 with *ret_root -1 where nothing is wanted, or the root cannot be found; that is logged.
+ */
 static int find_root(struct apir_error *err, int *ret_root)
 {
     cleanup_state struct hook_state state = {0};
-    cleanup_free char *data = NULL, *path = NULL;
+    cleanup_free char *path = NULL;
     struct apir_error why = {0};
-    size_t size = 0;
 
     *ret_root = -1;
-    int r = cdi_json_read_fd(STDIN_FILENO, HOOK_STATE_MAX, &data, &size, err);
-    if (r < 0) {
-        apir_error_wrap(err, "container state");
+    int r = hook_state_read(STDIN_FILENO, &state, err);
+    if (r < 0 || !is_wanted(&state))
         return r;
-    }
-    r = hook_state_parse(data, size, &state, err);
-    if (r < 0)
-        return r;
-    hook_log_set_id(state.id);
     r = hook_state_root(&state, &path, &why);
     if (r < 0) {
         hook_log(HOOK_WARNING, "cannot find the container's root: %s; " FALLBACK, why.msg);

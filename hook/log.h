@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One line to where an operator finds it: the journal or syslog (/dev/log); where
- * there is none the kernel's log; where the container's device rules forbid that
- * already, /run/apir-hook.log. And stderr in any case, but engines drop it.
+ * One line to where an operator finds it, the first of these that can be opened:
+ *
+ *   /dev/log                      the journal or syslog; rootless too
+ *   /dev/kmsg                     the kernel's log (dmesg), where there is no syslog
+ *   /run/apir-hook.log            where the container's device rules forbid that already
+ *   /run/user/UID/apir-hook.log   rootless, without syslog
+ *   BUNDLE/apir-hook.log          the container's own folder of the runtime, till it is removed
+ *
+ * And stderr in any case, but engines mostly drop it. A file that has grown to a
+ * mebibyte goes on under the same name; what was in it is in apir-hook.log.1.
  */
 #ifndef APIR_HOOK_LOG_H
 #define APIR_HOOK_LOG_H
@@ -13,9 +20,9 @@ enum hook_level {
     HOOK_INFO = 6,
 };
 
-/* Opens the log; id (a container's, may be NULL) goes in front of each line. */
 void hook_log_open(void);
-void hook_log_set_id(const char *id);
+/* The id goes in front of each line from now on. Both may be NULL. */
+void hook_log_set_container(const char *id, const char *bundle);
 void hook_log(enum hook_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -5,16 +5,23 @@
  * system that the image's author wrote.
  *
  * createContainer: in the container's namespaces, before its root is entered;
- *     "/" is still the host's, the container's root is a folder in it.
+ *     "/" is still the host's, the container's root is a folder in it. Places the
+ *     plug-in where the image's ggml searches.
+ * createRuntime, prestart: in the runtime's namespaces, as long as the container's
+ *     process waits. Adds the device's node and the plug-in to the container's
+ *     mount namespace, where no engine did.
  * precreate: in the engine's own world, before the runtime knows the container.
- * All others: nothing to do.
+ *     Edits the configuration as an engine with CDI would.
+ * poststop: nothing is left to be done.
  *
- * Before anything else the environment is emptied, inherited descriptors are
- * closed and the working directory is left (it may be inside the image). The
- * capabilities kept are those to mount and to pass by file modes; precreate
- * keeps none. An unknown stage, and whatever keeps us from helping, is logged
- * and ends with 0: a container without acceleration is better than none. Only a
- * wrong request (a device that does not exist, a state that is no state) fails.
+ * A stage acts only where the container asks for a device (hook/request.h), and is
+ * silent otherwise. Before anything else the environment is emptied, inherited
+ * descriptors are closed and the working directory is left (it may be inside the
+ * image). Of the capabilities each step keeps its own (hook/rights.h). An unknown
+ * stage, and whatever keeps us from helping, is logged (hook/log.h says where) and
+ * ends with 0: a container without acceleration is better than none. Only a wrong
+ * request (a device that does not exist, a state that is no state, or whose process
+ * is no container's) fails.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,12 +30,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/capability.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "hook/log.h"
+#include "hook/rights.h"
 #include "hook/stages.h"
 #include "protocol/error.h"
 
@@ -45,38 +52,6 @@ static const char usage[] =
     "\n"
     "Exit codes: 0 done, or nothing to be done, 1 the request is wrong, 2 wrong usage.\n";
 
-static int keep_capabilities(const cap_value_t *keep, int n)
-{
-    cap_t have = cap_get_proc();
-    cap_t want = cap_init();
-    int r = have == NULL || want == NULL ? -ENOMEM : 0;
-
-    for (int i = 0; r == 0 && i < n; i++) {
-        cap_flag_value_t value = CAP_CLEAR;
-
-        if (cap_get_flag(have, keep[i], CAP_PERMITTED, &value) == 0 && value == CAP_SET &&
-            (cap_set_flag(want, CAP_PERMITTED, 1, &keep[i], CAP_SET) < 0 ||
-             cap_set_flag(want, CAP_EFFECTIVE, 1, &keep[i], CAP_SET) < 0))
-            r = -errno;
-    }
-    if (r == 0 && cap_set_proc(want) < 0)
-        r = -errno;
-    cap_free(have);
-    cap_free(want);
-    return r;
-}
-
-static int drop_rights(const char *stage)
-{
-    static const cap_value_t for_mounts[] = {CAP_SYS_ADMIN, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH};
-
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-        return -errno;
-    if (strcmp(stage, "createContainer") == 0)
-        return keep_capabilities(for_mounts, 3);
-    return keep_capabilities(NULL, 0);
-}
-
 static int clean_process(void)
 {
     clearenv();
@@ -91,34 +66,42 @@ static int clean_process(void)
     return chdir("/") < 0 ? -errno : 0;
 }
 
-static int run_stage(const char *stage, const struct hook_options *options)
-{
-    struct apir_error err = {0};
-    int r = drop_rights(stage);
+/* poststop and whatever else needs nothing: mounts and files go with the container. */
+static const struct stage {
+    const char *name;
+    enum hook_rights rights;
+    int (*run)(const struct hook_options *options, struct apir_error *err);
+} stages[] = {
+    {"createContainer", HOOK_RIGHTS_MOUNT, hook_stage_create_container},
+    {"createRuntime", HOOK_RIGHTS_ENTER, hook_stage_create_runtime},
+    {"prestart", HOOK_RIGHTS_ENTER, hook_stage_create_runtime},
+    {"precreate", HOOK_RIGHTS_NONE, hook_stage_precreate},
+    {"poststop", HOOK_RIGHTS_NONE, NULL},
+};
 
+static int run_stage(const char *name, const struct hook_options *options)
+{
+    const struct stage *stage = NULL;
+    struct apir_error err = {0};
+
+    for (size_t i = 0; i < sizeof(stages) / sizeof(stages[0]); i++)
+        if (strcmp(stages[i].name, name) == 0)
+            stage = &stages[i];
+    int r = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
+    if (r == 0)
+        r = hook_rights_keep(stage == NULL ? HOOK_RIGHTS_NONE : stage->rights);
     if (r < 0) {
         hook_log(HOOK_ERROR, "cannot give up capabilities: %s; nothing done", strerror(-r));
         /* precreate owes its caller a configuration, and needs no rights for it. */
-        if (strcmp(stage, "precreate") != 0)
+        if (stage == NULL || stage->run != hook_stage_precreate)
             return 0;
     }
-    if (strcmp(stage, "createContainer") == 0)
-        r = hook_stage_create_container(options, &err);
-    else if (strcmp(stage, "precreate") == 0)
-        r = hook_stage_precreate(options, &err);
-    else if (strcmp(stage, "prestart") == 0 || strcmp(stage, "createRuntime") == 0) {
-        hook_log(HOOK_WARNING,
-                 "%s: nothing is added at this stage; use --device virtgpu/apir=gpu0, or podman's "
-                 "precreate hook with the annotation apir.device=gpu0",
-                 stage);
-        r = 0;
-    } else if (strcmp(stage, "poststop") == 0)
-        r = 0;
-    else {
+    if (stage == NULL) {
         /* A newer spec must not keep a container from starting. */
-        hook_log(HOOK_WARNING, "stage \"%s\" is not known to this version; nothing done", stage);
-        r = 0;
+        hook_log(HOOK_WARNING, "stage \"%s\" is not known to this version; nothing done", name);
+        return 0;
     }
+    r = stage->run == NULL ? 0 : stage->run(options, &err);
     if (r < 0)
         hook_log(HOOK_ERROR, "%s", err.msg);
     return r < 0 ? 1 : 0;

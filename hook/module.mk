@@ -4,9 +4,11 @@
 # and must load nothing from anywhere. Its default plug-in is the path that a spec
 # takes for granted (CDI_PLUGIN_CONTAINER); specs name any other.
 
-HOOK_LIB := $(call objs,hook/state.c hook/rootfs.c hook/find.c hook/place.c hook/precreate.c \
+HOOK_LIB := $(call objs,hook/state.c hook/request.c hook/spec.c hook/rootfs.c hook/find.c \
+    hook/mounts.c hook/place.c hook/inject.c hook/container.c hook/cgroup.c hook/precreate.c \
     hook/log.c cdi/json.c cdi/rules.c protocol/error.c)
-HOOK_OBJS := $(call objs,hook/main.c hook/create_container.c) \
+HOOK_OBJS := $(call objs,hook/main.c hook/rights.c hook/create_container.c \
+    hook/create_runtime.c) \
     $(filter $(O)/hook/%,$(HOOK_LIB))
 
 # The sanitizers' runtimes are shared libraries.

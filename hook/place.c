@@ -3,17 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
-#include <linux/magic.h>
 #include <unistd.h>
 
+#include "hook/mounts.h"
 #include "hook/rootfs.h"
 #include "protocol/cleanup.h"
 #include "protocol/error.h"
@@ -35,75 +29,24 @@ int hook_place_open_source(const char *path, struct apir_error *err)
     return steal_fd(&fd);
 }
 
-static void close_file(FILE **file)
-{
-    if (*file != NULL)
-        fclose(*file);
-}
-#define cleanup_file __attribute__((cleanup(close_file)))
-
-static FILE *open_proc(const char *path)
-{
-    struct statfs fs;
-    cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-
-    if (fd < 0)
-        return NULL;
-    /* Anything but the kernel's own answer is none. */
-    if (fstatfs(fd, &fs) < 0 || fs.f_type != PROC_SUPER_MAGIC) {
-        errno = ENOTSUP;
-        return NULL;
-    }
-    FILE *file = fdopen(fd, "re");
-    if (file != NULL)
-        steal_fd(&fd);
-    return file;
-}
-
-static int mount_id(int fd)
-{
-    char path[64];
-    cleanup_free char *line = NULL;
-    size_t size = 0;
-    int id = -ENODATA;
-
-    snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
-    cleanup_file FILE *file = open_proc(path);
-    if (file == NULL)
-        return -errno;
-    while (getline(&line, &size, file) > 0)
-        if (sscanf(line, "mnt_id: %d", &id) == 1)
-            return id;
-    return id;
-}
-
 int hook_place_is_shared(int fd)
 {
-    cleanup_free char *line = NULL;
-    size_t size = 0;
-    int id = mount_id(fd);
+    struct hook_mount mount;
+    int r = hook_mount_of(fd, &mount);
 
-    if (id < 0)
-        return id;
-    cleanup_file FILE *file = open_proc("/proc/self/mountinfo");
-    if (file == NULL)
-        return -errno;
-    while (getline(&line, &size, file) > 0) {
-        if (atoi(line) != id)
-            continue;
-        /* "36 35 98:0 /root /point options [optional fields] - …": names have no spaces in it. */
-        char *end = strstr(line, " - ");
-        if (end != NULL)
-            *end = '\0';
-        return strstr(line, " shared:") != NULL;
-    }
-    return -ENODATA;
+    return r < 0 ? r : mount.shared;
 }
 
-static int clone_tree(int source)
+int hook_place_detach(int source, enum hook_kind kind)
 {
+    /*
+     * Read-only for a node too: it is the host's inode, whose mode and owner the
+     * container's root could change otherwise. Reading and writing the device
+     * itself is no write to the file system.
+     */
     struct mount_attr attr = {
-        .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+        .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID |
+                    (kind == HOOK_NODE ? MOUNT_ATTR_NOEXEC : MOUNT_ATTR_NODEV),
         .propagation = MS_PRIVATE,
     };
     cleanup_fd int tree =
@@ -140,8 +83,7 @@ static int open_target(int dir, const char *name, bool over_existing)
     return steal_fd(&there);
 }
 
-int hook_place_file(int dir, const char *name, int source, bool over_existing,
-                    struct apir_error *err)
+int hook_place_tree(int dir, const char *name, int tree, bool over_existing, struct apir_error *err)
 {
     cleanup_fd int target = open_target(dir, name, over_existing);
 
@@ -151,10 +93,23 @@ int hook_place_file(int dir, const char *name, int source, bool over_existing,
         return apir_error_set(err, EALREADY, "something is mounted over %s already", name);
     if (target < 0)
         return apir_error_sys(err, -target, "make %s", name);
-    cleanup_fd int tree = clone_tree(source);
-    if (tree < 0)
-        return apir_error_sys(err, -tree, "clone the plug-in's mount");
     if (move_mount(tree, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
         return apir_error_sys(err, errno, "mount over %s", name);
     return 0;
+}
+
+int hook_place_file(int dir, const char *name, int source, bool over_existing,
+                    struct apir_error *err)
+{
+    cleanup_fd int tree = hook_place_detach(source, HOOK_FILE);
+
+    /*
+     * A detached mount of another mount namespace cannot be copied here; it is
+     * mounted itself, and what comes after is a copy of that.
+     */
+    if (tree == -EINVAL)
+        return hook_place_tree(dir, name, source, over_existing, err);
+    if (tree < 0)
+        return apir_error_sys(err, -tree, "clone the plug-in's mount");
+    return hook_place_tree(dir, name, tree, over_existing, err);
 }

@@ -24,11 +24,29 @@ int hook_place_open_source(const char *path, struct apir_error *err);
  */
 int hook_place_is_shared(int fd);
 
+enum hook_kind { HOOK_FILE, HOOK_FOLDER, HOOK_NODE };
+
 /*
- * Binds source over dir/name. The file is made where it is missing, and taken
- * where it is empty or, with over_existing, any regular file. Returns 0, or -errno
+ * Takes a mount of the host's file behind source (O_PATH) along: a detached,
+ * read-only, private copy, without setuid, and without devices or (a node)
+ * programs. It can be mounted after the mount namespace has changed. Returns an
+ * fd or -errno.
+ */
+int hook_place_detach(int source, enum hook_kind kind);
+
+/*
+ * Mounts tree, a detached mount, over dir/name. The file is made where it is missing,
+ * and taken where it is empty or, with over_existing, any regular file. Returns 0, or -errno
  * with err set: -EROFS, -EEXIST (there is another file), -EALREADY (something is
  * mounted there already), …
+ */
+int hook_place_tree(int dir, const char *name, int tree, bool over_existing,
+                    struct apir_error *err);
+
+/*
+ * The same with a private, read-only copy of the mount behind source, which is an
+ * O_PATH descriptor of this mount namespace or, from another one, what
+ * hook_place_detach gave there.
  */
 int hook_place_file(int dir, const char *name, int source, bool over_existing,
                     struct apir_error *err);

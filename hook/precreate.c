@@ -9,14 +9,13 @@
 #include <unistd.h>
 
 #include "cdi/json.h"
-#include "cdi/rules.h"
 #include "hook/log.h"
+#include "hook/request.h"
+#include "hook/spec.h"
 #include "hook/stages.h"
 #include "hook/state.h"
 #include "protocol/cleanup.h"
 #include "protocol/error.h"
-
-#define SPEC_SIZE_MAX (1u << 20)
 
 static size_t length(struct json_object *array)
 {
@@ -203,6 +202,22 @@ static int apply_node(struct json_object *config, struct json_object *node, stru
     return r == 0 ? 0 : apir_error_sys(err, -r, "device node %s", path);
 }
 
+static int apply_groups(struct json_object *config, struct json_object *list)
+{
+    if (length(list) == 0)
+        return 0;
+    struct json_object *process = member(config, "process", json_type_object);
+    struct json_object *user = member(process, "user", json_type_object);
+    struct json_object *groups = member(user, "additionalGids", json_type_array);
+
+    for (size_t i = 0; i < length(list); i++) {
+        int r = append(groups, json_object_get(json_object_array_get_idx(list, i)));
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
 static int apply_edits(struct json_object *config, struct json_object *edits,
                        struct apir_error *err)
 {
@@ -218,55 +233,21 @@ static int apply_edits(struct json_object *config, struct json_object *edits,
         r = apply_mounts(config, cdi_json_member(edits, "mounts", json_type_array));
     if (r == 0)
         r = apply_hooks(config, cdi_json_member(edits, "hooks", json_type_array));
+    if (r == 0)
+        r = apply_groups(config, cdi_json_member(edits, "additionalGids", json_type_array));
     return r == 0 ? 0 : apir_error_sys(err, -r, "the configuration");
-}
-
-static struct json_object *find_device(struct json_object *spec, const char *name)
-{
-    struct json_object *devices = cdi_json_member(spec, "devices", json_type_array);
-    const char *kind = cdi_json_string(spec, "kind");
-    const char *equals = strchr(name, '=');
-
-    if (equals != NULL) {
-        if (kind == NULL || strlen(kind) != (size_t)(equals - name) ||
-            strncmp(kind, name, strlen(kind)) != 0)
-            return NULL;
-        name = equals + 1;
-    }
-    for (size_t i = 0; i < length(devices); i++) {
-        struct json_object *device = json_object_array_get_idx(devices, i);
-        const char *there = cdi_json_string(device, "name");
-        if (there != NULL && strcmp(there, name) == 0)
-            return device;
-    }
-    return NULL;
 }
 
 int hook_config_apply(struct json_object *config, struct json_object *spec, const char *devices,
                       struct apir_error *err)
 {
-    cleanup_free char *list = strdup(devices);
-    char *save = NULL;
-    size_t n = 0;
+    struct json_object *edits[HOOK_EDITS_MAX];
+    int n = hook_spec_select(spec, devices, edits, err);
+    int r = n < 0 ? n : 0;
 
-    if (list == NULL)
-        return apir_error_sys(err, ENOMEM, "devices");
-    for (char *name = strtok_r(list, ", ", &save); name != NULL;
-         name = strtok_r(NULL, ", ", &save)) {
-        struct json_object *device = find_device(spec, name);
-
-        if (device == NULL)
-            return apir_error_set(err, ENODEV,
-                                  "no device \"%s\" in the CDI spec; see `apir cdi list`", name);
-        int r =
-            apply_edits(config, cdi_json_member(device, "containerEdits", json_type_object), err);
-        if (r < 0)
-            return r;
-        n++;
-    }
-    if (n == 0)
-        return apir_error_set(err, ENODEV, "the annotation " HOOK_ANNOTATION " names no device");
-    return apply_edits(config, cdi_json_member(spec, "containerEdits", json_type_object), err);
+    for (int i = 0; r == 0 && i < n; i++)
+        r = apply_edits(config, edits[i], err);
+    return r;
 }
 
 /*
@@ -277,24 +258,16 @@ static int edit(const struct hook_options *options, struct json_object *config,
                 struct apir_error *err)
 {
     cleanup_json struct json_object *spec = NULL;
-    const char *wanted =
-        cdi_json_string(cdi_json_member(config, "annotations", json_type_object), HOOK_ANNOTATION);
+    struct json_object *annotations = cdi_json_member(config, "annotations", json_type_object);
     struct apir_error why = {0};
-    struct cdi_report report;
 
+    if (!json_object_object_get_ex(annotations, HOOK_ANNOTATION, NULL))
+        return 1;
+    const char *wanted = cdi_json_string(annotations, HOOK_ANNOTATION);
     if (wanted == NULL)
-        return 1;
-    if (cdi_json_load(options->spec, SPEC_SIZE_MAX, &spec, &why) < 0) {
-        hook_log(HOOK_ERROR, "cannot add %s: %s; run `apir cdi generate`", wanted, why.msg);
-        return 1;
-    }
-    cdi_report_init(&report);
-    cdi_rules_check(spec, &report);
-    size_t n_errors = report.n_errors;
-    cdi_report_fini(&report);
-    if (n_errors > 0) {
-        hook_log(HOOK_ERROR, "cannot add %s: %s is not valid; see `apir cdi validate`", wanted,
-                 options->spec);
+        return apir_error_set(err, EBADMSG, "the annotation " HOOK_ANNOTATION " is no string");
+    if (hook_spec_load(options->spec, &spec, &why) < 0) {
+        hook_log(HOOK_ERROR, "cannot add %s: %s", wanted, why.msg);
         return 1;
     }
     int r = hook_config_apply(config, spec, wanted, &why);

@@ -26,6 +26,15 @@ int hook_stage_create_container(const struct hook_options *options, struct apir_
 void hook_stage_place(int root, int source);
 
 /*
+ * createRuntime and prestart: in the runtime's namespaces, with the container's
+ * process in the state. Does what the CDI spec says of the device to the container's
+ * mount namespace (nodes and mounts), then what createContainer does. Nothing where
+ * the engine has done it. Returns as that, and -errno where the state names no
+ * process of a container.
+ */
+int hook_stage_create_runtime(const struct hook_options *options, struct apir_error *err);
+
+/*
  * The engine's configuration on stdin, with the device of the annotation added
  * on stdout. Whatever comes in goes out where there is nothing to add.
  */

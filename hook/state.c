@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "cdi/json.h"
+#include "hook/log.h"
+#include "hook/request.h"
 #include "protocol/cleanup.h"
 #include "protocol/error.h"
 
@@ -103,6 +105,36 @@ int hook_state_parse(const char *data, size_t size, struct hook_state *ret, stru
     return r;
 }
 
+int hook_state_read(int fd, struct hook_state *ret, struct apir_error *err)
+{
+    cleanup_free char *data = NULL;
+    size_t size = 0;
+
+    int r = cdi_json_read_fd(fd, HOOK_STATE_MAX, &data, &size, err);
+    if (r < 0) {
+        apir_error_wrap(err, "container state");
+        return r;
+    }
+    r = hook_state_parse(data, size, ret, err);
+    if (r == 0)
+        hook_log_set_container(ret->id, ret->bundle);
+    return r;
+}
+
+int hook_state_config(const struct hook_state *state, struct json_object **ret_config,
+                      struct apir_error *err)
+{
+    cleanup_free char *path = NULL;
+
+    if (state->bundle == NULL)
+        return apir_error_set(err, ENOENT, "the state names no bundle");
+    if (asprintf(&path, "%s/config.json", state->bundle) < 0) {
+        path = NULL;
+        return apir_error_sys(err, ENOMEM, "bundle");
+    }
+    return cdi_json_load(path, HOOK_CONFIG_MAX, ret_config, err);
+}
+
 /* As in config.json, a relative root is relative to the bundle. */
 static int absolute_root(const char *path, const char *bundle, char **ret_root,
                          struct apir_error *err)
@@ -133,16 +165,11 @@ int hook_config_root(struct json_object *config, const char *bundle, char **ret_
 int hook_state_root(const struct hook_state *state, char **ret_root, struct apir_error *err)
 {
     cleanup_json struct json_object *config = NULL;
-    cleanup_free char *path = NULL;
 
     if (state->root != NULL)
         return absolute_root(state->root, state->bundle, ret_root, err);
     if (state->bundle == NULL)
         return apir_error_set(err, EBADMSG, "the state names neither root nor bundle");
-    if (asprintf(&path, "%s/config.json", state->bundle) < 0) {
-        path = NULL;
-        return apir_error_sys(err, ENOMEM, "bundle");
-    }
-    int r = cdi_json_load(path, HOOK_CONFIG_MAX, &config, err);
+    int r = hook_state_config(state, &config, err);
     return r < 0 ? r : hook_config_root(config, state->bundle, ret_root, err);
 }

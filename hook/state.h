@@ -18,9 +18,6 @@ struct json_object;
 #define HOOK_STATE_MAX  (1u << 20)
 #define HOOK_CONFIG_MAX (8u << 20)
 
-/* The annotation that asks for a device where the engine does not know CDI. */
-#define HOOK_ANNOTATION "apir.device"
-
 struct hook_state {
     char *id;
     char *status;
@@ -40,6 +37,13 @@ void hook_state_fini(struct hook_state *state);
  * *ret is zeroed on failure.
  */
 int hook_state_parse(const char *data, size_t size, struct hook_state *ret, struct apir_error *err);
+
+/* Reads fd to its end and parses it; the log's lines carry the container's id from then on. */
+int hook_state_read(int fd, struct hook_state *ret, struct apir_error *err);
+
+/* The bundle's config.json. Returns 0 or -errno: -ENOENT also where no bundle is known. */
+int hook_state_config(const struct hook_state *state, struct json_object **ret_config,
+                      struct apir_error *err);
 
 /*
  * The absolute path of the root out of a config.json: root.path, which is
