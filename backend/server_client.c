@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "backend/server_protocol.h"
+#include "backend/server_virgl.h"
 #include "protocol/cleanup.h"
 #include "protocol/fdsock.h"
 #include "protocol/log.h"
@@ -92,7 +93,7 @@ static void server_client_create_ours(struct server_client *client, uint32_t id,
     if (client->contexts.n_served + client->contexts.n_refused >= SERVER_CONTEXTS_MAX)
         ret = -ENOSPC;
     else if (!server_contexts_find(&client->contexts, id))
-        ret = server_context_create(&client->contexts, id, refusal, &fd);
+        ret = server_virgl_create(&client->contexts, id, refusal, &fd);
     if (ret < 0 && server_client_may_log(client))
         apir_log(APIR_LOG_WARN, "context %u cannot be made: %s", id, strerror(-ret));
     if (ret == 0 && !refusal)

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The apir contexts of one VMM. The server keeps our end of a context's socket
- * from CREATE_CONTEXT until virglrenderer closes its end or destroys the
- * context, whatever becomes of the worker: a context socket that hangs up makes
- * the VMM spin.
+ * The apir contexts of one server. A context is a ring, further shared memory
+ * and a worker; how its guest reaches us is the socket's business: server_virgl
+ * (a VMM's virglrenderer) or server_unix (a process of this very machine), which
+ * embed it as their first member.
  *
  * A context that cannot be served (another protocol version, too many contexts,
- * a broken configuration) is made all the same, but *refused*: it is lost from
- * birth, its ring says why, and its fences complete. QEMU ignores a failed
- * creation and would then lose a queue descriptor with every fence.
+ * a broken configuration) may be made all the same, but *refused*: it is lost
+ * from birth, and its ring says why.
  */
 #ifndef APIR_SERVER_CONTEXT_H
 #define APIR_SERVER_CONTEXT_H
@@ -19,7 +18,11 @@
 #include "backend/config.h"
 #include "backend/server_child.h"
 #include "backend/server_loop.h"
+#include "backend/server_quota.h"
 #include "backend/server_spin.h"
+#include "backend/server_worker.h"
+#include "protocol/log.h"
+#include "protocol/shm.h"
 
 /* Served and refused ones together. */
 #define SERVER_CONTEXTS_MAX 512u
@@ -39,6 +42,34 @@ struct server_contexts {
     unsigned n_refused;
 };
 
+/* What the socket's side does; `context` is its first member. */
+struct server_context_ops {
+    /* The worker has got somewhere, or the context is lost. NULL: of no interest. */
+    void (*moved)(struct server_context *context);
+    /* server_context_fini, then the end of all that is around it. */
+    void (*destroy)(struct server_context *context);
+};
+
+struct server_context_blob {
+    bool used;
+    uint64_t size;
+};
+
+struct server_context {
+    struct server_context *next;
+    struct server_contexts *contexts;
+    const struct server_context_ops *ops;
+    uint32_t id;
+    bool served; /* counted as such; not refused at birth */
+    bool lost;   /* for good */
+    char reason[APIR_REASON_MAX];
+    struct server_worker worker;
+    struct apir_ring_header *ring; /* NULL before the ring blob exists */
+    struct server_context_blob blobs[APIR_BLOBS_MAX];
+    uint64_t shm_size; /* of all blobs */
+    struct server_quota log_quota;
+};
+
 /* Destroys all contexts. */
 void server_contexts_clear(struct server_contexts *contexts);
 
@@ -46,14 +77,38 @@ void server_contexts_clear(struct server_contexts *contexts);
 struct server_context *server_contexts_find(struct server_contexts *contexts, uint32_t id);
 
 /*
- * Makes a context; `refusal` (NULL: it is served) is the text its guest will
- * read. *ret_fd is virglrenderer's end of its socket, the caller's. Returns 0 or
- * -errno.
+ * Adds a context to the set; `refusal` (NULL: it is served) is the text that its
+ * guest will read. ops outlive it.
  */
-int server_context_create(struct server_contexts *contexts, uint32_t id, const char *refusal,
-                          int *ret_fd);
+void server_context_init(struct server_context *context, struct server_contexts *contexts,
+                         uint32_t id, const char *refusal, const struct server_context_ops *ops);
 
-/* Kills its worker and closes its socket. */
+/* Kills its worker, unmaps its ring, and takes it out of the set. */
+void server_context_fini(struct server_context *context);
+
+/* By its ops: the socket is closed and the memory freed, too. */
 void server_context_destroy(struct server_context *context);
+
+/* A line that the guest can cause as often as it likes: few of them per minute are logged. */
+void __attribute__((format(printf, 2, 3))) server_context_complain(struct server_context *context,
+                                                                   const char *fmt, ...);
+
+/* Ends the worker; the ring says LOST and why, and moved() follows. May be repeated. */
+void server_context_lose(struct server_context *context, enum apir_log_level level,
+                         const char *reason);
+
+/*
+ * A blob of the guest's choice: the ring (id 0), which starts the worker, then
+ * others. Returns its memfd, the caller's, or -errno with *ret_why set, a static text.
+ */
+int server_context_blob_create(struct server_context *context, uint64_t blob_id, uint64_t size,
+                               const char **ret_why);
+
+/* Without the ring the context is lost. A blob that does not exist is nothing to do. */
+void server_context_blob_destroy(struct server_context *context, uint32_t blob_id);
+
+/* The guest's doorbells: wakes the worker; stores `value` as the proof that we live. */
+void server_context_kick(struct server_context *context);
+void server_context_ping(struct server_context *context, uint32_t value);
 
 #endif
