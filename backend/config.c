@@ -102,6 +102,46 @@ static int config_read_devices(struct json_object *value, struct apir_config *co
     return 0;
 }
 
+static void config_free_names(struct apir_config_names *names)
+{
+    for (size_t i = 0; i < names->n; i++)
+        free(names->names[i]);
+    free(names->names);
+    *names = (struct apir_config_names){0};
+}
+
+/* What a name means is looked up by who uses it: the server, and not each worker. */
+static int config_read_names(const char *key, struct json_object *value,
+                             struct apir_config_names *names, struct apir_error *err)
+{
+    config_free_names(names);
+    size_t n = json_object_is_type(value, json_type_array) ? json_object_array_length(value) : 0;
+    if (n == 0 || n > APIR_CONFIG_NAMES_MAX)
+        return apir_error_set(err, EINVAL, "\"%s\" must be a list of 1 to %u names or numbers", key,
+                              APIR_CONFIG_NAMES_MAX);
+    names->names = calloc(n, sizeof(*names->names));
+    if (!names->names)
+        return apir_error_sys(err, ENOMEM, "\"%s\"", key);
+    for (size_t i = 0; i < n; i++) {
+        struct json_object *item = json_object_array_get_idx(value, i);
+        const char *text = json_object_get_string(item);
+        const int64_t number = json_object_get_int64(item);
+        /* ~0 means "no user" to the kernel. A string of digits is no name but a mistake. */
+        const bool is_number =
+            json_object_is_type(item, json_type_int) && number >= 0 && number < UINT32_MAX;
+        const bool is_name = json_object_is_type(item, json_type_string) && *text &&
+                             strlen(text) == (size_t)json_object_get_string_len(item) &&
+                             text[strspn(text, "0123456789")] != '\0';
+        if (!is_number && !is_name)
+            return apir_error_set(err, EINVAL, "\"%s\" holds something not a name or number", key);
+        names->names[i] = strdup(text);
+        if (!names->names[i])
+            return apir_error_sys(err, ENOMEM, "\"%s\"", key);
+        names->n = i + 1;
+    }
+    return 0;
+}
+
 static int config_read_key(const char *key, struct json_object *value, struct apir_config *config,
                            struct apir_error *err)
 {
@@ -122,6 +162,13 @@ static int config_read_key(const char *key, struct json_object *value, struct ap
         return config_read_number(key, value, 1, 65536, &config->context_shm_mib, err);
     if (strcmp(key, "threads") == 0)
         return config_read_number(key, value, 0, APIR_CONFIG_THREADS_MAX, &config->threads, err);
+    if (strcmp(key, "allow_users") == 0)
+        return config_read_names(key, value, &config->allow_users, err);
+    if (strcmp(key, "allow_groups") == 0)
+        return config_read_names(key, value, &config->allow_groups, err);
+    if (strcmp(key, "max_contexts_per_user") == 0)
+        return config_read_number(key, value, 1, APIR_CONFIG_CONTEXTS_MAX,
+                                  &config->max_contexts_per_user, err);
     return apir_error_set(err, EINVAL, "unknown key \"%s\"", key);
 }
 
@@ -196,6 +243,7 @@ static int config_set_defaults(struct apir_config *config)
         .stock_server = strdup(APIR_CONFIG_STOCK_SERVER),
         .max_contexts = 64,
         .context_shm_mib = 1024,
+        .max_contexts_per_user = 32,
     };
     return config->stock_server ? 0 : -ENOMEM;
 }
@@ -243,5 +291,7 @@ void apir_config_fini(struct apir_config *config)
     free(config->ggml);
     free(config->ggml_backends_dir);
     config_free_devices(config);
+    config_free_names(&config->allow_users);
+    config_free_names(&config->allow_groups);
     *config = (struct apir_config){0};
 }

@@ -19,6 +19,14 @@
 #define APIR_CONFIG_DEVICES_MAX  16u
 #define APIR_CONFIG_THREADS_MAX  1024u
 
+#define APIR_CONFIG_NAMES_MAX 64u
+
+/* Names of users or groups, or numbers in decimal. */
+struct apir_config_names {
+    char **names;
+    size_t n;
+};
+
 struct apir_config {
     /* "stock_server": path of virglrenderer's server, which serves all contexts
      * that are not ours; false (NULL here): they are refused. */
@@ -40,6 +48,12 @@ struct apir_config {
     size_t n_devices;
     /* "threads": CPU threads per context; 0: ggml's own choice. */
     uint32_t threads;
+    /* "allow_users", "allow_groups": who may connect to the `unix` transport's socket, each a
+     * list of names and numbers; with neither, all who can open it. */
+    struct apir_config_names allow_users;
+    struct apir_config_names allow_groups;
+    /* "max_contexts_per_user": of the `unix` transport, 1 to 256; 32 by default. */
+    uint32_t max_contexts_per_user;
 };
 
 /* The file that apir_config_load reads for path NULL; NULL: there is none. */

@@ -14,7 +14,7 @@
 
 #include "backend/server_loop.h"
 
-#define SERVER_REPLY_MAX 64u
+#define SERVER_REPLY_MAX 288u
 
 struct server_peer {
     struct server_loop *loop;

@@ -468,9 +468,11 @@ static int map_shared(struct client *c, struct apir_error *err)
     int rc = c->transport.blob_create(&c->transport, APIR_RING_BLOB_ID, APIR_RING_SIZE, &blob);
     if (rc)
         return apir_error_set(err, -rc,
-                              "%s: the host gives no shared memory (%s); is apir-render-server "
-                              "its RENDER_SERVER_EXEC_PATH?",
-                              c->transport.where, strerror(-rc));
+                              "%s: the host gives no shared memory (%s); %s", c->transport.where,
+                              strerror(-rc),
+                              c->transport.hint ? c->transport.hint
+                                                : "is apir-render-server its "
+                                                  "RENDER_SERVER_EXEC_PATH?");
     void *ring = blob.map;
     madvise(ring, APIR_RING_SIZE, MADV_DONTFORK);
     rc = apir_ring_guest_init(&c->ring, ring, APIR_RING_SIZE);

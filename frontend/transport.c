@@ -5,18 +5,35 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "protocol/unix.h"
+
+/* The VM's render node; where there is none, the socket of a host without a VM. */
+static int transport_auto_open(struct transport *t, struct apir_error *err)
+{
+    int rc = transport_virtgpu_open(t, NULL, err);
+    /* A node that may not be opened may be of another driver. */
+    if ((rc != -ENODEV && rc != -EACCES) || !transport_unix_is_there(APIR_UNIX_PATH))
+        return rc;
+    return transport_unix_open(t, APIR_UNIX_PATH, err);
+}
+
 int transport_open(struct transport *t, const char *choice, struct apir_error *err)
 {
     memset(t, 0, sizeof(*t));
     t->fd = -1;
-    if (!choice || !*choice || strcmp(choice, "auto") == 0 || strcmp(choice, "virtgpu") == 0)
+    if (!choice || !*choice || strcmp(choice, "auto") == 0)
+        return transport_auto_open(t, err);
+    if (strcmp(choice, "virtgpu") == 0)
         return transport_virtgpu_open(t, NULL, err);
     if (strncmp(choice, "virtgpu:", 8) == 0)
         return transport_virtgpu_open(t, choice + 8, err);
     if (strncmp(choice, "vtest:", 6) == 0)
         return transport_vtest_open(t, choice + 6, err);
+    if (strncmp(choice, "unix:", 5) == 0)
+        return transport_unix_open(t, choice + 5, err);
     return apir_error_set(err, EINVAL,
-                          "APIR_TRANSPORT=%s is not one of auto, virtgpu, virtgpu:PATH, vtest:PATH",
+                          "APIR_TRANSPORT=%s is not one of auto, virtgpu, virtgpu:PATH, "
+                          "unix:PATH, vtest:PATH",
                           choice);
 }
 

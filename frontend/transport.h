@@ -16,7 +16,7 @@
 struct transport_blob {
     void *map; /* NULL: none */
     uint64_t size;
-    uint32_t handle; /* GEM handle, or vtest's resource id */
+    uint32_t handle; /* GEM handle, vtest's resource id, or the blob's own id */
 };
 
 struct transport {
@@ -24,6 +24,7 @@ struct transport {
     bool same_kernel;   /* a futex in shared memory wakes across the two sides */
     char where[128];    /* for messages: the node or socket */
     char device_id[64]; /* PCI address of the render node, or empty */
+    const char *hint;   /* where to look if the host gives no memory; NULL: at the VMM */
     uint64_t window;    /* bytes of the host-visible window; 0: unknown, or there is none */
     int (*blob_create)(struct transport *t, uint64_t blob_id, uint64_t size,
                        struct transport_blob *ret_blob);
@@ -37,7 +38,8 @@ struct transport {
 
 /*
  * Opens the transport that APIR_TRANSPORT asks for: auto (the default: the
- * first render node of virtio-gpu), virtgpu, virtgpu:PATH, or vtest:PATH, and
+ * first render node of virtio-gpu, and where there is none the socket that
+ * protocol/unix.h names), virtgpu, virtgpu:PATH, unix:PATH, or vtest:PATH, and
  * makes an apir context on it. Returns 0; -ENODEV where there is nothing to talk
  * to (auto without a node: no reason to tell the user); another -errno with *err.
  */
@@ -48,6 +50,9 @@ void transport_close(struct transport *t);
 
 /* path NULL: search. -ENODEV: no virtio-gpu node. */
 int transport_virtgpu_open(struct transport *t, const char *path, struct apir_error *err);
+int transport_unix_open(struct transport *t, const char *path, struct apir_error *err);
+/* Whether there is such a file; nobody need be listening. */
+bool transport_unix_is_there(const char *path);
 int transport_vtest_open(struct transport *t, const char *path, struct apir_error *err);
 
 #endif

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The socket of an apir-render-server on this very machine: a container of a host
+ * without a VM. Shared memory comes as descriptors, and the two sides wake each
+ * other in it: the socket itself is for memory and for signs of life.
+ */
+#include "frontend/transport.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "protocol/unix.h"
+
+#define OPEN_TIMEOUT_S    10      /* while a socket unit may be starting the server */
+#define ANSWER_TIMEOUT_US 1500000 /* after that */
+
+/* One message of exactly `size` bytes. 0 or -errno. */
+static int message_send(int fd, const void *data, size_t size)
+{
+    ssize_t n;
+    do {
+        n = send(fd, data, size, MSG_NOSIGNAL);
+    } while (n < 0 && errno == EINTR);
+    return n < 0 ? -errno : (size_t)n == size ? 0 : -EPROTO;
+}
+
+/* One message of exactly `size` bytes, and the descriptor that came with it (-1: none). */
+static int message_receive(int fd, void *data, size_t size, int *ret_fd)
+{
+    struct iovec iov = { .iov_base = data, .iov_len = size };
+    union {
+        struct cmsghdr align;
+        char buf[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct msghdr msg = {
+        .msg_iov = &iov,
+        .msg_iovlen = 1,
+        .msg_control = control.buf,
+        .msg_controllen = sizeof(control.buf),
+    };
+    ssize_t n;
+    do {
+        n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC);
+    } while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return -errno;
+    struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+    int got = -1;
+    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+        c->cmsg_len == CMSG_LEN(sizeof(int)))
+        memcpy(&got, CMSG_DATA(c), sizeof(got));
+    if (n == 0 || (size_t)n != size || (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
+        if (got >= 0)
+            close(got);
+        return n == 0 ? -EPIPE : -EPROTO;
+    }
+    *ret_fd = got;
+    return 0;
+}
+
+static int request(struct transport *t, uint32_t op, uint32_t blob_id, uint64_t value)
+{
+    const struct apir_unix_request req = { .op = op, .blob_id = blob_id, .value = value };
+    return message_send(t->fd, &req, sizeof(req));
+}
+
+static int unix_blob_create(struct transport *t, uint64_t blob_id, uint64_t size,
+                            struct transport_blob *ret_blob)
+{
+    struct apir_unix_answer a;
+    int fd = -1;
+    int rc = request(t, APIR_UNIX_BLOB_CREATE, (uint32_t)blob_id, size);
+    if (!rc)
+        rc = message_receive(t->fd, &a, sizeof(a), &fd);
+    if (rc)
+        return rc;
+    if (a.op != APIR_UNIX_BLOB_CREATE || a.blob_id != blob_id || (a.status == 0) != (fd >= 0))
+        rc = -EPROTO;
+    else if (a.status)
+        /* What stands for a broken connection elsewhere is but a refusal here. */
+        rc = a.status == ENOMEM || a.status == ENOSPC ? -ENOMEM : -EINVAL;
+    void *p = MAP_FAILED;
+    if (!rc) {
+        p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        rc = p == MAP_FAILED ? -errno : 0;
+    }
+    if (fd >= 0)
+        close(fd);
+    if (!rc)
+        *ret_blob = (struct transport_blob){ .map = p, .size = size, .handle = (uint32_t)blob_id };
+    return rc;
+}
+
+static void unix_blob_destroy(struct transport *t, struct transport_blob *blob)
+{
+    munmap(blob->map, blob->size);
+    request(t, APIR_UNIX_BLOB_DESTROY, blob->handle, 0);
+    *blob = (struct transport_blob){ 0 };
+}
+
+static int unix_doorbell(struct transport *t, const struct apir_doorbell *bell)
+{
+    switch (bell->op) {
+    case APIR_DOORBELL_KICK:
+        return request(t, APIR_UNIX_KICK, 0, 0);
+    case APIR_DOORBELL_PING:
+        return request(t, APIR_UNIX_PING, 0, (uint32_t)bell->value);
+    default:
+        return -EINVAL;
+    }
+}
+
+static void limit_waits(int fd, const struct timeval *limit)
+{
+    /* A server that has stopped must not hold up the program that we live in. */
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, limit, sizeof(*limit));
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, limit, sizeof(*limit));
+}
+
+static int connect_to(const char *path, struct apir_error *err)
+{
+    struct sockaddr_un addr = { .sun_family = AF_UNIX };
+    if (strlen(path) >= sizeof(addr.sun_path))
+        return apir_error_set(err, ENAMETOOLONG, "unix: the socket path %s is too long", path);
+    memcpy(addr.sun_path, path, strlen(path));
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return apir_error_sys(err, errno, "unix: socket");
+    const struct timeval limit = { .tv_sec = OPEN_TIMEOUT_S };
+    limit_waits(fd, &limit);
+    if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0)
+        return fd;
+    int rc = -errno;
+    close(fd);
+    if (rc == -EACCES)
+        return apir_error_set(err, EACCES,
+                              "no permission to use %s: its group may (podman: --group-add "
+                              "keep-groups; docker: --group-add with the group's number; SELinux: "
+                              "--security-opt label=disable)",
+                              path);
+    if (rc == -ENOENT || rc == -ECONNREFUSED)
+        return apir_error_set(err, -rc,
+                              "nobody serves %s: on the host, `systemctl start apir-host.socket` "
+                              "or `apir host serve`",
+                              path);
+    return apir_error_sys(err, -rc, "cannot connect to %s", path);
+}
+
+/* 0, or -errno with *err: the server's own words where it has refused. */
+static int greet(int fd, const char *path, struct apir_error *err)
+{
+    const struct apir_unix_hello hello = {
+        .magic = APIR_UNIX_MAGIC,
+        .major = APIR_PROTOCOL_MAJOR,
+        .minor = APIR_PROTOCOL_MINOR,
+    };
+    struct apir_unix_welcome w;
+    int extra = -1;
+    /* A refusal may have come, and the end with it, before this is sent or read. */
+    int rc = message_send(fd, &hello, sizeof(hello));
+    if (rc == 0 || rc == -EPIPE || rc == -ECONNRESET)
+        rc = message_receive(fd, &w, sizeof(w), &extra);
+    if (rc == -ECONNRESET)
+        rc = message_receive(fd, &w, sizeof(w), &extra);
+    if (extra >= 0)
+        close(extra);
+    if (rc)
+        return apir_error_sys(err, -rc, "%s: no apir-render-server answers", path);
+    if (w.magic != APIR_UNIX_MAGIC)
+        return apir_error_set(err, EPROTO, "%s: that is no apir-render-server", path);
+    if (w.status == APIR_UNIX_WELCOME && w.major == APIR_PROTOCOL_MAJOR)
+        return 0;
+    w.text[sizeof(w.text) - 1] = '\0';
+    for (char *p = w.text; *p; p++) {
+        if ((unsigned char)*p < 0x20)
+            *p = '?';
+    }
+    return apir_error_set(err, EACCES, "%s: %s", path, *w.text ? w.text : "refused, without a reason");
+}
+
+bool transport_unix_is_there(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+int transport_unix_open(struct transport *t, const char *path, struct apir_error *err)
+{
+    int fd = connect_to(path, err);
+    if (fd < 0)
+        return fd;
+    int rc = greet(fd, path, err);
+    if (rc) {
+        close(fd);
+        return rc;
+    }
+    const struct timeval soon = { .tv_sec = ANSWER_TIMEOUT_US / 1000000,
+                                  .tv_usec = ANSWER_TIMEOUT_US % 1000000 };
+    limit_waits(fd, &soon);
+    t->fd = fd;
+    t->same_kernel = true;
+    t->hint = "the log of its apir-render-server says why";
+    snprintf(t->where, sizeof(t->where), "%s", path);
+    t->blob_create = unix_blob_create;
+    t->doorbell = unix_doorbell;
+    t->blob_destroy = unix_blob_destroy;
+    return 0;
+}
