@@ -285,7 +285,9 @@ static int watch_stop(struct server_loop *loop, struct server_source *source)
     return steal_fd(&fd);
 }
 
-static int serve_socket(struct server *server, int socket_fd, struct apir_error *err)
+/* path: to be told on stdout; NULL: systemd knows it. */
+static int serve_socket(struct server *server, int socket_fd, const char *path,
+                        struct apir_error *err)
 {
     cleanup_fd int fd = socket_fd;
     struct server_access access = {0};
@@ -310,6 +312,10 @@ static int serve_socket(struct server *server, int socket_fd, struct apir_error 
     if (ret < 0) {
         apir_error_sys(err, -ret, "cannot use the socket");
     } else {
+        if (path) {
+            printf("apir-render-server: listening on %s\n", path);
+            fflush(stdout);
+        }
         ret = server_run(server, err);
         server_listen_fini(&listener);
     }
@@ -323,9 +329,7 @@ static int serve_path(struct server *server, const struct options *o, struct api
     int fd = server_listen_make(o->listen, o->group, &made, err);
     if (fd < 0)
         return fd;
-    printf("apir-render-server: listening on %s\n", o->listen);
-    fflush(stdout);
-    int ret = serve_socket(server, fd, err);
+    int ret = serve_socket(server, fd, o->listen, err);
     server_listen_remove(o->listen, &made);
     return ret;
 }
@@ -349,7 +353,7 @@ static int serve(const struct options *o, struct apir_error *err)
     if (o->listen)
         ret = serve_path(&server, o, err);
     else
-        ret = o->listen_fds ? serve_socket(&server, fd, err) : serve_vmm(&server, fd, err);
+        ret = o->listen_fds ? serve_socket(&server, fd, NULL, err) : serve_vmm(&server, fd, err);
     server_fini(&server);
     return ret;
 }

@@ -3,7 +3,7 @@
 # --- server ---
 HEADERS += $(wildcard backend/server_*.h) backend/config.h tests/unit/server_fixture.h
 
-SERVER_OBJS := $(call objs,backend/server_loop.c backend/server_peer.c backend/server_child.c \
+SERVER_OBJS := $(call objs,backend/server_loop.c backend/server_page.c backend/server_peer.c backend/server_child.c \
                  backend/server_ring.c backend/server_spin.c backend/server_fence.c backend/server_worker.c \
                  backend/server_context.c backend/server_virgl.c backend/server_stock.c backend/server_client.c \
                  backend/server_unix.c backend/server_access.c backend/server_listen.c)
@@ -17,7 +17,7 @@ $(RENDER_SERVER): $(call objs,backend/main.c) $(SERVER_OBJS) $(CONFIG_OBJS) $(PR
 	$(link)
 
 # The tests run the server and a worker with faults as real processes.
-SERVER_TESTS := server_client server_context server_worker server_stock server_fence server_config
+SERVER_TESTS := server_client server_context server_unix server_worker server_stock server_fence server_config
 SERVER_TEST_PROGRAMS := $(SERVER_TESTS:%=$(O)/tests/unit/%_test)
 FAKE_WORKER := $(O)/tests/unit/fake_worker
 UNIT_TESTS += $(SERVER_TEST_PROGRAMS)

@@ -12,8 +12,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "backend/server_page.h"
 #include "protocol/atomic.h"
 #include "protocol/cleanup.h"
+
+_Static_assert(APIR_RING_HEADER_SIZE == SERVER_PAGE_SIZE, "one page");
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
@@ -39,10 +42,11 @@ int server_ring_map(int fd, uint64_t size, struct apir_ring_header **ret_header)
     /* Out of memory is an error here, not a SIGBUS at the first store. */
     if (fallocate(fd, 0, 0, APIR_RING_HEADER_SIZE) < 0)
         return -errno;
-    struct apir_ring_header *header =
-        mmap(NULL, APIR_RING_HEADER_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (header == MAP_FAILED)
-        return -errno;
+    void *page = NULL;
+    int ret = server_page_map(fd, &page);
+    if (ret < 0)
+        return ret;
+    struct apir_ring_header *header = page;
     header->magic = APIR_RING_MAGIC;
     header->major = APIR_PROTOCOL_MAJOR;
     header->minor = APIR_PROTOCOL_MINOR;
@@ -58,8 +62,7 @@ int server_ring_map(int fd, uint64_t size, struct apir_ring_header **ret_header)
 
 void server_ring_unmap(struct apir_ring_header *header)
 {
-    if (header)
-        munmap(header, APIR_RING_HEADER_SIZE);
+    server_page_unmap(header);
 }
 
 void server_ring_lose(struct apir_ring_header *header, const char *reason)

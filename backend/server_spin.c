@@ -2,15 +2,14 @@
 #define _GNU_SOURCE
 #include "backend/server_spin.h"
 
-#include <errno.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
+#include "backend/server_page.h"
 #include "backend/server_ring.h"
 #include "protocol/atomic.h"
 #include "protocol/cleanup.h"
 
-_Static_assert(sizeof(struct apir_spin_page) == 4096, "one page");
+_Static_assert(sizeof(struct apir_spin_page) == SERVER_PAGE_SIZE, "one page");
 
 int server_spin_init(struct server_spin *spin)
 {
@@ -18,9 +17,10 @@ int server_spin_init(struct server_spin *spin)
     cleanup_fd int fd = server_memfd_create("apir-spin", sizeof(*spin->page));
     if (fd < 0)
         return fd;
-    void *page = mmap(NULL, sizeof(*spin->page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (page == MAP_FAILED)
-        return -errno;
+    void *page = NULL;
+    int ret = server_page_map(fd, &page);
+    if (ret < 0)
+        return ret;
     spin->page = page;
     spin->fd = steal_fd(&fd);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -30,8 +30,7 @@ int server_spin_init(struct server_spin *spin)
 
 void server_spin_fini(struct server_spin *spin)
 {
-    if (spin->page)
-        munmap(spin->page, sizeof(*spin->page));
+    server_page_unmap(spin->page);
     apir_close_fd(&spin->fd);
     spin->page = NULL;
 }

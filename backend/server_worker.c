@@ -7,16 +7,16 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "backend/server_page.h"
 #include "backend/server_ring.h"
 #include "protocol/atomic.h"
 #include "protocol/cleanup.h"
 #include "protocol/fdsock.h"
 
-#define WORKER_STATUS_SIZE 4096u
+#define WORKER_STATUS_SIZE SERVER_PAGE_SIZE
 _Static_assert(sizeof(struct apir_worker_status) <= WORKER_STATUS_SIZE, "one page");
 
 static void server_worker_notified(void *user, uint32_t events)
@@ -107,10 +107,11 @@ int server_worker_start(struct server_worker *worker, struct server_children *ch
     int ret = server_worker_open_fds(&fds);
     if (ret < 0)
         return apir_error_sys(err, -ret, "cannot make the worker's descriptors");
-    struct apir_worker_status *status =
-        mmap(NULL, WORKER_STATUS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fds.status, 0);
-    if (status == MAP_FAILED)
-        return apir_error_sys(err, errno, "cannot map the worker's status page");
+    void *page = NULL;
+    ret = server_page_map(fds.status, &page);
+    if (ret < 0)
+        return apir_error_sys(err, -ret, "cannot map the worker's status page");
+    struct apir_worker_status *status = page;
     apir_store_release64(&status->notify_at, UINT64_MAX);
 
     *worker = (struct server_worker){
@@ -160,7 +161,7 @@ void server_worker_fini(struct server_worker *worker)
     server_loop_remove(worker->children->loop, &worker->notify);
     apir_close_fd(&worker->control_fd);
     apir_close_fd(&worker->notify_fd);
-    munmap(worker->status, WORKER_STATUS_SIZE);
+    server_page_unmap(worker->status);
     *worker = (struct server_worker){0};
 }
 

@@ -31,10 +31,14 @@ $(O)/tests/unit/graph_test: private EXTRA_LIBS := -Wl,--wrap=malloc,--wrap=callo
 
 # The server's places for looking, and the worker as a guest without manners sees it.
 SPIN_TEST := $(O)/tests/unit/server_spin_test
+PAGE_TEST := $(O)/tests/unit/server_page_test
 WORKER_TEST := $(O)/tests/unit/worker_hostile_test
-UNIT_TESTS += $(SPIN_TEST) $(WORKER_TEST)
-$(SPIN_TEST) $(WORKER_TEST): private PKGS := cmocka json-c
-$(SPIN_TEST): $(call objs,tests/unit/server_spin_test.c backend/server_spin.c backend/server_ring.c)
+UNIT_TESTS += $(SPIN_TEST) $(PAGE_TEST) $(WORKER_TEST)
+$(SPIN_TEST) $(PAGE_TEST) $(WORKER_TEST): private PKGS := cmocka json-c
+$(SPIN_TEST): $(call objs,tests/unit/server_spin_test.c backend/server_spin.c backend/server_ring.c \
+                backend/server_page.c)
+	$(link)
+$(PAGE_TEST): $(call objs,tests/unit/server_page_test.c backend/server_page.c backend/server_ring.c)
 	$(link)
 $(WORKER_TEST): $(call objs,tests/unit/worker_hostile_test.c tests/unit/server_fixture.c) \
                 $(PROTOCOL_RING_OBJS) $(PROTOCOL_PROG_OBJS) $(PROTOCOL_FD_OBJS) \

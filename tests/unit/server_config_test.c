@@ -36,6 +36,9 @@ static void expect_defaults(const struct apir_config *config)
     assert_null(config->ggml_backends_dir);
     assert_int_equal(config->n_devices, 0);
     assert_int_equal(config->threads, 0);
+    assert_int_equal(config->allow_users.n, 0);
+    assert_int_equal(config->allow_groups.n, 0);
+    assert_int_equal(config->max_contexts_per_user, 32);
 }
 
 static void every_key_is_read(void **state)
@@ -44,7 +47,9 @@ static void every_key_is_read(void **state)
     static const char text[] =
         "{ \"stock_server\": \"/a\", \"worker\": \"/b\", \"max_contexts\": 3,\n"
         "  \"context_shm_mib\": 77, \"ggml\": \"/c/libggml.so.0\", \"ggml_backends_dir\": \"/d\",\n"
-        "  \"devices\": [\"CPU\", \"Vulkan0\"], \"threads\": 5 }\n\n";
+        "  \"devices\": [\"CPU\", \"Vulkan0\"], \"threads\": 5,\n"
+        "  \"allow_users\": [\"ada\", 1001], \"allow_groups\": [4294967294],\n"
+        "  \"max_contexts_per_user\": 9 }\n\n";
     struct apir_config config;
     struct apir_error err = {0};
     assert_int_equal(load(text, sizeof(text) - 1, &config, &err), 0);
@@ -58,6 +63,12 @@ static void every_key_is_read(void **state)
     assert_string_equal(config.devices[0], "CPU");
     assert_string_equal(config.devices[1], "Vulkan0");
     assert_int_equal(config.threads, 5);
+    assert_int_equal(config.allow_users.n, 2);
+    assert_string_equal(config.allow_users.names[0], "ada");
+    assert_string_equal(config.allow_users.names[1], "1001");
+    assert_int_equal(config.allow_groups.n, 1);
+    assert_string_equal(config.allow_groups.names[0], "4294967294");
+    assert_int_equal(config.max_contexts_per_user, 9);
     apir_config_fini(&config);
 }
 
@@ -115,6 +126,15 @@ static void what_is_wrong_is_named(void **state)
         {"{\"devices\": \"CPU\"}", "\"devices\""},
         {"{\"devices\": [1]}", "\"devices\""},
         {"{\"devices\": [\"a\", \"\"]}", "\"devices\""},
+        {"{\"allow_users\": []}", "\"allow_users\" must be a list"},
+        {"{\"allow_users\": \"ada\"}", "\"allow_users\""},
+        {"{\"allow_users\": [\"\"]}", "\"allow_users\" holds"},
+        {"{\"allow_users\": [\"1001\"]}", "\"allow_users\" holds"},
+        {"{\"allow_users\": [\"a\\u0000b\"]}", "\"allow_users\" holds"},
+        {"{\"allow_users\": [-1]}", "\"allow_users\" holds"},
+        {"{\"allow_groups\": [4294967295]}", "\"allow_groups\" holds"},
+        {"{\"allow_groups\": [\"a\", null]}", "\"allow_groups\" holds"},
+        {"{\"max_contexts_per_user\": 0}", "\"max_contexts_per_user\""},
         {"{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":1}}}}}}}}}", "line 1"},
         {"{\"ggml\": \"/\xff\xfe\"}", "line 1"},
     };

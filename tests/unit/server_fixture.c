@@ -67,6 +67,24 @@ static void write_config(struct fixture *f, const char *config)
     close(fd);
 }
 
+/* In the child: what any server of ours starts with. */
+static void server_environment(const struct fixture *f, const char *fault)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    signal(SIGCHLD, SIG_IGN); /* as virgl_test_server leaves it */
+    sigset_t chld;
+    sigemptyset(&chld);
+    sigaddset(&chld, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &chld, NULL);
+    setenv("APIR_CONFIG", f->config, 1);
+    setenv("FAKE_WORKER", fault ? fault : "", 1);
+    setenv("GGML_BACKEND_PATH", "/guest/only", 1);
+    const char *visible = getenv("FIXTURE_VISIBLE_DEVICES"); /* for a real worker */
+    setenv("GGML_VK_VISIBLE_DEVICES", visible ? visible : "", 1);
+    if (!getenv("APIR_LOG"))
+        setenv("APIR_LOG", "error", 1);
+}
+
 void fixture_start(struct fixture *f, const char *config, const char *fault)
 {
     int sockets[2];
@@ -76,20 +94,8 @@ void fixture_start(struct fixture *f, const char *config, const char *fault)
     f->pid = fork();
     assert_true(f->pid >= 0);
     if (f->pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
         close(sockets[0]);
-        signal(SIGCHLD, SIG_IGN); /* as virgl_test_server leaves it */
-        sigset_t chld;
-        sigemptyset(&chld);
-        sigaddset(&chld, SIGCHLD);
-        sigprocmask(SIG_BLOCK, &chld, NULL);
-        setenv("APIR_CONFIG", f->config, 1);
-        setenv("FAKE_WORKER", fault ? fault : "", 1);
-        setenv("GGML_BACKEND_PATH", "/guest/only", 1);
-        const char *visible = getenv("FIXTURE_VISIBLE_DEVICES"); /* for a real worker */
-        setenv("GGML_VK_VISIBLE_DEVICES", visible ? visible : "", 1);
-        if (!getenv("APIR_LOG"))
-            setenv("APIR_LOG", "error", 1);
+        server_environment(f, fault);
         char number[16];
         snprintf(number, sizeof(number), "%d", sockets[1]);
         const char *path = fixture_program("backend/apir-render-server");
@@ -104,10 +110,63 @@ void fixture_start(struct fixture *f, const char *config, const char *fault)
     fixture_send(f->client, &init, sizeof(init), NULL, 0);
 }
 
-void fixture_stop(struct fixture *f)
+void fixture_start_listening(struct fixture *f, const char *config, const char *fault,
+                             const char *path, const struct rlimit *nofile)
 {
-    close(f->client);
-    unlink(f->config);
+    int out[2];
+    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+    write_config(f, config);
+    f->client = -1;
+    f->pid = fork();
+    assert_true(f->pid >= 0);
+    if (f->pid == 0) {
+        server_environment(f, fault);
+        dup2(out[1], STDOUT_FILENO);
+        if (nofile)
+            setrlimit(RLIMIT_NOFILE, nofile);
+        const char *program = fixture_program("backend/apir-render-server");
+        execl(program, program, "--listen", path, (char *)NULL);
+        _exit(126);
+    }
+    close(out[1]);
+    /* It says so once it listens, and nothing before. */
+    char line[256];
+    struct pollfd p = {.fd = out[0], .events = POLLIN};
+    assert_int_equal(poll(&p, 1, FIXTURE_WAIT_MS), 1);
+    ssize_t n = read(out[0], line, sizeof(line) - 1);
+    line[n > 0 ? n : 0] = '\0';
+    close(out[0]);
+    assert_non_null(strstr(line, "listening on"));
+}
+
+void fixture_start_with_fds(struct fixture *f, const char *config, const int *fds, int n,
+                            pid_t listen_pid)
+{
+    write_config(f, config);
+    f->client = -1;
+    f->pid = fork();
+    assert_true(f->pid >= 0);
+    if (f->pid == 0) {
+        server_environment(f, NULL);
+        char number[16];
+        for (int i = 0; i < n; i++) /* they lie above 3 + n, see to it */
+            dup2(fds[i], 3 + i);
+        snprintf(number, sizeof(number), "%d", listen_pid ? listen_pid : getpid());
+        setenv("LISTEN_PID", number, 1);
+        snprintf(number, sizeof(number), "%d", n);
+        setenv("LISTEN_FDS", number, 1);
+        setenv("LISTEN_FDNAMES", "apir-host.socket", 1);
+        int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+        if (n != 1 || listen_pid) /* its complaint is expected */
+            dup2(null, STDERR_FILENO);
+        const char *program = fixture_program("backend/apir-render-server");
+        execl(program, program, "--listen-fds", (char *)NULL);
+        _exit(126);
+    }
+}
+
+int fixture_wait_exit(struct fixture *f)
+{
     int64_t end = now_ms() + FIXTURE_WAIT_MS;
     int status = 0;
     pid_t pid;
@@ -115,8 +174,18 @@ void fixture_stop(struct fixture *f)
         breathe();
     if (pid == 0)
         kill(f->pid, SIGKILL);
+    unlink(f->config);
     assert_int_equal(pid, f->pid);
-    assert_int_equal(status, 0);
+    return status;
+}
+
+void fixture_stop(struct fixture *f)
+{
+    if (f->client >= 0)
+        close(f->client);
+    else
+        kill(f->pid, SIGTERM);
+    assert_int_equal(fixture_wait_exit(f), 0);
 }
 
 void fixture_send(int fd, const void *data, size_t size, const int *fds, size_t n_fds)

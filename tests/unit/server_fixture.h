@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "protocol/shm.h"
@@ -18,7 +19,7 @@
 
 struct fixture {
     pid_t pid;
-    int client;
+    int client;      /* -1: the server listens instead */
     char config[64]; /* path of the configuration file */
 };
 
@@ -34,8 +35,16 @@ struct fixture_context {
  * the fake worker is added; NULL: a broken file. fault: the fake worker's.
  */
 void fixture_start(struct fixture *f, const char *config, const char *fault);
-/* Closes the client socket; the server must exit with 0. */
+/* The same with --listen PATH; returns once it listens. nofile: its limit, or NULL. */
+void fixture_start_listening(struct fixture *f, const char *config, const char *fault,
+                             const char *path, const struct rlimit *nofile);
+/* The same with --listen-fds and these (above 2 + n); listen_pid 0: its own. */
+void fixture_start_with_fds(struct fixture *f, const char *config, const int *fds, int n,
+                            pid_t listen_pid);
+/* Closes the client socket, or sends SIGTERM; the server must exit with 0. */
 void fixture_stop(struct fixture *f);
+/* Until it ends by itself: its wait status. */
+int fixture_wait_exit(struct fixture *f);
 
 /* The context's socket, or -1 where it was refused. */
 int fixture_create_context(struct fixture *f, uint32_t id, const char *name);
