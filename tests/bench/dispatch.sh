@@ -10,7 +10,8 @@
 # it. Then ggml's own log of each graph must name the same operations, fused ones as such, as often
 # and for the same sizes. At last the test tests itself: with fusion off on one side it must fail.
 #
-# The driver is Mesa's lavapipe; with --gpu, those of this machine. OUT is the build's output
+# The driver is Mesa's lavapipe; with --gpu, those of this machine. Under a layer some drivers (NVIDIA's)
+# end even the native run; then ggml's log is all there is, and the output says so. OUT is the build's output
 # directory. DISPATCH_MODELS="FILE..." takes these models instead of small ones made here,
 # DISPATCH_CONFIG adds members to the worker's configuration.
 # The last line is `dispatch: N of M counts as native`.
@@ -20,13 +21,15 @@ cd "$(dirname "$0")/../.."
 . tests/system/vtest.sh
 
 vulkan=(GGML_VK_VISIBLE_DEVICES="${GGML_VK_VISIBLE_DEVICES:-0}")
+counted=yes # whether the layer counts
 if [[ ${1-} == --gpu ]]; then
     shift
+    counted=perhaps
 else
     lavapipe=/usr/share/vulkan/icd.d/lvp_icd.json
     [[ -e $lavapipe ]] ||
         { echo "dispatch: no $lavapipe here; install Mesa's Vulkan drivers, or use --gpu" >&2; exit 1; }
-    vulkan=(VK_DRIVER_FILES=$lavapipe GGML_VK_VISIBLE_DEVICES=0)
+    vulkan=("VK_DRIVER_FILES=$lavapipe" GGML_VK_VISIBLE_DEVICES=0)
 fi
 out=$(realpath "${1:-build/release-gcc}")
 unset GGML_BACKEND_PATH APIR_TRANSPORT APIR_LOG APIR_ON_LOSS APIR_CONFIG
@@ -212,23 +215,37 @@ tokens=16
 token_short="-p 0 -n $tokens -r 1" token_long="-p 0 -n $((2 * tokens)) -r 1"
 prompt_short="-p 64 -n 0 -r 1" prompt_long="-p 64 -n 0 -r 2"
 
-serve "${counting[@]}" APIR_COUNT_FILE="$remoted_file"
-for model in "${models[@]}"; do
-    name=$(basename "$model" .gguf)
-    for fa in on off; do
-        check_counts "$name token fa-$fa" "$tokens" token "-m $model -fa $fa $token_short" \
-            "-m $model -fa $fa $token_long"
-    done
-    check_counts "$name prompt" 1 "prompt of 64" "-m $model -fa on $prompt_short" \
-        "-m $model -fa on $prompt_long"
-done
+if [[ $counted == perhaps ]]; then
+    # shellcheck disable=SC2086 # a list of words
+    if (run_native "${counting[@]}" APIR_COUNT_FILE="$native_file" -- -m "${models[0]}" $token_short) 2>/dev/null; then
+        counted=yes
+    else
+        counted=no
+        echo "dispatch: this driver ends the native run under a counting layer: only ggml's log is compared"
+    fi
+fi
 
-# The same comparison must see what fusion makes of a graph.
-side_env=(GGML_VK_DISABLE_FUSION=1)
-counts_pair "-m ${models[0]} -fa on $token_short" "-m ${models[0]} -fa on $token_long"
-unfused=$(awk '$1 == "dispatches" && $2 > $3 { print $2 " against " $3 }' "$work/pairs")
-side_env=()
-vtest_stop
+if [[ $counted == yes ]]; then
+    serve "${counting[@]}" APIR_COUNT_FILE="$remoted_file"
+    for model in "${models[@]}"; do
+        name=$(basename "$model" .gguf)
+        for fa in on off; do
+            check_counts "$name token fa-$fa" "$tokens" token "-m $model -fa $fa $token_short" \
+                "-m $model -fa $fa $token_long"
+        done
+        check_counts "$name prompt" 1 "prompt of 64" "-m $model -fa on $prompt_short" \
+            "-m $model -fa on $prompt_long"
+    done
+
+    # The same comparison must see what fusion makes of a graph.
+    side_env=(GGML_VK_DISABLE_FUSION=1)
+    counts_pair "-m ${models[0]} -fa on $token_short" "-m ${models[0]} -fa on $token_long"
+    unfused=$(awk '$1 == "dispatches" && $2 > $3 { print $2 " against " $3 " dispatches" }' "$work/pairs")
+    side_env=()
+    vtest_stop
+else
+    unfused='other operations'
+fi
 
 serve GGML_VK_PERF_LOGGER=1
 for model in "${models[@]}"; do
@@ -239,7 +256,7 @@ done
 side_env=(GGML_VK_DISABLE_FUSION=1)
 ops_pair "-m ${models[0]} -fa on -p 0 -n 4 -r 1"
 if [[ -n $unfused ]] && ! cmp -s "$work/native.ops" "$work/remoted.ops"; then
-    verdict yes "the test itself" "sees that fusion is off on one side: $unfused dispatches"
+    verdict yes "the test itself" "sees that fusion is off on one side: $unfused"
 else
     verdict no "the test itself" "does not see that fusion is off on one side"
     failed=$((failed + 1))
