@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <json-c/json.h>
 
 #include "cdi/json.h"
 #include "hook/find.h"
@@ -18,8 +22,9 @@
 
 #define FALLBACK "GGML_BACKEND_PATH still leads to the plug-in where the environment is kept"
 
-static void place_one(const struct hook_dir *dir, const char *name, int source, bool over_existing)
+static void place_one(const struct hook_image *image, const struct hook_target *target, int source)
 {
+    const struct hook_dir *dir = &image->dirs[target->dir];
     struct apir_error err = {0};
     int shared = hook_place_is_shared(dir->fd);
 
@@ -29,9 +34,9 @@ static void place_one(const struct hook_dir *dir, const char *name, int source, 
                             : "the root's mount propagation is unknown");
         return;
     }
-    int r = hook_place_file(dir->fd, name, source, over_existing, &err);
+    int r = hook_place_file(dir->fd, target->file, source, target->over, &err);
     if (r == 0)
-        hook_log(HOOK_INFO, "placed as %s/%s", dir->path, name);
+        hook_log(HOOK_INFO, "placed as %s/%s", dir->path, target->file);
     else if (r == -EALREADY)
         hook_log(HOOK_INFO, "%s: %s", dir->path, err.msg);
     else if (r == -EROFS)
@@ -40,28 +45,38 @@ static void place_one(const struct hook_dir *dir, const char *name, int source, 
         hook_log(HOOK_WARNING, "%s: not placed: %s; " FALLBACK, dir->path, err.msg);
 }
 
-static void place_all(const struct hook_image *image, int source)
+/* One line where there is a ggml that nothing can be done for, however many there are. */
+static void explain(const struct hook_image *image, uint16_t machine)
 {
-    const char *slot = hook_image_slot(image);
-    size_t wanted = 0;
+    const struct hook_ggml *first = NULL;
+    char reason[160];
+    size_t more = 0;
 
-    for (size_t i = 0; i < image->n; i++) {
-        const struct hook_dir *dir = &image->dirs[i];
-
-        /* The image's own client of another protocol would open the same device. */
-        if (dir->virtgpu)
-            place_one(dir, "libggml-virtgpu.so", source, true);
-        if (hook_image_wants(image, dir)) {
-            wanted++;
-            place_one(dir, slot, source, false);
-        }
+    for (size_t i = 0; i < image->n_ggmls; i++) {
+        if (image->ggmls[i].verdict == HOOK_FITS)
+            continue;
+        more += first != NULL;
+        first = first == NULL ? &image->ggmls[i] : first;
     }
-    if (image->n == 0)
-        hook_log(HOOK_INFO, "no ggml found in the usual places of this image; " FALLBACK);
-    else if (wanted == 0)
+    if (first == NULL)
+        return;
+    hook_ggml_reason(first, machine, reason, sizeof(reason));
+    char others[40] = "";
+    if (more > 0)
+        snprintf(others, sizeof(others), " (and %zu more)", more);
+    hook_log(HOOK_WARNING, "no acceleration for the ggml in %s: %s%s", first->path, reason, others);
+}
+
+static void place_all(const struct hook_image *image, uint16_t machine, int source)
+{
+    for (size_t i = 0; i < image->n_targets; i++)
+        place_one(image, &image->targets[i], source);
+    explain(image, machine);
+    if (image->n_ggmls == 0 && image->n_targets == 0)
+        hook_log(HOOK_INFO, "no ggml found in the usual places of this image%s; " FALLBACK,
+                 image->truncated ? " (it has more than is looked at)" : "");
+    else if (hook_image_fitting(image) > 0 && image->n_targets == 0)
         hook_log(HOOK_INFO, "ggml is there, but no folder that it searches; " FALLBACK);
-    if (image->truncated)
-        hook_log(HOOK_WARNING, "the image has more folders or files than were looked at");
 }
 
 static bool is_own_root(int fd)
@@ -71,11 +86,44 @@ static bool is_own_root(int fd)
     return fstat(fd, &a) == 0 && stat("/", &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
+struct hints {
+    char *folders[2];
+    size_t n;
+};
+
+static void free_hints(struct hints *hints)
+{
+    for (size_t i = 0; i < hints->n; i++)
+        free(hints->folders[i]);
+}
+#define cleanup_hints __attribute__((cleanup(free_hints)))
+
+/*
+ * The working directory and the program's folder are where an image of one's own
+ * has what the usual places lack. Only hints: without them the rest is looked at.
+ */
+static void read_hints(struct json_object *config, struct hints *ret)
+{
+    struct json_object *process = cdi_json_member(config, "process", json_type_object);
+    struct json_object *args = cdi_json_member(process, "args", json_type_array);
+    const char *cwd = cdi_json_string(process, "cwd");
+    struct json_object *first = args == NULL ? NULL : json_object_array_get_idx(args, 0);
+    const char *program = first == NULL ? NULL : json_object_get_string(first);
+
+    if (cwd != NULL && (ret->folders[ret->n] = strdup(cwd)) != NULL)
+        ret->n++;
+    if (program != NULL && program[0] == '/') {
+        size_t length = (size_t)(strrchr(program, '/') - program);
+
+        ret->n += (ret->folders[ret->n] = strndup(program, length)) != NULL;
+    }
+}
+
 /*
  * Where the configuration cannot be read (in a user namespace the bundle is another
  * user's) that we are called at all is the request: a spec has put the hook there.
  */
-static bool is_wanted(const struct hook_state *state)
+static bool is_wanted(const struct hook_state *state, struct hints *hints)
 {
     cleanup_request struct hook_request request = {0};
     cleanup_json struct json_object *config = NULL;
@@ -86,12 +134,13 @@ static bool is_wanted(const struct hook_state *state)
         hook_log(HOOK_WARNING, "cannot read the container's configuration: %s", why.msg);
     else if (r < 0)
         return true;
+    read_hints(config, hints);
     return hook_request_find(state, config, &request, NULL) == 0 && request.wanted;
 }
 
 /* Returns 0 with *ret_root -1 where nothing is wanted, or the root cannot be found; that is logged.
  */
-static int find_root(struct apir_error *err, int *ret_root)
+static int find_root(struct apir_error *err, int *ret_root, struct hints *hints)
 {
     cleanup_state struct hook_state state = {0};
     cleanup_free char *path = NULL;
@@ -99,7 +148,7 @@ static int find_root(struct apir_error *err, int *ret_root)
 
     *ret_root = -1;
     int r = hook_state_read(STDIN_FILENO, &state, err);
-    if (r < 0 || !is_wanted(&state))
+    if (r < 0 || !is_wanted(&state, hints))
         return r;
     r = hook_state_root(&state, &path, &why);
     if (r < 0) {
@@ -120,30 +169,39 @@ static int find_root(struct apir_error *err, int *ret_root)
     return 0;
 }
 
-void hook_stage_place(int root, int source)
+static void place(int root, int source, const struct hints *hints)
 {
     cleanup_image struct hook_image image;
+    uint16_t machine = hook_find_machine(source);
 
     hook_image_init(&image);
-    int r = hook_image_scan(root, &image);
+    int r = hook_image_scan(root, hints->folders, hints->n, machine, &image);
     if (r < 0)
         hook_log(HOOK_WARNING, "cannot look into the image: %s; " FALLBACK, strerror(-r));
     else
-        place_all(&image, source);
+        place_all(&image, machine, source);
+}
+
+void hook_stage_place(int root, int source)
+{
+    const struct hints none = {0};
+
+    place(root, source, &none);
 }
 
 int hook_stage_create_container(const struct hook_options *options, struct apir_error *err)
 {
+    cleanup_hints struct hints hints = {0};
     struct apir_error why = {0};
     cleanup_fd int root = -1;
 
-    int r = find_root(err, &root);
+    int r = find_root(err, &root, &hints);
     if (r < 0 || root < 0)
         return r;
     cleanup_fd int source = hook_place_open_source(options->plugin, &why);
     if (source < 0)
         hook_log(HOOK_ERROR, "%s", why.msg);
     else
-        hook_stage_place(root, source);
+        place(root, source, &hints);
     return 0;
 }

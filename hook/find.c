@@ -2,92 +2,33 @@
 #include "hook/find.h"
 
 #include <dirent.h>
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "hook/places.h"
 #include "hook/rootfs.h"
 #include "protocol/cleanup.h"
 
-#define VISITS_MAX   256
-#define DEPTH_MAX    3
-#define LIB_SIZE_MAX (64u << 20)
-#define SLOT_VIRTGPU "libggml-virtgpu.so"
-#define SLOT_METAL   "libggml-metal.so"
-
-/* What to do with sub-folders: follow those of ggml, or (under /opt) each product's. */
-enum visit_kind { VISIT_LEAF, VISIT_LIB, VISIT_OPT };
-
-struct visit {
-    char path[200];
-    enum visit_kind kind;
-    int depth;
-};
+#define SUSPECTS_MAX 6  /* of one folder, searched byte for byte without success */
+#define FILES_MAX    64 /* of one folder, opened only for what they link with */
 
 struct scan {
     int root;
     struct hook_image *image;
-    struct visit queue[VISITS_MAX];
-    size_t n, next;
-    bool truncated;
-    const struct visit *now;
-    struct hook_dir dir; /* the one being read */
+    struct hook_budget budget;
+    struct hook_places *places;
+    struct hook_place now; /* the folder being read */
+    struct hook_dir *dir;  /* the same, as it will be kept */
+    size_t ggmls_before;   /* of other folders */
+    int modules_asked;     /* files asked whether they are modules, in this folder */
+    int searched, others;  /* files looked at in this folder */
 };
-
-static const struct {
-    const char *path;
-    enum visit_kind kind;
-} places[] = {
-    {"/app", VISIT_LIB},
-    {"/app/lib", VISIT_LIB},
-    {"/app/bin", VISIT_LIB},
-    {"/usr/lib/x86_64-linux-gnu", VISIT_LIB},
-    {"/usr/lib/aarch64-linux-gnu", VISIT_LIB},
-    {"/usr/lib", VISIT_LIB},
-    {"/usr/lib64", VISIT_LIB},
-    {"/usr/local/lib/x86_64-linux-gnu", VISIT_LIB},
-    {"/usr/local/lib/aarch64-linux-gnu", VISIT_LIB},
-    {"/usr/local/lib", VISIT_LIB},
-    {"/usr/local/lib64", VISIT_LIB},
-    {"/lib", VISIT_LIB},
-    {"/lib64", VISIT_LIB},
-    {"/usr/bin", VISIT_LEAF},
-    {"/usr/local/bin", VISIT_LEAF},
-    {"/usr/libexec", VISIT_LIB},
-    {"/opt", VISIT_OPT},
-};
-
-void hook_image_init(struct hook_image *image)
-{
-    memset(image, 0, sizeof(*image));
-}
-
-void hook_image_fini(struct hook_image *image)
-{
-    for (size_t i = 0; i < image->n; i++)
-        apir_close_fd(&image->dirs[i].fd);
-    hook_image_init(image);
-}
-
-static void enqueue(struct scan *s, const char *dir, const char *name, enum visit_kind kind,
-                    int depth)
-{
-    struct visit *v = &s->queue[s->n];
-
-    if (s->n == VISITS_MAX) {
-        s->truncated = true;
-        return;
-    }
-    const char *slash = name[0] == '\0' ? "" : "/";
-    if ((size_t)snprintf(v->path, sizeof(v->path), "%s%s%s", dir, slash, name) >= sizeof(v->path))
-        return;
-    v->kind = kind;
-    v->depth = depth;
-    s->n++;
-}
 
 static bool starts(const char *s, const char *with)
 {
@@ -100,165 +41,281 @@ static bool ends(const char *s, const char *with)
     return n >= m && strcmp(s + n - m, with) == 0;
 }
 
-static void enter_folder(struct scan *s, const char *name)
-{
-    const struct visit *v = s->now;
+/* ---- one file -------------------------------------------------------------------- */
 
-    if (v->depth >= DEPTH_MAX)
-        return;
-    if (v->kind == VISIT_OPT && v->depth == 0)
-        enqueue(s, v->path, name, VISIT_OPT, 1);
-    else if (v->kind == VISIT_OPT &&
-             (strcmp(name, "lib") == 0 || strcmp(name, "lib64") == 0 || strcmp(name, "bin") == 0))
-        enqueue(s, v->path, name, VISIT_LIB, v->depth + 1);
-    else if (v->kind != VISIT_LEAF && (starts(name, "ggml") || starts(name, "llama") ||
-                                       starts(name, "backends") || starts(name, "whisper")))
-        enqueue(s, v->path, name, VISIT_LIB, v->depth + 1);
+/* -ENOEXEC for what is no ELF file. The descriptor in *ret_fd is the caller's. */
+static int look(struct scan *s, const char *name, enum hook_depth depth, struct hook_ggml_file *ret,
+                int *ret_fd)
+{
+    cleanup_fd int fd = hook_rootfs_open_child(s->dir->fd, name, O_RDONLY, 0);
+
+    if (fd < 0)
+        return fd;
+    s->image->files++;
+    /* A fifo or device opens at once (O_NONBLOCK) and is refused before any read. */
+    int r = hook_ggml_look(fd, depth, &s->budget, ret);
+    if (r == -ENOBUFS)
+        s->image->truncated = true;
+    if (r == 0)
+        *ret_fd = steal_fd(&fd);
+    return r;
 }
 
-static int classify(const char *name, unsigned char type, void *user)
+static void add_ggml(struct scan *s, const char *name, enum hook_ggml_kind kind,
+                     const struct hook_ggml_file *file)
+{
+    struct hook_image *image = s->image;
+
+    if (image->n_ggmls == HOOK_GGMLS_MAX) {
+        image->truncated = true;
+        return;
+    }
+    struct hook_ggml *g = &image->ggmls[image->n_ggmls];
+    const char *slash = ends(s->dir->path, "/") ? "" : "/";
+    if ((size_t)snprintf(g->path, sizeof(g->path), "%s%s%s", s->dir->path, slash, name) >=
+        sizeof(g->path))
+        return;
+    g->dir = image->n; /* the folder is added right behind, since it has a ggml */
+    g->kind = kind;
+    g->file = *file;
+    image->n_ggmls++;
+    for (size_t i = 0; i < file->n_hints; i++)
+        hook_places_add_hint(s->places, file->hints[i]);
+}
+
+static void look_at_core(struct scan *s, const char *name)
+{
+    struct hook_ggml_file file;
+    cleanup_fd int fd = -1;
+
+    if (look(s, name, HOOK_BYTES, &file, &fd) < 0)
+        return;
+    if (starts(name, "libggml-base"))
+        s->dir->functions |= file.functions;
+    else
+        add_ggml(s, name, HOOK_SHARED, &file);
+}
+
+static void set_virtgpu(struct hook_dir *dir, const char *file)
+{
+    if (strlen(file) < sizeof(dir->virtgpu))
+        memcpy(dir->virtgpu, file, strlen(file) + 1);
+}
+
+static void look_at_backend(struct scan *s, const char *name)
+{
+    struct hook_ggml_file file;
+    cleanup_fd int fd = -1;
+
+    if (starts(name, "libggml-vulkan"))
+        s->dir->vulkan = true;
+    for (int i = 0; i < HOOK_SLOTS; i++)
+        if (strcmp(name, hook_slot_file(i)) == 0) {
+            struct stat st;
+            cleanup_fd int own = hook_rootfs_open_child(s->dir->fd, name, O_PATH, 0);
+            /* An empty placeholder of an earlier start is not the image's own backend. */
+            bool is_own = own == -EXDEV || own == -ELOOP ||
+                          (own >= 0 && fstat(own, &st) == 0 && st.st_size > 0);
+            if (is_own)
+                s->dir->taken |= 1u << i;
+            if (is_own && i == HOOK_SLOT_VIRTGPU)
+                set_virtgpu(s->dir, name);
+            return;
+        }
+    /* One that says so is enough; some that do not may be linked with. */
+    if (!s->dir->modules && s->modules_asked++ < SUSPECTS_MAX &&
+        look(s, name, HOOK_LINKS, &file, &fd) == 0)
+        s->dir->modules = file.module;
+}
+
+static void look_at_other(struct scan *s, const char *name, enum hook_depth depth,
+                          enum hook_ggml_kind kind)
+{
+    struct hook_ggml_file file;
+    cleanup_fd int fd = -1;
+
+    if (s->others++ >= FILES_MAX) {
+        s->image->truncated = true;
+        return;
+    }
+    /* One program with ggml in it leads to the folder: the others need no search. */
+    if (s->searched >= SUSPECTS_MAX ||
+        (s->image->n_ggmls > s->ggmls_before && kind == HOOK_IN_PROGRAM))
+        depth = HOOK_LINKS;
+    if (look(s, name, depth, &file, &fd) < 0)
+        return;
+    s->searched += depth == HOOK_BYTES && !file.links && !file.loader;
+    s->image->calls = s->image->calls || (file.links && file.calls);
+    s->dir->programs = s->dir->programs || (file.program && file.links);
+    if (file.registry || file.loader)
+        add_ggml(s, name, file.program ? HOOK_IN_PROGRAM : kind, &file);
+}
+
+static void on_file(struct scan *s, const char *name)
+{
+    bool library = strstr(name, ".so") != NULL, tells = hook_places_speaks_of_ggml(name);
+    bool tree = s->now.kind == HOOK_PLACE_TREE;
+
+    if (library && (starts(name, "libggml.") || starts(name, "libggml-base")))
+        look_at_core(s, name);
+    else if (library && starts(name, "libggml-"))
+        look_at_backend(s, name);
+    else if (library && (tells || tree))
+        look_at_other(s, name, tells || !starts(name, "lib") ? HOOK_BYTES : HOOK_LINKS,
+                      HOOK_IN_LIBRARY);
+    else if (ends(name, ".node") && tree)
+        look_at_other(s, name, HOOK_BYTES, HOOK_IN_ADDON);
+    else if (strcmp(name, "node") == 0 || starts(name, "python3"))
+        s->dir->interpreter = true;
+    else if (strchr(name, '.') == NULL && tells)
+        look_at_other(s, name, HOOK_BYTES, HOOK_IN_PROGRAM);
+    else if (strchr(name, '.') == NULL && hook_places_any_program(&s->now))
+        look_at_other(s, name, HOOK_SYMBOLS, HOOK_IN_PROGRAM);
+}
+
+/* ---- one folder ------------------------------------------------------------------ */
+
+static void on_link(struct scan *s, const char *name)
+{
+    char target[HOOK_PATH_SIZE];
+
+    if (!hook_places_speaks_of_ggml(name) && strcmp(name, "node") != 0 &&
+        strcmp(name, "python3") != 0)
+        return;
+    ssize_t n = readlinkat(s->dir->fd, name, target, sizeof(target) - 1);
+    if (n <= 0)
+        return;
+    target[n] = '\0';
+    char *slash = strrchr(target, '/');
+    for (int i = 0; i < HOOK_SLOTS; i++)
+        if (strcmp(name, hook_slot_file(i)) == 0)
+            s->dir->taken |= 1u << i;
+    /* The mount goes over the file that the link of this name leads to. */
+    if (strcmp(name, hook_slot_file(HOOK_SLOT_VIRTGPU)) == 0)
+        set_virtgpu(s->dir, slash == NULL ? target : name);
+    /* ggml looks in the folder of the program itself, which the link leads to. */
+    if (slash == NULL || strstr(name, ".so") != NULL)
+        return;
+    slash[slash == target] = '\0';
+    hook_places_add_link(s->places, &s->now, target);
+}
+
+static int on_entry(const char *name, unsigned char type, void *user)
 {
     struct scan *s = user;
-    struct hook_dir *d = &s->dir;
-    bool file = type == DT_REG || type == DT_UNKNOWN;
+    struct stat st;
 
-    if (type == DT_DIR) {
-        enter_folder(s, name);
-    } else if (starts(name, "libggml.so")) {
-        d->core = true;
-        if (strlen(name) < sizeof(d->lib))
-            memcpy(d->lib, name, strlen(name) + 1);
-    } else if (starts(name, "libggml-base.so")) {
-        d->core = true;
-    } else if (starts(name, "libggml-vulkan") && strstr(name, ".so") != NULL) {
-        d->vulkan = true;
-    } else if (strcmp(name, SLOT_VIRTGPU) == 0) {
-        d->virtgpu = true;
-    } else if (starts(name, "libggml-cpu") && ends(name, ".so") && file) {
-        /* As a link it is what one compiles against, and the library is linked in. */
-        d->modules = true;
-    } else if (starts(name, "llama-") && file) {
-        d->programs = true;
+    if (!hook_budget_left(&s->budget)) {
+        s->image->truncated = true;
+        return 1;
     }
+    if (type == DT_UNKNOWN && fstatat(s->dir->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+        type = IFTODT(st.st_mode);
+    if (type == DT_DIR)
+        hook_places_enter(s->places, &s->now, name);
+    else if (type == DT_LNK)
+        on_link(s, name);
+    else if (type == DT_REG)
+        on_file(s, name);
     return 0;
 }
 
-static void visit(struct scan *s)
+static void visit(struct scan *s, struct hook_dir *dir)
 {
-    struct hook_dir *d = &s->dir;
     struct stat st;
-    cleanup_fd int fd = hook_rootfs_openat(s->root, s->now->path, O_RDONLY | O_DIRECTORY, 0);
+    cleanup_fd int fd = hook_rootfs_openat(s->root, s->now.path, O_RDONLY | O_DIRECTORY, 0);
 
-    if (fd < 0 || fstat(fd, &st) < 0)
+    if (fd < 0 || fstat(fd, &st) < 0 || !hook_places_first_time(s->places, st.st_dev, st.st_ino))
         return;
-    memset(d, 0, sizeof(*d));
-    memcpy(d->path, s->now->path, sizeof(d->path));
-    d->dev = st.st_dev;
-    d->ino = st.st_ino;
-    for (size_t i = 0; i < s->image->n; i++)
-        if (s->image->dirs[i].dev == d->dev && s->image->dirs[i].ino == d->ino)
-            return;
-    if (hook_rootfs_each(fd, classify, s) == -E2BIG)
-        s->truncated = true;
-    /* An empty placeholder of an earlier start is not the image's own backend. */
-    if (d->virtgpu) {
-        cleanup_fd int own = hook_rootfs_open_child(fd, SLOT_VIRTGPU, O_PATH, 0);
-        d->virtgpu = own == -EXDEV ||
-                     (own >= 0 && fstat(own, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0);
-    }
-    if (!(d->core || d->modules || d->programs || d->vulkan || d->virtgpu))
-        return;
+    memset(dir, 0, sizeof(*dir));
+    memcpy(dir->path, s->now.path, sizeof(dir->path));
+    dir->dev = st.st_dev;
+    dir->ino = st.st_ino;
+    dir->fd = fd;
+    s->dir = dir;
+    s->modules_asked = s->searched = s->others = 0;
+    s->ggmls_before = s->image->n_ggmls;
+    /* With no room left a ggml in here could not be told where it is. */
     if (s->image->n == HOOK_DIRS_MAX) {
-        s->truncated = true;
+        s->image->truncated = true;
         return;
     }
-    d->fd = steal_fd(&fd);
-    s->image->dirs[s->image->n++] = *d;
-}
-
-/* Whether the regular file holds the string, with its NUL, in its first LIB_SIZE_MAX bytes. */
-static bool file_has_string(int fd, const char *string)
-{
-    char buffer[65536];
-    size_t kept = 0, total = 0, length = strlen(string) + 1;
-
-    while (total < LIB_SIZE_MAX) {
-        ssize_t n = read(fd, buffer + kept, sizeof(buffer) - kept);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        total += (size_t)n;
-        size_t have = kept + (size_t)n;
-        if (memmem(buffer, have, string, length) != NULL)
-            return true;
-        kept = have < length - 1 ? have : length - 1;
-        memmove(buffer, buffer + have - kept, kept);
+    if (hook_rootfs_each(fd, on_entry, s) == -E2BIG)
+        s->image->truncated = true;
+    if (dir->modules || dir->programs || dir->interpreter || dir->vulkan ||
+        dir->virtgpu[0] != '\0' || dir->functions != 0 || s->image->n_ggmls > s->ggmls_before) {
+        steal_fd(&fd);
+        s->image->dirs[s->image->n++] = *dir;
     }
-    return false;
 }
 
-static bool library_knows(int root, const struct hook_dir *d, const char *slot)
+/* ---- the folder that was compiled in --------------------------------------------- */
+
+/* Without modules it counts if the whole path is there; a part of one could be any folder. */
+static void find_compiled(struct scan *s, struct hook_ggml *g)
 {
-    char path[300];
-    struct stat st;
+    size_t longest = 0;
+    const char *name = strrchr(g->path, '/') + 1;
+    cleanup_fd int fd = hook_rootfs_open_child(s->image->dirs[g->dir].fd, name, O_RDONLY, 0);
 
-    snprintf(path, sizeof(path), "%s/%s", d->path, d->lib);
-    cleanup_fd int fd = hook_rootfs_openat(root, path, O_RDONLY, 0);
-    /* A fifo opens at once (O_NONBLOCK) and is refused here, before any read. */
-    return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && file_has_string(fd, slot);
-}
+    for (size_t i = 0; fd >= 0 && i < s->image->n; i++) {
+        const struct hook_dir *d = &s->image->dirs[i];
 
-static void conclude(int root, struct hook_image *image)
-{
-    size_t libraries = 0, knowing = 0;
-
-    for (size_t i = 0; i < image->n; i++) {
-        const struct hook_dir *d = &image->dirs[i];
-
-        image->vulkan = image->vulkan || d->vulkan;
-        image->virtgpu = image->virtgpu || d->virtgpu;
-        if (d->lib[0] != '\0') {
-            libraries++;
-            knowing += library_knows(root, d, "virtgpu");
+        if (d->modules && strlen(d->path) > longest &&
+            hook_ggml_has_path(fd, d->path, &s->budget)) {
+            longest = strlen(d->path);
+            g->has_compiled = true;
+            g->compiled = i;
         }
     }
-    image->knows_virtgpu = libraries > 0 && knowing == libraries;
 }
 
-int hook_image_scan(int root, struct hook_image *image)
+int hook_image_scan(int root, char *const *also, size_t n_also, uint16_t machine,
+                    struct hook_image *image)
 {
-    cleanup_free struct scan *s = calloc(1, sizeof(*s));
+    cleanup_free struct hook_dir *dir = calloc(1, sizeof(*dir));
+    cleanup_free struct hook_places *places = hook_places_create(also, n_also);
+    uint64_t start = hook_now_ms();
+    struct scan s = {
+        .root = root,
+        .image = image,
+        .places = places,
+        .budget = {.bytes = HOOK_FIND_BYTES, .deadline_ms = start + HOOK_FIND_MS},
+    };
 
-    if (s == NULL)
+    if (dir == NULL || places == NULL)
         return -ENOMEM;
-    s->root = root;
-    s->image = image;
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
-        enqueue(s, places[i].path, "", places[i].kind, 0);
-    while (s->next < s->n) {
-        s->now = &s->queue[s->next++];
-        visit(s);
-    }
-    image->truncated = s->truncated;
-    conclude(root, image);
+    while (hook_budget_left(&s.budget) && hook_places_next(places, root, &s.now))
+        visit(&s, dir);
+    image->truncated =
+        image->truncated || hook_places_overflown(places) || !hook_budget_left(&s.budget);
+    for (size_t i = 0; i < image->n_ggmls; i++)
+        if (image->ggmls[i].kind == HOOK_SHARED && !image->ggmls[i].file.links_cpu)
+            find_compiled(&s, &image->ggmls[i]);
+    image->bytes = HOOK_FIND_BYTES - s.budget.bytes;
+    image->ms = hook_now_ms() - start;
+    hook_image_conclude(image, machine);
     return 0;
 }
 
-const char *hook_image_slot(const struct hook_image *image)
-{
-    if (image->vulkan || image->virtgpu || !image->knows_virtgpu)
-        return SLOT_METAL;
-    return SLOT_VIRTGPU;
-}
+#if defined(__x86_64__)
+#define OWN_MACHINE EM_X86_64
+#elif defined(__aarch64__)
+#define OWN_MACHINE EM_AARCH64
+#else
+#define OWN_MACHINE EM_NONE
+#endif
 
-bool hook_image_wants(const struct hook_image *image, const struct hook_dir *dir)
+uint16_t hook_find_machine(int fd)
 {
-    bool any_modules = false;
+    char path[64];
+    struct hook_budget budget = {.bytes = 1u << 20};
+    struct hook_elf elf;
 
-    if (dir->modules)
-        return true;
-    for (size_t i = 0; i < image->n; i++)
-        any_modules = any_modules || image->dirs[i].modules;
-    return dir->programs && !any_modules;
+    /* Opened anew: the descriptor may be one that cannot be read from (O_PATH). */
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    cleanup_fd int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (file < 0 || hook_elf_open(file, &budget, &elf) < 0)
+        return OWN_MACHINE;
+    return elf.machine;
 }

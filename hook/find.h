@@ -1,58 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the image's ggml looks for backends, told from names in its file system
- * alone. Nothing of the image is executed; of its files only libggml's bytes are
- * searched, bounded, for one string.
+ * Walks through the places of an image where llama.cpp, its libraries, node's
+ * addons and Python's wheels usually are, and looks into the ELF files that have
+ * to do with ggml. Nothing is executed or trusted, every path is resolved inside
+ * the root (hook/rootfs.h), and folders, files, bytes and time are all bounded.
  */
 #ifndef APIR_HOOK_FIND_H
 #define APIR_HOOK_FIND_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <sys/types.h>
+#include "hook/image.h"
 
-#define HOOK_DIRS_MAX 32
-
-struct hook_dir {
-    int fd;         /* what is placed goes through this, never through the path again */
-    char path[200]; /* for the log */
-    dev_t dev;
-    ino_t ino;
-    bool core;     /* libggml.so*, libggml-base.so* */
-    bool modules;  /* libggml-cpu*.so as files: ggml loads its backends from here */
-    bool programs; /* llama-*: ggml also searches the program's own folder */
-    bool vulkan;   /* libggml-vulkan* */
-    bool virtgpu;  /* libggml-virtgpu.so, of the image itself */
-    char lib[64];  /* a name of libggml here, "" if none */
-};
-
-struct hook_image {
-    struct hook_dir dirs[HOOK_DIRS_MAX]; /* those with anything of ggml in them */
-    size_t n;
-    bool truncated;
-    bool vulkan;
-    bool virtgpu;
-    bool knows_virtgpu; /* every libggml found has a slot of that name */
-};
-
-void hook_image_init(struct hook_image *image);
-void hook_image_fini(struct hook_image *image);
-#define cleanup_image __attribute__((cleanup(hook_image_fini)))
-
-/* Looks through the usual places under root. Returns 0 (also where nothing is found) or -errno. */
-int hook_image_scan(int root, struct hook_image *image);
+/* A container that starts is somebody waiting: what is not found by then is not found. */
+#define HOOK_FIND_MS    1500
+#define HOOK_FIND_BYTES (256u << 20)
 
 /*
- * The file name under which this image's ggml will load the plug-in: a slot that
- * comes before Vulkan's where Vulkan is there ("metal" exists in every ggml and
- * is free on Linux), else "virtgpu" where that ggml has it. Static string.
+ * Fills *image, which must be as hook_image_init left it, and concludes for a
+ * plug-in of this machine. `also` are further folders of the image to look into
+ * first (the container's working directory, say), n_also may be 0. Returns 0
+ * (also where nothing is found) or -errno.
  */
-const char *hook_image_slot(const struct hook_image *image);
+int hook_image_scan(int root, char *const *also, size_t n_also, uint16_t machine,
+                    struct hook_image *image);
 
 /*
- * Whether the plug-in belongs into this folder: where modules are, or beside
- * programs of an image that has no folder of modules.
+ * The machine of the ELF file behind fd (the plug-in, O_PATH will do); our own
+ * where it cannot be read, as in a mount namespace without /proc.
  */
-bool hook_image_wants(const struct hook_image *image, const struct hook_dir *dir);
+uint16_t hook_find_machine(int fd);
 
 #endif

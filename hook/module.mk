@@ -4,7 +4,10 @@
 # and must load nothing from anywhere. Its default plug-in is the path that a spec
 # takes for granted (CDI_PLUGIN_CONTAINER); specs name any other.
 
-HOOK_LIB := $(call objs,hook/state.c hook/request.c hook/spec.c hook/rootfs.c hook/find.c \
+# What is known of an image; `apir doctor --image` shows the same.
+HOOK_LOOK := $(call objs,hook/rootfs.c hook/find.c hook/places.c hook/image.c hook/ggml.c \
+    hook/elf.c)
+HOOK_LIB := $(HOOK_LOOK) $(call objs,hook/state.c hook/request.c hook/spec.c \
     hook/mounts.c hook/place.c hook/inject.c hook/container.c hook/cgroup.c hook/precreate.c \
     hook/log.c cdi/json.c cdi/rules.c protocol/error.c)
 HOOK_OBJS := $(call objs,hook/main.c hook/rights.c hook/create_container.c \
@@ -27,10 +30,12 @@ $(O)/hook/90-apir.json: hook/90-apir.json.in
 	@mkdir -p $(@D)
 	sed 's|@libexecdir@|$(prefix)/libexec|' $< >$@
 
-ALL += $(O)/hook/apir-hook $(O)/hook/90-apir.json
-HEADERS += $(wildcard hook/*.h)
+$(O)/cdi/apir: $(HOOK_LOOK)
 
-HOOK_TESTS := state rootfs find precreate place
+ALL += $(O)/hook/apir-hook $(O)/hook/90-apir.json
+HEADERS += $(wildcard hook/*.h) tests/unit/hook_elf_write.h
+
+HOOK_TESTS := state rootfs find precreate place elf
 UNIT_TESTS += $(HOOK_TESTS:%=$(O)/tests/unit/hook_%_test)
 $(HOOK_TESTS:%=$(O)/tests/unit/hook_%_test.o): private PKGS := json-c cmocka
 $(HOOK_TESTS:%=$(O)/tests/unit/hook_%_test.o): private EXTRA_CFLAGS := -D_GNU_SOURCE
