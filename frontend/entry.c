@@ -203,6 +203,32 @@ static int load(void *handle, struct apir_error *err)
     return 0;
 }
 
+/*
+ * The registration of ours that this ggml has already: made by this copy of the
+ * plug-in or, from another file, by another one. The hook's slot and
+ * GGML_BACKEND_PATH may both lead here, and a device must be listed once.
+ */
+static const struct gg_reg *listed(void *handle)
+{
+    size_t (*count)(void);
+    struct gg_reg *(*get)(size_t);
+    void *p = dlsym(handle, "ggml_backend_reg_count"), *q = dlsym(handle, "ggml_backend_reg_get");
+    memcpy(&count, &p, sizeof(p));
+    memcpy(&get, &q, sizeof(q));
+    for (size_t i = 0; count && get && i < count(); i++) {
+        struct gg_reg *reg = get(i);
+        if (reg == &plugin.reg || (reg && reg->get_name && strcmp(reg->get_name(reg), "APIR") == 0))
+            return reg;
+    }
+    return NULL;
+}
+
+/* ggml takes a registration that it has for a second time since it has API 3 at the latest. */
+static bool lists_once(void)
+{
+    return plugin.layout.api_version >= 3;
+}
+
 static void *entry(void *return_address)
 {
     enum apir_log_level level;
@@ -210,6 +236,11 @@ static void *entry(void *return_address)
         apir_log_set_level(level);
     void *handle = caller_handle(return_address);
     void *ggml = handle ? dlsym(handle, "ggml_backend_buffer_init") : NULL;
+    const struct gg_reg *there = handle ? listed(handle) : NULL;
+    if (there && (there != &plugin.reg || !lists_once())) {
+        apir_log(APIR_LOG_INFO, "the device is listed already");
+        return NULL;
+    }
     if (entry_tried) {
         /* A second load_all of the same ggml gets the same registration. */
         if (plugin.n_devices && ggml == entry_ggml)
