@@ -18,6 +18,7 @@
 
 #include "cdi/commands.h"
 #include "cdi/compute.h"
+#include "cdi/doctor_image.h"
 #include "cdi/engine.h"
 #include "cdi/handshake.h"
 #include "cdi/install.h"
@@ -37,6 +38,8 @@ static const char usage[] =
     "Walks the chain from the device node to a computed result and says, at the first\n"
     "broken link, what to do.\n"
     "\n"
+    "  --image IMAGE     only: what ggml is in this image (or folder), and where the hook\n"
+    "                    would place the plug-in\n"
     "  --json            machine-readable\n"
     "  --spec FILE       the CDI spec to look at (default " CDI_SPEC_PATH ")\n"
     "  --plugin PATH     the plug-in (default: beside this program's installation)\n"
@@ -408,15 +411,17 @@ static int print_json(const struct outcome *outcomes, const struct outcome *firs
 
 int cdi_doctor_main(int argc, char **argv)
 {
-    enum { JSON = 256, SPEC, PLUGIN };
+    enum { JSON = 256, SPEC, PLUGIN, IMAGE };
     static const struct option long_options[] = {
         {"json", no_argument, NULL, JSON},
+        {"image", required_argument, NULL, IMAGE},
         {"spec", required_argument, NULL, SPEC},
         {"plugin", required_argument, NULL, PLUGIN},
         {"help", no_argument, NULL, 'h'},
         {0},
     };
     bool as_json = false;
+    const char *image = NULL;
     cleanup_free struct doctor *d = calloc(1, sizeof(*d));
     cleanup_free struct outcome *outcomes = calloc(N_LINKS, sizeof(*outcomes));
     const struct outcome *first = NULL;
@@ -430,6 +435,9 @@ int cdi_doctor_main(int argc, char **argv)
         switch (c) {
         case JSON:
             as_json = true;
+            break;
+        case IMAGE:
+            image = optarg;
             break;
         case SPEC:
             d->spec_path = optarg;
@@ -453,6 +461,8 @@ int cdi_doctor_main(int argc, char **argv)
         fprintf(stderr, "apir doctor: unexpected: %s\nTry 'apir doctor --help'.\n", argv[optind]);
         return CDI_EXIT_USAGE;
     }
+    if (image != NULL)
+        return cdi_doctor_image_main(image, as_json);
     walk(d, outcomes);
     for (size_t i = 0; first == NULL && i < N_LINKS; i++)
         if (outcomes[i].verdict == FAIL)

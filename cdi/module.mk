@@ -6,7 +6,7 @@ APIR_VERSION ?= 0.1.0
 
 CDI_LIB := $(call objs,cdi/json.c cdi/rules.c cdi/spec.c)
 CDI_OBJS := $(CDI_LIB) $(call objs,cdi/main.c cdi/generate.c cdi/list.c cdi/validate.c \
-    cdi/doctor.c cdi/nodes.c cdi/handshake.c cdi/compute.c cdi/engine.c cdi/install.c)
+    cdi/doctor.c cdi/doctor_image.c cdi/nodes.c cdi/handshake.c cdi/compute.c cdi/engine.c cdi/install.c)
 
 $(CDI_OBJS): private PKGS := json-c libdrm
 $(CDI_OBJS): private EXTRA_CFLAGS := -D_GNU_SOURCE -DAPIR_VERSION='"$(APIR_VERSION)"' \
