@@ -3,7 +3,12 @@
 #ifndef APIR_CDI_COMMANDS_H
 #define APIR_CDI_COMMANDS_H
 
-enum { CDI_EXIT_OK = 0, CDI_EXIT_FAILED = 1, CDI_EXIT_USAGE = 2 };
+enum {
+    CDI_EXIT_OK = 0,
+    CDI_EXIT_FAILED = 1,
+    CDI_EXIT_USAGE = 2,
+    CDI_EXIT_NOTHING = 3, /* what was asked about is not there */
+};
 
 int cdi_generate_main(int argc, char **argv);
 int cdi_list_main(int argc, char **argv);

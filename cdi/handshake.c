@@ -21,11 +21,12 @@ static int context_init(int fd, bool with_name)
 {
     struct drm_virtgpu_context_set_param params[] = {
         {.param = VIRTGPU_CONTEXT_PARAM_CAPSET_ID, .value = CDI_CAPSET_VENUS},
+        {.param = VIRTGPU_CONTEXT_PARAM_NUM_RINGS, .value = 2},
         {.param = VIRTGPU_CONTEXT_PARAM_DEBUG_NAME,
          .value = (uint64_t)(uintptr_t)APIR_CONTEXT_NAME},
     };
     struct drm_virtgpu_context_init init = {
-        .num_params = with_name ? 2 : 1,
+        .num_params = with_name ? 3 : 2,
         .ctx_set_params = (uint64_t)(uintptr_t)params,
     };
 
@@ -65,7 +66,8 @@ static int map_ring(int fd, void **ret_map)
     struct drm_virtgpu_map map = {.handle = blob.bo_handle};
     if (drmIoctl(fd, DRM_IOCTL_VIRTGPU_MAP, &map) < 0)
         return -errno;
-    void *p = mmap(NULL, APIR_RING_SIZE, PROT_READ, MAP_SHARED, fd, (off_t)map.offset);
+    void *p =
+        mmap(NULL, APIR_RING_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)map.offset);
     if (p == MAP_FAILED)
         return -errno;
     *ret_map = p;
@@ -123,6 +125,34 @@ static int read_header(const struct apir_ring_header *header, struct cdi_handsha
     return h->major == APIR_PROTOCOL_MAJOR ? 0 : -EPROTONOSUPPORT;
 }
 
+static int kick(void *user)
+{
+    struct apir_doorbell bell = {.magic = APIR_DOORBELL_MAGIC, .op = APIR_DOORBELL_KICK};
+    struct drm_virtgpu_execbuffer exec = {
+        .flags = VIRTGPU_EXECBUF_RING_IDX,
+        .size = sizeof(bell),
+        .command = (uint64_t)(uintptr_t)&bell,
+        .fence_fd = -1,
+    };
+
+    return drmIoctl(*(int *)user, DRM_IOCTL_VIRTGPU_EXECBUFFER, &exec) < 0 ? -errno : 0;
+}
+
+static int ask_devices(int fd, void *map, unsigned timeout_ms, struct cdi_handshake *h)
+{
+    struct cdi_host_link link = {.kick = kick, .user = &fd};
+    int r = apir_ring_guest_init(&link.ring, map, APIR_RING_SIZE);
+
+    if (r == 0)
+        r = cdi_host_ask(&link, timeout_ms, h->devices);
+    if (r == -EPIPE)
+        copy_reason(h->reason, link.ring.header->reason);
+    if (r < 0)
+        return r;
+    h->n_devices = (uint32_t)r;
+    return 0;
+}
+
 int cdi_handshake_run(const char *node_path, unsigned timeout_ms, struct cdi_handshake *h)
 {
     void *map = NULL;
@@ -147,8 +177,12 @@ int cdi_handshake_run(const char *node_path, unsigned timeout_ms, struct cdi_han
         h->passed = CDI_HANDSHAKE_MAGIC;
         r = wait_ready(map, timeout_ms, h);
     }
-    if (r == 0)
+    if (r == 0) {
         h->passed = CDI_HANDSHAKE_READY;
+        r = ask_devices(fd, map, timeout_ms, h);
+    }
+    if (r == 0)
+        h->passed = CDI_HANDSHAKE_DEVICES;
     h->code = -r;
     if (map != NULL)
         munmap(map, APIR_RING_SIZE);
@@ -182,7 +216,16 @@ void cdi_handshake_describe(const struct cdi_handshake *h, char *text, size_t si
                      h->reason[0] != '\0' ? h->reason : "it gives no reason");
         break;
     case CDI_HANDSHAKE_READY:
-        snprintf(text, size, "host ready, protocol %u.%u", h->major, h->minor);
+        if (h->code == EPIPE)
+            snprintf(text, size, "the host's worker failed when it was asked for its devices: %s",
+                     h->reason[0] != '\0' ? h->reason : "it gives no reason");
+        else
+            snprintf(text, size, "the host's worker does not tell its devices: %s",
+                     strerror(h->code));
+        break;
+    case CDI_HANDSHAKE_DEVICES:
+        snprintf(text, size, "host ready, protocol %u.%u, %u device(s)", h->major, h->minor,
+                 h->n_devices);
         break;
     }
 }

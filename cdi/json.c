@@ -51,10 +51,38 @@ static void tokener_free(struct json_tokener **tok)
         json_tokener_free(*tok);
 }
 
+static size_t digits(const char *text)
+{
+    return strspn(text, "0123456789");
+}
+
+/* The length of the number that text begins with; 0 for what is none, such as 01 and 1. */
+static size_t number_length(const char *text)
+{
+    size_t n = text[0] == '-', whole = digits(text + n);
+
+    if (whole == 0 || (whole > 1 && text[n] == '0'))
+        return 0;
+    n += whole;
+    if (text[n] == '.') {
+        size_t part = digits(text + n + 1);
+        if (part == 0)
+            return 0;
+        n += 1 + part;
+    }
+    if (text[n] == 'e' || text[n] == 'E') {
+        n += text[n + 1] == '+' || text[n + 1] == '-' ? 2 : 1;
+        if (digits(text + n) == 0)
+            return 0;
+        n += digits(text + n);
+    }
+    return n;
+}
+
 /*
  * What json-c takes for JSON and no other reader does, in a text that it has
- * taken: 'names' in single quotes, NaN and Infinity, and a name with a NUL, which
- * it cuts there. Returns the number of names, or -EBADMSG.
+ * taken: 'names' in single quotes, NaN and Infinity, numbers such as -01, and a name
+ * with a NUL, which it cuts there. Returns the number of names, or -EBADMSG.
  */
 static ssize_t count_names(const char *data, size_t size)
 {
@@ -72,6 +100,11 @@ static ssize_t count_names(const char *data, size_t size)
             if (has_nul)
                 return -EBADMSG;
             names++;
+        } else if (!in_string && (data[i] == '-' || (data[i] >= '0' && data[i] <= '9'))) {
+            size_t n = number_length(data + i);
+            if (n == 0)
+                return -EBADMSG;
+            i += n - 1;
         } else if (!in_string && (data[i] == '\'' || data[i] == 'N' || data[i] == 'I')) {
             return -EBADMSG;
         }
@@ -130,7 +163,8 @@ int cdi_json_parse(const char *data, size_t size, struct json_object **ret_objec
     ssize_t names = count_names(data, size);
     if (names < 0)
         return apir_error_set(err, EBADMSG,
-                              "JSON: single quotes, NaN, Infinity or a name with a NUL");
+                              "JSON: single quotes, NaN, Infinity, a number such as 01 or a name "
+                              "with a NUL");
     if (names != count_members(object))
         return apir_error_set(err, EBADMSG, "JSON: a name comes twice in one object");
 

@@ -24,7 +24,8 @@ int cdi_json_write_fd(int fd, const char *data, size_t size);
 /*
  * Parses exactly one JSON object: UTF-8, at most 32 levels deep, nothing behind
  * it, no name twice in an object (the readers of runc and crun, and ours, would
- * each take another one), and none of json-c's own liberties. *ret_object is the caller's to put. Returns 0 or -errno.
+ * each take another one), and none of json-c's own liberties. data[size] is a NUL.
+ * *ret_object is the caller's to put. Returns 0 or -errno.
  */
 int cdi_json_parse(const char *data, size_t size, struct json_object **ret_object,
                    struct apir_error *err);

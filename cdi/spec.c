@@ -74,12 +74,21 @@ static struct json_object *build_hook(struct builder *b, const struct cdi_spec_o
     return hook;
 }
 
+static struct json_object *build_mount(struct builder *b, const char *from, const char *to)
+{
+    struct json_object *mount = json_object_new_object();
+    static const char *const options[] = {"ro", "nosuid", "nodev", "bind", "rprivate", NULL};
+
+    put_string(b, mount, "hostPath", from);
+    put_string(b, mount, "containerPath", to);
+    put(b, mount, "options", strings(b, options));
+    return mount;
+}
+
 static struct json_object *build_common_edits(struct builder *b, const struct cdi_spec_options *o)
 {
     struct json_object *edits = json_object_new_object();
     struct json_object *mounts = json_object_new_array();
-    struct json_object *mount = json_object_new_object();
-    static const char *const mount_options[] = {"ro", "nosuid", "nodev", "bind", "rprivate", NULL};
     /*
      * Few, since a variable of a spec overrides the user's own. The empty list
      * keeps ggml-vulkan from offering the same GPU a second time through Venus.
@@ -88,10 +97,7 @@ static struct json_object *build_common_edits(struct builder *b, const struct cd
                                       "GGML_VK_VISIBLE_DEVICES=", NULL};
 
     put(b, edits, "env", strings(b, env));
-    put_string(b, mount, "hostPath", o->plugin_path);
-    put_string(b, mount, "containerPath", CDI_PLUGIN_CONTAINER);
-    put(b, mount, "options", strings(b, mount_options));
-    append(b, mounts, mount);
+    append(b, mounts, build_mount(b, o->plugin_path, CDI_PLUGIN_CONTAINER));
     put(b, edits, "mounts", mounts);
     if (o->hook_path != NULL) {
         struct json_object *hooks = json_object_new_array();
@@ -108,13 +114,40 @@ static struct json_object *build_device(struct builder *b, const struct cdi_spec
     struct json_object *edits = json_object_new_object();
     struct json_object *nodes = json_object_new_array();
     struct json_object *node = json_object_new_object();
+    char name[32], variable[128];
 
+    snprintf(name, sizeof(name), "gpu%u", d->number);
+    if (d->host_id != NULL && d->host_id[0] != '\0') {
+        const char *const env[] = {variable, NULL};
+
+        if ((size_t)snprintf(variable, sizeof(variable), "APIR_DEVICE_%u=%s", d->number,
+                             d->host_id) >= sizeof(variable))
+            b->failed = true;
+        put(b, edits, "env", strings(b, env));
+    }
     /* No hostPath: rootless engines bind the node from its path in the container. */
     put_string(b, node, "path", d->node_path);
     put_string(b, node, "permissions", "rw");
     append(b, nodes, node);
     put(b, edits, "deviceNodes", nodes);
-    put_string(b, device, "name", d->name);
+    put_string(b, device, "name", name);
+    put(b, device, "containerEdits", edits);
+    return device;
+}
+
+static struct json_object *build_host_device(struct builder *b, const char *socket_dir)
+{
+    struct json_object *device = json_object_new_object();
+    struct json_object *edits = json_object_new_object();
+    struct json_object *mounts = json_object_new_array();
+    static const char *const env[] = {
+        "APIR_TRANSPORT=unix:" CDI_SOCKET_DIR "/" CDI_SOCKET_NAME, NULL};
+
+    put(b, edits, "env", strings(b, env));
+    /* Read-only: connecting asks for the socket's own permission, not the mount's. */
+    append(b, mounts, build_mount(b, socket_dir, CDI_SOCKET_DIR));
+    put(b, edits, "mounts", mounts);
+    put_string(b, device, "name", "host0");
     put(b, device, "containerEdits", edits);
     return device;
 }
@@ -136,6 +169,8 @@ int cdi_spec_build(const struct cdi_spec_options *o, struct json_object **ret_sp
     put_string(&b, spec, "kind", kind);
     for (size_t i = 0; i < o->n_devices; i++)
         append(&b, devices, build_device(&b, &o->devices[i]));
+    if (o->socket_dir != NULL)
+        append(&b, devices, build_host_device(&b, o->socket_dir));
     put(&b, spec, "devices", devices);
     put(&b, spec, "containerEdits", build_common_edits(&b, o));
     if (b.failed)
@@ -203,7 +238,8 @@ int cdi_spec_store(const char *path, struct json_object *spec, struct apir_error
 
     if (dir == NULL)
         return apir_error_sys(err, ENOMEM, "%s", path);
-    if (mkdir(dir, 0755) < 0 && errno != EEXIST)
+    /* Whatever the umask: rootless engines read it too. */
+    if (mkdir(dir, 0755) == 0 ? chmod(dir, 0755) < 0 : errno != EEXIST)
         return apir_error_sys(err, errno, "make folder %s", dir);
     cleanup_fd int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir_fd < 0)

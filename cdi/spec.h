@@ -17,10 +17,18 @@ struct json_object;
 #define CDI_SPEC_PATH        "/etc/cdi/apir.json"
 #define CDI_SPEC_SIZE_MAX    (1u << 20)
 #define CDI_PLUGIN_CONTAINER "/usr/lib/apir/libggml-apir.so"
+#define CDI_SOCKET_DIR       "/run/apir/host" /* in the container; outside by default */
+#define CDI_SOCKET_NAME      "apir.sock"
 
+/*
+ * A device gpu<number>: one device of the host behind one render node. Several in one
+ * container add up; a process uses one node, the first, and of its host the devices
+ * whose ids the variables APIR_DEVICE_<number> name.
+ */
 struct cdi_spec_device {
-    const char *name;      /* "gpu0" */
+    unsigned number;
     const char *node_path; /* "/dev/dri/renderD128", the same inside and outside */
+    const char *host_id;   /* NULL or "": whatever the host offers */
 };
 
 struct cdi_spec_options {
@@ -30,6 +38,13 @@ struct cdi_spec_options {
     const char *hook_path;   /* NULL: a spec without the hook */
     const struct cdi_spec_device *devices;
     size_t n_devices;
+    /*
+     * The folder in which apir-render-server --listen has its socket: adds the device
+     * host0, for containers on the machine that owns the GPU. NULL: none. The folder
+     * is mounted, not the socket: a server that was started again has a new one. With
+     * host0 and gpu<number> in one container the transport that host0 sets wins.
+     */
+    const char *socket_dir;
 };
 
 /*

@@ -38,6 +38,7 @@ static void parse_takes_one_object(void **state)
         "{\"a\":{\"a\":{\"a\":1},\"b\":2},\"b\":[{\"a\":1},{\"a\":2}]}",
         "{\"a:'N\\\"I'\":\":'NI\\\\\"}",
         "{\"a\":\"\\u0000\",\"a\\\\u0000\":1}",
+        "{\"a\":[0,-0,10,-10,0.5,1e5,1E+5,-1.25e-3,-9,true,false,null]}",
     };
 
     (void)state;
@@ -76,6 +77,11 @@ static void parse_refuses_what_readers_differ_about(void **state)
         "{\"a\":-Infinity}",
         "{\"a\\u0000b\":1}",
         "{\"\\\\\\u0000\" : 1}",
+        "{\"a\":-01}",
+        "{\"a\":00}",
+        "{\"a\":1.}",
+        "{\"a\":[1.e5]}",
+        "{\"a\":{},\"a\":{\"b\":1,\"c\":2}}",
     };
 
     (void)state;

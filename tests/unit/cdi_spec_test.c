@@ -19,8 +19,9 @@
 #include "cdi/spec.h"
 #include "protocol/error.h"
 
-static const struct cdi_spec_device devices[] = {{"gpu0", "/dev/dri/renderD128"},
-                                                 {"gpu1", "/dev/dri/renderD129"}};
+static const struct cdi_spec_device devices[] = {
+    {0, "/dev/dri/renderD128", "6e1b0a3c-0000-0000-0000-00000000000f"},
+    {3, "/dev/dri/renderD129", NULL}};
 
 static struct cdi_spec_options options(void)
 {
@@ -68,6 +69,45 @@ static void built_spec_is_spotless(void **state)
     assert_non_null(strstr(text, "\"/dev/dri/renderD129\""));
     assert_null(strstr(text, "hostPath\": \"/dev"));
     assert_null(strstr(text, "--plugin"));
+    assert_non_null(strstr(text, "\"gpu0\""));
+    assert_non_null(strstr(text, "\"gpu3\""));
+    assert_non_null(strstr(text, "\"APIR_DEVICE_0=6e1b0a3c-0000-0000-0000-00000000000f\""));
+    assert_null(strstr(text, "APIR_DEVICE_3"));
+    assert_null(strstr(text, "APIR_TRANSPORT"));
+}
+
+static struct json_object *device_named(struct json_object *spec, const char *name)
+{
+    struct json_object *list = cdi_json_member(spec, "devices", json_type_array);
+
+    for (size_t i = 0; i < json_object_array_length(list); i++) {
+        struct json_object *device = json_object_array_get_idx(list, i);
+        if (strcmp(cdi_json_string(device, "name"), name) == 0)
+            return cdi_json_member(device, "containerEdits", json_type_object);
+    }
+    return NULL;
+}
+
+static void host_socket_is_a_device_without_a_node(void **state)
+{
+    struct cdi_spec_options o = options();
+
+    (void)state;
+    o.socket_dir = "/srv/apir";
+    for (o.n_devices = 0; o.n_devices <= 2; o.n_devices += 2) {
+        cleanup_json struct json_object *spec = build(&o);
+        struct json_object *edits = device_named(spec, "host0");
+
+        assert_int_equal(findings(spec), 0);
+        assert_string_equal(cdi_json_string(spec, "cdiVersion"), "0.3.0");
+        assert_int_equal(json_object_object_length(edits), 2);
+        assert_string_equal(json_object_to_json_string_ext(edits, JSON_C_TO_STRING_NOSLASHESCAPE),
+                            "{\"env\":[\"APIR_TRANSPORT=unix:/run/apir/host/apir.sock\"],"
+                            "\"mounts\":[{\"hostPath\":\"/srv/apir\","
+                            "\"containerPath\":\"/run/apir/host\","
+                            "\"options\":[\"ro\",\"nosuid\",\"nodev\",\"bind\",\"rprivate\"]}]}");
+        assert_int_equal(device_named(spec, "gpu0") != NULL, o.n_devices > 0);
+    }
 }
 
 static void dotted_class_raises_the_version(void **state)
@@ -141,6 +181,8 @@ static void stored_spec_reads_back(void **state)
     assert_true(json_object_equal(spec, back));
     path[strlen(path) - strlen("/apir.json")] = '\0';
     assert_int_equal(entries(path), 1);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0755);
     snprintf(path, sizeof(path), "%s/cdi/apir.json", dir);
     unlink(path);
     path[strlen(path) - strlen("/apir.json")] = '\0';
@@ -156,14 +198,15 @@ static void store_refuses_what_is_not_valid(void **state)
     (void)state;
     assert_non_null(mkdtemp(dir));
     snprintf(path, sizeof(path), "%s/apir.json", dir);
-    static const struct cdi_spec_device all = {"all", "/dev/dri/renderD128"};
-    struct cdi_spec_options broken[4] = {options(), options(), options(), options()};
+    static const struct cdi_spec_device relative = {0, "renderD128", NULL};
+    struct cdi_spec_options broken[5] = {options(), options(), options(), options(), options()};
     broken[0].vendor = "1";
     broken[1].n_devices = 0;
     broken[2].hook_path = "relative";
-    broken[3].devices = &all;
+    broken[3].devices = &relative;
     broken[3].n_devices = 1;
-    for (size_t i = 0; i < 4; i++) {
+    broken[4].socket_dir = "relative";
+    for (size_t i = 0; i < 5; i++) {
         cleanup_json struct json_object *spec = build(&broken[i]);
         assert_int_equal(cdi_spec_store(path, spec, &err), -EINVAL);
         assert_non_null(strstr(err.msg, "not written"));
@@ -194,6 +237,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(built_spec_is_spotless),
+        cmocka_unit_test(host_socket_is_a_device_without_a_node),
         cmocka_unit_test(dotted_class_raises_the_version),
         cmocka_unit_test(no_hook_leaves_no_hook),
         cmocka_unit_test(plugin_elsewhere_is_told_to_the_hook),
