@@ -8,7 +8,8 @@
 #   localhost/llama         Debian's llama.cpp packages and nothing else
 #   localhost/llama-vulkan  the same with ggml's Vulkan backend and Mesa
 #
-# No file of ours is in any of them.
+# No file of ours is in any of them. build/images/archives/llama.tar is the first
+# one again, as `docker load` takes it: for engines with a store of their own.
 set -euo pipefail
 
 # shellcheck disable=SC2054 # the commas are mmdebstrap's
@@ -34,7 +35,7 @@ mkdir -p "$out"
 key=$(for name in $(printf '%s\n' "${!images[@]}" | sort); do
     echo "$name ${images[$name]}"
 done | cat - "$here/pack.sh" | sha256sum | cut -d' ' -f1)
-up_to_date() { [[ -e $out/store.erofs && $(cat "$out/store.key" 2>/dev/null) == "$key" ]]; }
+up_to_date() { [[ -e $out/store.erofs && -e $out/archives/llama.tar && $(cat "$out/store.key" 2>/dev/null) == "$key" ]]; }
 up_to_date && exit 0
 exec 9>"$out/.lock"
 flock 9
@@ -72,16 +73,22 @@ done
 
 # podman itself writes the store. On a tmpfs: it wants to see a file system
 # that can carry an overlay, which the one under build/ need not be.
-mkdir "$work/store" "$work/run"
+in_store() {
+    PODMAN_IGNORE_CGROUPSV1_WARNING=1 podman --root "$work/store" --runroot "$work/run" \
+        --storage-driver overlay --cgroup-manager cgroupfs "$@"
+}
+mkdir "$work/store" "$work/run" "$work/archives"
 mount -t tmpfs -o mode=0755 tmpfs "$work/store"
 for name in "${!images[@]}"; do
-    PODMAN_IGNORE_CGROUPSV1_WARNING=1 podman --root "$work/store" --runroot "$work/run" \
-        --storage-driver overlay --cgroup-manager cgroupfs import --quiet \
+    in_store import --quiet \
         --change 'ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' \
         --change 'CMD ["/bin/bash"]' "$work/$name.tar" "localhost/$name:latest" >/dev/null
     rm "$work/$name.tar"
 done
+in_store save --quiet --format docker-archive --output "$work/archives/llama.tar" localhost/llama
 umount "$work/store/overlay" 2>/dev/null || true
 bash "$here/pack.sh" "$work/store" "$out/store.erofs"
+rm -rf "$out/archives"
+mv "$work/archives" "$out/archives"
 echo "$key" >"$out/store.key"
 say "build/images/store.erofs is ready ($SECONDS s)"

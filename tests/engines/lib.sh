@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# For the rows (rows/*.sh), which row.sh runs one by one.
+
+# shellcheck disable=SC2034 # for the rows
+DEVICE=(--device virtgpu/apir=gpu0)
+NODE=/dev/dri/renderD128
+USER_HOME=/home/user
+work=${work-} # a directory of the row's own
+last=$work    # in it, what the last container printed: out and err
+
+# Every program has a limit, so that it and not the row is ended: the engine
+# passes the signal on to its container.
+LIMIT=(timeout --kill-after=5 90)
+RUN=(run --rm --network=host -v /mnt/models:/models:ro)
+
+# Each is an engine's `run` up to the image: OPTION... IMAGE COMMAND...
+run_podman() { "${LIMIT[@]}" podman "${RUN[@]}" "$@" </dev/null; }
+run_docker() { "${LIMIT[@]}" docker "${RUN[@]}" "$@" </dev/null; }
+run_rootless() { as_user "${LIMIT[@]}" podman "${RUN[@]}" "$@" </dev/null; }
+run_ctr() { "${LIMIT[@]}" ctr run --rm --mount type=bind,src=/mnt/models,dst=/models,options=rbind:ro "$@" </dev/null; }
+
+# as_user CMD...: as the unprivileged user, as after a login.
+as_user() {
+    (
+        cd "$USER_HOME" || exit
+        echo "$BASHPID" >/sys/fs/cgroup/user/cgroup.procs
+        exec setpriv --reuid user --regid user --init-groups --reset-env env XDG_RUNTIME_DIR=/run/user/1000 "$@"
+    )
+}
+
+die() {
+    echo "$*"
+    exit 1
+}
+
+# What a container runs: its devices on stderr, then prompt and generation on the
+# device of this name; llama-bench does not start if there is no such device. The
+# second lets it choose, so that one without APIR0 computes too.
+BENCH='llama-bench --list-devices >&2 && exec llama-bench -m /models/first.gguf -dev APIR0 -ngl 99 -t 1 -p 4 -n 4 -r 1 -o json'
+BENCH_ANY=${BENCH/-dev APIR0/}
+# For programs that start with an empty environment.
+BENCH_BARE="exec env -i PATH=/usr/bin sh -c '$BENCH'"
+
+# computes CMD...: CMD (up to and with the image) runs BENCH, and it ran on APIR0.
+computes() {
+    observe "$@" sh -c "$BENCH"
+    on_apir
+}
+
+# observe CMD...: what it prints in $last/out and $last/err, and in the row's log.
+observe() {
+    local rc=0
+    last=$(mktemp -d "$work/last.XXXXXX")
+    "$@" >"$last/out" 2>"$last/err" || rc=$?
+    cat "$last/err"
+    jq -c '.[]' "$last/out" 2>/dev/null || cat "$last/out"
+    [[ $rc -eq 0 ]] || die "the container ended with $rc"
+}
+
+# What BENCH has printed last: one device, and both results from it. The standard
+# output holds JSON and nothing else. BACKENDS: all that the image's ggml has, and
+# not only those with a device.
+BACKENDS=APIR
+on_apir() {
+    local devices
+    devices=$(sed -n '/^Available devices/,/^[^ ]/p' "$last/err" | grep '^ ' || true)
+    [[ $devices =~ ^\ +APIR0:\  && $(wc -l <<<"$devices") -eq 1 ]] || die "not APIR0 alone: $devices"
+    computed_on "$BACKENDS"
+    jq -e 'all(.[]; .devices == "APIR0" and .n_gpu_layers == 99)' "$last/out" >/dev/null || die 'not all on APIR0'
+}
+
+computed_on() { # BACKEND
+    jq -e --arg on "$1" 'length == 2 and all(.[]; .backends == $on and .avg_ts > 0)' "$last/out" >/dev/null ||
+        die "computed on: $(jq -r '.[].backends' "$last/out" | paste -sd ' ')"
+}
+
+# at_end CMD: runs when the row has ended, however it has; the last one first.
+AT_END=()
+at_end() { AT_END=("$1" "${AT_END[@]}"); }
+finish() {
+    set +e
+    for AT_END_CMD in "${AT_END[@]}"; do eval "$AT_END_CMD"; done
+}
+
+# The hook's log, from the row's start on. syslogd writes what it got in order, so
+# a line of our own behind it ends the waiting.
+log_mark() { LOG_START=$(wc -l </var/log/messages); }
+hook_log() {
+    local token="row-$BASHPID-$RANDOM"
+    logger --socket /dev/log "$token"
+    for ((i = 0; i < 100; i++)); do
+        ! grep -q "$token" /var/log/messages || break
+        sleep 0.05
+    done
+    tail -n "+$((LOG_START + 1))" /var/log/messages | grep 'apir-hook' || true
+}
+
+# hook_says PATTERN: one of its lines since the row's start.
+hook_says() {
+    local lines
+    lines=$(hook_log)
+    echo "$lines"
+    grep -Eq "$1" <<<"$lines" || die "the hook has not logged: $1"
+}
+hook_placed() { hook_says 'placed as '; }
+
+# node_mode MODE: the render node has this mode until the row's end.
+node_mode() {
+    at_end "chmod 0666 $NODE"
+    chmod "$1" "$NODE"
+}

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash disable=SC2154 # row.sh and lib.sh set work and last
+#
+# podman as root.
+
+row control - 'no --device: the same check refuses what the CPU computes'
+row_control() {
+    ! (computes run_podman localhost/llama) || die 'a container without the device has passed'
+    # Not for want of a container that runs: it is the device that is missing.
+    observe run_podman localhost/llama sh -c "$BENCH_ANY"
+    computed_on CPU
+    ! (on_apir) || die 'a result of the CPU has passed'
+}
+
+row podman-crun - 'podman, crun'
+row_podman_crun() {
+    computes run_podman --runtime crun "${DEVICE[@]}" localhost/llama
+    hook_placed
+}
+
+row podman-runc - 'podman, runc'
+row_podman_runc() {
+    computes run_podman --runtime runc "${DEVICE[@]}" localhost/llama
+    hook_placed
+}
+
+row podman-empty-env - 'a program that starts with an empty environment'
+row_podman_empty_env() {
+    BENCH=$BENCH_BARE computes run_podman "${DEVICE[@]}" localhost/llama
+}
+
+row podman-no-hook - 'a spec without the hook (generate --no-hook): the variable is enough'
+row_podman_no_hook() {
+    at_end 'rm -f /etc/cdi/bare.json'
+    apir cdi generate --no-hook --class bare --output /etc/cdi/bare.json
+    computes run_podman --device virtgpu/bare=gpu0 localhost/llama
+    [[ -z $(hook_log) ]] || die 'the hook ran'
+}
+
+row podman-hooksd - 'no CDI: hooks.d and --annotation apir.device=gpu0'
+row_podman_hooksd() {
+    computes run_podman --annotation apir.device=gpu0 localhost/llama
+    hook_placed
+}
+
+row podman-hooksd-runc - 'no CDI: hooks.d and the annotation, runc'
+row_podman_hooksd_runc() {
+    computes run_podman --runtime runc --annotation apir.device=gpu0 localhost/llama
+    hook_placed
+}
+
+row podman-userns-auto - '--userns=auto, crun'
+row_podman_userns_auto() { computes run_podman --userns=auto "${DEVICE[@]}" localhost/llama; }
+
+row podman-userns-auto-runc - '--userns=auto, runc'
+row_podman_userns_auto_runc() { computes run_podman --runtime runc --userns=auto "${DEVICE[@]}" localhost/llama; }
+
+row podman-uidmap - '--uidmap and --gidmap of the caller, crun'
+row_podman_uidmap() {
+    computes run_podman --uidmap 0:300000:65536 --gidmap 0:400000:65536 "${DEVICE[@]}" localhost/llama
+}
+
+row podman-read-only - '--read-only'
+row_podman_read_only() { computes run_podman --read-only "${DEVICE[@]}" localhost/llama; }
+
+row podman-read-only-runc - '--read-only, runc'
+row_podman_read_only_runc() { computes run_podman --runtime runc --read-only "${DEVICE[@]}" localhost/llama; }
+
+row podman-cap-drop - '--cap-drop=all --security-opt no-new-privileges'
+row_podman_cap_drop() {
+    computes run_podman --cap-drop=all --security-opt no-new-privileges "${DEVICE[@]}" localhost/llama
+}
+
+row podman-ramalama - "ramalama's options: label=disable, cap-drop, no-new-privileges, HOME=/tmp, --init"
+row_podman_ramalama() {
+    computes run_podman --security-opt=label=disable --cap-drop=all --security-opt=no-new-privileges \
+        --env HOME=/tmp --init "${DEVICE[@]}" localhost/llama
+}
+
+host_mounts() { awk '{ print $5, $(NF - 2), $(NF - 1) }' /proc/self/mountinfo | sort; }
+
+# on_shared OPTION... IMAGE: while a container with mounts shared with the host runs,
+# nothing of the plug-in is seen in the host's mounts; nothing at all when it has ended.
+on_shared() {
+    at_end 'podman rm --ignore -f -t 0 shared >/dev/null'
+    host_mounts >"$work/before"
+    "${LIMIT[@]}" podman run -d --name shared --network=host -v /mnt/models:/models:ro "${DEVICE[@]}" "$@" \
+        sleep 60 >/dev/null </dev/null
+    observe podman exec shared sh -c "$BENCH"
+    host_mounts >"$work/during"
+    podman exec shared cat /proc/self/mountinfo >"$work/inside"
+    podman rm -f -t 0 shared >/dev/null
+    host_mounts >"$work/after"
+    on_apir
+    # The host's mount is private, and so the hook's must be.
+    grep libggml- "$work/inside"
+    ! grep libggml- "$work/inside" | grep -q 'shared:\|master:' || die 'the mount of the plug-in is no private one'
+    comm -13 "$work/before" "$work/during" | tee "$work/new"
+    ! grep libggml- "$work/new" || die 'mounts of the plug-in are seen on the host'
+    [[ -z $(comm -13 "$work/before" "$work/after" | tee /dev/stderr) ]] || die 'mounts stay behind'
+}
+
+shared_tmpfs() {
+    at_end 'umount -R /mnt/shared'
+    mkdir -p /mnt/shared
+    mount -t tmpfs tmpfs /mnt/shared
+    mount --make-shared /mnt/shared
+}
+
+row podman-shared-volume - 'a volume that is shared with the host: nothing leaks'
+row_podman_shared_volume() {
+    shared_tmpfs
+    on_shared -v /mnt/shared:/shared:shared localhost/llama
+    hook_placed
+}
+
+row podman-shared-rootfs - '--rootfs on a shared mount: nothing leaks'
+row_podman_shared_rootfs() {
+    shared_tmpfs
+    at_end 'podman rm --ignore -f -t 0 root >/dev/null'
+    podman create --name root localhost/llama >/dev/null
+    mkdir /mnt/shared/root
+    mount --bind "$(podman mount root)" /mnt/shared/root
+    mount --make-shared /mnt/shared/root
+    on_shared --rootfs /mnt/shared/root
+    hook_log
+}
+
+row podman-two - 'two containers at the same time'
+row_podman_two() {
+    local one two rc=0
+    (computes run_podman "${DEVICE[@]}" localhost/llama) >"$work/one.log" 2>&1 &
+    one=$!
+    (computes run_podman "${DEVICE[@]}" localhost/llama) >"$work/two.log" 2>&1 &
+    two=$!
+    wait "$one" || rc=$?
+    wait "$two" || rc=$?
+    cat "$work"/*.log
+    return "$rc"
+}
+
+row podman-exec - 'podman exec, which has none of the variables'
+row_podman_exec() {
+    at_end 'podman rm --ignore -f -t 0 exec >/dev/null'
+    "${LIMIT[@]}" podman run -d --name exec --network=host -v /mnt/models:/models:ro "${DEVICE[@]}" \
+        localhost/llama sleep 300 >/dev/null </dev/null
+    [[ -z $(podman exec exec printenv GGML_BACKEND_PATH) ]] || echo 'exec has the variables after all'
+    computes "${LIMIT[@]}" podman exec exec
+}
+
+row podman-restart - 'podman start, three times, the last after apir cdi generate'
+row_podman_restart() {
+    at_end 'podman rm --ignore -f -t 0 again >/dev/null'
+    "${LIMIT[@]}" podman create --name again --network=host -v /mnt/models:/models:ro "${DEVICE[@]}" \
+        localhost/llama sh -c "$BENCH" >/dev/null
+    for i in 1 2 3; do
+        [[ $i -lt 3 ]] || apir cdi generate
+        observe "${LIMIT[@]}" podman start --attach again </dev/null
+        on_apir
+    done
+    hook_log
+    [[ $(hook_log | grep -c 'placed as') -eq 3 ]] || die 'the hook did not place the plug-in three times'
+}
+
+row podman-kube - 'podman kube play, limits: virtgpu/apir=gpu0: 1'
+row_podman_kube() {
+    at_end "podman kube down $work/pod.yaml >/dev/null"
+    jq -n --arg bench "$BENCH" '{apiVersion: "v1", kind: "Pod", metadata: {name: "bench"}, spec: {
+        hostNetwork: true, restartPolicy: "Never", containers: [{
+            name: "llama", image: "localhost/llama", command: ["sh", "-c", $bench],
+            resources: {limits: {"virtgpu/apir=gpu0": 1}},
+            volumeMounts: [{name: "models", mountPath: "/models", readOnly: true}]}],
+        volumes: [{name: "models", hostPath: {path: "/mnt/models"}}]}}' >"$work/pod.yaml"
+    "${LIMIT[@]}" podman kube play "$work/pod.yaml"
+    "${LIMIT[@]}" podman wait bench-llama
+    observe podman logs bench-llama
+    on_apir
+}
+
+absent cri-o 'CRI-O' 'not in Debian'
+absent nerdctl 'nerdctl' 'not in Debian'
+absent kubelet "containerd's CRI, from Kubernetes" 'no client of it in Debian'
+absent docker-rootless 'docker, rootless' "rootlesskit is not in Debian's docker"
+absent selinux 'SELinux enforcing' "the VM's policy is none"

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash disable=SC2154 # row.sh and lib.sh set work and last
+#
+# Images that are not made for us, or against us. Each is built here from
+# localhost/llama, without a network.
+
+# build NAME: an image from the Containerfile on the standard input; $work is its folder.
+build() {
+    mkdir -p "$work/context"
+    cat >"$work/context/Containerfile"
+    "${LIMIT[@]}" podman build --quiet --network=host --isolation=chroot --tag "localhost/$1" "$work/context"
+}
+context() {
+    mkdir -p "$work/context"
+    cp "$@" "$work/context/"
+}
+
+row image-user - 'USER in the image is none of root, node 0660'
+row_image_user() {
+    build user <<'FILE'
+FROM localhost/llama
+USER 4321:4321
+FILE
+    node_mode 0660
+    computes run_podman "${DEVICE[@]}" localhost/user
+}
+
+row image-vulkan - 'ggml-vulkan and Mesa in the image: one device, APIR0'
+row_image_vulkan() { BACKENDS=APIR,Vulkan computes run_podman "${DEVICE[@]}" localhost/llama-vulkan; }
+
+row image-vulkan-empty-env - 'the same with an empty environment'
+row_image_vulkan_empty_env() {
+    BACKENDS=APIR,Vulkan BENCH=$BENCH_BARE computes run_podman "${DEVICE[@]}" localhost/llama-vulkan
+}
+
+row image-virtgpu - 'a libggml-virtgpu.so of its own that aborts when loaded: APIR0 once, no abort'
+row_image_virtgpu() {
+    context /mnt/share/lib/abort.so
+    build virtgpu <<'FILE'
+FROM localhost/llama
+COPY abort.so /usr/lib/x86_64-linux-gnu/ggml/backends0/libggml-virtgpu.so
+FILE
+    # It does abort where nobody is in its place: SIGSEGV, since process 1 of a
+    # container is not to be had by SIGABRT.
+    local rc=0
+    run_podman localhost/virtgpu llama-bench --list-devices || rc=$?
+    [[ $rc -eq 134 || $rc -eq 139 ]] || die "without us it ended with $rc, not by a signal"
+    computes run_podman "${DEVICE[@]}" localhost/virtgpu
+    BENCH=$BENCH_BARE computes run_podman "${DEVICE[@]}" localhost/virtgpu
+}
+
+row image-no-ggml - 'no ggml in the image: it starts, and the hook logs one line'
+row_image_no_ggml() {
+    context /bin/busybox
+    build no-ggml <<'FILE'
+FROM scratch
+COPY busybox /bin/busybox
+CMD ["/bin/busybox", "echo", "started"]
+FILE
+    [[ $(run_podman "${DEVICE[@]}" localhost/no-ggml) == started ]] || die 'it has not started'
+    hook_log
+    [[ $(hook_log | wc -l) -eq 1 ]] || die 'not one line'
+    hook_says 'no ggml'
+}
+
+# Whatever loads the trap leaves /tmp/trap-marker in the root that it sees.
+build_trap() {
+    context /mnt/share/lib/trap.so
+    build trap <<'FILE'
+FROM localhost/llama
+COPY trap.so /trap/trap.so
+COPY trap.so /trap/gconv-modules.so
+ENV LD_PRELOAD="/trap/trap.so ./trap/trap.so" LD_LIBRARY_PATH=/trap:./trap LD_AUDIT=/trap/trap.so:./trap/trap.so
+ENV GCONV_PATH=/trap:./trap
+FILE
+    rm -f /tmp/trap-marker
+    # The same path on the host, so that an absolute one would hit there too.
+    mkdir -p /trap
+    cp /mnt/share/lib/trap.so /trap/
+}
+
+on_traps() { # OPTION...
+    at_end 'rm -rf /trap /tmp/trap-marker'
+    build_trap
+    BENCH="${BENCH/exec /}; cat /tmp/trap-marker >&2" computes run_podman "$@" "${DEVICE[@]}" localhost/trap
+    for how in audit loaded; do
+        grep -q "^$how .*/llama-bench" "$last/err" || die "the trap does not work in the container ($how)"
+    done
+    [[ ! -e /tmp/trap-marker ]] || die "on the host: $(paste -sd ';' /tmp/trap-marker)"
+    hook_placed
+}
+
+row image-trap - 'LD_PRELOAD, LD_AUDIT, LD_LIBRARY_PATH, GCONV_PATH traps in the image: not in the hook, crun'
+row_image_trap() { on_traps --runtime crun; }
+
+row image-trap-runc - 'the same with runc'
+row_image_trap_runc() { on_traps --runtime runc; }

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash disable=SC2154 # row.sh and lib.sh set work and last
+
+row docker docker 'docker'
+row_docker() {
+    computes run_docker "${DEVICE[@]}" localhost/llama
+    hook_placed
+}
+
+row docker-read-only docker '--read-only --cap-drop=all --security-opt no-new-privileges'
+row_docker_read_only() {
+    computes run_docker --read-only --cap-drop=all --security-opt no-new-privileges "${DEVICE[@]}" localhost/llama
+}
+
+row docker-user docker '--user, node 0660, --group-add of its group'
+row_docker_user() {
+    node_mode 0660
+    computes run_docker --user 4321:4321 --group-add "$(stat -c %g "$NODE")" "${DEVICE[@]}" localhost/llama
+}
+
+row docker-empty-env docker 'a program that starts with an empty environment'
+row_docker_empty_env() {
+    BENCH=$BENCH_BARE computes run_docker "${DEVICE[@]}" localhost/llama
+}

@@ -1,0 +1,56 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# run.sh: containers of every engine at hand compute on APIR0, in the test VM
+# (`make check-engines`; ROW=name runs that row alone, ROW='name name' those).
+# A row is a function in tests/engines/rows/; what it is given is the real
+# engine, the real runtime, an image without any file of ours.
+#
+# build/engines/ROW.log holds what a row printed, setup-*.log what brought an
+# engine up, build/engines/results.json all results. The last line is
+# "engines: N of M rows pass"; M counts the rows that were to run.
+#
+#   ENGINES_TIMEOUT=SECONDS  for the whole boot (1800)
+set -uo pipefail
+cd "$(dirname "$0")/../.." || exit 1
+sh tests/env/inside.sh || exec tests/env/enter.sh env ROW="${ROW-}" tests/engines/run.sh "$@"
+# shellcheck source=tests/vm/check-prepare.sh
+. tests/vm/check-prepare.sh
+
+mkdir -p build/engines build/vm
+exec 9>build/engines/.lock
+flock -n 9 || { echo "engines: another one is running; waiting" && flock 9; }
+find build/engines -mindepth 1 ! -name .lock -delete
+work=$(mktemp -d build/vm/engines-XXXXXX)
+share=$work/share
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$share/log" "$share/lib"
+
+prepare_models build/models/vm || exit 1
+prepare_install "$PWD/$share/root" || exit 1
+prepare_config "$work/backend.json"
+cp "$OUT"/tests/engines/{trap,abort}.so "$share/lib/" || exit 1
+
+rc=0
+env APIR_CONFIG="$PWD/$work/backend.json" VM_SHARE="$share" VM_MEM="${VM_MEM:-6G}" \
+    VM_DISKS="models=build/models/vm archives=build/images/archives" \
+    VM_TIMEOUT="${ENGINES_TIMEOUT:-1800}" VM_RENDER_SERVER="$OUT/backend/apir-render-server" \
+    tests/vm/run.sh tests/engines/guest.sh "${ROW-}" 9>&- || rc=$?
+find "$share/log" -name '*.log' -exec cp -t build/engines {} +
+
+# What was to run and has not reported has failed: the VM may have died in it.
+touch "$share/plan" "$share/results"
+[[ -s $share/versions ]] || echo '{}' >"$share/versions"
+jq -n --rawfile plan "$share/plan" --slurpfile rows "$share/results" --slurpfile versions "$share/versions" '
+    ($plan | split("\n") - [""] - ($rows | map(.row))) as $lost
+    | $rows + ($lost | map({row: ., result: "fail", why: "not run to its end"}))
+    | {rows: ., passed: map(select(.result == "pass")) | length,
+       run: map(select(.result != "not run")) | length, versions: $versions[0]}' \
+    >build/engines/results.json || exit 1
+jq -r '.rows[] | select(.result == "fail") | "FAIL  \(.row): \(.why)"' build/engines/results.json
+read -r passed run <<<"$(jq -r '"\(.passed) \(.run)"' build/engines/results.json)"
+[[ $rc -eq 0 || $passed -ne $run ]] || echo "engines: the VM ended with $rc"
+[[ $passed -eq $run ]] || echo "engines: the logs are in build/engines"
+echo "engines: $SECONDS s"
+echo "engines: $passed of $run rows pass"
+[[ $rc -eq 0 && $run -gt 0 && $passed -eq $run ]]
