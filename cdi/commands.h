@@ -14,5 +14,7 @@ int cdi_generate_main(int argc, char **argv);
 int cdi_list_main(int argc, char **argv);
 int cdi_validate_main(int argc, char **argv);
 int cdi_doctor_main(int argc, char **argv);
+int cdi_engine_configure_main(int argc, char **argv);
+int cdi_engine_reset_main(int argc, char **argv);
 
 #endif

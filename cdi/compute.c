@@ -2,21 +2,14 @@
 #include "cdi/compute.h"
 
 #include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "protocol/cleanup.h"
+#include "cdi/child.h"
 
 /*
  * ggml's public functions, by name and with opaque objects only, so that this
@@ -141,111 +134,52 @@ static bool compute(const struct ggml_api *api, void *device, char *text, size_t
     return true;
 }
 
-/* Message to the parent: the result in the first byte, then the text. */
-static _Noreturn void child(const char *plugin_path, int out)
-{
-    char message[320] = "";
-    char *text = message + 1;
-    size_t size = sizeof(message) - 1;
-    struct ggml_api api;
-    enum cdi_compute_result result = CDI_COMPUTE_FAILED;
+struct answer {
+    enum cdi_compute_result result;
+    char text[320];
+};
 
-    /* A library that prints must not end up in our table or our JSON. */
-    dup2(STDERR_FILENO, STDOUT_FILENO);
-    setenv("GGML_BACKEND_PATH", plugin_path, 1);
+static void work(void *out, const void *arg)
+{
+    struct answer *answer = out;
+    const struct cdi_compute_options *o = arg;
+    char *text = answer->text;
+    size_t size = sizeof(answer->text);
+    struct ggml_api api;
+
+    answer->result = CDI_COMPUTE_FAILED;
+    /* ggml tells at length what it loads; who wants to hear it says so. */
+    if (getenv("APIR_LOG") == NULL && freopen("/dev/null", "w", stderr) == NULL)
+        close(STDERR_FILENO);
+    setenv("GGML_BACKEND_PATH", o->plugin, 1);
     setenv("GGML_VK_VISIBLE_DEVICES", "", 1);
+    if (o->transport != NULL)
+        setenv("APIR_TRANSPORT", o->transport, 1);
     void *handle = open_ggml();
     if (handle == NULL) {
-        result = CDI_COMPUTE_NO_GGML;
+        answer->result = CDI_COMPUTE_NO_GGML;
         snprintf(text, size, "no libggml on this machine");
-    } else if (load_api(handle, &api, text, size)) {
-        api.load_all();
-        void *device = api.dev_by_name("APIR0");
-        if (device == NULL)
-            snprintf(text, size, "ggml loaded %.150s but lists no APIR0", plugin_path);
-        else if (compute(&api, device, text, size))
-            result = CDI_COMPUTE_OK;
+        return;
     }
-    message[0] = (char)result;
-    ssize_t n = write(out, message, 1 + strlen(text));
-    /* Without exit handlers: those of a GPU stack are none of doctor's business. */
-    _exit(n > 0 ? 0 : 1);
+    if (!load_api(handle, &api, text, size))
+        return;
+    api.load_all();
+    void *device = api.dev_by_name("APIR0");
+    if (device == NULL)
+        snprintf(text, size, "ggml loaded %.150s but lists no APIR0", o->plugin);
+    else if (compute(&api, device, text, size))
+        answer->result = CDI_COMPUTE_OK;
 }
 
-static uint64_t now_ms(void)
+enum cdi_compute_result cdi_compute_run(const struct cdi_compute_options *options,
+                                        unsigned timeout_ms, char *text, size_t size)
 {
-    struct timespec ts;
+    struct answer answer;
 
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000u + (uint64_t)ts.tv_nsec / 1000000u;
-}
-
-/* The message is one write below PIPE_BUF, so one read takes all of it. */
-static ssize_t read_message(int fd, unsigned timeout_ms, char *message, size_t size)
-{
-    uint64_t deadline = now_ms() + timeout_ms;
-
-    for (;;) {
-        uint64_t now = now_ms();
-        struct pollfd p = {.fd = fd, .events = POLLIN};
-        int r = poll(&p, 1, now >= deadline ? 0 : (int)(deadline - now));
-
-        if (r == 0)
-            return -ETIMEDOUT;
-        if (r > 0)
-            return read(fd, message, size);
-        if (errno != EINTR)
-            return -errno;
-    }
-}
-
-enum cdi_compute_result cdi_compute_run(const char *plugin_path, unsigned timeout_ms, char *text,
-                                        size_t size)
-{
-    int pipe_fds[2];
-    char message[320];
-
-    if (pipe2(pipe_fds, O_CLOEXEC) < 0) {
-        snprintf(text, size, "pipe: %s", strerror(errno));
+    if (cdi_child_run(work, options, timeout_ms, &answer, sizeof(answer), text, size) !=
+        CDI_CHILD_ANSWERED)
         return CDI_COMPUTE_FAILED;
-    }
-    cleanup_fd int in = pipe_fds[0];
-    cleanup_fd int out = pipe_fds[1];
-    fflush(NULL);
-    pid_t parent = getpid();
-    pid_t pid = fork();
-    if (pid < 0) {
-        snprintf(text, size, "fork: %s", strerror(errno));
-        return CDI_COMPUTE_FAILED;
-    }
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent)
-            _exit(1);
-        child(plugin_path, out);
-    }
-    apir_close_fd(&out);
-    ssize_t n = read_message(in, timeout_ms, message, sizeof(message) - 1);
-    int status = 0;
-
-    if (n == -ETIMEDOUT)
-        kill(pid, SIGKILL);
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    if (n == -ETIMEDOUT) {
-        snprintf(text, size, "no result within %u s", timeout_ms / 1000);
-        return CDI_COMPUTE_FAILED;
-    }
-    if (n < 1) {
-        if (WIFSIGNALED(status))
-            snprintf(text, size, "the computation died: %s", strsignal(WTERMSIG(status)));
-        else
-            snprintf(text, size, "the computation ended without a result");
-        return CDI_COMPUTE_FAILED;
-    }
-    message[n] = '\0';
-    snprintf(text, size, "%s", message + 1);
-    return message[0] == CDI_COMPUTE_OK        ? CDI_COMPUTE_OK
-           : message[0] == CDI_COMPUTE_NO_GGML ? CDI_COMPUTE_NO_GGML
-                                               : CDI_COMPUTE_FAILED;
+    answer.text[sizeof(answer.text) - 1] = '\0';
+    snprintf(text, size, "%s", answer.text);
+    return answer.result;
 }

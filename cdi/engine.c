@@ -11,24 +11,39 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cdi/engine_file.h"
 #include "protocol/cleanup.h"
+#include "protocol/error.h"
 
 #define TIMEOUT_MS 10000
 
 extern char **environ;
 
 static const struct {
-    const char *program;
-    int major, minor; /* the first version with CDI, without a setting */
-} engines[] = {
-    {"podman", 4, 1},
-    {"docker", 28, 2},
-    {"containerd", 2, 0},
-    {"crio", 1, 23},
+    const char *name;
+    /* Whose version counts: docker is the client, which may talk to another machine. */
+    const char *programs[2];
+    struct cdi_version first; /* with CDI */
+} engines[CDI_ENGINES] = {
+    [CDI_ENGINE_PODMAN] = {"podman", {"podman"}, {4, 1}},
+    [CDI_ENGINE_DOCKER] = {"docker", {"dockerd", "docker"}, {25, 0}},
+    [CDI_ENGINE_CONTAINERD] = {"containerd", {"containerd"}, {1, 7}},
+    [CDI_ENGINE_CRIO] = {"crio", {"crio"}, {1, 23}},
 };
+
+const char *cdi_engine_name(enum cdi_engine engine)
+{
+    return engines[engine].name;
+}
+
+bool cdi_engine_has_cdi(enum cdi_engine engine, struct cdi_version version)
+{
+    return cdi_version_at_least(version, engines[engine].first.major, engines[engine].first.minor);
+}
 
 bool cdi_engine_parse_version(const char *text, int *ret_major, int *ret_minor)
 {
@@ -53,7 +68,25 @@ bool cdi_engine_parse_version(const char *text, int *ret_major, int *ret_minor)
     return false;
 }
 
-/* Output of `program --version`, or false where it is not there or says nothing. */
+bool cdi_engine_program_found(const char *program)
+{
+    const char *path = getenv("PATH");
+
+    for (const char *p = path; p != NULL && *p != '\0';) {
+        const char *end = strchrnul(p, ':');
+        cleanup_free char *file = NULL;
+        struct stat st;
+
+        if (asprintf(&file, "%.*s/%s", (int)(end - p), p, program) < 0)
+            file = NULL;
+        else if (stat(file, &st) == 0 && S_ISREG(st.st_mode) && access(file, X_OK) == 0)
+            return true;
+        p = *end == ':' ? end + 1 : end;
+    }
+    return false;
+}
+
+/* Output of `program --version`, or false where it says nothing. */
 static bool ask_version(const char *program, char *text, size_t size)
 {
     int pipe_fds[2];
@@ -75,39 +108,99 @@ static bool ask_version(const char *program, char *text, size_t size)
         return false;
     apir_close_fd(&out);
 
-    struct pollfd p = {.fd = in, .events = POLLIN};
-    ssize_t n = poll(&p, 1, TIMEOUT_MS) > 0 ? read(in, text, size - 1) : -1;
+    /* To its end: some print the name first and the number later. */
+    size_t used = 0;
+    ssize_t n = 1;
+    while (n > 0 && used + 1 < size) {
+        struct pollfd p = {.fd = in, .events = POLLIN};
+
+        n = poll(&p, 1, TIMEOUT_MS) > 0 ? read(in, text + used, size - 1 - used) : -1;
+        used += n > 0 ? (size_t)n : 0;
+    }
     /* An engine that does not answer must not hang the doctor. */
     if (n < 0)
         kill(pid, SIGKILL);
     apir_close_fd(&in);
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;
-    text[n > 0 ? n : 0] = '\0';
-    return n > 0;
+    text[used] = '\0';
+    return used > 0;
 }
 
-int cdi_engine_find(char *text, size_t size)
+int cdi_engine_ask(enum cdi_engine engine, struct cdi_version *ret_version)
 {
-    int found = 0, good = 0;
-    size_t used = 0;
+    for (size_t i = 0; i < 2; i++) {
+        const char *program = engines[engine].programs[i];
+        char text[256];
 
-    text[0] = '\0';
-    for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++) {
-        char version[256];
-        int major = 0, minor = 0;
-
-        if (!ask_version(engines[i].program, version, sizeof(version)) ||
-            !cdi_engine_parse_version(version, &major, &minor))
+        if (program == NULL || !cdi_engine_program_found(program))
             continue;
-        bool ok =
-            major > engines[i].major || (major == engines[i].major && minor >= engines[i].minor);
-        int n = snprintf(text + used, size - used, "%s%s %d.%d%s", found == 0 ? "" : ", ",
-                         engines[i].program, major, minor, ok ? "" : " (CDI not on by default)");
-        if (n > 0)
-            used = used + (size_t)n < size ? used + (size_t)n : size - 1;
-        found++;
-        good += ok;
+        if (!ask_version(program, text, sizeof(text)) ||
+            !cdi_engine_parse_version(text, &ret_version->major, &ret_version->minor))
+            return -EPROTO;
+        return 0;
     }
-    return found == 0 ? -1 : good;
+    return -ENOENT;
+}
+
+void cdi_engine_plan_fini(struct cdi_engine_plan *plan)
+{
+    free(plan->before);
+    free(plan->after);
+    plan->before = plan->after = NULL;
+}
+
+int cdi_engine_plan(enum cdi_engine engine, const struct cdi_engine_where *where,
+                    struct cdi_engine_plan *plan, struct apir_error *err)
+{
+    memset(plan, 0, sizeof(*plan));
+    if (!cdi_engine_has_cdi(engine, where->version))
+        return apir_error_set(err, EOPNOTSUPP,
+                              "%s %d.%d has no CDI; %d.%d is the first version that has",
+                              engines[engine].name, where->version.major, where->version.minor,
+                              engines[engine].first.major, engines[engine].first.minor);
+    switch (engine) {
+    case CDI_ENGINE_PODMAN:
+        return cdi_podman_plan(where, plan, err);
+    case CDI_ENGINE_DOCKER:
+        return cdi_docker_plan(where, plan, err);
+    case CDI_ENGINE_CONTAINERD:
+        return cdi_containerd_plan(where, plan, err);
+    case CDI_ENGINE_CRIO:
+    case CDI_ENGINES:
+        break;
+    }
+    snprintf(plan->note, sizeof(plan->note), "CRI-O always takes CDI; there is nothing to set");
+    return 0;
+}
+
+int cdi_engine_plan_undo(enum cdi_engine engine, const char *path, const char *before,
+                         const char *after, struct cdi_engine_plan *plan, struct apir_error *err)
+{
+    memset(plan, 0, sizeof(*plan));
+    snprintf(plan->path, sizeof(plan->path), "%s", path);
+    int r = cdi_file_read(path, &plan->before, NULL, err);
+    if (r < 0)
+        return r;
+    bool was_there = before != NULL, is_there = plan->before != NULL;
+
+    if (!is_there || (was_there && strcmp(plan->before, before) == 0)) {
+        snprintf(plan->note, sizeof(plan->note), "%.500s %s already", path,
+                 is_there ? "is as it was before" : "is gone");
+        return 0;
+    }
+    if (strcmp(plan->before, after) == 0 || engine == CDI_ENGINE_PODMAN) {
+        /* podman's is a file of our own: nothing in it is anybody else's. */
+        plan->remove = !was_there || engine == CDI_ENGINE_PODMAN;
+        if (!plan->remove && (plan->after = strdup(before)) == NULL)
+            return apir_error_sys(err, ENOMEM, "%s", path);
+        snprintf(plan->note, sizeof(plan->note), "%s %.500s", plan->remove ? "removes" : "restores",
+                 path);
+        return 0;
+    }
+    snprintf(plan->note, sizeof(plan->note),
+             "takes our setting out of %.500s, which has changed since", path);
+    if (engine == CDI_ENGINE_DOCKER)
+        return cdi_docker_undo(before, after, plan, err);
+    return cdi_containerd_undo(before, after, plan, err);
 }

@@ -1,19 +1,109 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The container engines of this machine, and whether they know CDI. */
+/* The container engines of this machine: which, which version, and what each needs for CDI. */
 #ifndef APIR_CDI_ENGINE_H
 #define APIR_CDI_ENGINE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
+struct apir_error;
+
+enum cdi_engine {
+    CDI_ENGINE_PODMAN,
+    CDI_ENGINE_DOCKER,
+    CDI_ENGINE_CONTAINERD,
+    CDI_ENGINE_CRIO,
+    CDI_ENGINES,
+};
+
+struct cdi_version {
+    int major, minor;
+};
+
+/* "podman", … */
+const char *cdi_engine_name(enum cdi_engine engine);
+
 /* The first "MAJOR.MINOR" in text. Returns false where there is none. */
 bool cdi_engine_parse_version(const char *text, int *ret_major, int *ret_minor);
 
+static inline bool cdi_version_at_least(struct cdi_version v, int major, int minor)
+{
+    return v.major > major || (v.major == major && v.minor >= minor);
+}
+
+/* Whether that version takes CDI at all, be it with a setting. */
+bool cdi_engine_has_cdi(enum cdi_engine engine, struct cdi_version version);
+
 /*
- * Asks each known engine on PATH for its version. Puts one line about them into
- * text. Returns how many know CDI by themselves, 0 where some are there but
- * none does, -1 where there is no engine at all.
+ * Asks the engine's program on PATH for its version. -ENOENT: it is not there, -EPROTO: it
+ * says nothing that is one. Returns 0 or -errno.
  */
-int cdi_engine_find(char *text, size_t size);
+int cdi_engine_ask(enum cdi_engine engine, struct cdi_version *ret_version);
+
+/* Whether a program of that name is on PATH. */
+bool cdi_engine_program_found(const char *program);
+
+/*
+ * What an engine's configuration has to become, so that the engine takes our devices.
+ */
+struct cdi_engine_plan {
+    char path[4096]; /* the file; "": there is none to change */
+    char *before;    /* its text; NULL: it is not there */
+    char *after;     /* what to write; NULL: leave it, or (with `remove`) take it away */
+    bool remove;
+    char note[600];      /* one line: what this does, or why there is nothing to do */
+    const char *restart; /* the command that makes the engine read it; NULL: none is needed */
+};
+void cdi_engine_plan_fini(struct cdi_engine_plan *plan);
+#define cleanup_plan __attribute__((cleanup(cdi_engine_plan_fini)))
+
+/* Where to look. All of it is the caller's. */
+struct cdi_engine_where {
+    struct cdi_version version;
+    const char *config;    /* the file, instead of the engine's usual one; NULL: that one */
+    const char *root;      /* before every path of the system, for tests; "": none */
+    const char *home;      /* the user's configuration folder (XDG), NULL: there is none */
+    bool system;           /* for all users, as root; false: for this user only */
+    const char *hooks_dir; /* where our hooks.d file lies; NULL: it is not installed */
+    unsigned uid;
+};
+
+/*
+ * Reads the engine's configuration and makes the plan; writes nothing. -EOPNOTSUPP: this
+ * version has no CDI. -EBADMSG: its configuration was not understood; *err has file and
+ * line. Returns 0 or -errno.
+ */
+int cdi_engine_plan(enum cdi_engine engine, const struct cdi_engine_where *where,
+                    struct cdi_engine_plan *plan, struct apir_error *err);
+
+/*
+ * The plan that takes back what `cdi_engine_plan` once did to the file, when it turned
+ * `before` (NULL: there was no file) into `after`. What others changed since stays.
+ */
+int cdi_engine_plan_undo(enum cdi_engine engine, const char *path, const char *before,
+                         const char *after, struct cdi_engine_plan *plan, struct apir_error *err);
+
+/* ---- what the plans of each engine are made of: engine_*.c ---- */
+
+int cdi_podman_plan(const struct cdi_engine_where *where, struct cdi_engine_plan *plan,
+                    struct apir_error *err);
+int cdi_docker_plan(const struct cdi_engine_where *where, struct cdi_engine_plan *plan,
+                    struct apir_error *err);
+int cdi_docker_undo(const char *before, const char *after, struct cdi_engine_plan *plan,
+                    struct apir_error *err);
+int cdi_containerd_plan(const struct cdi_engine_where *where, struct cdi_engine_plan *plan,
+                        struct apir_error *err);
+int cdi_containerd_undo(const char *before, const char *after, struct cdi_engine_plan *plan,
+                        struct apir_error *err);
+
+struct cdi_strings;
+
+/*
+ * The folders podman reads, as its configuration says: of hooks, and of CDI specs. Either
+ * may be NULL. `except`: a file to leave out, or NULL.
+ */
+int cdi_podman_dirs(const struct cdi_engine_where *where, const char *except,
+                    struct cdi_strings *ret_hooks, struct cdi_strings *ret_specs,
+                    struct apir_error *err);
 
 #endif

@@ -14,7 +14,7 @@ static int find(const char *subpath, const char *build_subpath, char *path, size
     const char *subpaths[] = {subpath, build_subpath};
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
-    for (size_t i = 0; n > 0 && i < 2; i++) {
+    for (size_t i = 0; n > 0 && i < 2 && subpaths[i] != NULL; i++) {
         self[n] = '\0';
         char *slash = strrchr(self, '/');
         if (slash == NULL)
@@ -39,4 +39,27 @@ int cdi_install_find_plugin(char *path, size_t size)
 int cdi_install_find_hook(char *path, size_t size)
 {
     return find(CDI_HOOK_SUBPATH, "hook/apir-hook", path, size);
+}
+
+int cdi_install_find_hooks_dir(char *path, size_t size)
+{
+    int r = find(CDI_HOOKS_SUBDIR "/" CDI_HOOKS_FILE, NULL, path, size);
+
+    if (r == 0)
+        *strrchr(path, '/') = '\0';
+    return r;
+}
+
+const char *cdi_install_config_home(char *path, size_t size)
+{
+    const char *xdg = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    int n;
+
+    if (xdg != NULL && xdg[0] == '/')
+        n = snprintf(path, size, "%s", xdg);
+    else if (home != NULL && home[0] == '/')
+        n = snprintf(path, size, "%s/.config", home);
+    else
+        return NULL;
+    return n < 0 || (size_t)n >= size ? NULL : path;
 }

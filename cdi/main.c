@@ -1,39 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * apir: what an administrator runs on the machine that runs the containers (the
- * VM). It changes nothing but the one file that `cdi generate` writes, needs no
- * daemon, and asks for no more rights than opening a render node.
+ * VM). It needs no daemon, and asks for no more rights than opening a render node;
+ * what a command writes is the file that its name and its --help say.
  */
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cdi/commands.h"
 
-static const char usage[] =
-    "Usage: apir COMMAND [OPTION]...\n"
-    "\n"
-    "GPU acceleration for any llama.cpp container, through virtio-gpu.\n"
-    "\n"
-    "  apir cdi generate      write the CDI spec for this machine's devices\n"
-    "  apir cdi list          list the devices of the installed CDI specs\n"
-    "  apir cdi validate      check CDI specs\n"
-    "  apir doctor            walk the chain from device node to a computed result\n"
-    "\n"
-    "  -h, --help             this text; `apir COMMAND --help` for a command's own\n"
-    "      --version          the version\n"
-    "\n"
-    "Exit codes: 0 all is well, 1 something failed, 2 wrong usage.\n";
-
-static const struct {
+static const struct command {
     const char *group; /* NULL: none */
     const char *name;
     int (*run)(int argc, char **argv);
+    const char *help;
 } commands[] = {
-    {"cdi", "generate", cdi_generate_main},
-    {"cdi", "list", cdi_list_main},
-    {"cdi", "validate", cdi_validate_main},
-    {NULL, "doctor", cdi_doctor_main},
+    {"cdi", "generate", cdi_generate_main, "write the CDI spec for this machine's devices"},
+    {"cdi", "list", cdi_list_main, "list the devices of the installed CDI specs"},
+    {"cdi", "validate", cdi_validate_main, "check CDI specs"},
+    {NULL, "doctor", cdi_doctor_main, "walk the chain from device node to a computed result"},
+    {"engine", "configure", cdi_engine_configure_main, "set what a container engine needs for CDI"},
+    {"engine", "reset", cdi_engine_reset_main, "take that back"},
 };
+#define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+static void print_usage(void)
+{
+    puts("Usage: apir COMMAND [OPTION]...\n"
+         "\n"
+         "GPU acceleration for any llama.cpp container, through virtio-gpu.\n");
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        const struct command *c = &commands[i];
+
+        printf("  apir %s%s%-*s %s\n", c->group == NULL ? "" : c->group,
+               c->group == NULL ? "" : " ", 20 - (c->group == NULL ? 0 : (int)strlen(c->group) + 1),
+               c->name, c->help);
+    }
+    puts("\n"
+         "  -h, --help                this text; `apir COMMAND --help` for a command's own\n"
+         "      --version             the version\n"
+         "\n"
+         "Exit codes: 0 all is well, 1 something failed, 2 wrong usage.");
+}
 
 static int wrong_usage(const char *what, const char *word)
 {
@@ -42,9 +51,23 @@ static int wrong_usage(const char *what, const char *word)
     return CDI_EXIT_USAGE;
 }
 
-static int is_help(const char *arg)
+static bool is_help(const char *arg)
 {
     return strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0 || strcmp(arg, "help") == 0;
+}
+
+static bool is_group(const char *arg)
+{
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        if (commands[i].group != NULL && strcmp(commands[i].group, arg) == 0)
+            return true;
+    return false;
+}
+
+static bool is_command(const struct command *c, const char *group, const char *name)
+{
+    return (group == NULL) == (c->group == NULL) &&
+           (group == NULL || strcmp(group, c->group) == 0) && strcmp(c->name, name) == 0;
 }
 
 static int finish(int code)
@@ -64,28 +87,22 @@ int main(int argc, char **argv)
 
     if (argc < 2)
         return wrong_usage("no command", NULL);
-    if (is_help(argv[1])) {
-        fputs(usage, stdout);
-        return finish(CDI_EXIT_OK);
-    }
     if (strcmp(argv[1], "--version") == 0) {
         puts("apir " APIR_VERSION);
         return finish(CDI_EXIT_OK);
     }
-    if (strcmp(argv[1], "cdi") == 0) {
+    if (is_group(argv[1])) {
         group = argv[1];
         skip = 2;
         if (argc < 3)
-            return wrong_usage("no command behind cdi", NULL);
-        if (is_help(argv[2])) {
-            fputs(usage, stdout);
-            return finish(CDI_EXIT_OK);
-        }
+            return wrong_usage("no command behind it", group);
     }
-    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-        if ((group == NULL) == (commands[i].group == NULL) &&
-            strcmp(commands[i].name, argv[skip]) == 0)
+    if (is_help(argv[skip])) {
+        print_usage();
+        return finish(CDI_EXIT_OK);
+    }
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        if (is_command(&commands[i], group, argv[skip]))
             return finish(commands[i].run(argc - skip, argv + skip));
-    }
     return wrong_usage("no such command", argv[skip]);
 }

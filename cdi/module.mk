@@ -5,38 +5,55 @@
 APIR_VERSION ?= 0.1.0
 
 CDI_LIB := $(call objs,cdi/json.c cdi/rules.c cdi/spec.c cdi/number.c)
-CDI_OBJS := $(CDI_LIB) $(call objs, \
-    cdi/compute.c \
-    cdi/doctor.c \
-    cdi/doctor_image.c \
+CDI_ENGINE_LIB := $(call objs, \
     cdi/engine.c \
-    cdi/generate.c \
+    cdi/engine_containerd.c \
+    cdi/engine_docker.c \
+    cdi/engine_file.c \
+    cdi/engine_podman.c \
+    cdi/toml.c)
+CDI_DOCTOR_LIB := $(call objs, \
+    cdi/child.c \
+    cdi/compute.c \
+    cdi/doctor_chain.c \
+    cdi/doctor_engine.c \
+    cdi/doctor_files.c \
     cdi/handshake.c \
     cdi/host.c \
     cdi/install.c \
+    cdi/nodes.c \
+    cdi/session.c)
+CDI_OBJS := $(CDI_LIB) $(CDI_ENGINE_LIB) $(CDI_DOCTOR_LIB) $(call objs, \
+    cdi/doctor.c \
+    cdi/doctor_image.c \
+    cdi/engine_configure.c \
+    cdi/generate.c \
     cdi/list.c \
     cdi/main.c \
-    cdi/nodes.c \
     cdi/validate.c)
+# The plug-in's own way to the host, so that doctor walks the same one.
+CDI_CLIENT_OBJS := $(call objs,frontend/client.c frontend/shared.c $(wildcard frontend/transport*.c) \
+    protocol/ring.c protocol/messages.c protocol/log.c protocol/peer_copy.c protocol/error.c)
+$(filter $(O)/frontend/%,$(CDI_CLIENT_OBJS)): private EXTRA_CFLAGS := -isystem /usr/include/libdrm
 
 $(CDI_OBJS): private PKGS := json-c libdrm
 $(CDI_OBJS): private EXTRA_CFLAGS := -D_GNU_SOURCE -DAPIR_VERSION='"$(APIR_VERSION)"' \
     -DAPIR_PREFIX='"$(prefix)"'
 
 $(O)/cdi/apir: private PKGS := json-c libdrm
-$(O)/cdi/apir: $(CDI_OBJS) $(PROTOCOL_RING_OBJS) $(call objs,protocol/error.c)
+$(O)/cdi/apir: $(CDI_OBJS) $(CDI_CLIENT_OBJS)
 	$(link)
 
 ALL += $(O)/cdi/apir
 HEADERS += $(wildcard cdi/*.h)
 
-CDI_TESTS := spec rules json engine number
+CDI_TESTS := spec rules json number engine engine_file toml doctor
 UNIT_TESTS += $(CDI_TESTS:%=$(O)/tests/unit/cdi_%_test)
-$(CDI_TESTS:%=$(O)/tests/unit/cdi_%_test.o): private PKGS := json-c cmocka
+$(CDI_TESTS:%=$(O)/tests/unit/cdi_%_test.o): private PKGS := json-c cmocka libdrm
 $(CDI_TESTS:%=$(O)/tests/unit/cdi_%_test.o): private EXTRA_CFLAGS := -D_GNU_SOURCE
-$(CDI_TESTS:%=$(O)/tests/unit/cdi_%_test): private PKGS := json-c cmocka
+$(CDI_TESTS:%=$(O)/tests/unit/cdi_%_test): private PKGS := json-c cmocka libdrm
 $(CDI_TESTS:%=$(O)/tests/unit/cdi_%_test): $(O)/tests/unit/cdi_%_test: \
-    $(O)/tests/unit/cdi_%_test.o $(CDI_LIB) $(call objs,cdi/engine.c protocol/error.c)
+    $(O)/tests/unit/cdi_%_test.o $(CDI_LIB) $(CDI_ENGINE_LIB) $(CDI_DOCTOR_LIB) $(CDI_CLIENT_OBJS)
 	$(link)
 
 # The built server and worker, asked over a ring as a VM would ask them.

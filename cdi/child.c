@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cdi/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cdi/json.h"
+#include "protocol/cleanup.h"
+
+static uint64_t now_ms(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000u + (uint64_t)ts.tv_nsec / 1000000u;
+}
+
+/* Returns 0 once `size` bytes have come, -ETIMEDOUT, or -EPIPE where fewer come. */
+static int read_answer(int fd, unsigned timeout_ms, char *answer, size_t size)
+{
+    uint64_t deadline = now_ms() + timeout_ms;
+
+    while (size > 0) {
+        uint64_t now = now_ms();
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        int r = poll(&p, 1, now >= deadline ? 0 : (int)(deadline - now));
+
+        if (r == 0)
+            return -ETIMEDOUT;
+        if (r < 0 && errno == EINTR)
+            continue;
+        ssize_t n = r < 0 ? -1 : read(fd, answer, size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return -EPIPE;
+        answer += n;
+        size -= (size_t)n;
+    }
+    return 0;
+}
+
+enum cdi_child_end cdi_child_run(void (*work)(void *answer, const void *arg), const void *arg,
+                                 unsigned timeout_ms, void *answer, size_t size, char *text,
+                                 size_t text_size)
+{
+    int pipe_fds[2], status = 0;
+
+    if (pipe2(pipe_fds, O_CLOEXEC) < 0) {
+        snprintf(text, text_size, "pipe: %s", strerror(errno));
+        return CDI_CHILD_DIED;
+    }
+    cleanup_fd int in = pipe_fds[0];
+    cleanup_fd int out = pipe_fds[1];
+    fflush(NULL);
+    memset(answer, 0, size);
+    pid_t parent = getpid();
+    pid_t pid = fork();
+    if (pid < 0) {
+        snprintf(text, text_size, "fork: %s", strerror(errno));
+        return CDI_CHILD_DIED;
+    }
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent)
+            _exit(1);
+        /* What a library prints must not end up in a table or JSON of ours. */
+        dup2(STDERR_FILENO, STDOUT_FILENO);
+        work(answer, arg);
+        /* Without exit handlers: those of a GPU stack are none of our business. */
+        _exit(cdi_json_write_fd(out, answer, size) == 0 ? 0 : 1);
+    }
+    apir_close_fd(&out);
+    int r = read_answer(in, timeout_ms, answer, size);
+    if (r == -ETIMEDOUT)
+        kill(pid, SIGKILL);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (r == 0)
+        return CDI_CHILD_ANSWERED;
+    if (r == -ETIMEDOUT)
+        snprintf(text, text_size, "no answer within %u s", timeout_ms / 1000);
+    else if (WIFSIGNALED(status))
+        snprintf(text, text_size, "it died: %s", strsignal(WTERMSIG(status)));
+    else
+        snprintf(text, text_size, "it ended without an answer");
+    return r == -ETIMEDOUT ? CDI_CHILD_LATE : CDI_CHILD_DIED;
+}

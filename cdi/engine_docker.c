@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * docker knows CDI since 25, where features.cdi in daemon.json turns it on; since 28.2 it is on
+ * unless that says false. cdi-spec-dirs replaces the folders /etc/cdi and /var/run/cdi.
+ */
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cdi/engine.h"
+#include "cdi/engine_file.h"
+#include "cdi/json.h"
+#include "protocol/cleanup.h"
+#include "protocol/error.h"
+
+#define SPECS_DIR  "/etc/cdi"
+#define TEXT_FLAGS (JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE)
+
+/* cdi_json_parse names the byte; people look for lines. */
+static size_t line_of_error(const char *text)
+{
+    struct json_tokener *tok = json_tokener_new_ex(32);
+    size_t line = 1;
+
+    if (tok == NULL)
+        return 0;
+    json_tokener_set_flags(tok, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+    json_object_put(json_tokener_parse_ex(tok, text, (int)strlen(text)));
+    size_t end = json_tokener_get_parse_end(tok);
+    json_tokener_free(tok);
+    for (size_t i = 0; i < end && text[i] != '\0'; i++)
+        line += text[i] == '\n';
+    return line;
+}
+
+static int parse(const char *path, const char *text, struct json_object **ret_object,
+                 struct apir_error *err)
+{
+    if (text == NULL || text[strspn(text, " \t\r\n")] == '\0') {
+        *ret_object = json_object_new_object();
+        return *ret_object == NULL ? apir_error_sys(err, ENOMEM, "%s", path) : 0;
+    }
+    int r = cdi_json_parse(text, strlen(text), ret_object, err);
+    if (r < 0)
+        apir_error_wrap(err, "%s: line %zu", path, line_of_error(text));
+    return r;
+}
+
+static int print(struct json_object *object, char **ret_text, struct apir_error *err)
+{
+    const char *text = json_object_to_json_string_ext(object, TEXT_FLAGS);
+
+    if (text == NULL || asprintf(ret_text, "%s\n", text) < 0) {
+        *ret_text = NULL;
+        return apir_error_sys(err, ENOMEM, "daemon.json");
+    }
+    return 0;
+}
+
+static bool list_has(struct json_object *list, const char *wanted)
+{
+    for (size_t i = 0; i < json_object_array_length(list); i++) {
+        struct json_object *item = json_object_array_get_idx(list, i);
+
+        if (json_object_is_type(item, json_type_string) &&
+            strcmp(json_object_get_string(item), wanted) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* NULL where it is not there; *ret_wrong where it is something else. */
+static struct json_object *member(struct json_object *object, const char *key, enum json_type type,
+                                  bool *ret_wrong)
+{
+    struct json_object *found = NULL;
+
+    *ret_wrong =
+        json_object_object_get_ex(object, key, &found) && !json_object_is_type(found, type);
+    return *ret_wrong ? NULL : found;
+}
+
+static int set_true(struct json_object *top, struct json_object *features)
+{
+    if (features == NULL) {
+        features = json_object_new_object();
+        if (features == NULL || json_object_object_add(top, "features", features) != 0) {
+            json_object_put(features);
+            return -ENOMEM;
+        }
+    }
+    struct json_object *value = json_object_new_boolean(1);
+    if (value == NULL || json_object_object_add(features, "cdi", value) != 0) {
+        json_object_put(value);
+        return -ENOMEM;
+    }
+    return 0;
+}
+
+static int add_dir(struct json_object *dirs)
+{
+    struct json_object *value = json_object_new_string(SPECS_DIR);
+
+    if (value == NULL || json_object_array_add(dirs, value) != 0) {
+        json_object_put(value);
+        return -ENOMEM;
+    }
+    return 0;
+}
+
+int cdi_docker_plan(const struct cdi_engine_where *where, struct cdi_engine_plan *plan,
+                    struct apir_error *err)
+{
+    cleanup_json struct json_object *top = NULL;
+    bool on_by_itself = cdi_version_at_least(where->version, 28, 2), wrong = false;
+
+    if (where->config != NULL)
+        snprintf(plan->path, sizeof(plan->path), "%s", where->config);
+    else if (where->system)
+        snprintf(plan->path, sizeof(plan->path), "%s/etc/docker/daemon.json", where->root);
+    else if (where->home != NULL)
+        snprintf(plan->path, sizeof(plan->path), "%s/docker/daemon.json", where->home);
+    else
+        return apir_error_set(err, ENOENT, "no home folder, so no configuration of this user");
+    plan->restart = where->system ? "systemctl restart docker" : "systemctl --user restart docker";
+
+    int r = cdi_file_read(plan->path, &plan->before, NULL, err);
+    if (r == 0)
+        r = parse(plan->path, plan->before, &top, err);
+    if (r < 0)
+        return r;
+    struct json_object *features = member(top, "features", json_type_object, &wrong);
+    if (wrong)
+        return apir_error_set(err, EBADMSG, "%s: features is no object", plan->path);
+    struct json_object *cdi = member(features, "cdi", json_type_boolean, &wrong);
+    if (wrong)
+        return apir_error_set(err, EBADMSG, "%s: features.cdi is neither true nor false",
+                              plan->path);
+    struct json_object *dirs = member(top, "cdi-spec-dirs", json_type_array, &wrong);
+    if (wrong)
+        return apir_error_set(err, EBADMSG, "%s: cdi-spec-dirs is no list", plan->path);
+
+    bool turn_on = cdi == NULL ? !on_by_itself : !json_object_get_boolean(cdi);
+    bool add = dirs != NULL && !list_has(dirs, SPECS_DIR);
+    if (!turn_on && !add) {
+        snprintf(plan->note, sizeof(plan->note),
+                 "docker %d.%d: CDI is on%s; there is nothing to set", where->version.major,
+                 where->version.minor, cdi == NULL ? " by itself" : ", daemon.json says so");
+        return 0;
+    }
+    if (turn_on)
+        r = set_true(top, features);
+    if (r == 0 && add)
+        r = add_dir(dirs);
+    if (r < 0)
+        return apir_error_sys(err, -r, "%s", plan->path);
+    snprintf(plan->note, sizeof(plan->note), "docker %d.%d: %s%s%s", where->version.major,
+             where->version.minor,
+             !turn_on        ? ""
+             : !on_by_itself ? "CDI is off until features.cdi is true"
+                             : "features.cdi turns CDI off",
+             turn_on && add ? ", and " : "", add ? "cdi-spec-dirs leaves " SPECS_DIR " out" : "");
+    return print(top, &plan->after, err);
+}
+
+/* What the setting was before comes back, unless somebody has set it since. */
+static int restore(struct json_object *now, struct json_object *before, struct json_object *after,
+                   const char *key)
+{
+    struct json_object *is = NULL, *was = NULL, *ours = NULL;
+    bool is_there = json_object_object_get_ex(now, key, &is);
+
+    (void)json_object_object_get_ex(before, key, &was);
+    (void)json_object_object_get_ex(after, key, &ours);
+    if (!is_there || !json_object_equal(is, ours) || json_object_equal(was, ours))
+        return 0;
+    if (was == NULL)
+        json_object_object_del(now, key);
+    else if (json_object_object_add(now, key, json_object_get(was)) != 0)
+        return -ENOMEM;
+    return 0;
+}
+
+int cdi_docker_undo(const char *before, const char *after, struct cdi_engine_plan *plan,
+                    struct apir_error *err)
+{
+    cleanup_json struct json_object *now = NULL, *was = NULL, *ours = NULL;
+    int r = parse(plan->path, plan->before, &now, err);
+
+    if (r == 0)
+        r = parse("the record", before, &was, err);
+    if (r == 0)
+        r = parse("the record", after, &ours, err);
+    if (r < 0)
+        return r;
+    struct json_object *features = cdi_json_member(now, "features", json_type_object);
+    struct json_object *had = cdi_json_member(was, "features", json_type_object);
+    if (features != NULL)
+        r = restore(features, had, cdi_json_member(ours, "features", json_type_object), "cdi");
+    if (r == 0 && features != NULL && had == NULL && json_object_object_length(features) == 0)
+        json_object_object_del(now, "features");
+    if (r == 0)
+        r = restore(now, was, ours, "cdi-spec-dirs");
+    if (r < 0)
+        return apir_error_sys(err, -r, "%s", plan->path);
+    return print(now, &plan->after, err);
+}

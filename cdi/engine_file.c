@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cdi/engine_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cdi/json.h"
+#include "protocol/cleanup.h"
+#include "protocol/error.h"
+
+static int read_file(const char *path, int flags, char **ret_text, struct cdi_file_owner *owner,
+                     struct apir_error *err)
+{
+    struct stat st;
+    size_t size = 0;
+    cleanup_free char *text = NULL;
+    cleanup_fd int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY | flags);
+
+    *ret_text = NULL;
+    if (fd < 0 && errno == ENOENT)
+        return 0;
+    if (fd < 0 && errno == ELOOP)
+        return apir_error_set(err, ELOOP, "%s is a symbolic link; name its target with --config",
+                              path);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return apir_error_sys(err, errno, "%s", path);
+    if (!S_ISREG(st.st_mode))
+        return apir_error_set(err, EINVAL, "%s is no regular file", path);
+    int r = cdi_json_read_fd(fd, CDI_FILE_SIZE_MAX, &text, &size, err);
+    if (r < 0) {
+        apir_error_wrap(err, "%s", path);
+        return r;
+    }
+    if (strlen(text) != size)
+        return apir_error_set(err, EBADMSG, "%s: a NUL byte in it", path);
+    if (owner != NULL)
+        *owner = (struct cdi_file_owner){st.st_mode & 07777, st.st_uid, st.st_gid};
+    *ret_text = steal_pointer(&text);
+    return 0;
+}
+
+int cdi_file_read(const char *path, char **ret_text, struct cdi_file_owner *owner,
+                  struct apir_error *err)
+{
+    return read_file(path, O_NOFOLLOW, ret_text, owner, err);
+}
+
+int cdi_file_load(const char *path, char **ret_text, struct apir_error *err)
+{
+    return read_file(path, 0, ret_text, NULL, err);
+}
+
+/* Makes what is missing of the folders above path. */
+static int make_parents(const char *path, struct apir_error *err)
+{
+    cleanup_free char *dir = strdup(path);
+
+    if (dir == NULL)
+        return apir_error_sys(err, ENOMEM, "%s", path);
+    for (char *p = strchr(dir + 1, '/'); p != NULL; p = strchr(p + 1, '/')) {
+        *p = '\0';
+        if (mkdir(dir, 0755) < 0 && errno != EEXIST)
+            return apir_error_sys(err, errno, "make folder %s", dir);
+        *p = '/';
+    }
+    return 0;
+}
+
+static int fill(int fd, const char *text, const struct cdi_file_owner *owner)
+{
+    int r = cdi_json_write_fd(fd, text, strlen(text));
+
+    /* The owner first: changing it takes bits away from the mode. */
+    if (r == 0 && owner->uid != (uid_t)-1 && (owner->uid != geteuid() || owner->gid != getegid()) &&
+        fchown(fd, owner->uid, owner->gid) < 0)
+        r = -errno;
+    if (r == 0 && fchmod(fd, owner->mode) < 0)
+        r = -errno;
+    if (r == 0 && fsync(fd) < 0)
+        r = -errno;
+    return r;
+}
+
+int cdi_file_write(const char *path, const char *text, struct apir_error *err)
+{
+    struct cdi_file_owner owner = {0644, (uid_t)-1, (gid_t)-1};
+    cleanup_free char *old = NULL, *dir = NULL, *temp = NULL;
+    const char *slash = strrchr(path, '/');
+
+    if (slash == NULL)
+        return apir_error_set(err, EINVAL, "%s is no absolute path", path);
+    int r = cdi_file_read(path, &old, &owner, err);
+    if (r == 0)
+        r = make_parents(path, err);
+    if (r < 0)
+        return r;
+    if (asprintf(&dir, "%.*s", slash == path ? 1 : (int)(slash - path), path) < 0)
+        dir = NULL;
+    /* Hidden, and not by the name's ending: engines read all *.conf of a folder. */
+    if (dir == NULL || asprintf(&temp, "%s/.%s.XXXXXX", dir, slash + 1) < 0) {
+        temp = NULL;
+        return apir_error_sys(err, ENOMEM, "%s", path);
+    }
+    cleanup_fd int fd = mkostemp(temp, O_CLOEXEC);
+    if (fd < 0)
+        return apir_error_sys(err, errno, "temporary file in %s", dir);
+    r = fill(fd, text, &owner);
+    if (r == 0 && rename(temp, path) < 0)
+        r = -errno;
+    if (r < 0) {
+        unlink(temp);
+        return apir_error_sys(err, -r, "write %s", path);
+    }
+    cleanup_fd int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir_fd >= 0)
+        (void)fsync(dir_fd);
+    return 0;
+}
+
+int cdi_file_remove(const char *path, struct apir_error *err)
+{
+    if (unlink(path) < 0 && errno != ENOENT)
+        return apir_error_sys(err, errno, "remove %s", path);
+    return 0;
+}
+
+/* ---- what changes -------------------------------------------------------------- */
+
+static const char *next_line(const char *p)
+{
+    const char *end = strchr(p, '\n');
+
+    return end == NULL ? p + strlen(p) : end + 1;
+}
+
+static void print_lines(FILE *out, char mark, const char *from, const char *to)
+{
+    while (from < to) {
+        const char *next = next_line(from);
+
+        fprintf(out, "%c%.*s", mark, (int)(next - from), from);
+        if (next[-1] != '\n')
+            fputc('\n', out);
+        from = next;
+    }
+}
+
+/* `count` lines back from p, but not before start. */
+static const char *lines_back(const char *start, const char *p, int count)
+{
+    for (; count > 0 && p > start; count--) {
+        p--;
+        while (p > start && p[-1] != '\n')
+            p--;
+    }
+    return p;
+}
+
+void cdi_file_print_change(FILE *out, const char *path, const char *before, const char *after)
+{
+    const char *a = before == NULL ? "" : before, *b = after == NULL ? "" : after;
+
+    fprintf(out, "--- %s\n+++ %s\n", before == NULL ? "/dev/null" : path,
+            after == NULL ? "/dev/null" : path);
+    /* One piece: what the two have in common at their start and their end is left out. */
+    const char *p = a, *q = b;
+    while (*p != '\0' && *q != '\0') {
+        const char *p_next = next_line(p), *q_next = next_line(q);
+
+        if (p_next - p != q_next - q || memcmp(p, q, (size_t)(p_next - p)) != 0)
+            break;
+        p = p_next;
+        q = q_next;
+    }
+    const char *a_end = a + strlen(a), *b_end = b + strlen(b);
+    while (a_end > p && b_end > q) {
+        const char *p_last = lines_back(p, a_end, 1), *q_last = lines_back(q, b_end, 1);
+
+        if (a_end - p_last != b_end - q_last ||
+            memcmp(p_last, q_last, (size_t)(a_end - p_last)) != 0)
+            break;
+        a_end = p_last;
+        b_end = q_last;
+    }
+    print_lines(out, ' ', lines_back(a, p, 3), p);
+    print_lines(out, '-', p, a_end);
+    print_lines(out, '+', q, b_end);
+    const char *tail = a_end;
+    for (int i = 0; i < 3 && *tail != '\0'; i++)
+        tail = next_line(tail);
+    print_lines(out, ' ', a_end, tail);
+}

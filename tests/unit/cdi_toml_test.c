@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cdi/toml.h"
+#include "protocol/error.h"
+
+static const char *const cdi[] = {"plugins", "io.containerd.grpc.v1.cri", "enable_cdi"};
+static const char *const top[] = {"version"};
+
+static struct cdi_toml_place find(const char *text, const char *const *path, size_t n)
+{
+    struct apir_error err = {0};
+    struct cdi_toml_place place;
+
+    if (cdi_toml_find(text, path, n, &place, &err) != 0)
+        fail_msg("%s\n%s", text, err.msg);
+    return place;
+}
+
+/* Text, and the value found there; NULL: none. */
+static void values_are_found_where_they_are(void **state)
+{
+    static const struct {
+        const char *text, *value;
+        size_t line;
+    } cases[] = {
+        {"[plugins.\"io.containerd.grpc.v1.cri\"]\n enable_cdi = true\n", "true", 2},
+        {"[plugins.'io.containerd.grpc.v1.cri']\nenable_cdi=false # no\n", "false", 2},
+        {"[ plugins . \"io.containerd.grpc.v1.cri\" ]\r\n\r\nenable_cdi = true\r\n", "true", 3},
+        {"a = 1\n[plugins]\n[plugins.\"io.containerd.grpc.v1.cri\".registry]\nenable_cdi = 1\n",
+         NULL, 0},
+        {"[plugins.\"io.containerd.grpc.v1.cri\".x]\na=1\n[plugins.\"io.containerd.grpc.v1.cri\"]\n"
+         "enable_cdi = true",
+         "true", 4},
+        {"[other]\nenable_cdi = true\n", NULL, 0},
+        {"# enable_cdi = true\n", NULL, 0},
+        {"s = \"\"\"\n[plugins.\"io.containerd.grpc.v1.cri\"]\nenable_cdi = true\n\"\"\"\n", NULL,
+         0},
+        {"s = '''\nenable_cdi = "
+         "true\n''''\n[plugins.\"io.containerd.grpc.v1.cri\"]\nenable_cdi=false",
+         "false", 5},
+        {"a = [ # x\n 'y', [1, 2,],\n {k = 1, \"l.m\" = []},\n]\n"
+         "[plugins.\"io.containerd.grpc.v1.cri\"]\nenable_cdi = true",
+         "true", 6},
+        {"t = 1979-05-27 07:32:00Z\nf = -1_0.5e+3\n", NULL, 0},
+        {"", NULL, 0},
+        {"\"plug\\\"ins\".x = 1", NULL, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct cdi_toml_place p = find(cases[i].text, cdi, 3);
+
+        if (p.found != (cases[i].value != NULL))
+            fail_msg("%zu: %s", i, cases[i].text);
+        if (!p.found)
+            continue;
+        assert_int_equal(p.line, cases[i].line);
+        assert_int_equal(p.end - p.start, strlen(cases[i].value));
+        assert_memory_equal(cases[i].text + p.start, cases[i].value, p.end - p.start);
+    }
+    assert_true(find("version = 2\n[a]\nversion = 3\n", top, 1).found);
+    assert_false(find("[a]\nversion = 3\n", top, 1).found);
+}
+
+static void what_is_not_understood_is_refused_with_its_line(void **state)
+{
+    static const struct {
+        const char *text, *says;
+    } cases[] = {
+        {"a = 1\nb\n", "line 2: = is missing"},
+        {"a = \n", "line 1: a value is missing"},
+        {"a = 1 2\n", "line 1: something follows the value"},
+        {"a = \"x\n\"\n", "line 1: a string that does not end"},
+        {"\na = \"\"\"x\n\"\n", "line 2: a string that does not end"},
+        {"a = '''", "line 1: a string that does not end"},
+        {"a = [1,\n2\n", "line 1: an array that does not end"},
+        {"a = [1 2]\n", "line 1: a comma is missing"},
+        {"a = {b = 1\n}\n", "line 1: a comma is missing in an inline table"},
+        {"[a\n", "line 1: ] is missing"},
+        {"[]\n", "line 1: a name is missing"},
+        {"a..b = 1\n", "line 1: a name is missing"},
+        {"[plugins.\"io.containerd.grpc.v1.cri\"]\na=1\n[plugins.\"io.containerd.grpc.v1.cri\"]\n",
+         "line 3: this table is there twice"},
+        {"[plugins.\"io.containerd.grpc.v1.cri\"]\nenable_cdi=true\nenable_cdi = true",
+         "line 3: this value is there twice"},
+        {"[plugins]\n\"io.containerd.grpc.v1.cri\" = {enable_cdi = true}\n", "line 2: this table"},
+        {"[plugins]\n\"io.containerd.grpc.v1.cri\".enable_selinux = true\n", "line 2: this table"},
+        {"plugins = {}\n", "line 1: this table"},
+        {"[[plugins]]\n", "line 1: a list of tables"},
+        {"[plugins.\"io.containerd.grpc.v1.cri\".enable_cdi]\n", "line 1: a table where"},
+        {"a = [[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]", "line 1: nested too deeply"},
+        {"a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a = 1", "line 1: a name of too many parts"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct apir_error err = {0};
+        struct cdi_toml_place place = {.line = 77};
+
+        if (cdi_toml_find(cases[i].text, cdi, 3, &place, &err) != -EBADMSG ||
+            strstr(err.msg, cases[i].says) != err.msg || place.line != 77)
+            fail_msg("%s\nsays: %s", cases[i].text, err.msg);
+    }
+}
+
+static void set_changes_the_one_value_and_no_other_byte(void **state)
+{
+    static const struct {
+        const char *before, *value, *after;
+    } cases[] = {
+        {"[plugins.'io.containerd.grpc.v1.cri']\n\tenable_cdi = false # why\nx = 1\n", "true",
+         "[plugins.'io.containerd.grpc.v1.cri']\n\tenable_cdi = true # why\nx = 1\n"},
+        {"a = 1\n  [plugins.\"io.containerd.grpc.v1.cri\"] # cri\n    x = 1\n[b]\n", "true",
+         "a = 1\n  [plugins.\"io.containerd.grpc.v1.cri\"] # cri\n  enable_cdi = true\n    x = "
+         "1\n[b]\n"},
+        {"[plugins.\"io.containerd.grpc.v1.cri\"]", "true",
+         "[plugins.\"io.containerd.grpc.v1.cri\"]\nenable_cdi = true\n"},
+        {"version = 2", "true",
+         "version = 2\n\n[plugins.\"io.containerd.grpc.v1.cri\"]\nenable_cdi = true\n"},
+        {"", "true", "[plugins.\"io.containerd.grpc.v1.cri\"]\nenable_cdi = true\n"},
+        {"[plugins.\"io.containerd.grpc.v1.cri\"]\nenable_cdi = [\n1]\nx = 1\n", NULL,
+         "[plugins.\"io.containerd.grpc.v1.cri\"]\nx = 1\n"},
+        {"x = 1\n", NULL, "x = 1\n"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct apir_error err = {0};
+        char *text = NULL;
+
+        if (cdi_toml_set(cases[i].before, cdi, 3, cases[i].value, &text, &err) != 0)
+            fail_msg("%s", err.msg);
+        assert_string_equal(text, cases[i].after);
+        free(text);
+    }
+    char *text = NULL;
+    assert_int_equal(cdi_toml_set("[a]\nb = 1\n", top, 1, "2", &text, NULL), 0);
+    assert_string_equal(text, "version = 2\n[a]\nb = 1\n");
+    free(text);
+}
+
+static void lists_are_read_with_their_append_mark(void **state)
+{
+    static const char *const path[] = {"engine", "hooks_dir"};
+    const char *text = "[engine]\nhooks_dir = [\"/a\\\\b\", # one\n  '/c', {append = true},]\n";
+    struct cdi_toml_place p = find(text, path, 2);
+    struct cdi_strings list = {0};
+    bool append = false, value = false;
+
+    (void)state;
+    assert_int_equal(cdi_toml_strings(text, &p, &list, &append), 0);
+    assert_true(append);
+    assert_int_equal(list.n, 2);
+    assert_true(cdi_strings_have(&list, "/a\\b") && cdi_strings_have(&list, "/c"));
+    assert_false(cdi_strings_have(&list, "/"));
+    cdi_strings_fini(&list);
+
+    static const char *const wrong[] = {"[engine]\nhooks_dir = \"/a\"", "[engine]\nhooks_dir = [1]",
+                                        "[engine]\nhooks_dir = [{prepend = true}]",
+                                        "[engine]\nhooks_dir = [{append = 1}]",
+                                        "[engine]\nhooks_dir = ['''a''']"};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        p = find(wrong[i], path, 2);
+        assert_int_equal(cdi_toml_strings(wrong[i], &p, &list, &append), -EBADMSG);
+        cdi_strings_fini(&list);
+    }
+    p = find("[engine]\nhooks_dir = true", path, 2);
+    assert_int_equal(cdi_toml_bool("[engine]\nhooks_dir = true", &p, &value), 0);
+    assert_true(value);
+    p = find("[engine]\nhooks_dir = True", path, 2);
+    assert_int_equal(cdi_toml_bool("[engine]\nhooks_dir = True", &p, &value), -EBADMSG);
+}
+
+static void a_list_has_an_end(void **state)
+{
+    struct cdi_strings list = {0};
+
+    (void)state;
+    for (int i = 0; i < CDI_STRINGS_MAX; i++)
+        assert_int_equal(cdi_strings_add(&list, "x"), 0);
+    assert_int_equal(cdi_strings_add(&list, "x"), -ENOSPC);
+    cdi_strings_fini(&list);
+    assert_int_equal(list.n, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_are_found_where_they_are),
+        cmocka_unit_test(what_is_not_understood_is_refused_with_its_line),
+        cmocka_unit_test(set_changes_the_one_value_and_no_other_byte),
+        cmocka_unit_test(lists_are_read_with_their_append_mark),
+        cmocka_unit_test(a_list_has_an_end),
+    };
+
+    return cmocka_run_group_tests_name("cdi_toml", tests, NULL, NULL);
+}
