@@ -59,8 +59,7 @@ sanitized_start() {
     [[ -n $out ]] ||
         { [[ -z ${CI-} ]]; skip "no fresh sanitized worker; make it with: make MODE=asan all"; }
     VTEST_ENV+=(ASAN_OPTIONS=allocator_may_return_null=1)
-    VTEST_ARGS=(--no-fork --multi-clients)
-    vtest_start "$out"
+    host_start "$out"
     mapfile -t REMOTE < <(vtest_env "$OUT")
     REMOTE+=("GGML_BACKEND_PATH=$(realpath "$PLUGIN")")
 }

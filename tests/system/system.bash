@@ -10,6 +10,8 @@ OUT=${APIR_OUT:-build/release-gcc}
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 # shellcheck source=tests/system/vtest.sh
 . tests/system/vtest.sh
+# shellcheck source=tests/system/unix.sh
+. tests/system/unix.sh
 
 PLUGIN=${APIR_PLUGIN:-$OUT/frontend/libggml-apir.so}
 EXERCISE=$OUT/tests/system/apir-exercise
@@ -46,16 +48,27 @@ common_teardown() {
         kill -KILL "$pid" 2>/dev/null || :
     done
     # After a SIGSTOP of a test's own.
-    for pid in $(below "$VTEST_PID"); do
+    for pid in $VTEST_PID $(below "$VTEST_PID"); do
         kill -CONT "$pid" 2>/dev/null || :
     done
     vtest_stop
 }
 
+# SYSTEM_TRANSPORT says how the clients of any test get to the host: vtest, or unix.
+SYSTEM_TRANSPORT=${SYSTEM_TRANSPORT:-vtest}
+
 # One process, and so one render server, for all clients, as in a VMM.
-server_start() {
+host_start() { # OUT
     VTEST_ARGS=(--no-fork --multi-clients)
-    vtest_start "$OUT"
+    case $SYSTEM_TRANSPORT in
+    vtest) vtest_start "$1" ;;
+    unix) unix_start "$1" ;;
+    *) echo "SYSTEM_TRANSPORT=$SYSTEM_TRANSPORT is neither vtest nor unix"; return 1 ;;
+    esac
+}
+
+server_start() {
+    host_start "$OUT"
     mapfile -t REMOTE < <(vtest_env "$OUT")
     REMOTE+=("GGML_BACKEND_PATH=$(realpath "$PLUGIN")")
 }
@@ -115,7 +128,14 @@ server_pids() {
 }
 
 workers() { server_pids apir-worker; }
-render_server() { server_pids apir-render-ser; }
+# Over unix it is no child of a VMM's but what we have started.
+render_server() {
+    if [[ $VTEST_TRANSPORT == unix ]]; then
+        [[ $(ps -o comm=,state= -p "$VTEST_PID") == apir-render-ser\ [!Z] ]] && echo "$VTEST_PID"
+    else
+        server_pids apir-render-ser
+    fi
+}
 n_workers_is() { [[ $(workers | wc -l) -eq $1 ]]; }
 
 # Not running any more: gone, or waiting for its parent.

@@ -13,6 +13,7 @@
 #   VTEST_SOCKET  the socket
 #   VTEST_LOG     what server and workers printed; kept, if VTEST_KEEP_LOG names a file
 #   VTEST_PID     the server, which leads a process group of its own
+#   VTEST_TRANSPORT  vtest, or what unix.sh has started instead
 # Before it, a caller may set VTEST_CONFIG (the worker's configuration, JSON), VTEST_SERVER (which
 # virgl_test_server), VTEST_ARGS (more arguments for it, an array) and VTEST_ENV (environment for
 # server and workers, an array of NAME=VALUE).
@@ -54,6 +55,7 @@ vtest_start() {
     VTEST_DIR=$(mktemp -d "${TMPDIR:-/tmp}/vtest.XXXXXX")
     VTEST_SOCKET=$VTEST_DIR/socket
     VTEST_LOG=$VTEST_DIR/log
+    VTEST_TRANSPORT=vtest
     printf '%s\n' "$config" >"$VTEST_DIR/backend.json"
 
     # A session, so a process group, of its own: workers are ended with it, and only they.
@@ -83,7 +85,7 @@ vtest_alive() {
 
 # usage: env $(vtest_env OUT) PROGRAM...
 vtest_env() {
-    printf '%s\n' "APIR_TRANSPORT=vtest:$VTEST_SOCKET" \
+    printf '%s\n' "APIR_TRANSPORT=$VTEST_TRANSPORT:$VTEST_SOCKET" \
         "GGML_BACKEND_PATH=$(realpath "$1")/frontend/libggml-apir.so" \
         "GGML_VK_VISIBLE_DEVICES="
 }

@@ -1,0 +1,129 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# The unix transport: real llama.cpp programs and apir-render-server's own socket. (Losses and
+# memory over it: run.sh runs those files over this transport too.)
+
+bats_require_minimum_version 1.5.0
+load system.bash
+
+setup() {
+    common_setup
+    SYSTEM_TRANSPORT=unix
+    model_small
+    NATIVE=(timeout -k 5 120 env -u GGML_BACKEND_PATH)
+}
+teardown() {
+    [[ -z ${AUTO_DIR-} ]] || rm -rf "$AUTO_DIR"
+    common_teardown
+}
+
+n_fds() { find "/proc/$1/fd" -mindepth 1 -maxdepth 1 | wc -l; }
+fds_are() { [[ $(n_fds "$1") -eq $2 ]]; }
+no_zombie_below() { [[ -z $(server_pids apir-worker Z) ]]; }
+
+# A program that is to run on its own: what it said of us is in $T/declined.
+declines() { # VARIABLE=VALUE...
+    run -0 --separate-stderr remote "$@" "$EXERCISE" list
+    refute grep -q '^APIR' <<<"$output"
+    grep '^apir:' <<<"$stderr" | tee "$T/declined"
+    [[ $(wc -l <"$T/declined") -eq 1 ]]
+}
+
+@test "unix: the same tokens as a native run" {
+    server_start
+    local native remoted
+    native=$("${NATIVE[@]}" llama-completion -m "$MODEL" --device none "${GREEDY[@]}" 2>/dev/null)
+    remoted=$(remote llama-completion -m "$MODEL" --device APIR0 -ngl 99 "${GREEDY[@]}" 2>"$T/greedy.err")
+    [[ ${#native} -gt 60 && $native == "$remoted" ]]
+    refute grep '^apir:' "$T/greedy.err"
+}
+
+@test "unix: many runs leave no process and no descriptor behind" {
+    server_start
+    local fds i
+    fds=$(n_fds "$VTEST_PID")
+    for ((i = 0; i < 20; i++)); do
+        remote "$EXERCISE" compute 2>/dev/null
+    done
+    remote llama-bench -m "$MODEL" -dev APIR0 -t 2 -p 8 -n 2 -r 1 >/dev/null 2>&1
+    remote_job killed llama-bench -m "$MODEL" -dev APIR0 -t 2 -p 0 -n 64 -r 1000
+    wait_until 20 n_workers_is 1
+    kill -KILL "$JOB"
+    wait_until 10 n_workers_is 0
+    wait_until 10 no_zombie_below
+    wait_until 10 fds_are "$VTEST_PID" "$fds"
+}
+
+@test "unix: no system call per graph while both are awake" {
+    server_start
+    # A kick, were there one, would be a message on the socket.
+    run -0 --separate-stderr env "${REMOTE[@]}" strace -f -qq -o "$T/calls" \
+        -e trace=sendto,sendmsg,recvmsg,recvfrom llama-bench -m "$MODEL" -dev APIR0 -t 1 -p 0 -n 64 -r 3
+    local sent
+    sent=$(grep -c 'sendto(' "$T/calls") || :
+    echo "messages: $sent"
+    # The greeting and the memory: some tens, whatever was computed (some thousand messages).
+    [[ $sent -gt 2 && $sent -lt 60 ]]
+}
+
+@test "unix: a socket that nobody serves is one clear line" {
+    server_start
+    declines "APIR_TRANSPORT=unix:$T/none.sock"
+    grep -q "nobody serves $T/none.sock.*apir host serve.*going on without" "$T/declined"
+    # A stale one, too.
+    kill -KILL "$VTEST_PID"
+    wait "$VTEST_PID" || :
+    [[ -S $VTEST_SOCKET ]]
+    declines
+    grep -q 'nobody serves' "$T/declined"
+}
+
+@test "unix: a program whose user may not goes on without, with one clear line" {
+    [[ $(id -u) -eq 0 ]] || skip "needs root, to be two users"
+    VTEST_CONFIG='{"threads": 1, "allow_users": [0]}'
+    server_start
+    chmod 755 "$VTEST_DIR"
+    remote "$EXERCISE" compute
+    # The socket's own permissions.
+    declines setpriv --reuid 1001 --regid 1001 --clear-groups
+    grep -q 'no permission to use' "$T/declined"
+    chmod 666 "$VTEST_SOCKET"
+    # The configuration's.
+    declines setpriv --reuid 1001 --regid 1001 --clear-groups
+    grep -q 'user 1001 may not use' "$T/declined"
+    # And it computes, on its own.
+    run -0 --separate-stderr remote setpriv --reuid 1001 --regid 1001 --clear-groups \
+        llama-bench -m "$MODEL" -t 2 -p 8 -n 2 -r 1 -o json
+    jq -e 'length == 2 and all(.[]; .avg_ts > 0 and (.backends | contains("APIR") | not))' <<<"$output"
+}
+
+@test "unix: auto finds the socket where there is no render node" {
+    [[ ! -e /dev/dri/renderD128 ]] || skip "this machine has a render node of its own"
+    local dir=/run/apir/host
+    # /run is the build root's own; elsewhere it is left alone.
+    [[ ! -e ${dir%/*} && -w /run ]] || skip "there is a $dir already"
+    VTEST_CONFIG='{"threads": 1}'
+    server_start
+    AUTO_DIR=${dir%/*}
+    mkdir -p "$dir"
+    ln -s "$VTEST_SOCKET" "$dir/apir.sock"
+    run -0 --separate-stderr remote APIR_TRANSPORT=auto "$EXERCISE" list
+    rm -r "$AUTO_DIR"
+    grep -q '^APIR0' <<<"$output"
+    run -0 --separate-stderr remote APIR_TRANSPORT=auto "$EXERCISE" list
+    refute grep -q '^APIR' <<<"$output"
+    refute grep '^apir:' <<<"$stderr"
+}
+
+@test "unix: a stopped server does not hold up a program that starts" {
+    server_start
+    kill -STOP "$VTEST_PID"
+    local since
+    since=$(now_ms)
+    declines
+    kill -CONT "$VTEST_PID"
+    echo "$(($(now_ms) - since)) ms"
+    [[ $(($(now_ms) - since)) -lt 12000 ]]
+    grep -q 'no apir-render-server answers' "$T/declined"
+}
