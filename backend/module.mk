@@ -47,8 +47,19 @@ $(WORKER): $(call objs,backend/worker_main.c) $(WORKER_OBJS) $(CONFIG_OBJS) $(PR
 	$(link)
 # --- end worker ---
 
+# --- systemd units of the host without a VM ---
+HOST_SERVICE := $(O)/backend/systemd/apir-host.service
+ALL += $(HOST_SERVICE)
+$(HOST_SERVICE): backend/systemd/apir-host.service.in
+	@mkdir -p $(@D)
+	$(call SAY,GEN)sed 's|@libexecdir@|$(prefix)/libexec|' $< >$@
+
 .PHONY: install-backend
 install: install-backend
-install-backend: $(RENDER_SERVER) $(WORKER)
+install-backend: $(RENDER_SERVER) $(WORKER) $(HOST_SERVICE)
 	install -D -m 0755 $(RENDER_SERVER) $(DESTDIR)$(prefix)/libexec/apir/apir-render-server
 	install -D -m 0755 $(WORKER) $(DESTDIR)$(prefix)/libexec/apir/apir-worker
+	install -D -m 0644 $(HOST_SERVICE) $(DESTDIR)$(prefix)/lib/systemd/system/apir-host.service
+	install -D -m 0644 backend/systemd/apir-host.socket \
+	    $(DESTDIR)$(prefix)/lib/systemd/system/apir-host.socket
+	install -D -m 0644 backend/systemd/apir.sysusers.conf $(DESTDIR)$(prefix)/lib/sysusers.d/apir.conf

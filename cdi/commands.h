@@ -16,5 +16,6 @@ int cdi_validate_main(int argc, char **argv);
 int cdi_doctor_main(int argc, char **argv);
 int cdi_engine_configure_main(int argc, char **argv);
 int cdi_engine_reset_main(int argc, char **argv);
+int cdi_host_serve_main(int argc, char **argv);
 
 #endif

@@ -41,6 +41,11 @@ int cdi_install_find_hook(char *path, size_t size)
     return find(CDI_HOOK_SUBPATH, "hook/apir-hook", path, size);
 }
 
+int cdi_install_find_render_server(char *path, size_t size)
+{
+    return find(CDI_SERVER_SUBPATH, "backend/apir-render-server", path, size);
+}
+
 int cdi_install_find_hooks_dir(char *path, size_t size)
 {
     int r = find(CDI_HOOKS_SUBDIR "/" CDI_HOOKS_FILE, NULL, path, size);

@@ -7,12 +7,14 @@
 
 #define CDI_PLUGIN_SUBPATH "lib/apir/libggml-apir.so"
 #define CDI_HOOK_SUBPATH   "libexec/apir/apir-hook"
+#define CDI_SERVER_SUBPATH "libexec/apir/apir-render-server"
 #define CDI_HOOKS_SUBDIR   "share/containers/oci/hooks.d"
 #define CDI_HOOKS_FILE     "90-apir.json"
 
-/* The absolute path of the plug-in (of the hook), or -ENOENT. Returns 0 or -errno. */
+/* The absolute path of the plug-in (the hook, the host side), or -ENOENT. Returns 0 or -errno. */
 int cdi_install_find_plugin(char *path, size_t size);
 int cdi_install_find_hook(char *path, size_t size);
+int cdi_install_find_render_server(char *path, size_t size);
 
 /* The folder that our hooks.d file was installed in; never one of a build tree. */
 int cdi_install_find_hooks_dir(char *path, size_t size);

@@ -30,6 +30,7 @@ CDI_OBJS := $(CDI_LIB) $(CDI_ENGINE_LIB) $(CDI_DOCTOR_LIB) $(call objs, \
     cdi/generate.c \
     cdi/list.c \
     cdi/main.c \
+    cdi/serve.c \
     cdi/validate.c)
 # The plug-in's own way to the host, so that doctor walks the same one.
 CDI_CLIENT_OBJS := $(call objs,frontend/client.c frontend/shared.c $(wildcard frontend/transport*.c) \
