@@ -182,11 +182,12 @@ static void place(int root, int source, const struct hints *hints)
         place_all(&image, machine, source);
 }
 
-void hook_stage_place(int root, int source)
+void hook_stage_place(int root, int source, struct json_object *config)
 {
-    const struct hints none = {0};
+    cleanup_hints struct hints hints = {0};
 
-    place(root, source, &none);
+    read_hints(config, &hints);
+    place(root, source, &hints);
 }
 
 int hook_stage_create_container(const struct hook_options *options, struct apir_error *err)

@@ -176,19 +176,19 @@ static int take(struct work *work, const struct hook_options *options, int proc,
     return work->plugin < 0 ? apir_error_sys(err, -work->plugin, "take a mount of the plug-in") : 0;
 }
 
-static void put(const struct work *work, const struct hook_target *target)
+static void put(const struct work *work, const struct hook_site *site, struct json_object *config)
 {
     for (size_t i = 0; i < work->n; i++) {
         const struct item *item = &work->items[i];
         struct apir_error why = {0};
-        int r = hook_inject_mount(target, item->path, item->tree, item->kind, item->device, &why);
+        int r = hook_inject_mount(site, item->path, item->tree, item->kind, item->device, &why);
 
         if (r == 0)
             hook_log(HOOK_INFO, "mounted %s", item->path);
         else
             hook_log(r == -EALREADY ? HOOK_INFO : HOOK_WARNING, "%s", why.msg);
     }
-    hook_stage_place(target->root, work->plugin);
+    hook_stage_place(site->root, work->plugin, config);
 }
 
 /* Everything from the request on. Returns -errno only where the request or the state is wrong. */
@@ -238,7 +238,7 @@ static int inject(const struct hook_options *options, const struct hook_state *s
     }
     for (int i = 0; i < n; i++)
         say_variable(edits[i], config);
-    put(&work, &(struct hook_target){.root = root, .host = &host});
+    put(&work, &(struct hook_site){.root = root, .host = &host}, config);
     return 0;
 }
 

@@ -37,27 +37,27 @@ static int open_one(int dir, const char *name, int flags)
  * mount, or on a file system that is mounted nowhere in the host's namespace.
  * Returns 0, -EXDEV, or -errno where the kernel does not say.
  */
-static int check_own(const struct hook_target *target, int dir)
+static int check_own(const struct hook_site *site, int dir)
 {
     struct hook_mount root, here;
-    int r = hook_mount_of(target->root, &root);
+    int r = hook_mount_of(site->root, &root);
 
     if (r == 0)
         r = hook_mount_of(dir, &here);
     if (r < 0)
         return r;
-    if (here.shared || (here.id != root.id && hook_devices_have(target->host, here.device)))
+    if (here.shared || (here.id != root.id && hook_devices_have(site->host, here.device)))
         return -EXDEV;
     return 0;
 }
 
-static int step(const struct hook_target *target, int dir, const char *name)
+static int step(const struct hook_site *site, int dir, const char *name)
 {
     int fd = open_one(dir, name, O_DIRECTORY);
 
     if (fd != -ENOENT)
         return fd;
-    int r = check_own(target, dir);
+    int r = check_own(site, dir);
     if (r < 0)
         return r;
     if (mkdirat(dir, name, 0755) < 0 && errno != EEXIST)
@@ -89,10 +89,9 @@ static bool is_last(const char *path)
 }
 
 /* Opens (and makes) the folders of path but for its last component, which goes to name. */
-static int walk(const struct hook_target *target, const char *path, char name[NAME_SIZE],
-                int *ret_dir)
+static int walk(const struct hook_site *site, const char *path, char name[NAME_SIZE], int *ret_dir)
 {
-    cleanup_fd int dir = open_one(target->root, ".", O_DIRECTORY);
+    cleanup_fd int dir = open_one(site->root, ".", O_DIRECTORY);
     int r = dir < 0 ? dir : -EINVAL;
 
     while (dir >= 0 && next(&path, name, &r)) {
@@ -100,7 +99,7 @@ static int walk(const struct hook_target *target, const char *path, char name[NA
             *ret_dir = steal_fd(&dir);
             return 0;
         }
-        int deeper = step(target, dir, name);
+        int deeper = step(site, dir, name);
         apir_close_fd(&dir);
         dir = deeper;
         r = deeper < 0 ? deeper : -EINVAL;
@@ -114,7 +113,7 @@ static int explain(struct apir_error *err, int code, const char *path)
     case ENOTDIR:
         return apir_error_set(err, code, "%s: a link or a file of the image is in its way", path);
     case EXDEV:
-        return apir_error_set(err, code, "%s: a part of the host is mounted there", path);
+        return apir_error_set(err, code, "%s: a part of the host, or what is shared with it, is mounted there", path);
     case EALREADY:
         return apir_error_set(err, code, "%s is there already", path);
     default:
@@ -129,19 +128,19 @@ static int mount_folder(int folder, int tree)
     return 0;
 }
 
-int hook_inject_mount(const struct hook_target *target, const char *path, int tree,
-                      enum hook_kind kind, dev_t node_device, struct apir_error *err)
+int hook_inject_mount(const struct hook_site *site, const char *path, int tree, enum hook_kind kind,
+                      dev_t node_device, struct apir_error *err)
 {
     cleanup_fd int dir = -1;
     char name[NAME_SIZE];
     struct stat st;
 
-    int r = walk(target, path, name, &dir);
+    int r = walk(site, path, name, &dir);
     if (r < 0)
         return explain(err, -r, path);
     if (kind == HOOK_FOLDER) {
-        cleanup_fd int folder = step(target, dir, name);
-        r = folder < 0 ? folder : check_own(target, folder);
+        cleanup_fd int folder = step(site, dir, name);
+        r = folder < 0 ? folder : check_own(site, folder);
         if (r == 0)
             r = mount_folder(folder, tree);
         return r == 0 ? 0 : explain(err, -r, path);
@@ -152,6 +151,6 @@ int hook_inject_mount(const struct hook_target *target, const char *path, int tr
             st.st_rdev == node_device)
             return explain(err, EALREADY, path);
     }
-    r = check_own(target, dir);
+    r = check_own(site, dir);
     return r < 0 ? explain(err, -r, path) : hook_place_tree(dir, name, tree, false, err);
 }

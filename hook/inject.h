@@ -16,7 +16,7 @@ struct apir_error;
 struct hook_devices;
 
 /* All borrowed. */
-struct hook_target {
+struct hook_site {
     int root;                        /* O_PATH, in our mount namespace */
     const struct hook_devices *host; /* the file systems that the host has mounted */
 };
@@ -30,7 +30,7 @@ struct hook_target {
  *   -ENOTDIR   a component is a link, or another thing that is no folder
  *   -EXDEV     a part of the host, or something shared with it, is mounted there
  */
-int hook_inject_mount(const struct hook_target *target, const char *path, int tree,
-                      enum hook_kind kind, dev_t node_device, struct apir_error *err);
+int hook_inject_mount(const struct hook_site *site, const char *path, int tree, enum hook_kind kind,
+                      dev_t node_device, struct apir_error *err);
 
 #endif

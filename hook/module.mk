@@ -26,16 +26,20 @@ $(O)/hook/apir-hook: private EXTRA_LIBS := $(HOOK_STATIC)
 $(O)/hook/apir-hook: $(HOOK_OBJS) $(filter-out $(O)/hook/%,$(HOOK_LIB))
 	$(link)
 
-$(O)/hook/90-apir.json: hook/90-apir.json.in
+# In the folder that all engines read: createRuntime, which all of them know. CRI-O
+# and `podman build` know no precreate stage and refuse the whole folder for one, so
+# that file has a folder of its own, for `podman --hooks-dir` or containers.conf.
+HOOK_FILES := $(O)/hook/90-apir.json $(O)/hook/90-apir-precreate.json
+$(HOOK_FILES): $(O)/hook/%.json: hook/%.json.in
 	@mkdir -p $(@D)
 	sed 's|@libexecdir@|$(prefix)/libexec|' $< >$@
 
 $(O)/cdi/apir: $(HOOK_LOOK)
 
-ALL += $(O)/hook/apir-hook $(O)/hook/90-apir.json
+ALL += $(O)/hook/apir-hook $(HOOK_FILES)
 HEADERS += $(wildcard hook/*.h) tests/unit/hook_elf_write.h
 
-HOOK_TESTS := state rootfs find precreate place elf
+HOOK_TESTS := state request rootfs find precreate place inject elf
 UNIT_TESTS += $(HOOK_TESTS:%=$(O)/tests/unit/hook_%_test)
 $(HOOK_TESTS:%=$(O)/tests/unit/hook_%_test.o): private PKGS := json-c cmocka
 $(HOOK_TESTS:%=$(O)/tests/unit/hook_%_test.o): private EXTRA_CFLAGS := -D_GNU_SOURCE
@@ -47,7 +51,9 @@ $(HOOK_TESTS:%=$(O)/tests/unit/hook_%_test): $(O)/tests/unit/hook_%_test: \
 # A hooks.d file whose program is missing breaks every container of podman: both or none.
 .PHONY: install-hook
 install: install-hook
-install-hook: $(O)/hook/apir-hook $(O)/hook/90-apir.json
+install-hook: $(O)/hook/apir-hook $(HOOK_FILES)
 	install -D -m 0755 $(O)/hook/apir-hook $(DESTDIR)$(prefix)/libexec/apir/apir-hook
 	install -D -m 0644 $(O)/hook/90-apir.json \
 	    $(DESTDIR)$(prefix)/share/containers/oci/hooks.d/90-apir.json
+	install -D -m 0644 $(O)/hook/90-apir-precreate.json \
+	    $(DESTDIR)$(prefix)/share/apir/hooks.d/90-apir.json

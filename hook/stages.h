@@ -21,9 +21,10 @@ int hook_stage_create_container(const struct hook_options *options, struct apir_
 /*
  * The part of it that other stages share: looks into the image below root and
  * places source (see hook_place_file) wherever its ggml searches. Logs what it
- * did, or why there is nothing that would work.
+ * did, or why there is nothing that would work. config, which may be NULL, says
+ * where the container's own program is.
  */
-void hook_stage_place(int root, int source);
+void hook_stage_place(int root, int source, struct json_object *config);
 
 /*
  * createRuntime and prestart: in the runtime's namespaces, with the container's

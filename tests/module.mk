@@ -12,6 +12,7 @@ check:
 	    'units-asan=check-units MODE=asan CC=clang' \
 	    'ring-tsan=check-units MODE=tsan' \
 	    'system=check-system' \
+	    'hook=check-hook APIR_RACE_SECONDS=5' \
 	    'parity=check-parity' \
 	    'ops-part=check-ops-part' \
 	    'dispatch=check-dispatch' \

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# apir-hook against runc, on this machine, with hostile images and states.
+# APIR_RACE_SECONDS: how long links are swapped under it, per stage.
+
+HOOK_RACE := $(O)/tests/hook/race
+HOOK_TRAP := $(O)/tests/hook/trap.so
+
+$(HOOK_RACE): $(call objs,tests/hook/race.c)
+	$(link)
+$(call objs,tests/hook/race.c): private EXTRA_CFLAGS := -D_GNU_SOURCE
+
+# Leaves a mark where it is loaded. Not instrumented: it goes into other people's programs.
+$(HOOK_TRAP): tests/hook/trap.c
+	@mkdir -p $(@D)
+	$(call SAY,LINK)$(CC) $(BASE_CFLAGS) -shared -o $@ $<
+
+.PHONY: check-hook
+check-hook: all $(HOOK_RACE) $(HOOK_TRAP)
+	@tests/hook/run.sh $(O)

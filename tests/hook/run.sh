@@ -1,0 +1,65 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# run.sh [OUT [FILE.bats]...]: the hook's tests, in the build root, as root; ends
+# with one line of sums. Nothing is skipped.
+#
+# They run in a mount namespace with a /dev and a /run of their own: no test can
+# change the machine's, and the hook, which finds no syslog and no kernel log
+# there, writes /run/apir-hook.log.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+if [[ -z ${HOOK_STAGE-} ]]; then
+    HOOK_STAGE=unshared exec unshare --mount --propagation private "$0" "$@"
+fi
+# The build root is a chroot, and there the kernel makes no user namespace: here, where
+# nobody else is, it becomes the root that it looks like.
+if [[ $HOOK_STAGE == unshared && -e /etc/apir-build-root ]]; then
+    export HOOK_STAGE=rooted
+    exec 9</
+    # shellcheck disable=SC2016 # for that shell
+    exec nsenter --mount=/proc/self/ns/mnt /bin/sh -c \
+        'cd /proc/self/fd/9 && pivot_root . . && umount -l . && exec 9<&- chroot . "$@"' sh \
+        /bin/sh -c 'cd "$0" && exec "$@"' "$PWD" "$0" "$@"
+fi
+APIR_OUT=${1:-build/release-gcc}
+export APIR_OUT
+shift || :
+files=("$@")
+[[ ${#files[@]} -gt 0 ]] || files=(tests/hook/*.bats)
+
+mount -t tmpfs -o mode=0755,nosuid tmpfs /dev
+while read -r name major minor; do
+    mknod -m 0666 "/dev/$name" c "$major" "$minor"
+done <<'NODES'
+null 1 3
+zero 1 5
+full 1 7
+random 1 8
+urandom 1 9
+tty 5 0
+NODES
+mkdir /dev/pts /dev/shm
+mount -t devpts -o newinstance,ptmxmode=0666 devpts /dev/pts
+mount -t tmpfs -o mode=1777,nosuid,nodev tmpfs /dev/shm
+ln -s pts/ptmx /dev/ptmx
+ln -s /proc/self/fd /dev/fd
+for n in 0:stdin 1:stdout 2:stderr; do
+    ln -s "fd/${n%%:*}" "/dev/${n#*:}"
+done
+mount -t tmpfs -o mode=0755,nosuid,nodev tmpfs /run
+# In memory, where names are swapped fastest; device nodes are part of some tests.
+mkdir /run/tests
+mount -t tmpfs -o mode=0755 tmpfs /run/tests
+export TMPDIR=/run/tests
+
+log=/run/tests/log
+status=0
+bats --timing --formatter tap "${files[@]}" | tee "$log" || status=$?
+passed=$(grep -c '^ok [0-9]' "$log") || :
+failed=$(grep -c '^not ok [0-9]' "$log") || :
+skipped=$(grep -c '^ok [0-9].* # skip' "$log") || :
+# A file that cannot even be read has no test that fails.
+[[ $status -eq 0 || $failed -gt 0 ]] || failed=1
+echo "hook: $((passed - skipped)) passed, $((failed + skipped)) failed"
+[[ $status -eq 0 && $((failed + skipped)) -eq 0 ]]

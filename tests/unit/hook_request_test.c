@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <json-c/json.h>
+
+#include "cdi/json.h"
+#include "hook/request.h"
+#include "hook/spec.h"
+#include "hook/state.h"
+#include "protocol/error.h"
+
+#define PATH "\"GGML_BACKEND_PATH=" HOOK_PLUGIN_INSIDE "\""
+
+static struct json_object *read_json(const char *text)
+{
+    struct json_object *object = NULL;
+
+    if (text != NULL)
+        assert_int_equal(cdi_json_parse(text, strlen(text), &object, NULL), 0);
+    return object;
+}
+
+static void request_is_found_in_all_three_places(void **state)
+{
+    static const struct {
+        const char *annotation; /* of the state */
+        const char *config;
+        const char *want; /* NULL: nothing is wanted */
+    } cases[] = {
+        {NULL, NULL, NULL},
+        {NULL, "{}", NULL},
+        {"gpu0", NULL, "gpu0"},
+        {"gpu0,gpu1", "{}", "gpu0,gpu1"},
+        {"", NULL, ""},
+        {NULL, "{\"annotations\":{\"apir.device\":\"gpu1\"}}", "gpu1"},
+        {"gpu0", "{\"annotations\":{\"apir.device\":\"gpu1\"}}", "gpu0"},
+        {NULL, "{\"annotations\":{\"apir.devices\":\"gpu1\"}}", NULL},
+        {NULL, "{\"process\":{\"env\":[\"APIR_DEVICE_0=id\"]}}", "gpu0"},
+        {NULL, "{\"process\":{\"env\":[\"APIR_DEVICE_2=id\",\"X=\",\"APIR_DEVICE_0=\"]}}",
+         "gpu2,gpu0"},
+        {NULL, "{\"process\":{\"env\":[" PATH "]}}", "gpu0"},
+        {NULL, "{\"process\":{\"env\":[" PATH ",\"APIR_DEVICE_1=id\"]}}", "gpu1"},
+        {"host0", "{\"process\":{\"env\":[" PATH "]}}", "host0"},
+        {NULL, "{\"process\":{\"env\":[\"GGML_BACKEND_PATH=/other.so\"]}}", NULL},
+        {NULL, "{\"process\":{\"env\":[\"GGML_BACKEND_PATH=" HOOK_PLUGIN_INSIDE "x\"]}}", NULL},
+        {NULL, "{\"process\":{\"env\":[\"APIR_DEVICE_=\",\"APIR_DEVICE_0\",\"APIR_DEVICE_0x=\"]}}",
+         NULL},
+        {NULL, "{\"process\":{\"env\":[\"APIR_DEVICE_1234567890=\",\"XAPIR_DEVICE_0=\"]}}", NULL},
+        {NULL, "{\"process\":{\"env\":[1,null,{},[\"APIR_DEVICE_0=\"]]}}", NULL},
+        {NULL, "{\"process\":{\"env\":{\"APIR_DEVICE_0\":\"\"}}}", NULL},
+        {NULL, "{\"process\":1,\"annotations\":[],\"mounts\":{}}", NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct hook_state s = {.device = (char *)(uintptr_t)cases[i].annotation};
+        cleanup_json struct json_object *config = read_json(cases[i].config);
+        cleanup_request struct hook_request request = {0};
+
+        assert_int_equal(hook_request_find(&s, config, &request, NULL), 0);
+        assert_int_equal(request.wanted, cases[i].want != NULL);
+        if (cases[i].want != NULL)
+            assert_string_equal(request.devices, cases[i].want);
+        else if (request.devices != NULL)
+            fail_msg("%s: %s", cases[i].config, request.devices);
+        assert_false(request.edited);
+    }
+}
+
+static void annotation_must_be_a_string(void **state)
+{
+    static const char *const bad[] = {
+        "{\"annotations\":{\"apir.device\":1}}",
+        "{\"annotations\":{\"apir.device\":null}}",
+        "{\"annotations\":{\"apir.device\":\"gpu0\\u0000,gpu1\"}}",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        cleanup_json struct json_object *config = read_json(bad[i]);
+        struct hook_state s = {0};
+        struct hook_request request;
+
+        assert_int_equal(hook_request_find(&s, config, &request, NULL), -EBADMSG);
+        assert_null(request.devices);
+    }
+}
+
+static void an_engines_work_is_seen_by_the_plugins_mount(void **state)
+{
+    cleanup_json struct json_object *config =
+        read_json("{\"mounts\":[{},1,{\"destination\":1},{\"destination\":\"/x\"},"
+                  "{\"destination\":\"" HOOK_PLUGIN_INSIDE "\"}]}");
+    cleanup_request struct hook_request request = {0};
+    struct hook_state s = {0};
+
+    (void)state;
+    assert_int_equal(hook_request_find(&s, config, &request, NULL), 0);
+    assert_true(request.edited);
+    assert_false(request.wanted);
+}
+
+static void spec_selects_each_device_once_and_then_the_common_edits(void **state)
+{
+    static const struct {
+        const char *names;
+        const char *want; /* the edits' env, NULL: -ENODEV */
+    } cases[] = {
+        {"a", "Ac"},
+        {"b,a", "BAc"},
+        {"a, b ,a,virtgpu/apir=a", "ABc"},
+        {"virtgpu/apir=b", "Bc"},
+        {"none", "c"},
+        {"c", NULL},
+        {"virtgpu/apir=c", NULL},
+        {"virtgpu/apix=a", NULL},
+        {"virtgpu/api=a", NULL},
+        {"=a", NULL},
+        {"a=virtgpu/apir", NULL},
+        {"a,c", NULL},
+        {"", NULL},
+        {",", NULL},
+        {" ", NULL},
+    };
+    cleanup_json struct json_object *spec =
+        read_json("{\"kind\":\"virtgpu/apir\",\"devices\":["
+                  "{\"name\":\"a\",\"containerEdits\":{\"x\":\"A\"}},"
+                  "{\"name\":\"b\",\"containerEdits\":{\"x\":\"B\"}},{\"name\":\"none\"}],"
+                  "\"containerEdits\":{\"x\":\"c\"}}");
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct json_object *edits[HOOK_EDITS_MAX];
+        char got[HOOK_EDITS_MAX + 1] = "";
+        int n = hook_spec_select(spec, cases[i].names, edits, NULL);
+
+        if (cases[i].want == NULL) {
+            if (n != -ENODEV)
+                fail_msg("taken: %s", cases[i].names);
+            continue;
+        }
+        for (int k = 0; k < n; k++)
+            strcat(got, cdi_json_string(edits[k], "x"));
+        assert_string_equal(got, cases[i].want);
+    }
+}
+
+static void no_more_devices_than_there_is_room_for(void **state)
+{
+    cleanup_json struct json_object *spec = json_object_new_object();
+    struct json_object *devices = json_object_new_array(), *edits[HOOK_EDITS_MAX];
+    char names[512] = "";
+
+    (void)state;
+    json_object_object_add(spec, "devices", devices);
+    json_object_object_add(spec, "containerEdits", json_object_new_object());
+    for (int i = 0; i < HOOK_EDITS_MAX; i++) {
+        struct json_object *device = json_object_new_object();
+        char name[8];
+
+        snprintf(name, sizeof(name), "d%d", i);
+        json_object_object_add(device, "name", json_object_new_string(name));
+        json_object_object_add(device, "containerEdits", json_object_new_object());
+        json_object_array_add(devices, device);
+        strcat(strcat(names, name), ",");
+        int n = hook_spec_select(spec, names, edits, NULL);
+        assert_int_equal(n, i < HOOK_EDITS_MAX - 1 ? i + 2 : -ENODEV);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(request_is_found_in_all_three_places),
+        cmocka_unit_test(annotation_must_be_a_string),
+        cmocka_unit_test(an_engines_work_is_seen_by_the_plugins_mount),
+        cmocka_unit_test(spec_selects_each_device_once_and_then_the_common_edits),
+        cmocka_unit_test(no_more_devices_than_there_is_room_for),
+    };
+
+    return cmocka_run_group_tests_name("hook_request", tests, NULL, NULL);
+}
