@@ -111,3 +111,15 @@ node_mode() {
     at_end "chmod 0666 $NODE"
     chmod "$1" "$NODE"
 }
+
+# The mounts that the host sees.
+host_mounts() { awk '{ print $5, $(NF - 2), $(NF - 1) }' /proc/self/mountinfo | sort; }
+
+wait_for() {
+    for ((i = 0; i < 300; i++)); do
+        ! "$@" >/dev/null 2>&1 || return 0
+        sleep 0.1
+    done
+    echo "given up on: $*"
+    return 1
+}

@@ -35,15 +35,6 @@ setup_versions() {
          docker: ($docker | last_word), containerd: ($containerd | last_word), ggml: $llama}'
 }
 
-wait_for() {
-    for ((i = 0; i < 300; i++)); do
-        ! "$@" >/dev/null 2>&1 || return 0
-        sleep 0.1
-    done
-    echo "given up on: $*"
-    return 1
-}
-
 # An unprivileged user in the node's group, with a range of ids, a cgroup and a
 # runtime directory, as a login gives them.
 setup_rootless() {

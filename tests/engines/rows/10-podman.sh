@@ -77,8 +77,6 @@ row_podman_ramalama() {
         --env HOME=/tmp --init "${DEVICE[@]}" localhost/llama
 }
 
-host_mounts() { awk '{ print $5, $(NF - 2), $(NF - 1) }' /proc/self/mountinfo | sort; }
-
 # on_shared OPTION... IMAGE: while a container with mounts shared with the host runs,
 # nothing of the plug-in is seen in the host's mounts; nothing at all when it has ended.
 on_shared() {

@@ -6,6 +6,7 @@
 
 # build NAME: an image from the Containerfile on the standard input; $work is its folder.
 build() {
+    ! podman image exists "localhost/$1" || return 0
     mkdir -p "$work/context"
     cat >"$work/context/Containerfile"
     "${LIMIT[@]}" podman build --quiet --network=host --isolation=chroot --tag "localhost/$1" "$work/context"
@@ -64,34 +65,55 @@ FILE
 }
 
 # Whatever loads the trap leaves /tmp/trap-marker in the root that it sees.
+TRAPS=("LD_PRELOAD=/trap/trap.so ./trap/trap.so" "LD_AUDIT=/trap/trap.so:./trap/trap.so"
+    LD_LIBRARY_PATH=/trap:./trap GCONV_PATH=/trap:./trap)
+
 build_trap() {
     context /mnt/share/lib/trap.so
-    build trap <<'FILE'
-FROM localhost/llama
-COPY trap.so /trap/trap.so
-COPY trap.so /trap/gconv-modules.so
-ENV LD_PRELOAD="/trap/trap.so ./trap/trap.so" LD_LIBRARY_PATH=/trap:./trap LD_AUDIT=/trap/trap.so:./trap/trap.so
-ENV GCONV_PATH=/trap:./trap
-FILE
-    rm -f /tmp/trap-marker
-    # The same path on the host, so that an absolute one would hit there too.
-    mkdir -p /trap
-    cp /mnt/share/lib/trap.so /trap/
+    {
+        printf '%s\n' 'FROM localhost/llama' 'COPY trap.so /trap/trap.so' 'COPY trap.so /trap/gconv-modules.so'
+        for variable in "${TRAPS[@]}"; do
+            printf 'ENV %s="%s"\n' "${variable%%=*}" "${variable#*=}"
+        done
+    } | build trap
 }
 
-on_traps() { # OPTION...
+# run_hook DIR PROGRAM STAGE: a container of that image, which asks for the device,
+# with this hook alone; it gets the image's environment, as from the runtimes of
+# CVE-2025-23266.
+run_hook() {
+    mkdir "$1"
+    jq -n --arg path "$2" --arg stage "$3" '{version: "1.0.0", when: {always: true}, stages: [$stage],
+        hook: {path: $path, args: [$path, $stage], env: $ARGS.positional}}' --args "${TRAPS[@]}" >"$1/trap.json"
+    "${LIMIT[@]}" podman --hooks-dir "$1" run --rm --runtime "$runtime" \
+        --annotation apir.device=gpu0 localhost/trap true </dev/null
+}
+
+on_traps() { # RUNTIME
+    local runtime=$1
     at_end 'rm -rf /trap /tmp/trap-marker'
     build_trap
-    BENCH="${BENCH/exec /}; cat /tmp/trap-marker >&2" computes run_podman "$@" "${DEVICE[@]}" localhost/trap
+    # On the host too, so that an absolute path would hit there.
+    mkdir -p /trap
+    cp /mnt/share/lib/trap.so /trap/
+    # It works on the host: in a program that is linked as most are.
+    run_hook "$work/true" /usr/bin/true createContainer
+    grep -q 'loaded .*/true' /tmp/trap-marker || die 'the trap does not work in a hook'
+    rm /tmp/trap-marker
+    log_mark
+    run_hook "$work/apir" /usr/libexec/apir/apir-hook createContainer
+    hook_placed
+    # And in the container: with the device, as everybody would run it.
+    BENCH="${BENCH/exec /}; cat /tmp/trap-marker >&2" \
+        computes run_podman --runtime "$runtime" "${DEVICE[@]}" localhost/trap
     for how in audit loaded; do
         grep -q "^$how .*/llama-bench" "$last/err" || die "the trap does not work in the container ($how)"
     done
     [[ ! -e /tmp/trap-marker ]] || die "on the host: $(paste -sd ';' /tmp/trap-marker)"
-    hook_placed
 }
 
 row image-trap - 'LD_PRELOAD, LD_AUDIT, LD_LIBRARY_PATH, GCONV_PATH traps in the image: not in the hook, crun'
-row_image_trap() { on_traps --runtime crun; }
+row_image_trap() { on_traps crun; }
 
 row image-trap-runc - 'the same with runc'
-row_image_trap_runc() { on_traps --runtime runc; }
+row_image_trap_runc() { on_traps runc; }

@@ -23,15 +23,23 @@ row_ctr_userns() {
 row ctr-read-only containerd 'ctr --read-only'
 row_ctr_read_only() { computes run_ctr --read-only "${DEVICE[@]}" "$IMAGE" "bench-$BASHPID"; }
 
-# A root that shares its mounts with the host: whatever the hook mounted there would
-# be seen on the host.
+# A root that shares its mounts with the host: whatever a hook mounts there too late
+# or too early is seen on the host.
 row ctr-shared-root containerd 'ctr --rootfs-propagation shared: nothing leaks'
 row_ctr_shared_root() {
-    awk '{ print $5 }' /proc/self/mountinfo | sort >"$work/before"
-    BENCH="${BENCH/exec /}; cat /proc/self/mountinfo >&2; sleep 0" computes run_ctr --rootfs-propagation shared \
-        "${DEVICE[@]}" "$IMAGE" "bench-$BASHPID"
-    grep libggml- "$last/err"
-    awk '{ print $5 }' /proc/self/mountinfo | sort >"$work/after"
-    hook_log
+    local id=bench-$BASHPID
+    at_end "ctr task kill -s KILL $id; ctr container rm $id"
+    host_mounts >"$work/before"
+    "${LIMIT[@]}" ctr run --mount type=bind,src=/mnt/models,dst=/models,options=rbind:ro --detach --rootfs-propagation shared "${DEVICE[@]}" "$IMAGE" "$id" sleep 300
+    observe "${LIMIT[@]}" ctr task exec --exec-id bench "$id" sh -c "$BENCH"
+    host_mounts >"$work/during"
+    ctr task exec --exec-id mounts "$id" cat /proc/self/mountinfo | tee "$work/inside"
+    on_apir
+    grep -q 'libggml-virtgpu' "$work/inside" || die 'the hook has placed nothing'
+    comm -13 "$work/before" "$work/during" | tee "$work/new"
+    ! grep libggml- "$work/new" || die 'mounts of the plug-in are seen on the host'
+    ctr task kill -s KILL "$id"
+    wait_for ctr container rm "$id"
+    host_mounts >"$work/after"
     [[ -z $(comm -13 "$work/before" "$work/after" | tee /dev/stderr) ]] || die 'mounts stay behind'
 }
