@@ -21,9 +21,10 @@
 static const char usage[] =
     "Usage: apir cdi list [OPTION]...\n"
     "\n"
-    "Lists the devices of the CDI specs that the engines read.\n"
+    "Lists the devices of the CDI specs that the engines read: a line each, with its nodes,\n"
+    "the id of the host's device where the spec tells it, and the file.\n"
     "\n"
-    "  --json            as a JSON list\n"
+    "  --json            as a JSON list: name, nodes, id, spec\n"
     "  --spec-dir DIR    read DIR instead of /etc/cdi and /var/run/cdi; may be repeated\n"
     "  -h, --help        this text\n"
     "\n"
@@ -33,6 +34,19 @@ struct list {
     struct json_object *rows;
     bool failed;
 };
+
+/* Of one of our devices: which of the host's it is. NULL where it does not say. */
+static const char *host_id(struct json_object *edits)
+{
+    struct json_object *env = cdi_json_member(edits, "env", json_type_array);
+
+    for (size_t i = 0; env != NULL && i < json_object_array_length(env); i++) {
+        const char *s = json_object_get_string(json_object_array_get_idx(env, i));
+        if (s != NULL && strncmp(s, "APIR_DEVICE_", 12) == 0 && strchr(s, '=') != NULL)
+            return strchr(s, '=') + 1;
+    }
+    return NULL;
+}
 
 static void add_row(struct list *l, const char *file, const char *kind, struct json_object *device)
 {
@@ -53,8 +67,11 @@ static void add_row(struct list *l, const char *file, const char *kind, struct j
         if (path != NULL)
             json_object_array_add(nodes, json_object_new_string(path));
     }
+    const char *id = host_id(edits);
     json_object_object_add(row, "name", json_object_new_string(full));
     json_object_object_add(row, "nodes", nodes);
+    if (id != NULL)
+        json_object_object_add(row, "id", json_object_new_string(id));
     json_object_object_add(row, "spec", json_object_new_string(file));
     json_object_array_add(l->rows, json_object_get(row));
 }
@@ -128,7 +145,9 @@ static void print_rows(struct json_object *rows)
         for (size_t k = 0; k < json_object_array_length(nodes); k++)
             printf("%s%s", k == 0 ? "\t" : ",",
                    json_object_get_string(json_object_array_get_idx(nodes, k)));
-        printf("\t%s\n", cdi_json_string(row, "spec"));
+        const char *id = cdi_json_string(row, "id");
+        printf("%s%s\t%s\n", id == NULL ? "" : "\t", id == NULL ? "" : id,
+               cdi_json_string(row, "spec"));
     }
 }
 

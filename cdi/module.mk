@@ -66,7 +66,17 @@ $(CDI_HOST_TEST): $(call objs,tests/unit/cdi_host_test.c tests/unit/server_fixtu
                   | $(O)/backend/apir-render-server $(O)/backend/apir-worker
 	$(link)
 
+# The paths in the units are those of this call, so they are filled in here.
+CDI_UNITS := apir-cdi-refresh.service apir-cdi-refresh.path
+
 .PHONY: install-cdi
 install: install-cdi
 install-cdi: $(O)/cdi/apir
 	install -D -m 0755 $(O)/cdi/apir $(DESTDIR)$(prefix)/bin/apir
+	install -d -m 0755 $(DESTDIR)$(prefix)/lib/systemd/system
+	for unit in $(CDI_UNITS); do \
+	    sed 's|@bindir@|$(prefix)/bin|; s|@prefix@|$(prefix)|' cdi/systemd/$$unit.in \
+	        >$(DESTDIR)$(prefix)/lib/systemd/system/$$unit; \
+	    chmod 0644 $(DESTDIR)$(prefix)/lib/systemd/system/$$unit; \
+	done
+	install -D -m 0644 cdi/systemd/90-apir.rules $(DESTDIR)$(prefix)/lib/udev/rules.d/90-apir.rules

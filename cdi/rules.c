@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -219,9 +220,20 @@ static void check_edits(struct cdi_report *r, const char *where, struct json_obj
     check_env(r, where, member_array(edits, "env"));
 }
 
+/* As the parsers see it: an empty list is no edit. */
+static bool edits_nothing(struct json_object *edits)
+{
+    json_object_object_foreach(edits, key, value)
+    {
+        if (strcmp(key, "intelRdt") == 0 || array_length(value) > 0)
+            return false;
+    }
+    return true;
+}
+
 static void check_device_edits(struct cdi_report *r, const char *where, struct json_object *edits)
 {
-    if (json_object_object_length(edits) == 0)
+    if (edits_nothing(edits))
         error(r, where, "empty; a device must edit something");
     check_edits(r, where, edits);
 }
@@ -314,6 +326,16 @@ static const struct shape hook_shape = {hook_members, COUNT(hook_members), check
 static const struct member net_members[] = {S("hostInterfaceName", true), S("name", true)};
 static const struct shape net_shape = {net_members, COUNT(net_members), NULL};
 
+static void check_rdt(struct cdi_report *r, const char *where, struct json_object *rdt)
+{
+    const char *id = cdi_json_string(rdt, "closID");
+
+    /* It becomes the name of a folder. */
+    if (id != NULL && (strlen(id) >= PATH_MAX || strcmp(id, ".") == 0 || strcmp(id, "..") == 0 ||
+                       strpbrk(id, "/\n") != NULL))
+        error(r, where, "closID is no file name");
+}
+
 static const struct member rdt_members[] = {
     S("closID", false),
     S("l3CacheSchema", false),
@@ -323,7 +345,7 @@ static const struct member rdt_members[] = {
     {.name = "enableCMT", .kind = M_BOOL},
     {.name = "enableMBM", .kind = M_BOOL},
 };
-static const struct shape rdt_shape = {rdt_members, COUNT(rdt_members), NULL};
+static const struct shape rdt_shape = {rdt_members, COUNT(rdt_members), check_rdt};
 
 #define EDITS_MEMBERS                                                                              \
     L("env"), OBJS("deviceNodes", false, &node_shape), OBJS("netDevices", false, &net_shape),      \
@@ -490,6 +512,19 @@ static void check_member(struct cdi_report *r, const char *where, struct json_ob
     }
 }
 
+/* Go's parsers do not tell upper case from lower; those of other languages do. */
+static void unknown_field(struct cdi_report *r, const char *where, const char *key,
+                          const struct shape *shape)
+{
+    for (size_t i = 0; i < shape->n; i++)
+        if (strcasecmp(shape->members[i].name, key) == 0) {
+            cdi_report_add(r, CDI_GRADE_ERROR, "%s: unknown field; is %s meant?", where,
+                           shape->members[i].name);
+            return;
+        }
+    error(r, where, "unknown field; parsers are strict and refuse the whole file");
+}
+
 static void check_shape(struct cdi_report *r, const char *where, struct json_object *object,
                         const struct shape *shape)
 {
@@ -509,7 +544,7 @@ static void check_shape(struct cdi_report *r, const char *where, struct json_obj
                 m = &shape->members[i];
         snprintf(inner, sizeof(inner), "%.120s%s%.120s", where, dot, key);
         if (m == NULL)
-            error(r, inner, "unknown field; parsers are strict and refuse the whole file");
+            unknown_field(r, inner, key, shape);
         else
             check_member(r, inner, value, m);
     }

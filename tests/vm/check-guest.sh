@@ -5,6 +5,7 @@
 # installed as a distribution would; then the tests.
 set -euo pipefail
 
+unset GGML_VK_VISIBLE_DEVICES # the host's
 cp -a /mnt/share/root/. /
 [[ $1 == check-nohost.bats ]] || apir cdi generate
 bats --timing --tap "tests/vm/$1"

@@ -18,6 +18,23 @@ bats_require_minimum_version 1.5.0
     [ ! -e /etc/cdi/apir.json ]
 }
 
+@test "no host support: a spec that is there stays as it is" {
+    mkdir -p /etc/cdi
+    apir cdi generate --no-handshake
+    jq '.devices[0].containerEdits.env = ["APIR_DEVICE_0=6e1b"]' /etc/cdi/apir.json >"$BATS_TEST_TMPDIR/spec"
+    cp "$BATS_TEST_TMPDIR/spec" /etc/cdi/apir.json
+    run -1 apir cdi generate
+    echo "$output"
+    [[ $output == *"/dev/dri/renderD128: as it was: "*apir-render-server* ]]
+    cmp "$BATS_TEST_TMPDIR/spec" /etc/cdi/apir.json
+    # With another device to write, what the file knows of this node is kept.
+    mkdir -p "$BATS_TEST_TMPDIR/host"
+    apir cdi generate --host-socket "$BATS_TEST_TMPDIR/host"
+    jq -e '[.devices[].name] == ["gpu0", "host0"] and
+        .devices[0].containerEdits.env == ["APIR_DEVICE_0=6e1b"]' /etc/cdi/apir.json
+    rm /etc/cdi/apir.json
+}
+
 @test "no host support: a container prints one line and runs on its CPU" {
     apir cdi generate --no-handshake
     out=$BATS_TEST_TMPDIR/out

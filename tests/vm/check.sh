@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# check.sh: the tests that need the VM, in two boots: with our host side, and
-# with the stock one alone. Each test is one in tests/vm/check*.bats. The last
+# check.sh: the tests that need the VM, in three boots: with our host side, with it
+# and two devices there, and with the stock one alone. Each test is one in tests/vm/check*.bats. The last
 # line is "vm: N passed, N failed". A directory that failed is kept.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
@@ -69,5 +69,9 @@ control=$PWD/$work/control
 mkfifo "$control.in" "$control.out"
 boot "with our host side" check.bats VM_HOST_SCRIPT="$PWD/tests/vm/check-host.sh" VM_CONTROL="$control" \
     VM_QEMU_ARGS="-chardev pipe,id=ctl,path=$control -device virtserialport,chardev=ctl,name=apir.ctl"
+prepare_config "$work/two.json"
+sed -i 's/\["CPU"\]/["CPU", "Vulkan0"]/' "$work/two.json"
+# ggml leaves a GPU that is a CPU out, unless it is named.
+boot "with two devices" check-cdi.bats APIR_CONFIG="$PWD/$work/two.json" GGML_VK_VISIBLE_DEVICES=0
 boot "with the stock host side" check-nohost.bats VM_RENDER_SERVER=/usr/libexec/virgl_render_server
 summary
