@@ -13,6 +13,7 @@ check:
 	    'ring-tsan=check-units MODE=tsan' \
 	    'system=check-system' \
 	    'hook=check-hook APIR_RACE_SECONDS=5' \
+	    'host0=check-host0' \
 	    'parity=check-parity' \
 	    'ops-part=check-ops-part' \
 	    'dispatch=check-dispatch' \

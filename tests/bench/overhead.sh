@@ -1,9 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# overhead.sh [OUT [ARG]...]: what a token costs through the plug-in, the vtest transport and the
-# worker, against a host backend that computes nothing. ARGs go to the program (overhead --help).
+# overhead.sh [OUT [ARG]...]: what a token costs through the plug-in, a transport and the worker,
+# against a host backend that computes nothing. ARGs go to the program (overhead --help).
 # The last line is `overhead: p50 X us, p99 Y us, Z bytes/token`: what is added to the native run.
+#
+# BENCH_TRANSPORT: vtest (the default), unix, or several of them in turn, such as "vtest unix vtest
+# unix": then a line says which one follows.
 #
 # BENCH_PIN="C H": the client on core C, server and worker on core H. Without it the kernel may put
 # both on one core for a while, which gives other figures: less to copy between caches, but a switch
@@ -12,6 +15,8 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=tests/system/vtest.sh
 . tests/system/vtest.sh
+# shellcheck source=tests/system/unix.sh
+. tests/system/unix.sh
 
 out=$(realpath "${1:-build/release-gcc}")
 shift || :
@@ -22,14 +27,21 @@ echo "machine: ${model:-unknown CPU}, $(nproc) cores, $(uname -srm), load $(cut 
 
 # shellcheck disable=SC2034 # read by vtest_start
 VTEST_CONFIG="{\"ggml_backends_dir\": \"$out/tests/bench/backends\", \"devices\": [\"STAMP0\"], \"threads\": 1}"
-vtest_start "$out"
-mapfile -t vars < <(vtest_env "$out")
-pin=()
-if [[ -n ${BENCH_PIN-} ]]; then
-    read -r client host <<<"$BENCH_PIN"
-    taskset -acp "$host" "$VTEST_PID" >/dev/null # what it starts from now on follows
-    pin=(--pin "$client")
-    echo "pinned: client to core $client, host to core $host"
-fi
-env "${vars[@]}" "$out/tests/bench/overhead" --stamp "$out/tests/bench/libggml-stamp.so" \
-    "${pin[@]}" "$@"
+read -ra transports <<<"${BENCH_TRANSPORT:-vtest}"
+for transport in "${transports[@]}"; do
+    [[ $transport == vtest || $transport == unix ]] ||
+        { echo "overhead.sh: BENCH_TRANSPORT: $transport is neither vtest nor unix" >&2; exit 2; }
+    [[ ${#transports[@]} -eq 1 ]] || echo "transport: $transport"
+    "${transport}_start" "$out"
+    mapfile -t vars < <(vtest_env "$out")
+    pin=()
+    if [[ -n ${BENCH_PIN-} ]]; then
+        read -r client host <<<"$BENCH_PIN"
+        taskset -acp "$host" "$VTEST_PID" >/dev/null # what it starts from now on follows
+        pin=(--pin "$client")
+        echo "pinned: client to core $client, host to core $host"
+    fi
+    env "${vars[@]}" "$out/tests/bench/overhead" --stamp "$out/tests/bench/libggml-stamp.so" \
+        "${pin[@]}" "$@"
+    vtest_stop
+done
