@@ -8,7 +8,7 @@
 # What it finds goes to build/, under the fuzzer's name; a finding that is fixed
 # becomes a file of tests/fuzz/corpus/NAME/ with a name that says what it was.
 
-FUZZ_TARGETS := messages graph cdi
+FUZZ_TARGETS := messages graph cdi elf
 FUZZ_SECONDS ?= 60
 HEADERS += tests/fuzz/fuzz.h
 
@@ -16,6 +16,8 @@ FUZZ_OBJS_messages := $(call objs,tests/fuzz/messages_fuzz.c protocol/ring.c pro
 FUZZ_OBJS_graph := $(call objs,tests/fuzz/graph_fuzz.c protocol/graph.c backend/worker_rules.c)
 FUZZ_OBJS_cdi := $(call objs,tests/fuzz/cdi_fuzz.c protocol/error.c) $(CDI_LIB)
 $(O)/tests/fuzz/cdi_fuzz.o $(O)/tests/fuzz/cdi_replay $(O)/tests/fuzz/cdi_fuzz: private PKGS := json-c
+FUZZ_OBJS_elf := $(call objs,tests/fuzz/elf_fuzz.c hook/elf.c hook/ggml.c)
+$(O)/tests/fuzz/elf_fuzz.o: private EXTRA_CFLAGS := -D_GNU_SOURCE
 
 FUZZ_REPLAYS := $(FUZZ_TARGETS:%=$(O)/tests/fuzz/%_replay)
 UNIT_TESTS += $(FUZZ_REPLAYS)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * seeds DIR: writes the well-formed inputs that the fuzzers start from to
- * DIR/messages and DIR/graph. `make fuzz-seeds` after a change to the protocol.
+ * DIR/messages, DIR/graph and DIR/elf. `make fuzz-seeds` after a change to the
+ * protocol.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "tests/unit/graph_write.h"
+#include "tests/unit/hook_elf_write.h"
 #include "tests/unit/message_table.h"
 
 static const char *out_dir;
@@ -82,12 +84,12 @@ static void message_seeds(void)
         uint32_t start;
         int32_t skew;
     } all[] = {
-        { "all", 0, 0 },
-        { "all-over-the-end", 0u - 64, 0 },
-        { "all-straddling", ring - 200, 0 },
-        { "all-tail-short", 0, -4 },
-        { "all-tail-back", 4096, INT32_MIN },
-        { "all-tail-far", 0, INT32_MAX },
+        {"all", 0, 0},
+        {"all-over-the-end", 0u - 64, 0},
+        {"all-straddling", ring - 200, 0},
+        {"all-tail-short", 0, -4},
+        {"all-tail-back", 4096, INT32_MIN},
+        {"all-tail-far", 0, INT32_MAX},
     };
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         size_t n = put_front(all[i].start, all[i].skew);
@@ -124,28 +126,60 @@ static void graph_seed(const char *name, const struct apir_graph *g, const uint3
 
 static void graph_seeds(void)
 {
-    static const uint32_t some[] = { SAMPLE_INPUT, SAMPLE_PRODUCT, SAMPLE_VIEW };
-    static const uint32_t first[] = { 0 };
+    static const uint32_t some[] = {SAMPLE_INPUT, SAMPLE_PRODUCT, SAMPLE_VIEW};
+    static const uint32_t first[] = {0};
     graph_seed("sample", sample_graph(), NULL, 0);
     graph_seed("sample-patched", sample_graph(), some, 3);
 
     /* The form of OP_QUERY: one op, no buffers. */
-    struct apir_name names[2] = { { APIR_NAME_OP, "GLU" }, { APIR_NAME_GLU, "SWIGLU" } };
-    struct apir_tensor t[2] = { sample_tensor(0, APIR_NO_NAME),
-                                sample_tensor(APIR_TENSOR_NODE, 0) };
+    struct apir_name names[2] = {{APIR_NAME_OP, "GLU"}, {APIR_NAME_GLU, "SWIGLU"}};
+    struct apir_tensor t[2] = {sample_tensor(0, APIR_NO_NAME), sample_tensor(APIR_TENSOR_NODE, 0)};
     t[1].sub = 1;
     t[1].n_src = 1;
     t[1].src[0] = 0;
-    const struct apir_graph query = { .n_names = 2, .names = names, .n_tensors = 2, .n_nodes = 1,
-                                      .tensors = t };
+    const struct apir_graph query = {
+        .n_names = 2, .names = names, .n_tensors = 2, .n_nodes = 1, .tensors = t};
     graph_seed("query", &query, first, 1);
 
     /* The least there can be. */
-    struct apir_name none = { APIR_NAME_OP, "NONE" };
+    struct apir_name none = {APIR_NAME_OP, "NONE"};
     struct apir_tensor only = sample_tensor(APIR_TENSOR_NODE, 0);
-    const struct apir_graph least = { .n_names = 1, .names = &none, .n_tensors = 1, .n_nodes = 1,
-                                      .tensors = &only };
+    const struct apir_graph least = {
+        .n_names = 1, .names = &none, .n_tensors = 1, .n_nodes = 1, .tensors = &only};
     graph_seed("least", &least, first, 1);
+}
+
+/* ---- ELF files of an image -------------------------------------------------------- */
+
+static void elf_seeds(void)
+{
+    static const char *const functions[] = {"ggml_backend_load_all", "ggml_backend_buffer_init",
+                                            "ggml_op_name", NULL};
+    static const char data[] =
+        "\0GGML_BACKEND_PATH\0metal\0sycl\0virtgpu\0/usr/lib/ggml/b\0ackends0";
+    const struct elf_spec library = {
+        .machine = EM_X86_64,
+        .type = ET_DYN,
+        .needed = {"libggml-base.so.0", "libc.so.6"},
+        .defined = functions,
+        .undefined = {"getenv"},
+        .data = data,
+        .data_size = sizeof(data),
+    };
+    struct elf_spec specs[] = {library, library, library, library};
+    static const char *const names[] = {"library", "library-gnu-hash", "program", "static"};
+    struct elf_out out;
+
+    specs[1].gnu_hash = true;
+    specs[2].interp = "/lib/ld-musl-x86_64.so.1";
+    specs[2].pie = true;
+    specs[3].type = ET_EXEC;
+    specs[3].no_dynamic = true;
+    for (size_t i = 0; i < 4; i++) {
+        elf_write(&specs[i], &out);
+        memcpy(buf, out.bytes, out.n);
+        write_seed("elf", names[i], out.n);
+    }
 }
 
 int main(int argc, char **argv)
@@ -157,5 +191,6 @@ int main(int argc, char **argv)
     out_dir = argv[1];
     message_seeds();
     graph_seeds();
+    elf_seeds();
     return 0;
 }
