@@ -50,6 +50,7 @@ ifneq ($(INNER_GOALS),)
 $(INNER_GOALS): inside
 # Two suites also want the virglrenderer of the Debian release before.
 inside: sysroot $(if $(filter check check-system,$(GOALS)),sysroot-trixie) \
+        $(if $(filter check check-hook,$(GOALS)),npm-packages) \
         | $(filter clean,$(GOALS))
 	@tests/env/enter.sh $(CALLER_BINDS) $(MAKE) --no-print-directory $(INNER_GOALS) \
 	    MODE=$(MODE) CC='$(CC)' $(MAKEOVERRIDES) $(CALLER_VARS)
@@ -59,6 +60,10 @@ sysroot:
 # A second, small tree: the virglrenderer of the Debian release before.
 sysroot-trixie:
 	@tests/env/sysroot.sh --trixie
+# Third-party programs with a ggml of their own. Where they cannot be had, the tests say so.
+.PHONY: npm-packages
+npm-packages:
+	@for p in node-x64 node-x64-old node-arm64; do tests/hook/npm.sh $$p >/dev/null || true; done
 shell: sysroot
 	@tests/env/enter.sh bash -i
 clean:

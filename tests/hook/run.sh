@@ -47,6 +47,8 @@ ln -s /proc/self/fd /dev/fd
 for n in 0:stdin 1:stdout 2:stderr; do
     ln -s "fd/${n%%:*}" "/dev/${n#*:}"
 done
+# Debian as it is on the disk, which the next mount would hide.
+[[ ! -d /run/build-root/usr ]] || mount --bind /run/build-root /mnt
 mount -t tmpfs -o mode=0755,nosuid,nodev tmpfs /run
 # In memory, where names are swapped fastest; device nodes are part of some tests.
 mkdir /run/tests

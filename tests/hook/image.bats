@@ -1,0 +1,365 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# The hook and the image: real containers of runc whose root is a real tree, and in which the
+# hook places the plug-in. "Empty environment" means that but the transport is set: nothing in it
+# leads to the plug-in.
+
+# shellcheck disable=SC2016,SC2153,SC2154 # as in bundle.bash
+bats_require_minimum_version 1.5.0
+load bundle.bash
+
+setup() {
+    bundle_setup
+    model_small
+}
+teardown() { bundle_teardown; }
+
+DEBIANS=/usr/lib/x86_64-linux-gnu/ggml/backends0
+
+# How often APIR0 is in a list of devices.
+apir_devices() {
+    grep -cE '^ *APIR0: ' <<<"$output$stderr" || :
+}
+
+# A bundle of Debian's llama.cpp that reaches the server.
+debian() {
+    server_start
+    bundle_new "$@" "$DEBIAN"
+    bundle_hook
+    bundle_vtest
+}
+
+# ---- what images have ------------------------------------------------------------------
+
+@test "image: Debian's llama.cpp lists APIR0 with an empty environment" {
+    debian
+    bundle_run /usr/bin/llama-bench --list-devices
+    [[ $status -eq 0 ]]
+    [[ $(apir_devices) -eq 1 ]]
+    # Vulkan is in this tree: a name that comes before it.
+    grep -q "placed as $DEBIANS/libggml-metal.so" <(hook_log)
+    [[ $(hook_lines) -eq 1 ]]
+    # Nothing but an empty file stays in the container's layer.
+    [[ -f $UPPER$DEBIANS/libggml-metal.so && ! -s $UPPER$DEBIANS/libggml-metal.so ]]
+    [[ $(find "$UPPER" -name 'libggml*' | wc -l) -eq 1 ]]
+    refute test -e "$DEBIAN$DEBIANS/libggml-metal.so"
+}
+
+@test "image: Debian's llama.cpp computes on APIR0 what it computes natively" {
+    local native
+    debian
+    bundle_mount "$MODEL" /model.gguf
+    native=$(timeout 60 llama-completion -m "$MODEL" "${GREEDY[@]}" -dev none 2>/dev/null)
+    # A device that is not there is an error, not another device.
+    bundle_run /usr/bin/llama-completion -m /model.gguf "${GREEDY[@]}" -ngl 99 -dev APIR0
+    [[ $status -eq 0 ]]
+    [[ -n $native && $output == "$native" ]]
+}
+
+@test "image: with GGML_BACKEND_PATH set as well the device is listed once" {
+    debian
+    bundle_mount "$PLUGIN" /usr/lib/apir/libggml-apir.so
+    bundle_edit '.process.env += ["GGML_BACKEND_PATH=/usr/lib/apir/libggml-apir.so"]'
+    bundle_run /usr/bin/llama-bench --list-devices
+    [[ $status -eq 0 ]]
+    [[ $(apir_devices) -eq 1 ]]
+    grep -q libggml-metal.so <<<"$stderr"
+    grep -q /usr/lib/apir/libggml-apir.so <<<"$stderr"
+}
+
+@test "image: another copy of the plug-in in the same process is listed once too" {
+    local dir
+    debian
+    dir=$(layer copy)
+    cp "$PLUGIN" "$dir/other.so"
+    bundle_mount "$dir/other.so" /usr/lib/apir/libggml-apir.so
+    bundle_edit '.process.env += ["GGML_BACKEND_PATH=/usr/lib/apir/libggml-apir.so", "APIR_LOG=info"]'
+    bundle_run /usr/bin/llama-bench --list-devices
+    [[ $status -eq 0 ]]
+    [[ $(apir_devices) -eq 1 ]]
+    grep -q 'apir: the device is listed already' <<<"$stderr"
+}
+
+@test "image: a second start of the same container finds the first one's placeholder" {
+    local i
+    debian
+    for i in 1 2; do
+        bundle_run /usr/bin/llama-bench --list-devices
+        [[ $status -eq 0 && $(apir_devices) -eq 1 ]]
+        grep -q 'placed as' <(hook_log)
+    done
+}
+
+@test "image: the root is made read-only for the container: placed all the same" {
+    debian
+    bundle_edit '.root.readonly = true'
+    bundle_run /usr/bin/llama-bench --list-devices
+    [[ $status -eq 0 && $(apir_devices) -eq 1 ]]
+    bundle_run /usr/bin/touch /usr/file
+    [[ $status -ne 0 ]]
+}
+
+@test "image: the root is on a read-only file system: one line, and the container starts" {
+    debian
+    bundle_mount "$PLUGIN" /usr/lib/apir/libggml-apir.so
+    # The mount points are there, as an engine has them made.
+    mkdir -p "$ROOTFS/run/vtest" "$ROOTFS/usr/lib/apir"
+    touch "$ROOTFS/usr/lib/apir/libggml-apir.so"
+    mount --bind "$ROOTFS" "$ROOTFS"
+    mount -o remount,bind,ro "$ROOTFS"
+    bundle_edit '.root.readonly = true |
+        .process.env += ["GGML_BACKEND_PATH=/usr/lib/apir/libggml-apir.so"]'
+    bundle_run /usr/bin/llama-bench --list-devices
+    [[ $status -eq 0 && $(hook_lines) -eq 1 ]]
+    grep -q 'not placed: the root is read-only' <(hook_log)
+    [[ $(apir_devices) -eq 1 ]]
+}
+
+@test "image: a client of its own under the name virtgpu is covered: no abort, one device" {
+    local dir
+    dir=$(layer own)$DEBIANS
+    mkdir -p "$dir"
+    # As upstream's does where it finds another host than its own.
+    gcc -shared -fPIC -x c - -o "$dir/libggml-virtgpu.so" <<<'
+        #include <stdlib.h>
+        void *ggml_backend_init(void) { abort(); }
+        int ggml_backend_score(void) { abort(); }'
+    # It does what it is here for.
+    debian "$(layer own)"
+    bundle_edit '.hooks = {}'
+    bundle_run /usr/bin/llama-bench --list-devices
+    [[ $status -ne 0 ]]
+    bundle_hook
+    bundle_run /usr/bin/llama-bench --list-devices
+    [[ $status -eq 0 && $(apir_devices) -eq 1 ]]
+    grep -q "placed as $DEBIANS/libggml-virtgpu.so" <(hook_log)
+    # The image's own file is below the mount, unchanged.
+    refute test -e "$UPPER$DEBIANS/libggml-virtgpu.so"
+}
+
+@test "image: node-llama-cpp computes on APIR0 with an empty environment" {
+    local folder=/app/node_modules/@node-llama-cpp/linux-x64 native dir version
+    for version in node-x64 node-x64-old; do
+        tests/hook/npm.sh "$version" >"$T/npm" || skip "the package is not here and cannot be fetched"
+        dir=$(layer "$version")
+        mkdir -p "$dir${folder%/*}"
+        cp -r "$(cat "$T/npm")" "$dir$folder"
+        cp tests/hook/node_llama.cjs "$dir/app/test.cjs"
+        [[ -n $VTEST_PID ]] || server_start
+        bundle_new "$dir" "$DEBIAN"
+        bundle_hook
+        bundle_vtest
+        bundle_mount "$MODEL" /model.gguf
+        bundle_edit '.hooks = {}'
+        bundle_run /usr/bin/node /app/test.cjs "$folder/bins/linux-x64" /model.gguf
+        [[ $status -eq 0 && $(jq '.devices | length' <<<"$output") -eq 0 ]]
+        native=$(jq -c .made <<<"$output")
+        bundle_hook
+        bundle_run /usr/bin/node /app/test.cjs "$folder/bins/linux-x64" /model.gguf
+        [[ $status -eq 0 && $(jq '.devices | length' <<<"$output") -eq 1 ]]
+        [[ $(jq '.made | length' <<<"$output") -eq 12 && $(jq .vram <<<"$output") -gt 0 ]]
+        # The old one's kernels are others than the host's: so are its words, in time.
+        [[ $version == node-x64-old || $(jq -c .made <<<"$output") == "$native" ]]
+        grep -q "placed as $folder/bins/linux-x64/libggml-metal.so" <(hook_log)
+        # Twice loaded, from two paths.
+        bundle_mount "$PLUGIN" /usr/lib/apir/libggml-apir.so
+        bundle_edit '.process.env += ["GGML_BACKEND_PATH=/usr/lib/apir/libggml-apir.so"]'
+        bundle_run /usr/bin/node /app/test.cjs "$folder/bins/linux-x64" /model.gguf
+        [[ $status -eq 0 && $(jq '.devices | length' <<<"$output") -eq 1 ]]
+    done
+}
+
+@test "image: the working directory is looked into, wherever it is" {
+    local dir
+    dir=$(layer odd)/data/of/mine
+    mkdir -p "$dir"
+    cp /usr/lib/x86_64-linux-gnu/{libggml.so.0,libggml-base.so.0} "$dir"
+    cp "$DEBIANS"/libggml-cpu-x64.so "$dir"
+    bundle_new "$(layer odd)" "$(layer_busybox)"
+    bundle_hook
+    bundle_run /bin/sh -c true
+    [[ $status -eq 0 ]]
+    grep -q 'no ggml found' <(hook_log)
+    bundle_edit '.process.cwd = "/data/of/mine"'
+    bundle_run /bin/sh -c true
+    [[ $status -eq 0 ]]
+    grep -q 'placed as /data/of/mine/libggml-' <(hook_log)
+}
+
+# ---- where nothing will work ---------------------------------------------------------------
+
+@test "image: without any ggml it starts, and one line says so" {
+    bundle_new "$(layer_busybox)"
+    bundle_hook
+    bundle_run /bin/sh -c 'echo started'
+    [[ $status -eq 0 && $output == started ]]
+    [[ $(hook_lines) -eq 1 ]]
+    grep -q 'no ggml found in the usual places of this image' <(hook_log)
+    [[ -z $(find "$UPPER" -name 'libggml*') ]]
+}
+
+@test "image: a ggml for another machine: it starts, and one line names both" {
+    local dir
+    tests/hook/npm.sh node-arm64 >"$T/npm" || skip "the package is not here and cannot be fetched"
+    dir=$(layer arm)/app/node_modules/@node-llama-cpp
+    mkdir -p "$dir"
+    cp -r "$(cat "$T/npm")" "$dir/linux-arm64"
+    bundle_new "$(layer arm)" "$(layer_busybox)"
+    bundle_hook
+    bundle_run /bin/sh -c 'echo started'
+    [[ $status -eq 0 && $output == started ]]
+    [[ $(hook_lines) -eq 1 ]]
+    grep -q 'made for aarch64, the plug-in for x86-64' <(hook_log)
+    [[ -z $(find "$UPPER" -name 'libggml*') ]]
+}
+
+@test "image: ggml in a program that hides it, or cannot load anything: one line each" {
+    local dir source='
+        #include <stdio.h>
+        #include <stdlib.h>
+        int main(void) { const char *p = getenv("GGML_BACKEND_PATH");
+                         puts(p ? p : "metal"); puts("virtgpu"); return 0; }'
+    dir=$(layer hidden)/app
+    mkdir -p "$dir"
+    gcc -O0 -x c - -o "$dir/llama-cli" <<<"$source"
+    bundle_new "$(layer hidden)" "$(layer_busybox)"
+    bundle_hook
+    bundle_run /bin/sh -c 'echo started'
+    [[ $status -eq 0 && $output == started && $(hook_lines) -eq 1 ]]
+    grep -q '/app/llama-cli: it does not export ggml_backend_buffer_init' <(hook_log)
+
+    gcc -static -s -O0 -x c - -o "$dir/llama-cli" <<<"$source"
+    bundle_new "$(layer hidden)" "$(layer_busybox)"
+    bundle_hook
+    bundle_run /app/llama-cli
+    [[ $status -eq 0 && $(hook_lines) -eq 1 ]]
+    grep -q '/app/llama-cli: it is linked statically' <(hook_log)
+}
+
+# ---- hostile images ------------------------------------------------------------------------
+
+# The slot of Debian's tree is something else in this layer.
+slot_in() {
+    local dir
+    dir=$(layer "$1")$DEBIANS
+    mkdir -p "$dir"
+    echo "$dir/libggml-metal.so"
+}
+
+@test "hostile: the target is a link, a fifo, a folder, a device: left alone, and it starts" {
+    local kind slot
+    server_start
+    for kind in link uplink fifo folder device; do
+        slot=$(slot_in "$kind")
+        case $kind in
+        link) ln -s "$T/trap" "$slot" ;;
+        uplink) ln -s "../../../../../../../../..$T/trap" "$slot" ;;
+        fifo) mkfifo "$slot" ;;
+        folder) mkdir "$slot" ;;
+        device) mknod "$slot" c 1 5 ;;
+        esac
+        touch "$T/trap"
+        bundle_new "$(layer "$kind")" "$DEBIAN"
+        bundle_hook
+        bundle_vtest
+        bundle_run /usr/bin/true
+        [[ $status -eq 0 ]]
+        [[ ! -s $T/trap && $(hook_lines) -eq 1 ]]
+        # A name that something has is passed over for another, or refused.
+        grep -qE 'placed as .*libggml-sycl.so|not placed: .* of its own' <(hook_log)
+    done
+}
+
+@test "hostile: the target is a mount: not covered, and it starts" {
+    debian
+    echo volume >"$T/volume"
+    bundle_edit --arg from "$T/volume" --arg to "$DEBIANS/libggml-metal.so" '
+        .mounts += [{destination: $to, source: $from, type: "bind", options: ["bind"]}]'
+    bundle_run /usr/bin/cat "$DEBIANS/libggml-metal.so"
+    [[ $status -eq 0 && $output == volume ]]
+    [[ $(cat "$T/volume") == volume ]]
+    refute grep -q 'placed as .*libggml-metal.so' <(hook_log)
+}
+
+@test "hostile: an ELF file that lies about its sizes: passed over, and it starts" {
+    local dir at
+    dir=$(layer lies)/app
+    mkdir -p "$dir"
+    cp "$DEBIAN"/usr/lib/x86_64-linux-gnu/libggml.so.0 "$dir/libggml.so"
+    # Every program header's offset and size, one library each, and the dynamic section's strings.
+    for at in $(seq 64 56 512); do
+        cp "$dir/libggml.so" "$dir/libggml.so.$at"
+        printf '\377\377\377\377\377\377\377\177' |
+            dd of="$dir/libggml.so.$at" bs=1 seek=$((at + 8)) conv=notrunc status=none
+        printf '\377\377\377\377\377\377\377\177' |
+            dd of="$dir/libggml.so.$at" bs=1 seek=$((at + 32)) conv=notrunc status=none
+    done
+    rm "$dir/libggml.so"
+    bundle_new "$(layer lies)" "$(layer_busybox)"
+    bundle_hook
+    bundle_run /bin/sh -c 'echo started'
+    [[ $status -eq 0 && $output == started ]]
+}
+
+@test "hostile: folders without end: it starts within seconds" {
+    local dir i began
+    dir=$(layer endless)/app
+    mkdir -p "$dir/llama"
+    (cd "$dir/llama" && seq -f 'libggml-x%g.so' 30000 | xargs touch)
+    for ((i = 0; i < 700; i++)); do
+        mkdir -p "$dir/llama/d$i/llama"
+    done
+    bundle_new "$(layer endless)" "$(layer_busybox)"
+    bundle_hook
+    began=$(now_ms)
+    bundle_run /bin/sh -c 'echo started'
+    [[ $status -eq 0 && $output == started ]]
+    (($(now_ms) - began < 10000))
+    grep -q 'more than is looked at' <(hook_log)
+}
+
+# ---- apir doctor --image ---------------------------------------------------------------------
+
+@test "doctor --image: a folder, in words and as JSON" {
+    run -0 "$OUT/cdi/apir" doctor --image "$DEBIAN"
+    [[ $output == *"PASS  ggml"*libggml.so*"$DEBIANS"*"PASS  place"*libggml-metal.so* ]]
+    run -0 "$OUT/cdi/apir" doctor --image "$DEBIAN" --json
+    [[ $(jq -r '.ggml[0].searches' <<<"$output") == "$DEBIANS" ]]
+    [[ $(jq -r '.places[0].path' <<<"$output") == "$DEBIANS/libggml-metal.so" ]]
+    [[ $(jq -r '.fits' <<<"$output") == true ]]
+    run -1 "$OUT/cdi/apir" doctor --image "$(layer_busybox)" --json
+    [[ $(jq -c '[.fits, .ggml, .places]' <<<"$output") == '[false,[],[]]' ]]
+}
+
+@test "doctor --image: an image of podman's by its name" {
+    local dir
+    dir=$(layer_busybox)
+    mkdir -p "$dir/app"
+    cp "$DEBIAN"/usr/lib/x86_64-linux-gnu/libggml.so.0 "$dir/app/libggml.so"
+    cp "$DEBIAN$DEBIANS/libggml-cpu-x64.so" "$dir/app/"
+    mkdir "$T/store"
+    mount -t tmpfs tmpfs "$T/store"
+    printf '[storage]\ndriver = "overlay"\ngraphroot = "%s"\nrunroot = "%s"\n' \
+        "$T/store/graph" "$T/store/run" >"$T/storage.conf"
+    export CONTAINERS_STORAGE_CONF=$T/storage.conf PODMAN_IGNORE_CGROUPSV1_WARNING=1
+    tar -c -C "$dir" . | podman import --quiet - localhost/small:1
+    run -0 --separate-stderr "$OUT/cdi/apir" doctor --image localhost/small:1
+    [[ $output == *"PASS  place"*"/app/libggml-virtgpu.so"* ]]
+    # Nothing stays mounted.
+    [[ -z $(podman image mount) ]]
+    run -1 --separate-stderr "$OUT/cdi/apir" doctor --image localhost/none:1
+    [[ $stderr == *"docker export"* ]]
+    umount -R -l "$T/store"
+}
+
+@test "doctor --image: a name that is none starts nothing" {
+    local name
+    cd "$T"
+    # shellcheck disable=SC2016 # to be taken as it is
+    for name in 'x;touch trap' '$(touch trap)' '`touch trap`' '--help' '-v' 'a b' $'a\nb' '|x' ''; do
+        run -2 "$OLDPWD/$OUT/cdi/apir" doctor --image "$name"
+    done
+    run -1 "$OLDPWD/$OUT/cdi/apir" doctor --image ./none
+    refute test -e trap
+}
