@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Any bytes as the state that a runtime hands to apir-hook. */
+#include "tests/fuzz/fuzz.h"
+
+#include <json-c/json.h>
+#include <string.h>
+
+#include "cdi/json.h"
+#include "hook/request.h"
+#include "hook/state.h"
+
+const char fuzz_corpus[] = "oci_state";
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    cleanup_json struct json_object *object = NULL, *again = NULL;
+    cleanup_state struct hook_state state;
+    char *root = NULL;
+    const char *text = (const char *)data;
+
+    /* What is taken as JSON is written and read again as the same. */
+    if (cdi_json_parse(text, size, &object, NULL) == 0) {
+        const char *written = json_object_to_json_string(object);
+
+        FUZZ_CHECK(cdi_json_parse(written, strlen(written), &again, NULL) == 0);
+        FUZZ_CHECK(json_object_equal(object, again));
+    }
+    if (hook_state_parse(text, size, &state, NULL) < 0) {
+        FUZZ_CHECK(state.id == NULL && state.bundle == NULL && state.pid == 0);
+        return 0;
+    }
+    FUZZ_CHECK(object != NULL);
+    FUZZ_CHECK(state.id != NULL && state.id[0] != '\0');
+    FUZZ_CHECK(state.bundle == NULL || state.bundle[0] == '/');
+    FUZZ_CHECK(state.pid >= 0 && state.pid <= 4 * 1024 * 1024);
+    cleanup_request struct hook_request request;
+    if (hook_request_find(&state, object, &request, NULL) == 0)
+        FUZZ_CHECK(request.wanted == (request.devices != NULL));
+    if (state.root != NULL && hook_state_root(&state, &root, NULL) == 0)
+        FUZZ_CHECK(root[0] == '/');
+    free(root);
+    return 0;
+}
