@@ -108,7 +108,7 @@ static void print_one(const struct hook_image *image, const struct hook_ggml *g,
         printf("      %-10s looks for", "");
         for (int i = 0; i < HOOK_SLOTS; i++)
             if ((g->file.slots & (1u << i)) != 0) {
-                printf("%s%s", names, hook_slot_name(i));
+                printf("%s%s", names, hook_slot_name((enum hook_slot)i));
                 names = ", ";
             }
         printf("%s%s\n", g->has_compiled ? " in " : " beside the program",
@@ -154,7 +154,7 @@ static struct json_object *json_of_ggml(const struct hook_image *image, const st
     add_string(object, "libc", g->file.musl ? "musl" : "glibc");
     for (int i = 0; i < HOOK_SLOTS; i++)
         if ((g->file.slots & (1u << i)) != 0)
-            json_object_array_add(names, json_object_new_string(hook_slot_name(i)));
+            json_object_array_add(names, json_object_new_string(hook_slot_name((enum hook_slot)i)));
     json_object_object_add(object, "names", names);
     add_string(object, "searches", g->has_compiled ? image->dirs[g->compiled].path : NULL);
     json_object_object_add(object, "fits", json_object_new_boolean(g->verdict == HOOK_FITS));

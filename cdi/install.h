@@ -8,8 +8,8 @@
 #define CDI_PLUGIN_SUBPATH "lib/apir/libggml-apir.so"
 #define CDI_HOOK_SUBPATH   "libexec/apir/apir-hook"
 #define CDI_SERVER_SUBPATH "libexec/apir/apir-render-server"
-#define CDI_HOOKS_SUBDIR   "share/containers/oci/hooks.d"
-#define CDI_HOOKS_FILE     "90-apir.json"
+#define CDI_HOOKS_SUBDIR   "share/apir/hooks.d"
+#define CDI_HOOKS_FILE     "90-apir-precreate.json"
 
 /* The absolute path of the plug-in (the hook, the host side), or -ENOENT. Returns 0 or -errno. */
 int cdi_install_find_plugin(char *path, size_t size);

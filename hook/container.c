@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
 #include <poll.h>
@@ -22,6 +23,7 @@ void hook_container_fini(struct hook_container *c)
     apir_close_fd(&c->pidfd);
     apir_close_fd(&c->proc);
     apir_close_fd(&c->mounts);
+    apir_close_fd(&c->users);
     apir_close_fd(&c->root);
     apir_close_fd(&c->host_root);
 }
@@ -50,6 +52,9 @@ static int open_process(int64_t pid, struct hook_container *c, struct apir_error
     c->mounts = openat(c->proc, "ns/mnt", O_RDONLY | O_CLOEXEC);
     if (c->mounts < 0)
         return apir_error_sys(err, errno, "mount namespace of process %d", (int)pid);
+    c->users = openat(c->proc, "ns/user", O_RDONLY | O_CLOEXEC);
+    if (c->users < 0)
+        return apir_error_sys(err, errno, "user namespace of process %d", (int)pid);
     c->root = openat(c->proc, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (c->root < 0)
         return apir_error_sys(err, errno, "root of process %d", (int)pid);
@@ -73,6 +78,11 @@ int hook_container_open(int64_t pid, struct hook_container *ret, struct apir_err
                               "process %d of the state has no mount namespace of its own: "
                               "it is no container, or one that shares the host's mounts",
                               (int)pid);
+    cleanup_fd int own_users = open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC);
+    if (own_users < 0)
+        return apir_error_sys(err, errno, "our own user namespace");
+    if (same_file(own_users, c.users))
+        apir_close_fd(&c.users);
     c.host_root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (c.host_root < 0)
         return apir_error_sys(err, errno, "/");
@@ -82,6 +92,22 @@ int hook_container_open(int64_t pid, struct hook_container *ret, struct apir_err
         return apir_error_set(err, ESRCH, "process %d of the state has ended", (int)pid);
     *ret = c;
     c = (struct hook_container)HOOK_CONTAINER_NONE;
+    return 0;
+}
+
+/*
+ * File systems that were mounted in a user namespace take no files of users that are
+ * none in there, and the host's root is none. Of the groups that we bring none is
+ * left either, unless they are kept from being changed there.
+ */
+static int become_root(int users, struct apir_error *err)
+{
+    if (setns(users, CLONE_NEWUSER) < 0)
+        return apir_error_sys(err, errno, "enter the container's user namespace");
+    if (setgroups(0, NULL) < 0 && errno != EPERM)
+        return apir_error_sys(err, errno, "leave our groups");
+    if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
+        return apir_error_sys(err, errno, "the container's user namespace has no root");
     return 0;
 }
 
@@ -103,5 +129,7 @@ int hook_container_enter(const struct hook_container *c, const char *root, struc
         return apir_error_sys(err, errno, "the container's root %s", root);
     if (same_file(fd, c->host_root) || same_file(fd, c->root))
         return apir_error_set(err, EINVAL, "%s is no container's root", root);
-    return steal_fd(&fd);
+    /* Only now: the folders that lead to the root are the host's. */
+    int r = c->users < 0 ? 0 : become_root(c->users, err);
+    return r < 0 ? r : steal_fd(&fd);
 }

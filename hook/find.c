@@ -110,7 +110,7 @@ static void look_at_backend(struct scan *s, const char *name)
     if (starts(name, "libggml-vulkan"))
         s->dir->vulkan = true;
     for (int i = 0; i < HOOK_SLOTS; i++)
-        if (strcmp(name, hook_slot_file(i)) == 0) {
+        if (strcmp(name, hook_slot_file((enum hook_slot)i)) == 0) {
             struct stat st;
             cleanup_fd int own = hook_rootfs_open_child(s->dir->fd, name, O_PATH, 0);
             /* An empty placeholder of an earlier start is not the image's own backend. */
@@ -188,7 +188,7 @@ static void on_link(struct scan *s, const char *name)
     target[n] = '\0';
     char *slash = strrchr(target, '/');
     for (int i = 0; i < HOOK_SLOTS; i++)
-        if (strcmp(name, hook_slot_file(i)) == 0)
+        if (strcmp(name, hook_slot_file((enum hook_slot)i)) == 0)
             s->dir->taken |= 1u << i;
     /* The mount goes over the file that the link of this name leads to. */
     if (strcmp(name, hook_slot_file(HOOK_SLOT_VIRTGPU)) == 0)

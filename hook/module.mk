@@ -28,7 +28,8 @@ $(O)/hook/apir-hook: $(HOOK_OBJS) $(filter-out $(O)/hook/%,$(HOOK_LIB))
 
 # In the folder that all engines read: createRuntime, which all of them know. CRI-O
 # and `podman build` know no precreate stage and refuse the whole folder for one, so
-# that file has a folder of its own, for `podman --hooks-dir` or containers.conf.
+# that file has a folder of its own, for `podman --hooks-dir` or containers.conf (and
+# a name of its own: of two files of one name podman reads the one of the later folder).
 HOOK_FILES := $(O)/hook/90-apir.json $(O)/hook/90-apir-precreate.json
 $(HOOK_FILES): $(O)/hook/%.json: hook/%.json.in
 	@mkdir -p $(@D)
@@ -56,4 +57,4 @@ install-hook: $(O)/hook/apir-hook $(HOOK_FILES)
 	install -D -m 0644 $(O)/hook/90-apir.json \
 	    $(DESTDIR)$(prefix)/share/containers/oci/hooks.d/90-apir.json
 	install -D -m 0644 $(O)/hook/90-apir-precreate.json \
-	    $(DESTDIR)$(prefix)/share/apir/hooks.d/90-apir.json
+	    $(DESTDIR)$(prefix)/share/apir/hooks.d/90-apir-precreate.json

@@ -170,5 +170,25 @@ precreated() { # BUNDLE
     make -s install-hook DESTDIR="$BATS_TEST_TMPDIR/root" prefix=/usr
     run ! grep -rl precreate "$BATS_TEST_TMPDIR/root/usr/share/containers"
     [ -e "$BATS_TEST_TMPDIR/root/usr/share/containers/oci/hooks.d/90-apir.json" ]
-    grep -rl precreate "$BATS_TEST_TMPDIR/root/usr/share/apir/hooks.d"
+    grep -q precreate "$BATS_TEST_TMPDIR/root/usr/share/apir/hooks.d/90-apir-precreate.json"
+    # Of two files of one name podman would read one.
+    [ "$(find "$BATS_TEST_TMPDIR/root" -name '*.json' -printf '%f\n' | sort | uniq -d)" = "" ]
+}
+
+@test "a container with a user namespace gets files of its own root, in its own file systems too" {
+    bundle "$B"
+    hooked "$B" createRuntime --plugin "$PLUGIN" --spec "$SPEC"
+    asking "$B" host0
+    edit "$B" '.linux.namespaces += [{type: "user"}] |
+        .linux.uidMappings = [{containerID: 0, hostID: 100000, size: 65536}] |
+        .linux.gidMappings = .linux.uidMappings |
+        .mounts += [{destination: "/run", type: "tmpfs", source: "tmpfs", options: ["nosuid", "nodev"]}]'
+    chown -R 100000:100000 "$B/rootfs"
+    # The way to a root is mostly one that only the host's root can go.
+    chmod 755 /run/tests
+    chmod 711 "$TMPDIR"/bats-run-* "$TMPDIR"/bats-run-*/{,test} "$BATS_TEST_TMPDIR" "$B"
+    container "$B" "cat /run/apir/host/mark; stat -c %u /run/apir; cmp $INSIDE $SLOT && echo same" >"$BATS_TEST_TMPDIR/out"
+    cat "$LOG"
+    diff - "$BATS_TEST_TMPDIR/out" <<<$'socket\n0\nsame'
+    [ "$(stat -c %u "$B/rootfs/usr/lib/apir" "$B/rootfs$SLOT" | sort -u)" = 100000 ]
 }

@@ -37,16 +37,70 @@ row_podman_no_hook() {
     [[ -z $(hook_log) ]] || die 'the hook ran'
 }
 
-row podman-hooksd - 'no CDI: hooks.d and --annotation apir.device=gpu0'
+run_hooksd() { # FOLDER OPTION...
+    local folder=$1
+    shift
+    "${LIMIT[@]}" podman --hooks-dir "$folder" "${RUN[@]}" "$@" </dev/null
+}
+PRECREATE=/usr/share/apir/hooks.d
+HOOKS_D=/usr/share/containers/oci/hooks.d
+RULE=(--device-cgroup-rule 'c 226:* rw')
+
+row podman-hooksd - 'no CDI: the precreate hook and --annotation apir.device=gpu0'
 row_podman_hooksd() {
-    computes run_podman --annotation apir.device=gpu0 localhost/llama
+    computes run_hooksd $PRECREATE --annotation apir.device=gpu0 localhost/llama
     hook_placed
 }
 
-row podman-hooksd-runc - 'no CDI: hooks.d and the annotation, runc'
+row podman-hooksd-runc - 'no CDI: the precreate hook and the annotation, runc'
 row_podman_hooksd_runc() {
-    computes run_podman --runtime runc --annotation apir.device=gpu0 localhost/llama
+    computes run_hooksd $PRECREATE --runtime runc --annotation apir.device=gpu0 localhost/llama
     hook_placed
+}
+
+row podman-create-runtime - 'no CDI, no precreate: createRuntime and the annotation, a rule for the device'
+row_podman_create_runtime() {
+    computes run_podman --annotation apir.device=gpu0 "${RULE[@]}" localhost/llama
+    hook_says "mounted $NODE"
+}
+
+row podman-create-runtime-runc - 'createRuntime and the annotation, a rule for the device, runc'
+row_podman_create_runtime_runc() {
+    computes run_podman --runtime runc --annotation apir.device=gpu0 "${RULE[@]}" localhost/llama
+    hook_says "mounted $NODE"
+}
+
+row podman-create-runtime-userns - 'createRuntime and the annotation, a rule for the device, --userns=auto'
+row_podman_create_runtime_userns() {
+    computes run_podman --userns=auto --annotation apir.device=gpu0 "${RULE[@]}" localhost/llama
+    hook_says "mounted $NODE"
+}
+
+row podman-create-runtime-denied - "createRuntime without the device's rule: on its CPU, and one line names the flag"
+row_podman_create_runtime_denied() {
+    for runtime in crun runc; do
+        observe run_podman --runtime $runtime --annotation apir.device=gpu0 localhost/llama sh -c "$BENCH_ANY"
+        computed_on CPU
+        hook_says "the container's cgroup forbids $NODE.*add --device $NODE"
+        log_mark
+    done
+}
+
+row podman-both-hooks - 'both folders of hooks and CDI, everything asked for: once'
+row_podman_both_hooks() {
+    computes "${LIMIT[@]}" podman --hooks-dir $HOOKS_D --hooks-dir $PRECREATE "${RUN[@]}" \
+        --annotation apir.device=gpu0 localhost/llama </dev/null
+    hook_placed
+    computes run_podman --annotation apir.device=gpu0 "${DEVICE[@]}" localhost/llama
+    hook_placed
+    [[ $(hook_log | grep -c 'placed as') -eq 2 ]] || die 'not placed once per container'
+}
+
+row podman-build - 'podman build as root, with our hooks.d file installed'
+row_podman_build() {
+    at_end 'podman rmi --ignore -f built >/dev/null'
+    printf 'FROM localhost/llama\nRUN echo built >/built\n' >"$work/Containerfile"
+    "${LIMIT[@]}" podman build --network=host -t built "$work"
 }
 
 row podman-userns-auto - '--userns=auto, crun'

@@ -46,8 +46,16 @@ row_rootless_read_only() {
     computes run_rootless --read-only --cap-drop=all --security-opt no-new-privileges "${DEVICE[@]}" localhost/llama
 }
 
-row rootless-hooksd rootless 'no CDI: --hooks-dir and the annotation'
+row rootless-hooksd rootless 'no CDI: the precreate hook and the annotation'
 row_rootless_hooksd() {
-    computes as_user "${LIMIT[@]}" podman --hooks-dir /usr/share/containers/oci/hooks.d "${RUN[@]}" \
+    computes as_user "${LIMIT[@]}" podman --hooks-dir /usr/share/apir/hooks.d "${RUN[@]}" \
         --annotation apir.device=gpu0 localhost/llama </dev/null
+}
+
+row rootless-create-runtime rootless 'no CDI, no precreate: createRuntime and the annotation, crun and runc'
+row_rootless_create_runtime() {
+    for runtime in crun runc; do
+        computes as_user "${LIMIT[@]}" podman --hooks-dir /usr/share/containers/oci/hooks.d --runtime $runtime \
+            "${RUN[@]}" --annotation apir.device=gpu0 localhost/llama </dev/null
+    done
 }
