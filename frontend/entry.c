@@ -223,10 +223,13 @@ static const struct gg_reg *listed(void *handle)
     return NULL;
 }
 
-/* ggml takes a registration that it has for a second time since it has API 3 at the latest. */
-static bool lists_once(void)
+/*
+ * Since 2026-04-28 ggml passes over a registration that it has. No function came with
+ * that, but this one the week after.
+ */
+static bool lists_once(void *handle)
 {
-    return plugin.layout.api_version >= 3;
+    return dlsym(handle, "ggml_mul_mat_set_hint") != NULL;
 }
 
 static void *entry(void *return_address)
@@ -237,7 +240,7 @@ static void *entry(void *return_address)
     void *handle = caller_handle(return_address);
     void *ggml = handle ? dlsym(handle, "ggml_backend_buffer_init") : NULL;
     const struct gg_reg *there = handle ? listed(handle) : NULL;
-    if (there && (there != &plugin.reg || !lists_once())) {
+    if (there && (there != &plugin.reg || !lists_once(handle))) {
         apir_log(APIR_LOG_INFO, "the device is listed already");
         return NULL;
     }

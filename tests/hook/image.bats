@@ -66,6 +66,7 @@ debian() {
     [[ $(apir_devices) -eq 1 ]]
     grep -q libggml-metal.so <<<"$stderr"
     grep -q /usr/lib/apir/libggml-apir.so <<<"$stderr"
+    refute grep -q 'failed to initialize' <<<"$stderr"
 }
 
 @test "image: another copy of the plug-in in the same process is listed once too" {
@@ -185,6 +186,15 @@ debian() {
     bundle_run /bin/sh -c true
     [[ $status -eq 0 ]]
     grep -q 'placed as /data/of/mine/libggml-' <(hook_log)
+}
+
+@test "image: what the hook wants a ggml to export is what the plug-in looks up" {
+    local name n=0
+    for name in $(sed -n '/hook_ggml_functions\[\] = {/,/};/p' hook/ggml.c | grep -o '"[a-z_]*"'); do
+        grep -aqF "${name//\"/}" "$PLUGIN"
+        n=$((n + 1))
+    done
+    [[ $n -ge 15 ]]
 }
 
 # ---- where nothing will work ---------------------------------------------------------------

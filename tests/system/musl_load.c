@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Built against musl: loads the plug-in as a program would whose libc is not glibc. Nobody here
- * has a ggml, so it must decline.
+ * has a ggml, so it must decline. The second path leads to the same file.
  */
 #include <dlfcn.h>
 #include <stdio.h>
 
 int main(int argc, char **argv)
 {
-    if (argc != 2)
+    if (argc != 3)
         return 2;
     void *handle = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
@@ -29,5 +29,11 @@ int main(int argc, char **argv)
         }
     }
     printf("declined\n");
+    /* Another path to the same file: state of our own, and what is listed, are there once. */
+    void *again = dlopen(argv[2], RTLD_NOW | RTLD_LOCAL);
+    if (again != handle) {
+        printf("loaded twice\n");
+        return 1;
+    }
     return dlclose(handle);
 }
