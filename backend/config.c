@@ -142,6 +142,37 @@ static int config_read_names(const char *key, struct json_object *value,
     return 0;
 }
 
+static int config_read_paths(const char *key, struct json_object *value,
+                             struct apir_config_names *paths, struct apir_error *err)
+{
+    config_free_names(paths);
+    size_t n = json_object_is_type(value, json_type_array) ? json_object_array_length(value) : 0;
+    if (n == 0 || n > APIR_CONFIG_NAMES_MAX)
+        return apir_error_set(err, EINVAL, "\"%s\" must be a list of 1 to %u absolute paths", key,
+                              APIR_CONFIG_NAMES_MAX);
+    paths->names = calloc(n, sizeof(*paths->names));
+    if (!paths->names)
+        return apir_error_sys(err, ENOMEM, "\"%s\"", key);
+    for (; paths->n < n; paths->n++) {
+        int ret = config_read_path(key, json_object_array_get_idx(value, paths->n),
+                                   &paths->names[paths->n], err);
+        if (ret < 0)
+            return ret;
+    }
+    return 0;
+}
+
+static int config_read_sandbox(struct json_object *value, struct apir_config *config,
+                               struct apir_error *err)
+{
+    const char *text =
+        json_object_is_type(value, json_type_string) ? json_object_get_string(value) : "";
+    config->sandbox_required = strcmp(text, "required") == 0;
+    if (config->sandbox_required || strcmp(text, "auto") == 0)
+        return 0;
+    return apir_error_set(err, EINVAL, "\"sandbox\" must be \"auto\" or \"required\"");
+}
+
 static int config_read_key(const char *key, struct json_object *value, struct apir_config *config,
                            struct apir_error *err)
 {
@@ -169,6 +200,12 @@ static int config_read_key(const char *key, struct json_object *value, struct ap
     if (strcmp(key, "max_contexts_per_user") == 0)
         return config_read_number(key, value, 1, APIR_CONFIG_CONTEXTS_MAX,
                                   &config->max_contexts_per_user, err);
+    if (strcmp(key, "sandbox") == 0)
+        return config_read_sandbox(value, config, err);
+    if (strcmp(key, "sandbox_read") == 0)
+        return config_read_paths(key, value, &config->sandbox_read, err);
+    if (strcmp(key, "sandbox_write") == 0)
+        return config_read_paths(key, value, &config->sandbox_write, err);
     return apir_error_set(err, EINVAL, "unknown key \"%s\"", key);
 }
 
@@ -293,5 +330,7 @@ void apir_config_fini(struct apir_config *config)
     config_free_devices(config);
     config_free_names(&config->allow_users);
     config_free_names(&config->allow_groups);
+    config_free_names(&config->sandbox_read);
+    config_free_names(&config->sandbox_write);
     *config = (struct apir_config){0};
 }

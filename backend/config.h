@@ -8,6 +8,7 @@
 #ifndef APIR_CONFIG_H
 #define APIR_CONFIG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,7 +22,7 @@
 
 #define APIR_CONFIG_NAMES_MAX 64u
 
-/* Names of users or groups, or numbers in decimal. */
+/* Names of users or groups, or numbers in decimal; or paths. */
 struct apir_config_names {
     char **names;
     size_t n;
@@ -54,6 +55,13 @@ struct apir_config {
     struct apir_config_names allow_groups;
     /* "max_contexts_per_user": of the `unix` transport, 1 to 256; 32 by default. */
     uint32_t max_contexts_per_user;
+    /* "sandbox": "required": a worker that gets no file rules or no system call filter from
+     * this kernel refuses to work; "auto" (the default): it takes what there is. */
+    bool sandbox_required;
+    /* "sandbox_read", "sandbox_write": absolute paths that workers may read, or read and
+     * write, beyond what worker_sandbox_files.c lists. */
+    struct apir_config_names sandbox_read;
+    struct apir_config_names sandbox_write;
 };
 
 /* The file that apir_config_load reads for path NULL; NULL: there is none. */

@@ -38,9 +38,11 @@ WORKER := $(O)/backend/apir-worker
 ALL += $(WORKER)
 WORKER_OBJS := $(call objs,backend/worker_blob.c backend/worker_device.c backend/worker_dispatch.c \
                  backend/worker_ggml.c backend/worker_vulkan.c \
-                 backend/worker_graph.c backend/worker_rules.c backend/worker_sandbox.c backend/worker_stream.c \
+                 backend/worker_graph.c backend/worker_rules.c backend/worker_stream.c \
+                 backend/worker_sandbox.c backend/worker_sandbox_cache.c \
+                 backend/worker_sandbox_calls.c backend/worker_sandbox_files.c \
                  backend/worker_transfer.c)
-$(WORKER): PKGS := json-c libcap
+$(WORKER): PKGS := json-c libcap libseccomp
 $(WORKER): EXTRA_LIBS := -ldl
 $(WORKER): $(call objs,backend/worker_main.c) $(WORKER_OBJS) $(CONFIG_OBJS) $(PROTOCOL_RING_OBJS) \
            $(PROTOCOL_PROG_OBJS) $(PROTOCOL_FD_OBJS) $(PROTOCOL_PROBE_OBJS)

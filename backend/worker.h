@@ -153,9 +153,4 @@ const char *worker_dispatch(struct worker *w, const struct apir_msg *msg);
 /* The buffer with this id, or NULL. */
 struct worker_buffer *worker_buffer_find(struct worker *w, uint32_t id);
 
-/* ---- worker_sandbox.c ---- */
-
-/* Stage 1: single-threaded, before any library is loaded. 0 or -errno. */
-int worker_sandbox_enter(struct apir_error *err);
-
 #endif

@@ -28,6 +28,7 @@
 
 #include "backend/config.h"
 #include "backend/worker.h"
+#include "backend/worker_sandbox.h"
 #include "protocol/atomic.h"
 #include "protocol/cleanup.h"
 #include "protocol/log.h"
@@ -296,26 +297,41 @@ static int wait_for_ring(struct worker *w)
     return 0;
 }
 
-static int load(struct worker *w, const char *config_path, struct apir_error *err)
+static int load(struct worker *w, const struct apir_config *config, struct apir_error *err)
+{
+    const char *devices[APIR_CONFIG_DEVICES_MAX + 1] = { NULL };
+    for (size_t i = 0; i < config->n_devices && i < APIR_CONFIG_DEVICES_MAX; i++)
+        devices[i] = config->devices[i];
+    struct host_ggml_options o = {
+        .library = config->ggml,
+        .backends_dir = config->ggml_backends_dir,
+        .devices = config->n_devices ? devices : NULL,
+        .n_threads = (int)config->threads,
+    };
+    w->shm_limit = (uint64_t)config->context_shm_mib << 20;
+    return host_ggml_load(&w->ggml, &o, err);
+}
+
+/* All that happens before the guest's first message is looked at. */
+static int prepare(struct worker *w, const char *config_path, struct apir_error *err)
 {
     struct apir_config config;
+    struct worker_sandbox sandbox;
+    const uint64_t began = now_ns();
     int rc = apir_config_load(config_path, &config, err);
-    if (rc) {
-        apir_config_fini(&config);
-        return rc;
-    }
-    const char *devices[APIR_CONFIG_DEVICES_MAX + 1] = { NULL };
-    for (size_t i = 0; i < config.n_devices && i < APIR_CONFIG_DEVICES_MAX; i++)
-        devices[i] = config.devices[i];
-    struct host_ggml_options o = {
-        .library = config.ggml,
-        .backends_dir = config.ggml_backends_dir,
-        .devices = config.n_devices ? devices : NULL,
-        .n_threads = (int)config.threads,
-    };
-    w->shm_limit = (uint64_t)config.context_shm_mib << 20;
-    rc = host_ggml_load(&w->ggml, &o, err);
+    if (!rc)
+        rc = worker_sandbox_enter(&sandbox, &config, err);
+    const uint64_t entered = now_ns();
+    if (!rc)
+        rc = load(w, &config, err);
+    const uint64_t loaded = now_ns();
+    if (!rc)
+        rc = worker_sandbox_filter(&sandbox, err);
     apir_config_fini(&config);
+    if (!rc)
+        apir_log(APIR_LOG_INFO, "sandbox: %s; it took %llu us before ggml was loaded, %llu after",
+                 sandbox.text, (unsigned long long)(entered - began) / 1000,
+                 (unsigned long long)(now_ns() - loaded) / 1000);
     return rc;
 }
 
@@ -342,9 +358,7 @@ int main(int argc, char **argv)
         return rc == -EPIPE ? EXIT_OK : EXIT_SETUP;
 
     struct apir_error err = { 0 };
-    rc = worker_sandbox_enter(&err);
-    if (!rc)
-        rc = load(w, config, &err);
+    rc = prepare(w, config, &err);
     if (rc) {
         apir_log(APIR_LOG_ERROR, "%s", err.msg);
         apir_ring_set_state(header(w), APIR_STATE_FATAL, err.msg);

@@ -66,7 +66,8 @@ serve() { # ENV...
     # shellcheck disable=SC2034
     VTEST_ENV=("${vulkan[@]}" "$@")
     # shellcheck disable=SC2034
-    VTEST_CONFIG="{${DISPATCH_CONFIG:+$DISPATCH_CONFIG, }\"threads\": 1, \"devices\": [\"Vulkan0\"]}"
+    VTEST_CONFIG="{${DISPATCH_CONFIG:+$DISPATCH_CONFIG, }\"threads\": 1, \"devices\": [\"Vulkan0\"],
+        \"sandbox_write\": [\"$work\"]}" # the layer's counts
     vtest_start "$out"
     trap finish EXIT
     mapfile -t remoted_env < <(vtest_env "$out")

@@ -86,9 +86,13 @@ if [[ ${APIR_ENTER_STAGE-} == mounts ]]; then
             ;;
         esac
     done < <(compgen -e)
+    # The namespace's own root, not only ours: no user namespace can be made below a chroot,
+    # and workers make one.
+    cd "$root"
+    mount --move . /
     # The directory can only be entered by its name in there.
     # shellcheck disable=SC2016 # expanded by the inner shell
-    exec chroot "$root" /usr/bin/env -i "${keep[@]}" /bin/sh -c 'cd /src && exec "$@"' sh "$@"
+    exec chroot . /usr/bin/env -i "${keep[@]}" /bin/sh -c 'cd /src && exec "$@"' sh "$@"
 fi
 
 args=()

@@ -39,6 +39,9 @@ static void expect_defaults(const struct apir_config *config)
     assert_int_equal(config->allow_users.n, 0);
     assert_int_equal(config->allow_groups.n, 0);
     assert_int_equal(config->max_contexts_per_user, 32);
+    assert_false(config->sandbox_required);
+    assert_int_equal(config->sandbox_read.n, 0);
+    assert_int_equal(config->sandbox_write.n, 0);
 }
 
 static void every_key_is_read(void **state)
@@ -49,7 +52,9 @@ static void every_key_is_read(void **state)
         "  \"context_shm_mib\": 77, \"ggml\": \"/c/libggml.so.0\", \"ggml_backends_dir\": \"/d\",\n"
         "  \"devices\": [\"CPU\", \"Vulkan0\"], \"threads\": 5,\n"
         "  \"allow_users\": [\"ada\", 1001], \"allow_groups\": [4294967294],\n"
-        "  \"max_contexts_per_user\": 9 }\n\n";
+        "  \"max_contexts_per_user\": 9,\n"
+        "  \"sandbox\": \"required\", \"sandbox_read\": [\"/e\", \"/f\"], "
+        "\"sandbox_write\": [\"/g\"] }\n\n";
     struct apir_config config;
     struct apir_error err = {0};
     assert_int_equal(load(text, sizeof(text) - 1, &config, &err), 0);
@@ -69,13 +74,19 @@ static void every_key_is_read(void **state)
     assert_int_equal(config.allow_groups.n, 1);
     assert_string_equal(config.allow_groups.names[0], "4294967294");
     assert_int_equal(config.max_contexts_per_user, 9);
+    assert_true(config.sandbox_required);
+    assert_int_equal(config.sandbox_read.n, 2);
+    assert_string_equal(config.sandbox_read.names[1], "/f");
+    assert_int_equal(config.sandbox_write.n, 1);
+    assert_string_equal(config.sandbox_write.names[0], "/g");
     apir_config_fini(&config);
 }
 
 static void empty_object_gives_the_defaults(void **state)
 {
     (void)state;
-    static const char *const texts[] = {"{}", " {\n}\n", "{\"devices\": \"auto\"}"};
+    static const char *const texts[] = {"{}", " {\n}\n", "{\"devices\": \"auto\"}",
+                                        "{\"sandbox\": \"auto\"}"};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         struct apir_config config;
         struct apir_error err = {0};
@@ -135,6 +146,12 @@ static void what_is_wrong_is_named(void **state)
         {"{\"allow_groups\": [4294967295]}", "\"allow_groups\" holds"},
         {"{\"allow_groups\": [\"a\", null]}", "\"allow_groups\" holds"},
         {"{\"max_contexts_per_user\": 0}", "\"max_contexts_per_user\""},
+        {"{\"sandbox\": \"off\"}", "\"sandbox\" must be \"auto\" or \"required\""},
+        {"{\"sandbox\": true}", "\"sandbox\""},
+        {"{\"sandbox_read\": []}", "\"sandbox_read\" must be a list"},
+        {"{\"sandbox_read\": \"/a\"}", "\"sandbox_read\" must be a list"},
+        {"{\"sandbox_read\": [\"/a\", \"b\"]}", "\"sandbox_read\" must be an absolute path"},
+        {"{\"sandbox_write\": [1]}", "\"sandbox_write\""},
         {"{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":1}}}}}}}}}", "line 1"},
         {"{\"ggml\": \"/\xff\xfe\"}", "line 1"},
     };
