@@ -51,23 +51,29 @@ static int server_loop_timers(struct server_loop *loop)
     }
 }
 
+int server_loop_turn(struct server_loop *loop, int timeout_ms)
+{
+    /* One event per call: a handler may free the owner of any other source,
+     * and a batch would still hold pointers to it. epoll itself keeps the
+     * ready ones in turn, so nobody starves. */
+    struct epoll_event event;
+    int n = epoll_wait(loop->epoll_fd, &event, 1, timeout_ms);
+    if (n < 0)
+        return errno == EINTR ? 0 : -errno;
+    if (n == 1) {
+        const struct server_source *source = event.data.ptr;
+        source->ready(source->user, event.events);
+    }
+    return n;
+}
+
 int server_loop_run(struct server_loop *loop)
 {
     while (!loop->stop) {
         int timeout = server_loop_timers(loop);
-        if (loop->stop)
-            break;
-        /* One event per call: a handler may free the owner of any other source,
-         * and a batch would still hold pointers to it. epoll itself keeps the
-         * ready ones in turn, so nobody starves. */
-        struct epoll_event event;
-        int n = epoll_wait(loop->epoll_fd, &event, 1, timeout);
-        if (n < 0 && errno != EINTR)
-            return -errno;
-        if (n == 1) {
-            const struct server_source *source = event.data.ptr;
-            source->ready(source->user, event.events);
-        }
+        int ret = loop->stop ? 0 : server_loop_turn(loop, timeout);
+        if (ret < 0)
+            return ret;
     }
     return 0;
 }

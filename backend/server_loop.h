@@ -47,6 +47,9 @@ void server_loop_fini(struct server_loop *loop);
 
 /* Runs until `stop`. Returns 0 or -errno. */
 int server_loop_run(struct server_loop *loop);
+/* One event, waited for timeout_ms at most (-1: for ever). Returns 1, 0 (there was none) or -errno.
+ */
+int server_loop_turn(struct server_loop *loop, int timeout_ms);
 
 /* Returns 0 or -errno. */
 int server_loop_add(struct server_loop *loop, struct server_source *source, int fd, uint32_t events,

@@ -8,7 +8,7 @@
 # What it finds goes to build/, under the fuzzer's name; a finding that is fixed
 # becomes a file of tests/fuzz/corpus/NAME/ with a name that says what it was.
 
-FUZZ_TARGETS := messages graph cdi elf oci_state oci_config
+FUZZ_TARGETS := messages graph cdi elf oci_state oci_config unix
 FUZZ_SECONDS ?= 60
 HEADERS += tests/fuzz/fuzz.h
 
@@ -25,12 +25,19 @@ FUZZ_OBJS_oci_config := $(call objs,tests/fuzz/oci_config_fuzz.c) $(HOOK_LIB)
 $(foreach t,oci_state oci_config,$(O)/tests/fuzz/$(t)_fuzz.o $(O)/tests/fuzz/$(t)_fuzz \
     $(O)/tests/fuzz/$(t)_replay): private PKGS := json-c
 
+# The server's own code, but for the start of a process.
+FUZZ_OBJS_unix := $(call objs,tests/fuzz/unix_fuzz.c) $(SERVER_OBJS) $(CONFIG_OBJS) \
+                  $(PROTOCOL_PROG_OBJS) $(PROTOCOL_FD_OBJS) $(call objs,protocol/ring.c)
+$(O)/tests/fuzz/unix_replay $(O)/tests/fuzz/unix_fuzz: private PKGS := json-c
+$(O)/tests/fuzz/unix_replay: private EXTRA_LIBS := -Wl,--wrap=server_child_start
+
+comma := ,
 FUZZ_REPLAYS := $(FUZZ_TARGETS:%=$(O)/tests/fuzz/%_replay)
 UNIT_TESTS += $(FUZZ_REPLAYS)
 define fuzz_target
 $(O)/tests/fuzz/$(1)_replay: $(call objs,tests/fuzz/replay.c) $(FUZZ_OBJS_$(1))
 	$$(link)
-$(O)/tests/fuzz/$(1)_fuzz: private EXTRA_LIBS := -fsanitize=fuzzer
+$(O)/tests/fuzz/$(1)_fuzz: private EXTRA_LIBS := -fsanitize=fuzzer $(if $(filter unix,$(1)),-Wl$(comma)--wrap=server_child_start)
 $(O)/tests/fuzz/$(1)_fuzz: $(FUZZ_OBJS_$(1))
 	$$(link)
 endef

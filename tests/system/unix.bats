@@ -127,3 +127,37 @@ declines() { # VARIABLE=VALUE...
     [[ $(($(now_ms) - since)) -lt 12000 ]]
     grep -q 'no apir-render-server answers' "$T/declined"
 }
+
+@test "unix: a socket that systemd passes" {
+    # systemd's own program for that; the units themselves: systemd-analyze.
+    local socket=$T/passed.sock
+    APIR_CONFIG=$T/backend.json GGML_VK_VISIBLE_DEVICES='' systemd-socket-activate --seqpacket \
+        --listen="$socket" "$OUT/backend/apir-render-server" --listen-fds \
+        >"$T/activate.out" 2>"$T/activate.err" </dev/null 3>&- &
+    echo '{"threads": 1}' >"$T/backend.json"
+    JOBS_STARTED+=("$!")
+    wait_until 10 test -S "$socket"
+    REMOTE=("APIR_TRANSPORT=unix:$socket" "GGML_BACKEND_PATH=$(realpath "$PLUGIN")")
+    # The first connection starts it.
+    remote "$EXERCISE" compute
+    remote "$EXERCISE" compute
+    [[ $(ps -o comm= -p "${JOBS_STARTED[-1]}") == apir-render-ser ]]
+}
+
+@test "unix: systemd's units are sound, and name what is installed" {
+    local root=$T/root unit
+    make --no-print-directory -s install-backend MODE=release O="$OUT" DESTDIR="$root" prefix=/usr >/dev/null
+    unit=$root/usr/lib/systemd/system
+    # The group that the socket names is the one that sysusers makes.
+    [[ $(sed -n 's/^SocketGroup=//p' "$unit/apir-host.socket") == \
+        $(awk '$1 == "g" { print $2 }' "$root/usr/lib/sysusers.d/apir.conf") ]]
+    grep -qx 'ListenSequentialPacket=/run/apir/host/apir.sock' "$unit/apir-host.socket"
+    local program
+    program=$(sed -nE 's/^ExecStart=([^ ]+).*/\1/p' "$unit/apir-host.service")
+    [[ -x $root$program ]]
+    # verify looks at the program where this machine would have it.
+    sed -i "s|^ExecStart=/|ExecStart=$root/|" "$unit/apir-host.service"
+    run -0 env SYSTEMD_LOG_LEVEL=warning systemd-analyze verify --man=no "$unit/apir-host.socket" \
+        "$unit/apir-host.service"
+    [[ -z $output ]]
+}

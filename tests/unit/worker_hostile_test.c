@@ -6,6 +6,7 @@
  * Run for the CPU, and for lavapipe where Vulkan's loader knows it.
  */
 #define _GNU_SOURCE
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -549,6 +550,68 @@ static void blob_taken_away_under_transfers(void **state)
     guest_close(&g);
 }
 
+struct punch {
+    void *map;
+    size_t size;
+    uint32_t stop;
+};
+
+/* Takes the pages away, over and over; the worker's map of them stays, and reads zeros. */
+static void *punch(void *arg)
+{
+    struct punch *p = arg;
+    while (!apir_load_acquire32(&p->stop)) {
+        if (madvise(p->map, p->size, MADV_REMOVE) < 0)
+            return (void *)1;
+    }
+    return NULL;
+}
+
+/* Memory cannot be cut off (it is sealed), but a hole can be made into it at any moment. */
+static void memory_punched_under_transfers(void **state)
+{
+    (void)state;
+    enum { N = 16, PART = ARENA / N };
+    for (int with_ring = 0; with_ring < 2; with_ring++) {
+        struct guest g;
+        guest_open(&g);
+        stream_new(&g, STREAM, 0);
+        buffer_new(&g, 1, ARENA);
+        /* The ring's commands, or the arena: what the worker reads, and what it writes. */
+        struct punch p = { .map = with_ring ? g.ring_map : g.blobs[1],
+                           .size = with_ring ? APIR_RING_SIZE : ARENA };
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, punch, &p), 0);
+        for (int round = 0; round < 200; round++) {
+            /* The head on the ring says nothing now, so there is nothing to wait for. */
+            for (uint64_t i = 0; i < N && with_ring; i++) {
+                uint8_t buf[APIR_MESSAGE_MAX];
+                const struct apir_msg m = {
+                    .code = APIR_MSG_STREAM_SYNC, .u.stream_sync = { STREAM } };
+                int64_t size = apir_msg_encode(&m, buf, sizeof(buf));
+                assert_true(size > 0);
+                apir_ring_guest_put(&g.ring, buf, (size_t)size);
+            }
+            for (uint64_t i = 0; i < N && !with_ring; i++)
+                put_transfer(&g, i % 2 ? APIR_MSG_GET : APIR_MSG_SET, STREAM, 1, i * PART, PART, 1,
+                             i * PART);
+            guest_flush(&g);
+            assert_true(with_ring || guest_run(&g));
+        }
+        apir_store_release32(&p.stop, 1);
+        void *failed = NULL;
+        pthread_join(thread, &failed);
+        assert_null(failed);
+        if (!with_ring) {
+            expect_fine(&g);
+        } else if (guest_state(&g) == APIR_STATE_LOST) {
+            /* FATAL may have been punched away with its reason; but no signal ended it. */
+            assert_null(strstr(g.ring.header->reason, "signal"));
+        }
+        guest_close(&g);
+    }
+}
+
 /* The blob and its successor of the same id; the worker is told of both between two messages. */
 static void blob_ids_are_reused(void **state)
 {
@@ -1074,6 +1137,7 @@ static int run(const char *name)
         cmocka_unit_test(register_twice_is_refused_where_it_means_something),
         cmocka_unit_test(forgotten_blob_is_gone),
         cmocka_unit_test(blob_taken_away_under_transfers),
+        cmocka_unit_test(memory_punched_under_transfers),
         cmocka_unit_test(blob_ids_are_reused),
         cmocka_unit_test(all_blobs_at_once),
         cmocka_unit_test(share_refuses_politely),
