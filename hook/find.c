@@ -15,19 +15,20 @@
 #include "hook/rootfs.h"
 #include "protocol/cleanup.h"
 
-#define SUSPECTS_MAX 6  /* of one folder, searched byte for byte without success */
-#define FILES_MAX    64 /* of one folder, opened only for what they link with */
+#define SUSPECTS_MAX 6   /* of one folder, searched byte for byte without success */
+#define FILES_MAX    64  /* of one folder, opened only for what they link with */
+#define TELLING_MAX  256 /* of one folder, with a telling name */
 
 struct scan {
     int root;
     struct hook_image *image;
     struct hook_budget budget;
     struct hook_places *places;
-    struct hook_place now; /* the folder being read */
-    struct hook_dir *dir;  /* the same, as it will be kept */
-    size_t ggmls_before;   /* of other folders */
-    int modules_asked;     /* files asked whether they are modules, in this folder */
-    int searched, others;  /* files looked at in this folder */
+    struct hook_place now;         /* the folder being read */
+    struct hook_dir *dir;          /* the same, as it will be kept */
+    size_t ggmls_before;           /* of other folders */
+    int modules_asked;             /* files asked whether they are modules, in this folder */
+    int searched, others, telling; /* files looked at in this folder */
 };
 
 static bool starts(const char *s, const char *with)
@@ -43,22 +44,22 @@ static bool ends(const char *s, const char *with)
 
 /* ---- one file -------------------------------------------------------------------- */
 
-/* -ENOEXEC for what is no ELF file. The descriptor in *ret_fd is the caller's. */
-static int look(struct scan *s, const char *name, enum hook_depth depth, struct hook_ggml_file *ret,
-                int *ret_fd)
+static int look_behind(struct scan *s, int fd, enum hook_depth depth, struct hook_ggml_file *ret)
 {
-    cleanup_fd int fd = hook_rootfs_open_child(s->dir->fd, name, O_RDONLY, 0);
-
-    if (fd < 0)
-        return fd;
     s->image->files++;
     /* A fifo or device opens at once (O_NONBLOCK) and is refused before any read. */
     int r = hook_ggml_look(fd, depth, &s->budget, ret);
     if (r == -ENOBUFS)
         s->image->truncated = true;
-    if (r == 0)
-        *ret_fd = steal_fd(&fd);
     return r;
+}
+
+/* -ENOEXEC for what is no ELF file. */
+static int look(struct scan *s, const char *name, enum hook_depth depth, struct hook_ggml_file *ret)
+{
+    cleanup_fd int fd = hook_rootfs_open_child(s->dir->fd, name, O_RDONLY, 0);
+
+    return fd < 0 ? fd : look_behind(s, fd, depth, ret);
 }
 
 static void add_ggml(struct scan *s, const char *name, enum hook_ggml_kind kind,
@@ -86,9 +87,8 @@ static void add_ggml(struct scan *s, const char *name, enum hook_ggml_kind kind,
 static void look_at_core(struct scan *s, const char *name)
 {
     struct hook_ggml_file file;
-    cleanup_fd int fd = -1;
 
-    if (look(s, name, HOOK_BYTES, &file, &fd) < 0)
+    if (look(s, name, HOOK_BYTES, &file) < 0)
         return;
     if (starts(name, "libggml-base"))
         s->dir->functions |= file.functions;
@@ -105,7 +105,6 @@ static void set_virtgpu(struct hook_dir *dir, const char *file)
 static void look_at_backend(struct scan *s, const char *name)
 {
     struct hook_ggml_file file;
-    cleanup_fd int fd = -1;
 
     if (starts(name, "libggml-vulkan"))
         s->dir->vulkan = true;
@@ -124,7 +123,7 @@ static void look_at_backend(struct scan *s, const char *name)
         }
     /* One that says so is enough; some that do not may be linked with. */
     if (!s->dir->modules && s->modules_asked++ < SUSPECTS_MAX &&
-        look(s, name, HOOK_LINKS, &file, &fd) == 0)
+        look(s, name, HOOK_SYMBOLS, &file) == 0)
         s->dir->modules = file.module;
 }
 
@@ -132,9 +131,9 @@ static void look_at_other(struct scan *s, const char *name, enum hook_depth dept
                           enum hook_ggml_kind kind)
 {
     struct hook_ggml_file file;
-    cleanup_fd int fd = -1;
+    bool tells = depth == HOOK_BYTES;
 
-    if (s->others++ >= FILES_MAX) {
+    if (tells ? s->telling++ >= TELLING_MAX : s->others++ >= FILES_MAX) {
         s->image->truncated = true;
         return;
     }
@@ -142,7 +141,7 @@ static void look_at_other(struct scan *s, const char *name, enum hook_depth dept
     if (s->searched >= SUSPECTS_MAX ||
         (s->image->n_ggmls > s->ggmls_before && kind == HOOK_IN_PROGRAM))
         depth = HOOK_LINKS;
-    if (look(s, name, depth, &file, &fd) < 0)
+    if (look(s, name, depth, &file) < 0)
         return;
     s->searched += depth == HOOK_BYTES && !file.links && !file.loader;
     s->image->calls = s->image->calls || (file.links && file.calls);
@@ -175,6 +174,22 @@ static void on_file(struct scan *s, const char *name)
 
 /* ---- one folder ------------------------------------------------------------------ */
 
+/* ggml follows a link to a backend; here it is followed inside the root. */
+static void look_at_linked_backend(struct scan *s, const char *name)
+{
+    char path[HOOK_PATH_SIZE + 256];
+    struct hook_ggml_file file;
+
+    if (starts(name, "libggml-vulkan"))
+        s->dir->vulkan = true;
+    if (s->dir->modules || starts(name, "libggml-base") || s->modules_asked++ >= SUSPECTS_MAX)
+        return;
+    snprintf(path, sizeof(path), "%s/%s", s->dir->path, name);
+    cleanup_fd int fd = hook_rootfs_openat(s->root, path, O_RDONLY, 0);
+    if (fd >= 0 && look_behind(s, fd, HOOK_SYMBOLS, &file) == 0)
+        s->dir->modules = file.module;
+}
+
 static void on_link(struct scan *s, const char *name)
 {
     char target[HOOK_PATH_SIZE];
@@ -193,9 +208,12 @@ static void on_link(struct scan *s, const char *name)
     /* The mount goes over the file that the link of this name leads to. */
     if (strcmp(name, hook_slot_file(HOOK_SLOT_VIRTGPU)) == 0)
         set_virtgpu(s->dir, slash == NULL ? target : name);
-    /* ggml looks in the folder of the program itself, which the link leads to. */
-    if (slash == NULL || strstr(name, ".so") != NULL)
+    /* A link within the folder: what it leads to is looked at by its own name. */
+    if (slash == NULL)
         return;
+    if (starts(name, "libggml-") && ends(name, ".so"))
+        look_at_linked_backend(s, name);
+    /* ggml looks in the folder of the program itself, and a library may have others beside it. */
     slash[slash == target] = '\0';
     hook_places_add_link(s->places, &s->now, target);
 }
@@ -233,7 +251,7 @@ static void visit(struct scan *s, struct hook_dir *dir)
     dir->ino = st.st_ino;
     dir->fd = fd;
     s->dir = dir;
-    s->modules_asked = s->searched = s->others = 0;
+    s->modules_asked = s->searched = s->others = s->telling = 0;
     s->ggmls_before = s->image->n_ggmls;
     /* With no room left a ggml in here could not be told where it is. */
     if (s->image->n == HOOK_DIRS_MAX) {

@@ -110,25 +110,37 @@ static bool has_interpreter(const struct hook_dir *dir)
     return dir->interpreter;
 }
 
+/* Then what is beside the modules is beside the programs. */
+static bool programs_have_modules(const struct hook_image *image)
+{
+    for (size_t i = 0; i < image->n; i++)
+        if (image->dirs[i].programs && image->dirs[i].modules)
+            return true;
+    return false;
+}
+
 static void aim_for(struct hook_image *image, struct hook_ggml *g, uint32_t common)
 {
     bool own = image->dirs[g->dir].modules;
+    size_t n = 0;
 
     switch (g->kind) {
     case HOOK_IN_PROGRAM:
         aim(image, g, g->dir, common);
         break;
     case HOOK_SHARED:
-        if (g->has_compiled)
+        if (g->has_compiled) {
             aim(image, g, g->compiled, common);
+            break;
+        }
+        /* Folders of modules that the program names; and its own, which is always searched. */
         if (own)
             aim(image, g, g->dir, common);
-        if (g->has_compiled || own)
-            break;
-        /* Folders of modules that something else leads to; or none: ggml is linked in. */
-        if (!g->file.links_cpu && aim_all(image, g, common, has_modules) > 0)
-            break;
-        if (aim_all(image, g, common, has_programs) == 0)
+        else if (!g->file.links_cpu)
+            n = aim_all(image, g, common, has_modules);
+        if (g->file.links_cpu || !programs_have_modules(image))
+            n += aim_all(image, g, common, has_programs);
+        if (!own && n == 0)
             aim_all(image, g, common, has_interpreter);
         break;
     case HOOK_IN_LIBRARY:
@@ -222,8 +234,8 @@ void hook_ggml_reason(const struct hook_ggml *g, uint16_t machine, char *text, s
         break;
     case HOOK_NOT_CALLED:
         snprintf(text, size,
-                 "its CPU backend is linked in (GGML_BACKEND_DL off) and nothing here "
-                 "calls its loader");
+                 "its CPU backend is linked in (GGML_BACKEND_DL off) and no program "
+                 "that was looked at calls its loader");
         break;
     }
 }
