@@ -12,16 +12,6 @@ cd "$(dirname "$0")/../.."
 if [[ -z ${HOOK_STAGE-} ]]; then
     HOOK_STAGE=unshared exec unshare --mount --propagation private "$0" "$@"
 fi
-# The build root is a chroot, and there the kernel makes no user namespace: here, where
-# nobody else is, it becomes the root that it looks like.
-if [[ $HOOK_STAGE == unshared && -e /etc/apir-build-root ]]; then
-    export HOOK_STAGE=rooted
-    exec 9</
-    # shellcheck disable=SC2016 # for that shell
-    exec nsenter --mount=/proc/self/ns/mnt /bin/sh -c \
-        'cd /proc/self/fd/9 && pivot_root . . && umount -l . && exec 9<&- chroot . "$@"' sh \
-        /bin/sh -c 'cd "$0" && exec "$@"' "$PWD" "$0" "$@"
-fi
 APIR_OUT=${1:-build/release-gcc}
 export APIR_OUT
 shift || :
