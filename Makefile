@@ -86,7 +86,8 @@ CFLAGS_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-saniti
 LDFLAGS_asan   := -fsanitize=address,undefined
 LDFLAGS_tsan   := -fsanitize=thread
 LDFLAGS_fuzz   := -fsanitize=address,undefined
-BASE_CFLAGS := -std=gnu17 -fvisibility=hidden -fPIC -I. $(WARN)
+# What is installed knows nothing of the folder it was built in.
+BASE_CFLAGS := -std=gnu17 -fvisibility=hidden -fPIC -I. -ffile-prefix-map=$(CURDIR)=. $(WARN)
 ALL_CFLAGS  := $(BASE_CFLAGS) $(CFLAGS_$(MODE)) $(CFLAGS)
 ALL_LDFLAGS := -Wl,-z,relro,-z,now -Wl,--as-needed $(LDFLAGS_$(MODE)) $(LDFLAGS)
 
@@ -108,8 +109,16 @@ CLEAN_TARGETS :=
 .PHONY: all
 all: all-real
 
+# What has the prefix in it depends on this: it changes with the prefix only.
+PREFIX_STAMP := $(O)/prefix.stamp
+.PHONY: FORCE
+FORCE:
+$(PREFIX_STAMP): FORCE
+	@mkdir -p $(@D)
+	@echo '$(prefix)' | cmp -s - $@ || echo '$(prefix)' >$@
+
 # A target may set PKGS (pkg-config names) and EXTRA_CFLAGS / EXTRA_LIBS.
-$(O)/%.o: %.c
+$(O)/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(call SAY,CC)$(CC) $(ALL_CFLAGS) $(if $(PKGS),$(shell pkg-config --cflags $(PKGS))) $(EXTRA_CFLAGS) -MMD -MP -c -o $@ $<
 
@@ -125,9 +134,10 @@ include backend/module.mk
 include cdi/module.mk
 include hook/module.mk
 include image/module.mk
+include docs/module.mk
 include tests/module.mk
 
-.PHONY: all-real clean install
+.PHONY: all-real clean install uninstall
 all-real: $(ALL)
 clean:
 	rm -rf build/release-* build/debug-* build/asan-* build/tsan-* build/fuzz-*
@@ -140,6 +150,14 @@ shell:
 
 # What a distribution packages: each folder adds its own files to `install`.
 install: $(ALL)
+
+# What `install` would put there now, and the folders that are ours alone.
+uninstall:
+	@list=$$(mktemp -d); trap 'rm -rf "$$list"' EXIT; \
+	$(MAKE) --no-print-directory install DESTDIR="$$list" >/dev/null; \
+	(cd "$$list" && find . ! -type d -printf '%P\0') | (cd '$(or $(DESTDIR),/)' && xargs -0 rm -fv); \
+	(cd "$$list" && find . -depth -type d -name apir -printf '%P\0') | \
+	    (cd '$(or $(DESTDIR),/)' && xargs -0 -r rmdir --ignore-fail-on-non-empty)
 
 # Every header must compile alone.
 .PHONY: check-headers

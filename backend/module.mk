@@ -52,7 +52,7 @@ $(WORKER): $(call objs,backend/worker_main.c) $(WORKER_OBJS) $(CONFIG_OBJS) $(PR
 # --- systemd units of the host without a VM ---
 HOST_SERVICE := $(O)/backend/systemd/apir-host.service
 ALL += $(HOST_SERVICE)
-$(HOST_SERVICE): backend/systemd/apir-host.service.in
+$(HOST_SERVICE): backend/systemd/apir-host.service.in $(PREFIX_STAMP)
 	@mkdir -p $(@D)
 	$(call SAY,GEN)sed 's|@libexecdir@|$(prefix)/libexec|' $< >$@
 

@@ -78,7 +78,7 @@ static const struct link {
     {"crio", "CRI-O", BOTH, {NULL}, doctor_check_crio},
     {"engine", "a container engine", BOTH, {NULL}, doctor_check_engines},
     {"hooks.d", "hooks.d", BOTH, {NULL}, doctor_check_hooks_d},
-    {"rootless", "rootless containers", BOTH, {"node", "socket"}, doctor_check_rootless},
+    {"rootless", "rootless containers", BOTH, {"permission", "connect"}, doctor_check_rootless},
     {"selinux", "SELinux", BOTH, {NULL}, doctor_check_selinux},
     {"compute", "a computed result", BOTH, {"devices", "plugin"}, doctor_check_compute},
 };
@@ -221,12 +221,9 @@ int cdi_doctor_main(int argc, char **argv)
 {
     enum { JSON = 256, SPEC, PLUGIN, IMAGE };
     static const struct option long_options[] = {
-        {"json", no_argument, NULL, JSON},
-        {"image", required_argument, NULL, IMAGE},
-        {"spec", required_argument, NULL, SPEC},
-        {"plugin", required_argument, NULL, PLUGIN},
-        {"help", no_argument, NULL, 'h'},
-        {0},
+        {"json", no_argument, NULL, JSON},       {"image", required_argument, NULL, IMAGE},
+        {"spec", required_argument, NULL, SPEC}, {"plugin", required_argument, NULL, PLUGIN},
+        {"help", no_argument, NULL, 'h'},        {0},
     };
     bool as_json = false;
     const char *image = NULL;

@@ -322,9 +322,15 @@ enum doctor_status doctor_check_hooks_d(struct doctor *d, struct doctor_outcome 
         else if (!check_hooks_folder(dir, o, file, sizeof(file)))
             return DOCTOR_FAIL;
     }
+    size_t n = strlen(d->hooks_dir);
+    if (file[0] != '\0' && n > 0 && strncmp(file, d->hooks_dir, n) == 0)
+        return doctor_say(o, DOCTOR_PASS, "%.300s: the annotation apir.device works", file);
+    /* createRuntime, which cannot change the device rules that root's containers have. */
     if (file[0] != '\0')
-        return doctor_say(o, DOCTOR_PASS, "%.300s", file);
-    if (d->hooks_dir[0] != '\0') {
+        return doctor_say(o, DOCTOR_PASS, "%.300s: the annotation apir.device works rootless; for "
+                                          "root's containers too after: apir engine configure podman",
+                          file);
+    if (n > 0) {
         doctor_todo(o, "apir engine configure podman");
         return doctor_say(o, DOCTOR_WARN,
                           "podman does not read %.300s, so the annotation apir.device does nothing",

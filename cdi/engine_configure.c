@@ -114,7 +114,8 @@ static int parse(struct command *c, int argc, char **argv, bool reset)
             fputs(c->usage, stdout);
             return CDI_EXIT_OK;
         default:
-            return wrong_usage(c, "wrong option", "");
+            fprintf(stderr, "Try 'apir engine %s --help'.\n", c->name);
+            return CDI_EXIT_USAGE;
         }
     }
     if (optind == argc)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * podman takes CDI by itself since 4.1. What may be missing is that it reads the folder of
- * our hooks.d file (by default it reads /usr/share/containers/oci/hooks.d alone, rootless
- * too) or the folder of the specs. Both are added by a drop-in file that is ours entirely.
+ * our hooks.d file with the precreate stage (by default it reads
+ * /usr/share/containers/oci/hooks.d alone, rootless too), or the folder of the specs. Both
+ * are added by a drop-in file that is ours entirely.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -221,8 +222,7 @@ int cdi_podman_plan(const struct cdi_engine_where *where, struct cdi_engine_plan
         plan->remove = plan->before != NULL;
         snprintf(plan->note, sizeof(plan->note),
                  plan->remove ? "podman %d.%d no longer needs what is set in this file"
-                              : "podman %d.%d takes CDI devices and reads our hooks.d file by "
-                                "itself; there is nothing to set",
+                              : "podman %d.%d takes CDI devices by itself; there is nothing to set",
                  where->version.major, where->version.minor);
         return 0;
     }

@@ -375,7 +375,8 @@ int cdi_generate_main(int argc, char **argv)
             fputs(usage, stdout);
             return CDI_EXIT_OK;
         default:
-            return usage_error("wrong option", "");
+            fputs("Try 'apir cdi generate --help'.\n", stderr);
+            return CDI_EXIT_USAGE;
         }
     }
     if (optind < argc)

@@ -16,7 +16,10 @@ int cdi_install_find_plugin(char *path, size_t size);
 int cdi_install_find_hook(char *path, size_t size);
 int cdi_install_find_render_server(char *path, size_t size);
 
-/* The folder that our hooks.d file was installed in; never one of a build tree. */
+/*
+ * The folder of the hooks.d file with the precreate stage, which podman reads where it is told
+ * to; never one of a build tree.
+ */
 int cdi_install_find_hooks_dir(char *path, size_t size);
 
 /* The user's configuration folder (XDG_CONFIG_HOME, else ~/.config), or NULL. */

@@ -102,8 +102,15 @@ int main(int argc, char **argv)
         print_usage();
         return finish(CDI_EXIT_OK);
     }
-    for (size_t i = 0; i < N_COMMANDS; i++)
-        if (is_command(&commands[i], group, argv[skip]))
-            return finish(commands[i].run(argc - skip, argv + skip));
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        if (!is_command(&commands[i], group, argv[skip]))
+            continue;
+        /* What getopt complains under. */
+        char full[64];
+        snprintf(full, sizeof(full), "apir %s%s%s", group == NULL ? "" : group,
+                 group == NULL ? "" : " ", commands[i].name);
+        argv[skip] = full;
+        return finish(commands[i].run(argc - skip, argv + skip));
+    }
     return wrong_usage("no such command", argv[skip]);
 }

@@ -40,6 +40,7 @@ $(filter $(O)/frontend/%,$(CDI_CLIENT_OBJS)): private EXTRA_CFLAGS := -isystem /
 $(CDI_OBJS): private PKGS := json-c libdrm
 $(CDI_OBJS): private EXTRA_CFLAGS := -D_GNU_SOURCE -DAPIR_VERSION='"$(APIR_VERSION)"' \
     -DAPIR_PREFIX='"$(prefix)"'
+$(call objs,cdi/install.c): $(PREFIX_STAMP)
 
 $(O)/cdi/apir: private PKGS := json-c libdrm
 $(O)/cdi/apir: $(CDI_OBJS) $(CDI_CLIENT_OBJS)
@@ -71,7 +72,7 @@ CDI_UNITS := apir-cdi-refresh.service apir-cdi-refresh.path
 
 .PHONY: install-cdi
 install: install-cdi
-install-cdi: $(O)/cdi/apir
+install-cdi: $(O)/cdi/apir cdi/apir.bash-completion
 	install -D -m 0755 $(O)/cdi/apir $(DESTDIR)$(prefix)/bin/apir
 	install -d -m 0755 $(DESTDIR)$(prefix)/lib/systemd/system
 	for unit in $(CDI_UNITS); do \
@@ -80,3 +81,5 @@ install-cdi: $(O)/cdi/apir
 	    chmod 0644 $(DESTDIR)$(prefix)/lib/systemd/system/$$unit; \
 	done
 	install -D -m 0644 cdi/systemd/90-apir.rules $(DESTDIR)$(prefix)/lib/udev/rules.d/90-apir.rules
+	install -D -m 0644 cdi/apir.bash-completion \
+	    $(DESTDIR)$(prefix)/share/bash-completion/completions/apir

@@ -16,7 +16,7 @@ ALL += $(PLUGIN)
 FRONTEND_CFLAGS := $(BASE_CFLAGS) -O2 -g -fno-stack-protector -U_FORTIFY_SOURCE -ffreestanding \
                    -fno-builtin-printf
 
-$(O)/plugin/%.o: %.c
+$(O)/plugin/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(call SAY,CC)$(CC) $(FRONTEND_CFLAGS) -isystem /usr/include/libdrm -MMD -MP -c -o $@ $<
 

@@ -31,7 +31,7 @@ $(O)/hook/apir-hook: $(HOOK_OBJS) $(filter-out $(O)/hook/%,$(HOOK_LIB))
 # that file has a folder of its own, for `podman --hooks-dir` or containers.conf (and
 # a name of its own: of two files of one name podman reads the one of the later folder).
 HOOK_FILES := $(O)/hook/90-apir.json $(O)/hook/90-apir-precreate.json
-$(HOOK_FILES): $(O)/hook/%.json: hook/%.json.in
+$(HOOK_FILES): $(O)/hook/%.json: hook/%.json.in $(PREFIX_STAMP)
 	@mkdir -p $(@D)
 	sed 's|@libexecdir@|$(prefix)/libexec|' $< >$@
 

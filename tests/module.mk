@@ -14,6 +14,7 @@ check:
 	    'system=check-system' \
 	    'hook=check-hook APIR_RACE_SECONDS=5' \
 	    'host0=check-host0' \
+	    'cdi=check-cdi' \
 	    'parity=check-parity' \
 	    'ops-part=check-ops-part' \
 	    'dispatch=check-dispatch' \

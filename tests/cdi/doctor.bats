@@ -1,0 +1,107 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# apir doctor with a real host side: over vtest, and on the socket of a machine without VM. The
+# links of a render node are tried in the VM (make check-vm).
+
+bats_require_minimum_version 1.5.0
+load ../system/system.bash
+
+setup() {
+    common_setup
+    APIR=$OUT/cdi/apir
+}
+teardown() {
+    [[ -z ${LISTENER-} ]] || kill "$LISTENER" 2>/dev/null || :
+    common_teardown
+}
+
+# status NAME: of that check in $T/json.
+status() { jq -r --arg name "$1" '.checks[] | select(.name == $name) | .status' "$T/json"; }
+text() { jq -r --arg name "$1" '.checks[] | select(.name == $name) | .text' "$T/json"; }
+
+examine() { # VARIABLE=VALUE...
+    env "$@" "$APIR" doctor --json >"$T/json" || [[ $? -eq 1 ]]
+    cat "$T/json"
+}
+
+listen() {
+    mkdir -p "$T/run"
+    printf '{"threads": 1}\n' >"$T/backend.json"
+    env APIR_CONFIG="$T/backend.json" GGML_VK_VISIBLE_DEVICES= \
+        "$OUT/backend/apir-render-server" --listen "$T/run/apir.sock" >"$T/listener.err" 2>&1 3>&- &
+    LISTENER=$!
+    JOBS_STARTED+=("$LISTENER")
+    wait_until 20 test -S "$T/run/apir.sock"
+}
+
+@test "doctor: over vtest, from the socket to a computed result" {
+    server_start
+    examine "APIR_TRANSPORT=vtest:$VTEST_SOCKET"
+    for name in socket connect session versions devices plugin compute; do
+        [[ $(status "$name") == pass ]]
+    done
+    [[ $(text versions) == *"the host: protocol "*"ggml"* ]]
+    [[ $(text devices) == "APIR0 is CPU "* ]]
+    [[ $(text compute) == "APIR0: "* ]]
+    # No node is part of this chain.
+    [[ -z $(status node) ]]
+}
+
+@test "doctor: over the unix transport, and what it says when the server is gone" {
+    listen
+    examine "APIR_TRANSPORT=unix:$T/run/apir.sock"
+    for name in socket connect session versions devices plugin compute; do
+        [[ $(status "$name") == pass ]]
+    done
+    kill -KILL "$LISTENER"
+    wait_until 20 gone "$LISTENER"
+    examine "APIR_TRANSPORT=unix:$T/run/apir.sock"
+    [[ $(status socket) == pass && $(status connect) == fail ]]
+    [[ $(jq -r .broken "$T/json") == connect && $(jq -r .ok "$T/json") == false ]]
+    for name in session versions devices compute; do
+        [[ $(status "$name") == unchecked ]]
+    done
+    rm "$T/run/apir.sock"
+    examine "APIR_TRANSPORT=unix:$T/run/apir.sock"
+    [[ $(status socket) == fail && $(status connect) == unchecked ]]
+}
+
+@test "doctor: another user is told the group to join" {
+    [[ $(id -u) -eq 0 ]] || skip 'only root can be somebody else'
+    listen
+    chgrp tty "$T/run/apir.sock"
+    chmod 0660 "$T/run/apir.sock"
+    chmod 0755 "$T" "$T/run" "$BATS_RUN_TMPDIR" "$BATS_FILE_TMPDIR"
+    APIR_TRANSPORT=unix:$T/run/apir.sock setpriv --reuid nobody --regid nogroup --clear-groups \
+        "$APIR" doctor --json >"$T/json" || [[ $? -eq 1 ]]
+    cat "$T/json"
+    [[ $(status connect) == fail ]]
+    jq -e '.checks[] | select(.name == "connect") | .todo | startswith("usermod -aG tty nobody")' "$T/json"
+    APIR_TRANSPORT=unix:$T/run/apir.sock setpriv --reuid nobody --regid nogroup --groups tty \
+        "$APIR" doctor --json >"$T/json" || [[ $? -eq 1 ]]
+    [[ $(status connect) == pass && $(status session) == pass ]]
+}
+
+@test "doctor: the table says the same as JSON, and the exit code" {
+    server_start
+    run -1 env "APIR_TRANSPORT=vtest:$VTEST_SOCKET" "$APIR" doctor --spec /nonexistent
+    grep -Eq '^PASS  a computed result +APIR0: ' <<<"$output"
+    grep -Eq '^FAIL  CDI spec ' <<<"$output"
+    grep -Eq '^----  hook +not checked; needs: CDI spec' <<<"$output"
+    [[ $output == *$'\nFirst broken link: CDI spec'*$'\nWhat to do: apir cdi generate'* ]]
+    # With a spec for the socket's folder nothing is broken.
+    listen
+    "$APIR" cdi generate --host-socket "$T/run" --no-hook --output "$T/spec.json"
+    run -0 env "APIR_TRANSPORT=unix:$T/run/apir.sock" "$APIR" doctor --spec "$T/spec.json"
+    [[ $output != *FAIL* && $output != *'First broken'* ]]
+}
+
+@test "doctor: without node and socket the first link says what to do" {
+    [[ ! -e /run/apir/host && ! -e /dev/dri ]] || skip 'this machine has a device'
+    run -1 "$APIR" doctor
+    [[ ${lines[0]} == 'FAIL  render node '* ]]
+    [[ $output == *'What to do: Give the VM a virtio-gpu device'* ]]
+    run -1 env APIR_TRANSPORT=virtgpu:/dev/dri/renderD999 "$APIR" doctor
+    [[ ${lines[0]} == 'FAIL  render node '* ]]
+}

@@ -1,0 +1,139 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# apir engine configure and reset, with the engines themselves as judges of the result. Versions
+# that need a setting are older than what is here: --engine-version stands in for asking.
+
+bats_require_minimum_version 1.5.0
+load ../system/system.bash
+
+setup() {
+    common_setup
+    APIR=$OUT/cdi/apir
+    STATE=(--state-dir "$T/state")
+}
+teardown() { common_teardown; }
+
+@test "engine: the versions here need nothing, and nothing is written" {
+    for engine in podman docker containerd; do
+        run -0 "$APIR" engine configure "$engine" --config "$T/conf" "${STATE[@]}"
+        [[ $output == *'there is nothing to set' ]]
+    done
+    [[ ! -e $T/conf && ! -e $T/state ]]
+}
+
+@test "engine: docker takes what was written, all else is kept, reset restores every byte" {
+    printf '{ "log-level":"warn",\n  "features": {"buildkit": true} }\n' >"$T/daemon.json"
+    chmod 0640 "$T/daemon.json"
+    cp -p "$T/daemon.json" "$T/before"
+    docker=("$APIR" engine configure docker --engine-version 27.5 --config "$T/daemon.json" "${STATE[@]}")
+    run -0 "${docker[@]}" --dry-run
+    [[ $output == *'+    "cdi":true'* && $output == *'Not written'* ]]
+    cmp "$T/daemon.json" "$T/before"
+    run -0 "${docker[@]}"
+    [[ $output == *'systemctl'*'restart docker'* ]]
+    jq -e '.features == {"buildkit": true, "cdi": true} and .["log-level"] == "warn"' "$T/daemon.json"
+    [[ $(stat -c %a "$T/daemon.json") == 640 ]]
+    run -0 dockerd --validate --config-file "$T/daemon.json"
+    [[ $output == *'configuration OK'* ]]
+    run -0 "${docker[@]}"
+    [[ $output == *'nothing to set' ]]
+    run -0 "$APIR" engine reset docker "${STATE[@]}"
+    cmp "$T/daemon.json" "$T/before"
+    run -0 "$APIR" engine reset docker "${STATE[@]}"
+    [[ $output == *'nothing to take back' ]]
+}
+
+@test "engine: a file that was made is taken away again; what others add to it is not" {
+    docker=("$APIR" engine configure docker --engine-version 25.0 --config "$T/new/daemon.json" "${STATE[@]}")
+    run -0 "${docker[@]}"
+    run -0 "$APIR" engine reset docker "${STATE[@]}"
+    [[ ! -e $T/new/daemon.json ]]
+    run -0 "${docker[@]}"
+    jq '.mtu = 1400' "$T/new/daemon.json" >"$T/edited"
+    cp "$T/edited" "$T/new/daemon.json"
+    run -0 "$APIR" engine reset docker --dry-run "${STATE[@]}"
+    cmp "$T/edited" "$T/new/daemon.json"
+    run -0 "$APIR" engine reset docker "${STATE[@]}"
+    jq -e '. == {"mtu": 1400}' "$T/new/daemon.json"
+}
+
+@test "engine: a broken file is left alone, with the line where it breaks" {
+    printf '{\n  "mtu": 1\n  "x": 2\n}\n' >"$T/daemon.json"
+    printf 'version = 2\n\n[plugins\n' >"$T/config.toml"
+    sum=$(cat "$T/daemon.json" "$T/config.toml" | sha256sum)
+    run -1 "$APIR" engine configure docker --engine-version 27.5 --config "$T/daemon.json" "${STATE[@]}"
+    [[ $output == *'daemon.json: line 3: '* ]]
+    run -1 "$APIR" engine configure containerd --engine-version 1.7 --config "$T/config.toml" "${STATE[@]}"
+    [[ $output == *'config.toml: line 3: '* ]]
+    [[ $(cat "$T/daemon.json" "$T/config.toml" | sha256sum) == "$sum" && ! -e $T/state ]]
+}
+
+@test "engine: a symbolic link is not followed" {
+    echo '{}' >"$T/target"
+    ln -s target "$T/daemon.json"
+    run -1 "$APIR" engine configure docker --engine-version 27.5 --config "$T/daemon.json" "${STATE[@]}"
+    [[ $output == *'symbolic link'* ]]
+    [[ -L $T/daemon.json && $(<"$T/target") == '{}' ]]
+}
+
+@test "engine: containerd takes what was written, where there was a file and where not" {
+    containerd config default | sed 's/enable_cdi = true/enable_cdi = false/' >"$T/config.toml"
+    cp "$T/config.toml" "$T/before"
+    grep -q 'enable_cdi = false' "$T/config.toml"
+    run -0 "$APIR" engine configure containerd --config "$T/config.toml" "${STATE[@]}"
+    # One line, and no other byte.
+    run -1 diff "$T/before" "$T/config.toml"
+    [[ ${#lines[@]} -eq 4 && $output == *'<'*'enable_cdi = false'*'>'*'enable_cdi = true'* ]]
+    run -0 containerd --config "$T/config.toml" config dump
+    [[ $output == *'enable_cdi = true'* && $output != *'enable_cdi = false'* ]]
+    run -0 "$APIR" engine reset containerd "${STATE[@]}"
+    cmp "$T/before" "$T/config.toml"
+
+    # As 1.7 has it: the format of its time, which this containerd reads too.
+    run -0 "$APIR" engine configure containerd --engine-version 1.7 --config "$T/made.toml" "${STATE[@]}"
+    run -0 containerd --config "$T/made.toml" config dump
+    [[ $output == *'enable_cdi = true'* ]]
+    printf 'version = 2\n[plugins]\n  [plugins."io.containerd.grpc.v1.cri"]\n    enable_cdi = false\n' >"$T/two.toml"
+    run -0 containerd --config "$T/two.toml" config dump
+    [[ $output == *'enable_cdi = false'* ]]
+    run -0 "$APIR" engine configure containerd --engine-version 1.7 --config "$T/two.toml" "${STATE[@]}"
+    run -0 containerd --config "$T/two.toml" config dump
+    [[ $output == *'enable_cdi = true'* && $output != *'enable_cdi = false'* ]]
+}
+
+# In a mount namespace of its own: the files are the system's, the machine's stay as they are.
+with_system_files() { # SCRIPT
+    unshare --mount --propagation private sh -ec "
+        mkdir -p '$T/etc'; mount --bind '$T/etc' /etc/containers; $1"
+}
+
+@test "engine: podman reads the hooks folder that the drop-in names, until it is taken away" {
+    [[ $(id -u) -eq 0 ]] || skip 'mounts, so root'
+    local dest=$T/dest
+    mkdir -p "$dest/opt/bin" "$dest/opt/share/apir/hooks.d"
+    cp "$APIR" "$dest/opt/bin/"
+    echo '{}' >"$dest/opt/share/apir/hooks.d/90-apir-precreate.json"
+    run -0 with_system_files "
+        '$dest/opt/bin/apir' engine configure podman ${STATE[*]}
+        podman --help | grep hooks-dir
+        '$dest/opt/bin/apir' engine configure podman ${STATE[*]}
+        '$dest/opt/bin/apir' engine reset podman ${STATE[*]}
+        podman --help | grep hooks-dir
+        find /etc/containers -type f"
+    echo "$output"
+    grep -Eq "hooks-dir.*\[/usr/share/containers/oci/hooks.d,$dest/opt/share/apir/hooks.d\]" <<<"$output"
+    grep -Eq "hooks-dir.*\[/usr/share/containers/oci/hooks.d\]" <<<"$output"
+    [[ $output == *'is as it should be'* && ${lines[-1]} == *hooks-dir* ]]
+}
+
+@test "engine: podman reads /etc/cdi again where its configuration has left it out" {
+    [[ $(id -u) -eq 0 ]] || skip 'mounts, so root'
+    run -0 with_system_files "
+        printf '[engine]\ncdi_spec_dirs = [\"/opt/cdi\"]\n' >/etc/containers/containers.conf
+        podman --help | grep -A1 cdi-spec-dir
+        '$APIR' engine configure podman ${STATE[*]}
+        podman --help | grep -A1 cdi-spec-dir"
+    echo "$output"
+    [[ $output == *'[/opt/cdi]'*'[/opt/cdi,/etc/cdi]'* ]]
+}
