@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -52,7 +53,8 @@ static void server_worker_changed(void *user, enum server_child_change change, i
         server_timer_disarm(worker->children->loop, &worker->stopped);
         return;
     case SERVER_CHILD_KILLED:
-        snprintf(reason, sizeof(reason), "worker killed by signal %d", status);
+        snprintf(reason, sizeof(reason), "worker killed by signal %d%s", status,
+                 status == SIGSYS ? " (its sandbox forbids a system call)" : "");
         break;
     case SERVER_CHILD_EXITED:
         snprintf(reason, sizeof(reason), "worker exited with status %d", status);

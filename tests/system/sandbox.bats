@@ -1,0 +1,367 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# What a worker cannot do that a guest has taken over: a test for each rule of its sandbox. The
+# worker is a real one below stock virglrenderer; what tries to get out of it is the backend that
+# its ggml has loaded (tests/sandbox/escape.c).
+
+bats_require_minimum_version 1.5.0
+load system.bash
+
+setup() {
+    common_setup
+    BACKENDS=$(realpath "$OUT/tests/sandbox/backends")
+    WITHOUT=$(realpath "$OUT/tests/sandbox/without")
+    escape_config
+}
+teardown() { common_teardown; }
+
+escape_config() { # [MEMBERS]: of the worker's configuration
+    VTEST_CONFIG="{\"ggml_backends_dir\": \"$BACKENDS\", \"devices\": [\"STAMP0\"], \"threads\": 1${1:+, $1}}"
+}
+
+# The client itself is not happy: this backend computes nothing.
+client() { remote "$EXERCISE" compute >"$T/client.out" 2>"$T/client.err" || :; }
+
+# attempts [VARIABLE=VALUE]...: one worker that tries what these name
+attempts() {
+    VTEST_ENV=(APIR_LOG=info "$@")
+    server_start
+    client
+    grep 'escape: \|sandbox: ' "$VTEST_LOG"
+}
+
+# expect NAME=RESULT...: what the worker's log says, and nothing more of these names.
+expect() {
+    local want bad=0
+    for want; do
+        if [[ $(grep "^escape: ${want%%=*} " "$VTEST_LOG") != "escape: ${want%%=*} ${want#*=}" ]]; then
+            echo "expected: $want; got: $(grep "^escape: ${want%%=*} " "$VTEST_LOG")"
+            bad=1
+        fi
+    done
+    return $bad
+}
+
+# names NAME=RESULT...: NAME,NAME...
+names() {
+    local list
+    printf -v list '%s,' "${@%%=*}"
+    echo "${list%,}"
+}
+
+# A server in whose place COMMAND... runs, with its arguments after it.
+server_below() {
+    printf '#!/bin/bash\n%s\nexec %s virgl_test_server "$@"\n' "${BELOW_FIRST-}" "$*" >"$T/server"
+    chmod +x "$T/server"
+    VTEST_SERVER=$T/server
+}
+
+has_namespaces() { # where the machine forbids them, the log says so, and so do we
+    grep -q 'sandbox: namespaces' "$VTEST_LOG" && return
+    refute unshare -U true
+    [[ -z ${CI-} ]]
+    skip "this machine allows no user namespaces"
+}
+
+# hold: a client that has computed and stays; its worker is WORKER. `echo >&$LINES`: once more
+hold() {
+    mkfifo "$T/lines"
+    env "${REMOTE[@]}" "$EXERCISE" hold <"$T/lines" >"$T/hold.out" 2>"$T/hold.err" 3>&- &
+    JOBS_STARTED+=("$!")
+    exec {LINES_FD}>"$T/lines"
+    wait_until 20 grep -q ready "$T/hold.out"
+    echo go >&"$LINES_FD"
+    wait_until 60 grep -q "right 1" "$T/hold.out"
+    wait_until 10 n_workers_is 1
+    WORKER=$(workers)
+}
+
+# listen NAME: somebody of the host's waits on this abstract socket
+listen() {
+    perl -MSocket -e 'socket(S, PF_UNIX, SOCK_STREAM, 0) && bind(S, pack_sockaddr_un("\0$ARGV[0]"))
+        && listen(S, 8) or die "$!"; $| = 1; print "listening\n"; sleep' "$1" >"$T/listen.out" 3>&- &
+    JOBS_STARTED+=("$!")
+    wait_until 20 grep -q listening "$T/listen.out"
+}
+
+# ---- what the kernel says of a worker ------------------------------------------------
+
+@test "sandbox: every thread has no capability, no new privileges, and the filters" {
+    VTEST_CONFIG='{"threads": 2, "devices": ["Vulkan0"]}'
+    VTEST_ENV=(APIR_LOG=info VK_DRIVER_FILES=/usr/share/vulkan/icd.d/lvp_icd.json
+        GGML_VK_VISIBLE_DEVICES=0 LP_NUM_THREADS=3)
+    server_start
+    hold
+    local task n=0
+    for task in /proc/"$WORKER"/task/*/status; do
+        n=$((n + 1))
+        grep -E '^(Name|Cap|NoNewPrivs|Seccomp)' "$task"
+        [[ $(grep -cE '^Cap(Inh|Prm|Eff|Bnd|Amb):\s0000000000000000$' "$task") -eq 5 ]]
+        grep -Eq '^NoNewPrivs:\s1$' "$task"
+        grep -Eq '^Seccomp:\s2$' "$task"
+        grep -Eq '^Seccomp_filters:\s2$' "$task"
+    done
+    # lavapipe's own are among them.
+    [[ $n -ge 4 ]]
+}
+
+@test "sandbox: namespaces of its own, and a network without anything" {
+    VTEST_CONFIG='{"threads": 1, "devices": ["CPU"]}'
+    VTEST_ENV=(APIR_LOG=info)
+    server_start
+    hold
+    has_namespaces
+    local server kind
+    server=$(render_server)
+    for kind in user net ipc; do
+        [[ $(readlink "/proc/$WORKER/ns/$kind") != "$(readlink "/proc/$server/ns/$kind")" ]]
+    done
+    [[ $(awk -F : 'NR > 2 { print $1 }' "/proc/$WORKER/net/dev" | tr -d ' ') == lo ]]
+    # Nothing is reached by it either: lo is down, so it has no address.
+    refute grep -q '127\.0\.0\.1' "/proc/$WORKER/net/fib_trie"
+    # The same user as before: which files are whose has not changed.
+    [[ $(awk '{ print $1, $2, $3 }' "/proc/$WORKER/uid_map") == "$(id -u) $(id -u) 1" ]]
+}
+
+# ---- stage 1: what holds while drivers are loaded, and where there is no seccomp -----
+
+@test "sandbox: before the filter: files, programs, processes, network, limits" {
+    local want=(
+        library=done own_status=done descriptors=EMFILE
+        # files: root may read all of these, but for Landlock
+        shadow=EACCES passwd=EACCES root=EACCES other_status=EACCES read=EACCES terminal=EACCES
+        write_tmp=EACCES write_shm=EACCES write_usr=EACCES write=EACCES truncate=EACCES
+        # a program in a folder that may be read
+        exec=EACCES exec_fd=EACCES
+        tcp=EACCES tcp_bind=EACCES
+        kill=EPERM ptrace=EPERM seize=EPERM vm_read=EPERM vm_write=EPERM
+        # limits and names need a capability
+        core=EPERM sethostname=EPERM)
+    echo secret >"$T/secret"
+    attempts "APIR_ESCAPE_EARLY=$(names "${want[@]}")" "APIR_ESCAPE_PATH=$T/secret" APIR_ESCAPE_PORT=9
+    expect "${want[@]}"
+    [[ $(<"$T/secret") == secret ]]
+    [[ $(sed -n 's/^escape: \([0-9]*\) is the last descriptor$/\1/p' "$VTEST_LOG") -lt 4096 ]]
+}
+
+@test "sandbox: before the filter: making links, folders' entries" {
+    local want=(symlink=EACCES create=EACCES)
+    attempts "APIR_ESCAPE_EARLY=$(names "${want[@]}")" "APIR_ESCAPE_PATH=$T/new"
+    expect "${want[@]}"
+    [[ ! -e $T/new && ! -L $T/new ]]
+}
+
+@test "sandbox: before the filter: sockets of the host, through namespaces or Landlock" {
+    local want=(udp abstract) name=apir-sandbox-$BASHPID
+    listen "$name"
+    attempts "APIR_ESCAPE_EARLY=$(names "${want[@]}")" APIR_ESCAPE_PORT=9 "APIR_ESCAPE_SOCKET=$name"
+    has_namespaces
+    grep -q 'Landlock [6-9]\|Landlock [1-9][0-9]' "$VTEST_LOG" || { [[ -z ${CI-} ]]; skip "an old Landlock"; }
+    expect udp=ENETUNREACH
+    # Landlock looks at it only if it is there.
+    expect abstract=ECONNREFUSED
+    vtest_stop
+    # The same without namespaces: it is Landlock's, and UDP is free until the filter comes.
+    server_below "$WITHOUT unshare=1"
+    attempts "APIR_ESCAPE_EARLY=$(names "${want[@]}")" APIR_ESCAPE_PORT=9 "APIR_ESCAPE_SOCKET=$name"
+    expect abstract=EPERM
+}
+
+@test "sandbox: before the filter: no socket with a path, since Landlock 9" {
+    perl -MSocket -e 'socket(S, PF_UNIX, SOCK_STREAM, 0) && bind(S, pack_sockaddr_un($ARGV[0]))
+        && listen(S, 8) or die "$!"; $| = 1; print "listening\n"; sleep' "$T/s" >"$T/listen.out" 3>&- &
+    JOBS_STARTED+=("$!")
+    wait_until 20 grep -q listening "$T/listen.out"
+    attempts APIR_ESCAPE_EARLY=unix "APIR_ESCAPE_SOCKET=$T/s"
+    if grep -q 'Landlock [1-8],' "$VTEST_LOG"; then
+        expect unix=done # which the filter ends before the guest's first message
+        return
+    fi
+    expect unix=EACCES
+}
+
+# ---- stage 2 -----------------------------------------------------------------------
+
+@test "sandbox: system calls that are not there, and those that drivers need" {
+    local want=(
+        # needed
+        thread=done kill_self=done kcmp_self=done pair=done library=done own_status=done
+        request_other=ENOTTY
+        # processes
+        fork=ENOSYS clone=ENOSYS clone3=ENOSYS clone_namespace=ENOSYS
+        kill=ENOSYS tgkill=ENOSYS tkill=ENOSYS pidfd=ENOSYS limits=ENOSYS affinity=ENOSYS kcmp=ENOSYS
+        set_owner=ENOSYS set_owner_wide=ENOSYS set_signal=ENOSYS outlive=ENOSYS dumpable=ENOSYS
+        # devices that are not GPUs
+        request_owner=EPERM request_group=EPERM request_async=EPERM request_type=EPERM
+        request_type_wide=EPERM request_paste=EPERM request_discipline=EPERM request_take=EPERM
+        request_console=EPERM request_foreground=EPERM
+        # sockets
+        tcp=ENOSYS udp=ENOSYS tcp_bind=ENOSYS unix=ENOSYS abstract=ENOSYS netlink=ENOSYS
+        pair_datagram=ENOSYS shmget=ENOSYS
+        # what Landlock does not look at
+        chmod=ENOSYS truncate=ENOSYS symlink=ENOSYS name_to_handle_at=ENOSYS inotify_init1=ENOSYS
+        # and what it does
+        shadow=EACCES passwd=EACCES root=EACCES read=EACCES write=EACCES other_status=EACCES
+        write_tmp=EACCES write_shm=EACCES write_usr=EACCES terminal=EACCES
+        landlock_create_ruleset=ENOSYS personality=ENOSYS)
+    echo secret >"$T/secret"
+    attempts "APIR_ESCAPE=$(names "${want[@]}")" "APIR_ESCAPE_PATH=$T/secret" APIR_ESCAPE_PORT=9 \
+        "APIR_ESCAPE_SOCKET=$VTEST_SOCKET"
+    expect "${want[@]}"
+}
+
+# Each of these ends its worker, and no other.
+kills() { # NAME...
+    local name before other ended bad=0
+    escape_config "\"sandbox_read\": [\"$T\"]"
+    VTEST_ENV=(APIR_LOG=info "APIR_ESCAPE=@$T/what")
+    echo own_status >"$T/what"
+    server_start
+    model_small
+    remote_job bench llama-bench -m "$MODEL" -dev APIR0 -t 1 -p 0 -n 16 -r 1000000
+    other=$JOB
+    busy_worker
+    # It has read what to try, and goes on.
+    wait_until 20 grep -q 'escape: own_status done' "$VTEST_LOG"
+    for name; do
+        echo "$name" >"$T/what"
+        before=$(grep -c 'killed by signal 31' "$VTEST_LOG") || :
+        client
+        ended=$(grep -c 'killed by signal 31 (its sandbox forbids a system call)' "$VTEST_LOG") || :
+        # Said twice: by the server, and to the guest.
+        if [[ $ended -le $before ]]; then
+            echo "expected: an end by $name; got: $(grep "^escape: $name " "$VTEST_LOG")"
+            bad=1
+        fi
+    done
+    [[ $bad -eq 0 ]]
+    kill -0 "$WORKER"
+    kill -0 "$other"
+}
+
+@test "sandbox: ends a worker that starts programs, looks into others, or takes another's rights" {
+    kills exec exec_fd ptrace seize vm_read vm_write pidfd_getfd pidfd_signal setuid setgid setreuid \
+        setregid setresuid setresgid setfsuid setfsgid setgroups capset
+}
+
+@test "sandbox: ends a worker that makes namespaces or mounts" {
+    kills unshare setns mount umount2 pivot_root chroot open_tree move_mount fsopen fsconfig fsmount \
+        fspick mount_setattr
+}
+
+@test "sandbox: ends a worker that reaches for the machine, or for calls with a history" {
+    local more=()
+    [[ $(uname -m) != x86_64 ]] || more=(modify_ldt iopl ioperm kexec_file_load x32)
+    kills bpf io_uring_setup io_uring_enter io_uring_register userfaultfd keyctl add_key request_key \
+        vmsplice perf_event_open kexec_load init_module finit_module delete_module reboot swapon swapoff \
+        acct quotactl sethostname setdomainname settimeofday clock_settime open_by_handle_at "${more[@]}"
+}
+
+# ---- as another user than root -------------------------------------------------------
+
+@test "sandbox: of a plain user: it computes, has so many threads, and is not looked into" {
+    [[ $(id -u) -eq 0 ]] || { [[ -z ${CI-} ]]; skip "needs root, to be another user"; }
+    # The socket's folder is the second last argument's.
+    BELOW_FIRST='for a; do [[ $a != /*/socket ]] || chown -R 65534 "${a%/socket}"; done'
+    server_below setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all
+    VTEST_CONFIG='{"threads": 2, "devices": ["CPU"], "sandbox": "required"}'
+    VTEST_ENV=(APIR_LOG=info)
+    server_start
+    hold
+    [[ $(awk '$1 == "Uid:" { print $2, $3, $4, $5 }' "/proc/$WORKER/status") == "65534 65534 65534 65534" ]]
+    # Its own user could, were it dumpable.
+    run -1 setpriv --reuid=65534 --regid=65534 --clear-groups cat "/proc/$WORKER/environ"
+    [[ $output == *"Permission denied"* ]]
+    run -0 setpriv --reuid=65534 --regid=65534 --clear-groups cat "/proc/$(render_server)/environ"
+    has_namespaces
+    vtest_stop
+
+    escape_config
+    attempts APIR_ESCAPE=threads
+    expect threads=EAGAIN
+    local n
+    n=$(sed -n 's/^escape: \([0-9]*\) threads$/\1/p' "$VTEST_LOG")
+    [[ $n -gt 3000 && $n -lt 4096 ]]
+}
+
+# ---- shader caches -------------------------------------------------------------------
+
+@test "sandbox: a worker reads the user's shader cache; what it adds is its own" {
+    local cache=$T/cache/mesa_shader_cache i
+    mkdir -p "$cache"
+    echo seeded >"$cache/old"
+    for i in 1 2; do
+        attempts "XDG_CACHE_HOME=$T/cache" "APIR_ESCAPE_EARLY=create" APIR_ESCAPE=write \
+            "APIR_ESCAPE_PATH=$cache/new"
+        has_namespaces
+        # The second worker does not see what the first has left.
+        expect create=done write=done
+        [[ $(ls "$cache") == old ]]
+        vtest_stop
+    done
+    attempts "XDG_CACHE_HOME=$T/cache" APIR_ESCAPE=read,write "APIR_ESCAPE_PATH=$cache/old"
+    expect read=done write=done
+    [[ $(<"$cache/old") == seeded ]]
+    vtest_stop
+    # Without namespaces there is no layer, and so no cache.
+    server_below "$WITHOUT unshare=1"
+    attempts "XDG_CACHE_HOME=$T/cache" APIR_ESCAPE_EARLY=create,read "APIR_ESCAPE_PATH=$cache/new"
+    expect create=EACCES
+    [[ $(ls "$cache") == old ]]
+}
+
+@test "sandbox: a shader cache that others may write is left alone" {
+    local cache=$T/cache/mesa_shader_cache
+    mkdir -p "$cache"
+    echo seeded >"$cache/old"
+    chmod 0777 "$cache"
+    attempts "XDG_CACHE_HOME=$T/cache" APIR_ESCAPE=read "APIR_ESCAPE_PATH=$cache/old"
+    expect read=EACCES
+}
+
+# ---- configuration, and kernels that have less -----------------------------------------
+
+@test "sandbox: sandbox_read and sandbox_write give what they name, and no more" {
+    mkdir "$T/r" "$T/w"
+    echo old >"$T/r/file"
+    escape_config "\"sandbox_read\": [\"$T/r\"]"
+    attempts APIR_ESCAPE=read,write "APIR_ESCAPE_PATH=$T/r/file"
+    expect read=done write=EACCES
+    vtest_stop
+    escape_config "\"sandbox_write\": [\"$T/w\"]"
+    attempts APIR_ESCAPE=create,read "APIR_ESCAPE_PATH=$T/w/file"
+    expect create=done read=done
+    [[ $(<"$T/w/file") == poison ]]
+}
+
+kernel_lacks() { # CALL[=ERRNO] WHAT
+    server_below "$WITHOUT $1"
+    VTEST_ENV=(APIR_LOG=info)
+    VTEST_CONFIG='{"threads": 1, "devices": ["CPU"], "sandbox": "auto"}'
+    server_start
+    run -0 remote "$EXERCISE" compute
+    grep "sandbox: .*$2" "$VTEST_LOG"
+    vtest_stop
+    VTEST_CONFIG='{"threads": 1, "devices": ["CPU"], "sandbox": "required"}'
+    server_start
+}
+
+@test "sandbox: without Landlock: said, and refused where it is required" {
+    kernel_lacks landlock_create_ruleset 'no Landlock'
+    run remote "$EXERCISE" compute
+    [[ $status -ne 0 ]]
+    grep -q 'this kernel has no Landlock' <<<"$output"
+}
+
+@test "sandbox: without seccomp: said, and refused where it is required" {
+    kernel_lacks seccomp 'no seccomp'
+    run remote "$EXERCISE" compute
+    [[ $status -ne 0 ]]
+    grep -q 'seccomp' <<<"$output"
+}
+
+@test "sandbox: without namespaces: said, and good enough where the rest is there" {
+    kernel_lacks unshare=1 'no namespaces (Operation not permitted)'
+    run -0 remote "$EXERCISE" compute
+}
