@@ -128,17 +128,21 @@ void hook_log(enum hook_level level, const char *fmt, ...)
             *p = '?';
     const char *start = container[0] != '\0' ? " [" : "", *end = container[0] != '\0' ? "]" : "";
 
+    /* The name with its colon first: that is how the journal and syslog find it. */
+    char *tail = line + snprintf(line, 8, "<%d>", FACILITY_DAEMON | (int)level);
+    int n = snprintf(tail, sizeof(line) - 8, "apir-hook:%s%s%s %s\n", start, container, end, text);
+    if (n < 0)
+        return;
+
     /*
      * The kernel holds a record back until its newline; syslog wants none. A log
      * that cannot be written to changes nothing for the container.
      */
-    int n = snprintf(line, sizeof(line), "<%d>apir-hook%s%s%s: %s\n", FACILITY_DAEMON | (int)level,
-                     start, container, end, text);
-    if (n > 0 && syslog_fd >= 0)
+    if (syslog_fd >= 0)
         (void)send(syslog_fd, line, strlen(line) - 1, MSG_NOSIGNAL);
-    else if (n > 0 && kmsg_fd >= 0 && write(kmsg_fd, line, strlen(line)) < 0)
+    else if (kmsg_fd >= 0 && write(kmsg_fd, line, strlen(line)) < 0)
         kmsg_fd = -1;
     if (file_fd >= 0)
-        dprintf(file_fd, "apir-hook%s%s%s: %s\n", start, container, end, text);
-    dprintf(STDERR_FILENO, "apir-hook%s%s%s: %s\n", start, container, end, text);
+        dprintf(file_fd, "%s", tail);
+    dprintf(STDERR_FILENO, "%s", tail);
 }

@@ -42,15 +42,31 @@
 static const char usage[] =
     "Usage: apir-hook STAGE [OPTION]...\n"
     "\n"
-    "Called by container runtimes and engines, not by hand. STAGE is one of\n"
-    "createContainer, createRuntime, prestart, precreate, poststop.\n"
+    "Called by container runtimes and engines, not by hand: the container's state (or,\n"
+    "for precreate, its configuration) is on the standard input. STAGE is one of\n"
+    "\n"
+    "  createContainer  puts the plug-in where the image's ggml searches (a CDI spec\n"
+    "                   of `apir cdi generate` asks for it)\n"
+    "  createRuntime    mounts the device's node and the plug-in in the container, where\n"
+    "                   no engine did, then the same (hooks.d asks for it)\n"
+    "  prestart         as createRuntime\n"
+    "  precreate        edits the configuration as an engine with CDI would (podman with\n"
+    "                   --hooks-dir=/usr/share/apir/hooks.d asks for it)\n"
+    "  poststop         does nothing\n"
+    "\n"
+    "and acts on containers with the annotation apir.device=DEVICE[,DEVICE]..., a variable\n"
+    "APIR_DEVICE_<n>, or GGML_BACKEND_PATH=/usr/lib/apir/libggml-apir.so.\n"
     "\n"
     "  --plugin PATH    the plug-in on the host (default " HOOK_PLUGIN ")\n"
-    "  --spec FILE      the CDI spec for precreate (default " HOOK_SPEC ")\n"
+    "  --spec FILE      the CDI spec that says what a device is (default " HOOK_SPEC ")\n"
     "  -h, --help       this text\n"
     "      --version    the version\n"
     "\n"
-    "Exit codes: 0 done, or nothing to be done, 1 the request is wrong, 2 wrong usage.\n";
+    "Lines go to syslog or the journal, else to the kernel's log, else to\n"
+    "/run/apir-hook.log, /run/user/UID/apir-hook.log or BUNDLE/apir-hook.log.\n"
+    "\n"
+    "Exit codes: 0 done, or nothing that could be done, 1 the request or the state is\n"
+    "wrong, 2 wrong usage.\n";
 
 static int clean_process(void)
 {

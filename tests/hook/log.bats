@@ -74,7 +74,7 @@ LINE='stage "nosuchstage" is not known to this version'
     chmod 644 "$bundle/config.json"
     chown 1000:1000 "$bundle"
     rootless "$HOOK" createContainer --plugin "$PLUGIN" 2>/dev/null < <(state "{bundle: \"$bundle\"}")
-    grep -q '^apir-hook \[c1\]: cannot find the container' "$bundle/apir-hook.log"
+    grep -q '^apir-hook: \[c1\] cannot find the container' "$bundle/apir-hook.log"
 }
 
 @test "a full log goes on, and what was in it is kept once" {

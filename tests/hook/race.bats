@@ -13,7 +13,7 @@ race() { # STAGE [HOOK-ARG]...
     mkdir -p "$dir"/rootfs{/usr/lib/apir,/run/apir/host,"$MODULES"}
     # What a link that leads outside would find is all that the hook looks for.
     cp -a "$dir/rootfs" "$dir/outside"
-    rm -f "$dir/outside$MODULES"/libggml-virtgpu.so
+    touch "$dir/outside$MODULES"/libggml-{virtgpu,metal}.so "$dir/outside$INSIDE"
     # Log lines of thousands of runs are no use.
     mkfifo "$LOG"
     run "$APIR_OUT/tests/hook/race" "$HOOK" "$stage" "${APIR_RACE_SECONDS:-60}" "$dir" "$@"

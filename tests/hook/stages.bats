@@ -90,7 +90,7 @@ precreated() { # BUNDLE
     container "$B" "echo \$APIR_TRANSPORT; cat /run/apir/host/mark; cmp $INSIDE $SLOT && echo same" >"$BATS_TEST_TMPDIR/out"
     diff - "$BATS_TEST_TMPDIR/out" <<<$'unix:/run/apir/host/apir.sock\nsocket\nsame'
     # Only createContainer's line: createRuntime has seen that it is all there.
-    diff - <(sed 's/\[.*\]/[]/' "$LOG") <<<"apir-hook []: placed as $SLOT"
+    diff - <(sed 's/\[.*\]/[]/' "$LOG") <<<"apir-hook: [] placed as $SLOT"
 }
 
 @test "a device that does not exist fails the container, with its name in the log" {
