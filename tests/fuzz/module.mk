@@ -8,7 +8,7 @@
 # What it finds goes to build/, under the fuzzer's name; a finding that is fixed
 # becomes a file of tests/fuzz/corpus/NAME/ with a name that says what it was.
 
-FUZZ_TARGETS := messages graph cdi elf oci_state oci_config unix
+FUZZ_TARGETS := messages graph cdi elf oci_state oci_config unix toml
 FUZZ_SECONDS ?= 60
 HEADERS += tests/fuzz/fuzz.h
 
@@ -18,6 +18,7 @@ FUZZ_OBJS_cdi := $(call objs,tests/fuzz/cdi_fuzz.c protocol/error.c) $(CDI_LIB)
 $(O)/tests/fuzz/cdi_fuzz.o $(O)/tests/fuzz/cdi_replay $(O)/tests/fuzz/cdi_fuzz: private PKGS := json-c
 FUZZ_OBJS_elf := $(call objs,tests/fuzz/elf_fuzz.c hook/elf.c hook/ggml.c)
 $(O)/tests/fuzz/elf_fuzz.o: private EXTRA_CFLAGS := -D_GNU_SOURCE
+FUZZ_OBJS_toml := $(call objs,tests/fuzz/toml_fuzz.c cdi/toml.c protocol/error.c)
 
 # What a container's runtime and engine hand to apir-hook.
 FUZZ_OBJS_oci_state := $(call objs,tests/fuzz/oci_state_fuzz.c) $(HOOK_LIB)

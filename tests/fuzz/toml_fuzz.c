@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An engine's configuration in TOML: found, set and taken out again.
+ *
+ * Input: the text of the file.
+ */
+#include "tests/fuzz/fuzz.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "cdi/toml.h"
+#include "protocol/error.h"
+
+const char fuzz_corpus[] = "toml";
+
+static const char *const in_table[] = {"plugins", "io.containerd.grpc.v1.cri", "enable_cdi"};
+static const char *const at_top[] = {"version"};
+
+/* What was understood can be changed, and then says what it was changed to, and nothing else. */
+static void check_path(const char *text, const char *const *path, size_t n)
+{
+    struct apir_error err = {0};
+    struct cdi_toml_place place;
+    char *set = NULL, *gone = NULL;
+    bool value = false;
+
+    if (cdi_toml_find(text, path, n, &place, &err) < 0) {
+        FUZZ_CHECK(err.msg[0] != '\0');
+        return;
+    }
+    FUZZ_CHECK(!place.found || (place.line_start <= place.start && place.start < place.end &&
+                                place.end <= strlen(text)));
+    if (place.found) {
+        struct cdi_strings list = {0};
+        bool append = false;
+
+        (void)cdi_toml_strings(text, &place, &list, &append);
+        cdi_strings_fini(&list);
+    }
+    FUZZ_CHECK(cdi_toml_set(text, path, n, "true", &set, &err) == 0);
+    FUZZ_CHECK(cdi_toml_find(set, path, n, &place, &err) == 0 && place.found);
+    FUZZ_CHECK(cdi_toml_bool(set, &place, &value) == 0 && value);
+    FUZZ_CHECK(cdi_toml_set(set, path, n, NULL, &gone, &err) == 0);
+    FUZZ_CHECK(cdi_toml_find(gone, path, n, &place, &err) == 0 && !place.found);
+    free(set);
+    free(gone);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *text = malloc(size + 1);
+
+    FUZZ_CHECK(text != NULL);
+    if (size > 0)
+        memcpy(text, data, size);
+    /* As cdi_file_read has it: no NUL but the last. */
+    for (size_t i = 0; i < size; i++)
+        if (text[i] == '\0')
+            text[i] = ' ';
+    text[size] = '\0';
+    check_path(text, in_table, 3);
+    check_path(text, at_top, 1);
+    free(text);
+    return 0;
+}
