@@ -50,9 +50,9 @@ without_nodes() {
     refute grep -q '^apir:' <<<"$stderr"
 
     local without with
-    without=$(timeout 60 llama-completion -m "$MODEL" "${GREEDY[@]}" 2>/dev/null)
-    with=$(GGML_BACKEND_PATH=$PLUGIN without_nodes timeout 60 \
-        llama-completion -m "$MODEL" "${GREEDY[@]}" 2>/dev/null)
+    without=$(greedy timeout 60 llama-completion -m "$MODEL" "${GREEDY[@]}")
+    with=$(GGML_BACKEND_PATH=$PLUGIN greedy without_nodes timeout 60 \
+        llama-completion -m "$MODEL" "${GREEDY[@]}")
     [[ -n $without && $without == "$with" ]]
 }
 

@@ -186,5 +186,16 @@ model_other() { model qwen2 --arch qwen2 --preset 3M --type q8_0 --seed 7; }
 GREEDY=(-t 1 -c 512 -n 48 --temp 0 --seed 1 --no-repack -no-cnv --no-warmup --simple-io -fa on
     --prompt "The quick brown fox jumps over")
 
+# greedy CMD...: what such a run of llama-completion says; its stderr to $T/greedy.err. It does not
+# wait for its printing thread: on a busy machine the end of the text is lost, and its last words too.
+greedy() {
+    local _
+    for _ in {1..30}; do
+        "$@" >"$T/greedy.out" 2>"$T/greedy.err" || return
+        ! grep -q 'common_perf_print: .*total time' "$T/greedy.err" || break
+    done
+    cat "$T/greedy.out"
+}
+
 # `! cmd` never fails a bats test: errexit does not look at it.
 refute() { ! "$@"; }

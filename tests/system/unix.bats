@@ -33,8 +33,8 @@ declines() { # VARIABLE=VALUE...
 @test "unix: the same tokens as a native run" {
     server_start
     local native remoted
-    native=$("${NATIVE[@]}" llama-completion -m "$MODEL" --device none "${GREEDY[@]}" 2>/dev/null)
-    remoted=$(remote llama-completion -m "$MODEL" --device APIR0 -ngl 99 "${GREEDY[@]}" 2>"$T/greedy.err")
+    native=$(greedy "${NATIVE[@]}" llama-completion -m "$MODEL" --device none "${GREEDY[@]}")
+    remoted=$(greedy remote llama-completion -m "$MODEL" --device APIR0 -ngl 99 "${GREEDY[@]}")
     [[ ${#native} -gt 60 && $native == "$remoted" ]]
     refute grep '^apir:' "$T/greedy.err"
 }

@@ -42,10 +42,6 @@ teardown() { common_teardown; }
     [[ $stderr != *apir:* ]]
 }
 
-greedy() { # PREFIX... : what a run generates; stderr to $T/greedy.err
-    "$@" 2>"$T/greedy.err"
-}
-
 @test "llama-completion generates the same tokens as a native run" {
     server_start
     local native remoted
@@ -64,8 +60,8 @@ greedy() { # PREFIX... : what a run generates; stderr to $T/greedy.err
     local small=$MODEL other want_small want_other one two
     model_other
     other=$MODEL
-    want_small=$("${NATIVE[@]}" llama-completion -m "$small" --device none "${GREEDY[@]}" 2>/dev/null)
-    want_other=$("${NATIVE[@]}" llama-completion -m "$other" --device none "${GREEDY[@]}" 2>/dev/null)
+    want_small=$(greedy "${NATIVE[@]}" llama-completion -m "$small" --device none "${GREEDY[@]}")
+    want_other=$(greedy "${NATIVE[@]}" llama-completion -m "$other" --device none "${GREEDY[@]}")
     [[ $want_small != "$want_other" ]]
     # Both alive while a third one looks on: the overlap is certain, not hoped for.
     remote_job bench-a llama-bench -m "$small" -dev APIR0 -t 1 -p 0 -n 16 -r 100000
@@ -73,8 +69,8 @@ greedy() { # PREFIX... : what a run generates; stderr to $T/greedy.err
     remote_job bench-b llama-bench -m "$other" -dev APIR0 -t 1 -p 16 -n 16 -r 100000
     two=$JOB
     wait_until 60 n_workers_is 2
-    [[ $(remote llama-completion -m "$small" --device APIR0 -ngl 99 "${GREEDY[@]}" 2>/dev/null) == "$want_small" ]]
-    [[ $(remote llama-completion -m "$other" --device APIR0 -ngl 99 "${GREEDY[@]}" 2>/dev/null) == "$want_other" ]]
+    [[ $(greedy remote llama-completion -m "$small" --device APIR0 -ngl 99 "${GREEDY[@]}") == "$want_small" ]]
+    [[ $(greedy remote llama-completion -m "$other" --device APIR0 -ngl 99 "${GREEDY[@]}") == "$want_other" ]]
     kill -0 "$one"
     kill -0 "$two"
     [[ $(render_server | wc -l) -eq 1 ]]

@@ -104,7 +104,8 @@ others_go_on() {
 }
 
 @test "an annotation is enough for an engine without CDI (hooks.d)" {
-    container --rm --annotation apir.device=gpu0 localhost/llama \
+    timeout 60 podman --hooks-dir /usr/share/apir/hooks.d run --rm --network=host \
+        --annotation apir.device=gpu0 localhost/llama \
         llama-bench --list-devices >"$BATS_TEST_TMPDIR/out" 2>&1
     cat "$BATS_TEST_TMPDIR/out"
     grep -Eq '^ *APIR0: ' "$BATS_TEST_TMPDIR/out"
