@@ -39,19 +39,20 @@ jq -r 'to_entries[] | "\(.key) \(.value)"' "$SHARE/versions" | paste -sd ';' | s
 declare -A ready
 failed=0
 for name in "${rows[@]}"; do
-    need=${table_need[$name]}
-    if [[ $need != - && -z ${ready[$need]-} ]]; then
-        began=${EPOCHREALTIME/./}
-        if bring_up "$need"; then ready[$need]=yes; else ready[$need]=no; fi
-        printf 'setup    %-28s %5d s\n' "$need" $(((${EPOCHREALTIME/./} - began) / 1000000))
-    fi
     log=$SHARE/log/$name.log
-    if [[ $need != - && ${ready[$need]} != yes ]]; then
-        cp "$SHARE/log/setup-$need.log" "$log"
-        result "$name" fail "$need did not come up" 0
-        failed=1
-        continue
-    fi
+    for need in ${table_need[$name]//[-+]/ }; do
+        if [[ -z ${ready[$need]-} ]]; then
+            began=${EPOCHREALTIME/./}
+            if bring_up "$need"; then ready[$need]=yes; else ready[$need]=no; fi
+            printf 'setup    %-28s %5d s\n' "$need" $(((${EPOCHREALTIME/./} - began) / 1000000))
+        fi
+        if [[ ${ready[$need]} == no ]]; then
+            cp "$SHARE/log/setup-$need.log" "$log"
+            result "$name" fail "$need did not come up" 0
+            failed=1
+            continue 2
+        fi
+    done
     began=${EPOCHREALTIME/./} rc=0
     timeout --kill-after=5 "${table_limit[$name]:-150}" bash "$here/row.sh" "$name" >"$log" 2>&1 || rc=$?
     took=$(((${EPOCHREALTIME/./} - began) / 1000))

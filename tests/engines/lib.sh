@@ -13,12 +13,13 @@ last=$work    # in it, what the last container printed: out and err
 # Every program has a limit, so that it and not the row is ended: the engine
 # passes the signal on to its container.
 LIMIT=(timeout --kill-after=5 90)
+PODMAN=(podman)
 RUN=(run --rm --network=host -v /mnt/models:/models:ro)
 
 # Each is an engine's `run` up to the image: OPTION... IMAGE COMMAND...
-run_podman() { "${LIMIT[@]}" podman "${RUN[@]}" "$@" </dev/null; }
+run_podman() { "${LIMIT[@]}" "${PODMAN[@]}" "${RUN[@]}" "$@" </dev/null; }
 run_docker() { "${LIMIT[@]}" docker "${RUN[@]}" "$@" </dev/null; }
-run_rootless() { as_user "${LIMIT[@]}" podman "${RUN[@]}" "$@" </dev/null; }
+run_rootless() { as_user "${LIMIT[@]}" "${PODMAN[@]}" "${RUN[@]}" "$@" </dev/null; }
 run_ctr() { "${LIMIT[@]}" ctr run --rm --mount type=bind,src=/mnt/models,dst=/models,options=rbind:ro "$@" </dev/null; }
 
 # as_user CMD...: as the unprivileged user, as after a login.
@@ -102,8 +103,15 @@ hook_says() {
     local lines
     lines=$(hook_log)
     echo "$lines"
-    grep -Eq "$1" <<<"$lines" || die "the hook has not logged: $1"
+    grep -Eqe "$1" <<<"$lines" || die "the hook has not logged: $1"
 }
+# What engines without CDI are given instead: the stage that all of them know is in
+# the folder that all of them read, podman's own stage in one that is to be named.
+# createRuntime is too late for the cgroup: hence RULE.
+ANNOTATION=(--annotation apir.device=gpu0)
+RULE=(--device-cgroup-rule 'c 226:* rw')
+PRECREATE_DIR=/usr/share/apir/hooks.d
+HOOKS_DIR=/usr/share/containers/oci/hooks.d
 hook_placed() { hook_says 'placed as '; }
 
 # node_mode MODE: the render node has this mode until the row's end.

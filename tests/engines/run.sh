@@ -24,16 +24,22 @@ find build/engines -mindepth 1 ! -name .lock -delete
 work=$(mktemp -d build/vm/engines-XXXXXX)
 share=$work/share
 trap 'rm -rf "$work"' EXIT
-mkdir -p "$share/log" "$share/lib"
+mkdir -p "$share/log" "$share/lib" "$work/archives"
 
 prepare_models build/models/vm || exit 1
 prepare_install "$PWD/$share/root" || exit 1
+${MAKE:-make} --no-print-directory -s install-backend DESTDIR="$PWD/$share/host-root" prefix=/usr \
+    >/dev/null || exit 1
 prepare_config "$work/backend.json"
+cp "$work/backend.json" "$share/host.json"
 cp "$OUT"/tests/engines/{trap,abort}.so "$share/lib/" || exit 1
+# The second is there where tests/engines/node/fetch.sh was called.
+ln build/images/archives/llama.tar "$work/archives/" || exit 1
+[[ ! -e build/images/node.tar ]] || tests/engines/node/pack.sh "$PWD/$work/archives/node.tar" || exit 1
 
 rc=0
 env APIR_CONFIG="$PWD/$work/backend.json" VM_SHARE="$share" VM_MEM="${VM_MEM:-6G}" \
-    VM_DISKS="models=build/models/vm archives=build/images/archives" \
+    VM_DISKS="models=build/models/vm archives=$work/archives" \
     VM_TIMEOUT="${ENGINES_TIMEOUT:-1800}" VM_RENDER_SERVER="$OUT/backend/apir-render-server" \
     tests/vm/run.sh tests/engines/guest.sh "${ROW-}" 9>&- || rc=$?
 find "$share/log" -name '*.log' -exec cp -t build/engines {} +

@@ -84,6 +84,17 @@ setup_docker() {
     docker load --quiet --input "$IMAGE_ARCHIVE"
 }
 
+# The server that listens on this machine, and a spec that has it.
+setup_host() {
+    cp -a /mnt/share/host-root/. /
+    groupadd --system --force apir
+    ! id user 2>/dev/null || usermod -aG apir user
+    start host env APIR_CONFIG=/mnt/share/host.json apir host serve
+    wait_for test -S /run/apir/host/apir.sock
+    apir cdi generate
+    grep -q host0 /etc/cdi/apir.json
+}
+
 setup_clear() {
     set +e # each as far as it goes
     podman pod rm --force --all --time 0

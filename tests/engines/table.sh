@@ -5,7 +5,8 @@
 # The table of rows, made by sourcing rows/*.sh in their order:
 #
 #   row NAME NEED WHAT [SECONDS]   a row, run by the function row_NAME (with _ for -);
-#                                  NEED is what setup.sh brings up before, or -
+#                                  NEED is what setup.sh brings up before, such as
+#                                  docker or docker+host, or -
 #   absent NAME WHAT WHY           a row that the packages at hand cannot run
 
 table_rows=()

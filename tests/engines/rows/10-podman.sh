@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# shellcheck shell=bash disable=SC2154 # row.sh and lib.sh set work and last
+# shellcheck shell=bash disable=SC2034,SC2154 # lib.sh and row.sh share variables
 #
 # podman as root.
 
@@ -37,49 +37,42 @@ row_podman_no_hook() {
     [[ -z $(hook_log) ]] || die 'the hook ran'
 }
 
-run_hooksd() { # FOLDER OPTION...
-    local folder=$1
-    shift
-    "${LIMIT[@]}" podman --hooks-dir "$folder" "${RUN[@]}" "$@" </dev/null
-}
-PRECREATE=/usr/share/apir/hooks.d
-HOOKS_D=/usr/share/containers/oci/hooks.d
-RULE=(--device-cgroup-rule 'c 226:* rw')
-
 row podman-hooksd - 'no CDI: the precreate hook and --annotation apir.device=gpu0'
 row_podman_hooksd() {
-    computes run_hooksd $PRECREATE --annotation apir.device=gpu0 localhost/llama
+    PODMAN+=(--hooks-dir "$PRECREATE_DIR")
+    computes run_podman "${ANNOTATION[@]}" localhost/llama
     hook_placed
 }
 
 row podman-hooksd-runc - 'no CDI: the precreate hook and the annotation, runc'
 row_podman_hooksd_runc() {
-    computes run_hooksd $PRECREATE --runtime runc --annotation apir.device=gpu0 localhost/llama
+    PODMAN+=(--hooks-dir "$PRECREATE_DIR")
+    computes run_podman --runtime runc "${ANNOTATION[@]}" localhost/llama
     hook_placed
 }
 
 row podman-create-runtime - 'no CDI, no precreate: createRuntime and the annotation, a rule for the device'
 row_podman_create_runtime() {
-    computes run_podman --annotation apir.device=gpu0 "${RULE[@]}" localhost/llama
+    computes run_podman "${ANNOTATION[@]}" "${RULE[@]}" localhost/llama
     hook_says "mounted $NODE"
 }
 
 row podman-create-runtime-runc - 'createRuntime and the annotation, a rule for the device, runc'
 row_podman_create_runtime_runc() {
-    computes run_podman --runtime runc --annotation apir.device=gpu0 "${RULE[@]}" localhost/llama
+    computes run_podman --runtime runc "${ANNOTATION[@]}" "${RULE[@]}" localhost/llama
     hook_says "mounted $NODE"
 }
 
 row podman-create-runtime-userns - 'createRuntime and the annotation, a rule for the device, --userns=auto'
 row_podman_create_runtime_userns() {
-    computes run_podman --userns=auto --annotation apir.device=gpu0 "${RULE[@]}" localhost/llama
+    computes run_podman --userns=auto "${ANNOTATION[@]}" "${RULE[@]}" localhost/llama
     hook_says "mounted $NODE"
 }
 
 row podman-create-runtime-denied - "createRuntime without the device's rule: on its CPU, and one line names the flag"
 row_podman_create_runtime_denied() {
     for runtime in crun runc; do
-        observe run_podman --runtime $runtime --annotation apir.device=gpu0 localhost/llama sh -c "$BENCH_ANY"
+        observe run_podman --runtime $runtime "${ANNOTATION[@]}" localhost/llama sh -c "$BENCH_ANY"
         computed_on CPU
         hook_says "the container's cgroup forbids $NODE.*add --device $NODE"
         log_mark
@@ -88,10 +81,11 @@ row_podman_create_runtime_denied() {
 
 row podman-both-hooks - 'both folders of hooks and CDI, everything asked for: once'
 row_podman_both_hooks() {
-    computes "${LIMIT[@]}" podman --hooks-dir $HOOKS_D --hooks-dir $PRECREATE "${RUN[@]}" \
-        --annotation apir.device=gpu0 localhost/llama </dev/null
+    PODMAN=(podman --hooks-dir "$HOOKS_DIR" --hooks-dir "$PRECREATE_DIR")
+    computes run_podman "${ANNOTATION[@]}" localhost/llama
     hook_placed
-    computes run_podman --annotation apir.device=gpu0 "${DEVICE[@]}" localhost/llama
+    PODMAN=(podman)
+    computes run_podman "${ANNOTATION[@]}" "${DEVICE[@]}" localhost/llama
     hook_placed
     [[ $(hook_log | grep -c 'placed as') -eq 2 ]] || die 'not placed once per container'
 }
@@ -231,6 +225,6 @@ row_podman_kube() {
 
 absent cri-o 'CRI-O' 'not in Debian'
 absent nerdctl 'nerdctl' 'not in Debian'
-absent kubelet "containerd's CRI, from Kubernetes" 'no client of it in Debian'
-absent docker-rootless 'docker, rootless' "rootlesskit is not in Debian's docker"
-absent selinux 'SELinux enforcing' "the VM's policy is none"
+absent kubelet "containerd's CRI, from Kubernetes" 'no crictl in Debian'
+absent docker-rootless 'docker, rootless' "rootlesskit is not in the build root"
+absent selinux 'SELinux enforcing' 'no policy in the build root'

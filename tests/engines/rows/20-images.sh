@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# shellcheck shell=bash disable=SC2154 # row.sh and lib.sh set work and last
+# shellcheck shell=bash disable=SC2034,SC2154 # lib.sh and row.sh share variables
 #
 # Images that are not made for us, or against us. Each is built here from
 # localhost/llama, without a network.
@@ -117,3 +117,19 @@ row_image_trap() { on_traps crun; }
 
 row image-trap-runc - 'the same with runc'
 row_image_trap_runc() { on_traps runc; }
+
+# node-llama-cpp, whose ggml lies beside an addon in node_modules, with nothing but
+# what node itself needs.
+if [[ -e /mnt/archives/node.tar ]]; then
+    row image-node - 'node-llama-cpp with an empty environment: all layers on the device' 400
+else
+    absent image-node 'node-llama-cpp' 'not downloaded; tests/engines/node/fetch.sh does that'
+fi
+row_image_node() {
+    podman import --quiet --change 'WORKDIR /app' /mnt/archives/node.tar localhost/node >/dev/null
+    LIMIT=(timeout --kill-after=5 250)
+    observe run_podman "${DEVICE[@]}" localhost/node /usr/bin/env -i PATH=/usr/bin HOME=/tmp node complete.mjs
+    jq -e '(.devices | length) == 1 and .layers == .of and (.text | length) > 0' "$last/out" >/dev/null ||
+        die "not on the device: $(<"$last/out")"
+    hook_says 'placed as /app/node_modules/'
+}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# shellcheck shell=bash disable=SC2154 # row.sh and lib.sh set work and last
+# shellcheck shell=bash disable=SC2034,SC2154 # lib.sh and row.sh share variables
 #
 # podman as an unprivileged user, who is in the group of the node.
 
@@ -48,14 +48,14 @@ row_rootless_read_only() {
 
 row rootless-hooksd rootless 'no CDI: the precreate hook and the annotation'
 row_rootless_hooksd() {
-    computes as_user "${LIMIT[@]}" podman --hooks-dir /usr/share/apir/hooks.d "${RUN[@]}" \
-        --annotation apir.device=gpu0 localhost/llama </dev/null
+    PODMAN+=(--hooks-dir "$PRECREATE_DIR")
+    computes run_rootless "${ANNOTATION[@]}" localhost/llama
 }
 
 row rootless-create-runtime rootless 'no CDI, no precreate: createRuntime and the annotation, crun and runc'
 row_rootless_create_runtime() {
+    PODMAN+=(--hooks-dir "$HOOKS_DIR")
     for runtime in crun runc; do
-        computes as_user "${LIMIT[@]}" podman --hooks-dir /usr/share/containers/oci/hooks.d --runtime $runtime \
-            "${RUN[@]}" --annotation apir.device=gpu0 localhost/llama </dev/null
+        computes run_rootless --runtime "$runtime" "${ANNOTATION[@]}" localhost/llama
     done
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# shellcheck shell=bash disable=SC2154 # row.sh and lib.sh set work and last
+# shellcheck shell=bash disable=SC2034,SC2154 # lib.sh and row.sh share variables
 
 IMAGE=localhost/llama:latest
 
