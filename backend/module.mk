@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # --- server ---
-HEADERS += $(wildcard backend/server_*.h) backend/config.h tests/unit/server_fixture.h
+HEADERS += $(wildcard backend/server_*.h) backend/config.h tests/unit/server_fixture.h \
+           tests/unit/unix_client.h
 
 SERVER_OBJS := $(call objs,backend/server_loop.c backend/server_page.c backend/server_peer.c backend/server_child.c \
                  backend/server_ring.c backend/server_spin.c backend/server_fence.c backend/server_worker.c \
@@ -17,7 +18,7 @@ $(RENDER_SERVER): $(call objs,backend/main.c) $(SERVER_OBJS) $(CONFIG_OBJS) $(PR
 	$(link)
 
 # The tests run the server and a worker with faults as real processes.
-SERVER_TESTS := server_client server_context server_unix server_worker server_stock server_fence server_config
+SERVER_TESTS := server_client server_context server_unix server_listen server_worker server_stock server_fence server_config
 SERVER_TEST_PROGRAMS := $(SERVER_TESTS:%=$(O)/tests/unit/%_test)
 FAKE_WORKER := $(O)/tests/unit/fake_worker
 UNIT_TESTS += $(SERVER_TEST_PROGRAMS)
@@ -25,6 +26,9 @@ UNIT_TESTS += $(SERVER_TEST_PROGRAMS)
 $(FAKE_WORKER): $(call objs,tests/unit/fake_worker.c) $(PROTOCOL_FD_OBJS)
 	$(link)
 $(SERVER_TEST_PROGRAMS): PKGS := cmocka json-c
+$(O)/tests/unit/server_unix_test $(O)/tests/unit/server_listen_test: \
+    $(call objs,tests/unit/unix_client.c)
+$(O)/tests/unit/unix_client.o: PKGS := cmocka
 $(SERVER_TEST_PROGRAMS): $(O)/tests/unit/%_test: $(O)/tests/unit/%_test.o \
                          $(call objs,tests/unit/server_fixture.c backend/server_fence.c) \
                          $(CONFIG_OBJS) $(PROTOCOL_PROG_OBJS) $(PROTOCOL_FD_OBJS) \
