@@ -582,7 +582,7 @@ static void memory_punched_under_transfers(void **state)
                            .size = with_ring ? APIR_RING_SIZE : ARENA };
         pthread_t thread;
         assert_int_equal(pthread_create(&thread, NULL, punch, &p), 0);
-        for (int round = 0; round < 200; round++) {
+        for (int round = 0; round < 60; round++) {
             /* The head on the ring says nothing now, so there is nothing to wait for. */
             for (uint64_t i = 0; i < N && with_ring; i++) {
                 uint8_t buf[APIR_MESSAGE_MAX];
@@ -619,7 +619,7 @@ static void blob_ids_are_reused(void **state)
     struct guest g;
     guest_open(&g);
     buffer_new(&g, 1, SMALL);
-    for (int round = 0; round < 200; round++) {
+    for (int round = 0; round < 60; round++) {
         uint8_t value = (uint8_t)round;
         blob_new(&g, 2, SMALL);
         if (round % 2)
