@@ -17,6 +17,18 @@
 
 /* ---- engines ----------------------------------------------------------------------- */
 
+/* A daemon of the user's own, beside which the system's is not meant. */
+static bool has_own_daemon(enum cdi_engine engine)
+{
+    const char *run = getenv("XDG_RUNTIME_DIR");
+    char path[PATH_MAX];
+
+    if (engine != CDI_ENGINE_DOCKER || run == NULL || run[0] != '/')
+        return false;
+    snprintf(path, sizeof(path), "%s/docker.sock", run);
+    return access(path, F_OK) == 0;
+}
+
 static void fill_where(const struct doctor *d, enum cdi_engine engine,
                        struct cdi_engine_where *where)
 {
@@ -24,7 +36,8 @@ static void fill_where(const struct doctor *d, enum cdi_engine engine,
         .version = d->engines[engine].version,
         .root = d->root,
         .home = d->config_home[0] != '\0' ? d->config_home : NULL,
-        .system = d->uid == 0,
+        /* podman is its user's; the others are daemons, root's but for a rootless docker. */
+        .system = d->uid == 0 || (engine != CDI_ENGINE_PODMAN && !has_own_daemon(engine)),
         .hooks_dir = d->hooks_dir[0] != '\0' ? d->hooks_dir : NULL,
         .uid = d->uid,
     };
@@ -94,7 +107,8 @@ static enum doctor_status check_engine(struct doctor *d, enum cdi_engine engine,
     }
     if (plan.after != NULL) {
         d->engines[engine].good = false;
-        doctor_todo(o, "apir engine configure %s", name);
+        doctor_todo(o, "%sapir engine configure %s", where.system && d->uid != 0 ? "As root: " : "",
+                    name);
         return doctor_say(o, DOCTOR_WARN, "%s", plan.note);
     }
     return doctor_say(o, DOCTOR_PASS, "%s", plan.note);

@@ -105,3 +105,26 @@ listen() {
     run -1 env APIR_TRANSPORT=virtgpu:/dev/dri/renderD999 "$APIR" doctor
     [[ ${lines[0]} == 'FAIL  render node '* ]]
 }
+
+# Versions that need a setting are older than any that can be had here: a program that says one
+# stands in for its --version, and for nothing else.
+@test "doctor: a user is sent to root for a docker that is root's, and not for one's own" {
+    [[ $(id -u) -eq 0 ]] || skip 'only root can be somebody else'
+    [[ ! -e /etc/docker/daemon.json ]] || skip 'this machine has settings for docker'
+    mkdir -p "$T/bin" "$T/run" "$T/config/docker"
+    printf '#!/bin/sh\necho Docker version 27.5.1, build 1\n' >"$T/bin/dockerd"
+    chmod 0755 "$T/bin/dockerd"
+    chmod -R a+rX "$T" && chmod 0755 "$BATS_RUN_TMPDIR" "$BATS_FILE_TMPDIR"
+    echo '{"features": {"cdi": true}}' >"$T/config/docker/daemon.json"
+    as_nobody() {
+        setpriv --reuid nobody --regid nogroup --clear-groups env "PATH=$T/bin:$PATH" "XDG_CONFIG_HOME=$T/config" \
+            "XDG_RUNTIME_DIR=$T/run" "$APIR" doctor --json >"$T/json" || [[ $? -eq 1 ]]
+        cat "$T/json"
+    }
+    as_nobody
+    [[ $(status docker) == warn ]]
+    jq -e '.checks[] | select(.name == "docker") | .todo == "As root: apir engine configure docker"' "$T/json"
+    touch "$T/run/docker.sock"
+    as_nobody
+    [[ $(status docker) == pass ]]
+}

@@ -286,6 +286,11 @@ static void a_spec_is_held_against_this_machine(void **state)
     d.node = &node;
     snprintf(node.path, sizeof(node.path), "/dev/dri/renderD128");
     expect(doctor_check_spec, DOCTOR_FAIL, "older than this machine's devices");
+    /* On the other road it is host0 that must be there. */
+    cdi_json_put(&d.spec);
+    snprintf(d.transport, sizeof(d.transport), "unix:/run/apir/host/apir.sock");
+    d.socket = strchr(d.transport, ':') + 1;
+    expect(doctor_check_spec, DOCTOR_FAIL, "lacks host0");
 }
 
 static void a_socket_is_tried(void **state)
