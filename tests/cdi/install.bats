@@ -42,6 +42,7 @@ documented() {
     run -0 documented
     [[ -n $output ]]
     # Names without a slash at their start are below the prefix.
+    # shellcheck disable=SC2001 # on every line
     diff -u <(sed "s|^[^/]|$PREFIX/&|" <<<"$output" | sort) <(installed)
 }
 
