@@ -2,8 +2,9 @@
 /*
  * The hook's own look into an image, printed. A folder is looked at as it is. An
  * image's name goes to podman, as one argument of a program that is started
- * without a shell: `podman image mount`, and where that needs a user namespace of
- * podman's, all of us once more inside of it. docker has no such mount: its
+ * without a shell: `podman image mount`, or a container that is mounted and never
+ * started; and where that needs a user namespace of podman's, all of us once more
+ * inside of it. docker has no such mount: its
  * images are looked at as an exported folder, which the user makes.
  */
 #include "cdi/doctor_image.h"
@@ -42,7 +43,7 @@ static bool is_image_name(const char *name)
 /* ---- podman ------------------------------------------------------------------------ */
 
 /* Runs argv and keeps the first line of its output. Returns its exit code, or -errno. */
-static int run(char *const argv[], char *line, size_t size)
+static int run(char *const argv[], bool quiet, char *line, size_t size)
 {
     int ends[2], status = 0;
     pid_t pid;
@@ -55,6 +56,8 @@ static int run(char *const argv[], char *line, size_t size)
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    if (quiet)
+        posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
     int r = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
     apir_close_fd(&out);
@@ -220,19 +223,57 @@ static int look_into(const char *folder, const char *name, bool json)
     return hook_image_fitting(&image) > 0 ? CDI_EXIT_OK : CDI_EXIT_FAILED;
 }
 
-static int look_into_image(const char *name, bool json)
+/* Returns the exit code of the look, or of podman where it has no such image, or -errno. */
+static int look_into_mount(char *name, bool json, bool *ret_looked)
 {
-    char *const mount[] = {"podman", "image", "mount", (char *)name, NULL};
-    char *const unmount[] = {"podman", "image", "unmount", (char *)name, NULL};
+    char *const mount[] = {"podman", "image", "mount", name, NULL};
+    char *const unmount[] = {"podman", "image", "unmount", name, NULL};
     char folder[PATH_MAX], ignored[8];
-    int r = geteuid() == 0 ? run(mount, folder, sizeof(folder))
-                           : again_in_podmans_namespace(name, json);
+    int r = run(mount, true, folder, sizeof(folder));
 
-    if (r == 0 && folder[0] == '/') {
-        int code = look_into(folder, name, json);
-        (void)run(unmount, ignored, sizeof(ignored));
-        return code;
-    }
+    *ret_looked = r == 0 && folder[0] == '/';
+    if (!*ret_looked)
+        return r;
+    r = look_into(folder, name, json);
+    (void)run(unmount, true, ignored, sizeof(ignored));
+    return r;
+}
+
+/* An image of a read-only store is mounted only as a container, which is never started. */
+static int look_into_container(char *name, bool json, bool *ret_looked)
+{
+    char id[80], folder[PATH_MAX], ignored[8];
+    char *const create[] = {"podman", "create", "--quiet", "--pull=never", name, "none", NULL};
+    char *const mount[] = {"podman", "mount", id, NULL};
+    char *const rm[] = {"podman", "rm", "--force", "--volumes", id, NULL};
+    int r = run(create, false, id, sizeof(id));
+
+    *ret_looked = false;
+    if (r != 0 || strspn(id, "0123456789abcdef") != strlen(id) || id[0] == '\0')
+        return r;
+    r = run(mount, false, folder, sizeof(folder));
+    *ret_looked = r == 0 && folder[0] == '/';
+    if (*ret_looked)
+        r = look_into(folder, name, json);
+    (void)run(rm, true, ignored, sizeof(ignored));
+    return r;
+}
+
+static int look_into_image(const char *image, bool json)
+{
+    char name[NAME_MAX_LENGTH + 1];
+    bool looked = false;
+    int r;
+
+    snprintf(name, sizeof(name), "%s", image);
+    if (geteuid() != 0)
+        r = again_in_podmans_namespace(name, json);
+    else
+        r = look_into_mount(name, json, &looked);
+    if (geteuid() == 0 && !looked && r > 0)
+        r = look_into_container(name, json, &looked);
+    if (looked)
+        return r;
     if (r < 0)
         fprintf(stderr, "apir doctor: %s is no folder, and podman cannot be asked: %s\n", name,
                 strerror(-r));

@@ -360,6 +360,14 @@ slot_in() {
     [[ -z $(podman image mount) ]]
     run -1 --separate-stderr "$OUT/cdi/apir" doctor --image localhost/none:1
     [[ $stderr == *"docker export"* ]]
+    # From a store that is not podman's to write: as a container, of which nothing stays.
+    printf '[storage]\ndriver = "overlay"\ngraphroot = "%s"\nrunroot = "%s"\n
+        [storage.options]\nadditionalimagestores = ["%s"]\n' \
+        "$T/store/graph2" "$T/store/run2" "$T/store/graph" >"$T/storage.conf"
+    refute podman image mount localhost/small:1
+    run -0 --separate-stderr "$OUT/cdi/apir" doctor --image localhost/small:1
+    [[ $output == *"PASS  place"*"/app/libggml-virtgpu.so"* ]]
+    [[ -z $(podman ps --all --quiet) ]]
     umount -R -l "$T/store"
 }
 
