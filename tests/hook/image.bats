@@ -50,7 +50,9 @@ debian() {
     local native
     debian
     bundle_mount "$MODEL" /model.gguf
-    native=$(timeout 60 llama-completion -m "$MODEL" "${GREEDY[@]}" -dev none 2>/dev/null)
+    native=$(timeout 60 llama-completion -m "$MODEL" "${GREEDY[@]}" -dev none \
+        2>"$T/native.err" </dev/null)
+    echo "natively: $native"
     # A device that is not there is an error, not another device.
     bundle_run /usr/bin/llama-completion -m /model.gguf "${GREEDY[@]}" -ngl 99 -dev APIR0
     [[ $status -eq 0 ]]
