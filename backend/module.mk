@@ -38,11 +38,14 @@ $(SERVER_TEST_PROGRAMS): $(O)/tests/unit/%_test: $(O)/tests/unit/%_test.o \
 
 # --- worker ---
 HEADERS += $(wildcard backend/worker*.h)
+# The validator of graphs.
+RULES := backend/worker_rules.c backend/worker_rules_basic.c backend/worker_rules_image.c \
+         backend/worker_rules_model.c
 WORKER := $(O)/backend/apir-worker
 ALL += $(WORKER)
 WORKER_OBJS := $(call objs,backend/worker_blob.c backend/worker_device.c backend/worker_dispatch.c \
                  backend/worker_ggml.c backend/worker_vulkan.c \
-                 backend/worker_graph.c backend/worker_rules.c backend/worker_stream.c \
+                 backend/worker_graph.c $(RULES) backend/worker_stream.c \
                  backend/worker_sandbox.c backend/worker_sandbox_cache.c \
                  backend/worker_sandbox_calls.c backend/worker_sandbox_files.c \
                  backend/worker_transfer.c)

@@ -231,7 +231,7 @@ static const char *handle_graph_optimize(struct worker *w, const struct apir_msg
         return why;
     struct apir_reply_optimize r = { .status = APIR_E_NOMEM };
     if (copy)
-        why = worker_graph_optimize(w, s->host, copy, m->size, out, m->out_size, &r);
+        why = worker_graph_optimize(w, s->host, s->device, copy, m->size, out, m->out_size, &r);
     memcpy(place, &r, sizeof(r));
     return why;
 }
@@ -247,7 +247,15 @@ static const char *handle_graph_exec(struct worker *w, const struct apir_msg_gra
     if (slot->device != s->device && slot->state == SLOT_READY)
         return "graph slot is of another device";
     uint32_t status = slot->status;
-    if (slot->state == SLOT_READY) {
+    if (slot->state == SLOT_READY && slot->n_indices) {
+        /* What they are read from may still be written by work before. */
+        const char *why = worker_stream_settle(w, m->stream);
+        if (why)
+            return why;
+        if (!worker_slot_indices_ok(slot))
+            status = APIR_E_FAILED;
+    }
+    if (slot->state == SLOT_READY && status == APIR_OK) {
         int rc = host_graph_compute(&w->ggml, s->host, &slot->graph);
         s->dirty = true;
         status = rc == GG_STATUS_SUCCESS        ? APIR_OK

@@ -535,6 +535,11 @@ uint64_t host_tensor_alloc_size(struct host_ggml *hg, const struct host_device *
     return fns.ggml_backend_buft_get_alloc_size(d->buft, t);
 }
 
+bool host_device_is_cpu(const struct host_device *d)
+{
+    return !d->is_gpu;
+}
+
 bool host_tensor_supported(struct host_ggml *hg, const struct host_device *d,
                            const struct gg_tensor *t)
 {

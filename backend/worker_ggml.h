@@ -131,6 +131,8 @@ int host_tensor_init(struct host_ggml *hg, struct gg_tensor *t);
 /* Bytes the device wants for t's own data, at least its size. */
 uint64_t host_tensor_alloc_size(struct host_ggml *hg, const struct host_device *d,
                                 const struct gg_tensor *t);
+/* ggml-cpu computes on it. */
+bool host_device_is_cpu(const struct host_device *d);
 bool host_tensor_supported(struct host_ggml *hg, const struct host_device *d,
                            const struct gg_tensor *t);
 bool host_tensor_offload(struct host_ggml *hg, const struct host_device *d,

@@ -9,40 +9,6 @@
 #include "backend/worker_rules.h"
 #include "protocol/log.h"
 
-typedef unsigned __int128 u128;
-
-/*
- * Bytes from a tensor's first to behind its last element, however a kernel
- * walks it: by nb[0], or with elements packed in dimension 0. False: the numbers
- * overflow or do not fit the type.
- */
-static bool tensor_extent(const struct host_type *type, const struct apir_tensor *t,
-                          uint64_t *ret_extent)
-{
-    u128 elements = 1, end = 0;
-    for (int i = 0; i < APIR_TENSOR_DIMS; i++) {
-        elements = elements * (u128)(uint64_t)t->ne[i];
-        if (elements > APIR_SIZE_MAX || t->nb[i] > APIR_SIZE_MAX)
-            return false;
-    }
-    if ((uint64_t)t->ne[0] % type->block)
-        return false; /* rows are whole blocks */
-    if (elements == 0) {
-        *ret_extent = 0;
-        return true;
-    }
-    u128 blocks = (u128)(uint64_t)t->ne[0] / type->block;
-    u128 packed = blocks * type->size;
-    u128 strided = (blocks - 1) * t->nb[0] + type->size;
-    end = packed > strided ? packed : strided;
-    for (int i = 1; i < APIR_TENSOR_DIMS; i++)
-        end += (u128)(uint64_t)(t->ne[i] - 1) * t->nb[i];
-    if (end > APIR_SIZE_MAX)
-        return false;
-    *ret_extent = (uint64_t)end;
-    return true;
-}
-
 /* What a pass over the tensors found. */
 struct outcome {
     const char *fatal; /* malformed: the context ends */
@@ -97,8 +63,25 @@ static void tensor_translate(struct worker *w, const struct apir_graph *wire, ui
         }
         g->op_params[0] = sub;
     }
-    if (!out->fatal)
-        out->fatal = worker_rules_check(wire, index);
+}
+
+/*
+ * The one check of a tensor's type, numbers and op, for definitions, patches and
+ * questions. What it refers to comes before it and has been checked. *ret_extent: bytes
+ * that the tensor covers.
+ */
+static void tensor_check(struct worker *w, const struct apir_graph *wire, uint32_t index, bool cpu,
+                         uint64_t *ret_extent, struct worker_reach *ret_reach, struct outcome *out)
+{
+    const struct apir_tensor *t = &wire->tensors[index];
+    *ret_reach = (struct worker_reach){ { 0 } };
+    if (t->type >= HOST_TYPES_MAX || w->ggml.types[t->type].block == 0) {
+        out->status = APIR_E_UNSUPPORTED;
+        return;
+    }
+    out->fatal = worker_rules_extent(&w->ggml.types[t->type], t, ret_extent);
+    if (!out->fatal && t->op != APIR_NO_NAME)
+        out->fatal = worker_rules_check(wire, index, w->ggml.types, cpu, ret_reach);
 }
 
 static bool is_integer(int32_t type)
@@ -108,20 +91,12 @@ static bool is_integer(int32_t type)
 
 /* Gives g its buffer and address; the range is wholly inside the buffer. */
 static void tensor_locate(struct worker *w, const struct worker_slot *slot, uint32_t index,
-                          struct gg_tensor *all, struct place *places, struct outcome *out)
+                          uint64_t need, struct gg_tensor *all, struct place *places,
+                          struct outcome *out)
 {
     const struct apir_graph *wire = &slot->wire;
     const struct apir_tensor *t = &wire->tensors[index];
     struct gg_tensor *g = &all[index];
-    uint64_t need;
-    if (t->type >= HOST_TYPES_MAX || w->ggml.types[t->type].block == 0) {
-        out->status = APIR_E_UNSUPPORTED;
-        return;
-    }
-    if (!tensor_extent(&w->ggml.types[t->type], t, &need)) {
-        out->fatal = "tensor: shape and strides overflow";
-        return;
-    }
     struct place p = { 0 };
     if (t->view_src != APIR_NO_TENSOR) {
         p = places[t->view_src];
@@ -166,6 +141,92 @@ static void tensor_locate(struct worker *w, const struct worker_slot *slot, uint
         out->status = APIR_E_FAILED;
 }
 
+/* What kernels touch beyond a tensor's own bytes is in its buffer, too. */
+static const char *reach_check(const struct apir_graph *wire, uint32_t index,
+                               const struct place *places, const struct worker_reach *reach)
+{
+    for (int i = -1; i < APIR_TENSOR_SRC; i++) {
+        uint64_t bytes = reach->bytes[1 + i];
+        uint32_t at = i < 0 ? index : wire->tensors[index].src[i];
+        if (bytes == 0)
+            continue;
+        const struct place *p = &places[at];
+        if (bytes > p->buffer->host.size - p->offset)
+            return "op: would go beyond a buffer";
+    }
+    return NULL;
+}
+
+/* ---- row numbers -------------------------------------------------------------- */
+
+static bool is_leaf(const struct apir_graph *wire, uint32_t index)
+{
+    const struct apir_tensor *t = &wire->tensors[index];
+    if (t->view_src != APIR_NO_TENSOR)
+        t = &wire->tensors[t->view_src];
+    return t->op == APIR_NO_NAME || strcmp(wire->names[t->op].name, "NONE") == 0;
+}
+
+/*
+ * Notes what node `index` is looked up by. Not those that the graph computes itself (a
+ * choice of experts), nor those in a device's own memory: there the kernels are trusted, and
+ * the process boundary.
+ */
+static void index_note(struct worker_slot *slot, uint32_t index, const struct place *places)
+{
+    const struct apir_graph *wire = &slot->wire;
+    int64_t limit;
+    int source = worker_rules_index(wire, index, &limit);
+    if (source < 0)
+        return;
+    uint32_t at = wire->tensors[index].src[source];
+    const struct apir_tensor *t = &wire->tensors[at];
+    if (!places[at].buffer->host.memory || !is_leaf(wire, at))
+        return;
+    struct worker_index *ids = &slot->indices[slot->n_indices++];
+    *ids = (struct worker_index){ .data = places[at].buffer->host.memory + places[at].offset,
+                                  .wide = t->type == 27 /* I64 */,
+                                  .limit = limit };
+    memcpy(ids->ne, t->ne, sizeof(ids->ne));
+    memcpy(ids->nb, t->nb, sizeof(ids->nb));
+}
+
+static bool row_ok(const struct worker_index *ids, const uint8_t *row)
+{
+    for (int64_t i = 0; i < ids->ne[0]; i++) {
+        int64_t id;
+        if (ids->wide) {
+            memcpy(&id, row + (uint64_t)i * ids->nb[0], sizeof(id));
+        } else {
+            int32_t narrow;
+            memcpy(&narrow, row + (uint64_t)i * ids->nb[0], sizeof(narrow));
+            id = narrow;
+        }
+        if (id < 0 || id >= ids->limit)
+            return false;
+    }
+    return true;
+}
+
+bool worker_slot_indices_ok(const struct worker_slot *slot)
+{
+    for (uint32_t k = 0; k < slot->n_indices; k++) {
+        const struct worker_index *ids = &slot->indices[k];
+        for (int64_t i3 = 0; i3 < ids->ne[3]; i3++) {
+            for (int64_t i2 = 0; i2 < ids->ne[2]; i2++) {
+                for (int64_t i1 = 0; i1 < ids->ne[1]; i1++) {
+                    if (!row_ok(ids, ids->data + (uint64_t)i1 * ids->nb[1] +
+                                         (uint64_t)i2 * ids->nb[2] + (uint64_t)i3 * ids->nb[3]))
+                        return false;
+                }
+            }
+        }
+    }
+    return true;
+}
+
+/* ---- definition --------------------------------------------------------------- */
+
 static bool op_is_view(const struct worker *w, int32_t op)
 {
     const char *s = w->ggml.ops.name[op];
@@ -185,7 +246,10 @@ static const char *slot_realise(struct worker *w, struct worker_slot *slot)
     uint32_t *nodes = malloc(wire->n_nodes * sizeof(*nodes));
     uint32_t *counts = malloc(wire->n_tensors * sizeof(*counts));
     uint32_t n_nodes = 0;
-    if (!places || !nodes || !counts) {
+    slot->n_indices = 0;
+    if (!slot->indices)
+        slot->indices = calloc(wire->n_nodes, sizeof(*slot->indices));
+    if (!places || !nodes || !counts || !slot->indices) {
         out.status = APIR_E_NOMEM;
         goto done;
     }
@@ -198,10 +262,17 @@ static const char *slot_realise(struct worker *w, struct worker_slot *slot)
         worker_buffer_use(b);
         host_buffer_set_usage(&w->ggml, &b->host, wire->buffers[i].usage);
     }
+    bool cpu = host_device_is_cpu(&w->ggml.devices[slot->device]);
     for (uint32_t i = 0; i < wire->n_tensors && !out.fatal && !out.status; i++) {
-        tensor_translate(w, wire, i, slot->tensors, &out);
+        struct worker_reach reach;
+        uint64_t extent = 0;
+        tensor_check(w, wire, i, cpu, &extent, &reach, &out);
         if (!out.fatal && !out.status)
-            tensor_locate(w, slot, i, slot->tensors, places, &out);
+            tensor_translate(w, wire, i, slot->tensors, &out);
+        if (!out.fatal && !out.status)
+            tensor_locate(w, slot, i, extent, slot->tensors, places, &out);
+        if (!out.fatal && !out.status)
+            out.fatal = reach_check(wire, i, places, &reach);
         counts[i] = wire->tensors[i].use_count;
         if (out.fatal || out.status || !(wire->tensors[i].bits & APIR_TENSOR_NODE))
             continue;
@@ -218,14 +289,15 @@ static const char *slot_realise(struct worker *w, struct worker_slot *slot)
         /* A host that knows no flag COMPUTE computes every node it is given. */
         if (w->ggml.layout.has_compute_flag || (g->flags & APIR_TENSOR_FLAG_COMPUTE))
             nodes[n_nodes++] = i;
+        index_note(slot, i, places);
     }
     if (out.fatal || out.status)
         goto done;
     if (slot->graph.cgraph) {
         host_graph_touch(&w->ggml, &slot->graph);
     } else {
-        int err = host_graph_build(&w->ggml, slot->tensors, wire->n_tensors, nodes, n_nodes,
-                                   counts, &slot->graph);
+        int err = host_graph_build(&w->ggml, slot->tensors, wire->n_tensors, nodes, n_nodes, counts,
+                                   &slot->graph);
         if (err == -EINVAL)
             out.fatal = "graph: not in topological order";
         else if (err)
@@ -286,6 +358,7 @@ void worker_slot_clear(struct worker *w, struct worker_slot *slot)
     host_graph_fini(&w->ggml, &slot->graph);
     apir_graph_fini(&slot->wire);
     free(slot->tensors);
+    free(slot->indices);
     *slot = (struct worker_slot){ 0 };
 }
 
@@ -299,17 +372,15 @@ bool worker_slot_uses(const struct worker_slot *slot, uint32_t buffer_id)
 }
 
 /* Fills tensors that have no memory: for questions, not for computing. */
-static void tensors_imagine(struct worker *w, const struct apir_graph *wire,
+static void tensors_imagine(struct worker *w, const struct apir_graph *wire, uint32_t device,
                             struct gg_tensor *tensors, struct outcome *out)
 {
+    bool cpu = host_device_is_cpu(&w->ggml.devices[device]);
     for (uint32_t i = 0; i < wire->n_tensors && !out->fatal && !out->status; i++) {
-        const struct apir_tensor *t = &wire->tensors[i];
+        struct worker_reach reach;
         uint64_t extent;
-        if (t->type >= HOST_TYPES_MAX || w->ggml.types[t->type].block == 0)
-            out->status = APIR_E_UNSUPPORTED;
-        else if (!tensor_extent(&w->ggml.types[t->type], t, &extent))
-            out->fatal = "tensor: shape and strides overflow";
-        else
+        tensor_check(w, wire, i, cpu, &extent, &reach, out);
+        if (!out->fatal && !out->status)
             tensor_translate(w, wire, i, tensors, out);
     }
 }
@@ -331,8 +402,13 @@ const char *worker_op_query(struct worker *w, uint32_t device, const void *paylo
     }
     struct gg_tensor tensors[64];
     struct outcome out = { 0 };
-    tensors_imagine(w, &wire, tensors, &out);
-    if (!out.fatal && !out.status) {
+    tensors_imagine(w, &wire, device, tensors, &out);
+    /* A question that no graph may become: the answer is no, and the guest computes it. */
+    if (out.fatal) {
+        apir_log(APIR_LOG_DEBUG, "not supported: %s", out.fatal);
+        out = (struct outcome){ .status = APIR_E_UNSUPPORTED };
+    }
+    if (!out.status) {
         const struct host_device *d = &w->ggml.devices[device];
         /* The asked one is last: everything it refers to comes before it. */
         const struct gg_tensor *node = &tensors[wire.n_tensors - 1];
@@ -343,7 +419,7 @@ const char *worker_op_query(struct worker *w, uint32_t device, const void *paylo
         ret_reply->alloc_size = host_tensor_alloc_size(&w->ggml, d, node);
     }
     apir_graph_fini(&wire);
-    return out.fatal;
+    return NULL;
 }
 
 /* The nodes of an imagined graph in their wire order, and what ggml counts by. */
@@ -384,8 +460,8 @@ static void optimize_imagined(struct worker *w, void *stream, const struct apir_
     r->n_deps = (uint32_t)n_deps;
 }
 
-const char *worker_graph_optimize(struct worker *w, void *stream, const void *payload,
-                                  uint64_t size, void *out, uint64_t out_size,
+const char *worker_graph_optimize(struct worker *w, void *stream, uint32_t device,
+                                  const void *payload, uint64_t size, void *out, uint64_t out_size,
                                   struct apir_reply_optimize *ret_reply)
 {
     struct apir_graph wire;
@@ -399,7 +475,7 @@ const char *worker_graph_optimize(struct worker *w, void *stream, const void *pa
     struct host_dep *deps = malloc(wire.n_tensors * sizeof(*deps));
     struct outcome found = { 0 };
     if (tensors && scratch && deps) {
-        tensors_imagine(w, &wire, tensors, &found);
+        tensors_imagine(w, &wire, device, tensors, &found);
         ret_reply->status = found.status;
         if (!found.fatal && !found.status)
             optimize_imagined(w, stream, &wire, tensors, scratch, out_size, deps, ret_reply);

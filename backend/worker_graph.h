@@ -21,6 +21,18 @@ enum worker_slot_state {
     SLOT_BROKEN, /* well-formed, but this host cannot compute it: EXEC reports why */
 };
 
+/*
+ * Row numbers that an op of a graph looks things up by, in a leaf whose memory we can read
+ * and the guest cannot: they are checked before each computation.
+ */
+struct worker_index {
+    const uint8_t *data;
+    bool wide; /* I64, else I32 */
+    int64_t ne[APIR_TENSOR_DIMS];
+    uint64_t nb[APIR_TENSOR_DIMS];
+    int64_t limit; /* valid are 0 to limit - 1 */
+};
+
 struct worker_slot {
     enum worker_slot_state state;
     uint32_t status; /* BROKEN: the enum apir_status that EXEC reports */
@@ -28,6 +40,8 @@ struct worker_slot {
     struct apir_graph wire;    /* kept for patches and for the list of buffers */
     struct gg_tensor *tensors; /* wire.n_tensors, owned */
     struct host_graph graph;
+    struct worker_index *indices; /* n_indices, owned */
+    uint32_t n_indices;
 };
 
 /*
@@ -42,12 +56,16 @@ const char *worker_slot_define(struct worker *w, struct worker_slot *slot, uint3
 const char *worker_slot_patch(struct worker *w, struct worker_slot *slot, const void *payload,
                               uint64_t size);
 
+/* Whether all row numbers that can be checked are within their tables. */
+bool worker_slot_indices_ok(const struct worker_slot *slot);
+
 void worker_slot_clear(struct worker *w, struct worker_slot *slot);
 bool worker_slot_uses(const struct worker_slot *slot, uint32_t buffer_id);
 
 /*
- * Answers OP_QUERY for a payload that is a graph of one node without buffers.
- * Returns NULL with *ret_reply, or the reason for FATAL.
+ * Answers OP_QUERY for a payload that is a graph of one node without buffers. An op
+ * that breaks the rules is not supported. Returns NULL with *ret_reply, or the reason
+ * for FATAL: bytes that are no graph.
  */
 const char *worker_op_query(struct worker *w, uint32_t device, const void *payload, uint64_t size,
                             struct apir_reply_op_query *ret_reply);
@@ -57,8 +75,8 @@ const char *worker_op_query(struct worker *w, uint32_t device, const void *paylo
  * bytes, in shared memory) what GRAPH_OPTIMIZE promises. Returns NULL with
  * *ret_reply, or the reason for FATAL.
  */
-const char *worker_graph_optimize(struct worker *w, void *stream, const void *payload,
-                                  uint64_t size, void *out, uint64_t out_size,
+const char *worker_graph_optimize(struct worker *w, void *stream, uint32_t device,
+                                  const void *payload, uint64_t size, void *out, uint64_t out_size,
                                   struct apir_reply_optimize *ret_reply);
 
 #endif

@@ -8,12 +8,19 @@
 # What it finds goes to build/, under the fuzzer's name; a finding that is fixed
 # becomes a file of tests/fuzz/corpus/NAME/ with a name that says what it was.
 
-FUZZ_TARGETS := messages graph cdi elf oci_state oci_config unix toml
+FUZZ_TARGETS := messages graph graph_compute cdi elf oci_state oci_config unix toml
 FUZZ_SECONDS ?= 60
-HEADERS += tests/fuzz/fuzz.h
+HEADERS += tests/fuzz/fuzz.h tests/fuzz/graph_ops.h
 
 FUZZ_OBJS_messages := $(call objs,tests/fuzz/messages_fuzz.c protocol/ring.c protocol/messages.c)
-FUZZ_OBJS_graph := $(call objs,tests/fuzz/graph_fuzz.c protocol/graph.c backend/worker_rules.c)
+FUZZ_OBJS_graph := $(call objs,tests/fuzz/graph_fuzz.c protocol/graph.c $(RULES))
+FUZZ_OBJS_graph_compute := $(call objs,tests/fuzz/graph_compute_fuzz.c tests/fuzz/graph_ops.c) \
+                           $(WORKER_OBJS) $(PROTOCOL_RING_OBJS) $(PROTOCOL_PROG_OBJS) \
+                           $(PROTOCOL_FD_OBJS) $(PROTOCOL_PROBE_OBJS)
+FUZZ_LIBS_graph_compute := -lggml-base -ldl -lm -rdynamic
+# ggml's builders; and its operator new[] is to be ours.
+$(O)/tests/fuzz/graph_ops.o $(O)/tests/fuzz/graph_compute_fuzz.o: private PKGS := ggml
+$(O)/tests/fuzz/graph_compute_replay $(O)/tests/fuzz/graph_compute_fuzz: private PKGS := json-c libcap libseccomp
 FUZZ_OBJS_cdi := $(call objs,tests/fuzz/cdi_fuzz.c protocol/error.c) $(CDI_LIB)
 $(O)/tests/fuzz/cdi_fuzz.o $(O)/tests/fuzz/cdi_replay $(O)/tests/fuzz/cdi_fuzz: private PKGS := json-c
 FUZZ_OBJS_elf := $(call objs,tests/fuzz/elf_fuzz.c hook/elf.c hook/ggml.c)
@@ -30,15 +37,15 @@ $(foreach t,oci_state oci_config,$(O)/tests/fuzz/$(t)_fuzz.o $(O)/tests/fuzz/$(t
 FUZZ_OBJS_unix := $(call objs,tests/fuzz/unix_fuzz.c) $(SERVER_OBJS) $(CONFIG_OBJS) \
                   $(PROTOCOL_PROG_OBJS) $(PROTOCOL_FD_OBJS) $(call objs,protocol/ring.c)
 $(O)/tests/fuzz/unix_replay $(O)/tests/fuzz/unix_fuzz: private PKGS := json-c
-$(O)/tests/fuzz/unix_replay: private EXTRA_LIBS := -Wl,--wrap=server_child_start
+FUZZ_LIBS_unix := -Wl,--wrap=server_child_start
 
-comma := ,
 FUZZ_REPLAYS := $(FUZZ_TARGETS:%=$(O)/tests/fuzz/%_replay)
 UNIT_TESTS += $(FUZZ_REPLAYS)
 define fuzz_target
 $(O)/tests/fuzz/$(1)_replay: $(call objs,tests/fuzz/replay.c) $(FUZZ_OBJS_$(1))
 	$$(link)
-$(O)/tests/fuzz/$(1)_fuzz: private EXTRA_LIBS := -fsanitize=fuzzer $(if $(filter unix,$(1)),-Wl$(comma)--wrap=server_child_start)
+$(O)/tests/fuzz/$(1)_replay: private EXTRA_LIBS := $$(FUZZ_LIBS_$(1))
+$(O)/tests/fuzz/$(1)_fuzz: private EXTRA_LIBS := -fsanitize=fuzzer $$(FUZZ_LIBS_$(1))
 $(O)/tests/fuzz/$(1)_fuzz: $(FUZZ_OBJS_$(1))
 	$$(link)
 endef

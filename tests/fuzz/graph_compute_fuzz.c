@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ops as ggml's builders make them, with some numbers changed, through the worker's decoder
+ * and validator; what these accept, the host's CPU backend computes. Every tensor lies in a
+ * buffer of its own between pages without access, and so does the memory that ggml works in:
+ * what a kernel touches outside is a crash, and a rule that is missing.
+ *
+ * Input: one byte that picks the op, then numbers for dimensions and changes; more are drawn
+ * from those. FUZZ_VERBOSE=1 prints each reason for a refusal and each assert of ggml once.
+ */
+#define _GNU_SOURCE
+#include "tests/fuzz/fuzz.h"
+
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "backend/worker.h"
+#include "backend/worker_rules.h"
+#include "tests/fuzz/graph_ops.h"
+#include "tests/unit/graph_write.h"
+
+const char fuzz_corpus[] = "graph_compute";
+
+#define PAGE     ((size_t)4096)
+#define ROOM     ((size_t)64 << 10) /* bytes of a buffer, and so of a tensor */
+#define BUFFERS  GRAPH_SCENE_MAX
+#define ELEMENTS (1 << 20) /* beyond it, only time would pass */
+
+static struct worker w;
+static void *stream;
+static uint8_t *memory[BUFFERS];
+static struct worker_slot slot;
+
+/* ---- ggml's asserts, and the memory it works in -------------------------------------- */
+
+static jmp_buf aborted;
+static bool armed;
+static struct {
+    char text[200];
+    unsigned long count;
+} seen[400];
+
+static void note(const char *what, const char *op, const char *why)
+{
+    char text[200];
+    if (!getenv("FUZZ_VERBOSE"))
+        return;
+    snprintf(text, sizeof(text), "%s %s: %s", what, op, why);
+    for (size_t i = 0; i < sizeof(seen) / sizeof(seen[0]); i++) {
+        if (!seen[i].count) {
+            memcpy(seen[i].text, text, sizeof(text));
+            fprintf(stderr, "NOTE %s\n", text);
+        }
+        if (strcmp(seen[i].text, text) == 0) {
+            seen[i].count++;
+            return;
+        }
+    }
+}
+
+static const char *op_now = "";
+
+static void on_abort(const char *message)
+{
+    FUZZ_CHECK(armed);
+    armed = false;
+    if (op_now[0])
+        note("ASSERT", op_now, message);
+    longjmp(aborted, 1);
+}
+
+/* operator new[] and delete[], where ggml-cpu has its work buffer: it ends at a page without
+ * access, as closely as its alignment allows. */
+void *_Znam(size_t size);
+void _ZdaPv(void *p);
+void _ZdaPvm(void *p, size_t size);
+
+static struct {
+    uint8_t *map;
+    size_t size;
+    void *given;
+} works[64];
+
+void *_Znam(size_t size)
+{
+    size_t used = (size + 15) & ~(size_t)15;
+    size_t room = (used + PAGE - 1) & ~(PAGE - 1);
+    uint8_t *map = mmap(NULL, room + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                        0);
+    FUZZ_CHECK(map != MAP_FAILED && mprotect(map + room, PAGE, PROT_NONE) == 0);
+    for (size_t i = 0; i < sizeof(works) / sizeof(works[0]); i++) {
+        if (works[i].map)
+            continue;
+        works[i].map = map;
+        works[i].size = room + PAGE;
+        works[i].given = map + room - used;
+        return works[i].given;
+    }
+    abort();
+}
+
+void _ZdaPv(void *p)
+{
+    for (size_t i = 0; i < sizeof(works) / sizeof(works[0]); i++) {
+        if (p && works[i].given == p) {
+            munmap(works[i].map, works[i].size);
+            works[i].map = NULL;
+            works[i].given = NULL;
+            return;
+        }
+    }
+    FUZZ_CHECK(p == NULL);
+}
+
+void _ZdaPvm(void *p, size_t size)
+{
+    (void)size;
+    _ZdaPv(p);
+}
+
+/* ---- the worker ------------------------------------------------------------------------ */
+
+static void setup(void)
+{
+    static const char *const devices[] = { "CPU", NULL };
+    struct host_ggml_options options = { .devices = devices, .n_threads = 1 };
+    struct apir_error err = { 0 };
+    if (host_ggml_load(&w.ggml, &options, &err)) {
+        fprintf(stderr, "%s\n", err.msg);
+        abort();
+    }
+    for (uint32_t i = 0; i < BUFFERS; i++) {
+        uint8_t *map = mmap(NULL, ROOM + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        FUZZ_CHECK(map != MAP_FAILED);
+        FUZZ_CHECK(mprotect(map + PAGE, ROOM, PROT_READ | PROT_WRITE) == 0);
+        memory[i] = map + PAGE;
+        struct worker_buffer *b = &w.buffers[i + 1];
+        *b = (struct worker_buffer){ .id = i + 1 };
+        FUZZ_CHECK(host_buffer_wrap(&w.ggml, &w.ggml.devices[0], memory[i], ROOM, &b->host) == 0);
+    }
+    ggml_set_abort_callback(on_abort);
+}
+
+/* ---- changes ------------------------------------------------------------------------------ */
+
+static int64_t changed(struct dice *d, int64_t v)
+{
+    static const int64_t odd[] = { 0, 1, -1, 2, 3, 4, 7, 255, 4096, INT32_MAX, INT32_MIN,
+                                   INT64_C(1) << 31, INT64_C(1) << 40, INT64_MAX };
+    switch (dice_roll(d, 6)) {
+    case 0: return (int64_t)((uint64_t)v + 1);
+    case 1: return (int64_t)((uint64_t)v - 1);
+    case 2: return (int64_t)((uint64_t)v * 2);
+    case 3: return v / 2;
+    case 4: return (int64_t)(0 - (uint64_t)v);
+    default: return odd[dice_roll(d, sizeof(odd) / sizeof(odd[0]))];
+    }
+}
+
+static void scene_change(struct graph_scene *s, struct dice *d)
+{
+    uint32_t node = s->g.n_tensors - 1;
+    struct apir_tensor *t = &s->tensors[dice_roll(d, 2) ? node : dice_roll(d, s->g.n_tensors)];
+    const struct apir_tensor *other = &s->tensors[dice_roll(d, s->g.n_tensors)];
+    uint32_t i = dice_roll(d, 4), k = dice_roll(d, 4), p = dice_roll(d, 16);
+    switch (dice_roll(d, 10)) {
+    case 0:
+    case 1:
+        t->ne[i] = dice_roll(d, 3) ? changed(d, t->ne[i]) : other->ne[k];
+        t->ne[i] = t->ne[i] < 0 ? 1 : t->ne[i];
+        break;
+    case 2:
+    case 3:
+        t->nb[i] = dice_roll(d, 3) ? (uint64_t)changed(d, (int64_t)t->nb[i]) : other->nb[k];
+        break;
+    case 4:
+    case 5:
+    case 6:
+        s->tensors[node].params[p] = (int32_t)changed(d, s->tensors[node].params[p]);
+        break;
+    case 7:
+        if (dice_roll(d, 3) == 0)
+            t->type = (uint8_t)dice_roll(d, 44);
+        else if (t->n_src)
+            t->src[dice_roll(d, t->n_src)] =
+                dice_roll(d, 2) ? dice_roll(d, node) : APIR_NO_TENSOR;
+        break;
+    case 8: {
+        /* the same tensor otherwise: packed again after a change of shape */
+        uint64_t nb = t->nb[0];
+        t->ne[i] = 1 + dice_roll(d, 9) * (i == 0 ? 32 : 1);
+        for (int m = 1; m < APIR_TENSOR_DIMS; m++) {
+            uint64_t n = (uint64_t)t->ne[m - 1];
+            nb *= m == 1 && t->type > 1 && t->type < 24 ? (n + 31) / 32 : n;
+            t->nb[m] = nb;
+        }
+        break;
+    }
+    default:
+        if (t->bits & APIR_TENSOR_VIEW)
+            t->view_offs = (uint64_t)changed(d, (int64_t)t->view_offs);
+        else
+            t->ne[i] = 1;
+        break;
+    }
+}
+
+/* Each at the end of its buffer or at the start. */
+static void scene_place(struct graph_scene *s, struct dice *d)
+{
+    for (uint32_t i = 0; i < s->g.n_tensors; i++) {
+        struct apir_tensor *t = &s->tensors[i];
+        uint64_t extent = 0;
+        t->offset = 0;
+        if (t->type < HOST_TYPES_MAX && w.ggml.types[t->type].block &&
+            !worker_rules_extent(&w.ggml.types[t->type], t, &extent) && extent <= ROOM &&
+            dice_roll(d, 4))
+            t->offset = ROOM - extent;
+    }
+}
+
+static void scene_fill(const struct graph_scene *s, struct dice *d)
+{
+    for (uint32_t i = 0; i < s->g.n_tensors; i++) {
+        const struct apir_tensor *t = &s->tensors[i];
+        uint8_t *at = memory[i];
+        bool wild = dice_roll(d, 8) == 0;
+        /* Of the state of the dice: one draw for all of a buffer. */
+        uint64_t x = ((uint64_t)dice_roll(d, UINT32_MAX) << 32) | 1;
+        for (size_t n = 0; n < ROOM; n += 8) {
+            x = x * UINT64_C(6364136223846793005) + 1;
+            uint64_t v = x;
+            if (t->type == GGML_TYPE_I32)
+                v = wild ? x >> (x % 40) : (x >> 32 & 1) | (x >> 8 & 1) << 32;
+            else if (t->type == GGML_TYPE_I64)
+                v = wild ? x : x >> 32 & 1;
+            else if (t->type == GGML_TYPE_F32 || t->type == GGML_TYPE_F16)
+                v = (x >> 3 & UINT64_C(0x0fff0fff0fff0fff)) | UINT64_C(0x3000300030003000);
+            memcpy(at + n, &v, 8);
+        }
+    }
+}
+
+/* ---- run ------------------------------------------------------------------------------------ */
+
+static bool too_long(const struct graph_scene *s)
+{
+    __int128 total = 0;
+    for (uint32_t i = 0; i < s->g.n_tensors; i++) {
+        __int128 n = 1;
+        for (int k = 0; k < APIR_TENSOR_DIMS; k++)
+            n *= s->tensors[i].ne[k] > 1 ? s->tensors[i].ne[k] : 1;
+        total += n;
+    }
+    const struct apir_tensor *node = &s->tensors[s->g.n_tensors - 1];
+    return total > ELEMENTS ||
+           (strcmp(s->names[0].name, "DSV4_HC_COMB") == 0 && node->params[1] > 1000);
+}
+
+static const struct graph_scene *scene_now;
+
+/* A copy onto itself or half onto itself spoils the guest's own data only. Aborted builders
+ * and kernels leave things behind. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "replace_intrin=0:detect_leaks=0:alloc_dealloc_mismatch=0";
+}
+
+/* Called by AddressSanitizer: what was computed when it happened. */
+void __asan_on_error(void);
+void __asan_on_error(void)
+{
+    const struct graph_scene *s = scene_now;
+    if (!s)
+        return;
+    fprintf(stderr, "IN %s", s->names[0].name);
+    const struct apir_tensor *node = &s->tensors[s->g.n_tensors - 1];
+    for (int i = 0; i < APIR_TENSOR_PARAMS; i++)
+        fprintf(stderr, " %d", node->params[i]);
+    for (uint32_t i = 0; i < s->g.n_tensors; i++) {
+        const struct apir_tensor *t = &s->tensors[i];
+        fprintf(stderr, "\nIN   tensor %u at %p type %u", i, (void *)(memory[i] + t->offset),
+                t->type);
+        for (int k = 0; k < APIR_TENSOR_DIMS; k++)
+            fprintf(stderr, " %lld/%llu", (long long)t->ne[k], (unsigned long long)t->nb[k]);
+        for (int k = 0; k < t->n_src; k++)
+            fprintf(stderr, " src %d", (int)t->src[k]);
+    }
+    fprintf(stderr, "\n");
+}
+
+static void compute(const struct graph_scene *s, struct dice *d)
+{
+    if (slot.state != SLOT_READY || too_long(s))
+        return;
+    scene_fill(s, d);
+    if (!worker_slot_indices_ok(&slot))
+        return;
+    /* A stream of its own, so that the work buffer is as large as asked for and no larger. */
+    scene_now = s;
+    armed = true;
+    if (setjmp(aborted) == 0) {
+        stream = host_stream_open(&w.ggml, &w.ggml.devices[0]);
+        FUZZ_CHECK(stream != NULL);
+        host_graph_compute(&w.ggml, stream, &slot.graph);
+    }
+    armed = false;
+    host_stream_close(&w.ggml, stream);
+    scene_now = NULL;
+}
+
+/* The same op as a question: no buffers, and an answer instead of an end. */
+static void ask(const struct graph_scene *s)
+{
+    static uint8_t payload[8192];
+    struct graph_scene q = *s;
+    q.g.names = q.names;
+    q.g.buffers = q.buffers;
+    q.g.tensors = q.tensors;
+    q.g.n_buffers = 0;
+    for (uint32_t i = 0; i < q.g.n_tensors; i++)
+        q.tensors[i].bits &= (uint8_t)~(APIR_TENSOR_BUFFER | APIR_TENSOR_VIEW);
+    size_t size = graph_write(&q.g, payload, sizeof(payload));
+    struct apir_reply_op_query reply;
+    armed = true;
+    if (size && setjmp(aborted) == 0)
+        worker_op_query(&w, 0, payload, size, &reply);
+    armed = false;
+}
+
+static bool define(const struct graph_scene *s, bool changed_at_all)
+{
+    static uint8_t payload[8192];
+    size_t size = graph_write(&s->g, payload, sizeof(payload));
+    const char *why = NULL;
+    FUZZ_CHECK(size > 0);
+    armed = true;
+    if (setjmp(aborted) == 0)
+        why = worker_slot_define(&w, &slot, 0, payload, size);
+    armed = false;
+    if (why && !changed_at_all)
+        note("REFUSED", op_now, why);
+    return !why;
+}
+
+/* One change more, as a patch of what is defined. */
+static void patch(struct graph_scene *s, struct dice *d)
+{
+    static uint8_t payload[8192];
+    struct graph_scene before = *s;
+    scene_change(s, d);
+    struct apir_writer out = apir_writer_init(payload, sizeof(payload));
+    uint32_t n = 0;
+    apir_writer_u32(&out, 0);
+    for (uint32_t i = 0; i < s->g.n_tensors; i++) {
+        if (memcmp(&before.tensors[i], &s->tensors[i], sizeof(s->tensors[i])) == 0)
+            continue;
+        apir_writer_u32(&out, i);
+        apir_tensor_write(&out, &s->tensors[i]);
+        n++;
+    }
+    memcpy(payload, &n, sizeof(n));
+    const char *why = "nothing to patch";
+    armed = true;
+    if (n && setjmp(aborted) == 0)
+        why = worker_slot_patch(&w, &slot, payload, out.size);
+    armed = false;
+    if (!why)
+        compute(s, d);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size < 2)
+        return 0;
+    if (!w.ggml.fns)
+        setup();
+    struct dice d = { .data = data + 1, .left = size - 1, .state = UINT64_C(0xcbf29ce484222325) };
+    static uint8_t arena[64 << 10] __attribute__((aligned(64)));
+    struct ggml_init_params params = { .mem_size = sizeof(arena), .mem_buffer = arena,
+                                       .no_alloc = true };
+    struct ggml_context *ctx = ggml_init(params);
+    static struct ggml_tensor *t;
+    t = NULL;
+    op_now = "";
+    armed = true;
+    if (setjmp(aborted) == 0)
+        t = graph_op_make(ctx, &d, data[0]);
+    armed = false;
+    if (t) {
+        static struct graph_scene s;
+        op_now = ggml_op_name(t->op);
+        graph_scene_make(&s, t);
+        uint32_t changes = dice_roll(&d, 4);
+        for (uint32_t i = 0; i < changes; i++)
+            scene_change(&s, &d);
+        scene_place(&s, &d);
+        if (dice_roll(&d, 4) == 0)
+            ask(&s);
+        if (define(&s, changes > 0)) {
+            compute(&s, &d);
+            if (dice_roll(&d, 4) == 0)
+                patch(&s, &d);
+        }
+        worker_slot_clear(&w, &slot);
+    }
+    ggml_free(ctx);
+    return 0;
+}
