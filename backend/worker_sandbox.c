@@ -154,7 +154,7 @@ int worker_sandbox_enter(struct worker_sandbox *s, const struct apir_config *con
         return apir_error_sys(err, errno, "no_new_privs");
 
     struct worker_caches caches;
-    worker_caches_find(&caches);
+    worker_caches_find(&caches, config);
     int rc = namespaces_enter(&caches);
     if (rc) {
         /* Forbidden on some systems, and below a chroot. */

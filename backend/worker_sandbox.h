@@ -48,8 +48,8 @@ struct worker_caches {
     size_t n;
 };
 
-/* Those that exist, by the names that this environment gives them. */
-void worker_caches_find(struct worker_caches *caches);
+/* Those that exist, by the names that this environment gives them, without what workers share. */
+void worker_caches_find(struct worker_caches *caches, const struct apir_config *config);
 
 /*
  * In a mount namespace of our own: what is written to them from now on is seen by

@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +36,21 @@ static const struct {
     {"CUDA_CACHE_PATH", ""},
 };
 
-void worker_caches_find(struct worker_caches *caches)
+/* The operator lets all workers share this one. */
+static bool cache_is_shared(const struct apir_config *config, const char *path)
+{
+    for (size_t i = 0; i < config->sandbox_write.n; i++) {
+        const char *shared = config->sandbox_write.names[i];
+        size_t n = strlen(shared);
+        while (n > 1 && shared[n - 1] == '/')
+            n--;
+        if (strncmp(path, shared, n) == 0 && (path[n] == '/' || path[n] == '\0'))
+            return true;
+    }
+    return false;
+}
+
+void worker_caches_find(struct worker_caches *caches, const struct apir_config *config)
 {
     caches->n = 0;
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
@@ -46,7 +61,7 @@ void worker_caches_find(struct worker_caches *caches)
         int n = snprintf(path, sizeof(caches->path[0]), "%s/%s", base, places[i].folder);
         struct stat st;
         if (n < 0 || (size_t)n >= sizeof(caches->path[0]) || stat(path, &st) < 0 ||
-            !S_ISDIR(st.st_mode))
+            !S_ISDIR(st.st_mode) || cache_is_shared(config, path))
             continue;
         /* Nobody else's: it is to be ours, and to be believed. */
         if (st.st_uid == geteuid() && !(st.st_mode & S_IWOTH))

@@ -17,6 +17,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/random.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
@@ -109,6 +110,16 @@ static int try_other_status(void)
 
 static int try_own_status(void) { return path_open("/proc/self/status", O_RDONLY); }
 static int try_terminal(void) { return path_open("/dev/ptmx", O_RDWR | O_NOCTTY); }
+/* Landlock asks for a right of its own for requests to devices; this one may only be read. */
+static int try_device_request(void)
+{
+    int entropy = 0, fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+    int rc = fd < 0 || ioctl(fd, RNDGETENTCNT, &entropy) < 0 ? -errno : 0;
+    if (fd >= 0)
+        close(fd);
+    return rc;
+}
+
 static int try_chmod(void) { return chmod(told("PATH"), 0777) < 0 ? -errno : 0; }
 static int try_symlink(void) { return symlink("/", told("PATH")) < 0 ? -errno : 0; }
 
@@ -423,7 +434,7 @@ static const struct {
 #define T(name) { #name, try_##name },
 #define TC(name, ...) T(name)
     T(shadow) T(passwd) T(read) T(root) T(library) T(write_tmp) T(write_shm) T(write_usr) T(write)
-    T(truncate) T(write_sys) T(create) T(other_status) T(own_status) T(terminal) T(chmod) T(symlink)
+    T(truncate) T(write_sys) T(create) T(other_status) T(own_status) T(terminal) T(device_request) T(chmod) T(symlink)
     T(exec) T(exec_fd) T(fork) T(clone) T(clone3) T(clone_namespace) T(thread) T(threads)
     T(ptrace) T(seize) T(kill) T(kill_self) T(tgkill) T(tkill) T(pidfd) T(pidfd_signal)
     T(pidfd_getfd) T(vm_read) T(vm_write) T(limits) T(affinity) T(set_owner) T(set_owner_wide)

@@ -66,10 +66,11 @@ has_namespaces() { # where the machine forbids them, the log says so, and so do 
 
 # hold: a client that has computed and stays; its worker is WORKER. `echo >&$LINES`: once more
 hold() {
+    rm -f "$T/lines"
     mkfifo "$T/lines"
+    exec {LINES_FD}<>"$T/lines" # both ways: a client that ends at once leaves us nothing to wait for
     env "${REMOTE[@]}" "$EXERCISE" hold <"$T/lines" >"$T/hold.out" 2>"$T/hold.err" 3>&- &
     JOBS_STARTED+=("$!")
-    exec {LINES_FD}>"$T/lines"
     wait_until 20 grep -q ready "$T/hold.out"
     echo go >&"$LINES_FD"
     wait_until 60 grep -q "right 1" "$T/hold.out"
@@ -132,6 +133,7 @@ listen() {
         # files: root may read all of these, but for Landlock
         shadow=EACCES passwd=EACCES root=EACCES other_status=EACCES read=EACCES terminal=EACCES
         write_tmp=EACCES write_shm=EACCES write_usr=EACCES write=EACCES truncate=EACCES
+        device_request=EACCES
         # a program in a folder that may be read
         exec=EACCES exec_fd=EACCES
         tcp=EACCES tcp_bind=EACCES
@@ -139,7 +141,9 @@ listen() {
         # limits and names need a capability
         core=EPERM sethostname=EPERM)
     echo secret >"$T/secret"
-    attempts "APIR_ESCAPE_EARLY=$(names "${want[@]}")" "APIR_ESCAPE_PATH=$T/secret" APIR_ESCAPE_PORT=9
+    # Nor does a path in the environment open everything.
+    attempts "APIR_ESCAPE_EARLY=$(names "${want[@]}")" "APIR_ESCAPE_PATH=$T/secret" APIR_ESCAPE_PORT=9 \
+        LD_LIBRARY_PATH=/
     expect "${want[@]}"
     [[ $(<"$T/secret") == secret ]]
     [[ $(sed -n 's/^escape: \([0-9]*\) is the last descriptor$/\1/p' "$VTEST_LOG") -lt 4096 ]]
@@ -309,6 +313,15 @@ kills() { # NAME...
     attempts "XDG_CACHE_HOME=$T/cache" APIR_ESCAPE_EARLY=create,read "APIR_ESCAPE_PATH=$cache/new"
     expect create=EACCES
     [[ $(ls "$cache") == old ]]
+}
+
+@test "sandbox: a shader cache in sandbox_write is shared" {
+    local cache=$T/cache/mesa_shader_cache
+    mkdir -p "$cache"
+    escape_config "\"sandbox_write\": [\"$T/cache/\"]"
+    attempts "XDG_CACHE_HOME=$T/cache" APIR_ESCAPE=create "APIR_ESCAPE_PATH=$cache/new"
+    expect create=done
+    [[ $(<"$cache/new") == poison ]]
 }
 
 @test "sandbox: a shader cache that others may write is left alone" {
