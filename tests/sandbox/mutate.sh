@@ -16,6 +16,23 @@ mkdir -p "$work/out/backend"
 ln -s "$(realpath "$out/frontend")" "$(realpath "$out/tests")" "$work/out/"
 cp "$out/backend/apir-render-server" "$work/out/backend/"
 
+# Ends with the last test: bats would wait for its own time limit after a failed one.
+tests_pass() { # PATTERN
+    local bats n
+    : >"$work/log"
+    APIR_OUT=$work/out setsid bats --formatter tap -f "$1" tests/system/sandbox.bats >"$work/log" 2>&1 </dev/null &
+    bats=$!
+    while kill -0 "$bats" 2>/dev/null; do
+        n=$(sed -n 's/^1\.\.//p' "$work/log")
+        [[ -z $n || $(grep -cE '^(not )?ok ' "$work/log") -lt $n ]] || break
+        sleep 0.2
+    done
+    sleep 0.3 # what the last one has to say
+    kill -KILL -- "-$bats" 2>/dev/null || :
+    wait "$bats" 2>/dev/null || :
+    grep -q '^ok ' "$work/log" && ! grep -q '^not ok ' "$work/log"
+}
+
 noticed=0 total=0
 mutant() { # NAME FILE TEST FROM TO: FROM becomes TO, and TEST (a pattern of bats) must fail
     local name=$1 file=backend/$2 test=$3 text new object
@@ -31,12 +48,11 @@ mutant() { # NAME FILE TEST FROM TO: FROM becomes TO, and TEST (a pattern of bat
     # shellcheck disable=SC2046
     gcc -o "$work/out/backend/apir-worker" "$object" \
         $(printf '%s\n' "${objects[@]}" | grep -v "/${2%.c}\.o$") $(pkg-config --libs json-c libcap libseccomp) -ldl
-    # A hang is noticed too, but not waited for.
-    if APIR_OUT=$work/out BATS_TEST_TIMEOUT=60 bats --formatter tap -f "$test" tests/system/sandbox.bats >"$work/log" 2>&1; then
+    if tests_pass "$test"; then
         echo "FAIL  $name: nobody missed it"
     else
         noticed=$((noticed + 1))
-        echo "PASS  $name: $(sed -nE 's/^# expected: ([^;]*);.*/\1/p' "$work/log" | sort -u | tr '\n' ' ')"
+        echo "PASS  $name: $(sed -nE 's/^# expected: ([^;]*);.*/\1/p' "$work/log" | grep -v '^$' | sort -u | tr '\n' ' ')"
     fi
 }
 objects=("$@")
@@ -75,7 +91,7 @@ mutant cache_owner worker_sandbox_cache.c 'others may write' '&& !(st.st_mode & 
 mutant cache_uncovered worker_sandbox.c 'shader cache; what' 'caches.n = 0;' ''
 
 mutant every_thread worker_sandbox_calls.c "$kernel" 'SCMP_FLTATR_CTL_TSYNC, 1' 'SCMP_FLTATR_CTL_TSYNC, 0'
-mutant default worker_sandbox_calls.c "$calls" 'filter_begin(&filter, SCMP_ACT_ERRNO(ENOSYS))' 'filter_begin(&filter, SCMP_ACT_ALLOW)'
+mutant default worker_sandbox_calls.c "$calls" 'filter_begin(&filter, SCMP_ACT_ERRNO(ENOSYS))' 'filter_begin(&filter, SCMP_ACT_LOG)'
 mutant killed worker_sandbox_calls.c "$ends" 'rc = rows_add(filter, killed, sizeof(killed) / sizeof(killed[0]), SCMP_ACT_KILL_PROCESS);' ';'
 mutant other_abi worker_sandbox_calls.c "$ends.*machine" 'SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS' 'SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ALLOW'
 mutant requests worker_sandbox_calls.c "$calls" 'rc = requests_refuse();' 'rc = 0;'
