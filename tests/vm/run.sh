@@ -240,7 +240,7 @@ RENDER_SERVER_EXEC_PATH=$server SDL_VIDEODRIVER=offscreen setpriv --pdeathsig KI
     -cpu max -smp "$cpus" -m "$mem,maxmem=32G" \
     -object "memory-backend-memfd,id=mem,size=$mem,share=on" \
     -kernel "$kernel" -initrd "$dir/initrd" \
-    -append "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off tsc=reliable random.trust_cpu=on nokaslr audit=0 ${VM_APPEND-}" \
+    -append "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off tsc=reliable random.trust_cpu=on nokaslr audit=0 no_timer_check ${VM_APPEND-}" \
     -serial "file:$dir/console.log" -monitor none \
     -display sdl,gl=on -device virtio-gpu-gl-pci,blob=on,venus=on,hostmem=2G \
     -device virtio-rng-pci \
