@@ -113,7 +113,8 @@ static int explain(struct apir_error *err, int code, const char *path)
     case ENOTDIR:
         return apir_error_set(err, code, "%s: a link or a file of the image is in its way", path);
     case EXDEV:
-        return apir_error_set(err, code, "%s: a part of the host, or what is shared with it, is mounted there", path);
+        return apir_error_set(
+            err, code, "%s: a part of the host, or what is shared with it, is mounted there", path);
     case EALREADY:
         return apir_error_set(err, code, "%s is there already", path);
     default:
