@@ -54,7 +54,7 @@ for name in "${rows[@]}"; do
         fi
     done
     began=${EPOCHREALTIME/./} rc=0
-    timeout --kill-after=5 "${table_limit[$name]:-150}" bash "$here/row.sh" "$name" >"$log" 2>&1 || rc=$?
+    timeout --kill-after=5 "${table_limit[$name]:-200}" bash "$here/row.sh" "$name" >"$log" 2>&1 || rc=$?
     took=$(((${EPOCHREALTIME/./} - began) / 1000))
     case $rc in
     0) result "$name" pass '' "$took" ;;

@@ -105,6 +105,8 @@ hook_says() {
     echo "$lines"
     grep -Eqe "$1" <<<"$lines" || die "the hook has not logged: $1"
 }
+hook_placed() { hook_says 'placed as '; }
+
 # What engines without CDI are given instead: the stage that all of them know is in
 # the folder that all of them read, podman's own stage in one that is to be named.
 # createRuntime is too late for the cgroup: hence RULE.
@@ -112,7 +114,6 @@ ANNOTATION=(--annotation apir.device=gpu0)
 RULE=(--device-cgroup-rule 'c 226:* rw')
 PRECREATE_DIR=/usr/share/apir/hooks.d
 HOOKS_DIR=/usr/share/containers/oci/hooks.d
-hook_placed() { hook_says 'placed as '; }
 
 # node_mode MODE: the render node has this mode until the row's end.
 node_mode() {

@@ -112,10 +112,10 @@ on_traps() { # RUNTIME
     [[ ! -e /tmp/trap-marker ]] || die "on the host: $(paste -sd ';' /tmp/trap-marker)"
 }
 
-row image-trap - 'LD_PRELOAD, LD_AUDIT, LD_LIBRARY_PATH, GCONV_PATH traps in the image: not in the hook, crun'
+row image-trap - 'LD_PRELOAD, LD_AUDIT, LD_LIBRARY_PATH, GCONV_PATH traps in the image: not in the hook, crun' 300
 row_image_trap() { on_traps crun; }
 
-row image-trap-runc - 'the same with runc'
+row image-trap-runc - 'the same with runc' 300
 row_image_trap_runc() { on_traps runc; }
 
 # node-llama-cpp, whose ggml lies beside an addon in node_modules, with nothing but
