@@ -579,6 +579,94 @@ static void view_of_a_view_and_behind_the_end(void **state)
     expect_fatal(&s, "view of a view");
 }
 
+/* ---- found by reading ggml-cpu, and by the fuzzer ------------------------------------------ */
+
+/* The work buffer has room for a row of the result; a row of the source is what is put there. */
+static void copy_of_long_rows_to_short_quantised_ones(void **state)
+{
+    (void)state;
+    struct sheet s;
+    for (int64_t rows = 32; rows >= 1; rows -= 31) {
+        sheet_new(&s, "CPY");
+        add(&s, F32, 1024 / rows, rows, 1, 1);
+        add(&s, Q4_0, 32, 32, 1, 1);
+        struct apir_tensor *t = add_op(&s, Q4_0, 32, 32, 1, 1);
+        t->bits = APIR_TENSOR_NODE | APIR_TENSOR_VIEW;
+        t->view_src = 1;
+        if (rows == 32)
+            expect_runs(&s);
+        else
+            expect_fatal(&s, "side by side");
+    }
+}
+
+/* Pairs of channels are turned or copied; the last of an odd number has no other. */
+static void rope_of_rows_without_pairs(void **state)
+{
+    (void)state;
+    struct sheet s;
+    for (int64_t n = 8; n >= 7; n--) {
+        sheet_new(&s, "ROPE");
+        add(&s, F32, n, 2, 3, 1);
+        add(&s, I32, 3, 1, 1, 1);
+        add_op(&s, F32, n, 2, 3, 1)->params[1] = 4;
+        if (n == 8)
+            expect_runs(&s);
+        else
+            expect_fatal(&s, "shapes that do not fit");
+    }
+}
+
+/* With the hint, rows as long as source 1's are written into those of the result. */
+static void hint_on_a_matrix_that_is_not_square(void **state)
+{
+    (void)state;
+    struct sheet s;
+    for (int64_t rows = 16; rows >= 4; rows -= 12) {
+        sheet_new(&s, "MUL_MAT");
+        add(&s, F32, 16, rows, 1, 1);
+        add(&s, F32, 16, 2, 1, 1);
+        add_op(&s, F32, rows, 2, 1, 1)->params[1] = 1;
+        if (rows == 16)
+            expect_runs(&s);
+        else
+            expect_fatal(&s, "no Hadamard matrix");
+    }
+}
+
+/* One plane of results is written per nb[2] of the source, which one plane does not need. */
+static void pool_of_one_plane_with_a_small_stride(void **state)
+{
+    (void)state;
+    struct sheet s;
+    for (int i = 0; i < 2; i++) {
+        sheet_new(&s, "POOL_2D");
+        add(&s, F32, 8, 8, 1, 1)->nb[2] = i == 0 ? 256 : 4;
+        struct apir_tensor *t = add_op(&s, F32, 4, 4, 1, 1);
+        for (int k = 1; k <= 4; k++)
+            t->params[k] = 2;
+        if (i == 0)
+            expect_runs(&s);
+        else
+            expect_fatal(&s, "planes that overlap");
+    }
+}
+
+/* Rows nb[1] apart, also those of other planes: past the end of the buffer. */
+static void rows_behind_the_buffer(void **state)
+{
+    (void)state;
+    struct sheet s;
+    sheet_new(&s, "CLAMP");
+    struct apir_tensor *a = add(&s, F32, 4, 1, 4, 1);
+    a->offset = MEMORY - 64;
+    a->nb[1] = 16;
+    add_op(&s, F32, 4, 1, 4, 1);
+    expect_runs(&s);
+    s.t[0].nb[1] = 4096;
+    expect_fatal(&s, "beyond a buffer");
+}
+
 /* A question never ends the context: the guest's ggml may be another. */
 static void question_about_an_attack_is_answered_with_no(void **state)
 {
@@ -626,6 +714,11 @@ int main(void)
         ATTACK(ops_by_numbers_and_without_names),
         ATTACK(patch_that_makes_a_valid_slot_invalid),
         ATTACK(view_of_a_view_and_behind_the_end),
+        ATTACK(copy_of_long_rows_to_short_quantised_ones),
+        ATTACK(rope_of_rows_without_pairs),
+        ATTACK(hint_on_a_matrix_that_is_not_square),
+        ATTACK(pool_of_one_plane_with_a_small_stride),
+        ATTACK(rows_behind_the_buffer),
         ATTACK(question_about_an_attack_is_answered_with_no),
     };
     return cmocka_run_group_tests(tests, start, NULL);
