@@ -68,11 +68,26 @@ static int path_open(const char *path, int flags)
 
 /* ---- files -------------------------------------------------------------------------- */
 
-static int try_shadow(void) { return path_open("/etc/shadow", O_RDONLY); }
-static int try_passwd(void) { return path_open("/etc/passwd", O_RDONLY); }
-static int try_read(void) { return path_open(told("PATH"), O_RDONLY); }
-static int try_root(void) { return path_open("/", O_RDONLY | O_DIRECTORY); }
-static int try_library(void) { return path_open("/usr/bin/env", O_RDONLY); }
+static int try_shadow(void)
+{
+    return path_open("/etc/shadow", O_RDONLY);
+}
+static int try_passwd(void)
+{
+    return path_open("/etc/passwd", O_RDONLY);
+}
+static int try_read(void)
+{
+    return path_open(told("PATH"), O_RDONLY);
+}
+static int try_root(void)
+{
+    return path_open("/", O_RDONLY | O_DIRECTORY);
+}
+static int try_library(void)
+{
+    return path_open("/usr/bin/env", O_RDONLY);
+}
 
 static int path_in(const char *directory, int flags)
 {
@@ -84,12 +99,30 @@ static int path_in(const char *directory, int flags)
     return rc;
 }
 
-static int try_write_tmp(void) { return path_in("/tmp", O_WRONLY); }
-static int try_write_shm(void) { return path_in("/dev/shm", O_WRONLY); }
-static int try_write_usr(void) { return path_in("/usr/lib", O_WRONLY); }
-static int try_write(void) { return path_open(told("PATH"), O_WRONLY); }
-static int try_truncate(void) { return truncate(told("PATH"), 0) < 0 ? -errno : 0; }
-static int try_write_sys(void) { return path_open("/sys/kernel/mm/transparent_hugepage/enabled", O_WRONLY); }
+static int try_write_tmp(void)
+{
+    return path_in("/tmp", O_WRONLY);
+}
+static int try_write_shm(void)
+{
+    return path_in("/dev/shm", O_WRONLY);
+}
+static int try_write_usr(void)
+{
+    return path_in("/usr/lib", O_WRONLY);
+}
+static int try_write(void)
+{
+    return path_open(told("PATH"), O_WRONLY);
+}
+static int try_truncate(void)
+{
+    return truncate(told("PATH"), 0) < 0 ? -errno : 0;
+}
+static int try_write_sys(void)
+{
+    return path_open("/sys/kernel/mm/transparent_hugepage/enabled", O_WRONLY);
+}
 
 static int try_create(void)
 {
@@ -108,8 +141,14 @@ static int try_other_status(void)
     return path_open(path, O_RDONLY);
 }
 
-static int try_own_status(void) { return path_open("/proc/self/status", O_RDONLY); }
-static int try_terminal(void) { return path_open("/dev/ptmx", O_RDWR | O_NOCTTY); }
+static int try_own_status(void)
+{
+    return path_open("/proc/self/status", O_RDONLY);
+}
+static int try_terminal(void)
+{
+    return path_open("/dev/ptmx", O_RDWR | O_NOCTTY);
+}
 /* Landlock asks for a right of its own for requests to devices; this one may only be read. */
 static int try_device_request(void)
 {
@@ -120,14 +159,20 @@ static int try_device_request(void)
     return rc;
 }
 
-static int try_chmod(void) { return chmod(told("PATH"), 0777) < 0 ? -errno : 0; }
-static int try_symlink(void) { return symlink("/", told("PATH")) < 0 ? -errno : 0; }
+static int try_chmod(void)
+{
+    return chmod(told("PATH"), 0777) < 0 ? -errno : 0;
+}
+static int try_symlink(void)
+{
+    return symlink("/", told("PATH")) < 0 ? -errno : 0;
+}
 
 /* ---- processes ---------------------------------------------------------------------- */
 
 static int try_exec(void)
 {
-    char *argv[] = { (char[]){ "true" }, NULL };
+    char *argv[] = {(char[]){"true"}, NULL};
     execv("/usr/bin/true", argv);
     return -errno;
 }
@@ -135,7 +180,9 @@ static int try_exec(void)
 static int try_exec_fd(void)
 {
     return syscall(SYS_execveat, open("/usr/bin/true", O_PATH | O_CLOEXEC), "", NULL, NULL,
-                   AT_EMPTY_PATH) < 0 ? -errno : 0;
+                   AT_EMPTY_PATH) < 0
+               ? -errno
+               : 0;
 }
 
 static int child_end(pid_t pid)
@@ -148,12 +195,18 @@ static int child_end(pid_t pid)
     return 0;
 }
 
-static int try_fork(void) { return child_end(fork()); }
+static int try_fork(void)
+{
+    return child_end(fork());
+}
 /* As fork does it, with flags in the upper half that the kernel does not look at. */
-static int try_clone(void) { return child_end((pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0)); }
+static int try_clone(void)
+{
+    return child_end((pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
+}
 static int try_clone3(void)
 {
-    uint64_t args[8] = { 0, 0, 0, 0, SIGCHLD };
+    uint64_t args[8] = {0, 0, 0, 0, SIGCHLD};
     return child_end((pid_t)syscall(SYS_clone3, args, sizeof(args)));
 }
 
@@ -195,12 +248,30 @@ static int try_threads(void)
     return -rc;
 }
 
-static int try_ptrace(void) { return ptrace(PTRACE_ATTACH, other(), 0, 0) < 0 ? -errno : 0; }
-static int try_seize(void) { return ptrace(PTRACE_SEIZE, other(), 0, 0) < 0 ? -errno : 0; }
-static int try_kill(void) { return kill(other(), 0) < 0 ? -errno : 0; }
-static int try_kill_self(void) { return kill(getpid(), 0) < 0 ? -errno : 0; }
-static int try_tgkill(void) { return syscall(SYS_tgkill, other(), other(), 0) < 0 ? -errno : 0; }
-static int try_tkill(void) { return syscall(SYS_tkill, other(), 0) < 0 ? -errno : 0; }
+static int try_ptrace(void)
+{
+    return ptrace(PTRACE_ATTACH, other(), 0, 0) < 0 ? -errno : 0;
+}
+static int try_seize(void)
+{
+    return ptrace(PTRACE_SEIZE, other(), 0, 0) < 0 ? -errno : 0;
+}
+static int try_kill(void)
+{
+    return kill(other(), 0) < 0 ? -errno : 0;
+}
+static int try_kill_self(void)
+{
+    return kill(getpid(), 0) < 0 ? -errno : 0;
+}
+static int try_tgkill(void)
+{
+    return syscall(SYS_tgkill, other(), other(), 0) < 0 ? -errno : 0;
+}
+static int try_tkill(void)
+{
+    return syscall(SYS_tkill, other(), 0) < 0 ? -errno : 0;
+}
 static int try_pidfd(void)
 {
     int fd = (int)syscall(SYS_pidfd_open, other(), 0);
@@ -210,19 +281,33 @@ static int try_pidfd(void)
     return 0;
 }
 
-static int try_pidfd_signal(void) { return syscall(SYS_pidfd_send_signal, -1, 0, 0, 0) < 0 ? -errno : 0; }
-static int try_pidfd_getfd(void) { return syscall(SYS_pidfd_getfd, -1, 0, 0) < 0 ? -errno : 0; }
+static int try_pidfd_signal(void)
+{
+    return syscall(SYS_pidfd_send_signal, -1, 0, 0, 0) < 0 ? -errno : 0;
+}
+static int try_pidfd_getfd(void)
+{
+    return syscall(SYS_pidfd_getfd, -1, 0, 0) < 0 ? -errno : 0;
+}
 
 static int try_vm(bool to_write)
 {
     char byte = 0;
-    struct iovec here = { &byte, 1 }, there = { &byte, 1 };
+    struct iovec here = {&byte, 1}, there = {&byte, 1};
     return syscall(to_write ? SYS_process_vm_writev : SYS_process_vm_readv, other(), &here, 1,
-                   &there, 1, 0) < 0 ? -errno : 0;
+                   &there, 1, 0) < 0
+               ? -errno
+               : 0;
 }
 
-static int try_vm_read(void) { return try_vm(false); }
-static int try_vm_write(void) { return try_vm(true); }
+static int try_vm_read(void)
+{
+    return try_vm(false);
+}
+static int try_vm_write(void)
+{
+    return try_vm(true);
+}
 
 static int try_limits(void)
 {
@@ -250,27 +335,69 @@ static int try_set_owner_wide(void)
     return syscall(SYS_fcntl, STDERR_FILENO, (1L << 32) | F_SETOWN, other()) < 0 ? -errno : 0;
 }
 
-static int try_set_signal(void) { return fcntl(STDERR_FILENO, F_SETSIG, SIGKILL) < 0 ? -errno : 0; }
+static int try_set_signal(void)
+{
+    return fcntl(STDERR_FILENO, F_SETSIG, SIGKILL) < 0 ? -errno : 0;
+}
 static int request(unsigned long wanted)
 {
     pid_t pid = getpid();
     return syscall(SYS_ioctl, STDERR_FILENO, wanted, &pid) < 0 ? -errno : 0;
 }
-static int try_request_owner(void) { return request(FIOSETOWN); }
-static int try_request_group(void) { return request(SIOCSPGRP); }
-static int try_request_async(void) { return request(FIOASYNC); }
-static int try_request_type(void) { return request(TIOCSTI); }
-static int try_request_type_wide(void) { return request((1UL << 32) | TIOCSTI); }
-static int try_request_paste(void) { return request(TIOCLINUX); }
-static int try_request_discipline(void) { return request(TIOCSETD); }
-static int try_request_take(void) { return request(TIOCSCTTY); }
-static int try_request_console(void) { return request(TIOCCONS); }
-static int try_request_foreground(void) { return request(TIOCSPGRP); }
+static int try_request_owner(void)
+{
+    return request(FIOSETOWN);
+}
+static int try_request_group(void)
+{
+    return request(SIOCSPGRP);
+}
+static int try_request_async(void)
+{
+    return request(FIOASYNC);
+}
+static int try_request_type(void)
+{
+    return request(TIOCSTI);
+}
+static int try_request_type_wide(void)
+{
+    return request((1UL << 32) | TIOCSTI);
+}
+static int try_request_paste(void)
+{
+    return request(TIOCLINUX);
+}
+static int try_request_discipline(void)
+{
+    return request(TIOCSETD);
+}
+static int try_request_take(void)
+{
+    return request(TIOCSCTTY);
+}
+static int try_request_console(void)
+{
+    return request(TIOCCONS);
+}
+static int try_request_foreground(void)
+{
+    return request(TIOCSPGRP);
+}
 /* Any other request reaches the file, which does not know it. */
-static int try_request_other(void) { return request(0xc0de6401); }
+static int try_request_other(void)
+{
+    return request(0xc0de6401);
+}
 
-static int try_outlive(void) { return prctl(PR_SET_PDEATHSIG, 0) < 0 ? -errno : 0; }
-static int try_dumpable(void) { return prctl(PR_SET_DUMPABLE, 1) < 0 ? -errno : 0; }
+static int try_outlive(void)
+{
+    return prctl(PR_SET_PDEATHSIG, 0) < 0 ? -errno : 0;
+}
+static int try_dumpable(void)
+{
+    return prctl(PR_SET_DUMPABLE, 1) < 0 ? -errno : 0;
+}
 static int try_kcmp(void)
 {
     return syscall(SYS_kcmp, getpid(), other(), 0, 0, 0) < 0 ? -errno : 0;
@@ -294,9 +421,9 @@ static int connected(int family, int type, const void *address, socklen_t size)
 
 static struct sockaddr_in port(void)
 {
-    return (struct sockaddr_in){ .sin_family = AF_INET,
-                                 .sin_port = htons((uint16_t)atoi(told("PORT"))),
-                                 .sin_addr = { htonl(INADDR_LOOPBACK) } };
+    return (struct sockaddr_in){.sin_family = AF_INET,
+                                .sin_port = htons((uint16_t)atoi(told("PORT"))),
+                                .sin_addr = {htonl(INADDR_LOOPBACK)}};
 }
 
 static int try_tcp(void)
@@ -314,7 +441,7 @@ static int try_udp(void)
 static int try_tcp_bind(void)
 {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_in a = { .sin_family = AF_INET };
+    struct sockaddr_in a = {.sin_family = AF_INET};
     int rc = fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 ? -errno : 0;
     if (fd >= 0)
         close(fd);
@@ -323,14 +450,20 @@ static int try_tcp_bind(void)
 
 static int unix_connect(const char *name, bool abstract)
 {
-    struct sockaddr_un a = { .sun_family = AF_UNIX };
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
     snprintf(a.sun_path + abstract, sizeof(a.sun_path) - 1, "%s", name);
     socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + abstract + strlen(name));
     return connected(AF_UNIX, SOCK_STREAM, &a, size);
 }
 
-static int try_unix(void) { return unix_connect(told("SOCKET"), false); }
-static int try_abstract(void) { return unix_connect(told("SOCKET"), true); }
+static int try_unix(void)
+{
+    return unix_connect(told("SOCKET"), false);
+}
+static int try_abstract(void)
+{
+    return unix_connect(told("SOCKET"), true);
+}
 
 static int try_netlink(void)
 {
@@ -351,8 +484,14 @@ static int pair(int family, int type)
     return 0;
 }
 
-static int try_pair(void) { return pair(AF_UNIX, SOCK_STREAM); }
-static int try_pair_datagram(void) { return pair(AF_UNIX, SOCK_DGRAM); }
+static int try_pair(void)
+{
+    return pair(AF_UNIX, SOCK_STREAM);
+}
+static int try_pair_datagram(void)
+{
+    return pair(AF_UNIX, SOCK_DGRAM);
+}
 
 /* ---- limits ------------------------------------------------------------------------- */
 
@@ -377,7 +516,7 @@ static int try_descriptors(void)
 
 static int try_core(void)
 {
-    struct rlimit core = { 1, 1 };
+    struct rlimit core = {1, 1};
     return setrlimit(RLIMIT_CORE, &core) < 0 ? -errno : 0;
 }
 
@@ -388,6 +527,7 @@ static int try_core(void)
     {                                                                                              \
         return syscall(SYS_##name, ##__VA_ARGS__) < 0 ? -errno : 0;                                \
     }
+/* clang-format off */
 /* With arguments that the kernel would refuse: only whether it is reached matters. */
 #define CALLS(C)                                                                                   \
     C(unshare, -1) C(setns, -1, 0) C(mount, 0, 0, 0, 0, 0) C(umount2, 0, -1) C(pivot_root, 0, 0)   \
@@ -405,6 +545,7 @@ static int try_core(void)
     C(setfsgid, -1) C(setgroups, -1, 0) C(capset, 0, 0) C(landlock_create_ruleset, 0, 0, 1)        \
     C(inotify_init1, 0) C(name_to_handle_at, -1, 0, 0, 0, 0) C(personality, -1)
 CALLS(CALL)
+/* clang-format on */
 
 #ifdef __x86_64__
 CALL(modify_ldt, 0, 0, 0)
@@ -413,7 +554,10 @@ CALL(ioperm, 0, 0, 0)
 CALL(kexec_file_load, -1, -1, 0, 0, 0)
 
 /* getpid, by its number in the ABI with short pointers. */
-static int try_x32(void) { return syscall(0x40000000 | SYS_getpid) < 0 ? -errno : 0; }
+static int try_x32(void)
+{
+    return syscall(0x40000000 | SYS_getpid) < 0 ? -errno : 0;
+}
 #endif
 
 static int try_shmget(void)
@@ -427,6 +571,7 @@ static int try_shmget(void)
 
 /* ---- all of them -------------------------------------------------------------------- */
 
+/* clang-format off */
 static const struct {
     const char *name;
     int (*run)(void);
@@ -448,6 +593,7 @@ static const struct {
     T(modify_ldt) T(iopl) T(ioperm) T(kexec_file_load) T(x32)
 #endif
 };
+/* clang-format on */
 
 static void tries_run(const char *list)
 {
