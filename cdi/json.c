@@ -51,30 +51,37 @@ static void tokener_free(struct json_tokener **tok)
         json_tokener_free(*tok);
 }
 
-static size_t digits(const char *text)
+static size_t digits(const char *text, size_t size)
 {
-    return strspn(text, "0123456789");
+    size_t n = 0;
+
+    while (n < size && text[n] >= '0' && text[n] <= '9')
+        n++;
+    return n;
 }
 
 /* The length of the number that text begins with; 0 for what is none, such as 01 and 1. */
-static size_t number_length(const char *text)
+static size_t number_length(const char *text, size_t size)
 {
-    size_t n = text[0] == '-', whole = digits(text + n);
+    size_t n = size > 0 && text[0] == '-', whole = digits(text + n, size - n);
 
     if (whole == 0 || (whole > 1 && text[n] == '0'))
         return 0;
     n += whole;
-    if (text[n] == '.') {
-        size_t part = digits(text + n + 1);
+    if (n < size && text[n] == '.') {
+        size_t part = digits(text + n + 1, size - n - 1);
         if (part == 0)
             return 0;
         n += 1 + part;
     }
-    if (text[n] == 'e' || text[n] == 'E') {
-        n += text[n + 1] == '+' || text[n + 1] == '-' ? 2 : 1;
-        if (digits(text + n) == 0)
+    if (n < size && (text[n] == 'e' || text[n] == 'E')) {
+        n++;
+        if (n < size && (text[n] == '+' || text[n] == '-'))
+            n++;
+        size_t power = digits(text + n, size - n);
+        if (power == 0)
             return 0;
-        n += digits(text + n);
+        n += power;
     }
     return n;
 }
@@ -101,7 +108,7 @@ static ssize_t count_names(const char *data, size_t size)
                 return -EBADMSG;
             names++;
         } else if (!in_string && (data[i] == '-' || (data[i] >= '0' && data[i] <= '9'))) {
-            size_t n = number_length(data + i);
+            size_t n = number_length(data + i, size - i);
             if (n == 0)
                 return -EBADMSG;
             i += n - 1;
