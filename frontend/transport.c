@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "protocol/unix.h"
@@ -42,4 +43,37 @@ void transport_close(struct transport *t)
     if (t->fd >= 0)
         close(t->fd);
     t->fd = -1;
+}
+
+int transport_receive(int fd, void *data, size_t size, int *ret_fd)
+{
+    struct iovec iov = { .iov_base = data, .iov_len = size };
+    union {
+        struct cmsghdr align;
+        char buf[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct msghdr msg = {
+        .msg_iov = &iov,
+        .msg_iovlen = 1,
+        .msg_control = control.buf,
+        .msg_controllen = sizeof(control.buf),
+    };
+    ssize_t n;
+    do {
+        n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC);
+    } while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return -errno;
+    struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+    int got = -1;
+    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+        c->cmsg_len == CMSG_LEN(sizeof(int)))
+        memcpy(&got, CMSG_DATA(c), sizeof(got));
+    if (n == 0 || (size_t)n != size || (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
+        if (got >= 0)
+            close(got);
+        return n == 0 ? -EPIPE : -EPROTO;
+    }
+    *ret_fd = got;
+    return 0;
 }

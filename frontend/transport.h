@@ -48,6 +48,12 @@ int transport_open(struct transport *t, const char *choice, struct apir_error *e
 /* Closes the descriptor; maps stay until the process ends. */
 void transport_close(struct transport *t);
 
+/*
+ * For transports over a socket: what one recvmsg gives, exactly `size` bytes, and the descriptor
+ * that came with it, the caller's (-1: none). 0 or -errno.
+ */
+int transport_receive(int fd, void *data, size_t size, int *ret_fd);
+
 /* path NULL: search. -ENODEV: no virtio-gpu node. */
 int transport_virtgpu_open(struct transport *t, const char *path, struct apir_error *err);
 int transport_unix_open(struct transport *t, const char *path, struct apir_error *err);

@@ -30,40 +30,6 @@ static int message_send(int fd, const void *data, size_t size)
     return n < 0 ? -errno : (size_t)n == size ? 0 : -EPROTO;
 }
 
-/* One message of exactly `size` bytes, and the descriptor that came with it (-1: none). */
-static int message_receive(int fd, void *data, size_t size, int *ret_fd)
-{
-    struct iovec iov = { .iov_base = data, .iov_len = size };
-    union {
-        struct cmsghdr align;
-        char buf[CMSG_SPACE(sizeof(int))];
-    } control;
-    struct msghdr msg = {
-        .msg_iov = &iov,
-        .msg_iovlen = 1,
-        .msg_control = control.buf,
-        .msg_controllen = sizeof(control.buf),
-    };
-    ssize_t n;
-    do {
-        n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC);
-    } while (n < 0 && errno == EINTR);
-    if (n < 0)
-        return -errno;
-    struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-    int got = -1;
-    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-        c->cmsg_len == CMSG_LEN(sizeof(int)))
-        memcpy(&got, CMSG_DATA(c), sizeof(got));
-    if (n == 0 || (size_t)n != size || (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
-        if (got >= 0)
-            close(got);
-        return n == 0 ? -EPIPE : -EPROTO;
-    }
-    *ret_fd = got;
-    return 0;
-}
-
 static int request(struct transport *t, uint32_t op, uint32_t blob_id, uint64_t value)
 {
     const struct apir_unix_request req = { .op = op, .blob_id = blob_id, .value = value };
@@ -77,7 +43,7 @@ static int unix_blob_create(struct transport *t, uint64_t blob_id, uint64_t size
     int fd = -1;
     int rc = request(t, APIR_UNIX_BLOB_CREATE, (uint32_t)blob_id, size);
     if (!rc)
-        rc = message_receive(t->fd, &a, sizeof(a), &fd);
+        rc = transport_receive(t->fd, &a, sizeof(a), &fd);
     if (rc)
         return rc;
     if (a.op != APIR_UNIX_BLOB_CREATE || a.blob_id != blob_id || (a.status == 0) != (fd >= 0))
@@ -165,9 +131,9 @@ static int greet(int fd, const char *path, struct apir_error *err)
     /* A refusal may have come, and the end with it, before this is sent or read. */
     int rc = message_send(fd, &hello, sizeof(hello));
     if (rc == 0 || rc == -EPIPE || rc == -ECONNRESET)
-        rc = message_receive(fd, &w, sizeof(w), &extra);
+        rc = transport_receive(fd, &w, sizeof(w), &extra);
     if (rc == -ECONNRESET)
-        rc = message_receive(fd, &w, sizeof(w), &extra);
+        rc = transport_receive(fd, &w, sizeof(w), &extra);
     if (extra >= 0)
         close(extra);
     if (rc)

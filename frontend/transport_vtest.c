@@ -85,30 +85,9 @@ static int answer(int fd, uint32_t cmd, uint32_t *payload, uint32_t dwords)
 static int receive_fd(int fd)
 {
     char byte;
-    struct iovec iov = { .iov_base = &byte, .iov_len = 1 };
-    union {
-        struct cmsghdr align;
-        char buf[CMSG_SPACE(sizeof(int))];
-    } control;
-    struct msghdr msg = {
-        .msg_iov = &iov,
-        .msg_iovlen = 1,
-        .msg_control = control.buf,
-        .msg_controllen = sizeof(control.buf),
-    };
-    ssize_t n;
-    do {
-        n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC);
-    } while (n < 0 && errno == EINTR);
-    if (n <= 0)
-        return n < 0 ? -errno : -EPIPE;
-    struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-    if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS ||
-        c->cmsg_len != CMSG_LEN(sizeof(int)) || (msg.msg_flags & MSG_CTRUNC))
-        return -EPROTO;
-    int out;
-    memcpy(&out, CMSG_DATA(c), sizeof(out));
-    return out;
+    int got = -1;
+    int rc = transport_receive(fd, &byte, sizeof(byte), &got);
+    return rc ? rc : got < 0 ? -EPROTO : got;
 }
 
 static int vtest_blob_create(struct transport *t, uint64_t blob_id, uint64_t size,
