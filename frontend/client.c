@@ -18,7 +18,7 @@
 #define SPIN_NS          200000u     /* look this long before sleeping: waking up can cost more */
 #define KNOWN_LONG_NS    1000000u    /* what takes longer is slept through, but for as much at its end */
 #define NAP_MIN_NS       20000u      /* between looks where nothing can wake us: */
-#define NAP_SHARE        128u        /* this part of the wait so far, so that it adds next to nothing */
+#define NAP_SHARE        512u        /* this part of the wait so far, so that it adds next to nothing */
 #define FUTEX_NS         50000000u
 #define FENCE_AFTER_NS   1280000000u /* of waiting: a fence may be 10 ms late, and so would a nap be */
 #define FENCE_MS         50
