@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Attacks, as rows. A row runs in a process of its own, as a guest without manners: it talks to a
+ * stock virgl_test_server that has started our server, and that has our worker. It shows first that
+ * the honest form works and then what is said to the attack. After each row the program that
+ * started it wants everybody else untouched (host.h).
+ *
+ * Nothing here returns a failure: what does not go as it should ends the row as NOT STOPPED.
+ */
+#ifndef APIR_TESTS_ATTACK_H
+#define APIR_TESTS_ATTACK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "frontend/transport.h"
+#include "protocol/messages.h"
+#include "protocol/ring.h"
+
+enum attack_flags {
+    ATTACK_ENDS_WORKER = 1, /* that the worker dies by a signal is part of the attack */
+};
+
+struct attack_row {
+    const char *id;
+    const char *what; /* one line */
+    void (*run)(void);
+    unsigned flags;   /* enum attack_flags */
+    unsigned seconds; /* how long it may take; 0: the usual */
+};
+
+/* By section of the list; each ends with a row without an id. */
+extern const struct attack_row attack_rows_rpc[], attack_rows_reference[];
+
+/* ---- the verdict ------------------------------------------------------------------------- */
+
+/* Where the test server listens. */
+const char *attack_socket(void);
+
+/* The row fails: ends the process. */
+_Noreturn void not_stopped(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* What the host said to the attack; the last one is shown with the row. */
+void refused(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+#define WANT(what)                                                                                 \
+    do {                                                                                           \
+        if (!(what))                                                                               \
+            not_stopped("%s:%d: %s", __FILE__, __LINE__, #what);                                   \
+    } while (0)
+
+int64_t attack_now_ms(void);
+/* A moment between two looks at something that another process does. */
+void attack_breathe(void);
+
+/* ---- a raw guest (guest.c) --------------------------------------------------------------- */
+
+#define STREAM  1u /* opened by guest_open; its status is at offset 0 of the reply area */
+#define ARENA   (1u << 20)
+#define MEMORY  65536u /* of each of the buffers */
+#define BUFFERS 3u     /* 1: leaves, 2: results, 3: nobody's; all of guest_byte() */
+#define WAIT_MS 20000
+
+struct guest {
+    struct transport transport;
+    struct apir_ring_guest ring;
+    struct transport_blob ring_blob;
+    struct transport_blob blobs[APIR_BLOBS_MAX]; /* 1: the arena */
+    uint32_t next_reply;
+    uint8_t *before[BUFFERS + 1]; /* guest_remember(): the buffers' contents */
+};
+
+/* A context with its ring and nothing else: no HELLO. */
+void guest_connect(struct guest *g);
+/* The same with HELLO, an arena of that size, the stream and the buffers. */
+void guest_open_sized(struct guest *g, uint64_t arena);
+void guest_open(struct guest *g);
+/* Gives all of it up; the host ends the context. */
+void guest_close(struct guest *g);
+
+void guest_blob(struct guest *g, uint32_t id, uint64_t size);
+uint8_t *guest_arena(struct guest *g);
+
+uint32_t guest_state(const struct guest *g);
+const char *guest_reason(const struct guest *g);
+
+/* One message; waits for room. */
+void guest_put(struct guest *g, const struct apir_msg *msg);
+/* Any bytes, a multiple of 8: what the encoder would refuse. */
+void guest_put_bytes(struct guest *g, const void *bytes, size_t size);
+/* The encoded message with the bytes at `at` (counted behind its header) changed. */
+void guest_put_changed(struct guest *g, const struct apir_msg *msg, size_t at, const void *bytes,
+                       size_t size);
+/* Shows it to the host, which is woken if it sleeps. */
+void guest_flush(struct guest *g);
+/* Until all of it is done (true), or the context has ended. */
+bool guest_run(struct guest *g);
+
+/* A place for an answer, filled with 0xff, and how to look at it. */
+uint32_t guest_reply(struct guest *g);
+const void *guest_reply_at(const struct guest *g, uint32_t offset);
+
+void guest_alloc(struct guest *g, uint32_t buffer, uint64_t size);
+void guest_free(struct guest *g, uint32_t buffer);
+void guest_set(struct guest *g, uint32_t buffer, uint64_t offset, const void *data, size_t size);
+void guest_get(struct guest *g, uint32_t buffer, uint64_t offset, void *data, size_t size);
+/* What byte `offset` of a buffer holds at first. */
+uint8_t guest_byte(uint32_t buffer, uint64_t offset);
+
+/* The buffers as they are now, and later that they are still so. */
+void guest_remember(struct guest *g);
+void guest_unchanged(struct guest *g);
+
+/* The worker is in its right mind: it answers, and knows its buffers. */
+void expect_alive(struct guest *g);
+/* What was put ends the context for this reason (a part of it). */
+void expect_fatal(struct guest *g, const char *reason);
+
+#endif

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "tests/attacks/host.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/attacks/main.h"
+#include "tests/attacks/sheet.h"
+
+#define START_MS  20000
+#define SETTLE_MS 10000
+
+/* One thread and the CPU: every sanitizer, no driver. */
+static const char config[] = "{\"threads\": 1, \"devices\": [\"CPU\"]}\n";
+
+static void path_in(const struct host *h, const char *name, char *ret, size_t size)
+{
+    if (snprintf(ret, size, "%s/%s", h->dir, name) >= (int)size)
+        attack_die("the path of %s is too long", name);
+}
+
+const char *host_socket(const struct host *h)
+{
+    static char path[96];
+    path_in(h, "socket", path, sizeof(path));
+    return path;
+}
+
+/* ---- processes --------------------------------------------------------------------------- */
+
+/* How many children of `parent` run a program with this in their command line; one of them. */
+static unsigned children(pid_t parent, const char *name, pid_t *ret_pid)
+{
+    char path[64], cmdline[PATH_MAX];
+    unsigned n = 0;
+    int pid;
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", parent, parent);
+    FILE *file = fopen(path, "re");
+    while (file && fscanf(file, "%d", &pid) == 1) {
+        snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
+        FILE *f = fopen(path, "re");
+        size_t size = f ? fread(cmdline, 1, sizeof(cmdline) - 1, f) : 0;
+        if (f)
+            fclose(f);
+        cmdline[size] = '\0'; /* a zombie has none; the program's path is the first part */
+        if (!strstr(cmdline, name))
+            continue;
+        *ret_pid = pid;
+        n++;
+    }
+    if (file)
+        fclose(file);
+    return n;
+}
+
+static unsigned count_fds(pid_t pid)
+{
+    char path[64];
+    unsigned n = 0;
+    snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+    DIR *dir = opendir(path);
+    while (dir && readdir(dir))
+        n++;
+    if (dir)
+        closedir(dir);
+    return n;
+}
+
+/* The build's output folder: ours is OUT/tests/attacks. */
+static void out_path(const char *name, char *ret, size_t size)
+{
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    for (int up = 0; up < 3 && n > 0; up++) {
+        while (n > 0 && self[--n] != '/')
+            ;
+    }
+    if (n <= 0 || snprintf(ret, size, "%.*s/%s", (int)n, self, name) >= (int)size)
+        attack_die("no path for %s", name);
+}
+
+static void exec_vmm(const struct host *h)
+{
+    char server[PATH_MAX], path[PATH_MAX];
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setpgid(0, 0);
+    path_in(h, "log", path, sizeof(path));
+    int log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (log < 0 || dup2(log, STDOUT_FILENO) < 0 || dup2(log, STDERR_FILENO) < 0)
+        _exit(126);
+    path_in(h, "backend.json", path, sizeof(path));
+    out_path("backend/apir-render-server", server, sizeof(server));
+    setenv("RENDER_SERVER_EXEC_PATH", server, 1);
+    setenv("APIR_CONFIG", path, 1);
+    setenv("APIR_LOG", "info", 1);
+    setenv("GGML_VK_VISIBLE_DEVICES", "", 1);
+    execlp("virgl_test_server", "virgl_test_server", "--no-virgl", "--venus", "--no-fork",
+           "--multi-clients", "--socket-path", host_socket(h), (char *)NULL);
+    _exit(127);
+}
+
+static bool listens(const struct host *h)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    strcpy(addr.sun_path, host_socket(h));
+    bool yes = connect(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0;
+    close(fd);
+    return yes;
+}
+
+/* ---- the bystander ----------------------------------------------------------------------- */
+
+enum { BYSTANDER_AT = 1u << 19 }; /* of its arena, from here on: guest_byte(9, ...) */
+
+static void bystander_open(void *arg)
+{
+    struct guest *g = arg;
+    struct sheet s;
+    guest_open(g);
+    sheet_square(&s);
+    sheet_runs(g, &s);
+    for (uint32_t i = BYSTANDER_AT; i < ARENA; i++)
+        guest_arena(g)[i] = guest_byte(9, i);
+}
+
+static void squares_right(struct guest *g, float first)
+{
+    float x[16], y[16];
+    for (int i = 0; i < 16; i++)
+        x[i] = first + (float)i;
+    guest_set(g, 1, 0, x, sizeof(x));
+    WANT(exec_status(g, 0) == APIR_OK);
+    guest_get(g, 2, 0, y, sizeof(y));
+    for (int i = 0; i < 16; i++)
+        WANT(y[i] == x[i] * x[i]);
+}
+
+static void bystander_look(void *arg)
+{
+    static uint8_t bytes[MEMORY];
+    static float first;
+    struct guest *g = arg;
+    expect_alive(g);
+    squares_right(g, first += 1.0f);
+    for (uint32_t b = 1; b <= BUFFERS; b++) {
+        guest_get(g, b, 0, bytes, MEMORY);
+        for (uint32_t i = b < BUFFERS ? 64 : 0; i < MEMORY; i++)
+            WANT(bytes[i] == guest_byte(b, i));
+    }
+    for (uint32_t i = BYSTANDER_AT; i < ARENA; i++)
+        WANT(guest_arena(g)[i] == guest_byte(9, i));
+}
+
+static void somebody_new(void *arg)
+{
+    struct guest *g = arg;
+    struct sheet s;
+    guest_open(g);
+    sheet_square(&s);
+    sheet_runs(g, &s);
+    squares_right(g, 3.0f);
+    guest_close(g);
+}
+
+/* ---- start and stop ---------------------------------------------------------------------- */
+
+static bool settled(const struct host *h)
+{
+    pid_t pid;
+    return children(h->server, "apir-worker", &pid) == 1;
+}
+
+void host_start(struct host *h, struct guest *bystander)
+{
+    char path[96];
+    const char *why;
+    *h = (struct host){.dir = "/tmp/attacks.XXXXXX"};
+    if (!mkdtemp(h->dir))
+        attack_die("no directory %s", h->dir);
+    path_in(h, "backend.json", path, sizeof(path));
+    FILE *f = fopen(path, "we");
+    if (!f || fputs(config, f) < 0 || fclose(f))
+        attack_die("cannot write %s", path);
+    h->vmm = fork();
+    if (h->vmm == 0)
+        exec_vmm(h);
+    int64_t end = attack_now_ms() + START_MS;
+    while (!listens(h)) {
+        if (attack_now_ms() > end || waitpid(h->vmm, NULL, WNOHANG) != 0)
+            attack_die("virgl_test_server does not listen; its log is in %s", h->dir);
+        attack_breathe();
+    }
+    attack_target(host_socket(h));
+    struct guest other;
+    if ((why = attack_try(bystander_open, bystander)) || (why = attack_try(somebody_new, &other)))
+        attack_die("nothing works here without any attack: %s (%s/log)", why, h->dir);
+    if (children(h->vmm, "apir-render-server", &h->server) != 1)
+        attack_die("the test server has no apir-render-server");
+    while (!settled(h) && attack_now_ms() < end)
+        attack_breathe();
+    h->vmm_fds = count_fds(h->vmm);
+    h->server_fds = count_fds(h->server);
+}
+
+void host_stop(struct host *h, struct guest *bystander)
+{
+    char path[96];
+    guest_close(bystander);
+    kill(-h->vmm, SIGKILL);
+    waitpid(h->vmm, NULL, 0);
+    static const char *const files[] = {"socket", "backend.json", "log"};
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        path_in(h, files[i], path, sizeof(path));
+        unlink(path);
+    }
+    rmdir(h->dir);
+}
+
+/* ---- after a row ------------------------------------------------------------------------- */
+
+/* What the log has said since the last look that it must not. */
+static const char *log_check(struct host *h, unsigned flags)
+{
+    static const char *const never[] = {"AddressSanitizer",      "LeakSanitizer", "runtime error:",
+                                        "exited with status 99", "GGML_ASSERT",   "Assertion"};
+    static char found[256];
+    char path[96], line[1024];
+    path_in(h, "log", path, sizeof(path));
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return "the log is gone";
+    fseek(f, h->log_seen, SEEK_SET);
+    const char *why = NULL;
+    while (fgets(line, sizeof(line), f)) {
+        bool bad = !(flags & ATTACK_ENDS_WORKER) && strstr(line, "worker killed by signal");
+        for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++)
+            bad = bad || strstr(line, never[i]);
+        if (!bad || why)
+            continue;
+        line[strcspn(line, "\n")] = '\0';
+        snprintf(found, sizeof(found), "the log has: %.200s", line);
+        why = found;
+    }
+    h->log_seen = ftell(f);
+    fclose(f);
+    return why;
+}
+
+const char *host_check(struct host *h, struct guest *bystander, unsigned flags)
+{
+    static char text[512];
+    struct guest other;
+    pid_t pid = -1;
+    if (waitpid(h->vmm, NULL, WNOHANG) != 0)
+        return "the VMM has ended";
+    if (children(h->vmm, "apir-render-server", &pid) != 1 || pid != h->server)
+        return "the server has ended";
+    const char *why = attack_try(bystander_look, bystander);
+    if (!why)
+        why = attack_try(somebody_new, &other);
+    if (why) {
+        snprintf(text, sizeof(text), "somebody else noticed: %s", why);
+        return text;
+    }
+    int64_t end = attack_now_ms() + SETTLE_MS;
+    while (!settled(h) || count_fds(h->vmm) != h->vmm_fds ||
+           count_fds(h->server) != h->server_fds) {
+        if (attack_now_ms() > end) {
+            snprintf(text, sizeof(text),
+                     "left behind: %u workers; descriptors: VMM %u, server %u, before %u, %u",
+                     children(h->server, "apir-worker", &pid), count_fds(h->vmm),
+                     count_fds(h->server), h->vmm_fds, h->server_fds);
+            return text;
+        }
+        attack_breathe();
+    }
+    return log_check(h, flags);
+}

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * apir-attacks [--json FILE] [ROW]... runs all rows, or those named; --list names them. A line per
+ * row, and last `attacks: N of M stopped`.
+ */
+#define _GNU_SOURCE
+#include "tests/attacks/main.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/attacks/host.h"
+
+#define ROW_SECONDS 120 /* sanitizers and busy machines are slow */
+
+static const struct attack_row *const sections[] = {attack_rows_rpc, attack_rows_reference};
+#define N_SECTIONS (sizeof(sections) / sizeof(sections[0]))
+
+/* ---- the verdict ------------------------------------------------------------------------- */
+
+static jmp_buf *catcher; /* of this thread: rows have no others that judge */
+static char verdict[512];
+static char last_refusal[320];
+static char target[108];
+
+void attack_die(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    fputs("apir-attacks: ", stderr);
+    vfprintf(stderr, fmt, ap);
+    fputc('\n', stderr);
+    va_end(ap);
+    exit(2);
+}
+
+void attack_target(const char *socket)
+{
+    if (snprintf(target, sizeof(target), "%s", socket) >= (int)sizeof(target))
+        attack_die("the socket's path is too long");
+}
+
+const char *attack_socket(void)
+{
+    return target;
+}
+
+void not_stopped(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(verdict, sizeof(verdict), fmt, ap);
+    va_end(ap);
+    if (!catcher)
+        attack_die("%s", verdict);
+    longjmp(*catcher, 1);
+}
+
+void refused(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(last_refusal, sizeof(last_refusal), fmt, ap);
+    va_end(ap);
+}
+
+const char *attack_try(void (*f)(void *arg), void *arg)
+{
+    jmp_buf here;
+    verdict[0] = '\0';
+    catcher = &here;
+    if (setjmp(here) == 0)
+        f(arg);
+    catcher = NULL;
+    return verdict[0] ? verdict : NULL;
+}
+
+/* ---- a row ------------------------------------------------------------------------------- */
+
+struct result {
+    bool stopped;
+    char text[512];
+};
+
+static void row_body(void *arg)
+{
+    const struct attack_row *row = arg;
+    row->run();
+    if (!last_refusal[0])
+        not_stopped("the row has seen no refusal");
+}
+
+/* The attacker's process. */
+_Noreturn static void row_process(const struct attack_row *row, int out)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const char *why = attack_try(row_body, (void *)(uintptr_t)row);
+    const char *text = why ? why : last_refusal;
+    char mark = why ? 'N' : 'S';
+    if (write(out, &mark, 1) != 1 || write(out, text, strlen(text)) < 0)
+        _exit(1);
+    _exit(0);
+}
+
+/* Everything that comes from fd until it ends; false: not within that time. */
+static bool read_all(int fd, char *buf, size_t size, unsigned seconds)
+{
+    int64_t end = attack_now_ms() + (int64_t)seconds * 1000;
+    size_t n = 0;
+    for (;;) {
+        int64_t left = end - attack_now_ms();
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        if (left <= 0 || poll(&p, 1, (int)left) == 0)
+            return false;
+        ssize_t got = read(fd, buf + n, size - 1 - n);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            break;
+        n += (size_t)got;
+    }
+    buf[n] = '\0';
+    return true;
+}
+
+static struct result row_attack(const struct attack_row *row, struct guest *bystander)
+{
+    struct result r = {0};
+    char buf[512] = "";
+    int fds[2], status = 0;
+    unsigned seconds = row->seconds ? row->seconds : ROW_SECONDS;
+    fflush(NULL);
+    if (pipe(fds))
+        attack_die("no pipe");
+    pid_t pid = fork();
+    if (pid == 0) {
+        transport_close(&bystander->transport);
+        close(fds[0]);
+        row_process(row, fds[1]);
+    }
+    close(fds[1]);
+    bool in_time = read_all(fds[0], buf, sizeof(buf), seconds);
+    close(fds[0]);
+    if (!in_time)
+        kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
+    r.stopped = in_time && buf[0] == 'S';
+    if (!in_time)
+        snprintf(r.text, sizeof(r.text), "not done after %u s", seconds);
+    else if (buf[0])
+        snprintf(r.text, sizeof(r.text), "%s", buf + 1);
+    else
+        snprintf(r.text, sizeof(r.text), "the attacking program ended, status %#x",
+                 (unsigned)status);
+    return r;
+}
+
+/* ---- output ------------------------------------------------------------------------------ */
+
+static void json_text(FILE *f, const char *s)
+{
+    fputc('"', f);
+    for (; *s; s++) {
+        if (*s == '"' || *s == '\\')
+            fputc('\\', f);
+        if ((unsigned char)*s >= 0x20)
+            fputc(*s, f);
+    }
+    fputc('"', f);
+}
+
+static void json_row(FILE *f, bool first, const struct attack_row *row, const struct result *r,
+                     int64_t ms)
+{
+    fprintf(f, "%s\n  {\"id\": ", first ? "" : ",");
+    json_text(f, row->id);
+    fputs(", \"attack\": ", f);
+    json_text(f, row->what);
+    fprintf(f, ", \"stopped\": %s, \"ms\": %lld, \"text\": ", r->stopped ? "true" : "false",
+            (long long)ms);
+    json_text(f, r->text);
+    fputc('}', f);
+}
+
+static bool wanted(const struct attack_row *row, int n, char **names)
+{
+    for (int i = 0; i < n; i++) {
+        if (strcmp(names[i], row->id) == 0)
+            return true;
+    }
+    return n == 0;
+}
+
+/* Every name is a row's. */
+static void names_check(int n, char **names)
+{
+    for (int i = 0; i < n; i++) {
+        bool found = false;
+        for (size_t s = 0; s < N_SECTIONS; s++) {
+            for (const struct attack_row *row = sections[s]; row->id; row++)
+                found = found || strcmp(row->id, names[i]) == 0;
+        }
+        if (!found)
+            attack_die("there is no row %s; --list names them", names[i]);
+    }
+}
+
+static void list(void)
+{
+    for (size_t s = 0; s < N_SECTIONS; s++) {
+        for (const struct attack_row *row = sections[s]; row->id; row++)
+            printf("%s\t%s\n", row->id, row->what);
+    }
+}
+
+static int run(int n, char **names, FILE *json)
+{
+    struct host host;
+    struct guest bystander;
+    unsigned rows = 0, stopped = 0;
+    host_start(&host, &bystander);
+    for (size_t s = 0; s < N_SECTIONS; s++) {
+        for (const struct attack_row *row = sections[s]; row->id; row++) {
+            if (!wanted(row, n, names))
+                continue;
+            int64_t began = attack_now_ms();
+            struct result r = row_attack(row, &bystander);
+            const char *why = host_check(&host, &bystander, row->flags);
+            if (why && r.stopped) {
+                r.stopped = false;
+                snprintf(r.text, sizeof(r.text), "%s", why);
+            } else if (why) {
+                size_t at = strlen(r.text);
+                snprintf(r.text + at, sizeof(r.text) - at, "; %s", why);
+            }
+            printf("%s  %-22s %s: \"%s\"\n", r.stopped ? "stopped    " : "NOT STOPPED", row->id,
+                   row->what, r.text);
+            fflush(stdout);
+            if (json)
+                json_row(json, rows == 0, row, &r, attack_now_ms() - began);
+            rows++;
+            stopped += r.stopped;
+            if (why) { /* nothing that this host says of the next row would count */
+                host_stop(&host, &bystander);
+                host_start(&host, &bystander);
+            }
+        }
+    }
+    host_stop(&host, &bystander);
+    printf("attacks: %u of %u stopped\n", stopped, rows);
+    return stopped == rows && rows ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = {{"list", no_argument, NULL, 'l'},
+                                            {"json", required_argument, NULL, 'j'},
+                                            {NULL, 0, NULL, 0}};
+    FILE *json = NULL;
+    for (int o; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        if (o == 'l') {
+            list();
+            return 0;
+        }
+        json = o == 'j' ? fopen(optarg, "we") : NULL;
+        if (!json)
+            attack_die("usage: apir-attacks [--list] [--json FILE] [ROW]...");
+    }
+    signal(SIGPIPE, SIG_IGN);
+    names_check(argc - optind, argv + optind);
+    if (json)
+        fputc('[', json);
+    int rc = run(argc - optind, argv + optind, json);
+    if (json) {
+        fputs("\n]\n", json);
+        if (fclose(json))
+            attack_die("the JSON file could not be written");
+    }
+    return rc;
+}

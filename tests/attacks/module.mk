@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Every attack that we know of, as bytes from a guest without manners to the built server and worker
+# below a stock virgl_test_server, all with ASan and UBSan.
+
+HEADERS += $(wildcard tests/attacks/*.h)
+
+ATTACKS := $(O)/tests/attacks/apir-attacks
+ATTACKS_SRCS := $(wildcard tests/attacks/*.c)
+$(O)/frontend/transport_virtgpu.o: private EXTRA_CFLAGS := -isystem /usr/include/libdrm
+ALL += $(ATTACKS)
+$(ATTACKS): private EXTRA_LIBS := -lpthread
+$(ATTACKS): $(call objs,$(ATTACKS_SRCS) frontend/transport.c frontend/transport_vtest.c \
+                frontend/transport_unix.c frontend/transport_virtgpu.c) \
+            $(PROTOCOL_RING_OBJS) $(PROTOCOL_PROG_OBJS)
+	$(link)
+
+# All rows, or those of ROWS="…".
+.PHONY: check-attacks
+ifeq ($(MODE),asan)
+check-attacks: $(ATTACKS) $(O)/backend/apir-render-server $(O)/backend/apir-worker
+	@tests/attacks/run.sh $(O) $(ROWS)
+else
+check-attacks:
+	@$(MAKE) --no-print-directory MODE=asan CC=clang check-attacks
+endif

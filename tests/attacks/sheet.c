@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/attacks/sheet.h"
+
+#include <string.h>
+
+#include "protocol/atomic.h"
+#include "tests/unit/graph_write.h"
+
+static void type_size(uint8_t type, uint64_t *ret_block, uint64_t *ret_size)
+{
+    *ret_block = type == Q4_0 ? 32 : 1;
+    *ret_size = type == Q4_0 ? 18 : type == F16 ? 2 : type == I8 ? 1 : type == I64 ? 8 : 4;
+}
+
+void sheet_new(struct sheet *s, const char *op)
+{
+    *s = (struct sheet){.buffers = {{1, 1}, {2, 2}},
+                        .g = {.n_names = 1, .n_buffers = 2, .n_nodes = 1}};
+    memcpy(s->names[0].name, op, strlen(op) + 1);
+}
+
+struct apir_tensor *sheet_leaf(struct sheet *s, uint8_t type, int64_t n0, int64_t n1, int64_t n2,
+                               int64_t n3)
+{
+    struct apir_tensor *t = &s->t[s->g.n_tensors];
+    const int64_t ne[4] = {n0, n1, n2, n3};
+    uint64_t block, nb;
+    type_size(type, &block, &nb);
+    *t = sample_tensor(APIR_TENSOR_BUFFER, APIR_NO_NAME);
+    t->type = type;
+    t->offset = 4096 * (uint64_t)s->g.n_tensors++;
+    for (int i = 0; i < 4; i++) {
+        t->ne[i] = ne[i];
+        t->nb[i] = nb;
+        nb *= i == 0 ? (uint64_t)ne[0] / block : (uint64_t)ne[i];
+    }
+    return t;
+}
+
+struct apir_tensor *sheet_op(struct sheet *s, uint8_t type, int64_t n0, int64_t n1, int64_t n2,
+                             int64_t n3)
+{
+    uint32_t n = s->g.n_tensors;
+    struct apir_tensor *t = sheet_leaf(s, type, n0, n1, n2, n3);
+    t->bits |= APIR_TENSOR_NODE | APIR_TENSOR_PARAM;
+    t->op = 0;
+    t->buffer = 1;
+    t->offset = 0;
+    t->n_src = (uint8_t)n;
+    for (uint32_t i = 0; i < n; i++)
+        t->src[i] = i;
+    return t;
+}
+
+struct apir_tensor *sheet_square(struct sheet *s)
+{
+    sheet_new(s, "SQR");
+    sheet_leaf(s, F32, 4, 4, 1, 1);
+    return sheet_op(s, F32, 4, 4, 1, 1);
+}
+
+void sheet_in_place(struct sheet *s, uint32_t index)
+{
+    struct apir_tensor *t = &s->t[s->g.n_tensors - 1];
+    t->bits = APIR_TENSOR_NODE | APIR_TENSOR_VIEW;
+    t->view_src = index;
+}
+
+/* ---- on the wire ------------------------------------------------------------------------- */
+
+size_t sheet_write(struct guest *g, const struct sheet *s)
+{
+    struct sheet copy = *s;
+    copy.g.names = copy.names;
+    copy.g.buffers = copy.buffers;
+    copy.g.tensors = copy.t;
+    WANT(guest_run(g)); /* what is under way may still be read from there */
+    size_t size = graph_write(&copy.g, guest_arena(g), g->blobs[1].size);
+    WANT(size > 0);
+    return size;
+}
+
+void put_define(struct guest *g, uint32_t slot, size_t size)
+{
+    guest_put(g, &(struct apir_msg){
+                     .code = APIR_MSG_GRAPH_DEF,
+                     .u.graph_def = {.slot = slot, .stream = STREAM, .blob = 1, .size = size}});
+}
+
+void put_exec(struct guest *g, uint32_t slot)
+{
+    guest_put(g, &(struct apir_msg){.code = APIR_MSG_GRAPH_EXEC,
+                                    .u.graph_exec = {.slot = slot, .stream = STREAM}});
+}
+
+void put_patch(struct guest *g, uint32_t slot, uint32_t index, const struct apir_tensor *t)
+{
+    WANT(guest_run(g));
+    struct apir_writer w = apir_writer_init(guest_arena(g), g->blobs[1].size);
+    apir_writer_u32(&w, 1);
+    apir_writer_u32(&w, index);
+    apir_tensor_write(&w, t);
+    guest_put(g, &(struct apir_msg){
+                     .code = APIR_MSG_GRAPH_PATCH,
+                     .u.graph_patch = {.slot = slot, .stream = STREAM, .blob = 1, .size = w.size}});
+}
+
+uint32_t exec_status(struct guest *g, uint32_t slot)
+{
+    uint32_t *failed = (uint32_t *)(uintptr_t)guest_reply_at(g, 0);
+    WANT(guest_run(g));
+    apir_store_release32(failed, APIR_OK);
+    put_exec(g, slot);
+    guest_put(g, &(struct apir_msg){.code = APIR_MSG_STREAM_SYNC, .u.stream_sync = {STREAM}});
+    if (!guest_run(g))
+        not_stopped("computing ended the context (state %u): %s", guest_state(g), guest_reason(g));
+    return apir_load_acquire32(failed);
+}
+
+/* ---- verdicts ---------------------------------------------------------------------------- */
+
+void sheet_runs(struct guest *g, const struct sheet *s)
+{
+    put_define(g, 0, sheet_write(g, s));
+    if (!guest_run(g))
+        not_stopped("%s in its honest form is refused: %s", s->names[0].name, guest_reason(g));
+    uint32_t status = exec_status(g, 0);
+    if (status != APIR_OK)
+        not_stopped("%s in its honest form: status %u", s->names[0].name, status);
+}
+
+void sheet_fatal(const struct sheet *s, const char *reason)
+{
+    struct guest g;
+    guest_open(&g);
+    put_define(&g, 0, sheet_write(&g, s));
+    expect_fatal(&g, reason);
+    guest_close(&g);
+}
+
+void sheet_not_computed(struct guest *g, const struct sheet *s, uint32_t status)
+{
+    guest_remember(g);
+    put_define(g, 1, sheet_write(g, s));
+    if (!guest_run(g))
+        not_stopped("the context has ended, instead of status %u: %s", status, guest_reason(g));
+    uint32_t failed = exec_status(g, 1);
+    if (failed != status)
+        not_stopped("status %u instead of %u", failed, status);
+    guest_unchanged(g);
+    refused("computation refused, status %u", status);
+}
+
+void sheet_ids(struct guest *g, const struct apir_tensor *leaf, int n, int64_t first)
+{
+    uint8_t bytes[256] = {0};
+    const size_t size = leaf->type == I64 ? 8 : 4;
+    int32_t narrow = (int32_t)first;
+    WANT((size_t)n * size <= sizeof(bytes));
+    memcpy(bytes, leaf->type == I64 ? (const void *)&first : (const void *)&narrow, size);
+    guest_set(g, 1, leaf->offset, bytes, (size_t)n * size);
+}
