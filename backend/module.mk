@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # --- server ---
-HEADERS += $(wildcard backend/server_*.h) backend/config.h tests/unit/server_fixture.h \
+HEADERS += $(wildcard backend/server_*.h backend/config*.h) tests/unit/server_fixture.h \
            tests/unit/unix_client.h
 
 SERVER_OBJS := $(call objs,backend/server_loop.c backend/server_page.c backend/server_peer.c backend/server_child.c \
                  backend/server_ring.c backend/server_spin.c backend/server_fence.c backend/server_worker.c \
                  backend/server_context.c backend/server_virgl.c backend/server_stock.c backend/server_client.c \
                  backend/server_unix.c backend/server_access.c backend/server_listen.c)
-CONFIG_OBJS := $(call objs,backend/config.c)
+CONFIG_OBJS := $(call objs,backend/config.c backend/config_keys.c)
 
 RENDER_SERVER := $(O)/backend/apir-render-server
 ALL += $(RENDER_SERVER)

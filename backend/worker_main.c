@@ -300,12 +300,12 @@ static int wait_for_ring(struct worker *w)
 static int load(struct worker *w, const struct apir_config *config, struct apir_error *err)
 {
     const char *devices[APIR_CONFIG_DEVICES_MAX + 1] = { NULL };
-    for (size_t i = 0; i < config->n_devices && i < APIR_CONFIG_DEVICES_MAX; i++)
-        devices[i] = config->devices[i];
+    for (size_t i = 0; i < config->devices.n && i < APIR_CONFIG_DEVICES_MAX; i++)
+        devices[i] = config->devices.names[i];
     struct host_ggml_options o = {
         .library = config->ggml,
         .backends_dir = config->ggml_backends_dir,
-        .devices = config->n_devices ? devices : NULL,
+        .devices = config->devices.n ? devices : NULL,
         .n_threads = (int)config->threads,
     };
     w->shm_limit = (uint64_t)config->context_shm_mib << 20;

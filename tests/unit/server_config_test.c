@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include <json-c/json.h>
+
 #include "backend/config.h"
 
 static int load(const char *text, size_t size, struct apir_config *config, struct apir_error *err)
@@ -32,9 +34,18 @@ static void expect_defaults(const struct apir_config *config)
     assert_null(config->worker);
     assert_int_equal(config->max_contexts, 64);
     assert_int_equal(config->context_shm_mib, 1024);
+    assert_int_equal(config->device_memory_mib, 0);
+    assert_int_equal(config->max_contexts_per_device, 0);
+    assert_int_equal(config->context_device_memory_mib, 0);
+    assert_int_equal(config->context_host_memory_mib, 0);
+    assert_int_equal(config->context_graph_mib, 1024);
+    assert_int_equal(config->context_queue_mib, 256);
+    assert_int_equal(config->seconds_per_graph, 3600);
+    assert_null(config->limits_dir);
+    assert_int_equal(config->given, 0);
     assert_null(config->ggml);
     assert_null(config->ggml_backends_dir);
-    assert_int_equal(config->n_devices, 0);
+    assert_int_equal(config->devices.n, 0);
     assert_int_equal(config->threads, 0);
     assert_int_equal(config->allow_users.n, 0);
     assert_int_equal(config->allow_groups.n, 0);
@@ -54,7 +65,11 @@ static void every_key_is_read(void **state)
         "  \"allow_users\": [\"ada\", 1001], \"allow_groups\": [4294967294],\n"
         "  \"max_contexts_per_user\": 9,\n"
         "  \"sandbox\": \"required\", \"sandbox_read\": [\"/e\", \"/f\"], "
-        "\"sandbox_write\": [\"/g\"] }\n\n";
+        "\"sandbox_write\": [\"/g\"],\n"
+        "  \"device_memory_mib\": 1, \"max_contexts_per_device\": 2,\n"
+        "  \"context_device_memory_mib\": 67108864, \"context_host_memory_mib\": 4,\n"
+        "  \"context_graph_mib\": 5, \"context_queue_mib\": 6, \"seconds_per_graph\": 0,\n"
+        "  \"limits_dir\": \"/h\" }\n\n";
     struct apir_config config;
     struct apir_error err = {0};
     assert_int_equal(load(text, sizeof(text) - 1, &config, &err), 0);
@@ -64,9 +79,9 @@ static void every_key_is_read(void **state)
     assert_int_equal(config.context_shm_mib, 77);
     assert_string_equal(config.ggml, "/c/libggml.so.0");
     assert_string_equal(config.ggml_backends_dir, "/d");
-    assert_int_equal(config.n_devices, 2);
-    assert_string_equal(config.devices[0], "CPU");
-    assert_string_equal(config.devices[1], "Vulkan0");
+    assert_int_equal(config.devices.n, 2);
+    assert_string_equal(config.devices.names[0], "CPU");
+    assert_string_equal(config.devices.names[1], "Vulkan0");
     assert_int_equal(config.threads, 5);
     assert_int_equal(config.allow_users.n, 2);
     assert_string_equal(config.allow_users.names[0], "ada");
@@ -79,6 +94,22 @@ static void every_key_is_read(void **state)
     assert_string_equal(config.sandbox_read.names[1], "/f");
     assert_int_equal(config.sandbox_write.n, 1);
     assert_string_equal(config.sandbox_write.names[0], "/g");
+    assert_int_equal(config.device_memory_mib, 1);
+    assert_int_equal(config.max_contexts_per_device, 2);
+    assert_int_equal(config.context_device_memory_mib, 67108864);
+    assert_int_equal(config.context_host_memory_mib, 4);
+    assert_int_equal(config.context_graph_mib, 5);
+    assert_int_equal(config.context_queue_mib, 6);
+    assert_int_equal(config.seconds_per_graph, 0);
+    assert_string_equal(config.limits_dir, "/h");
+    /* No key that this test forgets. */
+    struct json_object *shown = apir_config_show(&config);
+    json_object_object_foreach(shown, key, row)
+    {
+        if (strcmp(json_object_get_string(json_object_object_get(row, "from")), "file") != 0)
+            fail_msg("%s is not read", key);
+    }
+    json_object_put(shown);
     apir_config_fini(&config);
 }
 
@@ -91,9 +122,38 @@ static void empty_object_gives_the_defaults(void **state)
         struct apir_config config;
         struct apir_error err = {0};
         assert_int_equal(load(texts[i], strlen(texts[i]), &config, &err), 0);
+        config.given = 0;
         expect_defaults(&config);
         apir_config_fini(&config);
     }
+}
+
+static void a_configuration_is_shown(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *key, *value, *from;
+    } rows[] = {
+        {"devices", "[\"CPU\"]", "file"},   {"stock_server", "false", "file"},
+        {"sandbox", "\"auto\"", "default"}, {"seconds_per_graph", "3600", "default"},
+        {"allow_users", "[\"7\"]", "file"}, {"limits_dir", "null", "default"},
+    };
+    static const char text[] = "{\"devices\": [\"CPU\"], \"stock_server\": false, "
+                               "\"allow_users\": [7]}";
+    struct apir_config config;
+    struct apir_error err = {0};
+    assert_int_equal(apir_config_parse(text, sizeof(text) - 1, &config, &err), 0);
+    struct json_object *shown = apir_config_show(&config);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct json_object *row = json_object_object_get(shown, rows[i].key);
+        const char *value = json_object_to_json_string_ext(json_object_object_get(row, "value"),
+                                                           JSON_C_TO_STRING_PLAIN);
+        assert_string_equal(value, rows[i].value);
+        assert_string_equal(json_object_get_string(json_object_object_get(row, "from")),
+                            rows[i].from);
+    }
+    json_object_put(shown);
+    apir_config_fini(&config);
 }
 
 static void stock_server_can_be_switched_off(void **state)
@@ -125,6 +185,14 @@ static void what_is_wrong_is_named(void **state)
         {"{\"threads\": 1.5}", "\"threads\""},
         {"{\"threads\": -1}", "\"threads\""},
         {"{\"threads\": 99999999999999999999}", ""},
+        {"{\n\"threads\":\n1,\n\"threads\": 2}", "line 4: \"threads\" is there a second time"},
+        {"{\"threads\": 1, \"thread\\u0073\": 2}", "a key is there a second time"},
+        {"{\"threads\": 1,\n\"sandbox\": \"\\\"\",\n \"ggml\" :\n 1}", "line 2: \"sandbox\""},
+        {"{\"allow_users\": [\"\\\\\", \"}\"],\n\n \"ggml\" :\n 1}", "line 3: \"ggml\""},
+        {"{\"device_memory_mib\": 67108865}", "\"device_memory_mib\""},
+        {"{\"context_graph_mib\": 0}", "\"context_graph_mib\""},
+        {"{\"seconds_per_graph\": 86401}", "line 1: \"seconds_per_graph\""},
+        {"{\"limits_dir\": \"limits\"}", "\"limits_dir\" must be an absolute path"},
         {"{\"max_contexts\": 0}", "\"max_contexts\""},
         {"{\"max_contexts\": 257}", "\"max_contexts\""},
         {"{\"context_shm_mib\": null}", "\"context_shm_mib\""},
@@ -150,7 +218,8 @@ static void what_is_wrong_is_named(void **state)
         {"{\"sandbox\": true}", "\"sandbox\""},
         {"{\"sandbox_read\": []}", "\"sandbox_read\" must be a list"},
         {"{\"sandbox_read\": \"/a\"}", "\"sandbox_read\" must be a list"},
-        {"{\"sandbox_read\": [\"/a\", \"b\"]}", "\"sandbox_read\" must be an absolute path"},
+        {"{\"sandbox_read\": [\"/a\", \"b\"]}",
+         "\"sandbox_read\" holds something that is no absolute path"},
         {"{\"sandbox_write\": [1]}", "\"sandbox_write\""},
         {"{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":1}}}}}}}}}", "line 1"},
         {"{\"ggml\": \"/\xff\xfe\"}", "line 1"},
@@ -199,6 +268,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_key_is_read),
         cmocka_unit_test(empty_object_gives_the_defaults),
+        cmocka_unit_test(a_configuration_is_shown),
         cmocka_unit_test(stock_server_can_be_switched_off),
         cmocka_unit_test(what_is_wrong_is_named),
         cmocka_unit_test(odd_files_are_refused),
