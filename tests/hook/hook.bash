@@ -27,6 +27,7 @@ image() {
 
 # spec FILE [NODE]: what `apir cdi generate` writes for gpu0; and host0, a folder.
 # NODE stands for a render node, which this machine need not have.
+# spec_dev FILE: the same, and the folder below /dev as well.
 spec() {
     mkdir -p "$BATS_TEST_TMPDIR/host0"
     echo socket >"$BATS_TEST_TMPDIR/host0/mark"
@@ -46,6 +47,13 @@ spec() {
             hooks: [{hookName: "createContainer", path: $hook,
                      args: ["apir-hook", "createContainer", "--plugin", $plugin],
                      env: ["PATH=/bin"], timeout: 10}]}}' >"$1"
+}
+
+spec_dev() {
+    spec "$1"
+    jq '.devices[1].containerEdits.mounts += [.devices[1].containerEdits.mounts[0] |
+        .containerPath = "/dev/apir"]' "$1" >"$1.new"
+    mv "$1.new" "$1"
 }
 
 # bundle DIR [JQ-FILTER]: runc's own configuration, without a terminal, writable.

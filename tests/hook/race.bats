@@ -10,7 +10,7 @@ race() { # STAGE [HOOK-ARG]...
     shift
     bundle "$dir"
     asking "$dir" host0
-    mkdir -p "$dir"/rootfs{/usr/lib/apir,/run/apir/host,"$MODULES"}
+    mkdir -p "$dir"/rootfs{/usr/lib/apir,/run/apir/host,/dev/apir,"$MODULES"}
     # What a link that leads outside would find is all that the hook looks for.
     cp -a "$dir/rootfs" "$dir/outside"
     touch "$dir/outside$MODULES"/libggml-{virtgpu,metal}.so "$dir/outside$INSIDE"
@@ -25,7 +25,7 @@ race() { # STAGE [HOOK-ARG]...
 
 setup() {
     rm -rf "$LOG"
-    spec "$BATS_TEST_TMPDIR/spec.json"
+    spec_dev "$BATS_TEST_TMPDIR/spec.json"
 }
 
 @test "CVE-2024-0132: createContainer, with every component swapped while it runs" {

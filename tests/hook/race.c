@@ -56,6 +56,7 @@ static const char *const targets[] = {
     "run/apir",
     "run/apir/host",
     "dev",
+    "dev/apir",
 };
 #define N_TARGETS (sizeof(targets) / sizeof(targets[0]))
 
@@ -366,8 +367,13 @@ int main(int argc, char **argv)
     }
     kill(attacker, SIGKILL);
     waitpid(attacker, NULL, 0);
-    bool changed = strcmp(files_before, files_of(outside)) != 0 ||
-                   strcmp(mounts_before, mounts_of_self()) != 0;
+    char *files_after = files_of(outside), *mounts_after = mounts_of_self();
+    bool changed =
+        strcmp(files_before, files_after) != 0 || strcmp(mounts_before, mounts_after) != 0;
+    free(files_before);
+    free(files_after);
+    free(mounts_before);
+    free(mounts_after);
 
     printf("race: %s: %ld runs, %ld swaps; %ld with mounts (up to %ld), %ld without; "
            "%ld mounts outside, %ld failed%s\n",

@@ -12,10 +12,10 @@ setup() {
     R=$B/rootfs
     OUT=$BATS_TEST_TMPDIR/outside
     SPEC=$BATS_TEST_TMPDIR/spec.json
-    spec "$SPEC"
+    spec_dev "$SPEC"
     bundle "$B"
     asking "$B" host0
-    mkdir -p "$R/usr/lib/apir" "$R/run/apir/host"
+    mkdir -p "$R/usr/lib/apir" "$R/run/apir/host" "$R/dev/apir"
     # A link that leads out of the root finds all that the hook looks for.
     cp -a "$R" "$OUT"
     touch "$OUT$SLOT" "$OUT$MODULES/libggml-metal.so" "$OUT$INSIDE"
@@ -68,7 +68,7 @@ harmless() {
 
 components=(usr usr/lib usr/lib/x86_64-linux-gnu usr/lib/x86_64-linux-gnu/ggml
     "${MODULES#/}" "${SLOT#/}" "${MODULES#/}/libggml-metal.so" "${MODULES#/}/libggml-cpu-x64.so"
-    usr/lib/apir usr/lib/apir/libggml-apir.so run run/apir run/apir/host dev app opt usr/bin)
+    usr/lib/apir usr/lib/apir/libggml-apir.so run run/apir run/apir/host dev dev/apir app opt usr/bin)
 
 @test "CVE-2024-0134: every component a link, absolute or through .., nothing is made outside" {
     for part in "${components[@]}"; do
@@ -107,7 +107,7 @@ components=(usr usr/lib usr/lib/x86_64-linux-gnu usr/lib/x86_64-linux-gnu/ggml
 @test "with an honest image both stages do mount: the tests above could fail" {
     once "$B" createContainer | grep -q "^mount $SLOT "
     once "$B" createRuntime --spec "$SPEC" >"$BATS_TEST_TMPDIR/mounts"
-    for point in "$SLOT" "$INSIDE" /run/apir/host; do
+    for point in "$SLOT" "$INSIDE" /run/apir/host /dev/apir; do
         grep -q "^mount $point " "$BATS_TEST_TMPDIR/mounts"
     done
 }
@@ -156,16 +156,31 @@ components=(usr usr/lib usr/lib/x86_64-linux-gnu usr/lib/x86_64-linux-gnu/ggml
 
 @test "a folder of the host that is mounted in the container gets no file of ours" {
     host=$BATS_TEST_TMPDIR/host
-    mkdir "$host"
     hooked "$B" createRuntime --plugin "$PLUGIN" --spec "$SPEC"
-    for point in /run /usr/lib/apir "$MODULES"; do
-        edit "$B" ".mounts += [{destination: \"$point\", type: \"bind\", source: \"$host\", options: [\"rw\", \"rbind\"]}]"
+    cp "$B/config.json" "$BATS_TEST_TMPDIR/config.json"
+    for points in "/run /usr/lib/apir $MODULES" /dev /usr/lib; do
+        rm -rf "$host" "$LOG"
+        mkdir "$host"
+        cp "$BATS_TEST_TMPDIR/config.json" "$B/config.json"
+        # All that the hook looks for is in there.
+        [ "$points" != /usr/lib ] || cp -a "$R/usr/lib/." "$host"
+        mknod "$host/null" c 1 3 # runc's own need, where it is /dev
+        tree "$host" >"$BATS_TEST_TMPDIR/host.before"
+        for point in $points; do
+            edit "$B" ".mounts += [{destination: \"$point\", type: \"bind\", source: \"$host\", options: [\"rw\", \"rbind\"]}]"
+        done
+        container "$B" "echo started" | grep -qx started
+        tree "$host" | diff "$BATS_TEST_TMPDIR/host.before" -
+        case $points in
+        /dev) logged '/dev/apir: a part of the host' ;;
+        /usr/lib) logged "$INSIDE: a part of the host" ;;
+        *)
+            logged "$INSIDE: a part of the host"
+            logged '/run/apir/host: a part of the host'
+            ;;
+        esac
+        [ "$points" = /dev ] || [ "$(grep -c "placed as" "$LOG")" -eq 0 ]
     done
-    container "$B" "echo started" | grep -qx started
-    [ -z "$(ls -A "$host")" ]
-    logged "$INSIDE: a part of the host"
-    logged '/run/apir/host: a part of the host'
-    run ! grep -q "placed as" "$LOG"
 }
 
 @test "a file system that is the container's own is written to: /run as a tmpfs" {

@@ -48,7 +48,7 @@ export TMPDIR=/run/tests
 
 log=/run/tests/log
 status=0
-bats --timing --formatter tap "${files[@]}" | tee "$log" || status=$?
+bats --timing --formatter tap ${HOOK_FILTER:+-f "$HOOK_FILTER"} "${files[@]}" | tee "$log" || status=$?
 passed=$(grep -c '^ok [0-9]' "$log") || :
 failed=$(grep -c '^not ok [0-9]' "$log") || :
 skipped=$(grep -c '^ok [0-9].* # skip' "$log") || :
