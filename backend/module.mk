@@ -13,8 +13,9 @@ CONFIG_OBJS := $(call objs,backend/config.c backend/config_keys.c)
 RENDER_SERVER := $(O)/backend/apir-render-server
 ALL += $(RENDER_SERVER)
 $(RENDER_SERVER): PKGS := json-c
-$(RENDER_SERVER): $(call objs,backend/main.c) $(SERVER_OBJS) $(CONFIG_OBJS) $(PROTOCOL_PROG_OBJS) \
-                  $(PROTOCOL_FD_OBJS) $(call objs,protocol/ring.c)
+SERVER_PARTS := $(call objs,backend/main.c) $(SERVER_OBJS) $(CONFIG_OBJS) $(PROTOCOL_PROG_OBJS) \
+                $(PROTOCOL_FD_OBJS) $(call objs,protocol/ring.c)
+$(RENDER_SERVER): $(SERVER_PARTS)
 	$(link)
 
 # The tests run the server and a worker with faults as real processes.
@@ -51,8 +52,9 @@ WORKER_OBJS := $(call objs,backend/worker_blob.c backend/worker_device.c backend
                  backend/worker_transfer.c)
 $(WORKER): PKGS := json-c libcap libseccomp
 $(WORKER): EXTRA_LIBS := -ldl
-$(WORKER): $(call objs,backend/worker_main.c) $(WORKER_OBJS) $(CONFIG_OBJS) $(PROTOCOL_RING_OBJS) \
-           $(PROTOCOL_PROG_OBJS) $(PROTOCOL_FD_OBJS) $(PROTOCOL_PROBE_OBJS)
+WORKER_PARTS := $(call objs,backend/worker_main.c) $(WORKER_OBJS) $(CONFIG_OBJS) \
+                $(PROTOCOL_RING_OBJS) $(PROTOCOL_PROG_OBJS) $(PROTOCOL_FD_OBJS) $(PROTOCOL_PROBE_OBJS)
+$(WORKER): $(WORKER_PARTS)
 	$(link)
 # --- end worker ---
 

@@ -15,11 +15,18 @@ $(ATTACKS): $(call objs,$(ATTACKS_SRCS) frontend/transport.c frontend/transport_
             $(PROTOCOL_RING_OBJS) $(PROTOCOL_PROG_OBJS)
 	$(link)
 
-# All rows, or those of ROWS="…".
+# All rows, or those of ROWS="..."; MUTATE=1: what stops each is taken out, and the row must notice.
 .PHONY: check-attacks
 ifeq ($(MODE),asan)
 check-attacks: $(ATTACKS) $(O)/backend/apir-render-server $(O)/backend/apir-worker
+ifeq ($(MUTATE),1)
+	@ATTACKS_CC='$(CC) $(ALL_CFLAGS)' ATTACKS_LD='$(ALL_LDFLAGS)' \
+	    WORKER_OBJS='$(WORKER_PARTS)' WORKER_LIBS="$$(pkg-config --libs json-c libcap libseccomp) -ldl" \
+	    SERVER_OBJS='$(SERVER_PARTS)' SERVER_LIBS="$$(pkg-config --libs json-c)" \
+	    tests/attacks/mutate.sh $(O) $(ROWS)
+else
 	@tests/attacks/run.sh $(O) $(ROWS)
+endif
 else
 check-attacks:
 	@$(MAKE) --no-print-directory MODE=asan CC=clang check-attacks

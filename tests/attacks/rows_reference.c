@@ -12,6 +12,10 @@ static void no_nodes(void)
     guest_close(&g);
     s.g.n_nodes = 0;
     sheet_fatal(&s, "node count");
+    sheet_new(&s, "SQR");
+    sheet_leaf(&s, F32, 4, 4, 1, 1);
+    s.g.n_nodes = 0;
+    sheet_fatal(&s, "node count");
 }
 
 const struct attack_row attack_rows_reference[] = {

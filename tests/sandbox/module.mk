@@ -25,5 +25,4 @@ $(WITHOUT): $(call objs,tests/sandbox/without.c)
 # Each rule taken out, one after the other: about five minutes.
 .PHONY: check-sandbox-mutants
 check-sandbox-mutants: all
-	@tests/sandbox/mutate.sh $(O) $(O)/backend/worker_main.o $(WORKER_OBJS) $(CONFIG_OBJS) \
-	    $(PROTOCOL_RING_OBJS) $(PROTOCOL_PROG_OBJS) $(PROTOCOL_FD_OBJS) $(PROTOCOL_PROBE_OBJS)
+	@tests/sandbox/mutate.sh $(O) $(WORKER_PARTS)

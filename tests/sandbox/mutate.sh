@@ -6,6 +6,8 @@
 # The last line is `mutants: N of M noticed`.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+# shellcheck source=tests/mutant.bash
+. tests/mutant.bash
 out=$1
 shift
 work=$(mktemp -d "${TMPDIR:-/tmp}/mutate.XXXXXX")
@@ -35,13 +37,10 @@ tests_pass() { # PATTERN
 
 noticed=0 total=0
 mutant() { # NAME FILE TEST FROM TO: FROM becomes TO, and TEST (a pattern of bats) must fail
-    local name=$1 file=backend/$2 test=$3 text new object
+    local name=$1 file=backend/$2 test=$3 object why
     [[ -z ${MUTANTS-} || " $MUTANTS " == *" $name "* ]] || return 0
     total=$((total + 1))
-    text=$(<"$file")
-    new=${text/"$4"/"$5"}
-    [[ $new != "$text" ]] || { echo "FAIL  $name: $file does not hold: $4"; return 0; }
-    printf '%s\n' "$new" >"$work/mutant.c"
+    why=$(mutant_write "$file" "$4" "$5" "$work/mutant.c") || { echo "FAIL  $name: $why"; return 0; }
     object=$work/mutant.o
     # shellcheck disable=SC2046 # flags
     gcc -std=gnu17 -O1 -D_FORTIFY_SOURCE=2 -fPIC -I. $(pkg-config --cflags libseccomp) -c -o "$object" "$work/mutant.c"

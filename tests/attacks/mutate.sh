@@ -1,0 +1,95 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# mutate.sh OUT [ROW]...: what stops an attack is taken out, row by row of tests/attacks/mutants, and
+# the row must say NOT STOPPED. A row without a mutant must be named there as such, with the reason.
+# The last line is `mutants: N of M noticed`.
+#
+# From the Makefile: ATTACKS_CC and ATTACKS_LD (compiler and flags), WORKER_OBJS, SERVER_OBJS,
+# WORKER_LIBS, SERVER_LIBS.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+# shellcheck source=tests/mutant.bash
+. tests/mutant.bash
+out=$1
+shift
+only=" $* "
+work=$(mktemp -d "${TMPDIR:-/tmp}/attacks-mutate.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$work/out/backend" "$work/out/tests/attacks"
+cp "$out/tests/attacks/apir-attacks" "$work/out/tests/attacks/"
+
+declare -A rows
+while IFS=$'\t' read -r row _; do rows[$row]=; done < <("$out/tests/attacks/apir-attacks" --list)
+
+# link PROGRAM OBJECT...: of the mutants' objects where there is one.
+link() {
+    local program=$1 libs=$2 object objects=()
+    shift 2
+    for object in "$@"; do
+        [[ ! -e $work/obj/${object#"$out/"} ]] || object=$work/obj/${object#"$out/"}
+        objects+=("$object")
+    done
+    # shellcheck disable=SC2086 # flags
+    $ATTACKS_CC -o "$work/out/backend/$program" "${objects[@]}" $ATTACKS_LD $libs
+}
+
+# build (FILE FROM TO)...: edits of one file follow each other.
+build() {
+    local object
+    rm -rf "$work/obj" "$work/src"
+    while [[ $# -ge 3 ]]; do
+        mkdir -p "$work/src/${1%/*}" "$work/obj/${1%/*}"
+        [[ -e $work/src/$1 ]] || cp "$1" "$work/src/$1"
+        mutant_write "$work/src/$1" "$2" "$3" "$work/edited" || return
+        mv "$work/edited" "$work/src/$1"
+        shift 3
+    done
+    while read -r object; do
+        # Code that is not reached any more has names that nobody uses.
+        # shellcheck disable=SC2086 # flags
+        $ATTACKS_CC -Wno-error -w -c -o "$work/obj/${object%.c}.o" "$work/src/$object" || return
+    done < <(cd "$work/src" && find . -name '*.c' -printf '%P\n')
+    # shellcheck disable=SC2086 # lists
+    link apir-worker "$WORKER_LIBS" $WORKER_OBJS &&
+        link apir-render-server "$SERVER_LIBS" $SERVER_OBJS
+}
+
+noticed=0 total=0
+mutant() { # ROW (FILE FROM TO)...
+    local row=$1
+    [[ -v rows[$row] ]] || { echo "FAIL  $row: there is no such row"; total=$((total + 1)); return 0; }
+    rows[$row]=yes
+    [[ $only == "  " || $only == *" $row "* ]] || return 0
+    total=$((total + 1))
+    shift
+    if ! build "$@" >"$work/log" 2>&1; then
+        echo "FAIL  $row: $(head -n 3 "$work/log" | tr '\n' ' ')"
+        return 0
+    fi
+    tests/attacks/run.sh "$work/out" "$row" >"$work/log" 2>&1 || :
+    if grep -q "^NOT STOPPED  $row .*in its honest form" "$work/log"; then
+        echo "FAIL  $row: the honest form does not work without: $2"
+    elif grep -q "^NOT STOPPED  $row " "$work/log"; then
+        noticed=$((noticed + 1))
+        echo "PASS  $row, without ${2%%$'\n'*}: $(sed -n 's/^NOT STOPPED [^:]*: //p' "$work/log")"
+    else
+        echo "FAIL  $row: nobody missed in $1: ${2%%$'\n'*} ($(tail -n 1 "$work/log"))"
+    fi
+}
+
+# A row that no line of ours stops: by what else.
+unmutated() { # ROW REASON
+    rows[$1]=yes
+}
+
+# shellcheck source=tests/attacks/mutants
+. tests/attacks/mutants
+
+if [[ $only == "  " ]]; then
+    for row in "${!rows[@]}"; do
+        [[ -n ${rows[$row]} ]] || { echo "FAIL  $row: no mutant"; total=$((total + 1)); }
+    done
+fi
+echo "mutants: $noticed of $total noticed"
+[[ $noticed -eq $total && $total -gt 0 ]]
