@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "protocol/ggml_probe.h"
@@ -384,6 +385,26 @@ static void buffer_fill(const struct host_ggml *hg, void *handle, uint64_t size,
     *ret_buffer = b;
 }
 
+#define ZERO_BY_HAND (256u << 10) /* up to here that is as fast */
+
+/*
+ * Memory of the heap holds what was there before, addresses of ours as well, and the guest may
+ * read it. Whole pages are given back to the kernel, which does not touch them until the guest does.
+ */
+static void memory_zero(uint8_t *data, uint64_t size)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t before = -(uintptr_t)data & (page - 1);
+    uint64_t after = ((uintptr_t)data + size) & (page - 1);
+    if (size <= ZERO_BY_HAND ||
+        madvise(data + before, size - before - after, MADV_DONTNEED) < 0) {
+        memset(data, 0, size);
+        return;
+    }
+    memset(data, 0, before);
+    memset(data + size - after, 0, after);
+}
+
 int host_buffer_alloc(struct host_ggml *hg, const struct host_device *d, uint64_t size,
                       struct host_buffer *ret_buffer)
 {
@@ -391,6 +412,9 @@ int host_buffer_alloc(struct host_ggml *hg, const struct host_device *d, uint64_
     if (!handle)
         return -ENOMEM;
     buffer_fill(hg, handle, size, ret_buffer);
+    /* Private memory of this process. Elsewhere the driver keeps apart whose was whose. */
+    if (ret_buffer->memory && host_device_is_cpu(d))
+        memory_zero(ret_buffer->base, size);
     return 0;
 }
 
@@ -631,6 +655,27 @@ static void graph_use_counts(const struct host_ggml *hg, void *cgraph,
     }
 }
 
+/*
+ * Whether every source that is computed comes before the node that uses it. ggml would look for
+ * the others by recursion, as deep as a hostile guest likes. 0, -EINVAL or -ENOMEM.
+ */
+static int nodes_in_order(const struct gg_tensor *tensors, uint32_t n_tensors,
+                          const uint32_t *node_index, uint32_t n_nodes)
+{
+    bool *there = calloc(n_tensors, sizeof(*there));
+    bool ok = true;
+    if (!there)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < n_nodes && ok; i++) {
+        const struct gg_tensor *t = &tensors[node_index[i]];
+        for (unsigned k = 0; k < sizeof(t->src) / sizeof(t->src[0]) && ok; k++)
+            ok = !t->src[k] || t->src[k]->op == 0 || there[t->src[k] - tensors];
+        there[node_index[i]] = true;
+    }
+    free(there);
+    return ok ? 0 : -EINVAL;
+}
+
 int host_graph_build(struct host_ggml *hg, struct gg_tensor *tensors, uint32_t n_tensors,
                      const uint32_t *node_index, uint32_t n_nodes, const uint32_t *use_counts,
                      struct host_graph *ret_graph)
@@ -639,6 +684,9 @@ int host_graph_build(struct host_ggml *hg, struct gg_tensor *tensors, uint32_t n
         .mem_size = fns.ggml_graph_overhead_custom(n_tensors, false) + 1024,
         .no_alloc = true,
     };
+    int err = nodes_in_order(tensors, n_tensors, node_index, n_nodes);
+    if (err)
+        return err;
     struct host_graph g = { .ctx = fns.ggml_init(params) };
     if (!g.ctx)
         return -ENOMEM;

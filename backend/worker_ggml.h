@@ -165,7 +165,8 @@ struct host_graph {
  * all n_tensors of them, topologically sorted; node_index lists the n_nodes that
  * are nodes; use_counts (n_tensors) is what the guest counted over its whole
  * graph. The tensors are borrowed until host_graph_fini and must not move.
- * Returns 0, -ENOMEM, or -EINVAL where ggml does not see the same nodes.
+ * Returns 0, -ENOMEM, or -EINVAL where a source is computed but not a node before its user, or
+ * ggml does not see the same nodes.
  */
 int host_graph_build(struct host_ggml *hg, struct gg_tensor *tensors, uint32_t n_tensors,
                      const uint32_t *node_index, uint32_t n_nodes, const uint32_t *use_counts,

@@ -299,7 +299,7 @@ static const char *slot_realise(struct worker *w, struct worker_slot *slot)
         int err = host_graph_build(&w->ggml, slot->tensors, wire->n_tensors, nodes, n_nodes, counts,
                                    &slot->graph);
         if (err == -EINVAL)
-            out.fatal = "graph: not in topological order";
+            out.fatal = "graph: a source is neither leaf nor node";
         else if (err)
             out.status = APIR_E_NOMEM;
     }

@@ -105,6 +105,8 @@ void guest_alloc(struct guest *g, uint32_t buffer, uint64_t size);
 void guest_free(struct guest *g, uint32_t buffer);
 void guest_set(struct guest *g, uint32_t buffer, uint64_t offset, const void *data, size_t size);
 void guest_get(struct guest *g, uint32_t buffer, uint64_t offset, void *data, size_t size);
+void guest_copy(struct guest *g, uint32_t from, uint64_t from_offset, uint32_t to,
+                uint64_t to_offset, uint64_t size);
 /* What byte `offset` of a buffer holds at first. */
 uint8_t guest_byte(uint32_t buffer, uint64_t offset);
 
@@ -116,5 +118,10 @@ void guest_unchanged(struct guest *g);
 void expect_alive(struct guest *g);
 /* What was put ends the context for this reason (a part of it). */
 void expect_fatal(struct guest *g, const char *reason);
+/* In a context of its own: this message ends it for this reason. */
+void message_fatal(const struct apir_msg *m, const char *reason);
+/* The same as guest_put_changed() puts it. */
+void message_fatal_changed(const struct apir_msg *m, size_t at, const void *bytes, size_t size,
+                           const char *reason);
 
 #endif

@@ -166,6 +166,17 @@ void guest_get(struct guest *g, uint32_t buffer, uint64_t offset, void *data, si
     memcpy(data, guest_arena(g), size);
 }
 
+void guest_copy(struct guest *g, uint32_t from, uint64_t from_offset, uint32_t to,
+                uint64_t to_offset, uint64_t size)
+{
+    guest_put(g, &(struct apir_msg){.code = APIR_MSG_COPY,
+                                    .u.copy = {.src_buffer = from,
+                                               .src_offset = from_offset,
+                                               .dst_buffer = to,
+                                               .dst_offset = to_offset,
+                                               .size = size}});
+}
+
 uint8_t guest_byte(uint32_t buffer, uint64_t offset)
 {
     return (uint8_t)(offset * 31 + buffer * 101 + (offset >> 8));
@@ -274,4 +285,19 @@ void expect_fatal(struct guest *g, const char *reason)
     if (!strstr(guest_reason(g), reason))
         not_stopped("the reason is: %s, instead of: %s", guest_reason(g), reason);
     refused("%s", guest_reason(g));
+}
+
+void message_fatal_changed(const struct apir_msg *m, size_t at, const void *bytes, size_t size,
+                           const char *reason)
+{
+    struct guest g;
+    guest_open(&g);
+    guest_put_changed(&g, m, at, bytes, size);
+    expect_fatal(&g, reason);
+    guest_close(&g);
+}
+
+void message_fatal(const struct apir_msg *m, const char *reason)
+{
+    message_fatal_changed(m, 0, NULL, 0, reason);
 }

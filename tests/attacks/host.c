@@ -25,6 +25,8 @@
 /* One thread and the CPU: every sanitizer, no driver. */
 static const char config[] = "{\"threads\": 1, \"devices\": [\"CPU\"]}\n";
 
+static struct host *current;
+
 static void path_in(const struct host *h, const char *name, char *ret, size_t size)
 {
     if (snprintf(ret, size, "%s/%s", h->dir, name) >= (int)size)
@@ -177,10 +179,30 @@ static void somebody_new(void *arg)
 
 /* ---- start and stop ---------------------------------------------------------------------- */
 
+/* Nobody there but the bystander. */
 static bool settled(const struct host *h)
 {
     pid_t pid;
-    return children(h->server, "apir-worker", &pid) == 1;
+    return children(h->server, "apir-worker", &pid) == 1 && count_fds(h->vmm) == h->vmm_fds &&
+           count_fds(h->server) == h->server_fds;
+}
+
+static const char *settle(const struct host *h)
+{
+    static char text[128];
+    int64_t end = attack_now_ms() + SETTLE_MS;
+    pid_t pid;
+    while (!settled(h)) {
+        if (attack_now_ms() > end) {
+            snprintf(text, sizeof(text),
+                     "left behind: %u workers; descriptors: VMM %u, server %u, before %u, %u",
+                     children(h->server, "apir-worker", &pid), count_fds(h->vmm),
+                     count_fds(h->server), h->vmm_fds, h->server_fds);
+            return text;
+        }
+        attack_breathe();
+    }
+    return NULL;
 }
 
 void host_start(struct host *h, struct guest *bystander)
@@ -188,6 +210,7 @@ void host_start(struct host *h, struct guest *bystander)
     char path[96];
     const char *why;
     *h = (struct host){.dir = "/tmp/attacks.XXXXXX"};
+    current = h;
     if (!mkdtemp(h->dir))
         attack_die("no directory %s", h->dir);
     path_in(h, "backend.json", path, sizeof(path));
@@ -205,14 +228,14 @@ void host_start(struct host *h, struct guest *bystander)
     }
     attack_target(host_socket(h));
     struct guest other;
-    if ((why = attack_try(bystander_open, bystander)) || (why = attack_try(somebody_new, &other)))
+    if ((why = attack_try(bystander_open, bystander)))
         attack_die("nothing works here without any attack: %s (%s/log)", why, h->dir);
     if (children(h->vmm, "apir-render-server", &h->server) != 1)
         attack_die("the test server has no apir-render-server");
-    while (!settled(h) && attack_now_ms() < end)
-        attack_breathe();
     h->vmm_fds = count_fds(h->vmm);
     h->server_fds = count_fds(h->server);
+    if ((why = attack_try(somebody_new, &other)) || (why = settle(h)))
+        attack_die("two contexts do not work: %s (%s/log)", why, h->dir);
 }
 
 void host_stop(struct host *h, struct guest *bystander)
@@ -259,6 +282,40 @@ static const char *log_check(struct host *h, unsigned flags)
     return why;
 }
 
+pid_t host_worker(void)
+{
+    pid_t pid = -1;
+    WANT(children(current->server, "apir-worker", &pid) > 1);
+    return pid;
+}
+
+static bool log_has(const char *text, char *ret_line, int size)
+{
+    char path[96];
+    bool found = false;
+    path_in(current, "log", path, sizeof(path));
+    FILE *f = fopen(path, "re");
+    WANT(f);
+    fseek(f, current->log_seen, SEEK_SET);
+    while (!found && fgets(ret_line, size, f))
+        found = strstr(ret_line, text) != NULL;
+    fclose(f);
+    return found;
+}
+
+void host_said(const char *text)
+{
+    char line[300];
+    int64_t end = attack_now_ms() + WAIT_MS;
+    while (!log_has(text, line, sizeof(line))) {
+        if (attack_now_ms() > end)
+            not_stopped("the server has not said: %s", text);
+        attack_breathe();
+    }
+    line[strcspn(line, "\n")] = '\0';
+    refused("%s", line);
+}
+
 const char *host_check(struct host *h, struct guest *bystander, unsigned flags)
 {
     static char text[512];
@@ -275,17 +332,8 @@ const char *host_check(struct host *h, struct guest *bystander, unsigned flags)
         snprintf(text, sizeof(text), "somebody else noticed: %s", why);
         return text;
     }
-    int64_t end = attack_now_ms() + SETTLE_MS;
-    while (!settled(h) || count_fds(h->vmm) != h->vmm_fds ||
-           count_fds(h->server) != h->server_fds) {
-        if (attack_now_ms() > end) {
-            snprintf(text, sizeof(text),
-                     "left behind: %u workers; descriptors: VMM %u, server %u, before %u, %u",
-                     children(h->server, "apir-worker", &pid), count_fds(h->vmm),
-                     count_fds(h->server), h->vmm_fds, h->server_fds);
-            return text;
-        }
-        attack_breathe();
-    }
+    why = settle(h);
+    if (why)
+        return why;
     return log_check(h, flags);
 }

@@ -31,4 +31,12 @@ const char *host_socket(const struct host *h);
  */
 const char *host_check(struct host *h, struct guest *bystander, unsigned flags);
 
+/* ---- for rows: of the host that they attack ---- */
+
+/* The worker that was started last. */
+pid_t host_worker(void);
+/* Waits until the log has a line with this text that was not there before the row; refused() with
+ * it. */
+void host_said(const char *text);
+
 #endif

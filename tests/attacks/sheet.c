@@ -105,6 +105,23 @@ void put_patch(struct guest *g, uint32_t slot, uint32_t index, const struct apir
                      .u.graph_patch = {.slot = slot, .stream = STREAM, .blob = 1, .size = w.size}});
 }
 
+struct apir_reply_op_query sheet_query(struct guest *g, const struct sheet *s)
+{
+    struct sheet q = *s;
+    struct apir_reply_op_query r;
+    q.g.n_buffers = 0;
+    for (uint32_t i = 0; i < q.g.n_tensors; i++)
+        q.t[i].bits &= (uint8_t)~APIR_TENSOR_BUFFER;
+    struct apir_msg m = {
+        .code = APIR_MSG_OP_QUERY,
+        .u.op_query = {.blob = 1, .size = sheet_write(g, &q), .reply = guest_reply(g)}};
+    guest_put(g, &m);
+    if (!guest_run(g))
+        not_stopped("a question ended the context (state %u): %s", guest_state(g), guest_reason(g));
+    memcpy(&r, guest_reply_at(g, m.u.op_query.reply), sizeof(r));
+    return r;
+}
+
 uint32_t exec_status(struct guest *g, uint32_t slot)
 {
     uint32_t *failed = (uint32_t *)(uintptr_t)guest_reply_at(g, 0);

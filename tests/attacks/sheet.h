@@ -37,6 +37,9 @@ void put_exec(struct guest *g, uint32_t slot);
 /* GRAPH_PATCH of one tensor. */
 void put_patch(struct guest *g, uint32_t slot, uint32_t index, const struct apir_tensor *t);
 
+/* OP_QUERY of the sheet without its buffers: the whole answer. */
+struct apir_reply_op_query sheet_query(struct guest *g, const struct sheet *s);
+
 /* The slot is computed; returns what the stream says of it (enum apir_status). */
 uint32_t exec_status(struct guest *g, uint32_t slot);
 
