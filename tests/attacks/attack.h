@@ -31,7 +31,8 @@ struct attack_row {
 };
 
 /* By section of the list; each ends with a row without an id. */
-extern const struct attack_row attack_rows_rpc[], attack_rows_reference[];
+extern const struct attack_row attack_rows_rpc[], attack_rows_reference[], attack_rows_ring[],
+    attack_rows_messages[];
 
 /* ---- the verdict ------------------------------------------------------------------------- */
 
@@ -73,7 +74,13 @@ struct guest {
 
 /* A context with its ring and nothing else: no HELLO. */
 void guest_connect(struct guest *g);
-/* The same with HELLO, an arena of that size, the stream and the buffers. */
+/* The same over a transport that is open. */
+void guest_attach(struct guest *g);
+/* HELLO, and its answer. */
+void guest_greet(struct guest *g);
+/* HELLO, an arena of that size, the stream and the buffers. */
+void guest_fill(struct guest *g, uint64_t arena);
+/* All of it. */
 void guest_open_sized(struct guest *g, uint64_t arena);
 void guest_open(struct guest *g);
 /* Gives all of it up; the host ends the context. */
@@ -94,6 +101,8 @@ void guest_put_changed(struct guest *g, const struct apir_msg *msg, size_t at, c
                        size_t size);
 /* Shows it to the host, which is woken if it sleeps. */
 void guest_flush(struct guest *g);
+/* Shows it any tail, and wakes it. */
+void guest_show(struct guest *g, uint64_t tail);
 /* Until all of it is done (true), or the context has ended. */
 bool guest_run(struct guest *g);
 

@@ -49,6 +49,13 @@ void guest_flush(struct guest *g)
         doorbell(g, APIR_DOORBELL_KICK);
 }
 
+void guest_show(struct guest *g, uint64_t tail)
+{
+    apir_store_release64(&g->ring.header->tail, tail);
+    g->ring.published = g->ring.tail;
+    doorbell(g, APIR_DOORBELL_KICK);
+}
+
 bool guest_run(struct guest *g)
 {
     guest_flush(g);
@@ -206,12 +213,8 @@ void guest_unchanged(struct guest *g)
 
 /* ---- a context --------------------------------------------------------------------------- */
 
-void guest_connect(struct guest *g)
+void guest_attach(struct guest *g)
 {
-    struct apir_error err = {0};
-    *g = (struct guest){.transport = {.fd = -1}};
-    if (transport_vtest_open(&g->transport, attack_socket(), &err))
-        not_stopped("%s", err.msg);
     int rc =
         g->transport.blob_create(&g->transport, APIR_RING_BLOB_ID, APIR_RING_SIZE, &g->ring_blob);
     if (rc)
@@ -219,6 +222,25 @@ void guest_connect(struct guest *g)
     rc = apir_ring_guest_init(&g->ring, g->ring_blob.map, APIR_RING_SIZE);
     if (rc)
         not_stopped("this ring is not ours: %s", strerror(-rc));
+}
+
+void guest_connect(struct guest *g)
+{
+    struct apir_error err = {0};
+    *g = (struct guest){.transport = {.fd = -1}};
+    if (transport_vtest_open(&g->transport, attack_socket(), &err))
+        not_stopped("%s", err.msg);
+    guest_attach(g);
+}
+
+void guest_greet(struct guest *g)
+{
+    struct apir_msg m = {.code = APIR_MSG_HELLO,
+                         .u.hello = {.magic = APIR_HELLO_MAGIC,
+                                     .major = APIR_PROTOCOL_MAJOR,
+                                     .reply = guest_reply(g)}};
+    guest_put(g, &m);
+    must_answer_ok(g, m.u.hello.reply, "HELLO");
 }
 
 static void buffers_fill(struct guest *g)
@@ -232,21 +254,21 @@ static void buffers_fill(struct guest *g)
     }
 }
 
-void guest_open_sized(struct guest *g, uint64_t arena)
+void guest_fill(struct guest *g, uint64_t arena)
 {
-    guest_connect(g);
     guest_blob(g, 1, arena);
-    struct apir_msg m = {.code = APIR_MSG_HELLO,
-                         .u.hello = {.magic = APIR_HELLO_MAGIC,
-                                     .major = APIR_PROTOCOL_MAJOR,
-                                     .reply = guest_reply(g)}};
-    guest_put(g, &m);
-    must_answer_ok(g, m.u.hello.reply, "HELLO");
-    m = (struct apir_msg){.code = APIR_MSG_STREAM_OPEN,
-                          .u.stream_open = {.stream = STREAM, .reply = guest_reply(g)}};
+    guest_greet(g);
+    struct apir_msg m = {.code = APIR_MSG_STREAM_OPEN,
+                         .u.stream_open = {.stream = STREAM, .reply = guest_reply(g)}};
     guest_put(g, &m);
     must_answer_ok(g, m.u.stream_open.reply, "STREAM_OPEN");
     buffers_fill(g);
+}
+
+void guest_open_sized(struct guest *g, uint64_t arena)
+{
+    guest_connect(g);
+    guest_fill(g, arena);
 }
 
 void guest_open(struct guest *g)

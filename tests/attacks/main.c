@@ -23,7 +23,8 @@
 
 #define ROW_SECONDS 120 /* sanitizers and busy machines are slow */
 
-static const struct attack_row *const sections[] = {attack_rows_rpc, attack_rows_reference};
+static const struct attack_row *const sections[] = {attack_rows_rpc, attack_rows_reference,
+                                                    attack_rows_ring, attack_rows_messages};
 #define N_SECTIONS (sizeof(sections) / sizeof(sections[0]))
 
 /* ---- the verdict ------------------------------------------------------------------------- */
