@@ -46,8 +46,12 @@ struct problem {
 enum outcome { RIGHT, WRONG, REFUSED };
 
 void problem_init(struct problem *p, ggml_backend_dev_t dev, int64_t n, int64_t cols);
-/* One computation with an input made from the seed. */
+/* Other weights than those it begins with. */
+void problem_weights(struct problem *p, unsigned seed);
+/* One computation with an input made from the seed: what it must be, then what it is. */
 enum outcome problem_run(struct problem *p, unsigned seed);
+void problem_question(struct problem *p, unsigned seed);
+enum outcome problem_ask(struct problem *p);
 void problem_free(struct problem *p);
 
 #define MIB ((size_t)1 << 20)

@@ -5,50 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void bytes_init(struct bytes *b, ggml_backend_dev_t dev, size_t size)
-{
-    const struct ggml_init_params params = { .mem_size = ggml_tensor_overhead() * 4,
-                                             .no_alloc = true };
-    *b = (struct bytes){ .ctx = ggml_init(params), .size = size };
-    CHECK(b->ctx);
-    b->t = ggml_new_tensor_1d(b->ctx, GGML_TYPE_I8, (int64_t)size);
-    b->buffer = ggml_backend_alloc_ctx_tensors_from_buft(b->ctx, ggml_backend_dev_buffer_type(dev));
-    CHECK(b->buffer);
-    b->want = calloc(1, size);
-    b->got = malloc(size);
-    CHECK(b->want && b->got);
-    ggml_backend_buffer_clear(b->buffer, 0);
-}
-
-void bytes_fini(struct bytes *b)
-{
-    ggml_backend_buffer_free(b->buffer);
-    ggml_free(b->ctx);
-    free(b->want);
-    free(b->got);
-}
-
-void random_bytes(uint8_t *to, size_t n, uint32_t seed)
-{
-    uint32_t state = seed * 747796405u + 1u;
-    for (size_t i = 0; i < n; i++) {
-        state = state * 1664525u + 1013904223u;
-        to[i] = (uint8_t)(state >> 24);
-    }
-}
-
-/* The whole of it, so that a write beside its target shows too. */
-void bytes_check(struct bytes *b, const char *after)
-{
-    memset(b->got, 0x5a, b->size);
-    ggml_backend_tensor_get(b->t, b->got, 0, b->size);
-    for (size_t i = 0; i < b->size; i++) {
-        if (b->got[i] != b->want[i])
-            fail("after %s: byte %zu of %zu is %02x, not %02x", after, i, b->size, b->got[i],
-                 b->want[i]);
-    }
-}
-
 /* ---- synchronous ------------------------------------------------------------------ */
 
 /* Sizes around every border that a transport could have: nothing, a byte, what fits a message,

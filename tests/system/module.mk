@@ -10,7 +10,8 @@ HEADERS += tests/system/apir_exercise.h
 
 $(APIR_EXERCISE): PKGS := ggml
 $(APIR_EXERCISE): EXTRA_LIBS := -lggml-base -lm -lpthread
-$(APIR_EXERCISE): $(call objs,tests/system/apir_exercise.c tests/system/apir_exercise_life.c \
+$(APIR_EXERCISE): $(call objs,tests/system/apir_exercise.c tests/system/apir_exercise_parts.c \
+                    tests/system/apir_exercise_life.c \
                     tests/system/apir_exercise_transfers.c tests/system/apir_exercise_memory.c \
                     tests/system/apir_exercise_weights.c tests/system/apir_exercise_events.c)
 	$(link)

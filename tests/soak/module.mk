@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Clients without end, a third of which misbehave: make soak MINUTES=n (1 by default).
+
+SOAK := $(O)/tests/soak/soak
+SOAK_CLIENT := $(O)/tests/soak/soak-client
+SOAK_MODEL := build/models/soak-3m.gguf
+
+ALL += $(SOAK) $(SOAK_CLIENT)
+HEADERS += $(wildcard tests/soak/*.h)
+
+$(SOAK): EXTRA_LIBS := -lm
+$(SOAK): $(call objs,tests/soak/soak.c tests/soak/soak_report.c tests/faults/host.c)
+	$(link)
+
+$(SOAK_CLIENT): PKGS := ggml libdrm
+$(SOAK_CLIENT): EXTRA_LIBS := -lggml-base -lm
+$(SOAK_CLIENT): $(call objs,tests/soak/soak_client.c tests/soak/soak_raw.c \
+                  tests/system/apir_exercise_parts.c frontend/transport.c \
+                  frontend/transport_vtest.c frontend/transport_unix.c \
+                  frontend/transport_virtgpu.c) $(PROTOCOL_RING_OBJS) $(PROTOCOL_PROG_OBJS)
+	$(link)
+
+$(SOAK_MODEL): $(O)/tests/models/gguf-write
+	@mkdir -p $(@D)
+	@$< --arch llama --preset 3M --output $@
+
+.PHONY: soak
+soak: $(SOAK) $(SOAK_CLIENT) $(SOAK_MODEL) $(RENDER_SERVER) $(WORKER) $(PLUGIN)
+	@$(SOAK) $(O) $(or $(MINUTES),1)
