@@ -18,4 +18,5 @@ check:
 	    'parity=check-parity' \
 	    'ops-part=check-ops-part' \
 	    'dispatch=check-dispatch' \
+	    'faults=check-faults-part' \
 	    'vm=check-vm'

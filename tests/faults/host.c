@@ -18,7 +18,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define START_MS 20000
+#define START_MS  20000
+#define SETTLE_MS 20000
+#define STILL_MS  200
 
 void die(const char *fmt, ...)
 {
@@ -223,10 +225,13 @@ void host_start(struct host *h)
     for (size_t i = 0; i < HOST_ENV_MAX && h->env[i]; i++)
         env[3 + i] = h->env[i];
     /* One process, and so one render server, for all clients, as in a VMM. */
-    const char *const argv[] = {"virgl_test_server", "--no-virgl",    "--venus",
-                                "--socket-path",     h->socket,       "--no-fork",
+    const char *const argv[] = {"virgl_test_server", "--no-virgl", "--venus",
+                                "--socket-path",     h->socket,    "--no-fork",
                                 "--multi-clients",   NULL};
+    /* As QEMU does; else a client that dies before it has its answer takes the server along. */
+    signal(SIGPIPE, SIG_IGN);
     h->vmm = process_start(argv, env, h->log);
+    signal(SIGPIPE, SIG_DFL);
     free(server);
     const int64_t end = now_us() + START_MS * 1000;
     while (!host_listens(h)) {
@@ -389,6 +394,26 @@ void census_take(const struct host *h, struct census *ret_census)
     census_children(server, &c.value[CENSUS_WORKERS], &c.value[CENSUS_ZOMBIES]);
     c.value[CENSUS_FILES] = count_entries(h->dir) + count_entries("/dev/shm");
     *ret_census = c;
+}
+
+void census_settle(const struct host *h, long workers, struct census *ret_census)
+{
+    const int64_t began = now_us();
+    int64_t since = began;
+    struct census last, next;
+    census_take(h, &last);
+    while (now_us() - since < STILL_MS * 1000) {
+        host_nap();
+        census_take(h, &next);
+        if (next.value[CENSUS_WORKERS] != workers || next.value[CENSUS_ZOMBIES] != 0 ||
+            memcmp(next.value, last.value, CENSUS_COUNTED * sizeof(next.value[0])) != 0)
+            since = now_us();
+        last = next;
+        if (now_us() - began > SETTLE_MS * 1000)
+            die("%ld workers and %ld zombies do not become %ld and none",
+                next.value[CENSUS_WORKERS], next.value[CENSUS_ZOMBIES], workers);
+    }
+    *ret_census = last;
 }
 
 long census_leaks(const struct host *h, const struct census *before, int64_t limit_ms,

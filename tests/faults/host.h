@@ -46,14 +46,14 @@ void process_kill(pid_t pid);
 enum { HOST_ENV_MAX = 8 };
 
 struct host {
-    const char *out;                /* folder of what was built */
-    const char *config;             /* the backend's configuration, JSON */
-    const char *env[HOST_ENV_MAX];  /* of server and workers; NULL: no more */
+    const char *out;                      /* folder of what was built */
+    const char *config;                   /* the backend's configuration, JSON */
+    const char *env[HOST_ENV_MAX];        /* of server and workers; NULL: no more */
     const char *client_env[HOST_ENV_MAX]; /* filled by host_start */
-    char dir[64];                   /* its own: socket, config, log */
+    char dir[64];                         /* its own: socket, config, log */
     char socket[96];
     char log[96];
-    pid_t vmm;                      /* 0: not running */
+    pid_t vmm; /* 0: not running */
 };
 
 /* Makes dir on the first call; out, config and env are the caller's. */
@@ -93,6 +93,8 @@ struct census {
 
 const char *census_name(enum census_item item);
 void census_take(const struct host *h, struct census *ret_census);
+/* The same once that many workers live and nothing has changed for a while. */
+void census_settle(const struct host *h, long workers, struct census *ret_census);
 /*
  * Waits for at most limit_ms until no counted item is above `before`. Returns how many too many
  * there are in all, each named on stderr after `what`.

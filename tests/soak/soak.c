@@ -24,19 +24,20 @@ enum {
     GOOD_AT_ONCE = AT_ONCE - AT_ONCE / 3,
     CONTEXTS_PER_MINUTE = 340, /* at least: 10,000 in half an hour */
     PHASE_SECONDS = 15,        /* at least */
+    PAIRS_MAX = 15,            /* of phases */
     SETTLE_MS = 2000,          /* of each phase, not counted */
     START_EVERY_MS = 40,
-    STOPPED_MS = 2500,         /* then it is continued or killed */
-    TOO_LONG_MS = 90000,       /* beyond its time */
+    STOPPED_MS = 2500,   /* then it is continued or killed */
+    TOO_LONG_MS = 90000, /* beyond its time */
     LLAMA_EVERY = 150,
-    RSS_SLACK_KIB = 8192,      /* of allocators; a leak of 1 KiB per context is more in 30 minutes */
+    RSS_SLACK_KIB = 8192, /* of allocators; a leak of 1 KiB per context is more in 30 minutes */
 };
 
 const char *const soak_kind_names[SOAK_KINDS] = {
-    [SOAK_COMPUTE] = "compute",     [SOAK_CHURN] = "churn",     [SOAK_EVENTS] = "events",
-    [SOAK_BULK] = "bulk",           [SOAK_LLAMA] = "llama",     [SOAK_MALFORMED] = "malformed",
-    [SOAK_KILLED] = "killed",       [SOAK_STOPPED] = "stopped", [SOAK_FLOOD] = "flood",
-    [SOAK_DEAF] = "deaf",           [SOAK_GREEDY] = "greedy",   [SOAK_ALLOCATE] = "allocate",
+    [SOAK_COMPUTE] = "compute", [SOAK_CHURN] = "churn",     [SOAK_EVENTS] = "events",
+    [SOAK_BULK] = "bulk",       [SOAK_LLAMA] = "llama",     [SOAK_MALFORMED] = "malformed",
+    [SOAK_KILLED] = "killed",   [SOAK_STOPPED] = "stopped", [SOAK_FLOOD] = "flood",
+    [SOAK_DEAF] = "deaf",       [SOAK_GREEDY] = "greedy",   [SOAK_ALLOCATE] = "allocate",
     [SOAK_HUGE] = "huge",
 };
 
@@ -81,8 +82,8 @@ static int64_t since_ms(int64_t us)
 static int64_t life_ms(const struct soak *s)
 {
     const double minutes = (double)since_ms(s->began) / 60000;
-    const double due = minutes * CONTEXTS_PER_MINUTE * 1.1 + GOOD_AT_ONCE;
-    return (double)s->totals.contexts < due ? 3000 : 10000;
+    const long due = GOOD_AT_ONCE + (long)(minutes * 1.1 * (double)CONTEXTS_PER_MINUTE);
+    return s->totals.contexts < due ? 3000 : 10000;
 }
 
 static void client_exec(struct soak *s, struct client *c, const char *name, size_t place)
@@ -94,7 +95,7 @@ static void client_exec(struct soak *s, struct client *c, const char *name, size
     unlink(c->log);
     const char *const own[] = {s->program, name, seed, life, NULL};
     const char *const llama[] = {"llama-bench", "-m", s->model, "-dev", "APIR0", "-t", "1",
-                                 "-p", "16", "-n", "16", "-r", "1", NULL};
+                                 "-p",          "16", "-n",     "16",   "-r",    "1",  NULL};
     const char *env[HOST_ENV_MAX + 2] = {s->board_setting};
     for (size_t i = 0; i < HOST_ENV_MAX && s->host.client_env[i]; i++)
         env[1 + i] = s->host.client_env[i];
@@ -219,8 +220,9 @@ static void look_at_all(struct soak *s)
         if (s->clients[i].pid)
             client_look(s, &s->clients[i]);
     }
-    if (process_look(s->host.vmm).state == 'Z')
-        die("soak: the VMM has ended; its log is %s", s->host.log);
+    int status;
+    if (waitpid(s->host.vmm, &status, WNOHANG) == s->host.vmm)
+        die("soak: the VMM has ended with wait status %d; its log is %s", status, s->host.log);
     if (process_look(s->keeper.pid).state == 'Z')
         die("soak: the client that only keeps its context has ended; its log is %s", s->keeper.log);
 }
@@ -282,21 +284,6 @@ static void warm_up(struct soak *s)
     drain(s);
 }
 
-static void settle(struct soak *s)
-{
-    /* The keeper's worker alone, and whatever else there may be of the rest. */
-    const struct census nothing = {.value = {[CENSUS_WORKERS] = 1,
-                                             [CENSUS_VMM_FDS] = 1 << 20,
-                                             [CENSUS_VMM_THREADS] = 1 << 20,
-                                             [CENSUS_VMM_BLOBS] = 1 << 20,
-                                             [CENSUS_SERVER_FDS] = 1 << 20,
-                                             [CENSUS_SERVER_THREADS] = 1 << 20,
-                                             [CENSUS_SERVER_BLOBS] = 1 << 20,
-                                             [CENSUS_FILES] = 1 << 20}};
-    s->totals.leaked += census_leaks(&s->host, &nothing, 10000, "soak: after warming up");
-    census_take(&s->host, &s->totals.before);
-}
-
 static void count_leaks(struct soak *s)
 {
     const struct census *before = &s->totals.before;
@@ -333,21 +320,19 @@ int main(int argc, char **argv)
         return 2;
     }
     /* A client more than are open may not be gone yet when the next one comes. */
-    s.host = (struct host){.out = argv[1],
-                           .config = "{\"threads\": 1, \"max_contexts\": 128}"};
+    s.host = (struct host){.out = argv[1], .config = "{\"threads\": 1, \"max_contexts\": 128}"};
     snprintf(s.program, sizeof(s.program), "%s/tests/soak/soak-client", argv[1]);
     snprintf(s.model, sizeof(s.model), "build/models/soak-3m.gguf");
     host_start(&s.host);
     s.board = board_make(&s);
     s.began = now_us();
     warm_up(&s);
-    settle(&s);
+    /* What is left is the keeper's. */
+    census_settle(&s.host, 1, &s.totals.before);
 
     const double seconds = minutes * 60;
-    double pairs = seconds / (2 * PHASE_SECONDS);
-    if (pairs > 15)
-        pairs = 15;
-    s.totals.n_phases = pairs < 1 ? 2 : 2 * (uint32_t)pairs;
+    const uint32_t pairs = (uint32_t)seconds / (2 * PHASE_SECONDS);
+    s.totals.n_phases = 2 * (pairs < 1 ? 1 : pairs > PAIRS_MAX ? PAIRS_MAX : pairs);
     s.began = now_us();
     for (uint32_t i = 0; i < s.totals.n_phases; i++)
         phase_run(&s, i, (int64_t)(seconds * 1000 / s.totals.n_phases));
@@ -357,7 +342,7 @@ int main(int argc, char **argv)
     write_results(&s);
     process_kill(s.keeper.pid);
     host_fini(&s.host);
-    printf("soak: %ld contexts, %ld wrong results, %ld leaked\n", s.totals.contexts,
-           s.totals.wrong, s.totals.leaked);
+    printf("soak: %ld contexts, %ld wrong results, %ld leaked\n", s.totals.contexts, s.totals.wrong,
+           s.totals.leaked);
     return s.totals.wrong || s.totals.leaked;
 }

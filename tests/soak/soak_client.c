@@ -238,13 +238,10 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(struct soak_client *c);
     } kinds[] = {
-        {"compute", compute}, {"churn", churn},     {"events", events},
-        {"bulk", bulk},       {"killed", killed},   {"stopped", stopped},
-        {"huge", huge},       {"allocate", allocate},
-        {"malformed", raw_malformed},
-        {"flood", raw_flood},
-        {"deaf", raw_deaf},
-        {"greedy", raw_greedy},
+        {"compute", compute}, {"churn", churn},       {"events", events},
+        {"bulk", bulk},       {"killed", killed},     {"stopped", stopped},
+        {"huge", huge},       {"allocate", allocate}, {"malformed", raw_malformed},
+        {"flood", raw_flood}, {"deaf", raw_deaf},     {"greedy", raw_greedy},
         {"keep", keep},
     };
     if (argc != 4) {

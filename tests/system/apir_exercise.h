@@ -46,6 +46,8 @@ struct problem {
 enum outcome { RIGHT, WRONG, REFUSED };
 
 void problem_init(struct problem *p, ggml_backend_dev_t dev, int64_t n, int64_t cols);
+/* False: the device refuses some of it; what there is of *p by then is not freed. */
+bool problem_try(struct problem *p, ggml_backend_dev_t dev, int64_t n, int64_t cols);
 /* Other weights than those it begins with. */
 void problem_weights(struct problem *p, unsigned seed);
 /* One computation with an input made from the seed: what it must be, then what it is. */

@@ -105,12 +105,12 @@ void problem_weights(struct problem *p, unsigned seed)
     ggml_backend_tensor_set(p->b, p->bf, 0, ggml_nbytes(p->b));
 }
 
-void problem_init(struct problem *p, ggml_backend_dev_t dev, int64_t n, int64_t cols)
+bool problem_try(struct problem *p, ggml_backend_dev_t dev, int64_t n, int64_t cols)
 {
     *p = (struct problem){ .n = n, .cols = cols };
     p->backend = ggml_backend_dev_init(dev, NULL);
     if (!p->backend)
-        fail("the device opens no backend");
+        return false;
     p->ctx = context_new();
     p->w = ggml_new_tensor_2d(p->ctx, GGML_TYPE_F32, n, n);
     p->v = ggml_new_tensor_2d(p->ctx, GGML_TYPE_F32, n, n);
@@ -121,11 +121,13 @@ void problem_init(struct problem *p, ggml_backend_dev_t dev, int64_t n, int64_t 
     p->y = ggml_mul_mat(p->ctx, p->v, hidden);
     p->graph = ggml_new_graph(p->ctx);
     ggml_build_forward_expand(p->graph, p->y);
-    for (int i = 0; i < ggml_graph_n_nodes(p->graph); i++)
-        CHECK(ggml_backend_dev_supports_op(dev, ggml_graph_node(p->graph, i)));
+    for (int i = 0; i < ggml_graph_n_nodes(p->graph); i++) {
+        if (!ggml_backend_dev_supports_op(dev, ggml_graph_node(p->graph, i)))
+            return false;
+    }
     p->buffer = ggml_backend_alloc_ctx_tensors(p->ctx, p->backend);
     if (!p->buffer)
-        fail("no buffer for the tensors");
+        return false;
 
     p->wf = floats(n * n);
     p->vf = floats(n * n);
@@ -134,6 +136,13 @@ void problem_init(struct problem *p, ggml_backend_dev_t dev, int64_t n, int64_t 
     p->want = floats(n * cols);
     p->got = floats(n * cols);
     problem_weights(p, 1);
+    return true;
+}
+
+void problem_init(struct problem *p, ggml_backend_dev_t dev, int64_t n, int64_t cols)
+{
+    if (!problem_try(p, dev, n, cols))
+        fail("the device opens no backend, lacks an op or has no buffer for the tensors");
 }
 
 void problem_question(struct problem *p, unsigned seed)

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * faults-walk walk: every kind of call once, each result checked; it says at what it is, and ends
+ * as walk.h says. faults-walk beat: one checked computation after the other, counted in the gate's
+ * page, until it is killed.
+ */
+#include "tests/faults/walk.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tests/faults/gate.h"
+#include "tests/system/apir_exercise.h"
+
+static ggml_backend_dev_t dev;
+
+static void say(const char *what)
+{
+    puts(what);
+}
+
+/* Something was refused. */
+static _Noreturn void refused(const char *what)
+{
+    struct problem p;
+    printf("refused: %s\n", what);
+    ggml_backend_t again = ggml_backend_dev_init(dev, NULL);
+    if (!again) {
+        say("lost");
+        exit(WALK_LOST);
+    }
+    ggml_backend_free(again);
+    problem_init(&p, dev, 40, 2);
+    CHECK(problem_run(&p, 1) == RIGHT);
+    problem_free(&p);
+    exit(WALK_REFUSED);
+}
+
+/* Bytes are not what they must be: so they are after a loss, and at no other time. */
+static _Noreturn void differs(const char *what)
+{
+    if (ggml_backend_dev_init(dev, NULL))
+        fail("%s: other bytes than were written", what);
+    say("lost");
+    exit(WALK_LOST);
+}
+
+static void ask(struct problem *p, unsigned seed)
+{
+    const enum outcome outcome = problem_run(p, seed);
+    if (outcome == REFUSED)
+        refused("a computation");
+    if (outcome == WRONG)
+        differs("a computation");
+}
+
+static bool bytes_try(struct bytes *b, size_t size)
+{
+    const struct ggml_init_params params = {.mem_size = ggml_tensor_overhead() * 4,
+                                            .no_alloc = true};
+    *b = (struct bytes){.ctx = ggml_init(params), .size = size};
+    CHECK(b->ctx);
+    b->t = ggml_new_tensor_1d(b->ctx, GGML_TYPE_I8, (int64_t)size);
+    b->buffer = ggml_backend_alloc_ctx_tensors_from_buft(b->ctx, ggml_backend_dev_buffer_type(dev));
+    b->want = calloc(1, size);
+    b->got = calloc(1, size);
+    CHECK(b->want && b->got);
+    return b->buffer != NULL;
+}
+
+static void compare(struct bytes *b, const char *what)
+{
+    memset(b->got, 0x5a, b->size);
+    ggml_backend_tensor_get(b->t, b->got, 0, b->size);
+    if (memcmp(b->got, b->want, b->size) != 0)
+        differs(what);
+}
+
+static void transfers(void)
+{
+    struct bytes b, to;
+    say("transfers");
+    if (!bytes_try(&b, 3 * MIB + 5) || !bytes_try(&to, 3 * MIB + 5))
+        refused("a buffer");
+    ggml_backend_buffer_clear(b.buffer, 0);
+    random_bytes(b.want, b.size, 7);
+    ggml_backend_tensor_set(b.t, b.want, 0, b.size);
+    memset(b.want + 100, 3, 200000);
+    ggml_backend_tensor_memset(b.t, 3, 100, 200000);
+    compare(&b, "transfers");
+    ggml_backend_tensor_copy(b.t, to.t);
+    memcpy(to.want, b.want, b.size);
+    compare(&to, "a copy");
+    bytes_fini(&b);
+    bytes_fini(&to);
+}
+
+/* Through shared memory that becomes the buffer's own. */
+static void weights(struct problem *p)
+{
+    struct bytes b;
+    say("weights");
+    if (!bytes_try(&b, 5 * MIB))
+        refused("a buffer of weights");
+    ggml_backend_buffer_set_usage(b.buffer, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
+    random_bytes(b.want, b.size, 8);
+    for (size_t at = 0; at < b.size; at += MIB)
+        ggml_backend_tensor_set(b.t, b.want + at, at, MIB);
+    ask(p, 30);
+    compare(&b, "weights");
+    bytes_fini(&b);
+}
+
+static void host_buffer(struct problem *p)
+{
+    struct bytes b;
+    say("host buffer");
+    ggml_backend_buffer_t host =
+        ggml_backend_buft_alloc_buffer(ggml_backend_dev_host_buffer_type(dev), MIB);
+    if (!host || !bytes_try(&b, MIB))
+        refused("a host buffer");
+    uint8_t *memory = ggml_backend_buffer_get_base(host);
+    random_bytes(b.want, b.size, 9);
+    memcpy(memory, b.want, b.size);
+    ggml_backend_tensor_set_async(p->backend, b.t, memory, 0, b.size);
+    ggml_backend_synchronize(p->backend);
+    compare(&b, "a host buffer");
+    bytes_fini(&b);
+    ggml_backend_buffer_free(host);
+}
+
+static void events(struct problem *p)
+{
+    struct bytes b;
+    say("events");
+    ggml_backend_t other = ggml_backend_dev_init(dev, NULL);
+    ggml_backend_event_t event = ggml_backend_event_new(dev);
+    if (!other || !event || !bytes_try(&b, 300000))
+        refused("a second backend, an event or a buffer");
+    random_bytes(b.want, b.size, 10);
+    ggml_backend_tensor_set_async(p->backend, b.t, b.want, 0, b.size);
+    ggml_backend_event_record(event, p->backend);
+    ggml_backend_event_wait(other, event);
+    ggml_backend_tensor_get_async(other, b.t, b.got, 0, b.size);
+    ggml_backend_event_record(event, other);
+    ggml_backend_event_synchronize(event);
+    ggml_backend_synchronize(other);
+    if (memcmp(b.got, b.want, b.size) != 0)
+        differs("events");
+    ggml_backend_event_free(event);
+    ggml_backend_free(other);
+    bytes_fini(&b);
+}
+
+static int walk(void)
+{
+    struct problem p;
+    say("first graph");
+    if (!problem_try(&p, dev, 64, 4))
+        refused("a backend, an op or a buffer");
+    size_t memory_free, memory_total;
+    ggml_backend_dev_memory(dev, &memory_free, &memory_total);
+    ask(&p, 1);
+    ask(&p, 2);
+    transfers();
+    weights(&p);
+    host_buffer(&p);
+    events(&p);
+    say("last graph");
+    ask(&p, 3);
+    problem_free(&p);
+    say("done");
+    return WALK_RIGHT;
+}
+
+static int beat(void)
+{
+    const struct timespec pause = {.tv_nsec = 5000000};
+    struct gate *gate = gate_open();
+    struct problem p;
+    CHECK(gate);
+    problem_init(&p, dev, 48, 3);
+    for (unsigned i = 0;; i++) {
+        CHECK(problem_run(&p, i) == RIGHT);
+        __atomic_add_fetch(&gate->beats, 1, __ATOMIC_ACQ_REL);
+        nanosleep(&pause, NULL);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const char *plugin = getenv("GGML_BACKEND_PATH");
+    if (argc != 2 || !plugin) {
+        fputs("usage: GGML_BACKEND_PATH=... faults-walk walk|beat\n", stderr);
+        return 2;
+    }
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    say("loading");
+    dev = ggml_backend_load(plugin) ? ggml_backend_dev_by_name("APIR0") : NULL;
+    if (!dev) {
+        say("declined");
+        return WALK_DECLINED;
+    }
+    return strcmp(argv[1], "beat") == 0 ? beat() : walk();
+}
