@@ -26,6 +26,13 @@
 #include <vulkan/vulkan.h>
 #include <vulkan/vk_layer.h>
 
+/* tests/faults: what a driver answers that is out of luck; VK_SUCCESS: the call goes on. */
+#ifdef COUNT_HOOK
+VkResult COUNT_HOOK(const char *counter);
+#else
+#define COUNT_HOOK(counter) VK_SUCCESS
+#endif
+
 static const char layer_name[] = "VK_LAYER_APIR_count";
 
 /* ---- the counters ----------------------------------------------------------------- */
@@ -240,16 +247,18 @@ static VKAPI_ATTR VkResult VKAPI_CALL count_BeginCommandBuffer(VkCommandBuffer c
 static VKAPI_ATTR VkResult VKAPI_CALL count_QueueSubmit(VkQueue queue, uint32_t n,
                                                         const VkSubmitInfo *submits, VkFence fence)
 {
+    const VkResult bad = COUNT_HOOK("submits");
     count(COUNT_submits, 1);
-    return link_find(queue)->QueueSubmit(queue, n, submits, fence);
+    return bad ? bad : link_find(queue)->QueueSubmit(queue, n, submits, fence);
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL count_QueueSubmit2(VkQueue queue, uint32_t n,
                                                          const VkSubmitInfo2 *submits,
                                                          VkFence fence)
 {
+    const VkResult bad = COUNT_HOOK("submits");
     count(COUNT_submits, 1);
-    return link_find(queue)->QueueSubmit2(queue, n, submits, fence);
+    return bad ? bad : link_find(queue)->QueueSubmit2(queue, n, submits, fence);
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL count_CreateComputePipelines(
@@ -265,8 +274,9 @@ static VKAPI_ATTR VkResult VKAPI_CALL count_AllocateMemory(VkDevice device,
                                                            const VkAllocationCallbacks *allocator,
                                                            VkDeviceMemory *memory)
 {
+    const VkResult bad = COUNT_HOOK("allocations");
     count(COUNT_allocations, 1);
-    return link_find(device)->AllocateMemory(device, info, allocator, memory);
+    return bad ? bad : link_find(device)->AllocateMemory(device, info, allocator, memory);
 }
 
 /* ---- the chain -------------------------------------------------------------------- */

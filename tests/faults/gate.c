@@ -39,27 +39,28 @@ __attribute__((constructor)) static void gate_begin(void)
     (void)gate_open();
 }
 
-/* True for the one call that the gate is armed for. */
-static int gate_takes(enum gate_point point)
+/* True for a call that the gate is armed for: one, or all from there on. */
+static bool gate_takes(enum gate_point point)
 {
     uint32_t armed = (uint32_t)point + 1;
     if (__atomic_load_n(&gate->armed, __ATOMIC_ACQUIRE) != armed)
-        return 0;
+        return false;
     if (__atomic_load_n(&gate->skip, __ATOMIC_ACQUIRE) > 0) {
         __atomic_sub_fetch(&gate->skip, 1, __ATOMIC_ACQ_REL);
-        return 0;
+        return false;
     }
-    return __atomic_compare_exchange_n(&gate->armed, &armed, 0, 0, __ATOMIC_ACQ_REL,
+    return gate->action == GATE_FAIL_ON ||
+           __atomic_compare_exchange_n(&gate->armed, &armed, 0, false, __ATOMIC_ACQ_REL,
                                        __ATOMIC_ACQUIRE);
 }
 
-enum gate_action gate_pass(enum gate_point point)
+bool gate_fails(enum gate_point point)
 {
     if (!gate || __atomic_load_n(&gate->epoch, __ATOMIC_ACQUIRE) != epoch)
-        return 0;
+        return false;
     __atomic_add_fetch(&gate->passes[point], 1, __ATOMIC_ACQ_REL);
     if (!gate_takes(point))
-        return 0;
+        return false;
     const enum gate_action action = gate->action;
     __atomic_store_n(&gate->held, (uint32_t)getpid(), __ATOMIC_RELEASE);
     if (action == GATE_ABORT)
@@ -67,5 +68,5 @@ enum gate_action gate_pass(enum gate_point point)
     const struct timespec nap = {.tv_nsec = 1000000};
     while (action == GATE_HOLD && !__atomic_load_n(&gate->go, __ATOMIC_ACQUIRE))
         nanosleep(&nap, NULL);
-    return action == GATE_FAIL ? GATE_FAIL : 0;
+    return action == GATE_FAIL || action == GATE_FAIL_ON;
 }

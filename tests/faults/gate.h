@@ -8,6 +8,7 @@
 #ifndef APIR_FAULTS_GATE_H
 #define APIR_FAULTS_GATE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define GATE_ENV "APIR_GATE"
@@ -29,6 +30,8 @@
     P(COPY, "copying a tensor")                                                                    \
     P(FREE, "freeing a buffer")                                                                    \
     P(CLOSE, "closing a stream")                                                                   \
+    P(SUBMIT, "giving work to the GPU")                                                            \
+    P(MEMORY_NEW, "asking the driver for memory")                                                  \
     P(CLIENT, "a call of the client's transport")
 
 enum gate_point {
@@ -41,6 +44,7 @@ enum gate_point {
 enum gate_action {
     GATE_HOLD = 1, /* until `go` */
     GATE_FAIL,     /* the call fails, where it can */
+    GATE_FAIL_ON,  /* and all that follow, until the client disarms it */
     GATE_ABORT,    /* as C++ ends a program whose exception nobody catches */
 };
 
@@ -57,7 +61,12 @@ struct gate {
 
 /* In the process: maps the page once; NULL: there is none. */
 struct gate *gate_open(void);
-/* At a point. Returns the action that the caller is to take: 0, or GATE_FAIL. */
-enum gate_action gate_pass(enum gate_point point);
+/* At a point; returns when the caller may go on. True: the call is to fail. */
+bool gate_fails(enum gate_point point);
+/* Where a call has no way to fail. */
+static inline void gate_pass(enum gate_point point)
+{
+    (void)gate_fails(point);
+}
 
 #endif

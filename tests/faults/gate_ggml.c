@@ -37,18 +37,17 @@ void ggml_backend_dev_memory(ggml_backend_dev_t dev, size_t *ret_free, size_t *r
 
 bool ggml_backend_dev_supports_op(ggml_backend_dev_t dev, const struct ggml_tensor *op)
 {
-    return gate_pass(GATE_SUPPORTS) != GATE_FAIL && BASE(ggml_backend_dev_supports_op)(dev, op);
+    return !gate_fails(GATE_SUPPORTS) && BASE(ggml_backend_dev_supports_op)(dev, op);
 }
 
 ggml_backend_t ggml_backend_dev_init(ggml_backend_dev_t dev, const char *params)
 {
-    return gate_pass(GATE_OPEN) == GATE_FAIL ? NULL : BASE(ggml_backend_dev_init)(dev, params);
+    return gate_fails(GATE_OPEN) ? NULL : BASE(ggml_backend_dev_init)(dev, params);
 }
 
 ggml_backend_buffer_t ggml_backend_buft_alloc_buffer(ggml_backend_buffer_type_t buft, size_t size)
 {
-    return gate_pass(GATE_ALLOC) == GATE_FAIL ? NULL
-                                              : BASE(ggml_backend_buft_alloc_buffer)(buft, size);
+    return gate_fails(GATE_ALLOC) ? NULL : BASE(ggml_backend_buft_alloc_buffer)(buft, size);
 }
 
 void ggml_backend_buffer_clear(ggml_backend_buffer_t buffer, uint8_t value)
@@ -60,9 +59,8 @@ void ggml_backend_buffer_clear(ggml_backend_buffer_t buffer, uint8_t value)
 enum ggml_status ggml_backend_buffer_init_tensor(ggml_backend_buffer_t buffer,
                                                  struct ggml_tensor *tensor)
 {
-    return gate_pass(GATE_INIT) == GATE_FAIL
-               ? GGML_STATUS_ALLOC_FAILED
-               : BASE(ggml_backend_buffer_init_tensor)(buffer, tensor);
+    return gate_fails(GATE_INIT) ? GGML_STATUS_ALLOC_FAILED
+                                 : BASE(ggml_backend_buffer_init_tensor)(buffer, tensor);
 }
 
 void ggml_backend_tensor_set(struct ggml_tensor *tensor, const void *data, size_t offset,
@@ -81,9 +79,8 @@ void ggml_backend_tensor_memset(struct ggml_tensor *tensor, uint8_t value, size_
 
 enum ggml_status ggml_backend_graph_compute_async(ggml_backend_t backend, struct ggml_cgraph *graph)
 {
-    return gate_pass(GATE_COMPUTE) == GATE_FAIL
-               ? GGML_STATUS_FAILED
-               : BASE(ggml_backend_graph_compute_async)(backend, graph);
+    return gate_fails(GATE_COMPUTE) ? GGML_STATUS_FAILED
+                                    : BASE(ggml_backend_graph_compute_async)(backend, graph);
 }
 
 void ggml_backend_synchronize(ggml_backend_t backend)

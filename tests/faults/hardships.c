@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hardships OUT [MINUTES]: what a host can run out of. Memory, streams, devices, descriptors; each
+ * failing call of ggml's and of the driver's is one of a real client's. One that is refused says so
+ * and its context goes on; one whose host has gone ends as after any loss. A client suspended for
+ * MINUTES (a few seconds without) finds everything as it was.
+ */
+#define _GNU_SOURCE
+#include "tests/faults/stage.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+static struct stage stage;
+
+struct hardship {
+    const char *name;
+    enum gate_point point;
+    enum gate_action action;
+    unsigned ends; /* how the client may */
+};
+
+enum {
+    RIGHT = 1u << WALK_RIGHT,
+    LOST = 1u << WALK_LOST,
+    DECLINED = 1u << WALK_DECLINED,
+    REFUSED = 1u << WALK_REFUSED,
+};
+
+static void status_is(struct trial *t, int status, unsigned ends)
+{
+    char text[64];
+    snprintf(text, sizeof(text), "wait status %#x", (unsigned)status);
+    if (!WIFEXITED(status) || !(ends >> WEXITSTATUS(status) & 1))
+        trial_blame(t, "the client ends otherwise", text);
+}
+
+/* ---- calls that fail -------------------------------------------------------------------- */
+
+static void call_fails(const struct hardship *h, uint32_t call)
+{
+    struct trial t = {0};
+    snprintf(t.name, sizeof(t.name), "%s, call %u", h->name, call + 1);
+    stage_arm(&stage, h->point, call, h->action);
+    t.client = stage_client(&stage, "walk", stage.walk_log);
+    if (!stage_held(&stage, t.client))
+        trial_blame(&t, "the step was not reached", "");
+    const int status = trial_client_end(&stage, &t, now_us());
+    if (status >= 0)
+        status_is(&t, status, h->ends);
+    trial_finish(&stage, &t);
+}
+
+static void calls_fail(const struct hardship *all, size_t n)
+{
+    uint32_t passes[GATE_N];
+    stage_rehearse(&stage);
+    memcpy(passes, stage.gate->passes, sizeof(passes));
+    census_leaks(&stage.host, &stage.before, SETTLE_MS, "the rehearsal");
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t calls = passes[all[i].point];
+        if (calls == 0)
+            die("%s: the rehearsal had no such call", all[i].name);
+        for (uint32_t call = 0; call < calls; call++) {
+            /* The first few, and the last: between them are more of the same. */
+            if (call < 8 || call + 1 == calls)
+                call_fails(&all[i], call);
+        }
+    }
+}
+
+/* ---- memory ----------------------------------------------------------------------------- */
+
+/* The kernel itself says no: the worker's address space ends here. */
+static void address_space(uint32_t call)
+{
+    struct trial t = {0};
+    char path[64], line[256];
+    long kib = 0;
+    snprintf(t.name, sizeof(t.name), "no address space for buffer %u", call + 1);
+    stage_arm(&stage, GATE_ALLOC, call, GATE_HOLD);
+    t.client = stage_client(&stage, "walk", stage.walk_log);
+    const pid_t worker = stage_held(&stage, t.client);
+    snprintf(path, sizeof(path), "/proc/%d/status", worker);
+    FILE *f = fopen(path, "re");
+    while (f && fgets(line, sizeof(line), f)) {
+        if (strncmp(line, "VmSize:", 7) == 0)
+            kib = strtol(line + 7, NULL, 10);
+    }
+    if (f)
+        fclose(f);
+    const struct rlimit limit = {.rlim_cur = (rlim_t)(kib + 512) << 10, .rlim_max = RLIM_INFINITY};
+    if (!worker || kib == 0 || prlimit(worker, RLIMIT_AS, &limit, NULL) < 0)
+        trial_blame(&t, "the step was not reached", "");
+    stage_release(&stage);
+    const int status = trial_client_end(&stage, &t, 0);
+    /* Small ones come from what the worker has already. */
+    if (status >= 0)
+        status_is(&t, status, call >= 1 && call <= 3 ? REFUSED : REFUSED | RIGHT);
+    trial_finish(&stage, &t);
+}
+
+/* ---- descriptors ------------------------------------------------------------------------ */
+
+/* A server that can open nothing more refuses, and that is all. */
+static void descriptors(uint32_t spare)
+{
+    struct trial t = {0};
+    snprintf(t.name, sizeof(t.name), "a server with %u descriptors left", spare);
+    const pid_t server = host_server(&stage.host);
+    struct rlimit was, low;
+    if (prlimit(server, RLIMIT_NOFILE, NULL, &was) < 0)
+        die("%s: prlimit", t.name);
+    low = was;
+    low.rlim_cur = (rlim_t)stage.before.value[CENSUS_SERVER_FDS] + spare;
+    prlimit(server, RLIMIT_NOFILE, &low, NULL);
+    stage_arm(&stage, GATE_N, 0, 0);
+    t.client = stage_client(&stage, "walk", stage.walk_log);
+    const int status = trial_client_end(&stage, &t, 0);
+    prlimit(server, RLIMIT_NOFILE, &was, NULL);
+    if (status >= 0)
+        status_is(&t, status, DECLINED | RIGHT);
+    trial_finish(&stage, &t);
+}
+
+/* ---- time ------------------------------------------------------------------------------- */
+
+/* Stopped while its worker or its transport was about to do something, which is then done. */
+static void suspended(enum gate_point point, uint32_t call, double seconds)
+{
+    struct trial t = {0};
+    snprintf(t.name, sizeof(t.name), "a client suspended for %.0f s at %s, call %u", seconds,
+             gate_point_names[point], call + 1);
+    stage_arm(&stage, point, call, GATE_HOLD);
+    t.client = stage_client(&stage, "walk", stage.walk_log);
+    if (!stage_held(&stage, t.client))
+        trial_blame(&t, "the step was not reached", "");
+    kill(t.client, SIGSTOP);
+    stage_release(&stage);
+    const int64_t until = now_us() + (int64_t)(seconds * 1e6);
+    while (now_us() < until && stage_beat_goes_on(&stage))
+        host_nap();
+    kill(t.client, SIGCONT);
+    const int status = trial_client_end(&stage, &t, 0);
+    if (status >= 0)
+        status_is(&t, status, RIGHT);
+    trial_finish(&stage, &t);
+}
+
+/* ---- all -------------------------------------------------------------------------------- */
+
+static int on_cpu(const char *out, double seconds)
+{
+    static const struct hardship all[] = {
+        /* The very first calls are the worker's look at its ggml: there is no device yet. */
+        {"no memory for a buffer", GATE_ALLOC, GATE_FAIL, REFUSED},
+        {"no stream", GATE_OPEN, GATE_FAIL, REFUSED},
+        {"a tensor that cannot be made", GATE_INIT, GATE_FAIL, REFUSED},
+        {"a computation that fails", GATE_COMPUTE, GATE_FAIL, REFUSED | DECLINED},
+        {"an abort when drivers are loaded", GATE_LOAD, GATE_ABORT, DECLINED},
+        {"an abort in an allocation", GATE_ALLOC, GATE_ABORT, LOST},
+        {"an abort in a write", GATE_SET, GATE_ABORT, LOST},
+        {"an abort in a computation", GATE_COMPUTE, GATE_ABORT, LOST | DECLINED},
+        /* The last of these calls come when the client has all that it wants. */
+        {"an abort in a wait", GATE_SYNC, GATE_ABORT, LOST | DECLINED | RIGHT},
+        {"an abort when a buffer is freed", GATE_FREE, GATE_ABORT, LOST | RIGHT},
+    };
+    stage_open(&stage, out, "", NULL);
+    calls_fail(all, sizeof(all) / sizeof(all[0]));
+    for (uint32_t call = 0; call < 6; call++)
+        address_space(call);
+    for (uint32_t spare = 0; spare < 14; spare++)
+        descriptors(spare);
+    suspended(GATE_COMPUTE, 0, seconds);
+    suspended(GATE_CLIENT, 20, seconds);
+    return stage_close(&stage, "hardships of a CPU");
+}
+
+/* A driver that fails, below ggml's Vulkan backend. */
+static int on_vulkan(const char *out)
+{
+    static const struct hardship all[] = {
+        {"a device lost", GATE_SUBMIT, GATE_FAIL, LOST},
+        /* ggml takes another kind of memory where there is one. */
+        {"no device memory once", GATE_MEMORY_NEW, GATE_FAIL, RIGHT | REFUSED},
+        {"no device memory any more", GATE_MEMORY_NEW, GATE_FAIL_ON, REFUSED | LOST},
+    };
+    stage_open_gpu(&stage, out);
+    calls_fail(all, sizeof(all) / sizeof(all[0]));
+    return stage_close(&stage, "hardships of a GPU");
+}
+
+int main(int argc, char **argv)
+{
+    const double minutes = argc == 3 ? strtod(argv[2], NULL) : 0;
+    if (argc < 2 || argc > 3) {
+        fputs("usage: hardships OUT [MINUTES]\n", stderr);
+        return 2;
+    }
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    const int cpu = on_cpu(argv[1], minutes > 0 ? minutes * 60 : 3);
+    return on_vulkan(argv[1]) || cpu;
+}

@@ -1,0 +1,30 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# run.sh OUT [short]: faults and hardships; the last line is their sum.
+set -uo pipefail
+cd "$(dirname "$0")/../.." || exit 1
+out=$1
+log=$(mktemp "${TMPDIR:-/tmp}/faults.XXXXXX")
+trap 'rm -f "$log"' EXIT
+
+status=0
+if [[ ${2-} == short ]]; then
+    steps=(short) minutes=0
+else
+    steps=('' gpu) minutes=2.2
+fi
+{
+    for which in "${steps[@]}"; do
+        "$out/tests/faults/steps" "$out" ${which:+"$which"} || status=1
+    done
+    "$out/tests/faults/hardships" "$out" "$minutes" || status=1
+    exit "$status"
+} | tee "$log" || status=1
+
+passed=$(grep -c '^ok - ' "$log")
+failed=$(grep -c '^not ok - ' "$log")
+# One that did not come to its end has failed too.
+[[ $status -eq 0 || $failed -gt 0 ]] || failed=1
+echo "faults: $passed passed, $failed failed"
+[[ $failed -eq 0 ]]
