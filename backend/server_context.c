@@ -45,6 +45,7 @@ void server_context_lose(struct server_context *context, enum apir_log_level lev
         context->lost = true;
         snprintf(context->reason, sizeof(context->reason), "%s", reason);
         apir_log(level, "context %u is lost: %s", context->id, reason);
+        server_timer_disarm(context->contexts->loop, &context->watch);
         server_worker_kill(&context->worker);
     }
     if (context->ring)
@@ -77,6 +78,36 @@ static const struct server_worker_events server_context_worker_events = {
     .gone = server_context_worker_gone,
 };
 
+/* ---- seconds per graph ------------------------------------------------------ */
+
+/*
+ * Looks four times in the time that one message may take. The clock of a message starts when it
+ * is first seen, so none ends early, and a quarter late at most.
+ */
+static void server_context_watch(void *user)
+{
+    struct server_context *context = user;
+    const uint32_t seconds = context->contexts->config->seconds_per_graph;
+    if (context->lost || seconds == 0)
+        return;
+    const int64_t now = server_now_ms();
+    uint64_t head = 0;
+    const bool busy = server_worker_busy(&context->worker, &head);
+    if (!busy || !context->watch_busy || head != context->watch_head) {
+        context->watch_busy = busy;
+        context->watch_head = head;
+        context->watch_since_ms = now;
+    } else if (now - context->watch_since_ms >= (int64_t)seconds * 1000) {
+        char reason[APIR_REASON_MAX];
+        snprintf(reason, sizeof(reason),
+                 "a graph took longer than the host allows (seconds_per_graph: %u)", seconds);
+        server_context_lose(context, APIR_LOG_WARN, reason);
+        return;
+    }
+    server_timer_arm(context->contexts->loop, &context->watch, now + (int64_t)seconds * 250,
+                     server_context_watch, context);
+}
+
 static void server_context_start_worker(struct server_context *context)
 {
     struct server_contexts *contexts = context->contexts;
@@ -93,6 +124,7 @@ static void server_context_start_worker(struct server_context *context)
         server_context_lose(context, APIR_LOG_WARN,
                             "the host cannot start a worker; its log says why");
     }
+    server_context_watch(context);
 }
 
 /* ---- blobs ----------------------------------------------------------------- */
@@ -246,6 +278,7 @@ void server_context_fini(struct server_context *context)
         contexts->n_served--;
     else
         contexts->n_refused--;
+    server_timer_disarm(contexts->loop, &context->watch);
     server_worker_fini(&context->worker);
     server_ring_unmap(context->ring);
     apir_log(APIR_LOG_INFO, "context %u destroyed", context->id);

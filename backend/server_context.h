@@ -68,6 +68,10 @@ struct server_context {
     struct server_context_blob blobs[APIR_BLOBS_MAX];
     uint64_t shm_size; /* of all blobs */
     struct server_quota log_quota;
+    struct server_timer watch; /* seconds_per_graph */
+    bool watch_busy;           /* when it last looked: the worker was at the message … */
+    uint64_t watch_head;       /* … at this place … */
+    int64_t watch_since_ms;    /* … and had been since then, at least */
 };
 
 /* Destroys all contexts. */

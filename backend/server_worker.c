@@ -206,6 +206,15 @@ uint64_t server_worker_head(const struct server_worker *worker)
     return worker->status ? apir_load_acquire64(&worker->status->head) : 0;
 }
 
+bool server_worker_busy(const struct server_worker *worker, uint64_t *ret_head)
+{
+    /* Not one moment for both: what a message between them looks like, the next look corrects. */
+    const uint64_t head = server_worker_head(worker);
+    const uint64_t taken = worker->status ? apir_load_acquire64(&worker->status->taken) : 0;
+    *ret_head = head;
+    return taken != head;
+}
+
 uint64_t server_worker_notify_at(struct server_worker *worker, uint64_t head)
 {
     if (!worker->status)

@@ -71,6 +71,12 @@ bool server_worker_alive(const struct server_worker *worker);
 int server_worker_add_blob(struct server_worker *worker, uint32_t blob_id, uint64_t size, int fd);
 int server_worker_del_blob(struct server_worker *worker, uint32_t blob_id);
 
+/*
+ * Whether it works on a message; *ret_head then says which: as long as it stays the same,
+ * it is this one. A worker under foreign control can say what it likes.
+ */
+bool server_worker_busy(const struct server_worker *worker, uint64_t *ret_head);
+
 /* The true head; 0 before it was started. */
 uint64_t server_worker_head(const struct server_worker *worker);
 

@@ -189,6 +189,8 @@ static int serve(struct worker *w)
             what = apir_msg_name(h.code);
         }
         if (!err) {
+            /* From here on the server counts seconds_per_graph. */
+            apir_store_release64(&w->status->taken, w->ring.head + size);
             uint64_t began = timed ? now_ns() : 0;
             why = worker_dispatch(w, &msg);
             if (timed && msg.code < sizeof(w->stats) / sizeof(w->stats[0])) {

@@ -5,6 +5,8 @@
  *   exit    ends with status 3 before READY
  *   crash   READY, then aborts at the first work
  *   stop    READY, then stops itself at the first work
+ *   busy    READY, then works on the first message for ever
+ *   slow    READY, then works on each message for 0.6 s
  *   deaf    READY, then reads nothing any more
  *   inherit READY only if it inherited what it should and nothing else; else 4
  * As a stock render server (--socket-fd) it never answers.
@@ -148,6 +150,11 @@ int main(int argc, char **argv)
             abort();
         if (strcmp(fault, "stop") == 0)
             raise(SIGSTOP);
+        apir_store_release64(&status_page->taken, apir_load_acquire64(&ring->tail));
+        if (strcmp(fault, "busy") == 0)
+            forever();
+        if (strcmp(fault, "slow") == 0)
+            usleep(600000);
         complete();
     }
 }

@@ -32,7 +32,7 @@ struct fixture_context {
 
 /*
  * Starts the server. config: members of the JSON object ("" for none), to which
- * the fake worker is added; NULL: a broken file. fault: the fake worker's.
+ * the fake worker is added unless they name one; NULL: a broken file. fault: the fake worker's.
  */
 void fixture_start(struct fixture *f, const char *config, const char *fault);
 /* The same with --listen PATH; returns once it listens. nofile: its limit, or NULL. */

@@ -108,6 +108,33 @@ static void worker_that_stays_stopped_is_lost(void **state)
     fault_is_reported(NO_STOCK, "stop", "worker was stopped");
 }
 
+static void worker_that_works_too_long_is_lost(void **state)
+{
+    (void)state;
+    fault_is_reported(NO_STOCK ", \"seconds_per_graph\": 1", "busy", "seconds_per_graph: 1");
+}
+
+/* Many messages one after another are no long one; nor is waiting for the guest. */
+static void worker_that_gets_on_is_kept(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct fixture_context c;
+    fixture_start(&f, NO_STOCK ", \"seconds_per_graph\": 1", "slow");
+    fixture_open(&f, &c, 1);
+    fixture_open_ring(&c, true);
+    for (uint32_t i = 1; i <= 4; i++) {
+        apir_store_release64(&c.ring->tail, 8 * i);
+        fixture_doorbell(&c, APIR_DOORBELL_KICK, 0, 0);
+        fixture_doorbell(&c, APIR_DOORBELL_FENCE, 1, 8 * i);
+        fixture_fence(&c, 1, i);
+        fixture_wait_timeline(&c, 1, i);
+    }
+    assert_int_equal(apir_load_acquire32(&c.ring->state), APIR_STATE_READY);
+    fixture_close(&c);
+    fixture_stop(&f);
+}
+
 static void worker_that_cannot_start_is_reported(void **state)
 {
     (void)state;
@@ -236,6 +263,8 @@ int main(void)
         cmocka_unit_test(worker_that_exits_is_reported),
         cmocka_unit_test(worker_that_aborts_is_reported),
         cmocka_unit_test(worker_that_stays_stopped_is_lost),
+        cmocka_unit_test(worker_that_works_too_long_is_lost),
+        cmocka_unit_test(worker_that_gets_on_is_kept),
         cmocka_unit_test(worker_that_cannot_start_is_reported),
         cmocka_unit_test(worker_that_is_continued_is_kept),
         cmocka_unit_test(worker_that_reads_no_control_is_lost),
