@@ -6,6 +6,7 @@ HEADERS += $(wildcard backend/server_*.h backend/config*.h) tests/unit/server_fi
 
 SERVER_OBJS := $(call objs,backend/server_loop.c backend/server_page.c backend/server_peer.c backend/server_child.c \
                  backend/server_ring.c backend/server_spin.c backend/server_fence.c backend/server_worker.c \
+                 backend/server_account.c backend/server_claims.c backend/server_limits.c \
                  backend/server_context.c backend/server_virgl.c backend/server_stock.c backend/server_client.c \
                  backend/server_unix.c backend/server_access.c backend/server_listen.c)
 CONFIG_OBJS := $(call objs,backend/config.c backend/config_keys.c)
@@ -19,7 +20,8 @@ $(RENDER_SERVER): $(SERVER_PARTS)
 	$(link)
 
 # The tests run the server and a worker with faults as real processes.
-SERVER_TESTS := server_client server_context server_unix server_listen server_worker server_stock server_fence server_config
+SERVER_TESTS := server_client server_context server_unix server_listen server_worker server_stock server_fence server_config \
+                server_limits
 SERVER_TEST_PROGRAMS := $(SERVER_TESTS:%=$(O)/tests/unit/%_test)
 FAKE_WORKER := $(O)/tests/unit/fake_worker
 UNIT_TESTS += $(SERVER_TEST_PROGRAMS)
@@ -29,6 +31,7 @@ $(FAKE_WORKER): $(call objs,tests/unit/fake_worker.c) $(PROTOCOL_FD_OBJS)
 $(SERVER_TEST_PROGRAMS): PKGS := cmocka json-c
 $(O)/tests/unit/server_unix_test $(O)/tests/unit/server_listen_test: \
     $(call objs,tests/unit/unix_client.c)
+$(O)/tests/unit/server_limits_test: $(SERVER_OBJS) $(call objs,protocol/ring.c)
 $(O)/tests/unit/unix_client.o: PKGS := cmocka
 $(SERVER_TEST_PROGRAMS): $(O)/tests/unit/%_test: $(O)/tests/unit/%_test.o \
                          $(call objs,tests/unit/server_fixture.c backend/server_fence.c) \
@@ -46,7 +49,7 @@ WORKER := $(O)/backend/apir-worker
 ALL += $(WORKER)
 WORKER_OBJS := $(call objs,backend/worker_blob.c backend/worker_device.c backend/worker_dispatch.c \
                  backend/worker_ggml.c backend/worker_vulkan.c \
-                 backend/worker_graph.c $(RULES) backend/worker_stream.c \
+                 backend/worker_graph.c backend/worker_limits.c $(RULES) backend/worker_stream.c \
                  backend/worker_sandbox.c backend/worker_sandbox_cache.c \
                  backend/worker_sandbox_calls.c backend/worker_sandbox_files.c \
                  backend/worker_transfer.c)

@@ -211,6 +211,19 @@ void server_child_kill(struct server_child *child)
         (void)kill(child->pid, SIGKILL);
 }
 
+void server_child_move(struct server_children *children, struct server_child *from,
+                       struct server_child *to,
+                       void (*changed)(void *user, enum server_child_change change, int status),
+                       void *user)
+{
+    if (from->pid <= 0)
+        return;
+    *to = (struct server_child){.pid = from->pid, .changed = changed, .user = user};
+    server_children_forget(children, from);
+    to->next = children->first;
+    children->first = to;
+}
+
 void server_child_forget(struct server_children *children, struct server_child *child)
 {
     if (child->pid > 0)

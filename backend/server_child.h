@@ -67,6 +67,11 @@ int server_child_start(struct server_children *children, struct server_child *ch
 
 /* SIGKILL; the exit is still reported. */
 void server_child_kill(struct server_child *child);
+/* The process is `to`'s from now on, if there is one. */
+void server_child_move(struct server_children *children, struct server_child *from,
+                       struct server_child *to,
+                       void (*changed)(void *user, enum server_child_change change, int status),
+                       void *user);
 /* No further calls of changed(); the process itself is left as it is. */
 void server_child_forget(struct server_children *children, struct server_child *child);
 

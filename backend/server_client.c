@@ -214,6 +214,7 @@ int server_client_init(struct server_client *client, const struct server_client_
                 .worker_path = setup->worker_path,
             },
     };
+    server_limits_init(&client->contexts.limits, setup->config);
     int ret = server_spin_init(&client->contexts.spin);
     if (ret < 0)
         return ret;
@@ -225,6 +226,7 @@ int server_client_init(struct server_client *client, const struct server_client_
 void server_client_fini(struct server_client *client)
 {
     server_contexts_clear(&client->contexts);
+    server_limits_fini(&client->contexts.limits);
     server_spin_fini(&client->contexts.spin);
     server_stock_fini(&client->stock);
     server_peer_fini(&client->peer);

@@ -60,9 +60,9 @@ static void server_context_worker_notified(void *user)
     server_context_moved(user);
 }
 
-static void server_context_worker_stalled(void *user)
+static void server_context_worker_failed(void *user, const char *reason)
 {
-    server_context_lose(user, APIR_LOG_WARN, "worker was stopped and not continued");
+    server_context_lose(user, APIR_LOG_WARN, reason);
 }
 
 static void server_context_worker_gone(void *user, const char *reason)
@@ -74,7 +74,7 @@ static void server_context_worker_gone(void *user, const char *reason)
 
 static const struct server_worker_events server_context_worker_events = {
     .notified = server_context_worker_notified,
-    .stalled = server_context_worker_stalled,
+    .failed = server_context_worker_failed,
     .gone = server_context_worker_gone,
 };
 
@@ -117,9 +117,16 @@ static void server_context_start_worker(struct server_context *context)
         return;
     }
     struct apir_error err = {0};
-    if (server_worker_start(&context->worker, contexts->children, &contexts->spin,
-                            contexts->worker_path, contexts->config_path,
-                            &server_context_worker_events, context, &err) < 0) {
+    const struct server_worker_setup setup = {
+        .children = contexts->children,
+        .spin = &contexts->spin,
+        .limits = &contexts->limits,
+        .path = contexts->worker_path,
+        .config_path = contexts->config_path,
+        .events = &server_context_worker_events,
+        .user = context,
+    };
+    if (server_worker_start(&context->worker, &setup, &err) < 0) {
         apir_log(APIR_LOG_ERROR, "context %u: %s", context->id, err.msg);
         server_context_lose(context, APIR_LOG_WARN,
                             "the host cannot start a worker; its log says why");
@@ -165,6 +172,8 @@ static const char *server_context_check_blob(const struct server_context *contex
     uint64_t limit = (uint64_t)context->contexts->config->context_shm_mib << 20;
     if (size > limit - context->shm_size)
         return "the context's shared memory is used up (context_shm_mib)";
+    if (!server_worker_shm_fits(&context->worker, size))
+        return "the context's main memory is used up (context_host_memory_mib)";
     return NULL;
 }
 
@@ -195,6 +204,7 @@ int server_context_blob_create(struct server_context *context, uint64_t blob_id,
 
     context->blobs[blob_id] = (struct server_context_blob){.used = true, .size = size};
     context->shm_size += size;
+    server_worker_note_shm(&context->worker, context->shm_size);
     return steal_fd(&fd);
 }
 
@@ -204,6 +214,7 @@ void server_context_blob_destroy(struct server_context *context, uint32_t blob_i
         return;
     struct server_context_blob *blob = &context->blobs[blob_id];
     context->shm_size -= blob->size;
+    server_worker_note_shm(&context->worker, context->shm_size);
     *blob = (struct server_context_blob){0};
     if (context->lost)
         return;

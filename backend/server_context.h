@@ -29,7 +29,8 @@
 
 struct server_context;
 
-/* The set, and what its contexts share. All pointers are the creator's, and so is spin. */
+/* The set, and what its contexts share. All pointers are the creator's, and so are spin and
+ * limits. */
 struct server_contexts {
     struct server_loop *loop;
     struct server_children *children;
@@ -38,6 +39,7 @@ struct server_contexts {
     const char *worker_path;
     struct server_context *first;
     struct server_spin spin;
+    struct server_limits limits;
     unsigned n_served;
     unsigned n_refused;
 };

@@ -259,6 +259,7 @@ int server_listen_init(struct server_listen *listen, const struct server_listen_
                 .worker_path = setup->worker_path,
             },
     };
+    server_limits_init(&listen->contexts.limits, setup->config);
     int ret = server_spin_init(&listen->contexts.spin);
     if (ret == 0)
         ret =
@@ -271,6 +272,7 @@ int server_listen_init(struct server_listen *listen, const struct server_listen_
 void server_listen_fini(struct server_listen *listen)
 {
     server_contexts_clear(&listen->contexts);
+    server_limits_fini(&listen->contexts.limits);
     server_spin_fini(&listen->contexts.spin);
     server_timer_disarm(listen->loop, &listen->resume);
     server_loop_remove(listen->loop, &listen->source);

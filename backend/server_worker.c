@@ -37,7 +37,21 @@ static void server_worker_notified(void *user, uint32_t events)
 static void server_worker_stopped(void *user)
 {
     const struct server_worker *worker = user;
-    worker->events->stalled(worker->user);
+    worker->events->failed(worker->user, "worker was stopped and not continued");
+}
+
+static void server_worker_failed(void *user, const char *reason)
+{
+    const struct server_worker *worker = user;
+    worker->events->failed(worker->user, reason);
+}
+
+/* Its account ends with its process. */
+static void server_worker_leave_account(struct server_worker *worker)
+{
+    if (worker->account)
+        server_account_leave(worker->account, &worker->child);
+    worker->account = NULL;
 }
 
 static void server_worker_changed(void *user, enum server_child_change change, int status)
@@ -61,6 +75,7 @@ static void server_worker_changed(void *user, enum server_child_change change, i
         break;
     }
     server_timer_disarm(worker->children->loop, &worker->stopped);
+    server_worker_leave_account(worker);
     worker->events->gone(worker->user, reason);
 }
 
@@ -97,11 +112,11 @@ static int server_worker_open_fds(struct worker_fds *fds)
     return fallocate(fds->status, 0, 0, WORKER_STATUS_SIZE) < 0 ? -errno : 0;
 }
 
-int server_worker_start(struct server_worker *worker, struct server_children *children,
-                        struct server_spin *spin, const char *path, const char *config_path,
-                        const struct server_worker_events *events, void *user,
+int server_worker_start(struct server_worker *worker, const struct server_worker_setup *setup,
                         struct apir_error *err)
 {
+    struct server_children *children = setup->children;
+    const char *path = setup->path;
     struct worker_fds fds __attribute__((cleanup(server_worker_close_fds))) = {
         .control = {-1, -1}, .notify = {-1, -1}, .status = -1};
     if (access(path, X_OK) < 0)
@@ -118,13 +133,14 @@ int server_worker_start(struct server_worker *worker, struct server_children *ch
 
     *worker = (struct server_worker){
         .children = children,
-        .events = events,
-        .user = user,
+        .events = setup->events,
+        .user = setup->user,
         .control_fd = -1,
         .notify_fd = -1,
         .status = status,
-        .spin = spin,
-        .spin_slot = server_spin_take(spin),
+        .spin = setup->spin,
+        .spin_slot = server_spin_take(setup->spin),
+        .account = server_account_create(setup->limits, children),
     };
     char slot[16];
     snprintf(slot, sizeof(slot), "%u", worker->spin_slot);
@@ -132,15 +148,18 @@ int server_worker_start(struct server_worker *worker, struct server_children *ch
     const char *argv[] = {
         path, "--control-fd", "3", "--notify-fd", "4", "--status-fd", "5",
         "--spin-fd", "6", "--spin-slot", slot,
-        config_path ? "--config" : NULL, config_path, NULL,
+        setup->config_path ? "--config" : NULL, setup->config_path, NULL,
     };
     /* clang-format on */
-    const int child_fds[] = {fds.control[1], fds.notify[1], fds.status,
-                             spin->fd};
+    const int child_fds[] = {fds.control[1], fds.notify[1], fds.status, setup->spin->fd};
     const struct server_child_spec spec = {
         .argv = argv, .fds = child_fds, .n_fds = 4, .is_worker = true};
-    ret = server_loop_add(children->loop, &worker->notify, fds.notify[0], EPOLLIN,
-                          server_worker_notified, worker);
+    ret = worker->account
+              ? server_account_serve(worker->account, fds.control[0], server_worker_failed, worker)
+              : -ENOMEM;
+    if (ret == 0)
+        ret = server_loop_add(children->loop, &worker->notify, fds.notify[0], EPOLLIN,
+                              server_worker_notified, worker);
     if (ret == 0)
         ret = server_child_start(children, &worker->child, &spec, server_worker_changed, worker);
     if (ret < 0) {
@@ -157,6 +176,7 @@ void server_worker_fini(struct server_worker *worker)
     if (!worker->status)
         return;
     server_worker_kill(worker);
+    server_worker_leave_account(worker);
     server_child_forget(worker->children, &worker->child);
     server_spin_give(worker->spin, worker->spin_slot);
     server_timer_disarm(worker->children->loop, &worker->stopped);
@@ -175,6 +195,18 @@ void server_worker_kill(struct server_worker *worker)
 bool server_worker_alive(const struct server_worker *worker)
 {
     return worker->child.pid > 0;
+}
+
+void server_worker_note_shm(struct server_worker *worker, uint64_t bytes)
+{
+    if (worker->account)
+        worker->account->shm_bytes = bytes;
+}
+
+bool server_worker_shm_fits(const struct server_worker *worker, uint64_t size)
+{
+    /* Before there is a worker there is a ring at most. */
+    return !worker->account || server_account_shm_fits(worker->account, size);
 }
 
 static int server_worker_send(struct server_worker *worker, const struct apir_control *control,
@@ -212,7 +244,8 @@ bool server_worker_busy(const struct server_worker *worker, uint64_t *ret_head)
     const uint64_t head = server_worker_head(worker);
     const uint64_t taken = worker->status ? apir_load_acquire64(&worker->status->taken) : 0;
     *ret_head = head;
-    return taken != head;
+    /* While it waits for us, it is not at work. */
+    return taken != head && !(worker->account && server_account_waits(worker->account));
 }
 
 uint64_t server_worker_notify_at(struct server_worker *worker, uint64_t head)

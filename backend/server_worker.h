@@ -9,7 +9,8 @@
  * Command line:
  *   apir-worker --control-fd N --notify-fd N --status-fd N
  *               --spin-fd N --spin-slot N [--config FILE]
- *   control  SEQPACKET, struct apir_control, one fd with ADD_BLOB; end of file: exit
+ *   control  SEQPACKET, struct apir_control, one fd with ADD_BLOB; end of file: exit.
+ *            From the worker: struct apir_ask (server_account.h)
  *   notify   write end, non-blocking: 8 bytes once head >= notify_at; EAGAIN is fine
  *   status   memfd of one page: struct apir_worker_status
  *   spin     memfd of one page: struct apir_spin_page, and which byte is the worker's
@@ -22,6 +23,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "backend/server_account.h"
 #include "backend/server_child.h"
 #include "backend/server_loop.h"
 #include "backend/server_spin.h"
@@ -33,8 +35,20 @@
 
 struct server_worker_events {
     void (*notified)(void *user); /* head may have reached notify_at */
-    void (*stalled)(void *user);  /* stopped for too long */
+    /* Stopped for too long, or it breaks the rules: to be killed. */
+    void (*failed)(void *user, const char *reason);
     void (*gone)(void *user, const char *reason);
+};
+
+/* What a worker is started with; all of it outlives it. */
+struct server_worker_setup {
+    struct server_children *children;
+    struct server_spin *spin;
+    struct server_limits *limits;
+    const char *path;
+    const char *config_path; /* may be NULL */
+    const struct server_worker_events *events;
+    void *user;
 };
 
 /* {0} is a valid worker that was never started. */
@@ -50,12 +64,11 @@ struct server_worker {
     struct apir_worker_status *status; /* NULL: not started */
     struct server_spin *spin;
     uint32_t spin_slot;
+    struct server_account *account; /* NULL: no process, or it is gone */
 };
 
-/* config_path may be NULL. Returns 0 or -errno with *err set. */
-int server_worker_start(struct server_worker *worker, struct server_children *children,
-                        struct server_spin *spin, const char *path, const char *config_path,
-                        const struct server_worker_events *events, void *user,
+/* Returns 0 or -errno with *err set. */
+int server_worker_start(struct server_worker *worker, const struct server_worker_setup *setup,
                         struct apir_error *err);
 
 /* Kills it, releases everything, and makes no further calls. */
@@ -76,6 +89,10 @@ int server_worker_del_blob(struct server_worker *worker, uint32_t blob_id);
  * it is this one. A worker under foreign control can say what it likes.
  */
 bool server_worker_busy(const struct server_worker *worker, uint64_t *ret_head);
+
+/* Shared memory of the context is host memory of its account. */
+void server_worker_note_shm(struct server_worker *worker, uint64_t bytes);
+bool server_worker_shm_fits(const struct server_worker *worker, uint64_t size);
 
 /* The true head; 0 before it was started. */
 uint64_t server_worker_head(const struct server_worker *worker);

@@ -25,6 +25,7 @@ struct worker_blob {
 struct worker_buffer {
     uint32_t id; /* 0: free */
     uint32_t device;
+    uint64_t reserved; /* bytes of the device in the server's books */
     struct host_buffer host;
     uint8_t *shared; /* BUFFER_SHARE: the mapping that holds it, owned; else NULL */
     uint64_t shared_size;
@@ -38,18 +39,21 @@ struct worker_event {
     uint32_t stream; /* 0: nothing recorded */
     uint64_t waiters; /* bit per stream (from 1) that waits for the latest mark */
     uint64_t late;    /* the same for marks before it: SYNC would take them away */
+    uint32_t marks;   /* since the last SYNC: drivers keep something of each */
 };
 
 struct worker_stream {
     void *host; /* NULL: not open */
     uint32_t device;
     uint32_t status_offset; /* struct apir_stream_status in the reply area */
-    bool dirty;             /* work was submitted since the last sync */
+    bool dirty;             /* work was submitted since the last sync … */
+    uint32_t queued;        /* … so many pieces of it … */
+    uint64_t queued_bytes;  /* … with transfers of so many bytes */
 };
 
 struct worker {
     /* from the server */
-    int control_fd;
+    int control_fd; /* -1: there is no server, and nobody to ask (tests) */
     int notify_fd;
     struct apir_worker_status *status;
     struct apir_spin_page *spin;
@@ -59,6 +63,13 @@ struct worker {
     struct apir_ring_host ring;
     unsigned state; /* APIR_ST_ bit */
     uint64_t shm_limit; /* bytes: the server refuses blobs beyond it */
+    uint64_t graph_limit; /* bytes: of all slots; 0: none */
+    uint64_t graph_bytes;
+    uint64_t queue_limit; /* bytes: of all streams; 0: none */
+    uint64_t queued_bytes;
+    uint32_t devices_used; /* bit per device: the server counts us there */
+    struct apir_control_answer answer; /* to what we have asked the server … */
+    bool answered;                     /* … once it is there */
     uint64_t gap_ns; /* running mean of the client's pauses */
 
     struct host_ggml ggml;
@@ -110,6 +121,19 @@ void worker_buffer_drop(struct worker *w, struct worker_buffer *b);
  */
 int worker_buffer_privatize(struct worker_buffer *b, const void *data, uint64_t size);
 
+/* ---- worker_limits.c ---- */
+
+/*
+ * Asks the server for `size` bytes of the device; 0: only to be counted among its users.
+ * Returns APIR_OK, or another status with why[APIR_WHY_SIZE] set. Messages about blobs are
+ * handled meanwhile.
+ */
+enum apir_status worker_reserve(struct worker *w, uint32_t device, uint64_t size, char *why);
+void worker_release(struct worker *w, uint32_t device, uint64_t size);
+
+/* Lowers both to what the limits leave. */
+void worker_room(struct worker *w, uint32_t device, uint64_t *io_free, uint64_t *io_total);
+
 /* ---- worker_transfer.c ---- */
 
 const char *worker_set(struct worker *w, const struct apir_msg_set *m);
@@ -128,6 +152,12 @@ const char *worker_copy(struct worker *w, const struct apir_msg_copy *m);
  * ggml's synchronous calls, which are ordered by the caller's own synchronize.
  */
 const char *worker_stream_settle(struct worker *w, uint32_t id);
+
+/*
+ * Work was queued on the stream; `bytes` of it are a transfer. What may be queued is bounded, for
+ * drivers keep something for each piece; then this waits for it.
+ */
+void worker_stream_note(struct worker *w, struct worker_stream *s, uint64_t bytes);
 
 /* Before anything is freed or rewritten that a running graph may use. */
 void worker_streams_settle(struct worker *w);

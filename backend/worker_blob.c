@@ -49,10 +49,13 @@ static int blob_add(struct worker *w, const struct apir_control *c, int fd_in)
 int worker_control_drain(struct worker *w)
 {
     for (;;) {
-        struct apir_control c;
+        union {
+            struct apir_control blob;
+            struct apir_control_answer answer;
+        } m = { 0 };
         size_t size = 0, n_fds = 0;
         int fds[APIR_FDSOCK_FDS_MAX];
-        int err = apir_fdsock_recv(w->control_fd, &c, sizeof(c), &size, fds, 1, &n_fds,
+        int err = apir_fdsock_recv(w->control_fd, &m, sizeof(m), &size, fds, 1, &n_fds,
                                    MSG_DONTWAIT);
         if (err == -EAGAIN)
             return 0;
@@ -61,7 +64,8 @@ int worker_control_drain(struct worker *w)
         if (size == 0)
             return -EPIPE;
         cleanup_fd int fd = n_fds ? fds[0] : -1;
-        if (size != sizeof(c))
+        const struct apir_control c = m.blob;
+        if (size != (c.op == APIR_CONTROL_ANSWER ? sizeof(m.answer) : sizeof(m.blob)))
             return -EPROTO;
         switch (c.op) {
         case APIR_CONTROL_ADD_BLOB:
@@ -76,6 +80,10 @@ int worker_control_drain(struct worker *w)
             if (c.blob_id == APIR_RING_BLOB_ID || c.blob_id >= APIR_BLOBS_MAX)
                 return -EPROTO;
             blob_drop(w, &w->blobs[c.blob_id]);
+            break;
+        case APIR_CONTROL_ANSWER:
+            w->answer = m.answer;
+            w->answered = true;
             break;
         default:
             return -EPROTO;
@@ -204,7 +212,9 @@ const char *worker_buffer_share(struct worker *w, const struct apir_msg_buffer_s
     struct apir_reply_status r = { .status = APIR_E_UNSUPPORTED };
     /* What a graph has written would be lost, and its slot holds the old addresses. */
     bool fits = (d->flags & APIR_DEVICE_UMA) && !b->shared && !b->used && !blob->direct.handle &&
-                blob->size >= b->host.size;
+                blob->size >= b->host.size &&
+                /* In the server's books it is what the buffer's own memory was. */
+                blob->size - b->host.size < APIR_SHM_ALIGN;
     if (fits && blob_align(blob) < 0)
         fits = false;
     uint8_t *taken = fits ? calloc(blob->size / (uint64_t)sysconf(_SC_PAGESIZE), 1) : NULL;
@@ -229,6 +239,7 @@ const char *worker_buffer_share(struct worker *w, const struct apir_msg_buffer_s
 void worker_buffer_drop(struct worker *w, struct worker_buffer *b)
 {
     host_buffer_free(&w->ggml, &b->host);
+    worker_release(w, b->device, b->reserved);
     if (b->shared)
         munmap(b->shared, b->shared_size);
     free(b->taken);

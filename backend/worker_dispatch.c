@@ -75,6 +75,7 @@ static const char *handle_device_info(struct worker *w, const struct apir_msg_de
         .max_size = d->max_size,
     };
     host_device_memory(&w->ggml, d, &r.memory_free, &r.memory_total);
+    worker_room(w, m->device, &r.memory_free, &r.memory_total);
     memcpy(r.name, d->name, sizeof(r.name));
     memcpy(r.description, d->description, sizeof(r.description));
     memcpy(r.device_id, d->device_id, sizeof(r.device_id));
@@ -92,6 +93,7 @@ static const char *handle_device_memory(struct worker *w, const struct apir_msg_
         return worker_bad_device;
     struct apir_reply_device_memory r = { 0 };
     host_device_memory(&w->ggml, &w->ggml.devices[m->device], &r.memory_free, &r.memory_total);
+    worker_room(w, m->device, &r.memory_free, &r.memory_total);
     memcpy(place, &r, sizeof(r));
     return NULL;
 }
@@ -128,13 +130,21 @@ static const char *handle_buffer_alloc(struct worker *w, const struct apir_msg_b
         return "buffer id is in use";
     struct apir_reply_status r = { .status = APIR_OK };
     const struct host_device *d = &w->ggml.devices[m->device];
-    if (m->size > d->max_size)
+    if (m->size > d->max_size) {
         r.status = APIR_E_LIMIT;
-    else if (host_buffer_alloc(&w->ggml, d, m->size, &b->host) < 0)
+        snprintf(r.why, sizeof(r.why), "the device's buffers have %llu MiB at most",
+                 (unsigned long long)(d->max_size >> 20));
+    } else {
+        r.status = worker_reserve(w, m->device, m->size, r.why);
+    }
+    if (r.status == APIR_OK && host_buffer_alloc(&w->ggml, d, m->size, &b->host) < 0) {
+        worker_release(w, m->device, m->size);
         r.status = APIR_E_NOMEM;
+    }
     if (r.status == APIR_OK) {
         b->id = m->buffer;
         b->device = m->device;
+        b->reserved = m->size;
     }
     memcpy(place, &r, sizeof(r));
     return NULL;
@@ -257,7 +267,7 @@ static const char *handle_graph_exec(struct worker *w, const struct apir_msg_gra
     }
     if (slot->state == SLOT_READY && status == APIR_OK) {
         int rc = host_graph_compute(&w->ggml, s->host, &slot->graph);
-        s->dirty = true;
+        worker_stream_note(w, s, 0);
         status = rc == GG_STATUS_SUCCESS        ? APIR_OK
                  : rc == GG_STATUS_ALLOC_FAILED ? APIR_E_NOMEM
                                                 : APIR_E_FAILED;

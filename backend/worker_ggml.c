@@ -458,50 +458,60 @@ void host_buffer_set_usage(struct host_ggml *hg, struct host_buffer *b, uint32_t
         fns.ggml_backend_buffer_set_usage(b->handle, (int)usage);
 }
 
+/* A driver that copies through memory of its own keeps as much of it as the largest copy took. */
+#define STAGED_MAX (UINT64_C(64) << 20)
+
 void host_buffer_set(struct host_ggml *hg, struct host_buffer *b, uint64_t offset,
                      const void *data, uint64_t size)
 {
     (void)hg;
-    fns.ggml_backend_tensor_set(&b->raw, data, offset, size);
+    for (uint64_t at = 0, n; at < size; at += n) {
+        n = b->memory || size - at < STAGED_MAX ? size - at : STAGED_MAX;
+        fns.ggml_backend_tensor_set(&b->raw, (const uint8_t *)data + at, offset + at, n);
+    }
 }
 
 void host_buffer_get(struct host_ggml *hg, struct host_buffer *b, uint64_t offset, void *data,
                      uint64_t size)
 {
     (void)hg;
-    fns.ggml_backend_tensor_get(&b->raw, data, offset, size);
+    for (uint64_t at = 0, n; at < size; at += n) {
+        n = b->memory || size - at < STAGED_MAX ? size - at : STAGED_MAX;
+        fns.ggml_backend_tensor_get(&b->raw, (uint8_t *)data + at, offset + at, n);
+    }
 }
 
 void host_buffer_get_async(struct host_ggml *hg, void *stream, struct host_buffer *b,
                            uint64_t offset, void *data, uint64_t size)
 {
-    (void)hg;
+    if (size > STAGED_MAX) {
+        fns.ggml_backend_synchronize(stream);
+        host_buffer_get(hg, b, offset, data, size);
+        return;
+    }
     fns.ggml_backend_tensor_get_async(stream, &b->raw, data, offset, size);
 }
 
 void host_buffer_set_rows(struct host_ggml *hg, struct host_buffer *b, uint64_t offset,
                           const void *data, uint64_t row, uint64_t count, uint64_t stride)
 {
-    (void)hg;
-    if (fns.ggml_backend_tensor_set_2d) {
+    if (fns.ggml_backend_tensor_set_2d && (b->memory || row * count <= STAGED_MAX)) {
         fns.ggml_backend_tensor_set_2d(&b->raw, data, offset, row, count, stride, row);
         return;
     }
     for (uint64_t i = 0; i < count; i++)
-        fns.ggml_backend_tensor_set(&b->raw, (const uint8_t *)data + i * row, offset + i * stride,
-                                    row);
+        host_buffer_set(hg, b, offset + i * stride, (const uint8_t *)data + i * row, row);
 }
 
 void host_buffer_get_rows(struct host_ggml *hg, struct host_buffer *b, uint64_t offset, void *data,
                           uint64_t row, uint64_t count, uint64_t stride)
 {
-    (void)hg;
-    if (fns.ggml_backend_tensor_get_2d) {
+    if (fns.ggml_backend_tensor_get_2d && (b->memory || row * count <= STAGED_MAX)) {
         fns.ggml_backend_tensor_get_2d(&b->raw, data, offset, row, count, stride, row);
         return;
     }
     for (uint64_t i = 0; i < count; i++)
-        fns.ggml_backend_tensor_get(&b->raw, (uint8_t *)data + i * row, offset + i * stride, row);
+        host_buffer_get(hg, b, offset + i * stride, (uint8_t *)data + i * row, row);
 }
 
 int host_buffer_memset(struct host_ggml *hg, struct host_buffer *b, uint64_t offset, uint8_t value,

@@ -312,6 +312,17 @@ done:
     return out.fatal;
 }
 
+/* ggml's own graph: a node's place in its lists and in its hash table. */
+#define GRAPH_NODE_BYTES 64u
+
+static uint64_t graph_bytes(const struct apir_graph *wire)
+{
+    return wire->n_tensors *
+               (sizeof(struct apir_tensor) + sizeof(struct gg_tensor) + GRAPH_NODE_BYTES) +
+           wire->n_nodes * sizeof(struct worker_index) + wire->n_names * sizeof(struct apir_name) +
+           wire->n_buffers * sizeof(struct apir_graph_buffer);
+}
+
 const char *worker_slot_define(struct worker *w, struct worker_slot *slot, uint32_t device,
                                const void *payload, uint64_t size)
 {
@@ -321,14 +332,18 @@ const char *worker_slot_define(struct worker *w, struct worker_slot *slot, uint3
     if (err == -EBADMSG)
         return why;
     slot->device = device;
-    if (!err)
+    const uint64_t bytes = err ? 0 : graph_bytes(&slot->wire);
+    const bool fits = !w->graph_limit || bytes <= w->graph_limit - w->graph_bytes;
+    if (!err && fits)
         slot->tensors = calloc(slot->wire.n_tensors, sizeof(*slot->tensors));
-    if (err || !slot->tensors) {
+    if (!slot->tensors) {
         worker_slot_clear(w, slot);
         slot->state = SLOT_BROKEN;
-        slot->status = APIR_E_NOMEM;
+        slot->status = fits ? APIR_E_NOMEM : APIR_E_LIMIT;
         return NULL;
     }
+    slot->bytes = bytes;
+    w->graph_bytes += bytes;
     return slot_realise(w, slot);
 }
 
@@ -355,6 +370,7 @@ const char *worker_slot_patch(struct worker *w, struct worker_slot *slot, const 
 
 void worker_slot_clear(struct worker *w, struct worker_slot *slot)
 {
+    w->graph_bytes -= slot->bytes;
     host_graph_fini(&w->ggml, &slot->graph);
     apir_graph_fini(&slot->wire);
     free(slot->tensors);

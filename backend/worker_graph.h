@@ -42,6 +42,7 @@ struct worker_slot {
     struct host_graph graph;
     struct worker_index *indices; /* n_indices, owned */
     uint32_t n_indices;
+    uint64_t bytes; /* about what all of this takes, for context_graph_mib */
 };
 
 /*

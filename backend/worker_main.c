@@ -310,7 +310,12 @@ static int load(struct worker *w, const struct apir_config *config, struct apir_
         .devices = config->devices.n ? devices : NULL,
         .n_threads = (int)config->threads,
     };
-    w->shm_limit = (uint64_t)config->context_shm_mib << 20;
+    uint32_t shm = config->context_shm_mib;
+    if (config->context_host_memory_mib && config->context_host_memory_mib < shm)
+        shm = config->context_host_memory_mib;
+    w->shm_limit = (uint64_t)shm << 20;
+    w->graph_limit = (uint64_t)config->context_graph_mib << 20;
+    w->queue_limit = (uint64_t)config->context_queue_mib << 20;
     return host_ggml_load(&w->ggml, &o, err);
 }
 

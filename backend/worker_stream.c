@@ -8,6 +8,11 @@
 
 #include "backend/worker.h"
 
+/* Pieces of work between two waits for a stream: an honest token has ten. */
+#define QUEUED_MAX 256u
+/* Marks of an event between two waits for it. */
+#define MARKS_MAX 64u
+
 const char *worker_stream_settle(struct worker *w, uint32_t id)
 {
     if (id == 0)
@@ -17,9 +22,24 @@ const char *worker_stream_settle(struct worker *w, uint32_t id)
         return worker_bad_stream;
     if (s->dirty) {
         host_stream_sync(&w->ggml, s->host);
+        w->queued_bytes -= s->queued_bytes;
+        s->queued_bytes = 0;
+        s->queued = 0;
         s->dirty = false;
     }
     return NULL;
+}
+
+void worker_stream_note(struct worker *w, struct worker_stream *s, uint64_t bytes)
+{
+    s->dirty = true;
+    s->queued++;
+    s->queued_bytes += bytes;
+    w->queued_bytes += bytes;
+    if (w->queue_limit && w->queued_bytes > w->queue_limit)
+        worker_streams_settle(w);
+    else if (s->queued >= QUEUED_MAX)
+        (void)worker_stream_settle(w, (uint32_t)(s - w->streams));
 }
 
 void worker_streams_settle(struct worker *w)
@@ -40,8 +60,14 @@ const char *worker_stream_open(struct worker *w, const struct apir_msg_stream_op
     struct worker_stream *s = &w->streams[m->stream];
     if (s->host)
         return "stream id is in use";
-    void *host = host_stream_open(&w->ggml, &w->ggml.devices[m->device]);
-    struct apir_reply_stream r = { .status = host ? APIR_OK : APIR_E_NOMEM };
+    struct apir_reply_stream r = { .status = APIR_OK };
+    void *host = NULL;
+    if (!(w->devices_used & (1u << m->device)))
+        r.status = worker_reserve(w, m->device, 0, r.why);
+    if (r.status == APIR_OK) {
+        host = host_stream_open(&w->ggml, &w->ggml.devices[m->device]);
+        r.status = host ? APIR_OK : APIR_E_NOMEM;
+    }
     if (host && host_stream_optimizes(&w->ggml, host))
         r.flags |= APIR_STREAM_OPTIMIZE;
     if (host)
@@ -78,6 +104,25 @@ static void event_drop(struct worker *w, struct worker_event *e)
     *e = (struct worker_event){ 0 };
 }
 
+/* Waits for the mark. */
+static const char *event_settle(struct worker *w, struct worker_event *e)
+{
+    if (!e->stream)
+        return NULL;
+    if (!e->host)
+        return worker_stream_settle(w, e->stream);
+    /* ggml's Vulkan backend then resets what earlier marks were made of: whoever still
+     * waits for one of them would wait for ever. */
+    for (uint32_t i = 1; i <= APIR_STREAMS_MAX; i++) {
+        if ((e->late & (UINT64_C(1) << (i - 1))) && w->streams[i].host)
+            worker_stream_settle(w, i);
+    }
+    e->late = 0;
+    e->marks = 0;
+    host_event_sync(&w->ggml, e->host);
+    return NULL;
+}
+
 const char *worker_event_record(struct worker *w, const struct apir_msg_event_record *m)
 {
     struct worker_event *e = &w->events[m->event];
@@ -86,6 +131,8 @@ const char *worker_event_record(struct worker *w, const struct apir_msg_event_re
         return worker_bad_stream;
     if (e->host && e->device != s->device)
         event_drop(w, e);
+    if (e->marks >= MARKS_MAX)
+        (void)event_settle(w, e);
     if (!e->host)
         e->host = host_event_new(&w->ggml, &w->ggml.devices[s->device], s->host);
     e->device = s->device;
@@ -94,8 +141,9 @@ const char *worker_event_record(struct worker *w, const struct apir_msg_event_re
     e->waiters = 0;
     if (e->host) {
         host_event_record(&w->ggml, e->host, s->host);
+        e->marks++;
         /* The mark is work too: it must be done before the event is freed. */
-        s->dirty = true;
+        worker_stream_note(w, s, 0);
     }
     return NULL;
 }
@@ -112,26 +160,13 @@ const char *worker_event_wait(struct worker *w, const struct apir_msg_event_wait
         return worker_stream_settle(w, e->stream);
     host_event_wait(&w->ggml, e->host, s->host);
     e->waiters |= UINT64_C(1) << (m->stream - 1);
-    s->dirty = true;
+    worker_stream_note(w, s, 0);
     return NULL;
 }
 
 const char *worker_event_sync(struct worker *w, const struct apir_msg_event_sync *m)
 {
-    struct worker_event *e = &w->events[m->event];
-    if (!e->stream)
-        return NULL;
-    if (!e->host)
-        return worker_stream_settle(w, e->stream);
-    /* ggml's Vulkan backend then resets what earlier marks were made of: whoever still
-     * waits for one of them would wait for ever. */
-    for (uint32_t i = 1; i <= APIR_STREAMS_MAX; i++) {
-        if ((e->late & (UINT64_C(1) << (i - 1))) && w->streams[i].host)
-            worker_stream_settle(w, i);
-    }
-    e->late = 0;
-    host_event_sync(&w->ggml, e->host);
-    return NULL;
+    return event_settle(w, &w->events[m->event]);
 }
 
 const char *worker_event_free(struct worker *w, const struct apir_msg_event_free *m)

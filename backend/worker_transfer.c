@@ -74,7 +74,7 @@ const char *worker_set(struct worker *w, const struct apir_msg_set *m)
     if (t.direct && queued(w, m->stream, &t)) {
         host_buffer_copy_async(&w->ggml, s->host, t.direct, t.direct_offset, &t.buffer->host,
                                m->offset, m->size);
-        s->dirty = true;
+        worker_stream_note(w, s, m->size);
         return NULL;
     }
     why = worker_stream_settle(w, m->stream);
@@ -213,7 +213,7 @@ const char *worker_copy(struct worker *w, const struct apir_msg_copy *m)
     if (async) {
         host_buffer_copy_async(&w->ggml, ds->host, &src->host, m->src_offset, &dst->host,
                                m->dst_offset, m->size);
-        ds->dirty = true;
+        worker_stream_note(w, ds, m->size);
     } else {
         host_buffer_copy(&w->ggml, &src->host, m->src_offset, &dst->host, m->dst_offset, m->size);
     }

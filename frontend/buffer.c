@@ -256,7 +256,11 @@ void *plugin_buffer_alloc(struct plugin_device *d, size_t size)
     int rc = b->id ? client_call(c, &msg, &msg.u.buffer_alloc.reply, &answer, sizeof(answer))
                    : -EBUSY;
     if (rc || answer.status != APIR_OK) {
-        apir_log(APIR_LOG_WARN, "%s: the host has no buffer of %zu MiB", d->name, size >> 20);
+        /* A limit is for the user to know; that memory is short ggml says itself. */
+        answer.why[APIR_WHY_SIZE - 1] = '\0';
+        apir_log(*answer.why ? APIR_LOG_ERROR : APIR_LOG_WARN,
+                 "%s: the host has no buffer of %zu MiB%s%s", d->name, size >> 20,
+                 *answer.why ? ": " : "", answer.why);
         if (b->id && !rc) {
             uint32_t index = b->id % APIR_BUFFERS_MAX;
             client_lock(c);

@@ -45,6 +45,8 @@ static void status_check(struct plugin_stream *s)
     if (!s->failed)
         apir_log(APIR_LOG_ERROR, "%s: a graph failed on the host (%s)", s->device->name,
                  status == APIR_E_NOMEM         ? "out of memory"
+                 : status == APIR_E_LIMIT
+                     ? "no room for its graphs: the host's limit context_graph_mib"
                  : status == APIR_E_UNSUPPORTED ? "an operation is not supported there"
                                                 : "its backend reports an error");
     s->failed = true;
@@ -388,7 +390,9 @@ void *plugin_stream_open(struct plugin_device *d)
     int rc = s->id ? client_call(c, &msg, &msg.u.stream_open.reply, &answer, sizeof(answer))
                    : -EBUSY;
     if (rc || answer.status != APIR_OK) {
-        apir_log(APIR_LOG_ERROR, "%s: the host opens no further backend", d->name);
+        answer.why[APIR_WHY_SIZE - 1] = '\0';
+        apir_log(APIR_LOG_ERROR, "%s: the host opens no further backend%s%s", d->name,
+                 *answer.why ? ": " : "", answer.why);
         if (s->id && !rc) {
             client_lock(c);
             client_reply_put_locked(c, s->status_place);

@@ -313,7 +313,6 @@ enum apir_status {
 };
 
 #define APIR_NAME_SIZE 128u
-#define APIR_ID_SIZE   64u
 
 struct apir_reply_hello {
     uint32_t status; /* APIR_OK, or APIR_E_VERSION with the host's version below */
@@ -370,6 +369,7 @@ enum apir_stream_flag {
 struct apir_reply_stream {
     uint32_t status;
     uint32_t flags; /* enum apir_stream_flag */
+    char why[APIR_WHY_SIZE]; /* from minor 2 on: APIR_E_LIMIT's, for the user; NUL-terminated */
 };
 
 struct apir_reply_optimize {
@@ -391,6 +391,7 @@ struct apir_reply_blob {
 struct apir_reply_status {
     uint32_t status;
     uint32_t zero;
+    char why[APIR_WHY_SIZE]; /* as in apir_reply_stream */
 };
 
 /* Lives in the reply area as long as the stream; the host writes `failed` as it

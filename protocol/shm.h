@@ -27,7 +27,7 @@
 
 #define APIR_CONTEXT_NAME   "apir:1" /* routes; carries the major version; never trusted */
 #define APIR_PROTOCOL_MAJOR 1u
-#define APIR_PROTOCOL_MINOR 1u /* 1: DEVICE_INFO tells an id */
+#define APIR_PROTOCOL_MINOR 2u /* 1: DEVICE_INFO tells an id; 2: BUFFER_ALLOC, STREAM_OPEN why not */
 
 #define APIR_RING_MAGIC     UINT64_C(0x31474e5252495041) /* "APIRRNG1" as bytes */
 #define APIR_SHM_ALIGN      65536u                       /* every blob is a multiple of this */
@@ -139,12 +139,42 @@ struct apir_spin_page {
 enum apir_control_op {
     APIR_CONTROL_ADD_BLOB = 1,
     APIR_CONTROL_DEL_BLOB = 2,
+    APIR_CONTROL_ANSWER = 3, /* struct apir_control_answer */
 };
 
 struct apir_control {
     uint32_t op;
     uint32_t blob_id;
     uint64_t size;
+};
+
+/* Worker -> server on the same socket; one request at a time, RESERVE and ROOM are answered. */
+enum apir_ask_op {
+    APIR_ASK_RESERVE = 1, /* `size` bytes of the device, which the context uses from now on */
+    APIR_ASK_RELEASE = 2, /* of what was reserved */
+    APIR_ASK_ROOM = 3,    /* how much could be had */
+};
+
+enum apir_ask_flag {
+    APIR_ASK_HOST = 1, /* the device's memory is the host's main memory */
+};
+
+#define APIR_ID_SIZE  64u
+#define APIR_WHY_SIZE 192u
+
+struct apir_ask {
+    uint32_t op;
+    uint32_t flags; /* enum apir_ask_flag */
+    uint64_t size;
+    char device[APIR_ID_SIZE]; /* as DEVICE_INFO tells it, NUL-padded */
+};
+
+struct apir_control_answer {
+    uint32_t op;
+    uint32_t refused;        /* RESERVE: 1, and why */
+    uint64_t total;          /* ROOM: what the limits leave a context of the device, used or … */
+    uint64_t free;           /* … not; UINT64_MAX: no limit */
+    char why[APIR_WHY_SIZE]; /* for the user; NUL-terminated */
 };
 
 /* The parts of the ring blob for a blob size that apir_ring_size_ok accepts. */

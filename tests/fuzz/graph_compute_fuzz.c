@@ -30,7 +30,7 @@ const char fuzz_corpus[] = "graph_compute";
 #define BUFFERS  GRAPH_SCENE_MAX
 #define ELEMENTS (1 << 20) /* beyond it, only time would pass */
 
-static struct worker w;
+static struct worker w = { .control_fd = -1 };
 static void *stream;
 static uint8_t *memory[BUFFERS];
 static struct worker_slot slot;

@@ -109,6 +109,7 @@ static void set_up(void)
         .worker_path = "/bin/true",
     };
     FUZZ_CHECK(server_spin_init(&contexts.spin) == 0);
+    server_limits_init(&contexts.limits, &config);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -32,7 +32,9 @@ static const char usage[] =
     "  lost           computes until the host is lost, then checks what is promised\n"
     "  host-lost      the same with transfers from and to host buffers\n"
     "  host-lost-late reads that are given up after the loss; waits for a line of stdin\n"
-    "  hold           one computation per line of stdin, until its end\n";
+    "  hold           one computation per line of stdin, until its end\n"
+    "  limits         by line of stdin: MiB to allocate, free, memory, open, compute, graph N\n"
+    "  slow           one graph that takes long; exit status 3: it failed\n";
 
 /* ---- small commands ------------------------------------------------------------------ */
 
@@ -114,6 +116,8 @@ int main(int argc, char **argv)
         { "devices", devices_run },
         { "host-lost", host_lost_run },
         { "host-lost-late", host_lost_late_run },
+        { "limits", limits_run },
+        { "slow", slow_run },
     };
     const char *command = argc > 1 ? argv[1] : "";
     const char *device = argc > 2 ? argv[2] : "APIR0";

@@ -109,5 +109,7 @@ int devices_run(ggml_backend_dev_t dev);
 int reads_run(ggml_backend_dev_t dev);
 int host_lost_run(ggml_backend_dev_t dev);
 int host_lost_late_run(ggml_backend_dev_t dev);
+int limits_run(ggml_backend_dev_t dev);
+int slow_run(ggml_backend_dev_t dev);
 
 #endif

@@ -13,7 +13,8 @@ $(APIR_EXERCISE): EXTRA_LIBS := -lggml-base -lm -lpthread
 $(APIR_EXERCISE): $(call objs,tests/system/apir_exercise.c tests/system/apir_exercise_parts.c \
                     tests/system/apir_exercise_life.c \
                     tests/system/apir_exercise_transfers.c tests/system/apir_exercise_memory.c \
-                    tests/system/apir_exercise_weights.c tests/system/apir_exercise_events.c)
+                    tests/system/apir_exercise_weights.c tests/system/apir_exercise_events.c \
+                    tests/system/apir_exercise_limits.c)
 	$(link)
 
 # Another C library, so neither the compiler's wrapper nor the sanitizers of this mode fit.

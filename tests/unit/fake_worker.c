@@ -8,6 +8,9 @@
  *   busy    READY, then works on the first message for ever
  *   slow    READY, then works on each message for 0.6 s
  *   deaf    READY, then reads nothing any more
+ *   rude-…  READY, then breaks the rules of the control socket: nonsense, a wrong size, a
+ *           release of what it never had, a descriptor
+ *   hoard   READY, then asks and asks, and reads no answer
  *   inherit READY only if it inherited what it should and nothing else; else 4
  * As a stock render server (--socket-fd) it never answers.
  */
@@ -115,6 +118,34 @@ static void complete(void)
     }
 }
 
+static void be_rude(const char *how)
+{
+    struct apir_ask ask = {.op = APIR_ASK_RESERVE, .size = 1, .device = "gpu"};
+    int fd = STDERR_FILENO;
+    if (strcmp(how, "op") == 0)
+        ask.op = 4;
+    else if (strcmp(how, "flags") == 0)
+        ask.flags = 2;
+    else if (strcmp(how, "huge") == 0)
+        ask.size = UINT64_MAX;
+    else if (strcmp(how, "id") == 0)
+        memset(ask.device, 'a', sizeof(ask.device));
+    else if (strcmp(how, "release") == 0)
+        ask.op = APIR_ASK_RELEASE;
+    const bool is_short = strcmp(how, "short") == 0;
+    (void)apir_fdsock_send(CONTROL, &ask, is_short ? 8 : sizeof(ask), &fd,
+                           strcmp(how, "fd") == 0 ? 1 : 0);
+    forever();
+}
+
+static void hoard(void)
+{
+    const struct apir_ask ask = {.op = APIR_ASK_ROOM, .device = "gpu"};
+    while (apir_fdsock_send(CONTROL, &ask, sizeof(ask), NULL, 0) == 0) {
+    }
+    forever();
+}
+
 int main(int argc, char **argv)
 {
     const char *fault = getenv("FAKE_WORKER");
@@ -151,6 +182,10 @@ int main(int argc, char **argv)
         if (strcmp(fault, "stop") == 0)
             raise(SIGSTOP);
         apir_store_release64(&status_page->taken, apir_load_acquire64(&ring->tail));
+        if (strncmp(fault, "rude-", 5) == 0)
+            be_rude(fault + 5);
+        if (strcmp(fault, "hoard") == 0)
+            hoard();
         if (strcmp(fault, "busy") == 0)
             forever();
         if (strcmp(fault, "slow") == 0)

@@ -20,7 +20,7 @@
 #define ARENA  ((uint64_t)48 << 20)
 enum { F32 = 0, Q4_0 = 2, I8 = 24, I32 = 26, I64 = 27 };
 
-static struct worker w;
+static struct worker w = { .control_fd = -1 };
 
 /* ---- the worker, without a server ------------------------------------------------------ */
 

@@ -114,6 +114,21 @@ static void worker_that_works_too_long_is_lost(void **state)
     fault_is_reported(NO_STOCK ", \"seconds_per_graph\": 1", "busy", "seconds_per_graph: 1");
 }
 
+static void worker_that_breaks_the_rules_is_lost(void **state)
+{
+    (void)state;
+    static const char *const faults[] = {"rude-op", "rude-flags",   "rude-huge", "rude-id",
+                                         "rude-fd", "rude-release", "rude-short"};
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+        fault_is_reported(NO_STOCK, faults[i], "breaks the rules of its control socket");
+}
+
+static void worker_that_takes_no_answers_is_lost(void **state)
+{
+    (void)state;
+    fault_is_reported(NO_STOCK, "hoard", "does not read its control socket");
+}
+
 /* Many messages one after another are no long one; nor is waiting for the guest. */
 static void worker_that_gets_on_is_kept(void **state)
 {
@@ -264,6 +279,8 @@ int main(void)
         cmocka_unit_test(worker_that_aborts_is_reported),
         cmocka_unit_test(worker_that_stays_stopped_is_lost),
         cmocka_unit_test(worker_that_works_too_long_is_lost),
+        cmocka_unit_test(worker_that_breaks_the_rules_is_lost),
+        cmocka_unit_test(worker_that_takes_no_answers_is_lost),
         cmocka_unit_test(worker_that_gets_on_is_kept),
         cmocka_unit_test(worker_that_cannot_start_is_reported),
         cmocka_unit_test(worker_that_is_continued_is_kept),

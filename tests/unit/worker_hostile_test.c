@@ -675,16 +675,20 @@ static void share_refuses_politely(void **state)
     blob_new(&g, 2, SMALL);
     blob_new(&g, 3, 4 * SMALL);
     blob_new(&g, 4, 2 * SMALL);
+    blob_new(&g, 5, 2 * SMALL);
     const uint32_t ok = is_cpu() ? APIR_OK : APIR_E_UNSUPPORTED;
     memset(g.blobs[1], 0x21, SMALL);
     put_transfer(&g, APIR_MSG_SET, 0, 1, 0, SMALL, 1, 0);
     /* Too small. */
     assert_int_equal(share(&g, 1, 2), APIR_E_UNSUPPORTED);
     check_bytes(&g, 1, 0, 64, 0x21);
-    /* Larger, and registered as what it is not: allowed where nothing came of that. */
-    blob_register(&g, 3, 0);
-    memset(g.blobs[3], 0x43, 4 * SMALL);
-    assert_int_equal(share(&g, 1, 3), ok);
+    /* Larger: it would take more than what the buffer is in the books with. */
+    assert_int_equal(share(&g, 1, 3), APIR_E_UNSUPPORTED);
+    check_bytes(&g, 1, 0, 64, 0x21);
+    /* Registered as what it is not: allowed where nothing came of that. */
+    blob_register(&g, 5, 0);
+    memset(g.blobs[5], 0x43, 2 * SMALL);
+    assert_int_equal(share(&g, 1, 5), ok);
     if (!is_cpu()) {
         guest_close(&g);
         return;
@@ -742,7 +746,7 @@ static void share_refuses_what_is_not_there(void **state)
 
     /* The arena itself. */
     guest_open(&g);
-    buffer_new(&g, 1, SMALL);
+    buffer_new(&g, 1, ARENA);
     assert_int_equal(share(&g, 1, 1), APIR_OK);
     buffer_free(&g, 1);
     put_transfer(&g, APIR_MSG_GET, 0, 1, 0, 64, 1, 0);

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Limits that the server keeps the books of (server_account.h): we ask before we allocate.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/worker.h"
+#include "protocol/fdsock.h"
+#include "protocol/log.h"
+
+static struct apir_ask ask_of(const struct worker *w, uint32_t op, uint32_t device, uint64_t size)
+{
+    const struct host_device *d = &w->ggml.devices[device];
+    struct apir_ask ask = { .op = op, .size = size };
+    if (host_device_is_cpu(d))
+        ask.flags = APIR_ASK_HOST;
+    memcpy(ask.device, d->id, strnlen(d->id, sizeof(ask.device) - 1));
+    return ask;
+}
+
+/* The answer is in w->answer then. Returns 0 or -errno: the server is gone. */
+static int ask(struct worker *w, uint32_t op, uint32_t device, uint64_t size)
+{
+    const struct apir_ask request = ask_of(w, op, device, size);
+    w->answered = false;
+    int err = apir_fdsock_send(w->control_fd, &request, sizeof(request), NULL, 0);
+    while (!err && !w->answered) {
+        struct pollfd p = { .fd = w->control_fd, .events = POLLIN };
+        if (poll(&p, 1, -1) < 0 && errno != EINTR)
+            return -errno;
+        err = worker_control_drain(w);
+    }
+    return err;
+}
+
+enum apir_status worker_reserve(struct worker *w, uint32_t device, uint64_t size, char *why)
+{
+    if (w->control_fd < 0)
+        return APIR_OK;
+    int err = ask(w, APIR_ASK_RESERVE, device, size);
+    if (err) {
+        snprintf(why, APIR_WHY_SIZE, "the host's server is gone: %s", strerror(-err));
+        return APIR_E_FAILED;
+    }
+    w->devices_used |= w->answer.refused ? 0 : 1u << device;
+    if (!w->answer.refused)
+        return APIR_OK;
+    memcpy(why, w->answer.why, APIR_WHY_SIZE);
+    why[APIR_WHY_SIZE - 1] = '\0';
+    apir_log(APIR_LOG_WARN, "%s: refused: %s", w->ggml.devices[device].name, why);
+    return APIR_E_LIMIT;
+}
+
+void worker_release(struct worker *w, uint32_t device, uint64_t size)
+{
+    if (w->control_fd < 0 || size == 0)
+        return;
+    const struct apir_ask request = ask_of(w, APIR_ASK_RELEASE, device, size);
+    /* A server that is gone has no books. */
+    (void)apir_fdsock_send(w->control_fd, &request, sizeof(request), NULL, 0);
+}
+
+void worker_room(struct worker *w, uint32_t device, uint64_t *io_free, uint64_t *io_total)
+{
+    if (w->control_fd < 0 || ask(w, APIR_ASK_ROOM, device, 0) < 0)
+        return;
+    if (*io_total > w->answer.total)
+        *io_total = w->answer.total;
+    if (*io_free > w->answer.free)
+        *io_free = w->answer.free;
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a device grants and what it refuses; and a graph that takes long. */
+#include "tests/system/apir_exercise.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HELD_MAX 64
+
+static void memory_print(ggml_backend_dev_t dev)
+{
+    size_t free_bytes = 0, total = 0;
+    ggml_backend_dev_memory(dev, &free_bytes, &total);
+    printf("memory %zu of %zu MiB\n", free_bytes / MIB, total / MIB);
+}
+
+/* A graph of n nodes, twice: what the first one came to is known at the second. */
+static bool graph_computes(ggml_backend_dev_t dev, int n)
+{
+    ggml_backend_t backend = ggml_backend_dev_init(dev, NULL);
+    const struct ggml_init_params params = {
+        .mem_size = ((size_t)n + 1) * ggml_tensor_overhead() +
+                    ggml_graph_overhead_custom((size_t)n + 1, false),
+        .no_alloc = true,
+    };
+    struct ggml_context *ctx = ggml_init(params);
+    CHECK(backend && ctx);
+    struct ggml_tensor *y = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 32);
+    for (int i = 0; i < n; i++)
+        y = ggml_scale_inplace(ctx, y, 1.0f);
+    struct ggml_cgraph *graph = ggml_new_graph_custom(ctx, (size_t)n + 1, false);
+    ggml_build_forward_expand(graph, y);
+    ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors(ctx, backend);
+    CHECK(buffer);
+    ggml_backend_buffer_clear(buffer, 0);
+    enum ggml_status status = ggml_backend_graph_compute(backend, graph);
+    if (status == GGML_STATUS_SUCCESS)
+        status = ggml_backend_graph_compute(backend, graph);
+    ggml_backend_buffer_free(buffer);
+    ggml_free(ctx);
+    ggml_backend_free(backend);
+    return status == GGML_STATUS_SUCCESS;
+}
+
+int limits_run(ggml_backend_dev_t dev)
+{
+    ggml_backend_buffer_type_t type = ggml_backend_dev_buffer_type(dev);
+    ggml_backend_buffer_t held[HELD_MAX] = {NULL};
+    struct problem p;
+    bool opened = false;
+    int n = 0;
+    char line[64];
+    printf("ready\n");
+    while (fgets(line, sizeof(line), stdin)) {
+        if (strcmp(line, "memory\n") == 0) {
+            memory_print(dev);
+        } else if (strcmp(line, "free\n") == 0) {
+            CHECK(n > 0);
+            ggml_backend_buffer_free(held[--n]);
+            printf("freed\n");
+        } else if (strcmp(line, "compute\n") == 0) {
+            if (!opened)
+                problem_init(&p, dev, 64, 4);
+            opened = true;
+            CHECK(problem_run(&p, 7) == RIGHT);
+            printf("right\n");
+        } else if (strcmp(line, "open\n") == 0) {
+            ggml_backend_t backend = ggml_backend_dev_init(dev, NULL);
+            printf(backend ? "opened\n" : "not opened\n");
+            if (backend)
+                ggml_backend_free(backend);
+        } else if (strncmp(line, "graph ", 6) == 0) {
+            printf(graph_computes(dev, atoi(line + 6)) ? "computed\n" : "failed\n");
+        } else {
+            const size_t mib = strtoul(line, NULL, 10);
+            CHECK(mib > 0 && n < HELD_MAX);
+            held[n] = ggml_backend_buft_alloc_buffer(type, mib * MIB);
+            printf("%s %zu\n", held[n] ? "granted" : "refused", mib);
+            n += held[n] != NULL;
+        }
+    }
+    while (n > 0)
+        ggml_backend_buffer_free(held[--n]);
+    if (opened)
+        problem_free(&p);
+    return 0;
+}
+
+/* Half a teraflop: a minute of a slow core's time, and seconds of a fast one's. */
+int slow_run(ggml_backend_dev_t dev)
+{
+    enum { WIDTH = 2048, NODES = 30 };
+    ggml_backend_t backend = ggml_backend_dev_init(dev, NULL);
+    const struct ggml_init_params params = {
+        .mem_size = 2 * NODES * ggml_tensor_overhead() + ggml_graph_overhead(),
+        .no_alloc = true,
+    };
+    struct ggml_context *ctx = ggml_init(params);
+    CHECK(backend && ctx);
+    struct ggml_tensor *a = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, WIDTH, WIDTH);
+    struct ggml_tensor *y = a;
+    for (int i = 0; i < NODES; i++)
+        y = ggml_mul_mat(ctx, a, y);
+    struct ggml_cgraph *graph = ggml_new_graph(ctx);
+    ggml_build_forward_expand(graph, y);
+    ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors(ctx, backend);
+    CHECK(buffer);
+    ggml_backend_buffer_clear(buffer, 0);
+    printf("ready\n");
+    const double began = now_seconds();
+    enum ggml_status status = ggml_backend_graph_compute(backend, graph);
+    printf("computed for %.1f s\n", now_seconds() - began);
+    /* As with any loss: it is known at the next graph. */
+    if (status == GGML_STATUS_SUCCESS)
+        status = ggml_backend_graph_compute(backend, graph);
+    printf("status %d\n", status);
+    ggml_backend_buffer_free(buffer);
+    ggml_free(ctx);
+    ggml_backend_free(backend);
+    return status == GGML_STATUS_SUCCESS ? 0 : 3;
+}

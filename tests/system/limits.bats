@@ -1,0 +1,228 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# Limits of /etc/apir/backend.json: who is over one is told which, everybody else goes on. What
+# holds for a device holds over all servers of the machine.
+
+bats_require_minimum_version 1.5.0
+load system.bash
+
+setup() {
+    common_setup
+    mkdir "$T/limits"
+    declare -gA CLIENT_PID CLIENT_FD
+    SERVER_A=() SERVER_B=()
+}
+
+teardown() {
+    local pid
+    for pid in "${SERVER_A[0]-}"; do
+        [[ -z $pid ]] || kill -TERM -- "-$pid" 2>/dev/null || :
+    done
+    common_teardown
+}
+
+config() { # MEMBERS
+    VTEST_CONFIG="{\"threads\": 1, \"limits_dir\": \"$T/limits\", $1}"
+}
+
+# As for two VMs: a render server each. SERVER_A and SERVER_B: pid, log; REMOTE_A, REMOTE_B.
+two_servers() {
+    server_start
+    SERVER_A=("$VTEST_PID" "$VTEST_LOG") REMOTE_A=("${REMOTE[@]}")
+    VTEST_PID='' VTEST_DIR=''
+    server_start
+    SERVER_B=("$VTEST_PID" "$VTEST_LOG") REMOTE_B=("${REMOTE[@]}")
+}
+
+# client NAME ENV...: a program that does what `tell` says.
+client() {
+    local name=$1 fd
+    shift
+    mkfifo "$T/$name.in"
+    env "$@" "$EXERCISE" limits <"$T/$name.in" >"$T/$name.out" 2>"$T/$name.err" 3>&- &
+    CLIENT_PID[$name]=$!
+    JOBS_STARTED+=("$!")
+    exec {fd}>"$T/$name.in"
+    CLIENT_FD[$name]=$fd
+    wait_until 30 grep -q ready "$T/$name.out"
+}
+
+longer_than() { (($(wc -l <"$T/$1.out") > $2)); }
+
+# tell NAME WORDS: sets TOLD, the answer.
+tell() {
+    local before
+    before=$(wc -l <"$T/$1.out")
+    echo "$2" >&"${CLIENT_FD[$1]}"
+    wait_until 30 longer_than "$1" "$before"
+    TOLD=$(tail -n 1 "$T/$1.out")
+    echo "$1: $2: $TOLD"
+}
+
+ends() { # NAME
+    kill -KILL "${CLIENT_PID[$1]}"
+    wait_until 10 gone "${CLIENT_PID[$1]}"
+}
+
+@test "limits: a device's memory is one for all servers, and a refusal says which limit" {
+    config '"device_memory_mib": 100'
+    two_servers
+    client a "${REMOTE_A[@]}"
+    client b "${REMOTE_B[@]}"
+    tell a 60
+    [[ $TOLD == "granted 60" ]]
+    # The other server's program is told how much there is before it asks.
+    tell b memory
+    [[ $TOLD == "memory 40 of 100 MiB" ]]
+    tell b 41
+    [[ $TOLD == "refused 41" ]]
+    grep -q 'apir: APIR0: the host has no buffer of 41 MiB: .*60 MiB.*device_memory_mib: 100' "$T/b.err"
+    grep -q 'device_memory_mib' "${SERVER_B[1]}"
+    # Its context lives, and nobody else has noticed.
+    tell b 39
+    [[ $TOLD == "granted 39" ]]
+    tell b free
+    tell b compute
+    [[ $TOLD == right ]]
+    tell a compute
+    [[ $TOLD == right ]]
+    refute grep -q '^apir:' "$T/a.err"
+    # What is freed can be had by others.
+    tell a free
+    tell b 90
+    [[ $TOLD == "granted 90" ]]
+    tell a 20
+    [[ $TOLD == "refused 20" ]]
+}
+
+@test "limits: the end of a program, of its worker and of a server gives its share back" {
+    config '"device_memory_mib": 100'
+    two_servers
+    local worker end
+    for end in program worker server; do
+        client "a-$end" "${REMOTE_A[@]}"
+        client "b-$end" "${REMOTE_B[@]}"
+        tell "a-$end" 80
+        [[ $TOLD == "granted 80" ]]
+        tell "b-$end" 30
+        [[ $TOLD == "refused 30" ]]
+        case $end in
+        program) ends "a-$end" ;;
+        worker)
+            worker=$(VTEST_PID=${SERVER_A[0]} workers)
+            kill -KILL "$worker"
+            ;;
+        server) kill -KILL "$(VTEST_PID=${SERVER_A[0]} server_pids apir-render-ser)" ;;
+        esac
+        # A worker's memory is free once its process is gone: the server waits for that.
+        tell "b-$end" 30
+        [[ $TOLD == "granted 30" ]]
+        [[ $end == program ]] || ends "a-$end"
+        ends "b-$end"
+        wait_until 10 n_workers_is 0
+    done
+    # The dead one's file is gone too; the living one's is there.
+    client b "${REMOTE_B[@]}"
+    tell b 1
+    [[ $(find "$T/limits" -type f | wc -l) -eq 1 ]]
+}
+
+@test "limits: max_contexts_per_device, over all servers" {
+    config '"max_contexts_per_device": 2'
+    two_servers
+    client a "${REMOTE_A[@]}"
+    client b "${REMOTE_B[@]}"
+    client c "${REMOTE_B[@]}"
+    tell a compute
+    tell b compute
+    tell c open
+    [[ $TOLD == "not opened" ]]
+    grep -q 'apir: APIR0: the host opens no further backend: .*max_contexts_per_device: 2' "$T/c.err"
+    tell c 1
+    [[ $TOLD == "refused 1" ]]
+    # Once in, one may open more.
+    tell b open
+    [[ $TOLD == opened ]]
+    ends a
+    tell c compute
+    [[ $TOLD == right ]]
+}
+
+@test "limits: of one context: device memory, and main memory with what it shares" {
+    config '"context_device_memory_mib": 50'
+    server_start
+    client a "${REMOTE[@]}"
+    client b "${REMOTE[@]}"
+    tell a memory
+    [[ $TOLD == "memory 50 of 50 MiB" ]]
+    tell a 51
+    [[ $TOLD == "refused 51" ]]
+    grep -q 'context_device_memory_mib: 50' "$T/a.err"
+    tell a 50
+    [[ $TOLD == "granted 50" ]]
+    tell b 50
+    [[ $TOLD == "granted 50" ]]
+    ends a
+    ends b
+    vtest_stop
+
+    # Ring and arena are shared memory, 9 MiB.
+    config '"context_host_memory_mib": 50'
+    server_start
+    client c "${REMOTE[@]}"
+    tell c 45
+    [[ $TOLD == "refused 45" ]]
+    grep -q 'context_host_memory_mib: 50' "$T/c.err"
+    tell c 40
+    [[ $TOLD == "granted 40" ]]
+    tell c compute
+    [[ $TOLD == right ]]
+}
+
+@test "limits: graphs of more than context_graph_mib fail, the context lives" {
+    config '"context_graph_mib": 1'
+    server_start
+    client a "${REMOTE[@]}"
+    client b "${REMOTE[@]}"
+    tell a "graph 100"
+    [[ $TOLD == computed ]]
+    tell a "graph 4000"
+    [[ $TOLD == failed ]]
+    grep -q "apir: APIR0: a graph failed on the host (.*context_graph_mib)" "$T/a.err"
+    tell a "graph 200"
+    [[ $TOLD == computed ]]
+    tell b "graph 300"
+    [[ $TOLD == computed ]]
+}
+
+@test "limits: a graph that takes longer than seconds_per_graph ends, others go on" {
+    config '"seconds_per_graph": 1'
+    server_start
+    client other "${REMOTE[@]}"
+    tell other compute
+    local since status=0 took
+    since=$(now_ms)
+    remote "$EXERCISE" slow >"$T/slow.out" 2>"$T/slow.err" || status=$?
+    took=$(($(now_ms) - since))
+    cat "$T/slow.out" "$T/slow.err"
+    echo "$took ms"
+    [[ $status -eq 3 ]]
+    grep -q 'status -1' "$T/slow.out"
+    grep -q 'is lost: a graph took longer than the host allows (seconds_per_graph: 1)' "$T/slow.err"
+    ((took < 10000))
+    tell other compute
+    [[ $TOLD == right ]]
+    refute grep -q '^apir:' "$T/other.err"
+    remote "$EXERCISE" compute
+}
+
+@test "limits: a folder that cannot be used is said, and grants nothing" {
+    VTEST_CONFIG="{\"threads\": 1, \"limits_dir\": \"$T/none\", \"device_memory_mib\": 100}"
+    server_start
+    client a "${REMOTE[@]}"
+    tell a 1
+    [[ $TOLD == "refused 1" ]]
+    grep -q 'limits_dir' "$T/a.err"
+    grep -q "limits_dir: $T/none: No such file" "$VTEST_LOG"
+}
