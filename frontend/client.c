@@ -116,6 +116,9 @@ uint64_t client_put_locked(struct client *c, const struct apir_msg *msg)
         client_flush_locked(c);
         if (client_wait_locked(c, c->ring.tail - c->ring.cmd_size / 2) < 0)
             return 0;
+        /* Half the ring is done: more than any message. A head that has run ahead of us is none. */
+        if (!apir_ring_guest_has_room(&c->ring, (size_t)size))
+            client_lose(c, "its ring makes no sense");
     }
     if (!client_usable(c))
         return 0;
