@@ -175,6 +175,20 @@ static struct json_object *list_show(const void *member)
     return array;
 }
 
+/* No name is all digits: what is, has been a number. */
+static struct json_object *names_show(const void *member)
+{
+    const struct apir_config_names *list = member;
+    struct json_object *array = list->n ? json_object_new_array() : NULL;
+    for (size_t i = 0; array && i < list->n; i++) {
+        const char *text = list->names[i];
+        bool number = text[strspn(text, "0123456789")] == '\0';
+        json_object_array_add(array, number ? json_object_new_int64(strtoll(text, NULL, 10))
+                                            : json_object_new_string(text));
+    }
+    return array;
+}
+
 static struct json_object *devices_show(const void *member)
 {
     const struct apir_config_names *list = member;
@@ -205,7 +219,7 @@ static struct json_object *sandbox_show(const void *member)
 
 #define AT(field)    offsetof(struct apir_config, field)
 #define PATH(field)  {#field, path_read, path_show, AT(field), 0, 0, 0}
-#define NAMES(field) {#field, names_read, list_show, AT(field), 0, 0, 0}
+#define NAMES(field) {#field, names_read, names_show, AT(field), 0, 0, 0}
 #define PATHS(field) {#field, paths_read, list_show, AT(field), 0, 0, 0}
 #define NUMBER(field, lo, hi, otherwise)                                                           \
     {#field, number_read, number_show, AT(field), lo, hi, otherwise}

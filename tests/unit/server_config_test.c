@@ -136,7 +136,7 @@ static void a_configuration_is_shown(void **state)
     } rows[] = {
         {"devices", "[\"CPU\"]", "file"},   {"stock_server", "false", "file"},
         {"sandbox", "\"auto\"", "default"}, {"seconds_per_graph", "3600", "default"},
-        {"allow_users", "[\"7\"]", "file"}, {"limits_dir", "null", "default"},
+        {"allow_users", "[7]", "file"},     {"limits_dir", "null", "default"},
     };
     static const char text[] = "{\"devices\": [\"CPU\"], \"stock_server\": false, "
                                "\"allow_users\": [7]}";
