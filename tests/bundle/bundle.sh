@@ -7,6 +7,7 @@
 # machine needs a Linux kernel and a GPU driver, nothing else. Last line: path and
 # size.
 set -euo pipefail
+. tests/bundle/pack.bash
 out=$1 archive=$2
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
@@ -37,30 +38,15 @@ for f in "${programs[@]}" "${plugins[@]}"; do
     [[ -e $f ]] || { echo "bundle: no $f; run \`make all\`, and see tests/env/packages" >&2; exit 1; }
 done
 
-needed() {
-    ldd "$@" 2>/dev/null | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u
-}
-for f in $(needed "${programs[@]}" "${plugins[@]}" "${extra[@]}"); do
-    cp -L "$f" "$lib/$(basename "$f")"
-done
+pack_libraries "${programs[@]}" "${plugins[@]}" "${extra[@]}"
 for f in "${extra[@]}"; do
     [[ ! -e $f ]] || cp -L "$f" "$lib/$(basename "$f")"
 done
 # ggml looks for backends beside the running program, which is the loader.
 cp -L "${plugins[@]}" "$lib/"
-cp -L /lib64/ld-linux-x86-64.so.2 "$lib/"
 
 for p in "${programs[@]}"; do
-    name=$(basename "$p")
-    cp -L "$p" "$lib/$name.bin"
-    # Through our own loader: the machine's C library may be older than the tools.
-    cat >"$top/bin/$name" <<'W'
-#!/bin/sh
-here=$(dirname "$(readlink -f "$0")")/../lib
-exec "$here/ld-linux-x86-64.so.2" --library-path "$here${APIR_DRIVER_PATH:+:$APIR_DRIVER_PATH}" \
-    --argv0 "$0" "$here/$(basename "$0").bin" "$@"
-W
-    chmod +x "$top/bin/$name"
+    pack_program "$p"
 done
 strip --strip-unneeded "$lib"/*.bin "$lib"/*.so* 2>/dev/null || :
 
@@ -74,6 +60,4 @@ for f in tests/system/vtest.sh tests/bench/dispatch.sh; do
 done
 cp tests/bundle/run "$top/run"
 
-mkdir -p "$(dirname "$archive")"
-tar -C "$stage" -cf - apir-bundle | gzip -9 >"$archive"
-echo "bundle: $archive $(stat -c %s "$archive") bytes"
+pack_archive "$stage" apir-bundle "$archive"
