@@ -24,7 +24,7 @@ DESTDIR ?=
 prefix ?= /usr
 JOBS ?= $(shell nproc)
 
-MODES := release debug asan tsan fuzz
+MODES := release debug asan tsan fuzz coverage
 ifeq ($(filter $(MODE),$(MODES)),)
 $(error MODE=$(MODE) is not one of: $(MODES))
 endif
@@ -67,7 +67,7 @@ npm-packages:
 shell: sysroot
 	@tests/env/enter.sh bash -i
 clean:
-	rm -rf build/release-* build/debug-* build/asan-* build/tsan-* build/fuzz-*
+	rm -rf build/release-* build/debug-* build/asan-* build/tsan-* build/fuzz-* build/coverage-*
 distclean:
 	@tests/env/sysroot.sh --remove
 	rm -rf --one-file-system build
@@ -83,6 +83,7 @@ CFLAGS_debug   := -O0 -g3
 CFLAGS_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 CFLAGS_tsan    := -O1 -g -fsanitize=thread
 CFLAGS_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
+CFLAGS_coverage := -O1 -g -fprofile-instr-generate -fcoverage-mapping
 LDFLAGS_asan   := -fsanitize=address,undefined
 LDFLAGS_tsan   := -fsanitize=thread
 LDFLAGS_fuzz   := -fsanitize=address,undefined
@@ -140,7 +141,7 @@ include tests/module.mk
 .PHONY: all-real clean install uninstall
 all-real: $(ALL)
 clean:
-	rm -rf build/release-* build/debug-* build/asan-* build/tsan-* build/fuzz-*
+	rm -rf build/release-* build/debug-* build/asan-* build/tsan-* build/fuzz-* build/coverage-*
 # In the build root these two have nothing left to do.
 .PHONY: sysroot shell
 sysroot:

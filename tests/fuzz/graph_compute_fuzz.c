@@ -21,6 +21,7 @@
 #include "backend/worker.h"
 #include "backend/worker_rules.h"
 #include "tests/fuzz/graph_ops.h"
+#include "tests/fuzz/graph_random.h"
 #include "tests/unit/graph_write.h"
 
 const char fuzz_corpus[] = "graph_compute";
@@ -145,69 +146,7 @@ static void setup(void)
     ggml_set_abort_callback(on_abort);
 }
 
-/* ---- changes ------------------------------------------------------------------------------ */
-
-static int64_t changed(struct dice *d, int64_t v)
-{
-    static const int64_t odd[] = { 0, 1, -1, 2, 3, 4, 7, 255, 4096, INT32_MAX, INT32_MIN,
-                                   INT64_C(1) << 31, INT64_C(1) << 40, INT64_MAX };
-    switch (dice_roll(d, 6)) {
-    case 0: return (int64_t)((uint64_t)v + 1);
-    case 1: return (int64_t)((uint64_t)v - 1);
-    case 2: return (int64_t)((uint64_t)v * 2);
-    case 3: return v / 2;
-    case 4: return (int64_t)(0 - (uint64_t)v);
-    default: return odd[dice_roll(d, sizeof(odd) / sizeof(odd[0]))];
-    }
-}
-
-static void scene_change(struct graph_scene *s, struct dice *d)
-{
-    uint32_t node = s->g.n_tensors - 1;
-    struct apir_tensor *t = &s->tensors[dice_roll(d, 2) ? node : dice_roll(d, s->g.n_tensors)];
-    const struct apir_tensor *other = &s->tensors[dice_roll(d, s->g.n_tensors)];
-    uint32_t i = dice_roll(d, 4), k = dice_roll(d, 4), p = dice_roll(d, 16);
-    switch (dice_roll(d, 10)) {
-    case 0:
-    case 1:
-        t->ne[i] = dice_roll(d, 3) ? changed(d, t->ne[i]) : other->ne[k];
-        t->ne[i] = t->ne[i] < 0 ? 1 : t->ne[i];
-        break;
-    case 2:
-    case 3:
-        t->nb[i] = dice_roll(d, 3) ? (uint64_t)changed(d, (int64_t)t->nb[i]) : other->nb[k];
-        break;
-    case 4:
-    case 5:
-    case 6:
-        s->tensors[node].params[p] = (int32_t)changed(d, s->tensors[node].params[p]);
-        break;
-    case 7:
-        if (dice_roll(d, 3) == 0)
-            t->type = (uint8_t)dice_roll(d, 44);
-        else if (t->n_src)
-            t->src[dice_roll(d, t->n_src)] =
-                dice_roll(d, 2) ? dice_roll(d, node) : APIR_NO_TENSOR;
-        break;
-    case 8: {
-        /* the same tensor otherwise: packed again after a change of shape */
-        uint64_t nb = t->nb[0];
-        t->ne[i] = 1 + dice_roll(d, 9) * (i == 0 ? 32 : 1);
-        for (int m = 1; m < APIR_TENSOR_DIMS; m++) {
-            uint64_t n = (uint64_t)t->ne[m - 1];
-            nb *= m == 1 && t->type > 1 && t->type < 24 ? (n + 31) / 32 : n;
-            t->nb[m] = nb;
-        }
-        break;
-    }
-    default:
-        if (t->bits & APIR_TENSOR_VIEW)
-            t->view_offs = (uint64_t)changed(d, (int64_t)t->view_offs);
-        else
-            t->ne[i] = 1;
-        break;
-    }
-}
+/* ---- places ------------------------------------------------------------------------------- */
 
 /* Each at the end of its buffer or at the start. */
 static void scene_place(struct graph_scene *s, struct dice *d)
@@ -249,15 +188,8 @@ static void scene_fill(const struct graph_scene *s, struct dice *d)
 
 static bool too_long(const struct graph_scene *s)
 {
-    __int128 total = 0;
-    for (uint32_t i = 0; i < s->g.n_tensors; i++) {
-        __int128 n = 1;
-        for (int k = 0; k < APIR_TENSOR_DIMS; k++)
-            n *= s->tensors[i].ne[k] > 1 ? s->tensors[i].ne[k] : 1;
-        total += n;
-    }
     const struct apir_tensor *node = &s->tensors[s->g.n_tensors - 1];
-    return total > ELEMENTS ||
+    return random_graph_elements(&s->g) > ELEMENTS ||
            (strcmp(s->names[0].name, "DSV4_HC_COMB") == 0 && node->params[1] > 1000);
 }
 
@@ -353,7 +285,7 @@ static void patch(struct graph_scene *s, struct dice *d)
 {
     static uint8_t payload[8192];
     struct graph_scene before = *s;
-    scene_change(s, d);
+    graph_change(s->tensors, s->g.n_tensors, d);
     struct apir_writer out = apir_writer_init(payload, sizeof(payload));
     uint32_t n = 0;
     apir_writer_u32(&out, 0);
@@ -398,7 +330,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         graph_scene_make(&s, t);
         uint32_t changes = dice_roll(&d, 4);
         for (uint32_t i = 0; i < changes; i++)
-            scene_change(&s, &d);
+            graph_change(s.tensors, s.g.n_tensors, &d);
         scene_place(&s, &d);
         if (dice_roll(&d, 4) == 0)
             ask(&s);

@@ -116,12 +116,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const size_t right_sizes[] = {sizeof(struct apir_unix_hello),
                                          sizeof(struct apir_unix_request)};
-    static int before;
+    static bool is_set_up;
     int sockets[2];
-    if (!before) {
+    if (!is_set_up)
         set_up();
-        before = count_fds();
-    }
+    is_set_up = true;
+    const int before = count_fds(); /* the fuzzer itself opens some between inputs */
     FUZZ_CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets) == 0);
     FUZZ_CHECK(server_unix_create(&contexts, 1, 1000, sockets[1]) == 0);
     const int fds[APIR_FDSOCK_FDS_MAX] = {2, 2, 2, 2, 2, 2, 2, 2};

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Configuration files of container engines: read, planned for, and planned back again. A plan
+ * is one that needs no second one; what was turned on and taken back is as it was.
+ *
+ * Input: u8 engine, u8 which version, then the text of its configuration.
+ */
+#define _GNU_SOURCE
+#include "tests/fuzz/fuzz.h"
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cdi/engine.h"
+#include "protocol/error.h"
+
+const char fuzz_corpus[] = "engine";
+
+static const struct cdi_version versions[CDI_ENGINES][3] = {
+    [CDI_ENGINE_PODMAN] = {{4, 3}, {5, 4}, {5, 6}},
+    [CDI_ENGINE_DOCKER] = {{25, 0}, {28, 1}, {28, 2}},
+    [CDI_ENGINE_CONTAINERD] = {{1, 7}, {2, 0}, {2, 1}},
+};
+
+static char root[64], config[128];
+
+static void remove_all(void)
+{
+    char path[160];
+    static const char *const names[] = {"/config", "/etc/containers/containers.conf",
+                                        "/etc/containers", "/etc", ""};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        snprintf(path, sizeof(path), "%s%s", root, names[i]);
+        (void)remove(path);
+    }
+}
+
+static void set_up(void)
+{
+    char path[160];
+    const char *tmp = getenv("TMPDIR");
+    snprintf(root, sizeof(root), "%.40s/apir-fuzz-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    FUZZ_CHECK(mkdtemp(root) != NULL);
+    snprintf(path, sizeof(path), "%s/etc", root);
+    FUZZ_CHECK(mkdir(path, 0755) == 0);
+    snprintf(path, sizeof(path), "%s/etc/containers", root);
+    FUZZ_CHECK(mkdir(path, 0755) == 0);
+    snprintf(config, sizeof(config), "%s/config", root);
+    atexit(remove_all);
+}
+
+static void write_text(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    FUZZ_CHECK(fd >= 0);
+    FUZZ_CHECK(write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    close(fd);
+}
+
+static void check_plan(const struct cdi_engine_plan *plan, int r, const struct apir_error *err)
+{
+    FUZZ_CHECK((r < 0) == (err->msg[0] != '\0'));
+    FUZZ_CHECK(r < 0 || plan->note[0] != '\0');
+    FUZZ_CHECK(r == 0 || (plan->after == NULL && !plan->remove));
+}
+
+/* Ours is added to what podman reads; the file with the input is somebody else's. */
+static void podman(const struct cdi_engine_where *where, const char *text)
+{
+    char path[160];
+    struct apir_error err = {0};
+    cleanup_plan struct cdi_engine_plan plan = {0}, again = {0};
+
+    snprintf(path, sizeof(path), "%s/etc/containers/containers.conf", root);
+    write_text(path, text);
+    (void)unlink(config);
+    int r = cdi_engine_plan(CDI_ENGINE_PODMAN, where, &plan, &err);
+    check_plan(&plan, r, &err);
+    if (r == 0 && plan.after) {
+        write_text(config, plan.after);
+        FUZZ_CHECK(cdi_engine_plan(CDI_ENGINE_PODMAN, where, &again, &err) == 0);
+        FUZZ_CHECK(again.after == NULL && !again.remove);
+    }
+}
+
+static void others(enum cdi_engine engine, const struct cdi_engine_where *where, const char *text)
+{
+    struct apir_error err = {0};
+    cleanup_plan struct cdi_engine_plan plan = {0}, again = {0}, undo = {0}, last = {0};
+
+    write_text(config, text);
+    int r = cdi_engine_plan(engine, where, &plan, &err);
+    check_plan(&plan, r, &err);
+    if (r < 0 || !plan.after)
+        return;
+    write_text(config, plan.after);
+    r = cdi_engine_plan(engine, where, &again, &err);
+    FUZZ_CHECK(r == 0 && again.after == NULL);
+    /* Somebody has changed it since: there is more to do than to put back what there was. */
+    char *since = NULL;
+    FUZZ_CHECK(asprintf(&since, "%s\n", plan.after) > 0);
+    write_text(config, since);
+    free(since);
+    r = cdi_engine_plan_undo(engine, config, plan.before, plan.after, &undo, &err);
+    FUZZ_CHECK(r == 0 && undo.after != NULL && !undo.remove);
+    /* And so the same is to be done once more. */
+    write_text(config, undo.after);
+    r = cdi_engine_plan(engine, where, &last, &err);
+    FUZZ_CHECK(r == 0 && last.after != NULL && strcmp(last.note, plan.note) == 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size < 2)
+        return 0;
+    if (!root[0])
+        set_up();
+    enum cdi_engine engine = (enum cdi_engine)(data[0] % CDI_ENGINE_CRIO);
+    const struct cdi_engine_where where = {
+        .version = versions[engine][data[1] % 3],
+        .config = config,
+        .root = root,
+        .system = true,
+        .hooks_dir = "/usr/share/apir/hooks.d",
+    };
+    char *text = strndup((const char *)data + 2, size - 2);
+    int major, minor;
+
+    FUZZ_CHECK(text != NULL);
+    if (cdi_engine_parse_version(text, &major, &minor))
+        FUZZ_CHECK(major >= 0 && minor >= 0);
+    if (engine == CDI_ENGINE_PODMAN)
+        podman(&where, text);
+    else
+        others(engine, &where, text);
+    free(text);
+    return 0;
+}

@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A host without manners and its guest: the plug-in's session with it, over unix sockets and
+ * vtest, and what `apir doctor` asks. The server's answers on the socket, descriptors included,
+ * and all of the shared memory are the input's; time passes when somebody looks at the clock,
+ * and that is when the host does something. Whatever it does, every call returns.
+ *
+ * Input: a byte for each message that the server has ready at connect (as it should be, or
+ * changed), then steps of the guest and of the host.
+ */
+#define _GNU_SOURCE
+#include "tests/fuzz/fuzz.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cdi/host.h"
+#include "frontend/client.h"
+#include "protocol/fdsock.h"
+#include "protocol/log.h"
+#include "protocol/unix.h"
+
+const char fuzz_corpus[] = "host";
+
+#define BLOB_SIZE ((size_t)CLIENT_ARENA_SIZE) /* of each memfd: no less than is asked for */
+#define BLOBS     5u                          /* that the server has ready */
+#define STEPS     64
+#define LOOKS_MAX 2000000 /* at the clock: a call that takes more does not return */
+
+static struct client c;
+static const uint8_t *in;
+static size_t in_left;
+static uint8_t *ring; /* the host's view of the ring blob; NULL: not made yet */
+static uint8_t *arena;
+static uint64_t now_ns;
+static unsigned long looks;
+static bool silent; /* the host does nothing any more */
+
+static uint64_t take(size_t bytes)
+{
+    uint64_t v = 0;
+    size_t n = bytes < in_left ? bytes : in_left;
+    memcpy(&v, in, n);
+    in += n;
+    in_left -= n;
+    return v;
+}
+
+/* ---- memory, so that nothing of a session stays ------------------------------------------- */
+
+static struct {
+    void *map;
+    size_t size;
+} maps[64];
+
+void *__real_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset);
+int __real_munmap(void *map, size_t size);
+void *__wrap_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset);
+int __wrap_munmap(void *map, size_t size);
+
+void *__wrap_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset)
+{
+    void *map = __real_mmap(at, size, prot, flags, fd, offset);
+    for (size_t i = 0; map != MAP_FAILED && i < sizeof(maps) / sizeof(maps[0]); i++) {
+        if (maps[i].map)
+            continue;
+        maps[i].map = map;
+        maps[i].size = size;
+        return map;
+    }
+    FUZZ_CHECK(map == MAP_FAILED);
+    return map;
+}
+
+int __wrap_munmap(void *map, size_t size)
+{
+    for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++) {
+        if (maps[i].map == map) {
+            FUZZ_CHECK(maps[i].size == size);
+            maps[i].map = NULL;
+        }
+    }
+    return __real_munmap(map, size);
+}
+
+static void unmap_all(void)
+{
+    for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++) {
+        if (maps[i].map)
+            munmap(maps[i].map, maps[i].size);
+    }
+}
+
+/* ---- what the server has to say at once ------------------------------------------------------ */
+
+static uint8_t *blob_maps[BLOBS];
+static int blob_fds[BLOBS];
+
+static void blobs_make(void)
+{
+    for (unsigned i = 0; i < BLOBS; i++) {
+        blob_fds[i] = memfd_create("fuzz", MFD_CLOEXEC);
+        FUZZ_CHECK(blob_fds[i] >= 0 && ftruncate(blob_fds[i], (off_t)BLOB_SIZE) == 0);
+        blob_maps[i] =
+            __real_mmap(NULL, BLOB_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, blob_fds[i], 0);
+        FUZZ_CHECK(blob_maps[i] != MAP_FAILED);
+    }
+    ring = blob_maps[0];
+    arena = blob_maps[1];
+}
+
+/* As the server makes it, but for what the input says. */
+static void ring_make(void)
+{
+    memset(ring, 0, APIR_RING_HEADER_SIZE + CLIENT_REPLIES_MAX * APIR_REPLY_SIZE);
+    struct apir_ring_header *h = (struct apir_ring_header *)(void *)ring;
+    *h = (struct apir_ring_header){
+        .magic = APIR_RING_MAGIC,
+        .blob_size = APIR_RING_SIZE,
+        .reply_offset = APIR_RING_HEADER_SIZE,
+        .reply_size = apir_ring_reply_size(APIR_RING_SIZE),
+        .cmd_offset = apir_ring_cmd_offset(APIR_RING_SIZE),
+        .cmd_size = APIR_RING_SIZE / 2,
+        .state = take(1) % 4 ? APIR_STATE_READY : (uint32_t)take(1) % 6,
+    };
+    if (take(1) % 16 == 15)
+        ring[take(1) % 64] = (uint8_t)take(1);
+}
+
+/* fd -1: none goes along. */
+static void answer(int to, const void *data, size_t size, int fd)
+{
+    uint8_t bytes[sizeof(struct apir_unix_welcome)];
+    int fds[2] = {fd, 2};
+    size_t n_fds = fd >= 0;
+    uint8_t flags = (uint8_t)take(1);
+    memcpy(bytes, data, size);
+    if (flags >= 0xf8)
+        return;
+    if ((flags & 0x07) == 0x07)
+        bytes[take(2) % size] = (uint8_t)take(1);
+    if ((flags & 0x38) == 0x38) {
+        n_fds = take(1) % 3;
+        fds[0] = fds[0] < 0 ? 2 : fds[0];
+    }
+    if ((flags & 0xc0) == 0xc0)
+        size = 1 + take(1) % size;
+    (void)apir_fdsock_send(to, bytes, size, fds, n_fds);
+}
+
+static void unix_answers(int to)
+{
+    const struct apir_unix_welcome welcome = {
+        .magic = APIR_UNIX_MAGIC, .major = APIR_PROTOCOL_MAJOR, .text = "no"};
+    answer(to, &welcome, sizeof(welcome), -1);
+    for (uint32_t i = 0; i < BLOBS; i++) {
+        const struct apir_unix_answer a = {.op = APIR_UNIX_BLOB_CREATE, .blob_id = i};
+        answer(to, &a, sizeof(a), blob_fds[i]);
+    }
+}
+
+static void vtest_answers(int to)
+{
+    static const uint32_t ping[] = {0, 10}, busy[] = {1, 7, 0}, version[] = {1, 11, 4};
+    answer(to, ping, sizeof(ping), -1);
+    answer(to, busy, sizeof(busy), -1);
+    answer(to, version, sizeof(version), -1);
+    for (uint32_t i = 0; i < BLOBS; i++) {
+        const uint32_t created[] = {1, 18, i + 1};
+        answer(to, created, sizeof(created), -1);
+        answer(to, "", 1, blob_fds[i]);
+    }
+}
+
+static int server_end = -1;
+
+/* A server that has said all it will ever say: nobody waits for more. */
+int __wrap_connect(int fd, const struct sockaddr *addr, socklen_t size);
+int __wrap_connect(int fd, const struct sockaddr *addr, socklen_t size)
+{
+    int type = 0, pair[2];
+    socklen_t n = sizeof(type);
+    (void)addr;
+    (void)size;
+    FUZZ_CHECK(getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &n) == 0);
+    FUZZ_CHECK(socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, pair) == 0);
+    server_end = pair[0];
+    FUZZ_CHECK(dup3(pair[1], fd, O_CLOEXEC) == fd);
+    close(pair[1]);
+    if (type == SOCK_SEQPACKET)
+        unix_answers(server_end);
+    else
+        vtest_answers(server_end);
+    FUZZ_CHECK(shutdown(server_end, SHUT_WR) == 0);
+    return 0;
+}
+
+/* ---- what the host does meanwhile
+ * ----------------------------------------------------------------- */
+
+static struct apir_ring_host host;
+
+static void reply_put(uint32_t offset, const void *data, size_t size)
+{
+    if (offset <= APIR_REPLY_SIZE * (CLIENT_REPLIES_MAX - 1))
+        memcpy(ring + APIR_RING_HEADER_SIZE + offset, data, size);
+}
+
+/* One message, as a good host would; then a byte of the answer is the input's. */
+static void host_answers(void)
+{
+    static uint8_t buf[APIR_MESSAGE_MAX];
+    struct apir_msg msg;
+    const char *why;
+    size_t size;
+    if (apir_ring_host_take(&host, buf, sizeof(buf), &size) < 0)
+        return;
+    FUZZ_CHECK(apir_msg_decode(buf, size, APIR_ST_NEW, &msg, &why) == 0 ||
+               apir_msg_decode(buf, size, APIR_ST_READY, &msg, &why) == 0);
+    if (msg.code == APIR_MSG_HELLO) {
+        struct apir_reply_hello r = {.major = APIR_PROTOCOL_MAJOR,
+                                     .minor = APIR_PROTOCOL_MINOR,
+                                     .n_devices = 1 + (uint32_t)take(1) % 3,
+                                     .shm_limit = UINT64_C(64) << 20};
+        if (take(1) % 8 == 7)
+            ((uint8_t *)&r)[take(1) % 24] = (uint8_t)take(1);
+        reply_put(msg.u.hello.reply, &r, sizeof(r));
+    } else if (msg.code == APIR_MSG_DEVICE_INFO) {
+        struct apir_reply_device_info r = {.alignment = 64, .name = "Vulkan0", .id = "0000:01:00"};
+        r.id[take(1) % 8] = (char)('a' + msg.u.device_info.device);
+        if (take(1) % 8 == 7)
+            memset((uint8_t *)&r + take(2) % sizeof(r), (int)take(1), 1);
+        reply_put(msg.u.device_info.reply, &r, sizeof(r));
+    }
+    apir_ring_host_complete(&host, size);
+}
+
+static void host_step(void)
+{
+    struct apir_ring_header *h = (struct apir_ring_header *)(void *)ring;
+    uint8_t kind = (uint8_t)take(1);
+    if (silent)
+        return;
+    if (kind < 0xc0) {
+        host_answers();
+        return;
+    }
+    switch (kind % 16) {
+    case 0:
+        h->head = take(8);
+        break;
+    case 1:
+        h->head = h->tail + (uint64_t)(int64_t)(int8_t)take(1);
+        break;
+    case 2:
+        h->state = (uint32_t)take(1) % 7;
+        break;
+    case 3:
+    case 4:
+        h->pong = c.ping;
+        break;
+    case 5:
+        h->pong = (uint32_t)take(4);
+        break;
+    case 6:
+        memset(h->reason + take(1), (int)take(1), 1);
+        break;
+    case 7:
+        h->idle = (uint32_t)take(1);
+        break;
+    case 8:
+        ring[take(2) % (APIR_RING_HEADER_SIZE + 8 * APIR_REPLY_SIZE)] = (uint8_t)take(1);
+        break;
+    case 9:
+        arena[take(3) % BLOB_SIZE] = (uint8_t)take(1);
+        break;
+    case 10:
+        h->wake++;
+        break;
+    case 11:
+        silent = true; /* for good */
+        break;
+    default:
+        break;
+    }
+}
+
+/* ---- time
+ * -------------------------------------------------------------------------------------------- */
+
+static void pass(uint64_t ns)
+{
+    now_ns += ns;
+    FUZZ_CHECK(++looks < LOOKS_MAX);
+    host_step();
+}
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ts);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ts)
+{
+    (void)clock;
+    pass(20000);
+    *ts = (struct timespec){(time_t)(now_ns / 1000000000u), (long)(now_ns % 1000000000u)};
+    return 0;
+}
+
+int __wrap_nanosleep(const struct timespec *ts, struct timespec *left);
+int __wrap_nanosleep(const struct timespec *ts, struct timespec *left)
+{
+    (void)left;
+    pass((uint64_t)ts->tv_sec * 1000000000u + (uint64_t)ts->tv_nsec);
+    return 0;
+}
+
+int __wrap_clock_nanosleep(clockid_t clock, int flags, const struct timespec *ts,
+                           struct timespec *left);
+int __wrap_clock_nanosleep(clockid_t clock, int flags, const struct timespec *ts,
+                           struct timespec *left)
+{
+    (void)clock;
+    (void)flags;
+    return __wrap_nanosleep(ts, left);
+}
+
+/* Futexes. A lock that is waited for would never come: there is but one thread. */
+long __wrap_syscall(long number, ...);
+long __wrap_syscall(long number, ...)
+{
+    va_list ap;
+    if (number == SYS_sched_yield)
+        return 0;
+    FUZZ_CHECK(number == SYS_futex);
+    va_start(ap, number);
+    (void)va_arg(ap, uint32_t *);
+    int op = va_arg(ap, int);
+    (void)va_arg(ap, uint32_t);
+    const struct timespec *ts = va_arg(ap, const struct timespec *);
+    va_end(ap);
+    FUZZ_CHECK(op != FUTEX_WAIT_PRIVATE);
+    if (op == FUTEX_WAIT)
+        __wrap_nanosleep(ts, NULL);
+    return 0;
+}
+
+void __wrap_apir_log(enum apir_log_level level, const char *fmt, ...);
+void __wrap_apir_log(enum apir_log_level level, const char *fmt, ...)
+{
+    (void)level;
+    FUZZ_CHECK(fmt[0] != '\0');
+}
+
+/* ---- the guest
+ * ----------------------------------------------------------------------------------------- */
+
+static void call_step(void)
+{
+    struct apir_reply_device_info info;
+    struct apir_msg msg = {.code = APIR_MSG_DEVICE_INFO,
+                           .u.device_info = {.device = (uint32_t)take(1) % 3}};
+    int rc = client_call(&c, &msg, &msg.u.device_info.reply, &info, sizeof(info));
+    FUZZ_CHECK(rc == 0 || rc == -ENODEV || rc == -EBUSY);
+    FUZZ_CHECK(rc != -ENODEV || !client_usable(&c));
+}
+
+static void shared_step(void)
+{
+    uint64_t size = 1 + take(1) * 4096;
+    struct client_shared *s = client_shared_new(&c, size, 1 + (uint32_t)take(1) % 4);
+    if (!s)
+        return;
+    FUZZ_CHECK(s->blob.map != NULL && s->blob.size >= size);
+    memset(s->blob.map, 1, size);
+    client_shared_register(&c, s, 0);
+    if (take(1) % 2)
+        client_shared_free(&c, s, take(1) % 2);
+}
+
+/* A read by way of the arena. */
+static void read_step(void)
+{
+    static uint8_t dst[3 * 4096];
+    struct apir_msg msg = {.code = APIR_MSG_GET, .u.get = {.buffer = 1, .blob = 1}};
+    uint64_t size = 1 + take(2) % sizeof(dst);
+    client_lock(&c);
+    struct client_block *b = client_block_locked(&c, take(1) % 16 ? size : take(3));
+    if (b) {
+        FUZZ_CHECK(b->offset <= c.arena_size && b->size <= c.arena_size - b->offset);
+        memset(client_block_data(&c, b), 2, b->size);
+        size = size < b->size ? size : b->size;
+        b->held = 1;
+        msg.u.get.size = size;
+        msg.u.get.blob_offset = b->offset;
+        uint64_t pos = client_put_locked(&c, &msg);
+        b->until = pos;
+        const struct client_read r = {
+            .dst = dst, .size = size, .until = pos, .block = b, .stream = (uint32_t)take(1) % 2};
+        if (pos)
+            client_read_defer_locked(&c, &r);
+        else
+            client_block_release(b);
+        if (take(1) % 2)
+            client_reads_finish_locked(&c, 0, UINT64_MAX);
+    }
+    client_unlock(&c);
+}
+
+/* More than the ring has room for. */
+static void many_step(void)
+{
+    static const uint8_t tail[APIR_INLINE_MAX];
+    struct apir_msg msg = {.code = APIR_MSG_SET_INLINE,
+                           .tail = tail,
+                           .u.set_inline = {.buffer = 1, .size = sizeof(tail)}};
+    client_lock(&c);
+    for (uint32_t n = (uint32_t)take(1) % 128; n && client_put_locked(&c, &msg); n--) {
+    }
+    client_flush_locked(&c);
+    client_unlock(&c);
+    (void)client_wait(&c, c.ring.tail, take(2) * 1000);
+}
+
+static int kick(void *user)
+{
+    (void)user;
+    return take(1) % 16 == 15 ? -EPIPE : 0;
+}
+
+/* As `apir doctor` asks, which has a session of its own. */
+static void doctor_step(void)
+{
+    struct cdi_host_device devices[APIR_DEVICES_MAX];
+    struct cdi_host_link link = {.ring = c.ring, .kick = kick};
+    int n = cdi_host_ask(&link, 1000, devices);
+    FUZZ_CHECK(n != 0 && n <= (int)APIR_DEVICES_MAX);
+    for (int i = 0; i < n; i++) {
+        for (const char *p = devices[i].name; *p; p++)
+            FUZZ_CHECK(*p >= 0x20 && *p < 0x7f);
+        FUZZ_CHECK(memchr(devices[i].id, 0, sizeof(devices[i].id)) != NULL);
+    }
+    /* Two sessions on one ring there are not: this one has ended. */
+    client_lose(&c, "doctor");
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const char *const choices[] = {"unix:/x", "vtest:/x"};
+    struct apir_error err = {0};
+    in = data;
+    in_left = size;
+    if (!ring) {
+        signal(SIGPIPE, SIG_IGN);
+        blobs_make();
+    }
+    looks = 0;
+    silent = false;
+    now_ns = 1000000000;
+    const char *choice = choices[take(1) % 2];
+    ring_make();
+    apir_ring_host_init(&host, ring, APIR_RING_SIZE);
+    int rc = client_open(&c, choice, &err);
+    FUZZ_CHECK((rc < 0) == (err.msg[0] != '\0'));
+    for (unsigned i = 0; rc == 0 && in_left && i < STEPS; i++) {
+        static void (*const steps[])(void) = {call_step, shared_step, read_step, many_step,
+                                              doctor_step};
+        uint8_t kind = (uint8_t)take(1);
+        steps[kind >= 0xf8 ? 4 : kind % 4]();
+        FUZZ_CHECK(client_usable(&c) || c.transport.fd < 0);
+    }
+    client_lose(&c, "over");
+    FUZZ_CHECK(c.transport.fd < 0);
+    if (server_end >= 0)
+        close(server_end);
+    server_end = -1;
+    unmap_all();
+    return 0;
+}

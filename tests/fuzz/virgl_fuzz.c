@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A VMM's virglrenderer that has been taken over, at the render server: any messages on its
+ * socket and on those of its contexts, with and without descriptors, closed at any point; workers
+ * that say what they like of their progress; a stock server that answers anything. The server's
+ * own code behind a socket pair; only no process is started.
+ *
+ * Input: steps. u8 which (low 3 bits: who speaks; bits 3 to 5: how many descriptors; bit 6:
+ * in the form of a request; bit 7: all answers are read before), u8 size, then the bytes.
+ */
+#define _GNU_SOURCE
+#include "tests/fuzz/fuzz.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "backend/server_child.h"
+#include "backend/server_client.h"
+#include "backend/server_protocol.h"
+#include "protocol/atomic.h"
+#include "protocol/fdsock.h"
+#include "protocol/log.h"
+#include "protocol/shm.h"
+
+const char fuzz_corpus[] = "virgl";
+
+#define CONTEXTS 4
+#define CHILDREN 16
+
+/* ---- time, which only passes when the input says so -------------------------------------- */
+
+static int64_t now_ms = 1000000;
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ts);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ts)
+{
+    (void)clock;
+    *ts = (struct timespec){.tv_sec = now_ms / 1000, .tv_nsec = now_ms % 1000 * 1000000};
+    return 0;
+}
+
+/* ---- processes that are not started ------------------------------------------------------- */
+
+static struct {
+    struct server_child *child;
+    bool is_worker;
+    int notify_fd, socket_fd;
+    struct apir_worker_status *status;
+} started[CHILDREN];
+static unsigned n_started;
+
+static int keep(int fd)
+{
+    int copy = dup(fd);
+    FUZZ_CHECK(copy >= 0);
+    return copy;
+}
+
+int __wrap_server_child_start(struct server_children *children, struct server_child *child,
+                              const struct server_child_spec *spec,
+                              void (*changed)(void *user, enum server_child_change change,
+                                              int status),
+                              void *user);
+int __wrap_server_child_start(struct server_children *children, struct server_child *child,
+                              const struct server_child_spec *spec,
+                              void (*changed)(void *user, enum server_child_change change,
+                                              int status),
+                              void *user)
+{
+    (void)children;
+    if (n_started == CHILDREN)
+        return -EAGAIN;
+    *child = (struct server_child){.pid = 1 << 30, .changed = changed, .user = user};
+    unsigned i = n_started++;
+    started[i].child = child;
+    started[i].is_worker = spec->is_worker;
+    started[i].socket_fd = keep(spec->fds[0]);
+    started[i].notify_fd = spec->is_worker ? keep(spec->fds[1]) : -1;
+    started[i].status = NULL;
+    if (spec->is_worker) {
+        started[i].status = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, spec->fds[2], 0);
+        FUZZ_CHECK(started[i].status != MAP_FAILED);
+    }
+    return 0;
+}
+
+static void child_drop(unsigned i)
+{
+    if (started[i].status)
+        munmap(started[i].status, 4096);
+    if (started[i].notify_fd >= 0)
+        close(started[i].notify_fd);
+    close(started[i].socket_fd);
+    started[i] = started[--n_started];
+}
+
+/* Its end is the input's to tell. */
+void __wrap_server_child_kill(struct server_child *child);
+void __wrap_server_child_kill(struct server_child *child)
+{
+    (void)child;
+}
+
+/* Nobody is told of its end any more. */
+void __wrap_server_child_forget(struct server_children *children, struct server_child *child);
+void __wrap_server_child_forget(struct server_children *children, struct server_child *child)
+{
+    (void)children;
+    for (unsigned i = 0; i < n_started; i++) {
+        if (started[i].child == child) {
+            child_drop(i);
+            break;
+        }
+    }
+    *child = (struct server_child){0};
+}
+
+/* ---- the VMM --------------------------------------------------------------------------------- */
+
+static struct server_loop loop;
+static struct server_children children;
+static struct apir_config config = {
+    .max_contexts = 3, .context_shm_mib = 4, .stock_server = (char *)"/bin/true"};
+static struct server_client client;
+static int vmm;               /* its end of the client socket */
+static int sockets[CONTEXTS]; /* of its contexts, as far as it has got them; -1 */
+
+static void run(void)
+{
+    int ret;
+    while (!loop.stop && (ret = server_loop_turn(&loop, 0)) == 1) {
+    }
+    FUZZ_CHECK(loop.stop || ret == 0);
+}
+
+static int count_fds(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    FUZZ_CHECK(dir != NULL);
+    int n = 0;
+    while (readdir(dir))
+        n++;
+    closedir(dir);
+    return n;
+}
+
+/* A context's socket takes the first free place, or that of context 0. */
+static void context_keep(int fd)
+{
+    unsigned i = 0;
+    while (i < CONTEXTS - 1 && sockets[i] >= 0)
+        i++;
+    if (sockets[i] >= 0)
+        close(sockets[i]);
+    sockets[i] = fd;
+}
+
+static void drain(int fd, bool is_client)
+{
+    struct server_context_create_resource_reply any;
+    int fds[APIR_FDSOCK_FDS_MAX];
+    size_t size = 0, n_fds = 0;
+    while (fd >= 0 &&
+           apir_fdsock_recv(fd, &any, sizeof(any), &size, fds, APIR_FDSOCK_FDS_MAX, &n_fds,
+                            MSG_DONTWAIT) == 0 &&
+           size > 0) {
+        FUZZ_CHECK(size ==
+                   (is_client ? sizeof(struct server_client_create_context_reply) : sizeof(any)));
+        FUZZ_CHECK(n_fds <= 1);
+        if (n_fds && is_client)
+            context_keep(fds[0]);
+        else if (n_fds)
+            close(fds[0]);
+    }
+}
+
+static void drain_all(void)
+{
+    drain(vmm, true);
+    for (unsigned i = 0; i < CONTEXTS; i++)
+        drain(sockets[i], false);
+}
+
+static void check_invariants(void)
+{
+    unsigned served = 0, refused = 0;
+    for (const struct server_context *c = client.contexts.first; c; c = c->next) {
+        uint64_t total = 0;
+        for (uint32_t i = 0; i < APIR_BLOBS_MAX; i++)
+            total += c->blobs[i].size;
+        FUZZ_CHECK(total == c->shm_size && total <= (uint64_t)config.context_shm_mib << 20);
+        if (c->served)
+            served++;
+        else
+            refused++;
+        FUZZ_CHECK(!c->ring || c->blobs[APIR_RING_BLOB_ID].used || c->lost);
+    }
+    FUZZ_CHECK(served == client.contexts.n_served && served <= config.max_contexts);
+    FUZZ_CHECK(refused == client.contexts.n_refused);
+}
+
+/* ---- requests: the fields that must fit each other do, mostly ----------------------------------
+ */
+
+static size_t client_form(union server_client_request *r)
+{
+    static const char *const names[] = {"apir:1", "apir:2", "apir:", "venus", "apir:1x"};
+    r->op %= SERVER_CLIENT_OP_COUNT;
+    switch (r->op) {
+    case SERVER_CLIENT_CREATE_CONTEXT:
+        memset(r->create_context.name + 1, 0, sizeof(r->create_context.name) - 1);
+        snprintf(r->create_context.name, sizeof(r->create_context.name), "%s",
+                 names[(uint8_t)r->create_context.name[0] % 5]);
+        r->create_context.context_id %= 5;
+        return sizeof(r->create_context);
+    case SERVER_CLIENT_INIT:
+        return sizeof(r->init);
+    case SERVER_CLIENT_DESTROY_CONTEXT:
+        r->destroy_context.context_id %= 5;
+        return sizeof(r->destroy_context);
+    default:
+        return sizeof(r->op);
+    }
+}
+
+static size_t submit_form(struct server_context_submit_cmd *r)
+{
+    struct apir_doorbell bell;
+    memcpy(&bell, r->cmd, sizeof(bell));
+    if (r->size & 1) {
+        bell.magic = APIR_DOORBELL_MAGIC;
+        bell.zero = 0;
+        bell.op %= 5;
+        bell.ring %= 66;
+        r->size = sizeof(bell);
+    } else {
+        r->size %= 600;
+    }
+    memcpy(r->cmd, &bell, sizeof(bell));
+    return sizeof(*r);
+}
+
+static size_t context_form(union server_context_request *r)
+{
+    r->op %= SERVER_CONTEXT_OP_COUNT;
+    switch (r->op) {
+    case SERVER_CONTEXT_INIT:
+        r->init.shmem_size = r->init.shmem_size % 4 ? 256 : r->init.shmem_size % 70000;
+        return sizeof(r->init);
+    case SERVER_CONTEXT_CREATE_RESOURCE:
+        r->create_resource.res_id %= 8;
+        r->create_resource.blob_id %= 4;
+        r->create_resource.blob_size =
+            r->create_resource.blob_id == 0 && r->create_resource.blob_size % 4
+                ? APIR_RING_SIZE
+                : r->create_resource.blob_size % 40 * APIR_SHM_ALIGN;
+        return sizeof(r->create_resource);
+    case SERVER_CONTEXT_IMPORT_RESOURCE:
+        return sizeof(r->import_resource);
+    case SERVER_CONTEXT_DESTROY_RESOURCE:
+        r->destroy_resource.res_id %= 8;
+        return sizeof(r->destroy_resource);
+    case SERVER_CONTEXT_SUBMIT_CMD:
+        return submit_form(&r->submit_cmd);
+    case SERVER_CONTEXT_SUBMIT_FENCE:
+        r->submit_fence.ring_index %= 66;
+        return sizeof(r->submit_fence);
+    default:
+        return sizeof(r->op);
+    }
+}
+
+/* What a VMM sends along: a timeline, an eventfd; or anything else. */
+static void send_with_fds(int fd, const void *data, size_t size, unsigned n_fds)
+{
+    int timeline = memfd_create("timeline", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    FUZZ_CHECK(timeline >= 0 && event >= 0 && ftruncate(timeline, 256) == 0);
+    const int fds[] = {timeline, event, 2, vmm, 2, 2, 2};
+    if (n_fds && fd >= 0)
+        (void)apir_fdsock_send(fd, data, size, fds, n_fds);
+    close(timeline);
+    close(event);
+}
+
+static void message_step(unsigned who, unsigned n_fds, bool form, const uint8_t *data, size_t size)
+{
+    union {
+        union server_client_request client;
+        union server_context_request context;
+        uint8_t bytes[768];
+    } m = {0};
+    int fd = who == 0 ? vmm : sockets[who - 1];
+    memcpy(m.bytes, data, size);
+    if (form)
+        size = who == 0 ? client_form(&m.client) : context_form(&m.context);
+    if (fd < 0 || size == 0)
+        return;
+    if (n_fds)
+        send_with_fds(fd, &m, size, n_fds);
+    else
+        (void)apir_fdsock_send(fd, &m, size, NULL, 0);
+}
+
+/* ---- the others
+ * ----------------------------------------------------------------------------------- */
+
+/* A worker that has been taken over, or has ended; the stock server, the same. */
+static void child_step(const uint8_t *data, size_t size)
+{
+    uint8_t bytes[16] = {0};
+    memcpy(bytes, data, size < sizeof(bytes) ? size : sizeof(bytes));
+    if (!n_started)
+        return;
+    unsigned i = bytes[0] % n_started;
+    struct server_child *child = started[i].child;
+    switch (bytes[1] % 5) {
+    case 0:
+        if (started[i].status)
+            memcpy(&started[i].status->head, bytes + 2, sizeof(started[i].status->head));
+        break;
+    case 1:
+        if (started[i].notify_fd >= 0)
+            (void)!write(started[i].notify_fd, bytes, 1 + bytes[2] % sizeof(bytes));
+        break;
+    case 2: {
+        const int fd = 2;
+        bytes[2] %= 3; /* struct server_client_create_context_reply */
+        if (!started[i].is_worker)
+            (void)apir_fdsock_send(started[i].socket_fd, &bytes[2], 1 + bytes[3] / 128, &fd,
+                                   bytes[3] % 2);
+        break;
+    }
+    case 3: {
+        enum server_child_change change = (enum server_child_change)(bytes[2] % 4);
+        if (change == SERVER_CHILD_EXITED || change == SERVER_CHILD_KILLED) {
+            child->pid = 0;
+            child_drop(i);
+        }
+        child->changed(child->user, change, bytes[3]);
+        break;
+    }
+    default: /* it reads what it is sent, or is not sent any more */
+        while (recv(started[i].socket_fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0) {
+        }
+        break;
+    }
+}
+
+static void close_step(unsigned which)
+{
+    int *fd = &sockets[which % CONTEXTS];
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+static void set_up(void)
+{
+    apir_log_set_level(APIR_LOG_ERROR);
+    signal(SIGPIPE, SIG_IGN);
+    FUZZ_CHECK(server_loop_init(&loop) == 0);
+    children.loop = &loop;
+}
+
+static void start(void)
+{
+    const struct server_client_setup setup = {
+        .loop = &loop, .children = &children, .config = &config, .worker_path = "/bin/true"};
+    int pair[2];
+    FUZZ_CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
+    FUZZ_CHECK(server_client_init(&client, &setup, pair[1]) == 0);
+    vmm = pair[0];
+    for (unsigned i = 0; i < CONTEXTS; i++)
+        sockets[i] = -1;
+}
+
+static void stop(void)
+{
+    server_client_fini(&client);
+    while (n_started)
+        child_drop(0);
+    for (unsigned i = 0; i < CONTEXTS; i++)
+        close_step(i);
+    close(vmm);
+    loop.stop = false;
+    FUZZ_CHECK(loop.timers == NULL);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static bool is_set_up;
+    if (!is_set_up)
+        set_up();
+    is_set_up = true;
+    const int before = count_fds(); /* the fuzzer itself opens some between inputs */
+    start();
+    while (size >= 2 && !loop.stop) {
+        const unsigned flags = data[0], who = flags & 7;
+        size_t n = data[1];
+        data += 2;
+        size -= 2;
+        if (n > size)
+            n = size;
+        if (flags & 0x80)
+            drain_all();
+        if (who <= CONTEXTS)
+            message_step(who, flags >> 3 & 7, flags & 0x40, data, n);
+        else if (who == 5)
+            child_step(data, n);
+        else if (who == 6)
+            now_ms += (int64_t)n * 200;
+        else
+            close_step((unsigned)n);
+        data += n;
+        size -= n;
+        run();
+        check_invariants();
+    }
+    stop();
+    FUZZ_CHECK(count_fds() == before);
+    return 0;
+}
