@@ -34,7 +34,8 @@ $(O)/tests/unit/server_unix_test $(O)/tests/unit/server_listen_test: \
 $(O)/tests/unit/server_limits_test: $(SERVER_OBJS) $(call objs,protocol/ring.c)
 $(O)/tests/unit/unix_client.o: PKGS := cmocka
 $(SERVER_TEST_PROGRAMS): $(O)/tests/unit/%_test: $(O)/tests/unit/%_test.o \
-                         $(call objs,tests/unit/server_fixture.c backend/server_fence.c) \
+                         $(call objs,tests/unit/server_fixture.c backend/server_fence.c \
+                         backend/server_page.c) \
                          $(CONFIG_OBJS) $(PROTOCOL_PROG_OBJS) $(PROTOCOL_FD_OBJS) \
                          | $(RENDER_SERVER) $(FAKE_WORKER)
 	$(link)

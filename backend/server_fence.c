@@ -3,11 +3,12 @@
 #include "backend/server_fence.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "backend/server_page.h"
 #include "protocol/atomic.h"
 #include "protocol/cleanup.h"
 
@@ -18,8 +19,7 @@ void server_fences_init(struct server_fences *fences)
 
 void server_fences_fini(struct server_fences *fences)
 {
-    if (fences->timeline)
-        munmap(fences->timeline, fences->map_size);
+    server_page_unmap(fences->timeline);
     apir_close_fd(&fences->eventfd);
     server_fences_init(fences);
 }
@@ -35,14 +35,16 @@ int server_fences_attach(struct server_fences *fences, int shmem_fd, uint64_t sh
     struct stat st;
     if (fstat(shmem_fd, &st) < 0)
         return -errno;
-    /* The VMM seals it against shrinking; the VMM is trusted to, the size is not. */
     if (!S_ISREG(st.st_mode) || st.st_size < 0 || (uint64_t)st.st_size < shmem_size)
         return -EINVAL;
-    void *map = mmap(NULL, shmem_size, PROT_READ | PROT_WRITE, MAP_SHARED, shmem_fd, 0);
-    if (map == MAP_FAILED)
-        return -errno;
-    fences->timeline = map;
-    fences->map_size = shmem_size;
+    /* We write to it whenever a fence is done: a full pipe would stop us, for all contexts. */
+    if (*eventfd >= 0 && (fcntl(*eventfd, F_GETFL) & O_NONBLOCK) == 0)
+        return -EINVAL;
+    void *page;
+    int ret = server_page_map(shmem_fd, &page);
+    if (ret < 0)
+        return ret;
+    fences->timeline = page;
     fences->n_timelines = count > SERVER_TIMELINES_MAX ? SERVER_TIMELINES_MAX : (uint32_t)count;
     for (uint32_t i = 0; i < fences->n_timelines; i++)
         apir_store_release32(&fences->timeline[i], 0);
@@ -67,7 +69,7 @@ static void server_fences_wake(const struct server_fences *fences)
 {
     const uint64_t one = 1;
     if (fences->eventfd >= 0) {
-        /* The VMM made it non-blocking; a full counter wakes it as well. */
+        /* A full counter wakes it as well. */
         ssize_t ignored = write(fences->eventfd, &one, sizeof(one));
         (void)ignored;
     }

@@ -31,7 +31,6 @@ struct server_fence {
 struct server_fences {
     uint32_t *timeline; /* NULL before attach */
     uint32_t n_timelines;
-    size_t map_size;
     int eventfd; /* owned; -1: the VMM polls the timeline */
     size_t n;    /* oldest first */
     struct server_fence queue[SERVER_FENCES_MAX];

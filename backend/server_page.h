@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The server's maps of shared memory, one page each: the first page of a ring, a
- * worker's status, the workers' spin page. Others hold these memfds too. None of
- * them can shrink one, but a hole can be punched into it, and where the machine
- * has no memory left to fill the hole the kernel answers our next store with
- * SIGBUS. That must cost the one context: the page is replaced by one of our own
+ * worker's status, the workers' spin page, the VMM's timelines. Others hold these
+ * memfds too. None of them can shrink one (the VMM's own one it can), but a hole can
+ * be punched into it, and where the machine has no memory left to fill the hole the
+ * kernel answers our next store with SIGBUS. That must cost the one context: the page is replaced by one of our own
  * and the store goes on, seen by nobody.
  */
 #ifndef APIR_SERVER_PAGE_H
 #define APIR_SERVER_PAGE_H
 
-/* Of the contexts: two each, and the spin page. */
-#define SERVER_PAGES_MAX 1100u
+/* Of the contexts: three each, and the spin page. */
+#define SERVER_PAGES_MAX 1600u
 #define SERVER_PAGE_SIZE 4096u
 
 /* Maps the first page of fd, to read and write. Returns 0 or -errno. */

@@ -2,6 +2,7 @@
 /* The fence queue alone, with a clock of the test's. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -52,6 +53,12 @@ static void attach_refuses_what_is_too_small_or_no_file(void **state)
     assert_int_equal(server_fences_attach(&other, shmem, 3, &none), -EINVAL);
     assert_int_equal(server_fences_attach(&other, shmem, UINT64_MAX, &none), -EINVAL);
     assert_int_equal(server_fences_attach(&other, event, 256, &none), -EINVAL);
+    /* What a write to might wait for is no eventfd of virglrenderer's. */
+    int pipes[2];
+    assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+    assert_int_equal(server_fences_attach(&other, shmem, 128, &pipes[1]), -EINVAL);
+    close(pipes[0]);
+    close(pipes[1]);
     assert_int_equal(server_fences_attach(&other, shmem, 128, &none), 0);
     assert_int_equal(server_fences_attach(&other, shmem, 128, &none), -EEXIST);
     assert_int_equal(server_fences_submit(&other, 31, 1, 0), 0);
