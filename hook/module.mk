@@ -18,12 +18,14 @@ HOOK_OBJS := $(call objs,hook/main.c hook/rights.c hook/create_container.c \
 HOOK_STATIC := $(if $(filter asan tsan fuzz,$(MODE)),,-static-pie)
 
 $(HOOK_OBJS): private PKGS := json-c libcap
-$(HOOK_OBJS): private EXTRA_CFLAGS := -D_GNU_SOURCE -DAPIR_VERSION='"$(APIR_VERSION)"' \
-    -DHOOK_PLUGIN='"/usr/lib/apir/libggml-apir.so"' -DHOOK_SPEC='"/etc/cdi/apir.json"'
+HOOK_FLAGS := -D_GNU_SOURCE -DAPIR_VERSION=\"$(APIR_VERSION)\" \
+    -DHOOK_PLUGIN=\"/usr/lib/apir/libggml-apir.so\" -DHOOK_SPEC=\"/etc/cdi/apir.json\"
+$(HOOK_OBJS): private EXTRA_CFLAGS := $(HOOK_FLAGS)
 
 $(O)/hook/apir-hook: private PKGS := json-c libcap
 $(O)/hook/apir-hook: private EXTRA_LIBS := $(HOOK_STATIC)
-$(O)/hook/apir-hook: $(HOOK_OBJS) $(filter-out $(O)/hook/%,$(HOOK_LIB))
+HOOK_PARTS := $(HOOK_OBJS) $(filter-out $(O)/hook/%,$(HOOK_LIB))
+$(O)/hook/apir-hook: $(HOOK_PARTS)
 	$(link)
 
 # In the folder that all engines read: createRuntime, which all of them know. CRI-O

@@ -32,7 +32,7 @@ struct attack_row {
 
 /* By section of the list; each ends with a row without an id. */
 extern const struct attack_row attack_rows_rpc[], attack_rows_reference[], attack_rows_ring[],
-    attack_rows_messages[];
+    attack_rows_messages[], attack_rows_memory[], attack_rows_socket[], attack_rows_killed[];
 
 /* ---- the verdict ------------------------------------------------------------------------- */
 
@@ -87,6 +87,8 @@ void guest_open(struct guest *g);
 void guest_close(struct guest *g);
 
 void guest_blob(struct guest *g, uint32_t id, uint64_t size);
+/* The worker knows the blob, and all that came before it. */
+void guest_use_blob(struct guest *g, uint32_t id);
 uint8_t *guest_arena(struct guest *g);
 
 uint32_t guest_state(const struct guest *g);

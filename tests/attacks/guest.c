@@ -131,6 +131,16 @@ void guest_blob(struct guest *g, uint32_t id, uint64_t size)
         not_stopped("no blob of %llu bytes: %s", (unsigned long long)size, strerror(-err));
 }
 
+void guest_use_blob(struct guest *g, uint32_t id)
+{
+    struct apir_msg m = {.code = APIR_MSG_BLOB_REGISTER,
+                         .u.blob_register = {.blob = id, .reply = guest_reply(g)}};
+    guest_put(g, &m);
+    must_answer_ok(g, m.u.blob_register.reply, "BLOB_REGISTER");
+    guest_put(g, &(struct apir_msg){.code = APIR_MSG_BLOB_FORGET, .u.blob_forget = {id}});
+    must_run(g, "BLOB_FORGET");
+}
+
 uint8_t *guest_arena(struct guest *g)
 {
     return g->blobs[1].map;

@@ -310,6 +310,10 @@ static const char *log_check(struct host *h, unsigned flags)
 pid_t host_worker(void)
 {
     pid_t pid = -1;
+    int64_t end = attack_now_ms() + WAIT_MS;
+    /* Until it is executed it has the server's name. */
+    while (children(current->server, "apir-worker", &pid) < 2 && attack_now_ms() < end)
+        attack_breathe();
     WANT(children(current->server, "apir-worker", &pid) > 1);
     return pid;
 }

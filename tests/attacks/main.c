@@ -23,8 +23,9 @@
 
 #define ROW_SECONDS 120 /* sanitizers and busy machines are slow */
 
-static const struct attack_row *const sections[] = {attack_rows_rpc, attack_rows_reference,
-                                                    attack_rows_ring, attack_rows_messages};
+static const struct attack_row *const sections[] = {
+    attack_rows_rpc,    attack_rows_reference, attack_rows_ring,  attack_rows_messages,
+    attack_rows_memory, attack_rows_socket,    attack_rows_killed};
 #define N_SECTIONS (sizeof(sections) / sizeof(sections[0]))
 
 /* ---- the verdict ------------------------------------------------------------------------- */
@@ -77,12 +78,12 @@ void refused(const char *fmt, ...)
 
 const char *attack_try(void (*f)(void *arg), void *arg)
 {
-    jmp_buf here;
+    jmp_buf here, *const outer = catcher;
     verdict[0] = '\0';
     catcher = &here;
     if (setjmp(here) == 0)
         f(arg);
-    catcher = NULL;
+    catcher = outer;
     return verdict[0] ? verdict : NULL;
 }
 

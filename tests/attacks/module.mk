@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Every attack that we know of, as bytes from a guest without manners to the built server and worker
-# below a stock virgl_test_server, all with ASan and UBSan.
+# below a stock virgl_test_server, all with ASan and UBSan; and from images to the hook (hook.sh).
 
 HEADERS += $(wildcard tests/attacks/*.h)
 
@@ -10,22 +10,30 @@ ATTACKS_SRCS := $(wildcard tests/attacks/*.c)
 $(O)/frontend/transport_virtgpu.o: private EXTRA_CFLAGS := -isystem /usr/include/libdrm
 ALL += $(ATTACKS)
 $(ATTACKS): private EXTRA_LIBS := -lpthread
-$(ATTACKS): $(call objs,$(ATTACKS_SRCS) frontend/transport.c frontend/transport_vtest.c \
+$(ATTACKS): private PKGS := cmocka
+$(ATTACKS): $(call objs,$(ATTACKS_SRCS) tests/unit/server_fixture.c tests/unit/unix_client.c \
+                frontend/transport.c frontend/transport_vtest.c \
                 frontend/transport_unix.c frontend/transport_virtgpu.c) \
-            $(PROTOCOL_RING_OBJS) $(PROTOCOL_PROG_OBJS)
+            $(PROTOCOL_RING_OBJS) $(PROTOCOL_PROG_OBJS) $(PROTOCOL_FD_OBJS)
 	$(link)
 
 # All rows, or those of ROWS="..."; MUTATE=1: what stops each is taken out, and the row must notice.
-.PHONY: check-attacks
+.PHONY: check-attacks attacks-hook
+# The hook as it is installed: static, which it cannot be with sanitizers.
+attacks-hook: $(O)/hook/apir-hook $(HOOK_RACE) $(HOOK_TRAP) $(O)/frontend/libggml-apir.so
+ATTACKS_STATIC := build/release-gcc
 ifeq ($(MODE),asan)
-check-attacks: $(ATTACKS) $(O)/backend/apir-render-server $(O)/backend/apir-worker
+check-attacks: $(ATTACKS) $(O)/backend/apir-render-server $(O)/backend/apir-worker attacks-hook
+	@$(MAKE) --no-print-directory MODE=release CC=gcc attacks-hook
 ifeq ($(MUTATE),1)
 	@ATTACKS_CC='$(CC) $(ALL_CFLAGS)' ATTACKS_LD='$(ALL_LDFLAGS)' \
 	    WORKER_OBJS='$(WORKER_PARTS)' WORKER_LIBS="$$(pkg-config --libs json-c libcap libseccomp) -ldl" \
 	    SERVER_OBJS='$(SERVER_PARTS)' SERVER_LIBS="$$(pkg-config --libs json-c)" \
+	    HOOK_OBJS='$(HOOK_PARTS)' HOOK_LIBS="$$(pkg-config --libs json-c libcap)" \
+	    HOOK_FLAGS='$(HOOK_FLAGS)' \
 	    tests/attacks/mutate.sh $(O) $(ROWS)
 else
-	@tests/attacks/run.sh $(O) $(ROWS)
+	@tests/attacks/run.sh $(O) $(ATTACKS_STATIC) $(ROWS)
 endif
 else
 check-attacks:

@@ -6,7 +6,8 @@
 # The last line is `mutants: N of M noticed`.
 #
 # From the Makefile: ATTACKS_CC and ATTACKS_LD (compiler and flags), WORKER_OBJS, SERVER_OBJS,
-# WORKER_LIBS, SERVER_LIBS.
+# HOOK_OBJS, WORKER_LIBS, SERVER_LIBS, HOOK_LIBS, HOOK_FLAGS. All is linked dynamically, with the
+# sanitizers, the hook too.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=tests/mutant.bash
@@ -16,11 +17,13 @@ shift
 only=" $* "
 work=$(mktemp -d "${TMPDIR:-/tmp}/attacks-mutate.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-mkdir -p "$work/out/backend" "$work/out/tests/attacks"
+mkdir -p "$work/out/backend" "$work/out/hook" "$work/out/tests/attacks"
 cp "$out/tests/attacks/apir-attacks" "$work/out/tests/attacks/"
+ln -s "$(realpath "$out/frontend")" "$work/out/"
+ln -s "$(realpath "$out/tests/hook")" "$work/out/tests/"
 
 declare -A rows
-while IFS=$'\t' read -r row _; do rows[$row]=; done < <("$out/tests/attacks/apir-attacks" --list)
+while IFS=$'\t' read -r row _; do rows[$row]=; done < <(tests/attacks/run.sh "$out" --list)
 
 # link PROGRAM OBJECT...: of the mutants' objects where there is one.
 link() {
@@ -31,12 +34,12 @@ link() {
         objects+=("$object")
     done
     # shellcheck disable=SC2086 # flags
-    $ATTACKS_CC -o "$work/out/backend/$program" "${objects[@]}" $ATTACKS_LD $libs
+    $ATTACKS_CC -o "$work/out/$program" "${objects[@]}" $ATTACKS_LD $libs
 }
 
 # build (FILE FROM TO)...: edits of one file follow each other.
 build() {
-    local object
+    local object flags
     rm -rf "$work/obj" "$work/src"
     while [[ $# -ge 3 ]]; do
         mkdir -p "$work/src/${1%/*}" "$work/obj/${1%/*}"
@@ -47,12 +50,15 @@ build() {
     done
     while read -r object; do
         # Code that is not reached any more has names that nobody uses.
+        flags=
+        [[ $object != hook/* ]] || flags=$HOOK_FLAGS
         # shellcheck disable=SC2086 # flags
-        $ATTACKS_CC -Wno-error -w -c -o "$work/obj/${object%.c}.o" "$work/src/$object" || return
+        eval "$ATTACKS_CC $flags" -Wno-error -w -c -o '"$work/obj/${object%.c}.o" "$work/src/$object"' || return
     done < <(cd "$work/src" && find . -name '*.c' -printf '%P\n')
     # shellcheck disable=SC2086 # lists
-    link apir-worker "$WORKER_LIBS" $WORKER_OBJS &&
-        link apir-render-server "$SERVER_LIBS" $SERVER_OBJS
+    link backend/apir-worker "$WORKER_LIBS" $WORKER_OBJS &&
+        link backend/apir-render-server "$SERVER_LIBS" $SERVER_OBJS &&
+        link hook/apir-hook "$HOOK_LIBS" $HOOK_OBJS
 }
 
 noticed=0 total=0
@@ -67,7 +73,7 @@ mutant() { # ROW (FILE FROM TO)...
         echo "FAIL  $row: $(head -n 3 "$work/log" | tr '\n' ' ')"
         return 0
     fi
-    tests/attacks/run.sh "$work/out" "$row" >"$work/log" 2>&1 || :
+    ATTACKS_RESULTS=$work/results tests/attacks/run.sh "$work/out" "$work/out" "$row" >"$work/log" 2>&1 || :
     if grep -q "^NOT STOPPED  $row .*in its honest form" "$work/log"; then
         echo "FAIL  $row: the honest form does not work without: $2"
     elif grep -q "^NOT STOPPED  $row " "$work/log"; then

@@ -7,8 +7,8 @@
 
 bats_require_minimum_version 1.5.0
 
-HOOK=$PWD/$APIR_OUT/hook/apir-hook
-PLUGIN=$PWD/$APIR_OUT/frontend/libggml-apir.so
+HOOK=$(realpath "$APIR_OUT/hook/apir-hook")
+PLUGIN=$(realpath "$APIR_OUT/frontend/libggml-apir.so")
 INSIDE=/usr/lib/apir/libggml-apir.so
 LIB=/usr/lib/x86_64-linux-gnu
 MODULES=$LIB/ggml/backends0

@@ -6,7 +6,7 @@
 
 . "${BATS_TEST_DIRNAME}/hook.bash"
 
-TRAP=$PWD/$APIR_OUT/tests/hook/trap.so
+TRAP=$(realpath "$APIR_OUT/tests/hook/trap.so")
 SPRUNG=/run/apir-trap
 
 setup() {

@@ -123,11 +123,12 @@ components=(usr usr/lib usr/lib/x86_64-linux-gnu usr/lib/x86_64-linux-gnu/ggml
     mkdir -p "$R$(dirname "$PLUGIN")" "$R/$BATS_TEST_TMPDIR/host0"
     echo "the image's" >"$R$PLUGIN"
     container() { runc --root "$BATS_TEST_TMPDIR/runc" run --bundle "$B" "t$RANDOM"; }
-    hooked "$B" createRuntime --plugin "$PLUGIN" --spec "$SPEC"
     hooked "$B" createContainer --plugin "$PLUGIN"
+    edit "$B" ".process.args = [\"/bin/sh\", \"-c\", \"cat $SLOT | sha256sum\"]"
+    [ "$(container)" = "$(sha256sum <"$PLUGIN")" ]
+    hooked "$B" createRuntime --plugin "$PLUGIN" --spec "$SPEC"
     edit "$B" ".process.args = [\"/bin/sh\", \"-c\", \"cat $SLOT $INSIDE | sha256sum\"]"
-    sum=$(cat "$PLUGIN" "$PLUGIN" | sha256sum)
-    [ "$(container)" = "$sum" ]
+    [ "$(container)" = "$(cat "$PLUGIN" "$PLUGIN" | sha256sum)" ]
 }
 
 @test "CVE-2025-23267: the image's loader cache and configuration are neither read nor written" {

@@ -80,7 +80,7 @@ asks='annotations: {"apir.device": "host0"}'
         run -1 "$HOOK" createContainer --plugin "$PLUGIN" <<<"${good:0:n}"
         [[ $output == *"container state: JSON"* ]]
     done
-    deep=$(printf '[%.0s' {1..40})
+    deep=$(printf '[%.0s' {1..40})$(printf ']%.0s' {1..40})
     bad=(
         "{\"id\":\"a\",\"id\":\"b\",\"bundle\":\"$B\"}"
         "{\"id\":\"a\",\"annotations\":{\"apir.device\":\"host0\",\"apir.device\":\"gpu0\"}}"
@@ -108,7 +108,7 @@ asks='annotations: {"apir.device": "host0"}'
     bundle "$B"
     tree "$B/rootfs" >"$BATS_TEST_TMPDIR/before"
     good=$(jq -c '.annotations["apir.device"] = "host0"' "$B/config.json")
-    deep=$(printf '{"a":%.0s' {1..40})
+    deep=$(printf '{"a":%.0s' {1..40})1$(printf '}%.0s' {1..40})
     bad=(
         "${good:0:${#good}-1}"
         "${good%?},\"annotations\":{}}"

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "tests/attacks/own.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tests/attacks/sheet.h"
+#include "tests/unit/unix_client.h"
+
+#define FDS_MAX 253 /* SCM_MAX_FD */
+
+void send_with(int sock, const void *data, size_t size, const int *fds, size_t n)
+{
+    union {
+        struct cmsghdr align;
+        char buf[CMSG_SPACE(sizeof(int) * FDS_MAX)];
+    } control = {0};
+    struct iovec iov = {.iov_base = (void *)(uintptr_t)data, .iov_len = size};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+    WANT(n <= FDS_MAX);
+    if (n) {
+        msg.msg_control = control.buf;
+        msg.msg_controllen = CMSG_SPACE(sizeof(int) * n);
+        struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(sizeof(int) * n);
+        memcpy(CMSG_DATA(c), fds, sizeof(int) * n);
+    }
+    if (sendmsg(sock, &msg, MSG_NOSIGNAL) != (ssize_t)size)
+        not_stopped("a message of %zu bytes with %zu descriptors: %s", size, n, strerror(errno));
+}
+
+/* ---- a guest over the VMM's socket ------------------------------------------------------- */
+
+static int virgl_blob_create(struct transport *t, uint64_t blob_id, uint64_t size,
+                             struct transport_blob *ret_blob)
+{
+    const struct fixture_context c = {.fd = t->fd};
+    const uint32_t res_id = 100 + (uint32_t)blob_id;
+    int fd = fixture_create_blob(&c, res_id, blob_id, size);
+    if (fd < 0)
+        return -EINVAL;
+    void *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    if (map == MAP_FAILED)
+        return -errno;
+    *ret_blob = (struct transport_blob){.map = map, .size = size, .handle = res_id};
+    return 0;
+}
+
+static int virgl_doorbell(struct transport *t, const struct apir_doorbell *bell)
+{
+    const struct fixture_context c = {.fd = t->fd};
+    fixture_doorbell(&c, bell->op, bell->ring, bell->value);
+    return 0;
+}
+
+void own_guest(struct own *o, struct guest *g, uint32_t id)
+{
+    *g = (struct guest){.transport = {.fd = fixture_create_context(o->f, id, APIR_CONTEXT_NAME),
+                                      .same_kernel = true,
+                                      .blob_create = virgl_blob_create,
+                                      .doorbell = virgl_doorbell}};
+    WANT(g->transport.fd >= 0);
+    guest_attach(g);
+    guest_fill(g, ARENA);
+}
+
+void own_context_bare(struct own *o, struct fixture_context *c, uint32_t id)
+{
+    *c = (struct fixture_context){.fd = fixture_create_context(o->f, id, APIR_CONTEXT_NAME)};
+    WANT(c->fd >= 0);
+}
+
+void own_context(struct own *o, struct fixture_context *c, uint32_t id)
+{
+    fixture_open(o->f, c, id);
+}
+
+void own_context_end(struct own *o, struct fixture_context *c, uint32_t id)
+{
+    if (c->timeline) {
+        fixture_close(c);
+    } else {
+        if (c->ring)
+            munmap(c->ring, APIR_RING_HEADER_SIZE);
+        close(c->fd);
+    }
+    fixture_destroy_context(o->f, id);
+}
+
+/* ---- over the socket that listens -------------------------------------------------------- */
+
+void own_unix_guest(struct guest *g)
+{
+    struct apir_error err = {0};
+    *g = (struct guest){.transport = {.fd = -1}};
+    if (transport_unix_open(&g->transport, unix_host.path, &err))
+        not_stopped("%s", err.msg);
+    guest_attach(g);
+    guest_fill(g, ARENA);
+}
+
+/* ---- the server -------------------------------------------------------------------------- */
+
+void own_look(struct own *o)
+{
+    static float x[16] = {1, 2, 3}, y[16];
+    static uint8_t bytes[MEMORY];
+    struct guest *g = &o->bystander;
+    x[0] += 1;
+    guest_set(g, 1, 0, x, sizeof(x));
+    WANT(exec_status(g, 0) == APIR_OK);
+    guest_get(g, 2, 0, y, sizeof(y));
+    for (int i = 0; i < 16; i++)
+        WANT(y[i] == x[i] * x[i]);
+    guest_get(g, 3, 0, bytes, sizeof(bytes));
+    for (uint32_t i = 0; i < MEMORY; i++)
+        WANT(bytes[i] == guest_byte(3, i));
+}
+
+void own_start(struct own *o, bool listens)
+{
+    static struct fixture fixture;
+    char config[512];
+    struct sheet s;
+    int stderr_kept = dup(STDERR_FILENO);
+    *o = (struct own){.f = listens ? &unix_host.f : &fixture};
+    o->log = memfd_create("log", MFD_CLOEXEC);
+    WANT(o->log >= 0 && stderr_kept >= 0 && dup2(o->log, STDERR_FILENO) >= 0);
+    snprintf(config, sizeof(config),
+             "\"worker\": \"%s\", \"stock_server\": false, \"threads\": 1, \"devices\": [\"CPU\"]",
+             fixture_program("backend/apir-worker"));
+    if (listens)
+        unix_start(config, NULL);
+    else
+        fixture_start(o->f, config, NULL);
+    dup2(stderr_kept, STDERR_FILENO);
+    close(stderr_kept);
+    if (listens)
+        own_unix_guest(&o->bystander);
+    else
+        own_guest(o, &o->bystander, 1);
+    sheet_square(&s);
+    sheet_runs(&o->bystander, &s);
+    own_look(o);
+    o->fds = fixture_count_fds(o->f);
+}
+
+static void log_clean(int log)
+{
+    static const char *const never[] = {"Sanitizer", "runtime error:", "exited with status 99",
+                                        "killed by signal"};
+    char text[16384];
+    ssize_t n = pread(log, text, sizeof(text) - 1, 0);
+    text[n > 0 ? n : 0] = '\0';
+    for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++) {
+        const char *at = strstr(text, never[i]);
+        if (at)
+            not_stopped("the log has: %.300s", at);
+    }
+    close(log);
+}
+
+static unsigned workers(const struct own *o)
+{
+    unsigned n = 0;
+    fixture_child(o->f, "apir-worker", &n);
+    return n;
+}
+
+void own_stop(struct own *o)
+{
+    own_look(o);
+    int64_t end = attack_now_ms() + WAIT_MS;
+    while ((fixture_count_fds(o->f) > o->fds || workers(o) != 1) && attack_now_ms() < end)
+        attack_breathe();
+    if (fixture_count_fds(o->f) > o->fds || workers(o) != 1)
+        not_stopped("left behind: %u workers; %zu descriptors, before %zu", workers(o),
+                    fixture_count_fds(o->f), o->fds);
+    const bool listens = o->f == &unix_host.f;
+    guest_close(&o->bystander);
+    fixture_stop(o->f);
+    if (listens)
+        rmdir(unix_host.dir);
+    log_clean(o->log);
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The server's two sockets: the VMM's, where the row is in libvirglrenderer's place, and the one
+ * that listens for processes of this machine.
+ */
+#define _GNU_SOURCE
+#include "tests/attacks/own.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "backend/server_protocol.h"
+#include "protocol/atomic.h"
+#include "tests/unit/unix_client.h"
+
+#define N(array) (sizeof(array) / sizeof((array)[0]))
+
+static const size_t context_sizes[] = {
+    [SERVER_CONTEXT_NOP] = 4,
+    [SERVER_CONTEXT_INIT] = sizeof(struct server_context_init),
+    [SERVER_CONTEXT_CREATE_RESOURCE] = sizeof(struct server_context_create_resource),
+    [SERVER_CONTEXT_IMPORT_RESOURCE] = sizeof(struct server_context_import_resource),
+    [SERVER_CONTEXT_DESTROY_RESOURCE] = sizeof(struct server_context_destroy_resource),
+    [SERVER_CONTEXT_SUBMIT_CMD] = sizeof(struct server_context_submit_cmd),
+    [SERVER_CONTEXT_SUBMIT_FENCE] = sizeof(struct server_context_submit_fence),
+};
+
+/* Whoever asks for memory is answered, even so. */
+static void drop_answer(int fd)
+{
+    struct server_context_create_resource_reply reply;
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    if (poll(&p, 1, WAIT_MS) != 1 || recv(fd, &reply, sizeof(reply), 0) != sizeof(reply))
+        not_stopped("a request for memory was not answered: the VMM waits for ever");
+    WANT(reply.fd_type == SERVER_FD_INVALID);
+}
+
+/* The context is lost, its socket stays and answers. */
+static void expect_violated(struct fixture_context *c, const char *what)
+{
+    int fd = fixture_create_blob(c, 1, APIR_RING_BLOB_ID, APIR_RING_SIZE);
+    if (fd < 0)
+        not_stopped("%s: no ring that could say why", what);
+    c->ring = mmap(NULL, APIR_RING_HEADER_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    WANT(c->ring != MAP_FAILED);
+    if (apir_load_acquire32(&c->ring->state) != APIR_STATE_LOST)
+        not_stopped("%s: taken for a message", what);
+    if (!strstr(c->ring->reason, "protocol violation"))
+        not_stopped("%s: lost for another reason: %s", what, c->ring->reason);
+    refused("%s", c->ring->reason);
+}
+
+static void violate(struct own *o, uint32_t op, size_t size, const int *fds, size_t n)
+{
+    struct fixture_context c;
+    uint8_t message[512] = {0};
+    char what[80];
+    memcpy(message, &op, sizeof(op));
+    snprintf(what, sizeof(what), "op %u, %zu bytes, %zu descriptors", op, size, n);
+    own_context_bare(o, &c, 2);
+    send_with(c.fd, message, size, fds, n);
+    if (op == SERVER_CONTEXT_CREATE_RESOURCE && size >= sizeof(op))
+        drop_answer(c.fd);
+    expect_violated(&c, what);
+    own_context_end(o, &c, 2);
+}
+
+/* ---- sizes, ops -------------------------------------------------------------------------- */
+
+static void context_messages_cut_short(void)
+{
+    struct own o;
+    own_start(&o, false);
+    for (uint32_t op = 0; op < N(context_sizes); op++) {
+        for (size_t size = 1; size <= context_sizes[op] + 8; size++) {
+            if (size != context_sizes[op])
+                violate(&o, op, size, NULL, 0);
+        }
+    }
+    violate(&o, N(context_sizes), 16, NULL, 0);
+    violate(&o, UINT32_MAX, 16, NULL, 0);
+    own_stop(&o);
+}
+
+static void unix_messages_cut_short(void)
+{
+    struct own o;
+    const struct apir_unix_hello hello = {.magic = APIR_UNIX_MAGIC, .major = APIR_PROTOCOL_MAJOR};
+    const struct apir_unix_request ping = {.op = APIR_UNIX_PING};
+    uint8_t bytes[300] = {0};
+    own_start(&o, true);
+    memcpy(bytes, &hello, sizeof(hello));
+    for (size_t size = 1; size <= sizeof(hello) + 8; size++) {
+        if (size == sizeof(hello))
+            continue;
+        int fd = unix_connect();
+        send_with(fd, bytes, size, NULL, 0);
+        unix_expect_closed(fd);
+    }
+    memcpy(bytes, &ping, sizeof(ping));
+    for (size_t size = 1; size <= sizeof(bytes); size += size < 32 ? 1 : 67) {
+        if (size == sizeof(ping))
+            continue;
+        int fd = unix_connect();
+        WANT(strcmp(unix_greet(fd), "") == 0);
+        send_with(fd, bytes, size, NULL, 0);
+        unix_expect_closed(fd);
+    }
+    own_stop(&o);
+    refused("the connection is closed");
+}
+
+/* ---- descriptors ------------------------------------------------------------------------- */
+
+static void more_descriptors(void)
+{
+    static const size_t most[] = {0, 2, 0, 1, 0, 0, 0}, more[] = {1, 2, 5, 6, 7, 60, 250};
+    struct own o;
+    int fds[253];
+    own_start(&o, false);
+    for (size_t i = 0; i < N(fds); i++)
+        fds[i] = i % 2 ? STDERR_FILENO : o.bystander.transport.fd;
+    for (uint32_t op = 0; op < N(context_sizes); op++) {
+        for (size_t i = 0; i < N(more); i++)
+            violate(&o, op, context_sizes[op], fds, most[op] + more[i]);
+    }
+    own_stop(&o);
+}
+
+static void unix_descriptors(void)
+{
+    static const size_t counts[] = {1, 2, 7, 8, 9, 64, 253};
+    struct own o;
+    int fds[253];
+    const struct apir_unix_hello hello = {.magic = APIR_UNIX_MAGIC, .major = APIR_PROTOCOL_MAJOR};
+    const struct apir_unix_request ping = {.op = APIR_UNIX_PING};
+    own_start(&o, true);
+    for (size_t i = 0; i < N(counts); i++) {
+        int fd = unix_connect();
+        for (size_t k = 0; k < N(fds); k++)
+            fds[k] = k % 2 ? fd : STDERR_FILENO; /* its own socket: a cycle */
+        send_with(fd, &hello, sizeof(hello), fds, counts[i]);
+        unix_expect_closed(fd);
+        fd = unix_connect();
+        WANT(strcmp(unix_greet(fd), "") == 0);
+        send_with(fd, &ping, sizeof(ping), fds, counts[i]);
+        unix_expect_closed(fd);
+    }
+    own_stop(&o);
+    refused("the connection is closed");
+}
+
+static void no_descriptor(void)
+{
+    struct own o;
+    own_start(&o, false);
+    violate(&o, SERVER_CONTEXT_INIT, sizeof(struct server_context_init), NULL, 0);
+    own_stop(&o);
+}
+
+static void init_with(struct own *o, int timeline, uint64_t size, int event, const char *what)
+{
+    struct fixture_context c;
+    const struct server_context_init init = {.op = SERVER_CONTEXT_INIT, .shmem_size = size};
+    own_context_bare(o, &c, 2);
+    send_with(c.fd, &init, sizeof(init), (const int[]){timeline, event}, event < 0 ? 1 : 2);
+    expect_violated(&c, what);
+    own_context_end(o, &c, 2);
+    close(timeline);
+}
+
+static int memfd_of(off_t size)
+{
+    int fd = memfd_create("timeline", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    WANT(fd >= 0 && ftruncate(fd, size) == 0);
+    return fd;
+}
+
+static void wrong_descriptors(void)
+{
+    struct own o;
+    int pipes[2], sockets[2];
+    own_start(&o, false);
+    WANT(pipe2(pipes, O_CLOEXEC) == 0);
+    WANT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) == 0);
+    init_with(&o, open("/", O_RDONLY | O_CLOEXEC), 256, -1, "a directory");
+    init_with(&o, open("/proc/self/exe", O_RDONLY | O_CLOEXEC), 256, -1, "a file to read");
+    init_with(&o, open("/proc/self/exe", O_PATH | O_CLOEXEC), 256, -1, "a path");
+    init_with(&o, open("/dev/zero", O_RDWR | O_CLOEXEC), 256, -1, "a device");
+    init_with(&o, pipes[0], 256, -1, "a pipe");
+    init_with(&o, sockets[0], 256, -1, "a socket");
+    init_with(&o, eventfd(0, EFD_CLOEXEC), 256, -1, "an eventfd");
+    init_with(&o, epoll_create1(EPOLL_CLOEXEC), 256, -1, "an epoll");
+    init_with(&o, memfd_of(0), 256, -1, "an empty memfd");
+    init_with(&o, memfd_of(255), 256, -1, "a memfd too small");
+    init_with(&o, memfd_of(256), 0, -1, "a timeline of no bytes");
+    init_with(&o, memfd_of(256), UINT64_MAX, -1, "a timeline of all bytes");
+    /* What every fence is announced with must not stop the server. */
+    init_with(&o, memfd_of(256), 256, pipes[1], "a pipe instead of the eventfd");
+    close(pipes[1]);
+    close(sockets[1]);
+
+    /* Taken away behind our back: it costs the fences of this context. */
+    struct fixture_context c;
+    const struct server_context_init init = {.op = SERVER_CONTEXT_INIT, .shmem_size = 256};
+    int timeline = memfd_of(256);
+    own_context_bare(&o, &c, 2);
+    send_with(c.fd, &init, sizeof(init), &timeline, 1);
+    fixture_sync(&c);
+    WANT(ftruncate(timeline, 0) == 0);
+    close(timeline);
+    fixture_fence(&c, 1, 1);
+    fixture_sync(&c);
+    own_context_end(&o, &c, 2);
+    own_stop(&o);
+}
+
+/* ---- who does not listen, or says nothing ------------------------------------------------ */
+
+/* Asks for memory that it does not get, until its socket takes no more; then hangs up. */
+static void never_reads(void)
+{
+    struct own o;
+    struct fixture_context c;
+    const struct server_context_create_resource req = {
+        .op = SERVER_CONTEXT_CREATE_RESOURCE, .blob_id = 99, .blob_size = 65536};
+    unsigned sent = 0;
+    own_start(&o, false);
+    own_context(&o, &c, 2);
+    while (send(c.fd, &req, sizeof(req), MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(req)) {
+        if (++sent % 100 == 0)
+            own_look(&o);
+    }
+    WANT(errno == EAGAIN && sent > 100);
+    own_look(&o);
+    own_context_end(&o, &c, 2);
+    own_stop(&o);
+    refused("%u requests, then its socket is read no more", sent);
+}
+
+static void unix_never_reads(void)
+{
+    struct own o;
+    const struct apir_unix_request req = {.op = APIR_UNIX_BLOB_CREATE, .blob_id = 1, .value = 1};
+    unsigned sent = 0;
+    own_start(&o, true);
+    int fd = unix_connect();
+    WANT(strcmp(unix_greet(fd), "") == 0);
+    while (send(fd, &req, sizeof(req), MSG_DONTWAIT | MSG_NOSIGNAL) > 0) {
+        if (++sent % 100 == 0)
+            own_look(&o);
+    }
+    WANT(errno == EAGAIN && sent > 100);
+    own_look(&o);
+    close(fd);
+    own_stop(&o);
+    refused("%u requests, then its socket is read no more", sent);
+}
+
+static void unix_silence(void)
+{
+    struct own o;
+    int silent[8];
+    own_start(&o, true);
+    int64_t began = attack_now_ms();
+    for (size_t i = 0; i < N(silent); i++)
+        silent[i] = unix_connect();
+    for (size_t i = 0; i < N(silent); i++) {
+        own_look(&o);
+        unix_expect_closed(silent[i]);
+    }
+    int64_t took = attack_now_ms() - began;
+    own_stop(&o);
+    refused("closed after %d ms without a hello", (int)took);
+}
+
+/* The announced rest of a command never comes: what does is a request. */
+static void half_a_command(void)
+{
+    struct own o;
+    struct fixture_context c;
+    own_start(&o, false);
+    own_context(&o, &c, 2);
+    const struct server_context_submit_cmd cmd = {.op = SERVER_CONTEXT_SUBMIT_CMD, .size = 1 << 20};
+    send_with(c.fd, &cmd, sizeof(cmd), NULL, 0);
+    own_look(&o);
+    fixture_open_ring(&c, true);
+    own_context_end(&o, &c, 2);
+    own_stop(&o);
+    refused("waited for by nobody: the next message is a request");
+}
+
+/* ---- 10,000 resources -------------------------------------------------------------------- */
+
+static void many_resources(void)
+{
+    struct own o;
+    struct guest g;
+    unsigned made = 0;
+    own_start(&o, false);
+    own_guest(&o, &g, 2);
+    const struct fixture_context c = {.fd = g.transport.fd};
+    for (uint32_t i = 0; i < 10000; i++) {
+        int fd = fixture_create_blob(&c, 1000 + i, 2 + i, APIR_SHM_ALIGN);
+        made += fd >= 0;
+        if (fd >= 0)
+            close(fd);
+    }
+    WANT(made == APIR_BLOBS_MAX - 2);
+    for (uint32_t i = 0; i < 10000; i++)
+        fixture_destroy_resource(&c, 1000 + i);
+    for (uint32_t i = 0; i < 10000; i++) {
+        int fd = fixture_create_blob(&c, 20000 + i, 2 + i % (APIR_BLOBS_MAX - 2), APIR_SHM_ALIGN);
+        if (fd < 0)
+            not_stopped("resource %u, in its honest form, is refused: %s", i, guest_reason(&g));
+        close(fd);
+        if (i % 20 == 0)
+            guest_use_blob(&g, 2 + i % (APIR_BLOBS_MAX - 2));
+        fixture_destroy_resource(&c, 20000 + i);
+    }
+    expect_alive(&g);
+    guest_close(&g);
+    fixture_destroy_context(o.f, 2);
+    own_stop(&o);
+    refused("%u at once, the others refused; one after the other, all", made + 2);
+}
+
+const struct attack_row attack_rows_socket[] = {
+    {"socket-cut-short", "the VMM's socket: messages cut short, too long, unknown",
+     context_messages_cut_short, 0, 0},
+    {"socket-unix-cut-short", "the machine's socket: messages cut short, too long",
+     unix_messages_cut_short, 0, 0},
+    {"socket-more-fds", "the VMM's socket: more descriptors than allowed", more_descriptors, 0, 0},
+    {"socket-unix-fds", "the machine's socket: descriptors", unix_descriptors, 0, 0},
+    {"socket-no-fd", "the VMM's socket: none where one is due", no_descriptor, 0, 0},
+    {"socket-wrong-fds", "the VMM's socket: descriptors of a wrong type", wrong_descriptors, 0, 0},
+    {"socket-never-reads", "the VMM's socket: a client that never reads replies", never_reads, 0,
+     0},
+    {"socket-unix-never-reads", "the machine's socket: a client that never reads", unix_never_reads,
+     0, 0},
+    {"socket-unix-silence", "the machine's socket: silence", unix_silence, 0, 0},
+    {"socket-half-command", "the VMM's socket: half a message, then silence", half_a_command, 0, 0},
+    {"socket-10000-resources", "10,000 resources", many_resources, 0, 0},
+    {0},
+};
