@@ -30,7 +30,7 @@ FUZZ_LIBS_graph_compute := -lggml-base -ldl -lm -rdynamic
 FUZZ_LIBS_worker := -lggml-base -ldl -lm $(patsubst %,-Wl$(comma)--wrap=%,host_buffer_alloc \
                     host_buffer_free host_stream_optimizes host_graph_optimize \
                     host_graph_compute host_event_new host_event_free host_event_record \
-                    host_event_wait host_event_sync)
+                    host_event_wait host_event_sync poll)
 $(call objs,tests/fuzz/graph_ops.c tests/fuzz/graph_random.c tests/fuzz/graph_compute_fuzz.c \
     tests/fuzz/worker_fuzz.c): private PKGS := ggml
 $(foreach t,graph_compute worker,$(O)/tests/fuzz/$(t)_replay $(O)/tests/fuzz/$(t)_fuzz): \

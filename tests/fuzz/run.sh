@@ -36,7 +36,7 @@ target() {
         ((left > 3)) || left=0
     done
     rm -f "$log.run"
-    last=$(grep -E '^#[0-9]+.* cov: ' "$log" | tail -1)
+    last=$(grep -E '^#[0-9]+.* cov: ' "$log" | tail -1 || true)
     cov=$(field cov "$last") ft=$(field ft "$last")
     inputs=$(find "$out/found/$t" -type f | wc -l)
     echo "$t $executions $((SECONDS - began)) ${cov:-0} ${ft:-0} $inputs $crashes" \
@@ -48,7 +48,7 @@ target() {
 
 running=0
 for t in "$@"; do
-    ((running < jobs)) || { wait -n; running=$((running - 1)); }
+    ((running < jobs)) || { wait -n || true; running=$((running - 1)); }
     target "$t" &
     running=$((running + 1))
 done

@@ -15,6 +15,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdbool.h>
 #include <string.h>
@@ -267,6 +268,61 @@ static void blob_add(uint32_t blob, uint64_t size)
     close(fd);
 }
 
+/* Its books: what it has let the context have of each device. */
+static uint64_t books[2];
+
+static void server_answers(const struct apir_ask *ask)
+{
+    struct apir_control_answer a = {
+        .op = APIR_CONTROL_ANSWER, .total = MEMORY, .free = UINT64_MAX, .why = "no"};
+    uint32_t device = ask->flags & APIR_ASK_HOST ? 0 : QUEUED;
+    FUZZ_CHECK(memchr(ask->device, 0, sizeof(ask->device)) != NULL);
+    if (ask->op == APIR_ASK_RELEASE) {
+        FUZZ_CHECK(ask->size > 0 && ask->size <= books[device]);
+        books[device] -= ask->size;
+        return;
+    }
+    FUZZ_CHECK(ask->op == APIR_ASK_RESERVE || ask->op == APIR_ASK_ROOM);
+    a.refused = ask->op == APIR_ASK_RESERVE && (ask->size > MEMORY || take(1) % 32 == 31);
+    if (ask->op == APIR_ASK_RESERVE && !a.refused)
+        books[device] += ask->size;
+    FUZZ_CHECK(apir_fdsock_send(server_end, &a, sizeof(a), NULL, 0) == 0);
+}
+
+static void server_serve(void)
+{
+    struct apir_ask ask;
+    ssize_t n;
+    while ((n = recv(server_end, &ask, sizeof(ask), MSG_DONTWAIT)) > 0) {
+        FUZZ_CHECK(n == sizeof(ask));
+        server_answers(&ask);
+    }
+}
+
+/* The worker waits for an answer. */
+int __wrap_poll(struct pollfd *p, nfds_t n, int timeout_ms);
+int __wrap_poll(struct pollfd *p, nfds_t n, int timeout_ms)
+{
+    FUZZ_CHECK(n == 1 && p->fd == w.control_fd && timeout_ms < 0);
+    server_serve();
+    return 1;
+}
+
+static void check_books(void)
+{
+    uint64_t reserved[2] = {0}, graphs_have = 0, queued = 0;
+    server_serve();
+    for (uint32_t i = 0; i < APIR_BUFFERS_MAX; i++)
+        reserved[w.buffers[i].device] += w.buffers[i].reserved;
+    for (uint32_t i = 0; i < APIR_SLOTS_MAX; i++)
+        graphs_have += w.slots[i].bytes;
+    for (uint32_t i = 0; i <= APIR_STREAMS_MAX; i++)
+        queued += w.streams[i].queued_bytes;
+    FUZZ_CHECK(reserved[0] == books[0] && reserved[QUEUED] == books[QUEUED]);
+    FUZZ_CHECK(graphs_have == w.graph_bytes && graphs_have <= w.graph_limit);
+    FUZZ_CHECK(queued == w.queued_bytes && queued <= w.queue_limit);
+}
+
 /* The server adds no blob twice; when the guest may use an id again, it knows. */
 static void blob_step(void)
 {
@@ -300,7 +356,7 @@ static void load(void)
     w.ggml.n_devices = 2;
 }
 
-static void context_open(void)
+static void context_open(bool narrow)
 {
     int sockets[2];
     for (uint32_t i = 0; i < APIR_SLOTS_MAX; i++)
@@ -310,6 +366,9 @@ static void context_open(void)
     server_end = sockets[1];
     w.state = APIR_ST_NEW;
     w.shm_limit = UINT64_C(64) << 20;
+    w.graph_limit = narrow ? 100000 : UINT64_C(64) << 20;
+    w.queue_limit = narrow ? 100000 : UINT64_C(64) << 20;
+    w.devices_used = 0;
     blob_add(APIR_RING_BLOB_ID, APIR_RING_SIZE_MIN);
     FUZZ_CHECK(worker_control_drain(&w) == 0);
     uint8_t *map = guest[0].map;
@@ -325,6 +384,7 @@ static void context_open(void)
 /* The end of the process, in which all of this goes. */
 static void context_close(void)
 {
+    worker_streams_settle(&w);
     for (uint32_t i = 0; i < APIR_SLOTS_MAX; i++)
         worker_slot_clear(&w, &w.slots[i]);
     for (uint32_t i = 0; i < APIR_EVENTS_MAX; i++) {
@@ -351,6 +411,8 @@ static void context_close(void)
     for (unsigned i = 0; i < n_guest; i++)
         munmap(guest[i].map, guest[i].size);
     n_guest = 0;
+    check_books();
+    FUZZ_CHECK(w.graph_bytes == 0 && w.queued_bytes == 0);
     close(w.control_fd);
     close(server_end);
     FUZZ_CHECK(memory_used == 0);
@@ -727,10 +789,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         load();
     in = data;
     in_left = size;
-    context_open();
-    bool goes_on = true;
     /* Mostly there is what every guest has: streams, buffers, an arena. */
     uint8_t start = (uint8_t)take(1);
+    bool goes_on = true;
+    context_open(start & 2);
     if (start & 1) {
         const struct apir_msg first[] = {
             {.code = APIR_MSG_HELLO,
@@ -758,6 +820,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         goes_on = step();
         if (goes_on)
             check_slots();
+        if (goes_on)
+            check_books();
     }
     context_close();
     return 0;
