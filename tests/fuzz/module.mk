@@ -9,7 +9,7 @@
 # tests/fuzz/corpus/NAME/ with a name that says what it was.
 
 comma := ,
-FUZZ_TARGETS := messages graph graph_compute worker ring host unix virgl config cdi \
+FUZZ_TARGETS := messages graph graph_compute worker ring host unix virgl claims config cdi \
                 elf oci_state oci_config toml engine
 # Both are taken from the command line alone: a shell has a SECONDS of its own.
 FUZZ_SECONDS := $(if $(filter command,$(firstword $(origin SECONDS))),$(SECONDS),60)
@@ -50,7 +50,7 @@ FUZZ_OBJS_unix := $(call objs,tests/fuzz/unix_fuzz.c) $(FUZZ_SERVER_OBJS)
 FUZZ_OBJS_virgl := $(call objs,tests/fuzz/virgl_fuzz.c) $(FUZZ_SERVER_OBJS)
 FUZZ_LIBS_unix := -Wl,--wrap=server_child_start
 FUZZ_LIBS_virgl := -Wl,--wrap=server_child_start,--wrap=server_child_kill \
-                   -Wl,--wrap=server_child_forget,--wrap=clock_gettime
+                   -Wl,--wrap=server_child_forget,--wrap=server_child_move,--wrap=clock_gettime
 
 FUZZ_OBJS_ring := $(call objs,tests/fuzz/ring_fuzz.c protocol/ring.c)
 # The plug-in's session, as `apir` links it too.
@@ -58,6 +58,7 @@ FUZZ_OBJS_host := $(call objs,tests/fuzz/host_fuzz.c cdi/host.c) $(CDI_CLIENT_OB
 FUZZ_LIBS_host := $(patsubst %,-Wl$(comma)--wrap=%,mmap munmap connect clock_gettime nanosleep \
                     clock_nanosleep syscall apir_log)
 
+FUZZ_OBJS_claims := $(call objs,tests/fuzz/claims_fuzz.c backend/server_claims.c protocol/error.c)
 FUZZ_OBJS_config := $(call objs,tests/fuzz/config_fuzz.c) $(CONFIG_OBJS) $(PROTOCOL_PROG_OBJS)
 FUZZ_OBJS_engine := $(call objs,tests/fuzz/engine_fuzz.c protocol/error.c) $(CDI_LIB) $(CDI_ENGINE_LIB)
 

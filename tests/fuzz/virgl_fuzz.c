@@ -123,12 +123,40 @@ void __wrap_server_child_forget(struct server_children *children, struct server_
     *child = (struct server_child){0};
 }
 
+void __wrap_server_child_move(
+    struct server_children *children, struct server_child *from, struct server_child *to,
+    void (*changed)(void *user, enum server_child_change change, int status), void *user);
+void __wrap_server_child_move(
+    struct server_children *children, struct server_child *from, struct server_child *to,
+    void (*changed)(void *user, enum server_child_change change, int status), void *user)
+{
+    (void)children;
+    if (from->pid <= 0)
+        return;
+    *to = (struct server_child){.pid = from->pid, .changed = changed, .user = user};
+    *from = (struct server_child){0};
+    for (unsigned i = 0; i < n_started; i++) {
+        if (started[i].child == from)
+            started[i].child = to;
+    }
+}
+
 /* ---- the VMM --------------------------------------------------------------------------------- */
 
 static struct server_loop loop;
 static struct server_children children;
+static char limits_dir[64];
 static struct apir_config config = {
-    .max_contexts = 3, .context_shm_mib = 4, .stock_server = (char *)"/bin/true"};
+    .max_contexts = 3,
+    .context_shm_mib = 4,
+    .stock_server = (char *)"/bin/true",
+    .device_memory_mib = 64,
+    .max_contexts_per_device = 2,
+    .context_device_memory_mib = 40,
+    .context_host_memory_mib = 24,
+    .seconds_per_graph = 5,
+    .limits_dir = limits_dir,
+};
 static struct server_client client;
 static int vmm;               /* its end of the client socket */
 static int sockets[CONTEXTS]; /* of its contexts, as far as it has got them; -1 */
@@ -313,6 +341,21 @@ static void message_step(unsigned who, unsigned n_fds, bool form, const uint8_t 
 /* ---- the others
  * ----------------------------------------------------------------------------------- */
 
+/* For memory of a device, in the form that is due or another. */
+static void ask(int fd, const uint8_t bytes[16])
+{
+    static const char *const devices[] = {"cpu", "0000:01:00.0", "a", "B", ""};
+    struct apir_ask ask = {.op = bytes[2] % 5, .flags = bytes[3] % 4 ? bytes[3] & 1 : bytes[3]};
+    memcpy(&ask.size, bytes + 5, bytes[4] & 0x80 ? 8 : 4);
+    if (bytes[4] & 0x40)
+        ask.size <<= 20;
+    snprintf(ask.device, sizeof(ask.device), "%s", devices[bytes[4] % 5]);
+    if (bytes[13] == 0xff)
+        ask.device[bytes[14] % sizeof(ask.device)] = (char)bytes[15];
+    (void)apir_fdsock_send(fd, &ask, bytes[13] == 0xfe ? bytes[14] % sizeof(ask) + 1 : sizeof(ask),
+                           NULL, 0);
+}
+
 /* A worker that has been taken over, or has ended; the stock server, the same. */
 static void child_step(const uint8_t *data, size_t size)
 {
@@ -322,7 +365,7 @@ static void child_step(const uint8_t *data, size_t size)
         return;
     unsigned i = bytes[0] % n_started;
     struct server_child *child = started[i].child;
-    switch (bytes[1] % 5) {
+    switch (bytes[1] % 6) {
     case 0:
         if (started[i].status)
             memcpy(&started[i].status->head, bytes + 2, sizeof(started[i].status->head));
@@ -348,6 +391,10 @@ static void child_step(const uint8_t *data, size_t size)
         child->changed(child->user, change, bytes[3]);
         break;
     }
+    case 4:
+        if (started[i].is_worker)
+            ask(started[i].socket_fd, bytes);
+        break;
     default: /* it reads what it is sent, or is not sent any more */
         while (recv(started[i].socket_fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0) {
         }
@@ -363,8 +410,17 @@ static void close_step(unsigned which)
     *fd = -1;
 }
 
+static void remove_limits_dir(void)
+{
+    (void)rmdir(limits_dir);
+}
+
 static void set_up(void)
 {
+    const char *tmp = getenv("TMPDIR");
+    snprintf(limits_dir, sizeof(limits_dir), "%.40s/apir-fuzz-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    FUZZ_CHECK(mkdtemp(limits_dir) != NULL);
+    atexit(remove_limits_dir);
     apir_log_set_level(APIR_LOG_ERROR);
     signal(SIGPIPE, SIG_IGN);
     FUZZ_CHECK(server_loop_init(&loop) == 0);
