@@ -31,6 +31,7 @@ enum {
 #define VT_ANSWER_US   1500000 /* after that */
 #define BLOB_HOST3D    2u
 #define BLOB_MAPPABLE  1u
+#define COMMAND_WORDS_MAX 16u /* of payload */
 
 static int stream_write(int fd, const void *data, size_t size)
 {
@@ -62,11 +63,21 @@ static int stream_read(int fd, void *data, size_t size)
     return 0;
 }
 
+/* In one piece: the stock server reads a command to its end before it looks at anybody else, so a
+ * process that is stopped in the middle of one would hold up all of them. */
+static int command_bytes(int fd, uint32_t cmd, uint32_t length, const void *payload, size_t size)
+{
+    uint32_t msg[2 + COMMAND_WORDS_MAX] = { length, cmd };
+    if (size > sizeof(msg) - 2 * sizeof(msg[0]))
+        return -EMSGSIZE;
+    if (size)
+        memcpy(&msg[2], payload, size);
+    return stream_write(fd, msg, 2 * sizeof(msg[0]) + size);
+}
+
 static int command(int fd, uint32_t cmd, const void *payload, uint32_t dwords)
 {
-    uint32_t header[2] = { dwords, cmd };
-    int rc = stream_write(fd, header, sizeof(header));
-    return rc ? rc : stream_write(fd, payload, dwords * sizeof(uint32_t));
+    return command_bytes(fd, cmd, dwords, payload, dwords * sizeof(uint32_t));
 }
 
 /* Reads an answer of exactly `dwords` to `cmd`. */
@@ -124,20 +135,15 @@ static void vtest_blob_destroy(struct transport *t, struct transport_blob *blob)
 static int vtest_doorbell(struct transport *t, const struct apir_doorbell *bell)
 {
     /* one batch: flags, cmd offset, cmd size, sync offset, sync count, ring, syncobjs */
-    uint32_t msg[2 + 9 + sizeof(*bell) / 4] = {
-        9 + sizeof(*bell) / 4, VT_SUBMIT_CMD2, 1, 0, 9, sizeof(*bell) / 4,
-    };
-    memcpy(&msg[11], bell, sizeof(*bell));
-    return stream_write(t->fd, msg, sizeof(msg));
+    uint32_t msg[9 + sizeof(*bell) / 4] = { 1, 0, 9, sizeof(*bell) / 4 };
+    memcpy(&msg[9], bell, sizeof(*bell));
+    return command(t->fd, VT_SUBMIT_CMD2, msg, sizeof(msg) / 4);
 }
 
 static int handshake(int fd)
 {
     static const char name[] = APIR_CONTEXT_NAME;
-    uint32_t header[2] = { sizeof(name), VT_CREATE_RENDERER };
-    int rc = stream_write(fd, header, sizeof(header));
-    if (!rc)
-        rc = stream_write(fd, name, sizeof(name));
+    int rc = command_bytes(fd, VT_CREATE_RENDERER, sizeof(name), name, sizeof(name));
     /* A server too old to answer the ping still answers the busy-wait. */
     uint32_t busy[2] = { 0, 0 }, dummy;
     if (!rc)

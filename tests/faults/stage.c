@@ -140,7 +140,7 @@ void stage_open(struct stage *s, const char *out_folder, const char *members,
     census_settle(&s->host, 1, &s->before);
 }
 
-void stage_open_gpu(struct stage *s, const char *out)
+void stage_open_gpu(struct stage *s, const char *out, const char *members)
 {
     static char layers[320];
     char *folder = realpath(out, NULL);
@@ -155,7 +155,9 @@ void stage_open_gpu(struct stage *s, const char *out)
         "VK_INSTANCE_LAYERS=VK_LAYER_APIR_count",
         NULL,
     };
-    stage_open(s, out, ", \"devices\": [\"Vulkan0\"]", env);
+    char more[256];
+    snprintf(more, sizeof(more), ", \"devices\": [\"Vulkan0\"]%s", members);
+    stage_open(s, out, more, env);
 }
 
 void stage_restart(struct stage *s)
@@ -182,7 +184,7 @@ static void print_times(const char *what, int64_t *times, size_t n)
 
 int stage_close(struct stage *s, const char *name)
 {
-    static const char *const files[] = {"gate", "walk.log", "beat.log", "counts"};
+    static const char *const files[] = {"gate", "walk.log", "beat.log", "other.log", "counts"};
     process_kill(s->beat);
     host_fini(&s->host);
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {

@@ -17,7 +17,6 @@
 #include <sys/wait.h>
 
 enum {
-    STOPPED_MS = 300,  /* a client's stop */
     SHORT_STRIDE = 11, /* no divisor of the number of faults: all of them have their turn */
     STEPS_MAX = 1024,
 };
@@ -77,15 +76,21 @@ static bool gone_within(pid_t pid, int64_t ms)
     }
 }
 
-/* What the held process was to do it does while the client is stopped. */
-static void stop_and_continue(pid_t client)
+/* What the held process was to do it does while the client is stopped. Meanwhile others come and
+ * go: it holds up nobody. */
+static void stop_and_continue(struct trial *t)
 {
-    kill(client, SIGSTOP);
+    char log[80];
+    snprintf(log, sizeof(log), "%s/other.log", stage.dir);
+    kill(t->client, SIGSTOP);
     stage_release(&stage);
-    const int64_t until = now_us() + STOPPED_MS * 1000;
-    while (now_us() < until)
-        host_nap();
-    kill(client, SIGCONT);
+    const pid_t other = stage_client(&stage, "walk", log);
+    const int status = process_end(other, LIMIT_MS + REACH_MS);
+    if (status < 0)
+        process_kill(other);
+    if (status != WALK_RIGHT)
+        trial_blame(t, "another client fails beside a stopped one", "");
+    kill(t->client, SIGCONT);
 }
 
 static void deed(struct trial *t, enum fault fault, bool at_client, pid_t worker)
@@ -102,7 +107,7 @@ static void deed(struct trial *t, enum fault fault, bool at_client, pid_t worker
         kill(t->client, SIGKILL);
         break;
     case CLIENT_STOP:
-        stop_and_continue(t->client);
+        stop_and_continue(t);
         break;
     case SERVER_KILL:
         kill(server, SIGKILL);
@@ -198,7 +203,7 @@ int main(int argc, char **argv)
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (is_gpu)
-        stage_open_gpu(&stage, argv[1]);
+        stage_open_gpu(&stage, argv[1], "");
     else
         stage_open(&stage, argv[1], "", NULL);
     const size_t n = steps_list(steps, !is_gpu);
