@@ -25,6 +25,7 @@
 #define FENCES_MAX       8u          /* that end before the work: naps after that */
 #define PING_AFTER_NS    300000000u  /* of waiting: is the server alive? */
 #define PONG_WITHIN_NS   1200000000u /* together well under two seconds */
+#define AWAY_NS          500000000u  /* between two looks: somebody has stopped us, or the VM */
 #define START_WITHIN_NS  UINT64_C(60000000000) /* drivers may compile shaders at first */
 
 /* ---- loss ------------------------------------------------------------------- */
@@ -139,6 +140,7 @@ static bool reached(struct client *c, uint64_t pos)
 
 struct wait_state {
     uint64_t began;
+    uint64_t looked; /* when we last did */
     uint64_t pinged; /* when we last asked; 0: not yet */
     uint32_t ping;
     int fence; /* -1: none */
@@ -150,6 +152,14 @@ static int wait_check(struct client *c, struct wait_state *ws, uint64_t now)
 {
     if (!client_usable(c) || !client_state_ok(c))
         return -ENODEV;
+    /* While a VM is stopped its host's side may be as well: that time is nobody's silence. */
+    uint64_t away = now - ws->looked;
+    ws->looked = now;
+    if (away > AWAY_NS) {
+        ws->began += away;
+        if (ws->pinged)
+            ws->pinged += away;
+    }
     struct apir_ring_header *h = c->ring.header;
     if (now - ws->began > START_WITHIN_NS &&
         apir_load_acquire32(&h->state) == APIR_STATE_STARTING)
@@ -223,6 +233,7 @@ int client_wait(struct client *c, uint64_t pos, uint64_t expect_ns)
     if (reached(c, pos))
         return 0;
     struct wait_state ws = { .began = os_now_ns(), .fence = -1 };
+    ws.looked = ws.began;
     /* Sleep through most of what is known to take long, then look closely; a short
      * sleep costs more than it saves. Looking takes a core that may be computing. */
     uint64_t wake_at = ws.began, asleep_until = ws.began;

@@ -15,6 +15,10 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+/* Short, so that a test can wait for it, and longer than anything here takes when it is stopped. */
+#define SECONDS_PER_GRAPH 5
+#define LIMITS            ", \"seconds_per_graph\": 5"
+
 static struct stage stage;
 
 struct hardship {
@@ -151,6 +155,55 @@ static void suspended(enum gate_point point, uint32_t call, double seconds)
     trial_finish(&stage, &t);
 }
 
+/* Waits long enough for the client to have asked whether the server lives. */
+static void pause_seconds(double seconds)
+{
+    const int64_t until = now_us() + (int64_t)(seconds * 1e6);
+    while (now_us() < until)
+        host_nap();
+}
+
+/* A VM is stopped and continued, the guest's processes a moment before the host's: nothing is lost.
+ * What was asked before is answered late, and that must not count. */
+static void vm_stopped(void)
+{
+    struct trial t = {.name = "client and server stopped in the middle of a question"};
+    const pid_t server = host_server(&stage.host);
+    stage_arm(&stage, GATE_COMPUTE, 1, GATE_HOLD);
+    t.client = stage_client(&stage, "walk", stage.walk_log);
+    if (!stage_held(&stage, t.client))
+        trial_blame(&t, "the step was not reached", "");
+    kill(server, SIGSTOP);
+    pause_seconds(0.7);
+    kill(t.client, SIGSTOP);
+    pause_seconds(3);
+    kill(t.client, SIGCONT);
+    pause_seconds(0.2);
+    kill(server, SIGCONT);
+    stage_release(&stage);
+    const int status = trial_client_end(&stage, &t, 0);
+    if (status >= 0)
+        status_is(&t, status, RIGHT);
+    trial_finish(&stage, &t);
+}
+
+/* A computation that does not end, as in a driver that hangs, ends its context when its time is up.
+ */
+static void hangs(enum gate_point point, uint32_t call)
+{
+    struct trial t = {0};
+    snprintf(t.name, sizeof(t.name), "a host that hangs at %s, call %u", gate_point_names[point],
+             call + 1);
+    stage_arm(&stage, point, call, GATE_HOLD);
+    t.client = stage_client(&stage, "walk", stage.walk_log);
+    if (!stage_held(&stage, t.client))
+        trial_blame(&t, "the step was not reached", "");
+    const int status = trial_client_end(&stage, &t, now_us() + SECONDS_PER_GRAPH * 1000000);
+    if (status >= 0)
+        status_is(&t, status, LOST);
+    trial_finish(&stage, &t);
+}
+
 /* ---- all -------------------------------------------------------------------------------- */
 
 static int on_cpu(const char *out, double seconds)
@@ -169,14 +222,18 @@ static int on_cpu(const char *out, double seconds)
         {"an abort in a wait", GATE_SYNC, GATE_ABORT, LOST | DECLINED | RIGHT},
         {"an abort when a buffer is freed", GATE_FREE, GATE_ABORT, LOST | RIGHT},
     };
-    stage_open(&stage, out, "", NULL);
+    stage_open(&stage, out, LIMITS, NULL);
     calls_fail(all, sizeof(all) / sizeof(all[0]));
     for (uint32_t call = 0; call < 6; call++)
         address_space(call);
     for (uint32_t spare = 0; spare < 14; spare++)
         descriptors(spare);
-    suspended(GATE_COMPUTE, 0, seconds);
+    suspended(GATE_COMPUTE, 1, seconds);
     suspended(GATE_CLIENT, 20, seconds);
+    vm_stopped();
+    hangs(GATE_SET, 5);
+    hangs(GATE_COMPUTE, 1);
+    hangs(GATE_FREE, 0);
     return stage_close(&stage, "hardships of a CPU");
 }
 
@@ -189,8 +246,9 @@ static int on_vulkan(const char *out)
         {"no device memory once", GATE_MEMORY_NEW, GATE_FAIL, RIGHT | REFUSED},
         {"no device memory any more", GATE_MEMORY_NEW, GATE_FAIL_ON, REFUSED | LOST},
     };
-    stage_open_gpu(&stage, out);
+    stage_open_gpu(&stage, out, LIMITS);
     calls_fail(all, sizeof(all) / sizeof(all[0]));
+    hangs(GATE_SUBMIT, 20);
     return stage_close(&stage, "hardships of a GPU");
 }
 

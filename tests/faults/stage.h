@@ -47,7 +47,7 @@ extern const char *const gate_point_names[GATE_N];
  */
 void stage_open(struct stage *s, const char *out, const char *members, const char *const env[]);
 /* The same on lavapipe, through a layer with gates. */
-void stage_open_gpu(struct stage *s, const char *out);
+void stage_open_gpu(struct stage *s, const char *out, const char *members);
 /* Prints what was measured and counted; the exit status. */
 int stage_close(struct stage *s, const char *name);
 /* The host, the other client and the census, from the beginning. */
