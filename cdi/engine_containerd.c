@@ -82,8 +82,10 @@ static int complete_dirs(const char *text, const char *cri, char **ret_value,
     if (out == NULL)
         return apir_error_sys(err, ENOMEM, "config.toml");
     fputs("[\"" SPECS_DIR "\"", out);
-    for (size_t i = 0; i < list.n; i++)
-        fprintf(out, ", \"%s\"", list.items[i]);
+    for (size_t i = 0; i < list.n; i++) {
+        fputs(", ", out);
+        cdi_toml_put_string(out, list.items[i]);
+    }
     fputs("]", out);
     return fclose(out) == 0 ? 0 : apir_error_sys(err, ENOMEM, "config.toml");
 }

@@ -150,24 +150,16 @@ int cdi_podman_dirs(const struct cdi_engine_where *where, const char *except,
     return e;
 }
 
-static void put_string(FILE *out, const char *s)
-{
-    fputc('"', out);
-    for (; *s != '\0'; s++)
-        fprintf(out, *s == '"' || *s == '\\' ? "\\%c" : "%c", *s);
-    fputc('"', out);
-}
-
 /* `append` came with 4.8; what does not know it gets the whole list. */
 static void put_list(FILE *out, const char *key, const struct cdi_strings *have, const char *add,
                      bool append)
 {
     fprintf(out, "%s = [", key);
     for (size_t i = 0; !append && i < have->n; i++) {
-        put_string(out, have->items[i]);
+        cdi_toml_put_string(out, have->items[i]);
         fputs(", ", out);
     }
-    put_string(out, add);
+    cdi_toml_put_string(out, add);
     fputs(append ? ", {append = true}]\n" : "]\n", out);
 }
 

@@ -117,7 +117,17 @@ static bool put(char *out, size_t size, size_t *used, char c)
     return true;
 }
 
-/* A string of one line. out may be NULL. Escapes other than \" and \\ stay as they are. */
+static const char escapes[] = "btnfr\"\\", escaped[] = "\b\t\n\f\r\"\\";
+
+/* What a backslash and this stand for; NUL: something else than one character. */
+static char unescape(char c)
+{
+    const char *at = strchr(escapes, c);
+
+    return at == NULL ? '\0' : escaped[at - escapes];
+}
+
+/* A string of one line. out may be NULL; where it is not, \u and the like are refused. */
 static int read_string(struct scan *s, char *out, size_t size)
 {
     char quote = peek(s);
@@ -129,14 +139,16 @@ static int read_string(struct scan *s, char *out, size_t size)
     while (peek(s) != quote) {
         if (peek(s) == '\0' || peek(s) == '\n')
             return bad(s, "a string that does not end");
-        if (quote == '"' && peek(s) == '\\') {
+        char c = peek(s);
+        if (quote == '"' && c == '\\') {
             s->at++;
             if (peek(s) == '\0' || peek(s) == '\n')
                 return bad(s, "a string that does not end");
-            if (peek(s) != '"' && peek(s) != '\\' && out != NULL && !put(out, size, &used, '\\'))
-                return bad(s, "a string that is too long");
+            c = unescape(peek(s));
+            if (c == '\0' && out != NULL)
+                return bad(s, "a string with an escape that is not understood");
         }
-        if (out != NULL && !put(out, size, &used, peek(s)))
+        if (out != NULL && !put(out, size, &used, c))
             return bad(s, "a string that is too long");
         s->at++;
     }
@@ -544,4 +556,18 @@ int cdi_toml_set(const char *text, const char *const *path, size_t n, const char
     }
     *ret_text = result;
     return 0;
+}
+
+void cdi_toml_put_string(FILE *out, const char *text)
+{
+    fputc('"', out);
+    for (; *text != '\0'; text++) {
+        const char *at = strchr(escaped, *text);
+
+        if (at == NULL)
+            fputc(*text, out);
+        else
+            fprintf(out, "\\%c", escapes[at - escaped]);
+    }
+    fputc('"', out);
 }

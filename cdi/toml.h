@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 struct apir_error;
 
@@ -62,5 +63,8 @@ int cdi_toml_strings(const char *text, const struct cdi_toml_place *place, struc
  */
 int cdi_toml_set(const char *text, const char *const *path, size_t n, const char *value,
                  char **ret_text, struct apir_error *err);
+
+/* As a string that is read as this text. */
+void cdi_toml_put_string(FILE *out, const char *text);
 
 #endif

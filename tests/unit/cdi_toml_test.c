@@ -176,6 +176,32 @@ static void lists_are_read_with_their_append_mark(void **state)
     assert_int_equal(cdi_toml_bool("[engine]\nhooks_dir = True", &p, &value), -EBADMSG);
 }
 
+static void strings_are_written_as_they_are_read(void **state)
+{
+    static const char *const path[] = {"engine", "hooks_dir"};
+    const char *text = "[engine]\nhooks_dir = [\"/\\\"a\\\\ \\b\\t\\n\\f\\r\"]\n";
+    const char *wrong = "[engine]\nhooks_dir = [\"/\\u0061\"]\n";
+    struct cdi_toml_place p = find(text, path, 2);
+    struct cdi_strings list = {0};
+    char *written = NULL;
+    size_t size = 0;
+
+    (void)state;
+    assert_int_equal(cdi_toml_strings(text, &p, &list, NULL), 0);
+    assert_true(cdi_strings_have(&list, "/\"a\\ \b\t\n\f\r"));
+    FILE *out = open_memstream(&written, &size);
+    assert_non_null(out);
+    cdi_toml_put_string(out, list.items[0]);
+    assert_int_equal(fclose(out), 0);
+    assert_int_equal(p.end - p.start, size + 2);
+    assert_memory_equal(written, text + p.start + 1, size);
+    free(written);
+    cdi_strings_fini(&list);
+    p = find(wrong, path, 2);
+    assert_int_equal(cdi_toml_strings(wrong, &p, &list, NULL), -EBADMSG);
+    cdi_strings_fini(&list);
+}
+
 static void a_list_has_an_end(void **state)
 {
     struct cdi_strings list = {0};
@@ -195,6 +221,7 @@ int main(void)
         cmocka_unit_test(what_is_not_understood_is_refused_with_its_line),
         cmocka_unit_test(set_changes_the_one_value_and_no_other_byte),
         cmocka_unit_test(lists_are_read_with_their_append_mark),
+        cmocka_unit_test(strings_are_written_as_they_are_read),
         cmocka_unit_test(a_list_has_an_end),
     };
 
