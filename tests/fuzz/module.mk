@@ -82,7 +82,7 @@ $(foreach t,$(FUZZ_TARGETS),$(eval $(call fuzz_target,$(t))))
 $(O)/tests/fuzz/seeds: $(call objs,tests/fuzz/seeds.c protocol/messages.c protocol/graph.c)
 	$(link)
 
-.PHONY: fuzz fuzz-seeds fuzz-bundle fuzz-coverage
+.PHONY: fuzz fuzz-seeds fuzz-merge fuzz-bundle fuzz-coverage
 fuzz-seeds: $(O)/tests/fuzz/seeds
 	@mkdir -p tests/fuzz/corpus
 	$< tests/fuzz/corpus
@@ -93,11 +93,20 @@ ALL += $(FUZZERS)
 fuzz: $(FUZZERS)
 	@tests/fuzz/run.sh $(O)/tests/fuzz tests/fuzz/corpus $(FUZZ_OUT) $(FUZZ_SECONDS) \
 	    $(FUZZ_JOBS) $(FUZZ_TARGETS)
+# Of what has been found, as little as has all its edges goes into the kept corpus.
+fuzz-merge: $(FUZZERS)
+	@for t in $(FUZZ_TARGETS); do \
+	    if [ -d $(FUZZ_OUT)/found/$$t ]; then \
+	        $(O)/tests/fuzz/$${t}_fuzz -set_cover_merge=1 -use_counters=0 tests/fuzz/corpus/$$t \
+	            $(FUZZ_OUT)/found/$$t >$(FUZZ_OUT)/log/$$t.merge 2>&1; \
+	        echo "$$t: $$(find tests/fuzz/corpus/$$t -type f | wc -l) inputs"; \
+	    fi; \
+	done
 # For a machine with more cores and nothing installed.
 fuzz-bundle: $(FUZZERS)
 	@tests/fuzz/bundle.sh $(O) build/bundle/apir-fuzz.tar.gz $(FUZZ_TARGETS)
 else
-fuzz fuzz-bundle:
+fuzz fuzz-merge fuzz-bundle:
 	@$(MAKE) --no-print-directory MODE=fuzz CC=clang $@
 endif
 
