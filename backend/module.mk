@@ -78,3 +78,4 @@ install-backend: $(RENDER_SERVER) $(WORKER) $(HOST_SERVICE)
 	install -D -m 0644 backend/systemd/apir-host.socket \
 	    $(DESTDIR)$(prefix)/lib/systemd/system/apir-host.socket
 	install -D -m 0644 backend/systemd/apir.sysusers.conf $(DESTDIR)$(prefix)/lib/sysusers.d/apir.conf
+	install -D -m 0644 backend/systemd/apir.tmpfiles.conf $(DESTDIR)$(prefix)/lib/tmpfiles.d/apir.conf

@@ -10,6 +10,7 @@ enum {
     CDI_EXIT_NOTHING = 3, /* what was asked about is not there */
 };
 
+int cdi_config_check_main(int argc, char **argv);
 int cdi_generate_main(int argc, char **argv);
 int cdi_list_main(int argc, char **argv);
 int cdi_validate_main(int argc, char **argv);

@@ -22,6 +22,7 @@ static const struct command {
     {NULL, "doctor", cdi_doctor_main, "walk the chain from device node to a computed result"},
     {"engine", "configure", cdi_engine_configure_main, "set what a container engine needs for CDI"},
     {"engine", "reset", cdi_engine_reset_main, "take that back"},
+    {"config", "check", cdi_config_check_main, "check the host's configuration, show what holds"},
     {"host", "serve", cdi_host_serve_main, "let containers of this very machine use its GPU"},
 };
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))

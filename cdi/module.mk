@@ -25,6 +25,7 @@ CDI_DOCTOR_LIB := $(call objs, \
     cdi/session.c)
 CDI_OBJS := $(CDI_LIB) $(CDI_ENGINE_LIB) $(CDI_DOCTOR_LIB) $(call objs, \
     cdi/doctor.c \
+    cdi/config_check.c \
     cdi/doctor_image.c \
     cdi/engine_configure.c \
     cdi/generate.c \
@@ -43,7 +44,8 @@ $(CDI_OBJS): private EXTRA_CFLAGS := -D_GNU_SOURCE -DAPIR_VERSION='"$(APIR_VERSI
 $(call objs,cdi/install.c): $(PREFIX_STAMP)
 
 $(O)/cdi/apir: private PKGS := json-c libdrm
-$(O)/cdi/apir: $(CDI_OBJS) $(CDI_CLIENT_OBJS)
+$(O)/cdi/apir: $(CDI_OBJS) $(CDI_CLIENT_OBJS) $(CONFIG_OBJS) \
+               $(call objs,backend/server_access.c)
 	$(link)
 
 ALL += $(O)/cdi/apir

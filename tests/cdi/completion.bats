@@ -52,7 +52,7 @@ page() { mandoc -T ascii "docs/man/$1" | sed 's/.\x08//g'; }
 @test "help: wrong usage is exit code 2, at most two lines on stderr, nothing on stdout" {
     local line
     for line in '' 'nonsense' 'cdi' 'cdi nonsense' 'engine' 'cdi generate --nonsense' 'cdi list x' 'cdi validate' \
-        'cdi validate --nonsense' 'doctor --nonsense' 'doctor x' 'engine configure' 'engine configure rkt' \
+        'cdi validate --nonsense' 'doctor --nonsense' 'doctor x' 'config' 'config nonsense' 'config check a b' 'config check --nonsense' 'engine configure' 'engine configure rkt' \
         'engine configure podman docker' 'engine configure --nonsense' 'engine reset --config /x podman' \
         'engine configure docker --config x' 'engine configure docker --engine-version x' --nonsense; do
         # shellcheck disable=SC2086

@@ -15,24 +15,26 @@ setup() {
 }
 
 teardown() {
-    local pid
-    for pid in "${SERVER_A[0]-}"; do
-        [[ -z $pid ]] || kill -TERM -- "-$pid" 2>/dev/null || :
-    done
     common_teardown
+    # The other server, if there is one.
+    if [[ ${#SERVER_A[@]} -gt 0 ]]; then
+        VTEST_PID=${SERVER_A[0]} VTEST_DIR=${SERVER_A[2]}
+        vtest_stop
+    fi
 }
 
 config() { # MEMBERS
     VTEST_CONFIG="{\"threads\": 1, \"limits_dir\": \"$T/limits\", $1}"
 }
 
-# As for two VMs: a render server each. SERVER_A and SERVER_B: pid, log; REMOTE_A, REMOTE_B.
+# As for two VMs: a render server each. SERVER_A and SERVER_B: pid, log, folder; REMOTE_A, REMOTE_B.
+# shellcheck disable=SC2153,SC2034 # system.bash's
 two_servers() {
     server_start
-    SERVER_A=("$VTEST_PID" "$VTEST_LOG") REMOTE_A=("${REMOTE[@]}")
+    SERVER_A=("$VTEST_PID" "$VTEST_LOG" "$VTEST_DIR") REMOTE_A=("${REMOTE[@]}")
     VTEST_PID='' VTEST_DIR=''
     server_start
-    SERVER_B=("$VTEST_PID" "$VTEST_LOG") REMOTE_B=("${REMOTE[@]}")
+    SERVER_B=("$VTEST_PID" "$VTEST_LOG" "$VTEST_DIR") REMOTE_B=("${REMOTE[@]}")
 }
 
 # client NAME ENV...: a program that does what `tell` says.
@@ -218,6 +220,7 @@ ends() { # NAME
 }
 
 @test "limits: a folder that cannot be used is said, and grants nothing" {
+    # shellcheck disable=SC2034
     VTEST_CONFIG="{\"threads\": 1, \"limits_dir\": \"$T/none\", \"device_memory_mib\": 100}"
     server_start
     client a "${REMOTE[@]}"

@@ -1,0 +1,61 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# The host's configuration as apir config check tells it.
+
+bats_require_minimum_version 1.5.0
+load ../system/system.bash
+
+setup() {
+    common_setup
+    CHECK=("$OUT/cdi/apir" config check)
+    unset APIR_CONFIG
+}
+teardown() { common_teardown; }
+
+@test "config: what holds, and where it is from" {
+    printf '{ "device_memory_mib": 2048,\n  "devices": ["CPU"] }\n' >"$T/c.json"
+    run -0 --separate-stderr "${CHECK[@]}" "$T/c.json"
+    [[ ${lines[0]} == "$T/c.json: valid" && -z $stderr ]]
+    grep -Eq '^ +device_memory_mib +2048 +file$' <<<"$output"
+    grep -Eq '^ +devices +\["CPU"\] +file$' <<<"$output"
+    grep -Eq '^ +seconds_per_graph +3600 +default$' <<<"$output"
+    run -0 "${CHECK[@]}" --json "$T/c.json"
+    jq -e '.valid and .keys.device_memory_mib == {"value": 2048, "from": "file"} and
+           .keys.limits_dir == {"value": null, "from": "default"}' <<<"$output"
+    # The file that a server would read.
+    run -0 env APIR_CONFIG="$T/c.json" "${CHECK[@]}"
+    [[ ${lines[0]} == "$T/c.json: valid" ]]
+}
+
+@test "config: errors have the path, the line and the key" {
+    printf '{\n  "device_memory_mib":\n "2048" }\n' >"$T/c.json"
+    run -1 --separate-stderr "${CHECK[@]}" "$T/c.json"
+    [[ -z $output && ${#stderr_lines[@]} -eq 1 ]]
+    [[ $stderr == *"$T/c.json: line 2: \"device_memory_mib\" must be a whole number"* ]]
+    run -1 "${CHECK[@]}" --json "$T/c.json"
+    jq -e '.valid == false and (.error | contains("line 2"))' <<<"$output"
+
+    printf '{\n  "threads": 1,\n}\n' >"$T/c.json"
+    run -1 "${CHECK[@]}" "$T/c.json"
+    [[ $output == *"$T/c.json: line 3: "* ]]
+    printf '{ "allow_users": ["no-such-user"] }\n' >"$T/c.json"
+    run -1 "${CHECK[@]}" "$T/c.json"
+    [[ $output == *"no user no-such-user"* ]]
+    run -3 "${CHECK[@]}" "$T/none.json"
+    [[ $output == *"$T/none.json: cannot open: No such file"* ]]
+}
+
+@test "config: apir-backend.json(5) has every key, README too, and the example is valid" {
+    mandoc -T ascii docs/man/apir-backend.json.5 | sed 's/.\x08//g' >"$T/page"
+    local key n=0
+    for key in $("${CHECK[@]}" --json | jq -r '.keys | keys[]'); do
+        grep -Eq "^ +([a-z_]+, )?$key(,| |\$)" "$T/page" || { echo "apir-backend.json(5): $key"; false; }
+        [[ $key == worker ]] || grep -q "^| .*\`$key\`.* |" README.md || { echo "README: $key"; false; }
+        n=$((n + 1))
+    done
+    [[ $n -ge 20 ]]
+    sed -n '/^EXAMPLES/,/^SEE ALSO/{/{/,/}/p}' "$T/page" >"$T/example.json"
+    run -0 "${CHECK[@]}" "$T/example.json"
+    grep -Eq 'max_contexts_per_device +4 +file' <<<"$output"
+}
