@@ -392,10 +392,14 @@ static void read_step(void)
     struct apir_msg msg = {.code = APIR_MSG_GET, .u.get = {.buffer = 1, .blob = 1}};
     uint64_t size = 1 + take(2) % sizeof(dst);
     client_lock(&c);
-    struct client_block *b = client_block_locked(&c, take(1) % 16 ? size : take(3));
+    uint64_t room = take(1) % 4 ? size : take(3);
+    struct client_block *b = client_block_locked(&c, room);
     if (b) {
         FUZZ_CHECK(b->offset <= c.arena_size && b->size <= c.arena_size - b->offset);
-        memset(client_block_data(&c, b), 2, b->size);
+        FUZZ_CHECK(b->size >= room);
+        uint8_t *data = client_block_data(&c, b);
+        if (b->size)
+            data[0] = data[b->size - 1] = 2;
         size = size < b->size ? size : b->size;
         b->held = 1;
         msg.u.get.size = size;

@@ -5,7 +5,8 @@
  * that say what they like of their progress; a stock server that answers anything. The server's
  * own code behind a socket pair; only no process is started.
  *
- * Input: steps. u8 which (low 3 bits: who speaks; bits 3 to 5: how many descriptors; bit 6:
+ * Input: u8 whether there is a context with a ring, a timeline and a worker (bit 0), then steps.
+ * u8 which (low 3 bits: who speaks; bits 3 to 5: how many descriptors; bit 6:
  * in the form of a request; bit 7: all answers are read before), u8 size, then the bytes.
  */
 #define _GNU_SOURCE
@@ -451,6 +452,25 @@ static void stop(void)
     FUZZ_CHECK(loop.timers == NULL);
 }
 
+/* What every VMM begins with. */
+static void begin(void)
+{
+    const struct server_client_create_context context = {
+        .op = SERVER_CLIENT_CREATE_CONTEXT, .context_id = 1, .name = APIR_CONTEXT_NAME};
+    const struct server_context_init init = {.op = SERVER_CONTEXT_INIT, .shmem_size = 256};
+    const struct server_context_create_resource blob = {
+        .op = SERVER_CONTEXT_CREATE_RESOURCE, .res_id = 1, .blob_size = APIR_RING_SIZE};
+    (void)apir_fdsock_send(vmm, &context, sizeof(context), NULL, 0);
+    run();
+    drain_all();
+    FUZZ_CHECK(sockets[0] >= 0);
+    send_with_fds(sockets[0], &init, sizeof(init), 2);
+    (void)apir_fdsock_send(sockets[0], &blob, sizeof(blob), NULL, 0);
+    run();
+    drain_all();
+    FUZZ_CHECK(n_started == 1 && client.contexts.first && client.contexts.first->ring);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static bool is_set_up;
@@ -459,6 +479,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     is_set_up = true;
     const int before = count_fds(); /* the fuzzer itself opens some between inputs */
     start();
+    if (size > 0 && data[0] & 1)
+        begin();
+    data += size > 0;
+    size -= size > 0;
     while (size >= 2 && !loop.stop) {
         const unsigned flags = data[0], who = flags & 7;
         size_t n = data[1];
