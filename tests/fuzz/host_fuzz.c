@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A host without manners and its guest: the plug-in's session with it, over unix sockets and
- * vtest, and what `apir doctor` asks. The server's answers on the socket, descriptors included,
- * and all of the shared memory are the input's; time passes when somebody looks at the clock,
- * and that is when the host does something. Whatever it does, every call returns.
+ * vtest, the order of nodes that it prefers, and what `apir doctor` asks. The server's answers on
+ * the socket, descriptors included, and all of the shared memory are the input's; time passes when
+ * somebody looks at the clock, and that is when the host does something. Whatever it does, every
+ * call returns.
  *
  * Input: a byte for each message that the server has ready at connect (as it should be, or
  * changed), then steps of the guest and of the host.
@@ -11,8 +12,10 @@
 #define _GNU_SOURCE
 #include "tests/fuzz/fuzz.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ggml.h>
 #include <linux/futex.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -25,8 +28,9 @@
 #include <unistd.h>
 
 #include "cdi/host.h"
-#include "frontend/client.h"
+#include "frontend/plugin.h"
 #include "protocol/fdsock.h"
+#include "protocol/ggml_probe.h"
 #include "protocol/log.h"
 #include "protocol/unix.h"
 
@@ -35,9 +39,10 @@ const char fuzz_corpus[] = "host";
 #define BLOB_SIZE ((size_t)CLIENT_ARENA_SIZE) /* of each memfd: no less than is asked for */
 #define BLOBS     5u                          /* that the server has ready */
 #define STEPS     64
+#define LEAVES    1u /* of the graph: first in its encoding */
+#define NODES     6u
 #define LOOKS_MAX 2000000 /* at the clock: a call that takes more does not return */
 
-static struct client c;
 static const uint8_t *in;
 static size_t in_left;
 static uint8_t *ring; /* the host's view of the ring blob; NULL: not made yet */
@@ -216,6 +221,22 @@ static void reply_put(uint32_t offset, const void *data, size_t size)
         memcpy(ring + APIR_RING_HEADER_SIZE + offset, data, size);
 }
 
+/* The order that there is, and two dependencies; but for what the input says. */
+static void order_put(const struct apir_msg_graph_optimize *m)
+{
+    struct apir_reply_optimize r = {.n_nodes = NODES, .n_deps = 2};
+    uint32_t out[NODES + 4];
+    FUZZ_CHECK(m->out_offset <= BLOB_SIZE && sizeof(out) <= BLOB_SIZE - m->out_offset);
+    for (uint32_t i = 0; i < NODES + 4; i++)
+        out[i] = i < NODES ? LEAVES + i : 0;
+    for (uint32_t n = (uint32_t)take(1) % 4; n; n--)
+        out[take(1) % (NODES + 4)] = (uint32_t)(take(1) % 16 ? take(1) % (2 * NODES) : take(4));
+    if (take(1) % 4 == 3)
+        memset((uint8_t *)&r + take(1) % sizeof(r), (int)take(1), 1);
+    memcpy(arena + m->out_offset, out, sizeof(out));
+    reply_put(m->reply, &r, sizeof(r));
+}
+
 /* One message, as a good host would; then a byte of the answer is the input's. */
 static void host_answers(void)
 {
@@ -242,6 +263,8 @@ static void host_answers(void)
             memset((uint8_t *)&r + take(2) % sizeof(r), (int)take(1), 1);
         reply_put(msg.u.device_info.reply, &r, sizeof(r));
     }
+    if (msg.code == APIR_MSG_GRAPH_OPTIMIZE)
+        order_put(&msg.u.graph_optimize);
     apir_ring_host_complete(&host, size);
 }
 
@@ -267,7 +290,7 @@ static void host_step(void)
         break;
     case 3:
     case 4:
-        h->pong = c.ping;
+        h->pong = plugin.client.ping;
         break;
     case 5:
         h->pong = (uint32_t)take(4);
@@ -367,22 +390,22 @@ static void call_step(void)
     struct apir_reply_device_info info;
     struct apir_msg msg = {.code = APIR_MSG_DEVICE_INFO,
                            .u.device_info = {.device = (uint32_t)take(1) % 3}};
-    int rc = client_call(&c, &msg, &msg.u.device_info.reply, &info, sizeof(info));
+    int rc = client_call(&plugin.client, &msg, &msg.u.device_info.reply, &info, sizeof(info));
     FUZZ_CHECK(rc == 0 || rc == -ENODEV || rc == -EBUSY);
-    FUZZ_CHECK(rc != -ENODEV || !client_usable(&c));
+    FUZZ_CHECK(rc != -ENODEV || !client_usable(&plugin.client));
 }
 
 static void shared_step(void)
 {
     uint64_t size = 1 + take(1) * 4096;
-    struct client_shared *s = client_shared_new(&c, size, 1 + (uint32_t)take(1) % 4);
+    struct client_shared *s = client_shared_new(&plugin.client, size, 1 + (uint32_t)take(1) % 4);
     if (!s)
         return;
     FUZZ_CHECK(s->blob.map != NULL && s->blob.size >= size);
     memset(s->blob.map, 1, size);
-    client_shared_register(&c, s, 0);
+    client_shared_register(&plugin.client, s, 0);
     if (take(1) % 2)
-        client_shared_free(&c, s, take(1) % 2);
+        client_shared_free(&plugin.client, s, take(1) % 2);
 }
 
 /* A read by way of the arena. */
@@ -391,31 +414,32 @@ static void read_step(void)
     static uint8_t dst[3 * 4096];
     struct apir_msg msg = {.code = APIR_MSG_GET, .u.get = {.buffer = 1, .blob = 1}};
     uint64_t size = 1 + take(2) % sizeof(dst);
-    client_lock(&c);
+    client_lock(&plugin.client);
     uint64_t room = take(1) % 4 ? size : take(3);
-    struct client_block *b = client_block_locked(&c, room);
+    struct client_block *b = client_block_locked(&plugin.client, room);
     if (b) {
-        FUZZ_CHECK(b->offset <= c.arena_size && b->size <= c.arena_size - b->offset);
+        FUZZ_CHECK(b->offset <= plugin.client.arena_size &&
+                   b->size <= plugin.client.arena_size - b->offset);
         FUZZ_CHECK(b->size >= room);
-        uint8_t *data = client_block_data(&c, b);
+        uint8_t *data = client_block_data(&plugin.client, b);
         if (b->size)
             data[0] = data[b->size - 1] = 2;
         size = size < b->size ? size : b->size;
         b->held = 1;
         msg.u.get.size = size;
         msg.u.get.blob_offset = b->offset;
-        uint64_t pos = client_put_locked(&c, &msg);
+        uint64_t pos = client_put_locked(&plugin.client, &msg);
         b->until = pos;
         const struct client_read r = {
             .dst = dst, .size = size, .until = pos, .block = b, .stream = (uint32_t)take(1) % 2};
         if (pos)
-            client_read_defer_locked(&c, &r);
+            client_read_defer_locked(&plugin.client, &r);
         else
             client_block_release(b);
         if (take(1) % 2)
-            client_reads_finish_locked(&c, 0, UINT64_MAX);
+            client_reads_finish_locked(&plugin.client, 0, UINT64_MAX);
     }
-    client_unlock(&c);
+    client_unlock(&plugin.client);
 }
 
 /* More than the ring has room for. */
@@ -425,12 +449,68 @@ static void many_step(void)
     struct apir_msg msg = {.code = APIR_MSG_SET_INLINE,
                            .tail = tail,
                            .u.set_inline = {.buffer = 1, .size = sizeof(tail)}};
-    client_lock(&c);
-    for (uint32_t n = (uint32_t)take(1) % 128; n && client_put_locked(&c, &msg); n--) {
+    client_lock(&plugin.client);
+    for (uint32_t n = (uint32_t)take(1) % 128; n && client_put_locked(&plugin.client, &msg); n--) {
     }
-    client_flush_locked(&c);
-    client_unlock(&c);
-    (void)client_wait(&c, c.ring.tail, take(2) * 1000);
+    client_flush_locked(&plugin.client);
+    client_unlock(&plugin.client);
+    (void)client_wait(&plugin.client, plugin.client.ring.tail, take(2) * 1000);
+}
+
+static struct gg_cgraph_head *graph;
+
+/* What the plug-in asks the program's ggml for. */
+static void graph_make(void)
+{
+    static uint8_t memory[1 << 20] __attribute__((aligned(64)));
+    const struct ggml_init_params params = {
+        .mem_size = sizeof(memory), .mem_buffer = memory, .no_alloc = true};
+    char why[256];
+    FUZZ_CHECK(ggml_probe_layout(dlsym, RTLD_DEFAULT, &plugin.layout, why, sizeof(why)) == 0);
+    const char *(*op_name)(enum ggml_op) = ggml_op_name;
+    memcpy(&plugin.op_name, &op_name, sizeof(op_name));
+    static struct ggml_context *ctx;
+    ctx = ggml_init(params);
+    struct ggml_cgraph *g = ggml_new_graph(ctx);
+    struct ggml_tensor *t = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 32);
+    for (uint32_t i = 0; i < NODES; i++)
+        t = ggml_sqr(ctx, t);
+    ggml_build_forward_expand(g, t);
+    graph = (struct gg_cgraph_head *)(void *)g;
+    FUZZ_CHECK(graph->n_nodes == NODES);
+}
+
+/* Whatever the host prefers: it is an order of our own nodes. */
+static void order_step(void)
+{
+    static struct plugin_device device;
+    struct plugin_stream stream = {.id = 1, .device = &device};
+    const struct order *o = orders_get(&plugin.orders, &stream, graph);
+    if (!o)
+        return;
+    uint32_t seen = 0;
+    for (uint32_t i = 0; i < NODES; i++) {
+        FUZZ_CHECK(o->order[i] >= LEAVES && o->order[i] < LEAVES + NODES);
+        seen |= 1u << o->order[i];
+    }
+    FUZZ_CHECK(o->n_nodes == NODES && __builtin_popcount(seen) == NODES);
+    FUZZ_CHECK(o->n_deps <= LEAVES + NODES);
+    for (uint32_t i = 0; i < 2 * o->n_deps; i++)
+        FUZZ_CHECK(o->deps[i] < LEAVES + NODES);
+}
+
+static void orders_forget(void)
+{
+    for (uint32_t i = 0; i < ORDERS_KEPT; i++) {
+        struct order *o = &plugin.orders.kept[i];
+        free(o->key);
+        free(o->order);
+        free((void *)o->tensors);
+        free((void *)o->snapshot.tensors);
+        free(o->snapshot.raw);
+        free(o->snapshot.uses);
+        *o = (struct order){0};
+    }
 }
 
 static int kick(void *user)
@@ -443,7 +523,7 @@ static int kick(void *user)
 static void doctor_step(void)
 {
     struct cdi_host_device devices[APIR_DEVICES_MAX];
-    struct cdi_host_link link = {.ring = c.ring, .kick = kick};
+    struct cdi_host_link link = {.ring = plugin.client.ring, .kick = kick};
     int n = cdi_host_ask(&link, 1000, devices);
     FUZZ_CHECK(n != 0 && n <= (int)APIR_DEVICES_MAX);
     for (int i = 0; i < n; i++) {
@@ -452,7 +532,7 @@ static void doctor_step(void)
         FUZZ_CHECK(memchr(devices[i].id, 0, sizeof(devices[i].id)) != NULL);
     }
     /* Two sessions on one ring there are not: this one has ended. */
-    client_lose(&c, "doctor");
+    client_lose(&plugin.client, "doctor");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -464,6 +544,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!ring) {
         signal(SIGPIPE, SIG_IGN);
         blobs_make();
+        graph_make();
     }
     looks = 0;
     silent = false;
@@ -471,20 +552,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *choice = choices[take(1) % 2];
     ring_make();
     apir_ring_host_init(&host, ring, APIR_RING_SIZE);
-    int rc = client_open(&c, choice, &err);
+    int rc = client_open(&plugin.client, choice, &err);
     FUZZ_CHECK((rc < 0) == (err.msg[0] != '\0'));
     for (unsigned i = 0; rc == 0 && in_left && i < STEPS; i++) {
-        static void (*const steps[])(void) = {call_step, shared_step, read_step, many_step,
-                                              doctor_step};
+        static void (*const steps[])(void) = {call_step, shared_step, read_step,
+                                              many_step, order_step,  doctor_step};
         uint8_t kind = (uint8_t)take(1);
-        steps[kind >= 0xf8 ? 4 : kind % 4]();
-        FUZZ_CHECK(client_usable(&c) || c.transport.fd < 0);
+        steps[kind >= 0xf8 ? 5 : kind % 5]();
+        FUZZ_CHECK(client_usable(&plugin.client) || plugin.client.transport.fd < 0);
     }
-    client_lose(&c, "over");
-    FUZZ_CHECK(c.transport.fd < 0);
+    client_lose(&plugin.client, "over");
+    FUZZ_CHECK(plugin.client.transport.fd < 0);
     if (server_end >= 0)
         close(server_end);
     server_end = -1;
+    orders_forget();
     unmap_all();
     return 0;
 }

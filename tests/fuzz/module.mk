@@ -53,9 +53,10 @@ FUZZ_LIBS_virgl := -Wl,--wrap=server_child_start,--wrap=server_child_kill \
                    -Wl,--wrap=server_child_forget,--wrap=server_child_move,--wrap=clock_gettime
 
 FUZZ_OBJS_ring := $(call objs,tests/fuzz/ring_fuzz.c protocol/ring.c)
-# The plug-in's session, as `apir` links it too.
-FUZZ_OBJS_host := $(call objs,tests/fuzz/host_fuzz.c cdi/host.c) $(CDI_CLIENT_OBJS) $(PROTOCOL_FD_OBJS)
-FUZZ_LIBS_host := $(patsubst %,-Wl$(comma)--wrap=%,mmap munmap connect clock_gettime nanosleep \
+# The plug-in, linked into the program.
+FUZZ_OBJS_host := $(call objs,tests/fuzz/host_fuzz.c cdi/host.c) $(PROTOCOL_FD_OBJS) \
+                  $(sort $(CDI_CLIENT_OBJS) $(call objs,$(FRONTEND_SRCS)))
+FUZZ_LIBS_host := -lggml-base -ldl $(patsubst %,-Wl$(comma)--wrap=%,mmap munmap connect clock_gettime nanosleep \
                     clock_nanosleep syscall apir_log)
 
 FUZZ_OBJS_claims := $(call objs,tests/fuzz/claims_fuzz.c backend/server_claims.c protocol/error.c)
@@ -63,7 +64,7 @@ FUZZ_OBJS_config := $(call objs,tests/fuzz/config_fuzz.c) $(CONFIG_OBJS) $(PROTO
 FUZZ_OBJS_engine := $(call objs,tests/fuzz/engine_fuzz.c protocol/error.c) $(CDI_LIB) $(CDI_ENGINE_LIB)
 
 $(O)/tests/fuzz/host_fuzz.o $(O)/tests/fuzz/host_fuzz $(O)/tests/fuzz/host_replay: \
-    private PKGS := libdrm
+    private PKGS := libdrm ggml
 $(foreach t,cdi config engine oci_state oci_config unix virgl,$(O)/tests/fuzz/$(t)_fuzz.o \
     $(O)/tests/fuzz/$(t)_fuzz $(O)/tests/fuzz/$(t)_replay): private PKGS := json-c
 
