@@ -43,6 +43,9 @@
 #define SPIN_GAP_NS 3000000u
 /* Then we look whether the server is still there: mostly its end is ours. */
 #define SLEEP_NS    5000000000u
+/* Messages between two looks at the control socket: who is busy does not sleep, and the server gives
+ * up on a worker whose socket is full. */
+#define CONTROL_EVERY 32u
 
 /* exit codes, seen in the server's log */
 enum {
@@ -162,21 +165,29 @@ static void stats_log(const struct worker *w)
     }
 }
 
+/* How we end once the control socket has. */
+static int control_ended(int err)
+{
+    if (err == -EPIPE)
+        return EXIT_OK;
+    apir_log(APIR_LOG_ERROR, "control socket: %s", strerror(-err));
+    return EXIT_SETUP;
+}
+
 /* Serves the ring until the server hangs up (0) or the context is FATAL. */
 static int serve(struct worker *w)
 {
     bool timed = apir_log_enabled(APIR_LOG_INFO);
-    for (;;) {
+    for (uint32_t n = 1;; n++) {
         size_t size = 0;
-        int err = apir_ring_host_take(&w->ring, w->message, sizeof(w->message), &size);
+        int err = n % CONTROL_EVERY ? 0 : worker_control_drain(w);
+        if (err)
+            return control_ended(err);
+        err = apir_ring_host_take(&w->ring, w->message, sizeof(w->message), &size);
         if (err == -EAGAIN) {
             err = wait_for_work(w);
-            if (err == -EPIPE)
-                return EXIT_OK;
-            if (err) {
-                apir_log(APIR_LOG_ERROR, "control socket: %s", strerror(-err));
-                return EXIT_SETUP;
-            }
+            if (err)
+                return control_ended(err);
             continue;
         }
         struct apir_msg msg;

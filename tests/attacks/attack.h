@@ -32,7 +32,8 @@ struct attack_row {
 
 /* By section of the list; each ends with a row without an id. */
 extern const struct attack_row attack_rows_rpc[], attack_rows_reference[], attack_rows_ring[],
-    attack_rows_messages[], attack_rows_memory[], attack_rows_socket[], attack_rows_killed[];
+    attack_rows_messages[], attack_rows_memory[], attack_rows_socket[], attack_rows_killed[],
+    attack_rows_races[];
 
 /* ---- the verdict ------------------------------------------------------------------------- */
 
@@ -63,6 +64,10 @@ void attack_breathe(void);
 #define BUFFERS 3u     /* 1: leaves, 2: results, 3: nobody's; all of guest_byte() */
 #define WAIT_MS 20000
 
+/* What the host is configured to give. */
+#define ATTACK_CONTEXTS_MAX 32u
+#define ATTACK_SHM_MAX      (UINT64_C(128) << 20) /* per context */
+
 struct guest {
     struct transport transport;
     struct apir_ring_guest ring;
@@ -72,7 +77,9 @@ struct guest {
     uint8_t *before[BUFFERS + 1]; /* guest_remember(): the buffers' contents */
 };
 
-/* A context with its ring and nothing else: no HELLO. */
+/* A context and nothing else. */
+void guest_connect_bare(struct guest *g);
+/* The same with its ring: no HELLO. */
 void guest_connect(struct guest *g);
 /* The same over a transport that is open. */
 void guest_attach(struct guest *g);
@@ -124,6 +131,25 @@ uint8_t guest_byte(uint32_t buffer, uint64_t offset);
 /* The buffers as they are now, and later that they are still so. */
 void guest_remember(struct guest *g);
 void guest_unchanged(struct guest *g);
+
+/*
+ * The test server's own protocol, which frontend/transport_vtest.c speaks: commands and payloads
+ * that it never sends. vtest_answer: false where the server has hung up instead.
+ */
+enum vtest_command {
+    VTEST_RESOURCE_UNREF = 3,
+    VTEST_CREATE_BLOB = 18,
+    VTEST_SYNC_CREATE = 19,
+    VTEST_SYNC_READ = 21,
+    VTEST_SYNC_WRITE = 22,
+    VTEST_SUBMIT_CMD2 = 24,
+};
+void vtest_put(struct guest *g, uint32_t command, const uint32_t *payload, uint32_t dwords);
+bool vtest_answer(struct guest *g, uint32_t command, uint32_t *ret_payload, uint32_t dwords);
+/* Any bytes in the place of a doorbell, `size` a multiple of 4; with a fence on `ring` that moves
+ * the sync object to `value` once it completes, where sync is not 0. */
+void vtest_submit(struct guest *g, const void *bytes, uint32_t size, uint32_t ring, uint32_t sync,
+                  uint64_t value);
 
 /* The worker is in its right mind: it answers, and knows its buffers. */
 void expect_alive(struct guest *g);

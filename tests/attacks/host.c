@@ -26,6 +26,9 @@
 
 #define CPU_BACKENDS "/usr/lib/*/ggml/backends*/libggml-cpu*.so" /* as Debian has them */
 
+static const char config[] = "{\"threads\": 1, \"devices\": [\"CPU\"], \"max_contexts\": %u, "
+                             "\"context_shm_mib\": %u, \"ggml_backends_dir\": \"%s\"}\n";
+
 static struct host *current;
 
 static void path_in(const struct host *h, const char *name, char *ret, size_t size)
@@ -61,8 +64,7 @@ static void config_write(const struct host *h)
     path_in(h, "backend.json", path, sizeof(path));
     FILE *f = fopen(path, "we");
     if (!f ||
-        fprintf(f, "{\"threads\": 1, \"devices\": [\"CPU\"], \"ggml_backends_dir\": \"%s\"}\n",
-                backends) < 0 ||
+        fprintf(f, config, ATTACK_CONTEXTS_MAX, (unsigned)(ATTACK_SHM_MAX >> 20), backends) < 0 ||
         fclose(f))
         attack_die("cannot write %s", path);
 }

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The same origin as rows_reference.c: what shows only while something else happens. */
+#include <pthread.h>
+#include <string.h>
+
+#include "protocol/atomic.h"
+#include "tests/attacks/host.h"
+#include "tests/attacks/sheet.h"
+
+/* ---- a byte that another thread keeps changing ------------------------------------------- */
+
+struct flipper {
+    uint8_t *at;
+    uint8_t good, bad;
+    uint32_t stop;
+    uint64_t flips;
+    pthread_t thread;
+};
+
+static void *flip(void *arg)
+{
+    struct flipper *f = arg;
+    while (!apir_load_acquire32(&f->stop)) {
+        for (int i = 0; i < 64; i++) {
+            __atomic_store_n(f->at, f->bad, __ATOMIC_RELAXED);
+            __atomic_store_n(f->at, f->good, __ATOMIC_RELAXED);
+        }
+        f->flips += 128;
+    }
+    return NULL;
+}
+
+static void flipper_start(struct flipper *f, uint8_t *at, uint8_t good, uint8_t bad)
+{
+    *f = (struct flipper){.at = at, .good = good, .bad = bad};
+    WANT(pthread_create(&f->thread, NULL, flip, f) == 0);
+}
+
+/* The good value stays. Returns how often it has changed. */
+static uint64_t flipper_stop(struct flipper *f)
+{
+    apir_store_release32(&f->stop, 1);
+    pthread_join(f->thread, NULL);
+    return f->flips;
+}
+
+/* ---- double fetch ------------------------------------------------------------------------ */
+
+#define FLIPS_MIN UINT64_C(1000000)
+#define TRIES_MAX 40 /* contexts */
+
+/* Where the bytes of two payloads differ first. */
+static size_t difference(struct guest *g, const struct sheet *a, const struct sheet *b)
+{
+    static uint8_t bytes[4096];
+    size_t size = sheet_write(g, a), at = 0;
+    WANT(size <= sizeof(bytes));
+    memcpy(bytes, guest_arena(g), size);
+    WANT(sheet_write(g, b) == size);
+    while (at < size && bytes[at] == guest_arena(g)[at])
+        at++;
+    WANT(at < size);
+    return at;
+}
+
+/* A type that is known or is not: either is well-formed, and the context goes on. */
+static uint64_t types_flip(void)
+{
+    struct guest g;
+    struct sheet s, other;
+    struct flipper f;
+    unsigned ran = 0, broken = 0;
+    guest_open(&g);
+    sheet_square(&s);
+    other = s;
+    other.t[0].type = 200;
+    size_t at = difference(&g, &s, &other), size = sheet_write(&g, &s);
+    flipper_start(&f, guest_arena(&g) + at, F32, 200);
+    for (int64_t end = attack_now_ms() + WAIT_MS; !ran || !broken || ran + broken < 500;) {
+        put_define(&g, 0, size);
+        uint32_t status = exec_status(&g, 0);
+        WANT(status == APIR_OK || status == APIR_E_UNSUPPORTED);
+        ran += status == APIR_OK;
+        broken += status != APIR_OK;
+        if (attack_now_ms() > end)
+            not_stopped("in %u definitions the host never saw a change", ran + broken);
+    }
+    uint64_t flips = flipper_stop(&f);
+    guest_close(&g);
+    return flips;
+}
+
+/* Until the host has seen the bad value, or often enough; it ends the context for that reason. */
+static bool until_fatal(struct guest *g, struct flipper *f, const char *why)
+{
+    bool fatal = !guest_run(g);
+    if (!fatal)
+        return false;
+    flipper_stop(f);
+    if (guest_state(g) != APIR_STATE_FATAL || !strstr(guest_reason(g), why))
+        not_stopped("state %u: %s, instead of: %s", guest_state(g), guest_reason(g), why);
+    refused("%s", guest_reason(g));
+    return true;
+}
+
+/* The index of a tensor's buffer, in a definition or in a patch of it. */
+static uint64_t indices_flip(bool patch)
+{
+    struct guest g;
+    struct sheet s, other;
+    struct flipper f;
+    guest_open(&g);
+    sheet_square(&s);
+    sheet_runs(&g, &s);
+    other = s;
+    other.t[0].buffer = 0xff;
+    struct apir_msg m = {.code = patch ? APIR_MSG_GRAPH_PATCH : APIR_MSG_GRAPH_DEF};
+    m.u.graph_def = (struct apir_msg_graph_def){.stream = STREAM, .blob = 1};
+    size_t at = difference(&g, &s, &other);
+    if (patch) {
+        /* One tensor, its index, then it: its buffer comes behind shape and strides. */
+        put_patch(&g, 0, 0, &s.t[0]);
+        WANT(guest_run(&g));
+        at = 8 + 76;
+        m.u.graph_def.size = at + 12;
+    } else {
+        m.u.graph_def.size = sheet_write(&g, &s);
+    }
+    flipper_start(&f, guest_arena(&g) + at, 0, 0xff);
+    bool ended = false;
+    for (int i = 0; i < 200 && !ended; i++) {
+        guest_put(&g, &m);
+        ended = until_fatal(&g, &f, "buffer is not one of this graph");
+    }
+    uint64_t flips = ended ? f.flips : flipper_stop(&f);
+    guest_close(&g);
+    return flips;
+}
+
+/* The size of a message on the ring, in the middle of many. */
+static uint64_t message_flips(void)
+{
+    enum { MESSAGES = 64, SIZE = 16 };
+    struct guest g;
+    struct flipper f;
+    const struct apir_msg m = {.code = APIR_MSG_BUFFER_CLEAR, .u.buffer_clear = {3, 7}};
+    guest_open(&g);
+    uint64_t flips = 0;
+    bool ended = false;
+    for (int i = 0; i < 100 && !ended; i++) {
+        uint64_t at = (g.ring.tail + MESSAGES / 2 * SIZE) & (g.ring.cmd_size - 1);
+        for (int k = 0; k < MESSAGES; k++)
+            guest_put(&g, &m);
+        /* The second byte of the size: 16, or 16 KiB more than that. */
+        flipper_start(&f, g.ring.cmd + at + 5, 0, 0x40);
+        ended = until_fatal(&g, &f, "ring offsets make no sense");
+        flips += ended ? f.flips : flipper_stop(&f);
+    }
+    guest_close(&g);
+    return flips;
+}
+
+static void double_fetch(void)
+{
+    uint64_t flips = types_flip();
+    for (int i = 0; i < TRIES_MAX; i++) {
+        flips += indices_flip(false);
+        flips += indices_flip(true);
+        flips += message_flips();
+    }
+    if (flips < FLIPS_MIN)
+        not_stopped("%llu changes only", (unsigned long long)flips);
+    refused("%llu changes, each seen once or not at all", (unsigned long long)flips);
+}
+
+/* ---- memory that both compute with ------------------------------------------------------- */
+
+/* Row numbers and weights of a buffer that the guest has mapped, changed while graphs run. */
+static void shared_memory_flips(void)
+{
+    enum { SHARED = 10, ROWS = 8, ROW = 4, PICK = 7 };
+    struct guest g;
+    struct sheet s;
+    struct flipper f;
+    float out[ROW];
+    guest_open(&g);
+    guest_alloc(&g, SHARED, MEMORY);
+    guest_blob(&g, 2, MEMORY);
+    uint8_t *memory = g.blobs[2].map;
+    for (int i = 0; i < ROWS * ROW; i++) {
+        const float v = (float)(i / ROW);
+        memcpy(memory + 4 * i, &v, sizeof(v));
+    }
+    const int32_t id = PICK;
+    memcpy(memory + 4096, &id, sizeof(id));
+    struct apir_msg m = {.code = APIR_MSG_BUFFER_SHARE,
+                         .u.buffer_share = {SHARED, 2, guest_reply(&g)}};
+    guest_put(&g, &m);
+    WANT(guest_run(&g));
+    const struct apir_reply_status *r = guest_reply_at(&g, m.u.buffer_share.reply);
+    WANT(r->status == APIR_OK);
+    sheet_new(&s, "GET_ROWS");
+    sheet_leaf(&s, F32, ROW, ROWS, 1, 1);
+    sheet_leaf(&s, I32, 1, 1, 1, 1);
+    sheet_op(&s, F32, ROW, 1, 1, 1);
+    s.buffers[0].id = SHARED;
+    sheet_runs(&g, &s);
+    uint64_t flips = 0;
+    for (int what = 0; what < 2; what++) {
+        /* A row number far outside; a weight that is 7 or 6. */
+        if (what == 0)
+            flipper_start(&f, memory + 4096 + 1, 0, 0x7f);
+        else
+            flipper_start(&f, memory + 4 * PICK * ROW + 2, 0xe0, 0xc0);
+        for (int i = 0; i < 2000; i++) {
+            uint32_t status = exec_status(&g, 0);
+            if (status != APIR_OK)
+                not_stopped("what was checked has changed: status %u", status);
+            guest_get(&g, 2, 0, out, sizeof(out));
+            for (int k = 0; k < ROW; k++)
+                WANT(out[k] == 7.0f || (what == 1 && k == 0 && out[k] == 6.0f));
+        }
+        flips += flipper_stop(&f);
+    }
+    guest_close(&g);
+    refused("%llu changes, none seen by a check", (unsigned long long)flips);
+}
+
+/* ---- order ------------------------------------------------------------------------------- */
+
+/* Once head has passed a message its answer is complete, at every look and in all of its bytes. */
+static void answers_before_head(void)
+{
+    struct guest g;
+    guest_open(&g);
+    volatile uint32_t *status = NULL;
+    for (uint32_t i = 0; i < 20000; i++) {
+        uint32_t at = guest_reply(&g);
+        status = (volatile uint32_t *)(uintptr_t)guest_reply_at(&g, at);
+        volatile uint8_t *last = guest_arena(&g) + 4095;
+        *last = 0x77;
+        guest_put(&g, &(struct apir_msg){.code = APIR_MSG_DEVICE_MEMORY,
+                                         .u.device_memory = {.reply = at}});
+        uint64_t answered = g.ring.tail;
+        guest_put(&g, &(struct apir_msg){.code = APIR_MSG_GET,
+                                         .u.get = {.buffer = 3, .size = 4096, .blob = 1}});
+        guest_flush(&g);
+        int64_t end = attack_now_ms() + WAIT_MS;
+        for (uint64_t head = 0; head < g.ring.tail;) {
+            head = apir_load_acquire64(&g.ring.header->head);
+            if (head >= answered && *status == UINT32_MAX)
+                not_stopped("round %u: head has passed a message without its answer", i);
+            if (head >= g.ring.tail && *last != guest_byte(3, 4095))
+                not_stopped("round %u: head has passed a GET without its bytes", i);
+            if (head < answered && attack_now_ms() > end)
+                not_stopped("the worker hangs");
+        }
+    }
+    guest_close(&g);
+    refused("20000 answers were there when head said so");
+}
+
+/* Inputs, graphs and results in one batch, which all use the same places of the arena. */
+static void reads_beside_writes(void)
+{
+    enum { ROUNDS = 300, DEPTH = 16 };
+    struct guest g;
+    struct sheet s;
+    guest_open(&g);
+    sheet_square(&s);
+    sheet_runs(&g, &s);
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        float *in = (float *)(void *)guest_arena(&g), *out = in + 4096;
+        for (uint32_t i = 0; i < DEPTH; i++) {
+            in[i * 16] = (float)(round + i);
+            out[i * 16] = -1.0f;
+            struct apir_msg m = {.code = APIR_MSG_SET};
+            m.u.set = (struct apir_msg_set){
+                .stream = STREAM, .buffer = 1, .size = 4, .blob = 1, .blob_offset = i * 64};
+            guest_put(&g, &m);
+            put_exec(&g, 0);
+            m.code = APIR_MSG_GET;
+            m.u.get = (struct apir_msg_get){
+                .stream = STREAM, .buffer = 2, .size = 4, .blob = 1, .blob_offset = 16384 + i * 64};
+            guest_put(&g, &m);
+            /* What was just read is written again, before it is known here. */
+            m.code = APIR_MSG_SET;
+            m.u.set = (struct apir_msg_set){.stream = STREAM,
+                                            .buffer = 3,
+                                            .size = 4,
+                                            .blob = 1,
+                                            .offset = i * 4,
+                                            .blob_offset = 16384 + i * 64};
+            guest_put(&g, &m);
+        }
+        /* And at once what is read last, a long one. */
+        volatile uint8_t *last = guest_arena(&g) + 65536 + MEMORY - 1;
+        *last = (uint8_t)~guest_byte(3, MEMORY - 1);
+        guest_put(&g, &(struct apir_msg){.code = APIR_MSG_GET,
+                                         .u.get = {.stream = STREAM,
+                                                   .buffer = 3,
+                                                   .size = MEMORY,
+                                                   .blob = 1,
+                                                   .blob_offset = 65536}});
+        guest_flush(&g);
+        int64_t end = attack_now_ms() + WAIT_MS;
+        while (apir_load_acquire64(&g.ring.header->head) != g.ring.tail)
+            WANT(attack_now_ms() < end);
+        if (*last != guest_byte(3, MEMORY - 1))
+            not_stopped("round %u: head has passed a GET without its bytes", round);
+        for (uint32_t i = 0; i < DEPTH; i++) {
+            const float want = (float)(round + i) * (float)(round + i);
+            if (out[i * 16] != want)
+                not_stopped("round %u: result %u is %f", round, i, (double)out[i * 16]);
+        }
+        float back[DEPTH];
+        guest_get(&g, 3, 0, back, sizeof(back));
+        for (uint32_t i = 0; i < DEPTH; i++)
+            WANT(back[i] == (float)(round + i) * (float)(round + i));
+    }
+    guest_close(&g);
+    refused("%u results were each its own", ROUNDS * DEPTH);
+}
+
+const struct attack_row attack_rows_races[] = {
+    {"ref-double-fetch", "what is parsed changes meanwhile", double_fetch, 0, 0},
+    {"ref-shared-flips", "row numbers and weights change while a graph runs", shared_memory_flips,
+     0, 0},
+    {"ref-reply-order", "an answer stored after its completion", answers_before_head, 0, 0},
+    {"ref-read-write-race", "a read beside a write", reads_beside_writes, 0, 0},
+    {0},
+};
