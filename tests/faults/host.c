@@ -45,18 +45,6 @@ void host_nap(void)
     nanosleep(&nap, NULL);
 }
 
-bool host_text_has(const char *path, const char *text)
-{
-    FILE *f = fopen(path, "re");
-    char line[1024];
-    bool found = false;
-    while (f && !found && fgets(line, sizeof(line), f))
-        found = strstr(line, text);
-    if (f)
-        fclose(f);
-    return found;
-}
-
 /* ---- processes -------------------------------------------------------------------- */
 
 /* "PID (NAME) STATE PPID ...": a name may hold blanks and parentheses, so the last one counts. */
@@ -251,15 +239,21 @@ void host_stop(struct host *h)
     unlink(h->socket);
 }
 
-void host_fini(struct host *h)
+void folder_remove(const char *path)
 {
-    host_stop(h);
-    DIR *dir = *h->dir ? opendir(h->dir) : NULL;
+    DIR *dir = opendir(path);
     for (const struct dirent *d = dir ? readdir(dir) : NULL; d; d = readdir(dir))
         unlinkat(dirfd(dir), d->d_name, 0);
     if (dir)
         closedir(dir);
-    rmdir(h->dir);
+    rmdir(path);
+}
+
+void host_fini(struct host *h)
+{
+    host_stop(h);
+    if (*h->dir)
+        folder_remove(h->dir);
 }
 
 pid_t host_server(const struct host *h)
@@ -392,7 +386,8 @@ void census_take(const struct host *h, struct census *ret_census)
               &c.value[CENSUS_SERVER_BLOBS], &c.value[CENSUS_SERVER_RSS]);
     census_children(h->vmm, &c.value[CENSUS_WORKERS], &c.value[CENSUS_ZOMBIES]);
     census_children(server, &c.value[CENSUS_WORKERS], &c.value[CENSUS_ZOMBIES]);
-    c.value[CENSUS_FILES] = count_entries(h->dir) + count_entries("/dev/shm");
+    c.value[CENSUS_FILES] = count_entries(h->dir) + count_entries("/dev/shm") +
+                            (h->runtime ? count_entries(h->runtime) : 0);
     *ret_census = c;
 }
 

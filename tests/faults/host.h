@@ -15,7 +15,8 @@ _Noreturn void die(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 int64_t now_us(void);
 /* A short wait between two looks at a condition. */
 void host_nap(void);
-bool host_text_has(const char *path, const char *text);
+/* With the files in it; there are no folders. */
+void folder_remove(const char *path);
 
 /* ---- processes -------------------------------------------------------------------- */
 
@@ -48,6 +49,7 @@ enum { HOST_ENV_MAX = 8 };
 struct host {
     const char *out;                      /* folder of what was built */
     const char *config;                   /* the backend's configuration, JSON */
+    const char *runtime;                  /* a folder of the server's own files, or NULL */
     const char *env[HOST_ENV_MAX];        /* of server and workers; NULL: no more */
     const char *client_env[HOST_ENV_MAX]; /* filled by host_start */
     char dir[64];                         /* its own: socket, config, log */
@@ -79,7 +81,7 @@ enum census_item {
     CENSUS_SERVER_BLOBS,
     CENSUS_WORKERS,
     CENSUS_ZOMBIES,
-    CENSUS_FILES, /* in its folder and in /dev/shm */
+    CENSUS_FILES, /* in its folders and in /dev/shm */
     CENSUS_COUNTED,
     /* In KiB, and so not the same twice. */
     CENSUS_VMM_RSS = CENSUS_COUNTED,

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# run.sh OUT [short]: faults and hardships; the last line is their sum.
+# run.sh OUT [short]: faults at every step, hardships, and what only a VM has; the last line is their
+# sum. `short` takes a part of the steps, and no VM.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 out=$1
@@ -19,6 +20,7 @@ fi
         "$out/tests/faults/steps" "$out" ${which:+"$which"} || status=1
     done
     "$out/tests/faults/hardships" "$out" "$minutes" || status=1
+    [[ ${2-} == short ]] || tests/faults/vm.sh "$out" || status=1
     exit "$status"
 } | tee "$log" || status=1
 

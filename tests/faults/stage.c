@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 const char *const gate_point_names[GATE_N] = {
@@ -121,10 +122,16 @@ void stage_open(struct stage *s, const char *out_folder, const char *members,
     snprintf(s->beat_log, sizeof(s->beat_log), "%s/beat.log", s->dir);
     snprintf(s->preload_setting, sizeof(s->preload_setting),
              "LD_PRELOAD=%s/tests/faults/gate-client.so", out);
+    snprintf(s->limits_dir, sizeof(s->limits_dir), "%s/limits", s->dir);
+    if (mkdir(s->limits_dir, 0755) < 0)
+        die("%s: %s", s->limits_dir, strerror(errno));
+    /* As much as three clients need: what one of them left in the books, the next would lack. */
     if (asprintf(&config,
                  "{\"threads\": 1, \"ggml\": \"%s/tests/faults/gate-ggml.so\", "
-                 "\"sandbox_read\": [\"%s/tests/faults\"], \"sandbox_write\": [\"%s\"]%s}",
-                 out, out, s->dir, members) < 0)
+                 "\"sandbox_read\": [\"%s/tests/faults\"], \"sandbox_write\": [\"%s\"], "
+                 "\"limits_dir\": \"%s\", \"device_memory_mib\": 64, "
+                 "\"max_contexts_per_device\": 3%s}",
+                 out, out, s->dir, s->limits_dir, members) < 0)
         die("out of memory");
     gate_make(s);
     /* Where a layer that counts counts. */
@@ -184,15 +191,10 @@ static void print_times(const char *what, int64_t *times, size_t n)
 
 int stage_close(struct stage *s, const char *name)
 {
-    static const char *const files[] = {"gate", "walk.log", "beat.log", "other.log", "counts"};
     process_kill(s->beat);
     host_fini(&s->host);
-    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-        char path[64];
-        snprintf(path, sizeof(path), "%s/%s", s->dir, files[i]);
-        unlink(path);
-    }
-    rmdir(s->dir);
+    folder_remove(s->limits_dir);
+    folder_remove(s->dir);
     munmap(s->gate, sizeof(*s->gate));
     print_times("from the fault to the client's end", s->ends, s->n_ends);
     print_times("a new client's whole run", s->fresh, s->n_fresh);

@@ -25,7 +25,7 @@ struct stage {
     struct gate *gate;
     pid_t beat; /* the client that computes on */
     struct census before;
-    char dir[32];
+    char dir[32], limits_dir[64];
     char walk_program[256], walk_log[64], beat_log[64];
     char gate_setting[96], preload_setting[320], count_setting[96];
     int64_t ends[STAGE_TIMES], fresh[STAGE_TIMES]; /* us: a client's end; a new one's whole run */

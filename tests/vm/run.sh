@@ -12,6 +12,7 @@
 #   VM_SHARE=DIR          at /mnt/share, writable (default: a fresh directory)
 #   VM_TIMEOUT=SECONDS    600
 #   VM_MEM=SIZE           4G      VM_CPUS=N 2
+#   VM_HOSTMEM=SIZE       2G, the host-visible window
 #   VM_RENDER_SERVER=FILE what virglrenderer starts (default: apir-render-server
 #                         of this MODE and CC if it is built, else the stock one)
 #   VM_ACCEL=kvm|tcg      (default: kvm where a stock kernel boots with it)
@@ -242,7 +243,7 @@ RENDER_SERVER_EXEC_PATH=$server SDL_VIDEODRIVER=offscreen setpriv --pdeathsig KI
     -kernel "$kernel" -initrd "$dir/initrd" \
     -append "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off tsc=reliable random.trust_cpu=on nokaslr audit=0 no_timer_check ${VM_APPEND-}" \
     -serial "file:$dir/console.log" -monitor none \
-    -display sdl,gl=on -device virtio-gpu-gl-pci,blob=on,venus=on,hostmem=2G \
+    -display sdl,gl=on -device "virtio-gpu-gl-pci,blob=on,venus=on,hostmem=${VM_HOSTMEM:-2G}" \
     -device virtio-rng-pci \
     -device virtio-serial-pci \
     -add-fd fd=7,set=1 -chardev file,id=out,path=/dev/fdset/1,append=on \

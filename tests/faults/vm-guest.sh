@@ -1,0 +1,109 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# vm-guest.sh OUT: the guest's part of vm.sh, in a VM with a window of 32 MiB. A context takes 9 of
+# it: three fit.
+set -uo pipefail
+
+share=/mnt/share
+exercise=$1/tests/system/apir-exercise
+walk=$1/tests/faults/faults-walk
+work=$(mktemp -d)
+unset APIR_TRANSPORT
+GGML_BACKEND_PATH=$(realpath "$1/frontend/libggml-apir.so")
+export GGML_BACKEND_PATH GGML_VK_VISIBLE_DEVICES=
+
+result() { # STATUS NAME
+    local word=ok
+    if [[ $1 -ne 0 ]]; then
+        word='not ok'
+        tail -n 20 "$work"/*.log | sed 's/^/#   /' >>"$share/results"
+    fi
+    echo "$word - $2" >>"$share/results"
+}
+
+# Polls for at most 60 s.
+wait_for() {
+    local end=$((SECONDS + 60))
+    until "$@"; do
+        ((SECONDS < end)) || return 1
+        read -r -t 0.05 -u "$nap" _ || :
+    done
+}
+exec {nap}<> <(:)
+
+# ---- a window that is full ------------------------------------------------------------------
+
+# hold N: a context that stays; a line to its fifo is a computation.
+hold() {
+    local fd
+    mkfifo "$work/hold$1"
+    # Without the other fifos: their readers would never see the end.
+    (
+        for fd in "${lines[@]}"; do exec {fd}>&-; done
+        exec "$exercise" hold <"$work/hold$1" >"$work/hold$1.log" 2>&1
+    ) &
+    holders[$1]=$!
+    exec {lines[$1]}>"$work/hold$1"
+    wait_for grep -q ready "$work/hold$1.log"
+}
+
+holds_right() { # N: it computes once more
+    local before
+    before=$(grep -c right "$work/hold$1.log")
+    echo go >&"${lines[$1]}"
+    wait_for more_right "$1" "$before"
+}
+more_right() { [[ $(grep -c right "$work/hold$1.log") -gt $2 ]]; }
+
+declare -a holders lines
+"$walk" walk >"$work/walk.log" 2>&1
+result $? "a window of 32 MiB: every kind of call of one client"
+
+full() {
+    hold 1 && hold 2 && hold 3 || return 1
+    "$walk" walk >"$work/walk.log" 2>&1
+    local status=$?
+    cat "$work/walk.log"
+    # Declined with the reason, and no crash.
+    [[ $status -eq 4 ]] && grep -q 'host-visible window\|no shared memory' "$work/walk.log"
+}
+full
+result $? "a full window: the next client is told so and goes on without us"
+holds_right 1 && holds_right 2 && holds_right 3
+result $? "a full window: those that have room compute on"
+
+freed() {
+    exec {lines[2]}>&-
+    wait "${holders[2]}" || return 1
+    "$walk" walk >"$work/walk.log" 2>&1
+}
+freed
+result $? "a full window: where one goes, the next has room at once"
+holds_right 1 && holds_right 3
+result $? "a full window: the others never noticed"
+exec {lines[1]}>&- {lines[3]}>&-
+wait "${holders[1]}" "${holders[3]}"
+
+# ---- a VM that is stopped -------------------------------------------------------------------
+
+stopped() {
+    local status=0
+    rm -f "$share/continued"
+    touch "$share/stop"
+    while [[ ! -e $share/continued ]]; do
+        "$walk" walk >"$work/walk.log" 2>&1 || { status=$?; break; }
+    done
+    cat "$share/continued"
+    return "$status"
+}
+stopped
+result $? "a VM stopped for five seconds, again and again: its clients notice nothing"
+
+# ---- a VMM that is killed --------------------------------------------------------------------
+
+"$exercise" lost >"$work/lost.log" 2>&1 &
+wait_for grep -q ready "$work/lost.log"
+sync
+touch "$share/kill"
+wait_for false # the VM ends in here

@@ -1,0 +1,46 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# vm-host.sh: the host's part of vm.sh (VM_HOST_SCRIPT): stops and kills the VM when the guest asks
+# for it by a file in VM_SHARE.
+set -uo pipefail
+# shellcheck source=tests/vm/processes.sh
+. tests/vm/processes.sh
+exec {nap}<> <(:)
+pause() { read -r -t "$1" -u "$nap" _ || :; }
+asked() {
+    until [[ -e $VM_SHARE/$1 ]]; do
+        [[ -e /proc/$VM_QEMU_PID ]] || exit 1
+        pause 0.05
+    done
+}
+
+asked stop
+for _ in 1 2 3; do
+    kill -STOP "$VM_QEMU_PID"
+    pause 5
+    kill -CONT "$VM_QEMU_PID"
+    pause 1.5
+done
+echo "stopped three times" >"$VM_SHARE/continued"
+
+asked kill
+left=$(servers)$(workers)
+before=$(wc -w <<<"$left")
+began=$EPOCHREALTIME
+kill -KILL "$VM_QEMU_PID"
+while [[ -n $left && $((${EPOCHREALTIME/./} - ${began/./})) -lt 10000000 ]]; do
+    still=
+    for pid in $left; do
+        parent_of "$pid" >/dev/null && still+="$pid "
+    done
+    left=$still
+    pause 0.02
+done
+took=$(((${EPOCHREALTIME/./} - ${began/./}) / 1000))
+if [[ $before -ge 2 && -z $left && $took -le 2000 ]]; then
+    echo "ok - QEMU killed: its server and workers are gone $took ms later" >>"$VM_SHARE/results"
+else
+    echo "not ok - QEMU killed: of $before processes these are left after $took ms: $left" >>"$VM_SHARE/results"
+fi
+touch "$VM_SHARE/killed"
