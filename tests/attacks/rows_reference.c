@@ -73,8 +73,8 @@ static void pointers_as_handles(void)
 /* `why` as our server says it; NULL: it need not come as far as that. */
 static void blob_refused(struct guest *g, uint64_t id, uint64_t size, const char *why)
 {
-    const uint32_t request[6] = {2,       1, (uint32_t)size, (uint32_t)(size >> 32), (uint32_t)id,
-                                 id >> 32};
+    const uint32_t request[6] = {
+        2, 1, (uint32_t)size, (uint32_t)(size >> 32), (uint32_t)id, (uint32_t)(id >> 32)};
     uint32_t resource;
     vtest_put(g, VTEST_CREATE_BLOB, request, N(request));
     /* virglrenderer hangs up on who asks for what there cannot be. */
