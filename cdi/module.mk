@@ -35,7 +35,8 @@ CDI_OBJS := $(CDI_LIB) $(CDI_ENGINE_LIB) $(CDI_DOCTOR_LIB) $(call objs, \
     cdi/validate.c)
 # The plug-in's own way to the host, so that doctor walks the same one.
 CDI_CLIENT_OBJS := $(call objs,frontend/client.c frontend/shared.c $(wildcard frontend/transport*.c) \
-    protocol/ring.c protocol/messages.c protocol/log.c protocol/peer_copy.c protocol/error.c)
+    protocol/ring.c protocol/messages.c protocol/log.c protocol/peer_copy.c protocol/error.c \
+    protocol/fdsock.c)
 $(filter $(O)/frontend/%,$(CDI_CLIENT_OBJS)): private EXTRA_CFLAGS := -isystem /usr/include/libdrm
 
 $(CDI_OBJS): private PKGS := json-c libdrm

@@ -2,7 +2,8 @@
 # The plug-in: no C library, no C++ runtime, no libggml at link time; what it
 # needs of libc is in the process that loads it.
 FRONTEND_SRCS := $(wildcard frontend/*.c) protocol/error.c protocol/log.c protocol/ring.c \
-                 protocol/messages.c protocol/graph.c protocol/peer_copy.c protocol/ggml_probe.c
+                 protocol/messages.c protocol/graph.c protocol/peer_copy.c protocol/fdsock.c \
+                 protocol/ggml_probe.c
 FRONTEND_OBJS := $(patsubst %.c,$(O)/plugin/%.o,$(FRONTEND_SRCS))
 HEADERS += $(wildcard frontend/*.h)
 

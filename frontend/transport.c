@@ -3,9 +3,9 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
+#include "protocol/fdsock.h"
 #include "protocol/unix.h"
 
 /* The VM's render node; where there is none, the socket of a host without a VM. */
@@ -47,30 +47,13 @@ void transport_close(struct transport *t)
 
 int transport_receive(int fd, void *data, size_t size, int *ret_fd)
 {
-    struct iovec iov = { .iov_base = data, .iov_len = size };
-    union {
-        struct cmsghdr align;
-        char buf[CMSG_SPACE(sizeof(int))];
-    } control;
-    struct msghdr msg = {
-        .msg_iov = &iov,
-        .msg_iovlen = 1,
-        .msg_control = control.buf,
-        .msg_controllen = sizeof(control.buf),
-    };
-    ssize_t n;
-    do {
-        n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC);
-    } while (n < 0 && errno == EINTR);
-    if (n < 0)
-        return -errno;
-    struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+    size_t n, n_fds;
     int got = -1;
-    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-        c->cmsg_len == CMSG_LEN(sizeof(int)))
-        memcpy(&got, CMSG_DATA(c), sizeof(got));
-    if (n == 0 || (size_t)n != size || (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
-        if (got >= 0)
+    int rc = apir_fdsock_recv(fd, data, size, &n, &got, 1, &n_fds, 0);
+    if (rc)
+        return rc;
+    if (n != size) {
+        if (n_fds)
             close(got);
         return n == 0 ? -EPIPE : -EPROTO;
     }

@@ -15,25 +15,16 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "protocol/fdsock.h"
 #include "protocol/unix.h"
 
 #define OPEN_TIMEOUT_S    10      /* while a socket unit may be starting the server */
 #define ANSWER_TIMEOUT_US 1500000 /* after that */
 
-/* One message of exactly `size` bytes. 0 or -errno. */
-static int message_send(int fd, const void *data, size_t size)
-{
-    ssize_t n;
-    do {
-        n = send(fd, data, size, MSG_NOSIGNAL);
-    } while (n < 0 && errno == EINTR);
-    return n < 0 ? -errno : (size_t)n == size ? 0 : -EPROTO;
-}
-
 static int request(struct transport *t, uint32_t op, uint32_t blob_id, uint64_t value)
 {
     const struct apir_unix_request req = { .op = op, .blob_id = blob_id, .value = value };
-    return message_send(t->fd, &req, sizeof(req));
+    return apir_fdsock_send(t->fd, &req, sizeof(req), NULL, 0);
 }
 
 static int unix_blob_create(struct transport *t, uint64_t blob_id, uint64_t size,
@@ -129,7 +120,7 @@ static int greet(int fd, const char *path, struct apir_error *err)
     struct apir_unix_welcome w;
     int extra = -1;
     /* A refusal may have come, and the end with it, before this is sent or read. */
-    int rc = message_send(fd, &hello, sizeof(hello));
+    int rc = apir_fdsock_send(fd, &hello, sizeof(hello), NULL, 0);
     if (rc == 0 || rc == -EPIPE || rc == -ECONNRESET)
         rc = transport_receive(fd, &w, sizeof(w), &extra);
     if (rc == -ECONNRESET)

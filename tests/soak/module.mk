@@ -18,7 +18,8 @@ $(SOAK_CLIENT): EXTRA_LIBS := -lggml-base -lm
 $(SOAK_CLIENT): $(call objs,tests/soak/soak_client.c tests/soak/soak_raw.c \
                   tests/system/apir_exercise_parts.c frontend/transport.c \
                   frontend/transport_vtest.c frontend/transport_unix.c \
-                  frontend/transport_virtgpu.c) $(PROTOCOL_RING_OBJS) $(PROTOCOL_PROG_OBJS)
+                  frontend/transport_virtgpu.c) $(PROTOCOL_RING_OBJS) $(PROTOCOL_FD_OBJS) \
+                $(PROTOCOL_PROG_OBJS)
 	$(link)
 
 $(SOAK_MODEL): $(O)/tests/models/gguf-write

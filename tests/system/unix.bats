@@ -61,7 +61,7 @@ declines() { # VARIABLE=VALUE...
     run -0 --separate-stderr env "${REMOTE[@]}" strace -f -qq -o "$T/calls" \
         -e trace=sendto,sendmsg,recvmsg,recvfrom llama-bench -m "$MODEL" -dev APIR0 -t 1 -p 0 -n 64 -r 3
     local sent
-    sent=$(grep -c 'sendto(' "$T/calls") || :
+    sent=$(grep -cE 'send(to|msg)\(' "$T/calls") || :
     echo "messages: $sent"
     # The greeting and the memory: some tens, whatever was computed (some thousand messages).
     [[ $sent -gt 2 && $sent -lt 60 ]]
