@@ -20,6 +20,7 @@
 
 #include "backend/worker.h"
 #include "backend/worker_rules.h"
+#include "protocol/log.h"
 #include "tests/fuzz/graph_ops.h"
 #include "tests/fuzz/graph_random.h"
 #include "tests/unit/graph_write.h"
@@ -130,6 +131,7 @@ static void setup(void)
     static const char *const devices[] = { "CPU", NULL };
     struct host_ggml_options options = { .devices = devices, .n_threads = 1 };
     struct apir_error err = { 0 };
+    apir_log_set_level(APIR_LOG_ERROR);
     if (host_ggml_load(&w.ggml, &options, &err)) {
         fprintf(stderr, "%s\n", err.msg);
         abort();
