@@ -17,6 +17,14 @@ shift 2
 export ASAN_OPTIONS=${ASAN_OPTIONS-exitcode=99:symbolize=0:detect_leaks=0}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS-exitcode=99:symbolize=0:print_stacktrace=1}
 mkdir -p "$work"
+
+# Every row is in a table of docs/threat-model.md, and nothing else is.
+if ! diff <("$0" "$out" --list | cut -f1 | sort) \
+    <(sed -n '/^## Attacks/,$p' docs/threat-model.md | grep '^| `' | cut -d'|' -f2 |
+        grep -o '`[^`]*`' | tr -d '`' | sort); then
+    echo "the tables of docs/threat-model.md name other rows (>) than there are (<)"
+    exit 1
+fi
 rm -f "$work"/{guests,hook}{,.json}
 
 mapfile -t of_hook < <([[ $# -eq 0 ]] || printf '%s\n' "$@" | grep -xF "$("$hook" --list | cut -f1)")
@@ -30,6 +38,6 @@ if [[ $# -eq 0 || ${#of_hook[@]} -gt 0 ]]; then
         {id, attack, stopped: (.how == "stopped"), text}]' "$work/hook" >"$work/hook.json"
 fi
 find "$work" -name 'guests.json' -o -name 'hook.json' | sort | xargs jq -s add >"$work/results.json"
-sed -nE 's/^attacks: ([0-9]+) of ([0-9]+) stopped$/\1 \2/p' "$work"/{guests,hook} 2>/dev/null |
+find "$work" -name guests -o -name hook | xargs sed -nE 's/^attacks: ([0-9]+) of ([0-9]+) stopped$/\1 \2/p' |
     awk '{ n += $1; m += $2 } END { printf "attacks: %d of %d stopped\n", n, m }'
 exit "$rc"

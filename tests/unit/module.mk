@@ -46,15 +46,6 @@ $(WORKER_TEST): $(call objs,tests/unit/worker_hostile_test.c tests/unit/server_f
                 | $(O)/backend/apir-render-server $(O)/backend/apir-worker
 	$(link)
 
-# Graphs that were attacks, to the worker's own code and a real CPU backend.
-ATTACKS_TEST := $(O)/tests/unit/graph_attacks_test
-UNIT_TESTS += $(ATTACKS_TEST)
-$(ATTACKS_TEST): private PKGS := cmocka json-c libcap libseccomp
-$(ATTACKS_TEST): private EXTRA_LIBS := -ldl
-$(ATTACKS_TEST): $(call objs,tests/unit/graph_attacks_test.c) $(WORKER_OBJS) $(PROTOCOL_RING_OBJS) \
-                 $(PROTOCOL_PROG_OBJS) $(PROTOCOL_FD_OBJS) $(PROTOCOL_PROBE_OBJS)
-	$(link)
-
 # A race is between threads, and only the ring has two: the others gain nothing
 # from TSan, and libraries that it has not instrumented look like races.
 UNITS_RUN := $(if $(filter tsan,$(MODE)),$(O)/tests/unit/ring_test,$(sort $(UNIT_TESTS)))
