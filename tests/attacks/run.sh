@@ -21,7 +21,7 @@ mkdir -p "$work"
 # Every row is in a table of docs/threat-model.md, and nothing else is.
 if ! diff <("$0" "$out" --list | cut -f1 | sort) \
     <(sed -n '/^## Attacks/,$p' docs/threat-model.md | grep '^| `' | cut -d'|' -f2 |
-        grep -o '`[^`]*`' | tr -d '`' | sort); then
+        grep -oE '[A-Za-z0-9.+-]+' | sort); then
     echo "the tables of docs/threat-model.md name other rows (>) than there are (<)"
     exit 1
 fi
@@ -38,6 +38,7 @@ if [[ $# -eq 0 || ${#of_hook[@]} -gt 0 ]]; then
         {id, attack, stopped: (.how == "stopped"), text}]' "$work/hook" >"$work/hook.json"
 fi
 find "$work" -name 'guests.json' -o -name 'hook.json' | sort | xargs jq -s add >"$work/results.json"
-find "$work" -name guests -o -name hook | xargs sed -nE 's/^attacks: ([0-9]+) of ([0-9]+) stopped$/\1 \2/p' |
+find "$work" \( -name guests -o -name hook \) \
+    -exec sed -nE 's/^attacks: ([0-9]+) of ([0-9]+) stopped$/\1 \2/p' {} + |
     awk '{ n += $1; m += $2 } END { printf "attacks: %d of %d stopped\n", n, m }'
 exit "$rc"
