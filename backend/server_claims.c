@@ -117,6 +117,9 @@ int server_claims_open(struct server_claims *claims, const char *folder, struct 
         apir_close_fd(&claims->dir_fd);
         return apir_error_sys(err, -ret, "cannot make a file in %s", folder);
     }
+    /* What killed servers have left; of no device. */
+    struct server_usage nothing = {0};
+    (void)server_claims_add_others(claims, "", &nothing);
     return 0;
 }
 

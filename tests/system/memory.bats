@@ -109,6 +109,14 @@ sanitized_start() {
     exercise events-fork
 }
 
+# Whoever has much under way waits for it.
+@test "memory: a queue of 1 MiB on a Vulkan device" {
+    vulkan
+    VTEST_CONFIG='{"threads": 1, "devices": ["Vulkan0"], "context_queue_mib": 1}'
+    server_start
+    exercises APIR0 async copies host-buffers events
+}
+
 @test "memory: two devices" {
     vulkan
     VTEST_CONFIG='{"threads": 1, "devices": ["Vulkan0", "CPU"]}'

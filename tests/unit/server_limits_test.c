@@ -199,6 +199,24 @@ static void killed_server_counts_no_more(void **state)
     server_limits_fini(&a);
 }
 
+/* Also where nobody has a limit, and so nobody adds up. */
+static void a_new_server_removes_what_killed_ones_left(void **state)
+{
+    (void)state;
+    config.device_memory_mib = 0;
+    for (int i = 0; i < 3; i++) {
+        pid_t pid = owner(60);
+        kill(pid, SIGKILL);
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+        assert_int_equal(files(), 1);
+    }
+    struct server_limits a;
+    server_limits_init(&a, &config);
+    assert_int_equal(take(&a, 1), 0);
+    assert_int_equal(files(), 1);
+    server_limits_fini(&a);
+}
+
 /* Two at once may both be refused, but what is granted is never too much. */
 static void races_are_lost_together_at_most(void **state)
 {
@@ -463,6 +481,7 @@ int main(void)
         TEST(who_has_no_limit_counts_for_those_who_have),
         TEST(rows_are_used_again),
         TEST(killed_server_counts_no_more),
+        TEST(a_new_server_removes_what_killed_ones_left),
         TEST(races_are_lost_together_at_most),
         TEST(what_makes_no_sense_counts_for_nothing),
         TEST(sums_do_not_wrap),

@@ -31,6 +31,7 @@
 #define WAIT_MS   15000
 #define STREAM    1u
 #define PAGE      4096u
+#define ENDLESS   20000
 
 static const char *devices = "\"CPU\"";
 
@@ -1134,6 +1135,66 @@ static void transfers_of_closed_streams_and_other_devices(void **state)
     guest_close(&g);
 }
 
+/* ---- work without end ------------------------------------------------------------------------ */
+
+static long resident_kib(const struct guest *g)
+{
+    char path[32];
+    long pages = 0;
+    snprintf(path, sizeof(path), "/proc/%d/statm", fixture_child(&g->f, "apir-worker", NULL));
+    FILE *f = fopen(path, "re");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%*d %ld", &pages), 1);
+    fclose(f);
+    return pages * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+static void put_endless(struct guest *g, int kind)
+{
+    switch (kind) {
+    case 0:
+        put_event(g, APIR_MSG_EVENT_RECORD, 0, 1);
+        break;
+    case 1:
+        put_event(g, APIR_MSG_EVENT_RECORD, 1, 1);
+        put_event(g, APIR_MSG_EVENT_WAIT, 1, 2);
+        break;
+    default:
+        guest_put(g, &(struct apir_msg){ .code = APIR_MSG_COPY,
+                                         .u.copy = { .src_stream = 1, .dst_stream = 1,
+                                                     .src_buffer = 1, .dst_buffer = 2,
+                                                     .size = SMALL } });
+        break;
+    }
+}
+
+/* Drivers keep something of each piece of work until somebody waits for it. This guest never does. */
+static void work_without_end_takes_no_memory(void **state)
+{
+    (void)state;
+    struct guest g;
+    guest_open(&g);
+    stream_new(&g, 1, 0);
+    stream_new(&g, 2, 0);
+    buffer_new(&g, 1, SMALL);
+    buffer_new(&g, 2, SMALL);
+    for (int kind = 0; kind < 3; kind++) {
+        long before = 0;
+        for (int i = 0; i < ENDLESS; i++) {
+            if (i == ENDLESS / 4) {
+                expect_fine(&g);
+                before = resident_kib(&g);
+            }
+            put_endless(&g, kind);
+        }
+        expect_fine(&g);
+        const long grown = resident_kib(&g) - before;
+        if (grown > 4096)
+            fail_msg("kind %d: the worker grew by %ld KiB", kind, grown);
+    }
+    guest_close(&g);
+}
+
 static int run(const char *name)
 {
     const struct CMUnitTest tests[] = {
@@ -1155,6 +1216,7 @@ static int run(const char *name)
         cmocka_unit_test(events_outlive_their_streams),
         cmocka_unit_test(events_freed_under_way),
         cmocka_unit_test(event_marked_again_before_its_wait),
+        cmocka_unit_test(work_without_end_takes_no_memory),
         cmocka_unit_test(transfers_of_closed_streams_and_other_devices),
     };
     return cmocka_run_group_tests_name(name, tests, NULL, NULL);
