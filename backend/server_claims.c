@@ -163,14 +163,19 @@ static bool row_ok(const struct server_claim *row)
            row->contexts <= SERVER_CLAIMS_CONTEXTS && row->zero == 0;
 }
 
-/* What the file holds at one look; false: it makes no sense. */
-static bool file_look(int fd, const char *device, struct server_usage *ret_usage)
+/* What the file holds at one look; false: it makes no sense. Takes its rows from *io_rows. */
+static bool file_look(int fd, const char *device, struct server_usage *ret_usage, uint32_t *io_rows)
 {
     struct server_claims_head head;
     *ret_usage = (struct server_usage){0};
     if (pread(fd, &head, sizeof(head), 0) != (ssize_t)sizeof(head) ||
         head.magic != SERVER_CLAIMS_MAGIC || head.n_rows > SERVER_CLAIMS_ROWS_MAX || head.zero)
         return false;
+    if (head.n_rows > *io_rows) {
+        *io_rows = 0;
+        return false;
+    }
+    *io_rows -= head.n_rows;
     struct server_claim rows[64];
     for (uint32_t i = 0, n; i < head.n_rows; i += n) {
         n = head.n_rows - i < 64 ? head.n_rows - i : 64;
@@ -191,12 +196,12 @@ static bool file_look(int fd, const char *device, struct server_usage *ret_usage
 
 /* Its owner may write meanwhile, and the kernel does not keep both apart: what two looks agree
  * on has been there. */
-static void file_add(int fd, const char *device, struct server_usage *usage)
+static void file_add(int fd, const char *device, struct server_usage *usage, uint32_t *io_rows)
 {
     struct server_usage last = {0}, now = {0};
-    bool was_ok = file_look(fd, device, &last);
+    bool was_ok = file_look(fd, device, &last, io_rows);
     for (int i = 0; i < LOOKS_MAX; i++) {
-        bool ok = file_look(fd, device, &now);
+        bool ok = file_look(fd, device, &now, io_rows);
         bool same = ok && was_ok && now.bytes == last.bytes && now.contexts == last.contexts;
         last = now;
         was_ok = ok;
@@ -220,7 +225,8 @@ int server_claims_add_others(const struct server_claims *claims, const char *dev
         return ret;
     }
     unsigned n = 0;
-    for (struct dirent *entry; n <= SERVER_CLAIMS_FILES && (entry = readdir(dir));) {
+    uint32_t rows = SERVER_CLAIMS_LOOKED_AT;
+    for (struct dirent *entry; n <= SERVER_CLAIMS_FILES && rows && (entry = readdir(dir));) {
         if (entry->d_name[0] == '.' || strcmp(entry->d_name, claims->name) == 0)
             continue;
         n++;
@@ -233,10 +239,10 @@ int server_claims_add_others(const struct server_claims *claims, const char *dev
             st.st_size > (off_t)FILE_SIZE_MAX)
             continue;
         if (is_held(fd))
-            file_add(fd, device, usage);
+            file_add(fd, device, usage, &rows);
         else
             remove_dead(claims->dir_fd, entry->d_name);
     }
     closedir(dir);
-    return n > SERVER_CLAIMS_FILES ? -E2BIG : 0;
+    return n > SERVER_CLAIMS_FILES || rows == 0 ? -EUSERS : 0;
 }

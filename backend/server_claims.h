@@ -21,9 +21,12 @@
 
 #define SERVER_CLAIMS_MAGIC    UINT64_C(0x314d494c43524950) /* "PIRCLIM1" as bytes */
 #define SERVER_CLAIMS_ROWS_MAX 16384u
-#define SERVER_CLAIMS_FILES    4096u  /* of a folder; more are not looked at, and nothing is had */
 #define SERVER_CLAIMS_CONTEXTS 65536u /* of one row */
-#define SERVER_CLAIMS_PREFIX   "server-"
+/* Of a folder, so that nobody can keep servers busy with it: where there is more, nothing is had.
+ * Rows are read twice, and an honest server has one per device. */
+#define SERVER_CLAIMS_FILES     4096u
+#define SERVER_CLAIMS_LOOKED_AT (1u << 17)
+#define SERVER_CLAIMS_PREFIX    "server-"
 
 /* The file: a head, then rows. In the byte order of the machine, which it never leaves. */
 struct server_claims_head {
@@ -64,7 +67,7 @@ int server_claims_write(struct server_claims *claims, uint32_t index, uint32_t n
 
 /*
  * Adds what all other servers have of the device to *usage. Removes files of dead servers, where
- * it may. Returns 0 or -errno.
+ * it may. Returns 0 or -errno; -EUSERS: there is too much to look at.
  */
 int server_claims_add_others(const struct server_claims *claims, const char *device,
                              struct server_usage *usage);

@@ -259,7 +259,8 @@ void *plugin_buffer_alloc(struct plugin_device *d, size_t size)
         /* A limit is for the user to know; that memory is short ggml says itself. */
         answer.why[APIR_WHY_SIZE - 1] = '\0';
         apir_log(*answer.why ? APIR_LOG_ERROR : APIR_LOG_WARN,
-                 "%s: the host has no buffer of %zu MiB%s%s", d->name, size >> 20,
+                 "%s: the host has no buffer of %zu MiB%s%s", d->name,
+                 (size + (1u << 20) - 1) >> 20,
                  *answer.why ? ": " : "", answer.why);
         if (b->id && !rc) {
             uint32_t index = b->id % APIR_BUFFERS_MAX;

@@ -219,6 +219,23 @@ ends() { # NAME
     remote "$EXERCISE" compute
 }
 
+@test "limits: llama.cpp is told what there is, and says why more did not work" {
+    config '"device_memory_mib": 5'
+    server_start
+    model_small
+    client other "${REMOTE[@]}"
+    local args=(-m "$MODEL" --device APIR0 "${GREEDY[@]}")
+    run ! remote llama-completion "${args[@]}" -ngl 99
+    echo "$output"
+    [[ $output == *"failed to fit params to free device memory"* ]]
+    [[ $output == *"apir: APIR0: the host has no buffer of "*"(device_memory_mib: 5)"* ]]
+    # Left to itself it takes less of the device.
+    remote llama-completion "${args[@]}" >"$T/text"
+    [[ -s $T/text ]]
+    tell other compute
+    [[ $TOLD == right ]]
+}
+
 @test "limits: a folder that cannot be used is said, and grants nothing" {
     # shellcheck disable=SC2034
     VTEST_CONFIG="{\"threads\": 1, \"limits_dir\": \"$T/none\", \"device_memory_mib\": 100}"
