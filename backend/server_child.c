@@ -129,6 +129,17 @@ static void server_child_huge_pages(void)
     setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1", 0);
 }
 
+/* Where memory runs out, the kernel is to end who took it for a guest, and not the VMM, whose
+ * memory is the guest's, or us. */
+static void server_child_first_to_go(void)
+{
+    static const char score[] = "500";
+    cleanup_fd int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    /* Where an operator has set a higher one that stays. */
+    ssize_t ignored = fd < 0 ? 0 : write(fd, score, sizeof(score) - 1);
+    (void)ignored;
+}
+
 static _Noreturn void server_child_fail(const char *path, const char *what)
 {
     dprintf(STDERR_FILENO, "apir: cannot start %s: %s: %s\n", path, what, strerror(errno));
@@ -166,6 +177,7 @@ static _Noreturn void server_child_exec(const struct server_children *children,
             server_child_fail(spec->argv[0], "standard streams");
         server_child_clean_environment();
         server_child_huge_pages();
+        server_child_first_to_go();
     }
     server_child_place_fds(spec);
 

@@ -108,6 +108,29 @@ static void address_space(uint32_t call)
     trial_finish(&stage, &t);
 }
 
+static long oom_score_adj(pid_t pid)
+{
+    char path[64], line[32] = "";
+    snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", pid);
+    FILE *f = fopen(path, "re");
+    if (!f || !fgets(line, sizeof(line), f))
+        die("%s cannot be read", path);
+    fclose(f);
+    return strtol(line, NULL, 10);
+}
+
+/* Where the whole machine runs out of it. */
+static void who_goes_first(void)
+{
+    static pid_t workers[PROCESSES_MAX];
+    struct trial t = {.name = "no memory at all: a worker goes before its server and the VMM"};
+    if (host_workers(&stage.host, workers) != 1 ||
+        oom_score_adj(workers[0]) <= oom_score_adj(host_server(&stage.host)) ||
+        oom_score_adj(workers[0]) <= oom_score_adj(stage.host.vmm))
+        trial_blame(&t, "it does not", "");
+    trial_finish(&stage, &t);
+}
+
 /* ---- descriptors ------------------------------------------------------------------------ */
 
 /* A server that can open nothing more refuses, and that is all. */
@@ -226,6 +249,7 @@ static int on_cpu(const char *out, double seconds)
     calls_fail(all, sizeof(all) / sizeof(all[0]));
     for (uint32_t call = 0; call < 6; call++)
         address_space(call);
+    who_goes_first();
     for (uint32_t spare = 0; spare < 14; spare++)
         descriptors(spare);
     suspended(GATE_COMPUTE, 1, seconds);

@@ -85,6 +85,41 @@ result $? "a full window: the others never noticed"
 exec {lines[1]}>&- {lines[3]}>&-
 wait "${holders[1]}" "${holders[3]}"
 
+# ---- a machine without memory -----------------------------------------------------------------
+
+# The host's side in here as well, over vtest, in a cgroup of 512 MiB: the kernel ends somebody.
+memory() {
+    local group=/sys/fs/cgroup/faults server status=0 before
+    echo +memory >/sys/fs/cgroup/cgroup.subtree_control || return 1
+    mkdir "$group" && echo 512M >"$group/memory.max" || return 1
+    [[ ! -e $group/memory.swap.max ]] || echo 0 >"$group/memory.swap.max"
+    # shellcheck source=tests/system/vtest.sh
+    . tests/system/vtest.sh
+    # Read by vtest_start.
+    # shellcheck disable=SC2034
+    VTEST_CONFIG='{"threads": 1, "devices": ["CPU"]}' VTEST_ARGS=(--no-fork --multi-clients)
+    vtest_start "$1" || return 1
+    echo "$VTEST_PID" >"$group/cgroup.procs"
+    mapfile -t there < <(vtest_env "$1")
+    env "${there[@]}" "$exercise" compute || return 1
+    env "${there[@]}" "$exercise" hold <"$work/hold4" >"$work/hold4.log" 2>&1 &
+    exec {lines[4]}>"$work/hold4"
+    wait_for grep -q ready "$work/hold4.log"
+    env "${there[@]}" "$walk" gorge >"$work/gorge.log" 2>&1 || status=$?
+    cat "$work/gorge.log" "$group/memory.events"
+    # Lost, as after any other end of a worker; the others of this machine are as they were.
+    [[ $status -eq 3 ]] && grep -q 'killed by signal 9' "$work/gorge.log" &&
+        grep -q '^oom_kill [1-9]' "$group/memory.events" && vtest_alive && holds_right 4 &&
+        env "${there[@]}" "$exercise" compute
+    status=$?
+    exec {lines[4]}>&-
+    vtest_stop
+    return "$status"
+}
+mkfifo "$work/hold4"
+memory "$1" >"$work/memory.log" 2>&1
+result $? "no memory: the kernel ends the worker that took it, and nobody else"
+
 # ---- a VM that is stopped -------------------------------------------------------------------
 
 stopped() {

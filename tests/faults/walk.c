@@ -2,7 +2,7 @@
 /*
  * faults-walk walk: every kind of call once, each result checked; it says at what it is, and ends
  * as walk.h says. faults-walk beat: one checked computation after the other, counted in the gate's
- * page, until it is killed.
+ * page, until it is killed. faults-walk gorge: buffers, all written, until one is refused.
  */
 #include "tests/faults/walk.h"
 
@@ -183,6 +183,18 @@ static int walk(void)
     return WALK_RIGHT;
 }
 
+/* All the memory that the host has. */
+static int gorge(void)
+{
+    for (;;) {
+        ggml_backend_buffer_t buffer =
+            ggml_backend_buft_alloc_buffer(ggml_backend_dev_buffer_type(dev), 64 * MIB);
+        if (!buffer)
+            refused("a buffer");
+        ggml_backend_buffer_clear(buffer, 1);
+    }
+}
+
 static int beat(void)
 {
     const struct timespec pause = {.tv_nsec = 5000000};
@@ -201,7 +213,7 @@ int main(int argc, char **argv)
 {
     const char *plugin = getenv("GGML_BACKEND_PATH");
     if (argc != 2 || !plugin) {
-        fputs("usage: GGML_BACKEND_PATH=... faults-walk walk|beat\n", stderr);
+        fputs("usage: GGML_BACKEND_PATH=... faults-walk walk|beat|gorge\n", stderr);
         return 2;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -211,5 +223,7 @@ int main(int argc, char **argv)
         say("declined");
         return WALK_DECLINED;
     }
+    if (strcmp(argv[1], "gorge") == 0)
+        return gorge();
     return strcmp(argv[1], "beat") == 0 ? beat() : walk();
 }

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -324,8 +323,6 @@ int main(int argc, char **argv)
     s.host = (struct host){.out = argv[1], .config = "{\"threads\": 1, \"max_contexts\": 128}"};
     snprintf(s.program, sizeof(s.program), "%s/tests/soak/soak-client", argv[1]);
     snprintf(s.model, sizeof(s.model), "build/models/soak-3m.gguf");
-    /* What it measures is its own load, not its neighbours': where it may, it goes before them. */
-    (void)setpriority(PRIO_PROCESS, 0, -10);
     host_start(&s.host);
     s.board = board_make(&s);
     s.began = now_us();
