@@ -130,6 +130,23 @@ ends() { # NAME
     [[ $(find "$T/limits" -type f | wc -l) -eq 1 ]]
 }
 
+@test "limits: a program that ends while its request waits, and one whose request comes true" {
+    config '"device_memory_mib": 100'
+    server_start
+    client a "${REMOTE[@]}"
+    client b "${REMOTE[@]}"
+    client c "${REMOTE[@]}"
+    tell a 80
+    # Both wait for up to a second.
+    echo 50 >&"${CLIENT_FD[b]}"
+    echo 90 >&"${CLIENT_FD[c]}"
+    ends b
+    ends a
+    wait_until 10 grep -q 'granted 90' "$T/c.out"
+    wait_until 10 n_workers_is 1
+    refute grep -q Sanitizer "$VTEST_LOG"
+}
+
 @test "limits: max_contexts_per_device, over all servers" {
     config '"max_contexts_per_device": 2'
     two_servers

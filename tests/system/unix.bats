@@ -155,6 +155,15 @@ declines() { # VARIABLE=VALUE...
     local program
     program=$(sed -nE 's/^ExecStart=([^ ]+).*/\1/p' "$unit/apir-host.service")
     [[ -x $root$program ]]
+    # Where servers add up: the folder, who may write there, and the service's way to it.
+    mkdir -p "$root/etc"
+    printf 'root:x:0:0::/:/bin/sh\n' >"$root/etc/passwd"
+    printf 'root:x:0:\nrender:x:4711:\n' >"$root/etc/group"
+    systemd-tmpfiles --root="$root" --create apir.conf
+    [[ $(stat -c '%a %u %g' "$root/run/apir/limits") == '1770 0 4711' ]]
+    grep -qF /run/apir/limits "$root$program"
+    grep -qx 'ReadWritePaths=-/run/apir/limits' "$unit/apir-host.service"
+    grep -q '^SupplementaryGroups=.*render' "$unit/apir-host.service"
     # verify looks at the program where this machine would have it.
     sed -i "s|^ExecStart=/|ExecStart=$root/|" "$unit/apir-host.service"
     run -0 env SYSTEMD_LOG_LEVEL=warning systemd-analyze verify --man=no "$unit/apir-host.socket" \

@@ -456,6 +456,38 @@ static void unusable_folders_are_named(void **state)
     }
 }
 
+static void folder_is_found(void **state)
+{
+    (void)state;
+    const bool common = access("/run/apir/limits", W_OK) == 0;
+    config.limits_dir = NULL;
+    assert_int_equal(setenv("XDG_RUNTIME_DIR", folder, 1), 0);
+    struct server_limits a, b;
+    server_limits_init(&a, &config);
+    server_limits_init(&b, &config);
+    assert_int_equal(take(&a, 60), 0);
+    assert_int_equal(take(&b, 60), -EDQUOT);
+    char path[96];
+    snprintf(path, sizeof(path), "%s/%s", common ? "/run/apir/limits" : folder,
+             common ? a.claims.name : "apir/limits");
+    assert_int_equal(access(path, F_OK), 0);
+    server_limits_fini(&a);
+    server_limits_fini(&b);
+    if (!common) {
+        assert_int_equal(rmdir(path), 0);
+        *strrchr(path, '/') = '\0';
+        assert_int_equal(rmdir(path), 0);
+    }
+    /* None: what the server itself has counts all the same. */
+    assert_int_equal(unsetenv("XDG_RUNTIME_DIR"), 0);
+    server_limits_init(&a, &config);
+    assert_int_equal(take(&a, 60), 0);
+    assert_int_equal(take(&a, 60), -EDQUOT);
+    server_limits_give(&a, GPU, 60 * MIB, 0);
+    assert_int_equal(take(&a, 100), 0);
+    server_limits_fini(&a);
+}
+
 static void a_folder_that_is_too_full_grants_nothing(void **state)
 {
     (void)state;
@@ -517,6 +549,7 @@ int main(void)
         TEST(odd_files_hold_nobody_up),
         TEST(a_reader_keeps_no_dead_server_alive),
         TEST(unusable_folders_are_named),
+        TEST(folder_is_found),
         TEST(a_folder_that_is_too_full_grants_nothing),
         TEST(files_with_too_many_rows_grant_nothing),
     };
