@@ -10,6 +10,7 @@
  *   deaf    READY, then reads nothing any more
  *   rude-…  READY, then breaks the rules of the control socket: nonsense, a wrong size, a
  *           release of what it never had, a descriptor
+ *   reserve READY, then reserves 60 MiB before it completes; refused: ends with status 6
  *   hoard   READY, then asks and asks, and reads no answer
  *   inherit READY only if it inherited what it should and nothing else; else 4
  * As a stock render server (--socket-fd) it never answers.
@@ -138,6 +139,19 @@ static void be_rude(const char *how)
     forever();
 }
 
+static void reserve(void)
+{
+    const struct apir_ask ask = {.op = APIR_ASK_RESERVE, .size = 60u << 20, .device = "gpu"};
+    struct apir_control_answer answer = {0};
+    size_t size = 0;
+    if (apir_fdsock_send(CONTROL, &ask, sizeof(ask), NULL, 0) < 0 ||
+        apir_fdsock_recv(CONTROL, &answer, sizeof(answer), &size, NULL, 0, NULL, 0) < 0 ||
+        size != sizeof(answer) || answer.op != APIR_CONTROL_ANSWER)
+        exit(5);
+    if (answer.refused)
+        exit(strstr(answer.why, "device_memory_mib: 100") ? 6 : 5);
+}
+
 static void hoard(void)
 {
     const struct apir_ask ask = {.op = APIR_ASK_ROOM, .device = "gpu"};
@@ -184,6 +198,8 @@ int main(int argc, char **argv)
         apir_store_release64(&status_page->taken, apir_load_acquire64(&ring->tail));
         if (strncmp(fault, "rude-", 5) == 0)
             be_rude(fault + 5);
+        if (strcmp(fault, "reserve") == 0)
+            reserve();
         if (strcmp(fault, "hoard") == 0)
             hoard();
         if (strcmp(fault, "busy") == 0)

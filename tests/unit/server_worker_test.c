@@ -123,6 +123,42 @@ static void worker_that_breaks_the_rules_is_lost(void **state)
         fault_is_reported(NO_STOCK, faults[i], "breaks the rules of its control socket");
 }
 
+static void work(struct fixture_context *c)
+{
+    fixture_doorbell(c, APIR_DOORBELL_FENCE, 1, 8);
+    fixture_fence(c, 1, 1);
+    apir_store_release64(&c->ring->tail, 8);
+    fixture_doorbell(c, APIR_DOORBELL_KICK, 0, 0);
+}
+
+static void request_waits_for_room(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct fixture_context a, b, c;
+    fixture_start(&f, NO_STOCK ", \"device_memory_mib\": 100", "reserve");
+    fixture_open(&f, &a, 1);
+    fixture_open_ring(&a, true);
+    fixture_open(&f, &b, 2);
+    fixture_open_ring(&b, true);
+    fixture_open(&f, &c, 3);
+    fixture_open_ring(&c, true);
+    work(&a);
+    fixture_wait_timeline(&a, 1, 1);
+    /* Nobody ends: refused in the end. */
+    work(&b);
+    expect_lost(&b, "worker exited with status 6");
+    /* There is room as soon as the other's process is gone. */
+    work(&c);
+    fixture_destroy_context(&f, 1);
+    fixture_wait_timeline(&c, 1, 1);
+    assert_int_equal(apir_load_acquire64(&c.ring->head), 8);
+    fixture_close(&a);
+    fixture_close(&b);
+    fixture_close(&c);
+    fixture_stop(&f);
+}
+
 static void worker_that_takes_no_answers_is_lost(void **state)
 {
     (void)state;
@@ -280,6 +316,7 @@ int main(void)
         cmocka_unit_test(worker_that_stays_stopped_is_lost),
         cmocka_unit_test(worker_that_works_too_long_is_lost),
         cmocka_unit_test(worker_that_breaks_the_rules_is_lost),
+        cmocka_unit_test(request_waits_for_room),
         cmocka_unit_test(worker_that_takes_no_answers_is_lost),
         cmocka_unit_test(worker_that_gets_on_is_kept),
         cmocka_unit_test(worker_that_cannot_start_is_reported),
