@@ -7,7 +7,7 @@
 
 #include "tests/unit/graph_write.h"
 
-/* ---- changes ------------------------------------------------------------------------------ */
+/* ---- changes --------------------------------------------------------------------- */
 
 static int64_t changed(struct dice *d, int64_t v)
 {
@@ -96,7 +96,7 @@ void graph_change(struct apir_tensor *tensors, uint32_t n_tensors, struct dice *
     }
 }
 
-/* ---- making ------------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------- */
 
 static jmp_buf refused;
 
@@ -205,7 +205,7 @@ void random_graph_make(struct random_graph *g, struct dice *d, uint32_t n_ops)
         graph_change(g->tensors, g->g.n_tensors, d);
 }
 
-/* ---- places -------------------------------------------------------------------------------- */
+/* ---- places ---------------------------------------------------------------------- */
 
 static bool tensor_place(struct apir_tensor *t, struct dice *d, const struct host_type *types,
                          const uint64_t *sizes, uint32_t n)
@@ -275,7 +275,7 @@ size_t random_graph_patch(struct random_graph *g, struct dice *d, void *buf, siz
     return n && !out.full ? out.size : 0;
 }
 
-/* ---- what is not computed -------------------------------------------------------------------- */
+/* ---- what is not computed -------------------------------------------------------- */
 
 uint64_t random_graph_elements(const struct apir_graph *g)
 {

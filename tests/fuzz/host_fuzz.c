@@ -61,7 +61,7 @@ static uint64_t take(size_t bytes)
     return v;
 }
 
-/* ---- memory, so that nothing of a session stays ------------------------------------------- */
+/* ---- memory, so that nothing of a session stays ---------------------------------- */
 
 static struct {
     void *map;
@@ -106,7 +106,7 @@ static void unmap_all(void)
     }
 }
 
-/* ---- what the server has to say at once ------------------------------------------------------ */
+/* ---- what the server has to say at once ------------------------------------------ */
 
 static uint8_t *blob_maps[BLOBS];
 static int blob_fds[BLOBS];

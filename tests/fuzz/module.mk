@@ -15,7 +15,7 @@ FUZZ_TARGETS := messages graph graph_compute worker ring host unix virgl claims 
 FUZZ_SECONDS := $(if $(filter command,$(firstword $(origin SECONDS))),$(SECONDS),60)
 FUZZ_JOBS := $(if $(filter command,$(firstword $(origin JOBS))),$(JOBS),1)
 FUZZ_OUT := build/fuzz
-HEADERS += tests/fuzz/fuzz.h tests/fuzz/graph_ops.h tests/fuzz/graph_random.h
+HEADERS += tests/fuzz/fuzz.h tests/fuzz/graph_ops.h tests/fuzz/graph_random.h tests/fuzz/worker_world.h
 
 FUZZ_OBJS_messages := $(call objs,tests/fuzz/messages_fuzz.c protocol/ring.c protocol/messages.c)
 FUZZ_OBJS_graph := $(call objs,tests/fuzz/graph_fuzz.c protocol/graph.c $(RULES))
@@ -24,7 +24,7 @@ FUZZ_WORKER_OBJS := $(call objs,tests/fuzz/graph_ops.c tests/fuzz/graph_random.c
                     $(PROTOCOL_RING_OBJS) $(PROTOCOL_PROG_OBJS) $(PROTOCOL_FD_OBJS) \
                     $(PROTOCOL_PROBE_OBJS)
 FUZZ_OBJS_graph_compute := $(call objs,tests/fuzz/graph_compute_fuzz.c) $(FUZZ_WORKER_OBJS)
-FUZZ_OBJS_worker := $(call objs,tests/fuzz/worker_fuzz.c) $(FUZZ_WORKER_OBJS)
+FUZZ_OBJS_worker := $(call objs,tests/fuzz/worker_fuzz.c tests/fuzz/worker_world.c) $(FUZZ_WORKER_OBJS)
 # ggml's builders; and its operator new[] is to be ours.
 FUZZ_LIBS_graph_compute := -lggml-base -ldl -lm -rdynamic
 FUZZ_LIBS_worker := -lggml-base -ldl -lm $(patsubst %,-Wl$(comma)--wrap=%,host_buffer_alloc \
@@ -32,7 +32,7 @@ FUZZ_LIBS_worker := -lggml-base -ldl -lm $(patsubst %,-Wl$(comma)--wrap=%,host_b
                     host_graph_compute host_event_new host_event_free host_event_record \
                     host_event_wait host_event_sync poll)
 $(call objs,tests/fuzz/graph_ops.c tests/fuzz/graph_random.c tests/fuzz/graph_compute_fuzz.c \
-    tests/fuzz/worker_fuzz.c): private PKGS := ggml
+    tests/fuzz/worker_fuzz.c tests/fuzz/worker_world.c): private PKGS := ggml
 $(foreach t,graph_compute worker,$(O)/tests/fuzz/$(t)_replay $(O)/tests/fuzz/$(t)_fuzz): \
     private PKGS := json-c libcap libseccomp
 FUZZ_OBJS_cdi := $(call objs,tests/fuzz/cdi_fuzz.c protocol/error.c) $(CDI_LIB)

@@ -36,7 +36,7 @@ const char fuzz_corpus[] = "virgl";
 #define CONTEXTS 4
 #define CHILDREN 16
 
-/* ---- time, which only passes when the input says so -------------------------------------- */
+/* ---- time, which only passes when the input says so ------------------------------ */
 
 static int64_t now_ms = 1000000;
 
@@ -48,7 +48,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *ts)
     return 0;
 }
 
-/* ---- processes that are not started ------------------------------------------------------- */
+/* ---- processes that are not started ---------------------------------------------- */
 
 static struct {
     struct server_child *child;
@@ -142,7 +142,7 @@ void __wrap_server_child_move(
     }
 }
 
-/* ---- the VMM --------------------------------------------------------------------------------- */
+/* ---- the VMM --------------------------------------------------------------------- */
 
 static struct server_loop loop;
 static struct server_children children;
@@ -236,8 +236,7 @@ static void check_invariants(void)
     FUZZ_CHECK(refused == client.contexts.n_refused);
 }
 
-/* ---- requests: the fields that must fit each other do, mostly ----------------------------------
- */
+/* ---- requests: the fields that must fit each other do, mostly -------------------- */
 
 static size_t client_form(union server_client_request *r)
 {
