@@ -164,22 +164,33 @@ static void host_dir(struct host *h)
         die("%s: %s", path, strerror(errno));
 }
 
-/* NAME=VALUE, kept for good. */
-static const char *setting(const char *fmt, const char *a, const char *b)
+/* The absolute path of what was built; the caller's. */
+static char *built(const struct host *h, const char *name)
+{
+    char path[512];
+    snprintf(path, sizeof(path), "%s/%s", h->out, name);
+    char *absolute = realpath(path, NULL);
+    if (!absolute)
+        die("%s: %s", path, strerror(errno));
+    return absolute;
+}
+
+/* NAME=VALUE; the caller's. */
+static char *setting(const char *name, const char *value)
 {
     char *text;
-    if (asprintf(&text, fmt, a, b) < 0)
+    if (asprintf(&text, "%s=%s", name, value) < 0)
         die("out of memory");
     return text;
 }
 
 static void host_client_env(struct host *h)
 {
-    char *plugin = realpath(setting("%s%s", h->out, "/frontend/libggml-apir.so"), NULL);
-    if (!plugin)
-        die("%s/frontend/libggml-apir.so: %s", h->out, strerror(errno));
-    h->client_env[0] = setting("APIR_TRANSPORT=vtest:%s%s", h->socket, "");
-    h->client_env[1] = setting("GGML_BACKEND_PATH=%s%s", plugin, "");
+    char transport[128];
+    char *plugin = built(h, "frontend/libggml-apir.so");
+    snprintf(transport, sizeof(transport), "vtest:%s", h->socket);
+    h->client_env[0] = setting("APIR_TRANSPORT", transport);
+    h->client_env[1] = setting("GGML_BACKEND_PATH", plugin);
     h->client_env[2] = "GGML_VK_VISIBLE_DEVICES=";
     free(plugin);
 }
@@ -205,16 +216,19 @@ void host_start(struct host *h)
         host_dir(h);
         host_client_env(h);
     }
-    char *server = realpath(setting("%s%s", h->out, "/backend/apir-render-server"), NULL);
-    if (!server)
-        die("%s/backend/apir-render-server: %s", h->out, strerror(errno));
-    const char *env[HOST_ENV_MAX + 4] = {
-        setting("RENDER_SERVER_EXEC_PATH=%s%s", server, ""),
-        setting("APIR_CONFIG=%s%s", h->dir, "/backend.json"),
+    char *program = built(h, "backend/apir-render-server"), config[96];
+    snprintf(config, sizeof(config), "%s/backend.json", h->dir);
+    char *server_setting = setting("RENDER_SERVER_EXEC_PATH", program);
+    char *config_setting = setting("APIR_CONFIG", config);
+    const char *env[HOST_ENV_MAX + 5] = {
+        server_setting,
+        config_setting,
         "GGML_VK_VISIBLE_DEVICES=",
+        /* Where it is built with that: as malloc does. */
+        "ASAN_OPTIONS=allocator_may_return_null=1",
     };
     for (size_t i = 0; i < HOST_ENV_MAX && h->env[i]; i++)
-        env[3 + i] = h->env[i];
+        env[4 + i] = h->env[i];
     /* One process, and so one render server, for all clients, as in a VMM. */
     const char *const argv[] = {"virgl_test_server", "--no-virgl", "--venus",
                                 "--socket-path",     h->socket,    "--no-fork",
@@ -223,7 +237,9 @@ void host_start(struct host *h)
     signal(SIGPIPE, SIG_IGN);
     h->vmm = process_start(argv, env, h->log);
     signal(SIGPIPE, SIG_DFL);
-    free(server);
+    free(program);
+    free(server_setting);
+    free(config_setting);
     const int64_t end = now_us() + START_MS * 1000;
     while (!host_listens(h)) {
         if (now_us() > end || waitpid(h->vmm, NULL, WNOHANG) == h->vmm)

@@ -279,8 +279,11 @@ static void warm_up(struct soak *s)
 {
     atomic_store(&s->board->phase, BOARD_NO_PHASE);
     client_exec(s, &s->keeper, "keep", AT_ONCE);
-    for (size_t i = 0; i < AT_ONCE; i++)
+    for (size_t i = 0; i < AT_ONCE; i++) {
         client_start(s, &s->clients[i], i, (enum soak_kind)(i % SOAK_KINDS));
+        for (const int64_t began = now_us(); since_ms(began) < START_EVERY_MS; host_nap())
+            look_at_all(s);
+    }
     drain(s);
 }
 
