@@ -13,6 +13,7 @@ check:
 	    'ring-tsan=check-units MODE=tsan' \
 	    'system=check-system' \
 	    'hook=check-hook APIR_RACE_SECONDS=5' \
+	    'attacks=check-attacks APIR_RACE_SECONDS=5' \
 	    'host0=check-host0' \
 	    'cdi=check-cdi' \
 	    'parity=check-parity' \

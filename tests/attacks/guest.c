@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <time.h>
 
 #include "protocol/atomic.h"
@@ -241,6 +242,9 @@ void guest_connect_bare(struct guest *g)
     *g = (struct guest){.transport = {.fd = -1}};
     if (transport_vtest_open(&g->transport, attack_socket(), &err))
         not_stopped("%s", err.msg);
+    /* A program must not wait as long as that; a test on a busy machine may. */
+    const struct timeval limit = {.tv_sec = WAIT_MS / 1000};
+    WANT(setsockopt(g->transport.fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) == 0);
 }
 
 void guest_connect(struct guest *g)
