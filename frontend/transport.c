@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "protocol/fdsock.h"
@@ -59,4 +60,20 @@ int transport_receive(int fd, void *data, size_t size, int *ret_fd)
     }
     *ret_fd = got;
     return 0;
+}
+
+int transport_map(int fd, uint64_t size, uint32_t handle, struct transport_blob *ret_blob)
+{
+    /* Behind the end of a file there is no memory, but a signal. */
+    off_t end = lseek(fd, 0, SEEK_END);
+    void *p = MAP_FAILED;
+    int rc = end < 0 ? -errno : (uint64_t)end < size ? -EPROTO : 0;
+    if (!rc) {
+        p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        rc = p == MAP_FAILED ? -errno : 0;
+    }
+    close(fd);
+    if (!rc)
+        *ret_blob = (struct transport_blob){.map = p, .size = size, .handle = handle};
+    return rc;
 }

@@ -54,6 +54,9 @@ void transport_close(struct transport *t);
  */
 int transport_receive(int fd, void *data, size_t size, int *ret_fd);
 
+/* Maps `size` bytes of shared memory that came so, and closes fd. 0 or -errno (-EPROTO: too short). */
+int transport_map(int fd, uint64_t size, uint32_t handle, struct transport_blob *ret_blob);
+
 /* path NULL: search. -ENODEV: no virtio-gpu node. */
 int transport_virtgpu_open(struct transport *t, const char *path, struct apir_error *err);
 int transport_unix_open(struct transport *t, const char *path, struct apir_error *err);

@@ -42,15 +42,10 @@ static int unix_blob_create(struct transport *t, uint64_t blob_id, uint64_t size
     else if (a.status)
         /* What stands for a broken connection elsewhere is but a refusal here. */
         rc = a.status == ENOMEM || a.status == ENOSPC ? -ENOMEM : -EINVAL;
-    void *p = MAP_FAILED;
-    if (!rc) {
-        p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        rc = p == MAP_FAILED ? -errno : 0;
-    }
+    if (!rc)
+        return transport_map(fd, size, (uint32_t)blob_id, ret_blob);
     if (fd >= 0)
         close(fd);
-    if (!rc)
-        *ret_blob = (struct transport_blob){ .map = p, .size = size, .handle = (uint32_t)blob_id };
     return rc;
 }
 

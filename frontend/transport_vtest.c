@@ -115,14 +115,7 @@ static int vtest_blob_create(struct transport *t, uint64_t blob_id, uint64_t siz
     if (rc)
         return rc;
     int fd = receive_fd(t->fd);
-    if (fd < 0)
-        return fd;
-    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    rc = p == MAP_FAILED ? -errno : 0;
-    close(fd);
-    if (!rc)
-        *ret_blob = (struct transport_blob){ .map = p, .size = size, .handle = id };
-    return rc;
+    return fd < 0 ? fd : transport_map(fd, size, id, ret_blob);
 }
 
 static void vtest_blob_destroy(struct transport *t, struct transport_blob *blob)

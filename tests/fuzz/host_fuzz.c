@@ -110,9 +110,12 @@ static void unmap_all(void)
 
 static uint8_t *blob_maps[BLOBS];
 static int blob_fds[BLOBS];
+static int short_fd; /* of one page */
 
 static void blobs_make(void)
 {
+    short_fd = memfd_create("fuzz", MFD_CLOEXEC);
+    FUZZ_CHECK(short_fd >= 0 && ftruncate(short_fd, 4096) == 0);
     for (unsigned i = 0; i < BLOBS; i++) {
         blob_fds[i] = memfd_create("fuzz", MFD_CLOEXEC);
         FUZZ_CHECK(blob_fds[i] >= 0 && ftruncate(blob_fds[i], (off_t)BLOB_SIZE) == 0);
@@ -154,6 +157,8 @@ static void answer(int to, const void *data, size_t size, int fd)
         return;
     if ((flags & 0x07) == 0x07)
         bytes[take(2) % size] = (uint8_t)take(1);
+    if (fd >= 0 && (flags & 0x07) == 0x06)
+        fds[0] = short_fd;
     if ((flags & 0x38) == 0x38) {
         n_fds = take(1) % 3;
         fds[0] = fds[0] < 0 ? 2 : fds[0];
