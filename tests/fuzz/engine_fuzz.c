@@ -10,6 +10,7 @@
 
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -126,10 +127,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .system = true,
         .hooks_dir = "/usr/share/apir/hooks.d",
     };
-    char *text = strndup((const char *)data + 2, size - 2);
+    char *text = calloc(1, size - 1);
     int major, minor;
 
     FUZZ_CHECK(text != NULL);
+    memcpy(text, data + 2, size - 2);
     if (cdi_engine_parse_version(text, &major, &minor))
         FUZZ_CHECK(major >= 0 && minor >= 0);
     if (engine == CDI_ENGINE_PODMAN)

@@ -40,6 +40,13 @@ static struct worker_slot slot;
 /* ---- ggml's asserts, and the memory it works in -------------------------------------- */
 
 static jmp_buf aborted;
+
+/* What ggml holds when an assert ends it in the middle of a computation is lost with that. */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:ggml_graph_compute\n";
+}
 static bool armed;
 static struct {
     char text[200];

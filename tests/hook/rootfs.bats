@@ -146,7 +146,7 @@ components=(usr usr/lib usr/lib/x86_64-linux-gnu usr/lib/x86_64-linux-gnu/ggml
 }
 
 # runc refuses most of these by itself, so this is the hook alone.
-@test "CVE-2026-47766: /dev as a link of the image leads nowhere" {
+@test "a link in the place of /dev: /dev as a link of the image leads nowhere" {
     for to in "$OUT/dev" ../../outside/dev /tmp; do
         fresh
         rm -rf "$R/dev"

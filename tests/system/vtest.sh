@@ -58,8 +58,10 @@ vtest_start() {
     VTEST_TRANSPORT=vtest
     printf '%s\n' "$config" >"$VTEST_DIR/backend.json"
 
-    # A session, so a process group, of its own: workers are ended with it, and only they.
-    setsid env RENDER_SERVER_EXEC_PATH="$(realpath "$out/backend/apir-render-server")" \
+    # A session, so a process group, of its own: workers are ended with it, and only they. SIGPIPE
+    # as under QEMU: a client that is killed before it has its answer ends the test server otherwise.
+    setsid env --ignore-signal=PIPE \
+        RENDER_SERVER_EXEC_PATH="$(realpath "$out/backend/apir-render-server")" \
         APIR_CONFIG="$VTEST_DIR/backend.json" GGML_VK_VISIBLE_DEVICES= \
         ${VTEST_ENV[@]+"${VTEST_ENV[@]}"} \
         "$server" --no-virgl --venus --socket-path "$VTEST_SOCKET" \
