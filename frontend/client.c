@@ -19,7 +19,7 @@
 #define KNOWN_LONG_NS    1000000u    /* what takes longer is slept through, but for as much at its end */
 #define NAP_MIN_NS       20000u      /* between looks where nothing can wake us: */
 #define NAP_SHARE        512u        /* this part of the wait so far, so that it adds next to nothing */
-#define FUTEX_NS         50000000u
+#define SLEEP_MAX_NS     50000000u   /* no sleep is longer: then we look whether the host lives */
 #define FENCE_AFTER_NS   1280000000u /* of waiting: a fence may be 10 ms late, and so would a nap be */
 #define FENCE_MS         50
 #define FENCES_MAX       8u          /* that end before the work: naps after that */
@@ -27,6 +27,10 @@
 #define PONG_WITHIN_NS   1200000000u /* together well under two seconds */
 #define AWAY_NS          500000000u  /* between two looks: somebody has stopped us, or the VM */
 #define START_WITHIN_NS  UINT64_C(60000000000) /* drivers may compile shaders at first */
+
+/* Our own sleep is not to be taken for somebody's stopping us: a dead host would wait with us. */
+_Static_assert(SLEEP_MAX_NS <= AWAY_NS / 4 && FENCE_MS * UINT64_C(1000000) <= AWAY_NS / 4,
+               "sleeps are short");
 
 /* ---- loss ------------------------------------------------------------------- */
 
@@ -206,6 +210,7 @@ static void fence_sleep(struct client *c, struct wait_state *ws, uint64_t pos)
 static void wait_sleep(struct client *c, struct wait_state *ws, uint64_t pos, uint64_t left_ns)
 {
     struct apir_ring_header *h = c->ring.header;
+    const uint64_t most = left_ns && left_ns < SLEEP_MAX_NS ? left_ns : SLEEP_MAX_NS;
     if (c->transport.same_kernel) {
         uint32_t seen = apir_load_acquire32(&h->wake);
         /* A count, not a flag: one thread that wakes must not hide another. */
@@ -213,17 +218,17 @@ static void wait_sleep(struct client *c, struct wait_state *ws, uint64_t pos, ui
         apir_full_fence();
         /* Up in time to see the end ourselves: a wake-up costs more than a look. */
         if (!reached(c, pos))
-            os_futex_wait(&h->wake, seen, left_ns && left_ns < FUTEX_NS ? left_ns : FUTEX_NS);
+            os_futex_wait(&h->wake, seen, most);
         apir_add32(&h->waiting, UINT32_MAX);
         return;
     }
     uint64_t waited = os_now_ns() - ws->began, nap = waited / NAP_SHARE;
     if (left_ns)
-        os_sleep_ns(left_ns < FUTEX_NS ? left_ns : FUTEX_NS);
+        os_sleep_ns(most);
     else if (c->transport.fence && ws->fences < FENCES_MAX && waited > FENCE_AFTER_NS)
         fence_sleep(c, ws, pos);
     else
-        os_sleep_ns(nap > NAP_MIN_NS ? nap : NAP_MIN_NS);
+        os_sleep_ns(nap < NAP_MIN_NS ? NAP_MIN_NS : nap < most ? nap : most);
 }
 
 int client_wait(struct client *c, uint64_t pos, uint64_t expect_ns)
