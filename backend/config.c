@@ -12,21 +12,10 @@
 #include <unistd.h>
 
 #include "backend/config_keys.h"
+#include "cdi/json.h"
 #include "protocol/cleanup.h"
 
-#define CONFIG_SIZE_MAX  (1u << 20)
-#define CONFIG_DEPTH_MAX 8
-
-static void config_put_json(struct json_object **json)
-{
-    json_object_put(*json);
-}
-
-static void config_free_tokener(struct json_tokener **tokener)
-{
-    if (*tokener)
-        json_tokener_free(*tokener);
-}
+#define CONFIG_SIZE_MAX (1u << 20)
 
 /* ---- keys -------------------------------------------------------------------- */
 
@@ -73,96 +62,38 @@ static int config_read_key(const char *name, struct json_object *value, struct a
 
 /* ---- the text ---------------------------------------------------------------- */
 
-/* A walk over the keys of the outermost object: json-c tells neither their lines nor that one
- * is there twice. */
-struct config_walk {
-    const char *at, *end;
-    unsigned depth;
-    unsigned line; /* of `at` */
-    const char *key;
-    size_t key_size; /* as it is written */
-};
-
-/* Past the string that begins at `at`. */
-static void walk_string(struct config_walk *walk)
-{
-    for (walk->at++; walk->at < walk->end && *walk->at != '"'; walk->at++)
-        walk->at += *walk->at == '\\' && walk->end - walk->at > 1;
-    walk->at += walk->at < walk->end;
-}
-
-/* The next key, or false. The text is JSON: json-c has taken it. */
-static bool walk_next(struct config_walk *walk)
-{
-    while (walk->at < walk->end) {
-        const char *began = walk->at;
-        switch (*began) {
-        case '"':
-            walk_string(walk);
-            walk->key = began + 1;
-            walk->key_size = (size_t)(walk->at - began) - 2;
-            size_t blank = 0;
-            while (walk->at + blank < walk->end && strchr(" \t\r\n", walk->at[blank]))
-                blank++;
-            if (walk->depth == 1 && walk->at + blank < walk->end && walk->at[blank] == ':')
-                return true;
-            continue;
-        case '{':
-        case '[':
-            walk->depth++;
-            break;
-        case '}':
-        case ']':
-            walk->depth--;
-            break;
-        case '\n':
-            walk->line++;
-            break;
-        default:
-            break;
-        }
-        walk->at++;
-    }
-    return false;
-}
-
-/* The line of a key, or 0 where it is written in another way (\u0061 for a). */
+/*
+ * The line of a key of the outermost object, which json-c does not tell; 0 where it is written in
+ * another way (\u0061 for a). The text is JSON, and text[size] is NUL.
+ */
 static unsigned config_line(const char *text, size_t size, const char *name)
 {
-    struct config_walk walk = {.at = text, .end = text + size, .line = 1};
-    while (walk_next(&walk)) {
-        if (walk.key_size == strlen(name) && memcmp(walk.key, name, walk.key_size) == 0)
-            return walk.line;
-    }
-    return 0;
-}
-
-/* Readers differ in which of two they take: so neither is. */
-static int config_check_twice(const char *text, size_t size, struct json_object *json,
-                              struct apir_error *err)
-{
-    struct config_walk walk = {.at = text, .end = text + size, .line = 1};
-    int n = 0;
-    while (walk_next(&walk)) {
-        struct config_walk before = {.at = text, .end = walk.key - 1, .line = 1};
-        while (walk_next(&before)) {
-            if (before.key_size == walk.key_size &&
-                memcmp(before.key, walk.key, walk.key_size) == 0)
-                return apir_error_set(err, EINVAL, "line %u: \"%.*s\" is there a second time",
-                                      walk.line, (int)walk.key_size, walk.key);
+    unsigned line = 1, depth = 0;
+    for (size_t i = 0; i < size; i++) {
+        if (text[i] == '"') {
+            const size_t began = i + 1;
+            for (i++; i < size && text[i] != '"'; i++)
+                i += text[i] == '\\';
+            if (i >= size)
+                break;
+            const bool is_key = text[i + 1 + strspn(text + i + 1, " \t\r\n")] == ':';
+            if (is_key && depth == 1 && i - began == strlen(name) &&
+                memcmp(text + began, name, i - began) == 0)
+                return line;
         }
-        if (++n > json_object_object_length(json))
-            break;
+        depth += text[i] == '{' || text[i] == '[';
+        depth -= text[i] == '}' || text[i] == ']';
+        line += text[i] == '\n';
     }
-    if (n != json_object_object_length(json))
-        return apir_error_set(err, EINVAL, "a key is there a second time");
     return 0;
 }
 
-static int config_read_object(const char *text, size_t size, struct json_object *json,
-                              struct apir_config *config, struct apir_error *err)
+/* text[size] is NUL. */
+static int config_parse(const char *text, size_t size, struct apir_config *config,
+                        struct apir_error *err)
 {
-    int ret = config_check_twice(text, size, json, err);
+    cleanup_json struct json_object *json = NULL;
+    int ret = cdi_json_parse(text, size, &json, err);
     if (ret < 0)
         return ret;
     json_object_object_foreach(json, key, value)
@@ -174,33 +105,6 @@ static int config_read_object(const char *text, size_t size, struct json_object 
         return line ? apir_error_wrap(err, "line %u", line) : ret;
     }
     return 0;
-}
-
-/* text[size] is NUL. */
-static int config_parse(const char *text, size_t size, struct apir_config *config,
-                        struct apir_error *err)
-{
-    struct json_tokener *tokener __attribute__((cleanup(config_free_tokener))) =
-        json_tokener_new_ex(CONFIG_DEPTH_MAX);
-    if (!tokener)
-        return apir_error_sys(err, ENOMEM, "cannot parse");
-    json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
-    /* With the NUL: a number or literal at the very end is complete only then. */
-    struct json_object *json __attribute__((cleanup(config_put_json))) =
-        json_tokener_parse_ex(tokener, text, (int)size + 1);
-    enum json_tokener_error bad = json_tokener_get_error(tokener);
-    size_t end = json_tokener_get_parse_end(tokener);
-    if (bad != json_tokener_success) {
-        size_t line = 1;
-        for (size_t i = 0; i < end && i < size; i++)
-            line += text[i] == '\n';
-        return apir_error_set(err, EINVAL, "line %zu: %s", line, json_tokener_error_desc(bad));
-    }
-    if (end < size && strspn(text + end, " \t\r\n") != size - end)
-        return apir_error_set(err, EINVAL, "something follows the object");
-    if (!json_object_is_type(json, json_type_object))
-        return apir_error_set(err, EINVAL, "not a JSON object");
-    return config_read_object(text, size, json, config, err);
 }
 
 int apir_config_parse(const char *text, size_t size, struct apir_config *config,

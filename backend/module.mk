@@ -9,7 +9,7 @@ SERVER_OBJS := $(call objs,backend/server_loop.c backend/server_page.c backend/s
                  backend/server_account.c backend/server_claims.c backend/server_limits.c \
                  backend/server_context.c backend/server_virgl.c backend/server_stock.c backend/server_client.c \
                  backend/server_unix.c backend/server_access.c backend/server_listen.c)
-CONFIG_OBJS := $(call objs,backend/config.c backend/config_keys.c)
+CONFIG_OBJS := $(call objs,backend/config.c backend/config_keys.c cdi/json.c)
 
 RENDER_SERVER := $(O)/backend/apir-render-server
 ALL += $(RENDER_SERVER)

@@ -36,7 +36,7 @@ static int check(const char *path, struct apir_config *config, struct apir_error
 
     /* What is no configuration, or too much of one, has been read. */
     if (r < 0)
-        return r == -EINVAL || r == -EFBIG ? CDI_EXIT_FAILED : CDI_EXIT_NOTHING;
+        return r == -EINVAL || r == -EBADMSG || r == -EFBIG ? CDI_EXIT_FAILED : CDI_EXIT_NOTHING;
     /* A server that does not find a user or a group serves nobody. */
     if (server_access_init(&access, config, err) < 0) {
         (void)apir_error_wrap(err, "%s", path);

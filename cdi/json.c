@@ -136,6 +136,16 @@ static ssize_t count_members(struct json_object *value)
     return n;
 }
 
+/* -EBADMSG, with the place in the text. */
+static int bad(const char *data, size_t at, const char *what, struct apir_error *err)
+{
+    size_t line = 1;
+
+    for (size_t i = 0; i < at; i++)
+        line += data[i] == '\n';
+    return apir_error_set(err, EBADMSG, "line %zu, byte %zu: %s", line, at, what);
+}
+
 int cdi_json_parse(const char *data, size_t size, struct json_object **ret_object,
                    struct apir_error *err)
 {
@@ -149,18 +159,17 @@ int cdi_json_parse(const char *data, size_t size, struct json_object **ret_objec
         return apir_error_set(err, EFBIG, "JSON of %zu bytes", size);
     json_tokener_set_flags(tok, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
 
-    /* With its NUL, so that a document that ends early is an error, not "continue". */
+    /* An object ends with its brace: "continue" is one that has none. */
     object = json_tokener_parse_ex(tok, data, (int)size);
     enum json_tokener_error jerr = json_tokener_get_error(tok);
     size_t end = json_tokener_get_parse_end(tok);
     if (jerr == json_tokener_continue)
-        return apir_error_set(err, EBADMSG, "JSON ends early, after %zu bytes", size);
+        return bad(data, size, "JSON ends early", err);
     if (jerr != json_tokener_success)
-        return apir_error_set(err, EBADMSG, "JSON: %s at byte %zu", json_tokener_error_desc(jerr),
-                              end);
+        return bad(data, end, json_tokener_error_desc(jerr), err);
     for (; end < size; end++)
         if (strchr(" \t\r\n", data[end]) == NULL || data[end] == '\0')
-            return apir_error_set(err, EBADMSG, "JSON: something follows at byte %zu", end);
+            return bad(data, end, "something follows the JSON object", err);
     if (!json_object_is_type(object, json_type_object))
         return apir_error_set(err, EBADMSG, "JSON: not an object");
     /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * JSON that others wrote: bounded, strict, and never taken for more than it is.
- * Shared by apir and apir-hook.
+ * Shared by apir, apir-hook, and the configuration of server and worker.
  */
 #ifndef APIR_CDI_JSON_H
 #define APIR_CDI_JSON_H

@@ -38,7 +38,7 @@ teardown() { common_teardown; }
 
     printf '{\n  "threads": 1,\n}\n' >"$T/c.json"
     run -1 "${CHECK[@]}" "$T/c.json"
-    [[ $output == *"$T/c.json: line 3: "* ]]
+    [[ $output == *"$T/c.json: line 3, byte "* ]]
     printf '{ "allow_users": ["no-such-user"] }\n' >"$T/c.json"
     run -1 "${CHECK[@]}" "$T/c.json"
     [[ $output == *"no user no-such-user"* ]]

@@ -225,7 +225,7 @@ static void hooks_d_is_what_podman_would_read(void **state)
     expect(doctor_check_hooks_d, DOCTOR_FAIL, "/nonexistent/apir-hook: No such file");
     expect(doctor_check_hooks_d, DOCTOR_FAIL, "or remove that file");
     make(HOOKS_D "/90-apir.json", "{");
-    expect(doctor_check_hooks_d, DOCTOR_FAIL, "90-apir.json: JSON ends early");
+    expect(doctor_check_hooks_d, DOCTOR_FAIL, "90-apir.json: line 1, byte 1: JSON ends early");
     /* A program, and one with an interpreter. */
     snprintf(text, sizeof(text), "%s/bin/apir-hook", root);
     make("/bin/x", "");

@@ -174,8 +174,10 @@ static void what_is_wrong_is_named(void **state)
         const char *says;
     } bad[] = {
         {"", "line 1"},
-        {"[]", "not a JSON object"},
-        {"null", "not a JSON object"},
+        {"[]", "not an object"},
+        {"null", "line 1"},
+        {"{'threads': 1}", "single quotes"},
+        {"{\"threads\": -01}", "a number such as 01"},
         {"{", "line 1"},
         {"{\n\"threads\": 1,\n}", "line 3"},
         {"{} {}", ""},
@@ -185,8 +187,8 @@ static void what_is_wrong_is_named(void **state)
         {"{\"threads\": 1.5}", "\"threads\""},
         {"{\"threads\": -1}", "\"threads\""},
         {"{\"threads\": 99999999999999999999}", ""},
-        {"{\n\"threads\":\n1,\n\"threads\": 2}", "line 4: \"threads\" is there a second time"},
-        {"{\"threads\": 1, \"thread\\u0073\": 2}", "a key is there a second time"},
+        {"{\n\"threads\":\n1,\n\"threads\": 2}", "a name comes twice"},
+        {"{\"threads\": 1, \"thread\\u0073\": 2}", "a name comes twice"},
         {"{\"threads\": 1,\n\"sandbox\": \"\\\"\",\n \"ggml\" :\n 1}", "line 2: \"sandbox\""},
         {"{\"allow_users\": [\"\\\\\", \"}\"],\n\n \"ggml\" :\n 1}", "line 3: \"ggml\""},
         {"{\"device_memory_mib\": 67108865}", "\"device_memory_mib\""},
