@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 extern const char fuzz_corpus[];
 
@@ -24,5 +25,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
             abort();                                                                               \
         }                                                                                          \
     } while (0)
+
+/* The rest of an input. */
+struct fuzz_input {
+    const uint8_t *at;
+    size_t left;
+};
+
+/* The next `bytes` (8 at most) as a number; zeros behind the end. */
+static inline uint64_t fuzz_take(struct fuzz_input *input, size_t bytes)
+{
+    uint64_t v = 0;
+    size_t n = bytes < input->left ? bytes : input->left;
+    memcpy(&v, input->at, n);
+    input->at += n;
+    input->left -= n;
+    return v;
+}
 
 #endif

@@ -43,8 +43,7 @@ const char fuzz_corpus[] = "host";
 #define NODES     6u
 #define LOOKS_MAX 2000000 /* at the clock: a call that takes more does not return */
 
-static const uint8_t *in;
-static size_t in_left;
+static struct fuzz_input in;
 static uint8_t *ring; /* the host's view of the ring blob; NULL: not made yet */
 static uint8_t *arena;
 static uint64_t now_ns;
@@ -53,12 +52,7 @@ static bool silent; /* the host does nothing any more */
 
 static uint64_t take(size_t bytes)
 {
-    uint64_t v = 0;
-    size_t n = bytes < in_left ? bytes : in_left;
-    memcpy(&v, in, n);
-    in += n;
-    in_left -= n;
-    return v;
+    return fuzz_take(&in, bytes);
 }
 
 /* ---- memory, so that nothing of a session stays ---------------------------------- */
@@ -544,8 +538,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char *const choices[] = {"unix:/x", "vtest:/x"};
     struct apir_error err = {0};
-    in = data;
-    in_left = size;
+    in = (struct fuzz_input){data, size};
     if (!ring) {
         signal(SIGPIPE, SIG_IGN);
         blobs_make();
@@ -559,7 +552,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     apir_ring_host_init(&host, ring, APIR_RING_SIZE);
     int rc = client_open(&plugin.client, choice, &err);
     FUZZ_CHECK((rc < 0) == (err.msg[0] != '\0'));
-    for (unsigned i = 0; rc == 0 && in_left && i < STEPS; i++) {
+    for (unsigned i = 0; rc == 0 && in.left && i < STEPS; i++) {
         static void (*const steps[])(void) = {call_step, shared_step, read_step,
                                               many_step, order_step,  doctor_step};
         uint8_t kind = (uint8_t)take(1);

@@ -21,17 +21,11 @@ const char fuzz_corpus[] = "ring";
 #define CMD_SIZE  (BLOB_SIZE / 2)
 
 static _Alignas(4096) uint8_t blob[BLOB_SIZE];
-static const uint8_t *in;
-static size_t in_left;
+static struct fuzz_input in;
 
 static uint64_t take(size_t bytes)
 {
-    uint64_t v = 0;
-    size_t n = bytes < in_left ? bytes : in_left;
-    memcpy(&v, in, n);
-    in += n;
-    in_left -= n;
-    return v;
+    return fuzz_take(&in, bytes);
 }
 
 /* What a host says of its ring: as it should be, or not. */
@@ -105,15 +99,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct apir_ring_header *h = (struct apir_ring_header *)(void *)blob;
     struct apir_ring_guest guest;
     struct apir_ring_host host;
-    in = data;
-    in_left = size;
+    in = (struct fuzz_input){data, size};
     if (!guest_starts(&guest))
         return 0;
     apir_ring_host_init(&host, blob, BLOB_SIZE);
     /* Not only where all counters are small. */
     uint64_t start = take(1) % 2 ? (uint64_t)0 - take(2) % 4096 * 8 : take(4) / 8 * 8;
     guest.tail = guest.published = h->tail = h->head = host.head = host.limit = start;
-    while (in_left) {
+    while (in.left) {
         uint8_t kind = (uint8_t)take(1);
         switch (kind % 10) {
         case 0:

@@ -405,8 +405,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     for (uint32_t i = 0; i < APIR_SLOTS_MAX; i++)
         graphs[i].g.n_tensors = 0;
-    in = data;
-    in_left = size;
+    world_in = (struct fuzz_input){data, size};
     /* Mostly there is what every guest has: streams, buffers, an arena. */
     uint8_t start = (uint8_t)world_take(1);
     bool goes_on = true;
@@ -434,7 +433,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
         FUZZ_CHECK(goes_on && worker_control_drain(&worker) == 0);
     }
-    for (unsigned i = 0; i < STEPS && in_left && goes_on; i++) {
+    for (unsigned i = 0; i < STEPS && world_in.left && goes_on; i++) {
         goes_on = step();
         if (goes_on)
             world_check_slots();

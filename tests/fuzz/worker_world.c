@@ -25,27 +25,21 @@ static uint64_t memory_used;
 
 /* ---- the input ------------------------------------------------------------------- */
 
-const uint8_t *in;
-size_t in_left;
+struct fuzz_input world_in;
 
 uint64_t world_take(size_t bytes)
 {
-    uint64_t v = 0;
-    size_t n = bytes < in_left ? bytes : in_left;
-    memcpy(&v, in, n);
-    in += n;
-    in_left -= n;
-    return v;
+    return fuzz_take(&world_in, bytes);
 }
 
 /* Numbers for a graph: some bytes of the input, and what follows from them. */
 struct dice world_dice(void)
 {
     size_t n = world_take(1) % 64;
-    n = n < in_left ? n : in_left;
-    struct dice d = {.data = in, .left = n, .state = UINT64_C(0xcbf29ce484222325)};
-    in += n;
-    in_left -= n;
+    n = n < world_in.left ? n : world_in.left;
+    struct dice d = {.data = world_in.at, .left = n, .state = UINT64_C(0xcbf29ce484222325)};
+    world_in.at += n;
+    world_in.left -= n;
     return d;
 }
 

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "backend/worker.h"
+#include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/graph_random.h"
 
 #define BLOBS      5u /* ids below it are used: the ring and four more */
@@ -30,8 +31,7 @@ extern struct guest_map guest[GUEST_MAPS];
 extern unsigned n_guest;
 
 /* The input; where it ends, zeros follow. */
-extern const uint8_t *in;
-extern size_t in_left;
+extern struct fuzz_input world_in;
 uint64_t world_take(size_t bytes);
 struct dice world_dice(void); /* some bytes of it, and what follows from them */
 
