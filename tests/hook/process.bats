@@ -164,7 +164,7 @@ SYS_ADMIN=21 DAC_OVERRIDE=1 SYS_CHROOT=18 SYS_PTRACE=19
     asking "$B" host0
     "$HOOK" createContainer --plugin "$PLUGIN" <&- >&- 2>&- || rc=$?
     [ "${rc-0}" -eq 1 ]
-    logged 'container state: JSON'
+    logged 'container state: line 1, byte 0: JSON ends early'
     [ "$(jq -c .annotations "$B/config.json")" = '{"apir.device":"host0"}' ]
     "$HOOK" precreate --spec "$SPEC" <"$B/config.json" 2>&- | jq -e '.mounts | length > 0'
 }

@@ -78,7 +78,7 @@ asks='annotations: {"apir.device": "host0"}'
     good=$(state "{bundle: \"$B\", $asks, pid: 1}")
     for ((n = 0; n < ${#good}; n += 7)); do
         run -1 "$HOOK" createContainer --plugin "$PLUGIN" <<<"${good:0:n}"
-        [[ $output == *"container state: JSON"* ]]
+        [[ $output =~ 'container state: line '[0-9]+', byte '[0-9]+': ' ]]
     done
     deep=$(printf '[%.0s' {1..40})$(printf ']%.0s' {1..40})
     bad=(
