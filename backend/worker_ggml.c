@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
 #include "backend/worker_ggml.h"
-#include "backend/worker_device.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -9,79 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
+#include "backend/worker_device.h"
+#include "backend/worker_ggml_fns.h"
 #include "protocol/ggml_probe.h"
 #include "protocol/log.h"
-
-/* Symbols of the host's ggml. R: required, O: optional (NULL in older builds). */
-#define HOST_SYMBOLS(R, O)                                                                         \
-    R(void, ggml_backend_load_all, (void))                                                         \
-    R(void, ggml_backend_load_all_from_path, (const char *))                                       \
-    R(size_t, ggml_backend_dev_count, (void))                                                      \
-    R(void *, ggml_backend_dev_get, (size_t))                                                      \
-    R(const char *, ggml_backend_dev_name, (void *))                                               \
-    R(const char *, ggml_backend_dev_description, (void *))                                        \
-    R(int, ggml_backend_dev_type, (void *))                                                        \
-    R(void, ggml_backend_dev_memory, (void *, size_t *, size_t *))                                 \
-    R(void, ggml_backend_dev_get_props, (void *, void *))                                          \
-    R(void *, ggml_backend_dev_backend_reg, (void *))                                              \
-    R(void *, ggml_backend_dev_buffer_type, (void *))                                              \
-    R(void *, ggml_backend_dev_init, (void *, const char *))                                       \
-    R(bool, ggml_backend_dev_supports_op, (void *, const struct gg_tensor *))                      \
-    R(bool, ggml_backend_dev_offload_op, (void *, const struct gg_tensor *))                       \
-    R(const char *, ggml_backend_reg_name, (void *))                                               \
-    R(void *, ggml_backend_reg_get_proc_address, (void *, const char *))                           \
-    R(void *, ggml_backend_buft_alloc_buffer, (void *, size_t))                                    \
-    R(size_t, ggml_backend_buft_get_alignment, (void *))                                           \
-    R(size_t, ggml_backend_buft_get_max_size, (void *))                                            \
-    R(size_t, ggml_backend_buft_get_alloc_size, (void *, const struct gg_tensor *))                \
-    R(void *, ggml_backend_buffer_get_base, (void *))                                              \
-    R(bool, ggml_backend_buffer_is_host, (void *))                                                 \
-    R(void, ggml_backend_buffer_free, (void *))                                                    \
-    R(void, ggml_backend_buffer_clear, (void *, uint8_t))                                          \
-    R(void, ggml_backend_buffer_reset, (void *))                                                   \
-    R(void, ggml_backend_buffer_set_usage, (void *, int))                                          \
-    R(int, ggml_backend_buffer_init_tensor, (void *, struct gg_tensor *))                          \
-    R(void, ggml_backend_tensor_set, (struct gg_tensor *, const void *, size_t, size_t))           \
-    R(void, ggml_backend_tensor_get, (const struct gg_tensor *, void *, size_t, size_t))           \
-    R(void, ggml_backend_tensor_get_async,                                                         \
-      (void *, const struct gg_tensor *, void *, size_t, size_t))                                  \
-    R(void, ggml_backend_tensor_memset, (struct gg_tensor *, uint8_t, size_t, size_t))             \
-    R(void, ggml_backend_tensor_copy, (const struct gg_tensor *, struct gg_tensor *))              \
-    R(void, ggml_backend_tensor_copy_async,                                                        \
-      (void *, void *, const struct gg_tensor *, struct gg_tensor *))                              \
-    R(void *, ggml_backend_event_new, (void *))                                                    \
-    R(void, ggml_backend_event_free, (void *))                                                     \
-    R(void, ggml_backend_event_record, (void *, void *))                                           \
-    R(void, ggml_backend_event_synchronize, (void *))                                              \
-    R(void, ggml_backend_event_wait, (void *, void *))                                             \
-    O(void, ggml_backend_tensor_set_2d,                                                            \
-      (struct gg_tensor *, const void *, size_t, size_t, size_t, size_t, size_t))                  \
-    O(void, ggml_backend_tensor_get_2d,                                                            \
-      (const struct gg_tensor *, void *, size_t, size_t, size_t, size_t, size_t))                  \
-    R(void, ggml_backend_free, (void *))                                                           \
-    R(void, ggml_backend_synchronize, (void *))                                                    \
-    R(int, ggml_backend_graph_compute_async, (void *, void *))                                     \
-    R(void *, ggml_init, (struct gg_init_params))                                                  \
-    R(void, ggml_free, (void *))                                                                   \
-    R(size_t, ggml_graph_overhead_custom, (size_t, bool))                                          \
-    R(void *, ggml_new_graph_custom, (void *, size_t, bool))                                       \
-    R(void, ggml_build_forward_expand, (void *, struct gg_tensor *))                               \
-    R(const char *, ggml_op_name, (int))                                                           \
-    R(const char *, ggml_unary_op_name, (int))                                                     \
-    O(const char *, ggml_glu_op_name, (int))                                                       \
-    R(const char *, ggml_type_name, (int))                                                         \
-    R(int64_t, ggml_blck_size, (int))                                                              \
-    R(size_t, ggml_type_size, (int))                                                               \
-    R(void, ggml_log_set, (void (*)(int, const char *, void *), void *))
-
-struct host_ggml_fns {
-#define S(ret, name, args) ret(*name) args;
-    HOST_SYMBOLS(S, S)
-#undef S
-};
 
 static struct host_ggml_fns fns; /* one ggml per process, as one worker per context */
 
@@ -354,219 +286,23 @@ int host_ggml_load(struct host_ggml *hg, const struct host_ggml_options *options
 void host_device_memory(struct host_ggml *hg, const struct host_device *d, uint64_t *ret_free,
                         uint64_t *ret_total)
 {
-    (void)hg;
     size_t free_bytes = 0, total = 0;
-    fns.ggml_backend_dev_memory(d->dev, &free_bytes, &total);
+    hg->fns->ggml_backend_dev_memory(d->dev, &free_bytes, &total);
     *ret_free = free_bytes;
     *ret_total = total;
-}
-
-/* ---- buffers ---------------------------------------------------------------- */
-
-/* A byte tensor over [offset, offset + size) of a buffer. */
-static struct gg_tensor raw_tensor(const struct host_buffer *b, uint64_t offset, uint64_t size)
-{
-    struct gg_tensor t = { .type = 24 /* I8 */, .buffer = b->handle, .data = b->base + offset };
-    t.ne[0] = (int64_t)size;
-    t.ne[1] = t.ne[2] = t.ne[3] = 1;
-    t.nb[0] = 1;
-    t.nb[1] = t.nb[2] = t.nb[3] = size;
-    return t;
-}
-
-static void buffer_fill(const struct host_ggml *hg, void *handle, uint64_t size,
-                        struct host_buffer *ret_buffer)
-{
-    struct host_buffer b = { .handle = handle, .size = size };
-    b.base = fns.ggml_backend_buffer_get_base(handle);
-    b.memory = fns.ggml_backend_buffer_is_host(handle) ? b.base : NULL;
-    b.raw = raw_tensor(&b, 0, size);
-    b.has_memset = GG_AT(handle, hg->layout.buffer.memset, void *) != NULL;
-    *ret_buffer = b;
-}
-
-#define ZERO_BY_HAND (256u << 10) /* up to here that is as fast */
-
-/*
- * Memory of the heap holds what was there before, addresses of ours as well, and the guest may
- * read it. Whole pages are given back to the kernel, which does not touch them until the guest does.
- */
-static void memory_zero(uint8_t *data, uint64_t size)
-{
-    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    uint64_t before = -(uintptr_t)data & (page - 1);
-    uint64_t after = ((uintptr_t)data + size) & (page - 1);
-    if (size <= ZERO_BY_HAND ||
-        madvise(data + before, size - before - after, MADV_DONTNEED) < 0) {
-        memset(data, 0, size);
-        return;
-    }
-    memset(data, 0, before);
-    memset(data + size - after, 0, after);
-}
-
-int host_buffer_alloc(struct host_ggml *hg, const struct host_device *d, uint64_t size,
-                      struct host_buffer *ret_buffer)
-{
-    void *handle = fns.ggml_backend_buft_alloc_buffer(d->buft, size);
-    if (!handle)
-        return -ENOMEM;
-    buffer_fill(hg, handle, size, ret_buffer);
-    /* Private memory of this process. Elsewhere the driver keeps apart whose was whose. */
-    if (ret_buffer->memory && host_device_is_cpu(d))
-        memory_zero(ret_buffer->base, size);
-    return 0;
-}
-
-int host_buffer_wrap(struct host_ggml *hg, const struct host_device *d, void *data, uint64_t size,
-                     struct host_buffer *ret_buffer)
-{
-    const struct gg_device *dev = d->dev;
-    /* The public function calls through this pointer without a look at it. */
-    void *handle = dev->iface.buffer_from_host_ptr
-                       ? dev->iface.buffer_from_host_ptr(d->dev, data, size, size)
-                       : NULL;
-    if (!handle)
-        return -ENOTSUP;
-    buffer_fill(hg, handle, size, ret_buffer);
-    return 0;
-}
-
-void host_buffer_free(struct host_ggml *hg, struct host_buffer *b)
-{
-    (void)hg;
-    if (b->handle)
-        fns.ggml_backend_buffer_free(b->handle);
-    *b = (struct host_buffer){ 0 };
-}
-
-void host_buffer_clear(struct host_ggml *hg, struct host_buffer *b, uint8_t value)
-{
-    (void)hg;
-    fns.ggml_backend_buffer_clear(b->handle, value);
-}
-
-void host_buffer_reset(struct host_ggml *hg, struct host_buffer *b)
-{
-    (void)hg;
-    fns.ggml_backend_buffer_reset(b->handle);
-}
-
-void host_buffer_set_usage(struct host_ggml *hg, struct host_buffer *b, uint32_t usage)
-{
-    if (GG_AT(b->handle, hg->layout.buffer.usage, int32_t) != (int32_t)usage)
-        fns.ggml_backend_buffer_set_usage(b->handle, (int)usage);
-}
-
-/* A driver that copies through memory of its own keeps as much of it as the largest copy took. */
-#define STAGED_MAX (UINT64_C(64) << 20)
-
-void host_buffer_set(struct host_ggml *hg, struct host_buffer *b, uint64_t offset,
-                     const void *data, uint64_t size)
-{
-    (void)hg;
-    for (uint64_t at = 0, n; at < size; at += n) {
-        n = b->memory || size - at < STAGED_MAX ? size - at : STAGED_MAX;
-        fns.ggml_backend_tensor_set(&b->raw, (const uint8_t *)data + at, offset + at, n);
-    }
-}
-
-void host_buffer_get(struct host_ggml *hg, struct host_buffer *b, uint64_t offset, void *data,
-                     uint64_t size)
-{
-    (void)hg;
-    for (uint64_t at = 0, n; at < size; at += n) {
-        n = b->memory || size - at < STAGED_MAX ? size - at : STAGED_MAX;
-        fns.ggml_backend_tensor_get(&b->raw, (uint8_t *)data + at, offset + at, n);
-    }
-}
-
-void host_buffer_get_async(struct host_ggml *hg, void *stream, struct host_buffer *b,
-                           uint64_t offset, void *data, uint64_t size)
-{
-    if (size > STAGED_MAX) {
-        fns.ggml_backend_synchronize(stream);
-        host_buffer_get(hg, b, offset, data, size);
-        return;
-    }
-    fns.ggml_backend_tensor_get_async(stream, &b->raw, data, offset, size);
-}
-
-void host_buffer_set_rows(struct host_ggml *hg, struct host_buffer *b, uint64_t offset,
-                          const void *data, uint64_t row, uint64_t count, uint64_t stride)
-{
-    if (fns.ggml_backend_tensor_set_2d && (b->memory || row * count <= STAGED_MAX)) {
-        fns.ggml_backend_tensor_set_2d(&b->raw, data, offset, row, count, stride, row);
-        return;
-    }
-    for (uint64_t i = 0; i < count; i++)
-        host_buffer_set(hg, b, offset + i * stride, (const uint8_t *)data + i * row, row);
-}
-
-void host_buffer_get_rows(struct host_ggml *hg, struct host_buffer *b, uint64_t offset, void *data,
-                          uint64_t row, uint64_t count, uint64_t stride)
-{
-    if (fns.ggml_backend_tensor_get_2d && (b->memory || row * count <= STAGED_MAX)) {
-        fns.ggml_backend_tensor_get_2d(&b->raw, data, offset, row, count, stride, row);
-        return;
-    }
-    for (uint64_t i = 0; i < count; i++)
-        host_buffer_get(hg, b, offset + i * stride, (uint8_t *)data + i * row, row);
-}
-
-int host_buffer_memset(struct host_ggml *hg, struct host_buffer *b, uint64_t offset, uint8_t value,
-                       uint64_t size)
-{
-    (void)hg;
-    if (b->has_memset) {
-        fns.ggml_backend_tensor_memset(&b->raw, value, offset, size);
-        return 0;
-    }
-    uint64_t chunk = size < (1u << 20) ? size : (1u << 20);
-    void *fill = malloc(chunk);
-    if (!fill)
-        return -ENOMEM;
-    memset(fill, value, chunk);
-    for (uint64_t at = 0; at < size; at += chunk) {
-        uint64_t n = size - at < chunk ? size - at : chunk;
-        fns.ggml_backend_tensor_set(&b->raw, fill, offset + at, n);
-    }
-    free(fill);
-    return 0;
-}
-
-void host_buffer_copy(struct host_ggml *hg, struct host_buffer *src, uint64_t src_offset,
-                      struct host_buffer *dst, uint64_t dst_offset, uint64_t size)
-{
-    (void)hg;
-    struct gg_tensor s = raw_tensor(src, src_offset, size);
-    struct gg_tensor d = raw_tensor(dst, dst_offset, size);
-    fns.ggml_backend_tensor_copy(&s, &d);
-}
-
-void host_buffer_copy_async(struct host_ggml *hg, void *stream, struct host_buffer *src,
-                            uint64_t src_offset, struct host_buffer *dst, uint64_t dst_offset,
-                            uint64_t size)
-{
-    (void)hg;
-    struct gg_tensor s = raw_tensor(src, src_offset, size);
-    struct gg_tensor d = raw_tensor(dst, dst_offset, size);
-    fns.ggml_backend_tensor_copy_async(stream, stream, &s, &d);
 }
 
 /* ---- tensors ---------------------------------------------------------------- */
 
 int host_tensor_init(struct host_ggml *hg, struct gg_tensor *t)
 {
-    (void)hg;
-    return fns.ggml_backend_buffer_init_tensor(t->buffer, t) == GG_STATUS_SUCCESS ? 0 : -EIO;
+    return hg->fns->ggml_backend_buffer_init_tensor(t->buffer, t) == GG_STATUS_SUCCESS ? 0 : -EIO;
 }
 
 uint64_t host_tensor_alloc_size(struct host_ggml *hg, const struct host_device *d,
                                 const struct gg_tensor *t)
 {
-    (void)hg;
-    return fns.ggml_backend_buft_get_alloc_size(d->buft, t);
+    return hg->fns->ggml_backend_buft_get_alloc_size(d->buft, t);
 }
 
 bool host_device_is_cpu(const struct host_device *d)
@@ -577,22 +313,20 @@ bool host_device_is_cpu(const struct host_device *d)
 bool host_tensor_supported(struct host_ggml *hg, const struct host_device *d,
                            const struct gg_tensor *t)
 {
-    (void)hg;
-    return fns.ggml_backend_dev_supports_op(d->dev, t);
+    return hg->fns->ggml_backend_dev_supports_op(d->dev, t);
 }
 
 bool host_tensor_offload(struct host_ggml *hg, const struct host_device *d,
                          const struct gg_tensor *t)
 {
-    (void)hg;
-    return fns.ggml_backend_dev_offload_op(d->dev, t);
+    return hg->fns->ggml_backend_dev_offload_op(d->dev, t);
 }
 
 /* ---- streams ---------------------------------------------------------------- */
 
 void *host_stream_open(struct host_ggml *hg, const struct host_device *d)
 {
-    void *backend = fns.ggml_backend_dev_init(d->dev, NULL);
+    void *backend = hg->fns->ggml_backend_dev_init(d->dev, NULL);
     if (backend && d->set_n_threads)
         d->set_n_threads(backend, hg->n_threads);
     return backend;
@@ -600,15 +334,13 @@ void *host_stream_open(struct host_ggml *hg, const struct host_device *d)
 
 void host_stream_close(struct host_ggml *hg, void *stream)
 {
-    (void)hg;
     if (stream)
-        fns.ggml_backend_free(stream);
+        hg->fns->ggml_backend_free(stream);
 }
 
 void host_stream_sync(struct host_ggml *hg, void *stream)
 {
-    (void)hg;
-    fns.ggml_backend_synchronize(stream);
+    hg->fns->ggml_backend_synchronize(stream);
 }
 
 void *host_event_new(struct host_ggml *hg, const struct host_device *d, const void *stream)
@@ -617,203 +349,25 @@ void *host_event_new(struct host_ggml *hg, const struct host_device *d, const vo
     if (!GG_AT(stream, l->backend.event_record, void *) ||
         !GG_AT(stream, l->backend.event_wait, void *))
         return NULL;
-    return fns.ggml_backend_event_new(d->dev);
+    return hg->fns->ggml_backend_event_new(d->dev);
 }
 
 void host_event_free(struct host_ggml *hg, void *event)
 {
-    (void)hg;
-    fns.ggml_backend_event_free(event);
+    hg->fns->ggml_backend_event_free(event);
 }
 
 void host_event_record(struct host_ggml *hg, void *event, void *stream)
 {
-    (void)hg;
-    fns.ggml_backend_event_record(event, stream);
+    hg->fns->ggml_backend_event_record(event, stream);
 }
 
 void host_event_wait(struct host_ggml *hg, void *event, void *stream)
 {
-    (void)hg;
-    fns.ggml_backend_event_wait(stream, event);
+    hg->fns->ggml_backend_event_wait(stream, event);
 }
 
 void host_event_sync(struct host_ggml *hg, void *event)
 {
-    (void)hg;
-    fns.ggml_backend_event_synchronize(event);
-}
-
-/* ---- graphs ----------------------------------------------------------------- */
-
-/* Larger of what ggml counted in this split and what the guest counted overall. */
-static void graph_use_counts(const struct host_ggml *hg, void *cgraph,
-                             const struct gg_tensor *tensors, uint32_t n_tensors,
-                             const uint32_t *use_counts)
-{
-    if (!hg->layout.cgraph_use_counts)
-        return;
-    int32_t *counts = GG_AT(cgraph, hg->layout.cgraph_use_counts, int32_t *);
-    const struct gg_hash_set *set = &GG_AT(cgraph, hg->layout.cgraph_hash_set, struct gg_hash_set);
-    for (size_t k = 0; k < set->size; k++) {
-        if (!(set->used[k / 32] & (1u << (k % 32))))
-            continue;
-        ptrdiff_t i = set->keys[k] - tensors;
-        if (i >= 0 && (uint32_t)i < n_tensors && use_counts[i] <= INT32_MAX &&
-            (int32_t)use_counts[i] > counts[k])
-            counts[k] = (int32_t)use_counts[i];
-    }
-}
-
-/*
- * Whether every source that is computed comes before the node that uses it. ggml would look for
- * the others by recursion, as deep as a hostile guest likes. 0, -EINVAL or -ENOMEM.
- */
-static int nodes_in_order(const struct gg_tensor *tensors, uint32_t n_tensors,
-                          const uint32_t *node_index, uint32_t n_nodes)
-{
-    bool *there = calloc(n_tensors, sizeof(*there));
-    bool ok = true;
-    if (!there)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < n_nodes && ok; i++) {
-        const struct gg_tensor *t = &tensors[node_index[i]];
-        for (unsigned k = 0; k < sizeof(t->src) / sizeof(t->src[0]) && ok; k++)
-            ok = !t->src[k] || t->src[k]->op == 0 || there[t->src[k] - tensors];
-        there[node_index[i]] = true;
-    }
-    free(there);
-    return ok ? 0 : -EINVAL;
-}
-
-int host_graph_build(struct host_ggml *hg, struct gg_tensor *tensors, uint32_t n_tensors,
-                     const uint32_t *node_index, uint32_t n_nodes, const uint32_t *use_counts,
-                     struct host_graph *ret_graph)
-{
-    struct gg_init_params params = {
-        .mem_size = fns.ggml_graph_overhead_custom(n_tensors, false) + 1024,
-        .no_alloc = true,
-    };
-    int err = nodes_in_order(tensors, n_tensors, node_index, n_nodes);
-    if (err)
-        return err;
-    struct host_graph g = { .ctx = fns.ggml_init(params) };
-    if (!g.ctx)
-        return -ENOMEM;
-    g.cgraph = fns.ggml_new_graph_custom(g.ctx, n_tensors, false);
-    if (!g.cgraph) {
-        host_graph_fini(hg, &g);
-        return -ENOMEM;
-    }
-    int32_t *flags = malloc((n_nodes + 1) * sizeof(*flags)); /* n_nodes may be 0 */
-    if (!flags) {
-        host_graph_fini(hg, &g);
-        return -ENOMEM;
-    }
-    /*
-     * Node by node in the guest's order: everything a node refers to has been
-     * visited by then, so ggml appends this node and nothing else, and its hash
-     * set and use counts are filled as in a graph it built itself. ggml descends
-     * again into sources that lack flag COMPUTE, and recursion here would be as
-     * deep as a hostile guest likes: so all nodes have it while we build.
-     */
-    for (uint32_t i = 0; i < n_nodes; i++) {
-        flags[i] = tensors[node_index[i]].flags;
-        tensors[node_index[i]].flags |= 16;
-    }
-    for (uint32_t i = 0; i < n_nodes; i++)
-        fns.ggml_build_forward_expand(g.cgraph, &tensors[node_index[i]]);
-    for (uint32_t i = 0; i < n_nodes; i++)
-        tensors[node_index[i]].flags = flags[i];
-    free(flags);
-    struct gg_cgraph_head *head = g.cgraph;
-    bool same = head->n_nodes == (int32_t)n_nodes;
-    for (uint32_t i = 0; same && i < n_nodes; i++)
-        same = head->nodes[i] == &tensors[node_index[i]];
-    if (!same) {
-        host_graph_fini(hg, &g);
-        return -EINVAL;
-    }
-    graph_use_counts(hg, g.cgraph, tensors, n_tensors, use_counts);
-    host_graph_touch(hg, &g);
-    *ret_graph = g;
-    return 0;
-}
-
-void host_graph_touch(struct host_ggml *hg, struct host_graph *g)
-{
-    if (hg->layout.cgraph_uid)
-        GG_AT(g->cgraph, hg->layout.cgraph_uid, uint64_t) = hg->next_graph_uid++;
-}
-
-void host_graph_fini(struct host_ggml *hg, struct host_graph *g)
-{
-    (void)hg;
-    if (g->ctx)
-        fns.ggml_free(g->ctx);
-    *g = (struct host_graph){ 0 };
-}
-
-int host_graph_compute(struct host_ggml *hg, void *stream, struct host_graph *g)
-{
-    (void)hg;
-    return fns.ggml_backend_graph_compute_async(stream, g->cgraph);
-}
-
-/* ---- reordering ------------------------------------------------------------- */
-
-bool host_stream_optimizes(struct host_ggml *hg, void *stream)
-{
-    return hg->layout.backend.graph_optimize &&
-           GG_AT(stream, hg->layout.backend.graph_optimize, void *) != NULL;
-}
-
-struct dep_sink {
-    const struct gg_tensor *tensors;
-    uint32_t n_tensors;
-    struct host_dep *deps;
-    uint32_t n, max;
-    bool bad;
-};
-
-static void dep_add(void *user_data, struct gg_tensor *tensor, struct gg_tensor *until)
-{
-    struct dep_sink *sink = user_data;
-    ptrdiff_t a = tensor - sink->tensors, b = until - sink->tensors;
-    if (a < 0 || b < 0 || (uint32_t)a >= sink->n_tensors || (uint32_t)b >= sink->n_tensors ||
-        sink->n == sink->max) {
-        sink->bad = true;
-        return;
-    }
-    sink->deps[sink->n++] = (struct host_dep){ (uint32_t)a, (uint32_t)b };
-}
-
-int host_graph_optimize(struct host_ggml *hg, void *stream, struct host_graph *g,
-                        const struct gg_tensor *tensors, uint32_t n_tensors, uint32_t n_nodes,
-                        uint32_t *ret_order, struct host_dep *ret_deps, uint32_t max_deps)
-{
-    struct dep_sink sink = { .tensors = tensors, .n_tensors = n_tensors, .deps = ret_deps,
-                             .max = max_deps };
-    /* ggml_backend_graph_optimize_params; builds whose function takes two
-     * arguments do not look at the third. The zeros are members of newer ones. */
-    struct {
-        void (*add_alloc_dep)(void *, struct gg_tensor *, struct gg_tensor *);
-        void *user_data;
-        uint64_t later[6];
-    } params = { dep_add, &sink, { 0 } };
-    void (*optimize)(void *, void *, void *);
-    memcpy(&optimize, (char *)stream + hg->layout.backend.graph_optimize, sizeof(optimize));
-    optimize(stream, g->cgraph, &params);
-    if (sink.bad)
-        return -E2BIG;
-    const struct gg_cgraph_head *head = g->cgraph;
-    if (head->n_nodes != (int32_t)n_nodes)
-        return -EINVAL;
-    for (uint32_t i = 0; i < n_nodes; i++) {
-        ptrdiff_t at = head->nodes[i] - tensors;
-        if (at < 0 || (uint32_t)at >= n_tensors)
-            return -EINVAL;
-        ret_order[i] = (uint32_t)at;
-    }
-    return (int)sink.n;
+    hg->fns->ggml_backend_event_synchronize(event);
 }

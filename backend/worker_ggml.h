@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host's ggml: loaded, probed and called here and nowhere else. The rest of
+ * The host's ggml: loaded, probed and called by worker_ggml*.c and nowhere else. The rest of
  * the worker sees devices, buffers, streams and graphs made of gg_tensor; it
  * hands over only what it has checked, because ggml answers bad input with
  * abort().

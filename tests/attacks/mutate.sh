@@ -16,7 +16,15 @@ out=$1
 shift
 only=" $* "
 work=$(mktemp -d "${TMPDIR:-/tmp}/attacks-mutate.XXXXXX")
-trap 'rm -rf "$work"' EXIT
+
+# What an attack that nothing stopped has left behind: programs of this run, and no others.
+kill_mutants() {
+    local exe
+    for exe in /proc/[0-9]*/exe; do
+        [[ $(readlink "$exe") != "$work"/* ]] || kill -KILL "${exe//[!0-9]/}" || :
+    done
+}
+trap 'kill_mutants; rm -rf "$work"' EXIT
 mkdir -p "$work/out/backend" "$work/out/hook" "$work/out/tests/attacks"
 cp "$out/tests/attacks/apir-attacks" "$work/out/tests/attacks/"
 ln -s "$(realpath "$out/frontend")" "$work/out/"
@@ -74,6 +82,7 @@ mutant() { # ROW (FILE FROM TO)...
         return 0
     fi
     ATTACKS_RESULTS=$work/results tests/attacks/run.sh "$work/out" "$work/out" "$row" >"$work/log" 2>&1 || :
+    kill_mutants
     if grep -q "NOT STOPPED  $row .*in its honest form" "$work/log"; then
         echo "FAIL  $row: the honest form does not work without: $2"
     elif grep -q "NOT STOPPED  $row " "$work/log"; then
