@@ -3,7 +3,7 @@
 # Units of protocol/, and of those parts of worker and plug-in that stand alone; other
 # folders' units are in their own module.mk. check-units runs them all.
 
-HEADERS += $(addprefix tests/unit/,unit.h message_table.h graph_write.h)
+HEADERS += $(addprefix tests/unit/,unit.h message_table.h graph_write.h worker_guest.h)
 
 PROTOCOL_UNITS := wire messages ring graph fdsock error_log probe rules snapshot peer_copy \
                   choice worker_device
@@ -33,17 +33,17 @@ $(O)/tests/unit/graph_test: private EXTRA_LIBS := -Wl,--wrap=malloc,--wrap=callo
 # The server's places for looking, and the worker as a guest without manners sees it.
 SPIN_TEST := $(O)/tests/unit/server_spin_test
 PAGE_TEST := $(O)/tests/unit/server_page_test
-WORKER_TEST := $(O)/tests/unit/worker_hostile_test
-UNIT_TESTS += $(SPIN_TEST) $(PAGE_TEST) $(WORKER_TEST)
-$(SPIN_TEST) $(PAGE_TEST) $(WORKER_TEST): private PKGS := cmocka json-c
+WORKER_TESTS := $(addprefix $(O)/tests/unit/worker_hostile_,blobs_test streams_test)
+UNIT_TESTS += $(SPIN_TEST) $(PAGE_TEST) $(WORKER_TESTS)
+$(SPIN_TEST) $(PAGE_TEST) $(WORKER_TESTS): private PKGS := cmocka json-c
 $(SPIN_TEST): $(call objs,tests/unit/server_spin_test.c backend/server_spin.c backend/server_ring.c \
                 backend/server_page.c)
 	$(link)
 $(PAGE_TEST): $(call objs,tests/unit/server_page_test.c backend/server_page.c backend/server_ring.c)
 	$(link)
-$(WORKER_TEST): $(call objs,tests/unit/worker_hostile_test.c tests/unit/server_fixture.c) \
-                $(PROTOCOL_RING_OBJS) $(PROTOCOL_PROG_OBJS) $(PROTOCOL_FD_OBJS) \
-                | $(O)/backend/apir-render-server $(O)/backend/apir-worker
+$(WORKER_TESTS): %: %.o $(call objs,tests/unit/worker_guest.c tests/unit/server_fixture.c) \
+                 $(PROTOCOL_RING_OBJS) $(PROTOCOL_PROG_OBJS) $(PROTOCOL_FD_OBJS) \
+                 | $(O)/backend/apir-render-server $(O)/backend/apir-worker
 	$(link)
 
 # A race is between threads, and only the ring has two: the others gain nothing
