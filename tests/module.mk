@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 include $(wildcard tests/*/module.mk)
 
+HEADERS += tests/fds.h
+
 # All tests. Long suites of their own: check-ops.
 .PHONY: check
 check:

@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "tests/attacks/host.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <glob.h>
@@ -20,6 +19,7 @@
 
 #include "tests/attacks/main.h"
 #include "tests/attacks/sheet.h"
+#include "tests/fds.h"
 
 #define START_MS  20000
 #define SETTLE_MS 10000
@@ -101,19 +101,6 @@ static unsigned children(pid_t parent, const char *name, pid_t *ret_pid)
     }
     if (file)
         fclose(file);
-    return n;
-}
-
-static unsigned count_fds(pid_t pid)
-{
-    char path[64];
-    unsigned n = 0;
-    snprintf(path, sizeof(path), "/proc/%d/fd", pid);
-    DIR *dir = opendir(path);
-    while (dir && readdir(dir))
-        n++;
-    if (dir)
-        closedir(dir);
     return n;
 }
 
@@ -220,8 +207,8 @@ static void somebody_new(void *arg)
 static bool settled(const struct host *h)
 {
     pid_t pid;
-    return children(h->server, "apir-worker", &pid) == 1 && count_fds(h->vmm) == h->vmm_fds &&
-           count_fds(h->server) == h->server_fds;
+    return children(h->server, "apir-worker", &pid) == 1 && fds_count(h->vmm) == h->vmm_fds &&
+           fds_count(h->server) == h->server_fds;
 }
 
 static const char *settle(const struct host *h)
@@ -232,9 +219,9 @@ static const char *settle(const struct host *h)
     while (!settled(h)) {
         if (attack_now_ms() > end) {
             snprintf(text, sizeof(text),
-                     "left behind: %u workers; descriptors: VMM %u, server %u, before %u, %u",
-                     children(h->server, "apir-worker", &pid), count_fds(h->vmm),
-                     count_fds(h->server), h->vmm_fds, h->server_fds);
+                     "left behind: %u workers; descriptors: VMM %d, server %d, before %d, %d",
+                     children(h->server, "apir-worker", &pid), fds_count(h->vmm),
+                     fds_count(h->server), h->vmm_fds, h->server_fds);
             return text;
         }
         attack_breathe();
@@ -265,8 +252,8 @@ void host_start(struct host *h, struct guest *bystander)
         attack_die("nothing works here without any attack: %s (%s/log)", why, h->dir);
     if (children(h->vmm, "apir-render-server", &h->server) != 1)
         attack_die("the test server has no apir-render-server");
-    h->vmm_fds = count_fds(h->vmm);
-    h->server_fds = count_fds(h->server);
+    h->vmm_fds = fds_count(h->vmm);
+    h->server_fds = fds_count(h->server);
     if ((why = attack_try(somebody_new, &other)) || (why = settle(h)))
         attack_die("two contexts do not work: %s (%s/log)", why, h->dir);
 }

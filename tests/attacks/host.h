@@ -15,7 +15,7 @@ struct host {
     pid_t server; /* apir-render-server below it */
     char dir[64]; /* socket, configuration, log */
     long log_seen;
-    unsigned vmm_fds, server_fds; /* with nobody there but the bystander */
+    int vmm_fds, server_fds; /* with nobody there but the bystander */
 };
 
 /* Starts it, and a bystander's context. Ends the program where that does not work. */

@@ -12,7 +12,6 @@
 #define _GNU_SOURCE
 #include "tests/fuzz/fuzz.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -30,6 +29,7 @@
 #include "protocol/fdsock.h"
 #include "protocol/log.h"
 #include "protocol/shm.h"
+#include "tests/fds.h"
 
 const char fuzz_corpus[] = "virgl";
 
@@ -168,17 +168,6 @@ static void run(void)
     while (!loop.stop && (ret = server_loop_turn(&loop, 0)) == 1) {
     }
     FUZZ_CHECK(loop.stop || ret == 0);
-}
-
-static int count_fds(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    FUZZ_CHECK(dir != NULL);
-    int n = 0;
-    while (readdir(dir))
-        n++;
-    closedir(dir);
-    return n;
 }
 
 /* A context's socket takes the first free place, or that of context 0. */
@@ -338,8 +327,7 @@ static void message_step(unsigned who, unsigned n_fds, bool form, const uint8_t 
         (void)apir_fdsock_send(fd, &m, size, NULL, 0);
 }
 
-/* ---- the others
- * ----------------------------------------------------------------------------------- */
+/* ---- the others ------------------------------------------------------------------ */
 
 /* For memory of a device, in the form that is due or another. */
 static void ask(int fd, const uint8_t bytes[16])
@@ -476,7 +464,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!is_set_up)
         set_up();
     is_set_up = true;
-    const int before = count_fds(); /* the fuzzer itself opens some between inputs */
+    const int before = fds_count(0); /* the fuzzer itself opens some between inputs */
     start();
     if (size > 0 && data[0] & 1)
         begin();
@@ -505,6 +493,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_invariants();
     }
     stop();
-    FUZZ_CHECK(count_fds() == before);
+    FUZZ_CHECK(before > 0 && fds_count(0) == before);
     return 0;
 }

@@ -55,7 +55,7 @@ static void raw_send(int sock, const void *data, size_t size, int fd, size_t n_f
 /* Receives into room for cap bytes and max_fds descriptors; must be refused whole. */
 static void expect_refused(int sock, size_t cap, size_t max_fds)
 {
-    int before = unit_count_fds();
+    int before = fds_count(0);
     char data[64];
     int fds[APIR_FDSOCK_FDS_MAX];
     memset(fds, 0x5a, sizeof(fds));
@@ -66,7 +66,7 @@ static void expect_refused(int sock, size_t cap, size_t max_fds)
     assert_int_equal(n_fds, UNTOUCHED);
     for (size_t i = 0; i < APIR_FDSOCK_FDS_MAX; i++)
         assert_int_equal(fds[i], 0x5a5a5a5a);
-    assert_int_equal(unit_count_fds(), before);
+    assert_int_equal(fds_count(0), before);
 }
 
 static void data_and_descriptors_arrive_together(void **state)

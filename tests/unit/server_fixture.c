@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "tests/unit/server_fixture.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -26,6 +25,7 @@
 #include "backend/server_protocol.h"
 #include "protocol/atomic.h"
 #include "protocol/fdsock.h"
+#include "tests/fds.h"
 
 static int64_t now_ms(void)
 {
@@ -432,13 +432,7 @@ void fixture_wait_childless(const struct fixture *f)
 
 size_t fixture_count_fds(const struct fixture *f)
 {
-    char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/fd", f->pid);
-    DIR *dir = opendir(path);
-    assert_non_null(dir);
-    size_t count = 0;
-    while (readdir(dir))
-        count++;
-    closedir(dir);
-    return count;
+    int count = fds_count(f->pid);
+    assert_true(count >= 0);
+    return (size_t)count;
 }

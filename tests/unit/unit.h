@@ -12,35 +12,23 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <dirent.h>
 #include <stdio.h>
 
-/* Open descriptors of this process; the one that counts them is in the number. */
-static inline int unit_count_fds(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    if (!dir)
-        return -1;
-    int n = 0;
-    for (const struct dirent *e = readdir(dir); e; e = readdir(dir))
-        n += e->d_name[0] != '.';
-    closedir(dir);
-    return n;
-}
+#include "tests/fds.h"
 
 static int unit_fds_before;
 
 static inline int unit_setup(void **state)
 {
     (void)state;
-    unit_fds_before = unit_count_fds();
+    unit_fds_before = fds_count(0);
     return unit_fds_before < 0;
 }
 
 static inline int unit_teardown(void **state)
 {
     (void)state;
-    int after = unit_count_fds();
+    int after = fds_count(0);
     if (after == unit_fds_before)
         return 0;
     fprintf(stderr, "descriptors: %d before, %d after\n", unit_fds_before, after);
