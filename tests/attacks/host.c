@@ -20,6 +20,7 @@
 #include "tests/attacks/main.h"
 #include "tests/attacks/sheet.h"
 #include "tests/fds.h"
+#include "tests/unit/server_fixture.h"
 
 #define START_MS  20000
 #define SETTLE_MS 10000
@@ -104,22 +105,9 @@ static unsigned children(pid_t parent, const char *name, pid_t *ret_pid)
     return n;
 }
 
-/* The build's output folder: ours is OUT/tests/attacks. */
-static void out_path(const char *name, char *ret, size_t size)
-{
-    char self[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    for (int up = 0; up < 3 && n > 0; up++) {
-        while (n > 0 && self[--n] != '/')
-            ;
-    }
-    if (n <= 0 || snprintf(ret, size, "%.*s/%s", (int)n, self, name) >= (int)size)
-        attack_die("no path for %s", name);
-}
-
 static void exec_vmm(const struct host *h)
 {
-    char server[PATH_MAX], path[PATH_MAX];
+    char path[PATH_MAX];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setpgid(0, 0);
     path_in(h, "log", path, sizeof(path));
@@ -127,8 +115,7 @@ static void exec_vmm(const struct host *h)
     if (log < 0 || dup2(log, STDOUT_FILENO) < 0 || dup2(log, STDERR_FILENO) < 0)
         _exit(126);
     path_in(h, "backend.json", path, sizeof(path));
-    out_path("backend/apir-render-server", server, sizeof(server));
-    setenv("RENDER_SERVER_EXEC_PATH", server, 1);
+    setenv("RENDER_SERVER_EXEC_PATH", fixture_program("backend/apir-render-server"), 1);
     setenv("APIR_CONFIG", path, 1);
     setenv("APIR_LOG", "info", 1);
     setenv("GGML_VK_VISIBLE_DEVICES", "", 1);
@@ -162,25 +149,13 @@ static void bystander_open(void *arg)
         guest_arena(g)[i] = guest_byte(9, i);
 }
 
-static void squares_right(struct guest *g, float first)
-{
-    float x[16], y[16];
-    for (int i = 0; i < 16; i++)
-        x[i] = first + (float)i;
-    guest_set(g, 1, 0, x, sizeof(x));
-    WANT(exec_status(g, 0) == APIR_OK);
-    guest_get(g, 2, 0, y, sizeof(y));
-    for (int i = 0; i < 16; i++)
-        WANT(y[i] == x[i] * x[i]);
-}
-
 static void bystander_look(void *arg)
 {
     static uint8_t bytes[MEMORY];
     static float first;
     struct guest *g = arg;
     expect_alive(g);
-    squares_right(g, first += 1.0f);
+    expect_squares(g, first += 1.0f);
     for (uint32_t b = 1; b <= BUFFERS; b++) {
         guest_get(g, b, 0, bytes, MEMORY);
         for (uint32_t i = b < BUFFERS ? 64 : 0; i < MEMORY; i++)
@@ -197,7 +172,7 @@ static void somebody_new(void *arg)
     guest_open(g);
     sheet_square(&s);
     sheet_runs(g, &s);
-    squares_right(g, 3.0f);
+    expect_squares(g, 3.0f);
     guest_close(g);
 }
 

@@ -146,6 +146,18 @@ void sheet_runs(struct guest *g, const struct sheet *s)
         not_stopped("%s in its honest form: status %u", s->names[0].name, status);
 }
 
+void expect_squares(struct guest *g, float first)
+{
+    float x[16], y[16];
+    for (int i = 0; i < 16; i++)
+        x[i] = first + (float)i;
+    guest_set(g, 1, 0, x, sizeof(x));
+    WANT(exec_status(g, 0) == APIR_OK);
+    guest_get(g, 2, 0, y, sizeof(y));
+    for (int i = 0; i < 16; i++)
+        WANT(y[i] == x[i] * x[i]);
+}
+
 void sheet_fatal(const struct sheet *s, const char *reason)
 {
     struct guest g;

@@ -45,6 +45,8 @@ uint32_t exec_status(struct guest *g, uint32_t slot);
 
 /* The honest form: slot 0 computes it. */
 void sheet_runs(struct guest *g, const struct sheet *s);
+/* Once that was sheet_square(): slot 0 squares the numbers from `first` on. */
+void expect_squares(struct guest *g, float first);
 /* In a context of its own: the definition ends it for this reason. */
 void sheet_fatal(const struct sheet *s, const char *reason);
 /* Well-formed, but not computed: the stream has this status, and no buffer has changed. */
