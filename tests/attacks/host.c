@@ -207,8 +207,11 @@ static const char *settle(const struct host *h)
 void host_start(struct host *h, struct guest *bystander)
 {
     const char *why;
-    *h = (struct host){.dir = "/tmp/attacks.XXXXXX"};
+    const char *tmp = getenv("TMPDIR");
+    *h = (struct host){0};
     current = h;
+    /* A socket's path is short; mkdtemp does not like a template that was cut. */
+    snprintf(h->dir, sizeof(h->dir), "%s/attacks.XXXXXX", tmp ? tmp : "/tmp");
     if (!mkdtemp(h->dir))
         attack_die("no directory %s", h->dir);
     config_write(h);

@@ -25,7 +25,7 @@ kill_mutants() {
     done
 }
 trap 'kill_mutants; rm -rf "$work"' EXIT
-mkdir -p "$work/out/backend" "$work/out/hook" "$work/out/tests/attacks"
+mkdir -p "$work/tmp" "$work/layer" "$work/out/backend" "$work/out/hook" "$work/out/tests/attacks"
 cp "$out/tests/attacks/apir-attacks" "$work/out/tests/attacks/"
 ln -s "$(realpath "$out/frontend")" "$work/out/"
 ln -s "$(realpath "$out/tests/hook")" "$work/out/tests/"
@@ -69,6 +69,16 @@ build() {
         link hook/apir-hook "$HOOK_LIBS" $HOOK_OBJS
 }
 
+# A hook without its checks may write into what it should not: /usr is a layer that goes with the row.
+in_layer() {
+    # shellcheck disable=SC2016 # expanded by the inner shell
+    unshare --mount --propagation private sh -ec 'mount -t tmpfs apir-mutant "$1"
+        mkdir "$1/upper" "$1/work"
+        mount -t overlay -o "lowerdir=/usr,upperdir=$1/upper,workdir=$1/work" apir-mutant /usr
+        shift
+        exec "$@"' sh "$work/layer" "$@"
+}
+
 noticed=0 total=0
 mutant() { # ROW (FILE FROM TO)...
     local row=$1
@@ -81,7 +91,8 @@ mutant() { # ROW (FILE FROM TO)...
         echo "FAIL  $row: $(head -n 3 "$work/log" | tr '\n' ' ')"
         return 0
     fi
-    ATTACKS_RESULTS=$work/results tests/attacks/run.sh "$work/out" "$work/out" "$row" >"$work/log" 2>&1 || :
+    TMPDIR=$work/tmp ATTACKS_RESULTS=$work/results in_layer tests/attacks/run.sh "$work/out" "$work/out" "$row" \
+        >"$work/log" 2>&1 || :
     kill_mutants
     if grep -q "NOT STOPPED  $row .*in its honest form" "$work/log"; then
         echo "FAIL  $row: the honest form does not work without: $2"
