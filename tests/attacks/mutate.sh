@@ -17,11 +17,12 @@ shift
 only=" $* "
 work=$(mktemp -d "${TMPDIR:-/tmp}/attacks-mutate.XXXXXX")
 
-# What an attack that nothing stopped has left behind: programs of this run, and no others.
+# What an attack that nothing stopped has left behind: programs of this run, and no others. Workers
+# have another root, so the folder's own name must do.
 kill_mutants() {
     local exe
     for exe in /proc/[0-9]*/exe; do
-        [[ $(readlink "$exe") != "$work"/* ]] || kill -KILL "${exe//[!0-9]/}" || :
+        [[ $(readlink "$exe") != *"/${work##*/}/out/"* ]] || kill -KILL "${exe//[!0-9]/}" || :
     done
 }
 trap 'kill_mutants; rm -rf "$work"' EXIT
