@@ -143,23 +143,7 @@ static int config_read_file(const char *path, char **ret_text, size_t *ret_size,
         return apir_error_sys(err, errno, "cannot stat");
     if (!S_ISREG(st.st_mode) || st.st_size > (off_t)CONFIG_SIZE_MAX)
         return apir_error_set(err, EINVAL, "not a regular file of at most 1 MiB");
-    cleanup_free char *text = malloc(CONFIG_SIZE_MAX);
-    if (!text)
-        return apir_error_sys(err, ENOMEM, "cannot read");
-    size_t size = 0;
-    for (;;) {
-        ssize_t n = read(fd, text + size, CONFIG_SIZE_MAX - size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return apir_error_sys(err, errno, "cannot read");
-        if (n == 0)
-            break;
-        size += (size_t)n;
-    }
-    *ret_size = size;
-    *ret_text = steal_pointer(&text);
-    return 0;
+    return cdi_json_read_fd(fd, CONFIG_SIZE_MAX, ret_text, ret_size, err);
 }
 
 const char *apir_config_find(void)

@@ -87,14 +87,13 @@ static size_t number_length(const char *text, size_t size)
 }
 
 /*
- * What json-c takes for JSON and no other reader does, in a text that it has
- * taken: 'names' in single quotes, NaN and Infinity, numbers such as -01, and a name
- * with a NUL, which it cuts there. Returns the number of names, or -EBADMSG.
+ * Where what json-c takes for JSON and no other reader does begins, in a text that it
+ * has taken: 'names' in single quotes, NaN and Infinity, numbers such as -01, and a
+ * name with a NUL, which it cuts there. size where there is none.
  */
-static ssize_t count_names(const char *data, size_t size)
+static size_t find_liberty(const char *data, size_t size)
 {
     bool in_string = false, has_nul = false;
-    ssize_t names = 0;
 
     for (size_t i = 0; i < size; i++) {
         if (in_string && data[i] == '\\') {
@@ -103,37 +102,84 @@ static ssize_t count_names(const char *data, size_t size)
         } else if (data[i] == '"') {
             in_string = !in_string;
             has_nul = has_nul && !in_string;
-        } else if (!in_string && data[i] == ':') {
-            if (has_nul)
-                return -EBADMSG;
-            names++;
         } else if (!in_string && (data[i] == '-' || (data[i] >= '0' && data[i] <= '9'))) {
             size_t n = number_length(data + i, size - i);
             if (n == 0)
-                return -EBADMSG;
+                return i;
             i += n - 1;
-        } else if (!in_string && (data[i] == '\'' || data[i] == 'N' || data[i] == 'I')) {
-            return -EBADMSG;
+        } else if (!in_string && ((data[i] == ':' && has_nul) || data[i] == '\'' ||
+                                  data[i] == 'N' || data[i] == 'I')) {
+            return i;
         }
     }
-    return names;
+    return size;
 }
 
-static ssize_t count_members(struct json_object *value)
-{
-    ssize_t n = 0;
+/* The names so far of each object that is open; NULL where an array is. */
+struct open_objects {
+    struct json_object *names[DEPTH_MAX + 1];
+    size_t depth;
+};
 
-    if (json_object_is_type(value, json_type_array))
-        for (size_t i = 0; i < json_object_array_length(value); i++)
-            n += count_members(json_object_array_get_idx(value, i));
-    if (json_object_is_type(value, json_type_object)) {
-        json_object_object_foreach(value, name, member)
-        {
-            (void)name;
-            n += 1 + count_members(member);
+static void open_objects_put(struct open_objects *open)
+{
+    for (size_t i = 0; i <= DEPTH_MAX; i++)
+        json_object_put(open->names[i]);
+}
+
+/*
+ * Where a name comes a second time in its object, in a text that json-c has taken and
+ * that has none of its liberties; size where none does. Of two json-c keeps the last;
+ * others keep the first, or refuse. Where readers differ, what one has checked is not
+ * what another does. Returns 0, -ENOMEM, or -EBADMSG for what json-c cannot have taken.
+ */
+static int find_twice(const char *data, size_t size, size_t *ret_at)
+{
+    __attribute__((cleanup(open_objects_put))) struct open_objects open = {.depth = 0};
+    __attribute__((cleanup(tokener_free))) struct json_tokener *tok = json_tokener_new();
+
+    if (tok == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < size; i++) {
+        if (data[i] == '{' || data[i] == '[') {
+            if (open.depth == DEPTH_MAX)
+                return -EBADMSG;
+            open.names[++open.depth] = data[i] == '{' ? json_object_new_object() : NULL;
+            if (data[i] == '{' && open.names[open.depth] == NULL)
+                return -ENOMEM;
+        } else if (data[i] == '}' || data[i] == ']') {
+            if (open.depth == 0)
+                return -EBADMSG;
+            json_object_put(open.names[open.depth]);
+            open.names[open.depth--] = NULL;
+        } else if (data[i] == '"') {
+            const size_t began = i;
+            while (++i < size && data[i] != '"')
+                i += data[i] == '\\';
+            if (i >= size)
+                return -EBADMSG;
+            if (data[i + 1 + strspn(data + i + 1, " \t\r\n")] != ':')
+                continue;
+            /* As json-c reads it: \u0061 is an a. */
+            json_tokener_reset(tok);
+            cleanup_json struct json_object *name =
+                json_tokener_parse_ex(tok, data + began, (int)(i + 1 - began));
+            if (name == NULL)
+                return -ENOMEM;
+            struct json_object *names = open.names[open.depth];
+            const char *text = json_object_get_string(name);
+            if (names == NULL || text == NULL)
+                return -EBADMSG;
+            if (json_object_object_get_ex(names, text, NULL)) {
+                *ret_at = began;
+                return 0;
+            }
+            if (json_object_object_add(names, text, NULL) < 0)
+                return -ENOMEM;
         }
     }
-    return n;
+    *ret_at = size;
+    return 0;
 }
 
 /* -EBADMSG, with the place in the text. */
@@ -172,17 +218,15 @@ int cdi_json_parse(const char *data, size_t size, struct json_object **ret_objec
             return bad(data, end, "something follows the JSON object", err);
     if (!json_object_is_type(object, json_type_object))
         return apir_error_set(err, EBADMSG, "JSON: not an object");
-    /*
-     * Of a name that comes twice json-c keeps the last; others keep the first, or
-     * refuse. Where readers differ, what one has checked is not what another does.
-     */
-    ssize_t names = count_names(data, size);
-    if (names < 0)
-        return apir_error_set(err, EBADMSG,
-                              "JSON: single quotes, NaN, Infinity, a number such as 01 or a name "
-                              "with a NUL");
-    if (names != count_members(object))
-        return apir_error_set(err, EBADMSG, "JSON: a name comes twice in one object");
+    size_t at = find_liberty(data, size);
+    if (at < size)
+        return bad(data, at,
+                   "single quotes, NaN, Infinity, a number such as 01 or a name with a NUL", err);
+    int r = find_twice(data, size, &at);
+    if (r < 0)
+        return apir_error_sys(err, -r, "JSON");
+    if (at < size)
+        return bad(data, at, "a name comes twice in one object", err);
 
     *ret_object = steal_pointer(&object);
     return 0;
