@@ -33,14 +33,14 @@ static struct random_graph graphs[APIR_SLOTS_MAX]; /* as the guest has defined t
 
 /* ---- ggml's asserts -------------------------------------------------------------- */
 
-static jmp_buf aborted;
-
 /* What ggml holds when an assert ends it in the middle of a computation is lost with that. */
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
     return "leak:ggml_graph_compute\n";
 }
+
+static jmp_buf aborted;
 static bool armed;
 
 static void on_abort(const char *message)

@@ -210,22 +210,27 @@ void expect_bytes(struct guest *g, uint32_t buffer, uint64_t offset, uint64_t si
 
 /* ---- messages ----------------------------------------------------------------------- */
 
-bool blob_register(struct guest *g, uint32_t blob, uint32_t device)
+/* The answer to what was put last. */
+static const void *answer(struct guest *g, const char *what, uint32_t reply)
+{
+    if (!guest_run(g))
+        fail_msg("%s: %s", what, g->ring.header->reason);
+    return guest_reply_at(g, reply);
+}
+
+uint32_t put_register(struct guest *g, uint32_t blob, uint32_t device)
 {
     struct apir_msg m = {.code = APIR_MSG_BLOB_REGISTER,
                          .u.blob_register = {blob, device, guest_reply(g)}};
     guest_put(g, &m);
-    if (!guest_run(g))
-        fail_msg("register: %s", g->ring.header->reason);
-    const struct apir_reply_blob *r = guest_reply_at(g, m.u.blob_register.reply);
-    assert_int_equal(r->status, APIR_OK);
-    return r->flags & APIR_BLOB_DIRECT;
+    return m.u.blob_register.reply;
 }
 
-void put_register(struct guest *g, uint32_t blob, uint32_t device)
+bool blob_register(struct guest *g, uint32_t blob, uint32_t device)
 {
-    guest_put(g, &(struct apir_msg){.code = APIR_MSG_BLOB_REGISTER,
-                                    .u.blob_register = {blob, device, guest_reply(g)}});
+    const struct apir_reply_blob *r = answer(g, "register", put_register(g, blob, device));
+    assert_int_equal(r->status, APIR_OK);
+    return r->flags & APIR_BLOB_DIRECT;
 }
 
 void put_forget(struct guest *g, uint32_t blob)
@@ -239,9 +244,7 @@ void buffer_new_on(struct guest *g, uint32_t device, uint32_t id, uint64_t size)
         .code = APIR_MSG_BUFFER_ALLOC,
         .u.buffer_alloc = {.device = device, .buffer = id, .size = size, .reply = guest_reply(g)}};
     guest_put(g, &m);
-    if (!guest_run(g))
-        fail_msg("no buffer: %s", g->ring.header->reason);
-    const struct apir_reply_status *r = guest_reply_at(g, m.u.buffer_alloc.reply);
+    const struct apir_reply_status *r = answer(g, "no buffer", m.u.buffer_alloc.reply);
     assert_int_equal(r->status, APIR_OK);
 }
 
@@ -250,21 +253,18 @@ void buffer_new(struct guest *g, uint32_t id, uint64_t size)
     buffer_new_on(g, 0, id, size);
 }
 
-uint32_t buffer_share(struct guest *g, uint32_t buffer, uint32_t blob)
+uint32_t put_share(struct guest *g, uint32_t buffer, uint32_t blob)
 {
     struct apir_msg m = {.code = APIR_MSG_BUFFER_SHARE,
                          .u.buffer_share = {buffer, blob, guest_reply(g)}};
     guest_put(g, &m);
-    if (!guest_run(g))
-        fail_msg("share: %s", g->ring.header->reason);
-    const struct apir_reply_status *r = guest_reply_at(g, m.u.buffer_share.reply);
-    return r->status;
+    return m.u.buffer_share.reply;
 }
 
-void put_share(struct guest *g, uint32_t buffer, uint32_t blob)
+uint32_t buffer_share(struct guest *g, uint32_t buffer, uint32_t blob)
 {
-    guest_put(g, &(struct apir_msg){.code = APIR_MSG_BUFFER_SHARE,
-                                    .u.buffer_share = {buffer, blob, guest_reply(g)}});
+    const struct apir_reply_status *r = answer(g, "share", put_share(g, buffer, blob));
+    return r->status;
 }
 
 void put_buffer_free(struct guest *g, uint32_t id)
@@ -280,9 +280,7 @@ void stream_new(struct guest *g, uint32_t id, uint32_t device)
                                            .status = (id - 1) * APIR_REPLY_ALIGN,
                                            .reply = guest_reply(g)}};
     guest_put(g, &m);
-    if (!guest_run(g))
-        fail_msg("no stream: %s", g->ring.header->reason);
-    const struct apir_reply_stream *r = guest_reply_at(g, m.u.stream_open.reply);
+    const struct apir_reply_stream *r = answer(g, "no stream", m.u.stream_open.reply);
     assert_int_equal(r->status, APIR_OK);
 }
 

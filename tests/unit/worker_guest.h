@@ -78,11 +78,11 @@ void expect_fatal(struct guest *g, const char *reason);
 /* What the buffer holds there is `value`, as read through the arena. */
 void expect_bytes(struct guest *g, uint32_t buffer, uint64_t offset, uint64_t size, uint8_t value);
 
-/* ---- messages: put_* only puts one, the others wait for its answer ------------------ */
+/* ---- messages: put_* only puts one (and returns where its answer will be), the others wait */
 
 /* Returns whether the device takes the blob itself. */
 bool blob_register(struct guest *g, uint32_t blob, uint32_t device);
-void put_register(struct guest *g, uint32_t blob, uint32_t device);
+uint32_t put_register(struct guest *g, uint32_t blob, uint32_t device);
 void put_forget(struct guest *g, uint32_t blob);
 
 /* On device 0. */
@@ -90,7 +90,7 @@ void buffer_new(struct guest *g, uint32_t id, uint64_t size);
 void buffer_new_on(struct guest *g, uint32_t device, uint32_t id, uint64_t size);
 /* Returns the worker's status. */
 uint32_t buffer_share(struct guest *g, uint32_t buffer, uint32_t blob);
-void put_share(struct guest *g, uint32_t buffer, uint32_t blob);
+uint32_t put_share(struct guest *g, uint32_t buffer, uint32_t blob);
 void put_buffer_free(struct guest *g, uint32_t id);
 
 void stream_new(struct guest *g, uint32_t id, uint32_t device);
