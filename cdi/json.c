@@ -51,6 +51,11 @@ static void tokener_free(struct json_tokener **tok)
         json_tokener_free(*tok);
 }
 
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
 static size_t digits(const char *text, size_t size)
 {
     size_t n = 0;
@@ -158,7 +163,10 @@ static int find_twice(const char *data, size_t size, size_t *ret_at)
                 i += data[i] == '\\';
             if (i >= size)
                 return -EBADMSG;
-            if (data[i + 1 + strspn(data + i + 1, " \t\r\n")] != ':')
+            size_t next = i + 1;
+            while (next < size && is_blank(data[next]))
+                next++;
+            if (next == size || data[next] != ':')
                 continue;
             /* As json-c reads it: \u0061 is an a. */
             json_tokener_reset(tok);
@@ -214,7 +222,7 @@ int cdi_json_parse(const char *data, size_t size, struct json_object **ret_objec
     if (jerr != json_tokener_success)
         return bad(data, end, json_tokener_error_desc(jerr), err);
     for (; end < size; end++)
-        if (strchr(" \t\r\n", data[end]) == NULL || data[end] == '\0')
+        if (!is_blank(data[end]))
             return bad(data, end, "something follows the JSON object", err);
     if (!json_object_is_type(object, json_type_object))
         return apir_error_set(err, EBADMSG, "JSON: not an object");
