@@ -201,6 +201,13 @@ const char *worker_copy(struct worker *w, const struct apir_msg_copy *m)
     struct worker_stream *ds = &w->streams[m->dst_stream];
     if ((m->src_stream && !w->streams[m->src_stream].host) || (m->dst_stream && !ds->host))
         return worker_bad_stream;
+    /* A copy onto itself is none. Of other overlaps no backend says what becomes of them, and
+     * Vulkan forbids them. */
+    if (src == dst && m->src_offset == m->dst_offset)
+        return NULL;
+    if (src == dst && m->src_offset < m->dst_offset + m->size &&
+        m->dst_offset < m->src_offset + m->size)
+        return "source and destination overlap";
     bool async = m->dst_stream && src->device == dst->device && ds->device == dst->device;
     const char *why = NULL;
     /* Behind the source's work, and in order with the destination's. */

@@ -184,6 +184,45 @@ static void event_marked_again_before_its_wait(void **state)
 
 /* ---- transfers ---------------------------------------------------------------------- */
 
+static void put_copy(struct guest *g, uint32_t stream, uint64_t from, uint64_t to, uint64_t size)
+{
+    guest_put(g, &(struct apir_msg){.code = APIR_MSG_COPY,
+                                    .u.copy = {.src_stream = stream,
+                                               .dst_stream = stream,
+                                               .src_buffer = 1,
+                                               .src_offset = from,
+                                               .dst_buffer = 1,
+                                               .dst_offset = to,
+                                               .size = size}});
+}
+
+static void copies_that_overlap(void **state)
+{
+    (void)state;
+    struct guest g;
+    for (uint32_t stream = 0; stream < 2; stream++) {
+        for (int to = 0; to < 2; to++) {
+            guest_open(&g);
+            stream_new(&g, 1, 0);
+            buffer_new(&g, 1, SMALL);
+            memset(g.blobs[1], 0x31, SMALL);
+            memset(g.blobs[1] + SMALL / 2, 0x32, SMALL / 2);
+            put_transfer(&g, APIR_MSG_SET, 0, 1, 0, SMALL, 1, 0);
+            put_copy(&g, stream, 64, 64, SMALL / 2);
+            /* Next to each other is not an overlap. */
+            put_copy(&g, stream, 0, SMALL / 2, SMALL / 2);
+            put_stream(&g, APIR_MSG_STREAM_SYNC, 1);
+            expect_bytes(&g, 1, 0, SMALL, 0x31);
+            if (to)
+                put_copy(&g, stream, SMALL / 2 - 1, 0, SMALL / 2);
+            else
+                put_copy(&g, stream, 0, SMALL / 2 - 1, SMALL / 2);
+            expect_fatal(&g, "overlap");
+            guest_close(&g);
+        }
+    }
+}
+
 static void transfers_of_closed_streams_and_other_devices(void **state)
 {
     (void)state;
@@ -432,6 +471,7 @@ static int run(const char *group)
         cmocka_unit_test(events_freed_under_way),
         cmocka_unit_test(event_marked_again_before_its_wait),
         cmocka_unit_test(work_without_end_takes_no_memory),
+        cmocka_unit_test(copies_that_overlap),
         cmocka_unit_test(transfers_of_closed_streams_and_other_devices),
     };
     return cmocka_run_group_tests_name(group, tests, NULL, NULL);
