@@ -65,6 +65,7 @@ struct worker {
     uint64_t shm_limit; /* bytes: the server refuses blobs beyond it */
     uint64_t graph_limit; /* bytes: of all slots; 0: none */
     uint64_t graph_bytes;
+    bool room_is_limited; /* by the configuration: the server says what is left */
     uint64_t queue_limit; /* bytes: of all streams; 0: none */
     uint64_t queued_bytes;
     uint32_t devices_used; /* bit per device: the server counts us there */

@@ -66,7 +66,9 @@ void worker_release(struct worker *w, uint32_t device, uint64_t size)
 
 void worker_room(struct worker *w, uint32_t device, uint64_t *io_free, uint64_t *io_total)
 {
-    if (w->control_fd < 0 || ask(w, APIR_ASK_ROOM, device, 0) < 0)
+    /* llama.cpp wants to know five times while it loads a model: not without need through another
+     * process. Should the server have read another configuration, what it grants is its own. */
+    if (w->control_fd < 0 || !w->room_is_limited || ask(w, APIR_ASK_ROOM, device, 0) < 0)
         return;
     if (*io_total > w->answer.total)
         *io_total = w->answer.total;
