@@ -228,7 +228,7 @@ static int on_entry(const char *name, unsigned char type, void *user)
         return 1;
     }
     if (type == DT_UNKNOWN && fstatat(s->dir->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-        type = IFTODT(st.st_mode);
+        type = (unsigned char)IFTODT(st.st_mode);
     if (type == DT_DIR)
         hook_places_enter(s->places, &s->now, name);
     else if (type == DT_LNK)

@@ -164,7 +164,7 @@ static void no_more_devices_than_there_is_room_for(void **state)
     json_object_object_add(spec, "containerEdits", json_object_new_object());
     for (int i = 0; i < HOOK_EDITS_MAX; i++) {
         struct json_object *device = json_object_new_object();
-        char name[8];
+        char name[16];
 
         snprintf(name, sizeof(name), "d%d", i);
         json_object_object_add(device, "name", json_object_new_string(name));

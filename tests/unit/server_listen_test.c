@@ -90,7 +90,8 @@ static void refused_ones_cost_nothing(void **state)
     for (int i = 0; i < 2000; i++) {
         int fd = unix_connect();
         assert_true(fd >= 0);
-        if (i % 100 == 0)
+        /* The last one, too: all others have been heard by then. */
+        if (i % 100 == 99)
             assert_non_null(strstr(unix_greet(fd), "may not use the host's GPU"));
         close(fd);
     }

@@ -163,9 +163,12 @@ void unix_expect_closed(int fd)
 static bool unix_fds_are(size_t n)
 {
     int64_t end = unix_now_ms() + FIXTURE_WAIT_MS;
-    while (fixture_count_fds(&unix_host.f) != n && unix_now_ms() < end)
+    while (fixture_count_fds(&unix_host.f) != n) {
+        if (unix_now_ms() >= end)
+            return false;
         poll(NULL, 0, 1);
-    return fixture_count_fds(&unix_host.f) == n;
+    }
+    return true;
 }
 
 /* Nothing is left of any connection: no process, no descriptor. */
