@@ -166,7 +166,7 @@ case_cpu() { # PRESET PAIRS TG
 }
 
 case_cpu-3M() { case_cpu 3M 20 256; }
-case_cpu-135M() { case_cpu 135M 20 64; }
+case_cpu-135M() { case_cpu 135M 40 64; }
 
 # The ggml name of the Vulkan device whose description matches, with the environment given.
 vulkan_device() { # PATTERN NAME=VALUE...

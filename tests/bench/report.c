@@ -74,7 +74,7 @@ static void verdicts_print(const struct report *r, FILE *f)
             fprintf(f, "%.4g", j->found.median);
         if (j->was_run && !j->found.is_single)
             fprintf(f, " (%.4g to %.4g; n=%zu)", j->found.low, j->found.high, j->found.n);
-        fprintf(f, " | %s %.4g | %s |\n", target_sign(t), j->was_run ? j->limit : t->limit,
+        fprintf(f, " | %s %.4g | %s |\n", target_sign(t), t->limit,
                 target_verdict(j));
     }
 }
@@ -151,7 +151,7 @@ static struct json_object *targets_json(const struct report *r)
         add_text(o, "side", t->of.side);
         add_text(o, "metric", t->of.metric);
         add_text(o, "comparison", target_sign(t));
-        add_number(o, "target", j->was_run ? j->limit : t->limit);
+        add_number(o, "target", t->limit);
         if (j->was_run)
             json_object_object_add(o, "found", interval_json(&j->found));
         add_text(o, "verdict", target_verdict(j));

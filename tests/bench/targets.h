@@ -7,8 +7,7 @@
 
 enum target_kind {
     TARGET_VALUE,  /* the median of one side's values */
-    TARGET_CAPPED, /* the same, but the target is no more than what `other` reached */
-    TARGET_RATIO,  /* side to other, pair by pair */
+    TARGET_RATIO,  /* side to other, pair by pair; of other's values at most `enough` counts */
     TARGET_ADDED,  /* milliseconds per token: side's median minus other's */
     TARGET_BEYOND, /* the last value of a course minus the last one of other's */
     TARGET_GROWTH, /* the last value of a course minus the one of its first step */
@@ -21,11 +20,11 @@ struct target {
     struct key of, other;
     enum stats_comparison comparison;
     double limit;
+    double enough; /* 0: there is no such value */
 };
 
 struct judgement {
     bool was_run; /* false: no samples; nothing else is set */
-    double limit; /* the target, or its cap */
     struct interval found;
     enum stats_verdict verdict;
 };

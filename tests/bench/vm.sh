@@ -13,9 +13,9 @@
 # OUT is the build's output directory. Options:
 #
 #   --models "NAME..."   of what gguf-write has, q8_0 ("3M 135M")
-#   --rounds N           per model (4)      --pairs N   per round and side (5)
+#   --rounds N           per model (4)      --pairs N   per round and side (10)
 #   --pp N  --tg N       tokens of prompt and generation (64, 64)
-#   --graphs N           apir-link's (2000) --repeat N  apir-link's (20)
+#   --graphs N           apir-link's (2000) --repeat N  apir-link's (60)
 #   --idle-seconds N     60; 0: not measured
 #
 # Exits with 0 only if all of it was measured. build/vm/bench-* is kept if not.
@@ -34,8 +34,8 @@ usage() {
 OUT=$1 samples=$2
 shift 2
 
-BENCH_NAMES='3M 135M' BENCH_ROUNDS=4 BENCH_PAIRS=5 BENCH_PP=64 BENCH_TG=64
-BENCH_GRAPHS=2000 BENCH_REPEAT=20 BENCH_IDLE=60
+BENCH_NAMES='3M 135M' BENCH_ROUNDS=4 BENCH_PAIRS=10 BENCH_PP=64 BENCH_TG=64
+BENCH_GRAPHS=2000 BENCH_REPEAT=60 BENCH_IDLE=60
 number() { [[ $2 =~ ^[0-9]{1,7}$ ]] || { echo "bench: $1 wants a number, not '$2'" >&2 && exit 2; }; }
 while [[ $# -gt 0 ]]; do
     [[ $# -ge 2 ]] || usage
