@@ -12,6 +12,7 @@
 #include "backend/worker_ggml.h"
 #include "backend/worker_graph.h"
 #include "protocol/messages.h"
+#include "protocol/peer_copy.h"
 #include "protocol/ring.h"
 #include "protocol/shm.h"
 
@@ -61,6 +62,7 @@ struct worker {
 
     struct worker_blob blobs[APIR_BLOBS_MAX]; /* 0: the ring */
     struct apir_ring_host ring;
+    struct apir_peer peer; /* the client, as results travel there */
     unsigned state; /* APIR_ST_ bit */
     uint64_t shm_limit; /* bytes: the server refuses blobs beyond it */
     uint64_t graph_limit; /* bytes: of all slots; 0: none */

@@ -222,7 +222,7 @@ static int serve(struct worker *w)
             apir_ring_set_state(header(w), APIR_STATE_FATAL, reason);
             return EXIT_FATAL;
         }
-        apir_ring_host_complete(&w->ring, size);
+        apir_ring_host_complete(&w->ring);
         publish_progress(w);
     }
 }

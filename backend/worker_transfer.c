@@ -61,6 +61,15 @@ static bool queued(const struct worker *w, uint32_t stream, const struct transfe
     return stream && w->streams[stream].device == t->buffer->device;
 }
 
+/* While there is nothing else to do. */
+static void give_back(const struct worker *w, const uint8_t *data, uint64_t size)
+{
+    const uint64_t page = 4096;
+    for (uint64_t at = 0; at < size && w->peer.past && !apir_ring_host_has_more(&w->ring);
+         at += page)
+        apir_lines_give_back(data + at, size - at < page ? size - at : page);
+}
+
 const char *worker_set(struct worker *w, const struct apir_msg_set *m)
 {
     struct transfer t;
@@ -82,6 +91,9 @@ const char *worker_set(struct worker *w, const struct apir_msg_set *m)
         return why;
     /* Not by the device: starting it and waiting for it takes longer than it saves. */
     host_buffer_set(&w->ggml, &t.buffer->host, m->offset, t.data, m->size);
+    /* A client may be waiting for what it has set by reference; not for a piece in the arena. */
+    if (t.buffer->host.memory && m->blob == APIR_ARENA_BLOB_ID)
+        give_back(w, t.data, m->size);
     return NULL;
 }
 
@@ -99,6 +111,18 @@ const char *worker_set_inline(struct worker *w, const struct apir_msg_set_inline
     return why;
 }
 
+/* The client copies one step while we write the next. */
+static void answer(struct worker *w, uint8_t *to, const uint8_t *from, uint64_t size)
+{
+    const uint64_t step = apir_get_step(size);
+    for (; size > step; to += step, from += step) {
+        apir_copy_to_peer(&w->peer, to, from, step);
+        size -= step;
+        apir_ring_host_progress(&w->ring, (size + step - 1) / step);
+    }
+    apir_copy_to_peer(&w->peer, to, from, size);
+}
+
 /*
  * A small result of a device with memory of its own. Drivers copy it out of their staging
  * memory line by line; one more copy from our own cache past the caches is the client's
@@ -112,7 +136,7 @@ static const char *get_small_queued(struct worker *w, const struct apir_msg_get 
                           bounce, m->size);
     const char *why = worker_stream_settle(w, m->stream);
     if (!why)
-        apir_copy_to_peer(t->data, bounce, m->size);
+        answer(w, t->data, bounce, m->size);
     return why;
 }
 
@@ -143,7 +167,7 @@ const char *worker_get(struct worker *w, const struct apir_msg_get *m)
     if (t.direct && m->size >= DIRECT_MIN)
         host_buffer_copy(&w->ggml, &t.buffer->host, m->offset, t.direct, t.direct_offset, m->size);
     else if (t.buffer->host.memory)
-        apir_copy_to_peer(t.data, t.buffer->host.memory + m->offset, m->size);
+        answer(w, t.data, t.buffer->host.memory + m->offset, m->size);
     else
         host_buffer_get(&w->ggml, &t.buffer->host, m->offset, t.data, m->size);
     return NULL;

@@ -315,10 +315,13 @@ static uint64_t arena_place(const struct client *c, uint64_t oldest, uint64_t si
     if (c->block_count == CLIENT_BLOCKS_MAX)
         return UINT64_MAX;
     if (c->arena_next > oldest) {
+        /* As near to the beginning as may be: fewer pages, which stay known to both sides.
+         * Never up to the oldest: equal would look like empty. */
+        if (size < oldest)
+            return 0;
         if (size <= c->arena_size - c->arena_next)
             return c->arena_next;
-        /* wrap, but never up to the oldest: equal would look like empty */
-        return size < oldest ? 0 : UINT64_MAX;
+        return UINT64_MAX;
     }
     return size < oldest - c->arena_next ? c->arena_next : UINT64_MAX;
 }
@@ -389,11 +392,37 @@ void client_fill_lost(void *dst, size_t size, uint32_t type)
         p[i] = pattern[i % n];
 }
 
+/* Where head is once the first `done` of `size` bytes are there; `until`: all. */
+static uint64_t step_position(uint64_t until, uint64_t size, uint64_t done)
+{
+    const uint64_t step = apir_get_step(size);
+    return until - (size - done + step - 1) / step;
+}
+
+void client_block_read(struct client *c, struct client_block *b, void *dst, uint64_t size,
+                       uint32_t type, uint64_t expect_ns)
+{
+    const uint8_t *src = client_block_data(c, b);
+    const uint64_t step = apir_get_step(size);
+    for (uint64_t done = 0; done < size; done += step) {
+        uint64_t n = size - done < step ? size - done : step;
+        if (client_wait(c, step_position(b->until, size, done + n), done ? 0 : expect_ns) < 0) {
+            client_fill_lost(dst, size, type);
+            break;
+        }
+        apir_copy_from_peer((uint8_t *)dst + done, src + done, n);
+    }
+    client_block_release(b);
+}
+
 static void read_finish(struct client *c, const struct client_read *r)
 {
     client_flush_locked(c);
+    if (r->block && !r->stride) {
+        client_block_read(c, r->block, r->dst, r->size, r->type, 0);
+        return;
+    }
     bool ok = client_wait_locked(c, r->until) == 0;
-    const uint8_t *src = r->block ? client_block_data(c, r->block) : r->dst;
     uint64_t rows = r->stride ? r->size / r->row : 1;
     uint64_t row = r->stride ? r->row : r->size;
     for (uint64_t i = 0; i < rows; i++) {
@@ -401,10 +430,21 @@ static void read_finish(struct client *c, const struct client_read *r)
         if (!ok)
             client_fill_lost(dst, row, r->type);
         else if (r->block)
-            apir_copy_from_peer(dst, src + i * row, row);
+            apir_copy_from_peer(dst, (uint8_t *)client_block_data(c, r->block) + i * row, row);
     }
     if (r->block)
         client_block_release(r->block);
+}
+
+uint64_t client_reads_begin_locked(const struct client *c, uint32_t stream, uint64_t upto)
+{
+    for (uint32_t i = c->read_count; i-- > 0;) {
+        const struct client_read *r = &c->reads[i];
+        const uint64_t step = apir_get_step(r->size);
+        if (r->stream == stream && r->until == upto && r->block && !r->stride)
+            return step_position(upto, r->size, r->size < step ? r->size : step);
+    }
+    return upto;
 }
 
 void client_reads_finish_locked(struct client *c, uint32_t stream, uint64_t upto)

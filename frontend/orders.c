@@ -71,7 +71,7 @@ static int ask(struct orders *os, struct plugin_stream *s, const struct gg_cgrap
     if (place >= 0) {
         memcpy(client_block_data(c, b), os->scratch.out, in);
         msg.u.graph_optimize = (struct apir_msg_graph_optimize){
-            .stream = s->id, .blob = 1, .blob_offset = b->offset, .size = in,
+            .stream = s->id, .blob = APIR_ARENA_BLOB_ID, .blob_offset = b->offset, .size = in,
             .out_offset = b->offset + in_room, .out_size = out,
             .reply = client_reply_offset(place),
         };

@@ -62,7 +62,7 @@ static int ask(struct plugin_device *d, struct apir_reply_op_query *ret_answer)
         memcpy(client_block_data(c, b), query_scratch.out, query_scratch.out_size);
         msg.u.op_query = (struct apir_msg_op_query){
             .device = d->index,
-            .blob = 1,
+            .blob = APIR_ARENA_BLOB_ID,
             .blob_offset = b->offset,
             .size = query_scratch.out_size,
             .reply = client_reply_offset(place),

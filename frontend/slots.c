@@ -104,7 +104,7 @@ static int put_definition(struct slots *ss, struct plugin_stream *stream, struct
         .code = APIR_MSG_GRAPH_DEF,
         .u.graph_def = { .slot = (uint32_t)(s - ss->slot),
                          .stream = stream->id,
-                         .blob = 1,
+                         .blob = APIR_ARENA_BLOB_ID,
                          .blob_offset = b->offset,
                          .size = g->out_size },
     };
@@ -182,7 +182,7 @@ static int put_patch(struct slots *ss, struct plugin_stream *stream, struct slot
         .code = APIR_MSG_GRAPH_PATCH,
         .u.graph_patch = { .slot = (uint32_t)(s - ss->slot),
                            .stream = stream->id,
-                           .blob = 1,
+                           .blob = APIR_ARENA_BLOB_ID,
                            .blob_offset = b->offset,
                            .size = size },
     };

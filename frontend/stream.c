@@ -74,7 +74,7 @@ static void stream_synchronize(void *backend)
         if (pos)
             plugin_stream_note_locked(s, pos, true);
     }
-    uint64_t pos = s->last;
+    uint64_t pos = s->last, begin = client_reads_begin_locked(c, s->id, pos);
     client_flush_locked(c);
     client_unlock(c);
 
@@ -82,7 +82,7 @@ static void stream_synchronize(void *backend)
     uint64_t now = os_now_ns(), already = slot ? now - s->submitted : 0;
     uint64_t *known = slot ? &slot->expect_ns : &s->idle_expect_ns;
     uint64_t expect = *known > already ? *known - already : 0;
-    client_wait(c, pos, expect);
+    client_wait(c, begin, expect);
     uint64_t took = os_now_ns() - (slot ? s->submitted : now);
     client_lock(c);
     s->running = NULL;

@@ -8,15 +8,16 @@
 #include <string.h>
 
 #include "frontend/plugin.h"
-#include "protocol/peer_copy.h"
 
 /* A result that the host's CPU writes: two places of the arena in turn (client.c) beat one that
  * our caches hold, unless it is larger than those. */
 #define REFERENCE_GET_MIN (1u << 20)
 /* Pieces of a set: a quarter of it, so that most is uploaded while the rest is copied; large
- * enough not to feel the message, small enough that four fit the arena. */
+ * enough not to feel the message, small enough that four fit the arena. Where the host's CPU
+ * copies, only so large that few pages of the arena are in use; a GPU feels each piece. */
 #define SET_PIECE_MIN (256u << 10)
 #define SET_PIECE_MAX (2u << 20)
+#define CPU_PIECE_MAX (512u << 10)
 #define GET_CHUNKS 4u /* of one synchronous read, under way at once */
 
 /* The range [offset, offset + size) of t in its buffer. */
@@ -89,20 +90,24 @@ static void set_inline_locked(struct plugin_stream *s, const struct plugin_buffe
     note(s, client_put_locked(&plugin.client, &msg), false);
 }
 
+static size_t at_most(const struct plugin_buffer *b, size_t most)
+{
+    return b->device->info.flags & APIR_DEVICE_UMA ? CPU_PIECE_MAX : most;
+}
+
 static void set_chunks_locked(struct plugin_stream *s, const struct plugin_buffer *b, uint64_t at,
                               const uint8_t *data, size_t size)
 {
     struct client *c = &plugin.client;
-    size_t piece = size / 4 < SET_PIECE_MIN   ? SET_PIECE_MIN
-                   : size / 4 > SET_PIECE_MAX ? SET_PIECE_MAX
-                                              : size / 4;
+    const size_t most = at_most(b, SET_PIECE_MAX);
+    size_t piece = size / 4 < SET_PIECE_MIN ? SET_PIECE_MIN : size / 4 > most ? most : size / 4;
     for (size_t done = 0; done < size;) {
         size_t n = size - done < piece ? size - done : piece;
         struct client_block *block = client_block_locked(c, n);
         if (!block)
             return;
         memcpy(client_block_data(c, block), data + done, n);
-        block->until = put_set_locked(s, b, at + done, n, 1, block->offset);
+        block->until = put_set_locked(s, b, at + done, n, APIR_ARENA_BLOB_ID, block->offset);
         if (!block->until)
             return;
         done += n;
@@ -173,14 +178,16 @@ static void get_async(struct plugin_stream *s, const struct plugin_buffer *b, ui
     struct client *c = &plugin.client;
     client_lock(c);
     const struct client_shared *m = get_reference_locked(dst, size);
+    const size_t most = m ? size : at_most(b, CLIENT_CHUNK);
     for (size_t done = 0; done < size;) {
-        size_t n = m || size - done < CLIENT_CHUNK ? size - done : CLIENT_CHUNK;
+        size_t n = size - done < most ? size - done : most;
         struct client_block *block = m ? NULL : client_block_locked(c, n);
         uint64_t until = 0;
         if (m)
             until = put_get_locked(s, b, at, n, m->id, client_shared_offset(m, dst));
         else if (block)
-            until = block->until = put_get_locked(s, b, at + done, n, 1, block->offset);
+            until = block->until =
+                put_get_locked(s, b, at + done, n, APIR_ARENA_BLOB_ID, block->offset);
         if (!until) {
             client_fill_lost(dst + done, size - done, type);
             break;
@@ -207,26 +214,17 @@ struct piece {
     size_t size;
 };
 
-/* Without the lock: other threads go on while we wait and copy. */
-static void piece_finish(struct client *c, const struct piece *p, uint32_t type)
-{
-    if (client_wait(c, p->block->until, transfer_ns(p->size)) == 0)
-        apir_copy_from_peer(p->dst, client_block_data(c, p->block), p->size);
-    else
-        client_fill_lost(p->dst, p->size, type);
-    client_block_release(p->block);
-}
-
 static void get_sync_chunks(const struct plugin_buffer *b, uint64_t at, uint8_t *dst, size_t size,
                             uint32_t type)
 {
     struct client *c = &plugin.client;
     struct piece pieces[GET_CHUNKS];
+    const size_t most = at_most(b, CLIENT_CHUNK);
     uint32_t first = 0, n = 0;
     size_t done = 0;
     bool ok = true;
     while ((ok && done < size) || n) {
-        size_t want = size - done < CLIENT_CHUNK ? size - done : CLIENT_CHUNK;
+        size_t want = size - done < most ? size - done : most;
         struct client_block *block = NULL;
         if (ok && done < size && n < GET_CHUNKS) {
             client_lock(c);
@@ -234,7 +232,8 @@ static void get_sync_chunks(const struct plugin_buffer *b, uint64_t at, uint8_t 
              * these. */
             block = n ? client_block_try_locked(c, want) : client_block_locked(c, want);
             if (block)
-                block->until = put_get_locked(NULL, b, at + done, want, 1, block->offset);
+                block->until = put_get_locked(NULL, b, at + done, want, APIR_ARENA_BLOB_ID,
+                                              block->offset);
             if (block && block->until) {
                 block->held = 1;
                 client_flush_locked(c);
@@ -246,7 +245,9 @@ static void get_sync_chunks(const struct plugin_buffer *b, uint64_t at, uint8_t 
             pieces[(first + n++) % GET_CHUNKS] = (struct piece){ block, dst + done, want };
             done += want;
         } else if (n) {
-            piece_finish(c, &pieces[first], type);
+            const struct piece *p = &pieces[first];
+            /* Without the lock: other threads go on while we wait and copy. */
+            client_block_read(c, p->block, p->dst, p->size, type, transfer_ns(p->size));
             first = (first + 1) % GET_CHUNKS;
             n--;
         }
@@ -324,7 +325,8 @@ void plugin_tensor_set_2d(struct plugin_stream *s, struct gg_tensor *t, const vo
             .code = APIR_MSG_SET_2D,
             .u.set_2d = { .stream = s ? s->id : 0, .buffer = b->id,
                           .offset = at + i * stride_tensor, .size = size, .count = rows,
-                          .stride = stride_tensor, .blob = 1, .blob_offset = block->offset },
+                          .stride = stride_tensor, .blob = APIR_ARENA_BLOB_ID,
+                          .blob_offset = block->offset },
         };
         block->until = client_put_locked(c, &msg);
         if (!block->until)
@@ -361,7 +363,7 @@ void plugin_tensor_get_2d(struct plugin_stream *s, const struct gg_tensor *t, vo
         if (block) {
             msg.u.get_2d = (struct apir_msg_get_2d){
                 .stream = s ? s->id : 0, .buffer = b->id, .offset = at + i * stride_tensor,
-                .size = size, .count = rows, .stride = stride_tensor, .blob = 1,
+                .size = size, .count = rows, .stride = stride_tensor, .blob = APIR_ARENA_BLOB_ID,
                 .blob_offset = block->offset,
             };
             block->until = client_put_locked(c, &msg);

@@ -96,6 +96,11 @@
     F(uint64_t, offset, 0, APIR_SIZE_MAX)                                                          \
     F(uint64_t, size, 1, APIR_INLINE_MAX)
 
+/*
+ * The bytes arrive in steps of apir_get_step() bytes, the last one shorter, in order. The host may
+ * say so as they do: while head stands k bytes before the message's end, all but the last k steps
+ * are there. They are fewer than the message has bytes.
+ */
 #define APIR_FIELDS_get(F)                                                                         \
     F(uint32_t, stream, 0, APIR_STREAMS_MAX)                                                       \
     F(uint32_t, buffer, 1, APIR_BUFFER_ID_MAX)                                                     \
@@ -298,6 +303,13 @@ int64_t apir_msg_encode(const struct apir_msg *msg, void *buf, size_t cap);
  */
 int apir_msg_decode(const void *buf, size_t size, unsigned state, struct apir_msg *ret_msg,
                     const char **ret_why);
+
+/* Bytes of a step of a GET of `size` bytes: enough not to feel the step, and at most 33 of them. */
+static inline uint64_t apir_get_step(uint64_t size)
+{
+    uint64_t step = (size / 32 + 4095) & ~UINT64_C(4095);
+    return step > 32768 ? step : 32768;
+}
 
 /* Static name of a code, or "unknown". */
 const char *apir_msg_name(unsigned code);

@@ -3,18 +3,40 @@
  * Copies of what the other side reads next, or has just written, on another core.
  *
  * A line that one core has written and another wants costs the reader a trip into the
- * writer's cache, and the writer another to take it back: with 128 KiB of logits that is
- * most of a token's way. Written past the caches and read as several streams, so that more
- * lines are under way at once, the same takes half the time where the two cores share no
- * cache (AMD Zen 4: 9 us instead of 17 to 22). `floor:` of `make bench-overhead` shows both.
+ * writer's cache, and the writer another to take it back. Written past the caches, lines go
+ * by way of memory. Which is faster depends on where the two cores are: with 128 KiB the
+ * writer takes 14 us or more through caches and 4 past them where the cores share none (AMD
+ * Zen 4, two chiplets), but 10 and 20 where they share one (Intel Xeon, 5th generation).
+ * The reader's time goes the same way. So the writer tries both now and then.
+ *
+ * Read as several streams, more lines are under way at once.
  */
 #ifndef APIR_PEER_COPY_H
 #define APIR_PEER_COPY_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-/* dst is in shared memory; whoever sees a release store made after this sees it all. */
-void apir_copy_to_peer(void *dst, const void *src, size_t size);
+/* What a writer knows of the way to its reader; all zero at first. One thread's. */
+struct apir_peer {
+    bool past;         /* past the caches is the way */
+    uint32_t steps;    /* copies so far */
+    uint64_t least[2]; /* cycles per KiB in this trial: the present way, the other */
+};
+
+/*
+ * Copies a step of a result (4 KiB and up are part of trials). dst is in shared memory; whoever
+ * sees a release store made after this sees it all.
+ */
+void apir_copy_to_peer(struct apir_peer *peer, void *dst, const void *src, size_t size);
+
+/*
+ * Lines that we have read and the other side writes next: out of all caches, so that it need not
+ * have them taken out of ours. Worth it where the way is past the caches, and nobody waits for us.
+ * Nothing where the processor cannot.
+ */
+void apir_lines_give_back(const void *p, size_t size);
 
 /* src is in shared memory. */
 void apir_copy_from_peer(void *dst, const void *src, size_t size);

@@ -109,7 +109,7 @@ int apir_ring_host_take(struct apir_ring_host *rh, void *buf, size_t cap, size_t
     memcpy(buf, &h, sizeof(h));
     ring_copy_out((uint8_t *)buf + sizeof(h), rh->cmd, rh->cmd_size, rh->head + sizeof(h),
                   h.size - sizeof(h));
-    *ret_size = h.size;
+    *ret_size = rh->taken = h.size;
     return 0;
 }
 
@@ -119,13 +119,29 @@ static void ring_wake(struct apir_ring_header *h)
     syscall(SYS_futex, &h->wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-void apir_ring_host_complete(struct apir_ring_host *rh, size_t size)
+static void head_show(struct apir_ring_host *rh, uint64_t head)
 {
-    rh->head += size;
-    apir_store_release64(&rh->header->head, rh->head);
+    apir_store_release64(&rh->header->head, head);
     apir_full_fence();
     if (apir_load_acquire32(&rh->header->waiting))
         ring_wake(rh->header);
+}
+
+void apir_ring_host_complete(struct apir_ring_host *rh)
+{
+    rh->head += rh->taken;
+    rh->taken = 0;
+    head_show(rh, rh->head);
+}
+
+void apir_ring_host_progress(struct apir_ring_host *rh, uint64_t left)
+{
+    head_show(rh, rh->head + rh->taken - left);
+}
+
+bool apir_ring_host_has_more(const struct apir_ring_host *rh)
+{
+    return apir_load_acquire64(&rh->header->tail) != rh->head + rh->taken;
 }
 
 bool apir_ring_host_prepare_sleep(struct apir_ring_host *rh)

@@ -54,6 +54,7 @@ struct apir_ring_host {
     uint64_t cmd_size;
     uint64_t head;  /* ours; the shared word is only ever written */
     uint64_t limit; /* tail as last checked: head <= limit <= head + cmd_size */
+    uint64_t taken; /* size of the message at hand */
 };
 
 /* `blob` is the mapped ring blob of a size that apir_ring_size_ok accepts. */
@@ -66,8 +67,17 @@ void apir_ring_host_init(struct apir_ring_host *rh, void *blob, uint64_t blob_si
  */
 int apir_ring_host_take(struct apir_ring_host *rh, void *buf, size_t cap, size_t *ret_size);
 
-/* The taken message of `size` bytes is done: moves head and wakes a waiter. */
-void apir_ring_host_complete(struct apir_ring_host *rh, size_t size);
+/* The taken message is done: moves head and wakes a waiter. */
+void apir_ring_host_complete(struct apir_ring_host *rh);
+
+/*
+ * The taken message is done but for `left` steps, 0 < left < its size: head stands that many
+ * bytes before its end, for others to see.
+ */
+void apir_ring_host_progress(struct apir_ring_host *rh, uint64_t left);
+
+/* Whether anything is behind the taken message. */
+bool apir_ring_host_has_more(const struct apir_ring_host *rh);
 
 /*
  * Announces sleep. True: nothing arrived meanwhile.

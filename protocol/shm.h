@@ -32,6 +32,7 @@
 #define APIR_RING_MAGIC     UINT64_C(0x31474e5252495041) /* "APIRRNG1" as bytes */
 #define APIR_SHM_ALIGN      65536u                       /* every blob is a multiple of this */
 #define APIR_RING_BLOB_ID   0u
+#define APIR_ARENA_BLOB_ID  1u /* the first, and so far the only one */
 #define APIR_RING_SIZE_MIN  (128u << 10)
 #define APIR_RING_SIZE_MAX  (16u << 20)
 #define APIR_RING_SIZE      (1u << 20) /* what our guest asks for */

@@ -88,7 +88,7 @@ static void host_takes(struct apir_ring_host *host)
         memcpy(&h, buf, sizeof(h));
         FUZZ_CHECK(got >= 8 && got % 8 == 0 && got <= cap && h.size == got);
         FUZZ_CHECK(got <= host->limit - host->head);
-        apir_ring_host_complete(host, got);
+        apir_ring_host_complete(host);
         FUZZ_CHECK(host->limit - host->head <= CMD_SIZE);
     }
     free(buf);

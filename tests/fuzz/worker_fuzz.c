@@ -337,7 +337,7 @@ static bool serve(void)
         armed = false;
         if (why)
             break;
-        apir_ring_host_complete(&worker.ring, size);
+        apir_ring_host_complete(&worker.ring);
     }
     FUZZ_CHECK(err || (why && *why));
     return err == -EAGAIN;

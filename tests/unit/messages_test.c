@@ -481,6 +481,21 @@ static void what_decodes_encodes_to_the_same_bytes(void **state)
     assert_true(decoded > 1000);
 }
 
+static void the_steps_of_a_read_are_fewer_than_its_bytes_on_the_ring(void **state)
+{
+    (void)state;
+    static const uint64_t sizes[] = { 1, 32768, 32769, (1 << 20) - 1, 1 << 20, (1 << 20) + 1,
+                                      APIR_ARENA_SIZE_MAX };
+    const struct apir_msg m = { .code = APIR_MSG_GET, .u.get = { .buffer = 1, .size = 1, .blob = 1 } };
+    uint8_t buf[APIR_MESSAGE_MAX];
+    uint64_t room = (uint64_t)apir_msg_encode(&m, buf, sizeof(buf));
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        uint64_t step = apir_get_step(sizes[i]);
+        assert_true(step >= 32768 && step % 4096 == 0);
+        assert_true((sizes[i] + step - 1) / step < room);
+    }
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -498,6 +513,7 @@ int main(void)
         UNIT(a_payload_shorter_than_its_size_is_refused),
         UNIT(encode_wants_room_and_writes_nothing_behind_it),
         UNIT(the_largest_message_fits_what_the_worker_reads),
+        UNIT(the_steps_of_a_read_are_fewer_than_its_bytes_on_the_ring),
         UNIT(codes_names_and_hello_are_as_published),
         UNIT(what_decodes_encodes_to_the_same_bytes),
     };

@@ -30,6 +30,13 @@ static void check(void (*copy)(void *, const void *, size_t), size_t size)
         }
 }
 
+/* Both ways come: there are more copies than steps between two trials. */
+static void to_peer(void *dst, const void *src, size_t size)
+{
+    static struct apir_peer peer;
+    apir_copy_to_peer(&peer, dst, src, size);
+}
+
 static void copies_exactly_these_bytes(void **state)
 {
     static const size_t sizes[] = {0,    1,    63,   64,    65,     4095,   4096,
@@ -39,15 +46,26 @@ static void copies_exactly_these_bytes(void **state)
     for (size_t i = 0; i < sizeof(from); i++)
         from[i] = (uint8_t)(i * 2654435761u >> 13);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        check(apir_copy_to_peer, sizes[i]);
+        check(to_peer, sizes[i]);
         check(apir_copy_from_peer, sizes[i]);
     }
+}
+
+static void lines_given_back_keep_their_bytes(void **state)
+{
+    (void)state;
+    memset(to, 0x77, sizeof(to));
+    for (size_t i = 0; i < 130; i++)
+        apir_lines_give_back(to + i, sizeof(to) - 2 * i);
+    for (size_t i = 0; i < sizeof(to); i++)
+        assert_int_equal(to[i], 0x77);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies_exactly_these_bytes),
+        cmocka_unit_test(lines_given_back_keep_their_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -222,7 +222,7 @@ static void nothing_shows_before_publish_and_nothing_completes_before_complete(v
     assert_int_equal(size, sizeof(msg));
     assert_memory_equal(got, msg, sizeof(msg));
     assert_true(apir_ring_guest_head(&e.guest) == 0);
-    apir_ring_host_complete(&e.host, size);
+    apir_ring_host_complete(&e.host);
     assert_true(apir_ring_guest_head(&e.guest) == pos);
     assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), -EAGAIN);
     ends_close(&e);
@@ -245,6 +245,37 @@ static void a_taken_message_stays_until_it_is_completed(void **state)
     ends_close(&e);
 }
 
+static void progress_shows_inside_the_message_only(void **state)
+{
+    (void)state;
+    struct ends e;
+    ends_open(&e);
+    uint8_t msg[48], got[APIR_MESSAGE_MAX];
+    size_t size;
+    message_fill(msg, sizeof(msg), 1);
+    uint64_t first = apir_ring_guest_put(&e.guest, msg, sizeof(msg));
+    uint64_t second = apir_ring_guest_put(&e.guest, msg, sizeof(msg));
+    apir_ring_guest_publish(&e.guest);
+    assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
+    for (uint64_t left = sizeof(msg) - 1; left > 0; left--) {
+        apir_ring_host_progress(&e.host, left);
+        assert_int_equal(apir_ring_guest_head(&e.guest), first - left);
+        assert_true(apir_ring_guest_has_room(&e.guest, CMD_SIZE - 2 * sizeof(msg)));
+    }
+    /* It is at hand still. */
+    assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
+    assert_true(apir_ring_host_has_more(&e.host));
+    apir_ring_host_complete(&e.host);
+    assert_int_equal(apir_ring_guest_head(&e.guest), first);
+    assert_true(apir_ring_host_has_more(&e.host));
+    assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
+    assert_false(apir_ring_host_has_more(&e.host));
+    apir_ring_host_complete(&e.host);
+    assert_int_equal(apir_ring_guest_head(&e.guest), second);
+    assert_false(apir_ring_host_has_more(&e.host));
+    ends_close(&e);
+}
+
 static void messages_straddle_the_end_at_every_offset(void **state)
 {
     (void)state;
@@ -263,7 +294,7 @@ static void messages_straddle_the_end_at_every_offset(void **state)
             assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
             assert_int_equal(size, sizes[s]);
             assert_memory_equal(got, msg, size);
-            apir_ring_host_complete(&e.host, size);
+            apir_ring_host_complete(&e.host);
         }
     }
     ends_close(&e);
@@ -297,7 +328,7 @@ static void fill_and_drain(struct ends *e, uint64_t start)
             assert_int_equal(apir_ring_host_take(&e->host, got, sizeof(got), &size), 0);
             assert_int_equal(size, sizes[i]);
             assert_true(message_is(got, size, i));
-            apir_ring_host_complete(&e->host, size);
+            apir_ring_host_complete(&e->host);
         }
         size_t size;
         assert_int_equal(apir_ring_host_take(&e->host, got, sizeof(got), &size), -EAGAIN);
@@ -389,7 +420,7 @@ static void the_shared_head_is_never_read_by_the_host(void **state)
         size_t size;
         assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
         assert_memory_equal(got, msg, sizeof(msg));
-        apir_ring_host_complete(&e.host, size);
+        apir_ring_host_complete(&e.host);
         assert_true(apir_load_acquire64(&e.header->head) == 4096 + sizeof(msg));
         assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), -EAGAIN);
         /* both moved, by the same amount */
@@ -417,7 +448,7 @@ static void a_tail_pulled_back_takes_no_message_away(void **state)
         assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
         assert_true(message_is(got, size, i));
         apir_store_release64(&e.header->tail, 8);
-        apir_ring_host_complete(&e.host, size);
+        apir_ring_host_complete(&e.host);
     }
     expect_host_refuses(&e, APIR_MESSAGE_MAX);
     ends_close(&e);
@@ -494,7 +525,7 @@ static void noise_in_the_header_page_never_leads_out_of_the_ring(void **state)
         if (err == 0) {
             assert_true(size >= 8 && size % 8 == 0 && size <= sizeof(got));
             assert_true(e.host.limit - e.host.head <= CMD_SIZE);
-            apir_ring_host_complete(&e.host, size);
+            apir_ring_host_complete(&e.host);
             taken++;
         } else {
             assert_true(err == -EBADMSG || err == -EAGAIN);
@@ -567,7 +598,7 @@ static void *consume_stream(void *user)
             c->failed = "a message arrived changed";
             return NULL;
         }
-        apir_ring_host_complete(&c->e->host, size);
+        apir_ring_host_complete(&c->e->host);
         until = now_ms() + LIMIT_MS;
         i++;
     }
@@ -643,7 +674,7 @@ static void *consume_sleeping(void *user)
         size_t size;
         int err = apir_ring_host_take(&s->e->host, got, sizeof(got), &size);
         if (err == 0) {
-            apir_ring_host_complete(&s->e->host, size);
+            apir_ring_host_complete(&s->e->host);
             i++;
             continue;
         }
@@ -744,9 +775,9 @@ static void a_host_about_to_sleep_sees_what_came_meanwhile(void **state)
     assert_false(apir_ring_guest_publish(&e.guest)); /* and nothing new wants none */
     apir_ring_host_awake(&e.host);
     assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
-    apir_ring_host_complete(&e.host, size);
+    apir_ring_host_complete(&e.host);
     assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
-    apir_ring_host_complete(&e.host, size);
+    apir_ring_host_complete(&e.host);
     apir_ring_guest_put(&e.guest, msg, sizeof(msg));
     apir_ring_guest_publish(&e.guest);
     assert_false(apir_ring_host_prepare_sleep(&e.host)); /* do not: a message is there */
@@ -781,7 +812,7 @@ static void completion_wakes_only_where_somebody_waits(void **state)
         apir_store_release32(&e.header->waiting, waiting);
         uint32_t before = apir_load_acquire32(&e.header->wake);
         assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
-        apir_ring_host_complete(&e.host, size);
+        apir_ring_host_complete(&e.host);
         assert_int_equal(apir_load_acquire32(&e.header->wake), before + waiting);
     }
     ends_close(&e);
@@ -893,7 +924,7 @@ static void a_message_is_never_left_behind_a_sleeping_host(void **state)
         apir_ring_host_awake(&e.host);
         size_t size;
         if (apir_ring_host_take(&e.host, got, sizeof(got), &size) == 0)
-            apir_ring_host_complete(&e.host, size);
+            apir_ring_host_complete(&e.host);
     }
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(m.stuck, 0);
@@ -904,7 +935,7 @@ static void a_message_is_never_left_behind_a_sleeping_host(void **state)
 
 static void act_complete(struct meeting *m)
 {
-    apir_ring_host_complete(&m->e->host, 8);
+    apir_ring_host_complete(&m->e->host);
 }
 
 /* Either the guest sees the head, or the host that somebody waits for it. */
@@ -918,9 +949,17 @@ static void a_completion_is_never_missed_by_a_waiter(void **state)
     m.line[1] = e.header->pad2; /* waiting */
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, meeting_thread, &m), 0);
+    uint8_t msg[8], got[8];
     unsigned lost = 0;
     uint64_t chance = 47;
+    message_fill(msg, sizeof(msg), 1);
     for (uint32_t i = 1; i <= MEETINGS; i++) {
+        /* The thread waits: the host is ours until they meet. */
+        size_t size;
+        apir_ring_guest_put(&e.guest, msg, sizeof(msg));
+        apir_ring_guest_publish(&e.guest);
+        if (apir_ring_host_take(&e.host, got, sizeof(got), &size) < 0)
+            break;
         uint32_t seen = apir_load_acquire32(&e.header->wake);
         if (!meet_ready(&m, 0, &chance))
             break;
@@ -1070,6 +1109,7 @@ int main(void)
         UNIT(the_guest_takes_only_a_layout_that_we_make),
         UNIT(nothing_shows_before_publish_and_nothing_completes_before_complete),
         UNIT(a_taken_message_stays_until_it_is_completed),
+        UNIT(progress_shows_inside_the_message_only),
         UNIT(messages_straddle_the_end_at_every_offset),
         UNIT(a_full_ring_has_no_room_and_loses_nothing),
         UNIT(offsets_run_freely_over_their_end),
