@@ -125,8 +125,7 @@ static void answer(struct worker *w, uint8_t *to, const uint8_t *from, uint64_t 
 
 /*
  * A small result of a device with memory of its own. Drivers copy it out of their staging
- * memory line by line; one more copy from our own cache past the caches is the client's
- * gain (protocol/peer_copy.h).
+ * memory line by line; from our own cache it goes to the client in steps, by the better way.
  */
 static const char *get_small_queued(struct worker *w, const struct apir_msg_get *m,
                                     const struct transfer *t)
@@ -225,10 +224,7 @@ const char *worker_copy(struct worker *w, const struct apir_msg_copy *m)
     struct worker_stream *ds = &w->streams[m->dst_stream];
     if ((m->src_stream && !w->streams[m->src_stream].host) || (m->dst_stream && !ds->host))
         return worker_bad_stream;
-    /* A copy onto itself is none. Of other overlaps no backend says what becomes of them, and
-     * Vulkan forbids them. */
-    if (src == dst && m->src_offset == m->dst_offset)
-        return NULL;
+    /* No backend says what becomes of these, and Vulkan forbids them. */
     if (src == dst && m->src_offset < m->dst_offset + m->size &&
         m->dst_offset < m->src_offset + m->size)
         return "source and destination overlap";

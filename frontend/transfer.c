@@ -90,7 +90,8 @@ static void set_inline_locked(struct plugin_stream *s, const struct plugin_buffe
     note(s, client_put_locked(&plugin.client, &msg), false);
 }
 
-static size_t at_most(const struct plugin_buffer *b, size_t most)
+/* Of a piece in the arena; `most` where a device copies it. */
+static size_t piece_max(const struct plugin_buffer *b, size_t most)
 {
     return b->device->info.flags & APIR_DEVICE_UMA ? CPU_PIECE_MAX : most;
 }
@@ -99,7 +100,7 @@ static void set_chunks_locked(struct plugin_stream *s, const struct plugin_buffe
                               const uint8_t *data, size_t size)
 {
     struct client *c = &plugin.client;
-    const size_t most = at_most(b, SET_PIECE_MAX);
+    const size_t most = piece_max(b, SET_PIECE_MAX);
     size_t piece = size / 4 < SET_PIECE_MIN ? SET_PIECE_MIN : size / 4 > most ? most : size / 4;
     for (size_t done = 0; done < size;) {
         size_t n = size - done < piece ? size - done : piece;
@@ -178,7 +179,7 @@ static void get_async(struct plugin_stream *s, const struct plugin_buffer *b, ui
     struct client *c = &plugin.client;
     client_lock(c);
     const struct client_shared *m = get_reference_locked(dst, size);
-    const size_t most = m ? size : at_most(b, CLIENT_CHUNK);
+    const size_t most = m ? size : piece_max(b, CLIENT_CHUNK);
     for (size_t done = 0; done < size;) {
         size_t n = size - done < most ? size - done : most;
         struct client_block *block = m ? NULL : client_block_locked(c, n);
@@ -219,7 +220,7 @@ static void get_sync_chunks(const struct plugin_buffer *b, uint64_t at, uint8_t 
 {
     struct client *c = &plugin.client;
     struct piece pieces[GET_CHUNKS];
-    const size_t most = at_most(b, CLIENT_CHUNK);
+    const size_t most = piece_max(b, CLIENT_CHUNK);
     uint32_t first = 0, n = 0;
     size_t done = 0;
     bool ok = true;
@@ -415,6 +416,9 @@ bool plugin_tensor_copy(struct plugin_stream *src_stream, struct plugin_stream *
         !contiguous(dst, &dst_size) || size != dst_size || size == 0)
         return false;
     if (!locate(src, 0, size, &sb, &so) || !locate(dst, 0, size, &db, &d_o))
+        return false;
+    /* The host refuses those; ggml then copies by way of memory of its own. */
+    if (sb == db && so < d_o + size && d_o < so + size)
         return false;
     client_lock(c);
     struct apir_msg msg = {

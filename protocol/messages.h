@@ -135,8 +135,7 @@
     F(uint64_t, size, 1, APIR_SIZE_MAX)                                                            \
     F(uint32_t, value, 0, 255)
 
-/* src_stream and dst_stream: both 0 (synchronous) or both a stream. The ranges are apart, or the
- * same: then nothing happens. */
+/* src_stream and dst_stream: both 0 (synchronous) or both a stream. The ranges are apart. */
 #define APIR_FIELDS_copy(F)                                                                        \
     F(uint32_t, src_stream, 0, APIR_STREAMS_MAX)                                                   \
     F(uint32_t, dst_stream, 0, APIR_STREAMS_MAX)                                                   \

@@ -74,8 +74,7 @@ static void verdicts_print(const struct report *r, FILE *f)
             fprintf(f, "%.4g", j->found.median);
         if (j->was_run && !j->found.is_single)
             fprintf(f, " (%.4g to %.4g; n=%zu)", j->found.low, j->found.high, j->found.n);
-        fprintf(f, " | %s %.4g | %s |\n", target_sign(t), t->limit,
-                target_verdict(j));
+        fprintf(f, " | %s %.4g | %s |\n", target_sign(t), t->limit, target_verdict(j));
     }
 }
 

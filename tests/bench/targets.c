@@ -41,7 +41,7 @@
 
 #define LINK_RATE(metric_)                                                                         \
     {.name = "vm-link-" metric_,                                                                   \
-     .text = "rate of " metric_ ", of memcpy's up to 9 GB/s",                                       \
+     .text = "rate of " metric_ ", of memcpy's up to 9 GB/s",                                      \
      .kind = TARGET_RATIO,                                                                         \
      .of = {"vm-link", "apir", metric_},                                                           \
      .other = {"vm-link", "apir", "memcpy"},                                                       \

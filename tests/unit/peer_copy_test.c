@@ -51,6 +51,32 @@ static void copies_exactly_these_bytes(void **state)
     }
 }
 
+#ifdef __x86_64__
+/* The other way is taken where it was faster in the trial, and only then. */
+static void the_faster_way_is_taken(void **state)
+{
+    enum { LAST = 16 + 8 - 1 }; /* step of the first trial */
+
+    (void)state;
+    for (int way = 0; way < 4; way++) {
+        const bool other_is_faster = way % 2, past = way / 2;
+        struct apir_peer peer = {.past = past};
+
+        for (int i = 0; i < LAST; i++)
+            apir_copy_to_peer(&peer, to, from, 8192);
+        assert_true(peer.least[false] > 0 && peer.least[true] > 0);
+        assert_int_equal(peer.past, past);
+        /* Nothing takes no time: these stay. */
+        peer.least[other_is_faster] = 0;
+        apir_copy_to_peer(&peer, to, from, 8192);
+        assert_int_equal(peer.past, past != other_is_faster);
+        for (int i = 0; i < 900; i++)
+            apir_copy_to_peer(&peer, to, from, 8192);
+        assert_int_equal(peer.past, past != other_is_faster);
+    }
+}
+#endif
+
 static void lines_given_back_keep_their_bytes(void **state)
 {
     (void)state;
@@ -65,6 +91,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies_exactly_these_bytes),
+#ifdef __x86_64__
+        cmocka_unit_test(the_faster_way_is_taken),
+#endif
         cmocka_unit_test(lines_given_back_keep_their_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

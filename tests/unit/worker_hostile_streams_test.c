@@ -254,22 +254,19 @@ static void copies_that_overlap(void **state)
     (void)state;
     struct guest g;
     for (uint32_t stream = 0; stream < 2; stream++) {
-        for (int to = 0; to < 2; to++) {
+        for (int how = 0; how < 3; how++) {
             guest_open(&g);
             stream_new(&g, 1, 0);
             buffer_new(&g, 1, SMALL);
             memset(g.blobs[1], 0x31, SMALL);
             memset(g.blobs[1] + SMALL / 2, 0x32, SMALL / 2);
             put_transfer(&g, APIR_MSG_SET, 0, 1, 0, SMALL, 1, 0);
-            put_copy(&g, stream, 64, 64, SMALL / 2);
             /* Next to each other is not an overlap. */
             put_copy(&g, stream, 0, SMALL / 2, SMALL / 2);
             put_stream(&g, APIR_MSG_STREAM_SYNC, 1);
             expect_bytes(&g, 1, 0, SMALL, 0x31);
-            if (to)
-                put_copy(&g, stream, SMALL / 2 - 1, 0, SMALL / 2);
-            else
-                put_copy(&g, stream, 0, SMALL / 2 - 1, SMALL / 2);
+            static const uint64_t from[] = {0, SMALL / 2 - 1, 64}, to[] = {SMALL / 2 - 1, 0, 64};
+            put_copy(&g, stream, from[how], to[how], SMALL / 2);
             expect_fatal(&g, "overlap");
             guest_close(&g);
         }
