@@ -8,7 +8,8 @@
 #define ENGINE " model side case out threads ngl repack no-mmap verbose "
 
 static const struct command commands[] = {
-    {"llama", ENGINE "pairs pp tg same ", "prompt and generation, sides in turn", command_llama},
+    {"llama", ENGINE "pairs pp tg same settle stamp cores ", "prompt and generation, sides in turn", command_llama},
+    {"serve", ENGINE "pp tg settle ", "one side, in turns with a `llama` elsewhere", command_serve},
     {"load", ENGINE "pairs ", "time to load the model, sides in turn", command_load},
     {"together", ENGINE "pairs processes seconds ", "several processes at once, sides in turn",
      command_together},
@@ -25,10 +26,10 @@ static void usage(FILE *f)
         fprintf(f, "  %-10s %s\n", commands[i].name, commands[i].about);
     fputs(
         "\n"
-        "llama, load, together, soak, idle:\n"
+        "llama, serve, load, together, soak, idle:\n"
         "  --model FILE          GGUF; together: FILE,FILE..., handed out in turn\n"
         "  --side NAME=DEVICE    CPU, a ggml device such as APIR0 or Vulkan0, or rpc:HOST:PORT;\n"
-        "                        several, but one for soak and idle. \"native\" is what the "
+        "                        several, but one for serve, soak and idle. \"native\" is what the "
         "report\n"
         "                        compares with\n"
         "  --case NAME           in the samples (default: the command)\n"
@@ -41,8 +42,16 @@ static void usage(FILE *f)
         "  --verbose             llama.cpp's own log\n"
         "llama, load, together:\n"
         "  --pairs N             rounds, each with every side once (default 20)\n"
-        "llama:\n"
+        "llama, serve:\n"
         "  --pp N --tg N         prompt tokens and generated tokens (default 512 and 64); 0: none\n"
+        "  --settle              turns begin with a prompt, and up to 50 ms of tokens, not counted\n"
+        "llama:\n"
+        "  --stamp FILE          libggml-stamp.so, for a side STAMP0: no side computes, and instead of\n"
+        "                        logits what that library leaves in their place is checked\n"
+        "  --side NAME=peer:R,W  an `apir-bench serve`, which answers on descriptor R and is asked "
+        "on W\n"
+        "  --cores A,B           this thread is on core A while it computes, and on B while another\n"
+        "                        process does: put that one on A, and all sides have the same core\n"
         "  --same                other greedy tokens than the first side's are an error\n"
         "together:\n"
         "  --processes N         (default 4)\n"

@@ -23,9 +23,11 @@ static const struct {
 };
 enum { KNOWN = sizeof(known) / sizeof(known[0]) };
 
-/* How fast something is can be drawn; memory and idle time cannot. */
+/* How fast something is can be drawn; memory and idle time cannot, nor a road that leads nowhere. */
 static bool is_drawn(const struct row *r)
 {
+    if (strncmp(r->name, "stamp-", 6) == 0)
+        return false;
     bool has_native = false, has_other = false;
     for (size_t k = 0; k < r->n_cells; k++) {
         has_native |= strcmp(r->cells[k].side, TABLE_NATIVE) == 0;

@@ -14,8 +14,10 @@
 #include <ggml-backend.h>
 
 #include "protocol/cleanup.h"
+#include "tests/bench/stamp.h"
 
 enum { UBATCH = 512 };
+#define SETTLE_SECONDS 0.05 /* of tokens that are not counted, at most */
 
 /* What llama.cpp says about where the model went. */
 struct notes {
@@ -55,6 +57,14 @@ void engine_setup(bool verbose)
     llama_log_set(on_log, &notes);
     ggml_backend_load_all();
     unload_accelerators();
+}
+
+int engine_setup_stamp(const char *library, struct apir_error *err)
+{
+    if (library && !ggml_backend_load(library))
+        return apir_error_set(err, ENOENT, "--stamp %s: ggml cannot load it; make all builds it",
+                              library);
+    return 0;
 }
 
 void engine_teardown(void)
@@ -146,6 +156,7 @@ int engine_load(struct engine *e, const struct options *o, const char *path, str
     if (o->no_mmap)
         p.load_mode = LLAMA_LOAD_MODE_NONE;
     notes.offloaded = notes.layers = 0;
+    e->is_stamped = o->stamp != NULL;
     e->model = llama_model_load_from_file(path, p);
     if (!e->model)
         return apir_error_set(err, EIO, "%s cannot be loaded on %s; --verbose says why", path,
@@ -268,9 +279,23 @@ int engine_generate(struct engine *e, int n, int32_t *tokens, double *ret_second
     return 0;
 }
 
+static int stamp_check(struct engine *e, const float *logits, struct apir_error *err)
+{
+    struct stamp stamp = {0};
+    if (logits && (size_t)e->n_vocab * sizeof(*logits) >= sizeof(stamp))
+        memcpy(&stamp, logits, sizeof(stamp));
+    if (stamp.magic != STAMP_MAGIC || stamp.count <= e->stamps)
+        return apir_error_set(err, EILSEQ, "%s: no new stamp where logits should be",
+                              e->side->name);
+    e->stamps = stamp.count;
+    return 0;
+}
+
 int engine_check(struct engine *e, struct apir_error *err)
 {
     const float *x = llama_get_logits_ith(e->ctx, -1);
+    if (e->is_stamped)
+        return stamp_check(e, x, err);
     for (int i = 0; x && i < e->n_vocab; i++) {
         if (!isfinite(x[i]))
             return apir_error_set(err, ERANGE,
@@ -279,4 +304,36 @@ int engine_check(struct engine *e, struct apir_error *err)
                                   e->side->name, i);
     }
     return x ? 0 : apir_error_set(err, EIO, "%s: no logits", e->side->name);
+}
+
+static int generation_settle(struct engine *e, int n, struct apir_error *err)
+{
+    int ret = 0;
+    double spent = 0, last;
+    engine_clear(e);
+    for (int i = 0; i < n && spent < SETTLE_SECONDS && ret == 0; i++) {
+        ret = engine_generate(e, 1, NULL, &last, err);
+        spent += last;
+    }
+    return ret;
+}
+
+int engine_turn(struct engine *e, const struct options *o, struct turn *turn,
+                struct apir_error *err)
+{
+    int ret = 0;
+    if (o->pp && o->settle)
+        ret = engine_prompt(e, o->pp, &turn->pp, err);
+    if (ret == 0 && o->pp)
+        ret = engine_prompt(e, o->pp, &turn->pp, err);
+    if (ret == 0 && o->tg) {
+        if (o->pp)
+            ret = engine_check(e, err);
+        if (ret == 0 && o->settle)
+            ret = generation_settle(e, o->tg, err);
+        engine_clear(e);
+        if (ret == 0)
+            ret = engine_generate(e, o->tg, turn->tokens, &turn->tg, err);
+    }
+    return ret == 0 ? engine_check(e, err) : ret;
 }

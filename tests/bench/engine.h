@@ -22,10 +22,20 @@ struct engine {
     struct llama_context *ctx;
     int n_vocab;
     int32_t last; /* the token that the next decode is given */
+    bool is_stamped; /* logits are a stamp (stamp.h) */
+    uint64_t stamps; /* the last one's number */
+};
+
+/* What a turn took, in seconds (0: it was not asked for), and the tokens that were generated. */
+struct turn {
+    double pp, tg;
+    int32_t *tokens; /* room for all */
 };
 
 /* Once per process, before any engine: loads ggml's backends. It may start threads. */
 void engine_setup(bool verbose);
+/* One more backend: libggml-stamp. NULL: none. Returns 0 or -errno with *err set. */
+int engine_setup_stamp(const char *library, struct apir_error *err);
 /* At the end: devices may still log when the process exits. */
 void engine_teardown(void);
 
@@ -54,7 +64,11 @@ int engine_prompt(struct engine *e, int n, double *ret_seconds, struct apir_erro
  */
 int engine_generate(struct engine *e, int n, int32_t *tokens, double *ret_seconds,
                     struct apir_error *err);
-/* That the logits of the last token are numbers. */
+/* A prompt and a generation of as many tokens as the options say, checked; with `settle` after a
+ * prompt and some tokens that are not counted. */
+int engine_turn(struct engine *e, const struct options *o, struct turn *turn,
+                struct apir_error *err);
+/* That the logits of the last token are numbers, or a stamp that is newer than the last one. */
 int engine_check(struct engine *e, struct apir_error *err);
 
 #endif

@@ -41,7 +41,7 @@ ALL += $(APIR_BENCH)
 $(APIR_BENCH): PKGS := llama ggml json-c
 $(APIR_BENCH): EXTRA_LIBS := -lggml-base -lm
 $(APIR_BENCH): $(call objs,$(addprefix tests/bench/,apir_bench.c options.c engine.c run_llama.c \
-                 run_together.c run_soak.c proc.c machine.c report.c chart.c)) $(APIR_BENCH_DATA)
+                 peer.c run_together.c run_soak.c proc.c machine.c report.c chart.c)) $(APIR_BENCH_DATA)
 	$(link)
 
 BENCH_UNIT_PROGRAMS := $(O)/tests/unit/bench_stats_test $(O)/tests/unit/bench_samples_test

@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +18,7 @@ enum {
     OPT_PP,
     OPT_TG,
     OPT_THREADS,
+    OPT_CORES,
     OPT_NGL,
     OPT_PROCESSES,
     OPT_SECONDS,
@@ -25,6 +28,8 @@ enum {
     OPT_REPACK,
     OPT_NO_MMAP,
     OPT_SAME,
+    OPT_SETTLE,
+    OPT_STAMP,
     OPT_VERBOSE,
     OPT_SAMPLES,
     OPT_SET,
@@ -40,6 +45,7 @@ static const struct option long_options[] = {
     {"pp", required_argument, NULL, OPT_PP},
     {"tg", required_argument, NULL, OPT_TG},
     {"threads", required_argument, NULL, OPT_THREADS},
+    {"cores", required_argument, NULL, OPT_CORES},
     {"ngl", required_argument, NULL, OPT_NGL},
     {"processes", required_argument, NULL, OPT_PROCESSES},
     {"seconds", required_argument, NULL, OPT_SECONDS},
@@ -49,6 +55,8 @@ static const struct option long_options[] = {
     {"repack", no_argument, NULL, OPT_REPACK},
     {"no-mmap", no_argument, NULL, OPT_NO_MMAP},
     {"same", no_argument, NULL, OPT_SAME},
+    {"settle", no_argument, NULL, OPT_SETTLE},
+    {"stamp", required_argument, NULL, OPT_STAMP},
     {"verbose", no_argument, NULL, OPT_VERBOSE},
     {"samples", required_argument, NULL, OPT_SAMPLES},
     {"set", required_argument, NULL, OPT_SET},
@@ -109,6 +117,18 @@ static int parse_side(struct options *o, const char *text, struct apir_error *er
     return 0;
 }
 
+static int parse_cores(const char *text, int ret_cores[2], struct apir_error *err)
+{
+    char end;
+    int a, b;
+    if (sscanf(text, "%d,%d%c", &a, &b, &end) != 2 || a < 0 || b < 0 || a >= CPU_SETSIZE ||
+        b >= CPU_SETSIZE || a == b)
+        return apir_error_set(err, EINVAL, "--cores %s: give two cores' numbers, such as 0,1", text);
+    ret_cores[0] = a;
+    ret_cores[1] = b;
+    return 0;
+}
+
 static int parse_list(struct options *o, const char *text, struct apir_error *err)
 {
     if (o->n_list == OPTIONS_LIST_MAX)
@@ -143,6 +163,8 @@ static int parse_one(struct options *o, int opt, const char *name, struct apir_e
         return parse_int(name, optarg, 0, 65536, &o->tg, err);
     case OPT_THREADS:
         return parse_int(name, optarg, 1, 1024, &o->threads, err);
+    case OPT_CORES:
+        return parse_cores(optarg, o->cores, err);
     case OPT_NGL:
         return parse_int(name, optarg, 0, 9999, &o->ngl, err);
     case OPT_PROCESSES:
@@ -163,6 +185,12 @@ static int parse_one(struct options *o, int opt, const char *name, struct apir_e
     case OPT_SAME:
         o->same = true;
         return 0;
+    case OPT_SETTLE:
+        o->settle = true;
+        return 0;
+    case OPT_STAMP:
+        o->stamp = optarg;
+        return 0;
     case OPT_VERBOSE:
         o->verbose = true;
         return 0;
@@ -181,6 +209,10 @@ static int check_whole(const struct options *o, struct apir_error *err)
         return apir_error_set(err, EINVAL, "--model FILE is missing");
     if (takes(o->command, "side") && o->n_sides == 0)
         return apir_error_set(err, EINVAL, "--side NAME=DEVICE is missing");
+    /* Pairs are of several. */
+    if (o->n_sides > 1 && !takes(o->command, "pairs"))
+        return apir_error_set(err, EINVAL, "%s measures one side; give one --side",
+                              o->command->name);
     if (takes(o->command, "pp") && o->pp + o->tg == 0)
         return apir_error_set(err, EINVAL, "--pp 0 --tg 0 leaves nothing to measure");
     if (takes(o->command, "samples") && (o->n_list == 0 || !o->out))
@@ -198,6 +230,7 @@ int options_parse(struct options *o, const struct command *command, int argc, ch
         .pp = 512,
         .tg = 64,
         .threads = 1,
+        .cores = {-1, -1},
         .ngl = -1,
         .processes = 4,
         .tokens = 100000,

@@ -14,17 +14,18 @@ enum { OPTIONS_SIDES_MAX = 8, OPTIONS_LIST_MAX = 64 };
 
 struct option_side {
     char name[SAMPLE_NAME_MAX + 1];
-    const char *device; /* CPU, a ggml device, or rpc:HOST:PORT */
+    const char *device; /* CPU, a ggml device, rpc:HOST:PORT, or peer:R,W */
 };
 
 struct options {
     const struct command *command;
-    const char *model, *name, *out, *targets;
+    const char *model, *name, *out, *targets, *stamp;
     struct option_side sides[OPTIONS_SIDES_MAX];
     size_t n_sides;
     int pairs, pp, tg, threads, ngl, processes, tokens;
+    int cores[2]; /* of this process's own computing, and while another process computes; -1: any */
     double seconds;
-    bool repack, no_mmap, same, verbose;
+    bool repack, no_mmap, same, settle, verbose;
     pid_t server;
     const char *list[OPTIONS_LIST_MAX]; /* samples files, or facts KEY=VALUE */
     size_t n_list;
@@ -47,6 +48,7 @@ int options_sample(const struct options *o, FILE *f, const char *side, const cha
                    const struct sample *values, struct apir_error *err);
 
 int command_llama(const struct options *o, struct apir_error *err);
+int command_serve(const struct options *o, struct apir_error *err);
 int command_load(const struct options *o, struct apir_error *err);
 int command_together(const struct options *o, struct apir_error *err);
 int command_soak(const struct options *o, struct apir_error *err);

@@ -116,9 +116,6 @@ static int generate(struct soak *s, int n, struct apir_error *err)
 
 static int start(struct soak *s, struct apir_error *err)
 {
-    if (s->o->n_sides != 1)
-        return apir_error_set(err, EINVAL, "%s measures one side; give one --side",
-                              s->o->command->name);
     s->used = CONTEXT;
     int ret = engine_init(&s->e, &s->o->sides[0], err);
     if (ret == 0)

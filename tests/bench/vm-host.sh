@@ -5,7 +5,7 @@
 # one line a request, over the port apir.ctl, and sleeps in read until the answer
 # is there; so do we until it asks. Neither side is ever busy in the other's turn.
 #
-#   native MODEL ROUND   measures MODEL natively; ok
+#   serve MODEL PP TG    hands the line to `apir-bench serve` until that is told to end
 #   cpu                  milliseconds of CPU that our server and the one worker took
 #                        so far, and that QEMU took
 #
@@ -17,17 +17,20 @@ set -uo pipefail
 # Each waits for QEMU's end to open, and the first ends when QEMU ends.
 exec 3<"$VM_CONTROL.out" 4>"$VM_CONTROL.in"
 
-native() { # MODEL ROUND
-    local tokens
-    for tokens in "--pp $BENCH_PP --tg 0" "--pp 0 --tg $BENCH_TG"; do
-        [[ $tokens != "--pp 0 --tg 0" ]] || continue # not asked for
-        # What the worker has: the CPU, one thread, nothing that a plug-in adds.
-        # shellcheck disable=SC2086 # words on purpose
-        env -u GGML_BACKEND_PATH GGML_VK_VISIBLE_DEVICES= \
-            "$BENCH_OUT/tests/bench/apir-bench" llama --model "$BENCH_MODELS/$1.gguf" \
-            --side native=CPU --threads 1 --case "vm-$1" --pairs "$BENCH_PAIRS" $tokens \
-            --out "$VM_SHARE/samples/$2.$1.native" >>"$BENCH_WORK/host.log" 2>&1 || return 1
-    done
+# Which core is the faster one changes within seconds, as the machine's neighbours come and go. So
+# both sides compute on one and the same: here, and in the worker.
+serve() { # MODEL PP TG
+    local pid core=()
+    if [[ $(nproc) -gt 1 ]]; then
+        for pid in $(servers); do
+            taskset -acp 1 "$pid" >>"$BENCH_WORK/host.log" 2>&1 || return 1
+        done
+        core=(taskset -c 1)
+    fi
+    # What the worker has: the CPU, one thread, nothing that a plug-in adds.
+    env -u GGML_BACKEND_PATH GGML_VK_VISIBLE_DEVICES= ${core[@]+"${core[@]}"} \
+        "$BENCH_OUT/tests/bench/apir-bench" serve --model "$BENCH_MODELS/$1.gguf" --side native=CPU \
+        --threads 1 --pp "$2" --tg "$3" --settle <&3 >&4 2>>"$BENCH_WORK/host.log"
 }
 
 cpu() {
@@ -43,9 +46,12 @@ cpu() {
     echo $((ours * 10)) $((ticks * 10))
 }
 
-while read -r what a b <&3; do
+while read -r what model pp tg <&3; do
     case $what in
-    native) answer='error: the native run failed' && native "$a" "$b" && answer=ok ;;
+    serve)
+        ! serve "$model" "$pp" "$tg" || continue
+        answer='error: the native run failed'
+        ;;
     cpu) answer=$(cpu) || answer='error: not one server and one worker' ;;
     *) answer='error: not known' ;;
     esac

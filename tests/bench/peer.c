@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "tests/bench/peer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "protocol/cleanup.h"
+
+#define SCHEME "peer:"
+
+bool peer_is(const struct option_side *side)
+{
+    return strncmp(side->device, SCHEME, strlen(SCHEME)) == 0;
+}
+
+int peer_open(struct peer *p, const struct option_side *side, struct apir_error *err)
+{
+    int from, to;
+    char end;
+    if (sscanf(side->device, SCHEME "%d,%d%c", &from, &to, &end) != 2 || from < 0 || to < 0)
+        return apir_error_set(err, EINVAL,
+                              "--side %s=%s: give two open descriptors, to read from and to write "
+                              "to, such as peer:3,4",
+                              side->name, side->device);
+    p->questions = to;
+    p->answers = fdopen(from, "r");
+    return p->answers ? 0 : apir_error_sys(err, errno, "--side %s=%s", side->name, side->device);
+}
+
+/* What `turn PP TG TOKEN...` says; `text` begins behind the word. */
+static bool parse_turn(const char *text, int tg, struct turn *turn)
+{
+    char *end;
+    turn->pp = strtod(text, &end);
+    bool ok = end != text && turn->pp >= 0;
+    text = end;
+    turn->tg = strtod(text, &end);
+    ok = ok && end != text && turn->tg >= 0;
+    for (int i = 0; ok && i < tg; i++) {
+        text = end;
+        turn->tokens[i] = (int32_t)strtol(text, &end, 10);
+        ok = end != text;
+    }
+    return ok && *end == '\n';
+}
+
+int peer_turn(struct peer *p, int tg, struct turn *turn, struct apir_error *err)
+{
+    if (dprintf(p->questions, "turn\n") < 0)
+        return apir_error_sys(err, errno, "asking the peer for its turn");
+    cleanup_free char *line = NULL;
+    size_t space = 0;
+    errno = 0;
+    if (getline(&line, &space, p->answers) < 0)
+        return apir_error_sys(err, errno ? errno : EPIPE, "the peer's turn");
+    if (strncmp(line, "turn ", 5) == 0 && parse_turn(line + 5, tg, turn))
+        return 0;
+    return apir_error_set(err, EPROTO, "the peer: %.*s", (int)strcspn(line, "\n"), line);
+}
+
+void peer_close(struct peer *p)
+{
+    if (!p->answers)
+        return;
+    (void)dprintf(p->questions, "end\n");
+    if (p->questions != fileno(p->answers))
+        close(p->questions);
+    fclose(p->answers);
+    *p = (struct peer){0};
+}
+
+/* ---- the other end ------------------------------------------------------------------ */
+
+static int serve(struct engine *e, const struct options *o, struct apir_error *err)
+{
+    cleanup_free int32_t *tokens = calloc((size_t)o->tg + 1, sizeof(*tokens));
+    cleanup_free char *line = NULL;
+    size_t space = 0;
+    struct turn turn = {.tokens = tokens};
+    int ret = tokens ? engine_load(e, o, o->model, err) : apir_error_sys(err, ENOMEM, "tokens");
+    if (ret == 0)
+        ret = engine_open(e, o, o->pp > o->tg ? o->pp : o->tg, err);
+    while (ret == 0 && getline(&line, &space, stdin) > 0 && strcmp(line, "end\n") != 0) {
+        if (strcmp(line, "turn\n") != 0)
+            return apir_error_set(err, EPROTO, "not a question: %.*s", (int)strcspn(line, "\n"),
+                                  line);
+        ret = engine_turn(e, o, &turn, err);
+        if (ret < 0)
+            break;
+        printf("turn %.9f %.9f", turn.pp, turn.tg);
+        for (int i = 0; i < o->tg; i++)
+            printf(" %d", turn.tokens[i]);
+        putchar('\n');
+        if (fflush(stdout) != 0)
+            return apir_error_sys(err, errno, "answering");
+    }
+    return ret;
+}
+
+int command_serve(const struct options *o, struct apir_error *err)
+{
+    struct engine e;
+    engine_setup(o->verbose);
+    int ret = engine_init(&e, &o->sides[0], err);
+    if (ret == 0)
+        ret = serve(&e, o, err);
+    /* Who asks knows nothing else of us. */
+    if (ret < 0)
+        printf("error: %s\n", err->msg);
+    fflush(stdout);
+    engine_fini(&e);
+    engine_teardown();
+    return ret;
+}

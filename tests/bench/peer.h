@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A side that another apir-bench runs, on another machine or the other side of a VM: both take
+ * turns, although they cannot be one process. The two speak in lines, over whatever descriptor they
+ * are given; who asks is the one that measures, and who answers (`apir-bench serve`) does nothing
+ * in between:
+ *
+ *   turn                                do a turn of so many tokens as your options say
+ *   turn PP TG TOKEN...                 done: seconds of prompt and generation, tokens that it chose
+ *   error: TEXT                         not done, and never will be
+ *   end                                 end; nothing is answered
+ */
+#ifndef APIR_BENCH_PEER_H
+#define APIR_BENCH_PEER_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "tests/bench/engine.h"
+
+struct peer {
+    FILE *answers;
+    int questions;
+};
+
+/* Whether the side is one, by its device's name: peer:R,W, two open descriptors or one, twice. */
+bool peer_is(const struct option_side *side);
+
+/* Takes the descriptors over. Returns 0 or -errno with *err set, as below. */
+int peer_open(struct peer *p, const struct option_side *side, struct apir_error *err);
+/* Has a turn done. `turn->tokens` has room for tg tokens. */
+int peer_turn(struct peer *p, int tg, struct turn *turn, struct apir_error *err);
+/* Tells it to end. p may be closed, or all zero. */
+void peer_close(struct peer *p);
+
+#endif

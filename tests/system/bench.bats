@@ -1,0 +1,88 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# The program behind `make bench`: what decides about targets must itself be right. Its figures
+# are not tested, but that sides which cannot be one process take turns, and that a run which
+# measures something else than it says ends with an error.
+
+bats_require_minimum_version 1.5.0
+load system.bash
+
+setup() {
+    common_setup
+    BENCH=$OUT/tests/bench/apir-bench
+    model 3M --arch llama --preset 3M --type q8_0
+}
+teardown() { common_teardown; }
+
+# serve OPTION...: in the background. PEER: its descriptors; `served` waits for its exit code.
+serve() {
+    mkfifo "$T/questions" "$T/answers"
+    timeout 120 "$BENCH" serve --model "$MODEL" --side native=CPU "$@" \
+        <"$T/questions" >"$T/answers" 2>"$T/serve.err" 3>&- &
+    SERVED=$!
+    JOBS_STARTED+=("$SERVED")
+    exec {to}>"$T/questions" {from}<"$T/answers"
+    PEER=$from,$to
+}
+
+served() {
+    exec {to}>&- {from}<&-
+    wait "$SERVED"
+}
+
+@test "bench: a process and a remoted one in turns compute the same" {
+    server_start
+    serve --pp 16 --tg 8 --settle
+    remote "$BENCH" llama --model "$MODEL" --side "native=peer:$PEER" --side apir=APIR0 --pp 16 --tg 8 \
+        --pairs 2 --same --settle --case turns --out "$T/samples" 2>"$T/llama.err"
+    served
+    grep -qx 'apir-bench: turns: apir: greedy tokens as native in 2 of 2 pairs' "$T/llama.err"
+    [[ $(jq -r '[.side, .metric, .pair] | join(" ")' "$T/samples" | sort -u | wc -l) -eq 8 ]]
+    jq -es 'all(.seconds > 0)' "$T/samples" >/dev/null
+}
+
+@test "bench: a peer that measures something else is an error" {
+    server_start
+    serve --pp 16 --tg 4
+    run -1 --separate-stderr remote "$BENCH" llama --model "$MODEL" --side "native=peer:$PEER" \
+        --side apir=APIR0 --pp 16 --tg 8 --pairs 2 --out "$T/samples"
+    [[ $stderr == *"the peer: turn "* ]]
+    [[ ! -s $T/samples ]]
+    served
+}
+
+@test "bench: a peer that dies, or never was, is an error" {
+    server_start
+    serve --pp 16 --tg 8
+    kill "$SERVED"
+    local rc=0
+    served || rc=$?
+    [[ $rc -ne 0 ]]
+    run -1 --separate-stderr remote "$BENCH" llama --model "$MODEL" --side native=peer:0,1 --pp 16 \
+        --side apir=APIR0 --pairs 2 </dev/null
+    [[ $stderr == *"the peer's turn: "* ]]
+    run -1 --separate-stderr "$BENCH" llama --model "$MODEL" --side native=peer:x --pp 16
+    [[ $stderr == *"give two open descriptors"* ]]
+}
+
+@test "bench: who serves says what it cannot do, and refuses what is no question" {
+    run -1 --separate-stderr "$BENCH" serve --model "$T/absent" --side native=CPU </dev/null
+    [[ $output == "error: "*"absent cannot be loaded on CPU"* ]]
+    run -1 --separate-stderr "$BENCH" serve --model "$MODEL" --side native=CPU <<<'turn now'
+    [[ $output == "error: not a question: turn now" ]]
+    run -0 "$BENCH" serve --model "$MODEL" --side native=CPU <<<end
+    [[ -z $output ]]
+    run -2 "$BENCH" serve --model "$MODEL" --side native=CPU --side apir=APIR0
+    [[ $output == *"one side"* ]]
+}
+
+@test "bench: both cores must be there, and two" {
+    local text
+    for text in 1 0,0 -1,0 0,x 99999999,0 0,1,2 ''; do
+        run -2 "$BENCH" llama --model "$MODEL" --side native=CPU --cores "$text"
+        [[ $output == *"give two cores' numbers"* ]]
+    done
+    run -1 "$BENCH" llama --model "$MODEL" --side native=CPU --pp 4 --tg 0 --cores 1023,1022
+    [[ $output == *"--cores: core 1023"* ]]
+}
