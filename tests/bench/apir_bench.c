@@ -8,7 +8,8 @@
 #define ENGINE " model side case out threads ngl repack no-mmap verbose "
 
 static const struct command commands[] = {
-    {"llama", ENGINE "pairs pp tg same settle stamp cores ", "prompt and generation, sides in turn", command_llama},
+    {"llama", ENGINE "pairs pp tg same settle stamp cores ", "prompt and generation, sides in turn",
+     command_llama},
     {"serve", ENGINE "pp tg settle ", "one side, in turns with a `llama` elsewhere", command_serve},
     {"load", ENGINE "pairs ", "time to load the model, sides in turn", command_load},
     {"together", ENGINE "pairs processes seconds ", "several processes at once, sides in turn",

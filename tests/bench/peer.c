@@ -3,6 +3,8 @@
 #include "tests/bench/peer.h"
 
 #include <errno.h>
+#include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,9 +27,22 @@ int peer_open(struct peer *p, const struct option_side *side, struct apir_error 
                               "--side %s=%s: give two open descriptors, to read from and to write "
                               "to, such as peer:3,4",
                               side->name, side->device);
+    signal(SIGPIPE, SIG_IGN);
     p->questions = to;
     p->answers = fdopen(from, "r");
     return p->answers ? 0 : apir_error_sys(err, errno, "--side %s=%s", side->name, side->device);
+}
+
+/* Both ends make it of their own options, so that they cannot measure two things as one. */
+struct question {
+    char line[64];
+};
+
+static struct question question_of(const struct options *o)
+{
+    struct question q;
+    snprintf(q.line, sizeof(q.line), "turn %d %d %d\n", o->pp, o->tg, o->settle);
+    return q;
 }
 
 /* What `turn PP TG TOKEN...` says; `text` begins behind the word. */
@@ -35,10 +50,10 @@ static bool parse_turn(const char *text, int tg, struct turn *turn)
 {
     char *end;
     turn->pp = strtod(text, &end);
-    bool ok = end != text && turn->pp >= 0;
+    bool ok = end != text && isfinite(turn->pp) && turn->pp >= 0;
     text = end;
     turn->tg = strtod(text, &end);
-    ok = ok && end != text && turn->tg >= 0;
+    ok = ok && end != text && isfinite(turn->tg) && turn->tg >= 0;
     for (int i = 0; ok && i < tg; i++) {
         text = end;
         turn->tokens[i] = (int32_t)strtol(text, &end, 10);
@@ -47,16 +62,17 @@ static bool parse_turn(const char *text, int tg, struct turn *turn)
     return ok && *end == '\n';
 }
 
-int peer_turn(struct peer *p, int tg, struct turn *turn, struct apir_error *err)
+int peer_turn(struct peer *p, const struct options *o, struct turn *turn, struct apir_error *err)
 {
-    if (dprintf(p->questions, "turn\n") < 0)
+    const struct question q = question_of(o);
+    if (dprintf(p->questions, "%s", q.line) < 0)
         return apir_error_sys(err, errno, "asking the peer for its turn");
     cleanup_free char *line = NULL;
     size_t space = 0;
     errno = 0;
     if (getline(&line, &space, p->answers) < 0)
         return apir_error_sys(err, errno ? errno : EPIPE, "the peer's turn");
-    if (strncmp(line, "turn ", 5) == 0 && parse_turn(line + 5, tg, turn))
+    if (strncmp(line, "turn ", 5) == 0 && parse_turn(line + 5, o->tg, turn))
         return 0;
     return apir_error_set(err, EPROTO, "the peer: %.*s", (int)strcspn(line, "\n"), line);
 }
@@ -80,13 +96,17 @@ static int serve(struct engine *e, const struct options *o, struct apir_error *e
     cleanup_free char *line = NULL;
     size_t space = 0;
     struct turn turn = {.tokens = tokens};
+    const struct question q = question_of(o);
     int ret = tokens ? engine_load(e, o, o->model, err) : apir_error_sys(err, ENOMEM, "tokens");
     if (ret == 0)
         ret = engine_open(e, o, o->pp > o->tg ? o->pp : o->tg, err);
     while (ret == 0 && getline(&line, &space, stdin) > 0 && strcmp(line, "end\n") != 0) {
-        if (strcmp(line, "turn\n") != 0)
-            return apir_error_set(err, EPROTO, "not a question: %.*s", (int)strcspn(line, "\n"),
-                                  line);
+        if (strcmp(line, q.line) != 0)
+            return apir_error_set(err, EPROTO,
+                                  "asked for '%.*s', not for '%.*s'; give both ends the same --pp, "
+                                  "--tg and --settle",
+                                  (int)strcspn(line, "\n"), line, (int)strcspn(q.line, "\n"),
+                                  q.line);
         ret = engine_turn(e, o, &turn, err);
         if (ret < 0)
             break;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A side that another apir-bench runs, on another machine or the other side of a VM: both take
- * turns, although they cannot be one process. The two speak in lines, over whatever descriptor they
+ * turns, although they cannot be one process. The two speak in lines, over whatever descriptors they
  * are given; who asks is the one that measures, and who answers (`apir-bench serve`) does nothing
  * in between:
  *
- *   turn                                do a turn of so many tokens as your options say
+ *   turn PROMPT TOKENS SETTLE           do a turn; refused unless these are your own options
  *   turn PP TG TOKEN...                 done: seconds of prompt and generation, tokens that it chose
  *   error: TEXT                         not done, and never will be
  *   end                                 end; nothing is answered
@@ -26,10 +26,10 @@ struct peer {
 /* Whether the side is one, by its device's name: peer:R,W, two open descriptors or one, twice. */
 bool peer_is(const struct option_side *side);
 
-/* Takes the descriptors over. Returns 0 or -errno with *err set, as below. */
+/* Takes the descriptors over, and SIGPIPE away: a peer that is gone is an error. Returns 0 or -errno with *err set, as below. */
 int peer_open(struct peer *p, const struct option_side *side, struct apir_error *err);
-/* Has a turn done. `turn->tokens` has room for tg tokens. */
-int peer_turn(struct peer *p, int tg, struct turn *turn, struct apir_error *err);
+/* Has a turn done. `turn->tokens` has room for as many as the options say. */
+int peer_turn(struct peer *p, const struct options *o, struct turn *turn, struct apir_error *err);
 /* Tells it to end. p may be closed, or all zero. */
 void peer_close(struct peer *p);
 

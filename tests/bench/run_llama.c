@@ -57,7 +57,7 @@ static int turn(struct run *r, size_t side, int pair, struct apir_error *err)
     struct turn t = {.tokens = r->tokens[side]};
     int ret = core_choose(r, side, err);
     if (ret == 0)
-        ret = r->peers[side].answers ? peer_turn(&r->peers[side], o->tg, &t, err)
+        ret = r->peers[side].answers ? peer_turn(&r->peers[side], o, &t, err)
                                      : engine_turn(&r->sides[side], o, &t, err);
     if (ret == 0 && pair >= 0 && o->pp)
         ret = sample_seconds(r, side, "pp", o->pp, pair, t.pp, err);

@@ -17,6 +17,7 @@ teardown() { common_teardown; }
 
 # serve OPTION...: in the background. PEER: its descriptors; `served` waits for its exit code.
 serve() {
+    rm -f "$T/questions" "$T/answers"
     mkfifo "$T/questions" "$T/answers"
     timeout 120 "$BENCH" serve --model "$MODEL" --side native=CPU "$@" \
         <"$T/questions" >"$T/answers" 2>"$T/serve.err" 3>&- &
@@ -44,12 +45,18 @@ served() {
 
 @test "bench: a peer that measures something else is an error" {
     server_start
-    serve --pp 16 --tg 4
-    run -1 --separate-stderr remote "$BENCH" llama --model "$MODEL" --side "native=peer:$PEER" \
-        --side apir=APIR0 --pp 16 --tg 8 --pairs 2 --out "$T/samples"
-    [[ $stderr == *"the peer: turn "* ]]
-    [[ ! -s $T/samples ]]
-    served
+    local options
+    for options in "--pp 16 --tg 4" "--pp 32 --tg 8" "--pp 16 --tg 8 --settle"; do
+        # shellcheck disable=SC2086 # words on purpose
+        serve $options
+        run -1 --separate-stderr remote "$BENCH" llama --model "$MODEL" --side "native=peer:$PEER" \
+            --side apir=APIR0 --pp 16 --tg 8 --pairs 2 --out "$T/samples"
+        [[ $stderr == *"the peer: error: asked for 'turn 16 8 0', not for "* ]]
+        [[ ! -s $T/samples ]]
+        local rc=0
+        served || rc=$?
+        [[ $rc -eq 1 ]]
+    done
 }
 
 @test "bench: a peer that dies, or never was, is an error" {
@@ -57,8 +64,11 @@ served() {
     serve --pp 16 --tg 8
     kill "$SERVED"
     local rc=0
-    served || rc=$?
+    wait "$SERVED" || rc=$?
     [[ $rc -ne 0 ]]
+    run -1 --separate-stderr remote "$BENCH" llama --model "$MODEL" --side "native=peer:$PEER" \
+        --side apir=APIR0 --pp 16 --pairs 2
+    [[ $stderr == *"asking the peer for its turn: Broken pipe"* ]]
     run -1 --separate-stderr remote "$BENCH" llama --model "$MODEL" --side native=peer:0,1 --pp 16 \
         --side apir=APIR0 --pairs 2 </dev/null
     [[ $stderr == *"the peer's turn: "* ]]
@@ -70,7 +80,7 @@ served() {
     run -1 --separate-stderr "$BENCH" serve --model "$T/absent" --side native=CPU </dev/null
     [[ $output == "error: "*"absent cannot be loaded on CPU"* ]]
     run -1 --separate-stderr "$BENCH" serve --model "$MODEL" --side native=CPU <<<'turn now'
-    [[ $output == "error: not a question: turn now" ]]
+    [[ $output == "error: asked for 'turn now', not for 'turn 512 64 0'"* ]]
     run -0 "$BENCH" serve --model "$MODEL" --side native=CPU <<<end
     [[ -z $output ]]
     run -2 "$BENCH" serve --model "$MODEL" --side native=CPU --side apir=APIR0
