@@ -332,6 +332,19 @@ static int load(struct worker *w, const struct apir_config *config, struct apir_
     return host_ggml_load(&w->ggml, &o, err);
 }
 
+/*
+ * What ggml's CPU backend works in is about a MiB for a prompt and is read again for every few rows of
+ * weights: in pages of 4 KiB, scattered as the kernel had them, it does not always fit into a cache
+ * of its size. glibc maps such blocks by themselves; only smaller ones come from its heap, which is
+ * in huge pages (server_child.c). The limit is 128 KiB until a larger block has been freed, and
+ * then that block's size (mallopt(3)). What is larger than a huge page has its own in any case.
+ */
+static void heap_for_work(void)
+{
+    void *volatile block = malloc(UINT64_C(2) << 20);
+    free(block);
+}
+
 /* All that happens before the guest's first message is looked at. */
 static int prepare(struct worker *w, const char *config_path, struct apir_error *err)
 {
@@ -363,6 +376,7 @@ int main(int argc, char **argv)
     /* A server that dies takes us along, also where it cannot say so. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     prctl(PR_SET_TIMERSLACK, 1ul);
+    heap_for_work();
 
     static struct worker worker; /* large; one per process */
     struct worker *w = &worker;
