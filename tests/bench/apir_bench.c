@@ -8,7 +8,7 @@
 #define ENGINE " model side case out threads ngl repack no-mmap verbose "
 
 static const struct command commands[] = {
-    {"llama", ENGINE "pairs pp tg same settle stamp cores ", "prompt and generation, sides in turn",
+    {"llama", ENGINE "pairs first pp tg same settle stamp cores at-once ", "prompt and generation, sides in turn or at once",
      command_llama},
     {"serve", ENGINE "pp tg settle ", "one side, in turns with a `llama` elsewhere", command_serve},
     {"load", ENGINE "pairs ", "time to load the model, sides in turn", command_load},
@@ -50,7 +50,12 @@ static void usage(FILE *f)
         "  --stamp FILE          libggml-stamp.so, for a side STAMP0: no side computes, and instead of\n"
         "                        logits what that library leaves in their place is checked\n"
         "  --side NAME=peer:R,W  an `apir-bench serve`, which answers on descriptor R and is asked "
-        "on W\n"
+        "on W;\n"
+        "                        peer:R,W,PID: and process PID computes for it\n"
+        "  --at-once             all sides, peers with a PID, have their turns at the same time on one\n"
+        "                        core; what these processes waited for it is not counted, and all\n"
+        "                        turns are one sample\n"
+        "  --first N             the first pair's number (default 0)\n"
         "  --cores A,B           this thread is on core A while it computes, and on B while another\n"
         "                        process does: put that one on A, and all sides have the same core\n"
         "  --same                other greedy tokens than the first side's are an error\n"

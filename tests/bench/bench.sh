@@ -154,16 +154,61 @@ case_overhead() {
     run tests/bench/overhead.sh "$out" --json "$samples" ${quick:+--tokens 5000} >&2
 }
 
+on_core() { # CORE PID: with its threads, and what they will start
+    taskset -acp "$1" "$2" >/dev/null || die "cannot put process $2 on core $1"
+}
+
 # Which core is the faster one changes within seconds, as the machine's neighbours come and go. So all
 # sides compute on one and the same, core 1, and who asks another process is on core 0.
 cores_choose() { # sets $cores
-    local pid
     cores=()
     [[ $(nproc) -gt 1 ]] || return 0
-    for pid in "$VTEST_PID" "$server"; do
-        taskset -acp 1 "$pid" >/dev/null || die "cannot put process $pid on core 1"
-    done
+    on_core 1 "$VTEST_PID"
+    on_core 1 "$server"
     cores=(--cores '1,0')
+}
+
+peer_start() { # CORE SIDE-OF-SERVE [NAME=VALUE]...: sets $peer and $pid
+    local pipe to from
+    pipe=$(mktemp -u "$work/peer.XXXXXX")
+    mkfifo "$pipe.in" "$pipe.out"
+    setsid env "${@:3}" taskset -c "$1" "$bench" serve --model "$file" --side "$2" \
+        "${at_once[@]}" <"$pipe.in" >"$pipe.out" &
+    pid=$!
+    servers+=("$pid")
+    exec {to}>"$pipe.in" {from}<"$pipe.out"
+    peer=peer:$from,$to
+}
+
+# Below the server is one process for each client, below that our server, and the worker.
+worker_find() { # sets $worker
+    worker=$(pgrep -P "$VTEST_PID") && worker=$(pgrep -P "$worker") &&
+        worker=$(pgrep -P "$worker") && [[ $worker =~ ^[0-9]+$ ]]
+}
+
+# Prompts, all sides at once: their ratios tell apart what turns one after the other cannot. Those who
+# compute share a core; who only asks, waits or forwards is on another. Every round has new processes:
+# how their pages lie makes a difference.
+cpu_at_once() { # PRESET ROUNDS TURNS TOKENS
+    local round vars peer pid worker sides core=1 at_once=(--pp "$4" --tg 0)
+    mapfile -t vars < <(vtest_env "$out")
+    [[ $(nproc) -gt 1 ]] || core=0
+    on_core 0 "$VTEST_PID"
+    on_core "$core" "$server"
+    for ((round = 0; round < $2; round++)); do
+        peer_start "$core" native=CPU
+        sides=(--side "native=$peer,$pid")
+        peer_start 0 "rpc=rpc:$endpoint"
+        sides+=(--side "rpc=$peer,$server")
+        peer_start 0 apir=APIR0 "${vars[@]}"
+        server_wait worker_find || die "no worker"
+        on_core "$core" "$worker"
+        sides+=(--side "apir=$peer,$worker")
+        run "$bench" llama --case "cpu-$1" --model "$file" --out "$samples" --at-once \
+            "${sides[@]}" "${at_once[@]}" --pairs "$3" --first "$round"
+        # Or the next round would find this one.
+        while kill -0 "$worker" 2>/dev/null; do vtest_pause 0.02; done
+    done
 }
 
 case_cpu() { # PRESET PAIRS TG
@@ -194,7 +239,10 @@ case_stamp-135M() {
 }
 
 case_cpu-3M() { case_cpu 3M 20 256; }
-case_cpu-135M() { case_cpu 135M 60 64; }
+case_cpu-135M() {
+    case_cpu 135M 20 64
+    cpu_at_once 135M "$(pick 1 10)" "$(pick 1 2)" "$(pick 64 512)"
+}
 
 # The ggml name of the Vulkan device whose description matches, with the environment given.
 vulkan_device() { # PATTERN NAME=VALUE...

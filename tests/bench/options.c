@@ -15,6 +15,7 @@ enum {
     OPT_CASE,
     OPT_OUT,
     OPT_PAIRS,
+    OPT_FIRST,
     OPT_PP,
     OPT_TG,
     OPT_THREADS,
@@ -29,6 +30,7 @@ enum {
     OPT_NO_MMAP,
     OPT_SAME,
     OPT_SETTLE,
+    OPT_AT_ONCE,
     OPT_STAMP,
     OPT_VERBOSE,
     OPT_SAMPLES,
@@ -42,6 +44,7 @@ static const struct option long_options[] = {
     {"case", required_argument, NULL, OPT_CASE},
     {"out", required_argument, NULL, OPT_OUT},
     {"pairs", required_argument, NULL, OPT_PAIRS},
+    {"first", required_argument, NULL, OPT_FIRST},
     {"pp", required_argument, NULL, OPT_PP},
     {"tg", required_argument, NULL, OPT_TG},
     {"threads", required_argument, NULL, OPT_THREADS},
@@ -56,6 +59,7 @@ static const struct option long_options[] = {
     {"no-mmap", no_argument, NULL, OPT_NO_MMAP},
     {"same", no_argument, NULL, OPT_SAME},
     {"settle", no_argument, NULL, OPT_SETTLE},
+    {"at-once", no_argument, NULL, OPT_AT_ONCE},
     {"stamp", required_argument, NULL, OPT_STAMP},
     {"verbose", no_argument, NULL, OPT_VERBOSE},
     {"samples", required_argument, NULL, OPT_SAMPLES},
@@ -157,6 +161,8 @@ static int parse_one(struct options *o, int opt, const char *name, struct apir_e
         return 0;
     case OPT_PAIRS:
         return parse_int(name, optarg, 1, 100000, &o->pairs, err);
+    case OPT_FIRST:
+        return parse_int(name, optarg, 0, 100000, &o->first, err);
     case OPT_PP:
         return parse_int(name, optarg, 0, 65536, &o->pp, err);
     case OPT_TG:
@@ -188,6 +194,9 @@ static int parse_one(struct options *o, int opt, const char *name, struct apir_e
     case OPT_SETTLE:
         o->settle = true;
         return 0;
+    case OPT_AT_ONCE:
+        o->at_once = true;
+        return 0;
     case OPT_STAMP:
         o->stamp = optarg;
         return 0;
@@ -215,6 +224,11 @@ static int check_whole(const struct options *o, struct apir_error *err)
                               o->command->name);
     if (takes(o->command, "pp") && o->pp + o->tg == 0)
         return apir_error_set(err, EINVAL, "--pp 0 --tg 0 leaves nothing to measure");
+    /* What was waited for the core is known of a turn as a whole. */
+    if (o->at_once && ((o->pp && o->tg) || o->settle))
+        return apir_error_set(err, EINVAL,
+                              "--at-once measures prompts or tokens alone: add --pp 0 or --tg 0, "
+                              "and no --settle");
     if (takes(o->command, "samples") && (o->n_list == 0 || !o->out))
         return apir_error_set(err, EINVAL, "--samples FILE and --out DIR must be given");
     return 0;

@@ -14,7 +14,7 @@ enum { OPTIONS_SIDES_MAX = 8, OPTIONS_LIST_MAX = 64 };
 
 struct option_side {
     char name[SAMPLE_NAME_MAX + 1];
-    const char *device; /* CPU, a ggml device, rpc:HOST:PORT, or peer:R,W */
+    const char *device; /* CPU, a ggml device, rpc:HOST:PORT, or peer:R,W (peer.h) */
 };
 
 struct options {
@@ -22,10 +22,10 @@ struct options {
     const char *model, *name, *out, *targets, *stamp;
     struct option_side sides[OPTIONS_SIDES_MAX];
     size_t n_sides;
-    int pairs, pp, tg, threads, ngl, processes, tokens;
+    int pairs, first, pp, tg, threads, ngl, processes, tokens;
     int cores[2]; /* of this process's own computing, and while another process computes; -1: any */
     double seconds;
-    bool repack, no_mmap, same, settle, verbose;
+    bool repack, no_mmap, same, settle, at_once, verbose;
     pid_t server;
     const char *list[OPTIONS_LIST_MAX]; /* samples files, or facts KEY=VALUE */
     size_t n_list;

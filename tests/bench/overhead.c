@@ -34,7 +34,7 @@ static const char usage[] =
     "\n"
     "  --stamp FILE    libggml-stamp.so\n"
     "  --device NAME   the remoted device (APIR0)\n"
-    "  --tokens N      timed tokens per variant and side (20000)\n"
+    "  --tokens N      timed tokens per variant and side (200000)\n"
     "  --logits BYTES  what is fetched after each token (131072)\n"
     "  --gap US        the client computes this long between tokens (0)\n"
     "  --pin CORE      where this process runs from then on\n"
@@ -324,7 +324,7 @@ static int samples_append(const char *path, struct figures added, double beyond)
 
 int main(int argc, char **argv)
 {
-    struct options o = { .device = "APIR0", .pin = SIZE_MAX, .tokens = 20000, .logits = MODEL_LOGITS };
+    struct options o = { .device = "APIR0", .pin = SIZE_MAX, .tokens = 200000, .logits = MODEL_LOGITS };
     if (options_parse(&o, argc, argv) < 0) {
         fputs(usage, stderr);
         return 2;

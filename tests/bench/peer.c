@@ -20,15 +20,19 @@ bool peer_is(const struct option_side *side)
 
 int peer_open(struct peer *p, const struct option_side *side, struct apir_error *err)
 {
-    int from, to;
+    int from, to, pid = 0;
     char end;
-    if (sscanf(side->device, SCHEME "%d,%d%c", &from, &to, &end) != 2 || from < 0 || to < 0)
+    const int n = sscanf(side->device, SCHEME "%d,%d,%d%c", &from, &to, &pid, &end);
+    if ((n != 3 && sscanf(side->device, SCHEME "%d,%d%c", &from, &to, &end) != 2) || from < 0 ||
+        to < 0 || pid < (n == 3))
         return apir_error_set(err, EINVAL,
                               "--side %s=%s: give two open descriptors, to read from and to write "
-                              "to, such as peer:3,4",
+                              "to, such as peer:3,4, and behind them, if you like, the process "
+                              "that computes, such as peer:3,4,4711",
                               side->name, side->device);
     signal(SIGPIPE, SIG_IGN);
     p->questions = to;
+    p->computing = pid;
     p->answers = fdopen(from, "r");
     return p->answers ? 0 : apir_error_sys(err, errno, "--side %s=%s", side->name, side->device);
 }
@@ -62,11 +66,16 @@ static bool parse_turn(const char *text, int tg, struct turn *turn)
     return ok && *end == '\n';
 }
 
-int peer_turn(struct peer *p, const struct options *o, struct turn *turn, struct apir_error *err)
+int peer_ask(struct peer *p, const struct options *o, struct apir_error *err)
 {
     const struct question q = question_of(o);
     if (dprintf(p->questions, "%s", q.line) < 0)
         return apir_error_sys(err, errno, "asking the peer for its turn");
+    return 0;
+}
+
+int peer_answer(struct peer *p, const struct options *o, struct turn *turn, struct apir_error *err)
+{
     cleanup_free char *line = NULL;
     size_t space = 0;
     errno = 0;

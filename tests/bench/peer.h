@@ -15,21 +15,28 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 #include "tests/bench/engine.h"
 
 struct peer {
     FILE *answers;
     int questions;
+    pid_t computing; /* the process, with all below it, that computes for this side; 0: not said */
 };
 
-/* Whether the side is one, by its device's name: peer:R,W, two open descriptors or one, twice. */
+/*
+ * Whether the side is one, by its device's name: peer:R,W, two open descriptors or one, twice; or
+ * peer:R,W,PID, with the process that computes, as far as it is on this machine.
+ */
 bool peer_is(const struct option_side *side);
 
-/* Takes the descriptors over, and SIGPIPE away: a peer that is gone is an error. Returns 0 or -errno with *err set, as below. */
+/* Takes the descriptors over, and SIGPIPE away: a peer that is gone is an error. Returns 0 or -errno
+ * with *err set, as below. */
 int peer_open(struct peer *p, const struct option_side *side, struct apir_error *err);
-/* Has a turn done. `turn->tokens` has room for as many as the options say. */
-int peer_turn(struct peer *p, const struct options *o, struct turn *turn, struct apir_error *err);
+/* Has a turn done, and waits for it. `turn->tokens` has room for as many as the options say. */
+int peer_ask(struct peer *p, const struct options *o, struct apir_error *err);
+int peer_answer(struct peer *p, const struct options *o, struct turn *turn, struct apir_error *err);
 /* Tells it to end. p may be closed, or all zero. */
 void peer_close(struct peer *p);
 

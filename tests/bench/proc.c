@@ -5,7 +5,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
-#include <limits.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,36 +130,98 @@ int proc_memory(pid_t pid, struct proc_memory *ret_memory, struct apir_error *er
     return 0;
 }
 
-int proc_cpu(pid_t pid, double *ret_seconds, struct apir_error *err)
+/* Calls f for every thread; those that end meanwhile may be left out. */
+static int each_thread(pid_t pid, int (*f)(pid_t pid, pid_t tid, void *data, struct apir_error *err),
+                       void *data, struct apir_error *err)
 {
-    char path[sizeof("/proc//task//schedstat") + 24 + NAME_MAX];
+    char path[64];
     snprintf(path, sizeof(path), "/proc/%d/task", pid);
     DIR *dir = opendir(path);
     if (!dir)
         return apir_error_sys(err, errno, "%s", path);
-    double sum = 0;
-    bool any = false;
-    for (const struct dirent *d = readdir(dir); d; d = readdir(dir)) {
-        if (d->d_name[0] == '.')
-            continue;
-        /* Nanoseconds, where utime and stime are in ticks of 10 ms. */
-        snprintf(path, sizeof(path), "/proc/%d/task/%s/schedstat", pid, d->d_name);
-        FILE *f = fopen(path, "re");
-        double ns;
-        if (f && fscanf(f, "%lf", &ns) == 1) {
-            sum += ns / 1e9;
-            any = true;
-        }
-        if (f)
-            fclose(f);
+    int ret = 0;
+    for (const struct dirent *d = readdir(dir); d && ret == 0; d = readdir(dir)) {
+        if (d->d_name[0] != '.')
+            ret = f(pid, (pid_t)strtol(d->d_name, NULL, 10), data, err);
     }
     closedir(dir);
-    if (!any)
+    return ret;
+}
+
+/* What the scheduler counted, in seconds, where utime and stime are in ticks of 10 ms. */
+struct schedstat {
+    double ran, waited;
+    bool any;
+};
+
+static int add_schedstat(pid_t pid, pid_t tid, void *data, struct apir_error *err)
+{
+    (void)err;
+    struct schedstat *s = data;
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", pid, tid);
+    FILE *f = fopen(path, "re");
+    double ran, waited;
+    if (f && fscanf(f, "%lf %lf", &ran, &waited) == 2) {
+        s->ran += ran / 1e9;
+        s->waited += waited / 1e9;
+        s->any = true;
+    }
+    if (f)
+        fclose(f);
+    return 0;
+}
+
+static int read_schedstat(pid_t pid, struct schedstat *ret_sum, struct apir_error *err)
+{
+    *ret_sum = (struct schedstat){0};
+    int ret = each_thread(pid, add_schedstat, ret_sum, err);
+    if (ret == 0 && !ret_sum->any)
         return apir_error_set(
             err, ENODATA,
             "/proc/%d/task/*/schedstat: nothing there; this kernel does not count "
             "(CONFIG_SCHED_INFO)",
             pid);
-    *ret_seconds = sum;
+    return ret;
+}
+
+int proc_cpu(pid_t pid, double *ret_seconds, struct apir_error *err)
+{
+    struct schedstat s;
+    int ret = read_schedstat(pid, &s, err);
+    *ret_seconds = s.ran;
+    return ret;
+}
+
+int proc_waited(pid_t pid, double *ret_seconds, struct apir_error *err)
+{
+    struct schedstat s;
+    int ret = read_schedstat(pid, &s, err);
+    *ret_seconds = s.waited;
+    return ret;
+}
+
+static int add_core(pid_t pid, pid_t tid, void *data, struct apir_error *err)
+{
+    int *core = data;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (sched_getaffinity(tid, sizeof(set), &set) < 0)
+        return errno == ESRCH ? 0 : apir_error_sys(err, errno, "cores of process %d", pid);
+    int first = 0;
+    while (first < CPU_SETSIZE && !CPU_ISSET((size_t)first, &set))
+        first++;
+    if (CPU_COUNT(&set) != 1 || (*core >= 0 && *core != first))
+        return apir_error_set(err, EINVAL,
+                              "process %d may use more than one core; put it on one: "
+                              "taskset -acp CORE %d",
+                              pid, pid);
+    *core = first;
     return 0;
+}
+
+int proc_core(pid_t pid, int *ret_core, struct apir_error *err)
+{
+    *ret_core = -1;
+    return each_thread(pid, add_core, ret_core, err);
 }

@@ -1,7 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `llama` and `load`: all sides in one process, one after the other, in changing order. */
+/*
+ * `llama` and `load`: all sides in one process, one after the other, in changing order.
+ *
+ * Or, of `llama`, at once (--at-once). Turns of seconds are too long where the machine's speed
+ * changes within a second: two sides are then compared with its speed at two times. Sides that share
+ * a core have turns of milliseconds, which the kernel gives them, and meet the same. A side's time is
+ * then that on the clock, less what its computing process, ready to run, waited for the core: what
+ * is left is what the turn would have taken alone, with all waits for messages in it.
+ * All turns of such a run are one sample. They scatter less than whole runs do: how the pages of
+ * a process happen to lie makes half a percent, and is the same in all of its turns.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +20,7 @@
 #include "protocol/cleanup.h"
 #include "tests/bench/engine.h"
 #include "tests/bench/peer.h"
+#include "tests/bench/proc.h"
 
 struct run {
     const struct options *o;
@@ -17,6 +29,7 @@ struct run {
     struct peer peers[OPTIONS_SIDES_MAX]; /* in place of an engine, where open */
     int32_t *tokens[OPTIONS_SIDES_MAX]; /* what each side generated in this pair */
     int other[OPTIONS_SIDES_MAX];       /* pairs in which they were not those of side 0 */
+    double seconds[OPTIONS_SIDES_MAX];  /* at once: of all turns */
 };
 
 static int sample_seconds(struct run *r, size_t side, const char *what, int n, int pair,
@@ -25,7 +38,8 @@ static int sample_seconds(struct run *r, size_t side, const char *what, int n, i
     char metric[SAMPLE_NAME_MAX + 1];
     snprintf(metric, sizeof(metric), n ? "%s%d" : "%s", what, n);
     return options_sample(r->o, r->out, r->o->sides[side].name, metric,
-                          &(struct sample){.pair = pair, .n = n, .value = seconds}, err);
+                          &(struct sample){.pair = r->o->first + pair, .n = n, .value = seconds},
+                          err);
 }
 
 /* Turns of each side before the first pair. An emulator has not translated all of a prompt's code
@@ -50,20 +64,132 @@ static int core_choose(const struct run *r, size_t side, struct apir_error *err)
     return 0;
 }
 
-/* One turn of one side; pair -1: a warm-up, which leaves no samples. */
+/* One turn of one side; a pair below 0 is a warm-up, which leaves no samples. */
 static int turn(struct run *r, size_t side, int pair, struct apir_error *err)
 {
     const struct options *o = r->o;
     struct turn t = {.tokens = r->tokens[side]};
+    struct peer *peer = &r->peers[side];
     int ret = core_choose(r, side, err);
-    if (ret == 0)
-        ret = r->peers[side].answers ? peer_turn(&r->peers[side], o, &t, err)
-                                     : engine_turn(&r->sides[side], o, &t, err);
+    if (ret == 0 && peer->answers) {
+        ret = peer_ask(peer, o, err);
+        if (ret == 0)
+            ret = peer_answer(peer, o, &t, err);
+    } else if (ret == 0) {
+        ret = engine_turn(&r->sides[side], o, &t, err);
+    }
     if (ret == 0 && pair >= 0 && o->pp)
         ret = sample_seconds(r, side, "pp", o->pp, pair, t.pp, err);
     if (ret == 0 && pair >= 0 && o->tg)
         ret = sample_seconds(r, side, "tg", o->tg, pair, t.tg, err);
     return ret;
+}
+
+static int turns_in_order(struct run *r, int pair, struct apir_error *err)
+{
+    size_t n = r->o->n_sides;
+    int ret = 0;
+    /* Nobody is always first: what warms up or slows down hits all sides alike. */
+    for (size_t i = 0; i < n && ret == 0; i++)
+        ret = turn(r, ((size_t)(pair + WARM_UP) + i) % n, pair, err);
+    return ret;
+}
+
+/*
+ * Takes a side's answer, and what was waited for it meanwhile. Read at once: a worker looks out for
+ * more messages for a while, and waits for the core in that time, too. What it has to wait for now is
+ * counted when it runs again, milliseconds from here.
+ */
+static int answer_take(struct run *r, size_t side, struct turn *turn, double *waited,
+                       struct apir_error *err)
+{
+    double before = *waited;
+    int ret = proc_waited(r->peers[side].computing, waited, err);
+    *waited -= before;
+    return ret == 0 ? peer_answer(&r->peers[side], r->o, turn, err) : ret;
+}
+
+static int answers_take(struct run *r, struct turn *turns, double *waited, struct apir_error *err)
+{
+    const size_t n = r->o->n_sides;
+    struct pollfd fds[OPTIONS_SIDES_MAX];
+    for (size_t i = 0; i < n; i++)
+        fds[i] = (struct pollfd){.fd = fileno(r->peers[i].answers), .events = POLLIN};
+    for (size_t missing = n; missing > 0;) {
+        if (poll(fds, n, -1) < 0 && errno != EINTR)
+            return apir_error_sys(err, errno, "waiting for the peers");
+        for (size_t i = 0; i < n; i++) {
+            if (!fds[i].revents)
+                continue;
+            int ret = answer_take(r, i, &turns[i], &waited[i], err);
+            if (ret < 0)
+                return ret;
+            fds[i] = (struct pollfd){.fd = -1};
+            missing--;
+        }
+    }
+    return 0;
+}
+
+static int turns_at_once(struct run *r, int pair, struct apir_error *err)
+{
+    const struct options *o = r->o;
+    const size_t n = o->n_sides;
+    struct turn turns[OPTIONS_SIDES_MAX];
+    double waited[OPTIONS_SIDES_MAX];
+    int ret = 0;
+    for (size_t i = 0; i < n && ret == 0; i++) {
+        turns[i] = (struct turn){.tokens = r->tokens[i]};
+        ret = proc_waited(r->peers[i].computing, &waited[i], err);
+    }
+    for (size_t i = 0; i < n && ret == 0; i++)
+        ret = peer_ask(&r->peers[((size_t)(pair + WARM_UP) + i) % n], o, err);
+    if (ret == 0)
+        ret = answers_take(r, turns, waited, err);
+    for (size_t i = 0; i < n && ret == 0 && pair >= 0; i++) {
+        double seconds = turns[i].pp + turns[i].tg - waited[i];
+        if (seconds <= 0)
+            return apir_error_set(err, ERANGE,
+                                  "pair %d: %s waited longer for its core than its turn took; did "
+                                  "process %d compute for somebody else?",
+                                  pair, o->sides[i].name, r->peers[i].computing);
+        r->seconds[i] += seconds;
+    }
+    return ret;
+}
+
+static int sample_at_once(struct run *r, struct apir_error *err)
+{
+    const struct options *o = r->o;
+    const int n = o->pp ? o->pp : o->tg;
+    char metric[SAMPLE_NAME_MAX + 1];
+    snprintf(metric, sizeof(metric), "%s%d-at-once", o->pp ? "pp" : "tg", n);
+    int ret = 0;
+    for (size_t i = 0; i < o->n_sides && ret == 0; i++)
+        ret = options_sample(o, r->out, o->sides[i].name, metric,
+                             &(struct sample){.pair = o->first,
+                                              .n = (double)n * o->pairs,
+                                              .value = r->seconds[i]},
+                             err);
+    return ret;
+}
+
+/* After the first turns: a worker is there only then. */
+static int core_check(const struct run *r, struct apir_error *err)
+{
+    int first = -1;
+    for (size_t i = 0; i < r->o->n_sides; i++) {
+        int core, ret = proc_core(r->peers[i].computing, &core, err);
+        if (ret < 0)
+            return ret;
+        if (i > 0 && core != first)
+            return apir_error_set(err, EINVAL,
+                                  "--at-once: %s is computed on core %d and %s on core %d; put "
+                                  "them on one",
+                                  r->o->sides[0].name, first, r->o->sides[i].name, core);
+        first = core;
+    }
+    return 0;
 }
 
 static int compare_tokens(struct run *r, int pair, struct apir_error *err)
@@ -90,18 +216,19 @@ static int compare_tokens(struct run *r, int pair, struct apir_error *err)
 
 static int pairs_run(struct run *r, struct apir_error *err)
 {
-    size_t n = r->o->n_sides;
+    int (*const turns)(struct run *, int, struct apir_error *) =
+        r->o->at_once ? turns_at_once : turns_in_order;
     int ret = 0;
-    for (size_t i = 0; i < n * WARM_UP && ret == 0; i++)
-        ret = turn(r, i % n, -1, err);
+    for (int pair = -WARM_UP; pair < 0 && ret == 0; pair++)
+        ret = turns(r, pair, err);
+    if (ret == 0 && r->o->at_once)
+        ret = core_check(r, err);
     for (int pair = 0; pair < r->o->pairs && ret == 0; pair++) {
-        /* Nobody is always first: what warms up or slows down hits all sides alike. */
-        for (size_t i = 0; i < n && ret == 0; i++)
-            ret = turn(r, ((size_t)pair + i) % n, pair, err);
+        ret = turns(r, pair, err);
         if (ret == 0 && !r->o->stamp)
             ret = compare_tokens(r, pair, err);
     }
-    return ret;
+    return ret == 0 && r->o->at_once ? sample_at_once(r, err) : ret;
 }
 
 /* For n tokens. */
@@ -109,8 +236,16 @@ static int side_open(struct run *r, size_t side, int n, struct apir_error *err)
 {
     const struct options *o = r->o;
     struct engine *e = &r->sides[side];
-    if (peer_is(&o->sides[side]))
-        return peer_open(&r->peers[side], &o->sides[side], err);
+    if (peer_is(&o->sides[side])) {
+        int ret = peer_open(&r->peers[side], &o->sides[side], err);
+        if (ret < 0 || !o->at_once || r->peers[side].computing)
+            return ret;
+    }
+    if (o->at_once)
+        return apir_error_set(err, EINVAL,
+                              "--at-once: of every side the computing process must be known; give "
+                              "--side %s=peer:R,W,PID",
+                              o->sides[side].name);
     int ret = engine_init(e, &o->sides[side], err);
     if (ret == 0)
         ret = engine_load(e, o, o->model, err);

@@ -41,19 +41,26 @@ say "the link"
 
 for model in $BENCH_NAMES; do
     for ((round = 0; round < BENCH_ROUNDS; round++)); do
-        say "$model, round $((round + 1)) of $BENCH_ROUNDS: $BENCH_PAIRS prompts, $BENCH_TG_PAIRS generations, on the host and here"
+        say "$model, round $((round + 1)) of $BENCH_ROUNDS: $BENCH_PAIRS prompts and generations in" \
+            "turns, and prompts at once, on the host and here"
+        first=$((round * BENCH_PAIRS))
         # One thread: what is left to the guest's CPU is little, and threads of ggml spin.
         # Prompt and generation apart, as llama-bench does it: in turns llama.cpp builds its graph
         # anew each time, and emulated that takes longer than what is to be measured. Whose turn it
         # is has slept through the other's, so both settle first.
-        for tokens in "$BENCH_PP 0 $BENCH_PAIRS" "0 $BENCH_TG $BENCH_TG_PAIRS"; do
-            [[ $tokens != "0 0 "* ]] || continue # not asked for
-            read -r pp tg pairs <<<"$tokens"
+        for tokens in "$BENCH_PP 0" "0 $BENCH_TG"; do
+            [[ $tokens != "0 0" ]] || continue # not asked for
+            read -r pp tg <<<"$tokens"
             echo "serve $model $pp $tg" >&"$ctl"
             "$bench" llama --model "$MODELS/$model.gguf" --side "native=peer:$ctl,$ctl" --side apir=APIR0 \
-                --threads 1 --case "vm-$model" --pairs "$pairs" --pp "$pp" --tg "$tg" --same --settle \
-                --out "$SHARE/samples/$round.$model" >>"$log" 2>&1 || die "$model: apir-bench failed"
+                --threads 1 --case "vm-$model" --pairs "$BENCH_PAIRS" --first "$first" --pp "$pp" --tg "$tg" \
+                --same --settle --out "$SHARE/samples/turns" >>"$log" 2>&1 ||
+                die "$model: apir-bench failed"
         done
+        [[ $BENCH_PP -gt 0 ]] || continue
+        host "at-once $model $BENCH_PP $BENCH_PAIRS $round"
+        "$bench" serve --model "$MODELS/$model.gguf" --side apir=APIR0 --threads 1 --pp "$BENCH_PP" \
+            --tg 0 <&"$ctl" >&"$ctl" 2>>"$log" || die "$model: apir-bench serve failed"
     done
 done
 

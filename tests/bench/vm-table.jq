@@ -8,7 +8,7 @@ def median: sort | if length % 2 == 1 then .[length / 2 | floor]
 def round1: . * 10 | round / 10;
 def left($n): . + " " * $n | .[:$n];
 def right($n): tostring | " " * ($n - length) + .;
-def row($a): ($a[0] | left(10)) + ($a[1] | left(8)) + ($a[2:] | map(right(12)) | join(""));
+def row($a): ($a[0] | left(10)) + ($a[1] | left(14)) + ($a[2:] | map(right(12)) | join(""));
 
 (row(["case", "metric", "native", "apir", "added", "unit"])),
 (map(select(.seconds)) | group_by([.case, .metric])[] |

@@ -5,16 +5,17 @@
 # file SAMPLES as one JSON object per line:
 #
 #   vm-link   apir-link in the guest: the link itself
-#   vm-MODEL  decoding on the host, and remoted from the guest, in turns, so that both
-#             meet the same noise. The worker has one CPU thread, and so has the native
-#             run. Every round has new processes: how their pages lie makes a difference.
+#   vm-MODEL  decoding on the host, and remoted from the guest, in turns, and prompts also at once
+#             on one core, so that both meet the same noise. The worker has one CPU thread, and
+#             so has the native run. Every round has new processes: how their pages lie makes a
+#             difference.
 #   vm-idle   what guest process, server and worker take with nothing to do
 #
 # OUT is the build's output directory. Options:
 #
 #   --models "NAME..."   of what gguf-write has, q8_0 ("3M 135M")
-#   --rounds N           per model (4)
-#   --pairs N            prompts per round and side (60); generations: a third as many
+#   --rounds N           per model (8)
+#   --pairs N            prompts in turns, generations, prompts at once, per round and side (10)
 #   --pp N  --tg N       tokens of prompt and generation (64, 64)
 #   --graphs N           apir-link's (2000) --repeat N  apir-link's (60)
 #   --idle-seconds N     60; 0: not measured
@@ -35,7 +36,7 @@ usage() {
 OUT=$1 samples=$2
 shift 2
 
-BENCH_NAMES='3M 135M' BENCH_ROUNDS=4 BENCH_PAIRS=60 BENCH_PP=64 BENCH_TG=64
+BENCH_NAMES='3M 135M' BENCH_ROUNDS=8 BENCH_PAIRS=10 BENCH_PP=64 BENCH_TG=64
 BENCH_GRAPHS=2000 BENCH_REPEAT=60 BENCH_IDLE=60
 number() { [[ $2 =~ ^[0-9]{1,7}$ ]] || { echo "bench: $1 wants a number, not '$2'" >&2 && exit 2; }; }
 while [[ $# -gt 0 ]]; do
@@ -78,9 +79,8 @@ for model in $BENCH_NAMES; do
     prepare_model "$BENCH_MODELS/$model.gguf" --preset "$model" --type q8_0 ||
         fail "no model $model"
 done
-BENCH_TG_PAIRS=$(((BENCH_PAIRS + 2) / 3))
 # vm-host.sh finds them in its environment, vm-guest.sh in a file.
-export BENCH_OUT BENCH_NAMES BENCH_ROUNDS BENCH_PAIRS BENCH_TG_PAIRS BENCH_PP BENCH_TG BENCH_GRAPHS
+export BENCH_OUT BENCH_NAMES BENCH_ROUNDS BENCH_PAIRS BENCH_PP BENCH_TG BENCH_GRAPHS
 export BENCH_REPEAT BENCH_IDLE BENCH_MODELS BENCH_WORK
 for name in "${!BENCH_@}"; do
     printf '%s=%q\n' "$name" "${!name}"
@@ -104,21 +104,15 @@ if [[ $rc -ne 0 ]]; then
     *) fail "a measurement failed in the VM (exit code $rc)" ;;
     esac
 fi
-# Every file counts its pairs from 0; round r's are pairs r * BENCH_PAIRS and up.
-for file in "$share"/samples/*; do
-    name=${file##*/} first=0
-    [[ $name != *.* ]] || first=$((${name%%.*} * BENCH_PAIRS))
-    jq -c --argjson first "$first" 'if .pair then .pair += $first else . end' "$file" ||
-        fail "these are no samples: $file"
-done >"$BENCH_WORK/samples"
+jq -c . "$share"/samples/* >"$BENCH_WORK/samples" || fail "these are no samples: $share/samples"
 
 # Of every case, side and metric that were to be measured, as many as agreed.
 for model in $BENCH_NAMES; do
     for side in native apir; do
-        for metric in "pp$BENCH_PP" "tg$BENCH_TG"; do
-            [[ $metric != ??0 ]] || continue # not asked for
-            [[ $metric == pp* ]] && want_pairs=$BENCH_PAIRS || want_pairs=$BENCH_TG_PAIRS
-            want_pairs=$((want_pairs * BENCH_ROUNDS))
+        for metric in "pp$BENCH_PP" "pp$BENCH_PP-at-once" "tg$BENCH_TG"; do
+            [[ $metric != ??0* ]] || continue # not asked for
+            want_pairs=$((BENCH_PAIRS * BENCH_ROUNDS))
+            [[ $metric != *-at-once ]] || want_pairs=$BENCH_ROUNDS
             n=$(jq -r --arg c "vm-$model" --arg s "$side" --arg m "$metric" \
                 'select(.case == $c and .side == $s and .metric == $m) | .pair' "$BENCH_WORK/samples" |
                 sort -n | uniq | wc -l)

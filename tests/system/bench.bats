@@ -15,11 +15,12 @@ setup() {
 }
 teardown() { common_teardown; }
 
-# serve OPTION...: in the background. PEER: its descriptors; `served` waits for its exit code.
+# serve OPTION...: in the background, on core SERVE_CORE if that is set. PEER: its descriptors;
+# `served` waits for its exit code.
 serve() {
     rm -f "$T/questions" "$T/answers"
     mkfifo "$T/questions" "$T/answers"
-    timeout 120 "$BENCH" serve --model "$MODEL" --side native=CPU "$@" \
+    ${SERVE_CORE:+taskset -c "$SERVE_CORE"} "$BENCH" serve --model "$MODEL" --side native=CPU "$@" \
         <"$T/questions" >"$T/answers" 2>"$T/serve.err" 3>&- &
     SERVED=$!
     JOBS_STARTED+=("$SERVED")
@@ -85,6 +86,48 @@ served() {
     [[ -z $output ]]
     run -2 "$BENCH" serve --model "$MODEL" --side native=CPU --side apir=APIR0
     [[ $output == *"one side"* ]]
+}
+
+@test "bench: sides at once on one core are not charged with each other's time" {
+    local a began took
+    SERVE_CORE=0 serve --pp 128 --tg 0
+    a=$PEER,$SERVED
+    SERVE_CORE=0 serve --pp 128 --tg 0
+    began=${EPOCHREALTIME/./}
+    timeout 120 "$BENCH" llama --model "$MODEL" --side "native=peer:$a" --side "other=peer:$PEER,$SERVED" \
+        --at-once --pp 128 --tg 0 --pairs 40 --first 7 --out "$T/samples"
+    took=$((${EPOCHREALTIME/./} - began))
+    [[ $(jq -c 'del(.seconds)' "$T/samples" | sort) == \
+        '{"case":"llama","side":"native","metric":"pp128-at-once","pair":7,"n":5120}
+{"case":"llama","side":"other","metric":"pp128-at-once","pair":7,"n":5120}' ]]
+    # Together they cannot have had more than one core. On the clock it was twice that.
+    jq -es --argjson us "$took" 'map(.seconds * 1e6) | min > 0 and add < $us and add > $us / 3' \
+        "$T/samples" >/dev/null
+}
+
+@test "bench: sides at once must be peers whose processes share a core" {
+    local options a
+    for options in "--side native=CPU" "--side native=peer:0,1" "--side native=peer:0,1,0"; do
+        # shellcheck disable=SC2086 # words on purpose
+        run -1 --separate-stderr "$BENCH" llama --model "$MODEL" $options --at-once --pp 4 --tg 0 </dev/null
+        [[ $stderr == *"peer:"* ]]
+    done
+    for options in "--pp 4 --tg 4" "--pp 4 --tg 0 --settle"; do
+        # shellcheck disable=SC2086 # words on purpose
+        run -2 "$BENCH" llama --model "$MODEL" --side native=peer:0,1,1 --at-once $options
+        [[ $output == *"prompts or tokens alone"* ]]
+    done
+    [[ $(nproc) -gt 1 ]] || return 0 # one core is all there is
+    SERVE_CORE=0 serve --pp 4 --tg 0
+    a=$PEER,$SERVED
+    SERVE_CORE=1 serve --pp 4 --tg 0
+    run -1 --separate-stderr timeout 120 "$BENCH" llama --model "$MODEL" --side "native=peer:$a" \
+        --side "other=peer:$PEER,$SERVED" --at-once --pp 4 --tg 0
+    [[ $stderr == *"native is computed on core 0 and other on core 1"* ]]
+    serve --pp 4 --tg 0
+    run -1 --separate-stderr timeout 120 "$BENCH" llama --model "$MODEL" \
+        --side "native=peer:$PEER,$SERVED" --at-once --pp 4 --tg 0
+    [[ $stderr == *"may use more than one core"* ]]
 }
 
 @test "bench: both cores must be there, and two" {

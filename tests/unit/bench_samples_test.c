@@ -191,8 +191,8 @@ static void ratios_are_of_throughput_and_of_load_times(void **state)
     add_pairs(&all, "cpu-135M", "tg64", 20, "native", 1);
     add_pairs(&all, "cpu-135M", "tg64", 20, "apir", 1.01);
     add_pairs(&all, "cpu-135M", "tg64", 20, "rpc", 1.2);
-    add_pairs(&all, "cpu-135M", "pp512", 5, "native", 1);
-    add_pairs(&all, "cpu-135M", "pp512", 5, "apir", 1);
+    add_pairs(&all, "cpu-135M", "pp512-at-once", 5, "native", 1);
+    add_pairs(&all, "cpu-135M", "pp512-at-once", 5, "apir", 1);
     struct judgement j = judge(&all, "cpu-135M-tg");
     assert_true(j.was_run);
     assert_close(j.found.median, 1 / 1.01);
