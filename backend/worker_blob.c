@@ -154,7 +154,6 @@ const char *worker_blob_forget(struct worker *w, const struct apir_msg_blob_forg
 
 /* ---- buffers in shared memory ------------------------------------------------- */
 
-#define HUGE (UINT64_C(2) << 20)
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25 /* Linux 6.1 */
 #endif
@@ -165,23 +164,23 @@ const char *worker_blob_forget(struct worker *w, const struct apir_msg_blob_forg
  */
 static int blob_align(struct worker_blob *b)
 {
-    if (b->size < HUGE)
+    if (b->size < HUGE_PAGE)
         return 0;
-    uint8_t *room = mmap(NULL, b->size + HUGE, PROT_NONE,
+    uint8_t *room = mmap(NULL, b->size + HUGE_PAGE, PROT_NONE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (room == MAP_FAILED)
         return -errno;
-    uint8_t *at = (uint8_t *)(((uintptr_t)room + HUGE - 1) & ~(uintptr_t)(HUGE - 1));
+    uint8_t *at = (uint8_t *)(((uintptr_t)room + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1));
     void *moved = mremap(b->map, b->size, b->size, MREMAP_MAYMOVE | MREMAP_FIXED, at);
     if (moved == MAP_FAILED) {
         int err = -errno;
-        munmap(room, b->size + HUGE);
+        munmap(room, b->size + HUGE_PAGE);
         return err;
     }
     if (at > room)
         munmap(room, (size_t)(at - room));
-    if (room + HUGE > at)
-        munmap(at + b->size, (size_t)(room + HUGE - at));
+    if (room + HUGE_PAGE > at)
+        munmap(at + b->size, (size_t)(room + HUGE_PAGE - at));
     b->map = at;
     return 0;
 }
@@ -193,8 +192,8 @@ void worker_buffer_use(struct worker_buffer *b)
     b->used = true;
     /* It has been filled by now. In pages of 4 KiB it would be slower to compute with than
      * memory of our own; where the kernel cannot (before 6.1) it is. */
-    if (b->shared && b->shared_size >= HUGE)
-        madvise(b->shared, b->shared_size & ~(HUGE - 1), MADV_COLLAPSE);
+    if (b->shared && b->shared_size >= HUGE_PAGE)
+        madvise(b->shared, b->shared_size & ~(HUGE_PAGE - 1), MADV_COLLAPSE);
 }
 
 const char *worker_buffer_share(struct worker *w, const struct apir_msg_buffer_share *m)

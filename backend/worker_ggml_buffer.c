@@ -33,7 +33,7 @@ static void buffer_fill(const struct host_ggml *hg, void *handle, uint64_t size,
     *ret_buffer = b;
 }
 
-#define ZERO_BY_HAND (2u << 20) /* up to here it lies in huge pages of the heap: they stay whole */
+#define ZERO_BY_HAND HUGE_PAGE /* up to here it lies in the heap, whose huge pages stay whole */
 
 /*
  * Memory of the heap holds what was there before, addresses of ours as well, and the guest may

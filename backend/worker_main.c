@@ -333,15 +333,14 @@ static int load(struct worker *w, const struct apir_config *config, struct apir_
 }
 
 /*
- * What ggml's CPU backend works in is about a MiB for a prompt and is read again for every few rows of
- * weights: in pages of 4 KiB, scattered as the kernel had them, it does not always fit into a cache
- * of its size. glibc maps such blocks by themselves; only smaller ones come from its heap, which is
- * in huge pages (server_child.c). The limit is 128 KiB until a larger block has been freed, and
- * then that block's size (mallopt(3)). What is larger than a huge page has its own in any case.
+ * What ggml's CPU backend works in for a prompt, a MiB or so that is read over and over, is faster in
+ * the heap (docs/bench.md), whose pages are huge but for its beginning (server_child.c). glibc maps
+ * such blocks by themselves, in pages of 4 KiB: from 128 KiB on until a larger block has been freed,
+ * and from then on beyond that one's size (mallopt(3)). What is larger than a huge page has its own.
  */
 static void heap_for_work(void)
 {
-    void *volatile block = malloc(UINT64_C(2) << 20);
+    void *volatile block = malloc(HUGE_PAGE);
     free(block);
 }
 
