@@ -169,14 +169,14 @@ cores_choose() { # sets $cores
 }
 
 peer_start() { # CORE SIDE-OF-SERVE [NAME=VALUE]...: sets $peer and $pid
-    local pipe to from
-    pipe=$(mktemp -u "$work/peer.XXXXXX")
+    local pipe=$work/peer to from
     mkfifo "$pipe.in" "$pipe.out"
     setsid env "${@:3}" taskset -c "$1" "$bench" serve --model "$file" --side "$2" \
         "${at_once[@]}" <"$pipe.in" >"$pipe.out" &
     pid=$!
     servers+=("$pid")
     exec {to}>"$pipe.in" {from}<"$pipe.out"
+    rm "$pipe.in" "$pipe.out"
     peer=peer:$from,$to
 }
 
@@ -186,9 +186,11 @@ worker_find() { # sets $worker
         worker=$(pgrep -P "$worker") && [[ $worker =~ ^[0-9]+$ ]]
 }
 
+worker_gone() { ! kill -0 "$worker" 2>/dev/null; }
+
 # Prompts, all sides at once: their ratios tell apart what turns one after the other cannot. Those who
 # compute share a core; who only asks, waits or forwards is on another. Every round has new processes:
-# how their pages lie makes a difference.
+# how their pages lie makes a difference. After case_cpu, with its servers and its model.
 cpu_at_once() { # PRESET ROUNDS TURNS TOKENS
     local round vars peer pid worker sides core=1 at_once=(--pp "$4" --tg 0)
     mapfile -t vars < <(vtest_env "$out")
@@ -207,7 +209,7 @@ cpu_at_once() { # PRESET ROUNDS TURNS TOKENS
         run "$bench" llama --case "cpu-$1" --model "$file" --out "$samples" --at-once \
             "${sides[@]}" "${at_once[@]}" --pairs "$3" --first "$round"
         # Or the next round would find this one.
-        while kill -0 "$worker" 2>/dev/null; do vtest_pause 0.02; done
+        server_wait worker_gone || die "the worker does not end"
     done
 }
 

@@ -131,7 +131,8 @@ int proc_memory(pid_t pid, struct proc_memory *ret_memory, struct apir_error *er
 }
 
 /* Calls f for every thread; those that end meanwhile may be left out. */
-static int each_thread(pid_t pid, int (*f)(pid_t pid, pid_t tid, void *data, struct apir_error *err),
+static int each_thread(pid_t pid,
+                       int (*f)(pid_t pid, pid_t tid, void *data, struct apir_error *err),
                        void *data, struct apir_error *err)
 {
     char path[64];

@@ -30,8 +30,8 @@ int proc_tree(pid_t root, struct proc_tree *ret_tree, struct apir_error *err);
 int proc_memory(pid_t pid, struct proc_memory *ret_memory, struct apir_error *err);
 /* Seconds that all threads of it have run so far. */
 int proc_cpu(pid_t pid, double *ret_seconds, struct apir_error *err);
-/* Seconds that its threads were ready to run and waited for a core so far; one that waits is counted
- * when it runs again. */
+/* Seconds that its threads were ready to run and waited for a core so far; one that waits is
+ * counted when it runs again. */
 int proc_waited(pid_t pid, double *ret_seconds, struct apir_error *err);
 /* The core that all its threads must use; more than one is an error. */
 int proc_core(pid_t pid, int *ret_core, struct apir_error *err);

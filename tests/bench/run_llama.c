@@ -3,12 +3,12 @@
  * `llama` and `load`: all sides in one process, one after the other, in changing order.
  *
  * Or, of `llama`, at once (--at-once). Turns of seconds are too long where the machine's speed
- * changes within a second: two sides are then compared with its speed at two times. Sides that share
- * a core have turns of milliseconds, which the kernel gives them, and meet the same. A side's time is
- * then that on the clock, less what its computing process, ready to run, waited for the core: what
- * is left is what the turn would have taken alone, with all waits for messages in it.
- * All turns of such a run are one sample. They scatter less than whole runs do: how the pages of
- * a process happen to lie makes half a percent, and is the same in all of its turns.
+ * changes within a second: two sides are then compared with its speed at two times. Sides that
+ * share a core have turns of milliseconds, which the kernel gives them, and meet the same. A side's
+ * time is then that on the clock, less what its computing process, ready to run, waited for the
+ * core: what is left is what the turn would have taken alone, with all waits for messages in it.
+ * All turns of such a run are one sample. They scatter less than whole runs do: how the pages of a
+ * process happen to lie makes half a percent, and is the same in all of its turns.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -96,8 +96,8 @@ static int turns_in_order(struct run *r, int pair, struct apir_error *err)
 }
 
 /*
- * Takes a side's answer, and what was waited for it meanwhile. Read at once: a worker looks out for
- * more messages for a while, and waits for the core in that time, too. What it has to wait for now is
+ * Takes a side's answer, and what was waited for it meanwhile. Read without delay: a worker looks
+ * for more messages for a while, and waits for the core in that time, too. What it waits for now is
  * counted when it runs again, milliseconds from here.
  */
 static int answer_take(struct run *r, size_t side, struct turn *turn, double *waited,

@@ -51,7 +51,7 @@ for model in $BENCH_NAMES; do
         for tokens in "$BENCH_PP 0" "0 $BENCH_TG"; do
             [[ $tokens != "0 0" ]] || continue # not asked for
             read -r pp tg <<<"$tokens"
-            echo "serve $model $pp $tg" >&"$ctl"
+            host "serve $model $pp $tg"
             "$bench" llama --model "$MODELS/$model.gguf" --side "native=peer:$ctl,$ctl" --side apir=APIR0 \
                 --threads 1 --case "vm-$model" --pairs "$BENCH_PAIRS" --first "$first" --pp "$pp" --tg "$tg" \
                 --same --settle --out "$SHARE/samples/turns" >>"$log" 2>&1 ||

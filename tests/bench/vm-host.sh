@@ -3,9 +3,10 @@
 #
 # vm-host.sh: the host's side of vm.sh (VM_HOST_SCRIPT). The guest leads: it asks,
 # one line a request, over the port apir.ctl, and sleeps in read until the answer
-# is there; so do we until it asks. Neither side is ever busy in the other's turn.
+# is there; so do we until it asks. Neither side is busy in the other's turn, but at once.
 #
-#   serve MODEL PP TG    hands the line to `apir-bench serve` until that is told to end
+#   serve MODEL PP TG    answers "ready", then hands the line to `apir-bench serve` until that is
+#                        told to end
 #   at-once MODEL PP TURNS PAIR
 #                        answers "ready", then leads: prompts here and in the guest, where an
 #                        `apir-bench serve` is to be at the other end of the line, at the same
@@ -44,6 +45,7 @@ native() { # MODEL PP TG OPTION...
 serve() { # MODEL PP TG
     # shellcheck disable=SC2046 # a list
     on_core "$core" $(servers) || return 1
+    echo ready >&4
     (native "$@" --settle) <&3 >&4
 }
 
@@ -72,7 +74,7 @@ at_once() { # MODEL PP TURNS PAIR
     rm "$pipe.in" "$pipe.out"
     echo ready >&4
     workers_wait 1 && on_core "$core" "${found[0]}" &&
-        "$bench" llama --case "vm-$1" --model "$BENCH_MODELS/$1.gguf" --at-once --threads 1 \
+        "$bench" llama --case "vm-$1" --model "$BENCH_MODELS/$1.gguf" --at-once \
             --side "native=peer:$from,$to,$pid" --side "apir=peer:3,4,${found[0]}" --pp "$2" --tg 0 \
             --pairs "$3" --first "$4" --out "$BENCH_WORK/share/samples/at-once" >>"$log" 2>&1 || rc=1
     exec {to}>&- {from}<&-
@@ -93,14 +95,14 @@ cpu() {
     echo $((ours * 10)) $((ticks * 10))
 }
 
-while read -r what model pp tg first <&3; do
-    case $what in
-    serve)
-        ! serve "$model" "$pp" "$tg" || continue
+while read -ra request <&3; do
+    case ${request[*]} in
+    "serve "*" "*" "*)
+        ! serve "${request[@]:1}" || continue
         answer='error: the native run failed'
         ;;
-    at-once)
-        ! at_once "$model" "$pp" "$tg" "$first" || continue
+    "at-once "*" "*" "*" "*)
+        ! at_once "${request[@]:1}" || continue
         answer='error: prompts at once failed'
         ;;
     cpu) answer=$(cpu) || answer='error: not one server and one worker' ;;
