@@ -159,13 +159,13 @@ on_core() { # CORE PID: with its threads, and what they will start
 }
 
 # Which core is the faster one changes within seconds, as the machine's neighbours come and go. So all
-# sides compute on one and the same, core 1, and who asks another process is on core 0.
-cores_choose() { # sets $cores
+# servers compute on one and the same, core 1.
+cores_choose() { # CORES: this program's, in the turns of each side; sets $cores
     cores=()
     [[ $(nproc) -gt 1 ]] || return 0
     on_core 1 "$VTEST_PID"
     on_core 1 "$server"
-    cores=(--cores '1,0')
+    cores=(--cores "$1")
 }
 
 peer_start() { # CORE SIDE-OF-SERVE [NAME=VALUE]...: sets $peer and $pid
@@ -206,7 +206,7 @@ cpu_at_once() { # PRESET ROUNDS TURNS TOKENS
         server_wait worker_find || die "no worker"
         on_core "$core" "$worker"
         sides+=(--side "apir=$peer,$worker")
-        run "$bench" llama --case "cpu-$1" --model "$file" --out "$samples" --at-once \
+        run "$bench" llama --case "cpu-$1" --out "$samples" --at-once \
             "${sides[@]}" "${at_once[@]}" --pairs "$3" --first "$round"
         # Or the next round would find this one.
         server_wait worker_gone || die "the worker does not end"
@@ -218,7 +218,7 @@ case_cpu() { # PRESET PAIRS TG
     model "$1"
     host_start '{"threads": 1}'
     rpc_start CPU
-    cores_choose
+    cores_choose '1,0,0' # native computes here, for the others this program asks and waits
     remoted "$bench" llama --case "cpu-$1" --model "$file" --out "$samples" --same \
         ${cores[@]+"${cores[@]}"} \
         --side native=CPU --side apir=APIR0 --side "rpc=rpc:$endpoint" \
@@ -233,7 +233,7 @@ case_stamp-135M() {
     model 135M
     host_start "{\"ggml_backends_dir\": \"$out/tests/bench/backends\", \"devices\": [\"STAMP0\"]}"
     rpc_start STAMP0 "GGML_BACKEND_PATH=$out/tests/bench/libggml-stamp.so"
-    cores_choose
+    cores_choose '0,0,0' # what is left of each side is this program's own time
     remoted "$bench" llama --case stamp-135M --model "$file" --out "$samples" \
         --stamp "$out/tests/bench/libggml-stamp.so" ${cores[@]+"${cores[@]}"} \
         --side native=STAMP0 --side apir=APIR0 --side "rpc=rpc:$endpoint" \

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/bench/peer.h"
+
 enum {
     OPT_MODEL = 256,
     OPT_SIDE,
@@ -121,15 +123,21 @@ static int parse_side(struct options *o, const char *text, struct apir_error *er
     return 0;
 }
 
-static int parse_cores(const char *text, int ret_cores[2], struct apir_error *err)
+static int parse_cores(struct options *o, const char *text, struct apir_error *err)
 {
-    char end;
-    int a, b;
-    if (sscanf(text, "%d,%d%c", &a, &b, &end) != 2 || a < 0 || b < 0 || a >= CPU_SETSIZE ||
-        b >= CPU_SETSIZE || a == b)
-        return apir_error_set(err, EINVAL, "--cores %s: give two cores' numbers, such as 0,1", text);
-    ret_cores[0] = a;
-    ret_cores[1] = b;
+    const char *at = text;
+    char *end = NULL;
+    o->n_cores = 0;
+    do {
+        long core = *at >= '0' && *at <= '9' ? strtol(at, &end, 10) : -1;
+        if (core < 0 || core >= CPU_SETSIZE || (*end && *end != ',') ||
+            o->n_cores == OPTIONS_SIDES_MAX)
+            return apir_error_set(err, EINVAL,
+                                  "--cores %s: give numbers of cores, one for each side, such as "
+                                  "1,0", text);
+        o->cores[o->n_cores++] = (int)core;
+        at = end + 1;
+    } while (*end);
     return 0;
 }
 
@@ -170,7 +178,7 @@ static int parse_one(struct options *o, int opt, const char *name, struct apir_e
     case OPT_THREADS:
         return parse_int(name, optarg, 1, 1024, &o->threads, err);
     case OPT_CORES:
-        return parse_cores(optarg, o->cores, err);
+        return parse_cores(o, optarg, err);
     case OPT_NGL:
         return parse_int(name, optarg, 0, 9999, &o->ngl, err);
     case OPT_PROCESSES:
@@ -211,10 +219,19 @@ static int parse_one(struct options *o, int opt, const char *name, struct apir_e
     }
 }
 
+/* Peers have loaded theirs. */
+static bool all_peers(const struct options *o)
+{
+    size_t n = 0;
+    while (n < o->n_sides && peer_is(&o->sides[n]))
+        n++;
+    return n > 0 && n == o->n_sides;
+}
+
 /* What a command cannot do without. */
 static int check_whole(const struct options *o, struct apir_error *err)
 {
-    if (takes(o->command, "model") && !o->model)
+    if (takes(o->command, "model") && !o->model && !all_peers(o))
         return apir_error_set(err, EINVAL, "--model FILE is missing");
     if (takes(o->command, "side") && o->n_sides == 0)
         return apir_error_set(err, EINVAL, "--side NAME=DEVICE is missing");
@@ -224,6 +241,9 @@ static int check_whole(const struct options *o, struct apir_error *err)
                               o->command->name);
     if (takes(o->command, "pp") && o->pp + o->tg == 0)
         return apir_error_set(err, EINVAL, "--pp 0 --tg 0 leaves nothing to measure");
+    if (o->n_cores && o->n_cores != o->n_sides)
+        return apir_error_set(err, EINVAL, "--cores names %zu cores for %zu sides; give one for each",
+                              o->n_cores, o->n_sides);
     /* What was waited for the core is known of a turn as a whole. */
     if (o->at_once && ((o->pp && o->tg) || o->settle))
         return apir_error_set(err, EINVAL,
@@ -244,7 +264,6 @@ int options_parse(struct options *o, const struct command *command, int argc, ch
         .pp = 512,
         .tg = 64,
         .threads = 1,
-        .cores = {-1, -1},
         .ngl = -1,
         .processes = 4,
         .tokens = 100000,

@@ -23,7 +23,8 @@ struct options {
     struct option_side sides[OPTIONS_SIDES_MAX];
     size_t n_sides;
     int pairs, first, pp, tg, threads, ngl, processes, tokens;
-    int cores[2]; /* of this process's own computing, and while another process computes; -1: any */
+    int cores[OPTIONS_SIDES_MAX]; /* of this process in each side's turns */
+    size_t n_cores;               /* as many as sides, or none: any core */
     double seconds;
     bool repack, no_mmap, same, settle, at_once, verbose;
     pid_t server;

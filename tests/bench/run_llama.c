@@ -52,10 +52,9 @@ static int sample_seconds(struct run *r, size_t side, const char *what, int n, i
  */
 static int core_choose(const struct run *r, size_t side, struct apir_error *err)
 {
-    const bool here = !r->peers[side].answers && !r->sides[side].devices[0];
-    const int core = r->o->cores[here ? 0 : 1];
-    if (core < 0)
+    if (r->o->n_cores == 0)
         return 0;
+    const int core = r->o->cores[side];
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET((size_t)core, &set);

@@ -74,7 +74,7 @@ at_once() { # MODEL PP TURNS PAIR
     rm "$pipe.in" "$pipe.out"
     echo ready >&4
     workers_wait 1 && on_core "$core" "${found[0]}" &&
-        "$bench" llama --case "vm-$1" --model "$BENCH_MODELS/$1.gguf" --at-once \
+        "$bench" llama --case "vm-$1" --at-once \
             --side "native=peer:$from,$to,$pid" --side "apir=peer:3,4,${found[0]}" --pp "$2" --tg 0 \
             --pairs "$3" --first "$4" --out "$BENCH_WORK/share/samples/at-once" >>"$log" 2>&1 || rc=1
     exec {to}>&- {from}<&-
