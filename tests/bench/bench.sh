@@ -190,7 +190,7 @@ worker_gone() { ! kill -0 "$worker" 2>/dev/null; }
 
 # Prompts, all sides at once: their ratios tell apart what turns one after the other cannot. Those who
 # compute share a core; who only asks, waits or forwards is on another. Every round has new processes:
-# how their pages lie makes a difference. After case_cpu, with its servers and its model.
+# how their pages lie makes a difference. After cpu_start, with its servers and its model.
 cpu_at_once() { # PRESET ROUNDS TURNS TOKENS
     local round vars peer pid worker sides core=1 at_once=(--pp "$4" --tg 0)
     mapfile -t vars < <(vtest_env "$out")
@@ -213,16 +213,22 @@ cpu_at_once() { # PRESET ROUNDS TURNS TOKENS
     done
 }
 
-case_cpu() { # PRESET PAIRS TG
-    local cores
+# One after the other, with new processes in every round but for the servers.
+cpu_in_turns() { # PRESET ROUNDS PAIRS OPTION...
+    local round
+    for ((round = 0; round < $2; round++)); do
+        remoted "$bench" llama --case "cpu-$1" --model "$file" --out "$samples" --same \
+            ${cores[@]+"${cores[@]}"} \
+            --side native=CPU --side apir=APIR0 --side "rpc=rpc:$endpoint" \
+            --pairs "$3" --first "$((round * $3))" "${@:4}"
+    done
+}
+
+cpu_start() { # PRESET: servers, and what loading takes
     model "$1"
     host_start '{"threads": 1}'
     rpc_start CPU
     cores_choose '1,0,0' # native computes here, for the others this program asks and waits
-    remoted "$bench" llama --case "cpu-$1" --model "$file" --out "$samples" --same \
-        ${cores[@]+"${cores[@]}"} \
-        --side native=CPU --side apir=APIR0 --side "rpc=rpc:$endpoint" \
-        --pairs "$(pick 6 "$2")" --pp "$(pick 64 512)" --tg "$(pick 16 "$3")"
     remoted "$bench" load --case "cpu-$1" --model "$file" --out "$samples" \
         --side native=CPU --side apir=APIR0 --side "rpc=rpc:$endpoint" --pairs "$(pick 2 10)"
 }
@@ -240,9 +246,17 @@ case_stamp-135M() {
         --pairs "$(pick 6 60)" --pp 512 --tg 64
 }
 
-case_cpu-3M() { case_cpu 3M 20 256; }
+case_cpu-3M() {
+    local cores
+    cpu_start 3M
+    cpu_in_turns 3M 1 "$(pick 6 20)" --pp "$(pick 64 512)" --tg "$(pick 16 256)"
+}
 case_cpu-135M() {
-    case_cpu 135M 20 64
+    local cores
+    cpu_start 135M
+    cpu_in_turns 135M 1 "$(pick 2 10)" --pp "$(pick 64 512)" --tg 0
+    # Turns of a sixth of a second: the shorter they are, the nearer is what both meet.
+    cpu_in_turns 135M "$(pick 1 10)" "$(pick 6 20)" --pp 0 --tg 16
     cpu_at_once 135M "$(pick 1 10)" "$(pick 1 2)" "$(pick 64 512)"
 }
 
