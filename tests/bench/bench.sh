@@ -196,8 +196,11 @@ cpu_at_once() { # PRESET ROUNDS TURNS TOKENS
     mapfile -t vars < <(vtest_env "$out")
     [[ $(nproc) -gt 1 ]] || core=0
     on_core 0 "$VTEST_PID"
-    on_core "$core" "$server"
     for ((round = 0; round < $2; round++)); do
+        kill -- "-$server"
+        wait "$server" 2>/dev/null || :
+        rpc_start CPU
+        on_core "$core" "$server"
         peer_start "$core" native=CPU
         sides=(--side "native=$peer,$pid")
         peer_start 0 "rpc=rpc:$endpoint"
