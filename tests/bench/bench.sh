@@ -188,6 +188,14 @@ worker_find() { # sets $worker
 
 worker_gone() { ! kill -0 "$worker" 2>/dev/null; }
 
+# Another server: how its pages lie makes a difference. After cpu_start.
+rpc_renew() {
+    kill -- "-$server" 2>/dev/null || :
+    wait "$server" 2>/dev/null || :
+    rpc_start CPU
+    [[ $(nproc) -eq 1 ]] || on_core 1 "$server"
+}
+
 # Prompts, all sides at once: their ratios tell apart what turns one after the other cannot. Those who
 # compute share a core; who only asks, waits or forwards is on another. Every round has new processes:
 # how their pages lie makes a difference. After cpu_start, with its servers and its model.
@@ -197,10 +205,7 @@ cpu_at_once() { # PRESET ROUNDS TURNS TOKENS
     [[ $(nproc) -gt 1 ]] || core=0
     on_core 0 "$VTEST_PID"
     for ((round = 0; round < $2; round++)); do
-        kill -- "-$server"
-        wait "$server" 2>/dev/null || :
-        rpc_start CPU
-        on_core "$core" "$server"
+        rpc_renew
         peer_start "$core" native=CPU
         sides=(--side "native=$peer,$pid")
         peer_start 0 "rpc=rpc:$endpoint"
@@ -216,10 +221,11 @@ cpu_at_once() { # PRESET ROUNDS TURNS TOKENS
     done
 }
 
-# One after the other, with new processes in every round but for the servers.
+# One after the other, with new processes in every round, too.
 cpu_in_turns() { # PRESET ROUNDS PAIRS OPTION...
     local round
     for ((round = 0; round < $2; round++)); do
+        rpc_renew
         remoted "$bench" llama --case "cpu-$1" --model "$file" --out "$samples" --same \
             ${cores[@]+"${cores[@]}"} \
             --side native=CPU --side apir=APIR0 --side "rpc=rpc:$endpoint" \
@@ -231,9 +237,9 @@ cpu_start() { # PRESET: servers, and what loading takes
     model "$1"
     host_start '{"threads": 1}'
     rpc_start CPU
-    cores_choose '1,0,0' # native computes here, for the others this program asks and waits
     remoted "$bench" load --case "cpu-$1" --model "$file" --out "$samples" \
         --side native=CPU --side apir=APIR0 --side "rpc=rpc:$endpoint" --pairs "$(pick 2 10)"
+    cores_choose '1,0,0' # native computes here, for the others this program asks and waits
 }
 
 # What llama.cpp and the road take by themselves: the host computes nothing.

@@ -245,10 +245,10 @@ static int check_whole(const struct options *o, struct apir_error *err)
         return apir_error_set(err, EINVAL, "--cores names %zu cores for %zu sides; give one for each",
                               o->n_cores, o->n_sides);
     /* What was waited for the core is known of a turn as a whole. */
-    if (o->at_once && ((o->pp && o->tg) || o->settle))
+    if (o->at_once && ((o->pp && o->tg) || o->settle || o->n_cores))
         return apir_error_set(err, EINVAL,
-                              "--at-once measures prompts or tokens alone: add --pp 0 or --tg 0, "
-                              "and no --settle");
+                              "--at-once measures prompts or tokens alone, of peers that are on "
+                              "their core: add --pp 0 or --tg 0, and neither --settle nor --cores");
     if (takes(o->command, "samples") && (o->n_list == 0 || !o->out))
         return apir_error_set(err, EINVAL, "--samples FILE and --out DIR must be given");
     return 0;

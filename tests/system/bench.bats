@@ -112,7 +112,7 @@ served() {
         run -1 --separate-stderr "$BENCH" llama --model "$MODEL" $options --at-once --pp 4 --tg 0 </dev/null
         [[ $stderr == *"peer:"* ]]
     done
-    for options in "--pp 4 --tg 4" "--pp 4 --tg 0 --settle"; do
+    for options in "--pp 4 --tg 4" "--pp 4 --tg 0 --settle" "--pp 4 --tg 0 --cores 0"; do
         # shellcheck disable=SC2086 # words on purpose
         run -2 "$BENCH" llama --model "$MODEL" --side native=peer:0,1,1 --at-once $options
         [[ $output == *"prompts or tokens alone"* ]]
@@ -131,7 +131,7 @@ served() {
 }
 
 @test "bench: a core for each side, which is there" {
-    local text tries pid
+    local text pid
     for text in -1 0, ,0 0,x +0 ' 0' 99999999 1024 0,0,0,0,0,0,0,0,0 ''; do
         run -2 "$BENCH" llama --model "$MODEL" --side native=CPU --cores "$text"
         [[ $output == *"give numbers of cores, one for each side"* ]]
@@ -145,9 +145,5 @@ served() {
         --out "$T/samples" 3>&- &
     pid=$!
     JOBS_STARTED+=("$pid")
-    for ((tries = 0; tries < 200; tries++)); do
-        ! grep -q 'Cpus_allowed_list:[[:space:]]*1$' "/proc/$pid/status" || break
-        read -rt 0.05 <> <(:) || :
-    done
-    [[ $tries -lt 200 ]]
+    wait_until 10 grep -q 'Cpus_allowed_list:[[:space:]]*1$' "/proc/$pid/status"
 }
