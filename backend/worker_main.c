@@ -66,12 +66,12 @@ static struct apir_ring_header *header(struct worker *w)
     return (struct apir_ring_header *)(void *)w->blobs[APIR_RING_BLOB_ID].map;
 }
 
-static void publish_progress(struct worker *w)
+/* Tells the client and the server what is done. */
+static void show_progress(struct worker *w)
 {
     apir_store_release64(&w->status->head, w->ring.head);
-    apir_full_fence();
-    /* Pairs with the server: it stores notify_at, fences, loads head. */
-    if (w->ring.head >= apir_load_acquire64(&w->status->notify_at)) {
+    /* Fences. Pairs with the server: it stores notify_at, fences, loads head. */
+    if (apir_ring_host_show(&w->ring) && w->ring.head >= apir_load_acquire64(&w->status->notify_at)) {
         uint64_t one = 1;
         ssize_t ignored = write(w->notify_fd, &one, sizeof(one));
         (void)ignored;
@@ -200,6 +200,8 @@ static int serve(struct worker *w)
             what = apir_msg_name(h.code);
         }
         if (!err) {
+            if (msg.code != APIR_MSG_SET_INLINE)
+                show_progress(w); /* this one may take long */
             /* From here on the server counts seconds_per_graph. */
             apir_store_release64(&w->status->taken, w->ring.head + size);
             uint64_t began = timed ? now_ns() : 0;
@@ -222,8 +224,9 @@ static int serve(struct worker *w)
             apir_ring_set_state(header(w), APIR_STATE_FATAL, reason);
             return EXIT_FATAL;
         }
-        apir_ring_host_complete(&w->ring);
-        publish_progress(w);
+        apir_ring_host_done(&w->ring);
+        if (!apir_ring_host_has_more(&w->ring))
+            show_progress(w);
     }
 }
 

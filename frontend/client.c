@@ -25,6 +25,7 @@
 #define FENCES_MAX       8u          /* that end before the work: naps after that */
 #define PING_AFTER_NS    300000000u  /* of waiting: is the server alive? */
 #define PONG_WITHIN_NS   1200000000u /* together well under two seconds */
+#define READ_LOOK        8192u       /* bytes between looks whether more of a result is there */
 #define AWAY_NS          500000000u  /* between two looks: somebody has stopped us, or the VM */
 #define START_WITHIN_NS  UINT64_C(60000000000) /* drivers may compile shaders at first */
 
@@ -396,21 +397,30 @@ void client_fill_lost(void *dst, size_t size, uint32_t type)
 static uint64_t step_position(uint64_t until, uint64_t size, uint64_t done)
 {
     const uint64_t step = apir_get_step(size);
-    return until - (size - done + step - 1) / step;
+    return until - ((size + step - 1) / step - (done + step - 1) / step);
+}
+
+/* The opposite: how many of `size` bytes are there. Never more, whatever head is. */
+static uint64_t bytes_there(const struct client *c, uint64_t until, uint64_t size)
+{
+    const uint64_t left = until - apir_load_acquire64(&c->ring.header->head);
+    const uint64_t step = apir_get_step(size), steps = (size + step - 1) / step;
+    return (int64_t)left <= 0 ? size : left < steps ? (steps - left) * step : 0;
 }
 
 void client_block_read(struct client *c, struct client_block *b, void *dst, uint64_t size,
                        uint32_t type, uint64_t expect_ns)
 {
-    const uint8_t *src = client_block_data(c, b);
-    const uint64_t step = apir_get_step(size);
-    for (uint64_t done = 0; done < size; done += step) {
-        uint64_t n = size - done < step ? size - done : step;
-        if (client_wait(c, step_position(b->until, size, done + n), done ? 0 : expect_ns) < 0) {
+    struct apir_reading r = { .dst = dst, .src = client_block_data(c, b) };
+    while (r.at < size) {
+        /* This first: it knows whether there still is a ring to look at. */
+        if (client_wait(c, step_position(b->until, size, r.at + 1), r.at ? 0 : expect_ns) < 0) {
             client_fill_lost(dst, size, type);
             break;
         }
-        apir_copy_from_peer((uint8_t *)dst + done, src + done, n);
+        const uint64_t there = bytes_there(c, b->until, size);
+        if (there > r.at)
+            apir_copy_from_peer(&r, there - r.at < READ_LOOK ? there - r.at : READ_LOOK, there);
     }
     client_block_release(b);
 }
@@ -430,7 +440,10 @@ static void read_finish(struct client *c, const struct client_read *r)
         if (!ok)
             client_fill_lost(dst, row, r->type);
         else if (r->block)
-            apir_copy_from_peer(dst, (uint8_t *)client_block_data(c, r->block) + i * row, row);
+            apir_copy_from_peer(
+                &(struct apir_reading){
+                    .dst = dst, .src = (uint8_t *)client_block_data(c, r->block) + i * row },
+                row, row);
     }
     if (r->block)
         client_block_release(r->block);

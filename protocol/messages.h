@@ -307,7 +307,7 @@ int apir_msg_decode(const void *buf, size_t size, unsigned state, struct apir_ms
 static inline uint64_t apir_get_step(uint64_t size)
 {
     uint64_t step = (size / 32 + 4095) & ~UINT64_C(4095);
-    return step > 32768 ? step : 32768;
+    return step > 16384 ? step : 16384;
 }
 
 /* Static name of a code, or "unknown". */

@@ -13,6 +13,10 @@
 #include "protocol/atomic.h"
 #include "protocol/messages.h"
 
+#define LINE 64u
+/* Bytes of messages whose lines are asked for in advance. */
+#define AHEAD 4096u
+
 static void ring_copy_in(uint8_t *cmd, uint64_t cmd_size, uint64_t at, const void *src, size_t n)
 {
     uint64_t pos = at & (cmd_size - 1);
@@ -67,14 +71,31 @@ uint64_t apir_ring_guest_put(struct apir_ring_guest *rg, const void *msg, size_t
     return rg->tail;
 }
 
+/*
+ * Writes to the lines that the next messages take, as many as the last ones took. The host has read
+ * them in the last round and still holds them: they come to us while it works, and not when we have
+ * something to say. Nobody reads there before tail says so, and nobody else writes.
+ */
+static void lines_take(struct apir_ring_guest *rg, uint64_t size)
+{
+    const uint64_t room = rg->cmd_size - (rg->tail - apir_ring_guest_head(rg));
+    const uint64_t begun = -rg->tail % LINE; /* bytes of the line that tail is in */
+    size = size < room ? size : room;
+    for (uint64_t at = begun; at + LINE <= size && at < AHEAD; at += LINE)
+        __atomic_store_n(rg->cmd + ((rg->tail + at) & (rg->cmd_size - 1)), 0, __ATOMIC_RELAXED);
+}
+
 bool apir_ring_guest_publish(struct apir_ring_guest *rg)
 {
-    if (rg->published == rg->tail)
+    const uint64_t size = rg->tail - rg->published;
+    if (size == 0)
         return false;
     apir_store_release64(&rg->header->tail, rg->tail);
     rg->published = rg->tail;
     apir_full_fence();
-    return apir_take_flag(&rg->header->idle);
+    const bool asleep = apir_take_flag(&rg->header->idle);
+    lines_take(rg, size);
+    return asleep;
 }
 
 /* ---- host ----------------------------------------------------------------- */
@@ -97,6 +118,9 @@ int apir_ring_host_take(struct apir_ring_host *rh, void *buf, size_t cap, size_t
         if (tail - rh->head > rh->cmd_size)
             return -EBADMSG;
         rh->limit = tail;
+        /* All at once: one by one each would be a trip to the core that has written it. */
+        for (uint64_t at = 0; at < tail - rh->head && at < AHEAD; at += LINE)
+            __builtin_prefetch(rh->cmd + ((rh->head + at) & (rh->cmd_size - 1)));
     }
     uint64_t used = rh->limit - rh->head;
     struct apir_msg_header h;
@@ -121,17 +145,25 @@ static void ring_wake(struct apir_ring_header *h)
 
 static void head_show(struct apir_ring_host *rh, uint64_t head)
 {
+    rh->shown = head;
     apir_store_release64(&rh->header->head, head);
     apir_full_fence();
     if (apir_load_acquire32(&rh->header->waiting))
         ring_wake(rh->header);
 }
 
-void apir_ring_host_complete(struct apir_ring_host *rh)
+void apir_ring_host_done(struct apir_ring_host *rh)
 {
     rh->head += rh->taken;
     rh->taken = 0;
+}
+
+bool apir_ring_host_show(struct apir_ring_host *rh)
+{
+    if (rh->shown == rh->head)
+        return false;
     head_show(rh, rh->head);
+    return true;
 }
 
 void apir_ring_host_progress(struct apir_ring_host *rh, uint64_t left)

@@ -55,6 +55,7 @@ struct apir_ring_host {
     uint64_t head;  /* ours; the shared word is only ever written */
     uint64_t limit; /* tail as last checked: head <= limit <= head + cmd_size */
     uint64_t taken; /* size of the message at hand */
+    uint64_t shown; /* what the shared head says */
 };
 
 /* `blob` is the mapped ring blob of a size that apir_ring_size_ok accepts. */
@@ -67,8 +68,15 @@ void apir_ring_host_init(struct apir_ring_host *rh, void *blob, uint64_t blob_si
  */
 int apir_ring_host_take(struct apir_ring_host *rh, void *buf, size_t cap, size_t *ret_size);
 
-/* The taken message is done: moves head and wakes a waiter. */
-void apir_ring_host_complete(struct apir_ring_host *rh);
+/* The taken message is done. Others see that with the next apir_ring_host_show(). */
+void apir_ring_host_done(struct apir_ring_host *rh);
+
+/*
+ * Shows what is done to others, and wakes a waiter. To take the head's line from a guest that looks
+ * at it costs a trip between cores: not after every short message while there are more, but
+ * before anything that may take long. False: it was shown already.
+ */
+bool apir_ring_host_show(struct apir_ring_host *rh);
 
 /*
  * The taken message is done but for `left` steps, 0 < left < its size: head stands that many

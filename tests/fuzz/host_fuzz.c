@@ -269,7 +269,8 @@ static void host_answers(void)
         apir_ring_host_progress(&host, 1 + take(1) % (size - 1));
         return;
     }
-    apir_ring_host_complete(&host);
+    apir_ring_host_done(&host);
+    apir_ring_host_show(&host);
 }
 
 static void host_step(void)

@@ -67,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     struct apir_ring_host host;
     apir_ring_host_init(&host, blob, BLOB_SIZE);
-    host.head = host.limit = start;
+    host.head = host.limit = host.shown = start;
     static uint8_t buf[APIR_MESSAGE_MAX];
     for (unsigned state = APIR_ST_NEW; state;) {
         size_t got = 0;
@@ -80,7 +80,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
         FUZZ_CHECK(got >= 8 && got % 8 == 0 && got <= sizeof(buf));
         state = check_message(buf, got, state);
-        apir_ring_host_complete(&host);
+        apir_ring_host_done(&host);
+        apir_ring_host_show(&host);
     }
 
     memset(cmd + at, 0, first);

@@ -88,7 +88,8 @@ static void host_takes(struct apir_ring_host *host)
         memcpy(&h, buf, sizeof(h));
         FUZZ_CHECK(got >= 8 && got % 8 == 0 && got <= cap && h.size == got);
         FUZZ_CHECK(got <= host->limit - host->head);
-        apir_ring_host_complete(host);
+        apir_ring_host_done(host);
+        apir_ring_host_show(host);
         FUZZ_CHECK(host->limit - host->head <= CMD_SIZE);
     }
     free(buf);
@@ -105,7 +106,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     apir_ring_host_init(&host, blob, BLOB_SIZE);
     /* Not only where all counters are small. */
     uint64_t start = take(1) % 2 ? (uint64_t)0 - take(2) % 4096 * 8 : take(4) / 8 * 8;
-    guest.tail = guest.published = h->tail = h->head = host.head = host.limit = start;
+    guest.tail = guest.published = h->tail = h->head = host.head = host.limit =
+        host.shown = start;
     while (in.left) {
         uint8_t kind = (uint8_t)take(1);
         switch (kind % 10) {

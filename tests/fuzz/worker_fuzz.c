@@ -337,7 +337,8 @@ static bool serve(void)
         armed = false;
         if (why)
             break;
-        apir_ring_host_complete(&worker.ring);
+        apir_ring_host_done(&worker.ring);
+        apir_ring_host_show(&worker.ring);
     }
     FUZZ_CHECK(err || (why && *why));
     return err == -EAGAIN;

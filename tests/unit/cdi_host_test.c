@@ -164,7 +164,8 @@ static int serve(void *user)
             answer_hello(replies + msg.u.hello.reply);
         else
             answer_device(replies + msg.u.device_info.reply, msg.u.device_info.device);
-        apir_ring_host_complete(&host.ring);
+        apir_ring_host_done(&host.ring);
+        apir_ring_host_show(&host.ring);
     }
     apir_ring_host_prepare_sleep(&host.ring);
     return 0;

@@ -484,14 +484,14 @@ static void what_decodes_encodes_to_the_same_bytes(void **state)
 static void the_steps_of_a_read_are_fewer_than_its_bytes_on_the_ring(void **state)
 {
     (void)state;
-    static const uint64_t sizes[] = { 1, 32768, 32769, (1 << 20) - 1, 1 << 20, (1 << 20) + 1,
+    static const uint64_t sizes[] = { 1, 16384, 16385, (1 << 19) - 1, 1 << 19, (1 << 19) + 1,
                                       APIR_ARENA_SIZE_MAX };
     const struct apir_msg m = { .code = APIR_MSG_GET, .u.get = { .buffer = 1, .size = 1, .blob = 1 } };
     uint8_t buf[APIR_MESSAGE_MAX];
     uint64_t room = (uint64_t)apir_msg_encode(&m, buf, sizeof(buf));
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         uint64_t step = apir_get_step(sizes[i]);
-        assert_true(step >= 32768 && step % 4096 == 0);
+        assert_true(step >= 16384 && step % 4096 == 0);
         assert_true((sizes[i] + step - 1) / step < room);
     }
 }

@@ -106,7 +106,7 @@ static void ends_close(struct ends *e)
 static void ends_start_at(struct ends *e, uint64_t at)
 {
     e->guest.tail = e->guest.published = at;
-    e->host.head = e->host.limit = at;
+    e->host.head = e->host.limit = e->host.shown = at;
     apir_store_release64(&e->header->tail, at);
     apir_store_release64(&e->header->head, at);
 }
@@ -222,7 +222,8 @@ static void nothing_shows_before_publish_and_nothing_completes_before_complete(v
     assert_int_equal(size, sizeof(msg));
     assert_memory_equal(got, msg, sizeof(msg));
     assert_true(apir_ring_guest_head(&e.guest) == 0);
-    apir_ring_host_complete(&e.host);
+    apir_ring_host_done(&e.host);
+    apir_ring_host_show(&e.host);
     assert_true(apir_ring_guest_head(&e.guest) == pos);
     assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), -EAGAIN);
     ends_close(&e);
@@ -265,14 +266,79 @@ static void progress_shows_inside_the_message_only(void **state)
     /* It is at hand still. */
     assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
     assert_true(apir_ring_host_has_more(&e.host));
-    apir_ring_host_complete(&e.host);
+    apir_ring_host_done(&e.host);
+    apir_ring_host_show(&e.host);
     assert_int_equal(apir_ring_guest_head(&e.guest), first);
     assert_true(apir_ring_host_has_more(&e.host));
     assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
     assert_false(apir_ring_host_has_more(&e.host));
-    apir_ring_host_complete(&e.host);
+    apir_ring_host_done(&e.host);
+    apir_ring_host_show(&e.host);
     assert_int_equal(apir_ring_guest_head(&e.guest), second);
     assert_false(apir_ring_host_has_more(&e.host));
+    ends_close(&e);
+}
+
+static void what_is_done_shows_once(void **state)
+{
+    (void)state;
+    struct ends e;
+    ends_open(&e);
+    uint8_t msg[48], got[APIR_MESSAGE_MAX];
+    size_t size;
+    message_fill(msg, sizeof(msg), 1);
+    for (int i = 0; i < 3; i++)
+        apir_ring_guest_put(&e.guest, msg, sizeof(msg));
+    apir_ring_guest_publish(&e.guest);
+    assert_false(apir_ring_host_show(&e.host));
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
+        apir_ring_host_done(&e.host);
+        assert_int_equal(apir_ring_guest_head(&e.guest), 0);
+    }
+    assert_true(apir_ring_host_show(&e.host));
+    assert_int_equal(apir_ring_guest_head(&e.guest), 2 * sizeof(msg));
+    assert_false(apir_ring_host_show(&e.host));
+    /* Steps of the next message count from what is done, shown or not. */
+    assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
+    apir_ring_host_progress(&e.host, 5);
+    assert_int_equal(apir_ring_guest_head(&e.guest), 3 * sizeof(msg) - 5);
+    apir_ring_host_done(&e.host);
+    assert_true(apir_ring_host_show(&e.host));
+    assert_int_equal(apir_ring_guest_head(&e.guest), 3 * sizeof(msg));
+    ends_close(&e);
+}
+
+/* The guest writes to lines in advance: only to free ones, however few there are. */
+static void publishing_leaves_what_is_not_taken(void **state)
+{
+    (void)state;
+    struct ends e;
+    ends_open(&e);
+    static uint8_t msg[APIR_MESSAGE_MAX / 8], got[APIR_MESSAGE_MAX];
+    const size_t size = sizeof(msg);
+    for (uint64_t start = 0; start < 128; start += 8)
+        for (uint64_t room = 0; room <= 2 * size; room += 8) {
+            ends_start_at(&e, start);
+            unsigned n = 0;
+            uint64_t used = 0;
+            for (uint64_t want; (want = CMD_SIZE - room - used) > 0; n++) {
+                const size_t next = want < size ? want : size;
+                message_fill(msg, next, n);
+                apir_ring_guest_put(&e.guest, msg, next);
+                used += next;
+                if (n % 2)
+                    apir_ring_guest_publish(&e.guest);
+            }
+            apir_ring_guest_publish(&e.guest);
+            for (unsigned i = 0; i < n; i++) {
+                size_t is;
+                assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &is), 0);
+                assert_true(message_is(got, is, i));
+                apir_ring_host_done(&e.host);
+            }
+            assert_false(apir_ring_host_has_more(&e.host));
+        }
     ends_close(&e);
 }
 
@@ -294,7 +360,8 @@ static void messages_straddle_the_end_at_every_offset(void **state)
             assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
             assert_int_equal(size, sizes[s]);
             assert_memory_equal(got, msg, size);
-            apir_ring_host_complete(&e.host);
+            apir_ring_host_done(&e.host);
+            apir_ring_host_show(&e.host);
         }
     }
     ends_close(&e);
@@ -328,7 +395,8 @@ static void fill_and_drain(struct ends *e, uint64_t start)
             assert_int_equal(apir_ring_host_take(&e->host, got, sizeof(got), &size), 0);
             assert_int_equal(size, sizes[i]);
             assert_true(message_is(got, size, i));
-            apir_ring_host_complete(&e->host);
+            apir_ring_host_done(&e->host);
+            apir_ring_host_show(&e->host);
         }
         size_t size;
         assert_int_equal(apir_ring_host_take(&e->host, got, sizeof(got), &size), -EAGAIN);
@@ -420,7 +488,8 @@ static void the_shared_head_is_never_read_by_the_host(void **state)
         size_t size;
         assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
         assert_memory_equal(got, msg, sizeof(msg));
-        apir_ring_host_complete(&e.host);
+        apir_ring_host_done(&e.host);
+        apir_ring_host_show(&e.host);
         assert_true(apir_load_acquire64(&e.header->head) == 4096 + sizeof(msg));
         assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), -EAGAIN);
         /* both moved, by the same amount */
@@ -448,7 +517,8 @@ static void a_tail_pulled_back_takes_no_message_away(void **state)
         assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
         assert_true(message_is(got, size, i));
         apir_store_release64(&e.header->tail, 8);
-        apir_ring_host_complete(&e.host);
+        apir_ring_host_done(&e.host);
+        apir_ring_host_show(&e.host);
     }
     expect_host_refuses(&e, APIR_MESSAGE_MAX);
     ends_close(&e);
@@ -525,7 +595,8 @@ static void noise_in_the_header_page_never_leads_out_of_the_ring(void **state)
         if (err == 0) {
             assert_true(size >= 8 && size % 8 == 0 && size <= sizeof(got));
             assert_true(e.host.limit - e.host.head <= CMD_SIZE);
-            apir_ring_host_complete(&e.host);
+            apir_ring_host_done(&e.host);
+            apir_ring_host_show(&e.host);
             taken++;
         } else {
             assert_true(err == -EBADMSG || err == -EAGAIN);
@@ -598,7 +669,8 @@ static void *consume_stream(void *user)
             c->failed = "a message arrived changed";
             return NULL;
         }
-        apir_ring_host_complete(&c->e->host);
+        apir_ring_host_done(&c->e->host);
+        apir_ring_host_show(&c->e->host);
         until = now_ms() + LIMIT_MS;
         i++;
     }
@@ -674,7 +746,8 @@ static void *consume_sleeping(void *user)
         size_t size;
         int err = apir_ring_host_take(&s->e->host, got, sizeof(got), &size);
         if (err == 0) {
-            apir_ring_host_complete(&s->e->host);
+            apir_ring_host_done(&s->e->host);
+            apir_ring_host_show(&s->e->host);
             i++;
             continue;
         }
@@ -775,9 +848,11 @@ static void a_host_about_to_sleep_sees_what_came_meanwhile(void **state)
     assert_false(apir_ring_guest_publish(&e.guest)); /* and nothing new wants none */
     apir_ring_host_awake(&e.host);
     assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
-    apir_ring_host_complete(&e.host);
+    apir_ring_host_done(&e.host);
+    apir_ring_host_show(&e.host);
     assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
-    apir_ring_host_complete(&e.host);
+    apir_ring_host_done(&e.host);
+    apir_ring_host_show(&e.host);
     apir_ring_guest_put(&e.guest, msg, sizeof(msg));
     apir_ring_guest_publish(&e.guest);
     assert_false(apir_ring_host_prepare_sleep(&e.host)); /* do not: a message is there */
@@ -812,7 +887,8 @@ static void completion_wakes_only_where_somebody_waits(void **state)
         apir_store_release32(&e.header->waiting, waiting);
         uint32_t before = apir_load_acquire32(&e.header->wake);
         assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
-        apir_ring_host_complete(&e.host);
+        apir_ring_host_done(&e.host);
+        apir_ring_host_show(&e.host);
         assert_int_equal(apir_load_acquire32(&e.header->wake), before + waiting);
     }
     ends_close(&e);
@@ -923,8 +999,10 @@ static void a_message_is_never_left_behind_a_sleeping_host(void **state)
         lost += m.slept && !kick;
         apir_ring_host_awake(&e.host);
         size_t size;
-        if (apir_ring_host_take(&e.host, got, sizeof(got), &size) == 0)
-            apir_ring_host_complete(&e.host);
+        if (apir_ring_host_take(&e.host, got, sizeof(got), &size) == 0) {
+            apir_ring_host_done(&e.host);
+            apir_ring_host_show(&e.host);
+        }
     }
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(m.stuck, 0);
@@ -935,7 +1013,8 @@ static void a_message_is_never_left_behind_a_sleeping_host(void **state)
 
 static void act_complete(struct meeting *m)
 {
-    apir_ring_host_complete(&m->e->host);
+    apir_ring_host_done(&m->e->host);
+    apir_ring_host_show(&m->e->host);
 }
 
 /* Either the guest sees the head, or the host that somebody waits for it. */
@@ -1110,6 +1189,8 @@ int main(void)
         UNIT(nothing_shows_before_publish_and_nothing_completes_before_complete),
         UNIT(a_taken_message_stays_until_it_is_completed),
         UNIT(progress_shows_inside_the_message_only),
+        UNIT(what_is_done_shows_once),
+        UNIT(publishing_leaves_what_is_not_taken),
         UNIT(messages_straddle_the_end_at_every_offset),
         UNIT(a_full_ring_has_no_room_and_loses_nothing),
         UNIT(offsets_run_freely_over_their_end),
