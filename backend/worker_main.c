@@ -66,11 +66,13 @@ static struct apir_ring_header *header(struct worker *w)
     return (struct apir_ring_header *)(void *)w->blobs[APIR_RING_BLOB_ID].map;
 }
 
-/* Tells the client and the server what is done. */
+/*
+ * Tells the server and the client what is done. The server's word comes first, for the one fence that
+ * both need is in the other: it pairs with the server's, which stores notify_at, fences, loads head.
+ */
 static void show_progress(struct worker *w)
 {
     apir_store_release64(&w->status->head, w->ring.head);
-    /* Fences. Pairs with the server: it stores notify_at, fences, loads head. */
     if (apir_ring_host_show(&w->ring) && w->ring.head >= apir_load_acquire64(&w->status->notify_at)) {
         uint64_t one = 1;
         ssize_t ignored = write(w->notify_fd, &one, sizeof(one));
@@ -225,7 +227,7 @@ static int serve(struct worker *w)
             return EXIT_FATAL;
         }
         apir_ring_host_done(&w->ring);
-        if (!apir_ring_host_has_more(&w->ring))
+        if (apir_ring_host_show_due(&w->ring))
             show_progress(w);
     }
 }

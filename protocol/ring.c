@@ -166,6 +166,11 @@ bool apir_ring_host_show(struct apir_ring_host *rh)
     return true;
 }
 
+bool apir_ring_host_show_due(const struct apir_ring_host *rh)
+{
+    return !apir_ring_host_has_more(rh) || rh->head - rh->shown >= rh->cmd_size / 4;
+}
+
 void apir_ring_host_progress(struct apir_ring_host *rh, uint64_t left)
 {
     head_show(rh, rh->head + rh->taken - left);

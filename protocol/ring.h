@@ -72,11 +72,13 @@ int apir_ring_host_take(struct apir_ring_host *rh, void *buf, size_t cap, size_t
 void apir_ring_host_done(struct apir_ring_host *rh);
 
 /*
- * Shows what is done to others, and wakes a waiter. To take the head's line from a guest that looks
- * at it costs a trip between cores: not after every short message while there are more, but
- * before anything that may take long. False: it was shown already.
+ * Shows what is done to others, and wakes a waiter. False: it was shown already. To take the head's
+ * line from a guest that looks at it costs a trip between cores, so after a short message it is
+ * due only where nothing follows or a quarter of the ring is free that the guest does not know of;
+ * and always before anything that may take long.
  */
 bool apir_ring_host_show(struct apir_ring_host *rh);
+bool apir_ring_host_show_due(const struct apir_ring_host *rh);
 
 /*
  * The taken message is done but for `left` steps, 0 < left < its size: head stands that many

@@ -309,6 +309,32 @@ static void what_is_done_shows_once(void **state)
     ends_close(&e);
 }
 
+static void showing_is_due_at_the_end_and_after_a_quarter_of_the_ring(void **state)
+{
+    (void)state;
+    struct ends e;
+    ends_open(&e);
+    uint8_t msg[CMD_SIZE / 64], got[APIR_MESSAGE_MAX];
+    size_t size;
+    for (uint64_t start = 0; start < 3; start++) {
+        ends_start_at(&e, (start - 1) * CMD_SIZE);
+        for (unsigned i = 0; i < 40; i++) {
+            message_fill(msg, sizeof(msg), i);
+            apir_ring_guest_put(&e.guest, msg, sizeof(msg));
+        }
+        apir_ring_guest_publish(&e.guest);
+        for (unsigned i = 1; i <= 40; i++) {
+            assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
+            apir_ring_host_done(&e.host);
+            assert_int_equal(apir_ring_host_show_due(&e.host), i == 16 || i == 32 || i == 40);
+            if (apir_ring_host_show_due(&e.host))
+                apir_ring_host_show(&e.host);
+        }
+        assert_true(apir_ring_guest_head(&e.guest) == e.guest.tail);
+    }
+    ends_close(&e);
+}
+
 /* The guest writes to lines in advance: only to free ones, however few there are. */
 static void publishing_leaves_what_is_not_taken(void **state)
 {
@@ -1190,6 +1216,7 @@ int main(void)
         UNIT(a_taken_message_stays_until_it_is_completed),
         UNIT(progress_shows_inside_the_message_only),
         UNIT(what_is_done_shows_once),
+        UNIT(showing_is_due_at_the_end_and_after_a_quarter_of_the_ring),
         UNIT(publishing_leaves_what_is_not_taken),
         UNIT(messages_straddle_the_end_at_every_offset),
         UNIT(a_full_ring_has_no_room_and_loses_nothing),

@@ -81,6 +81,43 @@ static void a_read_arrives_in_steps(void **state)
     guest_close(&g);
 }
 
+/* Whoever waits for what was set does not wait for what comes behind it. */
+static void what_is_set_shows_before_long_work(void **state)
+{
+    (void)state;
+    enum { LONG = 256 << 20 };
+    struct guest g;
+    if (!guest_is_cpu())
+        return;
+    guest_open(&g);
+    buffer_new(&g, 1, LONG);
+    expect_fine(&g);
+    uint8_t byte = 1;
+    const struct apir_msg set = {.code = APIR_MSG_SET_INLINE,
+                                 .tail = &byte,
+                                 .u.set_inline = {.buffer = 1, .size = 1}};
+    const struct apir_msg fill = {.code = APIR_MSG_MEMSET,
+                                  .u.memset = {.buffer = 1, .size = LONG, .value = 7}};
+    /* A tenth of a second or so; again, should we have been away for longer. */
+    const int64_t give_up = guest_now_ms() + 10000;
+    bool seen = false;
+    while (!seen && guest_now_ms() < give_up) {
+        guest_put(&g, &set);
+        guest_put(&g, &set);
+        const uint64_t are_set = g.ring.tail;
+        guest_put(&g, &fill);
+        guest_flush(&g);
+        uint64_t head;
+        while ((head = apir_ring_guest_head(&g.ring)) < are_set)
+            assert_true(guest_now_ms() < give_up);
+        seen = head == are_set;
+        assert_true(guest_run(&g));
+    }
+    assert_true(seen);
+    expect_fine(&g);
+    guest_close(&g);
+}
+
 /* ---- events ------------------------------------------------------------------------- */
 
 static void events_out_of_range(void **state)
@@ -516,6 +553,7 @@ static int run(const char *group)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_read_arrives_in_steps),
+        cmocka_unit_test(what_is_set_shows_before_long_work),
         cmocka_unit_test(blob_taken_away_under_transfers),
         cmocka_unit_test(memory_punched_under_transfers),
         cmocka_unit_test(events_out_of_range),
