@@ -26,6 +26,7 @@
 #define PING_AFTER_NS    300000000u  /* of waiting: is the server alive? */
 #define PONG_WITHIN_NS   1200000000u /* together well under two seconds */
 #define READ_LOOK        8192u       /* bytes between looks whether more of a result is there */
+#define READ_BULK        (512u << 10) /* from here on it counts how much goes through, not when it begins */
 #define AWAY_NS          500000000u  /* between two looks: somebody has stopped us, or the VM */
 #define START_WITHIN_NS  UINT64_C(60000000000) /* drivers may compile shaders at first */
 
@@ -411,7 +412,7 @@ static uint64_t bytes_there(const struct client *c, uint64_t until, uint64_t siz
 void client_block_read(struct client *c, struct client_block *b, void *dst, uint64_t size,
                        uint32_t type, uint64_t expect_ns)
 {
-    struct apir_reading r = { .dst = dst, .src = client_block_data(c, b) };
+    struct apir_copy r = { .dst = dst, .src = client_block_data(c, b) };
     while (r.at < size) {
         /* This first: it knows whether there still is a ring to look at. */
         if (client_wait(c, step_position(b->until, size, r.at + 1), r.at ? 0 : expect_ns) < 0) {
@@ -419,8 +420,14 @@ void client_block_read(struct client *c, struct client_block *b, void *dst, uint
             break;
         }
         const uint64_t there = bytes_there(c, b->until, size);
-        if (there > r.at)
-            apir_copy_from_peer(&r, there - r.at < READ_LOOK ? there - r.at : READ_LOOK, there);
+        if (there <= r.at)
+            continue;
+        if (size >= READ_BULK) {
+            apir_copy_bulk((uint8_t *)dst + r.at, (const uint8_t *)r.src + r.at, there - r.at);
+            r.at = there;
+        } else {
+            apir_copy_ahead(&r, there - r.at < READ_LOOK ? there - r.at : READ_LOOK, there);
+        }
     }
     client_block_release(b);
 }
@@ -440,10 +447,7 @@ static void read_finish(struct client *c, const struct client_read *r)
         if (!ok)
             client_fill_lost(dst, row, r->type);
         else if (r->block)
-            apir_copy_from_peer(
-                &(struct apir_reading){
-                    .dst = dst, .src = (uint8_t *)client_block_data(c, r->block) + i * row },
-                row, row);
+            memcpy(dst, (uint8_t *)client_block_data(c, r->block) + i * row, row);
     }
     if (r->block)
         client_block_release(r->block);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "frontend/plugin.h"
+#include "protocol/peer_copy.h"
 
 /* A result that the host's CPU writes: two places of the arena in turn (client.c) beat one that
  * our caches hold, unless it is larger than those. */
@@ -107,7 +108,7 @@ static void set_chunks_locked(struct plugin_stream *s, const struct plugin_buffe
         struct client_block *block = client_block_locked(c, n);
         if (!block)
             return;
-        memcpy(client_block_data(c, block), data + done, n);
+        apir_copy_bulk(client_block_data(c, block), data + done, n);
         block->until = put_set_locked(s, b, at + done, n, APIR_ARENA_BLOB_ID, block->offset);
         if (!block->until)
             return;

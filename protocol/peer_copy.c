@@ -121,12 +121,13 @@ void apir_lines_give_back(const void *p, size_t size)
 #endif
 }
 
-void apir_copy_from_peer(struct apir_reading *r, size_t size, size_t there)
+/* 16 bytes at a time: with 32 it took 13 us and not 9, on Zen 4, where lines come from another core. */
+void apir_copy_ahead(struct apir_copy *c, size_t size, size_t there)
 {
-    uint8_t *d = r->dst;
-    const uint8_t *s = r->src;
-    const size_t end = r->at + size;
-    size_t at = r->at, asked = r->asked < at ? at : r->asked;
+    uint8_t *d = c->dst;
+    const uint8_t *s = c->src;
+    const size_t end = c->at + size;
+    size_t at = c->at, asked = c->asked < at ? at : c->asked;
     for (; asked < there && asked < at + AHEAD; asked += LINE)
         __builtin_prefetch(s + asked, 0, 2);
     for (; end - at >= LINE; at += LINE) {
@@ -137,6 +138,42 @@ void apir_copy_from_peer(struct apir_reading *r, size_t size, size_t there)
         __builtin_memcpy(d + at, s + at, LINE);
     }
     memcpy(d + at, s + at, end - at);
-    r->at = end;
-    r->asked = asked;
+    c->at = end;
+    c->asked = asked;
+}
+
+/*
+ * Where we are emulated (QEMU's TCG), the form of the loops decides: with two pointers they are 1.4
+ * times as fast as memcpy, with an index as fast, unrolled slower.
+ */
+static inline __attribute__((always_inline)) void copy_lines(uint8_t *to, const uint8_t *from,
+                                                             size_t size)
+{
+    const size_t lines = size & ~(size_t)(LINE - 1), both = lines < AHEAD ? 0 : lines - AHEAD;
+    for (const uint8_t *stop = from + both; from != stop; from += LINE, to += LINE) {
+        __builtin_prefetch(from + AHEAD, 0, 2);
+        __builtin_memcpy(to, from, LINE);
+    }
+    for (const uint8_t *stop = from + (lines - both); from != stop; from += LINE, to += LINE)
+        __builtin_memcpy(to, from, LINE);
+    memcpy(to, from, size - lines);
+}
+
+#ifdef __x86_64__
+__attribute__((target("avx"))) static void copy_lines_avx(uint8_t *to, const uint8_t *from,
+                                                          size_t size)
+{
+    copy_lines(to, from, size);
+}
+#endif
+
+void apir_copy_bulk(void *dst, const void *src, size_t size)
+{
+#ifdef __x86_64__
+    if (cpu_has() & HAS_AVX) {
+        copy_lines_avx(dst, src, size);
+        return;
+    }
+#endif
+    copy_lines(dst, src, size);
 }

@@ -41,7 +41,7 @@ void apir_copy_to_peer(struct apir_peer *peer, void *dst, const void *src, size_
 void apir_lines_give_back(const void *p, size_t size);
 
 /* What we copy out of shared memory while the other side still writes there. */
-struct apir_reading {
+struct apir_copy {
     void *dst;
     const void *src; /* shared */
     size_t at;       /* bytes copied so far; 0 at first */
@@ -49,6 +49,9 @@ struct apir_reading {
 };
 
 /* Copies `size` bytes more. `there`: bytes from src's beginning on that may be read by now. */
-void apir_copy_from_peer(struct apir_reading *r, size_t size, size_t there);
+void apir_copy_ahead(struct apir_copy *c, size_t size, size_t there);
+
+/* Much at once, from or to shared memory. */
+void apir_copy_bulk(void *dst, const void *src, size_t size);
 
 #endif

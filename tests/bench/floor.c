@@ -90,7 +90,7 @@ static void reader(struct hand_over *h)
         const uint8_t *from = h->shared + i % h->places * h->size;
         uint64_t began = model_now_ns();
         apir_store_release64(&h->asked, i + 1);
-        struct apir_reading r = {.dst = h->dst, .src = from};
+        struct apir_copy r = {.dst = h->dst, .src = from};
         while (r.at < h->size) {
             uint64_t there;
             while ((there = apir_load_acquire64(&h->written) - i * h->size) <= r.at)
@@ -99,7 +99,7 @@ static void reader(struct hand_over *h)
                 memcpy(h->dst, from, h->size);
                 break;
             }
-            apir_copy_from_peer(&r, there - r.at < LOOK ? there - r.at : LOOK, there);
+            apir_copy_ahead(&r, there - r.at < LOOK ? there - r.at : LOOK, there);
         }
         h->ns[i] = model_now_ns() - began;
     }

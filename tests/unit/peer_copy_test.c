@@ -37,22 +37,22 @@ static void to_peer(void *dst, const void *src, size_t size)
     apir_copy_to_peer(&peer, dst, src, size);
 }
 
-static void from_peer(void *dst, const void *src, size_t size)
+static void copy_whole(void *dst, const void *src, size_t size)
 {
-    apir_copy_from_peer(&(struct apir_reading){.dst = dst, .src = src}, size, size);
+    apir_copy_ahead(&(struct apir_copy){.dst = dst, .src = src}, size, size);
 }
 
 /* In pieces of odd sizes, while more and more of it is there. */
-static void from_peer_in_pieces(void *dst, const void *src, size_t size)
+static void copy_in_pieces(void *dst, const void *src, size_t size)
 {
     static uint64_t chance = 11;
-    struct apir_reading r = {.dst = dst, .src = src};
+    struct apir_copy r = {.dst = dst, .src = src};
 
     for (size_t there = 0; r.at < size;) {
         there += unit_random(&chance) % (size - there + 1);
         const size_t piece = unit_random(&chance) % (there - r.at + 1), at = r.at;
 
-        apir_copy_from_peer(&r, piece, there);
+        apir_copy_ahead(&r, piece, there);
         assert_int_equal(r.at, at + piece);
         /* To the end of the line that holds the last byte, and no farther. */
         assert_true(r.asked <= there + 63);
@@ -69,8 +69,9 @@ static void copies_exactly_these_bytes(void **state)
         from[i] = (uint8_t)(i * 2654435761u >> 13);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         check(to_peer, sizes[i]);
-        check(from_peer, sizes[i]);
-        check(from_peer_in_pieces, sizes[i]);
+        check(copy_whole, sizes[i]);
+        check(apir_copy_bulk, sizes[i]);
+        check(copy_in_pieces, sizes[i]);
     }
 }
 
