@@ -227,7 +227,9 @@ static int serve(struct worker *w)
             return EXIT_FATAL;
         }
         apir_ring_host_done(&w->ring);
-        if (apir_ring_host_show_due(&w->ring))
+        /* What follows may wait for a stream, whatever it is: only a SET_INLINE, which nobody waits
+         * for, is not shown at once. */
+        if (msg.code != APIR_MSG_SET_INLINE || apir_ring_host_show_due(&w->ring))
             show_progress(w);
     }
 }

@@ -118,6 +118,25 @@ static void what_is_set_shows_before_long_work(void **state)
     guest_close(&g);
 }
 
+/* Whatever follows it: here something that ends the context. */
+static void what_is_done_shows_before_the_end(void **state)
+{
+    (void)state;
+    struct guest g;
+    guest_open(&g);
+    buffer_new(&g, 1, SMALL);
+    expect_fine(&g);
+    guest_put(&g, &(struct apir_msg){.code = APIR_MSG_MEMSET,
+                                     .u.memset = {.buffer = 1, .size = SMALL, .value = 7}});
+    const uint64_t filled = g.ring.tail;
+    guest_put(&g, &(struct apir_msg){.code = APIR_MSG_SET_INLINE,
+                                     .tail = (const uint8_t *)"",
+                                     .u.set_inline = {.buffer = 2, .size = 1}});
+    expect_fatal(&g, "buffer");
+    assert_true(apir_ring_guest_head(&g.ring) == filled);
+    guest_close(&g);
+}
+
 /* ---- events ------------------------------------------------------------------------- */
 
 static void events_out_of_range(void **state)
@@ -554,6 +573,7 @@ static int run(const char *group)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_read_arrives_in_steps),
         cmocka_unit_test(what_is_set_shows_before_long_work),
+        cmocka_unit_test(what_is_done_shows_before_the_end),
         cmocka_unit_test(blob_taken_away_under_transfers),
         cmocka_unit_test(memory_punched_under_transfers),
         cmocka_unit_test(events_out_of_range),
