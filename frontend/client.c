@@ -25,7 +25,6 @@
 #define FENCES_MAX       8u          /* that end before the work: naps after that */
 #define PING_AFTER_NS    300000000u  /* of waiting: is the server alive? */
 #define PONG_WITHIN_NS   1200000000u /* together well under two seconds */
-#define READ_LOOK        8192u       /* bytes between looks whether more of a result is there */
 #define READ_BULK        (512u << 10) /* from here on it counts how much goes through, not when it begins */
 #define AWAY_NS          500000000u  /* between two looks: somebody has stopped us, or the VM */
 #define START_WITHIN_NS  UINT64_C(60000000000) /* drivers may compile shaders at first */
@@ -426,7 +425,7 @@ void client_block_read(struct client *c, struct client_block *b, void *dst, uint
             apir_copy_bulk((uint8_t *)dst + r.at, (const uint8_t *)r.src + r.at, there - r.at);
             r.at = there;
         } else {
-            apir_copy_ahead(&r, there - r.at < READ_LOOK ? there - r.at : READ_LOOK, there);
+            apir_copy_ahead(&r, there);
         }
     }
     client_block_release(b);

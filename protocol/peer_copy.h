@@ -43,13 +43,16 @@ void apir_lines_give_back(const void *p, size_t size);
 /* What we copy out of shared memory while the other side still writes there. */
 struct apir_copy {
     void *dst;
-    const void *src; /* shared */
+    const void *src; /* in shared memory */
     size_t at;       /* bytes copied so far; 0 at first */
     size_t asked;    /* bytes that the processor has been asked for; 0 at first */
 };
 
-/* Copies `size` bytes more. `there`: bytes from src's beginning on that may be read by now. */
-void apir_copy_ahead(struct apir_copy *c, size_t size, size_t there);
+/*
+ * Copies more of it: some KiB, then look how much is there by now. `there`: bytes from src's beginning
+ * on that may be read, at least those copied so far.
+ */
+void apir_copy_ahead(struct apir_copy *c, size_t there);
 
 /* Much at once, from or to shared memory. */
 void apir_copy_bulk(void *dst, const void *src, size_t size);

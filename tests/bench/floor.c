@@ -18,8 +18,6 @@
 
 #define ROUNDS 2000
 #define PLACES 2
-/* Between two looks whether there is more, as the plug-in has it. */
-#define LOOK 8192u
 
 struct hand_over {
     size_t size, places;
@@ -99,7 +97,7 @@ static void reader(struct hand_over *h)
                 memcpy(h->dst, from, h->size);
                 break;
             }
-            apir_copy_ahead(&r, there - r.at < LOOK ? there - r.at : LOOK, there);
+            apir_copy_ahead(&r, there);
         }
         h->ns[i] = model_now_ns() - began;
     }

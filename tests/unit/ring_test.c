@@ -111,6 +111,13 @@ static void ends_start_at(struct ends *e, uint64_t at)
     apir_store_release64(&e->header->head, at);
 }
 
+/* The message at hand is done, and shown. */
+static void complete(struct apir_ring_host *host)
+{
+    apir_ring_host_done(host);
+    apir_ring_host_show(host);
+}
+
 /* A message of `size` bytes whose contents tell it from every other. */
 static void message_fill(uint8_t *buf, size_t size, uint64_t seed)
 {
@@ -222,8 +229,7 @@ static void nothing_shows_before_publish_and_nothing_completes_before_complete(v
     assert_int_equal(size, sizeof(msg));
     assert_memory_equal(got, msg, sizeof(msg));
     assert_true(apir_ring_guest_head(&e.guest) == 0);
-    apir_ring_host_done(&e.host);
-    apir_ring_host_show(&e.host);
+    complete(&e.host);
     assert_true(apir_ring_guest_head(&e.guest) == pos);
     assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), -EAGAIN);
     ends_close(&e);
@@ -266,14 +272,12 @@ static void progress_shows_inside_the_message_only(void **state)
     /* It is at hand still. */
     assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
     assert_true(apir_ring_host_has_more(&e.host));
-    apir_ring_host_done(&e.host);
-    apir_ring_host_show(&e.host);
+    complete(&e.host);
     assert_int_equal(apir_ring_guest_head(&e.guest), first);
     assert_true(apir_ring_host_has_more(&e.host));
     assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
     assert_false(apir_ring_host_has_more(&e.host));
-    apir_ring_host_done(&e.host);
-    apir_ring_host_show(&e.host);
+    complete(&e.host);
     assert_int_equal(apir_ring_guest_head(&e.guest), second);
     assert_false(apir_ring_host_has_more(&e.host));
     ends_close(&e);
@@ -386,8 +390,7 @@ static void messages_straddle_the_end_at_every_offset(void **state)
             assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
             assert_int_equal(size, sizes[s]);
             assert_memory_equal(got, msg, size);
-            apir_ring_host_done(&e.host);
-            apir_ring_host_show(&e.host);
+            complete(&e.host);
         }
     }
     ends_close(&e);
@@ -421,8 +424,7 @@ static void fill_and_drain(struct ends *e, uint64_t start)
             assert_int_equal(apir_ring_host_take(&e->host, got, sizeof(got), &size), 0);
             assert_int_equal(size, sizes[i]);
             assert_true(message_is(got, size, i));
-            apir_ring_host_done(&e->host);
-            apir_ring_host_show(&e->host);
+            complete(&e->host);
         }
         size_t size;
         assert_int_equal(apir_ring_host_take(&e->host, got, sizeof(got), &size), -EAGAIN);
@@ -514,8 +516,7 @@ static void the_shared_head_is_never_read_by_the_host(void **state)
         size_t size;
         assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
         assert_memory_equal(got, msg, sizeof(msg));
-        apir_ring_host_done(&e.host);
-        apir_ring_host_show(&e.host);
+        complete(&e.host);
         assert_true(apir_load_acquire64(&e.header->head) == 4096 + sizeof(msg));
         assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), -EAGAIN);
         /* both moved, by the same amount */
@@ -543,8 +544,7 @@ static void a_tail_pulled_back_takes_no_message_away(void **state)
         assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
         assert_true(message_is(got, size, i));
         apir_store_release64(&e.header->tail, 8);
-        apir_ring_host_done(&e.host);
-        apir_ring_host_show(&e.host);
+        complete(&e.host);
     }
     expect_host_refuses(&e, APIR_MESSAGE_MAX);
     ends_close(&e);
@@ -621,8 +621,7 @@ static void noise_in_the_header_page_never_leads_out_of_the_ring(void **state)
         if (err == 0) {
             assert_true(size >= 8 && size % 8 == 0 && size <= sizeof(got));
             assert_true(e.host.limit - e.host.head <= CMD_SIZE);
-            apir_ring_host_done(&e.host);
-            apir_ring_host_show(&e.host);
+            complete(&e.host);
             taken++;
         } else {
             assert_true(err == -EBADMSG || err == -EAGAIN);
@@ -695,8 +694,7 @@ static void *consume_stream(void *user)
             c->failed = "a message arrived changed";
             return NULL;
         }
-        apir_ring_host_done(&c->e->host);
-        apir_ring_host_show(&c->e->host);
+        complete(&c->e->host);
         until = now_ms() + LIMIT_MS;
         i++;
     }
@@ -772,8 +770,7 @@ static void *consume_sleeping(void *user)
         size_t size;
         int err = apir_ring_host_take(&s->e->host, got, sizeof(got), &size);
         if (err == 0) {
-            apir_ring_host_done(&s->e->host);
-            apir_ring_host_show(&s->e->host);
+            complete(&s->e->host);
             i++;
             continue;
         }
@@ -874,11 +871,9 @@ static void a_host_about_to_sleep_sees_what_came_meanwhile(void **state)
     assert_false(apir_ring_guest_publish(&e.guest)); /* and nothing new wants none */
     apir_ring_host_awake(&e.host);
     assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
-    apir_ring_host_done(&e.host);
-    apir_ring_host_show(&e.host);
+    complete(&e.host);
     assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
-    apir_ring_host_done(&e.host);
-    apir_ring_host_show(&e.host);
+    complete(&e.host);
     apir_ring_guest_put(&e.guest, msg, sizeof(msg));
     apir_ring_guest_publish(&e.guest);
     assert_false(apir_ring_host_prepare_sleep(&e.host)); /* do not: a message is there */
@@ -913,8 +908,7 @@ static void completion_wakes_only_where_somebody_waits(void **state)
         apir_store_release32(&e.header->waiting, waiting);
         uint32_t before = apir_load_acquire32(&e.header->wake);
         assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
-        apir_ring_host_done(&e.host);
-        apir_ring_host_show(&e.host);
+        complete(&e.host);
         assert_int_equal(apir_load_acquire32(&e.header->wake), before + waiting);
     }
     ends_close(&e);
@@ -1026,8 +1020,7 @@ static void a_message_is_never_left_behind_a_sleeping_host(void **state)
         apir_ring_host_awake(&e.host);
         size_t size;
         if (apir_ring_host_take(&e.host, got, sizeof(got), &size) == 0) {
-            apir_ring_host_done(&e.host);
-            apir_ring_host_show(&e.host);
+            complete(&e.host);
         }
     }
     assert_int_equal(pthread_join(thread, NULL), 0);
@@ -1039,8 +1032,7 @@ static void a_message_is_never_left_behind_a_sleeping_host(void **state)
 
 static void act_complete(struct meeting *m)
 {
-    apir_ring_host_done(&m->e->host);
-    apir_ring_host_show(&m->e->host);
+    complete(&m->e->host);
 }
 
 /* Either the guest sees the head, or the host that somebody waits for it. */
