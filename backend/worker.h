@@ -67,7 +67,7 @@ struct worker {
     uint64_t shm_limit; /* bytes: the server refuses blobs beyond it */
     uint64_t graph_limit; /* bytes: of all slots; 0: none */
     uint64_t graph_bytes;
-    bool room_is_limited; /* by the configuration: the server says what is left */
+    bool is_limited; /* by the configuration: how much of a device, or how many use it */
     uint64_t queue_limit; /* bytes: of all streams; 0: none */
     uint64_t queued_bytes;
     uint32_t devices_used; /* bit per device: the server counts us there */
@@ -127,11 +127,15 @@ int worker_buffer_privatize(struct worker_buffer *b, const void *data, uint64_t 
 /* ---- worker_limits.c ---- */
 
 /*
- * Asks the server for `size` bytes of the device; 0: only to be counted among its users.
- * Returns APIR_OK, or another status with why[APIR_WHY_SIZE] set. Messages about blobs are
- * handled meanwhile.
+ * Asks the server for `size` bytes of the device; 0: only to be counted among its users. Before
+ * anything else is asked, worker_granted() must be called for this one.
+ *
+ * Where limits are set, this waits for the answer. Without any there is nothing that the answer could
+ * protect: the server writes down what we take while we take it. Both return APIR_OK, or another
+ * status with why[APIR_WHY_SIZE] set. Messages about blobs are handled meanwhile.
  */
 enum apir_status worker_reserve(struct worker *w, uint32_t device, uint64_t size, char *why);
+enum apir_status worker_granted(struct worker *w, uint32_t device, char *why);
 void worker_release(struct worker *w, uint32_t device, uint64_t size);
 
 /* Lowers both to what the limits leave. */

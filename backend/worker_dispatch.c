@@ -137,9 +137,15 @@ static const char *handle_buffer_alloc(struct worker *w, const struct apir_msg_b
     } else {
         r.status = worker_reserve(w, m->device, m->size, r.why);
     }
-    if (r.status == APIR_OK && host_buffer_alloc(&w->ggml, d, m->size, &b->host) < 0) {
-        worker_release(w, m->device, m->size);
-        r.status = APIR_E_NOMEM;
+    if (r.status == APIR_OK) {
+        bool there = host_buffer_alloc(&w->ggml, d, m->size, &b->host) == 0;
+        r.status = worker_granted(w, m->device, r.why);
+        if (r.status == APIR_OK && !there) {
+            worker_release(w, m->device, m->size);
+            r.status = APIR_E_NOMEM;
+        } else if (r.status != APIR_OK && there) {
+            host_buffer_free(&w->ggml, &b->host);
+        }
     }
     if (r.status == APIR_OK) {
         b->id = m->buffer;

@@ -22,12 +22,18 @@ static struct apir_ask ask_of(const struct worker *w, uint32_t op, uint32_t devi
     return ask;
 }
 
-/* The answer is in w->answer then. Returns 0 or -errno: the server is gone. */
+/* Returns 0 or -errno: the server is gone. */
 static int ask(struct worker *w, uint32_t op, uint32_t device, uint64_t size)
 {
     const struct apir_ask request = ask_of(w, op, device, size);
     w->answered = false;
-    int err = apir_fdsock_send(w->control_fd, &request, sizeof(request), NULL, 0);
+    return apir_fdsock_send(w->control_fd, &request, sizeof(request), NULL, 0);
+}
+
+/* The answer is in w->answer then. Returns as ask(). */
+static int answer_wait(struct worker *w)
+{
+    int err = 0;
     while (!err && !w->answered) {
         struct pollfd p = { .fd = w->control_fd, .events = POLLIN };
         if (poll(&p, 1, -1) < 0 && errno != EINTR)
@@ -37,15 +43,29 @@ static int ask(struct worker *w, uint32_t op, uint32_t device, uint64_t size)
     return err;
 }
 
+static enum apir_status server_gone(int err, char *why)
+{
+    snprintf(why, APIR_WHY_SIZE, "the host's server is gone: %s", strerror(-err));
+    return APIR_E_FAILED;
+}
+
 enum apir_status worker_reserve(struct worker *w, uint32_t device, uint64_t size, char *why)
 {
     if (w->control_fd < 0)
         return APIR_OK;
     int err = ask(w, APIR_ASK_RESERVE, device, size);
-    if (err) {
-        snprintf(why, APIR_WHY_SIZE, "the host's server is gone: %s", strerror(-err));
-        return APIR_E_FAILED;
-    }
+    if (err)
+        return server_gone(err, why);
+    return w->is_limited ? worker_granted(w, device, why) : APIR_OK;
+}
+
+enum apir_status worker_granted(struct worker *w, uint32_t device, char *why)
+{
+    if (w->control_fd < 0)
+        return APIR_OK;
+    int err = answer_wait(w);
+    if (err)
+        return server_gone(err, why);
     w->devices_used |= w->answer.refused ? 0 : 1u << device;
     if (!w->answer.refused)
         return APIR_OK;
@@ -68,7 +88,8 @@ void worker_room(struct worker *w, uint32_t device, uint64_t *io_free, uint64_t 
 {
     /* llama.cpp wants to know five times while it loads a model: not without need through another
      * process. Should the server have read another configuration, what it grants is its own. */
-    if (w->control_fd < 0 || !w->room_is_limited || ask(w, APIR_ASK_ROOM, device, 0) < 0)
+    if (w->control_fd < 0 || !w->is_limited || ask(w, APIR_ASK_ROOM, device, 0) < 0 ||
+        answer_wait(w) < 0)
         return;
     if (*io_total > w->answer.total)
         *io_total = w->answer.total;

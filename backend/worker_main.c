@@ -332,8 +332,8 @@ static int load(struct worker *w, const struct apir_config *config, struct apir_
     if (config->context_host_memory_mib && config->context_host_memory_mib < shm)
         shm = config->context_host_memory_mib;
     w->shm_limit = (uint64_t)shm << 20;
-    w->room_is_limited = config->device_memory_mib || config->context_device_memory_mib ||
-                         config->context_host_memory_mib;
+    w->is_limited = config->device_memory_mib || config->max_contexts_per_device ||
+                    config->context_device_memory_mib || config->context_host_memory_mib;
     w->graph_limit = (uint64_t)config->context_graph_mib << 20;
     w->queue_limit = (uint64_t)config->context_queue_mib << 20;
     return host_ggml_load(&w->ggml, &o, err);

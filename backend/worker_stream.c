@@ -62,8 +62,11 @@ const char *worker_stream_open(struct worker *w, const struct apir_msg_stream_op
         return "stream id is in use";
     struct apir_reply_stream r = { .status = APIR_OK };
     void *host = NULL;
-    if (!(w->devices_used & (1u << m->device)))
+    if (!(w->devices_used & (1u << m->device))) {
         r.status = worker_reserve(w, m->device, 0, r.why);
+        if (r.status == APIR_OK)
+            r.status = worker_granted(w, m->device, r.why);
+    }
     if (r.status == APIR_OK) {
         host = host_stream_open(&w->ggml, &w->ggml.devices[m->device]);
         r.status = host ? APIR_OK : APIR_E_NOMEM;

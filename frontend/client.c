@@ -16,6 +16,7 @@
 #include "protocol/peer_copy.h"
 
 #define SPIN_NS          200000u     /* look this long before sleeping: waking up can cost more */
+#define CALL_NS          200000u     /* what a driver's call takes, or another process's answer */
 #define KNOWN_LONG_NS    1000000u    /* what takes longer is slept through, but for as much at its end */
 #define NAP_MIN_NS       20000u      /* between looks where nothing can wake us: */
 #define NAP_SHARE        512u        /* this part of the wait so far, so that it adds next to nothing */
@@ -141,6 +142,11 @@ static bool reached(struct client *c, uint64_t pos)
 {
     /* The shared head, read without the lock: only compared, never used as a size. */
     return (int64_t)(apir_load_acquire64(&c->ring.header->head) - pos) >= 0;
+}
+
+bool client_host_idle(struct client *c)
+{
+    return reached(c, apir_load_acquire64(&c->ring.header->tail));
 }
 
 struct wait_state {
@@ -507,7 +513,7 @@ int client_call(struct client *c, struct apir_msg *msg, uint32_t *reply_field, v
     uint64_t pos = client_put_locked(c, msg);
     client_flush_locked(c);
     client_unlock(c);
-    int rc = pos ? client_wait(c, pos, 0) : -ENODEV;
+    int rc = pos ? client_wait(c, pos, CALL_NS) : -ENODEV;
     if (!rc)
         memcpy(answer, c->replies + (size_t)place * APIR_REPLY_SIZE, size);
     /* After a loss the place is not given out again: the host might still write. */

@@ -106,6 +106,9 @@ uint64_t client_put_locked(struct client *c, const struct apir_msg *msg);
 /* Shows what was put to the host, and wakes it if it sleeps. */
 void client_flush_locked(struct client *c);
 
+/* The host has completed all that it was shown: it waits for us. */
+bool client_host_idle(struct client *c);
+
 /*
  * Waits until the host has completed `pos`. expect_ns: how long that takes as
  * far as is known, 0 for soon. Returns 0, or -ENODEV: lost. Without the lock.

@@ -310,6 +310,7 @@ void world_open(bool narrow)
     worker.shm_limit = UINT64_C(64) << 20;
     worker.graph_limit = narrow ? 100000 : UINT64_C(64) << 20;
     worker.queue_limit = narrow ? 100000 : UINT64_C(64) << 20;
+    worker.is_limited = narrow;
     worker.devices_used = 0;
     world_blob_add(APIR_RING_BLOB_ID, APIR_RING_SIZE_MIN);
     FUZZ_CHECK(worker_control_drain(&worker) == 0);

@@ -210,6 +210,25 @@ ends() { # NAME
     [[ $TOLD == right ]]
 }
 
+# Where its configuration has no limits, a worker takes what it asks for meanwhile.
+@test "limits: a worker that has read a configuration without any gives back what is refused" {
+    config '"context_device_memory_mib": 50'
+    server_start
+    client a "${REMOTE[@]}"
+    echo '{"threads": 1}' >"$VTEST_DIR/backend.json"
+    client b "${REMOTE[@]}"
+    tell b memory
+    refute [ "$TOLD" = "memory 50 of 50 MiB" ]
+    tell b 51
+    [[ $TOLD == "refused 51" ]]
+    grep -q 'context_device_memory_mib: 50' "$T/b.err"
+    tell b 50
+    [[ $TOLD == "granted 50" ]]
+    tell b free
+    tell b compute
+    [[ $TOLD == right ]]
+}
+
 @test "limits: graphs of more than context_graph_mib fail, the context lives" {
     config '"context_graph_mib": 1'
     server_start
