@@ -8,9 +8,9 @@
 #define ENGINE " model side case out threads ngl repack no-mmap verbose "
 
 static const struct command commands[] = {
-    {"llama", ENGINE "pairs first pp tg same settle stamp cores at-once ", "prompt and generation, sides in turn or at once",
+    {"llama", ENGINE "pairs first pp prompts tg same settle stamp cores at-once ", "prompt and generation, sides in turn or at once",
      command_llama},
-    {"serve", ENGINE "pp tg settle ", "one side, in turns with a `llama` elsewhere", command_serve},
+    {"serve", ENGINE "pp prompts tg settle ", "one side, in turns with a `llama` elsewhere", command_serve},
     {"load", ENGINE "pairs ", "time to load the model, sides in turn", command_load},
     {"together", ENGINE "pairs processes seconds ", "several processes at once, sides in turn",
      command_together},
@@ -45,6 +45,7 @@ static void usage(FILE *f)
         "  --pairs N             rounds, each with every side once (default 20)\n"
         "llama, serve:\n"
         "  --pp N --tg N         prompt tokens and generated tokens (default 512 and 64); 0: none\n"
+        "  --prompts N           in a turn, and their mean counts (default 1)\n"
         "  --settle              turns begin with a prompt, and up to 50 ms of tokens, not counted\n"
         "llama:\n"
         "  --stamp FILE          libggml-stamp.so, for a side STAMP0: no side computes, and instead of\n"

@@ -318,6 +318,20 @@ static int generation_settle(struct engine *e, int n, struct apir_error *err)
     return ret;
 }
 
+/* The mean of as many as the options say. */
+static int prompts(struct engine *e, const struct options *o, double *ret_seconds,
+                   struct apir_error *err)
+{
+    int ret = 0;
+    double sum = 0, last = 0;
+    for (int i = 0; i < o->prompts && ret == 0; i++) {
+        ret = engine_prompt(e, o->pp, &last, err);
+        sum += last;
+    }
+    *ret_seconds = sum / o->prompts;
+    return ret;
+}
+
 int engine_turn(struct engine *e, const struct options *o, struct turn *turn,
                 struct apir_error *err)
 {
@@ -325,7 +339,7 @@ int engine_turn(struct engine *e, const struct options *o, struct turn *turn,
     if (o->pp && o->settle)
         ret = engine_prompt(e, o->pp, &turn->pp, err);
     if (ret == 0 && o->pp)
-        ret = engine_prompt(e, o->pp, &turn->pp, err);
+        ret = prompts(e, o, &turn->pp, err);
     if (ret == 0 && o->tg) {
         if (o->pp)
             ret = engine_check(e, err);

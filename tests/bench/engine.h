@@ -64,7 +64,7 @@ int engine_prompt(struct engine *e, int n, double *ret_seconds, struct apir_erro
  */
 int engine_generate(struct engine *e, int n, int32_t *tokens, double *ret_seconds,
                     struct apir_error *err);
-/* A prompt and a generation of as many tokens as the options say, checked; with `settle` after a
+/* Prompts and a generation of as many tokens as the options say, checked; with `settle` after a
  * prompt and some tokens that are not counted. */
 int engine_turn(struct engine *e, const struct options *o, struct turn *turn,
                 struct apir_error *err);

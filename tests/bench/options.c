@@ -19,6 +19,7 @@ enum {
     OPT_PAIRS,
     OPT_FIRST,
     OPT_PP,
+    OPT_PROMPTS,
     OPT_TG,
     OPT_THREADS,
     OPT_CORES,
@@ -48,6 +49,7 @@ static const struct option long_options[] = {
     {"pairs", required_argument, NULL, OPT_PAIRS},
     {"first", required_argument, NULL, OPT_FIRST},
     {"pp", required_argument, NULL, OPT_PP},
+    {"prompts", required_argument, NULL, OPT_PROMPTS},
     {"tg", required_argument, NULL, OPT_TG},
     {"threads", required_argument, NULL, OPT_THREADS},
     {"cores", required_argument, NULL, OPT_CORES},
@@ -173,6 +175,8 @@ static int parse_one(struct options *o, int opt, const char *name, struct apir_e
         return parse_int(name, optarg, 0, 100000, &o->first, err);
     case OPT_PP:
         return parse_int(name, optarg, 0, 65536, &o->pp, err);
+    case OPT_PROMPTS:
+        return parse_int(name, optarg, 1, 1000, &o->prompts, err);
     case OPT_TG:
         return parse_int(name, optarg, 0, 65536, &o->tg, err);
     case OPT_THREADS:
@@ -262,6 +266,7 @@ int options_parse(struct options *o, const struct command *command, int argc, ch
         .name = command->name,
         .pairs = 20,
         .pp = 512,
+        .prompts = 1,
         .tg = 64,
         .threads = 1,
         .ngl = -1,

@@ -22,7 +22,7 @@ struct options {
     const char *model, *name, *out, *targets, *stamp;
     struct option_side sides[OPTIONS_SIDES_MAX];
     size_t n_sides;
-    int pairs, first, pp, tg, threads, ngl, processes, tokens;
+    int pairs, first, pp, prompts, tg, threads, ngl, processes, tokens;
     int cores[OPTIONS_SIDES_MAX]; /* of this process in each side's turns */
     size_t n_cores;               /* as many as sides, or none: any core */
     double seconds;

@@ -45,7 +45,7 @@ struct question {
 static struct question question_of(const struct options *o)
 {
     struct question q;
-    snprintf(q.line, sizeof(q.line), "turn %d %d %d\n", o->pp, o->tg, o->settle);
+    snprintf(q.line, sizeof(q.line), "turn %d %d %d %d\n", o->pp, o->prompts, o->tg, o->settle);
     return q;
 }
 
@@ -113,7 +113,7 @@ static int serve(struct engine *e, const struct options *o, struct apir_error *e
         if (strcmp(line, q.line) != 0)
             return apir_error_set(err, EPROTO,
                                   "asked for '%.*s', not for '%.*s'; give both ends the same --pp, "
-                                  "--tg and --settle",
+                                  "--prompts, --tg and --settle",
                                   (int)strcspn(line, "\n"), line, (int)strcspn(q.line, "\n"),
                                   q.line);
         ret = engine_turn(e, o, &turn, err);

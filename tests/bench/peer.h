@@ -5,7 +5,7 @@
  * are given; who asks is the one that measures, and who answers (`apir-bench serve`) does nothing
  * in between:
  *
- *   turn PROMPT TOKENS SETTLE           do a turn; refused unless these are your own options
+ *   turn PROMPT PROMPTS TOKENS SETTLE   do a turn; refused unless these are your own options
  *   turn PP TG TOKEN...                 done: seconds of prompt and generation, tokens that it chose
  *   error: TEXT                         not done, and never will be
  *   end                                 end; nothing is answered

@@ -52,7 +52,7 @@ served() {
         serve $options
         run -1 --separate-stderr remote "$BENCH" llama --model "$MODEL" --side "native=peer:$PEER" \
             --side apir=APIR0 --pp 16 --tg 8 --pairs 2 --out "$T/samples"
-        [[ $stderr == *"the peer: error: asked for 'turn 16 8 0', not for "* ]]
+        [[ $stderr == *"the peer: error: asked for 'turn 16 1 8 0', not for "* ]]
         [[ ! -s $T/samples ]]
         local rc=0
         served || rc=$?
@@ -81,7 +81,7 @@ served() {
     run -1 --separate-stderr "$BENCH" serve --model "$T/absent" --side native=CPU </dev/null
     [[ $output == "error: "*"absent cannot be loaded on CPU"* ]]
     run -1 --separate-stderr "$BENCH" serve --model "$MODEL" --side native=CPU <<<'turn now'
-    [[ $output == "error: asked for 'turn now', not for 'turn 512 64 0'"* ]]
+    [[ $output == "error: asked for 'turn now', not for 'turn 512 1 64 0'"* ]]
     run -0 "$BENCH" serve --model "$MODEL" --side native=CPU <<<end
     [[ -z $output ]]
     run -2 "$BENCH" serve --model "$MODEL" --side native=CPU --side apir=APIR0
