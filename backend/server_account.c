@@ -104,7 +104,7 @@ static uint64_t lower(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* A worker asks only if one of these limits is set (is_limited). */
+/* A worker asks only if one of these limits is set (room_is_limited). */
 static void room(struct server_account *account, const struct apir_ask *ask,
                  struct apir_control_answer *answer)
 {

@@ -19,6 +19,13 @@ static bool limits_exist(const struct server_limits *limits)
     return limits->config->device_memory_mib || limits->config->max_contexts_per_device;
 }
 
+bool server_limits_any(const struct server_limits *limits)
+{
+    const struct apir_config *config = limits->config;
+    return limits_exist(limits) || config->context_device_memory_mib ||
+           config->context_host_memory_mib;
+}
+
 /* ---- the folder ---------------------------------------------------------------- */
 
 /* Below the folder that systemd gives a user's session. */

@@ -34,6 +34,9 @@ struct server_limits {
     struct server_account *leaving; /* of workers whose contexts are gone (server_account.h) */
 };
 
+/* Whether anything that is asked for may be refused for a limit, of a device or of a context. */
+bool server_limits_any(const struct server_limits *limits);
+
 void server_limits_init(struct server_limits *limits, const struct apir_config *config);
 void server_limits_fini(struct server_limits *limits);
 

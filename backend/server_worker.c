@@ -148,6 +148,7 @@ int server_worker_start(struct server_worker *worker, const struct server_worker
     const char *argv[] = {
         path, "--control-fd", "3", "--notify-fd", "4", "--status-fd", "5",
         "--spin-fd", "6", "--spin-slot", slot,
+        "--limited", server_limits_any(setup->limits) ? "1" : "0",
         setup->config_path ? "--config" : NULL, setup->config_path, NULL,
     };
     /* clang-format on */

@@ -8,7 +8,7 @@
  *
  * Command line:
  *   apir-worker --control-fd N --notify-fd N --status-fd N
- *               --spin-fd N --spin-slot N [--config FILE]
+ *               --spin-fd N --spin-slot N --limited 0|1 [--config FILE]
  *   control  SEQPACKET, struct apir_control, one fd with ADD_BLOB; end of file: exit.
  *            From the worker: struct apir_ask (server_account.h)
  *   notify   write end, non-blocking: 8 bytes once head >= notify_at; EAGAIN is fine

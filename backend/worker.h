@@ -67,12 +67,14 @@ struct worker {
     uint64_t shm_limit; /* bytes: the server refuses blobs beyond it */
     uint64_t graph_limit; /* bytes: of all slots; 0: none */
     uint64_t graph_bytes;
-    bool is_limited; /* by the configuration: how much of a device, or how many use it */
+    bool is_limited; /* by the server: it may refuse what is asked for */
+    bool room_is_limited; /* by the configuration: the server says what is left */
     uint64_t queue_limit; /* bytes: of all streams; 0: none */
     uint64_t queued_bytes;
     uint32_t devices_used; /* bit per device: the server counts us there */
     struct apir_control_answer answer; /* to what we have asked the server … */
     bool answered;                     /* … once it is there */
+    int control_err; /* -errno: the control socket failed before that; this context ends */
     uint64_t gap_ns; /* running mean of the client's pauses */
 
     struct host_ggml ggml;
@@ -130,9 +132,10 @@ int worker_buffer_privatize(struct worker_buffer *b, const void *data, uint64_t 
  * Asks the server for `size` bytes of the device; 0: only to be counted among its users. Before
  * anything else is asked, worker_granted() must be called for this one.
  *
- * Where limits are set, this waits for the answer. Without any there is nothing that the answer could
- * protect: the server writes down what we take while we take it. Both return APIR_OK, or another
- * status with why[APIR_WHY_SIZE] set. Messages about blobs are handled meanwhile.
+ * Where the server has limits, this waits for the answer. A server without any refuses nothing for
+ * being too much; it only writes down what we take, which other servers' limits count, and it may do so
+ * while we take it. Both return APIR_OK, or another status with why[APIR_WHY_SIZE] set. Messages about
+ * blobs are handled meanwhile.
  */
 enum apir_status worker_reserve(struct worker *w, uint32_t device, uint64_t size, char *why);
 enum apir_status worker_granted(struct worker *w, uint32_t device, char *why);

@@ -36,10 +36,10 @@ static int answer_wait(struct worker *w)
     int err = 0;
     while (!err && !w->answered) {
         struct pollfd p = { .fd = w->control_fd, .events = POLLIN };
-        if (poll(&p, 1, -1) < 0 && errno != EINTR)
-            return -errno;
-        err = worker_control_drain(w);
+        err = poll(&p, 1, -1) < 0 && errno != EINTR ? -errno : worker_control_drain(w);
     }
+    /* An answer that is still to come would be taken for that to the next question. */
+    w->control_err = err;
     return err;
 }
 
@@ -88,7 +88,7 @@ void worker_room(struct worker *w, uint32_t device, uint64_t *io_free, uint64_t 
 {
     /* llama.cpp wants to know five times while it loads a model: not without need through another
      * process. Should the server have read another configuration, what it grants is its own. */
-    if (w->control_fd < 0 || !w->is_limited || ask(w, APIR_ASK_ROOM, device, 0) < 0 ||
+    if (w->control_fd < 0 || !w->room_is_limited || ask(w, APIR_ASK_ROOM, device, 0) < 0 ||
         answer_wait(w) < 0)
         return;
     if (*io_total > w->answer.total)

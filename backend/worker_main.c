@@ -226,6 +226,8 @@ static int serve(struct worker *w)
             apir_ring_set_state(header(w), APIR_STATE_FATAL, reason);
             return EXIT_FATAL;
         }
+        if (w->control_err)
+            return control_ended(w->control_err);
         apir_ring_host_done(&w->ring);
         /* What follows may wait for a stream, whatever it is: only a SET_INLINE, which nobody waits
          * for, is not shown at once. */
@@ -244,7 +246,7 @@ static int parse_fd(const char *text)
 static void usage(FILE *to)
 {
     fputs("usage: apir-worker --control-fd N --notify-fd N --status-fd N\n"
-          "                   --spin-fd N --spin-slot N [--config FILE]\n"
+          "                   --spin-fd N --spin-slot N --limited 0|1 [--config FILE]\n"
           "Computes for one apir context; started by apir-render-server, not by hand.\n",
           to);
 }
@@ -262,6 +264,7 @@ static int options_parse(struct worker *w, int argc, char **argv, const char **r
     static const struct option options[] = {
         { "control-fd", required_argument, NULL, 'c' },         { "notify-fd", required_argument, NULL, 'n' },  { "status-fd", required_argument, NULL, 's' },
         { "spin-fd", required_argument, NULL, 'p' },    { "spin-slot", required_argument, NULL, 'i' },
+        { "limited", required_argument, NULL, 'l' },
         { "config", required_argument, NULL, 'f' },     { "help", no_argument, NULL, 'h' },
         { NULL, 0, NULL, 0 },
     };
@@ -283,6 +286,9 @@ static int options_parse(struct worker *w, int argc, char **argv, const char **r
             break;
         case 'i':
             slot = parse_fd(optarg);
+            break;
+        case 'l':
+            w->is_limited = strcmp(optarg, "0") != 0;
             break;
         case 'f':
             *ret_config = optarg;
@@ -332,8 +338,8 @@ static int load(struct worker *w, const struct apir_config *config, struct apir_
     if (config->context_host_memory_mib && config->context_host_memory_mib < shm)
         shm = config->context_host_memory_mib;
     w->shm_limit = (uint64_t)shm << 20;
-    w->is_limited = config->device_memory_mib || config->max_contexts_per_device ||
-                    config->context_device_memory_mib || config->context_host_memory_mib;
+    w->room_is_limited = config->device_memory_mib || config->context_device_memory_mib ||
+                         config->context_host_memory_mib;
     w->graph_limit = (uint64_t)config->context_graph_mib << 20;
     w->queue_limit = (uint64_t)config->context_queue_mib << 20;
     return host_ggml_load(&w->ggml, &o, err);

@@ -16,7 +16,7 @@
 /* Pieces of a set: a quarter of it, so that most is uploaded while the rest is copied; large
  * enough not to feel the message, small enough that four fit the arena. Where the host's CPU
  * copies, only so large that few pages of the arena are in use; a GPU feels each piece. */
-#define SET_PIECE_SOON (64u << 10) /* what the host waits for */
+#define SET_PIECE_SOON (64u << 10) /* the first where the host waits for it; the next are twice as large */
 #define SET_PIECE_MIN (256u << 10)
 #define SET_PIECE_MAX (2u << 20)
 #define CPU_PIECE_MAX (512u << 10)
@@ -104,10 +104,10 @@ static void set_chunks_locked(struct plugin_stream *s, const struct plugin_buffe
     struct client *c = &plugin.client;
     const size_t most = piece_max(b, SET_PIECE_MAX);
     size_t piece = size / 4 < SET_PIECE_MIN ? SET_PIECE_MIN : size / 4 > most ? most : size / 4;
-    for (size_t done = 0; done < size;) {
-        size_t n = client_host_idle(c) ? SET_PIECE_SOON : piece;
-        if (n > size - done)
-            n = size - done;
+    size_t next = client_host_idle(c) ? SET_PIECE_SOON : piece;
+    for (size_t done = 0; done < size; next = 2 * next < piece ? 2 * next : piece) {
+        /* No crumbs. */
+        size_t n = size - done < next + SET_PIECE_SOON ? size - done : next;
         struct client_block *block = client_block_locked(c, n);
         if (!block)
             return;

@@ -318,7 +318,7 @@ static int generation_settle(struct engine *e, int n, struct apir_error *err)
     return ret;
 }
 
-/* The mean of as many as the options say. */
+/* As many as the options say, each checked; their mean. */
 static int prompts(struct engine *e, const struct options *o, double *ret_seconds,
                    struct apir_error *err)
 {
@@ -327,6 +327,8 @@ static int prompts(struct engine *e, const struct options *o, double *ret_second
     for (int i = 0; i < o->prompts && ret == 0; i++) {
         ret = engine_prompt(e, o->pp, &last, err);
         sum += last;
+        if (ret == 0)
+            ret = engine_check(e, err);
     }
     *ret_seconds = sum / o->prompts;
     return ret;
@@ -340,14 +342,12 @@ int engine_turn(struct engine *e, const struct options *o, struct turn *turn,
         ret = engine_prompt(e, o->pp, &turn->pp, err);
     if (ret == 0 && o->pp)
         ret = prompts(e, o, &turn->pp, err);
-    if (ret == 0 && o->tg) {
-        if (o->pp)
-            ret = engine_check(e, err);
-        if (ret == 0 && o->settle)
-            ret = generation_settle(e, o->tg, err);
-        engine_clear(e);
-        if (ret == 0)
-            ret = engine_generate(e, o->tg, turn->tokens, &turn->tg, err);
-    }
+    if (ret < 0 || o->tg == 0)
+        return ret;
+    if (o->settle)
+        ret = generation_settle(e, o->tg, err);
+    engine_clear(e);
+    if (ret == 0)
+        ret = engine_generate(e, o->tg, turn->tokens, &turn->tg, err);
     return ret == 0 ? engine_check(e, err) : ret;
 }

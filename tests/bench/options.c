@@ -245,6 +245,8 @@ static int check_whole(const struct options *o, struct apir_error *err)
                               o->command->name);
     if (takes(o->command, "pp") && o->pp + o->tg == 0)
         return apir_error_set(err, EINVAL, "--pp 0 --tg 0 leaves nothing to measure");
+    if (o->prompts > 1 && o->pp == 0)
+        return apir_error_set(err, EINVAL, "--prompts %d --pp 0: prompts of no tokens", o->prompts);
     if (o->n_cores && o->n_cores != o->n_sides)
         return apir_error_set(err, EINVAL, "--cores names %zu cores for %zu sides; give one for each",
                               o->n_cores, o->n_sides);

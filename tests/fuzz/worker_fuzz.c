@@ -335,6 +335,8 @@ static bool serve(void)
         armed = true;
         why = setjmp(aborted) ? "assert" : worker_dispatch(&worker, &msg);
         armed = false;
+        if (worker.control_err)
+            return false;
         if (why)
             break;
         apir_ring_host_done(&worker.ring);

@@ -215,6 +215,7 @@ void world_blob_add(uint32_t blob, uint64_t size)
 
 /* Its books: what it has let the context have of each device. */
 static uint64_t books[2];
+static bool unanswered; /* a request, which must be the last */
 
 static void server_answers(const struct apir_ask *ask)
 {
@@ -228,7 +229,16 @@ static void server_answers(const struct apir_ask *ask)
         return;
     }
     FUZZ_CHECK(ask->op == APIR_ASK_RESERVE || ask->op == APIR_ASK_ROOM);
-    a.refused = ask->op == APIR_ASK_RESERVE && (ask->size > MEMORY || world_take(1) % 32 == 31);
+    FUZZ_CHECK(!unanswered);
+    if (ask->op == APIR_ASK_RESERVE) {
+        const uint64_t luck = ask->size > MEMORY ? 31 : world_take(1);
+        a.refused = luck % 32 == 31;
+        if (luck == 30) {
+            server_says(UINT32_MAX, 0, 0, -1);
+            unanswered = true;
+            return;
+        }
+    }
     if (ask->op == APIR_ASK_RESERVE && !a.refused)
         books[device] += ask->size;
     FUZZ_CHECK(apir_fdsock_send(server_end, &a, sizeof(a), NULL, 0) == 0);
@@ -310,7 +320,9 @@ void world_open(bool narrow)
     worker.shm_limit = UINT64_C(64) << 20;
     worker.graph_limit = narrow ? 100000 : UINT64_C(64) << 20;
     worker.queue_limit = narrow ? 100000 : UINT64_C(64) << 20;
-    worker.is_limited = narrow;
+    worker.is_limited = worker.room_is_limited = narrow;
+    worker.control_err = 0;
+    unanswered = false;
     worker.devices_used = 0;
     world_blob_add(APIR_RING_BLOB_ID, APIR_RING_SIZE_MIN);
     FUZZ_CHECK(worker_control_drain(&worker) == 0);

@@ -210,8 +210,8 @@ ends() { # NAME
     [[ $TOLD == right ]]
 }
 
-# Where its configuration has no limits, a worker takes what it asks for meanwhile.
-@test "limits: a worker that has read a configuration without any gives back what is refused" {
+# A worker takes what it asks for before it has the answer only where its server has no limits.
+@test "limits: a server's hold for a worker that has read a configuration without any" {
     config '"context_device_memory_mib": 50'
     server_start
     client a "${REMOTE[@]}"
