@@ -233,7 +233,7 @@ static void server_answers(const struct apir_ask *ask)
     if (ask->op == APIR_ASK_RESERVE) {
         const uint64_t luck = ask->size > MEMORY ? 31 : world_take(1);
         a.refused = luck % 32 == 31;
-        if (luck == 30) {
+        if (luck % 32 == 30) {
             server_says(UINT32_MAX, 0, 0, -1);
             unanswered = true;
             return;
