@@ -7,8 +7,9 @@
  * An account ends with its worker's process and not with the context: before that the
  * device's memory is not free.
  *
- * A worker that reserves waits for the answer, before it takes anything if there are limits. Where a limit of the device is in the way, the
- * answer waits for up to SERVER_ACCOUNT_WAIT_MS: others' workers may be ending just now.
+ * A worker that reserves waits for the answer; before it takes anything, if there are limits. Where
+ * a limit of the device is in the way, the answer waits for up to SERVER_ACCOUNT_WAIT_MS: others'
+ * workers may be ending just now.
  */
 #ifndef APIR_SERVER_ACCOUNT_H
 #define APIR_SERVER_ACCOUNT_H

@@ -236,7 +236,7 @@ static int serve(struct worker *w)
     }
 }
 
-static int parse_fd(const char *text)
+static int parse_number(const char *text)
 {
     char *end;
     long v = strtol(text, &end, 10);
@@ -268,27 +268,27 @@ static int options_parse(struct worker *w, int argc, char **argv, const char **r
         { "config", required_argument, NULL, 'f' },     { "help", no_argument, NULL, 'h' },
         { NULL, 0, NULL, 0 },
     };
-    int status_fd = -1, spin_fd = -1, slot = -1;
+    int status_fd = -1, spin_fd = -1, slot = -1, limited = -1;
     w->control_fd = w->notify_fd = -1;
     for (int o; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         switch (o) {
         case 'c':
-            w->control_fd = parse_fd(optarg);
+            w->control_fd = parse_number(optarg);
             break;
         case 'n':
-            w->notify_fd = parse_fd(optarg);
+            w->notify_fd = parse_number(optarg);
             break;
         case 's':
-            status_fd = parse_fd(optarg);
+            status_fd = parse_number(optarg);
             break;
         case 'p':
-            spin_fd = parse_fd(optarg);
+            spin_fd = parse_number(optarg);
             break;
         case 'i':
-            slot = parse_fd(optarg);
+            slot = parse_number(optarg);
             break;
         case 'l':
-            w->is_limited = strcmp(optarg, "0") != 0;
+            limited = parse_number(optarg);
             break;
         case 'f':
             *ret_config = optarg;
@@ -300,8 +300,10 @@ static int options_parse(struct worker *w, int argc, char **argv, const char **r
             return -EINVAL;
         }
     }
-    if (w->control_fd < 0 || w->notify_fd < 0 || status_fd < 0 || spin_fd < 0 || slot < 0 || optind != argc)
+    if (w->control_fd < 0 || w->notify_fd < 0 || status_fd < 0 || spin_fd < 0 || slot < 0 ||
+        limited < 0 || optind != argc)
         return -EINVAL;
+    w->is_limited = limited != 0;
     w->status = page_map(status_fd, sizeof(*w->status));
     w->spin = page_map(spin_fd, sizeof(*w->spin));
     w->spin_slot = (uint32_t)slot;

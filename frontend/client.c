@@ -16,7 +16,7 @@
 #include "protocol/peer_copy.h"
 
 #define SPIN_NS          200000u     /* look this long before sleeping: waking up can cost more */
-#define CALL_NS          200000u     /* to be expected of a call: what one of a driver takes */
+#define CALL_NS          200000u     /* to be expected of a call, as of a driver's: we look for 500 us */
 #define KNOWN_LONG_NS    1000000u    /* what takes longer is slept through, but for as much at its end */
 #define NAP_MIN_NS       20000u      /* between looks where nothing can wake us: */
 #define NAP_SHARE        512u        /* this part of the wait so far, so that it adds next to nothing */
