@@ -20,7 +20,7 @@
 #define SET_PIECE_MAX (2u << 20)
 #define CPU_PIECE_MAX (512u << 10)
 /* The first one of a GPU whose host waits for it; the next are twice as large. Not where the CPU
- * copies: places in the arena would change with the sizes, and set in a VM is half as fast then. */
+ * copies: places in the arena would change with the sizes, and set in a VM is slower then, up to half. */
 #define SET_PIECE_SOON (64u << 10)
 #define GET_CHUNKS 4u /* of one synchronous read, under way at once */
 
@@ -106,7 +106,8 @@ static void set_chunks_locked(struct plugin_stream *s, const struct plugin_buffe
     struct client *c = &plugin.client;
     const size_t most = piece_max(b, SET_PIECE_MAX);
     size_t piece = size / 4 < SET_PIECE_MIN ? SET_PIECE_MIN : size / 4 > most ? most : size / 4;
-    size_t next = most == SET_PIECE_MAX && client_host_idle(c) ? SET_PIECE_SOON : piece;
+    const bool soon = !(b->device->info.flags & APIR_DEVICE_UMA) && client_host_idle(c);
+    size_t next = soon ? SET_PIECE_SOON : piece;
     for (size_t done = 0; done < size; next = 2 * next < piece ? 2 * next : piece) {
         /* No crumbs. */
         size_t n = size - done < next + SET_PIECE_SOON ? size - done : next;

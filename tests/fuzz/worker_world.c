@@ -238,9 +238,9 @@ static void server_answers(const struct apir_ask *ask)
             unanswered = true;
             return;
         }
+        if (!a.refused)
+            books[device] += ask->size;
     }
-    if (ask->op == APIR_ASK_RESERVE && !a.refused)
-        books[device] += ask->size;
     FUZZ_CHECK(apir_fdsock_send(server_end, &a, sizeof(a), NULL, 0) == 0);
 }
 

@@ -214,7 +214,7 @@ ends() { # NAME
 @test "limits: a server's hold for a worker that has read a configuration without any" {
     config '"context_device_memory_mib": 50'
     server_start
-    client a "${REMOTE[@]}"
+    client a "${REMOTE[@]}" # so the server has read it
     echo '{"threads": 1}' >"$VTEST_DIR/backend.json"
     client b "${REMOTE[@]}"
     tell b memory

@@ -10,7 +10,8 @@
  *   deaf    READY, then reads nothing any more
  *   rude-…  READY, then breaks the rules of the control socket: nonsense, a wrong size, a
  *           release of what it never had, a descriptor
- *   reserve READY, then reserves 60 MiB before it completes; refused: ends with status 6
+ *   reserve READY if it is told that there are limits, else 4; then reserves 60 MiB before it
+ *           completes; refused: ends with status 6
  *   hoard   READY, then asks and asks, and reads no answer
  *   inherit READY only if it inherited what it should and nothing else; else 4
  * As a stock render server (--socket-fd) it never answers.
@@ -47,6 +48,13 @@ static _Noreturn void forever(void)
         pause();
 }
 
+/* Behind the slot. */
+static bool told_limited(char **argv, const char *expected)
+{
+    return argv[10] && argv[11] && strcmp(argv[11], "--limited") == 0 && argv[12] &&
+           strcmp(argv[12], expected) == 0;
+}
+
 static bool inherited_well(char **argv)
 {
     static const char *const expected[] = {"--control-fd", "3", "--notify-fd", "4",
@@ -65,7 +73,7 @@ static bool inherited_well(char **argv)
     int death = 0;
     prctl(PR_GET_PDEATHSIG, &death);
     /* the one that counts them, three streams, four descriptors */
-    return fds_count(0) == 8 && !sigismember(&mask, SIGCHLD) && chld.sa_handler == SIG_DFL &&
+    return told_limited(argv, "0") && fds_count(0) == 8 && !sigismember(&mask, SIGCHLD) && chld.sa_handler == SIG_DFL &&
            sigpipe.sa_handler == SIG_DFL && death == SIGKILL && !getenv("GGML_BACKEND_PATH") &&
            !getenv("GGML_VK_VISIBLE_DEVICES");
 }
@@ -165,6 +173,8 @@ int main(int argc, char **argv)
         forever();
     }
     if (strcmp(fault, "inherit") == 0 && !inherited_well(argv))
+        return 4;
+    if (strcmp(fault, "reserve") == 0 && !told_limited(argv, "1"))
         return 4;
     status_page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, STATUS, 0);
     if (status_page == MAP_FAILED)
