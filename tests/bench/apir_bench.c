@@ -8,7 +8,7 @@
 #define ENGINE " model side case out threads ngl repack no-mmap verbose "
 
 static const struct command commands[] = {
-    {"llama", ENGINE "pairs first pp prompts tg same settle stamp cores at-once ", "prompt and generation, sides in turn or at once",
+    {"llama", ENGINE "pairs first pp prompts tg same settle stamp cores swap at-once ", "prompt and generation, sides in turn or at once",
      command_llama},
     {"serve", ENGINE "pp prompts tg settle ", "one side, in turns with a `llama` elsewhere", command_serve},
     {"load", ENGINE "pairs ", "time to load the model, sides in turn", command_load},
@@ -59,6 +59,9 @@ static void usage(FILE *f)
         "  --first N             the first pair's number (default 0)\n"
         "  --cores CORE,...      one for each side: where this thread is in its turns. What computes\n"
         "                        for a side in another process is put on a core by whoever starts it\n"
+        "  --swap PID,...        pairs are two rounds, whose mean counts: in the second, this thread\n"
+        "                        and these processes, with all below them, have changed cores. Each\n"
+        "                        of them must be on one of the two in --cores\n"
         "  --same                other greedy tokens than the first side's are an error\n"
         "together:\n"
         "  --processes N         (default 4)\n"

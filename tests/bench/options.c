@@ -23,6 +23,7 @@ enum {
     OPT_TG,
     OPT_THREADS,
     OPT_CORES,
+    OPT_SWAP,
     OPT_NGL,
     OPT_PROCESSES,
     OPT_SECONDS,
@@ -53,6 +54,7 @@ static const struct option long_options[] = {
     {"tg", required_argument, NULL, OPT_TG},
     {"threads", required_argument, NULL, OPT_THREADS},
     {"cores", required_argument, NULL, OPT_CORES},
+    {"swap", required_argument, NULL, OPT_SWAP},
     {"ngl", required_argument, NULL, OPT_NGL},
     {"processes", required_argument, NULL, OPT_PROCESSES},
     {"seconds", required_argument, NULL, OPT_SECONDS},
@@ -71,6 +73,8 @@ static const struct option long_options[] = {
     {"targets", required_argument, NULL, OPT_TARGETS},
     {NULL, 0, NULL, 0},
 };
+
+#define PID_MAX (1 << 22) /* PID_MAX_LIMIT of Linux, 64-bit */
 
 static bool takes(const struct command *c, const char *option)
 {
@@ -125,21 +129,21 @@ static int parse_side(struct options *o, const char *text, struct apir_error *er
     return 0;
 }
 
-static int parse_cores(struct options *o, const char *text, struct apir_error *err)
+/* Numbers between commas, OPTIONS_SIDES_MAX at most. `what` says what they are, for the message. */
+static int parse_numbers(const char *option, const char *what, const char *text, int min, int max,
+                         int *values, size_t *ret_n, struct apir_error *err)
 {
     const char *at = text;
     char *end = NULL;
-    o->n_cores = 0;
+    size_t n = 0;
     do {
-        long core = *at >= '0' && *at <= '9' ? strtol(at, &end, 10) : -1;
-        if (core < 0 || core >= CPU_SETSIZE || (*end && *end != ',') ||
-            o->n_cores == OPTIONS_SIDES_MAX)
-            return apir_error_set(err, EINVAL,
-                                  "--cores %s: give numbers of cores, one for each side, such as "
-                                  "1,0", text);
-        o->cores[o->n_cores++] = (int)core;
+        long value = *at >= '0' && *at <= '9' ? strtol(at, &end, 10) : -1;
+        if (value < min || value > max || (*end && *end != ',') || n == OPTIONS_SIDES_MAX)
+            return apir_error_set(err, EINVAL, "--%s %s: give %s", option, text, what);
+        values[n++] = (int)value;
         at = end + 1;
     } while (*end);
+    *ret_n = n;
     return 0;
 }
 
@@ -182,7 +186,11 @@ static int parse_one(struct options *o, int opt, const char *name, struct apir_e
     case OPT_THREADS:
         return parse_int(name, optarg, 1, 1024, &o->threads, err);
     case OPT_CORES:
-        return parse_cores(o, optarg, err);
+        return parse_numbers(name, "numbers of cores, one for each side, such as 1,0", optarg, 0,
+                             CPU_SETSIZE - 1, o->cores, &o->n_cores, err);
+    case OPT_SWAP:
+        return parse_numbers(name, "numbers of processes, such as 4711,4712", optarg, 1, PID_MAX,
+                             o->swap, &o->n_swap, err);
     case OPT_NGL:
         return parse_int(name, optarg, 0, 9999, &o->ngl, err);
     case OPT_PROCESSES:
@@ -191,7 +199,7 @@ static int parse_one(struct options *o, int opt, const char *name, struct apir_e
         return parse_int(name, optarg, 10, 1000000000, &o->tokens, err);
     case OPT_SERVER:
     case OPT_PIDS:
-        return parse_int(name, optarg, 1, 1 << 22, &o->server, err);
+        return parse_int(name, optarg, 1, PID_MAX, &o->server, err);
     case OPT_SECONDS:
         return parse_seconds(optarg, &o->seconds, err);
     case OPT_REPACK:
@@ -232,6 +240,21 @@ static bool all_peers(const struct options *o)
     return n > 0 && n == o->n_sides;
 }
 
+int options_other_core(const struct options *o, int core)
+{
+    int other = -1;
+    bool found = false;
+    for (size_t i = 0; i < o->n_cores; i++) {
+        if (o->cores[i] == core)
+            found = true;
+        else if (other < 0)
+            other = o->cores[i];
+        else if (o->cores[i] != other)
+            return -1;
+    }
+    return found ? other : -1;
+}
+
 /* What a command cannot do without. */
 static int check_whole(const struct options *o, struct apir_error *err)
 {
@@ -250,6 +273,9 @@ static int check_whole(const struct options *o, struct apir_error *err)
     if (o->n_cores && o->n_cores != o->n_sides)
         return apir_error_set(err, EINVAL, "--cores names %zu cores for %zu sides; give one for each",
                               o->n_cores, o->n_sides);
+    if (o->n_swap && (!o->n_cores || options_other_core(o, o->cores[0]) < 0))
+        return apir_error_set(err, EINVAL,
+                              "--swap: give --cores with two different ones, such as 1,0");
     /* What was waited for the core is known of a turn as a whole. */
     if (o->at_once && ((o->pp && o->tg) || o->settle || o->n_cores))
         return apir_error_set(err, EINVAL,

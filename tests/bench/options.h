@@ -25,6 +25,8 @@ struct options {
     int pairs, first, pp, prompts, tg, threads, ngl, processes, tokens;
     int cores[OPTIONS_SIDES_MAX]; /* of this process in each side's turns */
     size_t n_cores;               /* as many as sides, or none: any core */
+    int swap[OPTIONS_SIDES_MAX];  /* processes that change cores with this one, by their PIDs */
+    size_t n_swap;                /* if any, `cores` are two different ones */
     double seconds;
     bool repack, no_mmap, same, settle, at_once, verbose;
     pid_t server;
@@ -43,6 +45,9 @@ int options_parse(struct options *o, const struct command *command, int argc, ch
 
 /* Where samples go: --out, to which they are appended, or stdout. NULL with *err set on failure. */
 FILE *options_open_out(const struct options *o, struct apir_error *err);
+
+/* Of two different cores in `cores` the one that is not `core`, or -1: there are not just two. */
+int options_other_core(const struct options *o, int core);
 
 /* Writes one sample of this case; `unit` "": seconds. Returns 0 or -errno with *err set. */
 int options_sample(const struct options *o, FILE *f, const char *side, const char *metric,

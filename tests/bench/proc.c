@@ -226,3 +226,26 @@ int proc_core(pid_t pid, int *ret_core, struct apir_error *err)
     *ret_core = -1;
     return each_thread(pid, add_core, ret_core, err);
 }
+
+static int put_thread(pid_t pid, pid_t tid, void *data, struct apir_error *err)
+{
+    const int *core = data;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET((size_t)*core, &set);
+    if (sched_setaffinity(tid, sizeof(set), &set) < 0 && errno != ESRCH)
+        return apir_error_sys(err, errno, "putting process %d on core %d", pid, *core);
+    return 0;
+}
+
+int proc_put(pid_t root, int core, struct apir_error *err)
+{
+    struct proc_tree tree;
+    int ret = proc_tree(root, &tree, err);
+    for (size_t i = 0; ret == 0 && i < tree.n; i++) {
+        ret = each_thread(tree.all[i].pid, put_thread, &core, err);
+        if (ret == -ENOENT && i > 0)
+            ret = 0; /* it has ended meanwhile */
+    }
+    return ret;
+}

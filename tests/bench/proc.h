@@ -35,5 +35,7 @@ int proc_cpu(pid_t pid, double *ret_seconds, struct apir_error *err);
 int proc_waited(pid_t pid, double *ret_seconds, struct apir_error *err);
 /* The core that all its threads must use; more than one is an error. */
 int proc_core(pid_t pid, int *ret_core, struct apir_error *err);
+/* Puts `root` and all below it, with their threads, on one core. */
+int proc_put(pid_t root, int core, struct apir_error *err);
 
 #endif

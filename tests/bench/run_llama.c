@@ -27,9 +27,14 @@ struct run {
     FILE *out;
     struct engine sides[OPTIONS_SIDES_MAX];
     struct peer peers[OPTIONS_SIDES_MAX]; /* in place of an engine, where open */
-    int32_t *tokens[OPTIONS_SIDES_MAX]; /* what each side generated in this pair */
-    int other[OPTIONS_SIDES_MAX];       /* pairs in which they were not those of side 0 */
+    int32_t *tokens[OPTIONS_SIDES_MAX]; /* what each side generated in this round */
+    bool differs[OPTIONS_SIDES_MAX];    /* in this pair they were not those of side 0 */
+    int other[OPTIONS_SIDES_MAX];       /* pairs in which they were not */
+    double pp[OPTIONS_SIDES_MAX];       /* seconds, of this pair's rounds */
+    double tg[OPTIONS_SIDES_MAX];
     double seconds[OPTIONS_SIDES_MAX];  /* at once: of all turns */
+    int homes[OPTIONS_SIDES_MAX];       /* cores of the processes to swap, as they were */
+    bool swapped;
 };
 
 static int sample_seconds(struct run *r, size_t side, const char *what, int n, int pair,
@@ -48,13 +53,20 @@ static int sample_seconds(struct run *r, size_t side, const char *what, int n, i
 
 /*
  * Which core is faster at a time is its neighbours' doing, and changes in seconds: sides that compute
- * on two of them would be compared with that in between.
+ * on two of them would be compared with that in between. Where a side's work is spread over both, no
+ * placement is fair to a side that has all of its work on one; two are, the second with the cores
+ * swapped.
  */
+static int core_now(const struct run *r, int core)
+{
+    return r->swapped ? options_other_core(r->o, core) : core;
+}
+
 static int core_choose(const struct run *r, size_t side, struct apir_error *err)
 {
     if (r->o->n_cores == 0)
         return 0;
-    const int core = r->o->cores[side];
+    const int core = core_now(r, r->o->cores[side]);
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET((size_t)core, &set);
@@ -63,8 +75,30 @@ static int core_choose(const struct run *r, size_t side, struct apir_error *err)
     return 0;
 }
 
-/* One turn of one side; a pair below 0 is a warm-up, which leaves no samples. */
-static int turn(struct run *r, size_t side, int pair, struct apir_error *err)
+static int swap_begin(struct run *r, struct apir_error *err)
+{
+    const struct options *o = r->o;
+    int ret = 0;
+    for (size_t i = 0; i < o->n_swap && ret == 0; i++) {
+        ret = proc_core(o->swap[i], &r->homes[i], err);
+        if (ret == 0 && options_other_core(o, r->homes[i]) < 0)
+            return apir_error_set(err, EINVAL,
+                                  "--swap: process %d is on core %d, which is not in --cores",
+                                  o->swap[i], r->homes[i]);
+    }
+    return ret;
+}
+
+static int swap_set(struct run *r, bool swapped, struct apir_error *err)
+{
+    int ret = 0;
+    r->swapped = swapped;
+    for (size_t i = 0; i < r->o->n_swap && ret == 0; i++)
+        ret = proc_put(r->o->swap[i], core_now(r, r->homes[i]), err);
+    return ret;
+}
+
+static int turn(struct run *r, size_t side, struct apir_error *err)
 {
     const struct options *o = r->o;
     struct turn t = {.tokens = r->tokens[side]};
@@ -77,21 +111,35 @@ static int turn(struct run *r, size_t side, int pair, struct apir_error *err)
     } else if (ret == 0) {
         ret = engine_turn(&r->sides[side], o, &t, err);
     }
-    if (ret == 0 && pair >= 0 && o->pp)
-        ret = sample_seconds(r, side, "pp", o->pp, pair, t.pp, err);
-    if (ret == 0 && pair >= 0 && o->tg)
-        ret = sample_seconds(r, side, "tg", o->tg, pair, t.tg, err);
+    r->pp[side] += t.pp;
+    r->tg[side] += t.tg;
     return ret;
 }
 
-static int turns_in_order(struct run *r, int pair, struct apir_error *err)
+/* In every round; warm-ups (a pair below 0) and stamped sides have none to compare. */
+static int compare_tokens(struct run *r, int pair, struct apir_error *err)
 {
-    size_t n = r->o->n_sides;
-    int ret = 0;
-    /* Nobody is always first: what warms up or slows down hits all sides alike. */
-    for (size_t i = 0; i < n && ret == 0; i++)
-        ret = turn(r, ((size_t)(pair + WARM_UP) + i) % n, pair, err);
-    return ret;
+    if (pair < 0 || r->o->stamp)
+        return 0;
+    for (size_t i = 1; i < r->o->n_sides; i++) {
+        int k = 0;
+        while (k < r->o->tg && r->tokens[i][k] == r->tokens[0][k])
+            k++;
+        if (k == r->o->tg)
+            continue;
+        if (r->other[i] == 0 && !r->differs[i])
+            fprintf(
+                stderr,
+                "apir-bench: note: %s: pair %d: %s picks other tokens than %s from token %d on\n",
+                r->o->name, pair, r->o->sides[i].name, r->o->sides[0].name, k);
+        r->differs[i] = true;
+        if (r->o->same)
+            return apir_error_set(err, EILSEQ,
+                                  "pair %d: %s picks other tokens than %s from token %d on, and "
+                                  "--same forbids it; leave --same out where the devices differ",
+                                  pair, r->o->sides[i].name, r->o->sides[0].name, k);
+    }
+    return 0;
 }
 
 /*
@@ -154,7 +202,7 @@ static int turns_at_once(struct run *r, int pair, struct apir_error *err)
                                   pair, o->sides[i].name, r->peers[i].computing);
         r->seconds[i] += seconds;
     }
-    return ret;
+    return ret == 0 ? compare_tokens(r, pair, err) : ret;
 }
 
 static int sample_at_once(struct run *r, struct apir_error *err)
@@ -191,26 +239,42 @@ static int core_check(const struct run *r, struct apir_error *err)
     return 0;
 }
 
-static int compare_tokens(struct run *r, int pair, struct apir_error *err)
+static int round_in_order(struct run *r, size_t first, int pair, struct apir_error *err)
 {
-    for (size_t i = 1; i < r->o->n_sides; i++) {
-        int k = 0;
-        while (k < r->o->tg && r->tokens[i][k] == r->tokens[0][k])
-            k++;
-        if (k == r->o->tg)
-            continue;
-        if (r->other[i]++ == 0)
-            fprintf(
-                stderr,
-                "apir-bench: note: %s: pair %d: %s picks other tokens than %s from token %d on\n",
-                r->o->name, pair, r->o->sides[i].name, r->o->sides[0].name, k);
-        if (r->o->same)
-            return apir_error_set(err, EILSEQ,
-                                  "pair %d: %s picks other tokens than %s from token %d on, and "
-                                  "--same forbids it; leave --same out where the devices differ",
-                                  pair, r->o->sides[i].name, r->o->sides[0].name, k);
+    const size_t n = r->o->n_sides;
+    int ret = 0;
+    for (size_t i = 0; i < n && ret == 0; i++)
+        ret = turn(r, (first + i) % n, err);
+    return ret == 0 ? compare_tokens(r, pair, err) : ret;
+}
+
+static int sample_pair(struct run *r, int pair, int rounds, struct apir_error *err)
+{
+    const struct options *o = r->o;
+    int ret = 0;
+    for (size_t i = 0; i < o->n_sides && ret == 0; i++) {
+        if (o->pp)
+            ret = sample_seconds(r, i, "pp", o->pp, pair, r->pp[i] / rounds, err);
+        if (ret == 0 && o->tg)
+            ret = sample_seconds(r, i, "tg", o->tg, pair, r->tg[i] / rounds, err);
     }
-    return 0;
+    return ret;
+}
+
+/* A pair below 0 is a warm-up, which leaves no samples. */
+static int turns_in_order(struct run *r, int pair, struct apir_error *err)
+{
+    const int rounds = r->o->n_swap ? 2 : 1;
+    int ret = 0;
+    for (size_t i = 0; i < r->o->n_sides; i++)
+        r->pp[i] = r->tg[i] = 0;
+    for (int i = 0; i < rounds && ret == 0; i++) {
+        ret = swap_set(r, i, err);
+        /* Nobody is always first: what warms up or slows down hits all sides alike. */
+        if (ret == 0)
+            ret = round_in_order(r, (size_t)(pair + WARM_UP + i), pair, err);
+    }
+    return ret == 0 && pair >= 0 ? sample_pair(r, pair, rounds, err) : ret;
 }
 
 static int pairs_run(struct run *r, struct apir_error *err)
@@ -224,8 +288,10 @@ static int pairs_run(struct run *r, struct apir_error *err)
         ret = core_check(r, err);
     for (int pair = 0; pair < r->o->pairs && ret == 0; pair++) {
         ret = turns(r, pair, err);
-        if (ret == 0 && !r->o->stamp)
-            ret = compare_tokens(r, pair, err);
+        for (size_t i = 0; i < r->o->n_sides; i++) {
+            r->other[i] += r->differs[i];
+            r->differs[i] = false;
+        }
     }
     return ret == 0 && r->o->at_once ? sample_at_once(r, err) : ret;
 }
@@ -255,15 +321,18 @@ static int llama_run(struct run *r, struct apir_error *err)
 {
     const struct options *o = r->o;
     int n = o->pp > o->tg ? o->pp : o->tg;
-    for (size_t i = 0; i < o->n_sides; i++) {
-        int ret = side_open(r, i, n, err);
-        if (ret < 0)
-            return ret;
+    int ret = swap_begin(r, err);
+    for (size_t i = 0; i < o->n_sides && ret == 0; i++) {
+        ret = side_open(r, i, n, err);
         r->tokens[i] = calloc((size_t)n, sizeof(*r->tokens[i]));
-        if (!r->tokens[i])
-            return apir_error_sys(err, ENOMEM, "tokens");
+        if (ret == 0 && !r->tokens[i])
+            ret = apir_error_sys(err, ENOMEM, "tokens");
     }
-    int ret = pairs_run(r, err);
+    if (ret == 0) {
+        struct apir_error late; /* what went wrong before is what the user must know */
+        ret = pairs_run(r, err);
+        (void)swap_set(r, false, &late);
+    }
     for (size_t i = 1; i < o->n_sides && ret == 0 && o->tg && !o->stamp; i++)
         fprintf(stderr, "apir-bench: %s: %s: greedy tokens as %s in %d of %d pairs\n", o->name,
                 o->sides[i].name, o->sides[0].name, o->pairs - r->other[i], o->pairs);

@@ -147,3 +147,62 @@ served() {
     JOBS_STARTED+=("$pid")
     wait_until 10 grep -q 'Cpus_allowed_list:[[:space:]]*1$' "/proc/$pid/status"
 }
+
+# The core, or cores, that a process may use.
+cores_of() { awk '$1 == "Cpus_allowed_list:" { print $2 }' "/proc/$1/status"; }
+
+# A peer whose turns take as many seconds as its core's number, and one more; it writes down where it
+# is and where who asks is. PEER and SERVED as of `serve`.
+serve_cores() { # FILE
+    rm -f "$T/questions" "$T/answers"
+    mkfifo "$T/questions" "$T/answers"
+    (
+        while read -r line && [[ $line == turn* ]]; do
+            own=$(cores_of "$BASHPID")
+            echo "$own $(cores_of "$(<"$T/pid")")" >>"$1"
+            echo "turn $((own + 1)) 0"
+        done
+    ) <"$T/questions" >"$T/answers" 3>&- &
+    SERVED=$!
+    JOBS_STARTED+=("$SERVED")
+    exec {to}>"$T/questions" {from}<"$T/answers"
+    PEER=$from,$to
+}
+
+@test "bench: pairs of two rounds, in the second everybody has changed cores" {
+    local text a sleeper
+    for text in -1 0 1, ,1 x 1,x 99999999 ''; do
+        run -2 "$BENCH" llama --model "$MODEL" --side native=CPU --cores 0 --swap "$text"
+        [[ $output == *"give numbers of processes"* ]]
+    done
+    for text in "" "--cores 0,0,0" "--cores 0,1,2"; do
+        # shellcheck disable=SC2086 # words on purpose
+        run -2 "$BENCH" llama --side native=peer:0,1 --side a=peer:0,1 --side b=peer:0,1 $text --swap 1
+        [[ $output == *"--swap: give --cores with two different ones"* ]]
+    done
+    taskset -c 0 sleep 1000 3>&- &
+    sleeper=$!
+    JOBS_STARTED+=("$sleeper")
+    wait_until 10 grep -q sleep "/proc/$sleeper/comm"
+    run -1 "$BENCH" llama --side native=peer:0,1 --side a=peer:0,1 --cores 1,1023 --swap "$sleeper"
+    [[ $output == *"process $sleeper is on core 0, which is not in --cores"* ]]
+    [[ $(nproc) -gt 1 ]] || return 0 # no other core to change to
+    run -1 "$BENCH" llama --side native=peer:0,1 --side a=peer:0,1 --cores 1,0 --swap "$BASHPID"
+    [[ $output == *"may use more than one core"* ]]
+
+    serve_cores "$T/native"
+    taskset -cp 1 "$SERVED"
+    a=$PEER,$SERVED text=$SERVED
+    serve_cores "$T/other"
+    taskset -cp 0 "$SERVED"
+    # shellcheck disable=SC2016 # it is the inner shell's
+    timeout 60 bash -c 'echo $$ >"$0" && exec "$@"' "$T/pid" "$BENCH" llama --side "native=peer:$a" \
+        --side "other=peer:$PEER" --cores 1,0 --swap "$text,$SERVED,$sleeper" --pp 4 --tg 0 --pairs 2 \
+        --out "$T/samples"
+    # Three warm-ups and two pairs: there, and back.
+    [[ $(paste -sd ' ' "$T/native") == "1 1 0 0 1 1 0 0 1 1 0 0 1 1 0 0 1 1 0 0" ]]
+    [[ $(paste -sd ' ' "$T/other") == "0 0 1 1 0 0 1 1 0 0 1 1 0 0 1 1 0 0 1 1" ]]
+    [[ $(jq -r '[.side, .metric, .pair, .seconds] | join(" ")' "$T/samples" | sort | paste -sd ' ') == \
+        "native pp4 0 1.5 native pp4 1 1.5 other pp4 0 1.5 other pp4 1 1.5" ]]
+    [[ $(cores_of "$sleeper") == 0 ]]
+}
