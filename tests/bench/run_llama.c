@@ -264,7 +264,7 @@ static int sample_pair(struct run *r, int pair, int rounds, struct apir_error *e
 /* A pair below 0 is a warm-up, which leaves no samples. */
 static int turns_in_order(struct run *r, int pair, struct apir_error *err)
 {
-    const int rounds = r->o->n_swap ? 2 : 1;
+    const int rounds = r->o->n_swap && pair >= 0 ? 2 : 1;
     int ret = 0;
     for (size_t i = 0; i < r->o->n_sides; i++)
         r->pp[i] = r->tg[i] = 0;

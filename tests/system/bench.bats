@@ -199,9 +199,9 @@ serve_cores() { # FILE
     timeout 60 bash -c 'echo $$ >"$0" && exec "$@"' "$T/pid" "$BENCH" llama --side "native=peer:$a" \
         --side "other=peer:$PEER" --cores 1,0 --swap "$text,$SERVED,$sleeper" --pp 4 --tg 0 --pairs 2 \
         --out "$T/samples"
-    # Three warm-ups and two pairs: there, and back.
-    [[ $(paste -sd ' ' "$T/native") == "1 1 0 0 1 1 0 0 1 1 0 0 1 1 0 0 1 1 0 0" ]]
-    [[ $(paste -sd ' ' "$T/other") == "0 0 1 1 0 0 1 1 0 0 1 1 0 0 1 1 0 0 1 1" ]]
+    # Three warm-ups, then two pairs, each there and back.
+    [[ $(paste -sd ' ' "$T/native") == "1 1 1 1 1 1 1 1 0 0 1 1 0 0" ]]
+    [[ $(paste -sd ' ' "$T/other") == "0 0 0 0 0 0 0 0 1 1 0 0 1 1" ]]
     [[ $(jq -r '[.side, .metric, .pair, .seconds] | join(" ")' "$T/samples" | sort | paste -sd ' ') == \
         "native pp4 0 1.5 native pp4 1 1.5 other pp4 0 1.5 other pp4 1 1.5" ]]
     [[ $(cores_of "$sleeper") == 0 ]]
