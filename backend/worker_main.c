@@ -41,6 +41,9 @@
  */
 #define SPIN_MIN_NS 200000u
 #define SPIN_GAP_NS 3000000u
+/* Woken before there is work: llama.cpp's own part of a prompt takes half of this, and less where
+ * processors are faster than these. */
+#define SPIN_RUNG_NS 1000000u
 /* Then we look whether the server is still there: mostly its end is ours. */
 #define SLEEP_NS    5000000000u
 /* Messages between two looks at the control socket: who is busy does not sleep, and the server gives
@@ -120,6 +123,9 @@ static bool look_for_work(struct worker *w, uint64_t began)
 {
     uint64_t window = w->gap_ns > SPIN_GAP_NS ? SPIN_MIN_NS : 2 * w->gap_ns + SPIN_MIN_NS;
     bool found = false;
+    if (w->is_rung && window < SPIN_RUNG_NS)
+        window = SPIN_RUNG_NS;
+    w->is_rung = false;
     if (!looking_begin(w))
         return work_is_there(w);
     do {
@@ -150,7 +156,7 @@ static int wait_for_work(struct worker *w)
     /* What the server has sent while we were busy; from here on it wakes us. */
     int err = worker_control_drain(w);
     if (!err)
-        apir_ring_host_sleep(&w->ring, SLEEP_NS);
+        w->is_rung = apir_ring_host_sleep(&w->ring, SLEEP_NS);
     apir_ring_host_awake(&w->ring);
     gap_note(w, began);
     return err;

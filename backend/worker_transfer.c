@@ -11,6 +11,8 @@
 
 /* Below this a read by the CPU is done before the device has started one. */
 #define DIRECT_MIN (64u << 10)
+/* The same of a write: a driver copies it to where it wants it, or right into the device's memory. */
+#define DIRECT_SET_MIN (512u << 10)
 /* Results up to here make a stop in our own memory, see get_small_queued(). */
 #define BOUNCE_MAX (1u << 20)
 
@@ -89,7 +91,10 @@ const char *worker_set(struct worker *w, const struct apir_msg_set *m)
     why = worker_stream_settle(w, m->stream);
     if (why)
         return why;
-    /* Not by the device: starting it and waiting for it takes longer than it saves. */
+    if (t.direct && m->size >= DIRECT_SET_MIN) {
+        host_buffer_copy(&w->ggml, t.direct, t.direct_offset, &t.buffer->host, m->offset, m->size);
+        return NULL;
+    }
     host_buffer_set(&w->ggml, &t.buffer->host, m->offset, t.data, m->size);
     /* A client may be waiting for what it has set by reference; not for a piece in the arena. */
     if (t.buffer->host.memory && m->blob == APIR_ARENA_BLOB_ID)

@@ -100,14 +100,24 @@ void client_unlock(struct client *c)
     os_lock_release(&c->lock);
 }
 
-void client_flush_locked(struct client *c)
+static void wake_host(struct client *c)
 {
-    if (!client_usable(c) || !apir_ring_guest_publish(&c->ring))
-        return;
     if (c->transport.same_kernel)
         apir_ring_wake_host(c->ring.header);
     else
         doorbell(c, APIR_DOORBELL_KICK, 0);
+}
+
+void client_flush_locked(struct client *c)
+{
+    if (client_usable(c) && apir_ring_guest_publish(&c->ring))
+        wake_host(c);
+}
+
+void client_announce(struct client *c)
+{
+    if (client_usable(c) && apir_ring_host_sleeps(c->ring.header))
+        wake_host(c);
 }
 
 uint64_t client_put_locked(struct client *c, const struct apir_msg *msg)
@@ -131,7 +141,7 @@ uint64_t client_put_locked(struct client *c, const struct apir_msg *msg)
         return 0;
     uint64_t pos = apir_ring_guest_put(&c->ring, buf, (size_t)size);
     /* It wakes up while we go on: by the time somebody waits it has its work. */
-    if (apir_load_acquire32(&c->ring.header->idle))
+    if (apir_ring_host_sleeps(c->ring.header))
         client_flush_locked(c);
     return pos;
 }

@@ -86,11 +86,7 @@ static void stream_synchronize(void *backend)
     uint64_t took = os_now_ns() - (slot ? s->submitted : now);
     client_lock(c);
     s->running = NULL;
-    /* Down at once, up slowly: what we overslept must not count as work. */
-    if (*known == 0 || took < *known)
-        *known = took;
-    else
-        *known += (took - *known) / 16;
+    plugin_learn_ns(known, took);
     client_reads_finish_locked(c, s->id, UINT64_MAX);
     if (s->last == pos)
         s->last = 0;

@@ -122,6 +122,8 @@ static void set_chunks_locked(struct plugin_stream *s, const struct plugin_buffe
     }
 }
 
+#define LEARN_MIN (1u << 20) /* below, it is the waiting and not the bytes */
+
 /* False: the data are not in shared memory, or too few. Lets the lock go while it waits. */
 static bool set_by_reference_locked(struct plugin_stream *s, const struct plugin_buffer *b,
                                     uint64_t at, const void *data, size_t size)
@@ -135,9 +137,12 @@ static bool set_by_reference_locked(struct plugin_stream *s, const struct plugin
     uint64_t pos = put_set_locked(s, b, at, size, m->id, client_shared_offset(m, data));
     if (s || !pos)
         return true; /* the caller leaves its data alone until it has synchronized */
+    const uint64_t began = os_now_ns();
     client_unlock(c);
-    client_wait(c, pos, transfer_ns(size));
+    client_wait(c, pos, plugin.mib_ns * (size >> 10) >> 10);
     client_lock(c);
+    if (size >= LEARN_MIN)
+        plugin_learn_ns(&plugin.mib_ns, ((os_now_ns() - began) << 10) / (size >> 10));
     return true;
 }
 

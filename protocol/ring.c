@@ -188,11 +188,17 @@ bool apir_ring_host_prepare_sleep(struct apir_ring_host *rh)
     return apir_load_acquire64(&rh->header->tail) == rh->head;
 }
 
-void apir_ring_host_sleep(struct apir_ring_host *rh, uint64_t timeout_ns)
+bool apir_ring_host_sleep(struct apir_ring_host *rh, uint64_t timeout_ns)
 {
     struct timespec ts = { (time_t)(timeout_ns / 1000000000u), (long)(timeout_ns % 1000000000u) };
     /* Returns at once where the flag has been taken away since it was set. */
     syscall(SYS_futex, &rh->header->idle, FUTEX_WAIT, 1u, &ts, NULL, 0);
+    return !apir_ring_host_sleeps(rh->header);
+}
+
+bool apir_ring_host_sleeps(const struct apir_ring_header *h)
+{
+    return apir_load_acquire32(&h->idle) != 0;
 }
 
 void apir_ring_wake_host(struct apir_ring_header *h)

@@ -96,8 +96,12 @@ bool apir_ring_host_has_more(const struct apir_ring_host *rh);
 bool apir_ring_host_prepare_sleep(struct apir_ring_host *rh);
 void apir_ring_host_awake(struct apir_ring_host *rh);
 
-/* Blocks until somebody wakes us, or for `timeout_ns`; between prepare_sleep (true) and awake. */
-void apir_ring_host_sleep(struct apir_ring_host *rh, uint64_t timeout_ns);
+/* Blocks until somebody wakes us, or for `timeout_ns`; between prepare_sleep (true) and awake.
+ * True: somebody has. */
+bool apir_ring_host_sleep(struct apir_ring_host *rh, uint64_t timeout_ns);
+
+/* Whether the worker sleeps, and what is sent to it now would be waited for. */
+bool apir_ring_host_sleeps(const struct apir_ring_header *h);
 
 /*
  * Wakes the worker, if it sleeps: from the same kernel (the server; a guest without

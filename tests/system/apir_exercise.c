@@ -108,6 +108,7 @@ int main(int argc, char **argv)
         { "lost", lost_run },           { "hold", hold_run },
         { "host-buffers", host_buffers_run },
         { "reads", reads_run },
+        { "announce", announce_run },
         { "weights", weights_run },
         { "weights-late", weights_late_run },
         { "events", events_run },

@@ -60,7 +60,8 @@ static void same(const uint8_t *got, const uint8_t *want, size_t n, const char *
 
 /* On both sides of every limit on the way. */
 static const size_t sizes[] = { 1,       63,         64,        8191,    8192,    8193,
-                                65535,   65536,      65537,     MIB - 1, MIB,     MIB + 1,
+                                65535,   65536,      65537,     MIB / 2 - 1, MIB / 2, MIB / 2 + 1,
+                                MIB - 1, MIB,        MIB + 1,
                                 2 * MIB, 3 * MIB + 7, 8 * MIB - 1, 8 * MIB };
 #define N_SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
@@ -418,6 +419,27 @@ int host_buffers_run(ggml_backend_dev_t dev)
     freed_under_way(dev);
     cpu_computes(dev);
     scheduled(dev);
+    return 0;
+}
+
+/* Says what it sets of a host buffer before it does, each time to a host that sleeps. */
+int announce_run(ggml_backend_dev_t dev)
+{
+    static const size_t parts[] = { 255, 256, 4096 };
+    static const uint8_t data[4096];
+    struct ggml_context *ctx = context_new();
+    struct ggml_tensor *t = ggml_new_tensor_1d(ctx, GGML_TYPE_I8, sizeof(data));
+    ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors_from_buft(ctx, host_type(dev));
+    CHECK(buffer);
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        usleep(200000); /* it looks for work for some milliseconds */
+        printf("set %zu\n", parts[i]);
+        CHECK(fflush(stdout) == 0);
+        ggml_backend_tensor_set(t, data, 0, parts[i]);
+    }
+    printf("done\n");
+    ggml_backend_buffer_free(buffer);
+    ggml_free(ctx);
     return 0;
 }
 

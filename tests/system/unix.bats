@@ -67,6 +67,15 @@ declines() { # VARIABLE=VALUE...
     [[ $sent -gt 2 && $sent -lt 60 ]]
 }
 
+@test "unix: a prompt's inputs wake a host that sleeps, before there is work for it" {
+    server_start
+    env "${REMOTE[@]}" strace -f -qq -o "$T/calls" -e trace=write,futex "$EXERCISE" announce APIR0
+    # Ours is the one that other processes can hear. A single token's inputs are too few to wake it.
+    run -0 awk '/"set [0-9]+/ { n++ } n && /FUTEX_WAKE,/ { woken[n]++ }
+        /"done/ { n = 0 } END { for (i = 1; i <= 3; i++) printf "%d ", woken[i] }' "$T/calls"
+    [[ $output == "0 1 1 " ]]
+}
+
 @test "unix: a socket that nobody serves is one clear line" {
     server_start
     declines "APIR_TRANSPORT=unix:$T/none.sock"

@@ -881,6 +881,34 @@ static void a_host_about_to_sleep_sees_what_came_meanwhile(void **state)
     ends_close(&e);
 }
 
+static void *wake_when_asleep(void *user)
+{
+    struct ends *e = user;
+    while (!apir_ring_host_sleeps(e->header))
+        apir_cpu_relax();
+    apir_ring_wake_host(e->header);
+    return NULL;
+}
+
+static void a_host_knows_whether_somebody_woke_it(void **state)
+{
+    (void)state;
+    struct ends e;
+    ends_open(&e);
+    assert_false(apir_ring_host_sleeps(e.header));
+    assert_true(apir_ring_host_prepare_sleep(&e.host));
+    assert_true(apir_ring_host_sleeps(e.header));
+    assert_false(apir_ring_host_sleep(&e.host, 1000000)); /* nobody: a millisecond is over */
+    apir_ring_host_awake(&e.host);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, wake_when_asleep, &e), 0);
+    assert_true(apir_ring_host_prepare_sleep(&e.host));
+    assert_true(apir_ring_host_sleep(&e.host, UINT64_C(60) * 1000000000));
+    apir_ring_host_awake(&e.host);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    ends_close(&e);
+}
+
 static void a_hostile_tail_keeps_the_host_awake_to_refuse_it(void **state)
 {
     (void)state;
@@ -1225,6 +1253,7 @@ int main(void)
         UNIT(no_wake_up_is_lost_when_each_message_is_waited_for),
         UNIT(no_wake_up_is_lost_in_bursts),
         UNIT(a_host_about_to_sleep_sees_what_came_meanwhile),
+        UNIT(a_host_knows_whether_somebody_woke_it),
         UNIT(a_hostile_tail_keeps_the_host_awake_to_refuse_it),
         UNIT(completion_wakes_only_where_somebody_waits),
         UNIT(a_message_is_never_left_behind_a_sleeping_host),
