@@ -76,7 +76,7 @@ struct worker {
     bool answered;                     /* … once it is there */
     int control_err; /* -errno: the control socket failed before that; this context ends */
     uint64_t gap_ns; /* running mean of the client's pauses */
-    bool is_rung; /* our last sleep was ended by somebody */
+    uint64_t rung_since; /* our last sleep was ended before there was work: when that pause began */
 
     struct host_ggml ggml;
     struct worker_buffer buffers[APIR_BUFFERS_MAX];

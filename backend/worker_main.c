@@ -41,8 +41,8 @@
  */
 #define SPIN_MIN_NS 200000u
 #define SPIN_GAP_NS 3000000u
-/* Woken before there is work: llama.cpp's own part of a prompt takes half of this, and less where
- * processors are faster than these. */
+/* Woken before there is work: llama.cpp's own part of a prompt, from its inputs to what it sends first,
+ * takes half of this, where we measured it. */
 #define SPIN_RUNG_NS 1000000u
 /* Then we look whether the server is still there: mostly its end is ours. */
 #define SLEEP_NS    5000000000u
@@ -123,9 +123,8 @@ static bool look_for_work(struct worker *w, uint64_t began)
 {
     uint64_t window = w->gap_ns > SPIN_GAP_NS ? SPIN_MIN_NS : 2 * w->gap_ns + SPIN_MIN_NS;
     bool found = false;
-    if (w->is_rung && window < SPIN_RUNG_NS)
+    if (w->rung_since && window < SPIN_RUNG_NS)
         window = SPIN_RUNG_NS;
-    w->is_rung = false;
     if (!looking_begin(w))
         return work_is_there(w);
     do {
@@ -144,8 +143,12 @@ static bool look_for_work(struct worker *w, uint64_t began)
 /* Sleeps until the guest or the server wakes us. Returns 0 or -errno. */
 static int wait_for_work(struct worker *w)
 {
-    uint64_t began = now_ns();
-    if (look_for_work(w, began)) {
+    const uint64_t now = now_ns();
+    /* The pause in which we were rung has not ended with that. */
+    const uint64_t began = w->rung_since ? w->rung_since : now;
+    const bool found = look_for_work(w, now);
+    w->rung_since = 0;
+    if (found) {
         gap_note(w, began);
         return 0;
     }
@@ -155,10 +158,14 @@ static int wait_for_work(struct worker *w)
     }
     /* What the server has sent while we were busy; from here on it wakes us. */
     int err = worker_control_drain(w);
+    bool rung = false;
     if (!err)
-        w->is_rung = apir_ring_host_sleep(&w->ring, SLEEP_NS);
+        rung = apir_ring_host_sleep(&w->ring, SLEEP_NS) && !work_is_there(w);
     apir_ring_host_awake(&w->ring);
-    gap_note(w, began);
+    if (rung)
+        w->rung_since = began;
+    else
+        gap_note(w, began);
     return err;
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bytes between buffers and shared memory. Where the device reaches the blob
- * itself (BLOB_REGISTER), it copies in the order of its own queue and nobody waits;
- * elsewhere ggml's set and get do, after the stream's work so far.
+ * itself (BLOB_REGISTER), it copies: for a stream of its own in the order of that queue, and
+ * nobody waits; without a stream what is large, and we wait. Elsewhere ggml's set and get do,
+ * after the stream's work so far.
  */
 #include <string.h>
 

@@ -116,7 +116,8 @@ void client_flush_locked(struct client *c)
 
 void client_announce(struct client *c)
 {
-    if (client_usable(c) && apir_ring_host_sleeps(c->ring.header))
+    /* Whoever takes the flag rings, once for each sleep, whatever else follows. */
+    if (client_usable(c) && apir_take_flag(&c->ring.header->idle))
         wake_host(c);
 }
 

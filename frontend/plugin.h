@@ -82,7 +82,7 @@ struct plugin {
     /* All work of a stream id, whoever had it, up to this position is done. */
     uint64_t stream_settled[APIR_STREAMS_MAX + 1];
     uint64_t event_used[APIR_EVENTS_MAX / 64];
-    uint64_t mib_ns; /* what a set by reference is known to take, for each MiB */
+    uint64_t mib_ns; /* what a set by reference is known to take, for each MiB (expect.h) */
 
     struct os_lock buffers_lock;
     struct plugin_buffer *buffers; /* all of ours */
@@ -125,15 +125,6 @@ bool plugin_buffer_fill(struct plugin_buffer *b, uint64_t offset, const void *da
 /* Ends that, for one or all: what follows goes by messages. */
 void plugin_buffer_seal(struct plugin_buffer *b);
 void plugin_buffers_seal(void);
-
-/* What something is known to take. Down at once, up slowly: what we overslept must not count as work. */
-static inline void plugin_learn_ns(uint64_t *known, uint64_t took)
-{
-    if (*known == 0 || took < *known)
-        *known = took;
-    else
-        *known += (took - *known) / 16;
-}
 
 /* ---- transfer.c ---- */
 /* Bytes from which on the copy saved is worth the wait that takes its place. */

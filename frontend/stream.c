@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/expect.h"
 #include "frontend/plugin.h"
 #include "protocol/log.h"
 
@@ -86,7 +87,7 @@ static void stream_synchronize(void *backend)
     uint64_t took = os_now_ns() - (slot ? s->submitted : now);
     client_lock(c);
     s->running = NULL;
-    plugin_learn_ns(known, took);
+    expect_learn(known, took);
     client_reads_finish_locked(c, s->id, UINT64_MAX);
     if (s->last == pos)
         s->last = 0;

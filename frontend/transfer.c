@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "frontend/expect.h"
 #include "frontend/plugin.h"
 #include "protocol/peer_copy.h"
 
@@ -58,12 +59,6 @@ static void note(struct plugin_stream *s, uint64_t pos, bool settles)
 static uint32_t id_of(const struct plugin_stream *s)
 {
     return s ? s->id : 0;
-}
-
-/* How long the host is likely to take for so many bytes: 4 GB/s is slow for all we know. */
-static uint64_t transfer_ns(uint64_t size)
-{
-    return size / 4;
 }
 
 /* ---- set -------------------------------------------------------------------- */
@@ -122,8 +117,6 @@ static void set_chunks_locked(struct plugin_stream *s, const struct plugin_buffe
     }
 }
 
-#define LEARN_MIN (1u << 20) /* below, it is the waiting and not the bytes */
-
 /* False: the data are not in shared memory, or too few. Lets the lock go while it waits. */
 static bool set_by_reference_locked(struct plugin_stream *s, const struct plugin_buffer *b,
                                     uint64_t at, const void *data, size_t size)
@@ -137,12 +130,12 @@ static bool set_by_reference_locked(struct plugin_stream *s, const struct plugin
     uint64_t pos = put_set_locked(s, b, at, size, m->id, client_shared_offset(m, data));
     if (s || !pos)
         return true; /* the caller leaves its data alone until it has synchronized */
-    const uint64_t began = os_now_ns();
+    const uint64_t expect = expect_known_bytes(plugin.mib_ns, size), began = os_now_ns();
     client_unlock(c);
-    client_wait(c, pos, plugin.mib_ns * (size >> 10) >> 10);
+    client_wait(c, pos, expect);
+    const uint64_t took = os_now_ns() - began;
     client_lock(c);
-    if (size >= LEARN_MIN)
-        plugin_learn_ns(&plugin.mib_ns, ((os_now_ns() - began) << 10) / (size >> 10));
+    expect_learn_bytes(&plugin.mib_ns, size, took);
     return true;
 }
 
@@ -260,7 +253,7 @@ static void get_sync_chunks(const struct plugin_buffer *b, uint64_t at, uint8_t 
         } else if (n) {
             const struct piece *p = &pieces[first];
             /* Without the lock: other threads go on while we wait and copy. */
-            client_block_read(c, p->block, p->dst, p->size, type, transfer_ns(p->size));
+            client_block_read(c, p->block, p->dst, p->size, type, expect_bytes(p->size));
             first = (first + 1) % GET_CHUNKS;
             n--;
         }
@@ -281,7 +274,7 @@ static void get_sync(const struct plugin_buffer *b, uint64_t at, uint8_t *dst, s
     client_unlock(c);
     if (!m)
         get_sync_chunks(b, at, dst, size, type);
-    else if (!pos || client_wait(c, pos, transfer_ns(size)) < 0)
+    else if (!pos || client_wait(c, pos, expect_bytes(size)) < 0)
         client_fill_lost(dst, size, type);
 }
 

@@ -89,12 +89,16 @@ static int swap_begin(struct run *r, struct apir_error *err)
     return ret;
 }
 
+/* All of them, also after one has failed: the others shall not stay where they are. */
 static int swap_set(struct run *r, bool swapped, struct apir_error *err)
 {
     int ret = 0;
     r->swapped = swapped;
-    for (size_t i = 0; i < r->o->n_swap && ret == 0; i++)
-        ret = proc_put(r->o->swap[i], core_now(r, r->homes[i]), err);
+    for (size_t i = 0; i < r->o->n_swap; i++) {
+        const int rc = proc_put(r->o->swap[i], core_now(r, r->homes[i]), err);
+        if (ret == 0)
+            ret = rc;
+    }
     return ret;
 }
 

@@ -6,7 +6,7 @@
 HEADERS += $(addprefix tests/unit/,unit.h message_table.h graph_write.h worker_guest.h)
 
 PROTOCOL_UNITS := wire messages ring graph fdsock error_log probe rules snapshot peer_copy \
-                  choice worker_device
+                  choice expect worker_device
 PROTOCOL_UNIT_PROGRAMS := $(PROTOCOL_UNITS:%=$(O)/tests/unit/%_test)
 UNIT_TESTS += $(PROTOCOL_UNIT_PROGRAMS)
 

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -568,6 +569,46 @@ static void work_without_end_takes_no_memory(void **state)
     guest_close(&g);
 }
 
+/* ---- waiting ------------------------------------------------------------------------ */
+
+static void wait_until_asleep(const struct guest *g)
+{
+    const int64_t give_up = guest_now_ms() + 10000;
+    while (!apir_ring_host_sleeps(g->ring.header)) {
+        if (guest_now_ms() > give_up)
+            fail_msg("the worker does not sleep");
+        usleep(20);
+    }
+}
+
+/* Rung for work that has not come yet, it looks for it a millisecond, however rarely this guest had
+ * some before. */
+static void rung_without_work_it_looks_for_a_while(void **state)
+{
+    (void)state;
+    struct guest g;
+    guest_open(&g);
+    stream_new(&g, 1, 0);
+    for (int i = 0; i < 16; i++) {
+        usleep(10000); /* the guest's pause: the worker has seen longer ones than it looks for */
+        put_stream(&g, APIR_MSG_STREAM_SYNC, 1);
+        assert_true(guest_run(&g));
+    }
+    wait_until_asleep(&g);
+    struct timespec began, now;
+    clock_gettime(CLOCK_MONOTONIC, &began);
+    assert_true(apir_take_flag(&g.ring.header->idle));
+    fixture_doorbell(&g.c, APIR_DOORBELL_KICK, 0, 0);
+    wait_until_asleep(&g);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    const int64_t us =
+        (now.tv_sec - began.tv_sec) * 1000000 + (now.tv_nsec - began.tv_nsec) / 1000;
+    if (us < 1000)
+        fail_msg("asleep again after %lld us", (long long)us);
+    expect_fine(&g);
+    guest_close(&g);
+}
+
 static int run(const char *group)
 {
     const struct CMUnitTest tests[] = {
@@ -582,6 +623,7 @@ static int run(const char *group)
         cmocka_unit_test(events_freed_under_way),
         cmocka_unit_test(event_marked_again_before_its_wait),
         cmocka_unit_test(work_without_end_takes_no_memory),
+        cmocka_unit_test(rung_without_work_it_looks_for_a_while),
         cmocka_unit_test(copies_that_overlap),
         cmocka_unit_test(transfers_of_closed_streams_and_other_devices),
     };
