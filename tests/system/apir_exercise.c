@@ -17,6 +17,7 @@ static const char usage[] =
     "  buffers        many, too large, reset\n"
     "  host-buffers   the device's host buffer type: transfers, many, computing in it\n"
     "  reads          several threads that read at the same time\n"
+    "  announce       by line of stdin: sets more of a host buffer\n"
     "  weights        buffers of weights: filled, used, changed, freed, by several threads\n"
     "  weights-late   a graph writes into a buffer of weights before anybody else\n"
     "  events         events between backends of the device\n"

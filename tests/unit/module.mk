@@ -3,9 +3,9 @@
 # Units of protocol/, and of those parts of worker and plug-in that stand alone; other
 # folders' units are in their own module.mk. check-units runs them all.
 
-HEADERS += $(addprefix tests/unit/,unit.h message_table.h graph_write.h worker_guest.h)
+HEADERS += $(addprefix tests/unit/,unit.h message_table.h graph_write.h ring_ends.h worker_guest.h)
 
-PROTOCOL_UNITS := wire messages ring graph fdsock error_log probe rules snapshot peer_copy \
+PROTOCOL_UNITS := wire messages ring ring_threads graph fdsock error_log probe rules snapshot peer_copy \
                   choice expect worker_device
 PROTOCOL_UNIT_PROGRAMS := $(PROTOCOL_UNITS:%=$(O)/tests/unit/%_test)
 UNIT_TESTS += $(PROTOCOL_UNIT_PROGRAMS)
@@ -16,7 +16,7 @@ $(O)/tests/unit/probe_test.o $(O)/tests/unit/rules_test.o: private PKGS := ggml
 $(PROTOCOL_UNIT_PROGRAMS): $(O)/tests/unit/%_test: $(O)/tests/unit/%_test.o
 	$(link)
 $(O)/tests/unit/messages_test: $(call objs,protocol/messages.c)
-$(O)/tests/unit/ring_test: $(call objs,protocol/ring.c)
+$(O)/tests/unit/ring_test $(O)/tests/unit/ring_threads_test: $(call objs,protocol/ring.c)
 $(O)/tests/unit/graph_test: $(call objs,protocol/graph.c)
 $(O)/tests/unit/fdsock_test: $(PROTOCOL_FD_OBJS)
 $(O)/tests/unit/error_log_test: $(PROTOCOL_PROG_OBJS)
@@ -48,7 +48,7 @@ $(WORKER_TESTS): %: %.o $(call objs,tests/unit/worker_guest.c tests/unit/server_
 
 # A race is between threads, and only the ring has two: the others gain nothing
 # from TSan, and libraries that it has not instrumented look like races.
-UNITS_RUN := $(if $(filter tsan,$(MODE)),$(O)/tests/unit/ring_test,$(sort $(UNIT_TESTS)))
+UNITS_RUN := $(if $(filter tsan,$(MODE)),$(O)/tests/unit/ring_threads_test,$(sort $(UNIT_TESTS)))
 
 .PHONY: check-units
 check-units: $(UNITS_RUN)
