@@ -16,7 +16,8 @@ $(O)/tests/unit/probe_test.o $(O)/tests/unit/rules_test.o: private PKGS := ggml
 $(PROTOCOL_UNIT_PROGRAMS): $(O)/tests/unit/%_test: $(O)/tests/unit/%_test.o
 	$(link)
 $(O)/tests/unit/messages_test: $(call objs,protocol/messages.c)
-$(O)/tests/unit/ring_test $(O)/tests/unit/ring_threads_test: $(call objs,protocol/ring.c)
+$(O)/tests/unit/ring_test $(O)/tests/unit/ring_threads_test: \
+    $(call objs,protocol/ring.c tests/unit/ring_ends.c)
 $(O)/tests/unit/graph_test: $(call objs,protocol/graph.c)
 $(O)/tests/unit/fdsock_test: $(PROTOCOL_FD_OBJS)
 $(O)/tests/unit/error_log_test: $(PROTOCOL_PROG_OBJS)

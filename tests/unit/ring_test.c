@@ -4,7 +4,13 @@
 #include "tests/unit/ring_ends.h"
 
 #include <errno.h>
-#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "protocol/atomic.h"
+#include "protocol/messages.h"
+#include "tests/unit/unit.h"
 
 /* ---- layout ------------------------------------------------------------------- */
 

@@ -4,9 +4,17 @@
 #include "tests/unit/ring_ends.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
+#include <string.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "protocol/atomic.h"
+#include "protocol/messages.h"
+#include "tests/unit/unit.h"
 
 /* ---- two threads ----------------------------------------------------------------- */
 
