@@ -42,7 +42,7 @@ static void usage(FILE *f)
         "  --no-mmap             read weights into memory, instead of mapping the file\n"
         "  --verbose             llama.cpp's own log\n"
         "llama, load, together:\n"
-        "  --pairs N             rounds, each with every side once (default 20)\n"
+        "  --pairs N             each with every side once (default 20)\n"
         "llama, serve:\n"
         "  --pp N --tg N         prompt tokens and generated tokens (default 512 and 64); 0: none\n"
         "  --prompts N           in a turn, and their mean counts (default 1)\n"

@@ -73,9 +73,9 @@ static bool inherited_well(char **argv)
     int death = 0;
     prctl(PR_GET_PDEATHSIG, &death);
     /* the one that counts them, three streams, four descriptors */
-    return told_limited(argv, "0") && fds_count(0) == 8 && !sigismember(&mask, SIGCHLD) && chld.sa_handler == SIG_DFL &&
-           sigpipe.sa_handler == SIG_DFL && death == SIGKILL && !getenv("GGML_BACKEND_PATH") &&
-           !getenv("GGML_VK_VISIBLE_DEVICES");
+    return told_limited(argv, "0") && fds_count(0) == 8 && !sigismember(&mask, SIGCHLD) &&
+           chld.sa_handler == SIG_DFL && sigpipe.sa_handler == SIG_DFL && death == SIGKILL &&
+           !getenv("GGML_BACKEND_PATH") && !getenv("GGML_VK_VISIBLE_DEVICES");
 }
 
 /* One message, or false where there is none (flags: MSG_DONTWAIT). */
