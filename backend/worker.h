@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "backend/worker_ggml.h"
 #include "backend/worker_graph.h"
@@ -50,6 +51,8 @@ struct worker_stream {
     bool dirty;             /* work was submitted since the last sync … */
     uint32_t queued;        /* … so many pieces of it … */
     uint64_t queued_bytes;  /* … with transfers of so many bytes */
+    void *mark;             /* an event of our own; NULL: none yet */
+    uint32_t marks;         /* made with it since it was last waited for */
 };
 
 struct worker {
@@ -72,6 +75,8 @@ struct worker {
     uint64_t queue_limit; /* bytes: of all streams; 0: none */
     uint64_t queued_bytes;
     uint32_t devices_used; /* bit per device: the server counts us there */
+    uint64_t worked_ns[APIR_DEVICES_MAX]; /* when each was last seen to be done with something */
+    uint32_t worked;                      /* the one of the latest of these times */
     struct apir_control_answer answer; /* to what we have asked the server … */
     bool answered;                     /* … once it is there */
     int control_err; /* -errno: the control socket failed before that; this context ends */
@@ -89,9 +94,24 @@ struct worker {
         uint64_t count;
         uint64_t ns;
     } stats[64];
+    uint64_t n_rouse, n_both; /* marks of worker_rouse; sets by CPU and device */
 
     uint8_t message[APIR_MESSAGE_MAX]; /* private copy of the message at hand */
 };
+
+/* CLOCK_MONOTONIC. */
+static inline uint64_t worker_now_ns(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static inline void worker_worked(struct worker *w, uint32_t device)
+{
+    w->worked = device;
+    w->worked_ns[device] = worker_now_ns();
+}
 
 /* ---- worker_blob.c ---- */
 
@@ -172,6 +192,21 @@ void worker_stream_note(struct worker *w, struct worker_stream *s, uint64_t byte
 
 /* Before anything is freed or rewritten that a running graph may use. */
 void worker_streams_settle(struct worker *w);
+
+/*
+ * A stream of this device that has nothing to do and can have a mark; NULL: there is none. Behind
+ * work that is queued there a mark makes the device begin; the wait is for all until the last one.
+ */
+struct worker_stream *worker_stream_idle(struct worker *w, uint32_t device);
+void worker_stream_mark(struct worker *w, struct worker_stream *s);
+void worker_stream_mark_wait(struct worker *w, struct worker_stream *s);
+
+/*
+ * After a pause a device begins late: an H200 by 20 to 200 us, where the pause was of a millisecond
+ * or two. Gives the one that worked last a mark, so that it is awake for what is about to come, and
+ * does not wait for it.
+ */
+void worker_rouse(struct worker *w);
 
 const char *worker_stream_open(struct worker *w, const struct apir_msg_stream_open *m);
 const char *worker_stream_close(struct worker *w, const struct apir_msg_stream_close *m);

@@ -23,7 +23,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "backend/config.h"
@@ -42,8 +41,9 @@
 #define SPIN_MIN_NS 200000u
 #define SPIN_GAP_NS 3000000u
 /* Woken before there is work: llama.cpp's own part of a prompt, from its inputs to what it sends first,
- * takes half of this, where we measured it. */
-#define SPIN_RUNG_NS 1000000u
+ * took 0.6 to 1.3 ms, where we measured it. */
+#define SPIN_RUNG_NS 2000000u
+#define ROUSE_NS     150000u /* a device that is to stay awake gets something to do that often */
 /* Then we look whether the server is still there: mostly its end is ours. */
 #define SLEEP_NS    5000000000u
 /* Messages between two looks at the control socket: who is busy does not sleep, and the server gives
@@ -56,13 +56,6 @@ enum {
     EXIT_SETUP = 1,  /* the reason is on stderr and in the ring */
     EXIT_FATAL = 3,  /* a malformed message */
 };
-
-static uint64_t now_ns(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 static struct apir_ring_header *header(struct worker *w)
 {
@@ -86,7 +79,7 @@ static void show_progress(struct worker *w)
 /* The client was away this long. */
 static void gap_note(struct worker *w, uint64_t began)
 {
-    uint64_t gap = now_ns() - began;
+    uint64_t gap = worker_now_ns() - began;
     if (gap > 2 * SPIN_GAP_NS)
         gap = 2 * SPIN_GAP_NS; /* one long pause says little about the next gap */
     w->gap_ns = w->gap_ns - w->gap_ns / 8 + gap / 8;
@@ -127,7 +120,13 @@ static bool look_for_work(struct worker *w, uint64_t began)
         window = SPIN_RUNG_NS;
     if (!looking_begin(w))
         return work_is_there(w);
+    uint64_t roused = 0, now = began;
     do {
+        /* Rung without work: what comes soon is for a device. */
+        if (w->rung_since && now - roused > ROUSE_NS) {
+            worker_rouse(w);
+            roused = now;
+        }
         for (int i = 0; i < 64 && !found; i++) {
             apir_cpu_relax();
             found = work_is_there(w);
@@ -135,7 +134,8 @@ static bool look_for_work(struct worker *w, uint64_t began)
         /* Where cores are scarce the client may need this one to send anything. */
         if (!found)
             sched_yield();
-    } while (!found && now_ns() - began < window);
+        now = worker_now_ns();
+    } while (!found && now - began < window);
     looking_end(w);
     return found;
 }
@@ -143,7 +143,7 @@ static bool look_for_work(struct worker *w, uint64_t began)
 /* Sleeps until the guest or the server wakes us. Returns 0 or -errno. */
 static int wait_for_work(struct worker *w)
 {
-    const uint64_t now = now_ns();
+    const uint64_t now = worker_now_ns();
     /* The pause in which we were rung has not ended with that. */
     const uint64_t began = w->rung_since ? w->rung_since : now;
     const bool found = look_for_work(w, now);
@@ -172,6 +172,9 @@ static int wait_for_work(struct worker *w)
 /* What the context has asked for, and how long that took. */
 static void stats_log(const struct worker *w)
 {
+    if (w->n_rouse || w->n_both)
+        apir_log(APIR_LOG_INFO, "devices kept awake by %llu marks; %llu sets shared by CPU and device",
+                 (unsigned long long)w->n_rouse, (unsigned long long)w->n_both);
     for (unsigned i = 0; i < sizeof(w->stats) / sizeof(w->stats[0]); i++) {
         if (w->stats[i].count)
             apir_log(APIR_LOG_INFO, "%-14s %9llu times, %9.3f us each", apir_msg_name(i),
@@ -219,10 +222,10 @@ static int serve(struct worker *w)
                 show_progress(w); /* this one may take long */
             /* From here on the server counts seconds_per_graph. */
             apir_store_release64(&w->status->taken, w->ring.head + size);
-            uint64_t began = timed ? now_ns() : 0;
+            uint64_t began = timed ? worker_now_ns() : 0;
             why = worker_dispatch(w, &msg);
             if (timed && msg.code < sizeof(w->stats) / sizeof(w->stats[0])) {
-                uint64_t took = now_ns() - began;
+                uint64_t took = worker_now_ns() - began;
                 w->stats[msg.code].count++;
                 w->stats[msg.code].ns += took;
                 apir_log(APIR_LOG_DEBUG, "%12llu ns %s for %llu ns, %zu bytes",
@@ -377,21 +380,21 @@ static int prepare(struct worker *w, const char *config_path, struct apir_error 
 {
     struct apir_config config;
     struct worker_sandbox sandbox;
-    const uint64_t began = now_ns();
+    const uint64_t began = worker_now_ns();
     int rc = apir_config_load(config_path, &config, err);
     if (!rc)
         rc = worker_sandbox_enter(&sandbox, &config, err);
-    const uint64_t entered = now_ns();
+    const uint64_t entered = worker_now_ns();
     if (!rc)
         rc = load(w, &config, err);
-    const uint64_t loaded = now_ns();
+    const uint64_t loaded = worker_now_ns();
     if (!rc)
         rc = worker_sandbox_filter(&sandbox, err);
     apir_config_fini(&config);
     if (!rc)
         apir_log(APIR_LOG_INFO, "sandbox: %s; it took %llu us before ggml was loaded, %llu after",
                  sandbox.text, (unsigned long long)(entered - began) / 1000,
-                 (unsigned long long)(now_ns() - loaded) / 1000);
+                 (unsigned long long)(worker_now_ns() - loaded) / 1000);
     return rc;
 }
 

@@ -22,6 +22,9 @@ const char *worker_stream_settle(struct worker *w, uint32_t id)
         return worker_bad_stream;
     if (s->dirty) {
         host_stream_sync(&w->ggml, s->host);
+        worker_worked(w, s->device);
+        if (s->marks)
+            worker_stream_mark_wait(w, s); /* they are behind us */
         w->queued_bytes -= s->queued_bytes;
         s->queued_bytes = 0;
         s->queued = 0;
@@ -85,14 +88,61 @@ const char *worker_stream_close(struct worker *w, const struct apir_msg_stream_c
     const char *why = worker_stream_settle(w, m->stream);
     if (why)
         return why;
-    host_stream_close(&w->ggml, w->streams[m->stream].host);
-    w->streams[m->stream] = (struct worker_stream){ 0 };
+    struct worker_stream *s = &w->streams[m->stream];
+    if (s->mark) {
+        worker_stream_mark_wait(w, s);
+        host_event_free(&w->ggml, s->mark);
+    }
+    host_stream_close(&w->ggml, s->host);
+    *s = (struct worker_stream){ 0 };
     /* What was before its marks is done now. */
     for (uint32_t i = 0; i < APIR_EVENTS_MAX; i++) {
         if (w->events[i].stream == m->stream)
             w->events[i].stream = 0;
     }
     return NULL;
+}
+
+/* ---- marks of our own -------------------------------------------------------- */
+
+struct worker_stream *worker_stream_idle(struct worker *w, uint32_t device)
+{
+    for (uint32_t i = 1; i <= APIR_STREAMS_MAX; i++) {
+        struct worker_stream *s = &w->streams[i];
+        if (!s->host || s->dirty || s->device != device)
+            continue;
+        if (!s->mark)
+            s->mark = host_event_new(&w->ggml, &w->ggml.devices[device], s->host);
+        return s->mark ? s : NULL;
+    }
+    return NULL;
+}
+
+void worker_stream_mark(struct worker *w, struct worker_stream *s)
+{
+    if (s->marks >= MARKS_MAX)
+        worker_stream_mark_wait(w, s);
+    host_event_record(&w->ggml, s->mark, s->host);
+    s->marks++;
+}
+
+void worker_stream_mark_wait(struct worker *w, struct worker_stream *s)
+{
+    host_event_sync(&w->ggml, s->mark);
+    s->marks = 0;
+    worker_worked(w, s->device);
+}
+
+void worker_rouse(struct worker *w)
+{
+    struct worker_stream *s =
+        w->worked_ns[w->worked] ? worker_stream_idle(w, w->worked) : NULL;
+    /* Nobody has asked for this, so it must not wait: another's work may be in the way. */
+    if (!s || s->marks >= MARKS_MAX)
+        return;
+    worker_stream_mark(w, s);
+    worker_worked(w, s->device);
+    w->n_rouse++;
 }
 
 /* ---- events ----------------------------------------------------------------- */

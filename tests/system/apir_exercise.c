@@ -18,6 +18,7 @@ static const char usage[] =
     "  host-buffers   the device's host buffer type: transfers, many, computing in it\n"
     "  reads          several threads that read at the same time\n"
     "  announce       by line of stdin: sets more of a host buffer\n"
+    "  host-sets      sets out of a host buffer between graphs, and whatever follows them\n"
     "  weights        buffers of weights: filled, used, changed, freed, by several threads\n"
     "  weights-late   a graph writes into a buffer of weights before anybody else\n"
     "  events         events between backends of the device\n"
@@ -110,6 +111,7 @@ int main(int argc, char **argv)
         { "host-buffers", host_buffers_run },
         { "reads", reads_run },
         { "announce", announce_run },
+        { "host-sets", host_sets_run },
         { "weights", weights_run },
         { "weights-late", weights_late_run },
         { "events", events_run },

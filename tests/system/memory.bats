@@ -100,12 +100,21 @@ sanitized_start() {
     exercise events-fork
 }
 
+@test "memory: sets out of a host buffer" {
+    native CPU host-sets
+    server_start
+    exercises APIR0 host-sets
+}
+
 @test "memory: all of it on a Vulkan device" {
     vulkan
-    native Vulkan0 host-buffers reads weights weights-late events
+    native Vulkan0 host-buffers host-sets reads weights weights-late events
     VTEST_CONFIG='{"threads": 1, "devices": ["Vulkan0"]}'
+    VTEST_ENV+=(APIR_LOG=info)
     server_start
-    exercises APIR0 host-buffers reads weights weights-late events events-free
+    exercises APIR0 host-buffers host-sets reads weights weights-late events events-free
+    # The device had its part of them, and was awake.
+    grep -qE 'kept awake by [1-9][0-9]+ marks; [1-9][0-9]+ sets shared' "$VTEST_LOG"
     exercise events-fork
 }
 
@@ -123,19 +132,19 @@ sanitized_start() {
     server_start
     exercises APIR0 devices events
     grep -q 'two devices' "$T/exercise.out" || exercise devices APIR0
-    exercises APIR1 devices events host-buffers weights
+    exercises APIR1 devices events host-buffers host-sets weights
 }
 
 @test "memory: a sanitized worker" {
     sanitized_start
-    exercises APIR0 host-buffers reads weights weights-late events events-free
+    exercises APIR0 host-buffers host-sets reads weights weights-late events events-free
 }
 
 @test "memory: a sanitized worker with two devices" {
     vulkan
     VTEST_CONFIG='{"threads": 1, "devices": ["Vulkan0", "CPU"]}'
     sanitized_start
-    exercises APIR0 devices host-buffers events events-free weights
+    exercises APIR0 devices host-buffers host-sets events events-free weights
     exercises APIR1 devices weights
 }
 
