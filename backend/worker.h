@@ -51,8 +51,9 @@ struct worker_stream {
     bool dirty;             /* work was submitted since the last sync … */
     uint32_t queued;        /* … so many pieces of it … */
     uint64_t queued_bytes;  /* … with transfers of so many bytes */
+    uint64_t worked_ns;     /* when it was last waited for or marked; 0: never */
     void *mark;             /* an event of our own; NULL: none yet */
-    uint32_t marks;         /* made with it since it was last waited for */
+    uint32_t marks;         /* made with it since the last sync */
 };
 
 struct worker {
@@ -75,8 +76,6 @@ struct worker {
     uint64_t queue_limit; /* bytes: of all streams; 0: none */
     uint64_t queued_bytes;
     uint32_t devices_used; /* bit per device: the server counts us there */
-    uint64_t worked_ns[APIR_DEVICES_MAX]; /* when each was last seen to be done with something */
-    uint32_t worked;                      /* the one of the latest of these times */
     struct apir_control_answer answer; /* to what we have asked the server … */
     bool answered;                     /* … once it is there */
     int control_err; /* -errno: the control socket failed before that; this context ends */
@@ -94,7 +93,8 @@ struct worker {
         uint64_t count;
         uint64_t ns;
     } stats[64];
-    uint64_t n_rouse, n_both; /* marks of worker_rouse; sets by CPU and device */
+    uint64_t n_rouse;          /* marks of worker_rouse() */
+    uint64_t n_both, n_queued; /* sets by CPU and device; those of streams */
 
     uint8_t message[APIR_MESSAGE_MAX]; /* private copy of the message at hand */
 };
@@ -105,12 +105,6 @@ static inline uint64_t worker_now_ns(void)
     struct timespec ts;
     clock_gettime(CLOCK_MONOTONIC, &ts);
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
-static inline void worker_worked(struct worker *w, uint32_t device)
-{
-    w->worked = device;
-    w->worked_ns[device] = worker_now_ns();
 }
 
 /* ---- worker_blob.c ---- */
@@ -194,10 +188,12 @@ void worker_stream_note(struct worker *w, struct worker_stream *s, uint64_t byte
 void worker_streams_settle(struct worker *w);
 
 /*
- * A stream of this device that has nothing to do and can have a mark; NULL: there is none. Behind
- * work that is queued there a mark makes the device begin; the wait is for all until the last one.
+ * Of this device's streams the one that worked last, if none of them has anything to do and marks
+ * can be made; NULL: there is none. (Streams may share a queue: a wait for one is one for all.)
  */
 struct worker_stream *worker_stream_idle(struct worker *w, uint32_t device);
+
+/* A mark makes the device begin with what is queued before it; the wait is for the latest mark. */
 void worker_stream_mark(struct worker *w, struct worker_stream *s);
 void worker_stream_mark_wait(struct worker *w, struct worker_stream *s);
 

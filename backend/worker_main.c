@@ -111,6 +111,15 @@ static void looking_end(struct worker *w)
     __atomic_store_n(&w->spin->looking[w->spin_slot], 0, __ATOMIC_RELAXED);
 }
 
+/* Rung without work: probably something for a device is about to come. */
+static void rouse(struct worker *w)
+{
+    /* As for a message the server counts seconds_per_graph: a driver may hang. */
+    apir_store_release64(&w->status->taken, w->ring.head + 1);
+    worker_rouse(w);
+    apir_store_release64(&w->status->taken, w->ring.head);
+}
+
 /* Looks for work for as long as it is likely to come soon. True: it is there. */
 static bool look_for_work(struct worker *w, uint64_t began)
 {
@@ -122,14 +131,13 @@ static bool look_for_work(struct worker *w, uint64_t began)
         return work_is_there(w);
     uint64_t roused = 0, now = began;
     do {
-        /* Rung without work: what comes soon is for a device. */
-        if (w->rung_since && now - roused > ROUSE_NS) {
-            worker_rouse(w);
-            roused = now;
-        }
         for (int i = 0; i < 64 && !found; i++) {
             apir_cpu_relax();
             found = work_is_there(w);
+        }
+        if (!found && w->rung_since && now - roused > ROUSE_NS) {
+            rouse(w);
+            roused = now;
         }
         /* Where cores are scarce the client may need this one to send anything. */
         if (!found)
@@ -173,8 +181,10 @@ static int wait_for_work(struct worker *w)
 static void stats_log(const struct worker *w)
 {
     if (w->n_rouse || w->n_both)
-        apir_log(APIR_LOG_INFO, "devices kept awake by %llu marks; %llu sets shared by CPU and device",
-                 (unsigned long long)w->n_rouse, (unsigned long long)w->n_both);
+        apir_log(APIR_LOG_INFO,
+                 "devices kept awake by %llu marks; %llu sets shared by CPU and device, %llu of streams",
+                 (unsigned long long)w->n_rouse, (unsigned long long)w->n_both,
+                 (unsigned long long)w->n_queued);
     for (unsigned i = 0; i < sizeof(w->stats) / sizeof(w->stats[0]); i++) {
         if (w->stats[i].count)
             apir_log(APIR_LOG_INFO, "%-14s %9llu times, %9.3f us each", apir_msg_name(i),

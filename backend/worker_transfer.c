@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bytes between buffers and shared memory. Where the device reaches the blob
- * itself (BLOB_REGISTER), it copies: for a stream that has work, in the order of that queue, and
- * nobody waits; else what is large, and we wait. Elsewhere ggml's set and get do, after the
- * stream's work so far.
+ * itself (BLOB_REGISTER), it copies, alone or together with the CPU: for a stream in the order of
+ * that queue, where nobody waits, or at once. Elsewhere ggml's set and get do, after the stream's
+ * work so far.
  */
 #include <string.h>
 
@@ -13,16 +13,17 @@
 /* Below this a read by the CPU is done before the device has started one. */
 #define DIRECT_MIN (64u << 10)
 /*
- * A write that somebody waits for is shared by CPU and device: so much the CPU has written before the
- * device begins, or before one that has rested does, and of the rest it writes a fifth. Most GPUs'
- * memory is the CPU's to write. Of half a MiB that took 45 us on an H200, or the device 70 to 120, or
- * both 30 to 40; 4 MiB took the CPU 380 us and the device 210.
+ * A write that need not wait is shared by CPU and device: so much the CPU has written before the device
+ * begins, or before one that has rested does, and of the rest it writes a fifth. On an H200, whose
+ * memory the CPU can write, half a MiB took it 45 us, and the device 50 to 120 until somebody knew;
+ * 4 MiB took the CPU 380 us and the device 210.
  */
 #define BOTH_FIRST  (256u << 10)
 #define BOTH_RESTED (1u << 20)
 #define BOTH_MORE   (128u << 10) /* less than this is not worth a start */
-#define BOTH_QUEUED (2u << 20)   /* more of a queue the device copies alone, as soon */
 #define RESTED_NS   300000u
+/* From here on the device alone beats the CPU alone, and is as fast as both where nobody need wait. */
+#define ALONE_MIN (2u << 20)
 /* Results up to here make a stop in our own memory, see get_small_queued(). */
 #define BOUNCE_MAX (1u << 20)
 
@@ -82,20 +83,22 @@ static void give_back(const struct worker *w, const uint8_t *data, uint64_t size
         apir_lines_give_back(data + at, size - at < page ? size - at : page);
 }
 
-/* The CPU writes the beginning while the device copies the end. False: nothing was done. */
-static bool set_by_both(struct worker *w, const struct apir_msg_set *m, const struct transfer *t)
+/*
+ * The CPU writes the beginning while the device copies the end. False: nothing was done. `queue`: the
+ * device can also do it alone, behind others, when it comes to it.
+ */
+static bool set_by_both(struct worker *w, const struct apir_msg_set *m, const struct transfer *t,
+                        bool queue)
 {
-    const uint32_t device = t->buffer->device;
-    const bool rested = worker_now_ns() - w->worked_ns[device] > RESTED_NS;
-    /* What is queued on a stream wakes it without anybody's waiting. */
-    if (!t->direct || (m->stream && (rested || m->size > BOTH_QUEUED)))
+    if (m->size < BOTH_FIRST + BOTH_MORE || (queue && m->size > ALONE_MIN))
         return false;
-    const uint64_t first = rested ? BOTH_RESTED : BOTH_FIRST;
-    struct worker_stream *s =
-        m->size >= first + BOTH_MORE ? worker_stream_idle(w, device) : NULL;
+    struct worker_stream *s = worker_stream_idle(w, t->buffer->device);
     if (!s)
         return false;
-    /* Whole lines for the CPU. */
+    const bool rested = worker_now_ns() - s->worked_ns > RESTED_NS;
+    const uint64_t first = rested ? BOTH_RESTED : BOTH_FIRST;
+    if (m->size < first + BOTH_MORE || (queue && rested))
+        return false;
     const uint64_t begin = (first + (m->size - first) / 5) & ~UINT64_C(63);
     host_buffer_copy_async(&w->ggml, s->host, t->direct, t->direct_offset + begin, &t->buffer->host,
                            m->offset + begin, m->size - begin);
@@ -103,6 +106,7 @@ static bool set_by_both(struct worker *w, const struct apir_msg_set *m, const st
     host_buffer_set(&w->ggml, &t->buffer->host, m->offset, t->data, begin);
     worker_stream_mark_wait(w, s);
     w->n_both++;
+    w->n_queued += queue;
     return true;
 }
 
@@ -117,7 +121,7 @@ const char *worker_set(struct worker *w, const struct apir_msg_set *m)
     if (m->stream && !s->host)
         return worker_bad_stream;
     if (t.direct && queued(w, m->stream, &t)) {
-        if (!s->dirty && set_by_both(w, m, &t))
+        if (set_by_both(w, m, &t, true))
             return NULL;
         host_buffer_copy_async(&w->ggml, s->host, t.direct, t.direct_offset, &t.buffer->host,
                                m->offset, m->size);
@@ -127,8 +131,12 @@ const char *worker_set(struct worker *w, const struct apir_msg_set *m)
     why = worker_stream_settle(w, m->stream);
     if (why)
         return why;
-    if (set_by_both(w, m, &t))
+    if (t.direct && set_by_both(w, m, &t, false))
         return NULL;
+    if (t.direct && m->size >= ALONE_MIN) {
+        host_buffer_copy(&w->ggml, t.direct, t.direct_offset, &t.buffer->host, m->offset, m->size);
+        return NULL;
+    }
     host_buffer_set(&w->ggml, &t.buffer->host, m->offset, t.data, m->size);
     /* A client may be waiting for what it has set by reference; not for a piece in the arena. */
     if (t.buffer->host.memory && m->blob == APIR_ARENA_BLOB_ID)

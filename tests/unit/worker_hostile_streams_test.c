@@ -520,23 +520,45 @@ static long resident_kib(const struct guest *g)
     return pages * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
-static void put_endless(struct guest *g, int kind)
+static void put_small_copy(struct guest *g)
+{
+    guest_put(g, &(struct apir_msg){.code = APIR_MSG_COPY,
+                                    .u.copy = {.src_stream = 1,
+                                               .dst_stream = 1,
+                                               .src_buffer = 1,
+                                               .dst_buffer = 2,
+                                               .size = SMALL}});
+}
+
+/* Two buffers to copy between, and one for writes out of registered memory: as much as CPU and device
+ * share in any case, or if the device is awake. */
+enum { SHARED = 2 << 20, SHARED_AWAKE = 512 << 10 };
+
+static void buffers_new(struct guest *g)
+{
+    buffer_new(g, 1, SMALL);
+    buffer_new(g, 2, SMALL);
+    buffer_new(g, 3, SHARED);
+    blob_new(g, 2, SHARED);
+    blob_register(g, 2, 0);
+}
+
+
+static void put_endless(struct guest *g, int kind, int i)
 {
     switch (kind) {
     case 0:
-        put_event(g, APIR_MSG_EVENT_RECORD, 0, 1);
+        put_transfer(g, APIR_MSG_SET, (uint32_t)i % 2, 3, 0, i ? SHARED_AWAKE : SHARED, 2, 0);
         break;
     case 1:
+        put_event(g, APIR_MSG_EVENT_RECORD, 0, 1);
+        break;
+    case 2:
         put_event(g, APIR_MSG_EVENT_RECORD, 1, 1);
         put_event(g, APIR_MSG_EVENT_WAIT, 1, 2);
         break;
     default:
-        guest_put(g, &(struct apir_msg){.code = APIR_MSG_COPY,
-                                        .u.copy = {.src_stream = 1,
-                                                   .dst_stream = 1,
-                                                   .src_buffer = 1,
-                                                   .dst_buffer = 2,
-                                                   .size = SMALL}});
+        put_small_copy(g);
         break;
     }
 }
@@ -550,16 +572,15 @@ static void work_without_end_takes_no_memory(void **state)
     guest_open(&g);
     stream_new(&g, 1, 0);
     stream_new(&g, 2, 0);
-    buffer_new(&g, 1, SMALL);
-    buffer_new(&g, 2, SMALL);
-    for (int kind = 0; kind < 3; kind++) {
+    buffers_new(&g);
+    for (int kind = 0; kind < 4; kind++) {
         long before = 0;
         for (int i = 0; i < ENDLESS; i++) {
             if (i == ENDLESS / 4) {
                 expect_fine(&g);
                 before = resident_kib(&g);
             }
-            put_endless(&g, kind);
+            put_endless(&g, kind, i);
         }
         expect_fine(&g);
         const long grown = resident_kib(&g) - before;
@@ -609,6 +630,44 @@ static void rung_without_work_it_looks_for_a_while(void **state)
     guest_close(&g);
 }
 
+static void ring_for_nothing(struct guest *g)
+{
+    wait_until_asleep(g);
+    if (apir_take_flag(&g->ring.header->idle))
+        fixture_doorbell(&g->c, APIR_DOORBELL_KICK, 0, 0);
+}
+
+/* For what is about to come a worker keeps its device awake, and drivers keep something of that:
+ * with messages between, and without. */
+static void rung_for_nothing_it_takes_no_memory(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 40, RINGS = 8 };
+    struct guest g;
+    guest_open(&g);
+    stream_new(&g, 1, 0);
+    buffers_new(&g);
+    put_transfer(&g, APIR_MSG_SET, 0, 3, 0, SHARED, 2, 0);
+    for (int kind = 0; kind < 2; kind++) {
+        long before = 0;
+        for (int round = 0; round < ROUNDS; round++) {
+            if (round == ROUNDS / 4)
+                before = resident_kib(&g);
+            if (kind == 0) {
+                put_transfer(&g, APIR_MSG_SET, 0, 3, 0, SHARED, 2, 0);
+                assert_true(guest_run(&g));
+            }
+            for (int i = 0; i < RINGS; i++)
+                ring_for_nothing(&g);
+        }
+        const long grown = resident_kib(&g) - before;
+        if (grown > GROWTH_KIB)
+            fail_msg("kind %d: the worker grew by %ld KiB", kind, grown);
+    }
+    expect_fine(&g);
+    guest_close(&g);
+}
+
 static int run(const char *group)
 {
     const struct CMUnitTest tests[] = {
@@ -624,6 +683,7 @@ static int run(const char *group)
         cmocka_unit_test(event_marked_again_before_its_wait),
         cmocka_unit_test(work_without_end_takes_no_memory),
         cmocka_unit_test(rung_without_work_it_looks_for_a_while),
+        cmocka_unit_test(rung_for_nothing_it_takes_no_memory),
         cmocka_unit_test(copies_that_overlap),
         cmocka_unit_test(transfers_of_closed_streams_and_other_devices),
     };
