@@ -20,9 +20,9 @@
 #include "protocol/atomic.h"
 
 #define ENDLESS 20000
-/* ASan keeps for a while what was freed. Without a bound it is a hundred times as much. */
+/* ASan keeps for a while what was freed. Without bounds it is 100 MiB and more. */
 #if defined(__SANITIZE_ADDRESS__) || (defined(__has_feature) && __has_feature(address_sanitizer))
-#define GROWTH_KIB 32768
+#define GROWTH_KIB 65536
 #else
 #define GROWTH_KIB 4096
 #endif
