@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { N = 320 * 1024 };
+enum { N = 320 * 1024 }; /* floats: 1.25 MiB, shared by CPU and device also after a rest */
 
 struct stage {
     ggml_backend_dev_t dev;
@@ -37,11 +37,17 @@ static float value(const struct stage *s, size_t i)
     return (float)((s->round * 7919 + i) % 65521);
 }
 
+/* This round's values of the part [at, at + n). */
+static void fill(const struct stage *s, float *to, size_t at, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] = value(s, at + i);
+}
+
 /* The part [at, at + n) of t is set, and its source is overwritten. */
 static void set_part(struct stage *s, struct ggml_tensor *t, size_t at, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        s->from[i] = value(s, at + i);
+    fill(s, s->from, at, n);
     ggml_backend_tensor_set(t, s->from, at * sizeof(float), n * sizeof(float));
     for (size_t i = 0; i < n; i++)
         s->from[i] = -1;
@@ -75,21 +81,15 @@ static void expect(struct stage *s, const struct ggml_tensor *t, float times, co
     }
 }
 
-static void fill(const struct stage *s, float *at)
-{
-    for (size_t i = 0; i < N; i++)
-        at[i] = value(s, i);
-}
-
 /* Of a stream, behind a graph that must still find the values before, or behind nothing; and so soon
  * after something else that the device is awake. */
 static void queued(struct stage *s, bool busy)
 {
     float *next = s->from + N;
     s->round++;
-    fill(s, s->from);
+    fill(s, s->from, 0, N);
     s->round++;
-    fill(s, next);
+    fill(s, next, 0, N);
     /* "Soon" is a matter of microseconds, so several times. */
     for (unsigned i = busy ? 8 : 0; i <= 8; i++) {
         ggml_backend_tensor_set(s->x, s->from, 0, N * sizeof(float));
