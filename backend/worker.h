@@ -54,6 +54,7 @@ struct worker_stream {
     uint64_t worked_ns;     /* when it was last waited for or marked; 0: never */
     void *mark;             /* an event of our own; NULL: none yet */
     uint32_t marks;         /* made with it since the last sync */
+    uint64_t lead; /* bytes that the CPU writes before this device begins, as learned; 0: not yet */
 };
 
 struct worker {
@@ -80,7 +81,7 @@ struct worker {
     bool answered;                     /* … once it is there */
     int control_err; /* -errno: the control socket failed before that; this context ends */
     uint64_t gap_ns; /* running mean of the client's pauses */
-    uint64_t rung_since; /* our last sleep was ended before there was work: when that pause began */
+    uint64_t pause_ns; /* when the client's pause began; 0: it has sent something */
 
     struct host_ggml ggml;
     struct worker_buffer buffers[APIR_BUFFERS_MAX];

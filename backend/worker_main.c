@@ -40,10 +40,10 @@
  */
 #define SPIN_MIN_NS 200000u
 #define SPIN_GAP_NS 3000000u
-/* Woken before there is work: llama.cpp's own part of a prompt, from its inputs to what it sends first,
- * took 0.6 to 1.3 ms, where we measured it. */
-#define SPIN_RUNG_NS 2000000u
-#define ROUSE_NS     150000u /* a device that is to stay awake gets something to do that often */
+/* Work was announced: llama.cpp's own part of a prompt, from its inputs to what it sends first, took
+ * 0.6 to 1.3 ms, where we measured it. */
+#define SPIN_ANNOUNCED_NS 2000000u
+#define ROUSE_NS          150000u /* a device that is to stay awake gets something to do that often */
 /* Then we look whether the server is still there: mostly its end is ours. */
 #define SLEEP_NS    5000000000u
 /* Messages between two looks at the control socket: who is busy does not sleep, and the server gives
@@ -76,10 +76,11 @@ static void show_progress(struct worker *w)
     }
 }
 
-/* The client was away this long. */
-static void gap_note(struct worker *w, uint64_t began)
+/* The client was away since pause_ns. */
+static void gap_note(struct worker *w)
 {
-    uint64_t gap = worker_now_ns() - began;
+    uint64_t gap = worker_now_ns() - w->pause_ns;
+    w->pause_ns = 0;
     if (gap > 2 * SPIN_GAP_NS)
         gap = 2 * SPIN_GAP_NS; /* one long pause says little about the next gap */
     w->gap_ns = w->gap_ns - w->gap_ns / 8 + gap / 8;
@@ -111,7 +112,7 @@ static void looking_end(struct worker *w)
     __atomic_store_n(&w->spin->looking[w->spin_slot], 0, __ATOMIC_RELAXED);
 }
 
-/* Rung without work: probably something for a device is about to come. */
+/* Something for a device is about to come. */
 static void rouse(struct worker *w)
 {
     /* As for a message the server counts seconds_per_graph: a driver may hang. */
@@ -120,22 +121,31 @@ static void rouse(struct worker *w)
     apir_store_release64(&w->status->taken, w->ring.head);
 }
 
-/* Looks for work for as long as it is likely to come soon. True: it is there. */
-static bool look_for_work(struct worker *w, uint64_t began)
+/*
+ * Looks for work for as long as it is likely to come soon. True: it is there. *ret_told: an
+ * announcement, if there was one, has had its time.
+ */
+static bool look_for_work(struct worker *w, bool *ret_told)
 {
-    uint64_t window = w->gap_ns > SPIN_GAP_NS ? SPIN_MIN_NS : 2 * w->gap_ns + SPIN_MIN_NS;
-    bool found = false;
-    if (w->rung_since && window < SPIN_RUNG_NS)
-        window = SPIN_RUNG_NS;
+    const uint64_t window = w->gap_ns > SPIN_GAP_NS ? SPIN_MIN_NS : 2 * w->gap_ns + SPIN_MIN_NS;
+    bool found = false, announced = false;
+    *ret_told = true;
     if (!looking_begin(w))
         return work_is_there(w);
-    uint64_t roused = 0, now = began;
+    uint64_t roused = 0, now = worker_now_ns(), until = now + window;
     do {
         for (int i = 0; i < 64 && !found; i++) {
             apir_cpu_relax();
             found = work_is_there(w);
         }
-        if (!found && w->rung_since && now - roused > ROUSE_NS) {
+        /* Once: a guest that says so for ever does not keep us here. */
+        if (!found && !announced && apir_ring_host_announced(&w->ring)) {
+            announced = true;
+            now = worker_now_ns();
+            if (until < now + SPIN_ANNOUNCED_NS)
+                until = now + SPIN_ANNOUNCED_NS;
+        }
+        if (!found && announced && now - roused > ROUSE_NS) {
             rouse(w);
             roused = now;
         }
@@ -143,37 +153,33 @@ static bool look_for_work(struct worker *w, uint64_t began)
         if (!found)
             sched_yield();
         now = worker_now_ns();
-    } while (!found && now - began < window);
+    } while (!found && now < until);
     looking_end(w);
+    *ret_told = announced;
     return found;
 }
 
 /* Sleeps until the guest or the server wakes us. Returns 0 or -errno. */
 static int wait_for_work(struct worker *w)
 {
-    const uint64_t now = worker_now_ns();
-    /* The pause in which we were rung has not ended with that. */
-    const uint64_t began = w->rung_since ? w->rung_since : now;
-    const bool found = look_for_work(w, now);
-    w->rung_since = 0;
-    if (found) {
-        gap_note(w, began);
-        return 0;
-    }
-    if (!apir_ring_host_prepare_sleep(&w->ring)) {
+    int err = 0;
+    if (!w->pause_ns)
+        w->pause_ns = worker_now_ns();
+    bool told;
+    if (!look_for_work(w, &told)) {
+        /* After the last look somebody may have told us, and have seen us awake. */
+        if (apir_ring_host_prepare_sleep(&w->ring) &&
+            (told || !apir_ring_host_announced(&w->ring))) {
+            /* What the server has sent while we were busy; from here on it wakes us. */
+            err = worker_control_drain(w);
+            if (!err)
+                apir_ring_host_sleep(&w->ring, SLEEP_NS);
+        }
         apir_ring_host_awake(&w->ring);
-        return 0;
     }
-    /* What the server has sent while we were busy; from here on it wakes us. */
-    int err = worker_control_drain(w);
-    bool rung = false;
-    if (!err)
-        rung = apir_ring_host_sleep(&w->ring, SLEEP_NS) && !work_is_there(w);
-    apir_ring_host_awake(&w->ring);
-    if (rung)
-        w->rung_since = began;
-    else
-        gap_note(w, began);
+    /* Else somebody has woken us for something else, and the pause goes on. */
+    if (work_is_there(w))
+        gap_note(w);
     return err;
 }
 

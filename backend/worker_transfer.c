@@ -13,14 +13,16 @@
 /* Below this a read by the CPU is done before the device has started one. */
 #define DIRECT_MIN (64u << 10)
 /*
- * A write that need not wait is shared by CPU and device: so much the CPU has written before the device
- * begins, or before one that has rested does, and of the rest it writes a fifth. On an H200, whose
- * memory the CPU can write, half a MiB took it 45 us, and the device 50 to 120 until somebody knew;
- * 4 MiB took the CPU 380 us and the device 210.
+ * What is set while the device has nothing to do is written at once, the beginning by the CPU and the
+ * end by the device, at the same time. The CPU's lead is what it writes until the device begins; of
+ * the rest it writes a fifth. An H200, whose memory the CPU can write, begins after 25 to 70 us with its
+ * clocks down, 300 after a rest, in which the CPU writes from 256 KiB to all there is; so the lead
+ * is learned: doubled where we had to wait for the device, else made a little less.
  */
-#define BOTH_FIRST  (256u << 10)
-#define BOTH_RESTED (1u << 20)
-#define BOTH_MORE   (128u << 10) /* less than this is not worth a start */
+#define LEAD_MIN    (256u << 10)
+#define LEAD_RESTED (1u << 20)
+#define SHARE_MIN   (128u << 10) /* less than this is not worth a start of the device */
+#define LATE_NS     10000u
 #define RESTED_NS   300000u
 /* From here on the device alone beats the CPU alone, and is as fast as both where nobody need wait. */
 #define ALONE_MIN (2u << 20)
@@ -83,28 +85,49 @@ static void give_back(const struct worker *w, const uint8_t *data, uint64_t size
         apir_lines_give_back(data + at, size - at < page ? size - at : page);
 }
 
+static void lead_learn(struct worker_stream *s, bool late)
+{
+    s->lead = late ? 2 * s->lead : s->lead - s->lead / 32;
+    if (s->lead < LEAD_MIN)
+        s->lead = LEAD_MIN;
+    if (s->lead > ALONE_MIN)
+        s->lead = ALONE_MIN;
+}
+
 /*
- * The CPU writes the beginning while the device copies the end. False: nothing was done. `queue`: the
- * device can also do it alone, behind others, when it comes to it.
+ * Writes at once if the device has nothing to do. False: nothing was done. `queue`: the device can also
+ * do it alone, behind others, when it comes to it.
  */
-static bool set_by_both(struct worker *w, const struct apir_msg_set *m, const struct transfer *t,
+static bool set_at_once(struct worker *w, const struct apir_msg_set *m, const struct transfer *t,
                         bool queue)
 {
-    if (m->size < BOTH_FIRST + BOTH_MORE || (queue && m->size > ALONE_MIN))
+    if (queue ? m->size > ALONE_MIN : m->size < LEAD_MIN + SHARE_MIN)
         return false;
     struct worker_stream *s = worker_stream_idle(w, t->buffer->device);
     if (!s)
         return false;
-    const bool rested = worker_now_ns() - s->worked_ns > RESTED_NS;
-    const uint64_t first = rested ? BOTH_RESTED : BOTH_FIRST;
-    if (m->size < first + BOTH_MORE || (queue && rested))
-        return false;
-    const uint64_t begin = (first + (m->size - first) / 5) & ~UINT64_C(63);
+    if (!s->lead)
+        s->lead = LEAD_MIN;
+    uint64_t lead = s->lead;
+    if (worker_now_ns() - s->worked_ns > RESTED_NS && lead < LEAD_RESTED)
+        lead = LEAD_RESTED;
+    if (m->size < lead + SHARE_MIN) {
+        /* In a while we try again. */
+        if (m->size >= LEAD_MIN + SHARE_MIN)
+            lead_learn(s, false);
+        if (queue)
+            host_buffer_set(&w->ggml, &t->buffer->host, m->offset, t->data, m->size);
+        return queue;
+    }
+    const uint64_t begin = (lead + (m->size - lead) / 5) & ~UINT64_C(63);
     host_buffer_copy_async(&w->ggml, s->host, t->direct, t->direct_offset + begin, &t->buffer->host,
                            m->offset + begin, m->size - begin);
     worker_stream_mark(w, s);
     host_buffer_set(&w->ggml, &t->buffer->host, m->offset, t->data, begin);
+    const uint64_t written = worker_now_ns();
     worker_stream_mark_wait(w, s);
+    if (m->size <= ALONE_MIN) /* a larger one waits for the device's rate, not for its beginning */
+        lead_learn(s, s->worked_ns - written > LATE_NS);
     w->n_both++;
     w->n_queued += queue;
     return true;
@@ -121,7 +144,7 @@ const char *worker_set(struct worker *w, const struct apir_msg_set *m)
     if (m->stream && !s->host)
         return worker_bad_stream;
     if (t.direct && queued(w, m->stream, &t)) {
-        if (set_by_both(w, m, &t, true))
+        if (set_at_once(w, m, &t, true))
             return NULL;
         host_buffer_copy_async(&w->ggml, s->host, t.direct, t.direct_offset, &t.buffer->host,
                                m->offset, m->size);
@@ -131,7 +154,7 @@ const char *worker_set(struct worker *w, const struct apir_msg_set *m)
     why = worker_stream_settle(w, m->stream);
     if (why)
         return why;
-    if (t.direct && set_by_both(w, m, &t, false))
+    if (t.direct && set_at_once(w, m, &t, false))
         return NULL;
     if (t.direct && m->size >= ALONE_MIN) {
         host_buffer_copy(&w->ggml, t.direct, t.direct_offset, &t.buffer->host, m->offset, m->size);

@@ -117,7 +117,7 @@ void client_flush_locked(struct client *c)
 void client_announce(struct client *c)
 {
     /* Whoever takes the flag rings, once for each sleep, whatever else follows. */
-    if (client_usable(c) && apir_take_flag(&c->ring.header->idle))
+    if (client_usable(c) && apir_ring_guest_announce(&c->ring))
         wake_host(c);
 }
 

@@ -62,8 +62,9 @@ struct apir_ring_header {
     uint32_t cmd_size;
     uint8_t pad0[24];
     /* line 1: guest */
-    uint64_t tail; /* bytes ever written to the command ring */
-    uint8_t pad1[56];
+    uint64_t tail;   /* bytes ever written to the command ring */
+    uint64_t coming; /* tail | 1: work is about to follow what was there then */
+    uint8_t pad1[48];
     /* line 2: guest */
     uint32_t waiting; /* threads that sleep on the futex `wake` (same kernel only) */
     uint32_t ping;    /* a new value, with a PING doorbell, asks for the same in pong */

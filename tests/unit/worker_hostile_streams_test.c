@@ -602,47 +602,60 @@ static void wait_until_asleep(const struct guest *g)
     }
 }
 
-/* Rung for work that has not come yet, it looks for it two milliseconds, however rarely this guest had
- * some before. */
-static void rung_without_work_it_looks_for_a_while(void **state)
+/* Tells a worker that work is coming. True: it was asleep, and is woken. */
+static bool announce(struct guest *g)
+{
+    const bool asleep = apir_ring_guest_announce(&g->ring);
+    if (asleep)
+        fixture_doorbell(&g->c, APIR_DOORBELL_KICK, 0, 0);
+    return asleep;
+}
+
+static int64_t now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+/* Told of work that has not come yet, it looks for it two milliseconds, however rarely this guest had
+ * some before, and whether it was asleep or was about to be. */
+static void announced_work_it_looks_for_a_while(void **state)
 {
     (void)state;
+    enum { ROUNDS = 80, UNTOLD = 16, SPREAD_US = 600 };
     struct guest g;
     guest_open(&g);
     stream_new(&g, 1, 0);
-    for (int i = 0; i < 16; i++) {
+    int asleep = 0;
+    for (int i = 0; i < ROUNDS; i++) {
         usleep(10000); /* the guest's pause: the worker has seen longer ones than it looks for */
         put_stream(&g, APIR_MSG_STREAM_SYNC, 1);
         assert_true(guest_run(&g));
+        if (i < UNTOLD)
+            continue;
+        /* Where it looks for 200 us, each time a bit later. */
+        const int64_t done = now_us();
+        while (now_us() < done + SPREAD_US * (i - UNTOLD) / (ROUNDS - UNTOLD))
+            ;
+        const int64_t told = now_us();
+        asleep += announce(&g);
+        wait_until_asleep(&g);
+        const int64_t us = now_us() - told;
+        if (us < 2000)
+            fail_msg("round %d: asleep again after %lld us", i, (long long)us);
     }
-    wait_until_asleep(&g);
-    struct timespec began, now;
-    clock_gettime(CLOCK_MONOTONIC, &began);
-    assert_true(apir_take_flag(&g.ring.header->idle));
-    fixture_doorbell(&g.c, APIR_DOORBELL_KICK, 0, 0);
-    wait_until_asleep(&g);
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    const int64_t us =
-        (now.tv_sec - began.tv_sec) * 1000000 + (now.tv_nsec - began.tv_nsec) / 1000;
-    if (us < 2000)
-        fail_msg("asleep again after %lld us", (long long)us);
+    assert_true(asleep > 0 && asleep < ROUNDS - UNTOLD);
     expect_fine(&g);
     guest_close(&g);
 }
 
-static void ring_for_nothing(struct guest *g)
-{
-    wait_until_asleep(g);
-    if (apir_take_flag(&g->ring.header->idle))
-        fixture_doorbell(&g->c, APIR_DOORBELL_KICK, 0, 0);
-}
-
 /* For what is about to come a worker keeps its device awake, and drivers keep something of that:
  * with messages between, and without. */
-static void rung_for_nothing_it_takes_no_memory(void **state)
+static void told_for_nothing_it_takes_no_memory(void **state)
 {
     (void)state;
-    enum { ROUNDS = 40, RINGS = 8 };
+    enum { ROUNDS = 40, TIMES = 8 };
     struct guest g;
     guest_open(&g);
     stream_new(&g, 1, 0);
@@ -657,8 +670,10 @@ static void rung_for_nothing_it_takes_no_memory(void **state)
                 put_transfer(&g, APIR_MSG_SET, 0, 3, 0, SHARED, 2, 0);
                 assert_true(guest_run(&g));
             }
-            for (int i = 0; i < RINGS; i++)
-                ring_for_nothing(&g);
+            for (int i = 0; i < TIMES; i++) {
+                wait_until_asleep(&g);
+                announce(&g);
+            }
         }
         const long grown = resident_kib(&g) - before;
         if (grown > GROWTH_KIB)
@@ -682,8 +697,8 @@ static int run(const char *group)
         cmocka_unit_test(events_freed_under_way),
         cmocka_unit_test(event_marked_again_before_its_wait),
         cmocka_unit_test(work_without_end_takes_no_memory),
-        cmocka_unit_test(rung_without_work_it_looks_for_a_while),
-        cmocka_unit_test(rung_for_nothing_it_takes_no_memory),
+        cmocka_unit_test(announced_work_it_looks_for_a_while),
+        cmocka_unit_test(told_for_nothing_it_takes_no_memory),
         cmocka_unit_test(copies_that_overlap),
         cmocka_unit_test(transfers_of_closed_streams_and_other_devices),
     };
