@@ -54,7 +54,7 @@ struct worker_stream {
     uint64_t worked_ns;     /* when it was last waited for or marked; 0: never */
     void *mark;             /* an event of our own; NULL: none yet */
     uint32_t marks;         /* made with it since the last sync */
-    uint64_t lead; /* bytes that the CPU writes before this device begins, as learned; 0: not yet */
+    uint64_t lead; /* bytes that the CPU writes before the device begins, as learned; 0: not yet */
 };
 
 struct worker {

@@ -76,7 +76,7 @@ static void show_progress(struct worker *w)
     }
 }
 
-/* The client was away since pause_ns. */
+/* The client was away since pause_ns, and has sent something. */
 static void gap_note(struct worker *w)
 {
     uint64_t gap = worker_now_ns() - w->pause_ns;
@@ -138,7 +138,7 @@ static bool look_for_work(struct worker *w, bool *ret_told)
             apir_cpu_relax();
             found = work_is_there(w);
         }
-        /* Once: a guest that says so for ever does not keep us here. */
+        /* Once a round, so that one word does not keep us here. */
         if (!found && !announced && apir_ring_host_announced(&w->ring)) {
             announced = true;
             now = worker_now_ns();
@@ -171,15 +171,12 @@ static int wait_for_work(struct worker *w)
         if (apir_ring_host_prepare_sleep(&w->ring) &&
             (told || !apir_ring_host_announced(&w->ring))) {
             /* What the server has sent while we were busy; from here on it wakes us. */
-            err = worker_control_drain(w);
-            if (!err)
-                apir_ring_host_sleep(&w->ring, SLEEP_NS);
+            do {
+                err = worker_control_drain(w);
+            } while (!err && !apir_ring_host_sleep(&w->ring, SLEEP_NS));
         }
         apir_ring_host_awake(&w->ring);
     }
-    /* Else somebody has woken us for something else, and the pause goes on. */
-    if (work_is_there(w))
-        gap_note(w);
     return err;
 }
 
@@ -224,6 +221,8 @@ static int serve(struct worker *w)
                 return control_ended(err);
             continue;
         }
+        if (w->pause_ns)
+            gap_note(w);
         struct apir_msg msg;
         const char *why = "ring offsets make no sense";
         const char *what = "ring";

@@ -101,23 +101,20 @@ static void lead_learn(struct worker_stream *s, bool late)
 static bool set_at_once(struct worker *w, const struct apir_msg_set *m, const struct transfer *t,
                         bool queue)
 {
-    if (queue ? m->size > ALONE_MIN : m->size < LEAD_MIN + SHARE_MIN)
+    if (m->size < LEAD_MIN + SHARE_MIN || (queue && m->size > ALONE_MIN))
         return false;
     struct worker_stream *s = worker_stream_idle(w, t->buffer->device);
     if (!s)
         return false;
     if (!s->lead)
         s->lead = LEAD_MIN;
-    uint64_t lead = s->lead;
-    if (worker_now_ns() - s->worked_ns > RESTED_NS && lead < LEAD_RESTED)
-        lead = LEAD_RESTED;
+    const bool rested = worker_now_ns() - s->worked_ns > RESTED_NS;
+    const uint64_t lead = rested && s->lead < LEAD_RESTED ? LEAD_RESTED : s->lead;
     if (m->size < lead + SHARE_MIN) {
-        /* In a while we try again. */
-        if (m->size >= LEAD_MIN + SHARE_MIN)
-            lead_learn(s, false);
-        if (queue)
-            host_buffer_set(&w->ggml, &t->buffer->host, m->offset, t->data, m->size);
-        return queue;
+        host_buffer_set(&w->ggml, &t->buffer->host, m->offset, t->data, m->size);
+        if (!rested)
+            lead_learn(s, false); /* in a while we try again */
+        return true;
     }
     const uint64_t begin = (lead + (m->size - lead) / 5) & ~UINT64_C(63);
     host_buffer_copy_async(&w->ggml, s->host, t->direct, t->direct_offset + begin, &t->buffer->host,
@@ -126,8 +123,10 @@ static bool set_at_once(struct worker *w, const struct apir_msg_set *m, const st
     host_buffer_set(&w->ggml, &t->buffer->host, m->offset, t->data, begin);
     const uint64_t written = worker_now_ns();
     worker_stream_mark_wait(w, s);
-    if (m->size <= ALONE_MIN) /* a larger one waits for the device's rate, not for its beginning */
-        lead_learn(s, s->worked_ns - written > LATE_NS);
+    /* What is larger waits for the device's rate, and not for its beginning. */
+    const bool late = m->size <= ALONE_MIN && s->worked_ns - written > LATE_NS;
+    if (!rested)
+        lead_learn(s, late);
     w->n_both++;
     w->n_queued += queue;
     return true;

@@ -15,7 +15,7 @@
 #define HOST_ALIGNMENT 64u
 #define HOST_SHARE     8u /* of the window, in all */
 /* What is written here by ggml's set is a program's input: the graph that wants it comes soon. From
- * so many bytes on it is one of a prompt; between two tokens the host does not sleep. */
+ * so many bytes on it is one of a prompt; between two tokens the host looks for work anyway. */
 #define ANNOUNCE_MIN   256u
 
 struct host_buffer {

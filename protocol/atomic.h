@@ -12,9 +12,9 @@
  *           the guest reuses ring space only behind it.
  *   idle    host: store idle, full fence, load tail. guest: store tail, full
  *           fence, load idle. One of the two sees the other's store (Dekker), so
- *           a message is never left behind a sleeping host. A guest may take the flag and
- *           wake the host without a message as well; the host looks at tail before it
- *           sleeps again.
+ *           a message is never left behind a sleeping host.
+ *   coming  guest: store coming, full fence, load idle. host: store idle, full fence,
+ *           load coming. The same argument, for work that is announced.
  *   waiting guest: store waiting, full fence, load head, futex_wait(wake). host:
  *           store head, full fence, load waiting. The same argument.
  *   state   server or worker store_release after the reason text -> guest

@@ -48,7 +48,7 @@ bool apir_ring_guest_publish(struct apir_ring_guest *rg);
 
 /*
  * Says that work is about to follow what was published, in a millisecond or so. True: the host
- * sleeps, kick it. Any thread may say so at any time.
+ * sleeps, kick it. Any thread may say so at any time; a host that is awake is told once of each place.
  */
 bool apir_ring_guest_announce(const struct apir_ring_guest *rg);
 
@@ -95,7 +95,8 @@ void apir_ring_host_progress(struct apir_ring_host *rh, uint64_t left);
 /* Whether anything is behind the taken message. */
 bool apir_ring_host_has_more(const struct apir_ring_host *rh);
 
-/* Whether the guest has said that work is about to follow what is done. */
+/* Whether the guest has said that work is about to follow what is done. Also to be asked between
+ * prepare_sleep and sleep: a guest that has seen us awake does not wake us. */
 bool apir_ring_host_announced(const struct apir_ring_host *rh);
 
 /*

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { N = 320 * 1024 }; /* floats: 1.25 MiB, shared by CPU and device also after a rest */
+enum { N = 320 * 1024 }; /* floats: 1.25 MiB, shared by CPU and device also after a rest, if it begins in time */
 
 struct stage {
     ggml_backend_dev_t dev;
