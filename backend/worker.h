@@ -54,6 +54,8 @@ struct worker_stream {
     uint64_t worked_ns;     /* when it was last waited for or marked; 0: never */
     void *mark;             /* an event of our own; NULL: none yet */
     uint32_t marks;         /* made with it since the last sync */
+    uint32_t failed;           /* enum apir_status of the latest graph that failed … */
+    char why[APIR_WHY_SIZE];   /* … and why: our own, for the guest can change what it was told */
     uint64_t lead; /* bytes that the CPU writes before the device begins, as learned; 0: not yet */
 };
 
@@ -184,6 +186,14 @@ const char *worker_stream_settle(struct worker *w, uint32_t id);
  * drivers keep something for each piece; then this waits for it.
  */
 void worker_stream_note(struct worker *w, struct worker_stream *s, uint64_t bytes);
+
+/* A graph of the stream has failed, or what it was given is of one that has: its guest is told.
+ * `why` is a text for the user. */
+void worker_stream_fail(struct worker *w, struct worker_stream *s, uint32_t status,
+                        const char *why);
+/* What stream `to` does next uses what stream `from` has computed. If a graph of that has failed and the
+ * guest has not cleared it yet, `to` fails as well. Both are open, or 0: nobody. */
+void worker_stream_inherit(struct worker *w, uint32_t to, uint32_t from);
 
 /* Before anything is freed or rewritten that a running graph may use. */
 void worker_streams_settle(struct worker *w);

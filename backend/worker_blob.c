@@ -213,7 +213,7 @@ const char *worker_buffer_share(struct worker *w, const struct apir_msg_buffer_s
     bool fits = (d->flags & APIR_DEVICE_UMA) && !b->shared && !b->used && !blob->direct.handle &&
                 blob->size >= b->host.size &&
                 /* In the server's books it is what the buffer's own memory was. */
-                blob->size - b->host.size < APIR_SHM_ALIGN;
+                blob->size - b->host.size < APIR_SHM_ALIGN + HOST_SLACK;
     if (fits && blob_align(blob) < 0)
         fits = false;
     uint8_t *taken = fits ? calloc(blob->size / (uint64_t)sysconf(_SC_PAGESIZE), 1) : NULL;
@@ -222,6 +222,7 @@ const char *worker_buffer_share(struct worker *w, const struct apir_msg_buffer_s
         worker_streams_settle(w);
         host_buffer_free(&w->ggml, &b->host);
         b->host = host;
+        b->host.slack = blob->size - host.size;
         b->taken = taken;
         taken = NULL;
         /* The buffer's memory now: it stays when the guest destroys the blob. */

@@ -205,8 +205,7 @@ static const char *handle_graph_def(struct worker *w, const struct apir_msg_grap
     if (copy)
         return worker_slot_define(w, slot, s->device, copy, m->size);
     worker_slot_clear(w, slot);
-    slot->state = SLOT_BROKEN;
-    slot->status = APIR_E_NOMEM;
+    worker_slot_break(slot, APIR_E_NOMEM, "the host has no memory for a graph");
     return NULL;
 }
 
@@ -221,8 +220,9 @@ static const char *handle_graph_patch(struct worker *w, const struct apir_msg_gr
         return why;
     struct worker_slot *slot = &w->slots[m->slot];
     if (!copy) {
-        slot->state = SLOT_BROKEN;
-        slot->status = APIR_E_NOMEM;
+        /* The guest takes it for patched: nothing may be built on what it was. */
+        worker_slot_clear(w, slot);
+        worker_slot_break(slot, APIR_E_NOMEM, "the host has no memory for a graph");
         return NULL;
     }
     return worker_slot_patch(w, slot, copy, m->size);
@@ -252,6 +252,22 @@ static const char *handle_graph_optimize(struct worker *w, const struct apir_msg
     return why;
 }
 
+/* As the status of the slot's computation, with why[APIR_WHY_SIZE]. */
+static uint32_t exec_compute(struct worker *w, struct worker_stream *s, struct worker_slot *slot,
+                             char *why)
+{
+    int rc = host_graph_compute(&w->ggml, s->host, &slot->graph);
+    worker_stream_note(w, s, 0);
+    if (rc == GG_STATUS_SUCCESS)
+        return APIR_OK;
+    const char *op, *name;
+    worker_slot_last(slot, &op, &name);
+    snprintf(why, APIR_WHY_SIZE, "%.32s %s (%d), in the graph that ends with %.32s '%.40s'",
+             w->ggml.devices[s->device].name,
+             rc == GG_STATUS_ALLOC_FAILED ? "is out of memory" : "reports an error", rc, op, name);
+    return rc == GG_STATUS_ALLOC_FAILED ? APIR_E_NOMEM : APIR_E_FAILED;
+}
+
 static const char *handle_graph_exec(struct worker *w, const struct apir_msg_graph_exec *m)
 {
     struct worker_stream *s = &w->streams[m->stream];
@@ -260,30 +276,26 @@ static const char *handle_graph_exec(struct worker *w, const struct apir_msg_gra
         return worker_bad_stream;
     if (slot->state == SLOT_EMPTY)
         return "graph slot is not defined";
-    if (slot->device != s->device && slot->state == SLOT_READY)
+    if (slot->state == SLOT_BROKEN) {
+        worker_stream_fail(w, s, slot->status, slot->why);
+        return NULL;
+    }
+    if (slot->device != s->device)
         return "graph slot is of another device";
-    uint32_t status = slot->status;
-    if (slot->state == SLOT_READY && slot->n_indices) {
+    char why[APIR_WHY_SIZE];
+    if (slot->n_indices) {
         /* What they are read from may still be written by work before. */
-        const char *why = worker_stream_settle(w, m->stream);
-        if (why)
-            return why;
-        if (!worker_slot_indices_ok(slot))
-            status = APIR_E_FAILED;
+        const char *fatal = worker_stream_settle(w, m->stream);
+        if (fatal)
+            return fatal;
+        if (!worker_slot_indices_ok(slot, why)) {
+            worker_stream_fail(w, s, APIR_E_FAILED, why);
+            return NULL;
+        }
     }
-    if (slot->state == SLOT_READY && status == APIR_OK) {
-        int rc = host_graph_compute(&w->ggml, s->host, &slot->graph);
-        worker_stream_note(w, s, 0);
-        status = rc == GG_STATUS_SUCCESS        ? APIR_OK
-                 : rc == GG_STATUS_ALLOC_FAILED ? APIR_E_NOMEM
-                                                : APIR_E_FAILED;
-    }
-    if (status != APIR_OK) {
-        /* The reply area is the guest's own: at worst it fools itself. */
-        struct apir_stream_status st = { .failed = status };
-        void *place = worker_reply(w, s->status_offset);
-        memcpy(place, &st, sizeof(st));
-    }
+    uint32_t status = exec_compute(w, s, slot, why);
+    if (status != APIR_OK)
+        worker_stream_fail(w, s, status, why);
     return NULL;
 }
 

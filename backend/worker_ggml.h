@@ -86,9 +86,13 @@ struct host_buffer {
     uint8_t *base;        /* where tensor addresses of this buffer start */
     const uint8_t *memory; /* the same where the CPU may read there; NULL: the device's own */
     uint64_t size;        /* bytes */
+    uint64_t slack;       /* more behind them, which are nobody's: some kernels go a little too far */
     struct gg_tensor raw; /* the whole buffer as one I8 tensor: for set, get, copy */
     bool has_memset;
 };
+
+/* Behind each buffer that a CPU computes in, as far as its memory is ours to make larger. */
+#define HOST_SLACK 4096u
 
 /* Returns 0, or -ENOMEM. */
 int host_buffer_alloc(struct host_ggml *hg, const struct host_device *d, uint64_t size,

@@ -56,13 +56,15 @@ static void memory_zero(uint8_t *data, uint64_t size)
 int host_buffer_alloc(struct host_ggml *hg, const struct host_device *d, uint64_t size,
                       struct host_buffer *ret_buffer)
 {
-    void *handle = hg->fns->ggml_backend_buft_alloc_buffer(d->buft, size);
+    const uint64_t slack = host_device_is_cpu(d) ? HOST_SLACK : 0;
+    void *handle = hg->fns->ggml_backend_buft_alloc_buffer(d->buft, size + slack);
     if (!handle)
         return -ENOMEM;
     buffer_fill(hg, handle, size, ret_buffer);
+    ret_buffer->slack = slack;
     /* Private memory of this process. Elsewhere the driver keeps apart whose was whose. */
     if (ret_buffer->memory && host_device_is_cpu(d))
-        memory_zero(ret_buffer->base, size);
+        memory_zero(ret_buffer->base, size + slack);
     return 0;
 }
 

@@ -2,6 +2,8 @@
 #include "backend/worker_graph.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +15,24 @@
 struct outcome {
     const char *fatal; /* malformed: the context ends */
     uint32_t status;   /* well-formed, but not for this host */
+    char why[APIR_WHY_SIZE]; /* with status: for the user */
 };
+
+/* Names of a graph have no control characters: the decoder sees to it. */
+static const char *op_name(const struct apir_graph *wire, const struct apir_tensor *t)
+{
+    return t->sub != APIR_NO_NAME  ? wire->names[t->sub].name
+           : t->op != APIR_NO_NAME ? wire->names[t->op].name
+                                   : "tensor";
+}
+
+static void refuse(struct outcome *out, uint32_t status, const struct apir_graph *wire,
+                   uint32_t index, const char *why)
+{
+    const struct apir_tensor *t = &wire->tensors[index];
+    out->status = status;
+    snprintf(out->why, sizeof(out->why), "%s '%s': %s", op_name(wire, t), t->name, why);
+}
 
 /* The buffer (index into w->buffers) and the offset in it where tensor data lies. */
 struct place {
@@ -21,9 +40,21 @@ struct place {
     uint64_t offset;
 };
 
+/* For what a graph is looked at: to be computed, or for a question about it. */
+enum purpose { TO_COMPUTE, TO_ASK };
+
+/* Whether t is an op here. In a graph to be computed, a node that the guest has marked as not to be is
+ * a leaf: its op may be anything, and no backend need be trusted to leave it out. */
+static bool is_op(const struct apir_graph *wire, const struct apir_tensor *t, enum purpose purpose)
+{
+    return t->op != APIR_NO_NAME &&
+           (purpose == TO_ASK || !(wire->flags & APIR_GRAPH_COMPUTE_FLAG) ||
+            !(t->bits & APIR_TENSOR_NODE) || (t->flags & APIR_TENSOR_FLAG_COMPUTE));
+}
+
 /* Fills g from t, data and buffer aside. */
 static void tensor_translate(struct worker *w, const struct apir_graph *wire, uint32_t index,
-                             struct gg_tensor *all, struct outcome *out)
+                             enum purpose purpose, struct gg_tensor *all, struct outcome *out)
 {
     const struct apir_tensor *t = &wire->tensors[index];
     struct gg_tensor *g = &all[index];
@@ -43,13 +74,15 @@ static void tensor_translate(struct worker *w, const struct apir_graph *wire, ui
     if (!(wire->flags & APIR_GRAPH_COMPUTE_FLAG) && (t->bits & APIR_TENSOR_NODE))
         g->flags |= APIR_TENSOR_FLAG_COMPUTE;
     /* ggml takes a parameter for a node, also where there is nothing to compute. */
-    if (t->op == APIR_NO_NAME || strcmp(wire->names[t->op].name, "NONE") == 0) {
+    if (!is_op(wire, t, purpose) || strcmp(wire->names[t->op].name, "NONE") == 0) {
         g->flags &= ~APIR_TENSOR_FLAG_PARAM;
+        /* ggml goes by sources, whatever the op: by recursion, as deep as the guest likes. */
+        memset(g->src, 0, sizeof(g->src));
         return;
     }
     int op = host_names_find(&w->ggml.ops, wire->names[t->op].name);
     if (op < 0) {
-        out->status = APIR_E_UNSUPPORTED;
+        refuse(out, APIR_E_UNSUPPORTED, wire, index, "the host's ggml has no such operation");
         return;
     }
     g->op = op;
@@ -58,7 +91,7 @@ static void tensor_translate(struct worker *w, const struct apir_graph *wire, ui
             wire->names[t->sub].kind == APIR_NAME_UNARY ? &w->ggml.unary : &w->ggml.glu;
         int sub = host_names_find(names, wire->names[t->sub].name);
         if (sub < 0) {
-            out->status = APIR_E_UNSUPPORTED;
+            refuse(out, APIR_E_UNSUPPORTED, wire, index, "the host's ggml has no such operation");
             return;
         }
         g->op_params[0] = sub;
@@ -70,17 +103,18 @@ static void tensor_translate(struct worker *w, const struct apir_graph *wire, ui
  * questions. What it refers to comes before it and has been checked. *ret_extent: bytes
  * that the tensor covers.
  */
-static void tensor_check(struct worker *w, const struct apir_graph *wire, uint32_t index, bool cpu,
-                         uint64_t *ret_extent, struct worker_reach *ret_reach, struct outcome *out)
+static void tensor_check(struct worker *w, const struct apir_graph *wire, uint32_t index,
+                         enum purpose purpose, bool cpu, uint64_t *ret_extent,
+                         struct worker_reach *ret_reach, struct outcome *out)
 {
     const struct apir_tensor *t = &wire->tensors[index];
-    *ret_reach = (struct worker_reach){ { 0 } };
+    *ret_reach = (struct worker_reach){ .only_asked = NULL };
     if (t->type >= HOST_TYPES_MAX || w->ggml.types[t->type].block == 0) {
-        out->status = APIR_E_UNSUPPORTED;
+        refuse(out, APIR_E_UNSUPPORTED, wire, index, "the host's ggml does not know its type");
         return;
     }
     out->fatal = worker_rules_extent(&w->ggml.types[t->type], t, ret_extent);
-    if (!out->fatal && t->op != APIR_NO_NAME)
+    if (!out->fatal && is_op(wire, t, purpose))
         out->fatal = worker_rules_check(wire, index, w->ggml.types, cpu, ret_reach);
 }
 
@@ -119,7 +153,9 @@ static void tensor_locate(struct worker *w, const struct worker_slot *slot, uint
         }
         p.offset = t->offset;
         /* ggml's own allocator asks for this many bytes; kernels use them. */
-        uint64_t alloc = host_tensor_alloc_size(&w->ggml, &w->ggml.devices[p.buffer->device], g);
+        uint64_t alloc = need ? host_tensor_alloc_size(
+                                    &w->ggml, &w->ggml.devices[p.buffer->device], g)
+                              : 0;
         if (alloc > need)
             need = alloc;
     }
@@ -131,17 +167,22 @@ static void tensor_locate(struct worker *w, const struct worker_slot *slot, uint
         out->fatal = "tensor: data outside its buffer";
         return;
     }
+    /* A backend takes what is in a buffer of another one for its own. */
+    if (p.buffer->device != slot->device) {
+        refuse(out, APIR_E_FAILED, wire, index, "it is in memory of another device");
+        return;
+    }
     places[index] = p;
     g->buffer = p.buffer->host.handle;
     g->data = p.buffer->host.base + p.offset;
     /* Kernels use integers as indices; what the guest can still write is not checked. */
     if (is_integer(g->type) && worker_buffer_privatize(p.buffer, g->data, need) < 0)
-        out->status = APIR_E_NOMEM;
-    if (host_tensor_init(&w->ggml, g) < 0)
-        out->status = APIR_E_FAILED;
+        refuse(out, APIR_E_NOMEM, wire, index, "no memory to keep its numbers from being changed");
+    if (need && host_tensor_init(&w->ggml, g) < 0)
+        refuse(out, APIR_E_FAILED, wire, index, "the host's backend does not take this tensor");
 }
 
-/* What kernels touch beyond a tensor's own bytes is in its buffer, too. */
+/* What kernels touch beyond a tensor's own bytes is in its buffer, too, or behind it. */
 static const char *reach_check(const struct apir_graph *wire, uint32_t index,
                                const struct place *places, const struct worker_reach *reach)
 {
@@ -151,10 +192,28 @@ static const char *reach_check(const struct apir_graph *wire, uint32_t index,
         if (bytes == 0)
             continue;
         const struct place *p = &places[at];
-        if (bytes > p->buffer->host.size - p->offset)
+        if (bytes > p->buffer->host.size - p->offset + p->buffer->host.slack)
             return "op: would go beyond a buffer";
     }
     return NULL;
+}
+
+/* The same where it is not known yet where the tensors will lie: it must fit wherever that is. What
+ * goes further is computed by the guest, as it would be natively. */
+static bool reach_is_modest(const struct worker *w, const struct apir_graph *wire, uint32_t index,
+                            const struct worker_reach *reach)
+{
+    for (int i = -1; i < APIR_TENSOR_SRC; i++) {
+        uint64_t bytes = reach->bytes[1 + i], own = 0;
+        const struct apir_tensor *t =
+            &wire->tensors[i < 0 || bytes == 0 ? index : wire->tensors[index].src[i]];
+        if (bytes == 0)
+            continue;
+        (void)worker_rules_extent(&w->ggml.types[t->type], t, &own); /* it has been checked */
+        if (bytes > own + HOST_SLACK)
+            return false;
+    }
+    return true;
 }
 
 /* ---- row numbers -------------------------------------------------------------- */
@@ -184,14 +243,16 @@ static void index_note(struct worker_slot *slot, uint32_t index, const struct pl
     if (!places[at].buffer->host.memory || !is_leaf(wire, at))
         return;
     struct worker_index *ids = &slot->indices[slot->n_indices++];
-    *ids = (struct worker_index){ .data = places[at].buffer->host.memory + places[at].offset,
+    *ids = (struct worker_index){ .node = index,
+                                  .data = places[at].buffer->host.memory + places[at].offset,
                                   .wide = t->type == 27 /* I64 */,
                                   .limit = limit };
     memcpy(ids->ne, t->ne, sizeof(ids->ne));
     memcpy(ids->nb, t->nb, sizeof(ids->nb));
 }
 
-static bool row_ok(const struct worker_index *ids, const uint8_t *row)
+/* *ret_id: the first that is not. */
+static bool row_ok(const struct worker_index *ids, const uint8_t *row, int64_t *ret_id)
 {
     for (int64_t i = 0; i < ids->ne[0]; i++) {
         int64_t id;
@@ -202,27 +263,63 @@ static bool row_ok(const struct worker_index *ids, const uint8_t *row)
             memcpy(&narrow, row + (uint64_t)i * ids->nb[0], sizeof(narrow));
             id = narrow;
         }
-        if (id < 0 || id >= ids->limit)
+        if (id < 0 || id >= ids->limit) {
+            *ret_id = id;
             return false;
+        }
     }
     return true;
 }
 
-bool worker_slot_indices_ok(const struct worker_slot *slot)
+static bool index_ok(const struct worker_index *ids, int64_t *ret_id)
 {
-    for (uint32_t k = 0; k < slot->n_indices; k++) {
-        const struct worker_index *ids = &slot->indices[k];
-        for (int64_t i3 = 0; i3 < ids->ne[3]; i3++) {
-            for (int64_t i2 = 0; i2 < ids->ne[2]; i2++) {
-                for (int64_t i1 = 0; i1 < ids->ne[1]; i1++) {
-                    if (!row_ok(ids, ids->data + (uint64_t)i1 * ids->nb[1] +
-                                         (uint64_t)i2 * ids->nb[2] + (uint64_t)i3 * ids->nb[3]))
-                        return false;
-                }
+    for (int64_t i3 = 0; i3 < ids->ne[3]; i3++) {
+        for (int64_t i2 = 0; i2 < ids->ne[2]; i2++) {
+            for (int64_t i1 = 0; i1 < ids->ne[1]; i1++) {
+                if (!row_ok(ids,
+                            ids->data + (uint64_t)i1 * ids->nb[1] + (uint64_t)i2 * ids->nb[2] +
+                                (uint64_t)i3 * ids->nb[3],
+                            ret_id))
+                    return false;
             }
         }
     }
     return true;
+}
+
+bool worker_slot_indices_ok(const struct worker_slot *slot, char *why)
+{
+    for (uint32_t k = 0; k < slot->n_indices; k++) {
+        const struct worker_index *ids = &slot->indices[k];
+        int64_t id;
+        if (index_ok(ids, &id))
+            continue;
+        const struct apir_tensor *t = &slot->wire.tensors[ids->node];
+        snprintf(why, APIR_WHY_SIZE, "%s '%s': row %" PRId64 " is asked for, of %" PRId64,
+                 op_name(&slot->wire, t), t->name, id, ids->limit);
+        return false;
+    }
+    return true;
+}
+
+void worker_slot_last(const struct worker_slot *slot, const char **ret_op, const char **ret_name)
+{
+    const struct apir_graph *wire = &slot->wire;
+    *ret_op = *ret_name = "";
+    for (uint32_t i = wire->n_tensors; i-- > 0;) {
+        if (!(wire->tensors[i].bits & APIR_TENSOR_NODE))
+            continue;
+        *ret_op = op_name(wire, &wire->tensors[i]);
+        *ret_name = wire->tensors[i].name;
+        return;
+    }
+}
+
+void worker_slot_break(struct worker_slot *slot, uint32_t status, const char *why)
+{
+    slot->state = SLOT_BROKEN;
+    slot->status = status;
+    snprintf(slot->why, sizeof(slot->why), "%s", why);
 }
 
 /* ---- definition --------------------------------------------------------------- */
@@ -251,6 +348,7 @@ static const char *slot_realise(struct worker *w, struct worker_slot *slot)
         slot->indices = calloc(wire->n_nodes, sizeof(*slot->indices));
     if (!places || !nodes || !counts || !slot->indices) {
         out.status = APIR_E_NOMEM;
+        snprintf(out.why, sizeof(out.why), "the host has no memory for a graph");
         goto done;
     }
     for (uint32_t i = 0; i < wire->n_buffers; i++) {
@@ -266,29 +364,26 @@ static const char *slot_realise(struct worker *w, struct worker_slot *slot)
     for (uint32_t i = 0; i < wire->n_tensors && !out.fatal && !out.status; i++) {
         struct worker_reach reach;
         uint64_t extent = 0;
-        tensor_check(w, wire, i, cpu, &extent, &reach, &out);
+        tensor_check(w, wire, i, TO_COMPUTE, cpu, &extent, &reach, &out);
         if (!out.fatal && !out.status)
-            tensor_translate(w, wire, i, slot->tensors, &out);
+            tensor_translate(w, wire, i, TO_COMPUTE, slot->tensors, &out);
         if (!out.fatal && !out.status)
             tensor_locate(w, slot, i, extent, slot->tensors, places, &out);
         if (!out.fatal && !out.status)
             out.fatal = reach_check(wire, i, places, &reach);
+        if (!out.fatal && !out.status && reach.only_asked)
+            refuse(&out, APIR_E_UNSUPPORTED, wire, i, reach.only_asked);
         counts[i] = wire->tensors[i].use_count;
         if (out.fatal || out.status || !(wire->tensors[i].bits & APIR_TENSOR_NODE))
             continue;
         struct gg_tensor *g = &slot->tensors[i];
-        if (!op_is_view(w, g->op) &&
-            !host_tensor_supported(&w->ggml, &w->ggml.devices[slot->device], g)) {
-            apir_log(APIR_LOG_WARN, "the device does not support %s of '%s'",
-                     w->ggml.ops.name[g->op], g->name);
-            out.status = APIR_E_UNSUPPORTED;
-        }
         /* Nothing to compute; and ggml would take it for a leaf. */
         if (g->op == 0)
             continue;
-        /* A host that knows no flag COMPUTE computes every node it is given. */
-        if (w->ggml.layout.has_compute_flag || (g->flags & APIR_TENSOR_FLAG_COMPUTE))
-            nodes[n_nodes++] = i;
+        if (!op_is_view(w, g->op) &&
+            !host_tensor_supported(&w->ggml, &w->ggml.devices[slot->device], g))
+            refuse(&out, APIR_E_UNSUPPORTED, wire, i, "the host's device does not support it");
+        nodes[n_nodes++] = i;
         index_note(slot, i, places);
     }
     if (out.fatal || out.status)
@@ -300,15 +395,19 @@ static const char *slot_realise(struct worker *w, struct worker_slot *slot)
                                    &slot->graph);
         if (err == -EINVAL)
             out.fatal = "graph: a source is neither leaf nor node";
-        else if (err)
+        else if (err) {
             out.status = APIR_E_NOMEM;
+            snprintf(out.why, sizeof(out.why), "the host has no memory for a graph");
+        }
     }
 done:
     free(places);
     free(nodes);
     free(counts);
-    slot->status = out.status;
-    slot->state = out.status ? SLOT_BROKEN : SLOT_READY;
+    slot->status = APIR_OK;
+    slot->state = SLOT_READY;
+    if (out.status)
+        worker_slot_break(slot, out.status, out.why);
     return out.fatal;
 }
 
@@ -338,8 +437,11 @@ const char *worker_slot_define(struct worker *w, struct worker_slot *slot, uint3
         slot->tensors = calloc(slot->wire.n_tensors, sizeof(*slot->tensors));
     if (!slot->tensors) {
         worker_slot_clear(w, slot);
-        slot->state = SLOT_BROKEN;
-        slot->status = fits ? APIR_E_NOMEM : APIR_E_LIMIT;
+        if (fits)
+            worker_slot_break(slot, APIR_E_NOMEM, "the host has no memory for a graph");
+        else
+            worker_slot_break(slot, APIR_E_LIMIT,
+                              "no room for its graphs: the host's limit context_graph_mib");
         return NULL;
     }
     slot->bytes = bytes;
@@ -359,8 +461,8 @@ const char *worker_slot_patch(struct worker *w, struct worker_slot *slot, const 
     if (err == -EBADMSG)
         return why;
     if (err) {
-        slot->state = SLOT_BROKEN;
-        slot->status = APIR_E_NOMEM;
+        worker_slot_clear(w, slot);
+        worker_slot_break(slot, APIR_E_NOMEM, "the host has no memory for a graph");
         return NULL;
     }
     /* Which nodes there are, their sources and counts may have changed. */
@@ -395,9 +497,11 @@ static void tensors_imagine(struct worker *w, const struct apir_graph *wire, uin
     for (uint32_t i = 0; i < wire->n_tensors && !out->fatal && !out->status; i++) {
         struct worker_reach reach;
         uint64_t extent;
-        tensor_check(w, wire, i, cpu, &extent, &reach, out);
+        tensor_check(w, wire, i, TO_ASK, cpu, &extent, &reach, out);
+        if (!out->fatal && !out->status && !reach_is_modest(w, wire, i, &reach))
+            out->fatal = "op: would go beyond a buffer";
         if (!out->fatal && !out->status)
-            tensor_translate(w, wire, i, tensors, out);
+            tensor_translate(w, wire, i, TO_ASK, tensors, out);
     }
 }
 
@@ -421,7 +525,8 @@ const char *worker_op_query(struct worker *w, uint32_t device, const void *paylo
     tensors_imagine(w, &wire, device, tensors, &out);
     /* A question that no graph may become: the answer is no, and the guest computes it. */
     if (out.fatal) {
-        apir_log(APIR_LOG_DEBUG, "not supported: %s", out.fatal);
+        apir_log(APIR_LOG_DEBUG, "%s is not supported: %s",
+                 op_name(&wire, &wire.tensors[wire.n_tensors - 1]), out.fatal);
         out = (struct outcome){ .status = APIR_E_UNSUPPORTED };
     }
     if (!out.status) {
@@ -492,10 +597,11 @@ const char *worker_graph_optimize(struct worker *w, void *stream, uint32_t devic
     struct outcome found = { 0 };
     if (tensors && scratch && deps) {
         tensors_imagine(w, &wire, device, tensors, &found);
-        ret_reply->status = found.status;
-        if (!found.fatal && !found.status)
+        /* Nothing is computed here, so what breaks a rule does no harm: it keeps its order. */
+        ret_reply->status = found.fatal ? APIR_E_UNSUPPORTED : found.status;
+        if (ret_reply->status == APIR_OK)
             optimize_imagined(w, stream, &wire, tensors, scratch, out_size, deps, ret_reply);
-        if (!found.fatal && ret_reply->status == APIR_OK) {
+        if (ret_reply->status == APIR_OK) {
             memcpy(out, scratch, ret_reply->n_nodes * sizeof(uint32_t));
             memcpy((uint8_t *)out + ret_reply->n_nodes * sizeof(uint32_t), deps,
                    ret_reply->n_deps * sizeof(*deps));
@@ -505,5 +611,5 @@ const char *worker_graph_optimize(struct worker *w, void *stream, uint32_t devic
     free(scratch);
     free(deps);
     apir_graph_fini(&wire);
-    return found.fatal;
+    return NULL;
 }

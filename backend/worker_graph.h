@@ -12,6 +12,7 @@
 
 #include "backend/worker_ggml.h"
 #include "protocol/graph.h"
+#include "protocol/shm.h"
 
 struct worker;
 
@@ -26,6 +27,7 @@ enum worker_slot_state {
  * and the guest cannot: they are checked before each computation.
  */
 struct worker_index {
+    uint32_t node; /* index of the tensor that wants it */
     const uint8_t *data;
     bool wide; /* I64, else I32 */
     int64_t ne[APIR_TENSOR_DIMS];
@@ -35,7 +37,8 @@ struct worker_index {
 
 struct worker_slot {
     enum worker_slot_state state;
-    uint32_t status; /* BROKEN: the enum apir_status that EXEC reports */
+    uint32_t status; /* BROKEN: the enum apir_status that EXEC reports … */
+    char why[APIR_WHY_SIZE]; /* … and this text, for the user */
     uint32_t device;
     struct apir_graph wire;    /* kept for patches and for the list of buffers */
     struct gg_tensor *tensors; /* wire.n_tensors, owned */
@@ -57,8 +60,15 @@ const char *worker_slot_define(struct worker *w, struct worker_slot *slot, uint3
 const char *worker_slot_patch(struct worker *w, struct worker_slot *slot, const void *payload,
                               uint64_t size);
 
-/* Whether all row numbers that can be checked are within their tables. */
-bool worker_slot_indices_ok(const struct worker_slot *slot);
+/* Whether all row numbers that can be checked are within their tables; else why[APIR_WHY_SIZE] says
+ * which is not. */
+bool worker_slot_indices_ok(const struct worker_slot *slot, char *why);
+
+/* Makes the slot BROKEN; `why` is a text for the user. */
+void worker_slot_break(struct worker_slot *slot, uint32_t status, const char *why);
+
+/* The op and the name of the slot's last node, for messages. Static texts or the slot's own. */
+void worker_slot_last(const struct worker_slot *slot, const char **ret_op, const char **ret_name);
 
 void worker_slot_clear(struct worker *w, struct worker_slot *slot);
 bool worker_slot_uses(const struct worker_slot *slot, uint32_t buffer_id);

@@ -81,7 +81,7 @@ static const struct rule rules[] = {
     { "COUNT_EQUAL", 2, 2, "lii", "N", "0", rules_count_equal },
     { "REPEAT", 1, 2, "0*", "N e", "", rules_repeat },
     { "REPEAT_BACK", 1, 2, "ff", "N e", "", rules_repeat_back },
-    { "CONCAT", 2, 2, "0*0", "N w w", "0", rules_concat },
+    { "CONCAT", 2, 2, "0*0", "N", "0", rules_concat },
     { "NORM", 1, 1, "ff", "Ve", "S", rules_eps },
     { "RMS_NORM", 1, 1, "ff", "Ve e", "S", rules_eps },
     { "RMS_NORM_BACK", 2, 2, "fff", "Ve e e", "S", rules_same_b },
@@ -260,6 +260,12 @@ bool rules_contiguous(const struct rules_op *o, const struct apir_tensor *t, int
     return true;
 }
 
+bool rules_row_is_packed(const struct rules_op *o, const struct apir_tensor *t)
+{
+    const struct host_type *type = &o->types[t->type];
+    return t->ne[0] == type->block || t->nb[0] == type->size;
+}
+
 /* As ggml_new_tensor() lays it out: no stride hides in a dimension of 1. */
 static bool is_new(const struct rules_op *o, const struct apir_tensor *t)
 {
@@ -289,9 +295,7 @@ static const char *check_layout_letter(const struct rules_op *o, const struct ap
     case '1':
         return rules_contiguous(o, t, 1) ? NULL : "op: a tensor has rows that are not in line";
     case 'R':
-        return t->ne[0] == type->block || t->nb[0] == type->size
-                   ? NULL
-                   : "op: a tensor has scattered rows";
+        return rules_row_is_packed(o, t) ? NULL : "op: a tensor has scattered rows";
     default:
         break;
     }
@@ -301,9 +305,7 @@ static const char *check_layout_letter(const struct rules_op *o, const struct ap
     case 'e':
         return t->nb[0] == type->size ? NULL : "op: the CPU wants its elements side by side";
     case 'w':
-        return t->ne[0] == type->block || t->nb[0] == type->size
-                   ? NULL
-                   : "op: the CPU wants its elements side by side";
+        return rules_row_is_packed(o, t) ? NULL : "op: the CPU wants its elements side by side";
     case 'c':
         return rules_contiguous(o, t, 0) ? NULL : "op: the CPU wants it contiguous";
     case 'p':
@@ -476,7 +478,7 @@ const char *worker_rules_check(const struct apir_graph *g, uint32_t index,
     const struct apir_tensor *t = &g->tensors[index];
     const char *op = g->names[t->op].name;
     const struct rule *rule = rule_find(op);
-    struct worker_reach reach = { { 0 } };
+    struct worker_reach reach = { .only_asked = NULL };
     struct rules_op o = { .d = t, .types = types, .cpu = cpu, .reach = &reach };
     if (t->sub != APIR_NO_NAME)
         o.sub = g->names[t->sub].name;

@@ -19,6 +19,7 @@
  * [1 + i] of source i. 0: no more than the tensor's own extent. */
 struct worker_reach {
     uint64_t bytes[1 + APIR_TENSOR_SRC];
+    const char *only_asked; /* why the op may be asked about, as it is natively, but not be computed */
 };
 
 /*

@@ -272,6 +272,11 @@ const char *rules_concat(const struct rules_op *o)
                      : D->ne[i] != S0->ne[i] || D->ne[i] != S1->ne[i])
             return bad_shape;
     }
+    /* kernel: goes by all strides, but by rows of these */
+    const bool by_rows = D->type > RULES_F16 && D->type != RULES_BF16 &&
+                         (D->type < RULES_I8 || D->type > RULES_I32);
+    if (o->cpu && by_rows && !(rules_row_is_packed(o, S0) && rules_row_is_packed(o, S1)))
+        return "op: the CPU wants its elements side by side";
     return NULL;
 }
 

@@ -65,7 +65,10 @@ const char *rules_rope(const struct rules_op *o)
     bool mrope = (mode & MROPE) != 0;
     if (!is_vector(S1) || S1->ne[0] != (mrope ? 4 : 1) * S0->ne[2])
         return bad_shape;
-    if (n_dims <= 0 || n_dims % 2 || n_offs < 0 || n_offs % 2 || (int64_t)n_offs + n_dims > ne0)
+    /* So llama.cpp asks whether the factors may lie here. */
+    if (n_dims == 0 && o->cpu)
+        o->reach->only_asked = "the CPU's kernel never ends where nothing is turned";
+    if (n_dims < 0 || n_dims % 2 || n_offs < 0 || n_offs % 2 || (int64_t)n_offs + n_dims > ne0)
         return bad_param;
     /* kernel: goes by pairs, also through what is not turned */
     if (ne0 % 2)

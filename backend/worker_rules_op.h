@@ -51,6 +51,8 @@ bool rules_shape_is(const struct apir_tensor *t, rules_int n0, rules_int n1, rul
                     rules_int n3);
 /* ggml_is_contiguous_<n>(): dimensions above n are packed. */
 bool rules_contiguous(const struct rules_op *o, const struct apir_tensor *t, int n);
+/* ggml_is_contiguous_rows(): elements (or blocks) of a row are side by side. */
+bool rules_row_is_packed(const struct rules_op *o, const struct apir_tensor *t);
 /* Floats and blocks that hold weights: not integers, nor what kernels keep products in. */
 bool rules_is_weight(const struct apir_tensor *t);
 uint64_t rules_type_size(const struct rules_op *o, const struct apir_tensor *t);

@@ -4,9 +4,12 @@
  * devices that have events of their own wait for each other there; elsewhere we
  * wait for all of the stream's work, which is never less.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "backend/worker.h"
+#include "protocol/atomic.h"
+#include "protocol/log.h"
 
 /* Pieces of work between two waits for a stream: an honest token has ten. */
 #define QUEUED_MAX 256u
@@ -50,6 +53,35 @@ void worker_stream_note(struct worker *w, struct worker_stream *s, uint64_t byte
         worker_streams_settle(w);
     else if (s->queued >= QUEUED_MAX)
         (void)worker_stream_settle(w, (uint32_t)(s - w->streams));
+}
+
+/* In the reply area, which the guest may change at any time: at worst it fools itself. */
+static struct apir_stream_status *status_of(struct worker *w, const struct worker_stream *s)
+{
+    return worker_reply(w, s->status_offset);
+}
+
+void worker_stream_fail(struct worker *w, struct worker_stream *s, uint32_t status,
+                        const char *why)
+{
+    struct apir_stream_status *place = status_of(w, s);
+    char text[APIR_WHY_SIZE] = "";
+    snprintf(text, sizeof(text), "%s", why);
+    apir_log(APIR_LOG_INFO, "a graph failed: %s", text);
+    memcpy(s->why, text, sizeof(text));
+    s->failed = status;
+    memcpy(place->why, text, sizeof(text));
+    apir_store_release32(&place->failed, status);
+}
+
+void worker_stream_inherit(struct worker *w, uint32_t to, uint32_t from)
+{
+    if (!to || !from || to == from)
+        return;
+    const struct worker_stream *s = &w->streams[from];
+    /* The guest says only whether it has been told; what failed and why is ours. */
+    if (s->failed != APIR_OK && apir_load_acquire32(&status_of(w, s)->failed) != APIR_OK)
+        worker_stream_fail(w, &w->streams[to], s->failed, s->why);
 }
 
 void worker_streams_settle(struct worker *w)
@@ -227,6 +259,7 @@ const char *worker_event_wait(struct worker *w, const struct apir_msg_event_wait
         return worker_bad_stream;
     if (!e->stream || e->stream == m->stream)
         return NULL;
+    worker_stream_inherit(w, m->stream, e->stream);
     if (!e->host || e->device != s->device)
         return worker_stream_settle(w, e->stream);
     host_event_wait(&w->ggml, e->host, s->host);

@@ -297,16 +297,19 @@ const char *worker_copy(struct worker *w, const struct apir_msg_copy *m)
     if (src == dst && m->src_offset < m->dst_offset + m->size &&
         m->dst_offset < m->src_offset + m->size)
         return "source and destination overlap";
-    bool async = m->dst_stream && src->device == dst->device && ds->device == dst->device;
+    /* Between two streams the copy comes after the work of both so far, and before what follows in
+     * either: one that is done when this message is. */
+    const bool queue = m->dst_stream && m->src_stream == m->dst_stream &&
+                       src->device == dst->device && ds->device == dst->device;
     const char *why = NULL;
-    /* Behind the source's work, and in order with the destination's. */
-    if (!async || m->src_stream != m->dst_stream)
+    if (!queue)
         why = worker_stream_settle(w, m->src_stream);
-    if (!why && !async)
+    if (!why && !queue)
         why = worker_stream_settle(w, m->dst_stream);
     if (why)
         return why;
-    if (async) {
+    worker_stream_inherit(w, m->dst_stream, m->src_stream);
+    if (queue) {
         host_buffer_copy_async(&w->ggml, ds->host, &src->host, m->src_offset, &dst->host,
                                m->dst_offset, m->size);
         worker_stream_note(w, ds, m->size);

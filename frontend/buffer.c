@@ -17,17 +17,36 @@ static struct plugin_buffer *context_of(void *buffer)
     return GG_AT(buffer, plugin.layout.buffer.ctx, struct plugin_buffer *);
 }
 
-struct plugin_buffer *plugin_buffer_of(const struct gg_tensor *t)
+static void *buffer_of(const struct gg_tensor *t)
 {
-    void *buffer = t->view_src ? t->view_src->buffer : t->buffer;
-    if (!buffer)
-        return NULL;
+    return t->view_src ? t->view_src->buffer : t->buffer;
+}
+
+static bool is_ours(void *buffer)
+{
     void *buft = GG_AT(buffer, plugin.layout.buffer.buft, void *);
     for (uint32_t i = 0; i < plugin.n_devices; i++) {
         if (buft == plugin.devices[i].buft)
-            return context_of(buffer);
+            return true;
     }
-    return NULL;
+    return false;
+}
+
+bool plugin_is_in_host_memory(const struct gg_tensor *t)
+{
+    void *buffer = buffer_of(t);
+    if (!buffer || is_ours(buffer))
+        return false;
+    void *buft = GG_AT(buffer, plugin.layout.buffer.buft, void *);
+    bool (*is_host)(void *);
+    memcpy(&is_host, (char *)buft + plugin.layout.buft.is_host, sizeof(is_host));
+    return is_host && is_host(buft);
+}
+
+struct plugin_buffer *plugin_buffer_of(const struct gg_tensor *t)
+{
+    void *buffer = buffer_of(t);
+    return buffer && is_ours(buffer) ? context_of(buffer) : NULL;
 }
 
 /* ---- filling in shared memory --------------------------------------------------- */
@@ -38,6 +57,7 @@ struct plugin_buffer *plugin_buffer_of(const struct gg_tensor *t)
  * mapping: it would be room in the window for nothing.
  */
 #define FILL_MIN   (1u << 20)
+#define FILL_SLACK 4096u /* behind it: some of the CPU's kernels go a little too far */
 #define FILL_SHARE 2u /* of the window, while models load */
 
 /* The shared memory that the buffer now lies in, or NULL: it stays where it is. */
@@ -47,7 +67,7 @@ static struct client_shared *fill_begin(const struct plugin_buffer *b)
     if (!(b->device->info.flags & APIR_DEVICE_UMA) || b->size < FILL_MIN ||
         GG_AT(b->ggml, plugin.layout.buffer.usage, int32_t) != GG_USAGE_WEIGHTS)
         return NULL;
-    struct client_shared *m = client_shared_new(c, b->size, FILL_SHARE);
+    struct client_shared *m = client_shared_new(c, b->size + FILL_SLACK, FILL_SHARE);
     if (!m)
         return NULL;
     struct apir_msg msg = {
@@ -130,14 +150,17 @@ static void buffer_free(void *buffer)
         plugin_buffer_seal(b);
     }
     if (client_usable(c)) {
+        os_lock_acquire(&plugin.slots.lock);
         client_lock(c);
-        slots_forget_buffer_locked(&plugin.slots, b->id);
+        slots_forget_buffer(&plugin.slots, b->id);
         struct apir_msg msg = { .code = APIR_MSG_BUFFER_FREE, .u.buffer_free = { b->id } };
         client_put_locked(c, &msg);
         client_flush_locked(c);
         uint32_t index = b->id % APIR_BUFFERS_MAX;
         plugin.buffer_used[index / 64] &= ~(UINT64_C(1) << (index % 64));
+        plugin_buffer_untouch_locked(b->id);
         client_unlock(c);
+        os_lock_release(&plugin.slots.lock);
     }
     munmap(b->base, b->size);
     free(b);
@@ -257,7 +280,7 @@ void *plugin_buffer_alloc(struct plugin_device *d, size_t size)
                    : -EBUSY;
     if (rc || answer.status != APIR_OK) {
         /* A limit is for the user to know; that memory is short ggml says itself. */
-        answer.why[APIR_WHY_SIZE - 1] = '\0';
+        plugin_why_clean(answer.why);
         apir_log(*answer.why ? APIR_LOG_ERROR : APIR_LOG_WARN,
                  "%s: the host has no buffer of %zu MiB%s%s", d->name,
                  (size + (1u << 20) - 1) >> 20,

@@ -333,13 +333,13 @@ static uint64_t arena_place(const struct client *c, uint64_t oldest, uint64_t si
     if (c->block_count == CLIENT_BLOCKS_MAX)
         return UINT64_MAX;
     if (c->arena_next > oldest) {
-        /* As near to the beginning as may be: fewer pages, which stay known to both sides.
-         * Never up to the oldest: equal would look like empty. */
-        if (size < oldest)
+        const bool behind = size <= c->arena_size - c->arena_next;
+        /* Never up to the oldest: equal would look like empty. As near to the beginning as may
+         * be: fewer pages, which stay known to both sides. But what is left behind counts as full
+         * then, so only where there is room for more than this one. */
+        if (size < oldest && (!behind || oldest >= c->arena_size / 4))
             return 0;
-        if (size <= c->arena_size - c->arena_next)
-            return c->arena_next;
-        return UINT64_MAX;
+        return behind ? c->arena_next : UINT64_MAX;
     }
     return size < oldest - c->arena_next ? c->arena_next : UINT64_MAX;
 }
@@ -448,14 +448,38 @@ void client_block_read(struct client *c, struct client_block *b, void *dst, uint
     client_block_release(b);
 }
 
+static struct apir_stream_status *stream_status(const struct client *c, uint32_t stream)
+{
+    return (struct apir_stream_status *)(void *)(c->replies + client_stream_offset(stream));
+}
+
+uint32_t client_stream_status(const struct client *c, uint32_t stream)
+{
+    return apir_load_acquire32(&stream_status(c, stream)->failed);
+}
+
+void client_stream_clear(struct client *c, uint32_t stream)
+{
+    apir_store_release32(&stream_status(c, stream)->failed, APIR_OK);
+}
+
+/* Whether the graphs before a read that is complete have been computed. */
+static bool read_is_sound(const struct client *c, const struct client_read *r)
+{
+    return r->stream == 0 || r->stream > APIR_STREAMS_MAX ||
+           client_stream_status(c, r->stream) == APIR_OK;
+}
+
 static void read_finish(struct client *c, const struct client_read *r)
 {
     client_flush_locked(c);
     if (r->block && !r->stride) {
         client_block_read(c, r->block, r->dst, r->size, r->type, 0);
+        if (!read_is_sound(c, r))
+            client_fill_lost(r->dst, r->size, r->type);
         return;
     }
-    bool ok = client_wait_locked(c, r->until) == 0;
+    bool ok = client_wait_locked(c, r->until) == 0 && read_is_sound(c, r);
     uint64_t rows = r->stride ? r->size / r->row : 1;
     uint64_t row = r->stride ? r->row : r->size;
     for (uint64_t i = 0; i < rows; i++) {
@@ -496,17 +520,23 @@ void client_reads_finish_locked(struct client *c, uint32_t stream, uint64_t upto
 
 int client_reply_get_locked(struct client *c)
 {
-    if (~c->replies_used == 0)
-        return -1;
-    int i = __builtin_ctzll(~c->replies_used);
-    c->replies_used |= UINT64_C(1) << i;
+    while (~c->calls == 0) {
+        if (!client_usable(c))
+            return -1;
+        /* 64 threads wait for their answers: each takes microseconds. */
+        client_unlock(c);
+        os_sleep_ns(NAP_MIN_NS);
+        client_lock(c);
+    }
+    int i = __builtin_ctzll(~c->calls);
+    c->calls |= UINT64_C(1) << i;
     memset(c->replies + (size_t)i * APIR_REPLY_SIZE, 0, APIR_REPLY_SIZE);
     return i;
 }
 
 void client_reply_put_locked(struct client *c, int index)
 {
-    c->replies_used &= ~(UINT64_C(1) << index);
+    c->calls &= ~(UINT64_C(1) << index);
 }
 
 int client_call(struct client *c, struct apir_msg *msg, uint32_t *reply_field, void *answer,
@@ -518,7 +548,7 @@ int client_call(struct client *c, struct apir_msg *msg, uint32_t *reply_field, v
     int place = client_reply_get_locked(c);
     if (place < 0) {
         client_unlock(c);
-        return -EBUSY;
+        return -ENODEV;
     }
     *reply_field = client_reply_offset(place);
     uint64_t pos = client_put_locked(c, msg);

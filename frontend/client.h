@@ -25,7 +25,7 @@
 #define CLIENT_ARENA_SIZE  (8u << 20)
 #define CLIENT_CHUNK       (1u << 20) /* of a read, or of rows: the rest overlaps */
 #define CLIENT_BLOCKS_MAX  1024u
-#define CLIENT_REPLIES_MAX 64u
+#define CLIENT_CALLS_MAX   64u /* that wait for an answer at the same time; more wait for a place */
 
 /* Part of the arena, in use until the host has passed `until` and it is not held. */
 struct client_block {
@@ -73,7 +73,7 @@ struct client {
     struct client_read reads[CLIENT_BLOCKS_MAX]; /* deferred reads, oldest first */
     uint32_t read_count;
 
-    uint64_t replies_used; /* bit per reply place */
+    uint64_t calls; /* bit per reply place of a call */
     uint32_t *alive;       /* 1; the kernel wipes it in a forked child */
     uint32_t lost;         /* 1: the host is gone; read without the lock */
     struct client_shared shared[APIR_BLOBS_MAX]; /* by blob id; 0 and 1 are ring and arena */
@@ -141,6 +141,11 @@ void client_block_read(struct client *c, struct client_block *b, void *dst, uint
 /* Ends the hold on a block; may be called without the lock. */
 void client_block_release(struct client_block *b);
 
+/* enum apir_status of a graph of this stream that has failed; APIR_OK: none since it was cleared. What
+ * is complete shows here what has become of the graphs before it. */
+uint32_t client_stream_status(const struct client *c, uint32_t stream);
+void client_stream_clear(struct client *c, uint32_t stream);
+
 /* Queues a read into r.block (held, `until` set); the queue never overflows. */
 void client_read_defer_locked(struct client *c, const struct client_read *r);
 /* Where the deferred read of the stream that ends at `upto` begins to arrive; `upto` where that
@@ -176,7 +181,10 @@ static inline uint64_t client_shared_offset(const struct client_shared *s, const
 }
 
 
-/* A reply place: its index, or -1 if none is free. Cleared to zero. */
+/*
+ * A reply place for one call, cleared to zero: its index, or -1: lost. Waits for one where all are
+ * taken, and lets the lock go meanwhile.
+ */
 int client_reply_get_locked(struct client *c);
 void client_reply_put_locked(struct client *c, int index);
 static inline uint32_t client_reply_offset(int index)
@@ -184,9 +192,18 @@ static inline uint32_t client_reply_offset(int index)
     return (uint32_t)index * APIR_REPLY_SIZE;
 }
 
+/* Behind those: each stream id has a place of its own, for struct apir_stream_status. */
+static inline uint32_t client_stream_offset(uint32_t stream)
+{
+    return (CLIENT_CALLS_MAX + stream - 1) * APIR_REPLY_SIZE;
+}
+_Static_assert((CLIENT_CALLS_MAX + APIR_STREAMS_MAX) * APIR_REPLY_SIZE <=
+                   APIR_RING_SIZE / 2 - APIR_RING_HEADER_SIZE,
+               "all places are in the reply area");
+
 /*
  * Sends a message whose `reply` field the caller points `reply_field` at, waits,
- * and copies `size` bytes of the answer. 0, or -ENODEV (lost), -EBUSY.
+ * and copies `size` bytes of the answer. 0, or -ENODEV: lost.
  */
 int client_call(struct client *c, struct apir_msg *msg, uint32_t *reply_field, void *answer,
                 size_t size);

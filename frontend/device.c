@@ -79,10 +79,9 @@ static void *device_host_buft(void *dev)
     return device_of(dev)->host_buft;
 }
 
-/* Ops that only rename memory: every backend has them, no need to ask. */
-static bool is_view_op(const struct gg_tensor *t)
+bool plugin_op_is_view(int op)
 {
-    const char *name = plugin.op_name(t->op);
+    const char *name = plugin.op_name(op);
     return strcmp(name, "NONE") == 0 || strcmp(name, "RESHAPE") == 0 ||
            strcmp(name, "VIEW") == 0 || strcmp(name, "PERMUTE") == 0 ||
            strcmp(name, "TRANSPOSE") == 0;
@@ -91,8 +90,12 @@ static bool is_view_op(const struct gg_tensor *t)
 static bool device_supports_op(void *dev, const struct gg_tensor *op)
 {
     struct apir_reply_op_query answer;
-    if (is_view_op(op))
-        return true;
+    if (plugin_op_is_view(op->op))
+        return true; /* every backend has them, no need to ask */
+    /* What is to be written lies where we cannot write. (Sources may: the scheduler copies them. And
+     * memory of ggml's device over several devices is parts of theirs, which may be ours.) */
+    if (plugin_is_in_host_memory(op))
+        return false;
     int rc = query_op(device_of(dev), op, &answer);
     /* ggml aborts the process where a tensor that lies in our memory is of an op that we do not
      * support. After a loss nothing may change here: graph_compute is what fails. */

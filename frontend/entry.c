@@ -55,9 +55,19 @@ static int symbols_load(void *handle, struct apir_error *err)
     NEED(op_name, "ggml_op_name");
     NEED(unary_op_name, "ggml_unary_op_name");
     NEED(nbytes, "ggml_nbytes");
+    NEED(is_contiguous, "ggml_is_contiguous");
     void *glu = dlsym(handle, "ggml_glu_op_name");
     memcpy(&plugin.glu_op_name, &glu, sizeof(glu));
     return 0;
+}
+
+void plugin_why_clean(char *why)
+{
+    why[APIR_WHY_SIZE - 1] = '\0';
+    for (; *why; why++) {
+        if ((unsigned char)*why < 0x20 || (unsigned char)*why >= 0x7f)
+            *why = '?';
+    }
 }
 
 /* ---- the registration --------------------------------------------------------- */

@@ -2,6 +2,7 @@
 #include "frontend/graph_encode.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,8 @@ struct encoder {
     struct apir_writer w; /* tensors */
     uint32_t n_tensors;
     const struct gg_cgraph_head *graph; /* NULL for FORM_OP */
-    const char *why;
+    const struct plugin_device *device; /* FORM_GRAPH only, as the next */
+    const struct plugin_buffer *home;   /* where the node at hand lies */
     int err;
     struct apir_name names[APIR_GRAPH_NAMES_MAX];
     uint32_t n_names;
@@ -27,12 +29,25 @@ struct encoder {
     uint32_t usages[APIR_GRAPH_BUFFERS_MAX];
 };
 
-static void fail(struct encoder *e, int err, const char *why)
+static bool name_is_plain(const char *s, size_t n)
 {
-    if (!e->err) {
-        e->err = err;
-        e->why = why;
+    for (size_t i = 0; i < n; i++) {
+        if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f)
+            return false;
     }
+    return true;
+}
+
+/* Keeps the first reason. */
+static void fail(struct encoder *e, const struct gg_tensor *t, const char *why)
+{
+    if (e->err)
+        return;
+    e->err = -EINVAL;
+    const size_t n = strnlen(t->name, sizeof(t->name) - 1);
+    const bool plain = name_is_plain(t->name, n);
+    snprintf(e->s->why, sizeof(e->s->why), "'%.*s' %s", plain ? (int)n : 1, plain ? t->name : "?",
+             why);
 }
 
 /* ---- the index of tensors ----------------------------------------------------- */
@@ -97,10 +112,11 @@ static int index_reset(struct graph_scratch *s, uint32_t n)
 
 /* ---- names -------------------------------------------------------------------- */
 
-static uint16_t name_index(struct encoder *e, unsigned kind, int number)
+/* Of the op (or sub-op) of t. */
+static uint16_t name_index(struct encoder *e, const struct gg_tensor *t, unsigned kind, int number)
 {
     if (number < 0 || number >= 256) {
-        fail(e, -EINVAL, "an op number out of range");
+        fail(e, t, "is of an operation whose number is out of range");
         return APIR_NO_NAME;
     }
     uint16_t *known = &e->op_index[kind][number];
@@ -111,7 +127,7 @@ static uint16_t name_index(struct encoder *e, unsigned kind, int number)
                        : plugin.glu_op_name      ? plugin.glu_op_name(number)
                                                  : NULL;
     if (!text || e->n_names == APIR_GRAPH_NAMES_MAX || strlen(text) >= APIR_TENSOR_NAME) {
-        fail(e, -EINVAL, "an op without a name");
+        fail(e, t, "is of an operation without a name");
         return APIR_NO_NAME;
     }
     struct apir_name *n = &e->names[e->n_names];
@@ -133,7 +149,7 @@ static uint32_t buffer_index(struct encoder *e, const struct gg_tensor *t,
             return i;
     }
     if (s->n_buffers == APIR_GRAPH_BUFFERS_MAX) {
-        fail(e, -EINVAL, "too many buffers in one graph");
+        fail(e, t, "is in a buffer more than a graph may name");
         return 0;
     }
     int32_t usage = GG_AT(t->buffer, plugin.layout.buffer.usage, int32_t);
@@ -174,13 +190,36 @@ static uint32_t tensor_index(struct encoder *e, const struct gg_tensor *t)
     return i != APIR_NO_TENSOR ? i : tensor_encode(e, t, false);
 }
 
-static bool name_is_plain(const char *s, size_t n)
+static bool is_empty(const struct gg_tensor *t)
 {
-    for (size_t i = 0; i < n; i++) {
-        if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f)
-            return false;
+    return t->ne[0] == 0 || t->ne[1] == 0 || t->ne[2] == 0 || t->ne[3] == 0;
+}
+
+/* The device's buffer that t lies in, or NULL: the host's backend could not reach another one's. */
+static const struct plugin_buffer *own_buffer(const struct encoder *e, const struct gg_tensor *t)
+{
+    const struct plugin_buffer *b = plugin_buffer_of(t);
+    return b && b->device == e->device ? b : NULL;
+}
+
+/* Where t lies in a buffer of the device. */
+static void tensor_place(struct encoder *e, const struct gg_tensor *t, struct apir_tensor *out)
+{
+    const struct plugin_buffer *b = own_buffer(e, t);
+    uint64_t at = b ? (uint64_t)((uintptr_t)t->data - (uintptr_t)b->base) : 0;
+    /* No byte of it is used, so any place will do: ggml gives it one outside every buffer, or in
+     * one that is as empty. */
+    if (is_empty(t) && (!b || at > b->size)) {
+        b = e->home;
+        at = 0;
     }
-    return true;
+    if (!b || at > b->size) {
+        fail(e, t, "is in no buffer of this device");
+        return;
+    }
+    out->bits |= APIR_TENSOR_BUFFER;
+    out->buffer = buffer_index(e, t, b);
+    out->offset = at;
 }
 
 /* Appends t; what it refers to is there first. Recurses one level (view source of a
@@ -196,41 +235,37 @@ static uint32_t tensor_encode(struct encoder *e, const struct gg_tensor *t, bool
         .use_count = graph_use_count(e->graph, t),
     };
     if (t->type < 0 || t->type > 255) {
-        fail(e, -EINVAL, "a tensor type out of range");
+        fail(e, t, "is of a type whose number is out of range");
         return 0;
     }
     for (int i = 0; i < 4; i++) {
+        /* ggml's builders make such results, where nothing is left over; they can only be asked about. */
+        if (t->ne[i] < 0)
+            fail(e, t, "has a negative dimension");
         out.ne[i] = t->ne[i];
         out.nb[i] = t->nb[i];
     }
-    if (t->view_src && e->form != FORM_OP) {
+    if (t->view_src && e->form != FORM_OP && !(e->form == FORM_GRAPH && is_empty(t))) {
         if (t->view_src->view_src) {
-            fail(e, -EINVAL, "a view of a view");
+            fail(e, t, "is a view of a view");
             return 0;
         }
         out.bits |= APIR_TENSOR_VIEW;
         out.view_src = tensor_index(e, t->view_src);
         out.view_offs = t->view_offs;
     } else if (e->form == FORM_GRAPH) {
-        const struct plugin_buffer *b = plugin_buffer_of(t);
-        uintptr_t at = (uintptr_t)t->data;
-        if (!b || at < (uintptr_t)b->base || at - (uintptr_t)b->base > b->size) {
-            fail(e, -EINVAL, "a tensor that is in no buffer of this device");
-            return 0;
-        }
-        out.bits |= APIR_TENSOR_BUFFER;
-        out.buffer = buffer_index(e, t, b);
-        out.offset = at - (uintptr_t)b->base;
+        tensor_place(e, t, &out);
     }
     if (node) {
         out.bits |= APIR_TENSOR_NODE | APIR_TENSOR_PARAM;
-        out.op = name_index(e, APIR_NAME_OP, t->op);
+        out.op = name_index(e, t, APIR_NAME_OP, t->op);
         memcpy(out.params, t->op_params, sizeof(out.params));
         if (out.op != APIR_NO_NAME) {
             const char *op = e->names[out.op].name;
             bool unary = strcmp(op, "UNARY") == 0, glu = strcmp(op, "GLU") == 0;
             if (unary || glu) {
-                out.sub = name_index(e, unary ? APIR_NAME_UNARY : APIR_NAME_GLU, out.params[0]);
+                out.sub =
+                    name_index(e, t, unary ? APIR_NAME_UNARY : APIR_NAME_GLU, out.params[0]);
                 out.params[0] = 0;
             }
         }
@@ -300,22 +335,38 @@ static int scratch_reserve(struct graph_scratch *s, size_t cap)
     return 0;
 }
 
+/* Whether there is nothing to send of this node; see graph_encode(). */
+static bool node_is_idle(const struct encoder *e, const struct gg_tensor *node)
+{
+    if (e->form != FORM_GRAPH)
+        return false;
+    if (is_empty(node) || (plugin.layout.has_compute_flag &&
+                           !((uint32_t)node->flags & APIR_TENSOR_FLAG_COMPUTE)))
+        return true;
+    return !own_buffer(e, node) && plugin_op_is_view(node->op);
+}
+
 /* One pass with the capacity at hand; -ENOSPC asks for more. */
 static int encode_once(struct encoder *e, struct gg_tensor *const *nodes, uint32_t n_nodes)
 {
     struct graph_scratch *s = e->s;
     s->n_buffers = 0;
+    s->n_nodes = 0;
     uint8_t *body = s->out + FRONT_MAX;
     e->w = apir_writer_init(body, s->out_cap - FRONT_MAX);
     for (uint32_t i = 0; i < n_nodes && !e->err && !e->w.full; i++) {
+        if (node_is_idle(e, nodes[i]))
+            continue;
         if (index_get(s, nodes[i]) != APIR_NO_TENSOR) {
-            fail(e, -EINVAL, "a graph that is not in topological order");
+            fail(e, nodes[i], "comes after a node that uses it");
             break;
         }
         /* Every node may bring its sources and their views: half full is the limit. */
         if (e->n_tensors + 2 * APIR_TENSOR_SRC + 2 > s->cap / 2)
             return -E2BIG;
+        e->home = e->form == FORM_GRAPH ? own_buffer(e, nodes[i]) : NULL;
         tensor_encode(e, nodes[i], true);
+        s->n_nodes++;
     }
     if (e->err)
         return e->err;
@@ -323,7 +374,7 @@ static int encode_once(struct encoder *e, struct gg_tensor *const *nodes, uint32
         return -ENOSPC;
     size_t n = front_size(e);
     struct apir_writer front = apir_writer_init(body - n, n);
-    front_write(e, &front, n_nodes);
+    front_write(e, &front, s->n_nodes);
     s->out_size = n + e->w.size;
     for (uint32_t i = 0; i < e->n_tensors; i++)
         s->starts[i] += (uint32_t)n;
@@ -333,8 +384,9 @@ static int encode_once(struct encoder *e, struct gg_tensor *const *nodes, uint32
     return 0;
 }
 
-static int encode(struct graph_scratch *s, enum form form, const struct gg_cgraph_head *graph,
-                  struct gg_tensor *const *nodes, uint32_t n_nodes, const char **ret_why)
+static int encode(struct graph_scratch *s, enum form form, const struct plugin_device *device,
+                  const struct gg_cgraph_head *graph, struct gg_tensor *const *nodes,
+                  uint32_t n_nodes)
 {
     uint32_t room = n_nodes * 3 + 64;
     size_t cap = FRONT_MAX + 65536;
@@ -349,6 +401,7 @@ static int encode(struct graph_scratch *s, enum form form, const struct gg_cgrap
         e->s = s;
         e->form = form;
         e->graph = graph;
+        e->device = device;
         rc = index_reset(s, room);
         if (!rc)
             rc = scratch_reserve(s, cap);
@@ -360,26 +413,25 @@ static int encode(struct graph_scratch *s, enum form form, const struct gg_cgrap
             room *= 2;
     } while ((rc == -ENOSPC && cap <= APIR_PAYLOAD_MAX * 2) ||
              (rc == -E2BIG && room < APIR_TENSORS_MAX * 8));
-    *ret_why = e->why ? e->why : "the graph is too large";
+    if (!e->err)
+        snprintf(s->why, sizeof(s->why), "%s", rc == -ENOMEM ? "no memory" : "it is too large");
     free(e);
     return rc;
 }
 
-int graph_encode(struct graph_scratch *scratch, const struct gg_cgraph_head *graph,
-                 const char **ret_why)
+int graph_encode(struct graph_scratch *scratch, const struct plugin_device *device,
+                 const struct gg_cgraph_head *graph)
 {
-    return encode(scratch, FORM_GRAPH, graph, graph->nodes, (uint32_t)graph->n_nodes, ret_why);
+    return encode(scratch, FORM_GRAPH, device, graph, graph->nodes, (uint32_t)graph->n_nodes);
 }
 
-int graph_encode_unplaced(struct graph_scratch *scratch, const struct gg_cgraph_head *graph,
-                          const char **ret_why)
+int graph_encode_unplaced(struct graph_scratch *scratch, const struct gg_cgraph_head *graph)
 {
-    return encode(scratch, FORM_UNPLACED, graph, graph->nodes, (uint32_t)graph->n_nodes, ret_why);
+    return encode(scratch, FORM_UNPLACED, NULL, graph, graph->nodes, (uint32_t)graph->n_nodes);
 }
 
 int graph_encode_op(struct graph_scratch *scratch, const struct gg_tensor *op)
 {
-    const char *why;
     struct gg_tensor *node = (struct gg_tensor *)(uintptr_t)op;
-    return encode(scratch, FORM_OP, NULL, &node, 1, &why);
+    return encode(scratch, FORM_OP, NULL, NULL, &node, 1);
 }

@@ -11,6 +11,8 @@
 #include "protocol/ggml_abi.h"
 #include "protocol/graph.h"
 
+struct plugin_device;
+
 /* Scratch that one encoding at a time uses; grows as graphs do, freed never. */
 struct graph_scratch {
     const struct gg_tensor **keys; /* open addressing, by address */
@@ -25,22 +27,26 @@ struct graph_scratch {
     const struct gg_tensor **tensors; /* by index in the payload */
     uint32_t *starts; /* where each one's record begins in out; n_tensors + 1 of them */
     uint32_t n_tensors;
+    uint32_t n_nodes; /* that are in the payload; see graph_encode() */
     uint32_t tensors_cap;
+    char why[160]; /* the last encoding failed; a printable text */
 };
 
 /*
- * Encodes the graph into scratch->out. Returns 0, -ENOMEM, or -EINVAL with
- * *ret_why: a tensor that is in no buffer of ours, or an order that is not
- * topological.
+ * Encodes the graph into scratch->out, for this device. Nodes for which there is nothing to do are
+ * left out: those without elements, those that are not to be computed, and those that only rename
+ * other memory than the device's. (ggml's scheduler takes no heed of such nodes when it cuts a graph
+ * into splits.) scratch->n_nodes may be 0 then, and the payload is not to be sent.
+ * Returns 0, or -ENOMEM or -EINVAL with scratch->why: a tensor that is needed and in no buffer of
+ * the device, or an order that is not topological.
  */
-int graph_encode(struct graph_scratch *scratch, const struct gg_cgraph_head *graph,
-                 const char **ret_why);
+int graph_encode(struct graph_scratch *scratch, const struct plugin_device *device,
+                 const struct gg_cgraph_head *graph);
 
 /* As graph_encode for a graph that has no memory yet: the form of GRAPH_OPTIMIZE. */
-int graph_encode_unplaced(struct graph_scratch *scratch, const struct gg_cgraph_head *graph,
-                          const char **ret_why);
+int graph_encode_unplaced(struct graph_scratch *scratch, const struct gg_cgraph_head *graph);
 
-/* Index in the payload of a tensor that the last encoding has seen. */
+/* Index in the payload of a tensor; APIR_NO_TENSOR where the last encoding has left it out. */
 uint32_t graph_scratch_index(const struct graph_scratch *scratch, const struct gg_tensor *t);
 
 /* Encodes one op and its sources, without buffers: the form of OP_QUERY. */

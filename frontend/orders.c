@@ -65,10 +65,10 @@ static int ask(struct orders *os, struct plugin_stream *s, const struct gg_cgrap
     uint64_t in_room = (in + 63) & ~UINT64_C(63);
     struct apir_msg msg = { .code = APIR_MSG_GRAPH_OPTIMIZE };
     client_lock(c);
-    struct client_block *b = client_block_locked(c, in_room + out);
-    int place = b ? client_reply_get_locked(c) : -1;
+    int place = client_reply_get_locked(c);
+    struct client_block *b = place >= 0 ? client_block_locked(c, in_room + out) : NULL;
     uint64_t pos = 0;
-    if (place >= 0) {
+    if (b) {
         memcpy(client_block_data(c, b), os->scratch.out, in);
         msg.u.graph_optimize = (struct apir_msg_graph_optimize){
             .stream = s->id, .blob = APIR_ARENA_BLOB_ID, .blob_offset = b->offset, .size = in,
@@ -76,13 +76,13 @@ static int ask(struct orders *os, struct plugin_stream *s, const struct gg_cgrap
             .reply = client_reply_offset(place),
         };
         b->held = 1;
-        pos = client_put_locked(c, &msg);
+        b->until = pos = client_put_locked(c, &msg);
         client_flush_locked(c);
+    } else if (place >= 0) {
+        client_reply_put_locked(c, place);
     }
-    if (b)
-        b->until = pos;
     client_unlock(c);
-    int rc = !b ? -ENOMEM : place < 0 ? -EBUSY : !pos ? -ENODEV : client_wait(c, pos, 0);
+    int rc = !b ? -ENOMEM : !pos ? -ENODEV : client_wait(c, pos, 0);
     if (rc) {
         if (b)
             client_block_release(b);
@@ -116,8 +116,7 @@ const struct order *orders_get(struct orders *os, struct plugin_stream *s,
             return o->n_nodes ? o : NULL;
         }
     }
-    const char *why;
-    if (graph_encode_unplaced(&os->scratch, graph, &why))
+    if (graph_encode_unplaced(&os->scratch, graph))
         return NULL;
     uint64_t hash = query_hash(os->scratch.out, os->scratch.out_size);
     struct order *o = find(os, s->device->index, hash);

@@ -57,13 +57,13 @@ struct plugin_stream {
     char name[16];
     uint32_t id;
     uint32_t flags;      /* enum apir_stream_flag */
-    int status_place;    /* reply place of struct apir_stream_status */
     uint64_t last;       /* position of the newest command of this stream; 0: none */
     bool last_settles;   /* completing `last` means that all its work is done */
     struct slot *running; /* the graph that was submitted last; NULL: none since sync */
     uint64_t submitted;   /* when it became visible to the host */
     uint64_t idle_expect_ns; /* what a wait takes that is not for a graph; 0: not known */
-    bool failed;         /* a graph failed since the last graph_compute */
+    /* By index, under the client's lock: buffers of the graphs submitted since the last sync. */
+    uint64_t touched[APIR_BUFFERS_MAX / 64];
 };
 
 struct plugin {
@@ -79,6 +79,10 @@ struct plugin {
     uint16_t buffer_generation[APIR_BUFFERS_MAX];
     uint64_t buffer_used[APIR_BUFFERS_MAX / 64];
     uint64_t stream_used; /* bit i: stream id i + 1 */
+    struct plugin_stream *streams[APIR_STREAMS_MAX]; /* by id - 1 */
+    /* Bit i: a graph of stream id i + 1 has failed and no call has told its program yet. What it was
+     * to compute reads as NaN meanwhile. Read without the lock. */
+    uint64_t streams_failed;
     /* All work of a stream id, whoever had it, up to this position is done. */
     uint64_t stream_settled[APIR_STREAMS_MAX + 1];
     uint64_t event_used[APIR_EVENTS_MAX / 64];
@@ -90,6 +94,7 @@ struct plugin {
 
     void *(*buffer_init)(void *buft, struct gg_buffer_i iface, void *ctx, size_t size);
     size_t (*nbytes)(const struct gg_tensor *t);
+    bool (*is_contiguous)(const struct gg_tensor *t);
     const char *(*op_name)(int op);
     const char *(*unary_op_name)(int op);
     const char *(*glu_op_name)(int op); /* NULL in builds without GLU */
@@ -110,13 +115,18 @@ extern struct plugin plugin; /* in entry.c; zero until init has succeeded */
 void plugin_host_buft_init(struct plugin_device *d);
 
 /* ---- device.c ---- */
+/* Ops that only rename memory: nothing is computed. */
+bool plugin_op_is_view(int op);
 /* d->info is filled: as APIR<number>, for that device of the host. */
 void plugin_device_init(struct plugin_device *d, uint32_t number, uint32_t host_index);
 
 /* ---- buffer.c ---- */
 void *plugin_buffer_alloc(struct plugin_device *d, size_t size);
-/* Our context of the buffer that holds t (or t's view source), or NULL. */
+/* Our context of the buffer that holds t (or t's view source), or NULL: it is in none of ours, or in
+ * one of size 0, which ggml makes by itself. */
 struct plugin_buffer *plugin_buffer_of(const struct gg_tensor *t);
+/* t has been given memory of the CPU. */
+bool plugin_is_in_host_memory(const struct gg_tensor *t);
 /*
  * Writes into the buffer's own memory, where that is shared and still being filled.
  * False: it is not; the range is within the buffer.
@@ -145,9 +155,19 @@ void plugin_tensor_memset(struct gg_tensor *t, uint8_t value, size_t offset, siz
 bool plugin_tensor_copy(struct plugin_stream *src_stream, struct plugin_stream *dst_stream,
                         const struct gg_tensor *src, struct gg_tensor *dst);
 
+/* ---- entry.c ---- */
+/* Ends a host's text of APIR_WHY_SIZE, and takes out what a terminal might obey. */
+void plugin_why_clean(char *why);
+
 /* ---- stream.c ---- */
 void *plugin_stream_open(struct plugin_device *d);
 void plugin_stream_note_locked(struct plugin_stream *s, uint64_t pos, bool settles);
+/* A graph of these n buffers (ids) is on its way. */
+void plugin_stream_touch_locked(struct plugin_stream *s, const uint32_t *buffers, uint32_t n);
+/* The buffer is gone: what follows in its place is nobody's result. */
+void plugin_buffer_untouch_locked(uint32_t id);
+/* What the buffer holds is of a graph that has failed, and the program has not been told. */
+bool plugin_buffer_is_void(const struct plugin_buffer *b);
 void *plugin_event_new(struct plugin_device *d);
 void plugin_event_free(void *event);
 void plugin_event_synchronize(void *event);

@@ -55,10 +55,11 @@ static int ask(struct plugin_device *d, struct apir_reply_op_query *ret_answer)
     struct client *c = &plugin.client;
     struct apir_msg msg = { .code = APIR_MSG_OP_QUERY };
     client_lock(c);
-    struct client_block *b = client_block_locked(c, query_scratch.out_size);
-    int place = b ? client_reply_get_locked(c) : -1;
+    /* The place first: whoever has a block says when it is free before the lock goes. */
+    int place = client_reply_get_locked(c);
+    struct client_block *b = place >= 0 ? client_block_locked(c, query_scratch.out_size) : NULL;
     uint64_t pos = 0;
-    if (place >= 0) {
+    if (b) {
         memcpy(client_block_data(c, b), query_scratch.out, query_scratch.out_size);
         msg.u.op_query = (struct apir_msg_op_query){
             .device = d->index,
@@ -67,12 +68,14 @@ static int ask(struct plugin_device *d, struct apir_reply_op_query *ret_answer)
             .size = query_scratch.out_size,
             .reply = client_reply_offset(place),
         };
-        pos = client_put_locked(c, &msg);
+        b->until = pos = client_put_locked(c, &msg);
         client_flush_locked(c);
+    } else if (place >= 0) {
+        client_reply_put_locked(c, place);
     }
-    if (b)
-        b->until = pos;
     client_unlock(c);
+    if (!b && client_usable(c))
+        return -ENOMEM;
     if (!pos || client_wait(c, pos, 0) < 0)
         return -ENODEV;
     memcpy(ret_answer, c->replies + client_reply_offset(place), sizeof(*ret_answer));

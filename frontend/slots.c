@@ -97,6 +97,9 @@ static int put_definition(struct slots *ss, struct plugin_stream *stream, struct
     struct client *c = &plugin.client;
     const struct graph_scratch *g = &ss->scratch;
     struct client_block *b = client_block_locked(c, g->out_size);
+    if (!b && client_usable(c))
+        apir_log(APIR_LOG_ERROR, "%s: a graph of %u nodes (%zu bytes) is too large to be sent",
+                 stream->device->name, g->n_nodes, g->out_size);
     if (!b)
         return client_usable(c) ? -ENOMEM : -ENODEV;
     memcpy(client_block_data(c, b), g->out, g->out_size);
@@ -220,52 +223,79 @@ static struct slot *slot_fill(struct slots *ss, struct plugin_stream *stream, ui
     return s;
 }
 
-struct slot *slots_execute_locked(struct slots *ss, struct plugin_stream *stream,
-                                  const struct gg_cgraph_head *graph, uint64_t *ret_pos,
-                                  int *ret_rc)
+/* The graph's slot, with its DEF or PATCH on the ring where the host has not this graph in it. */
+static struct slot *slot_get(struct slots *ss, struct plugin_stream *stream,
+                             const struct gg_cgraph_head *graph, int *ret_rc)
 {
     uint64_t uid = graph_uid(graph);
     uint32_t device = stream->device->index;
     struct slot *s = find_by_uid(ss, device, graph, uid);
-    int rc = 0;
-    if (!s) {
-        s = find_by_snapshot(ss, device, graph);
-        if (s)
-            s->uid = uid;
-    }
-    if (!s) {
-        const char *why = "";
-        rc = graph_encode(&ss->scratch, graph, &why);
-        if (rc) {
-            apir_log(APIR_LOG_ERROR, "a graph cannot be sent to the host: %s", why);
-            *ret_rc = rc;
-            return NULL;
-        }
-        uint64_t hash = query_hash(ss->scratch.out, ss->scratch.out_size);
-        s = find_by_payload(ss, device, hash);
-        if (!s)
-            s = slot_fill(ss, stream, hash, ret_rc);
-        if (!s)
-            return NULL;
+    if (s)
+        return s;
+    s = find_by_snapshot(ss, device, graph);
+    if (s) {
         s->uid = uid;
-        s->first = graph->nodes[0];
-        s->n_nodes = graph->n_nodes;
-        snapshot_take(&s->snapshot, &ss->scratch, graph);
+        return s;
     }
+    *ret_rc = graph_encode(&ss->scratch, stream->device, graph);
+    if (*ret_rc) {
+        apir_log(APIR_LOG_ERROR, "%s: a graph cannot be sent to the host: %s", stream->device->name,
+                 ss->scratch.why);
+        return NULL;
+    }
+    if (ss->scratch.n_nodes == 0)
+        return NULL;
+    uint64_t hash = query_hash(ss->scratch.out, ss->scratch.out_size);
+    s = find_by_payload(ss, device, hash);
+    if (!s) {
+        client_lock(&plugin.client);
+        s = slot_fill(ss, stream, hash, ret_rc);
+        client_unlock(&plugin.client);
+    }
+    if (!s)
+        return NULL;
+    s->uid = uid;
+    s->first = graph->nodes[0];
+    s->n_nodes = graph->n_nodes;
+    snapshot_take(&s->snapshot, &ss->scratch, graph);
+    return s;
+}
+
+struct slot *slots_execute(struct slots *ss, struct plugin_stream *stream,
+                           const struct gg_cgraph_head *graph, int *ret_rc)
+{
+    struct client *c = &plugin.client;
+    *ret_rc = 0;
+    struct slot *s = slot_get(ss, stream, graph, ret_rc);
+    if (!s)
+        return NULL;
     s->last_used = ++ss->clock;
     struct apir_msg msg = {
         .code = APIR_MSG_GRAPH_EXEC,
         .u.graph_exec = { .slot = (uint32_t)(s - ss->slot), .stream = stream->id },
     };
-    *ret_pos = client_put_locked(&plugin.client, &msg);
-    if (!*ret_pos) {
-        *ret_rc = -ENODEV;
-        return NULL;
+    client_lock(c);
+    uint64_t pos = client_put_locked(c, &msg);
+    if (pos) {
+        plugin_stream_note_locked(stream, pos,
+                                  (stream->device->info.flags & APIR_DEVICE_SYNC) != 0);
+        plugin_stream_touch_locked(stream, s->buffers, s->n_buffers);
+        client_flush_locked(c);
     }
-    return s;
+    client_unlock(c);
+    if (pos)
+        return s;
+    *ret_rc = -ENODEV;
+    return NULL;
 }
 
-void slots_forget_buffer_locked(struct slots *ss, uint32_t buffer_id)
+void slots_forget_device(struct slots *ss, uint32_t device)
+{
+    for (uint32_t i = 0; i < SLOTS_USED; i++)
+        ss->slot[i].valid = ss->slot[i].valid && ss->slot[i].device != device;
+}
+
+void slots_forget_buffer(struct slots *ss, uint32_t buffer_id)
 {
     for (uint32_t i = 0; i < SLOTS_USED; i++) {
         struct slot *s = &ss->slot[i];

@@ -4,7 +4,8 @@
  * number. One that differs from a slot's in few tensors (the context has grown)
  * is patched into it, unless the slot's graph is one of several that alternate;
  * every other one is defined in the slot least recently used.
- * Everything here is under the client's lock.
+ * Everything here is under slots.lock, which is taken before the client's: the scratch and the slots
+ * stay as they are while a thread waits for room in the arena and others use the client.
  */
 #ifndef APIR_FRONTEND_SLOTS_H
 #define APIR_FRONTEND_SLOTS_H
@@ -12,6 +13,7 @@
 #include <stdint.h>
 
 #include "frontend/graph_encode.h"
+#include "frontend/os.h"
 #include "frontend/snapshot.h"
 
 #define SLOTS_USED 32u /* of APIR_SLOTS_MAX */
@@ -39,6 +41,7 @@ struct slot {
 };
 
 struct slots {
+    struct os_lock lock;
     struct slot slot[SLOTS_USED];
     uint64_t clock;
     struct graph_scratch scratch;
@@ -47,15 +50,15 @@ struct slots {
 struct plugin_stream;
 
 /*
- * Puts what it takes to execute the graph on the ring (DEF or PATCH where needed, EXEC).
- * Returns the slot; NULL with *ret_rc -ENODEV (lost), -ENOMEM or -EINVAL.
- * *ret_pos: the position that completes the EXEC.
+ * Submits the graph to the stream: DEF or PATCH where needed, EXEC. Returns its slot; NULL with *ret_rc
+ * 0 (nothing in it is to be computed), -ENODEV (lost), -ENOMEM or -EINVAL. Without the client's lock.
  */
-struct slot *slots_execute_locked(struct slots *ss, struct plugin_stream *s,
-                                  const struct gg_cgraph_head *graph, uint64_t *ret_pos,
-                                  int *ret_rc);
+struct slot *slots_execute(struct slots *ss, struct plugin_stream *s,
+                           const struct gg_cgraph_head *graph, int *ret_rc);
 
+/* The host keeps nothing of a graph that it could not take: all of the device are sent anew. */
+void slots_forget_device(struct slots *ss, uint32_t device);
 /* The host forgets graphs of a buffer when it frees it; so do we. */
-void slots_forget_buffer_locked(struct slots *ss, uint32_t buffer_id);
+void slots_forget_buffer(struct slots *ss, uint32_t buffer_id);
 
 #endif

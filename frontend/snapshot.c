@@ -37,14 +37,17 @@ void snapshot_take(struct snapshot *s, const struct graph_scratch *scratch,
 {
     uint32_t n_nodes = (uint32_t)graph->n_nodes;
     snapshot_drop(s);
-    if (!reserve(s, scratch->n_tensors))
+    /* Nodes that the payload leaves out are kept too: what they are decides that. */
+    if (!reserve(s, scratch->n_tensors + n_nodes))
         return;
-    uint8_t *node = calloc(scratch->n_tensors, 1);
+    uint8_t *node = calloc(scratch->n_tensors + 1, 1);
     if (!node)
         return;
     s->n_nodes = n_nodes;
     for (uint32_t i = 0; i < n_nodes; i++) {
-        node[graph_scratch_index(scratch, graph->nodes[i])] = 1;
+        const uint32_t index = graph_scratch_index(scratch, graph->nodes[i]);
+        if (index != APIR_NO_TENSOR)
+            node[index] = 1;
         s->uses[i] = graph_use_count(graph, graph->nodes[i]);
         keep(s, graph->nodes[i]);
     }

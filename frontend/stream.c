@@ -35,22 +35,93 @@ static const char *stream_name(void *backend)
     return stream_of(backend)->name;
 }
 
-static void status_check(struct plugin_stream *s)
+void plugin_stream_touch_locked(struct plugin_stream *s, const uint32_t *buffers, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t index = buffers[i] % APIR_BUFFERS_MAX;
+        s->touched[index / 64] |= UINT64_C(1) << (index % 64);
+    }
+}
+
+void plugin_buffer_untouch_locked(uint32_t id)
+{
+    const uint32_t index = id % APIR_BUFFERS_MAX;
+    for (uint32_t i = 0; i < APIR_STREAMS_MAX; i++) {
+        if (plugin.streams[i])
+            plugin.streams[i]->touched[index / 64] &= ~(UINT64_C(1) << (index % 64));
+    }
+}
+
+/* ---- graphs that fail ----------------------------------------------------------- */
+
+/*
+ * graph_compute has returned by the time a graph fails, and synchronize returns nothing. So
+ * the failure is printed when it is noticed, what the graph was to compute reads as NaN, and the
+ * next graph_compute of this backend says it. Reads of the same backend that were queued before and
+ * not yet waited for read as NaN as well: which graph failed is not known here.
+ */
+
+static uint64_t stream_bit(const struct plugin_stream *s)
+{
+    return UINT64_C(1) << (s->id - 1);
+}
+
+/* Prints why, once. False: nothing has failed. */
+static bool failure_noticed(struct plugin_stream *s)
 {
     struct client *c = &plugin.client;
-    uint32_t *failed = (uint32_t *)(void *)(c->replies + client_reply_offset(s->status_place));
-    uint32_t status = apir_load_acquire32(failed);
+    uint32_t status = client_stream_status(c, s->id);
     if (status == APIR_OK)
-        return;
-    apir_store_release32(failed, APIR_OK);
-    if (!s->failed)
-        apir_log(APIR_LOG_ERROR, "%s: a graph failed on the host (%s)", s->device->name,
-                 status == APIR_E_NOMEM         ? "out of memory"
-                 : status == APIR_E_LIMIT
-                     ? "no room for its graphs: the host's limit context_graph_mib"
-                 : status == APIR_E_UNSUPPORTED ? "an operation is not supported there"
-                                                : "its backend reports an error");
-    s->failed = true;
+        return false;
+    if (__atomic_fetch_or(&plugin.streams_failed, stream_bit(s), __ATOMIC_ACQ_REL) & stream_bit(s))
+        return true;
+    struct apir_stream_status answer;
+    memcpy(&answer, c->replies + client_stream_offset(s->id), sizeof(answer));
+    plugin_why_clean(answer.why);
+    apir_log(APIR_LOG_ERROR, "%s: a graph failed on the host: %s", s->device->name,
+             *answer.why                    ? answer.why
+             : status == APIR_E_NOMEM       ? "out of memory"
+             : status == APIR_E_LIMIT       ? "no room for its graphs (context_graph_mib)"
+             : status == APIR_E_UNSUPPORTED ? "an operation is not supported there"
+                                            : "its backend reports an error");
+    return true;
+}
+
+/* The program is being told, of this and of what else was on its way. The host keeps nothing of a
+ * graph that it could not take, so all that follow are sent anew. */
+static void failure_told(struct plugin_stream *s)
+{
+    struct client *c = &plugin.client;
+    os_lock_acquire(&plugin.slots.lock);
+    slots_forget_device(&plugin.slots, s->device->index);
+    os_lock_release(&plugin.slots.lock);
+    client_lock(c);
+    client_flush_locked(c);
+    if (s->last)
+        (void)client_wait_locked(c, s->last);
+    client_reads_finish_locked(c, s->id, UINT64_MAX);
+    memset(s->touched, 0, sizeof(s->touched));
+    client_stream_clear(c, s->id);
+    __atomic_and_fetch(&plugin.streams_failed, ~stream_bit(s), __ATOMIC_ACQ_REL);
+    client_unlock(c);
+}
+
+bool plugin_buffer_is_void(const struct plugin_buffer *b)
+{
+    struct client *c = &plugin.client;
+    if (__atomic_load_n(&plugin.streams_failed, __ATOMIC_ACQUIRE) == 0 ||
+        GG_AT(b->ggml, plugin.layout.buffer.usage, int32_t) == GG_USAGE_WEIGHTS)
+        return false;
+    const uint32_t index = b->id % APIR_BUFFERS_MAX;
+    bool found = false;
+    client_lock(c);
+    uint64_t left = __atomic_load_n(&plugin.streams_failed, __ATOMIC_ACQUIRE);
+    for (; left; left &= left - 1) {
+        const struct plugin_stream *s = plugin.streams[__builtin_ctzll(left)];
+        found = found || (s && (s->touched[index / 64] & (UINT64_C(1) << (index % 64))));
+    }
+    client_unlock(c);
+    return found;
 }
 
 static void stream_synchronize(void *backend)
@@ -77,12 +148,11 @@ static void stream_synchronize(void *backend)
     }
     uint64_t pos = s->last, begin = client_reads_begin_locked(c, s->id, pos);
     client_flush_locked(c);
-    client_unlock(c);
-
     struct slot *slot = s->running;
     uint64_t now = os_now_ns(), already = slot ? now - s->submitted : 0;
     uint64_t *known = slot ? &slot->expect_ns : &s->idle_expect_ns;
     uint64_t expect = *known > already ? *known - already : 0;
+    client_unlock(c);
     client_wait(c, begin, expect);
     uint64_t took = os_now_ns() - (slot ? s->submitted : now);
     client_lock(c);
@@ -92,34 +162,33 @@ static void stream_synchronize(void *backend)
     if (s->last == pos)
         s->last = 0;
     plugin.stream_settled[s->id] = pos;
+    if (!failure_noticed(s))
+        memset(s->touched, 0, sizeof(s->touched));
     client_unlock(c);
-    status_check(s);
 }
 
 static int stream_graph_compute(void *backend, void *cgraph)
 {
     struct plugin_stream *s = stream_of(backend);
-    struct client *c = &plugin.client;
     const struct gg_cgraph_head *graph = cgraph;
-    if (!client_usable(c) || s->failed) {
-        s->failed = false;
+    if (!client_usable(&plugin.client))
+        return GG_STATUS_FAILED;
+    if (failure_noticed(s)) {
+        failure_told(s);
         return GG_STATUS_FAILED;
     }
     if (graph->n_nodes == 0)
         return GG_STATUS_SUCCESS;
     plugin_buffers_seal();
-    uint64_t pos = 0;
+    os_lock_acquire(&plugin.slots.lock);
     int rc = 0;
-    client_lock(c);
-    struct slot *slot = slots_execute_locked(&plugin.slots, s, graph, &pos, &rc);
+    struct slot *slot = slots_execute(&plugin.slots, s, graph, &rc);
     if (slot) {
-        plugin_stream_note_locked(s, pos, (s->device->info.flags & APIR_DEVICE_SYNC) != 0);
-        client_flush_locked(c);
         s->running = slot;
         s->submitted = os_now_ns();
     }
-    client_unlock(c);
-    return slot ? GG_STATUS_SUCCESS : rc == -ENOMEM ? GG_STATUS_ALLOC_FAILED : GG_STATUS_FAILED;
+    os_lock_release(&plugin.slots.lock);
+    return rc == 0 ? GG_STATUS_SUCCESS : rc == -ENOMEM ? GG_STATUS_ALLOC_FAILED : GG_STATUS_FAILED;
 }
 
 static void stream_set_async(void *backend, struct gg_tensor *t, const void *data, size_t offset,
@@ -154,33 +223,13 @@ static bool is_stream(void *backend)
     return memcmp((char *)backend + plugin.layout.backend.graph_compute, &fn, sizeof(fn)) == 0;
 }
 
-/* What the CPU backend has computed into host memory goes to the device by reference.
- * Little of it does not: synchronous and inside the message is sooner done than waited for. */
-static bool copy_from_host(struct plugin_stream *s, const struct gg_tensor *src,
-                           struct gg_tensor *dst)
-{
-    struct client *c = &plugin.client;
-    size_t size = plugin.nbytes(src);
-    if (src->type != dst->type || memcmp(src->ne, dst->ne, sizeof(src->ne)) != 0 ||
-        memcmp(src->nb, dst->nb, sizeof(src->nb)) != 0 || !plugin_buffer_of(dst) ||
-        !client_usable(c))
-        return false;
-    client_lock(c);
-    const struct client_shared *m = client_shared_find_locked(c, src->data, size);
-    bool direct = m && m->direct && size >= PLUGIN_REFERENCE_MIN;
-    client_unlock(c);
-    if (direct)
-        plugin_tensor_set(s, dst, src->data, 0, size);
-    return direct;
-}
-
 static bool stream_copy_async(void *src_backend, void *dst_backend, const struct gg_tensor *src,
                               struct gg_tensor *dst)
 {
-    if (!is_stream(dst_backend))
+    /* What the CPU has computed the scheduler copies itself, and waits: nothing else would keep the
+     * CPU from writing there again before the device has read it. */
+    if (!is_stream(dst_backend) || !is_stream(src_backend))
         return false;
-    if (!is_stream(src_backend))
-        return copy_from_host(stream_of(dst_backend), src, dst);
     return plugin_tensor_copy(stream_of(src_backend), stream_of(dst_backend), src, dst);
 }
 
@@ -306,6 +355,9 @@ void plugin_event_synchronize(void *event)
         client_wait(c, pos, 0);
     client_lock(c);
     client_reads_finish_locked(c, e->stream, e->pos);
+    struct plugin_stream *s = plugin.streams[e->stream - 1];
+    if (s)
+        (void)failure_noticed(s);
     client_unlock(c);
 }
 
@@ -319,6 +371,8 @@ static void stream_free(void *backend)
     if (!client_forked(c)) {
         client_lock(c);
         client_reads_finish_locked(c, s->id, UINT64_MAX);
+        plugin.streams[s->id - 1] = NULL;
+        __atomic_and_fetch(&plugin.streams_failed, ~stream_bit(s), __ATOMIC_ACQ_REL);
         client_unlock(c);
     }
     if (client_usable(c)) {
@@ -326,11 +380,10 @@ static void stream_free(void *backend)
         struct apir_msg msg = { .code = APIR_MSG_STREAM_CLOSE, .u.stream_close = { s->id } };
         uint64_t pos = client_put_locked(c, &msg);
         client_flush_locked(c);
-        /* The status place is given away only when the host is done with it. */
+        /* The id is given away, with its status place, only when the host is done with it. */
         if (pos && client_wait_locked(c, pos) == 0) {
             plugin.stream_settled[s->id] = pos;
-            client_reply_put_locked(c, s->status_place);
-            plugin.stream_used &= ~(UINT64_C(1) << (s->id - 1));
+            plugin.stream_used &= ~stream_bit(s);
         }
         client_unlock(c);
     }
@@ -369,33 +422,32 @@ void *plugin_stream_open(struct plugin_device *d)
     s->device = d;
     memcpy(s->name, d->name, sizeof(s->name));
     client_lock(c);
-    s->status_place = ~plugin.stream_used ? client_reply_get_locked(c) : -1;
-    if (s->status_place >= 0) {
-        unsigned bit = (unsigned)__builtin_ctzll(~plugin.stream_used);
-        plugin.stream_used |= UINT64_C(1) << bit;
-        s->id = bit + 1;
+    if (~plugin.stream_used) {
+        s->id = (uint32_t)__builtin_ctzll(~plugin.stream_used) + 1;
+        plugin.stream_used |= stream_bit(s);
+        plugin.streams[s->id - 1] = s;
+        client_stream_clear(c, s->id);
     }
     client_unlock(c);
     struct apir_msg msg = {
         .code = APIR_MSG_STREAM_OPEN,
         .u.stream_open = { .stream = s->id,
                            .device = d->index,
-                           .status = s->status_place >= 0 ? client_reply_offset(s->status_place)
-                                                          : 0 },
+                           .status = s->id ? client_stream_offset(s->id) : 0 },
     };
     struct apir_reply_stream answer = { .status = APIR_E_FAILED };
     int rc = s->id ? client_call(c, &msg, &msg.u.stream_open.reply, &answer, sizeof(answer))
                    : -EBUSY;
     if (rc || answer.status != APIR_OK) {
-        answer.why[APIR_WHY_SIZE - 1] = '\0';
+        plugin_why_clean(answer.why);
         apir_log(APIR_LOG_ERROR, "%s: the host opens no further backend%s%s", d->name,
                  *answer.why ? ": " : "", answer.why);
-        if (s->id && !rc) {
-            client_lock(c);
-            client_reply_put_locked(c, s->status_place);
-            plugin.stream_used &= ~(UINT64_C(1) << (s->id - 1));
-            client_unlock(c);
-        }
+        client_lock(c);
+        if (s->id)
+            plugin.streams[s->id - 1] = NULL;
+        if (s->id && !rc)
+            plugin.stream_used &= ~stream_bit(s);
+        client_unlock(c);
         free(s);
         return NULL;
     }

@@ -285,7 +285,7 @@ void plugin_tensor_get(struct plugin_stream *s, const struct gg_tensor *t, void 
     uint64_t at;
     if (size == 0)
         return;
-    if (!locate(t, offset, size, &b, &at))
+    if (!locate(t, offset, size, &b, &at) || (!s && plugin_buffer_is_void(b)))
         client_fill_lost(data, size, (uint32_t)t->type);
     else if (s)
         get_async(s, b, at, data, size, (uint32_t)t->type);
@@ -352,7 +352,8 @@ void plugin_tensor_get_2d(struct plugin_stream *s, const struct gg_tensor *t, vo
     uint64_t at;
     if (size == 0 || n == 0)
         return;
-    bool found = locate(t, offset, (n - 1) * stride_tensor + size, &b, &at);
+    bool found = locate(t, offset, (n - 1) * stride_tensor + size, &b, &at) &&
+                 (s || !plugin_buffer_is_void(b));
     if (size > CLIENT_CHUNK || !found) {
         for (size_t i = 0; i < n; i++)
             plugin_tensor_get(s, t, (uint8_t *)data + i * stride_data,
@@ -394,33 +395,23 @@ void plugin_tensor_get_2d(struct plugin_stream *s, const struct gg_tensor *t, vo
     client_unlock(c);
 }
 
-/* Whether t's elements lie without gaps; *ret_size: its bytes. Blocks of quantised
- * types need no care: nb[1] spans whole rows. */
-static bool contiguous(const struct gg_tensor *t, uint64_t *ret_size)
-{
-    uint64_t next = t->nb[1];
-    if (t->ne[0] <= 0 || t->nb[1] < t->nb[0])
-        return false;
-    for (int i = 1; i < 4; i++) {
-        if (t->ne[i] != 1 && t->nb[i] != next)
-            return false;
-        next *= (uint64_t)t->ne[i];
-    }
-    *ret_size = next;
-    return true;
-}
-
 bool plugin_tensor_copy(struct plugin_stream *src_stream, struct plugin_stream *dst_stream,
                         const struct gg_tensor *src, struct gg_tensor *dst)
 {
     struct client *c = &plugin.client;
     struct plugin_buffer *sb, *db;
-    uint64_t so, d_o, size, dst_size;
-    if (src->type != dst->type || memcmp(src->ne, dst->ne, sizeof(src->ne)) != 0 ||
-        memcmp(src->nb, dst->nb, sizeof(src->nb)) != 0 || !contiguous(src, &size) ||
-        !contiguous(dst, &dst_size) || size != dst_size || size == 0)
+    uint64_t so, d_o, size = plugin.nbytes(src);
+    /* With gaps the bytes between are somebody else's: ggml then copies by other ways. */
+    if (src->type != dst->type || memcmp(src->ne, dst->ne, sizeof(src->ne)) != 0 || size == 0 ||
+        !plugin.is_contiguous(src) || !plugin.is_contiguous(dst) || size != plugin.nbytes(dst))
         return false;
     if (!locate(src, 0, size, &sb, &so) || !locate(dst, 0, size, &db, &d_o))
+        return false;
+    /* By way of the program it becomes NaN, as all of what a failed graph was to compute. */
+    if (plugin_buffer_is_void(sb))
+        return false;
+    /* Hosts before minor 3 put such a copy in the order of one of them only. */
+    if (src_stream != dst_stream && c->hello.minor < 3)
         return false;
     /* The host refuses those; ggml then copies by way of memory of its own. */
     if (sb == db && so < d_o + size && d_o < so + size)

@@ -17,6 +17,8 @@
  *           load coming. The same argument, for work that is announced.
  *   waiting guest: store waiting, full fence, load head, futex_wait(wake). host:
  *           store head, full fence, load waiting. The same argument.
+ *   failed  worker store_release after the reason text, in a stream's status -> guest
+ *           load_acquire: a guest that reads a failure reads why.
  *   state   server or worker store_release after the reason text -> guest
  *           load_acquire: a guest that reads FATAL or LOST reads the whole text.
  */

@@ -406,14 +406,16 @@ struct apir_reply_status {
     char why[APIR_WHY_SIZE]; /* as in apir_reply_stream */
 };
 
-/* Lives in the reply area as long as the stream; the host writes `failed` as it
- * fails, before head passes the failing message. */
+/* Lives in the reply area as long as the stream; the host writes it as a graph fails, `failed`
+ * last, before head passes the failing message. The guest clears `failed`. */
 struct apir_stream_status {
     uint32_t failed; /* enum apir_status of the latest failed graph, sticky */
     uint32_t zero;
+    char why[APIR_WHY_SIZE]; /* from minor 3 on: for the user: the op, its tensor and the reason */
 };
 
 _Static_assert(sizeof(struct apir_reply_hello) <= APIR_REPLY_SIZE, "fits a reply");
 _Static_assert(sizeof(struct apir_reply_device_info) <= APIR_REPLY_SIZE, "fits a reply");
+_Static_assert(sizeof(struct apir_stream_status) <= APIR_REPLY_SIZE, "fits a reply");
 
 #endif

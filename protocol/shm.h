@@ -27,7 +27,8 @@
 
 #define APIR_CONTEXT_NAME   "apir:1" /* routes; carries the major version; never trusted */
 #define APIR_PROTOCOL_MAJOR 1u
-#define APIR_PROTOCOL_MINOR 2u /* 1: DEVICE_INFO tells an id; 2: BUFFER_ALLOC, STREAM_OPEN why not */
+/* 1: DEVICE_INFO tells an id; 2: BUFFER_ALLOC and STREAM_OPEN why not; 3: a stream why it failed */
+#define APIR_PROTOCOL_MINOR 3u
 
 #define APIR_RING_MAGIC     UINT64_C(0x31474e5252495041) /* "APIRRNG1" as bytes */
 #define APIR_SHM_ALIGN      65536u                       /* every blob is a multiple of this */

@@ -240,7 +240,8 @@ static void compute(const struct graph_scene *s, struct dice *d)
     if (slot.state != SLOT_READY || too_long(s))
         return;
     scene_fill(s, d);
-    if (!worker_slot_indices_ok(&slot))
+    char why[APIR_WHY_SIZE];
+    if (!worker_slot_indices_ok(&slot, why))
         return;
     /* A stream of its own, so that the work buffer is as large as asked for and no larger. */
     scene_now = s;

@@ -291,11 +291,12 @@ OP(soft_max)
 OP(rope)
 {
     static const int modes[] = { 0, 2, 8, 24, 40 };
-    int mode = modes[R(5)], n_dims = 2 * (1 + R(8)), sections[4] = { R(3) + 1, R(3), R(3), R(2) };
-    int64_t n0 = mode == 24 ? 2 * n_dims : n_dims + 2 * R(4), tokens = dim(d);
+    int mode = modes[R(5)], n_dims = mode == 24 ? 2 * (1 + R(8)) : 2 * R(9);
+    int sections[4] = { R(3) + 1, R(3), R(3), R(2) };
+    int64_t n0 = mode == 24 ? 2 * n_dims : n_dims + 2 * R(4) + 2 * !n_dims, tokens = dim(d);
     struct ggml_tensor *a = T(R(2) ? F32 : GGML_TYPE_F16, n0, dim(d), tokens, R(2) + 1);
     struct ggml_tensor *pos = T(I32, mode & 8 ? 4 * tokens : tokens, 1, 1, 1);
-    struct ggml_tensor *ff = R(2) ? T(F32, n_dims / 2 + R(3), 1, 1, 1) : NULL;
+    struct ggml_tensor *ff = R(2) ? T(F32, n_dims / 2 + R(3) + !n_dims, 1, 1, 1) : NULL;
     if (R(4) == 0)
         return ggml_rope_multi_back(c, a, pos, ff, n_dims, sections, mode, 32, 1e4f, 1, 0, 1, 32, 1);
     return ggml_rope_multi(c, a, pos, ff, n_dims, sections, mode, 32, 1e4f, 1, (float)R(2), 1, 32, 1);

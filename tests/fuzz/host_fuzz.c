@@ -124,7 +124,7 @@ static void blobs_make(void)
 /* As the server makes it, but for what the input says. */
 static void ring_make(void)
 {
-    memset(ring, 0, APIR_RING_HEADER_SIZE + CLIENT_REPLIES_MAX * APIR_REPLY_SIZE);
+    memset(ring, 0, APIR_RING_HEADER_SIZE + (CLIENT_CALLS_MAX + APIR_STREAMS_MAX) * APIR_REPLY_SIZE);
     struct apir_ring_header *h = (struct apir_ring_header *)(void *)ring;
     *h = (struct apir_ring_header){
         .magic = APIR_RING_MAGIC,
@@ -216,7 +216,7 @@ static struct apir_ring_host host;
 
 static void reply_put(uint32_t offset, const void *data, size_t size)
 {
-    if (offset <= APIR_REPLY_SIZE * (CLIENT_REPLIES_MAX - 1))
+    if (offset <= APIR_REPLY_SIZE * (CLIENT_CALLS_MAX + APIR_STREAMS_MAX - 1))
         memcpy(ring + APIR_RING_HEADER_SIZE + offset, data, size);
 }
 

@@ -3,7 +3,7 @@
 # Each target is built twice: with a driver that replays the kept corpus, a unit
 # test in every MODE; and, with MODE=fuzz CC=clang, as a libFuzzer program:
 #
-#   make fuzz [SECONDS=60] [JOBS=1]
+#   make fuzz [SECONDS=60] [JOBS=1]     then tests/differ, also for SECONDS
 #
 # What it finds goes to build/fuzz/; a finding that is fixed becomes a file of
 # tests/fuzz/corpus/NAME/ with a name that says what it was.
@@ -94,6 +94,7 @@ ALL += $(FUZZERS)
 fuzz: $(FUZZERS)
 	@tests/fuzz/run.sh $(O)/tests/fuzz tests/fuzz/corpus $(FUZZ_OUT) $(FUZZ_SECONDS) \
 	    $(FUZZ_JOBS) $(FUZZ_TARGETS)
+	@$(MAKE) --no-print-directory MODE=release CC=gcc fuzz-differ SECONDS=$(FUZZ_SECONDS)
 # Of what has been found, as little as has all its edges goes into the kept corpus.
 fuzz-merge: $(FUZZERS)
 	@for t in $(FUZZ_TARGETS); do \

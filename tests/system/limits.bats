@@ -238,7 +238,7 @@ ends() { # NAME
     [[ $TOLD == computed ]]
     tell a "graph 4000"
     [[ $TOLD == failed ]]
-    grep -q "apir: APIR0: a graph failed on the host (.*context_graph_mib)" "$T/a.err"
+    grep -q "apir: APIR0: a graph failed on the host: .*context_graph_mib" "$T/a.err"
     tell a "graph 200"
     [[ $TOLD == computed ]]
     tell b "graph 300"
