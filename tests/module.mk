@@ -3,7 +3,7 @@ include $(wildcard tests/*/module.mk)
 
 HEADERS += tests/fds.h
 
-# All tests. Long suites of their own: check-ops.
+# All tests. Whole suites of their own: check-ops, check-archs, check-options.
 .PHONY: check
 check:
 	@MAKE='$(MAKE)' tests/check.sh \
@@ -20,6 +20,9 @@ check:
 	    'cdi=check-cdi' \
 	    'parity=check-parity' \
 	    'ops-part=check-ops-part' \
+	    'archs-part=check-archs-part' \
+	    'options-part=check-options-part' \
+	    'differ=check-differ' \
 	    'dispatch=check-dispatch' \
 	    'faults=check-faults-part' \
 	    'vm=check-vm'

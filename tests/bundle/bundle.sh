@@ -24,9 +24,11 @@ programs=(
     /usr/libexec/x86_64-linux-gnu/llama/bin/ggml-rpc-server
     /usr/bin/virgl_test_server /usr/libexec/virgl_render_server
     /usr/libexec/x86_64-linux-gnu/ggml/test-backend-ops
+    /usr/libexec/x86_64-linux-gnu/llama.cpp-tests/test-llama-archs
     "$out/backend/apir-render-server" "$out/backend/apir-worker"
     "$out/tests/models/gguf-write" "$out/tests/parity/logits" "$out/tests/parity/compare"
     "$out/tests/bench/apir-bench" "$out/tests/bench/apir-link"
+    "$out/tests/differ/ggml-differ" "$out/tests/differ/llama-differ"
 )
 plugins=("$libdir"/ggml/backends0/libggml-*.so)
 # Loaded by name: Venus' driver, the glvnd loaders that NVIDIA's Vulkan driver asks

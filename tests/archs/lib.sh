@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# What the scripts of this folder share; to be sourced from the repository's top folder, after
+# tests/system/vtest.sh and unix.sh.
+#
+#   archs_without_blas "$0" "$@"   goes on in a mount namespace in which ggml has no BLAS backend
+#   archs_key                      names the packages and the processor, for what is kept
+#   archs_vulkan                   environment in which Vulkan0 is lavapipe, a line each
+#   archs_serve OUT HOST           starts the host side; HOST is CPU or lavapipe
+#   archs_env OUT                  arguments for `env`: a guest of that host side
+#   archs_part                     the architectures that a part run takes
+#   archs_native_env HOST          arguments for `env`: the same device in the program itself
+
+archs_lavapipe=/usr/share/vulkan/icd.d/lvp_icd.json
+# shellcheck disable=SC2034 # for those who source this
+archs_tests=$(dirname "$(find /usr/libexec -name test-llama-archs -type f -perm -1 2>/dev/null | head -n 1)")
+
+# Asked before what follows is set, which nproc heeds.
+# shellcheck disable=SC2034 # for those who source this
+archs_jobs=$(env -u OMP_THREAD_LIMIT -u OMP_NUM_THREADS nproc)
+
+# One thread on both sides, whatever a program asks for: sums then have one order.
+export OMP_THREAD_LIMIT=1 OMP_NUM_THREADS=1
+# The caller's, not what a script passes to itself.
+[[ -n ${ARCHS_WITHOUT_BLAS-} ]] ||
+    unset GGML_BACKEND_PATH APIR_TRANSPORT APIR_LOG APIR_ON_LOSS APIR_CONFIG
+
+archs_die() {
+    echo "archs: $*" >&2
+    exit 2
+}
+
+# An accelerator takes large products away from the CPU in every context, natively more than
+# remoted, and sums in another order. libllama has no option against it, so the file is hidden:
+# ggml passes over what is no library. Nobody outside the namespace sees that.
+archs_without_blas() { # SCRIPT ARGS...
+    local as=()
+    [[ -z ${ARCHS_WITHOUT_BLAS-} ]] || return 0
+    [[ $(id -u) -eq 0 ]] || as=(--user --map-root-user)
+    # shellcheck disable=SC2016 # expanded by the inner shell
+    exec unshare ${as[@]+"${as[@]}"} --mount --propagation private bash -c '
+        for file in $(find /usr/lib -name "libggml-blas*.so"); do
+            mount --bind /dev/null "$file" || exit 2
+        done
+        ARCHS_WITHOUT_BLAS=yes exec "$@"' bash "$@"
+}
+
+# The packages by their files, and the processor, by which the CPU backend is chosen.
+archs_key() {
+    {
+        find /usr/lib -path '*ggml/backends*' -name 'libggml-[cv]*.so' -exec sha256sum {} + | sort
+        sha256sum "$archs_tests"/test-llama-archs
+        ldconfig -p | awk '/lib(ggml-base|llama)\.so\.0|libvulkan_lvp/ { print $NF }' | sort -u |
+            xargs sha256sum
+        find /usr/lib -name libvulkan_lvp.so -exec sha256sum {} +
+        grep -m 1 '^model name' /proc/cpuinfo || :
+    } | sha256sum | cut -c 1-16
+}
+
+archs_vulkan() {
+    printf '%s\n' "VK_DRIVER_FILES=$archs_lavapipe" GGML_VK_VISIBLE_DEVICES=0
+}
+
+archs_native_env() {
+    if [[ $1 == lavapipe ]]; then archs_vulkan; else echo GGML_VK_VISIBLE_DEVICES=; fi
+}
+
+archs_serve() {
+    # All are read by unix_start.
+    # shellcheck disable=SC2034
+    if [[ $2 == lavapipe ]]; then
+        mapfile -t VTEST_ENV < <(archs_vulkan)
+        VTEST_CONFIG='{"threads": 1, "devices": ["Vulkan0"]}'
+    else
+        VTEST_CONFIG='{"threads": 1}'
+    fi
+    unix_start "$1"
+}
+
+# The architectures of `make check`, a line each.
+archs_part() {
+    grep -v '^#' tests/archs/part | tr ' ' '\n'
+}
+
+archs_env() {
+    vtest_env "$1"
+}
+
+# Prints the directory of the small models that test-llama-archs writes, one for each architecture
+# and configuration, and of its log; written on first use, about 1 GB.
+archs_models() {
+    local dir
+    dir=build/models/archs-$(archs_key | cut -c 1-8)
+    if [[ ! -e $dir ]]; then
+        rm -rf build/models/archs-*
+        mkdir -p "$dir.new"
+        GGML_VK_VISIBLE_DEVICES='' "$archs_tests/test-llama-archs" -s 7 -o "$dir.new" \
+            >/dev/null 2>"$dir.new/log" || { tail -n 3 "$dir.new/log" >&2; return 1; }
+        mv "$dir.new" "$dir"
+    fi
+    echo "$dir"
+}

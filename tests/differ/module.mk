@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Differential fuzzers: the same random steps natively and remoted, in one process. With the host's
+# CPU and one thread all results are equal bit for bit.
+
+GGML_DIFFER := $(O)/tests/differ/ggml-differ
+GGML_DIFFER_SRCS := $(addprefix tests/differ/,ggml_differ.c ggml_world.c ggml_transfers.c \
+    ggml_copies.c ggml_graphs.c ggml_sched.c ggml_many.c ggml_cross.c ggml_build.c ggml_grow.c ggml_values.c \
+    differ.c) tests/fuzz/graph_ops.c
+
+ALL += $(GGML_DIFFER)
+HEADERS += $(addprefix tests/differ/,differ.h ggml_world.h ggml_steps.h ggml_build.h ggml_grow.h \
+    ggml_values.h)
+
+$(GGML_DIFFER): PKGS := ggml
+$(GGML_DIFFER): EXTRA_LIBS := -lggml-base -lm -lpthread
+$(GGML_DIFFER): $(call objs,$(GGML_DIFFER_SRCS) protocol/graph.c)
+	$(link)
+
+LLAMA_DIFFER := $(O)/tests/differ/llama-differ
+ALL += $(LLAMA_DIFFER)
+HEADERS += tests/differ/llama_steps.h
+
+$(LLAMA_DIFFER): PKGS := llama ggml
+$(LLAMA_DIFFER): EXTRA_LIBS := -lggml-base -lm -lpthread
+$(LLAMA_DIFFER): $(call objs,$(addprefix tests/differ/,llama_differ.c llama_steps.c differ.c))
+	$(link)
+
+# A short run with seeds that have found something, and a new one; `make fuzz SECONDS=` is longer.
+.PHONY: check-differ fuzz-differ
+check-differ: all
+	tests/differ/run.sh --seconds 30 --seed 1 --seed 121 $(O)
+fuzz-differ: all
+	tests/differ/run.sh --seconds $(FUZZ_SECONDS) $(O)
+	tests/differ/run.sh --seconds $$(($(FUZZ_SECONDS) / 4)) --host lavapipe $(O)

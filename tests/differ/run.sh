@@ -1,0 +1,113 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# run.sh [--seconds N] [--host cpu|lavapipe] [--seed N]... [OUT]
+#
+# The differential fuzzers, natively beside APIR0, in several processes one after the other: each
+# of the given seeds, then new ones as long as there is time. With the host's CPU everything must be
+# equal bit for bit. With lavapipe, a GPU in software, the queue of a device runs behind the
+# program; there only what has no rounding is compared: bytes, copies and additions.
+#
+# Models that test-llama-archs writes (-o build/models/archs) are used as well, if they are there.
+# The last line is `differ: N operations in M sequences agree, seed S`; a difference ends the run,
+# with what is needed to see it again. OUT is the build's output directory.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+# shellcheck source=tests/system/vtest.sh
+. tests/system/vtest.sh
+# shellcheck source=tests/system/unix.sh
+. tests/system/unix.sh
+
+seconds=30 host=cpu seeds=()
+while [[ ${1-} == --* ]]; do
+    case $1 in
+    --seconds) seconds=$2 ;;
+    --host) host=$2 ;;
+    --seed) seeds+=("$2") ;;
+    *) echo "usage: run.sh [--seconds N] [--host cpu|lavapipe] [--seed N]... [OUT]" >&2; exit 2 ;;
+    esac
+    shift 2
+done
+out=${1:-build/release-gcc}
+programs=$out/tests/differ
+models=build/models
+
+# Each is found by its name, in run_one.
+# shellcheck disable=SC2034
+ggml=(ggml-differ) both=(ggml llama)
+case $host in
+cpu) VTEST_CONFIG='{"threads": 1}' ;;
+lavapipe)
+    lavapipe=/usr/share/vulkan/icd.d/lvp_icd.json
+    [[ -e $lavapipe ]] || { echo "differ: no $lavapipe here; install Mesa's Vulkan drivers" >&2; exit 1; }
+    # Both are read by unix_start.
+    # shellcheck disable=SC2034
+    VTEST_CONFIG='{"threads": 1, "devices": ["Vulkan0"]}'
+    # shellcheck disable=SC2034
+    VTEST_ENV=("VK_DRIVER_FILES=$lavapipe" GGML_VK_VISIBLE_DEVICES=0)
+    ggml+=(--only "transfer,copy,life,relay,cross,many") both=(ggml)
+    ;;
+*) echo "differ: --host cpu or lavapipe" >&2; exit 2 ;;
+esac
+
+# Small ones: what the fuzzer looks for is between the operations, not in their size.
+shapes=(
+    "differ-gqa --arch llama --heads 4 --heads-kv 2 --type q8_0"
+    "differ-qwen3 --arch qwen3 --heads 4 --heads-kv 2 --type f16"
+    "differ-moe --arch qwen3moe --heads 4 --heads-kv 2 --experts 8 --experts-used 2 --type q4_0"
+)
+mkdir -p "$models"
+files=()
+for shape in "${shapes[@]}"; do
+    read -r -a args <<<"$shape"
+    file=$models/${args[0]}.gguf
+    if [[ ! -e $file || $out/tests/models/gguf-write -nt $file ]]; then
+        "$out/tests/models/gguf-write" "${args[@]:1}" --output "$file"
+    fi
+    files+=("$file")
+done
+for file in "$models"/archs/*.gguf; do
+    [[ ! -e $file ]] || files+=("$file")
+done
+# shellcheck disable=SC2034
+llama=(llama-differ "${files[@]}")
+
+unix_start "$out"
+trap vtest_stop EXIT
+mapfile -t vars < <(vtest_env "$out")
+
+operations=0 sequences=0 first=
+# What a process gets: the options of one of the programs, and a limit in seconds.
+run_one() { # ggml|llama SEED SECONDS
+    local -n program=$1
+    local seed=$2 limit=$3 said
+    [[ -n $first ]] || first=$seed
+    # A sequence goes on behind the limit: a minute is for the slow machine, a hang is a failure.
+    said=$(timeout $((limit + 180)) env "${vars[@]}" GGML_NO_BACKTRACE=1 \
+        "$programs/${program[0]}" --seed "$seed" --seconds "$limit" "${program[@]:1}" \
+        2>"$VTEST_DIR/said") || {
+        grep -v '^load_backend\|^ggml_vulkan' "$VTEST_DIR/said" | tail -n 20 >&2
+        tail -n 5 "$VTEST_LOG" >&2
+        echo "differ: ${program[0]} --seed $seed --host $host does not agree"
+        exit 1
+    }
+    echo "$said"
+    read -r _ n _ _ m _ <<<"$said"
+    operations=$((operations + n)) sequences=$((sequences + m))
+}
+
+end=$((SECONDS + seconds))
+part=$((seconds / 10 > 2 ? seconds / 10 : 2))
+((part < 120)) || part=120
+for seed in "${seeds[@]}"; do
+    for which in "${both[@]}"; do
+        run_one "$which" "$seed" "$part"
+    done
+done
+while ((SECONDS < end)); do
+    for which in "${both[@]}"; do
+        run_one "$which" "$((SRANDOM % 1000000000))000" "$part"
+    done
+done
+vtest_alive || { echo "differ: the server did not survive" >&2; exit 1; }
+echo "differ: $operations operations in $sequences sequences agree, seed $first"

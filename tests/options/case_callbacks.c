@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Callbacks that see, change or stop what is computed. */
+#include "tests/options/cases.h"
+#include "tests/options/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * As llama-imatrix does: reads what goes into each multiplication with weights, and the outputs of
+ * layers, right after they were computed.
+ */
+static bool wants(const struct ggml_tensor *t)
+{
+    return t->op == GGML_OP_MUL_MAT_ID || strncmp(t->name, "l_out", 5) == 0 ||
+           (t->op == GGML_OP_MUL_MAT && strncmp(t->src[0]->name, "blk.", 4) == 0);
+}
+
+static void read_tensor(struct record *record, const char *name, const struct ggml_tensor *t)
+{
+    if (t->type != GGML_TYPE_F32 || !ggml_is_contiguous(t))
+        return;
+    float *x = malloc(ggml_nbytes(t));
+    if (!x)
+        abort();
+    ggml_backend_tensor_get(t, x, 0, ggml_nbytes(t));
+    record_floats(record, name, x, (size_t)ggml_nelements(t));
+    free(x);
+}
+
+static bool on_eval(struct ggml_tensor *t, bool ask, void *data)
+{
+    struct run *r = data;
+    if (ask)
+        return wants(t);
+    if (t->op == GGML_OP_MUL_MAT || t->op == GGML_OP_MUL_MAT_ID)
+        read_tensor(&r->record, "what goes in",
+                    t->src[1]); /* its name, where it is a copy, is not native */
+    read_tensor(&r->record, t->name, t);
+    if (t->op == GGML_OP_MUL_MAT_ID) {
+        /* Which expert each token went to; the tensor is a view with rows apart. */
+        const struct ggml_tensor *ids = t->src[2];
+        const size_t size = ggml_nbytes(ids);
+        int32_t *x = malloc(size);
+        if (!x)
+            abort();
+        ggml_backend_tensor_get(ids, x, 0, size);
+        for (int64_t row = 0; row < ids->ne[1]; row++)
+            record_choice(&r->record, "experts", x + (size_t)row * ids->nb[1] / sizeof(*x),
+                          (size_t)ids->ne[0]);
+        free(x);
+    }
+    return true;
+}
+
+int case_eval_callback(struct run *r)
+{
+    struct setup s;
+    struct pair p;
+
+    setup_case(&s, r);
+    s.context.cb_eval = on_eval;
+    s.context.cb_eval_user_data = r;
+    if (pair_init(&p, r, &s) < 0)
+        return -1;
+    int err = feed(p.ctx, &r->record, "prompt", 0, 0, 0, 70);
+    if (!err)
+        err = feed_singly(p.ctx, &r->record, "single", 0, 70, 70, 3);
+    pair_fini(&p);
+    return err;
+}
+
+/*
+ * Only the CPU asks whether to go on, natively too; the first thing of every graph, which tokens
+ * there are, is computed there on any device. So the graph of the second part of a batch stops.
+ */
+struct stop {
+    int graphs; /* begun since it was armed */
+    bool armed, stop;
+};
+
+static bool on_graph(struct ggml_tensor *t, bool ask, void *data)
+{
+    struct stop *stop = data;
+    if (ask && t->op == GGML_OP_GET_ROWS && strcmp(t->src[0]->name, "token_embd.weight") == 0 &&
+        stop->armed && ++stop->graphs == 2)
+        stop->stop = true;
+    return !ask;
+}
+
+static bool on_abort(void *data)
+{
+    return ((struct stop *)data)->stop;
+}
+
+int case_abort(struct run *r)
+{
+    struct setup s;
+    struct pair p;
+    struct stop stop = {0};
+
+    setup_case(&s, r);
+    s.context.cb_eval = on_graph;
+    s.context.cb_eval_user_data = &stop;
+    if (pair_init(&p, r, &s) < 0)
+        return -1;
+    llama_set_abort_callback(p.ctx, on_abort, &stop);
+    llama_memory_t memory = llama_get_memory(p.ctx);
+    int err = feed(p.ctx, &r->record, "before", 0, 0, 0, 50);
+    llama_pos n = 50;
+    for (int round = 0; !err && round < 3; round++) {
+        const int size = (int)llama_n_batch(p.ctx);
+        struct llama_batch batch = batch_make(size, 1);
+        for (int i = 0; i < size; i++)
+            batch_add(&batch, stream_token((uint32_t)i), n + i, 0, true);
+        stop = (struct stop){.armed = true};
+        const int32_t code = llama_decode(p.ctx, batch);
+        llama_batch_free(batch);
+        stop = (struct stop){0};
+        record_int(&r->record, "code", code);
+        if (code != 2)
+            err = run_fail("llama_decode returned %d and not 2, aborted", code);
+        /* What was computed before stays; it goes on from there. */
+        const llama_pos last = llama_memory_seq_pos_max(memory, 0);
+        record_int(&r->record, "last", last);
+        n = last + 1;
+        if (!err)
+            err = feed(p.ctx, &r->record, "after", 0, (uint32_t)(300 * round), n, 20);
+        n += 20;
+    }
+    pair_fini(&p);
+    return err;
+}

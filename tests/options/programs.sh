@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash disable=SC2034,SC2154
+#
+# To be sourced by run.sh: llama.cpp's packaged programs with options that move work, once on the host's
+# device itself and once on APIR0. What each leaves in a file must be the same byte for byte:
+# greedy text, every logit that was kept, sums of activations.
+#
+# Batches of 16: these programs cannot be told to leave out ggml-blas, which takes over from 32 rows on
+# and rounds otherwise.
+
+# name, part or full, program, model, options; @NAME@ stands for the file of another model
+programs=(
+    "completion part completion llama-gqa-q4_0"
+    "completion-nkvo full completion llama-gqa-q4_0 -nkvo"
+    "completion-cache full completion llama-gqa-f16 -fa on -ctk q8_0 -ctv q4_0"
+    "completion-fa-off full completion llama-gqa-f16 -fa off"
+    "completion-half full completion llama-gqa-q4_0 -ngl 2"
+    "completion-none full completion llama-gqa-q4_0 -ngl 0 --no-op-offload"
+    "completion-sm-none full completion llama-gqa-q8_0 -sm none"
+    "completion-ncmoe full completion qwen3moe-q4_0 -ncmoe 2"
+    "completion-cmoe full completion qwen3moe-q4_0 -cmoe --no-host"
+    "completion-ot full completion llama-gqa-f16 -ot ffn_down=CPU"
+    "completion-lora full completion llama-gqa-q4_0 --lora-scaled @lora-llama-gqa-q4_0@:0.5"
+    "completion-shift full completion llama-gqa-q4_0 -c 64 -n 150 --context-shift --keep 8"
+    "completion-sampled full completion llama-gqa-q4_0 --temp 0.9 --seed 7"
+    "completion-device-sampler full completion llama-gqa-q4_0 -bs --samplers top_k;temperature --temp 0.9"
+    "completion-grammar full completion llama-gqa-q4_0 --grammar-file @grammar@"
+    "cli full cli llama-gqa-q4_0"
+    "perplexity part perplexity llama-gqa-q4_0"
+    "perplexity-nkvo full perplexity llama-gqa-q4_0 -nkvo"
+    "perplexity-cache full perplexity llama-gqa-f16 -fa on -ctk q8_0 -ctv q8_0"
+    "perplexity-moe full perplexity qwen3moe-q4_0"
+    "perplexity-ncmoe full perplexity qwen3moe-f16 -ncmoe 4"
+    "perplexity-half full perplexity llama-gqa-f16 -ngl 2"
+    "perplexity-several full perplexity llama-gqa-q4_0 -b 512 -np 4"
+    "results full results llama-gqa-q4_0"
+    "imatrix part imatrix llama-gqa-f16"
+    "imatrix-moe full imatrix qwen3moe-f16"
+    "imatrix-half full imatrix llama-gqa-f16 -ngl 2"
+    "bench-nkvo part bench llama-gqa-q4_0 -nkvo 1 -fa off,on -ctk f16"
+    "bench-cache full bench llama-gqa-f16 -fa on -ctk q8_0,q4_0 -ctv q8_0,iq4_nl"
+    "bench-moe full bench qwen3moe-q4_0 -ncmoe 0,2,4 -nopo 0,1"
+    "bench-depth full bench llama-gqa-q4_0 -d 0,200 -ngl 0,2,99 --no-host 1"
+    "server part server llama-gqa-q4_0"
+    "server-nkvo full server llama-gqa-q4_0 -nkvo"
+    "server-cache full server llama-gqa-f16 -fa on -ctk q8_0 -ctv q8_0"
+    "server-moe full server qwen3moe-q4_0"
+    "server-ncmoe full server qwen3moe-q4_0 -ncmoe 2"
+    "server-draft full server llama-gqa-q4_0 --spec-type draft-simple -md @llama-draft-q8_0@"
+    "server-lora full server llama-gqa-q4_0 --lora @lora-llama-gqa-q4_0@"
+)
+
+text='The lighthouse keeper wrote down three things each evening: the height of the water, the direction of
+the wind, and the number of ships he had seen. The first two were asked of him by the harbour office. The
+third was his own idea, and after thirty years it filled eleven books. When the office sent a young engineer
+to measure the rock for a new lamp, she asked to see them. In winter there were few ships, in spring more, in
+summer so many that he had drawn them as small strokes in groups of five.'
+
+# Prints the arguments that all of the programs take, one a line. Those for a draft model are alike.
+program_common() { # DEVICE MODEL
+    printf '%s\n' --device "$1" -m "$2" -ngl 99 -t 1 -tb 1 --no-repack -b 64 -ub 16 -fit off -c 1024 --seed 1 --temp 0
+}
+
+# Each of the following runs one program; its result is what it prints or leaves in "$work/SIDE.result".
+program_completion() { # SIDE DEVICE MODEL ARGS...
+    local common tries
+    mapfile -t common < <(program_common "$2" "$3")
+    # It prints by a thread that it does not wait for at its end, so on a busy machine the last words may be
+    # missing. They are there if what it prints last of all is.
+    for ((tries = 0; tries < 10; tries++)); do
+        program_run "$1" llama-completion "${common[@]}" --no-warmup -no-cnv --simple-io --no-display-prompt \
+            --ignore-eos -p "${text:0:200}" -n 64 "${@:4}" >"$work/$1.result" || return
+        ! grep -q 'graph reallocs' "$work/$1.err" || return 0
+    done
+    echo "its last words never came" >>"$work/$1.err"
+    return 1
+}
+
+program_cli() {
+    local common
+    mapfile -t common < <(program_common "$2" "$3")
+    # It prints its speed too.
+    program_run "$1" llama-cli "${common[@]}" --no-warmup -st --simple-io -p "${text:0:100}" -n 64 "${@:4}" |
+        grep -v ' t/s ' >"$work/$1.result"
+}
+
+program_perplexity() {
+    local common
+    mapfile -t common < <(program_common "$2" "$3")
+    printf '%s %s %s' "$text" "$text" "$text" >"$work/text"
+    program_run "$1" llama-perplexity "${common[@]}" --no-warmup -f "$work/text" -c 128 \
+        --save-all-logits "$work/$1.result" "${@:4}" >"$work/$1.txt"
+}
+
+program_results() {
+    local common
+    mapfile -t common < <(program_common "$2" "$3")
+    program_run "$1" llama-results "${common[@]}" -b 512 -p "${text:0:300}" -o "$work/$1.result" "${@:4}" >"$work/$1.txt"
+}
+
+program_imatrix() {
+    local common
+    mapfile -t common < <(program_common "$2" "$3")
+    printf '%s %s' "$text" "$text" >"$work/text"
+    program_run "$1" llama-imatrix "${common[@]}" -f "$work/text" -c 128 -o "$work/$1.result" "${@:4}" >"$work/$1.txt"
+}
+
+# Its speeds cannot be equal: only that each of its tests ran.
+program_bench() {
+    program_run "$1" llama-bench --device "$2" -m "$3" -t 1 -b 64 -ub 16 --repack 0 -p 40 -n 6 -r 1 -o jsonl "${@:4}" |
+        jq -c 'select(.avg_ts > 0) | [.n_prompt, .n_gen, .n_depth, .type_k, .type_v, .no_kv_offload, .n_cpu_moe]' \
+            >"$work/$1.result"
+}
+
+# More requests than slots, at once and of different lengths, so that batches hold several sequences. (Not
+# with one cache for all: where a sequence lies in it depends on who came first, and so does the rounding. On
+# lavapipe, where the kernel hangs on how many tokens a batch has, one request after the other.)
+program_server() {
+    local common socket=$work/$1.sock server rc=0 ended=0 i tries
+    mapfile -t common < <(program_common "$2" "$3")
+    program_run "$1" llama-server "${common[@]}" --no-warmup --host "$socket" -np 8 -cb --no-webui -c 4096 "${@:4}" \
+        >"$work/$1.txt" &
+    server=$!
+    for ((tries = 0; tries < 3000; tries++)); do
+        curl -sf --unix-socket "$socket" http://server/health >/dev/null && break
+        kill -0 "$server" 2>/dev/null || break
+        vtest_pause 0.05
+    done
+    for ((i = 0; i < 16; i++)); do
+        jq -nc --arg prompt "${text:0:$((30 + 23 * i))}" --argjson n "$((8 + 5 * (i % 4)))" \
+            '{prompt: $prompt, n_predict: $n, temperature: 0, ignore_eos: true, cache_prompt: false}' >"$work/request.$i"
+    done
+    seq 0 15 | xargs -P "$requests" -I '{}' curl -sf --max-time "$limit" --unix-socket "$socket" -H 'Content-Type: application/json' \
+        --data-binary "@$work/request.{}" -o "$work/answer.{}" http://server/completion || rc=1
+    kill "$(pgrep -P "$server")" 2>/dev/null || :
+    wait "$server" || ended=$?
+    for ((i = 0; rc == 0 && i < 16; i++)); do
+        jq -r .content "$work/answer.$i" || rc=1
+    done >"$work/$1.result"
+    echo "it ended with $ended" >>"$work/$1.result"
+    rm -f "$work"/answer.* "$work"/request.*
+    return "$rc"
+}
+
+# program_run SIDE COMMAND...: with the side's environment and a limit of time. (--foreground: a signal that
+# is sent on comes once; the server takes a second one for impatience.)
+program_run() {
+    local side=$1 env=("${native_env[@]}")
+    shift
+    [[ $side == native ]] || env=("${remoted_env[@]}")
+    timeout --foreground -k 5 "$limit" env "${env[@]}" "$@" 2>"$work/$side.err" </dev/null
+}
+
+program_row() { # NAME PROGRAM MODEL ARGS...
+    local name=$1 kind=$2 model args=() arg detail ok=no native_device=$native
+    model=$(model_file "$3")
+    for arg in "${@:4}"; do
+        if [[ $arg == *@*@* ]]; then
+            arg=${arg%%@*}$(model_file "$(cut -d @ -f 2 <<<"$arg")")${arg##*@}
+        fi
+        args+=("$arg")
+    done
+    [[ $native != CPU ]] || native_device=none
+    rm -f "$work"/native* "$work"/remoted*
+    serve "$members"
+    if ! "program_$kind" native "$native_device" "$model" ${args[@]+"${args[@]}"}; then
+        detail="the native run failed: $(why native)"
+    elif [[ ! -s $work/native.result ]]; then
+        detail="the native run gave nothing: $(why native)"
+    elif ! "program_$kind" remoted APIR0 "$model" ${args[@]+"${args[@]}"}; then
+        detail="the remoted run failed: $(why remoted)"
+    elif ! cmp -s "$work/native.result" "$work/remoted.result"; then
+        detail="other results: $(cmp "$work/native.result" "$work/remoted.result" 2>&1 || :)"
+        cp "$work/native.result" "$logs/$name.native"
+        cp "$work/remoted.result" "$logs/$name.remoted"
+    else
+        ok=yes detail="$(wc -c <"$work/native.result") bytes the same"
+    fi
+    [[ $ok == yes ]] || keep_log "$name"
+    verdict "$ok" "$name" "$detail"
+}

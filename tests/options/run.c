@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/options/run.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/options/cases.h"
+
+int run_fail(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    fputs("llama-options: ", stderr);
+    vfprintf(stderr, fmt, ap);
+    fputc('\n', stderr);
+    va_end(ap);
+    return -1;
+}
+
+/*
+ * An accelerator such as BLAS takes large matrix products away from the CPU without being asked,
+ * in every context. Its sums have another order.
+ */
+static void unload_accelerators(void)
+{
+    for (size_t i = 0; i < ggml_backend_dev_count();) {
+        ggml_backend_dev_t dev = ggml_backend_dev_get(i);
+        if (ggml_backend_dev_type(dev) == GGML_BACKEND_DEVICE_TYPE_ACCEL) {
+            ggml_backend_unload(ggml_backend_dev_backend_reg(dev));
+            i = 0;
+        } else {
+            i++;
+        }
+    }
+}
+
+int run_init(struct run *r, const char *devices)
+{
+    char names[128], *rest = names, *name;
+    size_t n = 0;
+
+    ggml_backend_load_all();
+    unload_accelerators();
+    r->native = strncmp(devices, "APIR", 4) != 0;
+    if (strcmp(devices, "CPU") == 0)
+        return 0;
+    snprintf(names, sizeof(names), "%s", devices);
+    while ((name = strsep(&rest, ","))) {
+        ggml_backend_dev_t dev = ggml_backend_dev_by_name(name);
+        if (!dev || n == RUN_DEVICES_MAX)
+            return run_fail("no device named %s, or more than %d", name, RUN_DEVICES_MAX);
+        r->devices[n++] = dev;
+    }
+    return 0;
+}
+
+ggml_backend_dev_t run_device(const struct run *r)
+{
+    return r->devices[0] ? r->devices[0] : ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
+}
+
+void setup_init(struct setup *s, const struct run *r)
+{
+    *s = (struct setup){.model = llama_model_default_params(),
+                        .context = llama_context_default_params()};
+    memcpy(s->devices, r->devices, sizeof(s->devices));
+    s->model.devices = s->devices;
+    s->model.n_gpu_layers = r->devices[0] ? RUN_ALL_LAYERS : 0;
+    s->model.split_mode = LLAMA_SPLIT_MODE_LAYER;
+    s->model.use_extra_bufts = false;
+    s->context.n_ctx = 512;
+    s->context.n_batch = 128;
+    s->context.n_ubatch = 64;
+    s->context.n_seq_max = 1;
+    s->context.n_threads = s->context.n_threads_batch = 1;
+    s->context.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;
+    s->context.offload_kqv = true;
+    s->context.op_offload = true;
+    s->context.kv_unified = true;
+    s->context.no_perf = true;
+}
+
+/* llama.cpp says how many layers it gave to devices; what it says otherwise goes on as before. */
+struct layers_log {
+    ggml_log_callback next;
+    void *next_data;
+    int offloaded; /* -1 until it is said */
+};
+
+static void on_log(enum ggml_log_level level, const char *line, void *data)
+{
+    struct layers_log *log = data;
+    const char *at = strstr(line, "offloaded ");
+    if (at)
+        log->offloaded = atoi(at + strlen("offloaded "));
+    if (log->next)
+        log->next(level, line, log->next_data);
+}
+
+struct llama_model *run_model(const struct run *r, const char *path, const struct setup *s)
+{
+    struct layers_log log = {.offloaded = -1};
+    llama_log_get(&log.next, &log.next_data);
+    llama_log_set(on_log, &log);
+    struct llama_model *model = llama_model_load_from_file(path, s->model);
+    llama_log_set(log.next, log.next_data);
+    if (!model) {
+        run_fail("%s cannot be loaded", path);
+        return NULL;
+    }
+    /* The output layer counts as one more. */
+    int wanted = llama_model_n_layer(model) + 1;
+    if (s->model.n_gpu_layers < wanted)
+        wanted = s->model.n_gpu_layers;
+    if (r->devices[0] && log.offloaded != wanted) {
+        run_fail("%d layers were given to the device, not %d", log.offloaded, wanted);
+        llama_model_free(model);
+        return NULL;
+    }
+    return model;
+}
+
+struct llama_context *run_context(struct llama_model *model, const struct setup *s)
+{
+    struct llama_context *ctx = llama_init_from_model(model, s->context);
+    if (!ctx)
+        run_fail("no context could be made");
+    return ctx;
+}
+
+int pair_init(struct pair *p, const struct run *r, const struct setup *s)
+{
+    *p = (struct pair){.model = run_model(r, r->model, s)};
+    if (!p->model)
+        return -1;
+    p->ctx = run_context(p->model, s);
+    if (p->ctx)
+        return 0;
+    pair_fini(p);
+    return -1;
+}
+
+void pair_fini(struct pair *p)
+{
+    if (p->ctx)
+        llama_free(p->ctx);
+    if (p->model)
+        llama_model_free(p->model);
+    *p = (struct pair){0};
+}
+
+size_t context_vocab(const struct llama_context *ctx)
+{
+    return (size_t)llama_vocab_n_tokens(llama_model_get_vocab(llama_get_model(ctx)));
+}
+
+size_t context_embd(const struct llama_context *ctx)
+{
+    return (size_t)llama_model_n_embd(llama_get_model(ctx));
+}
+
+llama_token stream_token(uint32_t i)
+{
+    uint32_t x = (i + 1) * UINT32_C(2654435761);
+    x ^= x >> 15;
+    x *= UINT32_C(0x2c1b3c6d);
+    x ^= x >> 12;
+    /* The smallest vocabulary that gguf-write makes has 267 tokens, three of them for control. */
+    return (llama_token)(3 + x % 264);
+}
+
+struct llama_batch batch_make(int tokens, int sequences)
+{
+    struct llama_batch b = llama_batch_init(tokens, 0, sequences);
+    b.n_tokens = 0;
+    return b;
+}
+
+void batch_add(struct llama_batch *b, llama_token token, llama_pos pos, llama_seq_id seq,
+               bool logits)
+{
+    const int i = b->n_tokens++;
+    b->token[i] = token;
+    b->pos[i] = pos;
+    b->n_seq_id[i] = 1;
+    b->seq_id[i][0] = seq;
+    b->logits[i] = logits;
+}
+
+int decode_record(struct llama_context *ctx, struct record *record, const char *name,
+                  struct llama_batch batch)
+{
+    char item[64];
+    const int32_t code = llama_decode(ctx, batch);
+
+    snprintf(item, sizeof(item), "%s code", name);
+    record_int(record, item, code);
+    if (code)
+        return run_fail("%s: llama_decode returned %d", name, code);
+    for (int i = 0; i < batch.n_tokens; i++) {
+        if (!batch.logits[i])
+            continue;
+        const float *x = llama_get_logits_ith(ctx, i);
+        if (!x)
+            return run_fail("%s: no logits of token %d", name, i);
+        snprintf(item, sizeof(item), "%s %d", name, i);
+        record_floats(record, item, x, context_vocab(ctx));
+    }
+    return 0;
+}
+
+int feed(struct llama_context *ctx, struct record *record, const char *name, llama_seq_id seq,
+         uint32_t from, llama_pos pos, int n)
+{
+    const int most = (int)llama_n_batch(ctx);
+    struct llama_batch batch = batch_make(most, 1);
+    int err = 0;
+
+    for (int done = 0; !err && done < n; done += batch.n_tokens) {
+        char item[48];
+        batch.n_tokens = 0;
+        while (batch.n_tokens < most && done + batch.n_tokens < n) {
+            const int i = done + batch.n_tokens;
+            batch_add(&batch, stream_token(from + (uint32_t)i), pos + i, seq, true);
+        }
+        snprintf(item, sizeof(item), "%s+%d", name, done);
+        err = decode_record(ctx, record, item, batch);
+    }
+    llama_batch_free(batch);
+    return err;
+}
+
+int feed_singly(struct llama_context *ctx, struct record *record, const char *name,
+                llama_seq_id seq, uint32_t from, llama_pos pos, int n)
+{
+    int err = 0;
+    for (int i = 0; !err && i < n; i++) {
+        char item[48];
+        snprintf(item, sizeof(item), "%s[%d]", name, i);
+        err = feed(ctx, record, item, seq, from + (uint32_t)i, pos + i, 1);
+    }
+    return err;
+}
+
+llama_token most_likely(const float *logits, size_t n)
+{
+    size_t best = 0;
+    for (size_t i = 1; i < n; i++) {
+        if (logits[i] > logits[best])
+            best = i;
+    }
+    return (llama_token)best;
+}

@@ -1,0 +1,224 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# run.sh [--part] [--host cpu|lavapipe] [--list] [OUT]
+#
+# Every option of llama.cpp that moves work (cases.c) and its packaged programs (programs.sh): each is run
+# on the host's device itself and on APIR0, and both must have seen the same. On the host's CPU that is
+# bit for bit, with one thread, no repacked weights and no BLAS on both sides; on lavapipe, Mesa's Vulkan
+# device in software, the normalised mean square error of logits may be 1e-4, which is what llama.cpp's own
+# test of architectures allows a device.
+#
+# --part takes a representative subset; ROW="NAME..." only these rows. OUT is the build's output
+# directory. What a failed row printed is in build/options/NAME.log. The last line is
+# `options: N of M as native`.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+# shellcheck source=tests/system/vtest.sh
+. tests/system/vtest.sh
+# shellcheck source=tests/system/unix.sh
+. tests/system/unix.sh
+# shellcheck source=tests/options/programs.sh
+. tests/options/programs.sh
+
+part='' host=cpu list='' out=''
+while [[ $# -gt 0 ]]; do
+    case $1 in
+    --part) part=yes ;;
+    --host) host=$2 && shift ;;
+    --list) list=yes ;;
+    -*) echo "run.sh: $1: unknown option" >&2 && exit 2 ;;
+    *) out=$1 ;;
+    esac
+    shift
+done
+out=$(realpath "${out:-build/release-gcc}")
+program=$out/tests/options/llama-options
+models=build/models
+logs=build/options
+limit=300 # seconds of one run: it hangs then
+unset GGML_BACKEND_PATH APIR_TRANSPORT APIR_LOG APIR_ON_LOSS APIR_CONFIG
+mkdir -p "$models" "$logs"
+find "$logs" -type f -delete
+work=$(mktemp -d "${TMPDIR:-/tmp}/options.XXXXXX")
+finish() {
+    vtest_stop || :
+    rm -rf "$work"
+}
+trap finish EXIT
+
+vulkan_tolerance=(--nmse 1e-4)
+lavapipe=(VK_DRIVER_FILES=/usr/share/vulkan/icd.d/lvp_icd.json)
+case $host in
+cpu) native=CPU native_env=(GGML_VK_VISIBLE_DEVICES=) members='' tolerance=() requests=8 ;;
+lavapipe)
+    native=Vulkan0 native_env=("${lavapipe[@]}" GGML_VK_VISIBLE_DEVICES=0)
+    members=', "devices": ["Vulkan0"]' tolerance=("${vulkan_tolerance[@]}") requests=1
+    ;;
+*) echo "run.sh: --host $host: not cpu or lavapipe" >&2 && exit 2 ;;
+esac
+
+passed=0 failed=0
+verdict() { # yes|no NAME DETAIL
+    if [[ $1 == yes ]]; then
+        printf 'PASS  options %-28s %s\n' "$2" "$3"
+        passed=$((passed + 1))
+    else
+        printf 'FAIL  options %-28s %s\n' "$2" "${3//$'\n'/$'\n'        }"
+        failed=$((failed + 1))
+    fi
+}
+
+# ---- models -----------------------------------------------------------------------
+
+# Each is written anew only if the writer changed: it depends on nothing else.
+write_file() { # FILE PROGRAM ARGS...
+    local file=$1 writer=$2
+    shift 2
+    [[ -e $file && ! $writer -nt $file ]] || "$writer" "$@" --output "$file"
+}
+
+# Prints the path of a model of this name; heads of 64 values, so that any cache type fits.
+model_file() { # NAME
+    local name=$1 file=$models/options-$1.gguf
+    local write=$out/tests/models/gguf-write extra=$out/tests/options/gguf-extra
+    case $name in
+    llama-gqa-*) write_file "$file" "$write" --arch llama --heads 4 --heads-kv 2 --type "${name##*-}" ;;
+    llama-wide-*) write_file "$file" "$write" --arch llama --embd 512 --heads 8 --heads-kv 4 --layers 6 \
+        --ff 1024 --type "${name##*-}" ;;
+    llama-draft-*) write_file "$file" "$write" --arch llama --layers 1 --embd 128 --heads 2 --heads-kv 2 \
+        --ff 128 --type "${name##*-}" ;;
+    qwen3-*) write_file "$file" "$write" --arch qwen3 --heads 4 --heads-kv 2 --type "${name##*-}" ;;
+    qwen3moe-*) write_file "$file" "$write" --arch qwen3moe --heads 4 --heads-kv 2 --experts 8 \
+        --experts-used 2 --type "${name##*-}" ;;
+    lora-*) write_file "$file" "$extra" lora --model "$(model_file "${name#lora-}")" ;;
+    rank-*) write_file "$file" "$extra" rank --model "$(model_file "${name#rank-}")" ;;
+    grammar)
+        file=$work/grammar
+        printf 'root ::= ("the " | "a ") word (" " word)*\nword ::= [a-z] [a-z] [a-z]?\n' >"$file"
+        ;;
+    *) echo "run.sh: no model is called $name" >&2 && return 1 ;;
+    esac
+    echo "$file"
+}
+
+# ---- the host side ------------------------------------------------------------------
+
+serving=none # the configuration of the host side that runs
+remoted_env=()
+serve() { # MEMBERS ENV...: more members of its configuration, more of its environment
+    [[ $serving != "$*" ]] || return 0
+    vtest_stop || :
+    serving=$*
+    # Both are read by unix_start.
+    # shellcheck disable=SC2034
+    VTEST_CONFIG="{\"threads\": 1$1}"
+    shift
+    # shellcheck disable=SC2034
+    VTEST_ENV=("${native_env[@]}" "$@")
+    unix_start "$out"
+    trap finish EXIT
+    mapfile -t remoted_env < <(vtest_env "$out")
+}
+
+# run_side SIDE DEVICE ARGS...: one run of llama-options, natively with row_env; false if it failed.
+run_side() {
+    local side=$1 device=$2 env=("${row_env[@]}") rc=0
+    shift 2
+    [[ $side == native ]] || env=("${remoted_env[@]}")
+    mkdir -p "$work/scratch-$side"
+    timeout -k 5 "$limit" env "${env[@]}" "$program" --device "$device" --scratch "$work/scratch-$side" \
+        --out "$work/$side" "$@" >"$work/$side.txt" 2>"$work/$side.err" || rc=$?
+    rm -rf "$work/scratch-$side"
+    [[ $rc -ne 124 && $rc -ne 137 ]] || echo "it did not end in $limit seconds" >>"$work/$side.err"
+    [[ $rc -lt 128 || $rc -eq 137 ]] || echo "it was ended by signal $((rc - 128))" >>"$work/$side.err"
+    return "$rc"
+}
+
+why() { # SIDE: the last that it said
+    tail -n 3 "$work/$1.err"
+}
+
+# What a person needs to look into a row that failed.
+keep_log() { # NAME
+    { for side in native remoted; do
+        echo "== $side"
+        cat "$work/$side.txt" "$work/$side.err" 2>/dev/null || :
+    done
+    echo "== host side"
+    tail -n 200 "$VTEST_LOG" 2>/dev/null || :; } >"$logs/$1.log"
+}
+
+# ---- rows ---------------------------------------------------------------------------
+
+run_row() { # NAME MODEL EXTRA KIND SAYS
+    local name=$1 kind=$4 says=$5 detail ok=no args native_device=$native remoted_device=APIR0
+    local row_env=("${native_env[@]}") allowed=(${tolerance[@]+"${tolerance[@]}"})
+    args=(--case "$name" --model "$(model_file "$2")")
+    [[ $3 == - ]] || args+=(--extra "$(model_file "$3")")
+    rm -f "$work"/native* "$work"/remoted*
+    case $kind in
+    limited) serve "$members, \"context_device_memory_mib\": 6" ;;
+    two) # the same device twice, which ggml-vulkan takes for two
+        native_device=Vulkan0,Vulkan1 remoted_device=APIR0,APIR1
+        row_env=("${lavapipe[@]}" 'GGML_VK_VISIBLE_DEVICES=0,0')
+        serve ', "devices": ["Vulkan0", "Vulkan1"]' "${row_env[@]}"
+        allowed=("${vulkan_tolerance[@]}")
+        ;;
+    mixed)
+        native_device=CPU remoted_device=APIR0,APIR1 row_env=(GGML_VK_VISIBLE_DEVICES=)
+        serve ', "devices": ["CPU", "Vulkan0"]' "${lavapipe[@]}" GGML_VK_VISIBLE_DEVICES=0
+        allowed=("${vulkan_tolerance[@]}")
+        ;;
+    *) serve "$members" ;;
+    esac
+    if [[ $kind != alone ]] && ! run_side native "$native_device" "${args[@]}"; then
+        detail="the native run failed: $(why native)"
+    elif ! run_side remoted "$remoted_device" "${args[@]}"; then
+        detail="the remoted run failed: $(why remoted)"
+    elif [[ -n $says ]] && ! grep -Eq -- "$says" "$work/remoted.err"; then
+        detail="on stderr nothing matches '$says', but: $(why remoted)"
+    elif [[ $kind == alone ]]; then
+        ok=yes detail=$(<"$work/remoted.txt")
+    elif detail=$("$out/tests/options/options-compare" ${allowed[@]+"${allowed[@]}"} \
+        "$work/native" "$work/remoted" 2>&1); then
+        ok=yes
+    fi
+    [[ $ok == yes ]] || keep_log "$name"
+    verdict "$ok" "$name" "$detail"
+}
+
+wanted() { # NAME PART [KIND]: is this row asked for, and can it be on this host?
+    # A GPU reads what an index out of range says, natively too: there is no error to be seen. And natively
+    # ggml-vulkan crashes where loading without a mapping is broken off: there is nothing to compare with.
+    [[ $host == cpu || (${3-} != alone && $1 != load-cancel-none) ]] || return 1
+    if [[ -n ${ROW-} ]]; then
+        [[ " $ROW " == *" $1 "* ]]
+    else
+        [[ -z $part || $2 == part ]]
+    fi
+}
+
+"$program" --list >"$work/rows"
+if [[ -n $list ]]; then
+    cat "$work/rows"
+    printf '%s\n' "${programs[@]}"
+    exit
+fi
+# Rows with a host side of their own come last: it is started once.
+for kinds in 'pair alone' limited two mixed; do
+    if [[ $kinds == limited ]]; then
+        for row in "${programs[@]}"; do
+            read -r -a fields <<<"$row"
+            ! wanted "${fields[0]}" "${fields[1]}" || program_row "${fields[0]}" "${fields[@]:2}"
+        done
+    fi
+    while read -r name model extra kind in_part says; do
+        if [[ " $kinds " == *" $kind "* ]] && wanted "$name" "$in_part" "$kind"; then
+            run_row "$name" "$model" "$extra" "$kind" "$says"
+        fi
+    done <"$work/rows"
+done
+
+echo "options: $passed of $((passed + failed)) as native"
+[[ $passed -gt 0 && $failed -eq 0 ]]
