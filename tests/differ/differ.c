@@ -17,6 +17,7 @@
 struct differ_options differ_options = {.native = "CPU", .remote = "APIR0"};
 
 static const char *program = "differ";
+static const char *file; /* what differ_uses has said */
 static atomic_uint_fast64_t operations;
 static pthread_mutex_t report_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -255,9 +256,15 @@ static void print_place(const char *what)
 static void print_again(void)
 {
     const struct differ_options *o = &differ_options;
-    fprintf(stderr, "%s: again with: --seed %" PRIu64 " --sequences 1%s%s%s%s --verbose\n", program,
-            here.seed, o->only ? " --only " : "", o->only ? o->only : "",
-            o->without ? " --without " : "", o->without ? o->without : "");
+    fprintf(stderr, "%s: again with: --seed %" PRIu64 " --sequences 1%s%s%s%s%s%s --verbose\n",
+            program, here.seed, o->only ? " --only " : "", o->only ? o->only : "",
+            o->without ? " --without " : "", o->without ? o->without : "", file ? " " : "",
+            file ? file : "");
+}
+
+void differ_uses(const char *name)
+{
+    file = name;
 }
 
 void differ_found(const char *format, ...)
@@ -282,6 +289,8 @@ static void on_signal(int number)
     signal(number, SIG_DFL);
     print_place(number == SIGABRT ? "ABORT" : "CRASH");
     print_again();
+    fprintf(stderr, "%s: %" PRIuFAST64 " operations in %" PRIu64 " sequences agree before it\n",
+            program, atomic_load(&operations), here.seed - differ_options.seed);
     raise(number);
 }
 

@@ -64,6 +64,9 @@ void differ_step(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* More about the step that is being done. */
 void differ_detail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* The sequence works on this one of differ_options.files: given alone, the seed repeats it. */
+void differ_uses(const char *file);
+
 /* A difference: prints it with the step and ends the process with 1. */
 void differ_found(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 

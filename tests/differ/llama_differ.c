@@ -94,6 +94,7 @@ static void sequence(uint64_t seed)
         n = differ_options.threads < THREADS_MAX ? differ_options.threads : THREADS_MAX;
 
     differ_sequence(seed, 0);
+    differ_uses(file);
     differ_step("%s with %d layers offloaded%s, %u threads", base_name(file), offloaded,
                 no_host ? ", no host buffers" : "", n);
     for (int s = 0; s < SIDES; s++) {

@@ -8,7 +8,9 @@
 # equal bit for bit. With lavapipe, a GPU in software, the queue of a device runs behind the
 # program; there only what has no rounding is compared: bytes, copies and additions.
 #
-# Models that test-llama-archs writes (-o build/models/archs) are used as well, if they are there.
+# The small models of all architectures are used as well, if tests/archs has made them.
+# Random work meets assertions of llama.cpp's own: a sequence that ends by one is done again with the
+# CPU on both sides, and if that ends by the same one, it is counted apart and the run goes on.
 # The last line is `differ: N operations in M sequences agree, seed S`; a difference ends the run,
 # with what is needed to see it again. OUT is the build's output directory.
 set -euo pipefail
@@ -66,7 +68,7 @@ for shape in "${shapes[@]}"; do
     fi
     files+=("$file")
 done
-for file in "$models"/archs/*.gguf; do
+for file in "$models"/archs-*/*.gguf; do
     [[ ! -e $file ]] || files+=("$file")
 done
 # shellcheck disable=SC2034
@@ -76,24 +78,43 @@ unix_start "$out"
 trap vtest_stop EXIT
 mapfile -t vars < <(vtest_env "$out")
 
-operations=0 sequences=0 first=
-# What a process gets: the options of one of the programs, and a limit in seconds.
-run_one() { # ggml|llama SEED SECONDS
+operations=0 sequences=0 asserts=0 first=
+# One process of a program, ggml or llama: its last line is in $said, the rest in the file.
+run_program() { # ggml|llama FILE SECONDS OPTIONS...
     local -n program=$1
-    local seed=$2 limit=$3 said
+    # A sequence goes on behind the limit: three minutes are for the slow machine, a hang is a failure.
+    said=$(timeout $(($3 + 180)) env "${vars[@]}" GGML_NO_BACKTRACE=1 \
+        "$programs/${program[0]}" --seconds "$3" "${@:4}" "${program[@]:1}" 2>"$2")
+}
+assertion() { # FILE
+    grep -aoE '^[^ ]*[.](cpp|c|h):[0-9]+: .*' "$1" | head -n 1
+}
+count() { # WORDS THAT BEGIN WITH: PROGRAM: N operations in M sequences
+    operations=$((operations + $2)) sequences=$((sequences + $5))
+}
+
+run_one() { # ggml|llama SEED SECONDS
+    local which=$1 seed=$2 until=$((SECONDS + $3)) said why ended log=$VTEST_DIR/said
     [[ -n $first ]] || first=$seed
-    # A sequence goes on behind the limit: a minute is for the slow machine, a hang is a failure.
-    said=$(timeout $((limit + 180)) env "${vars[@]}" GGML_NO_BACKTRACE=1 \
-        "$programs/${program[0]}" --seed "$seed" --seconds "$limit" "${program[@]:1}" \
-        2>"$VTEST_DIR/said") || {
-        grep -v '^load_backend\|^ggml_vulkan' "$VTEST_DIR/said" | tail -n 20 >&2
-        tail -n 5 "$VTEST_LOG" >&2
-        echo "differ: ${program[0]} --seed $seed --host $host does not agree"
-        exit 1
-    }
+    while ! run_program "$which" "$log" $((until > SECONDS ? until - SECONDS : 1)) --seed "$seed"; do
+        why=$(assertion "$log" || :)
+        ended=$(sed -n 's/.*: ABORT in seed \([0-9]*\),.*/\1/p' "$log" | head -n 1)
+        if [[ -z $why || -z $ended ]] ||
+            run_program "$which" "$log.native" 0 --seed "$ended" --sequences 1 --remote CPU ||
+            [[ $(assertion "$log.native" || :) != "$why" ]]; then
+            grep -v '^load_backend\|^ggml_vulkan' "$log" | tail -n 20 >&2
+            tail -n 5 "$VTEST_LOG" >&2
+            echo "differ: $which --seed $seed --host $host does not agree"
+            exit 1
+        fi
+        echo "$which-differ: seed $ended ends natively too: $why"
+        # shellcheck disable=SC2046 # words are what is wanted
+        count $(grep -a 'agree before it$' "$log" | tail -n 1)
+        asserts=$((asserts + 1)) seed=$((ended + 1))
+    done
     echo "$said"
-    read -r _ n _ _ m _ <<<"$said"
-    operations=$((operations + n)) sequences=$((sequences + m))
+    # shellcheck disable=SC2086
+    count $said
 }
 
 end=$((SECONDS + seconds))
@@ -110,4 +131,5 @@ while ((SECONDS < end)); do
     done
 done
 vtest_alive || { echo "differ: the server did not survive" >&2; exit 1; }
+[[ $asserts -eq 0 ]] || echo "differ: $asserts sequences more ended by an assertion of llama.cpp's, natively too"
 echo "differ: $operations operations in $sequences sequences agree, seed $first"
