@@ -54,7 +54,8 @@ const char *rules_arith(const struct rules_op *o)
             return bad_shape;
         if (D->type != S0->type && D->type != RULES_F32)
             return "op: type of the result";
-        if (S1->nb[0] != 4 || D->nb[0] > D->nb[1] || D->nb[1] > D->nb[2] || D->nb[2] > D->nb[3])
+        if (S0->nb[0] != rules_type_size(o, S0) || S1->nb[0] != 4 || D->nb[0] > D->nb[1] ||
+            D->nb[1] > D->nb[2] || D->nb[2] > D->nb[3])
             return "op: the CPU wants its elements side by side";
         return NULL;
     }
@@ -111,15 +112,17 @@ static const char *check_window(const struct rules_op *o)
         return "op: type of the result";
     if (D->params[3] < 0)
         return "op: a negative offset";
-    end += (rules_int)(S1->ne[0] - 1) * size;
+    if (S1->ne[0] > 0)
+        end += (rules_int)(S1->ne[0] - 1) * size;
     for (int i = 0; i < 3; i++) {
         if (D->params[i] < 0)
             return "op: a negative stride";
-        end += (rules_int)(S1->ne[i + 1] - 1) * D->params[i];
+        if (S1->ne[i + 1] > 0)
+            end += (rules_int)(S1->ne[i + 1] - 1) * D->params[i];
     }
-    if (rules_empty(S1))
-        return NULL;
-    return end + size <= rules_elements(D) * size ? NULL : "op: a window that is not wholly inside";
+    if (!rules_empty(S1))
+        end += size;
+    return end <= rules_elements(D) * size ? NULL : "op: a window that is not wholly inside";
 }
 
 const char *rules_acc(const struct rules_op *o)
@@ -139,6 +142,27 @@ const char *rules_set(const struct rules_op *o)
     return check_window(o);
 }
 
+/*
+ * kernel: of one type on both sides it copies bytes: all at once where both are packed, by rows
+ * where both have the same shape and rows of blocks side by side. Every other way goes by a row's
+ * elements times a block's size, which for blocks is far beyond the row.
+ */
+static const char *check_bytes(const struct rules_op *o)
+{
+    const uint64_t size = rules_type_size(o, D);
+    if (!o->cpu || !is_quantised(o, D) ||
+        (rules_contiguous(o, S0, 0) && rules_contiguous(o, D, 0)) ||
+        (rules_same_shape(S0, D) && S0->nb[0] == size && D->nb[0] == size))
+        return NULL;
+    return "op: the CPU copies blocks in packed rows only";
+}
+
+/* DUP: S0 and the result are of one type and shape. */
+const char *rules_dup(const struct rules_op *o)
+{
+    return check_bytes(o);
+}
+
 /* Copies element by element; source 1, if there, is where the result lies. */
 const char *rules_cpy(const struct rules_op *o)
 {
@@ -150,7 +174,9 @@ const char *rules_cpy(const struct rules_op *o)
         return "op: type of the result";
     if (!rules_same_shape(S1, D) || !rules_same_strides(S1, D))
         return bad_shape;
-    if (!o->cpu || S0->type == D->type)
+    if (S0->type == D->type)
+        return check_bytes(o);
+    if (!o->cpu)
         return NULL;
     bool plain = !is_quantised(o, S0) && !is_quantised(o, D);
     bool from_ok = S0->type == RULES_F32 || S0->type == RULES_F16 || S0->type == RULES_BF16;
@@ -181,7 +207,7 @@ const char *rules_cpy(const struct rules_op *o)
 
 const char *rules_cont(const struct rules_op *o)
 {
-    return rules_elements(S0) == rules_elements(D) ? NULL : bad_shape;
+    return rules_elements(S0) == rules_elements(D) ? check_bytes(o) : bad_shape;
 }
 
 const char *rules_reshape(const struct rules_op *o)
@@ -213,6 +239,10 @@ const char *rules_glu(const struct rules_op *o)
 {
     if (S1 && !rules_same_shape(S0, S1))
         return bad_shape;
+    /* kernel: these two are written for F32 alone */
+    if (o->cpu && S0->type != RULES_F32 &&
+        (strcmp(o->sub, "SWIGLU_OAI") == 0 || strcmp(o->sub, "SWIGLU_CLAMP") == 0))
+        return "op: type of a source";
     return rules_shape_is(D, S1 ? S0->ne[0] : S0->ne[0] / 2, S0->ne[1], S0->ne[2], S0->ne[3])
                ? NULL
                : bad_shape;
@@ -225,8 +255,22 @@ const char *rules_scalar(const struct rules_op *o)
     return rules_elements(D) == 1 ? NULL : bad_shape;
 }
 
+/* kernel: written for F32 alone, though builders take others */
+static const char *cpu_wants_f32(const struct rules_op *o)
+{
+    return o->cpu && S0->type != RULES_F32 ? "op: type of a source" : NULL;
+}
+
+const char *rules_scale(const struct rules_op *o)
+{
+    return cpu_wants_f32(o);
+}
+
 const char *rules_sum_rows(const struct rules_op *o)
 {
+    const char *why = cpu_wants_f32(o);
+    if (why)
+        return why;
     return rules_shape_is(D, 1, S0->ne[1], S0->ne[2], S0->ne[3]) ? NULL : bad_shape;
 }
 
@@ -347,11 +391,13 @@ const char *rules_diag_mask(const struct rules_op *o)
 {
     if (D->params[0] < 0)
         return bad_param;
-    if (!o->cpu || rules_empty(D))
+    if (!o->cpu)
         return NULL;
-    /* kernel: a copy in one piece unless it is in place; matrices nb[2] apart */
-    if (!D->params[1] && !(rules_contiguous(o, D, 0) && rules_contiguous(o, S0, 0)))
+    /* kernel: a copy in one piece, unless both lie at the same place; matrices nb[2] apart */
+    if (!(rules_contiguous(o, D, 0) && rules_contiguous(o, S0, 0)))
         return "op: the CPU wants it contiguous";
+    if (rules_empty(D))
+        return NULL;
     rules_int planes = rules_mul(D->ne[2], D->ne[3]);
     rules_reach(o, -1,
                 rules_mul(planes - 1, (rules_int)D->nb[2]) +

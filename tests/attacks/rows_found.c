@@ -34,6 +34,46 @@ static void copy_of_long_rows(void)
     honest_and_not(long_rows, "side by side");
 }
 
+/* Bytes of one type are copied by rows, of which ggml takes a block for an element: 32 times too long. */
+static void blocks(struct sheet *s, const char *op, bool honest)
+{
+    sheet_new(s, op);
+    struct apir_tensor *a = sheet_leaf(s, Q4_0, 32, 2, 1, 1);
+    if (!honest) /* rows apart, so that the bytes are not one piece */
+        a->nb[1] = a->nb[2] = a->nb[3] = 36;
+}
+
+static void blocks_cont(struct sheet *s, bool honest)
+{
+    blocks(s, "CONT", honest);
+    sheet_op(s, Q4_0, 64, 1, 1, 1)->offset = MEMORY - 64;
+}
+
+static void blocks_cpy(struct sheet *s, bool honest)
+{
+    blocks(s, "CPY", honest);
+    sheet_leaf(s, Q4_0, 64, 1, 1, 1)->offset = MEMORY - 64;
+    sheet_op(s, Q4_0, 64, 1, 1, 1);
+    sheet_in_place(s, 1);
+}
+
+/* A row of one block: nb[0] says nothing, and yet decides about the road. */
+static void blocks_dup(struct sheet *s, bool honest)
+{
+    sheet_new(s, "DUP");
+    struct apir_tensor *a = sheet_leaf(s, Q4_0, 32, 2, 1, 1);
+    if (!honest)
+        a->nb[0] = 36, a->nb[1] = a->nb[2] = a->nb[3] = 36;
+    sheet_op(s, Q4_0, 32, 2, 1, 1)->offset = MEMORY - 64;
+}
+
+static void copies_of_blocks(void)
+{
+    honest_and_not(blocks_cont, "packed rows only");
+    honest_and_not(blocks_cpy, "packed rows only");
+    honest_and_not(blocks_dup, "packed rows only");
+}
+
 /* Pairs of channels are turned or copied; the last of an odd number has no other. */
 static void pairs(struct sheet *s, bool honest)
 {
@@ -145,6 +185,7 @@ static void questions(void)
 
 const struct attack_row attack_rows_found[] = {
     {"found-cpy-rows", "a copy of long rows to short quantised ones", copy_of_long_rows, 0, 0},
+    {"found-block-copies", "CONT, CPY and DUP of blocks that lie apart", copies_of_blocks, 0, 0},
     {"found-rope-pairs", "ROPE of rows without pairs", rope_without_pairs, 0, 0},
     {"found-hadamard", "a hint on a matrix that is not square", hint_on_no_square, 0, 0},
     {"found-pool-stride", "POOL_2D of one plane with a small stride", pool_of_a_small_stride, 0, 0},

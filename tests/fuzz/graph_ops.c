@@ -51,32 +51,54 @@ static int64_t row_of(struct dice *d, enum ggml_type type)
     return block == 1 ? dim(d) : block * (1 + dice_roll(d, 2));
 }
 
-/* A leaf; now and then one with rows apart, or with two dimensions exchanged. */
+/* Dimensions exchanged: as packed as before, in another order. Blocks stay in their row. */
+static void permute(struct ggml_tensor *t, struct dice *d)
+{
+    static const uint8_t pairs[][2] = { { 1, 2 }, { 2, 3 }, { 1, 3 }, { 0, 1 }, { 0, 2 } };
+    const bool blocks = ggml_blck_size(t->type) > 1;
+    const uint8_t *p = pairs[dice_roll(d, blocks ? 3 : 5)];
+    size_t nb[4], size = ggml_type_size(t->type);
+    int64_t order[4] = { 0, 1, 2, 3 };
+    order[p[0]] = p[1];
+    order[p[1]] = p[0];
+    for (int i = 0; i < 4; i++) {
+        nb[order[i]] = size;
+        size *= (size_t)t->ne[order[i]] / (order[i] == 0 ? (size_t)ggml_blck_size(t->type) : 1);
+    }
+    memcpy(t->nb, nb, sizeof(nb));
+}
+
+/* A leaf. One of three has strides that ggml's kernels treat in a way of its own. */
 static struct ggml_tensor *leaf(struct ggml_context *c, struct dice *d, enum ggml_type type,
                                 int64_t n0, int64_t n1, int64_t n2, int64_t n3)
 {
     struct ggml_tensor *t = ggml_new_tensor_4d(c, type, n0, n1, n2, n3);
-    switch (dice_roll(d, 12)) {
-    case 0:
+    const size_t size = ggml_type_size(type);
+    const bool in_line = ggml_blck_size(type) > 1 && n0 > ggml_blck_size(type);
+    switch (dice_roll(d, 18)) {
+    case 0: /* rows apart */
         for (int i = 1; i < 4; i++)
-            t->nb[i] += ggml_type_size(type) * 4;
+            t->nb[i] += size * 4;
         break;
-    case 1: {
-        static const uint8_t pairs[][2] = { { 0, 1 }, { 1, 2 }, { 2, 3 }, { 0, 2 } };
-        const uint8_t *p = pairs[dice_roll(d, 4)];
-        size_t nb[4], size = ggml_type_size(type);
-        int64_t order[4] = { 0, 1, 2, 3 };
-        if (ggml_blck_size(type) > 1)
+    case 1:
+    case 2:
+        permute(t, d);
+        break;
+    case 3: /* rows, planes or all over each other */
+        for (uint32_t i = 1 + dice_roll(d, 3); i < 4; i++)
+            t->nb[i] = dice_roll(d, 2) ? size : 0;
+        break;
+    case 4: /* elements apart, with what follows from it; several blocks of a row never are */
+        if (in_line)
             break;
-        order[p[0]] = p[1];
-        order[p[1]] = p[0];
-        for (int i = 0; i < 4; i++) {
-            nb[order[i]] = size;
-            size *= (size_t)t->ne[order[i]];
-        }
-        memcpy(t->nb, nb, sizeof(nb));
+        t->nb[0] *= 2 + dice_roll(d, 3);
+        for (int i = 1; i < 4; i++)
+            t->nb[i] *= t->nb[0] / size;
         break;
-    }
+    case 5: /* or without: where a row is one element or block, nb[0] says nothing */
+        if (!in_line)
+            t->nb[0] *= 2 + dice_roll(d, 3);
+        break;
     default:
         break;
     }
@@ -221,11 +243,16 @@ OP(out_prod)
 OP(cpy)
 {
     enum ggml_type from = R(2) ? F32 : R(2) ? I32 : weights(d), to = R(4) ? weights(d) : I32;
-    int64_t n0 = R(2) ? 256 : 32, n1 = dim(d), n2 = R(3) + 1;
-    struct ggml_tensor *a = T(from, n0, n1, n2, 1);
     if (R(3) == 0)
-        return ggml_cast(c, a, to);
-    return ggml_cpy(c, a, R(2) ? T(to, n0, n1, n2, 1) : T(to, n0 * n1, n2, 1, 1));
+        to = from = weights(d); /* bytes, not numbers, are copied then */
+    int64_t n0 = R(2) ? 256 : R(2) ? row_of(d, to) : 32, n1 = dim(d), n2 = R(3) + 1;
+    struct ggml_tensor *a = T(from, n0, n1, n2, 1);
+    switch (R(6)) {
+    case 0: return ggml_cast(c, a, to);
+    case 1: return ggml_dup(c, a);
+    case 2: return R(2) ? ggml_cont(c, a) : ggml_cont_2d(c, a, n0 * n1, n2);
+    default: return ggml_cpy(c, a, R(2) ? T(to, n0, n1, n2, 1) : T(to, n0 * n1, n2, 1, 1));
+    }
 }
 
 OP(views)

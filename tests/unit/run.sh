@@ -4,7 +4,7 @@
 # run.sh PROGRAM...
 #
 # Runs unit test programs one after the other, each for at most UNIT_TIMEOUT
-# seconds (60). One line each, the output of those that fail, and a count of
+# seconds (180). One line each, the output of those that fail, and a count of
 # test functions last (a program that is not cmocka's counts as one).
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -29,7 +29,7 @@ total_passed=0 total_failed=0
 for program in "$@"; do
     name=${program##*/}
     rc=0
-    timeout -k 5 "${UNIT_TIMEOUT:-60}" "$program" >"$log" 2>&1 </dev/null || rc=$?
+    timeout -k 5 "${UNIT_TIMEOUT:-180}" "$program" >"$log" 2>&1 </dev/null || rc=$?
     passed=$(count PASSED) failed=$(count FAILED) skipped=$(count SKIPPED)
     # What ended outside of any test (a crash, a leak, the time) is one failure.
     [[ $rc -eq 0 || $failed -ne 0 ]] || failed=1
@@ -43,7 +43,7 @@ for program in "$@"; do
         echo "ok $name${note:+$note)}"
     else
         why="exit code $rc"
-        [[ $rc -ne 124 && $rc -ne 137 ]] || why="ended after ${UNIT_TIMEOUT:-60} s"
+        [[ $rc -ne 124 && $rc -ne 137 ]] || why="ended after ${UNIT_TIMEOUT:-180} s"
         echo "FAILED $name ($why)"
         sed 's/^/    /' "$log"
     fi
