@@ -55,6 +55,7 @@ static int symbols_load(void *handle, struct apir_error *err)
     NEED(op_name, "ggml_op_name");
     NEED(unary_op_name, "ggml_unary_op_name");
     NEED(nbytes, "ggml_nbytes");
+    NEED(blck_size, "ggml_blck_size");
     NEED(is_contiguous, "ggml_is_contiguous");
     void *glu = dlsym(handle, "ggml_glu_op_name");
     memcpy(&plugin.glu_op_name, &glu, sizeof(glu));

@@ -195,6 +195,13 @@ static bool is_empty(const struct gg_tensor *t)
     return t->ne[0] == 0 || t->ne[1] == 0 || t->ne[2] == 0 || t->ne[3] == 0;
 }
 
+/* A row that ends within a block: ggml makes such views of blocks, and computes nothing right with
+ * them. No backend is asked to. */
+static bool is_broken(const struct gg_tensor *t)
+{
+    return t->ne[0] % plugin.blck_size(t->type) != 0;
+}
+
 /* The device's buffer that t lies in, or NULL: the host's backend could not reach another one's. */
 static const struct plugin_buffer *own_buffer(const struct encoder *e, const struct gg_tensor *t)
 {
@@ -236,6 +243,10 @@ static uint32_t tensor_encode(struct encoder *e, const struct gg_tensor *t, bool
     };
     if (t->type < 0 || t->type > 255) {
         fail(e, t, "is of a type whose number is out of range");
+        return 0;
+    }
+    if (is_broken(t)) {
+        fail(e, t, "has rows that end within a block");
         return 0;
     }
     for (int i = 0; i < 4; i++) {
@@ -343,7 +354,7 @@ static bool node_is_idle(const struct encoder *e, const struct gg_tensor *node)
     if (is_empty(node) || (plugin.layout.has_compute_flag &&
                            !((uint32_t)node->flags & APIR_TENSOR_FLAG_COMPUTE)))
         return true;
-    return !own_buffer(e, node) && plugin_op_is_view(node->op);
+    return plugin_op_is_view(node->op) && (!own_buffer(e, node) || is_broken(node));
 }
 
 /* One pass with the capacity at hand; -ENOSPC asks for more. */
@@ -358,6 +369,9 @@ static int encode_once(struct encoder *e, struct gg_tensor *const *nodes, uint32
         if (node_is_idle(e, nodes[i]))
             continue;
         if (index_get(s, nodes[i]) != APIR_NO_TENSOR) {
+            /* A backend's order may have a view behind what uses it: that has brought it along. */
+            if (e->form == FORM_GRAPH && plugin_op_is_view(nodes[i]->op))
+                continue;
             fail(e, nodes[i], "comes after a node that uses it");
             break;
         }

@@ -35,10 +35,10 @@ struct graph_scratch {
 /*
  * Encodes the graph into scratch->out, for this device. Nodes for which there is nothing to do are
  * left out: those without elements, those that are not to be computed, and those that only rename
- * other memory than the device's. (ggml's scheduler takes no heed of such nodes when it cuts a graph
+ * memory, where it is not the device's or cannot be a source of anything. (ggml's scheduler takes no heed of such nodes when it cuts a graph
  * into splits.) scratch->n_nodes may be 0 then, and the payload is not to be sent.
  * Returns 0, or -ENOMEM or -EINVAL with scratch->why: a tensor that is needed and in no buffer of
- * the device, or an order that is not topological.
+ * the device, or an order in which something is used before it is computed.
  */
 int graph_encode(struct graph_scratch *scratch, const struct plugin_device *device,
                  const struct gg_cgraph_head *graph);

@@ -94,6 +94,7 @@ struct plugin {
 
     void *(*buffer_init)(void *buft, struct gg_buffer_i iface, void *ctx, size_t size);
     size_t (*nbytes)(const struct gg_tensor *t);
+    int (*blck_size)(int type); /* newer ones return an int64_t, which is as small */
     bool (*is_contiguous)(const struct gg_tensor *t);
     const char *(*op_name)(int op);
     const char *(*unary_op_name)(int op);

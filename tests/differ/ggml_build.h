@@ -26,6 +26,7 @@ struct plan {
     bool odd_ops;    /* ops of all kinds, each with leaves of its own */
     unsigned relays; /* large results that the CPU hands to the device in every run */
     bool whole;      /* only ops that write all of their result, and results that have a size */
+    bool moves;      /* views may come behind what uses them, as where a backend has reordered */
     bool decided;    /* supported is known: the second side must say the same */
     uint64_t supported;
 };

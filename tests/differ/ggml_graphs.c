@@ -192,6 +192,7 @@ static struct plan pick_plan(struct world *w)
                          .in_place = exact && differ_chance(&w->r, 50),
                          .keep = differ_chance(&w->r, 60),
                          .disabled = differ_chance(&w->r, 30) && !differ_left_out("off"),
+                         .moves = true,
                          .odd_ops = differ_chance(&w->r, 50)};
 }
 

@@ -474,6 +474,8 @@ static void graph_make(void)
     FUZZ_CHECK(ggml_probe_layout(dlsym, RTLD_DEFAULT, &plugin.layout, why, sizeof(why)) == 0);
     const char *(*op_name)(enum ggml_op) = ggml_op_name;
     memcpy(&plugin.op_name, &op_name, sizeof(op_name));
+    int64_t (*blck_size)(enum ggml_type) = ggml_blck_size;
+    memcpy(&plugin.blck_size, &blck_size, sizeof(blck_size));
     static struct ggml_context *ctx;
     ctx = ggml_init(params);
     struct ggml_cgraph *g = ggml_new_graph(ctx);
