@@ -13,7 +13,8 @@
 #   server      llama-server with eight slots: eight requests at a time, the same tokens
 #   bench       llama-bench: prompt and generation run, on the device that was asked for
 #
-# These models have no vocabulary; texts are made of numbers then, of which llama.cpp takes each
+# That tool cannot write a T5, which has an encoder and a decoder; one of our own is with them.
+# Those models have no vocabulary; texts are made of numbers then, of which llama.cpp takes each
 # byte for a token. --part takes the architectures in tests/archs/part.
 # The last line is `models: N of M as native`; a model counts once, with all four programs.
 set -euo pipefail
@@ -219,14 +220,20 @@ rm -rf "$work"
 mkdir -p "$work"
 export out host work native_device tolerance
 
-if [[ -n $only ]]; then
-    tr , '\n' <<<"$only" | sed "s|.*|$models/&.gguf|"
-else
-    for file in "$models"/*.gguf; do
-        name=$(basename "$file" .gguf)
-        [[ -n $part ]] && ! archs_part | grep -qxF -- "${name%-*}" || echo "$file"
-    done
-fi >"$work/files"
+# Encoder and decoder in one is what that tool cannot write.
+mkdir -p "$work/own"
+"$out/tests/models/gguf-write" --arch llama --heads 4 --heads-kv 2 --type f16 --output "$work/own/words.gguf"
+"$out/tests/models/gguf-extra" t5 --model "$work/own/words.gguf" --output "$work/own/t5-dense.gguf"
+
+for file in "$models"/*.gguf "$work/own/t5-dense.gguf"; do
+    name=$(basename "$file" .gguf)
+    if [[ -n $only ]]; then
+        grep -qxF -- "$name" < <(tr , '\n' <<<"$only") || continue
+    elif [[ -n $part && $name != t5-dense ]]; then
+        archs_part | grep -qxF -- "${name%-*}" || continue
+    fi
+    echo "$file"
+done >"$work/files"
 
 VTEST_KEEP_LOG=$work/server.log
 archs_serve "$out" "$host"

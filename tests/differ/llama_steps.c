@@ -78,6 +78,12 @@ bool twin_open(struct twin *t, struct differ_random *r, struct llama_model *cons
     {
         t->model[s] = model[s];
         t->ctx[s] = llama_init_from_model(model[s], t->params);
+        /* What has no cache takes a batch at once, or libllama falls. */
+        if (t->ctx[s] && !llama_get_memory(t->ctx[s]) && p->n_ubatch < p->n_batch) {
+            llama_free(t->ctx[s]);
+            t->params.n_ubatch = t->params.n_batch;
+            t->ctx[s] = llama_init_from_model(model[s], t->params);
+        }
     }
     if (!t->ctx[NATIVE] != !t->ctx[REMOTE])
         differ_found("only one side has made a context");

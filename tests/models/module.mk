@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# gguf-write: model files with random weights, for every test that needs one.
+# gguf-write: model files with random weights, for every test that needs one; gguf-extra: what goes
+# with such a model, or has its vocabulary.
 
 GGUF_WRITE := $(O)/tests/models/gguf-write
 GGUF_WRITE_OBJS := $(call objs,tests/models/gguf_write.c tests/models/shape.c \
@@ -13,4 +14,11 @@ $(GGUF_WRITE): PKGS := ggml
 # ggml.pc names libggml alone, which loads backends; the file format is in libggml-base.
 $(GGUF_WRITE): EXTRA_LIBS := -lggml-base -lm -lpthread
 $(GGUF_WRITE): $(GGUF_WRITE_OBJS)
+	$(link)
+
+GGUF_EXTRA := $(O)/tests/models/gguf-extra
+ALL += $(GGUF_EXTRA)
+$(GGUF_EXTRA): PKGS := ggml
+$(GGUF_EXTRA): EXTRA_LIBS := -lggml-base -lm
+$(GGUF_EXTRA): $(call objs,tests/models/gguf_extra.c)
 	$(link)

@@ -4,12 +4,9 @@
 
 OPTIONS_LLAMA := $(O)/tests/options/llama-options
 OPTIONS_COMPARE := $(O)/tests/options/options-compare
-OPTIONS_SOURCES := $(filter-out tests/options/compare.c tests/options/gguf_extra.c, \
-                     $(wildcard tests/options/*.c))
+OPTIONS_SOURCES := $(filter-out tests/options/compare.c, $(wildcard tests/options/*.c))
 
-OPTIONS_EXTRA := $(O)/tests/options/gguf-extra
-
-ALL += $(OPTIONS_LLAMA) $(OPTIONS_COMPARE) $(OPTIONS_EXTRA)
+ALL += $(OPTIONS_LLAMA) $(OPTIONS_COMPARE)
 HEADERS += tests/options/record.h tests/options/run.h tests/options/cases.h tests/options/graph.h
 
 $(OPTIONS_LLAMA): PKGS := llama ggml
@@ -19,11 +16,6 @@ $(OPTIONS_LLAMA): $(call objs,$(OPTIONS_SOURCES))
 
 $(OPTIONS_COMPARE): EXTRA_LIBS := -lm
 $(OPTIONS_COMPARE): $(call objs,tests/options/compare.c tests/options/record.c)
-	$(link)
-
-$(OPTIONS_EXTRA): PKGS := ggml
-$(OPTIONS_EXTRA): EXTRA_LIBS := -lggml-base -lm
-$(OPTIONS_EXTRA): $(call objs,tests/options/gguf_extra.c)
 	$(link)
 
 # ROW="NAME..." runs these rows alone.

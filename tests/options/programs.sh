@@ -26,6 +26,10 @@ programs=(
     "completion-device-sampler full completion llama-gqa-q4_0 -bs --samplers top_k;temperature --temp 0.9"
     "completion-grammar full completion llama-gqa-q4_0 --grammar-file @grammar@"
     "cli full cli llama-gqa-q4_0"
+    "vision part vision llama-gqa-q4_0 --mmproj @vision-llama-gqa-q4_0@ --image @image@"
+    "vision-fa-off full vision llama-gqa-f16 --mmproj @vision-llama-gqa-f16@ --image @image@ -fa off"
+    "vision-half full vision llama-gqa-f16 --mmproj @vision-llama-gqa-f16@ --image @image@ -ngl 2"
+    "vision-on-cpu full vision llama-gqa-q4_0 --mmproj @vision-llama-gqa-q4_0@ --image @image@ --no-mmproj-offload"
     "perplexity part perplexity llama-gqa-q4_0"
     "perplexity-nkvo full perplexity llama-gqa-q4_0 -nkvo"
     "perplexity-cache full perplexity llama-gqa-f16 -fa on -ctk q8_0 -ctv q8_0"
@@ -82,6 +86,16 @@ program_cli() {
     # It prints its speed too.
     program_run "$1" llama-cli "${common[@]}" --no-warmup -st --simple-io -p "${text:0:100}" -n 64 "${@:4}" |
         grep -v ' t/s ' >"$work/$1.result"
+}
+
+# An image, encoded on the device as well, and what the model says about it.
+program_vision() {
+    local common
+    mapfile -t common < <(program_common "$2" "$3")
+    program_run "$1" llama-mtmd-cli "${common[@]}" -v --no-warmup --ignore-eos --chat-template vicuna \
+        -p "What is in this image?" -n 48 "${@:4}" >"$work/$1.result" || return
+    [[ $1 == native || " $* " == *" --no-mmproj-offload "* ]] ||
+        grep -q 'CLIP using APIR0' "$work/$1.err" || { echo "the image was not encoded on APIR0" >>"$work/$1.err"; return 1; }
 }
 
 program_perplexity() {

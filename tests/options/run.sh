@@ -81,7 +81,7 @@ write_file() { # FILE PROGRAM ARGS...
 # Prints the path of a model of this name; heads of 64 values, so that any cache type fits.
 model_file() { # NAME
     local name=$1 file=$models/options-$1.gguf
-    local write=$out/tests/models/gguf-write extra=$out/tests/options/gguf-extra
+    local write=$out/tests/models/gguf-write extra=$out/tests/models/gguf-extra
     case $name in
     llama-gqa-*) write_file "$file" "$write" --arch llama --heads 4 --heads-kv 2 --type "${name##*-}" ;;
     llama-wide-*) write_file "$file" "$write" --arch llama --embd 512 --heads 8 --heads-kv 4 --layers 6 \
@@ -92,6 +92,14 @@ model_file() { # NAME
     qwen3moe-*) write_file "$file" "$write" --arch qwen3moe --heads 4 --heads-kv 2 --experts 8 \
         --experts-used 2 --type "${name##*-}" ;;
     lora-*) write_file "$file" "$extra" lora --model "$(model_file "${name#lora-}")" ;;
+    vision-*) write_file "$file" "$extra" vision --model "$(model_file "${name#vision-}")" ;;
+    image) # a ring in colours, as PNM; without the byte 0, which awk may not print
+        file=$work/image.ppm
+        LC_ALL=C awk 'BEGIN { printf "P6 80 60 255\n"
+            for (y = 0; y < 60; y++) for (x = 0; x < 80; x++) {
+                d = int(sqrt((x - 40) ^ 2 + (y - 30) ^ 2))
+                printf "%c%c%c", 1 + d * 9 % 120, 1 + x * 3 % 120, (d > 12 && d < 22 ? 125 : 30) } }' >"$file"
+        ;;
     rank-*) write_file "$file" "$extra" rank --model "$(model_file "${name#rank-}")" ;;
     grammar)
         file=$work/grammar
