@@ -9,8 +9,8 @@
 # program; there only what has no rounding is compared: bytes, copies and additions.
 #
 # The small models of all architectures are used as well, if tests/archs has made them.
-# Random work meets assertions of llama.cpp's own: a sequence that ends by one is done again with the
-# CPU on both sides, and if that ends by the same one, it is counted apart and the run goes on.
+# Random work meets assertions and faults of llama.cpp's own: a sequence that ends by one is done again
+# with the CPU on both sides, and if that ends by the same one, it is counted apart and the run goes on.
 # The last line is `differ: N operations in M sequences agree, seed S`; a difference ends the run,
 # with what is needed to see it again. OUT is the build's output directory.
 set -euo pipefail
@@ -86,8 +86,9 @@ run_program() { # ggml|llama FILE SECONDS OPTIONS...
     said=$(timeout $(($3 + 180)) env "${vars[@]}" GGML_NO_BACKTRACE=1 \
         "$programs/${program[0]}" --seconds "$3" "${@:4}" "${program[@]:1}" 2>"$2")
 }
-assertion() { # FILE
-    grep -aoE '^[^ ]*[.](cpp|c|h):[0-9]+: .*' "$1" | head -n 1
+# How a process has ended: ggml's own words, or the step that it fell in.
+ending() { # FILE
+    grep -aoE '^[^ ]*[.](cpp|c|h):[0-9]+: .*|CRASH in seed .*' "$1" | head -n 1
 }
 count() { # WORDS THAT BEGIN WITH: PROGRAM: N operations in M sequences
     operations=$((operations + $2)) sequences=$((sequences + $5))
@@ -97,11 +98,11 @@ run_one() { # ggml|llama SEED SECONDS
     local which=$1 seed=$2 until=$((SECONDS + $3)) said why ended log=$VTEST_DIR/said
     [[ -n $first ]] || first=$seed
     while ! run_program "$which" "$log" $((until > SECONDS ? until - SECONDS : 1)) --seed "$seed"; do
-        why=$(assertion "$log" || :)
-        ended=$(sed -n 's/.*: ABORT in seed \([0-9]*\),.*/\1/p' "$log" | head -n 1)
+        why=$(ending "$log" || :)
+        ended=$(sed -n 's/.*: \(ABORT\|CRASH\) in seed \([0-9]*\),.*/\2/p' "$log" | head -n 1)
         if [[ -z $why || -z $ended ]] ||
             run_program "$which" "$log.native" 0 --seed "$ended" --sequences 1 --remote CPU ||
-            [[ $(assertion "$log.native" || :) != "$why" ]]; then
+            [[ $(ending "$log.native" || :) != "$why" ]]; then
             grep -v '^load_backend\|^ggml_vulkan' "$log" | tail -n 20 >&2
             tail -n 5 "$VTEST_LOG" >&2
             echo "differ: $which --seed $seed --host $host does not agree"
@@ -131,5 +132,5 @@ while ((SECONDS < end)); do
     done
 done
 vtest_alive || { echo "differ: the server did not survive" >&2; exit 1; }
-[[ $asserts -eq 0 ]] || echo "differ: $asserts sequences more ended by an assertion of llama.cpp's, natively too"
+[[ $asserts -eq 0 ]] || echo "differ: $asserts sequences more ended by an assertion or a fault, natively too"
 echo "differ: $operations operations in $sequences sequences agree, seed $first"
