@@ -17,6 +17,11 @@
 #include "protocol/cleanup.h"
 #include "protocol/log.h"
 
+/* Linux 6.16; the headers may be older. */
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
+
 #define LISTEN_BACKLOG       128
 #define LISTEN_BATCH         16  /* connections per turn, so that contexts get theirs */
 #define LISTEN_RESUME_MS     100 /* without a free descriptor */
@@ -35,6 +40,18 @@ static int listen_address(const char *path, struct sockaddr_un *addr, struct api
                               sizeof(addr->sun_path) - 1, path);
     memcpy(addr->sun_path, path, strlen(path));
     return 0;
+}
+
+/*
+ * Nobody has a descriptor to give to us, and whoever closes the last one of a stranger's file may wait
+ * for it as long as the stranger likes (a socket that lingers, a file system in user space): the one
+ * thread that serves all. So the kernel is asked to refuse them where they are sent. Of a listening
+ * socket it holds for the connections that come.
+ */
+static bool listen_refuse_descriptors(int fd)
+{
+    const int no = 0;
+    return setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &no, sizeof(no)) == 0;
 }
 
 /* Whether a server takes connections at addr. */
@@ -104,6 +121,7 @@ int server_listen_make(const char *path, const char *group, struct stat *ret_mad
     cleanup_fd int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return apir_error_sys(err, errno, "cannot make a socket");
+    listen_refuse_descriptors(fd); /* before anybody can connect */
     ret = listen_bind(fd, path, group, ret_made, err);
     return ret < 0 ? ret : steal_fd(&fd);
 }
@@ -224,6 +242,8 @@ static void server_listen_ready(void *user, uint32_t events)
     for (int i = 0; i < LISTEN_BATCH; i++) {
         int fd = accept4(listen->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
+            /* Of those that came before the service that a socket unit has started, too. */
+            listen_refuse_descriptors(fd);
             server_listen_take(listen, fd);
             continue;
         }
@@ -245,6 +265,9 @@ static void server_listen_ready(void *user, uint32_t events)
 int server_listen_init(struct server_listen *listen, const struct server_listen_setup *setup,
                        int fd)
 {
+    if (!listen_refuse_descriptors(fd))
+        apir_log(APIR_LOG_WARN, "this kernel (before Linux 6.16) lets clients send descriptors: one "
+                                "that is slow to close holds up all clients of this socket");
     *listen = (struct server_listen){
         .loop = setup->loop,
         .access = *setup->access,

@@ -15,7 +15,7 @@
 
 #define FDS_MAX 253 /* SCM_MAX_FD */
 
-void send_with(int sock, const void *data, size_t size, const int *fds, size_t n)
+bool offer_with(int sock, const void *data, size_t size, const int *fds, size_t n)
 {
     union {
         struct cmsghdr align;
@@ -33,7 +33,16 @@ void send_with(int sock, const void *data, size_t size, const int *fds, size_t n
         c->cmsg_len = CMSG_LEN(sizeof(int) * n);
         memcpy(CMSG_DATA(c), fds, sizeof(int) * n);
     }
-    if (sendmsg(sock, &msg, MSG_NOSIGNAL) != (ssize_t)size)
+    if (sendmsg(sock, &msg, MSG_NOSIGNAL) == (ssize_t)size)
+        return true;
+    if (errno != EPERM)
+        not_stopped("a message of %zu bytes with %zu descriptors: %s", size, n, strerror(errno));
+    return false;
+}
+
+void send_with(int sock, const void *data, size_t size, const int *fds, size_t n)
+{
+    if (!offer_with(sock, data, size, fds, n))
         not_stopped("a message of %zu bytes with %zu descriptors: %s", size, n, strerror(errno));
 }
 

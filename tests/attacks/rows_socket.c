@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -136,6 +137,18 @@ static void more_descriptors(void)
     own_stop(&o);
 }
 
+/* With this kernel the message is not sent, or what was sent ends the connection. */
+static void unix_offer(int fd, const void *data, size_t size, const int *fds, size_t n)
+{
+    if (offer_with(fd, data, size, fds, n)) {
+        unix_expect_closed(fd);
+        refused("the connection is closed");
+    } else {
+        close(fd);
+        refused("the kernel does not take it: %s", strerror(EPERM));
+    }
+}
+
 static void unix_descriptors(void)
 {
     static const size_t counts[] = {1, 2, 7, 8, 9, 64, 253};
@@ -148,15 +161,62 @@ static void unix_descriptors(void)
         int fd = unix_connect();
         for (size_t k = 0; k < N(fds); k++)
             fds[k] = k % 2 ? fd : STDERR_FILENO; /* its own socket: a cycle */
-        send_with(fd, &hello, sizeof(hello), fds, counts[i]);
-        unix_expect_closed(fd);
+        unix_offer(fd, &hello, sizeof(hello), fds, counts[i]);
         fd = unix_connect();
         WANT(strcmp(unix_greet(fd), "") == 0);
-        send_with(fd, &ping, sizeof(ping), fds, counts[i]);
-        unix_expect_closed(fd);
+        unix_offer(fd, &ping, sizeof(ping), fds, counts[i]);
     }
     own_stop(&o);
-    refused("the connection is closed");
+}
+
+/* A connection that still has data for a peer that never reads, and is closed only when that is
+ * gone or time is up: by whoever closes it last. */
+static int lingering_socket(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(address);
+    const struct linger linger = {.l_onoff = 1, .l_linger = 20};
+    static const uint8_t data[65536];
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    WANT(bind(listener, (struct sockaddr *)&address, size) == 0 && listen(listener, 1) == 0 &&
+         getsockname(listener, (struct sockaddr *)&address, &size) == 0);
+    WANT(connect(fd, (struct sockaddr *)&address, size) == 0);
+    WANT(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)) == 0);
+    while (send(fd, data, sizeof(data), MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
+        ;
+    WANT(errno == EAGAIN);
+    return fd; /* the listener stays: with it the connection would be reset */
+}
+
+static void slow_to_close(void)
+{
+    const struct apir_unix_hello hello = {.magic = APIR_UNIX_MAGIC, .major = APIR_PROTOCOL_MAJOR};
+    struct own o;
+    own_start(&o, true);
+    for (int greeted = 0; greeted < 2; greeted++) {
+        int fd = unix_connect(), slow = lingering_socket();
+        if (greeted)
+            WANT(strcmp(unix_greet(fd), "") == 0);
+        bool taken = offer_with(fd, &hello, sizeof(hello), &slow, 1);
+        /* Not the last descriptor here, or this row would wait. */
+        if (taken)
+            close(slow);
+        const int64_t began = attack_now_ms();
+        int other = unix_connect();
+        WANT(strcmp(unix_greet(other), "") == 0);
+        if (attack_now_ms() - began > 5000)
+            not_stopped("somebody else's hello took %d ms", (int)(attack_now_ms() - began));
+        close(other);
+        close(fd);
+        refused("%s", taken ? "nobody waited" : strerror(EPERM));
+        if (!taken) {
+            const struct linger none = {.l_onoff = 1};
+            WANT(setsockopt(slow, SOL_SOCKET, SO_LINGER, &none, sizeof(none)) == 0);
+            close(slow);
+        }
+    }
+    own_stop(&o);
 }
 
 static void no_descriptor(void)
@@ -341,6 +401,8 @@ const struct attack_row attack_rows_socket[] = {
      unix_messages_cut_short, 0, 0},
     {"socket-more-fds", "the VMM's socket: more descriptors than allowed", more_descriptors, 0, 0},
     {"socket-unix-fds", "the machine's socket: descriptors", unix_descriptors, 0, 0},
+    {"socket-slow-close", "the machine's socket: a descriptor that is slow to close", slow_to_close,
+     0, 0},
     {"socket-no-fd", "the VMM's socket: none where one is due", no_descriptor, 0, 0},
     {"socket-wrong-fds", "the VMM's socket: descriptors of a wrong type", wrong_descriptors, 0, 0},
     {"socket-never-reads", "the VMM's socket: a client that never reads replies", never_reads, 0,
