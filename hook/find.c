@@ -47,7 +47,6 @@ static bool ends(const char *s, const char *with)
 static int look_behind(struct scan *s, int fd, enum hook_depth depth, struct hook_ggml_file *ret)
 {
     s->image->files++;
-    /* A fifo or device opens at once (O_NONBLOCK) and is refused before any read. */
     int r = hook_ggml_look(fd, depth, &s->budget, ret);
     if (r == -ENOBUFS)
         s->image->truncated = true;

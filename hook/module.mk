@@ -54,8 +54,9 @@ $(HOOK_TESTS:%=$(O)/tests/unit/hook_%_test): $(O)/tests/unit/hook_%_test: \
 # A hooks.d file whose program is missing breaks every container of podman: both or none.
 .PHONY: install-hook
 install: install-hook
+# Nobody but root reads the hook (0711), so nobody looks into it from its first instruction on.
 install-hook: $(O)/hook/apir-hook $(HOOK_FILES)
-	install -D -m 0755 $(O)/hook/apir-hook $(DESTDIR)$(prefix)/libexec/apir/apir-hook
+	install -D -m 0711 $(O)/hook/apir-hook $(DESTDIR)$(prefix)/libexec/apir/apir-hook
 	install -D -m 0644 $(O)/hook/90-apir.json \
 	    $(DESTDIR)$(prefix)/share/containers/oci/hooks.d/90-apir.json
 	install -D -m 0644 $(O)/hook/90-apir-precreate.json \

@@ -6,7 +6,9 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -36,6 +38,34 @@ static int resolve(int dir, const char *path, int flags, mode_t mode, uint64_t r
     return -EAGAIN;
 }
 
+/*
+ * To open a fifo or a device is an action already, so what it is must be known before. The same file
+ * is opened then, whatever its name leads to by now.
+ */
+static int resolve_file(int dir, const char *path, int flags, uint64_t resolve_flags)
+{
+    cleanup_fd int there = resolve(dir, path, O_PATH | (flags & O_NOFOLLOW), 0, resolve_flags);
+    char self[sizeof("/proc/self/fd/") + 12];
+    struct stat st;
+
+    if (there < 0)
+        return there;
+    if (fstat(there, &st) < 0)
+        return -errno;
+    if (!S_ISREG(st.st_mode))
+        return S_ISLNK(st.st_mode) ? -ELOOP : -EINVAL;
+    snprintf(self, sizeof(self), "/proc/self/fd/%d", there);
+    int fd = open(self, (flags & ~O_NOFOLLOW) | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    return fd < 0 ? -errno : fd;
+}
+
+static int open_below(int dir, const char *path, int flags, mode_t mode, uint64_t resolve_flags)
+{
+    if ((flags & (O_PATH | O_DIRECTORY | O_CREAT)) == 0)
+        return resolve_file(dir, path, flags, resolve_flags);
+    return resolve(dir, path, flags, mode, resolve_flags);
+}
+
 int hook_rootfs_open(const char *path)
 {
     return resolve(AT_FDCWD, path, O_PATH | O_DIRECTORY, 0, RESOLVE_NO_MAGICLINKS);
@@ -43,16 +73,17 @@ int hook_rootfs_open(const char *path)
 
 int hook_rootfs_openat(int root, const char *path, int flags, mode_t mode)
 {
-    return resolve(root, path, flags, mode,
-                   RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV);
+    return open_below(root, path, flags, mode,
+                      RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV);
 }
 
 int hook_rootfs_open_child(int dir, const char *name, int flags, mode_t mode)
 {
     if (strchr(name, '/') != NULL || strcmp(name, "..") == 0)
         return -EINVAL;
-    return resolve(dir, name, flags | O_NOFOLLOW, mode,
-                   RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV);
+    return open_below(dir, name, flags | O_NOFOLLOW, mode,
+                      RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS |
+                          RESOLVE_NO_XDEV);
 }
 
 static void close_dir(DIR **dir)

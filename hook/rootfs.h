@@ -19,7 +19,8 @@ int hook_rootfs_open(const char *path);
 
 /*
  * Opens path inside root. flags as for open; O_CLOEXEC, O_NOCTTY and O_NONBLOCK
- * are added (no fifo or device can hold us). Returns an fd or -errno: -EXDEV
+ * are added. What is opened to be read or written is a regular file: anything else is
+ * -EINVAL, and not opened (no fifo or device notices us). Returns an fd or -errno: -EXDEV
  * where the path leaves the root's mount, -ELOOP for a loop of symlinks.
  */
 int hook_rootfs_openat(int root, const char *path, int flags, mode_t mode);
