@@ -183,7 +183,9 @@ static int record_write(const struct command *c, const char *path,
         r = record_add(record, "after", plan->after);
     const char *text =
         r == 0 ? json_object_to_json_string_ext(record, JSON_C_TO_STRING_PRETTY) : NULL;
-    return text == NULL ? apir_error_sys(err, ENOMEM, "record") : cdi_file_write(path, text, err);
+    /* The engine's file may hold secrets and be for its owner alone; and so is what was in it. */
+    return text == NULL ? apir_error_sys(err, ENOMEM, "record")
+                        : cdi_file_write_private(path, text, err);
 }
 
 static int record_read(const struct command *c, const char *path, struct json_object **ret_record,

@@ -55,8 +55,8 @@ int cdi_file_load(const char *path, char **ret_text, struct apir_error *err)
     return read_file(path, 0, ret_text, NULL, err);
 }
 
-/* Makes what is missing of the folders above path. */
-static int make_parents(const char *path, struct apir_error *err)
+/* Makes what is missing of the folders above path; the last one of them with `mode`. */
+static int make_parents(const char *path, mode_t mode, struct apir_error *err)
 {
     cleanup_free char *dir = strdup(path);
 
@@ -64,7 +64,7 @@ static int make_parents(const char *path, struct apir_error *err)
         return apir_error_sys(err, ENOMEM, "%s", path);
     for (char *p = strchr(dir + 1, '/'); p != NULL; p = strchr(p + 1, '/')) {
         *p = '\0';
-        if (mkdir(dir, 0755) < 0 && errno != EEXIST)
+        if (mkdir(dir, strchr(p + 1, '/') == NULL ? mode : 0755) < 0 && errno != EEXIST)
             return apir_error_sys(err, errno, "make folder %s", dir);
         *p = '/';
     }
@@ -86,17 +86,16 @@ static int fill(int fd, const char *text, const struct cdi_file_owner *owner)
     return r;
 }
 
-int cdi_file_write(const char *path, const char *text, struct apir_error *err)
+/* Replaces the file at once. */
+static int replace(const char *path, const char *text, const struct cdi_file_owner *owner,
+                   mode_t folder, struct apir_error *err)
 {
-    struct cdi_file_owner owner = {0644, (uid_t)-1, (gid_t)-1};
-    cleanup_free char *old = NULL, *dir = NULL, *temp = NULL;
+    cleanup_free char *dir = NULL, *temp = NULL;
     const char *slash = strrchr(path, '/');
 
     if (slash == NULL)
         return apir_error_set(err, EINVAL, "%s is no absolute path", path);
-    int r = cdi_file_read(path, &old, &owner, err);
-    if (r == 0)
-        r = make_parents(path, err);
+    int r = make_parents(path, folder, err);
     if (r < 0)
         return r;
     if (asprintf(&dir, "%.*s", slash == path ? 1 : (int)(slash - path), path) < 0)
@@ -109,7 +108,7 @@ int cdi_file_write(const char *path, const char *text, struct apir_error *err)
     cleanup_fd int fd = mkostemp(temp, O_CLOEXEC);
     if (fd < 0)
         return apir_error_sys(err, errno, "temporary file in %s", dir);
-    r = fill(fd, text, &owner);
+    r = fill(fd, text, owner);
     if (r == 0 && rename(temp, path) < 0)
         r = -errno;
     if (r < 0) {
@@ -120,6 +119,22 @@ int cdi_file_write(const char *path, const char *text, struct apir_error *err)
     if (dir_fd >= 0)
         (void)fsync(dir_fd);
     return 0;
+}
+
+int cdi_file_write(const char *path, const char *text, struct apir_error *err)
+{
+    struct cdi_file_owner owner = {0644, (uid_t)-1, (gid_t)-1};
+    cleanup_free char *old = NULL;
+    int r = cdi_file_read(path, &old, &owner, err);
+
+    return r < 0 ? r : replace(path, text, &owner, 0755, err);
+}
+
+int cdi_file_write_private(const char *path, const char *text, struct apir_error *err)
+{
+    const struct cdi_file_owner owner = {0600, (uid_t)-1, (gid_t)-1};
+
+    return replace(path, text, &owner, 0700, err);
 }
 
 int cdi_file_remove(const char *path, struct apir_error *err)

@@ -38,6 +38,10 @@ int cdi_file_load(const char *path, char **ret_text, struct apir_error *err);
  */
 int cdi_file_write(const char *path, const char *text, struct apir_error *err);
 
+/* The same for what may hold secrets: mode 0600 and our own in any case, in a folder of 0700
+ * where that was missing. */
+int cdi_file_write_private(const char *path, const char *text, struct apir_error *err);
+
 /* Unlinks it; that it is not there is no error. */
 int cdi_file_remove(const char *path, struct apir_error *err);
 

@@ -34,6 +34,8 @@ teardown() { common_teardown; }
     [[ $output == *'systemctl'*'restart docker'* ]]
     jq -e '.features == {"buildkit": true, "cdi": true} and .["log-level"] == "warn"' "$T/daemon.json"
     [[ $(stat -c %a "$T/daemon.json") == 640 ]]
+    # What was in it is in the record too, and may be a secret.
+    [[ $(stat -c %a "$T/state") == 700 && $(stat -c %a "$T"/state/*) == 600 ]]
     run -0 dockerd --validate --config-file "$T/daemon.json"
     [[ $output == *'configuration OK'* ]]
     run -0 "${docker[@]}"
