@@ -39,8 +39,8 @@ static int resolve(int dir, const char *path, int flags, mode_t mode, uint64_t r
 }
 
 /*
- * To open a fifo or a device is an action already, so what it is must be known before. The same file
- * is opened then, whatever its name leads to by now.
+ * To open a fifo or a device is an action already, so what it is must be known before. The same
+ * file is opened then, whatever its name leads to by now.
  */
 static int resolve_file(int dir, const char *path, int flags, uint64_t resolve_flags)
 {

@@ -35,8 +35,8 @@ void own_context_end(struct own *o, struct fixture_context *c, uint32_t id);
 /* A guest over the socket that listens. */
 void own_unix_guest(struct guest *g);
 
-/* A message with so many descriptors, however many that is. False: the kernel lets nobody send any to
- * this socket. */
+/* A message with so many descriptors, however many that is. False: the kernel lets nobody send any
+ * to this socket. */
 bool offer_with(int sock, const void *data, size_t size, const int *fds, size_t n);
 /* The same where that is not expected. */
 void send_with(int sock, const void *data, size_t size, const int *fds, size_t n);

@@ -34,7 +34,8 @@ static void copy_of_long_rows(void)
     honest_and_not(long_rows, "side by side");
 }
 
-/* Bytes of one type are copied by rows, of which ggml takes a block for an element: 32 times too long. */
+/* Bytes of one type are copied by rows, of which ggml takes a block for an element: 32 times too
+ * long. */
 static void blocks(struct sheet *s, const char *op, bool honest)
 {
     sheet_new(s, op);

@@ -72,8 +72,8 @@ static void make_view(struct builder *b, struct ggml_tensor *t)
 /* Of elements that lie over each other ggml's scheduler makes no view. */
 static bool overlaps(const struct ggml_tensor *t)
 {
-    const size_t packed = ggml_row_size(t->type, t->ne[0]) *
-                          (size_t)(t->ne[1] * t->ne[2] * t->ne[3]);
+    const size_t packed =
+        ggml_row_size(t->type, t->ne[0]) * (size_t)(t->ne[1] * t->ne[2] * t->ne[3]);
     return ggml_nbytes(t) < packed;
 }
 

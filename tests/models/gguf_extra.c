@@ -74,7 +74,14 @@ static void make_rank(struct gguf_context *to, struct ggml_context *ctx,
 
 /* ---- a vision transformer with a projection to the model's embeddings, as LLaVA's ----- */
 
-enum { IMAGE = 56, PATCH = 14, PATCHES = (IMAGE / PATCH) * (IMAGE / PATCH), EYE = 64, EYE_FF = 128, EYE_BLOCKS = 2 };
+enum {
+    IMAGE = 56,
+    PATCH = 14,
+    PATCHES = (IMAGE / PATCH) * (IMAGE / PATCH),
+    EYE = 64,
+    EYE_FF = 128,
+    EYE_BLOCKS = 2
+};
 
 static void vision_keys(struct gguf_context *to, int64_t projected)
 {
@@ -102,8 +109,9 @@ static void make_vision(struct gguf_context *to, struct ggml_context *ctx,
         const char *name;
         int64_t in, out; /* in 0: no matrix, a norm */
     } parts[] = {
-        {"attn_q", EYE, EYE}, {"attn_k", EYE, EYE},     {"attn_v", EYE, EYE}, {"attn_out", EYE, EYE},
-        {"ln1", 0, EYE},      {"ffn_down", EYE_FF, EYE}, {"ln2", 0, EYE},      {"ffn_up", EYE, EYE_FF},
+        {"attn_q", EYE, EYE},   {"attn_k", EYE, EYE},    {"attn_v", EYE, EYE},
+        {"attn_out", EYE, EYE}, {"ln1", 0, EYE},         {"ffn_down", EYE_FF, EYE},
+        {"ln2", 0, EYE},        {"ffn_up", EYE, EYE_FF},
     };
     (void)from;
     const int64_t projected = ggml_get_tensor(weights, "token_embd.weight")->ne[0];
