@@ -5,7 +5,9 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -365,6 +367,21 @@ static void integers_are_out_of_reach(void **state)
     }
 }
 
+/* What the worker has computed so far; on a busy machine a clock would say something else. */
+static long worker_cpu_ms(const struct guest *g)
+{
+    char path[32];
+    unsigned long user = 0, kernel = 0;
+    snprintf(path, sizeof(path), "/proc/%d/stat", fixture_child(&g->f, "apir-worker", NULL));
+    FILE *f = fopen(path, "re");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
+                            &user, &kernel),
+                     2);
+    fclose(f);
+    return (long)(user + kernel) * 1000 / sysconf(_SC_CLK_TCK);
+}
+
 /* The same graph defined again and again does not copy its integers every time: 2 MiB of
  * them, 6000 times, would take a quarter of a minute. */
 static void integers_are_taken_once(void **state)
@@ -402,16 +419,16 @@ static void integers_are_taken_once(void **state)
     };
     size_t n = graph_write(&graph, g.blobs[1], ARENA);
     assert_true(n > 0);
-    int64_t began = guest_now_ms();
+    const long began = worker_cpu_ms(&g);
     for (uint32_t i = 0; i < 6000; i++) {
         guest_put(&g, &(struct apir_msg){
                           .code = APIR_MSG_GRAPH_DEF,
                           .u.graph_def = {.slot = i % 3, .stream = STREAM, .blob = 1, .size = n}});
         assert_true(guest_run(&g));
     }
-    int64_t took = guest_now_ms() - began;
+    const long took = worker_cpu_ms(&g) - began;
     if (took > 6000)
-        fail_msg("6000 definitions took %d ms", (int)took);
+        fail_msg("6000 definitions took the worker %ld ms", took);
     expect_fine(&g);
     guest_close(&g);
 }
