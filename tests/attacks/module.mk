@@ -21,7 +21,7 @@ $(ATTACKS): $(call objs,$(ATTACKS_SRCS) tests/unit/server_fixture.c tests/unit/u
 .PHONY: check-attacks attacks-hook
 # The hook as it is installed: static, which it cannot be with sanitizers.
 attacks-hook: $(O)/hook/apir-hook $(O)/tests/hook/race $(O)/tests/hook/trap.so \
-              $(O)/frontend/libggml-apir.so
+              $(O)/tests/models/gguf-write $(O)/frontend/libggml-apir.so
 ATTACKS_STATIC := build/release-gcc
 ifeq ($(MODE),asan)
 check-attacks: $(ATTACKS) $(O)/backend/apir-render-server $(O)/backend/apir-worker attacks-hook
