@@ -26,10 +26,10 @@ $(LLAMA_DIFFER): EXTRA_LIBS := -lggml-base -lm -lpthread
 $(LLAMA_DIFFER): $(call objs,$(addprefix tests/differ/,llama_differ.c llama_steps.c differ.c))
 	$(link)
 
-# A short run with seeds that have found something, and a new one; `make fuzz SECONDS=` is longer.
+# A short run from seeds that have found something; `make fuzz SECONDS=` looks for new ones.
 .PHONY: check-differ fuzz-differ
 check-differ: all
-	tests/differ/run.sh --seconds 30 --seed 1 --seed 121 $(O)
+	tests/differ/run.sh --seconds 32 --seed 1 --seed 5 --seed 121 --seed 21509666248 $(O)
 fuzz-differ: all
 	tests/differ/run.sh --seconds $(FUZZ_SECONDS) $(O)
 	tests/differ/run.sh --seconds $$(($(FUZZ_SECONDS) / 4)) --host lavapipe $(O)

@@ -3,8 +3,8 @@
 #
 # run.sh [--seconds N] [--host cpu|lavapipe] [--seed N]... [OUT]
 #
-# The differential fuzzers, natively beside APIR0, in several processes one after the other: each
-# of the given seeds, then new ones as long as there is time. With the host's CPU everything must be
+# The differential fuzzers, natively beside APIR0, in several processes one after the other: from each
+# of the given seeds on, or from new ones as long as there is time. With the host's CPU everything must be
 # equal bit for bit. With lavapipe, a GPU in software, the queue of a device runs behind the
 # program; there only what has no rounding is compared: bytes, copies and additions.
 #
@@ -119,14 +119,19 @@ run_one() { # ggml|llama SEED SECONDS
 }
 
 end=$((SECONDS + seconds))
-part=$((seconds / 10 > 2 ? seconds / 10 : 2))
-((part < 120)) || part=120
+if [[ ${#seeds[@]} -gt 0 ]]; then
+    part=$((seconds / ${#seeds[@]} / ${#both[@]}))
+    ((part > 1)) || part=2
+else
+    part=$((seconds / 10 > 2 ? seconds / 10 : 2))
+    ((part < 120)) || part=120
+fi
 for seed in "${seeds[@]}"; do
     for which in "${both[@]}"; do
         run_one "$which" "$seed" "$part"
     done
 done
-while ((SECONDS < end)); do
+while [[ ${#seeds[@]} -eq 0 ]] && ((SECONDS < end)); do
     for which in "${both[@]}"; do
         run_one "$which" "$((SRANDOM % 1000000000))000" "$part"
     done
