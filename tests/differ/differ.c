@@ -260,6 +260,8 @@ static void print_again(void)
             program, here.seed, o->only ? " --only " : "", o->only ? o->only : "",
             o->without ? " --without " : "", o->without ? o->without : "", file ? " " : "",
             file ? file : "");
+    fprintf(stderr, "%s: %" PRIuFAST64 " operations in %" PRIu64 " sequences agree before it\n",
+            program, atomic_load(&operations), here.seed - o->seed);
 }
 
 void differ_uses(const char *name)
@@ -289,8 +291,6 @@ static void on_signal(int number)
     signal(number, SIG_DFL);
     print_place(number == SIGABRT ? "ABORT" : "CRASH");
     print_again();
-    fprintf(stderr, "%s: %" PRIuFAST64 " operations in %" PRIu64 " sequences agree before it\n",
-            program, atomic_load(&operations), here.seed - differ_options.seed);
     raise(number);
 }
 
