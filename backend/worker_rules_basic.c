@@ -144,17 +144,18 @@ const char *rules_set(const struct rules_op *o)
 
 /*
  * kernel: of one type on both sides it copies bytes: all at once where both are packed, by rows
- * where both have the same shape and rows of blocks side by side. Every other way goes by a row's
- * elements times a block's size, which for blocks is far beyond the row.
+ * where both have the same shape and rows of blocks side by side, and to a result that is not packed
+ * block by block. What is left, a packed result of something else, is filled by a row's elements times
+ * a block's size, which for blocks is far beyond the row.
  */
 static const char *check_bytes(const struct rules_op *o)
 {
     const uint64_t size = rules_type_size(o, D);
-    if (!o->cpu || !is_quantised(o, D) ||
-        (rules_contiguous(o, S0, 0) && rules_contiguous(o, D, 0)) ||
+    if (!o->cpu || !is_quantised(o, D) || !rules_contiguous(o, D, 0) ||
+        rules_contiguous(o, S0, 0) ||
         (rules_same_shape(S0, D) && S0->nb[0] == size && D->nb[0] == size))
         return NULL;
-    return "op: the CPU copies blocks in packed rows only";
+    return "op: the CPU copies blocks that lie apart to the same shape only";
 }
 
 /* DUP: S0 and the result are of one type and shape. */
@@ -239,10 +240,6 @@ const char *rules_glu(const struct rules_op *o)
 {
     if (S1 && !rules_same_shape(S0, S1))
         return bad_shape;
-    /* kernel: these two are written for F32 alone */
-    if (o->cpu && S0->type != RULES_F32 &&
-        (strcmp(o->sub, "SWIGLU_OAI") == 0 || strcmp(o->sub, "SWIGLU_CLAMP") == 0))
-        return "op: type of a source";
     return rules_shape_is(D, S1 ? S0->ne[0] : S0->ne[0] / 2, S0->ne[1], S0->ne[2], S0->ne[3])
                ? NULL
                : bad_shape;
@@ -255,22 +252,17 @@ const char *rules_scalar(const struct rules_op *o)
     return rules_elements(D) == 1 ? NULL : bad_shape;
 }
 
-/* kernel: written for F32 alone, though builders take others */
-static const char *cpu_wants_f32(const struct rules_op *o)
-{
-    return o->cpu && S0->type != RULES_F32 ? "op: type of a source" : NULL;
-}
-
 const char *rules_scale(const struct rules_op *o)
 {
-    return cpu_wants_f32(o);
+    /* kernel: F32 and BF16 */
+    return o->cpu && S0->type == RULES_F16 ? "op: type of a source" : NULL;
 }
 
 const char *rules_sum_rows(const struct rules_op *o)
 {
-    const char *why = cpu_wants_f32(o);
-    if (why)
-        return why;
+    /* kernel: F32 alone */
+    if (o->cpu && S0->type != RULES_F32)
+        return "op: type of a source";
     return rules_shape_is(D, 1, S0->ne[1], S0->ne[2], S0->ne[3]) ? NULL : bad_shape;
 }
 

@@ -70,9 +70,34 @@ static void blocks_dup(struct sheet *s, bool honest)
 
 static void copies_of_blocks(void)
 {
-    honest_and_not(blocks_cont, "packed rows only");
-    honest_and_not(blocks_cpy, "packed rows only");
-    honest_and_not(blocks_dup, "packed rows only");
+    honest_and_not(blocks_cont, "blocks that lie apart");
+    honest_and_not(blocks_cpy, "blocks that lie apart");
+    honest_and_not(blocks_dup, "blocks that lie apart");
+}
+
+/* Row numbers two elements apart: the kernel reads them side by side, and so numbers that nobody
+ * has checked. */
+static void numbers_apart(struct sheet *s, bool honest)
+{
+    sheet_new(s, "GET_ROWS_BACK");
+    sheet_leaf(s, F32, 4, 3, 1, 1);
+    struct apir_tensor *ids = sheet_leaf(s, I32, 3, 1, 1, 1);
+    if (!honest)
+        ids->nb[0] = 8, ids->nb[1] = ids->nb[2] = ids->nb[3] = 24;
+    sheet_op(s, F32, 4, 5, 1, 1);
+}
+
+static void row_numbers_apart(void)
+{
+    struct guest g;
+    struct sheet s;
+    guest_open(&g);
+    numbers_apart(&s, true);
+    sheet_ids(&g, &s.t[1], 3, 0);
+    sheet_runs(&g, &s);
+    guest_close(&g);
+    numbers_apart(&s, false);
+    sheet_fatal(&s, "wants it contiguous");
 }
 
 /* Pairs of channels are turned or copied; the last of an odd number has no other. */
@@ -187,6 +212,7 @@ static void questions(void)
 const struct attack_row attack_rows_found[] = {
     {"found-cpy-rows", "a copy of long rows to short quantised ones", copy_of_long_rows, 0, 0},
     {"found-block-copies", "CONT, CPY and DUP of blocks that lie apart", copies_of_blocks, 0, 0},
+    {"found-row-numbers", "GET_ROWS_BACK with row numbers that lie apart", row_numbers_apart, 0, 0},
     {"found-rope-pairs", "ROPE of rows without pairs", rope_without_pairs, 0, 0},
     {"found-hadamard", "a hint on a matrix that is not square", hint_on_no_square, 0, 0},
     {"found-pool-stride", "POOL_2D of one plane with a small stride", pool_of_a_small_stride, 0, 0},
