@@ -199,7 +199,8 @@ static bool is_empty(const struct gg_tensor *t)
  * them. No backend is asked to. */
 static bool is_broken(const struct gg_tensor *t)
 {
-    return t->ne[0] % plugin.blck_size(t->type) != 0;
+    const int block = plugin.blck_size(t->type); /* 0: a type that ggml has no more */
+    return block <= 0 || t->ne[0] % block != 0;
 }
 
 /* The device's buffer that t lies in, or NULL: the host's backend could not reach another one's. */

@@ -100,6 +100,35 @@ static void row_numbers_apart(void)
     sheet_fatal(&s, "wants it contiguous");
 }
 
+/* The scan reads floats, whatever the type of a source: of bytes at the end of the buffer as well. */
+static void scan(struct sheet *s, bool honest)
+{
+    sheet_new(s, "SSM_SCAN");
+    sheet_leaf(s, F32, 8, 2, 1, 1);
+    sheet_leaf(s, F32, 2, 1, 3, 1);
+    sheet_leaf(s, F32, 1, 3, 1, 1);
+    struct apir_tensor *a = sheet_leaf(s, honest ? F32 : I8, 1, 1, 1, 1);
+    if (!honest)
+        a->offset = MEMORY - 1;
+    sheet_leaf(s, F32, 8, 1, 3, 1);
+    sheet_leaf(s, F32, 8, 1, 3, 1);
+    sheet_leaf(s, I32, 1, 1, 1, 1);
+    sheet_op(s, F32, 22, 1, 1, 1)->params[0] = 1;
+}
+
+static void scan_of_bytes(void)
+{
+    struct guest g;
+    struct sheet s;
+    guest_open(&g);
+    scan(&s, true);
+    sheet_ids(&g, &s.t[6], 1, 0);
+    sheet_runs(&g, &s);
+    guest_close(&g);
+    scan(&s, false);
+    sheet_fatal(&s, "type of a source");
+}
+
 /* Pairs of channels are turned or copied; the last of an odd number has no other. */
 static void pairs(struct sheet *s, bool honest)
 {
@@ -213,6 +242,7 @@ const struct attack_row attack_rows_found[] = {
     {"found-cpy-rows", "a copy of long rows to short quantised ones", copy_of_long_rows, 0, 0},
     {"found-block-copies", "CONT, CPY and DUP of blocks that lie apart", copies_of_blocks, 0, 0},
     {"found-row-numbers", "GET_ROWS_BACK with row numbers that lie apart", row_numbers_apart, 0, 0},
+    {"found-scan-types", "SSM_SCAN of bytes at a buffer's end", scan_of_bytes, 0, 0},
     {"found-rope-pairs", "ROPE of rows without pairs", rope_without_pairs, 0, 0},
     {"found-hadamard", "a hint on a matrix that is not square", hint_on_no_square, 0, 0},
     {"found-pool-stride", "POOL_2D of one plane with a small stride", pool_of_a_small_stride, 0, 0},

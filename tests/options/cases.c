@@ -29,6 +29,8 @@ static const struct options_case cases[] = {
     {"cache-q8_0", LOGITS, GQA, .tuning = {CACHE(Q8_0, Q8_0)}, .part = true},
     {"cache-q4_0", LOGITS, GQA_Q4, .tuning = {CACHE(Q4_0, Q4_0)}},
     {"cache-iq4_nl", LOGITS, GQA, .tuning = {CACHE(IQ4_NL, IQ4_NL)}},
+    {"cache-half-blocks", LOGITS, .model = "llama-narrow-f16",
+     .tuning = {CACHE(IQ4_NL, F16), .flash = FLASH_OFF}, .part = true},
     {"cache-q8_0-f16", LOGITS, GQA, .tuning = {CACHE(Q8_0, F16)}},
     {"cache-q8_0-fa-off", LOGITS, GQA_Q4, .tuning = {CACHE(Q8_0, F16), .flash = FLASH_OFF}},
     {"cache-bf16-fa-off", LOGITS, GQA, .tuning = {CACHE(BF16, BF16), .flash = FLASH_OFF}},

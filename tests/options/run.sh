@@ -78,7 +78,8 @@ write_file() { # FILE PROGRAM ARGS...
     [[ -e $file && ! $writer -nt $file ]] || "$writer" "$@" --output "$file"
 }
 
-# Prints the path of a model of this name; heads of 64 values, so that any cache type fits.
+# Prints the path of a model of this name; heads of 64 values, so that any cache type fits, but for
+# llama-narrow: its heads of 16 are half a block of a quantised type.
 model_file() { # NAME
     local name=$1 file=$models/options-$1.gguf
     local write=$out/tests/models/gguf-write extra=$out/tests/models/gguf-extra
@@ -86,6 +87,8 @@ model_file() { # NAME
     llama-gqa-*) write_file "$file" "$write" --arch llama --heads 4 --heads-kv 2 --type "${name##*-}" ;;
     llama-wide-*) write_file "$file" "$write" --arch llama --embd 512 --heads 8 --heads-kv 4 --layers 6 \
         --ff 1024 --type "${name##*-}" ;;
+    llama-narrow-*) write_file "$file" "$write" --arch llama --embd 128 --heads 8 --heads-kv 4 --head-dim 16 \
+        --ff 256 --type "${name##*-}" ;;
     llama-draft-*) write_file "$file" "$write" --arch llama --layers 1 --embd 128 --heads 2 --heads-kv 2 \
         --ff 128 --type "${name##*-}" ;;
     qwen3-*) write_file "$file" "$write" --arch qwen3 --heads 4 --heads-kv 2 --type "${name##*-}" ;;
