@@ -47,6 +47,8 @@
 #define APIR_VERSION "0.1"
 #endif
 
+#define LOG_LINES 600u /* per minute: guests can cause them */
+
 static const char usage[] =
     "usage: apir-render-server --socket-fd FD\n"
     "       apir-render-server --listen PATH [--group NAME]\n"
@@ -372,6 +374,7 @@ int main(int argc, char **argv)
     else if (level_name && *level_name)
         apir_log(APIR_LOG_WARN, "APIR_LOG=%s is not one of error, warn, info, debug", level_name);
 
+    apir_log_set_limit(LOG_LINES);
     struct apir_error err = {0};
     if (serve(&options, &err) < 0) {
         apir_log(APIR_LOG_ERROR, "%s", err.msg);

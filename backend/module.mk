@@ -5,7 +5,7 @@ HEADERS += $(wildcard backend/server_*.h backend/config*.h) tests/unit/server_fi
            tests/unit/unix_client.h
 
 SERVER_OBJS := $(call objs,backend/server_loop.c backend/server_page.c backend/server_peer.c backend/server_child.c \
-                 backend/server_ring.c backend/server_spin.c backend/server_fence.c backend/server_worker.c \
+                 backend/server_ring.c backend/server_shm.c backend/server_spin.c backend/server_fence.c backend/server_worker.c \
                  backend/server_account.c backend/server_claims.c backend/server_limits.c \
                  backend/server_context.c backend/server_virgl.c backend/server_stock.c backend/server_client.c \
                  backend/server_unix.c backend/server_access.c backend/server_listen.c)

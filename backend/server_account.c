@@ -252,13 +252,14 @@ bool server_account_waits(const struct server_account *account)
 /* ---- life ----------------------------------------------------------------------- */
 
 struct server_account *server_account_create(struct server_limits *limits,
-                                             struct server_children *children)
+                                             struct server_children *children, uint32_t uid)
 {
     struct server_account *account = calloc(1, sizeof(*account));
     if (!account)
         return NULL;
     account->limits = limits;
     account->children = children;
+    account->uid = uid;
     account->fd = -1;
     return account;
 }
@@ -297,4 +298,12 @@ void server_account_leave(struct server_account *account, struct server_child *c
     server_child_move(account->children, child, &account->child, account_child_changed, account);
     account->next = account->limits->leaving;
     account->limits->leaving = account;
+}
+
+unsigned server_account_leaving(const struct server_limits *limits, uint32_t uid)
+{
+    unsigned n = 0;
+    for (const struct server_account *a = limits->leaving; a; a = a->next)
+        n += a->uid == uid;
+    return n;
 }

@@ -33,6 +33,7 @@ struct server_account_device {
 struct server_account {
     struct server_limits *limits;
     struct server_children *children;
+    uint32_t uid; /* of the context's user */
     struct server_account_device devices[APIR_DEVICES_MAX]; /* each counts as a context there */
     unsigned n_devices;
     uint64_t host_bytes; /* of the devices' that are the host's main memory */
@@ -54,7 +55,7 @@ struct server_account {
 
 /* NULL: no memory. */
 struct server_account *server_account_create(struct server_limits *limits,
-                                             struct server_children *children);
+                                             struct server_children *children, uint32_t uid);
 /* Gives everything back. NULL is nothing to do. */
 void server_account_destroy(struct server_account *account);
 
@@ -66,6 +67,9 @@ int server_account_serve(struct server_account *account, int fd,
 /* The context has ended: the account lives on as long as the process, if there is one, and then
  * destroys itself. */
 void server_account_leave(struct server_account *account, struct server_child *child);
+
+/* How many processes of this user's ended contexts are there still. */
+unsigned server_account_leaving(const struct server_limits *limits, uint32_t uid);
 
 /* A request waits for room. */
 bool server_account_waits(const struct server_account *account);

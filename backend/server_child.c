@@ -86,8 +86,9 @@ int server_children_init(struct server_children *children, struct server_loop *l
                          .rlim_max = children->nofile.rlim_max};
     (void)setrlimit(RLIMIT_NOFILE, &all); /* a lower limit only refuses contexts earlier */
 
-    /* SIGPIPE: a kick may meet a worker that has just died. */
-    if (signal(SIGCHLD, SIG_DFL) == SIG_ERR || signal(SIGPIPE, SIG_IGN) == SIG_ERR)
+    /* SIGPIPE: a kick may meet a worker that has just died. SIGIO: server_shm.c. */
+    if (signal(SIGCHLD, SIG_DFL) == SIG_ERR || signal(SIGPIPE, SIG_IGN) == SIG_ERR ||
+        signal(SIGIO, SIG_IGN) == SIG_ERR)
         return -errno;
     sigset_t mask;
     sigemptyset(&mask);

@@ -212,10 +212,10 @@ int server_client_init(struct server_client *client, const struct server_client_
                 .config = setup->config,
                 .config_path = setup->config_path,
                 .worker_path = setup->worker_path,
+                .max_per_user = setup->config->max_contexts,
             },
     };
-    server_limits_init(&client->contexts.limits, setup->config);
-    int ret = server_spin_init(&client->contexts.spin);
+    int ret = server_contexts_init(&client->contexts);
     if (ret < 0)
         return ret;
     server_stock_init(&client->stock, setup->loop, setup->children, setup->config->stock_server,
@@ -225,9 +225,7 @@ int server_client_init(struct server_client *client, const struct server_client_
 
 void server_client_fini(struct server_client *client)
 {
-    server_contexts_clear(&client->contexts);
-    server_limits_fini(&client->contexts.limits);
-    server_spin_fini(&client->contexts.spin);
+    server_contexts_fini(&client->contexts);
     server_stock_fini(&client->stock);
     server_peer_fini(&client->peer);
 }

@@ -108,9 +108,32 @@ static void server_context_watch(void *user)
                      server_context_watch, context);
 }
 
+/* Each costs a process: a user who makes and ends contexts in a loop is not to have the machine. */
+static bool server_context_may_start(struct server_context *context)
+{
+    struct server_starts *starts = context->contexts->starts, *of = &starts[0];
+    for (unsigned i = 0; i < SERVER_STARTS_USERS; i++) {
+        if (starts[i].quota.used && starts[i].uid == context->uid) {
+            of = &starts[i];
+            break;
+        }
+        if (starts[i].quota.since_ms < of->quota.since_ms)
+            of = &starts[i];
+    }
+    if (!of->quota.used || of->uid != context->uid)
+        *of = (struct server_starts){.uid = context->uid};
+    return server_quota_take(&of->quota, SERVER_STARTS_MAX, SERVER_STARTS_PERIOD_MS,
+                             server_now_ms());
+}
+
 static void server_context_start_worker(struct server_context *context)
 {
     struct server_contexts *contexts = context->contexts;
+    if (!server_context_may_start(context)) {
+        server_context_lose(context, APIR_LOG_INFO,
+                            "programs start faster than the host allows (200 in 10 seconds)");
+        return;
+    }
     /* Killed ones count until they are reaped: one may hang in a GPU driver. */
     if (contexts->children->alive >= 2 * contexts->config->max_contexts + 2) {
         server_context_lose(context, APIR_LOG_WARN, "too many worker processes are still ending");
@@ -121,6 +144,7 @@ static void server_context_start_worker(struct server_context *context)
         .children = contexts->children,
         .spin = &contexts->spin,
         .limits = &contexts->limits,
+        .uid = context->uid,
         .path = contexts->worker_path,
         .config_path = contexts->config_path,
         .events = &server_context_worker_events,
@@ -148,9 +172,20 @@ static void server_context_told_worker(struct server_context *context, int ret)
             context->ring); /* it may sleep; an idle context gives memory back too */
 }
 
+/*
+ * A context can have ended, but not wholly: its worker hangs in a GPU driver, its guest still holds
+ * its memory. As many of a user's may end as may live.
+ */
+static bool server_context_too_many_end(const struct server_context *context)
+{
+    struct server_contexts *contexts = context->contexts;
+    return server_account_leaving(&contexts->limits, context->uid) > contexts->max_per_user ||
+           server_shm_ended(&contexts->books, context->uid) > contexts->max_per_user;
+}
+
 /* NULL: may be made; else why not. */
 static const char *server_context_check_blob(const struct server_context *context, uint64_t blob_id,
-                                             uint64_t size)
+                                             uint64_t size, uint64_t left)
 {
     if (blob_id >= APIR_BLOBS_MAX)
         return "blob id out of range";
@@ -161,6 +196,8 @@ static const char *server_context_check_blob(const struct server_context *contex
             return "bad size of the ring blob";
         if (context->ring)
             return "the context has had its ring";
+        if (server_context_too_many_end(context))
+            return "too many programs of this user are still ending, or their memory is held";
     } else {
         if (!context->ring)
             return "the ring must be the first blob";
@@ -169,9 +206,13 @@ static const char *server_context_check_blob(const struct server_context *contex
         if (size == 0 || size % APIR_SHM_ALIGN || size > APIR_ARENA_SIZE_MAX)
             return "bad size of an arena blob";
     }
-    uint64_t limit = (uint64_t)context->contexts->config->context_shm_mib << 20;
-    if (size > limit - context->shm_size)
+    const uint64_t limit = (uint64_t)context->contexts->config->context_shm_mib << 20;
+    const uint64_t room = limit - context->shm_size;
+    if (size > room)
         return "the context's shared memory is used up (context_shm_mib)";
+    /* What is given back is let go of a little later. As much again may be held, but not more. */
+    if (left > limit + room - size)
+        return "the context still holds shared memory that it has given back (context_shm_mib)";
     if (!server_worker_shm_fits(&context->worker, size))
         return "the context's main memory is used up (context_host_memory_mib)";
     return NULL;
@@ -180,16 +221,20 @@ static const char *server_context_check_blob(const struct server_context *contex
 int server_context_blob_create(struct server_context *context, uint64_t blob_id, uint64_t size,
                                const char **ret_why)
 {
-    const char *why = server_context_check_blob(context, blob_id, size);
+    if (!context->book)
+        context->book = server_shm_book_open(&context->contexts->books, context->uid);
+    const uint64_t left = context->book ? server_shm_left(context->book) : 0;
+    const char *why = server_context_check_blob(context, blob_id, size, left);
     if (why) {
         *ret_why = why;
         return -EINVAL;
     }
     const bool is_ring = blob_id == APIR_RING_BLOB_ID;
-    cleanup_fd int fd = server_memfd_create(is_ring ? "apir-ring" : "apir-arena", size);
-    int ret = fd < 0 ? fd : 0;
+    struct server_shm_fds fds __attribute__((cleanup(server_shm_close))) = {-1, -1, -1};
+    int ret = context->book ? server_shm_create(is_ring ? "apir-ring" : "apir-arena", size, &fds)
+                            : -ENOMEM;
     if (ret == 0 && is_ring)
-        ret = server_ring_map(fd, size, &context->ring);
+        ret = server_ring_map(fds.own, size, &context->ring);
     if (ret < 0) {
         *ret_why = strerror(-ret);
         return ret;
@@ -200,22 +245,30 @@ int server_context_blob_create(struct server_context *context, uint64_t blob_id,
         server_context_start_worker(context);
     if (!context->lost)
         server_context_told_worker(
-            context, server_worker_add_blob(&context->worker, (uint32_t)blob_id, size, fd));
+            context, server_worker_add_blob(&context->worker, (uint32_t)blob_id, size, fds.worker));
 
-    context->blobs[blob_id] = (struct server_context_blob){.used = true, .size = size};
+    context->blobs[blob_id] =
+        (struct server_context_blob){.used = true, .size = size, .fd = steal_fd(&fds.own)};
     context->shm_size += size;
     server_worker_note_shm(&context->worker, context->shm_size);
-    return steal_fd(&fd);
+    return steal_fd(&fds.guest);
+}
+
+/* What the guest still holds of it stays in the books. */
+static void server_context_blob_release(struct server_context *context, uint32_t blob_id)
+{
+    struct server_context_blob *blob = &context->blobs[blob_id];
+    context->shm_size -= blob->size;
+    server_shm_leave(context->book, blob->size, blob->fd);
+    *blob = (struct server_context_blob){0};
+    server_worker_note_shm(&context->worker, context->shm_size);
 }
 
 void server_context_blob_destroy(struct server_context *context, uint32_t blob_id)
 {
     if (blob_id >= APIR_BLOBS_MAX || !context->blobs[blob_id].used)
         return;
-    struct server_context_blob *blob = &context->blobs[blob_id];
-    context->shm_size -= blob->size;
-    server_worker_note_shm(&context->worker, context->shm_size);
-    *blob = (struct server_context_blob){0};
+    server_context_blob_release(context, blob_id);
     if (context->lost)
         return;
     if (blob_id == APIR_RING_BLOB_ID)
@@ -250,20 +303,37 @@ struct server_context *server_contexts_find(struct server_contexts *contexts, ui
     return NULL;
 }
 
+int server_contexts_init(struct server_contexts *contexts)
+{
+    server_limits_init(&contexts->limits, contexts->config);
+    server_shm_books_init(&contexts->books, contexts->loop);
+    return server_spin_init(&contexts->spin);
+}
+
 void server_contexts_clear(struct server_contexts *contexts)
 {
     while (contexts->first)
         server_context_destroy(contexts->first);
 }
 
+void server_contexts_fini(struct server_contexts *contexts)
+{
+    server_contexts_clear(contexts);
+    server_shm_books_fini(&contexts->books);
+    server_limits_fini(&contexts->limits);
+    server_spin_fini(&contexts->spin);
+}
+
 void server_context_init(struct server_context *context, struct server_contexts *contexts,
-                         uint32_t id, const char *refusal, const struct server_context_ops *ops)
+                         uint32_t id, uint32_t uid, const char *refusal,
+                         const struct server_context_ops *ops)
 {
     *context = (struct server_context){
         .next = contexts->first,
         .contexts = contexts,
         .ops = ops,
         .id = id,
+        .uid = uid,
         .served = refusal == NULL,
         .lost = refusal != NULL,
     };
@@ -292,6 +362,11 @@ void server_context_fini(struct server_context *context)
     server_timer_disarm(contexts->loop, &context->watch);
     server_worker_fini(&context->worker);
     server_ring_unmap(context->ring);
+    for (uint32_t id = 0; id < APIR_BLOBS_MAX; id++) {
+        if (context->blobs[id].used)
+            server_context_blob_release(context, id);
+    }
+    server_shm_book_close(context->book);
     apir_log(APIR_LOG_INFO, "context %u destroyed", context->id);
 }
 

@@ -19,6 +19,7 @@
 #include "backend/server_child.h"
 #include "backend/server_loop.h"
 #include "backend/server_quota.h"
+#include "backend/server_shm.h"
 #include "backend/server_spin.h"
 #include "backend/server_worker.h"
 #include "protocol/log.h"
@@ -27,19 +28,31 @@
 /* Served and refused ones together. */
 #define SERVER_CONTEXTS_MAX 512u
 
+/* Workers that one user can start, and how many users are told apart by that. */
+#define SERVER_STARTS_MAX       200u
+#define SERVER_STARTS_PERIOD_MS 10000
+#define SERVER_STARTS_USERS     32u
+
 struct server_context;
 
-/* The set, and what its contexts share. All pointers are the creator's, and so are spin and
- * limits. */
+struct server_starts {
+    uint32_t uid;
+    struct server_quota quota;
+};
+
+/* The set, and what its contexts share. All pointers are the creator's. */
 struct server_contexts {
     struct server_loop *loop;
     struct server_children *children;
     const struct apir_config *config;
     const char *config_path; /* for the workers; may be NULL */
     const char *worker_path;
+    uint32_t max_per_user; /* contexts; whoever makes them has checked it */
     struct server_context *first;
     struct server_spin spin;
     struct server_limits limits;
+    struct server_shm_books books;
+    struct server_starts starts[SERVER_STARTS_USERS];
     unsigned n_served;
     unsigned n_refused;
 };
@@ -55,6 +68,7 @@ struct server_context_ops {
 struct server_context_blob {
     bool used;
     uint64_t size;
+    int fd; /* ours (server_shm.h) */
 };
 
 struct server_context {
@@ -62,13 +76,15 @@ struct server_context {
     struct server_contexts *contexts;
     const struct server_context_ops *ops;
     uint32_t id;
-    bool served; /* counted as such; not refused at birth */
-    bool lost;   /* for good */
+    uint32_t uid; /* whose it is, on the socket that listens; a VMM's guest is one user: 0 */
+    bool served;  /* counted as such; not refused at birth */
+    bool lost;    /* for good */
     char reason[APIR_REASON_MAX];
     struct server_worker worker;
     struct apir_ring_header *ring; /* NULL before the ring blob exists */
     struct server_context_blob blobs[APIR_BLOBS_MAX];
-    uint64_t shm_size; /* of all blobs */
+    uint64_t shm_size;            /* of all blobs */
+    struct server_shm_book *book; /* of those that were destroyed */
     struct server_quota log_quota;
     struct server_timer watch; /* seconds_per_graph */
     bool watch_busy;           /* when it last looked: the worker was at the message … */
@@ -76,18 +92,23 @@ struct server_context {
     int64_t watch_since_ms;    /* … and had been since then, at least */
 };
 
+/* Of *contexts the pointers and max_per_user are set, and the rest is zero. Returns 0 or -errno;
+ * fini either way. */
+int server_contexts_init(struct server_contexts *contexts);
 /* Destroys all contexts. */
 void server_contexts_clear(struct server_contexts *contexts);
+void server_contexts_fini(struct server_contexts *contexts);
 
 /* NULL: there is none with this id. */
 struct server_context *server_contexts_find(struct server_contexts *contexts, uint32_t id);
 
 /*
- * Adds a context to the set; `refusal` (NULL: it is served) is the text that its
+ * Adds a context of user `uid` to the set; `refusal` (NULL: it is served) is the text that its
  * guest will read. ops outlive it.
  */
 void server_context_init(struct server_context *context, struct server_contexts *contexts,
-                         uint32_t id, const char *refusal, const struct server_context_ops *ops);
+                         uint32_t id, uint32_t uid, const char *refusal,
+                         const struct server_context_ops *ops);
 
 /* Kills its worker, unmaps its ring, and takes it out of the set. */
 void server_context_fini(struct server_context *context);

@@ -280,10 +280,10 @@ int server_listen_init(struct server_listen *listen, const struct server_listen_
                 .config = setup->config,
                 .config_path = setup->config_path,
                 .worker_path = setup->worker_path,
+                .max_per_user = setup->config->max_contexts_per_user,
             },
     };
-    server_limits_init(&listen->contexts.limits, setup->config);
-    int ret = server_spin_init(&listen->contexts.spin);
+    int ret = server_contexts_init(&listen->contexts);
     if (ret == 0)
         ret =
             server_loop_add(setup->loop, &listen->source, fd, EPOLLIN, server_listen_ready, listen);
@@ -294,9 +294,7 @@ int server_listen_init(struct server_listen *listen, const struct server_listen_
 
 void server_listen_fini(struct server_listen *listen)
 {
-    server_contexts_clear(&listen->contexts);
-    server_limits_fini(&listen->contexts.limits);
-    server_spin_fini(&listen->contexts.spin);
+    server_contexts_fini(&listen->contexts);
     server_timer_disarm(listen->loop, &listen->resume);
     server_loop_remove(listen->loop, &listen->source);
     apir_close_fd(&listen->fd);

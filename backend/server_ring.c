@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
-#include <linux/memfd.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -17,25 +16,6 @@
 #include "protocol/cleanup.h"
 
 _Static_assert(APIR_RING_HEADER_SIZE == SERVER_PAGE_SIZE, "one page");
-
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 0x0008U
-#endif
-
-int server_memfd_create(const char *name, uint64_t size)
-{
-    cleanup_fd int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
-    if (fd < 0 && errno == EINVAL) /* kernels before 6.3 */
-        fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0)
-        return -errno;
-    if (size > INT64_MAX || ftruncate(fd, (off_t)size) < 0)
-        return size > INT64_MAX ? -EFBIG : -errno;
-    /* Not F_SEAL_SEAL: virglrenderer adds seals of its own and fails if it cannot. */
-    if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0)
-        return -errno;
-    return steal_fd(&fd);
-}
 
 int server_ring_map(int fd, uint64_t size, struct apir_ring_header **ret_header)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the server does with a context's shared memory: it makes the memfds and
- * writes a few words of the ring's first page. It maps nothing else and reads
- * nothing from it but the state word.
+ * What the server does with a context's ring: it writes a few words of its first
+ * page. It maps nothing else of shared memory (server_shm.h) and reads nothing from it
+ * but the state word.
  */
 #ifndef APIR_SERVER_RING_H
 #define APIR_SERVER_RING_H
@@ -10,13 +10,6 @@
 #include <stdint.h>
 
 #include "protocol/shm.h"
-
-/*
- * A memfd of exactly `size` bytes that can neither shrink nor grow (so that no
- * mapping of ours can fault) and that virglrenderer may still seal.
- * Returns the fd (the caller's) or -errno.
- */
-int server_memfd_create(const char *name, uint64_t size);
 
 /*
  * Maps the header page of a ring blob of `size` bytes (apir_ring_size_ok) and

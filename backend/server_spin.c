@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "backend/server_page.h"
-#include "backend/server_ring.h"
+#include "backend/server_shm.h"
 #include "protocol/atomic.h"
 #include "protocol/cleanup.h"
 

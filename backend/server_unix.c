@@ -22,7 +22,6 @@ struct server_unix {
     struct server_context context; /* first: the ops get this one */
     struct server_peer peer;
     struct server_timer hello_due;
-    uid_t uid;
     bool greeted;
 };
 
@@ -54,7 +53,8 @@ static const struct server_context_ops unix_context_ops = {
 /* Ends the connection; the ring keeps the reason. */
 static void server_unix_violated(struct server_unix *conn, const char *what)
 {
-    server_context_complain(&conn->context, "user %u: protocol violation: %s", conn->uid, what);
+    server_context_complain(&conn->context, "user %u: protocol violation: %s", conn->context.uid,
+                            what);
     server_context_lose(&conn->context, APIR_LOG_INFO, "protocol violation on the socket");
     server_context_destroy(&conn->context);
 }
@@ -232,8 +232,7 @@ int server_unix_create(struct server_contexts *contexts, uint32_t id, uid_t uid,
         free(conn);
         return ret;
     }
-    conn->uid = uid;
-    server_context_init(&conn->context, contexts, id, NULL, &unix_context_ops);
+    server_context_init(&conn->context, contexts, id, uid, NULL, &unix_context_ops);
     server_timer_arm(contexts->loop, &conn->hello_due, server_now_ms() + SERVER_UNIX_HELLO_MS,
                      server_unix_hello_late, conn);
     return 0;
@@ -243,6 +242,6 @@ unsigned server_unix_count(const struct server_contexts *contexts, uid_t uid)
 {
     unsigned count = 0;
     for (const struct server_context *c = contexts->first; c; c = c->next)
-        count += ((const struct server_unix *)(const void *)c)->uid == uid;
+        count += c->uid == uid;
     return count;
 }

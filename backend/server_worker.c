@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "backend/server_page.h"
-#include "backend/server_ring.h"
+#include "backend/server_shm.h"
 #include "protocol/atomic.h"
 #include "protocol/cleanup.h"
 #include "protocol/fdsock.h"
@@ -140,7 +140,7 @@ int server_worker_start(struct server_worker *worker, const struct server_worker
         .status = status,
         .spin = setup->spin,
         .spin_slot = server_spin_take(setup->spin),
-        .account = server_account_create(setup->limits, children),
+        .account = server_account_create(setup->limits, children, setup->uid),
     };
     char slot[16];
     snprintf(slot, sizeof(slot), "%u", worker->spin_slot);

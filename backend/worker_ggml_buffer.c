@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include "backend/worker_ggml_fns.h"
@@ -14,7 +15,7 @@
 /* A byte tensor over [offset, offset + size) of a buffer. */
 static struct gg_tensor raw_tensor(const struct host_buffer *b, uint64_t offset, uint64_t size)
 {
-    struct gg_tensor t = { .type = 24 /* I8 */, .buffer = b->handle, .data = b->base + offset };
+    struct gg_tensor t = {.type = 24 /* I8 */, .buffer = b->handle, .data = b->base + offset};
     t.ne[0] = (int64_t)size;
     t.ne[1] = t.ne[2] = t.ne[3] = 1;
     t.nb[0] = 1;
@@ -25,7 +26,7 @@ static struct gg_tensor raw_tensor(const struct host_buffer *b, uint64_t offset,
 static void buffer_fill(const struct host_ggml *hg, void *handle, uint64_t size,
                         struct host_buffer *ret_buffer)
 {
-    struct host_buffer b = { .handle = handle, .size = size };
+    struct host_buffer b = {.handle = handle, .size = size};
     b.base = hg->fns->ggml_backend_buffer_get_base(handle);
     b.memory = hg->fns->ggml_backend_buffer_is_host(handle) ? b.base : NULL;
     b.raw = raw_tensor(&b, 0, size);
@@ -44,8 +45,7 @@ static void memory_zero(uint8_t *data, uint64_t size)
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t before = -(uintptr_t)data & (page - 1);
     uint64_t after = ((uintptr_t)data + size) & (page - 1);
-    if (size <= ZERO_BY_HAND ||
-        madvise(data + before, size - before - after, MADV_DONTNEED) < 0) {
+    if (size <= ZERO_BY_HAND || madvise(data + before, size - before - after, MADV_DONTNEED) < 0) {
         memset(data, 0, size);
         return;
     }
@@ -53,18 +53,35 @@ static void memory_zero(uint8_t *data, uint64_t size)
     memset(data + size - after, 0, after);
 }
 
+/* More than the device and the host's main memory together: no driver need be asked, none
+ * complains. */
+static bool size_cannot_exist(struct host_ggml *hg, const struct host_device *d, uint64_t size)
+{
+    uint64_t unused, total;
+    struct sysinfo s;
+    host_device_memory(hg, d, &unused, &total);
+    if (sysinfo(&s) < 0)
+        return false;
+    const uint64_t host = ((uint64_t)s.totalram + s.totalswap) * s.mem_unit;
+    return size > host && size - host > total;
+}
+
 int host_buffer_alloc(struct host_ggml *hg, const struct host_device *d, uint64_t size,
                       struct host_buffer *ret_buffer)
 {
     const uint64_t slack = host_device_is_cpu(d) ? HOST_SLACK : 0;
+    if (size_cannot_exist(hg, d, size))
+        return -ENOMEM;
     void *handle = hg->fns->ggml_backend_buft_alloc_buffer(d->buft, size + slack);
     if (!handle)
         return -ENOMEM;
     buffer_fill(hg, handle, size, ret_buffer);
     ret_buffer->slack = slack;
-    /* Private memory of this process. Elsewhere the driver keeps apart whose was whose. */
+    /* Not every driver clears what another process had before, and no API promises it. */
     if (ret_buffer->memory && host_device_is_cpu(d))
         memory_zero(ret_buffer->base, size + slack);
+    else
+        host_buffer_clear(hg, ret_buffer, 0);
     return 0;
 }
 
@@ -86,7 +103,7 @@ void host_buffer_free(struct host_ggml *hg, struct host_buffer *b)
 {
     if (b->handle)
         hg->fns->ggml_backend_buffer_free(b->handle);
-    *b = (struct host_buffer){ 0 };
+    *b = (struct host_buffer){0};
 }
 
 void host_buffer_clear(struct host_ggml *hg, struct host_buffer *b, uint8_t value)
@@ -108,8 +125,8 @@ void host_buffer_set_usage(struct host_ggml *hg, struct host_buffer *b, uint32_t
 /* A driver that copies through memory of its own keeps as much of it as the largest copy took. */
 #define STAGED_MAX (UINT64_C(64) << 20)
 
-void host_buffer_set(struct host_ggml *hg, struct host_buffer *b, uint64_t offset,
-                     const void *data, uint64_t size)
+void host_buffer_set(struct host_ggml *hg, struct host_buffer *b, uint64_t offset, const void *data,
+                     uint64_t size)
 {
     for (uint64_t at = 0, n; at < size; at += n) {
         n = b->memory || size - at < STAGED_MAX ? size - at : STAGED_MAX;

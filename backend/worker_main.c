@@ -46,6 +46,7 @@
 #define ROUSE_NS          150000u /* a device that is to stay awake gets something to do that often */
 /* Then we look whether the server is still there: mostly its end is ours. */
 #define SLEEP_NS    5000000000u
+#define LOG_LINES   60u /* per minute: the guest can cause them */
 /* Messages between two looks at the control socket: who is busy does not sleep, and the server gives
  * up on a worker whose socket is full. */
 #define CONTROL_EVERY 32u
@@ -418,6 +419,7 @@ int main(int argc, char **argv)
     enum apir_log_level level;
     if (apir_log_parse_level(getenv("APIR_LOG"), &level) == 0)
         apir_log_set_level(level);
+    apir_log_set_limit(LOG_LINES);
     /* A server that dies takes us along, also where it cannot say so. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     prctl(PR_SET_TIMERSLACK, 1ul);

@@ -19,6 +19,11 @@ typedef void (*apir_log_sink)(enum apir_log_level level, const char *line, void 
 /* NULL restores stderr. Not thread-safe: call it before the first log line. */
 void apir_log_set_sink(apir_log_sink sink, void *user);
 void apir_log_set_level(enum apir_log_level level);
+/*
+ * At most so many warnings and errors per minute (0, the default: any number), for a program whose
+ * peer can cause them: one line says that more are left out. Before the first log line.
+ */
+void apir_log_set_limit(unsigned lines);
 /* Whether a line of this level would be printed. */
 int apir_log_enabled(enum apir_log_level level);
 /* Parses a level name; returns 0, or -EINVAL and leaves *ret_level alone. */

@@ -132,6 +132,11 @@ void own_look(struct own *o)
 
 void own_start(struct own *o, bool listens)
 {
+    own_start_with(o, listens, "");
+}
+
+void own_start_with(struct own *o, bool listens, const char *more)
+{
     static struct fixture fixture;
     char config[512];
     struct sheet s;
@@ -140,8 +145,8 @@ void own_start(struct own *o, bool listens)
     o->log = memfd_create("log", MFD_CLOEXEC);
     WANT(o->log >= 0 && stderr_kept >= 0 && dup2(o->log, STDERR_FILENO) >= 0);
     snprintf(config, sizeof(config),
-             "\"worker\": \"%s\", \"stock_server\": false, \"threads\": 1, \"devices\": [\"CPU\"]",
-             fixture_program("backend/apir-worker"));
+             "\"worker\": \"%s\", \"stock_server\": false, \"threads\": 1, \"devices\": [\"CPU\"]%s",
+             fixture_program("backend/apir-worker"), more);
     if (listens)
         unix_start(config, NULL);
     else

@@ -19,6 +19,8 @@ struct own {
 };
 
 void own_start(struct own *o, bool listens);
+/* With further members of the configuration, each after a comma. */
+void own_start_with(struct own *o, bool listens, const char *more);
 /* Nobody else has noticed, and nothing stays; then the server's end, which is an orderly one. */
 void own_stop(struct own *o);
 /* The bystander computes, with its own data. */

@@ -152,6 +152,24 @@ static void the_level_is_warn_unless_told(void **state)
     assert_int_equal(l.count, 1);
 }
 
+static void a_limit_holds_for_warnings_and_says_that_more_is_left_out(void **state)
+{
+    (void)state;
+    struct lines l = { 0 };
+    apir_log_set_sink(keep_line, &l);
+    apir_log_set_level(APIR_LOG_INFO);
+    apir_log_set_limit(10);
+    for (int i = 0; i < 50; i++)
+        apir_log(i % 2 ? APIR_LOG_WARN : APIR_LOG_ERROR, "x");
+    assert_int_equal(l.count, 11);
+    assert_non_null(strstr(l.last, "left out"));
+    apir_log(APIR_LOG_INFO, "y"); /* who wants to see these wants all of them */
+    assert_string_equal(l.last, "apir: y\n");
+    apir_log_set_limit(0);
+    apir_log(APIR_LOG_WARN, "x");
+    assert_int_equal(l.count, 13);
+}
+
 static void long_lines_are_cut_and_end_with_a_newline(void **state)
 {
     (void)state;
@@ -226,6 +244,7 @@ int main(void)
         LOG_UNIT(sink_gets_whole_lines_with_their_level),
         LOG_UNIT(lines_above_the_level_are_dropped),
         LOG_UNIT(the_level_is_warn_unless_told),
+        LOG_UNIT(a_limit_holds_for_warnings_and_says_that_more_is_left_out),
         LOG_UNIT(long_lines_are_cut_and_end_with_a_newline),
         LOG_UNIT(without_a_sink_a_line_is_one_write_to_stderr),
         LOG_UNIT(level_names_are_exact),

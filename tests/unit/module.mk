@@ -37,10 +37,11 @@ PAGE_TEST := $(O)/tests/unit/server_page_test
 WORKER_TESTS := $(addprefix $(O)/tests/unit/worker_,graphs_test hostile_blobs_test hostile_streams_test)
 UNIT_TESTS += $(SPIN_TEST) $(PAGE_TEST) $(WORKER_TESTS)
 $(SPIN_TEST) $(PAGE_TEST) $(WORKER_TESTS): private PKGS := cmocka json-c
-$(SPIN_TEST): $(call objs,tests/unit/server_spin_test.c backend/server_spin.c backend/server_ring.c \
+$(SPIN_TEST): $(call objs,tests/unit/server_spin_test.c backend/server_spin.c backend/server_shm.c backend/server_loop.c \
                 backend/server_page.c)
 	$(link)
-$(PAGE_TEST): $(call objs,tests/unit/server_page_test.c backend/server_page.c backend/server_ring.c)
+$(PAGE_TEST): $(call objs,tests/unit/server_page_test.c backend/server_page.c backend/server_ring.c backend/server_shm.c \
+                backend/server_loop.c)
 	$(link)
 $(WORKER_TESTS): %: %.o $(call objs,tests/unit/worker_guest.c tests/unit/server_fixture.c) \
                  $(PROTOCOL_RING_OBJS) $(PROTOCOL_PROG_OBJS) $(PROTOCOL_FD_OBJS) \
