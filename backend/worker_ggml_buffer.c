@@ -69,7 +69,8 @@ static bool size_cannot_exist(struct host_ggml *hg, const struct host_device *d,
 int host_buffer_alloc(struct host_ggml *hg, const struct host_device *d, uint64_t size,
                       struct host_buffer *ret_buffer)
 {
-    const uint64_t slack = host_device_is_cpu(d) ? HOST_SLACK : 0;
+    /* A GPU's clearing fills whole words. */
+    const uint64_t slack = host_device_is_cpu(d) ? HOST_SLACK : -size & 3;
     if (size_cannot_exist(hg, d, size))
         return -ENOMEM;
     void *handle = hg->fns->ggml_backend_buft_alloc_buffer(d->buft, size + slack);

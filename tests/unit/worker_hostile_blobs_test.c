@@ -433,6 +433,28 @@ static void integers_are_taken_once(void **state)
     guest_close(&g);
 }
 
+/* What one buffer had must not be what the next one has, on whatever device, to the last byte. */
+static void new_buffers_are_clear(void **state)
+{
+    (void)state;
+    static const uint64_t sizes[] = {4, 99, 4096, 40001, 262144};
+    struct guest g;
+    uint32_t id = 9;
+    guest_open(&g);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        for (int round = 0; round < 8; round++, id += APIR_BUFFERS_MAX) {
+            buffer_new(&g, id, sizes[i]);
+            expect_bytes(&g, id, 0, sizes[i], 0);
+            memset(g.blobs[1], 0x5a, sizes[i]);
+            put_transfer(&g, APIR_MSG_SET, 0, id, 0, sizes[i], 1, 0);
+            expect_bytes(&g, id, 0, sizes[i], 0x5a);
+            put_buffer_free(&g, id);
+        }
+    }
+    expect_fine(&g);
+    guest_close(&g);
+}
+
 static int run(const char *group)
 {
     const struct CMUnitTest tests[] = {
@@ -447,6 +469,7 @@ static int run(const char *group)
         cmocka_unit_test(share_of_a_buffer_in_use_is_refused),
         cmocka_unit_test(integers_are_out_of_reach),
         cmocka_unit_test(integers_are_taken_once),
+        cmocka_unit_test(new_buffers_are_clear),
     };
     return cmocka_run_group_tests_name(group, tests, NULL, NULL);
 }
