@@ -37,6 +37,7 @@
 #include "backend/server_child.h"
 #include "backend/server_client.h"
 #include "backend/server_listen.h"
+#include "backend/root.h"
 #include "backend/server_loop.h"
 #include "protocol/cleanup.h"
 #include "protocol/error.h"
@@ -203,6 +204,10 @@ static int server_init(struct server *server, struct apir_error *err)
     struct apir_error broken = {0};
     if (apir_config_load(server->config_path, &server->config, &broken) < 0)
         server_broken(server, &broken);
+    if (apir_is_root())
+        apir_log(APIR_LOG_WARN,
+                 "this server runs as root, and so do its workers: give the VMM, or the service, a "
+                 "user of its own (\"sandbox\": \"required\" insists on it)");
     int ret = 0;
     server->worker_path = server->config.worker;
     if (!server->worker_path) {

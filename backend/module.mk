@@ -8,12 +8,13 @@ SERVER_OBJS := $(call objs,backend/server_loop.c backend/server_page.c backend/s
                  backend/server_ring.c backend/server_shm.c backend/server_spin.c backend/server_fence.c backend/server_worker.c \
                  backend/server_account.c backend/server_claims.c backend/server_limits.c \
                  backend/server_context.c backend/server_virgl.c backend/server_stock.c backend/server_client.c \
-                 backend/server_unix.c backend/server_access.c backend/server_listen.c)
-CONFIG_OBJS := $(call objs,backend/config.c backend/config_keys.c cdi/json.c)
+                 backend/server_unix.c backend/server_closer.c backend/server_access.c backend/server_listen.c)
+CONFIG_OBJS := $(call objs,backend/root.c backend/config.c backend/config_keys.c cdi/json.c)
 
 RENDER_SERVER := $(O)/backend/apir-render-server
 ALL += $(RENDER_SERVER)
 $(RENDER_SERVER): PKGS := json-c
+$(RENDER_SERVER): EXTRA_LIBS := -lpthread
 SERVER_PARTS := $(call objs,backend/main.c) $(SERVER_OBJS) $(CONFIG_OBJS) $(PROTOCOL_PROG_OBJS) \
                 $(PROTOCOL_FD_OBJS) $(call objs,protocol/ring.c)
 $(RENDER_SERVER): $(SERVER_PARTS)

@@ -165,7 +165,8 @@ static void server_child_place_fds(const struct server_child_spec *spec)
         server_child_fail(spec->argv[0], "close_range");
 }
 
-/* In the child. The server has one thread, so any function may be called. */
+/* In the child. The server has one thread, but for those that close files (server_closer.h) and hold
+ * no lock of anybody's: any function may be called. */
 static _Noreturn void server_child_exec(const struct server_children *children,
                                         const struct server_child_spec *spec, pid_t parent)
 {

@@ -48,6 +48,7 @@ struct server_contexts {
     const char *config_path; /* for the workers; may be NULL */
     const char *worker_path;
     uint32_t max_per_user; /* contexts; whoever makes them has checked it */
+    bool strangers_send;   /* descriptors, on the socket that listens (server_closer.h) */
     struct server_context *first;
     struct server_spin spin;
     struct server_limits limits;

@@ -13,14 +13,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "backend/server_closer.h"
 #include "backend/server_unix.h"
 #include "protocol/cleanup.h"
+#include "protocol/fdsock.h"
 #include "protocol/log.h"
-
-/* Linux 6.16; the headers may be older. */
-#ifndef SO_PASSRIGHTS
-#define SO_PASSRIGHTS 83
-#endif
 
 #define LISTEN_BACKLOG       128
 #define LISTEN_BATCH         16  /* connections per turn, so that contexts get theirs */
@@ -40,18 +37,6 @@ static int listen_address(const char *path, struct sockaddr_un *addr, struct api
                               sizeof(addr->sun_path) - 1, path);
     memcpy(addr->sun_path, path, strlen(path));
     return 0;
-}
-
-/*
- * Nobody has a descriptor to give to us, and whoever closes the last one of a stranger's file may wait
- * for it as long as the stranger likes (a socket that lingers, a file system in user space): the one
- * thread that serves all. So the kernel is asked to refuse them where they are sent. Of a listening
- * socket it holds for the connections that come.
- */
-static bool listen_refuse_descriptors(int fd)
-{
-    const int no = 0;
-    return setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &no, sizeof(no)) == 0;
 }
 
 /* Whether a server takes connections at addr. */
@@ -121,7 +106,7 @@ int server_listen_make(const char *path, const char *group, struct stat *ret_mad
     cleanup_fd int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return apir_error_sys(err, errno, "cannot make a socket");
-    listen_refuse_descriptors(fd); /* before anybody can connect */
+    (void)apir_fdsock_refuse(fd); /* before anybody can connect */
     ret = listen_bind(fd, path, group, ret_made, err);
     return ret < 0 ? ret : steal_fd(&fd);
 }
@@ -209,15 +194,14 @@ static void server_listen_log(struct server_listen *listen, uid_t uid, const cha
         apir_log(APIR_LOG_WARN, "connection of user %u refused: %s", uid, what);
 }
 
-static void server_listen_take(struct server_listen *listen, int fd_in)
+static void server_listen_take(struct server_listen *listen, int fd)
 {
-    cleanup_fd int fd = fd_in;
     char text[APIR_REASON_MAX];
     uid_t uid;
     const char *refusal = server_listen_refusal(listen, fd, &uid, text, sizeof(text));
     if (!refusal) {
         const uint32_t id = ++listen->last_id;
-        int ret = server_unix_create(&listen->contexts, id, uid, steal_fd(&fd));
+        int ret = server_unix_create(&listen->contexts, id, uid, fd);
         if (ret == 0)
             apir_log(APIR_LOG_INFO, "context %u of user %u created (%u in use)", id, uid,
                      listen->contexts.n_served);
@@ -227,6 +211,10 @@ static void server_listen_take(struct server_listen *listen, int fd_in)
     }
     server_listen_log(listen, uid, refusal);
     server_unix_refuse(fd, refusal);
+    if (listen->contexts.strangers_send)
+        server_close_later(&fd, 1);
+    else
+        close(fd);
 }
 
 static void server_listen_resume(void *user)
@@ -243,7 +231,7 @@ static void server_listen_ready(void *user, uint32_t events)
         int fd = accept4(listen->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
             /* Of those that came before the service that a socket unit has started, too. */
-            listen_refuse_descriptors(fd);
+            (void)apir_fdsock_refuse(fd);
             server_listen_take(listen, fd);
             continue;
         }
@@ -265,9 +253,12 @@ static void server_listen_ready(void *user, uint32_t events)
 int server_listen_init(struct server_listen *listen, const struct server_listen_setup *setup,
                        int fd)
 {
-    if (!listen_refuse_descriptors(fd))
-        apir_log(APIR_LOG_WARN, "this kernel (before Linux 6.16) lets clients send descriptors: one "
-                                "that is slow to close holds up all clients of this socket");
+    /*
+     * Nobody has a descriptor to give to us, and whoever closes the last one of a stranger's file
+     * may wait for it as long as the stranger likes: the one thread that serves all. So the kernel
+     * is asked to refuse them where they are sent, and where it cannot others do the closing.
+     */
+    const bool refused = apir_fdsock_refuse(fd);
     *listen = (struct server_listen){
         .loop = setup->loop,
         .access = *setup->access,
@@ -281,6 +272,7 @@ int server_listen_init(struct server_listen *listen, const struct server_listen_
                 .config_path = setup->config_path,
                 .worker_path = setup->worker_path,
                 .max_per_user = setup->config->max_contexts_per_user,
+                .strangers_send = !refused,
             },
     };
     int ret = server_contexts_init(&listen->contexts);

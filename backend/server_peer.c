@@ -9,6 +9,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "backend/server_closer.h"
 #include "protocol/cleanup.h"
 #include "protocol/fdsock.h"
 
@@ -40,7 +41,11 @@ void server_peer_fini(struct server_peer *peer)
         return;
     server_loop_remove(peer->loop, &peer->source);
     apir_close_fd(&peer->reply_fd);
-    apir_close_fd(&peer->fd);
+    if (peer->stranger)
+        server_close_later(&peer->fd, 1);
+    else
+        close(peer->fd);
+    peer->fd = -1;
     peer->reply_size = 0;
 }
 

@@ -21,6 +21,7 @@ struct server_peer {
     struct server_source source;
     int fd; /* owned; -1: no peer */
     bool paused;
+    bool stranger; /* what it has sent may be slow to close (server_closer.h) */
     size_t reply_size; /* not 0: this reply waits */
     int reply_fd;
     uint8_t reply[SERVER_REPLY_MAX];

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "backend/server_closer.h"
 #include "backend/server_peer.h"
 #include "protocol/cleanup.h"
 #include "protocol/fdsock.h"
@@ -186,11 +187,14 @@ static bool server_unix_receive(struct server_unix *conn)
         return false;
     union unix_message msg = {0};
     size_t size = 0;
-    int ret =
-        apir_fdsock_recv(conn->peer.fd, &msg, sizeof(msg), &size, NULL, 0, NULL, MSG_DONTWAIT);
+    int fds[APIR_FDSOCK_FDS_ALL];
+    size_t n_fds = 0;
+    int ret = apir_fdsock_recv_strange(conn->peer.fd, &msg, sizeof(msg), &size, fds, &n_fds,
+                                       MSG_DONTWAIT);
+    server_close_later(fds, n_fds);
     if (ret == -EAGAIN)
         return false;
-    if (ret == -EBADMSG) {
+    if (ret == -EBADMSG || n_fds) {
         server_unix_violated(conn, "a message too long, or with descriptors");
         return false;
     }
@@ -232,6 +236,7 @@ int server_unix_create(struct server_contexts *contexts, uint32_t id, uid_t uid,
         free(conn);
         return ret;
     }
+    conn->peer.stranger = contexts->strangers_send;
     server_context_init(&conn->context, contexts, id, uid, NULL, &unix_context_ops);
     server_timer_arm(contexts->loop, &conn->hello_due, server_now_ms() + SERVER_UNIX_HELLO_MS,
                      server_unix_hello_late, conn);

@@ -100,6 +100,9 @@ static int server_worker_open_fds(struct worker_fds *fds)
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds->control) < 0 ||
         pipe2(fds->notify, O_CLOEXEC | O_NONBLOCK) < 0)
         return -errno;
+    /* Our end closes nothing of a worker's (server_closer.h). An older kernel's worker has no call
+     * that sends any. */
+    (void)apir_fdsock_refuse(fds->control[0]);
     /* Only our end: a worker may block on its own. */
     int flags = fcntl(fds->control[0], F_GETFL);
     if (flags < 0 || fcntl(fds->control[0], F_SETFL, flags | O_NONBLOCK) < 0)

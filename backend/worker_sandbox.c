@@ -17,6 +17,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "backend/root.h"
 #include "protocol/cleanup.h"
 
 /* Far above what drivers open; far below what makes the kernel's tables large. */
@@ -149,6 +150,11 @@ int worker_sandbox_enter(struct worker_sandbox *s, const struct apir_config *con
 {
     *s = (struct worker_sandbox){.required = config->sandbox_required};
     const pid_t server = getppid();
+    if (s->required && apir_is_root())
+        return apir_error_set(
+            err, EPERM,
+            "a worker that runs as root, which \"sandbox\": \"required\" refuses; "
+            "give the VMM, or the service, a user of its own");
     /* Whatever GPU libraries do later, they cannot get privileges back. */
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return apir_error_sys(err, errno, "no_new_privs");
@@ -171,6 +177,7 @@ int worker_sandbox_enter(struct worker_sandbox *s, const struct apir_config *con
     if (rc)
         return rc;
 
+    s->has_cache = caches.n || config->sandbox_write.n;
     rc = worker_files_restrict(config, &caches, err);
     if (rc < 0)
         return rc;
@@ -197,7 +204,7 @@ int worker_sandbox_enter(struct worker_sandbox *s, const struct apir_config *con
 
 int worker_sandbox_filter(struct worker_sandbox *s, struct apir_error *err)
 {
-    int rc = worker_calls_restrict(err);
+    int rc = worker_calls_restrict(s->has_cache, err);
     if (rc == -ENOSYS && !s->required) {
         worker_sandbox_note(s, "no seccomp");
         return 0;

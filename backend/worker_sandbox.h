@@ -20,13 +20,15 @@
 
 /* What this kernel gave us; the text is for the log. */
 struct worker_sandbox {
-    bool required; /* what is missing is an error, where it can be one */
+    bool required;  /* what is missing is an error, where it can be one */
+    bool has_cache; /* of shaders, which drivers lock */
     char text[256];
 };
 
 /*
  * Stage 1, single-threaded. Returns 0 or -errno; with "sandbox": "required" also
- * where the kernel has no Landlock. The process may have lost rights either way.
+ * where the kernel has no Landlock, or where we are root. The process may have lost rights either
+ * way.
  */
 int worker_sandbox_enter(struct worker_sandbox *s, const struct apir_config *config,
                          struct apir_error *err);
@@ -66,6 +68,6 @@ int worker_files_restrict(const struct apir_config *config, const struct worker_
                           struct apir_error *err);
 
 /* worker_sandbox_calls.c: returns 0, -ENOSYS where the kernel has no filters, or -errno. */
-int worker_calls_restrict(struct apir_error *err);
+int worker_calls_restrict(bool may_lock, struct apir_error *err);
 
 #endif

@@ -42,7 +42,7 @@ static const struct row allowed[] = {
         CALL(pwritev), CALL(lseek), CALL(stat), CALL(lstat), CALL(fstat), CALL(newfstatat),
         CALL(statx), CALL(statfs), CALL(fstatfs), CALL(access), CALL(faccessat), CALL(faccessat2),
         CALL(readlink), CALL(readlinkat), CALL(getdents64), CALL(getcwd), CALL(dup), CALL(dup2),
-        CALL(dup3), CALL(flock), CALL(fadvise64), END } },
+        CALL(dup3), CALL(fadvise64), END } },
     { "the shader cache is written, and memfds made as long as memory is to be",
       { CALL(ftruncate), CALL(fallocate), CALL(fsync), CALL(fdatasync), CALL(mkdir), CALL(mkdirat),
         CALL(unlink), CALL(unlinkat), CALL(rename), CALL(renameat), CALL(renameat2),
@@ -67,9 +67,11 @@ static const struct row allowed[] = {
         CALL(timerfd_settime), CALL(timerfd_gettime), CALL(timer_create), CALL(timer_settime),
         CALL(timer_gettime), CALL(timer_delete), CALL(timer_getoverrun), CALL(pipe), CALL(pipe2),
         END } },
-    { "the control socket, and pairs: nothing of these makes or reaches another socket",
-      { CALL(sendmsg), CALL(recvmsg), CALL(sendto), CALL(recvfrom), CALL(shutdown),
-        CALL(getsockopt), CALL(getsockname), CALL(getpeername), END } },
+    /* Who could send descriptors, even to itself, could keep so many on their way that the kernel lets
+     * nobody else of this user send any: sendto has none. */
+    { "the control socket: nothing of these makes or reaches another one",
+      { CALL(recvmsg), CALL(sendto), CALL(recvfrom), CALL(shutdown), CALL(getsockopt),
+        CALL(getsockname), CALL(getpeername), END } },
     { "who and where we are",
       { CALL(getpid), CALL(getppid), CALL(getuid), CALL(geteuid), CALL(getgid), CALL(getegid),
         CALL(getresuid), CALL(getresgid), CALL(getgroups), CALL(capget), CALL(uname),
@@ -134,9 +136,6 @@ static const struct condition conditions[] = {
     { CALL(prlimit64), "our own limits", { { 0, INT, 0 } } },
     { CALL(sched_setaffinity), "our own thread", { { 0, INT, 0 } } },
     { CALL(kcmp), "Mesa: are two descriptors one device", { { 0, INT, OURSELF }, { 1, INT, OURSELF } } },
-    /* A datagram socket, even one of a pair, could send to any path. */
-    { CALL(socketpair), "threads of a driver", { { 0, INT, AF_UNIX }, { 1, 0xf, SOCK_STREAM } } },
-    { CALL(socketpair), "the same", { { 0, INT, AF_UNIX }, { 1, 0xf, SOCK_SEQPACKET } } },
     PRCTL(PR_SET_NAME, "names of threads"),
     PRCTL(PR_GET_NAME, "the same"),
     PRCTL(PR_SET_VMA, "names of memory"),
@@ -151,15 +150,21 @@ static const struct condition conditions[] = {
     FCNTL(F_SETFD),
     FCNTL(F_GETFL),
     FCNTL(F_SETFL),
+    FCNTL(F_ADD_SEALS),
+    FCNTL(F_GET_SEALS),
+    FCNTL(F_GETPIPE_SZ),
+};
+
+/* Only where there is a shader cache, which drivers lock: who may read a file may lock it, and keep
+ * others of the host waiting for it. */
+static const struct condition locks[] = {
+    { CALL(flock), "a cache", { { 0, 0, 0 } } },
     FCNTL(F_GETLK),
     FCNTL(F_SETLK),
     FCNTL(F_SETLKW),
     FCNTL(F_OFD_GETLK),
     FCNTL(F_OFD_SETLK),
     FCNTL(F_OFD_SETLKW),
-    FCNTL(F_ADD_SEALS),
-    FCNTL(F_GET_SEALS),
-    FCNTL(F_GETPIPE_SZ),
 };
 /* clang-format on */
 
@@ -224,11 +229,11 @@ static int rows_add(scmp_filter_ctx filter, const struct row *rows, size_t n, ui
     return rc;
 }
 
-static int conditions_add(scmp_filter_ctx filter)
+static int conditions_add(scmp_filter_ctx filter, const struct condition *list, size_t count)
 {
     int rc = 0;
-    for (size_t i = 0; i < sizeof(conditions) / sizeof(conditions[0]) && !rc; i++) {
-        const struct condition *c = &conditions[i];
+    for (size_t i = 0; i < count && !rc; i++) {
+        const struct condition *c = &list[i];
         struct scmp_arg_cmp compare[2];
         unsigned n = 0;
         for (; n < 2 && c->when[n].mask; n++) {
@@ -260,7 +265,7 @@ static int requests_refuse(void)
     return rc ? rc : seccomp_load(filter);
 }
 
-int worker_calls_restrict(struct apir_error *err)
+int worker_calls_restrict(bool may_lock, struct apir_error *err)
 {
     scmp_filter_ctx filter __attribute__((cleanup(filter_release))) = NULL;
     int rc = seccomp_api_get() < 2 ? -ENOSYS : 0; /* 2: TSYNC */
@@ -271,7 +276,9 @@ int worker_calls_restrict(struct apir_error *err)
     if (!rc)
         rc = rows_add(filter, killed, sizeof(killed) / sizeof(killed[0]), SCMP_ACT_KILL_PROCESS);
     if (!rc)
-        rc = conditions_add(filter);
+        rc = conditions_add(filter, conditions, sizeof(conditions) / sizeof(conditions[0]));
+    if (!rc && may_lock)
+        rc = conditions_add(filter, locks, sizeof(locks) / sizeof(locks[0]));
     /* First the one that still allows to load another. */
     if (!rc)
         rc = requests_refuse();

@@ -8,7 +8,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <limits.h>
 #include <linux/landlock.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,7 +85,24 @@ static const struct {
     {"/proc/sys/vm", READ, "overcommit, the number of mappings"},
     {"/proc/sys/kernel", READ, "ids of thread and system"},
     {"/proc/sys/dev", READ, "Intel's performance counters: may they be used"},
-    {"/sys", READ, "which GPUs there are, and their memory"},
+    /* Of /sys the GPUs' own folders, which gpus_add finds, and what leads there. */
+    {"/sys/class/drm", READ, "links to GPUs"},
+    {"/sys/class/accel", READ, "links to accelerators"},
+    {"/sys/class/kfd", READ, "a link to ROCm's topology"},
+    {"/sys/dev/char", READ, "links from a node's number to its device"},
+    {"/sys/bus/pci/devices", READ, "links to devices"},
+    {"/sys/devices/system", READ, "processors and nodes of memory"},
+    {"/sys/devices/virtual/kfd", READ, "ROCm's topology"},
+    {"/sys/devices/soc0", READ, "which chip it is"},
+    {"/sys/firmware/devicetree/base/compatible", READ, "the same"},
+    {"/sys/firmware/devicetree/base/model", READ, "the same"},
+    {"/sys/kernel/mm/transparent_hugepage", READ, "the C library, whose heap has huge pages"},
+    {"/sys/module/nvidia*/version", READ, "drivers look for their module's version"},
+    {"/sys/module/nvidia*/initstate", READ, "the same"},
+    {"/sys/module/nvidia*/parameters", READ, "the same"},
+    {"/sys/module/amdgpu/version", READ, "the same"},
+    {"/sys/module/amdgpu/initstate", READ, "the same"},
+    {"/sys/module/amdgpu/parameters", READ, "the same"},
 
     {"/dev/null", DEVICE, ""},
     {"/dev/zero", DEVICE, ""},
@@ -167,6 +186,41 @@ static int rules_add_listed(const struct restriction *r)
     return rc;
 }
 
+/* Display controllers (3), and accelerators (0x12): the class's upper byte, in hex after "0x". */
+static bool pci_is_gpu(const char *device)
+{
+    char path[PATH_MAX], class[16] = "";
+    snprintf(path, sizeof(path), "%s/class", device);
+    cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, class, sizeof(class) - 1);
+    return n > 4 && (strncmp(class, "0x03", 4) == 0 || strncmp(class, "0x12", 4) == 0);
+}
+
+/* What these links lead to is one device's folder: its memory, its clocks, its identity. */
+static int gpus_add(const struct restriction *r)
+{
+    static const struct {
+        const char *links;
+        bool pci;
+    } of[] = {
+        {"/sys/bus/pci/devices/*", true},
+        {"/sys/class/drm/*/device", false},
+        {"/sys/class/accel/*/device", false},
+    };
+    int rc = 0;
+    for (size_t i = 0; i < sizeof(of) / sizeof(of[0]) && !rc; i++) {
+        glob_t found = {0};
+        if (glob(of[i].links, GLOB_NOSORT, NULL, &found) == 0) {
+            for (size_t k = 0; k < found.gl_pathc && !rc; k++) {
+                if (!of[i].pci || pci_is_gpu(found.gl_pathv[k]))
+                    rc = rule_add(r, found.gl_pathv[k], READ);
+            }
+        }
+        globfree(&found);
+    }
+    return rc;
+}
+
 static int rules_add_from_environment(const struct restriction *r)
 {
     int rc = 0;
@@ -197,6 +251,8 @@ static int rules_add(const struct restriction *r, const struct apir_config *conf
                      const struct worker_caches *caches)
 {
     int rc = rules_add_listed(r);
+    if (!rc)
+        rc = gpus_add(r);
     if (!rc)
         rc = rules_add_from_environment(r);
     /* The program, or the loader that has loaded it: an unpacked bundle is one folder. */

@@ -7,9 +7,11 @@
 #ifndef APIR_FDSOCK_H
 #define APIR_FDSOCK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define APIR_FDSOCK_FDS_MAX 8
+#define APIR_FDSOCK_FDS_ALL 253 /* what Linux lets one message have */
 
 /* Returns 0 or -errno (-EPIPE where the peer is gone). Restarts on EINTR. */
 int apir_fdsock_send(int sock, const void *data, size_t size, const int *fds, size_t n_fds);
@@ -21,5 +23,19 @@ int apir_fdsock_send(int sock, const void *data, size_t size, const int *fds, si
  */
 int apir_fdsock_recv(int sock, void *data, size_t cap, size_t *ret_size, int *fds, size_t max_fds,
                      size_t *ret_n_fds, int flags);
+
+/*
+ * The same from a stranger, whose descriptors are of no use and are not closed here, for that may
+ * take as long as the stranger likes: all of them are the caller's, of a message that is too long
+ * (-EBADMSG) too. fds has room for APIR_FDSOCK_FDS_ALL.
+ */
+int apir_fdsock_recv_strange(int sock, void *data, size_t cap, size_t *ret_size, int *fds,
+                             size_t *ret_n_fds, int flags);
+
+/*
+ * Lets nobody send descriptors to this socket; of a listening one, to the connections that come.
+ * The sender gets EPERM. False: the kernel cannot (before Linux 6.16).
+ */
+bool apir_fdsock_refuse(int sock);
 
 #endif

@@ -28,6 +28,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
@@ -122,6 +123,46 @@ static int try_truncate(void)
 static int try_write_sys(void)
 {
     return path_open("/sys/kernel/mm/transparent_hugepage/enabled", O_WRONLY);
+}
+
+/* What root may read of the kernel, and no driver needs: all of it is denied, or else the one that is
+ * not says how it went. */
+static int try_sys(void)
+{
+    static const char *const paths[] = {"/sys", "/sys/kernel", "/sys/kernel/debug", "/sys/kernel/notes",
+                                        "/sys/kernel/tracing", "/sys/power/state", "/sys/module",
+                                        "/sys/devices", "/sys/fs"};
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        int rc = path_open(paths[i], O_RDONLY);
+        if (rc != -EACCES && rc != -ENOENT) {
+            fprintf(stderr, "escape: %s can be read\n", paths[i]);
+            return rc;
+        }
+    }
+    return -EACCES;
+}
+static int try_sys_cpu(void)
+{
+    return path_open("/sys/devices/system/cpu/possible", O_RDONLY);
+}
+
+/* A lock on a file that may be read keeps others of the host waiting. */
+static int try_flock(void)
+{
+    int fd = open("/usr", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int rc = fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 ? -errno : 0;
+    if (fd >= 0)
+        close(fd);
+    return rc;
+}
+static int try_lock(void)
+{
+    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    int rc = fd < 0 || fcntl(fd, F_OFD_SETLK, &lock) < 0 ? -errno : 0;
+    if (fd >= 0)
+        close(fd);
+    return rc;
 }
 
 static int try_create(void)
@@ -488,6 +529,12 @@ static int try_pair(void)
 {
     return pair(AF_UNIX, SOCK_STREAM);
 }
+/* To whom does not matter: what is on its way counts. */
+static int try_send(void)
+{
+    struct msghdr msg = {0};
+    return sendmsg(STDIN_FILENO, &msg, 0) < 0 ? -errno : 0;
+}
 static int try_pair_datagram(void)
 {
     return pair(AF_UNIX, SOCK_DGRAM);
@@ -579,14 +626,14 @@ static const struct {
 #define T(name) { #name, try_##name },
 #define TC(name, ...) T(name)
     T(shadow) T(passwd) T(read) T(root) T(library) T(write_tmp) T(write_shm) T(write_usr) T(write)
-    T(truncate) T(write_sys) T(create) T(other_status) T(own_status) T(terminal) T(device_request) T(chmod) T(symlink)
+    T(truncate) T(write_sys) T(sys) T(sys_cpu) T(flock) T(lock) T(create) T(other_status) T(own_status) T(terminal) T(device_request) T(chmod) T(symlink)
     T(exec) T(exec_fd) T(fork) T(clone) T(clone3) T(clone_namespace) T(thread) T(threads)
     T(ptrace) T(seize) T(kill) T(kill_self) T(tgkill) T(tkill) T(pidfd) T(pidfd_signal)
     T(pidfd_getfd) T(vm_read) T(vm_write) T(limits) T(affinity) T(set_owner) T(set_owner_wide)
     T(set_signal) T(request_owner) T(request_group) T(request_async) T(request_type)
     T(request_type_wide) T(request_paste) T(request_discipline) T(request_take)
     T(request_console) T(request_foreground) T(request_other) T(outlive) T(dumpable) T(kcmp)
-    T(kcmp_self) T(tcp) T(udp) T(tcp_bind) T(unix) T(abstract) T(netlink) T(pair)
+    T(kcmp_self) T(tcp) T(udp) T(tcp_bind) T(unix) T(abstract) T(netlink) T(pair) T(send)
     T(pair_datagram) T(descriptors) T(core) T(shmget)
     CALLS(TC)
 #ifdef __x86_64__

@@ -85,6 +85,10 @@ mutant landlock_root worker_sandbox_files.c "$files" "path[strspn(path, \"/\")]"
 mutant landlock_proc worker_sandbox_files.c "$files" '{"/proc/self", READ' '{"/proc", READ'
 mutant landlock_read_only worker_sandbox_files.c 'sandbox_read and' 'config->sandbox_read.names[i], READ' 'config->sandbox_read.names[i], WRITE'
 
+mutant landlock_sys worker_sandbox_files.c "$files" '{"/sys/class/drm", READ' '{"/sys", READ'
+mutant landlock_gpus worker_sandbox_files.c "$files" '{"/sys/bus/pci/devices/*", true}' '{"/sys/*", false}'
+mutant required_user worker_sandbox.c 'as root: said' 's->required && apir_is_root()' '0'
+
 mutant cache_layer worker_sandbox_cache.c 'shader cache; what' 'cache_cover(caches->path[i]) == 0' 'caches->n'
 mutant cache_owner worker_sandbox_cache.c 'others may write' '&& !(st.st_mode & S_IWOTH)' ''
 mutant cache_uncovered worker_sandbox.c 'shader cache; what' 'caches.n = 0;' ''
@@ -104,7 +108,8 @@ mutant kill worker_sandbox_calls.c "$calls" '{ CALL(kill), "raise", { { 0, INT, 
 mutant limits worker_sandbox_calls.c "$calls" '"our own limits", { { 0, INT, 0 } }' "\"\", { { 0, $any } }"
 mutant affinity worker_sandbox_calls.c "$calls" '"our own thread", { { 0, INT, 0 } }' "\"\", { { 0, $any } }"
 mutant kcmp worker_sandbox_calls.c "$calls" '{ 1, INT, OURSELF }' "{ 1, $any }"
-mutant datagrams worker_sandbox_calls.c "$calls" '{ 1, 0xf, SOCK_STREAM }' "{ 1, $any }"
+mutant descriptors_sent worker_sandbox_calls.c "$calls" '{ CALL(recvmsg), CALL(sendto)' '{ CALL(recvmsg), CALL(sendmsg), CALL(sendto)'
+mutant locks worker_sandbox_calls.c "$calls" 'if (!rc && may_lock)' 'if (!rc)'
 mutant prctl worker_sandbox_calls.c "$calls" '{ CALL(prctl), why, { { 0, INT, option } } }' "{ CALL(prctl), why, { { 0, $any } } }"
 mutant fcntl worker_sandbox_calls.c "$calls" '{ { 1, INT, command } }' "{ { 1, $any } }"
 

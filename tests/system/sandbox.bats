@@ -57,6 +57,14 @@ server_below() {
     VTEST_SERVER=$T/server
 }
 
+# plain_user: the server below is not root
+plain_user() { # [COMMAND...]
+    [[ $(id -u) -eq 0 ]] || { server_below "$@"; return; }
+    # The socket's folder is the second last argument's.
+    BELOW_FIRST='for a; do [[ $a != /*/socket ]] || chown -R 65534 "${a%/socket}"; done'
+    server_below setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all "$@"
+}
+
 has_namespaces() { # where the machine forbids them, the log says so, and so do we
     grep -q 'sandbox: namespaces' "$VTEST_LOG" && return
     refute unshare -U true
@@ -129,10 +137,10 @@ listen() {
 
 @test "sandbox: before the filter: files, programs, processes, network, limits" {
     local want=(
-        library=done own_status=done descriptors=EMFILE
+        library=done own_status=done sys_cpu=done descriptors=EMFILE
         # files: root may read all of these, but for Landlock
         shadow=EACCES passwd=EACCES root=EACCES other_status=EACCES read=EACCES terminal=EACCES
-        write_tmp=EACCES write_shm=EACCES write_usr=EACCES write=EACCES truncate=EACCES
+        write_tmp=EACCES write_shm=EACCES write_usr=EACCES write=EACCES truncate=EACCES sys=EACCES
         device_request=EACCES
         # a program in a folder that may be read
         exec=EACCES exec_fd=EACCES
@@ -197,7 +205,7 @@ listen() {
 @test "sandbox: system calls that are not there, and those that drivers need" {
     local want=(
         # needed
-        thread=done kill_self=done kcmp_self=done pair=done library=done own_status=done
+        thread=done kill_self=done kcmp_self=done library=done own_status=done sys_cpu=done
         request_other=ENOTTY
         # processes
         fork=ENOSYS clone=ENOSYS clone3=ENOSYS clone_namespace=ENOSYS
@@ -209,7 +217,9 @@ listen() {
         request_console=EPERM request_foreground=EPERM
         # sockets
         tcp=ENOSYS udp=ENOSYS tcp_bind=ENOSYS unix=ENOSYS abstract=ENOSYS netlink=ENOSYS
-        pair_datagram=ENOSYS shmget=ENOSYS
+        pair=ENOSYS pair_datagram=ENOSYS send=ENOSYS shmget=ENOSYS
+        # locks on what may be read
+        flock=ENOSYS lock=ENOSYS
         # what Landlock does not look at
         chmod=ENOSYS truncate=ENOSYS symlink=ENOSYS name_to_handle_at=ENOSYS inotify_init1=ENOSYS
         # and what it does
@@ -217,8 +227,9 @@ listen() {
         write_tmp=EACCES write_shm=EACCES write_usr=EACCES terminal=EACCES
         landlock_create_ruleset=ENOSYS personality=ENOSYS)
     echo secret >"$T/secret"
+    # Where there is no shader cache.
     attempts "APIR_ESCAPE=$(names "${want[@]}")" "APIR_ESCAPE_PATH=$T/secret" APIR_ESCAPE_PORT=9 \
-        "APIR_ESCAPE_SOCKET=$VTEST_SOCKET"
+        "APIR_ESCAPE_SOCKET=$VTEST_SOCKET" "HOME=$T/none"
     expect "${want[@]}"
 }
 
@@ -273,9 +284,7 @@ kills() { # NAME...
 
 @test "sandbox: of a plain user: it computes, has so many threads, and is not looked into" {
     [[ $(id -u) -eq 0 ]] || { [[ -z ${CI-} ]]; skip "needs root, to be another user"; }
-    # The socket's folder is the second last argument's.
-    BELOW_FIRST='for a; do [[ $a != /*/socket ]] || chown -R 65534 "${a%/socket}"; done'
-    server_below setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all
+    plain_user
     VTEST_CONFIG='{"threads": 2, "devices": ["CPU"], "sandbox": "required"}'
     VTEST_ENV=(APIR_LOG=info)
     server_start
@@ -303,11 +312,11 @@ kills() { # NAME...
     mkdir -p "$cache"
     echo seeded >"$cache/old"
     for i in 1 2; do
-        attempts "XDG_CACHE_HOME=$T/cache" "APIR_ESCAPE_EARLY=create" APIR_ESCAPE=write \
+        attempts "XDG_CACHE_HOME=$T/cache" "APIR_ESCAPE_EARLY=create" APIR_ESCAPE=write,flock,lock \
             "APIR_ESCAPE_PATH=$cache/new"
         has_namespaces
-        # The second worker does not see what the first has left.
-        expect create=done write=done
+        # The second worker does not see what the first has left. Drivers lock their caches.
+        expect create=done write=done flock=done lock=done
         [[ $(ls "$cache") == old ]]
         vtest_stop
     done
@@ -356,7 +365,7 @@ kills() { # NAME...
 }
 
 kernel_lacks() { # CALL[=ERRNO] WHAT
-    server_below "$WITHOUT $1"
+    plain_user "$WITHOUT $1"
     VTEST_ENV=(APIR_LOG=info)
     VTEST_CONFIG='{"threads": 1, "devices": ["CPU"], "sandbox": "auto"}'
     server_start
@@ -365,6 +374,20 @@ kernel_lacks() { # CALL[=ERRNO] WHAT
     vtest_stop
     VTEST_CONFIG='{"threads": 1, "devices": ["CPU"], "sandbox": "required"}'
     server_start
+}
+
+@test "sandbox: as root: said, and refused where it is required" {
+    [[ $(id -u) -eq 0 ]] || { [[ -z ${CI-} ]]; skip "needs root"; }
+    VTEST_CONFIG='{"threads": 1, "devices": ["CPU"]}'
+    server_start
+    run -0 remote "$EXERCISE" compute
+    grep 'runs as root' "$VTEST_LOG"
+    vtest_stop
+    VTEST_CONFIG='{"threads": 1, "devices": ["CPU"], "sandbox": "required"}'
+    server_start
+    run remote "$EXERCISE" compute
+    [[ $status -ne 0 ]]
+    grep -q 'a worker that runs as root' <<<"$output"
 }
 
 @test "sandbox: without Landlock: said, and refused where it is required" {

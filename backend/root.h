@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef APIR_ROOT_H
+#define APIR_ROOT_H
+
+#include <stdbool.h>
+
+/*
+ * Whether this process is root: of the machine, not of a container's user namespace. Rights that go
+ * by user and not by capability stay with root whatever it gives up, and there are files of the
+ * kernel that only root may read.
+ */
+bool apir_is_root(void);
+
+#endif
