@@ -8,8 +8,8 @@ SERVER_OBJS := $(call objs,backend/server_loop.c backend/server_page.c backend/s
                  backend/server_ring.c backend/server_shm.c backend/server_spin.c backend/server_fence.c backend/server_worker.c \
                  backend/server_account.c backend/server_claims.c backend/server_limits.c \
                  backend/server_context.c backend/server_virgl.c backend/server_stock.c backend/server_client.c \
-                 backend/server_unix.c backend/server_closer.c backend/server_access.c backend/server_listen.c)
-CONFIG_OBJS := $(call objs,backend/root.c backend/config.c backend/config_keys.c cdi/json.c)
+                 backend/server_unix.c backend/server_closer.c backend/server_access.c backend/server_listen.c backend/root.c)
+CONFIG_OBJS := $(call objs,backend/config.c backend/config_keys.c cdi/json.c)
 
 RENDER_SERVER := $(O)/backend/apir-render-server
 ALL += $(RENDER_SERVER)
@@ -53,7 +53,7 @@ WORKER_OBJS := $(call objs,backend/worker_blob.c backend/worker_device.c backend
                  backend/worker_ggml.c backend/worker_ggml_buffer.c \
                  backend/worker_ggml_graph.c backend/worker_vulkan.c \
                  backend/worker_graph.c backend/worker_limits.c $(RULES) backend/worker_stream.c \
-                 backend/worker_sandbox.c backend/worker_sandbox_cache.c \
+                 backend/root.c backend/worker_sandbox.c backend/worker_sandbox_cache.c \
                  backend/worker_sandbox_calls.c backend/worker_sandbox_files.c \
                  backend/worker_transfer.c)
 $(WORKER): PKGS := json-c libcap libseccomp

@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #include "tests/fuzz/fuzz.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -96,9 +97,9 @@ static void set_up(void)
         .children = &children,
         .config = &config,
         .worker_path = "/bin/true",
+        .max_per_user = 4,
     };
-    FUZZ_CHECK(server_spin_init(&contexts.spin) == 0);
-    server_limits_init(&contexts.limits, &config);
+    FUZZ_CHECK(server_contexts_init(&contexts) == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -110,6 +111,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!is_set_up)
         set_up();
     is_set_up = true;
+    memset(contexts.starts, 0, sizeof(contexts.starts)); /* an input is not the user of the one before */
     const int before = fds_count(0); /* the fuzzer itself opens some between inputs */
     FUZZ_CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets) == 0);
     FUZZ_CHECK(server_unix_create(&contexts, 1, 1000, sockets[1]) == 0);
@@ -135,7 +137,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     close(sockets[0]);
     run();
     FUZZ_CHECK(contexts.first == NULL && contexts.n_served == 0);
+    (void)server_shm_ended(&contexts.books, 0); /* nobody holds anything: what waits is closed */
+    FUZZ_CHECK(contexts.books.first == NULL);
+    server_timer_disarm(&loop, &contexts.books.sweep);
     FUZZ_CHECK(loop.timers == NULL);
+    while (fds_count(0) > before) /* threads close what was sent */
+        sched_yield();
     FUZZ_CHECK(before > 0 && fds_count(0) == before);
     return 0;
 }

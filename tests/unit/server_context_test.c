@@ -164,7 +164,7 @@ static void ten_thousand_resources_are_survived(void **state)
             complete_up_to(1 + i, 1 + i);
     }
     expect_alive();
-    assert_true(fixture_count_fds(&f) <= before);
+    fixture_expect_fds(&f, before);
 }
 
 static void imported_descriptors_are_closed(void **state)
@@ -182,7 +182,7 @@ static void imported_descriptors_are_closed(void **state)
         fixture_destroy_resource(&c, 1000 + i);
     }
     expect_alive();
-    assert_true(fixture_count_fds(&f) <= before);
+    fixture_expect_fds(&f, before);
 }
 
 static void destroyed_ring_loses_the_context(void **state)
@@ -260,7 +260,7 @@ static void violation_loses_the_context_and_keeps_the_socket(void **state)
                      bad[i].n_fds);
         expect_lost("protocol violation");
         fixture_wait_gone(worker);
-        assert_true(fixture_count_fds(&f) <= before);
+        fixture_expect_fds(&f, before);
         fixture_close(&c);
         c = first;
     }

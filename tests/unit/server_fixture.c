@@ -436,3 +436,11 @@ size_t fixture_count_fds(const struct fixture *f)
     assert_true(count >= 0);
     return (size_t)count;
 }
+
+void fixture_expect_fds(const struct fixture *f, size_t most)
+{
+    int64_t end = now_ms() + FIXTURE_WAIT_MS;
+    while (fixture_count_fds(f) > most && now_ms() < end)
+        poll(NULL, 0, 1);
+    assert_true(fixture_count_fds(f) <= most);
+}

@@ -81,6 +81,8 @@ pid_t fixture_child(const struct fixture *f, const char *name, unsigned *ret_cou
 /* Until the server has no child left that is not a zombie. */
 void fixture_wait_childless(const struct fixture *f);
 size_t fixture_count_fds(const struct fixture *f);
+/* Until it has no more than so many: what a worker held at its end is let go of a little later. */
+void fixture_expect_fds(const struct fixture *f, size_t most);
 
 /* Path of a program of this build, relative to its output folder. */
 const char *fixture_program(const char *name);
