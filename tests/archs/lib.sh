@@ -6,11 +6,15 @@
 #
 #   archs_without_blas "$0" "$@"   goes on in a mount namespace in which ggml has no BLAS backend
 #   archs_key                      names the packages and the processor, for what is kept
-#   archs_vulkan                   environment in which Vulkan0 is lavapipe, a line each
-#   archs_serve OUT HOST           starts the host side; HOST is CPU or lavapipe
+#   archs_vulkan HOST              environment in which Vulkan0 is that host's, a line each
+#   archs_serve OUT HOST           starts the host side; HOST is CPU, lavapipe, or gpu: the first
+#                                  that this machine's Vulkan drivers have
 #   archs_env OUT                  arguments for `env`: a guest of that host side
 #   archs_part                     the architectures that a part run takes
 #   archs_native_env HOST          arguments for `env`: the same device in the program itself
+#   archs_until SECONDS            from then on archs_late is true
+#   archs_late                     is there no time for another row?
+#   archs_limit SECONDS            prints that, or less if less is left (and a little)
 
 archs_lavapipe=/usr/share/vulkan/icd.d/lvp_icd.json
 # shellcheck disable=SC2034 # for those who source this
@@ -59,21 +63,36 @@ archs_key() {
 }
 
 archs_vulkan() {
-    printf '%s\n' "VK_DRIVER_FILES=$archs_lavapipe" GGML_VK_VISIBLE_DEVICES=0
+    [[ $1 != lavapipe ]] || echo "VK_DRIVER_FILES=$archs_lavapipe"
+    echo GGML_VK_VISIBLE_DEVICES=0
 }
 
 archs_native_env() {
-    if [[ $1 == lavapipe ]]; then archs_vulkan; else echo GGML_VK_VISIBLE_DEVICES=; fi
+    if [[ $1 == CPU ]]; then echo GGML_VK_VISIBLE_DEVICES=; else archs_vulkan "$1"; fi
+}
+
+# For this script and those that it calls: ARCHS_UNTIL is a time of the clock.
+archs_until() {
+    export ARCHS_UNTIL=$((EPOCHSECONDS + $1))
+}
+archs_late() {
+    [[ -n ${ARCHS_UNTIL-} && $EPOCHSECONDS -ge $ARCHS_UNTIL ]]
+}
+archs_limit() {
+    local left=$((${ARCHS_UNTIL:-$((EPOCHSECONDS + $1))} - EPOCHSECONDS + 20))
+    echo $((left < $1 ? left : $1))
 }
 
 archs_serve() {
     # All are read by unix_start.
     # shellcheck disable=SC2034
-    if [[ $2 == lavapipe ]]; then
-        mapfile -t VTEST_ENV < <(archs_vulkan)
-        VTEST_CONFIG='{"threads": 1, "devices": ["Vulkan0"]}'
-    else
+    if [[ $2 == CPU ]]; then
         VTEST_CONFIG='{"threads": 1}'
+    else
+        mapfile -t VTEST_ENV < <(archs_vulkan "$2")
+        VTEST_CONFIG='{"threads": 1, "devices": ["Vulkan0"]}'
+        # The sandbox is on with every host; a GPU's driver must be seen to work in it.
+        [[ $2 != gpu ]] || VTEST_CONFIG=${VTEST_CONFIG/%\}/, '"sandbox": "required"}'}
     fi
     unix_start "$1"
 }

@@ -1,21 +1,22 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# models.sh [--part] [--models NAME,...] [--host CPU|lavapipe] [--jobs N] [OUT]
+# models.sh [--part] [--models NAME,...] [--host CPU|lavapipe|gpu] [--jobs N] [--seconds N] [OUT]
 #
 # Runs a small model of each architecture (test-llama-archs -o writes them) under llama.cpp's
 # programs, natively and in a guest on APIR0, and compares:
 #
 #   slots       logits and embeddings through libllama, as servers ask for them: to the last bit
-#               on the CPU, with an error of at most 1e-4 on lavapipe, as the suite allows; and
-#               graphs are cut no more often than the device asks for
+#               on the CPU, with an error of at most 1e-4 on lavapipe and the machine's GPU, as
+#               the suite allows; and graphs are cut no more often than the device asks for
 #   perplexity  llama-perplexity: the estimate of each chunk, all digits on the CPU
 #   server      llama-server with eight slots: eight requests at a time, the same tokens
 #   bench       llama-bench: prompt and generation run, on the device that was asked for
 #
 # That tool cannot write a T5, which has an encoder and a decoder; one of our own is with them.
 # Those models have no vocabulary; texts are made of numbers then, of which llama.cpp takes each
-# byte for a token. --part takes the architectures in tests/archs/part.
+# byte for a token. --part takes the architectures in tests/archs/part; --seconds leaves out models
+# that have not begun by then.
 # The last line is `models: N of M as native`; a model counts once, with all four programs.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -150,13 +151,17 @@ side() { # native|remoted PROGRAM FILE
     [[ $1 == remoted ]] || device=$native_device
     mapfile -t vars <"$work/$1.env"
     # shellcheck disable=SC2034 # for what it calls
-    run=(timeout --foreground -k 5 "$limit" env GGML_NO_BACKTRACE=1 "${vars[@]}")
+    run=(timeout --foreground -k 5 "$(archs_limit "$limit")" env GGML_NO_BACKTRACE=1 "${vars[@]}")
     "run_$2" "$device" "$3" 2>&1
 }
 
 run_one() { # FILE
     local model=$1 name program dir said native differs='' seen='' compared=''
     name=$(basename "$1" .gguf)
+    if archs_late; then
+        printf 'LEFT  models %s\n' "$name"
+        return
+    fi
     dir=$work/$name
     common=(-m "$model" -ngl 99 -t 1 -tb 1 --no-repack -fit off)
     mkdir -p "$dir"
@@ -203,6 +208,7 @@ while [[ $# -gt 0 ]]; do
     --models) only=$2 && shift ;;
     --host) host=$2 && shift ;;
     --jobs) jobs=$2 && shift ;;
+    --seconds) archs_until "$2" && shift ;;
     -*) archs_die "$1: unknown option" ;;
     *) out=$1 ;;
     esac
@@ -211,8 +217,8 @@ done
 out=${out:-build/release-gcc}
 case $host in
 CPU) native_device=none tolerance=0 ;;
-lavapipe) native_device=Vulkan0 tolerance=1e-4 ;;
-*) archs_die "--host is CPU or lavapipe" ;;
+lavapipe | gpu) native_device=Vulkan0 tolerance=1e-4 ;;
+*) archs_die "--host is CPU, lavapipe or gpu" ;;
 esac
 models=$(archs_models)
 work=build/archs/models-$host
@@ -244,5 +250,7 @@ vtest_alive || echo "models: the server itself did not survive" >&2
 
 good=$(grep -c '^PASS' "$work/verdicts" || :)
 total=$(wc -l <"$work/files")
+left=$(sed -n 's/^LEFT  models //p' "$work/verdicts" | paste -sd,)
+[[ -z $left ]] || echo "models: no time was left for: --models $left"
 echo "models: $good of $total as native"
 [[ $total -gt 0 && $good -eq $total ]]

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# suites.sh [--part] [--suites NAME,...] [--host CPU|lavapipe] [OUT]
+# suites.sh [--part] [--suites NAME,...] [--host CPU|lavapipe|gpu] [OUT]
 #
 # Runs llama.cpp's other tests of a backend natively on the host's device and in a guest on APIR0,
 # and compares the result of each of their cases:
@@ -42,8 +42,8 @@ done
 out=$(realpath "${out:-build/release-gcc}")
 case $host in
 CPU) native_device=CPU ;;
-lavapipe) native_device=Vulkan0 ;;
-*) archs_die "--host is CPU or lavapipe" ;;
+lavapipe | gpu) native_device=Vulkan0 ;;
+*) archs_die "--host is CPU, lavapipe or gpu" ;;
 esac
 limit=1200
 work=build/archs/suites-$host
