@@ -1,12 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# run.sh [--part] [--ops OP,...] [--device NAME] [--jobs N] [OUT]
+# run.sh [--part] [--ops OP,...] [--host CPU|lavapipe|gpu] [--device NAME] [--jobs N] [--seconds N]
+#        [OUT]
 #
 # Runs ggml's own test-backend-ops on the host's backend and on APIR0 over vtest, and compares case
-# by case: what is supported and passes natively must be supported and pass remoted. --part takes
-# a sample of all cases, --ops only some operators. A worker that dies or hangs costs the case in
-# which it did; the others run again in a new process. OUT is the build's output directory.
+# by case: what is supported and passes natively must be supported and pass remoted; and of all
+# cases, what each says it supports. --part takes a sample of all cases, --ops only some operators.
+# The host's backend is its CPU's, or Vulkan's on lavapipe or on the machine's first GPU. A worker
+# that dies or hangs costs the case in which it did; the others run again in a new process.
+# --seconds ends it all a little after that time; what there was no time for is counted apart. OUT
+# is the build's output directory.
 #
 # --device with another name than APIR0 tests this script: no server is started then, and the
 # device is whatever the caller's environment provides (CPU always is).
@@ -23,18 +27,23 @@ max_rounds=12 # per group; more dead workers than this in one group, and the res
 
 # test-backend-ops runs tiny operators with four threads, also on two cores, where they mostly
 # wait for each other: one thread each, and several processes.
-export OMP_THREAD_LIMIT=1 GGML_VK_VISIBLE_DEVICES=
+export OMP_THREAD_LIMIT=1
+
+# True once no time is left; `until`, of the clock, is exported below, empty for ever.
+late() {
+    [[ -n $until && $EPOCHSECONDS -ge $until ]]
+}
 
 # ---- one process ------------------------------------------------------------
-# run_tests DEVICE SELECTION ARGS... -> lines of status, tab, name. SELECTION is a file of operator
-# names or full case names, or empty. A process that says nothing for $quiet seconds hangs.
+# run_tests native|remoted SELECTION -> lines of status, tab, name. SELECTION is a file of operator
+# names or full case names. A process that says nothing for $quiet seconds hangs.
 run_tests() {
-    local device=$1 selection=$2 fd pid line
-    shift 2
-    [[ -z $selection ]] || set -- "$@" -o "$(paste -sd, "$selection")"
+    local side=$1 fd pid line vars on=$device
+    mapfile -t vars <"$work/$side.env"
+    [[ $side == remoted ]] || on=$native_device
     # Line buffered, or a crash takes the last results with it.
-    exec {fd}< <(exec timeout -k 5 14400 stdbuf -oL "$tester" test -b "$device" "$@" \
-        2>>"$work/stderr")
+    exec {fd}< <(exec timeout -k 5 "$((${until:-EPOCHSECONDS + 14400} - EPOCHSECONDS + 20))" \
+        env "${vars[@]}" stdbuf -oL "$tester" test -b "$on" -o "$(paste -sd, "$2")" 2>>"$work/stderr")
     pid=$!
     while :; do
         IFS= read -r -t "$quiet" -u "$fd" line || {
@@ -55,56 +64,70 @@ split_names() { # FILE PREFIX
           size += length($0) + 1; print > file }' "$1"
 }
 
+# Those that differ; what fails natively may do what it likes.
+mismatches() { # VERDICTS
+    awk -F '\t' '$1 != $2 && $1 != "FAIL" { printf "%s (native %s): %s\n", $2, $1, $3 }' "$1"
+}
+
 # ---- one group of cases, called again by xargs --------------------------------
-# GROUP.native is what is expected; GROUP.sel, if there, what to ask for in the first round.
+# GROUP.sel is what to ask for. What is expected is kept in a file of the same name.
 run_group() {
-    local group=$1 round pending=$1.native results=$1.results all part
+    local group=$1 kept=$native/${1##*/} pending results=$1.results round all blamed part
+    : >"$group.verdicts"
+    ! late || return 0
+    if [[ ! -e $kept ]]; then
+        run_tests native "$group.sel" >"$group.native"
+        # Cut short it is of use now, but not later.
+        if late; then kept=$group.native; else mv "$group.native" "$kept"; fi
+    fi
+    pending=$kept
     for ((round = 1; round <= max_rounds; round++)); do
         : >"$results"
-        if [[ $round -eq 1 && -e $group.sel ]]; then
-            run_tests "$device" "$group.sel" >>"$results"
+        if [[ $round -eq 1 ]]; then
+            late || run_tests remoted "$group.sel" >>"$results"
         else
             rm -f "$group".names.*
             cut -f 2 "$pending" | awk '!seen[$0]++' >"$group.all"
             split_names "$group.all" "$group.names"
             for part in "$group".names.*; do
-                run_tests "$device" "$part" >>"$results"
+                late || run_tests remoted "$part" >>"$results"
             done
         fi
-        all=0
-        [[ $round -lt $max_rounds ]] || all=1
-        rm -f "$group.rest" "$group.verdict"
-        awk -v verdicts="$group.verdict" -v rest="$group.rest" -v all=$all -f $here/judge.awk \
-            "$pending" "$results"
+        # Nobody is to blame for what the time has cut short.
+        all=0 blamed=0
+        if late; then blamed=1; elif [[ $round -eq $max_rounds ]]; then all=1; fi
+        : >"$group.verdict"
+        rm -f "$group.rest"
+        awk -v verdicts="$group.verdict" -v rest="$group.rest" -v all=$all -v blamed=$blamed \
+            -f $here/judge.awk "$pending" "$results"
         cat "$group.verdict" >>"$group.verdicts"
         [[ -s $group.rest ]] || break
         mv "$group.rest" "$group.pending"
         pending=$group.pending
+        ! late || break
     done
     echo "  ${group##*/}: $(wc -l <"$group.verdicts") cases, $round process(es)" >&2
+    mismatches "$group.verdicts" | sed 's/^/  /' >&2
 }
 
 # Called again by xargs; the rest comes through the environment.
-# shellcheck disable=SC2154 # tester, device, work and quiet are exported below
-case ${1-} in
---group)
+# shellcheck disable=SC2154 # tester, device, native_device, native, work, quiet and until: see below
+if [[ ${1-} == --group ]]; then
     run_group "$2"
     exit
-    ;;
---native)
-    run_tests CPU "$2" >"$2.tsv"
-    exit
-    ;;
-esac
+fi
 
 # ---- the whole --------------------------------------------------------------
-part='' ops='' device=APIR0 jobs=$(nproc) out=
+export GGML_VK_VISIBLE_DEVICES=
+part='' ops='' host=CPU device=APIR0 jobs=$(env -u OMP_THREAD_LIMIT nproc) seconds='' out=
 while [[ $# -gt 0 ]]; do
     case $1 in
     --part) part=yes ;;
     --ops) ops=$2 && shift ;;
+    --host) host=$2 && shift ;;
     --device) device=$2 && shift ;;
     --jobs) jobs=$2 && shift ;;
+    --seconds) seconds=$2 && shift ;;
     -*) echo "run.sh: $1: unknown option" >&2 && exit 2 ;;
     *) out=$1 ;;
     esac
@@ -123,7 +146,21 @@ trap finish EXIT
 # The slowest case of all takes a minute on a busy machine with two cores.
 quiet=600
 [[ -z $part ]] || quiet=120
-export tester device work quiet
+until=${seconds:+$((EPOCHSECONDS + seconds))}
+native_device=Vulkan0 native_env=(GGML_VK_VISIBLE_DEVICES=0) members='"devices": ["Vulkan0"]'
+case $host in
+CPU) native_device=CPU native_env=(GGML_VK_VISIBLE_DEVICES=) members='' ;;
+lavapipe) native_env+=(VK_DRIVER_FILES=/usr/share/vulkan/icd.d/lvp_icd.json) ;;
+gpu) members+=', "sandbox": "required"' ;; # as it is in use
+*) echo "run.sh: --host is CPU, lavapipe or gpu" >&2 && exit 2 ;;
+esac
+# What each side takes on, of all cases but fusions: the answer, a tab, the name.
+support() { # native|remoted DEVICE
+    local vars
+    mapfile -t vars <"$work/$1.env"
+    env "${vars[@]}" "$tester" support -b "$2" --output csv 2>/dev/null |
+        awk -F '","' 'NR > 1 { print $5 "\t" $2 "(" $3 ")" }'
+}
 
 # The sample: every STEPth case of an operator, at least two of each, and some small fusions,
 # which `support` does not list. Left out are tensors of millions of rows, and types whose tables
@@ -141,78 +178,66 @@ select_sample() {
         SILU_MUL GELU_MUL ADD_SILU_MUL SSM_CONV_BIAS_SILU
 }
 
-: >"$work/wanted"
+# A group is what one process runs: some cases of an operator; for a sample, whose names go to
+# different groups, so that these take about as long, a share of them.
 if [[ -n $part ]]; then
-    select_sample >"$work/wanted"
-elif [[ -n $ops ]]; then
-    tr , '\n' <<<"$ops" >"$work/wanted"
+    select_sample | tee "$work/wanted" |
+        awk -v work="$work" -v n=$((jobs * 2)) '{ print > sprintf("%s/part%02d.sel", work, i++ % n) }'
+else
+    # `support` leaves out fusions. A backend that takes next to nothing names all cases at once.
+    "$tester" test -b BLAS 2>/dev/null | awk -f $here/parse.awk | cut -f 2 | awk '!seen[$0]++' |
+        awk -v only="$ops" '
+            BEGIN { n = split(only, list, ","); for (i = 1; i <= n; i++) asked[list[i]] = 1 }
+            { op = $0; sub(/\(.*/, "", op) }
+            only == "" || op in asked' >"$work/wanted"
+    awk -v work="$work" -v most=300 '
+        { op = $0; sub(/\(.*/, "", op); k = n[op]++
+          if (k % most == 0) { if (file[op]) close(file[op])
+                               file[op] = sprintf("%s/%s.%02d.sel", work, op, k / most) }
+          print >> file[op]; close(file[op]) }' "$work/wanted"
 fi
+[[ -s $work/wanted ]] || { echo "run.sh: no such cases, or no BLAS backend to list them" >&2; exit 1; }
 
 # The native side depends on the packages, the processor and the selection only, so it is kept.
 key=$({
     cat "$work/wanted" $here/parse.awk
+    [[ -z $part ]] || echo "$jobs"
     sha256sum "$tester" "$(ldconfig -p | awk '/libggml-base\.so\.0/ { print $NF; exit }')"
+    [[ $host != lavapipe ]] || find /usr/lib -name libvulkan_lvp.so -exec sha256sum {} +
+    echo "$native_device"
     grep -m 1 '^model name' /proc/cpuinfo || :
 } | sha256sum | cut -c 1-16)
-native=build/ops/native-$key.tsv
-if [[ ! -s $native ]]; then
-    echo "ops: running natively" >&2
-    : >"$work/native"
-    if [[ -s $work/wanted ]]; then
-        split_names "$work/wanted" "$work/part"
-        split -n "r/$((jobs * 2))" "$work/wanted" "$work/some."
-        for file in "$work"/some.*; do
-            split_names "$file" "$work/native-${file##*.}"
-        done
-        printf '%s\n' "$work"/native-*.* | xargs -P "$jobs" -n 1 "$self" --native
-        cat "$work"/native-*.tsv >"$work/native"
-    else
-        run_tests CPU "" -j "$jobs" >"$work/native"
-    fi
-    [[ -s $work/native ]] || { echo "run.sh: the native run gave nothing" >&2; exit 1; }
-    # Several threads have mixed the order; who gets the blame for a crash depends on it. `support`
-    # has it for all but the fusions, which are few of each kind.
-    "$tester" support -b CPU --output csv 2>/dev/null |
-        awk -F '","' 'NR > 1 { print $2 "(" $3 ")" }' >"$work/order"
-    awk -F '\t' 'NR == FNR { if (!($1 in rank)) rank[$1] = FNR; next }
-                 { print (($2 in rank) ? rank[$2] : 1000000 + FNR) "\t" $0 }' \
-        "$work/order" "$work/native" | sort -n -s -k 1,1 | cut -f 2- >"$native.part"
-    mv "$native.part" "$native"
-fi
-
-# A group is what one process runs: an operator, or for a sample a share of the names.
-if [[ -n $part ]]; then
-    # Names of one operator go to different groups, so that these take about as long.
-    awk -v work="$work" -v groups="$((jobs * 2))" \
-        '{ print > sprintf("%s/part%02d.native", work, n++ % groups) }' "$native"
-else
-    awk -v work="$work" -F '\t' \
-        '{ op = $2; sub(/\(.*/, "", op); file = work "/" op
-           if (!(op in seen)) { seen[op] = 1; print op > (file ".sel"); close(file ".sel") }
-           print >> (file ".native"); close(file ".native") }' "$native"
-fi
+native=build/ops/native-$key
+# A GPU's driver is none of these.
+[[ $host != gpu ]] || native=$work/native
+mkdir -p "$native"
+printf '%s\n' "${native_env[@]}" >"$work/native.env"
+: >"$work/remoted.env"
+export tester device native_device native work quiet until
 
 if [[ $device == APIR0 ]]; then
     VTEST_KEEP_LOG=build/ops/server.log
     : >"$VTEST_KEEP_LOG"
+    # Both are read by vtest_start.
+    # shellcheck disable=SC2034
+    VTEST_ENV=("${native_env[@]}")
+    # shellcheck disable=SC2034
+    VTEST_CONFIG="{\"threads\": 2${members:+, $members}}"
     vtest_start "$out"
     trap finish EXIT
-    while IFS= read -r var; do
-        export "${var?}"
-    done < <(vtest_env "$out")
+    vtest_env "$out" >"$work/remoted.env"
 fi
 
-echo "ops: running on $device" >&2
+echo "ops: $(wc -l <"$work/wanted") cases on $native_device and on $device" >&2
 # The largest first, so that no long one is left over at the end.
-wc -l "$work"/*.native | sort -rn | awk '$2 ~ /\.native$/ { sub(/\.native$/, "", $2); print $2 }' |
+wc -l "$work"/*.sel | sort -rn | awk '$2 ~ /\.sel$/ { sub(/\.sel$/, "", $2); print $2 }' |
     xargs -P "$jobs" -n 1 "$self" --group
 if [[ $device == APIR0 ]] && ! vtest_alive; then
     echo "ops: virgl_test_server itself did not survive" >&2
 fi
 
 cat "$work"/*.verdicts >"$work/all"
-awk -F '\t' '$1 != $2 && $1 != "FAIL" { printf "%s (native %s): %s\n", $2, $1, $3 }' "$work/all" |
-    sort >build/ops/mismatches.txt
+mismatches "$work/all" | sort >build/ops/mismatches.txt
 cp "$work/stderr" build/ops/stderr.log 2>/dev/null || :
 head -n 40 build/ops/mismatches.txt
 m=$(wc -l <"$work/all")
@@ -220,7 +245,25 @@ bad=$(wc -l <build/ops/mismatches.txt)
 if [[ $bad -gt 40 ]]; then
     echo "... and $((bad - 40)) more in build/ops/mismatches.txt"
 fi
+other=0
+if [[ -z $part$ops ]]; then
+    support native "$native_device" >"$work/takes.native"
+    support remoted "$device" >"$work/takes.remoted"
+    diff "$work/takes.native" "$work/takes.remoted" >build/ops/support.diff || :
+    n=$(wc -l <"$work/takes.native")
+    other=$(grep -c '^[<>]' build/ops/support.diff || :)
+    [[ $n -gt 0 ]] || other=1
+    head -n 40 build/ops/support.diff
+    same=$(comm -12 <(sort "$work/takes.native") <(sort "$work/takes.remoted") | wc -l)
+    echo "ops: support: $same of $n answers as native," \
+        "$(grep -c '^1' "$work/takes.native" || :) of them yes"
+fi
 awk -F '\t' '{ k[$1]++ } END { for (s in k) printf "%d %s natively, ", k[s], s
                               print NR " cases" }' "$work/all"
+# Those that natively gave no answer, or had no time; a sample names some fusions by their operator.
+awk -F '\t' 'NR == FNR { seen[$3]; next } /\(/ && !($1 in seen)' "$work/all" "$work/wanted" \
+    >build/ops/unanswered.txt
+left=$(wc -l <build/ops/unanswered.txt)
+[[ $left -eq 0 ]] || echo "ops: $left cases gave no answer${until:+ or had no time}: build/ops/unanswered.txt"
 echo "ops: $((m - bad)) of $m as native"
-[[ $m -gt 0 && $bad -eq 0 ]]
+[[ $m -gt 0 && $bad -eq 0 && $other -eq 0 && $left -eq 0 ]]
