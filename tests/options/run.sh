@@ -1,16 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# run.sh [--part] [--host cpu|lavapipe] [--list] [OUT]
+# run.sh [--part] [--host cpu|lavapipe|gpu] [--list] [--jobs N] [--seconds N] [OUT]
 #
 # Every option of llama.cpp that moves work (cases.c) and its packaged programs (programs.sh): each is run
 # on the host's device itself and on APIR0, and both must have seen the same. On the host's CPU that is
 # bit for bit, with one thread, no repacked weights and no BLAS on both sides; on lavapipe, Mesa's Vulkan
-# device in software, the normalised mean square error of logits may be 1e-4, which is what llama.cpp's own
-# test of architectures allows a device.
+# device in software, and on the machine's first GPU the normalised mean square error of logits may be
+# 1e-4, which is what llama.cpp's own test of architectures allows a device.
 #
-# --part takes a representative subset; ROW="NAME..." only these rows. OUT is the build's output
-# directory. What a failed row printed is in build/options/NAME.log. The last line is
+# --part takes a representative subset; ROW="NAME..." only these rows; --jobs runs so many at a time (1);
+# --seconds leaves out those that have not begun by then. OUT is the build's output directory. What a failed row printed is in build/options/NAME.log. The last line is
 # `options: N of M as native`.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -21,12 +21,14 @@ cd "$(dirname "$0")/../.."
 # shellcheck source=tests/options/programs.sh
 . tests/options/programs.sh
 
-part='' host=cpu list='' out=''
+part='' host=cpu list='' jobs=1 out=''
 while [[ $# -gt 0 ]]; do
     case $1 in
     --part) part=yes ;;
     --host) host=$2 && shift ;;
     --list) list=yes ;;
+    --jobs) jobs=$2 && shift ;;
+    --seconds) export OPTIONS_UNTIL=$((EPOCHSECONDS + $2)) && shift ;;
     -*) echo "run.sh: $1: unknown option" >&2 && exit 2 ;;
     *) out=$1 ;;
     esac
@@ -39,7 +41,8 @@ logs=build/options
 limit=300 # seconds of one run: it hangs then
 unset GGML_BACKEND_PATH APIR_TRANSPORT APIR_LOG APIR_ON_LOSS APIR_CONFIG
 mkdir -p "$models" "$logs"
-find "$logs" -type f -delete
+# Called by itself, below, for one row of several at a time.
+[[ -n ${OPTIONS_ONE-} ]] || find "$logs" -type f -delete
 work=$(mktemp -d "${TMPDIR:-/tmp}/options.XXXXXX")
 finish() {
     vtest_stop || :
@@ -48,14 +51,16 @@ finish() {
 trap finish EXIT
 
 vulkan_tolerance=(--nmse 1e-4)
-lavapipe=(VK_DRIVER_FILES=/usr/share/vulkan/icd.d/lvp_icd.json)
+vulkan=(VK_DRIVER_FILES=/usr/share/vulkan/icd.d/lvp_icd.json)
 case $host in
 cpu) native=CPU native_env=(GGML_VK_VISIBLE_DEVICES=) members='' tolerance=() requests=8 ;;
-lavapipe)
-    native=Vulkan0 native_env=("${lavapipe[@]}" GGML_VK_VISIBLE_DEVICES=0)
+lavapipe | gpu)
     members=', "devices": ["Vulkan0"]' tolerance=("${vulkan_tolerance[@]}") requests=1
+    # The sandbox is on with every host; a GPU's driver must be seen to work in it.
+    [[ $host == lavapipe ]] || { vulkan=() && members+=', "sandbox": "required"'; }
+    native=Vulkan0 native_env=(${vulkan[@]+"${vulkan[@]}"} GGML_VK_VISIBLE_DEVICES=0)
     ;;
-*) echo "run.sh: --host $host: not cpu or lavapipe" >&2 && exit 2 ;;
+*) echo "run.sh: --host $host: not cpu, lavapipe or gpu" >&2 && exit 2 ;;
 esac
 
 passed=0 failed=0
@@ -75,7 +80,10 @@ verdict() { # yes|no NAME DETAIL
 write_file() { # FILE PROGRAM ARGS...
     local file=$1 writer=$2
     shift 2
-    [[ -e $file && ! $writer -nt $file ]] || "$writer" "$@" --output "$file"
+    [[ -e $file && ! $writer -nt $file ]] && return
+    # Several rows at a time may want the same one.
+    "$writer" "$@" --output "$file.$$"
+    mv "$file.$$" "$file"
 }
 
 # Prints the path of a model of this name; heads of 64 values, so that any cache type fits, but for
@@ -172,13 +180,13 @@ run_row() { # NAME MODEL EXTRA KIND SAYS
     limited) serve "$members, \"context_device_memory_mib\": 6" ;;
     two) # the same device twice, which ggml-vulkan takes for two
         native_device=Vulkan0,Vulkan1 remoted_device=APIR0,APIR1
-        row_env=("${lavapipe[@]}" 'GGML_VK_VISIBLE_DEVICES=0,0')
+        row_env=(${vulkan[@]+"${vulkan[@]}"} 'GGML_VK_VISIBLE_DEVICES=0,0')
         serve ', "devices": ["Vulkan0", "Vulkan1"]' "${row_env[@]}"
         allowed=("${vulkan_tolerance[@]}")
         ;;
     mixed)
         native_device=CPU remoted_device=APIR0,APIR1 row_env=(GGML_VK_VISIBLE_DEVICES=)
-        serve ', "devices": ["CPU", "Vulkan0"]' "${lavapipe[@]}" GGML_VK_VISIBLE_DEVICES=0
+        serve ', "devices": ["CPU", "Vulkan0"]' ${vulkan[@]+"${vulkan[@]}"} GGML_VK_VISIBLE_DEVICES=0
         allowed=("${vulkan_tolerance[@]}")
         ;;
     *) serve "$members" ;;
@@ -210,6 +218,16 @@ wanted() { # NAME PART [KIND]: is this row asked for, and can it be on this host
     fi
 }
 
+# begin NAME: is there time for it? What then runs may take a little longer.
+begin() {
+    local left=$((${OPTIONS_UNTIL:-$((EPOCHSECONDS + limit))} - EPOCHSECONDS))
+    if [[ $left -le 0 ]]; then
+        printf 'LEFT  options %s\n' "$1"
+        return 1
+    fi
+    limit=$((left + 20 < limit ? left + 20 : limit))
+}
+
 "$program" --list >"$work/rows"
 if [[ -n $list ]]; then
     cat "$work/rows"
@@ -217,19 +235,35 @@ if [[ -n $list ]]; then
     exit
 fi
 # Rows with a host side of their own come last: it is started once.
-for kinds in 'pair alone' limited two mixed; do
-    if [[ $kinds == limited ]]; then
-        for row in "${programs[@]}"; do
-            read -r -a fields <<<"$row"
-            ! wanted "${fields[0]}" "${fields[1]}" || program_row "${fields[0]}" "${fields[@]:2}"
-        done
-    fi
-    while read -r name model extra kind in_part says; do
-        if [[ " $kinds " == *" $kind "* ]] && wanted "$name" "$in_part" "$kind"; then
-            run_row "$name" "$model" "$extra" "$kind" "$says"
+all_rows() { # what to do with a program's row, and with a case's
+    local kinds row fields name model extra kind in_part says
+    for kinds in 'pair alone' limited two mixed; do
+        if [[ $kinds == limited ]]; then
+            for row in "${programs[@]}"; do
+                read -r -a fields <<<"$row"
+                ! wanted "${fields[0]}" "${fields[1]}" || "$1" "${fields[0]}" "${fields[@]:2}"
+            done
         fi
-    done <"$work/rows"
-done
+        while read -r name model extra kind in_part says; do
+            if [[ " $kinds " == *" $kind "* ]] && wanted "$name" "$in_part" "$kind"; then
+                "$2" "$name" "$model" "$extra" "$kind" "$says"
+            fi
+        done <"$work/rows"
+    done
+}
+if [[ $jobs -eq 1 ]]; then
+    one_program() { ! begin "$1" || program_row "$@"; }
+    one_case() { ! begin "$1" || run_row "$@"; }
+    all_rows one_program one_case
+    [[ -z ${OPTIONS_ONE-} ]] || exit 0
+else
+    one_name() { echo "$1"; }
+    all_rows one_name one_name >"$work/names"
+    OPTIONS_ONE=yes xargs -P "$jobs" -I '{}' env ROW='{}' tests/options/run.sh --host "$host" "$out" \
+        <"$work/names" | tee "$work/lines" || :
+    passed=$(grep -c '^PASS' "$work/lines" || :)
+    failed=$(($(wc -l <"$work/names") - passed))
+fi
 
 echo "options: $passed of $((passed + failed)) as native"
 [[ $passed -gt 0 && $failed -eq 0 ]]
