@@ -3,11 +3,13 @@
 #
 # bundle.sh OUT ARCHIVE: packs what a run on a GPU machine takes: the C library
 # and its loader, llama.cpp's tools, virglrenderer, ggml with its CPU, Vulkan and
-# RPC backends, Mesa's Venus driver, our parts, the benchmarks and the runner. The
-# machine needs a Linux kernel and a GPU driver, nothing else. Last line: path and
-# size.
+# RPC backends, Mesa's Venus driver, our parts, the benchmarks and the runner; and a
+# small build root, for the tests that have to find things where Debian has them. The
+# machine needs a Linux kernel, a shell with the usual tools and a GPU driver, nothing
+# else; for the tests, root. Last line: path and size.
 set -euo pipefail
 . tests/bundle/pack.bash
+. tests/bundle/root.bash
 out=$1 archive=$2
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
@@ -31,11 +33,11 @@ programs=(
     "$out/tests/differ/ggml-differ" "$out/tests/differ/llama-differ"
 )
 plugins=("$libdir"/ggml/backends0/libggml-*.so)
-# Loaded by name: Venus' driver, the glvnd loaders that NVIDIA's Vulkan driver asks
-# for, and the stubs of glibc's former parts.
+# Loaded by name: Venus' driver, the glvnd loaders and the library of X that NVIDIA's Vulkan
+# driver asks for, and the stubs of glibc's former parts.
 extra=("$libdir"/libvulkan_virtio.so "$libdir"/lib{EGL,GLdispatch,OpenGL,GLX,GL}.so.?
        "$libdir"/lib{dl,pthread,rt,util}.so.? "$libdir"/libnss_files.so.2
-       "$libdir"/libggml.so.0)
+       "$libdir"/libXext.so.6 "$libdir"/libggml.so.0)
 for f in "${programs[@]}" "${plugins[@]}"; do
     [[ -e $f ]] || { echo "bundle: no $f; run \`make all\`, and see tests/env/packages" >&2; exit 1; }
 done
@@ -61,5 +63,35 @@ for f in tests/system/vtest.sh tests/bench/dispatch.sh; do
     cp "$f" "$top/$f"
 done
 cp tests/bundle/run "$top/run"
+
+# ---- tests of what is computed ------------------------------------------------------
+# The repository in small: scripts, a build's output and the root in which these run.
+root=$top/build/sysroot
+built=$top/build/release-gcc
+mkdir -p "$built"/{backend,frontend,tests}
+root_base
+root_programs "${plugins[@]}" "$libdir"/libggml.so.0 \
+    /usr/bin/llama-{bench,cli,completion,imatrix,mtmd-cli,perplexity,results,server} \
+    /usr/bin/virgl_test_server /usr/libexec/virgl_render_server "$libdir"/libvirglrenderer.so.1 \
+    /usr/libexec/x86_64-linux-gnu/ggml/test-backend-ops \
+    /usr/libexec/x86_64-linux-gnu/llama.cpp-tests/test-{llama-archs,opt,thread-safety,llama-context} \
+    /usr/libexec/x86_64-linux-gnu/llama.cpp-tests/test-{backend-sampler,model-load-cancel,autorelease} \
+    /usr/libexec/x86_64-linux-gnu/llama.cpp-tests/test-{mtmd-c-api,fusion}
+for f in "${extra[@]}"; do
+    [[ ! -e $f ]] || root_programs "$f"
+done
+for p in backend/apir-{render-server,worker} frontend/libggml-apir.so tests/archs/slots \
+    tests/options/{llama-options,options-compare} tests/models/gguf-{write,extra}; do
+    install -D "$out/$p" "$built/$p"
+    # shellcheck disable=SC2046 # names without spaces
+    root_files $(ldd "$out/$p" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }')
+done
+for f in tests/{archs,options,ops,env}/*.{sh,awk} tests/system/{vtest,unix}.sh tests/archs/part \
+    tests/bundle/checks LICENSE; do
+    [[ ! -e $f ]] || cp --parents "$f" "$top"
+done
+find "$top/build" -type f -print0 | xargs -0 strip --strip-unneeded 2>/dev/null || :
+# Files that are in there twice are packed once.
+hardlink -q --ignore-mode --ignore-owner --ignore-time "$top"
 
 pack_archive "$stage" apir-bundle "$archive"
