@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -357,6 +358,29 @@ static int wait_for_ring(struct worker *w)
     return 0;
 }
 
+/*
+ * The client sees in this lock that we have ended, whoever is left to say so. The guest may write
+ * to it: that breaks nothing but its own sign, since we never look at it again. It is the first robust
+ * lock of this thread and so the last one in the kernel's list of them, where what the guest makes
+ * of its link hides no other.
+ */
+static void mark_alive(struct worker *w)
+{
+    struct apir_ring_header *h = header(w);
+    pthread_mutex_t *lock = (pthread_mutex_t *)(void *)&h->worker;
+    pthread_mutexattr_t attr;
+    _Static_assert(sizeof(*lock) <= sizeof(h->worker) + sizeof(h->worker_rest) &&
+                       offsetof(pthread_mutex_t, __data.__lock) == 0,
+                   "glibc's lock in its line");
+    pthread_mutexattr_init(&attr);
+    pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+    pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
+    pthread_mutex_init(lock, &attr);
+    /* Not one that waits, whatever the guest has written meanwhile. */
+    (void)pthread_mutex_trylock(lock);
+    pthread_mutexattr_destroy(&attr);
+}
+
 static int load(struct worker *w, const struct apir_config *config, struct apir_error *err)
 {
     const char *devices[APIR_CONFIG_DEVICES_MAX + 1] = { NULL };
@@ -437,6 +461,7 @@ int main(int argc, char **argv)
     rc = wait_for_ring(w);
     if (rc)
         return rc == -EPIPE ? EXIT_OK : EXIT_SETUP;
+    mark_alive(w);
 
     struct apir_error err = { 0 };
     rc = prepare(w, config, &err);

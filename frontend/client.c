@@ -20,19 +20,15 @@
 #define KNOWN_LONG_NS    1000000u    /* what takes longer is slept through, but for as much at its end */
 #define NAP_MIN_NS       20000u      /* between looks where nothing can wake us: */
 #define NAP_SHARE        512u        /* this part of the wait so far, so that it adds next to nothing */
-#define SLEEP_MAX_NS     50000000u   /* no sleep is longer: then we look whether the host lives */
+#define SLEEP_MAX_NS     SILENCE_STEP_NS /* no sleep is longer: is the host alive? */
 #define FENCE_AFTER_NS   1280000000u /* of waiting: a fence may be 10 ms late, and so would a nap be */
 #define FENCE_MS         50
 #define FENCES_MAX       8u          /* that end before the work: naps after that */
-#define PING_AFTER_NS    300000000u  /* of waiting: is the server alive? */
-#define PONG_WITHIN_NS   1200000000u /* together well under two seconds */
+#define REASON_WITHIN_NS 1000000000u /* so long the server has to tell why a worker has ended */
 #define READ_BULK        (512u << 10) /* from here on it counts how much goes through, not when it begins */
-#define AWAY_NS          500000000u  /* between two looks: somebody has stopped us, or the VM */
-#define START_WITHIN_NS  UINT64_C(60000000000) /* drivers may compile shaders at first */
 
-/* Our own sleep is not to be taken for somebody's stopping us: a dead host would wait with us. */
-_Static_assert(SLEEP_MAX_NS <= AWAY_NS / 4 && FENCE_MS * UINT64_C(1000000) <= AWAY_NS / 4,
-               "sleeps are short");
+/* Our own sleep is not to be taken for somebody's stopping us: it would never count. */
+_Static_assert(FENCE_MS * UINT64_C(1000000) <= SILENCE_STEP_NS, "sleeps are short");
 
 /* ---- loss ------------------------------------------------------------------- */
 
@@ -162,45 +158,50 @@ bool client_host_idle(struct client *c)
 
 struct wait_state {
     uint64_t began;
-    uint64_t looked; /* when we last did */
-    uint64_t pinged; /* when we last asked; 0: not yet */
-    uint32_t ping;
+    struct silence silence;
+    uint64_t head;  /* where we last saw it: a host that gets on is there */
+    uint32_t ping;  /* what we asked with first since we heard of the host */
+    uint64_t ended; /* when we saw that the worker has; 0: it has not */
     int fence; /* -1: none */
     uint32_t fences; /* taken so far */
 };
+
+/* Whether the host has given a sign of life since the last look. */
+static bool heard(struct client *c, struct wait_state *ws)
+{
+    const struct apir_ring_header *h = c->ring.header;
+    const uint64_t head = apir_load_acquire64(&h->head);
+    const bool moved = head != ws->head;
+    ws->head = head;
+    /* Another thread's newer ping may have been answered instead of ours. */
+    return moved ||
+           (ws->silence.asked && (int32_t)(apir_load_acquire32(&h->pong) - ws->ping) >= 0);
+}
 
 /* Checks that the other side still lives; 0 or -ENODEV. */
 static int wait_check(struct client *c, struct wait_state *ws, uint64_t now)
 {
     if (!client_usable(c) || !client_state_ok(c))
         return -ENODEV;
-    /* While a VM is stopped its host's side may be as well: that time is nobody's silence. */
-    uint64_t away = now - ws->looked;
-    ws->looked = now;
-    if (away > AWAY_NS) {
-        ws->began += away;
-        if (ws->pinged)
-            ws->pinged += away;
+    if (apir_load_acquire32(&c->ring.header->worker) & FUTEX_OWNER_DIED) {
+        ws->ended = ws->ended ? ws->ended : now;
+        if (now - ws->ended > REASON_WITHIN_NS)
+            client_lose(c, "its worker has ended, and its server does not say why");
     }
-    struct apir_ring_header *h = c->ring.header;
-    if (now - ws->began > START_WITHIN_NS &&
-        apir_load_acquire32(&h->state) == APIR_STATE_STARTING)
-        client_lose(c, "its worker does not become ready");
-    if (ws->pinged == 0 || apir_load_acquire32(&h->pong) == ws->ping) {
-        uint64_t last = ws->pinged ? ws->pinged : ws->began;
-        if (now - last < PING_AFTER_NS)
-            return 0;
-        ws->ping = apir_add32(&c->ping, 1);
-        ws->pinged = now;
-        doorbell(c, APIR_DOORBELL_PING, ws->ping);
-        return client_usable(c) ? 0 : -ENODEV;
+    const bool first = ws->silence.asked == 0;
+    switch (silence_look(&ws->silence, now, heard(c, ws), c->transport.silence_ns)) {
+    case SILENCE_GOES_ON:
+        break;
+    case SILENCE_ASK: {
+        const uint32_t ping = apir_add32(&c->ping, 1);
+        if (first)
+            ws->ping = ping;
+        doorbell(c, APIR_DOORBELL_PING, ping);
+        break;
     }
-    if (now - ws->pinged > PONG_WITHIN_NS) {
-        /* Another thread's newer ping may have been answered instead of ours. */
-        if ((int32_t)(apir_load_acquire32(&h->pong) - ws->ping) > 0)
-            ws->ping = apir_load_acquire32(&h->pong);
-        else
-            client_lose(c, "it does not answer");
+    case SILENCE_OVER:
+        client_lose(c, "it does not answer");
+        break;
     }
     return client_usable(c) ? 0 : -ENODEV;
 }
@@ -256,7 +257,8 @@ int client_wait(struct client *c, uint64_t pos, uint64_t expect_ns)
     if (reached(c, pos))
         return 0;
     struct wait_state ws = { .began = os_now_ns(), .fence = -1 };
-    ws.looked = ws.began;
+    silence_begin(&ws.silence, ws.began);
+    ws.head = apir_load_acquire64(&c->ring.header->head);
     /* Sleep through most of what is known to take long, then look closely; a short
      * sleep costs more than it saves. Looking takes a core that may be computing. */
     uint64_t wake_at = ws.began, asleep_until = ws.began;

@@ -2,12 +2,22 @@
 #include "frontend/transport.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
+#include "frontend/os.h"
 #include "protocol/fdsock.h"
 #include "protocol/unix.h"
+
+/* A host may be that busy; below 5 s a machine's own hiccups would end programs. */
+#define SILENCE_SECONDS     15u
+#define SILENCE_SECONDS_MIN 5u
+#define SILENCE_SECONDS_MAX 86400u
 
 /* The VM's render node; where there is none, the socket of a host without a VM. */
 static int transport_auto_open(struct transport *t, struct apir_error *err)
@@ -46,11 +56,41 @@ void transport_close(struct transport *t)
     t->fd = -1;
 }
 
-int transport_receive(int fd, void *data, size_t size, int *ret_fd)
+uint64_t transport_silence(void)
 {
+    const char *text = getenv("APIR_SILENCE_SECONDS");
+    uint64_t seconds = 0;
+    for (; text && *text >= '0' && *text <= '9' && seconds <= SILENCE_SECONDS_MAX; text++)
+        seconds = seconds * 10 + (uint64_t)(*text - '0');
+    if (!text || *text || seconds == 0)
+        seconds = SILENCE_SECONDS;
+    if (seconds < SILENCE_SECONDS_MIN)
+        seconds = SILENCE_SECONDS_MIN;
+    return (seconds < SILENCE_SECONDS_MAX ? seconds : SILENCE_SECONDS_MAX) * 1000000000u;
+}
+
+bool transport_await(const struct transport *t, short events, struct silence *s)
+{
+    struct pollfd p = { .fd = t->fd, .events = events };
+    const bool ready = poll(&p, 1, SILENCE_STEP_NS / 1000000) > 0;
+    return silence_look(s, os_now_ns(), ready, t->silence_ns) != SILENCE_OVER;
+}
+
+int transport_limit(const struct transport *t)
+{
+    const struct timeval limit = { .tv_sec = (time_t)(t->silence_ns / 1000000000u) };
+    return setsockopt(t->fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) < 0 ? -errno : 0;
+}
+
+int transport_receive(const struct transport *t, void *data, size_t size, int *ret_fd)
+{
+    struct silence s;
     size_t n, n_fds;
-    int got = -1;
-    int rc = apir_fdsock_recv(fd, data, size, &n, &got, 1, &n_fds, 0);
+    int got = -1, rc;
+    silence_begin(&s, os_now_ns());
+    do {
+        rc = apir_fdsock_recv(t->fd, data, size, &n, &got, 1, &n_fds, MSG_DONTWAIT);
+    } while (rc == -EAGAIN && transport_await(t, POLLIN, &s));
     if (rc)
         return rc;
     if (n != size) {

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "frontend/silence.h"
 #include "protocol/error.h"
 #include "protocol/shm.h"
 
@@ -26,6 +27,7 @@ struct transport {
     char device_id[64]; /* PCI address of the render node, or empty */
     const char *hint;   /* where to look if the host gives no memory; NULL: at the VMM */
     uint64_t window;    /* bytes of the host-visible window; 0: unknown, or there is none */
+    uint64_t silence_ns; /* a host that owes an answer for longer is lost */
     int (*blob_create)(struct transport *t, uint64_t blob_id, uint64_t size,
                        struct transport_blob *ret_blob);
     /* Unmaps it and gives the host's resource up; the descriptor must be open. */
@@ -48,11 +50,22 @@ int transport_open(struct transport *t, const char *choice, struct apir_error *e
 /* Closes the descriptor; maps stay until the process ends. */
 void transport_close(struct transport *t);
 
+/* What APIR_SILENCE_SECONDS says (15 by default, 5 at least), in ns: for silence_ns. */
+uint64_t transport_silence(void);
+
 /*
- * For transports over a socket: what one recvmsg gives, exactly `size` bytes, and the descriptor
- * that came with it, the caller's (-1: none). 0 or -errno.
+ * For transports over a socket, which read and write without blocking: waits a moment for `events`
+ * (poll's). False: the host has been silent for too long.
  */
-int transport_receive(int fd, void *data, size_t size, int *ret_fd);
+bool transport_await(const struct transport *t, short events, struct silence *s);
+/* The same limit for what can only block: connect(). 0 or -errno. */
+int transport_limit(const struct transport *t);
+
+/*
+ * What one recvmsg gives, exactly `size` bytes, and the descriptor that came with it, the caller's
+ * (-1: none). 0 or -errno (-EAGAIN: silence).
+ */
+int transport_receive(const struct transport *t, void *data, size_t size, int *ret_fd);
 
 /* Maps `size` bytes of shared memory that came so, and closes fd. 0 or -errno (-EPROTO: too short). */
 int transport_map(int fd, uint64_t size, uint32_t handle, struct transport_blob *ret_blob);

@@ -7,24 +7,33 @@
 #include "frontend/transport.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "protocol/fdsock.h"
+#include "frontend/os.h"
 #include "protocol/unix.h"
 
-#define OPEN_TIMEOUT_S    10      /* while a socket unit may be starting the server */
-#define ANSWER_TIMEOUT_US 1500000 /* after that */
+/* One message. A server that has stopped reads none, and must not hold up our program for ever. */
+static int put(struct transport *t, const void *data, size_t size)
+{
+    struct silence s;
+    ssize_t n;
+    silence_begin(&s, os_now_ns());
+    do {
+        n = send(t->fd, data, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    } while (n < 0 && (errno == EINTR || (errno == EAGAIN && transport_await(t, POLLOUT, &s))));
+    return n < 0 ? -errno : 0;
+}
 
 static int request(struct transport *t, uint32_t op, uint32_t blob_id, uint64_t value)
 {
     const struct apir_unix_request req = { .op = op, .blob_id = blob_id, .value = value };
-    return apir_fdsock_send(t->fd, &req, sizeof(req), NULL, 0);
+    return put(t, &req, sizeof(req));
 }
 
 static int unix_blob_create(struct transport *t, uint64_t blob_id, uint64_t size,
@@ -34,7 +43,7 @@ static int unix_blob_create(struct transport *t, uint64_t blob_id, uint64_t size
     int fd = -1;
     int rc = request(t, APIR_UNIX_BLOB_CREATE, (uint32_t)blob_id, size);
     if (!rc)
-        rc = transport_receive(t->fd, &a, sizeof(a), &fd);
+        rc = transport_receive(t, &a, sizeof(a), &fd);
     if (rc)
         return rc;
     if (a.op != APIR_UNIX_BLOB_CREATE || a.blob_id != blob_id || (a.status == 0) != (fd >= 0))
@@ -68,28 +77,21 @@ static int unix_doorbell(struct transport *t, const struct apir_doorbell *bell)
     }
 }
 
-static void limit_waits(int fd, const struct timeval *limit)
-{
-    /* A server that has stopped must not hold up the program that we live in. */
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, limit, sizeof(*limit));
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, limit, sizeof(*limit));
-}
-
-static int connect_to(const char *path, struct apir_error *err)
+/* A socket unit may be starting the server. */
+static int connect_to(struct transport *t, const char *path, struct apir_error *err)
 {
     struct sockaddr_un addr = { .sun_family = AF_UNIX };
     if (strlen(path) >= sizeof(addr.sun_path))
         return apir_error_set(err, ENAMETOOLONG, "unix: the socket path %s is too long", path);
     memcpy(addr.sun_path, path, strlen(path));
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (fd < 0)
+    t->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (t->fd < 0)
         return apir_error_sys(err, errno, "unix: socket");
-    const struct timeval limit = { .tv_sec = OPEN_TIMEOUT_S };
-    limit_waits(fd, &limit);
-    if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0)
-        return fd;
-    int rc = -errno;
-    close(fd);
+    int rc = transport_limit(t);
+    if (rc == 0 && connect(t->fd, (struct sockaddr *)&addr, sizeof(addr)) < 0)
+        rc = -errno;
+    if (rc == 0)
+        return 0;
     if (rc == -EACCES)
         return apir_error_set(err, EACCES,
                               "no permission to use %s: its group may (podman: --group-add "
@@ -105,7 +107,7 @@ static int connect_to(const char *path, struct apir_error *err)
 }
 
 /* 0, or -errno with *err: the server's own words where it has refused. */
-static int greet(int fd, const char *path, struct apir_error *err)
+static int greet(struct transport *t, const char *path, struct apir_error *err)
 {
     const struct apir_unix_hello hello = {
         .magic = APIR_UNIX_MAGIC,
@@ -115,11 +117,11 @@ static int greet(int fd, const char *path, struct apir_error *err)
     struct apir_unix_welcome w;
     int extra = -1;
     /* A refusal may have come, and the end with it, before this is sent or read. */
-    int rc = apir_fdsock_send(fd, &hello, sizeof(hello), NULL, 0);
+    int rc = put(t, &hello, sizeof(hello));
     if (rc == 0 || rc == -EPIPE || rc == -ECONNRESET)
-        rc = transport_receive(fd, &w, sizeof(w), &extra);
+        rc = transport_receive(t, &w, sizeof(w), &extra);
     if (rc == -ECONNRESET)
-        rc = transport_receive(fd, &w, sizeof(w), &extra);
+        rc = transport_receive(t, &w, sizeof(w), &extra);
     if (extra >= 0)
         close(extra);
     if (rc)
@@ -143,18 +145,14 @@ bool transport_unix_is_there(const char *path)
 
 int transport_unix_open(struct transport *t, const char *path, struct apir_error *err)
 {
-    int fd = connect_to(path, err);
-    if (fd < 0)
-        return fd;
-    int rc = greet(fd, path, err);
+    t->silence_ns = transport_silence();
+    int rc = connect_to(t, path, err);
+    if (rc == 0)
+        rc = greet(t, path, err);
     if (rc) {
-        close(fd);
+        transport_close(t);
         return rc;
     }
-    const struct timeval soon = { .tv_sec = ANSWER_TIMEOUT_US / 1000000,
-                                  .tv_usec = ANSWER_TIMEOUT_US % 1000000 };
-    limit_waits(fd, &soon);
-    t->fd = fd;
     t->same_kernel = true;
     t->hint = "the log of its apir-render-server says why";
     snprintf(t->where, sizeof(t->where), "%s", path);

@@ -231,6 +231,7 @@ static int node_try(struct transport *t, const char *path, struct apir_error *er
         return rc;
     }
     t->fd = fd;
+    t->silence_ns = transport_silence();
     snprintf(t->where, sizeof(t->where), "%s", path);
     node_pci_address(path, t->device_id, sizeof(t->device_id));
     t->blob_create = virtgpu_blob_create;

@@ -6,12 +6,14 @@
 #include "frontend/transport.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include "frontend/os.h"
 
 enum {
     VT_RESOURCE_UNREF = 3,
@@ -27,18 +29,18 @@ enum {
 #define VT_VERSION_MIN 3u
 #define VT_VERSION_MAX 4u
 #define CAPSET_VENUS   4u
-#define VT_TIMEOUT_S   10 /* while a server may be starting */
-#define VT_ANSWER_US   1500000 /* after that */
 #define BLOB_HOST3D    2u
 #define BLOB_MAPPABLE  1u
 #define COMMAND_WORDS_MAX 16u /* of payload */
 
-static int stream_write(int fd, const void *data, size_t size)
+static int stream_write(const struct transport *t, const void *data, size_t size)
 {
     const char *p = data;
+    struct silence s;
+    silence_begin(&s, os_now_ns());
     while (size) {
-        ssize_t n = send(fd, p, size, MSG_NOSIGNAL);
-        if (n < 0 && errno == EINTR)
+        ssize_t n = send(t->fd, p, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && (errno == EINTR || (errno == EAGAIN && transport_await(t, POLLOUT, &s))))
             continue;
         if (n <= 0)
             return n < 0 ? -errno : -EPIPE;
@@ -48,12 +50,14 @@ static int stream_write(int fd, const void *data, size_t size)
     return 0;
 }
 
-static int stream_read(int fd, void *data, size_t size)
+static int stream_read(const struct transport *t, void *data, size_t size)
 {
     char *p = data;
+    struct silence s;
+    silence_begin(&s, os_now_ns());
     while (size) {
-        ssize_t n = recv(fd, p, size, 0);
-        if (n < 0 && errno == EINTR)
+        ssize_t n = recv(t->fd, p, size, MSG_DONTWAIT);
+        if (n < 0 && (errno == EINTR || (errno == EAGAIN && transport_await(t, POLLIN, &s))))
             continue;
         if (n <= 0)
             return n < 0 ? -errno : -EPIPE;
@@ -65,39 +69,40 @@ static int stream_read(int fd, void *data, size_t size)
 
 /* In one piece: the stock server reads a command to its end before it looks at anybody else, so a
  * process that is stopped in the middle of one would hold up all of them. */
-static int command_bytes(int fd, uint32_t cmd, uint32_t length, const void *payload, size_t size)
+static int command_bytes(const struct transport *t, uint32_t cmd, uint32_t length,
+                         const void *payload, size_t size)
 {
     uint32_t msg[2 + COMMAND_WORDS_MAX] = { length, cmd };
     if (size > sizeof(msg) - 2 * sizeof(msg[0]))
         return -EMSGSIZE;
     if (size)
         memcpy(&msg[2], payload, size);
-    return stream_write(fd, msg, 2 * sizeof(msg[0]) + size);
+    return stream_write(t, msg, 2 * sizeof(msg[0]) + size);
 }
 
-static int command(int fd, uint32_t cmd, const void *payload, uint32_t dwords)
+static int command(const struct transport *t, uint32_t cmd, const void *payload, uint32_t dwords)
 {
-    return command_bytes(fd, cmd, dwords, payload, dwords * sizeof(uint32_t));
+    return command_bytes(t, cmd, dwords, payload, dwords * sizeof(uint32_t));
 }
 
 /* Reads an answer of exactly `dwords` to `cmd`. */
-static int answer(int fd, uint32_t cmd, uint32_t *payload, uint32_t dwords)
+static int answer(const struct transport *t, uint32_t cmd, uint32_t *payload, uint32_t dwords)
 {
     uint32_t header[2];
-    int rc = stream_read(fd, header, sizeof(header));
+    int rc = stream_read(t, header, sizeof(header));
     if (rc)
         return rc;
     if (header[0] != dwords || header[1] != cmd)
         return -EPROTO;
-    return stream_read(fd, payload, dwords * sizeof(uint32_t));
+    return stream_read(t, payload, dwords * sizeof(uint32_t));
 }
 
 /* The descriptor that follows some answers, on a byte of its own. */
-static int receive_fd(int fd)
+static int receive_fd(const struct transport *t)
 {
     char byte;
     int got = -1;
-    int rc = transport_receive(fd, &byte, sizeof(byte), &got);
+    int rc = transport_receive(t, &byte, sizeof(byte), &got);
     return rc ? rc : got < 0 ? -EPROTO : got;
 }
 
@@ -108,20 +113,20 @@ static int vtest_blob_create(struct transport *t, uint64_t blob_id, uint64_t siz
         BLOB_HOST3D,    BLOB_MAPPABLE,       (uint32_t)size,
         (uint32_t)(size >> 32), (uint32_t)blob_id, (uint32_t)(blob_id >> 32),
     };
-    int rc = command(t->fd, VT_RESOURCE_CREATE_BLOB, req, 6);
+    int rc = command(t, VT_RESOURCE_CREATE_BLOB, req, 6);
     uint32_t id;
     if (!rc)
-        rc = answer(t->fd, VT_RESOURCE_CREATE_BLOB, &id, 1);
+        rc = answer(t, VT_RESOURCE_CREATE_BLOB, &id, 1);
     if (rc)
         return rc;
-    int fd = receive_fd(t->fd);
+    int fd = receive_fd(t);
     return fd < 0 ? fd : transport_map(fd, size, id, ret_blob);
 }
 
 static void vtest_blob_destroy(struct transport *t, struct transport_blob *blob)
 {
     munmap(blob->map, blob->size);
-    command(t->fd, VT_RESOURCE_UNREF, &blob->handle, 1);
+    command(t, VT_RESOURCE_UNREF, &blob->handle, 1);
     *blob = (struct transport_blob){ 0 };
 }
 
@@ -130,32 +135,32 @@ static int vtest_doorbell(struct transport *t, const struct apir_doorbell *bell)
     /* one batch: flags, cmd offset, cmd size, sync offset, sync count, ring, syncobjs */
     uint32_t msg[9 + sizeof(*bell) / 4] = { 1, 0, 9, sizeof(*bell) / 4 };
     memcpy(&msg[9], bell, sizeof(*bell));
-    return command(t->fd, VT_SUBMIT_CMD2, msg, sizeof(msg) / 4);
+    return command(t, VT_SUBMIT_CMD2, msg, sizeof(msg) / 4);
 }
 
-static int handshake(int fd)
+static int handshake(const struct transport *t)
 {
     static const char name[] = APIR_CONTEXT_NAME;
-    int rc = command_bytes(fd, VT_CREATE_RENDERER, sizeof(name), name, sizeof(name));
+    int rc = command_bytes(t, VT_CREATE_RENDERER, sizeof(name), name, sizeof(name));
     /* A server too old to answer the ping still answers the busy-wait. */
     uint32_t busy[2] = { 0, 0 }, dummy;
     if (!rc)
-        rc = command(fd, VT_PING_PROTOCOL_VERSION, NULL, 0);
+        rc = command(t, VT_PING_PROTOCOL_VERSION, NULL, 0);
     if (!rc)
-        rc = command(fd, VT_RESOURCE_BUSY_WAIT, busy, 2);
+        rc = command(t, VT_RESOURCE_BUSY_WAIT, busy, 2);
     if (!rc)
-        rc = answer(fd, VT_PING_PROTOCOL_VERSION, &dummy, 0);
+        rc = answer(t, VT_PING_PROTOCOL_VERSION, &dummy, 0);
     if (!rc)
-        rc = answer(fd, VT_RESOURCE_BUSY_WAIT, &dummy, 1);
+        rc = answer(t, VT_RESOURCE_BUSY_WAIT, &dummy, 1);
     uint32_t version = VT_VERSION_MAX;
     if (!rc)
-        rc = command(fd, VT_PROTOCOL_VERSION, &version, 1);
+        rc = command(t, VT_PROTOCOL_VERSION, &version, 1);
     if (!rc)
-        rc = answer(fd, VT_PROTOCOL_VERSION, &version, 1);
+        rc = answer(t, VT_PROTOCOL_VERSION, &version, 1);
     if (!rc && version < VT_VERSION_MIN)
         rc = -EPROTONOSUPPORT;
     uint32_t capset = CAPSET_VENUS;
-    return rc ? rc : command(fd, VT_CONTEXT_INIT, &capset, 1);
+    return rc ? rc : command(t, VT_CONTEXT_INIT, &capset, 1);
 }
 
 int transport_vtest_open(struct transport *t, const char *path, struct apir_error *err)
@@ -164,27 +169,19 @@ int transport_vtest_open(struct transport *t, const char *path, struct apir_erro
     if (strlen(path) >= sizeof(addr.sun_path))
         return apir_error_set(err, ENAMETOOLONG, "vtest: the socket path %s is too long", path);
     memcpy(addr.sun_path, path, strlen(path));
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
+    t->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (t->fd < 0)
         return apir_error_sys(err, errno, "vtest: socket");
-    /* A server that has stopped must not hold up the program that we live in. */
-    const struct timeval limit = { .tv_sec = VT_TIMEOUT_S };
-    if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) < 0 ||
-        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) < 0) {
-        int rc = -errno;
-        close(fd);
-        return apir_error_sys(err, -rc, "vtest: socket time-out");
-    }
-    int rc = connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 ? -errno : handshake(fd);
+    t->silence_ns = transport_silence();
+    int rc = transport_limit(t);
+    if (rc == 0 && connect(t->fd, (struct sockaddr *)&addr, sizeof(addr)) < 0)
+        rc = -errno;
+    if (rc == 0)
+        rc = handshake(t);
     if (rc) {
-        close(fd);
+        transport_close(t);
         return apir_error_sys(err, -rc, "vtest: no virgl_test_server at %s", path);
     }
-    const struct timeval soon = { .tv_sec = VT_ANSWER_US / 1000000,
-                                  .tv_usec = VT_ANSWER_US % 1000000 };
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof(soon));
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof(soon));
-    t->fd = fd;
     t->same_kernel = true;
     memcpy(t->where, path, strlen(path) < sizeof(t->where) ? strlen(path) : sizeof(t->where) - 1);
     t->blob_create = vtest_blob_create;

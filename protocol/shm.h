@@ -83,6 +83,14 @@ struct apir_ring_header {
     uint8_t pad5[56];
     /* line 6: whoever sets FATAL or LOST, before it; NUL-terminated text */
     char reason[APIR_REASON_MAX];
+    /*
+     * line 10: a robust lock (pthread_mutexattr_setrobust) that the worker's main thread takes when
+     * it starts and keeps. However it ends, the kernel then sets FUTEX_OWNER_DIED in its first word:
+     * also where the server has ended, which takes its workers along. A host older than this leaves
+     * it 0.
+     */
+    uint32_t worker;
+    uint8_t worker_rest[60];
 };
 
 _Static_assert(offsetof(struct apir_ring_header, tail) == 64, "cache line");
@@ -91,6 +99,7 @@ _Static_assert(offsetof(struct apir_ring_header, head) == 192, "cache line");
 _Static_assert(offsetof(struct apir_ring_header, idle) == 256, "cache line");
 _Static_assert(offsetof(struct apir_ring_header, state) == 320, "cache line");
 _Static_assert(offsetof(struct apir_ring_header, reason) == 384, "cache line");
+_Static_assert(offsetof(struct apir_ring_header, worker) == 640, "cache line");
 _Static_assert(sizeof(struct apir_ring_header) <= APIR_RING_HEADER_SIZE, "one page");
 
 /*

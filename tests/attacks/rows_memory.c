@@ -41,7 +41,7 @@ static int vtest_create(struct transport *t, uint64_t id, uint64_t size, struct 
     int fd = -1;
     if (send(t->fd, request, sizeof(request), MSG_NOSIGNAL) != sizeof(request) ||
         recv(t->fd, answer, sizeof(answer), MSG_WAITALL) != sizeof(answer) ||
-        transport_receive(t->fd, &byte, 1, &fd))
+        transport_receive(t, &byte, 1, &fd))
         return -EIO;
     return keep(fd, id, size, answer[2], ret);
 }

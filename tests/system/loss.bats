@@ -117,12 +117,12 @@ lose() { # SIGNAL WORDS
     bench_job bench
     server=$(render_server)
     kill -STOP "$server"
-    # The worker needs no server to compute, so nothing is lost yet; then nobody is left to tell.
+    # The worker needs no server to compute, so nothing is lost yet; then the kernel alone can tell.
     since=$(now_ms)
     kill -KILL "$WORKER"
     ends_within_limit "$JOB" "$since"
     [[ $STATUS -ne 0 ]]
-    one_line bench "does not answer"
+    one_line bench "its worker has ended, and its server does not say why"
 }
 
 @test "loss: APIR_ON_LOSS=exit ends the process itself" {

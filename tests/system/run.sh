@@ -13,7 +13,7 @@ files=("$@")
 again=()
 if [[ ${#files[@]} -eq 0 ]]; then
     files=(tests/system/*.bats)
-    again=(tests/system/loss.bats tests/system/clients.bats tests/system/memory.bats)
+    again=(tests/system/loss.bats tests/system/silence.bats tests/system/clients.bats tests/system/memory.bats)
 fi
 log=$(mktemp "${TMPDIR:-/tmp}/system.XXXXXX")
 trap 'rm -f "$log"' EXIT
@@ -24,7 +24,7 @@ if [[ ${#again[@]} -gt 0 ]]; then
     echo "# over the unix transport"
     # What a Vulkan device does with memory does not depend on how it came.
     SYSTEM_TRANSPORT=unix bats --timing --formatter tap \
-        --filter '^(loss|client|memory: (host buffers|several|weights|a graph|events|loss in the middle of host))' \
+        --filter '^(loss|silence|client|memory: (host buffers|several|weights|a graph|events|loss in the middle of host))' \
         "${again[@]}" | tee -a "$log" || status=$?
 fi
 

@@ -25,7 +25,7 @@ common_setup() {
     VTEST_ENV=()
     # Workers and clients share what may be two cores with whatever else runs there.
     VTEST_CONFIG='{"threads": 1}'
-    unset GGML_BACKEND_PATH APIR_TRANSPORT APIR_LOG APIR_ON_LOSS
+    unset GGML_BACKEND_PATH APIR_TRANSPORT APIR_LOG APIR_ON_LOSS APIR_SILENCE_SECONDS
     # The machine's own GPU has no part in these tests.
     export GGML_VK_VISIBLE_DEVICES=
 }

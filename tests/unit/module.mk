@@ -6,7 +6,7 @@
 HEADERS += $(addprefix tests/unit/,unit.h message_table.h graph_write.h ring_ends.h worker_guest.h)
 
 PROTOCOL_UNITS := wire messages ring ring_threads graph fdsock error_log probe rules snapshot peer_copy \
-                  choice expect worker_device
+                  choice expect silence worker_device
 PROTOCOL_UNIT_PROGRAMS := $(PROTOCOL_UNITS:%=$(O)/tests/unit/%_test)
 UNIT_TESTS += $(PROTOCOL_UNIT_PROGRAMS)
 
