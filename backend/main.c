@@ -23,6 +23,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -365,10 +366,23 @@ static int serve(const struct options *o, struct apir_error *err)
     return ret;
 }
 
+/* Who reads our log may have stopped to: no line is worth the wait of all that we serve. */
+static void log_line(enum apir_log_level level, const char *line, void *user)
+{
+    (void)level;
+    (void)user;
+    struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
+    if (poll(&p, 1, 0) != 1 || !(p.revents & POLLOUT))
+        return;
+    ssize_t ignored = write(STDERR_FILENO, line, strlen(line));
+    (void)ignored;
+}
+
 int main(int argc, char **argv)
 {
     struct options options;
     int status = 0;
+    apir_log_set_sink(log_line, NULL);
     if (!parse_options(argc, argv, &options, &status))
         return status;
 

@@ -59,3 +59,26 @@ one_more() { (($(n_right) > $1)); }
     # Only what it was run in time counts: on a busy machine it takes longer.
     ((took >= 5000))
 }
+
+@test "silence: a server whose log nobody reads serves all the same" {
+    local log
+    mkfifo "$T/log"
+    exec {log}<>"$T/log"
+    VTEST_DIR=$(mktemp -d "$T/unix.XXXXXX")
+    VTEST_SOCKET=$VTEST_DIR/apir.sock VTEST_LOG=$T/none VTEST_TRANSPORT=unix
+    echo '{"threads": 1, "max_contexts": 1}' >"$VTEST_DIR/backend.json"
+    setsid env APIR_CONFIG="$VTEST_DIR/backend.json" \
+        "$OUT/backend/apir-render-server" --listen "$VTEST_SOCKET" 2>"$T/log" >/dev/null 3>&- &
+    VTEST_PID=$!
+    wait_until 20 unix_listens
+    mapfile -t REMOTE < <(vtest_env "$OUT")
+    hold_start
+    # As many bytes as a pipe holds, less what is in it: nothing more goes in.
+    timeout 1 cat /dev/zero >&"$log" || :
+    # A refusal is said to the log first.
+    REMOTE+=("APIR_SILENCE_SECONDS=5")
+    run ! remote "$EXERCISE" compute
+    exec {log}>&-
+    echo "$output"
+    [[ $output == *max_contexts* ]]
+}
