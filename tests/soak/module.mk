@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Clients without end, a third of which misbehave: make soak MINUTES=n (1 by default).
+# Clients without end, a third of which misbehave: make soak MINUTES=n (1 by default);
+# BUSY=n beside so many processes that only burn time.
 
 SOAK := $(O)/tests/soak/soak
 SOAK_CLIENT := $(O)/tests/soak/soak-client
@@ -28,4 +29,4 @@ $(SOAK_MODEL): $(O)/tests/models/gguf-write
 
 .PHONY: soak
 soak: $(SOAK) $(SOAK_CLIENT) $(SOAK_MODEL) $(RENDER_SERVER) $(WORKER) $(PLUGIN)
-	@$(SOAK) $(O) $(or $(MINUTES),1)
+	@$(SOAK) $(O) $(or $(MINUTES),1) $(BUSY)

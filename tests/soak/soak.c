@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * soak OUT MINUTES: contexts without end over one stock virgl_test_server, up to 64 at once, in
+ * soak OUT MINUTES [BUSY]: contexts without end over one stock virgl_test_server, up to 64 at once, in
  * phases that take turns: only clients that behave, then with half as many again that do not. Each
  * client checks what it gets; the driver checks how each ends, and in the end what is left of them.
+ * BUSY processes that only burn time, as many as are given, compete with them for the cores: nobody may
+ * take that for the end of the host.
  * The last line is `soak: N contexts, M wrong results, K leaked`; figures are in
  * build/soak/results.json.
  */
@@ -23,6 +25,7 @@ enum {
     AT_ONCE = 64,
     GOOD_AT_ONCE = AT_ONCE - AT_ONCE / 3,
     CONTEXTS_PER_MINUTE = 340, /* at least: 10,000 in half an hour */
+    BUSY_MAX = 64,
     PHASE_SECONDS = 15,        /* at least */
     PAIRS_MAX = 15,            /* of phases */
     SETTLE_MS = 2000,          /* of each phase, not counted */
@@ -300,6 +303,14 @@ static void count_leaks(struct soak *s)
     }
 }
 
+/* With our own priority, and so with that of all that is under test. */
+static void busy_start(uint32_t n)
+{
+    static const char *const loop[] = {"sh", "-c", "while :; do :; done", NULL};
+    for (uint32_t i = 0; i < n; i++)
+        process_start(loop, NULL, NULL);
+}
+
 static void write_results(struct soak *s)
 {
     static const char path[] = "build/soak/results.json";
@@ -317,9 +328,11 @@ int main(int argc, char **argv)
 {
     static struct soak s;
     char *end = NULL;
-    const double minutes = argc == 3 ? strtod(argv[2], &end) : 0;
-    if (argc != 3 || *end || minutes <= 0 || minutes > 24 * 60) {
-        fputs("usage: soak OUT MINUTES\n", stderr);
+    const double minutes = argc == 3 || argc == 4 ? strtod(argv[2], &end) : 0;
+    const bool minutes_ok = end && !*end && minutes > 0 && minutes <= 24 * 60;
+    const unsigned long busy = argc == 4 ? strtoul(argv[3], &end, 10) : 0;
+    if (!minutes_ok || *end || busy > BUSY_MAX) {
+        fputs("usage: soak OUT MINUTES [BUSY]\n", stderr);
         return 2;
     }
     /* A client more than are open may not be gone yet when the next one comes. */
@@ -327,6 +340,7 @@ int main(int argc, char **argv)
     snprintf(s.program, sizeof(s.program), "%s/tests/soak/soak-client", argv[1]);
     snprintf(s.model, sizeof(s.model), "build/models/soak-3m.gguf");
     host_start(&s.host);
+    busy_start((uint32_t)busy); /* they end with us */
     s.board = board_make(&s);
     s.began = now_us();
     warm_up(&s);
