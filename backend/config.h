@@ -59,6 +59,8 @@ struct apir_config {
     uint32_t context_queue_mib;
     /* "seconds_per_graph": one computation, to 86400; 3600. */
     uint32_t seconds_per_graph;
+    /* "seconds_to_start": a worker, with its drivers, to 86400; 300. */
+    uint32_t seconds_to_start;
     /* "limits_dir": the folder where servers tell each other what their contexts have; NULL:
      * server_limits.h chooses. */
     char *limits_dir;

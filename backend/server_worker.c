@@ -40,6 +40,19 @@ static void server_worker_stopped(void *user)
     worker->events->failed(worker->user, "worker was stopped and not continued");
 }
 
+/* A driver may hang while it is loaded, and hold a GPU all the while. */
+static void server_worker_late(void *user)
+{
+    const struct server_worker *worker = user;
+    char reason[APIR_REASON_MAX];
+    if (apir_load_acquire32(&worker->status->ready))
+        return;
+    snprintf(reason, sizeof(reason),
+             "worker took longer to start than the host allows (seconds_to_start: %u)",
+             worker->seconds_to_start);
+    worker->events->failed(worker->user, reason);
+}
+
 static void server_worker_failed(void *user, const char *reason)
 {
     const struct server_worker *worker = user;
@@ -75,6 +88,7 @@ static void server_worker_changed(void *user, enum server_child_change change, i
         break;
     }
     server_timer_disarm(worker->children->loop, &worker->stopped);
+    server_timer_disarm(worker->children->loop, &worker->late);
     server_worker_leave_account(worker);
     worker->events->gone(worker->user, reason);
 }
@@ -144,6 +158,7 @@ int server_worker_start(struct server_worker *worker, const struct server_worker
         .spin = setup->spin,
         .spin_slot = server_spin_take(setup->spin),
         .account = server_account_create(setup->limits, children, setup->uid),
+        .seconds_to_start = setup->limits->config->seconds_to_start,
     };
     char slot[16];
     snprintf(slot, sizeof(slot), "%u", worker->spin_slot);
@@ -172,6 +187,10 @@ int server_worker_start(struct server_worker *worker, const struct server_worker
     }
     worker->control_fd = steal_fd(&fds.control[0]);
     worker->notify_fd = steal_fd(&fds.notify[0]);
+    if (worker->seconds_to_start)
+        server_timer_arm(children->loop, &worker->late,
+                         server_now_ms() + (int64_t)worker->seconds_to_start * 1000,
+                         server_worker_late, worker);
     return 0;
 }
 
@@ -184,6 +203,7 @@ void server_worker_fini(struct server_worker *worker)
     server_child_forget(worker->children, &worker->child);
     server_spin_give(worker->spin, worker->spin_slot);
     server_timer_disarm(worker->children->loop, &worker->stopped);
+    server_timer_disarm(worker->children->loop, &worker->late);
     server_loop_remove(worker->children->loop, &worker->notify);
     apir_close_fd(&worker->control_fd);
     apir_close_fd(&worker->notify_fd);

@@ -35,7 +35,7 @@
 
 struct server_worker_events {
     void (*notified)(void *user); /* head may have reached notify_at */
-    /* Stopped for too long, or it breaks the rules: to be killed. */
+    /* Stopped for too long, not ready in time, or it breaks the rules: to be killed. */
     void (*failed)(void *user, const char *reason);
     void (*gone)(void *user, const char *reason);
 };
@@ -58,6 +58,7 @@ struct server_worker {
     struct server_child child;
     struct server_source notify;
     struct server_timer stopped;
+    struct server_timer late; /* seconds_to_start */
     const struct server_worker_events *events;
     void *user;
     int control_fd;
@@ -66,6 +67,7 @@ struct server_worker {
     struct server_spin *spin;
     uint32_t spin_slot;
     struct server_account *account; /* NULL: no process, or it is gone */
+    uint32_t seconds_to_start;
 };
 
 /* Returns 0 or -errno with *err set. */

@@ -472,6 +472,8 @@ int main(int argc, char **argv)
     }
     apir_log(APIR_LOG_INFO, "worker ready: %u device(s), first: %s (%s)", w->ggml.n_devices,
              w->ggml.devices[0].name, w->ggml.devices[0].description);
+    /* From here on the server no longer counts seconds_to_start. */
+    apir_store_release32(&w->status->ready, 1);
     apir_ring_set_state(header(w), APIR_STATE_READY, NULL);
     /* No destructors: GPU drivers have been seen to hang in theirs. */
     _exit(serve(w));

@@ -132,7 +132,8 @@ _Static_assert(sizeof(struct apir_doorbell) == 24, "wire size");
 struct apir_worker_status {
     uint64_t head;      /* worker: the true head, stored (release) with the shared one */
     uint64_t taken;     /* worker: where the message that it works on ends; else as head */
-    uint8_t pad[48];
+    uint32_t ready;     /* worker: 1 once it has loaded its drivers and reads messages */
+    uint8_t pad[44];
     uint64_t notify_at; /* server: write to the notify pipe once head >= this; ~0: never */
 };
 

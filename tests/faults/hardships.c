@@ -17,7 +17,8 @@
 
 /* Short, so that a test can wait for it, and longer than anything here takes when it is stopped. */
 #define SECONDS_PER_GRAPH 5
-#define LIMITS            ", \"seconds_per_graph\": 5"
+#define SECONDS_TO_START  20
+#define LIMITS            ", \"seconds_per_graph\": 5, \"seconds_to_start\": 20"
 
 static struct stage stage;
 
@@ -212,7 +213,7 @@ static void vm_stopped(void)
 
 /* A computation that does not end, as in a driver that hangs, ends its context when its time is up.
  */
-static void hangs(enum gate_point point, uint32_t call)
+static void hangs(enum gate_point point, uint32_t call, int seconds, unsigned ends)
 {
     struct trial t = {0};
     snprintf(t.name, sizeof(t.name), "a host that hangs at %s, call %u", gate_point_names[point],
@@ -221,9 +222,9 @@ static void hangs(enum gate_point point, uint32_t call)
     t.client = stage_client(&stage, "walk", stage.walk_log);
     if (!stage_held(&stage, t.client))
         trial_blame(&t, "the step was not reached", "");
-    const int status = trial_client_end(&stage, &t, now_us() + SECONDS_PER_GRAPH * 1000000);
+    const int status = trial_client_end(&stage, &t, now_us() + seconds * INT64_C(1000000));
     if (status >= 0)
-        status_is(&t, status, LOST);
+        status_is(&t, status, ends);
     trial_finish(&stage, &t);
 }
 
@@ -255,9 +256,10 @@ static int on_cpu(const char *out, double seconds)
     suspended(GATE_COMPUTE, 1, seconds);
     suspended(GATE_CLIENT, 20, seconds);
     vm_stopped();
-    hangs(GATE_SET, 5);
-    hangs(GATE_COMPUTE, 1);
-    hangs(GATE_FREE, 0);
+    hangs(GATE_LOAD, 0, SECONDS_TO_START, DECLINED);
+    hangs(GATE_SET, 5, SECONDS_PER_GRAPH, LOST);
+    hangs(GATE_COMPUTE, 1, SECONDS_PER_GRAPH, LOST);
+    hangs(GATE_FREE, 0, SECONDS_PER_GRAPH, LOST);
     return stage_close(&stage, "hardships of a CPU");
 }
 
@@ -272,7 +274,7 @@ static int on_vulkan(const char *out)
     };
     stage_open_gpu(&stage, out, LIMITS);
     calls_fail(all, sizeof(all) / sizeof(all[0]));
-    hangs(GATE_SUBMIT, 20);
+    hangs(GATE_SUBMIT, 20, SECONDS_PER_GRAPH, LOST);
     return stage_close(&stage, "hardships of a GPU");
 }
 

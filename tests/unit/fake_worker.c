@@ -5,6 +5,7 @@
  *   exit    ends with status 3 before READY
  *   crash   READY, then aborts at the first work
  *   stop    READY, then stops itself at the first work
+ *   stuck   never READY, as where a driver hangs
  *   busy    READY, then works on the first message for ever
  *   slow    READY, then works on each message for 0.6 s
  *   deaf    READY, then reads nothing any more
@@ -94,6 +95,7 @@ static bool receive_control(int flags)
         ring = mmap(NULL, APIR_RING_HEADER_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         if (ring == MAP_FAILED)
             exit(5);
+        apir_store_release32(&status_page->ready, 1);
         apir_store_release32(&ring->state, APIR_STATE_READY);
     }
     if (n_fds)
@@ -183,6 +185,8 @@ int main(int argc, char **argv)
         return 5;
     if (strcmp(fault, "exit") == 0)
         return 3;
+    if (strcmp(fault, "stuck") == 0)
+        forever();
     receive_control(0);
     if (strcmp(fault, "deaf") == 0)
         forever();

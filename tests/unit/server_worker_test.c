@@ -115,6 +115,12 @@ static void worker_that_works_too_long_is_lost(void **state)
     fault_is_reported(NO_STOCK ", \"seconds_per_graph\": 1", "busy", "seconds_per_graph: 1");
 }
 
+static void worker_that_takes_too_long_to_start_is_lost(void **state)
+{
+    (void)state;
+    fault_is_reported(NO_STOCK ", \"seconds_to_start\": 1", "stuck", "seconds_to_start: 1");
+}
+
 static void worker_that_breaks_the_rules_is_lost(void **state)
 {
     (void)state;
@@ -166,13 +172,14 @@ static void worker_that_takes_no_answers_is_lost(void **state)
     fault_is_reported(NO_STOCK, "hoard", "does not read its control socket");
 }
 
-/* Many messages one after another are no long one; nor is waiting for the guest. */
+/* Many messages one after another are no long one; nor is waiting for the guest. A worker that is
+ * ready has started. */
 static void worker_that_gets_on_is_kept(void **state)
 {
     (void)state;
     struct fixture f;
     struct fixture_context c;
-    fixture_start(&f, NO_STOCK ", \"seconds_per_graph\": 1", "slow");
+    fixture_start(&f, NO_STOCK ", \"seconds_per_graph\": 1, \"seconds_to_start\": 1", "slow");
     fixture_open(&f, &c, 1);
     fixture_open_ring(&c, true);
     for (uint32_t i = 1; i <= 4; i++) {
@@ -317,6 +324,7 @@ int main(void)
         cmocka_unit_test(worker_that_aborts_is_reported),
         cmocka_unit_test(worker_that_stays_stopped_is_lost),
         cmocka_unit_test(worker_that_works_too_long_is_lost),
+        cmocka_unit_test(worker_that_takes_too_long_to_start_is_lost),
         cmocka_unit_test(worker_that_breaks_the_rules_is_lost),
         cmocka_unit_test(request_waits_for_room),
         cmocka_unit_test(worker_that_takes_no_answers_is_lost),
