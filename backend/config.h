@@ -57,7 +57,8 @@ struct apir_config {
     uint32_t context_graph_mib;
     /* "context_queue_mib": transfers that are queued on a device at a time; 1 and up; 256. */
     uint32_t context_queue_mib;
-    /* "seconds_per_graph": one computation, to 86400; 3600. */
+    /* "seconds_per_graph": one computation, or one operation of it where the worker sees those (of
+     * a CPU), to 86400; 600. */
     uint32_t seconds_per_graph;
     /* "seconds_to_start": a worker, with its drivers, to 86400; 300. */
     uint32_t seconds_to_start;

@@ -237,7 +237,7 @@ const struct config_key config_keys[] = {
     NUMBER(context_shm_mib, 1, 65536, 1024),
     NUMBER(context_graph_mib, 1, 65536, 1024),
     NUMBER(context_queue_mib, 1, 65536, 256),
-    NUMBER(seconds_per_graph, 0, APIR_CONFIG_SECONDS_MAX, 3600),
+    NUMBER(seconds_per_graph, 0, APIR_CONFIG_SECONDS_MAX, 600),
     NUMBER(seconds_to_start, 0, APIR_CONFIG_SECONDS_MAX, 300),
     PATH(limits_dir),
     NAMES(allow_users),

@@ -51,7 +51,7 @@ WORKER := $(O)/backend/apir-worker
 ALL += $(WORKER)
 WORKER_OBJS := $(call objs,backend/worker_blob.c backend/worker_device.c backend/worker_dispatch.c \
                  backend/worker_ggml.c backend/worker_ggml_buffer.c \
-                 backend/worker_ggml_graph.c backend/worker_vulkan.c \
+                 backend/worker_ggml_graph.c backend/worker_ggml_progress.c backend/worker_vulkan.c \
                  backend/worker_graph.c backend/worker_limits.c $(RULES) backend/worker_stream.c \
                  backend/root.c backend/worker_sandbox.c backend/worker_sandbox_cache.c \
                  backend/worker_sandbox_calls.c backend/worker_sandbox_files.c \

@@ -262,12 +262,13 @@ uint64_t server_worker_head(const struct server_worker *worker)
     return worker->status ? apir_load_acquire64(&worker->status->head) : 0;
 }
 
-bool server_worker_busy(const struct server_worker *worker, uint64_t *ret_head)
+bool server_worker_busy(const struct server_worker *worker, uint64_t *ret_at)
 {
     /* Not one moment for both: what a message between them looks like, the next look corrects. */
     const uint64_t head = server_worker_head(worker);
     const uint64_t taken = worker->status ? apir_load_acquire64(&worker->status->taken) : 0;
-    *ret_head = head;
+    /* Neither of the two ever goes back: the sum stays only where both do. */
+    *ret_at = head + (worker->status ? apir_load_acquire64(&worker->status->progress) : 0);
     /* While it waits for us, it is not at work. */
     return taken != head && !(worker->account && server_account_waits(worker->account));
 }

@@ -88,10 +88,11 @@ int server_worker_add_blob(struct server_worker *worker, uint32_t blob_id, uint6
 int server_worker_del_blob(struct server_worker *worker, uint32_t blob_id);
 
 /*
- * Whether it works on a message; *ret_head then says which: as long as it stays the same,
- * it is this one. A worker under foreign control can say what it likes.
+ * Whether it works on a message; *ret_at then says where it has got to: as long as that stays the
+ * same, it is at the same step of the same message. A worker under foreign control can say what it
+ * likes.
  */
-bool server_worker_busy(const struct server_worker *worker, uint64_t *ret_head);
+bool server_worker_busy(const struct server_worker *worker, uint64_t *ret_at);
 
 /* Shared memory of the context is host memory of its account. */
 void server_worker_note_shm(struct server_worker *worker, uint64_t bytes);

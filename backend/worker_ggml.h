@@ -148,6 +148,10 @@ bool host_tensor_offload(struct host_ggml *hg, const struct host_device *d,
 
 /* NULL: the device has no room for another. */
 void *host_stream_open(struct host_ggml *hg, const struct host_device *d);
+/* step(user), which returns false, is called between a computation's operations, by the thread that
+ * computes, where the device's backend offers that (a CPU's does). */
+void host_stream_watch(struct host_ggml *hg, const struct host_device *d, void *stream,
+                       bool (*step)(void *user), void *user);
 void host_stream_close(struct host_ggml *hg, void *stream);
 void host_stream_sync(struct host_ggml *hg, void *stream);
 

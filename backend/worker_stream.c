@@ -92,6 +92,14 @@ void worker_streams_settle(struct worker *w)
     }
 }
 
+/* Between two operations: for the server, which counts seconds_per_graph from here on. */
+static bool stream_gets_on(void *user)
+{
+    uint64_t *progress = user;
+    apir_store_release64(progress, *progress + 1);
+    return false; /* not to be aborted */
+}
+
 const char *worker_stream_open(struct worker *w, const struct apir_msg_stream_open *m)
 {
     void *place = worker_reply(w, m->reply);
@@ -113,6 +121,9 @@ const char *worker_stream_open(struct worker *w, const struct apir_msg_stream_op
         host = host_stream_open(&w->ggml, &w->ggml.devices[m->device]);
         r.status = host ? APIR_OK : APIR_E_NOMEM;
     }
+    if (host && w->status)
+        host_stream_watch(&w->ggml, &w->ggml.devices[m->device], host, stream_gets_on,
+                          &w->status->progress);
     if (host && host_stream_optimizes(&w->ggml, host))
         r.flags |= APIR_STREAM_OPTIMIZE;
     if (host)

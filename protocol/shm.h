@@ -85,7 +85,7 @@ struct apir_ring_header {
     char reason[APIR_REASON_MAX];
     /*
      * line 10: a robust lock (pthread_mutexattr_setrobust) that the worker's main thread takes when
-     * it starts and keeps. However it ends, the kernel then sets FUTEX_OWNER_DIED in its first word:
+     * it starts and keeps. However it ends, the kernel then sets FUTEX_OWNER_DIED in the first word:
      * also where the server has ended, which takes its workers along. A host older than this leaves
      * it 0.
      */
@@ -133,7 +133,9 @@ struct apir_worker_status {
     uint64_t head;      /* worker: the true head, stored (release) with the shared one */
     uint64_t taken;     /* worker: where the message that it works on ends; else as head */
     uint32_t ready;     /* worker: 1 once it has loaded its drivers and reads messages */
-    uint8_t pad[44];
+    uint32_t zero;
+    uint64_t progress;  /* worker: counts up while the message gets on, if its device shows that */
+    uint8_t pad[32];
     uint64_t notify_at; /* server: write to the notify pipe once head >= this; ~0: never */
 };
 

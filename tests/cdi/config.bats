@@ -19,7 +19,7 @@ teardown() { common_teardown; }
     [[ ${lines[0]} == "$T/c.json: valid" && -z $stderr ]]
     grep -Eq '^ +device_memory_mib +2048 +file$' <<<"$output"
     grep -Eq '^ +devices +\["CPU"\] +file$' <<<"$output"
-    grep -Eq '^ +seconds_per_graph +3600 +default$' <<<"$output"
+    grep -Eq '^ +seconds_per_graph +600 +default$' <<<"$output"
     run -0 "${CHECK[@]}" --json "$T/c.json"
     jq -e '.valid and .keys.device_memory_mib == {"value": 2048, "from": "file"} and
            .keys.limits_dir == {"value": null, "from": "default"}' <<<"$output"

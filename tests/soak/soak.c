@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * soak OUT MINUTES [BUSY]: contexts without end over one stock virgl_test_server, up to 64 at once, in
- * phases that take turns: only clients that behave, then with half as many again that do not. Each
- * client checks what it gets; the driver checks how each ends, and in the end what is left of them.
- * BUSY processes that only burn time, as many as are given, compete with them for the cores: nobody may
- * take that for the end of the host.
- * The last line is `soak: N contexts, M wrong results, K leaked`; figures are in
- * build/soak/results.json.
+ * soak OUT MINUTES [BUSY]: contexts without end over one stock virgl_test_server, up to 64 at once,
+ * in phases that take turns: only clients that behave, then with half as many again that do not.
+ * Each client checks what it gets; the driver checks how each ends, and in the end what is left of
+ * them. BUSY processes that only burn time, as many as are given, compete with them for the cores:
+ * nobody may take that for the end of the host. The last line is `soak: N contexts, M wrong
+ * results, K leaked`; figures are in build/soak/results.json.
  */
 #define _GNU_SOURCE
 #include "tests/soak/soak.h"
@@ -26,9 +25,9 @@ enum {
     GOOD_AT_ONCE = AT_ONCE - AT_ONCE / 3,
     CONTEXTS_PER_MINUTE = 340, /* at least: 10,000 in half an hour */
     BUSY_MAX = 64,
-    PHASE_SECONDS = 15,        /* at least */
-    PAIRS_MAX = 15,            /* of phases */
-    SETTLE_MS = 2000,          /* of each phase, not counted */
+    PHASE_SECONDS = 15, /* at least */
+    PAIRS_MAX = 15,     /* of phases */
+    SETTLE_MS = 2000,   /* of each phase, not counted */
     START_EVERY_MS = 40,
     STOPPED_MS = 2500,   /* then it is continued or killed */
     TOO_LONG_MS = 90000, /* beyond its time */

@@ -36,7 +36,8 @@ static const char usage[] =
     "  host-lost-late reads that are given up after the loss; waits for a line of stdin\n"
     "  hold           one computation per line of stdin, until its end\n"
     "  limits         by line of stdin: MiB to allocate, free, memory, open, compute, graph N\n"
-    "  slow           one graph that takes long; exit status 3: it failed\n";
+    "  slow           one graph that takes long, in one operation; exit status 3: it failed\n"
+    "  long           the same, in many\n";
 
 /* ---- small commands ------------------------------------------------------------------ */
 
@@ -121,7 +122,7 @@ int main(int argc, char **argv)
         { "host-lost", host_lost_run },
         { "host-lost-late", host_lost_late_run },
         { "limits", limits_run },
-        { "slow", slow_run },
+        { "slow", slow_run },           { "long", long_run },
     };
     const char *command = argc > 1 ? argv[1] : "";
     const char *device = argc > 2 ? argv[2] : "APIR0";

@@ -113,5 +113,6 @@ int host_lost_run(ggml_backend_dev_t dev);
 int host_lost_late_run(ggml_backend_dev_t dev);
 int limits_run(ggml_backend_dev_t dev);
 int slow_run(ggml_backend_dev_t dev);
+int long_run(ggml_backend_dev_t dev);
 
 #endif

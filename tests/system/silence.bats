@@ -82,3 +82,14 @@ one_more() { (($(n_right) > $1)); }
     echo "$output"
     [[ $output == *max_contexts* ]]
 }
+
+# A long prompt on a slow CPU is such a graph: each of its operations is short.
+@test "silence: a computation that gets on may take longer than seconds_per_graph" {
+    VTEST_CONFIG='{"threads": 1, "devices": ["CPU"], "seconds_per_graph": 1}'
+    server_start
+    remote "$EXERCISE" long >"$T/long.out" 2>"$T/long.err"
+    cat "$T/long.out"
+    # Long enough for the server to have looked and looked again.
+    awk '$1 == "computed" { long = $3 > 1.5 } END { exit !long }' "$T/long.out"
+    refute grep -q '^apir:' "$T/long.err"
+}

@@ -8,6 +8,7 @@
  *   stuck   never READY, as where a driver hangs
  *   busy    READY, then works on the first message for ever
  *   slow    READY, then works on each message for 0.6 s
+ *   gets-on READY, then works on each message for 2.5 s, and shows that it gets on
  *   deaf    READY, then reads nothing any more
  *   rude-…  READY, then breaks the rules of the control socket: nonsense, a wrong size, a
  *           release of what it never had, a descriptor
@@ -215,6 +216,10 @@ int main(int argc, char **argv)
             forever();
         if (strcmp(fault, "slow") == 0)
             usleep(600000);
+        for (int i = 0; i < 25 && strcmp(fault, "gets-on") == 0; i++) {
+            usleep(100000);
+            apir_store_release64(&status_page->progress, status_page->progress + 1);
+        }
         complete();
     }
 }

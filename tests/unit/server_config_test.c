@@ -40,7 +40,7 @@ static void expect_defaults(const struct apir_config *config)
     assert_int_equal(config->context_host_memory_mib, 0);
     assert_int_equal(config->context_graph_mib, 1024);
     assert_int_equal(config->context_queue_mib, 256);
-    assert_int_equal(config->seconds_per_graph, 3600);
+    assert_int_equal(config->seconds_per_graph, 600);
     assert_int_equal(config->seconds_to_start, 300);
     assert_null(config->limits_dir);
     assert_int_equal(config->given, 0);
@@ -137,7 +137,7 @@ static void a_configuration_is_shown(void **state)
         const char *key, *value, *from;
     } rows[] = {
         {"devices", "[\"CPU\"]", "file"},   {"stock_server", "false", "file"},
-        {"sandbox", "\"auto\"", "default"}, {"seconds_per_graph", "3600", "default"},
+        {"sandbox", "\"auto\"", "default"}, {"seconds_per_graph", "600", "default"},
         {"allow_users", "[7]", "file"},     {"limits_dir", "null", "default"},
     };
     static const char text[] = "{\"devices\": [\"CPU\"], \"stock_server\": false, "

@@ -194,6 +194,22 @@ static void worker_that_gets_on_is_kept(void **state)
     fixture_stop(&f);
 }
 
+static void message_that_gets_on_is_no_long_one(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct fixture_context c;
+    fixture_start(&f, NO_STOCK ", \"seconds_per_graph\": 1", "gets-on");
+    fixture_open(&f, &c, 1);
+    fixture_open_ring(&c, true);
+    work(&c);
+    fixture_wait_timeline(&c, 1, 1);
+    assert_int_equal(apir_load_acquire32(&c.ring->state), APIR_STATE_READY);
+    assert_int_equal(apir_load_acquire64(&c.ring->head), 8);
+    fixture_close(&c);
+    fixture_stop(&f);
+}
+
 static void worker_that_cannot_start_is_reported(void **state)
 {
     (void)state;
@@ -329,6 +345,7 @@ int main(void)
         cmocka_unit_test(request_waits_for_room),
         cmocka_unit_test(worker_that_takes_no_answers_is_lost),
         cmocka_unit_test(worker_that_gets_on_is_kept),
+        cmocka_unit_test(message_that_gets_on_is_no_long_one),
         cmocka_unit_test(worker_that_cannot_start_is_reported),
         cmocka_unit_test(worker_that_is_continued_is_kept),
         cmocka_unit_test(worker_that_reads_no_control_holds_little),
