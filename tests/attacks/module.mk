@@ -21,7 +21,8 @@ $(ATTACKS): $(call objs,$(ATTACKS_SRCS) tests/unit/server_fixture.c tests/unit/u
 .PHONY: check-attacks attacks-hook
 # The hook as it is installed: static, which it cannot be with sanitizers.
 attacks-hook: $(O)/hook/apir-hook $(O)/tests/hook/race $(O)/tests/hook/trap.so \
-              $(O)/tests/models/gguf-write $(O)/frontend/libggml-apir.so
+              $(O)/tests/models/gguf-write $(O)/tests/system/apir-exercise $(O)/cdi/apir \
+              $(O)/frontend/libggml-apir.so
 ATTACKS_STATIC := build/release-gcc
 ifeq ($(MODE),asan)
 check-attacks: $(ATTACKS) $(O)/backend/apir-render-server $(O)/backend/apir-worker attacks-hook
@@ -32,7 +33,9 @@ ifeq ($(MUTATE),1)
 	    SERVER_OBJS='$(SERVER_PARTS)' SERVER_LIBS="$$(pkg-config --libs json-c)" \
 	    HOOK_OBJS='$(HOOK_PARTS)' HOOK_LIBS="$$(pkg-config --libs json-c libcap)" \
 	    HOOK_FLAGS='$(HOOK_FLAGS)' \
-	    tests/attacks/mutate.sh $(O) $(ROWS)
+	    STATIC_CC='gcc $(BASE_CFLAGS) $(CFLAGS_release)' \
+	    STATIC_LD='$(filter-out $(LDFLAGS_$(MODE)),$(ALL_LDFLAGS))' \
+	    tests/attacks/mutate.sh $(O) $(ATTACKS_STATIC) $(ROWS)
 else
 	@tests/attacks/run.sh $(O) $(ATTACKS_STATIC) $(ROWS)
 endif

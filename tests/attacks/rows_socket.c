@@ -203,12 +203,12 @@ static bool slow_descriptor(struct own *o, bool greeted, bool unread)
     int reader, fd = unix_connect(), slow = lingering_socket(&reader);
     if (greeted)
         WANT(strcmp(unix_greet(fd), "") == 0);
-    if (unread) { /* what ends the connection comes first, and the server finds both */
-        WANT(kill(o->f->pid, SIGSTOP) == 0);
+    /* While the server is stopped, so that the last descriptor is not the one here, or this row would
+     * wait in its place. */
+    WANT(kill(o->f->pid, SIGSTOP) == 0);
+    if (unread) /* what ends the connection comes first */
         send_with(fd, &hello, 1, NULL, 0);
-    }
     const bool taken = offer_with(fd, &hello, sizeof(hello), &slow, 1);
-    /* Not the last descriptor here, or this row would wait. */
     if (taken)
         close(slow);
     WANT(kill(o->f->pid, SIGCONT) == 0);
