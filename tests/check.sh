@@ -1,47 +1,37 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# check.sh STEP...: runs `make` for each step and adds up what they count.
+# check.sh STEP...: runs `make` for each step and adds up what they count (steps.bash says how).
 #
-# A step is NAME=GOAL [VARIABLE=VALUE]...; its output goes to build/check/NAME.log
-# and its count is the last line "…: N passed, N failed" (or "N of M as native", "N of M stopped")
-# there. A step without such a line counts as one test, passed if make succeeded. A step that counts no
-# failure and fails all the same counts one. The last line is the sum.
+# A step is NAME[:KIND]=GOAL [VARIABLE=VALUE]...; its output goes to build/check/NAME.log. Tests of our
+# own are counted once; the same ones run in another way, and cases of other suites, stand beside them.
+# Every skip is named. The last line is "N passed, N failed": of distinct tests; a failure of any kind
+# is a failure.
 set -uo pipefail
+# shellcheck source=tests/steps.bash
+. "$(dirname "${BASH_SOURCE[0]}")/steps.bash"
 
-passed=0 failed=0
+passed=0 again=0 upstream=0 failed=0 skipped=0
 mkdir -p build/check
 started=$SECONDS
 
+printf 'check: %-14s %6s %6s %8s %6s\n' step tests again upstream failed
 for step in "$@"; do
-    name=${step%%=*}
     read -ra goal <<<"${step#*=}"
-    log=build/check/$name.log
+    name=${step%%=*}
     began=$SECONDS
-    printf 'check: %-14s ' "$name"
-    if ${MAKE:-make} --no-print-directory "${goal[@]}" >"$log" 2>&1; then rc=0; else rc=$?; fi
-    count=$(grep -aoE '[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)
-    native=$(grep -aoE '[0-9]+ of [0-9]+ ((counts )?as native|stopped)' "$log" | tail -n 1)
-    if [[ -n $native ]]; then
-        read -r p _ f _ <<<"$native"
-        f=$((f - p))
-    elif [[ -n $count ]]; then
-        p=${count%% *}
-        f=${count#*, }
-        f=${f%% *}
-    else
-        p=$((rc == 0)) f=$((rc != 0))
-    fi
-    [[ $rc -eq 0 || $f -gt 0 ]] || f=1
-    passed=$((passed + p)) failed=$((failed + f))
-    printf '%4d passed, %d failed  (%d s)\n' "$p" "$f" $((SECONDS - began))
-    if [[ $f -gt 0 ]]; then
-        grep -aE '(^|[^a-z])(not ok|NOT STOPPED|FAIL|FAILED|error:|Error)' "$log" | head -n 40 | sed 's/^/    | /'
-        tail -n 15 "$log" | sed 's/^/    > /'
-        echo "    the whole output: $log"
-    fi
+    step_run build/check "$name" "${goal[@]}"
+    name=${name%%:*}
+    passed=$((passed + STEP_PASSED)) again=$((again + STEP_AGAIN)) upstream=$((upstream + STEP_UPSTREAM))
+    failed=$((failed + STEP_FAILED)) skipped=$((skipped + STEP_SKIPPED))
+    printf 'check: %-14s %6d %6d %8d %6d  (%d s)\n' "$name" "$STEP_PASSED" "$STEP_AGAIN" "$STEP_UPSTREAM" \
+        "$STEP_FAILED" $((SECONDS - began))
+    step_skips "build/check/$name.log" | sed 's/^/    skipped: /'
+    [[ $STEP_FAILED -eq 0 ]] || step_show "build/check/$name.log"
 done
 
 echo "check: $((SECONDS - started)) s in all"
+echo "check: besides, $again repetitions with another compiler, sanitizer or transport passed, and" \
+    "$upstream cases of other suites; $skipped skipped"
 echo "$passed passed, $failed failed"
 [[ $failed -eq 0 ]]

@@ -3,26 +3,56 @@ include $(wildcard tests/*/module.mk)
 
 HEADERS += tests/fds.h
 
-# All tests. Whole suites of their own: check-ops, check-archs, check-options.
-.PHONY: check
+# What takes minutes; `nightly` has the rest. The kinds: tests/steps.bash.
+.PHONY: check check-targets check-mutant check-mutate nightly
 check:
 	@MAKE='$(MAKE)' tests/check.sh \
-	    'build=all' \
-	    'build-clang=all CC=clang' \
-	    'headers=check-headers' \
+	    'build:one=all' \
+	    'build-clang:one=all CC=clang' \
+	    'headers:one=check-headers' \
+	    'targets=check-targets' \
 	    'units=check-units' \
-	    'units-asan=check-units MODE=asan CC=clang' \
-	    'ring-tsan=check-units MODE=tsan' \
+	    'units-asan:again=check-units MODE=asan CC=clang' \
+	    'ring-tsan:again=check-units MODE=tsan' \
 	    'system=check-system' \
 	    'hook=check-hook APIR_RACE_SECONDS=5' \
 	    'attacks=check-attacks APIR_RACE_SECONDS=5' \
+	    'mutant=check-mutant APIR_RACE_SECONDS=5' \
 	    'host0=check-host0' \
 	    'cdi=check-cdi' \
 	    'parity=check-parity' \
-	    'ops-part=check-ops-part' \
-	    'archs-part=check-archs-part' \
+	    'ops-part:upstream=check-ops-part' \
+	    'archs-part:upstream=check-archs-part' \
 	    'options-part=check-options-part' \
-	    'differ=check-differ' \
+	    'differ:one=check-differ' \
 	    'dispatch=check-dispatch' \
 	    'faults=check-faults-part' \
 	    'vm=check-vm'
+
+# Every target of HACKING.md builds what its scripts use.
+check-targets:
+	@tests/targets.sh
+
+# One of the mutants of check-attacks and check-sandbox-mutants, another one for each commit.
+check-mutant:
+	@MAKE='$(MAKE)' tests/mutant-one.sh
+# And whether those two tell what is noticed from what is not.
+check-mutate:
+	@MAKE='$(MAKE)' tests/mutate-test.sh
+
+# What `check` runs a part of or nothing: the shorter ones first, the last one for hours. NIGHTLY="name..."
+# takes some of them.
+NIGHTLY_SUITES := \
+    demo:one=demo \
+    mutate=check-mutate \
+    mutants-sandbox=check-sandbox-mutants \
+    mutants-attacks=check-attacks,MUTATE=1 \
+    faults=check-faults \
+    soak:one=soak,MINUTES=30 \
+    engines=check-engines \
+    options=check-options \
+    ops:upstream=check-ops \
+    archs:upstream=check-archs
+nightly:
+	@MAKE='$(MAKE)' tests/nightly.sh $(if $(NIGHTLY),$(foreach n,$(NIGHTLY), \
+	    $(filter $(n)=% $(n):%,$(NIGHTLY_SUITES))),$(NIGHTLY_SUITES))

@@ -38,6 +38,8 @@ if [[ $# -eq 0 || ${#of_hook[@]} -gt 0 ]]; then
         {id, attack, stopped: (.how == "stopped"), text}]' "$work/hook" >"$work/hook.json"
 fi
 find "$work" -name 'guests.json' -o -name 'hook.json' | sort | xargs jq -s add >"$work/results.json"
+# Those of the hook are tests of check-hook, with ASan.
+[[ ! -e $work/hook ]] || sed -nE 's/^attacks: (.* stopped)$/attacks: of these again: \1/p' "$work/hook"
 find "$work" \( -name guests -o -name hook \) \
     -exec sed -nE 's/^attacks: ([0-9]+) of ([0-9]+) stopped$/\1 \2/p' {} + |
     awk '{ n += $1; m += $2 } END { printf "attacks: %d of %d stopped\n", n, m }'

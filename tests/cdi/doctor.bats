@@ -68,7 +68,7 @@ listen() {
 }
 
 @test "doctor: another user is told the group to join" {
-    [[ $(id -u) -eq 0 ]] || skip 'only root can be somebody else'
+    [[ $(id -u) -eq 0 ]] || { [[ -z ${CI-} ]]; skip 'only root can be somebody else'; }
     listen
     chgrp tty "$T/run/apir.sock"
     chmod 0660 "$T/run/apir.sock"
@@ -98,7 +98,7 @@ listen() {
 }
 
 @test "doctor: without node and socket the first link says what to do" {
-    [[ ! -e /run/apir/host && ! -e /dev/dri ]] || skip 'this machine has a device'
+    [[ ! -e /run/apir/host && ! -e /dev/dri ]] || { [[ -z ${CI-} ]]; skip 'this machine has a device'; }
     run -1 "$APIR" doctor
     [[ ${lines[0]} == 'FAIL  render node '* ]]
     [[ $output == *'What to do: Give the VM a virtio-gpu device'* ]]
@@ -109,8 +109,8 @@ listen() {
 # Versions that need a setting are older than any that can be had here: a program that says one
 # stands in for its --version, and for nothing else.
 @test "doctor: a user is sent to root for a docker that is root's, and not for one's own" {
-    [[ $(id -u) -eq 0 ]] || skip 'only root can be somebody else'
-    [[ ! -e /etc/docker/daemon.json ]] || skip 'this machine has settings for docker'
+    [[ $(id -u) -eq 0 ]] || { [[ -z ${CI-} ]]; skip 'only root can be somebody else'; }
+    [[ ! -e /etc/docker/daemon.json ]] || { [[ -z ${CI-} ]]; skip 'this machine has settings for docker'; }
     mkdir -p "$T/bin" "$T/run" "$T/config/docker"
     printf '#!/bin/sh\necho Docker version 27.5.1, build 1\n' >"$T/bin/dockerd"
     chmod 0755 "$T/bin/dockerd"

@@ -111,7 +111,7 @@ with_system_files() { # SCRIPT
 }
 
 @test "engine: podman reads the hooks folder that the drop-in names, until it is taken away" {
-    [[ $(id -u) -eq 0 ]] || skip 'mounts, so root'
+    [[ $(id -u) -eq 0 ]] || { [[ -z ${CI-} ]]; skip 'mounts, so root'; }
     local dest=$T/dest
     mkdir -p "$dest/opt/bin" "$dest/opt/share/apir/hooks.d"
     cp "$APIR" "$dest/opt/bin/"
@@ -130,7 +130,7 @@ with_system_files() { # SCRIPT
 }
 
 @test "engine: podman reads /etc/cdi again where its configuration has left it out" {
-    [[ $(id -u) -eq 0 ]] || skip 'mounts, so root'
+    [[ $(id -u) -eq 0 ]] || { [[ -z ${CI-} ]]; skip 'mounts, so root'; }
     run -0 with_system_files "
         printf '[engine]\ncdi_spec_dirs = [\"/opt/cdi\"]\n' >/etc/containers/containers.conf
         podman --help | grep -A1 cdi-spec-dir

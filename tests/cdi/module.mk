@@ -4,5 +4,5 @@
 # does to an engine's configuration, judged by the real engines.
 
 .PHONY: check-cdi
-check-cdi: all
+check-cdi: all $(O)/tests/system/musl-load
 	@MAKE='$(MAKE)' tests/system/run.sh $(O) tests/cdi/*.bats

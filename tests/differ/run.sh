@@ -146,3 +146,4 @@ done
 vtest_alive || { echo "differ: the server did not survive" >&2; exit 1; }
 [[ $asserts -eq 0 ]] || echo "differ: $asserts sequences more ended, and natively too"
 echo "differ: $operations operations in $sequences sequences agree, seed $first"
+[[ $operations -gt 0 ]]

@@ -56,5 +56,5 @@ $(FAULTS_LAYER_MANIFEST): tests/bench/count_layer.json
 .PHONY: check-faults check-faults-part
 check-faults: $(FAULTS_ALL) $(O)/tests/system/apir-exercise $(RENDER_SERVER) $(WORKER) $(PLUGIN)
 	@tests/faults/run.sh $(O)
-check-faults-part: $(FAULTS_ALL) $(RENDER_SERVER) $(WORKER) $(PLUGIN)
+check-faults-part: $(FAULTS_ALL) $(O)/tests/system/apir-exercise $(RENDER_SERVER) $(WORKER) $(PLUGIN)
 	@tests/faults/run.sh $(O) short

@@ -144,7 +144,7 @@ debian() {
 @test "image: node-llama-cpp computes on APIR0 with an empty environment" {
     local folder=/app/node_modules/@node-llama-cpp/linux-x64 native dir version
     for version in node-x64 node-x64-old; do
-        tests/hook/npm.sh "$version" >"$T/npm" || skip "the package is not here and cannot be fetched"
+        tests/hook/npm.sh "$version" >"$T/npm" || { [[ -z ${CI-} ]]; skip "the package is not here and cannot be fetched"; }
         dir=$(layer "$version")
         mkdir -p "$dir${folder%/*}"
         cp -r "$(cat "$T/npm")" "$dir$folder"
@@ -213,7 +213,7 @@ debian() {
 
 @test "image: a ggml for another machine: it starts, and one line names both" {
     local dir
-    tests/hook/npm.sh node-arm64 >"$T/npm" || skip "the package is not here and cannot be fetched"
+    tests/hook/npm.sh node-arm64 >"$T/npm" || { [[ -z ${CI-} ]]; skip "the package is not here and cannot be fetched"; }
     dir=$(layer arm)/app/node_modules/@node-llama-cpp
     mkdir -p "$dir"
     cp -r "$(cat "$T/npm")" "$dir/linux-arm64"

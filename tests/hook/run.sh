@@ -56,4 +56,4 @@ skipped=$(grep -c '^ok [0-9].* # skip' "$log") || :
 [[ $status -eq 0 || $failed -gt 0 ]] || failed=1
 [[ $skipped -eq 0 ]] || echo "hook: $skipped skipped"
 echo "hook: $((passed - skipped)) passed, $failed failed"
-[[ $status -eq 0 && $failed -eq 0 ]]
+[[ $status -eq 0 && $failed -eq 0 && $passed -gt $skipped ]]

@@ -21,5 +21,6 @@ skipped=$(grep -c '^ok [0-9].* # skip' "$log") || :
 failed=$(grep -c '^not ok [0-9]' "$log") || :
 # A file that cannot even be read has no test that fails.
 [[ $status -eq 0 || $failed -gt 0 ]] || failed=1
+[[ $skipped -eq 0 ]] || echo "host0: $skipped skipped"
 echo "host0: $((passed - skipped)) passed, $failed failed"
-[[ $status -eq 0 && $failed -eq 0 ]]
+[[ $status -eq 0 && $failed -eq 0 && $passed -gt $skipped ]]

@@ -360,5 +360,5 @@ int main(int argc, char **argv)
     host_fini(&s.host);
     printf("soak: %ld contexts, %ld wrong results, %ld leaked\n", s.totals.contexts, s.totals.wrong,
            s.totals.leaked);
-    return s.totals.wrong || s.totals.leaked;
+    return s.totals.wrong || s.totals.leaked || s.totals.contexts == 0;
 }

@@ -22,6 +22,9 @@ $(MUSL_LOAD): tests/system/musl_load.c
 	@mkdir -p $(@D)
 	musl-gcc -std=gnu17 -Wall -Wextra -Werror -O1 -o $@ $<
 
-.PHONY: check-system
+# Some tests want server and worker with ASan and UBSan (memory.bats).
+.PHONY: check-system sanitized-host
 check-system: all $(MUSL_LOAD)
+	@$(MAKE) --no-print-directory MODE=asan CC=clang sanitized-host
 	@tests/system/run.sh $(O)
+sanitized-host: $(RENDER_SERVER) $(WORKER)

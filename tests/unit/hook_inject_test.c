@@ -17,6 +17,7 @@
 #include "hook/rootfs.h"
 #include "protocol/error.h"
 #include "tests/unit/hook_tree.h"
+#include "tests/unit/unit.h"
 
 #define NODE "/dev/dri/renderD128"
 
@@ -108,7 +109,7 @@ static void node_works_and_cannot_be_changed(void **state)
     char full[256];
 
     if (*state == NULL)
-        skip();
+        unit_skip("no mounts of its own here");
     ground_init(&g);
     mount_dev(&g);
     assert_int_equal(put_node(&g, NODE), 0);
@@ -137,7 +138,7 @@ static void node_of_the_engine_is_left_alone(void **state)
     char full[256];
 
     if (*state == NULL)
-        skip();
+        unit_skip("no mounts of its own here");
     ground_init(&g);
     mount_dev(&g);
     full_path(&g, "/root/dev/dri", full);
@@ -172,7 +173,7 @@ static void what_is_in_the_way_is_neither_followed_nor_covered(void **state)
     };
 
     if (*state == NULL)
-        skip();
+        unit_skip("no mounts of its own here");
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct ground g = {0};
         char full[256], to[256];
@@ -209,7 +210,7 @@ static void nothing_is_made_in_what_is_the_hosts(void **state)
     struct stat st;
 
     if (*state == NULL)
-        skip();
+        unit_skip("no mounts of its own here");
     ground_init(&g);
     tree_file(&g.tree, "/host/x", "", 0);
     tree_file(&g.tree, "/root/dev/x", "", 0);
@@ -238,7 +239,7 @@ static void paths_that_lead_up_are_refused(void **state)
     struct ground g = {0};
 
     if (*state == NULL)
-        skip();
+        unit_skip("no mounts of its own here");
     ground_init(&g);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         if (put_node(&g, bad[i]) != -EINVAL)
@@ -253,7 +254,7 @@ static void folder_is_mounted_read_only(void **state)
     char full[256];
 
     if (*state == NULL)
-        skip();
+        unit_skip("no mounts of its own here");
     ground_init(&g);
     tree_file(&g.tree, "/host/mark", "", 0);
     full_path(&g, "/host", full);
@@ -278,7 +279,7 @@ static void a_mount_of_another_namespace_is_placed_more_than_once(void **state)
     struct stat a, b, c;
 
     if (*state == NULL)
-        skip();
+        unit_skip("no mounts of its own here");
     ground_init(&g);
     tree_file(&g.tree, "/plugin", "plugin", 6);
     tree_file(&g.tree, "/root/lib/x", "", 0);

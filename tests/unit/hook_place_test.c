@@ -13,6 +13,7 @@
 #include "hook/rootfs.h"
 #include "protocol/error.h"
 #include "tests/unit/hook_tree.h"
+#include "tests/unit/unit.h"
 
 /* A mount namespace of our own, so that nothing shows outside and all goes with us. */
 static int enter_namespace(void **state)
@@ -75,7 +76,7 @@ static void placed_file_is_the_hosts_and_read_only(void **state)
     struct tree t;
 
     if (*state == NULL)
-        skip();
+        unit_skip("no mounts of its own here");
     tree_init(&t);
     tree_file(&t, "/plugin", "plugin", 6);
     tree_file(&t, "/root/x", "", 0);
@@ -109,7 +110,7 @@ static void files_of_the_image_are_left_alone(void **state)
     struct tree t;
 
     if (*state == NULL)
-        skip();
+        unit_skip("no mounts of its own here");
     tree_init(&t);
     tree_file(&t, "/plugin", "plugin", 6);
     tree_file(&t, "/outside", "", 0);
@@ -150,7 +151,7 @@ static void shared_and_read_only_roots_are_seen(void **state)
     struct tree t;
 
     if (*state == NULL)
-        skip();
+        unit_skip("no mounts of its own here");
     tree_init(&t);
     tree_file(&t, "/plugin", "plugin", 6);
     tree_file(&t, "/root/x", "", 0);

@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/unit.h"
 #include "tests/unit/unix_client.h"
 
 /* ---- who may ----------------------------------------------------------------------- */
@@ -52,7 +53,7 @@ static void configuration_says_who_may(void **state)
 {
     (void)state;
     if (getuid() != 0)
-        skip(); /* other users need root, or a user namespace with a range */
+        unit_skip("other users need root, or a user namespace with a range");
     static const struct {
         uid_t uid;
         gid_t gid;

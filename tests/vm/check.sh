@@ -51,9 +51,10 @@ boot() {
         VM_TIMEOUT="${VM_TIMEOUT:-600}" "$@" tests/vm/run.sh tests/vm/check-guest.sh "$file" \
         > >(tee "$log") || rc=$?
     wait # for tee
-    # What the plan promises and nobody reports has failed too: the VM may have died.
+    # What the plan promises and nobody reports has failed too: the VM may have died. A skip, too: the
+    # VM is ours and has all that its tests need.
     plan=$(sed -n 's/^1\.\.\([0-9]*\)$/\1/p' "$log" | head -n 1)
-    ok=$(grep -c '^ok ' "$log")
+    ok=$(grep '^ok ' "$log" | grep -vc ' # skip')
     echo "vm: $name: $ok of ${plan:-none} tests passed, exit code $rc, $((SECONDS - began)) s"
     passed=$((passed + ok))
     if [[ -z $plan ]]; then
