@@ -176,6 +176,13 @@ static void trial_run(const struct step *step, enum fault fault)
     trial_finish(&stage, &t);
 }
 
+/* What a rehearsal must have come by: all, but without a GPU nobody asks its driver, and the CPU's
+ * results are read where they lie. */
+static bool has_calls(enum gate_point point, bool on_gpu)
+{
+    return on_gpu || (point != GATE_GET && point != GATE_SUBMIT && point != GATE_MEMORY_NEW);
+}
+
 static size_t steps_list(struct step *steps, bool with_client)
 {
     size_t n = 0;
@@ -183,6 +190,8 @@ static size_t steps_list(struct step *steps, bool with_client)
     for (int point = 0; point < GATE_N; point++) {
         const uint32_t passes = stage.gate->passes[point];
         printf("# %s: %u calls\n", gate_point_names[point], passes);
+        if (passes == 0 && has_calls((enum gate_point)point, !with_client))
+            die("%s: the rehearsal had no such call", gate_point_names[point]);
         for (uint32_t i = 0; i < passes && n < STEPS_MAX; i++) {
             if (point == GATE_CLIENT ? with_client : i == 0 || i + 1 == passes)
                 steps[n++] = (struct step){.point = (enum gate_point)point, .skip = i};

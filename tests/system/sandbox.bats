@@ -193,10 +193,8 @@ listen() {
     JOBS_STARTED+=("$!")
     wait_until 20 grep -q listening "$T/listen.out"
     attempts APIR_ESCAPE_EARLY=unix "APIR_ESCAPE_SOCKET=$T/s"
-    if grep -q 'Landlock [1-8],' "$VTEST_LOG"; then
-        expect unix=done # which the filter ends before the guest's first message
-        return
-    fi
+    # The filter ends it before the guest's first message: the test of system calls looks at that.
+    ! grep -q 'Landlock [1-8],' "$VTEST_LOG" || skip "this kernel's Landlock has no rule for it"
     expect unix=EACCES
 }
 

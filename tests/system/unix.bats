@@ -105,7 +105,7 @@ declines() { # VARIABLE=VALUE...
 }
 
 @test "unix: a program whose user may not goes on without, with one clear line" {
-    [[ $(id -u) -eq 0 ]] || skip "needs root, to be two users"
+    [[ $(id -u) -eq 0 ]] || { [[ -z ${CI-} ]]; skip "needs root, to be two users"; }
     VTEST_CONFIG='{"threads": 1, "allow_users": [0]}'
     server_start
     chmod 755 "$VTEST_DIR"
@@ -124,10 +124,10 @@ declines() { # VARIABLE=VALUE...
 }
 
 @test "unix: auto finds the socket where there is no render node" {
-    [[ ! -e /dev/dri/renderD128 ]] || skip "this machine has a render node of its own"
+    [[ ! -e /dev/dri/renderD128 ]] || { [[ -z ${CI-} ]]; skip "this machine has a render node of its own"; }
     local dir=/run/apir/host
     # /run is the build root's own; elsewhere it is left alone.
-    [[ ! -e ${dir%/*} && -w /run ]] || skip "there is a $dir already"
+    [[ ! -e ${dir%/*} && -w /run ]] || { [[ -z ${CI-} ]]; skip "there is a $dir already"; }
     VTEST_CONFIG='{"threads": 1}'
     server_start
     AUTO_DIR=${dir%/*}

@@ -39,7 +39,7 @@ greedy() {
         }
         # See prepare_native: its end may be lost, and then its last words are too.
         ! grep -q 'common_perf_print: .*total time' "$dir/log" || break
-        echo "greedy: again; llama-completion lost the end of its output"
+        echo '# greedy: again; llama-completion lost the end of its output' >&3
     done
     same "$(<"$dir/text")" "$(<"$SHARE/native.$(basename "$model" .gguf)")" || return 1
     grep -Eq 'offloaded ([0-9]+)/\1 layers' "$dir/log" || {
