@@ -34,7 +34,8 @@ $(O)/tests/unit/graph_test: private EXTRA_LIBS := -Wl,--wrap=malloc,--wrap=callo
 # The server's places for looking, and the worker as a guest without manners sees it.
 SPIN_TEST := $(O)/tests/unit/server_spin_test
 PAGE_TEST := $(O)/tests/unit/server_page_test
-WORKER_TESTS := $(addprefix $(O)/tests/unit/worker_,graphs_test hostile_blobs_test hostile_streams_test)
+WORKER_TESTS := $(addprefix $(O)/tests/unit/worker_,graphs_test hostile_blobs_test hostile_streams_test \
+    work_test)
 UNIT_TESTS += $(SPIN_TEST) $(PAGE_TEST) $(WORKER_TESTS)
 $(SPIN_TEST) $(PAGE_TEST) $(WORKER_TESTS): private PKGS := cmocka json-c
 $(SPIN_TEST): $(call objs,tests/unit/server_spin_test.c backend/server_spin.c backend/server_shm.c backend/server_loop.c \
