@@ -245,6 +245,55 @@ ends() { # NAME
     [[ $TOLD == computed ]]
 }
 
+# What a program's worker computes with, besides the threads that it has in any case.
+n_threads() { # NAME ENV...
+    client "$@"
+    tell "$1" compute
+    [[ $TOLD == right ]]
+    find "/proc/$(workers)/task" -mindepth 1 -maxdepth 1 | wc -l >"$T/n_threads"
+    ends "$1"
+    wait_until 10 n_workers_is 0
+}
+
+@test "limits: a worker computes with as many threads as the configuration says" {
+    local n one
+    for n in 1 2 5; do
+        VTEST_CONFIG="{\"threads\": $n}"
+        server_start
+        n_threads "with-$n" "${REMOTE[@]}"
+        echo "threads: $n: $(<"$T/n_threads")"
+        [[ $n -ne 1 ]] || one=$(<"$T/n_threads")
+        [[ $(<"$T/n_threads") -eq $((one + n - 1)) ]]
+        vtest_stop
+    done
+}
+
+# How often a device is waited for while a client queues transfers: counted in the worker, by a
+# library in ggml's place (tests/faults/gate.h; the tenth of its points).
+n_waits() { # MIB
+    local gate=$T/gate-$1
+    head -c 4096 /dev/zero >"$gate"
+    VTEST_CONFIG="{\"threads\": 1, \"devices\": [\"Vulkan0\"], \"context_queue_mib\": $1,
+        \"sandbox_write\": [\"$T\"], \"ggml\": \"$(realpath "$OUT")/tests/faults/gate-ggml.so\"}"
+    VTEST_ENV=(GGML_VK_VISIBLE_DEVICES=0 "VK_DRIVER_FILES=$LAVAPIPE" LP_NUM_THREADS=1 "APIR_GATE=$gate")
+    server_start
+    remote "$EXERCISE" host-buffers APIR0 >"$T/queue.out"
+    vtest_stop
+    WAITS=$(od -An -t u4 -j $((24 + 10 * 4)) -N 4 "$gate")
+    echo "$1 MiB: waited $WAITS times"
+}
+
+@test "limits: more than context_queue_mib under way is waited for" {
+    LAVAPIPE=/usr/share/vulkan/icd.d/lvp_icd.json
+    [[ -r $LAVAPIPE ]] || { [[ -z ${CI-} ]]; skip "no lavapipe here"; }
+    local few
+    n_waits 256
+    few=$WAITS
+    n_waits 1
+    # It queues some tens of MiB.
+    [[ $few -gt 0 && $WAITS -ge $((few + 20)) ]]
+}
+
 @test "limits: a graph that takes longer than seconds_per_graph ends, others go on" {
     config '"seconds_per_graph": 1'
     server_start

@@ -329,6 +329,16 @@ kills() { # NAME...
     [[ $(ls "$cache") == old ]]
 }
 
+@test "sandbox: what a worker adds to a shader cache has a limit" {
+    mkdir -p "$T/cache/mesa_shader_cache"
+    VTEST_CONFIG='{"threads": 1}' VTEST_ENV=(APIR_LOG=info "XDG_CACHE_HOME=$T/cache")
+    server_start
+    hold
+    has_namespaces
+    grep " $T/cache/mesa_shader_cache .* - tmpfs apir " "/proc/$WORKER/mountinfo" | tee "$T/mount"
+    grep -q '[ ,]size=262144k,nr_inodes=65536,' "$T/mount"
+}
+
 @test "sandbox: a shader cache in sandbox_write is shared" {
     local cache=$T/cache/mesa_shader_cache
     mkdir -p "$cache"
