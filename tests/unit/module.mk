@@ -6,7 +6,7 @@
 HEADERS += $(addprefix tests/unit/,unit.h message_table.h graph_write.h ring_ends.h worker_guest.h)
 
 PROTOCOL_UNITS := wire messages ring ring_threads graph fdsock error_log probe rules snapshot peer_copy \
-                  choice expect silence worker_device
+                  choice expect silence worker_device worker_buffer
 PROTOCOL_UNIT_PROGRAMS := $(PROTOCOL_UNITS:%=$(O)/tests/unit/%_test)
 UNIT_TESTS += $(PROTOCOL_UNIT_PROGRAMS)
 
@@ -27,6 +27,7 @@ $(O)/tests/unit/rules_test: $(call objs,$(RULES) tests/fuzz/graph_ops.c)
 $(O)/tests/unit/snapshot_test: $(call objs,frontend/snapshot.c)
 $(O)/tests/unit/peer_copy_test: $(call objs,protocol/peer_copy.c)
 $(O)/tests/unit/choice_test: $(call objs,frontend/choice.c)
+$(O)/tests/unit/worker_buffer_test: $(call objs,backend/worker_ggml_buffer.c)
 $(O)/tests/unit/worker_device_test: $(call objs,backend/worker_device.c) $(PROTOCOL_PROG_OBJS)
 # The test counts and refuses what the decoder allocates.
 $(O)/tests/unit/graph_test: private EXTRA_LIBS := -Wl,--wrap=malloc,--wrap=calloc
