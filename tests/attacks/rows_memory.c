@@ -136,12 +136,28 @@ static void *punch_arena(void *arg)
     return NULL;
 }
 
+/* A graph that has become a hole is no graph. */
+static void graph_punched(void)
+{
+    struct guest g;
+    struct sheet s;
+    keeper_open(&g, false);
+    sheet_square(&s);
+    sheet_runs(&g, &s);
+    const size_t size = sheet_write(&g, &s);
+    punch(kept[1], ARENA);
+    put_define(&g, 1, size);
+    expect_fatal(&g, "GRAPH_DEF: ");
+    keeper_close(&g);
+}
+
 /* The arena is emptied while the host reads and writes it; then while it reads graphs from it,
- * which are refused or not, as it finds them. */
+ * which are refused or not, as it finds them: those contexts end for that, and for nothing else. */
 static void arena_punched(void)
 {
     static uint8_t bytes[MEMORY];
     unsigned refusals = 0;
+    graph_punched();
     for (int round = 0; round < 8; round++) {
         struct guest g;
         struct sheet s;
