@@ -20,7 +20,7 @@
 #include "protocol/cleanup.h"
 #include "protocol/error.h"
 
-#define FALLBACK "GGML_BACKEND_PATH still leads to the plug-in where the environment is kept"
+#define FALLBACK HOOK_FALLBACK
 
 static void place_one(const struct hook_image *image, const struct hook_target *target, int source)
 {
@@ -135,22 +135,22 @@ static bool is_wanted(const struct hook_state *state, struct hints *hints)
     else if (r < 0)
         return true;
     read_hints(config, hints);
-    return hook_request_find(state, config, &request, NULL) == 0 && request.wanted;
+    return hook_request_find(state, config, &request, NULL) == 0 &&
+           (request.devices != NULL || request.edited);
 }
 
 /* Returns 0 with *ret_root -1 where nothing is wanted, or the root cannot be found; that is logged.
  */
-static int find_root(struct apir_error *err, int *ret_root, struct hints *hints)
+static int find_root(const struct hook_state *state, struct apir_error *err, int *ret_root,
+                     struct hints *hints)
 {
-    cleanup_state struct hook_state state = {0};
     cleanup_free char *path = NULL;
     struct apir_error why = {0};
 
     *ret_root = -1;
-    int r = hook_state_read(STDIN_FILENO, &state, err);
-    if (r < 0 || !is_wanted(&state, hints))
-        return r;
-    r = hook_state_root(&state, &path, &why);
+    if (!is_wanted(state, hints))
+        return 0;
+    int r = hook_state_root(state, &path, &why);
     if (r < 0) {
         hook_log(HOOK_WARNING, "cannot find the container's root: %s; " FALLBACK, why.msg);
         return 0;
@@ -190,13 +190,14 @@ void hook_stage_place(int root, int source, struct json_object *config)
     place(root, source, &hints);
 }
 
-int hook_stage_create_container(const struct hook_options *options, struct apir_error *err)
+int hook_stage_create_container(const struct hook_options *options, const struct hook_state *state,
+                                struct apir_error *err)
 {
     cleanup_hints struct hints hints = {0};
     struct apir_error why = {0};
     cleanup_fd int root = -1;
 
-    int r = find_root(err, &root, &hints);
+    int r = find_root(state, err, &root, &hints);
     if (r < 0 || root < 0)
         return r;
     cleanup_fd int source = hook_place_open_source(options->plugin, &why);

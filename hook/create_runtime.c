@@ -242,21 +242,18 @@ static int inject(const struct hook_options *options, const struct hook_state *s
     return 0;
 }
 
-int hook_stage_create_runtime(const struct hook_options *options, struct apir_error *err)
+int hook_stage_create_runtime(const struct hook_options *options, const struct hook_state *state,
+                              struct apir_error *err)
 {
     cleanup_request struct hook_request request = {0};
-    cleanup_state struct hook_state state = {0};
     cleanup_json struct json_object *config = NULL;
     struct apir_error why = {0};
 
-    int r = hook_state_read(STDIN_FILENO, &state, err);
-    if (r < 0)
-        return r;
-    if (hook_state_config(&state, &config, &why) < 0)
+    if (hook_state_config(state, &config, &why) < 0)
         hook_log(HOOK_WARNING, "cannot read the container's configuration: %s", why.msg);
-    r = hook_request_find(&state, config, &request, err);
+    int r = hook_request_find(state, config, &request, err);
     /* What an engine with CDI, or precreate, has done is not done again. */
-    if (r < 0 || !request.wanted || request.edited)
+    if (r < 0 || request.devices == NULL || request.edited)
         return r;
-    return inject(options, &state, config, &request, err);
+    return inject(options, state, config, &request, err);
 }

@@ -15,7 +15,8 @@
  * poststop: nothing is left to be done.
  *
  * A stage acts only where the container asks for a device (hook/request.h), and is
- * silent otherwise. Before anything else the environment is emptied, inherited
+ * silent otherwise. What looks into the image does so in a child with a time limit
+ * (hook/limit.h). Before anything else the environment is emptied, inherited
  * descriptors are closed and the working directory is left (it may be inside the
  * image). Of the capabilities each step keeps its own (hook/rights.h). An unknown
  * stage, and whatever keeps us from helping, is logged (hook/log.h says where) and
@@ -34,10 +35,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "hook/limit.h"
 #include "hook/log.h"
 #include "hook/rights.h"
 #include "hook/stages.h"
+#include "hook/state.h"
 #include "protocol/error.h"
+
+#define PRECREATE "precreate"
+/* Half of what specs and hooks.d files give the hook before the container fails. */
+#define LIMIT_MS 5000
 
 static const char usage[] =
     "Usage: apir-hook STAGE [OPTION]...\n"
@@ -54,8 +61,8 @@ static const char usage[] =
     "                   --hooks-dir=/usr/share/apir/hooks.d asks for it)\n"
     "  poststop         does nothing\n"
     "\n"
-    "and acts on containers with the annotation apir.device=DEVICE[,DEVICE]..., a variable\n"
-    "APIR_DEVICE_<n>, or GGML_BACKEND_PATH=/usr/lib/apir/libggml-apir.so.\n"
+    "and acts on containers with the annotation apir.device=DEVICE[,DEVICE]...;\n"
+    "createContainer also where a CDI spec has had the plug-in mounted.\n"
     "\n"
     "  --plugin PATH    the plug-in on the host (default " HOOK_PLUGIN ")\n"
     "  --spec FILE      the CDI spec that says what a device is (default " HOOK_SPEC ")\n"
@@ -86,14 +93,56 @@ static int clean_process(void)
 static const struct stage {
     const char *name;
     enum hook_rights rights;
-    int (*run)(const struct hook_options *options, struct apir_error *err);
+    hook_stage_in_container *run; /* within the time limit; NULL: nothing */
 } stages[] = {
     {"createContainer", HOOK_RIGHTS_MOUNT, hook_stage_create_container},
     {"createRuntime", HOOK_RIGHTS_ENTER, hook_stage_create_runtime},
     {"prestart", HOOK_RIGHTS_ENTER, hook_stage_create_runtime},
-    {"precreate", HOOK_RIGHTS_NONE, hook_stage_precreate},
+    {PRECREATE, HOOK_RIGHTS_NONE, NULL},
     {"poststop", HOOK_RIGHTS_NONE, NULL},
 };
+
+struct task {
+    const struct stage *stage;
+    const struct hook_options *options;
+    const struct hook_state *state;
+};
+
+/* Its exit code. */
+static int end(int r, const struct apir_error *err)
+{
+    if (r < 0)
+        hook_log(HOOK_ERROR, "%s", err->msg);
+    return r < 0 ? 1 : 0;
+}
+
+static int run_task(const void *arg)
+{
+    const struct task *task = arg;
+    struct apir_error err = {0};
+
+    return end(task->stage->run(task->options, task->state, &err), &err);
+}
+
+static int run_limited(const struct stage *stage, const struct hook_options *options)
+{
+    cleanup_state struct hook_state state = {0};
+    struct apir_error err = {0};
+
+    int r = hook_state_read(STDIN_FILENO, &state, &err);
+    if (r < 0)
+        return end(r, &err);
+    const struct task task = {stage, options, &state};
+    r = hook_limit_run(run_task, &task, LIMIT_MS);
+    if (r == -ETIMEDOUT)
+        hook_log(HOOK_WARNING,
+                 "the image's file system has not answered within %d s; not waiting "
+                 "any longer; " HOOK_FALLBACK,
+                 LIMIT_MS / 1000);
+    else if (r < 0)
+        hook_log(HOOK_ERROR, "looking into the image has failed: %s; " HOOK_FALLBACK, strerror(-r));
+    return r < 0 ? 0 : r;
+}
 
 static int run_stage(const char *name, const struct hook_options *options)
 {
@@ -109,7 +158,7 @@ static int run_stage(const char *name, const struct hook_options *options)
     if (r < 0) {
         hook_log(HOOK_ERROR, "cannot give up capabilities: %s; nothing done", strerror(-r));
         /* precreate owes its caller a configuration, and needs no rights for it. */
-        if (stage == NULL || stage->run != hook_stage_precreate)
+        if (strcmp(name, PRECREATE) != 0)
             return 0;
     }
     if (stage == NULL) {
@@ -117,10 +166,9 @@ static int run_stage(const char *name, const struct hook_options *options)
         hook_log(HOOK_WARNING, "stage \"%s\" is not known to this version; nothing done", name);
         return 0;
     }
-    r = stage->run == NULL ? 0 : stage->run(options, &err);
-    if (r < 0)
-        hook_log(HOOK_ERROR, "%s", err.msg);
-    return r < 0 ? 1 : 0;
+    if (strcmp(name, PRECREATE) == 0)
+        return end(hook_stage_precreate(options, &err), &err);
+    return stage->run == NULL ? 0 : run_limited(stage, options);
 }
 
 int main(int argc, char **argv)

@@ -9,7 +9,7 @@ HOOK_LOOK := $(call objs,hook/rootfs.c hook/find.c hook/places.c hook/image.c ho
     hook/elf.c)
 HOOK_LIB := $(HOOK_LOOK) $(call objs,hook/state.c hook/request.c hook/spec.c \
     hook/mounts.c hook/place.c hook/inject.c hook/container.c hook/cgroup.c hook/precreate.c \
-    hook/log.c cdi/json.c cdi/rules.c protocol/error.c)
+    hook/log.c hook/limit.c cdi/json.c cdi/rules.c protocol/error.c)
 HOOK_OBJS := $(call objs,hook/main.c hook/rights.c hook/create_container.c \
     hook/create_runtime.c) \
     $(filter $(O)/hook/%,$(HOOK_LIB))
@@ -42,7 +42,7 @@ $(O)/cdi/apir: $(HOOK_LOOK)
 ALL += $(O)/hook/apir-hook $(HOOK_FILES)
 HEADERS += $(wildcard hook/*.h) tests/unit/hook_elf_write.h
 
-HOOK_TESTS := state request rootfs find precreate place inject elf
+HOOK_TESTS := state request rootfs find precreate place inject elf limit
 UNIT_TESTS += $(HOOK_TESTS:%=$(O)/tests/unit/hook_%_test)
 $(HOOK_TESTS:%=$(O)/tests/unit/hook_%_test.o): private PKGS := json-c cmocka
 $(HOOK_TESTS:%=$(O)/tests/unit/hook_%_test.o): private EXTRA_CFLAGS := -D_GNU_SOURCE

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether a container asks for a device of ours, and which. There are three ways
- * to ask: the annotation apir.device=gpu0 (a list with commas; virtgpu/apir=gpu0
- * is the same), a variable APIR_DEVICE_<n>, and GGML_BACKEND_PATH that leads to
- * our plug-in. The last two are what a CDI spec sets.
+ * Whether a container asks for a device of ours, and which. There are two ways to ask: the
+ * annotation apir.device=gpu0 (a list with commas; virtgpu/apir=gpu0 is the same), and a CDI
+ * device, whose spec has the engine mount our plug-in. The container's environment is no way to
+ * ask, though a CDI spec sets variables too: an image sets them as well, and an image must not
+ * get a device by itself.
  */
 #ifndef APIR_HOOK_REQUEST_H
 #define APIR_HOOK_REQUEST_H
@@ -20,19 +21,17 @@ struct json_object;
 #define HOOK_PLUGIN_INSIDE "/usr/lib/apir/libggml-apir.so"
 
 struct hook_request {
-    bool wanted;
+    char *devices; /* of the annotation, names with commas between them; NULL: there is none */
     bool edited;   /* the engine has mounted the plug-in: a spec's edits are applied */
-    char *devices; /* names with commas between them; NULL only where nothing is wanted */
 };
 
 void hook_request_fini(struct hook_request *request);
 #define cleanup_request __attribute__((cleanup(hook_request_fini)))
 
 /*
- * Looks into the state and the container's config.json; config may be NULL, where
- * it could not be read. The state's annotation goes before the config's, and
- * annotations before variables. Returns 0 or -errno: -EBADMSG where the annotation
- * is no string. *ret is zeroed on failure.
+ * Looks into the state and the container's config.json; config may be NULL, where it could not
+ * be read. The state's annotation goes before the config's. Returns 0 or -errno: -EBADMSG where
+ * the annotation is no string. *ret is zeroed on failure.
  */
 int hook_request_find(const struct hook_state *state, struct json_object *config,
                       struct hook_request *ret, struct apir_error *err);

@@ -4,19 +4,27 @@
 #define APIR_HOOK_STAGES_H
 
 struct apir_error;
+struct hook_state;
 struct json_object;
+
+/* What remains for the container where nothing could be placed: for the log. */
+#define HOOK_FALLBACK "GGML_BACKEND_PATH still leads to the plug-in where the environment is kept"
 
 struct hook_options {
     const char *plugin; /* on the host */
     const char *spec;   /* the CDI spec that a precreate request is looked up in */
 };
 
+/* A stage that looks into the image of the container that state is of. */
+typedef int hook_stage_in_container(const struct hook_options *options,
+                                    const struct hook_state *state, struct apir_error *err);
+
 /*
  * In the container's mount namespace, before its root is entered: places the
  * plug-in where the image's ggml searches. Returns 0 also where it cannot help
  * (and has logged why), -errno where the request itself is wrong.
  */
-int hook_stage_create_container(const struct hook_options *options, struct apir_error *err);
+hook_stage_in_container hook_stage_create_container;
 
 /*
  * The part of it that other stages share: looks into the image below root and
@@ -33,7 +41,7 @@ void hook_stage_place(int root, int source, struct json_object *config);
  * the engine has done it. Returns as that, and -errno where the state names no
  * process of a container.
  */
-int hook_stage_create_runtime(const struct hook_options *options, struct apir_error *err);
+hook_stage_in_container hook_stage_create_runtime;
 
 /*
  * The engine's configuration on stdin, with the device of the annotation added

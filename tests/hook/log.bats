@@ -70,7 +70,7 @@ LINE='stage "nosuchstage" is not known to this version'
 
 @test "where all of that is missing, beside the container's configuration" {
     bundle=$(mktemp -d /run/tests/bundle.XXXXXX)
-    echo '{"process":{"env":["APIR_DEVICE_0=x"]}}' >"$bundle/config.json"
+    echo '{"annotations":{"apir.device":"gpu0"}}' >"$bundle/config.json"
     chmod 644 "$bundle/config.json"
     chown 1000:1000 "$bundle"
     rootless "$HOOK" createContainer --plugin "$PLUGIN" 2>/dev/null < <(state "{bundle: \"$bundle\"}")

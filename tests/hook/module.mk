@@ -4,11 +4,14 @@
 # APIR_RACE_SECONDS: how long links are swapped under it, per stage.
 
 HOOK_RACE := $(O)/tests/hook/race
+HOOK_STALL := $(O)/tests/hook/stall
 HOOK_TRAP := $(O)/tests/hook/trap.so
 
 $(HOOK_RACE): $(call objs,tests/hook/race.c)
 	$(link)
-$(call objs,tests/hook/race.c): private EXTRA_CFLAGS := -D_GNU_SOURCE
+$(HOOK_STALL): $(call objs,tests/hook/stall.c)
+	$(link)
+$(call objs,tests/hook/race.c tests/hook/stall.c): private EXTRA_CFLAGS := -D_GNU_SOURCE
 
 # Leaves a mark where it is loaded. Not instrumented: it goes into other people's programs.
 $(HOOK_TRAP): tests/hook/trap.c
@@ -16,5 +19,5 @@ $(HOOK_TRAP): tests/hook/trap.c
 	$(call SAY,LINK)$(CC) $(BASE_CFLAGS) -shared -o $@ $<
 
 .PHONY: check-hook
-check-hook: all $(HOOK_RACE) $(HOOK_TRAP)
+check-hook: all $(HOOK_RACE) $(HOOK_STALL) $(HOOK_TRAP)
 	@tests/hook/run.sh $(O)

@@ -50,6 +50,14 @@ bits() {
     printf '%016x' "$sum"
 }
 
+# The lines of the trace that are the hook's, and those of its child: all that come after its start,
+# but for those of the processes that were there before.
+of_hook() {
+    sed -n "\|execve(\"$HOOK\"|,\$p" "$BATS_TEST_TMPDIR/trace" |
+        grep -vEf <(sed "\|execve(\"$HOOK\"|,\$d; s/ .*//; s/.*/^& /" "$BATS_TEST_TMPDIR/trace" |
+            sort -u | grep -v "^^$(sed -n "s|^\([0-9]*\) *execve(\"$HOOK\".*|\1|p" "$BATS_TEST_TMPDIR/trace") ")
+}
+
 SYS_ADMIN=21 DAC_OVERRIDE=1 SYS_CHROOT=18 SYS_PTRACE=19
 
 @test "it is one static program without an interpreter" {
@@ -94,8 +102,7 @@ SYS_ADMIN=21 DAC_OVERRIDE=1 SYS_CHROOT=18 SYS_PTRACE=19
     asking "$B" host0
     strace -f -o "$BATS_TEST_TMPDIR/trace" -e trace=setns,capset,openat2,mkdirat,move_mount,execve,prctl,close_range \
         "$APIR_OUT/tests/hook/race" "$HOOK" createRuntime 0 "$B" --plugin "$PLUGIN" --spec "$SPEC" | grep -qx "exit 0"
-    hook=$(sed -n "s|^\([0-9]*\) *execve(\"$HOOK\".*|\1|p" "$BATS_TEST_TMPDIR/trace")
-    sed -n "s/^$hook *\([a-z0-9_]*\)(\(.*\)/\1 \2/p" "$BATS_TEST_TMPDIR/trace" >"$BATS_TEST_TMPDIR/calls"
+    of_hook | sed -n "s/^[0-9]* *\([a-z0-9_]*\)(\(.*\)/\1 \2/p" >"$BATS_TEST_TMPDIR/calls"
     cat "$BATS_TEST_TMPDIR/calls"
     line() { grep -nE "$1" "$BATS_TEST_TMPDIR/calls" | sed -n "${2:-1}{s/:.*//;p}"; }
     # In this order: closed, no new rights, reduced, entered, reduced again, and only then the root.
@@ -114,8 +121,7 @@ SYS_ADMIN=21 DAC_OVERRIDE=1 SYS_CHROOT=18 SYS_PTRACE=19
     for stage in createContainer createRuntime; do
         strace -f -o "$BATS_TEST_TMPDIR/trace" -e trace=openat2,openat,open,execve,mknodat,symlinkat,linkat,unlinkat,renameat2,chmod,fchmodat,chown,fchownat \
             "$APIR_OUT/tests/hook/race" "$HOOK" "$stage" 0 "$B" --plugin "$PLUGIN" $([ $stage = createContainer ] || echo --spec "$SPEC") >/dev/null
-        hook=$(sed -n "s|^\([0-9]*\) *execve(\"$HOOK\".*|\1|p" "$BATS_TEST_TMPDIR/trace")
-        grep "^$hook " "$BATS_TEST_TMPDIR/trace" >"$BATS_TEST_TMPDIR/calls"
+        of_hook >"$BATS_TEST_TMPDIR/calls"
         [ "$(grep -c openat2 "$BATS_TEST_TMPDIR/calls")" -gt 10 ]
         # One root, by the runtime's path; all else below a descriptor.
         run ! grep -E 'openat2\(AT_FDCWD' <(grep -v "openat2(AT_FDCWD, \"$B/rootfs\"" "$BATS_TEST_TMPDIR/calls")

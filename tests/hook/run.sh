@@ -29,6 +29,7 @@ full 1 7
 random 1 8
 urandom 1 9
 tty 5 0
+fuse 10 229
 NODES
 mkdir /dev/pts /dev/shm
 mount -t devpts -o newinstance,ptmxmode=0666 devpts /dev/pts

@@ -44,9 +44,30 @@ precreated() { # BUNDLE
         hooked "$B" "$stage" --plugin "$PLUGIN"
     done
     edit "$B" '.process.env += ["GGML_BACKEND_PATH=/usr/lib/other.so", "APIR_DEVICE_=1", "APIR_DEVICE_x=1", "XAPIR_DEVICE_0=1"]'
+    nothing_happens
+}
+
+@test "what an image can set by itself asks for nothing: variables, a volume in the plug-in's place" {
+    bundle "$B"
+    for stage in prestart createRuntime createContainer; do
+        hooked "$B" "$stage" --plugin "$PLUGIN"
+        # A device that every machine could give, if it were asked for.
+        [ $stage = createContainer ] || edit "$B" ".hooks.${stage}[0].args += [\"--spec\", \"$SPEC\"]"
+    done
+    jq '.devices[0].containerEdits = .devices[1].containerEdits' "$SPEC" >"$SPEC.new"
+    mv "$SPEC.new" "$SPEC"
+    mkdir -p "$BATS_TEST_TMPDIR/volume" "$B/rootfs$INSIDE"
+    edit "$B" ".process.env += [\"APIR_DEVICE_0=x\", \"GGML_BACKEND_PATH=$INSIDE\", \"APIR_TRANSPORT=auto\"] |
+        .mounts += [{destination: \"$INSIDE\", source: \"$BATS_TEST_TMPDIR/volume\", type: \"bind\",
+                     options: [\"bind\"]}]"
+    nothing_happens "$INSIDE"
+}
+
+# nothing_happens [PATH]: no mount but that one, no file, no line in the log; precreate neither.
+nothing_happens() {
     tree "$B/rootfs" >"$BATS_TEST_TMPDIR/before"
     container "$B" "/bin/busybox cat /proc/self/mountinfo" >"$BATS_TEST_TMPDIR/mounts"
-    run ! grep -q libggml "$BATS_TEST_TMPDIR/mounts"
+    run ! grep -E "libggml|/run/apir" <(grep -v " ${1:-none} " "$BATS_TEST_TMPDIR/mounts")
     tree "$B/rootfs" | diff "$BATS_TEST_TMPDIR/before" -
     silent
     cp "$B/config.json" "$BATS_TEST_TMPDIR/config.json"
@@ -70,12 +91,10 @@ precreated() { # BUNDLE
     logged 'add -e APIR_TRANSPORT=unix:/run/apir/host/apir.sock'
 }
 
-@test "prestart does the same, by a variable of a device" {
+@test "prestart does the same" {
     bundle "$B"
     hooked "$B" prestart --plugin "$PLUGIN" --spec "$SPEC"
-    jq '.devices[0].containerEdits = .devices[1].containerEdits' "$SPEC" >"$SPEC.new"
-    mv "$SPEC.new" "$SPEC"
-    edit "$B" '.process.env += ["APIR_DEVICE_0=x"]'
+    asking "$B" host0
     container "$B" "cat /run/apir/host/mark" | grep -qx socket
     logged "placed as $SLOT"
 }
