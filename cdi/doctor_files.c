@@ -323,12 +323,26 @@ enum doctor_status doctor_check_hooks_d(struct doctor *d, struct doctor_outcome 
             return DOCTOR_FAIL;
     }
     size_t n = strlen(d->hooks_dir);
+    if (!cdi_podman_has_safe_annotations(where.version)) {
+        if (file[0] == '\0')
+            return doctor_say(o, DOCTOR_SKIP,
+                              "not for this podman: the annotation apir.device "
+                              "wants podman 4.5.1");
+        doctor_todo(o,
+                    "Update podman to 4.5.1; or take that file out of the folders it reads: apir "
+                    "engine configure podman. CDI devices work without it.");
+        return doctor_say(o, DOCTOR_WARN,
+                          "%.300s lets any image ask for a device: before 4.5.1 podman takes an "
+                          "image's annotations for the container's",
+                          file);
+    }
     if (file[0] != '\0' && n > 0 && strncmp(file, d->hooks_dir, n) == 0)
         return doctor_say(o, DOCTOR_PASS, "%.300s: the annotation apir.device works", file);
     /* createRuntime, which cannot change the device rules that root's containers have. */
     if (file[0] != '\0')
-        return doctor_say(o, DOCTOR_PASS, "%.300s: the annotation apir.device works rootless; for "
-                                          "root's containers too after: apir engine configure podman",
+        return doctor_say(o, DOCTOR_PASS,
+                          "%.300s: the annotation apir.device works rootless; for root's "
+                          "containers too after: apir engine configure podman",
                           file);
     if (n > 0) {
         doctor_todo(o, "apir engine configure podman");

@@ -45,7 +45,7 @@ bool cdi_engine_has_cdi(enum cdi_engine engine, struct cdi_version version)
     return cdi_version_at_least(version, engines[engine].first.major, engines[engine].first.minor);
 }
 
-bool cdi_engine_parse_version(const char *text, int *ret_major, int *ret_minor)
+bool cdi_engine_parse_version(const char *text, struct cdi_version *ret)
 {
     for (const char *p = text; *p != '\0'; p++) {
         char *end = NULL;
@@ -58,11 +58,12 @@ bool cdi_engine_parse_version(const char *text, int *ret_major, int *ret_minor)
             p = end - 1;
             continue;
         }
-        long minor = strtol(end + 1, NULL, 10);
-        if (minor > 9999)
+        long minor = strtol(end + 1, &end, 10), patch = 0;
+        if (*end == '.' && isdigit((unsigned char)end[1]))
+            patch = strtol(end + 1, NULL, 10);
+        if (minor > 9999 || patch > 9999)
             return false;
-        *ret_major = (int)major;
-        *ret_minor = (int)minor;
+        *ret = (struct cdi_version){(int)major, (int)minor, (int)patch};
         return true;
     }
     return false;
@@ -136,7 +137,7 @@ int cdi_engine_ask(enum cdi_engine engine, struct cdi_version *ret_version)
         if (program == NULL || !cdi_engine_program_found(program))
             continue;
         if (!ask_version(program, text, sizeof(text)) ||
-            !cdi_engine_parse_version(text, &ret_version->major, &ret_version->minor))
+            !cdi_engine_parse_version(text, ret_version))
             return -EPROTO;
         return 0;
     }

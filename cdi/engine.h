@@ -17,18 +17,27 @@ enum cdi_engine {
 };
 
 struct cdi_version {
-    int major, minor;
+    int major, minor, patch;
 };
 
 /* "podman", … */
 const char *cdi_engine_name(enum cdi_engine engine);
 
-/* The first "MAJOR.MINOR" in text. Returns false where there is none. */
-bool cdi_engine_parse_version(const char *text, int *ret_major, int *ret_minor);
+/* The first "MAJOR.MINOR" or "MAJOR.MINOR.PATCH" in text. Returns false where there is none. */
+bool cdi_engine_parse_version(const char *text, struct cdi_version *ret);
 
 static inline bool cdi_version_at_least(struct cdi_version v, int major, int minor)
 {
     return v.major > major || (v.major == major && v.minor >= minor);
+}
+
+/*
+ * Whether that version of podman keeps to itself what annotations an image has. Before 4.5.1 those
+ * became the container's, so that an image alone could ask for a device by our hooks.d files.
+ */
+static inline bool cdi_podman_has_safe_annotations(struct cdi_version v)
+{
+    return cdi_version_at_least(v, 4, 6) || (v.major == 4 && v.minor == 5 && v.patch >= 1);
 }
 
 /* Whether that version takes CDI at all, be it with a setting. */

@@ -30,7 +30,7 @@ static const char configure_usage[] =
     "\n"
     "  --dry-run             print what would change, write nothing\n"
     "  --config FILE         the file to change, instead of the engine's usual one\n"
-    "  --engine-version V    take MAJOR.MINOR as its version, instead of asking it\n"
+    "  --engine-version V    take MAJOR.MINOR[.PATCH] as its version, instead of asking it\n"
     "  --state-dir DIR       where to keep the record for `apir engine reset`\n"
     "  -h, --help            this text\n"
     "\n"
@@ -106,7 +106,7 @@ static int parse(struct command *c, int argc, char **argv, bool reset)
             c->config = optarg;
             break;
         case ENGINE_VERSION:
-            if (!cdi_engine_parse_version(optarg, &c->version.major, &c->version.minor))
+            if (!cdi_engine_parse_version(optarg, &c->version))
                 return wrong_usage(c, "no version: ", optarg);
             c->version_given = true;
             break;

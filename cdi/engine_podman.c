@@ -3,7 +3,9 @@
  * podman takes CDI by itself since 4.1. What may be missing is that it reads the folder of
  * our hooks.d file with the precreate stage (by default it reads
  * /usr/share/containers/oci/hooks.d alone, rootless too), or the folder of the specs. Both
- * are added by a drop-in file that is ours entirely.
+ * are added by a drop-in file that is ours entirely. The hooks.d file stays out of the default
+ * folder: `podman build` and CRI-O read that one as well, and match annotations there that are
+ * not the operator's.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -206,16 +208,23 @@ int cdi_podman_plan(const struct cdi_engine_where *where, struct cdi_engine_plan
     if (r < 0)
         return r;
 
-    bool add_hooks = where->hooks_dir != NULL && !cdi_strings_have(&hooks, where->hooks_dir);
+    bool safe = cdi_podman_has_safe_annotations(where->version);
+    bool add_hooks =
+        safe && where->hooks_dir != NULL && !cdi_strings_have(&hooks, where->hooks_dir);
     /* Before 5.5 the folders of specs are no setting. */
     bool add_specs =
         cdi_version_at_least(where->version, 5, 5) && !cdi_strings_have(&specs, SPECS_DIR);
     if (!add_hooks && !add_specs) {
         plan->remove = plan->before != NULL;
-        snprintf(plan->note, sizeof(plan->note),
-                 plan->remove ? "podman %d.%d no longer needs what is set in this file"
-                              : "podman %d.%d takes CDI devices by itself; there is nothing to set",
-                 where->version.major, where->version.minor);
+        snprintf(
+            plan->note, sizeof(plan->note), "podman %d.%d.%d %s", where->version.major,
+            where->version.minor, where->version.patch,
+            !safe && where->hooks_dir != NULL
+                ? "takes CDI devices by itself (--device virtgpu/apir=gpu0); the annotation "
+                  "apir.device is not set up, since before 4.5.1 any image can bring it along: "
+                  "update podman to use it"
+            : plan->remove ? "no longer needs what is set in this file"
+                           : "takes CDI devices by itself; there is nothing to set");
         return 0;
     }
     r = make_text(where, &hooks, add_hooks, &specs, add_specs, &plan->after, err);

@@ -28,10 +28,11 @@ HOOK_PARTS := $(HOOK_OBJS) $(filter-out $(O)/hook/%,$(HOOK_LIB))
 $(O)/hook/apir-hook: $(HOOK_PARTS)
 	$(link)
 
-# In the folder that all engines read: createRuntime, which all of them know. CRI-O
-# and `podman build` know no precreate stage and refuse the whole folder for one, so
-# that file has a folder of its own, for `podman --hooks-dir` or containers.conf (and
-# a name of its own: of two files of one name podman reads the one of the later folder).
+# Neither is in a folder that engines read by themselves, since an image, or whoever writes a pod,
+# can have the annotation too: podman is told of the first one by `apir engine configure podman`,
+# and only where its version is one that is safe. CRI-O and `podman build` know no precreate stage
+# and refuse the whole folder for one, so createRuntime, which all engines know, has a folder of its
+# own (and a name of its own: of two files of one name podman reads the one of the later folder).
 HOOK_FILES := $(O)/hook/90-apir.json $(O)/hook/90-apir-precreate.json
 $(HOOK_FILES): $(O)/hook/%.json: hook/%.json.in $(PREFIX_STAMP)
 	@mkdir -p $(@D)
@@ -51,13 +52,12 @@ $(HOOK_TESTS:%=$(O)/tests/unit/hook_%_test): $(O)/tests/unit/hook_%_test: \
     $(O)/tests/unit/hook_%_test.o $(HOOK_LIB)
 	$(link)
 
-# A hooks.d file whose program is missing breaks every container of podman: both or none.
 .PHONY: install-hook
 install: install-hook
 # Nobody but root reads the hook (0711), so nobody looks into it from its first instruction on.
 install-hook: $(O)/hook/apir-hook $(HOOK_FILES)
 	install -D -m 0711 $(O)/hook/apir-hook $(DESTDIR)$(prefix)/libexec/apir/apir-hook
 	install -D -m 0644 $(O)/hook/90-apir.json \
-	    $(DESTDIR)$(prefix)/share/containers/oci/hooks.d/90-apir.json
+	    $(DESTDIR)$(prefix)/share/apir/hooks.d-runtime/90-apir.json
 	install -D -m 0644 $(O)/hook/90-apir-precreate.json \
 	    $(DESTDIR)$(prefix)/share/apir/hooks.d/90-apir-precreate.json

@@ -68,11 +68,11 @@ documented() {
 }
 
 @test "install: what names other files of ours names them below the prefix" {
-    run -0 jq -r .hook.path "$DEST$PREFIX/share/containers/oci/hooks.d/90-apir.json"
+    run -0 jq -r .hook.path "$DEST$PREFIX/share/apir/hooks.d-runtime/90-apir.json"
     [[ $output == "$PREFIX/libexec/apir/apir-hook" ]]
     # One that was built with another prefix before must not stay.
     install_to "$BATS_TEST_TMPDIR" /usr
-    run -0 jq -r .hook.path "$BATS_TEST_TMPDIR/usr/share/containers/oci/hooks.d/90-apir.json"
+    run -0 jq -r .hook.path "$BATS_TEST_TMPDIR/usr/share/apir/hooks.d-runtime/90-apir.json"
     [[ $output == /usr/libexec/apir/apir-hook ]]
     run -0 strings -n 3 "$BATS_TEST_TMPDIR/usr/bin/apir"
     [[ $output != *"$PREFIX"* ]]

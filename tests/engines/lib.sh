@@ -107,13 +107,13 @@ hook_says() {
 }
 hook_placed() { hook_says 'placed as '; }
 
-# What engines without CDI are given instead: the stage that all of them know is in
-# the folder that all of them read, podman's own stage in one that is to be named.
+# What engines without CDI are given instead: podman's own stage, and in another folder the one that
+# all of them know. Both folders are to be named.
 # createRuntime is too late for the cgroup: hence RULE.
 ANNOTATION=(--annotation apir.device=gpu0)
 RULE=(--device-cgroup-rule 'c 226:* rw')
 PRECREATE_DIR=/usr/share/apir/hooks.d
-HOOKS_DIR=/usr/share/containers/oci/hooks.d
+HOOKS_DIR=/usr/share/apir/hooks.d-runtime
 
 # node_mode MODE: the render node has this mode until the row's end.
 node_mode() {

@@ -128,12 +128,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .hooks_dir = "/usr/share/apir/hooks.d",
     };
     char *text = calloc(1, size - 1);
-    int major, minor;
+    struct cdi_version version;
 
     FUZZ_CHECK(text != NULL);
     memcpy(text, data + 2, size - 2);
-    if (cdi_engine_parse_version(text, &major, &minor))
-        FUZZ_CHECK(major >= 0 && minor >= 0);
+    if (cdi_engine_parse_version(text, &version))
+        FUZZ_CHECK(version.major >= 0 && version.minor >= 0 && version.patch >= 0);
     if (engine == CDI_ENGINE_PODMAN)
         podman(&where, text);
     else

@@ -185,10 +185,13 @@ nothing_happens() {
         jq -e '.version == "1.0.0" and (.hook.path | startswith("/")) and (.hook.env | length > 0) and
             (.when.annotations | has("^apir\\.device$"))' "$file"
     done
-    # CRI-O and `podman build` know no precreate, and refuse the whole folder for it.
     make -s install-hook DESTDIR="$BATS_TEST_TMPDIR/root" prefix=/usr
-    run ! grep -rl precreate "$BATS_TEST_TMPDIR/root/usr/share/containers"
-    [ -e "$BATS_TEST_TMPDIR/root/usr/share/containers/oci/hooks.d/90-apir.json" ]
+    # The folders that engines read by themselves: an image can have the annotation, too.
+    [ ! -e "$BATS_TEST_TMPDIR/root/usr/share/containers" ]
+    [ ! -e "$BATS_TEST_TMPDIR/root/etc" ]
+    # CRI-O and `podman build` know no precreate, and refuse the whole folder for it.
+    run ! grep -rl precreate "$BATS_TEST_TMPDIR/root/usr/share/apir/hooks.d-runtime"
+    [ -e "$BATS_TEST_TMPDIR/root/usr/share/apir/hooks.d-runtime/90-apir.json" ]
     grep -q precreate "$BATS_TEST_TMPDIR/root/usr/share/apir/hooks.d/90-apir-precreate.json"
     # Of two files of one name podman would read one.
     [ "$(find "$BATS_TEST_TMPDIR/root" -name '*.json' -printf '%f\n' | sort | uniq -d)" = "" ]

@@ -208,6 +208,25 @@ static void a_program_is_static_without_an_interpreter(void **state)
 
 #define HOOKS_D "/usr/share/containers/oci/hooks.d"
 
+/* As much of a program as doctor_elf_static looks at. */
+static void make_static(const char *path)
+{
+    Elf64_Ehdr e = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB},
+                    .e_type = ET_DYN,
+                    .e_phoff = sizeof(e),
+                    .e_phentsize = sizeof(Elf64_Phdr),
+                    .e_phnum = 1};
+    Elf64_Phdr p = {.p_type = PT_LOAD};
+    char full[200];
+
+    make(path, "");
+    snprintf(full, sizeof(full), "%s%s", root, path);
+    cleanup_fd int fd = open(full, O_WRONLY | O_CLOEXEC);
+    assert_int_equal(write(fd, &e, sizeof(e)), sizeof(e));
+    assert_int_equal(write(fd, &p, sizeof(p)), sizeof(p));
+    assert_int_equal(fchmod(fd, 0755), 0);
+}
+
 static void hooks_d_is_what_podman_would_read(void **state)
 {
     char text[400];
@@ -215,7 +234,7 @@ static void hooks_d_is_what_podman_would_read(void **state)
     (void)state;
     expect(doctor_check_hooks_d, DOCTOR_SKIP, "not here");
     d.engines[CDI_ENGINE_PODMAN].found = true;
-    d.engines[CDI_ENGINE_PODMAN].version = (struct cdi_version){5, 8};
+    d.engines[CDI_ENGINE_PODMAN].version = (struct cdi_version){5, 8, 0};
     expect(doctor_check_hooks_d, DOCTOR_SKIP, "not installed");
     snprintf(d.hooks_dir, sizeof(d.hooks_dir), "/opt" HOOKS_D);
     expect(doctor_check_hooks_d, DOCTOR_WARN, "apir engine configure podman");
@@ -233,8 +252,19 @@ static void hooks_d_is_what_podman_would_read(void **state)
     snprintf(text, sizeof(text), "{\"hook\": {\"path\": \"%s/bin/apir-hook\"}}", root);
     make(HOOKS_D "/90-apir.json", text);
     expect(doctor_check_hooks_d, DOCTOR_FAIL, "wants shared libraries");
+    /* A good one, of a podman that lets images ask. */
+    snprintf(text, sizeof(text), "{\"hook\": {\"path\": \"%s/static/apir-hook\"}}", root);
+    make(HOOKS_D "/90-apir.json", text);
+    make_static("/static/apir-hook");
+    expect(doctor_check_hooks_d, DOCTOR_PASS, "the annotation apir.device works");
+    d.engines[CDI_ENGINE_PODMAN].version = (struct cdi_version){4, 5, 0};
+    expect(doctor_check_hooks_d, DOCTOR_WARN, "lets any image ask for a device");
+    d.engines[CDI_ENGINE_PODMAN].version = (struct cdi_version){5, 8, 0};
     make("/etc/containers/containers.conf", "[engine]\nhooks_dir = [\"/elsewhere\"]\n");
     expect(doctor_check_hooks_d, DOCTOR_WARN, "does not read");
+    d.engines[CDI_ENGINE_PODMAN].version = (struct cdi_version){4, 5, 0};
+    expect(doctor_check_hooks_d, DOCTOR_SKIP, "podman 4.5.1");
+    d.engines[CDI_ENGINE_PODMAN].version = (struct cdi_version){5, 8, 0};
     make("/etc/containers/containers.conf", "[engine]\nhooks_dir = 1\n");
     expect(doctor_check_hooks_d, DOCTOR_FAIL, "line 2");
 }

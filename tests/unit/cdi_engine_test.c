@@ -17,28 +17,33 @@ static void versions_are_found_in_what_engines_say(void **state)
 {
     static const struct {
         const char *text;
-        int major, minor; /* -1: none */
+        int major, minor, patch; /* -1: none */
     } cases[] = {
-        {"podman version 5.8.2\n", 5, 8},
-        {"Docker version 28.2.2, build e6534b4\n", 28, 2},
-        {"containerd github.com/containerd/containerd/v2 v2.1.4 75cb2b7\n", 2, 1},
-        {"containerd containerd.io 1.7.27 05044ec0a9a7", 1, 7},
-        {"crio version 1.34.0\n", 1, 34},
-        {"", -1, -1},
-        {"no numbers", -1, -1},
-        {"99999999999999999999.1", -1, -1},
-        {"7", -1, -1},
-        {"7.", -1, -1},
-        {"build4.5", -1, -1},
+        {"podman version 5.8.2\n", 5, 8, 2},
+        {"podman version 4.5.1-dev\n", 4, 5, 1},
+        {"Docker version 28.2.2, build e6534b4\n", 28, 2, 2},
+        {"containerd github.com/containerd/containerd/v2 v2.1.4 75cb2b7\n", 2, 1, 4},
+        {"containerd containerd.io 1.7.27 05044ec0a9a7", 1, 7, 27},
+        {"crio version 1.34.0\n", 1, 34, 0},
+        {"4.5", 4, 5, 0},
+        {"4.5.", 4, 5, 0},
+        {"", -1, -1, -1},
+        {"no numbers", -1, -1, -1},
+        {"99999999999999999999.1", -1, -1, -1},
+        {"1.2.99999999999999999999", -1, -1, -1},
+        {"7", -1, -1, -1},
+        {"7.", -1, -1, -1},
+        {"build4.5", -1, -1, -1},
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        int major = -1, minor = -1;
-        bool found = cdi_engine_parse_version(cases[i].text, &major, &minor);
+        struct cdi_version v = {-1, -1, -1};
+        bool found = cdi_engine_parse_version(cases[i].text, &v);
 
-        if (found != (cases[i].major >= 0) || major != cases[i].major || minor != cases[i].minor)
-            fail_msg("%s: %d.%d", cases[i].text, major, minor);
+        if (found != (cases[i].major >= 0) || v.major != cases[i].major ||
+            v.minor != cases[i].minor || v.patch != cases[i].patch)
+            fail_msg("%s: %d.%d.%d", cases[i].text, v.major, v.minor, v.patch);
     }
 }
 
@@ -74,7 +79,7 @@ static void make(const char *path, const char *text)
 static struct cdi_engine_where at(int major, int minor)
 {
     return (struct cdi_engine_where){
-        .version = {major, minor}, .root = root, .home = home, .system = true, .uid = 1000};
+        .version = {major, minor, 0}, .root = root, .home = home, .system = true, .uid = 1000};
 }
 
 /* The plan's result: the new text, "-" to remove, "" for nothing, or the error's text. */
@@ -219,15 +224,34 @@ static void podman_is_told_of_a_hooks_folder_it_does_not_read(void **state)
     check(CDI_ENGINE_PODMAN, where, "");
     where.hooks_dir = "/opt/a\"b";
     check(CDI_ENGINE_PODMAN, where, MARK "hooks_dir = [\"/opt/a\\\"b\", {append = true}]\n");
-    where.version = (struct cdi_version){4, 7};
+    where.version = (struct cdi_version){4, 7, 0};
     check(CDI_ENGINE_PODMAN, where,
           MARK "hooks_dir = [\"/usr/share/containers/oci/hooks.d\", \"/opt/a\\\"b\"]\n");
     make(DROP_IN, MARK "hooks_dir = [\"/usr/share/containers/oci/hooks.d\", \"/opt/a\\\"b\"]\n");
     check(CDI_ENGINE_PODMAN, where, "");
+    /* An image brings its own annotation along: what was set is taken out. */
+    for (int patch = 0; patch < 2; patch++) {
+        where.version = (struct cdi_version){4, 5, patch};
+        check(CDI_ENGINE_PODMAN, where, patch == 0 ? "-" : "");
+    }
     where.hooks_dir = NULL;
     check(CDI_ENGINE_PODMAN, where, "-");
     make(DROP_IN, "[engine]\n");
     check_says(CDI_ENGINE_PODMAN, where, "is there and not ours");
+}
+
+static void podman_that_takes_annotations_of_images_is_not_told_of_hooks(void **state)
+{
+    struct cdi_engine_where where = at(4, 3);
+    cleanup_plan struct cdi_engine_plan plan = {0};
+
+    (void)state;
+    where.hooks_dir = "/opt/hooks.d";
+    assert_int_equal(cdi_engine_plan(CDI_ENGINE_PODMAN, &where, &plan, NULL), 0);
+    assert_true(plan.after == NULL && !plan.remove);
+    assert_non_null(strstr(plan.note, "takes CDI devices by itself"));
+    assert_non_null(strstr(plan.note, "the annotation apir.device is not set up"));
+    assert_non_null(strstr(plan.note, "update podman"));
 }
 
 static void podman_is_told_of_etc_cdi_where_it_reads_other_folders(void **state)
@@ -238,7 +262,7 @@ static void podman_is_told_of_etc_cdi_where_it_reads_other_folders(void **state)
     make("/etc/containers/containers.conf", "[engine]\ncdi_spec_dirs = [\"/opt/cdi\"]\n");
     check(CDI_ENGINE_PODMAN, where, MARK "cdi_spec_dirs = [\"/etc/cdi\", {append = true}]\n");
     /* Before 5.5 podman takes no notice of it. */
-    where.version = (struct cdi_version){5, 4};
+    where.version = (struct cdi_version){5, 4, 0};
     check(CDI_ENGINE_PODMAN, where, "");
     make("/etc/containers/containers.conf", "[engine]\nhooks_dir = \"/x\"\n");
     check_says(CDI_ENGINE_PODMAN, where, "containers.conf: line 2: hooks_dir is no list");
@@ -285,7 +309,7 @@ static void a_user_gets_files_of_the_users_own(void **state)
     cdi_engine_plan_fini(&plan);
     where.home = NULL;
     check_says(CDI_ENGINE_DOCKER, where, "no home folder");
-    where.version = (struct cdi_version){5, 0};
+    where.version = (struct cdi_version){5, 0, 0};
     check_says(CDI_ENGINE_PODMAN, where, "no home folder");
     check_says(CDI_ENGINE_CONTAINERD, where, "no home folder");
 }
@@ -354,6 +378,7 @@ int main(void)
         T(containerd_is_told_where_its_version_wants_it),
         T(containerd_refuses_what_it_does_not_understand),
         T(podman_is_told_of_a_hooks_folder_it_does_not_read),
+        T(podman_that_takes_annotations_of_images_is_not_told_of_hooks),
         T(podman_is_told_of_etc_cdi_where_it_reads_other_folders),
         T(podman_folders_come_from_all_files_in_order),
         T(a_user_gets_files_of_the_users_own),

@@ -53,24 +53,28 @@ row_podman_hooksd_runc() {
 
 row podman-create-runtime - 'no CDI, no precreate: createRuntime and the annotation, a rule for the device'
 row_podman_create_runtime() {
+    PODMAN+=(--hooks-dir "$HOOKS_DIR")
     computes run_podman "${ANNOTATION[@]}" "${RULE[@]}" localhost/llama
     hook_says "mounted $NODE"
 }
 
 row podman-create-runtime-runc - 'createRuntime and the annotation, a rule for the device, runc'
 row_podman_create_runtime_runc() {
+    PODMAN+=(--hooks-dir "$HOOKS_DIR")
     computes run_podman --runtime runc "${ANNOTATION[@]}" "${RULE[@]}" localhost/llama
     hook_says "mounted $NODE"
 }
 
 row podman-create-runtime-userns - 'createRuntime and the annotation, a rule for the device, --userns=auto'
 row_podman_create_runtime_userns() {
+    PODMAN+=(--hooks-dir "$HOOKS_DIR")
     computes run_podman --userns=auto "${ANNOTATION[@]}" "${RULE[@]}" localhost/llama
     hook_says "mounted $NODE"
 }
 
 row podman-create-runtime-denied - "createRuntime without the device's rule: on its CPU, and one line names the flag"
 row_podman_create_runtime_denied() {
+    PODMAN+=(--hooks-dir "$HOOKS_DIR")
     for runtime in crun runc; do
         observe run_podman --runtime $runtime "${ANNOTATION[@]}" localhost/llama sh -c "$BENCH_ANY"
         computed_on CPU
@@ -90,9 +94,10 @@ row_podman_both_hooks() {
     [[ $(hook_log | grep -c 'placed as') -eq 2 ]] || die 'not placed once per container'
 }
 
-row podman-build - 'podman build as root, with our hooks.d file installed'
+row podman-build - 'podman build as root, after apir engine configure podman'
 row_podman_build() {
-    at_end 'podman rmi --ignore -f built >/dev/null'
+    at_end 'podman rmi --ignore -f built >/dev/null; apir engine reset podman'
+    apir engine configure podman
     printf 'FROM localhost/llama\nRUN echo built >/built\n' >"$work/Containerfile"
     "${LIMIT[@]}" podman build --network=host -t built "$work"
 }
