@@ -21,6 +21,7 @@
 #include "cdi/install.h"
 #include "cdi/json.h"
 #include "cdi/spec.h"
+#include "cdi/text.h"
 #include "protocol/cleanup.h"
 
 static const char usage[] =
@@ -133,7 +134,7 @@ static void print_table(const struct doctor_outcome *outcomes, const struct doct
 
         if (o->status == DOCTOR_ABSENT)
             continue;
-        printf("%s  %-22s %s\n", labels[o->status], links[i].title, o->text);
+        cdi_text_print(stdout, "%s  %-22s %s\n", labels[o->status], links[i].title, o->text);
         if (o->status == DOCTOR_WARN && o->todo[0] != '\0')
             printf("%30s%s\n", "-> ", o->todo);
     }
@@ -166,9 +167,7 @@ static int print_json(const struct doctor_outcome *outcomes, const struct doctor
     if (first != NULL)
         json_object_object_add(top, "broken", json_object_new_string(links[first - outcomes].name));
     json_object_object_add(top, "checks", list);
-    const char *text = json_object_to_json_string_ext(top, JSON_C_TO_STRING_PRETTY |
-                                                               JSON_C_TO_STRING_NOSLASHESCAPE);
-    return text == NULL || puts(text) < 0 ? -1 : 0;
+    return cdi_text_print_json(top);
 }
 
 /* The road to walk: what APIR_TRANSPORT says, else a node of virtio-gpu, else the host's socket. */
@@ -250,7 +249,7 @@ int cdi_doctor_main(int argc, char **argv)
         case PLUGIN:
             /* ggml takes a name without a slash for one to search. */
             if (realpath(optarg, d->plugin) == NULL) {
-                fprintf(stderr, "apir doctor: %s: %s\n", optarg, strerror(errno));
+                cdi_text_print(stderr, "apir doctor: %s: %s\n", optarg, strerror(errno));
                 return CDI_EXIT_USAGE;
             }
             break;

@@ -15,6 +15,7 @@
 #include "cdi/compute.h"
 #include "cdi/doctor.h"
 #include "cdi/install.h"
+#include "cdi/text.h"
 #include "protocol/cleanup.h"
 
 #define HANDSHAKE_TIMEOUT_MS 20000u
@@ -31,6 +32,7 @@ enum doctor_status doctor_say(struct doctor_outcome *o, enum doctor_status statu
     va_start(ap, fmt);
     vsnprintf(o->text, sizeof(o->text), fmt, ap);
     va_end(ap);
+    cdi_text_clean(o->text);
     return status;
 }
 
@@ -41,6 +43,7 @@ void doctor_todo(struct doctor_outcome *o, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(o->todo, sizeof(o->todo), fmt, ap);
     va_end(ap);
+    cdi_text_clean(o->todo);
 }
 
 /* ---- who may open a file --------------------------------------------------------- */

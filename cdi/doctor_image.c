@@ -24,6 +24,7 @@
 #include "cdi/commands.h"
 #include "cdi/install.h"
 #include "cdi/json.h"
+#include "cdi/text.h"
 #include "hook/find.h"
 #include "hook/rootfs.h"
 #include "protocol/cleanup.h"
@@ -104,21 +105,21 @@ static void print_one(const struct hook_image *image, const struct hook_ggml *g,
     const char *names = " ";
 
     hook_ggml_reason(g, machine, reason, sizeof(reason));
-    printf("%s  %-10s %s: %s, %s%s\n", g->verdict == HOOK_FITS ? "PASS" : "FAIL", "ggml", g->path,
-           hook_ggml_kind_name(g->kind), hook_elf_machine_name(g->file.machine),
-           g->file.musl ? ", musl" : "");
+    cdi_text_print(stdout, "%s  %-10s %s: %s, %s%s\n", g->verdict == HOOK_FITS ? "PASS" : "FAIL",
+                   "ggml", g->path, hook_ggml_kind_name(g->kind),
+                   hook_elf_machine_name(g->file.machine), g->file.musl ? ", musl" : "");
     if (g->file.slots != 0) {
-        printf("      %-10s looks for", "");
+        cdi_text_print(stdout, "      %-10s looks for", "");
         for (int i = 0; i < HOOK_SLOTS; i++)
             if ((g->file.slots & (1u << i)) != 0) {
-                printf("%s%s", names, hook_slot_name((enum hook_slot)i));
+                cdi_text_print(stdout, "%s%s", names, hook_slot_name((enum hook_slot)i));
                 names = ", ";
             }
-        printf("%s%s\n", g->has_compiled ? " in " : " beside the program",
-               g->has_compiled ? image->dirs[g->compiled].path : "");
+        cdi_text_print(stdout, "%s%s\n", g->has_compiled ? " in " : " beside the program",
+                       g->has_compiled ? image->dirs[g->compiled].path : "");
     }
     if (reason[0] != '\0')
-        printf("      %-10s %s\n", "", reason);
+        cdi_text_print(stdout, "      %-10s %s\n", "", reason);
 }
 
 static void print_text(const struct hook_image *image, uint16_t machine)
@@ -128,15 +129,16 @@ static void print_text(const struct hook_image *image, uint16_t machine)
     if (image->n_ggmls == 0)
         printf("FAIL  %-10s none found in the usual places\n", "ggml");
     for (size_t i = 0; i < image->n_targets; i++)
-        printf("%s  %-10s %s/%s%s\n", hook_image_fitting(image) > 0 ? "PASS" : "SKIP", "place",
-               image->dirs[image->targets[i].dir].path, image->targets[i].file,
-               image->targets[i].over ? " (over the image's own)" : "");
+        cdi_text_print(stdout, "%s  %-10s %s/%s%s\n",
+                       hook_image_fitting(image) > 0 ? "PASS" : "SKIP", "place",
+                       image->dirs[image->targets[i].dir].path, image->targets[i].file,
+                       image->targets[i].over ? " (over the image's own)" : "");
     if (image->n_targets == 0)
         printf("SKIP  %-10s nowhere: GGML_BACKEND_PATH, which the CDI spec sets, remains\n",
                "place");
-    printf("      %-10s %u files, %llu KiB, %llu ms%s\n", "looked at", image->files,
-           (unsigned long long)image->bytes / 1024, (unsigned long long)image->ms,
-           image->truncated ? "; there is more than is looked at" : "");
+    cdi_text_print(stdout, "      %-10s %u files, %llu KiB, %llu ms%s\n", "looked at", image->files,
+                   (unsigned long long)image->bytes / 1024, (unsigned long long)image->ms,
+                   image->truncated ? "; there is more than is looked at" : "");
 }
 
 static void add_string(struct json_object *object, const char *key, const char *value)
@@ -191,7 +193,7 @@ static void print_json(const struct hook_image *image, const char *name, uint16_
     json_object_object_add(object, "files", json_object_new_int64(image->files));
     json_object_object_add(object, "bytes", json_object_new_int64((int64_t)image->bytes));
     json_object_object_add(object, "ms", json_object_new_int64((int64_t)image->ms));
-    puts(json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY));
+    (void)cdi_text_print_json(object);
 }
 
 static uint16_t machine_of_plugin(void)
@@ -213,7 +215,7 @@ static int look_into(const char *folder, const char *name, bool json)
     hook_image_init(&image);
     int r = root < 0 ? root : hook_image_scan(root, NULL, 0, machine, &image);
     if (r < 0) {
-        fprintf(stderr, "apir doctor: %s: %s\n", folder, strerror(-r));
+        cdi_text_print(stderr, "apir doctor: %s: %s\n", folder, strerror(-r));
         return CDI_EXIT_FAILED;
     }
     if (json)
@@ -275,8 +277,8 @@ static int look_into_image(const char *image, bool json)
     if (looked)
         return r;
     if (r < 0)
-        fprintf(stderr, "apir doctor: %s is no folder, and podman cannot be asked: %s\n", name,
-                strerror(-r));
+        cdi_text_print(stderr, "apir doctor: %s is no folder, and podman cannot be asked: %s\n",
+                       name, strerror(-r));
     fprintf(stderr,
             "apir doctor: an image of docker or containerd can be looked at as a folder:\n"
             "  mkdir rootfs && docker export $(docker create %s) | tar -x -C rootfs\n"
@@ -292,11 +294,11 @@ int cdi_doctor_image_main(const char *image, bool json)
     if (stat(image, &st) == 0 && S_ISDIR(st.st_mode))
         return look_into(image, image, json);
     if (image[0] == '/' || image[0] == '.') {
-        fprintf(stderr, "apir doctor: %s is no folder\n", image);
+        cdi_text_print(stderr, "apir doctor: %s is no folder\n", image);
         return CDI_EXIT_FAILED;
     }
     if (!is_image_name(image)) {
-        fprintf(stderr, "apir doctor: that is neither a folder nor the name of an image\n");
+        cdi_text_print(stderr, "apir doctor: that is neither a folder nor the name of an image\n");
         return CDI_EXIT_USAGE;
     }
     return look_into_image(image, json);

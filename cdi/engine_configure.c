@@ -16,6 +16,7 @@
 #include "cdi/engine_file.h"
 #include "cdi/install.h"
 #include "cdi/json.h"
+#include "cdi/text.h"
 #include "protocol/cleanup.h"
 #include "protocol/error.h"
 
@@ -67,7 +68,7 @@ static int wrong_usage(const struct command *c, const char *what, const char *wo
 
 static int failed(const struct command *c, const struct apir_error *err)
 {
-    fprintf(stderr, "apir engine %s: %s\n", c->name, err->msg);
+    cdi_text_print(stderr, "apir engine %s: %s\n", c->name, err->msg);
     return CDI_EXIT_FAILED;
 }
 
@@ -114,7 +115,7 @@ static int parse(struct command *c, int argc, char **argv, bool reset)
             fputs(c->usage, stdout);
             return CDI_EXIT_OK;
         default:
-            fprintf(stderr, "Try 'apir engine %s --help'.\n", c->name);
+            cdi_text_print(stderr, "Try 'apir engine %s --help'.\n", c->name);
             return CDI_EXIT_USAGE;
         }
     }
@@ -216,7 +217,7 @@ static int record_read(const struct command *c, const char *path, struct json_ob
 
 static void show(const struct command *c, const struct cdi_engine_plan *plan)
 {
-    printf("%s\n", plan->note);
+    cdi_text_print(stdout, "%s\n", plan->note);
     if (plan->after != NULL || plan->remove)
         cdi_file_print_change(stdout, plan->path, plan->before, plan->after);
     if (c->dry_run && (plan->after != NULL || plan->remove))
@@ -228,19 +229,19 @@ static int carry_out(const struct cdi_engine_plan *plan, struct apir_error *err)
     if (plan->after != NULL) {
         int r = cdi_file_write(plan->path, plan->after, err);
         if (r == 0)
-            printf("Wrote %s.\n", plan->path);
+            cdi_text_print(stdout, "Wrote %s.\n", plan->path);
         return r;
     }
     int r = cdi_file_remove(plan->path, err);
     if (r == 0)
-        printf("Removed %s.\n", plan->path);
+        cdi_text_print(stdout, "Removed %s.\n", plan->path);
     return r;
 }
 
 static void tell_restart(const struct cdi_engine_plan *plan)
 {
     if (plan->restart != NULL)
-        printf("It takes effect with: %s\n", plan->restart);
+        cdi_text_print(stdout, "It takes effect with: %s\n", plan->restart);
 }
 
 static int configure(const struct command *c, const struct cdi_engine_where *where,
@@ -267,7 +268,8 @@ static int configure(const struct command *c, const struct cdi_engine_where *whe
     if (r == 0)
         tell_restart(&plan);
     if (r == 0 && !plan.remove)
-        printf("To take it back: apir engine reset %s\n", cdi_engine_name(c->engine));
+        cdi_text_print(stdout, "To take it back: apir engine reset %s\n",
+                       cdi_engine_name(c->engine));
     return r;
 }
 
@@ -312,8 +314,8 @@ static int reset(const struct command *c, struct apir_error *err)
     if (r < 0)
         return r;
     if (record == NULL) {
-        printf("%s: nothing was changed, so there is nothing to take back\n",
-               cdi_engine_name(c->engine));
+        cdi_text_print(stdout, "%s: nothing was changed, so there is nothing to take back\n",
+                       cdi_engine_name(c->engine));
         return 0;
     }
     r = cdi_engine_plan_undo(c->engine, cdi_json_string(record, "file"),
@@ -330,7 +332,8 @@ static int reset(const struct command *c, struct apir_error *err)
     if (r == 0)
         r = cdi_file_remove(path, err);
     if (r == 0 && (plan.after != NULL || plan.remove) && c->engine != CDI_ENGINE_PODMAN)
-        printf("It takes effect when %s is restarted.\n", cdi_engine_name(c->engine));
+        cdi_text_print(stdout, "It takes effect when %s is restarted.\n",
+                       cdi_engine_name(c->engine));
     return r;
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cdi/json.h"
+#include "cdi/text.h"
 #include "protocol/cleanup.h"
 #include "protocol/error.h"
 
@@ -158,9 +159,8 @@ static void print_lines(FILE *out, char mark, const char *from, const char *to)
     while (from < to) {
         const char *next = next_line(from);
 
-        fprintf(out, "%c%.*s", mark, (int)(next - from), from);
-        if (next[-1] != '\n')
-            fputc('\n', out);
+        cdi_text_print(out, next[-1] == '\n' ? "%c%.*s" : "%c%.*s\n", mark, (int)(next - from),
+                       from);
         from = next;
     }
 }
@@ -180,8 +180,8 @@ void cdi_file_print_change(FILE *out, const char *path, const char *before, cons
 {
     const char *a = before == NULL ? "" : before, *b = after == NULL ? "" : after;
 
-    fprintf(out, "--- %s\n+++ %s\n", before == NULL ? "/dev/null" : path,
-            after == NULL ? "/dev/null" : path);
+    cdi_text_print(out, "--- %s\n", before == NULL ? "/dev/null" : path);
+    cdi_text_print(out, "+++ %s\n", after == NULL ? "/dev/null" : path);
     /* One piece: what the two have in common at their start and their end is left out. */
     const char *p = a, *q = b;
     while (*p != '\0' && *q != '\0') {

@@ -19,6 +19,7 @@
 #include "cdi/number.h"
 #include "cdi/rules.h"
 #include "cdi/spec.h"
+#include "cdi/text.h"
 #include "protocol/cleanup.h"
 #include "protocol/error.h"
 
@@ -60,7 +61,7 @@ struct generate {
     char plugin[PATH_MAX], hook[PATH_MAX];
     bool with_hook, with_handshake, dry_run;
     struct cdi_node nodes[CDI_NODES_MAX];
-    struct cdi_handshake handshake; /* with the node at hand */
+    struct cdi_handshake handshake;             /* with the node at hand */
     struct cdi_numbered known[CDI_DEVICES_MAX]; /* the file's, as it was */
     size_t n_known;
     struct cdi_numbered found[CDI_DEVICES_MAX];
@@ -80,7 +81,7 @@ static void read_known(struct generate *g)
     if (r == 0)
         g->n_known = cdi_number_read(spec, g->known);
     else if (r != -ENOENT)
-        fprintf(stderr, "%s; devices are numbered anew\n", err.msg);
+        cdi_text_print(stderr, "%s; devices are numbered anew\n", err.msg);
 }
 
 /* Why this node is none of ours, or NULL. */
@@ -108,7 +109,7 @@ static void add(struct generate *g, const struct cdi_node *node, const char *id,
     struct cdi_numbered *d = &g->found[g->n_found];
 
     if (g->n_found == CDI_DEVICES_MAX) {
-        fprintf(stderr, "%s: left out: more than %u devices\n", node->path, CDI_DEVICES_MAX);
+        cdi_text_print(stderr, "%s: left out: more than %u devices\n", node->path, CDI_DEVICES_MAX);
         return;
     }
     snprintf(d->node, sizeof(d->node), "%s", node->path);
@@ -139,7 +140,7 @@ static void add_node(struct generate *g, const struct cdi_node *node)
 
     g->any_node = g->any_node || node->is_virtio_gpu;
     if (unusable != NULL) {
-        fprintf(stderr, "%s: left out: %s\n", node->path, unusable);
+        cdi_text_print(stderr, "%s: left out: %s\n", node->path, unusable);
         return;
     }
     if (!g->with_handshake) {
@@ -150,8 +151,8 @@ static void add_node(struct generate *g, const struct cdi_node *node)
     int r = cdi_handshake_run(node->full_path, HANDSHAKE_TIMEOUT_MS, h);
     if (r < 0) {
         cdi_handshake_describe(h, why, sizeof(why));
-        fprintf(stderr, "%s: %s: %s\n", node->path,
-                keep_known(g, node) > 0 ? "as it was" : "left out", why);
+        cdi_text_print(stderr, "%s: %s: %s\n", node->path,
+                       keep_known(g, node) > 0 ? "as it was" : "left out", why);
         return;
     }
     g->any_answer = true;
@@ -182,12 +183,13 @@ static void number_devices(struct generate *g)
         const struct cdi_numbered *d = &g->found[i];
 
         g->devices[i] = (struct cdi_spec_device){d->number, d->node, d->id};
-        fprintf(stderr, "%s: gpu%u: %s%s%s%s\n", d->node, d->number, g->what[i],
-                d->id[0] != '\0' ? " (" : "", d->id, d->id[0] != '\0' ? ")" : "");
+        cdi_text_print(stderr, "%s: gpu%u: %s%s%s%s\n", d->node, d->number, g->what[i],
+                       d->id[0] != '\0' ? " (" : "", d->id, d->id[0] != '\0' ? ")" : "");
         for (size_t k = 0; k < g->n_known; k++)
-            if (g->known[k].number == d->number && g->known[k].id[0] != '\0' &&
-                d->id[0] != '\0' && strcmp(g->known[k].id, d->id) != 0)
-                fprintf(stderr, "%s: gpu%u was %s before\n", d->node, d->number, g->known[k].id);
+            if (g->known[k].number == d->number && g->known[k].id[0] != '\0' && d->id[0] != '\0' &&
+                strcmp(g->known[k].id, d->id) != 0)
+                cdi_text_print(stderr, "%s: gpu%u was %s before\n", d->node, d->number,
+                               g->known[k].id);
     }
 }
 
@@ -205,7 +207,7 @@ static int find_devices(struct generate *g, struct apir_error *err)
     if (g->socket_dir == NULL && is_socket(CDI_SOCKET_DIR))
         g->socket_dir = CDI_SOCKET_DIR;
     if (g->socket_dir != NULL)
-        fprintf(stderr, "%s/" CDI_SOCKET_NAME ": host0\n", g->socket_dir);
+        cdi_text_print(stderr, "%s/" CDI_SOCKET_NAME ": host0\n", g->socket_dir);
     else if (!g->any_answer) {
         g->nothing_here = !g->any_node;
         return apir_error_set(err, ENODEV,
@@ -294,8 +296,8 @@ static int generate(struct generate *g, struct apir_error *err)
     }
     r = cdi_spec_store(g->output, spec, err);
     if (r == 0)
-        fprintf(stderr, "wrote %s; try: podman run --device %s/%s=%s …\n", g->output, g->vendor,
-                g->class_name, first_name(g, first, sizeof(first)));
+        cdi_text_print(stderr, "wrote %s; try: podman run --device %s/%s=%s …\n", g->output,
+                       g->vendor, g->class_name, first_name(g, first, sizeof(first)));
     return r;
 }
 
@@ -307,7 +309,18 @@ static int usage_error(const char *text, const char *value)
 
 int cdi_generate_main(int argc, char **argv)
 {
-    enum { OUTPUT = 256, VENDOR, CLASS, PLUGIN, HOOK, NO_HOOK, NO_HANDSHAKE, HOST_SOCKET, DEV_ROOT, DRY_RUN };
+    enum {
+        OUTPUT = 256,
+        VENDOR,
+        CLASS,
+        PLUGIN,
+        HOOK,
+        NO_HOOK,
+        NO_HANDSHAKE,
+        HOST_SOCKET,
+        DEV_ROOT,
+        DRY_RUN
+    };
     static const struct option long_options[] = {
         {"output", required_argument, NULL, OUTPUT},
         {"vendor", required_argument, NULL, VENDOR},
@@ -395,7 +408,7 @@ int cdi_generate_main(int argc, char **argv)
         g->dry_run = true;
 
     if (generate(g, &err) < 0) {
-        fprintf(stderr, "apir cdi generate: %s\n", err.msg);
+        cdi_text_print(stderr, "apir cdi generate: %s\n", err.msg);
         return g->nothing_here ? CDI_EXIT_NOTHING : CDI_EXIT_FAILED;
     }
     return CDI_EXIT_OK;

@@ -13,6 +13,7 @@
 #include "cdi/json.h"
 #include "cdi/rules.h"
 #include "cdi/spec.h"
+#include "cdi/text.h"
 #include "protocol/cleanup.h"
 #include "protocol/error.h"
 
@@ -83,15 +84,15 @@ static void read_spec(struct list *l, const char *path)
     struct cdi_report report;
 
     if (cdi_spec_load(path, &spec, &err) < 0) {
-        fprintf(stderr, "apir cdi list: %s\n", err.msg);
+        cdi_text_print(stderr, "apir cdi list: %s\n", err.msg);
         l->failed = true;
         return;
     }
     cdi_report_init(&report);
     cdi_rules_check(spec, &report);
     if (report.n_errors > 0) {
-        fprintf(stderr, "apir cdi list: %s: engines ignore it; see `apir cdi validate %s`\n", path,
-                path);
+        cdi_text_print(stderr, "apir cdi list: %s: engines ignore it; see `apir cdi validate %s`\n",
+                       path, path);
         l->failed = true;
     }
     cdi_report_fini(&report);
@@ -115,7 +116,7 @@ static void read_dir(struct list *l, const char *dir, bool must_exist)
 
     if (n < 0) {
         if (must_exist || errno != ENOENT) {
-            fprintf(stderr, "apir cdi list: %s: %s\n", dir, strerror(errno));
+            cdi_text_print(stderr, "apir cdi list: %s: %s\n", dir, strerror(errno));
             l->failed = true;
         }
         return;
@@ -129,7 +130,8 @@ static void read_dir(struct list *l, const char *dir, bool must_exist)
         else if (ends_with(name, ".json"))
             read_spec(l, path);
         else if (ends_with(name, ".yaml"))
-            fprintf(stderr, "apir cdi list: %s: left out, this program reads JSON only\n", path);
+            cdi_text_print(stderr, "apir cdi list: %s: left out, this program reads JSON only\n",
+                           path);
         free(entries[i]);
     }
     free(entries);
@@ -141,13 +143,13 @@ static void print_rows(struct json_object *rows)
         struct json_object *row = json_object_array_get_idx(rows, i);
         struct json_object *nodes = cdi_json_member(row, "nodes", json_type_array);
 
-        printf("%s", cdi_json_string(row, "name"));
+        cdi_text_print(stdout, "%s", cdi_json_string(row, "name"));
         for (size_t k = 0; k < json_object_array_length(nodes); k++)
-            printf("%s%s", k == 0 ? "\t" : ",",
-                   json_object_get_string(json_object_array_get_idx(nodes, k)));
+            cdi_text_print(stdout, "%s%s", k == 0 ? "\t" : ",",
+                           json_object_get_string(json_object_array_get_idx(nodes, k)));
         const char *id = cdi_json_string(row, "id");
-        printf("%s%s\t%s\n", id == NULL ? "" : "\t", id == NULL ? "" : id,
-               cdi_json_string(row, "spec"));
+        cdi_text_print(stdout, "%s%s\t%s\n", id == NULL ? "" : "\t", id == NULL ? "" : id,
+                       cdi_json_string(row, "spec"));
     }
 }
 
@@ -199,8 +201,7 @@ int cdi_list_main(int argc, char **argv)
     for (size_t i = 0; i < n_dirs; i++)
         read_dir(&l, dirs[i], given);
     if (as_json)
-        puts(json_object_to_json_string_ext(rows, JSON_C_TO_STRING_PRETTY |
-                                                      JSON_C_TO_STRING_NOSLASHESCAPE));
+        (void)cdi_text_print_json(rows);
     else
         print_rows(rows);
     if (json_object_array_length(rows) == 0) {

@@ -4,7 +4,7 @@
 
 APIR_VERSION ?= 0.1.0
 
-CDI_LIB := $(call objs,cdi/json.c cdi/rules.c cdi/spec.c cdi/number.c)
+CDI_LIB := $(call objs,cdi/json.c cdi/rules.c cdi/spec.c cdi/number.c cdi/text.c)
 CDI_ENGINE_LIB := $(call objs, \
     cdi/engine.c \
     cdi/engine_containerd.c \
@@ -52,7 +52,7 @@ $(O)/cdi/apir: $(CDI_OBJS) $(CDI_CLIENT_OBJS) $(CONFIG_OBJS) \
 ALL += $(O)/cdi/apir
 HEADERS += $(wildcard cdi/*.h)
 
-CDI_TESTS := spec rules json number engine engine_file toml doctor
+CDI_TESTS := spec rules json number text engine engine_file toml doctor
 UNIT_TESTS += $(CDI_TESTS:%=$(O)/tests/unit/cdi_%_test)
 $(CDI_TESTS:%=$(O)/tests/unit/cdi_%_test.o): private PKGS := json-c cmocka libdrm
 $(CDI_TESTS:%=$(O)/tests/unit/cdi_%_test.o): private EXTRA_CFLAGS := -D_GNU_SOURCE

@@ -18,6 +18,7 @@
 #include "cdi/commands.h"
 #include "cdi/install.h"
 #include "cdi/spec.h"
+#include "cdi/text.h"
 #include "protocol/error.h"
 
 #define SERVE_GROUP "apir" /* what sysusers.d makes, and the socket unit names */
@@ -84,20 +85,22 @@ static int check_folder(const struct serve *s, struct apir_error *err)
                               "others may write to %s, and so put a socket of theirs in our place",
                               s->dir);
     if ((st.st_mode & 0005) != 0005)
-        fprintf(stderr, "apir host serve: users of containers cannot look into %s (mode %04o)\n",
-                s->dir, st.st_mode & 07777u);
+        cdi_text_print(stderr,
+                       "apir host serve: users of containers cannot look into %s (mode %04o)\n",
+                       s->dir, st.st_mode & 07777u);
     return 0;
 }
 
 static void say_what_next(const struct serve *s)
 {
-    printf("Containers of this machine can use its GPU while this runs; Ctrl-C ends it.\n"
-           "  who:   root and %s%s\n"
-           "  once:  apir cdi generate",
-           s->group != NULL ? "group " : "this user",
-           s->group != NULL ? s->group : " (--group lets others in)");
+    cdi_text_print(stdout,
+                   "Containers of this machine can use its GPU while this runs; Ctrl-C ends it.\n"
+                   "  who:   root and %s%s\n"
+                   "  once:  apir cdi generate",
+                   s->group != NULL ? "group " : "this user",
+                   s->group != NULL ? s->group : " (--group lets others in)");
     if (s->dir_given)
-        printf(" --host-socket %s", s->dir);
+        cdi_text_print(stdout, " --host-socket %s", s->dir);
     printf("\n"
            "  then:  podman run --device " CDI_SPEC_VENDOR "/" CDI_SPEC_CLASS
            "=host0 IMAGE llama-bench --list-devices\n");
@@ -122,8 +125,8 @@ static int serve(struct serve *s, struct apir_error *err)
     if (r < 0)
         return r;
     say_what_next(s);
-    const char *argv[] = {s->server, "--listen", s->socket,
-                          s->group == NULL ? NULL : "--group", s->group, NULL};
+    const char *argv[] = {s->server, "--listen", s->socket, s->group == NULL ? NULL : "--group",
+                          s->group,  NULL};
     /* execv does not write through argv; the interface lacks the const. */
     execv(s->server, (char *const *)(uintptr_t)argv);
     return apir_error_sys(err, errno, "cannot start %s", s->server);
@@ -164,6 +167,6 @@ int cdi_host_serve_main(int argc, char **argv)
         return CDI_EXIT_USAGE;
     }
     (void)serve(&s, &err);
-    fprintf(stderr, "apir host serve: %s\n", err.msg);
+    cdi_text_print(stderr, "apir host serve: %s\n", err.msg);
     return CDI_EXIT_FAILED;
 }

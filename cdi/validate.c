@@ -11,6 +11,7 @@
 #include "cdi/json.h"
 #include "cdi/rules.h"
 #include "cdi/spec.h"
+#include "cdi/text.h"
 #include "protocol/error.h"
 
 static const char usage[] =
@@ -38,11 +39,12 @@ static const char *const grades[] = {[CDI_GRADE_ERROR] = "error", [CDI_GRADE_WAR
 static void say(const char *path, const struct cdi_report *report, bool valid)
 {
     for (size_t i = 0; i < report->n_kept; i++)
-        printf("%s: %s: %s\n", path, grades[report->items[i].grade], report->items[i].text);
+        cdi_text_print(stdout, "%s: %s: %s\n", path, grades[report->items[i].grade],
+                       report->items[i].text);
     if (report->n > report->n_kept)
-        printf("%s: and %zu more\n", path, report->n - report->n_kept);
+        cdi_text_print(stdout, "%s: and %zu more\n", path, report->n - report->n_kept);
     if (valid)
-        printf("%s: valid\n", path);
+        cdi_text_print(stdout, "%s: valid\n", path);
 }
 
 static void add_row(struct json_object *rows, const char *path, const struct cdi_report *report,
@@ -131,7 +133,6 @@ int cdi_validate_main(int argc, char **argv)
     for (int i = optind; i < argc; i++)
         validate(&v, argv[i]);
     if (v.rows != NULL)
-        puts(json_object_to_json_string_ext(rows, JSON_C_TO_STRING_PRETTY |
-                                                      JSON_C_TO_STRING_NOSLASHESCAPE));
+        (void)cdi_text_print_json(rows);
     return v.invalid ? CDI_EXIT_FAILED : v.unreadable ? CDI_EXIT_NOTHING : CDI_EXIT_OK;
 }

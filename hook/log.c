@@ -12,6 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "cdi/text.h"
 #include "protocol/cleanup.h"
 
 #define FACILITY_DAEMON (3 << 3)
@@ -122,10 +123,8 @@ void hook_log(enum hook_level level, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    /* Names out of the image are in here: they must not forge a second line. */
-    for (char *p = text; *p != '\0'; p++)
-        if ((unsigned char)*p < 0x20 || *p == 0x7f)
-            *p = '?';
+    /* Names out of the image are in here: they must not forge a second line, or move a cursor. */
+    cdi_text_clean(text);
     const char *start = container[0] != '\0' ? " [" : "", *end = container[0] != '\0' ? "]" : "";
 
     /* The name with its colon first: that is how the journal and syslog find it. */

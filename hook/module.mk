@@ -9,7 +9,7 @@ HOOK_LOOK := $(call objs,hook/rootfs.c hook/find.c hook/places.c hook/image.c ho
     hook/elf.c)
 HOOK_LIB := $(HOOK_LOOK) $(call objs,hook/state.c hook/request.c hook/spec.c \
     hook/mounts.c hook/place.c hook/inject.c hook/container.c hook/cgroup.c hook/precreate.c \
-    hook/log.c hook/limit.c cdi/json.c cdi/rules.c protocol/error.c)
+    hook/log.c hook/limit.c cdi/json.c cdi/rules.c cdi/text.c protocol/error.c)
 HOOK_OBJS := $(call objs,hook/main.c hook/rights.c hook/create_container.c \
     hook/create_runtime.c) \
     $(filter $(O)/hook/%,$(HOOK_LIB))

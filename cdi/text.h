@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Text of others (names out of an image, a spec, a configuration) on its way to a terminal or a
+ * log. What a terminal would obey is taken out: control characters, those of C1 as well (U+0080 to
+ * U+009F), and bytes that are no UTF-8, which it may take for those.
+ */
+#ifndef APIR_CDI_TEXT_H
+#define APIR_CDI_TEXT_H
+
+#include <stdio.h>
+
+struct json_object;
+
+/* Puts a question mark in the place of each such byte, newlines and tabs included. */
+void cdi_text_clean(char *text);
+
+/* Prints one line, or a part of one, so cleaned; tabs, and a newline at its end, are kept. */
+void cdi_text_print(FILE *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* The object on standard output, laid out, with those characters as JSON's escapes. 0 or -errno. */
+int cdi_text_print_json(struct json_object *object);
+
+#endif
