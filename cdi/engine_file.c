@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "cdi/json.h"
@@ -72,7 +73,39 @@ static int make_parents(const char *path, mode_t mode, struct apir_error *err)
     return 0;
 }
 
-static int fill(int fd, const char *text, const struct cdi_file_owner *owner)
+/* What says something of the old bytes is not the new ones'. */
+static bool is_of_content(const char *name)
+{
+    return strcmp(name, "security.ima") == 0 || strcmp(name, "security.evm") == 0;
+}
+
+/* Access lists, labels and all else that a file has beside its mode; to has none but the kernel's.
+ */
+static int copy_attributes(int from, int to)
+{
+    char names[4096], value[4096], there[sizeof(value)];
+    ssize_t n = flistxattr(from, names, sizeof(names));
+
+    if (n < 0)
+        return errno == ENOTSUP ? 0 : -errno;
+    for (const char *name = names; name < names + n; name += strlen(name) + 1) {
+        if (is_of_content(name))
+            continue;
+        ssize_t size = fgetxattr(from, name, value, sizeof(value));
+        if (size < 0)
+            return -errno;
+        /* The label that the folder gives by itself may be right, and not ours to set. */
+        if (fgetxattr(to, name, there, sizeof(there)) == size &&
+            memcmp(value, there, (size_t)size) == 0)
+            continue;
+        if (fsetxattr(to, name, value, (size_t)size, 0) < 0)
+            return -errno;
+    }
+    return 0;
+}
+
+/* old: the file that is replaced, or -1. */
+static int fill(int fd, const char *text, const struct cdi_file_owner *owner, int old)
 {
     int r = cdi_json_write_fd(fd, text, strlen(text));
 
@@ -82,13 +115,16 @@ static int fill(int fd, const char *text, const struct cdi_file_owner *owner)
         r = -errno;
     if (r == 0 && fchmod(fd, owner->mode) < 0)
         r = -errno;
+    /* Last: changing the mode changes an access list. */
+    if (r == 0 && old >= 0)
+        r = copy_attributes(old, fd);
     if (r == 0 && fsync(fd) < 0)
         r = -errno;
     return r;
 }
 
 /* Replaces the file at once. */
-static int replace(const char *path, const char *text, const struct cdi_file_owner *owner,
+static int replace(const char *path, const char *text, const struct cdi_file_owner *owner, int old,
                    mode_t folder, struct apir_error *err)
 {
     cleanup_free char *dir = NULL, *temp = NULL;
@@ -109,7 +145,7 @@ static int replace(const char *path, const char *text, const struct cdi_file_own
     cleanup_fd int fd = mkostemp(temp, O_CLOEXEC);
     if (fd < 0)
         return apir_error_sys(err, errno, "temporary file in %s", dir);
-    r = fill(fd, text, owner);
+    r = fill(fd, text, owner, old);
     if (r == 0 && rename(temp, path) < 0)
         r = -errno;
     if (r < 0) {
@@ -125,17 +161,23 @@ static int replace(const char *path, const char *text, const struct cdi_file_own
 int cdi_file_write(const char *path, const char *text, struct apir_error *err)
 {
     struct cdi_file_owner owner = {0644, (uid_t)-1, (gid_t)-1};
-    cleanup_free char *old = NULL;
-    int r = cdi_file_read(path, &old, &owner, err);
+    cleanup_free char *before = NULL;
+    int r = cdi_file_read(path, &before, &owner, err);
 
-    return r < 0 ? r : replace(path, text, &owner, 0755, err);
+    if (r < 0)
+        return r;
+    cleanup_fd int old =
+        before == NULL ? -1 : open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    if (before != NULL && old < 0)
+        return apir_error_sys(err, errno, "%s", path);
+    return replace(path, text, &owner, old, 0755, err);
 }
 
 int cdi_file_write_private(const char *path, const char *text, struct apir_error *err)
 {
     const struct cdi_file_owner owner = {0600, (uid_t)-1, (gid_t)-1};
 
-    return replace(path, text, &owner, 0700, err);
+    return replace(path, text, &owner, -1, 0700, err);
 }
 
 int cdi_file_remove(const char *path, struct apir_error *err)

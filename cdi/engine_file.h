@@ -33,8 +33,8 @@ int cdi_file_load(const char *path, char **ret_text, struct apir_error *err);
 
 /*
  * Writes text to path by way of a temporary file beside it and a rename. A file that was
- * there keeps its mode and owner; a new one gets mode 0644. Missing folders are made
- * (0755). Returns 0 or -errno.
+ * there keeps its mode, owner, access lists, labels and other attributes, or is not replaced; a
+ * new one gets mode 0644. Missing folders are made (0755). Returns 0 or -errno.
  */
 int cdi_file_write(const char *path, const char *text, struct apir_error *err);
 

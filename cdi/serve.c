@@ -72,8 +72,35 @@ static int make_folder(const struct serve *s, struct apir_error *err)
     return 0;
 }
 
+/* Whoever owns a part of the path, or may write there, can put another folder in its place. */
+static int check_parts(const char *path, struct apir_error *err)
+{
+    char part[PATH_MAX];
+    struct stat st;
+
+    for (size_t n = 1;; n += 1 + strcspn(path + n + 1, "/")) {
+        snprintf(part, sizeof(part), "%.*s", (int)n, path);
+        if (lstat(part, &st) < 0)
+            return apir_error_sys(err, errno, "%s", part);
+        if (st.st_uid != 0 && st.st_uid != geteuid())
+            return apir_error_set(err, EPERM,
+                                  "%s belongs to another user (%u), who could put a socket in our "
+                                  "place; take a folder whose parents are root's or yours",
+                                  part, st.st_uid);
+        /* Where it is sticky, nobody takes away what is another's. */
+        if (!S_ISLNK(st.st_mode) && (st.st_mode & 0022) != 0 && (st.st_mode & S_ISVTX) == 0)
+            return apir_error_set(err, EPERM,
+                                  "others may write to %s (mode %04o), and so put a socket of "
+                                  "theirs in our place; chmod go-w it, or take another folder",
+                                  part, st.st_mode & 07777u);
+        if (path[n] == '\0' || strcmp(path + n, "/") == 0)
+            return 0;
+    }
+}
+
 static int check_folder(const struct serve *s, struct apir_error *err)
 {
+    char real[PATH_MAX];
     struct stat st;
 
     if (stat(s->dir, &st) < 0)
@@ -84,6 +111,14 @@ static int check_folder(const struct serve *s, struct apir_error *err)
         return apir_error_set(err, EPERM,
                               "others may write to %s, and so put a socket of theirs in our place",
                               s->dir);
+    /* As it is written, links and all, since that is what engines mount; and where it leads to. */
+    if (realpath(s->dir, real) == NULL)
+        return apir_error_sys(err, errno, "%s", s->dir);
+    int r = check_parts(s->dir, err);
+    if (r == 0)
+        r = check_parts(real, err);
+    if (r < 0)
+        return r;
     if ((st.st_mode & 0005) != 0005)
         cdi_text_print(stderr,
                        "apir host serve: users of containers cannot look into %s (mode %04o)\n",

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "cdi/engine_file.h"
@@ -80,6 +81,39 @@ static void a_written_file_keeps_mode_and_owner(void **state)
     assert_int_equal(cdi_file_read(in("conf"), &text, NULL, NULL), 0);
     assert_string_equal(text, "new\n");
     assert_int_equal(count_entries(), 1);
+}
+
+static void a_written_file_keeps_its_access_list_and_attributes(void **state)
+{
+    /* u::rw-,u:1234:r--,g::r--,m::r--,o::--- as the kernel has it. */
+    static const unsigned char list[] = {
+        2, 0,    0,    0,    0x01, 0,    6,    0, 0xff, 0xff, 0xff, 0xff, 0x02, 0,    4,
+        0, 0xd2, 4,    0,    0,    0x04, 0,    4, 0,    0xff, 0xff, 0xff, 0xff, 0x10, 0,
+        4, 0,    0xff, 0xff, 0xff, 0xff, 0x20, 0, 0,    0,    0xff, 0xff, 0xff, 0xff};
+    static const char access_list[] = "system.posix_acl_access";
+    static const struct {
+        const char *name;
+        const void *value;
+        size_t size;
+    } kept[] = {{access_list, list, sizeof(list)}, {"user.apir", "x\0y", 3}};
+    char value[64];
+    struct stat st;
+
+    (void)state;
+    make("conf", "old", 0640);
+    for (size_t i = 0; i < 2; i++)
+        if (setxattr(in("conf"), kept[i].name, kept[i].value, kept[i].size, 0) < 0) {
+            /* Not on every file system: then there is nothing to be kept. */
+            assert_int_equal(errno, ENOTSUP);
+            skip();
+        }
+    assert_int_equal(cdi_file_write(in("conf"), "new\n", NULL), 0);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(getxattr(in("conf"), kept[i].name, value, sizeof(value)), kept[i].size);
+        assert_memory_equal(value, kept[i].value, kept[i].size);
+    }
+    assert_int_equal(stat(in("conf"), &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0640);
 }
 
 static void a_new_file_gets_its_folders(void **state)
@@ -185,6 +219,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_written_file_keeps_mode_and_owner, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_written_file_keeps_its_access_list_and_attributes, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(a_new_file_gets_its_folders, setup, teardown),
         cmocka_unit_test_setup_teardown(a_link_is_neither_read_nor_replaced, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_no_plain_text_is_an_error, setup, teardown),
