@@ -105,7 +105,7 @@ static enum doctor_status check_engine(struct doctor *d, enum cdi_engine engine,
         }
         return DOCTOR_PASS;
     }
-    if (plan.after != NULL) {
+    if (plan.after != NULL || plan.lines != NULL) {
         d->engines[engine].good = false;
         doctor_todo(o, "%sapir engine configure %s", where.system && d->uid != 0 ? "As root: " : "",
                     name);

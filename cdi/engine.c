@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <json-c/json.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -148,7 +149,10 @@ void cdi_engine_plan_fini(struct cdi_engine_plan *plan)
 {
     free(plan->before);
     free(plan->after);
-    plan->before = plan->after = NULL;
+    free(plan->lines);
+    json_object_put(plan->changes);
+    plan->before = plan->after = plan->lines = NULL;
+    plan->changes = NULL;
 }
 
 int cdi_engine_plan(enum cdi_engine engine, const struct cdi_engine_where *where,
@@ -175,33 +179,22 @@ int cdi_engine_plan(enum cdi_engine engine, const struct cdi_engine_where *where
     return 0;
 }
 
-int cdi_engine_plan_undo(enum cdi_engine engine, const char *path, const char *before,
-                         const char *after, struct cdi_engine_plan *plan, struct apir_error *err)
+int cdi_engine_plan_undo(const char *path, struct json_object *changes, bool made,
+                         struct cdi_engine_plan *plan, struct apir_error *err)
 {
     memset(plan, 0, sizeof(*plan));
     snprintf(plan->path, sizeof(plan->path), "%s", path);
     int r = cdi_file_read(path, &plan->before, NULL, err);
     if (r < 0)
         return r;
-    bool was_there = before != NULL, is_there = plan->before != NULL;
-
-    if (!is_there || (was_there && strcmp(plan->before, before) == 0)) {
-        snprintf(plan->note, sizeof(plan->note), "%.500s %s already", path,
-                 is_there ? "is as it was before" : "is gone");
+    if (plan->before == NULL) {
+        snprintf(plan->note, sizeof(plan->note), "%.500s is gone already", path);
         return 0;
     }
-    if (strcmp(plan->before, after) == 0 || engine == CDI_ENGINE_PODMAN) {
-        /* podman's is a file of our own: nothing in it is anybody else's. */
-        plan->remove = !was_there || engine == CDI_ENGINE_PODMAN;
-        if (!plan->remove && (plan->after = strdup(before)) == NULL)
-            return apir_error_sys(err, ENOMEM, "%s", path);
-        snprintf(plan->note, sizeof(plan->note), "%s %.500s", plan->remove ? "removes" : "restores",
-                 path);
-        return 0;
-    }
-    snprintf(plan->note, sizeof(plan->note),
-             "takes our setting out of %.500s, which has changed since", path);
-    if (engine == CDI_ENGINE_DOCKER)
-        return cdi_docker_undo(before, after, plan, err);
-    return cdi_containerd_undo(before, after, plan, err);
+    if (changes != NULL)
+        return cdi_docker_undo(changes, made, plan, err);
+    /* A file of our own: nothing in it is anybody else's. */
+    plan->remove = true;
+    snprintf(plan->note, sizeof(plan->note), "removes %.500s", path);
+    return 0;
 }

@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 struct apir_error;
+struct json_object;
 
 enum cdi_engine {
     CDI_ENGINE_PODMAN,
@@ -60,6 +61,12 @@ struct cdi_engine_plan {
     char *before;    /* its text; NULL: it is not there */
     char *after;     /* what to write; NULL: leave it, or (with `remove`) take it away */
     bool remove;
+    char *lines; /* what the user is to add to the file, which is not ours to change; or NULL */
+    /*
+     * The settings that `after` changes, and nothing else of the file, which may hold secrets: a
+     * list of {"path", "was" (missing: it was not there), "is"}. NULL: the whole file is ours.
+     */
+    struct json_object *changes;
     char note[600];      /* one line: what this does, or why there is nothing to do */
     const char *restart; /* the command that makes the engine read it; NULL: none is needed */
 };
@@ -86,11 +93,11 @@ int cdi_engine_plan(enum cdi_engine engine, const struct cdi_engine_where *where
                     struct cdi_engine_plan *plan, struct apir_error *err);
 
 /*
- * The plan that takes back what `cdi_engine_plan` once did to the file, when it turned
- * `before` (NULL: there was no file) into `after`. What others changed since stays.
+ * The plan that takes back what `cdi_engine_plan` once did to the file: its `changes`, and the file
+ * itself where that was made then (`made`) and holds nothing else. What others changed since stays.
  */
-int cdi_engine_plan_undo(enum cdi_engine engine, const char *path, const char *before,
-                         const char *after, struct cdi_engine_plan *plan, struct apir_error *err);
+int cdi_engine_plan_undo(const char *path, struct json_object *changes, bool made,
+                         struct cdi_engine_plan *plan, struct apir_error *err);
 
 /* ---- what the plans of each engine are made of: engine_*.c ---- */
 
@@ -98,11 +105,9 @@ int cdi_podman_plan(const struct cdi_engine_where *where, struct cdi_engine_plan
                     struct apir_error *err);
 int cdi_docker_plan(const struct cdi_engine_where *where, struct cdi_engine_plan *plan,
                     struct apir_error *err);
-int cdi_docker_undo(const char *before, const char *after, struct cdi_engine_plan *plan,
+int cdi_docker_undo(struct json_object *changes, bool made, struct cdi_engine_plan *plan,
                     struct apir_error *err);
 int cdi_containerd_plan(const struct cdi_engine_where *where, struct cdi_engine_plan *plan,
-                        struct apir_error *err);
-int cdi_containerd_undo(const char *before, const char *after, struct cdi_engine_plan *plan,
                         struct apir_error *err);
 
 struct cdi_strings;

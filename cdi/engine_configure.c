@@ -20,14 +20,15 @@
 #include "protocol/cleanup.h"
 #include "protocol/error.h"
 
-#define RECORD_VERSION 1
+#define RECORD_VERSION 2 /* 1 held the whole file */
 
 static const char configure_usage[] =
     "Usage: apir engine configure ENGINE [OPTION]...\n"
     "\n"
     "Sets what ENGINE (podman, docker or containerd) needs so that --device virtgpu/apir=gpu0\n"
     "works, and changes nothing where it needs nothing. As root for the whole machine, else for\n"
-    "the user. The engine is not restarted; the command for it is printed.\n"
+    "the user. The engine is not restarted; the command for it is printed. containerd's files are\n"
+    "left alone: the lines that are missing are printed, and the file they belong into.\n"
     "\n"
     "  --dry-run             print what would change, write nothing\n"
     "  --config FILE         the file to change, instead of the engine's usual one\n"
@@ -35,7 +36,8 @@ static const char configure_usage[] =
     "  --state-dir DIR       where to keep the record for `apir engine reset`\n"
     "  -h, --help            this text\n"
     "\n"
-    "Exit codes: 0 done, or nothing to do, 1 failed (nothing is changed then), 2 wrong usage.\n";
+    "Exit codes: 0 done, or nothing to do, 1 failed (nothing is changed then), or there are lines\n"
+    "for you to add, 2 wrong usage.\n";
 
 static const char reset_usage[] =
     "Usage: apir engine reset ENGINE [OPTION]...\n"
@@ -152,39 +154,32 @@ static int record_path(const struct command *c, char *path, size_t size, struct 
     return n < 0 || (size_t)n >= size ? apir_error_sys(err, ENAMETOOLONG, "record") : 0;
 }
 
-static int record_add(struct json_object *record, const char *key, const char *text)
+/* Takes value, also where it fails. */
+static int record_add(struct json_object *record, const char *key, struct json_object *value)
 {
-    struct json_object *value = text == NULL ? NULL : json_object_new_string(text);
-
-    if ((text != NULL && value == NULL) || json_object_object_add(record, key, value) != 0) {
-        json_object_put(value);
-        return -ENOMEM;
-    }
-    return 0;
+    if (value != NULL && json_object_object_add(record, key, value) == 0)
+        return 0;
+    json_object_put(value);
+    return -ENOMEM;
 }
 
 static int record_write(const struct command *c, const char *path,
                         const struct cdi_engine_plan *plan, struct apir_error *err)
 {
     cleanup_json struct json_object *record = json_object_new_object();
-    struct json_object *version = json_object_new_int(RECORD_VERSION);
-    int r = 0;
+    int r = record == NULL ? -ENOMEM
+                           : record_add(record, "version", json_object_new_int(RECORD_VERSION));
 
-    if (record == NULL || version == NULL ||
-        json_object_object_add(record, "version", version) != 0) {
-        json_object_put(version);
-        return apir_error_sys(err, ENOMEM, "record");
-    }
-    r = record_add(record, "engine", cdi_engine_name(c->engine));
     if (r == 0)
-        r = record_add(record, "file", plan->path);
+        r = record_add(record, "engine", json_object_new_string(cdi_engine_name(c->engine)));
     if (r == 0)
-        r = record_add(record, "before", plan->before);
+        r = record_add(record, "file", json_object_new_string(plan->path));
     if (r == 0)
-        r = record_add(record, "after", plan->after);
+        r = record_add(record, "made", json_object_new_boolean(plan->before == NULL));
+    if (r == 0 && plan->changes != NULL)
+        r = record_add(record, "changes", json_object_get(plan->changes));
     const char *text =
         r == 0 ? json_object_to_json_string_ext(record, JSON_C_TO_STRING_PRETTY) : NULL;
-    /* The engine's file may hold secrets and be for its owner alone; and so is what was in it. */
     return text == NULL ? apir_error_sys(err, ENOMEM, "record")
                         : cdi_file_write_private(path, text, err);
 }
@@ -198,8 +193,7 @@ static int record_read(const struct command *c, const char *path, struct json_ob
     *ret_record = NULL;
     if (lstat(path, &st) < 0 && errno == ENOENT)
         return 0;
-    /* Both texts, and each may have doubled by its escapes. */
-    int r = cdi_json_load(path, 8 * CDI_FILE_SIZE_MAX, ret_record, err);
+    int r = cdi_json_load(path, CDI_FILE_SIZE_MAX, ret_record, err);
     if (r < 0)
         return r;
     version = cdi_json_member(*ret_record, "version", json_type_int);
@@ -207,9 +201,12 @@ static int record_read(const struct command *c, const char *path, struct json_ob
     const char *file = cdi_json_string(*ret_record, "file");
     if (json_object_get_int(version) != RECORD_VERSION || engine == NULL || file == NULL ||
         file[0] != '/' || strcmp(engine, cdi_engine_name(c->engine)) != 0 ||
-        cdi_json_string(*ret_record, "after") == NULL)
-        return apir_error_set(err, EBADMSG, "%s is no record of `apir engine configure %s`", path,
-                              cdi_engine_name(c->engine));
+        (c->engine == CDI_ENGINE_DOCKER) !=
+            (cdi_json_member(*ret_record, "changes", json_type_array) != NULL))
+        return apir_error_set(err, EBADMSG,
+                              "%s is no record of this version's `apir engine configure %s`; take "
+                              "the setting out by hand, and then remove it",
+                              path, cdi_engine_name(c->engine));
     return 0;
 }
 
@@ -244,6 +241,17 @@ static void tell_restart(const struct cdi_engine_plan *plan)
         cdi_text_print(stdout, "It takes effect with: %s\n", plan->restart);
 }
 
+/* Each by itself, since names out of others' files are in them. */
+static void print_lines(const char *text)
+{
+    for (const char *end; *text != '\0'; text = end) {
+        end = strchrnul(text, '\n');
+        end += *end != '\0';
+        cdi_text_print(stdout, "%.*s", (int)(end - text), text);
+    }
+}
+
+/* Returns 0, CDI_EXIT_FAILED where something is left to the user, or -errno. */
 static int configure(const struct command *c, const struct cdi_engine_where *where,
                      struct apir_error *err)
 {
@@ -256,6 +264,12 @@ static int configure(const struct command *c, const struct cdi_engine_where *whe
     if (r < 0)
         return r;
     show(c, &plan);
+    if (plan.lines != NULL) {
+        cdi_text_print(stdout, "Add this to %s yourself:\n", plan.path);
+        print_lines(plan.lines);
+        tell_restart(&plan);
+        return CDI_EXIT_FAILED;
+    }
     if (c->dry_run || (plan.after == NULL && !plan.remove))
         return 0;
     /* First, so that no change is ever without one. */
@@ -299,7 +313,8 @@ int cdi_engine_configure_main(int argc, char **argv)
         }
     }
     where.version = c.version;
-    return configure(&c, &where, &err) < 0 ? failed(&c, &err) : CDI_EXIT_OK;
+    int r = configure(&c, &where, &err);
+    return r < 0 ? failed(&c, &err) : r;
 }
 
 static int reset(const struct command *c, struct apir_error *err)
@@ -318,9 +333,9 @@ static int reset(const struct command *c, struct apir_error *err)
                        cdi_engine_name(c->engine));
         return 0;
     }
-    r = cdi_engine_plan_undo(c->engine, cdi_json_string(record, "file"),
-                             cdi_json_string(record, "before"), cdi_json_string(record, "after"),
-                             &plan, err);
+    r = cdi_engine_plan_undo(
+        cdi_json_string(record, "file"), cdi_json_member(record, "changes", json_type_array),
+        json_object_get_boolean(cdi_json_member(record, "made", json_type_boolean)), &plan, err);
     if (r < 0)
         return r;
     show(c, &plan);

@@ -81,32 +81,65 @@ static struct json_object *member(struct json_object *object, const char *key, e
     return *ret_wrong ? NULL : found;
 }
 
-static int set_true(struct json_object *top, struct json_object *features)
+/* Takes what it is given, also where it fails. */
+static int put(struct json_object *object, const char *key, struct json_object *value)
 {
-    if (features == NULL) {
-        features = json_object_new_object();
-        if (features == NULL || json_object_object_add(top, "features", features) != 0) {
-            json_object_put(features);
-            return -ENOMEM;
-        }
-    }
-    struct json_object *value = json_object_new_boolean(1);
-    if (value == NULL || json_object_object_add(features, "cdi", value) != 0) {
-        json_object_put(value);
-        return -ENOMEM;
-    }
-    return 0;
+    if (value != NULL && json_object_object_add(object, key, value) == 0)
+        return 0;
+    json_object_put(value);
+    return -ENOMEM;
 }
 
-static int add_dir(struct json_object *dirs)
+static int add(struct json_object *array, struct json_object *value)
 {
-    struct json_object *value = json_object_new_string(SPECS_DIR);
+    if (value != NULL && json_object_array_add(array, value) == 0)
+        return 0;
+    json_object_put(value);
+    return -ENOMEM;
+}
 
-    if (value == NULL || json_object_array_add(dirs, value) != 0) {
+/* Sets parent[key] (or top[key], without a parent) and notes what was there before. */
+static int set(struct json_object *changes, struct json_object *top, const char *parent,
+               const char *key, struct json_object *value)
+{
+    struct json_object *object = top, *was = NULL, *change = json_object_new_object();
+    struct json_object *path = json_object_new_array();
+    int r = value == NULL ? -ENOMEM : add(changes, change);
+
+    if (r < 0) {
+        json_object_put(path);
         json_object_put(value);
-        return -ENOMEM;
+        return r;
     }
-    return 0;
+    r = put(change, "path", path);
+    if (r == 0 && parent != NULL) {
+        r = add(path, json_object_new_string(parent));
+        if (r == 0 && !json_object_object_get_ex(top, parent, &object))
+            r = put(top, parent, object = json_object_new_object());
+    }
+    if (r == 0)
+        r = add(path, json_object_new_string(key));
+    if (r == 0 && json_object_object_get_ex(object, key, &was))
+        r = put(change, "was", json_object_get(was));
+    if (r == 0)
+        r = put(change, "is", json_object_get(value));
+    if (r == 0)
+        return put(object, key, value);
+    json_object_put(value);
+    return r;
+}
+
+/* The list with our folder in it. NULL: no memory. */
+static struct json_object *complete_dirs(struct json_object *dirs)
+{
+    struct json_object *all = NULL;
+
+    if (json_object_deep_copy(dirs, &all, NULL) < 0)
+        return NULL;
+    if (add(all, json_object_new_string(SPECS_DIR)) == 0)
+        return all;
+    json_object_put(all);
+    return NULL;
 }
 
 int cdi_docker_plan(const struct cdi_engine_where *where, struct cdi_engine_plan *plan,
@@ -142,17 +175,20 @@ int cdi_docker_plan(const struct cdi_engine_where *where, struct cdi_engine_plan
         return apir_error_set(err, EBADMSG, "%s: cdi-spec-dirs is no list", plan->path);
 
     bool turn_on = cdi == NULL ? !on_by_itself : !json_object_get_boolean(cdi);
-    bool add = dirs != NULL && !list_has(dirs, SPECS_DIR);
-    if (!turn_on && !add) {
+    bool add_dir = dirs != NULL && !list_has(dirs, SPECS_DIR);
+    if (!turn_on && !add_dir) {
         snprintf(plan->note, sizeof(plan->note),
                  "docker %d.%d: CDI is on%s; there is nothing to set", where->version.major,
                  where->version.minor, cdi == NULL ? " by itself" : ", daemon.json says so");
         return 0;
     }
-    if (turn_on)
-        r = set_true(top, features);
-    if (r == 0 && add)
-        r = add_dir(dirs);
+    plan->changes = json_object_new_array();
+    if (plan->changes == NULL)
+        r = -ENOMEM;
+    if (r == 0 && turn_on)
+        r = set(plan->changes, top, "features", "cdi", json_object_new_boolean(1));
+    if (r == 0 && add_dir)
+        r = set(plan->changes, top, NULL, "cdi-spec-dirs", complete_dirs(dirs));
     if (r < 0)
         return apir_error_sys(err, -r, "%s", plan->path);
     snprintf(plan->note, sizeof(plan->note), "docker %d.%d: %s%s%s", where->version.major,
@@ -160,49 +196,58 @@ int cdi_docker_plan(const struct cdi_engine_where *where, struct cdi_engine_plan
              !turn_on        ? ""
              : !on_by_itself ? "CDI is off until features.cdi is true"
                              : "features.cdi turns CDI off",
-             turn_on && add ? ", and " : "", add ? "cdi-spec-dirs leaves " SPECS_DIR " out" : "");
+             turn_on && add_dir ? ", and " : "",
+             add_dir ? "cdi-spec-dirs leaves " SPECS_DIR " out" : "");
     return print(top, &plan->after, err);
 }
 
 /* What the setting was before comes back, unless somebody has set it since. */
-static int restore(struct json_object *now, struct json_object *before, struct json_object *after,
-                   const char *key)
+static int restore(struct json_object *top, struct json_object *change, bool *ret_changed)
 {
-    struct json_object *is = NULL, *was = NULL, *ours = NULL;
-    bool is_there = json_object_object_get_ex(now, key, &is);
+    struct json_object *path = cdi_json_member(change, "path", json_type_array), *is = NULL;
+    struct json_object *object = top, *now = NULL, *was = NULL;
+    size_t n = path == NULL ? 0 : json_object_array_length(path);
+    const char *parent = n == 2 ? json_object_get_string(json_object_array_get_idx(path, 0)) : NULL;
+    const char *key = n > 0 ? json_object_get_string(json_object_array_get_idx(path, n - 1)) : NULL;
 
-    (void)json_object_object_get_ex(before, key, &was);
-    (void)json_object_object_get_ex(after, key, &ours);
-    if (!is_there || !json_object_equal(is, ours) || json_object_equal(was, ours))
+    if (key == NULL || n > 2 || (n == 2 && parent == NULL) ||
+        !json_object_object_get_ex(change, "is", &is))
+        return -EBADMSG;
+    if (parent != NULL)
+        object = cdi_json_member(top, parent, json_type_object);
+    if (object == NULL || !json_object_object_get_ex(object, key, &now) ||
+        !json_object_equal(now, is))
         return 0;
-    if (was == NULL)
-        json_object_object_del(now, key);
-    else if (json_object_object_add(now, key, json_object_get(was)) != 0)
-        return -ENOMEM;
+    *ret_changed = true;
+    if (json_object_object_get_ex(change, "was", &was))
+        return put(object, key, json_object_get(was));
+    json_object_object_del(object, key);
+    /* An empty one says nothing. */
+    if (parent != NULL && json_object_object_length(object) == 0)
+        json_object_object_del(top, parent);
     return 0;
 }
 
-int cdi_docker_undo(const char *before, const char *after, struct cdi_engine_plan *plan,
+int cdi_docker_undo(struct json_object *changes, bool made, struct cdi_engine_plan *plan,
                     struct apir_error *err)
 {
-    cleanup_json struct json_object *now = NULL, *was = NULL, *ours = NULL;
-    int r = parse(plan->path, plan->before, &now, err);
+    cleanup_json struct json_object *top = NULL;
+    bool changed = false;
+    int r = parse(plan->path, plan->before, &top, err);
 
-    if (r == 0)
-        r = parse("the record", before, &was, err);
-    if (r == 0)
-        r = parse("the record", after, &ours, err);
     if (r < 0)
         return r;
-    struct json_object *features = cdi_json_member(now, "features", json_type_object);
-    struct json_object *had = cdi_json_member(was, "features", json_type_object);
-    if (features != NULL)
-        r = restore(features, had, cdi_json_member(ours, "features", json_type_object), "cdi");
-    if (r == 0 && features != NULL && had == NULL && json_object_object_length(features) == 0)
-        json_object_object_del(now, "features");
-    if (r == 0)
-        r = restore(now, was, ours, "cdi-spec-dirs");
+    for (size_t i = 0; r == 0 && i < json_object_array_length(changes); i++)
+        r = restore(top, json_object_array_get_idx(changes, i), &changed);
     if (r < 0)
-        return apir_error_sys(err, -r, "%s", plan->path);
-    return print(now, &plan->after, err);
+        return apir_error_sys(err, -r, "the record for %s", plan->path);
+    if (!changed) {
+        snprintf(plan->note, sizeof(plan->note), "%.500s has no setting of ours any more",
+                 plan->path);
+        return 0;
+    }
+    plan->remove = made && json_object_object_length(top) == 0;
+    snprintf(plan->note, sizeof(plan->note),
+             plan->remove ? "removes %.500s" : "takes our settings out of %.500s", plan->path);
+    return plan->remove ? 0 : print(top, &plan->after, err);
 }

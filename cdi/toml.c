@@ -320,24 +320,16 @@ static int take_header(struct scan *s, struct finder *f)
     bool mine = f->inside && name.n + 1 == f->n;
     if (mine && f->place.table_found)
         return bad(s, "this table is there twice");
-    if (mine) {
-        f->place.table_found = true;
-        f->place.table_start = start;
-    }
-    r = skip_line_end(s);
-    if (mine)
-        f->place.table_end = s->at;
-    return r;
+    f->place.table_found = f->place.table_found || mine;
+    return skip_line_end(s);
 }
 
 static int take_key(struct scan *s, struct finder *f)
 {
     struct name name;
-    size_t line = s->line, start = s->at;
-
-    while (start > 0 && s->text[start - 1] != '\n')
-        start--;
+    size_t line = s->line;
     int r = read_name(s, &name);
+
     if (r < 0)
         return r;
     if (peek(s) != '=')
@@ -359,7 +351,6 @@ static int take_key(struct scan *s, struct finder *f)
             return apir_error_set(s->err, EBADMSG, "line %zu: this value is there twice", line);
         f->place.found = true;
         f->place.line = line;
-        f->place.line_start = start;
         f->place.start = value;
         f->place.end = end;
         return 0;
@@ -491,70 +482,6 @@ int cdi_toml_strings(const char *text, const struct cdi_toml_place *place, struc
     }
     if (ret_append != NULL)
         *ret_append = append;
-    return 0;
-}
-
-/* ---- changing ----------------------------------------------------------------- */
-
-static void put_name(FILE *out, const char *const *path, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        bool bare = path[i][0] != '\0';
-
-        for (const char *p = path[i]; *p != '\0'; p++)
-            bare = bare && is_bare(*p);
-        fprintf(out, bare ? "%s%s" : "%s\"%s\"", i == 0 ? "" : ".", path[i]);
-    }
-}
-
-/* Past the end of the line that `at` is in. */
-static size_t line_end(const char *text, size_t at)
-{
-    const char *end = strchr(text + at, '\n');
-
-    return end == NULL ? strlen(text) : (size_t)(end - text) + 1;
-}
-
-int cdi_toml_set(const char *text, const char *const *path, size_t n, const char *value,
-                 char **ret_text, struct apir_error *err)
-{
-    struct cdi_toml_place p;
-    char *result = NULL;
-    size_t size = 0, length = strlen(text);
-    int r = cdi_toml_find(text, path, n, &p, err);
-
-    if (r < 0)
-        return r;
-    FILE *out = open_memstream(&result, &size);
-    if (out == NULL)
-        return apir_error_sys(err, ENOMEM, "TOML");
-    if (p.found && value != NULL) {
-        fprintf(out, "%.*s%s%s", (int)p.start, text, value, text + p.end);
-    } else if (p.found) {
-        fprintf(out, "%.*s%s", (int)p.line_start, text, text + line_end(text, p.end));
-    } else if (value == NULL) {
-        fputs(text, out);
-    } else {
-        /* At the top a key must come before the first table. */
-        size_t at = p.table_found ? p.table_end : n == 1 ? 0 : length;
-        const char *before = at > 0 && text[at - 1] != '\n' ? "\n" : "";
-        int indent = p.table_found ? (int)strspn(text + p.table_start, " \t") : 0;
-
-        fprintf(out, "%.*s%s", (int)at, text, before);
-        if (!p.table_found && n > 1) {
-            fprintf(out, "%s[", length > 0 ? "\n" : "");
-            put_name(out, path, n - 1);
-            fputs("]\n", out);
-        }
-        fprintf(out, "%.*s", indent, p.table_found ? text + p.table_start : "");
-        put_name(out, path + n - 1, 1);
-        fprintf(out, " = %s\n%s", value, text + at);
-    }
-    if (fclose(out) != 0) {
-        free(result);
-        return apir_error_sys(err, ENOMEM, "TOML");
-    }
-    *ret_text = result;
     return 0;
 }
 

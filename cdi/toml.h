@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * As much TOML as it takes to find one value in an engine's configuration and to
- * change it without touching another byte. The whole text is scanned: where it is
- * not TOML, or says the same thing twice, the answer is an error with the line, and
- * nobody writes into a file that was not understood.
+ * As much TOML as it takes to find one value in an engine's configuration. The whole text is
+ * scanned: where it is not TOML, or says the same thing twice, the answer is an error with the
+ * line.
  */
 #ifndef APIR_CDI_TOML_H
 #define APIR_CDI_TOML_H
@@ -20,11 +19,9 @@ struct apir_error;
 /* Where a value is: offsets into the text. */
 struct cdi_toml_place {
     bool found;
-    size_t line;                   /* from 1; of the key */
-    size_t line_start;             /* offset of that line */
-    size_t start, end;             /* the value's bytes */
-    bool table_found;              /* the table that holds it (or would) has a header of its own */
-    size_t table_start, table_end; /* of the header's line, without and with its newline */
+    size_t line;       /* from 1; of the key */
+    size_t start, end; /* the value's bytes */
+    bool table_found;  /* the table that holds it (or would) has a header of its own */
 };
 
 /*
@@ -55,14 +52,6 @@ int cdi_toml_bool(const char *text, const struct cdi_toml_place *place, bool *re
  */
 int cdi_toml_strings(const char *text, const struct cdi_toml_place *place, struct cdi_strings *list,
                      bool *ret_append);
-
-/*
- * The text with the value at `path` set to `value` (TOML, as it is to be written): in place
- * where there is one, else as a new line below the table's header, else in a new table at
- * the end. NULL: take the value's line out. *ret_text is the caller's. Returns 0 or -errno.
- */
-int cdi_toml_set(const char *text, const char *const *path, size_t n, const char *value,
-                 char **ret_text, struct apir_error *err);
 
 /* As a string that is read as this text. */
 void cdi_toml_put_string(FILE *out, const char *text);

@@ -22,8 +22,8 @@ teardown() { common_teardown; }
     [[ ! -e $T/conf && ! -e $T/state ]]
 }
 
-@test "engine: docker takes what was written, all else is kept, reset restores every byte" {
-    printf '{ "log-level":"warn",\n  "features": {"buildkit": true} }\n' >"$T/daemon.json"
+@test "engine: docker takes what was written, all else is kept, reset takes the setting back" {
+    printf '{ "log-level":"warn", "proxies": {"http-proxy": "http://u:secret@p"},\n  "features": {"buildkit": true} }\n' >"$T/daemon.json"
     chmod 0640 "$T/daemon.json"
     cp -p "$T/daemon.json" "$T/before"
     docker=("$APIR" engine configure docker --engine-version 27.5 --config "$T/daemon.json" "${STATE[@]}")
@@ -34,14 +34,16 @@ teardown() { common_teardown; }
     [[ $output == *'systemctl'*'restart docker'* ]]
     jq -e '.features == {"buildkit": true, "cdi": true} and .["log-level"] == "warn"' "$T/daemon.json"
     [[ $(stat -c %a "$T/daemon.json") == 640 ]]
-    # What was in it is in the record too, and may be a secret.
+    # What was changed is in the record, and nothing else of the file.
     [[ $(stat -c %a "$T/state") == 700 && $(stat -c %a "$T"/state/*) == 600 ]]
+    jq -e '.changes == [{"path": ["features", "cdi"], "is": true}] and .made == false' "$T"/state/*
+    refute grep -rqE 'secret|warn|buildkit' "$T/state"
     run -0 dockerd --validate --config-file "$T/daemon.json"
     [[ $output == *'configuration OK'* ]]
     run -0 "${docker[@]}"
     [[ $output == *'nothing to set' ]]
     run -0 "$APIR" engine reset docker "${STATE[@]}"
-    cmp "$T/daemon.json" "$T/before"
+    diff <(jq -S . "$T/daemon.json") <(jq -S . "$T/before")
     run -0 "$APIR" engine reset docker "${STATE[@]}"
     [[ $output == *'nothing to take back' ]]
 }
@@ -79,29 +81,39 @@ teardown() { common_teardown; }
     [[ -L $T/daemon.json && $(<"$T/target") == '{}' ]]
 }
 
-@test "engine: containerd takes what was written, where there was a file and where not" {
-    containerd config default | sed 's/enable_cdi = true/enable_cdi = false/' >"$T/config.toml"
-    cp "$T/config.toml" "$T/before"
-    grep -q 'enable_cdi = false' "$T/config.toml"
-    run -0 "$APIR" engine configure containerd --config "$T/config.toml" "${STATE[@]}"
-    # One line, and no other byte.
-    run -1 diff "$T/before" "$T/config.toml"
-    [[ ${#lines[@]} -eq 4 && $output == *'<'*'enable_cdi = false'*'>'*'enable_cdi = true'* ]]
+# lines: those that configure has printed, without their headline.
+lines() { sed -n '/^Add this to /,/^It takes effect/p' <<<"$output" | sed '1d;$d'; }
+
+@test "engine: containerd takes the lines that are printed, and no file is touched" {
+    containerd=("$APIR" engine configure containerd "${STATE[@]}")
+    # No file, and an empty one: with the format of its time, which this containerd reads too.
+    for file in none.toml empty.toml; do
+        [[ $file == none.toml ]] || : >"$T/$file"
+        run -1 "${containerd[@]}" --engine-version 1.7 --config "$T/$file"
+        [[ $output == *"Add this to $T/$file yourself:"* && $output == *'restart containerd'* ]]
+        [[ ! -s $T/$file ]]
+        lines >"$T/made.toml"
+        run -0 containerd --config "$T/made.toml" config dump
+        [[ $output == *'enable_cdi = true'* ]]
+    done
+
+    # The section is in a file that config.toml imports.
+    mkdir "$T/conf.d"
+    printf 'version = 2\nimports = ["%s/conf.d/*.toml"]\n' "$T" >"$T/config.toml"
+    printf 'version = 2\n[plugins."io.containerd.grpc.v1.cri"]\n  enable_cdi = false\n' >"$T/conf.d/cri.toml"
+    cp -a "$T/conf.d" "$T/before"
+    run -0 containerd --config "$T/config.toml" config dump
+    [[ $output == *'enable_cdi = false'* ]]
+    run -1 "${containerd[@]}" --config "$T/config.toml"
+    [[ $output == *"Add this to $T/conf.d/cri.toml yourself:"* ]]
+    diff -r "$T/before" "$T/conf.d"
+    { echo 'version = 2'; lines; } >"$T/conf.d/cri.toml"
     run -0 containerd --config "$T/config.toml" config dump
     [[ $output == *'enable_cdi = true'* && $output != *'enable_cdi = false'* ]]
+    run -0 "${containerd[@]}" --config "$T/config.toml"
+    [[ $output == *'nothing to set' && ! -e $T/state ]]
     run -0 "$APIR" engine reset containerd "${STATE[@]}"
-    cmp "$T/before" "$T/config.toml"
-
-    # As 1.7 has it: the format of its time, which this containerd reads too.
-    run -0 "$APIR" engine configure containerd --engine-version 1.7 --config "$T/made.toml" "${STATE[@]}"
-    run -0 containerd --config "$T/made.toml" config dump
-    [[ $output == *'enable_cdi = true'* ]]
-    printf 'version = 2\n[plugins]\n  [plugins."io.containerd.grpc.v1.cri"]\n    enable_cdi = false\n' >"$T/two.toml"
-    run -0 containerd --config "$T/two.toml" config dump
-    [[ $output == *'enable_cdi = false'* ]]
-    run -0 "$APIR" engine configure containerd --engine-version 1.7 --config "$T/two.toml" "${STATE[@]}"
-    run -0 containerd --config "$T/two.toml" config dump
-    [[ $output == *'enable_cdi = true'* && $output != *'enable_cdi = false'* ]]
+    [[ $output == *'nothing to take back' ]]
 }
 
 # In a mount namespace of its own: the files are the system's, the machine's stay as they are.

@@ -87,29 +87,36 @@ static void podman(const struct cdi_engine_where *where, const char *text)
     }
 }
 
-static void others(enum cdi_engine engine, const struct cdi_engine_where *where, const char *text)
+/* Nothing is ever changed, and lines are printed or not. */
+static void containerd(const struct cdi_engine_where *where, const char *text)
+{
+    struct apir_error err = {0};
+    cleanup_plan struct cdi_engine_plan plan = {0};
+
+    write_text(config, text);
+    int r = cdi_engine_plan(CDI_ENGINE_CONTAINERD, where, &plan, &err);
+    check_plan(&plan, r, &err);
+    FUZZ_CHECK(plan.after == NULL && !plan.remove);
+}
+
+static void docker(const struct cdi_engine_where *where, const char *text)
 {
     struct apir_error err = {0};
     cleanup_plan struct cdi_engine_plan plan = {0}, again = {0}, undo = {0}, last = {0};
 
     write_text(config, text);
-    int r = cdi_engine_plan(engine, where, &plan, &err);
+    int r = cdi_engine_plan(CDI_ENGINE_DOCKER, where, &plan, &err);
     check_plan(&plan, r, &err);
     if (r < 0 || !plan.after)
         return;
     write_text(config, plan.after);
-    r = cdi_engine_plan(engine, where, &again, &err);
+    r = cdi_engine_plan(CDI_ENGINE_DOCKER, where, &again, &err);
     FUZZ_CHECK(r == 0 && again.after == NULL);
-    /* Somebody has changed it since: there is more to do than to put back what there was. */
-    char *since = NULL;
-    FUZZ_CHECK(asprintf(&since, "%s\n", plan.after) > 0);
-    write_text(config, since);
-    free(since);
-    r = cdi_engine_plan_undo(engine, config, plan.before, plan.after, &undo, &err);
+    r = cdi_engine_plan_undo(config, plan.changes, false, &undo, &err);
     FUZZ_CHECK(r == 0 && undo.after != NULL && !undo.remove);
     /* And so the same is to be done once more. */
     write_text(config, undo.after);
-    r = cdi_engine_plan(engine, where, &last, &err);
+    r = cdi_engine_plan(CDI_ENGINE_DOCKER, where, &last, &err);
     FUZZ_CHECK(r == 0 && last.after != NULL && strcmp(last.note, plan.note) == 0);
 }
 
@@ -136,8 +143,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_CHECK(version.major >= 0 && version.minor >= 0 && version.patch >= 0);
     if (engine == CDI_ENGINE_PODMAN)
         podman(&where, text);
+    else if (engine == CDI_ENGINE_DOCKER)
+        docker(&where, text);
     else
-        others(engine, &where, text);
+        containerd(&where, text);
     free(text);
     return 0;
 }

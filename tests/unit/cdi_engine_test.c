@@ -2,6 +2,7 @@
 #include "tests/unit/unit.h"
 
 #include <errno.h>
+#include <json-c/json.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -82,7 +83,10 @@ static struct cdi_engine_where at(int major, int minor)
         .version = {major, minor, 0}, .root = root, .home = home, .system = true, .uid = 1000};
 }
 
-/* The plan's result: the new text, "-" to remove, "" for nothing, or the error's text. */
+/*
+ * The plan's result: the new text, "-" to remove, "PATH: LINES" (the path below the root) for what
+ * the user is to add, "" for nothing, or the error's text.
+ */
 static char *outcome(enum cdi_engine engine, const struct cdi_engine_where *where)
 {
     struct apir_error err = {0};
@@ -96,6 +100,13 @@ static char *outcome(enum cdi_engine engine, const struct cdi_engine_where *wher
     assert_true(plan.note[0] != '\0');
     if (plan.remove)
         return strdup("-");
+    if (plan.lines != NULL) {
+        char *text = NULL;
+
+        assert_null(plan.after);
+        assert_true(asprintf(&text, "%s: %s", plan.path + strlen(root), plan.lines) > 0);
+        return text;
+    }
     return strdup(plan.after == NULL ? "" : plan.after);
 }
 
@@ -170,42 +181,76 @@ static void docker_refuses_what_it_does_not_understand(void **state)
     check_says(CDI_ENGINE_DOCKER, at(27, 5), "not an object");
 }
 
+#define CRI1 "[plugins.cri]\n"
 #define CRI2 "[plugins.\"io.containerd.grpc.v1.cri\"]\n"
-#define CRI3 "[plugins.'io.containerd.cri.v1.runtime']\n"
+#define CRI3 "[plugins.\"io.containerd.cri.v1.runtime\"]\n"
+#define CONF "/etc/containerd/config.toml"
+#define ON   "  enable_cdi = true\n"
 
-static void containerd_is_told_where_its_version_wants_it(void **state)
+static void containerd_gets_the_lines_that_its_version_wants(void **state)
 {
     (void)state;
-    check(CDI_ENGINE_CONTAINERD, at(1, 7), "version = 2\n\n" CRI2 "enable_cdi = true\n");
+    check(CDI_ENGINE_CONTAINERD, at(1, 7), CONF ": version = 2\n\n" CRI2 ON);
     check(CDI_ENGINE_CONTAINERD, at(2, 0), "");
-    make("/etc/containerd/config.toml", "version = 2\n" CRI2 "  sandbox_image = \"x\"\n");
-    check(CDI_ENGINE_CONTAINERD, at(1, 7),
-          "version = 2\n" CRI2 "enable_cdi = true\n  sandbox_image = \"x\"\n");
+    /* An empty file says no format; without one it would be read as the oldest. */
+    make(CONF, "");
+    check(CDI_ENGINE_CONTAINERD, at(1, 7), CONF ": version = 2\n\n" CRI2 ON);
+    make(CONF, "\n# nothing\n\n");
+    check(CDI_ENGINE_CONTAINERD, at(1, 7), CONF ": version = 2\n\n" CRI2 ON);
+    make(CONF, "version = 2\n");
+    check(CDI_ENGINE_CONTAINERD, at(1, 7), CONF ": " CRI2 ON);
+    make(CONF, "version = 2\n" CRI2 "  sandbox_image = \"x\"\n");
+    check(CDI_ENGINE_CONTAINERD, at(1, 7), CONF ": " CRI2 ON);
     check(CDI_ENGINE_CONTAINERD, at(2, 1), "");
-    make("/etc/containerd/config.toml",
-         "version = 2\n" CRI2 "enable_cdi = true\ncdi_spec_dirs = [\"/opt\"]\n");
+    make(CONF, "version = 2\n" CRI2 "enable_cdi = true\ncdi_spec_dirs = [\"/opt\"]\n");
     check(CDI_ENGINE_CONTAINERD, at(1, 7),
-          "version = 2\n" CRI2 "enable_cdi = true\ncdi_spec_dirs = [\"/etc/cdi\", \"/opt\"]\n");
-    make("/etc/containerd/config.toml", "version = 3\n" CRI3 "enable_cdi = false\n");
-    check(CDI_ENGINE_CONTAINERD, at(2, 1), "version = 3\n" CRI3 "enable_cdi = true\n");
-    make("/etc/containerd/config.toml", "version = 3\n" CRI2 "enable_cdi = false\n");
+          CONF ": " CRI2 "  cdi_spec_dirs = [\"/etc/cdi\", \"/opt\"]\n");
+    make(CONF, "version = 3\n" CRI3 "enable_cdi = false\n");
+    check(CDI_ENGINE_CONTAINERD, at(2, 1), CONF ": " CRI3 ON);
+    make(CONF, "version = 3\n" CRI2 "enable_cdi = false\n");
     check(CDI_ENGINE_CONTAINERD, at(2, 1), "");
-    make("/etc/containerd/config.toml", "version = 2\ndisabled_plugins = [\"cri\"]\n");
+    make(CONF, "version = 2\ndisabled_plugins = [\"cri\"]\n");
     check(CDI_ENGINE_CONTAINERD, at(1, 7), "");
+    /* The oldest format, which 1.7 still reads, and has no command to rewrite. */
+    make(CONF, "root = \"/x\"\n");
+    check(CDI_ENGINE_CONTAINERD, at(1, 7), CONF ": " CRI1 ON);
+    make(CONF, CRI1 "enable_cdi = true\n");
+    check(CDI_ENGINE_CONTAINERD, at(1, 7), "");
+}
+
+static void containerd_takes_the_last_section_of_all_its_files(void **state)
+{
+    (void)state;
+    make(CONF, "version = 2\nimports = [\"/etc/containerd/conf.d/*.toml\", \"more.toml\"]\n" CRI2
+               "enable_cdi = true\n");
+    check(CDI_ENGINE_CONTAINERD, at(1, 7), "");
+    make("/etc/containerd/conf.d/1.toml", "version = 2\n" CRI2 "sandbox_image = \"x\"\n");
+    check(CDI_ENGINE_CONTAINERD, at(1, 7), "/etc/containerd/conf.d/1.toml: " CRI2 ON);
+    make("/etc/containerd/conf.d/2.toml", CRI2 "enable_cdi = true\n");
+    check(CDI_ENGINE_CONTAINERD, at(1, 7), "");
+    make("/etc/containerd/more.toml", CRI2 "enable_cdi = false\n");
+    check(CDI_ENGINE_CONTAINERD, at(1, 7), "/etc/containerd/more.toml: " CRI2 ON);
+    check(CDI_ENGINE_CONTAINERD, at(2, 1), "/etc/containerd/more.toml: " CRI2 ON);
+    make("/etc/containerd/more.toml", "disabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n");
+    check(CDI_ENGINE_CONTAINERD, at(1, 7), "");
+    /* A circle ends. */
+    make("/etc/containerd/more.toml",
+         "imports = [\"config.toml\", \"more.toml\", \"/nowhere/*\"]\n");
+    check(CDI_ENGINE_CONTAINERD, at(1, 7), "");
+    make("/etc/containerd/more.toml", "imports = 1\n");
+    check_says(CDI_ENGINE_CONTAINERD, at(1, 7), "more.toml: line 1: imports is no list");
 }
 
 static void containerd_refuses_what_it_does_not_understand(void **state)
 {
     (void)state;
-    make("/etc/containerd/config.toml", "version = 2\nfoo\n");
+    make(CONF, "version = 2\nfoo\n");
     check_says(CDI_ENGINE_CONTAINERD, at(1, 7), "config.toml: line 2: ");
-    make("/etc/containerd/config.toml", "[plugins.cri]\n");
-    check_says(CDI_ENGINE_CONTAINERD, at(1, 7), "the old format (version 1)");
-    make("/etc/containerd/config.toml", "version = 2\n" CRI2 "enable_cdi = 1\n");
+    make(CONF, "version = 2\n" CRI2 "enable_cdi = 1\n");
     check_says(CDI_ENGINE_CONTAINERD, at(1, 7), "line 3: enable_cdi is neither");
-    make("/etc/containerd/config.toml", "version = 2\n" CRI2 "cdi_spec_dirs = 1\n");
+    make(CONF, "version = 2\n" CRI2 "cdi_spec_dirs = 1\n");
     check_says(CDI_ENGINE_CONTAINERD, at(1, 7), "line 3: cdi_spec_dirs is no list");
-    make("/etc/containerd/config.toml", "version = 2\ndisabled_plugins = 1\n");
+    make(CONF, "version = 2\ndisabled_plugins = 1\n");
     check_says(CDI_ENGINE_CONTAINERD, at(1, 7), "line 2: disabled_plugins is no list");
 }
 
@@ -314,55 +359,89 @@ static void a_user_gets_files_of_the_users_own(void **state)
     check_says(CDI_ENGINE_CONTAINERD, where, "no home folder");
 }
 
-/* What undoing makes of `now`: its text, "-" removed, "" nothing. */
-static void check_undo(enum cdi_engine engine, const char *before, const char *after,
-                       const char *now, const char *expected)
+/*
+ * Configures docker where it has `before` (NULL: no file), has somebody turn the result into
+ * `since` (NULL: nobody does), and undoes: the text then, "-" removed, "" nothing.
+ */
+static void check_undo(const char *before, const char *since, const char *expected)
 {
     struct apir_error err = {0};
+    struct cdi_engine_where where = at(27, 5);
+    cleanup_plan struct cdi_engine_plan plan = {0}, undo = {0};
     char path[128];
-    cleanup_plan struct cdi_engine_plan plan = {0};
 
     snprintf(path, sizeof(path), "%s/conf", root);
-    if (now != NULL)
-        make("/conf", now);
-    if (cdi_engine_plan_undo(engine, path, before, after, &plan, &err) != 0)
-        fail_msg("%s", err.msg);
-    assert_string_equal(plan.remove ? "-" : plan.after == NULL ? "" : plan.after, expected);
+    where.config = path;
     unlink(path);
+    if (before != NULL)
+        make("/conf", before);
+    assert_int_equal(cdi_engine_plan(CDI_ENGINE_DOCKER, &where, &plan, &err), 0);
+    assert_non_null(plan.after);
+    make("/conf", since == NULL ? plan.after : since);
+    /* What is kept for the way back says nothing of the rest. */
+    assert_null(strstr(json_object_to_json_string(plan.changes), "secret"));
+    if (cdi_engine_plan_undo(path, plan.changes, before == NULL, &undo, &err) != 0)
+        fail_msg("%s", err.msg);
+    assert_string_equal(undo.remove ? "-" : undo.after == NULL ? "" : undo.after, expected);
 }
 
 static void undoing_restores_what_was_there(void **state)
 {
-    static const char *const before = "{ \"mtu\": 1 }";
-    static const char *const after =
-        "{\n  \"mtu\":1,\n  \"features\":{\n    \"cdi\":true\n  }\n}\n";
+    char path[128];
+    cleanup_plan struct cdi_engine_plan undo = {0}, gone = {0};
 
     (void)state;
-    check_undo(CDI_ENGINE_DOCKER, NULL, DOCKER_ON, DOCKER_ON, "-");
-    check_undo(CDI_ENGINE_DOCKER, before, after, after, before);
-    check_undo(CDI_ENGINE_DOCKER, before, after, before, "");
-    check_undo(CDI_ENGINE_DOCKER, before, after, NULL, "");
-    check_undo(CDI_ENGINE_PODMAN, NULL, MARK, MARK "more", "-");
+    check_undo(NULL, NULL, "-");
+    check_undo("{}", NULL, "{}\n");
+    check_undo("{ \"mtu\": 1, \"secret\": \"x\" }", NULL,
+               "{\n  \"mtu\":1,\n  \"secret\":\"x\"\n}\n");
+    check_undo("{\"features\": {\"secret\": 1}}", NULL,
+               "{\n  \"features\":{\n    \"secret\":1\n  }\n}\n");
+    check_undo(
+        "{\"cdi-spec-dirs\": [\"/opt\"], \"features\": {\"cdi\": false}}", NULL,
+        "{\n  \"cdi-spec-dirs\":[\n    \"/opt\"\n  ],\n  \"features\":{\n    \"cdi\":false\n  "
+        "}\n}\n");
+    snprintf(path, sizeof(path), "%s/conf", root);
+    assert_int_equal(cdi_engine_plan_undo(path, NULL, true, &undo, NULL), 0);
+    assert_true(undo.remove);
+    unlink(path);
+    assert_int_equal(cdi_engine_plan_undo(path, NULL, true, &gone, NULL), 0);
+    assert_false(gone.remove);
 }
 
 static void undoing_keeps_what_others_changed_since(void **state)
 {
     (void)state;
-    check_undo(CDI_ENGINE_DOCKER, NULL, DOCKER_ON, "{\"dns\": [], \"features\": {\"cdi\": true}}",
-               "{\n  \"dns\":[]\n}\n");
-    check_undo(CDI_ENGINE_DOCKER, "{\"features\": {\"cdi\": false}}", DOCKER_ON,
-               "{\"features\": {\"cdi\": true, \"x\": true}}",
+    check_undo(NULL, "{\"dns\": [], \"features\": {\"cdi\": true}}", "{\n  \"dns\":[]\n}\n");
+    check_undo("{\"features\": {\"cdi\": false}}", "{\"features\": {\"cdi\": true, \"x\": true}}",
                "{\n  \"features\":{\n    \"cdi\":false,\n    \"x\":true\n  }\n}\n");
-    /* Somebody set it anew: it is theirs now. */
-    check_undo(CDI_ENGINE_DOCKER, NULL, DOCKER_ON, "{\"features\": {\"cdi\": false}}",
-               "{\n  \"features\":{\n    \"cdi\":false\n  }\n}\n");
-    check_undo(CDI_ENGINE_CONTAINERD, "version = 2\n", "version = 2\n" CRI2 "enable_cdi = true\n",
-               "version = 2\n# mine\n" CRI2 "enable_cdi = true\nx = 1\n",
-               "version = 2\n# mine\n" CRI2 "x = 1\n");
-    check_undo(CDI_ENGINE_CONTAINERD, "version = 3\n" CRI3 "enable_cdi = false\n",
-               "version = 3\n" CRI3 "enable_cdi = true\n",
-               "version = 3\n" CRI3 "enable_cdi = true\nx = 1\n",
-               "version = 3\n" CRI3 "enable_cdi = false\nx = 1\n");
+    /* Somebody set it anew, or took it out: it is theirs now. */
+    check_undo(NULL, "{\"features\": {\"cdi\": false}}", "");
+    check_undo("{\"mtu\": 1}", "{\"mtu\": 1}", "");
+    check_undo("{\"mtu\": 1}", "{\"features\": 7}", "");
+}
+
+static void a_record_that_is_none_is_refused(void **state)
+{
+    static const char *const bad[] = {"[1]",
+                                      "[{}]",
+                                      "[{\"path\": [], \"is\": 1}]",
+                                      "[{\"path\": [\"a\"]}]",
+                                      "[{\"path\": [\"a\", \"b\", \"c\"], \"is\": 1}]",
+                                      "[{\"path\": [null, \"b\"], \"is\": 1}]"};
+    char path[128];
+
+    (void)state;
+    make("/conf", "{\"a\": 1}");
+    snprintf(path, sizeof(path), "%s/conf", root);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct json_object *changes = json_tokener_parse(bad[i]);
+        cleanup_plan struct cdi_engine_plan undo = {0};
+
+        if (cdi_engine_plan_undo(path, changes, false, &undo, NULL) != -EBADMSG)
+            fail_msg("taken: %s", bad[i]);
+        json_object_put(changes);
+    }
 }
 
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -375,7 +454,8 @@ int main(void)
         T(docker_is_told_where_its_version_wants_it),
         T(docker_keeps_all_else),
         T(docker_refuses_what_it_does_not_understand),
-        T(containerd_is_told_where_its_version_wants_it),
+        T(containerd_gets_the_lines_that_its_version_wants),
+        T(containerd_takes_the_last_section_of_all_its_files),
         T(containerd_refuses_what_it_does_not_understand),
         T(podman_is_told_of_a_hooks_folder_it_does_not_read),
         T(podman_that_takes_annotations_of_images_is_not_told_of_hooks),
@@ -384,6 +464,7 @@ int main(void)
         T(a_user_gets_files_of_the_users_own),
         T(undoing_restores_what_was_there),
         T(undoing_keeps_what_others_changed_since),
+        T(a_record_that_is_none_is_refused),
     };
 
     return cmocka_run_group_tests_name("cdi_engine", tests, NULL, NULL);

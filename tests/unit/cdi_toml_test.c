@@ -108,42 +108,6 @@ static void what_is_not_understood_is_refused_with_its_line(void **state)
     }
 }
 
-static void set_changes_the_one_value_and_no_other_byte(void **state)
-{
-    static const struct {
-        const char *before, *value, *after;
-    } cases[] = {
-        {"[plugins.'io.containerd.grpc.v1.cri']\n\tenable_cdi = false # why\nx = 1\n", "true",
-         "[plugins.'io.containerd.grpc.v1.cri']\n\tenable_cdi = true # why\nx = 1\n"},
-        {"a = 1\n  [plugins.\"io.containerd.grpc.v1.cri\"] # cri\n    x = 1\n[b]\n", "true",
-         "a = 1\n  [plugins.\"io.containerd.grpc.v1.cri\"] # cri\n  enable_cdi = true\n    x = "
-         "1\n[b]\n"},
-        {"[plugins.\"io.containerd.grpc.v1.cri\"]", "true",
-         "[plugins.\"io.containerd.grpc.v1.cri\"]\nenable_cdi = true\n"},
-        {"version = 2", "true",
-         "version = 2\n\n[plugins.\"io.containerd.grpc.v1.cri\"]\nenable_cdi = true\n"},
-        {"", "true", "[plugins.\"io.containerd.grpc.v1.cri\"]\nenable_cdi = true\n"},
-        {"[plugins.\"io.containerd.grpc.v1.cri\"]\nenable_cdi = [\n1]\nx = 1\n", NULL,
-         "[plugins.\"io.containerd.grpc.v1.cri\"]\nx = 1\n"},
-        {"x = 1\n", NULL, "x = 1\n"},
-    };
-
-    (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct apir_error err = {0};
-        char *text = NULL;
-
-        if (cdi_toml_set(cases[i].before, cdi, 3, cases[i].value, &text, &err) != 0)
-            fail_msg("%s", err.msg);
-        assert_string_equal(text, cases[i].after);
-        free(text);
-    }
-    char *text = NULL;
-    assert_int_equal(cdi_toml_set("[a]\nb = 1\n", top, 1, "2", &text, NULL), 0);
-    assert_string_equal(text, "version = 2\n[a]\nb = 1\n");
-    free(text);
-}
-
 static void lists_are_read_with_their_append_mark(void **state)
 {
     static const char *const path[] = {"engine", "hooks_dir"};
@@ -219,7 +183,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_found_where_they_are),
         cmocka_unit_test(what_is_not_understood_is_refused_with_its_line),
-        cmocka_unit_test(set_changes_the_one_value_and_no_other_byte),
         cmocka_unit_test(lists_are_read_with_their_append_mark),
         cmocka_unit_test(strings_are_written_as_they_are_read),
         cmocka_unit_test(a_list_has_an_end),
