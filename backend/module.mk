@@ -65,19 +65,25 @@ $(WORKER): $(WORKER_PARTS)
 # --- end worker ---
 
 # --- systemd units of the host without a VM ---
-HOST_SERVICE := $(O)/backend/systemd/apir-host.service
-ALL += $(HOST_SERVICE)
-$(HOST_SERVICE): backend/systemd/apir-host.service.in $(PREFIX_STAMP)
+# Both from one text: the machine's own, and the templates for a class of containers (%i).
+HOST_UNITS := $(addprefix $(O)/backend/systemd/apir-host,.socket .service @.socket @.service)
+ALL += $(HOST_UNITS)
+$(O)/backend/systemd/apir-host.%: backend/systemd/apir-host.%.in $(PREFIX_STAMP)
 	@mkdir -p $(@D)
-	$(call SAY,GEN)sed 's|@libexecdir@|$(prefix)/libexec|' $< >$@
+	$(call SAY,GEN)sed -e 's|@libexecdir@|$(prefix)/libexec|' \
+	    -e 's/@of_class@//; s/@dash@//; s/@at@//; /@config@/d' $< >$@
+$(O)/backend/systemd/apir-host@.%: backend/systemd/apir-host.%.in $(PREFIX_STAMP)
+	@mkdir -p $(@D)
+	$(call SAY,GEN)sed -e 's|@libexecdir@|$(prefix)/libexec|' \
+	    -e 's/@of_class@/ (%i)/; s/@dash@/-%i/; s/@at@/@%i/' \
+	    -e 's|@config@|Environment=APIR_CONFIG=/etc/apir/backend-%i.json|' $< >$@
 
 .PHONY: install-backend
 install: install-backend
-install-backend: $(RENDER_SERVER) $(WORKER) $(HOST_SERVICE)
+install-backend: $(RENDER_SERVER) $(WORKER) $(HOST_UNITS)
 	install -D -m 0755 $(RENDER_SERVER) $(DESTDIR)$(prefix)/libexec/apir/apir-render-server
 	install -D -m 0755 $(WORKER) $(DESTDIR)$(prefix)/libexec/apir/apir-worker
-	install -D -m 0644 $(HOST_SERVICE) $(DESTDIR)$(prefix)/lib/systemd/system/apir-host.service
-	install -D -m 0644 backend/systemd/apir-host.socket \
-	    $(DESTDIR)$(prefix)/lib/systemd/system/apir-host.socket
+	install -d -m 0755 $(DESTDIR)$(prefix)/lib/systemd/system
+	install -m 0644 $(HOST_UNITS) $(DESTDIR)$(prefix)/lib/systemd/system
 	install -D -m 0644 backend/systemd/apir.sysusers.conf $(DESTDIR)$(prefix)/lib/sysusers.d/apir.conf
 	install -D -m 0644 backend/systemd/apir.tmpfiles.conf $(DESTDIR)$(prefix)/lib/tmpfiles.d/apir.conf
