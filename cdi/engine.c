@@ -30,10 +30,10 @@ static const struct {
     const char *programs[2];
     struct cdi_version first; /* with CDI */
 } engines[CDI_ENGINES] = {
-    [CDI_ENGINE_PODMAN] = {"podman", {"podman"}, {4, 1}},
-    [CDI_ENGINE_DOCKER] = {"docker", {"dockerd", "docker"}, {25, 0}},
-    [CDI_ENGINE_CONTAINERD] = {"containerd", {"containerd"}, {1, 7}},
-    [CDI_ENGINE_CRIO] = {"crio", {"crio"}, {1, 23}},
+    [CDI_ENGINE_PODMAN] = {"podman", {"podman"}, {4, 1, 0}},
+    [CDI_ENGINE_DOCKER] = {"docker", {"dockerd", "docker"}, {25, 0, 0}},
+    [CDI_ENGINE_CONTAINERD] = {"containerd", {"containerd"}, {1, 7, 0}},
+    [CDI_ENGINE_CRIO] = {"crio", {"crio"}, {1, 23, 0}},
 };
 
 const char *cdi_engine_name(enum cdi_engine engine)

@@ -21,9 +21,9 @@
 const char fuzz_corpus[] = "engine";
 
 static const struct cdi_version versions[CDI_ENGINES][3] = {
-    [CDI_ENGINE_PODMAN] = {{4, 3}, {5, 4}, {5, 6}},
-    [CDI_ENGINE_DOCKER] = {{25, 0}, {28, 1}, {28, 2}},
-    [CDI_ENGINE_CONTAINERD] = {{1, 7}, {2, 0}, {2, 1}},
+    [CDI_ENGINE_PODMAN] = {{4, 3, 0}, {5, 4, 0}, {5, 6, 0}},
+    [CDI_ENGINE_DOCKER] = {{25, 0, 0}, {28, 1, 0}, {28, 2, 0}},
+    [CDI_ENGINE_CONTAINERD] = {{1, 7, 0}, {2, 0, 0}, {2, 1, 0}},
 };
 
 static char root[64], config[128];
