@@ -56,7 +56,7 @@ FUZZ_OBJS_ring := $(call objs,tests/fuzz/ring_fuzz.c protocol/ring.c)
 # The plug-in, linked into the program.
 FUZZ_OBJS_host := $(call objs,tests/fuzz/host_fuzz.c cdi/host.c) $(PROTOCOL_FD_OBJS) \
                   $(sort $(CDI_CLIENT_OBJS) $(call objs,$(FRONTEND_SRCS)))
-FUZZ_LIBS_host := -lggml-base -ldl $(patsubst %,-Wl$(comma)--wrap=%,mmap munmap connect clock_gettime nanosleep \
+FUZZ_LIBS_host := -lggml-base -ldl $(patsubst %,-Wl$(comma)--wrap=%,mmap munmap connect clock_gettime nanosleep poll \
                     clock_nanosleep syscall apir_log)
 
 FUZZ_OBJS_claims := $(call objs,tests/fuzz/claims_fuzz.c backend/server_claims.c protocol/error.c)
