@@ -61,6 +61,14 @@ bool host_device_is_cpu(const struct host_device *d)
     return d == NULL;
 }
 
+void host_device_memory(struct host_ggml *hg, const struct host_device *d, uint64_t *ret_free,
+                        uint64_t *ret_total)
+{
+    (void)hg;
+    (void)d;
+    *ret_free = *ret_total = 0;
+}
+
 static struct host_ggml_fns fns = {.ggml_backend_tensor_set = set,
                                    .ggml_backend_tensor_get = get,
                                    .ggml_backend_tensor_get_async = get_async,
