@@ -15,7 +15,7 @@ teardown() { common_teardown; }
 
 # The lines of the manual page's example.
 documented() {
-    sed -n '/^\.Ss A socket for each class/,/^\.Ed/p' docs/man/apir.1 | sed '1,/^\.Bd/d; /^\.Ed/d; s/\\e$/\\/'
+    sed -n '/^\.Sh A SOCKET FOR EACH CLASS/,/^\.Ed/p' docs/man/apir.1 | sed '1,/^\.Bd/d; /^\.Ed/d; s/\\e$/\\/'
 }
 
 @test "classes: the template units are sound, and differ from the machine's own in nothing else" {
