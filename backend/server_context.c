@@ -112,18 +112,21 @@ static void server_context_watch(void *user)
 static bool server_context_may_start(struct server_context *context)
 {
     struct server_starts *starts = context->contexts->starts, *of = &starts[0];
+    const int64_t now = server_now_ms();
     for (unsigned i = 0; i < SERVER_STARTS_USERS; i++) {
-        if (starts[i].quota.used && starts[i].uid == context->uid) {
+        if (starts[i].uid == context->uid) {
             of = &starts[i];
             break;
         }
-        if (starts[i].quota.since_ms < of->quota.since_ms)
+        if (starts[i].paid_until_ms < of->paid_until_ms)
             of = &starts[i];
     }
-    if (!of->quota.used || of->uid != context->uid)
-        *of = (struct server_starts){.uid = context->uid};
-    return server_quota_take(&of->quota, SERVER_STARTS_MAX, SERVER_STARTS_PERIOD_MS,
-                             server_now_ms());
+    if (of->uid != context->uid || of->paid_until_ms < now)
+        *of = (struct server_starts){.uid = context->uid, .paid_until_ms = now};
+    if (of->paid_until_ms - now >= SERVER_STARTS_AT_ONCE * SERVER_STARTS_EVERY_MS)
+        return false;
+    of->paid_until_ms += SERVER_STARTS_EVERY_MS;
+    return true;
 }
 
 static void server_context_start_worker(struct server_context *context)
@@ -131,7 +134,7 @@ static void server_context_start_worker(struct server_context *context)
     struct server_contexts *contexts = context->contexts;
     if (!server_context_may_start(context)) {
         server_context_lose(context, APIR_LOG_INFO,
-                            "programs start faster than the host allows (200 in 10 seconds)");
+                            "programs start faster than the host allows (50 per second)");
         return;
     }
     /* Killed ones count until they are reaped: one may hang in a GPU driver. */

@@ -28,16 +28,18 @@
 /* Served and refused ones together. */
 #define SERVER_CONTEXTS_MAX 512u
 
-/* Workers that one user can start, and how many users are told apart by that. */
-#define SERVER_STARTS_MAX       200u
-#define SERVER_STARTS_PERIOD_MS 10000
-#define SERVER_STARTS_USERS     32u
+/* Workers that one user can start: so many at once, and then one in so many milliseconds; and how
+ * many users are told apart by that. */
+#define SERVER_STARTS_AT_ONCE  500
+#define SERVER_STARTS_EVERY_MS 20
+#define SERVER_STARTS_USERS    32u
 
 struct server_context;
 
 struct server_starts {
     uint32_t uid;
-    struct server_quota quota;
+    int64_t paid_until_ms; /* each start moves it by SERVER_STARTS_EVERY_MS; in the past: none is
+                              owed */
 };
 
 /* The set, and what its contexts share. All pointers are the creator's. */

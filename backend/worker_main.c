@@ -15,8 +15,8 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <getopt.h>
+#include <linux/futex.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -24,6 +24,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "backend/config.h"
@@ -41,22 +42,22 @@
  */
 #define SPIN_MIN_NS 200000u
 #define SPIN_GAP_NS 3000000u
-/* Work was announced: llama.cpp's own part of a prompt, from its inputs to what it sends first, took
- * 0.6 to 1.3 ms, where we measured it. */
+/* Work was announced: llama.cpp's own part of a prompt, from its inputs to what it sends first,
+ * took 0.6 to 1.3 ms, where we measured it. */
 #define SPIN_ANNOUNCED_NS 2000000u
 #define ROUSE_NS          150000u /* a device that is to stay awake gets something to do that often */
 /* Then we look whether the server is still there: mostly its end is ours. */
-#define SLEEP_NS    5000000000u
-#define LOG_LINES   60u /* per minute: the guest can cause them */
-/* Messages between two looks at the control socket: who is busy does not sleep, and the server gives
- * up on a worker whose socket is full. */
+#define SLEEP_NS  5000000000u
+#define LOG_LINES 60u /* per minute: the guest can cause them */
+/* Messages between two looks at the control socket: who is busy does not sleep, and the server
+ * gives up on a worker whose socket is full. */
 #define CONTROL_EVERY 32u
 
 /* exit codes, seen in the server's log */
 enum {
-    EXIT_OK = 0,     /* the server closed the control socket */
-    EXIT_SETUP = 1,  /* the reason is on stderr and in the ring */
-    EXIT_FATAL = 3,  /* a malformed message */
+    EXIT_OK = 0,    /* the server closed the control socket */
+    EXIT_SETUP = 1, /* the reason is on stderr and in the ring */
+    EXIT_FATAL = 3, /* a malformed message */
 };
 
 static struct apir_ring_header *header(struct worker *w)
@@ -65,13 +66,15 @@ static struct apir_ring_header *header(struct worker *w)
 }
 
 /*
- * Tells the server and the client what is done. The server's word comes first, for the one fence that
- * both need is in the other: it pairs with the server's, which stores notify_at, fences, loads head.
+ * Tells the server and the client what is done. The server's word comes first, for the one fence
+ * that both need is in the other: it pairs with the server's, which stores notify_at, fences, loads
+ * head.
  */
 static void show_progress(struct worker *w)
 {
     apir_store_release64(&w->status->head, w->ring.head);
-    if (apir_ring_host_show(&w->ring) && w->ring.head >= apir_load_acquire64(&w->status->notify_at)) {
+    if (apir_ring_host_show(&w->ring) &&
+        w->ring.head >= apir_load_acquire64(&w->status->notify_at)) {
         uint64_t one = 1;
         ssize_t ignored = write(w->notify_fd, &one, sizeof(one));
         (void)ignored;
@@ -186,10 +189,11 @@ static int wait_for_work(struct worker *w)
 static void stats_log(const struct worker *w)
 {
     if (w->n_rouse || w->n_both)
-        apir_log(APIR_LOG_INFO,
-                 "devices kept awake by %llu marks; %llu sets shared by CPU and device, %llu of streams",
-                 (unsigned long long)w->n_rouse, (unsigned long long)w->n_both,
-                 (unsigned long long)w->n_queued);
+        apir_log(
+            APIR_LOG_INFO,
+            "devices kept awake by %llu marks; %llu sets shared by CPU and device, %llu of streams",
+            (unsigned long long)w->n_rouse, (unsigned long long)w->n_both,
+            (unsigned long long)w->n_queued);
     for (unsigned i = 0; i < sizeof(w->stats) / sizeof(w->stats[0]); i++) {
         if (w->stats[i].count)
             apir_log(APIR_LOG_INFO, "%-14s %9llu times, %9.3f us each", apir_msg_name(i),
@@ -295,11 +299,15 @@ static void *page_map(int fd, size_t size)
 static int options_parse(struct worker *w, int argc, char **argv, const char **ret_config)
 {
     static const struct option options[] = {
-        { "control-fd", required_argument, NULL, 'c' },         { "notify-fd", required_argument, NULL, 'n' },  { "status-fd", required_argument, NULL, 's' },
-        { "spin-fd", required_argument, NULL, 'p' },    { "spin-slot", required_argument, NULL, 'i' },
-        { "limited", required_argument, NULL, 'l' },
-        { "config", required_argument, NULL, 'f' },     { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 },
+        {"control-fd", required_argument, NULL, 'c'},
+        {"notify-fd", required_argument, NULL, 'n'},
+        {"status-fd", required_argument, NULL, 's'},
+        {"spin-fd", required_argument, NULL, 'p'},
+        {"spin-slot", required_argument, NULL, 'i'},
+        {"limited", required_argument, NULL, 'l'},
+        {"config", required_argument, NULL, 'f'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
     int status_fd = -1, spin_fd = -1, slot = -1, limited = -1;
     w->control_fd = w->notify_fd = -1;
@@ -347,43 +355,39 @@ static int options_parse(struct worker *w, int argc, char **argv, const char **r
 static int wait_for_ring(struct worker *w)
 {
     while (!w->blobs[APIR_RING_BLOB_ID].map) {
-        struct pollfd p = { .fd = w->control_fd, .events = POLLIN };
+        struct pollfd p = {.fd = w->control_fd, .events = POLLIN};
         if (poll(&p, 1, -1) < 0 && errno != EINTR)
             return -errno;
         int err = worker_control_drain(w);
         if (err)
             return err;
     }
-    apir_ring_host_init(&w->ring, w->blobs[APIR_RING_BLOB_ID].map, w->blobs[APIR_RING_BLOB_ID].size);
+    apir_ring_host_init(&w->ring, w->blobs[APIR_RING_BLOB_ID].map,
+                        w->blobs[APIR_RING_BLOB_ID].size);
     return 0;
 }
 
 /*
- * The client sees in this lock that we have ended, whoever is left to say so. The guest may write
- * to it: that breaks nothing but its own sign, since we never look at it again. It is the first robust
- * lock of this thread and so the last one in the kernel's list of them, where what the guest makes
- * of its link hides no other.
+ * The client sees in this word that we have ended, whoever is left to say so: the kernel walks the
+ * list of robust locks of a thread that ends, however it ends, and says so in each that has the
+ * thread's id. The list is ours and not glibc's, so that its links lie where no guest sees or
+ * writes them; glibc has no robust lock of this thread. What the guest writes into the word breaks
+ * its own sign and nothing else.
  */
 static void mark_alive(struct worker *w)
 {
-    struct apir_ring_header *h = header(w);
-    pthread_mutex_t *lock = (pthread_mutex_t *)(void *)&h->worker;
-    pthread_mutexattr_t attr;
-    _Static_assert(sizeof(*lock) <= sizeof(h->worker) + sizeof(h->worker_rest) &&
-                       offsetof(pthread_mutex_t, __data.__lock) == 0,
-                   "glibc's lock in its line");
-    pthread_mutexattr_init(&attr);
-    pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
-    pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
-    pthread_mutex_init(lock, &attr);
-    /* Not one that waits, whatever the guest has written meanwhile. */
-    (void)pthread_mutex_trylock(lock);
-    pthread_mutexattr_destroy(&attr);
+    static struct robust_list lock;
+    static struct robust_list_head list = {.list = {.next = &lock}};
+    uint32_t *word = &header(w)->worker;
+    lock.next = &list.list;
+    list.futex_offset = (long)((intptr_t)word - (intptr_t)&lock);
+    apir_store_release32(word, (uint32_t)syscall(SYS_gettid));
+    (void)syscall(SYS_set_robust_list, &list, sizeof(list));
 }
 
 static int load(struct worker *w, const struct apir_config *config, struct apir_error *err)
 {
-    const char *devices[APIR_CONFIG_DEVICES_MAX + 1] = { NULL };
+    const char *devices[APIR_CONFIG_DEVICES_MAX + 1] = {NULL};
     for (size_t i = 0; i < config->devices.n && i < APIR_CONFIG_DEVICES_MAX; i++)
         devices[i] = config->devices.names[i];
     struct host_ggml_options o = {
@@ -404,10 +408,11 @@ static int load(struct worker *w, const struct apir_config *config, struct apir_
 }
 
 /*
- * What ggml's CPU backend works in for a prompt, a MiB or so that is read over and over, is faster in
- * the heap (docs/bench.md), whose pages are huge but for its beginning (server_child.c). glibc maps
- * such blocks by themselves, in pages of 4 KiB: from 128 KiB on until a larger block has been freed,
- * and from then on beyond that one's size (mallopt(3)). What is larger than a huge page has its own.
+ * What ggml's CPU backend works in for a prompt, a MiB or so that is read over and over, is faster
+ * in the heap (docs/bench.md), whose pages are huge but for its beginning (server_child.c). glibc
+ * maps such blocks by themselves, in pages of 4 KiB: from 128 KiB on until a larger block has been
+ * freed, and from then on beyond that one's size (mallopt(3)). What is larger than a huge page has
+ * its own.
  */
 static void heap_for_work(void)
 {
@@ -463,7 +468,7 @@ int main(int argc, char **argv)
         return rc == -EPIPE ? EXIT_OK : EXIT_SETUP;
     mark_alive(w);
 
-    struct apir_error err = { 0 };
+    struct apir_error err = {0};
     rc = prepare(w, config, &err);
     if (rc) {
         apir_log(APIR_LOG_ERROR, "%s", err.msg);

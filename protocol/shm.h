@@ -84,13 +84,12 @@ struct apir_ring_header {
     /* line 6: whoever sets FATAL or LOST, before it; NUL-terminated text */
     char reason[APIR_REASON_MAX];
     /*
-     * line 10: a robust lock (pthread_mutexattr_setrobust) that the worker's main thread takes when
-     * it starts and keeps. However it ends, the kernel then sets FUTEX_OWNER_DIED in the first word:
-     * also where the server has ended, which takes its workers along. A host older than this leaves
-     * it 0.
+     * line 10: a robust futex (set_robust_list(2)) of the worker's main thread, which has its id in it.
+     * However the worker ends, the kernel then sets FUTEX_OWNER_DIED: also where the server has ended,
+     * which takes its workers along. A host older than this leaves it 0.
      */
     uint32_t worker;
-    uint8_t worker_rest[60];
+    uint8_t pad10[60];
 };
 
 _Static_assert(offsetof(struct apir_ring_header, tail) == 64, "cache line");

@@ -20,7 +20,7 @@ $(ATTACKS): $(call objs,$(ATTACKS_SRCS) tests/unit/server_fixture.c tests/unit/u
 # All rows, or those of ROWS="..."; MUTATE=1: what stops each is taken out, and the row must notice.
 .PHONY: check-attacks attacks-hook
 # The hook as it is installed: static, which it cannot be with sanitizers.
-attacks-hook: $(O)/hook/apir-hook $(O)/tests/hook/race $(O)/tests/hook/trap.so \
+attacks-hook: $(O)/hook/apir-hook $(O)/tests/hook/race $(O)/tests/hook/trap.so $(O)/tests/hook/stall \
               $(O)/tests/models/gguf-write $(O)/tests/system/apir-exercise $(O)/cdi/apir \
               $(O)/frontend/libggml-apir.so
 ATTACKS_STATIC := build/release-gcc

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "backend/server_context.h"
 #include "protocol/atomic.h"
 #include "tests/unit/unix_client.h"
 
@@ -92,7 +93,8 @@ static void held_by_ended_contexts(void)
     refused("no ring after %d contexts that have ended and hold theirs", n);
 }
 
-/* A context made and ended costs the host a process. */
+/* A context made and ended costs the host a process: no more of them than it says, however fast
+ * this machine is. */
 static void start_after_start(void)
 {
     enum { TRIES = 2000 };
@@ -100,18 +102,20 @@ static void start_after_start(void)
     char reason[APIR_REASON_MAX] = "";
     int n = 0;
     own_start(&o, true);
+    const int64_t began = attack_now_ms();
     for (; n < TRIES && !*reason; n++) {
         struct unix_client c = unix_client_open();
         if (apir_load_acquire32(&c.ring->state) == APIR_STATE_LOST)
             memcpy(reason, c.ring->reason, sizeof(reason) - 1);
         unix_client_close(&c);
     }
-    if (!*reason)
-        not_stopped("%d workers were started", n);
-    if (!strstr(reason, "faster than the host allows"))
+    const int64_t most = SERVER_STARTS_AT_ONCE + (attack_now_ms() - began) / SERVER_STARTS_EVERY_MS;
+    if (n > most + 1)
+        not_stopped("%d workers were started, %d may be", n, (int)most);
+    if (*reason && !strstr(reason, "faster than the host allows"))
         not_stopped("lost for another reason: %s", reason);
     own_stop(&o);
-    refused("%s", reason);
+    refused("%s", *reason ? reason : "this machine starts them more slowly than it may");
 }
 
 /* A buffer is asked for and refused, again and again; returns by how much the log has grown. */

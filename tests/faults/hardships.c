@@ -136,7 +136,7 @@ static void who_goes_first(void)
 
 /* What a client may need of the server: more than is left in the first of these, and in the last
  * all. */
-#define SPARE_MAX 14
+#define SPARE_MAX 20
 
 /* A server that can open nothing more refuses, and that is all. */
 static void descriptors(uint32_t spare)

@@ -77,7 +77,7 @@ teardown() { common_teardown; }
 }
 
 n_fds() { find "/proc/$1/fd" -mindepth 1 -maxdepth 1 | wc -l; }
-fds_are() { [[ $(n_fds "$1") -eq $2 ]]; }
+fds_are() { [[ $(n_fds "$1") -le $2 ]]; }
 no_zombie_below() { [[ -z $(server_pids apir-worker Z) ]]; }
 
 @test "many runs one after the other leave no process and no descriptor behind" {
@@ -91,10 +91,10 @@ no_zombie_below() { [[ -z $(server_pids apir-worker Z) ]]; }
     wait_until 20 grep -q ready "$T/hold.out"
     server=$(render_server)
     vmm=$(ps -o ppid= -p "$server" | tr -d ' ')
+    fds=$(n_fds "$server")
     # The first run may leave caches in virglrenderer; what counts is that the tenth adds nothing.
     remote "$EXERCISE" compute 2>/dev/null
     wait_until 10 n_workers_is 1
-    fds=$(n_fds "$server")
     local vmm_fds
     vmm_fds=$(n_fds "$vmm")
     for ((i = 0; i < 20; i++)); do
