@@ -117,9 +117,6 @@ in_layer() {
         exec "$@"' sh "$work/layer" "$@"
 }
 
-# Without what stops it a test may well hang; that it does is told soon.
-export BATS_TEST_TIMEOUT=$((${APIR_RACE_SECONDS:-60} + 30))
-
 run() { # ROW...: what they say is in $work/log; beside it, what is said in between
     TMPDIR=$work/tmp ATTACKS_RESULTS=$work/results in_layer tests/attacks/run.sh "$work/out" "$work/static" \
         "$@" >"$work/log" 2>"$work/stderr" || :
@@ -220,6 +217,8 @@ echo "control: ${#control[@]} of ${#wanted[@]} rows stopped"
 
 # ---- the mutants -----------------------------------------------------------------------------
 
+# Without what stops it a test may well hang; that it does is told soon.
+export BATS_TEST_TIMEOUT=$((${APIR_RACE_SECONDS:-60} + 50))
 mutant() { ! mutant_wanted "$1" || try noticed "$@"; }
 elsewhere() { [[ -n ${MUTANT-} ]] || ! mutant_named "$1" || try elsewhere "$@"; }
 unmutated() { :; }
