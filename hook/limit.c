@@ -6,7 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -81,7 +81,9 @@ int hook_limit_run(int (*work)(const void *arg), const void *arg, int limit_ms)
     pid_t pid = fork();
     if (pid == 0) {
         set_up(out, limit_ms);
-        exit(work(arg));
+        int r = work(arg);
+        (void)fflush(NULL);
+        _exit(r); /* what is to be done at the end of the program is the parent's */
     }
     apir_close_fd(&out);
     if (pid < 0)
