@@ -110,7 +110,8 @@ static void start_after_start(void)
         unix_client_close(&c);
     }
     const int64_t most = SERVER_STARTS_AT_ONCE + (attack_now_ms() - began) / SERVER_STARTS_EVERY_MS;
-    if (n > most + 1)
+    /* The server's clock is not this one. */
+    if (n > most + most / 10)
         not_stopped("%d workers were started, %d may be", n, (int)most);
     if (*reason && !strstr(reason, "faster than the host allows"))
         not_stopped("lost for another reason: %s", reason);
