@@ -133,8 +133,11 @@ static void server_context_start_worker(struct server_context *context)
 {
     struct server_contexts *contexts = context->contexts;
     if (!server_context_may_start(context)) {
-        server_context_lose(context, APIR_LOG_INFO,
-                            "programs start faster than the host allows (50 per second)");
+        char reason[APIR_REASON_MAX];
+        snprintf(reason, sizeof(reason),
+                 "programs start faster than the host allows (%d per second)",
+                 1000 / SERVER_STARTS_EVERY_MS);
+        server_context_lose(context, APIR_LOG_INFO, reason);
         return;
     }
     /* Killed ones count until they are reaped: one may hang in a GPU driver. */

@@ -38,8 +38,8 @@ struct server_context;
 
 struct server_starts {
     uint32_t uid;
-    int64_t paid_until_ms; /* each start moves it by SERVER_STARTS_EVERY_MS; in the past: none is
-                              owed */
+    /* Each start moves it on by SERVER_STARTS_EVERY_MS, from now at the earliest. */
+    int64_t paid_until_ms;
 };
 
 /* The set, and what its contexts share. All pointers are the creator's. */

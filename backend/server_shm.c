@@ -82,7 +82,8 @@ int server_shm_create(const char *name, uint64_t size, struct server_shm_fds *re
 }
 
 /* Whether a file other than ours is open. Whoever opens one in the moment of the lease waits for
- * its end, and we get a SIGIO, which the server ignores. */
+ * its end, and we get a SIGIO, which the server ignores. Where a kernel gives no leases on memfds
+ * nobody can tell, as without /proc. */
 static bool shm_is_held(int own)
 {
     if (fcntl(own, F_SETLEASE, F_WRLCK) < 0)

@@ -63,7 +63,8 @@ static bool size_cannot_exist(struct host_ggml *hg, const struct host_device *d,
     if (sysinfo(&s) < 0)
         return false;
     const uint64_t host = ((uint64_t)s.totalram + s.totalswap) * s.mem_unit;
-    return size > host && size - host > total;
+    /* A device that does not say how much it has may have any amount. */
+    return total > 0 && size > host && size - host > total;
 }
 
 int host_buffer_alloc(struct host_ggml *hg, const struct host_device *d, uint64_t size,

@@ -182,6 +182,11 @@ run_one() { # FILE
             compared=yes
         fi
     done
+    # What was running when the time was up was ended, on either side, and has compared nothing.
+    if archs_late && [[ $differs$seen == *fails* && $differs != *differs:* ]]; then
+        printf 'LEFT  models %s\n' "$name"
+        return
+    fi
     # What fails everywhere is no comparison.
     [[ -n $compared || -n $differs ]] || differs="; nothing could be compared"
     said=${differs:-$seen}
