@@ -611,6 +611,10 @@ static int map_shared(struct client *c, struct apir_error *err)
     c->replies = (uint8_t *)ring + APIR_RING_HEADER_SIZE;
     c->arena_size = CLIENT_ARENA_SIZE;
     rc = c->transport.blob_create(&c->transport, 1, c->arena_size, &blob);
+    /* A context that has ended is given nothing; the ring has the reason, which is told at once. */
+    if (rc && !client_state_ok(c))
+        return apir_error_set(err, ENODEV, "%s: the host has ended this context",
+                              c->transport.where);
     if (rc)
         return apir_error_set(err, -rc, "%s: no room for %u MiB in the host-visible window: %s",
                               c->transport.where, CLIENT_ARENA_SIZE >> 20, strerror(-rc));

@@ -4,9 +4,10 @@
  *
  * Nothing here is an enum of either side's ggml. Tensor types are GGUF's type
  * numbers (a file format, fixed); ops and the sub-ops of UNARY and GLU travel by
- * name in a table at the front of each payload; op parameters are 16 int32 in
- * canonical meaning (op_params.h). A tensor refers only to tensors before it, so
- * every payload is topologically sorted or malformed, and no decoder recurses.
+ * name in a table at the front of each payload; op parameters are the 16 int32
+ * of ggml's tensor, as its ops read them. A tensor refers only to tensors before
+ * it, so every payload is topologically sorted or malformed, and no decoder
+ * recurses.
  *
  * Definition:
  *   u32 flags                              APIR_GRAPH_*

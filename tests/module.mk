@@ -4,13 +4,14 @@ include $(wildcard tests/*/module.mk)
 HEADERS += tests/fds.h
 
 # What takes minutes; `nightly` has the rest. The kinds: tests/steps.bash.
-.PHONY: check check-targets check-mutant check-mutate nightly
+.PHONY: check check-targets check-names check-mutant check-mutate nightly
 check:
 	@MAKE='$(MAKE)' tests/check.sh \
 	    'build:one=all' \
 	    'build-clang:one=all CC=clang' \
 	    'headers:one=check-headers' \
 	    'targets=check-targets' \
+	    'names=check-names' \
 	    'units=check-units' \
 	    'units-asan:again=check-units MODE=asan CC=clang' \
 	    'ring-tsan:again=check-units MODE=tsan' \
@@ -32,6 +33,10 @@ check:
 # Every target of HACKING.md builds what its scripts use.
 check-targets:
 	@tests/targets.sh
+
+# What documents and comments name exists.
+check-names:
+	@tests/names.sh
 
 # One of the mutants of check-attacks and check-sandbox-mutants, another one for each commit.
 check-mutant:

@@ -135,6 +135,30 @@ stopped() {
 stopped
 result $? "a VM stopped for five seconds, again and again: its clients notice nothing"
 
+# ---- a VM whose host is stopped ----------------------------------------------------------------
+
+# Who computes waits, and so does who comes meanwhile.
+host_stopped() {
+    local before newcomer status=0
+    hold 5 || return 1
+    before=$(grep -c right "$work/hold5.log")
+    touch "$share/stop-host"
+    wait_for test -s "$share/host-stopped" || return 1
+    cat "$share/host-stopped"
+    echo go >&"${lines[5]}"
+    "$walk" walk >"$work/walk.log" 2>&1 &
+    newcomer=$!
+    wait_for more_right 5 "$before" || status=1
+    [[ -e $share/host-continued ]] || { echo "it computed on a stopped host"; status=1; }
+    wait "$newcomer" || status=1
+    cat "$work/walk.log"
+    exec {lines[5]}>&-
+    wait "${holders[5]}" || status=1
+    return "$status"
+}
+host_stopped >"$work/host-stopped.log" 2>&1
+result $? "a VM whose server and workers are stopped for five seconds: its clients notice nothing"
+
 # ---- a VMM that is killed --------------------------------------------------------------------
 
 "$exercise" lost >"$work/lost.log" 2>&1 &

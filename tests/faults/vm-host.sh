@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# vm-host.sh: the host's part of vm.sh (VM_HOST_SCRIPT): stops and kills the VM when the guest asks
-# for it by a file in VM_SHARE.
+# vm-host.sh: the host's part of vm.sh (VM_HOST_SCRIPT): stops and kills the VM, or stops its servers
+# and workers, when the guest asks for it by a file in VM_SHARE.
 set -uo pipefail
 # shellcheck source=tests/vm/processes.sh
 . tests/vm/processes.sh
@@ -23,6 +23,18 @@ for _ in 1 2 3; do
     pause 1.5
 done
 echo "stopped three times" >"$VM_SHARE/continued"
+
+# The VM's host alone: its servers and workers, while the guest runs on.
+asked stop-host
+host=$(servers)$(workers)
+# A list of pids.
+# shellcheck disable=SC2086
+kill -STOP $host
+echo "stopped:" $host >"$VM_SHARE/host-stopped"
+pause 5
+touch "$VM_SHARE/host-continued" # before it: who computes without this file did so on a stopped host
+# shellcheck disable=SC2086
+kill -CONT $host
 
 asked kill
 left=$(servers)$(workers)

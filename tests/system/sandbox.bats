@@ -393,10 +393,11 @@ kernel_lacks() { # CALL[=ERRNO] WHAT
     vtest_stop
     VTEST_CONFIG='{"threads": 1, "devices": ["CPU"], "sandbox": "required"}'
     server_start
-    run remote "$EXERCISE" compute
+    run --separate-stderr remote "$EXERCISE" compute
     [[ $status -ne 0 ]]
-    # The program may hear of it before it has its memory, and then says only that it got none.
     grep -q 'a worker that runs as root' "$VTEST_LOG"
+    # The program is told the same, whether it has its memory by then or not.
+    [[ $stderr == *"is lost:"*"runs as root"* ]]
 }
 
 @test "sandbox: without Landlock: said, and refused where it is required" {

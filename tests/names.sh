@@ -1,0 +1,87 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# names.sh: what documents and comments name exists. In README.md, HACKING.md, SECURITY.md, CHANGELOG.md
+# and docs/: every `path` of a source, script or folder of ours, every `c_identifier`, every row of
+# check-attacks that SECURITY.md names, and every "`test file`: its test". In comments of C: every (x.h).
+# A test for each document and one for the comments; the last line is `names: N passed, N failed`.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+work=$(mktemp -d "${TMPDIR:-/tmp}/names.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+find . \( -path ./build -o -path ./.git \) -prune -o -type f -print | sed 's|^\./|/|' >"$work/files"
+grep -vE '\.md$|^/tests/fuzz/corpus/' "$work/files" | sed 's|^/||' >"$work/sources"
+xargs grep -ohaE '[A-Za-z_][A-Za-z0-9_]*' <"$work/sources" | sort -u >"$work/words"
+
+there() { grep -qE "$1" "$work/files"; }
+escaped() { sed 's/[.*]/\\&/g' <<<"$1"; }
+
+# What a document's line calls by name, and what of it does not exist, a line each.
+unknown() { # DOCUMENT
+    local word
+    # Text between backticks, also across a line's end; code blocks are the shell's.
+    awk '/^ *```/ { code = !code; next } !code && !/^    / { print }' "$1" | tr '\n' ' ' | grep -oE '`[^`]+`' |
+        tr -d '`' | sort -u | while read -r word; do
+        case $word in
+        *[!A-Za-z0-9_./-]* | /* | ./* | *//* | build/* | lib/* | share/* | libexec/* | bin/*) ;;
+        *.[ch] | *.sh | *.bats | *.bash | *.mk | *.md) there "$(escaped "$word")\$" || echo "$word" ;;
+        */) there "/$(escaped "$word")" || echo "$word" ;;
+        *[/.-]* | *_ | ggml_* | virgl_*) ;;
+        *_test | *_fuzz) there "/$word\.c\$" || echo "$word" ;;
+        [a-z]*_*) grep -qxF "$word" "$work/words" || echo "$word" ;;
+        esac
+    done
+}
+
+# The last column of SECURITY.md's table: rows `a`, `b` to `c`; `program`: test; `file.bats`: test.
+unshown() {
+    local part word name
+    sed -n '/^## What shows it/,/^## /p' SECURITY.md | grep '^| ' | awk -F '|' '{ print $3 }' | tr ';' '\n' |
+        sed 's/^ *//; s/ *$//' | while read -r part; do
+        case $part in
+        rows\ * | row\ *)
+            grep -oE '`[^`]+`' <<<"$part" | tr -d '`' | while read -r word; do
+                grep -qF "{\"$word\"," tests/attacks/rows_*.c || grep -q "^$word|" tests/attacks/hook_rows ||
+                    echo "row $word"
+            done
+            ;;
+        \`*\`:\ *)
+            word=${part#\`} word=${word%%\`*} name=${part#*: } name=${name%%, *}
+            there "/$(escaped "${word%.bats}")\.(c|bats)\$" || echo "$word"
+            grep "/$(escaped "${word%.bats}")\.\(c\|bats\)\$" "$work/files" | sed 's|^|.|' |
+                xargs grep -qF -- "$name" || echo "$part"
+            ;;
+        esac
+    done
+}
+
+# A header or source that a comment refers to in parentheses.
+unheard() {
+    grep '\.[ch]$' "$work/sources" | xargs grep -noE '\([a-z_0-9/]+\.[ch]\)' | while IFS=: read -r file line word; do
+        word=${word//[()]/}
+        there "/$(escaped "$word")\$" || echo "$file:$line: $word"
+    done
+}
+
+passed=0 failed=0
+judge() { # WHAT: the names that are wrong on standard input
+    local list
+    list=$(sort -u)
+    if [[ -z $list ]]; then
+        passed=$((passed + 1))
+        echo "ok - $1"
+    else
+        failed=$((failed + 1))
+        echo "not ok - $1"
+        sed 's/^/    does not exist: /' <<<"$list"
+    fi
+}
+
+for document in *.md docs/*.md docs/*/*.md; do
+    [[ -e $document ]] || continue
+    judge "$document: paths and names" < <(unknown "$document")
+done
+judge "SECURITY.md: what shows it" < <(unshown)
+judge "comments: files" < <(unheard)
+echo "names: $passed passed, $failed failed"
+[[ $failed -eq 0 ]]
