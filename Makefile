@@ -22,6 +22,7 @@ endif
 AR ?= ar
 DESTDIR ?=
 prefix ?= /usr
+APIR_VERSION ?= 0.1.0
 JOBS ?= $(shell nproc)
 
 MODES := release debug asan tsan fuzz coverage
@@ -104,7 +105,6 @@ objs = $(patsubst %.c,$(O)/%.o,$(1))
 # Each module.mk adds to these; `all` builds ALL, `make install` copies.
 ALL :=
 UNIT_TESTS :=
-HEADERS :=
 CLEAN_TARGETS :=
 
 .PHONY: all
@@ -129,11 +129,12 @@ define link
 $(call SAY,LINK)$(CC) $(ALL_CFLAGS) -o $@ $(filter %.o %.a,$^) $(ALL_LDFLAGS) $(if $(PKGS),$(shell pkg-config --libs $(PKGS))) $(EXTRA_LIBS)
 endef
 
+include common/module.mk
 include protocol/module.mk
 include frontend/module.mk
 include backend/module.mk
-include cdi/module.mk
 include hook/module.mk
+include cdi/module.mk
 include image/module.mk
 include docs/module.mk
 include tests/module.mk
@@ -161,11 +162,12 @@ uninstall:
 	    (cd '$(or $(DESTDIR),/)' && xargs -0 -r rmdir --ignore-fail-on-non-empty)
 
 # Every header must compile alone.
+HEADERS := $(shell find common protocol frontend backend hook cdi tests -name '*.h' -not -path 'tests/fuzz/corpus/*')
 .PHONY: check-headers
 check-headers: $(patsubst %.h,$(O)/%.h.ok,$(HEADERS))
 $(O)/%.h.ok: %.h
 	@mkdir -p $(@D)
-	$(call SAY,HEADER)$(CC) $(BASE_CFLAGS) -Wno-unused -fsyntax-only -x c $<
+	$(call SAY,HEADER)$(CC) $(BASE_CFLAGS) -D_GNU_SOURCE -Wno-unused -fsyntax-only -x c $<
 	@touch $@
 
 -include $(shell find $(O) -name '*.d' 2>/dev/null)

@@ -13,8 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cdi/json.h"
-#include "protocol/cleanup.h"
+#include "common/json.h"
+#include "common/cleanup.h"
 
 static uint64_t now_ms(void)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sub-commands of apir: argv[0] is the command with its group ("apir cdi list"); the result is the exit code. */
+/* The sub-commands of apir: argv[0] is the command with its group ("apir cdi list"); the result is
+ * the exit code. */
 #ifndef APIR_CDI_COMMANDS_H
 #define APIR_CDI_COMMANDS_H
 

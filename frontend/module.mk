@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # The plug-in: no C library, no C++ runtime, no libggml at link time; what it
 # needs of libc is in the process that loads it.
-FRONTEND_SRCS := $(wildcard frontend/*.c) protocol/error.c protocol/log.c protocol/ring.c \
-                 protocol/messages.c protocol/graph.c protocol/peer_copy.c protocol/fdsock.c \
-                 protocol/ggml_probe.c
+FRONTEND_SRCS := $(wildcard frontend/*/*.c protocol/*.c) common/error.c common/log.c common/fdsock.c
 FRONTEND_OBJS := $(patsubst %.c,$(O)/plugin/%.o,$(FRONTEND_SRCS))
-HEADERS += $(wildcard frontend/*.h)
+
+# The way to the host alone, for programs that are no plug-in.
+LINK_OBJS := $(call objs,$(wildcard frontend/link/*.c))
+$(LINK_OBJS): private EXTRA_CFLAGS := -isystem /usr/include/libdrm
 
 PLUGIN := $(O)/frontend/libggml-apir.so
 ALL += $(PLUGIN)

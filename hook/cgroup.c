@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "hook/mounts.h"
-#include "protocol/cleanup.h"
+#include "common/cleanup.h"
 
 #define ANSWER_MS 2000 /* a frozen cgroup gives none */
 

@@ -15,8 +15,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "protocol/cleanup.h"
-#include "protocol/error.h"
+#include "common/cleanup.h"
+#include "common/error.h"
 
 void hook_container_fini(struct hook_container *c)
 {

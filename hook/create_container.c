@@ -9,16 +9,16 @@
 
 #include <json-c/json.h>
 
-#include "cdi/json.h"
-#include "hook/find.h"
+#include "common/json.h"
+#include "common/image/find.h"
 #include "hook/log.h"
 #include "hook/place.h"
-#include "hook/request.h"
-#include "hook/rootfs.h"
+#include "common/oci/request.h"
+#include "common/image/rootfs.h"
 #include "hook/stages.h"
-#include "hook/state.h"
-#include "protocol/cleanup.h"
-#include "protocol/error.h"
+#include "common/oci/state.h"
+#include "common/cleanup.h"
+#include "common/error.h"
 
 #define FALLBACK HOOK_FALLBACK
 

@@ -20,20 +20,20 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "cdi/json.h"
+#include "common/json.h"
 #include "hook/cgroup.h"
 #include "hook/container.h"
 #include "hook/inject.h"
 #include "hook/log.h"
 #include "hook/mounts.h"
 #include "hook/place.h"
-#include "hook/request.h"
+#include "common/oci/request.h"
 #include "hook/rights.h"
-#include "hook/spec.h"
+#include "common/oci/cdi_devices.h"
 #include "hook/stages.h"
-#include "hook/state.h"
-#include "protocol/cleanup.h"
-#include "protocol/error.h"
+#include "common/oci/state.h"
+#include "common/cleanup.h"
+#include "common/error.h"
 
 #define ITEMS_MAX 64
 

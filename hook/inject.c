@@ -15,8 +15,8 @@
 
 #include "hook/mounts.h"
 #include "hook/place.h"
-#include "protocol/cleanup.h"
-#include "protocol/error.h"
+#include "common/cleanup.h"
+#include "common/error.h"
 
 #define NAME_SIZE 256
 

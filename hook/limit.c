@@ -12,9 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cdi/json.h"
-#include "hook/elf.h"
-#include "protocol/cleanup.h"
+#include "common/json.h"
+#include "common/image/elf.h"
+#include "common/cleanup.h"
 
 #define GRACE_MS 500
 

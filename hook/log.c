@@ -12,8 +12,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "cdi/text.h"
-#include "protocol/cleanup.h"
+#include "common/text.h"
+#include "common/cleanup.h"
 
 #define FACILITY_DAEMON (3 << 3)
 #define FILE_NAME       "apir-hook.log"

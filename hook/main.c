@@ -14,7 +14,7 @@
  *     Edits the configuration as an engine with CDI would.
  * poststop: nothing is left to be done.
  *
- * A stage acts only where the container asks for a device (hook/request.h), and is
+ * A stage acts only where the container asks for a device (common/oci/request.h), and is
  * silent otherwise. What looks into the image does so in a child with a time limit
  * (hook/limit.h). Before anything else the environment is emptied, inherited
  * descriptors are closed and the working directory is left (it may be inside the
@@ -39,8 +39,8 @@
 #include "hook/log.h"
 #include "hook/rights.h"
 #include "hook/stages.h"
-#include "hook/state.h"
-#include "protocol/error.h"
+#include "common/oci/state.h"
+#include "common/error.h"
 
 #define PRECREATE "precreate"
 /* Half of what specs and hooks.d files give the hook before the container fails. */

@@ -4,27 +4,20 @@
 # and must load nothing from anywhere. Its default plug-in is the path that a spec
 # takes for granted (CDI_PLUGIN_CONTAINER); specs name any other.
 
-# What is known of an image; `apir doctor --image` shows the same.
-HOOK_LOOK := $(call objs,hook/rootfs.c hook/find.c hook/places.c hook/image.c hook/ggml.c \
-    hook/elf.c)
-HOOK_LIB := $(HOOK_LOOK) $(call objs,hook/state.c hook/request.c hook/spec.c \
-    hook/mounts.c hook/place.c hook/inject.c hook/container.c hook/cgroup.c hook/precreate.c \
-    hook/log.c hook/limit.c cdi/json.c cdi/rules.c cdi/text.c protocol/error.c)
-HOOK_OBJS := $(call objs,hook/main.c hook/rights.c hook/create_container.c \
-    hook/create_runtime.c) \
-    $(filter $(O)/hook/%,$(HOOK_LIB))
+HOOK_OBJS := $(call objs,$(wildcard hook/*.c))
 
 # The sanitizers' runtimes are shared libraries.
 HOOK_STATIC := $(if $(filter asan tsan fuzz,$(MODE)),,-static-pie)
 
-$(HOOK_OBJS): private PKGS := json-c libcap
 HOOK_FLAGS := -D_GNU_SOURCE -DAPIR_VERSION=\"$(APIR_VERSION)\" \
     -DHOOK_PLUGIN=\"/usr/lib/apir/libggml-apir.so\" -DHOOK_SPEC=\"/etc/cdi/apir.json\"
+$(HOOK_OBJS): private PKGS := json-c libcap
 $(HOOK_OBJS): private EXTRA_CFLAGS := $(HOOK_FLAGS)
 
+HOOK_PARTS := $(HOOK_OBJS) $(COMMON_IMAGE_OBJS) $(COMMON_OCI_OBJS) $(COMMON_JSON_OBJS) \
+              $(call objs,common/error.c)
 $(O)/hook/apir-hook: private PKGS := json-c libcap
 $(O)/hook/apir-hook: private EXTRA_LIBS := $(HOOK_STATIC)
-HOOK_PARTS := $(HOOK_OBJS) $(filter-out $(O)/hook/%,$(HOOK_LIB))
 $(O)/hook/apir-hook: $(HOOK_PARTS)
 	$(link)
 
@@ -38,19 +31,7 @@ $(HOOK_FILES): $(O)/hook/%.json: hook/%.json.in $(PREFIX_STAMP)
 	@mkdir -p $(@D)
 	sed 's|@libexecdir@|$(prefix)/libexec|' $< >$@
 
-$(O)/cdi/apir: $(HOOK_LOOK)
-
 ALL += $(O)/hook/apir-hook $(HOOK_FILES)
-HEADERS += $(wildcard hook/*.h) tests/unit/hook_elf_write.h
-
-HOOK_TESTS := state request rootfs find precreate place inject elf limit
-UNIT_TESTS += $(HOOK_TESTS:%=$(O)/tests/unit/hook_%_test)
-$(HOOK_TESTS:%=$(O)/tests/unit/hook_%_test.o): private PKGS := json-c cmocka
-$(HOOK_TESTS:%=$(O)/tests/unit/hook_%_test.o): private EXTRA_CFLAGS := -D_GNU_SOURCE
-$(HOOK_TESTS:%=$(O)/tests/unit/hook_%_test): private PKGS := json-c cmocka
-$(HOOK_TESTS:%=$(O)/tests/unit/hook_%_test): $(O)/tests/unit/hook_%_test: \
-    $(O)/tests/unit/hook_%_test.o $(HOOK_LIB)
-	$(link)
 
 .PHONY: install-hook
 install: install-hook

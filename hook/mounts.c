@@ -9,7 +9,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "protocol/cleanup.h"
+#include "common/cleanup.h"
 
 void hook_file_close(FILE **file)
 {

@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "hook/mounts.h"
-#include "hook/rootfs.h"
-#include "protocol/cleanup.h"
-#include "protocol/error.h"
+#include "common/image/rootfs.h"
+#include "common/cleanup.h"
+#include "common/error.h"
 
 int hook_place_open_source(const char *path, struct apir_error *err)
 {

@@ -8,14 +8,14 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "cdi/json.h"
+#include "common/json.h"
 #include "hook/log.h"
-#include "hook/request.h"
-#include "hook/spec.h"
+#include "common/oci/request.h"
+#include "common/oci/cdi_devices.h"
 #include "hook/stages.h"
-#include "hook/state.h"
-#include "protocol/cleanup.h"
-#include "protocol/error.h"
+#include "common/oci/state.h"
+#include "common/cleanup.h"
+#include "common/error.h"
 
 static size_t length(struct json_object *array)
 {

@@ -13,27 +13,27 @@ static const struct ggml_layout known[] = {
     {
         .label = "L0",
         .api_version = 1,
-        .buft = { 8, 16, 24, 32, 40, 48, 56 },
-        .buffer = { 8, 16, 24, 32, 40, 0, 0, 48, 56, 64, 72, 80, 88, 96 },
-        .backend = { 16, 24, 32, 0, 0, 40, 48, 88, 96, 104, 0, 112, 120 },
+        .buft = {8, 16, 24, 32, 40, 48, 56},
+        .buffer = {8, 16, 24, 32, 40, 0, 0, 48, 56, 64, 72, 80, 88, 96},
+        .backend = {16, 24, 32, 0, 0, 40, 48, 88, 96, 104, 0, 112, 120},
         .props_size = 40,
         .props_caps = 36,
     },
     {
         .label = "L1",
         .api_version = 1,
-        .buft = { 8, 16, 24, 32, 40, 48, 56 },
-        .buffer = { 8, 16, 24, 32, 40, 0, 0, 48, 56, 64, 72, 80, 88, 96 },
-        .backend = { 16, 24, 32, 0, 0, 40, 48, 88, 96, 104, 112, 120, 128 },
+        .buft = {8, 16, 24, 32, 40, 48, 56},
+        .buffer = {8, 16, 24, 32, 40, 0, 0, 48, 56, 64, 72, 80, 88, 96},
+        .backend = {16, 24, 32, 0, 0, 40, 48, 88, 96, 104, 112, 120, 128},
         .props_size = 40,
         .props_caps = 36,
     },
     {
         .label = "L2",
         .api_version = 2,
-        .buft = { 8, 16, 24, 32, 40, 48, 56 },
-        .buffer = { 8, 16, 24, 32, 40, 0, 0, 48, 56, 64, 72, 80, 88, 96 },
-        .backend = { 16, 24, 32, 0, 0, 40, 48, 88, 96, 104, 112, 120, 128 },
+        .buft = {8, 16, 24, 32, 40, 48, 56},
+        .buffer = {8, 16, 24, 32, 40, 0, 0, 48, 56, 64, 72, 80, 88, 96},
+        .backend = {16, 24, 32, 0, 0, 40, 48, 88, 96, 104, 112, 120, 128},
         .props_size = 56,
         .props_caps = 48,
         .props_device_id = 40,
@@ -41,9 +41,9 @@ static const struct ggml_layout known[] = {
     {
         .label = "L3",
         .api_version = 2,
-        .buft = { 8, 16, 24, 32, 40, 48, 56 },
-        .buffer = { 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112 },
-        .backend = { 16, 24, 32, 40, 48, 56, 64, 104, 112, 120, 128, 136, 144 },
+        .buft = {8, 16, 24, 32, 40, 48, 56},
+        .buffer = {8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112},
+        .backend = {16, 24, 32, 40, 48, 56, 64, 104, 112, 120, 128, 136, 144},
         .props_size = 56,
         .props_caps = 48,
         .props_device_id = 40,
@@ -52,9 +52,9 @@ static const struct ggml_layout known[] = {
         .label = "L4",
         .api_version = 3,
         .optimize_params = true,
-        .buft = { 8, 24, 32, 40, 56, 64, 72 },
-        .buffer = { 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112 },
-        .backend = { 16, 24, 32, 40, 48, 56, 64, 104, 112, 120, 128, 136, 144 },
+        .buft = {8, 24, 32, 40, 56, 64, 72},
+        .buffer = {8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112},
+        .backend = {16, 24, 32, 40, 48, 56, 64, 104, 112, 120, 128, 136, 144},
         .props_size = 56,
         .props_caps = 48,
         .props_device_id = 40,
@@ -74,13 +74,13 @@ static int stub_hit;
         stub_hit = (n);                                                                            \
         return 65536;                                                                              \
     }
-STUB(0) STUB(1) STUB(2) STUB(3) STUB(4) STUB(5) STUB(6) STUB(7)
-STUB(8) STUB(9) STUB(10) STUB(11) STUB(12) STUB(13) STUB(14) STUB(15)
-STUB(16) STUB(17) STUB(18) STUB(19) STUB(20) STUB(21) STUB(22) STUB(23)
-STUB(24) STUB(25) STUB(26) STUB(27) STUB(28) STUB(29) STUB(30) STUB(31)
+STUB(0)
+STUB(1) STUB(2) STUB(3) STUB(4) STUB(5) STUB(6) STUB(7) STUB(8) STUB(9) STUB(10) STUB(11) STUB(12)
+    STUB(13) STUB(14) STUB(15) STUB(16) STUB(17) STUB(18) STUB(19) STUB(20) STUB(21) STUB(22)
+        STUB(23) STUB(24) STUB(25) STUB(26) STUB(27) STUB(28) STUB(29) STUB(30) STUB(31)
 #undef STUB
 
-typedef size_t (*stub_fn)(void);
+            typedef size_t (*stub_fn)(void);
 static const stub_fn stubs[N_STUBS] = {
     stub_0,  stub_1,  stub_2,  stub_3,  stub_4,  stub_5,  stub_6,  stub_7,
     stub_8,  stub_9,  stub_10, stub_11, stub_12, stub_13, stub_14, stub_15,
@@ -184,8 +184,7 @@ static void probe_objects(const struct symbols *s, struct ggml_layout *got)
     fake_fill(fake);
     /* Quantised, with a true size far below what the stub answers: newer ggml
      * refuses an allocation size that is not at least the tensor's. */
-    struct gg_tensor tensor = { .type = 2 /* q4_0 */, .ne = { 32, 1, 1, 1 },
-                                .nb = { 18, 18, 18, 18 } };
+    struct gg_tensor tensor = {.type = 2 /* q4_0 */, .ne = {32, 1, 1, 1}, .nb = {18, 18, 18, 18}};
     stub_hit = -1;
     s->ggml_backend_buft_get_alignment(fake);
     got->buft.align = hit_offset();
@@ -203,7 +202,7 @@ static void probe_objects(const struct symbols *s, struct ggml_layout *got)
 
     s->ggml_backend_synchronize(fake);
     got->backend.sync = hit_offset();
-    unsigned char graph[512] = { 0 };
+    unsigned char graph[512] = {0};
     s->ggml_backend_graph_compute_async(fake, graph);
     got->backend.graph_compute = hit_offset();
     got->backend.device = word_offset(s->ggml_backend_get_device(fake));
@@ -211,10 +210,9 @@ static void probe_objects(const struct symbols *s, struct ggml_layout *got)
 }
 
 /* ggml_tensor and ggml_cgraph, from what the public builders write. */
-static int probe_graph(const struct symbols *s, struct ggml_layout *got, char *why,
-                       size_t why_size)
+static int probe_graph(const struct symbols *s, struct ggml_layout *got, char *why, size_t why_size)
 {
-    struct gg_init_params params = { .mem_size = 64 << 10, .no_alloc = true };
+    struct gg_init_params params = {.mem_size = 64 << 10, .no_alloc = true};
     void *ctx = s->ggml_init(params);
     if (!ctx) {
         snprintf(why, why_size, "ggml_init failed");
@@ -259,7 +257,7 @@ int ggml_probe_layout(apir_symbol_fn symbol, void *handle, struct ggml_layout *r
     int err = symbols_load(&s, symbol, handle, why, why_size);
     if (err)
         return err;
-    struct ggml_layout got = { 0 };
+    struct ggml_layout got = {0};
     probe_objects(&s, &got);
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         const struct ggml_layout *k = &known[i];

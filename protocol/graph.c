@@ -72,8 +72,7 @@ static const char *tensor_read(struct apir_reader *r, const struct apir_graph *g
         if (t->ne[i] < 0)
             return "tensor: negative dimension";
     }
-    if (t->op != APIR_NO_NAME &&
-        (t->op >= g->n_names || g->names[t->op].kind != APIR_NAME_OP))
+    if (t->op != APIR_NO_NAME && (t->op >= g->n_names || g->names[t->op].kind != APIR_NAME_OP))
         return "tensor: op is not a name of this graph";
     if (t->sub != APIR_NO_NAME && (t->sub >= g->n_names || g->names[t->sub].kind == APIR_NAME_OP))
         return "tensor: sub-op is not a name of this graph";
@@ -174,7 +173,7 @@ int apir_graph_decode(const void *data, size_t size, struct apir_graph *ret_grap
                       const char **ret_why)
 {
     struct apir_reader r = apir_reader_init(data, size);
-    struct apir_graph g = { 0 };
+    struct apir_graph g = {0};
     int err = -EBADMSG;
     const char *why = header_read(&r, &g, &err);
     if (why)
@@ -213,7 +212,7 @@ void apir_graph_fini(struct apir_graph *g)
     free(g->names);
     free(g->buffers);
     free(g->tensors);
-    *g = (struct apir_graph){ 0 };
+    *g = (struct apir_graph){0};
 }
 
 int apir_graph_patch(struct apir_graph *g, const void *data, size_t size, const char **ret_why)

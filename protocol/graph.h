@@ -36,15 +36,15 @@
 
 #include "protocol/wire.h"
 
-#define APIR_TENSOR_DIMS   4
-#define APIR_TENSOR_SRC    10
-#define APIR_TENSOR_PARAMS 16
-#define APIR_TENSOR_NAME   64
-#define APIR_TENSORS_MAX   (1u << 18) /* per graph */
-#define APIR_GRAPH_NAMES_MAX 256u
+#define APIR_TENSOR_DIMS       4
+#define APIR_TENSOR_SRC        10
+#define APIR_TENSOR_PARAMS     16
+#define APIR_TENSOR_NAME       64
+#define APIR_TENSORS_MAX       (1u << 18) /* per graph */
+#define APIR_GRAPH_NAMES_MAX   256u
 #define APIR_GRAPH_BUFFERS_MAX 4096u
-#define APIR_NO_NAME       0xffffu
-#define APIR_NO_TENSOR     UINT32_MAX
+#define APIR_NO_NAME           0xffffu
+#define APIR_NO_TENSOR         UINT32_MAX
 
 /* The guest's ggml marks the nodes to compute (flag COMPUTE); without this bit
  * every node is computed. */

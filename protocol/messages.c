@@ -22,7 +22,7 @@ static void put(struct apir_writer *w, const void *v, size_t size)
 int64_t apir_msg_encode(const struct apir_msg *msg, void *buf, size_t cap)
 {
     struct apir_writer w = apir_writer_init(buf, cap);
-    struct apir_msg_header h = { .code = (uint16_t)msg->code };
+    struct apir_msg_header h = {.code = (uint16_t)msg->code};
     uint64_t tail_size = 0;
     int ok = 1;
     put(&w, &h, sizeof(h));
@@ -60,7 +60,7 @@ int apir_msg_decode(const void *buf, size_t size, unsigned state, struct apir_ms
                     const char **ret_why)
 {
     struct apir_reader r = apir_reader_init(buf, size);
-    struct apir_msg_header h = { 0 };
+    struct apir_msg_header h = {0};
     const void *p = apir_reader_bytes(&r, sizeof(h));
     if (p)
         memcpy(&h, p, sizeof(h));

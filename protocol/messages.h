@@ -20,25 +20,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define APIR_HELLO_MAGIC      UINT64_C(0x6f6c6c6548524950)
-#define APIR_REPLY_ALIGN      64u
-#define APIR_REPLY_SIZE       512u  /* room behind every reply offset */
-#define APIR_DEVICES_MAX      16u
-#define APIR_BUFFERS_MAX      4096u /* live buffers per context; ids run from 1 */
-#define APIR_STREAMS_MAX      64u   /* live backend instances per context; ids from 1 */
-#define APIR_SLOTS_MAX        64u   /* graph slots per context; ids from 0 */
-#define APIR_EVENTS_MAX       256u  /* per context; ids from 0 */
-#define APIR_INLINE_MAX       8192u /* SET_INLINE payload */
-#define APIR_PAYLOAD_MAX      (UINT64_C(64) << 20) /* one graph definition or query */
-#define APIR_MESSAGE_MAX      (APIR_INLINE_MAX + 128u)
-#define APIR_SIZE_MAX         (UINT64_C(1) << 46) /* buffer sizes and offsets */
+#define APIR_HELLO_MAGIC UINT64_C(0x6f6c6c6548524950)
+#define APIR_REPLY_ALIGN 64u
+#define APIR_REPLY_SIZE  512u /* room behind every reply offset */
+#define APIR_DEVICES_MAX 16u
+#define APIR_BUFFERS_MAX 4096u                /* live buffers per context; ids run from 1 */
+#define APIR_STREAMS_MAX 64u                  /* live backend instances per context; ids from 1 */
+#define APIR_SLOTS_MAX   64u                  /* graph slots per context; ids from 0 */
+#define APIR_EVENTS_MAX  256u                 /* per context; ids from 0 */
+#define APIR_INLINE_MAX  8192u                /* SET_INLINE payload */
+#define APIR_PAYLOAD_MAX (UINT64_C(64) << 20) /* one graph definition or query */
+#define APIR_MESSAGE_MAX (APIR_INLINE_MAX + 128u)
+#define APIR_SIZE_MAX    (UINT64_C(1) << 46) /* buffer sizes and offsets */
 
 /* When a message is allowed. */
 #define APIR_ST_NEW   1u /* before HELLO */
 #define APIR_ST_READY 2u
 
-#define APIR_U32_MAX UINT32_MAX
-#define APIR_U64_MAX UINT64_MAX
+#define APIR_U32_MAX       UINT32_MAX
+#define APIR_U64_MAX       UINT64_MAX
 #define APIR_BUFFER_ID_MAX UINT32_MAX /* generation << 12 | index; the handler looks it up */
 
 /* A place in the shared memory of an arena (blob ≥ 1), checked against the blob. */
@@ -244,7 +244,7 @@
     M(GRAPH_EXEC, graph_exec, 21, APIR_ST_READY, FLAT)                                             \
     M(GRAPH_DROP, graph_drop, 22, APIR_ST_READY, FLAT)                                             \
     M(GRAPH_PATCH, graph_patch, 23, APIR_ST_READY, FLAT)                                           \
-    M(GRAPH_OPTIMIZE, graph_optimize, 24, APIR_ST_READY, FLAT)                                   \
+    M(GRAPH_OPTIMIZE, graph_optimize, 24, APIR_ST_READY, FLAT)                                     \
     M(EVENT_RECORD, event_record, 25, APIR_ST_READY, FLAT)                                         \
     M(EVENT_WAIT, event_wait, 26, APIR_ST_READY, FLAT)                                             \
     M(EVENT_SYNC, event_sync, 27, APIR_ST_READY, FLAT)                                             \
@@ -380,7 +380,7 @@ enum apir_stream_flag {
 
 struct apir_reply_stream {
     uint32_t status;
-    uint32_t flags; /* enum apir_stream_flag */
+    uint32_t flags;          /* enum apir_stream_flag */
     char why[APIR_WHY_SIZE]; /* from minor 2 on: APIR_E_LIMIT's, for the user; NUL-terminated */
 };
 

@@ -122,7 +122,8 @@ void apir_lines_give_back(const void *p, size_t size)
 #endif
 }
 
-/* 16 bytes at a time: with 32 it took 13 us and not 9, on Zen 4, where lines come from another core. */
+/* 16 bytes at a time: with 32 it took 13 us and not 9, on Zen 4, where lines come from another
+ * core. */
 void apir_copy_ahead(struct apir_copy *c, size_t there)
 {
     uint8_t *d = c->dst;

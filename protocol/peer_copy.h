@@ -49,8 +49,8 @@ struct apir_copy {
 };
 
 /*
- * Copies more of it: some KiB, then look how much is there by now. `there`: bytes from src's beginning
- * on that may be read, at least those copied so far.
+ * Copies more of it: some KiB, then look how much is there by now. `there`: bytes from src's
+ * beginning on that may be read, at least those copied so far.
  */
 void apir_copy_ahead(struct apir_copy *c, size_t there);
 

@@ -42,7 +42,8 @@ int apir_ring_guest_init(struct apir_ring_guest *rg, void *blob, uint64_t blob_s
         return -ENODEV;
     if (!apir_ring_size_ok(blob_size) || h->blob_size != blob_size ||
         h->cmd_offset != apir_ring_cmd_offset(blob_size) || h->cmd_size != blob_size / 2 ||
-        h->reply_offset != APIR_RING_HEADER_SIZE || h->reply_size != apir_ring_reply_size(blob_size))
+        h->reply_offset != APIR_RING_HEADER_SIZE ||
+        h->reply_size != apir_ring_reply_size(blob_size))
         return -EPROTO;
     *rg = (struct apir_ring_guest){
         .header = h,
@@ -208,7 +209,7 @@ bool apir_ring_host_prepare_sleep(struct apir_ring_host *rh)
 
 bool apir_ring_host_sleep(struct apir_ring_host *rh, uint64_t timeout_ns)
 {
-    struct timespec ts = { (time_t)(timeout_ns / 1000000000u), (long)(timeout_ns % 1000000000u) };
+    struct timespec ts = {(time_t)(timeout_ns / 1000000000u), (long)(timeout_ns % 1000000000u)};
     /* Returns at once where the flag has been taken away since it was set. */
     syscall(SYS_futex, &rh->header->idle, FUTEX_WAIT, 1u, &ts, NULL, 0);
     return !apir_ring_host_sleeps(rh->header);

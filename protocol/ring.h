@@ -48,7 +48,8 @@ bool apir_ring_guest_publish(struct apir_ring_guest *rg);
 
 /*
  * Says that work is about to follow what was published, in a millisecond or so. True: the host
- * sleeps, kick it. Any thread may say so at any time; a host that is awake is told once of each place.
+ * sleeps, kick it. Any thread may say so at any time; a host that is awake is told once of each
+ * place.
  */
 bool apir_ring_guest_announce(const struct apir_ring_guest *rg);
 

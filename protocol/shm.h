@@ -30,16 +30,16 @@
 /* 1: DEVICE_INFO tells an id; 2: BUFFER_ALLOC and STREAM_OPEN why not; 3: a stream why it failed */
 #define APIR_PROTOCOL_MINOR 3u
 
-#define APIR_RING_MAGIC     UINT64_C(0x31474e5252495041) /* "APIRRNG1" as bytes */
-#define APIR_SHM_ALIGN      65536u                       /* every blob is a multiple of this */
-#define APIR_RING_BLOB_ID   0u
-#define APIR_ARENA_BLOB_ID  1u /* the first, and so far the only one */
-#define APIR_RING_SIZE_MIN  (128u << 10)
-#define APIR_RING_SIZE_MAX  (16u << 20)
-#define APIR_RING_SIZE      (1u << 20) /* what our guest asks for */
+#define APIR_RING_MAGIC       UINT64_C(0x31474e5252495041) /* "APIRRNG1" as bytes */
+#define APIR_SHM_ALIGN        65536u                       /* every blob is a multiple of this */
+#define APIR_RING_BLOB_ID     0u
+#define APIR_ARENA_BLOB_ID    1u /* the first, and so far the only one */
+#define APIR_RING_SIZE_MIN    (128u << 10)
+#define APIR_RING_SIZE_MAX    (16u << 20)
+#define APIR_RING_SIZE        (1u << 20) /* what our guest asks for */
 #define APIR_RING_HEADER_SIZE 4096u
-#define APIR_ARENA_SIZE_MAX (UINT64_C(1) << 30)
-#define APIR_BLOBS_MAX      64u /* per context: the ring, an arena, host memory, shared buffers */
+#define APIR_ARENA_SIZE_MAX   (UINT64_C(1) << 30)
+#define APIR_BLOBS_MAX        64u /* per context: the ring, an arena, host memory, shared buffers */
 
 enum apir_state {
     APIR_STATE_NONE = 0,
@@ -84,9 +84,9 @@ struct apir_ring_header {
     /* line 6: whoever sets FATAL or LOST, before it; NUL-terminated text */
     char reason[APIR_REASON_MAX];
     /*
-     * line 10: a robust futex (set_robust_list(2)) of the worker's main thread, which has its id in it.
-     * However the worker ends, the kernel then sets FUTEX_OWNER_DIED: also where the server has ended,
-     * which takes its workers along. A host older than this leaves it 0.
+     * line 10: a robust futex (set_robust_list(2)) of the worker's main thread, which has its id in
+     * it. However the worker ends, the kernel then sets FUTEX_OWNER_DIED: also where the server has
+     * ended, which takes its workers along. A host older than this leaves it 0.
      */
     uint32_t worker;
     uint8_t pad10[60];
@@ -129,16 +129,16 @@ _Static_assert(sizeof(struct apir_doorbell) == 24, "wire size");
  * sees: so fences rest on nothing the guest can write.
  */
 struct apir_worker_status {
-    uint64_t head;      /* worker: the true head, stored (release) with the shared one */
-    uint64_t taken;     /* worker: where the message that it works on ends; else as head */
-    uint32_t ready;     /* worker: 1 once it has loaded its drivers and reads messages */
+    uint64_t head;  /* worker: the true head, stored (release) with the shared one */
+    uint64_t taken; /* worker: where the message that it works on ends; else as head */
+    uint32_t ready; /* worker: 1 once it has loaded its drivers and reads messages */
     uint32_t zero;
-    uint64_t progress;  /* worker: counts up while the message gets on, if its device shows that */
+    uint64_t progress; /* worker: counts up while the message gets on, if its device shows that */
     uint8_t pad[32];
     uint64_t notify_at; /* server: write to the notify pipe once head >= this; ~0: never */
 };
 
-/* Among the workers of a server: who looks for work at the moment (server_spin.h). */
+/* Among the workers of a server: who looks for work at the moment (backend/server/spin.h). */
 #define APIR_SPIN_SLOTS 2048u
 
 struct apir_spin_page {

@@ -21,7 +21,7 @@ struct apir_reader {
 
 static inline struct apir_reader apir_reader_init(const void *data, size_t size)
 {
-    return (struct apir_reader){ .p = data, .left = size, .bad = false };
+    return (struct apir_reader){.p = data, .left = size, .bad = false};
 }
 
 /* n bytes in place, or NULL. They live as long as the buffer under the reader. */
@@ -63,7 +63,7 @@ struct apir_writer {
 
 static inline struct apir_writer apir_writer_init(void *buf, size_t cap)
 {
-    return (struct apir_writer){ .buf = buf, .size = 0, .cap = cap, .full = false };
+    return (struct apir_writer){.buf = buf, .size = 0, .cap = cap, .full = false};
 }
 
 static inline void apir_writer_bytes(struct apir_writer *w, const void *data, size_t n)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-include $(wildcard tests/*/module.mk)
-
-HEADERS += tests/fds.h
+# The library first: what others link is expanded at once.
+include tests/lib/module.mk
+include $(filter-out tests/lib/%,$(wildcard tests/*/module.mk))
 
 # What takes minutes; `nightly` has the rest. The kinds: tests/steps.bash.
 .PHONY: check check-targets check-names check-mutant check-mutate nightly

@@ -33,8 +33,8 @@ mutant ring-tail-backwards protocol/ring.c '#include' "$note"
 mutant hook-environment hook/main.c '#include' "$note"
 mutant ring-head protocol/ring.c 'rh->head += rh->taken;' 'no_such_function_at_all('
 mutant ring-both-moved protocol/ring.c 'no such text' ''
-mutant ref-patch backend/worker_dispatch.c 'if (worker_slot_uses(&w->slots[i], b->id))' 'if (0)'
-elsewhere ref-patch backend/worker_dispatch.c 'if (worker_slot_uses(&w->slots[i], b->id))' 'if (0)'
+mutant ref-patch backend/worker/dispatch.c 'if (worker_slot_uses(&w->slots[i], b->id))' 'if (0)'
+elsewhere ref-patch backend/worker/dispatch.c 'if (worker_slot_uses(&w->slots[i], b->id))' 'if (0)'
 elsewhere ring-half-message protocol/ring.c 'h.size > used || ' ''
 mutant ring-half-message protocol/ring.c 'h.size > used || ' ''
 mutant no-such-row protocol/ring.c '#include' "$note"
@@ -69,10 +69,10 @@ verdict "$([[ $rc -ne 0 ]] && echo yes || echo no)" 'attacks: and it fails, too'
 # ---- the sandbox ----------------------------------------------------------------------------
 
 cat >"$work/sandbox" <<'EOT'
-mutant comment worker_sandbox.c 'every thread' '#include' $'/* Nothing else. */\n#include'
-mutant no_code worker_sandbox.c 'every thread' 'rc = capabilities_drop(err);' 'no_such_function('
-mutant no_test worker_sandbox.c 'a test that nobody has written' 'rc = capabilities_drop(err);' 'rc = 0;'
-mutant capabilities worker_sandbox.c 'every thread' 'rc = capabilities_drop(err);' 'rc = 0;'
+mutant comment backend/worker/sandbox/sandbox.c 'every thread' '#include' $'/* Nothing else. */\n#include'
+mutant no_code backend/worker/sandbox/sandbox.c 'every thread' 'rc = capabilities_drop(err);' 'no_such_function('
+mutant no_test backend/worker/sandbox/sandbox.c 'a test that nobody has written' 'rc = capabilities_drop(err);' 'rc = 0;'
+mutant capabilities backend/worker/sandbox/sandbox.c 'every thread' 'rc = capabilities_drop(err);' 'rc = 0;'
 EOT
 rc=0
 MUTANTS_FILE=$work/sandbox "$make" --no-print-directory check-sandbox-mutants MUTANTS= MUTANT= >"$work/log" 2>&1 ||

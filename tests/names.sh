@@ -4,7 +4,7 @@
 # names.sh: what documents and comments name exists. In README.md, HACKING.md, SECURITY.md, CHANGELOG.md
 # and docs/: every `path` of a source, script or folder of ours, every `c_identifier`, every row of
 # check-attacks that SECURITY.md names, and every "`test file`: its test". In comments of C: every (x.h).
-# A test for each document and one for the comments; the last line is `names: N passed, N failed`.
+# And every text that a mutant takes out. The last line is `names: N passed, N failed`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$(mktemp -d "${TMPDIR:-/tmp}/names.XXXXXX")
@@ -63,6 +63,26 @@ unheard() {
     done
 }
 
+# A mutant's text that no source has: it would take nothing out.
+takes_nothing() {
+    # shellcheck source=tests/mutant.bash
+    . tests/mutant.bash
+    mutant() { # NAME (FILE FROM TO)...
+        shift
+        while [[ $# -ge 3 ]]; do
+            mutant_write "$1" "$2" "$3" /dev/null || :
+            shift 3
+        done
+    }
+    elsewhere() { mutant "$@"; }
+    unmutated() { :; }
+    # shellcheck source=tests/attacks/mutants
+    . tests/attacks/mutants
+    mutant() { mutant_write "backend/$2" "$4" "$5" /dev/null || :; } # NAME FILE TEST FROM TO
+    # shellcheck source=tests/sandbox/mutants
+    . tests/sandbox/mutants
+}
+
 passed=0 failed=0
 judge() { # WHAT: the names that are wrong on standard input
     local list
@@ -83,5 +103,6 @@ for document in *.md docs/*.md docs/*/*.md; do
 done
 judge "SECURITY.md: what shows it" < <(unshown)
 judge "comments: files" < <(unheard)
+judge "mutants: what they take out" < <(takes_nothing)
 echo "names: $passed passed, $failed failed"
 [[ $failed -eq 0 ]]

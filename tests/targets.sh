@@ -51,7 +51,7 @@ missing() { # DATABASE OUT GOAL
             if (index(todo[i], out) != 1) scripts(recipe[todo[i]], ".")
             else if (todo[i] ~ /\.o$/) {
                 file = substr(todo[i], length(out) + 1); sub(/\.o$/, ".c", file)
-                if (file ~ /^tests\// && file !~ /^tests\/(unit|fuzz)\//) reach(file)
+                if (file ~ /^tests\// && file !~ /^tests\/(unit|process|lib|fuzz)\//) reach(file)
             }
         }
         for (i = 1; i <= queued; i++) {

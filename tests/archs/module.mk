@@ -5,7 +5,6 @@
 ARCHS_SLOTS := $(O)/tests/archs/slots
 
 ALL += $(ARCHS_SLOTS)
-HEADERS += tests/archs/rows.h
 
 $(ARCHS_SLOTS): PKGS := llama ggml
 $(ARCHS_SLOTS): EXTRA_LIBS := -lggml-base -lm

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "frontend/transport.h"
+#include "frontend/link/transport.h"
 #include "protocol/messages.h"
 #include "protocol/ring.h"
 
@@ -133,8 +133,8 @@ void guest_remember(struct guest *g);
 void guest_unchanged(struct guest *g);
 
 /*
- * The test server's own protocol, which frontend/transport_vtest.c speaks: commands and payloads
- * that it never sends. vtest_answer: false where the server has hung up instead.
+ * The test server's own protocol, which frontend/link/transport_vtest.c speaks: commands and
+ * payloads that it never sends. vtest_answer: false where the server has hung up instead.
  */
 enum vtest_command {
     VTEST_RESOURCE_UNREF = 3,

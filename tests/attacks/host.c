@@ -19,8 +19,8 @@
 
 #include "tests/attacks/main.h"
 #include "tests/attacks/sheet.h"
-#include "tests/fds.h"
-#include "tests/unit/server_fixture.h"
+#include "tests/lib/fds.h"
+#include "tests/lib/server_fixture.h"
 
 #define START_MS  20000
 #define SETTLE_MS 10000

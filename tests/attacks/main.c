@@ -24,10 +24,9 @@
 #define ROW_SECONDS 120 /* sanitizers and busy machines are slow */
 
 static const struct attack_row *const sections[] = {
-    attack_rows_rpc,    attack_rows_found,  attack_rows_reference,
-    attack_rows_races,  attack_rows_ring,   attack_rows_messages,
-    attack_rows_memory, attack_rows_socket, attack_rows_limits,
-    attack_rows_killed};
+    attack_rows_rpc,    attack_rows_found,    attack_rows_reference, attack_rows_races,
+    attack_rows_ring,   attack_rows_messages, attack_rows_memory,    attack_rows_socket,
+    attack_rows_limits, attack_rows_killed};
 #define N_SECTIONS (sizeof(sections) / sizeof(sections[0]))
 
 /* ---- the verdict ------------------------------------------------------------------------- */

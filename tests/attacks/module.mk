@@ -3,18 +3,13 @@
 # Every attack that we know of, as bytes from a guest without manners to the built server and worker
 # below a stock virgl_test_server, all with ASan and UBSan; and from images to the hook (hook.sh).
 
-HEADERS += $(wildcard tests/attacks/*.h)
 
 ATTACKS := $(O)/tests/attacks/apir-attacks
 ATTACKS_SRCS := $(wildcard tests/attacks/*.c)
-$(O)/frontend/transport_virtgpu.o: private EXTRA_CFLAGS := -isystem /usr/include/libdrm
 ALL += $(ATTACKS)
 $(ATTACKS): private EXTRA_LIBS := -lpthread
-$(ATTACKS): private PKGS := cmocka
-$(ATTACKS): $(call objs,$(ATTACKS_SRCS) tests/unit/server_fixture.c tests/unit/unix_client.c \
-                frontend/transport.c frontend/transport_vtest.c \
-                frontend/transport_unix.c frontend/transport_virtgpu.c) \
-            $(PROTOCOL_RING_OBJS) $(PROTOCOL_PROG_OBJS) $(PROTOCOL_FD_OBJS)
+$(ATTACKS): private PKGS := $(TEST_PKGS)
+$(ATTACKS): $(call objs,$(ATTACKS_SRCS)) $(TEST_LIB)
 	$(link)
 
 # All rows, or those of ROWS="..."; MUTATE=1: what stops each is taken out, and the row must notice.

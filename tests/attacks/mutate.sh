@@ -89,7 +89,7 @@ build() {
         shift 3
     done
     while read -r source; do
-        if [[ $source == hook/* ]]; then
+        if [[ $source == hook/* || $source == common/* ]]; then
             compile "$ATTACKS_CC $HOOK_FLAGS" out "$source" && compile "$STATIC_CC $HOOK_FLAGS" static "$source"
         else
             compile "$ATTACKS_CC" out "$source" && compile "$STATIC_CC" static "$source"
@@ -201,7 +201,7 @@ unmutated() { # ROW REASON
 [[ ${#wanted[@]} -gt 0 ]] || { echo "mutate.sh: no mutant of ${ONLY:-any row}"; mutants_sum; exit; }
 
 nothing=$'/* The same program. */\n#include'
-build backend/worker_main.c '#include' "$nothing" backend/main.c '#include' "$nothing" \
+build backend/worker/main.c '#include' "$nothing" backend/server/main.c '#include' "$nothing" \
     hook/main.c '#include' "$nothing" >"$work/log" 2>&1 ||
     { cat "$work/log"; mutant_failed "control: not built"; mutants_sum; exit 1; }
 run "${wanted[@]}"

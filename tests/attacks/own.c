@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "tests/attacks/sheet.h"
-#include "tests/unit/unix_client.h"
+#include "tests/lib/unix_client.h"
 
 #define FDS_MAX 253 /* SCM_MAX_FD */
 
@@ -144,9 +144,10 @@ void own_start_with(struct own *o, bool listens, const char *more)
     *o = (struct own){.f = listens ? &unix_host.f : &fixture};
     o->log = memfd_create("log", MFD_CLOEXEC);
     WANT(o->log >= 0 && stderr_kept >= 0 && dup2(o->log, STDERR_FILENO) >= 0);
-    snprintf(config, sizeof(config),
-             "\"worker\": \"%s\", \"stock_server\": false, \"threads\": 1, \"devices\": [\"CPU\"]%s",
-             fixture_program("backend/apir-worker"), more);
+    snprintf(
+        config, sizeof(config),
+        "\"worker\": \"%s\", \"stock_server\": false, \"threads\": 1, \"devices\": [\"CPU\"]%s",
+        fixture_program("backend/apir-worker"), more);
     if (listens)
         unix_start(config, NULL);
     else

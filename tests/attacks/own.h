@@ -2,14 +2,14 @@
 /*
  * A server of the row's own, which stands where its user stands: at the socket of the VMM, in
  * libvirglrenderer's place, or at the one that listens for processes of this machine. The workers
- * are the real ones; a bystander's context lives there too (tests/unit/server_fixture.h,
+ * are the real ones; a bystander's context lives there too (tests/lib/server_fixture.h,
  * unix_client.h do the talking).
  */
 #ifndef APIR_TESTS_ATTACK_OWN_H
 #define APIR_TESTS_ATTACK_OWN_H
 
 #include "tests/attacks/attack.h"
-#include "tests/unit/server_fixture.h"
+#include "tests/lib/server_fixture.h"
 
 struct own {
     struct fixture *f;

@@ -100,7 +100,8 @@ static void row_numbers_apart(void)
     sheet_fatal(&s, "wants it contiguous");
 }
 
-/* The scan reads floats, whatever the type of a source: of bytes at the end of the buffer as well. */
+/* The scan reads floats, whatever the type of a source: of bytes at the end of the buffer as well.
+ */
 static void scan(struct sheet *s, bool honest)
 {
     sheet_new(s, "SSM_SCAN");

@@ -10,9 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "backend/server_context.h"
+#include "backend/server/context.h"
 #include "protocol/atomic.h"
-#include "tests/unit/unix_client.h"
+#include "tests/lib/unix_client.h"
 
 #define ARENA_MIB 16
 #define HELD      6 /* and a ring and one more: beyond twice the limit */

@@ -13,7 +13,7 @@
 
 #include "protocol/atomic.h"
 #include "tests/attacks/sheet.h"
-#include "tests/unit/unix_client.h"
+#include "tests/lib/unix_client.h"
 
 /* What the transport closes once it has mapped it: descriptors by blob id. */
 static int kept[APIR_BLOBS_MAX];
@@ -30,7 +30,7 @@ static int keep(int fd, uint64_t id, uint64_t size, uint32_t handle, struct tran
     return 0;
 }
 
-/* RESOURCE_CREATE_BLOB, as frontend/transport_vtest.c has it. */
+/* RESOURCE_CREATE_BLOB, as frontend/link/transport_vtest.c has it. */
 static int vtest_create(struct transport *t, uint64_t id, uint64_t size, struct transport_blob *ret)
 {
     const uint32_t create = 18, host3d = 2, mappable = 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every message of the table, cut short, out of range, in the wrong state: driven by the table
- * itself (tests/unit/message_table.h), so that a new message is attacked as it is declared. Each
+ * itself (tests/lib/message_table.h), so that a new message is attacked as it is declared. Each
  * attempt ends a context, so that some are on their way at the same time.
  */
 #include "tests/attacks/attack.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "protocol/atomic.h"
-#include "tests/unit/message_table.h"
+#include "tests/lib/message_table.h"
 
 #define AT_ONCE   8
 #define BYTES_MAX 96u

@@ -6,7 +6,7 @@
 
 #include "tests/attacks/host.h"
 #include "tests/attacks/sheet.h"
-#include "tests/unit/graph_write.h"
+#include "tests/lib/graph_write.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -24,9 +24,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "backend/server_protocol.h"
+#include "backend/server/vmm/render_protocol.h"
 #include "protocol/atomic.h"
-#include "tests/unit/unix_client.h"
+#include "tests/lib/unix_client.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -203,8 +203,8 @@ static bool slow_descriptor(struct own *o, bool greeted, bool unread)
     int reader, fd = unix_connect(), slow = lingering_socket(&reader);
     if (greeted)
         WANT(strcmp(unix_greet(fd), "") == 0);
-    /* While the server is stopped, so that the last descriptor is not the one here, or this row would
-     * wait in its place. */
+    /* While the server is stopped, so that the last descriptor is not the one here, or this row
+     * would wait in its place. */
     WANT(kill(o->f->pid, SIGSTOP) == 0);
     if (unread) /* what ends the connection comes first */
         send_with(fd, &hello, 1, NULL, 0);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "protocol/atomic.h"
-#include "tests/unit/graph_write.h"
+#include "tests/lib/graph_write.h"
 
 static void type_size(uint8_t type, uint64_t *ret_block, uint64_t *ret_size)
 {

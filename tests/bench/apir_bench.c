@@ -8,9 +8,10 @@
 #define ENGINE " model side case out threads ngl repack no-mmap verbose "
 
 static const struct command commands[] = {
-    {"llama", ENGINE "pairs first pp prompts tg same settle stamp cores swap at-once ", "prompt and generation, sides in turn or at once",
-     command_llama},
-    {"serve", ENGINE "pp prompts tg settle ", "one side, in turns with a `llama` elsewhere", command_serve},
+    {"llama", ENGINE "pairs first pp prompts tg same settle stamp cores swap at-once ",
+     "prompt and generation, sides in turn or at once", command_llama},
+    {"serve", ENGINE "pp prompts tg settle ", "one side, in turns with a `llama` elsewhere",
+     command_serve},
     {"load", ENGINE "pairs ", "time to load the model, sides in turn", command_load},
     {"together", ENGINE "pairs processes seconds ", "several processes at once, sides in turn",
      command_together},
@@ -46,21 +47,28 @@ static void usage(FILE *f)
         "llama, serve:\n"
         "  --pp N --tg N         prompt tokens and generated tokens (default 512 and 64); 0: none\n"
         "  --prompts N           in a turn, and their mean counts (default 1)\n"
-        "  --settle              turns begin with a prompt, and up to 50 ms of tokens, not counted\n"
+        "  --settle              turns begin with a prompt, and up to 50 ms of tokens, not "
+        "counted\n"
         "llama:\n"
-        "  --stamp FILE          libggml-stamp.so, for a side STAMP0: no side computes, and instead of\n"
+        "  --stamp FILE          libggml-stamp.so, for a side STAMP0: no side computes, and "
+        "instead of\n"
         "                        logits what that library leaves in their place is checked\n"
         "  --side NAME=peer:R,W  an `apir-bench serve`, which answers on descriptor R and is asked "
         "on W;\n"
         "                        peer:R,W,PID: and process PID computes for it\n"
-        "  --at-once             all sides, peers with a PID, have their turns at the same time on one\n"
+        "  --at-once             all sides, peers with a PID, have their turns at the same time on "
+        "one\n"
         "                        core; what these processes waited for it is not counted, and all\n"
         "                        turns are one sample\n"
         "  --first N             the first pair's number (default 0)\n"
-        "  --cores CORE,...      one for each side: where this thread is in its turns. What computes\n"
-        "                        for a side in another process is put on a core by whoever starts it\n"
-        "  --swap PID,...        pairs are two rounds, whose mean counts: in the second, this thread\n"
-        "                        and these processes, with all below them, have changed cores. Each\n"
+        "  --cores CORE,...      one for each side: where this thread is in its turns. What "
+        "computes\n"
+        "                        for a side in another process is put on a core by whoever starts "
+        "it\n"
+        "  --swap PID,...        pairs are two rounds, whose mean counts: in the second, this "
+        "thread\n"
+        "                        and these processes, with all below them, have changed cores. "
+        "Each\n"
         "                        of them must be on one of the two in --cores\n"
         "  --same                other greedy tokens than the first side's are an error\n"
         "together:\n"

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "protocol/cleanup.h"
+#include "common/cleanup.h"
 #include "tests/bench/table.h"
 
 #define BAR 0.2 /* of the distance of two groups */
@@ -23,7 +23,8 @@ static const struct {
 };
 enum { KNOWN = sizeof(known) / sizeof(known[0]) };
 
-/* How fast something is can be drawn; memory and idle time cannot, nor a road that leads nowhere. */
+/* How fast something is can be drawn; memory and idle time cannot, nor a road that leads nowhere.
+ */
 static bool is_drawn(const struct row *r)
 {
     if (strncmp(r->name, "stamp-", 6) == 0)

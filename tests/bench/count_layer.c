@@ -155,8 +155,7 @@ static struct link *link_of(const void *object, const char *who)
             return &links[i];
     }
     /* The loader excludes that; there is nothing the call could go on to. */
-    fprintf(stderr, "%s: %s for an object that was not made through this layer\n", layer_name,
-            who);
+    fprintf(stderr, "%s: %s for an object that was not made through this layer\n", layer_name, who);
     abort();
 }
 #define link_find(object) link_of(object, __func__)

@@ -13,7 +13,7 @@
 
 #include <ggml-backend.h>
 
-#include "protocol/cleanup.h"
+#include "common/cleanup.h"
 #include "tests/bench/stamp.h"
 
 enum { UBATCH = 512 };

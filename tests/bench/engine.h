@@ -12,7 +12,7 @@
 
 #include <llama.h>
 
-#include "protocol/error.h"
+#include "common/error.h"
 #include "tests/bench/options.h"
 
 struct engine {
@@ -21,7 +21,7 @@ struct engine {
     struct llama_model *model;
     struct llama_context *ctx;
     int n_vocab;
-    int32_t last; /* the token that the next decode is given */
+    int32_t last;    /* the token that the next decode is given */
     bool is_stamped; /* logits are a stamp (stamp.h) */
     uint64_t stamps; /* the last one's number */
 };

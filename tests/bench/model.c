@@ -24,8 +24,8 @@ enum { IN_TOKENS, IN_POS, IN_MASK, IN_K_IDXS, IN_V_IDXS, IN_OUT_IDS };
 
 static struct ggml_context *context_new(size_t tensors, size_t extra)
 {
-    struct ggml_init_params p = { .mem_size = tensors * ggml_tensor_overhead() + extra,
-                                  .no_alloc = true };
+    struct ggml_init_params p = {.mem_size = tensors * ggml_tensor_overhead() + extra,
+                                 .no_alloc = true};
     return ggml_init(p);
 }
 
@@ -39,8 +39,8 @@ static struct ggml_tensor *vector(struct model *m)
     return ggml_new_tensor_1d(m->ctx_weights, GGML_TYPE_F32, EMBD);
 }
 
-static struct ggml_tensor *input(struct model *m, int index, const char *name,
-                                 enum ggml_type type, int64_t n)
+static struct ggml_tensor *input(struct model *m, int index, const char *name, enum ggml_type type,
+                                 int64_t n)
 {
     struct ggml_tensor *t = ggml_new_tensor_1d(m->ctx_graph, type, n);
     ggml_set_name(t, name);
@@ -60,8 +60,8 @@ static struct ggml_tensor *heads(struct model *m, struct ggml_tensor *x, bool ro
     x = ggml_reshape_3d(c, ggml_mul_mat(c, matrix(m, EMBD, EMBD), x), HEAD_DIM, HEADS, 1);
     if (!rope)
         return x;
-    return ggml_rope_ext(c, x, m->inputs[IN_POS], NULL, HEAD_DIM, 0, KV, 10000.0f, 1.0f, 0.0f,
-                         1.0f, 32.0f, 1.0f);
+    return ggml_rope_ext(c, x, m->inputs[IN_POS], NULL, HEAD_DIM, 0, KV, 10000.0f, 1.0f, 0.0f, 1.0f,
+                         32.0f, 1.0f);
 }
 
 /* Writes this token's row and returns the whole cache as attention reads it. */
@@ -72,8 +72,8 @@ static struct ggml_tensor *cached(struct model *m, struct ggml_tensor *x, int id
     ggml_build_forward_expand(
         m->graph, ggml_set_rows(c, cache, ggml_reshape_2d(c, x, EMBD, 1), m->inputs[idxs]));
     size_t element = ggml_type_size(GGML_TYPE_F16);
-    struct ggml_tensor *view = ggml_view_3d(c, cache, HEAD_DIM, HEADS, KV, HEAD_DIM * element,
-                                            EMBD * element, 0);
+    struct ggml_tensor *view =
+        ggml_view_3d(c, cache, HEAD_DIM, HEADS, KV, HEAD_DIM * element, EMBD * element, 0);
     return ggml_permute(c, view, 0, 2, 1, 3);
 }
 
@@ -115,7 +115,8 @@ static bool build(struct model *m)
         x = ggml_scale(c, x, 1.0f);
         ggml_build_forward_expand(m->graph, x);
     }
-    m->logits = ggml_mul_mat(c, matrix(m, EMBD, (int64_t)(m->out_size / sizeof(float))), norm(m, x));
+    m->logits =
+        ggml_mul_mat(c, matrix(m, EMBD, (int64_t)(m->out_size / sizeof(float))), norm(m, x));
     ggml_set_name(m->logits, "logits");
     ggml_set_output(m->logits);
     ggml_build_forward_expand(m->graph, m->logits);
@@ -135,7 +136,7 @@ static bool place(struct model *m, size_t uid_offset)
         return false;
     ggml_backend_buffer_set_usage(m->weights, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
     if (m->road == MODEL_SCHED) {
-        ggml_backend_t both[2] = { m->backend, m->cpu };
+        ggml_backend_t both[2] = {m->backend, m->cpu};
         m->sched = ggml_backend_sched_new(both, NULL, 2, GRAPH_MAX, false, false);
         if (!m->sched || !ggml_backend_sched_alloc_graph(m->sched, m->graph))
             return false;

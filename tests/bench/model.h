@@ -41,9 +41,9 @@ struct model {
     uint8_t *values[MODEL_INPUTS]; /* what the inputs are set to next */
     size_t sizes[MODEL_INPUTS];
     uint64_t seeds[MODEL_INPUTS];
-    uint8_t *out;                  /* the logits of the last token */
+    uint8_t *out; /* the logits of the last token */
     size_t out_size;
-    uint64_t first, tokens;        /* first stamp seen; tokens since */
+    uint64_t first, tokens;              /* first stamp seen; tokens since */
     uint64_t began, ended[MODEL_PHASES]; /* of the last token; CLOCK_MONOTONIC, ns */
 };
 

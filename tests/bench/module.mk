@@ -9,9 +9,8 @@ BENCH_STAMP_HOST := $(O)/tests/bench/backends/libggml-metal.so
 BENCH_OVERHEAD := $(O)/tests/bench/overhead
 
 ALL += $(BENCH_STAMP_HOST) $(BENCH_OVERHEAD)
-HEADERS += $(wildcard tests/bench/*.h)
 
-$(BENCH_STAMP): $(call objs,tests/bench/stamp_backend.c) $(PROTOCOL_PROBE_OBJS)
+$(BENCH_STAMP): $(call objs,tests/bench/stamp_backend.c) $(call objs,protocol/ggml_probe.c)
 	@mkdir -p $(@D)
 	$(call SAY,LINK)$(CC) $(ALL_CFLAGS) -shared -o $@ $^ $(ALL_LDFLAGS) -lggml-base
 
@@ -23,7 +22,7 @@ $(BENCH_OVERHEAD): PKGS := ggml
 $(BENCH_OVERHEAD): EXTRA_LIBS := -lggml-base -lm -lpthread
 $(BENCH_OVERHEAD): $(call objs,tests/bench/overhead.c tests/bench/floor.c tests/bench/model.c \
                      tests/bench/traffic.c tests/bench/sample.c) \
-                   $(PROTOCOL_RING_OBJS) $(PROTOCOL_PROBE_OBJS)
+                   $(PROTOCOL_OBJS)
 	$(link)
 
 .PHONY: bench-overhead
@@ -34,7 +33,7 @@ bench-overhead: $(BENCH_STAMP_HOST) $(BENCH_OVERHEAD) $(RENDER_SERVER) $(WORKER)
 
 APIR_BENCH := $(O)/tests/bench/apir-bench
 APIR_BENCH_DATA := $(call objs,tests/bench/sample.c tests/bench/samples.c tests/bench/stats.c \
-                     tests/bench/table.c tests/bench/targets.c protocol/error.c)
+                     tests/bench/table.c tests/bench/targets.c common/error.c)
 
 ALL += $(APIR_BENCH)
 
@@ -44,11 +43,7 @@ $(APIR_BENCH): $(call objs,$(addprefix tests/bench/,apir_bench.c options.c engin
                  peer.c run_together.c run_soak.c proc.c machine.c report.c chart.c)) $(APIR_BENCH_DATA)
 	$(link)
 
-BENCH_UNIT_PROGRAMS := $(O)/tests/unit/bench_stats_test $(O)/tests/unit/bench_samples_test
-UNIT_TESTS += $(BENCH_UNIT_PROGRAMS)
-$(BENCH_UNIT_PROGRAMS) $(BENCH_UNIT_PROGRAMS:%=%.o): private PKGS := cmocka json-c
-$(BENCH_UNIT_PROGRAMS): $(O)/tests/unit/%_test: $(O)/tests/unit/%_test.o $(APIR_BENCH_DATA)
-	$(link)
+$(O)/tests/unit/bench/bench_stats_test $(O)/tests/unit/bench/bench_samples_test: $(APIR_BENCH_DATA)
 
 # By path what files read after this one name: prerequisites are expanded at once.
 .PHONY: bench

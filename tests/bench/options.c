@@ -271,7 +271,8 @@ static int check_whole(const struct options *o, struct apir_error *err)
     if (o->prompts > 1 && o->pp == 0)
         return apir_error_set(err, EINVAL, "--prompts %d --pp 0: prompts of no tokens", o->prompts);
     if (o->n_cores && o->n_cores != o->n_sides)
-        return apir_error_set(err, EINVAL, "--cores names %zu cores for %zu sides; give one for each",
+        return apir_error_set(err, EINVAL,
+                              "--cores names %zu cores for %zu sides; give one for each",
                               o->n_cores, o->n_sides);
     if (o->n_swap && (!o->n_cores || options_other_core(o, o->cores[0]) < 0))
         return apir_error_set(err, EINVAL,

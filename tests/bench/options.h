@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "protocol/error.h"
+#include "common/error.h"
 #include "tests/bench/sample.h"
 
 enum { OPTIONS_SIDES_MAX = 8, OPTIONS_LIST_MAX = 64 };

@@ -67,9 +67,9 @@ struct variant {
 };
 
 static const struct variant variants[] = {
-    { "sched", "ggml's scheduler, as llama.cpp uses it", MODEL_SCHED },
-    { "direct", "the backend's own functions, uid set", MODEL_DIRECT_UID },
-    { "no-uid", "the same, uid 0 (ggml before 2026-04)", MODEL_DIRECT },
+    {"sched", "ggml's scheduler, as llama.cpp uses it", MODEL_SCHED},
+    {"direct", "the backend's own functions, uid set", MODEL_DIRECT_UID},
+    {"no-uid", "the same, uid 0 (ggml before 2026-04)", MODEL_DIRECT},
 };
 
 static uint32_t clamp(uint64_t ns)
@@ -139,9 +139,10 @@ static void pairs_print(struct side *native, struct side *remoted)
                    figures_of(native->ns + i * BLOCK, BLOCK).p50;
     if (added && n) {
         qsort(added, n, sizeof(*added), compare_doubles);
-        printf("  %zu pairs of %d tokens: added p50 %.2f us in the lowest, %.2f / %.2f / %.2f at the"
-               " quartiles, %.2f in the highest\n",
-               n, BLOCK, added[0], added[n / 4], added[n / 2], added[n * 3 / 4], added[n - 1]);
+        printf(
+            "  %zu pairs of %d tokens: added p50 %.2f us in the lowest, %.2f / %.2f / %.2f at the"
+            " quartiles, %.2f in the highest\n",
+            n, BLOCK, added[0], added[n / 4], added[n / 2], added[n * 3 / 4], added[n - 1]);
     }
     free(added);
 }
@@ -155,7 +156,7 @@ static void row_print(const char *name, struct figures f)
 /* In which of the four calls the time goes: medians. */
 static void phases_print(struct side *native, struct side *remoted)
 {
-    static const char *const names[MODEL_PHASES] = { "set inputs", "compute", "get", "synchronize" };
+    static const char *const names[MODEL_PHASES] = {"set inputs", "compute", "get", "synchronize"};
     for (int k = 0; k < MODEL_PHASES; k++)
         printf("  %-12s native %6.2f  remoted %6.2f us\n", names[k],
                figures_of(native->phase[k], native->n).p50,
@@ -206,7 +207,7 @@ static bool measure(const struct options *o, struct side *native, struct side *r
     pairs_print(native, remoted);
     struct figures a = figures_of(native->ns, native->n);
     struct figures b = figures_of(remoted->ns, remoted->n);
-    *ret_added = (struct figures){ b.p50 - a.p50, b.p90 - a.p90, b.p99 - a.p99, b.max - a.max };
+    *ret_added = (struct figures){b.p50 - a.p50, b.p90 - a.p90, b.p99 - a.p99, b.max - a.max};
     row_print("native", a);
     row_print("remoted", b);
     row_print("added", *ret_added);
@@ -254,13 +255,17 @@ static bool variant_run(const struct options *o, const struct variant *v, size_t
 static int options_parse(struct options *o, int argc, char **argv)
 {
     static const struct option options[] = {
-        { "stamp", required_argument, NULL, 's' },   { "device", required_argument, NULL, 'd' },
-        { "tokens", required_argument, NULL, 't' },  { "gap", required_argument, NULL, 'g' },
-        { "pin", required_argument, NULL, 'p' },
-        { "logits", required_argument, NULL, 'l' },
-        { "variant", required_argument, NULL, 'v' }, { "only", required_argument, NULL, 'o' },
-        { "json", required_argument, NULL, 'j' },    { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 },
+        {"stamp", required_argument, NULL, 's'},
+        {"device", required_argument, NULL, 'd'},
+        {"tokens", required_argument, NULL, 't'},
+        {"gap", required_argument, NULL, 'g'},
+        {"pin", required_argument, NULL, 'p'},
+        {"logits", required_argument, NULL, 'l'},
+        {"variant", required_argument, NULL, 'v'},
+        {"only", required_argument, NULL, 'o'},
+        {"json", required_argument, NULL, 'j'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         switch (c) {
@@ -307,9 +312,9 @@ static int options_parse(struct options *o, int argc, char **argv)
 static int samples_append(const char *path, struct figures added, double beyond)
 {
     const struct sample all[] = {
-        { "overhead", "apir", "added-p50", "us", SAMPLE_NO_PAIR, 0, added.p50 },
-        { "overhead", "apir", "added-p99", "us", SAMPLE_NO_PAIR, 0, added.p99 },
-        { "overhead", "apir", "bytes", "B/token", SAMPLE_NO_PAIR, 0, beyond },
+        {"overhead", "apir", "added-p50", "us", SAMPLE_NO_PAIR, 0, added.p50},
+        {"overhead", "apir", "added-p99", "us", SAMPLE_NO_PAIR, 0, added.p99},
+        {"overhead", "apir", "bytes", "B/token", SAMPLE_NO_PAIR, 0, beyond},
     };
     FILE *f = fopen(path, "ae");
     if (!f)
@@ -324,7 +329,8 @@ static int samples_append(const char *path, struct figures added, double beyond)
 
 int main(int argc, char **argv)
 {
-    struct options o = { .device = "APIR0", .pin = SIZE_MAX, .tokens = 200000, .logits = MODEL_LOGITS };
+    struct options o = {
+        .device = "APIR0", .pin = SIZE_MAX, .tokens = 200000, .logits = MODEL_LOGITS};
     if (options_parse(&o, argc, argv) < 0) {
         fputs(usage, stderr);
         return 2;
@@ -348,7 +354,7 @@ int main(int argc, char **argv)
         CPU_SET(o.pin, &cores);
         sched_setaffinity(0, sizeof(cores), &cores);
     }
-    struct figures headline = { 0 };
+    struct figures headline = {0};
     double beyond = 0;
     bool any = false;
     for (size_t i = 0; i < sizeof(variants) / sizeof(variants[0]); i++) {
@@ -359,7 +365,7 @@ int main(int argc, char **argv)
             printf("%s: this ggml's graphs have no uid\n", v->name);
             continue;
         }
-        struct figures added = { 0 };
+        struct figures added = {0};
         double bytes = 0;
         if (!variant_run(&o, v, layout.cgraph_uid, &added, &bytes))
             return 1;
@@ -377,7 +383,7 @@ int main(int argc, char **argv)
         }
     }
     if (any && !o.only)
-        printf("overhead: p50 %.2f us, p99 %.2f us, %.0f bytes/token\n", headline.p50,
-               headline.p99, beyond);
+        printf("overhead: p50 %.2f us, p99 %.2f us, %.0f bytes/token\n", headline.p50, headline.p99,
+               beyond);
     return any ? 0 : 2;
 }

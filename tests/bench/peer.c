@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "protocol/cleanup.h"
+#include "common/cleanup.h"
 
 #define SCHEME "peer:"
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A side that another apir-bench runs, on another machine or the other side of a VM: both take
- * turns, although they cannot be one process. The two speak in lines, over whatever descriptors they
- * are given; who asks is the one that measures, and who answers (`apir-bench serve`) does nothing
- * in between:
+ * turns, although they cannot be one process. The two speak in lines, over whatever descriptors
+ * they are given; who asks is the one that measures, and who answers (`apir-bench serve`) does
+ * nothing in between:
  *
  *   turn PROMPT PROMPTS TOKENS SETTLE   do a turn; refused unless these are your own options
- *   turn PP TG TOKEN...                 done: seconds of prompt and generation, tokens that it chose
- *   error: TEXT                         not done, and never will be
- *   end                                 end; nothing is answered
+ *   turn PP TG TOKEN...                 done: seconds of prompt and generation, tokens that it
+ * chose error: TEXT                         not done, and never will be end end; nothing is
+ * answered
  */
 #ifndef APIR_BENCH_PEER_H
 #define APIR_BENCH_PEER_H
@@ -31,8 +31,8 @@ struct peer {
  */
 bool peer_is(const struct option_side *side);
 
-/* Takes the descriptors over, and SIGPIPE away: a peer that is gone is an error. Returns 0 or -errno
- * with *err set, as below. */
+/* Takes the descriptors over, and SIGPIPE away: a peer that is gone is an error. Returns 0 or
+ * -errno with *err set, as below. */
 int peer_open(struct peer *p, const struct option_side *side, struct apir_error *err);
 /* Has a turn done, and waits for it. `turn->tokens` has room for as many as the options say. */
 int peer_ask(struct peer *p, const struct options *o, struct apir_error *err);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "protocol/cleanup.h"
+#include "common/cleanup.h"
 
 /* "PID (NAME) STATE PPID ...": a name may hold blanks and parentheses, so the last one counts. */
 static bool read_stat(pid_t pid, struct proc *ret_proc, pid_t *ret_parent)

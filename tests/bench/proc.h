@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "protocol/error.h"
+#include "common/error.h"
 
 enum { PROC_TREE_MAX = 64, PROC_NAME_MAX = 15 /* the kernel's own limit */ };
 

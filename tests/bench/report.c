@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "protocol/cleanup.h"
+#include "common/cleanup.h"
 #include "tests/bench/targets.h"
 
 struct report {

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "protocol/cleanup.h"
+#include "common/cleanup.h"
 #include "tests/bench/engine.h"
 #include "tests/bench/peer.h"
 #include "tests/bench/proc.h"
@@ -27,13 +27,13 @@ struct run {
     FILE *out;
     struct engine sides[OPTIONS_SIDES_MAX];
     struct peer peers[OPTIONS_SIDES_MAX]; /* in place of an engine, where open */
-    int32_t *tokens[OPTIONS_SIDES_MAX]; /* what each side generated in this round */
-    bool differs[OPTIONS_SIDES_MAX];    /* in this pair they were not those of side 0 */
-    int other[OPTIONS_SIDES_MAX];       /* pairs in which they were not */
-    double pp[OPTIONS_SIDES_MAX];       /* seconds, of this pair's rounds */
+    int32_t *tokens[OPTIONS_SIDES_MAX];   /* what each side generated in this round */
+    bool differs[OPTIONS_SIDES_MAX];      /* in this pair they were not those of side 0 */
+    int other[OPTIONS_SIDES_MAX];         /* pairs in which they were not */
+    double pp[OPTIONS_SIDES_MAX];         /* seconds, of this pair's rounds */
     double tg[OPTIONS_SIDES_MAX];
-    double seconds[OPTIONS_SIDES_MAX];  /* at once: of all turns */
-    int homes[OPTIONS_SIDES_MAX];       /* cores of the processes to swap, as they were */
+    double seconds[OPTIONS_SIDES_MAX]; /* at once: of all turns */
+    int homes[OPTIONS_SIDES_MAX];      /* cores of the processes to swap, as they were */
     bool swapped;
 };
 
@@ -52,10 +52,10 @@ static int sample_seconds(struct run *r, size_t side, const char *what, int n, i
 #define WARM_UP 3
 
 /*
- * Which core is faster at a time is its neighbours' doing, and changes in seconds: sides that compute
- * on two of them would be compared with that in between. Where a side's work is spread over both, no
- * placement is fair to a side that has all of its work on one; two are, the second with the cores
- * swapped.
+ * Which core is faster at a time is its neighbours' doing, and changes in seconds: sides that
+ * compute on two of them would be compared with that in between. Where a side's work is spread over
+ * both, no placement is fair to a side that has all of its work on one; two are, the second with
+ * the cores swapped.
  */
 static int core_now(const struct run *r, int core)
 {
@@ -217,11 +217,10 @@ static int sample_at_once(struct run *r, struct apir_error *err)
     snprintf(metric, sizeof(metric), "%s%d-at-once", o->pp ? "pp" : "tg", n);
     int ret = 0;
     for (size_t i = 0; i < o->n_sides && ret == 0; i++)
-        ret = options_sample(o, r->out, o->sides[i].name, metric,
-                             &(struct sample){.pair = o->first,
-                                              .n = (double)n * o->pairs,
-                                              .value = r->seconds[i]},
-                             err);
+        ret = options_sample(
+            o, r->out, o->sides[i].name, metric,
+            &(struct sample){.pair = o->first, .n = (double)n * o->pairs, .value = r->seconds[i]},
+            err);
     return ret;
 }
 

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "protocol/cleanup.h"
+#include "common/cleanup.h"
 #include "tests/bench/engine.h"
 
 enum {

@@ -17,7 +17,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "protocol/error.h"
+#include "common/error.h"
 
 enum { SAMPLE_NAME_MAX = 47, SAMPLE_UNIT_MAX = 15, SAMPLE_NO_PAIR = -1 };
 

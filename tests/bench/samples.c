@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "protocol/cleanup.h"
+#include "common/cleanup.h"
 #include "tests/bench/sample.h"
 
 enum { SAMPLES_MAX = 1 << 20, LINE_DEPTH_MAX = 4 };

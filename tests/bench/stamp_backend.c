@@ -122,7 +122,7 @@ static void *buft_alloc(void *buft, size_t size)
     if (!memory)
         return NULL;
     memset(memory, 0, rounded); /* no page is touched first while a token is timed */
-    struct gg_buffer_i iface = { { NULL } };
+    struct gg_buffer_i iface = {{NULL}};
     void (*free_fn)(void *) = buffer_free;
     memcpy(&iface.fn[0], &free_fn, sizeof(free_fn));
     PUT(&iface, layout.buffer.base, memory_of);
@@ -164,7 +164,7 @@ static void input_add(struct known_graph *g, const struct gg_tensor *t)
     }
     if (g->n_inputs < INPUTS_MAX)
         g->inputs[g->n_inputs++] =
-            (struct input){ .tensor = t, .seed = stamp_seed(name), .size = tensor_size(t) };
+            (struct input){.tensor = t, .seed = stamp_seed(name), .size = tensor_size(t)};
 }
 
 static const struct known_graph *graph_know(struct stream *s, const struct gg_cgraph_head *graph)
@@ -178,8 +178,8 @@ static const struct known_graph *graph_know(struct stream *s, const struct gg_cg
             return g;
     }
     struct known_graph *g = &s->graphs[s->next_graph++ % GRAPHS_KEPT];
-    *g = (struct known_graph){ .cgraph = graph, .first = first, .last = last, .uid = uid,
-                               .n_nodes = graph->n_nodes };
+    *g = (struct known_graph){
+        .cgraph = graph, .first = first, .last = last, .uid = uid, .n_nodes = graph->n_nodes};
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         for (int k = 0; k < 10; k++)
             input_add(g, graph->nodes[i]->src[k]);
@@ -195,8 +195,10 @@ static int stream_graph_compute(void *backend, void *cgraph)
     if (graph->n_nodes == 0)
         return GG_STATUS_SUCCESS;
     const struct known_graph *g = graph_know(s, graph);
-    struct stamp stamp = { .magic = STAMP_MAGIC, .count = ++s->count, .n_inputs = g->n_inputs,
-                           .n_nodes = (uint32_t)graph->n_nodes };
+    struct stamp stamp = {.magic = STAMP_MAGIC,
+                          .count = ++s->count,
+                          .n_inputs = g->n_inputs,
+                          .n_nodes = (uint32_t)graph->n_nodes};
     for (uint32_t i = 0; i < g->n_inputs; i++)
         stamp.hash += stamp_input(g->inputs[i].seed, g->inputs[i].tensor->data, g->inputs[i].size);
     const struct gg_tensor *to = graph->nodes[graph->n_nodes - 1];
@@ -258,8 +260,8 @@ static void device_props(void *dev, void *props)
 
 static void *device_init(void *dev, const char *params)
 {
-    static uint8_t guid[16] = { 0x73, 0x74, 0x61, 0x6d, 0x70, 0x00, 0x4b, 0x21,
-                                0x9d, 0x11, 0x5e, 0x0c, 0x7a, 0x62, 0x3f, 0xe8 };
+    static uint8_t guid[16] = {0x73, 0x74, 0x61, 0x6d, 0x70, 0x00, 0x4b, 0x21,
+                               0x9d, 0x11, 0x5e, 0x0c, 0x7a, 0x62, 0x3f, 0xe8};
     (void)params;
     struct stream *s = calloc(1, sizeof(*s));
     if (!s)
@@ -338,21 +340,21 @@ EXPORT void *ggml_backend_init(void)
     PUT(buft_words, layout.buft.is_host, buft_is_host);
     GG_AT(buft_words, layout.buft.device, void *) = &device;
     device = (struct gg_device){
-        .iface = { .get_name = device_name,
-                   .get_description = device_description,
-                   .get_memory = device_memory,
-                   .get_type = device_type,
-                   .get_props = device_props,
-                   .init_backend = device_init,
-                   .get_buffer_type = device_buft,
-                   .supports_op = device_supports_op,
-                   .supports_buft = device_supports_buft },
+        .iface = {.get_name = device_name,
+                  .get_description = device_description,
+                  .get_memory = device_memory,
+                  .get_type = device_type,
+                  .get_props = device_props,
+                  .init_backend = device_init,
+                  .get_buffer_type = device_buft,
+                  .supports_op = device_supports_op,
+                  .supports_buft = device_supports_buft},
         .reg = &registration,
     };
-    registration = (struct gg_reg){ .api_version = layout.api_version,
-                                    .get_name = reg_name,
-                                    .get_device_count = reg_count,
-                                    .get_device = reg_device,
-                                    .get_proc_address = reg_proc };
+    registration = (struct gg_reg){.api_version = layout.api_version,
+                                   .get_name = reg_name,
+                                   .get_device_count = reg_count,
+                                   .get_device = reg_device,
+                                   .get_proc_address = reg_proc};
     return &registration;
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "protocol/cleanup.h"
+#include "common/cleanup.h"
 
 bool table_matches(const struct sample *s, const struct key *key)
 {

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "protocol/cleanup.h"
+#include "common/cleanup.h"
 
 /* Any length of generation: the time of a token hardly depends on it. Prompts have their size. */
 #define TG "tg*"

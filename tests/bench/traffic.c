@@ -121,7 +121,8 @@ void traffic_print(const struct traffic *t, uint64_t tokens, FILE *to)
             fprintf(to, "  %-16s %6.2f messages  %7.1f bytes\n", apir_msg_name(i),
                     (double)t->count[i] / n, (double)t->bytes[i] / n);
     }
-    fprintf(to, "  per token: %.1f bytes on the ring, %.0f of inputs, %.0f of logits, %.1f beyond\n",
+    fprintf(to,
+            "  per token: %.1f bytes on the ring, %.0f of inputs, %.0f of logits, %.1f beyond\n",
             (double)t->ring_bytes / n, (double)t->inputs / n, (double)t->outputs / n,
             (double)t->beyond / n);
 }

@@ -24,10 +24,10 @@ struct traffic {
     const struct apir_ring_header *ring; /* mapped by the plug-in */
     uint64_t seen;                       /* tail up to which all is counted */
     /* sums since traffic_start */
-    uint64_t ring_bytes;                      /* all of the command ring */
-    uint64_t inputs;                          /* bytes of tensor data sent, by either road */
-    uint64_t outputs;                         /* bytes of tensor data fetched */
-    uint64_t beyond;                          /* what neither of these explains */
+    uint64_t ring_bytes; /* all of the command ring */
+    uint64_t inputs;     /* bytes of tensor data sent, by either road */
+    uint64_t outputs;    /* bytes of tensor data fetched */
+    uint64_t beyond;     /* what neither of these explains */
     uint64_t count[TRAFFIC_CODES], bytes[TRAFFIC_CODES]; /* by message code */
 };
 

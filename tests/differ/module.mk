@@ -9,8 +9,6 @@ GGML_DIFFER_SRCS := $(addprefix tests/differ/,ggml_differ.c ggml_world.c ggml_tr
     differ.c) tests/fuzz/graph_ops.c
 
 ALL += $(GGML_DIFFER)
-HEADERS += $(addprefix tests/differ/,differ.h ggml_world.h ggml_steps.h ggml_build.h ggml_grow.h \
-    ggml_values.h)
 
 $(GGML_DIFFER): PKGS := ggml
 $(GGML_DIFFER): EXTRA_LIBS := -lggml-base -lm -lpthread
@@ -19,7 +17,6 @@ $(GGML_DIFFER): $(call objs,$(GGML_DIFFER_SRCS) protocol/graph.c)
 
 LLAMA_DIFFER := $(O)/tests/differ/llama-differ
 ALL += $(LLAMA_DIFFER)
-HEADERS += tests/differ/llama_steps.h
 
 $(LLAMA_DIFFER): PKGS := llama ggml
 $(LLAMA_DIFFER): EXTRA_LIBS := -lggml-base -lm -lpthread

@@ -13,7 +13,6 @@ FAULTS_ALL := $(FAULTS_GATE_GGML) $(FAULTS_GATE_CLIENT) $(FAULTS_WALK) $(FAULTS_
               $(FAULTS_HARDSHIPS) $(FAULTS_LAYER) $(FAULTS_LAYER_MANIFEST)
 
 ALL += $(FAULTS_ALL)
-HEADERS += $(wildcard tests/faults/*.h)
 
 # Its functions stand in front of those of the same name: they must be seen.
 $(O)/tests/faults/gate_ggml.o $(O)/tests/faults/gate_client.o: EXTRA_CFLAGS := -fvisibility=default

@@ -14,10 +14,10 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "cdi/json.h"
-#include "cdi/number.h"
-#include "cdi/rules.h"
-#include "cdi/spec.h"
+#include "common/json.h"
+#include "cdi/spec/number.h"
+#include "common/oci/cdi_rules.h"
+#include "cdi/spec/spec.h"
 
 const char fuzz_corpus[] = "cdi";
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "backend/server_claims.h"
+#include "backend/server/limits/claims.h"
 #include "protocol/messages.h"
 
 const char fuzz_corpus[] = "claims";

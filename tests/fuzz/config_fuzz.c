@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "backend/config.h"
-#include "backend/config_keys.h"
+#include "backend/config/config.h"
+#include "backend/config/keys.h"
 
 const char fuzz_corpus[] = "config";
 

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "hook/ggml.h"
+#include "common/image/ggml.h"
 
 const char fuzz_corpus[] = "elf";
 

@@ -15,8 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cdi/engine.h"
-#include "protocol/error.h"
+#include "cdi/engine/engine.h"
+#include "common/error.h"
 
 const char fuzz_corpus[] = "engine";
 

@@ -18,12 +18,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "backend/worker.h"
-#include "backend/worker_rules.h"
-#include "protocol/log.h"
+#include "backend/worker/worker.h"
+#include "backend/worker/rules/rules.h"
+#include "common/log.h"
 #include "tests/fuzz/graph_ops.h"
 #include "tests/fuzz/graph_random.h"
-#include "tests/unit/graph_write.h"
+#include "tests/lib/graph_write.h"
 
 const char fuzz_corpus[] = "graph_compute";
 
@@ -32,7 +32,7 @@ const char fuzz_corpus[] = "graph_compute";
 #define BUFFERS  GRAPH_SCENE_MAX
 #define ELEMENTS (1 << 20) /* beyond it, only time would pass */
 
-static struct worker w = { .control_fd = -1 };
+static struct worker w = {.control_fd = -1};
 static void *stream;
 static uint8_t *memory[BUFFERS];
 static struct worker_slot slot;
@@ -98,8 +98,8 @@ void *_Znam(size_t size)
 {
     size_t used = (size + 15) & ~(size_t)15;
     size_t room = (used + PAGE - 1) & ~(PAGE - 1);
-    uint8_t *map = mmap(NULL, room + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                        0);
+    uint8_t *map =
+        mmap(NULL, room + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     FUZZ_CHECK(map != MAP_FAILED && mprotect(map + room, PAGE, PROT_NONE) == 0);
     for (size_t i = 0; i < sizeof(works) / sizeof(works[0]); i++) {
         if (works[i].map)
@@ -135,9 +135,9 @@ void _ZdaPvm(void *p, size_t size)
 
 static void setup(void)
 {
-    static const char *const devices[] = { "CPU", NULL };
-    struct host_ggml_options options = { .devices = devices, .n_threads = 1 };
-    struct apir_error err = { 0 };
+    static const char *const devices[] = {"CPU", NULL};
+    struct host_ggml_options options = {.devices = devices, .n_threads = 1};
+    struct apir_error err = {0};
     apir_log_set_level(APIR_LOG_ERROR);
     if (host_ggml_load(&w.ggml, &options, &err)) {
         fprintf(stderr, "%s\n", err.msg);
@@ -149,7 +149,7 @@ static void setup(void)
         FUZZ_CHECK(mprotect(map + PAGE, ROOM, PROT_READ | PROT_WRITE) == 0);
         memory[i] = map + PAGE;
         struct worker_buffer *b = &w.buffers[i + 1];
-        *b = (struct worker_buffer){ .id = i + 1 };
+        *b = (struct worker_buffer){.id = i + 1};
         FUZZ_CHECK(host_buffer_wrap(&w.ggml, &w.ggml.devices[0], memory[i], ROOM, &b->host) == 0);
     }
     ggml_set_abort_callback(on_abort);
@@ -322,10 +322,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     if (!w.ggml.fns)
         setup();
-    struct dice d = { .data = data + 1, .left = size - 1, .state = UINT64_C(0xcbf29ce484222325) };
+    struct dice d = {.data = data + 1, .left = size - 1, .state = UINT64_C(0xcbf29ce484222325)};
     static uint8_t arena[64 << 10] __attribute__((aligned(64)));
-    struct ggml_init_params params = { .mem_size = sizeof(arena), .mem_buffer = arena,
-                                       .no_alloc = true };
+    struct ggml_init_params params = {
+        .mem_size = sizeof(arena), .mem_buffer = arena, .no_alloc = true};
     struct ggml_context *ctx = ggml_init(params);
     static struct ggml_tensor *t;
     t = NULL;

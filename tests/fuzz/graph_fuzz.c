@@ -10,9 +10,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "backend/worker_rules.h"
+#include "backend/worker/rules/rules.h"
 #include "protocol/graph.h"
-#include "tests/unit/graph_write.h"
+#include "tests/lib/graph_write.h"
 
 const char fuzz_corpus[] = "graph";
 
@@ -28,9 +28,8 @@ static uint8_t *exact(const uint8_t *data, size_t size)
 
 /* The first types of GGUF, and integers. */
 static const struct host_type types[HOST_TYPES_MAX] = {
-    [0] = { 1, 4 },   [1] = { 1, 2 },  [2] = { 32, 18 }, [3] = { 32, 20 }, [8] = { 32, 34 },
-    [12] = { 256, 144 }, [24] = { 1, 1 }, [25] = { 1, 2 },  [26] = { 1, 4 },  [27] = { 1, 8 },
-    [28] = { 1, 8 },  [30] = { 1, 2 },
+    [0] = {1, 4},  [1] = {1, 2},  [2] = {32, 18}, [3] = {32, 20}, [8] = {32, 34}, [12] = {256, 144},
+    [24] = {1, 1}, [25] = {1, 2}, [26] = {1, 4},  [27] = {1, 8},  [28] = {1, 8},  [30] = {1, 2},
 };
 
 static bool type_known(const struct apir_tensor *t)

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/unit/graph_write.h"
+#include "tests/lib/graph_write.h"
 
 uint32_t dice_roll(struct dice *d, uint32_t sides)
 {
@@ -21,14 +21,14 @@ uint32_t dice_roll(struct dice *d, uint32_t sides)
 /* Small, mostly; sometimes long enough for a kernel's fast path. */
 static int64_t dim(struct dice *d)
 {
-    static const uint8_t sizes[] = { 1, 2, 3, 4, 5, 8, 1, 2, 3, 7, 16, 32, 33 };
+    static const uint8_t sizes[] = {1, 2, 3, 4, 5, 8, 1, 2, 3, 7, 16, 32, 33};
     return sizes[dice_roll(d, sizeof(sizes))];
 }
 
 static enum ggml_type floats(struct dice *d)
 {
-    static const enum ggml_type types[] = { GGML_TYPE_F32, GGML_TYPE_F32, GGML_TYPE_F16,
-                                            GGML_TYPE_BF16 };
+    static const enum ggml_type types[] = {GGML_TYPE_F32, GGML_TYPE_F32, GGML_TYPE_F16,
+                                           GGML_TYPE_BF16};
     return types[dice_roll(d, 4)];
 }
 
@@ -36,11 +36,11 @@ static enum ggml_type floats(struct dice *d)
 static enum ggml_type weights(struct dice *d)
 {
     static const enum ggml_type types[] = {
-        GGML_TYPE_F32,  GGML_TYPE_F16,  GGML_TYPE_BF16,   GGML_TYPE_Q4_0,   GGML_TYPE_Q4_1,
-        GGML_TYPE_Q5_0, GGML_TYPE_Q5_1, GGML_TYPE_Q8_0,   GGML_TYPE_Q2_K,   GGML_TYPE_Q3_K,
-        GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K,   GGML_TYPE_IQ4_NL, GGML_TYPE_IQ4_XS,
-        GGML_TYPE_TQ1_0, GGML_TYPE_TQ2_0, GGML_TYPE_MXFP4, GGML_TYPE_NVFP4, GGML_TYPE_Q8_1,
-        GGML_TYPE_Q8_K, GGML_TYPE_Q1_0, GGML_TYPE_Q2_0,
+        GGML_TYPE_F32,   GGML_TYPE_F16,   GGML_TYPE_BF16,  GGML_TYPE_Q4_0,   GGML_TYPE_Q4_1,
+        GGML_TYPE_Q5_0,  GGML_TYPE_Q5_1,  GGML_TYPE_Q8_0,  GGML_TYPE_Q2_K,   GGML_TYPE_Q3_K,
+        GGML_TYPE_Q4_K,  GGML_TYPE_Q5_K,  GGML_TYPE_Q6_K,  GGML_TYPE_IQ4_NL, GGML_TYPE_IQ4_XS,
+        GGML_TYPE_TQ1_0, GGML_TYPE_TQ2_0, GGML_TYPE_MXFP4, GGML_TYPE_NVFP4,  GGML_TYPE_Q8_1,
+        GGML_TYPE_Q8_K,  GGML_TYPE_Q1_0,  GGML_TYPE_Q2_0,
     };
     return types[dice_roll(d, sizeof(types) / sizeof(types[0]))];
 }
@@ -54,11 +54,11 @@ static int64_t row_of(struct dice *d, enum ggml_type type)
 /* Dimensions exchanged: as packed as before, in another order. Blocks stay in their row. */
 static void permute(struct ggml_tensor *t, struct dice *d)
 {
-    static const uint8_t pairs[][2] = { { 1, 2 }, { 2, 3 }, { 1, 3 }, { 0, 1 }, { 0, 2 } };
+    static const uint8_t pairs[][2] = {{1, 2}, {2, 3}, {1, 3}, {0, 1}, {0, 2}};
     const bool blocks = ggml_blck_size(t->type) > 1;
     const uint8_t *p = pairs[dice_roll(d, blocks ? 3 : 5)];
     size_t nb[4], size = ggml_type_size(t->type);
-    int64_t order[4] = { 0, 1, 2, 3 };
+    int64_t order[4] = {0, 1, 2, 3};
     order[p[0]] = p[1];
     order[p[1]] = p[0];
     for (int i = 0; i < 4; i++) {
@@ -105,12 +105,11 @@ static struct ggml_tensor *leaf(struct ggml_context *c, struct dice *d, enum ggm
     return t;
 }
 
-#define F32 GGML_TYPE_F32
-#define I32 GGML_TYPE_I32
+#define F32          GGML_TYPE_F32
+#define I32          GGML_TYPE_I32
 #define T(type, ...) leaf(c, d, type, __VA_ARGS__)
-#define R(n) ((int)dice_roll(d, (n)))
-#define OP(name)                                                                                   \
-    static struct ggml_tensor *op_##name(struct ggml_context *c, struct dice *d)
+#define R(n)         ((int)dice_roll(d, (n)))
+#define OP(name)     static struct ggml_tensor *op_##name(struct ggml_context *c, struct dice *d)
 
 OP(unary)
 {
@@ -125,22 +124,38 @@ OP(math)
 {
     struct ggml_tensor *a = T(floats(d), dim(d), dim(d), dim(d), R(3) + 1);
     switch (R(16)) {
-    case 0: return ggml_sqr(c, a);
-    case 1: return ggml_sqrt(c, a);
-    case 2: return ggml_log(c, a);
-    case 3: return ggml_sin(c, a);
-    case 4: return ggml_cos(c, a);
-    case 5: return ggml_sum(c, a);
-    case 6: return ggml_sum_rows(c, a);
-    case 7: return ggml_cumsum(c, a);
-    case 8: return ggml_mean(c, a);
-    case 9: return ggml_scale_bias(c, a, 2, 1);
-    case 10: return ggml_clamp(c, a, 0, 1);
-    case 11: return ggml_leaky_relu(c, a, 0.1f, R(2));
-    case 12: return ggml_fill(c, a, 1);
-    case 13: return ggml_silu_back(c, a, T(a->type, a->ne[0], a->ne[1], a->ne[2], a->ne[3]));
-    case 14: return ggml_dup(c, a);
-    default: return ggml_cont(c, a);
+    case 0:
+        return ggml_sqr(c, a);
+    case 1:
+        return ggml_sqrt(c, a);
+    case 2:
+        return ggml_log(c, a);
+    case 3:
+        return ggml_sin(c, a);
+    case 4:
+        return ggml_cos(c, a);
+    case 5:
+        return ggml_sum(c, a);
+    case 6:
+        return ggml_sum_rows(c, a);
+    case 7:
+        return ggml_cumsum(c, a);
+    case 8:
+        return ggml_mean(c, a);
+    case 9:
+        return ggml_scale_bias(c, a, 2, 1);
+    case 10:
+        return ggml_clamp(c, a, 0, 1);
+    case 11:
+        return ggml_leaky_relu(c, a, 0.1f, R(2));
+    case 12:
+        return ggml_fill(c, a, 1);
+    case 13:
+        return ggml_silu_back(c, a, T(a->type, a->ne[0], a->ne[1], a->ne[2], a->ne[3]));
+    case 14:
+        return ggml_dup(c, a);
+    default:
+        return ggml_cont(c, a);
     }
 }
 
@@ -151,12 +166,18 @@ OP(arith)
     struct ggml_tensor *b = T(floats(d), R(2) ? n0 : 1, R(2) ? n1 : 1, R(2) ? n2 : 1, n3);
     struct ggml_tensor *a = T(type, n0, n1, n2, n3);
     switch (R(6)) {
-    case 0: return ggml_add(c, a, b);
-    case 1: return ggml_sub(c, a, b);
-    case 2: return ggml_mul_inplace(c, a, b);
-    case 3: return ggml_div(c, a, b);
-    case 4: return ggml_add_cast(c, a, b, F32);
-    default: return ggml_add_inplace(c, a, b);
+    case 0:
+        return ggml_add(c, a, b);
+    case 1:
+        return ggml_sub(c, a, b);
+    case 2:
+        return ggml_mul_inplace(c, a, b);
+    case 3:
+        return ggml_div(c, a, b);
+    case 4:
+        return ggml_add_cast(c, a, b, F32);
+    default:
+        return ggml_add_inplace(c, a, b);
     }
 }
 
@@ -194,7 +215,7 @@ OP(repeat)
 OP(concat)
 {
     enum ggml_type type = R(3) ? floats(d) : R(2) ? I32 : weights(d);
-    int64_t ne[4] = { row_of(d, type), dim(d), dim(d), 1 };
+    int64_t ne[4] = {row_of(d, type), dim(d), dim(d), 1};
     struct ggml_tensor *a = T(type, ne[0], ne[1], ne[2], ne[3]);
     int axis = R(4);
     ne[axis] = axis ? dim(d) : row_of(d, type);
@@ -205,11 +226,16 @@ OP(norm)
 {
     struct ggml_tensor *a = T(F32, dim(d), dim(d), dim(d), R(2) + 1);
     switch (R(5)) {
-    case 0: return ggml_norm(c, a, 1e-5f);
-    case 1: return ggml_rms_norm(c, a, 1e-5f);
-    case 2: return ggml_rms_norm_back(c, a, T(F32, a->ne[0], a->ne[1], a->ne[2], a->ne[3]), 1e-5f);
-    case 3: return ggml_group_norm(c, a, 1 + R((uint32_t)a->ne[2]), 1e-5f);
-    default: return ggml_l2_norm(c, a, 1e-5f);
+    case 0:
+        return ggml_norm(c, a, 1e-5f);
+    case 1:
+        return ggml_rms_norm(c, a, 1e-5f);
+    case 2:
+        return ggml_rms_norm_back(c, a, T(F32, a->ne[0], a->ne[1], a->ne[2], a->ne[3]), 1e-5f);
+    case 3:
+        return ggml_group_norm(c, a, 1 + R((uint32_t)a->ne[2]), 1e-5f);
+    default:
+        return ggml_l2_norm(c, a, 1e-5f);
     }
 }
 
@@ -229,8 +255,8 @@ OP(mul_mat_id)
 {
     enum ggml_type type = weights(d);
     int64_t k = row_of(d, type), used = dim(d), tokens = dim(d);
-    return ggml_mul_mat_id(c, T(type, k, dim(d), dim(d), 1),
-                           T(F32, k, R(2) ? used : 1, tokens, 1), T(I32, used, tokens, 1, 1));
+    return ggml_mul_mat_id(c, T(type, k, dim(d), dim(d), 1), T(F32, k, R(2) ? used : 1, tokens, 1),
+                           T(I32, used, tokens, 1, 1));
 }
 
 OP(out_prod)
@@ -248,10 +274,14 @@ OP(cpy)
     int64_t n0 = R(2) ? 256 : R(2) ? row_of(d, to) : 32, n1 = dim(d), n2 = R(3) + 1;
     struct ggml_tensor *a = T(from, n0, n1, n2, 1);
     switch (R(6)) {
-    case 0: return ggml_cast(c, a, to);
-    case 1: return ggml_dup(c, a);
-    case 2: return R(2) ? ggml_cont(c, a) : ggml_cont_2d(c, a, n0 * n1, n2);
-    default: return ggml_cpy(c, a, R(2) ? T(to, n0, n1, n2, 1) : T(to, n0 * n1, n2, 1, 1));
+    case 0:
+        return ggml_cast(c, a, to);
+    case 1:
+        return ggml_dup(c, a);
+    case 2:
+        return R(2) ? ggml_cont(c, a) : ggml_cont_2d(c, a, n0 * n1, n2);
+    default:
+        return ggml_cpy(c, a, R(2) ? T(to, n0, n1, n2, 1) : T(to, n0 * n1, n2, 1, 1));
     }
 }
 
@@ -259,10 +289,14 @@ OP(views)
 {
     struct ggml_tensor *a = T(F32, dim(d), dim(d), dim(d), 1);
     switch (R(4)) {
-    case 0: return ggml_transpose(c, a);
-    case 1: return ggml_permute(c, a, 1, 2, 0, 3);
-    case 2: return ggml_reshape_1d(c, a, ggml_nelements(a));
-    default: return ggml_view_2d(c, a, a->ne[0], a->ne[1], a->nb[1], 0);
+    case 0:
+        return ggml_transpose(c, a);
+    case 1:
+        return ggml_permute(c, a, 1, 2, 0, 3);
+    case 2:
+        return ggml_reshape_1d(c, a, ggml_nelements(a));
+    default:
+        return ggml_view_2d(c, a, a->ne[0], a->ne[1], a->nb[1], 0);
     }
 }
 
@@ -293,11 +327,16 @@ OP(diag)
 {
     int64_t n = dim(d);
     switch (R(5)) {
-    case 0: return ggml_diag(c, T(F32, n, 1, dim(d), 2));
-    case 1: return ggml_diag_mask_inf(c, T(F32, n, dim(d), dim(d), 1), R(3));
-    case 2: return ggml_diag_mask_zero_inplace(c, T(F32, n, dim(d), dim(d), 2), R(3));
-    case 3: return ggml_tri(c, T(F32, n, n, dim(d), 1), (enum ggml_tri_type)R(4));
-    default: return ggml_solve_tri(c, T(F32, n, n, 2, 1), T(F32, dim(d), n, 2, 1), 1, 1, 0);
+    case 0:
+        return ggml_diag(c, T(F32, n, 1, dim(d), 2));
+    case 1:
+        return ggml_diag_mask_inf(c, T(F32, n, dim(d), dim(d), 1), R(3));
+    case 2:
+        return ggml_diag_mask_zero_inplace(c, T(F32, n, dim(d), dim(d), 2), R(3));
+    case 3:
+        return ggml_tri(c, T(F32, n, n, dim(d), 1), (enum ggml_tri_type)R(4));
+    default:
+        return ggml_solve_tri(c, T(F32, n, n, 2, 1), T(F32, dim(d), n, 2, 1), 1, 1, 0);
     }
 }
 
@@ -317,16 +356,18 @@ OP(soft_max)
 
 OP(rope)
 {
-    static const int modes[] = { 0, 2, 8, 24, 40 };
+    static const int modes[] = {0, 2, 8, 24, 40};
     int mode = modes[R(5)], n_dims = mode == 24 ? 2 * (1 + R(8)) : 2 * R(9);
-    int sections[4] = { R(3) + 1, R(3), R(3), R(2) };
+    int sections[4] = {R(3) + 1, R(3), R(3), R(2)};
     int64_t n0 = mode == 24 ? 2 * n_dims : n_dims + 2 * R(4) + 2 * !n_dims, tokens = dim(d);
     struct ggml_tensor *a = T(R(2) ? F32 : GGML_TYPE_F16, n0, dim(d), tokens, R(2) + 1);
     struct ggml_tensor *pos = T(I32, mode & 8 ? 4 * tokens : tokens, 1, 1, 1);
     struct ggml_tensor *ff = R(2) ? T(F32, n_dims / 2 + R(3) + !n_dims, 1, 1, 1) : NULL;
     if (R(4) == 0)
-        return ggml_rope_multi_back(c, a, pos, ff, n_dims, sections, mode, 32, 1e4f, 1, 0, 1, 32, 1);
-    return ggml_rope_multi(c, a, pos, ff, n_dims, sections, mode, 32, 1e4f, 1, (float)R(2), 1, 32, 1);
+        return ggml_rope_multi_back(c, a, pos, ff, n_dims, sections, mode, 32, 1e4f, 1, 0, 1, 32,
+                                    1);
+    return ggml_rope_multi(c, a, pos, ff, n_dims, sections, mode, 32, 1e4f, 1, (float)R(2), 1, 32,
+                           1);
 }
 
 OP(flash)
@@ -392,13 +433,13 @@ OP(deepseek)
     case 1:
         return ggml_dsv4_hc_comb(c, T(F32, 24, tokens, 1, 1), T(F32, 3, 1, 1, 1),
                                  T(F32, 24, 1, 1, 1), 1e-6f, 1 + R(4));
-    case 2: return ggml_dsv4_hc_pre(c, T(F32, n, hc, tokens, 1), T(F32, hc, tokens, 1, 1));
+    case 2:
+        return ggml_dsv4_hc_pre(c, T(F32, n, hc, tokens, 1), T(F32, hc, tokens, 1, 1));
     case 3:
         return ggml_dsv4_hc_pre_gated(c, T(F32, n, hc, tokens, 1), T(F32, n, hc, tokens, 1), 1);
     default:
         return ggml_dsv4_hc_post(c, T(F32, n, tokens, 1, 1), T(F32, n, hc, tokens, 1),
-                                 T(F32, hc, tokens, 1, 1),
-                                 R(2) ? T(F32, hc, hc, tokens, 1) : NULL);
+                                 T(F32, hc, tokens, 1, 1), R(2) ? T(F32, hc, hc, tokens, 1) : NULL);
     }
 }
 
@@ -410,26 +451,35 @@ OP(conv)
     int s = R(3) + 1, p = R(3), dl = R(2) + 1;
     struct ggml_tensor *image = T(F32, w, h, in, n);
     switch (R(10)) {
-    case 0: return ggml_conv_2d_direct(c, T(kt, kw, kh, in, out), image, s, s, p, p, dl, dl);
-    case 1: return ggml_conv_2d_dw_direct(c, T(kt, kw, kh, 1, in), image, s, s, p, p, dl, dl);
-    case 2: return ggml_conv_transpose_2d_p0(c, T(kt, kw, kh, out, in), T(F32, w, h, in, 1), s);
-    case 3: return ggml_conv_transpose_1d(c, T(kt, kw, out, in, 1), T(F32, w, in, 1, 1), s, 0, 1);
-    case 4: return ggml_im2col(c, T(kt, kw, kh, in, out), image, s, s, p, p, dl, dl, 1,
-                               R(2) ? F32 : GGML_TYPE_F16);
-    case 5: return ggml_im2col(c, T(kt, kw, in, out, 1), T(F32, w, in, n, 1), s, 0, p, 0, dl, 0, 0,
-                               R(2) ? F32 : GGML_TYPE_F16);
+    case 0:
+        return ggml_conv_2d_direct(c, T(kt, kw, kh, in, out), image, s, s, p, p, dl, dl);
+    case 1:
+        return ggml_conv_2d_dw_direct(c, T(kt, kw, kh, 1, in), image, s, s, p, p, dl, dl);
+    case 2:
+        return ggml_conv_transpose_2d_p0(c, T(kt, kw, kh, out, in), T(F32, w, h, in, 1), s);
+    case 3:
+        return ggml_conv_transpose_1d(c, T(kt, kw, out, in, 1), T(F32, w, in, 1, 1), s, 0, 1);
+    case 4:
+        return ggml_im2col(c, T(kt, kw, kh, in, out), image, s, s, p, p, dl, dl, 1,
+                           R(2) ? F32 : GGML_TYPE_F16);
+    case 5:
+        return ggml_im2col(c, T(kt, kw, in, out, 1), T(F32, w, in, n, 1), s, 0, p, 0, dl, 0, 0,
+                           R(2) ? F32 : GGML_TYPE_F16);
     case 6: {
-        int64_t ne[4] = { w, h, in, n };
+        int64_t ne[4] = {w, h, in, n};
         struct ggml_tensor *k = T(kt, kw, kh, in, out);
         struct ggml_tensor *columns = ggml_im2col(c, k, image, s, s, p, p, dl, dl, 1, F32);
         columns = T(F32, columns->ne[0], columns->ne[1], columns->ne[2], columns->ne[3]);
         return ggml_im2col_back(c, columns, k, ne, s, s, p, p, dl, dl, 1);
     }
-    case 7: return ggml_im2col_3d(c, T(kt, kw, kh, 2, 2 * in), T(F32, w, h, 4, in * n), in, s, s,
-                                  s, p, p, p, dl, dl, dl, R(2) ? F32 : GGML_TYPE_F16);
-    case 8: return ggml_conv_3d_direct(c, T(kt, kw, kh, 2, in * 2), T(F32, w, h, 4, in * n), s, s,
-                                       s, p, p, p, dl, dl, dl, (int)in, (int)n, 2);
-    default: return ggml_col2im_1d(c, T(floats(d), out * kw, w, 1, 1), s, (int)out, R(2));
+    case 7:
+        return ggml_im2col_3d(c, T(kt, kw, kh, 2, 2 * in), T(F32, w, h, 4, in * n), in, s, s, s, p,
+                              p, p, dl, dl, dl, R(2) ? F32 : GGML_TYPE_F16);
+    case 8:
+        return ggml_conv_3d_direct(c, T(kt, kw, kh, 2, in * 2), T(F32, w, h, 4, in * n), s, s, s, p,
+                                   p, p, dl, dl, dl, (int)in, (int)n, 2);
+    default:
+        return ggml_col2im_1d(c, T(floats(d), out * kw, w, 1, 1), s, (int)out, R(2));
     }
 }
 
@@ -439,8 +489,10 @@ OP(pool)
     int k = R(3) + 1, s = R(3) + 1, p = R(2);
     enum ggml_op_pool op = (enum ggml_op_pool)R(2);
     switch (R(3)) {
-    case 0: return ggml_pool_1d(c, a, op, k, s, p);
-    case 1: return ggml_pool_2d(c, a, op, k, k, s, s, (float)p, (float)p);
+    case 0:
+        return ggml_pool_1d(c, a, op, k, s, p);
+    case 1:
+        return ggml_pool_2d(c, a, op, k, k, s, s, (float)p, (float)p);
     default: {
         struct ggml_tensor *f = ggml_pool_2d(c, a, op, k, k, s, s, (float)p, (float)p);
         return ggml_pool_2d_back(c, T(F32, f->ne[0], f->ne[1], f->ne[2], f->ne[3]),
@@ -456,18 +508,26 @@ OP(sizes)
     switch (R(9)) {
     case 0:
         return ggml_interpolate(c, a, a->ne[0] * 2, dim(d), a->ne[2], a->ne[3],
-                                (uint32_t)R(3) | (R(2) ? (uint32_t)GGML_SCALE_FLAG_ALIGN_CORNERS : 0));
+                                (uint32_t)R(3) |
+                                    (R(2) ? (uint32_t)GGML_SCALE_FLAG_ALIGN_CORNERS : 0));
     case 1:
         return ggml_interpolate(c, a, dim(d), dim(d), dim(d), a->ne[3],
                                 (uint32_t)GGML_SCALE_MODE_BILINEAR | GGML_SCALE_FLAG_ANTIALIAS);
-    case 2: return ggml_pad_ext(c, a, R(3), R(3), R(3), R(3), R(3), R(3), R(2), R(2));
-    case 3: return ggml_pad_ext_circular(c, a, R(3), R(3), R(3), R(3), R(3), R(3), R(2), R(2));
-    case 4: return ggml_pad_reflect_1d(c, a, R(4), R(4));
-    case 5: return ggml_roll(c, a, R(3) - 1, R(3) - 1, R(3) - 1, 0);
-    case 6: return ggml_arange(c, 0, (float)dim(d), R(2) ? 1.0f : 0.5f);
-    case 7: return ggml_timestep_embedding(c, T(F32, dim(d), 1, 1, 1), (int)dim(d), 1000);
-    default: return R(2) ? ggml_argsort(c, a, (enum ggml_sort_order)R(2))
-                         : ggml_top_k(c, a, 1 + R((uint32_t)a->ne[0]));
+    case 2:
+        return ggml_pad_ext(c, a, R(3), R(3), R(3), R(3), R(3), R(3), R(2), R(2));
+    case 3:
+        return ggml_pad_ext_circular(c, a, R(3), R(3), R(3), R(3), R(3), R(3), R(2), R(2));
+    case 4:
+        return ggml_pad_reflect_1d(c, a, R(4), R(4));
+    case 5:
+        return ggml_roll(c, a, R(3) - 1, R(3) - 1, R(3) - 1, 0);
+    case 6:
+        return ggml_arange(c, 0, (float)dim(d), R(2) ? 1.0f : 0.5f);
+    case 7:
+        return ggml_timestep_embedding(c, T(F32, dim(d), 1, 1, 1), (int)dim(d), 1000);
+    default:
+        return R(2) ? ggml_argsort(c, a, (enum ggml_sort_order)R(2))
+                    : ggml_top_k(c, a, 1 + R((uint32_t)a->ne[0]));
     }
 }
 
@@ -475,13 +535,15 @@ OP(sam)
 {
     int64_t n = dim(d), w = R(4) + 1, h = R(4) + 1, b = R(3) + 1;
     switch (R(4)) {
-    case 0: return ggml_win_part(c, T(F32, n, dim(d), dim(d), 1), (int)w);
+    case 0:
+        return ggml_win_part(c, T(F32, n, dim(d), dim(d), 1), (int)w);
     case 1: {
         int64_t w0 = dim(d), h0 = dim(d);
         int64_t parts = ((w0 + w - 1) / w) * ((h0 + w - 1) / w);
         return ggml_win_unpart(c, T(F32, n, w, w, parts), (int)w0, (int)h0, (int)w);
     }
-    case 2: return ggml_get_rel_pos(c, T(GGML_TYPE_F16, n, 2 * w - 1, 1, 1), (int)w, (int)w);
+    case 2:
+        return ggml_get_rel_pos(c, T(GGML_TYPE_F16, n, 2 * w - 1, 1, 1), (int)w, (int)w);
     default:
         return ggml_add_rel_pos(c, T(F32, w * w, h * h, b, 1), T(F32, w, h, h, b),
                                 T(F32, w, h, h, b));
@@ -502,8 +564,10 @@ OP(train)
 #define SAME T(F32, n0, n1, n2, 1)
     struct ggml_tensor *a = SAME;
     switch (R(4)) {
-    case 0: return ggml_cross_entropy_loss(c, a, SAME);
-    case 1: return ggml_cross_entropy_loss_back(c, T(F32, 1, 1, 1, 1), a, SAME);
+    case 0:
+        return ggml_cross_entropy_loss(c, a, SAME);
+    case 1:
+        return ggml_cross_entropy_loss_back(c, T(F32, 1, 1, 1, 1), a, SAME);
     case 2:
         ggml_set_param(a);
         return ggml_opt_step_adamw(c, a, SAME, SAME, SAME, T(F32, 7, 1, 1, 1));
@@ -514,11 +578,11 @@ OP(train)
 }
 
 static struct ggml_tensor *(*const ops[])(struct ggml_context *, struct dice *) = {
-    op_unary,   op_math,     op_arith,         op_add_id,   op_window, op_argmax,   op_repeat,
-    op_concat,  op_norm,     op_mul_mat,       op_mul_mat_id, op_out_prod, op_cpy,  op_views,
-    op_get_rows, op_get_rows_back, op_set_rows, op_diag,    op_soft_max, op_rope,  op_flash,
-    op_ssm,     op_rwkv,     op_delta,         op_deepseek, op_conv,   op_pool,     op_sizes,
-    op_sam,     op_glu,      op_train,
+    op_unary,    op_math,          op_arith,    op_add_id,     op_window,   op_argmax, op_repeat,
+    op_concat,   op_norm,          op_mul_mat,  op_mul_mat_id, op_out_prod, op_cpy,    op_views,
+    op_get_rows, op_get_rows_back, op_set_rows, op_diag,       op_soft_max, op_rope,   op_flash,
+    op_ssm,      op_rwkv,          op_delta,    op_deepseek,   op_conv,     op_pool,   op_sizes,
+    op_sam,      op_glu,           op_train,
 };
 const unsigned graph_ops_count = sizeof(ops) / sizeof(ops[0]);
 
@@ -551,13 +615,13 @@ static uint32_t scene_leaf(struct graph_scene *s, const struct ggml_tensor *t)
 
 void graph_scene_make(struct graph_scene *s, const struct ggml_tensor *t)
 {
-    *s = (struct graph_scene){ .g = { .n_names = 1, .n_buffers = GRAPH_SCENE_MAX, .n_nodes = 1 } };
+    *s = (struct graph_scene){.g = {.n_names = 1, .n_buffers = GRAPH_SCENE_MAX, .n_nodes = 1}};
     s->g.names = s->names;
     s->g.buffers = s->buffers;
     s->g.tensors = s->tensors;
     snprintf(s->names[0].name, sizeof(s->names[0].name), "%s", ggml_op_name(t->op));
     for (uint32_t i = 0; i < GRAPH_SCENE_MAX; i++)
-        s->buffers[i] = (struct apir_graph_buffer){ i + 1, i == 0 ? 1 : 2 };
+        s->buffers[i] = (struct apir_graph_buffer){i + 1, i == 0 ? 1 : 2};
     uint32_t src[APIR_TENSOR_SRC];
     struct ggml_tensor self = *t; /* ggml_cast() makes a result its own source */
     for (int i = 0; i < APIR_TENSOR_SRC; i++)

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/unit/graph_write.h"
+#include "tests/lib/graph_write.h"
 
 /* ---- changes --------------------------------------------------------------------- */
 

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "backend/worker_rules.h"
+#include "backend/worker/rules/rules.h"
 #include "tests/fuzz/graph_ops.h"
 
 #define RANDOM_GRAPH_OPS     4u

@@ -28,11 +28,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cdi/host.h"
-#include "frontend/plugin.h"
-#include "protocol/fdsock.h"
+#include "cdi/host/host.h"
+#include "frontend/ggml/plugin.h"
+#include "common/fdsock.h"
 #include "protocol/ggml_probe.h"
-#include "protocol/log.h"
+#include "common/log.h"
 #include "protocol/unix.h"
 
 const char fuzz_corpus[] = "host";
@@ -125,7 +125,8 @@ static void blobs_make(void)
 /* As the server makes it, but for what the input says. */
 static void ring_make(void)
 {
-    memset(ring, 0, APIR_RING_HEADER_SIZE + (CLIENT_CALLS_MAX + APIR_STREAMS_MAX) * APIR_REPLY_SIZE);
+    memset(ring, 0,
+           APIR_RING_HEADER_SIZE + (CLIENT_CALLS_MAX + APIR_STREAMS_MAX) * APIR_REPLY_SIZE);
     struct apir_ring_header *h = (struct apir_ring_header *)(void *)ring;
     *h = (struct apir_ring_header){
         .magic = APIR_RING_MAGIC,

@@ -5,10 +5,10 @@
 #include <json-c/json.h>
 #include <string.h>
 
-#include "cdi/json.h"
-#include "hook/request.h"
+#include "common/json.h"
+#include "common/oci/request.h"
 #include "hook/stages.h"
-#include "hook/state.h"
+#include "common/oci/state.h"
 
 const char fuzz_corpus[] = "oci_config";
 

@@ -5,9 +5,9 @@
 #include <json-c/json.h>
 #include <string.h>
 
-#include "cdi/json.h"
-#include "hook/request.h"
-#include "hook/state.h"
+#include "common/json.h"
+#include "common/oci/request.h"
+#include "common/oci/state.h"
 
 const char fuzz_corpus[] = "oci_state";
 

@@ -106,8 +106,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     apir_ring_host_init(&host, blob, BLOB_SIZE);
     /* Not only where all counters are small. */
     uint64_t start = take(1) % 2 ? (uint64_t)0 - take(2) % 4096 * 8 : take(4) / 8 * 8;
-    guest.tail = guest.published = h->tail = h->head = host.head = host.limit =
-        host.shown = start;
+    guest.tail = guest.published = h->tail = h->head = host.head = host.limit = host.shown = start;
     while (in.left) {
         uint8_t kind = (uint8_t)take(1);
         switch (kind % 10) {

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "tests/unit/graph_write.h"
-#include "tests/unit/hook_elf_write.h"
-#include "tests/unit/message_table.h"
+#include "tests/lib/graph_write.h"
+#include "tests/lib/hook_elf_write.h"
+#include "tests/lib/message_table.h"
 
 static const char *out_dir;
 static uint8_t buf[64 << 10];

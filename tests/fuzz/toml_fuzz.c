@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "cdi/toml.h"
-#include "protocol/error.h"
+#include "cdi/engine/toml.h"
+#include "common/error.h"
 
 const char fuzz_corpus[] = "toml";
 

@@ -16,13 +16,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "backend/server_child.h"
-#include "backend/server_context.h"
-#include "backend/server_unix.h"
-#include "protocol/fdsock.h"
-#include "protocol/log.h"
+#include "backend/server/child.h"
+#include "backend/server/context.h"
+#include "backend/server/unix/unix.h"
+#include "common/fdsock.h"
+#include "common/log.h"
 #include "protocol/unix.h"
-#include "tests/fds.h"
+#include "tests/lib/fds.h"
 
 const char fuzz_corpus[] = "unix";
 
@@ -111,7 +111,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!is_set_up)
         set_up();
     is_set_up = true;
-    memset(contexts.starts, 0, sizeof(contexts.starts)); /* an input is not the user of the one before */
+    memset(contexts.starts, 0,
+           sizeof(contexts.starts)); /* an input is not the user of the one before */
     const int before = fds_count(0); /* the fuzzer itself opens some between inputs */
     FUZZ_CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets) == 0);
     FUZZ_CHECK(server_unix_create(&contexts, 1, 1000, sockets[1]) == 0);

@@ -22,14 +22,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "backend/server_child.h"
-#include "backend/server_client.h"
-#include "backend/server_protocol.h"
+#include "backend/server/child.h"
+#include "backend/server/vmm/vmm.h"
+#include "backend/server/vmm/render_protocol.h"
 #include "protocol/atomic.h"
-#include "protocol/fdsock.h"
-#include "protocol/log.h"
+#include "common/fdsock.h"
+#include "common/log.h"
 #include "protocol/shm.h"
-#include "tests/fds.h"
+#include "tests/lib/fds.h"
 
 const char fuzz_corpus[] = "virgl";
 

@@ -20,8 +20,8 @@
 
 #include "tests/fuzz/graph_random.h"
 #include "tests/fuzz/worker_world.h"
-#include "tests/unit/graph_write.h"
-#include "tests/unit/message_table.h"
+#include "tests/lib/graph_write.h"
+#include "tests/lib/message_table.h"
 
 const char fuzz_corpus[] = "worker";
 

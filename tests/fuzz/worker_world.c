@@ -9,8 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "protocol/fdsock.h"
-#include "protocol/log.h"
+#include "common/fdsock.h"
+#include "common/log.h"
 #include "tests/fuzz/fuzz.h"
 
 #define PAGE   ((size_t)4096)

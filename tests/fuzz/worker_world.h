@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "backend/worker.h"
+#include "backend/worker/worker.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/graph_random.h"
 

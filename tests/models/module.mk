@@ -8,7 +8,6 @@ GGUF_WRITE_OBJS := $(call objs,tests/models/gguf_write.c tests/models/shape.c \
                      tests/models/vocab.c tests/models/weights.c)
 
 ALL += $(GGUF_WRITE)
-HEADERS += tests/models/shape.h tests/models/vocab.h tests/models/weights.h
 
 $(GGUF_WRITE): PKGS := ggml
 # ggml.pc names libggml alone, which loads backends; the file format is in libggml-base.

@@ -7,7 +7,6 @@ OPTIONS_COMPARE := $(O)/tests/options/options-compare
 OPTIONS_SOURCES := $(filter-out tests/options/compare.c, $(wildcard tests/options/*.c))
 
 ALL += $(OPTIONS_LLAMA) $(OPTIONS_COMPARE)
-HEADERS += tests/options/record.h tests/options/run.h tests/options/cases.h tests/options/graph.h
 
 $(OPTIONS_LLAMA): PKGS := llama ggml
 $(OPTIONS_LLAMA): EXTRA_LIBS := -lggml-base -lm -lpthread

@@ -7,7 +7,6 @@ PARITY_LOGITS := $(O)/tests/parity/logits
 PARITY_COMPARE := $(O)/tests/parity/compare
 
 ALL += $(PARITY_LOGITS) $(PARITY_COMPARE)
-HEADERS += tests/parity/record.h
 
 $(PARITY_LOGITS): PKGS := llama ggml
 $(PARITY_LOGITS): EXTRA_LIBS := -lggml-base -lm

@@ -125,13 +125,19 @@ static int try_write_sys(void)
     return path_open("/sys/kernel/mm/transparent_hugepage/enabled", O_WRONLY);
 }
 
-/* What root may read of the kernel, and no driver needs: all of it is denied, or else the one that is
- * not says how it went. */
+/* What root may read of the kernel, and no driver needs: all of it is denied, or else the one that
+ * is not says how it went. */
 static int try_sys(void)
 {
-    static const char *const paths[] = {"/sys", "/sys/kernel", "/sys/kernel/debug", "/sys/kernel/notes",
-                                        "/sys/kernel/tracing", "/sys/power/state", "/sys/module",
-                                        "/sys/devices", "/sys/fs"};
+    static const char *const paths[] = {"/sys",
+                                        "/sys/kernel",
+                                        "/sys/kernel/debug",
+                                        "/sys/kernel/notes",
+                                        "/sys/kernel/tracing",
+                                        "/sys/power/state",
+                                        "/sys/module",
+                                        "/sys/devices",
+                                        "/sys/fs"};
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         int rc = path_open(paths[i], O_RDONLY);
         if (rc != -EACCES && rc != -ENOENT) {

@@ -14,7 +14,7 @@ $(O)/tests/sandbox/escape_backend.o: tests/bench/stamp_backend.c
 	@mkdir -p $(@D)
 	$(call SAY,CC)$(CC) $(ALL_CFLAGS) $(EXTRA_CFLAGS) -MMD -MP -c -o $@ $<
 
-$(ESCAPE): $(O)/tests/sandbox/escape_backend.o $(call objs,tests/sandbox/escape.c) $(PROTOCOL_PROBE_OBJS)
+$(ESCAPE): $(O)/tests/sandbox/escape_backend.o $(call objs,tests/sandbox/escape.c) $(call objs,protocol/ggml_probe.c)
 	@mkdir -p $(@D)
 	$(call SAY,LINK)$(CC) $(ALL_CFLAGS) -shared -o $@ $^ $(ALL_LDFLAGS) -lggml-base
 

@@ -88,7 +88,7 @@ mutant() { # NAME FILE TEST FROM TO
 [[ ${#names[@]} -gt 0 ]] || { echo "mutate.sh: no such mutant"; mutants_sum; exit; }
 mapfile -t names < <(printf '%s\n' "${names[@]}" | sort -u)
 
-build backend/worker_sandbox.c '#include' $'/* The same program. */\n#include' >"$work/log" 2>&1 ||
+build backend/worker/sandbox/sandbox.c '#include' $'/* The same program. */\n#include' >"$work/log" 2>&1 ||
     { cat "$work/log"; mutant_failed "control: not built"; mutants_sum; exit 1; }
 tests_run "$(printf '%s\n' "${names[@]}" | paste -sd '|')"
 for name in "${names[@]}"; do

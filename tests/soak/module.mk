@@ -8,7 +8,6 @@ SOAK_CLIENT := $(O)/tests/soak/soak-client
 SOAK_MODEL := build/models/soak-3m.gguf
 
 ALL += $(SOAK) $(SOAK_CLIENT)
-HEADERS += $(wildcard tests/soak/*.h)
 
 $(SOAK): EXTRA_LIBS := -lm
 $(SOAK): $(call objs,tests/soak/soak.c tests/soak/soak_report.c tests/faults/host.c)
@@ -17,10 +16,7 @@ $(SOAK): $(call objs,tests/soak/soak.c tests/soak/soak_report.c tests/faults/hos
 $(SOAK_CLIENT): PKGS := ggml libdrm
 $(SOAK_CLIENT): EXTRA_LIBS := -lggml-base -lm
 $(SOAK_CLIENT): $(call objs,tests/soak/soak_client.c tests/soak/soak_raw.c \
-                  tests/system/apir_exercise_parts.c frontend/transport.c \
-                  frontend/transport_vtest.c frontend/transport_unix.c \
-                  frontend/transport_virtgpu.c) $(PROTOCOL_RING_OBJS) $(PROTOCOL_FD_OBJS) \
-                $(PROTOCOL_PROG_OBJS)
+                  tests/system/apir_exercise_parts.c) $(LINK_OBJS) $(PROTOCOL_OBJS) $(COMMON_OBJS)
 	$(link)
 
 $(SOAK_MODEL): $(O)/tests/models/gguf-write

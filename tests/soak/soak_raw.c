@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "frontend/transport.h"
+#include "frontend/link/transport.h"
 #include "protocol/atomic.h"
 #include "protocol/messages.h"
 #include "protocol/ring.h"

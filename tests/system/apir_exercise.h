@@ -38,8 +38,8 @@ struct problem {
     struct ggml_context *ctx;
     struct ggml_cgraph *graph;
     struct ggml_tensor *w, *b, *v, *x, *y;
-    int64_t n;        /* width */
-    int64_t cols;     /* columns of x */
+    int64_t n;    /* width */
+    int64_t cols; /* columns of x */
     float *wf, *bf, *vf, *xf, *want, *got;
 };
 

@@ -364,7 +364,8 @@ int events_fork_run(ggml_backend_dev_t dev)
     return 0;
 }
 
-/* ---- two devices --------------------------------------------------------------------------------- */
+/* ---- two devices
+ * --------------------------------------------------------------------------------- */
 
 /* Another device of the same registration, or NULL. */
 static ggml_backend_dev_t sibling(ggml_backend_dev_t dev)
@@ -390,9 +391,8 @@ static void copies(ggml_backend_dev_t from_dev, ggml_backend_dev_t to_dev)
     struct ggml_backend_dev_props props, to_props;
     ggml_backend_dev_get_props(from_dev, &props);
     ggml_backend_dev_get_props(to_dev, &to_props);
-    ggml_backend_event_t event = props.caps.events && to_props.caps.events
-                                     ? ggml_backend_event_new(from_dev)
-                                     : NULL;
+    ggml_backend_event_t event =
+        props.caps.events && to_props.caps.events ? ggml_backend_event_new(from_dev) : NULL;
     for (uint32_t i = 0; i < 20; i++) {
         random_bytes(from.want, from.size, i + 1);
         if (i % 3 == 0)

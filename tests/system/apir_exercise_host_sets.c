@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sets out of a host buffer, whose memory is the caller's again at once or with the next synchronize:
- * between graphs and behind them, alone and beside other backends' work, to a device that is awake
- * and to one that has rested. Whatever touches the memory next must find them done.
+ * Sets out of a host buffer, whose memory is the caller's again at once or with the next
+ * synchronize: between graphs and behind them, alone and beside other backends' work, to a device
+ * that is awake and to one that has rested. Whatever touches the memory next must find them done.
  */
 #include "tests/system/apir_exercise.h"
 
@@ -11,7 +11,9 @@
 #include <string.h>
 #include <time.h>
 
-enum { N = 320 * 1024 }; /* floats: 1.25 MiB, shared by CPU and device also after a rest, if it begins in time */
+enum {
+    N = 320 * 1024
+}; /* floats: 1.25 MiB, shared by CPU and device also after a rest, if it begins in time */
 
 struct stage {
     ggml_backend_dev_t dev;
@@ -56,10 +58,10 @@ static void set_part(struct stage *s, struct ggml_tensor *t, size_t at, size_t n
 /* A program's inputs, long before it sends anything: the host looks for what is to come. */
 static void announce(struct stage *s)
 {
-    const struct timespec until_it_sleeps = { .tv_nsec = 20000000 };
+    const struct timespec until_it_sleeps = {.tv_nsec = 20000000};
     nanosleep(&until_it_sleeps, NULL);
     ggml_backend_tensor_set(s->source, s->got, 0, 2048);
-    const struct timespec own_part = { .tv_nsec = 500000 };
+    const struct timespec own_part = {.tv_nsec = 500000};
     nanosleep(&own_part, NULL);
 }
 
@@ -81,8 +83,8 @@ static void expect(struct stage *s, const struct ggml_tensor *t, float times, co
     }
 }
 
-/* Of a stream, behind a graph that must still find the values before, or behind nothing; and so soon
- * after something else that the device is awake. */
+/* Of a stream, behind a graph that must still find the values before, or behind nothing; and so
+ * soon after something else that the device is awake. */
 static void queued(struct stage *s, bool busy)
 {
     float *next = s->from + N;
@@ -123,7 +125,7 @@ static void beside(struct stage *s)
 
 static void small_sets(struct stage *s)
 {
-    static const float few[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+    static const float few[8] = {1, 2, 3, 4, 5, 6, 7, 8};
     set_whole(s);
     ggml_backend_tensor_set(s->x, few, 400, sizeof(few));
     ggml_backend_tensor_set(s->z, few, 0, sizeof(few));
@@ -176,7 +178,8 @@ static void fills(struct stage *s)
         CHECK(s->got[i] == 0);
 }
 
-/* In parts of all sizes, each of another round: what the next one leaves is looked at in the end. */
+/* In parts of all sizes, each of another round: what the next one leaves is looked at in the end.
+ */
 static void many(struct stage *s)
 {
     enum { STEP = 1024 };
@@ -201,7 +204,7 @@ static void many(struct stage *s)
 
 static void buffer_new(struct stage *s)
 {
-    struct ggml_init_params params = { .mem_size = 1 << 20, .no_alloc = true };
+    struct ggml_init_params params = {.mem_size = 1 << 20, .no_alloc = true};
     s->ctx = ggml_init(params);
     CHECK(s->ctx);
     s->x = ggml_new_tensor_1d(s->ctx, GGML_TYPE_F32, N);
@@ -214,8 +217,8 @@ static void buffer_new(struct stage *s)
         w = ggml_scale(s->ctx, w, 0.5f);
     ggml_build_forward_expand(s->graph, w);
     ggml_build_forward_expand(s->graph, s->y);
-    s->buffer = ggml_backend_alloc_ctx_tensors_from_buft(s->ctx,
-                                                         ggml_backend_dev_buffer_type(s->dev));
+    s->buffer =
+        ggml_backend_alloc_ctx_tensors_from_buft(s->ctx, ggml_backend_dev_buffer_type(s->dev));
     CHECK(s->buffer);
 }
 
@@ -254,12 +257,12 @@ int host_sets_run(ggml_backend_dev_t dev)
     s->other = ggml_backend_dev_init(dev, NULL);
     CHECK(s->backend && s->other);
     ggml_backend_buffer_type_t host = ggml_backend_dev_host_buffer_type(dev);
-    struct ggml_init_params params = { .mem_size = 1 << 20, .no_alloc = true };
+    struct ggml_init_params params = {.mem_size = 1 << 20, .no_alloc = true};
     s->host_ctx = ggml_init(params);
     CHECK(s->host_ctx);
     s->source = ggml_new_tensor_1d(s->host_ctx, GGML_TYPE_F32, 2 * N);
-    s->host = ggml_backend_alloc_ctx_tensors_from_buft(s->host_ctx,
-                                                       host ? host : ggml_backend_cpu_buffer_type());
+    s->host = ggml_backend_alloc_ctx_tensors_from_buft(
+        s->host_ctx, host ? host : ggml_backend_cpu_buffer_type());
     CHECK(s->host);
     s->from = s->source->data;
     buffer_new(s);

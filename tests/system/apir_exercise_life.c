@@ -41,7 +41,7 @@ int threads_run(ggml_backend_dev_t dev)
 {
     struct worker workers[4];
     for (unsigned i = 0; i < 4; i++) {
-        workers[i] = (struct worker){ .dev = dev, .number = i };
+        workers[i] = (struct worker){.dev = dev, .number = i};
         CHECK(pthread_create(&workers[i].thread, NULL, worker_main, &workers[i]) == 0);
     }
     for (unsigned i = 0; i < 4; i++)

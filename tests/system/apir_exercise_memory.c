@@ -18,8 +18,9 @@
 static ggml_backend_buffer_type_t host_type(ggml_backend_dev_t dev)
 {
     ggml_backend_buffer_type_t buft = ggml_backend_dev_host_buffer_type(dev);
-    return buft ? buft : ggml_backend_dev_buffer_type(
-                             ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU));
+    return buft ? buft
+                : ggml_backend_dev_buffer_type(
+                      ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU));
 }
 
 struct area {
@@ -30,8 +31,7 @@ struct area {
 
 static struct area area_new(ggml_backend_dev_t dev, size_t size)
 {
-    struct area a = { .buffer = ggml_backend_buft_alloc_buffer(host_type(dev), size),
-                      .size = size };
+    struct area a = {.buffer = ggml_backend_buft_alloc_buffer(host_type(dev), size), .size = size};
     CHECK(a.buffer);
     CHECK(ggml_backend_buffer_is_host(a.buffer));
     CHECK(ggml_backend_buffer_get_size(a.buffer) >= size);
@@ -43,7 +43,7 @@ static struct area area_new(ggml_backend_dev_t dev, size_t size)
 static void area_free(struct area *a)
 {
     ggml_backend_buffer_free(a->buffer);
-    *a = (struct area){ 0 };
+    *a = (struct area){0};
 }
 
 static void same(const uint8_t *got, const uint8_t *want, size_t n, const char *what, size_t size,
@@ -59,10 +59,10 @@ static void same(const uint8_t *got, const uint8_t *want, size_t n, const char *
 /* ---- sizes and offsets ------------------------------------------------------------- */
 
 /* On both sides of every limit on the way. */
-static const size_t sizes[] = { 1,       63,         64,        8191,    8192,    8193,
-                                65535,   65536,      65537,     MIB / 2 - 1, MIB / 2, MIB / 2 + 1,
-                                MIB - 1, MIB,        MIB + 1,
-                                2 * MIB, 3 * MIB + 7, 8 * MIB - 1, 8 * MIB };
+static const size_t sizes[] = {1,       63,          64,          8191,   8192,
+                               8193,    65535,       65536,       65537,  MIB / 2 - 1,
+                               MIB / 2, MIB / 2 + 1, MIB - 1,     MIB,    MIB + 1,
+                               2 * MIB, 3 * MIB + 7, 8 * MIB - 1, 8 * MIB};
 #define N_SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
 static void sync_sizes(ggml_backend_dev_t dev)
@@ -362,9 +362,9 @@ static void scheduled(ggml_backend_dev_t dev)
     ggml_backend_t backend = ggml_backend_dev_init(dev, NULL);
     CHECK(cpu && backend);
     bool alone = ggml_backend_dev_type(dev) == GGML_BACKEND_DEVICE_TYPE_CPU;
-    ggml_backend_t backends[2] = { alone ? cpu : backend, cpu };
-    ggml_backend_buffer_type_t types[2] = { ggml_backend_get_default_buffer_type(backends[0]),
-                                            host_type(dev) };
+    ggml_backend_t backends[2] = {alone ? cpu : backend, cpu};
+    ggml_backend_buffer_type_t types[2] = {ggml_backend_get_default_buffer_type(backends[0]),
+                                           host_type(dev)};
     ggml_backend_sched_t sched =
         ggml_backend_sched_new(backends, types, alone ? 1 : 2, 256, false, false);
     CHECK(sched);
@@ -426,7 +426,7 @@ int host_buffers_run(ggml_backend_dev_t dev)
  * "ready" again after. */
 int announce_run(ggml_backend_dev_t dev)
 {
-    static const size_t parts[] = { 255, 256, 4096 };
+    static const size_t parts[] = {255, 256, 4096};
     static const uint8_t data[4096];
     struct ggml_context *ctx = context_new();
     struct ggml_tensor *t = ggml_new_tensor_1d(ctx, GGML_TYPE_I8, sizeof(data));
@@ -458,7 +458,7 @@ static void *reader_main(void *arg)
 {
     const struct reader *r = arg;
     /* Together more than any shared memory in between. */
-    static const size_t pieces[] = { 4 * MIB, 100, 3 * MIB + 1, 8193, MIB, 2 * MIB + 77, 65536 };
+    static const size_t pieces[] = {4 * MIB, 100, 3 * MIB + 1, 8193, MIB, 2 * MIB + 77, 65536};
     ggml_backend_t backend = ggml_backend_dev_init(r->dev, NULL);
     CHECK(backend);
     struct bytes b;
@@ -498,7 +498,7 @@ int reads_run(ggml_backend_dev_t dev)
     enum { N = 5 };
     struct reader readers[N];
     for (uint32_t i = 0; i < N; i++) {
-        readers[i] = (struct reader){ .dev = dev, .number = i };
+        readers[i] = (struct reader){.dev = dev, .number = i};
         CHECK(pthread_create(&readers[i].thread, NULL, reader_main, &readers[i]) == 0);
     }
     for (uint32_t i = 0; i < N; i++)
@@ -549,14 +549,15 @@ int host_lost_run(ggml_backend_dev_t dev)
         TIMED(ggml_backend_tensor_get_async(backend, t, place, 0, size));
         TIMED(ggml_backend_event_synchronize(event));
         TIMED(ggml_backend_synchronize(backend));
-        struct area c = { 0 };
+        struct area c = {0};
         TIMED(c = area_new(dev, MIB));
         TIMED(area_free(&c));
         for (size_t i = 0; i < N; i += 1024) {
             if (to[i] != value && !isnan(to[i]))
                 fail("round %u: value %zu is %f, not %f", round, i, (double)to[i], (double)value);
             if (place[i] != value && !isnan(place[i]))
-                fail("round %u: place %zu is %f, not %f", round, i, (double)place[i], (double)value);
+                fail("round %u: place %zu is %f, not %f", round, i, (double)place[i],
+                     (double)value);
             lost = lost || isnan(to[i]) || isnan(place[i]);
         }
     }

@@ -107,7 +107,7 @@ void problem_weights(struct problem *p, unsigned seed)
 
 bool problem_try(struct problem *p, ggml_backend_dev_t dev, int64_t n, int64_t cols)
 {
-    *p = (struct problem){ .n = n, .cols = cols };
+    *p = (struct problem){.n = n, .cols = cols};
     p->backend = ggml_backend_dev_init(dev, NULL);
     if (!p->backend)
         return false;
@@ -177,10 +177,10 @@ void problem_free(struct problem *p)
     ggml_backend_buffer_free(p->buffer);
     ggml_backend_free(p->backend);
     ggml_free(p->ctx);
-    float *all[] = { p->wf, p->vf, p->bf, p->xf, p->want, p->got };
+    float *all[] = {p->wf, p->vf, p->bf, p->xf, p->want, p->got};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         free(all[i]);
-    *p = (struct problem){ 0 };
+    *p = (struct problem){0};
 }
 
 /* ---- the unchecked load ------------------------------------------------------------ */
@@ -188,7 +188,7 @@ void problem_free(struct problem *p)
 void load_init(struct load *l, ggml_backend_dev_t dev)
 {
     enum { N = 384, COLS = 64, LAYERS = 8 };
-    *l = (struct load){ .backend = ggml_backend_dev_init(dev, NULL) };
+    *l = (struct load){.backend = ggml_backend_dev_init(dev, NULL)};
     if (!l->backend)
         fail("the device opens no backend");
     l->ctx = context_new();
@@ -216,16 +216,16 @@ void load_free(struct load *l)
     ggml_backend_buffer_free(l->buffer);
     ggml_backend_free(l->backend);
     ggml_free(l->ctx);
-    *l = (struct load){ 0 };
+    *l = (struct load){0};
 }
 
 /* ---- a buffer of bytes -------------------------------------------------------------- */
 
 void bytes_init(struct bytes *b, ggml_backend_dev_t dev, size_t size)
 {
-    const struct ggml_init_params params = { .mem_size = ggml_tensor_overhead() * 4,
-                                             .no_alloc = true };
-    *b = (struct bytes){ .ctx = ggml_init(params), .size = size };
+    const struct ggml_init_params params = {.mem_size = ggml_tensor_overhead() * 4,
+                                            .no_alloc = true};
+    *b = (struct bytes){.ctx = ggml_init(params), .size = size};
     CHECK(b->ctx);
     b->t = ggml_new_tensor_1d(b->ctx, GGML_TYPE_I8, (int64_t)size);
     b->buffer = ggml_backend_alloc_ctx_tensors_from_buft(b->ctx, ggml_backend_dev_buffer_type(dev));

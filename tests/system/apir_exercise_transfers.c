@@ -9,10 +9,9 @@
 
 /* Sizes around every border that a transport could have: nothing, a byte, what fits a message,
  * what fits a piece of shared memory, what fits all of it, and more. */
-static const size_t sizes[] = { 0,        1,           3,           64,          255,     256,
-                                257,      4095,        4096,        4097,        65535,   65537,
-                                MIB - 1,  MIB,         MIB + 1,     3 * MIB + 5, 8 * MIB, 8 * MIB + 1,
-                                20 * MIB };
+static const size_t sizes[] = {0,       1,           3,       64,          255,     256,     257,
+                               4095,    4096,        4097,    65535,       65537,   MIB - 1, MIB,
+                               MIB + 1, 3 * MIB + 5, 8 * MIB, 8 * MIB + 1, 20 * MIB};
 
 static void plain_transfers(struct bytes *b)
 {
@@ -36,7 +35,7 @@ static void plain_transfers(struct bytes *b)
 
 static void fill_transfers(struct bytes *b)
 {
-    const size_t at[][2] = { { 0, 1 }, { 5, 1000 }, { b->size - 7, 7 }, { 100, 3 * MIB } };
+    const size_t at[][2] = {{0, 1}, {5, 1000}, {b->size - 7, 7}, {100, 3 * MIB}};
     for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++) {
         memset(b->want + at[i][0], (int)(0x11 + i), at[i][1]);
         ggml_backend_tensor_memset(b->t, (uint8_t)(0x11 + i), at[i][0], at[i][1]);
@@ -48,7 +47,8 @@ static void fill_transfers(struct bytes *b)
 }
 
 /* Rows of `row` bytes, `n` of them, `st` apart on the device and `sd` apart here. */
-static void rows_transfer(struct bytes *b, size_t row, size_t n, size_t st, size_t sd, size_t offset)
+static void rows_transfer(struct bytes *b, size_t row, size_t n, size_t st, size_t sd,
+                          size_t offset)
 {
     char after[96];
     snprintf(after, sizeof(after), "2d of %zu rows of %zu, %zu and %zu apart", n, row, st, sd);
@@ -85,7 +85,7 @@ int transfers_run(ggml_backend_dev_t dev)
     rows_transfer(&b, 16, 1, 16, 16, 3);
     rows_transfer(&b, 100, 37, 128, 100, 11);
     rows_transfer(&b, 128, 1000, 128, 160, 0);
-    rows_transfer(&b, 4096, 700, 8192, 4096, 64); /* several pieces of shared memory */
+    rows_transfer(&b, 4096, 700, 8192, 4096, 64);          /* several pieces of shared memory */
     rows_transfer(&b, MIB + 64, 3, 2 * MIB, MIB + 100, 5); /* one row is more than a piece */
     bytes_fini(&b);
     return 0;
@@ -160,7 +160,7 @@ static void async_compute(ggml_backend_dev_t dev)
         ggml_backend_synchronize(p.backend);
         CHECK(memcmp(got1, first, size) == 0 && memcmp(got2, second, size) == 0);
     }
-    float *all[] = { first, second, x1, got1, got2 };
+    float *all[] = {first, second, x1, got1, got2};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         free(all[i]);
     problem_free(&p);
@@ -225,7 +225,8 @@ static void copy_and_check(struct bytes *from, struct bytes *to, uint32_t seed, 
     bytes_check(from, what);
 }
 
-/* Devices may not copy between ranges that overlap: ggml does it then, through memory of its own. */
+/* Devices may not copy between ranges that overlap: ggml does it then, through memory of its own.
+ */
 static void copy_within(ggml_backend_dev_t dev, size_t distance)
 {
     struct bytes a;

@@ -14,9 +14,9 @@
 /* As bytes_init, but nothing has been written to it yet. */
 static void fresh_init(struct bytes *b, ggml_backend_dev_t dev, size_t size)
 {
-    const struct ggml_init_params params = { .mem_size = ggml_tensor_overhead() * 4,
-                                             .no_alloc = true };
-    *b = (struct bytes){ .ctx = ggml_init(params), .size = size };
+    const struct ggml_init_params params = {.mem_size = ggml_tensor_overhead() * 4,
+                                            .no_alloc = true};
+    *b = (struct bytes){.ctx = ggml_init(params), .size = size};
     CHECK(b->ctx);
     b->t = ggml_new_tensor_1d(b->ctx, GGML_TYPE_I8, (int64_t)size);
     b->buffer = ggml_backend_alloc_ctx_tensors_from_buft(b->ctx, ggml_backend_dev_buffer_type(dev));
@@ -30,7 +30,7 @@ static void fresh_init(struct bytes *b, ggml_backend_dev_t dev, size_t size)
 /* All of it, in pieces of every kind of size. */
 static void fill_in_pieces(struct bytes *b, uint32_t seed)
 {
-    static const size_t pieces[] = { 1, 4096, 3, 65536, 100000, MIB, 255, 8192, 8193, 3 * MIB + 1 };
+    static const size_t pieces[] = {1, 4096, 3, 65536, 100000, MIB, 255, 8192, 8193, 3 * MIB + 1};
     random_bytes(b->want, b->size, seed);
     size_t i = seed;
     for (size_t at = 0; at < b->size; i++) {
@@ -150,8 +150,7 @@ static void lookup_init(struct lookup *l, ggml_backend_dev_t dev, int32_t n_rows
         .mem_size = ggml_tensor_overhead() * 16 + ggml_graph_overhead(),
         .no_alloc = true,
     };
-    *l = (struct lookup){ .ctx = ggml_init(params), .work = ggml_init(params),
-                          .n_rows = n_rows };
+    *l = (struct lookup){.ctx = ggml_init(params), .work = ggml_init(params), .n_rows = n_rows};
     l->backend = ggml_backend_dev_init(dev, NULL);
     CHECK(l->ctx && l->work && l->backend);
     l->table = ggml_new_tensor_2d(l->ctx, GGML_TYPE_F32, WIDTH, n_rows);
@@ -338,7 +337,7 @@ static void loaders(ggml_backend_dev_t dev)
     pthread_t compute;
     CHECK(pthread_create(&compute, NULL, compute_main, dev) == 0);
     for (uint32_t i = 0; i < 2; i++) {
-        l[i] = (struct loader){ .dev = dev, .number = i };
+        l[i] = (struct loader){.dev = dev, .number = i};
         CHECK(pthread_create(&l[i].thread, NULL, loader_main, &l[i]) == 0);
     }
     for (uint32_t i = 0; i < 2; i++)
@@ -376,7 +375,7 @@ static void one_by_several(ggml_backend_dev_t dev)
         fresh_init(&b, dev, FILLERS * MIB);
         random_bytes(b.want, b.size, i + 1);
         for (uint32_t k = 0; k < FILLERS; k++) {
-            f[k] = (struct filler){ .start = &start, .b = &b, .offset = k * MIB, .size = MIB };
+            f[k] = (struct filler){.start = &start, .b = &b, .offset = k * MIB, .size = MIB};
             CHECK(pthread_create(&f[k].thread, NULL, filler_main, &f[k]) == 0);
         }
         for (uint32_t k = 0; k < FILLERS; k++)

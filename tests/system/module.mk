@@ -6,7 +6,6 @@ APIR_EXERCISE := $(O)/tests/system/apir-exercise
 MUSL_LOAD := $(O)/tests/system/musl-load
 
 ALL += $(APIR_EXERCISE)
-HEADERS += tests/system/apir_exercise.h
 
 $(APIR_EXERCISE): PKGS := ggml
 $(APIR_EXERCISE): EXTRA_LIBS := -lggml-base -lm -lpthread

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The keys of the configuration: what each may be, and how it is shown. */
+#ifndef APIR_CONFIG_KEYS_H
+#define APIR_CONFIG_KEYS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "backend/config/config.h"
+
+struct json_object;
+
+struct config_key {
+    const char *name;
+    /* Replaces what the key has been so far. Returns 0 or -errno with *err set. */
+    int (*read)(const struct config_key *key, struct json_object *value, void *member,
+                struct apir_error *err);
+    /* To be put; NULL stands for JSON's null. */
+    struct json_object *(*show)(const void *member);
+    size_t offset;                       /* of its member of struct apir_config */
+    uint32_t lowest, highest, otherwise; /* of a number; the last is its default */
+};
+
+/* In the order of their documentation; config_keys_n of them, 64 at most. */
+extern const struct config_key config_keys[];
+extern const size_t config_keys_n;
+
+void config_names_free(struct apir_config_names *names);
+
+#endif

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "backend/server/child.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+
+static void server_children_forget(struct server_children *children, struct server_child *child)
+{
+    for (struct server_child **c = &children->first; *c; c = &(*c)->next) {
+        if (*c == child) {
+            *c = child->next;
+            break;
+        }
+    }
+    child->pid = 0;
+}
+
+/* One change of any child, or false where there is none left to tell. */
+static bool server_children_wait(struct server_children *children)
+{
+    siginfo_t info = {0};
+    if (waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WCONTINUED | WNOHANG) < 0 || info.si_pid == 0)
+        return false;
+
+    enum server_child_change change = SERVER_CHILD_EXITED;
+    switch (info.si_code) {
+    case CLD_KILLED:
+    case CLD_DUMPED:
+        change = SERVER_CHILD_KILLED;
+        break;
+    case CLD_STOPPED:
+    case CLD_TRAPPED:
+        change = SERVER_CHILD_STOPPED;
+        break;
+    case CLD_CONTINUED:
+        change = SERVER_CHILD_CONTINUED;
+        break;
+    default:
+        break;
+    }
+    bool gone = change == SERVER_CHILD_EXITED || change == SERVER_CHILD_KILLED;
+    if (gone && children->alive > 0)
+        children->alive--;
+
+    for (struct server_child *child = children->first; child; child = child->next) {
+        if (child->pid != info.si_pid)
+            continue;
+        if (gone)
+            server_children_forget(children, child);
+        child->changed(child->user, change, info.si_status);
+        break; /* the list may have changed under the call */
+    }
+    return true;
+}
+
+static void server_children_ready(void *user, uint32_t events)
+{
+    (void)events;
+    struct server_children *children = user;
+    /* Signals merge: what counts is waitid, the fd only says when. */
+    struct signalfd_siginfo info[8];
+    while (read(children->signal_fd, info, sizeof(info)) > 0) {
+    }
+    while (server_children_wait(children)) {
+    }
+}
+
+int server_children_init(struct server_children *children, struct server_loop *loop)
+{
+    *children = (struct server_children){.loop = loop, .signal_fd = -1};
+    if (getrlimit(RLIMIT_NOFILE, &children->nofile) < 0)
+        return -errno;
+    struct rlimit all = {.rlim_cur = children->nofile.rlim_max,
+                         .rlim_max = children->nofile.rlim_max};
+    (void)setrlimit(RLIMIT_NOFILE, &all); /* a lower limit only refuses contexts earlier */
+
+    /* SIGPIPE: a kick may meet a worker that has just died. SIGIO: backend/server/shm.c. */
+    if (signal(SIGCHLD, SIG_DFL) == SIG_ERR || signal(SIGPIPE, SIG_IGN) == SIG_ERR ||
+        signal(SIGIO, SIG_IGN) == SIG_ERR)
+        return -errno;
+    sigset_t mask;
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGCHLD);
+    if (sigprocmask(SIG_SETMASK, &mask, NULL) < 0)
+        return -errno;
+    children->signal_fd = signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC);
+    if (children->signal_fd < 0)
+        return -errno;
+    int ret = server_loop_add(loop, &children->source, children->signal_fd, EPOLLIN,
+                              server_children_ready, children);
+    if (ret < 0)
+        apir_close_fd(&children->signal_fd);
+    return ret;
+}
+
+void server_children_fini(struct server_children *children)
+{
+    server_loop_remove(children->loop, &children->source);
+    apir_close_fd(&children->signal_fd);
+}
+
+/* What steers the guest's plug-in, or a ggml, must not steer the host's worker. */
+static void server_child_clean_environment(void)
+{
+    static const char *const names[] = {"GGML_BACKEND_PATH", "APIR_TRANSPORT", "APIR_ON_LOSS"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        unsetenv(names[i]);
+    /* The CDI spec's empty list hides every Vulkan device; a host's own choice stays. */
+    const char *devices = getenv("GGML_VK_VISIBLE_DEVICES");
+    if (devices && !*devices)
+        unsetenv("GGML_VK_VISIBLE_DEVICES");
+}
+
+/* Weights are read from end to end for every token: with pages of 4 KiB a CPU worker spends a
+ * tenth of its time on looking up addresses. The operator's own choice stays. */
+static void server_child_huge_pages(void)
+{
+    setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1", 0);
+}
+
+/* Where memory runs out, the kernel is to end who took it for a guest, and not the VMM, whose
+ * memory is the guest's, or us. */
+static void server_child_first_to_go(void)
+{
+    static const char score[] = "500";
+    cleanup_fd int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    /* Where an operator has set a higher one that stays. */
+    ssize_t ignored = fd < 0 ? 0 : write(fd, score, sizeof(score) - 1);
+    (void)ignored;
+}
+
+static _Noreturn void server_child_fail(const char *path, const char *what)
+{
+    dprintf(STDERR_FILENO, "apir: cannot start %s: %s: %s\n", path, what, strerror(errno));
+    _exit(127);
+}
+
+static void server_child_place_fds(const struct server_child_spec *spec)
+{
+    int moved[SERVER_CHILD_FDS_MAX];
+    int first_free = 3 + (int)spec->n_fds;
+    /* Out of the way first: a source may lie on another one's target. */
+    for (size_t i = 0; i < spec->n_fds; i++) {
+        moved[i] = fcntl(spec->fds[i], F_DUPFD, first_free);
+        if (moved[i] < 0)
+            server_child_fail(spec->argv[0], "dup");
+    }
+    for (size_t i = 0; i < spec->n_fds; i++) {
+        if (dup2(moved[i], 3 + (int)i) < 0)
+            server_child_fail(spec->argv[0], "dup2");
+    }
+    if (close_range((unsigned)first_free, ~0u, 0) < 0)
+        server_child_fail(spec->argv[0], "close_range");
+}
+
+/* In the child. The server has one thread, but for those that close files (backend/server/closer.h)
+ * and hold no lock of anybody's: any function may be called. */
+static _Noreturn void server_child_exec(const struct server_children *children,
+                                        const struct server_child_spec *spec, pid_t parent)
+{
+    if (spec->is_worker) {
+        /* The parent may have died before the prctl: then nobody would tell us. */
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
+            _exit(127);
+        int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+        if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+            server_child_fail(spec->argv[0], "standard streams");
+        server_child_clean_environment();
+        server_child_huge_pages();
+        server_child_first_to_go();
+    }
+    server_child_place_fds(spec);
+
+    for (int sig = 1; sig < NSIG; sig++)
+        (void)signal(sig, SIG_DFL);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)setrlimit(RLIMIT_NOFILE, &children->nofile);
+
+    /* execv does not write through argv; the interface lacks the const. */
+    execv(spec->argv[0], (char *const *)(uintptr_t)spec->argv);
+    server_child_fail(spec->argv[0], "exec");
+}
+
+int server_child_start(struct server_children *children, struct server_child *child,
+                       const struct server_child_spec *spec,
+                       void (*changed)(void *user, enum server_child_change change, int status),
+                       void *user)
+{
+    assert(spec->n_fds <= SERVER_CHILD_FDS_MAX && child->pid == 0);
+    pid_t parent = getpid();
+    pid_t pid = fork();
+    if (pid < 0)
+        return -errno;
+    if (pid == 0)
+        server_child_exec(children, spec, parent);
+    *child = (struct server_child){
+        .next = children->first,
+        .pid = pid,
+        .changed = changed,
+        .user = user,
+    };
+    children->first = child;
+    children->alive++;
+    return 0;
+}
+
+void server_child_kill(struct server_child *child)
+{
+    /* Not reaped yet, so the pid still means this child. */
+    if (child->pid > 0)
+        (void)kill(child->pid, SIGKILL);
+}
+
+void server_child_move(struct server_children *children, struct server_child *from,
+                       struct server_child *to,
+                       void (*changed)(void *user, enum server_child_change change, int status),
+                       void *user)
+{
+    if (from->pid <= 0)
+        return;
+    *to = (struct server_child){.pid = from->pid, .changed = changed, .user = user};
+    server_children_forget(children, from);
+    to->next = children->first;
+    children->first = to;
+}
+
+void server_child_forget(struct server_children *children, struct server_child *child)
+{
+    if (child->pid > 0)
+        server_children_forget(children, child);
+}

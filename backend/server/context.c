@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "backend/server/context.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/server/ring.h"
+#include "protocol/atomic.h"
+#include "common/cleanup.h"
+#include "protocol/ring.h"
+
+#define CONTEXT_LOG_LIMIT     10u /* lines per period that a guest can cause */
+#define CONTEXT_LOG_PERIOD_MS 60000
+
+/* ---- telling and losing ---------------------------------------------------- */
+
+void server_context_complain(struct server_context *context, const char *fmt, ...)
+{
+    if (!server_quota_take(&context->log_quota, CONTEXT_LOG_LIMIT, CONTEXT_LOG_PERIOD_MS,
+                           server_now_ms()))
+        return;
+    char text[256];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    apir_log(APIR_LOG_WARN, "context %u: %s%s", context->id, text,
+             context->log_quota.used == CONTEXT_LOG_LIMIT ? " (no more of these for a minute)"
+                                                          : "");
+}
+
+static void server_context_moved(struct server_context *context)
+{
+    if (context->ops->moved)
+        context->ops->moved(context);
+}
+
+void server_context_lose(struct server_context *context, enum apir_log_level level,
+                         const char *reason)
+{
+    if (!context->lost) {
+        context->lost = true;
+        snprintf(context->reason, sizeof(context->reason), "%s", reason);
+        apir_log(level, "context %u is lost: %s", context->id, reason);
+        server_timer_disarm(context->contexts->loop, &context->watch);
+        server_worker_kill(&context->worker);
+    }
+    if (context->ring)
+        server_ring_lose(context->ring, context->reason);
+    server_context_moved(context);
+}
+
+/* ---- the worker ------------------------------------------------------------ */
+
+static void server_context_worker_notified(void *user)
+{
+    server_context_moved(user);
+}
+
+static void server_context_worker_failed(void *user, const char *reason)
+{
+    server_context_lose(user, APIR_LOG_WARN, reason);
+}
+
+static void server_context_worker_gone(void *user, const char *reason)
+{
+    struct server_context *context = user;
+    apir_log(APIR_LOG_INFO, "context %u: %s", context->id, reason);
+    server_context_lose(context, APIR_LOG_WARN, reason);
+}
+
+static const struct server_worker_events server_context_worker_events = {
+    .notified = server_context_worker_notified,
+    .failed = server_context_worker_failed,
+    .gone = server_context_worker_gone,
+};
+
+/* ---- seconds per graph ------------------------------------------------------ */
+
+/*
+ * Looks four times in the time that one message may take. The clock of a message starts when it
+ * is first seen, so none ends early, and a quarter late at most.
+ */
+static void server_context_watch(void *user)
+{
+    struct server_context *context = user;
+    const uint32_t seconds = context->contexts->config->seconds_per_graph;
+    if (context->lost || seconds == 0)
+        return;
+    const int64_t now = server_now_ms();
+    uint64_t head = 0;
+    const bool busy = server_worker_busy(&context->worker, &head);
+    if (!busy || !context->watch_busy || head != context->watch_head) {
+        context->watch_busy = busy;
+        context->watch_head = head;
+        context->watch_since_ms = now;
+    } else if (now - context->watch_since_ms >= (int64_t)seconds * 1000) {
+        char reason[APIR_REASON_MAX];
+        snprintf(reason, sizeof(reason),
+                 "a graph took longer than the host allows (seconds_per_graph: %u)", seconds);
+        server_context_lose(context, APIR_LOG_WARN, reason);
+        return;
+    }
+    server_timer_arm(context->contexts->loop, &context->watch, now + (int64_t)seconds * 250,
+                     server_context_watch, context);
+}
+
+/* Each costs a process: a user who makes and ends contexts in a loop is not to have the machine. */
+static bool server_context_may_start(struct server_context *context)
+{
+    struct server_starts *starts = context->contexts->starts, *of = &starts[0];
+    const int64_t now = server_now_ms();
+    for (unsigned i = 0; i < SERVER_STARTS_USERS; i++) {
+        if (starts[i].uid == context->uid) {
+            of = &starts[i];
+            break;
+        }
+        if (starts[i].paid_until_ms < of->paid_until_ms)
+            of = &starts[i];
+    }
+    if (of->uid != context->uid || of->paid_until_ms < now)
+        *of = (struct server_starts){.uid = context->uid, .paid_until_ms = now};
+    if (of->paid_until_ms - now >= SERVER_STARTS_AT_ONCE * SERVER_STARTS_EVERY_MS)
+        return false;
+    of->paid_until_ms += SERVER_STARTS_EVERY_MS;
+    return true;
+}
+
+static void server_context_start_worker(struct server_context *context)
+{
+    struct server_contexts *contexts = context->contexts;
+    if (!server_context_may_start(context)) {
+        char reason[APIR_REASON_MAX];
+        snprintf(reason, sizeof(reason),
+                 "programs start faster than the host allows (%d per second)",
+                 1000 / SERVER_STARTS_EVERY_MS);
+        server_context_lose(context, APIR_LOG_INFO, reason);
+        return;
+    }
+    /* Killed ones count until they are reaped: one may hang in a GPU driver. */
+    if (contexts->children->alive >= 2 * contexts->config->max_contexts + 2) {
+        server_context_lose(context, APIR_LOG_WARN, "too many worker processes are still ending");
+        return;
+    }
+    struct apir_error err = {0};
+    const struct server_worker_setup setup = {
+        .children = contexts->children,
+        .spin = &contexts->spin,
+        .limits = &contexts->limits,
+        .uid = context->uid,
+        .path = contexts->worker_path,
+        .config_path = contexts->config_path,
+        .events = &server_context_worker_events,
+        .user = context,
+    };
+    if (server_worker_start(&context->worker, &setup, &err) < 0) {
+        apir_log(APIR_LOG_ERROR, "context %u: %s", context->id, err.msg);
+        server_context_lose(context, APIR_LOG_WARN,
+                            "the host cannot start a worker; its log says why");
+    }
+    server_context_watch(context);
+}
+
+/* ---- blobs ----------------------------------------------------------------- */
+
+/* ret: of a message on the worker's control socket. */
+static void server_context_told_worker(struct server_context *context, int ret)
+{
+    if (ret == -EPIPE || ret == -ECONNRESET)
+        server_worker_kill(&context->worker); /* ending already, mostly; gone() has the reason */
+    else if (ret < 0)
+        server_context_lose(context, APIR_LOG_WARN, "worker does not read its control socket");
+    else
+        apir_ring_wake_host(
+            context->ring); /* it may sleep; an idle context gives memory back too */
+}
+
+/*
+ * A context can have ended, but not wholly: its worker hangs in a GPU driver, its guest still holds
+ * its memory. As many of a user's may end as may live.
+ */
+static bool server_context_too_many_end(const struct server_context *context)
+{
+    struct server_contexts *contexts = context->contexts;
+    return server_account_leaving(&contexts->limits, context->uid) > contexts->max_per_user ||
+           server_shm_ended(&contexts->books, context->uid) > contexts->max_per_user;
+}
+
+/* NULL: may be made; else why not. */
+static const char *server_context_check_blob(const struct server_context *context, uint64_t blob_id,
+                                             uint64_t size, uint64_t left)
+{
+    if (blob_id >= APIR_BLOBS_MAX)
+        return "blob id out of range";
+    if (context->blobs[blob_id].used)
+        return "blob id in use";
+    if (blob_id == APIR_RING_BLOB_ID) {
+        if (!apir_ring_size_ok(size))
+            return "bad size of the ring blob";
+        if (context->ring)
+            return "the context has had its ring";
+        if (server_context_too_many_end(context))
+            return "too many programs of this user are still ending, or their memory is held";
+    } else {
+        if (!context->ring)
+            return "the ring must be the first blob";
+        if (context->lost)
+            return "the context is lost";
+        if (size == 0 || size % APIR_SHM_ALIGN || size > APIR_ARENA_SIZE_MAX)
+            return "bad size of an arena blob";
+    }
+    const uint64_t limit = (uint64_t)context->contexts->config->context_shm_mib << 20;
+    const uint64_t room = limit - context->shm_size;
+    if (size > room)
+        return "the context's shared memory is used up (context_shm_mib)";
+    /* What is given back is let go of a little later. As much again may be held, but not more. */
+    if (left > limit + room - size)
+        return "the context still holds shared memory that it has given back (context_shm_mib)";
+    if (!server_worker_shm_fits(&context->worker, size))
+        return "the context's main memory is used up (context_host_memory_mib)";
+    return NULL;
+}
+
+int server_context_blob_create(struct server_context *context, uint64_t blob_id, uint64_t size,
+                               const char **ret_why)
+{
+    if (!context->book)
+        context->book = server_shm_book_open(&context->contexts->books, context->uid);
+    const uint64_t left = context->book ? server_shm_left(context->book) : 0;
+    const char *why = server_context_check_blob(context, blob_id, size, left);
+    if (why) {
+        *ret_why = why;
+        return -EINVAL;
+    }
+    const bool is_ring = blob_id == APIR_RING_BLOB_ID;
+    struct server_shm_fds fds __attribute__((cleanup(server_shm_close))) = {-1, -1, -1};
+    int ret = context->book ? server_shm_create(is_ring ? "apir-ring" : "apir-arena", size, &fds)
+                            : -ENOMEM;
+    if (ret == 0 && is_ring)
+        ret = server_ring_map(fds.own, size, &context->ring);
+    if (ret < 0) {
+        *ret_why = strerror(-ret);
+        return ret;
+    }
+    if (is_ring && context->lost)
+        server_ring_lose(context->ring, context->reason);
+    else if (is_ring)
+        server_context_start_worker(context);
+    if (!context->lost)
+        server_context_told_worker(
+            context, server_worker_add_blob(&context->worker, (uint32_t)blob_id, size, fds.worker));
+
+    context->blobs[blob_id] =
+        (struct server_context_blob){.used = true, .size = size, .fd = steal_fd(&fds.own)};
+    context->shm_size += size;
+    server_worker_note_shm(&context->worker, context->shm_size);
+    return steal_fd(&fds.guest);
+}
+
+/* What the guest still holds of it stays in the books. */
+static void server_context_blob_release(struct server_context *context, uint32_t blob_id)
+{
+    struct server_context_blob *blob = &context->blobs[blob_id];
+    context->shm_size -= blob->size;
+    server_shm_leave(context->book, blob->size, blob->fd);
+    *blob = (struct server_context_blob){0};
+    server_worker_note_shm(&context->worker, context->shm_size);
+}
+
+void server_context_blob_destroy(struct server_context *context, uint32_t blob_id)
+{
+    if (blob_id >= APIR_BLOBS_MAX || !context->blobs[blob_id].used)
+        return;
+    server_context_blob_release(context, blob_id);
+    if (context->lost)
+        return;
+    if (blob_id == APIR_RING_BLOB_ID)
+        /* The normal end of a guest process: its resources go before its context. */
+        server_context_lose(context, APIR_LOG_INFO, "the guest destroyed its ring");
+    else
+        server_context_told_worker(context, server_worker_del_blob(&context->worker, blob_id));
+}
+
+/* ---- doorbells ------------------------------------------------------------- */
+
+void server_context_kick(struct server_context *context)
+{
+    if (context->ring && !context->lost)
+        apir_ring_wake_host(context->ring);
+}
+
+void server_context_ping(struct server_context *context, uint32_t value)
+{
+    if (context->ring && !context->lost && server_worker_alive(&context->worker))
+        apir_store_release32(&context->ring->pong, value);
+}
+
+/* ---- life ------------------------------------------------------------------ */
+
+struct server_context *server_contexts_find(struct server_contexts *contexts, uint32_t id)
+{
+    for (struct server_context *c = contexts->first; c; c = c->next) {
+        if (c->id == id)
+            return c;
+    }
+    return NULL;
+}
+
+int server_contexts_init(struct server_contexts *contexts)
+{
+    server_limits_init(&contexts->limits, contexts->config);
+    server_shm_books_init(&contexts->books, contexts->loop);
+    return server_spin_init(&contexts->spin);
+}
+
+void server_contexts_clear(struct server_contexts *contexts)
+{
+    while (contexts->first)
+        server_context_destroy(contexts->first);
+}
+
+void server_contexts_fini(struct server_contexts *contexts)
+{
+    server_contexts_clear(contexts);
+    server_shm_books_fini(&contexts->books);
+    server_limits_fini(&contexts->limits);
+    server_spin_fini(&contexts->spin);
+}
+
+void server_context_init(struct server_context *context, struct server_contexts *contexts,
+                         uint32_t id, uint32_t uid, const char *refusal,
+                         const struct server_context_ops *ops)
+{
+    *context = (struct server_context){
+        .next = contexts->first,
+        .contexts = contexts,
+        .ops = ops,
+        .id = id,
+        .uid = uid,
+        .served = refusal == NULL,
+        .lost = refusal != NULL,
+    };
+    contexts->first = context;
+    if (refusal) {
+        snprintf(context->reason, sizeof(context->reason), "%s", refusal);
+        contexts->n_refused++;
+    } else {
+        contexts->n_served++;
+    }
+}
+
+void server_context_fini(struct server_context *context)
+{
+    struct server_contexts *contexts = context->contexts;
+    for (struct server_context **c = &contexts->first; *c; c = &(*c)->next) {
+        if (*c == context) {
+            *c = context->next;
+            break;
+        }
+    }
+    if (context->served)
+        contexts->n_served--;
+    else
+        contexts->n_refused--;
+    server_timer_disarm(contexts->loop, &context->watch);
+    server_worker_fini(&context->worker);
+    server_ring_unmap(context->ring);
+    for (uint32_t id = 0; id < APIR_BLOBS_MAX; id++) {
+        if (context->blobs[id].used)
+            server_context_blob_release(context, id);
+    }
+    server_shm_book_close(context->book);
+    apir_log(APIR_LOG_INFO, "context %u destroyed", context->id);
+}
+
+void server_context_destroy(struct server_context *context)
+{
+    context->ops->destroy(context);
+}

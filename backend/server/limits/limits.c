@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "backend/server/limits/limits.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "backend/server/limits/account.h"
+#include "common/log.h"
+
+#define LIMITS_FOLDER "/run/apir/limits"
+
+static bool limits_exist(const struct server_limits *limits)
+{
+    return limits->config->device_memory_mib || limits->config->max_contexts_per_device;
+}
+
+bool server_limits_any(const struct server_limits *limits)
+{
+    const struct apir_config *config = limits->config;
+    return limits_exist(limits) || config->context_device_memory_mib ||
+           config->context_host_memory_mib;
+}
+
+/* ---- the folder ---------------------------------------------------------------- */
+
+/* Below the folder that systemd gives a user's session. */
+static int limits_open_own(struct server_limits *limits, struct apir_error *err)
+{
+    const char *run = getenv("XDG_RUNTIME_DIR");
+    char path[PATH_MAX];
+    if (!run || run[0] != '/')
+        return apir_error_set(err, ENOENT, "there is no XDG_RUNTIME_DIR");
+    if (snprintf(path, sizeof(path), "%s/apir/limits", run) >= (int)sizeof(path))
+        return apir_error_set(err, ENAMETOOLONG, "XDG_RUNTIME_DIR");
+    char *last = strrchr(path, '/');
+    *last = '\0';
+    (void)mkdir(path, 0700); /* where it fails, opening says why */
+    *last = '/';
+    (void)mkdir(path, 0700);
+    return server_claims_open(&limits->claims, path, err);
+}
+
+/* With the first thing to write down: a server without contexts of ours leaves no trace. */
+static void limits_open(struct server_limits *limits)
+{
+    limits->tried = true;
+    if (limits->config->limits_dir) {
+        if (server_claims_open(&limits->claims, limits->config->limits_dir, &limits->broken) < 0)
+            apir_log(APIR_LOG_ERROR, "limits_dir: %s", limits->broken.msg);
+        return;
+    }
+    struct apir_error common = {0}, own = {0};
+    if (server_claims_open(&limits->claims, LIMITS_FOLDER, &common) == 0 ||
+        limits_open_own(limits, &own) == 0)
+        return;
+    apir_log(limits_exist(limits) ? APIR_LOG_WARN : APIR_LOG_DEBUG,
+             "limits of devices hold for the contexts of this server alone: %s; %s", common.msg,
+             own.msg);
+}
+
+/* ---- our rows ------------------------------------------------------------------ */
+
+/* The device's row; or a free one, made where there is none; or NULL. */
+static struct server_claim *row_find(struct server_limits *limits, const char *device)
+{
+    struct server_claim *unused = NULL;
+    for (uint32_t i = 0; i < limits->n_rows; i++) {
+        struct server_claim *row = &limits->rows[i];
+        if (row->bytes == 0 && row->contexts == 0)
+            unused = unused ? unused : row;
+        else if (strcmp(row->device, device) == 0)
+            return row;
+    }
+    if (!unused && limits->n_rows == limits->room) {
+        const uint32_t room = limits->room ? 2 * limits->room : 16;
+        struct server_claim *rows =
+            room <= SERVER_CLAIMS_ROWS_MAX ? realloc(limits->rows, room * sizeof(*rows)) : NULL;
+        if (!rows)
+            return NULL;
+        limits->rows = rows;
+        limits->room = room;
+    }
+    if (!unused)
+        unused = &limits->rows[limits->n_rows++];
+    *unused = (struct server_claim){0};
+    memcpy(unused->device, device, strlen(device));
+    return unused;
+}
+
+static int row_write(struct server_limits *limits, const struct server_claim *row)
+{
+    if (limits->claims.dir_fd < 0)
+        return 0;
+    return server_claims_write(&limits->claims, (uint32_t)(row - limits->rows), limits->n_rows,
+                               row);
+}
+
+/* ---- taking and giving ---------------------------------------------------------- */
+
+static uint64_t mib(uint64_t bytes)
+{
+    return (bytes + (1u << 20) - 1) >> 20;
+}
+
+/* What all contexts have, ours in. */
+static int limits_used(const struct server_limits *limits, const struct server_claim *own,
+                       const char *device, struct server_usage *ret_usage)
+{
+    *ret_usage =
+        (struct server_usage){.bytes = own ? own->bytes : 0, .contexts = own ? own->contexts : 0};
+    return limits->claims.dir_fd < 0 ? 0
+                                     : server_claims_add_others(&limits->claims, device, ret_usage);
+}
+
+/* Whether what is written down now, with the `bytes` and `contexts` just asked for, is allowed. */
+static int limits_check(const struct server_limits *limits, const struct server_claim *row,
+                        uint64_t bytes, uint32_t contexts, char *why)
+{
+    const uint64_t most = (uint64_t)limits->config->device_memory_mib << 20;
+    const uint32_t most_contexts = limits->config->max_contexts_per_device;
+    struct server_usage used;
+    if (!(bytes && most) && !(contexts && most_contexts))
+        return 0;
+    int ret = limits_used(limits, row, row->device, &used);
+    if (ret < 0) {
+        snprintf(why, APIR_WHY_SIZE, "the host cannot add up what is in use: %s", strerror(-ret));
+        return ret;
+    }
+    if (contexts && most_contexts && used.contexts > most_contexts) {
+        snprintf(why, APIR_WHY_SIZE,
+                 "as many programs use the device as the host allows "
+                 "(max_contexts_per_device: %u)",
+                 most_contexts);
+        return -EDQUOT;
+    }
+    if (bytes && most && used.bytes > most) {
+        snprintf(why, APIR_WHY_SIZE,
+                 "%llu MiB of the device are in use, %llu MiB more would be over the host's limit "
+                 "(device_memory_mib: %u)",
+                 (unsigned long long)mib(used.bytes - bytes), (unsigned long long)mib(bytes),
+                 limits->config->device_memory_mib);
+        return -EDQUOT;
+    }
+    return 0;
+}
+
+int server_limits_take(struct server_limits *limits, const char *device, uint64_t bytes,
+                       uint32_t contexts, char *why)
+{
+    if (!limits->tried)
+        limits_open(limits);
+    if (limits->broken.code && limits_exist(limits)) {
+        snprintf(why, APIR_WHY_SIZE, "the host's limits_dir cannot be used; its log says why");
+        return -EIO;
+    }
+    struct server_claim *row = row_find(limits, device);
+    if (!row || bytes > APIR_SIZE_MAX - row->bytes ||
+        contexts > SERVER_CLAIMS_CONTEXTS - row->contexts) {
+        snprintf(why, APIR_WHY_SIZE, "the host cannot count as much");
+        return -ENOSPC;
+    }
+    row->bytes += bytes;
+    row->contexts += contexts;
+    int ret = row_write(limits, row);
+    if (ret < 0 && limits_exist(limits))
+        snprintf(why, APIR_WHY_SIZE, "the host cannot write down what is in use: %s",
+                 strerror(-ret));
+    else
+        ret = limits_check(limits, row, bytes, contexts, why);
+    if (ret < 0)
+        server_limits_give(limits, device, bytes, contexts);
+    return ret;
+}
+
+void server_limits_give(struct server_limits *limits, const char *device, uint64_t bytes,
+                        uint32_t contexts)
+{
+    struct server_claim *row = row_find(limits, device);
+    if (!row || row->bytes < bytes || row->contexts < contexts)
+        return;
+    row->bytes -= bytes;
+    row->contexts -= contexts;
+    (void)row_write(limits, row); /* in place: it takes no room */
+}
+
+void server_limits_room(struct server_limits *limits, const char *device, uint64_t *ret_free,
+                        uint64_t *ret_limit)
+{
+    const uint64_t most = (uint64_t)limits->config->device_memory_mib << 20;
+    struct server_usage used = {0};
+    *ret_limit = most ? most : UINT64_MAX;
+    *ret_free = *ret_limit;
+    if (!most)
+        return;
+    if (!limits->tried)
+        limits_open(limits);
+    const struct server_claim *own = NULL;
+    for (uint32_t i = 0; i < limits->n_rows; i++) {
+        if (limits->rows[i].bytes && strcmp(limits->rows[i].device, device) == 0)
+            own = &limits->rows[i];
+    }
+    *ret_free =
+        limits_used(limits, own, device, &used) == 0 && used.bytes < most ? most - used.bytes : 0;
+}
+
+/* ---- life ----------------------------------------------------------------------- */
+
+void server_limits_init(struct server_limits *limits, const struct apir_config *config)
+{
+    *limits = (struct server_limits){
+        .config = config,
+        .claims = {.dir_fd = -1, .fd = -1},
+    };
+}
+
+void server_limits_fini(struct server_limits *limits)
+{
+    while (limits->leaving)
+        server_account_destroy(limits->leaving);
+    server_claims_close(&limits->claims);
+    free(limits->rows);
+    limits->rows = NULL;
+    limits->n_rows = limits->room = 0;
+}

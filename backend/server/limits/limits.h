@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The limits of a device that hold over all contexts of all servers of this machine, for each
+ * VM has a server of its own: "device_memory_mib" and "max_contexts_per_device". Who wants more
+ * first writes it down for the others (backend/server/limits/claims.h), then adds up, and takes it
+ * back where that is too much: two at the same moment may both be refused, but never both granted.
+ *
+ * The folder is "limits_dir"; else /run/apir/limits where that can be written in; else
+ * $XDG_RUNTIME_DIR/apir/limits. With none of these the limits hold for this server alone. A
+ * "limits_dir" that cannot be used is an error: nothing is granted then.
+ *
+ * Without such a limit what contexts use is still written down, for servers that have one.
+ */
+#ifndef APIR_SERVER_LIMITS_H
+#define APIR_SERVER_LIMITS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "backend/config/config.h"
+#include "backend/server/limits/claims.h"
+
+struct server_account;
+
+struct server_limits {
+    const struct apir_config *config;
+    bool tried;               /* to open claims */
+    struct apir_error broken; /* of limits_dir */
+    struct server_claims claims;
+    struct server_claim *rows; /* our own, one per device; nothing in use: free */
+    uint32_t n_rows;
+    uint32_t room;
+    struct server_account
+        *leaving; /* of workers whose contexts are gone (backend/server/limits/account.h) */
+};
+
+/* Whether anything that is asked for may be refused for a limit, of a device or of a context. */
+bool server_limits_any(const struct server_limits *limits);
+
+void server_limits_init(struct server_limits *limits, const struct apir_config *config);
+void server_limits_fini(struct server_limits *limits);
+
+/*
+ * `device` passes server_claims_id_ok. Returns 0, or -errno with why[APIR_WHY_SIZE] set for the
+ * user: -EDQUOT where a limit is in the way.
+ */
+int server_limits_take(struct server_limits *limits, const char *device, uint64_t bytes,
+                       uint32_t contexts, char *why);
+/* What was taken. */
+void server_limits_give(struct server_limits *limits, const char *device, uint64_t bytes,
+                        uint32_t contexts);
+
+/* Bytes of the device that could be taken, and the limit; UINT64_MAX: there is none. */
+void server_limits_room(struct server_limits *limits, const char *device, uint64_t *ret_free,
+                        uint64_t *ret_limit);
+
+#endif

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "backend/server/loop.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+int64_t server_now_ms(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+int server_loop_init(struct server_loop *loop)
+{
+    *loop = (struct server_loop){.epoll_fd = epoll_create1(EPOLL_CLOEXEC)};
+    return loop->epoll_fd < 0 ? -errno : 0;
+}
+
+void server_loop_fini(struct server_loop *loop)
+{
+    if (loop->epoll_fd >= 0)
+        close(loop->epoll_fd);
+    loop->epoll_fd = -1;
+}
+
+/* Fires what is due, or says how long epoll may sleep (-1: for ever). */
+static int server_loop_timers(struct server_loop *loop)
+{
+    for (;;) {
+        struct server_timer *first = NULL;
+        for (struct server_timer *t = loop->timers; t; t = t->next) {
+            if (!first || t->at_ms < first->at_ms)
+                first = t;
+        }
+        if (!first)
+            return -1;
+        int64_t left = first->at_ms - server_now_ms();
+        if (left > 0)
+            return left > 60000 ? 60000 : (int)left;
+        void (*fire)(void *) = first->fire;
+        void *user = first->user;
+        server_timer_disarm(loop, first);
+        fire(user); /* may change the list: start over */
+        if (loop->stop)
+            return 0;
+    }
+}
+
+int server_loop_turn(struct server_loop *loop, int timeout_ms)
+{
+    /* One event per call: a handler may free the owner of any other source,
+     * and a batch would still hold pointers to it. epoll itself keeps the
+     * ready ones in turn, so nobody starves. */
+    struct epoll_event event;
+    int n = epoll_wait(loop->epoll_fd, &event, 1, timeout_ms);
+    if (n < 0)
+        return errno == EINTR ? 0 : -errno;
+    if (n == 1) {
+        const struct server_source *source = event.data.ptr;
+        source->ready(source->user, event.events);
+    }
+    return n;
+}
+
+int server_loop_run(struct server_loop *loop)
+{
+    while (!loop->stop) {
+        int timeout = server_loop_timers(loop);
+        int ret = loop->stop ? 0 : server_loop_turn(loop, timeout);
+        if (ret < 0)
+            return ret;
+    }
+    return 0;
+}
+
+int server_loop_add(struct server_loop *loop, struct server_source *source, int fd, uint32_t events,
+                    void (*ready)(void *user, uint32_t events), void *user)
+{
+    struct epoll_event event = {.events = events, .data = {.ptr = source}};
+    if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0)
+        return -errno;
+    *source = (struct server_source){
+        .fd = fd,
+        .added = true,
+        .events = events,
+        .ready = ready,
+        .user = user,
+    };
+    return 0;
+}
+
+void server_loop_modify(struct server_loop *loop, struct server_source *source, uint32_t events)
+{
+    if (!source->added || source->events == events)
+        return;
+    struct epoll_event event = {.events = events, .data = {.ptr = source}};
+    /* Cannot fail on a registered fd: it allocates nothing. */
+    (void)epoll_ctl(loop->epoll_fd, EPOLL_CTL_MOD, source->fd, &event);
+    source->events = events;
+}
+
+void server_loop_remove(struct server_loop *loop, struct server_source *source)
+{
+    if (!source->added)
+        return;
+    (void)epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, source->fd, NULL);
+    source->added = false;
+}
+
+void server_timer_arm(struct server_loop *loop, struct server_timer *timer, int64_t at_ms,
+                      void (*fire)(void *user), void *user)
+{
+    if (!timer->armed) {
+        timer->next = loop->timers;
+        loop->timers = timer;
+    }
+    timer->armed = true;
+    timer->at_ms = at_ms;
+    timer->fire = fire;
+    timer->user = user;
+}
+
+void server_timer_disarm(struct server_loop *loop, struct server_timer *timer)
+{
+    if (!timer->armed)
+        return;
+    for (struct server_timer **t = &loop->timers; *t; t = &(*t)->next) {
+        if (*t == timer) {
+            *t = timer->next;
+            break;
+        }
+    }
+    timer->armed = false;
+}

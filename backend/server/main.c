@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * apir-render-server, in one of two places:
+ *   - started by libvirglrenderer in place of its own render server
+ *     (RENDER_SERVER_EXEC_PATH), with one socket to the VMM;
+ *   - a service of the host, which listens on a socket for the containers of this
+ *     very machine (the `unix` transport).
+ *
+ * Process model:
+ *   - This process: one thread, one event loop. It owns the sockets of all apir
+ *     contexts, their memfds and their fences, and never reads what a guest
+ *     writes into a ring. It must outlive every worker: a VMM that loses a
+ *     context's socket spins.
+ *   - apir-worker, one process per apir context, started with its ring; it reads
+ *     the guest's bytes, loads the host's ggml, and may die at any time.
+ *   - virgl_render_server, at most one, started with the first context of a VMM that
+ *     is not ours; its workers talk to the VMM directly.
+ * When this process ends (the VMM closed the socket, SIGTERM, or it was killed) the
+ * kernel kills the workers, and the stock server ends at the end of its own socket.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "backend/config/config.h"
+#include "backend/server/child.h"
+#include "backend/server/vmm/vmm.h"
+#include "backend/server/unix/listen.h"
+#include "common/root.h"
+#include "backend/server/loop.h"
+#include "common/cleanup.h"
+#include "common/error.h"
+#include "common/log.h"
+#include "protocol/shm.h"
+
+#ifndef APIR_VERSION
+#define APIR_VERSION "0.1"
+#endif
+
+#define LOG_LINES 600u /* per minute: guests can cause them */
+
+static const char usage[] =
+    "usage: apir-render-server --socket-fd FD\n"
+    "       apir-render-server --listen PATH [--group NAME]\n"
+    "       apir-render-server --listen-fds\n"
+    "\n"
+    "Serves GPU contexts of containers: of those in one virtual machine, where\n"
+    "libvirglrenderer starts it (set RENDER_SERVER_EXEC_PATH to its path for the VMM),\n"
+    "or of those on this machine, on a socket.\n"
+    "\n"
+    "  --socket-fd FD   the SOCK_SEQPACKET socket to libvirglrenderer\n"
+    "  --listen PATH    make a socket at PATH and serve the unix transport on it\n"
+    "  --group NAME     of the socket; who is in it may connect\n"
+    "  --listen-fds     the same on the socket that systemd passes\n"
+    "  --help           this text\n"
+    "  --version        version, and the protocol's\n"
+    "\n"
+    "APIR_CONFIG  configuration file (default " APIR_CONFIG_DEFAULT_PATH ")\n"
+    "APIR_LOG     error, warn (default), info or debug, to stderr\n";
+
+struct options {
+    int socket_fd;      /* -1: none */
+    const char *listen; /* NULL: none */
+    const char *group;
+    bool listen_fds;
+};
+
+static int parse_fd(const char *text)
+{
+    char *end = NULL;
+    errno = 0;
+    long number = strtol(text, &end, 10);
+    if (errno || end == text || *end || number < 3 || number > INT_MAX) {
+        fprintf(stderr, "apir-render-server: --socket-fd wants a descriptor above 2\n");
+        return -1;
+    }
+    int type = 0;
+    socklen_t size = sizeof(type);
+    if (getsockopt((int)number, SOL_SOCKET, SO_TYPE, &type, &size) < 0 || type != SOCK_SEQPACKET) {
+        fprintf(stderr, "apir-render-server: descriptor %ld is no SOCK_SEQPACKET socket\n", number);
+        return -1;
+    }
+    return (int)number;
+}
+
+/* Returns false where the program is to end with *ret_status. */
+static bool parse_options(int argc, char **argv, struct options *o, int *ret_status)
+{
+    static const struct option options[] = {
+        {"socket-fd", required_argument, NULL, 's'},
+        {"listen", required_argument, NULL, 'l'},
+        {"group", required_argument, NULL, 'g'},
+        {"listen-fds", no_argument, NULL, 'f'},
+        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'v'},
+        {0},
+    };
+    int opt;
+    *o = (struct options){.socket_fd = -1};
+    *ret_status = 2;
+    while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        switch (opt) {
+        case 's':
+            o->socket_fd = parse_fd(optarg);
+            if (o->socket_fd < 0)
+                return false;
+            break;
+        case 'l':
+            o->listen = optarg;
+            break;
+        case 'g':
+            o->group = optarg;
+            break;
+        case 'f':
+            o->listen_fds = true;
+            break;
+        case 'h':
+        case 'v':
+            *ret_status = 0;
+            if (opt == 'h')
+                fputs(usage, stdout);
+            else
+                printf("apir-render-server %s (protocol %u.%u)\n", APIR_VERSION,
+                       APIR_PROTOCOL_MAJOR, APIR_PROTOCOL_MINOR);
+            return false;
+        default:
+            fputs(usage, stderr);
+            return false;
+        }
+    }
+    const int modes = (o->socket_fd >= 0) + (o->listen != NULL) + o->listen_fds;
+    if (optind < argc || modes != 1 || (o->group && !o->listen)) {
+        fputs(usage, stderr);
+        return false;
+    }
+    return true;
+}
+
+/*
+ * 0 to 2 are open, so that nothing of ours gets their numbers; whatever else
+ * the VMM leaked into us is closed, so that its sockets end when it closes them.
+ * socket_fd: the one to keep.
+ */
+static int settle_fds(int socket_fd)
+{
+    int fd;
+    do {
+        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+        if (fd < 0)
+            return -errno;
+    } while (fd <= STDERR_FILENO);
+    close(fd);
+    if (socket_fd > 3 && close_range(3, (unsigned)socket_fd - 1, 0) < 0)
+        return -errno;
+    return close_range((unsigned)socket_fd + 1, ~0u, 0) < 0 ? -errno : 0;
+}
+
+/* `name` in the folder of this very program. Returns 0 or -errno. */
+static int path_beside_us(const char *name, char *path, size_t size)
+{
+    ssize_t n = readlink("/proc/self/exe", path, size - 1);
+    if (n < 0)
+        return -errno;
+    path[n] = '\0';
+    char *slash = strrchr(path, '/');
+    if (!slash)
+        return -ENOENT;
+    size_t left = size - (size_t)(slash + 1 - path);
+    return snprintf(slash + 1, left, "%s", name) >= (int)left ? -ENAMETOOLONG : 0;
+}
+
+/* What both kinds of server stand on. */
+struct server {
+    struct server_loop loop;
+    struct server_children children;
+    struct apir_config config;
+    const char *config_path; /* NULL: defaults */
+    const char *worker_path;
+    const char *refusal; /* not NULL: the configuration is broken */
+    char beside[PATH_MAX];
+};
+
+/* A broken configuration is told to the guests, which see no log of ours. */
+static void server_broken(struct server *server, const struct apir_error *broken)
+{
+    apir_log(APIR_LOG_ERROR, "%s; no apir context is served before this is put right", broken->msg);
+    server->refusal = "the host's configuration is broken; its log says where";
+}
+
+static int server_init(struct server *server, struct apir_error *err)
+{
+    *server = (struct server){.config_path = apir_config_find()};
+    struct apir_error broken = {0};
+    if (apir_config_load(server->config_path, &server->config, &broken) < 0)
+        server_broken(server, &broken);
+    if (apir_is_root())
+        apir_log(APIR_LOG_WARN,
+                 "this server runs as root, and so do its workers: give the VMM, or the service, a "
+                 "user of its own (\"sandbox\": \"required\" insists on it)");
+    int ret = 0;
+    server->worker_path = server->config.worker;
+    if (!server->worker_path) {
+        ret = path_beside_us("apir-worker", server->beside, sizeof(server->beside));
+        server->worker_path = server->beside;
+    }
+    if (ret < 0)
+        apir_error_sys(err, -ret, "cannot tell where this program lies");
+    else if ((ret = server_loop_init(&server->loop)) < 0)
+        apir_error_sys(err, -ret, "cannot make the event loop");
+    else if ((ret = server_children_init(&server->children, &server->loop)) < 0) {
+        apir_error_sys(err, -ret, "cannot watch child processes");
+        server_loop_fini(&server->loop);
+    }
+    if (ret < 0)
+        apir_config_fini(&server->config);
+    return ret;
+}
+
+static void server_fini(struct server *server)
+{
+    server_children_fini(&server->children);
+    server_loop_fini(&server->loop);
+    apir_config_fini(&server->config);
+}
+
+static int server_run(struct server *server, struct apir_error *err)
+{
+    int ret = server_loop_run(&server->loop);
+    return ret < 0 ? apir_error_sys(err, -ret, "event loop") : 0;
+}
+
+/* ---- for a VMM ------------------------------------------------------------- */
+
+static int serve_vmm(struct server *server, int socket_fd, struct apir_error *err)
+{
+    struct server_client client;
+    const struct server_client_setup setup = {
+        .loop = &server->loop,
+        .children = &server->children,
+        .config = &server->config,
+        .config_path = server->config_path,
+        .worker_path = server->worker_path,
+        .refusal = server->refusal,
+    };
+    int ret = server_client_init(&client, &setup, socket_fd);
+    if (ret < 0)
+        return apir_error_sys(err, -ret, "cannot use the socket");
+    ret = server_run(server, err);
+    server_client_fini(&client);
+    return ret;
+}
+
+/* ---- for this machine ------------------------------------------------------ */
+
+static void stop_asked(void *user, uint32_t events)
+{
+    (void)events;
+    struct server_loop *loop = user;
+    loop->stop = true;
+}
+
+/* SIGTERM and SIGINT end the loop, so that the socket can be removed. Returns the fd or -errno. */
+static int watch_stop(struct server_loop *loop, struct server_source *source)
+{
+    sigset_t mask;
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGTERM);
+    sigaddset(&mask, SIGINT);
+    cleanup_fd int fd = signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    int ret = server_loop_add(loop, source, fd, EPOLLIN, stop_asked, loop);
+    if (ret < 0)
+        return ret;
+    /* Beside SIGCHLD, which the children block. Ours clear the mask before their exec. */
+    if (sigprocmask(SIG_BLOCK, &mask, NULL) < 0) {
+        ret = -errno;
+        server_loop_remove(loop, source);
+        return ret;
+    }
+    return steal_fd(&fd);
+}
+
+/* path: to be told on stdout; NULL: systemd knows it. */
+static int serve_socket(struct server *server, int socket_fd, const char *path,
+                        struct apir_error *err)
+{
+    cleanup_fd int fd = socket_fd;
+    struct server_access access = {0};
+    struct apir_error broken = {0};
+    if (server_access_init(&access, &server->config, &broken) < 0)
+        server_broken(server, &broken);
+    const struct server_listen_setup setup = {
+        .loop = &server->loop,
+        .children = &server->children,
+        .config = &server->config,
+        .config_path = server->config_path,
+        .worker_path = server->worker_path,
+        .access = &access,
+        .refusal = server->refusal,
+    };
+    struct server_source stop = {0};
+    cleanup_fd int stop_fd = watch_stop(&server->loop, &stop);
+    if (stop_fd < 0)
+        return apir_error_sys(err, -stop_fd, "cannot watch for signals");
+    struct server_listen listener;
+    int ret = server_listen_init(&listener, &setup, steal_fd(&fd));
+    if (ret < 0) {
+        apir_error_sys(err, -ret, "cannot use the socket");
+    } else {
+        if (path) {
+            printf("apir-render-server: listening on %s\n", path);
+            fflush(stdout);
+        }
+        ret = server_run(server, err);
+        server_listen_fini(&listener);
+    }
+    server_loop_remove(&server->loop, &stop);
+    return ret;
+}
+
+static int serve_path(struct server *server, const struct options *o, struct apir_error *err)
+{
+    struct stat made;
+    int fd = server_listen_make(o->listen, o->group, &made, err);
+    if (fd < 0)
+        return fd;
+    int ret = serve_socket(server, fd, o->listen, err);
+    server_listen_remove(o->listen, &made);
+    return ret;
+}
+
+static int serve(const struct options *o, struct apir_error *err)
+{
+    int fd = o->socket_fd;
+    if (o->listen_fds) {
+        fd = server_listen_inherit(err);
+        if (fd < 0)
+            return fd;
+    }
+    /* --listen makes its own one: nothing that was open is to stay. */
+    int ret = settle_fds(fd >= 0 ? fd : STDERR_FILENO);
+    if (ret < 0)
+        return apir_error_sys(err, -ret, "cannot settle the descriptors");
+    struct server server;
+    ret = server_init(&server, err);
+    if (ret < 0)
+        return ret;
+    if (o->listen)
+        ret = serve_path(&server, o, err);
+    else
+        ret = o->listen_fds ? serve_socket(&server, fd, NULL, err) : serve_vmm(&server, fd, err);
+    server_fini(&server);
+    return ret;
+}
+
+/* Who reads our log may have stopped to: no line is worth the wait of all that we serve. */
+static void log_line(enum apir_log_level level, const char *line, void *user)
+{
+    (void)level;
+    (void)user;
+    struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
+    if (poll(&p, 1, 0) != 1 || !(p.revents & POLLOUT))
+        return;
+    ssize_t ignored = write(STDERR_FILENO, line, strlen(line));
+    (void)ignored;
+}
+
+int main(int argc, char **argv)
+{
+    struct options options;
+    int status = 0;
+    apir_log_set_sink(log_line, NULL);
+    if (!parse_options(argc, argv, &options, &status))
+        return status;
+
+    const char *level_name = getenv("APIR_LOG");
+    enum apir_log_level level;
+    if (apir_log_parse_level(level_name, &level) == 0)
+        apir_log_set_level(level);
+    else if (level_name && *level_name)
+        apir_log(APIR_LOG_WARN, "APIR_LOG=%s is not one of error, warn, info, debug", level_name);
+
+    apir_log_set_limit(LOG_LINES);
+    struct apir_error err = {0};
+    if (serve(&options, &err) < 0) {
+        apir_log(APIR_LOG_ERROR, "%s", err.msg);
+        return 1;
+    }
+    return 0;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "backend/server/peer.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "backend/server/closer.h"
+#include "common/cleanup.h"
+#include "common/fdsock.h"
+
+static void server_peer_update(struct server_peer *peer)
+{
+    uint32_t events = peer->reply_size ? EPOLLOUT : peer->paused ? 0u : EPOLLIN;
+    server_loop_modify(peer->loop, &peer->source, events);
+}
+
+int server_peer_init(struct server_peer *peer, struct server_loop *loop, int fd,
+                     void (*ready)(void *user, uint32_t events), void *user)
+{
+    *peer = (struct server_peer){.loop = loop, .fd = fd, .reply_fd = -1};
+    int flags = fcntl(fd, F_GETFL);
+    int ret = 0;
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
+        fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+        ret = -errno;
+    if (ret == 0)
+        ret = server_loop_add(loop, &peer->source, fd, EPOLLIN, ready, user);
+    if (ret < 0)
+        apir_close_fd(&peer->fd);
+    return ret;
+}
+
+void server_peer_fini(struct server_peer *peer)
+{
+    if (peer->fd < 0)
+        return;
+    server_loop_remove(peer->loop, &peer->source);
+    apir_close_fd(&peer->reply_fd);
+    if (peer->stranger)
+        server_close_later(&peer->fd, 1);
+    else
+        close(peer->fd);
+    peer->fd = -1;
+    peer->reply_size = 0;
+}
+
+static int server_peer_send(struct server_peer *peer, const void *data, size_t size, int fd)
+{
+    return apir_fdsock_send(peer->fd, data, size, &fd, fd >= 0 ? 1 : 0);
+}
+
+int server_peer_reply(struct server_peer *peer, const void *data, size_t size, int fd)
+{
+    cleanup_fd int owned = fd;
+    assert(size <= SERVER_REPLY_MAX && peer->reply_size == 0);
+    int ret = server_peer_send(peer, data, size, owned);
+    if (ret != -EAGAIN)
+        return ret;
+    memcpy(peer->reply, data, size);
+    peer->reply_size = size;
+    peer->reply_fd = steal_fd(&owned);
+    server_peer_update(peer);
+    return 0;
+}
+
+bool server_peer_can_read(const struct server_peer *peer)
+{
+    return peer->fd >= 0 && peer->reply_size == 0 && !peer->paused;
+}
+
+void server_peer_pause(struct server_peer *peer, bool paused)
+{
+    peer->paused = paused;
+    server_peer_update(peer);
+}
+
+int server_peer_flush(struct server_peer *peer, uint32_t events)
+{
+    if (events & (EPOLLHUP | EPOLLERR))
+        return 0;
+    if (peer->reply_size == 0)
+        return 0;
+    if (server_peer_send(peer, peer->reply, peer->reply_size, peer->reply_fd) != -EAGAIN) {
+        /* Sent, or the peer is gone, which its own event will tell. */
+        apir_close_fd(&peer->reply_fd);
+        peer->reply_size = 0;
+        server_peer_update(peer);
+    }
+    return 1;
+}

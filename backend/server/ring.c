@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "backend/server/ring.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "backend/server/page.h"
+#include "protocol/atomic.h"
+#include "common/cleanup.h"
+
+_Static_assert(APIR_RING_HEADER_SIZE == SERVER_PAGE_SIZE, "one page");
+
+int server_ring_map(int fd, uint64_t size, struct apir_ring_header **ret_header)
+{
+    /* Out of memory is an error here, not a SIGBUS at the first store. */
+    if (fallocate(fd, 0, 0, APIR_RING_HEADER_SIZE) < 0)
+        return -errno;
+    void *page = NULL;
+    int ret = server_page_map(fd, &page);
+    if (ret < 0)
+        return ret;
+    struct apir_ring_header *header = page;
+    header->magic = APIR_RING_MAGIC;
+    header->major = APIR_PROTOCOL_MAJOR;
+    header->minor = APIR_PROTOCOL_MINOR;
+    header->blob_size = size;
+    header->reply_offset = APIR_RING_HEADER_SIZE;
+    header->reply_size = apir_ring_reply_size(size);
+    header->cmd_offset = apir_ring_cmd_offset(size);
+    header->cmd_size = (uint32_t)(size - apir_ring_cmd_offset(size));
+    apir_store_release32(&header->state, APIR_STATE_STARTING);
+    *ret_header = header;
+    return 0;
+}
+
+void server_ring_unmap(struct apir_ring_header *header)
+{
+    server_page_unmap(header);
+}
+
+void server_ring_lose(struct apir_ring_header *header, const char *reason)
+{
+    if (apir_load_acquire32(&header->state) != APIR_STATE_FATAL) {
+        char text[APIR_REASON_MAX] = {0};
+        memcpy(text, reason, strnlen(reason, sizeof(text) - 1));
+        memcpy(header->reason, text, sizeof(text));
+        apir_store_release32(&header->state, APIR_STATE_LOST); /* after the text */
+    }
+    apir_add32(&header->wake, 1);
+    /* Not FUTEX_PRIVATE: the waiters are other processes, on this very page. */
+    (void)syscall(SYS_futex, &header->wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shared memory that a guest asks for, and the books of it. A memfd lives until the last descriptor
+ * and the last map of it are gone, and the guest's are not ours to close: what it has given back
+ * but holds all the same still counts as its own.
+ *
+ * How that is known: of each memfd the server, the worker and the guest have an open file of their
+ * own, with all that is copied, mapped and sent on of it. A lease for writing is given to the
+ * server only where no other file of the memfd is open.
+ */
+#ifndef APIR_SERVER_SHM_H
+#define APIR_SERVER_SHM_H
+
+#include <stdint.h>
+
+#include "backend/server/loop.h"
+
+/* Of one context: memory given back and held all the same. More is not given before less is held.
+ */
+#define SERVER_SHM_LEFT_MAX     64u
+#define SERVER_SHM_SWEEP_MIN_MS 20 /* a worker ends, a VMM closes: mostly held no longer */
+#define SERVER_SHM_SWEEP_MAX_MS 1000
+
+/* Of one context, or of one that has ended. */
+struct server_shm_book;
+
+/* All of them; swept when somebody looks, and once in a while: it is our own descriptor that keeps
+ * the memory of those who have let go. */
+struct server_shm_books {
+    struct server_loop *loop;
+    struct server_shm_book *first;
+    struct server_timer sweep;
+    int64_t sweep_ms; /* until the next one; twice as long each time */
+};
+
+/* Anonymous memory of `size` bytes, zeroed and not to be resized. Returns the descriptor or -errno.
+ */
+int server_memfd_create(const char *name, uint64_t size);
+
+struct server_shm_fds {
+    int own, worker, guest;
+};
+
+/*
+ * The same, opened three times. Returns 0 or -errno; the descriptors are the caller's, who gives
+ * two of them away and keeps no copy. Without /proc they are one file: then nobody can tell who
+ * holds it, and what is given back counts as gone.
+ */
+int server_shm_create(const char *name, uint64_t size, struct server_shm_fds *ret_fds);
+/* Closes those that are not -1. */
+void server_shm_close(struct server_shm_fds *fds);
+
+void server_shm_books_init(struct server_shm_books *books, struct server_loop *loop);
+void server_shm_books_fini(struct server_shm_books *books);
+
+/* NULL: no memory. */
+struct server_shm_book *server_shm_book_open(struct server_shm_books *books, uint32_t uid);
+/* Its context has ended. The book stays until nobody holds what is in it. NULL is nothing to do. */
+void server_shm_book_close(struct server_shm_book *book);
+
+/* The context has given this memory back; own (which is taken over) is its descriptor. */
+void server_shm_leave(struct server_shm_book *book, uint64_t size, int own);
+
+/* Bytes that were given back and are held all the same; UINT64_MAX: in too many pieces. */
+uint64_t server_shm_left(struct server_shm_book *book);
+
+/* How many contexts of this user have ended whose memory is held all the same. */
+unsigned server_shm_ended(struct server_shm_books *books, uint32_t uid);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "backend/server/spin.h"
+
+#include <unistd.h>
+
+#include "backend/server/page.h"
+#include "backend/server/shm.h"
+#include "protocol/atomic.h"
+#include "common/cleanup.h"
+
+_Static_assert(sizeof(struct apir_spin_page) == SERVER_PAGE_SIZE, "one page");
+
+int server_spin_init(struct server_spin *spin)
+{
+    *spin = (struct server_spin){.fd = -1};
+    cleanup_fd int fd = server_memfd_create("apir-spin", sizeof(*spin->page));
+    if (fd < 0)
+        return fd;
+    void *page = NULL;
+    int ret = server_page_map(fd, &page);
+    if (ret < 0)
+        return ret;
+    spin->page = page;
+    spin->fd = steal_fd(&fd);
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    apir_store_release32(&spin->page->limit, cores >= 8 ? (uint32_t)cores / 4 : 1);
+    return 0;
+}
+
+void server_spin_fini(struct server_spin *spin)
+{
+    server_page_unmap(spin->page);
+    apir_close_fd(&spin->fd);
+    spin->page = NULL;
+}
+
+uint32_t server_spin_take(struct server_spin *spin)
+{
+    for (uint32_t i = 0; i < APIR_SPIN_SLOTS; i++) {
+        if (spin->used[i])
+            continue;
+        spin->used[i] = 1;
+        /* Whoever had it before may have been killed while it looked. */
+        __atomic_store_n(&spin->page->looking[i], 0, __ATOMIC_RELEASE);
+        if (i >= apir_load_acquire32(&spin->page->n_slots))
+            apir_store_release32(&spin->page->n_slots, i + 1);
+        return i;
+    }
+    return APIR_SPIN_SLOTS;
+}
+
+void server_spin_give(struct server_spin *spin, uint32_t slot)
+{
+    if (slot >= APIR_SPIN_SLOTS)
+        return;
+    spin->used[slot] = 0;
+    __atomic_store_n(&spin->page->looking[slot], 0, __ATOMIC_RELEASE);
+}

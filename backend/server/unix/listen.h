@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The socket of the `unix` transport: accepts connections, decides which of them
+ * become contexts, and tells the others why they do not. A refused one costs
+ * nothing further: it is answered and closed at once, unread.
+ */
+#ifndef APIR_SERVER_LISTEN_H
+#define APIR_SERVER_LISTEN_H
+
+#include <sys/stat.h>
+
+#include "backend/server/unix/access.h"
+#include "backend/server/context.h"
+#include "backend/server/loop.h"
+#include "backend/server/quota.h"
+#include "common/error.h"
+
+struct server_listen {
+    struct server_loop *loop;
+    struct server_source source;
+    struct server_timer resume; /* armed: out of descriptors, not accepting */
+    struct server_contexts contexts;
+    struct server_access access;
+    const char *refusal; /* not NULL: no context is served, and why */
+    uint32_t last_id;
+    struct server_quota log_quota;
+    int fd; /* owned */
+};
+
+/* Everything in it outlives the listener. */
+struct server_listen_setup {
+    struct server_loop *loop;
+    struct server_children *children;
+    const struct apir_config *config;
+    const char *config_path; /* NULL: defaults */
+    const char *worker_path;
+    const struct server_access *access;
+    const char *refusal; /* NULL, or the text for the clients of a broken configuration */
+};
+
+/* Takes fd, a listening SOCK_SEQPACKET socket, over (also when it fails). Returns 0 or -errno. */
+int server_listen_init(struct server_listen *listen, const struct server_listen_setup *setup,
+                       int fd);
+/* Destroys its contexts and closes the socket. */
+void server_listen_fini(struct server_listen *listen);
+
+/*
+ * Makes the listening socket at `path`, mode 0660, and of group `group` (NULL: whatever new
+ * files get). A socket that nobody serves is replaced in one step, so that there is always one to
+ * connect to; one that is served is an error. *ret_made is the socket file. Returns the fd or
+ * -errno with *err.
+ */
+int server_listen_make(const char *path, const char *group, struct stat *ret_made,
+                       struct apir_error *err);
+
+/* Removes the socket file, unless another one has taken its place. */
+void server_listen_remove(const char *path, const struct stat *made);
+
+/*
+ * The one socket that systemd passes (sd_listen_fds): 3, made close-on-exec, and
+ * the environment's variables are gone. Returns it or -errno with *err.
+ */
+int server_listen_inherit(struct apir_error *err);
+
+#endif

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "backend/server/vmm/virgl.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "backend/server/vmm/fence.h"
+#include "backend/server/peer.h"
+#include "backend/server/vmm/render_protocol.h"
+#include "common/cleanup.h"
+#include "common/fdsock.h"
+
+#define VIRGL_BATCH 16 /* requests per turn, so that others get theirs */
+
+struct server_virgl {
+    struct server_context context; /* first: the ops get this one */
+    struct server_peer peer;
+    struct server_fences fences;
+    struct server_timer fence_age;
+    uint32_t res_ids[APIR_BLOBS_MAX]; /* of the blobs that are in use */
+    uint32_t rest_size;               /* what is to follow an oversized SUBMIT_CMD; 0: nothing */
+};
+
+/* What virglrenderer itself would never send. */
+static void server_virgl_violated(struct server_virgl *virgl, const char *what)
+{
+    server_context_complain(&virgl->context, "protocol violation: %s", what);
+    server_context_lose(&virgl->context, APIR_LOG_WARN,
+                        "protocol violation on the context's socket");
+}
+
+/* ---- fences ---------------------------------------------------------------- */
+
+static void server_virgl_fences(struct server_virgl *virgl);
+
+static void server_virgl_fence_aged(void *user)
+{
+    server_virgl_fences(user);
+}
+
+/* Completes what can be completed and sees to it that the rest will be. */
+static void server_virgl_fences(struct server_virgl *virgl)
+{
+    struct server_context *context = &virgl->context;
+    uint64_t head = context->lost ? SERVER_FENCE_NEVER : server_worker_head(&context->worker);
+    for (;;) {
+        uint64_t next = server_fences_complete(&virgl->fences, head, server_now_ms());
+        if (context->lost)
+            break;
+        head = server_worker_notify_at(&context->worker, next);
+        if (next > head || next == SERVER_FENCE_NEVER)
+            break; /* the worker sees notify_at before it gets there */
+    }
+    int64_t deadline = server_fences_deadline(&virgl->fences);
+    if (deadline >= 0)
+        server_timer_arm(context->contexts->loop, &virgl->fence_age, deadline,
+                         server_virgl_fence_aged, virgl);
+    else
+        server_timer_disarm(context->contexts->loop, &virgl->fence_age);
+}
+
+/* ---- requests -------------------------------------------------------------- */
+
+static void server_virgl_refuse_blob(struct server_virgl *virgl)
+{
+    const struct server_context_create_resource_reply reply = {.fd_type = SERVER_FD_INVALID};
+    (void)server_peer_reply(&virgl->peer, &reply, sizeof(reply), -1);
+}
+
+/* The blob with this resource id; APIR_BLOBS_MAX: there is none. */
+static uint32_t server_virgl_blob_of(const struct server_virgl *virgl, uint32_t res_id)
+{
+    uint32_t i = 0;
+    while (i < APIR_BLOBS_MAX && !(virgl->context.blobs[i].used && virgl->res_ids[i] == res_id))
+        i++;
+    return i;
+}
+
+/* Fds left in fds[] are closed by the caller; a handler steals what it keeps. */
+typedef void (*virgl_handler)(struct server_virgl *virgl, const union server_context_request *req,
+                              int *fds, size_t n_fds);
+
+static void server_virgl_on_nop(struct server_virgl *virgl, const union server_context_request *req,
+                                int *fds, size_t n_fds)
+{
+    (void)virgl;
+    (void)req;
+    (void)fds;
+    (void)n_fds;
+}
+
+static void server_virgl_on_init(struct server_virgl *virgl,
+                                 const union server_context_request *req, int *fds, size_t n_fds)
+{
+    int none = -1;
+    int ret = server_fences_attach(&virgl->fences, fds[0], req->init.shmem_size,
+                                   n_fds > 1 ? &fds[1] : &none);
+    if (ret < 0)
+        server_virgl_violated(virgl, ret == -EEXIST ? "INIT twice" : "INIT with a bad timeline");
+}
+
+static void server_virgl_on_create_resource(struct server_virgl *virgl,
+                                            const union server_context_request *req, int *fds,
+                                            size_t n_fds)
+{
+    (void)fds;
+    (void)n_fds;
+    const struct server_context_create_resource *create = &req->create_resource;
+    const char *why = "resource id in use";
+    int fd =
+        server_virgl_blob_of(virgl, create->res_id) < APIR_BLOBS_MAX
+            ? -EEXIST
+            : server_context_blob_create(&virgl->context, create->blob_id, create->blob_size, &why);
+    if (fd < 0) {
+        server_context_complain(&virgl->context, "blob %llu of %llu bytes refused: %s",
+                                (unsigned long long)create->blob_id,
+                                (unsigned long long)create->blob_size, why);
+        server_virgl_refuse_blob(virgl);
+        return;
+    }
+    virgl->res_ids[create->blob_id] = create->res_id;
+    const struct server_context_create_resource_reply reply = {
+        .fd_type = SERVER_FD_SHM,
+        .map_info = SERVER_MAP_CACHED,
+    };
+    if (server_peer_reply(&virgl->peer, &reply, sizeof(reply), fd) < 0) {
+        /* Too many fds in flight, say: the VMM still waits for some answer. */
+        server_context_blob_destroy(&virgl->context, (uint32_t)create->blob_id);
+        server_virgl_refuse_blob(virgl);
+    }
+}
+
+static void server_virgl_on_import_resource(struct server_virgl *virgl,
+                                            const union server_context_request *req, int *fds,
+                                            size_t n_fds)
+{
+    (void)fds;
+    (void)n_fds;
+    /* Resources of other contexts mean nothing to us. */
+    apir_log(APIR_LOG_DEBUG, "context %u: resource %u imported; ignored", virgl->context.id,
+             req->import_resource.res_id);
+}
+
+static void server_virgl_on_destroy_resource(struct server_virgl *virgl,
+                                             const union server_context_request *req, int *fds,
+                                             size_t n_fds)
+{
+    (void)fds;
+    (void)n_fds;
+    server_context_blob_destroy(&virgl->context,
+                                server_virgl_blob_of(virgl, req->destroy_resource.res_id));
+}
+
+static void server_virgl_on_submit_cmd(struct server_virgl *virgl,
+                                       const union server_context_request *req, int *fds,
+                                       size_t n_fds)
+{
+    (void)fds;
+    (void)n_fds;
+    const struct server_context_submit_cmd *cmd = &req->submit_cmd;
+    if (cmd->size > SERVER_INLINE_CMD_SIZE)
+        virgl->rest_size = cmd->size - SERVER_INLINE_CMD_SIZE;
+    struct apir_doorbell bell;
+    memcpy(&bell, cmd->cmd, sizeof(bell));
+    if (cmd->size != sizeof(bell) || bell.magic != APIR_DOORBELL_MAGIC || bell.zero != 0) {
+        server_context_complain(&virgl->context,
+                                "a command that is no doorbell (%u bytes); ignored", cmd->size);
+        return;
+    }
+    switch (bell.op) {
+    case APIR_DOORBELL_KICK:
+        server_context_kick(&virgl->context);
+        break;
+    case APIR_DOORBELL_PING:
+        server_context_ping(&virgl->context, (uint32_t)bell.value);
+        break;
+    case APIR_DOORBELL_FENCE:
+        if (server_fences_expect(&virgl->fences, bell.ring, bell.value) < 0)
+            server_context_complain(&virgl->context, "doorbell for ring %u; ignored", bell.ring);
+        break;
+    default:
+        server_context_complain(&virgl->context, "unknown doorbell %u; ignored", bell.op);
+        break;
+    }
+}
+
+static void server_virgl_on_submit_fence(struct server_virgl *virgl,
+                                         const union server_context_request *req, int *fds,
+                                         size_t n_fds)
+{
+    (void)fds;
+    (void)n_fds;
+    const struct server_context_submit_fence *fence = &req->submit_fence;
+    if (server_fences_submit(&virgl->fences, fence->ring_index, fence->seqno, server_now_ms()) <
+        0) {
+        server_virgl_violated(virgl, "fence on a ring without a timeline");
+        return;
+    }
+    server_virgl_fences(virgl);
+}
+
+static const struct virgl_op {
+    size_t size;
+    size_t min_fds;
+    size_t max_fds;
+    virgl_handler handle;
+} virgl_ops[SERVER_CONTEXT_OP_COUNT] = {
+    [SERVER_CONTEXT_NOP] = {4, 0, 0, server_virgl_on_nop},
+    [SERVER_CONTEXT_INIT] = {sizeof(struct server_context_init), 1, 2, server_virgl_on_init},
+    [SERVER_CONTEXT_CREATE_RESOURCE] = {sizeof(struct server_context_create_resource), 0, 0,
+                                        server_virgl_on_create_resource},
+    [SERVER_CONTEXT_IMPORT_RESOURCE] = {sizeof(struct server_context_import_resource), 0, 1,
+                                        server_virgl_on_import_resource},
+    [SERVER_CONTEXT_DESTROY_RESOURCE] = {sizeof(struct server_context_destroy_resource), 0, 0,
+                                         server_virgl_on_destroy_resource},
+    [SERVER_CONTEXT_SUBMIT_CMD] = {sizeof(struct server_context_submit_cmd), 0, 0,
+                                   server_virgl_on_submit_cmd},
+    [SERVER_CONTEXT_SUBMIT_FENCE] = {sizeof(struct server_context_submit_fence), 0, 0,
+                                     server_virgl_on_submit_fence},
+};
+
+static void server_virgl_dispatch(struct server_virgl *virgl,
+                                  const union server_context_request *req, size_t size, int *fds,
+                                  size_t n_fds)
+{
+    const struct virgl_op *op = NULL;
+    if (size >= sizeof(req->op) && req->op < SERVER_CONTEXT_OP_COUNT)
+        op = &virgl_ops[req->op];
+    if (op && size == op->size && n_fds >= op->min_fds && n_fds <= op->max_fds) {
+        op->handle(virgl, req, fds, n_fds);
+        return;
+    }
+    server_virgl_violated(virgl, op ? "wrong size or number of descriptors" : "unknown op");
+    /* Whoever sent this waits for an answer all the same. */
+    if (size >= sizeof(req->op) && req->op == SERVER_CONTEXT_CREATE_RESOURCE)
+        server_virgl_refuse_blob(virgl);
+}
+
+/*
+ * The rest of an oversized SUBMIT_CMD, which may be missing: a rest too large
+ * for the socket fails on virglrenderer's side after the first part has gone,
+ * and the next message is then a request whose answer the VMM may wait for. Only
+ * a message of exactly the announced size is the rest; a request is smaller than
+ * any rest that can fail.
+ */
+static bool server_virgl_skip_rest(struct server_virgl *virgl)
+{
+    uint8_t byte;
+    ssize_t size = recv(virgl->peer.fd, &byte, sizeof(byte), MSG_PEEK | MSG_TRUNC | MSG_DONTWAIT);
+    if (size < 0)
+        return false;
+    uint32_t rest = virgl->rest_size;
+    virgl->rest_size = 0;
+    if ((size_t)size != rest)
+        return false;
+    size_t got;
+    /* -EBADMSG for what did not fit into `byte`: the message is gone either way. */
+    (void)apir_fdsock_recv(virgl->peer.fd, &byte, sizeof(byte), &got, NULL, 0, NULL, MSG_DONTWAIT);
+    return true;
+}
+
+/* One request. Returns false where there is none, or the context is destroyed. */
+static bool server_virgl_receive(struct server_virgl *virgl)
+{
+    if (!server_peer_can_read(&virgl->peer))
+        return false;
+    if (virgl->rest_size && server_virgl_skip_rest(virgl))
+        return true;
+
+    union server_context_request req = {0};
+    int fds[APIR_FDSOCK_FDS_MAX];
+    size_t size = 0;
+    size_t n_fds = 0;
+    int ret = apir_fdsock_recv(virgl->peer.fd, &req, sizeof(req), &size, fds, APIR_FDSOCK_FDS_MAX,
+                               &n_fds, MSG_DONTWAIT);
+    if (ret == -EAGAIN)
+        return false;
+    if (ret == -EBADMSG) {
+        server_virgl_violated(virgl, "truncated message");
+        if (req.op == SERVER_CONTEXT_CREATE_RESOURCE)
+            server_virgl_refuse_blob(virgl);
+        return true;
+    }
+    if (ret < 0 || size == 0) {
+        server_context_destroy(&virgl->context);
+        return false;
+    }
+    server_virgl_dispatch(virgl, &req, size, fds, n_fds);
+    for (size_t i = 0; i < n_fds; i++)
+        apir_close_fd(&fds[i]);
+    return true;
+}
+
+static void server_virgl_ready(void *user, uint32_t events)
+{
+    struct server_virgl *virgl = user;
+    if (server_peer_flush(&virgl->peer, events))
+        return;
+    /* Hung up while a reply waits for it: nobody will take that one. */
+    if ((events & (EPOLLHUP | EPOLLERR)) && !server_peer_can_read(&virgl->peer)) {
+        server_context_destroy(&virgl->context);
+        return;
+    }
+    for (int i = 0; i < VIRGL_BATCH; i++) {
+        if (!server_virgl_receive(virgl))
+            return; /* perhaps freed: do not look at it again */
+    }
+}
+
+/* ---- life ------------------------------------------------------------------ */
+
+static void server_virgl_moved(struct server_context *context)
+{
+    server_virgl_fences((struct server_virgl *)(void *)context);
+}
+
+static void server_virgl_destroy(struct server_context *context)
+{
+    struct server_virgl *virgl = (struct server_virgl *)(void *)context;
+    server_timer_disarm(context->contexts->loop, &virgl->fence_age);
+    server_context_fini(context);
+    server_fences_fini(&virgl->fences);
+    server_peer_fini(&virgl->peer);
+    free(virgl);
+}
+
+static const struct server_context_ops virgl_context_ops = {
+    .moved = server_virgl_moved,
+    .destroy = server_virgl_destroy,
+};
+
+int server_virgl_create(struct server_contexts *contexts, uint32_t id, const char *refusal,
+                        int *ret_fd)
+{
+    int sockets[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
+        return -errno;
+    cleanup_fd int theirs = sockets[1];
+    cleanup_fd int ours = sockets[0];
+    struct server_virgl *virgl = calloc(1, sizeof(*virgl));
+    if (!virgl)
+        return -ENOMEM;
+    int ret =
+        server_peer_init(&virgl->peer, contexts->loop, steal_fd(&ours), server_virgl_ready, virgl);
+    if (ret < 0) {
+        free(virgl);
+        return ret;
+    }
+    server_fences_init(&virgl->fences);
+    server_context_init(&virgl->context, contexts, id, 0, refusal, &virgl_context_ops);
+    *ret_fd = steal_fd(&theirs);
+    return 0;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The VMM's connection: its requests make and destroy contexts, ours and (by the
+ * stock server) all others. Requests are served in order; while the stock server
+ * owes a reply no further one is read, but the contexts go on.
+ */
+#ifndef APIR_SERVER_CLIENT_H
+#define APIR_SERVER_CLIENT_H
+
+#include "backend/config/config.h"
+#include "backend/server/child.h"
+#include "backend/server/context.h"
+#include "backend/server/loop.h"
+#include "backend/server/peer.h"
+#include "backend/server/quota.h"
+#include "backend/server/vmm/stock.h"
+
+struct server_client {
+    struct server_loop *loop;
+    struct server_peer peer;
+    struct server_contexts contexts;
+    struct server_stock stock;
+    const char *refusal; /* not NULL: no context of ours is served, and why */
+    struct server_quota log_quota;
+};
+
+struct server_client_setup {
+    struct server_loop *loop;
+    struct server_children *children;
+    const struct apir_config *config;
+    const char *config_path; /* NULL: defaults */
+    const char *worker_path;
+    const char *refusal; /* NULL, or the text for the guests of a broken configuration */
+};
+
+/*
+ * Takes socket_fd over (also when it fails); everything in *setup outlives the
+ * client. The loop stops when the VMM closes its end. Returns 0 or -errno.
+ */
+int server_client_init(struct server_client *client, const struct server_client_setup *setup,
+                       int socket_fd);
+void server_client_fini(struct server_client *client);
+
+#endif

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "backend/server/worker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "backend/server/page.h"
+#include "backend/server/shm.h"
+#include "protocol/atomic.h"
+#include "common/cleanup.h"
+#include "common/fdsock.h"
+
+#define WORKER_STATUS_SIZE SERVER_PAGE_SIZE
+_Static_assert(sizeof(struct apir_worker_status) <= WORKER_STATUS_SIZE, "one page");
+
+static void server_worker_notified(void *user, uint32_t events)
+{
+    struct server_worker *worker = user;
+    if (!(events & EPOLLIN)) {
+        /* The last writer is gone: nothing more comes, SIGCHLD tells the rest. */
+        server_loop_remove(worker->children->loop, &worker->notify);
+        return;
+    }
+    uint64_t tokens[64];
+    ssize_t ignored = read(worker->notify_fd, tokens, sizeof(tokens));
+    (void)ignored;
+    worker->events->notified(worker->user);
+}
+
+static void server_worker_stopped(void *user)
+{
+    const struct server_worker *worker = user;
+    worker->events->failed(worker->user, "worker was stopped and not continued");
+}
+
+/* A driver may hang while it is loaded, and hold a GPU all the while. */
+static void server_worker_late(void *user)
+{
+    const struct server_worker *worker = user;
+    char reason[APIR_REASON_MAX];
+    if (apir_load_acquire32(&worker->status->ready))
+        return;
+    snprintf(reason, sizeof(reason),
+             "worker took longer to start than the host allows (seconds_to_start: %u)",
+             worker->seconds_to_start);
+    worker->events->failed(worker->user, reason);
+}
+
+static void server_worker_failed(void *user, const char *reason)
+{
+    const struct server_worker *worker = user;
+    worker->events->failed(worker->user, reason);
+}
+
+/* Its account ends with its process. */
+static void server_worker_leave_account(struct server_worker *worker)
+{
+    if (worker->account)
+        server_account_leave(worker->account, &worker->child);
+    worker->account = NULL;
+}
+
+static void server_worker_changed(void *user, enum server_child_change change, int status)
+{
+    struct server_worker *worker = user;
+    char reason[APIR_REASON_MAX];
+    switch (change) {
+    case SERVER_CHILD_STOPPED:
+        server_timer_arm(worker->children->loop, &worker->stopped,
+                         server_now_ms() + SERVER_WORKER_STOPPED_MS, server_worker_stopped, worker);
+        return;
+    case SERVER_CHILD_CONTINUED:
+        server_timer_disarm(worker->children->loop, &worker->stopped);
+        return;
+    case SERVER_CHILD_KILLED:
+        snprintf(reason, sizeof(reason), "worker killed by signal %d%s", status,
+                 status == SIGSYS ? " (its sandbox forbids a system call)" : "");
+        break;
+    case SERVER_CHILD_EXITED:
+        snprintf(reason, sizeof(reason), "worker exited with status %d", status);
+        break;
+    }
+    server_timer_disarm(worker->children->loop, &worker->stopped);
+    server_timer_disarm(worker->children->loop, &worker->late);
+    server_worker_leave_account(worker);
+    worker->events->gone(worker->user, reason);
+}
+
+/* Everything a worker is started with; what is left here is closed at the end. */
+struct worker_fds {
+    int control[2]; /* ours, the worker's */
+    int notify[2];  /* write end: the worker's */
+    int status;
+};
+
+static void server_worker_close_fds(struct worker_fds *fds)
+{
+    for (int i = 0; i < 2; i++) {
+        apir_close_fd(&fds->control[i]);
+        apir_close_fd(&fds->notify[i]);
+    }
+    apir_close_fd(&fds->status);
+}
+
+static int server_worker_open_fds(struct worker_fds *fds)
+{
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds->control) < 0 ||
+        pipe2(fds->notify, O_CLOEXEC | O_NONBLOCK) < 0)
+        return -errno;
+    /* Our end closes nothing of a worker's (backend/server/closer.h). An older kernel's worker has
+     * no call that sends any. */
+    (void)apir_fdsock_refuse(fds->control[0]);
+    /* Only our end: a worker may block on its own. */
+    int flags = fcntl(fds->control[0], F_GETFL);
+    if (flags < 0 || fcntl(fds->control[0], F_SETFL, flags | O_NONBLOCK) < 0)
+        return -errno;
+    /* A page holds more tokens than anybody waits for; the rest would only be read in vain. */
+    (void)fcntl(fds->notify[1], F_SETPIPE_SZ, 4096);
+    fds->status = server_memfd_create("apir-status", WORKER_STATUS_SIZE);
+    if (fds->status < 0)
+        return fds->status;
+    return fallocate(fds->status, 0, 0, WORKER_STATUS_SIZE) < 0 ? -errno : 0;
+}
+
+int server_worker_start(struct server_worker *worker, const struct server_worker_setup *setup,
+                        struct apir_error *err)
+{
+    struct server_children *children = setup->children;
+    const char *path = setup->path;
+    struct worker_fds fds __attribute__((cleanup(server_worker_close_fds))) = {
+        .control = {-1, -1}, .notify = {-1, -1}, .status = -1};
+    if (access(path, X_OK) < 0)
+        return apir_error_sys(err, errno, "cannot start the worker %s", path);
+    int ret = server_worker_open_fds(&fds);
+    if (ret < 0)
+        return apir_error_sys(err, -ret, "cannot make the worker's descriptors");
+    void *page = NULL;
+    ret = server_page_map(fds.status, &page);
+    if (ret < 0)
+        return apir_error_sys(err, -ret, "cannot map the worker's status page");
+    struct apir_worker_status *status = page;
+    apir_store_release64(&status->notify_at, UINT64_MAX);
+
+    *worker = (struct server_worker){
+        .children = children,
+        .events = setup->events,
+        .user = setup->user,
+        .control_fd = -1,
+        .notify_fd = -1,
+        .status = status,
+        .spin = setup->spin,
+        .spin_slot = server_spin_take(setup->spin),
+        .account = server_account_create(setup->limits, children, setup->uid),
+        .seconds_to_start = setup->limits->config->seconds_to_start,
+    };
+    char slot[16];
+    snprintf(slot, sizeof(slot), "%u", worker->spin_slot);
+    /* clang-format off */
+    const char *argv[] = {
+        path, "--control-fd", "3", "--notify-fd", "4", "--status-fd", "5",
+        "--spin-fd", "6", "--spin-slot", slot,
+        "--limited", server_limits_any(setup->limits) ? "1" : "0",
+        setup->config_path ? "--config" : NULL, setup->config_path, NULL,
+    };
+    /* clang-format on */
+    const int child_fds[] = {fds.control[1], fds.notify[1], fds.status, setup->spin->fd};
+    const struct server_child_spec spec = {
+        .argv = argv, .fds = child_fds, .n_fds = 4, .is_worker = true};
+    ret = worker->account
+              ? server_account_serve(worker->account, fds.control[0], server_worker_failed, worker)
+              : -ENOMEM;
+    if (ret == 0)
+        ret = server_loop_add(children->loop, &worker->notify, fds.notify[0], EPOLLIN,
+                              server_worker_notified, worker);
+    if (ret == 0)
+        ret = server_child_start(children, &worker->child, &spec, server_worker_changed, worker);
+    if (ret < 0) {
+        server_worker_fini(worker);
+        return apir_error_sys(err, -ret, "cannot start the worker %s", path);
+    }
+    worker->control_fd = steal_fd(&fds.control[0]);
+    worker->notify_fd = steal_fd(&fds.notify[0]);
+    if (worker->seconds_to_start)
+        server_timer_arm(children->loop, &worker->late,
+                         server_now_ms() + (int64_t)worker->seconds_to_start * 1000,
+                         server_worker_late, worker);
+    return 0;
+}
+
+void server_worker_fini(struct server_worker *worker)
+{
+    if (!worker->status)
+        return;
+    server_worker_kill(worker);
+    server_worker_leave_account(worker);
+    server_child_forget(worker->children, &worker->child);
+    server_spin_give(worker->spin, worker->spin_slot);
+    server_timer_disarm(worker->children->loop, &worker->stopped);
+    server_timer_disarm(worker->children->loop, &worker->late);
+    server_loop_remove(worker->children->loop, &worker->notify);
+    apir_close_fd(&worker->control_fd);
+    apir_close_fd(&worker->notify_fd);
+    server_page_unmap(worker->status);
+    *worker = (struct server_worker){0};
+}
+
+void server_worker_kill(struct server_worker *worker)
+{
+    server_child_kill(&worker->child);
+}
+
+bool server_worker_alive(const struct server_worker *worker)
+{
+    return worker->child.pid > 0;
+}
+
+void server_worker_note_shm(struct server_worker *worker, uint64_t bytes)
+{
+    if (worker->account)
+        worker->account->shm_bytes = bytes;
+}
+
+bool server_worker_shm_fits(const struct server_worker *worker, uint64_t size)
+{
+    /* Before there is a worker there is a ring at most. */
+    return !worker->account || server_account_shm_fits(worker->account, size);
+}
+
+static int server_worker_send(struct server_worker *worker, const struct apir_control *control,
+                              int fd)
+{
+    if (!worker->status)
+        return -EPIPE;
+    return apir_fdsock_send(worker->control_fd, control, sizeof(*control), &fd, fd >= 0 ? 1 : 0);
+}
+
+int server_worker_add_blob(struct server_worker *worker, uint32_t blob_id, uint64_t size, int fd)
+{
+    const struct apir_control control = {
+        .op = APIR_CONTROL_ADD_BLOB,
+        .blob_id = blob_id,
+        .size = size,
+    };
+    return server_worker_send(worker, &control, fd);
+}
+
+int server_worker_del_blob(struct server_worker *worker, uint32_t blob_id)
+{
+    const struct apir_control control = {.op = APIR_CONTROL_DEL_BLOB, .blob_id = blob_id};
+    return server_worker_send(worker, &control, -1);
+}
+
+uint64_t server_worker_head(const struct server_worker *worker)
+{
+    return worker->status ? apir_load_acquire64(&worker->status->head) : 0;
+}
+
+bool server_worker_busy(const struct server_worker *worker, uint64_t *ret_at)
+{
+    /* Not one moment for both: what a message between them looks like, the next look corrects. */
+    const uint64_t head = server_worker_head(worker);
+    const uint64_t taken = worker->status ? apir_load_acquire64(&worker->status->taken) : 0;
+    /* Neither of the two ever goes back: the sum stays only where both do. */
+    *ret_at = head + (worker->status ? apir_load_acquire64(&worker->status->progress) : 0);
+    /* While it waits for us, it is not at work. */
+    return taken != head && !(worker->account && server_account_waits(worker->account));
+}
+
+uint64_t server_worker_notify_at(struct server_worker *worker, uint64_t head)
+{
+    if (!worker->status)
+        return 0;
+    apir_store_release64(&worker->status->notify_at, head);
+    /* Dekker with the worker, which stores head, fences, loads notify_at: one
+     * of the two sees the other's store, so no fence is left behind. */
+    apir_full_fence();
+    return server_worker_head(worker);
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One context's worker process as the server sees it. The worker may have been
+ * taken over by its guest: nothing here waits for it, and it holds no open file
+ * description through which it could make one of our calls block. That is why
+ * notify is a pipe and not an eventfd: O_NONBLOCK belongs to the open
+ * file, and an eventfd is one open file for both sides.
+ *
+ * Command line:
+ *   apir-worker --control-fd N --notify-fd N --status-fd N
+ *               --spin-fd N --spin-slot N --limited 0|1 [--config FILE]
+ *   control  SEQPACKET, struct apir_control, one fd with ADD_BLOB; end of file: exit.
+ *            From the worker: struct apir_ask (backend/server/limits/account.h)
+ *   notify   write end, non-blocking: 8 bytes once head >= notify_at; EAGAIN is fine
+ *   status   memfd of one page: struct apir_worker_status
+ *   spin     memfd of one page: struct apir_spin_page, and which byte is the worker's
+ * The worker is killed when the server dies (PR_SET_PDEATHSIG, which a later
+ * change of credentials clears; the end of the control socket says it too).
+ */
+#ifndef APIR_SERVER_WORKER_H
+#define APIR_SERVER_WORKER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "backend/server/limits/account.h"
+#include "backend/server/child.h"
+#include "backend/server/loop.h"
+#include "backend/server/spin.h"
+#include "common/error.h"
+#include "protocol/shm.h"
+
+/* A stopped worker has this long to be continued. */
+#define SERVER_WORKER_STOPPED_MS 1000
+
+struct server_worker_events {
+    void (*notified)(void *user); /* head may have reached notify_at */
+    /* Stopped for too long, not ready in time, or it breaks the rules: to be killed. */
+    void (*failed)(void *user, const char *reason);
+    void (*gone)(void *user, const char *reason);
+};
+
+/* What a worker is started with; all of it outlives it. */
+struct server_worker_setup {
+    struct server_children *children;
+    struct server_spin *spin;
+    struct server_limits *limits;
+    uint32_t uid; /* of the context's user */
+    const char *path;
+    const char *config_path; /* may be NULL */
+    const struct server_worker_events *events;
+    void *user;
+};
+
+/* {0} is a valid worker that was never started. */
+struct server_worker {
+    struct server_children *children;
+    struct server_child child;
+    struct server_source notify;
+    struct server_timer stopped;
+    struct server_timer late; /* seconds_to_start */
+    const struct server_worker_events *events;
+    void *user;
+    int control_fd;
+    int notify_fd;
+    struct apir_worker_status *status; /* NULL: not started */
+    struct server_spin *spin;
+    uint32_t spin_slot;
+    struct server_account *account; /* NULL: no process, or it is gone */
+    uint32_t seconds_to_start;
+};
+
+/* Returns 0 or -errno with *err set. */
+int server_worker_start(struct server_worker *worker, const struct server_worker_setup *setup,
+                        struct apir_error *err);
+
+/* Kills it, releases everything, and makes no further calls. */
+void server_worker_fini(struct server_worker *worker);
+
+/* SIGKILL; gone() follows. */
+void server_worker_kill(struct server_worker *worker);
+
+/* Whether there is a process that has not been reaped. */
+bool server_worker_alive(const struct server_worker *worker);
+
+/* Returns 0 or -errno (-EAGAIN: it has not read its control socket for long). fd is not taken. */
+int server_worker_add_blob(struct server_worker *worker, uint32_t blob_id, uint64_t size, int fd);
+int server_worker_del_blob(struct server_worker *worker, uint32_t blob_id);
+
+/*
+ * Whether it works on a message; *ret_at then says where it has got to: as long as that stays the
+ * same, it is at the same step of the same message. A worker under foreign control can say what it
+ * likes.
+ */
+bool server_worker_busy(const struct server_worker *worker, uint64_t *ret_at);
+
+/* Shared memory of the context is host memory of its account. */
+void server_worker_note_shm(struct server_worker *worker, uint64_t bytes);
+bool server_worker_shm_fits(const struct server_worker *worker, uint64_t size);
+
+/* The true head; 0 before it was started. */
+uint64_t server_worker_head(const struct server_worker *worker);
+
+/* Asks for notified() at `head` (~0: never) and returns the head as of after the asking. */
+uint64_t server_worker_notify_at(struct server_worker *worker, uint64_t head);
+
+#endif

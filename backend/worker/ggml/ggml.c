@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "backend/worker/ggml/ggml.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backend/worker/ggml/device.h"
+#include "backend/worker/ggml/fns.h"
+#include "protocol/ggml_probe.h"
+#include "common/log.h"
+
+static struct host_ggml_fns fns; /* one ggml per process, as one worker per context */
+
+/* ---- loading ---------------------------------------------------------------- */
+
+static int fns_load(void *lib, struct apir_error *err)
+{
+    void *p;
+#define R(ret, name, args)                                                                         \
+    p = dlsym(lib, #name);                                                                         \
+    if (!p)                                                                                        \
+        return apir_error_set(err, ENOTSUP, "the host's ggml lacks %s", #name);                    \
+    memcpy(&fns.name, &p, sizeof(p));
+#define O(ret, name, args)                                                                         \
+    p = dlsym(lib, #name);                                                                         \
+    memcpy(&fns.name, &p, sizeof(p));
+    HOST_SYMBOLS(R, O)
+#undef R
+#undef O
+    return 0;
+}
+
+struct range_query {
+    uintptr_t inside; /* an address of the library */
+    uintptr_t lo, hi;
+};
+
+static int range_visit(struct dl_phdr_info *info, size_t size, void *data)
+{
+    (void)size;
+    struct range_query *q = data;
+    uintptr_t lo = UINTPTR_MAX, hi = 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+        if (ph->p_type != PT_LOAD)
+            continue;
+        uintptr_t a = info->dlpi_addr + ph->p_vaddr;
+        if (a < lo)
+            lo = a;
+        if (a + ph->p_memsz > hi)
+            hi = a + ph->p_memsz;
+    }
+    if (q->inside < lo || q->inside >= hi)
+        return 0;
+    q->lo = lo;
+    q->hi = hi;
+    return 1;
+}
+
+/*
+ * ggml's name functions have no bounds check: past its end an array yields some
+ * neighbour's word. A word that does not point into the library, or points to
+ * something that is no upper-case identifier, ends the list.
+ */
+static bool looks_like_name(const struct range_query *lib, const char *s)
+{
+    uintptr_t a = (uintptr_t)s;
+    if (a < lib->lo || a + 64 > lib->hi)
+        return false;
+    size_t n = strnlen(s, 64);
+    if (n < 2 || n >= 64)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        if (!((s[i] >= 'A' && s[i] <= 'Z') || (s[i] >= '0' && s[i] <= '9') || s[i] == '_'))
+            return false;
+    }
+    return true;
+}
+
+static void names_load(struct host_names *names, const char *(*get)(int), const char *last,
+                       const struct range_query *lib)
+{
+    for (int i = 0; get && i < (int)HOST_OPS_MAX; i++) {
+        const char *s = get(i);
+        if (!looks_like_name(lib, s) || host_names_find(names, s) >= 0)
+            break;
+        /* GLU's names follow UNARY's in some builds. */
+        if (get == fns.ggml_unary_op_name && strcmp(s, "REGLU") == 0)
+            break;
+        names->name[i] = s;
+        names->count = (uint32_t)i + 1;
+        if (last && strcmp(s, last) == 0)
+            break;
+    }
+}
+
+int host_names_find(const struct host_names *names, const char *name)
+{
+    for (uint32_t i = 0; i < names->count; i++) {
+        if (names->name[i] && strcmp(names->name[i], name) == 0)
+            return (int)i;
+    }
+    return -1;
+}
+
+/* GGUF's type numbers and ggml's names for them; gaps are removed types. */
+static const struct {
+    uint8_t number;
+    const char *name;
+} type_names[] = {
+    {0, "f32"},     {1, "f16"},    {2, "q4_0"},     {3, "q4_1"},    {6, "q5_0"},     {7, "q5_1"},
+    {8, "q8_0"},    {9, "q8_1"},   {10, "q2_K"},    {11, "q3_K"},   {12, "q4_K"},    {13, "q5_K"},
+    {14, "q6_K"},   {15, "q8_K"},  {16, "iq2_xxs"}, {17, "iq2_xs"}, {18, "iq3_xxs"}, {19, "iq1_s"},
+    {20, "iq4_nl"}, {21, "iq3_s"}, {22, "iq2_s"},   {23, "iq4_xs"}, {24, "i8"},      {25, "i16"},
+    {26, "i32"},    {27, "i64"},   {28, "f64"},     {29, "iq1_m"},  {30, "bf16"},    {34, "tq1_0"},
+    {35, "tq2_0"},  {39, "mxfp4"}, {40, "nvfp4"},   {41, "q1_0"},   {42, "q2_0"},
+};
+
+static void types_load(struct host_ggml *hg, const struct range_query *lib)
+{
+    for (size_t i = 0; i < sizeof(type_names) / sizeof(type_names[0]); i++) {
+        int n = type_names[i].number;
+        const char *name = fns.ggml_type_name(n);
+        uintptr_t a = (uintptr_t)name;
+        /* Past the end of an older ggml's table, or renumbered: not ours. */
+        if (a < lib->lo || a >= lib->hi || strcmp(name, type_names[i].name) != 0)
+            continue;
+        int64_t block = fns.ggml_blck_size(n);
+        size_t size = fns.ggml_type_size(n);
+        if (block > 0 && block <= 65536 && size > 0 && size <= 65536)
+            hg->types[n] = (struct host_type){(uint32_t)block, (uint32_t)size};
+    }
+}
+
+static void log_from_ggml(int level, const char *text, void *user)
+{
+    (void)user;
+    /* ggml's levels: 1 debug, 2 info, 3 warn, 4 error, 5 continuation */
+    enum apir_log_level to = level == 4   ? APIR_LOG_ERROR
+                             : level == 3 ? APIR_LOG_WARN
+                                          : APIR_LOG_DEBUG;
+    size_t n = strcspn(text, "\n");
+    if (n)
+        apir_log(to, "ggml: %.*s", (int)n, text);
+}
+
+static void copy_text(char *dst, size_t cap, const char *src)
+{
+    snprintf(dst, cap, "%s", src ? src : "");
+}
+
+static void device_fill(struct host_ggml *hg, struct host_device *d, void *dev)
+{
+    *d = (struct host_device){.dev = dev, .buft = fns.ggml_backend_dev_buffer_type(dev)};
+    copy_text(d->name, sizeof(d->name), fns.ggml_backend_dev_name(dev));
+    copy_text(d->description, sizeof(d->description), fns.ggml_backend_dev_description(dev));
+    d->alignment = fns.ggml_backend_buft_get_alignment(d->buft);
+    d->max_size = fns.ggml_backend_buft_get_max_size(d->buft);
+    if (d->max_size > APIR_SIZE_MAX)
+        d->max_size = APIR_SIZE_MAX;
+    if (hg->layout.props_device_id) {
+        _Alignas(8) unsigned char props[256] = {0};
+        fns.ggml_backend_dev_get_props(dev, props);
+        copy_text(d->device_id, sizeof(d->device_id),
+                  GG_AT(props, hg->layout.props_device_id, const char *));
+    }
+    void *reg = fns.ggml_backend_dev_backend_reg(dev);
+    void *set = fns.ggml_backend_reg_get_proc_address(reg, "ggml_backend_set_n_threads");
+    memcpy(&d->set_n_threads, &set, sizeof(set));
+    d->reg = reg;
+    d->is_gpu = fns.ggml_backend_dev_type(dev) != GG_DEV_CPU;
+    if (!d->is_gpu)
+        d->flags |= APIR_DEVICE_SYNC | APIR_DEVICE_UMA;
+}
+
+static bool device_wanted(void *dev, bool gpus)
+{
+    int type = fns.ggml_backend_dev_type(dev);
+    if (!gpus)
+        return type == GG_DEV_CPU;
+    if (type == GG_DEV_GPU)
+        return true;
+    /* IGPU is 2 where it exists. Before, 2 was ACCEL: BLAS and the like, which help
+     * the CPU backend and have no memory of their own to offer. */
+    const char *reg = fns.ggml_backend_reg_name(fns.ggml_backend_dev_backend_reg(dev));
+    return type == 2 && strcmp(reg, "BLAS") != 0;
+}
+
+static void devices_load(struct host_ggml *hg, bool gpus)
+{
+    size_t n = fns.ggml_backend_dev_count();
+    for (size_t i = 0; i < n && hg->n_devices < APIR_DEVICES_MAX; i++) {
+        void *dev = fns.ggml_backend_dev_get(i);
+        if (device_wanted(dev, gpus))
+            device_fill(hg, &hg->devices[hg->n_devices++], dev);
+    }
+}
+
+/* The named ones, each once, in the order of their names. */
+static void devices_load_named(struct host_ggml *hg, const char *const *names)
+{
+    size_t n = fns.ggml_backend_dev_count();
+    for (; *names; names++) {
+        bool known = false;
+        for (uint32_t i = 0; i < hg->n_devices; i++)
+            known = known || strcmp(hg->devices[i].name, *names) == 0;
+        for (size_t i = 0; !known && i < n && hg->n_devices < APIR_DEVICES_MAX; i++) {
+            void *dev = fns.ggml_backend_dev_get(i);
+            known = strcmp(fns.ggml_backend_dev_name(dev), *names) == 0;
+            if (known)
+                device_fill(hg, &hg->devices[hg->n_devices++], dev);
+        }
+    }
+}
+
+static void devices_identify(struct host_ggml *hg, const struct host_ggml_options *o)
+{
+    static struct worker_vulkan_gpu gpus[WORKER_VULKAN_MAX];
+    bool any_gpu = false;
+    for (uint32_t i = 0; i < hg->n_devices; i++)
+        any_gpu = any_gpu || hg->devices[i].is_gpu;
+    /* Vulkan's drivers are not loaded for a CPU's sake. */
+    uint32_t n_gpus = any_gpu ? worker_vulkan_list(gpus) : 0;
+    worker_devices_identify(hg->devices, hg->n_devices, gpus, n_gpus);
+    /* Two devices for one GPU would be taken for twice the memory. Who names both gets both. */
+    if (!o->devices)
+        hg->n_devices = worker_devices_drop_twins(hg->devices, hg->n_devices);
+}
+
+int host_ggml_load(struct host_ggml *hg, const struct host_ggml_options *options,
+                   struct apir_error *err)
+{
+    *hg = (struct host_ggml){.fns = &fns, .next_graph_uid = UINT64_C(1) << 32};
+    const char *name = options->library ? options->library : "libggml.so.0";
+    void *lib = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (!lib)
+        return apir_error_set(err, ENOENT, "cannot load the host's ggml: %s", dlerror());
+    int rc = fns_load(lib, err);
+    if (rc)
+        return rc;
+    char why[256];
+    rc = ggml_probe_layout(dlsym, lib, &hg->layout, why, sizeof(why));
+    if (rc)
+        return apir_error_set(err, -rc, "the host's ggml (%s) cannot be used: %s", name, why);
+    fns.ggml_log_set(log_from_ggml, NULL);
+
+    Dl_info info;
+    struct range_query range = {0};
+    void *anchor;
+    memcpy(&anchor, &fns.ggml_op_name, sizeof(anchor));
+    range.inside = (uintptr_t)anchor;
+    if (!dladdr(anchor, &info) || !dl_iterate_phdr(range_visit, &range))
+        return apir_error_set(err, ENOTSUP, "cannot find the host's libggml-base in memory");
+    names_load(&hg->ops, fns.ggml_op_name, "GLU", &range);
+    names_load(&hg->unary, fns.ggml_unary_op_name, NULL, &range);
+    names_load(&hg->glu, fns.ggml_glu_op_name, NULL, &range);
+    types_load(hg, &range);
+    if (host_names_find(&hg->ops, "NONE") != 0 || host_names_find(&hg->ops, "MUL_MAT") < 0)
+        return apir_error_set(err, ENOTSUP, "the host's ggml has no op names that we know");
+
+    if (options->backends_dir)
+        fns.ggml_backend_load_all_from_path(options->backends_dir);
+    else
+        fns.ggml_backend_load_all();
+    if (options->devices)
+        devices_load_named(hg, options->devices);
+    else
+        devices_load(hg, true);
+    if (hg->n_devices == 0 && !options->devices)
+        devices_load(hg, false);
+    if (hg->n_devices == 0)
+        return apir_error_set(err, ENODEV, "the host's ggml has no device that may be offered");
+    devices_identify(hg, options);
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    hg->n_threads = options->n_threads > 0 ? options->n_threads : cores > 0 ? (int)cores : 1;
+    return 0;
+}
+
+void host_device_memory(struct host_ggml *hg, const struct host_device *d, uint64_t *ret_free,
+                        uint64_t *ret_total)
+{
+    size_t free_bytes = 0, total = 0;
+    hg->fns->ggml_backend_dev_memory(d->dev, &free_bytes, &total);
+    *ret_free = free_bytes;
+    *ret_total = total;
+}
+
+/* ---- tensors ---------------------------------------------------------------- */
+
+int host_tensor_init(struct host_ggml *hg, struct gg_tensor *t)
+{
+    return hg->fns->ggml_backend_buffer_init_tensor(t->buffer, t) == GG_STATUS_SUCCESS ? 0 : -EIO;
+}
+
+uint64_t host_tensor_alloc_size(struct host_ggml *hg, const struct host_device *d,
+                                const struct gg_tensor *t)
+{
+    return hg->fns->ggml_backend_buft_get_alloc_size(d->buft, t);
+}
+
+bool host_device_is_cpu(const struct host_device *d)
+{
+    return !d->is_gpu;
+}
+
+bool host_tensor_supported(struct host_ggml *hg, const struct host_device *d,
+                           const struct gg_tensor *t)
+{
+    return hg->fns->ggml_backend_dev_supports_op(d->dev, t);
+}
+
+bool host_tensor_offload(struct host_ggml *hg, const struct host_device *d,
+                         const struct gg_tensor *t)
+{
+    return hg->fns->ggml_backend_dev_offload_op(d->dev, t);
+}
+
+/* ---- streams ---------------------------------------------------------------- */
+
+void *host_stream_open(struct host_ggml *hg, const struct host_device *d)
+{
+    void *backend = hg->fns->ggml_backend_dev_init(d->dev, NULL);
+    if (backend && d->set_n_threads)
+        d->set_n_threads(backend, hg->n_threads);
+    return backend;
+}
+
+void host_stream_close(struct host_ggml *hg, void *stream)
+{
+    if (stream)
+        hg->fns->ggml_backend_free(stream);
+}
+
+void host_stream_sync(struct host_ggml *hg, void *stream)
+{
+    hg->fns->ggml_backend_synchronize(stream);
+}
+
+void *host_event_new(struct host_ggml *hg, const struct host_device *d, const void *stream)
+{
+    const struct ggml_layout *l = &hg->layout;
+    if (!GG_AT(stream, l->backend.event_record, void *) ||
+        !GG_AT(stream, l->backend.event_wait, void *))
+        return NULL;
+    return hg->fns->ggml_backend_event_new(d->dev);
+}
+
+void host_event_free(struct host_ggml *hg, void *event)
+{
+    hg->fns->ggml_backend_event_free(event);
+}
+
+void host_event_record(struct host_ggml *hg, void *event, void *stream)
+{
+    hg->fns->ggml_backend_event_record(event, stream);
+}
+
+void host_event_wait(struct host_ggml *hg, void *event, void *stream)
+{
+    hg->fns->ggml_backend_event_wait(stream, event);
+}
+
+void host_event_sync(struct host_ggml *hg, void *event)
+{
+    hg->fns->ggml_backend_event_synchronize(event);
+}

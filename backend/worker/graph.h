@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Graph slots: a decoded graph (protocol/graph.h), checked against the
+ * context's buffers and the host's ggml, and laid out as ggml tensors whose
+ * addresses stay the same until the slot is redefined.
+ */
+#ifndef APIR_WORKER_GRAPH_H
+#define APIR_WORKER_GRAPH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "backend/worker/ggml/ggml.h"
+#include "protocol/graph.h"
+#include "protocol/shm.h"
+
+struct worker;
+
+enum worker_slot_state {
+    SLOT_EMPTY = 0,
+    SLOT_READY,
+    SLOT_BROKEN, /* well-formed, but this host cannot compute it: EXEC reports why */
+};
+
+/*
+ * Row numbers that an op of a graph looks things up by, in a leaf whose memory we can read
+ * and the guest cannot: they are checked before each computation.
+ */
+struct worker_index {
+    uint32_t node; /* index of the tensor that wants it */
+    const uint8_t *data;
+    bool wide; /* I64, else I32 */
+    int64_t ne[APIR_TENSOR_DIMS];
+    uint64_t nb[APIR_TENSOR_DIMS];
+    int64_t limit; /* valid are 0 to limit - 1 */
+};
+
+struct worker_slot {
+    enum worker_slot_state state;
+    uint32_t status;         /* BROKEN: the enum apir_status that EXEC reports … */
+    char why[APIR_WHY_SIZE]; /* … and this text, for the user */
+    uint32_t device;
+    struct apir_graph wire;    /* kept for patches and for the list of buffers */
+    struct gg_tensor *tensors; /* wire.n_tensors, owned */
+    struct host_graph graph;
+    struct worker_index *indices; /* n_indices, owned */
+    uint32_t n_indices;
+    uint64_t bytes; /* about what all of this takes, for context_graph_mib */
+};
+
+/*
+ * Defines (or redefines) the slot from a private copy of a payload. Returns
+ * NULL and leaves the slot READY or BROKEN; or the reason why the payload is
+ * malformed: the context is then to become FATAL.
+ */
+const char *worker_slot_define(struct worker *w, struct worker_slot *slot, uint32_t device,
+                               const void *payload, uint64_t size);
+
+/* Applies a patch; the whole graph is checked again. Results as above. */
+const char *worker_slot_patch(struct worker *w, struct worker_slot *slot, const void *payload,
+                              uint64_t size);
+
+/* Whether all row numbers that can be checked are within their tables; else why[APIR_WHY_SIZE] says
+ * which is not. */
+bool worker_slot_indices_ok(const struct worker_slot *slot, char *why);
+
+/* Makes the slot BROKEN; `why` is a text for the user. */
+void worker_slot_break(struct worker_slot *slot, uint32_t status, const char *why);
+
+/* The op and the name of the slot's last node, for messages. Static texts or the slot's own. */
+void worker_slot_last(const struct worker_slot *slot, const char **ret_op, const char **ret_name);
+
+void worker_slot_clear(struct worker *w, struct worker_slot *slot);
+bool worker_slot_uses(const struct worker_slot *slot, uint32_t buffer_id);
+
+/*
+ * Answers OP_QUERY for a payload that is a graph of one node without buffers. An op
+ * that breaks the rules is not supported. Returns NULL with *ret_reply, or the reason
+ * for FATAL: bytes that are no graph.
+ */
+const char *worker_op_query(struct worker *w, uint32_t device, const void *payload, uint64_t size,
+                            struct apir_reply_op_query *ret_reply);
+
+/*
+ * Asks the stream's backend for the order it prefers. Writes to `out` (out_size
+ * bytes, in shared memory) what GRAPH_OPTIMIZE promises. Returns NULL with
+ * *ret_reply, or the reason for FATAL.
+ */
+const char *worker_graph_optimize(struct worker *w, void *stream, uint32_t device,
+                                  const void *payload, uint64_t size, void *out, uint64_t out_size,
+                                  struct apir_reply_optimize *ret_reply);
+
+#endif

@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * apir-worker: computes for one context. Started by apir-render-server with
+ * four descriptors and nothing else:
+ *
+ *   control  SEQPACKET: the server adds and removes shared memory (shm.h)
+ *   notify   pipe: to the server, when head passes status->notify_at
+ *   status   memfd: one page shared with the server only
+ *   spin     memfd: one page shared with the server's other workers (backend/server/spin.h)
+ *
+ * The main thread reads the ring and calls ggml; ggml and its drivers start
+ * threads of their own. Whatever goes wrong in them, abort() included, ends this
+ * process and nothing else: the server marks the ring LOST.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <getopt.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "backend/config/config.h"
+#include "backend/worker/worker.h"
+#include "backend/worker/sandbox/sandbox.h"
+#include "protocol/atomic.h"
+#include "common/cleanup.h"
+#include "common/log.h"
+
+/*
+ * How long we look for the next message before we sleep: twice what the client
+ * has lately taken between its calls (sampling, tokenising), so that a client in
+ * full swing never pays for a wake-up; and little, once it takes so long that
+ * looking would only burn a core. Little is still more than one wake-up costs.
+ */
+#define SPIN_MIN_NS 200000u
+#define SPIN_GAP_NS 3000000u
+/* Work was announced: llama.cpp's own part of a prompt, from its inputs to what it sends first,
+ * took 0.6 to 1.3 ms, where we measured it. */
+#define SPIN_ANNOUNCED_NS 2000000u
+#define ROUSE_NS          150000u /* a device that is to stay awake gets something to do that often */
+/* Then we look whether the server is still there: mostly its end is ours. */
+#define SLEEP_NS  5000000000u
+#define LOG_LINES 60u /* per minute: the guest can cause them */
+/* Messages between two looks at the control socket: who is busy does not sleep, and the server
+ * gives up on a worker whose socket is full. */
+#define CONTROL_EVERY 32u
+
+/* exit codes, seen in the server's log */
+enum {
+    EXIT_OK = 0,    /* the server closed the control socket */
+    EXIT_SETUP = 1, /* the reason is on stderr and in the ring */
+    EXIT_FATAL = 3, /* a malformed message */
+};
+
+static struct apir_ring_header *header(struct worker *w)
+{
+    return (struct apir_ring_header *)(void *)w->blobs[APIR_RING_BLOB_ID].map;
+}
+
+/*
+ * Tells the server and the client what is done. The server's word comes first, for the one fence
+ * that both need is in the other: it pairs with the server's, which stores notify_at, fences, loads
+ * head.
+ */
+static void show_progress(struct worker *w)
+{
+    apir_store_release64(&w->status->head, w->ring.head);
+    if (apir_ring_host_show(&w->ring) &&
+        w->ring.head >= apir_load_acquire64(&w->status->notify_at)) {
+        uint64_t one = 1;
+        ssize_t ignored = write(w->notify_fd, &one, sizeof(one));
+        (void)ignored;
+    }
+}
+
+/* The client was away since pause_ns, and has sent something. */
+static void gap_note(struct worker *w)
+{
+    uint64_t gap = worker_now_ns() - w->pause_ns;
+    w->pause_ns = 0;
+    if (gap > 2 * SPIN_GAP_NS)
+        gap = 2 * SPIN_GAP_NS; /* one long pause says little about the next gap */
+    w->gap_ns = w->gap_ns - w->gap_ns / 8 + gap / 8;
+}
+
+static bool work_is_there(const struct worker *w)
+{
+    return apir_load_acquire64(&w->ring.header->tail) != w->ring.head;
+}
+
+/* Takes one of the places of those who look for work; false: all are taken. */
+static bool looking_begin(struct worker *w)
+{
+    uint32_t limit = apir_load_acquire32(&w->spin->limit);
+    uint32_t n = apir_load_acquire32(&w->spin->n_slots), others = 0;
+    if (w->spin_slot >= APIR_SPIN_SLOTS || n > APIR_SPIN_SLOTS)
+        return false;
+    for (uint32_t i = 0; i < n; i++)
+        others += __atomic_load_n(&w->spin->looking[i], __ATOMIC_RELAXED) != 0;
+    if (others >= limit)
+        return false;
+    /* Two at the same moment may be one too many: nothing depends on the number. */
+    __atomic_store_n(&w->spin->looking[w->spin_slot], 1, __ATOMIC_RELAXED);
+    return true;
+}
+
+static void looking_end(struct worker *w)
+{
+    __atomic_store_n(&w->spin->looking[w->spin_slot], 0, __ATOMIC_RELAXED);
+}
+
+/* Something for a device is about to come. */
+static void rouse(struct worker *w)
+{
+    /* As for a message the server counts seconds_per_graph: a driver may hang. */
+    apir_store_release64(&w->status->taken, w->ring.head + 1);
+    worker_rouse(w);
+    apir_store_release64(&w->status->taken, w->ring.head);
+}
+
+/*
+ * Looks for work for as long as it is likely to come soon. True: it is there. *ret_told: an
+ * announcement, if there was one, has had its time.
+ */
+static bool look_for_work(struct worker *w, bool *ret_told)
+{
+    const uint64_t window = w->gap_ns > SPIN_GAP_NS ? SPIN_MIN_NS : 2 * w->gap_ns + SPIN_MIN_NS;
+    bool found = false, announced = false;
+    *ret_told = true;
+    if (!looking_begin(w))
+        return work_is_there(w);
+    uint64_t roused = 0, now = worker_now_ns(), until = now + window;
+    do {
+        for (int i = 0; i < 64 && !found; i++) {
+            apir_cpu_relax();
+            found = work_is_there(w);
+        }
+        /* Once a round, so that one word does not keep us here. */
+        if (!found && !announced && apir_ring_host_announced(&w->ring)) {
+            announced = true;
+            now = worker_now_ns();
+            if (until < now + SPIN_ANNOUNCED_NS)
+                until = now + SPIN_ANNOUNCED_NS;
+        }
+        if (!found && announced && now - roused > ROUSE_NS) {
+            rouse(w);
+            roused = now;
+        }
+        /* Where cores are scarce the client may need this one to send anything. */
+        if (!found)
+            sched_yield();
+        now = worker_now_ns();
+    } while (!found && now < until);
+    looking_end(w);
+    *ret_told = announced;
+    return found;
+}
+
+/* Sleeps until the guest or the server wakes us. Returns 0 or -errno. */
+static int wait_for_work(struct worker *w)
+{
+    int err = 0;
+    if (!w->pause_ns)
+        w->pause_ns = worker_now_ns();
+    bool told;
+    if (!look_for_work(w, &told)) {
+        /* After the last look somebody may have told us, and have seen us awake. */
+        if (apir_ring_host_prepare_sleep(&w->ring) &&
+            (told || !apir_ring_host_announced(&w->ring))) {
+            /* What the server has sent while we were busy; from here on it wakes us. */
+            do {
+                err = worker_control_drain(w);
+            } while (!err && !apir_ring_host_sleep(&w->ring, SLEEP_NS));
+        }
+        apir_ring_host_awake(&w->ring);
+    }
+    return err;
+}
+
+/* What the context has asked for, and how long that took. */
+static void stats_log(const struct worker *w)
+{
+    if (w->n_rouse || w->n_both)
+        apir_log(
+            APIR_LOG_INFO,
+            "devices kept awake by %llu marks; %llu sets shared by CPU and device, %llu of streams",
+            (unsigned long long)w->n_rouse, (unsigned long long)w->n_both,
+            (unsigned long long)w->n_queued);
+    for (unsigned i = 0; i < sizeof(w->stats) / sizeof(w->stats[0]); i++) {
+        if (w->stats[i].count)
+            apir_log(APIR_LOG_INFO, "%-14s %9llu times, %9.3f us each", apir_msg_name(i),
+                     (unsigned long long)w->stats[i].count,
+                     (double)w->stats[i].ns / (double)w->stats[i].count / 1000.0);
+    }
+}
+
+/* How we end once the control socket has. */
+static int control_ended(int err)
+{
+    if (err == -EPIPE)
+        return EXIT_OK;
+    apir_log(APIR_LOG_ERROR, "control socket: %s", strerror(-err));
+    return EXIT_SETUP;
+}
+
+/* Serves the ring until the server hangs up (0) or the context is FATAL. */
+static int serve(struct worker *w)
+{
+    bool timed = apir_log_enabled(APIR_LOG_INFO);
+    for (uint32_t n = 1;; n++) {
+        size_t size = 0;
+        int err = n % CONTROL_EVERY ? 0 : worker_control_drain(w);
+        if (err)
+            return control_ended(err);
+        err = apir_ring_host_take(&w->ring, w->message, sizeof(w->message), &size);
+        if (err == -EAGAIN) {
+            err = wait_for_work(w);
+            if (err)
+                return control_ended(err);
+            continue;
+        }
+        if (w->pause_ns)
+            gap_note(w);
+        struct apir_msg msg;
+        const char *why = "ring offsets make no sense";
+        const char *what = "ring";
+        if (!err) {
+            err = apir_msg_decode(w->message, size, w->state, &msg, &why);
+            struct apir_msg_header h;
+            memcpy(&h, w->message, sizeof(h));
+            what = apir_msg_name(h.code);
+        }
+        if (!err) {
+            if (msg.code != APIR_MSG_SET_INLINE)
+                show_progress(w); /* this one may take long */
+            /* From here on the server counts seconds_per_graph. */
+            apir_store_release64(&w->status->taken, w->ring.head + size);
+            uint64_t began = timed ? worker_now_ns() : 0;
+            why = worker_dispatch(w, &msg);
+            if (timed && msg.code < sizeof(w->stats) / sizeof(w->stats[0])) {
+                uint64_t took = worker_now_ns() - began;
+                w->stats[msg.code].count++;
+                w->stats[msg.code].ns += took;
+                apir_log(APIR_LOG_DEBUG, "%12llu ns %s for %llu ns, %zu bytes",
+                         (unsigned long long)began, what, (unsigned long long)took, size);
+                /* The last thing heard of an orderly client: the server kills us next. */
+                if (msg.code == APIR_MSG_STREAM_CLOSE)
+                    stats_log(w);
+            }
+        }
+        if (err || why) {
+            char reason[APIR_REASON_MAX];
+            snprintf(reason, sizeof(reason), "%s: %s", what, why);
+            apir_log(APIR_LOG_ERROR, "context is fatal: %s", reason);
+            apir_ring_set_state(header(w), APIR_STATE_FATAL, reason);
+            return EXIT_FATAL;
+        }
+        if (w->control_err)
+            return control_ended(w->control_err);
+        apir_ring_host_done(&w->ring);
+        /* What follows may wait for a stream, whatever it is: only a SET_INLINE, which nobody waits
+         * for, is not shown at once. */
+        if (msg.code != APIR_MSG_SET_INLINE || apir_ring_host_show_due(&w->ring))
+            show_progress(w);
+    }
+}
+
+static int parse_number(const char *text)
+{
+    char *end;
+    long v = strtol(text, &end, 10);
+    return *text && !*end && v >= 0 && v < 1 << 20 ? (int)v : -1;
+}
+
+static void usage(FILE *to)
+{
+    fputs("usage: apir-worker --control-fd N --notify-fd N --status-fd N\n"
+          "                   --spin-fd N --spin-slot N --limited 0|1 [--config FILE]\n"
+          "Computes for one apir context; started by apir-render-server, not by hand.\n",
+          to);
+}
+
+/* The server's page behind fd, which is closed; NULL: it cannot be mapped. */
+static void *page_map(int fd, size_t size)
+{
+    void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    return page == MAP_FAILED ? NULL : page;
+}
+
+static int options_parse(struct worker *w, int argc, char **argv, const char **ret_config)
+{
+    static const struct option options[] = {
+        {"control-fd", required_argument, NULL, 'c'},
+        {"notify-fd", required_argument, NULL, 'n'},
+        {"status-fd", required_argument, NULL, 's'},
+        {"spin-fd", required_argument, NULL, 'p'},
+        {"spin-slot", required_argument, NULL, 'i'},
+        {"limited", required_argument, NULL, 'l'},
+        {"config", required_argument, NULL, 'f'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
+    };
+    int status_fd = -1, spin_fd = -1, slot = -1, limited = -1;
+    w->control_fd = w->notify_fd = -1;
+    for (int o; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        switch (o) {
+        case 'c':
+            w->control_fd = parse_number(optarg);
+            break;
+        case 'n':
+            w->notify_fd = parse_number(optarg);
+            break;
+        case 's':
+            status_fd = parse_number(optarg);
+            break;
+        case 'p':
+            spin_fd = parse_number(optarg);
+            break;
+        case 'i':
+            slot = parse_number(optarg);
+            break;
+        case 'l':
+            limited = parse_number(optarg);
+            break;
+        case 'f':
+            *ret_config = optarg;
+            break;
+        case 'h':
+            usage(stdout);
+            exit(EXIT_OK);
+        default:
+            return -EINVAL;
+        }
+    }
+    if (w->control_fd < 0 || w->notify_fd < 0 || status_fd < 0 || spin_fd < 0 || slot < 0 ||
+        limited < 0 || optind != argc)
+        return -EINVAL;
+    w->is_limited = limited != 0;
+    w->status = page_map(status_fd, sizeof(*w->status));
+    w->spin = page_map(spin_fd, sizeof(*w->spin));
+    w->spin_slot = (uint32_t)slot;
+    return w->status && w->spin ? 0 : -EINVAL;
+}
+
+/* The ring is the first thing that the server sends. */
+static int wait_for_ring(struct worker *w)
+{
+    while (!w->blobs[APIR_RING_BLOB_ID].map) {
+        struct pollfd p = {.fd = w->control_fd, .events = POLLIN};
+        if (poll(&p, 1, -1) < 0 && errno != EINTR)
+            return -errno;
+        int err = worker_control_drain(w);
+        if (err)
+            return err;
+    }
+    apir_ring_host_init(&w->ring, w->blobs[APIR_RING_BLOB_ID].map,
+                        w->blobs[APIR_RING_BLOB_ID].size);
+    return 0;
+}
+
+/*
+ * The client sees in this word that we have ended, whoever is left to say so: the kernel walks the
+ * list of robust locks of a thread that ends, however it ends, and says so in each that has the
+ * thread's id. The list is ours and not glibc's, so that its links lie where no guest sees or
+ * writes them; glibc has no robust lock of this thread. What the guest writes into the word breaks
+ * its own sign and nothing else.
+ */
+static void mark_alive(struct worker *w)
+{
+    static struct robust_list lock;
+    static struct robust_list_head list = {.list = {.next = &lock}};
+    uint32_t *word = &header(w)->worker;
+    lock.next = &list.list;
+    list.futex_offset = (long)((intptr_t)word - (intptr_t)&lock);
+    apir_store_release32(word, (uint32_t)syscall(SYS_gettid));
+    (void)syscall(SYS_set_robust_list, &list, sizeof(list));
+}
+
+static int load(struct worker *w, const struct apir_config *config, struct apir_error *err)
+{
+    const char *devices[APIR_CONFIG_DEVICES_MAX + 1] = {NULL};
+    for (size_t i = 0; i < config->devices.n && i < APIR_CONFIG_DEVICES_MAX; i++)
+        devices[i] = config->devices.names[i];
+    struct host_ggml_options o = {
+        .library = config->ggml,
+        .backends_dir = config->ggml_backends_dir,
+        .devices = config->devices.n ? devices : NULL,
+        .n_threads = (int)config->threads,
+    };
+    uint32_t shm = config->context_shm_mib;
+    if (config->context_host_memory_mib && config->context_host_memory_mib < shm)
+        shm = config->context_host_memory_mib;
+    w->shm_limit = (uint64_t)shm << 20;
+    w->room_is_limited = config->device_memory_mib || config->context_device_memory_mib ||
+                         config->context_host_memory_mib;
+    w->graph_limit = (uint64_t)config->context_graph_mib << 20;
+    w->queue_limit = (uint64_t)config->context_queue_mib << 20;
+    return host_ggml_load(&w->ggml, &o, err);
+}
+
+/*
+ * What ggml's CPU backend works in for a prompt, a MiB or so that is read over and over, is faster
+ * in the heap (docs/bench.md), whose pages are huge but for its beginning (backend/server/child.c).
+ * glibc maps such blocks by themselves, in pages of 4 KiB: from 128 KiB on until a larger block has
+ * been freed, and from then on beyond that one's size (mallopt(3)). What is larger than a huge page
+ * has its own.
+ */
+static void heap_for_work(void)
+{
+    void *volatile block = malloc(HUGE_PAGE);
+    free(block);
+}
+
+/* All that happens before the guest's first message is looked at. */
+static int prepare(struct worker *w, const char *config_path, struct apir_error *err)
+{
+    struct apir_config config;
+    struct worker_sandbox sandbox;
+    const uint64_t began = worker_now_ns();
+    int rc = apir_config_load(config_path, &config, err);
+    if (!rc)
+        rc = worker_sandbox_enter(&sandbox, &config, err);
+    const uint64_t entered = worker_now_ns();
+    if (!rc)
+        rc = load(w, &config, err);
+    const uint64_t loaded = worker_now_ns();
+    if (!rc)
+        rc = worker_sandbox_filter(&sandbox, err);
+    apir_config_fini(&config);
+    if (!rc)
+        apir_log(APIR_LOG_INFO, "sandbox: %s; it took %llu us before ggml was loaded, %llu after",
+                 sandbox.text, (unsigned long long)(entered - began) / 1000,
+                 (unsigned long long)(worker_now_ns() - loaded) / 1000);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    enum apir_log_level level;
+    if (apir_log_parse_level(getenv("APIR_LOG"), &level) == 0)
+        apir_log_set_level(level);
+    apir_log_set_limit(LOG_LINES);
+    /* A server that dies takes us along, also where it cannot say so. */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_TIMERSLACK, 1ul);
+    heap_for_work();
+
+    static struct worker worker; /* large; one per process */
+    struct worker *w = &worker;
+    const char *config = NULL;
+    int rc = options_parse(w, argc, argv, &config);
+    if (rc) {
+        usage(stderr);
+        return 2;
+    }
+    w->state = APIR_ST_NEW;
+    rc = wait_for_ring(w);
+    if (rc)
+        return rc == -EPIPE ? EXIT_OK : EXIT_SETUP;
+    mark_alive(w);
+
+    struct apir_error err = {0};
+    rc = prepare(w, config, &err);
+    if (rc) {
+        apir_log(APIR_LOG_ERROR, "%s", err.msg);
+        apir_ring_set_state(header(w), APIR_STATE_FATAL, err.msg);
+        return EXIT_SETUP;
+    }
+    apir_log(APIR_LOG_INFO, "worker ready: %u device(s), first: %s (%s)", w->ggml.n_devices,
+             w->ggml.devices[0].name, w->ggml.devices[0].description);
+    /* From here on the server no longer counts seconds_to_start. */
+    apir_store_release32(&w->status->ready, 1);
+    apir_ring_set_state(header(w), APIR_STATE_READY, NULL);
+    /* No destructors: GPU drivers have been seen to hang in theirs. */
+    _exit(serve(w));
+}

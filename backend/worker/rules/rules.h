@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What each op must look like before the host's ggml sees it. ggml's own checks
+ * are asserts; these keep a guest from reaching them, and from the memory they
+ * do not guard. One table (backend/worker/rules/rules.c) has a row per op; an op that no row
+ * knows is refused. The same function serves definitions, patches (the whole
+ * graph is checked again), OP_QUERY and GRAPH_OPTIMIZE.
+ */
+#ifndef APIR_WORKER_RULES_H
+#define APIR_WORKER_RULES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "backend/worker/ggml/ggml.h"
+#include "protocol/graph.h"
+
+/* Bytes that kernels may touch, counted from a tensor's data: [0] of the result,
+ * [1 + i] of source i. 0: no more than the tensor's own extent. */
+struct worker_reach {
+    uint64_t bytes[1 + APIR_TENSOR_SRC];
+    const char
+        *only_asked; /* why the op may be asked about, as it is natively, but not be computed */
+};
+
+/*
+ * Bytes from a tensor's first to behind its last element, however a kernel
+ * walks it: by nb[0], or with elements packed in dimension 0. NULL, or the static
+ * reason why the numbers overflow or do not fit the type.
+ */
+const char *worker_rules_extent(const struct host_type *type, const struct apir_tensor *t,
+                                uint64_t *ret_extent);
+
+/*
+ * Whether tensor `index` (which has an op) is one that ggml's builders could have
+ * made. `types` has HOST_TYPES_MAX entries; the types of the tensor and of its
+ * sources are known, and their extents have been checked. `cpu`: the CPU backend's
+ * kernels will run it, and what they assume counts too. Returns NULL with *ret_reach,
+ * or the static reason why not.
+ */
+const char *worker_rules_check(const struct apir_graph *g, uint32_t index,
+                               const struct host_type *types, bool cpu,
+                               struct worker_reach *ret_reach);
+
+/*
+ * The table that source 1 or 2 of this op indexes: returns the number of that
+ * source, with the numbers that are valid in it in [0, *ret_limit), or -1 where the
+ * op has no indices.
+ */
+int worker_rules_index(const struct apir_graph *g, uint32_t index, int64_t *ret_limit);
+
+#endif

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Streams (ggml backends on the host) and events between them. Streams of
+ * devices that have events of their own wait for each other there; elsewhere we
+ * wait for all of the stream's work, which is never less.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/worker/worker.h"
+#include "protocol/atomic.h"
+#include "common/log.h"
+
+/* Pieces of work between two waits for a stream: an honest token has ten. */
+#define QUEUED_MAX 256u
+/* Marks of an event between two waits for it, and of ours between two syncs: only these give back
+ * all that ggml's Vulkan backend keeps of a mark. */
+#define MARKS_MAX 64u
+
+static void stream_sync(struct worker *w, struct worker_stream *s)
+{
+    host_stream_sync(&w->ggml, s->host);
+    if (s->marks)
+        host_event_sync(&w->ggml, s->mark); /* done as well; now its parts can be used again */
+    s->marks = 0;
+    s->worked_ns = worker_now_ns();
+}
+
+const char *worker_stream_settle(struct worker *w, uint32_t id)
+{
+    if (id == 0)
+        return NULL;
+    struct worker_stream *s = &w->streams[id];
+    if (!s->host)
+        return worker_bad_stream;
+    if (s->dirty) {
+        stream_sync(w, s);
+        w->queued_bytes -= s->queued_bytes;
+        s->queued_bytes = 0;
+        s->queued = 0;
+        s->dirty = false;
+    }
+    return NULL;
+}
+
+void worker_stream_note(struct worker *w, struct worker_stream *s, uint64_t bytes)
+{
+    s->dirty = true;
+    s->queued++;
+    s->queued_bytes += bytes;
+    w->queued_bytes += bytes;
+    if (w->queue_limit && w->queued_bytes > w->queue_limit)
+        worker_streams_settle(w);
+    else if (s->queued >= QUEUED_MAX)
+        (void)worker_stream_settle(w, (uint32_t)(s - w->streams));
+}
+
+/* In the reply area, which the guest may change at any time: at worst it fools itself. */
+static struct apir_stream_status *status_of(struct worker *w, const struct worker_stream *s)
+{
+    return worker_reply(w, s->status_offset);
+}
+
+void worker_stream_fail(struct worker *w, struct worker_stream *s, uint32_t status, const char *why)
+{
+    struct apir_stream_status *place = status_of(w, s);
+    char text[APIR_WHY_SIZE] = "";
+    snprintf(text, sizeof(text), "%s", why);
+    apir_log(APIR_LOG_INFO, "a graph failed: %s", text);
+    memcpy(s->why, text, sizeof(text));
+    s->failed = status;
+    memcpy(place->why, text, sizeof(text));
+    apir_store_release32(&place->failed, status);
+}
+
+void worker_stream_inherit(struct worker *w, uint32_t to, uint32_t from)
+{
+    if (!to || !from || to == from)
+        return;
+    const struct worker_stream *s = &w->streams[from];
+    /* The guest says only whether it has been told; what failed and why is ours. */
+    if (s->failed != APIR_OK && apir_load_acquire32(&status_of(w, s)->failed) != APIR_OK)
+        worker_stream_fail(w, &w->streams[to], s->failed, s->why);
+}
+
+void worker_streams_settle(struct worker *w)
+{
+    for (uint32_t i = 1; i <= APIR_STREAMS_MAX; i++) {
+        if (w->streams[i].host)
+            worker_stream_settle(w, i);
+    }
+}
+
+/* Between two operations: for the server, which counts seconds_per_graph from here on. */
+static bool stream_gets_on(void *user)
+{
+    uint64_t *progress = user;
+    apir_store_release64(progress, *progress + 1);
+    return false; /* not to be aborted */
+}
+
+const char *worker_stream_open(struct worker *w, const struct apir_msg_stream_open *m)
+{
+    void *place = worker_reply(w, m->reply);
+    if (!place || !worker_reply(w, m->status))
+        return worker_bad_reply;
+    if (m->device >= w->ggml.n_devices)
+        return worker_bad_device;
+    struct worker_stream *s = &w->streams[m->stream];
+    if (s->host)
+        return "stream id is in use";
+    struct apir_reply_stream r = {.status = APIR_OK};
+    void *host = NULL;
+    if (!(w->devices_used & (1u << m->device))) {
+        r.status = worker_reserve(w, m->device, 0, r.why);
+        if (r.status == APIR_OK)
+            r.status = worker_granted(w, m->device, r.why);
+    }
+    if (r.status == APIR_OK) {
+        host = host_stream_open(&w->ggml, &w->ggml.devices[m->device]);
+        r.status = host ? APIR_OK : APIR_E_NOMEM;
+    }
+    if (host && w->status)
+        host_stream_watch(&w->ggml, &w->ggml.devices[m->device], host, stream_gets_on,
+                          &w->status->progress);
+    if (host && host_stream_optimizes(&w->ggml, host))
+        r.flags |= APIR_STREAM_OPTIMIZE;
+    if (host)
+        *s = (struct worker_stream){.host = host, .device = m->device, .status_offset = m->status};
+    memcpy(place, &r, sizeof(r));
+    return NULL;
+}
+
+const char *worker_stream_close(struct worker *w, const struct apir_msg_stream_close *m)
+{
+    const char *why = worker_stream_settle(w, m->stream);
+    if (why)
+        return why;
+    struct worker_stream *s = &w->streams[m->stream];
+    if (s->marks)
+        stream_sync(w, s);
+    if (s->mark)
+        host_event_free(&w->ggml, s->mark);
+    host_stream_close(&w->ggml, s->host);
+    *s = (struct worker_stream){0};
+    /* What was before its marks is done now. */
+    for (uint32_t i = 0; i < APIR_EVENTS_MAX; i++) {
+        if (w->events[i].stream == m->stream)
+            w->events[i].stream = 0;
+    }
+    return NULL;
+}
+
+/* ---- marks of our own -------------------------------------------------------- */
+
+struct worker_stream *worker_stream_idle(struct worker *w, uint32_t device)
+{
+    struct worker_stream *last = NULL;
+    for (uint32_t i = 1; i <= APIR_STREAMS_MAX; i++) {
+        struct worker_stream *s = &w->streams[i];
+        if (!s->host || s->device != device)
+            continue;
+        if (s->dirty)
+            return NULL;
+        if (!last || s->worked_ns > last->worked_ns)
+            last = s;
+    }
+    if (last && !last->mark)
+        last->mark = host_event_new(&w->ggml, &w->ggml.devices[device], last->host);
+    return last && last->mark ? last : NULL;
+}
+
+void worker_stream_mark(struct worker *w, struct worker_stream *s)
+{
+    host_event_record(&w->ggml, s->mark, s->host);
+    s->marks++;
+    s->worked_ns = worker_now_ns();
+}
+
+void worker_stream_mark_wait(struct worker *w, struct worker_stream *s)
+{
+    if (s->marks >= MARKS_MAX) {
+        stream_sync(w, s);
+        return;
+    }
+    host_event_sync(&w->ggml, s->mark);
+    s->worked_ns = worker_now_ns();
+}
+
+void worker_rouse(struct worker *w)
+{
+    const struct worker_stream *last = &w->streams[1];
+    for (uint32_t i = 2; i <= APIR_STREAMS_MAX; i++) {
+        if (w->streams[i].worked_ns > last->worked_ns)
+            last = &w->streams[i];
+    }
+    if (!last->worked_ns)
+        return;
+    struct worker_stream *s = worker_stream_idle(w, last->device);
+    /* Nobody has asked for this, so there must be nothing to wait for. */
+    if (!s || s->marks >= MARKS_MAX)
+        return;
+    worker_stream_mark(w, s);
+    w->n_rouse++;
+}
+
+/* ---- events ----------------------------------------------------------------- */
+
+static void event_drop(struct worker *w, struct worker_event *e)
+{
+    if (e->host) {
+        /* A queue may still wait for it, or be about to set it. */
+        worker_streams_settle(w);
+        host_event_free(&w->ggml, e->host);
+    }
+    *e = (struct worker_event){0};
+}
+
+/* Waits for the mark. */
+static const char *event_settle(struct worker *w, struct worker_event *e)
+{
+    if (!e->stream)
+        return NULL;
+    if (!e->host)
+        return worker_stream_settle(w, e->stream);
+    /* ggml's Vulkan backend then resets what earlier marks were made of: whoever still
+     * waits for one of them would wait for ever. */
+    for (uint32_t i = 1; i <= APIR_STREAMS_MAX; i++) {
+        if ((e->late & (UINT64_C(1) << (i - 1))) && w->streams[i].host)
+            worker_stream_settle(w, i);
+    }
+    e->late = 0;
+    e->marks = 0;
+    host_event_sync(&w->ggml, e->host);
+    return NULL;
+}
+
+const char *worker_event_record(struct worker *w, const struct apir_msg_event_record *m)
+{
+    struct worker_event *e = &w->events[m->event];
+    struct worker_stream *s = &w->streams[m->stream];
+    if (!s->host)
+        return worker_bad_stream;
+    if (e->host && e->device != s->device)
+        event_drop(w, e);
+    if (e->marks >= MARKS_MAX)
+        (void)event_settle(w, e);
+    if (!e->host)
+        e->host = host_event_new(&w->ggml, &w->ggml.devices[s->device], s->host);
+    e->device = s->device;
+    e->stream = m->stream;
+    e->late |= e->waiters;
+    e->waiters = 0;
+    if (e->host) {
+        host_event_record(&w->ggml, e->host, s->host);
+        e->marks++;
+        /* The mark is work too: it must be done before the event is freed. */
+        worker_stream_note(w, s, 0);
+    }
+    return NULL;
+}
+
+const char *worker_event_wait(struct worker *w, const struct apir_msg_event_wait *m)
+{
+    struct worker_event *e = &w->events[m->event];
+    struct worker_stream *s = &w->streams[m->stream];
+    if (!s->host)
+        return worker_bad_stream;
+    if (!e->stream || e->stream == m->stream)
+        return NULL;
+    worker_stream_inherit(w, m->stream, e->stream);
+    if (!e->host || e->device != s->device)
+        return worker_stream_settle(w, e->stream);
+    host_event_wait(&w->ggml, e->host, s->host);
+    e->waiters |= UINT64_C(1) << (m->stream - 1);
+    worker_stream_note(w, s, 0);
+    return NULL;
+}
+
+const char *worker_event_sync(struct worker *w, const struct apir_msg_event_sync *m)
+{
+    return event_settle(w, &w->events[m->event]);
+}
+
+const char *worker_event_free(struct worker *w, const struct apir_msg_event_free *m)
+{
+    event_drop(w, &w->events[m->event]);
+    return NULL;
+}

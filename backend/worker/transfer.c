@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bytes between buffers and shared memory. Where the device reaches the blob
+ * itself (BLOB_REGISTER), it copies, alone or together with the CPU: for a stream in the order of
+ * that queue, where nobody waits, or at once. Elsewhere ggml's set and get do, after the stream's
+ * work so far.
+ */
+#include <string.h>
+
+#include "backend/worker/worker.h"
+#include "protocol/peer_copy.h"
+
+/* Below this a read by the CPU is done before the device has started one. */
+#define DIRECT_MIN (64u << 10)
+/*
+ * What is set while the device has nothing to do is written at once, the beginning by the CPU and
+ * the end by the device, at the same time. The CPU's lead is what it writes until the device
+ * begins; of the rest it writes a fifth. An H200, whose memory the CPU can write at 11 GB/s, was
+ * done with its part after 35 to 80 us, by its state, and after a rest 300 later; so the lead is
+ * learned: doubled where we had to wait for the device, else made a little less.
+ */
+#define LEAD_MIN    (256u << 10)
+#define LEAD_RESTED (1u << 20)
+#define SHARE_MIN   (128u << 10) /* less than this is not worth a start of the device */
+#define LATE_NS     10000u
+#define RESTED_NS   300000u
+/* From here on the device alone beats the CPU alone, and is as fast as both where nobody need wait.
+ */
+#define ALONE_MIN (2u << 20)
+/* Results up to here make a stop in our own memory, see get_small_queued(). */
+#define BOUNCE_MAX (1u << 20)
+
+/* Both ends of a transfer between a buffer and a blob, checked. */
+struct transfer {
+    struct worker_buffer *buffer;
+    void *data;                 /* row * count bytes in shared memory */
+    struct host_buffer *direct; /* the blob as the device sees it; NULL: it does not */
+    uint64_t direct_offset;
+};
+
+static bool in_buffer(const struct worker_buffer *b, uint64_t offset, uint64_t size)
+{
+    return offset <= b->host.size && size <= b->host.size - offset;
+}
+
+/*
+ * `count` rows of `row` bytes, `stride` apart from `offset` of the buffer on,
+ * packed in the blob. NULL with *ret, or the reason for FATAL.
+ */
+static const char *transfer_check(struct worker *w, uint32_t buffer, uint64_t offset, uint64_t row,
+                                  uint64_t count, uint64_t stride, uint32_t blob,
+                                  uint64_t blob_offset, struct transfer *ret)
+{
+    typedef unsigned __int128 u128;
+    *ret = (struct transfer){.buffer = worker_buffer_find(w, buffer)};
+    if (!ret->buffer)
+        return worker_bad_buffer;
+    if ((u128)(count - 1) * stride + offset + row > ret->buffer->host.size)
+        return worker_bad_range;
+    u128 packed = (u128)row * count;
+    ret->data =
+        packed <= APIR_ARENA_SIZE_MAX ? worker_arena(w, blob, blob_offset, (uint64_t)packed) : NULL;
+    if (!ret->data)
+        return worker_bad_arena;
+    struct worker_blob *b = &w->blobs[blob];
+    if (b->direct.handle && b->device == ret->buffer->device) {
+        ret->direct = &b->direct;
+        ret->direct_offset = blob_offset;
+    }
+    return NULL;
+}
+
+/* Whether the transfer can be queued on the stream: it is of the same device. */
+static bool queued(const struct worker *w, uint32_t stream, const struct transfer *t)
+{
+    return stream && w->streams[stream].device == t->buffer->device;
+}
+
+/* While there is nothing else to do. */
+static void give_back(const struct worker *w, const uint8_t *data, uint64_t size)
+{
+    const uint64_t page = 4096;
+    for (uint64_t at = 0; at < size && w->peer.past && !apir_ring_host_has_more(&w->ring);
+         at += page)
+        apir_lines_give_back(data + at, size - at < page ? size - at : page);
+}
+
+static void lead_learn(struct worker_stream *s, bool late)
+{
+    s->lead = late ? 2 * s->lead : s->lead - s->lead / 32;
+    if (s->lead < LEAD_MIN)
+        s->lead = LEAD_MIN;
+    if (s->lead > ALONE_MIN)
+        s->lead = ALONE_MIN;
+}
+
+/*
+ * Writes at once if the device has nothing to do. False: nothing was done. `queue`: the device can
+ * also do it alone, behind others, when it comes to it.
+ */
+static bool set_at_once(struct worker *w, const struct apir_msg_set *m, const struct transfer *t,
+                        bool queue)
+{
+    if (m->size < LEAD_MIN + SHARE_MIN || (queue && m->size > ALONE_MIN))
+        return false;
+    struct worker_stream *s = worker_stream_idle(w, t->buffer->device);
+    if (!s)
+        return false;
+    if (!s->lead)
+        s->lead = LEAD_MIN;
+    const bool rested = worker_now_ns() - s->worked_ns > RESTED_NS;
+    const uint64_t lead = rested && s->lead < LEAD_RESTED ? LEAD_RESTED : s->lead;
+    if (m->size < lead + SHARE_MIN) {
+        host_buffer_set(&w->ggml, &t->buffer->host, m->offset, t->data, m->size);
+        if (!rested)
+            lead_learn(s, false); /* in a while we try again */
+        return true;
+    }
+    const uint64_t begin = (lead + (m->size - lead) / 5) & ~UINT64_C(63);
+    host_buffer_copy_async(&w->ggml, s->host, t->direct, t->direct_offset + begin, &t->buffer->host,
+                           m->offset + begin, m->size - begin);
+    worker_stream_mark(w, s);
+    host_buffer_set(&w->ggml, &t->buffer->host, m->offset, t->data, begin);
+    const uint64_t written = worker_now_ns();
+    worker_stream_mark_wait(w, s);
+    /* What is larger waits for the device's rate, and not for its beginning. */
+    const bool late = m->size <= ALONE_MIN && s->worked_ns - written > LATE_NS;
+    if (!rested)
+        lead_learn(s, late);
+    w->n_both++;
+    w->n_queued += queue;
+    return true;
+}
+
+const char *worker_set(struct worker *w, const struct apir_msg_set *m)
+{
+    struct transfer t;
+    const char *why =
+        transfer_check(w, m->buffer, m->offset, m->size, 1, 0, m->blob, m->blob_offset, &t);
+    if (why)
+        return why;
+    struct worker_stream *s = &w->streams[m->stream];
+    if (m->stream && !s->host)
+        return worker_bad_stream;
+    if (t.direct && queued(w, m->stream, &t)) {
+        if (set_at_once(w, m, &t, true))
+            return NULL;
+        host_buffer_copy_async(&w->ggml, s->host, t.direct, t.direct_offset, &t.buffer->host,
+                               m->offset, m->size);
+        worker_stream_note(w, s, m->size);
+        return NULL;
+    }
+    why = worker_stream_settle(w, m->stream);
+    if (why)
+        return why;
+    if (t.direct && set_at_once(w, m, &t, false))
+        return NULL;
+    if (t.direct && m->size >= ALONE_MIN) {
+        host_buffer_copy(&w->ggml, t.direct, t.direct_offset, &t.buffer->host, m->offset, m->size);
+        return NULL;
+    }
+    host_buffer_set(&w->ggml, &t.buffer->host, m->offset, t.data, m->size);
+    /* A client may be waiting for what it has set by reference; not for a piece in the arena. */
+    if (t.buffer->host.memory && m->blob == APIR_ARENA_BLOB_ID)
+        give_back(w, t.data, m->size);
+    return NULL;
+}
+
+const char *worker_set_inline(struct worker *w, const struct apir_msg_set_inline *m,
+                              const uint8_t *data)
+{
+    struct worker_buffer *b = worker_buffer_find(w, m->buffer);
+    if (!b)
+        return worker_bad_buffer;
+    if (!in_buffer(b, m->offset, m->size))
+        return worker_bad_range;
+    const char *why = worker_stream_settle(w, m->stream);
+    if (!why)
+        host_buffer_set(&w->ggml, &b->host, m->offset, data, m->size);
+    return why;
+}
+
+/* The client copies one step while we write the next. */
+static void answer(struct worker *w, uint8_t *to, const uint8_t *from, uint64_t size)
+{
+    const uint64_t step = apir_get_step(size);
+    for (; size > step; to += step, from += step) {
+        apir_copy_to_peer(&w->peer, to, from, step);
+        size -= step;
+        apir_ring_host_progress(&w->ring, (size + step - 1) / step);
+    }
+    apir_copy_to_peer(&w->peer, to, from, size);
+}
+
+/*
+ * A small result of a device with memory of its own. Drivers copy it out of their staging
+ * memory line by line; from our own cache it goes to the client in steps, by the better way.
+ */
+static const char *get_small_queued(struct worker *w, const struct apir_msg_get *m,
+                                    const struct transfer *t)
+{
+    static uint8_t bounce[BOUNCE_MAX] __attribute__((aligned(64)));
+    host_buffer_get_async(&w->ggml, w->streams[m->stream].host, &t->buffer->host, m->offset, bounce,
+                          m->size);
+    const char *why = worker_stream_settle(w, m->stream);
+    if (!why)
+        answer(w, t->data, bounce, m->size);
+    return why;
+}
+
+const char *worker_get(struct worker *w, const struct apir_msg_get *m)
+{
+    struct transfer t;
+    const char *why =
+        transfer_check(w, m->buffer, m->offset, m->size, 1, 0, m->blob, m->blob_offset, &t);
+    if (why)
+        return why;
+    struct worker_stream *s = &w->streams[m->stream];
+    if (m->stream && !s->host)
+        return worker_bad_stream;
+    /* Behind the graph in the same queue: one wait for both. */
+    if (s->dirty && queued(w, m->stream, &t) && !t.buffer->host.memory) {
+        if (!t.direct && m->size <= BOUNCE_MAX)
+            return get_small_queued(w, m, &t);
+        if (t.direct)
+            host_buffer_copy_async(&w->ggml, s->host, &t.buffer->host, m->offset, t.direct,
+                                   t.direct_offset, m->size);
+        else
+            host_buffer_get_async(&w->ggml, s->host, &t.buffer->host, m->offset, t.data, m->size);
+        return worker_stream_settle(w, m->stream);
+    }
+    why = worker_stream_settle(w, m->stream);
+    if (why)
+        return why;
+    if (t.direct && m->size >= DIRECT_MIN)
+        host_buffer_copy(&w->ggml, &t.buffer->host, m->offset, t.direct, t.direct_offset, m->size);
+    else if (t.buffer->host.memory)
+        answer(w, t.data, t.buffer->host.memory + m->offset, m->size);
+    else
+        host_buffer_get(&w->ggml, &t.buffer->host, m->offset, t.data, m->size);
+    return NULL;
+}
+
+const char *worker_set_2d(struct worker *w, const struct apir_msg_set_2d *m)
+{
+    struct transfer t;
+    const char *why = transfer_check(w, m->buffer, m->offset, m->size, m->count, m->stride, m->blob,
+                                     m->blob_offset, &t);
+    if (!why)
+        why = worker_stream_settle(w, m->stream);
+    if (!why)
+        host_buffer_set_rows(&w->ggml, &t.buffer->host, m->offset, t.data, m->size, m->count,
+                             m->stride);
+    return why;
+}
+
+const char *worker_get_2d(struct worker *w, const struct apir_msg_get_2d *m)
+{
+    struct transfer t;
+    const char *why = transfer_check(w, m->buffer, m->offset, m->size, m->count, m->stride, m->blob,
+                                     m->blob_offset, &t);
+    if (!why)
+        why = worker_stream_settle(w, m->stream);
+    if (!why)
+        host_buffer_get_rows(&w->ggml, &t.buffer->host, m->offset, t.data, m->size, m->count,
+                             m->stride);
+    return why;
+}
+
+const char *worker_memset(struct worker *w, const struct apir_msg_memset *m)
+{
+    struct worker_buffer *b = worker_buffer_find(w, m->buffer);
+    if (!b)
+        return worker_bad_buffer;
+    if (!in_buffer(b, m->offset, m->size))
+        return worker_bad_range;
+    const char *why = worker_stream_settle(w, m->stream);
+    if (why)
+        return why;
+    if (host_buffer_memset(&w->ggml, &b->host, m->offset, (uint8_t)m->value, m->size) < 0)
+        return "out of memory in MEMSET"; /* a void call on the guest's side: no other way */
+    return NULL;
+}
+
+const char *worker_copy(struct worker *w, const struct apir_msg_copy *m)
+{
+    struct worker_buffer *src = worker_buffer_find(w, m->src_buffer);
+    struct worker_buffer *dst = worker_buffer_find(w, m->dst_buffer);
+    if (!src || !dst)
+        return worker_bad_buffer;
+    if (!in_buffer(src, m->src_offset, m->size) || !in_buffer(dst, m->dst_offset, m->size))
+        return worker_bad_range;
+    struct worker_stream *ds = &w->streams[m->dst_stream];
+    if ((m->src_stream && !w->streams[m->src_stream].host) || (m->dst_stream && !ds->host))
+        return worker_bad_stream;
+    /* No backend says what becomes of these, and Vulkan forbids them. */
+    if (src == dst && m->src_offset < m->dst_offset + m->size &&
+        m->dst_offset < m->src_offset + m->size)
+        return "source and destination overlap";
+    /* Between two streams the copy comes after the work of both so far, and before what follows in
+     * either: one that is done when this message is. */
+    const bool queue = m->dst_stream && m->src_stream == m->dst_stream &&
+                       src->device == dst->device && ds->device == dst->device;
+    const char *why = NULL;
+    if (!queue)
+        why = worker_stream_settle(w, m->src_stream);
+    if (!why && !queue)
+        why = worker_stream_settle(w, m->dst_stream);
+    if (why)
+        return why;
+    worker_stream_inherit(w, m->dst_stream, m->src_stream);
+    if (queue) {
+        host_buffer_copy_async(&w->ggml, ds->host, &src->host, m->src_offset, &dst->host,
+                               m->dst_offset, m->size);
+        worker_stream_note(w, ds, m->size);
+    } else {
+        host_buffer_copy(&w->ggml, &src->host, m->src_offset, &dst->host, m->dst_offset, m->size);
+    }
+    return NULL;
+}

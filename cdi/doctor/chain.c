@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* apir doctor: from the device node (or socket) to a computed result. */
+#include <errno.h>
+#include <grp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "cdi/doctor/compute.h"
+#include "cdi/doctor/doctor.h"
+#include "cdi/install.h"
+#include "common/text.h"
+#include "common/cleanup.h"
+
+#define HANDSHAKE_TIMEOUT_MS 20000u
+#define SESSION_TIMEOUT_MS   70000u /* the client itself waits a minute for shaders to compile */
+#define COMPUTE_TIMEOUT_MS   60000u
+
+/* ---- what a check says ---------------------------------------------------------- */
+
+enum doctor_status doctor_say(struct doctor_outcome *o, enum doctor_status status, const char *fmt,
+                              ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(o->text, sizeof(o->text), fmt, ap);
+    va_end(ap);
+    cdi_text_clean(o->text);
+    return status;
+}
+
+void doctor_todo(struct doctor_outcome *o, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(o->todo, sizeof(o->todo), fmt, ap);
+    va_end(ap);
+    cdi_text_clean(o->todo);
+}
+
+/* ---- who may open a file --------------------------------------------------------- */
+
+enum doctor_access doctor_access_of(const struct stat *st, unsigned uid, const unsigned *groups,
+                                    size_t n_groups)
+{
+    if (uid == 0)
+        return DOCTOR_ACCESS_ROOT;
+    /* As the kernel does it: the first class that fits decides, also against the user. */
+    if (uid == st->st_uid)
+        return (st->st_mode & 0600) == 0600 ? DOCTOR_ACCESS_OWNER : DOCTOR_ACCESS_NONE;
+    for (size_t i = 0; i < n_groups; i++)
+        if (groups[i] == st->st_gid)
+            return (st->st_mode & 0060) == 0060 ? DOCTOR_ACCESS_GROUP : DOCTOR_ACCESS_NONE;
+    return (st->st_mode & 0006) == 0006 ? DOCTOR_ACCESS_WORLD : DOCTOR_ACCESS_NONE;
+}
+
+enum doctor_access doctor_access_mine(const struct stat *st)
+{
+    gid_t groups[1024];
+    int n = getgroups(1023, groups);
+
+    if (n < 0)
+        n = 0;
+    groups[n++] = getegid();
+    return doctor_access_of(st, geteuid(), groups, (size_t)n);
+}
+
+const char *doctor_group_name(unsigned gid, char *text, size_t size)
+{
+    const struct group *g = getgrgid(gid);
+
+    if (g != NULL)
+        snprintf(text, size, "%s", g->gr_name);
+    else
+        snprintf(text, size, "%u", gid);
+    return text;
+}
+
+static const char *how(enum doctor_access access)
+{
+    switch (access) {
+    case DOCTOR_ACCESS_ROOT:
+        return "as root";
+    case DOCTOR_ACCESS_OWNER:
+        return "as its owner";
+    case DOCTOR_ACCESS_GROUP:
+        return "by the group";
+    case DOCTOR_ACCESS_WORLD:
+        return "as everybody";
+    case DOCTOR_ACCESS_NONE:
+        break;
+    }
+    return "by an access list";
+}
+
+/* ---- a node of virtio-gpu ---------------------------------------------------------- */
+
+enum doctor_status doctor_check_node(struct doctor *d, struct doctor_outcome *o)
+{
+    doctor_todo(o, "Give the VM a virtio-gpu device (QEMU: -device virtio-gpu-gl,blob=on,venus=on,"
+                   "hostmem=2G) and load the guest's virtio_gpu driver. In a container, pass the "
+                   "device: --device virtgpu/apir=gpu0.");
+    if (d->n_nodes < 0)
+        return doctor_say(o, DOCTOR_FAIL, "/dev/dri: %s", strerror(-d->n_nodes));
+    if (d->n_nodes == 0)
+        return doctor_say(o, DOCTOR_FAIL, "no render node in /dev/dri");
+    if (d->node == NULL)
+        return doctor_say(o, DOCTOR_FAIL, "no render node %s",
+                          strchr(d->transport, ':') == NULL ? "" : strchr(d->transport, ':') + 1);
+    return doctor_say(o, DOCTOR_PASS, "%s%s%s", d->node->path, d->node->bus[0] != '\0' ? ", " : "",
+                      d->node->bus);
+}
+
+enum doctor_status doctor_check_permission(struct doctor *d, struct doctor_outcome *o)
+{
+    struct stat st;
+    char group[64];
+
+    if (stat(d->node->full_path, &st) < 0)
+        return doctor_say(o, DOCTOR_FAIL, "%s: %s", d->node->path, strerror(errno));
+    unsigned mode = (unsigned)st.st_mode & 07777u;
+    enum doctor_access access = doctor_access_mine(&st);
+    doctor_group_name(st.st_gid, group, sizeof(group));
+
+    if (d->node->open_error == EPERM) {
+        doctor_todo(o, "Give the container the device with --device virtgpu/apir=gpu0, not as a "
+                       "volume.");
+        return doctor_say(o, DOCTOR_FAIL,
+                          "%s: mode %04o, but the device rules of this container "
+                          "forbid it",
+                          d->node->path, mode);
+    }
+    if (d->node->open_error == EACCES && access != DOCTOR_ACCESS_NONE) {
+        doctor_todo(o, "Look into the audit log (ausearch -m avc -ts recent): a security module "
+                       "forbids it. In a container: --security-opt label=disable.");
+        return doctor_say(o, DOCTOR_FAIL, "%s: mode %04o, group %s would do, and yet: %s",
+                          d->node->path, mode, group, strerror(d->node->open_error));
+    }
+    if (d->node->open_error == EACCES) {
+        doctor_todo(o,
+                    "usermod -aG %s %s, then log in again. In a rootless container: "
+                    "--group-add keep-groups (crun).",
+                    group, d->user);
+        return doctor_say(o, DOCTOR_FAIL, "%s: mode %04o, group %s, and this user is not in it",
+                          d->node->path, mode, group);
+    }
+    if (d->node->open_error != 0)
+        return doctor_say(o, DOCTOR_FAIL, "%s: %s", d->node->path, strerror(d->node->open_error));
+    if (access == DOCTOR_ACCESS_NONE) {
+        /* logind gives the seat's user an entry, and takes it away when the session ends. */
+        bool acl = getxattr(d->node->full_path, "system.posix_acl_access", NULL, 0) > 0;
+
+        doctor_todo(o,
+                    "usermod -aG %s %s, so that containers keep the device when nobody is "
+                    "logged in.",
+                    group, d->user);
+        return doctor_say(o, DOCTOR_WARN, "%s opens only %s; mode %04o, group %s", d->node->path,
+                          acl ? "by an access list, which the login session brings along"
+                              : "by a privilege of this process",
+                          mode, group);
+    }
+    return doctor_say(o, DOCTOR_PASS, "%s opens %s; mode %04o, group %s", d->node->path,
+                      how(access), mode, group);
+}
+
+enum doctor_status doctor_check_driver(struct doctor *d, struct doctor_outcome *o)
+{
+    if (d->node->is_virtio_gpu)
+        return doctor_say(o, DOCTOR_PASS, "%s", d->node->driver);
+    doctor_todo(o, "This is no VM with virtio-gpu, or another GPU was passed to it. On the machine "
+                   "that owns the GPU no remoting is needed.");
+    return doctor_say(o, DOCTOR_FAIL, "the driver of %s is \"%s\", not %s", d->node->path,
+                      d->node->driver, CDI_DRIVER_NAME);
+}
+
+enum doctor_status doctor_check_features(struct doctor *d, struct doctor_outcome *o)
+{
+    struct cdi_node_caps caps = d->node->caps;
+
+    if (d->node->caps_error != 0)
+        return doctor_say(o, DOCTOR_FAIL, "asking the driver: %s", strerror(d->node->caps_error));
+    /* Venus is the next link's. */
+    caps.capset_ids = 1u << CDI_CAPSET_VENUS;
+    const char *missing = cdi_node_caps_missing(&caps);
+    if (missing == NULL)
+        return doctor_say(o, DOCTOR_PASS, "3D, blob resources, context init, host-visible memory");
+    doctor_todo(o, "Start the VMM with blob=on and hostmem=2G (QEMU), and use a guest kernel of "
+                   "5.16 or later.");
+    return doctor_say(o, DOCTOR_FAIL, "the device does not offer %s", missing);
+}
+
+enum doctor_status doctor_check_capset(struct doctor *d, struct doctor_outcome *o)
+{
+    unsigned ids = d->node->caps.capset_ids;
+
+    if ((ids & (1u << CDI_CAPSET_VENUS)) != 0)
+        return doctor_say(o, DOCTOR_PASS, "Venus (capset %u)", CDI_CAPSET_VENUS);
+    doctor_todo(o, "Start the VMM with venus=on (QEMU: -device virtio-gpu-gl,…,venus=on) and a "
+                   "virglrenderer that was built with Venus.");
+    return doctor_say(o, DOCTOR_FAIL, "the capsets are 0x%x, Venus is not among them", ids);
+}
+
+enum doctor_status doctor_check_context(struct doctor *d, struct doctor_outcome *o)
+{
+    cdi_handshake_run(d->node->full_path, HANDSHAKE_TIMEOUT_MS, &d->handshake);
+    if (d->handshake.passed >= CDI_HANDSHAKE_CONTEXT)
+        return doctor_say(o, DOCTOR_PASS, "a context named " APIR_CONTEXT_NAME);
+    cdi_handshake_describe(&d->handshake, o->text, sizeof(o->text));
+    doctor_todo(o, "Look into the VMM's log on the host: it starts the render server for the first "
+                   "context. RENDER_SERVER_EXEC_PATH in its environment must name "
+                   "apir-render-server, and the VMM must be allowed to run it.");
+    return DOCTOR_FAIL;
+}
+
+enum doctor_status doctor_check_window(struct doctor *d, struct doctor_outcome *o)
+{
+    if (d->handshake.passed >= CDI_HANDSHAKE_BLOB)
+        return doctor_say(o, DOCTOR_PASS, "%u KiB mapped", APIR_RING_SIZE / 1024);
+    cdi_handshake_describe(&d->handshake, o->text, sizeof(o->text));
+    doctor_todo(o, "The host-visible window is full or missing: give the device more of it (QEMU: "
+                   "hostmem=2G), or end containers that hold it.");
+    return DOCTOR_FAIL;
+}
+
+enum doctor_status doctor_check_handshake(struct doctor *d, struct doctor_outcome *o)
+{
+    if (d->handshake.passed >= CDI_HANDSHAKE_MAGIC)
+        return doctor_say(o, DOCTOR_PASS, "it answers, protocol %u.%u", d->handshake.major,
+                          d->handshake.minor);
+    cdi_handshake_describe(&d->handshake, o->text, sizeof(o->text));
+    if (d->handshake.code == EPROTONOSUPPORT)
+        doctor_todo(o, "Install the same release of apir on the host and in the VM.");
+    else
+        doctor_todo(o, "On the host, start the VMM with RENDER_SERVER_EXEC_PATH set to the path of "
+                       "apir-render-server.");
+    return DOCTOR_FAIL;
+}
+
+enum doctor_status doctor_check_worker(struct doctor *d, struct doctor_outcome *o)
+{
+    if (d->handshake.passed >= CDI_HANDSHAKE_READY)
+        return doctor_say(o, DOCTOR_PASS, "ready");
+    cdi_handshake_describe(&d->handshake, o->text, sizeof(o->text));
+    doctor_todo(o, "The host's worker could not start: the render server's log (stderr of the VMM) "
+                   "has the reason. Often the host's libggml or its GPU driver is missing, or "
+                   "/etc/apir/backend.json forbids it.");
+    return DOCTOR_FAIL;
+}
+
+/* ---- a socket of apir-render-server --------------------------------------------------- */
+
+enum doctor_status doctor_check_socket(struct doctor *d, struct doctor_outcome *o)
+{
+    struct stat st;
+
+    if (stat(d->socket, &st) < 0 && errno == EACCES) {
+        doctor_todo(o, "Let this user search the folders above it.");
+        return doctor_say(o, DOCTOR_FAIL, "%s: %s", d->socket, strerror(errno));
+    }
+    doctor_todo(o, "Start the host side: systemctl enable --now apir-host.socket");
+    if (stat(d->socket, &st) < 0)
+        return doctor_say(o, DOCTOR_FAIL, "%s: %s", d->socket, strerror(errno));
+    if (!S_ISSOCK(st.st_mode))
+        return doctor_say(o, DOCTOR_FAIL, "%s is no socket", d->socket);
+    return doctor_say(o, DOCTOR_PASS, "%s", d->socket);
+}
+
+enum doctor_status doctor_check_connect(struct doctor *d, struct doctor_outcome *o)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct stat st;
+    char group[64];
+
+    if (strlen(d->socket) >= sizeof(address.sun_path))
+        return doctor_say(o, DOCTOR_FAIL, "%s: %s", d->socket, strerror(ENAMETOOLONG));
+    memcpy(address.sun_path, d->socket, strlen(d->socket) + 1);
+    if (stat(d->socket, &st) < 0)
+        return doctor_say(o, DOCTOR_FAIL, "%s: %s", d->socket, strerror(errno));
+    unsigned mode = (unsigned)st.st_mode & 07777u;
+    enum doctor_access access = doctor_access_mine(&st);
+    doctor_group_name(st.st_gid, group, sizeof(group));
+
+    cleanup_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int r = fd < 0 ? -1 : connect(fd, (const struct sockaddr *)&address, sizeof(address));
+    if (r < 0 && errno == EPROTOTYPE) {
+        apir_close_fd(&fd);
+        fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        r = fd < 0 ? -1 : connect(fd, (const struct sockaddr *)&address, sizeof(address));
+    }
+    /* EAGAIN: its queue is full, so somebody listens. */
+    if (r == 0 || errno == EAGAIN)
+        return doctor_say(o, DOCTOR_PASS, "this user may connect %s; mode %04o, group %s",
+                          how(access), mode, group);
+    if (errno == EACCES) {
+        doctor_todo(o,
+                    "usermod -aG %s %s, then log in again. In a rootless container: "
+                    "--group-add keep-groups (crun).",
+                    group, d->user);
+        return doctor_say(o, DOCTOR_FAIL, "mode %04o, group %s, and this user is not in it", mode,
+                          group);
+    }
+    doctor_todo(o, "Nobody listens there: systemctl restart apir-host.socket");
+    return doctor_say(o, DOCTOR_FAIL, "%s: %s", d->socket, strerror(errno));
+}
+
+/* ---- both ------------------------------------------------------------------------------- */
+
+enum doctor_status doctor_check_session(struct doctor *d, struct doctor_outcome *o)
+{
+    cdi_session_run(d->transport, SESSION_TIMEOUT_MS, &d->session);
+    if (d->session.ok)
+        return doctor_say(o, DOCTOR_PASS, "the host answers");
+    doctor_todo(o, "The log of the render server on the host has the reason.");
+    return doctor_say(o, DOCTOR_FAIL, "%s", d->session.text);
+}
+
+enum doctor_status doctor_check_versions(struct doctor *d, struct doctor_outcome *o)
+{
+    /* A node's session is this link's own; a socket's was a link before. */
+    if (d->socket == NULL)
+        cdi_session_run(d->transport, SESSION_TIMEOUT_MS, &d->session);
+    if (!d->session.ok) {
+        doctor_todo(o, "The log of the render server on the host has the reason.");
+        return doctor_say(o, DOCTOR_FAIL, "%s", d->session.text);
+    }
+    doctor_say(o, DOCTOR_PASS,
+               "here apir " APIR_VERSION ", protocol %u.%u; the host: protocol "
+               "%u.%u, %s",
+               APIR_PROTOCOL_MAJOR, APIR_PROTOCOL_MINOR, d->session.major, d->session.minor,
+               d->session.host_ggml);
+    if (d->session.minor == APIR_PROTOCOL_MINOR)
+        return DOCTOR_PASS;
+    doctor_todo(o, "Install the same release of apir on both sides to have all of the newer one.");
+    return DOCTOR_WARN;
+}
+
+enum doctor_status doctor_check_devices(struct doctor *d, struct doctor_outcome *o)
+{
+    size_t used = 0;
+
+    if (d->session.n_devices == 0) {
+        doctor_todo(o, "Install a GPU backend of ggml on the host (Debian: "
+                       "libggml0-backend-vulkan), and look at \"devices\" in its "
+                       "/etc/apir/backend.json.");
+        return doctor_say(o, DOCTOR_FAIL, "the host offers none");
+    }
+    for (unsigned i = 0; i < d->session.n_devices && used < sizeof(o->text); i++) {
+        const struct cdi_session_device *device = &d->session.devices[i];
+        int n = snprintf(o->text + used, sizeof(o->text) - used,
+                         "%sAPIR%u is %s (%s), %llu of %llu MiB free", i == 0 ? "" : "; ", i,
+                         device->name, device->description,
+                         (unsigned long long)(device->memory_free >> 20),
+                         (unsigned long long)(device->memory_total >> 20));
+        used += n > 0 ? (size_t)n : 0;
+    }
+    return DOCTOR_PASS;
+}
+
+enum doctor_status doctor_check_compute(struct doctor *d, struct doctor_outcome *o)
+{
+    struct cdi_compute_options options = {d->plugin, d->transport};
+    char text[300];
+
+    switch (cdi_compute_run(&options, COMPUTE_TIMEOUT_MS, text, sizeof(text))) {
+    case CDI_COMPUTE_OK:
+        return doctor_say(o, DOCTOR_PASS, "%s", text);
+    case CDI_COMPUTE_NO_GGML:
+        return doctor_say(o, DOCTOR_SKIP,
+                          "%s; to see it in a container: podman run --rm --device "
+                          "virtgpu/apir=%s IMAGE llama-bench --list-devices",
+                          text, d->socket == NULL ? "gpu0" : "host0");
+    case CDI_COMPUTE_FAILED:
+        break;
+    }
+    doctor_todo(o,
+                "APIR_LOG=debug apir doctor shows the plug-in's own words; the log of the render "
+                "server on the host has the other side's.");
+    return doctor_say(o, DOCTOR_FAIL, "%s", text);
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* apir doctor: the container engines, and what this machine keeps from containers. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cdi/doctor/doctor.h"
+#include "cdi/engine/file.h"
+#include "cdi/spec/spec.h"
+#include "cdi/engine/toml.h"
+#include "common/cleanup.h"
+#include "common/error.h"
+
+/* ---- engines ----------------------------------------------------------------------- */
+
+/* A daemon of the user's own, beside which the system's is not meant. */
+static bool has_own_daemon(enum cdi_engine engine)
+{
+    const char *run = getenv("XDG_RUNTIME_DIR");
+    char path[PATH_MAX];
+
+    if (engine != CDI_ENGINE_DOCKER || run == NULL || run[0] != '/')
+        return false;
+    snprintf(path, sizeof(path), "%s/docker.sock", run);
+    return access(path, F_OK) == 0;
+}
+
+static void fill_where(const struct doctor *d, enum cdi_engine engine,
+                       struct cdi_engine_where *where)
+{
+    *where = (struct cdi_engine_where){
+        .version = d->engines[engine].version,
+        .root = d->root,
+        .home = d->config_home[0] != '\0' ? d->config_home : NULL,
+        /* podman is its user's; the others are daemons, root's but for a rootless docker. */
+        .system = d->uid == 0 || (engine != CDI_ENGINE_PODMAN && !has_own_daemon(engine)),
+        .hooks_dir = d->hooks_dir[0] != '\0' ? d->hooks_dir : NULL,
+        .uid = d->uid,
+    };
+}
+
+/* Whether the folder of our spec is among those read; adds their names to the text. */
+static bool reads_spec(struct doctor *d, const struct cdi_engine_where *where,
+                       struct doctor_outcome *o, struct apir_error *err)
+{
+    cleanup_strings struct cdi_strings dirs = {0};
+    const char *slash = strrchr(d->spec_path, '/');
+    size_t used = strlen(o->text), n = slash == NULL ? 0 : (size_t)(slash - d->spec_path);
+    bool found = false;
+
+    if (cdi_podman_dirs(where, NULL, NULL, &dirs, err) < 0)
+        return false;
+    for (size_t i = 0; i < dirs.n && used < sizeof(o->text); i++) {
+        const char *dir = dirs.items[i];
+        int m =
+            snprintf(o->text + used, sizeof(o->text) - used, "%s%s", i == 0 ? " from " : ", ", dir);
+
+        used += m > 0 ? (size_t)m : 0;
+        found = found || (strlen(dir) == n && strncmp(dir, d->spec_path, n) == 0);
+    }
+    return found;
+}
+
+static enum doctor_status check_engine(struct doctor *d, enum cdi_engine engine,
+                                       struct doctor_outcome *o)
+{
+    cleanup_plan struct cdi_engine_plan plan = {0};
+    struct apir_error err = {0};
+    struct cdi_engine_where where;
+    struct cdi_version *v = &d->engines[engine].version;
+    const char *name = cdi_engine_name(engine);
+
+    int r = cdi_engine_ask(engine, v);
+    if (r == -ENOENT)
+        return DOCTOR_ABSENT;
+    d->engines[engine].found = true;
+    if (r < 0) {
+        doctor_todo(o, "Try: %s --version", name);
+        return doctor_say(o, DOCTOR_WARN, "%s does not say its version", name);
+    }
+    fill_where(d, engine, &where);
+    r = cdi_engine_plan(engine, &where, &plan, &err);
+    if (r == -EOPNOTSUPP) {
+        doctor_todo(o, "Update %s.", name);
+        return doctor_say(o, DOCTOR_WARN, "%s", err.msg);
+    }
+    if (r == -EACCES)
+        return doctor_say(o, DOCTOR_SKIP, "its configuration is root's to read: %s", err.msg);
+    if (r < 0) {
+        doctor_todo(o, "Repair that file; %s may not start with it either.", name);
+        return doctor_say(o, DOCTOR_WARN, "%s", err.msg);
+    }
+    d->engines[engine].good = true;
+    if (engine == CDI_ENGINE_PODMAN) {
+        doctor_say(o, DOCTOR_PASS, "podman %d.%d takes CDI devices", v->major, v->minor);
+        if (!reads_spec(d, &where, o, &err)) {
+            d->engines[engine].good = false;
+            doctor_todo(o, "apir engine configure podman (for /etc/cdi), or write the spec to a "
+                           "folder it reads: apir cdi generate --output.");
+            return DOCTOR_WARN;
+        }
+        return DOCTOR_PASS;
+    }
+    if (plan.after != NULL || plan.lines != NULL) {
+        d->engines[engine].good = false;
+        doctor_todo(o, "%sapir engine configure %s", where.system && d->uid != 0 ? "As root: " : "",
+                    name);
+        return doctor_say(o, DOCTOR_WARN, "%s", plan.note);
+    }
+    return doctor_say(o, DOCTOR_PASS, "%s", plan.note);
+}
+
+enum doctor_status doctor_check_podman(struct doctor *d, struct doctor_outcome *o)
+{
+    return check_engine(d, CDI_ENGINE_PODMAN, o);
+}
+
+enum doctor_status doctor_check_docker(struct doctor *d, struct doctor_outcome *o)
+{
+    return check_engine(d, CDI_ENGINE_DOCKER, o);
+}
+
+enum doctor_status doctor_check_containerd(struct doctor *d, struct doctor_outcome *o)
+{
+    return check_engine(d, CDI_ENGINE_CONTAINERD, o);
+}
+
+enum doctor_status doctor_check_crio(struct doctor *d, struct doctor_outcome *o)
+{
+    return check_engine(d, CDI_ENGINE_CRIO, o);
+}
+
+enum doctor_status doctor_check_engines(struct doctor *d, struct doctor_outcome *o)
+{
+    bool found = false;
+
+    for (int i = 0; i < CDI_ENGINES; i++) {
+        found = found || d->engines[i].found;
+        if (d->engines[i].good)
+            return doctor_say(o, DOCTOR_PASS, "%s is ready for --device",
+                              cdi_engine_name((enum cdi_engine)i));
+    }
+    if (!found)
+        return doctor_say(o, DOCTOR_SKIP, "no container engine on PATH");
+    doctor_todo(o, "apir engine configure, for the one you use (see above).");
+    return doctor_say(o, DOCTOR_FAIL, "no engine here takes CDI devices as it is");
+}
+
+/* ---- rootless podman ---------------------------------------------------------------- */
+
+bool doctor_subid_has(const char *path, const char *user, unsigned uid)
+{
+    cleanup_free char *text = NULL;
+    char number[16], *save = NULL;
+
+    snprintf(number, sizeof(number), "%u", uid);
+    if (cdi_file_load(path, &text, NULL) < 0 || text == NULL)
+        return false;
+    for (char *line = strtok_r(text, "\n", &save); line != NULL;
+         line = strtok_r(NULL, "\n", &save)) {
+        size_t n = strcspn(line, ":");
+        char *end = NULL;
+
+        if (line[n] != ':' || !((strlen(user) == n && strncmp(line, user, n) == 0) ||
+                                (strlen(number) == n && strncmp(line, number, n) == 0)))
+            continue;
+        /* user:first:count */
+        (void)strtoul(line + n + 1, &end, 10);
+        if (*end == ':' && strtoul(end + 1, NULL, 10) > 0)
+            return true;
+    }
+    return false;
+}
+
+static bool has_ranges(const struct doctor *d)
+{
+    char uids[PATH_MAX], gids[PATH_MAX];
+
+    snprintf(uids, sizeof(uids), "%s/etc/subuid", d->root);
+    snprintf(gids, sizeof(gids), "%s/etc/subgid", d->root);
+    return doctor_subid_has(uids, d->user, d->uid) && doctor_subid_has(gids, d->user, d->uid);
+}
+
+enum doctor_status doctor_check_rootless(struct doctor *d, struct doctor_outcome *o)
+{
+    const char *path = d->socket != NULL ? d->socket : d->node->full_path;
+    struct stat st;
+    char group[64];
+
+    if (!d->engines[CDI_ENGINE_PODMAN].found)
+        return doctor_say(o, DOCTOR_SKIP, "no podman on PATH");
+    if (stat(path, &st) < 0)
+        return doctor_say(o, DOCTOR_FAIL, "%s: %s", path, strerror(errno));
+    unsigned mode = (unsigned)st.st_mode & 07777u;
+    bool world = (mode & 0006) == 0006;
+    doctor_group_name(st.st_gid, group, sizeof(group));
+
+    if (d->uid == 0)
+        return doctor_say(o, DOCTOR_PASS,
+                          world ? "root needs nothing, and users need no group (mode %04o)"
+                                : "root needs nothing; users must be in group %2$s and pass "
+                                  "--group-add keep-groups, with crun (mode %1$04o)",
+                          mode, group);
+    if (!has_ranges(d)) {
+        doctor_todo(o,
+                    "usermod --add-subuids 100000-165535 --add-subgids 100000-165535 %s, then "
+                    "podman system migrate",
+                    d->user);
+        return doctor_say(o, DOCTOR_WARN,
+                          "%s has no range in /etc/subuid and /etc/subgid: images "
+                          "with more than one user do not run",
+                          d->user);
+    }
+    enum doctor_access access = doctor_access_mine(&st);
+    if (world)
+        return doctor_say(o, DOCTOR_PASS, "no group needed (mode %04o)", mode);
+    if (access == DOCTOR_ACCESS_NONE || access == DOCTOR_ACCESS_OWNER)
+        return doctor_say(o, DOCTOR_PASS,
+                          "only the container's root user may use it, not others "
+                          "of its image (mode %04o, group %s)",
+                          mode, group);
+    if (!cdi_engine_program_found("crun")) {
+        doctor_todo(o, "Install crun and let podman use it: podman --runtime crun.");
+        return doctor_say(o, DOCTOR_WARN,
+                          "group %s (mode %04o) reaches a rootless container only "
+                          "with --group-add keep-groups, which crun alone knows",
+                          group, mode);
+    }
+    return doctor_say(o, DOCTOR_PASS,
+                      "pass --group-add keep-groups (group %s, mode %04o; crun is "
+                      "here)",
+                      group, mode);
+}
+
+/* ---- SELinux ------------------------------------------------------------------------ */
+
+/* One digit of a file below SELinux's; -1: there is none. */
+static int selinux_digit(const struct doctor *d, const char *name)
+{
+    char path[PATH_MAX], digit = 0;
+
+    snprintf(path, sizeof(path), "%s/sys/fs/selinux/%s", d->root, name);
+    cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || read(fd, &digit, 1) != 1 || digit < '0' || digit > '9')
+        return -1;
+    return digit - '0';
+}
+
+enum doctor_status doctor_check_selinux(struct doctor *d, struct doctor_outcome *o)
+{
+    int enforce = selinux_digit(d, "enforce");
+
+    if (enforce < 0)
+        return doctor_say(o, DOCTOR_PASS, "not in use");
+    if (enforce == 0)
+        return doctor_say(o, DOCTOR_PASS, "permissive: it forbids nothing");
+    if (d->socket != NULL) {
+        doctor_todo(o, "Give containers with host0 --security-opt label=disable.");
+        return doctor_say(o, DOCTOR_WARN,
+                          "enforcing: no boolean lets a confined container connect "
+                          "to %s",
+                          d->socket);
+    }
+    /* Each file has the value now and the one to come. */
+    if (selinux_digit(d, "booleans/container_use_dri_devices") == 1)
+        return doctor_say(o, DOCTOR_PASS, "enforcing, container_use_dri_devices is on");
+    if (selinux_digit(d, "booleans/container_use_devices") == 1)
+        return doctor_say(o, DOCTOR_PASS, "enforcing, container_use_devices is on");
+    doctor_todo(o, "setsebool -P container_use_devices on, or give the container --security-opt "
+                   "label=disable.");
+    return doctor_say(o, DOCTOR_WARN,
+                      "enforcing, and containers may not use /dev/dri "
+                      "(container_use_devices is off)");
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* apir doctor: the files that were installed, and the spec that was made from them. */
+#include <dirent.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "cdi/doctor/doctor.h"
+#include "cdi/engine/file.h"
+#include "cdi/install.h"
+#include "common/json.h"
+#include "common/oci/cdi_rules.h"
+#include "cdi/spec/spec.h"
+#include "cdi/engine/toml.h"
+#include "common/cleanup.h"
+#include "common/error.h"
+
+enum doctor_status doctor_check_plugin(struct doctor *d, struct doctor_outcome *o)
+{
+    struct stat st;
+
+    doctor_todo(o, "Install the plug-in (make install), or name it with --plugin.");
+    if (d->plugin[0] == '\0' && cdi_install_find_plugin(d->plugin, sizeof(d->plugin)) < 0)
+        return doctor_say(o, DOCTOR_FAIL, "libggml-apir.so is not installed");
+    if (stat(d->plugin, &st) < 0)
+        return doctor_say(o, DOCTOR_FAIL, "%.300s: %s", d->plugin, strerror(errno));
+    if (!S_ISREG(st.st_mode) || st.st_size == 0)
+        return doctor_say(o, DOCTOR_FAIL, "%.300s is no library", d->plugin);
+    if ((st.st_mode & 0444) != 0444) {
+        doctor_todo(o, "Containers run as other users: chmod 0755 %.300s", d->plugin);
+        return doctor_say(o, DOCTOR_FAIL, "%.300s is not readable by everyone", d->plugin);
+    }
+    return doctor_say(o, DOCTOR_PASS, "%.300s", d->plugin);
+}
+
+/* ---- the spec -------------------------------------------------------------------- */
+
+typedef bool visit(struct json_object *item, const void *arg);
+
+/* Whether any item of `list` in these edits makes f true. */
+static bool any_in(struct json_object *edits, const char *list, visit *f, const void *arg)
+{
+    struct json_object *items = cdi_json_member(edits, list, json_type_array);
+
+    for (size_t i = 0; items != NULL && i < json_object_array_length(items); i++)
+        if (f(json_object_array_get_idx(items, i), arg))
+            return true;
+    return false;
+}
+
+/* The same over the edits of all devices and the common ones. */
+static bool any(struct json_object *spec, const char *list, visit *f, const void *arg)
+{
+    struct json_object *devices = cdi_json_member(spec, "devices", json_type_array);
+
+    for (size_t i = 0; devices != NULL && i < json_object_array_length(devices); i++)
+        if (any_in(cdi_json_member(json_object_array_get_idx(devices, i), "containerEdits",
+                                   json_type_object),
+                   list, f, arg))
+            return true;
+    return any_in(cdi_json_member(spec, "containerEdits", json_type_object), list, f, arg);
+}
+
+static bool is_path(struct json_object *item, const void *arg)
+{
+    const char *path = cdi_json_string(item, "path");
+
+    return path != NULL && strcmp(path, arg) == 0;
+}
+
+/* A device number that the spec has and the node has not (any more). */
+static bool has_stale_number(struct json_object *item, const void *arg)
+{
+    const char *path = cdi_json_string(item, "hostPath");
+    struct json_object *major = cdi_json_member(item, "major", json_type_int);
+    struct json_object *minor = cdi_json_member(item, "minor", json_type_int);
+    struct stat st;
+
+    (void)arg;
+    if (path == NULL)
+        path = cdi_json_string(item, "path");
+    if (path == NULL || stat(path, &st) < 0 || (major == NULL && minor == NULL))
+        return false;
+    return (major != NULL && json_object_get_int64(major) != (int64_t)major(st.st_rdev)) ||
+           (minor != NULL && json_object_get_int64(minor) != (int64_t)minor(st.st_rdev));
+}
+
+static bool mounts_plugin(struct json_object *item, const void *arg)
+{
+    const char *to = cdi_json_string(item, "containerPath");
+    const char *from = cdi_json_string(item, "hostPath");
+    char real[PATH_MAX];
+
+    if (to == NULL || from == NULL || strcmp(to, CDI_PLUGIN_CONTAINER) != 0)
+        return false;
+    return strcmp(from, arg) == 0 || (realpath(from, real) != NULL && strcmp(real, arg) == 0);
+}
+
+static bool is_plugin_mount(struct json_object *item, const void *arg)
+{
+    const char *to = cdi_json_string(item, "containerPath");
+
+    (void)arg;
+    return to != NULL && strcmp(to, CDI_PLUGIN_CONTAINER) == 0;
+}
+
+static bool mounts_socket(struct json_object *item, const void *arg)
+{
+    const char *to = cdi_json_string(item, "containerPath");
+
+    (void)arg;
+    return to != NULL && strcmp(to, CDI_SOCKET_DIR) == 0;
+}
+
+static enum doctor_status check_spec_text(struct doctor *d, struct doctor_outcome *o,
+                                          struct cdi_report *report)
+{
+    cdi_rules_check(d->spec, report);
+    if (report->n_errors == 0)
+        cdi_rules_check_host(d->spec, "/", report);
+    for (size_t i = 0; i < report->n_kept; i++)
+        if (report->items[i].grade == CDI_GRADE_ERROR)
+            return doctor_say(o, DOCTOR_FAIL, "%.200s: %s", d->spec_path, report->items[i].text);
+    if (report->n > 0) {
+        doctor_todo(o, "apir cdi validate %.300s", d->spec_path);
+        return doctor_say(o, DOCTOR_WARN, "%.200s: %s", d->spec_path,
+                          report->n_kept > 0 ? report->items[0].text : "it has warnings");
+    }
+    return DOCTOR_PASS;
+}
+
+enum doctor_status doctor_check_spec(struct doctor *d, struct doctor_outcome *o)
+{
+    struct apir_error err = {0};
+    struct cdi_report report;
+
+    doctor_todo(o, "apir cdi generate");
+    if (cdi_spec_load(d->spec_path, &d->spec, &err) < 0)
+        return doctor_say(o, DOCTOR_FAIL, "%s", err.msg);
+    cdi_report_init(&report);
+    enum doctor_status status = check_spec_text(d, o, &report);
+    cdi_report_fini(&report);
+    if (status != DOCTOR_PASS)
+        return status;
+    if (d->node != NULL && d->node->is_virtio_gpu && d->socket == NULL &&
+        !any(d->spec, "deviceNodes", is_path, d->node->path))
+        return doctor_say(o, DOCTOR_FAIL,
+                          "%.200s is older than this machine's devices: it lacks %s", d->spec_path,
+                          d->node->path);
+    if (d->socket != NULL && strncmp(d->transport, "unix:", 5) == 0 &&
+        !any(d->spec, "mounts", mounts_socket, NULL))
+        return doctor_say(o, DOCTOR_FAIL, "%.200s is older than the host side: it lacks host0",
+                          d->spec_path);
+    if (any(d->spec, "deviceNodes", has_stale_number, NULL))
+        return doctor_say(o, DOCTOR_FAIL, "%.200s has a device number that is another device's now",
+                          d->spec_path);
+    if (!any(d->spec, "mounts", is_plugin_mount, NULL))
+        return doctor_say(o, DOCTOR_FAIL, "%.200s does not mount the plug-in", d->spec_path);
+    if (d->plugin[0] != '\0' && !any(d->spec, "mounts", mounts_plugin, d->plugin))
+        return doctor_say(o, DOCTOR_WARN, "%.200s mounts another plug-in than %.200s", d->spec_path,
+                          d->plugin);
+    return doctor_say(o, DOCTOR_PASS, "%.300s", d->spec_path);
+}
+
+/* ---- the hook ---------------------------------------------------------------------- */
+
+int doctor_elf_static(int fd)
+{
+    Elf64_Ehdr e;
+
+    /* All our platforms have 64 bits and this byte order. */
+    if (pread(fd, &e, sizeof(e), 0) != (ssize_t)sizeof(e) ||
+        memcmp(e.e_ident, ELFMAG, SELFMAG) != 0 || e.e_ident[EI_CLASS] != ELFCLASS64 ||
+        e.e_ident[EI_DATA] != ELFDATA2LSB || (e.e_type != ET_EXEC && e.e_type != ET_DYN) ||
+        e.e_phentsize != sizeof(Elf64_Phdr) || e.e_phnum == 0 || e.e_phoff > INT64_MAX / 2)
+        return -ENOEXEC;
+    for (unsigned i = 0; i < e.e_phnum; i++) {
+        Elf64_Phdr p;
+        off_t at = (off_t)(e.e_phoff + (uint64_t)i * sizeof(p));
+
+        if (pread(fd, &p, sizeof(p), at) != (ssize_t)sizeof(p))
+            return -ENOEXEC;
+        if (p.p_type == PT_INTERP)
+            return 0;
+    }
+    return 1;
+}
+
+/* Whether a runtime can start it; the text says what is wrong. */
+static bool hook_runs(const char *path, struct doctor_outcome *o)
+{
+    if (access(path, X_OK) < 0) {
+        doctor_say(o, DOCTOR_FAIL, "%.300s: %s", path, strerror(errno));
+        return false;
+    }
+    cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    int r = fd < 0 ? -errno : doctor_elf_static(fd);
+    /* Executable and not readable is unusual and no fault. */
+    if (r == 1 || r == -EACCES)
+        return true;
+    doctor_say(o, DOCTOR_FAIL,
+               r == 0 ? "%.300s wants shared libraries, which a container's root "
+                        "may lack or replace"
+                      : "%.300s is no program",
+               path);
+    return false;
+}
+
+enum doctor_status doctor_check_hook(struct doctor *d, struct doctor_outcome *o)
+{
+    struct json_object *edits = cdi_json_member(d->spec, "containerEdits", json_type_object);
+    struct json_object *hooks = cdi_json_member(edits, "hooks", json_type_array);
+    char installed[PATH_MAX], real[PATH_MAX];
+    const char *path = NULL;
+
+    if (hooks != NULL && json_object_array_length(hooks) > 0)
+        path = cdi_json_string(json_object_array_get_idx(hooks, 0), "path");
+    if (path == NULL)
+        return doctor_say(o, DOCTOR_SKIP, "the spec has no hook (--no-hook)");
+    doctor_todo(o, "Every container with the device fails to start without it: make install, then "
+                   "apir cdi generate.");
+    if (!hook_runs(path, o))
+        return DOCTOR_FAIL;
+    if (cdi_install_find_hook(installed, sizeof(installed)) == 0 && realpath(path, real) != NULL &&
+        strcmp(real, installed) != 0) {
+        doctor_todo(o, "apir cdi generate");
+        return doctor_say(o, DOCTOR_WARN, "the spec names %.200s, installed is %.200s", path,
+                          installed);
+    }
+    return doctor_say(o, DOCTOR_PASS, "%.300s, static", path);
+}
+
+/* The program that a hooks.d file names, if it is ours; "" if not. -errno: it cannot be read. */
+static int hooks_d_program(const char *file, char *path, size_t size, struct apir_error *err)
+{
+    cleanup_json struct json_object *top = NULL;
+
+    path[0] = '\0';
+    int r = cdi_json_load(file, CDI_SPEC_SIZE_MAX, &top, err);
+    if (r < 0)
+        return r;
+    const char *program = cdi_json_string(cdi_json_member(top, "hook", json_type_object), "path");
+    const char *name = program == NULL ? NULL : strrchr(program, '/');
+    if (name != NULL && strcmp(name, "/apir-hook") == 0)
+        snprintf(path, size, "%s", program);
+    return 0;
+}
+
+/* Looks at every file of one folder; returns false where one breaks podman. */
+static bool check_hooks_folder(const char *dir, struct doctor_outcome *o, char *ret_file,
+                               size_t size)
+{
+    struct dirent **entries = NULL;
+    int n = scandir(dir, &entries, NULL, alphasort);
+    bool ok = true;
+
+    for (int i = 0; i < n; i++) {
+        const char *name = entries[i]->d_name;
+        size_t length = strlen(name);
+        char program[PATH_MAX];
+        struct apir_error err = {0};
+        cleanup_free char *file = NULL;
+
+        if (length > 5 && strcmp(name + length - 5, ".json") == 0 && ok &&
+            asprintf(&file, "%s/%s", dir, name) >= 0) {
+            bool ours = strstr(name, "apir") != NULL;
+
+            if (hooks_d_program(file, program, sizeof(program), &err) < 0) {
+                /* Somebody else's is theirs to repair, though podman stumbles over it too. */
+                ok = !ours;
+                if (ours)
+                    doctor_say(o, DOCTOR_FAIL, "%s", err.msg);
+            } else if (program[0] != '\0') {
+                snprintf(ret_file, size, "%s", file);
+                ok = hook_runs(program, o);
+            }
+            if (!ok)
+                doctor_todo(o,
+                            "podman starts no container while %.300s names it: make install, "
+                            "or remove that file.",
+                            file);
+        } else {
+            file = NULL;
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    return ok;
+}
+
+enum doctor_status doctor_check_hooks_d(struct doctor *d, struct doctor_outcome *o)
+{
+    struct cdi_engine_where where = {
+        .version = d->engines[CDI_ENGINE_PODMAN].version,
+        .root = d->root,
+        .home = d->config_home[0] != '\0' ? d->config_home : NULL,
+        .system = d->uid == 0,
+        .uid = d->uid,
+    };
+    cleanup_strings struct cdi_strings dirs = {0};
+    struct apir_error err = {0};
+    char file[PATH_MAX] = "";
+
+    if (!d->engines[CDI_ENGINE_PODMAN].found)
+        return doctor_say(o, DOCTOR_SKIP, "only podman reads hooks.d, and it is not here");
+    if (cdi_podman_dirs(&where, NULL, &dirs, NULL, &err) < 0) {
+        doctor_todo(o, "Repair it: podman does not start with it either.");
+        return doctor_say(o, DOCTOR_FAIL, "%s", err.msg);
+    }
+    for (size_t i = 0; i < dirs.n; i++) {
+        cleanup_free char *dir = NULL;
+
+        if (asprintf(&dir, "%s%s", d->root, dirs.items[i]) < 0)
+            dir = NULL;
+        else if (!check_hooks_folder(dir, o, file, sizeof(file)))
+            return DOCTOR_FAIL;
+    }
+    size_t n = strlen(d->hooks_dir);
+    if (!cdi_podman_has_safe_annotations(where.version)) {
+        if (file[0] == '\0')
+            return doctor_say(o, DOCTOR_SKIP,
+                              "not for this podman: the annotation apir.device "
+                              "wants podman 4.5.1");
+        doctor_todo(o,
+                    "Update podman to 4.5.1; or take that file out of the folders it reads: apir "
+                    "engine configure podman. CDI devices work without it.");
+        return doctor_say(o, DOCTOR_WARN,
+                          "%.300s lets any image ask for a device: before 4.5.1 podman takes an "
+                          "image's annotations for the container's",
+                          file);
+    }
+    if (file[0] != '\0' && n > 0 && strncmp(file, d->hooks_dir, n) == 0)
+        return doctor_say(o, DOCTOR_PASS, "%.300s: the annotation apir.device works", file);
+    /* createRuntime, which cannot change the device rules that root's containers have. */
+    if (file[0] != '\0')
+        return doctor_say(o, DOCTOR_PASS,
+                          "%.300s: the annotation apir.device works rootless; for root's "
+                          "containers too after: apir engine configure podman",
+                          file);
+    if (n > 0) {
+        doctor_todo(o, "apir engine configure podman");
+        return doctor_say(o, DOCTOR_WARN,
+                          "podman does not read %.300s, so the annotation apir.device does nothing",
+                          d->hooks_dir);
+    }
+    return doctor_say(o, DOCTOR_SKIP, "not installed; only the annotation apir.device needs it");
+}

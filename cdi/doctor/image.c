@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The hook's own look into an image, printed. A folder is looked at as it is. An
+ * image's name goes to podman, as one argument of a program that is started
+ * without a shell: `podman image mount`, or a container that is mounted and never
+ * started; and where that needs a user namespace of podman's, all of us once more
+ * inside of it. docker has no such mount: its
+ * images are looked at as an exported folder, which the user makes.
+ */
+#include "cdi/doctor/image.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <json-c/json.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cdi/commands.h"
+#include "cdi/install.h"
+#include "common/json.h"
+#include "common/text.h"
+#include "common/image/find.h"
+#include "common/image/rootfs.h"
+#include "common/cleanup.h"
+
+#define NAME_MAX_LENGTH 512
+
+/* What an image reference may consist of. A dash at its start would be an option. */
+static bool is_image_name(const char *name)
+{
+    static const char set[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:/@-";
+    size_t n = strlen(name);
+
+    return n > 0 && n <= NAME_MAX_LENGTH && name[0] != '-' && strspn(name, set) == n;
+}
+
+/* ---- podman ------------------------------------------------------------------------ */
+
+/* Runs argv and keeps the first line of its output. Returns its exit code, or -errno. */
+static int run(char *const argv[], bool quiet, char *line, size_t size)
+{
+    int ends[2], status = 0;
+    pid_t pid;
+    size_t n = 0;
+
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return -errno;
+    cleanup_fd int in = ends[0], out = ends[1];
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    if (quiet)
+        posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    int r = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    apir_close_fd(&out);
+    if (r != 0)
+        return -r;
+    /* Read to the end, or the program would die of a closed pipe. */
+    for (;;) {
+        char rest[512];
+        char *to = n < size - 1 ? line + n : rest;
+        ssize_t got = read(in, to, n < size - 1 ? size - 1 - n : sizeof(rest));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            break;
+        if (n < size - 1)
+            n += (size_t)got;
+    }
+    line[n] = '\0';
+    line[strcspn(line, "\n")] = '\0';
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -ECHILD;
+}
+
+static int again_in_podmans_namespace(const char *image, bool json)
+{
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+    if (n < 0)
+        return -errno;
+    self[n] = '\0';
+    fflush(stdout);
+    execlp("podman", "podman", "unshare", self, "doctor", "--image", image, json ? "--json" : NULL,
+           (char *)NULL);
+    return -errno;
+}
+
+/* ---- what was found ----------------------------------------------------------------- */
+
+static void print_one(const struct hook_image *image, const struct hook_ggml *g, uint16_t machine)
+{
+    char reason[200];
+    const char *names = " ";
+
+    hook_ggml_reason(g, machine, reason, sizeof(reason));
+    cdi_text_print(stdout, "%s  %-10s %s: %s, %s%s\n", g->verdict == HOOK_FITS ? "PASS" : "FAIL",
+                   "ggml", g->path, hook_ggml_kind_name(g->kind),
+                   hook_elf_machine_name(g->file.machine), g->file.musl ? ", musl" : "");
+    if (g->file.slots != 0) {
+        cdi_text_print(stdout, "      %-10s looks for", "");
+        for (int i = 0; i < HOOK_SLOTS; i++)
+            if ((g->file.slots & (1u << i)) != 0) {
+                cdi_text_print(stdout, "%s%s", names, hook_slot_name((enum hook_slot)i));
+                names = ", ";
+            }
+        cdi_text_print(stdout, "%s%s\n", g->has_compiled ? " in " : " beside the program",
+                       g->has_compiled ? image->dirs[g->compiled].path : "");
+    }
+    if (reason[0] != '\0')
+        cdi_text_print(stdout, "      %-10s %s\n", "", reason);
+}
+
+static void print_text(const struct hook_image *image, uint16_t machine)
+{
+    for (size_t i = 0; i < image->n_ggmls; i++)
+        print_one(image, &image->ggmls[i], machine);
+    if (image->n_ggmls == 0)
+        printf("FAIL  %-10s none found in the usual places\n", "ggml");
+    for (size_t i = 0; i < image->n_targets; i++)
+        cdi_text_print(stdout, "%s  %-10s %s/%s%s\n",
+                       hook_image_fitting(image) > 0 ? "PASS" : "SKIP", "place",
+                       image->dirs[image->targets[i].dir].path, image->targets[i].file,
+                       image->targets[i].over ? " (over the image's own)" : "");
+    if (image->n_targets == 0)
+        printf("SKIP  %-10s nowhere: GGML_BACKEND_PATH, which the CDI spec sets, remains\n",
+               "place");
+    cdi_text_print(stdout, "      %-10s %u files, %llu KiB, %llu ms%s\n", "looked at", image->files,
+                   (unsigned long long)image->bytes / 1024, (unsigned long long)image->ms,
+                   image->truncated ? "; there is more than is looked at" : "");
+}
+
+static void add_string(struct json_object *object, const char *key, const char *value)
+{
+    json_object_object_add(object, key, value == NULL ? NULL : json_object_new_string(value));
+}
+
+static struct json_object *json_of_ggml(const struct hook_image *image, const struct hook_ggml *g,
+                                        uint16_t machine)
+{
+    struct json_object *object = json_object_new_object(), *names = json_object_new_array();
+    char reason[200];
+
+    hook_ggml_reason(g, machine, reason, sizeof(reason));
+    add_string(object, "path", g->path);
+    add_string(object, "kind", hook_ggml_kind_name(g->kind));
+    add_string(object, "machine", hook_elf_machine_name(g->file.machine));
+    add_string(object, "libc", g->file.musl ? "musl" : "glibc");
+    for (int i = 0; i < HOOK_SLOTS; i++)
+        if ((g->file.slots & (1u << i)) != 0)
+            json_object_array_add(names, json_object_new_string(hook_slot_name((enum hook_slot)i)));
+    json_object_object_add(object, "names", names);
+    add_string(object, "searches", g->has_compiled ? image->dirs[g->compiled].path : NULL);
+    json_object_object_add(object, "fits", json_object_new_boolean(g->verdict == HOOK_FITS));
+    add_string(object, "reason", reason[0] == '\0' ? NULL : reason);
+    return object;
+}
+
+static void print_json(const struct hook_image *image, const char *name, uint16_t machine)
+{
+    cleanup_json struct json_object *object = json_object_new_object();
+    struct json_object *ggmls = json_object_new_array(), *places = json_object_new_array();
+
+    add_string(object, "image", name);
+    add_string(object, "plugin_machine", hook_elf_machine_name(machine));
+    for (size_t i = 0; i < image->n_ggmls; i++)
+        json_object_array_add(ggmls, json_of_ggml(image, &image->ggmls[i], machine));
+    json_object_object_add(object, "ggml", ggmls);
+    for (size_t i = 0; i < image->n_targets; i++) {
+        struct json_object *place = json_object_new_object();
+        char path[HOOK_PATH_SIZE + 80];
+
+        snprintf(path, sizeof(path), "%s/%s", image->dirs[image->targets[i].dir].path,
+                 image->targets[i].file);
+        add_string(place, "path", path);
+        json_object_object_add(place, "over", json_object_new_boolean(image->targets[i].over));
+        json_object_array_add(places, place);
+    }
+    json_object_object_add(object, "places", places);
+    json_object_object_add(object, "fits", json_object_new_boolean(hook_image_fitting(image) > 0));
+    json_object_object_add(object, "truncated", json_object_new_boolean(image->truncated));
+    json_object_object_add(object, "files", json_object_new_int64(image->files));
+    json_object_object_add(object, "bytes", json_object_new_int64((int64_t)image->bytes));
+    json_object_object_add(object, "ms", json_object_new_int64((int64_t)image->ms));
+    (void)cdi_text_print_json(object);
+}
+
+static uint16_t machine_of_plugin(void)
+{
+    char path[PATH_MAX];
+
+    if (cdi_install_find_plugin(path, sizeof(path)) < 0)
+        snprintf(path, sizeof(path), "/proc/self/exe");
+    cleanup_fd int fd = open(path, O_PATH | O_CLOEXEC);
+    return hook_find_machine(fd);
+}
+
+static int look_into(const char *folder, const char *name, bool json)
+{
+    cleanup_image struct hook_image image;
+    cleanup_fd int root = hook_rootfs_open(folder);
+    uint16_t machine = machine_of_plugin();
+
+    hook_image_init(&image);
+    int r = root < 0 ? root : hook_image_scan(root, NULL, 0, machine, &image);
+    if (r < 0) {
+        cdi_text_print(stderr, "apir doctor: %s: %s\n", folder, strerror(-r));
+        return CDI_EXIT_FAILED;
+    }
+    if (json)
+        print_json(&image, name, machine);
+    else
+        print_text(&image, machine);
+    return hook_image_fitting(&image) > 0 ? CDI_EXIT_OK : CDI_EXIT_FAILED;
+}
+
+/* Returns the exit code of the look, or of podman where it has no such image, or -errno. */
+static int look_into_mount(char *name, bool json, bool *ret_looked)
+{
+    char *const mount[] = {"podman", "image", "mount", name, NULL};
+    char *const unmount[] = {"podman", "image", "unmount", name, NULL};
+    char folder[PATH_MAX], ignored[8];
+    int r = run(mount, true, folder, sizeof(folder));
+
+    *ret_looked = r == 0 && folder[0] == '/';
+    if (!*ret_looked)
+        return r;
+    r = look_into(folder, name, json);
+    (void)run(unmount, true, ignored, sizeof(ignored));
+    return r;
+}
+
+/* An image of a read-only store is mounted only as a container, which is never started. */
+static int look_into_container(char *name, bool json, bool *ret_looked)
+{
+    char id[80], folder[PATH_MAX], ignored[8];
+    char *const create[] = {"podman", "create", "--quiet", "--pull=never", name, "none", NULL};
+    char *const mount[] = {"podman", "mount", id, NULL};
+    char *const rm[] = {"podman", "rm", "--force", "--volumes", id, NULL};
+    int r = run(create, false, id, sizeof(id));
+
+    *ret_looked = false;
+    if (r != 0 || strspn(id, "0123456789abcdef") != strlen(id) || id[0] == '\0')
+        return r;
+    r = run(mount, false, folder, sizeof(folder));
+    *ret_looked = r == 0 && folder[0] == '/';
+    if (*ret_looked)
+        r = look_into(folder, name, json);
+    (void)run(rm, true, ignored, sizeof(ignored));
+    return r;
+}
+
+static int look_into_image(const char *image, bool json)
+{
+    char name[NAME_MAX_LENGTH + 1];
+    bool looked = false;
+    int r;
+
+    snprintf(name, sizeof(name), "%s", image);
+    if (geteuid() != 0)
+        r = again_in_podmans_namespace(name, json);
+    else
+        r = look_into_mount(name, json, &looked);
+    if (geteuid() == 0 && !looked && r > 0)
+        r = look_into_container(name, json, &looked);
+    if (looked)
+        return r;
+    if (r < 0)
+        cdi_text_print(stderr, "apir doctor: %s is no folder, and podman cannot be asked: %s\n",
+                       name, strerror(-r));
+    fprintf(stderr,
+            "apir doctor: an image of docker or containerd can be looked at as a folder:\n"
+            "  mkdir rootfs && docker export $(docker create %s) | tar -x -C rootfs\n"
+            "  apir doctor --image ./rootfs\n",
+            name);
+    return CDI_EXIT_FAILED;
+}
+
+int cdi_doctor_image_main(const char *image, bool json)
+{
+    struct stat st;
+
+    if (stat(image, &st) == 0 && S_ISDIR(st.st_mode))
+        return look_into(image, image, json);
+    if (image[0] == '/' || image[0] == '.') {
+        cdi_text_print(stderr, "apir doctor: %s is no folder\n", image);
+        return CDI_EXIT_FAILED;
+    }
+    if (!is_image_name(image)) {
+        cdi_text_print(stderr, "apir doctor: that is neither a folder nor the name of an image\n");
+        return CDI_EXIT_USAGE;
+    }
+    return look_into_image(image, json);
+}

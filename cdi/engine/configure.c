@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* apir engine configure, apir engine reset */
+#include <errno.h>
+#include <getopt.h>
+#include <json-c/json.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cdi/commands.h"
+#include "cdi/engine/engine.h"
+#include "cdi/engine/file.h"
+#include "cdi/install.h"
+#include "common/json.h"
+#include "common/text.h"
+#include "common/cleanup.h"
+#include "common/error.h"
+
+#define RECORD_VERSION 2 /* 1 held the whole file */
+
+static const char configure_usage[] =
+    "Usage: apir engine configure ENGINE [OPTION]...\n"
+    "\n"
+    "Sets what ENGINE (podman, docker or containerd) needs so that --device virtgpu/apir=gpu0\n"
+    "works, and changes nothing where it needs nothing. As root for the whole machine, else for\n"
+    "the user. The engine is not restarted; the command for it is printed. containerd's files are\n"
+    "left alone: the lines that are missing are printed, and the file they belong into.\n"
+    "\n"
+    "  --dry-run             print what would change, write nothing\n"
+    "  --config FILE         the file to change, instead of the engine's usual one\n"
+    "  --engine-version V    take MAJOR.MINOR[.PATCH] as its version, instead of asking it\n"
+    "  --state-dir DIR       where to keep the record for `apir engine reset`\n"
+    "  -h, --help            this text\n"
+    "\n"
+    "Exit codes: 0 done, or nothing to do, 1 failed (nothing is changed then), or there are lines\n"
+    "for you to add, 2 wrong usage.\n";
+
+static const char reset_usage[] =
+    "Usage: apir engine reset ENGINE [OPTION]...\n"
+    "\n"
+    "Takes back what `apir engine configure ENGINE` changed. What somebody else changed in the\n"
+    "same file since then stays.\n"
+    "\n"
+    "  --dry-run             print what would change, write nothing\n"
+    "  --state-dir DIR       where the record is\n"
+    "  -h, --help            this text\n"
+    "\n"
+    "Exit codes: 0 done, or nothing to do, 1 failed, 2 wrong usage.\n";
+
+struct command {
+    const char *name; /* "configure" */
+    const char *usage;
+    enum cdi_engine engine;
+    bool dry_run;
+    const char *config, *state_dir;
+    struct cdi_version version;
+    bool version_given;
+};
+
+static int wrong_usage(const struct command *c, const char *what, const char *word)
+{
+    fprintf(stderr, "apir engine %s: %s%s\nTry 'apir engine %s --help'.\n", c->name, what, word,
+            c->name);
+    return CDI_EXIT_USAGE;
+}
+
+static int failed(const struct command *c, const struct apir_error *err)
+{
+    cdi_text_print(stderr, "apir engine %s: %s\n", c->name, err->msg);
+    return CDI_EXIT_FAILED;
+}
+
+/* Returns an exit code where the command ends here, else -1. */
+static int parse(struct command *c, int argc, char **argv, bool reset)
+{
+    enum { DRY_RUN = 256, STATE_DIR, CONFIG, ENGINE_VERSION };
+    static const struct option long_options[] = {
+        {"dry-run", no_argument, NULL, DRY_RUN},
+        {"state-dir", required_argument, NULL, STATE_DIR},
+        {"help", no_argument, NULL, 'h'},
+        /* of configure alone */
+        {"config", required_argument, NULL, CONFIG},
+        {"engine-version", required_argument, NULL, ENGINE_VERSION},
+        {0},
+    };
+    static const struct option reset_options[] = {
+        {"dry-run", no_argument, NULL, DRY_RUN},
+        {"state-dir", required_argument, NULL, STATE_DIR},
+        {"help", no_argument, NULL, 'h'},
+        {0},
+    };
+
+    for (int o;
+         (o = getopt_long(argc, argv, "h", reset ? reset_options : long_options, NULL)) != -1;) {
+        switch (o) {
+        case DRY_RUN:
+            c->dry_run = true;
+            break;
+        case STATE_DIR:
+            c->state_dir = optarg;
+            break;
+        case CONFIG:
+            if (optarg[0] != '/')
+                return wrong_usage(c, "--config wants an absolute path, not ", optarg);
+            c->config = optarg;
+            break;
+        case ENGINE_VERSION:
+            if (!cdi_engine_parse_version(optarg, &c->version))
+                return wrong_usage(c, "no version: ", optarg);
+            c->version_given = true;
+            break;
+        case 'h':
+            fputs(c->usage, stdout);
+            return CDI_EXIT_OK;
+        default:
+            cdi_text_print(stderr, "Try 'apir engine %s --help'.\n", c->name);
+            return CDI_EXIT_USAGE;
+        }
+    }
+    if (optind == argc)
+        return wrong_usage(c, "no engine; podman, docker or containerd", "");
+    if (optind + 1 < argc)
+        return wrong_usage(c, "unexpected: ", argv[optind + 1]);
+    for (int e = 0; e < CDI_ENGINE_CRIO; e++)
+        if (strcmp(argv[optind], cdi_engine_name((enum cdi_engine)e)) == 0) {
+            c->engine = (enum cdi_engine)e;
+            return -1;
+        }
+    return wrong_usage(c, "not podman, docker or containerd: ", argv[optind]);
+}
+
+/* ---- the record ---------------------------------------------------------------- */
+
+static int record_path(const struct command *c, char *path, size_t size, struct apir_error *err)
+{
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    int n;
+
+    if (c->state_dir != NULL)
+        n = snprintf(path, size, "%s/engine-%s.json", c->state_dir, cdi_engine_name(c->engine));
+    else if (geteuid() == 0)
+        n = snprintf(path, size, "/var/lib/apir/engine-%s.json", cdi_engine_name(c->engine));
+    else if (state != NULL && state[0] == '/')
+        n = snprintf(path, size, "%s/apir/engine-%s.json", state, cdi_engine_name(c->engine));
+    else if (home != NULL && home[0] == '/')
+        n = snprintf(path, size, "%s/.local/state/apir/engine-%s.json", home,
+                     cdi_engine_name(c->engine));
+    else
+        return apir_error_set(err, ENOENT, "no HOME to keep a record in; see --state-dir");
+    return n < 0 || (size_t)n >= size ? apir_error_sys(err, ENAMETOOLONG, "record") : 0;
+}
+
+/* Takes value, also where it fails. */
+static int record_add(struct json_object *record, const char *key, struct json_object *value)
+{
+    if (value != NULL && json_object_object_add(record, key, value) == 0)
+        return 0;
+    json_object_put(value);
+    return -ENOMEM;
+}
+
+static int record_write(const struct command *c, const char *path,
+                        const struct cdi_engine_plan *plan, struct apir_error *err)
+{
+    cleanup_json struct json_object *record = json_object_new_object();
+    int r = record == NULL ? -ENOMEM
+                           : record_add(record, "version", json_object_new_int(RECORD_VERSION));
+
+    if (r == 0)
+        r = record_add(record, "engine", json_object_new_string(cdi_engine_name(c->engine)));
+    if (r == 0)
+        r = record_add(record, "file", json_object_new_string(plan->path));
+    if (r == 0)
+        r = record_add(record, "made", json_object_new_boolean(plan->before == NULL));
+    if (r == 0 && plan->changes != NULL)
+        r = record_add(record, "changes", json_object_get(plan->changes));
+    const char *text =
+        r == 0 ? json_object_to_json_string_ext(record, JSON_C_TO_STRING_PRETTY) : NULL;
+    return text == NULL ? apir_error_sys(err, ENOMEM, "record")
+                        : cdi_file_write_private(path, text, err);
+}
+
+static int record_read(const struct command *c, const char *path, struct json_object **ret_record,
+                       struct apir_error *err)
+{
+    struct json_object *version = NULL;
+    struct stat st;
+
+    *ret_record = NULL;
+    if (lstat(path, &st) < 0 && errno == ENOENT)
+        return 0;
+    int r = cdi_json_load(path, CDI_FILE_SIZE_MAX, ret_record, err);
+    if (r < 0)
+        return r;
+    version = cdi_json_member(*ret_record, "version", json_type_int);
+    const char *engine = cdi_json_string(*ret_record, "engine");
+    const char *file = cdi_json_string(*ret_record, "file");
+    if (json_object_get_int(version) != RECORD_VERSION || engine == NULL || file == NULL ||
+        file[0] != '/' || strcmp(engine, cdi_engine_name(c->engine)) != 0 ||
+        (c->engine == CDI_ENGINE_DOCKER) !=
+            (cdi_json_member(*ret_record, "changes", json_type_array) != NULL))
+        return apir_error_set(err, EBADMSG,
+                              "%s is no record of this version's `apir engine configure %s`; take "
+                              "the setting out by hand, and then remove it",
+                              path, cdi_engine_name(c->engine));
+    return 0;
+}
+
+/* ---- the commands --------------------------------------------------------------- */
+
+static void show(const struct command *c, const struct cdi_engine_plan *plan)
+{
+    cdi_text_print(stdout, "%s\n", plan->note);
+    if (plan->after != NULL || plan->remove)
+        cdi_file_print_change(stdout, plan->path, plan->before, plan->after);
+    if (c->dry_run && (plan->after != NULL || plan->remove))
+        puts("Not written (--dry-run).");
+}
+
+static int carry_out(const struct cdi_engine_plan *plan, struct apir_error *err)
+{
+    if (plan->after != NULL) {
+        int r = cdi_file_write(plan->path, plan->after, err);
+        if (r == 0)
+            cdi_text_print(stdout, "Wrote %s.\n", plan->path);
+        return r;
+    }
+    int r = cdi_file_remove(plan->path, err);
+    if (r == 0)
+        cdi_text_print(stdout, "Removed %s.\n", plan->path);
+    return r;
+}
+
+static void tell_restart(const struct cdi_engine_plan *plan)
+{
+    if (plan->restart != NULL)
+        cdi_text_print(stdout, "It takes effect with: %s\n", plan->restart);
+}
+
+/* Each by itself, since names out of others' files are in them. */
+static void print_lines(const char *text)
+{
+    for (const char *end; *text != '\0'; text = end) {
+        end = strchrnul(text, '\n');
+        end += *end != '\0';
+        cdi_text_print(stdout, "%.*s", (int)(end - text), text);
+    }
+}
+
+/* Returns 0, CDI_EXIT_FAILED where something is left to the user, or -errno. */
+static int configure(const struct command *c, const struct cdi_engine_where *where,
+                     struct apir_error *err)
+{
+    cleanup_plan struct cdi_engine_plan plan = {0};
+    char record[PATH_MAX];
+    int r = cdi_engine_plan(c->engine, where, &plan, err);
+
+    if (r == 0)
+        r = record_path(c, record, sizeof(record), err);
+    if (r < 0)
+        return r;
+    show(c, &plan);
+    if (plan.lines != NULL) {
+        cdi_text_print(stdout, "Add this to %s yourself:\n", plan.path);
+        print_lines(plan.lines);
+        tell_restart(&plan);
+        return CDI_EXIT_FAILED;
+    }
+    if (c->dry_run || (plan.after == NULL && !plan.remove))
+        return 0;
+    /* First, so that no change is ever without one. */
+    r = plan.remove ? cdi_file_remove(record, err) : record_write(c, record, &plan, err);
+    if (r == 0) {
+        r = carry_out(&plan, err);
+        if (r < 0 && !plan.remove)
+            (void)cdi_file_remove(record, NULL);
+    }
+    if (r == 0)
+        tell_restart(&plan);
+    if (r == 0 && !plan.remove)
+        cdi_text_print(stdout, "To take it back: apir engine reset %s\n",
+                       cdi_engine_name(c->engine));
+    return r;
+}
+
+int cdi_engine_configure_main(int argc, char **argv)
+{
+    struct command c = {.name = "configure", .usage = configure_usage};
+    struct cdi_engine_where where = {.root = "", .system = geteuid() == 0, .uid = geteuid()};
+    struct apir_error err = {0};
+    char home[PATH_MAX], hooks[PATH_MAX];
+
+    int code = parse(&c, argc, argv, false);
+    if (code >= 0)
+        return code;
+    where.config = c.config;
+    where.home = cdi_install_config_home(home, sizeof(home));
+    where.hooks_dir = cdi_install_find_hooks_dir(hooks, sizeof(hooks)) == 0 ? hooks : NULL;
+    if (!c.version_given) {
+        int r = cdi_engine_ask(c.engine, &c.version);
+        if (r < 0) {
+            apir_error_set(&err, -r,
+                           r == -ENOENT ? "%s is not installed here (--engine-version "
+                                          "configures it all the same)"
+                                        : "%s does not say its version; give it with "
+                                          "--engine-version",
+                           cdi_engine_name(c.engine));
+            return failed(&c, &err);
+        }
+    }
+    where.version = c.version;
+    int r = configure(&c, &where, &err);
+    return r < 0 ? failed(&c, &err) : r;
+}
+
+static int reset(const struct command *c, struct apir_error *err)
+{
+    cleanup_plan struct cdi_engine_plan plan = {0};
+    cleanup_json struct json_object *record = NULL;
+    char path[PATH_MAX];
+    int r = record_path(c, path, sizeof(path), err);
+
+    if (r == 0)
+        r = record_read(c, path, &record, err);
+    if (r < 0)
+        return r;
+    if (record == NULL) {
+        cdi_text_print(stdout, "%s: nothing was changed, so there is nothing to take back\n",
+                       cdi_engine_name(c->engine));
+        return 0;
+    }
+    r = cdi_engine_plan_undo(
+        cdi_json_string(record, "file"), cdi_json_member(record, "changes", json_type_array),
+        json_object_get_boolean(cdi_json_member(record, "made", json_type_boolean)), &plan, err);
+    if (r < 0)
+        return r;
+    show(c, &plan);
+    if (c->dry_run)
+        return 0;
+    if (plan.after != NULL || plan.remove)
+        r = carry_out(&plan, err);
+    /* Last: until then the way back is known. */
+    if (r == 0)
+        r = cdi_file_remove(path, err);
+    if (r == 0 && (plan.after != NULL || plan.remove) && c->engine != CDI_ENGINE_PODMAN)
+        cdi_text_print(stdout, "It takes effect when %s is restarted.\n",
+                       cdi_engine_name(c->engine));
+    return r;
+}
+
+int cdi_engine_reset_main(int argc, char **argv)
+{
+    struct command c = {.name = "reset", .usage = reset_usage};
+    struct apir_error err = {0};
+    int code = parse(&c, argc, argv, true);
+
+    if (code >= 0)
+        return code;
+    return reset(&c, &err) < 0 ? failed(&c, &err) : CDI_EXIT_OK;
+}

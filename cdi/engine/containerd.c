@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * containerd's CRI plug-in knows CDI since 1.7, where enable_cdi turns it on, and has it on since
+ * 2.0. Its configuration is config.toml and the files that this imports, and of all the sections
+ * for one plug-in containerd takes the last one, with nothing of the others. So a setting in the
+ * wrong file does nothing, or turns off what another file has set: the files are read as
+ * containerd reads them, and the user is told what to add to which. None is changed.
+ */
+#include <errno.h>
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cdi/engine/engine.h"
+#include "cdi/engine/file.h"
+#include "cdi/engine/toml.h"
+#include "common/cleanup.h"
+#include "common/error.h"
+
+#define SPECS_DIR "/etc/cdi"
+#define FILES_MAX 32
+
+/* What the CRI plug-in's section is called in each format of the file. */
+static const char *const cri_names[] = {"cri", "io.containerd.grpc.v1.cri",
+                                        "io.containerd.cri.v1.runtime"};
+
+/* What is known of the files read so far. */
+struct reader {
+    const struct cdi_engine_where *where;
+    struct cdi_strings files; /* in containerd's order */
+    int format;               /* of config.toml */
+    char *disabled;           /* a file that turns the CRI plug-in off, or NULL */
+    size_t disabled_line;
+    /* The last file with the plug-in's section, which counts. */
+    char *path, *text;
+    const char *cri;
+};
+
+static void reader_fini(struct reader *r)
+{
+    cdi_strings_fini(&r->files);
+    free(r->disabled);
+    free(r->path);
+    free(r->text);
+}
+#define cleanup_reader __attribute__((cleanup(reader_fini)))
+
+/* The list at the top of the file; none where it is not there. */
+static int read_list(const char *text, const char *key, struct cdi_strings *list, size_t *ret_line,
+                     struct apir_error *err)
+{
+    struct cdi_toml_place place;
+    int r = cdi_toml_find(text, &key, 1, &place, err);
+
+    if (r < 0 || !place.found)
+        return r;
+    *ret_line = place.line;
+    r = cdi_toml_strings(text, &place, list, NULL);
+    return r < 0 ? apir_error_set(err, -r, "line %zu: %s is no list of strings", place.line, key)
+                 : 0;
+}
+
+static int read_disabled(struct reader *r, const char *path, const char *text,
+                         struct apir_error *err)
+{
+    cleanup_strings struct cdi_strings list = {0};
+    size_t line = 0;
+    int e = read_list(text, "disabled_plugins", &list, &line, err);
+
+    for (size_t i = 0; e == 0 && i < sizeof(cri_names) / sizeof(cri_names[0]); i++)
+        if (r->disabled == NULL && cdi_strings_have(&list, cri_names[i])) {
+            r->disabled = strdup(path);
+            r->disabled_line = line;
+            if (r->disabled == NULL)
+                e = apir_error_sys(err, ENOMEM, "config.toml");
+        }
+    return e;
+}
+
+/* Whether anything is in there but comments. */
+static bool is_empty(const char *text)
+{
+    text += strspn(text, " \t\r\n");
+    while (*text == '#') {
+        text += strcspn(text, "\n");
+        text += strspn(text, " \t\r\n");
+    }
+    return *text == '\0';
+}
+
+/* The file's format: what it says, else config.toml's, else 1; 2 where there is nothing in it. */
+static int read_format(struct reader *r, const char *text, struct apir_error *err)
+{
+    static const char *const path[] = {"version"};
+    struct cdi_toml_place place;
+    int e = cdi_toml_find(text, path, 1, &place, err);
+
+    if (e < 0)
+        return e;
+    int format = place.found      ? atoi(text + place.start)
+                 : r->format > 0  ? r->format
+                 : is_empty(text) ? 2
+                                  : 1;
+    r->format = r->format > 0 ? r->format : format;
+    return format;
+}
+
+/* Whether the file has the section, be it an empty one. */
+static int has_section(const char *text, const char *cri, bool *ret, struct apir_error *err)
+{
+    const char *const enable[] = {"plugins", cri, "enable_cdi"};
+    struct cdi_toml_place place;
+    int e = cdi_toml_find(text, enable, 3, &place, err);
+
+    *ret = e == 0 && (place.found || place.table_found);
+    return e;
+}
+
+/* Adds the files that a pattern of `path` leads to; a relative one is beside that file. */
+static int add_imports(struct reader *r, const char *path, const char *pattern,
+                       struct apir_error *err)
+{
+    cleanup_free char *full = NULL;
+    glob_t found = {0};
+    int n = pattern[0] == '/'
+                ? asprintf(&full, "%s%s", r->where->root, pattern)
+                : asprintf(&full, "%.*s/%s", (int)(strrchr(path, '/') - path), path, pattern);
+    int e = 0;
+
+    if (n < 0) {
+        full = NULL;
+        return apir_error_sys(err, ENOMEM, "config.toml");
+    }
+    if (glob(full, 0, NULL, &found) == 0)
+        for (size_t i = 0; e == 0 && i < found.gl_pathc; i++)
+            if (!cdi_strings_have(&r->files, found.gl_pathv[i]))
+                e = cdi_strings_add(&r->files, found.gl_pathv[i]);
+    globfree(&found);
+    return e < 0 ? apir_error_sys(err, -e, "imports") : 0;
+}
+
+static int read_file(struct reader *r, const char *path, struct apir_error *err)
+{
+    cleanup_free char *text = NULL;
+    cleanup_strings struct cdi_strings imports = {0};
+    size_t line = 0;
+    bool here = false;
+    int e = cdi_file_load(path, &text, err);
+
+    if (e < 0 || text == NULL)
+        return e;
+    int format = read_format(r, text, err);
+    e = format < 0 ? format : read_disabled(r, path, text, err);
+    const char *cri = cri_names[format >= 3 ? 2 : format == 2 ? 1 : 0];
+    if (e == 0)
+        e = has_section(text, cri, &here, err);
+    if (e == 0)
+        e = read_list(text, "imports", &imports, &line, err);
+    for (size_t i = 0; e == 0 && i < imports.n; i++)
+        e = add_imports(r, path, imports.items[i], err);
+    if (e == 0 && here) {
+        free(r->path);
+        free(r->text);
+        r->path = strdup(path);
+        r->text = steal_pointer(&text);
+        r->cri = cri;
+        e = r->path == NULL ? apir_error_sys(err, ENOMEM, "%s", path) : 0;
+    }
+    if (e < 0)
+        apir_error_wrap(err, "%s", path);
+    return e;
+}
+
+static int find_config(const struct cdi_engine_where *where, struct cdi_engine_plan *plan,
+                       struct apir_error *err)
+{
+    if (where->config != NULL)
+        snprintf(plan->path, sizeof(plan->path), "%s", where->config);
+    else if (where->system)
+        snprintf(plan->path, sizeof(plan->path), "%s/etc/containerd/config.toml", where->root);
+    else if (where->home != NULL)
+        snprintf(plan->path, sizeof(plan->path), "%s/containerd/config.toml", where->home);
+    else
+        return apir_error_set(err, ENOENT, "no home folder, so no configuration of this user");
+    plan->restart =
+        where->system ? "systemctl restart containerd" : "systemctl --user restart containerd";
+    return 0;
+}
+
+/* The list with our folder in it, as TOML; NULL where nothing is missing. */
+static int complete_dirs(const struct reader *r, char **ret_value, struct apir_error *err)
+{
+    const char *const path[] = {"plugins", r->cri, "cdi_spec_dirs"};
+    cleanup_strings struct cdi_strings list = {0};
+    struct cdi_toml_place place;
+    size_t size = 0;
+    int e = cdi_toml_find(r->text, path, 3, &place, err);
+
+    *ret_value = NULL;
+    if (e < 0 || !place.found)
+        return e;
+    e = cdi_toml_strings(r->text, &place, &list, NULL);
+    if (e < 0)
+        return apir_error_set(err, -e, "line %zu: cdi_spec_dirs is no list of strings", place.line);
+    if (cdi_strings_have(&list, SPECS_DIR))
+        return 0;
+    FILE *out = open_memstream(ret_value, &size);
+    if (out == NULL)
+        return apir_error_sys(err, ENOMEM, "config.toml");
+    fputs("[\"" SPECS_DIR "\"", out);
+    for (size_t i = 0; i < list.n; i++) {
+        fputs(", ", out);
+        cdi_toml_put_string(out, list.items[i]);
+    }
+    fputs("]", out);
+    return fclose(out) == 0 ? 0 : apir_error_sys(err, ENOMEM, "config.toml");
+}
+
+static int read_enable(const struct reader *r, bool *on, bool *ret_said, struct apir_error *err)
+{
+    const char *const path[] = {"plugins", r->cri, "enable_cdi"};
+    struct cdi_toml_place place;
+    int e = cdi_toml_find(r->text, path, 3, &place, err);
+
+    *ret_said = e == 0 && place.found;
+    if (*ret_said && cdi_toml_bool(r->text, &place, on) < 0)
+        e = apir_error_set(err, EBADMSG, "line %zu: enable_cdi is neither true nor false",
+                           place.line);
+    return e;
+}
+
+static int make_lines(const struct reader *r, bool is_new, bool turn_on, const char *dirs,
+                      char **ret_lines, struct apir_error *err)
+{
+    const char *cri = r->cri != NULL ? r->cri : cri_names[r->format >= 3 ? 2 : r->format == 2];
+    size_t size = 0;
+    FILE *out = open_memstream(ret_lines, &size);
+
+    if (out == NULL)
+        return apir_error_sys(err, ENOMEM, "config.toml");
+    if (is_new)
+        fputs("version = 2\n\n", out);
+    fprintf(out, strchr(cri, '.') == NULL ? "[plugins.%s]\n" : "[plugins.\"%s\"]\n", cri);
+    if (turn_on)
+        fputs("  enable_cdi = true\n", out);
+    if (dirs != NULL)
+        fprintf(out, "  cdi_spec_dirs = %s\n", dirs);
+    return fclose(out) == 0 ? 0 : apir_error_sys(err, ENOMEM, "config.toml");
+}
+
+/* Fills r and, with config.toml's text (NULL: there is none), plan->before. */
+static int read_all(struct reader *r, struct cdi_engine_plan *plan, struct apir_error *err)
+{
+    int e = cdi_file_load(plan->path, &plan->before, err);
+
+    if (e == 0 && cdi_strings_add(&r->files, plan->path) < 0)
+        e = apir_error_sys(err, ENOMEM, "config.toml");
+    for (size_t i = 0; e == 0 && i < r->files.n && i < FILES_MAX; i++)
+        e = read_file(r, r->files.items[i], err);
+    return e;
+}
+
+int cdi_containerd_plan(const struct cdi_engine_where *where, struct cdi_engine_plan *plan,
+                        struct apir_error *err)
+{
+    cleanup_reader struct reader r = {.where = where};
+    bool on_by_itself = cdi_version_at_least(where->version, 2, 0), on = on_by_itself, said = false;
+    cleanup_free char *dirs = NULL;
+    int major = where->version.major, minor = where->version.minor;
+    int e = find_config(where, plan, err);
+
+    if (e == 0)
+        e = read_all(&r, plan, err);
+    if (e < 0)
+        return e;
+    if (r.disabled != NULL) {
+        snprintf(
+            plan->note, sizeof(plan->note),
+            "containerd %d.%d: line %zu of %.300s turns the CRI plug-in off, which alone has the "
+            "setting%s; there is nothing to set",
+            major, minor, r.disabled_line, r.disabled,
+            on_by_itself ? "; ctr takes CDI devices by itself" : "");
+        return 0;
+    }
+    if (r.path != NULL) {
+        e = read_enable(&r, &on, &said, err);
+        if (e == 0)
+            e = complete_dirs(&r, &dirs, err);
+        if (e < 0) {
+            apir_error_wrap(err, "%s", r.path);
+            return e;
+        }
+    }
+    if (on && dirs == NULL) {
+        snprintf(plan->note, sizeof(plan->note),
+                 "containerd %d.%d: CDI is on%s%.300s%s; there is nothing to set", major, minor,
+                 said ? ", " : " by itself", said ? r.path : "", said ? " says so" : "");
+        return 0;
+    }
+    bool is_new = plan->before == NULL || is_empty(plan->before);
+    if (r.format == 0)
+        r.format = 2;
+    e = make_lines(&r, is_new && r.path == NULL, !on, dirs, &plan->lines, err);
+    if (e == 0 && r.path != NULL)
+        snprintf(plan->path, sizeof(plan->path), "%s", r.path);
+    snprintf(plan->note, sizeof(plan->note), "containerd %d.%d: %s%s%s%s", major, minor,
+             on     ? ""
+             : said ? "enable_cdi turns CDI off"
+                    : "CDI is off until enable_cdi is true",
+             !on && dirs != NULL ? ", and " : "",
+             dirs != NULL ? "cdi_spec_dirs leaves " SPECS_DIR " out" : "",
+             r.path != NULL ? "; the section is there, put the lines in the place of those that "
+                              "are there"
+                            : "");
+    return e;
+}

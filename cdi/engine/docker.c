@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * docker knows CDI since 25, where features.cdi in daemon.json turns it on; since 28.2 it is on
+ * unless that says false. cdi-spec-dirs replaces the folders /etc/cdi and /var/run/cdi.
+ */
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cdi/engine/engine.h"
+#include "cdi/engine/file.h"
+#include "common/json.h"
+#include "common/cleanup.h"
+#include "common/error.h"
+
+#define SPECS_DIR  "/etc/cdi"
+#define TEXT_FLAGS (JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE)
+
+/* cdi_json_parse names the byte; people look for lines. */
+static size_t line_of_error(const char *text)
+{
+    struct json_tokener *tok = json_tokener_new_ex(32);
+    size_t line = 1;
+
+    if (tok == NULL)
+        return 0;
+    json_tokener_set_flags(tok, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+    json_object_put(json_tokener_parse_ex(tok, text, (int)strlen(text)));
+    size_t end = json_tokener_get_parse_end(tok);
+    json_tokener_free(tok);
+    for (size_t i = 0; i < end && text[i] != '\0'; i++)
+        line += text[i] == '\n';
+    return line;
+}
+
+static int parse(const char *path, const char *text, struct json_object **ret_object,
+                 struct apir_error *err)
+{
+    if (text == NULL || text[strspn(text, " \t\r\n")] == '\0') {
+        *ret_object = json_object_new_object();
+        return *ret_object == NULL ? apir_error_sys(err, ENOMEM, "%s", path) : 0;
+    }
+    int r = cdi_json_parse(text, strlen(text), ret_object, err);
+    if (r < 0)
+        apir_error_wrap(err, "%s: line %zu", path, line_of_error(text));
+    return r;
+}
+
+static int print(struct json_object *object, char **ret_text, struct apir_error *err)
+{
+    const char *text = json_object_to_json_string_ext(object, TEXT_FLAGS);
+
+    if (text == NULL || asprintf(ret_text, "%s\n", text) < 0) {
+        *ret_text = NULL;
+        return apir_error_sys(err, ENOMEM, "daemon.json");
+    }
+    return 0;
+}
+
+static bool list_has(struct json_object *list, const char *wanted)
+{
+    for (size_t i = 0; i < json_object_array_length(list); i++) {
+        struct json_object *item = json_object_array_get_idx(list, i);
+
+        if (json_object_is_type(item, json_type_string) &&
+            strcmp(json_object_get_string(item), wanted) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* NULL where it is not there; *ret_wrong where it is something else. */
+static struct json_object *member(struct json_object *object, const char *key, enum json_type type,
+                                  bool *ret_wrong)
+{
+    struct json_object *found = NULL;
+
+    *ret_wrong =
+        json_object_object_get_ex(object, key, &found) && !json_object_is_type(found, type);
+    return *ret_wrong ? NULL : found;
+}
+
+/* Takes what it is given, also where it fails. */
+static int put(struct json_object *object, const char *key, struct json_object *value)
+{
+    if (value != NULL && json_object_object_add(object, key, value) == 0)
+        return 0;
+    json_object_put(value);
+    return -ENOMEM;
+}
+
+static int add(struct json_object *array, struct json_object *value)
+{
+    if (value != NULL && json_object_array_add(array, value) == 0)
+        return 0;
+    json_object_put(value);
+    return -ENOMEM;
+}
+
+/* Sets parent[key] (or top[key], without a parent) and notes what was there before. */
+static int set(struct json_object *changes, struct json_object *top, const char *parent,
+               const char *key, struct json_object *value)
+{
+    struct json_object *object = top, *was = NULL, *change = json_object_new_object();
+    struct json_object *path = json_object_new_array();
+    int r = value == NULL ? -ENOMEM : add(changes, change);
+
+    if (r < 0) {
+        json_object_put(path);
+        json_object_put(value);
+        return r;
+    }
+    r = put(change, "path", path);
+    if (r == 0 && parent != NULL) {
+        r = add(path, json_object_new_string(parent));
+        if (r == 0 && !json_object_object_get_ex(top, parent, &object))
+            r = put(top, parent, object = json_object_new_object());
+    }
+    if (r == 0)
+        r = add(path, json_object_new_string(key));
+    if (r == 0 && json_object_object_get_ex(object, key, &was))
+        r = put(change, "was", json_object_get(was));
+    if (r == 0)
+        r = put(change, "is", json_object_get(value));
+    if (r == 0)
+        return put(object, key, value);
+    json_object_put(value);
+    return r;
+}
+
+/* The list with our folder in it. NULL: no memory. */
+static struct json_object *complete_dirs(struct json_object *dirs)
+{
+    struct json_object *all = NULL;
+
+    if (json_object_deep_copy(dirs, &all, NULL) < 0)
+        return NULL;
+    if (add(all, json_object_new_string(SPECS_DIR)) == 0)
+        return all;
+    json_object_put(all);
+    return NULL;
+}
+
+int cdi_docker_plan(const struct cdi_engine_where *where, struct cdi_engine_plan *plan,
+                    struct apir_error *err)
+{
+    cleanup_json struct json_object *top = NULL;
+    bool on_by_itself = cdi_version_at_least(where->version, 28, 2), wrong = false;
+
+    if (where->config != NULL)
+        snprintf(plan->path, sizeof(plan->path), "%s", where->config);
+    else if (where->system)
+        snprintf(plan->path, sizeof(plan->path), "%s/etc/docker/daemon.json", where->root);
+    else if (where->home != NULL)
+        snprintf(plan->path, sizeof(plan->path), "%s/docker/daemon.json", where->home);
+    else
+        return apir_error_set(err, ENOENT, "no home folder, so no configuration of this user");
+    plan->restart = where->system ? "systemctl restart docker" : "systemctl --user restart docker";
+
+    int r = cdi_file_read(plan->path, &plan->before, NULL, err);
+    if (r == 0)
+        r = parse(plan->path, plan->before, &top, err);
+    if (r < 0)
+        return r;
+    struct json_object *features = member(top, "features", json_type_object, &wrong);
+    if (wrong)
+        return apir_error_set(err, EBADMSG, "%s: features is no object", plan->path);
+    struct json_object *cdi = member(features, "cdi", json_type_boolean, &wrong);
+    if (wrong)
+        return apir_error_set(err, EBADMSG, "%s: features.cdi is neither true nor false",
+                              plan->path);
+    struct json_object *dirs = member(top, "cdi-spec-dirs", json_type_array, &wrong);
+    if (wrong)
+        return apir_error_set(err, EBADMSG, "%s: cdi-spec-dirs is no list", plan->path);
+
+    bool turn_on = cdi == NULL ? !on_by_itself : !json_object_get_boolean(cdi);
+    bool add_dir = dirs != NULL && !list_has(dirs, SPECS_DIR);
+    if (!turn_on && !add_dir) {
+        snprintf(plan->note, sizeof(plan->note),
+                 "docker %d.%d: CDI is on%s; there is nothing to set", where->version.major,
+                 where->version.minor, cdi == NULL ? " by itself" : ", daemon.json says so");
+        return 0;
+    }
+    plan->changes = json_object_new_array();
+    if (plan->changes == NULL)
+        r = -ENOMEM;
+    if (r == 0 && turn_on)
+        r = set(plan->changes, top, "features", "cdi", json_object_new_boolean(1));
+    if (r == 0 && add_dir)
+        r = set(plan->changes, top, NULL, "cdi-spec-dirs", complete_dirs(dirs));
+    if (r < 0)
+        return apir_error_sys(err, -r, "%s", plan->path);
+    snprintf(plan->note, sizeof(plan->note), "docker %d.%d: %s%s%s", where->version.major,
+             where->version.minor,
+             !turn_on        ? ""
+             : !on_by_itself ? "CDI is off until features.cdi is true"
+                             : "features.cdi turns CDI off",
+             turn_on && add_dir ? ", and " : "",
+             add_dir ? "cdi-spec-dirs leaves " SPECS_DIR " out" : "");
+    return print(top, &plan->after, err);
+}
+
+/* What the setting was before comes back, unless somebody has set it since. */
+static int restore(struct json_object *top, struct json_object *change, bool *ret_changed)
+{
+    struct json_object *path = cdi_json_member(change, "path", json_type_array), *is = NULL;
+    struct json_object *object = top, *now = NULL, *was = NULL;
+    size_t n = path == NULL ? 0 : json_object_array_length(path);
+    const char *parent = n == 2 ? json_object_get_string(json_object_array_get_idx(path, 0)) : NULL;
+    const char *key = n > 0 ? json_object_get_string(json_object_array_get_idx(path, n - 1)) : NULL;
+
+    if (key == NULL || n > 2 || (n == 2 && parent == NULL) ||
+        !json_object_object_get_ex(change, "is", &is))
+        return -EBADMSG;
+    if (parent != NULL)
+        object = cdi_json_member(top, parent, json_type_object);
+    if (object == NULL || !json_object_object_get_ex(object, key, &now) ||
+        !json_object_equal(now, is))
+        return 0;
+    *ret_changed = true;
+    if (json_object_object_get_ex(change, "was", &was))
+        return put(object, key, json_object_get(was));
+    json_object_object_del(object, key);
+    /* An empty one says nothing. */
+    if (parent != NULL && json_object_object_length(object) == 0)
+        json_object_object_del(top, parent);
+    return 0;
+}
+
+int cdi_docker_undo(struct json_object *changes, bool made, struct cdi_engine_plan *plan,
+                    struct apir_error *err)
+{
+    cleanup_json struct json_object *top = NULL;
+    bool changed = false;
+    int r = parse(plan->path, plan->before, &top, err);
+
+    if (r < 0)
+        return r;
+    for (size_t i = 0; r == 0 && i < json_object_array_length(changes); i++)
+        r = restore(top, json_object_array_get_idx(changes, i), &changed);
+    if (r < 0)
+        return apir_error_sys(err, -r, "the record for %s", plan->path);
+    if (!changed) {
+        snprintf(plan->note, sizeof(plan->note), "%.500s has no setting of ours any more",
+                 plan->path);
+        return 0;
+    }
+    plan->remove = made && json_object_object_length(top) == 0;
+    snprintf(plan->note, sizeof(plan->note),
+             plan->remove ? "removes %.500s" : "takes our settings out of %.500s", plan->path);
+    return plan->remove ? 0 : print(top, &plan->after, err);
+}

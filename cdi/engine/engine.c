@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cdi/engine/engine.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <json-c/json.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cdi/engine/file.h"
+#include "common/cleanup.h"
+#include "common/error.h"
+
+#define TIMEOUT_MS 10000
+
+extern char **environ;
+
+static const struct {
+    const char *name;
+    /* Whose version counts: docker is the client, which may talk to another machine. */
+    const char *programs[2];
+    struct cdi_version first; /* with CDI */
+} engines[CDI_ENGINES] = {
+    [CDI_ENGINE_PODMAN] = {"podman", {"podman"}, {4, 1, 0}},
+    [CDI_ENGINE_DOCKER] = {"docker", {"dockerd", "docker"}, {25, 0, 0}},
+    [CDI_ENGINE_CONTAINERD] = {"containerd", {"containerd"}, {1, 7, 0}},
+    [CDI_ENGINE_CRIO] = {"crio", {"crio"}, {1, 23, 0}},
+};
+
+const char *cdi_engine_name(enum cdi_engine engine)
+{
+    return engines[engine].name;
+}
+
+bool cdi_engine_has_cdi(enum cdi_engine engine, struct cdi_version version)
+{
+    return cdi_version_at_least(version, engines[engine].first.major, engines[engine].first.minor);
+}
+
+bool cdi_engine_parse_version(const char *text, struct cdi_version *ret)
+{
+    for (const char *p = text; *p != '\0'; p++) {
+        char *end = NULL;
+
+        if (!isdigit((unsigned char)*p) ||
+            (p > text && isalnum((unsigned char)p[-1]) && p[-1] != 'v'))
+            continue;
+        long major = strtol(p, &end, 10);
+        if (*end != '.' || !isdigit((unsigned char)end[1]) || major > 9999) {
+            p = end - 1;
+            continue;
+        }
+        long minor = strtol(end + 1, &end, 10), patch = 0;
+        if (*end == '.' && isdigit((unsigned char)end[1]))
+            patch = strtol(end + 1, NULL, 10);
+        if (minor > 9999 || patch > 9999)
+            return false;
+        *ret = (struct cdi_version){(int)major, (int)minor, (int)patch};
+        return true;
+    }
+    return false;
+}
+
+bool cdi_engine_program_found(const char *program)
+{
+    const char *path = getenv("PATH");
+
+    for (const char *p = path; p != NULL && *p != '\0';) {
+        const char *end = strchrnul(p, ':');
+        cleanup_free char *file = NULL;
+        struct stat st;
+
+        if (asprintf(&file, "%.*s/%s", (int)(end - p), p, program) < 0)
+            file = NULL;
+        else if (stat(file, &st) == 0 && S_ISREG(st.st_mode) && access(file, X_OK) == 0)
+            return true;
+        p = *end == ':' ? end + 1 : end;
+    }
+    return false;
+}
+
+/* Output of `program --version`, or false where it says nothing. */
+static bool ask_version(const char *program, char *text, size_t size)
+{
+    int pipe_fds[2];
+    pid_t pid = -1;
+    posix_spawn_file_actions_t actions;
+    char *argv[] = {(char *)(uintptr_t)program, (char[]){"--version"}, NULL};
+
+    if (pipe2(pipe_fds, O_CLOEXEC) < 0)
+        return false;
+    cleanup_fd int in = pipe_fds[0];
+    cleanup_fd int out = pipe_fds[1];
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    int r = posix_spawnp(&pid, program, &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    if (r != 0)
+        return false;
+    apir_close_fd(&out);
+
+    /* To its end: some print the name first and the number later. */
+    size_t used = 0;
+    ssize_t n = 1;
+    while (n > 0 && used + 1 < size) {
+        struct pollfd p = {.fd = in, .events = POLLIN};
+
+        n = poll(&p, 1, TIMEOUT_MS) > 0 ? read(in, text + used, size - 1 - used) : -1;
+        used += n > 0 ? (size_t)n : 0;
+    }
+    /* An engine that does not answer must not hang the doctor. */
+    if (n < 0)
+        kill(pid, SIGKILL);
+    apir_close_fd(&in);
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    text[used] = '\0';
+    return used > 0;
+}
+
+int cdi_engine_ask(enum cdi_engine engine, struct cdi_version *ret_version)
+{
+    for (size_t i = 0; i < 2; i++) {
+        const char *program = engines[engine].programs[i];
+        char text[256];
+
+        if (program == NULL || !cdi_engine_program_found(program))
+            continue;
+        if (!ask_version(program, text, sizeof(text)) ||
+            !cdi_engine_parse_version(text, ret_version))
+            return -EPROTO;
+        return 0;
+    }
+    return -ENOENT;
+}
+
+void cdi_engine_plan_fini(struct cdi_engine_plan *plan)
+{
+    free(plan->before);
+    free(plan->after);
+    free(plan->lines);
+    json_object_put(plan->changes);
+    plan->before = plan->after = plan->lines = NULL;
+    plan->changes = NULL;
+}
+
+int cdi_engine_plan(enum cdi_engine engine, const struct cdi_engine_where *where,
+                    struct cdi_engine_plan *plan, struct apir_error *err)
+{
+    memset(plan, 0, sizeof(*plan));
+    if (!cdi_engine_has_cdi(engine, where->version))
+        return apir_error_set(err, EOPNOTSUPP,
+                              "%s %d.%d has no CDI; %d.%d is the first version that has",
+                              engines[engine].name, where->version.major, where->version.minor,
+                              engines[engine].first.major, engines[engine].first.minor);
+    switch (engine) {
+    case CDI_ENGINE_PODMAN:
+        return cdi_podman_plan(where, plan, err);
+    case CDI_ENGINE_DOCKER:
+        return cdi_docker_plan(where, plan, err);
+    case CDI_ENGINE_CONTAINERD:
+        return cdi_containerd_plan(where, plan, err);
+    case CDI_ENGINE_CRIO:
+    case CDI_ENGINES:
+        break;
+    }
+    snprintf(plan->note, sizeof(plan->note), "CRI-O always takes CDI; there is nothing to set");
+    return 0;
+}
+
+int cdi_engine_plan_undo(const char *path, struct json_object *changes, bool made,
+                         struct cdi_engine_plan *plan, struct apir_error *err)
+{
+    memset(plan, 0, sizeof(*plan));
+    snprintf(plan->path, sizeof(plan->path), "%s", path);
+    int r = cdi_file_read(path, &plan->before, NULL, err);
+    if (r < 0)
+        return r;
+    if (plan->before == NULL) {
+        snprintf(plan->note, sizeof(plan->note), "%.500s is gone already", path);
+        return 0;
+    }
+    if (changes != NULL)
+        return cdi_docker_undo(changes, made, plan, err);
+    /* A file of our own: nothing in it is anybody else's. */
+    plan->remove = true;
+    snprintf(plan->note, sizeof(plan->note), "removes %.500s", path);
+    return 0;
+}

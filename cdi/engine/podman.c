@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * podman takes CDI by itself since 4.1. What may be missing is that it reads the folder of
+ * our hooks.d file with the precreate stage (by default it reads
+ * /usr/share/containers/oci/hooks.d alone, rootless too), or the folder of the specs. Both
+ * are added by a drop-in file that is ours entirely. The hooks.d file stays out of the default
+ * folder: `podman build` and CRI-O read that one as well, and match annotations there that are
+ * not the operator's.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cdi/engine/engine.h"
+#include "cdi/engine/file.h"
+#include "cdi/engine/toml.h"
+#include "common/cleanup.h"
+#include "common/error.h"
+
+#define MARK "# Written by `apir engine configure podman`; `apir engine reset podman` removes it.\n"
+
+#define HOOKS_DEFAULT "/usr/share/containers/oci/hooks.d"
+#define SPECS_DIR     "/etc/cdi"
+
+struct reader {
+    const char *except;
+    struct cdi_strings *hooks, *specs;
+    struct apir_error *err;
+};
+
+/* Replaces the list, or adds to it where the file says {append = true}. */
+static int take_list(struct reader *r, const char *path, const char *text, const char *key,
+                     struct cdi_strings *list)
+{
+    const char *const where[] = {"engine", key};
+    struct cdi_toml_place place;
+    cleanup_strings struct cdi_strings found = {0};
+    bool append = false;
+    int e = cdi_toml_find(text, where, 2, &place, r->err);
+
+    if (e < 0) {
+        apir_error_wrap(r->err, "%s", path);
+        return e;
+    }
+    if (!place.found)
+        return 0;
+    e = cdi_toml_strings(text, &place, &found, &append);
+    if (e < 0)
+        return apir_error_set(r->err, -e, "%s: line %zu: %s is no list of strings", path,
+                              place.line, key);
+    if (!append)
+        cdi_strings_fini(list);
+    for (size_t i = 0; i < found.n && e == 0; i++)
+        e = cdi_strings_add(list, found.items[i]);
+    return e < 0 ? apir_error_sys(r->err, -e, "%s: %s", path, key) : 0;
+}
+
+static int read_conf(struct reader *r, const char *path)
+{
+    cleanup_free char *text = NULL;
+
+    if (r->except != NULL && strcmp(path, r->except) == 0)
+        return 0;
+    int e = cdi_file_load(path, &text, r->err);
+    if (e < 0 || text == NULL)
+        return e;
+    if (r->hooks != NULL)
+        e = take_list(r, path, text, "hooks_dir", r->hooks);
+    if (e == 0 && r->specs != NULL)
+        e = take_list(r, path, text, "cdi_spec_dirs", r->specs);
+    return e;
+}
+
+static int is_conf(const struct dirent *entry)
+{
+    size_t n = strlen(entry->d_name);
+
+    return n > 5 && strcmp(entry->d_name + n - 5, ".conf") == 0;
+}
+
+static int read_conf_dir(struct reader *r, const char *dir)
+{
+    struct dirent **entries = NULL;
+    int e = 0, n = scandir(dir, &entries, is_conf, alphasort);
+
+    for (int i = 0; i < n; i++) {
+        cleanup_free char *path = NULL;
+
+        if (e == 0 && asprintf(&path, "%s/%s", dir, entries[i]->d_name) >= 0)
+            e = read_conf(r, path);
+        else
+            path = NULL;
+        free(entries[i]);
+    }
+    free(entries);
+    return e;
+}
+
+__attribute__((format(printf, 3, 4))) static int
+read_at(struct reader *r, int (*read)(struct reader *, const char *), const char *fmt, ...)
+{
+    char *path = NULL;
+    va_list ap;
+
+    va_start(ap, fmt);
+    int n = vasprintf(&path, fmt, ap);
+    va_end(ap);
+    if (n < 0)
+        return apir_error_sys(r->err, ENOMEM, "containers.conf");
+    int e = read(r, path);
+    free(path);
+    return e;
+}
+
+int cdi_podman_dirs(const struct cdi_engine_where *where, const char *except,
+                    struct cdi_strings *ret_hooks, struct cdi_strings *ret_specs,
+                    struct apir_error *err)
+{
+    struct reader r = {except, ret_hooks, ret_specs, err};
+    const char *root = where->root;
+    int e = 0;
+
+    if (ret_hooks != NULL)
+        e = cdi_strings_add(ret_hooks, HOOKS_DEFAULT);
+    if (ret_specs != NULL && e == 0)
+        e = cdi_strings_add(ret_specs, SPECS_DIR);
+    /* 5.5 made the folders a setting, and forgot the second one for a while. */
+    if (ret_specs != NULL && e == 0 && (where->version.major != 5 || where->version.minor != 5))
+        e = cdi_strings_add(ret_specs, "/var/run/cdi");
+    if (e < 0)
+        return apir_error_sys(err, -e, "containers.conf");
+    e = read_at(&r, read_conf, "%s/usr/share/containers/containers.conf", root);
+    if (e == 0)
+        e = read_at(&r, read_conf, "%s/etc/containers/containers.conf", root);
+    if (e == 0)
+        e = read_at(&r, read_conf_dir, "%s/etc/containers/containers.conf.d", root);
+    if (e < 0 || where->system)
+        return e;
+    e = read_at(&r, read_conf, "%s/etc/containers/containers.rootless.conf", root);
+    if (e == 0)
+        e = read_at(&r, read_conf_dir, "%s/etc/containers/containers.rootless.d", root);
+    if (e == 0)
+        e = read_at(&r, read_conf_dir, "%s/etc/containers/containers.rootless.d/%u", root,
+                    where->uid);
+    if (e == 0 && where->home != NULL)
+        e = read_at(&r, read_conf, "%s/containers/containers.conf", where->home);
+    if (e == 0 && where->home != NULL)
+        e = read_at(&r, read_conf_dir, "%s/containers/containers.conf.d", where->home);
+    return e;
+}
+
+/* `append` came with 4.8; what does not know it gets the whole list. */
+static void put_list(FILE *out, const char *key, const struct cdi_strings *have, const char *add,
+                     bool append)
+{
+    fprintf(out, "%s = [", key);
+    for (size_t i = 0; !append && i < have->n; i++) {
+        cdi_toml_put_string(out, have->items[i]);
+        fputs(", ", out);
+    }
+    cdi_toml_put_string(out, add);
+    fputs(append ? ", {append = true}]\n" : "]\n", out);
+}
+
+static int make_text(const struct cdi_engine_where *where, const struct cdi_strings *hooks,
+                     bool add_hooks, const struct cdi_strings *specs, bool add_specs,
+                     char **ret_text, struct apir_error *err)
+{
+    size_t size = 0;
+    bool append = cdi_version_at_least(where->version, 4, 8);
+    FILE *out = open_memstream(ret_text, &size);
+
+    if (out == NULL)
+        return apir_error_sys(err, ENOMEM, "containers.conf");
+    fputs(MARK "[engine]\n", out);
+    if (add_hooks)
+        put_list(out, "hooks_dir", hooks, where->hooks_dir, append);
+    if (add_specs)
+        put_list(out, "cdi_spec_dirs", specs, SPECS_DIR, append);
+    return fclose(out) == 0 ? 0 : apir_error_sys(err, ENOMEM, "containers.conf");
+}
+
+int cdi_podman_plan(const struct cdi_engine_where *where, struct cdi_engine_plan *plan,
+                    struct apir_error *err)
+{
+    cleanup_strings struct cdi_strings hooks = {0}, specs = {0};
+
+    if (where->config != NULL)
+        snprintf(plan->path, sizeof(plan->path), "%s", where->config);
+    else if (where->system)
+        snprintf(plan->path, sizeof(plan->path), "%s/etc/containers/containers.conf.d/50-apir.conf",
+                 where->root);
+    else if (where->home != NULL)
+        snprintf(plan->path, sizeof(plan->path), "%s/containers/containers.conf.d/50-apir.conf",
+                 where->home);
+    else
+        return apir_error_set(err, ENOENT, "no home folder, so no configuration of this user");
+
+    int r = cdi_file_read(plan->path, &plan->before, NULL, err);
+    if (r < 0)
+        return r;
+    if (plan->before != NULL && strncmp(plan->before, MARK, strlen(MARK)) != 0)
+        return apir_error_set(err, EEXIST, "%s is there and not ours", plan->path);
+    r = cdi_podman_dirs(where, plan->path, &hooks, &specs, err);
+    if (r < 0)
+        return r;
+
+    bool safe = cdi_podman_has_safe_annotations(where->version);
+    bool add_hooks =
+        safe && where->hooks_dir != NULL && !cdi_strings_have(&hooks, where->hooks_dir);
+    /* Before 5.5 the folders of specs are no setting. */
+    bool add_specs =
+        cdi_version_at_least(where->version, 5, 5) && !cdi_strings_have(&specs, SPECS_DIR);
+    if (!add_hooks && !add_specs) {
+        plan->remove = plan->before != NULL;
+        snprintf(
+            plan->note, sizeof(plan->note), "podman %d.%d.%d %s", where->version.major,
+            where->version.minor, where->version.patch,
+            !safe && where->hooks_dir != NULL
+                ? "takes CDI devices by itself (--device virtgpu/apir=gpu0); the annotation "
+                  "apir.device is not set up, since before 4.5.1 any image can bring it along: "
+                  "update podman to use it"
+            : plan->remove ? "no longer needs what is set in this file"
+                           : "takes CDI devices by itself; there is nothing to set");
+        return 0;
+    }
+    r = make_text(where, &hooks, add_hooks, &specs, add_specs, &plan->after, err);
+    if (r < 0)
+        return r;
+    if (plan->before != NULL && strcmp(plan->before, plan->after) == 0) {
+        free(plan->after);
+        plan->after = NULL;
+        snprintf(plan->note, sizeof(plan->note), "%.500s is as it should be", plan->path);
+        return 0;
+    }
+    snprintf(plan->note, sizeof(plan->note), "podman is to read %.400s%s%s too",
+             add_hooks ? where->hooks_dir : "", add_hooks && add_specs ? " and " : "",
+             add_specs ? SPECS_DIR : "");
+    return 0;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* apir config check */
+#include <errno.h>
+#include <getopt.h>
+#include <json-c/json.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/config/config.h"
+#include "backend/server/unix/access.h"
+#include "cdi/commands.h"
+#include "common/json.h"
+#include "common/text.h"
+#include "common/error.h"
+
+static const char usage[] =
+    "Usage: apir config check [OPTION]... [FILE]\n"
+    "\n"
+    "Checks the configuration of apir-render-server on the machine with the GPU, and prints what\n"
+    "holds: every key, its value, and whether that is the file's or the default. Without FILE it "
+    "is\n"
+    "what a server started from here would read: APIR_CONFIG, else " APIR_CONFIG_DEFAULT_PATH ";\n"
+    "where there is none, defaults hold.\n"
+    "\n"
+    "  --json         one JSON object: file, valid, and error or keys\n"
+    "  -h, --help     this text\n"
+    "\n"
+    "Exit codes: 0 the configuration is valid, 1 it is not, 2 wrong usage, 3 the file could not\n"
+    "be read.\n";
+
+/* Returns the exit code, with *err set where that is not 0. */
+static int check(const char *path, struct apir_config *config, struct apir_error *err)
+{
+    struct server_access access;
+    int r = apir_config_load(path, config, err);
+
+    /* What is no configuration, or too much of one, has been read. */
+    if (r < 0)
+        return r == -EINVAL || r == -EBADMSG || r == -EFBIG ? CDI_EXIT_FAILED : CDI_EXIT_NOTHING;
+    /* A server that does not find a user or a group serves nobody. */
+    if (server_access_init(&access, config, err) < 0) {
+        (void)apir_error_wrap(err, "%s", path);
+        return CDI_EXIT_FAILED;
+    }
+    return CDI_EXIT_OK;
+}
+
+static void print_keys(struct json_object *keys)
+{
+    json_object_object_foreach(keys, key, row)
+    {
+        struct json_object *value = json_object_object_get(row, "value");
+
+        cdi_text_print(stdout, "  %-26s %-24s %s\n", key,
+                       value == NULL
+                           ? "-"
+                           : json_object_to_json_string_ext(
+                                 value, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE),
+                       json_object_get_string(json_object_object_get(row, "from")));
+    }
+}
+
+static void print_json(const char *path, const struct apir_error *err, struct json_object *keys)
+{
+    cleanup_json struct json_object *all = json_object_new_object();
+
+    json_object_object_add(all, "file", path == NULL ? NULL : json_object_new_string(path));
+    json_object_object_add(all, "valid", json_object_new_boolean(err->code == 0));
+    if (err->code != 0)
+        json_object_object_add(all, "error", json_object_new_string(err->msg));
+    else
+        json_object_object_add(all, "keys", json_object_get(keys));
+    (void)cdi_text_print_json(all);
+}
+
+int cdi_config_check_main(int argc, char **argv)
+{
+    enum { JSON = 256 };
+    static const struct option long_options[] = {
+        {"json", no_argument, NULL, JSON},
+        {"help", no_argument, NULL, 'h'},
+        {0},
+    };
+    bool json = false;
+
+    for (int c; (c = getopt_long(argc, argv, "h", long_options, NULL)) != -1;) {
+        switch (c) {
+        case JSON:
+            json = true;
+            break;
+        case 'h':
+            fputs(usage, stdout);
+            return CDI_EXIT_OK;
+        default:
+            fputs("Try 'apir config check --help'.\n", stderr);
+            return CDI_EXIT_USAGE;
+        }
+    }
+    if (argc - optind > 1) {
+        fputs("apir config check: more than one file\nTry 'apir config check --help'.\n", stderr);
+        return CDI_EXIT_USAGE;
+    }
+    const char *path = optind < argc ? argv[optind] : apir_config_find();
+    struct apir_config config;
+    struct apir_error err = {0};
+    int code = check(path, &config, &err);
+    cleanup_json struct json_object *keys = apir_config_show(&config);
+
+    if (json)
+        print_json(path, &err, keys);
+    else if (code != CDI_EXIT_OK)
+        cdi_text_print(stderr, "apir config check: %s\n", err.msg);
+    else
+        cdi_text_print(stdout, "%s: valid\n",
+                       path == NULL ? "no configuration file, defaults" : path);
+    if (!json && code == CDI_EXIT_OK)
+        print_keys(keys);
+    apir_config_fini(&config);
+    return code;
+}

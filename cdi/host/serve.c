@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * apir host serve: the host side of a machine without a VM, by hand. It makes the folder, says
+ * what to do next, and becomes apir-render-server, so that Ctrl-C is that one's.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <grp.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cdi/commands.h"
+#include "cdi/install.h"
+#include "cdi/spec/spec.h"
+#include "common/text.h"
+#include "common/error.h"
+
+#define SERVE_GROUP "apir" /* what sysusers.d makes, and the socket unit names */
+
+static const char usage[] =
+    "Usage: apir host serve [OPTION]...\n"
+    "\n"
+    "Lets containers of this very machine use its GPU, without a VM, for as long as it runs.\n"
+    "(As a service: systemctl enable --now apir-host.socket.)\n"
+    "\n"
+    "  --socket-dir DIR  the folder of the socket " CDI_SOCKET_NAME " (default " CDI_SOCKET_DIR
+    ");\n"
+    "                    it is made where it is missing\n"
+    "  --group NAME      who is in it may connect (default: " SERVE_GROUP ", where that group\n"
+    "                    exists and root runs this)\n"
+    "  -h, --help        this text\n"
+    "\n"
+    "Exit codes: 0 ended by Ctrl-C or SIGTERM, 1 failed, 2 wrong usage.\n";
+
+struct serve {
+    const char *dir, *group;
+    bool dir_given;
+    char socket[PATH_MAX];
+    char server[PATH_MAX];
+};
+
+/* Each missing folder on the way, too. Whatever the umask: containers' users look into them. */
+static int make_folder(const struct serve *s, struct apir_error *err)
+{
+    char path[PATH_MAX];
+    mode_t old = umask(0022);
+    int r = 0;
+
+    snprintf(path, sizeof(path), "%s", s->dir);
+    for (char *p = path + 1; r == 0 && *p != '\0'; p++) {
+        if (*p != '/')
+            continue;
+        *p = '\0';
+        r = mkdir(path, 0755) < 0 && errno != EEXIST ? -errno : 0;
+        *p = '/';
+    }
+    if (r == 0 && mkdir(path, 0755) < 0 && errno != EEXIST)
+        r = -errno;
+    umask(old);
+    if (r < 0)
+        return apir_error_sys(err, -r, "cannot make %s%s", s->dir,
+                              s->dir_given ? ""
+                                           : " (run this as root, or give --socket-dir a folder of "
+                                             "yours, and `apir cdi generate` the same as "
+                                             "--host-socket)");
+    return 0;
+}
+
+/* Whoever owns a part of the path, or may write there, can put another folder in its place. */
+static int check_parts(const char *path, struct apir_error *err)
+{
+    char part[PATH_MAX];
+    struct stat st;
+
+    for (size_t n = 1;; n += 1 + strcspn(path + n + 1, "/")) {
+        snprintf(part, sizeof(part), "%.*s", (int)n, path);
+        if (lstat(part, &st) < 0)
+            return apir_error_sys(err, errno, "%s", part);
+        if (st.st_uid != 0 && st.st_uid != geteuid())
+            return apir_error_set(err, EPERM,
+                                  "%s belongs to another user (%u), who could put a socket in our "
+                                  "place; take a folder whose parents are root's or yours",
+                                  part, st.st_uid);
+        /* Where it is sticky, nobody takes away what is another's. */
+        if (!S_ISLNK(st.st_mode) && (st.st_mode & 0022) != 0 && (st.st_mode & S_ISVTX) == 0)
+            return apir_error_set(err, EPERM,
+                                  "others may write to %s (mode %04o), and so put a socket of "
+                                  "theirs in our place; chmod go-w it, or take another folder",
+                                  part, st.st_mode & 07777u);
+        if (path[n] == '\0' || strcmp(path + n, "/") == 0)
+            return 0;
+    }
+}
+
+static int check_folder(const struct serve *s, struct apir_error *err)
+{
+    char real[PATH_MAX];
+    struct stat st;
+
+    if (stat(s->dir, &st) < 0)
+        return apir_error_sys(err, errno, "%s", s->dir);
+    if (!S_ISDIR(st.st_mode))
+        return apir_error_set(err, ENOTDIR, "%s is no folder", s->dir);
+    if ((st.st_mode & 0022) != 0)
+        return apir_error_set(err, EPERM,
+                              "others may write to %s, and so put a socket of theirs in our place",
+                              s->dir);
+    /* As it is written, links and all, since that is what engines mount; and where it leads to. */
+    if (realpath(s->dir, real) == NULL)
+        return apir_error_sys(err, errno, "%s", s->dir);
+    int r = check_parts(s->dir, err);
+    if (r == 0)
+        r = check_parts(real, err);
+    if (r < 0)
+        return r;
+    if ((st.st_mode & 0005) != 0005)
+        cdi_text_print(stderr,
+                       "apir host serve: users of containers cannot look into %s (mode %04o)\n",
+                       s->dir, st.st_mode & 07777u);
+    return 0;
+}
+
+static void say_what_next(const struct serve *s)
+{
+    cdi_text_print(stdout,
+                   "Containers of this machine can use its GPU while this runs; Ctrl-C ends it.\n"
+                   "  who:   root and %s%s\n"
+                   "  once:  apir cdi generate",
+                   s->group != NULL ? "group " : "this user",
+                   s->group != NULL ? s->group : " (--group lets others in)");
+    if (s->dir_given)
+        cdi_text_print(stdout, " --host-socket %s", s->dir);
+    printf("\n"
+           "  then:  podman run --device " CDI_SPEC_VENDOR "/" CDI_SPEC_CLASS
+           "=host0 IMAGE llama-bench --list-devices\n");
+    fflush(stdout);
+}
+
+static int serve(struct serve *s, struct apir_error *err)
+{
+    if (s->dir[0] != '/')
+        return apir_error_set(err, EINVAL, "the folder must be an absolute path: %s", s->dir);
+    if (snprintf(s->socket, sizeof(s->socket), "%s/" CDI_SOCKET_NAME, s->dir) >=
+        (int)sizeof(s->socket))
+        return apir_error_set(err, ENAMETOOLONG, "%s", s->dir);
+    if (s->group == NULL && geteuid() == 0 && getgrnam(SERVE_GROUP) != NULL)
+        s->group = SERVE_GROUP;
+    int r = cdi_install_find_render_server(s->server, sizeof(s->server));
+    if (r < 0)
+        return apir_error_sys(err, -r, "apir-render-server not found");
+    r = make_folder(s, err);
+    if (r == 0)
+        r = check_folder(s, err);
+    if (r < 0)
+        return r;
+    say_what_next(s);
+    const char *argv[] = {s->server, "--listen", s->socket, s->group == NULL ? NULL : "--group",
+                          s->group,  NULL};
+    /* execv does not write through argv; the interface lacks the const. */
+    execv(s->server, (char *const *)(uintptr_t)argv);
+    return apir_error_sys(err, errno, "cannot start %s", s->server);
+}
+
+int cdi_host_serve_main(int argc, char **argv)
+{
+    enum { SOCKET_DIR = 256, GROUP };
+    static const struct option long_options[] = {
+        {"socket-dir", required_argument, NULL, SOCKET_DIR},
+        {"group", required_argument, NULL, GROUP},
+        {"help", no_argument, NULL, 'h'},
+        {0},
+    };
+    struct serve s = {.dir = CDI_SOCKET_DIR};
+    struct apir_error err = {0};
+
+    for (int c; (c = getopt_long(argc, argv, "h", long_options, NULL)) != -1;) {
+        switch (c) {
+        case SOCKET_DIR:
+            s.dir = optarg;
+            s.dir_given = true;
+            break;
+        case GROUP:
+            s.group = optarg;
+            break;
+        case 'h':
+            fputs(usage, stdout);
+            return CDI_EXIT_OK;
+        default:
+            fputs("Try 'apir host serve --help'.\n", stderr);
+            return CDI_EXIT_USAGE;
+        }
+    }
+    if (optind < argc) {
+        fprintf(stderr, "apir host serve: unexpected: %s\nTry 'apir host serve --help'.\n",
+                argv[optind]);
+        return CDI_EXIT_USAGE;
+    }
+    (void)serve(&s, &err);
+    cdi_text_print(stderr, "apir host serve: %s\n", err.msg);
+    return CDI_EXIT_FAILED;
+}

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* apir cdi generate */
+#include <errno.h>
+#include <getopt.h>
+#include <json-c/json.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cdi/commands.h"
+#include "cdi/host/handshake.h"
+#include "cdi/install.h"
+#include "common/json.h"
+#include "cdi/spec/nodes.h"
+#include "cdi/spec/number.h"
+#include "common/oci/cdi_rules.h"
+#include "cdi/spec/spec.h"
+#include "common/text.h"
+#include "common/cleanup.h"
+#include "common/error.h"
+
+#define HANDSHAKE_TIMEOUT_MS 20000u
+
+static const char usage[] =
+    "Usage: apir cdi generate [OPTION]...\n"
+    "\n"
+    "Finds the virtio-gpu render nodes of this machine, asks the host behind each for its\n"
+    "devices, and writes a CDI spec with a device gpu0, gpu1, … for each of them. Where\n"
+    "apir-render-server listens on this machine itself, the spec has the device host0.\n"
+    "\n"
+    "A device that the file named before keeps its number, whatever order devices come in;\n"
+    "a new one gets the lowest free number; one that is gone is dropped. Where the host\n"
+    "behind a node does not answer, the devices that the file has for that node stay; where\n"
+    "none answers at all, the file stays as it is.\n"
+    "\n"
+    "  --output FILE     write to FILE (default " CDI_SPEC_PATH "; - is standard output)\n"
+    "  --vendor NAME     the vendor in VENDOR/CLASS=gpu0 (default " CDI_SPEC_VENDOR ")\n"
+    "  --class NAME      the class (default " CDI_SPEC_CLASS ")\n"
+    "  --plugin PATH     the plug-in (default: beside this program's installation)\n"
+    "  --hook PATH       the hook program (default: beside this program's installation)\n"
+    "  --no-hook         a spec without the hook: device, plug-in and variables only\n"
+    "  --no-handshake    take nodes on the kernel's word: a device for each, which stands\n"
+    "                    for whatever its host offers\n"
+    "  --host-socket DIR add host0 with the socket DIR/" CDI_SOCKET_NAME " (default: with\n"
+    "                    " CDI_SOCKET_DIR ", where that socket is there)\n"
+    "  --dev-root DIR    look for nodes under DIR/dev/dri; the spec names them without DIR\n"
+    "  --dry-run         print the spec, write nothing\n"
+    "  -h, --help        this text\n"
+    "\n"
+    "The spec is JSON, which is YAML too. The file is replaced at once (mode 0644).\n"
+    "\n"
+    "Exit codes: 0 written, 1 failed (no host answered, or a file is missing), 2 wrong\n"
+    "usage, 3 nothing to write: neither a virtio-gpu node nor the socket is there.\n";
+
+struct generate {
+    const char *output, *dev_root, *vendor, *class_name, *socket_dir;
+    char plugin[PATH_MAX], hook[PATH_MAX];
+    bool with_hook, with_handshake, dry_run;
+    struct cdi_node nodes[CDI_NODES_MAX];
+    struct cdi_handshake handshake;             /* with the node at hand */
+    struct cdi_numbered known[CDI_DEVICES_MAX]; /* the file's, as it was */
+    size_t n_known;
+    struct cdi_numbered found[CDI_DEVICES_MAX];
+    char what[CDI_DEVICES_MAX][256]; /* of each in found, for the user */
+    struct cdi_spec_device devices[CDI_DEVICES_MAX];
+    size_t n_found;
+    bool any_node, any_answer, nothing_here;
+};
+
+/* What the file says that is about to be replaced. Whatever is wrong with it costs only numbers. */
+static void read_known(struct generate *g)
+{
+    cleanup_json struct json_object *spec = NULL;
+    struct apir_error err = {0};
+    int r = cdi_spec_load(g->output, &spec, &err);
+
+    if (r == 0)
+        g->n_known = cdi_number_read(spec, g->known);
+    else if (r != -ENOENT)
+        cdi_text_print(stderr, "%s; devices are numbered anew\n", err.msg);
+}
+
+/* Why this node is none of ours, or NULL. */
+static const char *node_unusable(const struct cdi_node *node, char *why, size_t why_size)
+{
+    if (node->open_error != 0)
+        return strerror(node->open_error);
+    if (!node->is_virtio_gpu) {
+        snprintf(why, why_size, "its driver is %s, not " CDI_DRIVER_NAME,
+                 node->driver[0] != '\0' ? node->driver : "unknown");
+        return why;
+    }
+    const char *missing = node->caps_error == 0 ? cdi_node_caps_missing(&node->caps) : NULL;
+    if (node->caps_error != 0)
+        snprintf(why, why_size, "asking the driver: %s", strerror(node->caps_error));
+    else if (missing != NULL)
+        snprintf(why, why_size, "the VMM does not offer %s", missing);
+    else
+        return NULL;
+    return why;
+}
+
+static void add(struct generate *g, const struct cdi_node *node, const char *id, const char *what)
+{
+    struct cdi_numbered *d = &g->found[g->n_found];
+
+    if (g->n_found == CDI_DEVICES_MAX) {
+        cdi_text_print(stderr, "%s: left out: more than %u devices\n", node->path, CDI_DEVICES_MAX);
+        return;
+    }
+    snprintf(d->node, sizeof(d->node), "%s", node->path);
+    snprintf(d->id, sizeof(d->id), "%s", id);
+    snprintf(g->what[g->n_found], sizeof(g->what[0]), "%s", what);
+    g->n_found++;
+}
+
+/* What the file knows of the node, whose host gives no answer. Returns how many. */
+static size_t keep_known(struct generate *g, const struct cdi_node *node)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < g->n_known; i++) {
+        if (strcmp(g->known[i].node, node->path) != 0)
+            continue;
+        add(g, node, g->known[i].id, "kept");
+        n++;
+    }
+    return n;
+}
+
+static void add_node(struct generate *g, const struct cdi_node *node)
+{
+    struct cdi_handshake *h = &g->handshake;
+    char why[400], what[256];
+    const char *unusable = node_unusable(node, why, sizeof(why));
+
+    g->any_node = g->any_node || node->is_virtio_gpu;
+    if (unusable != NULL) {
+        cdi_text_print(stderr, "%s: left out: %s\n", node->path, unusable);
+        return;
+    }
+    if (!g->with_handshake) {
+        g->any_answer = true; /* taken for granted */
+        add(g, node, "", "not asked");
+        return;
+    }
+    int r = cdi_handshake_run(node->full_path, HANDSHAKE_TIMEOUT_MS, h);
+    if (r < 0) {
+        cdi_handshake_describe(h, why, sizeof(why));
+        cdi_text_print(stderr, "%s: %s: %s\n", node->path,
+                       keep_known(g, node) > 0 ? "as it was" : "left out", why);
+        return;
+    }
+    g->any_answer = true;
+    for (uint32_t i = 0; i < h->n_devices; i++) {
+        const struct cdi_host_device *d = &h->devices[i];
+
+        /* One without an id cannot be chosen: the node with all of it is one device. */
+        if (d->id[0] == '\0' && i > 0)
+            continue;
+        snprintf(what, sizeof(what), "%s, %s", d->name, d->description);
+        add(g, node, d->id, what);
+    }
+}
+
+static bool is_socket(const char *dir)
+{
+    char path[PATH_MAX];
+    struct stat st;
+
+    return (size_t)snprintf(path, sizeof(path), "%s/" CDI_SOCKET_NAME, dir) < sizeof(path) &&
+           stat(path, &st) == 0 && S_ISSOCK(st.st_mode);
+}
+
+static void number_devices(struct generate *g)
+{
+    cdi_number_assign(g->found, g->n_found, g->known, g->n_known);
+    for (size_t i = 0; i < g->n_found; i++) {
+        const struct cdi_numbered *d = &g->found[i];
+
+        g->devices[i] = (struct cdi_spec_device){d->number, d->node, d->id};
+        cdi_text_print(stderr, "%s: gpu%u: %s%s%s%s\n", d->node, d->number, g->what[i],
+                       d->id[0] != '\0' ? " (" : "", d->id, d->id[0] != '\0' ? ")" : "");
+        for (size_t k = 0; k < g->n_known; k++)
+            if (g->known[k].number == d->number && g->known[k].id[0] != '\0' && d->id[0] != '\0' &&
+                strcmp(g->known[k].id, d->id) != 0)
+                cdi_text_print(stderr, "%s: gpu%u was %s before\n", d->node, d->number,
+                               g->known[k].id);
+    }
+}
+
+static int find_devices(struct generate *g, struct apir_error *err)
+{
+    int n = cdi_nodes_find(g->dev_root, g->nodes);
+
+    /* No folder of nodes is no node. */
+    if (n < 0 && n != -ENOENT)
+        return apir_error_sys(err, -n, "look for render nodes in /dev/dri%s%s",
+                              strcmp(g->dev_root, "/") == 0 ? "" : " under ",
+                              strcmp(g->dev_root, "/") == 0 ? "" : g->dev_root);
+    for (int i = 0; i < n; i++)
+        add_node(g, &g->nodes[i]);
+    if (g->socket_dir == NULL && is_socket(CDI_SOCKET_DIR))
+        g->socket_dir = CDI_SOCKET_DIR;
+    if (g->socket_dir != NULL)
+        cdi_text_print(stderr, "%s/" CDI_SOCKET_NAME ": host0\n", g->socket_dir);
+    else if (!g->any_answer) {
+        g->nothing_here = !g->any_node;
+        return apir_error_set(err, ENODEV,
+                              g->any_node ? "no virtio-gpu node whose host answers; `apir doctor` "
+                                            "says what is missing"
+                                          : "no virtio-gpu node, and no socket in " CDI_SOCKET_DIR);
+    }
+    number_devices(g);
+    return 0;
+}
+
+/* An option's path, or the installed one; absolute in both cases. */
+static int resolve(char *path, int (*find)(char *, size_t), const char *what,
+                   struct apir_error *err)
+{
+    char given[PATH_MAX];
+
+    if (path[0] == '\0') {
+        int r = find(path, PATH_MAX);
+        return r == 0 ? 0 : apir_error_set(err, -r, "%s not found", what);
+    }
+    snprintf(given, sizeof(given), "%s", path);
+    if (realpath(given, path) == NULL)
+        return apir_error_sys(err, errno, "%s", given);
+    return 0;
+}
+
+static const char *first_name(const struct generate *g, char *name, size_t size)
+{
+    if (g->n_found == 0)
+        return "host0";
+    snprintf(name, size, "gpu%u", g->found[0].number);
+    return name;
+}
+
+static int generate(struct generate *g, struct apir_error *err)
+{
+    cleanup_json struct json_object *spec = NULL;
+    struct cdi_report report;
+    char first[32];
+
+    int r = resolve(g->plugin, cdi_install_find_plugin, "plug-in (see --plugin)", err);
+    if (r == 0 && g->with_hook)
+        r = resolve(g->hook, cdi_install_find_hook, "hook (see --hook and --no-hook)", err);
+    if (r == 0) {
+        if (strcmp(g->output, "-") != 0)
+            read_known(g);
+        r = find_devices(g, err);
+    }
+    if (r < 0)
+        return r;
+
+    struct cdi_spec_options options = {
+        .vendor = g->vendor,
+        .class_name = g->class_name,
+        .plugin_path = g->plugin,
+        .hook_path = g->with_hook ? g->hook : NULL,
+        .devices = g->devices,
+        .n_devices = g->n_found,
+        .socket_dir = g->socket_dir,
+    };
+    r = cdi_spec_build(&options, &spec, err);
+    if (r < 0)
+        return r;
+
+    cdi_report_init(&report);
+    cdi_rules_check_host(spec, g->dev_root, &report);
+    /* With another root the files of the spec are not where this program sees them. */
+    if (report.n_errors > 0 && strcmp(g->dev_root, "/") == 0)
+        r = apir_error_set(err, ENOENT, "%s",
+                           report.n_kept > 0 ? report.items[0].text : "missing files");
+    cdi_report_fini(&report);
+    if (r < 0)
+        return r;
+    if (g->dry_run) {
+        cdi_report_init(&report);
+        cdi_rules_check(spec, &report);
+        if (report.n > 0)
+            r = apir_error_set(err, EINVAL, "%s",
+                               report.n_kept > 0 ? report.items[0].text : "not valid");
+        cdi_report_fini(&report);
+        const char *text = cdi_spec_text(spec);
+        if (r == 0 && text != NULL)
+            puts(text);
+        return r;
+    }
+    r = cdi_spec_store(g->output, spec, err);
+    if (r == 0)
+        cdi_text_print(stderr, "wrote %s; try: podman run --device %s/%s=%s …\n", g->output,
+                       g->vendor, g->class_name, first_name(g, first, sizeof(first)));
+    return r;
+}
+
+static int usage_error(const char *text, const char *value)
+{
+    fprintf(stderr, "apir cdi generate: %s%s\nTry 'apir cdi generate --help'.\n", text, value);
+    return CDI_EXIT_USAGE;
+}
+
+int cdi_generate_main(int argc, char **argv)
+{
+    enum {
+        OUTPUT = 256,
+        VENDOR,
+        CLASS,
+        PLUGIN,
+        HOOK,
+        NO_HOOK,
+        NO_HANDSHAKE,
+        HOST_SOCKET,
+        DEV_ROOT,
+        DRY_RUN
+    };
+    static const struct option long_options[] = {
+        {"output", required_argument, NULL, OUTPUT},
+        {"vendor", required_argument, NULL, VENDOR},
+        {"class", required_argument, NULL, CLASS},
+        {"plugin", required_argument, NULL, PLUGIN},
+        {"hook", required_argument, NULL, HOOK},
+        {"no-hook", no_argument, NULL, NO_HOOK},
+        {"no-handshake", no_argument, NULL, NO_HANDSHAKE},
+        {"host-socket", required_argument, NULL, HOST_SOCKET},
+        {"dev-root", required_argument, NULL, DEV_ROOT},
+        {"dry-run", no_argument, NULL, DRY_RUN},
+        {"help", no_argument, NULL, 'h'},
+        {0},
+    };
+    struct apir_error err = {0};
+    bool hook_given = false;
+    cleanup_free struct generate *g = calloc(1, sizeof(*g));
+
+    if (g == NULL) {
+        perror("apir");
+        return CDI_EXIT_FAILED;
+    }
+    g->output = CDI_SPEC_PATH;
+    g->dev_root = "/";
+    g->vendor = CDI_SPEC_VENDOR;
+    g->class_name = CDI_SPEC_CLASS;
+    g->with_hook = g->with_handshake = true;
+
+    for (int c; (c = getopt_long(argc, argv, "h", long_options, NULL)) != -1;) {
+        char *path = c == PLUGIN ? g->plugin : g->hook;
+
+        switch (c) {
+        case OUTPUT:
+            g->output = optarg;
+            break;
+        case VENDOR:
+            g->vendor = optarg;
+            break;
+        case CLASS:
+            g->class_name = optarg;
+            break;
+        case PLUGIN:
+        case HOOK:
+            if (optarg[0] == '\0' || strlen(optarg) >= PATH_MAX)
+                return usage_error("not a path: ", optarg);
+            snprintf(path, PATH_MAX, "%s", optarg);
+            hook_given = hook_given || c == HOOK;
+            break;
+        case NO_HOOK:
+            g->with_hook = false;
+            break;
+        case NO_HANDSHAKE:
+            g->with_handshake = false;
+            break;
+        case HOST_SOCKET:
+            g->socket_dir = optarg;
+            break;
+        case DEV_ROOT:
+            g->dev_root = optarg;
+            break;
+        case DRY_RUN:
+            g->dry_run = true;
+            break;
+        case 'h':
+            fputs(usage, stdout);
+            return CDI_EXIT_OK;
+        default:
+            fputs("Try 'apir cdi generate --help'.\n", stderr);
+            return CDI_EXIT_USAGE;
+        }
+    }
+    if (optind < argc)
+        return usage_error("unexpected: ", argv[optind]);
+    if (hook_given && !g->with_hook)
+        return usage_error("--hook and --no-hook exclude each other", "");
+    if (!cdi_rules_kind_part_ok(g->vendor))
+        return usage_error("no vendor name: ", g->vendor);
+    if (!cdi_rules_kind_part_ok(g->class_name))
+        return usage_error("no class name: ", g->class_name);
+    if (g->dev_root[0] != '/')
+        return usage_error("--dev-root wants an absolute path, not ", g->dev_root);
+    if (g->socket_dir != NULL && g->socket_dir[0] != '/')
+        return usage_error("--host-socket wants an absolute path, not ", g->socket_dir);
+    if (strcmp(g->output, "-") == 0)
+        g->dry_run = true;
+
+    if (generate(g, &err) < 0) {
+        cdi_text_print(stderr, "apir cdi generate: %s\n", err.msg);
+        return g->nothing_here ? CDI_EXIT_NOTHING : CDI_EXIT_FAILED;
+    }
+    return CDI_EXIT_OK;
+}

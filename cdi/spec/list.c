@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* apir cdi list */
+#include <dirent.h>
+#include <errno.h>
+#include <getopt.h>
+#include <json-c/json.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cdi/commands.h"
+#include "common/json.h"
+#include "common/oci/cdi_rules.h"
+#include "cdi/spec/spec.h"
+#include "common/text.h"
+#include "common/cleanup.h"
+#include "common/error.h"
+
+#define DIRS_MAX 8
+
+static const char usage[] =
+    "Usage: apir cdi list [OPTION]...\n"
+    "\n"
+    "Lists the devices of the CDI specs that the engines read: a line each, with its nodes,\n"
+    "the id of the host's device where the spec tells it, and the file.\n"
+    "\n"
+    "  --json            as a JSON list: name, nodes, id, spec\n"
+    "  --spec-dir DIR    read DIR instead of /etc/cdi and /var/run/cdi; may be repeated\n"
+    "  -h, --help        this text\n"
+    "\n"
+    "Exit codes: 0 listed, 1 a spec could not be read or no device was found, 2 wrong usage.\n";
+
+struct list {
+    struct json_object *rows;
+    bool failed;
+};
+
+/* Of one of our devices: which of the host's it is. NULL where it does not say. */
+static const char *host_id(struct json_object *edits)
+{
+    struct json_object *env = cdi_json_member(edits, "env", json_type_array);
+
+    for (size_t i = 0; env != NULL && i < json_object_array_length(env); i++) {
+        const char *s = json_object_get_string(json_object_array_get_idx(env, i));
+        if (s != NULL && strncmp(s, "APIR_DEVICE_", 12) == 0 && strchr(s, '=') != NULL)
+            return strchr(s, '=') + 1;
+    }
+    return NULL;
+}
+
+static void add_row(struct list *l, const char *file, const char *kind, struct json_object *device)
+{
+    cleanup_json struct json_object *row = json_object_new_object();
+    struct json_object *nodes = json_object_new_array();
+    const char *name = cdi_json_string(device, "name");
+    cleanup_free char *full = NULL;
+
+    if (name == NULL || asprintf(&full, "%s=%s", kind, name) < 0) {
+        full = NULL;
+        json_object_put(nodes);
+        return;
+    }
+    struct json_object *edits = cdi_json_member(device, "containerEdits", json_type_object);
+    struct json_object *list = cdi_json_member(edits, "deviceNodes", json_type_array);
+    for (size_t i = 0; list != NULL && i < json_object_array_length(list); i++) {
+        const char *path = cdi_json_string(json_object_array_get_idx(list, i), "path");
+        if (path != NULL)
+            json_object_array_add(nodes, json_object_new_string(path));
+    }
+    const char *id = host_id(edits);
+    json_object_object_add(row, "name", json_object_new_string(full));
+    json_object_object_add(row, "nodes", nodes);
+    if (id != NULL)
+        json_object_object_add(row, "id", json_object_new_string(id));
+    json_object_object_add(row, "spec", json_object_new_string(file));
+    json_object_array_add(l->rows, json_object_get(row));
+}
+
+static void read_spec(struct list *l, const char *path)
+{
+    cleanup_json struct json_object *spec = NULL;
+    struct apir_error err = {0};
+    struct cdi_report report;
+
+    if (cdi_spec_load(path, &spec, &err) < 0) {
+        cdi_text_print(stderr, "apir cdi list: %s\n", err.msg);
+        l->failed = true;
+        return;
+    }
+    cdi_report_init(&report);
+    cdi_rules_check(spec, &report);
+    if (report.n_errors > 0) {
+        cdi_text_print(stderr, "apir cdi list: %s: engines ignore it; see `apir cdi validate %s`\n",
+                       path, path);
+        l->failed = true;
+    }
+    cdi_report_fini(&report);
+    const char *kind = cdi_json_string(spec, "kind");
+    struct json_object *devices = cdi_json_member(spec, "devices", json_type_array);
+    for (size_t i = 0; kind != NULL && devices != NULL && i < json_object_array_length(devices);
+         i++)
+        add_row(l, path, kind, json_object_array_get_idx(devices, i));
+}
+
+static bool ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), m = strlen(end);
+    return n > m && strcmp(s + n - m, end) == 0;
+}
+
+static void read_dir(struct list *l, const char *dir, bool must_exist)
+{
+    struct dirent **entries = NULL;
+    int n = scandir(dir, &entries, NULL, alphasort);
+
+    if (n < 0) {
+        if (must_exist || errno != ENOENT) {
+            cdi_text_print(stderr, "apir cdi list: %s: %s\n", dir, strerror(errno));
+            l->failed = true;
+        }
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        const char *name = entries[i]->d_name;
+        cleanup_free char *path = NULL;
+
+        if (asprintf(&path, "%s/%s", dir, name) < 0)
+            path = NULL;
+        else if (ends_with(name, ".json"))
+            read_spec(l, path);
+        else if (ends_with(name, ".yaml"))
+            cdi_text_print(stderr, "apir cdi list: %s: left out, this program reads JSON only\n",
+                           path);
+        free(entries[i]);
+    }
+    free(entries);
+}
+
+static void print_rows(struct json_object *rows)
+{
+    for (size_t i = 0; i < json_object_array_length(rows); i++) {
+        struct json_object *row = json_object_array_get_idx(rows, i);
+        struct json_object *nodes = cdi_json_member(row, "nodes", json_type_array);
+
+        cdi_text_print(stdout, "%s", cdi_json_string(row, "name"));
+        for (size_t k = 0; k < json_object_array_length(nodes); k++)
+            cdi_text_print(stdout, "%s%s", k == 0 ? "\t" : ",",
+                           json_object_get_string(json_object_array_get_idx(nodes, k)));
+        const char *id = cdi_json_string(row, "id");
+        cdi_text_print(stdout, "%s%s\t%s\n", id == NULL ? "" : "\t", id == NULL ? "" : id,
+                       cdi_json_string(row, "spec"));
+    }
+}
+
+int cdi_list_main(int argc, char **argv)
+{
+    enum { JSON = 256, SPEC_DIR };
+    static const struct option long_options[] = {
+        {"json", no_argument, NULL, JSON},
+        {"spec-dir", required_argument, NULL, SPEC_DIR},
+        {"help", no_argument, NULL, 'h'},
+        {0},
+    };
+    const char *dirs[DIRS_MAX];
+    size_t n_dirs = 0;
+    bool as_json = false;
+    cleanup_json struct json_object *rows = json_object_new_array();
+    struct list l = {rows, false};
+
+    for (int c; (c = getopt_long(argc, argv, "h", long_options, NULL)) != -1;) {
+        switch (c) {
+        case JSON:
+            as_json = true;
+            break;
+        case SPEC_DIR:
+            if (n_dirs == DIRS_MAX) {
+                fputs("apir cdi list: too many folders\n", stderr);
+                return CDI_EXIT_USAGE;
+            }
+            dirs[n_dirs++] = optarg;
+            break;
+        case 'h':
+            fputs(usage, stdout);
+            return CDI_EXIT_OK;
+        default:
+            fputs("Try 'apir cdi list --help'.\n", stderr);
+            return CDI_EXIT_USAGE;
+        }
+    }
+    if (optind < argc) {
+        fprintf(stderr, "apir cdi list: unexpected: %s\nTry 'apir cdi list --help'.\n",
+                argv[optind]);
+        return CDI_EXIT_USAGE;
+    }
+    bool given = n_dirs > 0;
+    if (!given) {
+        dirs[n_dirs++] = "/etc/cdi";
+        dirs[n_dirs++] = "/var/run/cdi";
+    }
+    for (size_t i = 0; i < n_dirs; i++)
+        read_dir(&l, dirs[i], given);
+    if (as_json)
+        (void)cdi_text_print_json(rows);
+    else
+        print_rows(rows);
+    if (json_object_array_length(rows) == 0) {
+        fputs("apir cdi list: no devices; `apir cdi generate` makes them\n", stderr);
+        return CDI_EXIT_FAILED;
+    }
+    return l.failed ? CDI_EXIT_FAILED : CDI_EXIT_OK;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cdi/spec/number.h"
+
+#include <json-c/json.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+
+/* "gpu0", "gpu12"; "gpu012" is somebody else's. */
+static bool parse_name(const char *name, unsigned *ret_number)
+{
+    if (name == NULL || strncmp(name, "gpu", 3) != 0)
+        return false;
+    name += 3;
+    size_t n = strlen(name);
+    if (n == 0 || n > 4 || strspn(name, "0123456789") != n || (n > 1 && name[0] == '0'))
+        return false;
+    *ret_number = (unsigned)atoi(name);
+    return true;
+}
+
+static bool copy(char *to, size_t size, const char *from)
+{
+    return from != NULL && (size_t)snprintf(to, size, "%s", from) < size;
+}
+
+static void read_id(struct json_object *edits, struct cdi_numbered *k)
+{
+    struct json_object *env = cdi_json_member(edits, "env", json_type_array);
+    char prefix[32];
+    size_t n = (size_t)snprintf(prefix, sizeof(prefix), "APIR_DEVICE_%u=", k->number);
+
+    for (size_t i = 0; env != NULL && i < json_object_array_length(env); i++) {
+        const char *s = json_object_get_string(json_object_array_get_idx(env, i));
+        if (s != NULL && strncmp(s, prefix, n) == 0 && !copy(k->id, sizeof(k->id), s + n))
+            k->id[0] = '\0';
+    }
+}
+
+static bool read_device(struct json_object *device, struct cdi_numbered *k)
+{
+    struct json_object *edits = cdi_json_member(device, "containerEdits", json_type_object);
+    struct json_object *nodes = cdi_json_member(edits, "deviceNodes", json_type_array);
+
+    *k = (struct cdi_numbered){0};
+    if (!parse_name(cdi_json_string(device, "name"), &k->number) || nodes == NULL ||
+        json_object_array_length(nodes) == 0 ||
+        !copy(k->node, sizeof(k->node),
+              cdi_json_string(json_object_array_get_idx(nodes, 0), "path")))
+        return false;
+    read_id(edits, k);
+    return true;
+}
+
+size_t cdi_number_read(struct json_object *spec, struct cdi_numbered *known)
+{
+    struct json_object *devices = cdi_json_member(spec, "devices", json_type_array);
+    size_t n = 0;
+
+    for (size_t i = 0;
+         devices != NULL && i < json_object_array_length(devices) && n < CDI_DEVICES_MAX; i++) {
+        bool twice = false;
+
+        if (!read_device(json_object_array_get_idx(devices, i), &known[n]))
+            continue;
+        for (size_t k = 0; k < n; k++)
+            twice = twice || known[k].number == known[n].number;
+        n += !twice;
+    }
+    return n;
+}
+
+static bool same_both(const struct cdi_numbered *a, const struct cdi_numbered *b)
+{
+    return strcmp(a->node, b->node) == 0 && strcmp(a->id, b->id) == 0;
+}
+
+static bool same_id(const struct cdi_numbered *a, const struct cdi_numbered *b)
+{
+    return a->id[0] != '\0' && strcmp(a->id, b->id) == 0;
+}
+
+static bool same_node(const struct cdi_numbered *a, const struct cdi_numbered *b)
+{
+    return strcmp(a->node, b->node) == 0 && (a->id[0] == '\0' || b->id[0] == '\0');
+}
+
+void cdi_number_assign(struct cdi_numbered *found, size_t n_found, const struct cdi_numbered *known,
+                       size_t n_known)
+{
+    static bool (*const same[])(const struct cdi_numbered *,
+                                const struct cdi_numbered *) = {same_both, same_id, same_node};
+    bool has_number[CDI_DEVICES_MAX] = {false}, known_again[CDI_DEVICES_MAX] = {false};
+    bool taken[CDI_NUMBER_MAX + 1] = {false};
+
+    /* The surest way over all devices first: a guess must not take what is another's. */
+    for (size_t way = 0; way < sizeof(same) / sizeof(same[0]); way++) {
+        for (size_t i = 0; i < n_found; i++) {
+            for (size_t k = 0; k < n_known && !has_number[i]; k++) {
+                if (known_again[k] || !same[way](&found[i], &known[k]))
+                    continue;
+                has_number[i] = known_again[k] = taken[known[k].number] = true;
+                found[i].number = known[k].number;
+            }
+        }
+    }
+    for (size_t i = 0, next = 0; i < n_found; i++) {
+        if (has_number[i])
+            continue;
+        while (taken[next])
+            next++;
+        found[i].number = (unsigned)next;
+        taken[next] = true;
+    }
+}

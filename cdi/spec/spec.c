@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cdi/spec/spec.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/json.h"
+#include "common/oci/cdi_rules.h"
+#include "common/cleanup.h"
+#include "common/error.h"
+
+#define TEXT_FLAGS                                                                                 \
+    (JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE)
+
+/*
+ * Builders: each takes ownership of `value` also where it fails, and remembers
+ * the failure, so that a whole object is built without a check per line.
+ */
+struct builder {
+    bool failed;
+};
+
+static void put(struct builder *b, struct json_object *object, const char *key,
+                struct json_object *value)
+{
+    if (object == NULL || value == NULL || json_object_object_add(object, key, value) != 0) {
+        json_object_put(value);
+        b->failed = true;
+    }
+}
+
+static void append(struct builder *b, struct json_object *array, struct json_object *value)
+{
+    if (array == NULL || value == NULL || json_object_array_add(array, value) != 0) {
+        json_object_put(value);
+        b->failed = true;
+    }
+}
+
+static void put_string(struct builder *b, struct json_object *object, const char *key,
+                       const char *value)
+{
+    put(b, object, key, json_object_new_string(value));
+}
+
+static struct json_object *strings(struct builder *b, const char *const *list)
+{
+    struct json_object *array = json_object_new_array();
+
+    for (; *list != NULL; list++)
+        append(b, array, json_object_new_string(*list));
+    return array;
+}
+
+static struct json_object *build_hook(struct builder *b, const struct cdi_spec_options *o)
+{
+    struct json_object *hook = json_object_new_object();
+    bool other_plugin = strcmp(o->plugin_path, CDI_PLUGIN_CONTAINER) != 0;
+    const char *args[] = {"apir-hook", "createContainer", other_plugin ? "--plugin" : NULL,
+                          o->plugin_path, NULL};
+    /* Never empty: with no env of its own a hook gets the image's on some runtimes. */
+    static const char *const env[] = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", NULL};
+
+    put_string(b, hook, "hookName", "createContainer");
+    put_string(b, hook, "path", o->hook_path);
+    put(b, hook, "args", strings(b, args));
+    put(b, hook, "env", strings(b, env));
+    put(b, hook, "timeout", json_object_new_int(10));
+    return hook;
+}
+
+static struct json_object *build_mount(struct builder *b, const char *from, const char *to)
+{
+    struct json_object *mount = json_object_new_object();
+    static const char *const options[] = {"ro", "nosuid", "nodev", "bind", "rprivate", NULL};
+
+    put_string(b, mount, "hostPath", from);
+    put_string(b, mount, "containerPath", to);
+    put(b, mount, "options", strings(b, options));
+    return mount;
+}
+
+static struct json_object *build_common_edits(struct builder *b, const struct cdi_spec_options *o)
+{
+    struct json_object *edits = json_object_new_object();
+    struct json_object *mounts = json_object_new_array();
+    /*
+     * Few, since a variable of a spec overrides the user's own. The empty list
+     * keeps ggml-vulkan from offering the same GPU a second time through Venus.
+     */
+    static const char *const env[] = {"GGML_BACKEND_PATH=" CDI_PLUGIN_CONTAINER,
+                                      "GGML_VK_VISIBLE_DEVICES=", NULL};
+
+    put(b, edits, "env", strings(b, env));
+    append(b, mounts, build_mount(b, o->plugin_path, CDI_PLUGIN_CONTAINER));
+    put(b, edits, "mounts", mounts);
+    if (o->hook_path != NULL) {
+        struct json_object *hooks = json_object_new_array();
+
+        append(b, hooks, build_hook(b, o));
+        put(b, edits, "hooks", hooks);
+    }
+    return edits;
+}
+
+static struct json_object *build_device(struct builder *b, const struct cdi_spec_device *d)
+{
+    struct json_object *device = json_object_new_object();
+    struct json_object *edits = json_object_new_object();
+    struct json_object *nodes = json_object_new_array();
+    struct json_object *node = json_object_new_object();
+    char name[32], variable[128];
+
+    snprintf(name, sizeof(name), "gpu%u", d->number);
+    if (d->host_id != NULL && d->host_id[0] != '\0') {
+        const char *const env[] = {variable, NULL};
+
+        if ((size_t)snprintf(variable, sizeof(variable), "APIR_DEVICE_%u=%s", d->number,
+                             d->host_id) >= sizeof(variable))
+            b->failed = true;
+        put(b, edits, "env", strings(b, env));
+    }
+    /* No hostPath: rootless engines bind the node from its path in the container. */
+    put_string(b, node, "path", d->node_path);
+    put_string(b, node, "permissions", "rw");
+    append(b, nodes, node);
+    put(b, edits, "deviceNodes", nodes);
+    put_string(b, device, "name", name);
+    put(b, device, "containerEdits", edits);
+    return device;
+}
+
+static struct json_object *build_host_device(struct builder *b, const char *socket_dir)
+{
+    struct json_object *device = json_object_new_object();
+    struct json_object *edits = json_object_new_object();
+    struct json_object *mounts = json_object_new_array();
+    static const char *const env[] = {"APIR_TRANSPORT=unix:" CDI_SOCKET_DIR "/" CDI_SOCKET_NAME,
+                                      NULL};
+
+    put(b, edits, "env", strings(b, env));
+    /* Read-only: connecting asks for the socket's own permission, not the mount's. */
+    append(b, mounts, build_mount(b, socket_dir, CDI_SOCKET_DIR));
+    put(b, edits, "mounts", mounts);
+    put_string(b, device, "name", "host0");
+    put(b, device, "containerEdits", edits);
+    return device;
+}
+
+int cdi_spec_build(const struct cdi_spec_options *o, struct json_object **ret_spec,
+                   struct apir_error *err)
+{
+    struct builder b = {false};
+    cleanup_json struct json_object *spec = json_object_new_object();
+    struct json_object *devices = json_object_new_array();
+    cleanup_free char *kind = NULL;
+
+    if (asprintf(&kind, "%s/%s", o->vendor, o->class_name) < 0) {
+        kind = NULL;
+        json_object_put(devices);
+        return apir_error_sys(err, ENOMEM, "CDI spec");
+    }
+    put_string(&b, spec, "cdiVersion", CDI_RULES_VERSION_LOWEST);
+    put_string(&b, spec, "kind", kind);
+    for (size_t i = 0; i < o->n_devices; i++)
+        append(&b, devices, build_device(&b, &o->devices[i]));
+    if (o->socket_dir != NULL)
+        append(&b, devices, build_host_device(&b, o->socket_dir));
+    put(&b, spec, "devices", devices);
+    put(&b, spec, "containerEdits", build_common_edits(&b, o));
+    if (b.failed)
+        return apir_error_sys(err, ENOMEM, "CDI spec");
+    put_string(&b, spec, "cdiVersion", cdi_rules_lowest_version(spec));
+    if (b.failed)
+        return apir_error_sys(err, ENOMEM, "CDI spec");
+    *ret_spec = steal_pointer(&spec);
+    return 0;
+}
+
+int cdi_spec_load(const char *path, struct json_object **ret_spec, struct apir_error *err)
+{
+    return cdi_json_load(path, CDI_SPEC_SIZE_MAX, ret_spec, err);
+}
+
+const char *cdi_spec_text(struct json_object *spec)
+{
+    return json_object_to_json_string_ext(spec, TEXT_FLAGS);
+}
+
+static void unlink_and_free(char **path)
+{
+    if (*path != NULL)
+        unlink(*path);
+    free(*path);
+}
+
+/* Fills fd with the whole text, on disk, readable by every engine. */
+static int fill(int fd, struct json_object *spec)
+{
+    const char *text = cdi_spec_text(spec);
+
+    if (text == NULL)
+        return -ENOMEM;
+    int r = cdi_json_write_fd(fd, text, strlen(text));
+    if (r == 0)
+        r = cdi_json_write_fd(fd, "\n", 1);
+    if (r == 0 && fchmod(fd, 0644) < 0)
+        r = -errno;
+    if (r == 0 && fsync(fd) < 0)
+        r = -errno;
+    return r;
+}
+
+int cdi_spec_store(const char *path, struct json_object *spec, struct apir_error *err)
+{
+    struct cdi_report report;
+
+    cdi_report_init(&report);
+    cdi_rules_check(spec, &report);
+    if (report.n > 0) {
+        int r = apir_error_set(err, EINVAL, "not written, since it would not be valid: %s",
+                               report.n_kept > 0 ? report.items[0].text : "no memory");
+        cdi_report_fini(&report);
+        return r;
+    }
+    cdi_report_fini(&report);
+
+    const char *slash = strrchr(path, '/');
+    cleanup_free char *dir = slash == NULL   ? strdup(".")
+                             : slash == path ? strdup("/")
+                                             : strndup(path, (size_t)(slash - path));
+    __attribute__((cleanup(unlink_and_free))) char *temp = NULL;
+
+    if (dir == NULL)
+        return apir_error_sys(err, ENOMEM, "%s", path);
+    /* Whatever the umask: rootless engines read it too. */
+    if (mkdir(dir, 0755) == 0 ? chmod(dir, 0755) < 0 : errno != EEXIST)
+        return apir_error_sys(err, errno, "make folder %s", dir);
+    cleanup_fd int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir_fd < 0)
+        return apir_error_sys(err, errno, "%s", dir);
+
+    /* The dot and the suffix keep engines from reading it: they want *.json, *.yaml. */
+    char *name = NULL;
+    if (asprintf(&name, "%s/.%s.XXXXXX", dir, slash == NULL ? path : slash + 1) < 0)
+        return apir_error_sys(err, ENOMEM, "%s", path);
+    cleanup_fd int fd = mkostemp(name, O_CLOEXEC);
+    if (fd < 0) {
+        int code = errno;
+        free(name);
+        return apir_error_sys(err, code, "temporary file in %s", dir);
+    }
+    temp = name;
+    int r = fill(fd, spec);
+    if (r < 0)
+        return apir_error_sys(err, -r, "write %s", temp);
+    if (rename(temp, path) < 0)
+        return apir_error_sys(err, errno, "rename to %s", path);
+    free(steal_pointer(&temp));
+    /* The name is part of what must survive a power cut; the file itself does already. */
+    (void)fsync(dir_fd);
+    return 0;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* apir cdi validate */
+#include <errno.h>
+#include <getopt.h>
+#include <json-c/json.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cdi/commands.h"
+#include "common/json.h"
+#include "common/oci/cdi_rules.h"
+#include "cdi/spec/spec.h"
+#include "common/text.h"
+#include "common/error.h"
+
+static const char usage[] =
+    "Usage: apir cdi validate [OPTION]... FILE...\n"
+    "\n"
+    "Checks CDI specs (JSON) as strictly as the engines' own parsers do, and then warns of\n"
+    "what those take but some engine or runtime trips over.\n"
+    "\n"
+    "  --strict       a warning fails too\n"
+    "  --no-host      do not ask whether nodes, mount sources and hooks exist here\n"
+    "  --json         a JSON list: file, valid, findings (each with grade and text)\n"
+    "  -h, --help     this text\n"
+    "\n"
+    "Exit codes: 0 all files are valid, 1 one is not, 2 wrong usage, 3 a file could not be\n"
+    "read (and no other is invalid).\n";
+
+struct validate {
+    bool strict, host;
+    struct json_object *rows; /* NULL: print lines */
+    bool invalid, unreadable;
+};
+
+static const char *const grades[] = {[CDI_GRADE_ERROR] = "error", [CDI_GRADE_WARNING] = "warning"};
+
+static void say(const char *path, const struct cdi_report *report, bool valid)
+{
+    for (size_t i = 0; i < report->n_kept; i++)
+        cdi_text_print(stdout, "%s: %s: %s\n", path, grades[report->items[i].grade],
+                       report->items[i].text);
+    if (report->n > report->n_kept)
+        cdi_text_print(stdout, "%s: and %zu more\n", path, report->n - report->n_kept);
+    if (valid)
+        cdi_text_print(stdout, "%s: valid\n", path);
+}
+
+static void add_row(struct json_object *rows, const char *path, const struct cdi_report *report,
+                    bool valid)
+{
+    struct json_object *row = json_object_new_object(), *findings = json_object_new_array();
+
+    for (size_t i = 0; i < report->n_kept; i++) {
+        struct json_object *finding = json_object_new_object();
+
+        json_object_object_add(finding, "grade",
+                               json_object_new_string(grades[report->items[i].grade]));
+        json_object_object_add(finding, "text", json_object_new_string(report->items[i].text));
+        json_object_array_add(findings, finding);
+    }
+    json_object_object_add(row, "file", json_object_new_string(path));
+    json_object_object_add(row, "valid", json_object_new_boolean(valid));
+    json_object_object_add(row, "findings", findings);
+    json_object_array_add(rows, row);
+}
+
+static void validate(struct validate *v, const char *path)
+{
+    cleanup_json struct json_object *spec = NULL;
+    struct apir_error err = {0};
+    struct cdi_report report;
+
+    cdi_report_init(&report);
+    int r = cdi_spec_load(path, &spec, &err);
+    if (r < 0) {
+        cdi_report_add(&report, CDI_GRADE_ERROR, "%s", err.msg);
+    } else {
+        cdi_rules_check(spec, &report);
+        if (v->host && report.n_errors == 0)
+            cdi_rules_check_host(spec, "/", &report);
+    }
+    bool valid = v->strict ? report.n == 0 : report.n_errors == 0;
+    /* What is no JSON, or too much of it, has been read. */
+    if (r < 0 && r != -EBADMSG && r != -EFBIG)
+        v->unreadable = true;
+    else if (!valid)
+        v->invalid = true;
+    if (v->rows != NULL)
+        add_row(v->rows, path, &report, valid);
+    else
+        say(path, &report, valid);
+    cdi_report_fini(&report);
+}
+
+int cdi_validate_main(int argc, char **argv)
+{
+    enum { STRICT = 256, NO_HOST, JSON };
+    static const struct option long_options[] = {
+        {"strict", no_argument, NULL, STRICT},
+        {"no-host", no_argument, NULL, NO_HOST},
+        {"json", no_argument, NULL, JSON},
+        {"help", no_argument, NULL, 'h'},
+        {0},
+    };
+    cleanup_json struct json_object *rows = json_object_new_array();
+    struct validate v = {.host = true};
+
+    for (int c; (c = getopt_long(argc, argv, "h", long_options, NULL)) != -1;) {
+        switch (c) {
+        case STRICT:
+            v.strict = true;
+            break;
+        case NO_HOST:
+            v.host = false;
+            break;
+        case JSON:
+            v.rows = rows;
+            break;
+        case 'h':
+            fputs(usage, stdout);
+            return CDI_EXIT_OK;
+        default:
+            fputs("Try 'apir cdi validate --help'.\n", stderr);
+            return CDI_EXIT_USAGE;
+        }
+    }
+    if (optind == argc) {
+        fputs("apir cdi validate: no file\nTry 'apir cdi validate --help'.\n", stderr);
+        return CDI_EXIT_USAGE;
+    }
+    for (int i = optind; i < argc; i++)
+        validate(&v, argv[i]);
+    if (v.rows != NULL)
+        (void)cdi_text_print_json(rows);
+    return v.invalid ? CDI_EXIT_FAILED : v.unreadable ? CDI_EXIT_NOTHING : CDI_EXIT_OK;
+}

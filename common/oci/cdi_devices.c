@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/oci/cdi_devices.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "common/oci/cdi_rules.h"
+#include "common/oci/request.h"
+#include "common/cleanup.h"
+#include "common/error.h"
+
+#define SPEC_SIZE_MAX (1u << 20)
+
+int hook_spec_load(const char *path, struct json_object **ret_spec, struct apir_error *err)
+{
+    cleanup_json struct json_object *spec = NULL;
+    struct cdi_report report;
+
+    int r = cdi_json_load(path, SPEC_SIZE_MAX, &spec, err);
+    if (r < 0) {
+        apir_error_wrap(err, "run `apir cdi generate`");
+        return r;
+    }
+    cdi_report_init(&report);
+    cdi_rules_check(spec, &report);
+    size_t n_errors = report.n_errors;
+    cdi_report_fini(&report);
+    if (n_errors > 0)
+        return apir_error_set(err, EINVAL, "%s is not valid; see `apir cdi validate`", path);
+    *ret_spec = steal_pointer(&spec);
+    return 0;
+}
+
+static struct json_object *find_device(struct json_object *spec, const char *name)
+{
+    struct json_object *devices = cdi_json_member(spec, "devices", json_type_array);
+    const char *kind = cdi_json_string(spec, "kind");
+    const char *equals = strchr(name, '=');
+
+    if (equals != NULL) {
+        if (kind == NULL || strlen(kind) != (size_t)(equals - name) ||
+            strncmp(kind, name, strlen(kind)) != 0)
+            return NULL;
+        name = equals + 1;
+    }
+    for (size_t i = 0; devices != NULL && i < json_object_array_length(devices); i++) {
+        struct json_object *device = json_object_array_get_idx(devices, i);
+        const char *there = cdi_json_string(device, "name");
+        if (there != NULL && strcmp(there, name) == 0)
+            return device;
+    }
+    return NULL;
+}
+
+/* Adds what is not there yet. Returns the new number, or -E2BIG. */
+static int add(struct json_object *edits[HOOK_EDITS_MAX], int n, struct json_object *device)
+{
+    struct json_object *one = cdi_json_member(device, "containerEdits", json_type_object);
+
+    for (int i = 0; i < n; i++)
+        if (edits[i] == one)
+            return n;
+    if (one == NULL)
+        return n;
+    if (n == HOOK_EDITS_MAX)
+        return -E2BIG;
+    edits[n] = one;
+    return n + 1;
+}
+
+int hook_spec_select(struct json_object *spec, const char *names,
+                     struct json_object *ret_edits[HOOK_EDITS_MAX], struct apir_error *err)
+{
+    cleanup_free char *list = strdup(names);
+    char *save = NULL;
+    bool any = false;
+    int n = 0;
+
+    if (list == NULL)
+        return apir_error_sys(err, ENOMEM, "devices");
+    for (char *name = strtok_r(list, ", ", &save); name != NULL;
+         name = strtok_r(NULL, ", ", &save)) {
+        struct json_object *device = find_device(spec, name);
+
+        if (device == NULL)
+            return apir_error_set(err, ENODEV,
+                                  "no device \"%.64s\" in the CDI spec; see `apir cdi list`", name);
+        any = true;
+        n = add(ret_edits, n, device);
+        if (n < 0)
+            return apir_error_set(err, ENODEV, "more than %d devices", HOOK_EDITS_MAX - 1);
+    }
+    if (!any)
+        return apir_error_set(err, ENODEV, "the annotation " HOOK_ANNOTATION " names no device");
+    n = add(ret_edits, n, spec);
+    return n < 0 ? apir_error_set(err, ENODEV, "more than %d devices", HOOK_EDITS_MAX - 1) : n;
+}

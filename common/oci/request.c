@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/oci/request.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/json.h"
+#include "common/oci/state.h"
+#include "common/error.h"
+
+void hook_request_fini(struct hook_request *request)
+{
+    free(request->devices);
+    memset(request, 0, sizeof(*request));
+}
+
+static size_t length(struct json_object *array)
+{
+    return array == NULL ? 0 : json_object_array_length(array);
+}
+
+/*
+ * An image can have a VOLUME of this name, which engines mount as well: but a volume is a folder,
+ * or a tmpfs, whose source is no path.
+ */
+static bool is_file(const char *source)
+{
+    struct stat st;
+
+    return source != NULL && source[0] == '/' && (stat(source, &st) < 0 || !S_ISDIR(st.st_mode));
+}
+
+static bool has_plugin(struct json_object *mounts)
+{
+    for (size_t i = 0; i < length(mounts); i++) {
+        struct json_object *mount = json_object_array_get_idx(mounts, i);
+        const char *to = cdi_json_string(mount, "destination");
+
+        if (to != NULL && strcmp(to, HOOK_PLUGIN_INSIDE) == 0 &&
+            is_file(cdi_json_string(mount, "source")))
+            return true;
+    }
+    return false;
+}
+
+static int find(const struct hook_state *state, struct json_object *config,
+                struct hook_request *request, struct apir_error *err)
+{
+    struct json_object *annotations = cdi_json_member(config, "annotations", json_type_object);
+    struct json_object *member = NULL;
+    const char *text = state == NULL ? NULL : state->device;
+
+    if (text == NULL && json_object_object_get_ex(annotations, HOOK_ANNOTATION, &member)) {
+        text = cdi_json_string(annotations, HOOK_ANNOTATION);
+        if (text == NULL)
+            return apir_error_set(err, EBADMSG, "the annotation " HOOK_ANNOTATION " is no string");
+    }
+    if (text != NULL && (request->devices = strdup(text)) == NULL)
+        return apir_error_sys(err, ENOMEM, "request");
+    request->edited = has_plugin(cdi_json_member(config, "mounts", json_type_array));
+    return 0;
+}
+
+int hook_request_find(const struct hook_state *state, struct json_object *config,
+                      struct hook_request *ret, struct apir_error *err)
+{
+    memset(ret, 0, sizeof(*ret));
+    int r = find(state, config, ret, err);
+    if (r < 0)
+        hook_request_fini(ret);
+    return r;
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/oci/state.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "hook/log.h"
+#include "common/oci/request.h"
+#include "common/cleanup.h"
+#include "common/error.h"
+
+#define PID_MAX (4 * 1024 * 1024) /* PID_MAX_LIMIT of a 64-bit kernel */
+
+void hook_state_fini(struct hook_state *state)
+{
+    free(state->id);
+    free(state->status);
+    free(state->bundle);
+    free(state->root);
+    free(state->device);
+    memset(state, 0, sizeof(*state));
+}
+
+/* A member that may be absent, but is a string without NUL where it is there. */
+static int optional_string(struct json_object *object, const char *key, char **ret,
+                           struct apir_error *err)
+{
+    struct json_object *member = NULL;
+
+    if (!json_object_object_get_ex(object, key, &member) || member == NULL)
+        return 0;
+    const char *s = cdi_json_string(object, key);
+    if (s == NULL)
+        return apir_error_set(err, EBADMSG, "\"%s\" is not a string", key);
+    *ret = strdup(s);
+    return *ret == NULL ? apir_error_sys(err, ENOMEM, "\"%s\"", key) : 0;
+}
+
+static int optional_path(struct json_object *object, const char *key, char **ret,
+                         struct apir_error *err)
+{
+    int r = optional_string(object, key, ret, err);
+
+    if (r == 0 && *ret != NULL && (*ret)[0] != '/')
+        return apir_error_set(err, EBADMSG, "\"%s\" is not an absolute path", key);
+    return r;
+}
+
+static int parse_pid(struct json_object *object, int64_t *ret, struct apir_error *err)
+{
+    struct json_object *pid = NULL;
+
+    if (!json_object_object_get_ex(object, "pid", &pid) || pid == NULL)
+        return 0;
+    if (!json_object_is_type(pid, json_type_int))
+        return apir_error_set(err, EBADMSG, "\"pid\" is not a number");
+    *ret = json_object_get_int64(pid);
+    if (*ret < 0 || *ret > PID_MAX)
+        return apir_error_set(err, EBADMSG, "\"pid\" is out of range");
+    return 0;
+}
+
+static int parse_members(struct json_object *object, struct hook_state *s, struct apir_error *err)
+{
+    struct json_object *annotations = NULL;
+    int r = optional_string(object, "id", &s->id, err);
+
+    if (r == 0 && (s->id == NULL || s->id[0] == '\0'))
+        return apir_error_set(err, EBADMSG, "no \"id\"");
+    if (r == 0)
+        r = optional_string(object, "status", &s->status, err);
+    if (r == 0)
+        r = optional_path(object, "bundle", &s->bundle, err);
+    if (r == 0)
+        r = optional_string(object, "root", &s->root, err);
+    if (r == 0)
+        r = parse_pid(object, &s->pid, err);
+    if (r == 0 && json_object_object_get_ex(object, "annotations", &annotations) &&
+        annotations != NULL) {
+        if (!json_object_is_type(annotations, json_type_object))
+            return apir_error_set(err, EBADMSG, "\"annotations\" is not an object");
+        r = optional_string(annotations, HOOK_ANNOTATION, &s->device, err);
+    }
+    return r;
+}
+
+int hook_state_parse(const char *data, size_t size, struct hook_state *ret, struct apir_error *err)
+{
+    cleanup_json struct json_object *object = NULL;
+    int r;
+
+    memset(ret, 0, sizeof(*ret));
+    if (size > HOOK_STATE_MAX)
+        return apir_error_set(err, EFBIG, "container state of %zu bytes", size);
+    r = cdi_json_parse(data, size, &object, err);
+    if (r == 0)
+        r = parse_members(object, ret, err);
+    if (r < 0) {
+        hook_state_fini(ret);
+        apir_error_wrap(err, "container state");
+    }
+    return r;
+}
+
+int hook_state_read(int fd, struct hook_state *ret, struct apir_error *err)
+{
+    cleanup_free char *data = NULL;
+    size_t size = 0;
+
+    int r = cdi_json_read_fd(fd, HOOK_STATE_MAX, &data, &size, err);
+    if (r < 0) {
+        apir_error_wrap(err, "container state");
+        return r;
+    }
+    r = hook_state_parse(data, size, ret, err);
+    if (r == 0)
+        hook_log_set_container(ret->id, ret->bundle);
+    return r;
+}
+
+int hook_state_config(const struct hook_state *state, struct json_object **ret_config,
+                      struct apir_error *err)
+{
+    cleanup_free char *path = NULL;
+
+    if (state->bundle == NULL)
+        return apir_error_set(err, ENOENT, "the state names no bundle");
+    if (asprintf(&path, "%s/config.json", state->bundle) < 0) {
+        path = NULL;
+        return apir_error_sys(err, ENOMEM, "bundle");
+    }
+    return cdi_json_load(path, HOOK_CONFIG_MAX, ret_config, err);
+}
+
+/* As in config.json, a relative root is relative to the bundle. */
+static int absolute_root(const char *path, const char *bundle, char **ret_root,
+                         struct apir_error *err)
+{
+    char *root = NULL;
+
+    if (path[0] == '\0')
+        return apir_error_set(err, EBADMSG, "the root is an empty path");
+    if (path[0] != '/' && bundle == NULL)
+        return apir_error_set(err, EBADMSG, "the root is relative and the bundle is not known");
+    int n = path[0] == '/' ? asprintf(&root, "%s", path) : asprintf(&root, "%s/%s", bundle, path);
+    if (n < 0)
+        return apir_error_sys(err, ENOMEM, "root");
+    *ret_root = root;
+    return 0;
+}
+
+int hook_config_root(struct json_object *config, const char *bundle, char **ret_root,
+                     struct apir_error *err)
+{
+    const char *path = cdi_json_string(cdi_json_member(config, "root", json_type_object), "path");
+
+    if (path == NULL)
+        return apir_error_set(err, EBADMSG, "config.json has no root.path");
+    return absolute_root(path, bundle, ret_root, err);
+}
+
+int hook_state_root(const struct hook_state *state, char **ret_root, struct apir_error *err)
+{
+    cleanup_json struct json_object *config = NULL;
+
+    if (state->root != NULL)
+        return absolute_root(state->root, state->bundle, ret_root, err);
+    if (state->bundle == NULL)
+        return apir_error_set(err, EBADMSG, "the state names neither root nor bundle");
+    int r = hook_state_config(state, &config, err);
+    return r < 0 ? r : hook_config_root(config, state->bundle, ret_root, err);
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ggml's device and buffer type objects: one pair per device of the host.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "frontend/ggml/plugin.h"
+
+static struct plugin_device *device_of(void *dev)
+{
+    return dev;
+}
+
+static const char *device_name(void *dev)
+{
+    return device_of(dev)->name;
+}
+
+static const char *device_description(void *dev)
+{
+    return device_of(dev)->description;
+}
+
+static void device_memory(void *dev, size_t *ret_free, size_t *ret_total)
+{
+    struct plugin_device *d = device_of(dev);
+    struct apir_msg msg = {.code = APIR_MSG_DEVICE_MEMORY, .u.device_memory = {.device = d->index}};
+    struct apir_reply_device_memory answer = {0};
+    if (client_call(&plugin.client, &msg, &msg.u.device_memory.reply, &answer, sizeof(answer)) < 0)
+        answer = (struct apir_reply_device_memory){.memory_total = d->info.memory_total};
+    *ret_free = answer.memory_free;
+    *ret_total = answer.memory_total;
+}
+
+static int device_type(void *dev)
+{
+    (void)dev;
+    return GG_DEV_GPU;
+}
+
+static void device_props(void *dev, void *props)
+{
+    struct plugin_device *d = device_of(dev);
+    const struct ggml_layout *l = &plugin.layout;
+    size_t memory_free, memory_total;
+    device_memory(dev, &memory_free, &memory_total);
+    GG_AT(props, 0, const char *) = d->name;
+    GG_AT(props, 8, const char *) = d->description;
+    GG_AT(props, 16, size_t) = memory_free;
+    GG_AT(props, 24, size_t) = memory_total;
+    GG_AT(props, 32, int32_t) = GG_DEV_GPU;
+    if (l->props_device_id)
+        GG_AT(props, l->props_device_id, const char *) = *d->device_id ? d->device_id : NULL;
+    uint8_t *caps = (uint8_t *)props + l->props_caps;
+    caps[0] = true;  /* async */
+    caps[1] = true;  /* host_buffer */
+    caps[2] = false; /* buffer_from_host_ptr */
+    caps[3] = true;  /* events */
+    if (l->props_size > l->props_caps + 4)
+        caps[4] = true; /* mmap of the model file; padding in builds without it */
+}
+
+static void *device_init_backend(void *dev, const char *params)
+{
+    (void)params;
+    return plugin_stream_open(device_of(dev));
+}
+
+static void *device_buft(void *dev)
+{
+    return device_of(dev)->buft;
+}
+
+static void *device_host_buft(void *dev)
+{
+    return device_of(dev)->host_buft;
+}
+
+bool plugin_op_is_view(int op)
+{
+    const char *name = plugin.op_name(op);
+    return strcmp(name, "NONE") == 0 || strcmp(name, "RESHAPE") == 0 || strcmp(name, "VIEW") == 0 ||
+           strcmp(name, "PERMUTE") == 0 || strcmp(name, "TRANSPOSE") == 0;
+}
+
+static bool device_supports_op(void *dev, const struct gg_tensor *op)
+{
+    struct apir_reply_op_query answer;
+    if (plugin_op_is_view(op->op))
+        return true; /* every backend has them, no need to ask */
+    /* What is to be written lies where we cannot write. (Sources may: the scheduler copies them.
+     * And memory of ggml's device over several devices is parts of theirs, which may be ours.) */
+    if (plugin_is_in_host_memory(op))
+        return false;
+    int rc = query_op(device_of(dev), op, &answer);
+    /* ggml aborts the process where a tensor that lies in our memory is of an op that we do not
+     * support. After a loss nothing may change here: graph_compute is what fails. */
+    if (rc == -ENODEV)
+        return true;
+    return rc == 0 && (answer.flags & APIR_OP_SUPPORTED);
+}
+
+static bool device_supports_buft(void *dev, void *buft)
+{
+    return buft == device_of(dev)->buft;
+}
+
+static bool device_offload_op(void *dev, const struct gg_tensor *op)
+{
+    struct apir_reply_op_query answer;
+    return query_op(device_of(dev), op, &answer) == 0 && (answer.flags & APIR_OP_OFFLOAD);
+}
+
+static void *device_event_new(void *dev)
+{
+    return plugin_event_new(device_of(dev));
+}
+
+static void device_event_free(void *dev, void *event)
+{
+    (void)dev;
+    plugin_event_free(event);
+}
+
+static void device_event_synchronize(void *dev, void *event)
+{
+    (void)dev;
+    plugin_event_synchronize(event);
+}
+
+/* ---- buffer type -------------------------------------------------------------- */
+
+static struct plugin_device *buft_device(void *buft)
+{
+    return GG_AT(buft, plugin.layout.buft.device, struct plugin_device *);
+}
+
+static const char *buft_name(void *buft)
+{
+    return buft_device(buft)->buft_name;
+}
+
+static void *buft_alloc(void *buft, size_t size)
+{
+    return plugin_buffer_alloc(buft_device(buft), size);
+}
+
+static size_t buft_alignment(void *buft)
+{
+    return buft_device(buft)->info.alignment;
+}
+
+static size_t buft_max_size(void *buft)
+{
+    return buft_device(buft)->info.max_size;
+}
+
+/* The host's answer: it pads rows, and some ops want room behind their result. */
+static size_t buft_alloc_size(void *buft, const struct gg_tensor *t)
+{
+    struct apir_reply_op_query answer;
+    if (query_op(buft_device(buft), t, &answer) == 0 && answer.status == APIR_OK &&
+        answer.alloc_size)
+        return answer.alloc_size;
+    return plugin.nbytes(t);
+}
+
+static bool buft_is_host(void *buft)
+{
+    (void)buft;
+    return false;
+}
+
+static void buft_fill(struct plugin_device *d)
+{
+    const char *(*name)(void *) = buft_name;
+    memcpy(d->buft, &name, sizeof(name));
+    PLUGIN_SET_FN(d->buft, plugin.layout.buft.alloc, buft_alloc);
+    PLUGIN_SET_FN(d->buft, plugin.layout.buft.align, buft_alignment);
+    PLUGIN_SET_FN(d->buft, plugin.layout.buft.max_size, buft_max_size);
+    PLUGIN_SET_FN(d->buft, plugin.layout.buft.alloc_size, buft_alloc_size);
+    PLUGIN_SET_FN(d->buft, plugin.layout.buft.is_host, buft_is_host);
+    GG_AT(d->buft, plugin.layout.buft.device, void *) = d;
+    GG_AT(d->buft, plugin.layout.buft.ctx, void *) = d;
+}
+
+static void text_copy(char *dst, const char *src, size_t cap)
+{
+    size_t n = strnlen(src, cap - 1);
+    memcpy(dst, src, n);
+    dst[n] = '\0';
+}
+
+void plugin_device_init(struct plugin_device *d, uint32_t number, uint32_t host_index)
+{
+    d->index = host_index;
+    snprintf(d->name, sizeof(d->name), "APIR%u", number);
+    snprintf(d->buft_name, sizeof(d->buft_name), "APIR%u", number);
+    snprintf(d->host_buft_name, sizeof(d->host_buft_name), "APIR%u_Host", number);
+    text_copy(d->description, d->info.description, sizeof(d->description));
+    /* The render node stands for one GPU to other backends in this container; a
+     * second device of ours must not look like a twin of the first. */
+    if (number == 0)
+        text_copy(d->device_id, plugin.client.transport.device_id, sizeof(d->device_id));
+    d->ggml = (struct gg_device){
+        .iface =
+            {
+                .get_name = device_name,
+                .get_description = device_description,
+                .get_memory = device_memory,
+                .get_type = device_type,
+                .get_props = device_props,
+                .init_backend = device_init_backend,
+                .get_buffer_type = device_buft,
+                .get_host_buffer_type = device_host_buft,
+                .supports_op = device_supports_op,
+                .supports_buft = device_supports_buft,
+                .offload_op = device_offload_op,
+                .event_new = device_event_new,
+                .event_free = device_event_free,
+                .event_synchronize = device_event_synchronize,
+            },
+        .reg = &plugin.reg,
+        .context = d,
+    };
+    buft_fill(d);
+    plugin_host_buft_init(d);
+}

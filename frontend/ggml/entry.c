@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What ggml calls after dlopen. Declining is always safe: the program goes on
+ * with its own devices. So everything that is not exactly as we know it declines,
+ * with one line where the user has asked for us by giving us a device.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "frontend/ggml/choice.h"
+#include "frontend/ggml/plugin.h"
+#include "protocol/ggml_probe.h"
+#include "common/log.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+struct plugin plugin;
+
+static struct os_lock entry_lock;
+static bool entry_tried;
+static const void *entry_ggml; /* ggml_backend_buffer_init of the ggml we serve */
+
+/* ---- finding the ggml that called us ------------------------------------------ */
+
+/*
+ * A library that was loaded RTLD_LOCAL (node's addons) is invisible to
+ * RTLD_DEFAULT; a handle of the very object that called reaches it and what it
+ * depends on.
+ */
+static void *caller_handle(void *return_address)
+{
+    Dl_info info;
+    void *handle = NULL;
+    if (dladdr(return_address, &info) && info.dli_fname)
+        handle = dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+    return handle ? handle : dlopen(NULL, RTLD_NOW);
+}
+
+#define NEED(member, name)                                                                         \
+    do {                                                                                           \
+        void *p_ = dlsym(handle, name);                                                            \
+        if (!p_)                                                                                   \
+            return apir_error_set(err, ENOTSUP, "this program's ggml hides %s", name);             \
+        memcpy(&plugin.member, &p_, sizeof(p_));                                                   \
+    } while (0)
+
+static int symbols_load(void *handle, struct apir_error *err)
+{
+    NEED(buffer_init, "ggml_backend_buffer_init");
+    NEED(op_name, "ggml_op_name");
+    NEED(unary_op_name, "ggml_unary_op_name");
+    NEED(nbytes, "ggml_nbytes");
+    NEED(blck_size, "ggml_blck_size");
+    NEED(is_contiguous, "ggml_is_contiguous");
+    void *glu = dlsym(handle, "ggml_glu_op_name");
+    memcpy(&plugin.glu_op_name, &glu, sizeof(glu));
+    return 0;
+}
+
+void plugin_why_clean(char *why)
+{
+    why[APIR_WHY_SIZE - 1] = '\0';
+    for (; *why; why++) {
+        if ((unsigned char)*why < 0x20 || (unsigned char)*why >= 0x7f)
+            *why = '?';
+    }
+}
+
+/* ---- the registration --------------------------------------------------------- */
+
+static const char *reg_name(void *reg)
+{
+    (void)reg;
+    return "APIR";
+}
+
+static size_t reg_device_count(void *reg)
+{
+    (void)reg;
+    return plugin.n_devices;
+}
+
+static void *reg_device(void *reg, size_t index)
+{
+    (void)reg;
+    return index < plugin.n_devices ? &plugin.devices[index] : NULL;
+}
+
+static void *reg_proc(void *reg, const char *name)
+{
+    (void)reg;
+    (void)name;
+    return NULL;
+}
+
+/* What this ggml calls its API: asked from a registration that it has accepted. */
+static int32_t api_version(void *handle)
+{
+    size_t (*count)(void);
+    struct gg_reg *(*get)(size_t);
+    void *p = dlsym(handle, "ggml_backend_reg_count"), *q = dlsym(handle, "ggml_backend_reg_get");
+    memcpy(&count, &p, sizeof(p));
+    memcpy(&get, &q, sizeof(q));
+    if (count && get && count() > 0 && get(0))
+        return get(0)->api_version;
+    return plugin.layout.api_version;
+}
+
+static int info_load(uint32_t device, struct apir_reply_device_info *info, struct apir_error *err)
+{
+    struct client *c = &plugin.client;
+    struct apir_msg msg = {.code = APIR_MSG_DEVICE_INFO, .u.device_info = {.device = device}};
+    int rc = client_call(c, &msg, &msg.u.device_info.reply, info, sizeof(*info));
+    if (rc || info->status != APIR_OK)
+        return apir_error_set(err, EIO, "%s: the host does not describe device %u",
+                              c->transport.where, device);
+    info->name[sizeof(info->name) - 1] = '\0';
+    info->description[sizeof(info->description) - 1] = '\0';
+    info->id[sizeof(info->id) - 1] = '\0';
+    uint64_t a = info->alignment;
+    if (a == 0 || (a & (a - 1)) != 0 || a > 65536)
+        return apir_error_set(err, EPROTO, "%s: device %u has an alignment of %llu",
+                              c->transport.where, device, (unsigned long long)a);
+    return 0;
+}
+
+static void device_add(const struct apir_reply_device_info *info, uint32_t host_index)
+{
+    for (uint32_t i = 0; i < plugin.n_devices; i++) {
+        if (plugin.devices[i].index == host_index)
+            return;
+    }
+    struct plugin_device *d = &plugin.devices[plugin.n_devices];
+    d->info = *info;
+    plugin_device_init(d, plugin.n_devices++, host_index);
+}
+
+/* The chosen ones of the host's n devices, in the order of their numbers; all without a choice. */
+static int devices_choose(const struct apir_reply_device_info *infos, uint32_t n,
+                          struct apir_error *err)
+{
+    const char *where = plugin.client.transport.where;
+    struct choice choices[CHOICE_MAX];
+    uint32_t n_choices = choice_read(environ, choices), missing = 0;
+    if (n_choices && plugin.client.hello.minor < 1) {
+        apir_log(APIR_LOG_WARN, "%s: this host is too old to tell its devices apart; using all",
+                 where);
+        n_choices = 0;
+    }
+    for (uint32_t i = 0; n_choices == 0 && i < n; i++)
+        device_add(&infos[i], i);
+    for (uint32_t i = 0; i < n_choices; i++) {
+        int at = choice_find(&choices[i], infos, n);
+        if (at >= 0)
+            device_add(&infos[at], (uint32_t)at);
+        else
+            choices[missing++] = choices[i];
+    }
+    if (missing && plugin.n_devices == 0)
+        return apir_error_set(err, ENOENT, "%s: the host has no device %.63s (APIR_DEVICE_%u)%s",
+                              where, choices[0].id, choices[0].number,
+                              missing > 1 ? " nor any other that was chosen" : "");
+    for (uint32_t i = 0; i < missing; i++)
+        apir_log(APIR_LOG_WARN,
+                 "%s: the host has no device %.63s (APIR_DEVICE_%u); the others "
+                 "are used",
+                 where, choices[i].id, choices[i].number);
+    return 0;
+}
+
+static int devices_load(struct apir_error *err)
+{
+    static struct apir_reply_device_info infos[APIR_DEVICES_MAX]; /* once, under entry_lock */
+    uint32_t n = plugin.client.hello.n_devices;
+    for (uint32_t i = 0; i < n; i++) {
+        int rc = info_load(i, &infos[i], err);
+        if (rc)
+            return rc;
+    }
+    return devices_choose(infos, n, err);
+}
+
+static int load(void *handle, struct apir_error *err)
+{
+    char why[256];
+    int rc = ggml_probe_layout(dlsym, handle, &plugin.layout, why, sizeof(why));
+    if (rc)
+        return apir_error_set(err, -rc, "this program's ggml is not one that can be served (%s)",
+                              why);
+    rc = symbols_load(handle, err);
+    if (rc)
+        return rc;
+    rc = client_open(&plugin.client, getenv("APIR_TRANSPORT"), err);
+    if (rc)
+        return rc;
+    rc = devices_load(err);
+    if (rc)
+        return rc;
+    plugin.reg = (struct gg_reg){
+        .api_version = api_version(handle),
+        .get_name = reg_name,
+        .get_device_count = reg_device_count,
+        .get_device = reg_device,
+        .get_proc_address = reg_proc,
+    };
+    apir_log(APIR_LOG_INFO, "%s: %u device(s), first %s (%s); here %s, there %s",
+             plugin.client.transport.where, plugin.n_devices, plugin.devices[0].info.name,
+             plugin.devices[0].description, plugin.layout.label, plugin.client.hello.host_ggml);
+    return 0;
+}
+
+/*
+ * The registration of ours that this ggml has already: made by this copy of the
+ * plug-in or, from another file, by another one. The hook's slot and
+ * GGML_BACKEND_PATH may both lead here, and a device must be listed once.
+ */
+static const struct gg_reg *listed(void *handle)
+{
+    size_t (*count)(void);
+    struct gg_reg *(*get)(size_t);
+    void *p = dlsym(handle, "ggml_backend_reg_count"), *q = dlsym(handle, "ggml_backend_reg_get");
+    memcpy(&count, &p, sizeof(p));
+    memcpy(&get, &q, sizeof(q));
+    for (size_t i = 0; count && get && i < count(); i++) {
+        struct gg_reg *reg = get(i);
+        if (reg == &plugin.reg || (reg && reg->get_name && strcmp(reg->get_name(reg), "APIR") == 0))
+            return reg;
+    }
+    return NULL;
+}
+
+/*
+ * Since 2026-04-28 ggml passes over a registration that it has. No function came with
+ * that, but this one the week after.
+ */
+static bool lists_once(void *handle)
+{
+    return dlsym(handle, "ggml_mul_mat_set_hint") != NULL;
+}
+
+static void *entry(void *return_address)
+{
+    enum apir_log_level level;
+    if (apir_log_parse_level(getenv("APIR_LOG"), &level) == 0)
+        apir_log_set_level(level);
+    void *handle = caller_handle(return_address);
+    void *ggml = handle ? dlsym(handle, "ggml_backend_buffer_init") : NULL;
+    const struct gg_reg *there = handle ? listed(handle) : NULL;
+    if (there && (there != &plugin.reg || !lists_once(handle))) {
+        apir_log(APIR_LOG_INFO, "the device is listed already");
+        return NULL;
+    }
+    if (entry_tried) {
+        /* A second load_all of the same ggml gets the same registration. */
+        if (plugin.n_devices && ggml == entry_ggml)
+            return &plugin.reg;
+        if (plugin.n_devices)
+            apir_log(APIR_LOG_WARN, "a second ggml in this process is not served");
+        return NULL;
+    }
+    entry_tried = true;
+    entry_ggml = ggml;
+    struct apir_error err = {0};
+    int rc = handle ? load(handle, &err)
+                    : apir_error_set(&err, ENOTSUP, "the program that loaded us cannot be found");
+    if (rc == 0 && plugin.n_devices)
+        return &plugin.reg;
+    plugin.n_devices = 0;
+    /* Without a virtio-gpu node nobody has asked for us: not a word. */
+    if (rc != -ENODEV || *err.msg)
+        apir_log(APIR_LOG_WARN, "%s; going on without the host's GPU",
+                 *err.msg ? err.msg : "the host offers no device");
+    else
+        apir_log(APIR_LOG_INFO, "no virtio-gpu render node");
+    return NULL;
+}
+
+EXPORT void *ggml_backend_init(void);
+EXPORT int ggml_backend_score(void);
+
+EXPORT void *ggml_backend_init(void)
+{
+    void *caller = __builtin_return_address(0);
+    os_lock_acquire(&entry_lock);
+    void *reg = entry(caller);
+    os_lock_release(&entry_lock);
+    return reg;
+}
+
+/* Asked before init where several files fit one name: we are the only one. */
+EXPORT int ggml_backend_score(void)
+{
+    return 1;
+}

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ggml's backend object: one stream of work on one device. Everything is
+ * asynchronous until synchronize; the host keeps the order of the ring.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/link/expect.h"
+#include "frontend/ggml/plugin.h"
+#include "common/log.h"
+
+struct plugin_event {
+    struct gg_event ggml; /* first: what ggml sees */
+    uint32_t id;
+    uint32_t stream; /* id of the one whose work it marks; 0: recorded nothing */
+    uint64_t pos;    /* of the mark */
+};
+
+static struct plugin_stream *stream_of(void *backend)
+{
+    return backend;
+}
+
+/* A new command of this stream ends at pos; see plugin_stream. */
+void plugin_stream_note_locked(struct plugin_stream *s, uint64_t pos, bool settles)
+{
+    s->last = pos;
+    s->last_settles = settles;
+}
+
+static const char *stream_name(void *backend)
+{
+    return stream_of(backend)->name;
+}
+
+void plugin_stream_touch_locked(struct plugin_stream *s, const uint32_t *buffers, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t index = buffers[i] % APIR_BUFFERS_MAX;
+        s->touched[index / 64] |= UINT64_C(1) << (index % 64);
+    }
+}
+
+void plugin_buffer_untouch_locked(uint32_t id)
+{
+    const uint32_t index = id % APIR_BUFFERS_MAX;
+    for (uint32_t i = 0; i < APIR_STREAMS_MAX; i++) {
+        if (plugin.streams[i])
+            plugin.streams[i]->touched[index / 64] &= ~(UINT64_C(1) << (index % 64));
+    }
+}
+
+/* ---- graphs that fail ----------------------------------------------------------- */
+
+/*
+ * graph_compute has returned by the time a graph fails, and synchronize returns nothing. So
+ * the failure is printed when it is noticed, what the graph was to compute reads as NaN, and the
+ * next graph_compute of this backend says it. Reads of the same backend that were queued before and
+ * not yet waited for read as NaN as well: which graph failed is not known here.
+ */
+
+static uint64_t stream_bit(const struct plugin_stream *s)
+{
+    return UINT64_C(1) << (s->id - 1);
+}
+
+/* Prints why, once. False: nothing has failed. */
+static bool failure_noticed(struct plugin_stream *s)
+{
+    struct client *c = &plugin.client;
+    uint32_t status = client_stream_status(c, s->id);
+    if (status == APIR_OK)
+        return false;
+    if (__atomic_fetch_or(&plugin.streams_failed, stream_bit(s), __ATOMIC_ACQ_REL) & stream_bit(s))
+        return true;
+    struct apir_stream_status answer;
+    memcpy(&answer, c->replies + client_stream_offset(s->id), sizeof(answer));
+    plugin_why_clean(answer.why);
+    apir_log(APIR_LOG_ERROR, "%s: a graph failed on the host: %s", s->device->name,
+             *answer.why                    ? answer.why
+             : status == APIR_E_NOMEM       ? "out of memory"
+             : status == APIR_E_LIMIT       ? "no room for its graphs (context_graph_mib)"
+             : status == APIR_E_UNSUPPORTED ? "an operation is not supported there"
+                                            : "its backend reports an error");
+    return true;
+}
+
+/* The program is being told, of this and of what else was on its way. The host keeps nothing of a
+ * graph that it could not take, so all that follow are sent anew. */
+static void failure_told(struct plugin_stream *s)
+{
+    struct client *c = &plugin.client;
+    os_lock_acquire(&plugin.slots.lock);
+    slots_forget_device(&plugin.slots, s->device->index);
+    os_lock_release(&plugin.slots.lock);
+    client_lock(c);
+    client_flush_locked(c);
+    if (s->last)
+        (void)client_wait_locked(c, s->last);
+    client_reads_finish_locked(c, s->id, UINT64_MAX);
+    memset(s->touched, 0, sizeof(s->touched));
+    client_stream_clear(c, s->id);
+    __atomic_and_fetch(&plugin.streams_failed, ~stream_bit(s), __ATOMIC_ACQ_REL);
+    client_unlock(c);
+}
+
+bool plugin_buffer_is_void(const struct plugin_buffer *b)
+{
+    struct client *c = &plugin.client;
+    if (__atomic_load_n(&plugin.streams_failed, __ATOMIC_ACQUIRE) == 0 ||
+        GG_AT(b->ggml, plugin.layout.buffer.usage, int32_t) == GG_USAGE_WEIGHTS)
+        return false;
+    const uint32_t index = b->id % APIR_BUFFERS_MAX;
+    bool found = false;
+    client_lock(c);
+    uint64_t left = __atomic_load_n(&plugin.streams_failed, __ATOMIC_ACQUIRE);
+    for (; left; left &= left - 1) {
+        const struct plugin_stream *s = plugin.streams[__builtin_ctzll(left)];
+        found = found || (s && (s->touched[index / 64] & (UINT64_C(1) << (index % 64))));
+    }
+    client_unlock(c);
+    return found;
+}
+
+static void stream_synchronize(void *backend)
+{
+    struct plugin_stream *s = stream_of(backend);
+    struct client *c = &plugin.client;
+    if (!client_usable(c)) {
+        /* Reads that were queued must still give the caller something defined. */
+        if (!client_forked(c) && c->read_count) {
+            client_lock(c);
+            client_reads_finish_locked(c, s->id, UINT64_MAX);
+            client_unlock(c);
+        }
+        return;
+    }
+    if (!s->last)
+        return;
+    client_lock(c);
+    if (!s->last_settles) {
+        struct apir_msg msg = {.code = APIR_MSG_STREAM_SYNC, .u.stream_sync = {s->id}};
+        uint64_t pos = client_put_locked(c, &msg);
+        if (pos)
+            plugin_stream_note_locked(s, pos, true);
+    }
+    uint64_t pos = s->last, begin = client_reads_begin_locked(c, s->id, pos);
+    client_flush_locked(c);
+    struct slot *slot = s->running;
+    uint64_t now = os_now_ns(), already = slot ? now - s->submitted : 0;
+    uint64_t *known = slot ? &slot->expect_ns : &s->idle_expect_ns;
+    uint64_t expect = *known > already ? *known - already : 0;
+    client_unlock(c);
+    client_wait(c, begin, expect);
+    uint64_t took = os_now_ns() - (slot ? s->submitted : now);
+    client_lock(c);
+    s->running = NULL;
+    expect_learn(known, took);
+    client_reads_finish_locked(c, s->id, UINT64_MAX);
+    if (s->last == pos)
+        s->last = 0;
+    plugin.stream_settled[s->id] = pos;
+    if (!failure_noticed(s))
+        memset(s->touched, 0, sizeof(s->touched));
+    client_unlock(c);
+}
+
+static int stream_graph_compute(void *backend, void *cgraph)
+{
+    struct plugin_stream *s = stream_of(backend);
+    const struct gg_cgraph_head *graph = cgraph;
+    if (!client_usable(&plugin.client))
+        return GG_STATUS_FAILED;
+    if (failure_noticed(s)) {
+        failure_told(s);
+        return GG_STATUS_FAILED;
+    }
+    if (graph->n_nodes == 0)
+        return GG_STATUS_SUCCESS;
+    plugin_buffers_seal();
+    os_lock_acquire(&plugin.slots.lock);
+    int rc = 0;
+    struct slot *slot = slots_execute(&plugin.slots, s, graph, &rc);
+    if (slot) {
+        s->running = slot;
+        s->submitted = os_now_ns();
+    }
+    os_lock_release(&plugin.slots.lock);
+    return rc == 0 ? GG_STATUS_SUCCESS : rc == -ENOMEM ? GG_STATUS_ALLOC_FAILED : GG_STATUS_FAILED;
+}
+
+static void stream_set_async(void *backend, struct gg_tensor *t, const void *data, size_t offset,
+                             size_t size)
+{
+    plugin_tensor_set(stream_of(backend), t, data, offset, size);
+}
+
+static void stream_get_async(void *backend, const struct gg_tensor *t, void *data, size_t offset,
+                             size_t size)
+{
+    plugin_tensor_get(stream_of(backend), t, data, offset, size);
+}
+
+static void stream_set_2d_async(void *backend, struct gg_tensor *t, const void *data, size_t offset,
+                                size_t size, size_t n, size_t stride_tensor, size_t stride_data)
+{
+    plugin_tensor_set_2d(stream_of(backend), t, data, offset, size, n, stride_tensor, stride_data);
+}
+
+static void stream_get_2d_async(void *backend, const struct gg_tensor *t, void *data, size_t offset,
+                                size_t size, size_t n, size_t stride_tensor, size_t stride_data)
+{
+    plugin_tensor_get_2d(stream_of(backend), t, data, offset, size, n, stride_tensor, stride_data);
+}
+
+static bool is_stream(void *backend)
+{
+    int (*fn)(void *, void *) = stream_graph_compute;
+    return memcmp((char *)backend + plugin.layout.backend.graph_compute, &fn, sizeof(fn)) == 0;
+}
+
+static bool stream_copy_async(void *src_backend, void *dst_backend, const struct gg_tensor *src,
+                              struct gg_tensor *dst)
+{
+    /* What the CPU has computed the scheduler copies itself, and waits: nothing else would keep the
+     * CPU from writing there again before the device has read it. */
+    if (!is_stream(dst_backend) || !is_stream(src_backend))
+        return false;
+    return plugin_tensor_copy(stream_of(src_backend), stream_of(dst_backend), src, dst);
+}
+
+/* ---- reordering ---------------------------------------------------------------- */
+
+/* ggml_backend_graph_optimize_params, as of the layout that has a third argument. */
+struct optimize_params {
+    void (*add_alloc_dep)(void *user_data, struct gg_tensor *tensor, struct gg_tensor *until);
+    void *user_data;
+};
+
+static void stream_graph_optimize(void *backend, void *cgraph, void *params)
+{
+    struct plugin_stream *s = stream_of(backend);
+    struct gg_cgraph_head *graph = cgraph;
+    if (graph->n_nodes < 2 || !client_usable(&plugin.client))
+        return;
+    os_lock_acquire(&plugin.orders.lock);
+    const struct order *o = orders_get(&plugin.orders, s, graph);
+    if (o) {
+        const struct gg_tensor *const *tensors = o->tensors;
+        const struct optimize_params *p = plugin.layout.optimize_params ? params : NULL;
+        for (uint32_t i = 0; i < o->n_nodes; i++)
+            graph->nodes[i] = (struct gg_tensor *)(uintptr_t)tensors[o->order[i]];
+        for (uint32_t i = 0; p && i < o->n_deps; i++)
+            p->add_alloc_dep(p->user_data, (struct gg_tensor *)(uintptr_t)tensors[o->deps[2 * i]],
+                             (struct gg_tensor *)(uintptr_t)tensors[o->deps[2 * i + 1]]);
+    }
+    os_lock_release(&plugin.orders.lock);
+}
+
+/* ---- events ------------------------------------------------------------------- */
+
+void *plugin_event_new(struct plugin_device *d)
+{
+    struct client *c = &plugin.client;
+    struct plugin_event *e = client_usable(c) ? calloc(1, sizeof(*e)) : NULL;
+    if (!e)
+        return NULL;
+    e->ggml = (struct gg_event){.device = d, .context = e};
+    e->id = APIR_EVENTS_MAX;
+    client_lock(c);
+    for (uint32_t i = 0; i < APIR_EVENTS_MAX && e->id == APIR_EVENTS_MAX; i++) {
+        if (!(plugin.event_used[i / 64] & (UINT64_C(1) << (i % 64))))
+            e->id = i;
+    }
+    if (e->id < APIR_EVENTS_MAX)
+        plugin.event_used[e->id / 64] |= UINT64_C(1) << (e->id % 64);
+    client_unlock(c);
+    if (e->id < APIR_EVENTS_MAX)
+        return e;
+    free(e);
+    return NULL;
+}
+
+void plugin_event_free(void *event)
+{
+    struct plugin_event *e = event;
+    struct client *c = &plugin.client;
+    if (client_usable(c)) {
+        struct apir_msg msg = {.code = APIR_MSG_EVENT_FREE, .u.event_free = {e->id}};
+        client_lock(c);
+        client_put_locked(c, &msg);
+        plugin.event_used[e->id / 64] &= ~(UINT64_C(1) << (e->id % 64));
+        client_unlock(c);
+    }
+    free(e);
+}
+
+static void stream_event_record(void *backend, void *event)
+{
+    struct plugin_event *e = event;
+    struct plugin_stream *s = stream_of(backend);
+    struct client *c = &plugin.client;
+    if (!client_usable(c))
+        return;
+    struct apir_msg msg = {
+        .code = APIR_MSG_EVENT_RECORD,
+        .u.event_record = {.event = e->id, .stream = s->id},
+    };
+    client_lock(c);
+    e->stream = s->id;
+    e->pos = client_put_locked(c, &msg);
+    client_unlock(c);
+}
+
+/* Later work of the backend starts after what the event has recorded. */
+static void stream_event_wait(void *backend, void *event)
+{
+    struct plugin_stream *s = stream_of(backend);
+    struct plugin_event *e = event;
+    struct client *c = &plugin.client;
+    if (!e->stream || e->stream == s->id || !client_usable(c))
+        return;
+    struct apir_msg msg = {
+        .code = APIR_MSG_EVENT_WAIT,
+        .u.event_wait = {.event = e->id, .stream = s->id},
+    };
+    client_lock(c);
+    uint64_t pos = client_put_locked(c, &msg);
+    if (pos)
+        plugin_stream_note_locked(s, pos, false);
+    client_unlock(c);
+}
+
+void plugin_event_synchronize(void *event)
+{
+    struct plugin_event *e = event;
+    struct client *c = &plugin.client;
+    /* In a forked child the lock may be held by nobody that lives. */
+    if (!e->stream || !e->pos || client_forked(c))
+        return;
+    client_lock(c);
+    uint64_t pos = 0;
+    if (e->pos > plugin.stream_settled[e->stream] && client_usable(c)) {
+        struct apir_msg msg = {.code = APIR_MSG_EVENT_SYNC, .u.event_sync = {e->id}};
+        pos = client_put_locked(c, &msg);
+        client_flush_locked(c);
+    }
+    client_unlock(c);
+    if (pos)
+        client_wait(c, pos, 0);
+    client_lock(c);
+    client_reads_finish_locked(c, e->stream, e->pos);
+    struct plugin_stream *s = plugin.streams[e->stream - 1];
+    if (s)
+        (void)failure_noticed(s);
+    client_unlock(c);
+}
+
+/* ---- life --------------------------------------------------------------------- */
+
+static void stream_free(void *backend)
+{
+    struct plugin_stream *s = stream_of(backend);
+    struct client *c = &plugin.client;
+    /* Also after a loss: what they write to may be gone before anybody else finishes them. */
+    if (!client_forked(c)) {
+        client_lock(c);
+        client_reads_finish_locked(c, s->id, UINT64_MAX);
+        plugin.streams[s->id - 1] = NULL;
+        __atomic_and_fetch(&plugin.streams_failed, ~stream_bit(s), __ATOMIC_ACQ_REL);
+        client_unlock(c);
+    }
+    if (client_usable(c)) {
+        client_lock(c);
+        struct apir_msg msg = {.code = APIR_MSG_STREAM_CLOSE, .u.stream_close = {s->id}};
+        uint64_t pos = client_put_locked(c, &msg);
+        client_flush_locked(c);
+        /* The id is given away, with its status place, only when the host is done with it. */
+        if (pos && client_wait_locked(c, pos) == 0) {
+            plugin.stream_settled[s->id] = pos;
+            plugin.stream_used &= ~stream_bit(s);
+        }
+        client_unlock(c);
+    }
+    free(s);
+}
+
+static void stream_fill(struct plugin_stream *s)
+{
+    static uint8_t guid[16] = {0x61, 0x70, 0x69, 0x72, 0x9c, 0x1e, 0x4d, 0x52,
+                               0x8b, 0x07, 0x3a, 0xf4, 0x5e, 0xd1, 0x66, 0x20};
+    const char *(*name)(void *) = stream_name;
+    s->ggml[0] = (uintptr_t)guid;
+    memcpy(&s->ggml[1], &name, sizeof(name));
+    PLUGIN_SET_FN(s->ggml, plugin.layout.backend.free, stream_free);
+    PLUGIN_SET_FN(s->ggml, plugin.layout.backend.set_async, stream_set_async);
+    PLUGIN_SET_FN(s->ggml, plugin.layout.backend.get_async, stream_get_async);
+    PLUGIN_SET_FN(s->ggml, plugin.layout.backend.set_2d_async, stream_set_2d_async);
+    PLUGIN_SET_FN(s->ggml, plugin.layout.backend.get_2d_async, stream_get_2d_async);
+    PLUGIN_SET_FN(s->ggml, plugin.layout.backend.cpy_async, stream_copy_async);
+    PLUGIN_SET_FN(s->ggml, plugin.layout.backend.sync, stream_synchronize);
+    PLUGIN_SET_FN(s->ggml, plugin.layout.backend.graph_compute, stream_graph_compute);
+    PLUGIN_SET_FN(s->ggml, plugin.layout.backend.event_record, stream_event_record);
+    PLUGIN_SET_FN(s->ggml, plugin.layout.backend.event_wait, stream_event_wait);
+    if (s->flags & APIR_STREAM_OPTIMIZE)
+        PLUGIN_SET_FN(s->ggml, plugin.layout.backend.graph_optimize, stream_graph_optimize);
+    GG_AT(s->ggml, plugin.layout.backend.device, void *) = s->device;
+    GG_AT(s->ggml, plugin.layout.backend.ctx, void *) = s;
+}
+
+void *plugin_stream_open(struct plugin_device *d)
+{
+    struct client *c = &plugin.client;
+    struct plugin_stream *s = client_usable(c) ? calloc(1, sizeof(*s)) : NULL;
+    if (!s)
+        return NULL;
+    s->device = d;
+    memcpy(s->name, d->name, sizeof(s->name));
+    client_lock(c);
+    if (~plugin.stream_used) {
+        s->id = (uint32_t)__builtin_ctzll(~plugin.stream_used) + 1;
+        plugin.stream_used |= stream_bit(s);
+        plugin.streams[s->id - 1] = s;
+        client_stream_clear(c, s->id);
+    }
+    client_unlock(c);
+    struct apir_msg msg = {
+        .code = APIR_MSG_STREAM_OPEN,
+        .u.stream_open = {.stream = s->id,
+                          .device = d->index,
+                          .status = s->id ? client_stream_offset(s->id) : 0},
+    };
+    struct apir_reply_stream answer = {.status = APIR_E_FAILED};
+    int rc =
+        s->id ? client_call(c, &msg, &msg.u.stream_open.reply, &answer, sizeof(answer)) : -EBUSY;
+    if (rc || answer.status != APIR_OK) {
+        plugin_why_clean(answer.why);
+        apir_log(APIR_LOG_ERROR, "%s: the host opens no further backend%s%s", d->name,
+                 *answer.why ? ": " : "", answer.why);
+        client_lock(c);
+        if (s->id)
+            plugin.streams[s->id - 1] = NULL;
+        if (s->id && !rc)
+            plugin.stream_used &= ~stream_bit(s);
+        client_unlock(c);
+        free(s);
+        return NULL;
+    }
+    s->flags = answer.flags;
+    stream_fill(s);
+    return s;
+}

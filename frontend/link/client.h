@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The session with the host: one context per process, one ring, one arena, and
+ * shared memory for what has to be fast.
+ * Every function may be called from any thread. The "locked" ones want
+ * client_lock held; what they put on the ring becomes visible to the host with
+ * the next client_flush.
+ *
+ * Loss is sticky: from the first call that notices that the host is gone (or
+ * that we are a forked child, which shares nothing with it), every function here
+ * fails at once.
+ */
+#ifndef APIR_FRONTEND_CLIENT_H
+#define APIR_FRONTEND_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "frontend/link/os.h"
+#include "frontend/link/transport.h"
+#include "protocol/messages.h"
+#include "protocol/ring.h"
+
+#define CLIENT_ARENA_SIZE (8u << 20)
+#define CLIENT_CHUNK      (1u << 20) /* of a read, or of rows: the rest overlaps */
+#define CLIENT_BLOCKS_MAX 1024u
+#define CLIENT_CALLS_MAX  64u /* that wait for an answer at the same time; more wait for a place */
+
+/* Part of the arena, in use until the host has passed `until` and it is not held. */
+struct client_block {
+    uint64_t offset;
+    uint64_t size;
+    uint64_t until;
+    uint32_t held; /* 1: its contents are still to be read by us */
+};
+
+/* A read whose bytes are at `dst` once the host has passed `until`: copied from
+ * `block`, or written there by the host itself (no block: dst is shared memory). */
+struct client_read {
+    void *dst;
+    uint64_t size;
+    uint64_t stride; /* of rows in dst; 0: one piece */
+    uint64_t row;
+    uint64_t until;
+    struct client_block *block;
+    uint32_t type; /* GGUF type number: what to write if the host is lost */
+    uint32_t stream;
+};
+
+/* Shared memory beside ring and arena: host buffers, and tensor buffers while they
+ * are filled. */
+struct client_shared {
+    struct transport_blob blob; /* map NULL: unused */
+    uint32_t id;                /* blob id on the wire */
+    bool direct;                /* the device itself reads and writes it */
+};
+
+struct client {
+    struct os_lock lock;
+    struct os_lock bell_lock; /* innermost */
+    struct transport transport;
+    struct apir_ring_guest ring;
+    uint8_t *replies; /* reply area in the ring blob */
+    uint8_t *arena;
+    uint64_t arena_size;
+
+    struct client_block blocks[CLIENT_BLOCKS_MAX]; /* a queue in order of offset */
+    uint32_t block_first, block_count;
+    uint64_t arena_next;
+    uint64_t arena_turn; /* where the present run of blocks began */
+
+    struct client_read reads[CLIENT_BLOCKS_MAX]; /* deferred reads, oldest first */
+    uint32_t read_count;
+
+    uint64_t calls;                              /* bit per reply place of a call */
+    uint32_t *alive;                             /* 1; the kernel wipes it in a forked child */
+    uint32_t lost;                               /* 1: the host is gone; read without the lock */
+    struct client_shared shared[APIR_BLOBS_MAX]; /* by blob id; 0 and 1 are ring and arena */
+    uint64_t shared_size;                        /* of all of them */
+
+    uint32_t ping;
+    bool exit_on_loss;
+    struct apir_reply_hello hello;
+};
+
+/* Connects and says HELLO. 0 or -errno with *err (-ENODEV: nothing to talk to). */
+int client_open(struct client *c, const char *transport_choice, struct apir_error *err);
+
+/* False in a forked child and after a loss. */
+bool client_usable(struct client *c);
+
+/* True in a forked child of the process that connected: nothing may be locked. */
+bool client_forked(struct client *c);
+
+/* The host is gone, and why: one line, once per process; no call reaches it any more. Not with
+ * bell_lock held. */
+void client_lose(struct client *c, const char *why);
+
+void client_lock(struct client *c);
+void client_unlock(struct client *c);
+
+/* Puts msg on the ring; returns the position that completes it, 0: lost. */
+uint64_t client_put_locked(struct client *c, const struct apir_msg *msg);
+
+/* Shows what was put to the host, and wakes it if it sleeps. */
+void client_flush_locked(struct client *c);
+
+/* Something is going to be sent within a millisecond or so: a host that sleeps is awake by then.
+ * Without the lock. */
+void client_announce(struct client *c);
+
+/* The host has completed all that it was shown: it waits for us. */
+bool client_host_idle(struct client *c);
+
+/*
+ * Waits until the host has completed `pos`. expect_ns: how long that takes as
+ * far as is known, 0 for soon. Returns 0, or -ENODEV: lost. Without the lock.
+ */
+int client_wait(struct client *c, uint64_t pos, uint64_t expect_ns);
+int client_wait_locked(struct client *c, uint64_t pos);
+
+/* Arena room for `size` bytes; waits for it. NULL: lost, or more than there is. */
+struct client_block *client_block_locked(struct client *c, uint64_t size);
+static inline void *client_block_data(struct client *c, const struct client_block *b)
+{
+    return c->arena + b->offset;
+}
+
+/* The same, where there is room at once; NULL: lost, or a wait is needed. */
+struct client_block *client_block_try_locked(struct client *c, uint64_t size);
+
+/*
+ * Copies what a GET of `size` bytes brings into the held block to dst, while it arrives, and ends
+ * the hold. If the host is lost, dst is filled as for client_fill_lost. May be called without the
+ * lock.
+ */
+void client_block_read(struct client *c, struct client_block *b, void *dst, uint64_t size,
+                       uint32_t type, uint64_t expect_ns);
+
+/* Ends the hold on a block; may be called without the lock. */
+void client_block_release(struct client_block *b);
+
+/* enum apir_status of a graph of this stream that has failed; APIR_OK: none since it was cleared.
+ * What is complete shows here what has become of the graphs before it. */
+uint32_t client_stream_status(const struct client *c, uint32_t stream);
+void client_stream_clear(struct client *c, uint32_t stream);
+
+/* Queues a read into r.block (held, `until` set); the queue never overflows. */
+void client_read_defer_locked(struct client *c, const struct client_read *r);
+/* Where the deferred read of the stream that ends at `upto` begins to arrive; `upto` where that
+ * cannot be told. Whoever waits for it first finishes it with the lock held for microseconds. */
+uint64_t client_reads_begin_locked(const struct client *c, uint32_t stream, uint64_t upto);
+
+/* Completes the deferred reads of a stream (0: all) that end at `upto` or before. */
+void client_reads_finish_locked(struct client *c, uint32_t stream, uint64_t upto);
+
+/* ---- shared.c ---- */
+
+/*
+ * Shared memory of at least `size` bytes (rounded up to APIR_SHM_ALIGN), with
+ * undefined contents. `share`: the part of the host-visible window, 1/share, that all
+ * of this process may take. NULL: no room, go on without. Without the lock.
+ */
+struct client_shared *client_shared_new(struct client *c, uint64_t size, uint32_t share);
+
+/*
+ * Gives it up. Whatever uses it must be complete; `told`: the host has taken the
+ * memory over (BUFFER_SHARE) and must not be told to forget it. Without the lock.
+ */
+void client_shared_free(struct client *c, struct client_shared *s, bool told);
+
+/* Asks the host to make it known to the device. Without the lock. */
+void client_shared_register(struct client *c, struct client_shared *s, uint32_t device);
+
+/* The shared memory that holds all of [data, data + size), or NULL. */
+struct client_shared *client_shared_find_locked(struct client *c, const void *data, uint64_t size);
+static inline uint64_t client_shared_offset(const struct client_shared *s, const void *data)
+{
+    return (uint64_t)((uintptr_t)data - (uintptr_t)s->blob.map);
+}
+
+/*
+ * A reply place for one call, cleared to zero: its index, or -1: lost. Waits for one where all are
+ * taken, and lets the lock go meanwhile.
+ */
+int client_reply_get_locked(struct client *c);
+void client_reply_put_locked(struct client *c, int index);
+static inline uint32_t client_reply_offset(int index)
+{
+    return (uint32_t)index * APIR_REPLY_SIZE;
+}
+
+/* Behind those: each stream id has a place of its own, for struct apir_stream_status. */
+static inline uint32_t client_stream_offset(uint32_t stream)
+{
+    return (CLIENT_CALLS_MAX + stream - 1) * APIR_REPLY_SIZE;
+}
+_Static_assert((CLIENT_CALLS_MAX + APIR_STREAMS_MAX) * APIR_REPLY_SIZE <=
+                   APIR_RING_SIZE / 2 - APIR_RING_HEADER_SIZE,
+               "all places are in the reply area");
+
+/*
+ * Sends a message whose `reply` field the caller points `reply_field` at, waits,
+ * and copies `size` bytes of the answer. 0, or -ENODEV: lost.
+ */
+int client_call(struct client *c, struct apir_msg *msg, uint32_t *reply_field, void *answer,
+                size_t size);
+
+/* What a tensor of this type reads as when its host is gone: NaN or zero. */
+void client_fill_lost(void *dst, size_t size, uint32_t type);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "frontend/link/transport.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "frontend/link/os.h"
+#include "common/fdsock.h"
+#include "protocol/unix.h"
+
+/* A host may be that busy; below 5 s a machine's own hiccups would end programs. */
+#define SILENCE_SECONDS     15u
+#define SILENCE_SECONDS_MIN 5u
+#define SILENCE_SECONDS_MAX 86400u
+
+/* The VM's render node; where there is none, the socket of a host without a VM. */
+static int transport_auto_open(struct transport *t, struct apir_error *err)
+{
+    int rc = transport_virtgpu_open(t, NULL, err);
+    /* A node that may not be opened may be of another driver. */
+    if ((rc != -ENODEV && rc != -EACCES) || !transport_unix_is_there(APIR_UNIX_PATH))
+        return rc;
+    return transport_unix_open(t, APIR_UNIX_PATH, err);
+}
+
+int transport_open(struct transport *t, const char *choice, struct apir_error *err)
+{
+    memset(t, 0, sizeof(*t));
+    t->fd = -1;
+    if (!choice || !*choice || strcmp(choice, "auto") == 0)
+        return transport_auto_open(t, err);
+    if (strcmp(choice, "virtgpu") == 0)
+        return transport_virtgpu_open(t, NULL, err);
+    if (strncmp(choice, "virtgpu:", 8) == 0)
+        return transport_virtgpu_open(t, choice + 8, err);
+    if (strncmp(choice, "vtest:", 6) == 0)
+        return transport_vtest_open(t, choice + 6, err);
+    if (strncmp(choice, "unix:", 5) == 0)
+        return transport_unix_open(t, choice + 5, err);
+    return apir_error_set(err, EINVAL,
+                          "APIR_TRANSPORT=%s is not one of auto, virtgpu, virtgpu:PATH, "
+                          "unix:PATH, vtest:PATH",
+                          choice);
+}
+
+void transport_close(struct transport *t)
+{
+    if (t->fd >= 0)
+        close(t->fd);
+    t->fd = -1;
+}
+
+uint64_t transport_silence(void)
+{
+    const char *text = getenv("APIR_SILENCE_SECONDS");
+    uint64_t seconds = 0;
+    for (; text && *text >= '0' && *text <= '9' && seconds <= SILENCE_SECONDS_MAX; text++)
+        seconds = seconds * 10 + (uint64_t)(*text - '0');
+    if (!text || *text || seconds == 0)
+        seconds = SILENCE_SECONDS;
+    if (seconds < SILENCE_SECONDS_MIN)
+        seconds = SILENCE_SECONDS_MIN;
+    return (seconds < SILENCE_SECONDS_MAX ? seconds : SILENCE_SECONDS_MAX) * 1000000000u;
+}
+
+bool transport_await(const struct transport *t, short events, struct silence *s)
+{
+    struct pollfd p = {.fd = t->fd, .events = events};
+    const bool ready = poll(&p, 1, SILENCE_STEP_NS / 1000000) > 0;
+    return silence_look(s, os_now_ns(), ready, t->silence_ns) != SILENCE_OVER;
+}
+
+int transport_limit(const struct transport *t)
+{
+    const struct timeval limit = {.tv_sec = (time_t)(t->silence_ns / 1000000000u)};
+    return setsockopt(t->fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) < 0 ? -errno : 0;
+}
+
+int transport_receive(const struct transport *t, void *data, size_t size, int *ret_fd)
+{
+    struct silence s;
+    size_t n, n_fds;
+    int got = -1, rc;
+    silence_begin(&s, os_now_ns());
+    do {
+        rc = apir_fdsock_recv(t->fd, data, size, &n, &got, 1, &n_fds, MSG_DONTWAIT);
+    } while (rc == -EAGAIN && transport_await(t, POLLIN, &s));
+    if (rc)
+        return rc;
+    if (n != size) {
+        if (n_fds)
+            close(got);
+        return n == 0 ? -EPIPE : -EPROTO;
+    }
+    *ret_fd = got;
+    return 0;
+}
+
+int transport_map(int fd, uint64_t size, uint32_t handle, struct transport_blob *ret_blob)
+{
+    /* Behind the end of a file there is no memory, but a signal. */
+    off_t end = lseek(fd, 0, SEEK_END);
+    void *p = MAP_FAILED;
+    int rc = end < 0 ? -errno : (uint64_t)end < size ? -EPROTO : 0;
+    if (!rc) {
+        p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        rc = p == MAP_FAILED ? -errno : 0;
+    }
+    close(fd);
+    if (!rc)
+        *ret_blob = (struct transport_blob){.map = p, .size = size, .handle = handle};
+    return rc;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How bytes reach the host: shared memory that both sides map, and a doorbell.
+ * The client above knows no DRM and no socket.
+ */
+#ifndef APIR_FRONTEND_TRANSPORT_H
+#define APIR_FRONTEND_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "frontend/link/silence.h"
+#include "common/error.h"
+#include "protocol/shm.h"
+
+/* Shared memory with the host, mapped here. */
+struct transport_blob {
+    void *map; /* NULL: none */
+    uint64_t size;
+    uint32_t handle; /* GEM handle, vtest's resource id, or the blob's own id */
+};
+
+struct transport {
+    int fd;              /* owned; -1: closed */
+    bool same_kernel;    /* a futex in shared memory wakes across the two sides */
+    char where[128];     /* for messages: the node or socket */
+    char device_id[64];  /* PCI address of the render node, or empty */
+    const char *hint;    /* where to look if the host gives no memory; NULL: at the VMM */
+    uint64_t window;     /* bytes of the host-visible window; 0: unknown, or there is none */
+    uint64_t silence_ns; /* a host that owes an answer for longer is lost */
+    int (*blob_create)(struct transport *t, uint64_t blob_id, uint64_t size,
+                       struct transport_blob *ret_blob);
+    /* Unmaps it and gives the host's resource up; the descriptor must be open. */
+    void (*blob_destroy)(struct transport *t, struct transport_blob *blob);
+    int (*doorbell)(struct transport *t, const struct apir_doorbell *bell);
+    /* Submits the doorbell (of kind FENCE, for `ring` 1) with a fence, and returns a descriptor
+     * that becomes readable with it, owned by the caller, or -errno. NULL: no fences. */
+    int (*fence)(struct transport *t, const struct apir_doorbell *bell);
+};
+
+/*
+ * Opens the transport that APIR_TRANSPORT asks for: auto (the default: the
+ * first render node of virtio-gpu, and where there is none the socket that
+ * protocol/unix.h names), virtgpu, virtgpu:PATH, unix:PATH, or vtest:PATH, and
+ * makes an apir context on it. Returns 0; -ENODEV where there is nothing to talk
+ * to (auto without a node: no reason to tell the user); another -errno with *err.
+ */
+int transport_open(struct transport *t, const char *choice, struct apir_error *err);
+
+/* Closes the descriptor; maps stay until the process ends. */
+void transport_close(struct transport *t);
+
+/* What APIR_SILENCE_SECONDS says (15 by default, 5 at least), in ns: for silence_ns. */
+uint64_t transport_silence(void);
+
+/*
+ * For transports over a socket, which read and write without blocking: waits a moment for `events`
+ * (poll's). False: the host has been silent for too long.
+ */
+bool transport_await(const struct transport *t, short events, struct silence *s);
+/* The same limit for what can only block: connect(). 0 or -errno. */
+int transport_limit(const struct transport *t);
+
+/*
+ * What one recvmsg gives, exactly `size` bytes, and the descriptor that came with it, the caller's
+ * (-1: none). 0 or -errno (-EAGAIN: silence).
+ */
+int transport_receive(const struct transport *t, void *data, size_t size, int *ret_fd);
+
+/* Maps `size` bytes of shared memory that came so, and closes fd. 0 or -errno (-EPROTO: too short).
+ */
+int transport_map(int fd, uint64_t size, uint32_t handle, struct transport_blob *ret_blob);
+
+/* path NULL: search. -ENODEV: no virtio-gpu node. */
+int transport_virtgpu_open(struct transport *t, const char *path, struct apir_error *err);
+int transport_unix_open(struct transport *t, const char *path, struct apir_error *err);
+/* Whether there is such a file; nobody need be listening. */
+bool transport_unix_is_there(const char *path);
+int transport_vtest_open(struct transport *t, const char *path, struct apir_error *err);
+
+#endif

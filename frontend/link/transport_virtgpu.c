@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * virtio-gpu's render node, by the kernel's own interface. No libdrm: the
+ * plug-in may not pull a library into its host process.
+ */
+#include "frontend/link/transport.h"
+
+#include <drm/drm.h>
+#include <drm/virtgpu_drm.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#define CAPSET_VENUS 4u
+
+/* Context parameters and values that older headers lack. */
+#define PARAM_CONTEXT_INIT 6u
+#define PARAM_CAPSET_IDS   7u
+#define PARAM_DEBUG_NAME   8u
+#define CTX_CAPSET_ID      1u
+#define CTX_NUM_RINGS      2u
+#define CTX_DEBUG_NAME     4u
+
+static int node_ioctl(int fd, unsigned long request, void *arg)
+{
+    int rc;
+    do {
+        rc = ioctl(fd, request, arg);
+    } while (rc < 0 && (errno == EINTR || errno == EAGAIN));
+    return rc < 0 ? -errno : 0;
+}
+
+static uint64_t node_param(int fd, uint64_t param)
+{
+    /* The kernel writes 32 bits through the pointer: the rest must be 0 before. */
+    uint64_t value = 0;
+    struct drm_virtgpu_getparam get = {.param = param, .value = (uintptr_t)&value};
+    return node_ioctl(fd, DRM_IOCTL_VIRTGPU_GETPARAM, &get) ? 0 : value;
+}
+
+static bool node_is_virtio(int fd)
+{
+    char name[32] = {0};
+    struct drm_version v = {.name = name, .name_len = sizeof(name) - 1};
+    return node_ioctl(fd, DRM_IOCTL_VERSION, &v) == 0 && strcmp(name, "virtio_gpu") == 0;
+}
+
+/* Also sets the process name where the kernel takes the context's name from it. */
+static int node_context_init(int fd)
+{
+    static const char name[] = APIR_CONTEXT_NAME;
+    struct drm_virtgpu_context_set_param params[3] = {
+        {.param = CTX_CAPSET_ID, .value = CAPSET_VENUS},
+        {.param = CTX_NUM_RINGS, .value = 2},
+        {.param = CTX_DEBUG_NAME, .value = (uintptr_t)name},
+    };
+    bool by_param = node_param(fd, PARAM_DEBUG_NAME) != 0;
+    struct drm_virtgpu_context_init init = {
+        .num_params = by_param ? 3 : 2,
+        .ctx_set_params = (uintptr_t)params,
+    };
+    char old[16] = {0};
+    if (!by_param) {
+        prctl(PR_GET_NAME, old, 0, 0, 0);
+        prctl(PR_SET_NAME, name, 0, 0, 0);
+    }
+    int rc = node_ioctl(fd, DRM_IOCTL_VIRTGPU_CONTEXT_INIT, &init);
+    if (!by_param)
+        prctl(PR_SET_NAME, old, 0, 0, 0);
+    return rc;
+}
+
+static int virtgpu_blob_create(struct transport *t, uint64_t blob_id, uint64_t size,
+                               struct transport_blob *ret_blob)
+{
+    struct drm_virtgpu_resource_create_blob create = {
+        .blob_mem = VIRTGPU_BLOB_MEM_HOST3D,
+        .blob_flags = VIRTGPU_BLOB_FLAG_USE_MAPPABLE,
+        .size = size,
+        .blob_id = blob_id,
+    };
+    int rc = node_ioctl(t->fd, DRM_IOCTL_VIRTGPU_RESOURCE_CREATE_BLOB, &create);
+    if (rc)
+        return rc;
+    struct drm_virtgpu_map map = {.handle = create.bo_handle};
+    rc = node_ioctl(t->fd, DRM_IOCTL_VIRTGPU_MAP, &map);
+    void *p = MAP_FAILED;
+    if (!rc) {
+        p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, t->fd, (off_t)map.offset);
+        rc = p == MAP_FAILED ? -errno : 0;
+    }
+    if (rc) {
+        struct drm_gem_close gem = {.handle = create.bo_handle};
+        node_ioctl(t->fd, DRM_IOCTL_GEM_CLOSE, &gem);
+        return rc;
+    }
+    *ret_blob = (struct transport_blob){.map = p, .size = size, .handle = create.bo_handle};
+    return 0;
+}
+
+static void virtgpu_blob_destroy(struct transport *t, struct transport_blob *blob)
+{
+    munmap(blob->map, blob->size);
+    struct drm_gem_close gem = {.handle = blob->handle};
+    node_ioctl(t->fd, DRM_IOCTL_GEM_CLOSE, &gem);
+    *blob = (struct transport_blob){0};
+}
+
+static int virtgpu_fence(struct transport *t, const struct apir_doorbell *bell)
+{
+    struct drm_virtgpu_execbuffer exec = {
+        .flags = VIRTGPU_EXECBUF_RING_IDX | VIRTGPU_EXECBUF_FENCE_FD_OUT,
+        .size = sizeof(*bell),
+        .command = (uintptr_t)bell,
+        .fence_fd = -1,
+        .ring_idx = bell->ring,
+    };
+    int rc = node_ioctl(t->fd, DRM_IOCTL_VIRTGPU_EXECBUFFER, &exec);
+    return rc ? rc : exec.fence_fd;
+}
+
+static int virtgpu_doorbell(struct transport *t, const struct apir_doorbell *bell)
+{
+    struct drm_virtgpu_execbuffer exec = {
+        .flags = VIRTGPU_EXECBUF_RING_IDX,
+        .size = sizeof(*bell),
+        .command = (uintptr_t)bell,
+        .fence_fd = -1,
+        .ring_idx = 0,
+    };
+    return node_ioctl(t->fd, DRM_IOCTL_VIRTGPU_EXECBUFFER, &exec);
+}
+
+/* The number at *p, and *p behind it. */
+static uint64_t hex_read(const char **p, const char *end)
+{
+    uint64_t v = 0;
+    for (; *p < end && **p != ' ' && **p != '\n'; (*p)++) {
+        int c = **p | 0x20;
+        if (c >= '0' && c <= '9')
+            v = v * 16 + (uint64_t)(c - '0');
+        else if (c >= 'a' && c <= 'f')
+            v = v * 16 + (uint64_t)(c - 'a') + 10;
+    }
+    return v;
+}
+
+static void node_pci_address(const char *path, char *out, size_t cap)
+{
+    const char *base = strrchr(path, '/');
+    char link[96], target[256];
+    snprintf(link, sizeof(link), "/sys/class/drm/%s/device", base ? base + 1 : path);
+    ssize_t n = readlink(link, target, sizeof(target) - 1);
+    if (n <= 0)
+        return;
+    target[n] = '\0';
+    /* …/0000:00:02.0/virtio1: the PCI function is the last part that looks like one,
+     * and the link itself may name only the virtio device below it. */
+    const char *last = strrchr(target, '/');
+    last = last ? last + 1 : target;
+    if (strlen(last) == 12 && last[4] == ':' && last[7] == ':' && last[10] == '.')
+        snprintf(out, cap, "%s", last);
+}
+
+/*
+ * The host-visible window is the node's largest PCI region. sysfs lists them as
+ * "0xSTART 0xEND 0xFLAGS"; 0: not to be had.
+ */
+static uint64_t node_window(const char *path)
+{
+    const char *base = strrchr(path, '/');
+    char file[128], text[1024];
+    uint64_t best = 0;
+    /* DRM's parent is the PCI function in some kernels, the virtio device below it in others. */
+    for (int up = 0; up < 2 && !best; up++) {
+        snprintf(file, sizeof(file), "/sys/class/drm/%s/device/%sresource", base ? base + 1 : path,
+                 up ? "../" : "");
+        int fd = open(file, O_RDONLY | O_CLOEXEC);
+        ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+        if (fd >= 0)
+            close(fd);
+        uint64_t start = 0;
+        int column = 0;
+        for (const char *p = text; n > 0 && p < text + n;) {
+            uint64_t value = hex_read(&p, text + n);
+            if (column == 1 && value > start && value - start + 1 > best)
+                best = value - start + 1;
+            start = value;
+            column = p < text + n && *p == '\n' ? 0 : column + 1;
+            p++;
+        }
+    }
+    return best;
+}
+
+/* Opens one node and makes our context on it. -ENODEV: not a virtio-gpu node. */
+static int node_try(struct transport *t, const char *path, struct apir_error *err)
+{
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT || errno == ENXIO
+                   ? -ENODEV
+                   : apir_error_sys(err, errno,
+                                    "cannot open %s (rootless: --group-add keep-groups; "
+                                    "SELinux: --security-opt label=disable)",
+                                    path);
+    int rc = 0;
+    if (!node_is_virtio(fd)) {
+        rc = -ENODEV;
+    } else if (!node_param(fd, VIRTGPU_PARAM_RESOURCE_BLOB) ||
+               !node_param(fd, VIRTGPU_PARAM_HOST_VISIBLE)) {
+        rc = apir_error_set(err, ENOTSUP,
+                            "%s has no host-visible blobs: start the VM with blob=on,hostmem=…",
+                            path);
+    } else if (!node_param(fd, PARAM_CONTEXT_INIT) ||
+               !(node_param(fd, PARAM_CAPSET_IDS) & (1u << CAPSET_VENUS))) {
+        rc = apir_error_set(err, ENOTSUP, "%s offers no Venus capset: start the VM with venus=on",
+                            path);
+    } else {
+        rc = node_context_init(fd);
+        if (rc)
+            rc = apir_error_sys(err, -rc, "%s: cannot make a context", path);
+    }
+    if (rc) {
+        close(fd);
+        return rc;
+    }
+    t->fd = fd;
+    t->silence_ns = transport_silence();
+    snprintf(t->where, sizeof(t->where), "%s", path);
+    node_pci_address(path, t->device_id, sizeof(t->device_id));
+    t->blob_create = virtgpu_blob_create;
+    t->doorbell = virtgpu_doorbell;
+    t->blob_destroy = virtgpu_blob_destroy;
+    t->fence = virtgpu_fence;
+    t->window = node_window(path);
+    return 0;
+}
+
+int transport_virtgpu_open(struct transport *t, const char *path, struct apir_error *err)
+{
+    if (path) {
+        int rc = node_try(t, path, err);
+        /* Named by the user: silence would hide a typing error. */
+        return rc == -ENODEV ? apir_error_set(err, ENODEV, "%s is no virtio-gpu render node", path)
+                             : rc;
+    }
+    int worst = -ENODEV;
+    for (int minor = 128; minor < 192; minor++) {
+        char node[32];
+        snprintf(node, sizeof(node), "/dev/dri/renderD%d", minor);
+        int rc = node_try(t, node, err);
+        if (rc == 0)
+            return 0;
+        if (rc != -ENODEV)
+            worst = rc;
+    }
+    return worst;
+}

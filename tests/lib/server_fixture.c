@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "tests/lib/server_fixture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "backend/server/vmm/render_protocol.h"
+#include "protocol/atomic.h"
+#include "common/fdsock.h"
+#include "tests/lib/fds.h"
+
+static int64_t now_ms(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+/* Between two looks at a word that another process changes. */
+static void breathe(void)
+{
+    const struct timespec ms = {.tv_nsec = 1000000};
+    nanosleep(&ms, NULL);
+}
+
+const char *fixture_program(const char *name)
+{
+    static char path[PATH_MAX + 64];
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    assert_true(n > 0);
+    self[n] = '\0';
+    for (int i = 0; i < 3; i++) /* tests/process/NAME */
+        *strrchr(self, '/') = '\0';
+    snprintf(path, sizeof(path), "%s/%s", self, name);
+    return path;
+}
+
+static void write_config(struct fixture *f, const char *config)
+{
+    strcpy(f->config, "/tmp/apir-test-XXXXXX");
+    int fd = mkostemp(f->config, O_CLOEXEC);
+    assert_true(fd >= 0);
+    if (config && strstr(config, "\"worker\""))
+        dprintf(fd, "{ %s }\n", config);
+    else if (config)
+        dprintf(fd, "{ \"worker\": \"%s\"%s %s }\n", fixture_program("tests/process/fake_worker"),
+                *config ? "," : "", config);
+    else
+        dprintf(fd, "{ \"no_such_key\": 1 }\n");
+    close(fd);
+}
+
+/* In the child: what any server of ours starts with. */
+static void server_environment(const struct fixture *f, const char *fault)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    signal(SIGCHLD, SIG_IGN); /* as virgl_test_server leaves it */
+    sigset_t chld;
+    sigemptyset(&chld);
+    sigaddset(&chld, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &chld, NULL);
+    setenv("APIR_CONFIG", f->config, 1);
+    setenv("FAKE_WORKER", fault ? fault : "", 1);
+    setenv("GGML_BACKEND_PATH", "/guest/only", 1);
+    const char *visible = getenv("FIXTURE_VISIBLE_DEVICES"); /* for a real worker */
+    setenv("GGML_VK_VISIBLE_DEVICES", visible ? visible : "", 1);
+    if (!getenv("APIR_LOG"))
+        setenv("APIR_LOG", "error", 1);
+}
+
+void fixture_start(struct fixture *f, const char *config, const char *fault)
+{
+    int sockets[2];
+    /* As virglrenderer makes it: neither end is close-on-exec. */
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets), 0);
+    write_config(f, config);
+    f->pid = fork();
+    assert_true(f->pid >= 0);
+    if (f->pid == 0) {
+        close(sockets[0]);
+        server_environment(f, fault);
+        char number[16];
+        snprintf(number, sizeof(number), "%d", sockets[1]);
+        const char *path = fixture_program("backend/apir-render-server");
+        execl(path, path, "--socket-fd", number, (char *)NULL);
+        _exit(126);
+    }
+    close(sockets[1]);
+    f->client = sockets[0];
+    const struct timeval limit = {.tv_sec = FIXTURE_WAIT_MS / 1000};
+    setsockopt(f->client, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    const struct server_client_init init = {.op = SERVER_CLIENT_INIT, .flags = 0};
+    fixture_send(f->client, &init, sizeof(init), NULL, 0);
+}
+
+void fixture_start_listening(struct fixture *f, const char *config, const char *fault,
+                             const char *path, const struct rlimit *nofile)
+{
+    int out[2];
+    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+    write_config(f, config);
+    f->client = -1;
+    f->pid = fork();
+    assert_true(f->pid >= 0);
+    if (f->pid == 0) {
+        server_environment(f, fault);
+        dup2(out[1], STDOUT_FILENO);
+        if (nofile)
+            setrlimit(RLIMIT_NOFILE, nofile);
+        const char *program = fixture_program("backend/apir-render-server");
+        execl(program, program, "--listen", path, (char *)NULL);
+        _exit(126);
+    }
+    close(out[1]);
+    /* It says so once it listens, and nothing before. */
+    char line[256];
+    struct pollfd p = {.fd = out[0], .events = POLLIN};
+    assert_int_equal(poll(&p, 1, FIXTURE_WAIT_MS), 1);
+    ssize_t n = read(out[0], line, sizeof(line) - 1);
+    line[n > 0 ? n : 0] = '\0';
+    close(out[0]);
+    assert_non_null(strstr(line, "listening on"));
+}
+
+void fixture_start_with_fds(struct fixture *f, const char *config, const int *fds, int n,
+                            pid_t listen_pid)
+{
+    write_config(f, config);
+    f->client = -1;
+    f->pid = fork();
+    assert_true(f->pid >= 0);
+    if (f->pid == 0) {
+        server_environment(f, NULL);
+        char number[16];
+        for (int i = 0; i < n; i++) /* they lie above 3 + n, see to it */
+            dup2(fds[i], 3 + i);
+        snprintf(number, sizeof(number), "%d", listen_pid ? listen_pid : getpid());
+        setenv("LISTEN_PID", number, 1);
+        snprintf(number, sizeof(number), "%d", n);
+        setenv("LISTEN_FDS", number, 1);
+        setenv("LISTEN_FDNAMES", "apir-host.socket", 1);
+        int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+        if (n != 1 || listen_pid) /* its complaint is expected */
+            dup2(null, STDERR_FILENO);
+        const char *program = fixture_program("backend/apir-render-server");
+        execl(program, program, "--listen-fds", (char *)NULL);
+        _exit(126);
+    }
+}
+
+int fixture_wait_exit(struct fixture *f)
+{
+    int64_t end = now_ms() + FIXTURE_WAIT_MS;
+    int status = 0;
+    pid_t pid;
+    while ((pid = waitpid(f->pid, &status, WNOHANG)) == 0 && now_ms() < end)
+        breathe();
+    if (pid == 0)
+        kill(f->pid, SIGKILL);
+    unlink(f->config);
+    assert_int_equal(pid, f->pid);
+    return status;
+}
+
+void fixture_stop(struct fixture *f)
+{
+    if (f->client >= 0)
+        close(f->client);
+    else
+        kill(f->pid, SIGTERM);
+    assert_int_equal(fixture_wait_exit(f), 0);
+}
+
+void fixture_send(int fd, const void *data, size_t size, const int *fds, size_t n_fds)
+{
+    assert_int_equal(apir_fdsock_send(fd, data, size, fds, n_fds), 0);
+}
+
+int fixture_create_context(struct fixture *f, uint32_t id, const char *name)
+{
+    struct server_client_create_context req = {
+        .op = SERVER_CLIENT_CREATE_CONTEXT,
+        .context_id = id,
+    };
+    memcpy(req.name, name, strnlen(name, sizeof(req.name)));
+    fixture_send(f->client, &req, sizeof(req), NULL, 0);
+    struct server_client_create_context_reply reply;
+    size_t size = 0;
+    size_t n_fds = 0;
+    int fd = -1;
+    assert_int_equal(apir_fdsock_recv(f->client, &reply, sizeof(reply), &size, &fd, 1, &n_fds, 0),
+                     0);
+    assert_int_equal(size, 1);
+    assert_int_equal(reply.ok, n_fds);
+    if (!reply.ok)
+        return -1;
+    const struct timeval limit = {.tv_sec = FIXTURE_WAIT_MS / 1000};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    return fd;
+}
+
+void fixture_destroy_context(struct fixture *f, uint32_t id)
+{
+    const struct server_client_destroy_context req = {
+        .op = SERVER_CLIENT_DESTROY_CONTEXT,
+        .context_id = id,
+    };
+    fixture_send(f->client, &req, sizeof(req), NULL, 0);
+}
+
+void fixture_init_context(struct fixture_context *c, int fd)
+{
+    assert_true(fd >= 0);
+    *c = (struct fixture_context){.fd = fd};
+    c->eventfd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    assert_true(c->eventfd >= 0);
+    const size_t size = 64 * sizeof(uint32_t);
+    int shmem = memfd_create("timeline", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_true(shmem >= 0);
+    assert_int_equal(ftruncate(shmem, (off_t)size), 0);
+    c->timeline = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, shmem, 0);
+    assert_true(c->timeline != MAP_FAILED);
+    const struct server_context_init init = {.op = SERVER_CONTEXT_INIT, .shmem_size = size};
+    fixture_send(fd, &init, sizeof(init), (const int[]){shmem, c->eventfd}, 2);
+    close(shmem);
+}
+
+void fixture_open(struct fixture *f, struct fixture_context *c, uint32_t id)
+{
+    fixture_init_context(c, fixture_create_context(f, id, APIR_CONTEXT_NAME));
+}
+
+void fixture_open_ring(struct fixture_context *c, bool ready)
+{
+    int fd = fixture_create_blob(c, 1, APIR_RING_BLOB_ID, APIR_RING_SIZE);
+    assert_true(fd >= 0);
+    c->ring = mmap(NULL, APIR_RING_HEADER_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_true(c->ring != MAP_FAILED);
+    close(fd);
+    if (ready)
+        fixture_wait_state(c, APIR_STATE_READY);
+}
+
+void fixture_close(struct fixture_context *c)
+{
+    if (c->ring)
+        munmap(c->ring, APIR_RING_HEADER_SIZE);
+    munmap(c->timeline, 64 * sizeof(uint32_t));
+    close(c->eventfd);
+    close(c->fd);
+}
+
+int fixture_create_blob(const struct fixture_context *c, uint32_t res_id, uint64_t blob_id,
+                        uint64_t size)
+{
+    const struct server_context_create_resource req = {
+        .op = SERVER_CONTEXT_CREATE_RESOURCE,
+        .res_id = res_id,
+        .blob_id = blob_id,
+        .blob_size = size,
+        .blob_flags = 1,
+    };
+    fixture_send(c->fd, &req, sizeof(req), NULL, 0);
+    struct server_context_create_resource_reply reply;
+    size_t got = 0;
+    size_t n_fds = 0;
+    int fd = -1;
+    assert_int_equal(apir_fdsock_recv(c->fd, &reply, sizeof(reply), &got, &fd, 1, &n_fds, 0), 0);
+    assert_int_equal(got, sizeof(reply));
+    if (reply.fd_type == SERVER_FD_INVALID) {
+        assert_int_equal(n_fds, 0);
+        return -1;
+    }
+    assert_int_equal(n_fds, 1);
+    assert_int_equal(reply.fd_type, SERVER_FD_SHM);
+    assert_int_equal(reply.map_info, SERVER_MAP_CACHED);
+    assert_int_equal(lseek(fd, 0, SEEK_END), (off_t)size);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW), 0);
+    assert_int_equal(fcntl(fd, F_GET_SEALS) & F_SEAL_WRITE, 0);
+    return fd;
+}
+
+void fixture_destroy_resource(const struct fixture_context *c, uint32_t res_id)
+{
+    const struct server_context_destroy_resource req = {
+        .op = SERVER_CONTEXT_DESTROY_RESOURCE,
+        .res_id = res_id,
+    };
+    fixture_send(c->fd, &req, sizeof(req), NULL, 0);
+}
+
+void fixture_doorbell(const struct fixture_context *c, uint32_t op, uint32_t ring, uint64_t value)
+{
+    const struct apir_doorbell bell = {
+        .magic = APIR_DOORBELL_MAGIC,
+        .op = op,
+        .ring = ring,
+        .value = value,
+    };
+    struct server_context_submit_cmd cmd = {
+        .op = SERVER_CONTEXT_SUBMIT_CMD,
+        .size = sizeof(bell),
+    };
+    memcpy(cmd.cmd, &bell, sizeof(bell));
+    fixture_send(c->fd, &cmd, sizeof(cmd), NULL, 0);
+}
+
+void fixture_fence(const struct fixture_context *c, uint32_t ring, uint32_t seqno)
+{
+    const struct server_context_submit_fence req = {
+        .op = SERVER_CONTEXT_SUBMIT_FENCE,
+        .ring_index = ring,
+        .seqno = seqno,
+    };
+    fixture_send(c->fd, &req, sizeof(req), NULL, 0);
+}
+
+void fixture_sync(const struct fixture_context *c)
+{
+    assert_int_equal(fixture_create_blob(c, 9999, APIR_BLOBS_MAX, APIR_SHM_ALIGN), -1);
+}
+
+void fixture_wait_state(const struct fixture_context *c, uint32_t state)
+{
+    int64_t end = now_ms() + FIXTURE_WAIT_MS;
+    while (apir_load_acquire32(&c->ring->state) != state && now_ms() < end)
+        breathe();
+    assert_int_equal(apir_load_acquire32(&c->ring->state), state);
+}
+
+void fixture_wait_timeline(const struct fixture_context *c, uint32_t ring, uint32_t seqno)
+{
+    int64_t end = now_ms() + FIXTURE_WAIT_MS;
+    while (apir_load_acquire32(&c->timeline[ring]) != seqno && now_ms() < end) {
+        /* As virglrenderer's sync thread waits. */
+        struct pollfd fd = {.fd = c->eventfd, .events = POLLIN};
+        poll(&fd, 1, (int)(end - now_ms()));
+        uint64_t count;
+        ssize_t ignored = read(c->eventfd, &count, sizeof(count));
+        (void)ignored;
+    }
+    assert_int_equal(apir_load_acquire32(&c->timeline[ring]), seqno);
+}
+
+void fixture_wait_hangup(int fd)
+{
+    struct pollfd p = {.fd = fd};
+    assert_int_equal(poll(&p, 1, FIXTURE_WAIT_MS), 1);
+    assert_true(p.revents & POLLHUP);
+}
+
+/* There, and not a zombie. */
+static bool process_lives(pid_t pid)
+{
+    char path[64];
+    char state = 'Z';
+    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return false;
+    if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+        state = 'Z';
+    fclose(file);
+    return state != 'Z' && state != 'X';
+}
+
+void fixture_wait_gone(pid_t pid)
+{
+    int64_t end = now_ms() + FIXTURE_WAIT_MS;
+    while (process_lives(pid) && now_ms() < end)
+        breathe();
+    assert_false(process_lives(pid));
+}
+
+pid_t fixture_child(const struct fixture *f, const char *name, unsigned *ret_count)
+{
+    char path[64];
+    pid_t found = -1;
+    unsigned count = 0;
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", f->pid, f->pid);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    int pid;
+    while (fscanf(file, "%d", &pid) == 1) {
+        char cmdline[PATH_MAX] = {0};
+        snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
+        FILE *cmd = fopen(path, "re");
+        if (!cmd)
+            continue;
+        size_t n = fread(cmdline, 1, sizeof(cmdline) - 1, cmd);
+        fclose(cmd);
+        for (size_t i = 0; i < n; i++) /* the arguments, in one line */
+            cmdline[i] = cmdline[i] ? cmdline[i] : ' ';
+        /* In the middle of its exec a process has no command line. */
+        if (process_lives(pid) && strstr(cmdline, name)) {
+            found = pid;
+            count++;
+        }
+    }
+    fclose(file);
+    if (ret_count)
+        *ret_count = count;
+    return found;
+}
+
+void fixture_wait_childless(const struct fixture *f)
+{
+    int64_t end = now_ms() + FIXTURE_WAIT_MS;
+    while (fixture_child(f, "", NULL) > 0 && now_ms() < end)
+        breathe();
+    assert_int_equal(fixture_child(f, "", NULL), -1);
+}
+
+size_t fixture_count_fds(const struct fixture *f)
+{
+    int count = fds_count(f->pid);
+    assert_true(count >= 0);
+    return (size_t)count;
+}
+
+void fixture_expect_fds(const struct fixture *f, size_t most)
+{
+    int64_t end = now_ms() + FIXTURE_WAIT_MS;
+    while (fixture_count_fds(f) > most && now_ms() < end)
+        poll(NULL, 0, 1);
+    assert_true(fixture_count_fds(f) <= most);
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The VMM's socket: which contexts are ours, refusals, and the server's own end. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "backend/server/vmm/render_protocol.h"
+#include "common/fdsock.h"
+#include "tests/lib/server_fixture.h"
+
+#define NO_STOCK "\"stock_server\": false"
+
+static void ring_has_its_header_with_the_reply(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct fixture_context c;
+    fixture_start(&f, NO_STOCK, NULL);
+    fixture_open(&f, &c, 1);
+    fixture_open_ring(&c, false);
+    assert_int_equal(c.ring->magic, APIR_RING_MAGIC);
+    assert_int_equal(c.ring->major, APIR_PROTOCOL_MAJOR);
+    assert_int_equal(c.ring->blob_size, APIR_RING_SIZE);
+    assert_int_equal(c.ring->cmd_offset, APIR_RING_SIZE / 2);
+    assert_int_equal(c.ring->cmd_size, APIR_RING_SIZE / 2);
+    assert_int_equal(c.ring->reply_offset, APIR_RING_HEADER_SIZE);
+    assert_int_equal(c.ring->reply_size, APIR_RING_SIZE / 2 - APIR_RING_HEADER_SIZE);
+    fixture_wait_state(&c, APIR_STATE_READY);
+    fixture_close(&c);
+    fixture_stop(&f);
+}
+
+/* A refused context is made, but its ring says why and its fences complete. */
+static void expect_refused(struct fixture *f, uint32_t id, const char *name, const char *reason)
+{
+    struct fixture_context c;
+    fixture_init_context(&c, fixture_create_context(f, id, name));
+    fixture_open_ring(&c, false);
+    assert_int_equal(c.ring->magic, APIR_RING_MAGIC);
+    assert_int_equal(c.ring->state, APIR_STATE_LOST);
+    assert_non_null(strstr(c.ring->reason, reason));
+    assert_int_equal(fixture_create_blob(&c, 2, 1, APIR_SHM_ALIGN), -1);
+    fixture_doorbell(&c, APIR_DOORBELL_FENCE, 1, 12345);
+    fixture_fence(&c, 1, 1);
+    fixture_wait_timeline(&c, 1, 1);
+    fixture_close(&c);
+}
+
+static void other_version_is_refused_with_both_named(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_start(&f, NO_STOCK, NULL);
+    expect_refused(&f, 1, "apir:2", "host speaks apir:1, the guest asked for apir:2");
+    expect_refused(&f, 2, "apir:01", "asked for apir:01");
+    assert_int_equal(fixture_child(&f, "fake_worker", NULL), -1);
+    fixture_stop(&f);
+}
+
+static void names_like_ours_are_not_ours(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+        "",        "apir",    "apir:",        "apir:1x",  "apir:x", "Apir:1",
+        "xapir:1", " apir:1", "llama-server", "apir:one", "%s%n%s", "\x1b[31m",
+    };
+    struct fixture f;
+    fixture_start(&f, NO_STOCK, NULL);
+    for (uint32_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        assert_int_equal(fixture_create_context(&f, i + 1, names[i]), -1);
+    fixture_stop(&f);
+}
+
+static void contexts_beyond_the_limit_are_refused(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct fixture_context c[2];
+    fixture_start(&f, NO_STOCK ", \"max_contexts\": 2", NULL);
+    for (uint32_t i = 0; i < 2; i++) {
+        fixture_open(&f, &c[i], i + 1);
+        fixture_open_ring(&c[i], true);
+    }
+    expect_refused(&f, 3, APIR_CONTEXT_NAME, "2 contexts at most");
+    fixture_destroy_context(&f, 1);
+    fixture_wait_hangup(c[0].fd);
+    fixture_close(&c[0]);
+    fixture_open(&f, &c[0], 4);
+    fixture_open_ring(&c[0], true);
+    fixture_close(&c[0]);
+    fixture_close(&c[1]);
+    fixture_stop(&f);
+}
+
+static void broken_configuration_refuses_with_the_reason(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setenv("APIR_LOG", "error", 1);
+    fixture_start(&f, NULL, NULL);
+    expect_refused(&f, 1, APIR_CONTEXT_NAME, "configuration is broken");
+    fixture_stop(&f);
+}
+
+static void context_id_in_use_is_refused(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct fixture_context c;
+    fixture_start(&f, NO_STOCK, NULL);
+    fixture_open(&f, &c, 7);
+    assert_int_equal(fixture_create_context(&f, 7, APIR_CONTEXT_NAME), -1);
+    fixture_open_ring(&c, true);
+    fixture_close(&c);
+    fixture_stop(&f);
+}
+
+/* A whole CREATE_CONTEXT of zeros is a foreign one: refused, and all before it has been looked at.
+ */
+static void foreign_is_refused(const struct fixture *f)
+{
+    uint8_t message[128] = {0};
+    const uint32_t op = SERVER_CLIENT_CREATE_CONTEXT;
+    memcpy(message, &op, sizeof(op));
+    fixture_send(f->client, message, sizeof(message), NULL, 0);
+    struct server_client_create_context_reply reply = {.ok = 1};
+    size_t got = 0;
+    assert_int_equal(apir_fdsock_recv(f->client, &reply, sizeof(reply), &got, NULL, 0, NULL, 0), 0);
+    assert_int_equal(reply.ok, 0);
+}
+
+static void malformed_requests_are_ignored_or_refused(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct fixture_context c;
+    uint8_t message[128] = {0};
+    fixture_start(&f, NO_STOCK, NULL);
+    for (uint32_t op = 0; op < 12; op++) {
+        for (size_t size = 1; size <= sizeof(message); size += op == 3 ? 1 : 7) {
+            /* All bytes but op's are zero. */
+            memcpy(message, &op, sizeof(op));
+            fixture_send(f.client, message, size, NULL, 0);
+            if (op != SERVER_CLIENT_CREATE_CONTEXT || size < sizeof(op))
+                continue;
+            struct server_client_create_context_reply reply = {.ok = 1};
+            size_t got = 0;
+            assert_int_equal(
+                apir_fdsock_recv(f.client, &reply, sizeof(reply), &got, NULL, 0, NULL, 0), 0);
+            assert_int_equal(reply.ok, 0);
+        }
+    }
+    /* fds where none belong: they do not stay */
+    foreign_is_refused(&f);
+    const size_t before = fixture_count_fds(&f);
+    memset(message, 0, sizeof(message));
+    fixture_send(f.client, message, 4, (const int[]){0, 0, 0}, 3);
+    foreign_is_refused(&f);
+    fixture_expect_fds(&f, before);
+    fixture_open(&f, &c, 1);
+    fixture_open_ring(&c, true);
+    fixture_close(&c);
+    fixture_stop(&f);
+}
+
+static void reset_ends_all_contexts(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct fixture_context c[3];
+    fixture_start(&f, NO_STOCK, NULL);
+    for (uint32_t i = 0; i < 3; i++) {
+        fixture_open(&f, &c[i], i + 1);
+        fixture_open_ring(&c[i], true);
+    }
+    const uint32_t op = SERVER_CLIENT_RESET;
+    fixture_send(f.client, &op, sizeof(op), NULL, 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        fixture_wait_hangup(c[i].fd);
+        fixture_close(&c[i]);
+    }
+    fixture_open(&f, &c[0], 1);
+    fixture_open_ring(&c[0], true);
+    fixture_close(&c[0]);
+    fixture_stop(&f);
+}
+
+static void hundred_contexts_leave_nothing_behind(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct fixture_context c;
+    fixture_start(&f, NO_STOCK, NULL);
+    size_t before = 0;
+    for (uint32_t i = 0; i <= 100; i++) {
+        fixture_open(&f, &c, i + 1);
+        fixture_open_ring(&c, i % 2 == 0);
+        int arena = fixture_create_blob(&c, 2, 1, 1 << 20);
+        assert_true(arena >= 0);
+        close(arena);
+        fixture_doorbell(&c, APIR_DOORBELL_FENCE, 1, 1000);
+        fixture_fence(&c, 1, 1);
+        fixture_sync(&c);
+        /* Both ways that a context ends. */
+        if (i % 3 == 0)
+            fixture_destroy_context(&f, i + 1);
+        fixture_close(&c);
+        fixture_wait_childless(&f);
+        if (i == 0)
+            before = fixture_count_fds(&f);
+    }
+    /* The last socket's end may not have been seen yet: one more request settles it. */
+    assert_int_equal(fixture_create_context(&f, 500, "foreign"), -1);
+    fixture_expect_fds(&f, before);
+    fixture_stop(&f);
+}
+
+static void inherited_descriptors_are_closed(void **state)
+{
+    (void)state;
+    struct fixture f;
+    int leak[2];
+    assert_int_equal(pipe(leak), 0); /* not close-on-exec: the VMM's mistake */
+    fixture_start(&f, NO_STOCK, NULL);
+    close(leak[1]);
+    fixture_wait_hangup(leak[0]); /* although the server lives */
+    close(leak[0]);
+    fixture_stop(&f);
+}
+
+static void workers_end_with_the_client(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct fixture_context c;
+    fixture_start(&f, NO_STOCK, "deaf");
+    fixture_open(&f, &c, 1);
+    fixture_open_ring(&c, true);
+    pid_t worker = fixture_child(&f, "fake_worker", NULL);
+    assert_true(worker > 0);
+    fixture_stop(&f);
+    fixture_wait_gone(worker);
+    fixture_wait_hangup(c.fd);
+    fixture_close(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ring_has_its_header_with_the_reply),
+        cmocka_unit_test(other_version_is_refused_with_both_named),
+        cmocka_unit_test(names_like_ours_are_not_ours),
+        cmocka_unit_test(contexts_beyond_the_limit_are_refused),
+        cmocka_unit_test(broken_configuration_refuses_with_the_reason),
+        cmocka_unit_test(context_id_in_use_is_refused),
+        cmocka_unit_test(malformed_requests_are_ignored_or_refused),
+        cmocka_unit_test(reset_ends_all_contexts),
+        cmocka_unit_test(hundred_contexts_leave_nothing_behind),
+        cmocka_unit_test(inherited_descriptors_are_closed),
+        cmocka_unit_test(workers_end_with_the_client),
+    };
+    return cmocka_run_group_tests_name("server_client", tests, NULL, NULL);
+}

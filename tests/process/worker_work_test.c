@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How the worker goes through a guest's work: what is done shows while there is more to do, work
+ * without end takes no memory, and where work is announced it stays awake for a while.
+ */
+#define _GNU_SOURCE
+#include "tests/lib/worker_guest.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "protocol/atomic.h"
+
+#define ENDLESS 20000
+/* ASan keeps for a while what was freed. Without bounds it is 100 MiB and more. */
+#if defined(__SANITIZE_ADDRESS__) || (defined(__has_feature) && __has_feature(address_sanitizer))
+#define GROWTH_KIB 65536
+#else
+#define GROWTH_KIB 1024
+#endif
+
+/* ---- reads -------------------------------------------------------------------------- */
+
+static uint8_t pattern(uint64_t at)
+{
+    return (uint8_t)(at / 4096 * 7 | 1);
+}
+
+/* Looks at the target while it is filled. True: a step was there before the whole. */
+static bool watch_read(struct guest *g, uint32_t blob, uint64_t size)
+{
+    const uint64_t step = apir_get_step(size), steps = size / step, until = g->ring.tail;
+    const int64_t give_up = guest_now_ms() + 10000;
+    bool seen = false;
+    for (uint64_t left; (left = until - apir_ring_guest_head(&g->ring)) > 0;) {
+        if (left < steps) {
+            assert_int_equal(g->blobs[blob][(steps - left) * step - 1],
+                             pattern((steps - left) * step - 1));
+            seen = true;
+        }
+        assert_int_equal(guest_state(g), APIR_STATE_READY);
+        assert_true(guest_now_ms() < give_up);
+    }
+    for (uint64_t i = 0; i < size; i++)
+        assert_int_equal(g->blobs[blob][i], pattern(i));
+    return seen;
+}
+
+static void a_read_arrives_in_steps(void **state)
+{
+    (void)state;
+    /* Longer than the kernel lets one of us have the core, where there is one for both. */
+    enum { SIZE = 2048 * SMALL };
+    struct guest g;
+    guest_open(&g);
+    buffer_new(&g, 1, SIZE);
+    blob_new(&g, 2, SIZE);
+    for (uint64_t i = 0; i < SIZE; i++)
+        g.blobs[2][i] = pattern(i);
+    put_transfer(&g, APIR_MSG_SET, 0, 1, 0, SIZE, 2, 0);
+    expect_fine(&g);
+    bool seen = false;
+    /* While others keep the machine busy the worker may be done before we look. */
+    const int64_t give_up = guest_now_ms() + 10000;
+    do {
+        memset(g.blobs[2], 0, SIZE);
+        put_transfer(&g, APIR_MSG_GET, 0, 1, 0, SIZE, 2, 0);
+        guest_flush(&g);
+        seen = watch_read(&g, 2, SIZE);
+        /* A device with memory of its own writes into the blob itself. */
+    } while (!seen && guest_is_cpu() && guest_now_ms() < give_up);
+    assert_true(seen || !guest_is_cpu());
+    expect_fine(&g);
+    guest_close(&g);
+}
+
+/* Whoever waits for what was set does not wait for what comes behind it. */
+static void what_is_set_shows_before_long_work(void **state)
+{
+    (void)state;
+    enum { LONG = 256 << 20 };
+    struct guest g;
+    if (!guest_is_cpu())
+        return;
+    guest_open(&g);
+    buffer_new(&g, 1, LONG);
+    expect_fine(&g);
+    uint8_t byte = 1;
+    const struct apir_msg set = {
+        .code = APIR_MSG_SET_INLINE, .tail = &byte, .u.set_inline = {.buffer = 1, .size = 1}};
+    const struct apir_msg fill = {.code = APIR_MSG_MEMSET,
+                                  .u.memset = {.buffer = 1, .size = LONG, .value = 7}};
+    /* A tenth of a second or so; again, should we have been away for longer. */
+    const int64_t give_up = guest_now_ms() + 10000;
+    bool seen = false;
+    while (!seen && guest_now_ms() < give_up) {
+        guest_put(&g, &set);
+        guest_put(&g, &set);
+        const uint64_t are_set = g.ring.tail;
+        guest_put(&g, &fill);
+        guest_flush(&g);
+        uint64_t head;
+        while ((head = apir_ring_guest_head(&g.ring)) < are_set)
+            assert_true(guest_now_ms() < give_up);
+        seen = head == are_set;
+        assert_true(guest_run(&g));
+    }
+    assert_true(seen);
+    expect_fine(&g);
+    guest_close(&g);
+}
+
+/* Whatever follows it: here something that ends the context. */
+static void what_is_done_shows_before_the_end(void **state)
+{
+    (void)state;
+    struct guest g;
+    guest_open(&g);
+    buffer_new(&g, 1, SMALL);
+    expect_fine(&g);
+    guest_put(&g, &(struct apir_msg){.code = APIR_MSG_MEMSET,
+                                     .u.memset = {.buffer = 1, .size = SMALL, .value = 7}});
+    const uint64_t filled = g.ring.tail;
+    guest_put(&g, &(struct apir_msg){.code = APIR_MSG_SET_INLINE,
+                                     .tail = (const uint8_t *)"",
+                                     .u.set_inline = {.buffer = 2, .size = 1}});
+    expect_fatal(&g, "buffer");
+    assert_true(apir_ring_guest_head(&g.ring) == filled);
+    guest_close(&g);
+}
+
+/* ---- work without end ---------------------------------------------------------------- */
+
+static long resident_kib(const struct guest *g)
+{
+    char path[32];
+    long pages = 0;
+    snprintf(path, sizeof(path), "/proc/%d/statm", fixture_child(&g->f, "apir-worker", NULL));
+    FILE *f = fopen(path, "re");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%*d %ld", &pages), 1);
+    fclose(f);
+    return pages * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+static void put_small_copy(struct guest *g)
+{
+    guest_put(g, &(struct apir_msg){.code = APIR_MSG_COPY,
+                                    .u.copy = {.src_stream = 1,
+                                               .dst_stream = 1,
+                                               .src_buffer = 1,
+                                               .dst_buffer = 2,
+                                               .size = SMALL}});
+}
+
+/* Two buffers to copy between, and one for writes out of registered memory: as much as CPU and
+ * device share in any case, or if the device is awake and begins in time. */
+enum { SHARED = 9 << 18, SHARED_AWAKE = 512 << 10 };
+
+static void buffers_new(struct guest *g)
+{
+    buffer_new(g, 1, SMALL);
+    buffer_new(g, 2, SMALL);
+    buffer_new(g, 3, SHARED);
+    blob_new(g, 2, SHARED);
+    blob_register(g, 2, 0);
+}
+
+static void put_endless(struct guest *g, int kind, int i)
+{
+    switch (kind) {
+    case 0:
+        put_transfer(g, APIR_MSG_SET, (uint32_t)i % 2, 3, 0, i % 2 ? SHARED_AWAKE : SHARED, 2, 0);
+        break;
+    case 1:
+        put_event(g, APIR_MSG_EVENT_RECORD, 0, 1);
+        break;
+    case 2:
+        put_event(g, APIR_MSG_EVENT_RECORD, 1, 1);
+        put_event(g, APIR_MSG_EVENT_WAIT, 1, 2);
+        break;
+    default:
+        put_small_copy(g);
+        break;
+    }
+}
+
+/* Drivers keep something of each piece of work until somebody waits for it. This guest never does.
+ */
+static void work_without_end_takes_no_memory(void **state)
+{
+    (void)state;
+    struct guest g;
+    guest_open(&g);
+    stream_new(&g, 1, 0);
+    stream_new(&g, 2, 0);
+    buffers_new(&g);
+    for (int kind = 0; kind < 4; kind++) {
+        long before = 0;
+        for (int i = 0; i < ENDLESS; i++) {
+            if (i == ENDLESS / 4) {
+                expect_fine(&g);
+                before = resident_kib(&g);
+            }
+            put_endless(&g, kind, i);
+        }
+        expect_fine(&g);
+        const long grown = resident_kib(&g) - before;
+        if (grown > GROWTH_KIB)
+            fail_msg("kind %d: the worker grew by %ld KiB", kind, grown);
+    }
+    guest_close(&g);
+}
+
+/* ---- waiting ------------------------------------------------------------------------ */
+
+static void wait_until_asleep(const struct guest *g)
+{
+    const int64_t give_up = guest_now_ms() + 10000;
+    /* Twice: a worker that is told in the last moment takes back that it sleeps. */
+    for (int seen = 0; seen < 2; seen = apir_ring_host_sleeps(g->ring.header) ? seen + 1 : 0) {
+        if (guest_now_ms() > give_up)
+            fail_msg("the worker does not sleep");
+        usleep(20);
+    }
+}
+
+/* Tells a worker that work is coming. True: it was asleep, and is woken. */
+static bool announce(struct guest *g)
+{
+    const bool asleep = apir_ring_guest_announce(&g->ring);
+    if (asleep)
+        fixture_doorbell(&g->c, APIR_DOORBELL_KICK, 0, 0);
+    return asleep;
+}
+
+static int64_t now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+/* Told of work that has not come yet, it looks for it two milliseconds, however rarely this guest
+ * had some before, and whether it was asleep or was about to be. */
+static void announced_work_it_looks_for_a_while(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 80, UNTOLD = 16, SPREAD_US = 600, ROUNDS_MAX = 4000 };
+    struct guest g;
+    guest_open(&g);
+    stream_new(&g, 1, 0);
+    int asleep = 0, awake = 0;
+    /* On a busy machine it takes longer until both were met. */
+    for (int i = 0; i < ROUNDS || !asleep || !awake; i++) {
+        if (i == ROUNDS_MAX)
+            fail_msg("%d times asleep, %d times awake", asleep, awake);
+        usleep(10000); /* the guest's pause: the worker has seen longer ones than it looks for */
+        put_stream(&g, APIR_MSG_STREAM_SYNC, 1);
+        assert_true(guest_run(&g));
+        if (i < UNTOLD)
+            continue;
+        /* Where it looks for 200 us, each time a bit later. */
+        const int64_t done = now_us();
+        while (now_us() < done + SPREAD_US * (i % (ROUNDS - UNTOLD)) / (ROUNDS - UNTOLD))
+            ;
+        const int64_t told = now_us();
+        if (announce(&g))
+            asleep++;
+        else
+            awake++;
+        wait_until_asleep(&g);
+        const int64_t us = now_us() - told;
+        if (us < 2000)
+            fail_msg("round %d: asleep again after %lld us", i, (long long)us);
+    }
+    expect_fine(&g);
+    guest_close(&g);
+}
+
+/* For what is about to come a worker keeps its device awake, and drivers keep something of that:
+ * with messages between, and without. */
+static void told_for_nothing_it_takes_no_memory(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 40, TIMES = 8 };
+    struct guest g;
+    guest_open(&g);
+    stream_new(&g, 1, 0);
+    buffers_new(&g);
+    put_transfer(&g, APIR_MSG_SET, 0, 3, 0, SHARED, 2, 0);
+    for (int kind = 0; kind < 2; kind++) {
+        long before = 0;
+        for (int round = 0; round < ROUNDS; round++) {
+            if (round == ROUNDS / 4)
+                before = resident_kib(&g);
+            if (kind == 0) {
+                put_transfer(&g, APIR_MSG_SET, 0, 3, 0, SHARED, 2, 0);
+                assert_true(guest_run(&g));
+            }
+            for (int i = 0; i < TIMES; i++) {
+                wait_until_asleep(&g);
+                announce(&g);
+            }
+        }
+        const long grown = resident_kib(&g) - before;
+        if (grown > GROWTH_KIB)
+            fail_msg("kind %d: the worker grew by %ld KiB", kind, grown);
+    }
+    expect_fine(&g);
+    guest_close(&g);
+}
+
+static int run(const char *group)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_read_arrives_in_steps),
+        cmocka_unit_test(what_is_set_shows_before_long_work),
+        cmocka_unit_test(what_is_done_shows_before_the_end),
+        cmocka_unit_test(work_without_end_takes_no_memory),
+        cmocka_unit_test(announced_work_it_looks_for_a_while),
+        cmocka_unit_test(told_for_nothing_it_takes_no_memory),
+    };
+    return cmocka_run_group_tests_name(group, tests, NULL, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    return guest_main(argc, argv, "worker_work", run);
+}

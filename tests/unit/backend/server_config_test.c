@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The host's configuration file. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <json-c/json.h>
+
+#include "backend/config/config.h"
+
+static int load(const char *text, size_t size, struct apir_config *config, struct apir_error *err)
+{
+    char path[] = "/tmp/apir-test-XXXXXX";
+    int fd = mkostemp(path, O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, size), (ssize_t)size);
+    close(fd);
+    int ret = apir_config_load(path, config, err);
+    unlink(path);
+    return ret;
+}
+
+static void expect_defaults(const struct apir_config *config)
+{
+    assert_string_equal(config->stock_server, APIR_CONFIG_STOCK_SERVER);
+    assert_null(config->worker);
+    assert_int_equal(config->max_contexts, 64);
+    assert_int_equal(config->context_shm_mib, 1024);
+    assert_int_equal(config->device_memory_mib, 0);
+    assert_int_equal(config->max_contexts_per_device, 0);
+    assert_int_equal(config->context_device_memory_mib, 0);
+    assert_int_equal(config->context_host_memory_mib, 0);
+    assert_int_equal(config->context_graph_mib, 1024);
+    assert_int_equal(config->context_queue_mib, 256);
+    assert_int_equal(config->seconds_per_graph, 600);
+    assert_int_equal(config->seconds_to_start, 300);
+    assert_null(config->limits_dir);
+    assert_int_equal(config->given, 0);
+    assert_null(config->ggml);
+    assert_null(config->ggml_backends_dir);
+    assert_int_equal(config->devices.n, 0);
+    assert_int_equal(config->threads, 0);
+    assert_int_equal(config->allow_users.n, 0);
+    assert_int_equal(config->allow_groups.n, 0);
+    assert_int_equal(config->max_contexts_per_user, 32);
+    assert_false(config->sandbox_required);
+    assert_int_equal(config->sandbox_read.n, 0);
+    assert_int_equal(config->sandbox_write.n, 0);
+}
+
+static void every_key_is_read(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{ \"stock_server\": \"/a\", \"worker\": \"/b\", \"max_contexts\": 3,\n"
+        "  \"context_shm_mib\": 77, \"ggml\": \"/c/libggml.so.0\", \"ggml_backends_dir\": \"/d\",\n"
+        "  \"devices\": [\"CPU\", \"Vulkan0\"], \"threads\": 5,\n"
+        "  \"allow_users\": [\"ada\", 1001], \"allow_groups\": [4294967294],\n"
+        "  \"max_contexts_per_user\": 9,\n"
+        "  \"sandbox\": \"required\", \"sandbox_read\": [\"/e\", \"/f\"], "
+        "\"sandbox_write\": [\"/g\"],\n"
+        "  \"device_memory_mib\": 1, \"max_contexts_per_device\": 2,\n"
+        "  \"context_device_memory_mib\": 67108864, \"context_host_memory_mib\": 4,\n"
+        "  \"context_graph_mib\": 5, \"context_queue_mib\": 6, \"seconds_per_graph\": 0,\n"
+        "  \"seconds_to_start\": 7, \"limits_dir\": \"/h\" }\n\n";
+    struct apir_config config;
+    struct apir_error err = {0};
+    assert_int_equal(load(text, sizeof(text) - 1, &config, &err), 0);
+    assert_string_equal(config.stock_server, "/a");
+    assert_string_equal(config.worker, "/b");
+    assert_int_equal(config.max_contexts, 3);
+    assert_int_equal(config.context_shm_mib, 77);
+    assert_string_equal(config.ggml, "/c/libggml.so.0");
+    assert_string_equal(config.ggml_backends_dir, "/d");
+    assert_int_equal(config.devices.n, 2);
+    assert_string_equal(config.devices.names[0], "CPU");
+    assert_string_equal(config.devices.names[1], "Vulkan0");
+    assert_int_equal(config.threads, 5);
+    assert_int_equal(config.allow_users.n, 2);
+    assert_string_equal(config.allow_users.names[0], "ada");
+    assert_string_equal(config.allow_users.names[1], "1001");
+    assert_int_equal(config.allow_groups.n, 1);
+    assert_string_equal(config.allow_groups.names[0], "4294967294");
+    assert_int_equal(config.max_contexts_per_user, 9);
+    assert_true(config.sandbox_required);
+    assert_int_equal(config.sandbox_read.n, 2);
+    assert_string_equal(config.sandbox_read.names[1], "/f");
+    assert_int_equal(config.sandbox_write.n, 1);
+    assert_string_equal(config.sandbox_write.names[0], "/g");
+    assert_int_equal(config.device_memory_mib, 1);
+    assert_int_equal(config.max_contexts_per_device, 2);
+    assert_int_equal(config.context_device_memory_mib, 67108864);
+    assert_int_equal(config.context_host_memory_mib, 4);
+    assert_int_equal(config.context_graph_mib, 5);
+    assert_int_equal(config.context_queue_mib, 6);
+    assert_int_equal(config.seconds_per_graph, 0);
+    assert_int_equal(config.seconds_to_start, 7);
+    assert_string_equal(config.limits_dir, "/h");
+    /* No key that this test forgets. */
+    struct json_object *shown = apir_config_show(&config);
+    json_object_object_foreach(shown, key, row)
+    {
+        if (strcmp(json_object_get_string(json_object_object_get(row, "from")), "file") != 0)
+            fail_msg("%s is not read", key);
+    }
+    json_object_put(shown);
+    apir_config_fini(&config);
+}
+
+static void empty_object_gives_the_defaults(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"{}", " {\n}\n", "{\"devices\": \"auto\"}",
+                                        "{\"sandbox\": \"auto\"}"};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        struct apir_config config;
+        struct apir_error err = {0};
+        assert_int_equal(load(texts[i], strlen(texts[i]), &config, &err), 0);
+        config.given = 0;
+        expect_defaults(&config);
+        apir_config_fini(&config);
+    }
+}
+
+static void a_configuration_is_shown(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *key, *value, *from;
+    } rows[] = {
+        {"devices", "[\"CPU\"]", "file"},   {"stock_server", "false", "file"},
+        {"sandbox", "\"auto\"", "default"}, {"seconds_per_graph", "600", "default"},
+        {"allow_users", "[7]", "file"},     {"limits_dir", "null", "default"},
+    };
+    static const char text[] = "{\"devices\": [\"CPU\"], \"stock_server\": false, "
+                               "\"allow_users\": [7]}";
+    struct apir_config config;
+    struct apir_error err = {0};
+    assert_int_equal(apir_config_parse(text, sizeof(text) - 1, &config, &err), 0);
+    struct json_object *shown = apir_config_show(&config);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct json_object *row = json_object_object_get(shown, rows[i].key);
+        const char *value = json_object_to_json_string_ext(json_object_object_get(row, "value"),
+                                                           JSON_C_TO_STRING_PLAIN);
+        assert_string_equal(value, rows[i].value);
+        assert_string_equal(json_object_get_string(json_object_object_get(row, "from")),
+                            rows[i].from);
+    }
+    json_object_put(shown);
+    apir_config_fini(&config);
+}
+
+static void stock_server_can_be_switched_off(void **state)
+{
+    (void)state;
+    struct apir_config config;
+    struct apir_error err = {0};
+    assert_int_equal(load("{\"stock_server\": false}", 23, &config, &err), 0);
+    assert_null(config.stock_server);
+    apir_config_fini(&config);
+}
+
+static void what_is_wrong_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        const char *says;
+    } bad[] = {
+        {"", "line 1"},
+        {"[]", "not an object"},
+        {"null", "line 1"},
+        {"{'threads': 1}", "single quotes"},
+        {"{\"threads\": -01}", "a number such as 01"},
+        {"{", "line 1"},
+        {"{\n\"threads\": 1,\n}", "line 3"},
+        {"{} {}", ""},
+        {"{\"threads\": 1} x", ""},
+        {"{\"thread\": 1}", "unknown key \"thread\""},
+        {"{\"threads\": \"1\"}", "\"threads\" must be a whole number from 0 to 1024"},
+        {"{\"threads\": 1.5}", "\"threads\""},
+        {"{\"threads\": -1}", "\"threads\""},
+        {"{\"threads\": 99999999999999999999}", ""},
+        {"{\n\"threads\":\n1,\n\"threads\": 2}", "line 4, byte 16: a name comes twice"},
+        {"{\"threads\": 1, \"thread\\u0073\": 2}", "line 1, byte 15: a name comes twice"},
+        {"{\"threads\": 1,\n\"sandbox\": \"\\\"\",\n \"ggml\" :\n 1}", "line 2: \"sandbox\""},
+        {"{\"allow_users\": [\"\\\\\", \"}\"],\n\n \"ggml\" :\n 1}", "line 3: \"ggml\""},
+        {"{\"device_memory_mib\": 67108865}", "\"device_memory_mib\""},
+        {"{\"context_graph_mib\": 0}", "\"context_graph_mib\""},
+        {"{\"seconds_per_graph\": 86401}", "line 1: \"seconds_per_graph\""},
+        {"{\"seconds_to_start\": 86401}", "line 1: \"seconds_to_start\""},
+        {"{\"limits_dir\": \"limits\"}", "\"limits_dir\" must be an absolute path"},
+        {"{\"max_contexts\": 0}", "\"max_contexts\""},
+        {"{\"max_contexts\": 257}", "\"max_contexts\""},
+        {"{\"context_shm_mib\": null}", "\"context_shm_mib\""},
+        {"{\"worker\": \"apir-worker\"}", "\"worker\" must be an absolute path"},
+        {"{\"worker\": \"/a\\u0000b\"}", "\"worker\""},
+        {"{\"worker\": [\"/a\"]}", "\"worker\""},
+        {"{\"stock_server\": true}", "\"stock_server\""},
+        {"{\"stock_server\": \"\"}", "\"stock_server\""},
+        {"{\"devices\": []}", "\"devices\""},
+        {"{\"devices\": \"CPU\"}", "\"devices\""},
+        {"{\"devices\": [1]}", "\"devices\""},
+        {"{\"devices\": [\"a\", \"\"]}", "\"devices\""},
+        {"{\"allow_users\": []}", "\"allow_users\" must be a list"},
+        {"{\"allow_users\": \"ada\"}", "\"allow_users\""},
+        {"{\"allow_users\": [\"\"]}", "\"allow_users\" holds"},
+        {"{\"allow_users\": [\"1001\"]}", "\"allow_users\" holds"},
+        {"{\"allow_users\": [\"a\\u0000b\"]}", "\"allow_users\" holds"},
+        {"{\"allow_users\": [-1]}", "\"allow_users\" holds"},
+        {"{\"allow_groups\": [4294967295]}", "\"allow_groups\" holds"},
+        {"{\"allow_groups\": [\"a\", null]}", "\"allow_groups\" holds"},
+        {"{\"max_contexts_per_user\": 0}", "\"max_contexts_per_user\""},
+        {"{\"sandbox\": \"off\"}", "\"sandbox\" must be \"auto\" or \"required\""},
+        {"{\"sandbox\": true}", "\"sandbox\""},
+        {"{\"sandbox_read\": []}", "\"sandbox_read\" must be a list"},
+        {"{\"sandbox_read\": \"/a\"}", "\"sandbox_read\" must be a list"},
+        {"{\"sandbox_read\": [\"/a\", \"b\"]}",
+         "\"sandbox_read\" holds something that is no absolute path"},
+        {"{\"sandbox_write\": [1]}", "\"sandbox_write\""},
+        {"{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":1}}}}}}}}}", "line 1"},
+        {"{\"ggml\": \"/\xff\xfe\"}", "line 1"},
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct apir_config config;
+        struct apir_error err = {0};
+        if (load(bad[i].text, strlen(bad[i].text), &config, &err) >= 0)
+            fail_msg("accepted: %s", bad[i].text);
+        if (!strstr(err.msg, bad[i].says) || !strstr(err.msg, "/tmp/apir-test-"))
+            fail_msg("for %s: %s", bad[i].text, err.msg);
+        expect_defaults(&config);
+        apir_config_fini(&config);
+    }
+}
+
+static void odd_files_are_refused(void **state)
+{
+    (void)state;
+    struct apir_config config;
+    struct apir_error err = {0};
+    assert_true(apir_config_load("/no/such/file", &config, &err) < 0);
+    apir_config_fini(&config);
+    assert_true(apir_config_load("/dev/zero", &config, &err) < 0);
+    apir_config_fini(&config);
+    assert_true(apir_config_load("/", &config, &err) < 0);
+    apir_config_fini(&config);
+    char dir[] = "/tmp/apir-test-XXXXXX";
+    char fifo[64];
+    assert_non_null(mkdtemp(dir));
+    snprintf(fifo, sizeof(fifo), "%s/fifo", dir);
+    assert_int_equal(mkfifo(fifo, 0600), 0);
+    assert_true(apir_config_load(fifo, &config, &err) < 0); /* and does not hang */
+    apir_config_fini(&config);
+    unlink(fifo);
+    rmdir(dir);
+    static char big[(1 << 20) + 2];
+    memset(big, ' ', sizeof(big));
+    assert_true(load(big, sizeof(big), &config, &err) < 0);
+    expect_defaults(&config);
+    apir_config_fini(&config);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_key_is_read),
+        cmocka_unit_test(empty_object_gives_the_defaults),
+        cmocka_unit_test(a_configuration_is_shown),
+        cmocka_unit_test(stock_server_can_be_switched_off),
+        cmocka_unit_test(what_is_wrong_is_named),
+        cmocka_unit_test(odd_files_are_refused),
+    };
+    return cmocka_run_group_tests_name("server_config", tests, NULL, NULL);
+}

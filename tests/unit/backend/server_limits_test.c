@@ -1,0 +1,557 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Limits over all servers: real processes and files, honest and other ones. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "backend/server/limits/limits.h"
+#include "protocol/messages.h"
+
+#define MIB (UINT64_C(1) << 20)
+#define GPU "0123-gpu"
+
+static char folder[32];
+static struct apir_config config;
+
+static int setup(void **state)
+{
+    (void)state;
+    strcpy(folder, "/tmp/apir-test-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    config = (struct apir_config){.limits_dir = folder, .device_memory_mib = 100};
+    return 0;
+}
+
+/* Also whether anything is left that should not be. */
+static int files(void)
+{
+    int n = 0;
+    DIR *dir = opendir(folder);
+    assert_non_null(dir);
+    for (const struct dirent *entry; (entry = readdir(dir));)
+        n += entry->d_name[0] != '.';
+    closedir(dir);
+    return n;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    char path[320];
+    DIR *dir = opendir(folder);
+    for (const struct dirent *entry; dir && (entry = readdir(dir));) {
+        snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+        (void)(entry->d_name[0] == '.' || unlink(path) == 0 || rmdir(path));
+    }
+    if (dir)
+        closedir(dir);
+    return rmdir(folder);
+}
+
+static int take(struct server_limits *limits, uint64_t mib)
+{
+    char why[APIR_WHY_SIZE] = "";
+    int ret = server_limits_take(limits, GPU, mib * MIB, 0, why);
+    assert_int_equal(ret < 0, *why != '\0');
+    return ret;
+}
+
+static void expect_room(struct server_limits *limits, uint64_t mib)
+{
+    uint64_t room, most;
+    server_limits_room(limits, GPU, &room, &most);
+    assert_int_equal(room, mib * MIB);
+    assert_int_equal(most, 100 * MIB);
+}
+
+/* ---- honest servers ------------------------------------------------------------ */
+
+static void servers_share_one_limit(void **state)
+{
+    (void)state;
+    struct server_limits a, b;
+    server_limits_init(&a, &config);
+    server_limits_init(&b, &config);
+    assert_int_equal(files(), 0);
+    assert_int_equal(take(&a, 60), 0);
+    assert_int_equal(take(&b, 41), -EDQUOT);
+    expect_room(&b, 40);
+    assert_int_equal(take(&b, 40), 0);
+    assert_int_equal(take(&a, 1), -EDQUOT);
+    expect_room(&a, 0);
+    char why[APIR_WHY_SIZE];
+    assert_int_equal(server_limits_take(&a, "other-gpu", 100 * MIB, 0, why), 0);
+    server_limits_give(&b, GPU, 30 * MIB, 0);
+    assert_int_equal(take(&a, 30), 0);
+    assert_int_equal(take(&a, 1), -EDQUOT);
+    assert_int_equal(files(), 2);
+    server_limits_fini(&a);
+    expect_room(&b, 90);
+    server_limits_fini(&b);
+    assert_int_equal(files(), 0);
+}
+
+static void contexts_are_counted(void **state)
+{
+    (void)state;
+    config = (struct apir_config){.limits_dir = folder, .max_contexts_per_device = 2};
+    struct server_limits a, b;
+    char why[APIR_WHY_SIZE] = "";
+    server_limits_init(&a, &config);
+    server_limits_init(&b, &config);
+    assert_int_equal(server_limits_take(&a, GPU, 1000 * MIB, 1, why), 0);
+    assert_int_equal(server_limits_take(&b, GPU, 0, 1, why), 0);
+    assert_int_equal(server_limits_take(&b, GPU, 0, 1, why), -EDQUOT);
+    assert_non_null(strstr(why, "max_contexts_per_device: 2"));
+    /* Memory is no context more. */
+    assert_int_equal(server_limits_take(&b, GPU, 1000 * MIB, 0, why), 0);
+    server_limits_give(&a, GPU, 1000 * MIB, 1);
+    assert_int_equal(server_limits_take(&b, GPU, 0, 1, why), 0);
+    server_limits_fini(&a);
+    server_limits_fini(&b);
+}
+
+static void who_has_no_limit_counts_for_those_who_have(void **state)
+{
+    (void)state;
+    const struct apir_config none = {.limits_dir = folder};
+    struct server_limits a, b;
+    server_limits_init(&a, &none);
+    server_limits_init(&b, &config);
+    assert_int_equal(take(&a, 500), 0);
+    assert_int_equal(take(&b, 1), -EDQUOT);
+    server_limits_fini(&a);
+    assert_int_equal(take(&b, 1), 0);
+    server_limits_fini(&b);
+}
+
+static void rows_are_used_again(void **state)
+{
+    (void)state;
+    struct server_limits a;
+    char why[APIR_WHY_SIZE];
+    server_limits_init(&a, &config);
+    assert_int_equal(take(&a, 7), 0);
+    for (int i = 0; i < 5000; i++) {
+        char id[APIR_ID_SIZE];
+        snprintf(id, sizeof(id), "device-%d", i);
+        assert_int_equal(server_limits_take(&a, id, MIB, 1, why), 0);
+        server_limits_give(&a, id, MIB, 1);
+    }
+    assert_true(a.n_rows >= 2 && a.n_rows <= 16);
+    expect_room(&a, 93);
+    server_limits_fini(&a);
+}
+
+/* A process that has taken so much. */
+static pid_t owner(uint64_t mib)
+{
+    int ready[2];
+    assert_int_equal(pipe(ready), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        struct server_limits limits;
+        server_limits_init(&limits, &config);
+        char ok = take(&limits, mib) == 0;
+        if (write(ready[1], &ok, 1) != 1)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    char ok = 0;
+    assert_int_equal(read(ready[0], &ok, 1), 1);
+    assert_int_equal(ok, 1);
+    close(ready[0]);
+    close(ready[1]);
+    return pid;
+}
+
+static void killed_server_counts_no_more(void **state)
+{
+    (void)state;
+    struct server_limits a;
+    server_limits_init(&a, &config);
+    pid_t pid = owner(60);
+    assert_int_equal(take(&a, 50), -EDQUOT);
+    /* Stopped is not dead, and holds nobody up. */
+    kill(pid, SIGSTOP);
+    assert_int_equal(waitpid(pid, NULL, WUNTRACED), pid);
+    assert_int_equal(take(&a, 50), -EDQUOT);
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_int_equal(take(&a, 100), 0);
+    assert_int_equal(files(), 1); /* and its file is gone */
+    server_limits_fini(&a);
+}
+
+/* Also where nobody has a limit, and so nobody adds up. */
+static void a_new_server_removes_what_killed_ones_left(void **state)
+{
+    (void)state;
+    config.device_memory_mib = 0;
+    for (int i = 0; i < 3; i++) {
+        pid_t pid = owner(60);
+        kill(pid, SIGKILL);
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+        assert_int_equal(files(), 1);
+    }
+    struct server_limits a;
+    server_limits_init(&a, &config);
+    assert_int_equal(take(&a, 1), 0);
+    assert_int_equal(files(), 1);
+    server_limits_fini(&a);
+}
+
+/* Two at once may both be refused, but what is granted is never too much. */
+static void races_are_lost_together_at_most(void **state)
+{
+    (void)state;
+    enum { PROCESSES = 4, ROUNDS = 2000 };
+    struct shared {
+        unsigned holders, granted, wrong;
+    } *shared =
+        mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(shared, MAP_FAILED);
+    for (int i = 0; i < PROCESSES; i++) {
+        pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (pid)
+            continue;
+        struct server_limits limits;
+        server_limits_init(&limits, &config);
+        for (int k = 0; k < ROUNDS; k++) {
+            char why[APIR_WHY_SIZE];
+            if (server_limits_take(&limits, GPU, 51 * MIB, 0, why) < 0)
+                continue;
+            bool alone = __atomic_add_fetch(&shared->holders, 1, __ATOMIC_SEQ_CST) == 1;
+            /* Long enough for another that was granted it at the same time. */
+            for (int n = 0; n < 20 && alone; n++) {
+                sched_yield();
+                alone = __atomic_load_n(&shared->holders, __ATOMIC_SEQ_CST) == 1;
+            }
+            if (!alone)
+                __atomic_add_fetch(&shared->wrong, 1, __ATOMIC_SEQ_CST);
+            __atomic_add_fetch(&shared->granted, 1, __ATOMIC_SEQ_CST);
+            __atomic_sub_fetch(&shared->holders, 1, __ATOMIC_SEQ_CST);
+            server_limits_give(&limits, GPU, 51 * MIB, 0);
+        }
+        server_limits_fini(&limits);
+        _exit(0);
+    }
+    for (int i = 0; i < PROCESSES; i++) {
+        int status;
+        assert_true(wait(&status) > 0);
+        assert_int_equal(status, 0);
+    }
+    assert_int_equal(shared->wrong, 0);
+    assert_true(shared->granted > 0);
+    munmap(shared, sizeof(*shared));
+}
+
+/* ---- others ------------------------------------------------------------------------- */
+
+/* A file with this content, as of a living server; its descriptor holds the lock. */
+static int living(const char *name, const void *data, size_t size)
+{
+    char path[96];
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, data, size), (ssize_t)size);
+    struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    assert_int_equal(fcntl(fd, F_OFD_SETLK, &all), 0);
+    return fd;
+}
+
+struct file {
+    struct server_claims_head head;
+    struct server_claim rows[200];
+};
+
+static struct file file_of(uint32_t n)
+{
+    struct file file = {.head = {.magic = SERVER_CLAIMS_MAGIC, .n_rows = n}};
+    for (uint32_t i = 0; i < n; i++) {
+        memcpy(file.rows[i].device, GPU, sizeof(GPU));
+        file.rows[i].bytes = MIB;
+        file.rows[i].contexts = 1;
+    }
+    return file;
+}
+
+#define SIZE(n) (sizeof(struct server_claims_head) + (n) * sizeof(struct server_claim))
+
+static void expect_ignored(const struct file *file, size_t size)
+{
+    struct server_limits a;
+    server_limits_init(&a, &config);
+    int fd = living("server-x", file, size);
+    assert_int_equal(take(&a, 100), 0);
+    server_limits_fini(&a);
+    close(fd);
+    char path[96];
+    snprintf(path, sizeof(path), "%s/server-x", folder);
+    assert_int_equal(unlink(path), 0);
+}
+
+static void what_makes_no_sense_counts_for_nothing(void **state)
+{
+    (void)state;
+    struct file file = file_of(3);
+    /* So that it is not the rest of the file that is wrong. */
+    struct server_limits a;
+    server_limits_init(&a, &config);
+    int fd = living("server-right", &file, SIZE(3));
+    assert_int_equal(take(&a, 98), -EDQUOT);
+    assert_int_equal(take(&a, 97), 0);
+    server_limits_fini(&a);
+    close(fd);
+
+    expect_ignored(&file, 0);
+    expect_ignored(&file, sizeof(file.head) - 1);
+    expect_ignored(&file, SIZE(3) - 1);
+#define EXPECT_IGNORED(change)                                                                     \
+    do {                                                                                           \
+        file = file_of(3);                                                                         \
+        change;                                                                                    \
+        expect_ignored(&file, SIZE(3));                                                            \
+    } while (0)
+    EXPECT_IGNORED(file.head.magic ^= 1);
+    EXPECT_IGNORED(file.head.n_rows = 4);
+    EXPECT_IGNORED(file.head.n_rows = SERVER_CLAIMS_ROWS_MAX + 1);
+    EXPECT_IGNORED(file.head.zero = 1);
+    EXPECT_IGNORED(file.rows[2].bytes = APIR_SIZE_MAX + 1);
+    EXPECT_IGNORED(file.rows[2].contexts = SERVER_CLAIMS_CONTEXTS + 1);
+    EXPECT_IGNORED(file.rows[2].zero = 1);
+    EXPECT_IGNORED(memset(file.rows[0].device, 'a', APIR_ID_SIZE));
+    EXPECT_IGNORED(file.rows[0].device[0] = '\0');
+    EXPECT_IGNORED(file.rows[0].device[2] = '\n');
+    EXPECT_IGNORED(file.rows[0].device[APIR_ID_SIZE - 1] = 'a');
+}
+
+static void sums_do_not_wrap(void **state)
+{
+    (void)state;
+    struct file file = file_of(200);
+    for (int i = 0; i < 200; i++)
+        file.rows[i].bytes = APIR_SIZE_MAX;
+    struct server_limits a;
+    server_limits_init(&a, &config);
+    int fds[40];
+    for (int i = 0; i < 40; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "server-%d", i);
+        fds[i] = living(name, &file, sizeof(file));
+    }
+    assert_int_equal(take(&a, 1), -EDQUOT);
+    expect_room(&a, 0);
+    for (int i = 0; i < 40; i++)
+        close(fds[i]);
+    assert_int_equal(take(&a, 100), 0);
+    server_limits_fini(&a);
+}
+
+static void odd_files_hold_nobody_up(void **state)
+{
+    (void)state;
+    char path[96], to[96];
+    snprintf(path, sizeof(path), "%s/server-fifo", folder);
+    assert_int_equal(mkfifo(path, 0644), 0);
+    snprintf(path, sizeof(path), "%s/server-dir", folder);
+    assert_int_equal(mkdir(path, 0755), 0);
+    snprintf(path, sizeof(path), "%s/server-link", folder);
+    snprintf(to, sizeof(to), "%s/elsewhere", folder);
+    assert_int_equal(symlink(to, path), 0);
+    const struct file file = file_of(200);
+    int elsewhere = living("elsewhere", &file, sizeof(file));
+    snprintf(path, sizeof(path), "%s/server-large", folder);
+    int large = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    assert_int_equal(ftruncate(large, 1ll << 40), 0);
+    struct server_limits a;
+    server_limits_init(&a, &config);
+    assert_int_equal(take(&a, 100), 0);
+    server_limits_fini(&a);
+    close(large);
+    close(elsewhere);
+}
+
+static void a_reader_keeps_no_dead_server_alive(void **state)
+{
+    (void)state;
+    pid_t pid = owner(60);
+    char path[320] = "";
+    DIR *dir = opendir(folder);
+    for (const struct dirent *entry; (entry = readdir(dir));) {
+        if (entry->d_name[0] != '.')
+            snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+    }
+    closedir(dir);
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0644);
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    /* What anybody can do who may only read. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct flock all = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+    assert_int_equal(fcntl(fd, F_OFD_SETLK, &all), 0);
+    struct server_limits a;
+    server_limits_init(&a, &config);
+    assert_int_equal(take(&a, 100), 0);
+    server_limits_fini(&a);
+    close(fd);
+}
+
+static void expect_unusable(const char *says)
+{
+    struct server_limits a;
+    char why[APIR_WHY_SIZE];
+    server_limits_init(&a, &config);
+    assert_true(server_limits_take(&a, GPU, MIB, 1, why) < 0);
+    assert_non_null(strstr(why, "limits_dir"));
+    assert_non_null(strstr(a.broken.msg, says));
+    server_limits_fini(&a);
+    /* Without a limit there is nothing to refuse for. */
+    const struct apir_config none = {.limits_dir = config.limits_dir};
+    server_limits_init(&a, &none);
+    assert_int_equal(server_limits_take(&a, GPU, MIB, 1, why), 0);
+    server_limits_give(&a, GPU, MIB, 1);
+    server_limits_fini(&a);
+}
+
+static void unusable_folders_are_named(void **state)
+{
+    (void)state;
+    char none[64];
+    assert_int_equal(chmod(folder, 0777), 0);
+    expect_unusable("sticky");
+    assert_int_equal(chmod(folder, 01777), 0);
+    struct server_limits a;
+    server_limits_init(&a, &config);
+    assert_int_equal(take(&a, 100), 0);
+    server_limits_fini(&a);
+    snprintf(none, sizeof(none), "%s/none", folder);
+    config.limits_dir = none;
+    expect_unusable("No such file");
+    if (geteuid() == 0) {
+        config.limits_dir = folder;
+        assert_int_equal(chown(folder, 12345, 12345), 0);
+        expect_unusable("another user");
+        assert_int_equal(chown(folder, 0, 0), 0);
+    }
+}
+
+static void folder_is_found(void **state)
+{
+    (void)state;
+    const bool common = access("/run/apir/limits", W_OK) == 0;
+    config.limits_dir = NULL;
+    assert_int_equal(setenv("XDG_RUNTIME_DIR", folder, 1), 0);
+    struct server_limits a, b;
+    server_limits_init(&a, &config);
+    server_limits_init(&b, &config);
+    assert_int_equal(take(&a, 60), 0);
+    assert_int_equal(take(&b, 60), -EDQUOT);
+    char path[96];
+    snprintf(path, sizeof(path), "%s/%s", common ? "/run/apir/limits" : folder,
+             common ? a.claims.name : "apir/limits");
+    assert_int_equal(access(path, F_OK), 0);
+    server_limits_fini(&a);
+    server_limits_fini(&b);
+    if (!common) {
+        assert_int_equal(rmdir(path), 0);
+        *strrchr(path, '/') = '\0';
+        assert_int_equal(rmdir(path), 0);
+    }
+    /* None: what the server itself has counts all the same. */
+    assert_int_equal(unsetenv("XDG_RUNTIME_DIR"), 0);
+    server_limits_init(&a, &config);
+    assert_int_equal(take(&a, 60), 0);
+    assert_int_equal(take(&a, 60), -EDQUOT);
+    server_limits_give(&a, GPU, 60 * MIB, 0);
+    assert_int_equal(take(&a, 100), 0);
+    server_limits_fini(&a);
+}
+
+static void a_folder_that_is_too_full_grants_nothing(void **state)
+{
+    (void)state;
+    struct server_limits a;
+    server_limits_init(&a, &config);
+    for (unsigned i = 0; i <= SERVER_CLAIMS_FILES; i++) {
+        char path[96];
+        snprintf(path, sizeof(path), "%s/%u", folder, i);
+        int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        assert_true(fd >= 0);
+        close(fd);
+    }
+    assert_int_equal(take(&a, 1), -EUSERS);
+    server_limits_fini(&a);
+}
+
+static void files_with_too_many_rows_grant_nothing(void **state)
+{
+    (void)state;
+    static struct server_claim rows[SERVER_CLAIMS_ROWS_MAX];
+    struct server_claims_head head = file_of(0).head;
+    for (uint32_t i = 0; i < SERVER_CLAIMS_ROWS_MAX; i++)
+        memcpy(rows[i].device, "other", sizeof("other"));
+    struct server_limits a;
+    server_limits_init(&a, &config);
+    int fds[8], n = 0;
+    for (int ret = 0; ret == 0; n++) {
+        assert_true(n < 8);
+        char name[32];
+        snprintf(name, sizeof(name), "server-%d", n);
+        fds[n] = living(name, &head, sizeof(head));
+        head.n_rows = SERVER_CLAIMS_ROWS_MAX;
+        assert_int_equal(pwrite(fds[n], rows, sizeof(rows), sizeof(head)), sizeof(rows));
+        assert_int_equal(pwrite(fds[n], &head, sizeof(head), 0), sizeof(head));
+        head.n_rows = 0;
+        ret = take(&a, 1);
+        assert_true(ret == 0 || ret == -EUSERS);
+    }
+    assert_true(n >= 4); /* what is still reasonable is looked at */
+    while (n > 0)
+        close(fds[--n]);
+    assert_int_equal(take(&a, 1), 0);
+    server_limits_fini(&a);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(servers_share_one_limit),
+        TEST(contexts_are_counted),
+        TEST(who_has_no_limit_counts_for_those_who_have),
+        TEST(rows_are_used_again),
+        TEST(killed_server_counts_no_more),
+        TEST(a_new_server_removes_what_killed_ones_left),
+        TEST(races_are_lost_together_at_most),
+        TEST(what_makes_no_sense_counts_for_nothing),
+        TEST(sums_do_not_wrap),
+        TEST(odd_files_hold_nobody_up),
+        TEST(a_reader_keeps_no_dead_server_alive),
+        TEST(unusable_folders_are_named),
+        TEST(folder_is_found),
+        TEST(a_folder_that_is_too_full_grants_nothing),
+        TEST(files_with_too_many_rows_grant_nothing),
+    };
+    return cmocka_run_group_tests_name("server_limits", tests, NULL, NULL);
+}

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/lib/unit.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "cdi/child.h"
+#include "cdi/doctor/doctor.h"
+#include "cdi/engine/file.h"
+#include "common/json.h"
+#include "cdi/spec/spec.h"
+#include "common/cleanup.h"
+
+static char root[64];
+static struct doctor d;
+
+static int setup(void **state)
+{
+    unit_setup(state);
+    snprintf(root, sizeof(root), "/tmp/doctor.XXXXXX");
+    memset(&d, 0, sizeof(d));
+    d.root = root;
+    d.uid = 1000;
+    snprintf(d.user, sizeof(d.user), "joe");
+    return mkdtemp(root) == NULL;
+}
+
+static int teardown(void **state)
+{
+    char command[128];
+
+    cdi_json_put(&d.spec);
+    snprintf(command, sizeof(command), "rm -rf '%s'", root);
+    return system(command) != 0 || unit_teardown(state);
+}
+
+static const char *make(const char *path, const char *text)
+{
+    static char full[256];
+
+    snprintf(full, sizeof(full), "%s%s", root, path);
+    assert_int_equal(cdi_file_write(full, text, NULL), 0);
+    return full;
+}
+
+/* Runs it, expects that status, and that the text (or the advice) has this part. */
+static void expect(doctor_check *check, enum doctor_status status, const char *part)
+{
+    struct doctor_outcome o = {0};
+    enum doctor_status got = check(&d, &o);
+
+    if (got != status || (strstr(o.text, part) == NULL && strstr(o.todo, part) == NULL))
+        fail_msg("%d, not %d: %s | %s", got, status, o.text, o.todo);
+}
+
+static void access_is_what_the_kernel_would_say(void **state)
+{
+    static const struct {
+        mode_t mode;
+        unsigned uid, gid; /* the file's are 5 and 7 */
+        enum doctor_access access;
+    } cases[] = {
+        {0000, 0, 0, DOCTOR_ACCESS_ROOT},  {0660, 5, 1, DOCTOR_ACCESS_OWNER},
+        {0066, 5, 7, DOCTOR_ACCESS_NONE},  {0660, 6, 7, DOCTOR_ACCESS_GROUP},
+        {0606, 6, 7, DOCTOR_ACCESS_NONE},  {0640, 6, 7, DOCTOR_ACCESS_NONE},
+        {0666, 6, 8, DOCTOR_ACCESS_WORLD}, {0664, 6, 8, DOCTOR_ACCESS_NONE},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct stat st = {.st_mode = S_IFCHR | cases[i].mode, .st_uid = 5, .st_gid = 7};
+        unsigned groups[] = {99, cases[i].gid};
+
+        assert_int_equal(doctor_access_of(&st, cases[i].uid, groups, 2), cases[i].access);
+    }
+}
+
+static void ranges_of_ids_are_found_by_name_and_number(void **state)
+{
+    static const struct {
+        const char *text;
+        bool has;
+    } cases[] = {
+        {"joe:100000:65536\n", true},
+        {"ann:1:2\n1000:100000:65536", true},
+        {"joey:100000:65536\n", false},
+        {"jo:100000:65536\n", false},
+        {"joe:100000:0\n", false},
+        {"joe:100000\n", false},
+        {"joe\n", false},
+        {"", false},
+        {"10000:1:1\n#joe:1:1\n", false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        assert_int_equal(doctor_subid_has(make("/etc/subuid", cases[i].text), "joe", 1000),
+                         cases[i].has);
+    assert_false(doctor_subid_has("/nonexistent", "joe", 1000));
+}
+
+static void selinux_is_judged_by_its_booleans(void **state)
+{
+    (void)state;
+    expect(doctor_check_selinux, DOCTOR_PASS, "not in use");
+    make("/sys/fs/selinux/enforce", "0");
+    expect(doctor_check_selinux, DOCTOR_PASS, "permissive");
+    make("/sys/fs/selinux/enforce", "1");
+    expect(doctor_check_selinux, DOCTOR_WARN, "setsebool -P container_use_devices on");
+    make("/sys/fs/selinux/booleans/container_use_devices", "0 1");
+    expect(doctor_check_selinux, DOCTOR_WARN, "label=disable");
+    make("/sys/fs/selinux/booleans/container_use_devices", "1 1");
+    expect(doctor_check_selinux, DOCTOR_PASS, "container_use_devices is on");
+    make("/sys/fs/selinux/booleans/container_use_dri_devices", "1 1");
+    expect(doctor_check_selinux, DOCTOR_PASS, "container_use_dri_devices is on");
+    d.socket = "/run/apir/host/apir.sock";
+    expect(doctor_check_selinux, DOCTOR_WARN, "label=disable");
+}
+
+static void rootless_asks_for_ranges_and_groups(void **state)
+{
+    char path[256];
+    static struct cdi_node node;
+
+    (void)state;
+    d.node = &node;
+    snprintf(path, sizeof(path), "%s", make("/node", ""));
+    snprintf(node.full_path, sizeof(node.full_path), "%s", path);
+    expect(doctor_check_rootless, DOCTOR_SKIP, "no podman");
+    d.engines[CDI_ENGINE_PODMAN].found = true;
+    assert_int_equal(chmod(path, 0660), 0);
+    expect(doctor_check_rootless, DOCTOR_WARN, "usermod --add-subuids");
+    make("/etc/subuid", "joe:100000:65536\n");
+    expect(doctor_check_rootless, DOCTOR_WARN, "/etc/subgid");
+    make("/etc/subgid", "joe:100000:65536\n");
+    assert_int_equal(chmod(path, 0666), 0);
+    expect(doctor_check_rootless, DOCTOR_PASS, "no group needed");
+    d.uid = 0;
+    expect(doctor_check_rootless, DOCTOR_PASS, "users need no group");
+    assert_int_equal(chmod(path, 0660), 0);
+    expect(doctor_check_rootless, DOCTOR_PASS, "keep-groups");
+    assert_int_equal(unlink(path), 0);
+    expect(doctor_check_rootless, DOCTOR_FAIL, "No such file");
+}
+
+static void keep_groups_needs_crun(void **state)
+{
+    static struct cdi_node node;
+    cleanup_free char *old = strdup(getenv("PATH"));
+    char path[256];
+
+    (void)state;
+    d.node = &node;
+    d.engines[CDI_ENGINE_PODMAN].found = true;
+    snprintf(path, sizeof(path), "%s", make("/node", ""));
+    snprintf(node.full_path, sizeof(node.full_path), "%s", path);
+    make("/etc/subuid", "joe:100000:65536\n");
+    make("/etc/subgid", "joe:100000:65536\n");
+    assert_int_equal(chmod(path, 0060), 0);
+    /* Of the process's own group, not its own file, where we are root; else by the group. */
+    if (geteuid() == 0)
+        assert_int_equal(chown(path, 12, (gid_t)-1), 0);
+    else
+        unit_skip("another owner needs root");
+    setenv("PATH", root, 1);
+    expect(doctor_check_rootless, DOCTOR_WARN, "Install crun");
+    assert_int_equal(chmod(make("/crun", "#!/bin/sh\n"), 0755), 0);
+    expect(doctor_check_rootless, DOCTOR_PASS, "pass --group-add keep-groups");
+    setenv("PATH", old, 1);
+}
+
+static void a_program_is_static_without_an_interpreter(void **state)
+{
+    Elf64_Ehdr e = {
+        .e_type = ET_DYN, .e_phoff = sizeof(e), .e_phentsize = sizeof(Elf64_Phdr), .e_phnum = 2};
+    Elf64_Phdr p[2] = {{.p_type = PT_LOAD}, {.p_type = PT_DYNAMIC}};
+    cleanup_fd int fd = memfd_create("elf", MFD_CLOEXEC);
+    cleanup_fd int self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+    (void)state;
+    assert_int_equal(doctor_elf_static(self), 0);
+    assert_int_equal(doctor_elf_static(fd), -ENOEXEC);
+    memcpy(e.e_ident, ELFMAG, SELFMAG);
+    e.e_ident[EI_CLASS] = ELFCLASS64;
+    e.e_ident[EI_DATA] = ELFDATA2LSB;
+    assert_int_equal(pwrite(fd, &e, sizeof(e), 0), sizeof(e));
+    assert_int_equal(pwrite(fd, p, sizeof(p), sizeof(e)), sizeof(p));
+    assert_int_equal(doctor_elf_static(fd), 1);
+    p[1].p_type = PT_INTERP;
+    assert_int_equal(pwrite(fd, p, sizeof(p), sizeof(e)), sizeof(p));
+    assert_int_equal(doctor_elf_static(fd), 0);
+    /* Headers that are not all there, or elsewhere. */
+    assert_int_equal(ftruncate(fd, (off_t)(sizeof(e) + sizeof(p[0]))), 0);
+    assert_int_equal(doctor_elf_static(fd), -ENOEXEC);
+    e.e_phoff = UINT64_MAX - 3;
+    assert_int_equal(pwrite(fd, &e, sizeof(e), 0), sizeof(e));
+    assert_int_equal(doctor_elf_static(fd), -ENOEXEC);
+}
+
+#define HOOKS_D "/usr/share/containers/oci/hooks.d"
+
+/* As much of a program as doctor_elf_static looks at. */
+static void make_static(const char *path)
+{
+    Elf64_Ehdr e = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB},
+                    .e_type = ET_DYN,
+                    .e_phoff = sizeof(e),
+                    .e_phentsize = sizeof(Elf64_Phdr),
+                    .e_phnum = 1};
+    Elf64_Phdr p = {.p_type = PT_LOAD};
+    char full[200];
+
+    make(path, "");
+    snprintf(full, sizeof(full), "%s%s", root, path);
+    cleanup_fd int fd = open(full, O_WRONLY | O_CLOEXEC);
+    assert_int_equal(write(fd, &e, sizeof(e)), sizeof(e));
+    assert_int_equal(write(fd, &p, sizeof(p)), sizeof(p));
+    assert_int_equal(fchmod(fd, 0755), 0);
+}
+
+static void hooks_d_is_what_podman_would_read(void **state)
+{
+    char text[400];
+
+    (void)state;
+    expect(doctor_check_hooks_d, DOCTOR_SKIP, "not here");
+    d.engines[CDI_ENGINE_PODMAN].found = true;
+    d.engines[CDI_ENGINE_PODMAN].version = (struct cdi_version){5, 8, 0};
+    expect(doctor_check_hooks_d, DOCTOR_SKIP, "not installed");
+    snprintf(d.hooks_dir, sizeof(d.hooks_dir), "/opt" HOOKS_D);
+    expect(doctor_check_hooks_d, DOCTOR_WARN, "apir engine configure podman");
+    make(HOOKS_D "/50-other.json", "{broken");
+    expect(doctor_check_hooks_d, DOCTOR_WARN, "apir engine configure podman");
+    make(HOOKS_D "/90-apir.json", "{\"hook\": {\"path\": \"/nonexistent/apir-hook\"}}");
+    expect(doctor_check_hooks_d, DOCTOR_FAIL, "/nonexistent/apir-hook: No such file");
+    expect(doctor_check_hooks_d, DOCTOR_FAIL, "or remove that file");
+    make(HOOKS_D "/90-apir.json", "{");
+    expect(doctor_check_hooks_d, DOCTOR_FAIL, "90-apir.json: line 1, byte 1: JSON ends early");
+    /* A program, and one with an interpreter. */
+    snprintf(text, sizeof(text), "%s/bin/apir-hook", root);
+    make("/bin/x", "");
+    assert_int_equal(symlink("/proc/self/exe", text), 0);
+    snprintf(text, sizeof(text), "{\"hook\": {\"path\": \"%s/bin/apir-hook\"}}", root);
+    make(HOOKS_D "/90-apir.json", text);
+    expect(doctor_check_hooks_d, DOCTOR_FAIL, "wants shared libraries");
+    /* A good one, of a podman that lets images ask. */
+    snprintf(text, sizeof(text), "{\"hook\": {\"path\": \"%s/static/apir-hook\"}}", root);
+    make(HOOKS_D "/90-apir.json", text);
+    make_static("/static/apir-hook");
+    expect(doctor_check_hooks_d, DOCTOR_PASS, "the annotation apir.device works");
+    d.engines[CDI_ENGINE_PODMAN].version = (struct cdi_version){4, 5, 0};
+    expect(doctor_check_hooks_d, DOCTOR_WARN, "lets any image ask for a device");
+    d.engines[CDI_ENGINE_PODMAN].version = (struct cdi_version){5, 8, 0};
+    make("/etc/containers/containers.conf", "[engine]\nhooks_dir = [\"/elsewhere\"]\n");
+    expect(doctor_check_hooks_d, DOCTOR_WARN, "does not read");
+    d.engines[CDI_ENGINE_PODMAN].version = (struct cdi_version){4, 5, 0};
+    expect(doctor_check_hooks_d, DOCTOR_SKIP, "podman 4.5.1");
+    d.engines[CDI_ENGINE_PODMAN].version = (struct cdi_version){5, 8, 0};
+    make("/etc/containers/containers.conf", "[engine]\nhooks_dir = 1\n");
+    expect(doctor_check_hooks_d, DOCTOR_FAIL, "line 2");
+}
+
+#define PLUGIN_OK                                                                                  \
+    "\"containerEdits\": {\"mounts\": [{\"hostPath\": \"%s\", \"containerPath\": "                 \
+    "\"/usr/lib/apir/libggml-apir.so\", \"options\": "                                             \
+    "[\"ro\",\"nosuid\",\"nodev\",\"bind\",\"rprivate\"]}]}"
+
+static void write_spec(const char *node, const char *plugin)
+{
+    static char path[256];
+    char text[1000];
+
+    snprintf(text, sizeof(text),
+             "{\"cdiVersion\": \"0.3.0\", \"kind\": \"virtgpu/apir\", \"devices\": [{\"name\": "
+             "\"gpu0\", \"containerEdits\": {\"deviceNodes\": [%s]}}], " PLUGIN_OK "}",
+             node, plugin);
+    snprintf(path, sizeof(path), "%s", make("/spec.json", text));
+    d.spec_path = path;
+    cdi_json_put(&d.spec);
+}
+
+static void a_spec_is_held_against_this_machine(void **state)
+{
+    static struct cdi_node node = {.is_virtio_gpu = true};
+    char plugin[256], other[256];
+
+    (void)state;
+    d.spec_path = "/nonexistent";
+    expect(doctor_check_spec, DOCTOR_FAIL, "apir cdi generate");
+    snprintf(other, sizeof(other), "%s", make("/other.so", "x"));
+    snprintf(plugin, sizeof(plugin), "%s", make("/plugin.so", "x"));
+    snprintf(d.plugin, sizeof(d.plugin), "%s", plugin);
+    /* A node that every machine has, with the numbers that it has everywhere. */
+    write_spec("{\"path\": \"/dev/null\"}", plugin);
+    expect(doctor_check_spec, DOCTOR_PASS, "/spec.json");
+    write_spec("{\"path\": \"/dev/null\", \"type\": \"c\", \"major\": 1, \"minor\": 3}", plugin);
+    expect(doctor_check_spec, DOCTOR_PASS, "/spec.json");
+    write_spec("{\"path\": \"/dev/null\", \"type\": \"c\", \"major\": 1, \"minor\": 5}", plugin);
+    expect(doctor_check_spec, DOCTOR_FAIL, "another device's");
+    write_spec("{\"path\": \"/dev/null\"}", other);
+    expect(doctor_check_spec, DOCTOR_WARN, "another plug-in");
+    write_spec("{\"path\": \"/nonexistent-node\"}", plugin);
+    expect(doctor_check_spec, DOCTOR_FAIL, "/nonexistent-node");
+    write_spec("{\"path\": \"/dev/null\", \"colour\": 1}", plugin);
+    expect(doctor_check_spec, DOCTOR_FAIL, "colour");
+    write_spec("{\"path\": \"/dev/null\"}", plugin);
+    d.node = &node;
+    snprintf(node.path, sizeof(node.path), "/dev/dri/renderD128");
+    expect(doctor_check_spec, DOCTOR_FAIL, "older than this machine's devices");
+    /* On the other road it is host0 that must be there. */
+    cdi_json_put(&d.spec);
+    snprintf(d.transport, sizeof(d.transport), "unix:/run/apir/host/apir.sock");
+    d.socket = strchr(d.transport, ':') + 1;
+    expect(doctor_check_spec, DOCTOR_FAIL, "lacks host0");
+}
+
+static void a_socket_is_tried(void **state)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+    (void)state;
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s/s", root);
+    d.socket = address.sun_path;
+    expect(doctor_check_socket, DOCTOR_FAIL, "No such file");
+    make("/s", "");
+    expect(doctor_check_socket, DOCTOR_FAIL, "no socket");
+    assert_int_equal(unlink(address.sun_path), 0);
+    cleanup_fd int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    expect(doctor_check_socket, DOCTOR_PASS, root);
+    expect(doctor_check_connect, DOCTOR_FAIL, "Nobody listens");
+    assert_int_equal(listen(fd, 1), 0);
+    expect(doctor_check_connect, DOCTOR_PASS, "may connect");
+}
+
+static void answer_7(void *answer, const void *arg)
+{
+    memcpy(answer, arg, 1);
+}
+
+static void crash(void *answer, const void *arg)
+{
+    (void)answer;
+    (void)arg;
+    /* Not by a report of a sanitizer's. */
+    signal(SIGABRT, SIG_DFL);
+    raise(SIGKILL);
+}
+
+static void hang(void *answer, const void *arg)
+{
+    (void)answer;
+    (void)arg;
+    for (;;)
+        pause();
+}
+
+static void children_answer_die_or_are_late(void **state)
+{
+    char answer = 0, seven = 7, text[100] = "";
+
+    (void)state;
+    assert_int_equal(cdi_child_run(answer_7, &seven, 60000, &answer, 1, text, sizeof(text)),
+                     CDI_CHILD_ANSWERED);
+    assert_int_equal(answer, 7);
+    assert_int_equal(cdi_child_run(crash, NULL, 60000, &answer, 1, text, sizeof(text)),
+                     CDI_CHILD_DIED);
+    assert_non_null(strstr(text, "Killed"));
+    assert_int_equal(cdi_child_run(hang, NULL, 50, &answer, 1, text, sizeof(text)), CDI_CHILD_LATE);
+    assert_non_null(strstr(text, "no answer within"));
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(access_is_what_the_kernel_would_say),
+        T(ranges_of_ids_are_found_by_name_and_number),
+        T(selinux_is_judged_by_its_booleans),
+        T(rootless_asks_for_ranges_and_groups),
+        T(keep_groups_needs_crun),
+        T(a_program_is_static_without_an_interpreter),
+        T(hooks_d_is_what_podman_would_read),
+        T(a_spec_is_held_against_this_machine),
+        T(a_socket_is_tried),
+        T(children_answer_die_or_are_late),
+    };
+
+    return cmocka_run_group_tests_name("cdi_doctor", tests, NULL, NULL);
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/lib/unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "cdi/engine/file.h"
+#include "common/cleanup.h"
+#include "common/error.h"
+
+static char dir[64];
+
+static int setup(void **state)
+{
+    unit_setup(state);
+    snprintf(dir, sizeof(dir), "/tmp/engine-file.XXXXXX");
+    return mkdtemp(dir) == NULL;
+}
+
+static int teardown(void **state)
+{
+    char command[128];
+
+    snprintf(command, sizeof(command), "rm -rf '%s'", dir);
+    return system(command) != 0 || unit_teardown(state);
+}
+
+static const char *in(const char *name)
+{
+    static char paths[4][128];
+    static unsigned i;
+    char *path = paths[i++ % 4];
+
+    snprintf(path, 128, "%s/%s", dir, name);
+    return path;
+}
+
+static void make(const char *name, const char *text, mode_t mode)
+{
+    FILE *f = fopen(in(name), "w");
+
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+    assert_int_equal(chmod(in(name), mode), 0);
+}
+
+static int count_entries(void)
+{
+    DIR *d = opendir(dir);
+    int n = -2;
+
+    assert_non_null(d);
+    while (readdir(d) != NULL)
+        n++;
+    closedir(d);
+    return n;
+}
+
+static void a_written_file_keeps_mode_and_owner(void **state)
+{
+    struct stat st;
+    cleanup_free char *text = NULL;
+
+    (void)state;
+    make("conf", "old", 0640);
+    /* Only root may give files away; others keep their own. */
+    if (geteuid() == 0)
+        assert_int_equal(chown(in("conf"), 12, 34), 0);
+    assert_int_equal(cdi_file_write(in("conf"), "new\n", NULL), 0);
+    assert_int_equal(stat(in("conf"), &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0640);
+    if (geteuid() == 0)
+        assert_true(st.st_uid == 12 && st.st_gid == 34);
+    assert_int_equal(cdi_file_read(in("conf"), &text, NULL, NULL), 0);
+    assert_string_equal(text, "new\n");
+    assert_int_equal(count_entries(), 1);
+}
+
+static void a_written_file_keeps_its_access_list_and_attributes(void **state)
+{
+    /* u::rw-,u:1234:r--,g::r--,m::r--,o::--- as the kernel has it. */
+    static const unsigned char list[] = {
+        2, 0,    0,    0,    0x01, 0,    6,    0, 0xff, 0xff, 0xff, 0xff, 0x02, 0,    4,
+        0, 0xd2, 4,    0,    0,    0x04, 0,    4, 0,    0xff, 0xff, 0xff, 0xff, 0x10, 0,
+        4, 0,    0xff, 0xff, 0xff, 0xff, 0x20, 0, 0,    0,    0xff, 0xff, 0xff, 0xff};
+    static const char access_list[] = "system.posix_acl_access";
+    static const struct {
+        const char *name;
+        const void *value;
+        size_t size;
+    } kept[] = {{access_list, list, sizeof(list)}, {"user.apir", "x\0y", 3}};
+    char value[64];
+    struct stat st;
+
+    (void)state;
+    make("conf", "old", 0640);
+    for (size_t i = 0; i < 2; i++)
+        if (setxattr(in("conf"), kept[i].name, kept[i].value, kept[i].size, 0) < 0) {
+            /* Not on every file system: then there is nothing to be kept. */
+            assert_int_equal(errno, ENOTSUP);
+            skip();
+        }
+    assert_int_equal(cdi_file_write(in("conf"), "new\n", NULL), 0);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(getxattr(in("conf"), kept[i].name, value, sizeof(value)), kept[i].size);
+        assert_memory_equal(value, kept[i].value, kept[i].size);
+    }
+    assert_int_equal(stat(in("conf"), &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0640);
+}
+
+static void a_new_file_gets_its_folders(void **state)
+{
+    struct stat st;
+
+    (void)state;
+    mode_t mask = umask(077);
+    assert_int_equal(cdi_file_write(in("a/b/conf"), "x", NULL), 0);
+    umask(mask);
+    assert_int_equal(stat(in("a/b/conf"), &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0644);
+}
+
+static void a_link_is_neither_read_nor_replaced(void **state)
+{
+    struct apir_error err = {0};
+    struct stat st;
+    cleanup_free char *text = NULL;
+
+    (void)state;
+    make("target", "precious", 0600);
+    assert_int_equal(symlink("target", in("link")), 0);
+    assert_int_equal(cdi_file_read(in("link"), &text, NULL, &err), -ELOOP);
+    assert_null(text);
+    assert_non_null(strstr(err.msg, "symbolic link"));
+    assert_int_equal(cdi_file_write(in("link"), "gone", &err), -ELOOP);
+    assert_int_equal(lstat(in("link"), &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+    assert_int_equal(cdi_file_load(in("link"), &text, NULL), 0);
+    assert_string_equal(text, "precious");
+    assert_int_equal(count_entries(), 2);
+}
+
+static void what_is_no_plain_text_is_an_error(void **state)
+{
+    struct apir_error err = {0};
+    char *text = NULL;
+    cleanup_free char *big = malloc(CDI_FILE_SIZE_MAX + 2);
+
+    (void)state;
+    assert_int_equal(mkfifo(in("fifo"), 0600), 0);
+    assert_int_equal(cdi_file_read(in("fifo"), &text, NULL, &err), -EINVAL);
+    assert_int_equal(cdi_file_read(dir, &text, NULL, &err), -EINVAL);
+    int fd = open(in("nul"), O_WRONLY | O_CREAT, 0600);
+    assert_int_equal(write(fd, "a\0b", 3), 3);
+    close(fd);
+    assert_int_equal(cdi_file_read(in("nul"), &text, NULL, &err), -EBADMSG);
+    assert_non_null(big);
+    memset(big, 'x', CDI_FILE_SIZE_MAX + 1);
+    big[CDI_FILE_SIZE_MAX + 1] = '\0';
+    make("big", big, 0600);
+    assert_int_equal(cdi_file_read(in("big"), &text, NULL, &err), -EFBIG);
+    assert_int_equal(cdi_file_read(in("absent"), &text, NULL, &err), 0);
+    assert_null(text);
+}
+
+static void what_cannot_be_written_leaves_nothing_behind(void **state)
+{
+    struct apir_error err = {0};
+
+    (void)state;
+    assert_int_equal(mkdir(in("conf"), 0700), 0);
+    assert_int_equal(cdi_file_write(in("conf"), "x", &err), -EINVAL);
+    assert_int_equal(cdi_file_write("relative", "x", &err), -EINVAL);
+    assert_int_equal(count_entries(), 1);
+    make("file", "x", 0600);
+    assert_int_equal(cdi_file_write(in("file/conf"), "x", &err), -ENOTDIR);
+    assert_int_equal(cdi_file_remove(in("file"), &err), 0);
+    assert_int_equal(cdi_file_remove(in("file"), &err), 0);
+    assert_int_equal(count_entries(), 1);
+}
+
+static void changes_are_shown_with_what_is_around_them(void **state)
+{
+    static const struct {
+        const char *before, *after, *shown;
+    } cases[] = {
+        {NULL, "a\nb\n", "--- /dev/null\n+++ F\n+a\n+b\n"},
+        {"a\n", NULL, "--- F\n+++ /dev/null\n-a\n"},
+        {"1\n2\n3\n4\nx\n5\n6\n7\n8\n", "1\n2\n3\n4\ny\nz\n5\n6\n7\n8\n",
+         "--- F\n+++ F\n 2\n 3\n 4\n-x\n+y\n+z\n 5\n 6\n 7\n"},
+        {"a\nb", "a\nb\nc\n", "--- F\n+++ F\n a\n-b\n+b\n+c\n"},
+        {"a\na\n", "a\n", "--- F\n+++ F\n a\n-a\n"},
+        {"a\n", "a\n", "--- F\n+++ F\n a\n"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char *shown = NULL;
+        size_t size = 0;
+        FILE *out = open_memstream(&shown, &size);
+
+        assert_non_null(out);
+        cdi_file_print_change(out, "F", cases[i].before, cases[i].after);
+        fclose(out);
+        assert_string_equal(shown, cases[i].shown);
+        free(shown);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_written_file_keeps_mode_and_owner, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_written_file_keeps_its_access_list_and_attributes, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_new_file_gets_its_folders, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_link_is_neither_read_nor_replaced, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_no_plain_text_is_an_error, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_cannot_be_written_leaves_nothing_behind, setup,
+                                        teardown),
+        cmocka_unit_test(changes_are_shown_with_what_is_around_them),
+    };
+
+    return cmocka_run_group_tests_name("cdi_engine_file", tests, NULL, NULL);
+}

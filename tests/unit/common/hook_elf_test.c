@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/image/elf.h"
+#include "common/image/ggml.h"
+#include "tests/lib/hook_elf_write.h"
+
+static const char *const functions[] = {"first", "second", "third", NULL};
+
+static struct elf_spec sample(bool gnu_hash)
+{
+    return (struct elf_spec){
+        .machine = EM_X86_64,
+        .type = ET_DYN,
+        .interp = "/lib64/ld-linux-x86-64.so.2",
+        .needed = {"libggml.so.0", "libc.so.6"},
+        .defined = functions,
+        .undefined = {"wanted", "also_wanted"},
+        .data = "\0constant",
+        .data_size = 10,
+        .gnu_hash = gnu_hash,
+    };
+}
+
+static int file_of(const void *data, size_t size)
+{
+    int fd = memfd_create("elf", MFD_CLOEXEC);
+
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, data, size), (ssize_t)size);
+    return fd;
+}
+
+static struct hook_budget plenty(void)
+{
+    return (struct hook_budget){.bytes = 64u << 20};
+}
+
+struct seen {
+    int defined, undefined;
+    char names[256];
+};
+
+static int note(const char *name, bool defined, void *user)
+{
+    struct seen *seen = user;
+
+    *(defined ? &seen->defined : &seen->undefined) += 1;
+    size_t n = strlen(seen->names);
+    if (n + strlen(name) + 2 <= sizeof(seen->names))
+        sprintf(seen->names + n, "%s ", name);
+    return 0;
+}
+
+static void reads_what_a_linker_wrote(void **state)
+{
+    (void)state;
+    for (int gnu = 0; gnu < 2; gnu++) {
+        struct elf_spec spec = sample(gnu);
+        struct hook_budget budget = plenty();
+        struct seen seen = {0};
+        struct hook_elf elf;
+        struct elf_out out;
+        char name[32];
+
+        elf_write(&spec, &out);
+        int fd = file_of(out.bytes, out.n);
+        assert_int_equal(hook_elf_open(fd, &budget, &elf), 0);
+        assert_int_equal(elf.machine, EM_X86_64);
+        assert_true(elf.wide && elf.dynamic && !elf.pie);
+        assert_string_equal(elf.interp, "/lib64/ld-linux-x86-64.so.2");
+        assert_int_equal(elf.n_needed, 2);
+        assert_int_equal(hook_elf_needed(&elf, 0, name, sizeof(name)), 0);
+        assert_string_equal(name, "libggml.so.0");
+        assert_int_equal(hook_elf_needed(&elf, 2, name, sizeof(name)), -EINVAL);
+        assert_int_equal(hook_elf_symbols(&elf, note, &seen), 0);
+        assert_string_equal(seen.names, "wanted also_wanted first second third ");
+        assert_int_equal(seen.defined, 3);
+        assert_int_equal(seen.undefined, 2);
+        close(fd);
+    }
+}
+
+/* This very program: what a real linker wrote. */
+static void reads_itself(void **state)
+{
+    struct hook_budget budget = plenty();
+    struct seen seen = {0};
+    struct hook_elf elf;
+    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+    (void)state;
+    assert_int_equal(hook_elf_open(fd, &budget, &elf), 0);
+    assert_true(elf.dynamic && elf.n_needed > 0 && elf.interp[0] == '/');
+    assert_int_equal(hook_elf_symbols(&elf, note, &seen), 0);
+    assert_true(seen.undefined > 3);
+    close(fd);
+}
+
+static int nothing(const char *data, size_t size, void *user)
+{
+    /* Under a sanitizer every byte of the window must be there. */
+    for (size_t i = 0; i < size; i++)
+        *(unsigned *)user += (unsigned char)data[i];
+    return 0;
+}
+
+static void look_at_all(int fd)
+{
+    struct hook_budget budget = plenty();
+    struct hook_ggml_file file;
+    struct seen seen = {0};
+    struct hook_elf elf;
+    unsigned sum = 0;
+    char name[8];
+
+    (void)hook_ggml_look(fd, HOOK_BYTES, &budget, &file);
+    (void)hook_ggml_has_path(fd, "/usr/lib/ggml/backends", &budget);
+    if (hook_elf_open(fd, &budget, &elf) < 0)
+        return;
+    for (size_t i = 0; i < elf.n_needed; i++)
+        (void)hook_elf_needed(&elf, i, name, sizeof(name));
+    (void)hook_elf_symbols(&elf, note, &seen);
+    (void)hook_elf_contents(&elf, false, nothing, &sum);
+    (void)hook_elf_contents(&elf, true, nothing, &sum);
+    for (size_t i = 0; i < elf.n_loads; i++)
+        assert_true(elf.loads[i].offset + elf.loads[i].size <= elf.size);
+}
+
+/* Every 8, 4 and 2 bytes of the file, one after the other, become values that lie. */
+static void lying_elf_is_survived(void **state)
+{
+    static const uint64_t lies[] = {
+        0, 1, 0x7f, 0xffff, 0x7fffffff, 0xffffffff, 0x7fffffffffffffff, UINT64_MAX};
+
+    (void)state;
+    for (int gnu = 0; gnu < 2; gnu++) {
+        struct elf_spec spec = sample(gnu);
+        struct elf_out out;
+
+        elf_write(&spec, &out);
+        int fd = file_of(out.bytes, out.n);
+        for (size_t at = 0; at < out.n; at += 2)
+            for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++)
+                for (size_t width = 2; width <= 8 && at + width <= out.n; width *= 2) {
+                    assert_int_equal(pwrite(fd, &lies[i], width, (off_t)at), (ssize_t)width);
+                    look_at_all(fd);
+                    assert_int_equal(pwrite(fd, out.bytes + at, width, (off_t)at), (ssize_t)width);
+                }
+        close(fd);
+    }
+}
+
+static void truncated_elf_is_survived(void **state)
+{
+    struct elf_spec spec = sample(true);
+    struct elf_out out;
+
+    (void)state;
+    elf_write(&spec, &out);
+    int fd = file_of(out.bytes, out.n);
+    for (size_t size = out.n; size > 0; size--) {
+        assert_int_equal(ftruncate(fd, (off_t)size), 0);
+        look_at_all(fd);
+    }
+    close(fd);
+}
+
+/* A sparse file may be as large as it likes: what is read of it is not. */
+static void a_huge_file_costs_no_more_than_the_budget(void **state)
+{
+    struct elf_spec spec = sample(false);
+    struct hook_ggml_file file;
+    struct elf_out out;
+
+    (void)state;
+    elf_write(&spec, &out);
+    Elf64_Phdr *load = (Elf64_Phdr *)(void *)(out.bytes + sizeof(Elf64_Ehdr));
+    load->p_filesz = 1ull << 40;
+    int fd = file_of(out.bytes, out.n);
+    assert_int_equal(ftruncate(fd, (off_t)1 << 40), 0);
+    struct hook_budget budget = {.bytes = 1u << 20};
+    struct hook_elf elf;
+    unsigned sum = 0;
+    assert_int_equal(hook_elf_open(fd, &budget, &elf), 0);
+    assert_int_equal(hook_elf_contents(&elf, false, nothing, &sum), -ENOBUFS);
+    budget = (struct hook_budget){.bytes = UINT64_MAX, .deadline_ms = hook_now_ms() + 100};
+    uint64_t start = hook_now_ms();
+    assert_int_equal(hook_elf_contents(&elf, false, nothing, &sum), -ENOBUFS);
+    assert_true(hook_now_ms() - start < 5000);
+    budget = (struct hook_budget){.bytes = 10};
+    assert_int_equal(hook_ggml_look(fd, HOOK_BYTES, &budget, &file), -ENOBUFS);
+    close(fd);
+}
+
+static void other_files_are_none(void **state)
+{
+    static const char script[] =
+        "#!/bin/sh\nexec /usr/bin/llama-server; this is longer than a header\n";
+    struct hook_budget budget = plenty();
+    struct hook_elf elf;
+
+    (void)state;
+    int fd = file_of(script, sizeof(script));
+    assert_int_equal(hook_elf_open(fd, &budget, &elf), -ENOEXEC);
+    close(fd);
+    fd = file_of("\177ELF", 4);
+    assert_int_equal(hook_elf_open(fd, &budget, &elf), -ENOEXEC);
+    close(fd);
+    fd = open("/tmp", O_RDONLY | O_CLOEXEC);
+    assert_int_equal(hook_elf_open(fd, &budget, &elf), -ENOEXEC);
+    close(fd);
+}
+
+static void machines_of_every_class_and_order_are_told(void **state)
+{
+    struct hook_budget budget = plenty();
+    struct elf_spec spec = sample(false);
+    struct hook_ggml_file file;
+    struct elf_out out;
+
+    (void)state;
+    elf_write(&spec, &out);
+    out.bytes[EI_CLASS] = ELFCLASS32;
+    out.bytes[18] = EM_ARM;
+    int fd = file_of(out.bytes, out.n);
+    assert_int_equal(hook_ggml_look(fd, HOOK_BYTES, &budget, &file), 0);
+    assert_false(file.wide);
+    assert_int_equal(file.machine, EM_ARM);
+    assert_string_equal(hook_elf_machine_name(file.machine), "arm");
+    close(fd);
+    out.bytes[EI_CLASS] = ELFCLASS64;
+    out.bytes[EI_DATA] = ELFDATA2MSB;
+    out.bytes[18] = 0;
+    out.bytes[19] = EM_S390;
+    fd = file_of(out.bytes, out.n);
+    assert_int_equal(hook_ggml_look(fd, HOOK_BYTES, &budget, &file), 0);
+    assert_false(file.wide);
+    assert_int_equal(file.machine, EM_S390);
+    close(fd);
+}
+
+/* Wherever the string lies, some window has it whole; a longer word is another word. */
+static void strings_across_windows_are_found(void **state)
+{
+    size_t size = 200000;
+    char *data = malloc(size);
+
+    (void)state;
+    assert_non_null(data);
+    for (size_t at = 65280 - 300; at < 65280 + 300; at += 7) {
+        struct hook_budget budget = plenty();
+        struct hook_ggml_file file;
+        struct elf_spec spec = sample(false);
+        struct elf_out out;
+
+        elf_write(&spec, &out);
+        memset(data, 'a', size);
+        Elf64_Phdr *load = (Elf64_Phdr *)(void *)(out.bytes + sizeof(Elf64_Ehdr));
+        load->p_filesz = size;
+        memcpy(data, out.bytes, out.n);
+        memcpy(data + out.n + at, "\0GGML_BACKEND_PATH\0metal\0xvirtgpu", 34);
+        /* Nothing of ggml's is linked: the bytes alone tell. */
+        char *name = memmem(data, out.n, "libggml.so.0", 12);
+        name[0] = 'x';
+        int fd = file_of(data, size);
+        assert_int_equal(hook_ggml_look(fd, HOOK_BYTES, &budget, &file), 0);
+        assert_true(file.loader);
+        assert_int_equal(file.slots, 1u << HOOK_SLOT_METAL);
+        close(fd);
+    }
+    free(data);
+}
+
+/* gcc keeps but "/usr/lib/x86_64-linux-gnu/ggml/b" of it, and the rest in the code. */
+static void a_path_in_pieces_is_recognised(void **state)
+{
+    static const char data[] = "123456789abcdef/usr/lib/x86_64-linux-gnu/ggml/b\0xxxxackends0yyyy";
+    struct hook_budget budget = plenty();
+    struct elf_spec spec = sample(false);
+    struct elf_out out;
+
+    (void)state;
+    spec.data = data;
+    spec.data_size = sizeof(data);
+    elf_write(&spec, &out);
+    int fd = file_of(out.bytes, out.n);
+    assert_true(hook_ggml_has_path(fd, "/usr/lib/x86_64-linux-gnu/ggml/backends0", &budget));
+    assert_false(hook_ggml_has_path(fd, "/usr/lib/x86_64-linux-gnu/ggml/backends1", &budget));
+    assert_false(hook_ggml_has_path(fd, "/usr/lib/aarch64-linux-gnu/ggml/backends0", &budget));
+    assert_false(hook_ggml_has_path(fd, "/usr", &budget));
+    close(fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_what_a_linker_wrote),
+        cmocka_unit_test(reads_itself),
+        cmocka_unit_test(lying_elf_is_survived),
+        cmocka_unit_test(truncated_elf_is_survived),
+        cmocka_unit_test(a_huge_file_costs_no_more_than_the_budget),
+        cmocka_unit_test(other_files_are_none),
+        cmocka_unit_test(machines_of_every_class_and_order_are_told),
+        cmocka_unit_test(strings_across_windows_are_found),
+        cmocka_unit_test(a_path_in_pieces_is_recognised),
+    };
+
+    return cmocka_run_group_tests_name("hook_elf", tests, NULL, NULL);
+}

@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "common/image/find.h"
+#include "common/image/rootfs.h"
+#include "tests/lib/hook_elf_write.h"
+#include "tests/lib/hook_tree.h"
+
+#define ALL_NAMES "\0GGML_BACKEND_PATH\0metal\0sycl\0vulkan\0virtgpu"
+#define OLD_NAMES "\0GGML_BACKEND_PATH\0metal\0sycl\0vulkan\0xvirtgpux"
+#define NO_NAMES  "\0GGML_BACKEND_PATH\0cpu"
+#define COMPILED  "\0/usr/lib/x86_64-linux-gnu/ggml/b\0ackends0"
+#define GLIBC     "/lib64/ld-linux-x86-64.so.2"
+
+/* What a file is, after the last character of its entry in the table below. */
+static const char *const loader[] = {"ggml_backend_load_all", "ggml_backend_load_all_from_path",
+                                     NULL};
+static const char *const module[] = {"ggml_backend_init", NULL};
+static const char *whole[64]; /* the loader and all that the plug-in needs */
+
+#define DATA(s) .data = (s), .data_size = sizeof(s)
+static const struct {
+    char mark;
+    struct elf_spec spec;
+} marks[] = {
+    /* libggml as of today, made for loading; the same from before virtgpu; linked with its CPU */
+    {'!', {.needed = {"libggml-base.so.0"}, .defined = loader, DATA(ALL_NAMES)}},
+    {'?', {.needed = {"libggml-base.so.0"}, .defined = loader, DATA(OLD_NAMES)}},
+    {'=',
+     {.needed = {"libggml-base.so.0", "libggml-cpu.so.0"}, .defined = loader, DATA(ALL_NAMES)}},
+    /* Debian's, with its folder compiled in; one that knows none of the names */
+    {'/', {.needed = {"libggml-base.so.0"}, .defined = loader, DATA(ALL_NAMES COMPILED)}},
+    {'0', {.needed = {"libggml-base.so.0"}, .defined = loader, DATA(NO_NAMES)}},
+    /* libggml for another machine; one without a loader */
+    {'@', {.machine = EM_AARCH64, .defined = loader, DATA(ALL_NAMES)}},
+    {'-', {.needed = {"libggml-base.so.0"}, .defined = module}},
+    /* libggml-base; a backend to be loaded; a backend to be linked with */
+    {'^', {.defined = whole}},
+    {'+', {.needed = {"libggml-base.so.0"}, .defined = module}},
+    {'.', {.needed = {"libggml-base.so.0"}}},
+    /* a program that uses libllama; one that also calls the loader */
+    {'*', {.interp = GLIBC, .needed = {"libllama.so.0"}}},
+    {'&', {.interp = GLIBC, .needed = {"libllama.so.0"}, .undefined = {"ggml_backend_load_all"}}},
+    /* programs with ggml in them: exported, hidden, unable to load anything */
+    {'$', {.interp = GLIBC, .defined = whole, DATA(ALL_NAMES)}},
+    {'%', {.interp = GLIBC, DATA(ALL_NAMES)}},
+    {'#', {.type = ET_EXEC, .no_dynamic = true, DATA(ALL_NAMES)}},
+    {'|', {.pie = true, DATA(ALL_NAMES)}},
+    /* an addon with ggml in it; one that uses libggml */
+    {'~', {.defined = whole, DATA(ALL_NAMES)}},
+    {':', {.needed = {"libggml.so"}, .undefined = {"ggml_backend_load_all_from_path"}}},
+};
+
+/*
+ * Each image is a list of "path" (some file), "path>target" (a link), or "path"
+ * and a mark of the table above. places lists what the plug-in is placed as, in
+ * any order; reason is a part of the first one given.
+ */
+static const struct {
+    const char *name;
+    const char *files[12];
+    const char *places[4];
+    const char *reason;
+} images[] = {
+    {"debian",
+     {"/usr/lib/x86_64-linux-gnu/libggml.so.0.27.0/",
+      "/usr/lib/x86_64-linux-gnu/libggml.so.0>libggml.so.0.27.0",
+      "/usr/lib/x86_64-linux-gnu/libggml-base.so.0.27.0^",
+      "/usr/lib/x86_64-linux-gnu/ggml/backends0/libggml-cpu-x64.so+",
+      "/usr/lib/x86_64-linux-gnu/ggml/backends0/libggml-cpu-haswell.so+", "/usr/bin/llama-bench*"},
+     {"/usr/lib/x86_64-linux-gnu/ggml/backends0/libggml-virtgpu.so"},
+     NULL},
+    {"debian with vulkan",
+     {"/usr/lib/x86_64-linux-gnu/libggml.so.0/",
+      "/usr/lib/x86_64-linux-gnu/ggml/backends0/libggml-cpu.so+",
+      "/usr/lib/x86_64-linux-gnu/ggml/backends0/libggml-vulkan.so+"},
+     {"/usr/lib/x86_64-linux-gnu/ggml/backends0/libggml-metal.so"},
+     NULL},
+    {"upstream",
+     {"/app/libggml.so!", "/app/libggml-base.so^", "/app/libggml-cpu-haswell.so+",
+      "/app/llama-server&"},
+     {"/app/libggml-virtgpu.so"},
+     NULL},
+    {"before virtgpu",
+     {"/app/libggml.so?", "/app/libggml-cpu-haswell.so+"},
+     {"/app/libggml-metal.so"},
+     NULL},
+    {"linked in",
+     {"/usr/local/lib/libggml.so.0=", "/usr/local/lib/libggml-cpu.so>libggml-cpu.so.0",
+      "/usr/local/lib/libggml-cpu.so.0.", "/usr/local/bin/llama-server&"},
+     {"/usr/local/bin/libggml-virtgpu.so"},
+     NULL},
+    {"linked in, and another beside its modules",
+     {"/usr/local/lib/libggml.so.0=", "/usr/local/bin/llama-server&", "/app/libggml.so!",
+      "/app/libggml-cpu.so+", "/app/llama-server&"},
+     {"/usr/local/bin/libggml-virtgpu.so", "/app/libggml-virtgpu.so"},
+     NULL},
+    {"linked in, and nobody loads",
+     {"/usr/local/lib/libggml.so.0=", "/usr/local/bin/llama-server*"},
+     {NULL},
+     "GGML_BACKEND_DL off"},
+    {"no name of ours",
+     {"/app/libggml.so0", "/app/libggml-cpu.so+", "/app/llama-server&"},
+     {NULL},
+     "looks for none of the names"},
+    {"static", {"/usr/bin/llama-cli$"}, {"/usr/bin/libggml-virtgpu.so"}, NULL},
+    {"static, symbols hidden",
+     {"/app/llama-server%"},
+     {NULL},
+     "does not export ggml_backend_buffer_init"},
+    {"a program of another name", {"/llama.cpp/main$"}, {"/llama.cpp/libggml-virtgpu.so"}, NULL},
+    {"static, no libraries at all",
+     {"/llama.cpp/llama-cli#"},
+     {NULL},
+     "linked statically and cannot load a library"},
+    {"static-pie",
+     {"/usr/local/bin/llama-cli|"},
+     {NULL},
+     "linked statically and cannot load a library"},
+    {"link to the program",
+     {"/usr/local/bin/llama-server>/srv/deep/llama-server", "/srv/deep/llama-server$"},
+     {"/srv/deep/libggml-virtgpu.so"},
+     NULL},
+    {"a farm of links",
+     {"/app/libggml.so>/store/a/lib/libggml.so", "/store/a/lib/libggml.so!",
+      "/app/libggml-cpu-x64.so>/store/b/libggml-cpu-x64.so", "/store/b/libggml-cpu-x64.so+",
+      "/app/llama-server>/store/c/bin/llama-server", "/store/c/bin/llama-server&"},
+     {"/app/libggml-virtgpu.so", "/store/b/libggml-virtgpu.so", "/store/c/bin/libggml-virtgpu.so"},
+     NULL},
+    {"own virtgpu",
+     {"/app/libggml.so!", "/app/libggml-cpu.so+", "/app/libggml-virtgpu.so+"},
+     {"/app/libggml-metal.so", "/app/libggml-virtgpu.so"},
+     NULL},
+    {"own virtgpu is a link",
+     {"/app/libggml.so!", "/app/libggml-cpu.so+", "/app/libggml-virtgpu.so>libggml-virtgpu.so.1",
+      "/app/libggml-virtgpu.so.1+"},
+     {"/app/libggml-metal.so", "/app/libggml-virtgpu.so.1"},
+     NULL},
+    {"names taken",
+     {"/app/libggml.so!", "/app/libggml-cpu.so+", "/app/libggml-virtgpu.so+",
+      "/app/libggml-metal.so+"},
+     {"/app/libggml-sycl.so", "/app/libggml-virtgpu.so"},
+     NULL},
+    {"product under /opt",
+     {"/opt/llama/lib/libggml.so!", "/opt/llama/lib/libggml-cpu-x64.so+",
+      "/opt/llama/bin/llama-cli*"},
+     {"/opt/llama/lib/libggml-virtgpu.so", "/opt/llama/bin/libggml-virtgpu.so"},
+     NULL},
+    {"merged lib",
+     {"/usr/lib/libggml-cpu.so+", "/lib>usr/lib", "/usr/lib/libggml.so!"},
+     {"/usr/lib/libggml-virtgpu.so"},
+     NULL},
+    {"one of two old",
+     {"/app/libggml.so!", "/app/libggml-cpu.so+", "/usr/lib/libggml.so.0?",
+      "/usr/lib/ggml/libggml-cpu.so+"},
+     {"/app/libggml-metal.so", "/usr/lib/ggml/libggml-metal.so"},
+     NULL},
+    {"node-llama-cpp",
+     {"/usr/local/bin/node", "/app/node_modules/@node-llama-cpp/linux-x64/bins/x/libggml.v0.so!",
+      "/app/node_modules/@node-llama-cpp/linux-x64/bins/x/libggml-cpu-x64.so+",
+      "/app/node_modules/@node-llama-cpp/linux-x64/bins/x/llama-addon.node:",
+      "/app/node_modules/left-pad/index.node~"},
+     {"/app/node_modules/@node-llama-cpp/linux-x64/bins/x/libggml-virtgpu.so"},
+     NULL},
+    {"an addon with ggml in it",
+     {"/usr/bin/node", "/usr/src/app/node_modules/@fugood/linux-x64/index.node~"},
+     {"/usr/src/app/node_modules/@fugood/linux-x64/libggml-virtgpu.so",
+      "/usr/bin/libggml-virtgpu.so"},
+     NULL},
+    {"a wheel of Python's",
+     {"/usr/bin/python3>python3.13", "/usr/bin/python3.13",
+      "/venv/lib/python3.13/site-packages/llama_cpp/lib/libggml.so=",
+      "/venv/lib/python3.13/site-packages/llama_cpp/lib/libggml-cpu.so.",
+      "/venv/lib/python3.13/site-packages/llama_cpp/lib/libllama.so:"},
+     {"/usr/bin/libggml-virtgpu.so"},
+     NULL},
+    {"several at once",
+     {"/app/libggml.so!", "/app/libggml-cpu.so+", "/usr/local/bin/whisper-cli$",
+      "/opt/x/bin/llama-old%"},
+     {"/app/libggml-virtgpu.so", "/usr/local/bin/libggml-virtgpu.so"},
+     "does not export"},
+    {"another machine",
+     {"/app/libggml.so@", "/app/libggml-cpu.so+"},
+     {NULL},
+     "made for aarch64, the plug-in for x86-64"},
+    {"before there was a loader", {"/app/libggml.so-"}, {NULL}, "no loader of backends"},
+    {"nothing", {"/usr/bin/sh", "/usr/lib/libc.so.6"}, {NULL}, NULL},
+    {"libggml that is none", {"/usr/lib/libggml.so"}, {NULL}, NULL},
+};
+
+static void make(const struct tree *t, const char *entry)
+{
+    char path[256];
+    size_t n = strlen(entry);
+
+    snprintf(path, sizeof(path), "%s", entry);
+    char *arrow = strchr(path, '>');
+    if (arrow != NULL) {
+        *arrow = '\0';
+        tree_link(t, path, arrow + 1);
+        return;
+    }
+    for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
+        if (entry[n - 1] == marks[i].mark) {
+            struct elf_spec spec = marks[i].spec;
+            struct elf_out out;
+
+            spec.machine = spec.machine == 0 ? EM_X86_64 : spec.machine;
+            spec.type = spec.type == 0 ? ET_DYN : spec.type;
+            elf_write(&spec, &out);
+            path[n - 1] = '\0';
+            tree_file(t, path, (const char *)out.bytes, out.n);
+            return;
+        }
+    tree_file(t, path, "x", 1);
+}
+
+static int scan(const struct tree *t, struct hook_image *image)
+{
+    hook_image_init(image);
+    return hook_image_scan(t->root, NULL, 0, EM_X86_64, image);
+}
+
+static bool is_place(const char *const *places, const struct hook_image *image, size_t i)
+{
+    char path[HOOK_PATH_SIZE + 80];
+
+    snprintf(path, sizeof(path), "%s/%s", image->dirs[image->targets[i].dir].path,
+             image->targets[i].file);
+    for (size_t k = 0; k < 4 && places[k] != NULL; k++)
+        if (strcmp(places[k], path) == 0)
+            return true;
+    print_error("not asked for: %s\n", path);
+    return false;
+}
+
+static const char *first_reason(const struct hook_image *image, char *text, size_t size)
+{
+    text[0] = '\0';
+    for (size_t i = 0; text[0] == '\0' && i < image->n_ggmls; i++)
+        hook_ggml_reason(&image->ggmls[i], EM_X86_64, text, size);
+    return text;
+}
+
+static void each_image_is_understood(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(images) / sizeof(images[0]); i++) {
+        cleanup_image struct hook_image image;
+        char reason[200];
+        size_t want = 0;
+        struct tree t;
+
+        tree_init(&t);
+        for (size_t k = 0; k < 12 && images[i].files[k] != NULL; k++)
+            make(&t, images[i].files[k]);
+        assert_int_equal(scan(&t, &image), 0);
+        while (want < 4 && images[i].places[want] != NULL)
+            want++;
+        for (size_t k = 0; k < image.n_targets; k++)
+            if (!is_place(images[i].places, &image, k))
+                fail_msg("%s", images[i].name);
+        if (image.n_targets != want)
+            fail_msg("%s: %zu places", images[i].name, image.n_targets);
+        first_reason(&image, reason, sizeof(reason));
+        if ((images[i].reason == NULL) != (reason[0] == '\0') ||
+            (images[i].reason != NULL && strstr(reason, images[i].reason) == NULL))
+            fail_msg("%s: \"%s\"", images[i].name, reason);
+        tree_fini(&t);
+    }
+}
+
+static void compiled_in_folder_is_told_from_the_bytes(void **state)
+{
+    cleanup_image struct hook_image image;
+    struct tree t;
+
+    (void)state;
+    tree_init(&t);
+    make(&t, "/usr/lib/x86_64-linux-gnu/libggml.so.0/");
+    make(&t, "/usr/lib/x86_64-linux-gnu/ggml/backends0/libggml-cpu.so+");
+    make(&t, "/usr/lib/x86_64-linux-gnu/ggml/backends1/libggml-cpu.so+");
+    assert_int_equal(scan(&t, &image), 0);
+    assert_int_equal(image.n_ggmls, 1);
+    assert_true(image.ggmls[0].has_compiled);
+    assert_string_equal(image.dirs[image.ggmls[0].compiled].path,
+                        "/usr/lib/x86_64-linux-gnu/ggml/backends0");
+    assert_int_equal(image.n_targets, 1);
+    tree_fini(&t);
+}
+
+/* Nobody would look for modules there, but the bytes name it: wholly, or its beginning. */
+static void unusual_folder_is_found_through_the_bytes(void **state)
+{
+    static const char *const paths[] = {"\0/nix/store/abc-ggml/modules-of-x",
+                                        "\0/nix/store/abc-ggml/modul"};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        cleanup_image struct hook_image image;
+        struct elf_spec spec = marks[0].spec;
+        char data[256] = ALL_NAMES;
+        struct elf_out out;
+        struct tree t;
+
+        tree_init(&t);
+        memcpy(data + sizeof(ALL_NAMES), paths[i], strlen(paths[i] + 1) + 2);
+        spec.data = data;
+        spec.data_size = sizeof(data);
+        spec.machine = EM_X86_64;
+        spec.type = ET_DYN;
+        elf_write(&spec, &out);
+        tree_file(&t, "/usr/lib/libggml.so.0", (const char *)out.bytes, out.n);
+        make(&t, "/nix/store/abc-ggml/modules-of-x/libggml-cpu.so+");
+        assert_int_equal(scan(&t, &image), 0);
+        assert_int_equal(image.n_targets, 1);
+        assert_string_equal(image.dirs[image.targets[0].dir].path,
+                            "/nix/store/abc-ggml/modules-of-x");
+        tree_fini(&t);
+    }
+}
+
+static void further_folders_are_looked_into(void **state)
+{
+    char *also[] = {(char *)"relative/../..", (char *)"/weird/place", (char *)"/none"};
+    struct tree t;
+
+    (void)state;
+    tree_init(&t);
+    make(&t, "/weird/place/libggml.so!");
+    make(&t, "/weird/place/libggml-cpu.so+");
+    for (size_t n = 0; n <= 3; n += 3) {
+        cleanup_image struct hook_image image;
+
+        hook_image_init(&image);
+        assert_int_equal(hook_image_scan(t.root, also, n, EM_X86_64, &image), 0);
+        assert_int_equal(image.n_targets, n == 0 ? 0 : 1);
+    }
+    tree_fini(&t);
+}
+
+/* ---- hostile trees ------------------------------------------------------------------ */
+
+/* Every component is a link, absolute or upwards: all of it stays inside. */
+static void links_of_every_component_stay_inside(void **state)
+{
+    static const char *const links[][2] = {
+        {"/app", "/etc"},
+        {"/usr/lib", "../../../../../../../../inside/lib"},
+        {"/usr/bin", "/inside/bin"},
+        {"/opt", "/proc/self/root"},
+        {"/usr/local", "/usr/local"},
+        {"/home", "../../../../home"},
+    };
+    cleanup_image struct hook_image image;
+    struct tree t;
+
+    (void)state;
+    tree_init(&t);
+    for (size_t i = 0; i < sizeof(links) / sizeof(links[0]); i++)
+        tree_link(&t, links[i][0], links[i][1]);
+    make(&t, "/inside/lib/libggml.so!");
+    make(&t, "/inside/lib/libggml-cpu.so+");
+    make(&t, "/inside/bin/llama-server*");
+    assert_int_equal(scan(&t, &image), 0);
+    assert_int_equal(image.n_ggmls, 1);
+    assert_int_equal(image.n_targets, 2);
+    /* The host this runs on has no say: its own folders were not entered. */
+    for (size_t i = 0; i < image.n; i++)
+        assert_true(strcmp(image.dirs[i].path, "/usr/lib") == 0 ||
+                    strcmp(image.dirs[i].path, "/usr/bin") == 0);
+    tree_fini(&t);
+}
+
+static void files_that_are_none_are_left_alone(void **state)
+{
+    static const char *const names[] = {"/app/libggml.so", "/app/libggml-base.so",
+                                        "/app/libggml-cpu.so", "/app/libggml-virtgpu.so",
+                                        "/app/llama-server"};
+    char full[256];
+
+    (void)state;
+    for (int kind = 0; kind < 4; kind++) {
+        cleanup_image struct hook_image image;
+        struct tree t;
+
+        tree_init(&t);
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+            tree_parents(&t, names[i]);
+            tree_path(&t, names[i], full, sizeof(full));
+            if (kind == 0)
+                assert_int_equal(mkfifo(full, 0644), 0);
+            else if (kind == 1)
+                assert_int_equal(mkdir(full, 0755), 0);
+            else if (kind == 2)
+                tree_link(&t, names[i], "/dev/zero");
+            else if (mknod(full, S_IFCHR | 0666, (dev_t)0x105) != 0)
+                tree_link(&t, names[i], "/dev/zero"); /* no right to make /dev/zero */
+        }
+        alarm(20);
+        assert_int_equal(scan(&t, &image), 0);
+        alarm(0);
+        assert_int_equal(image.n_ggmls, 0);
+        tree_fini(&t);
+    }
+}
+
+static void scan_survives_too_much_of_everything(void **state)
+{
+    cleanup_image struct hook_image image;
+    char path[128];
+    struct tree t;
+
+    (void)state;
+    tree_init(&t);
+    for (int i = 0; i < 300; i++) {
+        snprintf(path, sizeof(path), "/usr/lib/ggml%d/libggml-cpu.so+", i);
+        make(&t, path);
+    }
+    for (int i = 0; i < 30; i++) {
+        snprintf(path, sizeof(path), "/app/libggml.so.%d!", i);
+        make(&t, path);
+    }
+    alarm(20);
+    assert_int_equal(scan(&t, &image), 0);
+    alarm(0);
+    assert_true(image.truncated);
+    assert_int_equal(image.n, HOOK_DIRS_MAX);
+    assert_int_equal(image.n_ggmls, HOOK_GGMLS_MAX);
+    for (size_t i = 0; i < image.n_ggmls; i++)
+        assert_true(image.ggmls[i].dir < image.n);
+    tree_fini(&t);
+}
+
+/* More names than are read, each of them one to open; and a loop of links below. */
+static void huge_folder_ends_in_time(void **state)
+{
+    cleanup_image struct hook_image image;
+    char full[256];
+    struct tree t;
+
+    (void)state;
+    tree_init(&t);
+    make(&t, "/app/llama/llama-server%");
+    tree_path(&t, "/app/llama/llama-server", full, sizeof(full));
+    for (int i = 0; i < HOOK_ROOTFS_ENTRIES_MAX + 500; i++) {
+        char other[280];
+
+        snprintf(other, sizeof(other), "%s%d", full, i);
+        if (link(full, other) != 0)
+            break;
+    }
+    tree_link(&t, "/app/llama/llama", "../llama");
+    uint64_t start = hook_now_ms();
+    assert_int_equal(scan(&t, &image), 0);
+    assert_true(image.truncated);
+    assert_true(hook_now_ms() - start < HOOK_FIND_MS + 2000);
+    assert_true(image.files < 400);
+    tree_fini(&t);
+}
+
+static void empty_placeholder_is_not_the_images(void **state)
+{
+    cleanup_image struct hook_image image;
+    struct tree t;
+
+    (void)state;
+    tree_init(&t);
+    make(&t, "/app/libggml.so!");
+    make(&t, "/app/libggml-cpu.so+");
+    tree_file(&t, "/app/libggml-virtgpu.so", "", 0);
+    assert_int_equal(scan(&t, &image), 0);
+    assert_false(image.virtgpu);
+    assert_int_equal(image.n_targets, 1);
+    assert_string_equal(image.targets[0].file, "libggml-virtgpu.so");
+    assert_false(image.targets[0].over);
+    tree_fini(&t);
+}
+
+static int fill_whole(void **state)
+{
+    size_t n = 0;
+
+    (void)state;
+    for (; loader[n] != NULL; n++)
+        whole[n] = loader[n];
+    for (size_t i = 0; hook_ggml_functions[i] != NULL; i++)
+        whole[n++] = hook_ggml_functions[i];
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_image_is_understood),
+        cmocka_unit_test(compiled_in_folder_is_told_from_the_bytes),
+        cmocka_unit_test(unusual_folder_is_found_through_the_bytes),
+        cmocka_unit_test(further_folders_are_looked_into),
+        cmocka_unit_test(links_of_every_component_stay_inside),
+        cmocka_unit_test(files_that_are_none_are_left_alone),
+        cmocka_unit_test(scan_survives_too_much_of_everything),
+        cmocka_unit_test(huge_folder_ends_in_time),
+        cmocka_unit_test(empty_placeholder_is_not_the_images),
+    };
+
+    return cmocka_run_group_tests_name("hook_find", tests, fill_whole, NULL);
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <json-c/json.h>
+
+#include "common/json.h"
+#include "common/oci/state.h"
+#include "common/cleanup.h"
+#include "common/error.h"
+
+static const char crun[] =
+    "{\"ociVersion\":\"1.0\",\"id\":\"c1\",\"pid\":0,\"root\":\"\\/var\\/lib\\/x\\/merged\","
+    "\"bundle\":\"\\/run\\/b\",\"status\":\"created\",\"owner\":\"\",\"annotations\":{"
+    "\"apir.device\":\"gpu0\",\"io.container.manager\":\"libpod\"}}";
+static const char runc[] = "{\"ociVersion\":\"1.2.1\",\"id\":\"c2\",\"status\":\"creating\","
+                           "\"pid\":4711,\"bundle\":\"/run/b\"}";
+
+static int parse(const char *text, struct hook_state *s)
+{
+    return hook_state_parse(text, strlen(text), s, NULL);
+}
+
+static void parse_takes_crun(void **state)
+{
+    cleanup_state struct hook_state s = {0};
+
+    (void)state;
+    assert_int_equal(parse(crun, &s), 0);
+    assert_string_equal(s.id, "c1");
+    assert_string_equal(s.status, "created");
+    assert_string_equal(s.root, "/var/lib/x/merged");
+    assert_string_equal(s.bundle, "/run/b");
+    assert_string_equal(s.device, "gpu0");
+    assert_int_equal(s.pid, 0);
+}
+
+static void parse_takes_runc(void **state)
+{
+    cleanup_state struct hook_state s = {0};
+
+    (void)state;
+    assert_int_equal(parse(runc, &s), 0);
+    assert_string_equal(s.id, "c2");
+    assert_null(s.root);
+    assert_null(s.device);
+    assert_int_equal(s.pid, 4711);
+}
+
+static void parse_refuses_every_truncation(void **state)
+{
+    struct hook_state s;
+
+    (void)state;
+    for (size_t n = 0; n < sizeof(crun) - 1; n++)
+        assert_int_equal(hook_state_parse(crun, n, &s, NULL), -EBADMSG);
+}
+
+static void parse_refuses_wrong_members(void **state)
+{
+    static const char *const bad[] = {
+        "{}",
+        "{\"id\":\"\"}",
+        "{\"id\":7}",
+        "{\"id\":null,\"bundle\":\"/b\"}",
+        "{\"id\":\"a\\u0000b\"}",
+        "{\"id\":\"a\",\"pid\":-1}",
+        "{\"id\":\"a\",\"pid\":4194305}",
+        "{\"id\":\"a\",\"pid\":99999999999999999999}",
+        "{\"id\":\"a\",\"pid\":1.5}",
+        "{\"id\":\"a\",\"pid\":\"1\"}",
+        "{\"id\":\"a\",\"bundle\":\"b\"}",
+        "{\"id\":\"a\",\"bundle\":[]}",
+        "{\"id\":\"a\",\"root\":\"/a\\u0000b\"}",
+        "{\"id\":\"a\",\"root\":1}",
+        "{\"id\":\"a\",\"annotations\":[]}",
+        "{\"id\":\"a\",\"annotations\":{\"apir.device\":1}}",
+        "[\"id\"]",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct hook_state s;
+        struct apir_error err = {0};
+
+        if (hook_state_parse(bad[i], strlen(bad[i]), &s, &err) != -EBADMSG)
+            fail_msg("taken: %s", bad[i]);
+        assert_memory_equal(err.msg, "container state: ", 17);
+        assert_null(s.id);
+    }
+}
+
+static void parse_refuses_huge(void **state)
+{
+    size_t size = HOOK_STATE_MAX + 1;
+    cleanup_free char *text = malloc(size);
+    struct hook_state s;
+
+    (void)state;
+    memset(text, ' ', size);
+    memcpy(text, runc, sizeof(runc) - 1);
+    assert_int_equal(hook_state_parse(text, size, &s, NULL), -EFBIG);
+    assert_int_equal(hook_state_parse(text, size - 1, &s, NULL), 0);
+    hook_state_fini(&s);
+}
+
+static void root_comes_from_state_or_config(void **state)
+{
+    static const struct {
+        const char *root, *bundle, *config, *want; /* want NULL: refused */
+    } cases[] = {
+        {"/r", "/b", NULL, "/r"},
+        {"r", "/b", NULL, "/b/r"},
+        {"r", NULL, NULL, NULL},
+        {"", "/b", NULL, NULL},
+        {NULL, NULL, NULL, NULL},
+        {NULL, "", "{\"root\":{\"path\":\"/abs\"}}", "/abs"},
+        {NULL, "", "{\"root\":{\"path\":\"rootfs\"}}", "BUNDLE/rootfs"},
+        {NULL, "", "{\"root\":{\"path\":\"\"}}", NULL},
+        {NULL, "", "{\"root\":{}}", NULL},
+        {NULL, "", "{\"root\":\"/abs\"}", NULL},
+        {NULL, "", "{\"root\":{\"path\":\"/a\"}", NULL},
+        {NULL, "", NULL, NULL},
+    };
+    char dir[] = "/tmp/hook_state_test.XXXXXX";
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char config[64], want[128], *root = NULL;
+        const char *bundle = cases[i].bundle;
+
+        snprintf(config, sizeof(config), "%s/config.json", dir);
+        unlink(config);
+        if (cases[i].config != NULL) {
+            FILE *f = fopen(config, "w");
+            assert_non_null(f);
+            fputs(cases[i].config, f);
+            fclose(f);
+        }
+        struct hook_state s = {
+            .root = cases[i].root == NULL ? NULL : strdup(cases[i].root),
+            .bundle = bundle == NULL ? NULL : strdup(bundle[0] == '\0' ? dir : bundle),
+        };
+        int r = hook_state_root(&s, &root, NULL);
+        if (cases[i].want == NULL) {
+            assert_true(r < 0);
+            assert_null(root);
+        } else {
+            const char *rest = strchr(cases[i].want, '/');
+            snprintf(want, sizeof(want), "%s%s", cases[i].want[0] == 'B' ? dir : "",
+                     cases[i].want[0] == 'B' ? rest : cases[i].want);
+            assert_int_equal(r, 0);
+            assert_string_equal(root, want);
+        }
+        free(root);
+        hook_state_fini(&s);
+        unlink(config);
+    }
+    rmdir(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parse_takes_crun),
+        cmocka_unit_test(parse_takes_runc),
+        cmocka_unit_test(parse_refuses_every_truncation),
+        cmocka_unit_test(parse_refuses_wrong_members),
+        cmocka_unit_test(parse_refuses_huge),
+        cmocka_unit_test(root_comes_from_state_or_config),
+    };
+
+    return cmocka_run_group_tests_name("hook_state", tests, NULL, NULL);
+}

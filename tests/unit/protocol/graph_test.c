@@ -1,0 +1,793 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/lib/unit.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "protocol/graph.h"
+#include "tests/lib/graph_write.h"
+
+/* ---- memory: the linker sends malloc and calloc of this program here ---------- */
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+
+static size_t memory_asked;  /* bytes since the last reset */
+static int memory_fail = -1; /* this many allocations succeed, then one fails; -1: none */
+
+static bool memory_takes(size_t n, size_t size)
+{
+    memory_asked += n * size;
+    if (memory_fail < 0)
+        return true;
+    return memory_fail-- != 0;
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return memory_takes(1, size) ? __real_malloc(size) : NULL;
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return memory_takes(n, size) ? __real_calloc(n, size) : NULL;
+}
+
+/* ---- helpers ------------------------------------------------------------------ */
+
+/* A sample to spoil: its own names, buffers and tensors. */
+struct sample {
+    struct apir_name names[8];
+    struct apir_graph_buffer buffers[2];
+    struct apir_tensor tensors[SAMPLE_TENSORS];
+    struct apir_graph g;
+};
+
+static struct sample *sample_copy(struct sample *s)
+{
+    const struct apir_graph *g = sample_graph();
+    *s = (struct sample){.g = *g};
+    memcpy(s->names, g->names, g->n_names * sizeof(*g->names));
+    memcpy(s->buffers, g->buffers, g->n_buffers * sizeof(*g->buffers));
+    memcpy(s->tensors, g->tensors, g->n_tensors * sizeof(*g->tensors));
+    s->g.names = s->names;
+    s->g.buffers = s->buffers;
+    s->g.tensors = s->tensors;
+    return s;
+}
+
+/* Decodes a heap copy of exactly `size` bytes. */
+static int decode(const void *data, size_t size, struct apir_graph *g, const char **why)
+{
+    uint8_t *copy = __real_malloc(size ? size : 1);
+    assert_non_null(copy);
+    if (size)
+        memcpy(copy, data, size);
+    *why = NULL;
+    int err = apir_graph_decode(copy, size, g, why);
+    free(copy);
+    return err;
+}
+
+static int patch(struct apir_graph *g, const void *data, size_t size, const char **why)
+{
+    uint8_t *copy = __real_malloc(size ? size : 1);
+    assert_non_null(copy);
+    if (size)
+        memcpy(copy, data, size);
+    *why = NULL;
+    int err = apir_graph_patch(g, copy, size, why);
+    free(copy);
+    return err;
+}
+
+/* The bytes must be refused, with this text, and nothing handed over. */
+static void expect_bad_bytes(const void *data, size_t size, const char *text)
+{
+    struct apir_graph g = {.n_nodes = 77};
+    const char *why;
+    int err = decode(data, size, &g, &why);
+    if (err != -EBADMSG)
+        fail_msg("decode gave %d instead of: %s", err, text ? text : "a refusal");
+    assert_non_null(why);
+    if (text)
+        assert_string_equal(why, text);
+    assert_int_equal(g.n_nodes, 77);
+    assert_null(g.tensors);
+}
+
+static void expect_bad(const struct sample *s, const char *text)
+{
+    uint8_t buf[SAMPLE_BYTES];
+    size_t size = graph_write(&s->g, buf, sizeof(buf));
+    assert_true(size > 0);
+    expect_bad_bytes(buf, size, text);
+}
+
+static void decode_sample(struct apir_graph *g)
+{
+    uint8_t buf[SAMPLE_BYTES];
+    const char *why;
+    size_t size = graph_write(sample_graph(), buf, sizeof(buf));
+    int err = decode(buf, size, g, &why);
+    if (err)
+        fail_msg("the sample is refused: %s", why);
+}
+
+static void assert_same_tensor(const struct apir_tensor *a, const struct apir_tensor *b)
+{
+    assert_int_equal(a->bits, b->bits);
+    assert_int_equal(a->type, b->type);
+    assert_int_equal(a->flags, b->flags);
+    assert_int_equal(a->n_src, b->n_src);
+    assert_int_equal(a->op, b->op);
+    assert_int_equal(a->sub, b->sub);
+    assert_memory_equal(a->ne, b->ne, sizeof(a->ne));
+    assert_memory_equal(a->nb, b->nb, sizeof(a->nb));
+    assert_int_equal(a->use_count, b->use_count);
+    assert_int_equal(a->buffer, b->buffer);
+    assert_true(a->offset == b->offset);
+    assert_int_equal(a->view_src, b->view_src);
+    assert_true(a->view_offs == b->view_offs);
+    assert_memory_equal(a->src, b->src, sizeof(a->src));
+    assert_memory_equal(a->params, b->params, sizeof(a->params));
+    assert_string_equal(a->name, b->name);
+}
+
+/* ---- definitions -------------------------------------------------------------- */
+
+static void a_definition_survives_the_trip(void **state)
+{
+    (void)state;
+    const struct apir_graph *in = sample_graph();
+    struct apir_graph out;
+    decode_sample(&out);
+    assert_int_equal(out.flags, in->flags);
+    assert_int_equal(out.n_names, in->n_names);
+    for (uint32_t i = 0; i < in->n_names; i++) {
+        assert_int_equal(out.names[i].kind, in->names[i].kind);
+        assert_string_equal(out.names[i].name, in->names[i].name);
+    }
+    assert_int_equal(out.n_buffers, in->n_buffers);
+    for (uint32_t i = 0; i < in->n_buffers; i++) {
+        assert_int_equal(out.buffers[i].id, in->buffers[i].id);
+        assert_int_equal(out.buffers[i].usage, in->buffers[i].usage);
+    }
+    assert_int_equal(out.n_nodes, in->n_nodes);
+    assert_int_equal(out.n_tensors, in->n_tensors);
+    for (uint32_t i = 0; i < in->n_tensors; i++)
+        assert_same_tensor(&out.tensors[i], &in->tensors[i]);
+    uint8_t a[SAMPLE_BYTES], b[SAMPLE_BYTES];
+    size_t n = graph_write(in, a, sizeof(a));
+    assert_int_equal(graph_write(&out, b, sizeof(b)), n);
+    assert_memory_equal(a, b, n);
+    apir_graph_fini(&out);
+    assert_null(out.tensors);
+    apir_graph_fini(&out); /* of nothing: nothing */
+}
+
+static void truncation_at_every_length_is_refused(void **state)
+{
+    (void)state;
+    uint8_t buf[SAMPLE_BYTES];
+    size_t size = graph_write(sample_graph(), buf, sizeof(buf));
+    for (size_t n = 0; n < size; n++)
+        expect_bad_bytes(buf, n, NULL);
+}
+
+static void bytes_behind_the_definition_are_refused(void **state)
+{
+    (void)state;
+    uint8_t buf[SAMPLE_BYTES] = {0};
+    size_t size = graph_write(sample_graph(), buf, sizeof(buf));
+    for (size_t n = 1; n <= 128; n++)
+        expect_bad_bytes(buf, size + n, "graph: trailing bytes");
+}
+
+static void references_go_to_earlier_tensors_only(void **state)
+{
+    (void)state;
+    struct sample s;
+    for (uint32_t i = SAMPLE_PRODUCT; i < SAMPLE_TENSORS; i++) {
+        const uint32_t targets[] = {i, i + 1, SAMPLE_TENSORS, UINT32_MAX - 1, 1u << 31};
+        for (size_t k = 0; k < sizeof(targets) / sizeof(targets[0]); k++) {
+            for (unsigned src = 0; src < sample_graph()->tensors[i].n_src; src++) {
+                sample_copy(&s)->tensors[i].src[src] = targets[k];
+                expect_bad(&s, "tensor: source is a later tensor");
+            }
+        }
+    }
+    const uint32_t views[] = {SAMPLE_VIEW, SAMPLE_VIEW + 1, SAMPLE_TENSORS, UINT32_MAX};
+    for (size_t k = 0; k < sizeof(views) / sizeof(views[0]); k++) {
+        sample_copy(&s)->tensors[SAMPLE_VIEW].view_src = views[k];
+        expect_bad(&s, "tensor: view of a later tensor");
+    }
+    /* Nothing is before the first. */
+    sample_copy(&s)->tensors[SAMPLE_WEIGHT].bits = APIR_TENSOR_VIEW;
+    s.tensors[SAMPLE_WEIGHT].view_src = 0;
+    expect_bad(&s, "tensor: view of a later tensor");
+}
+
+static void the_node_count_is_the_number_of_nodes(void **state)
+{
+    (void)state;
+    struct sample s;
+    for (uint32_t n = 0; n <= SAMPLE_TENSORS + 1; n++) {
+        sample_copy(&s)->g.n_nodes = n;
+        if (n == 0 || n > SAMPLE_TENSORS)
+            expect_bad(&s, "graph: node count");
+        else if (n != SAMPLE_NODES)
+            expect_bad(&s, "graph: node count differs from the nodes");
+    }
+    sample_copy(&s)->g.n_nodes = UINT32_MAX;
+    expect_bad(&s, "graph: node count");
+    sample_copy(&s)->tensors[SAMPLE_ALL_SRC].bits &= (uint8_t)~APIR_TENSOR_NODE;
+    expect_bad(&s, "graph: node count differs from the nodes");
+}
+
+static void names_and_buffers_are_those_of_the_graph(void **state)
+{
+    (void)state;
+    struct sample s;
+    const uint16_t n = (uint16_t)sample_graph()->n_names;
+    const uint16_t ops[] = {n, (uint16_t)(n + 1), 0xfffe, NAME_SILU, NAME_SWIGLU};
+    for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+        sample_copy(&s)->tensors[SAMPLE_PRODUCT].op = ops[i];
+        expect_bad(&s, "tensor: op is not a name of this graph");
+    }
+    const uint16_t subs[] = {n, (uint16_t)(n + 1), 0xfffe, NAME_UNARY};
+    for (size_t i = 0; i < sizeof(subs) / sizeof(subs[0]); i++) {
+        sample_copy(&s)->tensors[SAMPLE_UNARY].sub = subs[i];
+        expect_bad(&s, "tensor: sub-op is not a name of this graph");
+    }
+    const uint32_t buffers[] = {2, 3, UINT32_MAX};
+    for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++) {
+        sample_copy(&s)->tensors[SAMPLE_WEIGHT].buffer = buffers[i];
+        expect_bad(&s, "tensor: buffer is not one of this graph");
+    }
+    sample_copy(&s)->g.n_names = 0;
+    expect_bad(&s, "tensor: op is not a name of this graph");
+    sample_copy(&s)->g.n_buffers = 0;
+    expect_bad(&s, "tensor: buffer is not one of this graph");
+}
+
+static void ops_and_sources_go_together(void **state)
+{
+    (void)state;
+    struct sample s;
+    sample_copy(&s)->tensors[SAMPLE_PRODUCT].op = APIR_NO_NAME;
+    expect_bad(&s, "tensor: a node without an op");
+    sample_copy(&s)->tensors[SAMPLE_INPUT].n_src = 1;
+    expect_bad(&s, "tensor: sources without an op");
+    sample_copy(&s)->tensors[SAMPLE_VIEW].bits |= APIR_TENSOR_BUFFER;
+    expect_bad(&s, "tensor: a view with a buffer of its own");
+    for (unsigned n = APIR_TENSOR_SRC + 1; n <= UINT8_MAX; n++) {
+        sample_copy(&s)->tensors[SAMPLE_ALL_SRC].n_src = (uint8_t)n;
+        expect_bad(&s, "tensor: too many sources");
+    }
+}
+
+static void unknown_bits_and_flags_are_refused(void **state)
+{
+    (void)state;
+    struct sample s;
+    for (unsigned bit = 1; bit < 32; bit++) {
+        sample_copy(&s)->g.flags |= 1u << bit;
+        expect_bad(&s, "graph: unknown flags");
+    }
+    for (unsigned bit = 5; bit < 8; bit++) {
+        sample_copy(&s)->tensors[SAMPLE_INPUT].bits |= (uint8_t)(1u << bit);
+        expect_bad(&s, "tensor: unknown bits");
+        sample_copy(&s)->tensors[SAMPLE_INPUT].flags |= (uint8_t)(1u << bit);
+        expect_bad(&s, "tensor: unknown flags");
+    }
+    sample_copy(&s)->buffers[0].usage = 3;
+    expect_bad(&s, "graph: unknown buffer usage");
+    sample_copy(&s)->buffers[1].usage = UINT32_MAX;
+    expect_bad(&s, "graph: unknown buffer usage");
+}
+
+static void negative_dimensions_are_refused(void **state)
+{
+    (void)state;
+    struct sample s;
+    for (int i = 0; i < APIR_TENSOR_DIMS; i++) {
+        sample_copy(&s)->tensors[SAMPLE_INPUT].ne[i] = -1;
+        expect_bad(&s, "tensor: negative dimension");
+        sample_copy(&s)->tensors[SAMPLE_ALL_SRC].ne[i] = INT64_MIN;
+        expect_bad(&s, "tensor: negative dimension");
+    }
+}
+
+/* Structure is all that is checked here: what they mean is the worker's. */
+static void absurd_numbers_without_structure_pass(void **state)
+{
+    (void)state;
+    struct sample s;
+    struct apir_tensor *t = &sample_copy(&s)->tensors[SAMPLE_INPUT];
+    t->type = 255;
+    t->offset = UINT64_MAX;
+    t->use_count = UINT32_MAX;
+    for (int i = 0; i < APIR_TENSOR_DIMS; i++) {
+        t->ne[i] = i % 2 ? INT64_MAX : 0;
+        t->nb[i] = UINT64_MAX;
+    }
+    uint8_t buf[SAMPLE_BYTES];
+    struct apir_graph g;
+    const char *why;
+    assert_int_equal(decode(buf, graph_write(&s.g, buf, sizeof(buf)), &g, &why), 0);
+    assert_same_tensor(&g.tensors[SAMPLE_INPUT], t);
+    apir_graph_fini(&g);
+}
+
+static void counts_beyond_the_bytes_allocate_nothing_for_them(void **state)
+{
+    (void)state;
+    static const uint32_t counts[] = {16,       256,       4096, 4097, 1u << 18, (1u << 18) + 1,
+                                      1u << 31, UINT32_MAX};
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        struct sample s;
+        uint8_t buf[SAMPLE_BYTES];
+        /* tensors: the last two words of the front */
+        sample_copy(&s)->g.n_tensors = 0;
+        s.g.n_nodes = counts[i];
+        size_t size = graph_write(&s.g, buf, sizeof(buf));
+        memcpy(buf + size - 8, &counts[i], 4);
+        memset(buf + size, 0, 64); /* less than one tensor */
+        memory_asked = 0;
+        expect_bad_bytes(buf, size + 64, "graph: more tensors than bytes");
+        assert_true(memory_asked < 4096);
+        /* buffers: the count is behind the names */
+        sample_copy(&s)->g.n_buffers = 0;
+        s.g.n_tensors = s.g.n_nodes = 0;
+        size = graph_write(&s.g, buf, sizeof(buf));
+        memcpy(buf + size - 12, &counts[i], 4);
+        memory_asked = 0;
+        expect_bad_bytes(buf, size, "graph: more buffers than bytes");
+        assert_true(memory_asked < 4096);
+        /* names: the first thing of all */
+        uint8_t front[] = {0, 0, 0, 0, (uint8_t)counts[i], (uint8_t)(counts[i] >> 8), 0, 0};
+        if (counts[i] >> 16)
+            front[4] = front[5] = 0xff;
+        memory_asked = 0;
+        expect_bad_bytes(front, sizeof(front), NULL);
+        assert_true(memory_asked < 64 << 10);
+    }
+}
+
+static void a_graph_takes_a_small_multiple_of_its_bytes(void **state)
+{
+    (void)state;
+    /* Leaves of nothing: the fewest bytes of wire per tensor. */
+    enum { COUNT = 4096 };
+    struct apir_tensor *all = test_calloc(COUNT, sizeof(*all));
+    uint8_t *buf = test_malloc(COUNT * 128);
+    struct apir_name name = {APIR_NAME_OP, "NONE"};
+    for (uint32_t i = 0; i < COUNT; i++)
+        all[i] = sample_tensor(i ? 0 : APIR_TENSOR_NODE, i ? APIR_NO_NAME : 0);
+    struct apir_graph in = {
+        .n_names = 1, .names = &name, .n_tensors = COUNT, .n_nodes = 1, .tensors = all};
+    size_t size = graph_write(&in, buf, COUNT * 128);
+    assert_true(size > 0);
+    struct apir_graph g;
+    const char *why;
+    memory_asked = 0;
+    assert_int_equal(decode(buf, size, &g, &why), 0);
+    assert_true(memory_asked < 6 * size);
+    apir_graph_fini(&g);
+    test_free(buf);
+    test_free(all);
+}
+
+static void names_are_clean_and_of_sensible_length(void **state)
+{
+    (void)state;
+    struct sample s;
+    for (unsigned c = 0; c < 256; c++) {
+        bool bad = c < 0x20 || c == 0x7f;
+        uint8_t buf[SAMPLE_BYTES];
+        sample_copy(&s);
+        size_t size = graph_write(&s.g, buf, sizeof(buf));
+        uint8_t *at = NULL;
+        for (size_t i = 0; i + 3 < size && !at; i++)
+            at = memcmp(buf + i, "blk.", 4) == 0 ? buf + i + 3 : NULL;
+        assert_non_null(at);
+        struct apir_graph g;
+        const char *why;
+        *at = (uint8_t)c;
+        if (bad) {
+            expect_bad_bytes(buf, size, "tensor: control character in a name");
+        } else {
+            assert_int_equal(decode(buf, size, &g, &why), 0);
+            apir_graph_fini(&g);
+        }
+        *at = '.';
+        buf[4 + 2 + 2 + 3] = (uint8_t)c; /* within MUL_MAT */
+        if (bad) {
+            expect_bad_bytes(buf, size, "graph: bad name");
+        } else {
+            assert_int_equal(decode(buf, size, &g, &why), 0);
+            apir_graph_fini(&g);
+        }
+    }
+    sample_copy(&s)->names[0].kind = APIR_NAME_GLU + 1;
+    expect_bad(&s, "graph: bad name");
+    memset(sample_copy(&s)->names[0].name, 0, APIR_TENSOR_NAME); /* empty */
+    expect_bad(&s, "graph: bad name");
+    /* One byte too long, with the bytes there. */
+    uint8_t front[6 + 2 + APIR_TENSOR_NAME] = {0, 0, 0, 0, 1, 0, APIR_NAME_OP, APIR_TENSOR_NAME};
+    memset(front + 8, 'A', APIR_TENSOR_NAME);
+    expect_bad_bytes(front, sizeof(front), "graph: bad name");
+}
+
+static void a_tensor_name_too_long_is_refused(void **state)
+{
+    (void)state;
+    struct sample s;
+    uint8_t buf[SAMPLE_BYTES];
+    sample_copy(&s)->g.n_tensors = 1;
+    s.g.n_nodes = 1;
+    s.tensors[0] = sample_tensor(APIR_TENSOR_NODE | APIR_TENSOR_NAMED, NAME_VIEW);
+    size_t size = graph_write(&s.g, buf, sizeof(buf));
+    memset(buf + size, 'a', 256);
+    for (unsigned n = 0; n < 256; n++) {
+        buf[size - 1] = (uint8_t)n;
+        if (n >= APIR_TENSOR_NAME) {
+            expect_bad_bytes(buf, size + n, "tensor: name too long");
+            continue;
+        }
+        struct apir_graph g;
+        const char *why;
+        assert_int_equal(decode(buf, size + n, &g, &why), 0);
+        assert_int_equal(strlen(g.tensors[0].name), n);
+        apir_graph_fini(&g);
+    }
+}
+
+static void an_empty_graph_is_refused(void **state)
+{
+    (void)state;
+    struct sample s;
+    sample_copy(&s)->g.n_tensors = 0;
+    s.g.n_nodes = 0;
+    expect_bad(&s, "graph: more tensors than bytes");
+}
+
+static void every_failing_allocation_is_enomem_and_leaks_nothing(void **state)
+{
+    (void)state;
+    uint8_t buf[SAMPLE_BYTES];
+    size_t size = graph_write(sample_graph(), buf, sizeof(buf));
+    struct apir_graph g = {.n_nodes = 77};
+    const char *why;
+    int fail_at = 0;
+    for (;; fail_at++) {
+        memory_fail = fail_at;
+        int err = decode(buf, size, &g, &why);
+        memory_fail = -1;
+        if (err == 0)
+            break;
+        assert_int_equal(err, -ENOMEM);
+        assert_string_equal(why, "graph: out of memory");
+        assert_int_equal(g.n_nodes, 77);
+    }
+    assert_true(fail_at >= 3);
+
+    struct apir_writer w = apir_writer_init(buf, sizeof(buf));
+    apir_writer_u32(&w, 1);
+    apir_writer_u32(&w, SAMPLE_INPUT);
+    apir_tensor_write(&w, &sample_graph()->tensors[SAMPLE_INPUT]);
+    for (fail_at = 0;; fail_at++) {
+        memory_fail = fail_at;
+        int err = patch(&g, buf, w.size, &why);
+        memory_fail = -1;
+        if (err == 0)
+            break;
+        assert_int_equal(err, -ENOMEM);
+    }
+    assert_true(fail_at >= 2);
+    apir_graph_fini(&g);
+}
+
+/* ---- patches ------------------------------------------------------------------ */
+
+struct patch_item {
+    uint32_t index;
+    struct apir_tensor tensor;
+};
+
+static size_t patch_write(uint8_t *buf, uint32_t count, const struct patch_item *items, size_t n)
+{
+    struct apir_writer w = apir_writer_init(buf, SAMPLE_BYTES);
+    apir_writer_u32(&w, count);
+    for (size_t i = 0; i < n; i++) {
+        apir_writer_u32(&w, items[i].index);
+        apir_tensor_write(&w, &items[i].tensor);
+    }
+    assert_false(w.full);
+    return w.size;
+}
+
+static struct patch_item patch_item(uint32_t index)
+{
+    struct patch_item item = {index, sample_graph()->tensors[index % SAMPLE_TENSORS]};
+    item.tensor.ne[1] = 999; /* so that an applied patch shows */
+    return item;
+}
+
+/* The patch is refused with this text (NULL: any), and the graph is what it was. */
+static void expect_bad_patch(const uint8_t *buf, size_t size, const char *text)
+{
+    struct apir_graph g;
+    decode_sample(&g);
+    const char *why;
+    assert_int_equal(patch(&g, buf, size, &why), -EBADMSG);
+    assert_non_null(why);
+    if (text)
+        assert_string_equal(why, text);
+    for (uint32_t i = 0; i < SAMPLE_TENSORS; i++)
+        assert_same_tensor(&g.tensors[i], &sample_graph()->tensors[i]);
+    apir_graph_fini(&g);
+}
+
+static void a_patch_replaces_its_tensors_and_no_others(void **state)
+{
+    (void)state;
+    uint8_t buf[SAMPLE_BYTES];
+    for (unsigned set = 1; set < 1u << SAMPLE_TENSORS; set++) {
+        struct patch_item items[SAMPLE_TENSORS];
+        uint32_t n = 0;
+        for (uint32_t i = 0; i < SAMPLE_TENSORS; i++) {
+            if (set & 1u << i)
+                items[n++] = patch_item(i);
+        }
+        struct apir_graph g;
+        decode_sample(&g);
+        const char *why;
+        assert_int_equal(patch(&g, buf, patch_write(buf, n, items, n), &why), 0);
+        for (uint32_t i = 0; i < SAMPLE_TENSORS; i++) {
+            struct apir_tensor want = sample_graph()->tensors[i];
+            if (set & 1u << i)
+                want.ne[1] = 999;
+            assert_same_tensor(&g.tensors[i], &want);
+        }
+        apir_graph_fini(&g);
+    }
+}
+
+static void a_truncated_patch_changes_nothing(void **state)
+{
+    (void)state;
+    uint8_t buf[SAMPLE_BYTES];
+    struct patch_item items[SAMPLE_TENSORS];
+    for (uint32_t i = 0; i < SAMPLE_TENSORS; i++)
+        items[i] = patch_item(i);
+    size_t size = patch_write(buf, SAMPLE_TENSORS, items, SAMPLE_TENSORS);
+    for (size_t n = 0; n < size; n++)
+        expect_bad_patch(buf, n, NULL);
+    memset(buf + size, 0, 128);
+    for (size_t n = 1; n <= 128; n++)
+        expect_bad_patch(buf, size + n, "patch: trailing bytes");
+}
+
+static void one_bad_tensor_refuses_the_whole_patch(void **state)
+{
+    (void)state;
+    uint8_t buf[SAMPLE_BYTES];
+    for (uint32_t bad = 0; bad < SAMPLE_TENSORS; bad++) {
+        struct patch_item items[SAMPLE_TENSORS];
+        for (uint32_t i = 0; i < SAMPLE_TENSORS; i++)
+            items[i] = patch_item(i);
+        items[bad].tensor.ne[3] = -1;
+        expect_bad_patch(buf, patch_write(buf, SAMPLE_TENSORS, items, SAMPLE_TENSORS),
+                         "tensor: negative dimension");
+    }
+}
+
+static void patch_indices_ascend_and_exist(void **state)
+{
+    (void)state;
+    uint8_t buf[SAMPLE_BYTES];
+    static const uint32_t pairs[][2] = {
+        {1, 0},          {3, 3},
+        {6, 2},          {0, SAMPLE_TENSORS},
+        {0, UINT32_MAX}, {SAMPLE_TENSORS, SAMPLE_TENSORS + 1},
+        {UINT32_MAX, 0},
+    };
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        struct patch_item items[2] = {patch_item(pairs[i][0]), patch_item(pairs[i][1])};
+        expect_bad_patch(buf, patch_write(buf, 2, items, 2), "patch: index");
+    }
+}
+
+static void patch_counts_are_held_against_graph_and_bytes(void **state)
+{
+    (void)state;
+    uint8_t buf[SAMPLE_BYTES];
+    struct patch_item items[SAMPLE_TENSORS];
+    for (uint32_t i = 0; i < SAMPLE_TENSORS; i++)
+        items[i] = patch_item(i);
+    static const uint32_t counts[] = {0, SAMPLE_TENSORS + 1, 1u << 18, 1u << 31, UINT32_MAX};
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        memory_asked = 0;
+        size_t size = patch_write(buf, counts[i], items, SAMPLE_TENSORS);
+        struct apir_graph g;
+        decode_sample(&g);
+        const char *why;
+        memory_asked = 0;
+        assert_int_equal(patch(&g, buf, size, &why), -EBADMSG);
+        assert_string_equal(why, "patch: count");
+        assert_int_equal(memory_asked, 0);
+        apir_graph_fini(&g);
+    }
+    expect_bad_patch(buf, patch_write(buf, 2, items, 0), "patch: count");
+    expect_bad_patch(buf, patch_write(buf, 2, items, 1), NULL);
+    expect_bad_patch(buf, patch_write(buf, 1, items, 2), "patch: trailing bytes");
+}
+
+static void a_patch_keeps_nodes_nodes_and_leaves_leaves(void **state)
+{
+    (void)state;
+    static const char text[] = "patch: a node cannot become a leaf, nor a leaf a node";
+    uint8_t buf[SAMPLE_BYTES];
+    for (uint32_t i = 0; i < SAMPLE_TENSORS; i++) {
+        struct patch_item item = patch_item(i);
+        item.tensor.bits ^= APIR_TENSOR_NODE;
+        if (item.tensor.op == APIR_NO_NAME)
+            item.tensor.op = NAME_VIEW;
+        expect_bad_patch(buf, patch_write(buf, 1, &item, 1), text);
+    }
+}
+
+static void a_patch_refers_to_earlier_tensors_and_known_names(void **state)
+{
+    (void)state;
+    uint8_t buf[SAMPLE_BYTES];
+    struct patch_item item = patch_item(SAMPLE_PRODUCT);
+    item.tensor.src[0] = SAMPLE_PRODUCT;
+    expect_bad_patch(buf, patch_write(buf, 1, &item, 1), "tensor: source is a later tensor");
+    item = patch_item(SAMPLE_VIEW);
+    item.tensor.view_src = SAMPLE_SOFT_MAX;
+    expect_bad_patch(buf, patch_write(buf, 1, &item, 1), "tensor: view of a later tensor");
+    item = patch_item(SAMPLE_PRODUCT);
+    item.tensor.op = (uint16_t)sample_graph()->n_names;
+    expect_bad_patch(buf, patch_write(buf, 1, &item, 1), "tensor: op is not a name of this graph");
+    item = patch_item(SAMPLE_PRODUCT);
+    item.tensor.buffer = 2;
+    expect_bad_patch(buf, patch_write(buf, 1, &item, 1), "tensor: buffer is not one of this graph");
+}
+
+/* ---- chance ------------------------------------------------------------------- */
+
+static size_t mutate(uint8_t *buf, size_t size, size_t cap, uint64_t *seed)
+{
+    for (uint64_t n = 1 + unit_random(seed) % 4; n && size; n--) {
+        size_t at = unit_random(seed) % size;
+        switch (unit_random(seed) % 6) {
+        case 0:
+            buf[at] ^= (uint8_t)(1u << (unit_random(seed) % 8));
+            break;
+        case 1:
+            buf[at] = (uint8_t)unit_random(seed);
+            break;
+        case 2: {
+            static const uint32_t words[] = {0, 1, 0x7fffffff, 0x80000000, UINT32_MAX, 0x10000};
+            uint32_t v = words[unit_random(seed) % (sizeof(words) / sizeof(words[0]))];
+            memcpy(buf + at, &v, size - at < 4 ? size - at : 4);
+            break;
+        }
+        case 3:
+            size = at;
+            break;
+        case 4: { /* a piece twice */
+            size_t len = unit_random(seed) % 80;
+            if (len > size - at)
+                len = size - at;
+            if (size + len <= cap) {
+                memmove(buf + at + len, buf + at, size - at);
+                size += len;
+            }
+            break;
+        }
+        default: { /* a piece gone */
+            size_t len = unit_random(seed) % 80;
+            if (len > size - at)
+                len = size - at;
+            memmove(buf + at, buf + at + len, size - at - len);
+            size -= len;
+            break;
+        }
+        }
+    }
+    return size;
+}
+
+/* What the decoder lets through is canonical and stays so under patches. */
+static void check_graph(const struct apir_graph *g, const uint8_t *bytes, size_t size)
+{
+    static uint8_t again[4 * SAMPLE_BYTES];
+    assert_int_equal(graph_write(g, again, sizeof(again)), size);
+    if (bytes)
+        assert_memory_equal(again, bytes, size);
+    for (uint32_t i = 0; i < g->n_tensors; i++) {
+        const struct apir_tensor *t = &g->tensors[i];
+        assert_true(t->view_src == APIR_NO_TENSOR || t->view_src < i);
+        for (int k = 0; k < APIR_TENSOR_SRC; k++)
+            assert_true(t->src[k] == APIR_NO_TENSOR || t->src[k] < i);
+    }
+}
+
+static void mutated_bytes_never_break_the_decoder(void **state)
+{
+    (void)state;
+    static uint8_t good[SAMPLE_BYTES], good_patch[SAMPLE_BYTES], buf[2 * SAMPLE_BYTES];
+    static uint8_t out[4 * SAMPLE_BYTES];
+    size_t good_size = graph_write(sample_graph(), good, sizeof(good));
+    struct patch_item items[3] = {patch_item(1), patch_item(SAMPLE_VIEW),
+                                  patch_item(SAMPLE_ALL_SRC)};
+    size_t good_patch_size = patch_write(good_patch, 3, items, 3);
+    uint64_t seed = 7;
+    unsigned decoded = 0, patched = 0;
+    struct apir_graph target; /* collects patches over the whole run */
+    decode_sample(&target);
+    for (unsigned round = 0; round < 200000; round++) {
+        struct apir_graph g;
+        const char *why;
+        memcpy(buf, good, good_size);
+        size_t size = mutate(buf, good_size, sizeof(buf), &seed);
+        if (decode(buf, size, &g, &why) == 0) {
+            check_graph(&g, buf, size);
+            apir_graph_fini(&g);
+            decoded++;
+        } else {
+            assert_non_null(why);
+        }
+        memcpy(buf, good_patch, good_patch_size);
+        size = mutate(buf, good_patch_size, sizeof(buf), &seed);
+        if (patch(&target, buf, size, &why) == 0) {
+            /* still a definition that decodes */
+            size_t n = graph_write(&target, out, sizeof(out));
+            assert_int_equal(decode(out, n, &g, &why), 0);
+            check_graph(&g, out, n);
+            apir_graph_fini(&g);
+            patched++;
+        }
+    }
+    apir_graph_fini(&target);
+    assert_true(decoded > 1000);
+    assert_true(patched > 1000);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        UNIT(a_definition_survives_the_trip),
+        UNIT(truncation_at_every_length_is_refused),
+        UNIT(bytes_behind_the_definition_are_refused),
+        UNIT(references_go_to_earlier_tensors_only),
+        UNIT(the_node_count_is_the_number_of_nodes),
+        UNIT(names_and_buffers_are_those_of_the_graph),
+        UNIT(ops_and_sources_go_together),
+        UNIT(unknown_bits_and_flags_are_refused),
+        UNIT(negative_dimensions_are_refused),
+        UNIT(absurd_numbers_without_structure_pass),
+        UNIT(counts_beyond_the_bytes_allocate_nothing_for_them),
+        UNIT(a_graph_takes_a_small_multiple_of_its_bytes),
+        UNIT(names_are_clean_and_of_sensible_length),
+        UNIT(a_tensor_name_too_long_is_refused),
+        UNIT(an_empty_graph_is_refused),
+        UNIT(every_failing_allocation_is_enomem_and_leaks_nothing),
+        UNIT(a_patch_replaces_its_tensors_and_no_others),
+        UNIT(a_truncated_patch_changes_nothing),
+        UNIT(one_bad_tensor_refuses_the_whole_patch),
+        UNIT(patch_indices_ascend_and_exist),
+        UNIT(patch_counts_are_held_against_graph_and_bytes),
+        UNIT(a_patch_keeps_nodes_nodes_and_leaves_leaves),
+        UNIT(a_patch_refers_to_earlier_tensors_and_known_names),
+        UNIT(mutated_bytes_never_break_the_decoder),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/lib/unit.h"
+
+#include "protocol/wire.h"
+
+static void reader_gives_little_endian_values_in_order(void **state)
+{
+    (void)state;
+    /* The odd first byte leaves everything behind it unaligned. */
+    static const uint8_t bytes[] = {
+        0x7f,                                           /* u8 */
+        0x34, 0x12,                                     /* u16 */
+        0x78, 0x56, 0x34, 0x12,                         /* u32 */
+        0xef, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 0x01, /* u64 */
+        0xfe, 0xff, 0xff, 0xff,                         /* i32 */
+        0xfd, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, /* i64 */
+    };
+    struct apir_reader r = apir_reader_init(bytes, sizeof(bytes));
+    assert_int_equal(apir_reader_u8(&r), 0x7f);
+    assert_int_equal(apir_reader_u16(&r), 0x1234);
+    assert_int_equal(apir_reader_u32(&r), 0x12345678);
+    assert_true(apir_reader_u64(&r) == UINT64_C(0x0123456789abcdef));
+    assert_int_equal(apir_reader_i32(&r), -2);
+    assert_int_equal(apir_reader_i64(&r), -3);
+    assert_false(r.bad);
+    assert_int_equal(r.left, 0);
+}
+
+static void reader_past_the_end_gives_zero_and_stays_bad(void **state)
+{
+    (void)state;
+    static const uint8_t bytes[] = {1, 2, 3};
+    struct apir_reader r = apir_reader_init(bytes, sizeof(bytes));
+    assert_int_equal(apir_reader_u32(&r), 0);
+    assert_true(r.bad);
+    /* Three bytes are still there, and nobody gets them. */
+    assert_int_equal(apir_reader_u8(&r), 0);
+    assert_int_equal(apir_reader_u16(&r), 0);
+    assert_true(apir_reader_u64(&r) == 0);
+    assert_int_equal(apir_reader_i32(&r), 0);
+    assert_int_equal(apir_reader_i64(&r), 0);
+    assert_null(apir_reader_bytes(&r, 1));
+    assert_null(apir_reader_bytes(&r, 0));
+    assert_true(r.bad);
+}
+
+static void reader_refuses_each_width_that_lacks_one_byte(void **state)
+{
+    (void)state;
+    static const uint8_t bytes[8] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+#define SHORT(name, size)                                                                          \
+    {                                                                                              \
+        struct apir_reader r = apir_reader_init(bytes, (size) - 1);                                \
+        assert_true(apir_reader_##name(&r) == 0);                                                  \
+        assert_true(r.bad);                                                                        \
+    }
+    SHORT(u8, 1)
+    SHORT(u16, 2)
+    SHORT(u32, 4)
+    SHORT(u64, 8)
+    SHORT(i32, 4)
+    SHORT(i64, 8)
+#undef SHORT
+}
+
+static void reader_takes_sizes_that_would_wrap_for_what_they_are(void **state)
+{
+    (void)state;
+    static const uint8_t bytes[16] = {0};
+    static const size_t sizes[] = {17, SIZE_MAX, SIZE_MAX - 7, SIZE_MAX / 2 + 1};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct apir_reader r = apir_reader_init(bytes, sizeof(bytes));
+        assert_null(apir_reader_bytes(&r, sizes[i]));
+        assert_true(r.bad);
+        assert_int_equal(r.left, sizeof(bytes));
+    }
+}
+
+static void reader_gives_bytes_in_place(void **state)
+{
+    (void)state;
+    static const uint8_t bytes[4] = {1, 2, 3, 4};
+    struct apir_reader r = apir_reader_init(bytes, sizeof(bytes));
+    assert_ptr_equal(apir_reader_bytes(&r, 3), bytes);
+    assert_ptr_equal(apir_reader_bytes(&r, 1), bytes + 3);
+    /* Nothing, at the end, is not past the end. */
+    assert_non_null(apir_reader_bytes(&r, 0));
+    assert_false(r.bad);
+}
+
+static void writer_never_writes_past_its_capacity(void **state)
+{
+    (void)state;
+    uint8_t buf[16];
+    for (size_t cap = 0; cap <= 8; cap++) {
+        memset(buf, 0xaa, sizeof(buf));
+        struct apir_writer w = apir_writer_init(buf, cap);
+        apir_writer_u64(&w, 0);
+        assert_int_equal(w.full, cap < 8);
+        for (size_t i = cap; i < sizeof(buf); i++)
+            assert_int_equal(buf[i], 0xaa);
+    }
+}
+
+static void writer_that_is_full_stays_full(void **state)
+{
+    (void)state;
+    uint8_t buf[4];
+    memset(buf, 0xaa, sizeof(buf));
+    struct apir_writer w = apir_writer_init(buf, sizeof(buf));
+    apir_writer_u16(&w, 1);
+    apir_writer_u32(&w, 2);
+    assert_true(w.full);
+    apir_writer_u8(&w, 3); /* would fit */
+    assert_true(w.full);
+    assert_int_equal(w.size, 2);
+    assert_int_equal(buf[2], 0xaa);
+}
+
+static void writer_takes_sizes_that_would_wrap_for_what_they_are(void **state)
+{
+    (void)state;
+    uint8_t buf[8];
+    struct apir_writer w = apir_writer_init(buf, sizeof(buf));
+    apir_writer_u32(&w, 1);
+    apir_writer_bytes(&w, buf, SIZE_MAX - 3);
+    assert_true(w.full);
+    assert_int_equal(w.size, 4);
+}
+
+static void writer_takes_no_bytes_from_nowhere(void **state)
+{
+    (void)state;
+    uint8_t buf[1];
+    struct apir_writer w = apir_writer_init(buf, 0);
+    apir_writer_bytes(&w, NULL, 0);
+    assert_false(w.full);
+    assert_int_equal(w.size, 0);
+}
+
+static void what_is_written_is_read_at_the_ends_of_every_range(void **state)
+{
+    (void)state;
+    uint8_t buf[64];
+    struct apir_writer w = apir_writer_init(buf, sizeof(buf));
+    apir_writer_u8(&w, UINT8_MAX);
+    apir_writer_u16(&w, UINT16_MAX);
+    apir_writer_u32(&w, UINT32_MAX);
+    apir_writer_u64(&w, UINT64_MAX);
+    apir_writer_i32(&w, INT32_MIN);
+    apir_writer_i64(&w, INT64_MIN);
+    apir_writer_i32(&w, INT32_MAX);
+    apir_writer_i64(&w, INT64_MAX);
+    assert_false(w.full);
+    struct apir_reader r = apir_reader_init(buf, w.size);
+    assert_int_equal(apir_reader_u8(&r), UINT8_MAX);
+    assert_int_equal(apir_reader_u16(&r), UINT16_MAX);
+    assert_true(apir_reader_u32(&r) == UINT32_MAX);
+    assert_true(apir_reader_u64(&r) == UINT64_MAX);
+    assert_int_equal(apir_reader_i32(&r), INT32_MIN);
+    assert_true(apir_reader_i64(&r) == INT64_MIN);
+    assert_int_equal(apir_reader_i32(&r), INT32_MAX);
+    assert_true(apir_reader_i64(&r) == INT64_MAX);
+    assert_false(r.bad);
+    assert_int_equal(r.left, 0);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        UNIT(reader_gives_little_endian_values_in_order),
+        UNIT(reader_past_the_end_gives_zero_and_stays_bad),
+        UNIT(reader_refuses_each_width_that_lacks_one_byte),
+        UNIT(reader_takes_sizes_that_would_wrap_for_what_they_are),
+        UNIT(reader_gives_bytes_in_place),
+        UNIT(writer_never_writes_past_its_capacity),
+        UNIT(writer_that_is_full_stays_full),
+        UNIT(writer_takes_sizes_that_would_wrap_for_what_they_are),
+        UNIT(writer_takes_no_bytes_from_nowhere),
+        UNIT(what_is_written_is_read_at_the_ends_of_every_range),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
