@@ -38,6 +38,11 @@ check-targets:
 check-names:
 	@tests/names.sh
 
+# The order of rooms.
+.PHONY: check-layers
+check-layers:
+	@tests/layers.sh
+
 # One of the mutants of check-attacks and check-sandbox-mutants, another one for each commit.
 check-mutant:
 	@MAKE='$(MAKE)' tests/mutant-one.sh

@@ -8,88 +8,13 @@
 #ifndef APIR_CONFIG_H
 #define APIR_CONFIG_H
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
+#include "backend/config/settings.h"
 #include "common/error.h"
 
 #define APIR_CONFIG_DEFAULT_PATH "/etc/apir/backend.json"
 #define APIR_CONFIG_STOCK_SERVER "/usr/libexec/virgl_render_server"
-#define APIR_CONFIG_CONTEXTS_MAX 256u /* what virglrenderer's own server allows */
-#define APIR_CONFIG_DEVICES_MAX  16u
-#define APIR_CONFIG_THREADS_MAX  1024u
-#define APIR_CONFIG_MIB_MAX      (1u << 26) /* APIR_SIZE_MAX */
-#define APIR_CONFIG_SECONDS_MAX  86400u
-
-#define APIR_CONFIG_NAMES_MAX 64u
-
-/* Names of users or groups, or numbers in decimal; or of devices; or paths. */
-struct apir_config_names {
-    char **names;
-    size_t n;
-};
-
-struct apir_config {
-    /* "stock_server": path of virglrenderer's server, which serves all contexts
-     * that are not ours; false (NULL here): they are refused. */
-    char *stock_server;
-    /* "worker": path of apir-worker; NULL: it lies beside apir-render-server. */
-    char *worker;
-    /* "max_contexts": apir contexts per server, 1 to 256; 64 by default. */
-    uint32_t max_contexts;
-    /* "context_shm_mib": shared memory (ring and arenas) per context in MiB,
-     * 1 to 65536; 1024 by default. */
-    uint32_t context_shm_mib;
-    /*
-     * Limits; 0, where it is a default: none.
-     *
-     * Of one of the host's devices, over all contexts of all servers
-     * (backend/server/limits/limits.h): "device_memory_mib": its memory in MiB;
-     * "max_contexts_per_device": who uses it. 0.
-     */
-    uint32_t device_memory_mib;
-    uint32_t max_contexts_per_device;
-    /* Of one context: "context_device_memory_mib": memory of each device;
-     * "context_host_memory_mib": shared memory and buffers in the host's main memory. 0. */
-    uint32_t context_device_memory_mib;
-    uint32_t context_host_memory_mib;
-    /* "context_graph_mib": what its graphs are kept in, 1 and up; 1024. */
-    uint32_t context_graph_mib;
-    /* "context_queue_mib": transfers that are queued on a device at a time; 1 and up; 256. */
-    uint32_t context_queue_mib;
-    /* "seconds_per_graph": one computation, or one operation of it where the worker sees those (of
-     * a CPU), to 86400; 600. */
-    uint32_t seconds_per_graph;
-    /* "seconds_to_start": a worker, with its drivers, to 86400; 300. */
-    uint32_t seconds_to_start;
-    /* "limits_dir": the folder where servers tell each other what their contexts have; NULL:
-     * backend/server/limits/limits.h chooses. */
-    char *limits_dir;
-    /* "ggml": path of the host's libggml; NULL: the loader finds libggml.so.0. */
-    char *ggml;
-    /* "ggml_backends_dir": where that ggml finds its backends; NULL: its own choice. */
-    char *ggml_backends_dir;
-    /* "devices": names of the host's ggml devices to offer, in this order;
-     * none (or "auto"): every GPU, or the CPU where there is none. */
-    struct apir_config_names devices;
-    /* "threads": CPU threads per context; 0: ggml's own choice. */
-    uint32_t threads;
-    /* "allow_users", "allow_groups": who may connect to the `unix` transport's socket, each a
-     * list of names and numbers; with neither, all who can open it. */
-    struct apir_config_names allow_users;
-    struct apir_config_names allow_groups;
-    /* "max_contexts_per_user": of the `unix` transport, 1 to 256; 32 by default. */
-    uint32_t max_contexts_per_user;
-    /* "sandbox": "required": a worker that gets no file rules or no system call filter from
-     * this kernel refuses to work; "auto" (the default): it takes what there is. */
-    bool sandbox_required;
-    /* "sandbox_read", "sandbox_write": absolute paths that workers may read, or read and
-     * write, beyond what backend/worker/sandbox/files.c lists. */
-    struct apir_config_names sandbox_read;
-    struct apir_config_names sandbox_write;
-    uint64_t given; /* bit per key, in the order of apir_config_show: it is in the file */
-};
 
 /* The file that apir_config_load reads for path NULL; NULL: there is none. */
 const char *apir_config_find(void);

@@ -6,7 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "backend/config/config.h"
+#include "backend/config/settings.h"
+#include "common/error.h"
 
 struct json_object;
 

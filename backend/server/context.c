@@ -149,7 +149,7 @@ static void server_context_start_worker(struct server_context *context)
     const struct server_worker_setup setup = {
         .children = contexts->children,
         .spin = &contexts->spin,
-        .limits = &contexts->limits,
+        .accounts = &contexts->accounts,
         .uid = context->uid,
         .path = contexts->worker_path,
         .config_path = contexts->config_path,
@@ -185,7 +185,7 @@ static void server_context_told_worker(struct server_context *context, int ret)
 static bool server_context_too_many_end(const struct server_context *context)
 {
     struct server_contexts *contexts = context->contexts;
-    return server_account_leaving(&contexts->limits, context->uid) > contexts->max_per_user ||
+    return server_account_leaving(&contexts->accounts, context->uid) > contexts->max_per_user ||
            server_shm_ended(&contexts->books, context->uid) > contexts->max_per_user;
 }
 
@@ -311,7 +311,7 @@ struct server_context *server_contexts_find(struct server_contexts *contexts, ui
 
 int server_contexts_init(struct server_contexts *contexts)
 {
-    server_limits_init(&contexts->limits, contexts->config);
+    server_accounts_init(&contexts->accounts, contexts->config);
     server_shm_books_init(&contexts->books, contexts->loop);
     return server_spin_init(&contexts->spin);
 }
@@ -326,7 +326,7 @@ void server_contexts_fini(struct server_contexts *contexts)
 {
     server_contexts_clear(contexts);
     server_shm_books_fini(&contexts->books);
-    server_limits_fini(&contexts->limits);
+    server_accounts_fini(&contexts->accounts);
     server_spin_fini(&contexts->spin);
 }
 

@@ -53,7 +53,7 @@ struct server_contexts {
     bool strangers_send;   /* descriptors, on the socket that listens (backend/server/closer.h) */
     struct server_context *first;
     struct server_spin spin;
-    struct server_limits limits;
+    struct server_accounts accounts;
     struct server_shm_books books;
     struct server_starts starts[SERVER_STARTS_USERS];
     unsigned n_served;

@@ -157,8 +157,8 @@ int server_worker_start(struct server_worker *worker, const struct server_worker
         .status = status,
         .spin = setup->spin,
         .spin_slot = server_spin_take(setup->spin),
-        .account = server_account_create(setup->limits, children, setup->uid),
-        .seconds_to_start = setup->limits->config->seconds_to_start,
+        .account = server_account_create(setup->accounts, children, setup->uid),
+        .seconds_to_start = setup->accounts->limits.config->seconds_to_start,
     };
     char slot[16];
     snprintf(slot, sizeof(slot), "%u", worker->spin_slot);
@@ -166,7 +166,7 @@ int server_worker_start(struct server_worker *worker, const struct server_worker
     const char *argv[] = {
         path, "--control-fd", "3", "--notify-fd", "4", "--status-fd", "5",
         "--spin-fd", "6", "--spin-slot", slot,
-        "--limited", server_limits_any(setup->limits) ? "1" : "0",
+        "--limited", server_limits_any(&setup->accounts->limits) ? "1" : "0",
         setup->config_path ? "--config" : NULL, setup->config_path, NULL,
     };
     /* clang-format on */

@@ -44,7 +44,7 @@ struct server_worker_events {
 struct server_worker_setup {
     struct server_children *children;
     struct server_spin *spin;
-    struct server_limits *limits;
+    struct server_accounts *accounts;
     uint32_t uid; /* of the context's user */
     const char *path;
     const char *config_path; /* may be NULL */

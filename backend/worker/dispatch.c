@@ -1,29 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/worker/dispatch.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/worker/worker.h"
+#include "backend/worker/blob.h"
+#include "backend/worker/buffer.h"
+#include "backend/worker/control.h"
+#include "backend/worker/graph.h"
+#include "backend/worker/stream.h"
+#include "backend/worker/table.h"
+#include "backend/worker/transfer.h"
 #include "common/cleanup.h"
 #include "common/log.h"
 
-const char worker_bad_reply[] = "reply outside the reply area";
-const char worker_bad_device[] = "device does not exist";
-const char worker_bad_buffer[] = "buffer does not exist";
-const char worker_bad_range[] = "range outside its buffer";
-const char worker_bad_arena[] = "region outside its blob";
-const char worker_bad_stream[] = "stream does not exist";
-
 /* Each handler returns NULL, or the static reason why the context is FATAL. */
-
-#define BUFFER_INDEX(id) ((id) & (APIR_BUFFERS_MAX - 1))
-
-struct worker_buffer *worker_buffer_find(struct worker *w, uint32_t id)
-{
-    struct worker_buffer *b = &w->buffers[BUFFER_INDEX(id)];
-    return id != 0 && b->id == id ? b : NULL;
-}
 
 /* A private copy of a payload in the arena; *ret_copy is freed by the caller. */
 static const char *payload_copy(struct worker *w, uint32_t blob, uint64_t offset, uint64_t size,
@@ -125,7 +118,7 @@ static const char *handle_buffer_alloc(struct worker *w, const struct apir_msg_b
         return worker_bad_reply;
     if (m->device >= w->ggml.n_devices)
         return worker_bad_device;
-    struct worker_buffer *b = &w->buffers[BUFFER_INDEX(m->buffer)];
+    struct worker_buffer *b = &w->buffers[WORKER_BUFFER_INDEX(m->buffer)];
     if (b->id)
         return "buffer id is in use";
     struct apir_reply_status r = {.status = APIR_OK};

@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/worker/worker.h"
+#include "backend/worker/buffer.h"
+#include "backend/worker/table.h"
+#include "backend/worker/rules/op.h"
 #include "backend/worker/rules/rules.h"
 #include "common/log.h"
 

@@ -7,46 +7,7 @@
 #ifndef APIR_WORKER_GRAPH_H
 #define APIR_WORKER_GRAPH_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "backend/worker/ggml/ggml.h"
-#include "protocol/graph.h"
-#include "protocol/shm.h"
-
-struct worker;
-
-enum worker_slot_state {
-    SLOT_EMPTY = 0,
-    SLOT_READY,
-    SLOT_BROKEN, /* well-formed, but this host cannot compute it: EXEC reports why */
-};
-
-/*
- * Row numbers that an op of a graph looks things up by, in a leaf whose memory we can read
- * and the guest cannot: they are checked before each computation.
- */
-struct worker_index {
-    uint32_t node; /* index of the tensor that wants it */
-    const uint8_t *data;
-    bool wide; /* I64, else I32 */
-    int64_t ne[APIR_TENSOR_DIMS];
-    uint64_t nb[APIR_TENSOR_DIMS];
-    int64_t limit; /* valid are 0 to limit - 1 */
-};
-
-struct worker_slot {
-    enum worker_slot_state state;
-    uint32_t status;         /* BROKEN: the enum apir_status that EXEC reports … */
-    char why[APIR_WHY_SIZE]; /* … and this text, for the user */
-    uint32_t device;
-    struct apir_graph wire;    /* kept for patches and for the list of buffers */
-    struct gg_tensor *tensors; /* wire.n_tensors, owned */
-    struct host_graph graph;
-    struct worker_index *indices; /* n_indices, owned */
-    uint32_t n_indices;
-    uint64_t bytes; /* about what all of this takes, for context_graph_mib */
-};
+#include "backend/worker/worker.h"
 
 /*
  * Defines (or redefines) the slot from a private copy of a payload. Returns

@@ -28,7 +28,10 @@
 #include <unistd.h>
 
 #include "backend/config/config.h"
-#include "backend/worker/worker.h"
+#include "backend/worker/blob.h"
+#include "backend/worker/control.h"
+#include "backend/worker/dispatch.h"
+#include "backend/worker/stream.h"
 #include "backend/worker/sandbox/sandbox.h"
 #include "protocol/atomic.h"
 #include "common/cleanup.h"
@@ -178,6 +181,7 @@ static int wait_for_work(struct worker *w)
             /* What the server has sent while we were busy; from here on it wakes us. */
             do {
                 err = worker_control_drain(w);
+                worker_blobs_reap(w);
             } while (!err && !apir_ring_host_sleep(&w->ring, SLEEP_NS));
         }
         apir_ring_host_awake(&w->ring);
@@ -220,6 +224,7 @@ static int serve(struct worker *w)
         int err = n % CONTROL_EVERY ? 0 : worker_control_drain(w);
         if (err)
             return control_ended(err);
+        worker_blobs_reap(w);
         err = apir_ring_host_take(&w->ring, w->message, sizeof(w->message), &size);
         if (err == -EAGAIN) {
             err = wait_for_work(w);

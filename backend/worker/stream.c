@@ -4,10 +4,13 @@
  * devices that have events of their own wait for each other there; elsewhere we
  * wait for all of the stream's work, which is never less.
  */
+#include "backend/worker/stream.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/worker/worker.h"
+#include "backend/worker/control.h"
+#include "backend/worker/table.h"
 #include "protocol/atomic.h"
 #include "common/log.h"
 

@@ -5,9 +5,12 @@
  * that queue, where nobody waits, or at once. Elsewhere ggml's set and get do, after the stream's
  * work so far.
  */
+#include "backend/worker/transfer.h"
+
 #include <string.h>
 
-#include "backend/worker/worker.h"
+#include "backend/worker/stream.h"
+#include "backend/worker/table.h"
 #include "protocol/peer_copy.h"
 
 /* Below this a read by the CPU is done before the device has started one. */

@@ -15,12 +15,13 @@
 #include "common/log.h"
 #include "protocol/peer_copy.h"
 
-#define SPIN_NS       200000u  /* look this long before sleeping: waking up can cost more */
-#define CALL_NS       200000u  /* to be expected of a call, as of a driver's: we look for 500 us */
-#define KNOWN_LONG_NS 1000000u /* what takes longer is slept through, but for as much at its end   \
-                                */
-#define NAP_MIN_NS   20000u    /* between looks where nothing can wake us: */
-#define NAP_SHARE    512u      /* this part of the wait so far, so that it adds next to nothing */
+#define SPIN_NS 200000u /* look this long before sleeping: waking up can cost more */
+#define CALL_NS 200000u /* to be expected of a call, as of a driver's: we look for 500 us */
+#define KNOWN_LONG_NS                                                                              \
+    1000000u                /* what takes longer is slept through, but for as much at its end      \
+                             */
+#define NAP_MIN_NS   20000u /* between looks where nothing can wake us: */
+#define NAP_SHARE    512u   /* this part of the wait so far, so that it adds next to nothing */
 #define SLEEP_MAX_NS SILENCE_STEP_NS /* no sleep is longer: is the host alive? */
 #define FENCE_AFTER_NS                                                                             \
     1280000000u /* of waiting: a fence may be 10 ms late, and so would a nap be */

@@ -18,7 +18,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "backend/worker/worker.h"
+#include "backend/worker/graph.h"
+#include "backend/worker/rules/op.h"
 #include "backend/worker/rules/rules.h"
 #include "common/log.h"
 #include "tests/fuzz/graph_ops.h"

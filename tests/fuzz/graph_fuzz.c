@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "backend/worker/rules/op.h"
 #include "backend/worker/rules/rules.h"
 #include "protocol/graph.h"
 #include "tests/lib/graph_write.h"

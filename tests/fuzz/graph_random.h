@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "backend/worker/rules/op.h"
 #include "backend/worker/rules/rules.h"
 #include "tests/fuzz/graph_ops.h"
 

@@ -335,6 +335,7 @@ static bool serve(void)
         armed = true;
         why = setjmp(aborted) ? "assert" : worker_dispatch(&worker, &msg);
         armed = false;
+        worker_blobs_reap(&worker);
         if (worker.control_err)
             return false;
         if (why)

@@ -288,6 +288,7 @@ void world_blob_step(void)
     else
         world_blob_add(blob, (uint64_t)APIR_SHM_ALIGN * sizes[world_take(1) % 4]);
     FUZZ_CHECK(worker_control_drain(&worker) == 0);
+    worker_blobs_reap(&worker); /* as the worker does between two messages */
 }
 
 /* ---- life of a context ----------------------------------------------------------- */
@@ -339,6 +340,7 @@ void world_open(bool narrow)
 /* The end of the process, in which all of this goes. */
 void world_close(void)
 {
+    worker_blobs_reap(&worker);
     worker_streams_settle(&worker);
     for (uint32_t i = 0; i < APIR_SLOTS_MAX; i++)
         worker_slot_clear(&worker, &worker.slots[i]);

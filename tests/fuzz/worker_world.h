@@ -11,7 +11,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "backend/worker/worker.h"
+#include "backend/worker/blob.h"
+#include "backend/worker/control.h"
+#include "backend/worker/buffer.h"
+#include "backend/worker/dispatch.h"
+#include "backend/worker/graph.h"
+#include "backend/worker/stream.h"
+#include "backend/worker/table.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/graph_random.h"
 

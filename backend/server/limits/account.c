@@ -41,7 +41,7 @@ static bool fits(uint64_t has, uint64_t size, uint64_t most)
 static int context_check(const struct server_account *account, uint64_t has,
                          const struct apir_ask *ask, char *why)
 {
-    const struct apir_config *config = account->limits->config;
+    const struct apir_config *config = account->accounts->limits.config;
     const uint64_t mib = (ask->size + (1u << 20) - 1) >> 20;
     if (!fits(has, ask->size, bytes_of(config->context_device_memory_mib))) {
         snprintf(why, APIR_WHY_SIZE,
@@ -73,7 +73,8 @@ static int reserve(struct server_account *account, const struct apir_ask *ask, c
     int ret = context_check(account, device ? device->bytes : 0, ask, why);
     if (ret < 0)
         return ret;
-    ret = server_limits_take(account->limits, ask->device, ask->size, device ? 0 : 1, why);
+    ret =
+        server_limits_take(&account->accounts->limits, ask->device, ask->size, device ? 0 : 1, why);
     if (ret < 0)
         return ret == -EDQUOT ? -EAGAIN : ret;
     if (!device) {
@@ -95,7 +96,7 @@ static int release(struct server_account *account, const struct apir_ask *ask)
         return -EPROTO;
     device->bytes -= ask->size;
     account->host_bytes -= host;
-    server_limits_give(account->limits, ask->device, ask->size, 0);
+    server_limits_give(&account->accounts->limits, ask->device, ask->size, 0);
     return 0;
 }
 
@@ -108,14 +109,14 @@ static uint64_t lower(uint64_t a, uint64_t b)
 static void room(struct server_account *account, const struct apir_ask *ask,
                  struct apir_control_answer *answer)
 {
-    const struct apir_config *config = account->limits->config;
+    const struct apir_config *config = account->accounts->limits.config;
     const struct server_account_device *device = device_find(account, ask->device);
     const uint64_t has = device ? device->bytes : 0;
     const uint64_t own = bytes_of(config->context_device_memory_mib);
     const uint64_t host =
         ask->flags & APIR_ASK_HOST ? bytes_of(config->context_host_memory_mib) : 0;
     const uint64_t host_has = account->host_bytes + account->shm_bytes;
-    server_limits_room(account->limits, ask->device, &answer->free, &answer->total);
+    server_limits_room(&account->accounts->limits, ask->device, &answer->free, &answer->total);
     if (own) {
         answer->free = lower(answer->free, has < own ? own - has : 0);
         answer->total = lower(answer->total, own);
@@ -129,7 +130,7 @@ static void room(struct server_account *account, const struct apir_ask *ask,
 bool server_account_shm_fits(const struct server_account *account, uint64_t size)
 {
     return fits(account->host_bytes + account->shm_bytes, size,
-                bytes_of(account->limits->config->context_host_memory_mib));
+                bytes_of(account->accounts->limits.config->context_host_memory_mib));
 }
 
 /* ---- requests ------------------------------------------------------------------ */
@@ -251,13 +252,26 @@ bool server_account_waits(const struct server_account *account)
 
 /* ---- life ----------------------------------------------------------------------- */
 
-struct server_account *server_account_create(struct server_limits *limits,
+void server_accounts_init(struct server_accounts *accounts, const struct apir_config *config)
+{
+    accounts->leaving = NULL;
+    server_limits_init(&accounts->limits, config);
+}
+
+void server_accounts_fini(struct server_accounts *accounts)
+{
+    while (accounts->leaving)
+        server_account_destroy(accounts->leaving);
+    server_limits_fini(&accounts->limits);
+}
+
+struct server_account *server_account_create(struct server_accounts *accounts,
                                              struct server_children *children, uint32_t uid)
 {
     struct server_account *account = calloc(1, sizeof(*account));
     if (!account)
         return NULL;
-    account->limits = limits;
+    account->accounts = accounts;
     account->children = children;
     account->uid = uid;
     account->fd = -1;
@@ -270,14 +284,15 @@ void server_account_destroy(struct server_account *account)
         return;
     account_stop(account);
     server_child_forget(account->children, &account->child);
-    for (struct server_account **a = &account->limits->leaving; *a; a = &(*a)->next) {
+    for (struct server_account **a = &account->accounts->leaving; *a; a = &(*a)->next) {
         if (*a == account) {
             *a = account->next;
             break;
         }
     }
     for (unsigned i = 0; i < account->n_devices; i++)
-        server_limits_give(account->limits, account->devices[i].id, account->devices[i].bytes, 1);
+        server_limits_give(&account->accounts->limits, account->devices[i].id,
+                           account->devices[i].bytes, 1);
     free(account);
 }
 
@@ -296,14 +311,14 @@ void server_account_leave(struct server_account *account, struct server_child *c
         return;
     }
     server_child_move(account->children, child, &account->child, account_child_changed, account);
-    account->next = account->limits->leaving;
-    account->limits->leaving = account;
+    account->next = account->accounts->leaving;
+    account->accounts->leaving = account;
 }
 
-unsigned server_account_leaving(const struct server_limits *limits, uint32_t uid)
+unsigned server_account_leaving(const struct server_accounts *accounts, uint32_t uid)
 {
     unsigned n = 0;
-    for (const struct server_account *a = limits->leaving; a; a = a->next)
+    for (const struct server_account *a = accounts->leaving; a; a = a->next)
         n += a->uid == uid;
     return n;
 }

@@ -30,8 +30,14 @@ struct server_account_device {
     uint64_t bytes;
 };
 
+/* Of one server. */
+struct server_accounts {
+    struct server_limits limits;
+    struct server_account *leaving; /* of workers whose contexts are gone */
+};
+
 struct server_account {
-    struct server_limits *limits;
+    struct server_accounts *accounts;
     struct server_children *children;
     uint32_t uid;                                           /* of the context's user */
     struct server_account_device devices[APIR_DEVICES_MAX]; /* each counts as a context there */
@@ -53,8 +59,12 @@ struct server_account {
     struct server_account *next;
 };
 
+void server_accounts_init(struct server_accounts *accounts, const struct apir_config *config);
+/* What is leaving is forgotten. */
+void server_accounts_fini(struct server_accounts *accounts);
+
 /* NULL: no memory. */
-struct server_account *server_account_create(struct server_limits *limits,
+struct server_account *server_account_create(struct server_accounts *accounts,
                                              struct server_children *children, uint32_t uid);
 /* Gives everything back. NULL is nothing to do. */
 void server_account_destroy(struct server_account *account);
@@ -69,7 +79,7 @@ int server_account_serve(struct server_account *account, int fd,
 void server_account_leave(struct server_account *account, struct server_child *child);
 
 /* How many processes of this user's ended contexts are there still. */
-unsigned server_account_leaving(const struct server_limits *limits, uint32_t uid);
+unsigned server_account_leaving(const struct server_accounts *accounts, uint32_t uid);
 
 /* A request waits for room. */
 bool server_account_waits(const struct server_account *account);

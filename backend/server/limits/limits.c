@@ -9,8 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "backend/server/limits/account.h"
 #include "common/log.h"
+#include "protocol/messages.h"
 
 #define LIMITS_FOLDER "/run/apir/limits"
 
@@ -220,8 +220,6 @@ void server_limits_init(struct server_limits *limits, const struct apir_config *
 
 void server_limits_fini(struct server_limits *limits)
 {
-    while (limits->leaving)
-        server_account_destroy(limits->leaving);
     server_claims_close(&limits->claims);
     free(limits->rows);
     limits->rows = NULL;

@@ -21,8 +21,6 @@
 #include "backend/config/config.h"
 #include "backend/server/limits/claims.h"
 
-struct server_account;
-
 struct server_limits {
     const struct apir_config *config;
     bool tried;               /* to open claims */
@@ -31,8 +29,6 @@ struct server_limits {
     struct server_claim *rows; /* our own, one per device; nothing in use: free */
     uint32_t n_rows;
     uint32_t room;
-    struct server_account
-        *leaving; /* of workers whose contexts are gone (backend/server/limits/account.h) */
 };
 
 /* Whether anything that is asked for may be refused for a limit, of a device or of a context. */

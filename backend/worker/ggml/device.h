@@ -6,8 +6,28 @@
 #ifndef APIR_WORKER_DEVICE_H
 #define APIR_WORKER_DEVICE_H
 
-#include "backend/worker/ggml/ggml.h"
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "backend/worker/ggml/vulkan.h"
+#include "protocol/messages.h"
+
+/* A device of the host's ggml; filled by host_ggml_load(), but for what is said below. */
+struct host_device {
+    void *dev;
+    void *buft;
+    char name[64];
+    char description[APIR_NAME_SIZE];
+    char device_id[64];
+    char id[APIR_ID_SIZE]; /* worker_devices_identify() */
+    const void *reg;       /* the backend that lists it; only compared */
+    bool is_gpu;
+    bool twin;          /* the GPU of a device before it, through another backend */
+    uint64_t alignment; /* bytes, a power of two */
+    uint64_t max_size;  /* bytes of one buffer */
+    uint32_t flags;     /* enum apir_device_flag */
+    void (*set_n_threads)(void *backend, int n); /* CPU backends, else NULL */
+};
 
 /*
  * Fills `id` of each device. A GPU has the deviceUUID of the Vulkan device at the

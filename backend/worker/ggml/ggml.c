@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "backend/worker/ggml/device.h"
 #include "backend/worker/ggml/fns.h"
+#include "protocol/gguf.h"
 #include "protocol/ggml_probe.h"
 #include "common/log.h"
 
@@ -114,12 +114,18 @@ static const struct {
     uint8_t number;
     const char *name;
 } type_names[] = {
-    {0, "f32"},     {1, "f16"},    {2, "q4_0"},     {3, "q4_1"},    {6, "q5_0"},     {7, "q5_1"},
-    {8, "q8_0"},    {9, "q8_1"},   {10, "q2_K"},    {11, "q3_K"},   {12, "q4_K"},    {13, "q5_K"},
-    {14, "q6_K"},   {15, "q8_K"},  {16, "iq2_xxs"}, {17, "iq2_xs"}, {18, "iq3_xxs"}, {19, "iq1_s"},
-    {20, "iq4_nl"}, {21, "iq3_s"}, {22, "iq2_s"},   {23, "iq4_xs"}, {24, "i8"},      {25, "i16"},
-    {26, "i32"},    {27, "i64"},   {28, "f64"},     {29, "iq1_m"},  {30, "bf16"},    {34, "tq1_0"},
-    {35, "tq2_0"},  {39, "mxfp4"}, {40, "nvfp4"},   {41, "q1_0"},   {42, "q2_0"},
+    {APIR_TYPE_F32, "f32"},       {APIR_TYPE_F16, "f16"},         {APIR_TYPE_Q4_0, "q4_0"},
+    {APIR_TYPE_Q4_1, "q4_1"},     {APIR_TYPE_Q5_0, "q5_0"},       {APIR_TYPE_Q5_1, "q5_1"},
+    {APIR_TYPE_Q8_0, "q8_0"},     {APIR_TYPE_Q8_1, "q8_1"},       {APIR_TYPE_Q2_K, "q2_K"},
+    {APIR_TYPE_Q3_K, "q3_K"},     {APIR_TYPE_Q4_K, "q4_K"},       {APIR_TYPE_Q5_K, "q5_K"},
+    {APIR_TYPE_Q6_K, "q6_K"},     {APIR_TYPE_Q8_K, "q8_K"},       {APIR_TYPE_IQ2_XXS, "iq2_xxs"},
+    {APIR_TYPE_IQ2_XS, "iq2_xs"}, {APIR_TYPE_IQ3_XXS, "iq3_xxs"}, {APIR_TYPE_IQ1_S, "iq1_s"},
+    {APIR_TYPE_IQ4_NL, "iq4_nl"}, {APIR_TYPE_IQ3_S, "iq3_s"},     {APIR_TYPE_IQ2_S, "iq2_s"},
+    {APIR_TYPE_IQ4_XS, "iq4_xs"}, {APIR_TYPE_I8, "i8"},           {APIR_TYPE_I16, "i16"},
+    {APIR_TYPE_I32, "i32"},       {APIR_TYPE_I64, "i64"},         {APIR_TYPE_F64, "f64"},
+    {APIR_TYPE_IQ1_M, "iq1_m"},   {APIR_TYPE_BF16, "bf16"},       {APIR_TYPE_TQ1_0, "tq1_0"},
+    {APIR_TYPE_TQ2_0, "tq2_0"},   {APIR_TYPE_MXFP4, "mxfp4"},     {APIR_TYPE_NVFP4, "nvfp4"},
+    {APIR_TYPE_Q1_0, "q1_0"},     {APIR_TYPE_Q2_0, "q2_0"},
 };
 
 static void types_load(struct host_ggml *hg, const struct range_query *lib)

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "backend/worker/ggml/device.h"
 #include "common/error.h"
 #include "protocol/ggml_abi.h"
 #include "protocol/messages.h"
@@ -24,22 +25,6 @@
 struct host_type {
     uint32_t block; /* elements; 0: not a type of this ggml */
     uint32_t size;  /* bytes per block */
-};
-
-struct host_device {
-    void *dev;
-    void *buft;
-    char name[64];
-    char description[APIR_NAME_SIZE];
-    char device_id[64];
-    char id[APIR_ID_SIZE]; /* backend/worker/ggml/device.h */
-    const void *reg;       /* the backend that lists it; only compared */
-    bool is_gpu;
-    bool twin;          /* the GPU of a device before it, through another backend */
-    uint64_t alignment; /* bytes, a power of two */
-    uint64_t max_size;  /* bytes of one buffer */
-    uint32_t flags;     /* enum apir_device_flag */
-    void (*set_n_threads)(void *backend, int n); /* CPU backends, else NULL */
 };
 
 struct host_names {

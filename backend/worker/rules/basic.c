@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "backend/worker/rules/op.h"
+#include "backend/worker/rules/basic.h"
 
 static const char bad_shape[] = "op: shapes that do not fit";
 static const char bad_param[] = "op: a parameter out of range";
@@ -29,8 +29,8 @@ static bool is_quantised(const struct rules_op *o, const struct apir_tensor *t)
 /* kernel: all of one type, or a second source of F32 */
 static bool cpu_types_go_together(const struct rules_op *o)
 {
-    if (S1->type == RULES_F32)
-        return D->type == S0->type || D->type == RULES_F32;
+    if (S1->type == APIR_TYPE_F32)
+        return D->type == S0->type || D->type == APIR_TYPE_F32;
     return S1->type == S0->type && D->type == S0->type;
 }
 
@@ -50,9 +50,9 @@ const char *rules_arith(const struct rules_op *o)
         return NULL;
     if (is_quantised(o, S0)) {
         /* kernel: row by row, both of one shape, the sum quantised again or F32 */
-        if (!rules_same_shape(S0, S1) || S1->type != RULES_F32)
+        if (!rules_same_shape(S0, S1) || S1->type != APIR_TYPE_F32)
             return bad_shape;
-        if (D->type != S0->type && D->type != RULES_F32)
+        if (D->type != S0->type && D->type != APIR_TYPE_F32)
             return "op: type of the result";
         if (S0->nb[0] != rules_type_size(o, S0) || S1->nb[0] != 4 || D->nb[0] > D->nb[1] ||
             D->nb[1] > D->nb[2] || D->nb[2] > D->nb[3])
@@ -93,9 +93,9 @@ const char *rules_add1(const struct rules_op *o)
 {
     if (rules_elements(S1) != 1 || !is_padded_1d(o, S0))
         return bad_shape;
-    if (is_quantised(o, S0) && o->cpu && S1->type != RULES_F32)
+    if (is_quantised(o, S0) && o->cpu && S1->type != APIR_TYPE_F32)
         return "op: type of a source";
-    return S1->type == RULES_F32 || S1->type == S0->type ? NULL : "op: type of a source";
+    return S1->type == APIR_TYPE_F32 || S1->type == S0->type ? NULL : "op: type of a source";
 }
 
 /*
@@ -134,7 +134,7 @@ const char *rules_acc(const struct rules_op *o)
 
 const char *rules_set(const struct rules_op *o)
 {
-    if (o->cpu && D->type != RULES_F32 && D->type != RULES_I32)
+    if (o->cpu && D->type != APIR_TYPE_F32 && D->type != APIR_TYPE_I32)
         return "op: type of the result";
     /* Elsewhere the result may have rows of its own; its bytes are what counts. */
     if (!rules_contiguous(o, D, 0))
@@ -180,17 +180,18 @@ const char *rules_cpy(const struct rules_op *o)
     if (!o->cpu)
         return NULL;
     bool plain = !is_quantised(o, S0) && !is_quantised(o, D);
-    bool from_ok = S0->type == RULES_F32 || S0->type == RULES_F16 || S0->type == RULES_BF16;
-    bool to_ok = D->type == RULES_F32 || D->type == RULES_F16 || D->type == RULES_BF16;
-    bool to_int = S0->type == RULES_F32 && D->type == RULES_I32;
-    bool from_int = S0->type == RULES_I32 && D->type == RULES_F32;
+    bool from_ok =
+        S0->type == APIR_TYPE_F32 || S0->type == APIR_TYPE_F16 || S0->type == APIR_TYPE_BF16;
+    bool to_ok = D->type == APIR_TYPE_F32 || D->type == APIR_TYPE_F16 || D->type == APIR_TYPE_BF16;
+    bool to_int = S0->type == APIR_TYPE_F32 && D->type == APIR_TYPE_I32;
+    bool from_int = S0->type == APIR_TYPE_I32 && D->type == APIR_TYPE_F32;
     if (plain)
         return (from_ok && to_ok) || to_int || from_int ? NULL : "op: type of the result";
     if (is_quantised(o, S0)) {
         /* kernel: rows of blocks to rows of F32 */
         if (!rules_is_weight(S0))
             return "op: type of a source";
-        if (D->type != RULES_F32)
+        if (D->type != APIR_TYPE_F32)
             return "op: type of the result";
         if (D->nb[0] != 4 || (!rules_contiguous(o, D, 0) && D->ne[0] % o->types[S0->type].block))
             return "op: the CPU wants its elements side by side";
@@ -255,13 +256,13 @@ const char *rules_scalar(const struct rules_op *o)
 const char *rules_scale(const struct rules_op *o)
 {
     /* kernel: F32 and BF16 */
-    return o->cpu && S0->type == RULES_F16 ? "op: type of a source" : NULL;
+    return o->cpu && S0->type == APIR_TYPE_F16 ? "op: type of a source" : NULL;
 }
 
 const char *rules_sum_rows(const struct rules_op *o)
 {
     /* kernel: F32 alone */
-    if (o->cpu && S0->type != RULES_F32)
+    if (o->cpu && S0->type != APIR_TYPE_F32)
         return "op: type of a source";
     return rules_shape_is(D, 1, S0->ne[1], S0->ne[2], S0->ne[3]) ? NULL : bad_shape;
 }
@@ -288,8 +289,9 @@ const char *rules_repeat(const struct rules_op *o)
 {
     if (!rules_repeats(S0, D))
         return bad_shape;
-    bool known = S0->type == RULES_F32 || S0->type == RULES_F16 || S0->type == RULES_BF16 ||
-                 S0->type == RULES_I16 || S0->type == RULES_I32;
+    bool known = S0->type == APIR_TYPE_F32 || S0->type == APIR_TYPE_F16 ||
+                 S0->type == APIR_TYPE_BF16 || S0->type == APIR_TYPE_I16 ||
+                 S0->type == APIR_TYPE_I32;
     return known || (!o->cpu && !is_quantised(o, S0)) ? NULL : "op: type of a source";
 }
 
@@ -309,8 +311,8 @@ const char *rules_concat(const struct rules_op *o)
             return bad_shape;
     }
     /* kernel: goes by all strides, but by rows of these */
-    const bool by_rows =
-        D->type > RULES_F16 && D->type != RULES_BF16 && (D->type < RULES_I8 || D->type > RULES_I32);
+    const bool by_rows = D->type > APIR_TYPE_F16 && D->type != APIR_TYPE_BF16 &&
+                         (D->type < APIR_TYPE_I8 || D->type > APIR_TYPE_I32);
     if (o->cpu && by_rows && !(rules_row_is_packed(o, S0) && rules_row_is_packed(o, S1)))
         return "op: the CPU wants its elements side by side";
     return NULL;
@@ -339,10 +341,11 @@ const char *rules_get_rows(const struct rules_op *o)
         return bad_shape;
     if (!rules_shape_is(D, S0->ne[0], S1->ne[0], S1->ne[1], S1->ne[2]))
         return bad_shape;
-    if (S0->type != RULES_I32 && !rules_is_weight(S0))
+    if (S0->type != APIR_TYPE_I32 && !rules_is_weight(S0))
         return "op: type of a source";
-    return D->type == (S0->type == RULES_I32 ? RULES_I32 : RULES_F32) ? NULL
-                                                                      : "op: type of the result";
+    return D->type == (S0->type == APIR_TYPE_I32 ? APIR_TYPE_I32 : APIR_TYPE_F32)
+               ? NULL
+               : "op: type of the result";
 }
 
 const char *rules_get_rows_back(const struct rules_op *o)
@@ -367,7 +370,8 @@ const char *rules_set_rows(const struct rules_op *o)
         return bad_shape;
     if (D->nb[0] != rules_type_size(o, D) && D->ne[0] != o->types[D->type].block)
         return "op: a tensor has scattered rows";
-    if (D->type == RULES_I8 || D->type == RULES_I16 || D->type == RULES_I64 || D->type == RULES_F64)
+    if (D->type == APIR_TYPE_I8 || D->type == APIR_TYPE_I16 || D->type == APIR_TYPE_I64 ||
+        D->type == APIR_TYPE_F64)
         return "op: type of the result";
     return NULL;
 }

@@ -8,7 +8,7 @@
 #include <limits.h>
 #include <stddef.h>
 
-#include "backend/worker/rules/op.h"
+#include "backend/worker/rules/image.h"
 
 static const char bad_shape[] = "op: shapes that do not fit";
 static const char bad_param[] = "op: a parameter out of range";
@@ -57,7 +57,7 @@ const char *rules_conv_transpose_1d(const struct rules_op *o)
         return bad_param;
     if (S1->ne[2] != 1 || S1->ne[3] != 1 || S0->ne[2] != S1->ne[1] || S0->ne[3] != 1)
         return bad_shape;
-    if (o->cpu && S0->type != RULES_F32 && S0->type != RULES_F16)
+    if (o->cpu && S0->type != APIR_TYPE_F32 && S0->type != APIR_TYPE_F16)
         return "op: type of a source";
     return rules_shape_is(D, rules_mul(S1->ne[0] - 1, s) + S0->ne[0], S0->ne[1], 1, 1) ? NULL
                                                                                        : bad_shape;
@@ -90,8 +90,8 @@ const char *rules_im2col(const struct rules_op *o)
     if (why || !o->cpu)
         return why;
     /* kernel: these pairs of types; offsets in int; rows of an image in line */
-    if (D->type == RULES_BF16 || S1->type == RULES_BF16 ||
-        (D->type == RULES_F32 && S1->type != RULES_F32))
+    if (D->type == APIR_TYPE_BF16 || S1->type == APIR_TYPE_BF16 ||
+        (D->type == APIR_TYPE_F32 && S1->type != APIR_TYPE_F32))
         return "op: type of a source";
     if (!strides_are_int(S1))
         return "op: a stride beyond 2^31";
@@ -118,7 +118,7 @@ const char *rules_im2col_3d(const struct rules_op *o)
     rules_int od = conv_out(S1->ne[2], S0->ne[2], P(2), P(5), P(8));
     if (ow <= 0 || oh <= 0 || od <= 0)
         return bad_param;
-    if (o->cpu && (S1->type != RULES_F32 || D->type == RULES_BF16))
+    if (o->cpu && (S1->type != APIR_TYPE_F32 || D->type == APIR_TYPE_BF16))
         return "op: type of a source";
     rules_int row = rules_mul(rules_mul(rules_mul(S0->ne[0], S0->ne[1]), S0->ne[2]), ic);
     return rules_shape_is(D, row, ow, oh, rules_mul(od, S1->ne[3] / ic)) ? NULL : bad_shape;
@@ -292,7 +292,7 @@ const char *rules_pad(const struct rules_op *o)
         if (P(8) && (before < 0 || before > S0->ne[i]))
             return bad_param;
     }
-    return o->cpu && S0->type != RULES_F32 ? "op: type of a source" : NULL;
+    return o->cpu && S0->type != APIR_TYPE_F32 ? "op: type of a source" : NULL;
 }
 
 const char *rules_pad_reflect(const struct rules_op *o)
@@ -366,7 +366,7 @@ const char *rules_win_unpart(const struct rules_op *o)
 
 const char *rules_get_rel_pos(const struct rules_op *o)
 {
-    if (S0->type != RULES_F16 && S0->type != RULES_BF16)
+    if (S0->type != APIR_TYPE_F16 && S0->type != APIR_TYPE_BF16)
         return "op: type of a source";
     if (D->ne[1] != D->ne[2] || D->ne[3] != 1 || S0->ne[2] != 1 || S0->ne[3] != 1)
         return bad_shape;

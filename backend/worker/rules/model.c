@@ -6,7 +6,7 @@
 #include <limits.h>
 #include <stddef.h>
 
-#include "backend/worker/rules/op.h"
+#include "backend/worker/rules/model.h"
 
 static const char bad_shape[] = "op: shapes that do not fit";
 static const char bad_param[] = "op: a parameter out of range";
@@ -45,7 +45,7 @@ const char *rules_soft_max(const struct rules_op *o)
         return "op: a source is missing";
     if (sinks && sinks->ne[0] != S0->ne[2])
         return bad_shape;
-    return o->cpu && S0->type != RULES_F32 ? "op: type of a source" : NULL;
+    return o->cpu && S0->type != APIR_TYPE_F32 ? "op: type of a source" : NULL;
 }
 
 const char *rules_soft_max_back(const struct rules_op *o)

@@ -13,23 +13,8 @@
 #include <stdint.h>
 
 #include "backend/worker/ggml/ggml.h"
+#include "backend/worker/rules/reach.h"
 #include "protocol/graph.h"
-
-/* Bytes that kernels may touch, counted from a tensor's data: [0] of the result,
- * [1 + i] of source i. 0: no more than the tensor's own extent. */
-struct worker_reach {
-    uint64_t bytes[1 + APIR_TENSOR_SRC];
-    const char
-        *only_asked; /* why the op may be asked about, as it is natively, but not be computed */
-};
-
-/*
- * Bytes from a tensor's first to behind its last element, however a kernel
- * walks it: by nb[0], or with elements packed in dimension 0. NULL, or the static
- * reason why the numbers overflow or do not fit the type.
- */
-const char *worker_rules_extent(const struct host_type *type, const struct apir_tensor *t,
-                                uint64_t *ret_extent);
 
 /*
  * Whether tensor `index` (which has an op) is one that ggml's builders could have

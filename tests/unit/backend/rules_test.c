@@ -14,6 +14,7 @@
 
 #include <ggml.h>
 
+#include "backend/worker/rules/op.h"
 #include "backend/worker/rules/rules.h"
 #include "tests/fuzz/graph_ops.h"
 #include "tests/lib/graph_write.h"

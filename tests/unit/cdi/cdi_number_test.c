@@ -144,36 +144,37 @@ static void whatever_else_is_there_is_left_alone(void **state)
     assert_int_equal(read_text("{}", known), 0);
     assert_int_equal(read_text("{\"devices\":3}", known), 0);
     assert_int_equal(read_text("{\"devices\":[3,null,{},[],\"gpu0\"]}", known), 0);
-    assert_int_equal(read_text(
-                         "{\"devices\":[" DEVICE("gpu", NODE) "," DEVICE("gpu00", NODE) "," DEVICE("gpu-1", NODE) "," DEVICE(
-                             "gpu10000",
-                             NODE) "," DEVICE("gpu1x",
-                                              NODE) "," DEVICE("host0",
-                                                               NODE) "," DEVICE("gpu1",
-                                                                                "\"deviceNodes\":["
-                                                                                "]") "," DEVICE("gp"
-                                                                                                "u"
-                                                                                                "2",
-                                                                                                "\""
-                                                                                                "de"
-                                                                                                "vi"
-                                                                                                "ce"
-                                                                                                "No"
-                                                                                                "de"
-                                                                                                "s"
-                                                                                                "\""
-                                                                                                ":["
-                                                                                                "{"
-                                                                                                "\""
-                                                                                                "pa"
-                                                                                                "th"
-                                                                                                "\""
-                                                                                                ":1"
-                                                                                                "}"
-                                                                                                "]") "," DEVICE("gpu3",
-                                                                                                                "") "]}",
-                         known),
-                     0);
+    assert_int_equal(
+        read_text(
+            "{\"devices\":[" DEVICE("gpu", NODE) "," DEVICE("gpu00", NODE) "," DEVICE("gpu-1", NODE) "," DEVICE(
+                "gpu10000",
+                NODE) "," DEVICE("gpu1x",
+                                 NODE) "," DEVICE("host0",
+                                                  NODE) "," DEVICE("gpu1",
+                                                                   "\"deviceNodes\":["
+                                                                   "]") "," DEVICE("gp"
+                                                                                   "u"
+                                                                                   "2",
+                                                                                   "\""
+                                                                                   "de"
+                                                                                   "vi"
+                                                                                   "ce"
+                                                                                   "No"
+                                                                                   "de"
+                                                                                   "s"
+                                                                                   "\""
+                                                                                   ":["
+                                                                                   "{"
+                                                                                   "\""
+                                                                                   "pa"
+                                                                                   "th"
+                                                                                   "\""
+                                                                                   ":1"
+                                                                                   "}"
+                                                                                   "]") "," DEVICE("gpu3",
+                                                                                                   "") "]}",
+            known),
+        0);
     /* Names twice are no spec's, but a file may hold them. */
     assert_int_equal(
         read_text("{\"devices\":[" DEVICE("gpu5", NODE) "," DEVICE("gpu5", NODE) "]}", known), 1);

@@ -1,17 +1,104 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Limits that the server keeps the books of (backend/server/limits/account.h): we ask before we
- * allocate.
- */
 #define _GNU_SOURCE
+#include "backend/worker/control.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#include "backend/worker/worker.h"
+#include "common/cleanup.h"
 #include "common/fdsock.h"
 #include "common/log.h"
+
+/* ---- shared memory ------------------------------------------------------------ */
+
+/* Takes over fd. The server is trusted; its message is checked all the same. */
+static int blob_add(struct worker *w, const struct apir_control *c, int fd_in)
+{
+    cleanup_fd int fd = fd_in;
+    struct stat st;
+    if (c->blob_id >= APIR_BLOBS_MAX || w->blobs[c->blob_id].map)
+        return -EPROTO;
+    /* Sealed by the server: it cannot shrink under our mapping. */
+    if (fstat(fd, &st) < 0 || (uint64_t)st.st_size != c->size || c->size == 0 ||
+        (c->blob_id == APIR_RING_BLOB_ID && !apir_ring_size_ok(c->size)))
+        return -EPROTO;
+    void *map = mmap(NULL, c->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED)
+        return -errno;
+    w->blobs[c->blob_id] = (struct worker_blob){.map = map, .size = c->size};
+    return 0;
+}
+
+/* Takes the blob out of the table. Its memory goes when the caller of all this reaps it. */
+static int blob_leave(struct worker *w, struct worker_blob *b)
+{
+    if (!b->map)
+        return 0;
+    /* No more of them than the server lets a context hold after it has given them back. */
+    struct worker_dying *dying = malloc(sizeof(*dying));
+    if (!dying)
+        return -ENOMEM;
+    *dying = (struct worker_dying){.next = w->dying, .blob = *b};
+    w->dying = dying;
+    *b = (struct worker_blob){0};
+    return 0;
+}
+
+int worker_control_drain(struct worker *w)
+{
+    for (;;) {
+        union {
+            struct apir_control blob;
+            struct apir_control_answer answer;
+        } m = {0};
+        size_t size = 0, n_fds = 0;
+        int fds[APIR_FDSOCK_FDS_MAX];
+        int err =
+            apir_fdsock_recv(w->control_fd, &m, sizeof(m), &size, fds, 1, &n_fds, MSG_DONTWAIT);
+        if (err == -EAGAIN)
+            return 0;
+        if (err)
+            return err;
+        if (size == 0)
+            return -EPIPE;
+        cleanup_fd int fd = n_fds ? fds[0] : -1;
+        const struct apir_control c = m.blob;
+        if (size != (c.op == APIR_CONTROL_ANSWER ? sizeof(m.answer) : sizeof(m.blob)))
+            return -EPROTO;
+        switch (c.op) {
+        case APIR_CONTROL_ADD_BLOB:
+            if (fd < 0)
+                return -EPROTO;
+            err = blob_add(w, &c, steal_fd(&fd));
+            if (err)
+                return err;
+            break;
+        case APIR_CONTROL_DEL_BLOB:
+            /* The ring stays mapped: its loss ends the context, not this map. */
+            if (c.blob_id == APIR_RING_BLOB_ID || c.blob_id >= APIR_BLOBS_MAX)
+                return -EPROTO;
+            err = blob_leave(w, &w->blobs[c.blob_id]);
+            if (err)
+                return err;
+            break;
+        case APIR_CONTROL_ANSWER:
+            w->answer = m.answer;
+            w->answered = true;
+            break;
+        default:
+            return -EPROTO;
+        }
+    }
+}
+
+/* ---- limits ------------------------------------------------------------------- */
 
 static struct apir_ask ask_of(const struct worker *w, uint32_t op, uint32_t device, uint64_t size)
 {

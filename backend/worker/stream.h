@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Streams and events: what is queued on a device, in which order, and when it is done. */
+#ifndef APIR_WORKER_STREAM_H
+#define APIR_WORKER_STREAM_H
+
+#include "backend/worker/worker.h"
+
+/*
+ * Makes what follows come after the stream's work so far. Stream 0 stands for
+ * ggml's synchronous calls, which are ordered by the caller's own synchronize.
+ */
+const char *worker_stream_settle(struct worker *w, uint32_t id);
+
+/*
+ * Work was queued on the stream; `bytes` of it are a transfer. What may be queued is bounded, for
+ * drivers keep something for each piece; then this waits for it.
+ */
+void worker_stream_note(struct worker *w, struct worker_stream *s, uint64_t bytes);
+
+/* A graph of the stream has failed, or what it was given is of one that has: its guest is told.
+ * `why` is a text for the user. */
+void worker_stream_fail(struct worker *w, struct worker_stream *s, uint32_t status,
+                        const char *why);
+/* What stream `to` does next uses what stream `from` has computed. If a graph of that has failed
+ * and the guest has not cleared it yet, `to` fails as well. Both are open, or 0: nobody. */
+void worker_stream_inherit(struct worker *w, uint32_t to, uint32_t from);
+
+/* Before anything is freed or rewritten that a running graph may use. */
+void worker_streams_settle(struct worker *w);
+
+/*
+ * Of this device's streams the one that worked last, if none of them has anything to do and marks
+ * can be made; NULL: there is none. (Streams may share a queue: a wait for one is one for all.)
+ */
+struct worker_stream *worker_stream_idle(struct worker *w, uint32_t device);
+
+/* A mark makes the device begin with what is queued before it; the wait is for the latest mark. */
+void worker_stream_mark(struct worker *w, struct worker_stream *s);
+void worker_stream_mark_wait(struct worker *w, struct worker_stream *s);
+
+/*
+ * After a pause a device begins late: an H200 by 20 to 200 us, where the pause was of a millisecond
+ * or two. Gives the one that worked last a mark, so that it is awake for what is about to come, and
+ * does not wait for it.
+ */
+void worker_rouse(struct worker *w);
+
+const char *worker_stream_open(struct worker *w, const struct apir_msg_stream_open *m);
+const char *worker_stream_close(struct worker *w, const struct apir_msg_stream_close *m);
+const char *worker_event_record(struct worker *w, const struct apir_msg_event_record *m);
+const char *worker_event_wait(struct worker *w, const struct apir_msg_event_wait *m);
+const char *worker_event_sync(struct worker *w, const struct apir_msg_event_sync *m);
+const char *worker_event_free(struct worker *w, const struct apir_msg_event_free *m);
+
+#endif
