@@ -46,9 +46,9 @@ static bool name_is_clean(const char *s, size_t n)
     return true;
 }
 
-/* Reads tensor `index` of g (whose names and buffers are decoded). NULL: well-formed. */
-static const char *tensor_read(struct apir_reader *r, const struct apir_graph *g, uint32_t index,
-                               struct apir_tensor *t)
+/* The part that every tensor has. */
+static const char *tensor_begin_read(struct apir_reader *r, const struct apir_graph *g,
+                                     struct apir_tensor *t)
 {
     memset(t, 0, sizeof(*t));
     t->bits = apir_reader_u8(r);
@@ -78,6 +78,15 @@ static const char *tensor_read(struct apir_reader *r, const struct apir_graph *g
         return "tensor: sub-op is not a name of this graph";
     if ((t->bits & APIR_TENSOR_NODE) && t->op == APIR_NO_NAME)
         return "tensor: a node without an op";
+    if (t->n_src && t->op == APIR_NO_NAME)
+        return "tensor: sources without an op";
+    return NULL;
+}
+
+/* Where it lies, what it is computed from, and the rest that its bits announce. */
+static const char *tensor_rest_read(struct apir_reader *r, const struct apir_graph *g,
+                                    uint32_t index, struct apir_tensor *t)
+{
     if (t->bits & APIR_TENSOR_BUFFER) {
         t->buffer = apir_reader_u32(r);
         t->offset = apir_reader_u64(r);
@@ -101,8 +110,6 @@ static const char *tensor_read(struct apir_reader *r, const struct apir_graph *g
         if (t->src[i] != APIR_NO_TENSOR && t->src[i] >= index)
             return "tensor: source is a later tensor";
     }
-    if (t->n_src && t->op == APIR_NO_NAME)
-        return "tensor: sources without an op";
     if (t->bits & APIR_TENSOR_PARAM) {
         for (int i = 0; i < APIR_TENSOR_PARAMS; i++)
             t->params[i] = apir_reader_i32(r);
@@ -119,6 +126,14 @@ static const char *tensor_read(struct apir_reader *r, const struct apir_graph *g
         }
     }
     return r->bad ? "tensor: truncated" : NULL;
+}
+
+/* Reads tensor `index` of g (whose names and buffers are decoded). NULL: well-formed. */
+static const char *tensor_read(struct apir_reader *r, const struct apir_graph *g, uint32_t index,
+                               struct apir_tensor *t)
+{
+    const char *why = tensor_begin_read(r, g, t);
+    return why ? why : tensor_rest_read(r, g, index, t);
 }
 
 static const char *header_read(struct apir_reader *r, struct apir_graph *g, int *ret_err)

@@ -56,6 +56,15 @@ int64_t apir_msg_encode(const struct apir_msg *msg, void *buf, size_t cap)
     return (int64_t)w.size;
 }
 
+static bool rest_is_padding(struct apir_reader *r)
+{
+    while (r->left) {
+        if (apir_reader_u8(r) != 0)
+            return false;
+    }
+    return true;
+}
+
 int apir_msg_decode(const void *buf, size_t size, unsigned state, struct apir_msg *ret_msg,
                     const char **ret_why)
 {
@@ -109,10 +118,8 @@ int apir_msg_decode(const void *buf, size_t size, unsigned state, struct apir_ms
     }
     if (r.left > 7)
         FAIL("trailing bytes");
-    while (r.left) {
-        if (apir_reader_u8(&r) != 0)
-            FAIL("padding is not zero");
-    }
+    if (!rest_is_padding(&r))
+        FAIL("padding is not zero");
     ret_msg->code = (enum apir_msg_code)h.code;
     return 0;
 #undef FAIL

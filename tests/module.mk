@@ -12,6 +12,7 @@ check:
 	    'headers:one=check-headers' \
 	    'targets=check-targets' \
 	    'names=check-names' \
+	    'format:one=check-format' \
 	    'units=check-units' \
 	    'units-asan:again=check-units MODE=asan CC=clang' \
 	    'ring-tsan:again=check-units MODE=tsan' \
@@ -37,6 +38,12 @@ check-targets:
 # What documents and comments name exists.
 check-names:
 	@tests/names.sh
+
+# .clang-format, with the build root's own clang-format.
+.PHONY: check-format
+check-format:
+	@find common protocol frontend backend hook cdi tests -name '*.[ch]' -not -path '*/corpus/*' | \
+	    xargs clang-format --dry-run -Werror
 
 # The order of rooms.
 .PHONY: check-layers

@@ -78,7 +78,7 @@ takes_nothing() {
     unmutated() { :; }
     # shellcheck source=tests/attacks/mutants
     . tests/attacks/mutants
-    mutant() { mutant_write "backend/$2" "$4" "$5" /dev/null || :; } # NAME FILE TEST FROM TO
+    mutant() { mutant_write "$2" "$4" "$5" /dev/null || :; } # NAME FILE TEST FROM TO
     # shellcheck source=tests/sandbox/mutants
     . tests/sandbox/mutants
 }

@@ -129,6 +129,33 @@ static int server_worker_open_fds(struct worker_fds *fds)
     return fallocate(fds->status, 0, 0, WORKER_STATUS_SIZE) < 0 ? -errno : 0;
 }
 
+/* Starts the process; what is set up before it is in *worker. Returns 0 or -errno. */
+static int child_start(struct server_worker *worker, const struct server_worker_setup *setup,
+                       const struct worker_fds *fds)
+{
+    struct server_children *children = setup->children;
+    char slot[16];
+    snprintf(slot, sizeof(slot), "%u", worker->spin_slot);
+    /* clang-format off */
+    const char *argv[] = {
+        setup->path, "--control-fd", "3", "--notify-fd", "4", "--status-fd", "5",
+        "--spin-fd", "6", "--spin-slot", slot,
+        "--limited", server_limits_any(&setup->accounts->limits) ? "1" : "0",
+        setup->config_path ? "--config" : NULL, setup->config_path, NULL,
+    };
+    /* clang-format on */
+    const int child_fds[] = {fds->control[1], fds->notify[1], fds->status, setup->spin->fd};
+    const struct server_child_spec spec = {
+        .argv = argv, .fds = child_fds, .n_fds = 4, .is_worker = true};
+    int ret = server_account_serve(worker->account, fds->control[0], server_worker_failed, worker);
+    if (ret == 0)
+        ret = server_loop_add(children->loop, &worker->notify, fds->notify[0], EPOLLIN,
+                              server_worker_notified, worker);
+    if (ret == 0)
+        ret = server_child_start(children, &worker->child, &spec, server_worker_changed, worker);
+    return ret;
+}
+
 int server_worker_start(struct server_worker *worker, const struct server_worker_setup *setup,
                         struct apir_error *err)
 {
@@ -160,27 +187,7 @@ int server_worker_start(struct server_worker *worker, const struct server_worker
         .account = server_account_create(setup->accounts, children, setup->uid),
         .seconds_to_start = setup->accounts->limits.config->seconds_to_start,
     };
-    char slot[16];
-    snprintf(slot, sizeof(slot), "%u", worker->spin_slot);
-    /* clang-format off */
-    const char *argv[] = {
-        path, "--control-fd", "3", "--notify-fd", "4", "--status-fd", "5",
-        "--spin-fd", "6", "--spin-slot", slot,
-        "--limited", server_limits_any(&setup->accounts->limits) ? "1" : "0",
-        setup->config_path ? "--config" : NULL, setup->config_path, NULL,
-    };
-    /* clang-format on */
-    const int child_fds[] = {fds.control[1], fds.notify[1], fds.status, setup->spin->fd};
-    const struct server_child_spec spec = {
-        .argv = argv, .fds = child_fds, .n_fds = 4, .is_worker = true};
-    ret = worker->account
-              ? server_account_serve(worker->account, fds.control[0], server_worker_failed, worker)
-              : -ENOMEM;
-    if (ret == 0)
-        ret = server_loop_add(children->loop, &worker->notify, fds.notify[0], EPOLLIN,
-                              server_worker_notified, worker);
-    if (ret == 0)
-        ret = server_child_start(children, &worker->child, &spec, server_worker_changed, worker);
+    ret = worker->account ? child_start(worker, setup, &fds) : -ENOMEM;
     if (ret < 0) {
         server_worker_fini(worker);
         return apir_error_sys(err, -ret, "cannot start the worker %s", path);

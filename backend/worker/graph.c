@@ -332,6 +332,77 @@ static bool op_is_view(const struct worker *w, int32_t op)
            strcmp(s, "PERMUTE") == 0 || strcmp(s, "TRANSPOSE") == 0;
 }
 
+/* What slot_realise needs while it works; all owned. */
+struct realising {
+    bool cpu;
+    struct place *places; /* per tensor */
+    uint32_t *counts;     /* per tensor: how often it is a source */
+    uint32_t *nodes;      /* n_nodes: indices of tensors */
+    uint32_t n_nodes;
+};
+
+static void buffers_use(struct worker *w, const struct apir_graph *wire, struct outcome *out)
+{
+    for (uint32_t i = 0; i < wire->n_buffers && !out->fatal; i++) {
+        struct worker_buffer *b = worker_buffer_find(w, wire->buffers[i].id);
+        if (!b) {
+            out->fatal = "graph: buffer does not exist";
+            continue;
+        }
+        worker_buffer_use(b);
+        host_buffer_set_usage(&w->ggml, &b->host, wire->buffers[i].usage);
+    }
+}
+
+/* Checks one tensor, fills its place in slot->tensors, and notes it if it is a node. */
+static void tensor_realise(struct worker *w, struct worker_slot *slot, uint32_t i,
+                           struct realising *r, struct outcome *out)
+{
+    const struct apir_graph *wire = &slot->wire;
+    struct worker_reach reach;
+    uint64_t extent = 0;
+    tensor_check(w, wire, i, TO_COMPUTE, r->cpu, &extent, &reach, out);
+    if (!out->fatal && !out->status)
+        tensor_translate(w, wire, i, TO_COMPUTE, slot->tensors, out);
+    if (!out->fatal && !out->status)
+        tensor_locate(w, slot, i, extent, slot->tensors, r->places, out);
+    if (!out->fatal && !out->status)
+        out->fatal = reach_check(wire, i, r->places, &reach);
+    if (!out->fatal && !out->status && reach.only_asked)
+        refuse(out, APIR_E_UNSUPPORTED, wire, i, reach.only_asked);
+    r->counts[i] = wire->tensors[i].use_count;
+    struct gg_tensor *g = &slot->tensors[i];
+    /* Without an op there is nothing to compute; and ggml would take it for a leaf. */
+    if (out->fatal || out->status || !(wire->tensors[i].bits & APIR_TENSOR_NODE) || g->op == 0)
+        return;
+    if (!op_is_view(w, g->op) &&
+        !host_tensor_supported(&w->ggml, &w->ggml.devices[slot->device], g))
+        refuse(out, APIR_E_UNSUPPORTED, wire, i, "the host's device does not support it");
+    r->nodes[r->n_nodes++] = i;
+    index_note(slot, i, r->places);
+}
+
+static void no_memory(struct outcome *out)
+{
+    out->status = APIR_E_NOMEM;
+    snprintf(out->why, sizeof(out->why), "the host has no memory for a graph");
+}
+
+static void graph_realise(struct worker *w, struct worker_slot *slot, const struct realising *r,
+                          struct outcome *out)
+{
+    if (slot->graph.cgraph) {
+        host_graph_touch(&w->ggml, &slot->graph);
+        return;
+    }
+    int err = host_graph_build(&w->ggml, slot->tensors, slot->wire.n_tensors, r->nodes, r->n_nodes,
+                               r->counts, &slot->graph);
+    if (err == -EINVAL)
+        out->fatal = "graph: a source is neither leaf nor node";
+    else if (err)
+        no_memory(out);
+}
+
 /*
  * Checks slot->wire and fills slot->tensors in place; builds the graph if it is
  * not there yet. Sets the slot's state. Returns the reason for FATAL or NULL.
@@ -340,71 +411,26 @@ static const char *slot_realise(struct worker *w, struct worker_slot *slot)
 {
     const struct apir_graph *wire = &slot->wire;
     struct outcome out = {0};
-    struct place *places = calloc(wire->n_tensors, sizeof(*places));
-    uint32_t *nodes = malloc(wire->n_nodes * sizeof(*nodes));
-    uint32_t *counts = malloc(wire->n_tensors * sizeof(*counts));
-    uint32_t n_nodes = 0;
+    struct realising r = {
+        .cpu = host_device_is_cpu(&w->ggml.devices[slot->device]),
+        .places = calloc(wire->n_tensors, sizeof(*r.places)),
+        .counts = malloc(wire->n_tensors * sizeof(*r.counts)),
+        .nodes = malloc(wire->n_nodes * sizeof(*r.nodes)),
+    };
     slot->n_indices = 0;
     if (!slot->indices)
         slot->indices = calloc(wire->n_nodes, sizeof(*slot->indices));
-    if (!places || !nodes || !counts || !slot->indices) {
-        out.status = APIR_E_NOMEM;
-        snprintf(out.why, sizeof(out.why), "the host has no memory for a graph");
-        goto done;
-    }
-    for (uint32_t i = 0; i < wire->n_buffers; i++) {
-        struct worker_buffer *b = worker_buffer_find(w, wire->buffers[i].id);
-        if (!b) {
-            out.fatal = "graph: buffer does not exist";
-            goto done;
-        }
-        worker_buffer_use(b);
-        host_buffer_set_usage(&w->ggml, &b->host, wire->buffers[i].usage);
-    }
-    bool cpu = host_device_is_cpu(&w->ggml.devices[slot->device]);
-    for (uint32_t i = 0; i < wire->n_tensors && !out.fatal && !out.status; i++) {
-        struct worker_reach reach;
-        uint64_t extent = 0;
-        tensor_check(w, wire, i, TO_COMPUTE, cpu, &extent, &reach, &out);
-        if (!out.fatal && !out.status)
-            tensor_translate(w, wire, i, TO_COMPUTE, slot->tensors, &out);
-        if (!out.fatal && !out.status)
-            tensor_locate(w, slot, i, extent, slot->tensors, places, &out);
-        if (!out.fatal && !out.status)
-            out.fatal = reach_check(wire, i, places, &reach);
-        if (!out.fatal && !out.status && reach.only_asked)
-            refuse(&out, APIR_E_UNSUPPORTED, wire, i, reach.only_asked);
-        counts[i] = wire->tensors[i].use_count;
-        if (out.fatal || out.status || !(wire->tensors[i].bits & APIR_TENSOR_NODE))
-            continue;
-        struct gg_tensor *g = &slot->tensors[i];
-        /* Nothing to compute; and ggml would take it for a leaf. */
-        if (g->op == 0)
-            continue;
-        if (!op_is_view(w, g->op) &&
-            !host_tensor_supported(&w->ggml, &w->ggml.devices[slot->device], g))
-            refuse(&out, APIR_E_UNSUPPORTED, wire, i, "the host's device does not support it");
-        nodes[n_nodes++] = i;
-        index_note(slot, i, places);
-    }
-    if (out.fatal || out.status)
-        goto done;
-    if (slot->graph.cgraph) {
-        host_graph_touch(&w->ggml, &slot->graph);
-    } else {
-        int err = host_graph_build(&w->ggml, slot->tensors, wire->n_tensors, nodes, n_nodes, counts,
-                                   &slot->graph);
-        if (err == -EINVAL)
-            out.fatal = "graph: a source is neither leaf nor node";
-        else if (err) {
-            out.status = APIR_E_NOMEM;
-            snprintf(out.why, sizeof(out.why), "the host has no memory for a graph");
-        }
-    }
-done:
-    free(places);
-    free(nodes);
-    free(counts);
+    if (!r.places || !r.nodes || !r.counts || !slot->indices)
+        no_memory(&out);
+    else
+        buffers_use(w, wire, &out);
+    for (uint32_t i = 0; i < wire->n_tensors && !out.fatal && !out.status; i++)
+        tensor_realise(w, slot, i, &r, &out);
+    if (!out.fatal && !out.status)
+        graph_realise(w, slot, &r, &out);
+    free(r.places);
+    free(r.nodes);
+    free(r.counts);
     slot->status = APIR_OK;
     slot->state = SLOT_READY;
     if (out.status)

@@ -110,7 +110,7 @@ mutant() { # NAME FILE TEST FROM TO
         mutant_failed "$1: its test does not pass as it is; see the control"
         return 0
     fi
-    if ! build "backend/$2" "$4" "$5" >"$work/log" 2>&1; then
+    if ! build "$2" "$4" "$5" >"$work/log" 2>&1; then
         mutant_failed "$1: not built: $(head -n 3 "$work/log" | tr '\n' ' ')"
         return 0
     fi
