@@ -256,9 +256,9 @@ int ggml_probe_layout(apir_symbol_fn symbol, void *handle, struct ggml_layout *r
                       char *why, size_t why_size)
 {
     struct symbols s;
-    int err = symbols_load(&s, symbol, handle, why, why_size);
-    if (err)
-        return err;
+    int rc = symbols_load(&s, symbol, handle, why, why_size);
+    if (rc)
+        return rc;
     struct ggml_layout got = {0};
     probe_objects(&s, &got);
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
@@ -271,9 +271,9 @@ int ggml_probe_layout(apir_symbol_fn symbol, void *handle, struct ggml_layout *r
             got.backend.device != k->backend.device || got.props_size != k->props_size)
             continue;
         struct ggml_layout out = *k;
-        err = probe_graph(&s, &out, why, why_size);
-        if (err)
-            return err;
+        rc = probe_graph(&s, &out, why, why_size);
+        if (rc)
+            return rc;
         out.has_compute_flag = symbol(handle, "ggml_build_forward_select") != NULL;
         *ret_layout = out;
         return 0;

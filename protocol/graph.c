@@ -189,13 +189,13 @@ int apir_graph_decode(const void *data, size_t size, struct apir_graph *ret_grap
 {
     struct apir_reader r = apir_reader_init(data, size);
     struct apir_graph g = {0};
-    int err = -EBADMSG;
-    const char *why = header_read(&r, &g, &err);
+    int rc = -EBADMSG;
+    const char *why = header_read(&r, &g, &rc);
     if (why)
         goto fail;
     g.tensors = malloc(g.n_tensors * sizeof(*g.tensors));
     if (!g.tensors) {
-        err = -ENOMEM;
+        rc = -ENOMEM;
         why = "graph: out of memory";
         goto fail;
     }
@@ -219,7 +219,7 @@ int apir_graph_decode(const void *data, size_t size, struct apir_graph *ret_grap
 fail:
     apir_graph_fini(&g);
     *ret_why = why;
-    return err;
+    return rc;
 }
 
 void apir_graph_fini(struct apir_graph *g)
@@ -241,10 +241,10 @@ int apir_graph_patch(struct apir_graph *g, const void *data, size_t size, const 
     /* All or nothing: decode aside first. */
     struct apir_tensor *fresh = malloc(count * sizeof(*fresh));
     uint32_t *at = malloc(count * sizeof(*at));
-    int err = 0;
+    int rc = 0;
     if (!fresh || !at) {
         *ret_why = "patch: out of memory";
-        err = -ENOMEM;
+        rc = -ENOMEM;
         goto out;
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -256,13 +256,13 @@ int apir_graph_patch(struct apir_graph *g, const void *data, size_t size, const 
             why = "patch: a node cannot become a leaf, nor a leaf a node";
         if (why) {
             *ret_why = why;
-            err = -EBADMSG;
+            rc = -EBADMSG;
             goto out;
         }
     }
     if (r.left) {
         *ret_why = "patch: trailing bytes";
-        err = -EBADMSG;
+        rc = -EBADMSG;
         goto out;
     }
     for (uint32_t i = 0; i < count; i++)
@@ -270,5 +270,5 @@ int apir_graph_patch(struct apir_graph *g, const void *data, size_t size, const 
 out:
     free(fresh);
     free(at);
-    return err;
+    return rc;
 }

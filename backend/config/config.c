@@ -93,16 +93,16 @@ static int config_parse(const char *text, size_t size, struct apir_config *confi
                         struct apir_error *err)
 {
     cleanup_json struct json_object *json = NULL;
-    int ret = cdi_json_parse(text, size, &json, err);
-    if (ret < 0)
-        return ret;
+    int rc = cdi_json_parse(text, size, &json, err);
+    if (rc < 0)
+        return rc;
     json_object_object_foreach(json, key, value)
     {
-        ret = config_read_key(key, value, config, err);
-        if (ret == 0)
+        rc = config_read_key(key, value, config, err);
+        if (rc == 0)
             continue;
         unsigned line = config_line(text, size, key);
-        return line ? apir_error_wrap(err, "line %u", line) : ret;
+        return line ? apir_error_wrap(err, "line %u", line) : rc;
     }
     return 0;
 }
@@ -110,9 +110,9 @@ static int config_parse(const char *text, size_t size, struct apir_config *confi
 int apir_config_parse(const char *text, size_t size, struct apir_config *config,
                       struct apir_error *err)
 {
-    int ret = config_set_defaults(config);
-    if (ret < 0)
-        return apir_error_sys(err, -ret, "configuration");
+    int rc = config_set_defaults(config);
+    if (rc < 0)
+        return apir_error_sys(err, -rc, "configuration");
     if (size > CONFIG_SIZE_MAX)
         return apir_error_set(err, EFBIG, "more than 1 MiB");
     cleanup_free char *copy = malloc(size + 1);
@@ -120,12 +120,12 @@ int apir_config_parse(const char *text, size_t size, struct apir_config *config,
         return apir_error_sys(err, ENOMEM, "cannot parse");
     memcpy(copy, text, size);
     copy[size] = '\0';
-    ret = config_parse(copy, size, config, err);
-    if (ret < 0) {
+    rc = config_parse(copy, size, config, err);
+    if (rc < 0) {
         apir_config_fini(config);
         (void)config_set_defaults(config);
     }
-    return ret;
+    return rc;
 }
 
 /* ---- the file ---------------------------------------------------------------- */
@@ -160,9 +160,9 @@ const char *apir_config_find(void)
 
 int apir_config_load(const char *path, struct apir_config *config, struct apir_error *err)
 {
-    int ret = config_set_defaults(config);
-    if (ret < 0)
-        return apir_error_sys(err, -ret, "configuration");
+    int rc = config_set_defaults(config);
+    if (rc < 0)
+        return apir_error_sys(err, -rc, "configuration");
     if (!path)
         path = apir_config_find();
     if (!path)
@@ -170,12 +170,12 @@ int apir_config_load(const char *path, struct apir_config *config, struct apir_e
 
     cleanup_free char *text = NULL;
     size_t size = 0;
-    ret = config_read_file(path, &text, &size, err);
-    if (ret == 0) {
+    rc = config_read_file(path, &text, &size, err);
+    if (rc == 0) {
         apir_config_fini(config);
-        ret = apir_config_parse(text, size, config, err);
+        rc = apir_config_parse(text, size, config, err);
     }
-    return ret < 0 ? apir_error_wrap(err, "%s", path) : 0;
+    return rc < 0 ? apir_error_wrap(err, "%s", path) : 0;
 }
 
 void apir_config_fini(struct apir_config *config)

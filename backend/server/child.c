@@ -98,11 +98,11 @@ int server_children_init(struct server_children *children, struct server_loop *l
     children->signal_fd = signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC);
     if (children->signal_fd < 0)
         return -errno;
-    int ret = server_loop_add(loop, &children->source, children->signal_fd, EPOLLIN,
-                              server_children_ready, children);
-    if (ret < 0)
+    int rc = server_loop_add(loop, &children->source, children->signal_fd, EPOLLIN,
+                             server_children_ready, children);
+    if (rc < 0)
         apir_close_fd(&children->signal_fd);
-    return ret;
+    return rc;
 }
 
 void server_children_fini(struct server_children *children)

@@ -50,16 +50,16 @@ static int closer_start(void)
     pthread_attr_t attr;
     pthread_t thread;
     const size_t least = (size_t)sysconf(_SC_THREAD_STACK_MIN);
-    int ret = pthread_attr_init(&attr);
-    if (ret)
-        return ret;
-    ret = pthread_attr_setstacksize(&attr, CLOSER_STACK > least ? CLOSER_STACK : least);
-    if (!ret)
-        ret = pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    if (!ret)
-        ret = pthread_create(&thread, &attr, closer, NULL);
+    int rc = pthread_attr_init(&attr);
+    if (rc)
+        return rc;
+    rc = pthread_attr_setstacksize(&attr, CLOSER_STACK > least ? CLOSER_STACK : least);
+    if (!rc)
+        rc = pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    if (!rc)
+        rc = pthread_create(&thread, &attr, closer, NULL);
     pthread_attr_destroy(&attr);
-    return ret;
+    return rc;
 }
 
 void server_close_later(const int *fds, size_t n)

@@ -166,12 +166,12 @@ static void server_context_start_worker(struct server_context *context)
 
 /* ---- blobs ----------------------------------------------------------------- */
 
-/* ret: of a message on the worker's control socket. */
-static void server_context_told_worker(struct server_context *context, int ret)
+/* rc: of a message on the worker's control socket. */
+static void server_context_told_worker(struct server_context *context, int rc)
 {
-    if (ret == -EPIPE || ret == -ECONNRESET)
+    if (rc == -EPIPE || rc == -ECONNRESET)
         server_worker_kill(&context->worker); /* ending already, mostly; gone() has the reason */
-    else if (ret < 0)
+    else if (rc < 0)
         server_context_lose(context, APIR_LOG_WARN, "worker does not read its control socket");
     else
         apir_ring_wake_host(
@@ -237,13 +237,13 @@ int server_context_blob_create(struct server_context *context, uint64_t blob_id,
     }
     const bool is_ring = blob_id == APIR_RING_BLOB_ID;
     struct server_shm_fds fds __attribute__((cleanup(server_shm_close))) = {-1, -1, -1};
-    int ret = context->book ? server_shm_create(is_ring ? "apir-ring" : "apir-arena", size, &fds)
-                            : -ENOMEM;
-    if (ret == 0 && is_ring)
-        ret = server_ring_map(fds.own, size, &context->ring);
-    if (ret < 0) {
-        *ret_why = strerror(-ret);
-        return ret;
+    int rc = context->book ? server_shm_create(is_ring ? "apir-ring" : "apir-arena", size, &fds)
+                           : -ENOMEM;
+    if (rc == 0 && is_ring)
+        rc = server_ring_map(fds.own, size, &context->ring);
+    if (rc < 0) {
+        *ret_why = strerror(-rc);
+        return rc;
     }
     if (is_ring && context->lost)
         server_ring_lose(context->ring, context->reason);

@@ -71,9 +71,9 @@ int server_loop_run(struct server_loop *loop)
 {
     while (!loop->stop) {
         int timeout = server_loop_timers(loop);
-        int ret = loop->stop ? 0 : server_loop_turn(loop, timeout);
-        if (ret < 0)
-            return ret;
+        int rc = loop->stop ? 0 : server_loop_turn(loop, timeout);
+        if (rc < 0)
+            return rc;
     }
     return 0;
 }

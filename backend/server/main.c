@@ -209,23 +209,23 @@ static int server_init(struct server *server, struct apir_error *err)
         apir_log(APIR_LOG_WARN,
                  "this server runs as root, and so do its workers: give the VMM, or the service, a "
                  "user of its own (\"sandbox\": \"required\" insists on it)");
-    int ret = 0;
+    int rc = 0;
     server->worker_path = server->config.worker;
     if (!server->worker_path) {
-        ret = path_beside_us("apir-worker", server->beside, sizeof(server->beside));
+        rc = path_beside_us("apir-worker", server->beside, sizeof(server->beside));
         server->worker_path = server->beside;
     }
-    if (ret < 0)
-        apir_error_sys(err, -ret, "cannot tell where this program lies");
-    else if ((ret = server_loop_init(&server->loop)) < 0)
-        apir_error_sys(err, -ret, "cannot make the event loop");
-    else if ((ret = server_children_init(&server->children, &server->loop)) < 0) {
-        apir_error_sys(err, -ret, "cannot watch child processes");
+    if (rc < 0)
+        apir_error_sys(err, -rc, "cannot tell where this program lies");
+    else if ((rc = server_loop_init(&server->loop)) < 0)
+        apir_error_sys(err, -rc, "cannot make the event loop");
+    else if ((rc = server_children_init(&server->children, &server->loop)) < 0) {
+        apir_error_sys(err, -rc, "cannot watch child processes");
         server_loop_fini(&server->loop);
     }
-    if (ret < 0)
+    if (rc < 0)
         apir_config_fini(&server->config);
-    return ret;
+    return rc;
 }
 
 static void server_fini(struct server *server)
@@ -237,8 +237,8 @@ static void server_fini(struct server *server)
 
 static int server_run(struct server *server, struct apir_error *err)
 {
-    int ret = server_loop_run(&server->loop);
-    return ret < 0 ? apir_error_sys(err, -ret, "event loop") : 0;
+    int rc = server_loop_run(&server->loop);
+    return rc < 0 ? apir_error_sys(err, -rc, "event loop") : 0;
 }
 
 /* ---- for a VMM ------------------------------------------------------------- */
@@ -254,12 +254,12 @@ static int serve_vmm(struct server *server, int socket_fd, struct apir_error *er
         .worker_path = server->worker_path,
         .refusal = server->refusal,
     };
-    int ret = server_client_init(&client, &setup, socket_fd);
-    if (ret < 0)
-        return apir_error_sys(err, -ret, "cannot use the socket");
-    ret = server_run(server, err);
+    int rc = server_client_init(&client, &setup, socket_fd);
+    if (rc < 0)
+        return apir_error_sys(err, -rc, "cannot use the socket");
+    rc = server_run(server, err);
     server_client_fini(&client);
-    return ret;
+    return rc;
 }
 
 /* ---- for this machine ------------------------------------------------------ */
@@ -281,14 +281,14 @@ static int watch_stop(struct server_loop *loop, struct server_source *source)
     cleanup_fd int fd = signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC);
     if (fd < 0)
         return -errno;
-    int ret = server_loop_add(loop, source, fd, EPOLLIN, stop_asked, loop);
-    if (ret < 0)
-        return ret;
+    int rc = server_loop_add(loop, source, fd, EPOLLIN, stop_asked, loop);
+    if (rc < 0)
+        return rc;
     /* Beside SIGCHLD, which the children block. Ours clear the mask before their exec. */
     if (sigprocmask(SIG_BLOCK, &mask, NULL) < 0) {
-        ret = -errno;
+        rc = -errno;
         server_loop_remove(loop, source);
-        return ret;
+        return rc;
     }
     return steal_fd(&fd);
 }
@@ -316,19 +316,19 @@ static int serve_socket(struct server *server, int socket_fd, const char *path,
     if (stop_fd < 0)
         return apir_error_sys(err, -stop_fd, "cannot watch for signals");
     struct server_listen listener;
-    int ret = server_listen_init(&listener, &setup, steal_fd(&fd));
-    if (ret < 0) {
-        apir_error_sys(err, -ret, "cannot use the socket");
+    int rc = server_listen_init(&listener, &setup, steal_fd(&fd));
+    if (rc < 0) {
+        apir_error_sys(err, -rc, "cannot use the socket");
     } else {
         if (path) {
             printf("apir-render-server: listening on %s\n", path);
             fflush(stdout);
         }
-        ret = server_run(server, err);
+        rc = server_run(server, err);
         server_listen_fini(&listener);
     }
     server_loop_remove(&server->loop, &stop);
-    return ret;
+    return rc;
 }
 
 static int serve_path(struct server *server, const struct options *o, struct apir_error *err)
@@ -337,9 +337,9 @@ static int serve_path(struct server *server, const struct options *o, struct api
     int fd = server_listen_make(o->listen, o->group, &made, err);
     if (fd < 0)
         return fd;
-    int ret = serve_socket(server, fd, o->listen, err);
+    int rc = serve_socket(server, fd, o->listen, err);
     server_listen_remove(o->listen, &made);
-    return ret;
+    return rc;
 }
 
 static int serve(const struct options *o, struct apir_error *err)
@@ -351,19 +351,19 @@ static int serve(const struct options *o, struct apir_error *err)
             return fd;
     }
     /* --listen makes its own one: nothing that was open is to stay. */
-    int ret = settle_fds(fd >= 0 ? fd : STDERR_FILENO);
-    if (ret < 0)
-        return apir_error_sys(err, -ret, "cannot settle the descriptors");
+    int rc = settle_fds(fd >= 0 ? fd : STDERR_FILENO);
+    if (rc < 0)
+        return apir_error_sys(err, -rc, "cannot settle the descriptors");
     struct server server;
-    ret = server_init(&server, err);
-    if (ret < 0)
-        return ret;
+    rc = server_init(&server, err);
+    if (rc < 0)
+        return rc;
     if (o->listen)
-        ret = serve_path(&server, o, err);
+        rc = serve_path(&server, o, err);
     else
-        ret = o->listen_fds ? serve_socket(&server, fd, NULL, err) : serve_vmm(&server, fd, err);
+        rc = o->listen_fds ? serve_socket(&server, fd, NULL, err) : serve_vmm(&server, fd, err);
     server_fini(&server);
-    return ret;
+    return rc;
 }
 
 /* Who reads our log may have stopped to: no line is worth the wait of all that we serve. */

@@ -58,9 +58,9 @@ static int server_pages_init(void)
 
 int server_page_map(int fd, void **ret_page)
 {
-    int ret = pages.base ? 0 : server_pages_init();
-    if (ret < 0)
-        return ret;
+    int rc = pages.base ? 0 : server_pages_init();
+    if (rc < 0)
+        return rc;
     const uint8_t *unused = memchr(pages.used, 0, sizeof(pages.used));
     if (!unused)
         return -ENOSPC;

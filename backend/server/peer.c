@@ -24,15 +24,15 @@ int server_peer_init(struct server_peer *peer, struct server_loop *loop, int fd,
 {
     *peer = (struct server_peer){.loop = loop, .fd = fd, .reply_fd = -1};
     int flags = fcntl(fd, F_GETFL);
-    int ret = 0;
+    int rc = 0;
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
         fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
-        ret = -errno;
-    if (ret == 0)
-        ret = server_loop_add(loop, &peer->source, fd, EPOLLIN, ready, user);
-    if (ret < 0)
+        rc = -errno;
+    if (rc == 0)
+        rc = server_loop_add(loop, &peer->source, fd, EPOLLIN, ready, user);
+    if (rc < 0)
         apir_close_fd(&peer->fd);
-    return ret;
+    return rc;
 }
 
 void server_peer_fini(struct server_peer *peer)
@@ -58,9 +58,9 @@ int server_peer_reply(struct server_peer *peer, const void *data, size_t size, i
 {
     cleanup_fd int owned = fd;
     assert(size <= SERVER_REPLY_MAX && peer->reply_size == 0);
-    int ret = server_peer_send(peer, data, size, owned);
-    if (ret != -EAGAIN)
-        return ret;
+    int rc = server_peer_send(peer, data, size, owned);
+    if (rc != -EAGAIN)
+        return rc;
     memcpy(peer->reply, data, size);
     peer->reply_size = size;
     peer->reply_fd = steal_fd(&owned);

@@ -23,9 +23,9 @@ int server_ring_map(int fd, uint64_t size, struct apir_ring_header **ret_header)
     if (fallocate(fd, 0, 0, APIR_RING_HEADER_SIZE) < 0)
         return -errno;
     void *page = NULL;
-    int ret = server_page_map(fd, &page);
-    if (ret < 0)
-        return ret;
+    int rc = server_page_map(fd, &page);
+    if (rc < 0)
+        return rc;
     struct apir_ring_header *header = page;
     header->magic = APIR_RING_MAGIC;
     header->major = APIR_PROTOCOL_MAJOR;

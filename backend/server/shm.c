@@ -71,9 +71,9 @@ int server_shm_create(const char *name, uint64_t size, struct server_shm_fds *re
         if (fd < 0 && errno == ENOENT)
             fd = fcntl(made, F_DUPFD_CLOEXEC, 0);
         if (fd < 0) {
-            const int ret = -errno;
+            const int rc = -errno;
             server_shm_close(&fds);
-            return ret;
+            return rc;
         }
         *each[i] = fd;
     }

@@ -18,9 +18,9 @@ int server_spin_init(struct server_spin *spin)
     if (fd < 0)
         return fd;
     void *page = NULL;
-    int ret = server_page_map(fd, &page);
-    if (ret < 0)
-        return ret;
+    int rc = server_page_map(fd, &page);
+    if (rc < 0)
+        return rc;
     spin->page = page;
     spin->fd = steal_fd(&fd);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);

@@ -147,13 +147,13 @@ static int child_start(struct server_worker *worker, const struct server_worker_
     const int child_fds[] = {fds->control[1], fds->notify[1], fds->status, setup->spin->fd};
     const struct server_child_spec spec = {
         .argv = argv, .fds = child_fds, .n_fds = 4, .is_worker = true};
-    int ret = server_account_serve(worker->account, fds->control[0], server_worker_failed, worker);
-    if (ret == 0)
-        ret = server_loop_add(children->loop, &worker->notify, fds->notify[0], EPOLLIN,
-                              server_worker_notified, worker);
-    if (ret == 0)
-        ret = server_child_start(children, &worker->child, &spec, server_worker_changed, worker);
-    return ret;
+    int rc = server_account_serve(worker->account, fds->control[0], server_worker_failed, worker);
+    if (rc == 0)
+        rc = server_loop_add(children->loop, &worker->notify, fds->notify[0], EPOLLIN,
+                             server_worker_notified, worker);
+    if (rc == 0)
+        rc = server_child_start(children, &worker->child, &spec, server_worker_changed, worker);
+    return rc;
 }
 
 int server_worker_start(struct server_worker *worker, const struct server_worker_setup *setup,
@@ -165,13 +165,13 @@ int server_worker_start(struct server_worker *worker, const struct server_worker
         .control = {-1, -1}, .notify = {-1, -1}, .status = -1};
     if (access(path, X_OK) < 0)
         return apir_error_sys(err, errno, "cannot start the worker %s", path);
-    int ret = server_worker_open_fds(&fds);
-    if (ret < 0)
-        return apir_error_sys(err, -ret, "cannot make the worker's descriptors");
+    int rc = server_worker_open_fds(&fds);
+    if (rc < 0)
+        return apir_error_sys(err, -rc, "cannot make the worker's descriptors");
     void *page = NULL;
-    ret = server_page_map(fds.status, &page);
-    if (ret < 0)
-        return apir_error_sys(err, -ret, "cannot map the worker's status page");
+    rc = server_page_map(fds.status, &page);
+    if (rc < 0)
+        return apir_error_sys(err, -rc, "cannot map the worker's status page");
     struct apir_worker_status *status = page;
     apir_store_release64(&status->notify_at, UINT64_MAX);
 
@@ -187,10 +187,10 @@ int server_worker_start(struct server_worker *worker, const struct server_worker
         .account = server_account_create(setup->accounts, children, setup->uid),
         .seconds_to_start = setup->accounts->limits.config->seconds_to_start,
     };
-    ret = worker->account ? child_start(worker, setup, &fds) : -ENOMEM;
-    if (ret < 0) {
+    rc = worker->account ? child_start(worker, setup, &fds) : -ENOMEM;
+    if (rc < 0) {
         server_worker_fini(worker);
-        return apir_error_sys(err, -ret, "cannot start the worker %s", path);
+        return apir_error_sys(err, -rc, "cannot start the worker %s", path);
     }
     worker->control_fd = steal_fd(&fds.control[0]);
     worker->notify_fd = steal_fd(&fds.notify[0]);

@@ -32,9 +32,9 @@ static int blob_align(struct worker_blob *b)
     uint8_t *at = (uint8_t *)(((uintptr_t)room + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1));
     void *moved = mremap(b->map, b->size, b->size, MREMAP_MAYMOVE | MREMAP_FIXED, at);
     if (moved == MAP_FAILED) {
-        int err = -errno;
+        int rc = -errno;
         munmap(room, b->size + HUGE_PAGE);
-        return err;
+        return rc;
     }
     if (at > room)
         munmap(room, (size_t)(at - room));
@@ -138,9 +138,9 @@ int worker_buffer_privatize(struct worker_buffer *b, const void *data, uint64_t 
     for (uint64_t i = (lo - base) / page, end = (hi - base) / page, n; i < end; i += n ? n : 1) {
         for (n = 0; i + n < end && n < TAKE_MAX / page && !b->taken[i + n]; n++)
             ;
-        int err = n ? pages_take(b->shared + i * page, n * page) : 0;
-        if (err)
-            return err;
+        int rc = n ? pages_take(b->shared + i * page, n * page) : 0;
+        if (rc)
+            return rc;
         memset(b->taken + i, 1, n);
     }
     return 0;

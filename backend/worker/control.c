@@ -60,12 +60,12 @@ int worker_control_drain(struct worker *w)
         } m = {0};
         size_t size = 0, n_fds = 0;
         int fds[APIR_FDSOCK_FDS_MAX];
-        int err =
+        int rc =
             apir_fdsock_recv(w->control_fd, &m, sizeof(m), &size, fds, 1, &n_fds, MSG_DONTWAIT);
-        if (err == -EAGAIN)
+        if (rc == -EAGAIN)
             return 0;
-        if (err)
-            return err;
+        if (rc)
+            return rc;
         if (size == 0)
             return -EPIPE;
         cleanup_fd int fd = n_fds ? fds[0] : -1;
@@ -76,17 +76,17 @@ int worker_control_drain(struct worker *w)
         case APIR_CONTROL_ADD_BLOB:
             if (fd < 0)
                 return -EPROTO;
-            err = blob_add(w, &c, steal_fd(&fd));
-            if (err)
-                return err;
+            rc = blob_add(w, &c, steal_fd(&fd));
+            if (rc)
+                return rc;
             break;
         case APIR_CONTROL_DEL_BLOB:
             /* The ring stays mapped: its loss ends the context, not this map. */
             if (c.blob_id == APIR_RING_BLOB_ID || c.blob_id >= APIR_BLOBS_MAX)
                 return -EPROTO;
-            err = blob_leave(w, &w->blobs[c.blob_id]);
-            if (err)
-                return err;
+            rc = blob_leave(w, &w->blobs[c.blob_id]);
+            if (rc)
+                return rc;
             break;
         case APIR_CONTROL_ANSWER:
             w->answer = m.answer;
@@ -121,19 +121,19 @@ static int ask(struct worker *w, uint32_t op, uint32_t device, uint64_t size)
 /* The answer is in w->answer then. Returns as ask(). */
 static int answer_wait(struct worker *w)
 {
-    int err = 0;
-    while (!err && !w->answered) {
+    int rc = 0;
+    while (!rc && !w->answered) {
         struct pollfd p = {.fd = w->control_fd, .events = POLLIN};
-        err = poll(&p, 1, -1) < 0 && errno != EINTR ? -errno : worker_control_drain(w);
+        rc = poll(&p, 1, -1) < 0 && errno != EINTR ? -errno : worker_control_drain(w);
     }
     /* An answer that is still to come would be taken for that to the next question. */
-    w->control_err = err;
-    return err;
+    w->control_err = rc;
+    return rc;
 }
 
-static enum apir_status server_gone(int err, char *why)
+static enum apir_status server_gone(int rc, char *why)
 {
-    snprintf(why, APIR_WHY_SIZE, "the host's server is gone: %s", strerror(-err));
+    snprintf(why, APIR_WHY_SIZE, "the host's server is gone: %s", strerror(-rc));
     return APIR_E_FAILED;
 }
 
@@ -141,9 +141,9 @@ enum apir_status worker_reserve(struct worker *w, uint32_t device, uint64_t size
 {
     if (w->control_fd < 0)
         return APIR_OK;
-    int err = ask(w, APIR_ASK_RESERVE, device, size);
-    if (err)
-        return server_gone(err, why);
+    int rc = ask(w, APIR_ASK_RESERVE, device, size);
+    if (rc)
+        return server_gone(rc, why);
     return w->is_limited ? worker_granted(w, device, why) : APIR_OK;
 }
 
@@ -151,9 +151,9 @@ enum apir_status worker_granted(struct worker *w, uint32_t device, char *why)
 {
     if (w->control_fd < 0)
         return APIR_OK;
-    int err = answer_wait(w);
-    if (err)
-        return server_gone(err, why);
+    int rc = answer_wait(w);
+    if (rc)
+        return server_gone(rc, why);
     w->devices_used |= w->answer.refused ? 0 : 1u << device;
     if (!w->answer.refused)
         return APIR_OK;

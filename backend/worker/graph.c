@@ -395,11 +395,11 @@ static void graph_realise(struct worker *w, struct worker_slot *slot, const stru
         host_graph_touch(&w->ggml, &slot->graph);
         return;
     }
-    int err = host_graph_build(&w->ggml, slot->tensors, slot->wire.n_tensors, r->nodes, r->n_nodes,
+    int rc = host_graph_build(&w->ggml, slot->tensors, slot->wire.n_tensors, r->nodes, r->n_nodes,
                                r->counts, &slot->graph);
-    if (err == -EINVAL)
+    if (rc == -EINVAL)
         out->fatal = "graph: a source is neither leaf nor node";
-    else if (err)
+    else if (rc)
         no_memory(out);
 }
 
@@ -454,13 +454,13 @@ const char *worker_slot_define(struct worker *w, struct worker_slot *slot, uint3
 {
     worker_slot_clear(w, slot);
     const char *why = NULL;
-    int err = apir_graph_decode(payload, size, &slot->wire, &why);
-    if (err == -EBADMSG)
+    int rc = apir_graph_decode(payload, size, &slot->wire, &why);
+    if (rc == -EBADMSG)
         return why;
     slot->device = device;
-    const uint64_t bytes = err ? 0 : graph_bytes(&slot->wire);
+    const uint64_t bytes = rc ? 0 : graph_bytes(&slot->wire);
     const bool fits = !w->graph_limit || bytes <= w->graph_limit - w->graph_bytes;
-    if (!err && fits)
+    if (!rc && fits)
         slot->tensors = calloc(slot->wire.n_tensors, sizeof(*slot->tensors));
     if (!slot->tensors) {
         worker_slot_clear(w, slot);
@@ -484,10 +484,10 @@ const char *worker_slot_patch(struct worker *w, struct worker_slot *slot, const 
     if (!slot->tensors)
         return NULL; /* broken for want of memory, and stays so */
     const char *why = NULL;
-    int err = apir_graph_patch(&slot->wire, payload, size, &why);
-    if (err == -EBADMSG)
+    int rc = apir_graph_patch(&slot->wire, payload, size, &why);
+    if (rc == -EBADMSG)
         return why;
-    if (err) {
+    if (rc) {
         worker_slot_clear(w, slot);
         worker_slot_break(slot, APIR_E_NOMEM, "the host has no memory for a graph");
         return NULL;
@@ -538,12 +538,12 @@ const char *worker_op_query(struct worker *w, uint32_t device, const void *paylo
     struct apir_graph wire;
     const char *why = NULL;
     *ret_reply = (struct apir_reply_op_query){.status = APIR_OK};
-    int err = apir_graph_decode(payload, size, &wire, &why);
-    if (err == -EBADMSG)
+    int rc = apir_graph_decode(payload, size, &wire, &why);
+    if (rc == -EBADMSG)
         return why;
-    if (err || wire.n_tensors > 64) {
+    if (rc || wire.n_tensors > 64) {
         ret_reply->status = APIR_E_NOMEM;
-        if (!err)
+        if (!rc)
             apir_graph_fini(&wire);
         return NULL;
     }
@@ -615,9 +615,9 @@ const char *worker_graph_optimize(struct worker *w, void *stream, uint32_t devic
     struct apir_graph wire;
     const char *why = NULL;
     *ret_reply = (struct apir_reply_optimize){.status = APIR_E_NOMEM};
-    int err = apir_graph_decode(payload, size, &wire, &why);
-    if (err)
-        return err == -EBADMSG ? why : NULL;
+    int rc = apir_graph_decode(payload, size, &wire, &why);
+    if (rc)
+        return rc == -EBADMSG ? why : NULL;
     struct gg_tensor *tensors = calloc(wire.n_tensors, sizeof(*tensors));
     uint32_t *scratch = malloc(2 * (size_t)wire.n_tensors * sizeof(*scratch));
     struct host_dep *deps = malloc(wire.n_tensors * sizeof(*deps));

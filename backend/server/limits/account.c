@@ -70,13 +70,13 @@ static int reserve(struct server_account *account, const struct apir_ask *ask, c
         snprintf(why, APIR_WHY_SIZE, "a program can use %u devices", APIR_DEVICES_MAX);
         return -ENOSPC;
     }
-    int ret = context_check(account, device ? device->bytes : 0, ask, why);
-    if (ret < 0)
-        return ret;
-    ret =
+    int rc = context_check(account, device ? device->bytes : 0, ask, why);
+    if (rc < 0)
+        return rc;
+    rc =
         server_limits_take(&account->accounts->limits, ask->device, ask->size, device ? 0 : 1, why);
-    if (ret < 0)
-        return ret == -EDQUOT ? -EAGAIN : ret;
+    if (rc < 0)
+        return rc == -EDQUOT ? -EAGAIN : rc;
     if (!device) {
         device = &account->devices[account->n_devices++];
         *device = (struct server_account_device){0};
@@ -153,10 +153,10 @@ static void account_failed(struct server_account *account, const char *reason)
 static bool account_answer(struct server_account *account, struct apir_control_answer *answer)
 {
     answer->op = APIR_CONTROL_ANSWER;
-    int ret = apir_fdsock_send(account->fd, answer, sizeof(*answer), NULL, 0);
-    if (ret == 0)
+    int rc = apir_fdsock_send(account->fd, answer, sizeof(*answer), NULL, 0);
+    if (rc == 0)
         return true;
-    if (ret == -EPIPE || ret == -ECONNRESET)
+    if (rc == -EPIPE || rc == -ECONNRESET)
         account_stop(account); /* it is ending: SIGCHLD tells the rest */
     else
         account_failed(account, "worker does not read its control socket");
@@ -170,8 +170,8 @@ static bool account_try(struct server_account *account)
 {
     struct apir_control_answer answer = {0};
     const int64_t now = server_now_ms();
-    int ret = reserve(account, &account->waiting, answer.why);
-    if (ret == -EAGAIN && now < account->wait_until_ms) {
+    int rc = reserve(account, &account->waiting, answer.why);
+    if (rc == -EAGAIN && now < account->wait_until_ms) {
         server_loop_modify(account->children->loop, &account->source, 0);
         server_timer_arm(account->children->loop, &account->retry, now + SERVER_ACCOUNT_RETRY_MS,
                          account_retry, account);
@@ -179,7 +179,7 @@ static bool account_try(struct server_account *account)
     }
     account->waiting.op = 0;
     server_loop_modify(account->children->loop, &account->source, EPOLLIN);
-    answer.refused = ret < 0;
+    answer.refused = rc < 0;
     return account_answer(account, &answer);
 }
 
@@ -220,13 +220,13 @@ static void account_ready(void *user, uint32_t events)
     for (int i = 0; i < ACCOUNT_BATCH && !account->waiting.op; i++) {
         struct apir_ask ask;
         size_t size = 0;
-        int ret =
+        int rc =
             apir_fdsock_recv(account->fd, &ask, sizeof(ask), &size, NULL, 0, NULL, MSG_DONTWAIT);
-        if (ret == -EAGAIN)
+        if (rc == -EAGAIN)
             return;
-        if (ret == -EBADMSG)
+        if (rc == -EBADMSG)
             size = SIZE_MAX; /* too long, or with descriptors: as wrong as any other size */
-        else if (ret < 0 || size == 0) {
+        else if (rc < 0 || size == 0) {
             account_stop(account);
             return;
         }

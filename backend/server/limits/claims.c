@@ -88,19 +88,19 @@ static int file_make(struct server_claims *claims)
         return errno == EEXIST ? -EAGAIN : -errno;
     const struct server_claims_head head = {.magic = SERVER_CLAIMS_MAGIC};
     struct stat st;
-    int ret = lock(claims->fd, F_WRLCK);
-    if (ret == 0 && (fstat(claims->fd, &st) < 0 || st.st_nlink == 0))
-        ret = -EAGAIN; /* removed as a dead one's in between */
-    if (ret == 0 && pwrite(claims->fd, &head, sizeof(head), 0) != (ssize_t)sizeof(head))
-        ret = -EIO;
-    if (ret == 0 && fchmod(claims->fd, 0644) < 0)
-        ret = -errno;
-    if (ret < 0) {
-        if (ret != -EAGAIN)
+    int rc = lock(claims->fd, F_WRLCK);
+    if (rc == 0 && (fstat(claims->fd, &st) < 0 || st.st_nlink == 0))
+        rc = -EAGAIN; /* removed as a dead one's in between */
+    if (rc == 0 && pwrite(claims->fd, &head, sizeof(head), 0) != (ssize_t)sizeof(head))
+        rc = -EIO;
+    if (rc == 0 && fchmod(claims->fd, 0644) < 0)
+        rc = -errno;
+    if (rc < 0) {
+        if (rc != -EAGAIN)
             (void)unlinkat(claims->dir_fd, claims->name, 0);
         apir_close_fd(&claims->fd);
     }
-    return ret;
+    return rc;
 }
 
 int server_claims_open(struct server_claims *claims, const char *folder, struct apir_error *err)
@@ -110,12 +110,12 @@ int server_claims_open(struct server_claims *claims, const char *folder, struct 
     if (dir_fd < 0)
         return dir_fd;
     claims->dir_fd = dir_fd;
-    int ret = -EAGAIN;
-    for (int i = 0; i < LOOKS_MAX && ret == -EAGAIN; i++)
-        ret = file_make(claims);
-    if (ret < 0) {
+    int rc = -EAGAIN;
+    for (int i = 0; i < LOOKS_MAX && rc == -EAGAIN; i++)
+        rc = file_make(claims);
+    if (rc < 0) {
         apir_close_fd(&claims->dir_fd);
-        return apir_error_sys(err, -ret, "cannot make a file in %s", folder);
+        return apir_error_sys(err, -rc, "cannot make a file in %s", folder);
     }
     /* What killed servers have left; of no device. */
     struct server_usage nothing = {0};
@@ -145,8 +145,8 @@ int server_claims_write(struct server_claims *claims, uint32_t index, uint32_t n
 {
     const struct server_claims_head head = {.magic = SERVER_CLAIMS_MAGIC, .n_rows = n_rows};
     /* The row first: what the head counts is there. */
-    int ret = put(claims->fd, row, sizeof(*row), sizeof(head) + index * sizeof(*row));
-    return ret < 0 ? ret : put(claims->fd, &head, sizeof(head), 0);
+    int rc = put(claims->fd, row, sizeof(*row), sizeof(head) + index * sizeof(*row));
+    return rc < 0 ? rc : put(claims->fd, &head, sizeof(head), 0);
 }
 
 /* ---- others' ------------------------------------------------------------------ */
@@ -220,9 +220,9 @@ int server_claims_add_others(const struct server_claims *claims, const char *dev
     int dir_fd = openat(claims->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = dir_fd < 0 ? NULL : fdopendir(dir_fd);
     if (!dir) {
-        int ret = -errno;
+        int rc = -errno;
         apir_close_fd(&dir_fd);
-        return ret;
+        return rc;
     }
     unsigned n = 0;
     uint32_t rows = SERVER_CLAIMS_LOOKED_AT;

@@ -126,10 +126,10 @@ static int limits_check(const struct server_limits *limits, const struct server_
     struct server_usage used;
     if (!(bytes && most) && !(contexts && most_contexts))
         return 0;
-    int ret = limits_used(limits, row, row->device, &used);
-    if (ret < 0) {
-        snprintf(why, APIR_WHY_SIZE, "the host cannot add up what is in use: %s", strerror(-ret));
-        return ret;
+    int rc = limits_used(limits, row, row->device, &used);
+    if (rc < 0) {
+        snprintf(why, APIR_WHY_SIZE, "the host cannot add up what is in use: %s", strerror(-rc));
+        return rc;
     }
     if (contexts && most_contexts && used.contexts > most_contexts) {
         snprintf(why, APIR_WHY_SIZE,
@@ -166,15 +166,15 @@ int server_limits_take(struct server_limits *limits, const char *device, uint64_
     }
     row->bytes += bytes;
     row->contexts += contexts;
-    int ret = row_write(limits, row);
-    if (ret < 0 && limits_exist(limits))
+    int rc = row_write(limits, row);
+    if (rc < 0 && limits_exist(limits))
         snprintf(why, APIR_WHY_SIZE, "the host cannot write down what is in use: %s",
-                 strerror(-ret));
+                 strerror(-rc));
     else
-        ret = limits_check(limits, row, bytes, contexts, why);
-    if (ret < 0)
+        rc = limits_check(limits, row, bytes, contexts, why);
+    if (rc < 0)
         server_limits_give(limits, device, bytes, contexts);
-    return ret;
+    return rc;
 }
 
 void server_limits_give(struct server_limits *limits, const char *device, uint64_t bytes,

@@ -67,26 +67,26 @@ static int listen_bind(int fd, const char *path, const char *group, struct stat 
     struct sockaddr_un addr;
     char fresh[sizeof(addr.sun_path) + 8];
     snprintf(fresh, sizeof(fresh), "%s.new", path);
-    int ret = listen_address(fresh, &addr, err);
-    if (ret < 0)
-        return ret;
+    int rc = listen_address(fresh, &addr, err);
+    if (rc < 0)
+        return rc;
     if (unlink(fresh) < 0 && errno != ENOENT)
         return apir_error_sys(err, errno, "cannot remove %s", fresh);
     mode_t old = umask(0117);
-    ret = bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0 ? -errno : 0;
+    rc = bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0 ? -errno : 0;
     umask(old);
-    if (ret < 0)
-        return apir_error_sys(err, -ret, "cannot make the socket %s", fresh);
-    ret = listen_set_group(fresh, group, err);
-    if (ret == 0 && listen(fd, LISTEN_BACKLOG) < 0)
-        ret = apir_error_sys(err, errno, "cannot listen on %s", fresh);
-    if (ret == 0 && lstat(fresh, ret_made) < 0)
-        ret = apir_error_sys(err, errno, "%s", fresh);
-    if (ret == 0 && rename(fresh, path) < 0)
-        ret = apir_error_sys(err, errno, "cannot rename %s to %s", fresh, path);
-    if (ret < 0)
+    if (rc < 0)
+        return apir_error_sys(err, -rc, "cannot make the socket %s", fresh);
+    rc = listen_set_group(fresh, group, err);
+    if (rc == 0 && listen(fd, LISTEN_BACKLOG) < 0)
+        rc = apir_error_sys(err, errno, "cannot listen on %s", fresh);
+    if (rc == 0 && lstat(fresh, ret_made) < 0)
+        rc = apir_error_sys(err, errno, "%s", fresh);
+    if (rc == 0 && rename(fresh, path) < 0)
+        rc = apir_error_sys(err, errno, "cannot rename %s to %s", fresh, path);
+    if (rc < 0)
         unlink(fresh);
-    return ret;
+    return rc;
 }
 
 int server_listen_make(const char *path, const char *group, struct stat *ret_made,
@@ -94,9 +94,9 @@ int server_listen_make(const char *path, const char *group, struct stat *ret_mad
 {
     struct sockaddr_un addr;
     struct stat st;
-    int ret = listen_address(path, &addr, err);
-    if (ret < 0)
-        return ret;
+    int rc = listen_address(path, &addr, err);
+    if (rc < 0)
+        return rc;
     if (lstat(path, &st) == 0) {
         if (!S_ISSOCK(st.st_mode))
             return apir_error_set(err, EEXIST, "%s is there, and is no socket", path);
@@ -107,8 +107,8 @@ int server_listen_make(const char *path, const char *group, struct stat *ret_mad
     if (fd < 0)
         return apir_error_sys(err, errno, "cannot make a socket");
     (void)apir_fdsock_refuse(fd); /* before anybody can connect */
-    ret = listen_bind(fd, path, group, ret_made, err);
-    return ret < 0 ? ret : steal_fd(&fd);
+    rc = listen_bind(fd, path, group, ret_made, err);
+    return rc < 0 ? rc : steal_fd(&fd);
 }
 
 void server_listen_remove(const char *path, const struct stat *made)
@@ -201,12 +201,12 @@ static void server_listen_take(struct server_listen *listen, int fd)
     const char *refusal = server_listen_refusal(listen, fd, &uid, text, sizeof(text));
     if (!refusal) {
         const uint32_t id = ++listen->last_id;
-        int ret = server_unix_create(&listen->contexts, id, uid, fd);
-        if (ret == 0)
+        int rc = server_unix_create(&listen->contexts, id, uid, fd);
+        if (rc == 0)
             apir_log(APIR_LOG_INFO, "context %u of user %u created (%u in use)", id, uid,
                      listen->contexts.n_served);
         else
-            server_listen_log(listen, uid, strerror(-ret));
+            server_listen_log(listen, uid, strerror(-rc));
         return;
     }
     server_listen_log(listen, uid, refusal);
@@ -275,13 +275,13 @@ int server_listen_init(struct server_listen *listen, const struct server_listen_
                 .strangers_send = !refused,
             },
     };
-    int ret = server_contexts_init(&listen->contexts);
-    if (ret == 0)
-        ret =
+    int rc = server_contexts_init(&listen->contexts);
+    if (rc == 0)
+        rc =
             server_loop_add(setup->loop, &listen->source, fd, EPOLLIN, server_listen_ready, listen);
-    if (ret < 0)
+    if (rc < 0)
         server_listen_fini(listen);
-    return ret;
+    return rc;
 }
 
 void server_listen_fini(struct server_listen *listen)

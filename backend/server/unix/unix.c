@@ -93,8 +93,8 @@ void server_unix_refuse(int fd, const char *text)
 static bool server_unix_on_hello(struct server_unix *conn, const struct apir_unix_hello *hello,
                                  size_t size)
 {
-    int ret = apir_unix_hello_check(hello, size);
-    if (ret == -EPROTONOSUPPORT) {
+    int rc = apir_unix_hello_check(hello, size);
+    if (rc == -EPROTONOSUPPORT) {
         char text[APIR_REASON_MAX];
         snprintf(text, sizeof(text),
                  "protocol versions differ: the host speaks %u, the plug-in %u; bring both to the "
@@ -104,7 +104,7 @@ static bool server_unix_on_hello(struct server_unix *conn, const struct apir_uni
         server_context_destroy(&conn->context);
         return false;
     }
-    if (ret < 0) {
+    if (rc < 0) {
         server_unix_violated(conn, "bad hello");
         return false;
     }
@@ -133,20 +133,20 @@ static int server_unix_blob_create(struct server_unix *conn, const struct apir_u
     struct apir_unix_answer answer = {.op = req->op, .blob_id = req->blob_id};
     const char *why = NULL;
     int fd = server_context_blob_create(context, req->blob_id, req->value, &why);
-    int ret = fd < 0 ? fd : server_unix_seal(fd);
+    int rc = fd < 0 ? fd : server_unix_seal(fd);
     if (fd >= 0) {
-        if (ret < 0)
+        if (rc < 0)
             close(fd);
         else
-            ret = server_peer_reply(&conn->peer, &answer, sizeof(answer), fd);
-        if (ret == 0)
+            rc = server_peer_reply(&conn->peer, &answer, sizeof(answer), fd);
+        if (rc == 0)
             return 0;
-        why = strerror(-ret); /* too many descriptors in flight, say */
+        why = strerror(-rc); /* too many descriptors in flight, say */
         server_context_blob_destroy(context, req->blob_id);
     }
     server_context_complain(context, "blob %u of %llu bytes refused: %s", req->blob_id,
                             (unsigned long long)req->value, why);
-    answer.status = (uint32_t)-ret;
+    answer.status = (uint32_t)-rc;
     return server_peer_reply(&conn->peer, &answer, sizeof(answer), -1);
 }
 
@@ -189,16 +189,16 @@ static bool server_unix_receive(struct server_unix *conn)
     size_t size = 0;
     int fds[APIR_FDSOCK_FDS_ALL];
     size_t n_fds = 0;
-    int ret = apir_fdsock_recv_strange(conn->peer.fd, &msg, sizeof(msg), &size, fds, &n_fds,
-                                       MSG_DONTWAIT);
+    int rc = apir_fdsock_recv_strange(conn->peer.fd, &msg, sizeof(msg), &size, fds, &n_fds,
+                                      MSG_DONTWAIT);
     server_close_later(fds, n_fds);
-    if (ret == -EAGAIN)
+    if (rc == -EAGAIN)
         return false;
-    if (ret == -EBADMSG || n_fds) {
+    if (rc == -EBADMSG || n_fds) {
         server_unix_violated(conn, "a message too long, or with descriptors");
         return false;
     }
-    if (ret < 0 || size == 0) {
+    if (rc < 0 || size == 0) {
         server_context_destroy(&conn->context);
         return false;
     }
@@ -230,11 +230,11 @@ int server_unix_create(struct server_contexts *contexts, uint32_t id, uid_t uid,
     struct server_unix *conn = calloc(1, sizeof(*conn));
     if (!conn)
         return -ENOMEM;
-    int ret =
+    int rc =
         server_peer_init(&conn->peer, contexts->loop, steal_fd(&owned), server_unix_ready, conn);
-    if (ret < 0) {
+    if (rc < 0) {
         free(conn);
-        return ret;
+        return rc;
     }
     conn->peer.stranger = contexts->strangers_send;
     server_context_init(&conn->context, contexts, id, uid, NULL, &unix_context_ops);

@@ -41,9 +41,9 @@ int server_fences_attach(struct server_fences *fences, int shmem_fd, uint64_t sh
     if (*eventfd >= 0 && (fcntl(*eventfd, F_GETFL) & O_NONBLOCK) == 0)
         return -EINVAL;
     void *page;
-    int ret = server_page_map(shmem_fd, &page);
-    if (ret < 0)
-        return ret;
+    int rc = server_page_map(shmem_fd, &page);
+    if (rc < 0)
+        return rc;
     fences->timeline = page;
     fences->n_timelines = count > SERVER_TIMELINES_MAX ? SERVER_TIMELINES_MAX : (uint32_t)count;
     for (uint32_t i = 0; i < fences->n_timelines; i++)

@@ -64,12 +64,12 @@ static void server_stock_ready(void *user, uint32_t events)
     size_t size = 0;
     size_t n_fds = 0;
     int got = -1;
-    int ret =
+    int rc =
         apir_fdsock_recv(stock->fd, &reply, sizeof(reply), &size, &got, 1, &n_fds, MSG_DONTWAIT);
-    if (ret == -EAGAIN)
+    if (rc == -EAGAIN)
         return;
-    cleanup_fd int fd = ret == 0 && n_fds ? got : -1;
-    if (ret < 0 || size != sizeof(reply)) {
+    cleanup_fd int fd = rc == 0 && n_fds ? got : -1;
+    if (rc < 0 || size != sizeof(reply)) {
         server_stock_drop(stock, "its socket closed or sent nonsense");
         return;
     }
@@ -82,10 +82,10 @@ static void server_stock_ready(void *user, uint32_t events)
 
 static int server_stock_send(struct server_stock *stock, const void *data, size_t size)
 {
-    int ret = apir_fdsock_send(stock->fd, data, size, NULL, 0);
-    if (ret < 0)
+    int rc = apir_fdsock_send(stock->fd, data, size, NULL, 0);
+    if (rc < 0)
         server_stock_drop(stock, "it does not read its socket");
-    return ret;
+    return rc;
 }
 
 static int server_stock_send_init(struct server_stock *stock)
@@ -127,16 +127,15 @@ static int server_stock_start(struct server_stock *stock)
     int flags = fcntl(ours, F_GETFL);
     if (flags < 0 || fcntl(ours, F_SETFL, flags | O_NONBLOCK) < 0)
         return -errno;
-    int ret =
-        server_loop_add(stock->loop, &stock->source, ours, EPOLLIN, server_stock_ready, stock);
-    if (ret < 0)
-        return ret;
+    int rc = server_loop_add(stock->loop, &stock->source, ours, EPOLLIN, server_stock_ready, stock);
+    if (rc < 0)
+        return rc;
     const char *argv[] = {stock->path, "--socket-fd", "3", NULL};
     const struct server_child_spec spec = {.argv = argv, .fds = &theirs, .n_fds = 1};
-    ret = server_child_start(stock->children, &stock->child, &spec, server_stock_changed, stock);
-    if (ret < 0) {
+    rc = server_child_start(stock->children, &stock->child, &spec, server_stock_changed, stock);
+    if (rc < 0) {
         server_loop_remove(stock->loop, &stock->source);
-        return ret;
+        return rc;
     }
     stock->fd = steal_fd(&ours);
     apir_log(APIR_LOG_INFO, "stock render server started: %s", stock->path);
@@ -180,18 +179,18 @@ int server_stock_create_context(struct server_stock *stock,
 {
     if (stock->waiting)
         return -EBUSY;
-    int ret = -EPIPE;
+    int rc = -EPIPE;
     /* Twice: the one that ran may have died and not been missed yet. */
-    for (int attempt = 0; attempt < 2 && ret < 0; attempt++) {
+    for (int attempt = 0; attempt < 2 && rc < 0; attempt++) {
         if (stock->fd < 0) {
-            ret = server_stock_start(stock);
-            if (ret < 0)
-                return ret;
+            rc = server_stock_start(stock);
+            if (rc < 0)
+                return rc;
         }
-        ret = server_stock_send(stock, req, sizeof(*req));
+        rc = server_stock_send(stock, req, sizeof(*req));
     }
-    if (ret < 0)
-        return ret;
+    if (rc < 0)
+        return rc;
     stock->waiting = true;
     server_timer_arm(stock->loop, &stock->reply_timer, server_now_ms() + SERVER_STOCK_REPLY_MS,
                      server_stock_timed_out, stock);

@@ -98,10 +98,10 @@ static void server_virgl_on_init(struct server_virgl *virgl,
                                  const union server_context_request *req, int *fds, size_t n_fds)
 {
     int none = -1;
-    int ret = server_fences_attach(&virgl->fences, fds[0], req->init.shmem_size,
-                                   n_fds > 1 ? &fds[1] : &none);
-    if (ret < 0)
-        server_virgl_violated(virgl, ret == -EEXIST ? "INIT twice" : "INIT with a bad timeline");
+    int rc = server_fences_attach(&virgl->fences, fds[0], req->init.shmem_size,
+                                  n_fds > 1 ? &fds[1] : &none);
+    if (rc < 0)
+        server_virgl_violated(virgl, rc == -EEXIST ? "INIT twice" : "INIT with a bad timeline");
 }
 
 static void server_virgl_on_create_resource(struct server_virgl *virgl,
@@ -276,17 +276,17 @@ static bool server_virgl_receive(struct server_virgl *virgl)
     int fds[APIR_FDSOCK_FDS_MAX];
     size_t size = 0;
     size_t n_fds = 0;
-    int ret = apir_fdsock_recv(virgl->peer.fd, &req, sizeof(req), &size, fds, APIR_FDSOCK_FDS_MAX,
-                               &n_fds, MSG_DONTWAIT);
-    if (ret == -EAGAIN)
+    int rc = apir_fdsock_recv(virgl->peer.fd, &req, sizeof(req), &size, fds, APIR_FDSOCK_FDS_MAX,
+                              &n_fds, MSG_DONTWAIT);
+    if (rc == -EAGAIN)
         return false;
-    if (ret == -EBADMSG) {
+    if (rc == -EBADMSG) {
         server_virgl_violated(virgl, "truncated message");
         if (req.op == SERVER_CONTEXT_CREATE_RESOURCE)
             server_virgl_refuse_blob(virgl);
         return true;
     }
-    if (ret < 0 || size == 0) {
+    if (rc < 0 || size == 0) {
         server_context_destroy(&virgl->context);
         return false;
     }
@@ -345,11 +345,11 @@ int server_virgl_create(struct server_contexts *contexts, uint32_t id, const cha
     struct server_virgl *virgl = calloc(1, sizeof(*virgl));
     if (!virgl)
         return -ENOMEM;
-    int ret =
+    int rc =
         server_peer_init(&virgl->peer, contexts->loop, steal_fd(&ours), server_virgl_ready, virgl);
-    if (ret < 0) {
+    if (rc < 0) {
         free(virgl);
-        return ret;
+        return rc;
     }
     server_fences_init(&virgl->fences);
     server_context_init(&virgl->context, contexts, id, 0, refusal, &virgl_context_ops);

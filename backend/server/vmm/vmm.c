@@ -48,15 +48,15 @@ static void server_client_create_foreign(struct server_client *client,
                                          const struct server_client_create_context *req,
                                          const char *name)
 {
-    int ret = server_stock_create_context(&client->stock, req);
-    if (ret == 0) {
+    int rc = server_stock_create_context(&client->stock, req);
+    if (rc == 0) {
         server_peer_pause(&client->peer, true);
         return;
     }
-    const char *why = ret == -ENOSYS  ? "switched off"
-                      : ret == -EBUSY ? "started too often; tried again in a minute"
-                      : ret == -ELOOP ? "is configured to be this very program"
-                                      : strerror(-ret);
+    const char *why = rc == -ENOSYS  ? "switched off"
+                      : rc == -EBUSY ? "started too often; tried again in a minute"
+                      : rc == -ELOOP ? "is configured to be this very program"
+                                     : strerror(-rc);
     if (server_client_may_log(client))
         apir_log(APIR_LOG_WARN, "context %u (%s) refused: stock render server %s: %s",
                  req->context_id, name, client->stock.path ? client->stock.path : "(none)", why);
@@ -89,14 +89,14 @@ static void server_client_create_ours(struct server_client *client, uint32_t id,
         apir_log(APIR_LOG_WARN, "context %u refused: %s", id, refusal);
 
     int fd = -1;
-    int ret = -EEXIST;
+    int rc = -EEXIST;
     if (client->contexts.n_served + client->contexts.n_refused >= SERVER_CONTEXTS_MAX)
-        ret = -ENOSPC;
+        rc = -ENOSPC;
     else if (!server_contexts_find(&client->contexts, id))
-        ret = server_virgl_create(&client->contexts, id, refusal, &fd);
-    if (ret < 0 && server_client_may_log(client))
-        apir_log(APIR_LOG_WARN, "context %u cannot be made: %s", id, strerror(-ret));
-    if (ret == 0 && !refusal)
+        rc = server_virgl_create(&client->contexts, id, refusal, &fd);
+    if (rc < 0 && server_client_may_log(client))
+        apir_log(APIR_LOG_WARN, "context %u cannot be made: %s", id, strerror(-rc));
+    if (rc == 0 && !refusal)
         apir_log(APIR_LOG_INFO, "context %u created (%u in use)", id, client->contexts.n_served);
     server_client_answer(client, fd);
 }
@@ -187,13 +187,13 @@ static void server_client_ready(void *user, uint32_t events)
     }
     union server_client_request req = {0};
     size_t size = 0;
-    int ret =
+    int rc =
         apir_fdsock_recv(client->peer.fd, &req, sizeof(req), &size, NULL, 0, NULL, MSG_DONTWAIT);
-    if (ret == -EAGAIN)
+    if (rc == -EAGAIN)
         return;
-    if (ret == -EBADMSG) /* too long, or with fds: as malformed as a wrong size */
+    if (rc == -EBADMSG) /* too long, or with fds: as malformed as a wrong size */
         server_client_dispatch(client, &req, SIZE_MAX);
-    else if (ret < 0 || size == 0)
+    else if (rc < 0 || size == 0)
         client->loop->stop = true;
     else
         server_client_dispatch(client, &req, size);
@@ -215,9 +215,9 @@ int server_client_init(struct server_client *client, const struct server_client_
                 .max_per_user = setup->config->max_contexts,
             },
     };
-    int ret = server_contexts_init(&client->contexts);
-    if (ret < 0)
-        return ret;
+    int rc = server_contexts_init(&client->contexts);
+    if (rc < 0)
+        return rc;
     server_stock_init(&client->stock, setup->loop, setup->children, setup->config->stock_server,
                       server_client_stock_replied, client);
     return server_peer_init(&client->peer, setup->loop, socket_fd, server_client_ready, client);

@@ -56,9 +56,9 @@ int host_graph_build(struct host_ggml *hg, struct gg_tensor *tensors, uint32_t n
         .mem_size = hg->fns->ggml_graph_overhead_custom(n_tensors, false) + 1024,
         .no_alloc = true,
     };
-    int err = nodes_in_order(tensors, n_tensors, node_index, n_nodes);
-    if (err)
-        return err;
+    int rc = nodes_in_order(tensors, n_tensors, node_index, n_nodes);
+    if (rc)
+        return rc;
     struct host_graph g = {.ctx = hg->fns->ggml_init(params)};
     if (!g.ctx)
         return -ENOMEM;
