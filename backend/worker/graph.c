@@ -396,7 +396,7 @@ static void graph_realise(struct worker *w, struct worker_slot *slot, const stru
         return;
     }
     int rc = host_graph_build(&w->ggml, slot->tensors, slot->wire.n_tensors, r->nodes, r->n_nodes,
-                               r->counts, &slot->graph);
+                              r->counts, &slot->graph);
     if (rc == -EINVAL)
         out->fatal = "graph: a source is neither leaf nor node";
     else if (rc)

@@ -2,11 +2,17 @@
 /*
  * ggml's device and buffer type objects: one pair per device of the host.
  */
+#include "frontend/ggml/device.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "frontend/ggml/plugin.h"
+#include "frontend/ggml/buffer.h"
+#include "frontend/ggml/host_buffer.h"
+#include "frontend/ggml/stream.h"
+#include "frontend/graph/query.h"
+#include "frontend/plugin/buffer.h"
 
 static struct plugin_device *device_of(void *dev)
 {
@@ -76,13 +82,6 @@ static void *device_buft(void *dev)
 static void *device_host_buft(void *dev)
 {
     return device_of(dev)->host_buft;
-}
-
-bool plugin_op_is_view(int op)
-{
-    const char *name = plugin.op_name(op);
-    return strcmp(name, "NONE") == 0 || strcmp(name, "RESHAPE") == 0 || strcmp(name, "VIEW") == 0 ||
-           strcmp(name, "PERMUTE") == 0 || strcmp(name, "TRANSPOSE") == 0;
 }
 
 static bool device_supports_op(void *dev, const struct gg_tensor *op)

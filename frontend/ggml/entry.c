@@ -13,13 +13,11 @@
 #include <unistd.h>
 
 #include "frontend/ggml/choice.h"
-#include "frontend/ggml/plugin.h"
+#include "frontend/ggml/device.h"
 #include "protocol/ggml_probe.h"
 #include "common/log.h"
 
 #define EXPORT __attribute__((visibility("default")))
-
-struct plugin plugin;
 
 static struct os_lock entry_lock;
 static bool entry_tried;
@@ -60,15 +58,6 @@ static int symbols_load(void *handle, struct apir_error *err)
     void *glu = dlsym(handle, "ggml_glu_op_name");
     memcpy(&plugin.glu_op_name, &glu, sizeof(glu));
     return 0;
-}
-
-void plugin_why_clean(char *why)
-{
-    why[APIR_WHY_SIZE - 1] = '\0';
-    for (; *why; why++) {
-        if ((unsigned char)*why < 0x20 || (unsigned char)*why >= 0x7f)
-            *why = '?';
-    }
 }
 
 /* ---- the registration --------------------------------------------------------- */

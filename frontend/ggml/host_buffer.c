@@ -6,11 +6,13 @@
  * plain memory. Where there is no shared room it is just that.
  */
 #define _GNU_SOURCE
+#include "frontend/ggml/host_buffer.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include "frontend/ggml/plugin.h"
+#include "frontend/plugin/buffer.h"
 
 #define HOST_ALIGNMENT 64u
 #define HOST_SHARE     8u /* of the window, in all */

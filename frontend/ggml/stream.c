@@ -3,12 +3,17 @@
  * ggml's backend object: one stream of work on one device. Everything is
  * asynchronous until synchronize; the host keeps the order of the ring.
  */
+#include "frontend/ggml/stream.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "frontend/link/expect.h"
-#include "frontend/ggml/plugin.h"
+#include "frontend/ggml/transfer.h"
+#include "frontend/graph/orders.h"
+#include "frontend/graph/slots.h"
+#include "frontend/plugin/stream.h"
 #include "common/log.h"
 
 struct plugin_event {
@@ -23,68 +28,9 @@ static struct plugin_stream *stream_of(void *backend)
     return backend;
 }
 
-/* A new command of this stream ends at pos; see plugin_stream. */
-void plugin_stream_note_locked(struct plugin_stream *s, uint64_t pos, bool settles)
-{
-    s->last = pos;
-    s->last_settles = settles;
-}
-
 static const char *stream_name(void *backend)
 {
     return stream_of(backend)->name;
-}
-
-void plugin_stream_touch_locked(struct plugin_stream *s, const uint32_t *buffers, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t index = buffers[i] % APIR_BUFFERS_MAX;
-        s->touched[index / 64] |= UINT64_C(1) << (index % 64);
-    }
-}
-
-void plugin_buffer_untouch_locked(uint32_t id)
-{
-    const uint32_t index = id % APIR_BUFFERS_MAX;
-    for (uint32_t i = 0; i < APIR_STREAMS_MAX; i++) {
-        if (plugin.streams[i])
-            plugin.streams[i]->touched[index / 64] &= ~(UINT64_C(1) << (index % 64));
-    }
-}
-
-/* ---- graphs that fail ----------------------------------------------------------- */
-
-/*
- * graph_compute has returned by the time a graph fails, and synchronize returns nothing. So
- * the failure is printed when it is noticed, what the graph was to compute reads as NaN, and the
- * next graph_compute of this backend says it. Reads of the same backend that were queued before and
- * not yet waited for read as NaN as well: which graph failed is not known here.
- */
-
-static uint64_t stream_bit(const struct plugin_stream *s)
-{
-    return UINT64_C(1) << (s->id - 1);
-}
-
-/* Prints why, once. False: nothing has failed. */
-static bool failure_noticed(struct plugin_stream *s)
-{
-    struct client *c = &plugin.client;
-    uint32_t status = client_stream_status(c, s->id);
-    if (status == APIR_OK)
-        return false;
-    if (__atomic_fetch_or(&plugin.streams_failed, stream_bit(s), __ATOMIC_ACQ_REL) & stream_bit(s))
-        return true;
-    struct apir_stream_status answer;
-    memcpy(&answer, c->replies + client_stream_offset(s->id), sizeof(answer));
-    plugin_why_clean(answer.why);
-    apir_log(APIR_LOG_ERROR, "%s: a graph failed on the host: %s", s->device->name,
-             *answer.why                    ? answer.why
-             : status == APIR_E_NOMEM       ? "out of memory"
-             : status == APIR_E_LIMIT       ? "no room for its graphs (context_graph_mib)"
-             : status == APIR_E_UNSUPPORTED ? "an operation is not supported there"
-                                            : "its backend reports an error");
-    return true;
 }
 
 /* The program is being told, of this and of what else was on its way. The host keeps nothing of a
@@ -92,9 +38,9 @@ static bool failure_noticed(struct plugin_stream *s)
 static void failure_told(struct plugin_stream *s)
 {
     struct client *c = &plugin.client;
-    os_lock_acquire(&plugin.slots.lock);
-    slots_forget_device(&plugin.slots, s->device->index);
-    os_lock_release(&plugin.slots.lock);
+    os_lock_acquire(&plugin_slots.lock);
+    slots_forget_device(&plugin_slots, s->device->index);
+    os_lock_release(&plugin_slots.lock);
     client_lock(c);
     client_flush_locked(c);
     if (s->last)
@@ -102,26 +48,8 @@ static void failure_told(struct plugin_stream *s)
     client_reads_finish_locked(c, s->id, UINT64_MAX);
     memset(s->touched, 0, sizeof(s->touched));
     client_stream_clear(c, s->id);
-    __atomic_and_fetch(&plugin.streams_failed, ~stream_bit(s), __ATOMIC_ACQ_REL);
+    __atomic_and_fetch(&plugin.streams_failed, ~plugin_stream_bit(s), __ATOMIC_ACQ_REL);
     client_unlock(c);
-}
-
-bool plugin_buffer_is_void(const struct plugin_buffer *b)
-{
-    struct client *c = &plugin.client;
-    if (__atomic_load_n(&plugin.streams_failed, __ATOMIC_ACQUIRE) == 0 ||
-        GG_AT(b->ggml, plugin.layout.buffer.usage, int32_t) == GG_USAGE_WEIGHTS)
-        return false;
-    const uint32_t index = b->id % APIR_BUFFERS_MAX;
-    bool found = false;
-    client_lock(c);
-    uint64_t left = __atomic_load_n(&plugin.streams_failed, __ATOMIC_ACQUIRE);
-    for (; left; left &= left - 1) {
-        const struct plugin_stream *s = plugin.streams[__builtin_ctzll(left)];
-        found = found || (s && (s->touched[index / 64] & (UINT64_C(1) << (index % 64))));
-    }
-    client_unlock(c);
-    return found;
 }
 
 static void stream_synchronize(void *backend)
@@ -162,7 +90,7 @@ static void stream_synchronize(void *backend)
     if (s->last == pos)
         s->last = 0;
     plugin.stream_settled[s->id] = pos;
-    if (!failure_noticed(s))
+    if (!plugin_stream_failed(s))
         memset(s->touched, 0, sizeof(s->touched));
     client_unlock(c);
 }
@@ -173,21 +101,21 @@ static int stream_graph_compute(void *backend, void *cgraph)
     const struct gg_cgraph_head *graph = cgraph;
     if (!client_usable(&plugin.client))
         return GG_STATUS_FAILED;
-    if (failure_noticed(s)) {
+    if (plugin_stream_failed(s)) {
         failure_told(s);
         return GG_STATUS_FAILED;
     }
     if (graph->n_nodes == 0)
         return GG_STATUS_SUCCESS;
     plugin_buffers_seal();
-    os_lock_acquire(&plugin.slots.lock);
+    os_lock_acquire(&plugin_slots.lock);
     int rc = 0;
-    struct slot *slot = slots_execute(&plugin.slots, s, graph, &rc);
+    struct slot *slot = slots_execute(&plugin_slots, s, graph, &rc);
     if (slot) {
         s->running = slot;
         s->submitted = os_now_ns();
     }
-    os_lock_release(&plugin.slots.lock);
+    os_lock_release(&plugin_slots.lock);
     return rc == 0 ? GG_STATUS_SUCCESS : rc == -ENOMEM ? GG_STATUS_ALLOC_FAILED : GG_STATUS_FAILED;
 }
 
@@ -245,8 +173,8 @@ static void stream_graph_optimize(void *backend, void *cgraph, void *params)
     struct gg_cgraph_head *graph = cgraph;
     if (graph->n_nodes < 2 || !client_usable(&plugin.client))
         return;
-    os_lock_acquire(&plugin.orders.lock);
-    const struct order *o = orders_get(&plugin.orders, s, graph);
+    os_lock_acquire(&plugin_orders.lock);
+    const struct order *o = orders_get(&plugin_orders, s, graph);
     if (o) {
         const struct gg_tensor *const *tensors = o->tensors;
         const struct optimize_params *p = plugin.layout.optimize_params ? params : NULL;
@@ -256,7 +184,7 @@ static void stream_graph_optimize(void *backend, void *cgraph, void *params)
             p->add_alloc_dep(p->user_data, (struct gg_tensor *)(uintptr_t)tensors[o->deps[2 * i]],
                              (struct gg_tensor *)(uintptr_t)tensors[o->deps[2 * i + 1]]);
     }
-    os_lock_release(&plugin.orders.lock);
+    os_lock_release(&plugin_orders.lock);
 }
 
 /* ---- events ------------------------------------------------------------------- */
@@ -354,7 +282,7 @@ void plugin_event_synchronize(void *event)
     client_reads_finish_locked(c, e->stream, e->pos);
     struct plugin_stream *s = plugin.streams[e->stream - 1];
     if (s)
-        (void)failure_noticed(s);
+        (void)plugin_stream_failed(s);
     client_unlock(c);
 }
 
@@ -369,7 +297,7 @@ static void stream_free(void *backend)
         client_lock(c);
         client_reads_finish_locked(c, s->id, UINT64_MAX);
         plugin.streams[s->id - 1] = NULL;
-        __atomic_and_fetch(&plugin.streams_failed, ~stream_bit(s), __ATOMIC_ACQ_REL);
+        __atomic_and_fetch(&plugin.streams_failed, ~plugin_stream_bit(s), __ATOMIC_ACQ_REL);
         client_unlock(c);
     }
     if (client_usable(c)) {
@@ -380,7 +308,7 @@ static void stream_free(void *backend)
         /* The id is given away, with its status place, only when the host is done with it. */
         if (pos && client_wait_locked(c, pos) == 0) {
             plugin.stream_settled[s->id] = pos;
-            plugin.stream_used &= ~stream_bit(s);
+            plugin.stream_used &= ~plugin_stream_bit(s);
         }
         client_unlock(c);
     }
@@ -421,7 +349,7 @@ void *plugin_stream_open(struct plugin_device *d)
     client_lock(c);
     if (~plugin.stream_used) {
         s->id = (uint32_t)__builtin_ctzll(~plugin.stream_used) + 1;
-        plugin.stream_used |= stream_bit(s);
+        plugin.stream_used |= plugin_stream_bit(s);
         plugin.streams[s->id - 1] = s;
         client_stream_clear(c, s->id);
     }
@@ -443,7 +371,7 @@ void *plugin_stream_open(struct plugin_device *d)
         if (s->id)
             plugin.streams[s->id - 1] = NULL;
         if (s->id && !rc)
-            plugin.stream_used &= ~stream_bit(s);
+            plugin.stream_used &= ~plugin_stream_bit(s);
         client_unlock(c);
         free(s);
         return NULL;

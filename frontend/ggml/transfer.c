@@ -5,10 +5,12 @@
  * the message; by reference, where the program's memory is shared (host buffers);
  * through the arena, in chunks, so that one is uploaded while the next is copied.
  */
+#include "frontend/ggml/transfer.h"
+
 #include <string.h>
 
 #include "frontend/link/expect.h"
-#include "frontend/ggml/plugin.h"
+#include "frontend/plugin/stream.h"
 #include "protocol/peer_copy.h"
 
 /* A result that the host's CPU writes: two places of the arena in turn (client.c) beat one that

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/ggml/plugin.h"
+#include "frontend/plugin/buffer.h"
 
 enum form {
     FORM_GRAPH,    /* everything */

@@ -5,8 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/ggml/plugin.h"
+#include "frontend/plugin/stream.h"
 #include "common/log.h"
+#include "protocol/hash.h"
+
+struct orders plugin_orders;
 
 static struct order *find(struct orders *os, uint32_t device, uint64_t hash)
 {
@@ -122,7 +125,7 @@ const struct order *orders_get(struct orders *os, struct plugin_stream *s,
     }
     if (graph_encode_unplaced(&os->scratch, graph))
         return NULL;
-    uint64_t hash = query_hash(os->scratch.out, os->scratch.out_size);
+    uint64_t hash = apir_hash(os->scratch.out, os->scratch.out_size);
     struct order *o = find(os, s->device->index, hash);
     o->last_used = ++os->clock;
     if (!o->key) {

@@ -35,6 +35,8 @@ struct orders {
     uint64_t clock;
 };
 
+extern struct orders plugin_orders;
+
 struct plugin_stream;
 
 /*

@@ -7,27 +7,26 @@
 #include <string.h>
 
 #include "frontend/graph/encode.h"
-#include "frontend/ggml/plugin.h"
+#include "frontend/plugin/plugin.h"
+#include "protocol/hash.h"
 
-static struct os_lock query_lock; /* guards the caches and the scratch */
+#define QUERY_ENTRIES 8192u
+
+struct query_entry {
+    uint64_t hash;
+    uint32_t key_size;
+    uint8_t *key; /* owned; NULL: free */
+    struct apir_reply_op_query answer;
+};
+
+struct query_cache {
+    struct query_entry *entries; /* QUERY_ENTRIES, made on first use */
+    uint32_t used;
+};
+
+static struct query_cache caches[APIR_DEVICES_MAX]; /* as plugin.devices */
+static struct os_lock query_lock;                   /* guards the caches and the scratch */
 static struct graph_scratch query_scratch;
-
-uint64_t query_hash(const void *data, uint64_t size)
-{
-    const uint8_t *p = data;
-    uint64_t h = UINT64_C(0xcbf29ce484222325) ^ size;
-    while (size >= 8) {
-        uint64_t v;
-        memcpy(&v, p, 8);
-        h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
-        h ^= h >> 29;
-        p += 8;
-        size -= 8;
-    }
-    while (size--)
-        h = (h ^ *p++) * UINT64_C(0x100000001b3);
-    return h ^ (h >> 32);
-}
 
 static struct query_entry *cache_find(struct query_cache *cache, uint64_t hash, const void *key,
                                       uint32_t size)
@@ -121,7 +120,7 @@ int query_op(struct plugin_device *d, const struct gg_tensor *op,
     if (client_forked(&plugin.client))
         return -ENODEV;
     os_lock_acquire(&query_lock);
-    struct query_cache *cache = &d->queries;
+    struct query_cache *cache = &caches[d - plugin.devices];
     int rc = 0;
     if (!cache->entries) {
         cache->entries = calloc(QUERY_ENTRIES, sizeof(*cache->entries));
@@ -130,7 +129,7 @@ int query_op(struct plugin_device *d, const struct gg_tensor *op,
     if (!rc) {
         uint8_t made[KEY_MAX];
         uint32_t size = key_make(made, op);
-        uint64_t hash = query_hash(made, size);
+        uint64_t hash = apir_hash(made, size);
         struct query_entry *q = cache_find(cache, hash, made, size);
         if (!q->key) {
             rc = graph_encode_op(&query_scratch, op);

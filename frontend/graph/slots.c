@@ -5,8 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/ggml/plugin.h"
+#include "frontend/plugin/stream.h"
 #include "common/log.h"
+#include "protocol/hash.h"
+
+struct slots plugin_slots;
 
 static uint64_t graph_uid(const struct gg_cgraph_head *graph)
 {
@@ -245,7 +248,7 @@ static struct slot *slot_get(struct slots *ss, struct plugin_stream *stream,
     }
     if (ss->scratch.n_nodes == 0)
         return NULL;
-    uint64_t hash = query_hash(ss->scratch.out, ss->scratch.out_size);
+    uint64_t hash = apir_hash(ss->scratch.out, ss->scratch.out_size);
     s = find_by_payload(ss, device, hash);
     if (!s) {
         client_lock(&plugin.client);

@@ -47,6 +47,8 @@ struct slots {
     struct graph_scratch scratch;
 };
 
+extern struct slots plugin_slots;
+
 struct plugin_stream;
 
 /*

@@ -29,7 +29,9 @@
 #include <unistd.h>
 
 #include "cdi/host/host.h"
-#include "frontend/ggml/plugin.h"
+#include "frontend/graph/orders.h"
+#include "frontend/graph/slots.h"
+#include "frontend/plugin/stream.h"
 #include "common/fdsock.h"
 #include "protocol/ggml_probe.h"
 #include "common/log.h"
@@ -505,7 +507,7 @@ static void order_step(void)
 {
     static struct plugin_device device;
     struct plugin_stream stream = {.id = 1, .device = &device};
-    const struct order *o = orders_get(&plugin.orders, &stream, graph);
+    const struct order *o = orders_get(&plugin_orders, &stream, graph);
     if (!o)
         return;
     uint32_t seen = 0;
@@ -522,7 +524,7 @@ static void order_step(void)
 static void orders_forget(void)
 {
     for (uint32_t i = 0; i < ORDERS_KEPT; i++) {
-        struct order *o = &plugin.orders.kept[i];
+        struct order *o = &plugin_orders.kept[i];
         free(o->key);
         free(o->order);
         free((void *)o->tensors);

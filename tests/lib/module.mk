@@ -7,7 +7,7 @@ TEST_PKGS := cmocka json-c libcap libseccomp libdrm
 TEST_LIB := $(O)/tests/lib/apir.a
 TEST_LIB_OBJS := $(call objs,$(wildcard tests/lib/*.c)) $(COMMON_OBJS) $(COMMON_JSON_OBJS) \
                  $(COMMON_OCI_OBJS) $(COMMON_IMAGE_OBJS) $(PROTOCOL_OBJS) $(LINK_OBJS) \
-                 $(call objs,$(wildcard frontend/ggml/*.c frontend/graph/*.c)) \
+                 $(call objs,$(wildcard frontend/plugin/*.c frontend/ggml/*.c frontend/graph/*.c)) \
                  $(CONFIG_OBJS) $(SERVER_OBJS) $(WORKER_OBJS) \
                  $(filter-out %/main.o,$(HOOK_OBJS) $(CDI_OBJS))
 $(call objs,$(wildcard tests/lib/*.c)): private PKGS := cmocka

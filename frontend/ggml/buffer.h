@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ggml's buffers. */
+#ifndef APIR_FRONTEND_GGML_BUFFER_H
+#define APIR_FRONTEND_GGML_BUFFER_H
+
+#include "frontend/plugin/plugin.h"
+
+/* A ggml_backend_buffer of the device, or NULL: the host has none, and has said why. */
+void *plugin_buffer_alloc(struct plugin_device *d, size_t size);
+
+#endif

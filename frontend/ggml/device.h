@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ggml's devices and their buffer types. */
+#ifndef APIR_FRONTEND_GGML_DEVICE_H
+#define APIR_FRONTEND_GGML_DEVICE_H
+
+#include "frontend/plugin/plugin.h"
+
+/* d->info is filled: as APIR<number>, for that device of the host. */
+void plugin_device_init(struct plugin_device *d, uint32_t number, uint32_t host_index);
+
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ggml's backends and events. */
+#ifndef APIR_FRONTEND_GGML_STREAM_H
+#define APIR_FRONTEND_GGML_STREAM_H
+
+#include "frontend/plugin/plugin.h"
+
+void *plugin_stream_open(struct plugin_device *d);
+void *plugin_event_new(struct plugin_device *d);
+void plugin_event_free(void *event);
+void plugin_event_synchronize(void *event);
+
+#endif

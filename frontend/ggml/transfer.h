@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bytes to and from tensors. */
+#ifndef APIR_FRONTEND_GGML_TRANSFER_H
+#define APIR_FRONTEND_GGML_TRANSFER_H
+
+#include "frontend/plugin/stream.h"
+
+/* Bytes from which on the copy saved is worth the wait that takes its place. */
+#define PLUGIN_REFERENCE_MIN (64u << 10)
+
+/* Asynchronous and synchronous forms share these; stream NULL: synchronous. */
+void plugin_tensor_set(struct plugin_stream *s, struct gg_tensor *t, const void *data,
+                       size_t offset, size_t size);
+void plugin_tensor_get(struct plugin_stream *s, const struct gg_tensor *t, void *data,
+                       size_t offset, size_t size);
+void plugin_tensor_set_2d(struct plugin_stream *s, struct gg_tensor *t, const void *data,
+                          size_t offset, size_t size, size_t n, size_t stride_tensor,
+                          size_t stride_data);
+void plugin_tensor_get_2d(struct plugin_stream *s, const struct gg_tensor *t, void *data,
+                          size_t offset, size_t size, size_t n, size_t stride_tensor,
+                          size_t stride_data);
+void plugin_tensor_memset(struct gg_tensor *t, uint8_t value, size_t offset, size_t size);
+bool plugin_tensor_copy(struct plugin_stream *src_stream, struct plugin_stream *dst_stream,
+                        const struct gg_tensor *src, struct gg_tensor *dst);
+
+#endif
