@@ -192,12 +192,8 @@ static int wait_for_work(struct worker *w)
 /* What the context has asked for, and how long that took. */
 static void stats_log(const struct worker *w)
 {
-    if (w->n_rouse || w->n_both)
-        apir_log(
-            APIR_LOG_INFO,
-            "devices kept awake by %llu marks; %llu sets shared by CPU and device, %llu of streams",
-            (unsigned long long)w->n_rouse, (unsigned long long)w->n_both,
-            (unsigned long long)w->n_queued);
+    if (w->n_rouse)
+        apir_log(APIR_LOG_INFO, "devices kept awake by %llu marks", (unsigned long long)w->n_rouse);
     for (unsigned i = 0; i < sizeof(w->stats) / sizeof(w->stats[0]); i++) {
         if (w->stats[i].count)
             apir_log(APIR_LOG_INFO, "%-14s %9llu times, %9.3f us each", apir_msg_name(i),

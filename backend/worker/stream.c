@@ -180,16 +180,6 @@ void worker_stream_mark(struct worker *w, struct worker_stream *s)
     s->worked_ns = worker_now_ns();
 }
 
-void worker_stream_mark_wait(struct worker *w, struct worker_stream *s)
-{
-    if (s->marks >= MARKS_MAX) {
-        stream_sync(w, s);
-        return;
-    }
-    host_event_sync(&w->ggml, s->mark);
-    s->worked_ns = worker_now_ns();
-}
-
 void worker_rouse(struct worker *w)
 {
     const struct worker_stream *last = &w->streams[1];

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bytes between buffers and shared memory. Where the device reaches the blob
- * itself (BLOB_REGISTER), it copies, alone or together with the CPU: for a stream in the order of
- * that queue, where nobody waits, or at once. Elsewhere ggml's set and get do, after the stream's
- * work so far.
+ * itself (BLOB_REGISTER), it copies: what a stream is given in the order of its queue, and what the
+ * client waits for if it is large. All else ggml's set and get do, after the stream's work so far.
  */
 #include "backend/worker/transfer.h"
 
@@ -14,22 +13,9 @@
 #include "protocol/peer_copy.h"
 
 /* Below this a read by the CPU is done before the device has started one. */
-#define DIRECT_MIN (64u << 10)
-/*
- * What is set while the device has nothing to do is written at once, the beginning by the CPU and
- * the end by the device, at the same time. The CPU's lead is what it writes until the device
- * begins; of the rest it writes a fifth. An H200, whose memory the CPU can write at 11 GB/s, was
- * done with its part after 35 to 80 us, by its state, and after a rest 300 later; so the lead is
- * learned: doubled where we had to wait for the device, else made a little less.
- */
-#define LEAD_MIN    (256u << 10)
-#define LEAD_RESTED (1u << 20)
-#define SHARE_MIN   (128u << 10) /* less than this is not worth a start of the device */
-#define LATE_NS     10000u
-#define RESTED_NS   300000u
-/* From here on the device alone beats the CPU alone, and is as fast as both where nobody need wait.
- */
-#define ALONE_MIN (2u << 20)
+#define DIRECT_GET_MIN (64u << 10)
+/* The same for a write. To a GPU whose memory the CPU can write, it does so at some GB/s. */
+#define DIRECT_SET_MIN (2u << 20)
 /* Results up to here make a stop in our own memory, see get_small_queued(). */
 #define BOUNCE_MAX (1u << 20)
 
@@ -88,53 +74,6 @@ static void give_back(const struct worker *w, const uint8_t *data, uint64_t size
         apir_lines_give_back(data + at, size - at < page ? size - at : page);
 }
 
-static void lead_learn(struct worker_stream *s, bool late)
-{
-    s->lead = late ? 2 * s->lead : s->lead - s->lead / 32;
-    if (s->lead < LEAD_MIN)
-        s->lead = LEAD_MIN;
-    if (s->lead > ALONE_MIN)
-        s->lead = ALONE_MIN;
-}
-
-/*
- * Writes at once if the device has nothing to do. False: nothing was done. `queue`: the device can
- * also do it alone, behind others, when it comes to it.
- */
-static bool set_at_once(struct worker *w, const struct apir_msg_set *m, const struct transfer *t,
-                        bool queue)
-{
-    if (m->size < LEAD_MIN + SHARE_MIN || (queue && m->size > ALONE_MIN))
-        return false;
-    struct worker_stream *s = worker_stream_idle(w, t->buffer->device);
-    if (!s)
-        return false;
-    if (!s->lead)
-        s->lead = LEAD_MIN;
-    const bool rested = worker_now_ns() - s->worked_ns > RESTED_NS;
-    const uint64_t lead = rested && s->lead < LEAD_RESTED ? LEAD_RESTED : s->lead;
-    if (m->size < lead + SHARE_MIN) {
-        host_buffer_set(&w->ggml, &t->buffer->host, m->offset, t->data, m->size);
-        if (!rested)
-            lead_learn(s, false); /* in a while we try again */
-        return true;
-    }
-    const uint64_t begin = (lead + (m->size - lead) / 5) & ~UINT64_C(63);
-    host_buffer_copy_async(&w->ggml, s->host, t->direct, t->direct_offset + begin, &t->buffer->host,
-                           m->offset + begin, m->size - begin);
-    worker_stream_mark(w, s);
-    host_buffer_set(&w->ggml, &t->buffer->host, m->offset, t->data, begin);
-    const uint64_t written = worker_now_ns();
-    worker_stream_mark_wait(w, s);
-    /* What is larger waits for the device's rate, and not for its beginning. */
-    const bool late = m->size <= ALONE_MIN && s->worked_ns - written > LATE_NS;
-    if (!rested)
-        lead_learn(s, late);
-    w->n_both++;
-    w->n_queued += queue;
-    return true;
-}
-
 const char *worker_set(struct worker *w, const struct apir_msg_set *m)
 {
     struct transfer t;
@@ -146,8 +85,6 @@ const char *worker_set(struct worker *w, const struct apir_msg_set *m)
     if (m->stream && !s->host)
         return worker_bad_stream;
     if (t.direct && queued(w, m->stream, &t)) {
-        if (set_at_once(w, m, &t, true))
-            return NULL;
         host_buffer_copy_async(&w->ggml, s->host, t.direct, t.direct_offset, &t.buffer->host,
                                m->offset, m->size);
         worker_stream_note(w, s, m->size);
@@ -156,9 +93,7 @@ const char *worker_set(struct worker *w, const struct apir_msg_set *m)
     why = worker_stream_settle(w, m->stream);
     if (why)
         return why;
-    if (t.direct && set_at_once(w, m, &t, false))
-        return NULL;
-    if (t.direct && m->size >= ALONE_MIN) {
+    if (t.direct && m->size >= DIRECT_SET_MIN) {
         host_buffer_copy(&w->ggml, t.direct, t.direct_offset, &t.buffer->host, m->offset, m->size);
         return NULL;
     }
@@ -235,7 +170,7 @@ const char *worker_get(struct worker *w, const struct apir_msg_get *m)
     why = worker_stream_settle(w, m->stream);
     if (why)
         return why;
-    if (t.direct && m->size >= DIRECT_MIN)
+    if (t.direct && m->size >= DIRECT_GET_MIN)
         host_buffer_copy(&w->ggml, &t.buffer->host, m->offset, t.direct, t.direct_offset, m->size);
     else if (t.buffer->host.memory)
         answer(w, t.data, t.buffer->host.memory + m->offset, m->size);

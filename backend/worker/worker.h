@@ -91,7 +91,6 @@ struct worker_stream {
     uint32_t marks;          /* made with it since the last sync */
     uint32_t failed;         /* enum apir_status of the latest graph that failed … */
     char why[APIR_WHY_SIZE]; /* … and why: our own, for the guest can change what it was told */
-    uint64_t lead; /* bytes that the CPU writes before the device begins, as learned; 0: not yet */
 };
 
 /* A blob that is to go: a device may be in the middle of a copy from it. */
@@ -138,8 +137,7 @@ struct worker {
         uint64_t count;
         uint64_t ns;
     } stats[64];
-    uint64_t n_rouse;          /* marks of worker_rouse() */
-    uint64_t n_both, n_queued; /* sets by CPU and device; those of streams */
+    uint64_t n_rouse; /* marks of worker_rouse() */
 
     uint8_t message[APIR_MESSAGE_MAX]; /* private copy of the message at hand */
 };

@@ -104,9 +104,7 @@ sanitized_start() {
     VTEST_ENV+=(APIR_LOG=info)
     server_start
     exercises APIR0 host-buffers host-sets reads weights weights-late events events-free
-    # The device had its part of them, also of those in queues, and was kept awake.
-    grep -qE 'kept awake by [1-9][0-9]* marks; [1-9][0-9]* sets shared .*, [1-9][0-9]* of streams' \
-        "$VTEST_LOG"
+    grep -qE 'kept awake by [1-9][0-9]* marks' "$VTEST_LOG"
     exercise events-fork
 }
 
