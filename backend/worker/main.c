@@ -48,7 +48,6 @@
 /* Work was announced: llama.cpp's own part of a prompt, from its inputs to what it sends first,
  * took 0.6 to 1.3 ms, where we measured it. */
 #define SPIN_ANNOUNCED_NS 2000000u
-#define ROUSE_NS          150000u /* a device that is to stay awake gets something to do that often */
 /* Then we look whether the server is still there: mostly its end is ours. */
 #define SLEEP_NS  5000000000u
 #define LOG_LINES 60u /* per minute: the guest can cause them */
@@ -120,15 +119,6 @@ static void looking_end(struct worker *w)
     __atomic_store_n(&w->spin->looking[w->spin_slot], 0, __ATOMIC_RELAXED);
 }
 
-/* Something for a device is about to come. */
-static void rouse(struct worker *w)
-{
-    /* As for a message the server counts seconds_per_graph: a driver may hang. */
-    apir_store_release64(&w->status->taken, w->ring.head + 1);
-    worker_rouse(w);
-    apir_store_release64(&w->status->taken, w->ring.head);
-}
-
 /*
  * Looks for work for as long as it is likely to come soon. True: it is there. *ret_told: an
  * announcement, if there was one, has had its time.
@@ -140,7 +130,7 @@ static bool look_for_work(struct worker *w, bool *ret_told)
     *ret_told = true;
     if (!looking_begin(w))
         return work_is_there(w);
-    uint64_t roused = 0, now = worker_now_ns(), until = now + window;
+    uint64_t now = worker_now_ns(), until = now + window;
     do {
         for (int i = 0; i < 64 && !found; i++) {
             apir_cpu_relax();
@@ -152,10 +142,6 @@ static bool look_for_work(struct worker *w, bool *ret_told)
             now = worker_now_ns();
             if (until < now + SPIN_ANNOUNCED_NS)
                 until = now + SPIN_ANNOUNCED_NS;
-        }
-        if (!found && announced && now - roused > ROUSE_NS) {
-            rouse(w);
-            roused = now;
         }
         /* Where cores are scarce the client may need this one to send anything. */
         if (!found)
@@ -192,8 +178,6 @@ static int wait_for_work(struct worker *w)
 /* What the context has asked for, and how long that took. */
 static void stats_log(const struct worker *w)
 {
-    if (w->n_rouse)
-        apir_log(APIR_LOG_INFO, "devices kept awake by %llu marks", (unsigned long long)w->n_rouse);
     for (unsigned i = 0; i < sizeof(w->stats) / sizeof(w->stats[0]); i++) {
         if (w->stats[i].count)
             apir_log(APIR_LOG_INFO, "%-14s %9llu times, %9.3f us each", apir_msg_name(i),

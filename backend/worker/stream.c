@@ -16,18 +16,9 @@
 
 /* Pieces of work between two waits for a stream: an honest token has ten. */
 #define QUEUED_MAX 256u
-/* Marks of an event between two waits for it, and of ours between two syncs: only these give back
- * all that ggml's Vulkan backend keeps of a mark. */
+/* Marks of an event between two waits for it: only a wait gives back all that ggml's Vulkan backend
+ * keeps of a mark. */
 #define MARKS_MAX 64u
-
-static void stream_sync(struct worker *w, struct worker_stream *s)
-{
-    host_stream_sync(&w->ggml, s->host);
-    if (s->marks)
-        host_event_sync(&w->ggml, s->mark); /* done as well; now its parts can be used again */
-    s->marks = 0;
-    s->worked_ns = worker_now_ns();
-}
 
 const char *worker_stream_settle(struct worker *w, uint32_t id)
 {
@@ -37,7 +28,7 @@ const char *worker_stream_settle(struct worker *w, uint32_t id)
     if (!s->host)
         return worker_bad_stream;
     if (s->dirty) {
-        stream_sync(w, s);
+        host_stream_sync(&w->ggml, s->host);
         w->queued_bytes -= s->queued_bytes;
         s->queued_bytes = 0;
         s->queued = 0;
@@ -140,10 +131,6 @@ const char *worker_stream_close(struct worker *w, const struct apir_msg_stream_c
     if (why)
         return why;
     struct worker_stream *s = &w->streams[m->stream];
-    if (s->marks)
-        stream_sync(w, s);
-    if (s->mark)
-        host_event_free(&w->ggml, s->mark);
     host_stream_close(&w->ggml, s->host);
     *s = (struct worker_stream){0};
     /* What was before its marks is done now. */
@@ -152,49 +139,6 @@ const char *worker_stream_close(struct worker *w, const struct apir_msg_stream_c
             w->events[i].stream = 0;
     }
     return NULL;
-}
-
-/* ---- marks of our own -------------------------------------------------------- */
-
-struct worker_stream *worker_stream_idle(struct worker *w, uint32_t device)
-{
-    struct worker_stream *last = NULL;
-    for (uint32_t i = 1; i <= APIR_STREAMS_MAX; i++) {
-        struct worker_stream *s = &w->streams[i];
-        if (!s->host || s->device != device)
-            continue;
-        if (s->dirty)
-            return NULL;
-        if (!last || s->worked_ns > last->worked_ns)
-            last = s;
-    }
-    if (last && !last->mark)
-        last->mark = host_event_new(&w->ggml, &w->ggml.devices[device], last->host);
-    return last && last->mark ? last : NULL;
-}
-
-void worker_stream_mark(struct worker *w, struct worker_stream *s)
-{
-    host_event_record(&w->ggml, s->mark, s->host);
-    s->marks++;
-    s->worked_ns = worker_now_ns();
-}
-
-void worker_rouse(struct worker *w)
-{
-    const struct worker_stream *last = &w->streams[1];
-    for (uint32_t i = 2; i <= APIR_STREAMS_MAX; i++) {
-        if (w->streams[i].worked_ns > last->worked_ns)
-            last = &w->streams[i];
-    }
-    if (!last->worked_ns)
-        return;
-    struct worker_stream *s = worker_stream_idle(w, last->device);
-    /* Nobody has asked for this, so there must be nothing to wait for. */
-    if (!s || s->marks >= MARKS_MAX)
-        return;
-    worker_stream_mark(w, s);
-    w->n_rouse++;
 }
 
 /* ---- events ----------------------------------------------------------------- */

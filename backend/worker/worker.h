@@ -86,9 +86,6 @@ struct worker_stream {
     bool dirty;              /* work was submitted since the last sync … */
     uint32_t queued;         /* … so many pieces of it … */
     uint64_t queued_bytes;   /* … with transfers of so many bytes */
-    uint64_t worked_ns;      /* when it was last waited for or marked; 0: never */
-    void *mark;              /* an event of our own; NULL: none yet */
-    uint32_t marks;          /* made with it since the last sync */
     uint32_t failed;         /* enum apir_status of the latest graph that failed … */
     char why[APIR_WHY_SIZE]; /* … and why: our own, for the guest can change what it was told */
 };
@@ -137,7 +134,6 @@ struct worker {
         uint64_t count;
         uint64_t ns;
     } stats[64];
-    uint64_t n_rouse; /* marks of worker_rouse() */
 
     uint8_t message[APIR_MESSAGE_MAX]; /* private copy of the message at hand */
 };

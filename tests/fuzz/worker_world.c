@@ -350,8 +350,6 @@ void world_close(void)
         worker.events[i] = (struct worker_event){0};
     }
     for (uint32_t i = 1; i <= APIR_STREAMS_MAX; i++) {
-        if (worker.streams[i].mark)
-            host_event_free(&worker.ggml, worker.streams[i].mark);
         if (worker.streams[i].host)
             host_stream_close(&worker.ggml, worker.streams[i].host);
         worker.streams[i] = (struct worker_stream){0};

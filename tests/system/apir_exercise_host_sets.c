@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sets out of a host buffer, whose memory is the caller's again at once or with the next
- * synchronize: between graphs and behind them, alone and beside other backends' work, to a device
- * that is awake and to one that has rested. Whatever touches the memory next must find them done.
+ * synchronize: between graphs and behind them, alone and beside other backends' work. Whatever
+ * touches the memory next must find them done.
  */
 #include "tests/system/apir_exercise.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     N = 640 * 1024
@@ -55,16 +54,6 @@ static void set_part(struct stage *s, struct ggml_tensor *t, size_t at, size_t n
         s->from[i] = -1;
 }
 
-/* A program's inputs, long before it sends anything: the host looks for what is to come. */
-static void announce(struct stage *s)
-{
-    const struct timespec until_it_sleeps = {.tv_nsec = 20000000};
-    nanosleep(&until_it_sleeps, NULL);
-    ggml_backend_tensor_set(s->source, s->got, 0, 2048);
-    const struct timespec own_part = {.tv_nsec = 500000};
-    nanosleep(&own_part, NULL);
-}
-
 static void set_whole(struct stage *s)
 {
     s->round++;
@@ -82,8 +71,7 @@ static void expect(struct stage *s, const struct ggml_tensor *t, float times, co
     }
 }
 
-/* Of a stream, behind a graph that must still find the values before, or behind nothing; and so
- * soon after something else that the device is awake. */
+/* Of a stream, behind a graph that must still find the values before, or behind nothing. */
 static void queued(struct stage *s, bool busy)
 {
     float *next = s->from + N;
@@ -91,14 +79,11 @@ static void queued(struct stage *s, bool busy)
     fill(s, s->from, 0, N);
     s->round++;
     fill(s, next, 0, N);
-    /* "Soon" is a matter of microseconds, so several times. */
-    for (unsigned i = busy ? 8 : 0; i <= 8; i++) {
-        ggml_backend_tensor_set(s->x, s->from, 0, N * sizeof(float));
-        if (busy)
-            CHECK(ggml_backend_graph_compute_async(s->backend, s->graph) == GGML_STATUS_SUCCESS);
-        ggml_backend_tensor_set_async(s->backend, s->x, next, 0, N * sizeof(float));
-        ggml_backend_synchronize(s->backend);
-    }
+    ggml_backend_tensor_set(s->x, s->from, 0, N * sizeof(float));
+    if (busy)
+        CHECK(ggml_backend_graph_compute_async(s->backend, s->graph) == GGML_STATUS_SUCCESS);
+    ggml_backend_tensor_set_async(s->backend, s->x, next, 0, N * sizeof(float));
+    ggml_backend_synchronize(s->backend);
     memset(next, 0, N * sizeof(float));
     expect(s, s->x, 1, busy ? "a set behind a graph in a queue" : "a set in a queue");
     if (busy) {
@@ -275,14 +260,9 @@ int host_sets_run(ggml_backend_dev_t dev)
         set_whole(s);
         compute(s, s->backend);
         expect(s, s->y, 2, "its graph");
-        announce(s);
-        set_whole(s);
-        expect(s, s->x, 1, "a set to a device that is awake");
         queued(s, false);
         queued(s, true);
         beside(s);
-        announce(s);
-        queued(s, false);
         small_sets(s);
         other_backends(s);
         copies(s);

@@ -101,10 +101,8 @@ sanitized_start() {
     vulkan
     native Vulkan0 host-buffers host-sets reads weights weights-late events
     VTEST_CONFIG='{"threads": 1, "devices": ["Vulkan0"]}'
-    VTEST_ENV+=(APIR_LOG=info)
     server_start
     exercises APIR0 host-buffers host-sets reads weights weights-late events events-free
-    grep -qE 'kept awake by [1-9][0-9]* marks' "$VTEST_LOG"
     exercise events-fork
 }
 
