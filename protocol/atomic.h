@@ -13,8 +13,6 @@
  *   idle    host: store idle, full fence, load tail. guest: store tail, full
  *           fence, load idle. One of the two sees the other's store (Dekker), so
  *           a message is never left behind a sleeping host.
- *   coming  guest: store coming, full fence, load idle. host: store idle, full fence,
- *           load coming. The same argument, for work that is announced.
  *   waiting guest: store waiting, full fence, load head, futex_wait(wake). host:
  *           store head, full fence, load waiting. The same argument.
  *   failed  worker store_release after the reason text, in a stream's status -> guest

@@ -99,18 +99,6 @@ bool apir_ring_guest_publish(struct apir_ring_guest *rg)
     return asleep;
 }
 
-bool apir_ring_guest_announce(const struct apir_ring_guest *rg)
-{
-    struct apir_ring_header *h = rg->header;
-    const uint64_t coming = apir_load_acquire64(&h->tail) | 1;
-    /* Once for each place: a host that looks for work looks at this line. */
-    if (apir_load_acquire64(&h->coming) != coming) {
-        apir_store_release64(&h->coming, coming);
-        apir_full_fence();
-    }
-    return apir_take_flag(&h->idle);
-}
-
 /* ---- host ----------------------------------------------------------------- */
 
 void apir_ring_host_init(struct apir_ring_host *rh, void *blob, uint64_t blob_size)
@@ -192,12 +180,6 @@ void apir_ring_host_progress(struct apir_ring_host *rh, uint64_t left)
 bool apir_ring_host_has_more(const struct apir_ring_host *rh)
 {
     return apir_load_acquire64(&rh->header->tail) != rh->head + rh->taken;
-}
-
-bool apir_ring_host_announced(const struct apir_ring_host *rh)
-{
-    /* Tails are multiples of 8, so this is never so where the guest has said nothing. */
-    return apir_load_acquire64(&rh->header->coming) == (rh->head | 1);
 }
 
 bool apir_ring_host_prepare_sleep(struct apir_ring_host *rh)

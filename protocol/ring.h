@@ -46,13 +46,6 @@ uint64_t apir_ring_guest_put(struct apir_ring_guest *rg, const void *msg, size_t
 /* Shows everything put so far to the host. True: the host sleeps, kick it. */
 bool apir_ring_guest_publish(struct apir_ring_guest *rg);
 
-/*
- * Says that work is about to follow what was published, in a millisecond or so. True: the host
- * sleeps, kick it. Any thread may say so at any time; a host that is awake is told once of each
- * place.
- */
-bool apir_ring_guest_announce(const struct apir_ring_guest *rg);
-
 /* ---- host ----------------------------------------------------------------- */
 
 struct apir_ring_host {
@@ -95,10 +88,6 @@ void apir_ring_host_progress(struct apir_ring_host *rh, uint64_t left);
 
 /* Whether anything is behind the taken message. */
 bool apir_ring_host_has_more(const struct apir_ring_host *rh);
-
-/* Whether the guest has said that work is about to follow what is done. Also to be asked between
- * prepare_sleep and sleep: a guest that has seen us awake does not wake us. */
-bool apir_ring_host_announced(const struct apir_ring_host *rh);
 
 /*
  * Announces sleep. True: nothing arrived meanwhile.

@@ -27,8 +27,9 @@
 
 #define APIR_CONTEXT_NAME   "apir:1" /* routes; carries the major version; never trusted */
 #define APIR_PROTOCOL_MAJOR 1u
-/* 1: DEVICE_INFO tells an id; 2: BUFFER_ALLOC and STREAM_OPEN why not; 3: a stream why it failed */
-#define APIR_PROTOCOL_MINOR 3u
+/* 1: DEVICE_INFO tells an id; 2: BUFFER_ALLOC and STREAM_OPEN why not; 3: a stream why it failed;
+ * 4: no word `coming` beside tail */
+#define APIR_PROTOCOL_MINOR 4u
 
 #define APIR_RING_MAGIC       UINT64_C(0x31474e5252495041) /* "APIRRNG1" as bytes */
 #define APIR_SHM_ALIGN        65536u                       /* every blob is a multiple of this */
@@ -63,9 +64,8 @@ struct apir_ring_header {
     uint32_t cmd_size;
     uint8_t pad0[24];
     /* line 1: guest */
-    uint64_t tail;   /* bytes ever written to the command ring */
-    uint64_t coming; /* tail | 1: work is about to follow what was there then */
-    uint8_t pad1[48];
+    uint64_t tail; /* bytes ever written to the command ring */
+    uint8_t pad1[56];
     /* line 2: guest */
     uint32_t waiting; /* threads that sleep on the futex `wake` (same kernel only) */
     uint32_t ping;    /* a new value, with a PING doorbell, asks for the same in pong */

@@ -45,9 +45,6 @@
  */
 #define SPIN_MIN_NS 200000u
 #define SPIN_GAP_NS 3000000u
-/* Work was announced: llama.cpp's own part of a prompt, from its inputs to what it sends first,
- * took 0.6 to 1.3 ms, where we measured it. */
-#define SPIN_ANNOUNCED_NS 2000000u
 /* Then we look whether the server is still there: mostly its end is ours. */
 #define SLEEP_NS  5000000000u
 #define LOG_LINES 60u /* per minute: the guest can cause them */
@@ -119,37 +116,24 @@ static void looking_end(struct worker *w)
     __atomic_store_n(&w->spin->looking[w->spin_slot], 0, __ATOMIC_RELAXED);
 }
 
-/*
- * Looks for work for as long as it is likely to come soon. True: it is there. *ret_told: an
- * announcement, if there was one, has had its time.
- */
-static bool look_for_work(struct worker *w, bool *ret_told)
+/* Looks for work for as long as it is likely to come soon. True: it is there. */
+static bool look_for_work(struct worker *w)
 {
     const uint64_t window = w->gap_ns > SPIN_GAP_NS ? SPIN_MIN_NS : 2 * w->gap_ns + SPIN_MIN_NS;
-    bool found = false, announced = false;
-    *ret_told = true;
+    bool found = false;
     if (!looking_begin(w))
         return work_is_there(w);
-    uint64_t now = worker_now_ns(), until = now + window;
+    const uint64_t until = worker_now_ns() + window;
     do {
         for (int i = 0; i < 64 && !found; i++) {
             apir_cpu_relax();
             found = work_is_there(w);
         }
-        /* Once a round, so that one word does not keep us here. */
-        if (!found && !announced && apir_ring_host_announced(&w->ring)) {
-            announced = true;
-            now = worker_now_ns();
-            if (until < now + SPIN_ANNOUNCED_NS)
-                until = now + SPIN_ANNOUNCED_NS;
-        }
         /* Where cores are scarce the client may need this one to send anything. */
         if (!found)
             sched_yield();
-        now = worker_now_ns();
-    } while (!found && now < until);
+    } while (!found && worker_now_ns() < until);
     looking_end(w);
-    *ret_told = announced;
     return found;
 }
 
@@ -159,11 +143,8 @@ static int wait_for_work(struct worker *w)
     int err = 0;
     if (!w->pause_ns)
         w->pause_ns = worker_now_ns();
-    bool told;
-    if (!look_for_work(w, &told)) {
-        /* After the last look somebody may have told us, and have seen us awake. */
-        if (apir_ring_host_prepare_sleep(&w->ring) &&
-            (told || !apir_ring_host_announced(&w->ring))) {
+    if (!look_for_work(w)) {
+        if (apir_ring_host_prepare_sleep(&w->ring)) {
             /* What the server has sent while we were busy; from here on it wakes us. */
             do {
                 err = worker_control_drain(w);

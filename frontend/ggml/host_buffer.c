@@ -16,9 +16,6 @@
 
 #define HOST_ALIGNMENT 64u
 #define HOST_SHARE     8u /* of the window, in all */
-/* What is written here by ggml's set is a program's input: the graph that wants it comes soon. From
- * so many bytes on it is one of a prompt; between two tokens the host looks for work anyway. */
-#define ANNOUNCE_MIN 256u
 
 struct host_buffer {
     void *base;
@@ -70,8 +67,6 @@ static void buffer_set(void *buffer, struct gg_tensor *t, const void *data, size
                        size_t size)
 {
     (void)buffer;
-    if (size >= ANNOUNCE_MIN)
-        client_announce(&plugin.client);
     memcpy((uint8_t *)t->data + offset, data, size);
 }
 

@@ -114,13 +114,6 @@ void client_flush_locked(struct client *c)
         wake_host(c);
 }
 
-void client_announce(struct client *c)
-{
-    /* Whoever takes the flag rings, once for each sleep, whatever else follows. */
-    if (client_usable(c) && apir_ring_guest_announce(&c->ring))
-        wake_host(c);
-}
-
 uint64_t client_put_locked(struct client *c, const struct apir_msg *msg)
 {
     uint8_t buf[APIR_MESSAGE_MAX];

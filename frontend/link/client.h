@@ -106,10 +106,6 @@ uint64_t client_put_locked(struct client *c, const struct apir_msg *msg);
 /* Shows what was put to the host, and wakes it if it sleeps. */
 void client_flush_locked(struct client *c);
 
-/* Something is going to be sent within a millisecond or so: a host that sleeps is awake by then.
- * Without the lock. */
-void client_announce(struct client *c);
-
 /* The host has completed all that it was shown: it waits for us. */
 bool client_host_idle(struct client *c);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the worker goes through a guest's work: what is done shows while there is more to do, work
- * without end takes no memory, and where work is announced it stays awake for a while.
+ * How the worker goes through a guest's work: what is done shows while there is more to do, and
+ * work without end takes no memory.
  */
 #define _GNU_SOURCE
 #include "tests/lib/worker_guest.h"
@@ -218,72 +218,6 @@ static void work_without_end_takes_no_memory(void **state)
     guest_close(&g);
 }
 
-/* ---- waiting ------------------------------------------------------------------------ */
-
-static void wait_until_asleep(const struct guest *g)
-{
-    const int64_t give_up = guest_now_ms() + 10000;
-    /* Twice: a worker that is told in the last moment takes back that it sleeps. */
-    for (int seen = 0; seen < 2; seen = apir_ring_host_sleeps(g->ring.header) ? seen + 1 : 0) {
-        if (guest_now_ms() > give_up)
-            fail_msg("the worker does not sleep");
-        usleep(20);
-    }
-}
-
-/* Tells a worker that work is coming. True: it was asleep, and is woken. */
-static bool announce(struct guest *g)
-{
-    const bool asleep = apir_ring_guest_announce(&g->ring);
-    if (asleep)
-        fixture_doorbell(&g->c, APIR_DOORBELL_KICK, 0, 0);
-    return asleep;
-}
-
-static int64_t now_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
-}
-
-/* Told of work that has not come yet, it looks for it two milliseconds, however rarely this guest
- * had some before, and whether it was asleep or was about to be. */
-static void announced_work_it_looks_for_a_while(void **state)
-{
-    (void)state;
-    enum { ROUNDS = 80, UNTOLD = 16, SPREAD_US = 600, ROUNDS_MAX = 4000 };
-    struct guest g;
-    guest_open(&g);
-    stream_new(&g, 1, 0);
-    int asleep = 0, awake = 0;
-    /* On a busy machine it takes longer until both were met. */
-    for (int i = 0; i < ROUNDS || !asleep || !awake; i++) {
-        if (i == ROUNDS_MAX)
-            fail_msg("%d times asleep, %d times awake", asleep, awake);
-        usleep(10000); /* the guest's pause: the worker has seen longer ones than it looks for */
-        put_stream(&g, APIR_MSG_STREAM_SYNC, 1);
-        assert_true(guest_run(&g));
-        if (i < UNTOLD)
-            continue;
-        /* Where it looks for 200 us, each time a bit later. */
-        const int64_t done = now_us();
-        while (now_us() < done + SPREAD_US * (i % (ROUNDS - UNTOLD)) / (ROUNDS - UNTOLD))
-            ;
-        const int64_t told = now_us();
-        if (announce(&g))
-            asleep++;
-        else
-            awake++;
-        wait_until_asleep(&g);
-        const int64_t us = now_us() - told;
-        if (us < 2000)
-            fail_msg("round %d: asleep again after %lld us", i, (long long)us);
-    }
-    expect_fine(&g);
-    guest_close(&g);
-}
-
 static int run(const char *group)
 {
     const struct CMUnitTest tests[] = {
@@ -291,7 +225,6 @@ static int run(const char *group)
         cmocka_unit_test(what_is_set_shows_before_long_work),
         cmocka_unit_test(what_is_done_shows_before_the_end),
         cmocka_unit_test(work_without_end_takes_no_memory),
-        cmocka_unit_test(announced_work_it_looks_for_a_while),
     };
     return cmocka_run_group_tests_name(group, tests, NULL, NULL);
 }

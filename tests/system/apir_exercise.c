@@ -17,7 +17,6 @@ static const char usage[] =
     "  buffers        many, too large, reset\n"
     "  host-buffers   the device's host buffer type: transfers, many, computing in it\n"
     "  reads          several threads that read at the same time\n"
-    "  announce       by line of stdin: sets more of a host buffer\n"
     "  host-sets      sets out of a host buffer between graphs, and whatever follows them\n"
     "  weights        buffers of weights: filled, used, changed, freed, by several threads\n"
     "  weights-late   a graph writes into a buffer of weights before anybody else\n"
@@ -118,7 +117,6 @@ int main(int argc, char **argv)
         {"hold", hold_run},
         {"host-buffers", host_buffers_run},
         {"reads", reads_run},
-        {"announce", announce_run},
         {"host-sets", host_sets_run},
         {"weights", weights_run},
         {"weights-late", weights_late_run},

@@ -107,7 +107,6 @@ int events_free_run(ggml_backend_dev_t dev);
 int events_fork_run(ggml_backend_dev_t dev);
 int devices_run(ggml_backend_dev_t dev);
 int reads_run(ggml_backend_dev_t dev);
-int announce_run(ggml_backend_dev_t dev);
 int host_sets_run(ggml_backend_dev_t dev);
 int host_lost_run(ggml_backend_dev_t dev);
 int host_lost_late_run(ggml_backend_dev_t dev);

@@ -422,30 +422,6 @@ int host_buffers_run(ggml_backend_dev_t dev)
     return 0;
 }
 
-/* Says "ready"; for each line that it reads it sets more of a host buffer, and says so before and
- * "ready" again after. */
-int announce_run(ggml_backend_dev_t dev)
-{
-    static const size_t parts[] = {255, 256, 4096};
-    static const uint8_t data[4096];
-    struct ggml_context *ctx = context_new();
-    struct ggml_tensor *t = ggml_new_tensor_1d(ctx, GGML_TYPE_I8, sizeof(data));
-    ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors_from_buft(ctx, host_type(dev));
-    CHECK(buffer);
-    setvbuf(stdout, NULL, _IOLBF, 0);
-    printf("ready\n");
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        char line[8];
-        CHECK(fgets(line, sizeof(line), stdin));
-        printf("set %zu\n", parts[i]);
-        ggml_backend_tensor_set(t, data, 0, parts[i]);
-        printf("ready\n");
-    }
-    ggml_backend_buffer_free(buffer);
-    ggml_free(ctx);
-    return 0;
-}
-
 /* ---- several threads ---------------------------------------------------------------------- */
 
 struct reader {

@@ -20,8 +20,6 @@ teardown() {
 
 n_fds() { find "/proc/$1/fd" -mindepth 1 -maxdepth 1 | wc -l; }
 fds_are() { [[ $(n_fds "$1") -eq $2 ]]; }
-sleeps() { [[ $(ps -o state= -p "$1") == S ]]; }
-ready_times() { [[ $(grep -cx ready "$T/said") -eq $1 ]]; }
 no_zombie_below() { [[ -z $(server_pids apir-worker Z) ]]; }
 
 # A program that is to run on its own: what it said of us is in $T/declined.
@@ -71,29 +69,6 @@ declines() { # VARIABLE=VALUE...
     [[ $sent -gt 2 && $sent -lt 60 ]]
     # 192 graphs. The worker may fall asleep between two of them where others keep its core.
     [[ $woken -lt 96 ]]
-}
-
-@test "unix: a prompt's inputs wake a host that sleeps, before there is work for it" {
-    server_start
-    local pid i worker
-    mkfifo "$T/go"
-    env "${REMOTE[@]}" strace -f -qq -o "$T/calls" -e trace=write,futex "$EXERCISE" announce APIR0 \
-        <"$T/go" >"$T/said" 3>&- &
-    pid=$!
-    JOBS_STARTED+=("$pid")
-    exec {go}>"$T/go"
-    for ((i = 1; i <= 3; i++)); do
-        wait_until 20 ready_times "$i"
-        worker=$(workers)
-        wait_until 20 sleeps "$worker"
-        echo >&"$go"
-    done
-    exec {go}>&-
-    wait "$pid"
-    # Ours is the one that other processes can hear. A single token's inputs are too few to wake it.
-    run -0 awk '/"set [0-9]+/ { n++ } n && /FUTEX_WAKE,/ { woken[n]++ }
-        END { for (i = 1; i <= 3; i++) printf "%d ", woken[i] }' "$T/calls"
-    [[ $output == "0 1 1 " ]]
 }
 
 @test "unix: a socket that nobody serves is one clear line" {

@@ -216,36 +216,6 @@ static void publishing_leaves_what_is_not_taken(void **state)
     ends_close(&e);
 }
 
-static void what_is_coming_is_said_of_one_place(void **state)
-{
-    (void)state;
-    struct ends e;
-    ends_open(&e);
-    uint8_t msg[24], got[APIR_MESSAGE_MAX];
-    size_t size;
-    message_fill(msg, sizeof(msg), 1);
-    assert_false(apir_ring_host_announced(&e.host));
-    for (int i = 0; i < 3; i++) {
-        /* Of a host that sleeps the first to say so is told; others have nothing to do. */
-        assert_true(apir_ring_host_prepare_sleep(&e.host));
-        assert_true(apir_ring_guest_announce(&e.guest));
-        assert_false(apir_ring_guest_announce(&e.guest));
-        assert_true(apir_ring_host_announced(&e.host));
-        apir_ring_host_awake(&e.host);
-        assert_true(apir_ring_host_announced(&e.host));
-        /* What is put but not published is still to come. */
-        apir_ring_guest_put(&e.guest, msg, sizeof(msg));
-        assert_false(apir_ring_guest_announce(&e.guest));
-        assert_true(apir_ring_host_announced(&e.host));
-        /* Then it has come, and more was not spoken of. */
-        apir_ring_guest_publish(&e.guest);
-        assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
-        complete(&e.host);
-        assert_false(apir_ring_host_announced(&e.host));
-    }
-    ends_close(&e);
-}
-
 static void messages_straddle_the_end_at_every_offset(void **state)
 {
     (void)state;
@@ -594,7 +564,6 @@ int main(void)
         UNIT(what_is_done_shows_once),
         UNIT(showing_is_due_at_the_end_and_after_a_quarter_of_the_ring),
         UNIT(publishing_leaves_what_is_not_taken),
-        UNIT(what_is_coming_is_said_of_one_place),
         UNIT(messages_straddle_the_end_at_every_offset),
         UNIT(a_full_ring_has_no_room_and_loses_nothing),
         UNIT(offsets_run_freely_over_their_end),
