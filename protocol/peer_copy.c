@@ -27,7 +27,7 @@
 
 #ifdef __x86_64__
 /* What processor and kernel have: a set of these bits, the last one always. */
-enum { HAS_AVX = 1, HAS_FLUSH = 2, HAS_ASKED = 4 };
+enum { HAS_AVX = 1, HAS_ASKED = 2 };
 
 /*
  * Asked once, since a VM's hypervisor answers; by hand, since the plug-in links against no
@@ -45,8 +45,6 @@ static int cpu_has(void)
             __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
         if ((low & 6) == 6)
             k |= HAS_AVX;
-        if (__get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_CLFLUSHOPT))
-            k |= HAS_FLUSH;
         __atomic_store_n(&known, k, __ATOMIC_RELAXED);
     }
     return k;
@@ -109,18 +107,6 @@ void apir_copy_to_peer(struct apir_peer *peer, void *dst, const void *src, size_
     memcpy(dst, src, size);
 }
 #endif
-
-void apir_lines_give_back(const void *p, size_t size)
-{
-#ifdef __x86_64__
-    if (!(cpu_has() & HAS_FLUSH))
-        return;
-    for (size_t at = 0; at < size; at += LINE)
-        __asm__ volatile("clflushopt %0" : : "m"(((const uint8_t *)p)[at]));
-#else
-    (void)p, (void)size;
-#endif
-}
 
 /* 16 bytes at a time: with 32 it took 13 us and not 9, on Zen 4, where lines come from another
  * core. */

@@ -33,13 +33,6 @@ struct apir_peer {
  */
 void apir_copy_to_peer(struct apir_peer *peer, void *dst, const void *src, size_t size);
 
-/*
- * Lines that we have read and the other side writes next: out of all caches, so that it need not
- * have them taken out of ours. Worth it where the way is past the caches, and nobody waits for us.
- * Nothing where the processor cannot.
- */
-void apir_lines_give_back(const void *p, size_t size);
-
 /* What we copy out of shared memory while the other side still writes there. */
 struct apir_copy {
     void *dst;

@@ -72,31 +72,14 @@ uint64_t apir_ring_guest_put(struct apir_ring_guest *rg, const void *msg, size_t
     return rg->tail;
 }
 
-/*
- * Writes to the lines that the next messages take, as many as the last ones took. The host has read
- * them in the last round and still holds them: they come to us while it works, and not when we have
- * something to say. Nobody reads there before tail says so, and nobody else writes.
- */
-static void lines_take(struct apir_ring_guest *rg, uint64_t size)
-{
-    const uint64_t room = rg->cmd_size - (rg->tail - apir_ring_guest_head(rg));
-    const uint64_t begun = -rg->tail % LINE; /* bytes of the line that tail is in */
-    size = size < room ? size : room;
-    for (uint64_t at = begun; at + LINE <= size && at < AHEAD; at += LINE)
-        __atomic_store_n(rg->cmd + ((rg->tail + at) & (rg->cmd_size - 1)), 0, __ATOMIC_RELAXED);
-}
-
 bool apir_ring_guest_publish(struct apir_ring_guest *rg)
 {
-    const uint64_t size = rg->tail - rg->published;
-    if (size == 0)
+    if (rg->tail == rg->published)
         return false;
     apir_store_release64(&rg->header->tail, rg->tail);
     rg->published = rg->tail;
     apir_full_fence();
-    const bool asleep = apir_take_flag(&rg->header->idle);
-    lines_take(rg, size);
-    return asleep;
+    return apir_take_flag(&rg->header->idle);
 }
 
 /* ---- host ----------------------------------------------------------------- */

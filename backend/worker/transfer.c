@@ -65,15 +65,6 @@ static bool queued(const struct worker *w, uint32_t stream, const struct transfe
     return stream && w->streams[stream].device == t->buffer->device;
 }
 
-/* While there is nothing else to do. */
-static void give_back(const struct worker *w, const uint8_t *data, uint64_t size)
-{
-    const uint64_t page = 4096;
-    for (uint64_t at = 0; at < size && w->peer.past && !apir_ring_host_has_more(&w->ring);
-         at += page)
-        apir_lines_give_back(data + at, size - at < page ? size - at : page);
-}
-
 const char *worker_set(struct worker *w, const struct apir_msg_set *m)
 {
     struct transfer t;
@@ -98,9 +89,6 @@ const char *worker_set(struct worker *w, const struct apir_msg_set *m)
         return NULL;
     }
     host_buffer_set(&w->ggml, &t.buffer->host, m->offset, t.data, m->size);
-    /* A client may be waiting for what it has set by reference; not for a piece in the arena. */
-    if (t.buffer->host.memory && m->blob == APIR_ARENA_BLOB_ID)
-        give_back(w, t.data, m->size);
     return NULL;
 }
 

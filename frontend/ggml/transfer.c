@@ -13,8 +13,8 @@
 #include "frontend/plugin/stream.h"
 #include "protocol/peer_copy.h"
 
-/* A result that the host's CPU writes: two places of the arena in turn (client.c) beat one that
- * our caches hold, unless it is larger than those. */
+/* A result that the host's CPU writes goes through the arena below this, where we copy its
+ * beginning while the host writes its end. */
 #define REFERENCE_GET_MIN (1u << 20)
 /* Pieces of a set: a quarter of it, so that most is uploaded while the rest is copied; large
  * enough not to feel the message, small enough that four fit the arena. Where the host's CPU

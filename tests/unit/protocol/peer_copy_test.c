@@ -105,16 +105,6 @@ static void the_faster_way_is_taken(void **state)
 }
 #endif
 
-static void lines_given_back_keep_their_bytes(void **state)
-{
-    (void)state;
-    memset(to, 0x77, sizeof(to));
-    for (size_t i = 0; i < 130; i++)
-        apir_lines_give_back(to + i, sizeof(to) - 2 * i);
-    for (size_t i = 0; i < sizeof(to); i++)
-        assert_int_equal(to[i], 0x77);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -122,7 +112,6 @@ int main(void)
 #ifdef __x86_64__
         cmocka_unit_test(the_faster_way_is_taken),
 #endif
-        cmocka_unit_test(lines_given_back_keep_their_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
