@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "backend/worker/control.h"
+#include "backend/worker/ggml/progress.h"
 #include "backend/worker/table.h"
 #include "protocol/atomic.h"
 #include "common/log.h"

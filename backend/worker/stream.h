@@ -28,23 +28,6 @@ void worker_stream_inherit(struct worker *w, uint32_t to, uint32_t from);
 /* Before anything is freed or rewritten that a running graph may use. */
 void worker_streams_settle(struct worker *w);
 
-/*
- * Of this device's streams the one that worked last, if none of them has anything to do and marks
- * can be made; NULL: there is none. (Streams may share a queue: a wait for one is one for all.)
- */
-struct worker_stream *worker_stream_idle(struct worker *w, uint32_t device);
-
-/* A mark makes the device begin with what is queued before it; the wait is for the latest mark. */
-void worker_stream_mark(struct worker *w, struct worker_stream *s);
-void worker_stream_mark_wait(struct worker *w, struct worker_stream *s);
-
-/*
- * After a pause a device begins late: an H200 by 20 to 200 us, where the pause was of a millisecond
- * or two. Gives the one that worked last a mark, so that it is awake for what is about to come, and
- * does not wait for it.
- */
-void worker_rouse(struct worker *w);
-
 const char *worker_stream_open(struct worker *w, const struct apir_msg_stream_open *m);
 const char *worker_stream_close(struct worker *w, const struct apir_msg_stream_close *m);
 const char *worker_event_record(struct worker *w, const struct apir_msg_event_record *m);

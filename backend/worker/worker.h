@@ -13,7 +13,8 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "backend/worker/ggml/ggml.h"
+#include "backend/worker/ggml/buffer.h"
+#include "backend/worker/ggml/graph.h"
 #include "protocol/graph.h"
 #include "protocol/messages.h"
 #include "protocol/peer_copy.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Graphs of the host's ggml: built in the guest's order, computed, and put in the backend's. */
-#include "backend/worker/ggml/ggml.h"
+#include "backend/worker/ggml/graph.h"
 
 #include <errno.h>
 #include <stdlib.h>

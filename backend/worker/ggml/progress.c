@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "backend/worker/ggml/ggml.h"
+#include "backend/worker/ggml/progress.h"
 #include "backend/worker/ggml/fns.h"
 
 void host_stream_watch(struct host_ggml *hg, const struct host_device *d, void *stream,

@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "backend/worker/sandbox/sandbox.h"
+#include "backend/worker/sandbox/cache.h"
 #include "common/cleanup.h"
 
 /* Where a driver looks: the variable that names the place, and the folder in it. */

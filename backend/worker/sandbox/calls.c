@@ -19,7 +19,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "backend/worker/sandbox/sandbox.h"
+#include "backend/worker/sandbox/calls.h"
 
 #define CALL(name) SCMP_SYS(name)
 

@@ -19,7 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "backend/worker/sandbox/sandbox.h"
+#include "backend/worker/sandbox/files.h"
 #include "common/cleanup.h"
 
 /* Of Landlock 9 and 10, where the headers are older. */

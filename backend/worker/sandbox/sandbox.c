@@ -17,6 +17,9 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "backend/worker/sandbox/cache.h"
+#include "backend/worker/sandbox/calls.h"
+#include "backend/worker/sandbox/files.h"
 #include "common/root.h"
 #include "common/cleanup.h"
 
@@ -25,7 +28,9 @@
 /* Of ggml, the drivers and their compilers, together. */
 #define THREADS_MAX 4096u
 
-void worker_sandbox_note(struct worker_sandbox *s, const char *fmt, ...)
+/* Adds to s->text, with a comma where something is there. */
+__attribute__((format(printf, 2, 3))) static void note(struct worker_sandbox *s, const char *fmt,
+                                                       ...)
 {
     size_t n = strlen(s->text);
     if (n)
@@ -165,11 +170,11 @@ int worker_sandbox_enter(struct worker_sandbox *s, const struct apir_config *con
     if (rc) {
         /* Forbidden on some systems, and below a chroot. */
         caches.n = 0;
-        worker_sandbox_note(s, "no namespaces (%s)", strerror(-rc));
+        note(s, "no namespaces (%s)", strerror(-rc));
     } else {
-        worker_sandbox_note(s, "namespaces");
+        note(s, "namespaces");
         if (caches.n)
-            worker_sandbox_note(s, "%zu shader caches", caches.n);
+            note(s, "%zu shader caches", caches.n);
     }
     rc = limits_enter(rc == 0, err);
     if (!rc)
@@ -186,9 +191,9 @@ int worker_sandbox_enter(struct worker_sandbox *s, const struct apir_config *con
                               "this kernel has no Landlock, which \"sandbox\": "
                               "\"required\" asks for; turn it on (lsm=landlock,...)");
     if (rc == 0)
-        worker_sandbox_note(s, "no Landlock");
+        note(s, "no Landlock");
     else
-        worker_sandbox_note(s, "Landlock %d", rc);
+        note(s, "Landlock %d", rc);
 
     /* Other processes of this user cannot look into us; root still can. After the
      * namespaces: the files of an undumpable process belong to root. */
@@ -206,10 +211,10 @@ int worker_sandbox_filter(struct worker_sandbox *s, struct apir_error *err)
 {
     int rc = worker_calls_restrict(s->has_cache, err);
     if (rc == -ENOSYS && !s->required) {
-        worker_sandbox_note(s, "no seccomp");
+        note(s, "no seccomp");
         return 0;
     }
     if (rc == 0)
-        worker_sandbox_note(s, "seccomp");
+        note(s, "seccomp");
     return rc;
 }

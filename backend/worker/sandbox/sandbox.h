@@ -13,7 +13,7 @@
 #ifndef APIR_WORKER_SANDBOX_H
 #define APIR_WORKER_SANDBOX_H
 
-#include <stddef.h>
+#include <stdbool.h>
 
 #include "backend/config/config.h"
 #include "common/error.h"
@@ -35,39 +35,5 @@ int worker_sandbox_enter(struct worker_sandbox *s, const struct apir_config *con
 
 /* Stage 2: all threads, those of libraries too. Returns 0 or -errno, as above for seccomp. */
 int worker_sandbox_filter(struct worker_sandbox *s, struct apir_error *err);
-
-/* ---- the parts ---- */
-
-/* Adds to s->text, with a comma where something is there. */
-void worker_sandbox_note(struct worker_sandbox *s, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-
-/* backend/worker/sandbox/cache.c: the directories where drivers keep compiled shaders. */
-#define WORKER_CACHES_MAX 8u
-
-struct worker_caches {
-    char path[WORKER_CACHES_MAX][256];
-    size_t n;
-};
-
-/* Those that exist, by the names that this environment gives them, without what workers share. */
-void worker_caches_find(struct worker_caches *caches, const struct apir_config *config);
-
-/*
- * In a mount namespace of our own: what is written to them from now on is seen by
- * this process only and ends with it. Keeps in the list those where that worked.
- */
-void worker_caches_cover(struct worker_caches *caches);
-
-/*
- * backend/worker/sandbox/files.c: nothing but the listed paths can be opened from now on.
- * `caches` may be written. Returns the version of Landlock, 0 where the kernel has
- * none, or -errno.
- */
-int worker_files_restrict(const struct apir_config *config, const struct worker_caches *caches,
-                          struct apir_error *err);
-
-/* backend/worker/sandbox/calls.c: returns 0, -ENOSYS where the kernel has no filters, or -errno. */
-int worker_calls_restrict(bool may_lock, struct apir_error *err);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What reaches a device's driver of a large transfer: pieces, since drivers that copy through
  * memory of their own keep as much of it as the largest copy took. No byte is touched here. */
-#include "backend/worker/ggml/ggml.h"
+#include "backend/worker/ggml/buffer.h"
 
 #include <string.h>
 

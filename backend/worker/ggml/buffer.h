@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Buffers of the host's ggml, and bytes into and out of them. */
+#ifndef APIR_WORKER_GGML_BUFFER_H
+#define APIR_WORKER_GGML_BUFFER_H
+
+#include "backend/worker/ggml/ggml.h"
+
+struct host_buffer {
+    void *handle;          /* ggml_backend_buffer_t, owned */
+    uint8_t *base;         /* where tensor addresses of this buffer start */
+    const uint8_t *memory; /* the same where the CPU may read there; NULL: the device's own */
+    uint64_t size;         /* bytes */
+    uint64_t slack; /* more behind them, which are nobody's: some kernels go a little too far */
+    struct gg_tensor raw; /* the whole buffer as one I8 tensor: for set, get, copy */
+    bool has_memset;
+};
+
+/* Behind each buffer that a CPU computes in, as far as its memory is ours to make larger. */
+#define HOST_SLACK 4096u
+
+/* Returns 0, or -ENOMEM. */
+int host_buffer_alloc(struct host_ggml *hg, const struct host_device *d, uint64_t size,
+                      struct host_buffer *ret_buffer);
+/*
+ * Makes a buffer of the caller's memory (page-aligned, whole pages), which must
+ * outlive it. Returns 0, or -ENOTSUP where the device cannot.
+ */
+int host_buffer_wrap(struct host_ggml *hg, const struct host_device *d, void *data, uint64_t size,
+                     struct host_buffer *ret_buffer);
+void host_buffer_free(struct host_ggml *hg, struct host_buffer *b);
+void host_buffer_clear(struct host_ggml *hg, struct host_buffer *b, uint8_t value);
+void host_buffer_reset(struct host_ggml *hg, struct host_buffer *b);
+void host_buffer_set_usage(struct host_ggml *hg, struct host_buffer *b, uint32_t usage);
+
+/* All ranges are within the buffer: checked by the caller. */
+void host_buffer_set(struct host_ggml *hg, struct host_buffer *b, uint64_t offset, const void *data,
+                     uint64_t size);
+void host_buffer_get(struct host_ggml *hg, struct host_buffer *b, uint64_t offset, void *data,
+                     uint64_t size);
+void host_buffer_set_rows(struct host_ggml *hg, struct host_buffer *b, uint64_t offset,
+                          const void *data, uint64_t row, uint64_t count, uint64_t stride);
+void host_buffer_get_rows(struct host_ggml *hg, struct host_buffer *b, uint64_t offset, void *data,
+                          uint64_t row, uint64_t count, uint64_t stride);
+/* As host_buffer_get, queued behind the stream's work; there after host_stream_sync. */
+void host_buffer_get_async(struct host_ggml *hg, void *stream, struct host_buffer *b,
+                           uint64_t offset, void *data, uint64_t size);
+/* Returns 0 or -ENOMEM. */
+int host_buffer_memset(struct host_ggml *hg, struct host_buffer *b, uint64_t offset, uint8_t value,
+                       uint64_t size);
+void host_buffer_copy(struct host_ggml *hg, struct host_buffer *src, uint64_t src_offset,
+                      struct host_buffer *dst, uint64_t dst_offset, uint64_t size);
+
+/* As host_buffer_copy, in the order of the stream, whose device both buffers are of;
+ * done after host_stream_sync. */
+void host_buffer_copy_async(struct host_ggml *hg, void *stream, struct host_buffer *src,
+                            uint64_t src_offset, struct host_buffer *dst, uint64_t dst_offset,
+                            uint64_t size);
+
+#endif

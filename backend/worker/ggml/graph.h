@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Graphs of the host's ggml. */
+#ifndef APIR_WORKER_GGML_GRAPH_H
+#define APIR_WORKER_GGML_GRAPH_H
+
+#include "backend/worker/ggml/ggml.h"
+
+struct host_graph {
+    void *ctx;    /* ggml_context that holds the cgraph only */
+    void *cgraph; /* in ctx */
+};
+
+/*
+ * Builds a graph with exactly these nodes in exactly this order. `tensors` are
+ * all n_tensors of them, topologically sorted; node_index lists the n_nodes that
+ * are nodes; use_counts (n_tensors) is what the guest counted over its whole
+ * graph. The tensors are borrowed until host_graph_fini and must not move.
+ * Returns 0, -ENOMEM, or -EINVAL where a source is computed but not a node before its user, or
+ * ggml does not see the same nodes.
+ */
+int host_graph_build(struct host_ggml *hg, struct gg_tensor *tensors, uint32_t n_tensors,
+                     const uint32_t *node_index, uint32_t n_nodes, const uint32_t *use_counts,
+                     struct host_graph *ret_graph);
+/* Gives the graph a new identity: its tensors have changed in place. */
+void host_graph_touch(struct host_ggml *hg, struct host_graph *g);
+void host_graph_fini(struct host_ggml *hg, struct host_graph *g);
+struct host_dep {
+    uint32_t tensor; /* index of a tensor that must stay allocated … */
+    uint32_t until;  /* … until this one is computed */
+};
+
+bool host_stream_optimizes(struct host_ggml *hg, void *stream);
+
+/*
+ * Lets the backend reorder the graph's nodes. ret_order (the graph's n_nodes) gets
+ * tensor indices, ret_deps at most max_deps pairs. Returns the number of pairs, or
+ * -EINVAL where the backend has done something else than reorder, -E2BIG where
+ * there are more pairs.
+ */
+int host_graph_optimize(struct host_ggml *hg, void *stream, struct host_graph *g,
+                        const struct gg_tensor *tensors, uint32_t n_tensors, uint32_t n_nodes,
+                        uint32_t *ret_order, struct host_dep *ret_deps, uint32_t max_deps);
+
+/* Starts the computation; returns ggml's status (0: success). */
+int host_graph_compute(struct host_ggml *hg, void *stream, struct host_graph *g);
+
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which system calls a worker can make. */
+#ifndef APIR_WORKER_SANDBOX_CALLS_H
+#define APIR_WORKER_SANDBOX_CALLS_H
+
+#include <stdbool.h>
+
+#include "common/error.h"
+
+/* Returns 0, -ENOSYS where the kernel has no filters, or -errno. */
+int worker_calls_restrict(bool may_lock, struct apir_error *err);
+
+#endif

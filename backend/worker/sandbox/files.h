@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which files a worker can open. */
+#ifndef APIR_WORKER_SANDBOX_FILES_H
+#define APIR_WORKER_SANDBOX_FILES_H
+
+#include "backend/worker/sandbox/cache.h"
+#include "common/error.h"
+
+/*
+ * Nothing but the listed paths can be opened from now on.
+ * `caches` may be written. Returns the version of Landlock, 0 where the kernel has
+ * none, or -errno.
+ */
+int worker_files_restrict(const struct apir_config *config, const struct worker_caches *caches,
+                          struct apir_error *err);
+
+#endif
