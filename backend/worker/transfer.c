@@ -10,7 +10,6 @@
 
 #include "backend/worker/stream.h"
 #include "backend/worker/table.h"
-#include "protocol/peer_copy.h"
 
 /* Below this a read by the CPU is done before the device has started one. */
 #define DIRECT_GET_MIN (64u << 10)
@@ -111,16 +110,16 @@ static void answer(struct worker *w, uint8_t *to, const uint8_t *from, uint64_t 
 {
     const uint64_t step = apir_get_step(size);
     for (; size > step; to += step, from += step) {
-        apir_copy_to_peer(&w->peer, to, from, step);
+        memcpy(to, from, step);
         size -= step;
         apir_ring_host_progress(&w->ring, (size + step - 1) / step);
     }
-    apir_copy_to_peer(&w->peer, to, from, size);
+    memcpy(to, from, size);
 }
 
 /*
  * A small result of a device with memory of its own. Drivers copy it out of their staging
- * memory line by line; from our own cache it goes to the client in steps, by the better way.
+ * memory line by line; from our own memory it goes to the client in steps.
  */
 static const char *get_small_queued(struct worker *w, const struct apir_msg_get *m,
                                     const struct transfer *t)

@@ -17,7 +17,6 @@
 #include "backend/worker/ggml/graph.h"
 #include "protocol/graph.h"
 #include "protocol/messages.h"
-#include "protocol/peer_copy.h"
 #include "protocol/ring.h"
 #include "protocol/shm.h"
 
@@ -108,10 +107,9 @@ struct worker {
     struct worker_blob blobs[APIR_BLOBS_MAX]; /* 0: the ring */
     struct worker_dying *dying;               /* owned; worker_blobs_reap() */
     struct apir_ring_host ring;
-    struct apir_peer peer; /* the client, as results travel there */
-    unsigned state;        /* APIR_ST_ bit */
-    uint64_t shm_limit;    /* bytes: the server refuses blobs beyond it */
-    uint64_t graph_limit;  /* bytes: of all slots; 0: none */
+    unsigned state;       /* APIR_ST_ bit */
+    uint64_t shm_limit;   /* bytes: the server refuses blobs beyond it */
+    uint64_t graph_limit; /* bytes: of all slots; 0: none */
     uint64_t graph_bytes;
     bool is_limited;      /* by the server: it may refuse what is asked for */
     bool room_is_limited; /* by the configuration: the server says what is left */

@@ -11,7 +11,6 @@
 
 #include "frontend/link/expect.h"
 #include "frontend/plugin/stream.h"
-#include "protocol/peer_copy.h"
 
 /* A result that the host's CPU writes goes through the arena below this, where we copy its
  * beginning while the host writes its end. */
@@ -116,7 +115,7 @@ static void set_chunks_locked(struct plugin_stream *s, const struct plugin_buffe
         struct client_block *block = client_block_locked(c, n);
         if (!block)
             return;
-        apir_copy_bulk(client_block_data(c, block), data + done, n);
+        memcpy(client_block_data(c, block), data + done, n);
         block->until = put_set_locked(s, b, at + done, n, APIR_ARENA_BLOB_ID, block->offset);
         if (!block->until)
             return;

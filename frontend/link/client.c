@@ -13,7 +13,6 @@
 
 #include "protocol/atomic.h"
 #include "common/log.h"
-#include "protocol/peer_copy.h"
 
 #define SPIN_NS 200000u /* look this long before sleeping: waking up can cost more */
 #define CALL_NS 200000u /* to be expected of a call, as of a driver's: we look for 500 us */
@@ -28,9 +27,6 @@
 #define FENCE_MS         50
 #define FENCES_MAX       8u          /* that end before the work: naps after that */
 #define REASON_WITHIN_NS 1000000000u /* so long the server has to tell why a worker has ended */
-#define READ_BULK                                                                                  \
-    (512u << 10) /* from here on it counts how much goes through, not when it begins */
-
 /* Our own sleep is not to be taken for somebody's stopping us: it would never count. */
 _Static_assert(FENCE_MS *UINT64_C(1000000) <= SILENCE_STEP_NS, "sleeps are short");
 
@@ -425,22 +421,18 @@ static uint64_t bytes_there(const struct client *c, uint64_t until, uint64_t siz
 void client_block_read(struct client *c, struct client_block *b, void *dst, uint64_t size,
                        uint32_t type, uint64_t expect_ns)
 {
-    struct apir_copy r = {.dst = dst, .src = client_block_data(c, b)};
-    while (r.at < size) {
+    const uint8_t *from = client_block_data(c, b);
+    for (uint64_t done = 0, there; done < size; done = there) {
         /* This first: it knows whether there still is a ring to look at. */
-        if (client_wait(c, step_position(b->until, size, r.at + 1), r.at ? 0 : expect_ns) < 0) {
+        if (client_wait(c, step_position(b->until, size, done + 1), done ? 0 : expect_ns) < 0) {
             client_fill_lost(dst, size, type);
             break;
         }
-        const uint64_t there = bytes_there(c, b->until, size);
-        if (there <= r.at)
-            continue;
-        if (size >= READ_BULK) {
-            apir_copy_bulk((uint8_t *)dst + r.at, (const uint8_t *)r.src + r.at, there - r.at);
-            r.at = there;
-        } else {
-            apir_copy_ahead(&r, there);
-        }
+        there = bytes_there(c, b->until, size);
+        /* A broken host's head may go back. */
+        if (there < done)
+            there = done;
+        memcpy((uint8_t *)dst + done, from + done, there - done);
     }
     client_block_release(b);
 }

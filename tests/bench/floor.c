@@ -13,18 +13,14 @@
 
 #include "protocol/atomic.h"
 #include "protocol/messages.h"
-#include "protocol/peer_copy.h"
 #include "tests/bench/model.h"
 
 #define ROUNDS 2000
-#define PLACES 2
 
 struct hand_over {
-    size_t size, places;
-    size_t step; /* both copy so many bytes at once; */
-    bool plain;  /* with memcpy on both ends */
+    size_t size;
+    size_t step; /* the writer shows so many bytes at once */
     size_t core; /* of the writer */
-    bool past;   /* the way it ended with */
     uint8_t *shared, *src, *dst;
     /* each on a cache line of its own, each written by one side */
     _Alignas(64) uint64_t asked;   /* reader: rounds begun */
@@ -63,41 +59,28 @@ static size_t step_end(const struct hand_over *h, size_t at)
 static void *writer(void *arg)
 {
     struct hand_over *h = arg;
-    struct apir_peer peer = {0};
     core_take(h->core);
     for (size_t i = 0; i < ROUNDS; i++) {
-        uint8_t *to = h->shared + i % h->places * h->size;
         while (apir_load_acquire64(&h->asked) != i + 1)
             apir_cpu_relax();
         for (size_t at = 0, end; at < h->size; at = end) {
             end = step_end(h, at);
-            if (h->plain)
-                memcpy(to + at, h->src + at, end - at);
-            else
-                apir_copy_to_peer(&peer, to + at, h->src + at, end - at);
+            memcpy(h->shared + at, h->src + at, end - at);
             apir_store_release64(&h->written, i * h->size + end);
         }
     }
-    h->past = peer.past;
     return NULL;
 }
 
 static void reader(struct hand_over *h)
 {
     for (size_t i = 0; i < ROUNDS; i++) {
-        const uint8_t *from = h->shared + i % h->places * h->size;
         uint64_t began = model_now_ns();
         apir_store_release64(&h->asked, i + 1);
-        struct apir_copy r = {.dst = h->dst, .src = from};
-        while (r.at < h->size) {
-            uint64_t there;
-            while ((there = apir_load_acquire64(&h->written) - i * h->size) <= r.at)
+        for (uint64_t at = 0, there; at < h->size; at = there) {
+            while ((there = apir_load_acquire64(&h->written) - i * h->size) <= at)
                 apir_cpu_relax();
-            if (h->plain) {
-                memcpy(h->dst, from, h->size);
-                break;
-            }
-            apir_copy_ahead(&r, there);
+            memcpy(h->dst + at, h->shared + at, there - at);
         }
         h->ns[i] = model_now_ns() - began;
     }
@@ -110,21 +93,18 @@ static int compare(const void *a, const void *b)
 }
 
 /* The median in µs; below 0: out of memory or threads. */
-static double measure(size_t core, size_t size, bool plain, bool *ret_past)
+static double measure(size_t core, size_t size, size_t step)
 {
     static struct hand_over h;
-    size_t places = plain ? 1 : PLACES, step = plain ? size : apir_get_step(size);
-    h = (struct hand_over){
-        .size = size, .places = places, .step = step, .plain = plain, .core = core};
-    void *shared =
-        mmap(NULL, size * places, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    h = (struct hand_over){.size = size, .step = step, .core = core};
+    void *shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     h.shared = shared;
     h.src = malloc(size);
     h.dst = malloc(size);
     pthread_t thread;
     bool ok = shared != MAP_FAILED && h.src && h.dst;
     if (ok) {
-        memset(h.shared, 1, size * places);
+        memset(h.shared, 1, size);
         memset(h.src, 2, size);
         memset(h.dst, 3, size);
         ok = pthread_create(&thread, NULL, writer, &h) == 0;
@@ -135,10 +115,9 @@ static double measure(size_t core, size_t size, bool plain, bool *ret_past)
         qsort(h.ns, ROUNDS, sizeof(h.ns[0]), compare);
     }
     if (shared != MAP_FAILED)
-        munmap(shared, size * places);
+        munmap(shared, size);
     free(h.src);
     free(h.dst);
-    *ret_past = h.past;
     return ok ? (double)h.ns[ROUNDS / 2] / 1e3 : -1;
 }
 
@@ -152,12 +131,11 @@ void floor_print(size_t size)
         return;
     }
     core_take(first);
-    bool past;
-    double plain = measure(last, size, true, &past), least = measure(last, 64, true, &past);
-    double steps = measure(last, size, false, &past);
-    printf("floor: %zu bytes from core to core, no protocol: %.2f us with memcpy at one place;"
-           " %.2f us as results travel, %s caches; 64 bytes: %.2f us\n",
-           size, plain, steps, past ? "past" : "through", least);
+    double plain = measure(last, size, size), least = measure(last, 64, 64);
+    double steps = measure(last, size, apir_get_step(size));
+    printf("floor: %zu bytes from core to core, no protocol: %.2f us at once;"
+           " %.2f us as results travel, in steps; 64 bytes: %.2f us\n",
+           size, plain, steps, least);
     fflush(stdout);
     sched_setaffinity(0, sizeof(allowed), &allowed);
 }
