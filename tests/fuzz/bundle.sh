@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# bundle.sh OUT ARCHIVE TARGET...: packs the fuzzers of the build's output directory OUT with
-# the libraries and corpora that they need. On the other machine, ./fuzz SECONDS JOBS in it;
+# bundle.sh OUT CORPUS ARCHIVE TARGET...: packs the fuzzers of the build's output directory OUT with
+# the libraries that they need and their corpora, the folders of CORPUS. On the other machine, ./fuzz SECONDS JOBS in it;
 # what is found is then below out/. Last line: path and size.
 set -euo pipefail
 . tests/bundle/pack.bash
-out=$1 archive=$2
-shift 2
+out=$1 corpus=$2 archive=$3
+shift 3
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 top=$stage/apir-fuzz
@@ -26,7 +26,7 @@ cp -L "${extra[@]}" "$top/lib/"
 strip --strip-debug "$top"/lib/*
 
 cp tests/fuzz/run.sh "$top/tests/fuzz/"
-cp -r tests/fuzz/corpus "$top/tests/fuzz/"
+cp -r "$corpus" "$top/tests/fuzz/corpus"
 cat >"$top/fuzz" <<W
 #!/bin/bash
 # fuzz [SECONDS [JOBS]]: every fuzzer for SECONDS, JOBS at a time.

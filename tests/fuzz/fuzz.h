@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a fuzz target is: one entry point, and the name of its corpus folder
- * under tests/fuzz/corpus/. A finding is a FUZZ_CHECK that fails or a report of a
+ * What a fuzz target is: one entry point, and the name of its corpus: a folder
+ * and an archive in tests/fuzz/corpus/. A finding is a FUZZ_CHECK that fails or a report of a
  * sanitizer; either ends the process.
  */
 #ifndef APIR_FUZZ_H

@@ -6,7 +6,9 @@
 #   make fuzz [SECONDS=60] [JOBS=1]     then tests/differ, also for SECONDS
 #
 # What it finds goes to build/fuzz/; a finding that is fixed becomes a file of
-# tests/fuzz/corpus/NAME/ with a name that says what it was.
+# tests/fuzz/corpus/NAME/ with a name that says what it was. The inputs that only add coverage
+# have no such names and lie together in tests/fuzz/corpus/NAME.tar.gz. Programs read both from
+# one folder of the build, which is made of them anew whenever one of them changes.
 
 comma := ,
 FUZZ_TARGETS := messages graph graph_compute worker ring host unix virgl claims config cdi \
@@ -15,6 +17,10 @@ FUZZ_TARGETS := messages graph graph_compute worker ring host unix virgl claims 
 FUZZ_SECONDS := $(if $(filter command,$(firstword $(origin SECONDS))),$(SECONDS),60)
 FUZZ_JOBS := $(if $(filter command,$(firstword $(origin JOBS))),$(JOBS),1)
 FUZZ_OUT := build/fuzz
+FUZZ_CORPUS := $(O)/tests/fuzz/corpus
+
+$(FUZZ_CORPUS): $(wildcard tests/fuzz/corpus tests/fuzz/corpus/* tests/fuzz/corpus/*/*)
+	$(call SAY,CORPUS)tests/fuzz/corpus.sh unpack $@
 
 # What each has beside its own source and what it takes of the product.
 FUZZ_OBJS_graph_compute := $(call objs,tests/fuzz/graph_ops.c tests/fuzz/graph_random.c)
@@ -39,7 +45,9 @@ $(call objs,$(addprefix tests/fuzz/,cdi_fuzz.c config_fuzz.c engine_fuzz.c oci_s
     oci_config_fuzz.c unix_fuzz.c virgl_fuzz.c)): private PKGS := json-c
 $(O)/tests/fuzz/elf_fuzz.o: private EXTRA_CFLAGS := -D_GNU_SOURCE
 
+$(O)/tests/fuzz/replay.o: private EXTRA_CFLAGS := -DFUZZ_CORPUS='"$(FUZZ_CORPUS)"'
 FUZZ_REPLAYS := $(FUZZ_TARGETS:%=$(O)/tests/fuzz/%_replay)
+$(FUZZ_REPLAYS): | $(FUZZ_CORPUS)
 UNIT_TESTS += $(FUZZ_REPLAYS)
 define fuzz_target
 $(O)/tests/fuzz/$(1)_replay: $(call objs,tests/fuzz/replay.c)
@@ -63,22 +71,22 @@ fuzz-seeds: $(O)/tests/fuzz/seeds
 ifeq ($(MODE),fuzz)
 FUZZERS := $(FUZZ_TARGETS:%=$(O)/tests/fuzz/%_fuzz)
 ALL += $(FUZZERS)
-fuzz: $(FUZZERS)
-	@tests/fuzz/run.sh $(O)/tests/fuzz tests/fuzz/corpus $(FUZZ_OUT) $(FUZZ_SECONDS) \
+fuzz: $(FUZZERS) $(FUZZ_CORPUS)
+	@tests/fuzz/run.sh $(O)/tests/fuzz $(FUZZ_CORPUS) $(FUZZ_OUT) $(FUZZ_SECONDS) \
 	    $(FUZZ_JOBS) $(FUZZ_TARGETS)
 	@$(MAKE) --no-print-directory MODE=release CC=gcc fuzz-differ SECONDS=$(FUZZ_SECONDS)
 # Of what has been found, as little as has all its edges goes into the kept corpus.
-fuzz-merge: $(FUZZERS)
+fuzz-merge: $(FUZZERS) $(FUZZ_CORPUS)
 	@for t in $(FUZZ_TARGETS); do \
 	    if [ -d $(FUZZ_OUT)/found/$$t ]; then \
-	        $(O)/tests/fuzz/$${t}_fuzz -set_cover_merge=1 -use_counters=0 tests/fuzz/corpus/$$t \
+	        $(O)/tests/fuzz/$${t}_fuzz -set_cover_merge=1 -use_counters=0 $(FUZZ_CORPUS)/$$t \
 	            $(FUZZ_OUT)/found/$$t >$(FUZZ_OUT)/log/$$t.merge 2>&1; \
-	        echo "$$t: $$(find tests/fuzz/corpus/$$t -type f | wc -l) inputs"; \
+	        tests/fuzz/corpus.sh pack $(FUZZ_CORPUS) $$t; \
 	    fi; \
 	done
 # For a machine with more cores and nothing installed.
-fuzz-bundle: $(FUZZERS)
-	@tests/fuzz/bundle.sh $(O) build/bundle/apir-fuzz.tar.gz $(FUZZ_TARGETS)
+fuzz-bundle: $(FUZZERS) $(FUZZ_CORPUS)
+	@tests/fuzz/bundle.sh $(O) $(FUZZ_CORPUS) build/bundle/apir-fuzz.tar.gz $(FUZZ_TARGETS)
 else
 fuzz fuzz-merge fuzz-bundle:
 	@$(MAKE) --no-print-directory MODE=fuzz CC=clang $@
@@ -87,7 +95,7 @@ endif
 # Lines and branches of what parses, over the kept corpus and what has been found.
 ifeq ($(MODE),coverage)
 fuzz-coverage: $(FUZZ_REPLAYS)
-	@tests/fuzz/coverage.sh $(O) tests/fuzz/corpus $(FUZZ_OUT) $(FUZZ_TARGETS)
+	@tests/fuzz/coverage.sh $(O) $(FUZZ_CORPUS) $(FUZZ_OUT) $(FUZZ_TARGETS)
 else
 fuzz-coverage:
 	@$(MAKE) --no-print-directory MODE=coverage CC=clang $@

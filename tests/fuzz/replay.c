@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs a fuzz target over its kept corpus, or over the files and folders named:
+ * Runs a fuzz target over its kept corpus, which make has unpacked, or over the files and folders named:
  * the unit test of a target in every MODE, and the way to look at one finding.
  */
 #include "tests/fuzz/fuzz.h"
@@ -60,7 +60,7 @@ int main(int argc, char **argv)
 {
     int total = 0;
     char kept[256];
-    snprintf(kept, sizeof(kept), "tests/fuzz/corpus/%s", fuzz_corpus);
+    snprintf(kept, sizeof(kept), FUZZ_CORPUS "/%s", fuzz_corpus);
     for (int i = 1; i < argc || i == 1; i++) {
         int n = replay(argc > 1 ? argv[i] : kept);
         if (n < 0)

@@ -1,0 +1,38 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# corpus.sh unpack FOLDER: makes FOLDER, which has all inputs of every target: those of
+# tests/fuzz/corpus/TARGET/ and those of tests/fuzz/corpus/TARGET.tar.gz; and the dictionaries.
+#
+# corpus.sh pack FOLDER TARGET...: writes each target's archive anew from FOLDER/TARGET, without the
+# inputs that tests/fuzz/corpus/TARGET/ has. The same inputs make the same archive.
+set -euo pipefail
+export LC_ALL=C # the order of the names
+cd "$(dirname "$0")/../.."
+kept=tests/fuzz/corpus
+action=$1 folder=$2
+shift 2
+case $action in
+unpack)
+    rm -rf "$folder"
+    mkdir -p "$folder"
+    cp -r "$kept/." "$folder"
+    for archive in "$folder"/*.tar.gz; do
+        mkdir -p "${archive%.tar.gz}"
+        tar -xzf "$archive" -C "${archive%.tar.gz}"
+        rm "$archive"
+    done
+    touch "$folder" # as new as make wants it
+    ;;
+pack)
+    for target in "$@"; do
+        mkdir -p "$kept/$target"
+        comm -23 <(ls "$folder/$target") <(ls "$kept/$target") |
+            tar -C "$folder/$target" --mtime=@0 --owner=0 --group=0 --numeric-owner \
+                --mode=0644 -cf - -T - | gzip -n9 >"$kept/$target.tar.gz.new"
+        mv "$kept/$target.tar.gz.new" "$kept/$target.tar.gz"
+        echo "$target: $(find "$folder/$target" -type f | wc -l) inputs"
+    done
+    ;;
+*) exit 2 ;;
+esac
