@@ -14,9 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "frontend/link/transport.h"
-#include "protocol/messages.h"
-#include "protocol/ring.h"
+#include "tests/lib/guest.h"
 
 enum attack_flags {
     ATTACK_ENDS_WORKER = 1, /* that the worker dies by a signal is part of the attack */
@@ -52,75 +50,28 @@ void refused(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
             not_stopped("%s:%d: %s", __FILE__, __LINE__, #what);                                   \
     } while (0)
 
-int64_t attack_now_ms(void);
-/* A moment between two looks at something that another process does. */
-void attack_breathe(void);
+/* ---- a guest without manners (tests/lib/guest.h, guest.c) --------------------------------- */
 
-/* ---- a raw guest (guest.c) --------------------------------------------------------------- */
-
-#define STREAM  1u /* opened by guest_open; its status is at offset 0 of the reply area */
-#define ARENA   (1u << 20)
 #define MEMORY  65536u /* of each of the buffers */
 #define BUFFERS 3u     /* 1: leaves, 2: results, 3: nobody's; all of guest_byte() */
-#define WAIT_MS 20000
 
 /* What the host is configured to give. */
 #define ATTACK_CONTEXTS_MAX 32u
 #define ATTACK_SHM_MAX      (UINT64_C(128) << 20) /* per context */
 
-struct guest {
-    struct transport transport;
-    struct apir_ring_guest ring;
-    struct transport_blob ring_blob;
-    struct transport_blob blobs[APIR_BLOBS_MAX]; /* 1: the arena */
-    uint32_t next_reply;
-    uint8_t *before[BUFFERS + 1]; /* guest_remember(): the buffers' contents */
-};
-
 /* A context and nothing else. */
 void guest_connect_bare(struct guest *g);
 /* The same with its ring: no HELLO. */
 void guest_connect(struct guest *g);
-/* The same over a transport that is open. */
-void guest_attach(struct guest *g);
-/* HELLO, and its answer. */
-void guest_greet(struct guest *g);
 /* HELLO, an arena of that size, the stream and the buffers. */
 void guest_fill(struct guest *g, uint64_t arena);
 /* All of it. */
 void guest_open_sized(struct guest *g, uint64_t arena);
 void guest_open(struct guest *g);
-/* Gives all of it up; the host ends the context. */
-void guest_close(struct guest *g);
-
-void guest_blob(struct guest *g, uint32_t id, uint64_t size);
 /* The worker knows the blob, and all that came before it. */
 void guest_use_blob(struct guest *g, uint32_t id);
-uint8_t *guest_arena(struct guest *g);
-
-uint32_t guest_state(const struct guest *g);
-const char *guest_reason(const struct guest *g);
-
-/* One message; waits for room. */
-void guest_put(struct guest *g, const struct apir_msg *msg);
-/* Any bytes, a multiple of 8: what the encoder would refuse. */
-void guest_put_bytes(struct guest *g, const void *bytes, size_t size);
-/* The encoded message with the bytes at `at` (counted behind its header) changed. */
-void guest_put_changed(struct guest *g, const struct apir_msg *msg, size_t at, const void *bytes,
-                       size_t size);
-/* Shows it to the host, which is woken if it sleeps. */
-void guest_flush(struct guest *g);
 /* Shows it any tail, and wakes it. */
 void guest_show(struct guest *g, uint64_t tail);
-/* Until all of it is done (true), or the context has ended. */
-bool guest_run(struct guest *g);
-
-/* A place for an answer, filled with 0xff, and how to look at it. */
-uint32_t guest_reply(struct guest *g);
-const void *guest_reply_at(const struct guest *g, uint32_t offset);
-
-void guest_alloc(struct guest *g, uint32_t buffer, uint64_t size);
-void guest_free(struct guest *g, uint32_t buffer);
 void guest_set(struct guest *g, uint32_t buffer, uint64_t offset, const void *data, size_t size);
 void guest_get(struct guest *g, uint32_t buffer, uint64_t offset, void *data, size_t size);
 void guest_copy(struct guest *g, uint32_t from, uint64_t from_offset, uint32_t to,
@@ -128,9 +79,11 @@ void guest_copy(struct guest *g, uint32_t from, uint64_t from_offset, uint32_t t
 /* What byte `offset` of a buffer holds at first. */
 uint8_t guest_byte(uint32_t buffer, uint64_t offset);
 
-/* The buffers as they are now, and later that they are still so. */
+/* The buffers as they are now, and later that they are still so: of one guest of a row. */
 void guest_remember(struct guest *g);
 void guest_unchanged(struct guest *g);
+/* What is remembered has these bytes there: they were changed as they should be. */
+void guest_remember_as(uint32_t buffer, uint64_t offset, const void *bytes, size_t size);
 
 /*
  * The test server's own protocol, which frontend/link/transport_vtest.c speaks: commands and
@@ -151,10 +104,9 @@ bool vtest_answer(struct guest *g, uint32_t command, uint32_t *ret_payload, uint
 void vtest_submit(struct guest *g, const void *bytes, uint32_t size, uint32_t ring, uint32_t sync,
                   uint64_t value);
 
-/* The worker is in its right mind: it answers, and knows its buffers. */
-void expect_alive(struct guest *g);
-/* What was put ends the context for this reason (a part of it). */
-void expect_fatal(struct guest *g, const char *reason);
+/* What was put ends the context for this reason (a part of it), which is what was said to the
+ * attack. */
+void expect_refused(struct guest *g, const char *reason);
 /* In a context of its own: this message ends it for this reason. */
 void message_fatal(const struct apir_msg *m, const char *reason);
 /* The same as guest_put_changed() puts it. */

@@ -2,186 +2,42 @@
 #define _GNU_SOURCE
 #include "tests/attacks/attack.h"
 
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <time.h>
 
 #include "protocol/atomic.h"
-
-#define REPLIES_FIRST 4096u /* below lie the streams' places */
-#define REPLIES       64u
-
-int64_t attack_now_ms(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
-void attack_breathe(void)
-{
-    nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
-}
-
-/* ---- the ring ---------------------------------------------------------------------------- */
-
-uint32_t guest_state(const struct guest *g)
-{
-    return apir_load_acquire32(&g->ring.header->state);
-}
-
-const char *guest_reason(const struct guest *g)
-{
-    return g->ring.header->reason;
-}
-
-static void doorbell(struct guest *g, uint32_t op)
-{
-    struct apir_doorbell bell = {.magic = APIR_DOORBELL_MAGIC, .op = op};
-    if (g->transport.doorbell(&g->transport, &bell))
-        not_stopped("the test server takes no doorbell");
-}
-
-void guest_flush(struct guest *g)
-{
-    if (apir_ring_guest_publish(&g->ring))
-        doorbell(g, APIR_DOORBELL_KICK);
-}
 
 void guest_show(struct guest *g, uint64_t tail)
 {
     apir_store_release64(&g->ring.header->tail, tail);
     g->ring.published = g->ring.tail;
-    doorbell(g, APIR_DOORBELL_KICK);
-}
-
-bool guest_run(struct guest *g)
-{
-    guest_flush(g);
-    int64_t end = attack_now_ms() + WAIT_MS;
-    while (apir_load_acquire64(&g->ring.header->head) != g->ring.tail) {
-        uint32_t state = guest_state(g);
-        if (state == APIR_STATE_FATAL || state == APIR_STATE_LOST)
-            return false;
-        if (attack_now_ms() > end)
-            not_stopped("the worker hangs");
-        attack_breathe();
-    }
-    return true;
-}
-
-static void must_run(struct guest *g, const char *what)
-{
-    if (!guest_run(g))
-        not_stopped("%s: the context has ended (state %u): %s", what, guest_state(g),
-                    guest_reason(g));
-}
-
-void guest_put_bytes(struct guest *g, const void *bytes, size_t size)
-{
-    while (!apir_ring_guest_has_room(&g->ring, size))
-        must_run(g, "more messages than the ring holds");
-    apir_ring_guest_put(&g->ring, bytes, size);
-}
-
-void guest_put_changed(struct guest *g, const struct apir_msg *msg, size_t at, const void *bytes,
-                       size_t size)
-{
-    uint8_t buf[APIR_MESSAGE_MAX];
-    int64_t n = apir_msg_encode(msg, buf, sizeof(buf));
-    WANT(n > 0 && sizeof(struct apir_msg_header) + at + size <= (size_t)n);
-    if (size)
-        memcpy(buf + sizeof(struct apir_msg_header) + at, bytes, size);
-    guest_put_bytes(g, buf, (size_t)n);
-}
-
-void guest_put(struct guest *g, const struct apir_msg *msg)
-{
-    guest_put_changed(g, msg, 0, NULL, 0);
-}
-
-uint32_t guest_reply(struct guest *g)
-{
-    uint32_t at = REPLIES_FIRST + g->next_reply++ % REPLIES * APIR_REPLY_SIZE;
-    memset((uint8_t *)g->ring_blob.map + APIR_RING_HEADER_SIZE + at, 0xff, APIR_REPLY_SIZE);
-    return at;
-}
-
-const void *guest_reply_at(const struct guest *g, uint32_t offset)
-{
-    return (const uint8_t *)g->ring_blob.map + APIR_RING_HEADER_SIZE + offset;
-}
-
-/* Every answer begins with its status. */
-static void must_answer_ok(struct guest *g, uint32_t reply, const char *what)
-{
-    must_run(g, what);
-    const struct apir_reply_status *r = guest_reply_at(g, reply);
-    if (r->status != APIR_OK)
-        not_stopped("%s: status %u", what, r->status);
-}
-
-/* ---- memory ------------------------------------------------------------------------------ */
-
-void guest_blob(struct guest *g, uint32_t id, uint64_t size)
-{
-    int err = g->transport.blob_create(&g->transport, id, size, &g->blobs[id]);
-    if (err)
-        not_stopped("no blob of %llu bytes: %s", (unsigned long long)size, strerror(-err));
+    const struct apir_doorbell bell = {.magic = APIR_DOORBELL_MAGIC, .op = APIR_DOORBELL_KICK};
+    if (g->transport.doorbell(&g->transport, &bell))
+        not_stopped("the test server takes no doorbell");
 }
 
 void guest_use_blob(struct guest *g, uint32_t id)
 {
-    struct apir_msg m = {.code = APIR_MSG_BLOB_REGISTER,
-                         .u.blob_register = {.blob = id, .reply = guest_reply(g)}};
-    guest_put(g, &m);
-    must_answer_ok(g, m.u.blob_register.reply, "BLOB_REGISTER");
-    guest_put(g, &(struct apir_msg){.code = APIR_MSG_BLOB_FORGET, .u.blob_forget = {id}});
-    must_run(g, "BLOB_FORGET");
-}
-
-uint8_t *guest_arena(struct guest *g)
-{
-    return g->blobs[1].map;
-}
-
-void guest_alloc(struct guest *g, uint32_t buffer, uint64_t size)
-{
-    struct apir_msg m = {
-        .code = APIR_MSG_BUFFER_ALLOC,
-        .u.buffer_alloc = {.buffer = buffer, .size = size, .reply = guest_reply(g)}};
-    guest_put(g, &m);
-    must_answer_ok(g, m.u.buffer_alloc.reply, "BUFFER_ALLOC");
-}
-
-void guest_free(struct guest *g, uint32_t buffer)
-{
-    guest_put(g, &(struct apir_msg){.code = APIR_MSG_BUFFER_FREE, .u.buffer_free = {buffer}});
+    blob_register(g, id, 0);
+    put_forget(g, id);
+    guest_must_run(g, "BLOB_FORGET");
 }
 
 void guest_set(struct guest *g, uint32_t buffer, uint64_t offset, const void *data, size_t size)
 {
-    must_run(g, "before SET"); /* the arena may be in use */
+    guest_must_run(g, "before SET"); /* the arena may be in use */
     memcpy(guest_arena(g), data, size);
-    guest_put(g, &(struct apir_msg){
-                     .code = APIR_MSG_SET,
-                     .u.set = {.buffer = buffer, .offset = offset, .size = size, .blob = 1}});
-    must_run(g, "SET");
+    put_transfer(g, APIR_MSG_SET, 0, buffer, offset, size, 1, 0);
+    guest_must_run(g, "SET");
 }
 
 void guest_get(struct guest *g, uint32_t buffer, uint64_t offset, void *data, size_t size)
 {
-    must_run(g, "before GET");
+    guest_must_run(g, "before GET");
     memset(guest_arena(g), 0x77, size);
-    guest_put(
-        g, &(struct apir_msg){
-               .code = APIR_MSG_GET,
-               .u.get = {
-                   .stream = STREAM, .buffer = buffer, .offset = offset, .size = size, .blob = 1}});
-    must_run(g, "GET");
+    put_transfer(g, APIR_MSG_GET, STREAM, buffer, offset, size, 1, 0);
+    guest_must_run(g, "GET");
     memcpy(data, guest_arena(g), size);
 }
 
@@ -201,14 +57,17 @@ uint8_t guest_byte(uint32_t buffer, uint64_t offset)
     return (uint8_t)(offset * 31 + buffer * 101 + (offset >> 8));
 }
 
+static uint8_t remembered[BUFFERS + 1][MEMORY];
+
 void guest_remember(struct guest *g)
 {
-    for (uint32_t b = 1; b <= BUFFERS; b++) {
-        if (!g->before[b])
-            g->before[b] = malloc(MEMORY);
-        WANT(g->before[b]);
-        guest_get(g, b, 0, g->before[b], MEMORY);
-    }
+    for (uint32_t b = 1; b <= BUFFERS; b++)
+        guest_get(g, b, 0, remembered[b], MEMORY);
+}
+
+void guest_remember_as(uint32_t buffer, uint64_t offset, const void *bytes, size_t size)
+{
+    memcpy(remembered[buffer] + offset, bytes, size);
 }
 
 void guest_unchanged(struct guest *g)
@@ -217,24 +76,13 @@ void guest_unchanged(struct guest *g)
     for (uint32_t b = 1; b <= BUFFERS; b++) {
         guest_get(g, b, 0, now, MEMORY);
         for (uint32_t i = 0; i < MEMORY; i++) {
-            if (now[i] != g->before[b][i])
+            if (now[i] != remembered[b][i])
                 not_stopped("byte %u of buffer %u has changed", i, b);
         }
     }
 }
 
 /* ---- a context --------------------------------------------------------------------------- */
-
-void guest_attach(struct guest *g)
-{
-    int rc =
-        g->transport.blob_create(&g->transport, APIR_RING_BLOB_ID, APIR_RING_SIZE, &g->ring_blob);
-    if (rc)
-        not_stopped("no ring: %s", strerror(-rc));
-    rc = apir_ring_guest_init(&g->ring, g->ring_blob.map, APIR_RING_SIZE);
-    if (rc)
-        not_stopped("this ring is not ours: %s", strerror(-rc));
-}
 
 void guest_connect_bare(struct guest *g)
 {
@@ -253,16 +101,6 @@ void guest_connect(struct guest *g)
     guest_attach(g);
 }
 
-void guest_greet(struct guest *g)
-{
-    struct apir_msg m = {.code = APIR_MSG_HELLO,
-                         .u.hello = {.magic = APIR_HELLO_MAGIC,
-                                     .major = APIR_PROTOCOL_MAJOR,
-                                     .reply = guest_reply(g)}};
-    guest_put(g, &m);
-    must_answer_ok(g, m.u.hello.reply, "HELLO");
-}
-
 static void buffers_fill(struct guest *g)
 {
     static uint8_t bytes[MEMORY];
@@ -278,10 +116,7 @@ void guest_fill(struct guest *g, uint64_t arena)
 {
     guest_blob(g, 1, arena);
     guest_greet(g);
-    struct apir_msg m = {.code = APIR_MSG_STREAM_OPEN,
-                         .u.stream_open = {.stream = STREAM, .reply = guest_reply(g)}};
-    guest_put(g, &m);
-    must_answer_ok(g, m.u.stream_open.reply, "STREAM_OPEN");
+    stream_new(g, STREAM, 0);
     buffers_fill(g);
 }
 
@@ -294,20 +129,6 @@ void guest_open_sized(struct guest *g, uint64_t arena)
 void guest_open(struct guest *g)
 {
     guest_open_sized(g, ARENA);
-}
-
-void guest_close(struct guest *g)
-{
-    for (uint32_t i = 1; i < APIR_BLOBS_MAX; i++) {
-        if (g->blobs[i].map)
-            munmap(g->blobs[i].map, g->blobs[i].size);
-    }
-    if (g->ring_blob.map)
-        munmap(g->ring_blob.map, g->ring_blob.size);
-    transport_close(&g->transport);
-    for (uint32_t b = 1; b <= BUFFERS; b++)
-        free(g->before[b]);
-    *g = (struct guest){.transport = {.fd = -1}};
 }
 
 /* ---- the test server's own protocol ------------------------------------------------------ */
@@ -364,23 +185,9 @@ void vtest_submit(struct guest *g, const void *bytes, uint32_t size, uint32_t ri
     vtest_put(g, VTEST_SUBMIT_CMD2, msg, FRONT + dwords + (sync ? 3 : 0));
 }
 
-void expect_alive(struct guest *g)
+void expect_refused(struct guest *g, const char *reason)
 {
-    struct apir_msg m = {.code = APIR_MSG_DEVICE_MEMORY,
-                         .u.device_memory = {.reply = guest_reply(g)}};
-    guest_put(g, &m);
-    must_answer_ok(g, m.u.device_memory.reply, "after the attack, DEVICE_MEMORY");
-}
-
-void expect_fatal(struct guest *g, const char *reason)
-{
-    bool alive = guest_run(g);
-    if (alive)
-        not_stopped("accepted, instead of: %s", reason);
-    if (guest_state(g) != APIR_STATE_FATAL)
-        not_stopped("the context is lost: %s", guest_reason(g));
-    if (!strstr(guest_reason(g), reason))
-        not_stopped("the reason is: %s, instead of: %s", guest_reason(g), reason);
+    expect_fatal(g, reason);
     refused("%s", guest_reason(g));
 }
 
@@ -390,7 +197,7 @@ void message_fatal_changed(const struct apir_msg *m, size_t at, const void *byte
     struct guest g;
     guest_open(&g);
     guest_put_changed(&g, m, at, bytes, size);
-    expect_fatal(&g, reason);
+    expect_refused(&g, reason);
     guest_close(&g);
 }
 

@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/attacks/host.h"
+#include "tests/attacks/watch.h"
 
 #define ROW_SECONDS 120 /* sanitizers and busy machines are slow */
 
@@ -36,21 +36,10 @@ static char verdict[512];
 static char last_refusal[320];
 static char target[108];
 
-void attack_die(const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    fputs("apir-attacks: ", stderr);
-    vfprintf(stderr, fmt, ap);
-    fputc('\n', stderr);
-    va_end(ap);
-    exit(2);
-}
-
 void attack_target(const char *socket)
 {
     if (snprintf(target, sizeof(target), "%s", socket) >= (int)sizeof(target))
-        attack_die("the socket's path is too long");
+        die("apir-attacks: the socket's path is too long");
 }
 
 const char *attack_socket(void)
@@ -65,8 +54,13 @@ void not_stopped(const char *fmt, ...)
     vsnprintf(verdict, sizeof(verdict), fmt, ap);
     va_end(ap);
     if (!catcher)
-        attack_die("%s", verdict);
+        die("apir-attacks: %s", verdict);
     longjmp(*catcher, 1);
+}
+
+static void guest_not_stopped(const char *text)
+{
+    not_stopped("%s", text);
 }
 
 void refused(const char *fmt, ...)
@@ -118,10 +112,10 @@ _Noreturn static void row_process(const struct attack_row *row, int out)
 /* Everything that comes from fd until it ends; false: not within that time. */
 static bool read_all(int fd, char *buf, size_t size, unsigned seconds)
 {
-    int64_t end = attack_now_ms() + (int64_t)seconds * 1000;
+    int64_t end = now_ms() + (int64_t)seconds * 1000;
     size_t n = 0;
     for (;;) {
-        int64_t left = end - attack_now_ms();
+        int64_t left = end - now_ms();
         struct pollfd p = {.fd = fd, .events = POLLIN};
         if (left <= 0 || poll(&p, 1, (int)left) == 0)
             return false;
@@ -144,7 +138,7 @@ static struct result row_attack(const struct attack_row *row, struct guest *byst
     unsigned seconds = row->seconds ? row->seconds : ROW_SECONDS;
     fflush(NULL);
     if (pipe(fds))
-        attack_die("no pipe");
+        die("apir-attacks: no pipe");
     pid_t pid = fork();
     if (pid == 0) {
         transport_close(&bystander->transport);
@@ -216,7 +210,7 @@ static void names_check(int n, char **names)
                 found = found || strcmp(row->id, names[i]) == 0;
         }
         if (!found)
-            attack_die("there is no row %s; --list names them", names[i]);
+            die("apir-attacks: there is no row %s; --list names them", names[i]);
     }
 }
 
@@ -230,17 +224,17 @@ static void list(void)
 
 static int run(int n, char **names, FILE *json)
 {
-    struct host host;
+    struct watch watch;
     struct guest bystander;
     unsigned rows = 0, stopped = 0;
-    host_start(&host, &bystander);
+    watch_start(&watch, &bystander);
     for (size_t s = 0; s < N_SECTIONS; s++) {
         for (const struct attack_row *row = sections[s]; row->id; row++) {
             if (!wanted(row, n, names))
                 continue;
-            int64_t began = attack_now_ms();
+            int64_t began = now_ms();
             struct result r = row_attack(row, &bystander);
-            const char *why = host_check(&host, &bystander, row->flags);
+            const char *why = watch_check(&watch, &bystander, row->flags);
             if (why && r.stopped) {
                 r.stopped = false;
                 snprintf(r.text, sizeof(r.text), "%s", why);
@@ -252,16 +246,16 @@ static int run(int n, char **names, FILE *json)
                    row->what, r.text);
             fflush(stdout);
             if (json)
-                json_row(json, rows == 0, row, &r, attack_now_ms() - began);
+                json_row(json, rows == 0, row, &r, now_ms() - began);
             rows++;
             stopped += r.stopped;
             if (why) { /* nothing that this host says of the next row would count */
-                host_stop(&host, &bystander);
-                host_start(&host, &bystander);
+                watch_stop(&watch, &bystander);
+                watch_start(&watch, &bystander);
             }
         }
     }
-    host_stop(&host, &bystander);
+    watch_stop(&watch, &bystander);
     printf("attacks: %u of %u stopped\n", stopped, rows);
     return stopped == rows && rows ? 0 : 1;
 }
@@ -279,9 +273,10 @@ int main(int argc, char **argv)
         }
         json = o == 'j' ? fopen(optarg, "we") : NULL;
         if (!json)
-            attack_die("usage: apir-attacks [--list] [--json FILE] [ROW]...");
+            die("apir-attacks: usage: apir-attacks [--list] [--json FILE] [ROW]...");
     }
     signal(SIGPIPE, SIG_IGN);
+    guest_on_failure = guest_not_stopped;
     names_check(argc - optind, argv + optind);
     if (json)
         fputc('[', json);
@@ -289,7 +284,7 @@ int main(int argc, char **argv)
     if (json) {
         fputs("\n]\n", json);
         if (fclose(json))
-            attack_die("the JSON file could not be written");
+            die("apir-attacks: the JSON file could not be written");
     }
     return rc;
 }

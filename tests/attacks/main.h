@@ -3,9 +3,6 @@
 #ifndef APIR_TESTS_ATTACK_MAIN_H
 #define APIR_TESTS_ATTACK_MAIN_H
 
-/* The tests themselves cannot go on. */
-_Noreturn void attack_die(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
 /* NULL, or what not_stopped() was called with in f; valid until the next call. */
 const char *attack_try(void (*f)(void *arg), void *arg);
 

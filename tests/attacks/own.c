@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "tests/attacks/sheet.h"
+#include "tests/lib/processes.h"
 #include "tests/lib/unix_client.h"
 
 #define FDS_MAX 253 /* SCM_MAX_FD */
@@ -48,35 +49,10 @@ void send_with(int sock, const void *data, size_t size, const int *fds, size_t n
 
 /* ---- a guest over the VMM's socket ------------------------------------------------------- */
 
-static int virgl_blob_create(struct transport *t, uint64_t blob_id, uint64_t size,
-                             struct transport_blob *ret_blob)
-{
-    const struct fixture_context c = {.fd = t->fd};
-    const uint32_t res_id = 100 + (uint32_t)blob_id;
-    int fd = fixture_create_blob(&c, res_id, blob_id, size);
-    if (fd < 0)
-        return -EINVAL;
-    void *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    close(fd);
-    if (map == MAP_FAILED)
-        return -errno;
-    *ret_blob = (struct transport_blob){.map = map, .size = size, .handle = res_id};
-    return 0;
-}
-
-static int virgl_doorbell(struct transport *t, const struct apir_doorbell *bell)
-{
-    const struct fixture_context c = {.fd = t->fd};
-    fixture_doorbell(&c, bell->op, bell->ring, bell->value);
-    return 0;
-}
-
 void own_guest(struct own *o, struct guest *g, uint32_t id)
 {
-    *g = (struct guest){.transport = {.fd = fixture_create_context(o->f, id, APIR_CONTEXT_NAME),
-                                      .same_kernel = true,
-                                      .blob_create = virgl_blob_create,
-                                      .doorbell = virgl_doorbell}};
+    *g = (struct guest){.transport =
+                            fixture_transport(fixture_create_context(o->f, id, APIR_CONTEXT_NAME))};
     WANT(g->transport.fd >= 0);
     guest_attach(g);
     guest_fill(g, ARENA);
@@ -147,7 +123,7 @@ void own_start_with(struct own *o, bool listens, const char *more)
     snprintf(
         config, sizeof(config),
         "\"worker\": \"%s\", \"stock_server\": false, \"threads\": 1, \"devices\": [\"CPU\"]%s",
-        fixture_program("backend/apir-worker"), more);
+        process_built("backend/apir-worker"), more);
     if (listens)
         unix_start(config, NULL);
     else
@@ -189,9 +165,9 @@ static unsigned workers(const struct own *o)
 void own_stop(struct own *o)
 {
     own_look(o);
-    int64_t end = attack_now_ms() + WAIT_MS;
-    while ((fixture_count_fds(o->f) > o->fds || workers(o) != 1) && attack_now_ms() < end)
-        attack_breathe();
+    int64_t end = now_ms() + WAIT_MS;
+    while ((fixture_count_fds(o->f) > o->fds || workers(o) != 1) && now_ms() < end)
+        nap_us(100);
     if (fixture_count_fds(o->f) > o->fds || workers(o) != 1)
         not_stopped("left behind: %u workers; %zu descriptors, before %zu", workers(o),
                     fixture_count_fds(o->f), o->fds);

@@ -4,7 +4,7 @@
  * client's steps, and much more that may go wrong, are tests/faults.
  */
 #define _GNU_SOURCE
-#include "tests/attacks/host.h"
+#include "tests/attacks/watch.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ static void put_many(struct guest *g, size_t step)
         else if (step == 5)
             put_exec(g, 0);
         else
-            put_define(g, 1, size);
+            put_define(g, 1, 0, size);
     }
     guest_flush(g);
 }
@@ -89,9 +89,9 @@ static void worker_killed(void)
         struct guest g;
         walk(&g, step);
         WANT(kill(host_worker(), SIGKILL) == 0);
-        int64_t end = attack_now_ms() + WAIT_MS;
-        while (guest_state(&g) != APIR_STATE_LOST && attack_now_ms() < end)
-            attack_breathe();
+        int64_t end = now_ms() + WAIT_MS;
+        while (guest_state(&g) != APIR_STATE_LOST && now_ms() < end)
+            nap_us(100);
         if (guest_state(&g) != APIR_STATE_LOST || !strstr(guest_reason(&g), "killed by signal 9"))
             not_stopped("%s: state %u: %s", steps[step], guest_state(&g), guest_reason(&g));
         refused("%s", guest_reason(&g));
@@ -101,46 +101,32 @@ static void worker_killed(void)
 
 /* ---- the server and the VMM, of a host of the row's own ---------------------------------- */
 
-/* There, and no zombie of somebody else's. */
-static bool lives(pid_t pid)
-{
-    char path[64], state = 'X';
-    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-    FILE *f = fopen(path, "re");
-    if (!f)
-        return false;
-    if (fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
-        state = 'X';
-    fclose(f);
-    return state != 'Z' && state != 'X';
-}
-
 static void wait_gone(pid_t pid, const char *who, size_t step)
 {
-    int64_t end = attack_now_ms() + WAIT_MS;
-    while (lives(pid) && attack_now_ms() < end)
-        attack_breathe();
-    if (lives(pid))
+    int64_t end = now_ms() + WAIT_MS;
+    while (process_lives(pid) && now_ms() < end)
+        nap_us(100);
+    if (process_lives(pid))
         not_stopped("%s: %s lives on", steps[step], who);
 }
 
 static void host_part_killed(bool the_vmm)
 {
     for (size_t step = 0; step < N_STEPS; step++) {
-        struct host host;
+        struct watch watch;
         struct guest bystander, g;
-        host_start(&host, &bystander);
+        watch_start(&watch, &bystander);
         walk(&g, step);
         pid_t worker = host_worker();
-        WANT(kill(the_vmm ? host.vmm : host.server, SIGKILL) == 0);
+        WANT(kill(the_vmm ? watch.host.vmm : watch.server, SIGKILL) == 0);
         wait_gone(worker, "the worker", step);
-        wait_gone(host.server, "the server", step);
+        wait_gone(watch.server, "the server", step);
         if (the_vmm)
-            wait_gone(host.vmm, "the VMM", step);
-        else if (!lives(host.vmm))
+            wait_gone(watch.host.vmm, "the VMM", step);
+        else if (!process_lives(watch.host.vmm))
             not_stopped("%s: the VMM went with the server", steps[step]);
         guest_close(&g);
-        host_stop(&host, &bystander);
+        watch_stop(&watch, &bystander);
     }
     refused("at %zu steps; its workers end with it", N_STEPS);
 }

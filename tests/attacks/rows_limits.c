@@ -20,10 +20,10 @@
 /* Nobody holds anything any more, but for a worker that has yet to hear of it, or to end. */
 static int blob_at_last(int sock, uint32_t id, uint64_t size)
 {
-    const int64_t end = attack_now_ms() + WAIT_MS;
+    const int64_t end = now_ms() + WAIT_MS;
     int fd = unix_create_blob(sock, id, size);
-    for (; fd < 0 && attack_now_ms() < end; fd = unix_create_blob(sock, id, size))
-        attack_breathe();
+    for (; fd < 0 && now_ms() < end; fd = unix_create_blob(sock, id, size))
+        nap_us(100);
     if (fd < 0)
         not_stopped("nothing is held any more, and refused all the same: %s", strerror(-fd));
     return fd;
@@ -102,14 +102,14 @@ static void start_after_start(void)
     char reason[APIR_REASON_MAX] = "";
     int n = 0;
     own_start(&o, true);
-    const int64_t began = attack_now_ms();
+    const int64_t began = now_ms();
     for (; n < TRIES && !*reason; n++) {
         struct unix_client c = unix_client_open();
         if (apir_load_acquire32(&c.ring->state) == APIR_STATE_LOST)
             memcpy(reason, c.ring->reason, sizeof(reason) - 1);
         unix_client_close(&c);
     }
-    const int64_t most = SERVER_STARTS_AT_ONCE + (attack_now_ms() - began) / SERVER_STARTS_EVERY_MS;
+    const int64_t most = SERVER_STARTS_AT_ONCE + (now_ms() - began) / SERVER_STARTS_EVERY_MS;
     /* The server's clock is not this one. */
     if (n > most + most / 10)
         not_stopped("%d workers were started, %d may be", n, (int)most);

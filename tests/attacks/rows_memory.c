@@ -146,8 +146,8 @@ static void graph_punched(void)
     sheet_runs(&g, &s);
     const size_t size = sheet_write(&g, &s);
     punch(kept[1], ARENA);
-    put_define(&g, 1, size);
-    expect_fatal(&g, "GRAPH_DEF: ");
+    put_define(&g, 1, 0, size);
+    expect_refused(&g, "GRAPH_DEF: ");
     keeper_close(&g);
 }
 
@@ -172,7 +172,7 @@ static void arena_punched(void)
             guest_get(&g, 3, 0, bytes, sizeof(bytes));
         }
         for (int i = 0; i < 200 && alive; i++) {
-            put_define(&g, 1, sheet_write(&g, &s));
+            put_define(&g, 1, 0, sheet_write(&g, &s));
             alive = guest_run(&g);
         }
         apir_store_release32(&p.stop, 1);
@@ -180,7 +180,7 @@ static void arena_punched(void)
         if (alive) {
             expect_alive(&g);
         } else {
-            expect_fatal(&g, "GRAPH_DEF: ");
+            expect_refused(&g, "GRAPH_DEF: ");
             refusals++;
         }
         keeper_close(&g);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "protocol/atomic.h"
-#include "tests/attacks/host.h"
+#include "tests/attacks/watch.h"
 #include "tests/attacks/sheet.h"
 
 /* ---- a byte that another thread keeps changing ------------------------------------------- */
@@ -80,13 +80,13 @@ static uint64_t types_flip(void)
     other.t[0].type = 200;
     size_t at = difference(&g, &s, &other), size = sheet_write(&g, &s);
     flipper_start(&f, guest_arena(&g) + at, F32, 200);
-    for (int64_t end = attack_now_ms() + WAIT_MS; !ran || !broken || ran + broken < 500;) {
-        put_define(&g, 0, size);
+    for (int64_t end = now_ms() + WAIT_MS; !ran || !broken || ran + broken < 500;) {
+        put_define(&g, 0, 0, size);
         uint32_t status = exec_status(&g, 0);
         WANT(status == APIR_OK || status == APIR_E_UNSUPPORTED);
         ran += status == APIR_OK;
         broken += status != APIR_OK;
-        if (attack_now_ms() > end)
+        if (now_ms() > end)
             not_stopped("in %u definitions the host never saw a change", ran + broken);
     }
     uint64_t flips = flipper_stop(&f);
@@ -249,7 +249,7 @@ static void answers_before_head(void)
         guest_put(&g, &(struct apir_msg){.code = APIR_MSG_GET,
                                          .u.get = {.buffer = 3, .size = 4096, .blob = 1}});
         guest_flush(&g);
-        int64_t end = attack_now_ms() + WAIT_MS;
+        int64_t end = now_ms() + WAIT_MS;
         for (uint64_t head = 0; head < g.ring.tail;) {
             head = apir_load_acquire64(&g.ring.header->head);
             if (head >= answered && *status == UINT32_MAX)
@@ -259,7 +259,7 @@ static void answers_before_head(void)
             /* Where cores are scarce the worker may need this one. */
             if (head < answered && ++looks % 64 == 0)
                 sched_yield();
-            if (head < answered && attack_now_ms() > end)
+            if (head < answered && now_ms() > end)
                 not_stopped("the worker hangs");
         }
     }
@@ -310,9 +310,9 @@ static void reads_beside_writes(void)
                                                    .blob = 1,
                                                    .blob_offset = 65536}});
         guest_flush(&g);
-        int64_t end = attack_now_ms() + WAIT_MS;
+        int64_t end = now_ms() + WAIT_MS;
         while (apir_load_acquire64(&g.ring.header->head) != g.ring.tail)
-            WANT(attack_now_ms() < end);
+            WANT(now_ms() < end);
         if (*last != guest_byte(3, MEMORY - 1))
             not_stopped("round %u: head has passed a GET without its bytes", round);
         for (uint32_t i = 0; i < DEPTH; i++) {

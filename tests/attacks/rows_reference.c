@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "protocol/atomic.h"
-#include "tests/attacks/host.h"
+#include "tests/attacks/watch.h"
 #include "tests/attacks/sheet.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
@@ -137,7 +137,7 @@ static void null_arrays(void)
     guest_open(&g);
     memcpy(guest_arena(&g), nothing, sizeof(nothing));
     guest_put(&g, &define);
-    expect_fatal(&g, "more tensors than bytes");
+    expect_refused(&g, "more tensors than bytes");
     guest_close(&g);
     message_fatal_changed(&define, 20, &zero, sizeof(zero), "size out of range");
     sheet_square(&s);
@@ -152,7 +152,7 @@ static void null_arrays(void)
     guest_put(&g, &(struct apir_msg){
                       .code = APIR_MSG_GRAPH_PATCH,
                       .u.graph_patch = {.slot = 0, .stream = STREAM, .blob = 1, .size = 4}});
-    expect_fatal(&g, "patch: count");
+    expect_refused(&g, "patch: count");
     guest_close(&g);
 }
 
@@ -242,7 +242,7 @@ static void patched_to_be_invalid(void)
             node.bits &= (uint8_t)~APIR_TENSOR_NODE;
         }
         put_patch(&g, 0, i < 3 || i == 6 ? 0 : 1, i < 3 || i == 6 ? &leaf : &node);
-        expect_fatal(&g, whys[i]);
+        expect_refused(&g, whys[i]);
         guest_close(&g);
     }
     /* A parameter: where a window lies. */
@@ -254,18 +254,18 @@ static void patched_to_be_invalid(void)
     sheet_runs(&g, &s);
     s.t[2].params[3] = 48;
     put_patch(&g, 0, 2, &s.t[2]);
-    expect_fatal(&g, "a window that is not wholly inside");
+    expect_refused(&g, "a window that is not wholly inside");
     guest_close(&g);
     /* The buffer has been freed since; also where there is another of its number. */
     for (int again = 0; again < 2; again++) {
         guest_open(&g);
         sheet_square(&s);
         sheet_runs(&g, &s);
-        guest_free(&g, 1);
+        put_free(&g, 1);
         if (again)
             guest_alloc(&g, 1, 64);
         put_patch(&g, 0, 0, &s.t[0]);
-        expect_fatal(&g, "patch of a slot that is not defined");
+        expect_refused(&g, "patch of a slot that is not defined");
         guest_close(&g);
     }
 }
@@ -282,9 +282,9 @@ static void commands_that_are_no_doorbells(void)
     struct apir_doorbell good = {
         .magic = APIR_DOORBELL_MAGIC, .op = APIR_DOORBELL_PING, .value = 77};
     vtest_submit(&g, &good, sizeof(good), 0, 0, 0);
-    for (int64_t end = attack_now_ms() + WAIT_MS; apir_load_acquire32(&g.ring.header->pong) != 77;
-         attack_breathe())
-        WANT(attack_now_ms() < end);
+    for (int64_t end = now_ms() + WAIT_MS; apir_load_acquire32(&g.ring.header->pong) != 77;
+         nap_us(100))
+        WANT(now_ms() < end);
     for (size_t i = 0; i < N(sizes); i++) {
         memcpy(bytes, &good, sizes[i] < sizeof(good) ? sizes[i] : sizeof(good));
         vtest_submit(&g, bytes, sizes[i], 0, 0, 0);
@@ -321,11 +321,11 @@ static uint64_t sync_value(struct guest *g, uint32_t sync)
 
 static void sync_reaches(struct guest *g, uint32_t sync, uint64_t value)
 {
-    int64_t end = attack_now_ms() + WAIT_MS;
+    int64_t end = now_ms() + WAIT_MS;
     while (sync_value(g, sync) < value) {
-        if (attack_now_ms() > end)
+        if (now_ms() > end)
             not_stopped("a fence never completes: the VMM would wait for ever");
-        attack_breathe();
+        nap_us(100);
     }
 }
 
@@ -357,7 +357,7 @@ static void fences_of_any_value(void)
         not_stopped("a fence has completed before its work");
     struct apir_msg bad = {.code = APIR_MSG_STREAM_SYNC, .u.stream_sync = {2}};
     guest_put(&g, &bad);
-    expect_fatal(&g, "stream does not exist");
+    expect_refused(&g, "stream does not exist");
     sync_reaches(&g, sync, 2);
     fence(&g, sync, 1, UINT64_MAX, 3); /* of a context that is lost */
     sync_reaches(&g, sync, 3);
@@ -392,7 +392,7 @@ static void resources_given_back_twice(void)
     WANT(guest_run(&g));
     forget.u.blob_forget.blob = 2;
     guest_put(&g, &forget);
-    expect_fatal(&g, "blob does not exist");
+    expect_refused(&g, "blob does not exist");
     uint32_t ring = g.ring_blob.handle;
     vtest_put(&g, VTEST_RESOURCE_UNREF, &ring, 1);
     vtest_put(&g, VTEST_RESOURCE_UNREF, &ring, 1);
@@ -431,7 +431,7 @@ static void several_contexts(void)
                     guest_reason(&g[n]));
     const char *why = guest_reason(&g[n]);
     guest_put(&g[0], &(struct apir_msg){.code = APIR_MSG_STREAM_SYNC, .u.stream_sync = {9}});
-    expect_fatal(&g[0], "stream does not exist");
+    expect_refused(&g[0], "stream does not exist");
     refused("%s", why);
     for (uint32_t i = 1; i < n; i++)
         is_filled(&g[i], (uint8_t)(0x10 + i));

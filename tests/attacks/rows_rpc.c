@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/attacks/host.h"
+#include "tests/attacks/watch.h"
 #include "tests/attacks/sheet.h"
 #include "tests/lib/graph_write.h"
 
@@ -26,7 +26,7 @@ static const uint32_t no_buffers[] = {9, 1 + APIR_BUFFERS_MAX, UINT32_MAX, 2};
 static void open_without_2(struct guest *g)
 {
     guest_open(g);
-    guest_free(g, 2);
+    put_free(g, 2);
     WANT(guest_run(g));
 }
 
@@ -137,7 +137,7 @@ static void transfers_inside(void)
     guest_set(&g, 1, MEMORY - 64, bytes, sizeof(bytes));
     guest_get(&g, 1, MEMORY - 64, back, sizeof(back));
     WANT(memcmp(bytes, back, sizeof(bytes)) == 0);
-    memset(g.before[1] + MEMORY - 64, 0x5a, 64);
+    guest_remember_as(1, MEMORY - 64, bytes, sizeof(bytes));
     guest_unchanged(&g);
     guest_close(&g);
 }
@@ -195,12 +195,12 @@ static void copy_over_a_smaller_destination(void)
     guest_copy(&g, 1, 0, 2, MEMORY - 64, 64);
     WANT(guest_run(&g));
     guest_copy(&g, 1, 0, 2, MEMORY - 64, 65);
-    expect_fatal(&g, "range outside its buffer");
+    expect_refused(&g, "range outside its buffer");
     guest_close(&g);
     guest_open(&g);
     guest_alloc(&g, 4, 64);
     guest_copy(&g, 1, 0, 4, 0, MEMORY);
-    expect_fatal(&g, "range outside its buffer");
+    expect_refused(&g, "range outside its buffer");
     guest_close(&g);
 }
 
@@ -212,7 +212,7 @@ static void with_buffer(const struct apir_msg *m, size_t at)
     for (size_t i = 0; i < N(no_buffers); i++) {
         open_without_2(&g);
         guest_put_changed(&g, m, at, &no_buffers[i], sizeof(no_buffers[i]));
-        expect_fatal(&g, "buffer does not exist");
+        expect_refused(&g, "buffer does not exist");
         guest_close(&g);
     }
     /* What other protocols use for "none". */
@@ -250,8 +250,8 @@ static void tensors_of_no_buffer(void)
         sheet_square(&s);
         s.buffers[1].id = i < N(no_buffers) ? no_buffers[i] : 0;
         open_without_2(&g);
-        put_define(&g, 0, sheet_write(&g, &s));
-        expect_fatal(&g, "buffer does not exist");
+        put_define(&g, 0, 0, sheet_write(&g, &s));
+        expect_refused(&g, "buffer does not exist");
         guest_close(&g);
     }
     sheet_square(&s)->bits &= (uint8_t)~APIR_TENSOR_BUFFER;
@@ -270,11 +270,11 @@ static void graph_of_a_freed_buffer(void)
             guest_open(&g);
             sheet_square(&s);
             sheet_runs(&g, &s);
-            guest_free(&g, buffer);
+            put_free(&g, buffer);
             if (again) /* the same id, perhaps the same address */
                 guest_alloc(&g, buffer, 4096);
             put_exec(&g, 0);
-            expect_fatal(&g, "graph slot is not defined");
+            expect_refused(&g, "graph slot is not defined");
             guest_close(&g);
         }
     }
@@ -471,19 +471,19 @@ static void chain_of_sources(void)
     struct guest g;
     guest_open_sized(&g, (uint64_t)48 << 20);
     for (uint32_t flags = 0; flags <= APIR_GRAPH_COMPUTE_FLAG; flags++) {
-        put_define(&g, 0, write_chain(&g, 200000, flags, 199999));
+        put_define(&g, 0, 0, write_chain(&g, 200000, flags, 199999));
         if (!guest_run(&g))
             not_stopped("a long chain in its honest form is refused: %s", guest_reason(&g));
         WANT(exec_status(&g, 0) == APIR_OK);
     }
-    put_define(&g, 1, write_chain(&g, 300000, 0, 299999));
-    expect_fatal(&g, "more tensors than bytes");
+    put_define(&g, 1, 0, write_chain(&g, 300000, 0, 299999));
+    expect_refused(&g, "more tensors than bytes");
     guest_close(&g);
     /* All but the last with an op, and no node: whoever builds the graph goes and finds them. */
     for (uint32_t flags = 0; flags <= APIR_GRAPH_COMPUTE_FLAG; flags++) {
         guest_open_sized(&g, (uint64_t)48 << 20);
-        put_define(&g, 0, write_chain(&g, 200000, flags, 1));
-        expect_fatal(&g, "a source is neither leaf nor node");
+        put_define(&g, 0, 0, write_chain(&g, 200000, flags, 1));
+        expect_refused(&g, "a source is neither leaf nor node");
         guest_close(&g);
     }
 }
@@ -599,9 +599,9 @@ static void addresses_of_the_host(void)
             }
         }
         for (uint32_t i = 0; i < N(sizes); i++)
-            guest_free(&g, 10 + i);
+            put_free(&g, 10 + i);
         /* Something of its own in the memory that was freed. */
-        put_define(&g, 1, sheet_write(&g, &s));
+        put_define(&g, 1, 0, sheet_write(&g, &s));
     }
     WANT(guest_run(&g));
     no_address_in(maps, guest_reply_at(&g, 0), APIR_RING_SIZE / 2 - APIR_RING_HEADER_SIZE,

@@ -80,19 +80,6 @@ size_t sheet_write(struct guest *g, const struct sheet *s)
     return size;
 }
 
-void put_define(struct guest *g, uint32_t slot, size_t size)
-{
-    guest_put(g, &(struct apir_msg){
-                     .code = APIR_MSG_GRAPH_DEF,
-                     .u.graph_def = {.slot = slot, .stream = STREAM, .blob = 1, .size = size}});
-}
-
-void put_exec(struct guest *g, uint32_t slot)
-{
-    guest_put(g, &(struct apir_msg){.code = APIR_MSG_GRAPH_EXEC,
-                                    .u.graph_exec = {.slot = slot, .stream = STREAM}});
-}
-
 void put_patch(struct guest *g, uint32_t slot, uint32_t index, const struct apir_tensor *t)
 {
     WANT(guest_run(g));
@@ -128,7 +115,7 @@ uint32_t exec_status(struct guest *g, uint32_t slot)
     WANT(guest_run(g));
     apir_store_release32(failed, APIR_OK);
     put_exec(g, slot);
-    guest_put(g, &(struct apir_msg){.code = APIR_MSG_STREAM_SYNC, .u.stream_sync = {STREAM}});
+    put_stream(g, APIR_MSG_STREAM_SYNC, STREAM);
     if (!guest_run(g))
         not_stopped("computing ended the context (state %u): %s", guest_state(g), guest_reason(g));
     return apir_load_acquire32(failed);
@@ -138,7 +125,7 @@ uint32_t exec_status(struct guest *g, uint32_t slot)
 
 void sheet_runs(struct guest *g, const struct sheet *s)
 {
-    put_define(g, 0, sheet_write(g, s));
+    put_define(g, 0, 0, sheet_write(g, s));
     if (!guest_run(g))
         not_stopped("%s in its honest form is refused: %s", s->names[0].name, guest_reason(g));
     uint32_t status = exec_status(g, 0);
@@ -162,15 +149,15 @@ void sheet_fatal(const struct sheet *s, const char *reason)
 {
     struct guest g;
     guest_open(&g);
-    put_define(&g, 0, sheet_write(&g, s));
-    expect_fatal(&g, reason);
+    put_define(&g, 0, 0, sheet_write(&g, s));
+    expect_refused(&g, reason);
     guest_close(&g);
 }
 
 void sheet_not_computed(struct guest *g, const struct sheet *s, uint32_t status)
 {
     guest_remember(g);
-    put_define(g, 1, sheet_write(g, s));
+    put_define(g, 1, 0, sheet_write(g, s));
     if (!guest_run(g))
         not_stopped("the context has ended, instead of status %u: %s", status, guest_reason(g));
     uint32_t failed = exec_status(g, 1);

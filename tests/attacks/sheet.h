@@ -31,9 +31,6 @@ void sheet_in_place(struct sheet *s, uint32_t index);
 
 /* Writes it at the arena's start; returns its size. */
 size_t sheet_write(struct guest *g, const struct sheet *s);
-/* GRAPH_DEF of what is there, GRAPH_EXEC. */
-void put_define(struct guest *g, uint32_t slot, size_t size);
-void put_exec(struct guest *g, uint32_t slot);
 /* GRAPH_PATCH of one tensor. */
 void put_patch(struct guest *g, uint32_t slot, uint32_t index, const struct apir_tensor *t);
 

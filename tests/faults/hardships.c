@@ -7,6 +7,7 @@
  */
 #define _GNU_SOURCE
 #include "tests/faults/stage.h"
+#include "tests/lib/clock.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -180,7 +181,7 @@ static void suspended(enum gate_point point, uint32_t call, double seconds)
     stage_release(&stage);
     const int64_t until = now_us() + (int64_t)(seconds * 1e6);
     while (now_us() < until && stage_beat_goes_on(&stage))
-        host_nap();
+        nap_us(2000);
     kill(t.client, SIGCONT);
     const int status = trial_client_end(&stage, &t, 0);
     if (status >= 0)
@@ -193,7 +194,7 @@ static void pause_seconds(double seconds)
 {
     const int64_t until = now_us() + (int64_t)(seconds * 1e6);
     while (now_us() < until)
-        host_nap();
+        nap_us(2000);
 }
 
 /* A VM is stopped and continued, the guest's processes a moment before the host's: nothing is lost.

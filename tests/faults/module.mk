@@ -31,10 +31,9 @@ $(FAULTS_WALK): $(call objs,tests/faults/walk.c tests/faults/gate.c \
                   tests/system/apir_exercise_parts.c)
 	$(link)
 
-$(FAULTS_STEPS): $(call objs,tests/faults/steps.c tests/faults/stage.c tests/faults/host.c)
-	$(link)
-
-$(FAULTS_HARDSHIPS): $(call objs,tests/faults/hardships.c tests/faults/stage.c tests/faults/host.c)
+$(FAULTS_STEPS): $(call objs,tests/faults/steps.c)
+$(FAULTS_HARDSHIPS): $(call objs,tests/faults/hardships.c)
+$(FAULTS_STEPS) $(FAULTS_HARDSHIPS): $(call objs,tests/faults/stage.c tests/faults/census.c) $(TEST_LIB)
 	$(link)
 
 # The bench's counting layer, whose driver can be out of luck.

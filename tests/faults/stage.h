@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "tests/faults/census.h"
 #include "tests/faults/gate.h"
-#include "tests/faults/host.h"
 #include "tests/faults/walk.h"
 
 enum {

@@ -9,6 +9,7 @@
  */
 #define _GNU_SOURCE
 #include "tests/faults/stage.h"
+#include "tests/lib/clock.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -72,7 +73,7 @@ static bool gone_within(pid_t pid, int64_t ms)
             return true;
         if (now_us() > end)
             return false;
-        host_nap();
+        nap_us(2000);
     }
 }
 

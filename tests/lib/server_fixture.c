@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -14,10 +13,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -25,34 +21,9 @@
 #include "backend/server/vmm/render_protocol.h"
 #include "protocol/atomic.h"
 #include "common/fdsock.h"
+#include "tests/lib/clock.h"
 #include "tests/lib/fds.h"
-
-static int64_t now_ms(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
-/* Between two looks at a word that another process changes. */
-static void breathe(void)
-{
-    const struct timespec ms = {.tv_nsec = 1000000};
-    nanosleep(&ms, NULL);
-}
-
-const char *fixture_program(const char *name)
-{
-    static char path[PATH_MAX + 64];
-    char self[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    assert_true(n > 0);
-    self[n] = '\0';
-    for (int i = 0; i < 3; i++) /* tests/process/NAME */
-        *strrchr(self, '/') = '\0';
-    snprintf(path, sizeof(path), "%s/%s", self, name);
-    return path;
-}
+#include "tests/lib/processes.h"
 
 static void write_config(struct fixture *f, const char *config)
 {
@@ -62,50 +33,82 @@ static void write_config(struct fixture *f, const char *config)
     if (config && strstr(config, "\"worker\""))
         dprintf(fd, "{ %s }\n", config);
     else if (config)
-        dprintf(fd, "{ \"worker\": \"%s\"%s %s }\n", fixture_program("tests/process/fake_worker"),
+        dprintf(fd, "{ \"worker\": \"%s\"%s %s }\n", process_built("tests/process/fake_worker"),
                 *config ? "," : "", config);
     else
         dprintf(fd, "{ \"no_such_key\": 1 }\n");
     close(fd);
 }
 
-/* In the child: what any server of ours starts with. */
-static void server_environment(const struct fixture *f, const char *fault)
+/* What a child becomes a server with; each of the last four only where its option is given. */
+struct birth {
+    const struct fixture *f;
+    const char *fault;
+    int out;                     /* its stdout, or -1 */
+    const struct rlimit *nofile; /* or NULL */
+    const int *fds;              /* what --listen-fds is told of, or NULL */
+    int n_fds;
+    pid_t listen_pid; /* 0: its own */
+};
+
+static void set_number(const char *name, int value)
 {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    char text[16];
+    snprintf(text, sizeof(text), "%d", value);
+    setenv(name, text, 1);
+}
+
+static void server_prepare(void *user)
+{
+    const struct birth *b = user;
     signal(SIGCHLD, SIG_IGN); /* as virgl_test_server leaves it */
     sigset_t chld;
     sigemptyset(&chld);
     sigaddset(&chld, SIGCHLD);
     sigprocmask(SIG_BLOCK, &chld, NULL);
-    setenv("APIR_CONFIG", f->config, 1);
-    setenv("FAKE_WORKER", fault ? fault : "", 1);
+    setenv("APIR_CONFIG", b->f->config, 1);
+    setenv("FAKE_WORKER", b->fault ? b->fault : "", 1);
     setenv("GGML_BACKEND_PATH", "/guest/only", 1);
     const char *visible = getenv("FIXTURE_VISIBLE_DEVICES"); /* for a real worker */
     setenv("GGML_VK_VISIBLE_DEVICES", visible ? visible : "", 1);
     if (!getenv("APIR_LOG"))
         setenv("APIR_LOG", "error", 1);
+    if (b->f->client >= 0)
+        close(b->f->client);
+    if (b->out >= 0)
+        dup2(b->out, STDOUT_FILENO);
+    if (b->nofile)
+        setrlimit(RLIMIT_NOFILE, b->nofile);
+    if (!b->fds)
+        return;
+    for (int i = 0; i < b->n_fds; i++) /* they lie above 3 + n_fds, see to it */
+        dup2(b->fds[i], 3 + i);
+    set_number("LISTEN_PID", b->listen_pid ? b->listen_pid : getpid());
+    set_number("LISTEN_FDS", b->n_fds);
+    setenv("LISTEN_FDNAMES", "apir-host.socket", 1);
+    if (b->n_fds != 1 || b->listen_pid) /* its complaint is expected */
+        dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);
+}
+
+static void server_start(struct fixture *f, const char *config, struct birth b, const char *option,
+                         const char *value)
+{
+    write_config(f, config);
+    b.f = f;
+    const char *const argv[] = {process_built("backend/apir-render-server"), option, value, NULL};
+    f->pid = process_spawn(argv, NULL, server_prepare, &b);
 }
 
 void fixture_start(struct fixture *f, const char *config, const char *fault)
 {
     int sockets[2];
+    char number[16];
     /* As virglrenderer makes it: neither end is close-on-exec. */
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets), 0);
-    write_config(f, config);
-    f->pid = fork();
-    assert_true(f->pid >= 0);
-    if (f->pid == 0) {
-        close(sockets[0]);
-        server_environment(f, fault);
-        char number[16];
-        snprintf(number, sizeof(number), "%d", sockets[1]);
-        const char *path = fixture_program("backend/apir-render-server");
-        execl(path, path, "--socket-fd", number, (char *)NULL);
-        _exit(126);
-    }
-    close(sockets[1]);
+    snprintf(number, sizeof(number), "%d", sockets[1]);
     f->client = sockets[0];
+    server_start(f, config, (struct birth){.fault = fault, .out = -1}, "--socket-fd", number);
+    close(sockets[1]);
     const struct timeval limit = {.tv_sec = FIXTURE_WAIT_MS / 1000};
     setsockopt(f->client, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
     const struct server_client_init init = {.op = SERVER_CLIENT_INIT, .flags = 0};
@@ -117,19 +120,9 @@ void fixture_start_listening(struct fixture *f, const char *config, const char *
 {
     int out[2];
     assert_int_equal(pipe2(out, O_CLOEXEC), 0);
-    write_config(f, config);
     f->client = -1;
-    f->pid = fork();
-    assert_true(f->pid >= 0);
-    if (f->pid == 0) {
-        server_environment(f, fault);
-        dup2(out[1], STDOUT_FILENO);
-        if (nofile)
-            setrlimit(RLIMIT_NOFILE, nofile);
-        const char *program = fixture_program("backend/apir-render-server");
-        execl(program, program, "--listen", path, (char *)NULL);
-        _exit(126);
-    }
+    server_start(f, config, (struct birth){.fault = fault, .out = out[1], .nofile = nofile},
+                 "--listen", path);
     close(out[1]);
     /* It says so once it listens, and nothing before. */
     char line[256];
@@ -144,40 +137,19 @@ void fixture_start_listening(struct fixture *f, const char *config, const char *
 void fixture_start_with_fds(struct fixture *f, const char *config, const int *fds, int n,
                             pid_t listen_pid)
 {
-    write_config(f, config);
     f->client = -1;
-    f->pid = fork();
-    assert_true(f->pid >= 0);
-    if (f->pid == 0) {
-        server_environment(f, NULL);
-        char number[16];
-        for (int i = 0; i < n; i++) /* they lie above 3 + n, see to it */
-            dup2(fds[i], 3 + i);
-        snprintf(number, sizeof(number), "%d", listen_pid ? listen_pid : getpid());
-        setenv("LISTEN_PID", number, 1);
-        snprintf(number, sizeof(number), "%d", n);
-        setenv("LISTEN_FDS", number, 1);
-        setenv("LISTEN_FDNAMES", "apir-host.socket", 1);
-        int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-        if (n != 1 || listen_pid) /* its complaint is expected */
-            dup2(null, STDERR_FILENO);
-        const char *program = fixture_program("backend/apir-render-server");
-        execl(program, program, "--listen-fds", (char *)NULL);
-        _exit(126);
-    }
+    server_start(f, config,
+                 (struct birth){.out = -1, .fds = fds, .n_fds = n, .listen_pid = listen_pid},
+                 "--listen-fds", NULL);
 }
 
 int fixture_wait_exit(struct fixture *f)
 {
-    int64_t end = now_ms() + FIXTURE_WAIT_MS;
-    int status = 0;
-    pid_t pid;
-    while ((pid = waitpid(f->pid, &status, WNOHANG)) == 0 && now_ms() < end)
-        breathe();
-    if (pid == 0)
-        kill(f->pid, SIGKILL);
+    const int status = process_end(f->pid, FIXTURE_WAIT_MS);
+    if (status < 0)
+        process_kill(f->pid);
     unlink(f->config);
-    assert_int_equal(pid, f->pid);
+    assert_true(status >= 0);
     return status;
 }
 
@@ -308,6 +280,40 @@ void fixture_destroy_resource(const struct fixture_context *c, uint32_t res_id)
     fixture_send(c->fd, &req, sizeof(req), NULL, 0);
 }
 
+static int transport_blob_create(struct transport *t, uint64_t blob_id, uint64_t size,
+                                 struct transport_blob *ret_blob)
+{
+    const struct fixture_context c = {.fd = t->fd};
+    const uint32_t res_id = 100 + (uint32_t)blob_id;
+    int fd = fixture_create_blob(&c, res_id, blob_id, size);
+    if (fd < 0)
+        return -EINVAL;
+    return transport_map(fd, size, res_id, ret_blob);
+}
+
+static void transport_blob_destroy(struct transport *t, struct transport_blob *blob)
+{
+    const struct fixture_context c = {.fd = t->fd};
+    munmap(blob->map, blob->size);
+    fixture_destroy_resource(&c, blob->handle);
+}
+
+static int transport_doorbell(struct transport *t, const struct apir_doorbell *bell)
+{
+    const struct fixture_context c = {.fd = t->fd};
+    fixture_doorbell(&c, bell->op, bell->ring, bell->value);
+    return 0;
+}
+
+struct transport fixture_transport(int fd)
+{
+    return (struct transport){.fd = fd,
+                              .same_kernel = true,
+                              .blob_create = transport_blob_create,
+                              .blob_destroy = transport_blob_destroy,
+                              .doorbell = transport_doorbell};
+}
+
 void fixture_doorbell(const struct fixture_context *c, uint32_t op, uint32_t ring, uint64_t value)
 {
     const struct apir_doorbell bell = {
@@ -343,7 +349,7 @@ void fixture_wait_state(const struct fixture_context *c, uint32_t state)
 {
     int64_t end = now_ms() + FIXTURE_WAIT_MS;
     while (apir_load_acquire32(&c->ring->state) != state && now_ms() < end)
-        breathe();
+        nap_us(1000);
     assert_int_equal(apir_load_acquire32(&c->ring->state), state);
 }
 
@@ -368,65 +374,24 @@ void fixture_wait_hangup(int fd)
     assert_true(p.revents & POLLHUP);
 }
 
-/* There, and not a zombie. */
-static bool process_lives(pid_t pid)
-{
-    char path[64];
-    char state = 'Z';
-    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return false;
-    if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
-        state = 'Z';
-    fclose(file);
-    return state != 'Z' && state != 'X';
-}
-
 void fixture_wait_gone(pid_t pid)
 {
     int64_t end = now_ms() + FIXTURE_WAIT_MS;
     while (process_lives(pid) && now_ms() < end)
-        breathe();
+        nap_us(1000);
     assert_false(process_lives(pid));
 }
 
 pid_t fixture_child(const struct fixture *f, const char *name, unsigned *ret_count)
 {
-    char path[64];
-    pid_t found = -1;
-    unsigned count = 0;
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", f->pid, f->pid);
-    FILE *file = fopen(path, "re");
-    assert_non_null(file);
-    int pid;
-    while (fscanf(file, "%d", &pid) == 1) {
-        char cmdline[PATH_MAX] = {0};
-        snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
-        FILE *cmd = fopen(path, "re");
-        if (!cmd)
-            continue;
-        size_t n = fread(cmdline, 1, sizeof(cmdline) - 1, cmd);
-        fclose(cmd);
-        for (size_t i = 0; i < n; i++) /* the arguments, in one line */
-            cmdline[i] = cmdline[i] ? cmdline[i] : ' ';
-        /* In the middle of its exec a process has no command line. */
-        if (process_lives(pid) && strstr(cmdline, name)) {
-            found = pid;
-            count++;
-        }
-    }
-    fclose(file);
-    if (ret_count)
-        *ret_count = count;
-    return found;
+    return process_child(f->pid, name, ret_count);
 }
 
 void fixture_wait_childless(const struct fixture *f)
 {
     int64_t end = now_ms() + FIXTURE_WAIT_MS;
     while (fixture_child(f, "", NULL) > 0 && now_ms() < end)
-        breathe();
+        nap_us(1000);
     assert_int_equal(fixture_child(f, "", NULL), -1);
 }
 
@@ -441,6 +406,6 @@ void fixture_expect_fds(const struct fixture *f, size_t most)
 {
     int64_t end = now_ms() + FIXTURE_WAIT_MS;
     while (fixture_count_fds(f) > most && now_ms() < end)
-        poll(NULL, 0, 1);
+        nap_us(1000);
     assert_true(fixture_count_fds(f) <= most);
 }

@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include "frontend/link/transport.h"
 #include "protocol/shm.h"
 
 #define FIXTURE_WAIT_MS 5000
@@ -62,6 +63,8 @@ void fixture_close(struct fixture_context *c);
 int fixture_create_blob(const struct fixture_context *c, uint32_t res_id, uint64_t blob_id,
                         uint64_t size);
 void fixture_destroy_resource(const struct fixture_context *c, uint32_t res_id);
+/* A context of this socket as what a client of ours speaks over. */
+struct transport fixture_transport(int fd);
 void fixture_doorbell(const struct fixture_context *c, uint32_t op, uint32_t ring, uint64_t value);
 void fixture_fence(const struct fixture_context *c, uint32_t ring, uint32_t seqno);
 /* NOP and a refused blob: answered in order, so all before it has been handled. */
@@ -83,8 +86,5 @@ void fixture_wait_childless(const struct fixture *f);
 size_t fixture_count_fds(const struct fixture *f);
 /* Until it has no more than so many: what a worker held at its end is let go of a little later. */
 void fixture_expect_fds(const struct fixture *f, size_t most);
-
-/* Path of a program of this build, relative to its output folder. */
-const char *fixture_program(const char *name);
 
 #endif

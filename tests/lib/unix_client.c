@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,24 +13,17 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "protocol/atomic.h"
 #include "common/fdsock.h"
+#include "tests/lib/clock.h"
 
 struct unix_host unix_host;
 
 /* ---- a client -------------------------------------------------------------------- */
-
-int64_t unix_now_ms(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
 
 int unix_connect(void)
 {
@@ -162,11 +154,11 @@ void unix_expect_closed(int fd)
 
 static bool unix_fds_are(size_t n)
 {
-    int64_t end = unix_now_ms() + FIXTURE_WAIT_MS;
+    int64_t end = now_ms() + FIXTURE_WAIT_MS;
     while (fixture_count_fds(&unix_host.f) != n) {
-        if (unix_now_ms() >= end)
+        if (now_ms() >= end)
             return false;
-        poll(NULL, 0, 1);
+        nap_us(1000);
     }
     return true;
 }

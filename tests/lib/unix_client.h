@@ -27,8 +27,6 @@ struct unix_client {
     struct apir_ring_header *ring; /* the header page */
 };
 
-int64_t unix_now_ms(void);
-
 /* A folder of its own for the socket; the server in it (as fixture_start_listening has it). */
 void unix_make_dir(void);
 void unix_start(const char *config, const char *fault);

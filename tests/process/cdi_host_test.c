@@ -18,7 +18,9 @@
 
 #include "cdi/host/host.h"
 #include "protocol/atomic.h"
+#include "tests/lib/clock.h"
 #include "tests/lib/server_fixture.h"
+#include "tests/lib/processes.h"
 #include "tests/lib/unit.h"
 
 #define LAVAPIPE   "/usr/share/vulkan/icd.d/lvp_icd.json"
@@ -41,7 +43,7 @@ static int ask_worker(const char *names)
 
     snprintf(config, sizeof(config),
              "\"worker\": \"%s\", \"stock_server\": false, \"threads\": 1, \"devices\": [%s]",
-             fixture_program("backend/apir-worker"), names);
+             process_built("backend/apir-worker"), names);
     fixture_start(&f, config, NULL);
     fixture_open(&f, &c, 1);
     int fd = fixture_create_blob(&c, 1, APIR_RING_BLOB_ID, APIR_RING_SIZE);

@@ -18,6 +18,8 @@
 #include <cmocka.h>
 
 #include "tests/lib/unit.h"
+#include "tests/lib/clock.h"
+#include "tests/lib/processes.h"
 #include "tests/lib/unix_client.h"
 
 /* ---- who may ----------------------------------------------------------------------- */
@@ -121,10 +123,10 @@ static void contexts_are_limited(void **state)
     }
     unix_client_close(&c[1]);
     unix_expect_alive(&c[0]);
-    int64_t end = unix_now_ms() + FIXTURE_WAIT_MS;
+    int64_t end = now_ms() + FIXTURE_WAIT_MS;
     for (;;) { /* until the server has seen its end */
         fd = unix_connect();
-        if (*unix_greet(fd) == '\0' || unix_now_ms() > end)
+        if (*unix_greet(fd) == '\0' || now_ms() > end)
             break;
         close(fd);
     }
@@ -206,8 +208,8 @@ static void running_out_of_descriptors_is_survived(void **state)
     for (int i = 0; i < 40; i++)
         close(waiting[i]);
     /* Until the accepted silent ones are gone it is as before. */
-    int64_t end = unix_now_ms() + FIXTURE_WAIT_MS;
-    while (fixture_count_fds(&unix_host.f) > unix_host.n_fds + 8 && unix_now_ms() < end)
+    int64_t end = now_ms() + FIXTURE_WAIT_MS;
+    while (fixture_count_fds(&unix_host.f) > unix_host.n_fds + 8 && now_ms() < end)
         poll(NULL, 0, 1);
     struct unix_client next = unix_client_open();
     unix_expect_alive(&next);
@@ -222,7 +224,7 @@ static void running_out_of_descriptors_is_survived(void **state)
 
 static int run_listen(const char *where)
 {
-    const char *program = fixture_program("backend/apir-render-server");
+    const char *program = process_built("backend/apir-render-server");
     pid_t pid = fork();
     if (pid == 0) {
         alarm(10); /* one that listens would wait for ever */

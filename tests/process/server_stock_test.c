@@ -15,7 +15,9 @@
 
 #include "backend/server/vmm/render_protocol.h"
 #include "common/fdsock.h"
+#include "tests/lib/clock.h"
 #include "tests/lib/server_fixture.h"
+#include "tests/lib/processes.h"
 
 static void expect_ours_alive(struct fixture_context *c, uint32_t nonce)
 {
@@ -108,7 +110,7 @@ static void stock_server_that_is_ourselves_refuses(void **state)
 {
     (void)state;
     struct fixture f;
-    use_as_stock(&f, fixture_program("backend/apir-render-server"));
+    use_as_stock(&f, process_built("backend/apir-render-server"));
     assert_int_equal(fixture_create_context(&f, 2, "foreign"), -1);
     assert_int_equal(fixture_child(&f, "", NULL), -1);
     fixture_stop(&f);
@@ -119,7 +121,7 @@ static void stock_server_that_never_answers_stops_none_of_ours(void **state)
     (void)state;
     struct fixture f;
     struct fixture_context c;
-    use_as_stock(&f, fixture_program("tests/process/fake_worker"));
+    use_as_stock(&f, process_built("tests/process/fake_worker"));
     fixture_open(&f, &c, 1);
     fixture_open_ring(&c, true);
     const struct server_client_create_context req = {

@@ -21,6 +21,7 @@
 #include "protocol/atomic.h"
 #include "common/cleanup.h"
 #include "common/fdsock.h"
+#include "tests/lib/clock.h"
 #include "tests/lib/unix_client.h"
 
 /* ---- contexts ---------------------------------------------------------------------- */
@@ -36,8 +37,8 @@ static void connection_is_a_context(void **state)
     for (uint64_t tail = 64; tail <= 1024; tail += 64) {
         apir_store_release64(&c.ring->tail, tail);
         unix_request(c.fd, APIR_UNIX_KICK, 0, 0);
-        int64_t end = unix_now_ms() + FIXTURE_WAIT_MS;
-        while (apir_load_acquire64(&c.ring->head) != tail && unix_now_ms() < end)
+        int64_t end = now_ms() + FIXTURE_WAIT_MS;
+        while (apir_load_acquire64(&c.ring->head) != tail && now_ms() < end)
             poll(NULL, 0, 1);
         assert_true(apir_load_acquire64(&c.ring->head) == tail);
     }
@@ -353,13 +354,13 @@ static void silent_connection_is_closed(void **state)
     (void)state;
     struct unix_client other = unix_client_open();
     int silent[8];
-    const int64_t began = unix_now_ms();
+    const int64_t began = now_ms();
     for (size_t i = 0; i < 8; i++)
         silent[i] = unix_connect();
     unix_expect_alive(&other);
     for (size_t i = 0; i < 8; i++)
         unix_expect_closed(silent[i]);
-    assert_int_in_range(unix_now_ms() - began, 1500, 4000);
+    assert_int_in_range(now_ms() - began, 1500, 4000);
     unix_expect_alive(&other);
     unix_client_close(&other);
     unix_expect_nothing_left();
@@ -413,10 +414,10 @@ static void flood_holds_up_nobody(void **state)
     }
     int64_t worst = 0;
     for (int i = 0; i < 200; i++) {
-        const int64_t began = unix_now_ms();
+        const int64_t began = now_ms();
         unix_expect_alive(&other);
-        if (unix_now_ms() - began > worst)
-            worst = unix_now_ms() - began;
+        if (now_ms() - began > worst)
+            worst = now_ms() - began;
     }
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);

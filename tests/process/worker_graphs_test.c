@@ -15,7 +15,7 @@ enum { WIDTH = 4, TABLE_ROWS = 8, IDS_AT = 4096, RESULT_AT = 8192 };
 /* Defines it in slot 0. */
 static void put_graph(struct guest *g, const struct apir_graph *graph)
 {
-    size_t size = graph_write(graph, g->blobs[1] + ARENA / 2, ARENA / 2);
+    size_t size = graph_write(graph, guest_bytes(g, 1) + ARENA / 2, ARENA / 2);
     assert_true(size > 0);
     guest_put(g, &(struct apir_msg){
                      .code = APIR_MSG_GRAPH_DEF,
@@ -52,7 +52,7 @@ static void put_pick(struct guest *g, uint32_t graph_flags, uint8_t node_flags)
 
 static void put_id(struct guest *g, int32_t id)
 {
-    memcpy(g->blobs[1], &id, sizeof(id));
+    memcpy(guest_bytes(g, 1), &id, sizeof(id));
     put_transfer(g, APIR_MSG_SET, 0, 1, IDS_AT, sizeof(id), 1, 0);
     assert_true(guest_run(g));
 }
@@ -60,15 +60,15 @@ static void put_id(struct guest *g, int32_t id)
 /* Opens it with a stream whose status place it returns. */
 static const struct apir_stream_status *open_with_status(struct guest *g)
 {
-    guest_open(g);
+    guest_start(g);
     const uint32_t status = guest_reply(g), reply = guest_reply(g);
     memset((void *)(uintptr_t)guest_reply_at(g, status), 0, sizeof(struct apir_stream_status));
     guest_put(g, &(struct apir_msg){
                      .code = APIR_MSG_STREAM_OPEN,
                      .u.stream_open = {.stream = STREAM, .status = status, .reply = reply}});
     assert_true(guest_run(g));
-    buffer_new(g, 1, SMALL);
-    expect_fine(g);
+    guest_alloc(g, 1, SMALL);
+    expect_alive(g);
     return guest_reply_at(g, status);
 }
 
@@ -91,8 +91,8 @@ static void a_node_that_is_not_computed_may_have_any_row_number(void **state)
     put_exec(&g, 0);
     assert_true(guest_run(&g));
     assert_int_equal(status->failed, APIR_OK);
-    expect_fine(&g);
-    guest_close(&g);
+    expect_alive(&g);
+    guest_stop(&g);
 }
 
 static void a_graph_that_fails_says_which_node_and_why(void **state)
@@ -114,8 +114,8 @@ static void a_graph_that_fails_says_which_node_and_why(void **state)
         assert_string_equal(status->why, "GET_ROWS 'picked': row 8 is asked for, of 8");
         put_id(&g, TABLE_ROWS - 1);
         put_exec(&g, 0);
-        expect_fine(&g);
-        guest_close(&g);
+        expect_alive(&g);
+        guest_stop(&g);
     }
 }
 
@@ -149,8 +149,8 @@ static void a_graph_that_is_unknown_says_which_node_and_why(void **state)
         assert_int_equal(status->failed, APIR_E_UNSUPPORTED);
         assert_non_null(strstr(status->why, "NEVER_HEARD_OF 'gate': "));
     }
-    expect_fine(&g);
-    guest_close(&g);
+    expect_alive(&g);
+    guest_stop(&g);
 }
 
 /* llama.cpp asks for ROPE that turns nothing, to know where its factors may lie. A CPU that
@@ -188,17 +188,17 @@ static void an_op_that_is_only_asked_about_is_not_computed(void **state)
     graph.n_buffers = 0;
     for (int i = 0; i < 3; i++)
         t[i].bits &= (uint8_t)~APIR_TENSOR_BUFFER;
-    const size_t size = graph_write(&graph, g.blobs[1] + ARENA / 2, ARENA / 2);
+    const size_t size = graph_write(&graph, guest_bytes(&g, 1) + ARENA / 2, ARENA / 2);
     const uint32_t reply = guest_reply(&g);
     guest_put(
         &g, &(struct apir_msg){
                 .code = APIR_MSG_OP_QUERY,
                 .u.op_query = {.blob = 1, .blob_offset = ARENA / 2, .size = size, .reply = reply}});
-    expect_fine(&g);
+    expect_alive(&g);
     const struct apir_reply_op_query *answer = guest_reply_at(&g, reply);
     assert_int_equal(answer->status, APIR_OK);
     assert_true(answer->flags & APIR_OP_SUPPORTED);
-    guest_close(&g);
+    guest_stop(&g);
 }
 
 /* ---- copies between streams ----------------------------------------------------------- */
@@ -229,26 +229,26 @@ static void a_copy_reads_before_the_source_goes_on(void **state)
     (void)state;
     enum { SOURCE = 1, RESULT, MORE, AND_MORE, OTHER = STREAM + 1 };
     struct guest g;
-    guest_open(&g);
+    guest_start(&g);
     stream_new(&g, STREAM, 0);
     stream_new(&g, OTHER, 0);
     for (uint32_t id = SOURCE; id <= AND_MORE; id++)
-        buffer_new(&g, id, LARGE);
+        guest_alloc(&g, id, LARGE);
     for (uint8_t round = 1; round <= 4; round++) {
         put_fill(&g, SOURCE, round);
         for (int i = 0; i < 8; i++)
             put_copy(&g, OTHER, OTHER, i % 2 ? MORE : AND_MORE, i % 2 ? AND_MORE : MORE);
         put_copy(&g, STREAM, OTHER, SOURCE, RESULT);
         /* Each in its own way: from main memory, and by the device. */
-        g.blobs[1][0] = 0x7f;
+        guest_bytes(&g, 1)[0] = 0x7f;
         put_transfer(&g, APIR_MSG_SET, STREAM, SOURCE, LARGE - 1, 1, 1, 0);
         put_copy(&g, STREAM, STREAM, MORE, SOURCE);
         put_stream(&g, APIR_MSG_STREAM_SYNC, OTHER);
         put_stream(&g, APIR_MSG_STREAM_SYNC, STREAM);
         expect_bytes(&g, RESULT, LARGE - SMALL, SMALL, round);
     }
-    expect_fine(&g);
-    guest_close(&g);
+    expect_alive(&g);
+    guest_stop(&g);
 }
 
 /* What a failed graph was to compute is not taken for a result by way of another stream. */
@@ -269,7 +269,7 @@ static void a_failure_goes_where_results_go(void **state)
                                                            .status = place,
                                                            .reply = guest_reply(&g)}});
     }
-    buffer_new(&g, 2, SMALL);
+    guest_alloc(&g, 2, SMALL);
     put_id(&g, TABLE_ROWS);
     put_pick(&g, 0, 0);
     put_exec(&g, 0);
@@ -281,13 +281,13 @@ static void a_failure_goes_where_results_go(void **state)
                                                 .src_buffer = 1,
                                                 .dst_buffer = 2,
                                                 .size = 64}});
-    expect_fine(&g);
+    expect_alive(&g);
     assert_int_equal(status->failed, APIR_E_FAILED);
     assert_int_equal(others[COPIED]->failed, APIR_E_FAILED);
     assert_string_equal(others[COPIED]->why, status->why);
     assert_int_equal(others[WAITED]->failed, APIR_E_FAILED);
     assert_int_equal(others[UNTOUCHED]->failed, APIR_OK);
-    guest_close(&g);
+    guest_stop(&g);
 }
 
 /* A backend takes what is in another one's buffer for its own: it would read it as what it is not.
@@ -299,13 +299,13 @@ static void memory_of_another_device_is_refused(void **state)
     if (!guest_has_two_devices())
         return;
     const struct apir_stream_status *status = open_with_status(&g);
-    buffer_new_on(&g, 1, 2, SMALL);
+    guest_alloc_on(&g, 1, 2, SMALL);
     put_lookup(&g, 0, 2, 1, IDS_AT, 1, RESULT_AT);
     put_exec(&g, 0);
-    expect_fine(&g);
+    expect_alive(&g);
     assert_int_equal(status->failed, APIR_E_FAILED);
     assert_non_null(strstr(status->why, "another device"));
-    guest_close(&g);
+    guest_stop(&g);
 }
 
 static int run(const char *group)

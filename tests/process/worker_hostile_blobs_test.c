@@ -21,50 +21,50 @@ static void register_refuses_what_is_no_blob(void **state)
 {
     (void)state;
     struct guest g;
-    guest_open(&g);
+    guest_start(&g);
     put_register(&g, 5, 0);
     expect_fatal(&g, "blob does not exist");
-    guest_close(&g);
+    guest_stop(&g);
 
-    guest_open(&g);
+    guest_start(&g);
     guest_put_raw(
         &g, &(struct apir_msg){.code = APIR_MSG_BLOB_REGISTER, .u.blob_register = {1, 0, 4096}}, 0,
         APIR_RING_BLOB_ID);
     expect_fatal(&g, "blob out of range");
-    guest_close(&g);
+    guest_stop(&g);
 
-    guest_open(&g);
+    guest_start(&g);
     guest_put_raw(
         &g, &(struct apir_msg){.code = APIR_MSG_BLOB_REGISTER, .u.blob_register = {1, 0, 4096}}, 0,
         APIR_BLOBS_MAX);
     expect_fatal(&g, "blob out of range");
-    guest_close(&g);
+    guest_stop(&g);
 
-    guest_open(&g);
+    guest_start(&g);
     put_register(&g, 1, APIR_DEVICES_MAX - 1);
     expect_fatal(&g, "device does not exist");
-    guest_close(&g);
+    guest_stop(&g);
 
-    guest_open(&g);
+    guest_start(&g);
     guest_put(&g, &(struct apir_msg){.code = APIR_MSG_BLOB_REGISTER,
                                      .u.blob_register = {1, 0, APIR_RING_SIZE}});
     expect_fatal(&g, "reply outside");
-    guest_close(&g);
+    guest_stop(&g);
 }
 
 static void register_twice_is_refused_where_it_means_something(void **state)
 {
     (void)state;
     struct guest g;
-    guest_open(&g);
-    blob_new(&g, 2, SMALL);
+    guest_start(&g);
+    guest_blob(&g, 2, SMALL);
     bool direct = blob_register(&g, 2, 0);
     put_register(&g, 2, 0);
     if (direct)
         expect_fatal(&g, "registered already");
     else
-        expect_fine(&g);
-    guest_close(&g);
+        expect_alive(&g);
+    guest_stop(&g);
 }
 
 static void forgotten_blob_is_gone(void **state)
@@ -72,9 +72,9 @@ static void forgotten_blob_is_gone(void **state)
     (void)state;
     for (int how = 0; how < 5; how++) {
         struct guest g;
-        guest_open(&g);
-        buffer_new(&g, 1, SMALL);
-        blob_new(&g, 2, SMALL);
+        guest_start(&g);
+        guest_alloc(&g, 1, SMALL);
+        guest_blob(&g, 2, SMALL);
         blob_register(&g, 2, 0);
         put_forget(&g, 2);
         if (how == 0)
@@ -88,18 +88,18 @@ static void forgotten_blob_is_gone(void **state)
         else
             put_share(&g, 1, 2);
         expect_fatal(&g, how == 2 || how == 3 ? "region outside its blob" : "blob does not exist");
-        guest_close(&g);
+        guest_stop(&g);
     }
     /* The arena is a blob like any other. */
     struct guest g;
-    guest_open(&g);
-    buffer_new(&g, 1, SMALL);
+    guest_start(&g);
+    guest_alloc(&g, 1, SMALL);
     put_transfer(&g, APIR_MSG_GET, 0, 1, 0, 100, 1, 0);
     put_forget(&g, 1);
-    expect_fine(&g);
+    expect_alive(&g);
     put_transfer(&g, APIR_MSG_GET, 0, 1, 0, 100, 1, 0);
     expect_fatal(&g, "region outside its blob");
-    guest_close(&g);
+    guest_stop(&g);
 }
 
 /* The blob and its successor of the same id; the worker is told of both between two messages. */
@@ -107,49 +107,49 @@ static void blob_ids_are_reused(void **state)
 {
     (void)state;
     struct guest g;
-    guest_open(&g);
-    buffer_new(&g, 1, SMALL);
+    guest_start(&g);
+    guest_alloc(&g, 1, SMALL);
     for (int round = 0; round < 60; round++) {
         uint8_t value = (uint8_t)round;
-        blob_new(&g, 2, SMALL);
+        guest_blob(&g, 2, SMALL);
         if (round % 2)
             blob_register(&g, 2, 0);
-        memset(g.blobs[2], value, SMALL);
+        memset(guest_bytes(&g, 2), value, SMALL);
         put_transfer(&g, APIR_MSG_SET, 0, 1, 0, SMALL, 2, 0);
         put_forget(&g, 2);
         expect_bytes(&g, 1, 0, 64, value);
-        blob_destroy(&g, 2);
+        guest_blob_end(&g, 2);
     }
-    expect_fine(&g);
-    guest_close(&g);
+    expect_alive(&g);
+    guest_stop(&g);
 }
 
 static void all_blobs_at_once(void **state)
 {
     (void)state;
     struct guest g;
-    guest_open(&g);
-    buffer_new(&g, 1, (uint64_t)SMALL * APIR_BLOBS_MAX);
+    guest_start(&g);
+    guest_alloc(&g, 1, (uint64_t)SMALL * APIR_BLOBS_MAX);
     for (int round = 0; round < 3; round++) {
         for (uint32_t i = 2; i < APIR_BLOBS_MAX; i++) {
             /* In another order each time. */
             uint32_t id = round % 2 ? APIR_BLOBS_MAX + 1 - i : i;
-            blob_new(&g, id, SMALL);
-            memset(g.blobs[id], (int)id + round, SMALL);
+            guest_blob(&g, id, SMALL);
+            memset(guest_bytes(&g, id), (int)id + round, SMALL);
             put_transfer(&g, APIR_MSG_SET, 0, 1, (uint64_t)id * SMALL, SMALL, id, 0);
         }
         assert_int_equal(fixture_create_blob(&g.c, 9999, 5, SMALL), -1);
         assert_int_equal(fixture_create_blob(&g.c, 9999, APIR_BLOBS_MAX, SMALL), -1);
-        expect_fine(&g);
+        expect_alive(&g);
         for (uint32_t id = 2; id < APIR_BLOBS_MAX; id++) {
             expect_bytes(&g, 1, (uint64_t)id * SMALL, 64, (uint8_t)(id + (uint32_t)round));
             put_forget(&g, id);
         }
-        expect_fine(&g);
+        expect_alive(&g);
         for (uint32_t id = 2; id < APIR_BLOBS_MAX; id++)
-            blob_destroy(&g, id);
+            guest_blob_end(&g, id);
     }
-    guest_close(&g);
+    guest_stop(&g);
 }
 
 /* ---- SHARE -------------------------------------------------------------------------- */
@@ -158,16 +158,16 @@ static void share_refuses_politely(void **state)
 {
     (void)state;
     struct guest g;
-    guest_open(&g);
+    guest_start(&g);
     stream_new(&g, STREAM, 0);
-    buffer_new(&g, 1, 2 * SMALL);
-    buffer_new(&g, 2, SMALL);
-    blob_new(&g, 2, SMALL);
-    blob_new(&g, 3, 4 * SMALL);
-    blob_new(&g, 4, 2 * SMALL);
-    blob_new(&g, 5, 2 * SMALL);
+    guest_alloc(&g, 1, 2 * SMALL);
+    guest_alloc(&g, 2, SMALL);
+    guest_blob(&g, 2, SMALL);
+    guest_blob(&g, 3, 4 * SMALL);
+    guest_blob(&g, 4, 2 * SMALL);
+    guest_blob(&g, 5, 2 * SMALL);
     const uint32_t ok = guest_is_cpu() ? APIR_OK : APIR_E_UNSUPPORTED;
-    memset(g.blobs[1], 0x21, SMALL);
+    memset(guest_bytes(&g, 1), 0x21, SMALL);
     put_transfer(&g, APIR_MSG_SET, 0, 1, 0, SMALL, 1, 0);
     /* Too small. */
     assert_int_equal(buffer_share(&g, 1, 2), APIR_E_UNSUPPORTED);
@@ -177,10 +177,10 @@ static void share_refuses_politely(void **state)
     expect_bytes(&g, 1, 0, 64, 0x21);
     /* Registered as what it is not: allowed where nothing came of that. */
     blob_register(&g, 5, 0);
-    memset(g.blobs[5], 0x43, 2 * SMALL);
+    memset(guest_bytes(&g, 5), 0x43, 2 * SMALL);
     assert_int_equal(buffer_share(&g, 1, 5), ok);
     if (!guest_is_cpu()) {
-        guest_close(&g);
+        guest_stop(&g);
         return;
     }
     expect_bytes(&g, 1, 2 * SMALL - 64, 64, 0x43);
@@ -189,59 +189,59 @@ static void share_refuses_politely(void **state)
     /* Its memory is a buffer's now. */
     put_transfer(&g, APIR_MSG_GET, 0, 1, 0, 2 * SMALL + 1, 4, 0);
     expect_fatal(&g, "range outside its buffer");
-    guest_close(&g);
+    guest_stop(&g);
 }
 
 static void share_refuses_what_is_not_there(void **state)
 {
     (void)state;
     struct guest g;
-    guest_open(&g);
-    buffer_new(&g, 1, SMALL);
+    guest_start(&g);
+    guest_alloc(&g, 1, SMALL);
     put_share(&g, 1, 9);
     expect_fatal(&g, "blob does not exist");
-    guest_close(&g);
+    guest_stop(&g);
 
-    guest_open(&g);
+    guest_start(&g);
     put_share(&g, 1, 1);
     expect_fatal(&g, "buffer does not exist");
-    guest_close(&g);
+    guest_stop(&g);
 
-    guest_open(&g);
-    buffer_new(&g, 1, SMALL);
-    put_buffer_free(&g, 1);
+    guest_start(&g);
+    guest_alloc(&g, 1, SMALL);
+    put_free(&g, 1);
     put_share(&g, 1, 1);
     expect_fatal(&g, "buffer does not exist");
-    guest_close(&g);
+    guest_stop(&g);
     if (!guest_is_cpu())
         return;
 
     /* A blob that is another buffer's. */
-    guest_open(&g);
-    buffer_new(&g, 1, SMALL);
-    buffer_new(&g, 2, SMALL);
-    blob_new(&g, 2, SMALL);
+    guest_start(&g);
+    guest_alloc(&g, 1, SMALL);
+    guest_alloc(&g, 2, SMALL);
+    guest_blob(&g, 2, SMALL);
     assert_int_equal(buffer_share(&g, 1, 2), APIR_OK);
     put_share(&g, 2, 2);
     expect_fatal(&g, "blob does not exist");
-    guest_close(&g);
+    guest_stop(&g);
 
-    guest_open(&g);
-    buffer_new(&g, 1, SMALL);
-    blob_new(&g, 2, SMALL);
+    guest_start(&g);
+    guest_alloc(&g, 1, SMALL);
+    guest_blob(&g, 2, SMALL);
     assert_int_equal(buffer_share(&g, 1, 2), APIR_OK);
     put_transfer(&g, APIR_MSG_SET, 0, 1, 0, 64, 2, 0);
     expect_fatal(&g, "region outside its blob");
-    guest_close(&g);
+    guest_stop(&g);
 
     /* The arena itself. */
-    guest_open(&g);
-    buffer_new(&g, 1, ARENA);
+    guest_start(&g);
+    guest_alloc(&g, 1, ARENA);
     assert_int_equal(buffer_share(&g, 1, 1), APIR_OK);
-    put_buffer_free(&g, 1);
+    put_free(&g, 1);
     put_transfer(&g, APIR_MSG_GET, 0, 1, 0, 64, 1, 0);
     expect_fatal(&g, "buffer does not exist");
-    guest_close(&g);
+    guest_stop(&g);
 }
 
 /* The buffer, its blob's resource and graphs that use it end in every order. */
@@ -251,44 +251,44 @@ static void shared_buffer_lives_and_dies(void **state)
     struct guest g;
     if (!guest_is_cpu())
         return;
-    guest_open(&g);
+    guest_start(&g);
     stream_new(&g, STREAM, 0);
-    buffer_new(&g, 9, SMALL);
+    guest_alloc(&g, 9, SMALL);
     for (uint32_t i = 0; i < 24; i++) {
         uint32_t id = (i + 1) * APIR_BUFFERS_MAX + 5; /* one index, many generations */
-        buffer_new(&g, id, SMALL);
-        blob_new(&g, 2, SMALL);
-        lookup_fill(g.blobs[2], 8192, 8);
+        guest_alloc(&g, id, SMALL);
+        guest_blob(&g, 2, SMALL);
+        lookup_fill(guest_bytes(&g, 2), 8192, 8);
         assert_int_equal(buffer_share(&g, id, 2), APIR_OK);
         if (i % 2)
-            blob_destroy(&g, 2);
+            guest_blob_end(&g, 2);
         put_lookup(&g, 3, id, 9, 8192, 8, 4096);
         put_exec(&g, 3);
         expect_lookup(&g, 9, 8);
         if (i % 3 == 0)
             put_drop(&g, 3);
         if (i % 4 < 2)
-            put_buffer_free(&g, id);
-        expect_fine(&g);
-        if (g.blobs[2])
-            blob_destroy(&g, 2);
+            put_free(&g, id);
+        expect_alive(&g);
+        if (guest_bytes(&g, 2))
+            guest_blob_end(&g, 2);
         if (i % 4 >= 2) {
             if (i % 3) {
                 put_exec(&g, 3);
                 expect_lookup(&g, 9, 8);
             }
-            put_buffer_free(&g, id);
+            put_free(&g, id);
         }
         /* Another blob of that id, and another buffer. */
-        blob_new(&g, 2, SMALL);
-        expect_fine(&g);
+        guest_blob(&g, 2, SMALL);
+        expect_alive(&g);
         put_forget(&g, 2);
-        expect_fine(&g);
-        blob_destroy(&g, 2);
+        expect_alive(&g);
+        guest_blob_end(&g, 2);
     }
     put_exec(&g, 3);
     expect_fatal(&g, "graph slot is not defined");
-    guest_close(&g);
+    guest_stop(&g);
 }
 
 /* Contents that a graph or a set has put there are not thrown away. */
@@ -298,13 +298,13 @@ static void share_of_a_buffer_in_use_is_refused(void **state)
     struct guest g;
     if (!guest_is_cpu())
         return;
-    guest_open(&g);
+    guest_start(&g);
     stream_new(&g, STREAM, 0);
-    buffer_new(&g, 1, SMALL);
-    buffer_new(&g, 2, SMALL);
-    blob_new(&g, 2, SMALL);
-    memset(g.blobs[1], 0, SMALL);
-    lookup_fill(g.blobs[1], 8192, 4);
+    guest_alloc(&g, 1, SMALL);
+    guest_alloc(&g, 2, SMALL);
+    guest_blob(&g, 2, SMALL);
+    memset(guest_bytes(&g, 1), 0, SMALL);
+    lookup_fill(guest_bytes(&g, 1), 8192, 4);
     put_transfer(&g, APIR_MSG_SET, 0, 1, 0, SMALL, 1, 0);
     put_lookup(&g, 0, 1, 2, 8192, 4, 0);
     assert_int_equal(buffer_share(&g, 1, 2), APIR_E_UNSUPPORTED);
@@ -314,8 +314,8 @@ static void share_of_a_buffer_in_use_is_refused(void **state)
     put_drop(&g, 0);
     assert_int_equal(buffer_share(&g, 2, 2), APIR_E_UNSUPPORTED);
     expect_lookup(&g, 2, 4);
-    expect_fine(&g);
-    guest_close(&g);
+    expect_alive(&g);
+    guest_stop(&g);
 }
 
 /* Row numbers at the very end of a buffer, whose end is no page's; and the guest changes them
@@ -328,20 +328,20 @@ static void integers_are_out_of_reach(void **state)
         return;
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         struct guest g;
-        guest_open(&g);
+        guest_start(&g);
         stream_new(&g, STREAM, 0);
-        buffer_new(&g, 1, sizes[i]);
-        buffer_new(&g, 2, SMALL);
+        guest_alloc(&g, 1, sizes[i]);
+        guest_alloc(&g, 2, SMALL);
         uint64_t blob_size = (sizes[i] + SMALL - 1) / SMALL * SMALL;
-        blob_new(&g, 2, blob_size);
+        guest_blob(&g, 2, blob_size);
         uint64_t at = sizes[i] - 8 * 4;
-        lookup_fill(g.blobs[2], at, 8);
+        lookup_fill(guest_bytes(&g, 2), at, 8);
         assert_int_equal(buffer_share(&g, 1, 2), APIR_OK);
         /* Floats on the same bytes as the row numbers. */
         put_lookup(&g, 0, 1, 2, at, 8, at & ~(uint64_t)15);
         assert_true(guest_run(&g));
         for (uint64_t k = at; k < at + 32; k++)
-            g.blobs[2][k] = 0x7f;
+            guest_bytes(&g, 2)[k] = 0x7f;
         put_exec(&g, 0);
         expect_lookup(&g, 2, 8);
         /* Another graph with the same tensor, and a third one beside it: still the same. */
@@ -363,7 +363,7 @@ static void integers_are_out_of_reach(void **state)
         /* One byte too far. */
         put_lookup(&g, 3, 1, 2, at + 1, 8, 0);
         expect_fatal(&g, "data outside its buffer");
-        guest_close(&g);
+        guest_stop(&g);
     }
 }
 
@@ -392,13 +392,13 @@ static void integers_are_taken_once(void **state)
         return;
     /* Larger ones are shared only where the kernel has huge pages for them. */
     const uint64_t size = (2u << 20) - SMALL;
-    guest_open(&g);
+    guest_start(&g);
     stream_new(&g, STREAM, 0);
-    buffer_new(&g, 1, size);
-    buffer_new(&g, 2, SMALL);
-    blob_new(&g, 2, size);
+    guest_alloc(&g, 1, size);
+    guest_alloc(&g, 2, SMALL);
+    guest_blob(&g, 2, size);
     assert_int_equal(buffer_share(&g, 1, 2), APIR_OK);
-    lookup_fill(g.blobs[2], PAGE, 8);
+    lookup_fill(guest_bytes(&g, 2), PAGE, 8);
     static struct apir_name names[] = {{APIR_NAME_OP, "SQR"}};
     struct apir_graph_buffer buffers[] = {{1, 1}, {2, 2}};
     struct apir_tensor t[3];
@@ -417,7 +417,7 @@ static void integers_are_taken_once(void **state)
         .buffers = buffers,
         .tensors = t,
     };
-    size_t n = graph_write(&graph, g.blobs[1], ARENA);
+    size_t n = graph_write(&graph, guest_bytes(&g, 1), ARENA);
     assert_true(n > 0);
     const long began = worker_cpu_ms(&g);
     for (uint32_t i = 0; i < 6000; i++) {
@@ -429,8 +429,8 @@ static void integers_are_taken_once(void **state)
     const long took = worker_cpu_ms(&g) - began;
     if (took > 6000)
         fail_msg("6000 definitions took the worker %ld ms", took);
-    expect_fine(&g);
-    guest_close(&g);
+    expect_alive(&g);
+    guest_stop(&g);
 }
 
 /* What one buffer had must not be what the next one has, on whatever device, to the last byte. */
@@ -440,19 +440,19 @@ static void new_buffers_are_clear(void **state)
     static const uint64_t sizes[] = {4, 99, 4096, 40001, 262144};
     struct guest g;
     uint32_t id = 9;
-    guest_open(&g);
+    guest_start(&g);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         for (int round = 0; round < 8; round++, id += APIR_BUFFERS_MAX) {
-            buffer_new(&g, id, sizes[i]);
+            guest_alloc(&g, id, sizes[i]);
             expect_bytes(&g, id, 0, sizes[i], 0);
-            memset(g.blobs[1], 0x5a, sizes[i]);
+            memset(guest_bytes(&g, 1), 0x5a, sizes[i]);
             put_transfer(&g, APIR_MSG_SET, 0, id, 0, sizes[i], 1, 0);
             expect_bytes(&g, id, 0, sizes[i], 0x5a);
-            put_buffer_free(&g, id);
+            put_free(&g, id);
         }
     }
-    expect_fine(&g);
-    guest_close(&g);
+    expect_alive(&g);
+    guest_stop(&g);
 }
 
 static int run(const char *group)

@@ -26,29 +26,29 @@ static void events_out_of_range(void **state)
         struct apir_msg m = {.code = codes[i]};
         if (i < 2)
             m.u.event_record.stream = 1;
-        guest_open(&g);
+        guest_start(&g);
         stream_new(&g, 1, 0);
         guest_put_raw(&g, &m, 0, i % 2 ? UINT32_MAX : APIR_EVENTS_MAX);
         expect_fatal(&g, "event out of range");
-        guest_close(&g);
+        guest_stop(&g);
     }
     for (size_t i = 0; i < 2; i++) {
         struct apir_msg m = {.code = codes[i]};
         m.u.event_record.stream = 1;
-        guest_open(&g);
+        guest_start(&g);
         guest_put_raw(&g, &m, 4, i ? 0 : APIR_STREAMS_MAX + 1);
         expect_fatal(&g, "stream out of range");
-        guest_close(&g);
-        guest_open(&g);
+        guest_stop(&g);
+        guest_start(&g);
         put_event(&g, codes[i], 3, APIR_STREAMS_MAX);
         expect_fatal(&g, "stream does not exist");
-        guest_close(&g);
-        guest_open(&g);
+        guest_stop(&g);
+        guest_start(&g);
         stream_new(&g, 2, 0);
         put_stream(&g, APIR_MSG_STREAM_CLOSE, 2);
         put_event(&g, codes[i], 3, 2);
         expect_fatal(&g, "stream does not exist");
-        guest_close(&g);
+        guest_stop(&g);
     }
 }
 
@@ -62,7 +62,7 @@ static void events_without_a_mark_hold_nobody_up(void **state)
 {
     (void)state;
     struct guest g;
-    guest_open(&g);
+    guest_start(&g);
     stream_new(&g, 1, 0);
     for (uint32_t e = 0; e < APIR_EVENTS_MAX; e++) {
         put_event(&g, APIR_MSG_EVENT_SYNC, e, 0);
@@ -71,17 +71,17 @@ static void events_without_a_mark_hold_nobody_up(void **state)
         put_event(&g, APIR_MSG_EVENT_FREE, e, 0);
     }
     put_stream(&g, APIR_MSG_STREAM_SYNC, 1);
-    expect_fine(&g);
-    guest_close(&g);
+    expect_alive(&g);
+    guest_stop(&g);
 }
 
 static void events_outlive_their_streams(void **state)
 {
     (void)state;
     struct guest g;
-    guest_open(&g);
-    buffer_new(&g, 1, 2u << 20);
-    blob_new(&g, 2, 2u << 20);
+    guest_start(&g);
+    guest_alloc(&g, 1, 2u << 20);
+    guest_blob(&g, 2, 2u << 20);
     blob_register(&g, 2, 0);
     stream_new(&g, 2, 0);
     for (uint32_t i = 0; i < 30; i++) {
@@ -100,9 +100,9 @@ static void events_outlive_their_streams(void **state)
         put_event(&g, APIR_MSG_EVENT_RECORD, 1, 2);
         put_event(&g, APIR_MSG_EVENT_SYNC, 1, 0);
         put_stream(&g, APIR_MSG_STREAM_SYNC, 2);
-        expect_fine(&g);
+        expect_alive(&g);
     }
-    guest_close(&g);
+    guest_stop(&g);
 }
 
 /* Marks and waits are under way in the device when the event is freed, recorded anew, or moved
@@ -111,9 +111,9 @@ static void events_freed_under_way(void **state)
 {
     (void)state;
     struct guest g;
-    guest_open(&g);
-    buffer_new(&g, 1, 2u << 20);
-    blob_new(&g, 2, 2u << 20);
+    guest_start(&g);
+    guest_alloc(&g, 1, 2u << 20);
+    guest_blob(&g, 2, 2u << 20);
     blob_register(&g, 2, 0);
     stream_new(&g, 1, 0);
     stream_new(&g, 2, 0);
@@ -137,13 +137,13 @@ static void events_freed_under_way(void **state)
         }
         put_event(&g, APIR_MSG_EVENT_FREE, e, 0);
         if (i % 16 == 15)
-            expect_fine(&g);
+            expect_alive(&g);
     }
     put_stream(&g, APIR_MSG_STREAM_SYNC, 1);
     put_stream(&g, APIR_MSG_STREAM_SYNC, 2);
     put_stream(&g, APIR_MSG_STREAM_SYNC, 3);
-    expect_fine(&g);
-    guest_close(&g);
+    expect_alive(&g);
+    guest_stop(&g);
 }
 
 /* A wait for the first of two marks, and the host reuses what the first was made of. */
@@ -151,9 +151,9 @@ static void event_marked_again_before_its_wait(void **state)
 {
     (void)state;
     struct guest g;
-    guest_open(&g);
-    buffer_new(&g, 1, 2u << 20);
-    blob_new(&g, 2, 2u << 20);
+    guest_start(&g);
+    guest_alloc(&g, 1, 2u << 20);
+    guest_blob(&g, 2, 2u << 20);
     blob_register(&g, 2, 0);
     stream_new(&g, 1, 0);
     stream_new(&g, 2, 0);
@@ -165,9 +165,9 @@ static void event_marked_again_before_its_wait(void **state)
         put_event(&g, APIR_MSG_EVENT_SYNC, 0, 0);
         put_work(&g, 2);
         put_stream(&g, APIR_MSG_STREAM_SYNC, 2);
-        expect_fine(&g);
+        expect_alive(&g);
     }
-    guest_close(&g);
+    guest_stop(&g);
 }
 
 /* ---- transfers ---------------------------------------------------------------------- */
@@ -190,11 +190,11 @@ static void copies_that_overlap(void **state)
     struct guest g;
     for (uint32_t stream = 0; stream < 2; stream++) {
         for (int how = 0; how < 3; how++) {
-            guest_open(&g);
+            guest_start(&g);
             stream_new(&g, 1, 0);
-            buffer_new(&g, 1, SMALL);
-            memset(g.blobs[1], 0x31, SMALL);
-            memset(g.blobs[1] + SMALL / 2, 0x32, SMALL / 2);
+            guest_alloc(&g, 1, SMALL);
+            memset(guest_bytes(&g, 1), 0x31, SMALL);
+            memset(guest_bytes(&g, 1) + SMALL / 2, 0x32, SMALL / 2);
             put_transfer(&g, APIR_MSG_SET, 0, 1, 0, SMALL, 1, 0);
             /* Next to each other is not an overlap. */
             put_copy(&g, stream, 0, SMALL / 2, SMALL / 2);
@@ -203,7 +203,7 @@ static void copies_that_overlap(void **state)
             static const uint64_t from[] = {0, SMALL / 2 - 1, 64}, to[] = {SMALL / 2 - 1, 0, 64};
             put_copy(&g, stream, from[how], to[how], SMALL / 2);
             expect_fatal(&g, "overlap");
-            guest_close(&g);
+            guest_stop(&g);
         }
     }
 }
@@ -213,8 +213,8 @@ static void transfers_of_closed_streams_and_other_devices(void **state)
     (void)state;
     struct guest g;
     for (int how = 0; how < 3; how++) {
-        guest_open(&g);
-        buffer_new(&g, 1, SMALL);
+        guest_start(&g);
+        guest_alloc(&g, 1, SMALL);
         stream_new(&g, 1, 0);
         put_stream(&g, APIR_MSG_STREAM_CLOSE, 1);
         if (how == 0)
@@ -229,38 +229,38 @@ static void transfers_of_closed_streams_and_other_devices(void **state)
                                                         .dst_buffer = 1,
                                                         .size = 64}});
         expect_fatal(&g, "stream does not exist");
-        guest_close(&g);
+        guest_stop(&g);
     }
     if (!guest_has_two_devices())
         return;
     /* A blob that the first device knows, buffers and streams of both, in every mixture. */
-    guest_open(&g);
+    guest_start(&g);
     stream_new(&g, 1, 0);
     stream_new(&g, 2, 1);
-    buffer_new_on(&g, 0, 1, 4 * SMALL);
-    buffer_new_on(&g, 1, 2, 4 * SMALL);
-    blob_new(&g, 2, 4 * SMALL);
-    blob_new(&g, 3, 4 * SMALL);
+    guest_alloc_on(&g, 0, 1, 4 * SMALL);
+    guest_alloc_on(&g, 1, 2, 4 * SMALL);
+    guest_blob(&g, 2, 4 * SMALL);
+    guest_blob(&g, 3, 4 * SMALL);
     blob_register(&g, 2, 0);
     blob_register(&g, 3, 1);
     uint8_t value = 1;
     for (uint32_t stream = 0; stream < 3; stream++) {
         for (uint32_t buffer = 1; buffer < 3; buffer++) {
             for (uint32_t blob = 1; blob < 4; blob++, value++) {
-                memset(g.blobs[blob], value, 4 * SMALL);
+                memset(guest_bytes(&g, blob), value, 4 * SMALL);
                 put_transfer(&g, APIR_MSG_SET, stream, buffer, 0, 4 * SMALL, blob, 0);
                 if (stream)
                     put_stream(&g, APIR_MSG_STREAM_SYNC, stream);
                 expect_bytes(&g, buffer, 0, 4 * SMALL, value);
-                memset(g.blobs[blob], 0, 4 * SMALL);
+                memset(guest_bytes(&g, blob), 0, 4 * SMALL);
                 put_transfer(&g, APIR_MSG_GET, stream, buffer, 0, 4 * SMALL, blob, 0);
-                expect_fine(&g);
-                assert_int_equal(g.blobs[blob][0], value);
-                assert_int_equal(g.blobs[blob][4 * SMALL - 1], value);
+                expect_alive(&g);
+                assert_int_equal(guest_bytes(&g, blob)[0], value);
+                assert_int_equal(guest_bytes(&g, blob)[4 * SMALL - 1], value);
             }
         }
     }
-    guest_close(&g);
+    guest_stop(&g);
 }
 
 /* Transfers are queued, and what they name is taken away behind them. */
@@ -269,16 +269,16 @@ static void blob_taken_away_under_transfers(void **state)
     (void)state;
     struct guest g;
     enum { N = 16, PART = 262144 };
-    guest_open(&g);
+    guest_start(&g);
     stream_new(&g, STREAM, 0);
-    buffer_new(&g, 1, (uint64_t)N * PART);
+    guest_alloc(&g, 1, (uint64_t)N * PART);
     for (int round = 0; round < 12; round++) {
         uint8_t value = (uint8_t)(round + 1);
         /* An id may come back only where FORGET was said. */
         uint32_t id = 2 + (uint32_t)round;
-        blob_new(&g, id, (uint64_t)N * PART);
+        guest_blob(&g, id, (uint64_t)N * PART);
         blob_register(&g, id, 0);
-        memset(g.blobs[id], value, (uint64_t)N * PART);
+        memset(guest_bytes(&g, id), value, (uint64_t)N * PART);
         for (uint64_t i = 0; i < N; i++)
             put_transfer(&g, APIR_MSG_SET, STREAM, 1, i * PART, PART, id, i * PART);
         if (round % 4 == 1) {
@@ -287,12 +287,12 @@ static void blob_taken_away_under_transfers(void **state)
         }
         if (round % 3 != 2) {
             put_forget(&g, id);
-            expect_fine(&g);
+            expect_alive(&g);
         } else {
             guest_run(&g);
         }
         /* Without FORGET: the server takes it away from the worker. */
-        blob_destroy(&g, id);
+        guest_blob_end(&g, id);
         put_stream(&g, APIR_MSG_STREAM_SYNC, STREAM);
         expect_bytes(&g, 1, 0, PART, value);
         expect_bytes(&g, 1, (uint64_t)(N - 1) * PART, PART, value);
@@ -300,7 +300,7 @@ static void blob_taken_away_under_transfers(void **state)
     /* Read into memory that is given up at once. */
     for (int round = 0; round < 6; round++) {
         uint32_t id = 20 + (uint32_t)round;
-        blob_new(&g, id, (uint64_t)N * PART);
+        guest_blob(&g, id, (uint64_t)N * PART);
         blob_register(&g, id, 0);
         for (uint64_t i = 0; i < N; i++)
             put_transfer(&g, APIR_MSG_GET, STREAM, 1, i * PART, PART, id, i * PART);
@@ -308,17 +308,17 @@ static void blob_taken_away_under_transfers(void **state)
         if (round % 2)
             put_forget(&g, id);
         else
-            blob_destroy(&g, id); /* while they run, or have not begun */
+            guest_blob_end(&g, id); /* while they run, or have not begun */
         if (round % 2 == 0 && !guest_run(&g)) {
             expect_fatal(&g, "region outside its blob");
-            guest_close(&g);
+            guest_stop(&g);
             return;
         }
-        expect_fine(&g);
+        expect_alive(&g);
         if (round % 2)
-            blob_destroy(&g, id);
+            guest_blob_end(&g, id);
     }
-    guest_close(&g);
+    guest_stop(&g);
 }
 
 struct punch {
@@ -345,11 +345,11 @@ static void memory_punched_under_transfers(void **state)
     enum { N = 16, PART = ARENA / N };
     for (int with_ring = 0; with_ring < 2; with_ring++) {
         struct guest g;
-        guest_open(&g);
+        guest_start(&g);
         stream_new(&g, STREAM, 0);
-        buffer_new(&g, 1, ARENA);
+        guest_alloc(&g, 1, ARENA);
         /* The ring's commands, or the arena: what the worker reads, and what it writes. */
-        struct punch p = {.map = with_ring ? g.ring_map : g.blobs[1],
+        struct punch p = {.map = with_ring ? (uint8_t *)g.ring_blob.map : guest_bytes(&g, 1),
                           .size = with_ring ? APIR_RING_SIZE : ARENA};
         pthread_t thread;
         assert_int_equal(pthread_create(&thread, NULL, punch, &p), 0);
@@ -373,12 +373,12 @@ static void memory_punched_under_transfers(void **state)
         pthread_join(thread, &failed);
         assert_null(failed);
         if (!with_ring) {
-            expect_fine(&g);
+            expect_alive(&g);
         } else if (guest_state(&g) == APIR_STATE_LOST) {
             /* FATAL may have been punched away with its reason; but no signal ended it. */
             assert_null(strstr(g.ring.header->reason, "signal"));
         }
-        guest_close(&g);
+        guest_stop(&g);
     }
 }
 

@@ -36,19 +36,19 @@ static uint8_t pattern(uint64_t at)
 static bool watch_read(struct guest *g, uint32_t blob, uint64_t size)
 {
     const uint64_t step = apir_get_step(size), steps = size / step, until = g->ring.tail;
-    const int64_t give_up = guest_now_ms() + 10000;
+    const int64_t give_up = now_ms() + 10000;
     bool seen = false;
     for (uint64_t left; (left = until - apir_ring_guest_head(&g->ring)) > 0;) {
         if (left < steps) {
-            assert_int_equal(g->blobs[blob][(steps - left) * step - 1],
+            assert_int_equal(guest_bytes(g, blob)[(steps - left) * step - 1],
                              pattern((steps - left) * step - 1));
             seen = true;
         }
         assert_int_equal(guest_state(g), APIR_STATE_READY);
-        assert_true(guest_now_ms() < give_up);
+        assert_true(now_ms() < give_up);
     }
     for (uint64_t i = 0; i < size; i++)
-        assert_int_equal(g->blobs[blob][i], pattern(i));
+        assert_int_equal(guest_bytes(g, blob)[i], pattern(i));
     return seen;
 }
 
@@ -58,26 +58,26 @@ static void a_read_arrives_in_steps(void **state)
     /* Longer than the kernel lets one of us have the core, where there is one for both. */
     enum { SIZE = 2048 * SMALL };
     struct guest g;
-    guest_open(&g);
-    buffer_new(&g, 1, SIZE);
-    blob_new(&g, 2, SIZE);
+    guest_start(&g);
+    guest_alloc(&g, 1, SIZE);
+    guest_blob(&g, 2, SIZE);
     for (uint64_t i = 0; i < SIZE; i++)
-        g.blobs[2][i] = pattern(i);
+        guest_bytes(&g, 2)[i] = pattern(i);
     put_transfer(&g, APIR_MSG_SET, 0, 1, 0, SIZE, 2, 0);
-    expect_fine(&g);
+    expect_alive(&g);
     bool seen = false;
     /* While others keep the machine busy the worker may be done before we look. */
-    const int64_t give_up = guest_now_ms() + 10000;
+    const int64_t give_up = now_ms() + 10000;
     do {
-        memset(g.blobs[2], 0, SIZE);
+        memset(guest_bytes(&g, 2), 0, SIZE);
         put_transfer(&g, APIR_MSG_GET, 0, 1, 0, SIZE, 2, 0);
         guest_flush(&g);
         seen = watch_read(&g, 2, SIZE);
         /* A device with memory of its own writes into the blob itself. */
-    } while (!seen && guest_is_cpu() && guest_now_ms() < give_up);
+    } while (!seen && guest_is_cpu() && now_ms() < give_up);
     assert_true(seen || !guest_is_cpu());
-    expect_fine(&g);
-    guest_close(&g);
+    expect_alive(&g);
+    guest_stop(&g);
 }
 
 /* Whoever waits for what was set does not wait for what comes behind it. */
@@ -88,18 +88,18 @@ static void what_is_set_shows_before_long_work(void **state)
     struct guest g;
     if (!guest_is_cpu())
         return;
-    guest_open(&g);
-    buffer_new(&g, 1, LONG);
-    expect_fine(&g);
+    guest_start(&g);
+    guest_alloc(&g, 1, LONG);
+    expect_alive(&g);
     uint8_t byte = 1;
     const struct apir_msg set = {
         .code = APIR_MSG_SET_INLINE, .tail = &byte, .u.set_inline = {.buffer = 1, .size = 1}};
     const struct apir_msg fill = {.code = APIR_MSG_MEMSET,
                                   .u.memset = {.buffer = 1, .size = LONG, .value = 7}};
     /* A tenth of a second or so; again, should we have been away for longer. */
-    const int64_t give_up = guest_now_ms() + 10000;
+    const int64_t give_up = now_ms() + 10000;
     bool seen = false;
-    while (!seen && guest_now_ms() < give_up) {
+    while (!seen && now_ms() < give_up) {
         guest_put(&g, &set);
         guest_put(&g, &set);
         const uint64_t are_set = g.ring.tail;
@@ -107,13 +107,13 @@ static void what_is_set_shows_before_long_work(void **state)
         guest_flush(&g);
         uint64_t head;
         while ((head = apir_ring_guest_head(&g.ring)) < are_set)
-            assert_true(guest_now_ms() < give_up);
+            assert_true(now_ms() < give_up);
         seen = head == are_set;
         assert_true(guest_run(&g));
     }
     assert_true(seen);
-    expect_fine(&g);
-    guest_close(&g);
+    expect_alive(&g);
+    guest_stop(&g);
 }
 
 /* Whatever follows it: here something that ends the context. */
@@ -121,9 +121,9 @@ static void what_is_done_shows_before_the_end(void **state)
 {
     (void)state;
     struct guest g;
-    guest_open(&g);
-    buffer_new(&g, 1, SMALL);
-    expect_fine(&g);
+    guest_start(&g);
+    guest_alloc(&g, 1, SMALL);
+    expect_alive(&g);
     guest_put(&g, &(struct apir_msg){.code = APIR_MSG_MEMSET,
                                      .u.memset = {.buffer = 1, .size = SMALL, .value = 7}});
     const uint64_t filled = g.ring.tail;
@@ -132,7 +132,7 @@ static void what_is_done_shows_before_the_end(void **state)
                                      .u.set_inline = {.buffer = 2, .size = 1}});
     expect_fatal(&g, "buffer");
     assert_true(apir_ring_guest_head(&g.ring) == filled);
-    guest_close(&g);
+    guest_stop(&g);
 }
 
 /* ---- work without end ---------------------------------------------------------------- */
@@ -165,10 +165,10 @@ enum { SHARED = 9 << 18, SHARED_QUEUED = 512 << 10 };
 
 static void buffers_new(struct guest *g)
 {
-    buffer_new(g, 1, SMALL);
-    buffer_new(g, 2, SMALL);
-    buffer_new(g, 3, SHARED);
-    blob_new(g, 2, SHARED);
+    guest_alloc(g, 1, SMALL);
+    guest_alloc(g, 2, SMALL);
+    guest_alloc(g, 3, SHARED);
+    guest_blob(g, 2, SHARED);
     blob_register(g, 2, 0);
 }
 
@@ -197,7 +197,7 @@ static void work_without_end_takes_no_memory(void **state)
 {
     (void)state;
     struct guest g;
-    guest_open(&g);
+    guest_start(&g);
     stream_new(&g, 1, 0);
     stream_new(&g, 2, 0);
     buffers_new(&g);
@@ -205,17 +205,17 @@ static void work_without_end_takes_no_memory(void **state)
         long before = 0;
         for (int i = 0; i < ENDLESS; i++) {
             if (i == ENDLESS / 4) {
-                expect_fine(&g);
+                expect_alive(&g);
                 before = resident_kib(&g);
             }
             put_endless(&g, kind, i);
         }
-        expect_fine(&g);
+        expect_alive(&g);
         const long grown = resident_kib(&g) - before;
         if (grown > GROWTH_KIB)
             fail_msg("kind %d: the worker grew by %ld KiB", kind, grown);
     }
-    guest_close(&g);
+    guest_stop(&g);
 }
 
 static int run(const char *group)

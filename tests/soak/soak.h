@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "tests/faults/host.h"
+#include "tests/faults/census.h"
 #include "tests/soak/board.h"
 
 enum soak_kind {

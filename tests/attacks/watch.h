@@ -3,25 +3,24 @@
  * A stock virgl_test_server with our server, as one VMM has them for all its containers, and
  * somebody who works there and wants to notice nothing of any attack.
  */
-#ifndef APIR_TESTS_ATTACK_HOST_H
-#define APIR_TESTS_ATTACK_HOST_H
+#ifndef APIR_TESTS_ATTACK_WATCH_H
+#define APIR_TESTS_ATTACK_WATCH_H
 
 #include <sys/types.h>
 
 #include "tests/attacks/attack.h"
+#include "tests/lib/host.h"
 
-struct host {
-    pid_t vmm;    /* virgl_test_server; a process group of its own */
-    pid_t server; /* apir-render-server below it */
-    char dir[64]; /* socket, configuration, log */
+struct watch {
+    struct host host;
+    pid_t server; /* the host's */
     long log_seen;
     int vmm_fds, server_fds; /* with nobody there but the bystander */
 };
 
 /* Starts it, and a bystander's context. Ends the program where that does not work. */
-void host_start(struct host *h, struct guest *bystander);
-void host_stop(struct host *h, struct guest *bystander);
-const char *host_socket(const struct host *h);
+void watch_start(struct watch *w, struct guest *bystander);
+void watch_stop(struct watch *w, struct guest *bystander);
 
 /*
  * After a row: the VMM and the server are the same processes, without a descriptor more than
@@ -29,7 +28,7 @@ const char *host_socket(const struct host *h);
  * death; the bystander has its data and computes; so does somebody new. NULL, or what is
  * wrong: static text, valid until the next call.
  */
-const char *host_check(struct host *h, struct guest *bystander, unsigned flags);
+const char *watch_check(struct watch *w, struct guest *bystander, unsigned flags);
 
 /* ---- for rows: of the host that they attack ---- */
 
