@@ -5,7 +5,7 @@
 
 #include "tests/bench/options.h"
 
-#define ENGINE " model side case out threads ngl repack no-mmap verbose "
+#define ENGINE " model side case out threads verbose "
 
 static const struct command commands[] = {
     {"llama", ENGINE "pairs first pp prompts tg same settle stamp cores swap at-once ",
@@ -38,9 +38,6 @@ static void usage(FILE *f)
         "  --out FILE            samples are appended to it, one JSON object a line (default: "
         "stdout)\n"
         "  --threads N           CPU threads of this process (default 1)\n"
-        "  --ngl N               layers on the device (default all; not all is an error then)\n"
-        "  --repack              let ggml change the weights' layout for this CPU (default: not)\n"
-        "  --no-mmap             read weights into memory, instead of mapping the file\n"
         "  --verbose             llama.cpp's own log\n"
         "llama, load, together:\n"
         "  --pairs N             each with every side once (default 20)\n"

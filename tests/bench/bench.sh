@@ -16,10 +16,9 @@ cd "$(dirname "$0")/../.."
 # shellcheck source=tests/system/vtest.sh
 . tests/system/vtest.sh
 
-cases=(overhead stamp-135M cpu-3M cpu-135M lavapipe-3M idle memory vm)
+cases=(overhead stamp-135M cpu-135M idle memory vm)
 dir=build/bench
 models=build/models
-icds=/usr/share/vulkan/icd.d
 limit=1500 # seconds for one program; the longest takes a third of that here
 
 say() { printf 'bench: %s\n' "$*" >&2; }
@@ -28,7 +27,8 @@ die() {
     exit 1
 }
 
-out=$(realpath -e "${1:?usage: bench.sh OUT [--quick] [--only CASE]...}")
+[[ $# -gt 0 && $1 != -* ]] || die "usage: bench.sh OUT [--quick] [--only CASE]...; a case is one of: ${cases[*]}"
+out=$(realpath -e "$1")
 shift
 quick='' one='' only=()
 while [[ $# -gt 0 ]]; do
@@ -133,18 +133,6 @@ rpc_start() { # DEVICE [NAME=VALUE]...: sets $endpoint
     server_start env "${@:2}" "$program" --host 127.0.0.1 --port "$port" --device "$1" --threads 1
     server_wait port_listens "$port" || die "ggml-rpc-server does not listen on port $port"
     endpoint=127.0.0.1:$port
-}
-
-socket_listens() {
-    awk -v path="$1" '$4 == "00010000" && $8 == path { found = 1 } END { exit !found }' \
-        /proc/net/unix
-}
-
-# A stock server with nothing of ours, which Mesa's Venus driver talks to.
-venus_start() { # NAME=VALUE...: sets $venus
-    venus=$work/venus
-    server_start env "$@" virgl_test_server --no-virgl --venus --socket-path "$venus"
-    server_wait socket_listens "$venus" || die "virgl_test_server does not listen for Venus"
 }
 
 # Of two numbers, the one for this kind of run.
@@ -255,11 +243,6 @@ case_stamp-135M() {
         --pairs "$(pick 6 60)" --pp 512 --tg 64
 }
 
-case_cpu-3M() {
-    local cores
-    cpu_start 3M
-    cpu_in_turns 3M 1 "$(pick 6 20)" --pp "$(pick 64 512)" --tg "$(pick 16 256)"
-}
 case_cpu-135M() {
     local cores
     cpu_start 135M
@@ -267,49 +250,6 @@ case_cpu-135M() {
     # Turns of a sixth of a second: the shorter they are, the nearer is what both meet.
     cpu_in_turns 135M "$(pick 1 10)" "$(pick 6 20)" --pp 0 --tg 16
     cpu_at_once 135M "$(pick 1 10)" "$(pick 1 2)" "$(pick 64 512)"
-}
-
-# The ggml name of the Vulkan device whose description matches, with the environment given.
-vulkan_device() { # PATTERN NAME=VALUE...
-    timeout 60 env "${@:2}" "$bench" machine 2>/dev/null | jq -r --arg pattern "$1" \
-        '[.facts.devices[] | select(test("^Vulkan.*: " + $pattern))][0] // "" | sub(":.*"; "")'
-}
-
-# Mesa's software Vulkan, where a GPU's driver would be: the only case here in which all four ways
-# can be compared. Host processes see lavapipe alone, the program also the Venus driver.
-case_lavapipe-3M() {
-    local host=(GGML_VK_VISIBLE_DEVICES=0 "VK_DRIVER_FILES=$icds/lvp_icd.json" LP_NUM_THREADS=1)
-    local client=("${host[@]}") native='' device='' sides
-    if [[ ! -e $icds/lvp_icd.json ]]; then
-        say "lavapipe-3M: no lavapipe here (package mesa-vulkan-drivers): not run"
-        return 0
-    fi
-    model 3M
-    # shellcheck disable=SC2034 # read by vtest_start
-    VTEST_ENV=("${host[@]}")
-    host_start '{"threads": 1, "devices": ["Vulkan0"]}'
-    rpc_start Vulkan0 "${host[@]}"
-    # Lavapipe shares memory as Venus needs it through this device only, and Mesa's Venus driver
-    # waits forever for a server that refused.
-    if [[ -w /dev/udmabuf && -e $icds/virtio_icd.json ]]; then
-        venus_start "${host[@]}"
-        client=("GGML_VK_VISIBLE_DEVICES=0,1" LP_NUM_THREADS=1 VN_DEBUG=vtest
-            "VK_DRIVER_FILES=$icds/lvp_icd.json:$icds/virtio_icd.json" "VTEST_SOCKET_NAME=$venus")
-        device=$(vulkan_device 'Virtio-GPU' "${client[@]}")
-        # It may be listed and not work; then it waits for ever, and so would all of this.
-        if [[ -n $device ]] && ! timeout 300 env "${client[@]}" "$bench" llama --model "$file" \
-            --side "venus=$device" --pairs 1 --pp 0 --tg 2 >/dev/null 2>&1; then
-            say "lavapipe-3M: no model runs on Venus' $device within five minutes, so it is left out"
-            device=''
-        fi
-    else
-        say "lavapipe-3M: no /dev/udmabuf here, so Venus is left out"
-    fi
-    native=$(vulkan_device 'llvmpipe' "${client[@]}")
-    sides=(--side "native=$native" --side apir=APIR0 --side "rpc=rpc:$endpoint")
-    [[ -z $device ]] || sides+=(--side "venus=$device")
-    remoted env "${client[@]}" "$bench" llama --case lavapipe-3M --model "$file" --out "$samples" \
-        "${sides[@]}" --pairs "$(pick 6 12)" --pp "$(pick 16 64)" --tg "$(pick 4 16)"
 }
 
 case_idle() {
@@ -336,7 +276,7 @@ case_vm() {
         say "vm: there is no tests/bench/vm.sh: not run"
         return 0
     fi
-    [[ -z $quick ]] || quickly=(--rounds 1 --pairs 2 --models 3M --idle-seconds 0)
+    [[ -z $quick ]] || quickly=(--rounds 1 --pairs 2 --idle-seconds 0)
     run tests/bench/vm.sh "$out" "$samples" ${quickly[@]+"${quickly[@]}"} >&2
 }
 

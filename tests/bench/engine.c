@@ -9,12 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 
 #include <ggml-backend.h>
 
 #include "common/cleanup.h"
 #include "tests/bench/stamp.h"
+#include "tests/lib/clock.h"
+#include "tests/lib/accelerators.h"
 
 enum { UBATCH = 512 };
 #define SETTLE_SECONDS 0.05 /* of tokens that are not counted, at most */
@@ -35,20 +36,6 @@ static void on_log(enum ggml_log_level level, const char *line, void *data)
         n->offloaded = n->layers = 0;
     if (n->verbose || level == GGML_LOG_LEVEL_ERROR)
         fputs(line, stderr);
-}
-
-/* Such as BLAS: it takes large products from the CPU in every context, and sums otherwise. */
-static void unload_accelerators(void)
-{
-    for (size_t i = 0; i < ggml_backend_dev_count();) {
-        ggml_backend_dev_t dev = ggml_backend_dev_get(i);
-        if (ggml_backend_dev_type(dev) == GGML_BACKEND_DEVICE_TYPE_ACCEL) {
-            ggml_backend_unload(ggml_backend_dev_backend_reg(dev));
-            i = 0;
-        } else {
-            i++;
-        }
-    }
 }
 
 void engine_setup(bool verbose)
@@ -72,16 +59,9 @@ void engine_teardown(void)
     llama_log_set(NULL, NULL);
 }
 
-uint64_t engine_now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
-}
-
 double engine_now(void)
 {
-    return (double)engine_now_ns() / 1e9;
+    return (double)now_ns() / 1e9;
 }
 
 /* ggml ends the whole process if nobody answers there, with a backtrace and no advice. */
@@ -150,11 +130,9 @@ int engine_load(struct engine *e, const struct options *o, const char *path, str
 {
     struct llama_model_params p = llama_model_default_params();
     p.devices = e->devices;
-    p.n_gpu_layers = !e->devices[0] ? 0 : o->ngl >= 0 ? o->ngl : 9999;
+    p.n_gpu_layers = e->devices[0] ? 9999 : 0;
     p.split_mode = LLAMA_SPLIT_MODE_LAYER;
-    p.use_extra_bufts = o->repack;
-    if (o->no_mmap)
-        p.load_mode = LLAMA_LOAD_MODE_NONE;
+    p.use_extra_bufts = false;
     notes.offloaded = notes.layers = 0;
     e->is_stamped = o->stamp != NULL;
     e->model = llama_model_load_from_file(path, p);
@@ -167,10 +145,9 @@ int engine_load(struct engine *e, const struct options *o, const char *path, str
         ggml_backend_dev_memory(e->devices[0], &free_bytes, &total);
     e->n_vocab = llama_vocab_n_tokens(llama_model_get_vocab(e->model));
     /* A side that computes half of it on the CPU would be compared under the device's name. */
-    if (e->devices[0] && o->ngl < 0 && notes.offloaded != notes.layers) {
+    if (e->devices[0] && notes.offloaded != notes.layers) {
         engine_unload(e);
-        return apir_error_set(err, ENOMEM,
-                              "only %d of %d layers went to %s; give a smaller model, or --ngl",
+        return apir_error_set(err, ENOMEM, "only %d of %d layers went to %s; give a smaller model",
                               notes.offloaded, notes.layers, e->side->device);
     }
     return 0;

@@ -39,9 +39,8 @@ int engine_setup_stamp(const char *library, struct apir_error *err);
 /* At the end: devices may still log when the process exits. */
 void engine_teardown(void);
 
-/* CLOCK_MONOTONIC, in seconds and in nanoseconds. */
+/* now_ns() in seconds. */
 double engine_now(void);
-uint64_t engine_now_ns(void);
 
 /* Finds the device only. Zero-initialises *e. Returns 0 or -errno with *err set, as all below. */
 int engine_init(struct engine *e, const struct option_side *side, struct apir_error *err);

@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <ggml-alloc.h>
 #include <ggml-backend.h>
@@ -23,26 +22,26 @@
 
 #include "tests/bench/sample.h"
 #include "tests/bench/stats.h"
+#include "tests/lib/clock.h"
 
 #define BLOCK   100 /* graphs whose median is one sample, and whose sum is checked together */
 #define WARM_UP 2   /* blocks, and transfers: first touch, sleeping peers, the graph's definition */
 #define MIB     ((size_t)1 << 20)
+#define SIZE    (64 * MIB) /* of the tensor that is set and got */
+#define DEVICE  "APIR0"
 
 static const char usage[] =
     "usage: apir-link [OPTION]...\n"
     "Measures the road to a ggml device: a graph of one node, set, get, and memcpy beside them.\n"
     "\n"
-    "  --device NAME  the device (APIR0)\n"
-    "  --side NAME    what the samples call it (apir)\n"
     "  --case NAME    what the samples call the case (link)\n"
     "  --graphs N     timed computations, in blocks of 100 (2000); 0: none\n"
-    "  --size MIB     of the tensor that is set and got (64)\n"
     "  --repeat N     how often that is done (20); 0: never\n"
     "  --out FILE     append one JSON object per sample\n";
 
 struct options {
-    const char *device, *side, *name, *out;
-    size_t graphs, size, repeat;
+    const char *name, *out;
+    size_t graphs, repeat;
 };
 
 struct link {
@@ -53,25 +52,6 @@ struct link {
     struct ggml_context *ctx;
     ggml_backend_buffer_t buffer; /* of all tensors of ctx */
 };
-
-static uint64_t now_ns(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-/* Of n sorted values, n > 0: the smallest that at least p percent do not exceed. */
-static double percentile(const double *sorted, size_t n, size_t p)
-{
-    return sorted[(n * p + 99) / 100 - 1];
-}
 
 static bool fail(const char *what)
 {
@@ -84,7 +64,7 @@ static bool sample(const struct link *l, const char *metric, size_t pair, double
 {
     struct sample s = {.pair = (int64_t)pair, .value = value};
     snprintf(s.name, sizeof(s.name), "%s", l->o->name);
-    snprintf(s.side, sizeof(s.side), "%s", l->o->side);
+    snprintf(s.side, sizeof(s.side), "apir");
     snprintf(s.metric, sizeof(s.metric), "%s", metric);
     snprintf(s.unit, sizeof(s.unit), "%s", unit);
     return !l->out || sample_write(l->out, &s) == 0 || fail("the samples cannot be written");
@@ -106,7 +86,7 @@ static bool tensors_begin(struct link *l)
 static bool tensors_place(struct link *l)
 {
     l->buffer = ggml_backend_alloc_ctx_tensors(l->ctx, l->backend);
-    return l->buffer || fail("the device has no room for the tensors; try a smaller --size");
+    return l->buffer || fail("the device has no room for the tensors");
 }
 
 static void tensors_end(struct link *l)
@@ -120,18 +100,18 @@ static void tensors_end(struct link *l)
 static bool link_open(struct link *l)
 {
     ggml_backend_load_all();
-    l->dev = ggml_backend_dev_by_name(l->o->device);
+    l->dev = ggml_backend_dev_by_name(DEVICE);
     if (!l->dev) {
         fprintf(stderr,
                 "apir-link: ggml has no device %s; is GGML_BACKEND_PATH the plug-in, and is there "
                 "a host side (apir doctor says)?\n",
-                l->o->device);
+                DEVICE);
         return false;
     }
     l->backend = ggml_backend_dev_init(l->dev, NULL);
     if (!l->backend)
         return fail("the device does not start; APIR_LOG=info says more");
-    printf("%s: %s\n", l->o->device, ggml_backend_dev_description(l->dev));
+    printf("%s: %s\n", DEVICE, ggml_backend_dev_description(l->dev));
     return true;
 }
 
@@ -189,11 +169,12 @@ static bool graph1_blocks(struct link *l, struct graph1 *g)
         if (!sample(l, "graph1", i - WARM_UP, block, "us"))
             return false;
     }
-    qsort(g->total, g->n, sizeof(*g->total), compare);
+    stats_sort(g->total, g->n);
     printf("graph1: p50 %.2f  p90 %.2f  p99 %.2f  max %.2f us (%zu graphs; waiting alone: p50 "
            "%.2f us)\n",
-           percentile(g->total, g->n, 50), percentile(g->total, g->n, 90),
-           percentile(g->total, g->n, 99), g->total[g->n - 1], g->n, stats_median(g->wait, g->n));
+           stats_percentile(g->total, g->n, 50), stats_percentile(g->total, g->n, 90),
+           stats_percentile(g->total, g->n, 99), g->total[g->n - 1], g->n,
+           stats_median(g->wait, g->n));
     return true;
 }
 
@@ -299,13 +280,13 @@ static bool bulk_rounds(struct link *l, struct bulk *b)
 
 static bool bulk_measure(struct link *l)
 {
-    struct bulk b = {.size = l->o->size};
+    struct bulk b = {.size = SIZE};
     b.src = malloc(b.size);
     b.dst = malloc(b.size);
     bool ok = b.src && b.dst;
     for (int k = 0; k < 3; k++)
         ok = (b.rates[k] = malloc(l->o->repeat * sizeof(double))) && ok;
-    ok = ok || fail("out of memory; try a smaller --size");
+    ok = ok || fail("out of memory");
     ok = ok && tensors_begin(l);
     if (ok) {
         memset(b.dst, 0x5a, b.size); /* touched, as src will be */
@@ -336,34 +317,18 @@ static bool number_parse(const char *text, size_t max, size_t *ret_value)
 static bool options_parse(struct options *o, int argc, char **argv)
 {
     static const struct option options[] = {
-        {"device", required_argument, NULL, 'd'},
-        {"side", required_argument, NULL, 's'},
-        {"case", required_argument, NULL, 'c'},
-        {"graphs", required_argument, NULL, 'g'},
-        {"size", required_argument, NULL, 'm'},
-        {"repeat", required_argument, NULL, 'r'},
-        {"out", required_argument, NULL, 'o'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+        {"case", required_argument, NULL, 'c'},   {"graphs", required_argument, NULL, 'g'},
+        {"repeat", required_argument, NULL, 'r'}, {"out", required_argument, NULL, 'o'},
+        {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0},
     };
     bool ok = true;
     for (int c; ok && (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         switch (c) {
-        case 'd':
-            o->device = optarg;
-            break;
-        case 's':
-            ok = sample_name_ok(o->side = optarg);
-            break;
         case 'c':
             ok = sample_name_ok(o->name = optarg);
             break;
         case 'g':
             ok = number_parse(optarg, 100000000, &o->graphs);
-            break;
-        case 'm':
-            ok = number_parse(optarg, 65536, &o->size) && o->size > 0;
-            o->size *= MIB;
             break;
         case 'r':
             ok = number_parse(optarg, 100000, &o->repeat);
@@ -387,12 +352,7 @@ static bool options_parse(struct options *o, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    struct options o = {.device = "APIR0",
-                        .side = "apir",
-                        .name = "link",
-                        .graphs = 2000,
-                        .size = 64 * MIB,
-                        .repeat = 20};
+    struct options o = {.name = "link", .graphs = 2000, .repeat = 20};
     if (!options_parse(&o, argc, argv)) {
         fputs(usage, stderr);
         return 2;

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "tests/bench/stamp.h"
+#include "tests/lib/clock.h"
 
 #define LAYERS    28
 #define EMBD      64
@@ -157,12 +157,11 @@ static bool place(struct model *m, size_t uid_offset)
     return true;
 }
 
-bool model_init(struct model *m, const char *device, enum model_road road, size_t uid_offset,
-                size_t logits_size)
+bool model_init(struct model *m, const char *device, enum model_road road, size_t uid_offset)
 {
     memset(m, 0, sizeof(*m));
     m->road = road;
-    m->out_size = logits_size;
+    m->out_size = MODEL_LOGITS;
     ggml_backend_dev_t dev = ggml_backend_dev_by_name(device);
     m->backend = dev ? ggml_backend_dev_init(dev, NULL) : NULL;
     m->cpu = ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, NULL);
@@ -222,36 +221,29 @@ void model_prepare(struct model *m)
     mask[0] = mask[KV - 1] = (uint16_t)n;
 }
 
-uint64_t model_now_ns(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 void model_token(struct model *m)
 {
     bool sched = m->road == MODEL_SCHED;
-    m->began = model_now_ns();
+    m->began = now_ns();
     for (int i = 0; i < MODEL_INPUTS; i++) {
         if (sched) /* into the CPU's copy; the scheduler hands it on, as for llama.cpp */
             ggml_backend_tensor_set(m->inputs[i], m->values[i], 0, m->sizes[i]);
         else
             ggml_backend_tensor_set_async(m->backend, m->inputs[i], m->values[i], 0, m->sizes[i]);
     }
-    m->ended[PHASE_SET] = model_now_ns();
+    m->ended[PHASE_SET] = now_ns();
     if (sched)
         ggml_backend_sched_graph_compute_async(m->sched, m->graph);
     else
         ggml_backend_graph_compute_async(m->backend, m->graph);
-    m->ended[PHASE_COMPUTE] = model_now_ns();
+    m->ended[PHASE_COMPUTE] = now_ns();
     ggml_backend_tensor_get_async(m->backend, m->logits, m->out, 0, m->out_size);
-    m->ended[PHASE_GET] = model_now_ns();
+    m->ended[PHASE_GET] = now_ns();
     if (sched)
         ggml_backend_sched_synchronize(m->sched);
     else
         ggml_backend_synchronize(m->backend);
-    m->ended[PHASE_SYNC] = model_now_ns();
+    m->ended[PHASE_SYNC] = now_ns();
     m->tokens++;
 }
 

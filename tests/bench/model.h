@@ -15,7 +15,7 @@
 
 #define MODEL_NODES  900
 #define MODEL_INPUTS 6
-#define MODEL_LOGITS (128u << 10) /* bytes, unless the caller asks for others */
+#define MODEL_LOGITS (128u << 10) /* bytes */
 
 /* The calls of a token, in this order. */
 enum model_phase { PHASE_SET, PHASE_COMPUTE, PHASE_GET, PHASE_SYNC, MODEL_PHASES };
@@ -52,14 +52,11 @@ struct model {
  * keeps its uid, needed for MODEL_DIRECT_UID only. Prints the reason and returns
  * false where ggml does not do as it should.
  */
-bool model_init(struct model *m, const char *device, enum model_road road, size_t uid_offset,
-                size_t logits_size);
+bool model_init(struct model *m, const char *device, enum model_road road, size_t uid_offset);
 void model_fini(struct model *m);
 
 /* New values for all inputs; not part of what is measured. */
 void model_prepare(struct model *m);
-
-uint64_t model_now_ns(void);
 
 /* One token: set all inputs, start the graph, ask for the logits, wait. */
 void model_token(struct model *m);

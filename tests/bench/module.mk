@@ -20,8 +20,8 @@ $(BENCH_STAMP_HOST): $(BENCH_STAMP)
 
 $(BENCH_OVERHEAD): PKGS := ggml
 $(BENCH_OVERHEAD): EXTRA_LIBS := -lggml-base -lm -lpthread
-$(BENCH_OVERHEAD): $(call objs,tests/bench/overhead.c tests/bench/floor.c tests/bench/model.c \
-                     tests/bench/traffic.c tests/bench/sample.c) \
+$(BENCH_OVERHEAD): $(call objs,tests/bench/overhead.c tests/bench/model.c tests/bench/traffic.c \
+                     tests/bench/sample.c tests/bench/stats.c) \
                    $(PROTOCOL_OBJS)
 	$(link)
 
@@ -40,7 +40,7 @@ ALL += $(APIR_BENCH)
 $(APIR_BENCH): PKGS := llama ggml json-c
 $(APIR_BENCH): EXTRA_LIBS := -lggml-base -lm
 $(APIR_BENCH): $(call objs,$(addprefix tests/bench/,apir_bench.c options.c engine.c run_llama.c \
-                 peer.c run_together.c run_soak.c proc.c machine.c report.c chart.c)) $(APIR_BENCH_DATA)
+                 peer.c run_together.c run_soak.c proc.c machine.c report.c chart.c)) $(APIR_BENCH_DATA) $(TEST_LIB)
 	$(link)
 
 $(O)/tests/unit/bench/bench_stats_test $(O)/tests/unit/bench/bench_samples_test: $(APIR_BENCH_DATA)

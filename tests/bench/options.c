@@ -24,14 +24,11 @@ enum {
     OPT_THREADS,
     OPT_CORES,
     OPT_SWAP,
-    OPT_NGL,
     OPT_PROCESSES,
     OPT_SECONDS,
     OPT_TOKENS,
     OPT_SERVER,
     OPT_PIDS,
-    OPT_REPACK,
-    OPT_NO_MMAP,
     OPT_SAME,
     OPT_SETTLE,
     OPT_AT_ONCE,
@@ -55,14 +52,11 @@ static const struct option long_options[] = {
     {"threads", required_argument, NULL, OPT_THREADS},
     {"cores", required_argument, NULL, OPT_CORES},
     {"swap", required_argument, NULL, OPT_SWAP},
-    {"ngl", required_argument, NULL, OPT_NGL},
     {"processes", required_argument, NULL, OPT_PROCESSES},
     {"seconds", required_argument, NULL, OPT_SECONDS},
     {"tokens", required_argument, NULL, OPT_TOKENS},
     {"worker-pid-of", required_argument, NULL, OPT_SERVER},
     {"pids", required_argument, NULL, OPT_PIDS},
-    {"repack", no_argument, NULL, OPT_REPACK},
-    {"no-mmap", no_argument, NULL, OPT_NO_MMAP},
     {"same", no_argument, NULL, OPT_SAME},
     {"settle", no_argument, NULL, OPT_SETTLE},
     {"at-once", no_argument, NULL, OPT_AT_ONCE},
@@ -191,8 +185,6 @@ static int parse_one(struct options *o, int opt, const char *name, struct apir_e
     case OPT_SWAP:
         return parse_numbers(name, "numbers of processes, such as 4711,4712", optarg, 1, PID_MAX,
                              o->swap, &o->n_swap, err);
-    case OPT_NGL:
-        return parse_int(name, optarg, 0, 9999, &o->ngl, err);
     case OPT_PROCESSES:
         return parse_int(name, optarg, 1, 64, &o->processes, err);
     case OPT_TOKENS:
@@ -202,12 +194,6 @@ static int parse_one(struct options *o, int opt, const char *name, struct apir_e
         return parse_int(name, optarg, 1, PID_MAX, &o->server, err);
     case OPT_SECONDS:
         return parse_seconds(optarg, &o->seconds, err);
-    case OPT_REPACK:
-        o->repack = true;
-        return 0;
-    case OPT_NO_MMAP:
-        o->no_mmap = true;
-        return 0;
     case OPT_SAME:
         o->same = true;
         return 0;
@@ -298,7 +284,6 @@ int options_parse(struct options *o, const struct command *command, int argc, ch
         .prompts = 1,
         .tg = 64,
         .threads = 1,
-        .ngl = -1,
         .processes = 4,
         .tokens = 100000,
         .seconds = strcmp(command->name, "idle") == 0 ? 60 : 10,

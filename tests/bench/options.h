@@ -22,13 +22,13 @@ struct options {
     const char *model, *name, *out, *targets, *stamp;
     struct option_side sides[OPTIONS_SIDES_MAX];
     size_t n_sides;
-    int pairs, first, pp, prompts, tg, threads, ngl, processes, tokens;
+    int pairs, first, pp, prompts, tg, threads, processes, tokens;
     int cores[OPTIONS_SIDES_MAX]; /* of this process in each side's turns */
     size_t n_cores;               /* as many as sides, or none: any core */
     int swap[OPTIONS_SIDES_MAX];  /* processes that change cores with this one, by their PIDs */
     size_t n_swap;                /* if any, `cores` are two different ones */
     double seconds;
-    bool repack, no_mmap, same, settle, at_once, verbose;
+    bool same, settle, at_once, verbose;
     pid_t server;
     const char *list[OPTIONS_LIST_MAX]; /* samples files, or facts KEY=VALUE */
     size_t n_list;

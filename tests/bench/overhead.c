@@ -20,9 +20,9 @@
 #include <string.h>
 
 #include "protocol/ggml_probe.h"
-#include "tests/bench/floor.h"
 #include "tests/bench/model.h"
 #include "tests/bench/sample.h"
+#include "tests/bench/stats.h"
 #include "tests/bench/traffic.h"
 
 #define BLOCK   500 /* tokens timed in a row before the other side's turn */
@@ -33,26 +33,20 @@ static const char usage[] =
     "Times tokens on STAMP0 in this process and through the plug-in (GGML_BACKEND_PATH).\n"
     "\n"
     "  --stamp FILE    libggml-stamp.so\n"
-    "  --device NAME   the remoted device (APIR0)\n"
     "  --tokens N      timed tokens per variant and side (200000)\n"
-    "  --logits BYTES  what is fetched after each token (131072)\n"
-    "  --gap US        the client computes this long between tokens (0)\n"
     "  --pin CORE      where this process runs from then on\n"
-    "  --variant NAME  sched, direct or no-uid only\n"
-    "  --only SIDE     native or remoted only, for a profiler: prints no difference\n"
     "  --json FILE     append the last line's figures as samples for `apir-bench report`\n";
 
 struct options {
-    const char *stamp, *device, *variant, *only, *json;
-    size_t tokens, logits;
+    const char *stamp, *json;
+    size_t tokens;
     size_t pin; /* SIZE_MAX: anywhere */
-    uint64_t gap_ns;
 };
 
 struct side {
     struct model model;
-    uint32_t *ns;                  /* one per timed token */
-    uint32_t *phase[MODEL_PHASES]; /* what each of its calls took */
+    double *us;                  /* one per timed token */
+    double *phase[MODEL_PHASES]; /* what each of its calls took */
     size_t n;
 };
 
@@ -72,23 +66,10 @@ static const struct variant variants[] = {
     {"no-uid", "the same, uid 0 (ggml before 2026-04)", MODEL_DIRECT},
 };
 
-static uint32_t clamp(uint64_t ns)
-{
-    return ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
-}
-
-/* Sampling and the like: the client is busy, not asleep. */
-static void gap_spend(uint64_t ns)
-{
-    for (uint64_t end = model_now_ns() + ns; ns && model_now_ns() < end;)
-        ;
-}
-
 /* One block; false: a wrong stamp. */
-static bool block_run(struct side *s, size_t n, uint64_t gap_ns)
+static bool block_run(struct side *s, size_t n)
 {
     for (size_t i = 0; i < WARM_UP + n; i++) {
-        gap_spend(gap_ns);
         model_prepare(&s->model);
         model_token(&s->model);
         if (!model_check(&s->model))
@@ -97,36 +78,24 @@ static bool block_run(struct side *s, size_t n, uint64_t gap_ns)
             continue;
         uint64_t last = s->model.began;
         for (int k = 0; k < MODEL_PHASES; k++) {
-            s->phase[k][s->n] = clamp(s->model.ended[k] - last);
+            s->phase[k][s->n] = (double)(s->model.ended[k] - last) / 1e3;
             last = s->model.ended[k];
         }
-        s->ns[s->n++] = clamp(last - s->model.began);
+        s->us[s->n++] = (double)(last - s->model.began) / 1e3;
     }
     return true;
 }
 
-static int compare(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* Sorts the samples. */
-static struct figures figures_of(uint32_t *ns, size_t n)
+static struct figures figures_of(double *us, size_t n)
 {
-    qsort(ns, n, sizeof(*ns), compare);
+    stats_sort(us, n);
     return (struct figures){
-        .p50 = ns[n / 2] / 1e3,
-        .p90 = ns[n * 9 / 10] / 1e3,
-        .p99 = ns[n * 99 / 100] / 1e3,
-        .max = ns[n - 1] / 1e3,
+        .p50 = stats_percentile(us, n, 50),
+        .p90 = stats_percentile(us, n, 90),
+        .p99 = stats_percentile(us, n, 99),
+        .max = us[n - 1],
     };
-}
-
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
 }
 
 /* How much the pairs differ among themselves: the quartiles of added p50. */
@@ -135,10 +104,10 @@ static void pairs_print(struct side *native, struct side *remoted)
     size_t n = native->n / BLOCK;
     double *added = malloc((n + 1) * sizeof(*added));
     for (size_t i = 0; added && i < n; i++)
-        added[i] = figures_of(remoted->ns + i * BLOCK, BLOCK).p50 -
-                   figures_of(native->ns + i * BLOCK, BLOCK).p50;
+        added[i] = figures_of(remoted->us + i * BLOCK, BLOCK).p50 -
+                   figures_of(native->us + i * BLOCK, BLOCK).p50;
     if (added && n) {
-        qsort(added, n, sizeof(*added), compare_doubles);
+        stats_sort(added, n);
         printf(
             "  %zu pairs of %d tokens: added p50 %.2f us in the lowest, %.2f / %.2f / %.2f at the"
             " quartiles, %.2f in the highest\n",
@@ -188,25 +157,17 @@ static bool traffic_measure(struct side *remoted, double *ret_beyond)
 static bool measure(const struct options *o, struct side *native, struct side *remoted,
                     struct figures *ret_added, double *ret_beyond)
 {
-    bool do_native = !o->only || strcmp(o->only, "native") == 0;
-    bool do_remoted = !o->only || strcmp(o->only, "remoted") == 0;
     for (size_t done = 0; done < o->tokens; done += BLOCK) {
         /* Who goes first alternates too. */
-        for (int turn = 0; turn < 2; turn++) {
-            bool is_native = ((done / BLOCK + (size_t)turn) & 1) == 0;
-            if (is_native ? do_native && !block_run(native, BLOCK, o->gap_ns)
-                          : do_remoted && !block_run(remoted, BLOCK, o->gap_ns))
+        for (size_t turn = 0; turn < 2; turn++) {
+            const bool is_native = ((done / BLOCK + turn) & 1) == 0;
+            if (!block_run(is_native ? native : remoted, BLOCK))
                 return false;
         }
     }
-    if (o->only) {
-        struct side *s = do_native ? native : remoted;
-        row_print(o->only, figures_of(s->ns, s->n));
-        return true;
-    }
     pairs_print(native, remoted);
-    struct figures a = figures_of(native->ns, native->n);
-    struct figures b = figures_of(remoted->ns, remoted->n);
+    struct figures a = figures_of(native->us, native->n);
+    struct figures b = figures_of(remoted->us, remoted->n);
     *ret_added = (struct figures){b.p50 - a.p50, b.p90 - a.p90, b.p99 - a.p99, b.max - a.max};
     row_print("native", a);
     row_print("remoted", b);
@@ -218,15 +179,15 @@ static bool measure(const struct options *o, struct side *native, struct side *r
 static bool side_init(struct side *s, size_t n)
 {
     memset(s, 0, sizeof(*s));
-    bool ok = (s->ns = malloc(n * sizeof(*s->ns))) != NULL;
+    bool ok = (s->us = malloc(n * sizeof(*s->us))) != NULL;
     for (int k = 0; k < MODEL_PHASES; k++)
-        ok = (s->phase[k] = malloc(n * sizeof(*s->ns))) != NULL && ok;
+        ok = (s->phase[k] = malloc(n * sizeof(*s->us))) != NULL && ok;
     return ok;
 }
 
 static void side_fini(struct side *s)
 {
-    free(s->ns);
+    free(s->us);
     for (int k = 0; k < MODEL_PHASES; k++)
         free(s->phase[k]);
 }
@@ -239,8 +200,8 @@ static bool variant_run(const struct options *o, const struct variant *v, size_t
     /* Both, so that both can be ended. */
     bool ok = side_init(&native, o->tokens);
     ok = side_init(&remoted, o->tokens) && ok;
-    ok = ok && model_init(&native.model, "STAMP0", v->road, uid_offset, o->logits) &&
-         model_init(&remoted.model, o->device, v->road, uid_offset, o->logits) &&
+    ok = ok && model_init(&native.model, "STAMP0", v->road, uid_offset) &&
+         model_init(&remoted.model, "APIR0", v->road, uid_offset) &&
          measure(o, &native, &remoted, ret_added, ret_beyond);
     if (ok) {
         model_fini(&native.model);
@@ -255,43 +216,20 @@ static bool variant_run(const struct options *o, const struct variant *v, size_t
 static int options_parse(struct options *o, int argc, char **argv)
 {
     static const struct option options[] = {
-        {"stamp", required_argument, NULL, 's'},
-        {"device", required_argument, NULL, 'd'},
-        {"tokens", required_argument, NULL, 't'},
-        {"gap", required_argument, NULL, 'g'},
-        {"pin", required_argument, NULL, 'p'},
-        {"logits", required_argument, NULL, 'l'},
-        {"variant", required_argument, NULL, 'v'},
-        {"only", required_argument, NULL, 'o'},
-        {"json", required_argument, NULL, 'j'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+        {"stamp", required_argument, NULL, 's'}, {"tokens", required_argument, NULL, 't'},
+        {"pin", required_argument, NULL, 'p'},   {"json", required_argument, NULL, 'j'},
+        {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0},
     };
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         switch (c) {
         case 's':
             o->stamp = optarg;
             break;
-        case 'd':
-            o->device = optarg;
-            break;
         case 't':
             o->tokens = strtoul(optarg, NULL, 10);
             break;
-        case 'g':
-            o->gap_ns = strtoul(optarg, NULL, 10) * 1000;
-            break;
-        case 'l':
-            o->logits = strtoul(optarg, NULL, 10) / 256 * 256;
-            break;
         case 'p':
             o->pin = strtoul(optarg, NULL, 10) % CPU_SETSIZE;
-            break;
-        case 'v':
-            o->variant = optarg;
-            break;
-        case 'o':
-            o->only = optarg;
             break;
         case 'j':
             o->json = optarg;
@@ -304,8 +242,7 @@ static int options_parse(struct options *o, int argc, char **argv)
         }
     }
     o->tokens = (o->tokens + BLOCK - 1) / BLOCK * BLOCK;
-    bool known = !o->only || strcmp(o->only, "native") == 0 || strcmp(o->only, "remoted") == 0;
-    return o->stamp && o->tokens && o->logits && known && optind == argc ? 0 : -EINVAL;
+    return o->stamp && o->tokens && optind == argc ? 0 : -EINVAL;
 }
 
 /* Returns 0 or -errno. */
@@ -329,8 +266,7 @@ static int samples_append(const char *path, struct figures added, double beyond)
 
 int main(int argc, char **argv)
 {
-    struct options o = {
-        .device = "APIR0", .pin = SIZE_MAX, .tokens = 200000, .logits = MODEL_LOGITS};
+    struct options o = {.pin = SIZE_MAX, .tokens = 200000};
     if (options_parse(&o, argc, argv) < 0) {
         fputs(usage, stderr);
         return 2;
@@ -346,8 +282,6 @@ int main(int argc, char **argv)
         fprintf(stderr, "overhead: %s\n", why);
         return 1;
     }
-    if (!o.only)
-        floor_print(o.logits); /* before we pin: it wants two cores */
     cpu_set_t cores;
     CPU_ZERO(&cores);
     if (o.pin != SIZE_MAX) {
@@ -359,8 +293,6 @@ int main(int argc, char **argv)
     bool any = false;
     for (size_t i = 0; i < sizeof(variants) / sizeof(variants[0]); i++) {
         const struct variant *v = &variants[i];
-        if (o.variant && strcmp(o.variant, v->name) != 0)
-            continue;
         if (v->road != MODEL_DIRECT && !layout.cgraph_uid) {
             printf("%s: this ggml's graphs have no uid\n", v->name);
             continue;
@@ -375,14 +307,14 @@ int main(int argc, char **argv)
         }
         any = true;
     }
-    if (any && !o.only && o.json) {
+    if (any && o.json) {
         int ret = samples_append(o.json, headline, beyond);
         if (ret < 0) {
             fprintf(stderr, "overhead: --json %s: %s\n", o.json, strerror(-ret));
             return 1;
         }
     }
-    if (any && !o.only)
+    if (any)
         printf("overhead: p50 %.2f us, p99 %.2f us, %.0f bytes/token\n", headline.p50, headline.p99,
                beyond);
     return any ? 0 : 2;

@@ -13,25 +13,6 @@
 
 #include "common/cleanup.h"
 
-/* "PID (NAME) STATE PPID ...": a name may hold blanks and parentheses, so the last one counts. */
-static bool read_stat(pid_t pid, struct proc *ret_proc, pid_t *ret_parent)
-{
-    char path[64], line[512];
-    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-    FILE *f = fopen(path, "re");
-    if (!f)
-        return false;
-    bool ok = fgets(line, sizeof(line), f);
-    fclose(f);
-    char *open = strchr(line, '('), *close = strrchr(line, ')');
-    if (!ok || !open || !close || sscanf(close + 1, " %*c %d", ret_parent) != 1)
-        return false;
-    *close = '\0';
-    ret_proc->pid = pid;
-    snprintf(ret_proc->name, sizeof(ret_proc->name), "%.*s", PROC_NAME_MAX, open + 1);
-    return true;
-}
-
 static bool tree_has(const struct proc_tree *t, pid_t pid)
 {
     for (size_t i = 0; i < t->n; i++) {
@@ -49,12 +30,11 @@ static int tree_grow(struct proc_tree *t, struct apir_error *err)
         return apir_error_sys(err, errno, "/proc");
     int added = 0;
     for (const struct dirent *d = readdir(dir); d; d = readdir(dir)) {
-        struct proc p;
-        pid_t parent;
+        if (!isdigit((unsigned char)d->d_name[0]))
+            continue;
+        const struct process p = process_look((pid_t)strtol(d->d_name, NULL, 10));
         /* One that ends meanwhile is none of them any more. */
-        if (!isdigit((unsigned char)d->d_name[0]) ||
-            !read_stat((pid_t)strtol(d->d_name, NULL, 10), &p, &parent) || tree_has(t, p.pid) ||
-            !tree_has(t, parent))
+        if (!p.state || tree_has(t, p.pid) || !tree_has(t, p.parent))
             continue;
         if (t->n == PROC_TREE_MAX) {
             closedir(dir);
@@ -70,9 +50,8 @@ static int tree_grow(struct proc_tree *t, struct apir_error *err)
 
 int proc_tree(pid_t root, struct proc_tree *ret_tree, struct apir_error *err)
 {
-    struct proc_tree t = {.n = 1};
-    pid_t parent;
-    if (!read_stat(root, &t.all[0], &parent))
+    struct proc_tree t = {.n = 1, .all = {process_look(root)}};
+    if (!t.all[0].state)
         return apir_error_set(err, ESRCH, "there is no process %d; is the server still running?",
                               root);
     int added;
@@ -84,49 +63,23 @@ int proc_tree(pid_t root, struct proc_tree *ret_tree, struct apir_error *err)
     return added;
 }
 
-/* Adds up the lines of a file that begin with one of `keys`; sums[i] is in MiB. */
-static int sum_lines(const char *path, const char *const *keys, double *sums, size_t n,
-                     struct apir_error *err)
+int proc_memory(pid_t pid, double *ret_mib, struct apir_error *err)
 {
+    char path[64], line[256];
+    double mib = 0;
+    snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", pid);
     FILE *f = fopen(path, "re");
     if (!f)
         return apir_error_set(err, errno, "%s: %s; run this as the user of that process", path,
                               strerror(errno));
-    char line[256];
-    while (fgets(line, sizeof(line), f)) {
-        for (size_t i = 0; i < n; i++) {
-            size_t size = strlen(keys[i]);
-            if (strncmp(line, keys[i], size) == 0)
-                sums[i] += strtod(line + size, NULL) / 1024;
-        }
+    while (mib <= 0 && fgets(line, sizeof(line), f)) {
+        if (strncmp(line, "Rss:", 4) == 0)
+            mib = strtod(line + 4, NULL) / 1024;
     }
-    int code = ferror(f) ? errno : 0;
     fclose(f);
-    return code ? apir_error_sys(err, code, "%s", path) : 0;
-}
-
-int proc_memory(pid_t pid, struct proc_memory *ret_memory, struct apir_error *err)
-{
-    enum { RSS, PSS, PRIVATE_CLEAN, PRIVATE_DIRTY, ROLLUP };
-    static const char *const rollup[ROLLUP] = {"Rss:", "Pss:", "Private_Clean:", "Private_Dirty:"};
-    static const char *const status[] = {"RssShmem:"};
-    double sums[ROLLUP] = {0}, shmem = 0;
-    char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", pid);
-    int ret = sum_lines(path, rollup, sums, ROLLUP, err);
-    snprintf(path, sizeof(path), "/proc/%d/status", pid);
-    if (ret == 0)
-        ret = sum_lines(path, status, &shmem, 1, err);
-    if (ret < 0)
-        return ret;
-    if (sums[RSS] <= 0)
+    if (mib <= 0)
         return apir_error_set(err, ENODATA, "process %d has no memory to look at", pid);
-    *ret_memory = (struct proc_memory){
-        .rss = sums[RSS],
-        .pss = sums[PSS],
-        .private = sums[PRIVATE_CLEAN] + sums[PRIVATE_DIRTY],
-        .shmem = shmem,
-    };
+    *ret_mib = mib;
     return 0;
 }
 

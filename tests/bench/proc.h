@@ -7,27 +7,19 @@
 #include <sys/types.h>
 
 #include "common/error.h"
+#include "tests/lib/processes.h"
 
-enum { PROC_TREE_MAX = 64, PROC_NAME_MAX = 15 /* the kernel's own limit */ };
-
-struct proc {
-    pid_t pid;
-    char name[PROC_NAME_MAX + 1];
-};
+enum { PROC_TREE_MAX = 64 };
 
 struct proc_tree {
-    struct proc all[PROC_TREE_MAX];
+    struct process all[PROC_TREE_MAX];
     size_t n;
-};
-
-/* What a process holds, in MiB. `rss` counts every page in full, whoever else maps it. */
-struct proc_memory {
-    double rss, pss, private, shmem;
 };
 
 /* `root` and all below it. Returns 0 or -errno with *err set, as all below. */
 int proc_tree(pid_t root, struct proc_tree *ret_tree, struct apir_error *err);
-int proc_memory(pid_t pid, struct proc_memory *ret_memory, struct apir_error *err);
+/* What a process holds, in MiB: every page in full, whoever else maps it. */
+int proc_memory(pid_t pid, double *ret_mib, struct apir_error *err);
 /* Seconds that all threads of it have run so far. */
 int proc_cpu(pid_t pid, double *ret_seconds, struct apir_error *err);
 /* Seconds that its threads were ready to run and waited for a core so far; one that waits is

@@ -23,56 +23,28 @@ struct soak {
     int used; /* of the context */
 };
 
-static int sample_memory(struct soak *s, const char *metric, const char *detail, double value,
-                         int step, int tokens, struct apir_error *err)
+static int sample_memory(struct soak *s, const char *metric, double mib, int step, int tokens,
+                         struct apir_error *err)
 {
-    char name[SAMPLE_NAME_MAX + 1];
-    snprintf(name, sizeof(name), "%s%s", metric, detail);
-    return options_sample(
-        s->o, s->out, s->e.side->name, name,
-        &(struct sample){.pair = step, .n = tokens, .value = value, .unit = "MiB"}, err);
-}
-
-static int sample_process(struct soak *s, const char *metric, const struct proc_memory *m, int step,
-                          int tokens, struct apir_error *err)
-{
-    const struct {
-        const char *detail;
-        double value;
-    } rows[] = {
-        {"", m->rss},
-        {"-pss", m->pss},
-        {"-private", m->private},
-        {"-shmem", m->shmem},
-    };
-    int ret = 0;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && ret == 0; i++)
-        ret = sample_memory(s, metric, rows[i].detail, rows[i].value, step, tokens, err);
-    return ret;
-}
-
-static void memory_add(struct proc_memory *sum, const struct proc_memory *m)
-{
-    sum->rss += m->rss;
-    sum->pss += m->pss;
-    sum->private += m->private;
-    sum->shmem += m->shmem;
+    return options_sample(s->o, s->out, s->e.side->name, metric,
+                          &(struct sample){.pair = step, .n = tokens, .value = mib, .unit = "MiB"},
+                          err);
 }
 
 /* The worker, and the rest of the host side, which serves other containers as well. */
 static int sample_host(struct soak *s, int step, int tokens, struct apir_error *err)
 {
     struct proc_tree tree;
-    struct proc_memory workers = {0}, servers = {0};
+    double workers = 0, servers = 0;
     size_t n_workers = 0;
     int ret = proc_tree(s->o->server, &tree, err);
     for (size_t i = 0; ret == 0 && i < tree.n; i++) {
-        struct proc_memory m;
+        double mib;
         bool is_worker = strcmp(tree.all[i].name, "apir-worker") == 0;
-        ret = proc_memory(tree.all[i].pid, &m, err);
+        ret = proc_memory(tree.all[i].pid, &mib, err);
         n_workers += is_worker;
         if (ret == 0)
-            memory_add(is_worker ? &workers : &servers, &m);
+            *(is_worker ? &workers : &servers) += mib;
     }
     if (ret == 0 && n_workers != 1)
         ret = apir_error_set(err, ESRCH,
@@ -80,18 +52,18 @@ static int sample_host(struct soak *s, int step, int tokens, struct apir_error *
                              "program's server, and its only client?",
                              n_workers, s->o->server);
     if (ret == 0)
-        ret = sample_process(s, "memory-worker", &workers, step, tokens, err);
+        ret = sample_memory(s, "memory-worker", workers, step, tokens, err);
     if (ret == 0)
-        ret = sample_process(s, "memory-servers", &servers, step, tokens, err);
+        ret = sample_memory(s, "memory-servers", servers, step, tokens, err);
     return ret;
 }
 
 static int sample_step(struct soak *s, int step, int tokens, struct apir_error *err)
 {
-    struct proc_memory m;
-    int ret = proc_memory(getpid(), &m, err);
+    double mib;
+    int ret = proc_memory(getpid(), &mib, err);
     if (ret == 0)
-        ret = sample_process(s, "memory-process", &m, step, tokens, err);
+        ret = sample_memory(s, "memory-process", mib, step, tokens, err);
     if (ret == 0 && s->o->server)
         ret = sample_host(s, step, tokens, err);
     return ret;

@@ -18,6 +18,7 @@
 
 #include "common/cleanup.h"
 #include "tests/bench/engine.h"
+#include "tests/lib/clock.h"
 
 enum {
     CONTEXT = 512,              /* when it is full, the cache is emptied */
@@ -177,7 +178,7 @@ static int collect(const struct options *o, const struct child *children, double
 static int round_run(const struct options *o, const struct child *children, size_t side,
                      double seconds, double *ret_rate, struct apir_error *err)
 {
-    struct order order = {.side = side, .begin_ns = engine_now_ns() + LEAD_NS, .seconds = seconds};
+    struct order order = {.side = side, .begin_ns = now_ns() + LEAD_NS, .seconds = seconds};
     for (int i = 0; i < o->processes; i++) {
         int ret = send_all(children[i].fd, &order, sizeof(order));
         if (ret < 0)

@@ -31,10 +31,20 @@ static double sorted_median(const double *x, size_t n)
     return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
 }
 
+void stats_sort(double *x, size_t n)
+{
+    qsort(x, n, sizeof(*x), compare);
+}
+
+double stats_percentile(const double *sorted, size_t n, size_t p)
+{
+    return sorted[(n * p + 99) / 100 - 1];
+}
+
 /* Sorts. */
 static double take_median(double *x, size_t n)
 {
-    qsort(x, n, sizeof(*x), compare);
+    stats_sort(x, n);
     return sorted_median(x, n);
 }
 

@@ -21,6 +21,10 @@ struct interval {
     bool is_single; /* one figure, without an interval: low and high are the median */
 };
 
+/* Ascending. */
+void stats_sort(double *values, size_t n);
+/* Of n sorted values, n > 0: the smallest that at least p percent do not exceed. */
+double stats_percentile(const double *sorted, size_t n, size_t p);
 /* The mean of both middle values where n is even. n is at least 1; the order is not changed. */
 double stats_median(const double *x, size_t n);
 

@@ -13,7 +13,7 @@
 #
 # OUT is the build's output directory. Options:
 #
-#   --models "NAME..."   of what gguf-write has, q8_0 ("3M 135M")
+#   --models "NAME..."   of what gguf-write has, q8_0 ("135M")
 #   --rounds N           per model (8)
 #   --pairs N            prompts in turns, generations, prompts at once, per round and side (10)
 #   --pp N  --tg N       tokens of prompt and generation (64, 64)
@@ -36,7 +36,7 @@ usage() {
 OUT=$1 samples=$2
 shift 2
 
-BENCH_NAMES='3M 135M' BENCH_ROUNDS=8 BENCH_PAIRS=10 BENCH_PP=64 BENCH_TG=64
+BENCH_NAMES=135M BENCH_ROUNDS=8 BENCH_PAIRS=10 BENCH_PP=64 BENCH_TG=64
 BENCH_GRAPHS=2000 BENCH_REPEAT=60 BENCH_IDLE=60
 number() { [[ $2 =~ ^[0-9]{1,7}$ ]] || { echo "bench: $1 wants a number, not '$2'" >&2 && exit 2; }; }
 while [[ $# -gt 0 ]]; do

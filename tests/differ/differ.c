@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/differ/differ.h"
+#include "tests/lib/accelerators.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -395,23 +396,6 @@ static void compare(const char *what, enum ggml_type type, const void *native, c
 }
 
 /* ---- the run -------------------------------------------------------------------- */
-
-/*
- * An accelerator such as BLAS takes large matrix products away from the CPU without being asked.
- * Its sums have another order.
- */
-static void unload_accelerators(void)
-{
-    for (size_t i = 0; i < ggml_backend_dev_count();) {
-        ggml_backend_dev_t dev = ggml_backend_dev_get(i);
-        if (ggml_backend_dev_type(dev) == GGML_BACKEND_DEVICE_TYPE_ACCEL) {
-            ggml_backend_unload(ggml_backend_dev_backend_reg(dev));
-            i = 0;
-        } else {
-            i++;
-        }
-    }
-}
 
 int differ_devices(ggml_backend_dev_t devices[SIDES])
 {

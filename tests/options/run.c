@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tests/options/cases.h"
+#include "tests/lib/accelerators.h"
 
 int run_fail(const char *fmt, ...)
 {
@@ -17,23 +18,6 @@ int run_fail(const char *fmt, ...)
     fputc('\n', stderr);
     va_end(ap);
     return -1;
-}
-
-/*
- * An accelerator such as BLAS takes large matrix products away from the CPU without being asked,
- * in every context. Its sums have another order.
- */
-static void unload_accelerators(void)
-{
-    for (size_t i = 0; i < ggml_backend_dev_count();) {
-        ggml_backend_dev_t dev = ggml_backend_dev_get(i);
-        if (ggml_backend_dev_type(dev) == GGML_BACKEND_DEVICE_TYPE_ACCEL) {
-            ggml_backend_unload(ggml_backend_dev_backend_reg(dev));
-            i = 0;
-        } else {
-            i++;
-        }
-    }
 }
 
 int run_init(struct run *r, const char *devices)

@@ -20,6 +20,7 @@
 #include <llama.h>
 
 #include "tests/parity/record.h"
+#include "tests/lib/accelerators.h"
 
 enum { PERPLEXITY_CHUNK = 128 };
 
@@ -67,23 +68,6 @@ static void on_log(enum ggml_log_level level, const char *line, void *data)
         keep(notes->splits, sizeof(notes->splits), line);
     if (notes->verbose || level == GGML_LOG_LEVEL_WARN || level == GGML_LOG_LEVEL_ERROR)
         fputs(line, stderr);
-}
-
-/*
- * An accelerator such as BLAS takes large matrix products away from the CPU without being asked,
- * in every context. Its sums have another order.
- */
-static void unload_accelerators(void)
-{
-    for (size_t i = 0; i < ggml_backend_dev_count();) {
-        ggml_backend_dev_t dev = ggml_backend_dev_get(i);
-        if (ggml_backend_dev_type(dev) == GGML_BACKEND_DEVICE_TYPE_ACCEL) {
-            ggml_backend_unload(ggml_backend_dev_backend_reg(dev));
-            i = 0;
-        } else {
-            i++;
-        }
-    }
 }
 
 /* Fills a NULL-terminated list: empty for the CPU, which needs no listing. */

@@ -220,9 +220,9 @@ static void added_time_is_in_milliseconds_per_token(void **state)
 {
     (void)state;
     struct samples all = {0};
-    add_pairs(&all, "vm-3M", "tg64", 7, "native", 0.064);
-    add_pairs(&all, "vm-3M", "tg64", 7, "apir", 0.064 + 0.0192);
-    struct judgement j = judge(&all, "vm-3M-added");
+    add_pairs(&all, "vm-135M", "tg64", 7, "native", 0.064);
+    add_pairs(&all, "vm-135M", "tg64", 7, "apir", 0.064 + 0.0192);
+    struct judgement j = judge(&all, "vm-135M-added");
     assert_true(j.found.median > 0.299 && j.found.median < 0.301);
     assert_int_equal(j.verdict, STATS_MET);
     samples_fini(&all);
@@ -298,9 +298,9 @@ static void a_table_has_a_row_for_each_metric(void **state)
     struct samples all = {0};
     struct table t = {0};
     struct apir_error err = {0};
-    add_pairs(&all, "cpu-3M", "tg64", 6, "native", 1);
-    add_pairs(&all, "cpu-3M", "tg64", 6, "apir", 2);
-    add_pairs(&all, "cpu-3M", "pp64", 6, "apir", 2);
+    add_pairs(&all, "cpu-135M", "tg64", 6, "native", 1);
+    add_pairs(&all, "cpu-135M", "tg64", 6, "apir", 2);
+    add_pairs(&all, "cpu-135M", "pp64", 6, "apir", 2);
     assert_int_equal(table_init(&t, &all, &err), 0);
     assert_int_equal(t.n, 2);
     assert_int_equal(t.rows[0].n_cells, 2);
