@@ -18,9 +18,8 @@
 #include "common/text.h"
 #include "common/cleanup.h"
 
-#define HANDSHAKE_TIMEOUT_MS 20000u
-#define SESSION_TIMEOUT_MS   70000u /* the client itself waits a minute for shaders to compile */
-#define COMPUTE_TIMEOUT_MS   60000u
+#define SESSION_TIMEOUT_MS 70000u /* the client itself waits a minute for shaders to compile */
+#define COMPUTE_TIMEOUT_MS 60000u
 
 /* ---- what a check says ---------------------------------------------------------- */
 
@@ -210,49 +209,45 @@ enum doctor_status doctor_check_capset(struct doctor *d, struct doctor_outcome *
 
 enum doctor_status doctor_check_context(struct doctor *d, struct doctor_outcome *o)
 {
-    cdi_handshake_run(d->node->full_path, HANDSHAKE_TIMEOUT_MS, &d->handshake);
-    if (d->handshake.passed >= CDI_HANDSHAKE_CONTEXT)
+    cdi_session_run(d->transport, SESSION_TIMEOUT_MS, &d->session);
+    if (d->session.passed >= CDI_SESSION_CONTEXT)
         return doctor_say(o, DOCTOR_PASS, "a context named " APIR_CONTEXT_NAME);
-    cdi_handshake_describe(&d->handshake, o->text, sizeof(o->text));
     doctor_todo(o, "Look into the VMM's log on the host: it starts the render server for the first "
                    "context. RENDER_SERVER_EXEC_PATH in its environment must name "
                    "apir-render-server, and the VMM must be allowed to run it.");
-    return DOCTOR_FAIL;
+    return doctor_say(o, DOCTOR_FAIL, "%s", d->session.text);
 }
 
 enum doctor_status doctor_check_window(struct doctor *d, struct doctor_outcome *o)
 {
-    if (d->handshake.passed >= CDI_HANDSHAKE_BLOB)
+    if (d->session.passed >= CDI_SESSION_MEMORY)
         return doctor_say(o, DOCTOR_PASS, "%u KiB mapped", APIR_RING_SIZE / 1024);
-    cdi_handshake_describe(&d->handshake, o->text, sizeof(o->text));
     doctor_todo(o, "The host-visible window is full or missing: give the device more of it (QEMU: "
                    "hostmem=2G), or end containers that hold it.");
-    return DOCTOR_FAIL;
+    return doctor_say(o, DOCTOR_FAIL, "%s", d->session.text);
 }
 
 enum doctor_status doctor_check_handshake(struct doctor *d, struct doctor_outcome *o)
 {
-    if (d->handshake.passed >= CDI_HANDSHAKE_MAGIC)
-        return doctor_say(o, DOCTOR_PASS, "it answers, protocol %u.%u", d->handshake.major,
-                          d->handshake.minor);
-    cdi_handshake_describe(&d->handshake, o->text, sizeof(o->text));
-    if (d->handshake.code == EPROTONOSUPPORT)
+    if (d->session.passed >= CDI_SESSION_HOST)
+        return doctor_say(o, DOCTOR_PASS, "it answers, protocol %u.%u", d->session.major,
+                          d->session.minor);
+    if (d->session.code == EPROTONOSUPPORT)
         doctor_todo(o, "Install the same release of apir on the host and in the VM.");
     else
         doctor_todo(o, "On the host, start the VMM with RENDER_SERVER_EXEC_PATH set to the path of "
                        "apir-render-server.");
-    return DOCTOR_FAIL;
+    return doctor_say(o, DOCTOR_FAIL, "%s", d->session.text);
 }
 
 enum doctor_status doctor_check_worker(struct doctor *d, struct doctor_outcome *o)
 {
-    if (d->handshake.passed >= CDI_HANDSHAKE_READY)
+    if (d->session.passed >= CDI_SESSION_WORKER)
         return doctor_say(o, DOCTOR_PASS, "ready");
-    cdi_handshake_describe(&d->handshake, o->text, sizeof(o->text));
     doctor_todo(o, "The host's worker could not start: the render server's log (stderr of the VMM) "
                    "has the reason. Often the host's libggml or its GPU driver is missing, or "
                    "/etc/apir/backend.json forbids it.");
-    return DOCTOR_FAIL;
+    return doctor_say(o, DOCTOR_FAIL, "%s", d->session.text);
 }
 
 /* ---- a socket of apir-render-server --------------------------------------------------- */
@@ -316,7 +311,7 @@ enum doctor_status doctor_check_connect(struct doctor *d, struct doctor_outcome 
 enum doctor_status doctor_check_session(struct doctor *d, struct doctor_outcome *o)
 {
     cdi_session_run(d->transport, SESSION_TIMEOUT_MS, &d->session);
-    if (d->session.ok)
+    if (d->session.passed >= CDI_SESSION_WORKER)
         return doctor_say(o, DOCTOR_PASS, "the host answers");
     doctor_todo(o, "The log of the render server on the host has the reason.");
     return doctor_say(o, DOCTOR_FAIL, "%s", d->session.text);
@@ -324,10 +319,7 @@ enum doctor_status doctor_check_session(struct doctor *d, struct doctor_outcome 
 
 enum doctor_status doctor_check_versions(struct doctor *d, struct doctor_outcome *o)
 {
-    /* A node's session is this link's own; a socket's was a link before. */
-    if (d->socket == NULL)
-        cdi_session_run(d->transport, SESSION_TIMEOUT_MS, &d->session);
-    if (!d->session.ok) {
+    if (d->session.passed < CDI_SESSION_DEVICES) {
         doctor_todo(o, "The log of the render server on the host has the reason.");
         return doctor_say(o, DOCTOR_FAIL, "%s", d->session.text);
     }

@@ -11,7 +11,6 @@
 #include <stddef.h>
 
 #include "cdi/engine/engine.h"
-#include "cdi/host/handshake.h"
 #include "cdi/spec/nodes.h"
 #include "cdi/host/session.h"
 
@@ -47,7 +46,6 @@ struct doctor {
     struct cdi_node nodes[CDI_NODES_MAX];
     int n_nodes;
     const struct cdi_node *node; /* the one examined */
-    struct cdi_handshake handshake;
     struct cdi_session session;
     struct json_object *spec;
     struct {

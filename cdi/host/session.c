@@ -2,67 +2,186 @@
 #include "cdi/host/session.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "cdi/child.h"
-#include "frontend/link/client.h"
 #include "common/error.h"
-#include "protocol/messages.h"
+#include "common/log.h"
+#include "common/text.h"
+#include "frontend/link/client.h"
+#include "protocol/atomic.h"
 
-/* The host's text goes to a terminal: printable characters only. */
-static void copy_text(char *to, size_t size, const char *from, size_t from_size)
+/*
+ * In memory that parent and child share, so that a child which is stopped, or dies, shows how far
+ * it came. Pointers in there are the child's: the parent only sees whether there are any.
+ */
+struct attempt {
+    struct client client;
+    struct cdi_session session;
+};
+
+struct task {
+    struct attempt *attempt;
+    const char *transport;
+};
+
+__attribute__((format(printf, 3, 4))) static void fail(struct cdi_session *s, int code,
+                                                       const char *fmt, ...)
 {
-    size_t i = 0;
+    va_list ap;
 
-    for (; i + 1 < size && i < from_size && from[i] != '\0'; i++)
-        to[i] = from[i] >= 0x20 && from[i] < 0x7f ? from[i] : '?';
-    to[i] = '\0';
+    va_start(ap, fmt);
+    vsnprintf(s->text, sizeof(s->text), fmt, ap);
+    va_end(ap);
+    cdi_text_clean(s->text);
+    s->code = code;
 }
 
-static void work(void *answer, const void *arg)
+static void copy_text(char *to, size_t size, const char *from, size_t from_size)
 {
-    /* The process has one session, as every process with the plug-in. */
-    static struct client client;
-    struct cdi_session *s = answer;
-    struct apir_error err = {0};
-    int r = client_open(&client, arg, &err);
+    snprintf(to, size, "%.*s", (int)from_size, from);
+    cdi_text_clean(to);
+}
 
-    if (r < 0) {
-        snprintf(s->text, sizeof(s->text), "%.390s", err.msg[0] != '\0' ? err.msg : strerror(-r));
-        return;
-    }
-    s->major = client.hello.major;
-    s->minor = client.hello.minor;
-    copy_text(s->host_ggml, sizeof(s->host_ggml), client.hello.host_ggml,
-              sizeof(client.hello.host_ggml));
-    uint32_t n = client.hello.n_devices;
-    for (uint32_t i = 0; i < n && i < sizeof(s->devices) / sizeof(s->devices[0]); i++) {
+/* It becomes a variable's value in a file that engines read: nothing else may be in it. */
+static void copy_id(char *to, const char *from)
+{
+    size_t n = strnlen(from, APIR_ID_SIZE);
+
+    if (n < APIR_ID_SIZE && strspn(from, "abcdefghijklmnopqrstuvwxyz0123456789.:@_-") == n)
+        memcpy(to, from, n + 1);
+}
+
+/* The host's own words for the end of the context, where it has said any; else the text. */
+static void fail_with_reason(const struct client *c, struct cdi_session *s, int code,
+                             const char *text)
+{
+    const struct apir_ring_header *ring = c->ring.header;
+    char reason[APIR_REASON_MAX] = "";
+
+    if (ring != NULL && apir_load_acquire32(&ring->state) >= APIR_STATE_FATAL)
+        copy_text(reason, sizeof(reason), ring->reason, sizeof(ring->reason) - 1);
+    if (reason[0] != '\0')
+        fail(s, code, "the host's worker failed: %s", reason);
+    else
+        fail(s, code, "%s", text);
+}
+
+void cdi_session_ask(struct client *c, struct cdi_session *s)
+{
+    for (uint32_t i = 0; i < c->hello.n_devices; i++) {
+        struct cdi_session_device *d = &s->devices[i];
         struct apir_reply_device_info info;
         struct apir_msg msg = {.code = APIR_MSG_DEVICE_INFO, .u.device_info = {.device = i}};
+        int r = client_call(c, &msg, &msg.u.device_info.reply, &info, sizeof(info));
 
-        r = client_call(&client, &msg, &msg.u.device_info.reply, &info, sizeof(info));
         if (r < 0 || info.status != APIR_OK) {
-            snprintf(s->text, sizeof(s->text), "the host does not say what its device %u is", i);
+            fail_with_reason(c, s, r < 0 ? -r : EPROTO,
+                             "the host does not say what its devices are");
             return;
         }
-        copy_text(s->devices[i].name, sizeof(s->devices[i].name), info.name, sizeof(info.name));
-        copy_text(s->devices[i].description, sizeof(s->devices[i].description), info.description,
+        *d = (struct cdi_session_device){.memory_free = info.memory_free,
+                                         .memory_total = info.memory_total};
+        copy_text(d->name, sizeof(d->name), info.name, sizeof(info.name));
+        copy_text(d->description, sizeof(d->description), info.description,
                   sizeof(info.description));
-        s->devices[i].memory_free = info.memory_free;
-        s->devices[i].memory_total = info.memory_total;
+        if (c->hello.minor >= 1)
+            copy_id(d->id, info.id);
+        for (uint32_t k = 0; k < i; k++)
+            if (d->id[0] != '\0' && strcmp(d->id, s->devices[k].id) == 0) {
+                fail(s, EPROTO, "the host has two devices of the id %s", d->id);
+                return;
+            }
         s->n_devices = i + 1;
     }
-    s->ok = true;
+    s->passed = CDI_SESSION_DEVICES;
+}
+
+/* How far client_open came that failed with `code`. */
+static enum cdi_session_step step_of(const struct client *c, int code)
+{
+    if (c->transport.where[0] == '\0')
+        return CDI_SESSION_NONE;
+    /* No ring of ours in the memory, or no memory. */
+    if (c->ring.header == NULL)
+        return code == ENOTSUP || code == EPROTO ? CDI_SESSION_MEMORY : CDI_SESSION_CONTEXT;
+    /* The arena comes after the ring: it is refused for want of room, or since the worker ended. */
+    if (c->arena == NULL)
+        return code == ENODEV ? CDI_SESSION_HOST : CDI_SESSION_CONTEXT;
+    return code == EPROTONOSUPPORT ? CDI_SESSION_MEMORY : CDI_SESSION_HOST;
+}
+
+/* What client_open says, without the name of the transport, which the caller has chosen. */
+static void tell_failure(const struct client *c, const struct apir_error *err,
+                         struct cdi_session *s)
+{
+    const char *text = err->msg[0] != '\0' ? err->msg : strerror(err->code);
+    size_t n = strlen(c->transport.where);
+
+    if (n > 0 && strncmp(text, c->transport.where, n) == 0 && strncmp(text + n, ": ", 2) == 0)
+        text += n + 2;
+    fail_with_reason(c, s, err->code, text);
+}
+
+/* All that is to be said is in the session's text. */
+static void say_nothing(enum apir_log_level level, const char *line, void *user)
+{
+    (void)level;
+    (void)line;
+    (void)user;
+}
+
+static void work(void *done, const void *arg)
+{
+    const struct task *task = arg;
+    struct client *c = &task->attempt->client;
+    struct cdi_session *s = &task->attempt->session;
+    struct apir_error err = {0};
+
+    apir_log_set_sink(say_nothing, NULL);
+    /* A loss is to be told, not to end this process. */
+    unsetenv("APIR_ON_LOSS");
+    int r = client_open(c, task->transport, &err);
+    if (c->ring.header != NULL) {
+        s->major = apir_load_acquire32(&c->ring.header->major);
+        s->minor = apir_load_acquire32(&c->ring.header->minor);
+    }
+    if (r < 0) {
+        err.code = -r;
+        tell_failure(c, &err, s);
+    } else {
+        s->passed = CDI_SESSION_WORKER;
+        s->major = c->hello.major;
+        s->minor = c->hello.minor;
+        copy_text(s->host_ggml, sizeof(s->host_ggml), c->hello.host_ggml,
+                  sizeof(c->hello.host_ggml));
+        cdi_session_ask(c, s);
+    }
+    *(char *)done = 1;
 }
 
 void cdi_session_run(const char *transport, unsigned timeout_ms, struct cdi_session *ret)
 {
-    char text[sizeof(ret->text)] = "";
+    struct attempt *a =
+        mmap(NULL, sizeof(*a), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct task task = {a, transport};
+    char done, text[sizeof(ret->text)] = "";
 
-    if (cdi_child_run(work, transport, timeout_ms, ret, sizeof(*ret), text, sizeof(text)) !=
-        CDI_CHILD_ANSWERED) {
-        memset(ret, 0, sizeof(*ret));
-        memcpy(ret->text, text, sizeof(text));
+    memset(ret, 0, sizeof(*ret));
+    if (a == MAP_FAILED) {
+        fail(ret, errno, "%s", strerror(errno));
+        return;
     }
+    enum cdi_child_end end =
+        cdi_child_run(work, &task, timeout_ms, &done, sizeof(done), text, sizeof(text));
+    *ret = a->session;
+    if (end != CDI_CHILD_ANSWERED)
+        fail(ret, end == CDI_CHILD_LATE ? ETIMEDOUT : ECHILD, "%s", text);
+    if (ret->passed < CDI_SESSION_WORKER && ret->code != 0)
+        ret->passed = step_of(&a->client, ret->code);
+    munmap(a, sizeof(*a));
 }

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "cdi/commands.h"
-#include "cdi/host/handshake.h"
+#include "cdi/host/session.h"
 #include "cdi/install.h"
 #include "common/json.h"
 #include "cdi/spec/nodes.h"
@@ -23,7 +23,7 @@
 #include "common/cleanup.h"
 #include "common/error.h"
 
-#define HANDSHAKE_TIMEOUT_MS 20000u
+#define SESSION_TIMEOUT_MS 20000u
 
 static const char usage[] =
     "Usage: apir cdi generate [OPTION]...\n"
@@ -61,7 +61,7 @@ struct generate {
     char plugin[PATH_MAX], hook[PATH_MAX];
     bool with_hook, with_handshake, dry_run;
     struct cdi_node nodes[CDI_NODES_MAX];
-    struct cdi_handshake handshake;             /* with the node at hand */
+    struct cdi_session session;                 /* with the node at hand */
     struct cdi_numbered known[CDI_DEVICES_MAX]; /* the file's, as it was */
     size_t n_known;
     struct cdi_numbered found[CDI_DEVICES_MAX];
@@ -134,8 +134,8 @@ static size_t keep_known(struct generate *g, const struct cdi_node *node)
 
 static void add_node(struct generate *g, const struct cdi_node *node)
 {
-    struct cdi_handshake *h = &g->handshake;
-    char why[400], what[256];
+    struct cdi_session *s = &g->session;
+    char why[400], what[256], transport[sizeof(node->full_path) + 8];
     const char *unusable = node_unusable(node, why, sizeof(why));
 
     g->any_node = g->any_node || node->is_virtio_gpu;
@@ -148,16 +148,17 @@ static void add_node(struct generate *g, const struct cdi_node *node)
         add(g, node, "", "not asked");
         return;
     }
-    int r = cdi_handshake_run(node->full_path, HANDSHAKE_TIMEOUT_MS, h);
-    if (r < 0) {
-        cdi_handshake_describe(h, why, sizeof(why));
+    snprintf(transport, sizeof(transport), "virtgpu:%s", node->full_path);
+    cdi_session_run(transport, SESSION_TIMEOUT_MS, s);
+    if (s->passed < CDI_SESSION_DEVICES || s->n_devices == 0) {
         cdi_text_print(stderr, "%s: %s: %s\n", node->path,
-                       keep_known(g, node) > 0 ? "as it was" : "left out", why);
+                       keep_known(g, node) > 0 ? "as it was" : "left out",
+                       s->text[0] != '\0' ? s->text : "the host offers no devices");
         return;
     }
     g->any_answer = true;
-    for (uint32_t i = 0; i < h->n_devices; i++) {
-        const struct cdi_host_device *d = &h->devices[i];
+    for (uint32_t i = 0; i < s->n_devices; i++) {
+        const struct cdi_session_device *d = &s->devices[i];
 
         /* One without an id cannot be chosen: the node with all of it is one device. */
         if (d->id[0] == '\0' && i > 0)

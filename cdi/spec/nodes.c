@@ -46,8 +46,6 @@ int cdi_node_caps_read(int fd, struct cdi_node_caps *caps)
         r = get_flag(fd, VIRTGPU_PARAM_HOST_VISIBLE, &caps->host_visible);
     if (r == 0)
         r = get_flag(fd, VIRTGPU_PARAM_CONTEXT_INIT, &caps->context_init);
-    if (r == 0)
-        r = get_flag(fd, VIRTGPU_PARAM_EXPLICIT_DEBUG_NAME, &caps->debug_name);
     if (r == 0) {
         r = get_param(fd, VIRTGPU_PARAM_SUPPORTED_CAPSET_IDs, &caps->capset_ids);
         if (r == -EINVAL)

@@ -16,7 +16,6 @@ struct cdi_node_caps {
     bool blob;
     bool host_visible;
     bool context_init;
-    bool debug_name;     /* false: an older kernel; the context is named after the task */
     uint32_t capset_ids; /* bit per capset id */
 };
 

@@ -28,13 +28,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cdi/host/host.h"
+#include "cdi/host/session.h"
 #include "frontend/graph/orders.h"
 #include "frontend/graph/slots.h"
 #include "frontend/plugin/stream.h"
 #include "common/fdsock.h"
 #include "protocol/ggml_probe.h"
 #include "common/log.h"
+#include "common/text.h"
 #include "protocol/unix.h"
 
 const char fuzz_corpus[] = "host";
@@ -535,26 +536,22 @@ static void orders_forget(void)
     }
 }
 
-static int kick(void *user)
-{
-    (void)user;
-    return take(1) % 16 == 15 ? -EPIPE : 0;
-}
-
-/* As `apir doctor` asks, which has a session of its own. */
+/* As `apir doctor` and `apir cdi generate` ask. */
 static void doctor_step(void)
 {
-    struct cdi_host_device devices[APIR_DEVICES_MAX];
-    struct cdi_host_link link = {.ring = plugin.client.ring, .kick = kick};
-    int n = cdi_host_ask(&link, 1000, devices);
-    FUZZ_CHECK(n != 0 && n <= (int)APIR_DEVICES_MAX);
-    for (int i = 0; i < n; i++) {
-        for (const char *p = devices[i].name; *p; p++)
-            FUZZ_CHECK(*p >= 0x20 && *p < 0x7f);
-        FUZZ_CHECK(memchr(devices[i].id, 0, sizeof(devices[i].id)) != NULL);
+    static struct cdi_session session;
+    session = (struct cdi_session){0};
+    cdi_session_ask(&plugin.client, &session);
+    FUZZ_CHECK((session.passed == CDI_SESSION_DEVICES) == (session.text[0] == '\0'));
+    FUZZ_CHECK(session.n_devices <= APIR_DEVICES_MAX);
+    for (uint32_t i = 0; i < session.n_devices; i++) {
+        const struct cdi_session_device *d = &session.devices[i];
+        char clean[sizeof(d->name)];
+        FUZZ_CHECK(memchr(d->id, 0, sizeof(d->id)) && memchr(d->name, 0, sizeof(d->name)));
+        memcpy(clean, d->name, sizeof(clean));
+        cdi_text_clean(clean);
+        FUZZ_CHECK(strcmp(clean, d->name) == 0);
     }
-    /* Two sessions on one ring there are not: this one has ended. */
-    client_lose(&plugin.client, "doctor");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What `apir cdi generate` and `apir doctor` ask a host, by the plug-in's own way: of the built
+ * server and worker; and of a host that answers what none of ours would.
+ */
+#define _GNU_SOURCE
+#include "tests/lib/unit.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cdi/host/session.h"
+#include "common/fdsock.h"
+#include "protocol/messages.h"
+#include "protocol/ring.h"
+#include "tests/lib/processes.h"
+#include "tests/lib/server_fixture.h"
+#include "tests/lib/unix_client.h"
+
+#define LAVAPIPE   "/usr/share/vulkan/icd.d/lvp_icd.json"
+#define TIMEOUT_MS 15000u
+
+static struct cdi_session session;
+
+/* Over the socket of unix_host. */
+static void ask(unsigned timeout_ms)
+{
+    char transport[100];
+
+    snprintf(transport, sizeof(transport), "unix:%s", unix_host.path);
+    cdi_session_run(transport, timeout_ms, &session);
+    if (session.passed != CDI_SESSION_DEVICES)
+        printf("passed %d, error %d: %s\n", (int)session.passed, session.code, session.text);
+}
+
+static void ask_worker(const char *names)
+{
+    char config[512];
+
+    snprintf(config, sizeof(config), "\"worker\": \"%s\", \"threads\": 1, \"devices\": [%s]",
+             process_built("backend/apir-worker"), names);
+    unix_start(config, NULL);
+    ask(TIMEOUT_MS);
+    unix_tear_down(NULL);
+}
+
+static void worker_tells_its_cpu(void **state)
+{
+    (void)state;
+    ask_worker("\"CPU\"");
+    assert_int_equal(session.passed, CDI_SESSION_DEVICES);
+    assert_int_equal(session.n_devices, 1);
+    assert_string_equal(session.devices[0].id, "cpu");
+    assert_string_equal(session.devices[0].name, "CPU");
+    assert_true(session.devices[0].description[0] != '\0');
+    assert_true(session.devices[0].memory_total > 0);
+    assert_int_equal(session.major, APIR_PROTOCOL_MAJOR);
+    assert_int_equal(session.minor, APIR_PROTOCOL_MINOR);
+    assert_non_null(strstr(session.host_ggml, "ggml"));
+}
+
+static void worker_tells_devices_in_the_order_of_its_configuration(void **state)
+{
+    (void)state;
+    if (access(LAVAPIPE, R_OK) != 0)
+        unit_skip("no lavapipe here");
+    setenv("VK_DRIVER_FILES", LAVAPIPE, 1);
+    setenv("FIXTURE_VISIBLE_DEVICES", "0", 1);
+    setenv("LP_NUM_THREADS", "1", 1);
+    ask_worker("\"Vulkan0\", \"CPU\", \"Vulkan0\", \"CPU\"");
+    assert_int_equal(session.n_devices, 2);
+    assert_int_equal(strlen(session.devices[0].id), 36);
+    assert_string_equal(session.devices[1].id, "cpu");
+    char id[APIR_ID_SIZE];
+    memcpy(id, session.devices[0].id, sizeof(id));
+    ask_worker("\"CPU\", \"Vulkan0\"");
+    assert_int_equal(session.n_devices, 2);
+    assert_string_equal(session.devices[0].id, "cpu");
+    assert_string_equal(session.devices[1].id, id);
+    unsetenv("FIXTURE_VISIBLE_DEVICES");
+}
+
+static void worker_that_fails_is_no_time_out(void **state)
+{
+    (void)state;
+    ask_worker("\"None0\"");
+    assert_int_equal(session.passed, CDI_SESSION_HOST);
+    assert_int_not_equal(session.code, ETIMEDOUT);
+    assert_non_null(strstr(session.text, "the host's worker failed: "));
+}
+
+/* ---- a host of this test's own ----------------------------------------------------- */
+
+enum fault {
+    FAULT_NONE,
+    FAULT_OLD,     /* minor 0: what lies where the id would be is none */
+    FAULT_NO_ID,   /* no NUL, or what may not be in one */
+    FAULT_TWICE,   /* two devices of one id */
+    FAULT_REFUSED, /* of another major version */
+    FAULT_MANY,    /* more devices than there may be */
+    FAULT_STATUS,  /* a device that cannot be described */
+    FAULT_SILENT,  /* it never answers */
+    FAULT_DIES,    /* its worker does, and it says of what */
+    FAULT_REFUSES, /* it has no context for us */
+    FAULT_FULL,    /* it has no memory for us */
+    FAULT_NO_ROOM, /* none but for the ring */
+    FAULT_NO_RING, /* its memory is of another kind */
+    FAULT_CONTROL, /* control characters in its texts */
+};
+
+static struct {
+    struct apir_ring_host ring;
+    uint8_t *blob;
+    enum fault fault;
+    unsigned state;
+    int fd; /* of the connection */
+} host;
+
+static void answer_hello(uint8_t *reply)
+{
+    struct apir_reply_hello r = {.major = 1, .minor = 1, .n_devices = 2};
+
+    if (host.fault == FAULT_OLD)
+        r.minor = 0;
+    if (host.fault == FAULT_REFUSED)
+        r.status = APIR_E_VERSION;
+    if (host.fault == FAULT_MANY)
+        r.n_devices = APIR_DEVICES_MAX + 1;
+    memcpy(reply, &r, sizeof(r));
+    host.state = APIR_ST_READY;
+}
+
+static void answer_device(uint8_t *reply, uint32_t device)
+{
+    struct apir_reply_device_info r = {.name = "Vulkan0", .description = "A GPU"};
+
+    snprintf(r.id, sizeof(r.id), "id-%u", host.fault == FAULT_TWICE ? 0 : device);
+    if (host.fault == FAULT_STATUS)
+        r.status = APIR_E_FAILED;
+    if (host.fault == FAULT_NO_ID && device == 0)
+        memset(r.id, 'a', sizeof(r.id));
+    else if (host.fault == FAULT_NO_ID)
+        strcpy(r.id, "a\nb");
+    if (host.fault == FAULT_CONTROL) {
+        memset(r.name, 'n', sizeof(r.name));
+        strcpy(r.description, "\033[31mred");
+    }
+    memcpy(reply, &r, sizeof(r));
+}
+
+/* As apir-render-server does; nothing rests on a clean reply area. */
+static void make_ring(void)
+{
+    memset(host.blob, 0x5a, APIR_RING_SIZE);
+    *(struct apir_ring_header *)(void *)host.blob = (struct apir_ring_header){
+        .magic = host.fault == FAULT_NO_RING ? 0 : APIR_RING_MAGIC,
+        .major = 1,
+        .minor = 1,
+        .blob_size = APIR_RING_SIZE,
+        .reply_offset = APIR_RING_HEADER_SIZE,
+        .reply_size = apir_ring_reply_size(APIR_RING_SIZE),
+        .cmd_offset = apir_ring_cmd_offset(APIR_RING_SIZE),
+        .cmd_size = APIR_RING_SIZE / 2,
+        .state = APIR_STATE_READY,
+    };
+    apir_ring_host_init(&host.ring, host.blob, APIR_RING_SIZE);
+    host.state = APIR_ST_NEW;
+}
+
+static void give_blob(const struct apir_unix_request *request)
+{
+    struct apir_unix_answer answer = {.op = request->op, .blob_id = request->blob_id};
+    int fd = memfd_create("blob", MFD_CLOEXEC);
+
+    if (host.fault == FAULT_FULL || (host.fault == FAULT_NO_ROOM && request->blob_id != 0))
+        answer.status = ENOSPC;
+    if (fd < 0 || ftruncate(fd, (off_t)request->value) < 0)
+        _exit(2);
+    if (request->blob_id == APIR_RING_BLOB_ID) {
+        host.blob = mmap(NULL, request->value, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (host.blob == MAP_FAILED)
+            _exit(2);
+        make_ring();
+    }
+    if (apir_fdsock_send(host.fd, &answer, sizeof(answer), &fd, answer.status == 0) < 0)
+        _exit(0); /* the client is gone */
+    close(fd);
+}
+
+static void answer_message(const uint8_t *buf, size_t size)
+{
+    uint8_t *replies = host.blob + APIR_RING_HEADER_SIZE;
+    struct apir_msg msg;
+    const char *why = NULL;
+
+    if (apir_msg_decode(buf, size, host.state, &msg, &why) != 0)
+        _exit(2);
+    if (msg.code == APIR_MSG_HELLO)
+        answer_hello(replies + msg.u.hello.reply);
+    else
+        answer_device(replies + msg.u.device_info.reply, msg.u.device_info.device);
+    apir_ring_host_done(&host.ring);
+    apir_ring_host_show(&host.ring);
+}
+
+/* What is on the ring; then sleeps on it until more is there, for a moment. */
+static void serve_ring(void)
+{
+    uint8_t buf[APIR_MESSAGE_MAX];
+    size_t size;
+
+    if (host.fault == FAULT_DIES)
+        apir_ring_set_state(host.ring.header, APIR_STATE_LOST, "a test\033[31m");
+    while (host.fault != FAULT_SILENT && host.fault != FAULT_DIES &&
+           apir_ring_host_take(&host.ring, buf, sizeof(buf), &size) == 0)
+        answer_message(buf, size);
+    if (apir_ring_host_prepare_sleep(&host.ring))
+        apir_ring_host_sleep(&host.ring, 10000000);
+    apir_ring_host_awake(&host.ring);
+}
+
+/* One client, until it closes the connection. */
+static void serve(int listener)
+{
+    union {
+        struct apir_unix_hello hello;
+        struct apir_unix_request request;
+    } in;
+    struct apir_unix_welcome welcome = {.magic = APIR_UNIX_MAGIC, .major = 1, .minor = 1};
+    unsigned blobs = 0;
+    size_t size;
+
+    host.fd = accept(listener, NULL, NULL);
+    if (host.fd < 0 || apir_fdsock_recv(host.fd, &in, sizeof(in), &size, NULL, 0, NULL, 0) < 0)
+        _exit(2);
+    if (host.fault == FAULT_REFUSES) {
+        welcome.status = APIR_UNIX_REFUSED;
+        strcpy(welcome.text, "no more contexts");
+    }
+    (void)apir_fdsock_send(host.fd, &welcome, sizeof(welcome), NULL, 0);
+    for (;;) {
+        struct pollfd p = {.fd = host.fd, .events = POLLIN};
+
+        if (blobs == 2)
+            serve_ring();
+        if (poll(&p, 1, blobs == 2 ? 0 : -1) <= 0)
+            continue;
+        if (apir_fdsock_recv(host.fd, &in, sizeof(in), &size, NULL, 0, NULL, 0) < 0 || size == 0)
+            _exit(0);
+        if (in.request.op == APIR_UNIX_BLOB_CREATE) {
+            give_blob(&in.request);
+            blobs++;
+        }
+    }
+}
+
+static void ask_host(enum fault fault, enum cdi_session_step passed)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), status;
+
+    unix_make_dir();
+    strcpy(address.sun_path, unix_host.path);
+    assert_int_equal(bind(listener, (const struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    host.fault = fault;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        serve(listener);
+    }
+    close(listener);
+    ask(fault == FAULT_SILENT ? 300 : TIMEOUT_MS);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    unlink(unix_host.path);
+    rmdir(unix_host.dir);
+    assert_int_equal(session.passed, passed);
+}
+
+static void answers_are_taken_for_what_they_are(void **state)
+{
+    const struct cdi_session_device *devices = session.devices;
+
+    (void)state;
+    ask_host(FAULT_NONE, CDI_SESSION_DEVICES);
+    assert_int_equal(session.n_devices, 2);
+    assert_string_equal(devices[0].id, "id-0");
+    assert_string_equal(devices[1].id, "id-1");
+    assert_string_equal(devices[1].name, "Vulkan0");
+    assert_string_equal(devices[1].description, "A GPU");
+    ask_host(FAULT_OLD, CDI_SESSION_DEVICES);
+    assert_int_equal(session.n_devices, 2);
+    assert_string_equal(devices[0].id, "");
+    assert_string_equal(devices[1].id, "");
+    ask_host(FAULT_NO_ID, CDI_SESSION_DEVICES);
+    assert_string_equal(devices[0].id, "");
+    assert_string_equal(devices[1].id, "");
+    ask_host(FAULT_CONTROL, CDI_SESSION_DEVICES);
+    assert_string_equal(devices[0].description, "?[31mred");
+    assert_int_equal(strlen(devices[0].name), sizeof(devices[0].name) - 1);
+}
+
+static void senseless_answers_are_refused(void **state)
+{
+    (void)state;
+    ask_host(FAULT_TWICE, CDI_SESSION_WORKER);
+    assert_int_equal(session.code, EPROTO);
+    ask_host(FAULT_STATUS, CDI_SESSION_WORKER);
+    assert_int_equal(session.code, EPROTO);
+    ask_host(FAULT_REFUSED, CDI_SESSION_MEMORY);
+    assert_int_equal(session.code, EPROTONOSUPPORT);
+    ask_host(FAULT_MANY, CDI_SESSION_HOST);
+    assert_int_equal(session.code, EPROTO);
+    ask_host(FAULT_SILENT, CDI_SESSION_HOST);
+    assert_int_equal(session.code, ETIMEDOUT);
+}
+
+static void what_ends_a_session_is_told(void **state)
+{
+    (void)state;
+    ask_host(FAULT_DIES, CDI_SESSION_HOST);
+    assert_string_equal(session.text, "the host's worker failed: a test?[31m");
+    ask_host(FAULT_REFUSES, CDI_SESSION_NONE);
+    assert_non_null(strstr(session.text, "no more contexts"));
+    ask_host(FAULT_FULL, CDI_SESSION_CONTEXT);
+    assert_non_null(strstr(session.text, "the host gives no shared memory"));
+    ask_host(FAULT_NO_ROOM, CDI_SESSION_CONTEXT);
+    assert_non_null(strstr(session.text, "no room for 8 MiB"));
+    ask_host(FAULT_NO_RING, CDI_SESSION_MEMORY);
+    assert_non_null(strstr(session.text, "apir-render-server"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        UNIT(worker_tells_its_cpu),
+        UNIT(worker_tells_devices_in_the_order_of_its_configuration),
+        UNIT(worker_that_fails_is_no_time_out),
+        UNIT(answers_are_taken_for_what_they_are),
+        UNIT(senseless_answers_are_refused),
+        UNIT(what_ends_a_session_is_told),
+    };
+
+    return cmocka_run_group_tests_name("cdi_session", tests, NULL, NULL);
+}
