@@ -46,12 +46,14 @@ static const char usage[] =
 /* Which of the two roads to a host a link is part of. */
 enum road { BOTH, NODE, SOCKET };
 
+#define ENGINE_LINK(name) {#name, NULL, BOTH, {NULL}, NULL},
+
 /*
  * needs: the links whose failure makes this one meaningless; all come before. One that is
  * of the other road is no reason.
  */
 static const struct link {
-    const char *name, *title;
+    const char *name, *title; /* title and check NULL: an engine's, by its name */
     enum road road;
     const char *needs[3];
     doctor_check *check;
@@ -73,10 +75,7 @@ static const struct link {
     {"plugin", "plug-in file", BOTH, {NULL}, doctor_check_plugin},
     {"spec", "CDI spec", BOTH, {NULL}, doctor_check_spec},
     {"hook", "hook", BOTH, {"spec"}, doctor_check_hook},
-    {"podman", "podman", BOTH, {NULL}, doctor_check_podman},
-    {"docker", "docker", BOTH, {NULL}, doctor_check_docker},
-    {"containerd", "containerd", BOTH, {NULL}, doctor_check_containerd},
-    {"crio", "CRI-O", BOTH, {NULL}, doctor_check_crio},
+    CDI_ENGINES(ENGINE_LINK) /* one for each */
     {"engine", "a container engine", BOTH, {NULL}, doctor_check_engines},
     {"hooks.d", "hooks.d", BOTH, {NULL}, doctor_check_hooks_d},
     {"rootless", "rootless containers", BOTH, {"permission", "connect"}, doctor_check_rootless},
@@ -95,6 +94,20 @@ static size_t link_index(const char *name)
     while (strcmp(links[i].name, name) != 0)
         i++;
     return i;
+}
+
+static const struct engine_ops *engine_of(const struct link *l)
+{
+    size_t i = 0;
+
+    while (strcmp(cdi_engines[i]->name, l->name) != 0)
+        i++;
+    return cdi_engines[i];
+}
+
+static const char *title(const struct link *l)
+{
+    return l->title != NULL ? l->title : engine_of(l)->title;
 }
 
 static const struct link *broken(const struct link *l, const struct doctor_outcome *outcomes)
@@ -119,9 +132,10 @@ static void walk(struct doctor *d, struct doctor_outcome *outcomes)
         if (links[i].road != BOTH && links[i].road != road)
             o->status = DOCTOR_ABSENT;
         else if (reason != NULL)
-            o->status = doctor_say(o, DOCTOR_UNCHECKED, "not checked; needs: %s", reason->title);
+            o->status = doctor_say(o, DOCTOR_UNCHECKED, "not checked; needs: %s", title(reason));
         else
-            o->status = links[i].check(d, o);
+            o->status = links[i].check != NULL ? links[i].check(d, o)
+                                               : doctor_check_engine(d, engine_of(&links[i]), o);
         if (o->status != DOCTOR_FAIL && o->status != DOCTOR_WARN)
             o->todo[0] = '\0';
     }
@@ -134,12 +148,12 @@ static void print_table(const struct doctor_outcome *outcomes, const struct doct
 
         if (o->status == DOCTOR_ABSENT)
             continue;
-        cdi_text_print(stdout, "%s  %-22s %s\n", labels[o->status], links[i].title, o->text);
+        cdi_text_print(stdout, "%s  %-22s %s\n", labels[o->status], title(&links[i]), o->text);
         if (o->status == DOCTOR_WARN && o->todo[0] != '\0')
             printf("%30s%s\n", "-> ", o->todo);
     }
     if (first != NULL)
-        printf("\nFirst broken link: %s (%s)\n%s%s%s", links[first - outcomes].title, first->text,
+        printf("\nFirst broken link: %s (%s)\n%s%s%s", title(&links[first - outcomes]), first->text,
                first->todo[0] != '\0' ? "What to do: " : "", first->todo,
                first->todo[0] != '\0' ? "\n" : "");
 }

@@ -48,10 +48,10 @@ struct doctor {
     const struct cdi_node *node; /* the one examined */
     struct cdi_session session;
     struct json_object *spec;
-    struct {
+    struct doctor_engine {
         bool found, good;
         struct cdi_version version;
-    } engines[CDI_ENGINES];
+    } engines[CDI_ENGINE_COUNT]; /* as in cdi_engines */
 };
 
 /* Sets the text, or the thing to do; say returns the status, so that a check can return it. */
@@ -72,8 +72,12 @@ doctor_check doctor_check_node, doctor_check_permission, doctor_check_driver, do
 doctor_check doctor_check_plugin, doctor_check_spec, doctor_check_hook, doctor_check_hooks_d;
 
 /* cdi/doctor/engine.c: the engines, and what this machine keeps from containers */
-doctor_check doctor_check_podman, doctor_check_docker, doctor_check_containerd, doctor_check_crio,
-    doctor_check_engines, doctor_check_rootless, doctor_check_selinux;
+doctor_check doctor_check_engines, doctor_check_rootless, doctor_check_selinux;
+enum doctor_status doctor_check_engine(struct doctor *d, const struct engine_ops *engine,
+                                       struct doctor_outcome *o);
+/* Where the engine's configuration is on this machine; its version must be known. */
+struct cdi_engine_where doctor_engine_where(const struct doctor *d,
+                                            const struct engine_ops *engine);
 
 /* Which class of a file's mode (or what else) lets a user open it for reading and writing. */
 enum doctor_access {

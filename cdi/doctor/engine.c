@@ -18,41 +18,39 @@
 /* ---- engines ----------------------------------------------------------------------- */
 
 /* A daemon of the user's own, beside which the system's is not meant. */
-static bool has_own_daemon(enum cdi_engine engine)
+static bool has_own_daemon(const struct engine_ops *engine)
 {
     const char *run = getenv("XDG_RUNTIME_DIR");
     char path[PATH_MAX];
 
-    if (engine != CDI_ENGINE_DOCKER || run == NULL || run[0] != '/')
+    if (engine->user_socket == NULL || run == NULL || run[0] != '/')
         return false;
-    snprintf(path, sizeof(path), "%s/docker.sock", run);
+    snprintf(path, sizeof(path), "%s/%s", run, engine->user_socket);
     return access(path, F_OK) == 0;
 }
 
-static void fill_where(const struct doctor *d, enum cdi_engine engine,
-                       struct cdi_engine_where *where)
+struct cdi_engine_where doctor_engine_where(const struct doctor *d, const struct engine_ops *engine)
 {
-    *where = (struct cdi_engine_where){
-        .version = d->engines[engine].version,
+    return (struct cdi_engine_where){
+        .version = d->engines[cdi_engine_index(engine)].version,
         .root = d->root,
         .home = d->config_home[0] != '\0' ? d->config_home : NULL,
-        /* podman is its user's; the others are daemons, root's but for a rootless docker. */
-        .system = d->uid == 0 || (engine != CDI_ENGINE_PODMAN && !has_own_daemon(engine)),
+        .system = d->uid == 0 || (engine->is_service && !has_own_daemon(engine)),
         .hooks_dir = d->hooks_dir[0] != '\0' ? d->hooks_dir : NULL,
         .uid = d->uid,
     };
 }
 
 /* Whether the folder of our spec is among those read; adds their names to the text. */
-static bool reads_spec(struct doctor *d, const struct cdi_engine_where *where,
-                       struct doctor_outcome *o, struct apir_error *err)
+static bool reads_spec(const struct doctor *d, const struct engine_ops *engine,
+                       const struct cdi_engine_where *where, struct doctor_outcome *o)
 {
     cleanup_strings struct cdi_strings dirs = {0};
     const char *slash = strrchr(d->spec_path, '/');
     size_t used = strlen(o->text), n = slash == NULL ? 0 : (size_t)(slash - d->spec_path);
     bool found = false;
 
-    if (cdi_podman_dirs(where, NULL, NULL, &dirs, err) < 0)
+    if (engine->spec_dirs(where, &dirs, NULL) < 0)
         return false;
     for (size_t i = 0; i < dirs.n && used < sizeof(o->text); i++) {
         const char *dir = dirs.items[i];
@@ -65,24 +63,24 @@ static bool reads_spec(struct doctor *d, const struct cdi_engine_where *where,
     return found;
 }
 
-static enum doctor_status check_engine(struct doctor *d, enum cdi_engine engine,
+enum doctor_status doctor_check_engine(struct doctor *d, const struct engine_ops *engine,
                                        struct doctor_outcome *o)
 {
     cleanup_plan struct cdi_engine_plan plan = {0};
     struct apir_error err = {0};
-    struct cdi_engine_where where;
-    struct cdi_version *v = &d->engines[engine].version;
-    const char *name = cdi_engine_name(engine);
+    struct doctor_engine *state = &d->engines[cdi_engine_index(engine)];
+    struct cdi_version *v = &state->version;
+    const char *name = engine->name;
 
     int r = cdi_engine_ask(engine, v);
     if (r == -ENOENT)
         return DOCTOR_ABSENT;
-    d->engines[engine].found = true;
+    state->found = true;
     if (r < 0) {
         doctor_todo(o, "Try: %s --version", name);
         return doctor_say(o, DOCTOR_WARN, "%s does not say its version", name);
     }
-    fill_where(d, engine, &where);
+    struct cdi_engine_where where = doctor_engine_where(d, engine);
     r = cdi_engine_plan(engine, &where, &plan, &err);
     if (r == -EOPNOTSUPP) {
         doctor_todo(o, "Update %s.", name);
@@ -94,55 +92,34 @@ static enum doctor_status check_engine(struct doctor *d, enum cdi_engine engine,
         doctor_todo(o, "Repair that file; %s may not start with it either.", name);
         return doctor_say(o, DOCTOR_WARN, "%s", err.msg);
     }
-    d->engines[engine].good = true;
-    if (engine == CDI_ENGINE_PODMAN) {
-        doctor_say(o, DOCTOR_PASS, "podman %d.%d takes CDI devices", v->major, v->minor);
-        if (!reads_spec(d, &where, o, &err)) {
-            d->engines[engine].good = false;
-            doctor_todo(o, "apir engine configure podman (for /etc/cdi), or write the spec to a "
-                           "folder it reads: apir cdi generate --output.");
+    if (engine->spec_dirs != NULL) {
+        doctor_say(o, DOCTOR_PASS, "%s %d.%d takes CDI devices", name, v->major, v->minor);
+        if (!reads_spec(d, engine, &where, o)) {
+            doctor_todo(o,
+                        "apir engine configure %s (for /etc/cdi), or write the spec to a "
+                        "folder it reads: apir cdi generate --output.",
+                        name);
             return DOCTOR_WARN;
         }
-        return DOCTOR_PASS;
-    }
-    if (plan.after != NULL || plan.lines != NULL) {
-        d->engines[engine].good = false;
+    } else if (plan.after != NULL || plan.lines != NULL) {
         doctor_todo(o, "%sapir engine configure %s", where.system && d->uid != 0 ? "As root: " : "",
                     name);
         return doctor_say(o, DOCTOR_WARN, "%s", plan.note);
+    } else {
+        doctor_say(o, DOCTOR_PASS, "%s", plan.note);
     }
-    return doctor_say(o, DOCTOR_PASS, "%s", plan.note);
-}
-
-enum doctor_status doctor_check_podman(struct doctor *d, struct doctor_outcome *o)
-{
-    return check_engine(d, CDI_ENGINE_PODMAN, o);
-}
-
-enum doctor_status doctor_check_docker(struct doctor *d, struct doctor_outcome *o)
-{
-    return check_engine(d, CDI_ENGINE_DOCKER, o);
-}
-
-enum doctor_status doctor_check_containerd(struct doctor *d, struct doctor_outcome *o)
-{
-    return check_engine(d, CDI_ENGINE_CONTAINERD, o);
-}
-
-enum doctor_status doctor_check_crio(struct doctor *d, struct doctor_outcome *o)
-{
-    return check_engine(d, CDI_ENGINE_CRIO, o);
+    state->good = true;
+    return DOCTOR_PASS;
 }
 
 enum doctor_status doctor_check_engines(struct doctor *d, struct doctor_outcome *o)
 {
     bool found = false;
 
-    for (int i = 0; i < CDI_ENGINES; i++) {
+    for (size_t i = 0; i < CDI_ENGINE_COUNT; i++) {
         found = found || d->engines[i].found;
         if (d->engines[i].good)
-            return doctor_say(o, DOCTOR_PASS, "%s is ready for --device",
-                              cdi_engine_name((enum cdi_engine)i));
+            return doctor_say(o, DOCTOR_PASS, "%s is ready for --device", cdi_engines[i]->name);
     }
     if (!found)
         return doctor_say(o, DOCTOR_SKIP, "no container engine on PATH");
@@ -191,7 +168,7 @@ enum doctor_status doctor_check_rootless(struct doctor *d, struct doctor_outcome
     struct stat st;
     char group[64];
 
-    if (!d->engines[CDI_ENGINE_PODMAN].found)
+    if (!d->engines[cdi_engine_index(&cdi_engine_podman)].found)
         return doctor_say(o, DOCTOR_SKIP, "no podman on PATH");
     if (stat(path, &st) < 0)
         return doctor_say(o, DOCTOR_FAIL, "%s: %s", path, strerror(errno));

@@ -18,6 +18,7 @@
 #include "common/json.h"
 #include "common/oci/cdi_rules.h"
 #include "cdi/spec/spec.h"
+#include "cdi/engine/podman.h"
 #include "cdi/engine/toml.h"
 #include "common/cleanup.h"
 #include "common/error.h"
@@ -297,18 +298,12 @@ static bool check_hooks_folder(const char *dir, struct doctor_outcome *o, char *
 
 enum doctor_status doctor_check_hooks_d(struct doctor *d, struct doctor_outcome *o)
 {
-    struct cdi_engine_where where = {
-        .version = d->engines[CDI_ENGINE_PODMAN].version,
-        .root = d->root,
-        .home = d->config_home[0] != '\0' ? d->config_home : NULL,
-        .system = d->uid == 0,
-        .uid = d->uid,
-    };
+    const struct cdi_engine_where where = doctor_engine_where(d, &cdi_engine_podman);
     cleanup_strings struct cdi_strings dirs = {0};
     struct apir_error err = {0};
     char file[PATH_MAX] = "";
 
-    if (!d->engines[CDI_ENGINE_PODMAN].found)
+    if (!d->engines[cdi_engine_index(&cdi_engine_podman)].found)
         return doctor_say(o, DOCTOR_SKIP, "only podman reads hooks.d, and it is not here");
     if (cdi_podman_dirs(&where, NULL, &dirs, NULL, &err) < 0) {
         doctor_todo(o, "Repair it: podman does not start with it either.");

@@ -22,39 +22,47 @@
 
 #define RECORD_VERSION 2 /* 1 held the whole file */
 
-static const char configure_usage[] =
-    "Usage: apir engine configure ENGINE [OPTION]...\n"
-    "\n"
-    "Sets what ENGINE (podman, docker or containerd) needs so that --device virtgpu/apir=gpu0\n"
-    "works, and changes nothing where it needs nothing. As root for the whole machine, else for\n"
-    "the user. The engine is not restarted; the command for it is printed. containerd's files are\n"
-    "left alone: the lines that are missing are printed, and the file they belong into.\n"
-    "\n"
-    "  --dry-run             print what would change, write nothing\n"
-    "  --config FILE         the file to change, instead of the engine's usual one\n"
-    "  --engine-version V    take MAJOR.MINOR[.PATCH] as its version, instead of asking it\n"
-    "  --state-dir DIR       where to keep the record for `apir engine reset`\n"
-    "  -h, --help            this text\n"
-    "\n"
-    "Exit codes: 0 done, or nothing to do, 1 failed (nothing is changed then), or there are lines\n"
-    "for you to add, 2 wrong usage.\n";
+static void print_configure_usage(void)
+{
+    printf(
+        "Usage: apir engine configure ENGINE [OPTION]...\n"
+        "\n"
+        "Sets what ENGINE (%s) needs so that --device virtgpu/apir=gpu0\n"
+        "works, and changes nothing where it needs nothing. As root for the whole machine, else\n"
+        "for the user. The engine is not restarted; the command for it is printed. containerd's\n"
+        "files are left alone: the lines that are missing are printed, and the file they belong\n"
+        "into.\n"
+        "\n"
+        "  --dry-run             print what would change, write nothing\n"
+        "  --config FILE         the file to change, instead of the engine's usual one\n"
+        "  --engine-version V    take MAJOR.MINOR[.PATCH] as its version, instead of asking it\n"
+        "  --state-dir DIR       where to keep the record for `apir engine reset`\n"
+        "  -h, --help            this text\n"
+        "\n"
+        "Exit codes: 0 done, or nothing to do, 1 failed (nothing is changed then), or there are\n"
+        "lines for you to add, 2 wrong usage.\n",
+        cdi_engine_names());
+}
 
-static const char reset_usage[] =
-    "Usage: apir engine reset ENGINE [OPTION]...\n"
-    "\n"
-    "Takes back what `apir engine configure ENGINE` changed. What somebody else changed in the\n"
-    "same file since then stays.\n"
-    "\n"
-    "  --dry-run             print what would change, write nothing\n"
-    "  --state-dir DIR       where the record is\n"
-    "  -h, --help            this text\n"
-    "\n"
-    "Exit codes: 0 done, or nothing to do, 1 failed, 2 wrong usage.\n";
+static void print_reset_usage(void)
+{
+    puts("Usage: apir engine reset ENGINE [OPTION]...\n"
+         "\n"
+         "Takes back what `apir engine configure ENGINE` changed. What somebody else changed in "
+         "the\n"
+         "same file since then stays.\n"
+         "\n"
+         "  --dry-run             print what would change, write nothing\n"
+         "  --state-dir DIR       where the record is\n"
+         "  -h, --help            this text\n"
+         "\n"
+         "Exit codes: 0 done, or nothing to do, 1 failed, 2 wrong usage.");
+}
 
 struct command {
     const char *name; /* "configure" */
-    const char *usage;
-    enum cdi_engine engine;
+    void (*usage)(void);
+    const struct engine_ops *engine;
     bool dry_run;
     const char *config, *state_dir;
     struct cdi_version version;
@@ -114,7 +122,7 @@ static int parse(struct command *c, int argc, char **argv, bool reset)
             c->version_given = true;
             break;
         case 'h':
-            fputs(c->usage, stdout);
+            c->usage();
             return CDI_EXIT_OK;
         default:
             cdi_text_print(stderr, "Try 'apir engine %s --help'.\n", c->name);
@@ -122,15 +130,15 @@ static int parse(struct command *c, int argc, char **argv, bool reset)
         }
     }
     if (optind == argc)
-        return wrong_usage(c, "no engine; podman, docker or containerd", "");
+        return wrong_usage(c, "no engine; ", cdi_engine_names());
     if (optind + 1 < argc)
         return wrong_usage(c, "unexpected: ", argv[optind + 1]);
-    for (int e = 0; e < CDI_ENGINE_CRIO; e++)
-        if (strcmp(argv[optind], cdi_engine_name((enum cdi_engine)e)) == 0) {
-            c->engine = (enum cdi_engine)e;
-            return -1;
-        }
-    return wrong_usage(c, "not podman, docker or containerd: ", argv[optind]);
+    c->engine = cdi_engine_find(argv[optind]);
+    if (c->engine != NULL)
+        return -1;
+    fprintf(stderr, "apir engine %s: not %s: %s\nTry 'apir engine %s --help'.\n", c->name,
+            cdi_engine_names(), argv[optind], c->name);
+    return CDI_EXIT_USAGE;
 }
 
 /* ---- the record ---------------------------------------------------------------- */
@@ -141,14 +149,13 @@ static int record_path(const struct command *c, char *path, size_t size, struct 
     int n;
 
     if (c->state_dir != NULL)
-        n = snprintf(path, size, "%s/engine-%s.json", c->state_dir, cdi_engine_name(c->engine));
+        n = snprintf(path, size, "%s/engine-%s.json", c->state_dir, c->engine->name);
     else if (geteuid() == 0)
-        n = snprintf(path, size, "/var/lib/apir/engine-%s.json", cdi_engine_name(c->engine));
+        n = snprintf(path, size, "/var/lib/apir/engine-%s.json", c->engine->name);
     else if (state != NULL && state[0] == '/')
-        n = snprintf(path, size, "%s/apir/engine-%s.json", state, cdi_engine_name(c->engine));
+        n = snprintf(path, size, "%s/apir/engine-%s.json", state, c->engine->name);
     else if (home != NULL && home[0] == '/')
-        n = snprintf(path, size, "%s/.local/state/apir/engine-%s.json", home,
-                     cdi_engine_name(c->engine));
+        n = snprintf(path, size, "%s/.local/state/apir/engine-%s.json", home, c->engine->name);
     else
         return apir_error_set(err, ENOENT, "no HOME to keep a record in; see --state-dir");
     return n < 0 || (size_t)n >= size ? apir_error_sys(err, ENAMETOOLONG, "record") : 0;
@@ -171,7 +178,7 @@ static int record_write(const struct command *c, const char *path,
                            : record_add(record, "version", json_object_new_int(RECORD_VERSION));
 
     if (r == 0)
-        r = record_add(record, "engine", json_object_new_string(cdi_engine_name(c->engine)));
+        r = record_add(record, "engine", json_object_new_string(c->engine->name));
     if (r == 0)
         r = record_add(record, "file", json_object_new_string(plan->path));
     if (r == 0)
@@ -200,13 +207,13 @@ static int record_read(const struct command *c, const char *path, struct json_ob
     const char *engine = cdi_json_string(*ret_record, "engine");
     const char *file = cdi_json_string(*ret_record, "file");
     if (json_object_get_int(version) != RECORD_VERSION || engine == NULL || file == NULL ||
-        file[0] != '/' || strcmp(engine, cdi_engine_name(c->engine)) != 0 ||
-        (c->engine == CDI_ENGINE_DOCKER) !=
+        file[0] != '/' || strcmp(engine, c->engine->name) != 0 ||
+        (c->engine->undo != NULL) !=
             (cdi_json_member(*ret_record, "changes", json_type_array) != NULL))
         return apir_error_set(err, EBADMSG,
                               "%s is no record of this version's `apir engine configure %s`; take "
                               "the setting out by hand, and then remove it",
-                              path, cdi_engine_name(c->engine));
+                              path, c->engine->name);
     return 0;
 }
 
@@ -237,7 +244,7 @@ static int carry_out(const struct cdi_engine_plan *plan, struct apir_error *err)
 
 static void tell_restart(const struct cdi_engine_plan *plan)
 {
-    if (plan->restart != NULL)
+    if (plan->restart[0] != '\0')
         cdi_text_print(stdout, "It takes effect with: %s\n", plan->restart);
 }
 
@@ -282,14 +289,13 @@ static int configure(const struct command *c, const struct cdi_engine_where *whe
     if (r == 0)
         tell_restart(&plan);
     if (r == 0 && !plan.remove)
-        cdi_text_print(stdout, "To take it back: apir engine reset %s\n",
-                       cdi_engine_name(c->engine));
+        cdi_text_print(stdout, "To take it back: apir engine reset %s\n", c->engine->name);
     return r;
 }
 
 int cdi_engine_configure_main(int argc, char **argv)
 {
-    struct command c = {.name = "configure", .usage = configure_usage};
+    struct command c = {.name = "configure", .usage = print_configure_usage};
     struct cdi_engine_where where = {.root = "", .system = geteuid() == 0, .uid = geteuid()};
     struct apir_error err = {0};
     char home[PATH_MAX], hooks[PATH_MAX];
@@ -308,7 +314,7 @@ int cdi_engine_configure_main(int argc, char **argv)
                                           "configures it all the same)"
                                         : "%s does not say its version; give it with "
                                           "--engine-version",
-                           cdi_engine_name(c.engine));
+                           c.engine->name);
             return failed(&c, &err);
         }
     }
@@ -330,11 +336,12 @@ static int reset(const struct command *c, struct apir_error *err)
         return r;
     if (record == NULL) {
         cdi_text_print(stdout, "%s: nothing was changed, so there is nothing to take back\n",
-                       cdi_engine_name(c->engine));
+                       c->engine->name);
         return 0;
     }
     r = cdi_engine_plan_undo(
-        cdi_json_string(record, "file"), cdi_json_member(record, "changes", json_type_array),
+        c->engine, cdi_json_string(record, "file"),
+        cdi_json_member(record, "changes", json_type_array),
         json_object_get_boolean(cdi_json_member(record, "made", json_type_boolean)), &plan, err);
     if (r < 0)
         return r;
@@ -346,15 +353,14 @@ static int reset(const struct command *c, struct apir_error *err)
     /* Last: until then the way back is known. */
     if (r == 0)
         r = cdi_file_remove(path, err);
-    if (r == 0 && (plan.after != NULL || plan.remove) && c->engine != CDI_ENGINE_PODMAN)
-        cdi_text_print(stdout, "It takes effect when %s is restarted.\n",
-                       cdi_engine_name(c->engine));
+    if (r == 0 && (plan.after != NULL || plan.remove) && c->engine->is_service)
+        cdi_text_print(stdout, "It takes effect when %s is restarted.\n", c->engine->name);
     return r;
 }
 
 int cdi_engine_reset_main(int argc, char **argv)
 {
-    struct command c = {.name = "reset", .usage = reset_usage};
+    struct command c = {.name = "reset", .usage = print_reset_usage};
     struct apir_error err = {0};
     int code = parse(&c, argc, argv, true);
 

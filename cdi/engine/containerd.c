@@ -172,22 +172,6 @@ static int read_file(struct reader *r, const char *path, struct apir_error *err)
     return e;
 }
 
-static int find_config(const struct cdi_engine_where *where, struct cdi_engine_plan *plan,
-                       struct apir_error *err)
-{
-    if (where->config != NULL)
-        snprintf(plan->path, sizeof(plan->path), "%s", where->config);
-    else if (where->system)
-        snprintf(plan->path, sizeof(plan->path), "%s/etc/containerd/config.toml", where->root);
-    else if (where->home != NULL)
-        snprintf(plan->path, sizeof(plan->path), "%s/containerd/config.toml", where->home);
-    else
-        return apir_error_set(err, ENOENT, "no home folder, so no configuration of this user");
-    plan->restart =
-        where->system ? "systemctl restart containerd" : "systemctl --user restart containerd";
-    return 0;
-}
-
 /* The list with our folder in it, as TOML; NULL where nothing is missing. */
 static int complete_dirs(const struct reader *r, char **ret_value, struct apir_error *err)
 {
@@ -261,17 +245,15 @@ static int read_all(struct reader *r, struct cdi_engine_plan *plan, struct apir_
     return e;
 }
 
-int cdi_containerd_plan(const struct cdi_engine_where *where, struct cdi_engine_plan *plan,
-                        struct apir_error *err)
+static int make_plan(const struct cdi_engine_where *where, struct cdi_engine_plan *plan,
+                     struct apir_error *err)
 {
     cleanup_reader struct reader r = {.where = where};
     bool on_by_itself = cdi_version_at_least(where->version, 2, 0), on = on_by_itself, said = false;
     cleanup_free char *dirs = NULL;
     int major = where->version.major, minor = where->version.minor;
-    int e = find_config(where, plan, err);
+    int e = read_all(&r, plan, err);
 
-    if (e == 0)
-        e = read_all(&r, plan, err);
     if (e < 0)
         return e;
     if (r.disabled != NULL) {
@@ -315,3 +297,14 @@ int cdi_containerd_plan(const struct cdi_engine_where *where, struct cdi_engine_
                             : "");
     return e;
 }
+
+const struct engine_ops cdi_engine_containerd = {
+    .name = "containerd",
+    .title = "containerd",
+    .programs = {"containerd"},
+    .first = {1, 7, 0},
+    .is_service = true,
+    .system_path = "/etc/containerd/config.toml",
+    .user_path = "/containerd/config.toml",
+    .plan = make_plan,
+};

@@ -17,23 +17,6 @@
 #define SPECS_DIR  "/etc/cdi"
 #define TEXT_FLAGS (JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE)
 
-/* cdi_json_parse names the byte; people look for lines. */
-static size_t line_of_error(const char *text)
-{
-    struct json_tokener *tok = json_tokener_new_ex(32);
-    size_t line = 1;
-
-    if (tok == NULL)
-        return 0;
-    json_tokener_set_flags(tok, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
-    json_object_put(json_tokener_parse_ex(tok, text, (int)strlen(text)));
-    size_t end = json_tokener_get_parse_end(tok);
-    json_tokener_free(tok);
-    for (size_t i = 0; i < end && text[i] != '\0'; i++)
-        line += text[i] == '\n';
-    return line;
-}
-
 static int parse(const char *path, const char *text, struct json_object **ret_object,
                  struct apir_error *err)
 {
@@ -43,7 +26,7 @@ static int parse(const char *path, const char *text, struct json_object **ret_ob
     }
     int r = cdi_json_parse(text, strlen(text), ret_object, err);
     if (r < 0)
-        apir_error_wrap(err, "%s: line %zu", path, line_of_error(text));
+        apir_error_wrap(err, "%s", path);
     return r;
 }
 
@@ -142,21 +125,11 @@ static struct json_object *complete_dirs(struct json_object *dirs)
     return NULL;
 }
 
-int cdi_docker_plan(const struct cdi_engine_where *where, struct cdi_engine_plan *plan,
-                    struct apir_error *err)
+static int make_plan(const struct cdi_engine_where *where, struct cdi_engine_plan *plan,
+                     struct apir_error *err)
 {
     cleanup_json struct json_object *top = NULL;
     bool on_by_itself = cdi_version_at_least(where->version, 28, 2), wrong = false;
-
-    if (where->config != NULL)
-        snprintf(plan->path, sizeof(plan->path), "%s", where->config);
-    else if (where->system)
-        snprintf(plan->path, sizeof(plan->path), "%s/etc/docker/daemon.json", where->root);
-    else if (where->home != NULL)
-        snprintf(plan->path, sizeof(plan->path), "%s/docker/daemon.json", where->home);
-    else
-        return apir_error_set(err, ENOENT, "no home folder, so no configuration of this user");
-    plan->restart = where->system ? "systemctl restart docker" : "systemctl --user restart docker";
 
     int r = cdi_file_read(plan->path, &plan->before, NULL, err);
     if (r == 0)
@@ -228,8 +201,8 @@ static int restore(struct json_object *top, struct json_object *change, bool *re
     return 0;
 }
 
-int cdi_docker_undo(struct json_object *changes, bool made, struct cdi_engine_plan *plan,
-                    struct apir_error *err)
+static int undo(struct json_object *changes, bool made, struct cdi_engine_plan *plan,
+                struct apir_error *err)
 {
     cleanup_json struct json_object *top = NULL;
     bool changed = false;
@@ -251,3 +224,17 @@ int cdi_docker_undo(struct json_object *changes, bool made, struct cdi_engine_pl
              plan->remove ? "removes %.500s" : "takes our settings out of %.500s", plan->path);
     return plan->remove ? 0 : print(top, &plan->after, err);
 }
+
+const struct engine_ops cdi_engine_docker = {
+    .name = "docker",
+    .title = "docker",
+    /* docker is the client, which may talk to another machine. */
+    .programs = {"dockerd", "docker"},
+    .first = {25, 0, 0},
+    .is_service = true,
+    .user_socket = "docker.sock",
+    .system_path = "/etc/docker/daemon.json",
+    .user_path = "/docker/daemon.json",
+    .plan = make_plan,
+    .undo = undo,
+};

@@ -24,26 +24,43 @@
 
 extern char **environ;
 
-static const struct {
-    const char *name;
-    /* Whose version counts: docker is the client, which may talk to another machine. */
-    const char *programs[2];
-    struct cdi_version first; /* with CDI */
-} engines[CDI_ENGINES] = {
-    [CDI_ENGINE_PODMAN] = {"podman", {"podman"}, {4, 1, 0}},
-    [CDI_ENGINE_DOCKER] = {"docker", {"dockerd", "docker"}, {25, 0, 0}},
-    [CDI_ENGINE_CONTAINERD] = {"containerd", {"containerd"}, {1, 7, 0}},
-    [CDI_ENGINE_CRIO] = {"crio", {"crio"}, {1, 23, 0}},
-};
+#define CDI_ENGINE_ADDRESS(name) &cdi_engine_##name,
+const struct engine_ops *const cdi_engines[CDI_ENGINE_COUNT] = {CDI_ENGINES(CDI_ENGINE_ADDRESS)};
 
-const char *cdi_engine_name(enum cdi_engine engine)
+size_t cdi_engine_index(const struct engine_ops *engine)
 {
-    return engines[engine].name;
+    size_t i = 0;
+
+    while (cdi_engines[i] != engine)
+        i++;
+    return i;
 }
 
-bool cdi_engine_has_cdi(enum cdi_engine engine, struct cdi_version version)
+const char *cdi_engine_names(void)
 {
-    return cdi_version_at_least(version, engines[engine].first.major, engines[engine].first.minor);
+    static char names[256];
+    const char *last = NULL;
+    size_t used = 0;
+
+    /* Each is put down when the next one is known, since the last one is joined by "or". */
+    for (size_t i = 0; i < CDI_ENGINE_COUNT; i++) {
+        if (cdi_engines[i]->plan == NULL)
+            continue;
+        if (last != NULL)
+            used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s",
+                                     used > 0 ? ", " : "", last);
+        last = cdi_engines[i]->name;
+    }
+    snprintf(names + used, sizeof(names) - used, " or %s", last);
+    return names;
+}
+
+const struct engine_ops *cdi_engine_find(const char *name)
+{
+    for (size_t i = 0; i < CDI_ENGINE_COUNT; i++)
+        if (cdi_engines[i]->plan != NULL && strcmp(cdi_engines[i]->name, name) == 0)
+            return cdi_engines[i];
+    return NULL;
 }
 
 bool cdi_engine_parse_version(const char *text, struct cdi_version *ret)
@@ -129,10 +146,10 @@ static bool ask_version(const char *program, char *text, size_t size)
     return used > 0;
 }
 
-int cdi_engine_ask(enum cdi_engine engine, struct cdi_version *ret_version)
+int cdi_engine_ask(const struct engine_ops *engine, struct cdi_version *ret_version)
 {
     for (size_t i = 0; i < 2; i++) {
-        const char *program = engines[engine].programs[i];
+        const char *program = engine->programs[i];
         char text[256];
 
         if (program == NULL || !cdi_engine_program_found(program))
@@ -155,32 +172,45 @@ void cdi_engine_plan_fini(struct cdi_engine_plan *plan)
     plan->changes = NULL;
 }
 
-int cdi_engine_plan(enum cdi_engine engine, const struct cdi_engine_where *where,
-                    struct cdi_engine_plan *plan, struct apir_error *err)
+static int find_config(const struct engine_ops *engine, const struct cdi_engine_where *where,
+                       struct cdi_engine_plan *plan, struct apir_error *err)
 {
-    memset(plan, 0, sizeof(*plan));
-    if (!cdi_engine_has_cdi(engine, where->version))
-        return apir_error_set(err, EOPNOTSUPP,
-                              "%s %d.%d has no CDI; %d.%d is the first version that has",
-                              engines[engine].name, where->version.major, where->version.minor,
-                              engines[engine].first.major, engines[engine].first.minor);
-    switch (engine) {
-    case CDI_ENGINE_PODMAN:
-        return cdi_podman_plan(where, plan, err);
-    case CDI_ENGINE_DOCKER:
-        return cdi_docker_plan(where, plan, err);
-    case CDI_ENGINE_CONTAINERD:
-        return cdi_containerd_plan(where, plan, err);
-    case CDI_ENGINE_CRIO:
-    case CDI_ENGINES:
-        break;
-    }
-    snprintf(plan->note, sizeof(plan->note), "CRI-O always takes CDI; there is nothing to set");
+    if (where->config != NULL)
+        snprintf(plan->path, sizeof(plan->path), "%s", where->config);
+    else if (where->system)
+        snprintf(plan->path, sizeof(plan->path), "%s%s", where->root, engine->system_path);
+    else if (where->home != NULL)
+        snprintf(plan->path, sizeof(plan->path), "%s%s", where->home, engine->user_path);
+    else
+        return apir_error_set(err, ENOENT, "no home folder, so no configuration of this user");
+    if (engine->is_service)
+        snprintf(plan->restart, sizeof(plan->restart), "systemctl %srestart %s",
+                 where->system ? "" : "--user ", engine->name);
     return 0;
 }
 
-int cdi_engine_plan_undo(const char *path, struct json_object *changes, bool made,
-                         struct cdi_engine_plan *plan, struct apir_error *err)
+int cdi_engine_plan(const struct engine_ops *engine, const struct cdi_engine_where *where,
+                    struct cdi_engine_plan *plan, struct apir_error *err)
+{
+    struct cdi_version v = where->version, first = engine->first;
+
+    memset(plan, 0, sizeof(*plan));
+    if (!cdi_version_at_least(v, first.major, first.minor))
+        return apir_error_set(err, EOPNOTSUPP,
+                              "%s %d.%d has no CDI; %d.%d is the first version that has",
+                              engine->name, v.major, v.minor, first.major, first.minor);
+    if (engine->plan == NULL) {
+        snprintf(plan->note, sizeof(plan->note), "%s always takes CDI; there is nothing to set",
+                 engine->title);
+        return 0;
+    }
+    int r = find_config(engine, where, plan, err);
+    return r < 0 ? r : engine->plan(where, plan, err);
+}
+
+int cdi_engine_plan_undo(const struct engine_ops *engine, const char *path,
+                         struct json_object *changes, bool made, struct cdi_engine_plan *plan,
+                         struct apir_error *err)
 {
     memset(plan, 0, sizeof(*plan));
     snprintf(plan->path, sizeof(plan->path), "%s", path);
@@ -191,8 +221,8 @@ int cdi_engine_plan_undo(const char *path, struct json_object *changes, bool mad
         snprintf(plan->note, sizeof(plan->note), "%.500s is gone already", path);
         return 0;
     }
-    if (changes != NULL)
-        return cdi_docker_undo(changes, made, plan, err);
+    if (engine->undo != NULL)
+        return engine->undo(changes, made, plan, err);
     /* A file of our own: nothing in it is anybody else's. */
     plan->remove = true;
     snprintf(plan->note, sizeof(plan->note), "removes %.500s", path);

@@ -7,22 +7,12 @@
 #include <stddef.h>
 
 struct apir_error;
+struct cdi_strings;
 struct json_object;
-
-enum cdi_engine {
-    CDI_ENGINE_PODMAN,
-    CDI_ENGINE_DOCKER,
-    CDI_ENGINE_CONTAINERD,
-    CDI_ENGINE_CRIO,
-    CDI_ENGINES,
-};
 
 struct cdi_version {
     int major, minor, patch;
 };
-
-/* "podman", … */
-const char *cdi_engine_name(enum cdi_engine engine);
 
 /* The first "MAJOR.MINOR" or "MAJOR.MINOR.PATCH" in text. Returns false where there is none. */
 bool cdi_engine_parse_version(const char *text, struct cdi_version *ret);
@@ -31,27 +21,6 @@ static inline bool cdi_version_at_least(struct cdi_version v, int major, int min
 {
     return v.major > major || (v.major == major && v.minor >= minor);
 }
-
-/*
- * Whether that version of podman keeps to itself what annotations an image has. Before 4.5.1 those
- * became the container's, so that an image alone could ask for a device by our hooks.d files.
- */
-static inline bool cdi_podman_has_safe_annotations(struct cdi_version v)
-{
-    return cdi_version_at_least(v, 4, 6) || (v.major == 4 && v.minor == 5 && v.patch >= 1);
-}
-
-/* Whether that version takes CDI at all, be it with a setting. */
-bool cdi_engine_has_cdi(enum cdi_engine engine, struct cdi_version version);
-
-/*
- * Asks the engine's program on PATH for its version. -ENOENT: it is not there, -EPROTO: it
- * says nothing that is one. Returns 0 or -errno.
- */
-int cdi_engine_ask(enum cdi_engine engine, struct cdi_version *ret_version);
-
-/* Whether a program of that name is on PATH. */
-bool cdi_engine_program_found(const char *program);
 
 /*
  * What an engine's configuration has to become, so that the engine takes our devices.
@@ -67,8 +36,8 @@ struct cdi_engine_plan {
      * list of {"path", "was" (missing: it was not there), "is"}. NULL: the whole file is ours.
      */
     struct json_object *changes;
-    char note[600];      /* one line: what this does, or why there is nothing to do */
-    const char *restart; /* the command that makes the engine read it; NULL: none is needed */
+    char note[600];   /* one line: what this does, or why there is nothing to do */
+    char restart[64]; /* the command that makes the engine read it; "": none is needed */
 };
 void cdi_engine_plan_fini(struct cdi_engine_plan *plan);
 #define cleanup_plan __attribute__((cleanup(cdi_engine_plan_fini)))
@@ -84,40 +53,72 @@ struct cdi_engine_where {
     unsigned uid;
 };
 
+/* All that is particular to one engine; cdi/engine/NAME.c has cdi_engine_NAME. */
+struct engine_ops {
+    const char *name, *title; /* "crio", "CRI-O" */
+    /* Whose --version counts: the first that is there. */
+    const char *programs[2];
+    struct cdi_version first; /* with CDI */
+    /* A service (for `systemctl restart NAME`), root's unless a user's own has this socket in
+     * XDG_RUNTIME_DIR. An engine that is no service is its user's. */
+    bool is_service;
+    const char *user_socket;
+    /* Its configuration, below / and below the user's configuration folder. */
+    const char *system_path, *user_path;
+    /*
+     * Fills the plan, whose path and restart are there already; writes nothing. NULL: the engine
+     * takes CDI devices by itself, and there is nothing to configure. Returns 0 or -errno.
+     */
+    int (*plan)(const struct cdi_engine_where *where, struct cdi_engine_plan *plan,
+                struct apir_error *err);
+    /* Takes plan->changes back. NULL: what the plan writes is a file of ours. */
+    int (*undo)(struct json_object *changes, bool made, struct cdi_engine_plan *plan,
+                struct apir_error *err);
+    /* The folders it reads specs from, for doctor. NULL: what the plan says is all there is. */
+    int (*spec_dirs)(const struct cdi_engine_where *where, struct cdi_strings *ret_dirs,
+                     struct apir_error *err);
+};
+
+/* Every engine, in the order in which doctor looks at them. */
+#define CDI_ENGINES(X) X(podman) X(docker) X(containerd) X(crio)
+
+#define CDI_ENGINE_DECLARE(name) extern const struct engine_ops cdi_engine_##name;
+#define CDI_ENGINE_ONE(name)     +1
+CDI_ENGINES(CDI_ENGINE_DECLARE)
+#define CDI_ENGINE_COUNT (0 CDI_ENGINES(CDI_ENGINE_ONE))
+extern const struct engine_ops *const cdi_engines[CDI_ENGINE_COUNT];
+
+/* Its number in cdi_engines. */
+size_t cdi_engine_index(const struct engine_ops *engine);
+
+/* Those that can be configured: "podman, docker or containerd". Static. */
+const char *cdi_engine_names(void);
+/* One of those, or NULL. */
+const struct engine_ops *cdi_engine_find(const char *name);
+
+/*
+ * Asks the engine's program on PATH for its version. -ENOENT: it is not there, -EPROTO: it
+ * says nothing that is one. Returns 0 or -errno.
+ */
+int cdi_engine_ask(const struct engine_ops *engine, struct cdi_version *ret_version);
+
+/* Whether a program of that name is on PATH. */
+bool cdi_engine_program_found(const char *program);
+
 /*
  * Reads the engine's configuration and makes the plan; writes nothing. -EOPNOTSUPP: this
  * version has no CDI. -EBADMSG: its configuration was not understood; *err has file and
  * line. Returns 0 or -errno.
  */
-int cdi_engine_plan(enum cdi_engine engine, const struct cdi_engine_where *where,
+int cdi_engine_plan(const struct engine_ops *engine, const struct cdi_engine_where *where,
                     struct cdi_engine_plan *plan, struct apir_error *err);
 
 /*
  * The plan that takes back what `cdi_engine_plan` once did to the file: its `changes`, and the file
  * itself where that was made then (`made`) and holds nothing else. What others changed since stays.
  */
-int cdi_engine_plan_undo(const char *path, struct json_object *changes, bool made,
-                         struct cdi_engine_plan *plan, struct apir_error *err);
-
-/* ---- what the plans of each engine are made of: engine_*.c ---- */
-
-int cdi_podman_plan(const struct cdi_engine_where *where, struct cdi_engine_plan *plan,
-                    struct apir_error *err);
-int cdi_docker_plan(const struct cdi_engine_where *where, struct cdi_engine_plan *plan,
-                    struct apir_error *err);
-int cdi_docker_undo(struct json_object *changes, bool made, struct cdi_engine_plan *plan,
-                    struct apir_error *err);
-int cdi_containerd_plan(const struct cdi_engine_where *where, struct cdi_engine_plan *plan,
-                        struct apir_error *err);
-
-struct cdi_strings;
-
-/*
- * The folders podman reads, as its configuration says: of hooks, and of CDI specs. Either
- * may be NULL. `except`: a file to leave out, or NULL.
- */
-int cdi_podman_dirs(const struct cdi_engine_where *where, const char *except,
-                    struct cdi_strings *ret_hooks, struct cdi_strings *ret_specs,
-                    struct apir_error *err);
+int cdi_engine_plan_undo(const struct engine_ops *engine, const char *path,
+                         struct json_object *changes, bool made, struct cdi_engine_plan *plan,
+                         struct apir_error *err);
 
 #endif

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cdi/engine/engine.h"
 #include "cdi/engine/file.h"
+#include "cdi/engine/podman.h"
 #include "cdi/engine/toml.h"
 #include "common/cleanup.h"
 #include "common/error.h"
@@ -183,21 +183,10 @@ static int make_text(const struct cdi_engine_where *where, const struct cdi_stri
     return fclose(out) == 0 ? 0 : apir_error_sys(err, ENOMEM, "containers.conf");
 }
 
-int cdi_podman_plan(const struct cdi_engine_where *where, struct cdi_engine_plan *plan,
-                    struct apir_error *err)
+static int make_plan(const struct cdi_engine_where *where, struct cdi_engine_plan *plan,
+                     struct apir_error *err)
 {
     cleanup_strings struct cdi_strings hooks = {0}, specs = {0};
-
-    if (where->config != NULL)
-        snprintf(plan->path, sizeof(plan->path), "%s", where->config);
-    else if (where->system)
-        snprintf(plan->path, sizeof(plan->path), "%s/etc/containers/containers.conf.d/50-apir.conf",
-                 where->root);
-    else if (where->home != NULL)
-        snprintf(plan->path, sizeof(plan->path), "%s/containers/containers.conf.d/50-apir.conf",
-                 where->home);
-    else
-        return apir_error_set(err, ENOENT, "no home folder, so no configuration of this user");
 
     int r = cdi_file_read(plan->path, &plan->before, NULL, err);
     if (r < 0)
@@ -241,3 +230,20 @@ int cdi_podman_plan(const struct cdi_engine_where *where, struct cdi_engine_plan
              add_specs ? SPECS_DIR : "");
     return 0;
 }
+
+static int spec_dirs(const struct cdi_engine_where *where, struct cdi_strings *ret_dirs,
+                     struct apir_error *err)
+{
+    return cdi_podman_dirs(where, NULL, NULL, ret_dirs, err);
+}
+
+const struct engine_ops cdi_engine_podman = {
+    .name = "podman",
+    .title = "podman",
+    .programs = {"podman"},
+    .first = {4, 1, 0},
+    .system_path = "/etc/containers/containers.conf.d/50-apir.conf",
+    .user_path = "/containers/containers.conf.d/50-apir.conf",
+    .plan = make_plan,
+    .spec_dirs = spec_dirs,
+};

@@ -25,7 +25,7 @@ options() {
 
 # complete WORD...: what bash offers for the last word of `apir WORD...`.
 complete_line() {
-    bash --norc -c '
+    PATH=$OUT/cdi:$PATH bash --norc -c '
         . /usr/share/bash-completion/bash_completion
         . cdi/apir.bash-completion
         COMP_WORDS=(apir "$@") COMP_CWORD=$#

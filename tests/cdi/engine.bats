@@ -67,7 +67,7 @@ teardown() { common_teardown; }
     printf 'version = 2\n\n[plugins\n' >"$T/config.toml"
     sum=$(cat "$T/daemon.json" "$T/config.toml" | sha256sum)
     run -1 "$APIR" engine configure docker --engine-version 27.5 --config "$T/daemon.json" "${STATE[@]}"
-    [[ $output == *'daemon.json: line 3: '* ]]
+    [[ $output == *'daemon.json: line 3, byte '* ]]
     run -1 "$APIR" engine configure containerd --engine-version 1.7 --config "$T/config.toml" "${STATE[@]}"
     [[ $output == *'config.toml: line 3: '* ]]
     [[ $(cat "$T/daemon.json" "$T/config.toml" | sha256sum) == "$sum" && ! -e $T/state ]]

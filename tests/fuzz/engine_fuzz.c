@@ -20,10 +20,11 @@
 
 const char fuzz_corpus[] = "engine";
 
-static const struct cdi_version versions[CDI_ENGINES][3] = {
-    [CDI_ENGINE_PODMAN] = {{4, 3, 0}, {5, 4, 0}, {5, 6, 0}},
-    [CDI_ENGINE_DOCKER] = {{25, 0, 0}, {28, 1, 0}, {28, 2, 0}},
-    [CDI_ENGINE_CONTAINERD] = {{1, 7, 0}, {2, 0, 0}, {2, 1, 0}},
+enum { PODMAN, DOCKER, CONTAINERD, ENGINES };
+static const struct cdi_version versions[ENGINES][3] = {
+    [PODMAN] = {{4, 3, 0}, {5, 4, 0}, {5, 6, 0}},
+    [DOCKER] = {{25, 0, 0}, {28, 1, 0}, {28, 2, 0}},
+    [CONTAINERD] = {{1, 7, 0}, {2, 0, 0}, {2, 1, 0}},
 };
 
 static char root[64], config[128];
@@ -78,11 +79,11 @@ static void podman(const struct cdi_engine_where *where, const char *text)
     snprintf(path, sizeof(path), "%s/etc/containers/containers.conf", root);
     write_text(path, text);
     (void)unlink(config);
-    int r = cdi_engine_plan(CDI_ENGINE_PODMAN, where, &plan, &err);
+    int r = cdi_engine_plan(&cdi_engine_podman, where, &plan, &err);
     check_plan(&plan, r, &err);
     if (r == 0 && plan.after) {
         write_text(config, plan.after);
-        FUZZ_CHECK(cdi_engine_plan(CDI_ENGINE_PODMAN, where, &again, &err) == 0);
+        FUZZ_CHECK(cdi_engine_plan(&cdi_engine_podman, where, &again, &err) == 0);
         FUZZ_CHECK(again.after == NULL && !again.remove);
     }
 }
@@ -94,7 +95,7 @@ static void containerd(const struct cdi_engine_where *where, const char *text)
     cleanup_plan struct cdi_engine_plan plan = {0};
 
     write_text(config, text);
-    int r = cdi_engine_plan(CDI_ENGINE_CONTAINERD, where, &plan, &err);
+    int r = cdi_engine_plan(&cdi_engine_containerd, where, &plan, &err);
     check_plan(&plan, r, &err);
     FUZZ_CHECK(plan.after == NULL && !plan.remove);
 }
@@ -105,18 +106,18 @@ static void docker(const struct cdi_engine_where *where, const char *text)
     cleanup_plan struct cdi_engine_plan plan = {0}, again = {0}, undo = {0}, last = {0};
 
     write_text(config, text);
-    int r = cdi_engine_plan(CDI_ENGINE_DOCKER, where, &plan, &err);
+    int r = cdi_engine_plan(&cdi_engine_docker, where, &plan, &err);
     check_plan(&plan, r, &err);
     if (r < 0 || !plan.after)
         return;
     write_text(config, plan.after);
-    r = cdi_engine_plan(CDI_ENGINE_DOCKER, where, &again, &err);
+    r = cdi_engine_plan(&cdi_engine_docker, where, &again, &err);
     FUZZ_CHECK(r == 0 && again.after == NULL);
-    r = cdi_engine_plan_undo(config, plan.changes, false, &undo, &err);
+    r = cdi_engine_plan_undo(&cdi_engine_docker, config, plan.changes, false, &undo, &err);
     FUZZ_CHECK(r == 0 && undo.after != NULL && !undo.remove);
     /* And so the same is to be done once more. */
     write_text(config, undo.after);
-    r = cdi_engine_plan(CDI_ENGINE_DOCKER, where, &last, &err);
+    r = cdi_engine_plan(&cdi_engine_docker, where, &last, &err);
     FUZZ_CHECK(r == 0 && last.after != NULL && strcmp(last.note, plan.note) == 0);
 }
 
@@ -126,7 +127,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     if (!root[0])
         set_up();
-    enum cdi_engine engine = (enum cdi_engine)(data[0] % CDI_ENGINE_CRIO);
+    const unsigned engine = data[0] % ENGINES;
     const struct cdi_engine_where where = {
         .version = versions[engine][data[1] % 3],
         .config = config,
@@ -141,9 +142,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(text, data + 2, size - 2);
     if (cdi_engine_parse_version(text, &version))
         FUZZ_CHECK(version.major >= 0 && version.minor >= 0 && version.patch >= 0);
-    if (engine == CDI_ENGINE_PODMAN)
+    if (engine == PODMAN)
         podman(&where, text);
-    else if (engine == CDI_ENGINE_DOCKER)
+    else if (engine == DOCKER)
         docker(&where, text);
     else
         containerd(&where, text);

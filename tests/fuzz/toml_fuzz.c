@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An engine's configuration in TOML: found, set and taken out again.
+ * An engine's configuration in TOML: a value in it is found and read, or the text is refused.
  *
  * Input: the text of the file.
  */

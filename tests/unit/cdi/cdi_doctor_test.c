@@ -136,7 +136,7 @@ static void rootless_asks_for_ranges_and_groups(void **state)
     snprintf(path, sizeof(path), "%s", make("/node", ""));
     snprintf(node.full_path, sizeof(node.full_path), "%s", path);
     expect(doctor_check_rootless, DOCTOR_SKIP, "no podman");
-    d.engines[CDI_ENGINE_PODMAN].found = true;
+    d.engines[cdi_engine_index(&cdi_engine_podman)].found = true;
     assert_int_equal(chmod(path, 0660), 0);
     expect(doctor_check_rootless, DOCTOR_WARN, "usermod --add-subuids");
     make("/etc/subuid", "joe:100000:65536\n");
@@ -160,7 +160,7 @@ static void keep_groups_needs_crun(void **state)
 
     (void)state;
     d.node = &node;
-    d.engines[CDI_ENGINE_PODMAN].found = true;
+    d.engines[cdi_engine_index(&cdi_engine_podman)].found = true;
     snprintf(path, sizeof(path), "%s", make("/node", ""));
     snprintf(node.full_path, sizeof(node.full_path), "%s", path);
     make("/etc/subuid", "joe:100000:65536\n");
@@ -233,8 +233,8 @@ static void hooks_d_is_what_podman_would_read(void **state)
 
     (void)state;
     expect(doctor_check_hooks_d, DOCTOR_SKIP, "not here");
-    d.engines[CDI_ENGINE_PODMAN].found = true;
-    d.engines[CDI_ENGINE_PODMAN].version = (struct cdi_version){5, 8, 0};
+    d.engines[cdi_engine_index(&cdi_engine_podman)].found = true;
+    d.engines[cdi_engine_index(&cdi_engine_podman)].version = (struct cdi_version){5, 8, 0};
     expect(doctor_check_hooks_d, DOCTOR_SKIP, "not installed");
     snprintf(d.hooks_dir, sizeof(d.hooks_dir), "/opt" HOOKS_D);
     expect(doctor_check_hooks_d, DOCTOR_WARN, "apir engine configure podman");
@@ -257,14 +257,14 @@ static void hooks_d_is_what_podman_would_read(void **state)
     make(HOOKS_D "/90-apir.json", text);
     make_static("/static/apir-hook");
     expect(doctor_check_hooks_d, DOCTOR_PASS, "the annotation apir.device works");
-    d.engines[CDI_ENGINE_PODMAN].version = (struct cdi_version){4, 5, 0};
+    d.engines[cdi_engine_index(&cdi_engine_podman)].version = (struct cdi_version){4, 5, 0};
     expect(doctor_check_hooks_d, DOCTOR_WARN, "lets any image ask for a device");
-    d.engines[CDI_ENGINE_PODMAN].version = (struct cdi_version){5, 8, 0};
+    d.engines[cdi_engine_index(&cdi_engine_podman)].version = (struct cdi_version){5, 8, 0};
     make("/etc/containers/containers.conf", "[engine]\nhooks_dir = [\"/elsewhere\"]\n");
     expect(doctor_check_hooks_d, DOCTOR_WARN, "does not read");
-    d.engines[CDI_ENGINE_PODMAN].version = (struct cdi_version){4, 5, 0};
+    d.engines[cdi_engine_index(&cdi_engine_podman)].version = (struct cdi_version){4, 5, 0};
     expect(doctor_check_hooks_d, DOCTOR_SKIP, "podman 4.5.1");
-    d.engines[CDI_ENGINE_PODMAN].version = (struct cdi_version){5, 8, 0};
+    d.engines[cdi_engine_index(&cdi_engine_podman)].version = (struct cdi_version){5, 8, 0};
     make("/etc/containers/containers.conf", "[engine]\nhooks_dir = 1\n");
     expect(doctor_check_hooks_d, DOCTOR_FAIL, "line 2");
 }

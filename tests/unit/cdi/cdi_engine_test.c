@@ -10,6 +10,7 @@
 
 #include "cdi/engine/engine.h"
 #include "cdi/engine/file.h"
+#include "cdi/engine/podman.h"
 #include "cdi/engine/toml.h"
 #include "common/cleanup.h"
 #include "common/error.h"
@@ -87,7 +88,7 @@ static struct cdi_engine_where at(int major, int minor)
  * The plan's result: the new text, "-" to remove, "PATH: LINES" (the path below the root) for what
  * the user is to add, "" for nothing, or the error's text.
  */
-static char *outcome(enum cdi_engine engine, const struct cdi_engine_where *where)
+static char *outcome(const struct engine_ops *engine, const struct cdi_engine_where *where)
 {
     struct apir_error err = {0};
     cleanup_plan struct cdi_engine_plan plan = {0};
@@ -110,14 +111,16 @@ static char *outcome(enum cdi_engine engine, const struct cdi_engine_where *wher
     return strdup(plan.after == NULL ? "" : plan.after);
 }
 
-static void check(enum cdi_engine engine, struct cdi_engine_where where, const char *expected)
+static void check(const struct engine_ops *engine, struct cdi_engine_where where,
+                  const char *expected)
 {
     cleanup_free char *got = outcome(engine, &where);
 
     assert_string_equal(got, expected);
 }
 
-static void check_says(enum cdi_engine engine, struct cdi_engine_where where, const char *part)
+static void check_says(const struct engine_ops *engine, struct cdi_engine_where where,
+                       const char *part)
 {
     cleanup_free char *got = outcome(engine, &where);
 
@@ -128,10 +131,10 @@ static void check_says(enum cdi_engine engine, struct cdi_engine_where where, co
 static void engines_without_cdi_are_named(void **state)
 {
     (void)state;
-    check_says(CDI_ENGINE_PODMAN, at(4, 0), "podman 4.0 has no CDI; 4.1 is the first");
-    check_says(CDI_ENGINE_DOCKER, at(24, 9), "docker 24.9 has no CDI; 25.0 is the first");
-    check_says(CDI_ENGINE_CONTAINERD, at(1, 6), "containerd 1.6 has no CDI; 1.7 is the first");
-    check(CDI_ENGINE_CRIO, at(1, 30), "");
+    check_says(&cdi_engine_podman, at(4, 0), "podman 4.0 has no CDI; 4.1 is the first");
+    check_says(&cdi_engine_docker, at(24, 9), "docker 24.9 has no CDI; 25.0 is the first");
+    check_says(&cdi_engine_containerd, at(1, 6), "containerd 1.6 has no CDI; 1.7 is the first");
+    check(&cdi_engine_crio, at(1, 30), "");
 }
 
 #define DOCKER_ON "{\n  \"features\":{\n    \"cdi\":true\n  }\n}\n"
@@ -139,16 +142,16 @@ static void engines_without_cdi_are_named(void **state)
 static void docker_is_told_where_its_version_wants_it(void **state)
 {
     (void)state;
-    check(CDI_ENGINE_DOCKER, at(25, 0), DOCKER_ON);
-    check(CDI_ENGINE_DOCKER, at(28, 1), DOCKER_ON);
-    check(CDI_ENGINE_DOCKER, at(28, 2), "");
-    check(CDI_ENGINE_DOCKER, at(29, 0), "");
+    check(&cdi_engine_docker, at(25, 0), DOCKER_ON);
+    check(&cdi_engine_docker, at(28, 1), DOCKER_ON);
+    check(&cdi_engine_docker, at(28, 2), "");
+    check(&cdi_engine_docker, at(29, 0), "");
     make("/etc/docker/daemon.json", "");
-    check(CDI_ENGINE_DOCKER, at(27, 5), DOCKER_ON);
+    check(&cdi_engine_docker, at(27, 5), DOCKER_ON);
     make("/etc/docker/daemon.json", DOCKER_ON);
-    check(CDI_ENGINE_DOCKER, at(27, 5), "");
+    check(&cdi_engine_docker, at(27, 5), "");
     make("/etc/docker/daemon.json", "{\"features\": {\"cdi\": false}}");
-    check(CDI_ENGINE_DOCKER, at(29, 0), DOCKER_ON);
+    check(&cdi_engine_docker, at(29, 0), DOCKER_ON);
 }
 
 static void docker_keeps_all_else(void **state)
@@ -157,12 +160,12 @@ static void docker_keeps_all_else(void **state)
     make("/etc/docker/daemon.json",
          "{\"mtu\": 1e3, \"dns\": [\"1.1.1.1\"], \"features\": {\"buildkit\": true}, \"x\": "
          "18446744073709551615, \"log-opts\": {\"path\": \"/a/b\"}}");
-    check(CDI_ENGINE_DOCKER, at(27, 5),
+    check(&cdi_engine_docker, at(27, 5),
           "{\n  \"mtu\":1e3,\n  \"dns\":[\n    \"1.1.1.1\"\n  ],\n  \"features\":{\n    "
           "\"buildkit\":true,\n    \"cdi\":true\n  },\n  \"x\":18446744073709551615,\n  "
           "\"log-opts\":{\n    \"path\":\"/a/b\"\n  }\n}\n");
     make("/etc/docker/daemon.json", "{\"cdi-spec-dirs\": [\"/opt/cdi\"]}");
-    check(CDI_ENGINE_DOCKER, at(28, 5),
+    check(&cdi_engine_docker, at(28, 5),
           "{\n  \"cdi-spec-dirs\":[\n    \"/opt/cdi\",\n    \"/etc/cdi\"\n  ]\n}\n");
 }
 
@@ -170,15 +173,15 @@ static void docker_refuses_what_it_does_not_understand(void **state)
 {
     (void)state;
     make("/etc/docker/daemon.json", "{\n  \"mtu\": 1,\n  bad\n}");
-    check_says(CDI_ENGINE_DOCKER, at(27, 5), "daemon.json: line 3: ");
+    check_says(&cdi_engine_docker, at(27, 5), "daemon.json: line 3, byte ");
     make("/etc/docker/daemon.json", "{\"features\": []}");
-    check_says(CDI_ENGINE_DOCKER, at(27, 5), "features is no object");
+    check_says(&cdi_engine_docker, at(27, 5), "features is no object");
     make("/etc/docker/daemon.json", "{\"features\": {\"cdi\": \"yes\"}}");
-    check_says(CDI_ENGINE_DOCKER, at(27, 5), "features.cdi is neither");
+    check_says(&cdi_engine_docker, at(27, 5), "features.cdi is neither");
     make("/etc/docker/daemon.json", "{\"cdi-spec-dirs\": \"/etc/cdi\"}");
-    check_says(CDI_ENGINE_DOCKER, at(27, 5), "cdi-spec-dirs is no list");
+    check_says(&cdi_engine_docker, at(27, 5), "cdi-spec-dirs is no list");
     make("/etc/docker/daemon.json", "[]");
-    check_says(CDI_ENGINE_DOCKER, at(27, 5), "not an object");
+    check_says(&cdi_engine_docker, at(27, 5), "not an object");
 }
 
 #define CRI1 "[plugins.cri]\n"
@@ -190,32 +193,32 @@ static void docker_refuses_what_it_does_not_understand(void **state)
 static void containerd_gets_the_lines_that_its_version_wants(void **state)
 {
     (void)state;
-    check(CDI_ENGINE_CONTAINERD, at(1, 7), CONF ": version = 2\n\n" CRI2 ON);
-    check(CDI_ENGINE_CONTAINERD, at(2, 0), "");
+    check(&cdi_engine_containerd, at(1, 7), CONF ": version = 2\n\n" CRI2 ON);
+    check(&cdi_engine_containerd, at(2, 0), "");
     /* An empty file says no format; without one it would be read as the oldest. */
     make(CONF, "");
-    check(CDI_ENGINE_CONTAINERD, at(1, 7), CONF ": version = 2\n\n" CRI2 ON);
+    check(&cdi_engine_containerd, at(1, 7), CONF ": version = 2\n\n" CRI2 ON);
     make(CONF, "\n# nothing\n\n");
-    check(CDI_ENGINE_CONTAINERD, at(1, 7), CONF ": version = 2\n\n" CRI2 ON);
+    check(&cdi_engine_containerd, at(1, 7), CONF ": version = 2\n\n" CRI2 ON);
     make(CONF, "version = 2\n");
-    check(CDI_ENGINE_CONTAINERD, at(1, 7), CONF ": " CRI2 ON);
+    check(&cdi_engine_containerd, at(1, 7), CONF ": " CRI2 ON);
     make(CONF, "version = 2\n" CRI2 "  sandbox_image = \"x\"\n");
-    check(CDI_ENGINE_CONTAINERD, at(1, 7), CONF ": " CRI2 ON);
-    check(CDI_ENGINE_CONTAINERD, at(2, 1), "");
+    check(&cdi_engine_containerd, at(1, 7), CONF ": " CRI2 ON);
+    check(&cdi_engine_containerd, at(2, 1), "");
     make(CONF, "version = 2\n" CRI2 "enable_cdi = true\ncdi_spec_dirs = [\"/opt\"]\n");
-    check(CDI_ENGINE_CONTAINERD, at(1, 7),
+    check(&cdi_engine_containerd, at(1, 7),
           CONF ": " CRI2 "  cdi_spec_dirs = [\"/etc/cdi\", \"/opt\"]\n");
     make(CONF, "version = 3\n" CRI3 "enable_cdi = false\n");
-    check(CDI_ENGINE_CONTAINERD, at(2, 1), CONF ": " CRI3 ON);
+    check(&cdi_engine_containerd, at(2, 1), CONF ": " CRI3 ON);
     make(CONF, "version = 3\n" CRI2 "enable_cdi = false\n");
-    check(CDI_ENGINE_CONTAINERD, at(2, 1), "");
+    check(&cdi_engine_containerd, at(2, 1), "");
     make(CONF, "version = 2\ndisabled_plugins = [\"cri\"]\n");
-    check(CDI_ENGINE_CONTAINERD, at(1, 7), "");
+    check(&cdi_engine_containerd, at(1, 7), "");
     /* The oldest format, which 1.7 still reads, and has no command to rewrite. */
     make(CONF, "root = \"/x\"\n");
-    check(CDI_ENGINE_CONTAINERD, at(1, 7), CONF ": " CRI1 ON);
+    check(&cdi_engine_containerd, at(1, 7), CONF ": " CRI1 ON);
     make(CONF, CRI1 "enable_cdi = true\n");
-    check(CDI_ENGINE_CONTAINERD, at(1, 7), "");
+    check(&cdi_engine_containerd, at(1, 7), "");
 }
 
 static void containerd_takes_the_last_section_of_all_its_files(void **state)
@@ -223,35 +226,35 @@ static void containerd_takes_the_last_section_of_all_its_files(void **state)
     (void)state;
     make(CONF, "version = 2\nimports = [\"/etc/containerd/conf.d/*.toml\", \"more.toml\"]\n" CRI2
                "enable_cdi = true\n");
-    check(CDI_ENGINE_CONTAINERD, at(1, 7), "");
+    check(&cdi_engine_containerd, at(1, 7), "");
     make("/etc/containerd/conf.d/1.toml", "version = 2\n" CRI2 "sandbox_image = \"x\"\n");
-    check(CDI_ENGINE_CONTAINERD, at(1, 7), "/etc/containerd/conf.d/1.toml: " CRI2 ON);
+    check(&cdi_engine_containerd, at(1, 7), "/etc/containerd/conf.d/1.toml: " CRI2 ON);
     make("/etc/containerd/conf.d/2.toml", CRI2 "enable_cdi = true\n");
-    check(CDI_ENGINE_CONTAINERD, at(1, 7), "");
+    check(&cdi_engine_containerd, at(1, 7), "");
     make("/etc/containerd/more.toml", CRI2 "enable_cdi = false\n");
-    check(CDI_ENGINE_CONTAINERD, at(1, 7), "/etc/containerd/more.toml: " CRI2 ON);
-    check(CDI_ENGINE_CONTAINERD, at(2, 1), "/etc/containerd/more.toml: " CRI2 ON);
+    check(&cdi_engine_containerd, at(1, 7), "/etc/containerd/more.toml: " CRI2 ON);
+    check(&cdi_engine_containerd, at(2, 1), "/etc/containerd/more.toml: " CRI2 ON);
     make("/etc/containerd/more.toml", "disabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n");
-    check(CDI_ENGINE_CONTAINERD, at(1, 7), "");
+    check(&cdi_engine_containerd, at(1, 7), "");
     /* A circle ends. */
     make("/etc/containerd/more.toml",
          "imports = [\"config.toml\", \"more.toml\", \"/nowhere/*\"]\n");
-    check(CDI_ENGINE_CONTAINERD, at(1, 7), "");
+    check(&cdi_engine_containerd, at(1, 7), "");
     make("/etc/containerd/more.toml", "imports = 1\n");
-    check_says(CDI_ENGINE_CONTAINERD, at(1, 7), "more.toml: line 1: imports is no list");
+    check_says(&cdi_engine_containerd, at(1, 7), "more.toml: line 1: imports is no list");
 }
 
 static void containerd_refuses_what_it_does_not_understand(void **state)
 {
     (void)state;
     make(CONF, "version = 2\nfoo\n");
-    check_says(CDI_ENGINE_CONTAINERD, at(1, 7), "config.toml: line 2: ");
+    check_says(&cdi_engine_containerd, at(1, 7), "config.toml: line 2: ");
     make(CONF, "version = 2\n" CRI2 "enable_cdi = 1\n");
-    check_says(CDI_ENGINE_CONTAINERD, at(1, 7), "line 3: enable_cdi is neither");
+    check_says(&cdi_engine_containerd, at(1, 7), "line 3: enable_cdi is neither");
     make(CONF, "version = 2\n" CRI2 "cdi_spec_dirs = 1\n");
-    check_says(CDI_ENGINE_CONTAINERD, at(1, 7), "line 3: cdi_spec_dirs is no list");
+    check_says(&cdi_engine_containerd, at(1, 7), "line 3: cdi_spec_dirs is no list");
     make(CONF, "version = 2\ndisabled_plugins = 1\n");
-    check_says(CDI_ENGINE_CONTAINERD, at(1, 7), "line 2: disabled_plugins is no list");
+    check_says(&cdi_engine_containerd, at(1, 7), "line 2: disabled_plugins is no list");
 }
 
 #define MARK                                                                                       \
@@ -264,25 +267,25 @@ static void podman_is_told_of_a_hooks_folder_it_does_not_read(void **state)
     struct cdi_engine_where where = at(5, 8);
 
     (void)state;
-    check(CDI_ENGINE_PODMAN, where, "");
+    check(&cdi_engine_podman, where, "");
     where.hooks_dir = "/usr/share/containers/oci/hooks.d";
-    check(CDI_ENGINE_PODMAN, where, "");
+    check(&cdi_engine_podman, where, "");
     where.hooks_dir = "/opt/a\"b";
-    check(CDI_ENGINE_PODMAN, where, MARK "hooks_dir = [\"/opt/a\\\"b\", {append = true}]\n");
+    check(&cdi_engine_podman, where, MARK "hooks_dir = [\"/opt/a\\\"b\", {append = true}]\n");
     where.version = (struct cdi_version){4, 7, 0};
-    check(CDI_ENGINE_PODMAN, where,
+    check(&cdi_engine_podman, where,
           MARK "hooks_dir = [\"/usr/share/containers/oci/hooks.d\", \"/opt/a\\\"b\"]\n");
     make(DROP_IN, MARK "hooks_dir = [\"/usr/share/containers/oci/hooks.d\", \"/opt/a\\\"b\"]\n");
-    check(CDI_ENGINE_PODMAN, where, "");
+    check(&cdi_engine_podman, where, "");
     /* An image brings its own annotation along: what was set is taken out. */
     for (int patch = 0; patch < 2; patch++) {
         where.version = (struct cdi_version){4, 5, patch};
-        check(CDI_ENGINE_PODMAN, where, patch == 0 ? "-" : "");
+        check(&cdi_engine_podman, where, patch == 0 ? "-" : "");
     }
     where.hooks_dir = NULL;
-    check(CDI_ENGINE_PODMAN, where, "-");
+    check(&cdi_engine_podman, where, "-");
     make(DROP_IN, "[engine]\n");
-    check_says(CDI_ENGINE_PODMAN, where, "is there and not ours");
+    check_says(&cdi_engine_podman, where, "is there and not ours");
 }
 
 static void podman_that_takes_annotations_of_images_is_not_told_of_hooks(void **state)
@@ -292,7 +295,7 @@ static void podman_that_takes_annotations_of_images_is_not_told_of_hooks(void **
 
     (void)state;
     where.hooks_dir = "/opt/hooks.d";
-    assert_int_equal(cdi_engine_plan(CDI_ENGINE_PODMAN, &where, &plan, NULL), 0);
+    assert_int_equal(cdi_engine_plan(&cdi_engine_podman, &where, &plan, NULL), 0);
     assert_true(plan.after == NULL && !plan.remove);
     assert_non_null(strstr(plan.note, "takes CDI devices by itself"));
     assert_non_null(strstr(plan.note, "the annotation apir.device is not set up"));
@@ -305,14 +308,14 @@ static void podman_is_told_of_etc_cdi_where_it_reads_other_folders(void **state)
 
     (void)state;
     make("/etc/containers/containers.conf", "[engine]\ncdi_spec_dirs = [\"/opt/cdi\"]\n");
-    check(CDI_ENGINE_PODMAN, where, MARK "cdi_spec_dirs = [\"/etc/cdi\", {append = true}]\n");
+    check(&cdi_engine_podman, where, MARK "cdi_spec_dirs = [\"/etc/cdi\", {append = true}]\n");
     /* Before 5.5 podman takes no notice of it. */
     where.version = (struct cdi_version){5, 4, 0};
-    check(CDI_ENGINE_PODMAN, where, "");
+    check(&cdi_engine_podman, where, "");
     make("/etc/containers/containers.conf", "[engine]\nhooks_dir = \"/x\"\n");
-    check_says(CDI_ENGINE_PODMAN, where, "containers.conf: line 2: hooks_dir is no list");
+    check_says(&cdi_engine_podman, where, "containers.conf: line 2: hooks_dir is no list");
     make("/etc/containers/containers.conf", "[engine\n");
-    check_says(CDI_ENGINE_PODMAN, where, "containers.conf: line 1: ] is missing");
+    check_says(&cdi_engine_podman, where, "containers.conf: line 1: ] is missing");
 }
 
 static void podman_folders_come_from_all_files_in_order(void **state)
@@ -348,15 +351,15 @@ static void a_user_gets_files_of_the_users_own(void **state)
 
     (void)state;
     where.system = false;
-    assert_int_equal(cdi_engine_plan(CDI_ENGINE_DOCKER, &where, &plan, NULL), 0);
+    assert_int_equal(cdi_engine_plan(&cdi_engine_docker, &where, &plan, NULL), 0);
     assert_true(strncmp(plan.path, home, strlen(home)) == 0);
     assert_string_equal(plan.restart, "systemctl --user restart docker");
     cdi_engine_plan_fini(&plan);
     where.home = NULL;
-    check_says(CDI_ENGINE_DOCKER, where, "no home folder");
+    check_says(&cdi_engine_docker, where, "no home folder");
     where.version = (struct cdi_version){5, 0, 0};
-    check_says(CDI_ENGINE_PODMAN, where, "no home folder");
-    check_says(CDI_ENGINE_CONTAINERD, where, "no home folder");
+    check_says(&cdi_engine_podman, where, "no home folder");
+    check_says(&cdi_engine_containerd, where, "no home folder");
 }
 
 /*
@@ -375,12 +378,13 @@ static void check_undo(const char *before, const char *since, const char *expect
     unlink(path);
     if (before != NULL)
         make("/conf", before);
-    assert_int_equal(cdi_engine_plan(CDI_ENGINE_DOCKER, &where, &plan, &err), 0);
+    assert_int_equal(cdi_engine_plan(&cdi_engine_docker, &where, &plan, &err), 0);
     assert_non_null(plan.after);
     make("/conf", since == NULL ? plan.after : since);
     /* What is kept for the way back says nothing of the rest. */
     assert_null(strstr(json_object_to_json_string(plan.changes), "secret"));
-    if (cdi_engine_plan_undo(path, plan.changes, before == NULL, &undo, &err) != 0)
+    if (cdi_engine_plan_undo(&cdi_engine_docker, path, plan.changes, before == NULL, &undo, &err) !=
+        0)
         fail_msg("%s", err.msg);
     assert_string_equal(undo.remove ? "-" : undo.after == NULL ? "" : undo.after, expected);
 }
@@ -402,10 +406,10 @@ static void undoing_restores_what_was_there(void **state)
         "{\n  \"cdi-spec-dirs\":[\n    \"/opt\"\n  ],\n  \"features\":{\n    \"cdi\":false\n  "
         "}\n}\n");
     snprintf(path, sizeof(path), "%s/conf", root);
-    assert_int_equal(cdi_engine_plan_undo(path, NULL, true, &undo, NULL), 0);
+    assert_int_equal(cdi_engine_plan_undo(&cdi_engine_podman, path, NULL, true, &undo, NULL), 0);
     assert_true(undo.remove);
     unlink(path);
-    assert_int_equal(cdi_engine_plan_undo(path, NULL, true, &gone, NULL), 0);
+    assert_int_equal(cdi_engine_plan_undo(&cdi_engine_podman, path, NULL, true, &gone, NULL), 0);
     assert_false(gone.remove);
 }
 
@@ -438,7 +442,7 @@ static void a_record_that_is_none_is_refused(void **state)
         struct json_object *changes = json_tokener_parse(bad[i]);
         cleanup_plan struct cdi_engine_plan undo = {0};
 
-        if (cdi_engine_plan_undo(path, changes, false, &undo, NULL) != -EBADMSG)
+        if (cdi_engine_plan_undo(&cdi_engine_docker, path, changes, false, &undo, NULL) != -EBADMSG)
             fail_msg("taken: %s", bad[i]);
         json_object_put(changes);
     }
