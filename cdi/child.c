@@ -5,32 +5,23 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/json.h"
 #include "common/cleanup.h"
-
-static uint64_t now_ms(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000u + (uint64_t)ts.tv_nsec / 1000000u;
-}
+#include "common/clock.h"
 
 /* Returns 0 once `size` bytes have come, -ETIMEDOUT, or -EPIPE where fewer come. */
 static int read_answer(int fd, unsigned timeout_ms, char *answer, size_t size)
 {
-    uint64_t deadline = now_ms() + timeout_ms;
+    uint64_t deadline = apir_now_ms() + timeout_ms;
 
     while (size > 0) {
-        uint64_t now = now_ms();
+        uint64_t now = apir_now_ms();
         struct pollfd p = {.fd = fd, .events = POLLIN};
         int r = poll(&p, 1, now >= deadline ? 0 : (int)(deadline - now));
 

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "common/json.h"
-#include "common/image/elf.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 
 #define GRACE_MS 500
 
@@ -51,11 +51,11 @@ static bool pass_on(int from)
 /* Returns 0 once the child has ended, -ETIMEDOUT where it does not in time. */
 static int wait_for(int child, int from, int limit_ms)
 {
-    uint64_t deadline = hook_now_ms() + (uint64_t)limit_ms;
+    uint64_t deadline = apir_now_ms() + (uint64_t)limit_ms;
     struct pollfd fds[] = {{.fd = from, .events = POLLIN}, {.fd = child, .events = POLLIN}};
 
     while (fds[1].revents == 0) {
-        uint64_t now = hook_now_ms();
+        uint64_t now = apir_now_ms();
         int r = now >= deadline ? 0 : poll(fds, 2, (int)(deadline - now));
 
         if (r < 0 && errno == EINTR)

@@ -134,6 +134,7 @@ static int run_limited(const struct stage *stage, const struct hook_options *opt
     int r = hook_state_read(STDIN_FILENO, &state, &err);
     if (r < 0)
         return end(r, &err);
+    hook_log_set_container(state.id, state.bundle);
     const struct task task = {stage, options, &state};
     r = hook_limit_run(run_task, &task, LIMIT_MS);
     if (r == -ETIMEDOUT)

@@ -10,7 +10,6 @@
 
 #include "common/json.h"
 #include "hook/log.h"
-#include "common/oci/request.h"
 #include "common/oci/cdi_devices.h"
 #include "hook/stages.h"
 #include "common/oci/state.h"

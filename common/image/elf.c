@@ -8,25 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 
 #define HEADERS_MAX 64
 #define WINDOW      65536
 
-uint64_t hook_now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 bool hook_budget_left(const struct hook_budget *budget)
 {
-    return budget->bytes > 0 && (budget->deadline_ms == 0 || hook_now_ms() < budget->deadline_ms);
+    return budget->bytes > 0 && (budget->deadline_ms == 0 || apir_now_ms() < budget->deadline_ms);
 }
 
 /* Reads up to size bytes; returns how many there were, or -errno. */

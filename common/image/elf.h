@@ -20,8 +20,6 @@ struct hook_budget {
     uint64_t deadline_ms; /* 0: none */
 };
 
-uint64_t hook_now_ms(void);
-
 /* Whether there is anything left. */
 bool hook_budget_left(const struct hook_budget *budget);
 

@@ -14,6 +14,7 @@
 #include "common/image/places.h"
 #include "common/image/rootfs.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 
 #define SUSPECTS_MAX 6   /* of one folder, searched byte for byte without success */
 #define FILES_MAX    64  /* of one folder, opened only for what they link with */
@@ -292,7 +293,7 @@ int hook_image_scan(int root, char *const *also, size_t n_also, uint16_t machine
 {
     cleanup_free struct hook_dir *dir = calloc(1, sizeof(*dir));
     cleanup_free struct hook_places *places = hook_places_create(also, n_also);
-    uint64_t start = hook_now_ms();
+    uint64_t start = apir_now_ms();
     struct scan s = {
         .root = root,
         .image = image,
@@ -310,7 +311,7 @@ int hook_image_scan(int root, char *const *also, size_t n_also, uint16_t machine
         if (image->ggmls[i].kind == HOOK_SHARED && !image->ggmls[i].file.links_cpu)
             find_compiled(&s, &image->ggmls[i]);
     image->bytes = HOOK_FIND_BYTES - s.budget.bytes;
-    image->ms = hook_now_ms() - start;
+    image->ms = apir_now_ms() - start;
     hook_image_conclude(image, machine);
     return 0;
 }

@@ -7,7 +7,7 @@
 
 #include "common/json.h"
 #include "common/oci/cdi_rules.h"
-#include "common/oci/request.h"
+#include "common/oci/state.h"
 #include "common/cleanup.h"
 #include "common/error.h"
 

@@ -15,8 +15,6 @@ struct apir_error;
 struct hook_state;
 struct json_object;
 
-/* The annotation that asks for a device where the engine does not know CDI. */
-#define HOOK_ANNOTATION "apir.device"
 /* Where the plug-in is in the container. */
 #define HOOK_PLUGIN_INSIDE "/usr/lib/apir/libggml-apir.so"
 

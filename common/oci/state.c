@@ -7,8 +7,6 @@
 #include <string.h>
 
 #include "common/json.h"
-#include "hook/log.h"
-#include "common/oci/request.h"
 #include "common/cleanup.h"
 #include "common/error.h"
 
@@ -115,10 +113,7 @@ int hook_state_read(int fd, struct hook_state *ret, struct apir_error *err)
         apir_error_wrap(err, "container state");
         return r;
     }
-    r = hook_state_parse(data, size, ret, err);
-    if (r == 0)
-        hook_log_set_container(ret->id, ret->bundle);
-    return r;
+    return hook_state_parse(data, size, ret, err);
 }
 
 int hook_state_config(const struct hook_state *state, struct json_object **ret_config,

@@ -15,6 +15,9 @@
 struct apir_error;
 struct json_object;
 
+/* The annotation that asks for a device where the engine does not know CDI. */
+#define HOOK_ANNOTATION "apir.device"
+
 #define HOOK_STATE_MAX  (1u << 20)
 #define HOOK_CONFIG_MAX (8u << 20)
 
@@ -38,7 +41,7 @@ void hook_state_fini(struct hook_state *state);
  */
 int hook_state_parse(const char *data, size_t size, struct hook_state *ret, struct apir_error *err);
 
-/* Reads fd to its end and parses it; the log's lines carry the container's id from then on. */
+/* Reads fd to its end and parses it. */
 int hook_state_read(int fd, struct hook_state *ret, struct apir_error *err);
 
 /* The bundle's config.json. Returns 0 or -errno: -ENOENT also where no bundle is known. */
