@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/json.h"
+#include "common/file.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 

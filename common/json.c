@@ -12,38 +12,10 @@
 
 #include "common/cleanup.h"
 #include "common/error.h"
+#include "common/file.h"
+#include "common/text.h"
 
 #define DEPTH_MAX 32
-
-int cdi_json_read_fd(int fd, size_t max, char **ret_data, size_t *ret_size, struct apir_error *err)
-{
-    cleanup_free char *data = NULL;
-    size_t size = 0, cap = 0;
-
-    for (;;) {
-        if (size + 1 >= cap) {
-            cap = cap == 0 ? 4096 : cap * 2;
-            char *grown = realloc(data, cap);
-            if (grown == NULL)
-                return apir_error_sys(err, ENOMEM, "read");
-            data = grown;
-        }
-        ssize_t n = read(fd, data + size, cap - size - 1);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return apir_error_sys(err, errno, "read");
-        if (n == 0)
-            break;
-        size += (size_t)n;
-        if (size > max)
-            return apir_error_set(err, EFBIG, "larger than %zu bytes", max);
-    }
-    data[size] = '\0';
-    *ret_data = steal_pointer(&data);
-    *ret_size = size;
-    return 0;
-}
 
 static void tokener_free(struct json_tokener **tok)
 {
@@ -268,15 +240,54 @@ struct json_object *cdi_json_member(struct json_object *object, const char *key,
     return member;
 }
 
+struct json_object *cdi_json_array(struct json_object *object, const char *key)
+{
+    return cdi_json_member(object, key, json_type_array);
+}
+
+struct json_object *cdi_json_object(struct json_object *object, const char *key)
+{
+    return cdi_json_member(object, key, json_type_object);
+}
+
+size_t cdi_json_length(struct json_object *array)
+{
+    return json_object_is_type(array, json_type_array) ? json_object_array_length(array) : 0;
+}
+
+static const char *whole_string(struct json_object *value)
+{
+    if (!json_object_is_type(value, json_type_string))
+        return NULL;
+    const char *s = json_object_get_string(value);
+    /* "a\u0000b" must not become "a" on its way to a path. */
+    return strlen(s) == (size_t)json_object_get_string_len(value) ? s : NULL;
+}
+
 const char *cdi_json_string(struct json_object *object, const char *key)
 {
-    struct json_object *member = cdi_json_member(object, key, json_type_string);
+    return whole_string(cdi_json_member(object, key, json_type_string));
+}
 
-    if (member == NULL)
-        return NULL;
-    const char *s = json_object_get_string(member);
-    /* "a\u0000b" must not become "a" on its way to a path. */
-    return strlen(s) == (size_t)json_object_get_string_len(member) ? s : NULL;
+const char *cdi_json_string_at(struct json_object *array, size_t i)
+{
+    return i < cdi_json_length(array) ? whole_string(json_object_array_get_idx(array, i)) : NULL;
+}
+
+int cdi_json_set(struct json_object *object, const char *key, struct json_object *value)
+{
+    if (object != NULL && value != NULL && json_object_object_add(object, key, value) == 0)
+        return 0;
+    json_object_put(value);
+    return -ENOMEM;
+}
+
+int cdi_json_append(struct json_object *array, struct json_object *value)
+{
+    if (array != NULL && value != NULL && json_object_array_add(array, value) == 0)
+        return 0;
+    json_object_put(value);
+    return -ENOMEM;
 }
 
 void cdi_json_put(struct json_object **object)
@@ -285,16 +296,10 @@ void cdi_json_put(struct json_object **object)
     *object = NULL;
 }
 
-int cdi_json_write_fd(int fd, const char *data, size_t size)
+int cdi_json_print(struct json_object *object)
 {
-    while (size > 0) {
-        ssize_t n = write(fd, data, size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        data += n;
-        size -= (size_t)n;
-    }
-    return 0;
+    const char *text = json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY |
+                                                                  JSON_C_TO_STRING_NOSLASHESCAPE);
+
+    return text == NULL ? -ENOMEM : cdi_text_print_json(text);
 }

@@ -8,18 +8,10 @@
 
 #include <stddef.h>
 
+#include "common/file.h"
+
 struct apir_error;
 struct json_object;
-
-/*
- * Reads fd to its end into *ret_data (NUL-terminated, to be freed by the
- * caller). More than max bytes is -EFBIG: nothing is ever truncated silently.
- * Returns 0 or -errno.
- */
-int cdi_json_read_fd(int fd, size_t max, char **ret_data, size_t *ret_size, struct apir_error *err);
-
-/* Writes all of it. Returns 0 or -errno. */
-int cdi_json_write_fd(int fd, const char *data, size_t size);
 
 /*
  * Parses exactly one JSON object: UTF-8, at most 32 levels deep, nothing behind
@@ -30,7 +22,7 @@ int cdi_json_write_fd(int fd, const char *data, size_t size);
 int cdi_json_parse(const char *data, size_t size, struct json_object **ret_object,
                    struct apir_error *err);
 
-/* Both of the above for a file; its name is in the error text. */
+/* The same for a file of at most max bytes; its name is in the error text. */
 int cdi_json_load(const char *path, size_t max, struct json_object **ret_object,
                   struct apir_error *err);
 
@@ -39,6 +31,25 @@ const char *cdi_json_string(struct json_object *object, const char *key);
 
 /* The member if it has this type (enum json_type), else NULL. Borrowed. */
 struct json_object *cdi_json_member(struct json_object *object, const char *key, int type);
+
+/* The same if it is a list, or an object. */
+struct json_object *cdi_json_array(struct json_object *object, const char *key);
+struct json_object *cdi_json_object(struct json_object *object, const char *key);
+
+/* How many items a list has; 0 for what is none, NULL too. */
+size_t cdi_json_length(struct json_object *array);
+/* Its i-th item, as cdi_json_string. */
+const char *cdi_json_string_at(struct json_object *array, size_t i);
+
+/*
+ * Builders. Each takes `value`, also where it fails; NULL in any place is for want of memory, so
+ * that what makes the value needs no check of its own. Returns 0 or -ENOMEM.
+ */
+int cdi_json_set(struct json_object *object, const char *key, struct json_object *value);
+int cdi_json_append(struct json_object *array, struct json_object *value);
+
+/* On standard output, laid out, fit for a terminal (common/text.h). Returns 0 or -errno. */
+int cdi_json_print(struct json_object *object);
 
 void cdi_json_put(struct json_object **object);
 #define cleanup_json __attribute__((cleanup(cdi_json_put)))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
 #include "common/text.h"
 
 #include <errno.h>
-#include <json-c/json.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -72,14 +72,9 @@ void cdi_text_print(FILE *out, const char *fmt, ...)
     fputs(text, out);
 }
 
-int cdi_text_print_json(struct json_object *object)
+int cdi_text_print_json(const char *text)
 {
-    const char *text = json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY |
-                                                                  JSON_C_TO_STRING_NOSLASHESCAPE);
-
-    if (text == NULL)
-        return -ENOMEM;
-    /* Those below U+0020 are the layout's own, or escaped by json-c. */
+    /* Those below U+0020 are the layout's own, or escaped already. */
     for (size_t n; *text != '\0'; text += n) {
         uint32_t c;
 

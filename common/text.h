@@ -9,15 +9,13 @@
 
 #include <stdio.h>
 
-struct json_object;
-
 /* Puts a question mark in the place of each such byte, newlines and tabs included. */
 void cdi_text_clean(char *text);
 
 /* Prints one line, or a part of one, so cleaned; tabs, and a newline at its end, are kept. */
 void cdi_text_print(FILE *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* The object on standard output, laid out, with those characters as JSON's escapes. 0 or -errno. */
-int cdi_text_print_json(struct json_object *object);
+/* A line of JSON, or several, on standard output: those characters as its escapes. 0 or -errno. */
+int cdi_text_print_json(const char *text);
 
 #endif

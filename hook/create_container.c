@@ -104,8 +104,8 @@ static void free_hints(struct hints *hints)
  */
 static void read_hints(struct json_object *config, struct hints *ret)
 {
-    struct json_object *process = cdi_json_member(config, "process", json_type_object);
-    struct json_object *args = cdi_json_member(process, "args", json_type_array);
+    struct json_object *process = cdi_json_object(config, "process");
+    struct json_object *args = cdi_json_array(process, "args");
     const char *cwd = cdi_json_string(process, "cwd");
     struct json_object *first = args == NULL ? NULL : json_object_array_get_idx(args, 0);
     const char *program = first == NULL ? NULL : json_object_get_string(first);

@@ -59,11 +59,6 @@ static void work_fini(struct work *work)
 }
 #define cleanup_work __attribute__((cleanup(work_fini)))
 
-static size_t length(struct json_object *array)
-{
-    return array == NULL ? 0 : json_object_array_length(array);
-}
-
 static int add_item(struct work *work, const char *path, int source, enum hook_kind kind,
                     dev_t device, struct apir_error *err)
 {
@@ -127,13 +122,13 @@ static int take_mount(struct work *work, struct json_object *mount, struct apir_
 static int take_edits(struct work *work, int proc, struct json_object *edits,
                       struct apir_error *err)
 {
-    struct json_object *nodes = cdi_json_member(edits, "deviceNodes", json_type_array);
-    struct json_object *mounts = cdi_json_member(edits, "mounts", json_type_array);
+    struct json_object *nodes = cdi_json_array(edits, "deviceNodes");
+    struct json_object *mounts = cdi_json_array(edits, "mounts");
     int r = 0;
 
-    for (size_t i = 0; r == 0 && i < length(nodes); i++)
+    for (size_t i = 0; r == 0 && i < cdi_json_length(nodes); i++)
         r = take_node(work, proc, json_object_array_get_idx(nodes, i), err);
-    for (size_t i = 0; r == 0 && i < length(mounts); i++)
+    for (size_t i = 0; r == 0 && i < cdi_json_length(mounts); i++)
         r = take_mount(work, json_object_array_get_idx(mounts, i), err);
     return r;
 }
@@ -142,17 +137,16 @@ static int take_edits(struct work *work, int proc, struct json_object *edits,
 static void say_variable(struct json_object *edits, struct json_object *config)
 {
     static const char name[] = "APIR_TRANSPORT=";
-    struct json_object *env = cdi_json_member(edits, "env", json_type_array);
-    struct json_object *there = cdi_json_member(
-        cdi_json_member(config, "process", json_type_object), "env", json_type_array);
+    struct json_object *env = cdi_json_array(edits, "env");
+    struct json_object *there = cdi_json_array(cdi_json_object(config, "process"), "env");
 
-    for (size_t i = 0; i < length(there); i++) {
-        const char *text = json_object_get_string(json_object_array_get_idx(there, i));
+    for (size_t i = 0; i < cdi_json_length(there); i++) {
+        const char *text = cdi_json_string_at(there, i);
         if (text != NULL && strncmp(text, name, sizeof(name) - 1) == 0)
             return;
     }
-    for (size_t i = 0; i < length(env); i++) {
-        const char *text = json_object_get_string(json_object_array_get_idx(env, i));
+    for (size_t i = 0; i < cdi_json_length(env); i++) {
+        const char *text = cdi_json_string_at(env, i);
         if (text != NULL && strncmp(text, name, sizeof(name) - 1) == 0)
             hook_log(HOOK_WARNING, "the environment cannot be changed at this stage: add -e %s",
                      text);

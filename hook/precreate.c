@@ -8,6 +8,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "common/file.h"
 #include "common/json.h"
 #include "hook/log.h"
 #include "common/oci/cdi_devices.h"
@@ -15,11 +16,6 @@
 #include "common/oci/state.h"
 #include "common/cleanup.h"
 #include "common/error.h"
-
-static size_t length(struct json_object *array)
-{
-    return array == NULL ? 0 : json_object_array_length(array);
-}
 
 /* The member as this type, made where it is missing. NULL: another type, or no memory. */
 static struct json_object *member(struct json_object *object, const char *key, enum json_type type)
@@ -38,22 +34,6 @@ static struct json_object *member(struct json_object *object, const char *key, e
     return m;
 }
 
-static int put(struct json_object *object, const char *key, struct json_object *value)
-{
-    if (value != NULL && object != NULL && json_object_object_add(object, key, value) == 0)
-        return 0;
-    json_object_put(value);
-    return -ENOMEM;
-}
-
-static int append(struct json_object *array, struct json_object *value)
-{
-    if (value != NULL && array != NULL && json_object_array_add(array, value) == 0)
-        return 0;
-    json_object_put(value);
-    return -ENOMEM;
-}
-
 /* Copies a member of a spec as it is; absent stays absent. */
 static int copy(struct json_object *to, const char *to_key, struct json_object *from,
                 const char *key)
@@ -62,12 +42,12 @@ static int copy(struct json_object *to, const char *to_key, struct json_object *
 
     if (!json_object_object_get_ex(from, key, &m) || m == NULL)
         return 0;
-    return put(to, to_key, json_object_get(m));
+    return cdi_json_set(to, to_key, json_object_get(m));
 }
 
 static bool has_string(struct json_object *array, const char *key, const char *value)
 {
-    for (size_t i = 0; i < length(array); i++) {
+    for (size_t i = 0; i < cdi_json_length(array); i++) {
         const char *s = cdi_json_string(json_object_array_get_idx(array, i), key);
         if (s != NULL && strcmp(s, value) == 0)
             return true;
@@ -80,7 +60,7 @@ static int apply_env(struct json_object *config, struct json_object *list)
     struct json_object *process = member(config, "process", json_type_object);
     struct json_object *env = member(process, "env", json_type_array);
 
-    for (size_t i = 0; i < length(list); i++) {
+    for (size_t i = 0; i < cdi_json_length(list); i++) {
         struct json_object *item = json_object_array_get_idx(list, i);
         const char *text = json_object_get_string(item);
         size_t name = strcspn(text, "=") + 1;
@@ -89,13 +69,13 @@ static int apply_env(struct json_object *config, struct json_object *list)
         if (env == NULL)
             return -EBADMSG;
         /* As with CDI, the spec's value takes the place of the user's. */
-        for (; k < length(env); k++) {
-            const char *there = json_object_get_string(json_object_array_get_idx(env, k));
+        for (; k < cdi_json_length(env); k++) {
+            const char *there = cdi_json_string_at(env, k);
             if (there != NULL && strncmp(there, text, name) == 0)
                 break;
         }
-        int r = k < length(env) ? json_object_array_put_idx(env, k, json_object_get(item))
-                                : json_object_array_add(env, json_object_get(item));
+        int r = k < cdi_json_length(env) ? json_object_array_put_idx(env, k, json_object_get(item))
+                                         : json_object_array_add(env, json_object_get(item));
         if (r != 0)
             return -ENOMEM;
     }
@@ -106,7 +86,7 @@ static int apply_mounts(struct json_object *config, struct json_object *list)
 {
     struct json_object *mounts = member(config, "mounts", json_type_array);
 
-    for (size_t i = 0; i < length(list); i++) {
+    for (size_t i = 0; i < cdi_json_length(list); i++) {
         struct json_object *item = json_object_array_get_idx(list, i);
         cleanup_json struct json_object *mount = json_object_new_object();
 
@@ -116,11 +96,11 @@ static int apply_mounts(struct json_object *config, struct json_object *list)
         if (r == 0)
             r = copy(mount, "source", item, "hostPath");
         if (r == 0)
-            r = put(mount, "type", json_object_new_string("bind"));
+            r = cdi_json_set(mount, "type", json_object_new_string("bind"));
         if (r == 0)
             r = copy(mount, "options", item, "options");
         if (r == 0)
-            r = append(mounts, json_object_get(mount));
+            r = cdi_json_append(mounts, json_object_get(mount));
         if (r < 0)
             return r;
     }
@@ -129,9 +109,10 @@ static int apply_mounts(struct json_object *config, struct json_object *list)
 
 static int apply_hooks(struct json_object *config, struct json_object *list)
 {
-    struct json_object *hooks = length(list) > 0 ? member(config, "hooks", json_type_object) : NULL;
+    struct json_object *hooks =
+        cdi_json_length(list) > 0 ? member(config, "hooks", json_type_object) : NULL;
 
-    for (size_t i = 0; i < length(list); i++) {
+    for (size_t i = 0; i < cdi_json_length(list); i++) {
         struct json_object *item = json_object_array_get_idx(list, i);
         struct json_object *stage =
             member(hooks, cdi_json_string(item, "hookName"), json_type_array);
@@ -147,7 +128,7 @@ static int apply_hooks(struct json_object *config, struct json_object *list)
         if (r == 0)
             r = copy(hook, "timeout", item, "timeout");
         if (r == 0)
-            r = append(stage, json_object_get(hook));
+            r = cdi_json_append(stage, json_object_get(hook));
         if (r < 0)
             return r;
     }
@@ -175,42 +156,43 @@ static int apply_node(struct json_object *config, struct json_object *node, stru
     if (!S_ISCHR(st.st_mode))
         return apir_error_set(err, ENOTTY, "%s is no character device", path);
 
-    int r = put(rule, "allow", json_object_new_boolean(1));
+    int r = cdi_json_set(rule, "allow", json_object_new_boolean(1));
     struct json_object *both[] = {device, rule};
     for (size_t i = 0; r == 0 && i < 2; i++) {
-        r = put(both[i], "type", json_object_new_string("c"));
+        r = cdi_json_set(both[i], "type", json_object_new_string("c"));
         if (r == 0)
-            r = put(both[i], "major", json_object_new_int64(major(st.st_rdev)));
+            r = cdi_json_set(both[i], "major", json_object_new_int64(major(st.st_rdev)));
         if (r == 0)
-            r = put(both[i], "minor", json_object_new_int64(minor(st.st_rdev)));
+            r = cdi_json_set(both[i], "minor", json_object_new_int64(minor(st.st_rdev)));
     }
     if (r == 0)
-        r = put(rule, "access", json_object_new_string(access_text == NULL ? "rw" : access_text));
+        r = cdi_json_set(rule, "access",
+                         json_object_new_string(access_text == NULL ? "rw" : access_text));
     if (r == 0)
-        r = put(device, "path", json_object_new_string(path));
+        r = cdi_json_set(device, "path", json_object_new_string(path));
     if (r == 0)
-        r = put(device, "fileMode", json_object_new_int64(st.st_mode & 07777));
+        r = cdi_json_set(device, "fileMode", json_object_new_int64(st.st_mode & 07777));
     if (r == 0)
-        r = put(device, "uid", json_object_new_int64(st.st_uid));
+        r = cdi_json_set(device, "uid", json_object_new_int64(st.st_uid));
     if (r == 0)
-        r = put(device, "gid", json_object_new_int64(st.st_gid));
+        r = cdi_json_set(device, "gid", json_object_new_int64(st.st_gid));
     if (r == 0)
-        r = append(rules, json_object_get(rule));
+        r = cdi_json_append(rules, json_object_get(rule));
     if (r == 0 && !has_string(devices, "path", path))
-        r = append(devices, json_object_get(device));
+        r = cdi_json_append(devices, json_object_get(device));
     return r == 0 ? 0 : apir_error_sys(err, -r, "device node %s", path);
 }
 
 static int apply_groups(struct json_object *config, struct json_object *list)
 {
-    if (length(list) == 0)
+    if (cdi_json_length(list) == 0)
         return 0;
     struct json_object *process = member(config, "process", json_type_object);
     struct json_object *user = member(process, "user", json_type_object);
     struct json_object *groups = member(user, "additionalGids", json_type_array);
 
-    for (size_t i = 0; i < length(list); i++) {
-        int r = append(groups, json_object_get(json_object_array_get_idx(list, i)));
+    for (size_t i = 0; i < cdi_json_length(list); i++) {
+        int r = cdi_json_append(groups, json_object_get(json_object_array_get_idx(list, i)));
         if (r < 0)
             return r;
     }
@@ -220,20 +202,20 @@ static int apply_groups(struct json_object *config, struct json_object *list)
 static int apply_edits(struct json_object *config, struct json_object *edits,
                        struct apir_error *err)
 {
-    struct json_object *nodes = cdi_json_member(edits, "deviceNodes", json_type_array);
+    struct json_object *nodes = cdi_json_array(edits, "deviceNodes");
 
-    for (size_t i = 0; i < length(nodes); i++) {
+    for (size_t i = 0; i < cdi_json_length(nodes); i++) {
         int r = apply_node(config, json_object_array_get_idx(nodes, i), err);
         if (r < 0)
             return r;
     }
-    int r = apply_env(config, cdi_json_member(edits, "env", json_type_array));
+    int r = apply_env(config, cdi_json_array(edits, "env"));
     if (r == 0)
-        r = apply_mounts(config, cdi_json_member(edits, "mounts", json_type_array));
+        r = apply_mounts(config, cdi_json_array(edits, "mounts"));
     if (r == 0)
-        r = apply_hooks(config, cdi_json_member(edits, "hooks", json_type_array));
+        r = apply_hooks(config, cdi_json_array(edits, "hooks"));
     if (r == 0)
-        r = apply_groups(config, cdi_json_member(edits, "additionalGids", json_type_array));
+        r = apply_groups(config, cdi_json_array(edits, "additionalGids"));
     return r == 0 ? 0 : apir_error_sys(err, -r, "the configuration");
 }
 
@@ -257,7 +239,7 @@ static int edit(const struct hook_options *options, struct json_object *config,
                 struct apir_error *err)
 {
     cleanup_json struct json_object *spec = NULL;
-    struct json_object *annotations = cdi_json_member(config, "annotations", json_type_object);
+    struct json_object *annotations = cdi_json_object(config, "annotations");
     struct apir_error why = {0};
 
     if (!json_object_object_get_ex(annotations, HOOK_ANNOTATION, NULL))

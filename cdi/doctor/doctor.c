@@ -181,7 +181,7 @@ static int print_json(const struct doctor_outcome *outcomes, const struct doctor
     if (first != NULL)
         json_object_object_add(top, "broken", json_object_new_string(links[first - outcomes].name));
     json_object_object_add(top, "checks", list);
-    return cdi_text_print_json(top);
+    return cdi_json_print(top);
 }
 
 /* The road to walk: what APIR_TRANSPORT says, else a node of virtio-gpu, else the host's socket. */

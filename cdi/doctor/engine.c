@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "cdi/doctor/doctor.h"
-#include "cdi/engine/file.h"
+#include "cdi/file.h"
 #include "cdi/spec/spec.h"
 #include "cdi/engine/toml.h"
 #include "common/cleanup.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* apir doctor: the files that were installed, and the spec that was made from them. */
-#include <dirent.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +12,7 @@
 #include <unistd.h>
 
 #include "cdi/doctor/doctor.h"
-#include "cdi/engine/file.h"
+#include "cdi/file.h"
 #include "cdi/install.h"
 #include "common/json.h"
 #include "common/oci/cdi_rules.h"
@@ -48,9 +47,9 @@ typedef bool visit(struct json_object *item, const void *arg);
 /* Whether any item of `list` in these edits makes f true. */
 static bool any_in(struct json_object *edits, const char *list, visit *f, const void *arg)
 {
-    struct json_object *items = cdi_json_member(edits, list, json_type_array);
+    struct json_object *items = cdi_json_array(edits, list);
 
-    for (size_t i = 0; items != NULL && i < json_object_array_length(items); i++)
+    for (size_t i = 0; i < cdi_json_length(items); i++)
         if (f(json_object_array_get_idx(items, i), arg))
             return true;
     return false;
@@ -59,14 +58,13 @@ static bool any_in(struct json_object *edits, const char *list, visit *f, const 
 /* The same over the edits of all devices and the common ones. */
 static bool any(struct json_object *spec, const char *list, visit *f, const void *arg)
 {
-    struct json_object *devices = cdi_json_member(spec, "devices", json_type_array);
+    struct json_object *devices = cdi_json_array(spec, "devices");
 
-    for (size_t i = 0; devices != NULL && i < json_object_array_length(devices); i++)
-        if (any_in(cdi_json_member(json_object_array_get_idx(devices, i), "containerEdits",
-                                   json_type_object),
-                   list, f, arg))
+    for (size_t i = 0; i < cdi_json_length(devices); i++)
+        if (any_in(cdi_json_object(json_object_array_get_idx(devices, i), "containerEdits"), list,
+                   f, arg))
             return true;
-    return any_in(cdi_json_member(spec, "containerEdits", json_type_object), list, f, arg);
+    return any_in(cdi_json_object(spec, "containerEdits"), list, f, arg);
 }
 
 static bool is_path(struct json_object *item, const void *arg)
@@ -216,12 +214,12 @@ static bool hook_runs(const char *path, struct doctor_outcome *o)
 
 enum doctor_status doctor_check_hook(struct doctor *d, struct doctor_outcome *o)
 {
-    struct json_object *edits = cdi_json_member(d->spec, "containerEdits", json_type_object);
-    struct json_object *hooks = cdi_json_member(edits, "hooks", json_type_array);
+    struct json_object *edits = cdi_json_object(d->spec, "containerEdits");
+    struct json_object *hooks = cdi_json_array(edits, "hooks");
     char installed[PATH_MAX], real[PATH_MAX];
     const char *path = NULL;
 
-    if (hooks != NULL && json_object_array_length(hooks) > 0)
+    if (cdi_json_length(hooks) > 0)
         path = cdi_json_string(json_object_array_get_idx(hooks, 0), "path");
     if (path == NULL)
         return doctor_say(o, DOCTOR_SKIP, "the spec has no hook (--no-hook)");
@@ -247,53 +245,41 @@ static int hooks_d_program(const char *file, char *path, size_t size, struct api
     int r = cdi_json_load(file, CDI_SPEC_SIZE_MAX, &top, err);
     if (r < 0)
         return r;
-    const char *program = cdi_json_string(cdi_json_member(top, "hook", json_type_object), "path");
+    const char *program = cdi_json_string(cdi_json_object(top, "hook"), "path");
     const char *name = program == NULL ? NULL : strrchr(program, '/');
     if (name != NULL && strcmp(name, "/apir-hook") == 0)
         snprintf(path, size, "%s", program);
     return 0;
 }
 
-/* Looks at every file of one folder; returns false where one breaks podman. */
-static bool check_hooks_folder(const char *dir, struct doctor_outcome *o, char *ret_file,
-                               size_t size)
+struct hooks_look {
+    struct doctor_outcome *o;
+    char ours[PATH_MAX]; /* the last file that names our hook, or "" */
+};
+
+/* Non-zero where the file breaks podman. */
+static int check_hooks_file(const char *file, void *user)
 {
-    struct dirent **entries = NULL;
-    int n = scandir(dir, &entries, NULL, alphasort);
+    struct hooks_look *look = user;
+    struct apir_error err = {0};
+    char program[PATH_MAX];
     bool ok = true;
 
-    for (int i = 0; i < n; i++) {
-        const char *name = entries[i]->d_name;
-        size_t length = strlen(name);
-        char program[PATH_MAX];
-        struct apir_error err = {0};
-        cleanup_free char *file = NULL;
-
-        if (length > 5 && strcmp(name + length - 5, ".json") == 0 && ok &&
-            asprintf(&file, "%s/%s", dir, name) >= 0) {
-            bool ours = strstr(name, "apir") != NULL;
-
-            if (hooks_d_program(file, program, sizeof(program), &err) < 0) {
-                /* Somebody else's is theirs to repair, though podman stumbles over it too. */
-                ok = !ours;
-                if (ours)
-                    doctor_say(o, DOCTOR_FAIL, "%s", err.msg);
-            } else if (program[0] != '\0') {
-                snprintf(ret_file, size, "%s", file);
-                ok = hook_runs(program, o);
-            }
-            if (!ok)
-                doctor_todo(o,
-                            "podman starts no container while %.300s names it: make install, "
-                            "or remove that file.",
-                            file);
-        } else {
-            file = NULL;
-        }
-        free(entries[i]);
+    if (hooks_d_program(file, program, sizeof(program), &err) < 0) {
+        /* Somebody else's is theirs to repair, though podman stumbles over it too. */
+        ok = strstr(strrchr(file, '/'), "apir") == NULL;
+        if (!ok)
+            doctor_say(look->o, DOCTOR_FAIL, "%s", err.msg);
+    } else if (program[0] != '\0') {
+        snprintf(look->ours, sizeof(look->ours), "%s", file);
+        ok = hook_runs(program, look->o);
     }
-    free(entries);
-    return ok;
+    if (!ok)
+        doctor_todo(look->o,
+                    "podman starts no container while %.300s names it: make install, or remove "
+                    "that file.",
+                    file);
+    return !ok;
 }
 
 enum doctor_status doctor_check_hooks_d(struct doctor *d, struct doctor_outcome *o)
@@ -301,7 +287,8 @@ enum doctor_status doctor_check_hooks_d(struct doctor *d, struct doctor_outcome 
     const struct cdi_engine_where where = doctor_engine_where(d, &cdi_engine_podman);
     cleanup_strings struct cdi_strings dirs = {0};
     struct apir_error err = {0};
-    char file[PATH_MAX] = "";
+    struct hooks_look look = {.o = o};
+    const char *file = look.ours;
 
     if (!d->engines[cdi_engine_index(&cdi_engine_podman)].found)
         return doctor_say(o, DOCTOR_SKIP, "only podman reads hooks.d, and it is not here");
@@ -314,7 +301,7 @@ enum doctor_status doctor_check_hooks_d(struct doctor *d, struct doctor_outcome 
 
         if (asprintf(&dir, "%s%s", d->root, dirs.items[i]) < 0)
             dir = NULL;
-        else if (!check_hooks_folder(dir, o, file, sizeof(file)))
+        else if (cdi_file_each(dir, ".json", check_hooks_file, &look) > 0)
             return DOCTOR_FAIL;
     }
     size_t n = strlen(d->hooks_dir);

@@ -193,7 +193,7 @@ static void print_json(const struct hook_image *image, const char *name, uint16_
     json_object_object_add(object, "files", json_object_new_int64(image->files));
     json_object_object_add(object, "bytes", json_object_new_int64((int64_t)image->bytes));
     json_object_object_add(object, "ms", json_object_new_int64((int64_t)image->ms));
-    (void)cdi_text_print_json(object);
+    (void)cdi_json_print(object);
 }
 
 static uint16_t machine_of_plugin(void)

@@ -13,7 +13,7 @@
 
 #include "cdi/commands.h"
 #include "cdi/engine/engine.h"
-#include "cdi/engine/file.h"
+#include "cdi/file.h"
 #include "cdi/install.h"
 #include "common/json.h"
 #include "common/text.h"
@@ -161,34 +161,25 @@ static int record_path(const struct command *c, char *path, size_t size, struct 
     return n < 0 || (size_t)n >= size ? apir_error_sys(err, ENAMETOOLONG, "record") : 0;
 }
 
-/* Takes value, also where it fails. */
-static int record_add(struct json_object *record, const char *key, struct json_object *value)
-{
-    if (value != NULL && json_object_object_add(record, key, value) == 0)
-        return 0;
-    json_object_put(value);
-    return -ENOMEM;
-}
-
 static int record_write(const struct command *c, const char *path,
                         const struct cdi_engine_plan *plan, struct apir_error *err)
 {
     cleanup_json struct json_object *record = json_object_new_object();
     int r = record == NULL ? -ENOMEM
-                           : record_add(record, "version", json_object_new_int(RECORD_VERSION));
+                           : cdi_json_set(record, "version", json_object_new_int(RECORD_VERSION));
 
     if (r == 0)
-        r = record_add(record, "engine", json_object_new_string(c->engine->name));
+        r = cdi_json_set(record, "engine", json_object_new_string(c->engine->name));
     if (r == 0)
-        r = record_add(record, "file", json_object_new_string(plan->path));
+        r = cdi_json_set(record, "file", json_object_new_string(plan->path));
     if (r == 0)
-        r = record_add(record, "made", json_object_new_boolean(plan->before == NULL));
+        r = cdi_json_set(record, "made", json_object_new_boolean(plan->before == NULL));
     if (r == 0 && plan->changes != NULL)
-        r = record_add(record, "changes", json_object_get(plan->changes));
+        r = cdi_json_set(record, "changes", json_object_get(plan->changes));
     const char *text =
         r == 0 ? json_object_to_json_string_ext(record, JSON_C_TO_STRING_PRETTY) : NULL;
     return text == NULL ? apir_error_sys(err, ENOMEM, "record")
-                        : cdi_file_write_private(path, text, err);
+                        : cdi_file_replace(path, text, 0600, 0700, err);
 }
 
 static int record_read(const struct command *c, const char *path, struct json_object **ret_record,
@@ -208,8 +199,7 @@ static int record_read(const struct command *c, const char *path, struct json_ob
     const char *file = cdi_json_string(*ret_record, "file");
     if (json_object_get_int(version) != RECORD_VERSION || engine == NULL || file == NULL ||
         file[0] != '/' || strcmp(engine, c->engine->name) != 0 ||
-        (c->engine->undo != NULL) !=
-            (cdi_json_member(*ret_record, "changes", json_type_array) != NULL))
+        (c->engine->undo != NULL) != (cdi_json_array(*ret_record, "changes") != NULL))
         return apir_error_set(err, EBADMSG,
                               "%s is no record of this version's `apir engine configure %s`; take "
                               "the setting out by hand, and then remove it",
@@ -340,8 +330,7 @@ static int reset(const struct command *c, struct apir_error *err)
         return 0;
     }
     r = cdi_engine_plan_undo(
-        c->engine, cdi_json_string(record, "file"),
-        cdi_json_member(record, "changes", json_type_array),
+        c->engine, cdi_json_string(record, "file"), cdi_json_array(record, "changes"),
         json_object_get_boolean(cdi_json_member(record, "made", json_type_boolean)), &plan, err);
     if (r < 0)
         return r;

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "cdi/engine/engine.h"
-#include "cdi/engine/file.h"
+#include "cdi/file.h"
 #include "cdi/engine/toml.h"
 #include "common/cleanup.h"
 #include "common/error.h"

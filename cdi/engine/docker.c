@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "cdi/engine/engine.h"
-#include "cdi/engine/file.h"
+#include "cdi/file.h"
 #include "common/json.h"
 #include "common/cleanup.h"
 #include "common/error.h"
@@ -64,50 +64,33 @@ static struct json_object *member(struct json_object *object, const char *key, e
     return *ret_wrong ? NULL : found;
 }
 
-/* Takes what it is given, also where it fails. */
-static int put(struct json_object *object, const char *key, struct json_object *value)
-{
-    if (value != NULL && json_object_object_add(object, key, value) == 0)
-        return 0;
-    json_object_put(value);
-    return -ENOMEM;
-}
-
-static int add(struct json_object *array, struct json_object *value)
-{
-    if (value != NULL && json_object_array_add(array, value) == 0)
-        return 0;
-    json_object_put(value);
-    return -ENOMEM;
-}
-
 /* Sets parent[key] (or top[key], without a parent) and notes what was there before. */
 static int set(struct json_object *changes, struct json_object *top, const char *parent,
                const char *key, struct json_object *value)
 {
     struct json_object *object = top, *was = NULL, *change = json_object_new_object();
     struct json_object *path = json_object_new_array();
-    int r = value == NULL ? -ENOMEM : add(changes, change);
+    int r = value == NULL ? -ENOMEM : cdi_json_append(changes, change);
 
     if (r < 0) {
         json_object_put(path);
         json_object_put(value);
         return r;
     }
-    r = put(change, "path", path);
+    r = cdi_json_set(change, "path", path);
     if (r == 0 && parent != NULL) {
-        r = add(path, json_object_new_string(parent));
+        r = cdi_json_append(path, json_object_new_string(parent));
         if (r == 0 && !json_object_object_get_ex(top, parent, &object))
-            r = put(top, parent, object = json_object_new_object());
+            r = cdi_json_set(top, parent, object = json_object_new_object());
     }
     if (r == 0)
-        r = add(path, json_object_new_string(key));
+        r = cdi_json_append(path, json_object_new_string(key));
     if (r == 0 && json_object_object_get_ex(object, key, &was))
-        r = put(change, "was", json_object_get(was));
+        r = cdi_json_set(change, "was", json_object_get(was));
     if (r == 0)
-        r = put(change, "is", json_object_get(value));
+        r = cdi_json_set(change, "is", json_object_get(value));
     if (r == 0)
-        return put(object, key, value);
+        return cdi_json_set(object, key, value);
     json_object_put(value);
     return r;
 }
@@ -119,7 +102,7 @@ static struct json_object *complete_dirs(struct json_object *dirs)
 
     if (json_object_deep_copy(dirs, &all, NULL) < 0)
         return NULL;
-    if (add(all, json_object_new_string(SPECS_DIR)) == 0)
+    if (cdi_json_append(all, json_object_new_string(SPECS_DIR)) == 0)
         return all;
     json_object_put(all);
     return NULL;
@@ -177,23 +160,23 @@ static int make_plan(const struct cdi_engine_where *where, struct cdi_engine_pla
 /* What the setting was before comes back, unless somebody has set it since. */
 static int restore(struct json_object *top, struct json_object *change, bool *ret_changed)
 {
-    struct json_object *path = cdi_json_member(change, "path", json_type_array), *is = NULL;
+    struct json_object *path = cdi_json_array(change, "path"), *is = NULL;
     struct json_object *object = top, *now = NULL, *was = NULL;
-    size_t n = path == NULL ? 0 : json_object_array_length(path);
-    const char *parent = n == 2 ? json_object_get_string(json_object_array_get_idx(path, 0)) : NULL;
-    const char *key = n > 0 ? json_object_get_string(json_object_array_get_idx(path, n - 1)) : NULL;
+    size_t n = cdi_json_length(path);
+    const char *parent = n == 2 ? cdi_json_string_at(path, 0) : NULL;
+    const char *key = n > 0 ? cdi_json_string_at(path, n - 1) : NULL;
 
     if (key == NULL || n > 2 || (n == 2 && parent == NULL) ||
         !json_object_object_get_ex(change, "is", &is))
         return -EBADMSG;
     if (parent != NULL)
-        object = cdi_json_member(top, parent, json_type_object);
+        object = cdi_json_object(top, parent);
     if (object == NULL || !json_object_object_get_ex(object, key, &now) ||
         !json_object_equal(now, is))
         return 0;
     *ret_changed = true;
     if (json_object_object_get_ex(change, "was", &was))
-        return put(object, key, json_object_get(was));
+        return cdi_json_set(object, key, json_object_get(was));
     json_object_object_del(object, key);
     /* An empty one says nothing. */
     if (parent != NULL && json_object_object_length(object) == 0)

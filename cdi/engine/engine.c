@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cdi/engine/file.h"
+#include "cdi/file.h"
 #include "common/cleanup.h"
 #include "common/error.h"
 

@@ -7,14 +7,13 @@
  * folder: `podman build` and CRI-O read that one as well, and match annotations there that are
  * not the operator's.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cdi/engine/file.h"
+#include "cdi/file.h"
 #include "cdi/engine/podman.h"
 #include "cdi/engine/toml.h"
 #include "common/cleanup.h"
@@ -58,8 +57,9 @@ static int take_list(struct reader *r, const char *path, const char *text, const
     return e < 0 ? apir_error_sys(r->err, -e, "%s: %s", path, key) : 0;
 }
 
-static int read_conf(struct reader *r, const char *path)
+static int read_conf(const char *path, void *user)
 {
+    struct reader *r = user;
     cleanup_free char *text = NULL;
 
     if (r->except != NULL && strcmp(path, r->except) == 0)
@@ -74,33 +74,15 @@ static int read_conf(struct reader *r, const char *path)
     return e;
 }
 
-static int is_conf(const struct dirent *entry)
+static int read_conf_dir(const char *dir, void *user)
 {
-    size_t n = strlen(entry->d_name);
+    int e = cdi_file_each(dir, ".conf", read_conf, user);
 
-    return n > 5 && strcmp(entry->d_name + n - 5, ".conf") == 0;
-}
-
-static int read_conf_dir(struct reader *r, const char *dir)
-{
-    struct dirent **entries = NULL;
-    int e = 0, n = scandir(dir, &entries, is_conf, alphasort);
-
-    for (int i = 0; i < n; i++) {
-        cleanup_free char *path = NULL;
-
-        if (e == 0 && asprintf(&path, "%s/%s", dir, entries[i]->d_name) >= 0)
-            e = read_conf(r, path);
-        else
-            path = NULL;
-        free(entries[i]);
-    }
-    free(entries);
-    return e;
+    return e == -ENOENT || e == -ENOTDIR ? 0 : e;
 }
 
 __attribute__((format(printf, 3, 4))) static int
-read_at(struct reader *r, int (*read)(struct reader *, const char *), const char *fmt, ...)
+read_at(struct reader *r, int (*read)(const char *, void *), const char *fmt, ...)
 {
     char *path = NULL;
     va_list ap;
@@ -110,7 +92,7 @@ read_at(struct reader *r, int (*read)(struct reader *, const char *), const char
     va_end(ap);
     if (n < 0)
         return apir_error_sys(r->err, ENOMEM, "containers.conf");
-    int e = read(r, path);
+    int e = read(path, r);
     free(path);
     return e;
 }

@@ -71,7 +71,7 @@ static void print_json(const char *path, const struct apir_error *err, struct js
         json_object_object_add(all, "error", json_object_new_string(err->msg));
     else
         json_object_object_add(all, "keys", json_object_get(keys));
-    (void)cdi_text_print_json(all);
+    (void)cdi_json_print(all);
 }
 
 int cdi_config_check_main(int argc, char **argv)

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "cdi/commands.h"
+#include "cdi/file.h"
 #include "cdi/install.h"
 #include "cdi/spec/spec.h"
 #include "common/text.h"
@@ -45,31 +46,14 @@ struct serve {
     char server[PATH_MAX];
 };
 
-/* Each missing folder on the way, too. Whatever the umask: containers' users look into them. */
 static int make_folder(const struct serve *s, struct apir_error *err)
 {
-    char path[PATH_MAX];
-    mode_t old = umask(0022);
-    int r = 0;
+    int r = cdi_file_make_parents(s->socket, 0755, err);
 
-    snprintf(path, sizeof(path), "%s", s->dir);
-    for (char *p = path + 1; r == 0 && *p != '\0'; p++) {
-        if (*p != '/')
-            continue;
-        *p = '\0';
-        r = mkdir(path, 0755) < 0 && errno != EEXIST ? -errno : 0;
-        *p = '/';
-    }
-    if (r == 0 && mkdir(path, 0755) < 0 && errno != EEXIST)
-        r = -errno;
-    umask(old);
-    if (r < 0)
-        return apir_error_sys(err, -r, "cannot make %s%s", s->dir,
-                              s->dir_given ? ""
-                                           : " (run this as root, or give --socket-dir a folder of "
-                                             "yours, and `apir cdi generate` the same as "
-                                             "--host-socket)");
-    return 0;
+    if (r < 0 && !s->dir_given)
+        apir_error_wrap(err, "run this as root, or give --socket-dir a folder of yours, and `apir "
+                             "cdi generate` the same as --host-socket");
+    return r;
 }
 
 /* Whoever owns a part of the path, or may write there, can put another folder in its place. */

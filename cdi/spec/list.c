@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* apir cdi list */
-#include <dirent.h>
 #include <errno.h>
 #include <getopt.h>
 #include <json-c/json.h>
@@ -10,6 +9,7 @@
 #include <string.h>
 
 #include "cdi/commands.h"
+#include "cdi/file.h"
 #include "common/json.h"
 #include "common/oci/cdi_rules.h"
 #include "cdi/spec/spec.h"
@@ -39,10 +39,10 @@ struct list {
 /* Of one of our devices: which of the host's it is. NULL where it does not say. */
 static const char *host_id(struct json_object *edits)
 {
-    struct json_object *env = cdi_json_member(edits, "env", json_type_array);
+    struct json_object *env = cdi_json_array(edits, "env");
 
-    for (size_t i = 0; env != NULL && i < json_object_array_length(env); i++) {
-        const char *s = json_object_get_string(json_object_array_get_idx(env, i));
+    for (size_t i = 0; i < cdi_json_length(env); i++) {
+        const char *s = cdi_json_string_at(env, i);
         if (s != NULL && strncmp(s, "APIR_DEVICE_", 12) == 0 && strchr(s, '=') != NULL)
             return strchr(s, '=') + 1;
     }
@@ -61,9 +61,9 @@ static void add_row(struct list *l, const char *file, const char *kind, struct j
         json_object_put(nodes);
         return;
     }
-    struct json_object *edits = cdi_json_member(device, "containerEdits", json_type_object);
-    struct json_object *list = cdi_json_member(edits, "deviceNodes", json_type_array);
-    for (size_t i = 0; list != NULL && i < json_object_array_length(list); i++) {
+    struct json_object *edits = cdi_json_object(device, "containerEdits");
+    struct json_object *list = cdi_json_array(edits, "deviceNodes");
+    for (size_t i = 0; i < cdi_json_length(list); i++) {
         const char *path = cdi_json_string(json_object_array_get_idx(list, i), "path");
         if (path != NULL)
             json_object_array_add(nodes, json_object_new_string(path));
@@ -77,16 +77,21 @@ static void add_row(struct list *l, const char *file, const char *kind, struct j
     json_object_array_add(l->rows, json_object_get(row));
 }
 
-static void read_spec(struct list *l, const char *path)
+static int read_spec(const char *path, void *user)
 {
+    struct list *l = user;
     cleanup_json struct json_object *spec = NULL;
     struct apir_error err = {0};
     struct cdi_report report;
 
+    if (cdi_file_ends_with(path, ".yaml"))
+        cdi_text_print(stderr, "apir cdi list: %s: left out, this program reads JSON only\n", path);
+    if (!cdi_file_ends_with(path, ".json"))
+        return 0;
     if (cdi_spec_load(path, &spec, &err) < 0) {
         cdi_text_print(stderr, "apir cdi list: %s\n", err.msg);
         l->failed = true;
-        return;
+        return 0;
     }
     cdi_report_init(&report);
     cdi_rules_check(spec, &report);
@@ -97,56 +102,31 @@ static void read_spec(struct list *l, const char *path)
     }
     cdi_report_fini(&report);
     const char *kind = cdi_json_string(spec, "kind");
-    struct json_object *devices = cdi_json_member(spec, "devices", json_type_array);
-    for (size_t i = 0; kind != NULL && devices != NULL && i < json_object_array_length(devices);
-         i++)
+    struct json_object *devices = cdi_json_array(spec, "devices");
+    for (size_t i = 0; kind != NULL && i < cdi_json_length(devices); i++)
         add_row(l, path, kind, json_object_array_get_idx(devices, i));
-}
-
-static bool ends_with(const char *s, const char *end)
-{
-    size_t n = strlen(s), m = strlen(end);
-    return n > m && strcmp(s + n - m, end) == 0;
+    return 0;
 }
 
 static void read_dir(struct list *l, const char *dir, bool must_exist)
 {
-    struct dirent **entries = NULL;
-    int n = scandir(dir, &entries, NULL, alphasort);
+    int r = cdi_file_each(dir, "", read_spec, l);
 
-    if (n < 0) {
-        if (must_exist || errno != ENOENT) {
-            cdi_text_print(stderr, "apir cdi list: %s: %s\n", dir, strerror(errno));
-            l->failed = true;
-        }
-        return;
+    if (r < 0 && (must_exist || r != -ENOENT)) {
+        cdi_text_print(stderr, "apir cdi list: %s: %s\n", dir, strerror(-r));
+        l->failed = true;
     }
-    for (int i = 0; i < n; i++) {
-        const char *name = entries[i]->d_name;
-        cleanup_free char *path = NULL;
-
-        if (asprintf(&path, "%s/%s", dir, name) < 0)
-            path = NULL;
-        else if (ends_with(name, ".json"))
-            read_spec(l, path);
-        else if (ends_with(name, ".yaml"))
-            cdi_text_print(stderr, "apir cdi list: %s: left out, this program reads JSON only\n",
-                           path);
-        free(entries[i]);
-    }
-    free(entries);
 }
 
 static void print_rows(struct json_object *rows)
 {
     for (size_t i = 0; i < json_object_array_length(rows); i++) {
         struct json_object *row = json_object_array_get_idx(rows, i);
-        struct json_object *nodes = cdi_json_member(row, "nodes", json_type_array);
+        struct json_object *nodes = cdi_json_array(row, "nodes");
 
         cdi_text_print(stdout, "%s", cdi_json_string(row, "name"));
         for (size_t k = 0; k < json_object_array_length(nodes); k++)
-            cdi_text_print(stdout, "%s%s", k == 0 ? "\t" : ",",
-                           json_object_get_string(json_object_array_get_idx(nodes, k)));
+            cdi_text_print(stdout, "%s%s", k == 0 ? "\t" : ",", cdi_json_string_at(nodes, k));
         const char *id = cdi_json_string(row, "id");
         cdi_text_print(stdout, "%s%s\t%s\n", id == NULL ? "" : "\t", id == NULL ? "" : id,
                        cdi_json_string(row, "spec"));
@@ -201,7 +181,7 @@ int cdi_list_main(int argc, char **argv)
     for (size_t i = 0; i < n_dirs; i++)
         read_dir(&l, dirs[i], given);
     if (as_json)
-        (void)cdi_text_print_json(rows);
+        (void)cdi_json_print(rows);
     else
         print_rows(rows);
     if (json_object_array_length(rows) == 0) {

@@ -2,13 +2,13 @@
 #include "cdi/spec/spec.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <json-c/json.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "cdi/file.h"
 #include "common/json.h"
 #include "common/oci/cdi_rules.h"
 #include "common/cleanup.h"
@@ -28,18 +28,12 @@ struct builder {
 static void put(struct builder *b, struct json_object *object, const char *key,
                 struct json_object *value)
 {
-    if (object == NULL || value == NULL || json_object_object_add(object, key, value) != 0) {
-        json_object_put(value);
-        b->failed = true;
-    }
+    b->failed = cdi_json_set(object, key, value) < 0 || b->failed;
 }
 
 static void append(struct builder *b, struct json_object *array, struct json_object *value)
 {
-    if (array == NULL || value == NULL || json_object_array_add(array, value) != 0) {
-        json_object_put(value);
-        b->failed = true;
-    }
+    b->failed = cdi_json_append(array, value) < 0 || b->failed;
 }
 
 static void put_string(struct builder *b, struct json_object *object, const char *key,
@@ -192,30 +186,6 @@ const char *cdi_spec_text(struct json_object *spec)
     return json_object_to_json_string_ext(spec, TEXT_FLAGS);
 }
 
-static void unlink_and_free(char **path)
-{
-    if (*path != NULL)
-        unlink(*path);
-    free(*path);
-}
-
-/* Fills fd with the whole text, on disk, readable by every engine. */
-static int fill(int fd, struct json_object *spec)
-{
-    const char *text = cdi_spec_text(spec);
-
-    if (text == NULL)
-        return -ENOMEM;
-    int r = cdi_json_write_fd(fd, text, strlen(text));
-    if (r == 0)
-        r = cdi_json_write_fd(fd, "\n", 1);
-    if (r == 0 && fchmod(fd, 0644) < 0)
-        r = -errno;
-    if (r == 0 && fsync(fd) < 0)
-        r = -errno;
-    return r;
-}
-
 int cdi_spec_store(const char *path, struct json_object *spec, struct apir_error *err)
 {
     struct cdi_report report;
@@ -230,39 +200,11 @@ int cdi_spec_store(const char *path, struct json_object *spec, struct apir_error
     }
     cdi_report_fini(&report);
 
-    const char *slash = strrchr(path, '/');
-    cleanup_free char *dir = slash == NULL   ? strdup(".")
-                             : slash == path ? strdup("/")
-                                             : strndup(path, (size_t)(slash - path));
-    __attribute__((cleanup(unlink_and_free))) char *temp = NULL;
-
-    if (dir == NULL)
+    cleanup_free char *text = NULL;
+    if (asprintf(&text, "%s\n", cdi_spec_text(spec)) < 0) {
+        text = NULL;
         return apir_error_sys(err, ENOMEM, "%s", path);
-    /* Whatever the umask: rootless engines read it too. */
-    if (mkdir(dir, 0755) == 0 ? chmod(dir, 0755) < 0 : errno != EEXIST)
-        return apir_error_sys(err, errno, "make folder %s", dir);
-    cleanup_fd int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (dir_fd < 0)
-        return apir_error_sys(err, errno, "%s", dir);
-
-    /* The dot and the suffix keep engines from reading it: they want *.json, *.yaml. */
-    char *name = NULL;
-    if (asprintf(&name, "%s/.%s.XXXXXX", dir, slash == NULL ? path : slash + 1) < 0)
-        return apir_error_sys(err, ENOMEM, "%s", path);
-    cleanup_fd int fd = mkostemp(name, O_CLOEXEC);
-    if (fd < 0) {
-        int code = errno;
-        free(name);
-        return apir_error_sys(err, code, "temporary file in %s", dir);
     }
-    temp = name;
-    int r = fill(fd, spec);
-    if (r < 0)
-        return apir_error_sys(err, -r, "write %s", temp);
-    if (rename(temp, path) < 0)
-        return apir_error_sys(err, errno, "rename to %s", path);
-    free(steal_pointer(&temp));
-    /* The name is part of what must survive a power cut; the file itself does already. */
-    (void)fsync(dir_fd);
-    return 0;
+    /* Rootless engines read it too. */
+    return cdi_file_replace(path, text, 0644, 0755, err);
 }

@@ -133,6 +133,6 @@ int cdi_validate_main(int argc, char **argv)
     for (int i = optind; i < argc; i++)
         validate(&v, argv[i]);
     if (v.rows != NULL)
-        (void)cdi_text_print_json(rows);
+        (void)cdi_json_print(rows);
     return v.invalid ? CDI_EXIT_FAILED : v.unreadable ? CDI_EXIT_NOTHING : CDI_EXIT_OK;
 }

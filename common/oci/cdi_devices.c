@@ -35,7 +35,7 @@ int hook_spec_load(const char *path, struct json_object **ret_spec, struct apir_
 
 static struct json_object *find_device(struct json_object *spec, const char *name)
 {
-    struct json_object *devices = cdi_json_member(spec, "devices", json_type_array);
+    struct json_object *devices = cdi_json_array(spec, "devices");
     const char *kind = cdi_json_string(spec, "kind");
     const char *equals = strchr(name, '=');
 
@@ -45,7 +45,7 @@ static struct json_object *find_device(struct json_object *spec, const char *nam
             return NULL;
         name = equals + 1;
     }
-    for (size_t i = 0; devices != NULL && i < json_object_array_length(devices); i++) {
+    for (size_t i = 0; i < cdi_json_length(devices); i++) {
         struct json_object *device = json_object_array_get_idx(devices, i);
         const char *there = cdi_json_string(device, "name");
         if (there != NULL && strcmp(there, name) == 0)
@@ -57,7 +57,7 @@ static struct json_object *find_device(struct json_object *spec, const char *nam
 /* Adds what is not there yet. Returns the new number, or -E2BIG. */
 static int add(struct json_object *edits[HOOK_EDITS_MAX], int n, struct json_object *device)
 {
-    struct json_object *one = cdi_json_member(device, "containerEdits", json_type_object);
+    struct json_object *one = cdi_json_object(device, "containerEdits");
 
     for (int i = 0; i < n; i++)
         if (edits[i] == one)

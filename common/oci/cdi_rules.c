@@ -103,33 +103,23 @@ static bool has(struct json_object *object, const char *key)
            json_object_object_get_ex(object, key, NULL);
 }
 
-static size_t array_length(struct json_object *array)
-{
-    return json_object_is_type(array, json_type_array) ? json_object_array_length(array) : 0;
-}
-
-static struct json_object *member_array(struct json_object *object, const char *key)
-{
-    return cdi_json_member(object, key, json_type_array);
-}
-
 static int edits_version(struct json_object *edits)
 {
     int v = V030;
-    struct json_object *list = member_array(edits, "mounts");
+    struct json_object *list = cdi_json_array(edits, "mounts");
 
-    for (size_t i = 0; i < array_length(list); i++)
+    for (size_t i = 0; i < cdi_json_length(list); i++)
         if (has(json_object_array_get_idx(list, i), "type"))
             v = max_int(v, V040);
-    list = member_array(edits, "deviceNodes");
-    for (size_t i = 0; i < array_length(list); i++)
+    list = cdi_json_array(edits, "deviceNodes");
+    for (size_t i = 0; i < cdi_json_length(list); i++)
         if (has(json_object_array_get_idx(list, i), "hostPath"))
             v = max_int(v, V050);
     if (has(edits, "additionalGids") || has(edits, "intelRdt"))
         v = max_int(v, V070);
     if (has(edits, "netDevices"))
         v = max_int(v, V110);
-    struct json_object *rdt = cdi_json_member(edits, "intelRdt", json_type_object);
+    struct json_object *rdt = cdi_json_object(edits, "intelRdt");
     if (has(rdt, "schemata") || has(rdt, "enableMonitoring"))
         v = max_int(v, V110);
     return v;
@@ -137,14 +127,14 @@ static int edits_version(struct json_object *edits)
 
 const char *cdi_rules_lowest_version(struct json_object *spec)
 {
-    int v = edits_version(cdi_json_member(spec, "containerEdits", json_type_object));
+    int v = edits_version(cdi_json_object(spec, "containerEdits"));
     const char *kind = cdi_json_string(spec, "kind");
     const char *slash = kind == NULL ? NULL : strchr(kind, '/');
-    struct json_object *devices = member_array(spec, "devices");
+    struct json_object *devices = cdi_json_array(spec, "devices");
 
     if (has(spec, "annotations") || (slash != NULL && strchr(slash, '.') != NULL))
         v = max_int(v, V060);
-    for (size_t i = 0; i < array_length(devices); i++) {
+    for (size_t i = 0; i < cdi_json_length(devices); i++) {
         struct json_object *device = json_object_array_get_idx(devices, i);
         const char *name = cdi_json_string(device, "name");
 
@@ -152,7 +142,7 @@ const char *cdi_rules_lowest_version(struct json_object *spec)
             v = max_int(v, V050);
         if (has(device, "annotations"))
             v = max_int(v, V060);
-        v = max_int(v, edits_version(cdi_json_member(device, "containerEdits", json_type_object)));
+        v = max_int(v, edits_version(cdi_json_object(device, "containerEdits")));
     }
     return versions[v];
 }
@@ -195,8 +185,8 @@ static bool is_absolute(const char *path)
 
 static bool list_has(struct json_object *list, const char *wanted)
 {
-    for (size_t i = 0; i < array_length(list); i++) {
-        const char *s = json_object_get_string(json_object_array_get_idx(list, i));
+    for (size_t i = 0; i < cdi_json_length(list); i++) {
+        const char *s = cdi_json_string_at(list, i);
         if (s != NULL && strcmp(s, wanted) == 0)
             return true;
     }
@@ -205,8 +195,8 @@ static bool list_has(struct json_object *list, const char *wanted)
 
 static void check_env(struct cdi_report *r, const char *where, struct json_object *env)
 {
-    for (size_t i = 0; i < array_length(env); i++) {
-        const char *s = json_object_get_string(json_object_array_get_idx(env, i));
+    for (size_t i = 0; i < cdi_json_length(env); i++) {
+        const char *s = cdi_json_string_at(env, i);
         const char *equals = s == NULL ? NULL : strchr(s, '=');
 
         if (equals == NULL || equals == s)
@@ -217,7 +207,7 @@ static void check_env(struct cdi_report *r, const char *where, struct json_objec
 
 static void check_edits(struct cdi_report *r, const char *where, struct json_object *edits)
 {
-    check_env(r, where, member_array(edits, "env"));
+    check_env(r, where, cdi_json_array(edits, "env"));
 }
 
 /* As the parsers see it: an empty list is no edit. */
@@ -225,7 +215,7 @@ static bool edits_nothing(struct json_object *edits)
 {
     json_object_object_foreach(edits, key, value)
     {
-        if (strcmp(key, "intelRdt") == 0 || array_length(value) > 0)
+        if (strcmp(key, "intelRdt") == 0 || cdi_json_length(value) > 0)
             return false;
     }
     return true;
@@ -261,7 +251,7 @@ static void check_mount(struct cdi_report *r, const char *where, struct json_obj
 {
     const char *host_path = cdi_json_string(mount, "hostPath");
     const char *container_path = cdi_json_string(mount, "containerPath");
-    struct json_object *options = member_array(mount, "options");
+    struct json_object *options = cdi_json_array(mount, "options");
 
     if ((host_path != NULL && host_path[0] == '\0') ||
         (container_path != NULL && container_path[0] == '\0'))
@@ -280,7 +270,7 @@ static void check_hook(struct cdi_report *r, const char *where, struct json_obje
                                         "startContainer", "poststart",     "poststop"};
     const char *name = cdi_json_string(hook, "hookName");
     const char *path = cdi_json_string(hook, "path");
-    struct json_object *env = member_array(hook, "env");
+    struct json_object *env = cdi_json_array(hook, "env");
     bool known = false;
 
     for (size_t i = 0; name != NULL && i < COUNT(names); i++)
@@ -292,7 +282,7 @@ static void check_hook(struct cdi_report *r, const char *where, struct json_obje
     else if (path != NULL && !is_absolute(path))
         warning(r, where, "path is not absolute");
     check_env(r, where, env);
-    if (array_length(env) == 0)
+    if (cdi_json_length(env) == 0)
         warning(r, where, "env is empty; some runtimes then give the hook the image's environment");
 }
 
@@ -395,8 +385,8 @@ static void check_spec(struct cdi_report *r, const char *where, struct json_obje
 {
     const char *kind = cdi_json_string(spec, "kind");
     const char *version = cdi_json_string(spec, "cdiVersion");
-    struct json_object *devices = member_array(spec, "devices");
-    size_t n = array_length(devices);
+    struct json_object *devices = cdi_json_array(spec, "devices");
+    size_t n = cdi_json_length(devices);
 
     (void)where;
     if (kind != NULL)
@@ -587,9 +577,9 @@ static void check_edits_host(struct cdi_report *r, const char *root, struct json
                  {"hooks", "path", "hook", X_OK}};
 
     for (size_t p = 0; p < COUNT(paths); p++) {
-        struct json_object *list = member_array(edits, paths[p].list);
+        struct json_object *list = cdi_json_array(edits, paths[p].list);
 
-        for (size_t i = 0; i < array_length(list); i++) {
+        for (size_t i = 0; i < cdi_json_length(list); i++) {
             struct json_object *item = json_object_array_get_idx(list, i);
             const char *path = cdi_json_string(item, paths[p].key);
 
@@ -601,11 +591,10 @@ static void check_edits_host(struct cdi_report *r, const char *root, struct json
 
 void cdi_rules_check_host(struct json_object *spec, const char *root, struct cdi_report *report)
 {
-    struct json_object *devices = member_array(spec, "devices");
+    struct json_object *devices = cdi_json_array(spec, "devices");
 
-    check_edits_host(report, root, cdi_json_member(spec, "containerEdits", json_type_object));
-    for (size_t i = 0; i < array_length(devices); i++)
+    check_edits_host(report, root, cdi_json_object(spec, "containerEdits"));
+    for (size_t i = 0; i < cdi_json_length(devices); i++)
         check_edits_host(report, root,
-                         cdi_json_member(json_object_array_get_idx(devices, i), "containerEdits",
-                                         json_type_object));
+                         cdi_json_object(json_object_array_get_idx(devices, i), "containerEdits"));
 }

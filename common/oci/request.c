@@ -17,11 +17,6 @@ void hook_request_fini(struct hook_request *request)
     memset(request, 0, sizeof(*request));
 }
 
-static size_t length(struct json_object *array)
-{
-    return array == NULL ? 0 : json_object_array_length(array);
-}
-
 /*
  * An image can have a VOLUME of this name, which engines mount as well: but a volume is a folder,
  * or a tmpfs, whose source is no path.
@@ -35,7 +30,7 @@ static bool is_file(const char *source)
 
 static bool has_plugin(struct json_object *mounts)
 {
-    for (size_t i = 0; i < length(mounts); i++) {
+    for (size_t i = 0; i < cdi_json_length(mounts); i++) {
         struct json_object *mount = json_object_array_get_idx(mounts, i);
         const char *to = cdi_json_string(mount, "destination");
 
@@ -49,7 +44,7 @@ static bool has_plugin(struct json_object *mounts)
 static int find(const struct hook_state *state, struct json_object *config,
                 struct hook_request *request, struct apir_error *err)
 {
-    struct json_object *annotations = cdi_json_member(config, "annotations", json_type_object);
+    struct json_object *annotations = cdi_json_object(config, "annotations");
     struct json_object *member = NULL;
     const char *text = state == NULL ? NULL : state->device;
 
@@ -60,7 +55,7 @@ static int find(const struct hook_state *state, struct json_object *config,
     }
     if (text != NULL && (request->devices = strdup(text)) == NULL)
         return apir_error_sys(err, ENOMEM, "request");
-    request->edited = has_plugin(cdi_json_member(config, "mounts", json_type_array));
+    request->edited = has_plugin(cdi_json_array(config, "mounts"));
     return 0;
 }
 

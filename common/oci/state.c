@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/file.h"
 #include "common/json.h"
 #include "common/cleanup.h"
 #include "common/error.h"
@@ -150,7 +151,7 @@ static int absolute_root(const char *path, const char *bundle, char **ret_root,
 int hook_config_root(struct json_object *config, const char *bundle, char **ret_root,
                      struct apir_error *err)
 {
-    const char *path = cdi_json_string(cdi_json_member(config, "root", json_type_object), "path");
+    const char *path = cdi_json_string(cdi_json_object(config, "root"), "path");
 
     if (path == NULL)
         return apir_error_set(err, EBADMSG, "config.json has no root.path");

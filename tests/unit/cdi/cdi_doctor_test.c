@@ -15,7 +15,7 @@
 
 #include "cdi/child.h"
 #include "cdi/doctor/doctor.h"
-#include "cdi/engine/file.h"
+#include "cdi/file.h"
 #include "common/json.h"
 #include "cdi/spec/spec.h"
 #include "common/cleanup.h"

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "cdi/engine/engine.h"
-#include "cdi/engine/file.h"
+#include "cdi/file.h"
 #include "cdi/engine/podman.h"
 #include "cdi/engine/toml.h"
 #include "common/cleanup.h"

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 #include <json-c/json.h>
 
+#include "common/file.h"
 #include "common/json.h"
 #include "common/cleanup.h"
 #include "common/error.h"

@@ -10,7 +10,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "cdi/engine/file.h"
+#include "cdi/file.h"
 #include "common/cleanup.h"
 #include "common/error.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cdi/engine/file.h"
+#include "cdi/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -10,7 +11,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "common/json.h"
+#include "common/file.h"
 #include "common/text.h"
 #include "common/cleanup.h"
 #include "common/error.h"
@@ -57,20 +58,22 @@ int cdi_file_load(const char *path, char **ret_text, struct apir_error *err)
     return read_file(path, 0, ret_text, NULL, err);
 }
 
-/* Makes what is missing of the folders above path; the last one of them with `mode`. */
-static int make_parents(const char *path, mode_t mode, struct apir_error *err)
+int cdi_file_make_parents(const char *path, mode_t mode, struct apir_error *err)
 {
     cleanup_free char *dir = strdup(path);
+    int r = dir == NULL ? apir_error_sys(err, ENOMEM, "%s", path) : 0;
+    mode_t old = umask(0022);
 
-    if (dir == NULL)
-        return apir_error_sys(err, ENOMEM, "%s", path);
-    for (char *p = strchr(dir + 1, '/'); p != NULL; p = strchr(p + 1, '/')) {
+    for (char *p = r < 0 ? NULL : strchr(dir + 1, '/'); p != NULL; p = strchr(p + 1, '/')) {
         *p = '\0';
-        if (mkdir(dir, strchr(p + 1, '/') == NULL ? mode : 0755) < 0 && errno != EEXIST)
-            return apir_error_sys(err, errno, "make folder %s", dir);
+        if (mkdir(dir, strchr(p + 1, '/') == NULL ? mode : 0755) < 0 && errno != EEXIST) {
+            r = apir_error_sys(err, errno, "make folder %s", dir);
+            break;
+        }
         *p = '/';
     }
-    return 0;
+    umask(old);
+    return r;
 }
 
 /* What says something of the old bytes is not the new ones'. */
@@ -129,16 +132,14 @@ static int replace(const char *path, const char *text, const struct cdi_file_own
 {
     cleanup_free char *dir = NULL, *temp = NULL;
     const char *slash = strrchr(path, '/');
+    int r = cdi_file_make_parents(path, folder, err);
 
-    if (slash == NULL)
-        return apir_error_set(err, EINVAL, "%s is no absolute path", path);
-    int r = make_parents(path, folder, err);
     if (r < 0)
         return r;
-    if (asprintf(&dir, "%.*s", slash == path ? 1 : (int)(slash - path), path) < 0)
-        dir = NULL;
-    /* Hidden, and not by the name's ending: engines read all *.conf of a folder. */
-    if (dir == NULL || asprintf(&temp, "%s/.%s.XXXXXX", dir, slash + 1) < 0) {
+    dir = slash == NULL ? strdup(".") : strndup(path, slash == path ? 1 : (size_t)(slash - path));
+    /* Hidden, and with another ending: engines read all *.conf or *.json of a folder. */
+    if (dir == NULL ||
+        asprintf(&temp, "%s/.%s.XXXXXX", dir, slash == NULL ? path : slash + 1) < 0) {
         temp = NULL;
         return apir_error_sys(err, ENOMEM, "%s", path);
     }
@@ -162,6 +163,9 @@ int cdi_file_write(const char *path, const char *text, struct apir_error *err)
 {
     struct cdi_file_owner owner = {0644, (uid_t)-1, (gid_t)-1};
     cleanup_free char *before = NULL;
+
+    if (path[0] != '/')
+        return apir_error_set(err, EINVAL, "%s is no absolute path", path);
     int r = cdi_file_read(path, &before, &owner, err);
 
     if (r < 0)
@@ -173,11 +177,41 @@ int cdi_file_write(const char *path, const char *text, struct apir_error *err)
     return replace(path, text, &owner, old, 0755, err);
 }
 
-int cdi_file_write_private(const char *path, const char *text, struct apir_error *err)
+int cdi_file_replace(const char *path, const char *text, mode_t mode, mode_t folder,
+                     struct apir_error *err)
 {
-    const struct cdi_file_owner owner = {0600, (uid_t)-1, (gid_t)-1};
+    const struct cdi_file_owner owner = {mode, (uid_t)-1, (gid_t)-1};
 
-    return replace(path, text, &owner, -1, 0700, err);
+    return replace(path, text, &owner, -1, folder, err);
+}
+
+bool cdi_file_ends_with(const char *name, const char *end)
+{
+    size_t n = strlen(name), m = strlen(end);
+
+    return n > m && strcmp(name + n - m, end) == 0;
+}
+
+int cdi_file_each(const char *dir, const char *suffix, int (*fn)(const char *path, void *user),
+                  void *user)
+{
+    struct dirent **entries = NULL;
+    int r = 0, n = scandir(dir, &entries, NULL, alphasort);
+
+    if (n < 0)
+        return -errno;
+    for (int i = 0; i < n; i++) {
+        cleanup_free char *path = NULL;
+
+        if (r == 0 && cdi_file_ends_with(entries[i]->d_name, suffix)) {
+            if (asprintf(&path, "%s/%s", dir, entries[i]->d_name) < 0)
+                path = NULL;
+            r = path == NULL ? -ENOMEM : fn(path, user);
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    return r;
 }
 
 int cdi_file_remove(const char *path, struct apir_error *err)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Configuration files of others: read whole, replaced whole or not at all, never
- * through a symbolic link.
+ * Files of others and of ours: read whole, replaced whole or not at all.
  */
-#ifndef APIR_CDI_ENGINE_FILE_H
-#define APIR_CDI_ENGINE_FILE_H
+#ifndef APIR_CDI_FILE_H
+#define APIR_CDI_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/types.h>
@@ -38,9 +38,24 @@ int cdi_file_load(const char *path, char **ret_text, struct apir_error *err);
  */
 int cdi_file_write(const char *path, const char *text, struct apir_error *err);
 
-/* The same for what may hold secrets: mode 0600 and our own in any case, in a folder of 0700
- * where that was missing. */
-int cdi_file_write_private(const char *path, const char *text, struct apir_error *err);
+/*
+ * The same for a file that is ours alone: this mode, our own in any case, and in a folder of mode
+ * `folder` where that was missing; whatever the umask.
+ */
+int cdi_file_replace(const char *path, const char *text, mode_t mode, mode_t folder,
+                     struct apir_error *err);
+
+/* Makes what is missing of the folders above path; the last one of them with `mode`, others 0755,
+ * whatever the umask. */
+int cdi_file_make_parents(const char *path, mode_t mode, struct apir_error *err);
+
+/*
+ * Calls fn for each file of the folder whose name ends with `suffix`, in the order of their names,
+ * until it returns non-zero. Returns fn's last result, or -errno.
+ */
+int cdi_file_each(const char *dir, const char *suffix, int (*fn)(const char *path, void *user),
+                  void *user);
+bool cdi_file_ends_with(const char *name, const char *end);
 
 /* Unlinks it; that it is not there is no error. */
 int cdi_file_remove(const char *path, struct apir_error *err);
