@@ -5,11 +5,16 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+/* p points to a pointer of any type: read as bytes, for the compiler takes it that a char * is
+ * never read, or written, as a void *. */
 static inline void apir_cleanup_free(void *p)
 {
-    free(*(void **)p);
+    void *memory;
+    memcpy(&memory, p, sizeof(memory));
+    free(memory);
 }
 
 static inline void apir_close_fd(int *fd)
@@ -29,16 +34,13 @@ static inline int steal_fd(int *fd)
     return out;
 }
 
-static inline void *apir_steal_pointer(void *pp)
-{
-    void **p = pp;
-    void *out = *p;
-    *p = NULL;
-    return out;
-}
-
-#define cleanup_free      __attribute__((cleanup(apir_cleanup_free)))
-#define cleanup_fd        __attribute__((cleanup(apir_close_fd)))
-#define steal_pointer(pp) ((__typeof__(*(pp)))apir_steal_pointer(pp))
+#define cleanup_free __attribute__((cleanup(apir_cleanup_free)))
+#define cleanup_fd   __attribute__((cleanup(apir_close_fd)))
+#define steal_pointer(pp)                                                                          \
+    ({                                                                                             \
+        __typeof__(*(pp)) *steal_from_ = (pp), steal_out_ = *steal_from_;                          \
+        *steal_from_ = NULL;                                                                       \
+        steal_out_;                                                                                \
+    })
 
 #endif
