@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <glob.h>
+#include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include "cdi/engine/toml.h"
 #include "common/cleanup.h"
 #include "common/error.h"
+#include "common/json.h"
 
 #define SPECS_DIR "/etc/cdi"
 #define FILES_MAX 32
@@ -31,9 +33,9 @@ struct reader {
     struct cdi_strings files; /* in containerd's order */
     int format;               /* of config.toml */
     char *disabled;           /* a file that turns the CRI plug-in off, or NULL */
-    size_t disabled_line;
     /* The last file with the plug-in's section, which counts. */
-    char *path, *text;
+    char *path;
+    struct json_object *section;
     const char *cri;
 };
 
@@ -42,38 +44,32 @@ static void reader_fini(struct reader *r)
     cdi_strings_fini(&r->files);
     free(r->disabled);
     free(r->path);
-    free(r->text);
+    json_object_put(r->section);
 }
 #define cleanup_reader __attribute__((cleanup(reader_fini)))
 
-/* The list at the top of the file; none where it is not there. */
-static int read_list(const char *text, const char *key, struct cdi_strings *list, size_t *ret_line,
+/* Adds the list of that name; none where it is not there. */
+static int read_list(struct json_object *table, const char *key, struct cdi_strings *list,
                      struct apir_error *err)
 {
-    struct cdi_toml_place place;
-    int r = cdi_toml_find(text, &key, 1, &place, err);
+    struct json_object *value = NULL;
 
-    if (r < 0 || !place.found)
-        return r;
-    *ret_line = place.line;
-    r = cdi_toml_strings(text, &place, list, NULL);
-    return r < 0 ? apir_error_set(err, -r, "line %zu: %s is no list of strings", place.line, key)
-                 : 0;
+    if (!json_object_object_get_ex(table, key, &value))
+        return 0;
+    int e = cdi_toml_strings(value, list, NULL);
+    return e < 0 ? apir_error_set(err, -e, "%s is no list of strings", key) : 0;
 }
 
-static int read_disabled(struct reader *r, const char *path, const char *text,
+static int read_disabled(struct reader *r, const char *path, struct json_object *top,
                          struct apir_error *err)
 {
     cleanup_strings struct cdi_strings list = {0};
-    size_t line = 0;
-    int e = read_list(text, "disabled_plugins", &list, &line, err);
+    int e = read_list(top, "disabled_plugins", &list, err);
 
     for (size_t i = 0; e == 0 && i < sizeof(cri_names) / sizeof(cri_names[0]); i++)
         if (r->disabled == NULL && cdi_strings_have(&list, cri_names[i])) {
             r->disabled = strdup(path);
-            r->disabled_line = line;
-            if (r->disabled == NULL)
-                e = apir_error_sys(err, ENOMEM, "config.toml");
+            e = r->disabled == NULL ? apir_error_sys(err, ENOMEM, "config.toml") : 0;
         }
     return e;
 }
@@ -90,31 +86,16 @@ static bool is_empty(const char *text)
 }
 
 /* The file's format: what it says, else config.toml's, else 1; 2 where there is nothing in it. */
-static int read_format(struct reader *r, const char *text, struct apir_error *err)
+static int read_format(struct reader *r, const char *text, struct json_object *top)
 {
-    static const char *const path[] = {"version"};
-    struct cdi_toml_place place;
-    int e = cdi_toml_find(text, path, 1, &place, err);
-
-    if (e < 0)
-        return e;
-    int format = place.found      ? atoi(text + place.start)
+    struct json_object *version = cdi_json_member(top, "version", json_type_int);
+    int format = version != NULL  ? json_object_get_int(version)
                  : r->format > 0  ? r->format
                  : is_empty(text) ? 2
                                   : 1;
+
     r->format = r->format > 0 ? r->format : format;
     return format;
-}
-
-/* Whether the file has the section, be it an empty one. */
-static int has_section(const char *text, const char *cri, bool *ret, struct apir_error *err)
-{
-    const char *const enable[] = {"plugins", cri, "enable_cdi"};
-    struct cdi_toml_place place;
-    int e = cdi_toml_find(text, enable, 3, &place, err);
-
-    *ret = e == 0 && (place.found || place.table_found);
-    return e;
 }
 
 /* Adds the files that a pattern of `path` leads to; a relative one is beside that file. */
@@ -143,50 +124,46 @@ static int add_imports(struct reader *r, const char *path, const char *pattern,
 static int read_file(struct reader *r, const char *path, struct apir_error *err)
 {
     cleanup_free char *text = NULL;
+    cleanup_json struct json_object *top = NULL;
     cleanup_strings struct cdi_strings imports = {0};
-    size_t line = 0;
-    bool here = false;
     int e = cdi_file_load(path, &text, err);
 
     if (e < 0 || text == NULL)
         return e;
-    int format = read_format(r, text, err);
-    e = format < 0 ? format : read_disabled(r, path, text, err);
-    const char *cri = cri_names[format >= 3 ? 2 : format == 2 ? 1 : 0];
+    e = cdi_toml_parse(text, &top, err);
     if (e == 0)
-        e = has_section(text, cri, &here, err);
+        e = read_disabled(r, path, top, err);
     if (e == 0)
-        e = read_list(text, "imports", &imports, &line, err);
+        e = read_list(top, "imports", &imports, err);
     for (size_t i = 0; e == 0 && i < imports.n; i++)
         e = add_imports(r, path, imports.items[i], err);
-    if (e == 0 && here) {
-        free(r->path);
-        free(r->text);
-        r->path = strdup(path);
-        r->text = steal_pointer(&text);
-        r->cri = cri;
-        e = r->path == NULL ? apir_error_sys(err, ENOMEM, "%s", path) : 0;
-    }
-    if (e < 0)
+    if (e < 0) {
         apir_error_wrap(err, "%s", path);
-    return e;
+        return e;
+    }
+    int format = read_format(r, text, top);
+    const char *cri = cri_names[format >= 3 ? 2 : format == 2 ? 1 : 0];
+    struct json_object *section = cdi_json_object(cdi_json_object(top, "plugins"), cri);
+    if (section == NULL)
+        return 0;
+    free(r->path);
+    json_object_put(r->section);
+    r->section = json_object_get(section);
+    r->cri = cri;
+    r->path = strdup(path);
+    return r->path == NULL ? apir_error_sys(err, ENOMEM, "%s", path) : 0;
 }
 
 /* The list with our folder in it, as TOML; NULL where nothing is missing. */
 static int complete_dirs(const struct reader *r, char **ret_value, struct apir_error *err)
 {
-    const char *const path[] = {"plugins", r->cri, "cdi_spec_dirs"};
     cleanup_strings struct cdi_strings list = {0};
-    struct cdi_toml_place place;
     size_t size = 0;
-    int e = cdi_toml_find(r->text, path, 3, &place, err);
+    int e = read_list(r->section, "cdi_spec_dirs", &list, err);
 
     *ret_value = NULL;
-    if (e < 0 || !place.found)
+    if (e < 0 || !json_object_object_get_ex(r->section, "cdi_spec_dirs", NULL))
         return e;
-    e = cdi_toml_strings(r->text, &place, &list, NULL);
-    if (e < 0)
-        return apir_error_set(err, -e, "line %zu: cdi_spec_dirs is no list of strings", place.line);
     if (cdi_strings_have(&list, SPECS_DIR))
         return 0;
     FILE *out = open_memstream(ret_value, &size);
@@ -203,15 +180,15 @@ static int complete_dirs(const struct reader *r, char **ret_value, struct apir_e
 
 static int read_enable(const struct reader *r, bool *on, bool *ret_said, struct apir_error *err)
 {
-    const char *const path[] = {"plugins", r->cri, "enable_cdi"};
-    struct cdi_toml_place place;
-    int e = cdi_toml_find(r->text, path, 3, &place, err);
+    struct json_object *enable = NULL;
 
-    *ret_said = e == 0 && place.found;
-    if (*ret_said && cdi_toml_bool(r->text, &place, on) < 0)
-        e = apir_error_set(err, EBADMSG, "line %zu: enable_cdi is neither true nor false",
-                           place.line);
-    return e;
+    *ret_said = json_object_object_get_ex(r->section, "enable_cdi", &enable);
+    if (!*ret_said)
+        return 0;
+    if (!json_object_is_type(enable, json_type_boolean))
+        return apir_error_set(err, EBADMSG, "enable_cdi is neither true nor false");
+    *on = json_object_get_boolean(enable);
+    return 0;
 }
 
 static int make_lines(const struct reader *r, bool is_new, bool turn_on, const char *dirs,
@@ -257,12 +234,11 @@ static int make_plan(const struct cdi_engine_where *where, struct cdi_engine_pla
     if (e < 0)
         return e;
     if (r.disabled != NULL) {
-        snprintf(
-            plan->note, sizeof(plan->note),
-            "containerd %d.%d: line %zu of %.300s turns the CRI plug-in off, which alone has the "
-            "setting%s; there is nothing to set",
-            major, minor, r.disabled_line, r.disabled,
-            on_by_itself ? "; ctr takes CDI devices by itself" : "");
+        snprintf(plan->note, sizeof(plan->note),
+                 "containerd %d.%d: disabled_plugins of %.300s turns the CRI plug-in off, which "
+                 "alone has "
+                 "the setting%s; there is nothing to set",
+                 major, minor, r.disabled, on_by_itself ? "; ctr takes CDI devices by itself" : "");
         return 0;
     }
     if (r.path != NULL) {

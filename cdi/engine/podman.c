@@ -8,6 +8,7 @@
  * not the operator's.
  */
 #include <errno.h>
+#include <json-c/json.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 #include "cdi/engine/toml.h"
 #include "common/cleanup.h"
 #include "common/error.h"
+#include "common/json.h"
 
 #define MARK "# Written by `apir engine configure podman`; `apir engine reset podman` removes it.\n"
 
@@ -31,25 +33,18 @@ struct reader {
 };
 
 /* Replaces the list, or adds to it where the file says {append = true}. */
-static int take_list(struct reader *r, const char *path, const char *text, const char *key,
-                     struct cdi_strings *list)
+static int take_list(struct reader *r, const char *path, struct json_object *engine,
+                     const char *key, struct cdi_strings *list)
 {
-    const char *const where[] = {"engine", key};
-    struct cdi_toml_place place;
     cleanup_strings struct cdi_strings found = {0};
+    struct json_object *value = NULL;
     bool append = false;
-    int e = cdi_toml_find(text, where, 2, &place, r->err);
 
-    if (e < 0) {
-        apir_error_wrap(r->err, "%s", path);
-        return e;
-    }
-    if (!place.found)
+    if (list == NULL || !json_object_object_get_ex(engine, key, &value))
         return 0;
-    e = cdi_toml_strings(text, &place, &found, &append);
+    int e = cdi_toml_strings(value, &found, &append);
     if (e < 0)
-        return apir_error_set(r->err, -e, "%s: line %zu: %s is no list of strings", path,
-                              place.line, key);
+        return apir_error_set(r->err, -e, "%s: %s is no list of strings", path, key);
     if (!append)
         cdi_strings_fini(list);
     for (size_t i = 0; i < found.n && e == 0; i++)
@@ -61,17 +56,21 @@ static int read_conf(const char *path, void *user)
 {
     struct reader *r = user;
     cleanup_free char *text = NULL;
+    cleanup_json struct json_object *top = NULL;
 
     if (r->except != NULL && strcmp(path, r->except) == 0)
         return 0;
     int e = cdi_file_load(path, &text, r->err);
     if (e < 0 || text == NULL)
         return e;
-    if (r->hooks != NULL)
-        e = take_list(r, path, text, "hooks_dir", r->hooks);
-    if (e == 0 && r->specs != NULL)
-        e = take_list(r, path, text, "cdi_spec_dirs", r->specs);
-    return e;
+    e = cdi_toml_parse(text, &top, r->err);
+    if (e < 0) {
+        apir_error_wrap(r->err, "%s", path);
+        return e;
+    }
+    struct json_object *engine = cdi_json_object(top, "engine");
+    e = take_list(r, path, engine, "hooks_dir", r->hooks);
+    return e < 0 ? e : take_list(r, path, engine, "cdi_spec_dirs", r->specs);
 }
 
 static int read_conf_dir(const char *dir, void *user)

@@ -3,25 +3,20 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <stdio.h>
+#include <json-c/json.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/cleanup.h"
 #include "common/error.h"
+#include "common/json.h"
 
-#define NAME_MAX_ 128
-
-/* A key or a table's name, in parts. */
-struct name {
-    size_t n;
-    char part[CDI_TOML_DEPTH_MAX][NAME_MAX_];
-};
+#define STRING_SIZE 1024 /* of a name, and of a string that is understood */
 
 struct scan {
-    const char *text; /* NUL-terminated: reading one byte ahead is always allowed */
-    size_t at;
-    size_t line;
+    const char *text;
+    size_t at, line;
     struct apir_error *err;
 };
 
@@ -108,15 +103,6 @@ static int skip_long_string(struct scan *s)
     return 0;
 }
 
-static bool put(char *out, size_t size, size_t *used, char c)
-{
-    if (*used + 1 >= size)
-        return false;
-    out[(*used)++] = c;
-    out[*used] = '\0';
-    return true;
-}
-
 static const char escapes[] = "btnfr\"\\", escaped[] = "\b\t\n\f\r\"\\";
 
 /* What a backslash and this stand for; NUL: something else than one character. */
@@ -127,33 +113,31 @@ static char unescape(char c)
     return at == NULL ? '\0' : escaped[at - escapes];
 }
 
-/* A string of one line. out may be NULL; where it is not, \u and the like are refused. */
-static int read_string(struct scan *s, char *out, size_t size)
+/*
+ * A string of one line. Returns 0, 1 where it is one that is not understood (an escape such as
+ * \u0041, or too long), or -EBADMSG.
+ */
+static int read_string(struct scan *s, char out[STRING_SIZE])
 {
     char quote = peek(s);
     size_t used = 0;
+    int r = 0;
 
-    s->at++;
-    if (out != NULL)
-        out[0] = '\0';
-    while (peek(s) != quote) {
+    for (s->at++; peek(s) != quote; s->at++) {
+        bool escaped_one = quote == '"' && peek(s) == '\\';
+
+        s->at += escaped_one;
         if (peek(s) == '\0' || peek(s) == '\n')
             return bad(s, "a string that does not end");
-        char c = peek(s);
-        if (quote == '"' && c == '\\') {
-            s->at++;
-            if (peek(s) == '\0' || peek(s) == '\n')
-                return bad(s, "a string that does not end");
-            c = unescape(peek(s));
-            if (c == '\0' && out != NULL)
-                return bad(s, "a string with an escape that is not understood");
-        }
-        if (out != NULL && !put(out, size, &used, c))
-            return bad(s, "a string that is too long");
-        s->at++;
+        char c = escaped_one ? unescape(peek(s)) : peek(s);
+        if (c == '\0' || used + 1 == STRING_SIZE)
+            r = 1;
+        else
+            out[used++] = c;
     }
     s->at++;
-    return 0;
+    out[used] = '\0';
+    return r;
 }
 
 static bool is_bare(char c)
@@ -161,44 +145,92 @@ static bool is_bare(char c)
     return isascii((unsigned char)c) && (isalnum((unsigned char)c) || c == '_' || c == '-');
 }
 
-static int read_name(struct scan *s, struct name *name)
+static int read_part(struct scan *s, char out[STRING_SIZE])
 {
-    name->n = 0;
-    for (;;) {
-        skip_blanks(s);
-        if (name->n == CDI_TOML_DEPTH_MAX)
-            return bad(s, "a name of too many parts");
-        char *out = name->part[name->n];
-        size_t used = 0;
+    size_t used = 0;
 
-        out[0] = '\0';
-        if (peek(s) == '"' || peek(s) == '\'') {
-            int r = read_string(s, out, NAME_MAX_);
-            if (r < 0)
-                return r;
-        } else {
-            for (; is_bare(peek(s)); s->at++)
-                if (!put(out, NAME_MAX_, &used, peek(s)))
-                    return bad(s, "a name that is too long");
-            if (used == 0)
-                return bad(s, "a name is missing");
-        }
-        name->n++;
+    if (peek(s) == '"' || peek(s) == '\'') {
+        int r = read_string(s, out);
+        return r > 0 ? bad(s, "a name that is not understood") : r;
+    }
+    for (; is_bare(peek(s)) && used + 1 < STRING_SIZE; s->at++)
+        out[used++] = peek(s);
+    out[used] = '\0';
+    return used == 0 ? bad(s, "a name is missing") : 0;
+}
+
+/* *table becomes the table of that name in it, which is made where it is missing. */
+static int enter(struct scan *s, struct json_object **table, const char *name)
+{
+    struct json_object *inner = NULL;
+
+    if (!json_object_object_get_ex(*table, name, &inner)) {
+        inner = json_object_new_object();
+        if (cdi_json_set(*table, name, inner) < 0)
+            return apir_error_sys(s->err, ENOMEM, "TOML");
+    }
+    /* Of a list of tables the last one. */
+    size_t n = cdi_json_length(inner);
+    if (n > 0)
+        inner = json_object_array_get_idx(inner, n - 1);
+    if (!json_object_is_type(inner, json_type_object))
+        return bad(s, "a table where there is a value");
+    *table = inner;
+    return 0;
+}
+
+/* A name with its dots: *table becomes the table of its last part. */
+static int read_name(struct scan *s, struct json_object **table, char last[STRING_SIZE])
+{
+    for (int n = 1;; n++) {
+        skip_blanks(s);
+        int r = read_part(s, last);
+        if (r < 0)
+            return r;
         skip_blanks(s);
         if (peek(s) != '.')
             return 0;
+        if (n == CDI_TOML_DEPTH_MAX)
+            return bad(s, "a name of too many parts");
         s->at++;
+        r = enter(s, table, last);
+        if (r < 0)
+            return r;
     }
 }
 
-static int skip_value(struct scan *s, int depth);
+static int read_value(struct scan *s, int depth, struct json_object **ret);
 
-static int skip_array(struct scan *s, int depth)
+static int read_pair(struct scan *s, struct json_object *table, int depth)
+{
+    struct json_object *value = NULL;
+    char name[STRING_SIZE];
+    int r = read_name(s, &table, name);
+
+    if (r < 0)
+        return r;
+    if (peek(s) != '=')
+        return bad(s, "= is missing");
+    s->at++;
+    skip_blanks(s);
+    if (json_object_object_get_ex(table, name, NULL))
+        return bad(s, "this value is there twice");
+    r = read_value(s, depth, &value);
+    if (r == 0 && json_object_object_add(table, name, value) < 0)
+        r = apir_error_sys(s->err, ENOMEM, "TOML");
+    if (r < 0)
+        json_object_put(value);
+    return r;
+}
+
+static int read_array(struct scan *s, int depth, struct json_object *array)
 {
     size_t from = s->line;
 
     s->at++;
     for (;;) {
+        struct json_object *item = NULL;
+
         skip_space(s);
         if (peek(s) == ']') {
             s->at++;
@@ -208,9 +240,13 @@ static int skip_array(struct scan *s, int depth)
             s->line = from;
             return bad(s, "an array that does not end");
         }
-        int r = skip_value(s, depth + 1);
-        if (r < 0)
+        int r = read_value(s, depth + 1, &item);
+        if (r == 0 && json_object_array_add(array, item) < 0)
+            r = apir_error_sys(s->err, ENOMEM, "TOML");
+        if (r < 0) {
+            json_object_put(item);
             return r;
+        }
         skip_space(s);
         if (peek(s) == ',')
             s->at++;
@@ -219,172 +255,127 @@ static int skip_array(struct scan *s, int depth)
     }
 }
 
-static int skip_inline_table(struct scan *s, int depth)
+static int read_inline_table(struct scan *s, int depth, struct json_object *table)
 {
     s->at++;
     skip_blanks(s);
-    if (peek(s) == '}') {
-        s->at++;
-        return 0;
-    }
-    for (;;) {
-        struct name name;
-        int r = read_name(s, &name);
+    while (peek(s) != '}') {
+        int r = read_pair(s, table, depth + 1);
 
         if (r < 0)
             return r;
-        if (peek(s) != '=')
-            return bad(s, "= is missing");
-        s->at++;
         skip_blanks(s);
-        r = skip_value(s, depth + 1);
-        if (r < 0)
-            return r;
-        skip_blanks(s);
-        if (peek(s) == '}') {
+        if (peek(s) == ',')
             s->at++;
-            return 0;
-        }
-        if (peek(s) != ',')
+        else if (peek(s) != '}')
             return bad(s, "a comma is missing in an inline table");
-        s->at++;
     }
+    s->at++;
+    return 0;
 }
 
-static int skip_value(struct scan *s, int depth)
+/* Numbers, booleans, dates; a date's time may be behind a blank. */
+static int read_word(struct scan *s, struct json_object **ret)
 {
-    if (depth > CDI_TOML_DEPTH_MAX)
-        return bad(s, "nested too deeply");
-    if (starts(s, "\"\"\"") || starts(s, "'''"))
-        return skip_long_string(s);
-    if (peek(s) == '"' || peek(s) == '\'')
-        return read_string(s, NULL, 0);
-    if (peek(s) == '[')
-        return skip_array(s, depth);
-    if (peek(s) == '{')
-        return skip_inline_table(s, depth);
+    const char *word = s->text + s->at;
     size_t start = s->at;
-    /* Numbers, booleans, dates; a date's time may be behind a blank. */
+
     for (; peek(s) != '\0'; s->at++) {
-        bool time = peek(s) == ' ' && s->at == start + 10 && s->text[start + 4] == '-' &&
+        bool time = peek(s) == ' ' && s->at == start + 10 && word[4] == '-' &&
                     isdigit((unsigned char)s->text[s->at + 1]);
 
         if (!time && !is_bare(peek(s)) && strchr("+.:", peek(s)) == NULL)
             break;
     }
-    return s->at == start ? bad(s, "a value is missing") : 0;
+    size_t n = s->at - start;
+    if (n == 0)
+        return bad(s, "a value is missing");
+    if (n == 4 && memcmp(word, "true", 4) == 0)
+        *ret = json_object_new_boolean(1);
+    else if (n == 5 && memcmp(word, "false", 5) == 0)
+        *ret = json_object_new_boolean(0);
+    else if (n < 10 && strspn(word, "0123456789") == n)
+        *ret = json_object_new_int(atoi(word));
+    return 0;
 }
 
-/* ---- finding ------------------------------------------------------------------ */
-
-/* How many of name's parts, behind `offset` others, agree with path from its start. */
-static size_t agree(const struct name *name, const char *const *path, size_t offset, size_t n)
+/* *ret is NULL for a value that nobody here asks for, such as a date. */
+static int read_value(struct scan *s, int depth, struct json_object **ret)
 {
-    size_t i = 0;
+    char text[STRING_SIZE];
 
-    while (i < name->n && offset + i < n && strcmp(name->part[i], path[offset + i]) == 0)
-        i++;
-    return i;
+    if (depth > CDI_TOML_DEPTH_MAX)
+        return bad(s, "nested too deeply");
+    if (starts(s, "\"\"\"") || starts(s, "'''"))
+        return skip_long_string(s);
+    if (peek(s) == '"' || peek(s) == '\'') {
+        int r = read_string(s, text);
+        if (r == 0)
+            *ret = json_object_new_string(text);
+        return r < 0 ? r : 0;
+    }
+    if (peek(s) != '[' && peek(s) != '{')
+        return read_word(s, ret);
+    *ret = peek(s) == '[' ? json_object_new_array() : json_object_new_object();
+    if (*ret == NULL)
+        return apir_error_sys(s->err, ENOMEM, "TOML");
+    return peek(s) == '[' ? read_array(s, depth, *ret) : read_inline_table(s, depth, *ret);
 }
 
-struct finder {
-    const char *const *path;
-    size_t n;
-    struct cdi_toml_place place;
-    bool inside;  /* the table we are in is an ancestor of (or is) the value's */
-    size_t above; /* how many parts of path that table is */
-};
-
-static int take_header(struct scan *s, struct finder *f)
+/* [name] or [[name]]: *ret_table is what the lines below it fill. */
+static int read_header(struct scan *s, struct json_object *top, struct json_object **ret_table)
 {
-    struct name name;
-    size_t start = s->at;
+    struct json_object *table = top, *list = NULL;
+    char name[STRING_SIZE];
     bool many = starts(s, "[[");
 
-    while (start > 0 && s->text[start - 1] != '\n')
-        start--;
     s->at += many ? 2 : 1;
-    int r = read_name(s, &name);
+    int r = read_name(s, &table, name);
     if (r < 0)
         return r;
     if (!starts(s, many ? "]]" : "]"))
         return bad(s, "] is missing");
     s->at += many ? 2 : 1;
-    size_t same = agree(&name, f->path, 0, f->n);
-    f->inside = same == name.n && name.n < f->n;
-    f->above = name.n;
-    if (many && f->inside)
-        return bad(s, "a list of tables where one table belongs");
-    if (same == f->n)
-        return bad(s, "a table where a value belongs");
-    bool mine = f->inside && name.n + 1 == f->n;
-    if (mine && f->place.table_found)
-        return bad(s, "this table is there twice");
-    f->place.table_found = f->place.table_found || mine;
-    return skip_line_end(s);
-}
-
-static int take_key(struct scan *s, struct finder *f)
-{
-    struct name name;
-    size_t line = s->line;
-    int r = read_name(s, &name);
-
-    if (r < 0)
-        return r;
-    if (peek(s) != '=')
-        return bad(s, "= is missing");
-    s->at++;
-    skip_blanks(s);
-    size_t value = s->at;
-    r = skip_value(s, 0);
-    if (r < 0)
-        return r;
-    size_t end = s->at;
-    r = skip_line_end(s);
-    if (r < 0 || !f->inside)
-        return r;
-
-    size_t same = agree(&name, f->path, f->above, f->n);
-    if (same == name.n && f->above + same == f->n) {
-        if (f->place.found)
-            return apir_error_set(s->err, EBADMSG, "line %zu: this value is there twice", line);
-        f->place.found = true;
-        f->place.line = line;
-        f->place.start = value;
-        f->place.end = end;
-        return 0;
+    if (many) {
+        if (!json_object_object_get_ex(table, name, &list)) {
+            list = json_object_new_array();
+            r = cdi_json_set(table, name, list);
+        }
+        if (r == 0 && !json_object_is_type(list, json_type_array))
+            return bad(s, "a list of tables where there is something else");
+        if (r == 0)
+            r = cdi_json_append(list, json_object_new_object());
+        if (r < 0)
+            return apir_error_sys(s->err, ENOMEM, "TOML");
     }
-    /*
-     * A table on our way that is an inline one, or made of dotted keys, cannot be
-     * given a header; that is rare enough to be left to its author.
-     */
-    if (same > 0 && (same == name.n || f->above + same + 1 >= f->n))
-        return apir_error_set(s->err, EBADMSG,
-                              "line %zu: this table is not written as [TABLE]; change it by hand",
-                              line);
-    return 0;
+    r = enter(s, &table, name);
+    *ret_table = table;
+    return r;
 }
 
-int cdi_toml_find(const char *text, const char *const *path, size_t n,
-                  struct cdi_toml_place *ret_place, struct apir_error *err)
+int cdi_toml_parse(const char *text, struct json_object **ret_top, struct apir_error *err)
 {
     struct scan s = {.text = text, .line = 1, .err = err};
-    struct finder f = {.path = path, .n = n, .inside = true};
+    cleanup_json struct json_object *top = json_object_new_object();
+    struct json_object *table = top;
 
+    if (top == NULL)
+        return apir_error_sys(err, ENOMEM, "TOML");
     for (;;) {
         skip_space(&s);
         if (peek(&s) == '\0')
             break;
-        int r = peek(&s) == '[' ? take_header(&s, &f) : take_key(&s, &f);
+        int r = peek(&s) == '[' ? read_header(&s, top, &table) : read_pair(&s, table, 0);
+        if (r == 0)
+            r = skip_line_end(&s);
         if (r < 0)
             return r;
     }
-    *ret_place = f.place;
+    *ret_top = steal_pointer(&top);
     return 0;
 }
 
-/* ---- values ------------------------------------------------------------------- */
+/* ---- lists of strings ----------------------------------------------------------- */
 
 void cdi_strings_fini(struct cdi_strings *list)
 {
@@ -412,76 +403,23 @@ bool cdi_strings_have(const struct cdi_strings *list, const char *item)
     return false;
 }
 
-int cdi_toml_bool(const char *text, const struct cdi_toml_place *place, bool *ret)
+int cdi_toml_strings(struct json_object *value, struct cdi_strings *list, bool *ret_append)
 {
-    size_t n = place->end - place->start;
-
-    if (n == 4 && memcmp(text + place->start, "true", 4) == 0)
-        *ret = true;
-    else if (n == 5 && memcmp(text + place->start, "false", 5) == 0)
-        *ret = false;
-    else
+    if (!json_object_is_type(value, json_type_array))
         return -EBADMSG;
-    return 0;
-}
+    for (size_t i = 0; i < cdi_json_length(value); i++) {
+        const char *text = cdi_json_string_at(value, i);
+        struct json_object *append =
+            cdi_json_member(json_object_array_get_idx(value, i), "append", json_type_boolean);
 
-static int take_append(struct scan *s, bool *ret_append)
-{
-    struct name name;
-
-    s->at++;
-    int r = read_name(s, &name);
-    if (r < 0)
-        return r;
-    if (name.n != 1 || strcmp(name.part[0], "append") != 0 || peek(s) != '=')
-        return -EBADMSG;
-    s->at++;
-    skip_blanks(s);
-    *ret_append = starts(s, "true");
-    if (!*ret_append && !starts(s, "false"))
-        return -EBADMSG;
-    s->at += *ret_append ? 4 : 5;
-    skip_blanks(s);
-    if (peek(s) != '}')
-        return -EBADMSG;
-    s->at++;
-    return 0;
-}
-
-int cdi_toml_strings(const char *text, const struct cdi_toml_place *place, struct cdi_strings *list,
-                     bool *ret_append)
-{
-    struct scan s = {.text = text, .at = place->start, .line = place->line};
-    bool append = false;
-
-    if (peek(&s) != '[')
-        return -EBADMSG;
-    s.at++;
-    for (;;) {
-        char item[1024];
-        int r;
-
-        skip_space(&s);
-        if (peek(&s) == ']')
-            break;
-        if (peek(&s) == '{') {
-            r = take_append(&s, &append);
-        } else if ((peek(&s) == '"' || peek(&s) == '\'') && !starts(&s, "\"\"\"") &&
-                   !starts(&s, "'''")) {
-            r = read_string(&s, item, sizeof(item));
-            if (r == 0)
-                r = cdi_strings_add(list, item);
-        } else {
-            r = -EBADMSG;
-        }
+        if (text == NULL && append == NULL)
+            return -EBADMSG;
+        if (append != NULL && ret_append != NULL)
+            *ret_append = json_object_get_boolean(append);
+        int r = text == NULL ? 0 : cdi_strings_add(list, text);
         if (r < 0)
             return r;
-        skip_space(&s);
-        if (peek(&s) == ',')
-            s.at++;
     }
-    if (ret_append != NULL)
-        *ret_append = append;
     return 0;
 }
 

@@ -42,7 +42,7 @@ FUZZ_LIBS_host := -lggml-base -ldl $(patsubst %,-Wl$(comma)--wrap=%,mmap munmap 
 $(call objs,$(addprefix tests/fuzz/,graph_ops.c graph_random.c graph_compute_fuzz.c worker_fuzz.c \
     worker_world.c host_fuzz.c)): private PKGS := ggml
 $(call objs,$(addprefix tests/fuzz/,cdi_fuzz.c config_fuzz.c engine_fuzz.c oci_state_fuzz.c \
-    oci_config_fuzz.c unix_fuzz.c virgl_fuzz.c)): private PKGS := json-c
+    oci_config_fuzz.c toml_fuzz.c unix_fuzz.c virgl_fuzz.c)): private PKGS := json-c
 $(O)/tests/fuzz/elf_fuzz.o: private EXTRA_CFLAGS := -D_GNU_SOURCE
 
 $(O)/tests/fuzz/replay.o: private EXTRA_CFLAGS := -DFUZZ_CORPUS='"$(FUZZ_CORPUS)"'

@@ -266,7 +266,7 @@ static void hooks_d_is_what_podman_would_read(void **state)
     expect(doctor_check_hooks_d, DOCTOR_SKIP, "podman 4.5.1");
     d.engines[cdi_engine_index(&cdi_engine_podman)].version = (struct cdi_version){5, 8, 0};
     make("/etc/containers/containers.conf", "[engine]\nhooks_dir = 1\n");
-    expect(doctor_check_hooks_d, DOCTOR_FAIL, "line 2");
+    expect(doctor_check_hooks_d, DOCTOR_FAIL, "containers.conf: hooks_dir is no list");
 }
 
 #define PLUGIN_OK                                                                                  \

@@ -210,6 +210,8 @@ static void containerd_gets_the_lines_that_its_version_wants(void **state)
           CONF ": " CRI2 "  cdi_spec_dirs = [\"/etc/cdi\", \"/opt\"]\n");
     make(CONF, "version = 3\n" CRI3 "enable_cdi = false\n");
     check(&cdi_engine_containerd, at(2, 1), CONF ": " CRI3 ON);
+    make(CONF, "version = 3\nplugins = {'io.containerd.cri.v1.runtime' = {enable_cdi = false}}\n");
+    check(&cdi_engine_containerd, at(2, 1), CONF ": " CRI3 ON);
     make(CONF, "version = 3\n" CRI2 "enable_cdi = false\n");
     check(&cdi_engine_containerd, at(2, 1), "");
     make(CONF, "version = 2\ndisabled_plugins = [\"cri\"]\n");
@@ -241,7 +243,7 @@ static void containerd_takes_the_last_section_of_all_its_files(void **state)
          "imports = [\"config.toml\", \"more.toml\", \"/nowhere/*\"]\n");
     check(&cdi_engine_containerd, at(1, 7), "");
     make("/etc/containerd/more.toml", "imports = 1\n");
-    check_says(&cdi_engine_containerd, at(1, 7), "more.toml: line 1: imports is no list");
+    check_says(&cdi_engine_containerd, at(1, 7), "more.toml: imports is no list");
 }
 
 static void containerd_refuses_what_it_does_not_understand(void **state)
@@ -250,11 +252,11 @@ static void containerd_refuses_what_it_does_not_understand(void **state)
     make(CONF, "version = 2\nfoo\n");
     check_says(&cdi_engine_containerd, at(1, 7), "config.toml: line 2: ");
     make(CONF, "version = 2\n" CRI2 "enable_cdi = 1\n");
-    check_says(&cdi_engine_containerd, at(1, 7), "line 3: enable_cdi is neither");
+    check_says(&cdi_engine_containerd, at(1, 7), "config.toml: enable_cdi is neither");
     make(CONF, "version = 2\n" CRI2 "cdi_spec_dirs = 1\n");
-    check_says(&cdi_engine_containerd, at(1, 7), "line 3: cdi_spec_dirs is no list");
+    check_says(&cdi_engine_containerd, at(1, 7), "config.toml: cdi_spec_dirs is no list");
     make(CONF, "version = 2\ndisabled_plugins = 1\n");
-    check_says(&cdi_engine_containerd, at(1, 7), "line 2: disabled_plugins is no list");
+    check_says(&cdi_engine_containerd, at(1, 7), "config.toml: disabled_plugins is no list");
 }
 
 #define MARK                                                                                       \
@@ -313,7 +315,7 @@ static void podman_is_told_of_etc_cdi_where_it_reads_other_folders(void **state)
     where.version = (struct cdi_version){5, 4, 0};
     check(&cdi_engine_podman, where, "");
     make("/etc/containers/containers.conf", "[engine]\nhooks_dir = \"/x\"\n");
-    check_says(&cdi_engine_podman, where, "containers.conf: line 2: hooks_dir is no list");
+    check_says(&cdi_engine_podman, where, "containers.conf: hooks_dir is no list");
     make("/etc/containers/containers.conf", "[engine\n");
     check_says(&cdi_engine_podman, where, "containers.conf: line 1: ] is missing");
 }

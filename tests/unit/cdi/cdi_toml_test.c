@@ -2,69 +2,90 @@
 #include "tests/lib/unit.h"
 
 #include <errno.h>
+#include <json-c/json.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cdi/engine/toml.h"
+#include "common/cleanup.h"
 #include "common/error.h"
+#include "common/json.h"
 
-static const char *const cdi[] = {"plugins", "io.containerd.grpc.v1.cri", "enable_cdi"};
-static const char *const top[] = {"version"};
-
-static struct cdi_toml_place find(const char *text, const char *const *path, size_t n)
+static struct json_object *parse(const char *text)
 {
+    struct json_object *top = NULL;
     struct apir_error err = {0};
-    struct cdi_toml_place place;
 
-    if (cdi_toml_find(text, path, n, &place, &err) != 0)
+    if (cdi_toml_parse(text, &top, &err) != 0)
         fail_msg("%s\n%s", text, err.msg);
-    return place;
+    return top;
 }
 
-/* Text, and the value found there; NULL: none. */
 static void values_are_found_where_they_are(void **state)
 {
     static const struct {
         const char *text, *value;
-        size_t line;
     } cases[] = {
-        {"[plugins.\"io.containerd.grpc.v1.cri\"]\n enable_cdi = true\n", "true", 2},
-        {"[plugins.'io.containerd.grpc.v1.cri']\nenable_cdi=false # no\n", "false", 2},
-        {"[ plugins . \"io.containerd.grpc.v1.cri\" ]\r\n\r\nenable_cdi = true\r\n", "true", 3},
+        {"[plugins.\"io.containerd.grpc.v1.cri\"]\n enable_cdi = true\n", "true"},
+        {"[plugins.'io.containerd.grpc.v1.cri']\nenable_cdi=false # no\n", "false"},
+        {"[ plugins . \"io.containerd.grpc.v1.cri\" ]\r\n\r\nenable_cdi = true\r\n", "true"},
         {"a = 1\n[plugins]\n[plugins.\"io.containerd.grpc.v1.cri\".registry]\nenable_cdi = 1\n",
-         NULL, 0},
+         NULL},
         {"[plugins.\"io.containerd.grpc.v1.cri\".x]\na=1\n[plugins.\"io.containerd.grpc.v1.cri\"]\n"
          "enable_cdi = true",
-         "true", 4},
-        {"[other]\nenable_cdi = true\n", NULL, 0},
-        {"# enable_cdi = true\n", NULL, 0},
-        {"s = \"\"\"\n[plugins.\"io.containerd.grpc.v1.cri\"]\nenable_cdi = true\n\"\"\"\n", NULL,
-         0},
+         "true"},
+        {"[other]\nenable_cdi = true\n", NULL},
+        {"# enable_cdi = true\n", NULL},
+        {"s = \"\"\"\n[plugins.\"io.containerd.grpc.v1.cri\"]\nenable_cdi = true\n\"\"\"\n", NULL},
         {"s = '''\nenable_cdi = "
          "true\n''''\n[plugins.\"io.containerd.grpc.v1.cri\"]\nenable_cdi=false",
-         "false", 5},
+         "false"},
         {"a = [ # x\n 'y', [1, 2,],\n {k = 1, \"l.m\" = []},\n]\n"
          "[plugins.\"io.containerd.grpc.v1.cri\"]\nenable_cdi = true",
-         "true", 6},
-        {"t = 1979-05-27 07:32:00Z\nf = -1_0.5e+3\n", NULL, 0},
-        {"", NULL, 0},
-        {"\"plug\\\"ins\".x = 1", NULL, 0},
+         "true"},
+        {"t = 1979-05-27 07:32:00Z\nf = -1_0.5e+3\n", NULL},
+        {"", NULL},
+        {"\"plug\\\"ins\".x = 1", NULL},
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct cdi_toml_place p = find(cases[i].text, cdi, 3);
+        cleanup_json struct json_object *top = parse(cases[i].text);
+        struct json_object *found = NULL;
 
-        if (p.found != (cases[i].value != NULL))
+        json_object_object_get_ex(
+            cdi_json_object(cdi_json_object(top, "plugins"), "io.containerd.grpc.v1.cri"),
+            "enable_cdi", &found);
+        if ((found != NULL) != (cases[i].value != NULL))
             fail_msg("%zu: %s", i, cases[i].text);
-        if (!p.found)
-            continue;
-        assert_int_equal(p.line, cases[i].line);
-        assert_int_equal(p.end - p.start, strlen(cases[i].value));
-        assert_memory_equal(cases[i].text + p.start, cases[i].value, p.end - p.start);
+        if (found != NULL)
+            assert_string_equal(json_object_get_string(found), cases[i].value);
     }
-    assert_true(find("version = 2\n[a]\nversion = 3\n", top, 1).found);
-    assert_false(find("[a]\nversion = 3\n", top, 1).found);
+}
+
+/* The whole of it, as JSON. */
+static void tables_and_values_are_what_they_are(void **state)
+{
+    static const struct {
+        const char *text, *json;
+    } cases[] = {
+        {"version = 2\n[a]\nversion = 3\n", "{\"version\":2,\"a\":{\"version\":3}}"},
+        {"a.b = 1\na.c = {d = [], e.f = 'x'}\n",
+         "{\"a\":{\"b\":1,\"c\":{\"d\":[],\"e\":{\"f\":\"x\"}}}}"},
+        {"[[t]]\na = 1\n[t.u]\n[[t]]\na = 2\n", "{\"t\":[{\"a\":1,\"u\":{}},{\"a\":2}]}"},
+        /* What nobody asks for is null. */
+        {"a = 1979-05-27 07:32:00Z\nb = -1_0.5e+3\nc = '''x'''\nd = \"\\u0041\"\ne = 9999999999",
+         "{\"a\":null,\"b\":null,\"c\":null,\"d\":null,\"e\":null}"},
+        {"a = [true, false, {append = true},]", "{\"a\":[true,false,{\"append\":true}]}"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        cleanup_json struct json_object *top = parse(cases[i].text);
+
+        assert_string_equal(json_object_to_json_string_ext(top, JSON_C_TO_STRING_PLAIN),
+                            cases[i].json);
+    }
 }
 
 static void what_is_not_understood_is_refused_with_its_line(void **state)
@@ -84,15 +105,12 @@ static void what_is_not_understood_is_refused_with_its_line(void **state)
         {"[a\n", "line 1: ] is missing"},
         {"[]\n", "line 1: a name is missing"},
         {"a..b = 1\n", "line 1: a name is missing"},
-        {"[plugins.\"io.containerd.grpc.v1.cri\"]\na=1\n[plugins.\"io.containerd.grpc.v1.cri\"]\n",
-         "line 3: this table is there twice"},
         {"[plugins.\"io.containerd.grpc.v1.cri\"]\nenable_cdi=true\nenable_cdi = true",
          "line 3: this value is there twice"},
-        {"[plugins]\n\"io.containerd.grpc.v1.cri\" = {enable_cdi = true}\n", "line 2: this table"},
-        {"[plugins]\n\"io.containerd.grpc.v1.cri\".enable_selinux = true\n", "line 2: this table"},
-        {"plugins = {}\n", "line 1: this table"},
-        {"[[plugins]]\n", "line 1: a list of tables"},
-        {"[plugins.\"io.containerd.grpc.v1.cri\".enable_cdi]\n", "line 1: a table where"},
+        {"a = 1\n[a.b]\n", "line 2: a table where there is a value"},
+        {"a = 1\na.b = 1\n", "line 2: a table where there is a value"},
+        {"[a]\n[[a]]\n", "line 2: a list of tables where"},
+        {"\"\\u0041\" = 1\n", "line 1: a name that is not understood"},
         {"a = [[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]", "line 1: nested too deeply"},
         {"a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a = 1", "line 1: a name of too many parts"},
     };
@@ -100,69 +118,64 @@ static void what_is_not_understood_is_refused_with_its_line(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct apir_error err = {0};
-        struct cdi_toml_place place = {.line = 77};
+        struct json_object *top = NULL;
 
-        if (cdi_toml_find(cases[i].text, cdi, 3, &place, &err) != -EBADMSG ||
-            strstr(err.msg, cases[i].says) != err.msg || place.line != 77)
+        if (cdi_toml_parse(cases[i].text, &top, &err) != -EBADMSG ||
+            strstr(err.msg, cases[i].says) != err.msg || top != NULL)
             fail_msg("%s\nsays: %s", cases[i].text, err.msg);
     }
 }
 
+/* a's value in this text, as a list. */
+static int read_list(const char *text, struct cdi_strings *list, bool *append)
+{
+    cleanup_json struct json_object *top = parse(text);
+    struct json_object *value = NULL;
+
+    json_object_object_get_ex(top, "a", &value);
+    return cdi_toml_strings(value, list, append);
+}
+
 static void lists_are_read_with_their_append_mark(void **state)
 {
-    static const char *const path[] = {"engine", "hooks_dir"};
-    const char *text = "[engine]\nhooks_dir = [\"/a\\\\b\", # one\n  '/c', {append = true},]\n";
-    struct cdi_toml_place p = find(text, path, 2);
     struct cdi_strings list = {0};
-    bool append = false, value = false;
+    bool append = false;
 
     (void)state;
-    assert_int_equal(cdi_toml_strings(text, &p, &list, &append), 0);
+    assert_int_equal(
+        read_list("a = [\"/a\\\\b\", # one\n  '/c', {append = true},]\n", &list, &append), 0);
     assert_true(append);
     assert_int_equal(list.n, 2);
     assert_true(cdi_strings_have(&list, "/a\\b") && cdi_strings_have(&list, "/c"));
     assert_false(cdi_strings_have(&list, "/"));
     cdi_strings_fini(&list);
 
-    static const char *const wrong[] = {"[engine]\nhooks_dir = \"/a\"", "[engine]\nhooks_dir = [1]",
-                                        "[engine]\nhooks_dir = [{prepend = true}]",
-                                        "[engine]\nhooks_dir = [{append = 1}]",
-                                        "[engine]\nhooks_dir = ['''a''']"};
+    static const char *const wrong[] = {
+        "a = \"/a\"",         "a = [1]",       "a = true",          "a = [{prepend = true}]",
+        "a = [{append = 1}]", "a = ['''a''']", "a = [\"/\\u0061\"]"};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        p = find(wrong[i], path, 2);
-        assert_int_equal(cdi_toml_strings(wrong[i], &p, &list, &append), -EBADMSG);
+        assert_int_equal(read_list(wrong[i], &list, &append), -EBADMSG);
         cdi_strings_fini(&list);
     }
-    p = find("[engine]\nhooks_dir = true", path, 2);
-    assert_int_equal(cdi_toml_bool("[engine]\nhooks_dir = true", &p, &value), 0);
-    assert_true(value);
-    p = find("[engine]\nhooks_dir = True", path, 2);
-    assert_int_equal(cdi_toml_bool("[engine]\nhooks_dir = True", &p, &value), -EBADMSG);
 }
 
 static void strings_are_written_as_they_are_read(void **state)
 {
-    static const char *const path[] = {"engine", "hooks_dir"};
-    const char *text = "[engine]\nhooks_dir = [\"/\\\"a\\\\ \\b\\t\\n\\f\\r\"]\n";
-    const char *wrong = "[engine]\nhooks_dir = [\"/\\u0061\"]\n";
-    struct cdi_toml_place p = find(text, path, 2);
+    const char *text = "a = [\"/\\\"a\\\\ \\b\\t\\n\\f\\r\"]";
     struct cdi_strings list = {0};
     char *written = NULL;
     size_t size = 0;
 
     (void)state;
-    assert_int_equal(cdi_toml_strings(text, &p, &list, NULL), 0);
+    assert_int_equal(read_list(text, &list, NULL), 0);
     assert_true(cdi_strings_have(&list, "/\"a\\ \b\t\n\f\r"));
     FILE *out = open_memstream(&written, &size);
     assert_non_null(out);
     cdi_toml_put_string(out, list.items[0]);
     assert_int_equal(fclose(out), 0);
-    assert_int_equal(p.end - p.start, size + 2);
-    assert_memory_equal(written, text + p.start + 1, size);
+    assert_int_equal(strlen(text), size + strlen("a = []"));
+    assert_memory_equal(written, text + strlen("a = ["), size);
     free(written);
-    cdi_strings_fini(&list);
-    p = find(wrong, path, 2);
-    assert_int_equal(cdi_toml_strings(wrong, &p, &list, NULL), -EBADMSG);
     cdi_strings_fini(&list);
 }
 
@@ -182,6 +195,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_found_where_they_are),
+        cmocka_unit_test(tables_and_values_are_what_they_are),
         cmocka_unit_test(what_is_not_understood_is_refused_with_its_line),
         cmocka_unit_test(lists_are_read_with_their_append_mark),
         cmocka_unit_test(strings_are_written_as_they_are_read),
