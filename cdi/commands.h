@@ -11,6 +11,12 @@ enum {
     CDI_EXIT_NOTHING = 3, /* what was asked about is not there */
 };
 
+/*
+ * Wrong usage of `command`, which is argv[0]: says what, with the word that is wrong, and where
+ * help is. what NULL: getopt has said it. Returns CDI_EXIT_USAGE.
+ */
+int cdi_usage_error(const char *command, const char *what, const char *word);
+
 int cdi_config_check_main(int argc, char **argv);
 int cdi_generate_main(int argc, char **argv);
 int cdi_list_main(int argc, char **argv);

@@ -46,13 +46,6 @@ static void print_usage(void)
          "Exit codes: 0 all is well, 1 something failed, 2 wrong usage.");
 }
 
-static int wrong_usage(const char *what, const char *word)
-{
-    fprintf(stderr, "apir: %s%s%s\nTry 'apir --help'.\n", what, word == NULL ? "" : ": ",
-            word == NULL ? "" : word);
-    return CDI_EXIT_USAGE;
-}
-
 static bool is_help(const char *arg)
 {
     return strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0 || strcmp(arg, "help") == 0;
@@ -88,7 +81,7 @@ int main(int argc, char **argv)
     const char *group = NULL;
 
     if (argc < 2)
-        return wrong_usage("no command", NULL);
+        return cdi_usage_error("apir", "no command", "");
     if (strcmp(argv[1], "--version") == 0) {
         puts("apir " APIR_VERSION);
         return finish(CDI_EXIT_OK);
@@ -97,7 +90,7 @@ int main(int argc, char **argv)
         group = argv[1];
         skip = 2;
         if (argc < 3)
-            return wrong_usage("no command behind it", group);
+            return cdi_usage_error("apir", "no command behind it: ", group);
     }
     if (is_help(argv[skip])) {
         print_usage();
@@ -113,5 +106,5 @@ int main(int argc, char **argv)
         argv[skip] = full;
         return finish(commands[i].run(argc - skip, argv + skip));
     }
-    return wrong_usage("no such command", argv[skip]);
+    return cdi_usage_error("apir", "no such command: ", argv[skip]);
 }

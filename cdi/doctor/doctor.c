@@ -230,7 +230,13 @@ static void prepare(struct doctor *d)
     choose_road(d);
 }
 
-int cdi_doctor_main(int argc, char **argv)
+struct wishes {
+    bool json;
+    const char *image; /* NULL: the chain */
+};
+
+/* Returns an exit code where the command ends here, else -1. */
+static int parse(struct doctor *d, struct wishes *w, int argc, char **argv)
 {
     enum { JSON = 256, SPEC, PLUGIN, IMAGE };
     static const struct option long_options[] = {
@@ -238,24 +244,14 @@ int cdi_doctor_main(int argc, char **argv)
         {"spec", required_argument, NULL, SPEC}, {"plugin", required_argument, NULL, PLUGIN},
         {"help", no_argument, NULL, 'h'},        {0},
     };
-    bool as_json = false;
-    const char *image = NULL;
-    cleanup_free struct doctor *d = calloc(1, sizeof(*d));
-    cleanup_free struct doctor_outcome *outcomes = calloc(N_LINKS, sizeof(*outcomes));
-    const struct doctor_outcome *first = NULL;
 
-    if (d == NULL || outcomes == NULL) {
-        perror("apir");
-        return CDI_EXIT_FAILED;
-    }
-    d->spec_path = CDI_SPEC_PATH;
     for (int c; (c = getopt_long(argc, argv, "h", long_options, NULL)) != -1;) {
         switch (c) {
         case JSON:
-            as_json = true;
+            w->json = true;
             break;
         case IMAGE:
-            image = optarg;
+            w->image = optarg;
             break;
         case SPEC:
             d->spec_path = optarg;
@@ -271,23 +267,36 @@ int cdi_doctor_main(int argc, char **argv)
             fputs(usage, stdout);
             return CDI_EXIT_OK;
         default:
-            fputs("Try 'apir doctor --help'.\n", stderr);
-            return CDI_EXIT_USAGE;
+            return cdi_usage_error(argv[0], NULL, NULL);
         }
     }
-    if (optind < argc) {
-        fprintf(stderr, "apir doctor: unexpected: %s\nTry 'apir doctor --help'.\n", argv[optind]);
-        return CDI_EXIT_USAGE;
+    return optind < argc ? cdi_usage_error(argv[0], "unexpected: ", argv[optind]) : -1;
+}
+
+int cdi_doctor_main(int argc, char **argv)
+{
+    cleanup_free struct doctor *d = calloc(1, sizeof(*d));
+    cleanup_free struct doctor_outcome *outcomes = calloc(N_LINKS, sizeof(*outcomes));
+    const struct doctor_outcome *first = NULL;
+    struct wishes w = {0};
+    int r = 0;
+
+    if (d == NULL || outcomes == NULL) {
+        perror("apir");
+        return CDI_EXIT_FAILED;
     }
-    if (image != NULL)
-        return cdi_doctor_image_main(image, as_json);
+    d->spec_path = CDI_SPEC_PATH;
+    int code = parse(d, &w, argc, argv);
+    if (code >= 0)
+        return code;
+    if (w.image != NULL)
+        return cdi_doctor_image_main(w.image, w.json);
     prepare(d);
     walk(d, outcomes);
     for (size_t i = 0; first == NULL && i < N_LINKS; i++)
         if (outcomes[i].status == DOCTOR_FAIL)
             first = &outcomes[i];
-    int r = 0;
-    if (as_json)
+    if (w.json)
         r = print_json(outcomes, first);
     else
         print_table(outcomes, first);

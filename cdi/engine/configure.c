@@ -69,13 +69,6 @@ struct command {
     bool version_given;
 };
 
-static int wrong_usage(const struct command *c, const char *what, const char *word)
-{
-    fprintf(stderr, "apir engine %s: %s%s\nTry 'apir engine %s --help'.\n", c->name, what, word,
-            c->name);
-    return CDI_EXIT_USAGE;
-}
-
 static int failed(const struct command *c, const struct apir_error *err)
 {
     cdi_text_print(stderr, "apir engine %s: %s\n", c->name, err->msg);
@@ -113,32 +106,31 @@ static int parse(struct command *c, int argc, char **argv, bool reset)
             break;
         case CONFIG:
             if (optarg[0] != '/')
-                return wrong_usage(c, "--config wants an absolute path, not ", optarg);
+                return cdi_usage_error(argv[0], "--config wants an absolute path, not ", optarg);
             c->config = optarg;
             break;
         case ENGINE_VERSION:
             if (!cdi_engine_parse_version(optarg, &c->version))
-                return wrong_usage(c, "no version: ", optarg);
+                return cdi_usage_error(argv[0], "no version: ", optarg);
             c->version_given = true;
             break;
         case 'h':
             c->usage();
             return CDI_EXIT_OK;
         default:
-            cdi_text_print(stderr, "Try 'apir engine %s --help'.\n", c->name);
-            return CDI_EXIT_USAGE;
+            return cdi_usage_error(argv[0], NULL, NULL);
         }
     }
     if (optind == argc)
-        return wrong_usage(c, "no engine; ", cdi_engine_names());
+        return cdi_usage_error(argv[0], "no engine; ", cdi_engine_names());
     if (optind + 1 < argc)
-        return wrong_usage(c, "unexpected: ", argv[optind + 1]);
+        return cdi_usage_error(argv[0], "unexpected: ", argv[optind + 1]);
     c->engine = cdi_engine_find(argv[optind]);
     if (c->engine != NULL)
         return -1;
-    fprintf(stderr, "apir engine %s: not %s: %s\nTry 'apir engine %s --help'.\n", c->name,
-            cdi_engine_names(), argv[optind], c->name);
-    return CDI_EXIT_USAGE;
+    char what[300];
+    snprintf(what, sizeof(what), "not %s: ", cdi_engine_names());
+    return cdi_usage_error(argv[0], what, argv[optind]);
 }
 
 /* ---- the record ---------------------------------------------------------------- */

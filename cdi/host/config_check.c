@@ -93,14 +93,11 @@ int cdi_config_check_main(int argc, char **argv)
             fputs(usage, stdout);
             return CDI_EXIT_OK;
         default:
-            fputs("Try 'apir config check --help'.\n", stderr);
-            return CDI_EXIT_USAGE;
+            return cdi_usage_error(argv[0], NULL, NULL);
         }
     }
-    if (argc - optind > 1) {
-        fputs("apir config check: more than one file\nTry 'apir config check --help'.\n", stderr);
-        return CDI_EXIT_USAGE;
-    }
+    if (argc - optind > 1)
+        return cdi_usage_error(argv[0], "more than one file", "");
     const char *path = optind < argc ? argv[optind] : apir_config_find();
     struct apir_config config;
     struct apir_error err = {0};

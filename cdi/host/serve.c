@@ -176,15 +176,11 @@ int cdi_host_serve_main(int argc, char **argv)
             fputs(usage, stdout);
             return CDI_EXIT_OK;
         default:
-            fputs("Try 'apir host serve --help'.\n", stderr);
-            return CDI_EXIT_USAGE;
+            return cdi_usage_error(argv[0], NULL, NULL);
         }
     }
-    if (optind < argc) {
-        fprintf(stderr, "apir host serve: unexpected: %s\nTry 'apir host serve --help'.\n",
-                argv[optind]);
-        return CDI_EXIT_USAGE;
-    }
+    if (optind < argc)
+        return cdi_usage_error(argv[0], "unexpected: ", argv[optind]);
     (void)serve(&s, &err);
     cdi_text_print(stderr, "apir host serve: %s\n", err.msg);
     return CDI_EXIT_FAILED;

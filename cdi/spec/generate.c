@@ -302,13 +302,25 @@ static int generate(struct generate *g, struct apir_error *err)
     return r;
 }
 
-static int usage_error(const char *text, const char *value)
+/* Returns an exit code where the command ends here, else -1. */
+static int check_options(const struct generate *g, bool hook_given, char **argv)
 {
-    fprintf(stderr, "apir cdi generate: %s%s\nTry 'apir cdi generate --help'.\n", text, value);
-    return CDI_EXIT_USAGE;
+    if (hook_given && !g->with_hook)
+        return cdi_usage_error(argv[0], "--hook and --no-hook exclude each other", "");
+    if (!cdi_rules_kind_part_ok(g->vendor))
+        return cdi_usage_error(argv[0], "no vendor name: ", g->vendor);
+    if (!cdi_rules_kind_part_ok(g->class_name))
+        return cdi_usage_error(argv[0], "no class name: ", g->class_name);
+    if (g->dev_root[0] != '/')
+        return cdi_usage_error(argv[0], "--dev-root wants an absolute path, not ", g->dev_root);
+    if (g->socket_dir != NULL && g->socket_dir[0] != '/')
+        return cdi_usage_error(argv[0], "--host-socket wants an absolute path, not ",
+                               g->socket_dir);
+    return -1;
 }
 
-int cdi_generate_main(int argc, char **argv)
+/* As check_options. */
+static int parse(struct generate *g, int argc, char **argv)
 {
     enum {
         OUTPUT = 256,
@@ -336,19 +348,7 @@ int cdi_generate_main(int argc, char **argv)
         {"help", no_argument, NULL, 'h'},
         {0},
     };
-    struct apir_error err = {0};
     bool hook_given = false;
-    cleanup_free struct generate *g = calloc(1, sizeof(*g));
-
-    if (g == NULL) {
-        perror("apir");
-        return CDI_EXIT_FAILED;
-    }
-    g->output = CDI_SPEC_PATH;
-    g->dev_root = "/";
-    g->vendor = CDI_SPEC_VENDOR;
-    g->class_name = CDI_SPEC_CLASS;
-    g->with_hook = g->with_handshake = true;
 
     for (int c; (c = getopt_long(argc, argv, "h", long_options, NULL)) != -1;) {
         char *path = c == PLUGIN ? g->plugin : g->hook;
@@ -366,7 +366,7 @@ int cdi_generate_main(int argc, char **argv)
         case PLUGIN:
         case HOOK:
             if (optarg[0] == '\0' || strlen(optarg) >= PATH_MAX)
-                return usage_error("not a path: ", optarg);
+                return cdi_usage_error(argv[0], "not a path: ", optarg);
             snprintf(path, PATH_MAX, "%s", optarg);
             hook_given = hook_given || c == HOOK;
             break;
@@ -389,22 +389,32 @@ int cdi_generate_main(int argc, char **argv)
             fputs(usage, stdout);
             return CDI_EXIT_OK;
         default:
-            fputs("Try 'apir cdi generate --help'.\n", stderr);
-            return CDI_EXIT_USAGE;
+            return cdi_usage_error(argv[0], NULL, NULL);
         }
     }
     if (optind < argc)
-        return usage_error("unexpected: ", argv[optind]);
-    if (hook_given && !g->with_hook)
-        return usage_error("--hook and --no-hook exclude each other", "");
-    if (!cdi_rules_kind_part_ok(g->vendor))
-        return usage_error("no vendor name: ", g->vendor);
-    if (!cdi_rules_kind_part_ok(g->class_name))
-        return usage_error("no class name: ", g->class_name);
-    if (g->dev_root[0] != '/')
-        return usage_error("--dev-root wants an absolute path, not ", g->dev_root);
-    if (g->socket_dir != NULL && g->socket_dir[0] != '/')
-        return usage_error("--host-socket wants an absolute path, not ", g->socket_dir);
+        return cdi_usage_error(argv[0], "unexpected: ", argv[optind]);
+    return check_options(g, hook_given, argv);
+}
+
+int cdi_generate_main(int argc, char **argv)
+{
+    struct apir_error err = {0};
+    cleanup_free struct generate *g = calloc(1, sizeof(*g));
+
+    if (g == NULL) {
+        perror("apir");
+        return CDI_EXIT_FAILED;
+    }
+    g->output = CDI_SPEC_PATH;
+    g->dev_root = "/";
+    g->vendor = CDI_SPEC_VENDOR;
+    g->class_name = CDI_SPEC_CLASS;
+    g->with_hook = g->with_handshake = true;
+
+    int code = parse(g, argc, argv);
+    if (code >= 0)
+        return code;
     if (strcmp(g->output, "-") == 0)
         g->dry_run = true;
 

@@ -154,25 +154,19 @@ int cdi_list_main(int argc, char **argv)
             as_json = true;
             break;
         case SPEC_DIR:
-            if (n_dirs == DIRS_MAX) {
-                fputs("apir cdi list: too many folders\n", stderr);
-                return CDI_EXIT_USAGE;
-            }
+            if (n_dirs == DIRS_MAX)
+                return cdi_usage_error(argv[0], "too many folders", "");
             dirs[n_dirs++] = optarg;
             break;
         case 'h':
             fputs(usage, stdout);
             return CDI_EXIT_OK;
         default:
-            fputs("Try 'apir cdi list --help'.\n", stderr);
-            return CDI_EXIT_USAGE;
+            return cdi_usage_error(argv[0], NULL, NULL);
         }
     }
-    if (optind < argc) {
-        fprintf(stderr, "apir cdi list: unexpected: %s\nTry 'apir cdi list --help'.\n",
-                argv[optind]);
-        return CDI_EXIT_USAGE;
-    }
+    if (optind < argc)
+        return cdi_usage_error(argv[0], "unexpected: ", argv[optind]);
     bool given = n_dirs > 0;
     if (!given) {
         dirs[n_dirs++] = "/etc/cdi";

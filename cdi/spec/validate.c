@@ -122,14 +122,11 @@ int cdi_validate_main(int argc, char **argv)
             fputs(usage, stdout);
             return CDI_EXIT_OK;
         default:
-            fputs("Try 'apir cdi validate --help'.\n", stderr);
-            return CDI_EXIT_USAGE;
+            return cdi_usage_error(argv[0], NULL, NULL);
         }
     }
-    if (optind == argc) {
-        fputs("apir cdi validate: no file\nTry 'apir cdi validate --help'.\n", stderr);
-        return CDI_EXIT_USAGE;
-    }
+    if (optind == argc)
+        return cdi_usage_error(argv[0], "no file", "");
     for (int i = optind; i < argc; i++)
         validate(&v, argv[i]);
     if (v.rows != NULL)
