@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs a fuzz target over its kept corpus, which make has unpacked, or over the files and folders named:
- * the unit test of a target in every MODE, and the way to look at one finding.
+ * Runs a fuzz target over its kept corpus, which make has unpacked, or over the files and folders
+ * named: the unit test of a target in every MODE, and the way to look at one finding.
  */
 #include "tests/fuzz/fuzz.h"
 
