@@ -68,7 +68,7 @@ enum cdi_child_end cdi_child_run(void (*work)(void *answer, const void *arg), co
         dup2(STDERR_FILENO, STDOUT_FILENO);
         work(answer, arg);
         /* Without exit handlers: those of a GPU stack are none of our business. */
-        _exit(cdi_json_write_fd(out, answer, size) == 0 ? 0 : 1);
+        _exit(apir_file_write(out, answer, size) == 0 ? 0 : 1);
     }
     apir_close_fd(&out);
     int r = read_answer(in, timeout_ms, answer, size);

@@ -34,7 +34,7 @@ static int read_file(const char *path, int flags, char **ret_text, struct cdi_fi
         return apir_error_sys(err, errno, "%s", path);
     if (!S_ISREG(st.st_mode))
         return apir_error_set(err, EINVAL, "%s is no regular file", path);
-    int r = cdi_json_read_fd(fd, CDI_FILE_SIZE_MAX, &text, &size, err);
+    int r = apir_file_read(fd, CDI_FILE_SIZE_MAX, &text, &size, err);
     if (r < 0) {
         apir_error_wrap(err, "%s", path);
         return r;
@@ -110,7 +110,7 @@ static int copy_attributes(int from, int to)
 /* old: the file that is replaced, or -1. */
 static int fill(int fd, const char *text, const struct cdi_file_owner *owner, int old)
 {
-    int r = cdi_json_write_fd(fd, text, strlen(text));
+    int r = apir_file_write(fd, text, strlen(text));
 
     /* The owner first: changing it takes bits away from the mode. */
     if (r == 0 && owner->uid != (uid_t)-1 && (owner->uid != geteuid() || owner->gid != getegid()) &&
@@ -235,8 +235,8 @@ static void print_lines(FILE *out, char mark, const char *from, const char *to)
     while (from < to) {
         const char *next = next_line(from);
 
-        cdi_text_print(out, next[-1] == '\n' ? "%c%.*s" : "%c%.*s\n", mark, (int)(next - from),
-                       from);
+        apir_text_print(out, next[-1] == '\n' ? "%c%.*s" : "%c%.*s\n", mark, (int)(next - from),
+                        from);
         from = next;
     }
 }
@@ -256,8 +256,8 @@ void cdi_file_print_change(FILE *out, const char *path, const char *before, cons
 {
     const char *a = before == NULL ? "" : before, *b = after == NULL ? "" : after;
 
-    cdi_text_print(out, "--- %s\n", before == NULL ? "/dev/null" : path);
-    cdi_text_print(out, "+++ %s\n", after == NULL ? "/dev/null" : path);
+    apir_text_print(out, "--- %s\n", before == NULL ? "/dev/null" : path);
+    apir_text_print(out, "+++ %s\n", after == NULL ? "/dev/null" : path);
     /* One piece: what the two have in common at their start and their end is left out. */
     const char *p = a, *q = b;
     while (*p != '\0' && *q != '\0') {

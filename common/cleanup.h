@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Scope-bound ownership: `cleanup_fd int fd = -1;`, `return steal_fd(&fd);` */
-#ifndef APIR_CLEANUP_H
-#define APIR_CLEANUP_H
+#ifndef APIR_COMMON_CLEANUP_H
+#define APIR_COMMON_CLEANUP_H
 
 #include <errno.h>
 #include <stdlib.h>

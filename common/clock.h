@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef APIR_CLOCK_H
-#define APIR_CLOCK_H
+#ifndef APIR_COMMON_CLOCK_H
+#define APIR_COMMON_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>

@@ -4,8 +4,8 @@
  * fills it where the caller passed one; it is wrapped with context on the way
  * up and printed once, in main, with what the user can do next.
  */
-#ifndef APIR_ERROR_H
-#define APIR_ERROR_H
+#ifndef APIR_COMMON_ERROR_H
+#define APIR_COMMON_ERROR_H
 
 struct apir_error {
     int code;      /* an errno value, positive; 0: no error */

@@ -4,8 +4,8 @@
  * Truncation of data or of descriptors is an error (-EBADMSG), never a short
  * result; received descriptors are close-on-exec and belong to the caller.
  */
-#ifndef APIR_FDSOCK_H
-#define APIR_FDSOCK_H
+#ifndef APIR_COMMON_FDSOCK_H
+#define APIR_COMMON_FDSOCK_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -8,7 +8,7 @@
 #include "common/cleanup.h"
 #include "common/error.h"
 
-int cdi_json_read_fd(int fd, size_t max, char **ret_data, size_t *ret_size, struct apir_error *err)
+int apir_file_read(int fd, size_t max, char **ret_data, size_t *ret_size, struct apir_error *err)
 {
     cleanup_free char *data = NULL;
     size_t size = 0, cap = 0;
@@ -38,7 +38,7 @@ int cdi_json_read_fd(int fd, size_t max, char **ret_data, size_t *ret_size, stru
     return 0;
 }
 
-int cdi_json_write_fd(int fd, const char *data, size_t size)
+int apir_file_write(int fd, const char *data, size_t size)
 {
     while (size > 0) {
         ssize_t n = write(fd, data, size);

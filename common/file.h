@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole files, by their descriptors. */
-#ifndef APIR_FILE_H
-#define APIR_FILE_H
+#ifndef APIR_COMMON_FILE_H
+#define APIR_COMMON_FILE_H
 
 #include <stddef.h>
 
@@ -12,9 +12,9 @@ struct apir_error;
  * caller). More than max bytes is -EFBIG: nothing is ever truncated silently.
  * Returns 0 or -errno.
  */
-int cdi_json_read_fd(int fd, size_t max, char **ret_data, size_t *ret_size, struct apir_error *err);
+int apir_file_read(int fd, size_t max, char **ret_data, size_t *ret_size, struct apir_error *err);
 
 /* Writes all of it. Returns 0 or -errno. */
-int cdi_json_write_fd(int fd, const char *data, size_t size);
+int apir_file_write(int fd, const char *data, size_t size);
 
 #endif

@@ -172,8 +172,8 @@ static int bad(const char *data, size_t at, const char *what, struct apir_error 
     return apir_error_set(err, EBADMSG, "line %zu, byte %zu: %s", line, at, what);
 }
 
-int cdi_json_parse(const char *data, size_t size, struct json_object **ret_object,
-                   struct apir_error *err)
+int apir_json_parse(const char *data, size_t size, struct json_object **ret_object,
+                    struct apir_error *err)
 {
     __attribute__((cleanup(tokener_free))) struct json_tokener *tok =
         json_tokener_new_ex(DEPTH_MAX);
@@ -212,8 +212,8 @@ int cdi_json_parse(const char *data, size_t size, struct json_object **ret_objec
     return 0;
 }
 
-int cdi_json_load(const char *path, size_t max, struct json_object **ret_object,
-                  struct apir_error *err)
+int apir_json_load(const char *path, size_t max, struct json_object **ret_object,
+                   struct apir_error *err)
 {
     cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     cleanup_free char *data = NULL;
@@ -221,15 +221,15 @@ int cdi_json_load(const char *path, size_t max, struct json_object **ret_object,
 
     if (fd < 0)
         return apir_error_sys(err, errno, "%s", path);
-    int r = cdi_json_read_fd(fd, max, &data, &size, err);
+    int r = apir_file_read(fd, max, &data, &size, err);
     if (r == 0)
-        r = cdi_json_parse(data, size, ret_object, err);
+        r = apir_json_parse(data, size, ret_object, err);
     if (r < 0)
         apir_error_wrap(err, "%s", path);
     return r;
 }
 
-struct json_object *cdi_json_member(struct json_object *object, const char *key, int type)
+struct json_object *apir_json_member(struct json_object *object, const char *key, int type)
 {
     struct json_object *member = NULL;
 
@@ -240,17 +240,17 @@ struct json_object *cdi_json_member(struct json_object *object, const char *key,
     return member;
 }
 
-struct json_object *cdi_json_array(struct json_object *object, const char *key)
+struct json_object *apir_json_array(struct json_object *object, const char *key)
 {
-    return cdi_json_member(object, key, json_type_array);
+    return apir_json_member(object, key, json_type_array);
 }
 
-struct json_object *cdi_json_object(struct json_object *object, const char *key)
+struct json_object *apir_json_object(struct json_object *object, const char *key)
 {
-    return cdi_json_member(object, key, json_type_object);
+    return apir_json_member(object, key, json_type_object);
 }
 
-size_t cdi_json_length(struct json_object *array)
+size_t apir_json_length(struct json_object *array)
 {
     return json_object_is_type(array, json_type_array) ? json_object_array_length(array) : 0;
 }
@@ -264,17 +264,17 @@ static const char *whole_string(struct json_object *value)
     return strlen(s) == (size_t)json_object_get_string_len(value) ? s : NULL;
 }
 
-const char *cdi_json_string(struct json_object *object, const char *key)
+const char *apir_json_string(struct json_object *object, const char *key)
 {
-    return whole_string(cdi_json_member(object, key, json_type_string));
+    return whole_string(apir_json_member(object, key, json_type_string));
 }
 
-const char *cdi_json_string_at(struct json_object *array, size_t i)
+const char *apir_json_string_at(struct json_object *array, size_t i)
 {
-    return i < cdi_json_length(array) ? whole_string(json_object_array_get_idx(array, i)) : NULL;
+    return i < apir_json_length(array) ? whole_string(json_object_array_get_idx(array, i)) : NULL;
 }
 
-int cdi_json_set(struct json_object *object, const char *key, struct json_object *value)
+int apir_json_set(struct json_object *object, const char *key, struct json_object *value)
 {
     if (object != NULL && value != NULL && json_object_object_add(object, key, value) == 0)
         return 0;
@@ -282,7 +282,7 @@ int cdi_json_set(struct json_object *object, const char *key, struct json_object
     return -ENOMEM;
 }
 
-int cdi_json_append(struct json_object *array, struct json_object *value)
+int apir_json_append(struct json_object *array, struct json_object *value)
 {
     if (array != NULL && value != NULL && json_object_array_add(array, value) == 0)
         return 0;
@@ -290,16 +290,16 @@ int cdi_json_append(struct json_object *array, struct json_object *value)
     return -ENOMEM;
 }
 
-void cdi_json_put(struct json_object **object)
+void apir_json_put(struct json_object **object)
 {
     json_object_put(*object);
     *object = NULL;
 }
 
-int cdi_json_print(struct json_object *object)
+int apir_json_print(struct json_object *object)
 {
     const char *text = json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY |
                                                                   JSON_C_TO_STRING_NOSLASHESCAPE);
 
-    return text == NULL ? -ENOMEM : cdi_text_print_json(text);
+    return text == NULL ? -ENOMEM : apir_text_print_json(text);
 }

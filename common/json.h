@@ -3,12 +3,10 @@
  * JSON that others wrote: bounded, strict, and never taken for more than it is.
  * Shared by apir, apir-hook, and the configuration of server and worker.
  */
-#ifndef APIR_CDI_JSON_H
-#define APIR_CDI_JSON_H
+#ifndef APIR_COMMON_JSON_H
+#define APIR_COMMON_JSON_H
 
 #include <stddef.h>
-
-#include "common/file.h"
 
 struct apir_error;
 struct json_object;
@@ -19,39 +17,39 @@ struct json_object;
  * each take another one), and none of json-c's own liberties. data[size] is a NUL.
  * *ret_object is the caller's to put. Returns 0 or -errno.
  */
-int cdi_json_parse(const char *data, size_t size, struct json_object **ret_object,
-                   struct apir_error *err);
+int apir_json_parse(const char *data, size_t size, struct json_object **ret_object,
+                    struct apir_error *err);
 
 /* The same for a file of at most max bytes; its name is in the error text. */
-int cdi_json_load(const char *path, size_t max, struct json_object **ret_object,
-                  struct apir_error *err);
+int apir_json_load(const char *path, size_t max, struct json_object **ret_object,
+                   struct apir_error *err);
 
 /* The member's string, or NULL where it is absent, no string, or holds a NUL. */
-const char *cdi_json_string(struct json_object *object, const char *key);
+const char *apir_json_string(struct json_object *object, const char *key);
 
 /* The member if it has this type (enum json_type), else NULL. Borrowed. */
-struct json_object *cdi_json_member(struct json_object *object, const char *key, int type);
+struct json_object *apir_json_member(struct json_object *object, const char *key, int type);
 
 /* The same if it is a list, or an object. */
-struct json_object *cdi_json_array(struct json_object *object, const char *key);
-struct json_object *cdi_json_object(struct json_object *object, const char *key);
+struct json_object *apir_json_array(struct json_object *object, const char *key);
+struct json_object *apir_json_object(struct json_object *object, const char *key);
 
 /* How many items a list has; 0 for what is none, NULL too. */
-size_t cdi_json_length(struct json_object *array);
-/* Its i-th item, as cdi_json_string. */
-const char *cdi_json_string_at(struct json_object *array, size_t i);
+size_t apir_json_length(struct json_object *array);
+/* Its i-th item, as apir_json_string. */
+const char *apir_json_string_at(struct json_object *array, size_t i);
 
 /*
  * Builders. Each takes `value`, also where it fails; NULL in any place is for want of memory, so
  * that what makes the value needs no check of its own. Returns 0 or -ENOMEM.
  */
-int cdi_json_set(struct json_object *object, const char *key, struct json_object *value);
-int cdi_json_append(struct json_object *array, struct json_object *value);
+int apir_json_set(struct json_object *object, const char *key, struct json_object *value);
+int apir_json_append(struct json_object *array, struct json_object *value);
 
 /* On standard output, laid out, fit for a terminal (common/text.h). Returns 0 or -errno. */
-int cdi_json_print(struct json_object *object);
+int apir_json_print(struct json_object *object);
 
-void cdi_json_put(struct json_object **object);
-#define cleanup_json __attribute__((cleanup(cdi_json_put)))
+void apir_json_put(struct json_object **object);
+#define cleanup_json __attribute__((cleanup(apir_json_put)))
 
 #endif

@@ -3,8 +3,8 @@
  * Leveled one-line log. The sink is chosen once by the program (stderr by
  * default); the level comes from APIR_LOG=error|warn|info|debug.
  */
-#ifndef APIR_LOG_H
-#define APIR_LOG_H
+#ifndef APIR_COMMON_LOG_H
+#define APIR_COMMON_LOG_H
 
 enum apir_log_level {
     APIR_LOG_ERROR = 0,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef APIR_ROOT_H
-#define APIR_ROOT_H
+#ifndef APIR_COMMON_ROOT_H
+#define APIR_COMMON_ROOT_H
 
 #include <stdbool.h>
 

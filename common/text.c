@@ -51,12 +51,12 @@ static void clean(char *text, bool keep_layout)
     }
 }
 
-void cdi_text_clean(char *text)
+void apir_text_clean(char *text)
 {
     clean(text, false);
 }
 
-void cdi_text_print(FILE *out, const char *fmt, ...)
+void apir_text_print(FILE *out, const char *fmt, ...)
 {
     cleanup_free char *text = NULL;
     va_list ap;
@@ -72,7 +72,7 @@ void cdi_text_print(FILE *out, const char *fmt, ...)
     fputs(text, out);
 }
 
-int cdi_text_print_json(const char *text)
+int apir_text_print_json(const char *text)
 {
     /* Those below U+0020 are the layout's own, or escaped already. */
     for (size_t n; *text != '\0'; text += n) {

@@ -4,18 +4,18 @@
  * log. What a terminal would obey is taken out: control characters, those of C1 as well (U+0080 to
  * U+009F), and bytes that are no UTF-8, which it may take for those.
  */
-#ifndef APIR_CDI_TEXT_H
-#define APIR_CDI_TEXT_H
+#ifndef APIR_COMMON_TEXT_H
+#define APIR_COMMON_TEXT_H
 
 #include <stdio.h>
 
 /* Puts a question mark in the place of each such byte, newlines and tabs included. */
-void cdi_text_clean(char *text);
+void apir_text_clean(char *text);
 
 /* Prints one line, or a part of one, so cleaned; tabs, and a newline at its end, are kept. */
-void cdi_text_print(FILE *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void apir_text_print(FILE *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* A line of JSON, or several, on standard output: those characters as its escapes. 0 or -errno. */
-int cdi_text_print_json(const char *text);
+int apir_text_print_json(const char *text);
 
 #endif

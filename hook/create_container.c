@@ -22,9 +22,9 @@
 
 #define FALLBACK HOOK_FALLBACK
 
-static void place_one(const struct hook_image *image, const struct hook_target *target, int source)
+static void place_one(const struct image *image, const struct image_target *target, int source)
 {
-    const struct hook_dir *dir = &image->dirs[target->dir];
+    const struct image_dir *dir = &image->dirs[target->dir];
     struct apir_error err = {0};
     int shared = hook_place_is_shared(dir->fd);
 
@@ -46,28 +46,28 @@ static void place_one(const struct hook_image *image, const struct hook_target *
 }
 
 /* One line where there is a ggml that nothing can be done for, however many there are. */
-static void explain(const struct hook_image *image, uint16_t machine)
+static void explain(const struct image *image, uint16_t machine)
 {
-    const struct hook_ggml *first = NULL;
+    const struct image_ggml *first = NULL;
     char reason[160];
     size_t more = 0;
 
     for (size_t i = 0; i < image->n_ggmls; i++) {
-        if (image->ggmls[i].verdict == HOOK_FITS)
+        if (image->ggmls[i].verdict == IMAGE_FITS)
             continue;
         more += first != NULL;
         first = first == NULL ? &image->ggmls[i] : first;
     }
     if (first == NULL)
         return;
-    hook_ggml_reason(first, machine, reason, sizeof(reason));
+    image_ggml_reason(first, machine, reason, sizeof(reason));
     char others[40] = "";
     if (more > 0)
         snprintf(others, sizeof(others), " (and %zu more)", more);
     hook_log(HOOK_WARNING, "no acceleration for the ggml in %s: %s%s", first->path, reason, others);
 }
 
-static void place_all(const struct hook_image *image, uint16_t machine, int source)
+static void place_all(const struct image *image, uint16_t machine, int source)
 {
     for (size_t i = 0; i < image->n_targets; i++)
         place_one(image, &image->targets[i], source);
@@ -75,7 +75,7 @@ static void place_all(const struct hook_image *image, uint16_t machine, int sour
     if (image->n_ggmls == 0 && image->n_targets == 0)
         hook_log(HOOK_INFO, "no ggml found in the usual places of this image%s; " FALLBACK,
                  image->truncated ? " (it has more than is looked at)" : "");
-    else if (hook_image_fitting(image) > 0 && image->n_targets == 0)
+    else if (image_fitting(image) > 0 && image->n_targets == 0)
         hook_log(HOOK_INFO, "ggml is there, but no folder that it searches; " FALLBACK);
 }
 
@@ -104,9 +104,9 @@ static void free_hints(struct hints *hints)
  */
 static void read_hints(struct json_object *config, struct hints *ret)
 {
-    struct json_object *process = cdi_json_object(config, "process");
-    struct json_object *args = cdi_json_array(process, "args");
-    const char *cwd = cdi_json_string(process, "cwd");
+    struct json_object *process = apir_json_object(config, "process");
+    struct json_object *args = apir_json_array(process, "args");
+    const char *cwd = apir_json_string(process, "cwd");
     struct json_object *first = args == NULL ? NULL : json_object_array_get_idx(args, 0);
     const char *program = first == NULL ? NULL : json_object_get_string(first);
 
@@ -123,25 +123,25 @@ static void read_hints(struct json_object *config, struct hints *ret)
  * Where the configuration cannot be read (in a user namespace the bundle is another
  * user's) that we are called at all is the request: a spec has put the hook there.
  */
-static bool is_wanted(const struct hook_state *state, struct hints *hints)
+static bool is_wanted(const struct oci_state *state, struct hints *hints)
 {
-    cleanup_request struct hook_request request = {0};
+    cleanup_request struct oci_request request = {0};
     cleanup_json struct json_object *config = NULL;
     struct apir_error why = {0};
 
-    int r = hook_state_config(state, &config, &why);
+    int r = oci_state_config(state, &config, &why);
     if (r == -EBADMSG || r == -EFBIG)
         hook_log(HOOK_WARNING, "cannot read the container's configuration: %s", why.msg);
     else if (r < 0)
         return true;
     read_hints(config, hints);
-    return hook_request_find(state, config, &request, NULL) == 0 &&
+    return oci_request_find(state, config, &request, NULL) == 0 &&
            (request.devices != NULL || request.edited);
 }
 
 /* Returns 0 with *ret_root -1 where nothing is wanted, or the root cannot be found; that is logged.
  */
-static int find_root(const struct hook_state *state, struct apir_error *err, int *ret_root,
+static int find_root(const struct oci_state *state, struct apir_error *err, int *ret_root,
                      struct hints *hints)
 {
     cleanup_free char *path = NULL;
@@ -150,12 +150,12 @@ static int find_root(const struct hook_state *state, struct apir_error *err, int
     *ret_root = -1;
     if (!is_wanted(state, hints))
         return 0;
-    int r = hook_state_root(state, &path, &why);
+    int r = oci_state_root(state, &path, &why);
     if (r < 0) {
         hook_log(HOOK_WARNING, "cannot find the container's root: %s; " FALLBACK, why.msg);
         return 0;
     }
-    r = hook_rootfs_open(path);
+    r = image_rootfs_open(path);
     if (r < 0)
         hook_log(HOOK_WARNING, "cannot open the container's root %s: %s; " FALLBACK, path,
                  strerror(-r));
@@ -171,11 +171,11 @@ static int find_root(const struct hook_state *state, struct apir_error *err, int
 
 static void place(int root, int source, const struct hints *hints)
 {
-    cleanup_image struct hook_image image;
-    uint16_t machine = hook_find_machine(source);
+    cleanup_image struct image image;
+    uint16_t machine = image_find_machine(source);
 
-    hook_image_init(&image);
-    int r = hook_image_scan(root, hints->folders, hints->n, machine, &image);
+    image_init(&image);
+    int r = image_scan(root, hints->folders, hints->n, machine, &image);
     if (r < 0)
         hook_log(HOOK_WARNING, "cannot look into the image: %s; " FALLBACK, strerror(-r));
     else
@@ -190,7 +190,7 @@ void hook_stage_place(int root, int source, struct json_object *config)
     place(root, source, &hints);
 }
 
-int hook_stage_create_container(const struct hook_options *options, const struct hook_state *state,
+int hook_stage_create_container(const struct hook_options *options, const struct oci_state *state,
                                 struct apir_error *err)
 {
     cleanup_hints struct hints hints = {0};

@@ -81,8 +81,8 @@ static bool is_virtio_gpu(int fd)
 
 static int take_node(struct work *work, int proc, struct json_object *node, struct apir_error *err)
 {
-    const char *path = cdi_json_string(node, "path");
-    const char *host_path = cdi_json_string(node, "hostPath");
+    const char *path = apir_json_string(node, "path");
+    const char *host_path = apir_json_string(node, "hostPath");
     struct stat st, opened;
 
     if (host_path == NULL)
@@ -107,7 +107,7 @@ static int take_node(struct work *work, int proc, struct json_object *node, stru
 
 static int take_mount(struct work *work, struct json_object *mount, struct apir_error *err)
 {
-    const char *from = cdi_json_string(mount, "hostPath");
+    const char *from = apir_json_string(mount, "hostPath");
     struct stat st;
 
     cleanup_fd int source = open(from, O_PATH | O_CLOEXEC);
@@ -115,20 +115,20 @@ static int take_mount(struct work *work, struct json_object *mount, struct apir_
         return apir_error_sys(err, errno, "mount %s", from);
     if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
         return apir_error_set(err, EINVAL, "mount %s: neither file nor folder", from);
-    return add_item(work, cdi_json_string(mount, "containerPath"), source,
+    return add_item(work, apir_json_string(mount, "containerPath"), source,
                     S_ISDIR(st.st_mode) ? HOOK_FOLDER : HOOK_FILE, 0, err);
 }
 
 static int take_edits(struct work *work, int proc, struct json_object *edits,
                       struct apir_error *err)
 {
-    struct json_object *nodes = cdi_json_array(edits, "deviceNodes");
-    struct json_object *mounts = cdi_json_array(edits, "mounts");
+    struct json_object *nodes = apir_json_array(edits, "deviceNodes");
+    struct json_object *mounts = apir_json_array(edits, "mounts");
     int r = 0;
 
-    for (size_t i = 0; r == 0 && i < cdi_json_length(nodes); i++)
+    for (size_t i = 0; r == 0 && i < apir_json_length(nodes); i++)
         r = take_node(work, proc, json_object_array_get_idx(nodes, i), err);
-    for (size_t i = 0; r == 0 && i < cdi_json_length(mounts); i++)
+    for (size_t i = 0; r == 0 && i < apir_json_length(mounts); i++)
         r = take_mount(work, json_object_array_get_idx(mounts, i), err);
     return r;
 }
@@ -137,16 +137,16 @@ static int take_edits(struct work *work, int proc, struct json_object *edits,
 static void say_variable(struct json_object *edits, struct json_object *config)
 {
     static const char name[] = "APIR_TRANSPORT=";
-    struct json_object *env = cdi_json_array(edits, "env");
-    struct json_object *there = cdi_json_array(cdi_json_object(config, "process"), "env");
+    struct json_object *env = apir_json_array(edits, "env");
+    struct json_object *there = apir_json_array(apir_json_object(config, "process"), "env");
 
-    for (size_t i = 0; i < cdi_json_length(there); i++) {
-        const char *text = cdi_json_string_at(there, i);
+    for (size_t i = 0; i < apir_json_length(there); i++) {
+        const char *text = apir_json_string_at(there, i);
         if (text != NULL && strncmp(text, name, sizeof(name) - 1) == 0)
             return;
     }
-    for (size_t i = 0; i < cdi_json_length(env); i++) {
-        const char *text = cdi_json_string_at(env, i);
+    for (size_t i = 0; i < apir_json_length(env); i++) {
+        const char *text = apir_json_string_at(env, i);
         if (text != NULL && strncmp(text, name, sizeof(name) - 1) == 0)
             hook_log(HOOK_WARNING, "the environment cannot be changed at this stage: add -e %s",
                      text);
@@ -186,8 +186,8 @@ static void put(const struct work *work, const struct hook_site *site, struct js
 }
 
 /* Everything from the request on. Returns -errno only where the request or the state is wrong. */
-static int inject(const struct hook_options *options, const struct hook_state *state,
-                  struct json_object *config, const struct hook_request *request,
+static int inject(const struct hook_options *options, const struct oci_state *state,
+                  struct json_object *config, const struct oci_request *request,
                   struct apir_error *err)
 {
     cleanup_container struct hook_container container = HOOK_CONTAINER_NONE;
@@ -195,15 +195,15 @@ static int inject(const struct hook_options *options, const struct hook_state *s
     cleanup_work struct work work = {.plugin = -1};
     cleanup_json struct json_object *spec = NULL;
     cleanup_free char *path = NULL;
-    struct json_object *edits[HOOK_EDITS_MAX];
+    struct json_object *edits[CDI_DEVICES_EDITS_MAX];
     struct apir_error why = {0};
 
-    int r = hook_spec_load(options->spec, &spec, &why);
+    int r = cdi_devices_load(options->spec, &spec, &why);
     if (r < 0) {
         hook_log(HOOK_ERROR, "cannot add %s: %s", request->devices, why.msg);
         return 0;
     }
-    int n = hook_spec_select(spec, request->devices, edits, err);
+    int n = cdi_devices_select(spec, request->devices, edits, err);
     if (n < 0)
         return n;
     r = hook_container_open(state->pid, &container, err);
@@ -216,8 +216,8 @@ static int inject(const struct hook_options *options, const struct hook_state *s
         r = take(&work, options, container.proc, edits, n, &why);
     if (r == 0)
         r = config == NULL || state->root != NULL
-                ? hook_state_root(state, &path, &why)
-                : hook_config_root(config, state->bundle, &path, &why);
+                ? oci_state_root(state, &path, &why)
+                : oci_config_root(config, state->bundle, &path, &why);
     if (r < 0) {
         hook_log(HOOK_ERROR, "cannot add %s: %s", request->devices, why.msg);
         return 0;
@@ -236,16 +236,16 @@ static int inject(const struct hook_options *options, const struct hook_state *s
     return 0;
 }
 
-int hook_stage_create_runtime(const struct hook_options *options, const struct hook_state *state,
+int hook_stage_create_runtime(const struct hook_options *options, const struct oci_state *state,
                               struct apir_error *err)
 {
-    cleanup_request struct hook_request request = {0};
+    cleanup_request struct oci_request request = {0};
     cleanup_json struct json_object *config = NULL;
     struct apir_error why = {0};
 
-    if (hook_state_config(state, &config, &why) < 0)
+    if (oci_state_config(state, &config, &why) < 0)
         hook_log(HOOK_WARNING, "cannot read the container's configuration: %s", why.msg);
-    int r = hook_request_find(state, config, &request, err);
+    int r = oci_request_find(state, config, &request, err);
     /* What an engine with CDI, or precreate, has done is not done again. */
     if (r < 0 || request.devices == NULL || request.edited)
         return r;

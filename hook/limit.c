@@ -44,7 +44,7 @@ static bool pass_on(int from)
     ssize_t n = read(from, text, sizeof(text));
 
     if (n > 0)
-        (void)cdi_json_write_fd(STDERR_FILENO, text, (size_t)n);
+        (void)apir_file_write(STDERR_FILENO, text, (size_t)n);
     return n > 0 || (n < 0 && errno == EINTR);
 }
 

@@ -124,7 +124,7 @@ void hook_log(enum hook_level level, const char *fmt, ...)
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
     /* Names out of the image are in here: they must not forge a second line, or move a cursor. */
-    cdi_text_clean(text);
+    apir_text_clean(text);
     const char *start = container[0] != '\0' ? " [" : "", *end = container[0] != '\0' ? "]" : "";
 
     /* The name with its colon first: that is how the journal and syslog find it. */

@@ -107,7 +107,7 @@ static const struct stage {
 struct task {
     const struct stage *stage;
     const struct hook_options *options;
-    const struct hook_state *state;
+    const struct oci_state *state;
 };
 
 /* Its exit code. */
@@ -128,10 +128,10 @@ static int run_task(const void *arg)
 
 static int run_limited(const struct stage *stage, const struct hook_options *options)
 {
-    cleanup_state struct hook_state state = {0};
+    cleanup_state struct oci_state state = {0};
     struct apir_error err = {0};
 
-    int r = hook_state_read(STDIN_FILENO, &state, &err);
+    int r = oci_state_read(STDIN_FILENO, &state, &err);
     if (r < 0)
         return end(r, &err);
     hook_log_set_container(state.id, state.bundle);

@@ -63,7 +63,7 @@ int hook_place_detach(int source, enum hook_kind kind)
 static int open_target(int dir, const char *name, bool over_existing)
 {
     struct stat st;
-    cleanup_fd int made = hook_rootfs_open_child(dir, name, O_WRONLY | O_CREAT | O_EXCL, 0644);
+    cleanup_fd int made = image_rootfs_open_child(dir, name, O_WRONLY | O_CREAT | O_EXCL, 0644);
 
     if (made >= 0)
         return steal_fd(&made);
@@ -71,7 +71,7 @@ static int open_target(int dir, const char *name, bool over_existing)
         return -EALREADY;
     if (made != -EEXIST)
         return made;
-    cleanup_fd int there = hook_rootfs_open_child(dir, name, O_PATH, 0);
+    cleanup_fd int there = image_rootfs_open_child(dir, name, O_PATH, 0);
     if (there == -EXDEV)
         return -EALREADY;
     if (there < 0)

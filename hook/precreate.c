@@ -42,13 +42,13 @@ static int copy(struct json_object *to, const char *to_key, struct json_object *
 
     if (!json_object_object_get_ex(from, key, &m) || m == NULL)
         return 0;
-    return cdi_json_set(to, to_key, json_object_get(m));
+    return apir_json_set(to, to_key, json_object_get(m));
 }
 
 static bool has_string(struct json_object *array, const char *key, const char *value)
 {
-    for (size_t i = 0; i < cdi_json_length(array); i++) {
-        const char *s = cdi_json_string(json_object_array_get_idx(array, i), key);
+    for (size_t i = 0; i < apir_json_length(array); i++) {
+        const char *s = apir_json_string(json_object_array_get_idx(array, i), key);
         if (s != NULL && strcmp(s, value) == 0)
             return true;
     }
@@ -60,7 +60,7 @@ static int apply_env(struct json_object *config, struct json_object *list)
     struct json_object *process = member(config, "process", json_type_object);
     struct json_object *env = member(process, "env", json_type_array);
 
-    for (size_t i = 0; i < cdi_json_length(list); i++) {
+    for (size_t i = 0; i < apir_json_length(list); i++) {
         struct json_object *item = json_object_array_get_idx(list, i);
         const char *text = json_object_get_string(item);
         size_t name = strcspn(text, "=") + 1;
@@ -69,13 +69,13 @@ static int apply_env(struct json_object *config, struct json_object *list)
         if (env == NULL)
             return -EBADMSG;
         /* As with CDI, the spec's value takes the place of the user's. */
-        for (; k < cdi_json_length(env); k++) {
-            const char *there = cdi_json_string_at(env, k);
+        for (; k < apir_json_length(env); k++) {
+            const char *there = apir_json_string_at(env, k);
             if (there != NULL && strncmp(there, text, name) == 0)
                 break;
         }
-        int r = k < cdi_json_length(env) ? json_object_array_put_idx(env, k, json_object_get(item))
-                                         : json_object_array_add(env, json_object_get(item));
+        int r = k < apir_json_length(env) ? json_object_array_put_idx(env, k, json_object_get(item))
+                                          : json_object_array_add(env, json_object_get(item));
         if (r != 0)
             return -ENOMEM;
     }
@@ -86,21 +86,21 @@ static int apply_mounts(struct json_object *config, struct json_object *list)
 {
     struct json_object *mounts = member(config, "mounts", json_type_array);
 
-    for (size_t i = 0; i < cdi_json_length(list); i++) {
+    for (size_t i = 0; i < apir_json_length(list); i++) {
         struct json_object *item = json_object_array_get_idx(list, i);
         cleanup_json struct json_object *mount = json_object_new_object();
 
-        if (has_string(mounts, "destination", cdi_json_string(item, "containerPath")))
+        if (has_string(mounts, "destination", apir_json_string(item, "containerPath")))
             continue;
         int r = copy(mount, "destination", item, "containerPath");
         if (r == 0)
             r = copy(mount, "source", item, "hostPath");
         if (r == 0)
-            r = cdi_json_set(mount, "type", json_object_new_string("bind"));
+            r = apir_json_set(mount, "type", json_object_new_string("bind"));
         if (r == 0)
             r = copy(mount, "options", item, "options");
         if (r == 0)
-            r = cdi_json_append(mounts, json_object_get(mount));
+            r = apir_json_append(mounts, json_object_get(mount));
         if (r < 0)
             return r;
     }
@@ -110,15 +110,15 @@ static int apply_mounts(struct json_object *config, struct json_object *list)
 static int apply_hooks(struct json_object *config, struct json_object *list)
 {
     struct json_object *hooks =
-        cdi_json_length(list) > 0 ? member(config, "hooks", json_type_object) : NULL;
+        apir_json_length(list) > 0 ? member(config, "hooks", json_type_object) : NULL;
 
-    for (size_t i = 0; i < cdi_json_length(list); i++) {
+    for (size_t i = 0; i < apir_json_length(list); i++) {
         struct json_object *item = json_object_array_get_idx(list, i);
         struct json_object *stage =
-            member(hooks, cdi_json_string(item, "hookName"), json_type_array);
+            member(hooks, apir_json_string(item, "hookName"), json_type_array);
         cleanup_json struct json_object *hook = json_object_new_object();
 
-        if (has_string(stage, "path", cdi_json_string(item, "path")))
+        if (has_string(stage, "path", apir_json_string(item, "path")))
             continue;
         int r = copy(hook, "path", item, "path");
         if (r == 0)
@@ -128,7 +128,7 @@ static int apply_hooks(struct json_object *config, struct json_object *list)
         if (r == 0)
             r = copy(hook, "timeout", item, "timeout");
         if (r == 0)
-            r = cdi_json_append(stage, json_object_get(hook));
+            r = apir_json_append(stage, json_object_get(hook));
         if (r < 0)
             return r;
     }
@@ -144,9 +144,9 @@ static int apply_node(struct json_object *config, struct json_object *node, stru
     struct json_object *rules = member(resources, "devices", json_type_array);
     cleanup_json struct json_object *device = json_object_new_object();
     cleanup_json struct json_object *rule = json_object_new_object();
-    const char *path = cdi_json_string(node, "path");
-    const char *host_path = cdi_json_string(node, "hostPath");
-    const char *access_text = cdi_json_string(node, "permissions");
+    const char *path = apir_json_string(node, "path");
+    const char *host_path = apir_json_string(node, "hostPath");
+    const char *access_text = apir_json_string(node, "permissions");
     struct stat st;
 
     if (devices == NULL || rules == NULL || device == NULL || rule == NULL)
@@ -156,43 +156,43 @@ static int apply_node(struct json_object *config, struct json_object *node, stru
     if (!S_ISCHR(st.st_mode))
         return apir_error_set(err, ENOTTY, "%s is no character device", path);
 
-    int r = cdi_json_set(rule, "allow", json_object_new_boolean(1));
+    int r = apir_json_set(rule, "allow", json_object_new_boolean(1));
     struct json_object *both[] = {device, rule};
     for (size_t i = 0; r == 0 && i < 2; i++) {
-        r = cdi_json_set(both[i], "type", json_object_new_string("c"));
+        r = apir_json_set(both[i], "type", json_object_new_string("c"));
         if (r == 0)
-            r = cdi_json_set(both[i], "major", json_object_new_int64(major(st.st_rdev)));
+            r = apir_json_set(both[i], "major", json_object_new_int64(major(st.st_rdev)));
         if (r == 0)
-            r = cdi_json_set(both[i], "minor", json_object_new_int64(minor(st.st_rdev)));
+            r = apir_json_set(both[i], "minor", json_object_new_int64(minor(st.st_rdev)));
     }
     if (r == 0)
-        r = cdi_json_set(rule, "access",
-                         json_object_new_string(access_text == NULL ? "rw" : access_text));
+        r = apir_json_set(rule, "access",
+                          json_object_new_string(access_text == NULL ? "rw" : access_text));
     if (r == 0)
-        r = cdi_json_set(device, "path", json_object_new_string(path));
+        r = apir_json_set(device, "path", json_object_new_string(path));
     if (r == 0)
-        r = cdi_json_set(device, "fileMode", json_object_new_int64(st.st_mode & 07777));
+        r = apir_json_set(device, "fileMode", json_object_new_int64(st.st_mode & 07777));
     if (r == 0)
-        r = cdi_json_set(device, "uid", json_object_new_int64(st.st_uid));
+        r = apir_json_set(device, "uid", json_object_new_int64(st.st_uid));
     if (r == 0)
-        r = cdi_json_set(device, "gid", json_object_new_int64(st.st_gid));
+        r = apir_json_set(device, "gid", json_object_new_int64(st.st_gid));
     if (r == 0)
-        r = cdi_json_append(rules, json_object_get(rule));
+        r = apir_json_append(rules, json_object_get(rule));
     if (r == 0 && !has_string(devices, "path", path))
-        r = cdi_json_append(devices, json_object_get(device));
+        r = apir_json_append(devices, json_object_get(device));
     return r == 0 ? 0 : apir_error_sys(err, -r, "device node %s", path);
 }
 
 static int apply_groups(struct json_object *config, struct json_object *list)
 {
-    if (cdi_json_length(list) == 0)
+    if (apir_json_length(list) == 0)
         return 0;
     struct json_object *process = member(config, "process", json_type_object);
     struct json_object *user = member(process, "user", json_type_object);
     struct json_object *groups = member(user, "additionalGids", json_type_array);
 
-    for (size_t i = 0; i < cdi_json_length(list); i++) {
-        int r = cdi_json_append(groups, json_object_get(json_object_array_get_idx(list, i)));
+    for (size_t i = 0; i < apir_json_length(list); i++) {
+        int r = apir_json_append(groups, json_object_get(json_object_array_get_idx(list, i)));
         if (r < 0)
             return r;
     }
@@ -202,28 +202,28 @@ static int apply_groups(struct json_object *config, struct json_object *list)
 static int apply_edits(struct json_object *config, struct json_object *edits,
                        struct apir_error *err)
 {
-    struct json_object *nodes = cdi_json_array(edits, "deviceNodes");
+    struct json_object *nodes = apir_json_array(edits, "deviceNodes");
 
-    for (size_t i = 0; i < cdi_json_length(nodes); i++) {
+    for (size_t i = 0; i < apir_json_length(nodes); i++) {
         int r = apply_node(config, json_object_array_get_idx(nodes, i), err);
         if (r < 0)
             return r;
     }
-    int r = apply_env(config, cdi_json_array(edits, "env"));
+    int r = apply_env(config, apir_json_array(edits, "env"));
     if (r == 0)
-        r = apply_mounts(config, cdi_json_array(edits, "mounts"));
+        r = apply_mounts(config, apir_json_array(edits, "mounts"));
     if (r == 0)
-        r = apply_hooks(config, cdi_json_array(edits, "hooks"));
+        r = apply_hooks(config, apir_json_array(edits, "hooks"));
     if (r == 0)
-        r = apply_groups(config, cdi_json_array(edits, "additionalGids"));
+        r = apply_groups(config, apir_json_array(edits, "additionalGids"));
     return r == 0 ? 0 : apir_error_sys(err, -r, "the configuration");
 }
 
 int hook_config_apply(struct json_object *config, struct json_object *spec, const char *devices,
                       struct apir_error *err)
 {
-    struct json_object *edits[HOOK_EDITS_MAX];
-    int n = hook_spec_select(spec, devices, edits, err);
+    struct json_object *edits[CDI_DEVICES_EDITS_MAX];
+    int n = cdi_devices_select(spec, devices, edits, err);
     int r = n < 0 ? n : 0;
 
     for (int i = 0; r == 0 && i < n; i++)
@@ -239,15 +239,15 @@ static int edit(const struct hook_options *options, struct json_object *config,
                 struct apir_error *err)
 {
     cleanup_json struct json_object *spec = NULL;
-    struct json_object *annotations = cdi_json_object(config, "annotations");
+    struct json_object *annotations = apir_json_object(config, "annotations");
     struct apir_error why = {0};
 
-    if (!json_object_object_get_ex(annotations, HOOK_ANNOTATION, NULL))
+    if (!json_object_object_get_ex(annotations, OCI_ANNOTATION, NULL))
         return 1;
-    const char *wanted = cdi_json_string(annotations, HOOK_ANNOTATION);
+    const char *wanted = apir_json_string(annotations, OCI_ANNOTATION);
     if (wanted == NULL)
-        return apir_error_set(err, EBADMSG, "the annotation " HOOK_ANNOTATION " is no string");
-    if (hook_spec_load(options->spec, &spec, &why) < 0) {
+        return apir_error_set(err, EBADMSG, "the annotation " OCI_ANNOTATION " is no string");
+    if (cdi_devices_load(options->spec, &spec, &why) < 0) {
         hook_log(HOOK_ERROR, "cannot add %s: %s", wanted, why.msg);
         return 1;
     }
@@ -269,12 +269,12 @@ int hook_stage_precreate(const struct hook_options *options, struct apir_error *
     struct apir_error why = {0};
     size_t size = 0;
 
-    int r = cdi_json_read_fd(STDIN_FILENO, HOOK_CONFIG_MAX, &data, &size, err);
+    int r = apir_file_read(STDIN_FILENO, OCI_CONFIG_MAX, &data, &size, err);
     if (r < 0) {
         apir_error_wrap(err, "configuration");
         return r;
     }
-    if (cdi_json_parse(data, size, &config, &why) < 0) {
+    if (apir_json_parse(data, size, &config, &why) < 0) {
         hook_log(HOOK_WARNING, "cannot read the configuration: %s", why.msg);
         r = 1;
     } else {
@@ -286,11 +286,11 @@ int hook_stage_precreate(const struct hook_options *options, struct apir_error *
         const char *text = json_object_to_json_string_ext(config, JSON_C_TO_STRING_NOSLASHESCAPE);
         /* Where it cannot be written anew the engine gets what it sent. */
         if (text != NULL)
-            r = cdi_json_write_fd(STDOUT_FILENO, text, strlen(text));
+            r = apir_file_write(STDOUT_FILENO, text, strlen(text));
         else
-            r = cdi_json_write_fd(STDOUT_FILENO, data, size);
+            r = apir_file_write(STDOUT_FILENO, data, size);
     } else {
-        r = cdi_json_write_fd(STDOUT_FILENO, data, size);
+        r = apir_file_write(STDOUT_FILENO, data, size);
     }
     return r == 0 ? 0 : apir_error_sys(err, -r, "write the configuration");
 }

@@ -4,7 +4,7 @@
 #define APIR_HOOK_STAGES_H
 
 struct apir_error;
-struct hook_state;
+struct oci_state;
 struct json_object;
 
 /* What remains for the container where nothing could be placed: for the log. */
@@ -17,7 +17,7 @@ struct hook_options {
 
 /* A stage that looks into the image of the container that state is of. */
 typedef int hook_stage_in_container(const struct hook_options *options,
-                                    const struct hook_state *state, struct apir_error *err);
+                                    const struct oci_state *state, struct apir_error *err);
 
 /*
  * In the container's mount namespace, before its root is entered: places the

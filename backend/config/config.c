@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "backend/config/keys.h"
+#include "common/file.h"
 #include "common/json.h"
 #include "common/cleanup.h"
 
@@ -93,7 +94,7 @@ static int config_parse(const char *text, size_t size, struct apir_config *confi
                         struct apir_error *err)
 {
     cleanup_json struct json_object *json = NULL;
-    int rc = cdi_json_parse(text, size, &json, err);
+    int rc = apir_json_parse(text, size, &json, err);
     if (rc < 0)
         return rc;
     json_object_object_foreach(json, key, value)
@@ -143,7 +144,7 @@ static int config_read_file(const char *path, char **ret_text, size_t *ret_size,
         return apir_error_sys(err, errno, "cannot stat");
     if (!S_ISREG(st.st_mode) || st.st_size > (off_t)CONFIG_SIZE_MAX)
         return apir_error_set(err, EINVAL, "not a regular file of at most 1 MiB");
-    return cdi_json_read_fd(fd, CONFIG_SIZE_MAX, ret_text, ret_size, err);
+    return apir_file_read(fd, CONFIG_SIZE_MAX, ret_text, ret_size, err);
 }
 
 const char *apir_config_find(void)

@@ -31,7 +31,7 @@ enum doctor_status doctor_say(struct doctor_outcome *o, enum doctor_status statu
     va_start(ap, fmt);
     vsnprintf(o->text, sizeof(o->text), fmt, ap);
     va_end(ap);
-    cdi_text_clean(o->text);
+    apir_text_clean(o->text);
     return status;
 }
 
@@ -42,7 +42,7 @@ void doctor_todo(struct doctor_outcome *o, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(o->todo, sizeof(o->todo), fmt, ap);
     va_end(ap);
-    cdi_text_clean(o->todo);
+    apir_text_clean(o->todo);
 }
 
 /* ---- who may open a file --------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One small computation through the machine's own ggml and our plug-in. */
-#ifndef APIR_CDI_COMPUTE_H
-#define APIR_CDI_COMPUTE_H
+#ifndef APIR_CDI_DOCTOR_COMPUTE_H
+#define APIR_CDI_DOCTOR_COMPUTE_H
 
 #include <stddef.h>
 

@@ -148,7 +148,7 @@ static void print_table(const struct doctor_outcome *outcomes, const struct doct
 
         if (o->status == DOCTOR_ABSENT)
             continue;
-        cdi_text_print(stdout, "%s  %-22s %s\n", labels[o->status], title(&links[i]), o->text);
+        apir_text_print(stdout, "%s  %-22s %s\n", labels[o->status], title(&links[i]), o->text);
         if (o->status == DOCTOR_WARN && o->todo[0] != '\0')
             printf("%30s%s\n", "-> ", o->todo);
     }
@@ -181,7 +181,7 @@ static int print_json(const struct doctor_outcome *outcomes, const struct doctor
     if (first != NULL)
         json_object_object_add(top, "broken", json_object_new_string(links[first - outcomes].name));
     json_object_object_add(top, "checks", list);
-    return cdi_json_print(top);
+    return apir_json_print(top);
 }
 
 /* The road to walk: what APIR_TRANSPORT says, else a node of virtio-gpu, else the host's socket. */
@@ -259,7 +259,7 @@ static int parse(struct doctor *d, struct wishes *w, int argc, char **argv)
         case PLUGIN:
             /* ggml takes a name without a slash for one to search. */
             if (realpath(optarg, d->plugin) == NULL) {
-                cdi_text_print(stderr, "apir doctor: %s: %s\n", optarg, strerror(errno));
+                apir_text_print(stderr, "apir doctor: %s: %s\n", optarg, strerror(errno));
                 return CDI_EXIT_USAGE;
             }
             break;
@@ -300,6 +300,6 @@ int cdi_doctor_main(int argc, char **argv)
         r = print_json(outcomes, first);
     else
         print_table(outcomes, first);
-    cdi_json_put(&d->spec);
+    apir_json_put(&d->spec);
     return first == NULL && r == 0 ? CDI_EXIT_OK : CDI_EXIT_FAILED;
 }

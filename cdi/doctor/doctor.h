@@ -3,8 +3,8 @@
  * What the checks of apir doctor have in common. Each looks at one link of the chain
  * and says what it found, and, where that is not as it should be, the one thing to do.
  */
-#ifndef APIR_CDI_DOCTOR_H
-#define APIR_CDI_DOCTOR_H
+#ifndef APIR_CDI_DOCTOR_DOCTOR_H
+#define APIR_CDI_DOCTOR_DOCTOR_H
 
 #include <limits.h>
 #include <stdbool.h>

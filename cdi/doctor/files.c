@@ -47,9 +47,9 @@ typedef bool visit(struct json_object *item, const void *arg);
 /* Whether any item of `list` in these edits makes f true. */
 static bool any_in(struct json_object *edits, const char *list, visit *f, const void *arg)
 {
-    struct json_object *items = cdi_json_array(edits, list);
+    struct json_object *items = apir_json_array(edits, list);
 
-    for (size_t i = 0; i < cdi_json_length(items); i++)
+    for (size_t i = 0; i < apir_json_length(items); i++)
         if (f(json_object_array_get_idx(items, i), arg))
             return true;
     return false;
@@ -58,18 +58,18 @@ static bool any_in(struct json_object *edits, const char *list, visit *f, const 
 /* The same over the edits of all devices and the common ones. */
 static bool any(struct json_object *spec, const char *list, visit *f, const void *arg)
 {
-    struct json_object *devices = cdi_json_array(spec, "devices");
+    struct json_object *devices = apir_json_array(spec, "devices");
 
-    for (size_t i = 0; i < cdi_json_length(devices); i++)
-        if (any_in(cdi_json_object(json_object_array_get_idx(devices, i), "containerEdits"), list,
+    for (size_t i = 0; i < apir_json_length(devices); i++)
+        if (any_in(apir_json_object(json_object_array_get_idx(devices, i), "containerEdits"), list,
                    f, arg))
             return true;
-    return any_in(cdi_json_object(spec, "containerEdits"), list, f, arg);
+    return any_in(apir_json_object(spec, "containerEdits"), list, f, arg);
 }
 
 static bool is_path(struct json_object *item, const void *arg)
 {
-    const char *path = cdi_json_string(item, "path");
+    const char *path = apir_json_string(item, "path");
 
     return path != NULL && strcmp(path, arg) == 0;
 }
@@ -77,14 +77,14 @@ static bool is_path(struct json_object *item, const void *arg)
 /* A device number that the spec has and the node has not (any more). */
 static bool has_stale_number(struct json_object *item, const void *arg)
 {
-    const char *path = cdi_json_string(item, "hostPath");
-    struct json_object *major = cdi_json_member(item, "major", json_type_int);
-    struct json_object *minor = cdi_json_member(item, "minor", json_type_int);
+    const char *path = apir_json_string(item, "hostPath");
+    struct json_object *major = apir_json_member(item, "major", json_type_int);
+    struct json_object *minor = apir_json_member(item, "minor", json_type_int);
     struct stat st;
 
     (void)arg;
     if (path == NULL)
-        path = cdi_json_string(item, "path");
+        path = apir_json_string(item, "path");
     if (path == NULL || stat(path, &st) < 0 || (major == NULL && minor == NULL))
         return false;
     return (major != NULL && json_object_get_int64(major) != (int64_t)major(st.st_rdev)) ||
@@ -93,8 +93,8 @@ static bool has_stale_number(struct json_object *item, const void *arg)
 
 static bool mounts_plugin(struct json_object *item, const void *arg)
 {
-    const char *to = cdi_json_string(item, "containerPath");
-    const char *from = cdi_json_string(item, "hostPath");
+    const char *to = apir_json_string(item, "containerPath");
+    const char *from = apir_json_string(item, "hostPath");
     char real[PATH_MAX];
 
     if (to == NULL || from == NULL || strcmp(to, CDI_PLUGIN_CONTAINER) != 0)
@@ -104,7 +104,7 @@ static bool mounts_plugin(struct json_object *item, const void *arg)
 
 static bool is_plugin_mount(struct json_object *item, const void *arg)
 {
-    const char *to = cdi_json_string(item, "containerPath");
+    const char *to = apir_json_string(item, "containerPath");
 
     (void)arg;
     return to != NULL && strcmp(to, CDI_PLUGIN_CONTAINER) == 0;
@@ -112,7 +112,7 @@ static bool is_plugin_mount(struct json_object *item, const void *arg)
 
 static bool mounts_socket(struct json_object *item, const void *arg)
 {
-    const char *to = cdi_json_string(item, "containerPath");
+    const char *to = apir_json_string(item, "containerPath");
 
     (void)arg;
     return to != NULL && strcmp(to, CDI_SOCKET_DIR) == 0;
@@ -214,13 +214,13 @@ static bool hook_runs(const char *path, struct doctor_outcome *o)
 
 enum doctor_status doctor_check_hook(struct doctor *d, struct doctor_outcome *o)
 {
-    struct json_object *edits = cdi_json_object(d->spec, "containerEdits");
-    struct json_object *hooks = cdi_json_array(edits, "hooks");
+    struct json_object *edits = apir_json_object(d->spec, "containerEdits");
+    struct json_object *hooks = apir_json_array(edits, "hooks");
     char installed[PATH_MAX], real[PATH_MAX];
     const char *path = NULL;
 
-    if (cdi_json_length(hooks) > 0)
-        path = cdi_json_string(json_object_array_get_idx(hooks, 0), "path");
+    if (apir_json_length(hooks) > 0)
+        path = apir_json_string(json_object_array_get_idx(hooks, 0), "path");
     if (path == NULL)
         return doctor_say(o, DOCTOR_SKIP, "the spec has no hook (--no-hook)");
     doctor_todo(o, "Every container with the device fails to start without it: make install, then "
@@ -242,10 +242,10 @@ static int hooks_d_program(const char *file, char *path, size_t size, struct api
     cleanup_json struct json_object *top = NULL;
 
     path[0] = '\0';
-    int r = cdi_json_load(file, CDI_SPEC_SIZE_MAX, &top, err);
+    int r = apir_json_load(file, CDI_SPEC_SIZE_MAX, &top, err);
     if (r < 0)
         return r;
-    const char *program = cdi_json_string(cdi_json_object(top, "hook"), "path");
+    const char *program = apir_json_string(apir_json_object(top, "hook"), "path");
     const char *name = program == NULL ? NULL : strrchr(program, '/');
     if (name != NULL && strcmp(name, "/apir-hook") == 0)
         snprintf(path, size, "%s", program);

@@ -99,46 +99,46 @@ static int again_in_podmans_namespace(const char *image, bool json)
 
 /* ---- what was found ----------------------------------------------------------------- */
 
-static void print_one(const struct hook_image *image, const struct hook_ggml *g, uint16_t machine)
+static void print_one(const struct image *image, const struct image_ggml *g, uint16_t machine)
 {
     char reason[200];
     const char *names = " ";
 
-    hook_ggml_reason(g, machine, reason, sizeof(reason));
-    cdi_text_print(stdout, "%s  %-10s %s: %s, %s%s\n", g->verdict == HOOK_FITS ? "PASS" : "FAIL",
-                   "ggml", g->path, hook_ggml_kind_name(g->kind),
-                   hook_elf_machine_name(g->file.machine), g->file.musl ? ", musl" : "");
+    image_ggml_reason(g, machine, reason, sizeof(reason));
+    apir_text_print(stdout, "%s  %-10s %s: %s, %s%s\n", g->verdict == IMAGE_FITS ? "PASS" : "FAIL",
+                    "ggml", g->path, image_ggml_kind_name(g->kind),
+                    image_elf_machine_name(g->file.machine), g->file.musl ? ", musl" : "");
     if (g->file.slots != 0) {
-        cdi_text_print(stdout, "      %-10s looks for", "");
-        for (int i = 0; i < HOOK_SLOTS; i++)
+        apir_text_print(stdout, "      %-10s looks for", "");
+        for (int i = 0; i < IMAGE_SLOTS; i++)
             if ((g->file.slots & (1u << i)) != 0) {
-                cdi_text_print(stdout, "%s%s", names, hook_slot_name((enum hook_slot)i));
+                apir_text_print(stdout, "%s%s", names, image_slot_name((enum image_slot)i));
                 names = ", ";
             }
-        cdi_text_print(stdout, "%s%s\n", g->has_compiled ? " in " : " beside the program",
-                       g->has_compiled ? image->dirs[g->compiled].path : "");
+        apir_text_print(stdout, "%s%s\n", g->has_compiled ? " in " : " beside the program",
+                        g->has_compiled ? image->dirs[g->compiled].path : "");
     }
     if (reason[0] != '\0')
-        cdi_text_print(stdout, "      %-10s %s\n", "", reason);
+        apir_text_print(stdout, "      %-10s %s\n", "", reason);
 }
 
-static void print_text(const struct hook_image *image, uint16_t machine)
+static void print_text(const struct image *image, uint16_t machine)
 {
     for (size_t i = 0; i < image->n_ggmls; i++)
         print_one(image, &image->ggmls[i], machine);
     if (image->n_ggmls == 0)
         printf("FAIL  %-10s none found in the usual places\n", "ggml");
     for (size_t i = 0; i < image->n_targets; i++)
-        cdi_text_print(stdout, "%s  %-10s %s/%s%s\n",
-                       hook_image_fitting(image) > 0 ? "PASS" : "SKIP", "place",
-                       image->dirs[image->targets[i].dir].path, image->targets[i].file,
-                       image->targets[i].over ? " (over the image's own)" : "");
+        apir_text_print(stdout, "%s  %-10s %s/%s%s\n", image_fitting(image) > 0 ? "PASS" : "SKIP",
+                        "place", image->dirs[image->targets[i].dir].path, image->targets[i].file,
+                        image->targets[i].over ? " (over the image's own)" : "");
     if (image->n_targets == 0)
         printf("SKIP  %-10s nowhere: GGML_BACKEND_PATH, which the CDI spec sets, remains\n",
                "place");
-    cdi_text_print(stdout, "      %-10s %u files, %llu KiB, %llu ms%s\n", "looked at", image->files,
-                   (unsigned long long)image->bytes / 1024, (unsigned long long)image->ms,
-                   image->truncated ? "; there is more than is looked at" : "");
+    apir_text_print(stdout, "      %-10s %u files, %llu KiB, %llu ms%s\n", "looked at",
+                    image->files, (unsigned long long)image->bytes / 1024,
+                    (unsigned long long)image->ms,
+                    image->truncated ? "; there is more than is looked at" : "");
 }
 
 static void add_string(struct json_object *object, const char *key, const char *value)
@@ -146,40 +146,41 @@ static void add_string(struct json_object *object, const char *key, const char *
     json_object_object_add(object, key, value == NULL ? NULL : json_object_new_string(value));
 }
 
-static struct json_object *json_of_ggml(const struct hook_image *image, const struct hook_ggml *g,
+static struct json_object *json_of_ggml(const struct image *image, const struct image_ggml *g,
                                         uint16_t machine)
 {
     struct json_object *object = json_object_new_object(), *names = json_object_new_array();
     char reason[200];
 
-    hook_ggml_reason(g, machine, reason, sizeof(reason));
+    image_ggml_reason(g, machine, reason, sizeof(reason));
     add_string(object, "path", g->path);
-    add_string(object, "kind", hook_ggml_kind_name(g->kind));
-    add_string(object, "machine", hook_elf_machine_name(g->file.machine));
+    add_string(object, "kind", image_ggml_kind_name(g->kind));
+    add_string(object, "machine", image_elf_machine_name(g->file.machine));
     add_string(object, "libc", g->file.musl ? "musl" : "glibc");
-    for (int i = 0; i < HOOK_SLOTS; i++)
+    for (int i = 0; i < IMAGE_SLOTS; i++)
         if ((g->file.slots & (1u << i)) != 0)
-            json_object_array_add(names, json_object_new_string(hook_slot_name((enum hook_slot)i)));
+            json_object_array_add(names,
+                                  json_object_new_string(image_slot_name((enum image_slot)i)));
     json_object_object_add(object, "names", names);
     add_string(object, "searches", g->has_compiled ? image->dirs[g->compiled].path : NULL);
-    json_object_object_add(object, "fits", json_object_new_boolean(g->verdict == HOOK_FITS));
+    json_object_object_add(object, "fits", json_object_new_boolean(g->verdict == IMAGE_FITS));
     add_string(object, "reason", reason[0] == '\0' ? NULL : reason);
     return object;
 }
 
-static void print_json(const struct hook_image *image, const char *name, uint16_t machine)
+static void print_json(const struct image *image, const char *name, uint16_t machine)
 {
     cleanup_json struct json_object *object = json_object_new_object();
     struct json_object *ggmls = json_object_new_array(), *places = json_object_new_array();
 
     add_string(object, "image", name);
-    add_string(object, "plugin_machine", hook_elf_machine_name(machine));
+    add_string(object, "plugin_machine", image_elf_machine_name(machine));
     for (size_t i = 0; i < image->n_ggmls; i++)
         json_object_array_add(ggmls, json_of_ggml(image, &image->ggmls[i], machine));
     json_object_object_add(object, "ggml", ggmls);
     for (size_t i = 0; i < image->n_targets; i++) {
         struct json_object *place = json_object_new_object();
-        char path[HOOK_PATH_SIZE + 80];
+        char path[IMAGE_PATH_SIZE + 80];
 
         snprintf(path, sizeof(path), "%s/%s", image->dirs[image->targets[i].dir].path,
                  image->targets[i].file);
@@ -188,12 +189,12 @@ static void print_json(const struct hook_image *image, const char *name, uint16_
         json_object_array_add(places, place);
     }
     json_object_object_add(object, "places", places);
-    json_object_object_add(object, "fits", json_object_new_boolean(hook_image_fitting(image) > 0));
+    json_object_object_add(object, "fits", json_object_new_boolean(image_fitting(image) > 0));
     json_object_object_add(object, "truncated", json_object_new_boolean(image->truncated));
     json_object_object_add(object, "files", json_object_new_int64(image->files));
     json_object_object_add(object, "bytes", json_object_new_int64((int64_t)image->bytes));
     json_object_object_add(object, "ms", json_object_new_int64((int64_t)image->ms));
-    (void)cdi_json_print(object);
+    (void)apir_json_print(object);
 }
 
 static uint16_t machine_of_plugin(void)
@@ -203,26 +204,26 @@ static uint16_t machine_of_plugin(void)
     if (cdi_install_find_plugin(path, sizeof(path)) < 0)
         snprintf(path, sizeof(path), "/proc/self/exe");
     cleanup_fd int fd = open(path, O_PATH | O_CLOEXEC);
-    return hook_find_machine(fd);
+    return image_find_machine(fd);
 }
 
 static int look_into(const char *folder, const char *name, bool json)
 {
-    cleanup_image struct hook_image image;
-    cleanup_fd int root = hook_rootfs_open(folder);
+    cleanup_image struct image image;
+    cleanup_fd int root = image_rootfs_open(folder);
     uint16_t machine = machine_of_plugin();
 
-    hook_image_init(&image);
-    int r = root < 0 ? root : hook_image_scan(root, NULL, 0, machine, &image);
+    image_init(&image);
+    int r = root < 0 ? root : image_scan(root, NULL, 0, machine, &image);
     if (r < 0) {
-        cdi_text_print(stderr, "apir doctor: %s: %s\n", folder, strerror(-r));
+        apir_text_print(stderr, "apir doctor: %s: %s\n", folder, strerror(-r));
         return CDI_EXIT_FAILED;
     }
     if (json)
         print_json(&image, name, machine);
     else
         print_text(&image, machine);
-    return hook_image_fitting(&image) > 0 ? CDI_EXIT_OK : CDI_EXIT_FAILED;
+    return image_fitting(&image) > 0 ? CDI_EXIT_OK : CDI_EXIT_FAILED;
 }
 
 /* Returns the exit code of the look, or of podman where it has no such image, or -errno. */
@@ -277,8 +278,8 @@ static int look_into_image(const char *image, bool json)
     if (looked)
         return r;
     if (r < 0)
-        cdi_text_print(stderr, "apir doctor: %s is no folder, and podman cannot be asked: %s\n",
-                       name, strerror(-r));
+        apir_text_print(stderr, "apir doctor: %s is no folder, and podman cannot be asked: %s\n",
+                        name, strerror(-r));
     fprintf(stderr,
             "apir doctor: an image of docker or containerd can be looked at as a folder:\n"
             "  mkdir rootfs && docker export $(docker create %s) | tar -x -C rootfs\n"
@@ -294,11 +295,11 @@ int cdi_doctor_image_main(const char *image, bool json)
     if (stat(image, &st) == 0 && S_ISDIR(st.st_mode))
         return look_into(image, image, json);
     if (image[0] == '/' || image[0] == '.') {
-        cdi_text_print(stderr, "apir doctor: %s is no folder\n", image);
+        apir_text_print(stderr, "apir doctor: %s is no folder\n", image);
         return CDI_EXIT_FAILED;
     }
     if (!is_image_name(image)) {
-        cdi_text_print(stderr, "apir doctor: that is neither a folder nor the name of an image\n");
+        apir_text_print(stderr, "apir doctor: that is neither a folder nor the name of an image\n");
         return CDI_EXIT_USAGE;
     }
     return look_into_image(image, json);

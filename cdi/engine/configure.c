@@ -71,7 +71,7 @@ struct command {
 
 static int failed(const struct command *c, const struct apir_error *err)
 {
-    cdi_text_print(stderr, "apir engine %s: %s\n", c->name, err->msg);
+    apir_text_print(stderr, "apir engine %s: %s\n", c->name, err->msg);
     return CDI_EXIT_FAILED;
 }
 
@@ -158,16 +158,16 @@ static int record_write(const struct command *c, const char *path,
 {
     cleanup_json struct json_object *record = json_object_new_object();
     int r = record == NULL ? -ENOMEM
-                           : cdi_json_set(record, "version", json_object_new_int(RECORD_VERSION));
+                           : apir_json_set(record, "version", json_object_new_int(RECORD_VERSION));
 
     if (r == 0)
-        r = cdi_json_set(record, "engine", json_object_new_string(c->engine->name));
+        r = apir_json_set(record, "engine", json_object_new_string(c->engine->name));
     if (r == 0)
-        r = cdi_json_set(record, "file", json_object_new_string(plan->path));
+        r = apir_json_set(record, "file", json_object_new_string(plan->path));
     if (r == 0)
-        r = cdi_json_set(record, "made", json_object_new_boolean(plan->before == NULL));
+        r = apir_json_set(record, "made", json_object_new_boolean(plan->before == NULL));
     if (r == 0 && plan->changes != NULL)
-        r = cdi_json_set(record, "changes", json_object_get(plan->changes));
+        r = apir_json_set(record, "changes", json_object_get(plan->changes));
     const char *text =
         r == 0 ? json_object_to_json_string_ext(record, JSON_C_TO_STRING_PRETTY) : NULL;
     return text == NULL ? apir_error_sys(err, ENOMEM, "record")
@@ -183,15 +183,15 @@ static int record_read(const struct command *c, const char *path, struct json_ob
     *ret_record = NULL;
     if (lstat(path, &st) < 0 && errno == ENOENT)
         return 0;
-    int r = cdi_json_load(path, CDI_FILE_SIZE_MAX, ret_record, err);
+    int r = apir_json_load(path, CDI_FILE_SIZE_MAX, ret_record, err);
     if (r < 0)
         return r;
-    version = cdi_json_member(*ret_record, "version", json_type_int);
-    const char *engine = cdi_json_string(*ret_record, "engine");
-    const char *file = cdi_json_string(*ret_record, "file");
+    version = apir_json_member(*ret_record, "version", json_type_int);
+    const char *engine = apir_json_string(*ret_record, "engine");
+    const char *file = apir_json_string(*ret_record, "file");
     if (json_object_get_int(version) != RECORD_VERSION || engine == NULL || file == NULL ||
         file[0] != '/' || strcmp(engine, c->engine->name) != 0 ||
-        (c->engine->undo != NULL) != (cdi_json_array(*ret_record, "changes") != NULL))
+        (c->engine->undo != NULL) != (apir_json_array(*ret_record, "changes") != NULL))
         return apir_error_set(err, EBADMSG,
                               "%s is no record of this version's `apir engine configure %s`; take "
                               "the setting out by hand, and then remove it",
@@ -203,7 +203,7 @@ static int record_read(const struct command *c, const char *path, struct json_ob
 
 static void show(const struct command *c, const struct cdi_engine_plan *plan)
 {
-    cdi_text_print(stdout, "%s\n", plan->note);
+    apir_text_print(stdout, "%s\n", plan->note);
     if (plan->after != NULL || plan->remove)
         cdi_file_print_change(stdout, plan->path, plan->before, plan->after);
     if (c->dry_run && (plan->after != NULL || plan->remove))
@@ -215,19 +215,19 @@ static int carry_out(const struct cdi_engine_plan *plan, struct apir_error *err)
     if (plan->after != NULL) {
         int r = cdi_file_write(plan->path, plan->after, err);
         if (r == 0)
-            cdi_text_print(stdout, "Wrote %s.\n", plan->path);
+            apir_text_print(stdout, "Wrote %s.\n", plan->path);
         return r;
     }
     int r = cdi_file_remove(plan->path, err);
     if (r == 0)
-        cdi_text_print(stdout, "Removed %s.\n", plan->path);
+        apir_text_print(stdout, "Removed %s.\n", plan->path);
     return r;
 }
 
 static void tell_restart(const struct cdi_engine_plan *plan)
 {
     if (plan->restart[0] != '\0')
-        cdi_text_print(stdout, "It takes effect with: %s\n", plan->restart);
+        apir_text_print(stdout, "It takes effect with: %s\n", plan->restart);
 }
 
 /* Each by itself, since names out of others' files are in them. */
@@ -236,7 +236,7 @@ static void print_lines(const char *text)
     for (const char *end; *text != '\0'; text = end) {
         end = strchrnul(text, '\n');
         end += *end != '\0';
-        cdi_text_print(stdout, "%.*s", (int)(end - text), text);
+        apir_text_print(stdout, "%.*s", (int)(end - text), text);
     }
 }
 
@@ -254,7 +254,7 @@ static int configure(const struct command *c, const struct cdi_engine_where *whe
         return r;
     show(c, &plan);
     if (plan.lines != NULL) {
-        cdi_text_print(stdout, "Add this to %s yourself:\n", plan.path);
+        apir_text_print(stdout, "Add this to %s yourself:\n", plan.path);
         print_lines(plan.lines);
         tell_restart(&plan);
         return CDI_EXIT_FAILED;
@@ -271,7 +271,7 @@ static int configure(const struct command *c, const struct cdi_engine_where *whe
     if (r == 0)
         tell_restart(&plan);
     if (r == 0 && !plan.remove)
-        cdi_text_print(stdout, "To take it back: apir engine reset %s\n", c->engine->name);
+        apir_text_print(stdout, "To take it back: apir engine reset %s\n", c->engine->name);
     return r;
 }
 
@@ -317,13 +317,13 @@ static int reset(const struct command *c, struct apir_error *err)
     if (r < 0)
         return r;
     if (record == NULL) {
-        cdi_text_print(stdout, "%s: nothing was changed, so there is nothing to take back\n",
-                       c->engine->name);
+        apir_text_print(stdout, "%s: nothing was changed, so there is nothing to take back\n",
+                        c->engine->name);
         return 0;
     }
     r = cdi_engine_plan_undo(
-        c->engine, cdi_json_string(record, "file"), cdi_json_array(record, "changes"),
-        json_object_get_boolean(cdi_json_member(record, "made", json_type_boolean)), &plan, err);
+        c->engine, apir_json_string(record, "file"), apir_json_array(record, "changes"),
+        json_object_get_boolean(apir_json_member(record, "made", json_type_boolean)), &plan, err);
     if (r < 0)
         return r;
     show(c, &plan);
@@ -335,7 +335,7 @@ static int reset(const struct command *c, struct apir_error *err)
     if (r == 0)
         r = cdi_file_remove(path, err);
     if (r == 0 && (plan.after != NULL || plan.remove) && c->engine->is_service)
-        cdi_text_print(stdout, "It takes effect when %s is restarted.\n", c->engine->name);
+        apir_text_print(stdout, "It takes effect when %s is restarted.\n", c->engine->name);
     return r;
 }
 

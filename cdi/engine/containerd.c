@@ -88,7 +88,7 @@ static bool is_empty(const char *text)
 /* The file's format: what it says, else config.toml's, else 1; 2 where there is nothing in it. */
 static int read_format(struct reader *r, const char *text, struct json_object *top)
 {
-    struct json_object *version = cdi_json_member(top, "version", json_type_int);
+    struct json_object *version = apir_json_member(top, "version", json_type_int);
     int format = version != NULL  ? json_object_get_int(version)
                  : r->format > 0  ? r->format
                  : is_empty(text) ? 2
@@ -143,7 +143,7 @@ static int read_file(struct reader *r, const char *path, struct apir_error *err)
     }
     int format = read_format(r, text, top);
     const char *cri = cri_names[format >= 3 ? 2 : format == 2 ? 1 : 0];
-    struct json_object *section = cdi_json_object(cdi_json_object(top, "plugins"), cri);
+    struct json_object *section = apir_json_object(apir_json_object(top, "plugins"), cri);
     if (section == NULL)
         return 0;
     free(r->path);

@@ -24,7 +24,7 @@ static int parse(const char *path, const char *text, struct json_object **ret_ob
         *ret_object = json_object_new_object();
         return *ret_object == NULL ? apir_error_sys(err, ENOMEM, "%s", path) : 0;
     }
-    int r = cdi_json_parse(text, strlen(text), ret_object, err);
+    int r = apir_json_parse(text, strlen(text), ret_object, err);
     if (r < 0)
         apir_error_wrap(err, "%s", path);
     return r;
@@ -70,27 +70,27 @@ static int set(struct json_object *changes, struct json_object *top, const char 
 {
     struct json_object *object = top, *was = NULL, *change = json_object_new_object();
     struct json_object *path = json_object_new_array();
-    int r = value == NULL ? -ENOMEM : cdi_json_append(changes, change);
+    int r = value == NULL ? -ENOMEM : apir_json_append(changes, change);
 
     if (r < 0) {
         json_object_put(path);
         json_object_put(value);
         return r;
     }
-    r = cdi_json_set(change, "path", path);
+    r = apir_json_set(change, "path", path);
     if (r == 0 && parent != NULL) {
-        r = cdi_json_append(path, json_object_new_string(parent));
+        r = apir_json_append(path, json_object_new_string(parent));
         if (r == 0 && !json_object_object_get_ex(top, parent, &object))
-            r = cdi_json_set(top, parent, object = json_object_new_object());
+            r = apir_json_set(top, parent, object = json_object_new_object());
     }
     if (r == 0)
-        r = cdi_json_append(path, json_object_new_string(key));
+        r = apir_json_append(path, json_object_new_string(key));
     if (r == 0 && json_object_object_get_ex(object, key, &was))
-        r = cdi_json_set(change, "was", json_object_get(was));
+        r = apir_json_set(change, "was", json_object_get(was));
     if (r == 0)
-        r = cdi_json_set(change, "is", json_object_get(value));
+        r = apir_json_set(change, "is", json_object_get(value));
     if (r == 0)
-        return cdi_json_set(object, key, value);
+        return apir_json_set(object, key, value);
     json_object_put(value);
     return r;
 }
@@ -102,7 +102,7 @@ static struct json_object *complete_dirs(struct json_object *dirs)
 
     if (json_object_deep_copy(dirs, &all, NULL) < 0)
         return NULL;
-    if (cdi_json_append(all, json_object_new_string(SPECS_DIR)) == 0)
+    if (apir_json_append(all, json_object_new_string(SPECS_DIR)) == 0)
         return all;
     json_object_put(all);
     return NULL;
@@ -160,23 +160,23 @@ static int make_plan(const struct cdi_engine_where *where, struct cdi_engine_pla
 /* What the setting was before comes back, unless somebody has set it since. */
 static int restore(struct json_object *top, struct json_object *change, bool *ret_changed)
 {
-    struct json_object *path = cdi_json_array(change, "path"), *is = NULL;
+    struct json_object *path = apir_json_array(change, "path"), *is = NULL;
     struct json_object *object = top, *now = NULL, *was = NULL;
-    size_t n = cdi_json_length(path);
-    const char *parent = n == 2 ? cdi_json_string_at(path, 0) : NULL;
-    const char *key = n > 0 ? cdi_json_string_at(path, n - 1) : NULL;
+    size_t n = apir_json_length(path);
+    const char *parent = n == 2 ? apir_json_string_at(path, 0) : NULL;
+    const char *key = n > 0 ? apir_json_string_at(path, n - 1) : NULL;
 
     if (key == NULL || n > 2 || (n == 2 && parent == NULL) ||
         !json_object_object_get_ex(change, "is", &is))
         return -EBADMSG;
     if (parent != NULL)
-        object = cdi_json_object(top, parent);
+        object = apir_json_object(top, parent);
     if (object == NULL || !json_object_object_get_ex(object, key, &now) ||
         !json_object_equal(now, is))
         return 0;
     *ret_changed = true;
     if (json_object_object_get_ex(change, "was", &was))
-        return cdi_json_set(object, key, json_object_get(was));
+        return apir_json_set(object, key, json_object_get(was));
     json_object_object_del(object, key);
     /* An empty one says nothing. */
     if (parent != NULL && json_object_object_length(object) == 0)

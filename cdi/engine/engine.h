@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The container engines of this machine: which, which version, and what each needs for CDI. */
-#ifndef APIR_CDI_ENGINE_H
-#define APIR_CDI_ENGINE_H
+#ifndef APIR_CDI_ENGINE_ENGINE_H
+#define APIR_CDI_ENGINE_ENGINE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -68,7 +68,7 @@ static int read_conf(const char *path, void *user)
         apir_error_wrap(r->err, "%s", path);
         return e;
     }
-    struct json_object *engine = cdi_json_object(top, "engine");
+    struct json_object *engine = apir_json_object(top, "engine");
     e = take_list(r, path, engine, "hooks_dir", r->hooks);
     return e < 0 ? e : take_list(r, path, engine, "cdi_spec_dirs", r->specs);
 }

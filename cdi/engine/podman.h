@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What only podman has: hooks.d. */
-#ifndef APIR_CDI_PODMAN_H
-#define APIR_CDI_PODMAN_H
+#ifndef APIR_CDI_ENGINE_PODMAN_H
+#define APIR_CDI_ENGINE_PODMAN_H
 
 #include "cdi/engine/engine.h"
 

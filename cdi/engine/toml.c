@@ -166,11 +166,11 @@ static int enter(struct scan *s, struct json_object **table, const char *name)
 
     if (!json_object_object_get_ex(*table, name, &inner)) {
         inner = json_object_new_object();
-        if (cdi_json_set(*table, name, inner) < 0)
+        if (apir_json_set(*table, name, inner) < 0)
             return apir_error_sys(s->err, ENOMEM, "TOML");
     }
     /* Of a list of tables the last one. */
-    size_t n = cdi_json_length(inner);
+    size_t n = apir_json_length(inner);
     if (n > 0)
         inner = json_object_array_get_idx(inner, n - 1);
     if (!json_object_is_type(inner, json_type_object))
@@ -339,12 +339,12 @@ static int read_header(struct scan *s, struct json_object *top, struct json_obje
     if (many) {
         if (!json_object_object_get_ex(table, name, &list)) {
             list = json_object_new_array();
-            r = cdi_json_set(table, name, list);
+            r = apir_json_set(table, name, list);
         }
         if (r == 0 && !json_object_is_type(list, json_type_array))
             return bad(s, "a list of tables where there is something else");
         if (r == 0)
-            r = cdi_json_append(list, json_object_new_object());
+            r = apir_json_append(list, json_object_new_object());
         if (r < 0)
             return apir_error_sys(s->err, ENOMEM, "TOML");
     }
@@ -407,10 +407,10 @@ int cdi_toml_strings(struct json_object *value, struct cdi_strings *list, bool *
 {
     if (!json_object_is_type(value, json_type_array))
         return -EBADMSG;
-    for (size_t i = 0; i < cdi_json_length(value); i++) {
-        const char *text = cdi_json_string_at(value, i);
+    for (size_t i = 0; i < apir_json_length(value); i++) {
+        const char *text = apir_json_string_at(value, i);
         struct json_object *append =
-            cdi_json_member(json_object_array_get_idx(value, i), "append", json_type_boolean);
+            apir_json_member(json_object_array_get_idx(value, i), "append", json_type_boolean);
 
         if (text == NULL && append == NULL)
             return -EBADMSG;

@@ -5,8 +5,8 @@
  * several lines) is null. Where the text is not TOML, or sets the same value twice, the answer
  * is an error with the line. A table that has two headers is taken, though an engine refuses it.
  */
-#ifndef APIR_CDI_TOML_H
-#define APIR_CDI_TOML_H
+#ifndef APIR_CDI_ENGINE_TOML_H
+#define APIR_CDI_ENGINE_TOML_H
 
 #include <stdbool.h>
 #include <stddef.h>

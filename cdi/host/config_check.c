@@ -52,12 +52,12 @@ static void print_keys(struct json_object *keys)
     {
         struct json_object *value = json_object_object_get(row, "value");
 
-        cdi_text_print(stdout, "  %-26s %-24s %s\n", key,
-                       value == NULL
-                           ? "-"
-                           : json_object_to_json_string_ext(
-                                 value, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE),
-                       json_object_get_string(json_object_object_get(row, "from")));
+        apir_text_print(stdout, "  %-26s %-24s %s\n", key,
+                        value == NULL
+                            ? "-"
+                            : json_object_to_json_string_ext(
+                                  value, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE),
+                        json_object_get_string(json_object_object_get(row, "from")));
     }
 }
 
@@ -71,7 +71,7 @@ static void print_json(const char *path, const struct apir_error *err, struct js
         json_object_object_add(all, "error", json_object_new_string(err->msg));
     else
         json_object_object_add(all, "keys", json_object_get(keys));
-    (void)cdi_json_print(all);
+    (void)apir_json_print(all);
 }
 
 int cdi_config_check_main(int argc, char **argv)
@@ -107,10 +107,10 @@ int cdi_config_check_main(int argc, char **argv)
     if (json)
         print_json(path, &err, keys);
     else if (code != CDI_EXIT_OK)
-        cdi_text_print(stderr, "apir config check: %s\n", err.msg);
+        apir_text_print(stderr, "apir config check: %s\n", err.msg);
     else
-        cdi_text_print(stdout, "%s: valid\n",
-                       path == NULL ? "no configuration file, defaults" : path);
+        apir_text_print(stdout, "%s: valid\n",
+                        path == NULL ? "no configuration file, defaults" : path);
     if (!json && code == CDI_EXIT_OK)
         print_keys(keys);
     apir_config_fini(&config);

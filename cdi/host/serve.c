@@ -104,22 +104,22 @@ static int check_folder(const struct serve *s, struct apir_error *err)
     if (r < 0)
         return r;
     if ((st.st_mode & 0005) != 0005)
-        cdi_text_print(stderr,
-                       "apir host serve: users of containers cannot look into %s (mode %04o)\n",
-                       s->dir, st.st_mode & 07777u);
+        apir_text_print(stderr,
+                        "apir host serve: users of containers cannot look into %s (mode %04o)\n",
+                        s->dir, st.st_mode & 07777u);
     return 0;
 }
 
 static void say_what_next(const struct serve *s)
 {
-    cdi_text_print(stdout,
-                   "Containers of this machine can use its GPU while this runs; Ctrl-C ends it.\n"
-                   "  who:   root and %s%s\n"
-                   "  once:  apir cdi generate",
-                   s->group != NULL ? "group " : "this user",
-                   s->group != NULL ? s->group : " (--group lets others in)");
+    apir_text_print(stdout,
+                    "Containers of this machine can use its GPU while this runs; Ctrl-C ends it.\n"
+                    "  who:   root and %s%s\n"
+                    "  once:  apir cdi generate",
+                    s->group != NULL ? "group " : "this user",
+                    s->group != NULL ? s->group : " (--group lets others in)");
     if (s->dir_given)
-        cdi_text_print(stdout, " --host-socket %s", s->dir);
+        apir_text_print(stdout, " --host-socket %s", s->dir);
     printf("\n"
            "  then:  podman run --device " CDI_SPEC_VENDOR "/" CDI_SPEC_CLASS
            "=host0 IMAGE llama-bench --list-devices\n");
@@ -182,6 +182,6 @@ int cdi_host_serve_main(int argc, char **argv)
     if (optind < argc)
         return cdi_usage_error(argv[0], "unexpected: ", argv[optind]);
     (void)serve(&s, &err);
-    cdi_text_print(stderr, "apir host serve: %s\n", err.msg);
+    apir_text_print(stderr, "apir host serve: %s\n", err.msg);
     return CDI_EXIT_FAILED;
 }

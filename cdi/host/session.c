@@ -37,14 +37,14 @@ __attribute__((format(printf, 3, 4))) static void fail(struct cdi_session *s, in
     va_start(ap, fmt);
     vsnprintf(s->text, sizeof(s->text), fmt, ap);
     va_end(ap);
-    cdi_text_clean(s->text);
+    apir_text_clean(s->text);
     s->code = code;
 }
 
 static void copy_text(char *to, size_t size, const char *from, size_t from_size)
 {
     snprintf(to, size, "%.*s", (int)from_size, from);
-    cdi_text_clean(to);
+    apir_text_clean(to);
 }
 
 /* It becomes a variable's value in a file that engines read: nothing else may be in it. */

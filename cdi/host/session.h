@@ -3,8 +3,8 @@
  * A session with the host as the plug-in has one, without any ggml on this side: how far it came,
  * who is there, which versions it has, and what it offers.
  */
-#ifndef APIR_CDI_SESSION_H
-#define APIR_CDI_SESSION_H
+#ifndef APIR_CDI_HOST_SESSION_H
+#define APIR_CDI_HOST_SESSION_H
 
 #include <stddef.h>
 #include <stdint.h>

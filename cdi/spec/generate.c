@@ -81,7 +81,7 @@ static void read_known(struct generate *g)
     if (r == 0)
         g->n_known = cdi_number_read(spec, g->known);
     else if (r != -ENOENT)
-        cdi_text_print(stderr, "%s; devices are numbered anew\n", err.msg);
+        apir_text_print(stderr, "%s; devices are numbered anew\n", err.msg);
 }
 
 /* Why this node is none of ours, or NULL. */
@@ -109,7 +109,8 @@ static void add(struct generate *g, const struct cdi_node *node, const char *id,
     struct cdi_numbered *d = &g->found[g->n_found];
 
     if (g->n_found == CDI_DEVICES_MAX) {
-        cdi_text_print(stderr, "%s: left out: more than %u devices\n", node->path, CDI_DEVICES_MAX);
+        apir_text_print(stderr, "%s: left out: more than %u devices\n", node->path,
+                        CDI_DEVICES_MAX);
         return;
     }
     snprintf(d->node, sizeof(d->node), "%s", node->path);
@@ -140,7 +141,7 @@ static void add_node(struct generate *g, const struct cdi_node *node)
 
     g->any_node = g->any_node || node->is_virtio_gpu;
     if (unusable != NULL) {
-        cdi_text_print(stderr, "%s: left out: %s\n", node->path, unusable);
+        apir_text_print(stderr, "%s: left out: %s\n", node->path, unusable);
         return;
     }
     if (!g->with_handshake) {
@@ -151,9 +152,9 @@ static void add_node(struct generate *g, const struct cdi_node *node)
     snprintf(transport, sizeof(transport), "virtgpu:%s", node->full_path);
     cdi_session_run(transport, SESSION_TIMEOUT_MS, s);
     if (s->passed < CDI_SESSION_DEVICES || s->n_devices == 0) {
-        cdi_text_print(stderr, "%s: %s: %s\n", node->path,
-                       keep_known(g, node) > 0 ? "as it was" : "left out",
-                       s->text[0] != '\0' ? s->text : "the host offers no devices");
+        apir_text_print(stderr, "%s: %s: %s\n", node->path,
+                        keep_known(g, node) > 0 ? "as it was" : "left out",
+                        s->text[0] != '\0' ? s->text : "the host offers no devices");
         return;
     }
     g->any_answer = true;
@@ -184,13 +185,13 @@ static void number_devices(struct generate *g)
         const struct cdi_numbered *d = &g->found[i];
 
         g->devices[i] = (struct cdi_spec_device){d->number, d->node, d->id};
-        cdi_text_print(stderr, "%s: gpu%u: %s%s%s%s\n", d->node, d->number, g->what[i],
-                       d->id[0] != '\0' ? " (" : "", d->id, d->id[0] != '\0' ? ")" : "");
+        apir_text_print(stderr, "%s: gpu%u: %s%s%s%s\n", d->node, d->number, g->what[i],
+                        d->id[0] != '\0' ? " (" : "", d->id, d->id[0] != '\0' ? ")" : "");
         for (size_t k = 0; k < g->n_known; k++)
             if (g->known[k].number == d->number && g->known[k].id[0] != '\0' && d->id[0] != '\0' &&
                 strcmp(g->known[k].id, d->id) != 0)
-                cdi_text_print(stderr, "%s: gpu%u was %s before\n", d->node, d->number,
-                               g->known[k].id);
+                apir_text_print(stderr, "%s: gpu%u was %s before\n", d->node, d->number,
+                                g->known[k].id);
     }
 }
 
@@ -208,7 +209,7 @@ static int find_devices(struct generate *g, struct apir_error *err)
     if (g->socket_dir == NULL && is_socket(CDI_SOCKET_DIR))
         g->socket_dir = CDI_SOCKET_DIR;
     if (g->socket_dir != NULL)
-        cdi_text_print(stderr, "%s/" CDI_SOCKET_NAME ": host0\n", g->socket_dir);
+        apir_text_print(stderr, "%s/" CDI_SOCKET_NAME ": host0\n", g->socket_dir);
     else if (!g->any_answer) {
         g->nothing_here = !g->any_node;
         return apir_error_set(err, ENODEV,
@@ -297,8 +298,8 @@ static int generate(struct generate *g, struct apir_error *err)
     }
     r = cdi_spec_store(g->output, spec, err);
     if (r == 0)
-        cdi_text_print(stderr, "wrote %s; try: podman run --device %s/%s=%s …\n", g->output,
-                       g->vendor, g->class_name, first_name(g, first, sizeof(first)));
+        apir_text_print(stderr, "wrote %s; try: podman run --device %s/%s=%s …\n", g->output,
+                        g->vendor, g->class_name, first_name(g, first, sizeof(first)));
     return r;
 }
 
@@ -419,7 +420,7 @@ int cdi_generate_main(int argc, char **argv)
         g->dry_run = true;
 
     if (generate(g, &err) < 0) {
-        cdi_text_print(stderr, "apir cdi generate: %s\n", err.msg);
+        apir_text_print(stderr, "apir cdi generate: %s\n", err.msg);
         return g->nothing_here ? CDI_EXIT_NOTHING : CDI_EXIT_FAILED;
     }
     return CDI_EXIT_OK;

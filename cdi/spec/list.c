@@ -39,10 +39,10 @@ struct list {
 /* Of one of our devices: which of the host's it is. NULL where it does not say. */
 static const char *host_id(struct json_object *edits)
 {
-    struct json_object *env = cdi_json_array(edits, "env");
+    struct json_object *env = apir_json_array(edits, "env");
 
-    for (size_t i = 0; i < cdi_json_length(env); i++) {
-        const char *s = cdi_json_string_at(env, i);
+    for (size_t i = 0; i < apir_json_length(env); i++) {
+        const char *s = apir_json_string_at(env, i);
         if (s != NULL && strncmp(s, "APIR_DEVICE_", 12) == 0 && strchr(s, '=') != NULL)
             return strchr(s, '=') + 1;
     }
@@ -53,7 +53,7 @@ static void add_row(struct list *l, const char *file, const char *kind, struct j
 {
     cleanup_json struct json_object *row = json_object_new_object();
     struct json_object *nodes = json_object_new_array();
-    const char *name = cdi_json_string(device, "name");
+    const char *name = apir_json_string(device, "name");
     cleanup_free char *full = NULL;
 
     if (name == NULL || asprintf(&full, "%s=%s", kind, name) < 0) {
@@ -61,10 +61,10 @@ static void add_row(struct list *l, const char *file, const char *kind, struct j
         json_object_put(nodes);
         return;
     }
-    struct json_object *edits = cdi_json_object(device, "containerEdits");
-    struct json_object *list = cdi_json_array(edits, "deviceNodes");
-    for (size_t i = 0; i < cdi_json_length(list); i++) {
-        const char *path = cdi_json_string(json_object_array_get_idx(list, i), "path");
+    struct json_object *edits = apir_json_object(device, "containerEdits");
+    struct json_object *list = apir_json_array(edits, "deviceNodes");
+    for (size_t i = 0; i < apir_json_length(list); i++) {
+        const char *path = apir_json_string(json_object_array_get_idx(list, i), "path");
         if (path != NULL)
             json_object_array_add(nodes, json_object_new_string(path));
     }
@@ -85,25 +85,27 @@ static int read_spec(const char *path, void *user)
     struct cdi_report report;
 
     if (cdi_file_ends_with(path, ".yaml"))
-        cdi_text_print(stderr, "apir cdi list: %s: left out, this program reads JSON only\n", path);
+        apir_text_print(stderr, "apir cdi list: %s: left out, this program reads JSON only\n",
+                        path);
     if (!cdi_file_ends_with(path, ".json"))
         return 0;
     if (cdi_spec_load(path, &spec, &err) < 0) {
-        cdi_text_print(stderr, "apir cdi list: %s\n", err.msg);
+        apir_text_print(stderr, "apir cdi list: %s\n", err.msg);
         l->failed = true;
         return 0;
     }
     cdi_report_init(&report);
     cdi_rules_check(spec, &report);
     if (report.n_errors > 0) {
-        cdi_text_print(stderr, "apir cdi list: %s: engines ignore it; see `apir cdi validate %s`\n",
-                       path, path);
+        apir_text_print(stderr,
+                        "apir cdi list: %s: engines ignore it; see `apir cdi validate %s`\n", path,
+                        path);
         l->failed = true;
     }
     cdi_report_fini(&report);
-    const char *kind = cdi_json_string(spec, "kind");
-    struct json_object *devices = cdi_json_array(spec, "devices");
-    for (size_t i = 0; kind != NULL && i < cdi_json_length(devices); i++)
+    const char *kind = apir_json_string(spec, "kind");
+    struct json_object *devices = apir_json_array(spec, "devices");
+    for (size_t i = 0; kind != NULL && i < apir_json_length(devices); i++)
         add_row(l, path, kind, json_object_array_get_idx(devices, i));
     return 0;
 }
@@ -113,7 +115,7 @@ static void read_dir(struct list *l, const char *dir, bool must_exist)
     int r = cdi_file_each(dir, "", read_spec, l);
 
     if (r < 0 && (must_exist || r != -ENOENT)) {
-        cdi_text_print(stderr, "apir cdi list: %s: %s\n", dir, strerror(-r));
+        apir_text_print(stderr, "apir cdi list: %s: %s\n", dir, strerror(-r));
         l->failed = true;
     }
 }
@@ -122,14 +124,14 @@ static void print_rows(struct json_object *rows)
 {
     for (size_t i = 0; i < json_object_array_length(rows); i++) {
         struct json_object *row = json_object_array_get_idx(rows, i);
-        struct json_object *nodes = cdi_json_array(row, "nodes");
+        struct json_object *nodes = apir_json_array(row, "nodes");
 
-        cdi_text_print(stdout, "%s", cdi_json_string(row, "name"));
+        apir_text_print(stdout, "%s", apir_json_string(row, "name"));
         for (size_t k = 0; k < json_object_array_length(nodes); k++)
-            cdi_text_print(stdout, "%s%s", k == 0 ? "\t" : ",", cdi_json_string_at(nodes, k));
-        const char *id = cdi_json_string(row, "id");
-        cdi_text_print(stdout, "%s%s\t%s\n", id == NULL ? "" : "\t", id == NULL ? "" : id,
-                       cdi_json_string(row, "spec"));
+            apir_text_print(stdout, "%s%s", k == 0 ? "\t" : ",", apir_json_string_at(nodes, k));
+        const char *id = apir_json_string(row, "id");
+        apir_text_print(stdout, "%s%s\t%s\n", id == NULL ? "" : "\t", id == NULL ? "" : id,
+                        apir_json_string(row, "spec"));
     }
 }
 
@@ -175,7 +177,7 @@ int cdi_list_main(int argc, char **argv)
     for (size_t i = 0; i < n_dirs; i++)
         read_dir(&l, dirs[i], given);
     if (as_json)
-        (void)cdi_json_print(rows);
+        (void)apir_json_print(rows);
     else
         print_rows(rows);
     if (json_object_array_length(rows) == 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The machine's DRM render nodes, and what a virtio-gpu among them offers. */
-#ifndef APIR_CDI_NODES_H
-#define APIR_CDI_NODES_H
+#ifndef APIR_CDI_SPEC_NODES_H
+#define APIR_CDI_SPEC_NODES_H
 
 #include <stdbool.h>
 #include <stddef.h>

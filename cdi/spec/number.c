@@ -29,12 +29,12 @@ static bool copy(char *to, size_t size, const char *from)
 
 static void read_id(struct json_object *edits, struct cdi_numbered *k)
 {
-    struct json_object *env = cdi_json_array(edits, "env");
+    struct json_object *env = apir_json_array(edits, "env");
     char prefix[32];
     size_t n = (size_t)snprintf(prefix, sizeof(prefix), "APIR_DEVICE_%u=", k->number);
 
-    for (size_t i = 0; i < cdi_json_length(env); i++) {
-        const char *s = cdi_json_string_at(env, i);
+    for (size_t i = 0; i < apir_json_length(env); i++) {
+        const char *s = apir_json_string_at(env, i);
         if (s != NULL && strncmp(s, prefix, n) == 0 && !copy(k->id, sizeof(k->id), s + n))
             k->id[0] = '\0';
     }
@@ -42,13 +42,13 @@ static void read_id(struct json_object *edits, struct cdi_numbered *k)
 
 static bool read_device(struct json_object *device, struct cdi_numbered *k)
 {
-    struct json_object *edits = cdi_json_object(device, "containerEdits");
-    struct json_object *nodes = cdi_json_array(edits, "deviceNodes");
+    struct json_object *edits = apir_json_object(device, "containerEdits");
+    struct json_object *nodes = apir_json_array(edits, "deviceNodes");
 
     *k = (struct cdi_numbered){0};
-    if (!parse_name(cdi_json_string(device, "name"), &k->number) || cdi_json_length(nodes) == 0 ||
+    if (!parse_name(apir_json_string(device, "name"), &k->number) || apir_json_length(nodes) == 0 ||
         !copy(k->node, sizeof(k->node),
-              cdi_json_string(json_object_array_get_idx(nodes, 0), "path")))
+              apir_json_string(json_object_array_get_idx(nodes, 0), "path")))
         return false;
     read_id(edits, k);
     return true;
@@ -56,10 +56,10 @@ static bool read_device(struct json_object *device, struct cdi_numbered *k)
 
 size_t cdi_number_read(struct json_object *spec, struct cdi_numbered *known)
 {
-    struct json_object *devices = cdi_json_array(spec, "devices");
+    struct json_object *devices = apir_json_array(spec, "devices");
     size_t n = 0;
 
-    for (size_t i = 0; i < cdi_json_length(devices) && n < CDI_DEVICES_MAX; i++) {
+    for (size_t i = 0; i < apir_json_length(devices) && n < CDI_DEVICES_MAX; i++) {
         bool twice = false;
 
         if (!read_device(json_object_array_get_idx(devices, i), &known[n]))

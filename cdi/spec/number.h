@@ -11,8 +11,8 @@
  * also after the GPU was exchanged or the VM moved to another host. A number is a
  * choice, not a permission.
  */
-#ifndef APIR_CDI_NUMBER_H
-#define APIR_CDI_NUMBER_H
+#ifndef APIR_CDI_SPEC_NUMBER_H
+#define APIR_CDI_SPEC_NUMBER_H
 
 #include <stddef.h>
 

@@ -28,12 +28,12 @@ struct builder {
 static void put(struct builder *b, struct json_object *object, const char *key,
                 struct json_object *value)
 {
-    b->failed = cdi_json_set(object, key, value) < 0 || b->failed;
+    b->failed = apir_json_set(object, key, value) < 0 || b->failed;
 }
 
 static void append(struct builder *b, struct json_object *array, struct json_object *value)
 {
-    b->failed = cdi_json_append(array, value) < 0 || b->failed;
+    b->failed = apir_json_append(array, value) < 0 || b->failed;
 }
 
 static void put_string(struct builder *b, struct json_object *object, const char *key,
@@ -178,7 +178,7 @@ int cdi_spec_build(const struct cdi_spec_options *o, struct json_object **ret_sp
 
 int cdi_spec_load(const char *path, struct json_object **ret_spec, struct apir_error *err)
 {
-    return cdi_json_load(path, CDI_SPEC_SIZE_MAX, ret_spec, err);
+    return apir_json_load(path, CDI_SPEC_SIZE_MAX, ret_spec, err);
 }
 
 const char *cdi_spec_text(struct json_object *spec)

@@ -3,8 +3,8 @@
  * CDI specs: making ours, writing it, reading anybody's. What makes a spec valid
  * is common/oci/cdi_rules.h's.
  */
-#ifndef APIR_CDI_SPEC_H
-#define APIR_CDI_SPEC_H
+#ifndef APIR_CDI_SPEC_SPEC_H
+#define APIR_CDI_SPEC_SPEC_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -39,12 +39,12 @@ static const char *const grades[] = {[CDI_GRADE_ERROR] = "error", [CDI_GRADE_WAR
 static void say(const char *path, const struct cdi_report *report, bool valid)
 {
     for (size_t i = 0; i < report->n_kept; i++)
-        cdi_text_print(stdout, "%s: %s: %s\n", path, grades[report->items[i].grade],
-                       report->items[i].text);
+        apir_text_print(stdout, "%s: %s: %s\n", path, grades[report->items[i].grade],
+                        report->items[i].text);
     if (report->n > report->n_kept)
-        cdi_text_print(stdout, "%s: and %zu more\n", path, report->n - report->n_kept);
+        apir_text_print(stdout, "%s: and %zu more\n", path, report->n - report->n_kept);
     if (valid)
-        cdi_text_print(stdout, "%s: valid\n", path);
+        apir_text_print(stdout, "%s: valid\n", path);
 }
 
 static void add_row(struct json_object *rows, const char *path, const struct cdi_report *report,
@@ -130,6 +130,6 @@ int cdi_validate_main(int argc, char **argv)
     for (int i = optind; i < argc; i++)
         validate(&v, argv[i]);
     if (v.rows != NULL)
-        (void)cdi_json_print(rows);
+        (void)apir_json_print(rows);
     return v.invalid ? CDI_EXIT_FAILED : v.unreadable ? CDI_EXIT_NOTHING : CDI_EXIT_OK;
 }

@@ -16,13 +16,13 @@
 #define HEADERS_MAX 64
 #define WINDOW      65536
 
-bool hook_budget_left(const struct hook_budget *budget)
+bool image_budget_left(const struct image_budget *budget)
 {
     return budget->bytes > 0 && (budget->deadline_ms == 0 || apir_now_ms() < budget->deadline_ms);
 }
 
 /* Reads up to size bytes; returns how many there were, or -errno. */
-static ssize_t read_some(const struct hook_elf *elf, void *out, size_t size, uint64_t offset)
+static ssize_t read_some(const struct image_elf *elf, void *out, size_t size, uint64_t offset)
 {
     size_t done = 0;
 
@@ -30,7 +30,7 @@ static ssize_t read_some(const struct hook_elf *elf, void *out, size_t size, uin
         return 0;
     if (size > elf->size - offset)
         size = (size_t)(elf->size - offset);
-    if (!hook_budget_left(elf->budget) || elf->budget->bytes < size)
+    if (!image_budget_left(elf->budget) || elf->budget->bytes < size)
         return -ENOBUFS;
     elf->budget->bytes -= size;
     while (done < size) {
@@ -46,7 +46,7 @@ static ssize_t read_some(const struct hook_elf *elf, void *out, size_t size, uin
     return (ssize_t)done;
 }
 
-static int read_all(const struct hook_elf *elf, void *out, size_t size, uint64_t offset)
+static int read_all(const struct image_elf *elf, void *out, size_t size, uint64_t offset)
 {
     ssize_t n = read_some(elf, out, size, offset);
 
@@ -59,11 +59,11 @@ static int read_all(const struct hook_elf *elf, void *out, size_t size, uint64_t
  * Where [address, address + *ret_size) lies in the file; *ret_size is how far it
  * goes on there.
  */
-static int locate(const struct hook_elf *elf, uint64_t address, uint64_t *ret_offset,
+static int locate(const struct image_elf *elf, uint64_t address, uint64_t *ret_offset,
                   uint64_t *ret_size)
 {
     for (size_t i = 0; i < elf->n_loads; i++) {
-        const struct hook_elf_load *load = &elf->loads[i];
+        const struct image_elf_load *load = &elf->loads[i];
 
         if (address >= load->vaddr && address - load->vaddr < load->size) {
             uint64_t in = address - load->vaddr;
@@ -76,15 +76,15 @@ static int locate(const struct hook_elf *elf, uint64_t address, uint64_t *ret_of
     return -ENOEXEC;
 }
 
-static void add_load(struct hook_elf *elf, const Elf64_Phdr *ph)
+static void add_load(struct image_elf *elf, const Elf64_Phdr *ph)
 {
     uint64_t offset = le64toh(ph->p_offset), size = le64toh(ph->p_filesz);
 
-    if (elf->n_loads == HOOK_ELF_LOADS_MAX || offset >= elf->size)
+    if (elf->n_loads == IMAGE_ELF_LOADS_MAX || offset >= elf->size)
         return;
     if (size > elf->size - offset)
         size = elf->size - offset;
-    elf->loads[elf->n_loads++] = (struct hook_elf_load){
+    elf->loads[elf->n_loads++] = (struct image_elf_load){
         .offset = offset,
         .size = size,
         .vaddr = le64toh(ph->p_vaddr),
@@ -92,7 +92,7 @@ static void add_load(struct hook_elf *elf, const Elf64_Phdr *ph)
     };
 }
 
-static void add_dynamic(struct hook_elf *elf, const Elf64_Dyn *entry)
+static void add_dynamic(struct image_elf *elf, const Elf64_Dyn *entry)
 {
     uint64_t value = le64toh(entry->d_un.d_val);
 
@@ -124,7 +124,7 @@ static void add_dynamic(struct hook_elf *elf, const Elf64_Dyn *entry)
     }
 }
 
-static int read_dynamic(struct hook_elf *elf, const Elf64_Phdr *ph)
+static int read_dynamic(struct image_elf *elf, const Elf64_Phdr *ph)
 {
     Elf64_Dyn entries[512];
     uint64_t size = le64toh(ph->p_filesz);
@@ -143,7 +143,7 @@ static int read_dynamic(struct hook_elf *elf, const Elf64_Phdr *ph)
     return 0;
 }
 
-static int read_interp(struct hook_elf *elf, const Elf64_Phdr *ph)
+static int read_interp(struct image_elf *elf, const Elf64_Phdr *ph)
 {
     uint64_t size = le64toh(ph->p_filesz);
 
@@ -154,7 +154,7 @@ static int read_interp(struct hook_elf *elf, const Elf64_Phdr *ph)
     return n < 0 ? (int)n : 0;
 }
 
-static int read_headers(struct hook_elf *elf, const Elf64_Ehdr *header)
+static int read_headers(struct image_elf *elf, const Elf64_Ehdr *header)
 {
     Elf64_Phdr ph[HEADERS_MAX];
     uint16_t n = le16toh(header->e_phnum);
@@ -175,7 +175,7 @@ static int read_headers(struct hook_elf *elf, const Elf64_Ehdr *header)
     return r;
 }
 
-int hook_elf_open(int fd, struct hook_budget *budget, struct hook_elf *ret)
+int image_elf_open(int fd, struct image_budget *budget, struct image_elf *ret)
 {
     Elf64_Ehdr header;
     struct stat st;
@@ -184,7 +184,7 @@ int hook_elf_open(int fd, struct hook_budget *budget, struct hook_elf *ret)
         return -errno;
     if (!S_ISREG(st.st_mode) || st.st_size <= 0)
         return -ENOEXEC;
-    struct hook_elf elf = {.fd = fd, .budget = budget, .size = (uint64_t)st.st_size};
+    struct image_elf elf = {.fd = fd, .budget = budget, .size = (uint64_t)st.st_size};
     int r = read_all(&elf, &header, sizeof(header), 0);
     if (r < 0)
         return r;
@@ -203,7 +203,7 @@ int hook_elf_open(int fd, struct hook_budget *budget, struct hook_elf *ret)
     return 0;
 }
 
-int hook_elf_needed(const struct hook_elf *elf, size_t i, char *name, size_t size)
+int image_elf_needed(const struct image_elf *elf, size_t i, char *name, size_t size)
 {
     uint64_t offset, rest;
 
@@ -225,7 +225,7 @@ int hook_elf_needed(const struct hook_elf *elf, size_t i, char *name, size_t siz
  * How many there are is written nowhere: with DT_HASH it is the number of chains,
  * with DT_GNU_HASH the end of the chain that begins last.
  */
-static int count_by_gnu_hash(const struct hook_elf *elf, uint64_t *ret)
+static int count_by_gnu_hash(const struct image_elf *elf, uint64_t *ret)
 {
     uint32_t head[4], words[1024], last = 0;
     uint64_t offset, rest, at = 0;
@@ -236,8 +236,8 @@ static int count_by_gnu_hash(const struct hook_elf *elf, uint64_t *ret)
     if (r < 0)
         return r;
     uint64_t buckets = le32toh(head[0]), first = le32toh(head[1]), bloom = le32toh(head[2]);
-    if (buckets > HOOK_ELF_SYMBOLS_MAX || first > HOOK_ELF_SYMBOLS_MAX ||
-        bloom > HOOK_ELF_SYMBOLS_MAX)
+    if (buckets > IMAGE_ELF_SYMBOLS_MAX || first > IMAGE_ELF_SYMBOLS_MAX ||
+        bloom > IMAGE_ELF_SYMBOLS_MAX)
         return -E2BIG;
     offset += sizeof(head) + bloom * 8;
     while (at < buckets) {
@@ -255,7 +255,7 @@ static int count_by_gnu_hash(const struct hook_elf *elf, uint64_t *ret)
         *ret = first;
         return 0;
     }
-    for (uint64_t i = last; i < HOOK_ELF_SYMBOLS_MAX;) {
+    for (uint64_t i = last; i < IMAGE_ELF_SYMBOLS_MAX;) {
         ssize_t n = read_some(elf, words, sizeof(words), offset + (buckets + i - first) * 4);
         if (n < 0)
             return (int)n;
@@ -270,7 +270,7 @@ static int count_by_gnu_hash(const struct hook_elf *elf, uint64_t *ret)
     return -E2BIG;
 }
 
-static int count_symbols(const struct hook_elf *elf, uint64_t *ret)
+static int count_symbols(const struct image_elf *elf, uint64_t *ret)
 {
     uint32_t head[2];
     uint64_t offset, rest;
@@ -285,7 +285,7 @@ static int count_symbols(const struct hook_elf *elf, uint64_t *ret)
     return r;
 }
 
-static int read_names(const struct hook_elf *elf, char **ret, size_t *ret_size)
+static int read_names(const struct image_elf *elf, char **ret, size_t *ret_size)
 {
     uint64_t offset, rest, size = elf->strsz;
     int r = locate(elf, elf->strtab, &offset, &rest);
@@ -294,7 +294,7 @@ static int read_names(const struct hook_elf *elf, char **ret, size_t *ret_size)
         return r;
     if (size > rest)
         size = rest;
-    if (size > HOOK_ELF_NAMES_MAX)
+    if (size > IMAGE_ELF_NAMES_MAX)
         return -E2BIG;
     cleanup_free char *names = malloc((size_t)size + 1);
     if (names == NULL)
@@ -308,8 +308,8 @@ static int read_names(const struct hook_elf *elf, char **ret, size_t *ret_size)
     return 0;
 }
 
-int hook_elf_symbols(const struct hook_elf *elf, int (*fn)(const char *name, bool defined, void *),
-                     void *user)
+int image_elf_symbols(const struct image_elf *elf,
+                      int (*fn)(const char *name, bool defined, void *), void *user)
 {
     Elf64_Sym symbols[512];
     cleanup_free char *names = NULL;
@@ -327,7 +327,7 @@ int hook_elf_symbols(const struct hook_elf *elf, int (*fn)(const char *name, boo
         return r;
     if (count > rest / sizeof(symbols[0]))
         count = rest / sizeof(symbols[0]);
-    if (count > HOOK_ELF_SYMBOLS_MAX)
+    if (count > IMAGE_ELF_SYMBOLS_MAX)
         return -E2BIG;
     for (uint64_t at = 0; at < count;) {
         size_t n = count - at < 512 ? (size_t)(count - at) : 512;
@@ -349,19 +349,19 @@ int hook_elf_symbols(const struct hook_elf *elf, int (*fn)(const char *name, boo
     return 0;
 }
 
-int hook_elf_contents(const struct hook_elf *elf, bool exec,
-                      int (*fn)(const char *data, size_t size, void *), void *user)
+int image_elf_contents(const struct image_elf *elf, bool exec,
+                       int (*fn)(const char *data, size_t size, void *), void *user)
 {
     cleanup_free char *window = malloc(WINDOW);
 
     if (window == NULL)
         return -ENOMEM;
     for (size_t i = 0; i < elf->n_loads; i++) {
-        const struct hook_elf_load *load = &elf->loads[i];
+        const struct image_elf_load *load = &elf->loads[i];
 
         if (load->exec != exec)
             continue;
-        for (uint64_t at = 0; at < load->size; at += WINDOW - HOOK_ELF_OVERLAP) {
+        for (uint64_t at = 0; at < load->size; at += WINDOW - IMAGE_ELF_OVERLAP) {
             uint64_t left = load->size - at;
             ssize_t n =
                 read_some(elf, window, left < WINDOW ? (size_t)left : WINDOW, load->offset + at);
@@ -377,7 +377,7 @@ int hook_elf_contents(const struct hook_elf *elf, bool exec,
     return 0;
 }
 
-const char *hook_elf_machine_name(uint16_t machine)
+const char *image_elf_machine_name(uint16_t machine)
 {
     static char other[16];
 

@@ -7,27 +7,27 @@
  * of a fixed size, each number is taken from that copy once, and every read is
  * paid from a budget that all files of an image share.
  */
-#ifndef APIR_HOOK_ELF_H
-#define APIR_HOOK_ELF_H
+#ifndef APIR_COMMON_IMAGE_ELF_H
+#define APIR_COMMON_IMAGE_ELF_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* What looking may still cost: bytes read, and when it must end (CLOCK_MONOTONIC). */
-struct hook_budget {
+struct image_budget {
     uint64_t bytes;
     uint64_t deadline_ms; /* 0: none */
 };
 
 /* Whether there is anything left. */
-bool hook_budget_left(const struct hook_budget *budget);
+bool image_budget_left(const struct image_budget *budget);
 
-#define HOOK_ELF_LOADS_MAX 16
+#define IMAGE_ELF_LOADS_MAX 16
 
-struct hook_elf {
+struct image_elf {
     int fd; /* borrowed */
-    struct hook_budget *budget;
+    struct image_budget *budget;
     uint64_t size;
     uint16_t type;    /* ET_EXEC, ET_DYN, … */
     uint16_t machine; /* EM_X86_64, … */
@@ -36,10 +36,10 @@ struct hook_elf {
     bool pie;         /* DF_1_PIE: a program, though its type is ET_DYN */
     char interp[64];  /* the loader's path, "" if none */
     size_t n_loads;
-    struct hook_elf_load {
+    struct image_elf_load {
         uint64_t offset, vaddr, size; /* within the file: offset + size <= file's size */
         bool exec;
-    } loads[HOOK_ELF_LOADS_MAX];
+    } loads[IMAGE_ELF_LOADS_MAX];
     /* Addresses out of the dynamic section, as they are there; 0 if missing. */
     uint64_t strtab, strsz, symtab, hash, gnu_hash;
     size_t n_needed;
@@ -51,32 +51,32 @@ struct hook_elf {
  * must outlive *ret. Returns 0, -ENOEXEC for what is no ELF file or one whose
  * headers make no sense, or another -errno (-ENOBUFS: the budget is used up).
  */
-int hook_elf_open(int fd, struct hook_budget *budget, struct hook_elf *ret);
+int image_elf_open(int fd, struct image_budget *budget, struct image_elf *ret);
 
 /* The i-th DT_NEEDED into name, "" where it lies outside of the file. Returns 0 or -errno. */
-int hook_elf_needed(const struct hook_elf *elf, size_t i, char *name, size_t size);
+int image_elf_needed(const struct image_elf *elf, size_t i, char *name, size_t size);
 
 /*
  * Calls fn for every dynamic symbol with a name until it returns non-zero.
  * Returns fn's last result or -errno. What a file claims beyond
- * HOOK_ELF_SYMBOLS_MAX symbols or HOOK_ELF_NAMES_MAX bytes of names is -E2BIG.
+ * IMAGE_ELF_SYMBOLS_MAX symbols or IMAGE_ELF_NAMES_MAX bytes of names is -E2BIG.
  */
-#define HOOK_ELF_SYMBOLS_MAX 200000u
-#define HOOK_ELF_NAMES_MAX   (16u << 20)
-int hook_elf_symbols(const struct hook_elf *elf, int (*fn)(const char *name, bool defined, void *),
-                     void *user);
+#define IMAGE_ELF_SYMBOLS_MAX 200000u
+#define IMAGE_ELF_NAMES_MAX   (16u << 20)
+int image_elf_symbols(const struct image_elf *elf,
+                      int (*fn)(const char *name, bool defined, void *), void *user);
 
 /*
  * Calls fn with one window after the other of what is loaded into memory, either
  * the executable segments or all others, until it returns non-zero. Windows of
- * one segment overlap by HOOK_ELF_OVERLAP bytes, so that a string of up to this
+ * one segment overlap by IMAGE_ELF_OVERLAP bytes, so that a string of up to this
  * length is seen whole in one of them. Returns fn's last result or -errno.
  */
-#define HOOK_ELF_OVERLAP 256
-int hook_elf_contents(const struct hook_elf *elf, bool exec,
-                      int (*fn)(const char *data, size_t size, void *), void *user);
+#define IMAGE_ELF_OVERLAP 256
+int image_elf_contents(const struct image_elf *elf, bool exec,
+                       int (*fn)(const char *data, size_t size, void *), void *user);
 
 /* "x86-64" and the like, or "machine N" in a static buffer. */
-const char *hook_elf_machine_name(uint16_t machine);
+const char *image_elf_machine_name(uint16_t machine);
 
 #endif

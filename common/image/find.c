@@ -22,11 +22,11 @@
 
 struct scan {
     int root;
-    struct hook_image *image;
-    struct hook_budget budget;
-    struct hook_places *places;
-    struct hook_place now;         /* the folder being read */
-    struct hook_dir *dir;          /* the same, as it will be kept */
+    struct image *image;
+    struct image_budget budget;
+    struct image_places *places;
+    struct image_place now;        /* the folder being read */
+    struct image_dir *dir;         /* the same, as it will be kept */
     size_t ggmls_before;           /* of other folders */
     int modules_asked;             /* files asked whether they are modules, in this folder */
     int searched, others, telling; /* files looked at in this folder */
@@ -45,33 +45,34 @@ static bool ends(const char *s, const char *with)
 
 /* ---- one file -------------------------------------------------------------------- */
 
-static int look_behind(struct scan *s, int fd, enum hook_depth depth, struct hook_ggml_file *ret)
+static int look_behind(struct scan *s, int fd, enum image_depth depth, struct image_ggml_file *ret)
 {
     s->image->files++;
-    int r = hook_ggml_look(fd, depth, &s->budget, ret);
+    int r = image_ggml_look(fd, depth, &s->budget, ret);
     if (r == -ENOBUFS)
         s->image->truncated = true;
     return r;
 }
 
 /* -ENOEXEC for what is no ELF file. */
-static int look(struct scan *s, const char *name, enum hook_depth depth, struct hook_ggml_file *ret)
+static int look(struct scan *s, const char *name, enum image_depth depth,
+                struct image_ggml_file *ret)
 {
-    cleanup_fd int fd = hook_rootfs_open_child(s->dir->fd, name, O_RDONLY, 0);
+    cleanup_fd int fd = image_rootfs_open_child(s->dir->fd, name, O_RDONLY, 0);
 
     return fd < 0 ? fd : look_behind(s, fd, depth, ret);
 }
 
-static void add_ggml(struct scan *s, const char *name, enum hook_ggml_kind kind,
-                     const struct hook_ggml_file *file)
+static void add_ggml(struct scan *s, const char *name, enum image_ggml_kind kind,
+                     const struct image_ggml_file *file)
 {
-    struct hook_image *image = s->image;
+    struct image *image = s->image;
 
-    if (image->n_ggmls == HOOK_GGMLS_MAX) {
+    if (image->n_ggmls == IMAGE_GGMLS_MAX) {
         image->truncated = true;
         return;
     }
-    struct hook_ggml *g = &image->ggmls[image->n_ggmls];
+    struct image_ggml *g = &image->ggmls[image->n_ggmls];
     const char *slash = ends(s->dir->path, "/") ? "" : "/";
     if ((size_t)snprintf(g->path, sizeof(g->path), "%s%s%s", s->dir->path, slash, name) >=
         sizeof(g->path))
@@ -81,22 +82,22 @@ static void add_ggml(struct scan *s, const char *name, enum hook_ggml_kind kind,
     g->file = *file;
     image->n_ggmls++;
     for (size_t i = 0; i < file->n_hints; i++)
-        hook_places_add_hint(s->places, file->hints[i]);
+        image_places_add_hint(s->places, file->hints[i]);
 }
 
 static void look_at_core(struct scan *s, const char *name)
 {
-    struct hook_ggml_file file;
+    struct image_ggml_file file;
 
-    if (look(s, name, HOOK_BYTES, &file) < 0)
+    if (look(s, name, IMAGE_BYTES, &file) < 0)
         return;
     if (starts(name, "libggml-base"))
         s->dir->functions |= file.functions;
     else
-        add_ggml(s, name, HOOK_SHARED, &file);
+        add_ggml(s, name, IMAGE_SHARED, &file);
 }
 
-static void set_virtgpu(struct hook_dir *dir, const char *file)
+static void set_virtgpu(struct image_dir *dir, const char *file)
 {
     if (strlen(file) < sizeof(dir->virtgpu))
         memcpy(dir->virtgpu, file, strlen(file) + 1);
@@ -104,34 +105,34 @@ static void set_virtgpu(struct hook_dir *dir, const char *file)
 
 static void look_at_backend(struct scan *s, const char *name)
 {
-    struct hook_ggml_file file;
+    struct image_ggml_file file;
 
     if (starts(name, "libggml-vulkan"))
         s->dir->vulkan = true;
-    for (int i = 0; i < HOOK_SLOTS; i++)
-        if (strcmp(name, hook_slot_file((enum hook_slot)i)) == 0) {
+    for (int i = 0; i < IMAGE_SLOTS; i++)
+        if (strcmp(name, image_slot_file((enum image_slot)i)) == 0) {
             struct stat st;
-            cleanup_fd int own = hook_rootfs_open_child(s->dir->fd, name, O_PATH, 0);
+            cleanup_fd int own = image_rootfs_open_child(s->dir->fd, name, O_PATH, 0);
             /* An empty placeholder of an earlier start is not the image's own backend. */
             bool is_own = own == -EXDEV || own == -ELOOP ||
                           (own >= 0 && fstat(own, &st) == 0 && st.st_size > 0);
             if (is_own)
                 s->dir->taken |= 1u << i;
-            if (is_own && i == HOOK_SLOT_VIRTGPU)
+            if (is_own && i == IMAGE_SLOT_VIRTGPU)
                 set_virtgpu(s->dir, name);
             return;
         }
     /* One that says so is enough; some that do not may be linked with. */
     if (!s->dir->modules && s->modules_asked++ < SUSPECTS_MAX &&
-        look(s, name, HOOK_SYMBOLS, &file) == 0)
+        look(s, name, IMAGE_SYMBOLS, &file) == 0)
         s->dir->modules = file.module;
 }
 
-static void look_at_other(struct scan *s, const char *name, enum hook_depth depth,
-                          enum hook_ggml_kind kind)
+static void look_at_other(struct scan *s, const char *name, enum image_depth depth,
+                          enum image_ggml_kind kind)
 {
-    struct hook_ggml_file file;
-    bool tells = depth == HOOK_BYTES;
+    struct image_ggml_file file;
+    bool tells = depth == IMAGE_BYTES;
 
     if (tells ? s->telling++ >= TELLING_MAX : s->others++ >= FILES_MAX) {
         s->image->truncated = true;
@@ -139,37 +140,37 @@ static void look_at_other(struct scan *s, const char *name, enum hook_depth dept
     }
     /* One program with ggml in it leads to the folder: the others need no search. */
     if (s->searched >= SUSPECTS_MAX ||
-        (s->image->n_ggmls > s->ggmls_before && kind == HOOK_IN_PROGRAM))
-        depth = HOOK_LINKS;
+        (s->image->n_ggmls > s->ggmls_before && kind == IMAGE_IN_PROGRAM))
+        depth = IMAGE_LINKS;
     if (look(s, name, depth, &file) < 0)
         return;
-    s->searched += depth == HOOK_BYTES && !file.links && !file.loader;
+    s->searched += depth == IMAGE_BYTES && !file.links && !file.loader;
     s->image->calls = s->image->calls || (file.links && file.calls);
     s->dir->programs = s->dir->programs || (file.program && file.links);
     if (file.registry || file.loader)
-        add_ggml(s, name, file.program ? HOOK_IN_PROGRAM : kind, &file);
+        add_ggml(s, name, file.program ? IMAGE_IN_PROGRAM : kind, &file);
 }
 
 static void on_file(struct scan *s, const char *name)
 {
-    bool library = strstr(name, ".so") != NULL, tells = hook_places_speaks_of_ggml(name);
-    bool tree = s->now.kind == HOOK_PLACE_TREE;
+    bool library = strstr(name, ".so") != NULL, tells = image_places_speaks_of_ggml(name);
+    bool tree = s->now.kind == IMAGE_PLACE_TREE;
 
     if (library && (starts(name, "libggml.") || starts(name, "libggml-base")))
         look_at_core(s, name);
     else if (library && starts(name, "libggml-"))
         look_at_backend(s, name);
     else if (library && (tells || tree))
-        look_at_other(s, name, tells || !starts(name, "lib") ? HOOK_BYTES : HOOK_LINKS,
-                      HOOK_IN_LIBRARY);
+        look_at_other(s, name, tells || !starts(name, "lib") ? IMAGE_BYTES : IMAGE_LINKS,
+                      IMAGE_IN_LIBRARY);
     else if (ends(name, ".node") && tree)
-        look_at_other(s, name, HOOK_BYTES, HOOK_IN_ADDON);
+        look_at_other(s, name, IMAGE_BYTES, IMAGE_IN_ADDON);
     else if (strcmp(name, "node") == 0 || starts(name, "python3"))
         s->dir->interpreter = true;
     else if (strchr(name, '.') == NULL && tells)
-        look_at_other(s, name, HOOK_BYTES, HOOK_IN_PROGRAM);
-    else if (strchr(name, '.') == NULL && hook_places_any_program(&s->now))
-        look_at_other(s, name, HOOK_SYMBOLS, HOOK_IN_PROGRAM);
+        look_at_other(s, name, IMAGE_BYTES, IMAGE_IN_PROGRAM);
+    else if (strchr(name, '.') == NULL && image_places_any_program(&s->now))
+        look_at_other(s, name, IMAGE_SYMBOLS, IMAGE_IN_PROGRAM);
 }
 
 /* ---- one folder ------------------------------------------------------------------ */
@@ -177,24 +178,24 @@ static void on_file(struct scan *s, const char *name)
 /* ggml follows a link to a backend; here it is followed inside the root. */
 static void look_at_linked_backend(struct scan *s, const char *name)
 {
-    char path[HOOK_PATH_SIZE + 256];
-    struct hook_ggml_file file;
+    char path[IMAGE_PATH_SIZE + 256];
+    struct image_ggml_file file;
 
     if (starts(name, "libggml-vulkan"))
         s->dir->vulkan = true;
     if (s->dir->modules || starts(name, "libggml-base") || s->modules_asked++ >= SUSPECTS_MAX)
         return;
     snprintf(path, sizeof(path), "%s/%s", s->dir->path, name);
-    cleanup_fd int fd = hook_rootfs_openat(s->root, path, O_RDONLY, 0);
-    if (fd >= 0 && look_behind(s, fd, HOOK_SYMBOLS, &file) == 0)
+    cleanup_fd int fd = image_rootfs_openat(s->root, path, O_RDONLY, 0);
+    if (fd >= 0 && look_behind(s, fd, IMAGE_SYMBOLS, &file) == 0)
         s->dir->modules = file.module;
 }
 
 static void on_link(struct scan *s, const char *name)
 {
-    char target[HOOK_PATH_SIZE];
+    char target[IMAGE_PATH_SIZE];
 
-    if (!hook_places_speaks_of_ggml(name) && strcmp(name, "node") != 0 &&
+    if (!image_places_speaks_of_ggml(name) && strcmp(name, "node") != 0 &&
         strcmp(name, "python3") != 0)
         return;
     ssize_t n = readlinkat(s->dir->fd, name, target, sizeof(target) - 1);
@@ -202,11 +203,11 @@ static void on_link(struct scan *s, const char *name)
         return;
     target[n] = '\0';
     char *slash = strrchr(target, '/');
-    for (int i = 0; i < HOOK_SLOTS; i++)
-        if (strcmp(name, hook_slot_file((enum hook_slot)i)) == 0)
+    for (int i = 0; i < IMAGE_SLOTS; i++)
+        if (strcmp(name, image_slot_file((enum image_slot)i)) == 0)
             s->dir->taken |= 1u << i;
     /* The mount goes over the file that the link of this name leads to. */
-    if (strcmp(name, hook_slot_file(HOOK_SLOT_VIRTGPU)) == 0)
+    if (strcmp(name, image_slot_file(IMAGE_SLOT_VIRTGPU)) == 0)
         set_virtgpu(s->dir, slash == NULL ? target : name);
     /* A link within the folder: what it leads to is looked at by its own name. */
     if (slash == NULL)
@@ -215,7 +216,7 @@ static void on_link(struct scan *s, const char *name)
         look_at_linked_backend(s, name);
     /* ggml looks in the folder of the program itself, and a library may have others beside it. */
     slash[slash == target] = '\0';
-    hook_places_add_link(s->places, &s->now, target);
+    image_places_add_link(s->places, &s->now, target);
 }
 
 static int on_entry(const char *name, unsigned char type, void *user)
@@ -223,14 +224,14 @@ static int on_entry(const char *name, unsigned char type, void *user)
     struct scan *s = user;
     struct stat st;
 
-    if (!hook_budget_left(&s->budget)) {
+    if (!image_budget_left(&s->budget)) {
         s->image->truncated = true;
         return 1;
     }
     if (type == DT_UNKNOWN && fstatat(s->dir->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
         type = (unsigned char)IFTODT(st.st_mode);
     if (type == DT_DIR)
-        hook_places_enter(s->places, &s->now, name);
+        image_places_enter(s->places, &s->now, name);
     else if (type == DT_LNK)
         on_link(s, name);
     else if (type == DT_REG)
@@ -238,12 +239,12 @@ static int on_entry(const char *name, unsigned char type, void *user)
     return 0;
 }
 
-static void visit(struct scan *s, struct hook_dir *dir)
+static void visit(struct scan *s, struct image_dir *dir)
 {
     struct stat st;
-    cleanup_fd int fd = hook_rootfs_openat(s->root, s->now.path, O_RDONLY | O_DIRECTORY, 0);
+    cleanup_fd int fd = image_rootfs_openat(s->root, s->now.path, O_RDONLY | O_DIRECTORY, 0);
 
-    if (fd < 0 || fstat(fd, &st) < 0 || !hook_places_first_time(s->places, st.st_dev, st.st_ino))
+    if (fd < 0 || fstat(fd, &st) < 0 || !image_places_first_time(s->places, st.st_dev, st.st_ino))
         return;
     memset(dir, 0, sizeof(*dir));
     memcpy(dir->path, s->now.path, sizeof(dir->path));
@@ -254,11 +255,11 @@ static void visit(struct scan *s, struct hook_dir *dir)
     s->modules_asked = s->searched = s->others = s->telling = 0;
     s->ggmls_before = s->image->n_ggmls;
     /* With no room left a ggml in here could not be told where it is. */
-    if (s->image->n == HOOK_DIRS_MAX) {
+    if (s->image->n == IMAGE_DIRS_MAX) {
         s->image->truncated = true;
         return;
     }
-    if (hook_rootfs_each(fd, on_entry, s) == -E2BIG)
+    if (image_rootfs_each(fd, on_entry, s) == -E2BIG)
         s->image->truncated = true;
     if (dir->modules || dir->programs || dir->interpreter || dir->vulkan ||
         dir->virtgpu[0] != '\0' || dir->functions != 0 || s->image->n_ggmls > s->ggmls_before) {
@@ -270,17 +271,17 @@ static void visit(struct scan *s, struct hook_dir *dir)
 /* ---- the folder that was compiled in --------------------------------------------- */
 
 /* Without modules it counts if the whole path is there; a part of one could be any folder. */
-static void find_compiled(struct scan *s, struct hook_ggml *g)
+static void find_compiled(struct scan *s, struct image_ggml *g)
 {
     size_t longest = 0;
     const char *name = strrchr(g->path, '/') + 1;
-    cleanup_fd int fd = hook_rootfs_open_child(s->image->dirs[g->dir].fd, name, O_RDONLY, 0);
+    cleanup_fd int fd = image_rootfs_open_child(s->image->dirs[g->dir].fd, name, O_RDONLY, 0);
 
     for (size_t i = 0; fd >= 0 && i < s->image->n; i++) {
-        const struct hook_dir *d = &s->image->dirs[i];
+        const struct image_dir *d = &s->image->dirs[i];
 
         if (d->modules && strlen(d->path) > longest &&
-            hook_ggml_has_path(fd, d->path, &s->budget)) {
+            image_ggml_has_path(fd, d->path, &s->budget)) {
             longest = strlen(d->path);
             g->has_compiled = true;
             g->compiled = i;
@@ -288,31 +289,30 @@ static void find_compiled(struct scan *s, struct hook_ggml *g)
     }
 }
 
-int hook_image_scan(int root, char *const *also, size_t n_also, uint16_t machine,
-                    struct hook_image *image)
+int image_scan(int root, char *const *also, size_t n_also, uint16_t machine, struct image *image)
 {
-    cleanup_free struct hook_dir *dir = calloc(1, sizeof(*dir));
-    cleanup_free struct hook_places *places = hook_places_create(also, n_also);
+    cleanup_free struct image_dir *dir = calloc(1, sizeof(*dir));
+    cleanup_free struct image_places *places = image_places_create(also, n_also);
     uint64_t start = apir_now_ms();
     struct scan s = {
         .root = root,
         .image = image,
         .places = places,
-        .budget = {.bytes = HOOK_FIND_BYTES, .deadline_ms = start + HOOK_FIND_MS},
+        .budget = {.bytes = IMAGE_FIND_BYTES, .deadline_ms = start + IMAGE_FIND_MS},
     };
 
     if (dir == NULL || places == NULL)
         return -ENOMEM;
-    while (hook_budget_left(&s.budget) && hook_places_next(places, root, &s.now))
+    while (image_budget_left(&s.budget) && image_places_next(places, root, &s.now))
         visit(&s, dir);
     image->truncated =
-        image->truncated || hook_places_overflown(places) || !hook_budget_left(&s.budget);
+        image->truncated || image_places_overflown(places) || !image_budget_left(&s.budget);
     for (size_t i = 0; i < image->n_ggmls; i++)
-        if (image->ggmls[i].kind == HOOK_SHARED && !image->ggmls[i].file.links_cpu)
+        if (image->ggmls[i].kind == IMAGE_SHARED && !image->ggmls[i].file.links_cpu)
             find_compiled(&s, &image->ggmls[i]);
-    image->bytes = HOOK_FIND_BYTES - s.budget.bytes;
+    image->bytes = IMAGE_FIND_BYTES - s.budget.bytes;
     image->ms = apir_now_ms() - start;
-    hook_image_conclude(image, machine);
+    image_conclude(image, machine);
     return 0;
 }
 
@@ -324,16 +324,16 @@ int hook_image_scan(int root, char *const *also, size_t n_also, uint16_t machine
 #define OWN_MACHINE EM_NONE
 #endif
 
-uint16_t hook_find_machine(int fd)
+uint16_t image_find_machine(int fd)
 {
     char path[64];
-    struct hook_budget budget = {.bytes = 1u << 20};
-    struct hook_elf elf;
+    struct image_budget budget = {.bytes = 1u << 20};
+    struct image_elf elf;
 
     /* Opened anew: the descriptor may be one that cannot be read from (O_PATH). */
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
     cleanup_fd int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (file < 0 || hook_elf_open(file, &budget, &elf) < 0)
+    if (file < 0 || image_elf_open(file, &budget, &elf) < 0)
         return OWN_MACHINE;
     return elf.machine;
 }

@@ -5,28 +5,27 @@
  * to do with ggml. Nothing is executed or trusted, every path is resolved inside
  * the root (common/image/rootfs.h), and folders, files, bytes and time are all bounded.
  */
-#ifndef APIR_HOOK_FIND_H
-#define APIR_HOOK_FIND_H
+#ifndef APIR_COMMON_IMAGE_FIND_H
+#define APIR_COMMON_IMAGE_FIND_H
 
 #include "common/image/image.h"
 
 /* A container that starts is somebody waiting: what is not found by then is not found. */
-#define HOOK_FIND_MS    1500
-#define HOOK_FIND_BYTES (256u << 20)
+#define IMAGE_FIND_MS    1500
+#define IMAGE_FIND_BYTES (256u << 20)
 
 /*
- * Fills *image, which must be as hook_image_init left it, and concludes for a
+ * Fills *image, which must be as image_init left it, and concludes for a
  * plug-in of this machine. `also` are further folders of the image to look into
  * first (the container's working directory, say), n_also may be 0. Returns 0
  * (also where nothing is found) or -errno.
  */
-int hook_image_scan(int root, char *const *also, size_t n_also, uint16_t machine,
-                    struct hook_image *image);
+int image_scan(int root, char *const *also, size_t n_also, uint16_t machine, struct image *image);
 
 /*
  * The machine of the ELF file behind fd (the plug-in, O_PATH will do); our own
  * where it cannot be read, as in a mount namespace without /proc.
  */
-uint16_t hook_find_machine(int fd);
+uint16_t image_find_machine(int fd);
 
 #endif

@@ -15,13 +15,13 @@
 
 static const struct {
     const char *name, *file;
-} slots[HOOK_SLOTS] = {
-    [HOOK_SLOT_METAL] = {"metal", "libggml-metal.so"},
-    [HOOK_SLOT_SYCL] = {"sycl", "libggml-sycl.so"},
-    [HOOK_SLOT_VIRTGPU] = {"virtgpu", "libggml-virtgpu.so"},
+} slots[IMAGE_SLOTS] = {
+    [IMAGE_SLOT_METAL] = {"metal", "libggml-metal.so"},
+    [IMAGE_SLOT_SYCL] = {"sycl", "libggml-sycl.so"},
+    [IMAGE_SLOT_VIRTGPU] = {"virtgpu", "libggml-virtgpu.so"},
 };
 
-const char *const hook_ggml_functions[] = {
+const char *const image_ggml_functions[] = {
     "ggml_backend_buffer_init",
     "ggml_op_name",
     "ggml_unary_op_name",
@@ -40,22 +40,22 @@ const char *const hook_ggml_functions[] = {
     NULL,
 };
 
-_Static_assert(sizeof(hook_ggml_functions) / sizeof(hook_ggml_functions[0]) <= FUNCTIONS_MAX,
+_Static_assert(sizeof(image_ggml_functions) / sizeof(image_ggml_functions[0]) <= FUNCTIONS_MAX,
                "one bit each");
 
-const char *hook_slot_file(enum hook_slot slot)
+const char *image_slot_file(enum image_slot slot)
 {
     return slots[slot].file;
 }
 
-const char *hook_slot_name(enum hook_slot slot)
+const char *image_slot_name(enum image_slot slot)
 {
     return slots[slot].name;
 }
 
-uint32_t hook_ggml_functions_all(void)
+uint32_t image_ggml_functions_all(void)
 {
-    return (1u << (sizeof(hook_ggml_functions) / sizeof(hook_ggml_functions[0]) - 1)) - 1;
+    return (1u << (sizeof(image_ggml_functions) / sizeof(image_ggml_functions[0]) - 1)) - 1;
 }
 
 static bool starts(const char *s, const char *with)
@@ -65,14 +65,14 @@ static bool starts(const char *s, const char *with)
 
 /* ---- what it links with ---------------------------------------------------------- */
 
-static int look_at_needed(const struct hook_elf *elf, struct hook_ggml_file *f)
+static int look_at_needed(const struct image_elf *elf, struct image_ggml_file *f)
 {
     static const char *const families[] = {"libggml", "libllama", "libwhisper", "libmtmd",
                                            "libstable-diffusion"};
     char name[96];
 
     for (size_t i = 0; i < elf->n_needed; i++) {
-        int r = hook_elf_needed(elf, i, name, sizeof(name));
+        int r = image_elf_needed(elf, i, name, sizeof(name));
 
         if (r < 0)
             return r;
@@ -87,7 +87,7 @@ static int look_at_needed(const struct hook_elf *elf, struct hook_ggml_file *f)
 
 static int look_at_symbol(const char *name, bool defined, void *user)
 {
-    struct hook_ggml_file *f = user;
+    struct image_ggml_file *f = user;
 
     if (!starts(name, "ggml_"))
         return 0;
@@ -97,8 +97,8 @@ static int look_at_symbol(const char *name, bool defined, void *user)
         f->calls = f->calls || !defined;
     }
     f->module = f->module || (defined && strcmp(name, "ggml_backend_init") == 0);
-    for (size_t i = 0; defined && hook_ggml_functions[i] != NULL; i++)
-        if (strcmp(name, hook_ggml_functions[i]) == 0)
+    for (size_t i = 0; defined && image_ggml_functions[i] != NULL; i++)
+        if (strcmp(name, image_ggml_functions[i]) == 0)
             f->functions |= 1u << i;
     return 0;
 }
@@ -127,12 +127,12 @@ static bool is_path_char(char c)
     return is_word(c) || (c != '\0' && strchr("/.-+@:~", c) != NULL);
 }
 
-static void add_hint(struct hook_ggml_file *f, const char *path, size_t size)
+static void add_hint(struct image_ggml_file *f, const char *path, size_t size)
 {
     static const char *const never[] = {"/proc/", "/sys/", "/dev/", "/tmp/", "/etc/"};
     char *hint = f->hints[f->n_hints];
 
-    if (size < HINT_MIN || size >= HOOK_HINT_SIZE || f->n_hints == HOOK_HINTS_MAX)
+    if (size < HINT_MIN || size >= IMAGE_HINT_SIZE || f->n_hints == IMAGE_HINTS_MAX)
         return;
     memcpy(hint, path, size);
     hint[size] = '\0';
@@ -149,7 +149,7 @@ static void add_hint(struct hook_ggml_file *f, const char *path, size_t size)
  * A path may stand behind a NUL like any string, or at the start of a 16-byte
  * constant with another constant before it.
  */
-static void find_hints(struct hook_ggml_file *f, const char *data, size_t size)
+static void find_hints(struct image_ggml_file *f, const char *data, size_t size)
 {
     for (size_t i = 0; i < size; i++) {
         if (data[i] != '/' || (i > 0 && is_path_char(data[i - 1]) && i % 16 != 0))
@@ -163,32 +163,32 @@ static void find_hints(struct hook_ggml_file *f, const char *data, size_t size)
 }
 
 struct contents {
-    struct hook_ggml_file *file;
+    struct image_ggml_file *file;
     bool hints;
 };
 
 static int look_at_contents(const char *data, size_t size, void *user)
 {
     const struct contents *c = user;
-    struct hook_ggml_file *f = c->file;
+    struct image_ggml_file *f = c->file;
 
     f->loader = f->loader || holds_word(data, size, MARKER);
-    for (size_t i = 0; i < HOOK_SLOTS; i++)
+    for (size_t i = 0; i < IMAGE_SLOTS; i++)
         if ((f->slots & (1u << i)) == 0 && holds_word(data, size, slots[i].name))
             f->slots |= 1u << i;
     if (c->hints)
         find_hints(f, data, size);
     /* Without hints to look for, all may be known before the end. */
-    return !c->hints && f->loader && f->slots == (1u << HOOK_SLOTS) - 1;
+    return !c->hints && f->loader && f->slots == (1u << IMAGE_SLOTS) - 1;
 }
 
-int hook_ggml_look(int fd, enum hook_depth depth, struct hook_budget *budget,
-                   struct hook_ggml_file *ret)
+int image_ggml_look(int fd, enum image_depth depth, struct image_budget *budget,
+                    struct image_ggml_file *ret)
 {
-    struct hook_elf elf;
+    struct image_elf elf;
 
     memset(ret, 0, sizeof(*ret));
-    int r = hook_elf_open(fd, budget, &elf);
+    int r = image_elf_open(fd, budget, &elf);
     if (r < 0)
         return r;
     ret->machine = elf.machine;
@@ -201,20 +201,20 @@ int hook_ggml_look(int fd, enum hook_depth depth, struct hook_budget *budget,
     r = look_at_needed(&elf, ret);
     if (r < 0)
         return r;
-    if (ret->links || depth >= HOOK_SYMBOLS) {
-        r = hook_elf_symbols(&elf, look_at_symbol, ret);
+    if (ret->links || depth >= IMAGE_SYMBOLS) {
+        r = image_elf_symbols(&elf, look_at_symbol, ret);
         if (r < 0 && r != -ENOEXEC && r != -E2BIG)
             return r;
     }
     ret->loader = ret->registry;
     /* What links with ggml's own libraries has no loader but an exported one. */
-    if (!ret->registry && (depth < HOOK_BYTES || ret->links))
+    if (!ret->registry && (depth < IMAGE_BYTES || ret->links))
         return 0;
     struct contents c = {.file = ret, .hints = ret->links_base && elf.size <= SHARED_MAX};
-    r = hook_elf_contents(&elf, false, look_at_contents, &c);
+    r = image_elf_contents(&elf, false, look_at_contents, &c);
     /* Linked without -z separate-code, constants are in the segment of the code. */
     if (r == 0 && (c.hints || !ret->loader))
-        r = hook_elf_contents(&elf, true, look_at_contents, &c);
+        r = image_elf_contents(&elf, true, look_at_contents, &c);
     return r < 0 ? r : 0;
 }
 
@@ -243,17 +243,17 @@ static int look_for_pieces(const char *data, size_t size, void *user)
     return 0;
 }
 
-bool hook_ggml_has_path(int fd, const char *path, struct hook_budget *budget)
+bool image_ggml_has_path(int fd, const char *path, struct image_budget *budget)
 {
     struct pieces p = {.path = path, .length = strlen(path)};
-    struct hook_elf elf;
+    struct image_elf elf;
 
     p.n = (p.length + PIECE - 1) / PIECE;
-    if (p.length < PIECE || p.n > PIECES_MAX || hook_elf_open(fd, budget, &elf) < 0 ||
+    if (p.length < PIECE || p.n > PIECES_MAX || image_elf_open(fd, budget, &elf) < 0 ||
         elf.size > SHARED_MAX)
         return false;
-    if (hook_elf_contents(&elf, false, look_for_pieces, &p) < 0 ||
-        hook_elf_contents(&elf, true, look_for_pieces, &p) < 0)
+    if (image_elf_contents(&elf, false, look_for_pieces, &p) < 0 ||
+        image_elf_contents(&elf, true, look_for_pieces, &p) < 0)
         return false;
     return p.found == (1ull << p.n) - 1;
 }

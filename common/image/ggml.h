@@ -4,8 +4,8 @@
  * which names that loader knows, whether a plug-in would find the functions that
  * it needs, and where the loader was told to search when it was compiled.
  */
-#ifndef APIR_HOOK_GGML_H
-#define APIR_HOOK_GGML_H
+#ifndef APIR_COMMON_IMAGE_GGML_H
+#define APIR_COMMON_IMAGE_GGML_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,17 +18,17 @@
  * that is upstream's client of the same device. In ggml's own order; Vulkan comes
  * before the last one.
  */
-enum hook_slot { HOOK_SLOT_METAL, HOOK_SLOT_SYCL, HOOK_SLOT_VIRTGPU, HOOK_SLOTS };
+enum image_slot { IMAGE_SLOT_METAL, IMAGE_SLOT_SYCL, IMAGE_SLOT_VIRTGPU, IMAGE_SLOTS };
 
 /* "libggml-metal.so", …; static. */
-const char *hook_slot_file(enum hook_slot slot);
+const char *image_slot_file(enum image_slot slot);
 /* "metal", …; static. */
-const char *hook_slot_name(enum hook_slot slot);
+const char *image_slot_name(enum image_slot slot);
 
-#define HOOK_HINTS_MAX 12
-#define HOOK_HINT_SIZE 160
+#define IMAGE_HINTS_MAX 12
+#define IMAGE_HINT_SIZE 160
 
-struct hook_ggml_file {
+struct image_ggml_file {
     uint16_t machine;
     bool wide;          /* 64 bits, little-endian; else nothing below is known */
     bool musl;          /* linked against musl; else glibc, or no C library at all */
@@ -41,36 +41,36 @@ struct hook_ggml_file {
     bool registry;      /* exports the loader */
     bool module;        /* exports ggml_backend_init: a backend to be loaded */
     bool loader;        /* has the loader in it, exported or not */
-    uint32_t functions; /* a bit for each of hook_ggml_functions that it exports */
-    uint32_t slots;     /* a bit for each hook_slot that the loader knows */
+    uint32_t functions; /* a bit for each of image_ggml_functions that it exports */
+    uint32_t slots;     /* a bit for each image_slot that the loader knows */
     /* Beginnings of absolute paths: the compiler may keep but a part in one piece. */
-    char hints[HOOK_HINTS_MAX][HOOK_HINT_SIZE];
+    char hints[IMAGE_HINTS_MAX][IMAGE_HINT_SIZE];
     size_t n_hints;
 };
 
 /* What the plug-in calls. NULL-terminated. */
-extern const char *const hook_ggml_functions[];
+extern const char *const image_ggml_functions[];
 /* All of them. */
-uint32_t hook_ggml_functions_all(void);
+uint32_t image_ggml_functions_all(void);
 
 /* How far to look where a file does not link with ggml or llama. */
-enum hook_depth {
-    HOOK_LINKS,   /* not further */
-    HOOK_SYMBOLS, /* whether it exports the loader */
-    HOOK_BYTES,   /* whether the loader is in it, exported or not: its bytes are searched */
+enum image_depth {
+    IMAGE_LINKS,   /* not further */
+    IMAGE_SYMBOLS, /* whether it exports the loader */
+    IMAGE_BYTES,   /* whether the loader is in it, exported or not: its bytes are searched */
 };
 
 /*
  * Looks at the file. Returns 0, -ENOEXEC for no (sensible) ELF file, or another
  * -errno; what could be found out until then is in *ret.
  */
-int hook_ggml_look(int fd, enum hook_depth depth, struct hook_budget *budget,
-                   struct hook_ggml_file *ret);
+int image_ggml_look(int fd, enum image_depth depth, struct image_budget *budget,
+                    struct image_ggml_file *ret);
 
 /*
  * Whether path (a folder) was compiled into the file: whole, or in the pieces of
  * eight bytes into which compilers cut the copying of a constant.
  */
-bool hook_ggml_has_path(int fd, const char *path, struct hook_budget *budget);
+bool image_ggml_has_path(int fd, const char *path, struct image_budget *budget);
 
 #endif

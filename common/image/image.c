@@ -8,49 +8,48 @@
 
 #define SLOT_BIT(slot) (1u << (slot))
 
-void hook_image_init(struct hook_image *image)
+void image_init(struct image *image)
 {
     memset(image, 0, sizeof(*image));
 }
 
-void hook_image_fini(struct hook_image *image)
+void image_fini(struct image *image)
 {
     for (size_t i = 0; i < image->n; i++)
         apir_close_fd(&image->dirs[i].fd);
-    hook_image_init(image);
+    image_init(image);
 }
 
 /* ---- does it fit ----------------------------------------------------------------- */
 
-static enum hook_verdict judge(const struct hook_image *image, struct hook_ggml *g,
-                               uint16_t machine)
+static enum image_verdict judge(const struct image *image, struct image_ggml *g, uint16_t machine)
 {
-    uint32_t all = hook_ggml_functions_all(), has = g->file.functions;
+    uint32_t all = image_ggml_functions_all(), has = g->file.functions;
 
     if (g->file.machine != machine || !g->file.wide)
-        return HOOK_FOREIGN;
+        return IMAGE_FOREIGN;
     if (!g->file.loader)
-        return HOOK_NO_LOADER;
+        return IMAGE_NO_LOADER;
     if (!g->file.dynamic)
-        return HOOK_NOT_LINKED;
+        return IMAGE_NOT_LINKED;
     /* Where libggml-base is not in the same folder it may be anywhere: no verdict. */
     uint32_t base = image->dirs[g->dir].functions;
     if (g->file.links_base && base == 0)
         has = all;
     has |= g->file.links_base ? base : 0;
-    for (size_t i = 0; hook_ggml_functions[i] != NULL; i++)
+    for (size_t i = 0; image_ggml_functions[i] != NULL; i++)
         if ((has & (1u << i)) == 0) {
-            g->missing = hook_ggml_functions[i];
-            return HOOK_HIDES;
+            g->missing = image_ggml_functions[i];
+            return IMAGE_HIDES;
         }
-    if (g->kind == HOOK_SHARED && g->file.links_cpu && !image->calls)
-        return HOOK_NOT_CALLED;
-    return g->file.slots == 0 ? HOOK_NO_SLOT : HOOK_FITS;
+    if (g->kind == IMAGE_SHARED && g->file.links_cpu && !image->calls)
+        return IMAGE_NOT_CALLED;
+    return g->file.slots == 0 ? IMAGE_NO_SLOT : IMAGE_FITS;
 }
 
 /* ---- where to -------------------------------------------------------------------- */
 
-static void add_target(struct hook_image *image, size_t dir, const char *file, bool over)
+static void add_target(struct image *image, size_t dir, const char *file, bool over)
 {
     for (size_t i = 0; i < image->n_targets; i++)
         if (image->targets[i].dir == dir && strcmp(image->targets[i].file, file) == 0)
@@ -60,7 +59,7 @@ static void add_target(struct hook_image *image, size_t dir, const char *file, b
         return;
     }
     image->targets[image->n_targets++] =
-        (struct hook_target){.dir = dir, .file = file, .over = over};
+        (struct image_target){.dir = dir, .file = file, .over = over};
 }
 
 /*
@@ -68,22 +67,22 @@ static void add_target(struct hook_image *image, size_t dir, const char *file, b
  * Vulkan would offer the same GPU, and where "virtgpu" is upstream's, one that
  * is loaded before.
  */
-static void aim(struct hook_image *image, struct hook_ggml *g, size_t dir, uint32_t common)
+static void aim(struct image *image, struct image_ggml *g, size_t dir, uint32_t common)
 {
-    static const enum hook_slot any[] = {HOOK_SLOT_VIRTGPU, HOOK_SLOT_METAL, HOOK_SLOT_SYCL};
-    static const enum hook_slot early[] = {HOOK_SLOT_METAL, HOOK_SLOT_SYCL, HOOK_SLOT_VIRTGPU};
-    const enum hook_slot *order = image->vulkan || image->virtgpu ? early : any;
+    static const enum image_slot any[] = {IMAGE_SLOT_VIRTGPU, IMAGE_SLOT_METAL, IMAGE_SLOT_SYCL};
+    static const enum image_slot early[] = {IMAGE_SLOT_METAL, IMAGE_SLOT_SYCL, IMAGE_SLOT_VIRTGPU};
+    const enum image_slot *order = image->vulkan || image->virtgpu ? early : any;
     uint32_t known = (common & ~image->dirs[dir].taken) != 0 ? common : g->file.slots;
 
-    for (size_t i = 0; i < HOOK_SLOTS; i++)
+    for (size_t i = 0; i < IMAGE_SLOTS; i++)
         if ((known & ~image->dirs[dir].taken & SLOT_BIT(order[i])) != 0) {
-            add_target(image, dir, hook_slot_file(order[i]), false);
+            add_target(image, dir, image_slot_file(order[i]), false);
             return;
         }
 }
 
-static size_t aim_all(struct hook_image *image, struct hook_ggml *g, uint32_t common,
-                      bool (*wanted)(const struct hook_dir *))
+static size_t aim_all(struct image *image, struct image_ggml *g, uint32_t common,
+                      bool (*wanted)(const struct image_dir *))
 {
     size_t n = 0;
 
@@ -95,23 +94,23 @@ static size_t aim_all(struct hook_image *image, struct hook_ggml *g, uint32_t co
     return n;
 }
 
-static bool has_modules(const struct hook_dir *dir)
+static bool has_modules(const struct image_dir *dir)
 {
     return dir->modules;
 }
 
-static bool has_programs(const struct hook_dir *dir)
+static bool has_programs(const struct image_dir *dir)
 {
     return dir->programs;
 }
 
-static bool has_interpreter(const struct hook_dir *dir)
+static bool has_interpreter(const struct image_dir *dir)
 {
     return dir->interpreter;
 }
 
 /* Then what is beside the modules is beside the programs. */
-static bool programs_have_modules(const struct hook_image *image)
+static bool programs_have_modules(const struct image *image)
 {
     for (size_t i = 0; i < image->n; i++)
         if (image->dirs[i].programs && image->dirs[i].modules)
@@ -119,16 +118,16 @@ static bool programs_have_modules(const struct hook_image *image)
     return false;
 }
 
-static void aim_for(struct hook_image *image, struct hook_ggml *g, uint32_t common)
+static void aim_for(struct image *image, struct image_ggml *g, uint32_t common)
 {
     bool own = image->dirs[g->dir].modules;
     size_t n = 0;
 
     switch (g->kind) {
-    case HOOK_IN_PROGRAM:
+    case IMAGE_IN_PROGRAM:
         aim(image, g, g->dir, common);
         break;
-    case HOOK_SHARED:
+    case IMAGE_SHARED:
         if (g->has_compiled) {
             aim(image, g, g->compiled, common);
             break;
@@ -143,10 +142,10 @@ static void aim_for(struct hook_image *image, struct hook_ggml *g, uint32_t comm
         if (!own && n == 0)
             aim_all(image, g, common, has_interpreter);
         break;
-    case HOOK_IN_LIBRARY:
-    case HOOK_IN_ADDON:
+    case IMAGE_IN_LIBRARY:
+    case IMAGE_IN_ADDON:
         /* The folder of the running program, or the one that an addon names: its own. */
-        if (g->kind == HOOK_IN_ADDON)
+        if (g->kind == IMAGE_IN_ADDON)
             aim(image, g, g->dir, common);
         else
             aim_all(image, g, common, has_programs);
@@ -155,9 +154,9 @@ static void aim_for(struct hook_image *image, struct hook_ggml *g, uint32_t comm
     }
 }
 
-void hook_image_conclude(struct hook_image *image, uint16_t machine)
+void image_conclude(struct image *image, uint16_t machine)
 {
-    uint32_t common = SLOT_BIT(HOOK_SLOTS) - 1;
+    uint32_t common = SLOT_BIT(IMAGE_SLOTS) - 1;
 
     image->n_targets = 0;
     image->vulkan = image->virtgpu = false;
@@ -166,14 +165,14 @@ void hook_image_conclude(struct hook_image *image, uint16_t machine)
         image->virtgpu = image->virtgpu || image->dirs[i].virtgpu[0] != '\0';
     }
     for (size_t i = 0; i < image->n_ggmls; i++) {
-        struct hook_ggml *g = &image->ggmls[i];
+        struct image_ggml *g = &image->ggmls[i];
 
         g->verdict = judge(image, g, machine);
-        if (g->verdict == HOOK_FITS)
+        if (g->verdict == IMAGE_FITS)
             common &= g->file.slots;
     }
     for (size_t i = 0; i < image->n_ggmls; i++)
-        if (image->ggmls[i].verdict == HOOK_FITS)
+        if (image->ggmls[i].verdict == IMAGE_FITS)
             aim_for(image, &image->ggmls[i], common);
     /* The image's own client of another protocol would open the same device. */
     for (size_t i = 0; i < image->n; i++)
@@ -181,58 +180,58 @@ void hook_image_conclude(struct hook_image *image, uint16_t machine)
             add_target(image, i, image->dirs[i].virtgpu, true);
 }
 
-size_t hook_image_fitting(const struct hook_image *image)
+size_t image_fitting(const struct image *image)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < image->n_ggmls; i++)
-        n += image->ggmls[i].verdict == HOOK_FITS;
+        n += image->ggmls[i].verdict == IMAGE_FITS;
     return n;
 }
 
 /* ---- in words -------------------------------------------------------------------- */
 
-const char *hook_ggml_kind_name(enum hook_ggml_kind kind)
+const char *image_ggml_kind_name(enum image_ggml_kind kind)
 {
     static const char *const names[] = {
-        [HOOK_SHARED] = "shared library",
-        [HOOK_IN_PROGRAM] = "linked into a program",
-        [HOOK_IN_LIBRARY] = "linked into a library",
-        [HOOK_IN_ADDON] = "linked into an addon",
+        [IMAGE_SHARED] = "shared library",
+        [IMAGE_IN_PROGRAM] = "linked into a program",
+        [IMAGE_IN_LIBRARY] = "linked into a library",
+        [IMAGE_IN_ADDON] = "linked into an addon",
     };
 
     return names[kind];
 }
 
-void hook_ggml_reason(const struct hook_ggml *g, uint16_t machine, char *text, size_t size)
+void image_ggml_reason(const struct image_ggml *g, uint16_t machine, char *text, size_t size)
 {
     char there[24];
 
     text[0] = '\0';
     switch (g->verdict) {
-    case HOOK_FITS:
+    case IMAGE_FITS:
         break;
-    case HOOK_FOREIGN:
-        snprintf(there, sizeof(there), "%s", hook_elf_machine_name(g->file.machine));
+    case IMAGE_FOREIGN:
+        snprintf(there, sizeof(there), "%s", image_elf_machine_name(g->file.machine));
         snprintf(text, size, "it is made for %s, the plug-in for %s", there,
-                 hook_elf_machine_name(machine));
+                 image_elf_machine_name(machine));
         break;
-    case HOOK_NO_LOADER:
+    case IMAGE_NO_LOADER:
         snprintf(text, size,
                  "it has no loader of backends (older than November 2024, or left out)");
         break;
-    case HOOK_NOT_LINKED:
+    case IMAGE_NOT_LINKED:
         snprintf(text, size, "it is linked statically and cannot load a library");
         break;
-    case HOOK_HIDES:
+    case IMAGE_HIDES:
         snprintf(text, size, "it does not export %s, which a backend needs", g->missing);
         break;
-    case HOOK_NO_SLOT:
+    case IMAGE_NO_SLOT:
         snprintf(text, size,
                  "its loader looks for none of the names metal, sycl and virtgpu "
                  "(built without GGML_BACKEND_DL)");
         break;
-    case HOOK_NOT_CALLED:
+    case IMAGE_NOT_CALLED:
         snprintf(text, size,
                  "its CPU backend is linked in (GGML_BACKEND_DL off) and no program "
                  "that was looked at calls its loader");

@@ -16,10 +16,10 @@
 #define DEPTH_MAX  6
 #define DEPTH_HINT DEPTH_MAX /* nothing below a hint */
 
-struct hook_places {
-    struct hook_place queue[PLACES_MAX];
+struct image_places {
+    struct image_place queue[PLACES_MAX];
     size_t n, next;
-    char hints[HINTS_MAX][HOOK_PATH_SIZE];
+    char hints[HINTS_MAX][IMAGE_PATH_SIZE];
     size_t n_hints, next_hint;
     struct {
         dev_t dev;
@@ -32,33 +32,33 @@ struct hook_places {
 /* The usual ones first: where an image has too much, the end of the list is cut. */
 static const struct {
     const char *path;
-    enum hook_place_kind kind;
+    enum image_place_kind kind;
 } known[] = {
-    {"/app", HOOK_PLACE_APP},
-    {"/usr/bin", HOOK_PLACE_BIN},
-    {"/usr/local/bin", HOOK_PLACE_APP},
-    {"/usr/lib/x86_64-linux-gnu", HOOK_PLACE_LIB},
-    {"/usr/lib/aarch64-linux-gnu", HOOK_PLACE_LIB},
-    {"/usr/lib", HOOK_PLACE_LIB},
-    {"/usr/lib64", HOOK_PLACE_LIB},
-    {"/usr/local/lib/x86_64-linux-gnu", HOOK_PLACE_LIB},
-    {"/usr/local/lib/aarch64-linux-gnu", HOOK_PLACE_LIB},
-    {"/usr/local/lib", HOOK_PLACE_LIB},
-    {"/usr/local/lib64", HOOK_PLACE_LIB},
-    {"/lib", HOOK_PLACE_LIB},
-    {"/lib64", HOOK_PLACE_LIB},
-    {"/usr/libexec", HOOK_PLACE_LIB},
-    {"/usr/src/app", HOOK_PLACE_APP},
-    {"/opt", HOOK_PLACE_HOMES},
-    {"/", HOOK_PLACE_ROOT},
-    {"/workspace", HOOK_PLACE_APP},
-    {"/srv", HOOK_PLACE_APP},
-    {"/venv", HOOK_PLACE_APP},
-    {"/root", HOOK_PLACE_APP},
-    {"/home", HOOK_PLACE_HOMES},
+    {"/app", IMAGE_PLACE_APP},
+    {"/usr/bin", IMAGE_PLACE_BIN},
+    {"/usr/local/bin", IMAGE_PLACE_APP},
+    {"/usr/lib/x86_64-linux-gnu", IMAGE_PLACE_LIB},
+    {"/usr/lib/aarch64-linux-gnu", IMAGE_PLACE_LIB},
+    {"/usr/lib", IMAGE_PLACE_LIB},
+    {"/usr/lib64", IMAGE_PLACE_LIB},
+    {"/usr/local/lib/x86_64-linux-gnu", IMAGE_PLACE_LIB},
+    {"/usr/local/lib/aarch64-linux-gnu", IMAGE_PLACE_LIB},
+    {"/usr/local/lib", IMAGE_PLACE_LIB},
+    {"/usr/local/lib64", IMAGE_PLACE_LIB},
+    {"/lib", IMAGE_PLACE_LIB},
+    {"/lib64", IMAGE_PLACE_LIB},
+    {"/usr/libexec", IMAGE_PLACE_LIB},
+    {"/usr/src/app", IMAGE_PLACE_APP},
+    {"/opt", IMAGE_PLACE_HOMES},
+    {"/", IMAGE_PLACE_ROOT},
+    {"/workspace", IMAGE_PLACE_APP},
+    {"/srv", IMAGE_PLACE_APP},
+    {"/venv", IMAGE_PLACE_APP},
+    {"/root", IMAGE_PLACE_APP},
+    {"/home", IMAGE_PLACE_HOMES},
 };
 
-bool hook_places_speaks_of_ggml(const char *name)
+bool image_places_speaks_of_ggml(const char *name)
 {
     static const char *const words[] = {"ggml",   "llama",   "whisper",         "fugood",
                                         "kobold", "gpt4all", "stable-diffusion"};
@@ -69,10 +69,10 @@ bool hook_places_speaks_of_ggml(const char *name)
     return false;
 }
 
-static void add(struct hook_places *p, const char *dir, const char *name, enum hook_place_kind kind,
-                int depth)
+static void add(struct image_places *p, const char *dir, const char *name,
+                enum image_place_kind kind, int depth)
 {
-    struct hook_place *place = &p->queue[p->n];
+    struct image_place *place = &p->queue[p->n];
     size_t n = strlen(dir);
 
     if (p->n == PLACES_MAX) {
@@ -88,15 +88,15 @@ static void add(struct hook_places *p, const char *dir, const char *name, enum h
     p->n++;
 }
 
-struct hook_places *hook_places_create(char *const *also, size_t n_also)
+struct image_places *image_places_create(char *const *also, size_t n_also)
 {
-    struct hook_places *p = calloc(1, sizeof(*p));
+    struct image_places *p = calloc(1, sizeof(*p));
 
     if (p == NULL)
         return NULL;
     for (size_t i = 0; i < n_also; i++)
         if (also[i][0] == '/' && also[i][1] != '\0')
-            add(p, also[i], "", HOOK_PLACE_APP, 0);
+            add(p, also[i], "", IMAGE_PLACE_APP, 0);
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         add(p, known[i].path, "", known[i].kind, 0);
     return p;
@@ -105,7 +105,7 @@ struct hook_places *hook_places_create(char *const *also, size_t n_also)
 /* ---- hints: what a compiler left of a path ---------------------------------------- */
 
 struct completion {
-    struct hook_places *places;
+    struct image_places *places;
     const char *dir, *begin;
     int n;
 };
@@ -116,27 +116,27 @@ static int complete(const char *name, unsigned char type, void *user)
 
     if (type != DT_DIR || strncmp(name, c->begin, strlen(c->begin)) != 0)
         return 0;
-    add(c->places, c->dir, name, HOOK_PLACE_BIN, DEPTH_HINT);
+    add(c->places, c->dir, name, IMAGE_PLACE_BIN, DEPTH_HINT);
     return ++c->n == 8;
 }
 
-static void follow_hint(struct hook_places *p, int root, const char *hint)
+static void follow_hint(struct image_places *p, int root, const char *hint)
 {
-    char dir[HOOK_PATH_SIZE];
+    char dir[IMAGE_PATH_SIZE];
 
     snprintf(dir, sizeof(dir), "%s", hint);
     char *slash = strrchr(dir, '/');
     struct completion c = {.places = p, .dir = dir, .begin = hint + (slash - dir) + 1};
-    add(p, hint, "", HOOK_PLACE_BIN, DEPTH_HINT);
+    add(p, hint, "", IMAGE_PLACE_BIN, DEPTH_HINT);
     if (slash == dir || *c.begin == '\0')
         return;
     *slash = '\0';
-    cleanup_fd int fd = hook_rootfs_openat(root, dir, O_RDONLY | O_DIRECTORY, 0);
+    cleanup_fd int fd = image_rootfs_openat(root, dir, O_RDONLY | O_DIRECTORY, 0);
     if (fd >= 0)
-        (void)hook_rootfs_each(fd, complete, &c);
+        (void)image_rootfs_each(fd, complete, &c);
 }
 
-void hook_places_add_hint(struct hook_places *p, const char *path)
+void image_places_add_hint(struct image_places *p, const char *path)
 {
     for (size_t i = 0; i < p->n_hints; i++)
         if (strcmp(p->hints[i], path) == 0)
@@ -145,7 +145,7 @@ void hook_places_add_hint(struct hook_places *p, const char *path)
         snprintf(p->hints[p->n_hints++], sizeof(p->hints[0]), "%s", path);
 }
 
-bool hook_places_next(struct hook_places *p, int root, struct hook_place *ret)
+bool image_places_next(struct image_places *p, int root, struct image_place *ret)
 {
     while (p->next_hint < p->n_hints)
         follow_hint(p, root, p->hints[p->next_hint++]);
@@ -170,8 +170,8 @@ static bool begins(const char *name, const char *with)
     return strncmp(name, with, strlen(with)) == 0;
 }
 
-/* What an application's folder may have below; HOOK_PLACE_ROOT: not to be entered. */
-static enum hook_place_kind below_app(const char *name)
+/* What an application's folder may have below; IMAGE_PLACE_ROOT: not to be entered. */
+static enum image_place_kind below_app(const char *name)
 {
     static const char *const libs[] = {"lib", "lib64", "libexec", "backends", NULL};
     static const char *const apps[] = {"app",    "build", "dist", "release", "Release", "venv",
@@ -179,76 +179,76 @@ static enum hook_place_kind below_app(const char *name)
                                        ".local", "conda", "out",  "install", NULL};
 
     if (strcmp(name, "node_modules") == 0)
-        return HOOK_PLACE_PACKAGES;
-    if (hook_places_speaks_of_ggml(name))
-        return HOOK_PLACE_TREE;
+        return IMAGE_PLACE_PACKAGES;
+    if (image_places_speaks_of_ggml(name))
+        return IMAGE_PLACE_TREE;
     if (strcmp(name, "bin") == 0)
-        return HOOK_PLACE_APP;
+        return IMAGE_PLACE_APP;
     if (is_one_of(name, libs))
-        return HOOK_PLACE_LIB;
-    return is_one_of(name, apps) ? HOOK_PLACE_APP : HOOK_PLACE_ROOT;
+        return IMAGE_PLACE_LIB;
+    return is_one_of(name, apps) ? IMAGE_PLACE_APP : IMAGE_PLACE_ROOT;
 }
 
-static enum hook_place_kind below_lib(const char *name)
+static enum image_place_kind below_lib(const char *name)
 {
     if (strcmp(name, "node_modules") == 0 || strcmp(name, "site-packages") == 0 ||
         strcmp(name, "dist-packages") == 0)
-        return HOOK_PLACE_PACKAGES;
+        return IMAGE_PLACE_PACKAGES;
     if (begins(name, "python3"))
-        return HOOK_PLACE_LIB;
-    if (hook_places_speaks_of_ggml(name) || begins(name, "backends"))
-        return HOOK_PLACE_TREE;
-    return HOOK_PLACE_ROOT;
+        return IMAGE_PLACE_LIB;
+    if (image_places_speaks_of_ggml(name) || begins(name, "backends"))
+        return IMAGE_PLACE_TREE;
+    return IMAGE_PLACE_ROOT;
 }
 
-void hook_places_enter(struct hook_places *p, const struct hook_place *in, const char *name)
+void image_places_enter(struct image_places *p, const struct image_place *in, const char *name)
 {
     static const char *const never[] = {"proc", "sys",   "dev",     "models", ".git",
                                         "docs", "tests", "include", "share",  NULL};
-    enum hook_place_kind kind = HOOK_PLACE_ROOT;
+    enum image_place_kind kind = IMAGE_PLACE_ROOT;
 
     if (in->depth >= DEPTH_MAX || is_one_of(name, never))
         return;
     switch (in->kind) {
-    case HOOK_PLACE_BIN:
+    case IMAGE_PLACE_BIN:
         break;
-    case HOOK_PLACE_ROOT:
-        kind = hook_places_speaks_of_ggml(name) ? HOOK_PLACE_APP : HOOK_PLACE_ROOT;
+    case IMAGE_PLACE_ROOT:
+        kind = image_places_speaks_of_ggml(name) ? IMAGE_PLACE_APP : IMAGE_PLACE_ROOT;
         break;
-    case HOOK_PLACE_HOMES:
-        kind = HOOK_PLACE_APP;
+    case IMAGE_PLACE_HOMES:
+        kind = IMAGE_PLACE_APP;
         break;
-    case HOOK_PLACE_APP:
+    case IMAGE_PLACE_APP:
         kind = below_app(name);
         break;
-    case HOOK_PLACE_LIB:
+    case IMAGE_PLACE_LIB:
         kind = below_lib(name);
         break;
-    case HOOK_PLACE_PACKAGES:
+    case IMAGE_PLACE_PACKAGES:
         if (strcmp(name, ".pnpm") == 0)
-            kind = HOOK_PLACE_PACKAGES;
-        else if (hook_places_speaks_of_ggml(name))
-            kind = HOOK_PLACE_TREE;
+            kind = IMAGE_PLACE_PACKAGES;
+        else if (image_places_speaks_of_ggml(name))
+            kind = IMAGE_PLACE_TREE;
         break;
-    case HOOK_PLACE_TREE:
-        kind = HOOK_PLACE_TREE;
+    case IMAGE_PLACE_TREE:
+        kind = IMAGE_PLACE_TREE;
         break;
     }
-    if (kind != HOOK_PLACE_ROOT)
+    if (kind != IMAGE_PLACE_ROOT)
         add(p, in->path, name, kind, in->depth + 1);
 }
 
-void hook_places_add_link(struct hook_places *p, const struct hook_place *in, const char *folder)
+void image_places_add_link(struct image_places *p, const struct image_place *in, const char *folder)
 {
     if (in->depth >= DEPTH_MAX)
         return;
     if (folder[0] == '/')
-        add(p, folder, "", HOOK_PLACE_APP, DEPTH_HINT);
+        add(p, folder, "", IMAGE_PLACE_APP, DEPTH_HINT);
     else
-        add(p, in->path, folder, HOOK_PLACE_APP, DEPTH_HINT);
+        add(p, in->path, folder, IMAGE_PLACE_APP, DEPTH_HINT);
 }
 
-bool hook_places_first_time(struct hook_places *p, dev_t dev, ino_t ino)
+bool image_places_first_time(struct image_places *p, dev_t dev, ino_t ino)
 {
     for (size_t i = 0; i < p->n_seen; i++)
         if (p->seen[i].dev == dev && p->seen[i].ino == ino)
@@ -260,12 +260,12 @@ bool hook_places_first_time(struct hook_places *p, dev_t dev, ino_t ino)
     return true;
 }
 
-bool hook_places_overflown(const struct hook_places *p)
+bool image_places_overflown(const struct image_places *p)
 {
     return p->overflown;
 }
 
-bool hook_places_any_program(const struct hook_place *place)
+bool image_places_any_program(const struct image_place *place)
 {
-    return place->kind == HOOK_PLACE_APP || place->kind == HOOK_PLACE_TREE;
+    return place->kind == IMAGE_PLACE_APP || place->kind == IMAGE_PLACE_TREE;
 }

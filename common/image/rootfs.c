@@ -66,18 +66,18 @@ static int open_below(int dir, const char *path, int flags, mode_t mode, uint64_
     return resolve(dir, path, flags, mode, resolve_flags);
 }
 
-int hook_rootfs_open(const char *path)
+int image_rootfs_open(const char *path)
 {
     return resolve(AT_FDCWD, path, O_PATH | O_DIRECTORY, 0, RESOLVE_NO_MAGICLINKS);
 }
 
-int hook_rootfs_openat(int root, const char *path, int flags, mode_t mode)
+int image_rootfs_openat(int root, const char *path, int flags, mode_t mode)
 {
     return open_below(root, path, flags, mode,
                       RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV);
 }
 
-int hook_rootfs_open_child(int dir, const char *name, int flags, mode_t mode)
+int image_rootfs_open_child(int dir, const char *name, int flags, mode_t mode)
 {
     if (strchr(name, '/') != NULL || strcmp(name, "..") == 0)
         return -EINVAL;
@@ -92,8 +92,8 @@ static void close_dir(DIR **dir)
         closedir(*dir);
 }
 
-int hook_rootfs_each(int dir_fd, int (*fn)(const char *name, unsigned char type, void *user),
-                     void *user)
+int image_rootfs_each(int dir_fd, int (*fn)(const char *name, unsigned char type, void *user),
+                      void *user)
 {
     cleanup_fd int fd =
         resolve(dir_fd, ".", O_RDONLY | O_DIRECTORY, 0, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
@@ -104,7 +104,7 @@ int hook_rootfs_each(int dir_fd, int (*fn)(const char *name, unsigned char type,
     if (dir == NULL)
         return -errno;
     steal_fd(&fd);
-    for (int i = 0; i < HOOK_ROOTFS_ENTRIES_MAX; i++) {
+    for (int i = 0; i < IMAGE_ROOTFS_ENTRIES_MAX; i++) {
         errno = 0;
         struct dirent *entry = readdir(dir);
         if (entry == NULL)

@@ -7,15 +7,15 @@
  * on another mount is the user's volume or a part of the host, and not ours to
  * change. A path is resolved once; what follows uses the descriptor.
  */
-#ifndef APIR_HOOK_ROOTFS_H
-#define APIR_HOOK_ROOTFS_H
+#ifndef APIR_COMMON_IMAGE_ROOTFS_H
+#define APIR_COMMON_IMAGE_ROOTFS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
 /* Opens the root itself; path is the runtime's word. Returns an O_PATH fd or -errno. */
-int hook_rootfs_open(const char *path);
+int image_rootfs_open(const char *path);
 
 /*
  * Opens path inside root. flags as for open; O_CLOEXEC, O_NOCTTY and O_NONBLOCK
@@ -23,18 +23,18 @@ int hook_rootfs_open(const char *path);
  * -EINVAL, and not opened (no fifo or device notices us). Returns an fd or -errno: -EXDEV
  * where the path leaves the root's mount, -ELOOP for a loop of symlinks.
  */
-int hook_rootfs_openat(int root, const char *path, int flags, mode_t mode);
+int image_rootfs_openat(int root, const char *path, int flags, mode_t mode);
 
 /* As above, but the last component is in the folder `dir`, and never followed. */
-int hook_rootfs_open_child(int dir, const char *name, int flags, mode_t mode);
+int image_rootfs_open_child(int dir, const char *name, int flags, mode_t mode);
 
 /*
  * Calls fn for each entry of the folder behind dir until it returns non-zero, at
- * most HOOK_ROOTFS_ENTRIES_MAX times. Returns fn's last result, or -errno (-E2BIG:
+ * most IMAGE_ROOTFS_ENTRIES_MAX times. Returns fn's last result, or -errno (-E2BIG:
  * there were more).
  */
-#define HOOK_ROOTFS_ENTRIES_MAX 20000
-int hook_rootfs_each(int dir, int (*fn)(const char *name, unsigned char type, void *user),
-                     void *user);
+#define IMAGE_ROOTFS_ENTRIES_MAX 20000
+int image_rootfs_each(int dir, int (*fn)(const char *name, unsigned char type, void *user),
+                      void *user);
 
 #endif

@@ -13,12 +13,12 @@
 
 #define SPEC_SIZE_MAX (1u << 20)
 
-int hook_spec_load(const char *path, struct json_object **ret_spec, struct apir_error *err)
+int cdi_devices_load(const char *path, struct json_object **ret_spec, struct apir_error *err)
 {
     cleanup_json struct json_object *spec = NULL;
     struct cdi_report report;
 
-    int r = cdi_json_load(path, SPEC_SIZE_MAX, &spec, err);
+    int r = apir_json_load(path, SPEC_SIZE_MAX, &spec, err);
     if (r < 0) {
         apir_error_wrap(err, "run `apir cdi generate`");
         return r;
@@ -35,8 +35,8 @@ int hook_spec_load(const char *path, struct json_object **ret_spec, struct apir_
 
 static struct json_object *find_device(struct json_object *spec, const char *name)
 {
-    struct json_object *devices = cdi_json_array(spec, "devices");
-    const char *kind = cdi_json_string(spec, "kind");
+    struct json_object *devices = apir_json_array(spec, "devices");
+    const char *kind = apir_json_string(spec, "kind");
     const char *equals = strchr(name, '=');
 
     if (equals != NULL) {
@@ -45,9 +45,9 @@ static struct json_object *find_device(struct json_object *spec, const char *nam
             return NULL;
         name = equals + 1;
     }
-    for (size_t i = 0; i < cdi_json_length(devices); i++) {
+    for (size_t i = 0; i < apir_json_length(devices); i++) {
         struct json_object *device = json_object_array_get_idx(devices, i);
-        const char *there = cdi_json_string(device, "name");
+        const char *there = apir_json_string(device, "name");
         if (there != NULL && strcmp(there, name) == 0)
             return device;
     }
@@ -55,23 +55,23 @@ static struct json_object *find_device(struct json_object *spec, const char *nam
 }
 
 /* Adds what is not there yet. Returns the new number, or -E2BIG. */
-static int add(struct json_object *edits[HOOK_EDITS_MAX], int n, struct json_object *device)
+static int add(struct json_object *edits[CDI_DEVICES_EDITS_MAX], int n, struct json_object *device)
 {
-    struct json_object *one = cdi_json_object(device, "containerEdits");
+    struct json_object *one = apir_json_object(device, "containerEdits");
 
     for (int i = 0; i < n; i++)
         if (edits[i] == one)
             return n;
     if (one == NULL)
         return n;
-    if (n == HOOK_EDITS_MAX)
+    if (n == CDI_DEVICES_EDITS_MAX)
         return -E2BIG;
     edits[n] = one;
     return n + 1;
 }
 
-int hook_spec_select(struct json_object *spec, const char *names,
-                     struct json_object *ret_edits[HOOK_EDITS_MAX], struct apir_error *err)
+int cdi_devices_select(struct json_object *spec, const char *names,
+                       struct json_object *ret_edits[CDI_DEVICES_EDITS_MAX], struct apir_error *err)
 {
     cleanup_free char *list = strdup(names);
     char *save = NULL;
@@ -90,10 +90,11 @@ int hook_spec_select(struct json_object *spec, const char *names,
         any = true;
         n = add(ret_edits, n, device);
         if (n < 0)
-            return apir_error_set(err, ENODEV, "more than %d devices", HOOK_EDITS_MAX - 1);
+            return apir_error_set(err, ENODEV, "more than %d devices", CDI_DEVICES_EDITS_MAX - 1);
     }
     if (!any)
-        return apir_error_set(err, ENODEV, "the annotation " HOOK_ANNOTATION " names no device");
+        return apir_error_set(err, ENODEV, "the annotation " OCI_ANNOTATION " names no device");
     n = add(ret_edits, n, spec);
-    return n < 0 ? apir_error_set(err, ENODEV, "more than %d devices", HOOK_EDITS_MAX - 1) : n;
+    return n < 0 ? apir_error_set(err, ENODEV, "more than %d devices", CDI_DEVICES_EDITS_MAX - 1)
+                 : n;
 }

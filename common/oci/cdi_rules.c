@@ -106,20 +106,20 @@ static bool has(struct json_object *object, const char *key)
 static int edits_version(struct json_object *edits)
 {
     int v = V030;
-    struct json_object *list = cdi_json_array(edits, "mounts");
+    struct json_object *list = apir_json_array(edits, "mounts");
 
-    for (size_t i = 0; i < cdi_json_length(list); i++)
+    for (size_t i = 0; i < apir_json_length(list); i++)
         if (has(json_object_array_get_idx(list, i), "type"))
             v = max_int(v, V040);
-    list = cdi_json_array(edits, "deviceNodes");
-    for (size_t i = 0; i < cdi_json_length(list); i++)
+    list = apir_json_array(edits, "deviceNodes");
+    for (size_t i = 0; i < apir_json_length(list); i++)
         if (has(json_object_array_get_idx(list, i), "hostPath"))
             v = max_int(v, V050);
     if (has(edits, "additionalGids") || has(edits, "intelRdt"))
         v = max_int(v, V070);
     if (has(edits, "netDevices"))
         v = max_int(v, V110);
-    struct json_object *rdt = cdi_json_object(edits, "intelRdt");
+    struct json_object *rdt = apir_json_object(edits, "intelRdt");
     if (has(rdt, "schemata") || has(rdt, "enableMonitoring"))
         v = max_int(v, V110);
     return v;
@@ -127,22 +127,22 @@ static int edits_version(struct json_object *edits)
 
 const char *cdi_rules_lowest_version(struct json_object *spec)
 {
-    int v = edits_version(cdi_json_object(spec, "containerEdits"));
-    const char *kind = cdi_json_string(spec, "kind");
+    int v = edits_version(apir_json_object(spec, "containerEdits"));
+    const char *kind = apir_json_string(spec, "kind");
     const char *slash = kind == NULL ? NULL : strchr(kind, '/');
-    struct json_object *devices = cdi_json_array(spec, "devices");
+    struct json_object *devices = apir_json_array(spec, "devices");
 
     if (has(spec, "annotations") || (slash != NULL && strchr(slash, '.') != NULL))
         v = max_int(v, V060);
-    for (size_t i = 0; i < cdi_json_length(devices); i++) {
+    for (size_t i = 0; i < apir_json_length(devices); i++) {
         struct json_object *device = json_object_array_get_idx(devices, i);
-        const char *name = cdi_json_string(device, "name");
+        const char *name = apir_json_string(device, "name");
 
         if (name != NULL && isdigit((unsigned char)name[0]))
             v = max_int(v, V050);
         if (has(device, "annotations"))
             v = max_int(v, V060);
-        v = max_int(v, edits_version(cdi_json_object(device, "containerEdits")));
+        v = max_int(v, edits_version(apir_json_object(device, "containerEdits")));
     }
     return versions[v];
 }
@@ -185,8 +185,8 @@ static bool is_absolute(const char *path)
 
 static bool list_has(struct json_object *list, const char *wanted)
 {
-    for (size_t i = 0; i < cdi_json_length(list); i++) {
-        const char *s = cdi_json_string_at(list, i);
+    for (size_t i = 0; i < apir_json_length(list); i++) {
+        const char *s = apir_json_string_at(list, i);
         if (s != NULL && strcmp(s, wanted) == 0)
             return true;
     }
@@ -195,8 +195,8 @@ static bool list_has(struct json_object *list, const char *wanted)
 
 static void check_env(struct cdi_report *r, const char *where, struct json_object *env)
 {
-    for (size_t i = 0; i < cdi_json_length(env); i++) {
-        const char *s = cdi_json_string_at(env, i);
+    for (size_t i = 0; i < apir_json_length(env); i++) {
+        const char *s = apir_json_string_at(env, i);
         const char *equals = s == NULL ? NULL : strchr(s, '=');
 
         if (equals == NULL || equals == s)
@@ -207,7 +207,7 @@ static void check_env(struct cdi_report *r, const char *where, struct json_objec
 
 static void check_edits(struct cdi_report *r, const char *where, struct json_object *edits)
 {
-    check_env(r, where, cdi_json_array(edits, "env"));
+    check_env(r, where, apir_json_array(edits, "env"));
 }
 
 /* As the parsers see it: an empty list is no edit. */
@@ -215,7 +215,7 @@ static bool edits_nothing(struct json_object *edits)
 {
     json_object_object_foreach(edits, key, value)
     {
-        if (strcmp(key, "intelRdt") == 0 || cdi_json_length(value) > 0)
+        if (strcmp(key, "intelRdt") == 0 || apir_json_length(value) > 0)
             return false;
     }
     return true;
@@ -230,10 +230,10 @@ static void check_device_edits(struct cdi_report *r, const char *where, struct j
 
 static void check_node(struct cdi_report *r, const char *where, struct json_object *node)
 {
-    const char *path = cdi_json_string(node, "path");
-    const char *host_path = cdi_json_string(node, "hostPath");
-    const char *type = cdi_json_string(node, "type");
-    const char *permissions = cdi_json_string(node, "permissions");
+    const char *path = apir_json_string(node, "path");
+    const char *host_path = apir_json_string(node, "hostPath");
+    const char *type = apir_json_string(node, "type");
+    const char *permissions = apir_json_string(node, "permissions");
 
     if (path != NULL && path[0] == '\0')
         error(r, where, "path is empty");
@@ -249,9 +249,9 @@ static void check_node(struct cdi_report *r, const char *where, struct json_obje
 
 static void check_mount(struct cdi_report *r, const char *where, struct json_object *mount)
 {
-    const char *host_path = cdi_json_string(mount, "hostPath");
-    const char *container_path = cdi_json_string(mount, "containerPath");
-    struct json_object *options = cdi_json_array(mount, "options");
+    const char *host_path = apir_json_string(mount, "hostPath");
+    const char *container_path = apir_json_string(mount, "containerPath");
+    struct json_object *options = apir_json_array(mount, "options");
 
     if ((host_path != NULL && host_path[0] == '\0') ||
         (container_path != NULL && container_path[0] == '\0'))
@@ -268,9 +268,9 @@ static void check_hook(struct cdi_report *r, const char *where, struct json_obje
 {
     static const char *const names[] = {"prestart",       "createRuntime", "createContainer",
                                         "startContainer", "poststart",     "poststop"};
-    const char *name = cdi_json_string(hook, "hookName");
-    const char *path = cdi_json_string(hook, "path");
-    struct json_object *env = cdi_json_array(hook, "env");
+    const char *name = apir_json_string(hook, "hookName");
+    const char *path = apir_json_string(hook, "path");
+    struct json_object *env = apir_json_array(hook, "env");
     bool known = false;
 
     for (size_t i = 0; name != NULL && i < COUNT(names); i++)
@@ -282,7 +282,7 @@ static void check_hook(struct cdi_report *r, const char *where, struct json_obje
     else if (path != NULL && !is_absolute(path))
         warning(r, where, "path is not absolute");
     check_env(r, where, env);
-    if (cdi_json_length(env) == 0)
+    if (apir_json_length(env) == 0)
         warning(r, where, "env is empty; some runtimes then give the hook the image's environment");
 }
 
@@ -318,7 +318,7 @@ static const struct shape net_shape = {net_members, COUNT(net_members), NULL};
 
 static void check_rdt(struct cdi_report *r, const char *where, struct json_object *rdt)
 {
-    const char *id = cdi_json_string(rdt, "closID");
+    const char *id = apir_json_string(rdt, "closID");
 
     /* It becomes the name of a folder. */
     if (id != NULL && (strlen(id) >= PATH_MAX || strcmp(id, ".") == 0 || strcmp(id, "..") == 0 ||
@@ -355,7 +355,7 @@ static const struct member device_members[] = {S("name", true),
 
 static void check_device(struct cdi_report *r, const char *where, struct json_object *device)
 {
-    const char *name = cdi_json_string(device, "name");
+    const char *name = apir_json_string(device, "name");
 
     if (name == NULL)
         return;
@@ -383,10 +383,10 @@ static void check_kind(struct cdi_report *r, const char *kind)
 
 static void check_spec(struct cdi_report *r, const char *where, struct json_object *spec)
 {
-    const char *kind = cdi_json_string(spec, "kind");
-    const char *version = cdi_json_string(spec, "cdiVersion");
-    struct json_object *devices = cdi_json_array(spec, "devices");
-    size_t n = cdi_json_length(devices);
+    const char *kind = apir_json_string(spec, "kind");
+    const char *version = apir_json_string(spec, "cdiVersion");
+    struct json_object *devices = apir_json_array(spec, "devices");
+    size_t n = apir_json_length(devices);
 
     (void)where;
     if (kind != NULL)
@@ -407,9 +407,9 @@ static void check_spec(struct cdi_report *r, const char *where, struct json_obje
     if (devices != NULL && n == 0)
         error(r, "devices", "none");
     for (size_t i = 0; i < n; i++) {
-        const char *a = cdi_json_string(json_object_array_get_idx(devices, i), "name");
+        const char *a = apir_json_string(json_object_array_get_idx(devices, i), "name");
         for (size_t k = 0; a != NULL && k < i; k++) {
-            const char *b = cdi_json_string(json_object_array_get_idx(devices, k), "name");
+            const char *b = apir_json_string(json_object_array_get_idx(devices, k), "name");
             if (b != NULL && strcmp(a, b) == 0)
                 cdi_report_add(r, CDI_GRADE_ERROR, "devices[%zu]: \"%s\" is there twice", i, a);
         }
@@ -577,13 +577,13 @@ static void check_edits_host(struct cdi_report *r, const char *root, struct json
                  {"hooks", "path", "hook", X_OK}};
 
     for (size_t p = 0; p < COUNT(paths); p++) {
-        struct json_object *list = cdi_json_array(edits, paths[p].list);
+        struct json_object *list = apir_json_array(edits, paths[p].list);
 
-        for (size_t i = 0; i < cdi_json_length(list); i++) {
+        for (size_t i = 0; i < apir_json_length(list); i++) {
             struct json_object *item = json_object_array_get_idx(list, i);
-            const char *path = cdi_json_string(item, paths[p].key);
+            const char *path = apir_json_string(item, paths[p].key);
 
-            check_path(r, root, paths[p].what, path != NULL ? path : cdi_json_string(item, "path"),
+            check_path(r, root, paths[p].what, path != NULL ? path : apir_json_string(item, "path"),
                        paths[p].mode);
         }
     }
@@ -591,10 +591,10 @@ static void check_edits_host(struct cdi_report *r, const char *root, struct json
 
 void cdi_rules_check_host(struct json_object *spec, const char *root, struct cdi_report *report)
 {
-    struct json_object *devices = cdi_json_array(spec, "devices");
+    struct json_object *devices = apir_json_array(spec, "devices");
 
-    check_edits_host(report, root, cdi_json_object(spec, "containerEdits"));
-    for (size_t i = 0; i < cdi_json_length(devices); i++)
+    check_edits_host(report, root, apir_json_object(spec, "containerEdits"));
+    for (size_t i = 0; i < apir_json_length(devices); i++)
         check_edits_host(report, root,
-                         cdi_json_object(json_object_array_get_idx(devices, i), "containerEdits"));
+                         apir_json_object(json_object_array_get_idx(devices, i), "containerEdits"));
 }

@@ -4,8 +4,8 @@
  * CDI parser refuses, and with it every device of the file; a warning is what
  * parsers take and some engine, runtime or rootless user then trips over.
  */
-#ifndef APIR_CDI_RULES_H
-#define APIR_CDI_RULES_H
+#ifndef APIR_COMMON_OCI_CDI_RULES_H
+#define APIR_COMMON_OCI_CDI_RULES_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -11,7 +11,7 @@
 #include "common/oci/state.h"
 #include "common/error.h"
 
-void hook_request_fini(struct hook_request *request)
+void oci_request_fini(struct oci_request *request)
 {
     free(request->devices);
     memset(request, 0, sizeof(*request));
@@ -30,41 +30,41 @@ static bool is_file(const char *source)
 
 static bool has_plugin(struct json_object *mounts)
 {
-    for (size_t i = 0; i < cdi_json_length(mounts); i++) {
+    for (size_t i = 0; i < apir_json_length(mounts); i++) {
         struct json_object *mount = json_object_array_get_idx(mounts, i);
-        const char *to = cdi_json_string(mount, "destination");
+        const char *to = apir_json_string(mount, "destination");
 
-        if (to != NULL && strcmp(to, HOOK_PLUGIN_INSIDE) == 0 &&
-            is_file(cdi_json_string(mount, "source")))
+        if (to != NULL && strcmp(to, OCI_PLUGIN_INSIDE) == 0 &&
+            is_file(apir_json_string(mount, "source")))
             return true;
     }
     return false;
 }
 
-static int find(const struct hook_state *state, struct json_object *config,
-                struct hook_request *request, struct apir_error *err)
+static int find(const struct oci_state *state, struct json_object *config,
+                struct oci_request *request, struct apir_error *err)
 {
-    struct json_object *annotations = cdi_json_object(config, "annotations");
+    struct json_object *annotations = apir_json_object(config, "annotations");
     struct json_object *member = NULL;
     const char *text = state == NULL ? NULL : state->device;
 
-    if (text == NULL && json_object_object_get_ex(annotations, HOOK_ANNOTATION, &member)) {
-        text = cdi_json_string(annotations, HOOK_ANNOTATION);
+    if (text == NULL && json_object_object_get_ex(annotations, OCI_ANNOTATION, &member)) {
+        text = apir_json_string(annotations, OCI_ANNOTATION);
         if (text == NULL)
-            return apir_error_set(err, EBADMSG, "the annotation " HOOK_ANNOTATION " is no string");
+            return apir_error_set(err, EBADMSG, "the annotation " OCI_ANNOTATION " is no string");
     }
     if (text != NULL && (request->devices = strdup(text)) == NULL)
         return apir_error_sys(err, ENOMEM, "request");
-    request->edited = has_plugin(cdi_json_array(config, "mounts"));
+    request->edited = has_plugin(apir_json_array(config, "mounts"));
     return 0;
 }
 
-int hook_request_find(const struct hook_state *state, struct json_object *config,
-                      struct hook_request *ret, struct apir_error *err)
+int oci_request_find(const struct oci_state *state, struct json_object *config,
+                     struct oci_request *ret, struct apir_error *err)
 {
     memset(ret, 0, sizeof(*ret));
     int r = find(state, config, ret, err);
     if (r < 0)
-        hook_request_fini(ret);
+        oci_request_fini(ret);
     return r;
 }

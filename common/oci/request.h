@@ -6,32 +6,32 @@
  * ask, though a CDI spec sets variables too: an image sets them as well, and an image must not
  * get a device by itself.
  */
-#ifndef APIR_HOOK_REQUEST_H
-#define APIR_HOOK_REQUEST_H
+#ifndef APIR_COMMON_OCI_REQUEST_H
+#define APIR_COMMON_OCI_REQUEST_H
 
 #include <stdbool.h>
 
 struct apir_error;
-struct hook_state;
+struct oci_state;
 struct json_object;
 
 /* Where the plug-in is in the container. */
-#define HOOK_PLUGIN_INSIDE "/usr/lib/apir/libggml-apir.so"
+#define OCI_PLUGIN_INSIDE "/usr/lib/apir/libggml-apir.so"
 
-struct hook_request {
+struct oci_request {
     char *devices; /* of the annotation, names with commas between them; NULL: there is none */
     bool edited;   /* the engine has mounted the plug-in: a spec's edits are applied */
 };
 
-void hook_request_fini(struct hook_request *request);
-#define cleanup_request __attribute__((cleanup(hook_request_fini)))
+void oci_request_fini(struct oci_request *request);
+#define cleanup_request __attribute__((cleanup(oci_request_fini)))
 
 /*
  * Looks into the state and the container's config.json; config may be NULL, where it could not
  * be read. The state's annotation goes before the config's. Returns 0 or -errno: -EBADMSG where
  * the annotation is no string. *ret is zeroed on failure.
  */
-int hook_request_find(const struct hook_state *state, struct json_object *config,
-                      struct hook_request *ret, struct apir_error *err);
+int oci_request_find(const struct oci_state *state, struct json_object *config,
+                     struct oci_request *ret, struct apir_error *err);
 
 #endif

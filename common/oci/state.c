@@ -13,7 +13,7 @@
 
 #define PID_MAX (4 * 1024 * 1024) /* PID_MAX_LIMIT of a 64-bit kernel */
 
-void hook_state_fini(struct hook_state *state)
+void oci_state_fini(struct oci_state *state)
 {
     free(state->id);
     free(state->status);
@@ -31,7 +31,7 @@ static int optional_string(struct json_object *object, const char *key, char **r
 
     if (!json_object_object_get_ex(object, key, &member) || member == NULL)
         return 0;
-    const char *s = cdi_json_string(object, key);
+    const char *s = apir_json_string(object, key);
     if (s == NULL)
         return apir_error_set(err, EBADMSG, "\"%s\" is not a string", key);
     *ret = strdup(s);
@@ -62,7 +62,7 @@ static int parse_pid(struct json_object *object, int64_t *ret, struct apir_error
     return 0;
 }
 
-static int parse_members(struct json_object *object, struct hook_state *s, struct apir_error *err)
+static int parse_members(struct json_object *object, struct oci_state *s, struct apir_error *err)
 {
     struct json_object *annotations = NULL;
     int r = optional_string(object, "id", &s->id, err);
@@ -81,44 +81,44 @@ static int parse_members(struct json_object *object, struct hook_state *s, struc
         annotations != NULL) {
         if (!json_object_is_type(annotations, json_type_object))
             return apir_error_set(err, EBADMSG, "\"annotations\" is not an object");
-        r = optional_string(annotations, HOOK_ANNOTATION, &s->device, err);
+        r = optional_string(annotations, OCI_ANNOTATION, &s->device, err);
     }
     return r;
 }
 
-int hook_state_parse(const char *data, size_t size, struct hook_state *ret, struct apir_error *err)
+int oci_state_parse(const char *data, size_t size, struct oci_state *ret, struct apir_error *err)
 {
     cleanup_json struct json_object *object = NULL;
     int r;
 
     memset(ret, 0, sizeof(*ret));
-    if (size > HOOK_STATE_MAX)
+    if (size > OCI_STATE_MAX)
         return apir_error_set(err, EFBIG, "container state of %zu bytes", size);
-    r = cdi_json_parse(data, size, &object, err);
+    r = apir_json_parse(data, size, &object, err);
     if (r == 0)
         r = parse_members(object, ret, err);
     if (r < 0) {
-        hook_state_fini(ret);
+        oci_state_fini(ret);
         apir_error_wrap(err, "container state");
     }
     return r;
 }
 
-int hook_state_read(int fd, struct hook_state *ret, struct apir_error *err)
+int oci_state_read(int fd, struct oci_state *ret, struct apir_error *err)
 {
     cleanup_free char *data = NULL;
     size_t size = 0;
 
-    int r = cdi_json_read_fd(fd, HOOK_STATE_MAX, &data, &size, err);
+    int r = apir_file_read(fd, OCI_STATE_MAX, &data, &size, err);
     if (r < 0) {
         apir_error_wrap(err, "container state");
         return r;
     }
-    return hook_state_parse(data, size, ret, err);
+    return oci_state_parse(data, size, ret, err);
 }
 
-int hook_state_config(const struct hook_state *state, struct json_object **ret_config,
-                      struct apir_error *err)
+int oci_state_config(const struct oci_state *state, struct json_object **ret_config,
+                     struct apir_error *err)
 {
     cleanup_free char *path = NULL;
 
@@ -128,7 +128,7 @@ int hook_state_config(const struct hook_state *state, struct json_object **ret_c
         path = NULL;
         return apir_error_sys(err, ENOMEM, "bundle");
     }
-    return cdi_json_load(path, HOOK_CONFIG_MAX, ret_config, err);
+    return apir_json_load(path, OCI_CONFIG_MAX, ret_config, err);
 }
 
 /* As in config.json, a relative root is relative to the bundle. */
@@ -148,17 +148,17 @@ static int absolute_root(const char *path, const char *bundle, char **ret_root,
     return 0;
 }
 
-int hook_config_root(struct json_object *config, const char *bundle, char **ret_root,
-                     struct apir_error *err)
+int oci_config_root(struct json_object *config, const char *bundle, char **ret_root,
+                    struct apir_error *err)
 {
-    const char *path = cdi_json_string(cdi_json_object(config, "root"), "path");
+    const char *path = apir_json_string(apir_json_object(config, "root"), "path");
 
     if (path == NULL)
         return apir_error_set(err, EBADMSG, "config.json has no root.path");
     return absolute_root(path, bundle, ret_root, err);
 }
 
-int hook_state_root(const struct hook_state *state, char **ret_root, struct apir_error *err)
+int oci_state_root(const struct oci_state *state, char **ret_root, struct apir_error *err)
 {
     cleanup_json struct json_object *config = NULL;
 
@@ -166,6 +166,6 @@ int hook_state_root(const struct hook_state *state, char **ret_root, struct apir
         return absolute_root(state->root, state->bundle, ret_root, err);
     if (state->bundle == NULL)
         return apir_error_set(err, EBADMSG, "the state names neither root nor bundle");
-    int r = hook_state_config(state, &config, err);
-    return r < 0 ? r : hook_config_root(config, state->bundle, ret_root, err);
+    int r = oci_state_config(state, &config, err);
+    return r < 0 ? r : oci_config_root(config, state->bundle, ret_root, err);
 }

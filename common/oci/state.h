@@ -6,8 +6,8 @@
  * crun: pid 0, a "root" member of its own, the working directory is the bundle.
  * runc: the hook's parent as pid, no "root", the working directory is the root.
  */
-#ifndef APIR_HOOK_STATE_H
-#define APIR_HOOK_STATE_H
+#ifndef APIR_COMMON_OCI_STATE_H
+#define APIR_COMMON_OCI_STATE_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -16,12 +16,12 @@ struct apir_error;
 struct json_object;
 
 /* The annotation that asks for a device where the engine does not know CDI. */
-#define HOOK_ANNOTATION "apir.device"
+#define OCI_ANNOTATION "apir.device"
 
-#define HOOK_STATE_MAX  (1u << 20)
-#define HOOK_CONFIG_MAX (8u << 20)
+#define OCI_STATE_MAX  (1u << 20)
+#define OCI_CONFIG_MAX (8u << 20)
 
-struct hook_state {
+struct oci_state {
     char *id;
     char *status;
     char *bundle; /* absolute, or NULL */
@@ -30,8 +30,8 @@ struct hook_state {
     int64_t pid;
 };
 
-void hook_state_fini(struct hook_state *state);
-#define cleanup_state __attribute__((cleanup(hook_state_fini)))
+void oci_state_fini(struct oci_state *state);
+#define cleanup_state __attribute__((cleanup(oci_state_fini)))
 
 /*
  * Parses the state. Refused (-EBADMSG): what is no JSON object, a member of the
@@ -39,23 +39,23 @@ void hook_state_fini(struct hook_state *state);
  * or beyond the kernel's. Unknown members are taken: runtimes add their own.
  * *ret is zeroed on failure.
  */
-int hook_state_parse(const char *data, size_t size, struct hook_state *ret, struct apir_error *err);
+int oci_state_parse(const char *data, size_t size, struct oci_state *ret, struct apir_error *err);
 
 /* Reads fd to its end and parses it. */
-int hook_state_read(int fd, struct hook_state *ret, struct apir_error *err);
+int oci_state_read(int fd, struct oci_state *ret, struct apir_error *err);
 
 /* The bundle's config.json. Returns 0 or -errno: -ENOENT also where no bundle is known. */
-int hook_state_config(const struct hook_state *state, struct json_object **ret_config,
-                      struct apir_error *err);
+int oci_state_config(const struct oci_state *state, struct json_object **ret_config,
+                     struct apir_error *err);
 
 /*
  * The absolute path of the root out of a config.json: root.path, which is
  * relative to the bundle where it is relative. Returns 0 or -errno.
  */
-int hook_config_root(struct json_object *config, const char *bundle, char **ret_root,
-                     struct apir_error *err);
+int oci_config_root(struct json_object *config, const char *bundle, char **ret_root,
+                    struct apir_error *err);
 
 /* state->root, else bundle/config.json's. */
-int hook_state_root(const struct hook_state *state, char **ret_root, struct apir_error *err);
+int oci_state_root(const struct oci_state *state, char **ret_root, struct apir_error *err);
 
 #endif

@@ -74,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memcpy(copy, data, size);
     copy[size] = '\0';
     cleanup_json struct json_object *spec = NULL;
-    int r = cdi_json_parse(copy, size, &spec, NULL);
+    int r = apir_json_parse(copy, size, &spec, NULL);
     FUZZ_CHECK((r == 0) == (spec != NULL));
     free(copy);
     if (r < 0)
@@ -88,7 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *text = cdi_spec_text(spec);
     FUZZ_CHECK(text != NULL);
     cleanup_json struct json_object *again = NULL;
-    FUZZ_CHECK(cdi_json_parse(text, strlen(text), &again, NULL) == 0);
+    FUZZ_CHECK(apir_json_parse(text, strlen(text), &again, NULL) == 0);
     FUZZ_CHECK(findings(again, &again_errors) == n && again_errors == errors);
     /* The lowest version is one that serves. */
     if (errors == 0) {

@@ -549,7 +549,7 @@ static void doctor_step(void)
         char clean[sizeof(d->name)];
         FUZZ_CHECK(memchr(d->id, 0, sizeof(d->id)) && memchr(d->name, 0, sizeof(d->name)));
         memcpy(clean, d->name, sizeof(clean));
-        cdi_text_clean(clean);
+        apir_text_clean(clean);
         FUZZ_CHECK(strcmp(clean, d->name) == 0);
     }
 }

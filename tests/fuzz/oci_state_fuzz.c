@@ -14,18 +14,18 @@ const char fuzz_corpus[] = "oci_state";
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     cleanup_json struct json_object *object = NULL, *again = NULL;
-    cleanup_state struct hook_state state;
+    cleanup_state struct oci_state state;
     char *root = NULL;
     const char *text = (const char *)data;
 
     /* What is taken as JSON is written and read again as the same. */
-    if (cdi_json_parse(text, size, &object, NULL) == 0) {
+    if (apir_json_parse(text, size, &object, NULL) == 0) {
         const char *written = json_object_to_json_string(object);
 
-        FUZZ_CHECK(cdi_json_parse(written, strlen(written), &again, NULL) == 0);
+        FUZZ_CHECK(apir_json_parse(written, strlen(written), &again, NULL) == 0);
         FUZZ_CHECK(json_object_equal(object, again));
     }
-    if (hook_state_parse(text, size, &state, NULL) < 0) {
+    if (oci_state_parse(text, size, &state, NULL) < 0) {
         FUZZ_CHECK(state.id == NULL && state.bundle == NULL && state.pid == 0);
         return 0;
     }
@@ -33,10 +33,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_CHECK(state.id != NULL && state.id[0] != '\0');
     FUZZ_CHECK(state.bundle == NULL || state.bundle[0] == '/');
     FUZZ_CHECK(state.pid >= 0 && state.pid <= 4 * 1024 * 1024);
-    cleanup_request struct hook_request request;
-    if (hook_request_find(&state, object, &request, NULL) == 0)
+    cleanup_request struct oci_request request;
+    if (oci_request_find(&state, object, &request, NULL) == 0)
         FUZZ_CHECK(state.device == NULL || strcmp(request.devices, state.device) == 0);
-    if (state.root != NULL && hook_state_root(&state, &root, NULL) == 0)
+    if (state.root != NULL && oci_state_root(&state, &root, NULL) == 0)
         FUZZ_CHECK(root[0] == '/');
     free(root);
     return 0;

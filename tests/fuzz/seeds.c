@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 
 #include "tests/lib/graph_write.h"
-#include "tests/lib/hook_elf_write.h"
+#include "tests/lib/elf_write.h"
 #include "tests/lib/message_table.h"
 
 static const char *out_dir;

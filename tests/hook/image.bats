@@ -192,7 +192,7 @@ debian() {
 
 @test "image: what the hook wants a ggml to export is what the plug-in looks up" {
     local name n=0
-    for name in $(sed -n '/hook_ggml_functions\[\] = {/,/};/p' common/image/ggml.c | grep -o '"[a-z_]*"'); do
+    for name in $(sed -n '/image_ggml_functions\[\] = {/,/};/p' common/image/ggml.c | grep -o '"[a-z_]*"'); do
         grep -aqF "${name//\"/}" "$PLUGIN"
         n=$((n + 1))
     done

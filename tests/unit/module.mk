@@ -7,7 +7,7 @@ UNIT_PROGRAMS := $(patsubst %.c,$(O)/%,$(wildcard tests/unit/*/*_test.c))
 UNIT_TESTS += $(UNIT_PROGRAMS)
 
 $(UNIT_PROGRAMS) $(UNIT_PROGRAMS:%=%.o): private PKGS := $(TEST_PKGS)
-$(patsubst %,%.o,$(filter $(addprefix $(O)/tests/unit/,cdi/% hook/% common/cdi_% common/hook_%),$(UNIT_PROGRAMS))): \
+$(patsubst %,%.o,$(filter $(addprefix $(O)/tests/unit/,cdi/% hook/% common/%),$(UNIT_PROGRAMS))): \
     private EXTRA_CFLAGS := -D_GNU_SOURCE
 # The ring's alone are all that runs with TSan: nothing else need be built for that.
 RING_TESTS := $(addprefix $(O)/tests/unit/protocol/,ring_test ring_threads_test)

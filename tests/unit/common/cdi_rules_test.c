@@ -110,7 +110,7 @@ static void each_case_is_graded(void **state)
         cleanup_json struct json_object *spec = NULL;
         struct cdi_report report;
 
-        if (cdi_json_parse(cases[i].text, strlen(cases[i].text), &spec, NULL) != 0)
+        if (apir_json_parse(cases[i].text, strlen(cases[i].text), &spec, NULL) != 0)
             fail_msg("the test's own JSON is wrong: %s", cases[i].text);
         cdi_report_init(&report);
         cdi_rules_check(spec, &report);
@@ -155,7 +155,7 @@ static void host_check_finds_what_is_missing(void **state)
     struct cdi_report report;
 
     (void)state;
-    assert_int_equal(cdi_json_parse(text, sizeof(text) - 1, &spec, NULL), 0);
+    assert_int_equal(apir_json_parse(text, sizeof(text) - 1, &spec, NULL), 0);
     cdi_report_init(&report);
     cdi_rules_check_host(spec, "/", &report);
     assert_int_equal(report.n_errors, 4);

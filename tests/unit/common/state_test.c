@@ -25,14 +25,14 @@ static const char crun[] =
 static const char runc[] = "{\"ociVersion\":\"1.2.1\",\"id\":\"c2\",\"status\":\"creating\","
                            "\"pid\":4711,\"bundle\":\"/run/b\"}";
 
-static int parse(const char *text, struct hook_state *s)
+static int parse(const char *text, struct oci_state *s)
 {
-    return hook_state_parse(text, strlen(text), s, NULL);
+    return oci_state_parse(text, strlen(text), s, NULL);
 }
 
 static void parse_takes_crun(void **state)
 {
-    cleanup_state struct hook_state s = {0};
+    cleanup_state struct oci_state s = {0};
 
     (void)state;
     assert_int_equal(parse(crun, &s), 0);
@@ -46,7 +46,7 @@ static void parse_takes_crun(void **state)
 
 static void parse_takes_runc(void **state)
 {
-    cleanup_state struct hook_state s = {0};
+    cleanup_state struct oci_state s = {0};
 
     (void)state;
     assert_int_equal(parse(runc, &s), 0);
@@ -58,11 +58,11 @@ static void parse_takes_runc(void **state)
 
 static void parse_refuses_every_truncation(void **state)
 {
-    struct hook_state s;
+    struct oci_state s;
 
     (void)state;
     for (size_t n = 0; n < sizeof(crun) - 1; n++)
-        assert_int_equal(hook_state_parse(crun, n, &s, NULL), -EBADMSG);
+        assert_int_equal(oci_state_parse(crun, n, &s, NULL), -EBADMSG);
 }
 
 static void parse_refuses_wrong_members(void **state)
@@ -89,10 +89,10 @@ static void parse_refuses_wrong_members(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        struct hook_state s;
+        struct oci_state s;
         struct apir_error err = {0};
 
-        if (hook_state_parse(bad[i], strlen(bad[i]), &s, &err) != -EBADMSG)
+        if (oci_state_parse(bad[i], strlen(bad[i]), &s, &err) != -EBADMSG)
             fail_msg("taken: %s", bad[i]);
         assert_memory_equal(err.msg, "container state: ", 17);
         assert_null(s.id);
@@ -101,16 +101,16 @@ static void parse_refuses_wrong_members(void **state)
 
 static void parse_refuses_huge(void **state)
 {
-    size_t size = HOOK_STATE_MAX + 1;
+    size_t size = OCI_STATE_MAX + 1;
     cleanup_free char *text = malloc(size);
-    struct hook_state s;
+    struct oci_state s;
 
     (void)state;
     memset(text, ' ', size);
     memcpy(text, runc, sizeof(runc) - 1);
-    assert_int_equal(hook_state_parse(text, size, &s, NULL), -EFBIG);
-    assert_int_equal(hook_state_parse(text, size - 1, &s, NULL), 0);
-    hook_state_fini(&s);
+    assert_int_equal(oci_state_parse(text, size, &s, NULL), -EFBIG);
+    assert_int_equal(oci_state_parse(text, size - 1, &s, NULL), 0);
+    oci_state_fini(&s);
 }
 
 static void root_comes_from_state_or_config(void **state)
@@ -131,7 +131,7 @@ static void root_comes_from_state_or_config(void **state)
         {NULL, "", "{\"root\":{\"path\":\"/a\"}", NULL},
         {NULL, "", NULL, NULL},
     };
-    char dir[] = "/tmp/hook_state_test.XXXXXX";
+    char dir[] = "/tmp/state_test.XXXXXX";
 
     (void)state;
     assert_non_null(mkdtemp(dir));
@@ -147,11 +147,11 @@ static void root_comes_from_state_or_config(void **state)
             fputs(cases[i].config, f);
             fclose(f);
         }
-        struct hook_state s = {
+        struct oci_state s = {
             .root = cases[i].root == NULL ? NULL : strdup(cases[i].root),
             .bundle = bundle == NULL ? NULL : strdup(bundle[0] == '\0' ? dir : bundle),
         };
-        int r = hook_state_root(&s, &root, NULL);
+        int r = oci_state_root(&s, &root, NULL);
         if (cases[i].want == NULL) {
             assert_true(r < 0);
             assert_null(root);
@@ -163,7 +163,7 @@ static void root_comes_from_state_or_config(void **state)
             assert_string_equal(root, want);
         }
         free(root);
-        hook_state_fini(&s);
+        oci_state_fini(&s);
         unlink(config);
     }
     rmdir(dir);
@@ -180,5 +180,5 @@ int main(void)
         cmocka_unit_test(root_comes_from_state_or_config),
     };
 
-    return cmocka_run_group_tests_name("hook_state", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("state", tests, NULL, NULL);
 }

@@ -54,7 +54,7 @@ static void values_are_found_where_they_are(void **state)
         struct json_object *found = NULL;
 
         json_object_object_get_ex(
-            cdi_json_object(cdi_json_object(top, "plugins"), "io.containerd.grpc.v1.cri"),
+            apir_json_object(apir_json_object(top, "plugins"), "io.containerd.grpc.v1.cri"),
             "enable_cdi", &found);
         if ((found != NULL) != (cases[i].value != NULL))
             fail_msg("%zu: %s", i, cases[i].text);
@@ -202,5 +202,5 @@ int main(void)
         cmocka_unit_test(a_list_has_an_end),
     };
 
-    return cmocka_run_group_tests_name("cdi_toml", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("toml", tests, NULL, NULL);
 }

@@ -61,8 +61,8 @@ static void built_spec_is_spotless(void **state)
 
     (void)state;
     assert_int_equal(findings(spec), 0);
-    assert_string_equal(cdi_json_string(spec, "cdiVersion"), "0.3.0");
-    assert_string_equal(cdi_json_string(spec, "kind"), "virtgpu/apir");
+    assert_string_equal(apir_json_string(spec, "cdiVersion"), "0.3.0");
+    assert_string_equal(apir_json_string(spec, "kind"), "virtgpu/apir");
     const char *text = cdi_spec_text(spec);
     assert_non_null(strstr(text, "\"GGML_BACKEND_PATH=/usr/lib/apir/libggml-apir.so\""));
     assert_non_null(strstr(text, "\"GGML_VK_VISIBLE_DEVICES=\""));
@@ -78,12 +78,12 @@ static void built_spec_is_spotless(void **state)
 
 static struct json_object *device_named(struct json_object *spec, const char *name)
 {
-    struct json_object *list = cdi_json_member(spec, "devices", json_type_array);
+    struct json_object *list = apir_json_member(spec, "devices", json_type_array);
 
     for (size_t i = 0; i < json_object_array_length(list); i++) {
         struct json_object *device = json_object_array_get_idx(list, i);
-        if (strcmp(cdi_json_string(device, "name"), name) == 0)
-            return cdi_json_member(device, "containerEdits", json_type_object);
+        if (strcmp(apir_json_string(device, "name"), name) == 0)
+            return apir_json_member(device, "containerEdits", json_type_object);
     }
     return NULL;
 }
@@ -99,7 +99,7 @@ static void host_socket_is_a_device_without_a_node(void **state)
         struct json_object *edits = device_named(spec, "host0");
 
         assert_int_equal(findings(spec), 0);
-        assert_string_equal(cdi_json_string(spec, "cdiVersion"), "0.3.0");
+        assert_string_equal(apir_json_string(spec, "cdiVersion"), "0.3.0");
         assert_int_equal(json_object_object_length(edits), 2);
         assert_string_equal(json_object_to_json_string_ext(edits, JSON_C_TO_STRING_NOSLASHESCAPE),
                             "{\"env\":[\"APIR_TRANSPORT=unix:/run/apir/host/apir.sock\"],"
@@ -117,7 +117,7 @@ static void dotted_class_raises_the_version(void **state)
     (void)state;
     o.class_name = "apir.test";
     cleanup_json struct json_object *spec = build(&o);
-    assert_string_equal(cdi_json_string(spec, "cdiVersion"), "0.6.0");
+    assert_string_equal(apir_json_string(spec, "cdiVersion"), "0.6.0");
     assert_int_equal(findings(spec), 0);
 }
 
@@ -139,10 +139,10 @@ static void plugin_elsewhere_is_told_to_the_hook(void **state)
     (void)state;
     o.plugin_path = "/opt/x/libggml-apir.so";
     cleanup_json struct json_object *spec = build(&o);
-    struct json_object *edits = cdi_json_member(spec, "containerEdits", json_type_object);
+    struct json_object *edits = apir_json_member(spec, "containerEdits", json_type_object);
     struct json_object *hook =
-        json_object_array_get_idx(cdi_json_member(edits, "hooks", json_type_array), 0);
-    struct json_object *args = cdi_json_member(hook, "args", json_type_array);
+        json_object_array_get_idx(apir_json_member(edits, "hooks", json_type_array), 0);
+    struct json_object *args = apir_json_member(hook, "args", json_type_array);
     assert_int_equal(json_object_array_length(args), 4);
     assert_string_equal(json_object_get_string(json_object_array_get_idx(args, 3)), o.plugin_path);
 }
@@ -161,7 +161,7 @@ static int entries(const char *dir)
 
 static void stored_spec_reads_back(void **state)
 {
-    char dir[] = "/tmp/cdi_spec_test.XXXXXX", path[64];
+    char dir[] = "/tmp/spec_test.XXXXXX", path[64];
     struct cdi_spec_options o = options();
     cleanup_json struct json_object *spec = build(&o);
     cleanup_json struct json_object *back = NULL;
@@ -192,7 +192,7 @@ static void stored_spec_reads_back(void **state)
 
 static void store_refuses_what_is_not_valid(void **state)
 {
-    char dir[] = "/tmp/cdi_spec_test.XXXXXX", path[64];
+    char dir[] = "/tmp/spec_test.XXXXXX", path[64];
     struct apir_error err = {0};
 
     (void)state;
@@ -217,7 +217,7 @@ static void store_refuses_what_is_not_valid(void **state)
 
 static void store_that_fails_leaves_nothing(void **state)
 {
-    char dir[] = "/tmp/cdi_spec_test.XXXXXX", path[64];
+    char dir[] = "/tmp/spec_test.XXXXXX", path[64];
     struct cdi_spec_options o = options();
     cleanup_json struct json_object *spec = build(&o);
     struct apir_error err = {0};
@@ -246,5 +246,5 @@ int main(void)
         cmocka_unit_test(store_that_fails_leaves_nothing),
     };
 
-    return cmocka_run_group_tests_name("cdi_spec", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("spec", tests, NULL, NULL);
 }

@@ -111,7 +111,7 @@ static size_t read_text(const char *text, struct cdi_numbered *known)
 {
     cleanup_json struct json_object *spec = NULL;
 
-    if (cdi_json_parse(text, strlen(text), &spec, NULL) != 0)
+    if (apir_json_parse(text, strlen(text), &spec, NULL) != 0)
         fail_msg("the test's own JSON is wrong: %s", text);
     return cdi_number_read(spec, known);
 }
@@ -197,5 +197,5 @@ int main(void)
         cmocka_unit_test(whatever_else_is_there_is_left_alone),
     };
 
-    return cmocka_run_group_tests_name("cdi_number", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("number", tests, NULL, NULL);
 }

@@ -148,5 +148,5 @@ int main(void)
         UNIT(a_child_that_dies_is_told_from_one_that_is_late),
     };
 
-    return cmocka_run_group_tests_name("hook_limit", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("limit", tests, NULL, NULL);
 }

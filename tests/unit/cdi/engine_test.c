@@ -473,5 +473,5 @@ int main(void)
         T(a_record_that_is_none_is_refused),
     };
 
-    return cmocka_run_group_tests_name("cdi_engine", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("engine", tests, NULL, NULL);
 }

@@ -15,7 +15,7 @@
 #include "common/clock.h"
 #include "common/image/elf.h"
 #include "common/image/ggml.h"
-#include "tests/lib/hook_elf_write.h"
+#include "tests/lib/elf_write.h"
 
 static const char *const functions[] = {"first", "second", "third", NULL};
 
@@ -43,9 +43,9 @@ static int file_of(const void *data, size_t size)
     return fd;
 }
 
-static struct hook_budget plenty(void)
+static struct image_budget plenty(void)
 {
-    return (struct hook_budget){.bytes = 64u << 20};
+    return (struct image_budget){.bytes = 64u << 20};
 }
 
 struct seen {
@@ -69,23 +69,23 @@ static void reads_what_a_linker_wrote(void **state)
     (void)state;
     for (int gnu = 0; gnu < 2; gnu++) {
         struct elf_spec spec = sample(gnu);
-        struct hook_budget budget = plenty();
+        struct image_budget budget = plenty();
         struct seen seen = {0};
-        struct hook_elf elf;
+        struct image_elf elf;
         struct elf_out out;
         char name[32];
 
         elf_write(&spec, &out);
         int fd = file_of(out.bytes, out.n);
-        assert_int_equal(hook_elf_open(fd, &budget, &elf), 0);
+        assert_int_equal(image_elf_open(fd, &budget, &elf), 0);
         assert_int_equal(elf.machine, EM_X86_64);
         assert_true(elf.wide && elf.dynamic && !elf.pie);
         assert_string_equal(elf.interp, "/lib64/ld-linux-x86-64.so.2");
         assert_int_equal(elf.n_needed, 2);
-        assert_int_equal(hook_elf_needed(&elf, 0, name, sizeof(name)), 0);
+        assert_int_equal(image_elf_needed(&elf, 0, name, sizeof(name)), 0);
         assert_string_equal(name, "libggml.so.0");
-        assert_int_equal(hook_elf_needed(&elf, 2, name, sizeof(name)), -EINVAL);
-        assert_int_equal(hook_elf_symbols(&elf, note, &seen), 0);
+        assert_int_equal(image_elf_needed(&elf, 2, name, sizeof(name)), -EINVAL);
+        assert_int_equal(image_elf_symbols(&elf, note, &seen), 0);
         assert_string_equal(seen.names, "wanted also_wanted first second third ");
         assert_int_equal(seen.defined, 3);
         assert_int_equal(seen.undefined, 2);
@@ -96,15 +96,15 @@ static void reads_what_a_linker_wrote(void **state)
 /* This very program: what a real linker wrote. */
 static void reads_itself(void **state)
 {
-    struct hook_budget budget = plenty();
+    struct image_budget budget = plenty();
     struct seen seen = {0};
-    struct hook_elf elf;
+    struct image_elf elf;
     int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 
     (void)state;
-    assert_int_equal(hook_elf_open(fd, &budget, &elf), 0);
+    assert_int_equal(image_elf_open(fd, &budget, &elf), 0);
     assert_true(elf.dynamic && elf.n_needed > 0 && elf.interp[0] == '/');
-    assert_int_equal(hook_elf_symbols(&elf, note, &seen), 0);
+    assert_int_equal(image_elf_symbols(&elf, note, &seen), 0);
     assert_true(seen.undefined > 3);
     close(fd);
 }
@@ -119,22 +119,22 @@ static int nothing(const char *data, size_t size, void *user)
 
 static void look_at_all(int fd)
 {
-    struct hook_budget budget = plenty();
-    struct hook_ggml_file file;
+    struct image_budget budget = plenty();
+    struct image_ggml_file file;
     struct seen seen = {0};
-    struct hook_elf elf;
+    struct image_elf elf;
     unsigned sum = 0;
     char name[8];
 
-    (void)hook_ggml_look(fd, HOOK_BYTES, &budget, &file);
-    (void)hook_ggml_has_path(fd, "/usr/lib/ggml/backends", &budget);
-    if (hook_elf_open(fd, &budget, &elf) < 0)
+    (void)image_ggml_look(fd, IMAGE_BYTES, &budget, &file);
+    (void)image_ggml_has_path(fd, "/usr/lib/ggml/backends", &budget);
+    if (image_elf_open(fd, &budget, &elf) < 0)
         return;
     for (size_t i = 0; i < elf.n_needed; i++)
-        (void)hook_elf_needed(&elf, i, name, sizeof(name));
-    (void)hook_elf_symbols(&elf, note, &seen);
-    (void)hook_elf_contents(&elf, false, nothing, &sum);
-    (void)hook_elf_contents(&elf, true, nothing, &sum);
+        (void)image_elf_needed(&elf, i, name, sizeof(name));
+    (void)image_elf_symbols(&elf, note, &seen);
+    (void)image_elf_contents(&elf, false, nothing, &sum);
+    (void)image_elf_contents(&elf, true, nothing, &sum);
     for (size_t i = 0; i < elf.n_loads; i++)
         assert_true(elf.loads[i].offset + elf.loads[i].size <= elf.size);
 }
@@ -182,7 +182,7 @@ static void truncated_elf_is_survived(void **state)
 static void a_huge_file_costs_no_more_than_the_budget(void **state)
 {
     struct elf_spec spec = sample(false);
-    struct hook_ggml_file file;
+    struct image_ggml_file file;
     struct elf_out out;
 
     (void)state;
@@ -191,17 +191,17 @@ static void a_huge_file_costs_no_more_than_the_budget(void **state)
     load->p_filesz = 1ull << 40;
     int fd = file_of(out.bytes, out.n);
     assert_int_equal(ftruncate(fd, (off_t)1 << 40), 0);
-    struct hook_budget budget = {.bytes = 1u << 20};
-    struct hook_elf elf;
+    struct image_budget budget = {.bytes = 1u << 20};
+    struct image_elf elf;
     unsigned sum = 0;
-    assert_int_equal(hook_elf_open(fd, &budget, &elf), 0);
-    assert_int_equal(hook_elf_contents(&elf, false, nothing, &sum), -ENOBUFS);
-    budget = (struct hook_budget){.bytes = UINT64_MAX, .deadline_ms = apir_now_ms() + 100};
+    assert_int_equal(image_elf_open(fd, &budget, &elf), 0);
+    assert_int_equal(image_elf_contents(&elf, false, nothing, &sum), -ENOBUFS);
+    budget = (struct image_budget){.bytes = UINT64_MAX, .deadline_ms = apir_now_ms() + 100};
     uint64_t start = apir_now_ms();
-    assert_int_equal(hook_elf_contents(&elf, false, nothing, &sum), -ENOBUFS);
+    assert_int_equal(image_elf_contents(&elf, false, nothing, &sum), -ENOBUFS);
     assert_true(apir_now_ms() - start < 5000);
-    budget = (struct hook_budget){.bytes = 10};
-    assert_int_equal(hook_ggml_look(fd, HOOK_BYTES, &budget, &file), -ENOBUFS);
+    budget = (struct image_budget){.bytes = 10};
+    assert_int_equal(image_ggml_look(fd, IMAGE_BYTES, &budget, &file), -ENOBUFS);
     close(fd);
 }
 
@@ -209,26 +209,26 @@ static void other_files_are_none(void **state)
 {
     static const char script[] =
         "#!/bin/sh\nexec /usr/bin/llama-server; this is longer than a header\n";
-    struct hook_budget budget = plenty();
-    struct hook_elf elf;
+    struct image_budget budget = plenty();
+    struct image_elf elf;
 
     (void)state;
     int fd = file_of(script, sizeof(script));
-    assert_int_equal(hook_elf_open(fd, &budget, &elf), -ENOEXEC);
+    assert_int_equal(image_elf_open(fd, &budget, &elf), -ENOEXEC);
     close(fd);
     fd = file_of("\177ELF", 4);
-    assert_int_equal(hook_elf_open(fd, &budget, &elf), -ENOEXEC);
+    assert_int_equal(image_elf_open(fd, &budget, &elf), -ENOEXEC);
     close(fd);
     fd = open("/tmp", O_RDONLY | O_CLOEXEC);
-    assert_int_equal(hook_elf_open(fd, &budget, &elf), -ENOEXEC);
+    assert_int_equal(image_elf_open(fd, &budget, &elf), -ENOEXEC);
     close(fd);
 }
 
 static void machines_of_every_class_and_order_are_told(void **state)
 {
-    struct hook_budget budget = plenty();
+    struct image_budget budget = plenty();
     struct elf_spec spec = sample(false);
-    struct hook_ggml_file file;
+    struct image_ggml_file file;
     struct elf_out out;
 
     (void)state;
@@ -236,17 +236,17 @@ static void machines_of_every_class_and_order_are_told(void **state)
     out.bytes[EI_CLASS] = ELFCLASS32;
     out.bytes[18] = EM_ARM;
     int fd = file_of(out.bytes, out.n);
-    assert_int_equal(hook_ggml_look(fd, HOOK_BYTES, &budget, &file), 0);
+    assert_int_equal(image_ggml_look(fd, IMAGE_BYTES, &budget, &file), 0);
     assert_false(file.wide);
     assert_int_equal(file.machine, EM_ARM);
-    assert_string_equal(hook_elf_machine_name(file.machine), "arm");
+    assert_string_equal(image_elf_machine_name(file.machine), "arm");
     close(fd);
     out.bytes[EI_CLASS] = ELFCLASS64;
     out.bytes[EI_DATA] = ELFDATA2MSB;
     out.bytes[18] = 0;
     out.bytes[19] = EM_S390;
     fd = file_of(out.bytes, out.n);
-    assert_int_equal(hook_ggml_look(fd, HOOK_BYTES, &budget, &file), 0);
+    assert_int_equal(image_ggml_look(fd, IMAGE_BYTES, &budget, &file), 0);
     assert_false(file.wide);
     assert_int_equal(file.machine, EM_S390);
     close(fd);
@@ -261,8 +261,8 @@ static void strings_across_windows_are_found(void **state)
     (void)state;
     assert_non_null(data);
     for (size_t at = 65280 - 300; at < 65280 + 300; at += 7) {
-        struct hook_budget budget = plenty();
-        struct hook_ggml_file file;
+        struct image_budget budget = plenty();
+        struct image_ggml_file file;
         struct elf_spec spec = sample(false);
         struct elf_out out;
 
@@ -276,9 +276,9 @@ static void strings_across_windows_are_found(void **state)
         char *name = memmem(data, out.n, "libggml.so.0", 12);
         name[0] = 'x';
         int fd = file_of(data, size);
-        assert_int_equal(hook_ggml_look(fd, HOOK_BYTES, &budget, &file), 0);
+        assert_int_equal(image_ggml_look(fd, IMAGE_BYTES, &budget, &file), 0);
         assert_true(file.loader);
-        assert_int_equal(file.slots, 1u << HOOK_SLOT_METAL);
+        assert_int_equal(file.slots, 1u << IMAGE_SLOT_METAL);
         close(fd);
     }
     free(data);
@@ -288,7 +288,7 @@ static void strings_across_windows_are_found(void **state)
 static void a_path_in_pieces_is_recognised(void **state)
 {
     static const char data[] = "123456789abcdef/usr/lib/x86_64-linux-gnu/ggml/b\0xxxxackends0yyyy";
-    struct hook_budget budget = plenty();
+    struct image_budget budget = plenty();
     struct elf_spec spec = sample(false);
     struct elf_out out;
 
@@ -297,10 +297,10 @@ static void a_path_in_pieces_is_recognised(void **state)
     spec.data_size = sizeof(data);
     elf_write(&spec, &out);
     int fd = file_of(out.bytes, out.n);
-    assert_true(hook_ggml_has_path(fd, "/usr/lib/x86_64-linux-gnu/ggml/backends0", &budget));
-    assert_false(hook_ggml_has_path(fd, "/usr/lib/x86_64-linux-gnu/ggml/backends1", &budget));
-    assert_false(hook_ggml_has_path(fd, "/usr/lib/aarch64-linux-gnu/ggml/backends0", &budget));
-    assert_false(hook_ggml_has_path(fd, "/usr", &budget));
+    assert_true(image_ggml_has_path(fd, "/usr/lib/x86_64-linux-gnu/ggml/backends0", &budget));
+    assert_false(image_ggml_has_path(fd, "/usr/lib/x86_64-linux-gnu/ggml/backends1", &budget));
+    assert_false(image_ggml_has_path(fd, "/usr/lib/aarch64-linux-gnu/ggml/backends0", &budget));
+    assert_false(image_ggml_has_path(fd, "/usr", &budget));
     close(fd);
 }
 
@@ -318,5 +318,5 @@ int main(void)
         cmocka_unit_test(a_path_in_pieces_is_recognised),
     };
 
-    return cmocka_run_group_tests_name("hook_elf", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("elf", tests, NULL, NULL);
 }

@@ -36,7 +36,7 @@ static void what_a_terminal_would_obey_is_taken_out(void **state)
         char text[64];
 
         snprintf(text, sizeof(text), "%s", cases[i].text);
-        cdi_text_clean(text);
+        apir_text_clean(text);
         assert_string_equal(text, cases[i].clean);
     }
 }
@@ -49,7 +49,7 @@ static void a_printed_line_is_one_line(void **state)
 
     (void)state;
     assert_non_null(out);
-    cdi_text_print(out, "%s\t%s\n", "a\nb\033", "c");
+    apir_text_print(out, "%s\t%s\n", "a\nb\033", "c");
     fclose(out);
     assert_string_equal(text, "a?b?\tc\n");
 }
@@ -61,5 +61,5 @@ int main(void)
         UNIT(a_printed_line_is_one_line),
     };
 
-    return cmocka_run_group_tests_name("cdi_text", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("text", tests, NULL, NULL);
 }

@@ -9,12 +9,12 @@
 #include <cmocka.h>
 
 #include "common/image/rootfs.h"
-#include "tests/lib/hook_tree.h"
+#include "tests/lib/image_tree.h"
 
 /* The content of a file reached as path, or "" */
 static int read_at(const struct tree *t, const char *path, char *text, size_t size)
 {
-    int fd = hook_rootfs_openat(t->root, path, O_RDONLY, 0);
+    int fd = image_rootfs_openat(t->root, path, O_RDONLY, 0);
 
     text[0] = '\0';
     if (fd < 0)
@@ -89,7 +89,7 @@ static void loops_end(void **state)
 static void other_mounts_are_refused(void **state)
 {
     char text[16];
-    int root = hook_rootfs_open("/");
+    int root = image_rootfs_open("/");
 
     (void)state;
     assert_true(root >= 0);
@@ -102,7 +102,7 @@ static void other_mounts_are_refused(void **state)
 static void magic_links_are_refused(void **state)
 {
     char text[16];
-    int proc = hook_rootfs_open("/proc");
+    int proc = image_rootfs_open("/proc");
 
     (void)state;
     assert_true(proc >= 0);
@@ -123,11 +123,11 @@ static void child_is_never_followed(void **state)
     tree_link(&t, "/dangling", "made");
     static const char *const bad[] = {"../x", "..", "a/b", "/etc"};
     for (size_t i = 0; i < 4; i++)
-        assert_int_equal(hook_rootfs_open_child(t.root, bad[i], O_RDONLY, 0), -EINVAL);
-    assert_int_equal(hook_rootfs_open_child(t.root, "link", O_RDONLY, 0), -ELOOP);
-    assert_int_equal(hook_rootfs_open_child(t.root, "dangling", O_WRONLY | O_CREAT | O_EXCL, 0644),
+        assert_int_equal(image_rootfs_open_child(t.root, bad[i], O_RDONLY, 0), -EINVAL);
+    assert_int_equal(image_rootfs_open_child(t.root, "link", O_RDONLY, 0), -ELOOP);
+    assert_int_equal(image_rootfs_open_child(t.root, "dangling", O_WRONLY | O_CREAT | O_EXCL, 0644),
                      -EEXIST);
-    int fd = hook_rootfs_open_child(t.root, "real", O_RDONLY, 0);
+    int fd = image_rootfs_open_child(t.root, "real", O_RDONLY, 0);
     assert_true(fd >= 0);
     assert_int_equal(fcntl(fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
     close(fd);
@@ -144,7 +144,7 @@ static void fifo_does_not_hold(void **state)
     tree_path(&t, "/fifo", full, sizeof(full));
     assert_int_equal(mkfifo(full, 0644), 0);
     alarm(5);
-    assert_int_equal(hook_rootfs_openat(t.root, "/fifo", O_RDONLY, 0), -EINVAL);
+    assert_int_equal(image_rootfs_openat(t.root, "/fifo", O_RDONLY, 0), -EINVAL);
     /* Nobody has opened it to read: */
     assert_int_equal(open(full, O_WRONLY | O_NONBLOCK), -1);
     assert_int_equal(errno, ENXIO);
@@ -178,15 +178,15 @@ static void each_goes_once_over_all(void **state)
     tree_file(&t, "/d/a", "", 0);
     tree_file(&t, "/d/b", "", 0);
     tree_link(&t, "/d/c", "nowhere");
-    int dir = hook_rootfs_openat(t.root, "/d", O_RDONLY | O_DIRECTORY, 0);
+    int dir = image_rootfs_openat(t.root, "/d", O_RDONLY | O_DIRECTORY, 0);
     assert_true(dir >= 0);
     for (int i = 0; i < 2; i++) {
         n = 0;
-        assert_int_equal(hook_rootfs_each(dir, count, &n), 0);
+        assert_int_equal(image_rootfs_each(dir, count, &n), 0);
         assert_int_equal(n, 3);
     }
     n = 0;
-    assert_int_equal(hook_rootfs_each(dir, stop_at_once, &n), 7);
+    assert_int_equal(image_rootfs_each(dir, stop_at_once, &n), 7);
     assert_int_equal(n, 1);
     close(dir);
     tree_fini(&t);
@@ -205,5 +205,5 @@ int main(void)
         cmocka_unit_test(each_goes_once_over_all),
     };
 
-    return cmocka_run_group_tests_name("hook_rootfs", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("rootfs", tests, NULL, NULL);
 }

@@ -16,7 +16,7 @@
 #include "hook/mounts.h"
 #include "common/image/rootfs.h"
 #include "common/error.h"
-#include "tests/lib/hook_tree.h"
+#include "tests/lib/image_tree.h"
 #include "tests/lib/unit.h"
 
 #define NODE "/dev/dri/renderD128"
@@ -55,7 +55,7 @@ static void ground_init(struct ground *g)
     tree_file(&g->tree, "/root/x", "", 0);
     assert_int_equal(hook_devices_read(&g->host), 0);
     full_path(g, "/root", full);
-    g->site.root = hook_rootfs_open(full);
+    g->site.root = image_rootfs_open(full);
     g->site.host = &g->host;
     g->null = open("/dev/null", O_PATH | O_CLOEXEC);
     assert_int_equal(fstat(g->null, &st), 0);
@@ -290,7 +290,7 @@ static void a_mount_of_another_namespace_is_placed_more_than_once(void **state)
     assert_true(tree >= 0);
     assert_int_equal(unshare(CLONE_NEWNS), 0);
     full_path(&g, "/root/lib", full);
-    int dir = hook_rootfs_open(full);
+    int dir = image_rootfs_open(full);
     assert_int_equal(hook_place_file(dir, "one.so", tree, false, NULL), 0);
     assert_int_equal(hook_place_file(dir, "two.so", tree, false, NULL), 0);
     full_path(&g, "/root/lib/one.so", full);
@@ -320,5 +320,5 @@ int main(void)
         cmocka_unit_test(a_mount_of_another_namespace_is_placed_more_than_once),
     };
 
-    return cmocka_run_group_tests_name("hook_inject", tests, enter_namespace, NULL);
+    return cmocka_run_group_tests_name("inject", tests, enter_namespace, NULL);
 }

@@ -38,7 +38,7 @@ static int teardown(void **state)
 {
     char command[128];
 
-    cdi_json_put(&d.spec);
+    apir_json_put(&d.spec);
     snprintf(command, sizeof(command), "rm -rf '%s'", root);
     return system(command) != 0 || unit_teardown(state);
 }
@@ -285,7 +285,7 @@ static void write_spec(const char *node, const char *plugin)
              node, plugin);
     snprintf(path, sizeof(path), "%s", make("/spec.json", text));
     d.spec_path = path;
-    cdi_json_put(&d.spec);
+    apir_json_put(&d.spec);
 }
 
 static void a_spec_is_held_against_this_machine(void **state)
@@ -317,7 +317,7 @@ static void a_spec_is_held_against_this_machine(void **state)
     snprintf(node.path, sizeof(node.path), "/dev/dri/renderD128");
     expect(doctor_check_spec, DOCTOR_FAIL, "older than this machine's devices");
     /* On the other road it is host0 that must be there. */
-    cdi_json_put(&d.spec);
+    apir_json_put(&d.spec);
     snprintf(d.transport, sizeof(d.transport), "unix:/run/apir/host/apir.sock");
     d.socket = strchr(d.transport, ':') + 1;
     expect(doctor_check_spec, DOCTOR_FAIL, "lacks host0");
@@ -396,5 +396,5 @@ int main(void)
         T(children_answer_die_or_are_late),
     };
 
-    return cmocka_run_group_tests_name("cdi_doctor", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("doctor", tests, NULL, NULL);
 }

@@ -10,8 +10,8 @@
 #include "common/clock.h"
 #include "common/image/find.h"
 #include "common/image/rootfs.h"
-#include "tests/lib/hook_elf_write.h"
-#include "tests/lib/hook_tree.h"
+#include "tests/lib/elf_write.h"
+#include "tests/lib/image_tree.h"
 
 #define ALL_NAMES "\0GGML_BACKEND_PATH\0metal\0sycl\0vulkan\0virtgpu"
 #define OLD_NAMES "\0GGML_BACKEND_PATH\0metal\0sycl\0vulkan\0xvirtgpux"
@@ -222,15 +222,15 @@ static void make(const struct tree *t, const char *entry)
     tree_file(t, path, "x", 1);
 }
 
-static int scan(const struct tree *t, struct hook_image *image)
+static int scan(const struct tree *t, struct image *image)
 {
-    hook_image_init(image);
-    return hook_image_scan(t->root, NULL, 0, EM_X86_64, image);
+    image_init(image);
+    return image_scan(t->root, NULL, 0, EM_X86_64, image);
 }
 
-static bool is_place(const char *const *places, const struct hook_image *image, size_t i)
+static bool is_place(const char *const *places, const struct image *image, size_t i)
 {
-    char path[HOOK_PATH_SIZE + 80];
+    char path[IMAGE_PATH_SIZE + 80];
 
     snprintf(path, sizeof(path), "%s/%s", image->dirs[image->targets[i].dir].path,
              image->targets[i].file);
@@ -241,11 +241,11 @@ static bool is_place(const char *const *places, const struct hook_image *image, 
     return false;
 }
 
-static const char *first_reason(const struct hook_image *image, char *text, size_t size)
+static const char *first_reason(const struct image *image, char *text, size_t size)
 {
     text[0] = '\0';
     for (size_t i = 0; text[0] == '\0' && i < image->n_ggmls; i++)
-        hook_ggml_reason(&image->ggmls[i], EM_X86_64, text, size);
+        image_ggml_reason(&image->ggmls[i], EM_X86_64, text, size);
     return text;
 }
 
@@ -253,7 +253,7 @@ static void each_image_is_understood(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(images) / sizeof(images[0]); i++) {
-        cleanup_image struct hook_image image;
+        cleanup_image struct image image;
         char reason[200];
         size_t want = 0;
         struct tree t;
@@ -279,7 +279,7 @@ static void each_image_is_understood(void **state)
 
 static void compiled_in_folder_is_told_from_the_bytes(void **state)
 {
-    cleanup_image struct hook_image image;
+    cleanup_image struct image image;
     struct tree t;
 
     (void)state;
@@ -304,7 +304,7 @@ static void unusual_folder_is_found_through_the_bytes(void **state)
 
     (void)state;
     for (size_t i = 0; i < 2; i++) {
-        cleanup_image struct hook_image image;
+        cleanup_image struct image image;
         struct elf_spec spec = marks[0].spec;
         char data[256] = ALL_NAMES;
         struct elf_out out;
@@ -337,10 +337,10 @@ static void further_folders_are_looked_into(void **state)
     make(&t, "/weird/place/libggml.so!");
     make(&t, "/weird/place/libggml-cpu.so+");
     for (size_t n = 0; n <= 3; n += 3) {
-        cleanup_image struct hook_image image;
+        cleanup_image struct image image;
 
-        hook_image_init(&image);
-        assert_int_equal(hook_image_scan(t.root, also, n, EM_X86_64, &image), 0);
+        image_init(&image);
+        assert_int_equal(image_scan(t.root, also, n, EM_X86_64, &image), 0);
         assert_int_equal(image.n_targets, n == 0 ? 0 : 1);
     }
     tree_fini(&t);
@@ -359,7 +359,7 @@ static void links_of_every_component_stay_inside(void **state)
         {"/usr/local", "/usr/local"},
         {"/home", "../../../../home"},
     };
-    cleanup_image struct hook_image image;
+    cleanup_image struct image image;
     struct tree t;
 
     (void)state;
@@ -388,7 +388,7 @@ static void files_that_are_none_are_left_alone(void **state)
 
     (void)state;
     for (int kind = 0; kind < 4; kind++) {
-        cleanup_image struct hook_image image;
+        cleanup_image struct image image;
         struct tree t;
 
         tree_init(&t);
@@ -414,7 +414,7 @@ static void files_that_are_none_are_left_alone(void **state)
 
 static void scan_survives_too_much_of_everything(void **state)
 {
-    cleanup_image struct hook_image image;
+    cleanup_image struct image image;
     char path[128];
     struct tree t;
 
@@ -432,8 +432,8 @@ static void scan_survives_too_much_of_everything(void **state)
     assert_int_equal(scan(&t, &image), 0);
     alarm(0);
     assert_true(image.truncated);
-    assert_int_equal(image.n, HOOK_DIRS_MAX);
-    assert_int_equal(image.n_ggmls, HOOK_GGMLS_MAX);
+    assert_int_equal(image.n, IMAGE_DIRS_MAX);
+    assert_int_equal(image.n_ggmls, IMAGE_GGMLS_MAX);
     for (size_t i = 0; i < image.n_ggmls; i++)
         assert_true(image.ggmls[i].dir < image.n);
     tree_fini(&t);
@@ -442,7 +442,7 @@ static void scan_survives_too_much_of_everything(void **state)
 /* More names than are read, each of them one to open; and a loop of links below. */
 static void huge_folder_ends_in_time(void **state)
 {
-    cleanup_image struct hook_image image;
+    cleanup_image struct image image;
     char full[256];
     struct tree t;
 
@@ -450,7 +450,7 @@ static void huge_folder_ends_in_time(void **state)
     tree_init(&t);
     make(&t, "/app/llama/llama-server%");
     tree_path(&t, "/app/llama/llama-server", full, sizeof(full));
-    for (int i = 0; i < HOOK_ROOTFS_ENTRIES_MAX + 500; i++) {
+    for (int i = 0; i < IMAGE_ROOTFS_ENTRIES_MAX + 500; i++) {
         char other[280];
 
         snprintf(other, sizeof(other), "%s%d", full, i);
@@ -461,14 +461,14 @@ static void huge_folder_ends_in_time(void **state)
     uint64_t start = apir_now_ms();
     assert_int_equal(scan(&t, &image), 0);
     assert_true(image.truncated);
-    assert_true(apir_now_ms() - start < HOOK_FIND_MS + 2000);
+    assert_true(apir_now_ms() - start < IMAGE_FIND_MS + 2000);
     assert_true(image.files < 400);
     tree_fini(&t);
 }
 
 static void empty_placeholder_is_not_the_images(void **state)
 {
-    cleanup_image struct hook_image image;
+    cleanup_image struct image image;
     struct tree t;
 
     (void)state;
@@ -491,8 +491,8 @@ static int fill_whole(void **state)
     (void)state;
     for (; loader[n] != NULL; n++)
         whole[n] = loader[n];
-    for (size_t i = 0; hook_ggml_functions[i] != NULL; i++)
-        whole[n++] = hook_ggml_functions[i];
+    for (size_t i = 0; image_ggml_functions[i] != NULL; i++)
+        whole[n++] = image_ggml_functions[i];
     return 0;
 }
 
@@ -510,5 +510,5 @@ int main(void)
         cmocka_unit_test(empty_placeholder_is_not_the_images),
     };
 
-    return cmocka_run_group_tests_name("hook_find", tests, fill_whole, NULL);
+    return cmocka_run_group_tests_name("find", tests, fill_whole, NULL);
 }

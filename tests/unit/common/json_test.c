@@ -22,7 +22,7 @@ static int parse(const char *text, size_t size)
 {
     struct json_object *object = NULL;
     struct apir_error err = {0};
-    int r = cdi_json_parse(text, size, &object, &err);
+    int r = apir_json_parse(text, size, &object, &err);
 
     assert_int_equal(r == 0, object != NULL);
     assert_int_equal(err.code, -r);
@@ -117,12 +117,12 @@ static void string_with_nul_is_none(void **state)
     static const char text[] = "{\"a\":\"/etc\\u0000/x\",\"b\":\"/etc\",\"c\":3}";
 
     (void)state;
-    assert_int_equal(cdi_json_parse(text, sizeof(text) - 1, &object, NULL), 0);
-    assert_null(cdi_json_string(object, "a"));
-    assert_string_equal(cdi_json_string(object, "b"), "/etc");
-    assert_null(cdi_json_string(object, "c"));
-    assert_null(cdi_json_string(object, "none"));
-    assert_null(cdi_json_string(NULL, "a"));
+    assert_int_equal(apir_json_parse(text, sizeof(text) - 1, &object, NULL), 0);
+    assert_null(apir_json_string(object, "a"));
+    assert_string_equal(apir_json_string(object, "b"), "/etc");
+    assert_null(apir_json_string(object, "c"));
+    assert_null(apir_json_string(object, "none"));
+    assert_null(apir_json_string(NULL, "a"));
 }
 
 static void read_stops_at_the_bound(void **state)
@@ -137,7 +137,7 @@ static void read_stops_at_the_bound(void **state)
         for (size_t i = 0; i < 5000 + extra; i++)
             assert_int_equal(write(fds[1], "x", 1), 1);
         close(fds[1]);
-        int r = cdi_json_read_fd(fds[0], 5000, &data, &size, NULL);
+        int r = apir_file_read(fds[0], 5000, &data, &size, NULL);
         assert_int_equal(r, extra == 0 ? 0 : -EFBIG);
         if (r == 0) {
             assert_int_equal(size, 5000);
@@ -154,7 +154,7 @@ static void load_names_the_file(void **state)
     struct apir_error err = {0};
 
     (void)state;
-    assert_int_equal(cdi_json_load("/nonexistent/x.json", 100, &object, &err), -ENOENT);
+    assert_int_equal(apir_json_load("/nonexistent/x.json", 100, &object, &err), -ENOENT);
     assert_non_null(strstr(err.msg, "/nonexistent/x.json"));
 }
 
@@ -171,5 +171,5 @@ int main(void)
         cmocka_unit_test(load_names_the_file),
     };
 
-    return cmocka_run_group_tests_name("cdi_json", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("json", tests, NULL, NULL);
 }

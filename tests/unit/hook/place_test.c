@@ -12,7 +12,7 @@
 #include "hook/place.h"
 #include "common/image/rootfs.h"
 #include "common/error.h"
-#include "tests/lib/hook_tree.h"
+#include "tests/lib/image_tree.h"
 #include "tests/lib/unit.h"
 
 /* A mount namespace of our own, so that nothing shows outside and all goes with us. */
@@ -82,7 +82,7 @@ static void placed_file_is_the_hosts_and_read_only(void **state)
     tree_file(&t, "/root/x", "", 0);
     tree_path(&t, "/root", full, sizeof(full));
     int source = source_of(&t, "/plugin");
-    int dir = hook_rootfs_open(full);
+    int dir = image_rootfs_open(full);
     assert_int_equal(hook_place_is_shared(dir), 0);
     assert_int_equal(hook_place_file(dir, "libggml-metal.so", source, false, NULL), 0);
     content(&t, "/root/libggml-metal.so", text, sizeof(text));
@@ -121,7 +121,7 @@ static void files_of_the_image_are_left_alone(void **state)
     assert_int_equal(mkfifo(full, 0644), 0);
     tree_path(&t, "/root", full, sizeof(full));
     int source = source_of(&t, "/plugin");
-    int dir = hook_rootfs_open(full);
+    int dir = image_rootfs_open(full);
     for (size_t i = 0; i < 4; i++) {
         struct apir_error err = {0};
         int r = hook_place_file(dir, names[i], source, false, &err);
@@ -159,7 +159,7 @@ static void shared_and_read_only_roots_are_seen(void **state)
     int source = source_of(&t, "/plugin");
     assert_int_equal(mount(full, full, NULL, MS_BIND, NULL), 0);
     assert_int_equal(mount(NULL, full, NULL, MS_SHARED, NULL), 0);
-    int dir = hook_rootfs_open(full);
+    int dir = image_rootfs_open(full);
     assert_int_equal(hook_place_is_shared(dir), 1);
     assert_int_equal(mount(NULL, full, NULL, MS_PRIVATE, NULL), 0);
     assert_int_equal(hook_place_is_shared(dir), 0);
@@ -180,5 +180,5 @@ int main(void)
         cmocka_unit_test(shared_and_read_only_roots_are_seen),
     };
 
-    return cmocka_run_group_tests_name("hook_place", tests, enter_namespace, NULL);
+    return cmocka_run_group_tests_name("place", tests, enter_namespace, NULL);
 }

@@ -229,5 +229,5 @@ int main(void)
         cmocka_unit_test(changes_are_shown_with_what_is_around_them),
     };
 
-    return cmocka_run_group_tests_name("cdi_engine_file", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("file", tests, NULL, NULL);
 }

@@ -30,7 +30,7 @@ static struct json_object *read_json(const char *text)
 {
     struct json_object *object = NULL;
 
-    assert_int_equal(cdi_json_parse(text, strlen(text), &object, NULL), 0);
+    assert_int_equal(apir_json_parse(text, strlen(text), &object, NULL), 0);
     return object;
 }
 
@@ -52,8 +52,8 @@ static void same(struct json_object *config, const char *want_text)
     cleanup_json struct json_object *want = read_json(want_text);
 
     /* Owner and mode of the node are the machine's. */
-    struct json_object *devices = cdi_json_member(
-        cdi_json_member(config, "linux", json_type_object), "devices", json_type_array);
+    struct json_object *devices = apir_json_member(
+        apir_json_member(config, "linux", json_type_object), "devices", json_type_array);
     for (size_t i = 0; devices != NULL && i < json_object_array_length(devices); i++) {
         struct json_object *d = json_object_array_get_idx(devices, i);
         json_object_object_del(d, "fileMode");
@@ -107,9 +107,10 @@ static void twice_is_once(void **state)
 
     (void)state;
     assert_int_equal(apply("gpu0, gpu1,gpu0", "{}", &config), 0);
-    struct json_object *lin = cdi_json_member(config, "linux", json_type_object);
-    assert_int_equal(json_object_array_length(cdi_json_member(lin, "devices", json_type_array)), 2);
-    assert_int_equal(json_object_array_length(cdi_json_member(config, "mounts", json_type_array)),
+    struct json_object *lin = apir_json_member(config, "linux", json_type_object);
+    assert_int_equal(json_object_array_length(apir_json_member(lin, "devices", json_type_array)),
+                     2);
+    assert_int_equal(json_object_array_length(apir_json_member(config, "mounts", json_type_array)),
                      1);
 }
 
@@ -139,5 +140,5 @@ int main(void)
         cmocka_unit_test(wrong_requests_are_told_apart),
     };
 
-    return cmocka_run_group_tests_name("hook_precreate", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("precreate", tests, NULL, NULL);
 }

@@ -17,14 +17,14 @@
 #include "common/oci/state.h"
 #include "common/error.h"
 
-#define PATH "\"GGML_BACKEND_PATH=" HOOK_PLUGIN_INSIDE "\""
+#define PATH "\"GGML_BACKEND_PATH=" OCI_PLUGIN_INSIDE "\""
 
 static struct json_object *read_json(const char *text)
 {
     struct json_object *object = NULL;
 
     if (text != NULL)
-        assert_int_equal(cdi_json_parse(text, strlen(text), &object, NULL), 0);
+        assert_int_equal(apir_json_parse(text, strlen(text), &object, NULL), 0);
     return object;
 }
 
@@ -53,11 +53,11 @@ static void only_the_annotation_asks_for_a_device(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct hook_state s = {.device = (char *)(uintptr_t)cases[i].annotation};
+        struct oci_state s = {.device = (char *)(uintptr_t)cases[i].annotation};
         cleanup_json struct json_object *config = read_json(cases[i].config);
-        cleanup_request struct hook_request request = {0};
+        cleanup_request struct oci_request request = {0};
 
-        assert_int_equal(hook_request_find(&s, config, &request, NULL), 0);
+        assert_int_equal(oci_request_find(&s, config, &request, NULL), 0);
         if ((request.devices == NULL) != (cases[i].want == NULL))
             fail_msg("%s: %s", cases[i].config, request.devices);
         if (cases[i].want != NULL)
@@ -77,10 +77,10 @@ static void annotation_must_be_a_string(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         cleanup_json struct json_object *config = read_json(bad[i]);
-        struct hook_state s = {0};
-        struct hook_request request;
+        struct oci_state s = {0};
+        struct oci_request request;
 
-        assert_int_equal(hook_request_find(&s, config, &request, NULL), -EBADMSG);
+        assert_int_equal(oci_request_find(&s, config, &request, NULL), -EBADMSG);
         assert_null(request.devices);
     }
 }
@@ -92,24 +92,24 @@ static void an_engines_work_is_seen_by_the_plugins_mount(void **state)
         bool edited;
     } cases[] = {
         {"{},1,{\"destination\":1},{\"destination\":\"/x\",\"source\":\"/dev/null\"}", false},
-        {"{\"destination\":\"" HOOK_PLUGIN_INSIDE "\",\"source\":\"/dev/null\"}", true},
+        {"{\"destination\":\"" OCI_PLUGIN_INSIDE "\",\"source\":\"/dev/null\"}", true},
         /* It may be out of our sight. */
-        {"{\"destination\":\"" HOOK_PLUGIN_INSIDE "\",\"source\":\"/nonexistent/x\"}", true},
+        {"{\"destination\":\"" OCI_PLUGIN_INSIDE "\",\"source\":\"/nonexistent/x\"}", true},
         /* A VOLUME of the image, as a folder and as a tmpfs. */
-        {"{\"destination\":\"" HOOK_PLUGIN_INSIDE "\",\"source\":\"/tmp\"}", false},
-        {"{\"destination\":\"" HOOK_PLUGIN_INSIDE "\",\"source\":\"tmpfs\"}", false},
-        {"{\"destination\":\"" HOOK_PLUGIN_INSIDE "\"}", false},
+        {"{\"destination\":\"" OCI_PLUGIN_INSIDE "\",\"source\":\"/tmp\"}", false},
+        {"{\"destination\":\"" OCI_PLUGIN_INSIDE "\",\"source\":\"tmpfs\"}", false},
+        {"{\"destination\":\"" OCI_PLUGIN_INSIDE "\"}", false},
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char text[256];
-        struct hook_state s = {0};
-        cleanup_request struct hook_request request = {0};
+        struct oci_state s = {0};
+        cleanup_request struct oci_request request = {0};
 
         snprintf(text, sizeof(text), "{\"mounts\":[%s]}", cases[i].mounts);
         cleanup_json struct json_object *config = read_json(text);
-        assert_int_equal(hook_request_find(&s, config, &request, NULL), 0);
+        assert_int_equal(oci_request_find(&s, config, &request, NULL), 0);
         if (request.edited != cases[i].edited)
             fail_msg("%s", text);
         assert_null(request.devices);
@@ -146,9 +146,9 @@ static void spec_selects_each_device_once_and_then_the_common_edits(void **state
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct json_object *edits[HOOK_EDITS_MAX];
-        char got[HOOK_EDITS_MAX + 1] = "";
-        int n = hook_spec_select(spec, cases[i].names, edits, NULL);
+        struct json_object *edits[CDI_DEVICES_EDITS_MAX];
+        char got[CDI_DEVICES_EDITS_MAX + 1] = "";
+        int n = cdi_devices_select(spec, cases[i].names, edits, NULL);
 
         if (cases[i].want == NULL) {
             if (n != -ENODEV)
@@ -156,7 +156,7 @@ static void spec_selects_each_device_once_and_then_the_common_edits(void **state
             continue;
         }
         for (int k = 0; k < n; k++)
-            strcat(got, cdi_json_string(edits[k], "x"));
+            strcat(got, apir_json_string(edits[k], "x"));
         assert_string_equal(got, cases[i].want);
     }
 }
@@ -164,13 +164,13 @@ static void spec_selects_each_device_once_and_then_the_common_edits(void **state
 static void no_more_devices_than_there_is_room_for(void **state)
 {
     cleanup_json struct json_object *spec = json_object_new_object();
-    struct json_object *devices = json_object_new_array(), *edits[HOOK_EDITS_MAX];
+    struct json_object *devices = json_object_new_array(), *edits[CDI_DEVICES_EDITS_MAX];
     char names[512] = "";
 
     (void)state;
     json_object_object_add(spec, "devices", devices);
     json_object_object_add(spec, "containerEdits", json_object_new_object());
-    for (int i = 0; i < HOOK_EDITS_MAX; i++) {
+    for (int i = 0; i < CDI_DEVICES_EDITS_MAX; i++) {
         struct json_object *device = json_object_new_object();
         char name[16];
 
@@ -179,8 +179,8 @@ static void no_more_devices_than_there_is_room_for(void **state)
         json_object_object_add(device, "containerEdits", json_object_new_object());
         json_object_array_add(devices, device);
         strcat(strcat(names, name), ",");
-        int n = hook_spec_select(spec, names, edits, NULL);
-        assert_int_equal(n, i < HOOK_EDITS_MAX - 1 ? i + 2 : -ENODEV);
+        int n = cdi_devices_select(spec, names, edits, NULL);
+        assert_int_equal(n, i < CDI_DEVICES_EDITS_MAX - 1 ? i + 2 : -ENODEV);
     }
 }
 
@@ -194,5 +194,5 @@ int main(void)
         cmocka_unit_test(no_more_devices_than_there_is_room_for),
     };
 
-    return cmocka_run_group_tests_name("hook_request", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("request", tests, NULL, NULL);
 }
