@@ -28,7 +28,7 @@
 #define APIR_CONTEXT_NAME   "apir:1" /* routes; carries the major version; never trusted */
 #define APIR_PROTOCOL_MAJOR 1u
 /* 1: DEVICE_INFO tells an id; 2: BUFFER_ALLOC and STREAM_OPEN why not; 3: a stream why it failed;
- * 4: no word `coming` beside tail */
+ * 4: no word `coming` beside tail, no doorbell for fences */
 #define APIR_PROTOCOL_MINOR 4u
 
 #define APIR_RING_MAGIC       UINT64_C(0x31474e5252495041) /* "APIRRNG1" as bytes */
@@ -107,10 +107,8 @@ _Static_assert(sizeof(struct apir_ring_header) <= APIR_RING_HEADER_SIZE, "one pa
  * the worker.
  */
 enum apir_doorbell_op {
-    APIR_DOORBELL_KICK = 1,  /* wake the worker; value 0 */
-    APIR_DOORBELL_PING = 2,  /* store value (32 bits) to pong: is the server alive? */
-    APIR_DOORBELL_FENCE = 3, /* the fence submitted next on `ring` completes when the
-                                worker's head reaches value */
+    APIR_DOORBELL_KICK = 1, /* wake the worker; value 0 */
+    APIR_DOORBELL_PING = 2, /* store value (32 bits) to pong: is the server alive? */
 };
 
 #define APIR_DOORBELL_MAGIC 0x62447041u /* "ApDb" */
@@ -118,15 +116,14 @@ enum apir_doorbell_op {
 struct apir_doorbell {
     uint32_t magic;
     uint32_t op;
-    uint32_t ring; /* FENCE: the timeline (ring index), else 0 */
-    uint32_t zero;
+    uint64_t zero;
     uint64_t value;
 };
 _Static_assert(sizeof(struct apir_doorbell) == 24, "wire size");
 
 /*
  * Between server and worker only, one page of a memfd that the guest never
- * sees: so fences rest on nothing the guest can write.
+ * sees: so limits of time rest on nothing the guest can write.
  */
 struct apir_worker_status {
     uint64_t head;  /* worker: the true head, stored (release) with the shared one */
@@ -134,8 +131,6 @@ struct apir_worker_status {
     uint32_t ready; /* worker: 1 once it has loaded its drivers and reads messages */
     uint32_t zero;
     uint64_t progress; /* worker: counts up while the message gets on, if its device shows that */
-    uint8_t pad[32];
-    uint64_t notify_at; /* server: write to the notify pipe once head >= this; ~0: never */
 };
 
 /* Among the workers of a server: who looks for work at the moment (backend/server/spin.h). */

@@ -32,12 +32,6 @@ void server_context_complain(struct server_context *context, const char *fmt, ..
                                                           : "");
 }
 
-static void server_context_moved(struct server_context *context)
-{
-    if (context->ops->moved)
-        context->ops->moved(context);
-}
-
 void server_context_lose(struct server_context *context, enum apir_log_level level,
                          const char *reason)
 {
@@ -50,15 +44,9 @@ void server_context_lose(struct server_context *context, enum apir_log_level lev
     }
     if (context->ring)
         server_ring_lose(context->ring, context->reason);
-    server_context_moved(context);
 }
 
 /* ---- the worker ------------------------------------------------------------ */
-
-static void server_context_worker_notified(void *user)
-{
-    server_context_moved(user);
-}
 
 static void server_context_worker_failed(void *user, const char *reason)
 {
@@ -73,7 +61,6 @@ static void server_context_worker_gone(void *user, const char *reason)
 }
 
 static const struct server_worker_events server_context_worker_events = {
-    .notified = server_context_worker_notified,
     .failed = server_context_worker_failed,
     .gone = server_context_worker_gone,
 };

@@ -62,8 +62,6 @@ struct server_contexts {
 
 /* What the socket's side does; `context` is its first member. */
 struct server_context_ops {
-    /* The worker has got somewhere, or the context is lost. NULL: of no interest. */
-    void (*moved)(struct server_context *context);
     /* server_context_fini, then the end of all that is around it. */
     void (*destroy)(struct server_context *context);
 };

@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -19,20 +18,6 @@
 
 #define WORKER_STATUS_SIZE SERVER_PAGE_SIZE
 _Static_assert(sizeof(struct apir_worker_status) <= WORKER_STATUS_SIZE, "one page");
-
-static void server_worker_notified(void *user, uint32_t events)
-{
-    struct server_worker *worker = user;
-    if (!(events & EPOLLIN)) {
-        /* The last writer is gone: nothing more comes, SIGCHLD tells the rest. */
-        server_loop_remove(worker->children->loop, &worker->notify);
-        return;
-    }
-    uint64_t tokens[64];
-    ssize_t ignored = read(worker->notify_fd, tokens, sizeof(tokens));
-    (void)ignored;
-    worker->events->notified(worker->user);
-}
 
 static void server_worker_stopped(void *user)
 {
@@ -96,23 +81,19 @@ static void server_worker_changed(void *user, enum server_child_change change, i
 /* Everything a worker is started with; what is left here is closed at the end. */
 struct worker_fds {
     int control[2]; /* ours, the worker's */
-    int notify[2];  /* write end: the worker's */
     int status;
 };
 
 static void server_worker_close_fds(struct worker_fds *fds)
 {
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
         apir_close_fd(&fds->control[i]);
-        apir_close_fd(&fds->notify[i]);
-    }
     apir_close_fd(&fds->status);
 }
 
 static int server_worker_open_fds(struct worker_fds *fds)
 {
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds->control) < 0 ||
-        pipe2(fds->notify, O_CLOEXEC | O_NONBLOCK) < 0)
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds->control) < 0)
         return -errno;
     /* Our end closes nothing of a worker's (backend/server/closer.h). An older kernel's worker has
      * no call that sends any. */
@@ -121,8 +102,6 @@ static int server_worker_open_fds(struct worker_fds *fds)
     int flags = fcntl(fds->control[0], F_GETFL);
     if (flags < 0 || fcntl(fds->control[0], F_SETFL, flags | O_NONBLOCK) < 0)
         return -errno;
-    /* A page holds more tokens than anybody waits for; the rest would only be read in vain. */
-    (void)fcntl(fds->notify[1], F_SETPIPE_SZ, 4096);
     fds->status = server_memfd_create("apir-status", WORKER_STATUS_SIZE);
     if (fds->status < 0)
         return fds->status;
@@ -138,19 +117,16 @@ static int child_start(struct server_worker *worker, const struct server_worker_
     snprintf(slot, sizeof(slot), "%u", worker->spin_slot);
     /* clang-format off */
     const char *argv[] = {
-        setup->path, "--control-fd", "3", "--notify-fd", "4", "--status-fd", "5",
-        "--spin-fd", "6", "--spin-slot", slot,
+        setup->path, "--control-fd", "3", "--status-fd", "4",
+        "--spin-fd", "5", "--spin-slot", slot,
         "--limited", server_limits_any(&setup->accounts->limits) ? "1" : "0",
         setup->config_path ? "--config" : NULL, setup->config_path, NULL,
     };
     /* clang-format on */
-    const int child_fds[] = {fds->control[1], fds->notify[1], fds->status, setup->spin->fd};
+    const int child_fds[] = {fds->control[1], fds->status, setup->spin->fd};
     const struct server_child_spec spec = {
-        .argv = argv, .fds = child_fds, .n_fds = 4, .is_worker = true};
+        .argv = argv, .fds = child_fds, .n_fds = 3, .is_worker = true};
     int rc = server_account_serve(worker->account, fds->control[0], server_worker_failed, worker);
-    if (rc == 0)
-        rc = server_loop_add(children->loop, &worker->notify, fds->notify[0], EPOLLIN,
-                             server_worker_notified, worker);
     if (rc == 0)
         rc = server_child_start(children, &worker->child, &spec, server_worker_changed, worker);
     return rc;
@@ -161,8 +137,8 @@ int server_worker_start(struct server_worker *worker, const struct server_worker
 {
     struct server_children *children = setup->children;
     const char *path = setup->path;
-    struct worker_fds fds __attribute__((cleanup(server_worker_close_fds))) = {
-        .control = {-1, -1}, .notify = {-1, -1}, .status = -1};
+    struct worker_fds fds
+        __attribute__((cleanup(server_worker_close_fds))) = {.control = {-1, -1}, .status = -1};
     if (access(path, X_OK) < 0)
         return apir_error_sys(err, errno, "cannot start the worker %s", path);
     int rc = server_worker_open_fds(&fds);
@@ -172,16 +148,13 @@ int server_worker_start(struct server_worker *worker, const struct server_worker
     rc = server_page_map(fds.status, &page);
     if (rc < 0)
         return apir_error_sys(err, -rc, "cannot map the worker's status page");
-    struct apir_worker_status *status = page;
-    apir_store_release64(&status->notify_at, UINT64_MAX);
 
     *worker = (struct server_worker){
         .children = children,
         .events = setup->events,
         .user = setup->user,
         .control_fd = -1,
-        .notify_fd = -1,
-        .status = status,
+        .status = page,
         .spin = setup->spin,
         .spin_slot = server_spin_take(setup->spin),
         .account = server_account_create(setup->accounts, children, setup->uid),
@@ -193,7 +166,6 @@ int server_worker_start(struct server_worker *worker, const struct server_worker
         return apir_error_sys(err, -rc, "cannot start the worker %s", path);
     }
     worker->control_fd = steal_fd(&fds.control[0]);
-    worker->notify_fd = steal_fd(&fds.notify[0]);
     if (worker->seconds_to_start)
         server_timer_arm(children->loop, &worker->late,
                          server_now_ms() + (int64_t)worker->seconds_to_start * 1000,
@@ -211,9 +183,7 @@ void server_worker_fini(struct server_worker *worker)
     server_spin_give(worker->spin, worker->spin_slot);
     server_timer_disarm(worker->children->loop, &worker->stopped);
     server_timer_disarm(worker->children->loop, &worker->late);
-    server_loop_remove(worker->children->loop, &worker->notify);
     apir_close_fd(&worker->control_fd);
-    apir_close_fd(&worker->notify_fd);
     server_page_unmap(worker->status);
     *worker = (struct server_worker){0};
 }
@@ -264,29 +234,14 @@ int server_worker_del_blob(struct server_worker *worker, uint32_t blob_id)
     return server_worker_send(worker, &control, -1);
 }
 
-uint64_t server_worker_head(const struct server_worker *worker)
-{
-    return worker->status ? apir_load_acquire64(&worker->status->head) : 0;
-}
-
 bool server_worker_busy(const struct server_worker *worker, uint64_t *ret_at)
 {
     /* Not one moment for both: what a message between them looks like, the next look corrects. */
-    const uint64_t head = server_worker_head(worker);
-    const uint64_t taken = worker->status ? apir_load_acquire64(&worker->status->taken) : 0;
+    const struct apir_worker_status *status = worker->status;
+    const uint64_t head = status ? apir_load_acquire64(&status->head) : 0;
+    const uint64_t taken = status ? apir_load_acquire64(&status->taken) : 0;
     /* Neither of the two ever goes back: the sum stays only where both do. */
-    *ret_at = head + (worker->status ? apir_load_acquire64(&worker->status->progress) : 0);
+    *ret_at = head + (status ? apir_load_acquire64(&status->progress) : 0);
     /* While it waits for us, it is not at work. */
     return taken != head && !(worker->account && server_account_waits(worker->account));
-}
-
-uint64_t server_worker_notify_at(struct server_worker *worker, uint64_t head)
-{
-    if (!worker->status)
-        return 0;
-    apir_store_release64(&worker->status->notify_at, head);
-    /* Dekker with the worker, which stores head, fences, loads notify_at: one
-     * of the two sees the other's store, so no fence is left behind. */
-    apir_full_fence();
-    return server_worker_head(worker);
 }

@@ -2,16 +2,13 @@
 /*
  * One context's worker process as the server sees it. The worker may have been
  * taken over by its guest: nothing here waits for it, and it holds no open file
- * description through which it could make one of our calls block. That is why
- * notify is a pipe and not an eventfd: O_NONBLOCK belongs to the open
- * file, and an eventfd is one open file for both sides.
+ * description through which it could make one of our calls block.
  *
  * Command line:
- *   apir-worker --control-fd N --notify-fd N --status-fd N
+ *   apir-worker --control-fd N --status-fd N
  *               --spin-fd N --spin-slot N --limited 0|1 [--config FILE]
  *   control  SEQPACKET, struct apir_control, one fd with ADD_BLOB; end of file: exit.
  *            From the worker: struct apir_ask (backend/server/limits/account.h)
- *   notify   write end, non-blocking: 8 bytes once head >= notify_at; EAGAIN is fine
  *   status   memfd of one page: struct apir_worker_status
  *   spin     memfd of one page: struct apir_spin_page, and which byte is the worker's
  * The worker is killed when the server dies (PR_SET_PDEATHSIG, which a later
@@ -34,7 +31,6 @@
 #define SERVER_WORKER_STOPPED_MS 1000
 
 struct server_worker_events {
-    void (*notified)(void *user); /* head may have reached notify_at */
     /* Stopped for too long, not ready in time, or it breaks the rules: to be killed. */
     void (*failed)(void *user, const char *reason);
     void (*gone)(void *user, const char *reason);
@@ -56,13 +52,11 @@ struct server_worker_setup {
 struct server_worker {
     struct server_children *children;
     struct server_child child;
-    struct server_source notify;
     struct server_timer stopped;
     struct server_timer late; /* seconds_to_start */
     const struct server_worker_events *events;
     void *user;
     int control_fd;
-    int notify_fd;
     struct apir_worker_status *status; /* NULL: not started */
     struct server_spin *spin;
     uint32_t spin_slot;
@@ -97,11 +91,5 @@ bool server_worker_busy(const struct server_worker *worker, uint64_t *ret_at);
 /* Shared memory of the context is host memory of its account. */
 void server_worker_note_shm(struct server_worker *worker, uint64_t bytes);
 bool server_worker_shm_fits(const struct server_worker *worker, uint64_t size);
-
-/* The true head; 0 before it was started. */
-uint64_t server_worker_head(const struct server_worker *worker);
-
-/* Asks for notified() at `head` (~0: never) and returns the head as of after the asking. */
-uint64_t server_worker_notify_at(struct server_worker *worker, uint64_t head);
 
 #endif

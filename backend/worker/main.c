@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * apir-worker: computes for one context. Started by apir-render-server with
- * four descriptors and nothing else:
+ * three descriptors and nothing else:
  *
  *   control  SEQPACKET: the server adds and removes shared memory (shm.h)
- *   notify   pipe: to the server, when head passes status->notify_at
  *   status   memfd: one page shared with the server only
  *   spin     memfd: one page shared with the server's other workers (backend/server/spin.h)
  *
@@ -64,20 +63,11 @@ static struct apir_ring_header *header(struct worker *w)
     return (struct apir_ring_header *)(void *)w->blobs[APIR_RING_BLOB_ID].map;
 }
 
-/*
- * Tells the server and the client what is done. The server's word comes first, for the one fence
- * that both need is in the other: it pairs with the server's, which stores notify_at, fences, loads
- * head.
- */
+/* Tells the server and the client what is done. */
 static void show_progress(struct worker *w)
 {
     apir_store_release64(&w->status->head, w->ring.head);
-    if (apir_ring_host_show(&w->ring) &&
-        w->ring.head >= apir_load_acquire64(&w->status->notify_at)) {
-        uint64_t one = 1;
-        ssize_t ignored = write(w->notify_fd, &one, sizeof(one));
-        (void)ignored;
-    }
+    (void)apir_ring_host_show(&w->ring);
 }
 
 /* The client was away since pause_ns, and has sent something. */
@@ -248,7 +238,7 @@ static int parse_number(const char *text)
 
 static void usage(FILE *to)
 {
-    fputs("usage: apir-worker --control-fd N --notify-fd N --status-fd N\n"
+    fputs("usage: apir-worker --control-fd N --status-fd N\n"
           "                   --spin-fd N --spin-slot N --limited 0|1 [--config FILE]\n"
           "Computes for one apir context; started by apir-render-server, not by hand.\n",
           to);
@@ -266,7 +256,6 @@ static int options_parse(struct worker *w, int argc, char **argv, const char **r
 {
     static const struct option options[] = {
         {"control-fd", required_argument, NULL, 'c'},
-        {"notify-fd", required_argument, NULL, 'n'},
         {"status-fd", required_argument, NULL, 's'},
         {"spin-fd", required_argument, NULL, 'p'},
         {"spin-slot", required_argument, NULL, 'i'},
@@ -276,14 +265,11 @@ static int options_parse(struct worker *w, int argc, char **argv, const char **r
         {NULL, 0, NULL, 0},
     };
     int status_fd = -1, spin_fd = -1, slot = -1, limited = -1;
-    w->control_fd = w->notify_fd = -1;
+    w->control_fd = -1;
     for (int o; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         switch (o) {
         case 'c':
             w->control_fd = parse_number(optarg);
-            break;
-        case 'n':
-            w->notify_fd = parse_number(optarg);
             break;
         case 's':
             status_fd = parse_number(optarg);
@@ -307,8 +293,8 @@ static int options_parse(struct worker *w, int argc, char **argv, const char **r
             return -EINVAL;
         }
     }
-    if (w->control_fd < 0 || w->notify_fd < 0 || status_fd < 0 || spin_fd < 0 || slot < 0 ||
-        limited < 0 || optind != argc)
+    if (w->control_fd < 0 || status_fd < 0 || spin_fd < 0 || slot < 0 || limited < 0 ||
+        optind != argc)
         return -EINVAL;
     w->is_limited = limited != 0;
     w->status = page_map(status_fd, sizeof(*w->status));

@@ -99,7 +99,6 @@ struct worker_dying {
 struct worker {
     /* from the server */
     int control_fd; /* -1: there is no server, and nobody to ask (tests) */
-    int notify_fd;
     struct apir_worker_status *status;
     struct apir_spin_page *spin;
     uint32_t spin_slot; /* our byte of it; APIR_SPIN_SLOTS: none, we may not look */

@@ -3,7 +3,6 @@
 #include "frontend/link/client.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,20 +15,12 @@
 
 #define SPIN_NS 200000u /* look this long before sleeping: waking up can cost more */
 #define CALL_NS 200000u /* to be expected of a call, as of a driver's: we look for 500 us */
-#define KNOWN_LONG_NS                                                                              \
-    1000000u                /* what takes longer is slept through, but for as much at its end      \
-                             */
-#define NAP_MIN_NS   20000u /* between looks where nothing can wake us: */
-#define NAP_SHARE    512u   /* this part of the wait so far, so that it adds next to nothing */
-#define SLEEP_MAX_NS SILENCE_STEP_NS /* no sleep is longer: is the host alive? */
-#define FENCE_AFTER_NS                                                                             \
-    1280000000u /* of waiting: a fence may be 10 ms late, and so would a nap be */
-#define FENCE_MS         50
-#define FENCES_MAX       8u          /* that end before the work: naps after that */
-#define REASON_WITHIN_NS 1000000000u /* so long the server has to tell why a worker has ended */
-/* Our own sleep is not to be taken for somebody's stopping us: it would never count. */
-_Static_assert(FENCE_MS *UINT64_C(1000000) <= SILENCE_STEP_NS, "sleeps are short");
-
+/* What takes longer is slept through, but for as much at its end. */
+#define KNOWN_LONG_NS    1000000u
+#define NAP_MIN_NS       20000u /* between looks where nothing can wake us: */
+#define NAP_SHARE        512u   /* this part of the wait so far, so that it adds next to nothing */
+#define SLEEP_MAX_NS     SILENCE_STEP_NS /* no sleep is longer: is the host alive? */
+#define REASON_WITHIN_NS 1000000000u     /* so long the server has to tell why a worker has ended */
 /* ---- loss ------------------------------------------------------------------- */
 
 bool client_forked(struct client *c)
@@ -152,11 +143,9 @@ bool client_host_idle(struct client *c)
 struct wait_state {
     uint64_t began;
     struct silence silence;
-    uint64_t head;   /* where we last saw it: a host that gets on is there */
-    uint32_t ping;   /* what we asked with first since we heard of the host */
-    uint64_t ended;  /* when we saw that the worker has; 0: it has not */
-    int fence;       /* -1: none */
-    uint32_t fences; /* taken so far */
+    uint64_t head;  /* where we last saw it: a host that gets on is there */
+    uint32_t ping;  /* what we asked with first since we heard of the host */
+    uint64_t ended; /* when we saw that the worker has; 0: it has not */
 };
 
 /* Whether the host has given a sign of life since the last look. */
@@ -198,26 +187,6 @@ static int wait_check(struct client *c, struct wait_state *ws, uint64_t now)
     return client_usable(c) ? 0 : -ENODEV;
 }
 
-/* Sleeps until the host has got to pos, or so: it may end fences early. */
-static void fence_sleep(struct client *c, struct wait_state *ws, uint64_t pos)
-{
-    if (ws->fence < 0) {
-        struct apir_doorbell bell = {
-            .magic = APIR_DOORBELL_MAGIC, .op = APIR_DOORBELL_FENCE, .ring = 1, .value = pos};
-        os_lock_acquire(&c->bell_lock);
-        ws->fence = c->transport.fd < 0 ? -ENODEV : c->transport.fence(&c->transport, &bell);
-        os_lock_release(&c->bell_lock);
-        ws->fences = ws->fence < 0 ? FENCES_MAX : ws->fences + 1;
-        if (ws->fence < 0)
-            return;
-    }
-    struct pollfd p = {.fd = ws->fence, .events = POLLIN};
-    if (poll(&p, 1, FENCE_MS) > 0) {
-        close(ws->fence);
-        ws->fence = -1;
-    }
-}
-
 static void wait_sleep(struct client *c, struct wait_state *ws, uint64_t pos, uint64_t left_ns)
 {
     struct apir_ring_header *h = c->ring.header;
@@ -236,8 +205,6 @@ static void wait_sleep(struct client *c, struct wait_state *ws, uint64_t pos, ui
     uint64_t waited = os_now_ns() - ws->began, nap = waited / NAP_SHARE;
     if (left_ns)
         os_sleep_ns(most);
-    else if (c->transport.fence && ws->fences < FENCES_MAX && waited > FENCE_AFTER_NS)
-        fence_sleep(c, ws, pos);
     else
         os_sleep_ns(nap < NAP_MIN_NS ? NAP_MIN_NS : nap < most ? nap : most);
 }
@@ -248,7 +215,7 @@ int client_wait(struct client *c, uint64_t pos, uint64_t expect_ns)
         return -ENODEV;
     if (reached(c, pos))
         return 0;
-    struct wait_state ws = {.began = os_now_ns(), .fence = -1};
+    struct wait_state ws = {.began = os_now_ns()};
     silence_begin(&ws.silence, ws.began);
     ws.head = apir_load_acquire64(&c->ring.header->head);
     /* Sleep through most of what is known to take long, then look closely; a short
@@ -284,8 +251,6 @@ int client_wait(struct client *c, uint64_t pos, uint64_t expect_ns)
         if (reached(c, pos))
             break;
     }
-    if (ws.fence >= 0)
-        close(ws.fence);
     if (old_slack > 0)
         prctl(PR_SET_TIMERSLACK, (unsigned long)old_slack);
     /* What is complete is complete, whatever happened since. */

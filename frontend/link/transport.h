@@ -33,9 +33,6 @@ struct transport {
     /* Unmaps it and gives the host's resource up; the descriptor must be open. */
     void (*blob_destroy)(struct transport *t, struct transport_blob *blob);
     int (*doorbell)(struct transport *t, const struct apir_doorbell *bell);
-    /* Submits the doorbell (of kind FENCE, for `ring` 1) with a fence, and returns a descriptor
-     * that becomes readable with it, owned by the caller, or -errno. NULL: no fences. */
-    int (*fence)(struct transport *t, const struct apir_doorbell *bell);
 };
 
 /*

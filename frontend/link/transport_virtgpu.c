@@ -111,19 +111,6 @@ static void virtgpu_blob_destroy(struct transport *t, struct transport_blob *blo
     *blob = (struct transport_blob){0};
 }
 
-static int virtgpu_fence(struct transport *t, const struct apir_doorbell *bell)
-{
-    struct drm_virtgpu_execbuffer exec = {
-        .flags = VIRTGPU_EXECBUF_RING_IDX | VIRTGPU_EXECBUF_FENCE_FD_OUT,
-        .size = sizeof(*bell),
-        .command = (uintptr_t)bell,
-        .fence_fd = -1,
-        .ring_idx = bell->ring,
-    };
-    int rc = node_ioctl(t->fd, DRM_IOCTL_VIRTGPU_EXECBUFFER, &exec);
-    return rc ? rc : exec.fence_fd;
-}
-
 static int virtgpu_doorbell(struct transport *t, const struct apir_doorbell *bell)
 {
     struct drm_virtgpu_execbuffer exec = {
@@ -237,7 +224,6 @@ static int node_try(struct transport *t, const char *path, struct apir_error *er
     t->blob_create = virtgpu_blob_create;
     t->doorbell = virtgpu_doorbell;
     t->blob_destroy = virtgpu_blob_destroy;
-    t->fence = virtgpu_fence;
     t->window = node_window(path);
     return 0;
 }

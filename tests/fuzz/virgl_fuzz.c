@@ -53,7 +53,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *ts)
 static struct {
     struct server_child *child;
     bool is_worker;
-    int notify_fd, socket_fd;
+    int socket_fd;
     struct apir_worker_status *status;
 } started[CHILDREN];
 static unsigned n_started;
@@ -84,10 +84,9 @@ int __wrap_server_child_start(struct server_children *children, struct server_ch
     started[i].child = child;
     started[i].is_worker = spec->is_worker;
     started[i].socket_fd = keep(spec->fds[0]);
-    started[i].notify_fd = spec->is_worker ? keep(spec->fds[1]) : -1;
     started[i].status = NULL;
     if (spec->is_worker) {
-        started[i].status = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, spec->fds[2], 0);
+        started[i].status = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, spec->fds[1], 0);
         FUZZ_CHECK(started[i].status != MAP_FAILED);
     }
     return 0;
@@ -97,8 +96,6 @@ static void child_drop(unsigned i)
 {
     if (started[i].status)
         munmap(started[i].status, 4096);
-    if (started[i].notify_fd >= 0)
-        close(started[i].notify_fd);
     close(started[i].socket_fd);
     started[i] = started[--n_started];
 }
@@ -256,7 +253,6 @@ static size_t submit_form(struct server_context_submit_cmd *r)
         bell.magic = APIR_DOORBELL_MAGIC;
         bell.zero = 0;
         bell.op %= 5;
-        bell.ring %= 66;
         r->size = sizeof(bell);
     } else {
         r->size %= 600;
@@ -357,10 +353,6 @@ static void child_step(const uint8_t *data, size_t size)
     case 0:
         if (started[i].status)
             memcpy(&started[i].status->head, bytes + 2, sizeof(started[i].status->head));
-        break;
-    case 1:
-        if (started[i].notify_fd >= 0)
-            (void)!write(started[i].notify_fd, bytes, 1 + bytes[2] % sizeof(bytes));
         break;
     case 2: {
         const int fd = 2;

@@ -301,7 +301,7 @@ static void transport_blob_destroy(struct transport *t, struct transport_blob *b
 static int transport_doorbell(struct transport *t, const struct apir_doorbell *bell)
 {
     const struct fixture_context c = {.fd = t->fd};
-    fixture_doorbell(&c, bell->op, bell->ring, bell->value);
+    fixture_doorbell(&c, bell->op, bell->value);
     return 0;
 }
 
@@ -314,12 +314,11 @@ struct transport fixture_transport(int fd)
                               .doorbell = transport_doorbell};
 }
 
-void fixture_doorbell(const struct fixture_context *c, uint32_t op, uint32_t ring, uint64_t value)
+void fixture_doorbell(const struct fixture_context *c, uint32_t op, uint64_t value)
 {
     const struct apir_doorbell bell = {
         .magic = APIR_DOORBELL_MAGIC,
         .op = op,
-        .ring = ring,
         .value = value,
     };
     struct server_context_submit_cmd cmd = {
@@ -367,11 +366,27 @@ void fixture_wait_timeline(const struct fixture_context *c, uint32_t ring, uint3
     assert_int_equal(apir_load_acquire32(&c->timeline[ring]), seqno);
 }
 
+void fixture_wait_head(const struct fixture_context *c, uint64_t head)
+{
+    int64_t end = now_ms() + FIXTURE_WAIT_MS;
+    while (apir_load_acquire64(&c->ring->head) < head && now_ms() < end)
+        nap_us(1000);
+    assert_true(apir_load_acquire64(&c->ring->head) >= head);
+}
+
 void fixture_wait_hangup(int fd)
 {
     struct pollfd p = {.fd = fd};
     assert_int_equal(poll(&p, 1, FIXTURE_WAIT_MS), 1);
     assert_true(p.revents & POLLHUP);
+}
+
+void fixture_wait_reaped(pid_t pid)
+{
+    int64_t end = now_ms() + FIXTURE_WAIT_MS;
+    while (kill(pid, 0) == 0 && now_ms() < end)
+        nap_us(1000);
+    assert_int_equal(kill(pid, 0), -1);
 }
 
 void fixture_wait_gone(pid_t pid)

@@ -65,7 +65,7 @@ int fixture_create_blob(const struct fixture_context *c, uint32_t res_id, uint64
 void fixture_destroy_resource(const struct fixture_context *c, uint32_t res_id);
 /* A context of this socket as what a client of ours speaks over. */
 struct transport fixture_transport(int fd);
-void fixture_doorbell(const struct fixture_context *c, uint32_t op, uint32_t ring, uint64_t value);
+void fixture_doorbell(const struct fixture_context *c, uint32_t op, uint64_t value);
 void fixture_fence(const struct fixture_context *c, uint32_t ring, uint32_t seqno);
 /* NOP and a refused blob: answered in order, so all before it has been handled. */
 void fixture_sync(const struct fixture_context *c);
@@ -74,8 +74,12 @@ void fixture_send(int fd, const void *data, size_t size, const int *fds, size_t 
 
 /* Wait, and fail the test after FIXTURE_WAIT_MS. */
 void fixture_wait_state(const struct fixture_context *c, uint32_t state);
+/* Until the worker has completed all up to `head`. */
+void fixture_wait_head(const struct fixture_context *c, uint64_t head);
 void fixture_wait_timeline(const struct fixture_context *c, uint32_t ring, uint32_t seqno);
 void fixture_wait_hangup(int fd);
+/* Until the server has noticed the end of this child. */
+void fixture_wait_reaped(pid_t pid);
 /* Until /proc/PID says that there is no such process (or a zombie of somebody else's). */
 void fixture_wait_gone(pid_t pid);
 

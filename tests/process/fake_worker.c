@@ -39,7 +39,7 @@
 #include "protocol/shm.h"
 #include "tests/lib/fds.h"
 
-enum { CONTROL = 3, NOTIFY = 4, STATUS = 5 };
+enum { CONTROL = 3, STATUS = 4 };
 
 static struct apir_worker_status *status_page;
 static struct apir_ring_header *ring;
@@ -53,16 +53,15 @@ static _Noreturn void forever(void)
 /* Behind the slot. */
 static bool told_limited(char **argv, const char *expected)
 {
-    return argv[10] && argv[11] && strcmp(argv[11], "--limited") == 0 && argv[12] &&
-           strcmp(argv[12], expected) == 0;
+    return argv[8] && argv[9] && strcmp(argv[9], "--limited") == 0 && argv[10] &&
+           strcmp(argv[10], expected) == 0;
 }
 
 static bool inherited_well(char **argv)
 {
-    static const char *const expected[] = {"--control-fd", "3", "--notify-fd", "4",
-                                           "--status-fd",  "5", "--spin-fd",   "6",
-                                           "--spin-slot"};
-    for (int i = 0; i < 9; i++) {
+    static const char *const expected[] = {"--control-fd", "3", "--status-fd", "4",
+                                           "--spin-fd",    "5", "--spin-slot"};
+    for (int i = 0; i < 7; i++) {
         if (!argv[i + 1] || strcmp(argv[i + 1], expected[i]) != 0)
             return false;
     }
@@ -74,8 +73,8 @@ static bool inherited_well(char **argv)
     sigaction(SIGPIPE, NULL, &sigpipe);
     int death = 0;
     prctl(PR_GET_PDEATHSIG, &death);
-    /* the one that counts them, three streams, four descriptors */
-    return told_limited(argv, "0") && fds_count(0) == 8 && !sigismember(&mask, SIGCHLD) &&
+    /* the one that counts them, three streams, three descriptors */
+    return told_limited(argv, "0") && fds_count(0) == 7 && !sigismember(&mask, SIGCHLD) &&
            chld.sa_handler == SIG_DFL && sigpipe.sa_handler == SIG_DFL && death == SIGKILL &&
            !getenv("GGML_BACKEND_PATH") && !getenv("GGML_VK_VISIBLE_DEVICES");
 }
@@ -115,12 +114,6 @@ static void complete(void)
     uint64_t tail = apir_load_acquire64(&ring->tail);
     apir_store_release64(&status_page->head, tail);
     apir_store_release64(&ring->head, tail);
-    apir_full_fence();
-    if (apir_load_acquire64(&status_page->notify_at) <= tail) {
-        const uint64_t one = 1;
-        ssize_t ignored = write(NOTIFY, &one, sizeof(one));
-        (void)ignored;
-    }
 }
 
 static void be_rude(const char *how)

@@ -47,7 +47,6 @@ static void expect_refused(struct fixture *f, uint32_t id, const char *name, con
     assert_int_equal(c.ring->state, APIR_STATE_LOST);
     assert_non_null(strstr(c.ring->reason, reason));
     assert_int_equal(fixture_create_blob(&c, 2, 1, APIR_SHM_ALIGN), -1);
-    fixture_doorbell(&c, APIR_DOORBELL_FENCE, 1, 12345);
     fixture_fence(&c, 1, 1);
     fixture_wait_timeline(&c, 1, 1);
     fixture_close(&c);
@@ -205,7 +204,6 @@ static void hundred_contexts_leave_nothing_behind(void **state)
         int arena = fixture_create_blob(&c, 2, 1, 1 << 20);
         assert_true(arena >= 0);
         close(arena);
-        fixture_doorbell(&c, APIR_DOORBELL_FENCE, 1, 1000);
         fixture_fence(&c, 1, 1);
         fixture_sync(&c);
         /* Both ways that a context ends. */

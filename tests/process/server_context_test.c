@@ -44,7 +44,7 @@ static void expect_alive(void)
 {
     static uint32_t nonce = 100;
     nonce++;
-    fixture_doorbell(&c, APIR_DOORBELL_PING, 0, nonce);
+    fixture_doorbell(&c, APIR_DOORBELL_PING, nonce);
     fixture_sync(&c);
     assert_int_equal(apir_load_acquire32(&c.ring->pong), nonce);
     assert_int_equal(apir_load_acquire32(&c.ring->state), APIR_STATE_READY);
@@ -54,21 +54,18 @@ static void expect_lost(const char *reason)
 {
     fixture_wait_state(&c, APIR_STATE_LOST);
     assert_non_null(strstr(c.ring->reason, reason));
-    /* The socket answers, and fences complete whatever they wait for. */
-    fixture_doorbell(&c, APIR_DOORBELL_FENCE, 5, UINT64_MAX);
+    /* The socket answers, and fences complete. */
     fixture_fence(&c, 5, 77);
     fixture_wait_timeline(&c, 5, 77);
     fixture_sync(&c);
 }
 
-/* A fence on timeline 1 that completes when the worker has taken all up to `head`. */
-static void complete_up_to(uint64_t head, uint32_t seqno)
+/* Until the worker has taken all up to `head`. */
+static void complete_up_to(uint64_t head)
 {
     apir_store_release64(&c.ring->tail, head);
-    fixture_doorbell(&c, APIR_DOORBELL_KICK, 0, 0);
-    fixture_doorbell(&c, APIR_DOORBELL_FENCE, 1, head);
-    fixture_fence(&c, 1, seqno);
-    fixture_wait_timeline(&c, 1, seqno);
+    fixture_doorbell(&c, APIR_DOORBELL_KICK, 0);
+    fixture_wait_head(&c, head);
 }
 
 static void bad_blobs_are_refused(void **state)
@@ -143,7 +140,7 @@ static void punched_ring_is_survived(void **state)
     assert_int_equal(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, APIR_RING_SIZE),
                      0);
     close(fd);
-    fixture_doorbell(&c, APIR_DOORBELL_PING, 0, 9);
+    fixture_doorbell(&c, APIR_DOORBELL_PING, 9);
     fixture_sync(&c);
     assert_int_equal(c.ring->pong, 9);
 }
@@ -161,7 +158,7 @@ static void ten_thousand_resources_are_survived(void **state)
         close(fd);
         fixture_destroy_resource(&c, 10 + i);
         if (i % 50 == 0) /* the worker reads its control socket before it takes a kick */
-            complete_up_to(1 + i, 1 + i);
+            complete_up_to(1 + i);
     }
     expect_alive();
     fixture_expect_fds(&f, before);
@@ -204,7 +201,7 @@ static void commands_that_are_no_doorbell_are_ignored(void **state)
         fixture_send(c.fd, &cmd, sizeof(cmd), NULL, 0);
     }
     for (uint32_t op = 0; op < 70; op++)
-        fixture_doorbell(&c, op == APIR_DOORBELL_PING ? 0 : op, 64 + op, UINT64_MAX);
+        fixture_doorbell(&c, op == APIR_DOORBELL_PING ? 0 : op, UINT64_MAX);
     expect_alive();
 }
 
@@ -321,50 +318,22 @@ static void replies_that_nobody_reads_block_nobody(void **state)
     expect_alive();
 }
 
-static void fence_without_target_completes_at_once(void **state)
+/* Whatever the worker has got to; on each timeline in their order. */
+static void fences_complete_at_once(void **state)
 {
     (void)state;
     fixture_fence(&c, 0, 1); /* before there is a ring */
     fixture_wait_timeline(&c, 0, 1);
     fixture_open_ring(&c, true);
-    fixture_fence(&c, 63, 1);
-    fixture_wait_timeline(&c, 63, 1);
-}
-
-static void fences_complete_in_order_when_the_head_gets_there(void **state)
-{
-    (void)state;
-    fixture_open_ring(&c, true);
-    for (uint32_t i = 1; i <= 5; i++) {
-        fixture_doorbell(&c, APIR_DOORBELL_FENCE, 2, i * 100);
+    apir_store_release64(&c.ring->tail, 8); /* which nobody kicks the worker for */
+    for (uint32_t i = 1; i <= 100; i++) {
         fixture_fence(&c, 2, i);
-    }
-    fixture_fence(&c, 2, 6); /* no target, but behind the others */
-    fixture_fence(&c, 3, 1); /* on its own timeline */
-    fixture_wait_timeline(&c, 3, 1);
-    assert_int_equal(apir_load_acquire32(&c.timeline[2]), 0);
-    for (uint32_t i = 1; i <= 5; i++) {
-        apir_store_release64(&c.ring->tail, i * 100);
-        fixture_doorbell(&c, APIR_DOORBELL_KICK, 0, 0);
-        fixture_wait_timeline(&c, 2, i < 5 ? i : 6);
-    }
-    fixture_doorbell(&c, APIR_DOORBELL_FENCE, 2, 500); /* reached already */
-    fixture_fence(&c, 2, 7);
-    fixture_wait_timeline(&c, 2, 7);
-}
-
-static void fence_races_with_the_head(void **state)
-{
-    (void)state;
-    fixture_open_ring(&c, true);
-    for (uint32_t i = 1; i <= 2000; i++) {
-        apir_store_release64(&c.ring->tail, i);
-        fixture_doorbell(&c, APIR_DOORBELL_KICK, 0, 0);
-        fixture_doorbell(&c, APIR_DOORBELL_FENCE, 1, i);
-        fixture_fence(&c, 1, i);
+        fixture_fence(&c, 63, i);
         if (i % 8 == 0)
-            fixture_wait_timeline(&c, 1, i);
+            fixture_wait_timeline(&c, 2, i);
     }
+    fixture_wait_timeline(&c, 2, 100);
+    fixture_wait_timeline(&c, 63, 100);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -385,9 +354,7 @@ int main(void)
         TEST(violation_loses_the_context_and_keeps_the_socket),
         TEST(fence_without_timeline_loses_the_context),
         TEST(replies_that_nobody_reads_block_nobody),
-        TEST(fence_without_target_completes_at_once),
-        TEST(fences_complete_in_order_when_the_head_gets_there),
-        TEST(fence_races_with_the_head),
+        TEST(fences_complete_at_once),
     };
     return cmocka_run_group_tests_name("server_context", tests, NULL, NULL);
 }

@@ -21,7 +21,7 @@
 
 static void expect_ours_alive(struct fixture_context *c, uint32_t nonce)
 {
-    fixture_doorbell(c, APIR_DOORBELL_PING, 0, nonce);
+    fixture_doorbell(c, APIR_DOORBELL_PING, nonce);
     fixture_sync(c);
     assert_int_equal(c->ring->pong, nonce);
     assert_int_equal(c->ring->state, APIR_STATE_READY);

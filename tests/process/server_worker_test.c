@@ -28,12 +28,12 @@ static void expect_lost(struct fixture_context *c, const char *reason)
     if (!strstr(c->ring->reason, reason))
         fail_msg("the reason is: %s", c->ring->reason);
     fixture_sync(c); /* the socket answers */
-    fixture_doorbell(c, APIR_DOORBELL_PING, 0, 4711);
+    fixture_doorbell(c, APIR_DOORBELL_PING, 4711);
     fixture_sync(c);
     assert_int_not_equal(c->ring->pong, 4711);
 }
 
-static void killed_worker_is_reported_and_its_fences_complete(void **state)
+static void killed_worker_is_reported(void **state)
 {
     (void)state;
     struct fixture f;
@@ -45,23 +45,17 @@ static void killed_worker_is_reported_and_its_fences_complete(void **state)
     pid_t worker = fixture_child(&f, "fake_worker", NULL);
     fixture_open(&f, &other, 2);
     fixture_open_ring(&other, true);
-    fixture_doorbell(&c, APIR_DOORBELL_FENCE, 1, 100);
-    fixture_fence(&c, 1, 1);
-    fixture_doorbell(&c, APIR_DOORBELL_FENCE, 2, UINT64_MAX);
-    fixture_fence(&c, 2, 1);
-    fixture_sync(&c);
     uint32_t wake = apir_load_acquire32(&c.ring->wake);
 
     const int64_t from = now_ms();
     kill(worker, SIGKILL);
-    fixture_wait_timeline(&c, 1, 1);
-    fixture_wait_timeline(&c, 2, 1);
+    fixture_wait_state(&c, APIR_STATE_LOST);
     assert_true(now_ms() - from < 1000);
     expect_lost(&c, "worker killed by signal 9");
     assert_int_not_equal(apir_load_acquire32(&c.ring->wake), wake);
 
     /* The neighbour, and a newcomer, go on. */
-    fixture_doorbell(&other, APIR_DOORBELL_PING, 0, 1);
+    fixture_doorbell(&other, APIR_DOORBELL_PING, 1);
     fixture_sync(&other);
     assert_int_equal(other.ring->pong, 1);
     fixture_close(&other);
@@ -72,7 +66,7 @@ static void killed_worker_is_reported_and_its_fences_complete(void **state)
     fixture_stop(&f);
 }
 
-/* Every fault is provoked with work, and a fence is pending meanwhile. */
+/* Every fault is provoked with work; fences complete all the same. */
 static void fault_is_reported(const char *config, const char *fault, const char *reason)
 {
     struct fixture f;
@@ -80,11 +74,10 @@ static void fault_is_reported(const char *config, const char *fault, const char 
     fixture_start(&f, config, fault);
     fixture_open(&f, &c, 1);
     fixture_open_ring(&c, false);
-    fixture_doorbell(&c, APIR_DOORBELL_FENCE, 1, UINT64_MAX);
-    fixture_fence(&c, 1, 1);
     apir_store_release64(&c.ring->tail, 8);
-    fixture_doorbell(&c, APIR_DOORBELL_KICK, 0, 0);
+    fixture_doorbell(&c, APIR_DOORBELL_KICK, 0);
     expect_lost(&c, reason);
+    fixture_fence(&c, 1, 1);
     fixture_wait_timeline(&c, 1, 1);
     fixture_close(&c);
     fixture_stop(&f);
@@ -131,10 +124,8 @@ static void worker_that_breaks_the_rules_is_lost(void **state)
 
 static void work(struct fixture_context *c)
 {
-    fixture_doorbell(c, APIR_DOORBELL_FENCE, 1, 8);
-    fixture_fence(c, 1, 1);
     apir_store_release64(&c->ring->tail, 8);
-    fixture_doorbell(c, APIR_DOORBELL_KICK, 0, 0);
+    fixture_doorbell(c, APIR_DOORBELL_KICK, 0);
 }
 
 static void request_waits_for_room(void **state)
@@ -150,15 +141,14 @@ static void request_waits_for_room(void **state)
     fixture_open(&f, &c, 3);
     fixture_open_ring(&c, true);
     work(&a);
-    fixture_wait_timeline(&a, 1, 1);
+    fixture_wait_head(&a, 8);
     /* Nobody ends: refused in the end. */
     work(&b);
     expect_lost(&b, "worker exited with status 6");
     /* There is room as soon as the other's process is gone. */
     work(&c);
     fixture_destroy_context(&f, 1);
-    fixture_wait_timeline(&c, 1, 1);
-    assert_int_equal(apir_load_acquire64(&c.ring->head), 8);
+    fixture_wait_head(&c, 8);
     fixture_close(&a);
     fixture_close(&b);
     fixture_close(&c);
@@ -183,10 +173,8 @@ static void worker_that_gets_on_is_kept(void **state)
     fixture_open_ring(&c, true);
     for (uint32_t i = 1; i <= 4; i++) {
         apir_store_release64(&c.ring->tail, 8 * i);
-        fixture_doorbell(&c, APIR_DOORBELL_KICK, 0, 0);
-        fixture_doorbell(&c, APIR_DOORBELL_FENCE, 1, 8 * i);
-        fixture_fence(&c, 1, i);
-        fixture_wait_timeline(&c, 1, i);
+        fixture_doorbell(&c, APIR_DOORBELL_KICK, 0);
+        fixture_wait_head(&c, 8 * i);
     }
     assert_int_equal(apir_load_acquire32(&c.ring->state), APIR_STATE_READY);
     fixture_close(&c);
@@ -202,9 +190,8 @@ static void message_that_gets_on_is_no_long_one(void **state)
     fixture_open(&f, &c, 1);
     fixture_open_ring(&c, true);
     work(&c);
-    fixture_wait_timeline(&c, 1, 1);
+    fixture_wait_head(&c, 8);
     assert_int_equal(apir_load_acquire32(&c.ring->state), APIR_STATE_READY);
-    assert_int_equal(apir_load_acquire64(&c.ring->head), 8);
     fixture_close(&c);
     fixture_stop(&f);
 }
@@ -231,10 +218,8 @@ static void worker_that_is_continued_is_kept(void **state)
         fixture_sync(&c);
         kill(worker, SIGCONT);
         apir_store_release64(&c.ring->tail, i);
-        fixture_doorbell(&c, APIR_DOORBELL_KICK, 0, 0);
-        fixture_doorbell(&c, APIR_DOORBELL_FENCE, 1, i);
-        fixture_fence(&c, 1, i);
-        fixture_wait_timeline(&c, 1, i);
+        fixture_doorbell(&c, APIR_DOORBELL_KICK, 0);
+        fixture_wait_head(&c, i);
     }
     assert_int_equal(apir_load_acquire32(&c.ring->state), APIR_STATE_READY);
     fixture_close(&c);
@@ -272,7 +257,7 @@ static void kicks_that_nobody_takes_block_nobody(void **state)
     fixture_open(&f, &c, 1);
     fixture_open_ring(&c, true);
     for (int i = 0; i < 20000; i++)
-        fixture_doorbell(&c, APIR_DOORBELL_KICK, 0, 0);
+        fixture_doorbell(&c, APIR_DOORBELL_KICK, 0);
     fixture_sync(&c);
     assert_int_equal(apir_load_acquire32(&c.ring->state), APIR_STATE_READY);
     fixture_close(&c);
@@ -291,9 +276,8 @@ static void fatal_of_the_worker_is_not_overwritten(void **state)
     strcpy(c.ring->reason, "bad message");
     apir_store_release32(&c.ring->state, APIR_STATE_FATAL);
     kill(worker, SIGKILL);
-    fixture_doorbell(&c, APIR_DOORBELL_FENCE, 1, UINT64_MAX);
-    fixture_fence(&c, 1, 1);
-    fixture_wait_timeline(&c, 1, 1); /* so the death has been seen */
+    fixture_wait_reaped(worker);
+    fixture_sync(&c); /* so the death has been seen */
     assert_int_equal(apir_load_acquire32(&c.ring->state), APIR_STATE_FATAL);
     assert_string_equal(c.ring->reason, "bad message");
     fixture_close(&c);
@@ -335,7 +319,7 @@ static void workers_end_with_a_killed_server(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(killed_worker_is_reported_and_its_fences_complete),
+        cmocka_unit_test(killed_worker_is_reported),
         cmocka_unit_test(worker_that_exits_is_reported),
         cmocka_unit_test(worker_that_aborts_is_reported),
         cmocka_unit_test(worker_that_stays_stopped_is_lost),

@@ -27,10 +27,9 @@ static uint32_t raw_state(const struct raw *r)
     return apir_load_acquire32(&r->ring.header->state);
 }
 
-static void raw_bell(struct raw *r, uint32_t op, uint32_t ring, uint64_t value)
+static void raw_bell(struct raw *r, uint32_t op, uint64_t value)
 {
-    const struct apir_doorbell bell = {
-        .magic = APIR_DOORBELL_MAGIC, .op = op, .ring = ring, .value = value};
+    const struct apir_doorbell bell = {.magic = APIR_DOORBELL_MAGIC, .op = op, .value = value};
     if (r->t.doorbell(&r->t, &bell) < 0)
         fail("the VMM takes no doorbell");
 }
@@ -52,7 +51,7 @@ static void raw_put(struct raw *r, const struct apir_msg *msg)
 static void raw_flush(struct raw *r)
 {
     if (apir_ring_guest_publish(&r->ring))
-        raw_bell(r, APIR_DOORBELL_KICK, 0, 0);
+        raw_bell(r, APIR_DOORBELL_KICK, 0);
 }
 
 /* Up to the answer to HELLO. */
@@ -111,7 +110,7 @@ void raw_flood(struct soak_client *c)
     raw_open(&r);
     while (now_seconds() < c->ends) {
         for (uint32_t i = 0; i < 100; i++)
-            raw_bell(&r, 1 + soak_random(c, 3), soak_random(c, 64), soak_random(c, 1u << 20));
+            raw_bell(&r, 1 + soak_random(c, 3), soak_random(c, 1u << 20));
     }
     CHECK(raw_state(&r) == APIR_STATE_READY);
 }

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -52,76 +51,16 @@ int server_fences_attach(struct server_fences *fences, int shmem_fd, uint64_t sh
     return 0;
 }
 
-int server_fences_expect(struct server_fences *fences, uint32_t ring, uint64_t target)
+int server_fences_complete(struct server_fences *fences, uint32_t ring, uint32_t seqno)
 {
-    if (ring >= SERVER_TIMELINES_MAX)
+    if (ring >= fences->n_timelines)
         return -ERANGE;
-    fences->expected[ring] = target;
-    return 0;
-}
-
-static void server_fences_signal(struct server_fences *fences, const struct server_fence *fence)
-{
-    apir_store_release32(&fences->timeline[fence->ring], fence->seqno);
-}
-
-static void server_fences_wake(const struct server_fences *fences)
-{
-    const uint64_t one = 1;
+    apir_store_release32(&fences->timeline[ring], seqno);
     if (fences->eventfd >= 0) {
+        const uint64_t one = 1;
         /* A full counter wakes it as well. */
         ssize_t ignored = write(fences->eventfd, &one, sizeof(one));
         (void)ignored;
     }
-}
-
-int server_fences_submit(struct server_fences *fences, uint32_t ring, uint32_t seqno,
-                         int64_t now_ms)
-{
-    if (ring >= fences->n_timelines)
-        return -ERANGE;
-    if (fences->n == SERVER_FENCES_MAX) {
-        /* The oldest of all is the first of its timeline: order is kept. */
-        server_fences_signal(fences, &fences->queue[0]);
-        server_fences_wake(fences);
-        fences->n--;
-        memmove(&fences->queue[0], &fences->queue[1], fences->n * sizeof(fences->queue[0]));
-    }
-    fences->queue[fences->n++] = (struct server_fence){
-        .ring = ring,
-        .seqno = seqno,
-        .target = fences->expected[ring],
-        .since_ms = now_ms,
-    };
-    fences->expected[ring] = 0;
     return 0;
-}
-
-uint64_t server_fences_complete(struct server_fences *fences, uint64_t head, int64_t now_ms)
-{
-    uint64_t blocked = 0; /* a bit per timeline: an earlier fence of it still waits */
-    uint64_t lowest = SERVER_FENCE_NEVER;
-    size_t kept = 0;
-    for (size_t i = 0; i < fences->n; i++) {
-        const struct server_fence fence = fences->queue[i];
-        const uint64_t bit = UINT64_C(1) << fence.ring;
-        const bool due = fence.target <= head || now_ms - fence.since_ms >= SERVER_FENCE_AGE_MS;
-        if (!(blocked & bit) && due) {
-            server_fences_signal(fences, &fence);
-            continue;
-        }
-        if (!(blocked & bit) && fence.target < lowest)
-            lowest = fence.target;
-        blocked |= bit;
-        fences->queue[kept++] = fence;
-    }
-    if (kept != fences->n)
-        server_fences_wake(fences);
-    fences->n = kept;
-    return lowest;
-}
-
-int64_t server_fences_deadline(const struct server_fences *fences)
-{
-    return fences->n ? fences->queue[0].since_ms + SERVER_FENCE_AGE_MS : -1;
 }

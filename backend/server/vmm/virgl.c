@@ -21,7 +21,6 @@ struct server_virgl {
     struct server_context context; /* first: the ops get this one */
     struct server_peer peer;
     struct server_fences fences;
-    struct server_timer fence_age;
     uint32_t res_ids[APIR_BLOBS_MAX]; /* of the blobs that are in use */
     uint32_t rest_size;               /* what is to follow an oversized SUBMIT_CMD; 0: nothing */
 };
@@ -32,36 +31,6 @@ static void server_virgl_violated(struct server_virgl *virgl, const char *what)
     server_context_complain(&virgl->context, "protocol violation: %s", what);
     server_context_lose(&virgl->context, APIR_LOG_WARN,
                         "protocol violation on the context's socket");
-}
-
-/* ---- fences ---------------------------------------------------------------- */
-
-static void server_virgl_fences(struct server_virgl *virgl);
-
-static void server_virgl_fence_aged(void *user)
-{
-    server_virgl_fences(user);
-}
-
-/* Completes what can be completed and sees to it that the rest will be. */
-static void server_virgl_fences(struct server_virgl *virgl)
-{
-    struct server_context *context = &virgl->context;
-    uint64_t head = context->lost ? SERVER_FENCE_NEVER : server_worker_head(&context->worker);
-    for (;;) {
-        uint64_t next = server_fences_complete(&virgl->fences, head, server_now_ms());
-        if (context->lost)
-            break;
-        head = server_worker_notify_at(&context->worker, next);
-        if (next > head || next == SERVER_FENCE_NEVER)
-            break; /* the worker sees notify_at before it gets there */
-    }
-    int64_t deadline = server_fences_deadline(&virgl->fences);
-    if (deadline >= 0)
-        server_timer_arm(context->contexts->loop, &virgl->fence_age, deadline,
-                         server_virgl_fence_aged, virgl);
-    else
-        server_timer_disarm(context->contexts->loop, &virgl->fence_age);
 }
 
 /* ---- requests -------------------------------------------------------------- */
@@ -179,10 +148,6 @@ static void server_virgl_on_submit_cmd(struct server_virgl *virgl,
     case APIR_DOORBELL_PING:
         server_context_ping(&virgl->context, (uint32_t)bell.value);
         break;
-    case APIR_DOORBELL_FENCE:
-        if (server_fences_expect(&virgl->fences, bell.ring, bell.value) < 0)
-            server_context_complain(&virgl->context, "doorbell for ring %u; ignored", bell.ring);
-        break;
     default:
         server_context_complain(&virgl->context, "unknown doorbell %u; ignored", bell.op);
         break;
@@ -196,12 +161,8 @@ static void server_virgl_on_submit_fence(struct server_virgl *virgl,
     (void)fds;
     (void)n_fds;
     const struct server_context_submit_fence *fence = &req->submit_fence;
-    if (server_fences_submit(&virgl->fences, fence->ring_index, fence->seqno, server_now_ms()) <
-        0) {
+    if (server_fences_complete(&virgl->fences, fence->ring_index, fence->seqno) < 0)
         server_virgl_violated(virgl, "fence on a ring without a timeline");
-        return;
-    }
-    server_virgl_fences(virgl);
 }
 
 static const struct virgl_op {
@@ -314,15 +275,9 @@ static void server_virgl_ready(void *user, uint32_t events)
 
 /* ---- life ------------------------------------------------------------------ */
 
-static void server_virgl_moved(struct server_context *context)
-{
-    server_virgl_fences((struct server_virgl *)(void *)context);
-}
-
 static void server_virgl_destroy(struct server_context *context)
 {
     struct server_virgl *virgl = (struct server_virgl *)(void *)context;
-    server_timer_disarm(context->contexts->loop, &virgl->fence_age);
     server_context_fini(context);
     server_fences_fini(&virgl->fences);
     server_peer_fini(&virgl->peer);
@@ -330,7 +285,6 @@ static void server_virgl_destroy(struct server_context *context)
 }
 
 static const struct server_context_ops virgl_context_ops = {
-    .moved = server_virgl_moved,
     .destroy = server_virgl_destroy,
 };
 
