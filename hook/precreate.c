@@ -92,17 +92,12 @@ static int apply_mounts(struct json_object *config, struct json_object *list)
 
         if (has_string(mounts, "destination", apir_json_string(item, "containerPath")))
             continue;
-        int r = copy(mount, "destination", item, "containerPath");
-        if (r == 0)
-            r = copy(mount, "source", item, "hostPath");
-        if (r == 0)
-            r = apir_json_set(mount, "type", json_object_new_string("bind"));
-        if (r == 0)
-            r = copy(mount, "options", item, "options");
-        if (r == 0)
-            r = apir_json_append(mounts, json_object_get(mount));
-        if (r < 0)
-            return r;
+        if (copy(mount, "destination", item, "containerPath") < 0 ||
+            copy(mount, "source", item, "hostPath") < 0 ||
+            apir_json_set(mount, "type", json_object_new_string("bind")) < 0 ||
+            copy(mount, "options", item, "options") < 0 ||
+            apir_json_append(mounts, json_object_get(mount)) < 0)
+            return -ENOMEM;
     }
     return 0;
 }
@@ -120,17 +115,10 @@ static int apply_hooks(struct json_object *config, struct json_object *list)
 
         if (has_string(stage, "path", apir_json_string(item, "path")))
             continue;
-        int r = copy(hook, "path", item, "path");
-        if (r == 0)
-            r = copy(hook, "args", item, "args");
-        if (r == 0)
-            r = copy(hook, "env", item, "env");
-        if (r == 0)
-            r = copy(hook, "timeout", item, "timeout");
-        if (r == 0)
-            r = apir_json_append(stage, json_object_get(hook));
-        if (r < 0)
-            return r;
+        if (copy(hook, "path", item, "path") < 0 || copy(hook, "args", item, "args") < 0 ||
+            copy(hook, "env", item, "env") < 0 || copy(hook, "timeout", item, "timeout") < 0 ||
+            apir_json_append(stage, json_object_get(hook)) < 0)
+            return -ENOMEM;
     }
     return 0;
 }
@@ -156,31 +144,24 @@ static int apply_node(struct json_object *config, struct json_object *node, stru
     if (!S_ISCHR(st.st_mode))
         return apir_error_set(err, ENOTTY, "%s is no character device", path);
 
-    int r = apir_json_set(rule, "allow", json_object_new_boolean(1));
     struct json_object *both[] = {device, rule};
-    for (size_t i = 0; r == 0 && i < 2; i++) {
-        r = apir_json_set(both[i], "type", json_object_new_string("c"));
-        if (r == 0)
-            r = apir_json_set(both[i], "major", json_object_new_int64(major(st.st_rdev)));
-        if (r == 0)
-            r = apir_json_set(both[i], "minor", json_object_new_int64(minor(st.st_rdev)));
-    }
-    if (r == 0)
-        r = apir_json_set(rule, "access",
-                          json_object_new_string(access_text == NULL ? "rw" : access_text));
-    if (r == 0)
-        r = apir_json_set(device, "path", json_object_new_string(path));
-    if (r == 0)
-        r = apir_json_set(device, "fileMode", json_object_new_int64(st.st_mode & 07777));
-    if (r == 0)
-        r = apir_json_set(device, "uid", json_object_new_int64(st.st_uid));
-    if (r == 0)
-        r = apir_json_set(device, "gid", json_object_new_int64(st.st_gid));
-    if (r == 0)
-        r = apir_json_append(rules, json_object_get(rule));
-    if (r == 0 && !has_string(devices, "path", path))
-        r = apir_json_append(devices, json_object_get(device));
-    return r == 0 ? 0 : apir_error_sys(err, -r, "device node %s", path);
+    for (size_t i = 0; i < 2; i++)
+        if (apir_json_set(both[i], "type", json_object_new_string("c")) < 0 ||
+            apir_json_set(both[i], "major", json_object_new_int64(major(st.st_rdev))) < 0 ||
+            apir_json_set(both[i], "minor", json_object_new_int64(minor(st.st_rdev))) < 0)
+            return apir_error_sys(err, ENOMEM, "device node %s", path);
+    if (apir_json_set(rule, "allow", json_object_new_boolean(1)) < 0 ||
+        apir_json_set(rule, "access",
+                      json_object_new_string(access_text == NULL ? "rw" : access_text)) < 0 ||
+        apir_json_append(rules, json_object_get(rule)) < 0 ||
+        apir_json_set(device, "path", json_object_new_string(path)) < 0 ||
+        apir_json_set(device, "fileMode", json_object_new_int64(st.st_mode & 07777)) < 0 ||
+        apir_json_set(device, "uid", json_object_new_int64(st.st_uid)) < 0 ||
+        apir_json_set(device, "gid", json_object_new_int64(st.st_gid)) < 0 ||
+        (!has_string(devices, "path", path) &&
+         apir_json_append(devices, json_object_get(device)) < 0))
+        return apir_error_sys(err, ENOMEM, "device node %s", path);
+    return 0;
 }
 
 static int apply_groups(struct json_object *config, struct json_object *list)

@@ -157,19 +157,14 @@ static int record_write(const struct command *c, const char *path,
                         const struct cdi_engine_plan *plan, struct apir_error *err)
 {
     cleanup_json struct json_object *record = json_object_new_object();
-    int r = record == NULL ? -ENOMEM
-                           : apir_json_set(record, "version", json_object_new_int(RECORD_VERSION));
-
-    if (r == 0)
-        r = apir_json_set(record, "engine", json_object_new_string(c->engine->name));
-    if (r == 0)
-        r = apir_json_set(record, "file", json_object_new_string(plan->path));
-    if (r == 0)
-        r = apir_json_set(record, "made", json_object_new_boolean(plan->before == NULL));
-    if (r == 0 && plan->changes != NULL)
-        r = apir_json_set(record, "changes", json_object_get(plan->changes));
-    const char *text =
-        r == 0 ? json_object_to_json_string_ext(record, JSON_C_TO_STRING_PRETTY) : NULL;
+    if (apir_json_set(record, "version", json_object_new_int(RECORD_VERSION)) < 0 ||
+        apir_json_set(record, "engine", json_object_new_string(c->engine->name)) < 0 ||
+        apir_json_set(record, "file", json_object_new_string(plan->path)) < 0 ||
+        apir_json_set(record, "made", json_object_new_boolean(plan->before == NULL)) < 0 ||
+        (plan->changes != NULL &&
+         apir_json_set(record, "changes", json_object_get(plan->changes)) < 0))
+        return apir_error_sys(err, ENOMEM, "record");
+    const char *text = json_object_to_json_string_ext(record, JSON_C_TO_STRING_PRETTY);
     return text == NULL ? apir_error_sys(err, ENOMEM, "record")
                         : cdi_file_replace(path, text, 0600, 0700, err);
 }
