@@ -4,6 +4,7 @@
 # What the scripts of this folder share; to be sourced from the repository's top folder, after
 # tests/system/vtest.sh and unix.sh.
 #
+#   archs_options NAMES "$@"       sets part, only, host, jobs and out
 #   archs_without_blas "$0" "$@"   goes on in a mount namespace in which ggml has no BLAS backend
 #   archs_key                      names the packages and the processor, for what is kept
 #   archs_vulkan HOST              environment in which Vulkan0 is that host's, a line each
@@ -33,6 +34,26 @@ export OMP_THREAD_LIMIT=1 OMP_NUM_THREADS=1
 archs_die() {
     echo "archs: $*" >&2
     exit 2
+}
+
+# The command line of run.sh and models.sh; NAMES is the option that names rows.
+archs_options() { # NAMES ARGS...
+    local names=$1
+    shift
+    part='' only='' host=CPU jobs=$archs_jobs out=
+    while [[ $# -gt 0 ]]; do
+        case $1 in
+        --part) part=yes ;;
+        "$names") only=$2 && shift ;;
+        --host) host=$2 && shift ;;
+        --jobs) jobs=$2 && shift ;;
+        --seconds) archs_until "$2" && shift ;;
+        -*) archs_die "$1: unknown option" ;;
+        *) out=$1 ;;
+        esac
+        shift
+    done
+    out=${out:-build/release-gcc}
 }
 
 # An accelerator takes large products away from the CPU in every context, natively more than

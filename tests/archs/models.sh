@@ -206,20 +206,7 @@ fi
 archs_without_blas "$here/models.sh" "$@"
 
 # ---- the whole ------------------------------------------------------------------
-part='' only='' host=CPU jobs=$archs_jobs out=
-while [[ $# -gt 0 ]]; do
-    case $1 in
-    --part) part=yes ;;
-    --models) only=$2 && shift ;;
-    --host) host=$2 && shift ;;
-    --jobs) jobs=$2 && shift ;;
-    --seconds) archs_until "$2" && shift ;;
-    -*) archs_die "$1: unknown option" ;;
-    *) out=$1 ;;
-    esac
-    shift
-done
-out=${out:-build/release-gcc}
+archs_options --models "$@"
 case $host in
 CPU) native_device=none tolerance=0 ;;
 lavapipe | gpu) native_device=Vulkan0 tolerance=1e-4 ;;

@@ -105,20 +105,7 @@ fi
 archs_without_blas "$here/run.sh" "$@"
 
 # ---- the whole ------------------------------------------------------------------
-part='' only='' host=CPU jobs=$archs_jobs out=
-while [[ $# -gt 0 ]]; do
-    case $1 in
-    --part) part=yes ;;
-    --archs) only=$2 && shift ;;
-    --host) host=$2 && shift ;;
-    --jobs) jobs=$2 && shift ;;
-    --seconds) archs_until "$2" && shift ;;
-    -*) archs_die "$1: unknown option" ;;
-    *) out=$1 ;;
-    esac
-    shift
-done
-out=${out:-build/release-gcc}
+archs_options --archs "$@"
 [[ -x $archs_tests/test-llama-archs ]] ||
     archs_die "no test-llama-archs here (package llama.cpp-tests)"
 # Devices in the order in which the tool has them. Natively the CPU is no device that tensors are

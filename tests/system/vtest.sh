@@ -42,36 +42,32 @@ vtest_listens() {
                                  END { exit !found }' /proc/net/unix
 }
 
-vtest_start() {
-    local out=$1 config server tries
-    config=${VTEST_CONFIG-'{"threads": 2}'}
-    server=$(command -v "${VTEST_SERVER:-virgl_test_server}") ||
-        { vtest_fail "no virgl_test_server here (package virgl-server)"; return 1; }
-    [[ -x $out/backend/apir-render-server ]] ||
-        { vtest_fail "$out/backend/apir-render-server is missing; build it first"; return 1; }
+# Makes VTEST_DIR with the configuration, for a server that is none yet.
+vtest_place() { # OUT TRANSPORT SOCKET'S-NAME
+    [[ -x $1/backend/apir-render-server ]] ||
+        { vtest_fail "$1/backend/apir-render-server is missing; build it first"; return 1; }
     [[ -z $VTEST_PID ]] || { vtest_fail "already started"; return 1; }
 
     # A path in sun_path is short: 107 bytes.
-    VTEST_DIR=$(mktemp -d "${TMPDIR:-/tmp}/vtest.XXXXXX")
-    VTEST_SOCKET=$VTEST_DIR/socket
+    VTEST_DIR=$(mktemp -d "${TMPDIR:-/tmp}/$2.XXXXXX")
+    VTEST_SOCKET=$VTEST_DIR/$3
     VTEST_LOG=$VTEST_DIR/log
-    VTEST_TRANSPORT=vtest
+    VTEST_TRANSPORT=$2
+    local config=${VTEST_CONFIG-'{"threads": 2}'}
     printf '%s\n' "$config" >"$VTEST_DIR/backend.json"
+}
 
-    # A session, so a process group, of its own: workers are ended with it, and only they. SIGPIPE
-    # as under QEMU: a client that is killed before it has its answer ends the test server otherwise.
-    setsid env --ignore-signal=PIPE \
-        RENDER_SERVER_EXEC_PATH="$(realpath "$out/backend/apir-render-server")" \
-        APIR_CONFIG="$VTEST_DIR/backend.json" GGML_VK_VISIBLE_DEVICES= \
-        ${VTEST_ENV[@]+"${VTEST_ENV[@]}"} \
-        "$server" --no-virgl --venus --socket-path "$VTEST_SOCKET" \
-        ${VTEST_ARGS[@]+"${VTEST_ARGS[@]}"} >"$VTEST_LOG" 2>&1 </dev/null 3>&- &
+# Starts the server, in a session, so a process group, of its own: workers are ended with it, and
+# only they. Returns once LISTENS succeeds: twenty seconds at most, and not a moment longer than it takes.
+vtest_launch() { # LISTENS ENV-ARGUMENT...
+    local tries
+    setsid env APIR_CONFIG="$VTEST_DIR/backend.json" GGML_VK_VISIBLE_DEVICES= "${@:2}" \
+        >>"$VTEST_LOG" 2>&1 </dev/null 3>&- &
     VTEST_PID=$!
     [[ -n ${BATS_VERSION-} ]] || trap vtest_stop EXIT
 
-    # Twenty seconds at most, and not a moment longer than it takes.
     for ((tries = 0; tries < 1000; tries++)); do
-        vtest_listens && return 0
+        "$1" && return 0
         kill -0 "$VTEST_PID" 2>/dev/null ||
             { vtest_fail "the server ended before it listened"; vtest_stop; return 1; }
         vtest_pause 0.02
@@ -79,6 +75,19 @@ vtest_start() {
     vtest_fail "the server does not listen on $VTEST_SOCKET"
     vtest_stop
     return 1
+}
+
+vtest_start() {
+    local server
+    server=$(command -v "${VTEST_SERVER:-virgl_test_server}") ||
+        { vtest_fail "no virgl_test_server here (package virgl-server)"; return 1; }
+    vtest_place "$1" vtest socket || return 1
+    # SIGPIPE as under QEMU: a client that is killed before it has its answer ends the test server
+    # otherwise.
+    vtest_launch vtest_listens RENDER_SERVER_EXEC_PATH="$(realpath "$1/backend/apir-render-server")" \
+        ${VTEST_ENV[@]+"${VTEST_ENV[@]}"} env --ignore-signal=PIPE \
+        "$server" --no-virgl --venus --socket-path "$VTEST_SOCKET" \
+        ${VTEST_ARGS[@]+"${VTEST_ARGS[@]}"}
 }
 
 vtest_alive() {
