@@ -13,6 +13,7 @@ check:
 	    'targets=check-targets' \
 	    'names=check-names' \
 	    'format:one=check-format' \
+	    'layers=check-layers' \
 	    'units=check-units' \
 	    'units-asan:again=check-units MODE=asan CC=clang' \
 	    'ring-tsan:again=check-units MODE=tsan' \

@@ -149,18 +149,29 @@ static void repair(struct trial *t, enum fault fault)
         stage_beat_start(&stage);
 }
 
+#define REHEARSALS 4
+#define TRIES      8
+
 static void trial_run(const struct step *step, enum fault fault)
 {
     static pid_t workers[PROCESSES_MAX];
     struct trial t = {0};
     snprintf(t.name, sizeof(t.name), "%s at %s, call %u", fault_names[fault],
              gate_point_names[step->point], step->skip + 1);
-    if (host_workers(&stage.host, workers) != 1)
-        die("%s: before it there is more than the other client's worker", t.name);
-    stage_arm(&stage, step->point, step->skip, GATE_HOLD);
-    t.client = stage_client(&stage, "walk", stage.walk_log);
-    const pid_t who = stage_held(&stage, t.client);
     const bool at_client = step->point == GATE_CLIENT;
+    pid_t who = 0;
+    /* A run may still have a call less than the rehearsals had. */
+    for (int tries = 0; !who && tries < (at_client ? TRIES : 1); tries++) {
+        if (tries > 0) {
+            process_kill(t.client);
+            census_leaks(&stage.host, &stage.before, SETTLE_MS, t.name);
+        }
+        if (host_workers(&stage.host, workers) != 1)
+            die("%s: before it there is more than the other client's worker", t.name);
+        stage_arm(&stage, step->point, step->skip, GATE_HOLD);
+        t.client = stage_client(&stage, "walk", stage.walk_log);
+        who = stage_held(&stage, t.client);
+    }
     const pid_t worker = at_client ? worker_of_client(workers[0]) : who;
     if (!who) {
         trial_blame(&t, "the step was not reached", "");
@@ -187,9 +198,17 @@ static bool has_calls(enum gate_point point, bool on_gpu)
 static size_t steps_list(struct step *steps, bool with_client)
 {
     size_t n = 0;
-    stage_rehearse(&stage);
+    uint32_t fewest[GATE_N];
+    /* The fewest of some runs: a client rings more often where its worker has fallen asleep. */
+    for (int run = 0; run < REHEARSALS; run++) {
+        stage_rehearse(&stage);
+        for (int point = 0; point < GATE_N; point++) {
+            const uint32_t passes = stage.gate->passes[point];
+            fewest[point] = run == 0 || passes < fewest[point] ? passes : fewest[point];
+        }
+    }
     for (int point = 0; point < GATE_N; point++) {
-        const uint32_t passes = stage.gate->passes[point];
+        const uint32_t passes = fewest[point];
         printf("# %s: %u calls\n", gate_point_names[point], passes);
         if (passes == 0 && has_calls((enum gate_point)point, !with_client))
             die("%s: the rehearsal had no such call", gate_point_names[point]);
