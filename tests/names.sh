@@ -23,7 +23,7 @@ unknown() { # DOCUMENT
     awk '/^ *```/ { code = !code; next } !code && !/^    / { print }' "$1" | tr '\n' ' ' | grep -oE '`[^`]+`' |
         tr -d '`' | sort -u | while read -r word; do
         case $word in
-        *[!A-Za-z0-9_./-]* | /* | ./* | *//* | build/* | lib/* | share/* | libexec/* | bin/*) ;;
+        *[!A-Za-z0-9_./-]* | *NAME* | /* | ./* | *//* | build/* | lib/* | share/* | libexec/* | bin/*) ;;
         *.[ch] | *.sh | *.bats | *.bash | *.mk | *.md) there "$(escaped "$word")\$" || echo "$word" ;;
         */) there "/$(escaped "$word")" || echo "$word" ;;
         *[/.-]* | *_ | ggml_* | virgl_*) ;;
