@@ -13,6 +13,7 @@
 
 #include "protocol/atomic.h"
 #include "tests/attacks/sheet.h"
+#include "tests/lib/clock.h"
 #include "tests/lib/unix_client.h"
 
 /* What the transport closes once it has mapped it: descriptors by blob id. */
@@ -128,11 +129,14 @@ static void punch(int fd, off_t size)
     (void)fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, size);
 }
 
+/* With a pause: where a page is taken away as soon as it is there nobody gets on, not even we. */
 static void *punch_arena(void *arg)
 {
     struct puncher *p = arg;
-    while (!apir_load_acquire32(&p->stop))
+    while (!apir_load_acquire32(&p->stop)) {
         punch(kept[1], ARENA);
+        nap_us(10);
+    }
     return NULL;
 }
 
