@@ -182,14 +182,6 @@
 /* The blob is not used again; its id may be once the resource is destroyed. */
 #define APIR_FIELDS_blob_forget(F) F(uint32_t, blob, 1, APIR_BLOBS_MAX - 1)
 
-/* The buffer's memory becomes the blob's (of the same size, rounded up to
- * APIR_SHM_ALIGN), where the device computes in memory that both sides can map. Its
- * contents move along. Answers struct apir_reply_status; refused: nothing has changed. */
-#define APIR_FIELDS_buffer_share(F)                                                                \
-    F(uint32_t, buffer, 1, APIR_BUFFER_ID_MAX)                                                     \
-    F(uint32_t, blob, 1, APIR_BLOBS_MAX - 1)                                                       \
-    F(uint32_t, reply, 0, APIR_U32_MAX)
-
 /* payload: graph.h. Redefines the slot if it is in use. */
 #define APIR_FIELDS_graph_def(F)                                                                   \
     F(uint32_t, slot, 0, APIR_SLOTS_MAX - 1)                                                       \
@@ -250,8 +242,7 @@
     M(EVENT_SYNC, event_sync, 27, APIR_ST_READY, FLAT)                                             \
     M(EVENT_FREE, event_free, 28, APIR_ST_READY, FLAT)                                             \
     M(BLOB_REGISTER, blob_register, 29, APIR_ST_READY, FLAT)                                       \
-    M(BLOB_FORGET, blob_forget, 30, APIR_ST_READY, FLAT)                                           \
-    M(BUFFER_SHARE, buffer_share, 31, APIR_ST_READY, FLAT)
+    M(BLOB_FORGET, blob_forget, 30, APIR_ST_READY, FLAT)
 
 #include "protocol/shm.h"
 
@@ -337,7 +328,6 @@ struct apir_reply_hello {
 };
 
 enum apir_device_flag {
-    APIR_DEVICE_UMA = 2,  /* computes in memory that may be a blob: BUFFER_SHARE */
     APIR_DEVICE_SYNC = 4, /* graph_compute returns when done (CPU) */
 };
 

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "backend/worker/blob.h"
-#include "backend/worker/buffer.h"
 #include "backend/worker/control.h"
 #include "backend/worker/graph.h"
 #include "backend/worker/stream.h"
@@ -160,7 +159,9 @@ static const char *handle_buffer_free(struct worker *w, const struct apir_msg_bu
         if (worker_slot_uses(&w->slots[i], b->id))
             worker_slot_clear(w, &w->slots[i]);
     }
-    worker_buffer_drop(w, b);
+    host_buffer_free(&w->ggml, &b->host);
+    worker_release(w, b->device, b->reserved);
+    *b = (struct worker_buffer){0};
     return NULL;
 }
 
@@ -360,8 +361,6 @@ const char *worker_dispatch(struct worker *w, const struct apir_msg *msg)
         return worker_blob_register(w, &msg->u.blob_register);
     case APIR_MSG_BLOB_FORGET:
         return worker_blob_forget(w, &msg->u.blob_forget);
-    case APIR_MSG_BUFFER_SHARE:
-        return worker_buffer_share(w, &msg->u.buffer_share);
     }
     return "unknown message code";
 }

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/worker/buffer.h"
 #include "backend/worker/table.h"
 #include "backend/worker/rules/op.h"
 #include "backend/worker/rules/rules.h"
@@ -120,11 +119,6 @@ static void tensor_check(struct worker *w, const struct apir_graph *wire, uint32
         out->fatal = worker_rules_check(wire, index, w->ggml.types, cpu, ret_reach);
 }
 
-static bool is_integer(int32_t type)
-{
-    return type >= 24 && type <= 27; /* GGUF: I8, I16, I32, I64 */
-}
-
 /* Gives g its buffer and address; the range is wholly inside the buffer. */
 static void tensor_locate(struct worker *w, const struct worker_slot *slot, uint32_t index,
                           uint64_t need, struct gg_tensor *all, struct place *places,
@@ -176,9 +170,6 @@ static void tensor_locate(struct worker *w, const struct worker_slot *slot, uint
     places[index] = p;
     g->buffer = p.buffer->host.handle;
     g->data = p.buffer->host.base + p.offset;
-    /* Kernels use integers as indices; what the guest can still write is not checked. */
-    if (is_integer(g->type) && worker_buffer_privatize(p.buffer, g->data, need) < 0)
-        refuse(out, APIR_E_NOMEM, wire, index, "no memory to keep its numbers from being changed");
     if (need && host_tensor_init(&w->ggml, g) < 0)
         refuse(out, APIR_E_FAILED, wire, index, "the host's backend does not take this tensor");
 }
@@ -349,7 +340,6 @@ static void buffers_use(struct worker *w, const struct apir_graph *wire, struct 
             out->fatal = "graph: buffer does not exist";
             continue;
         }
-        worker_buffer_use(b);
         host_buffer_set_usage(&w->ggml, &b->host, wire->buffers[i].usage);
     }
 }

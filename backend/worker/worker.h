@@ -4,7 +4,7 @@
  * memory shared with the guest, so any way to end it is a safe way.
  *
  * What it consists of. Each file beside this one works on a part of it, and calls only those before
- * it: control, table, stream, blob, buffer, transfer, graph, dispatch, main.
+ * it: control, table, stream, blob, transfer, graph, dispatch, main.
  */
 #ifndef APIR_WORKER_H
 #define APIR_WORKER_H
@@ -32,10 +32,6 @@ struct worker_buffer {
     uint32_t device;
     uint64_t reserved; /* bytes of the device in the server's books */
     struct host_buffer host;
-    uint8_t *shared; /* BUFFER_SHARE: the mapping that holds it, owned; else NULL */
-    uint64_t shared_size;
-    uint8_t *taken; /* per page of it: 1 once it is out of the guest's reach; owned */
-    bool used;      /* a graph has named it: what it holds may be that graph's result */
 };
 
 enum worker_slot_state {

@@ -28,10 +28,6 @@ static void buffer_free(void *buffer)
 {
     struct client *c = &plugin.client;
     struct plugin_buffer *b = context_of(buffer);
-    if (!client_forked(c)) {
-        plugin_buffer_remove(b);
-        plugin_buffer_seal(b);
-    }
     if (client_usable(c)) {
         os_lock_acquire(&plugin_slots.lock);
         client_lock(c);
@@ -99,7 +95,6 @@ static void buffer_clear(void *buffer, uint8_t value)
     struct client *c = &plugin.client;
     if (!client_usable(c))
         return;
-    plugin_buffer_seal(context_of(buffer));
     struct apir_msg msg = {
         .code = APIR_MSG_BUFFER_CLEAR,
         .u.buffer_clear = {.buffer = context_of(buffer)->id, .value = value},
@@ -173,6 +168,5 @@ void *plugin_buffer_alloc(struct plugin_device *d, size_t size)
     PLUGIN_SET_FN(&iface, plugin.layout.buffer.clear, buffer_clear);
     PLUGIN_SET_FN(&iface, plugin.layout.buffer.reset, buffer_reset);
     b->ggml = plugin.buffer_init(d->buft, iface, b, size);
-    plugin_buffer_add(b);
     return b->ggml;
 }

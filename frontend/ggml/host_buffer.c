@@ -46,7 +46,7 @@ static void buffer_free(void *buffer)
         client_lock(c);
         client_reads_finish_locked(c, 0, UINT64_MAX);
         client_unlock(c);
-        client_shared_free(c, b->shared, false);
+        client_shared_free(c, b->shared);
     }
     free(b);
 }

@@ -107,7 +107,6 @@ static int stream_graph_compute(void *backend, void *cgraph)
     }
     if (graph->n_nodes == 0)
         return GG_STATUS_SUCCESS;
-    plugin_buffers_seal();
     os_lock_acquire(&plugin_slots.lock);
     int rc = 0;
     struct slot *slot = slots_execute(&plugin_slots, s, graph, &rc);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes between the program's memory and buffers on the host. Four ways, the first
- * that applies: straight into a buffer that is being filled in shared memory; inside
- * the message; by reference, where the program's memory is shared (host buffers);
- * through the arena, in chunks, so that one is uploaded while the next is copied.
+ * Bytes between the program's memory and buffers on the host. Three ways, the first
+ * that applies: inside the message; by reference, where the program's memory is shared
+ * (host buffers); through the arena, in chunks, so that one is uploaded while the next
+ * is copied.
  */
 #include "frontend/ggml/transfer.h"
 
@@ -28,8 +28,8 @@
 #define GET_CHUNKS     4u /* of one synchronous read, under way at once */
 
 /* The range [offset, offset + size) of t in its buffer. */
-static bool find_range(const struct gg_tensor *t, size_t offset, size_t size,
-                       struct plugin_buffer **ret_buffer, uint64_t *ret_offset)
+static bool locate(const struct gg_tensor *t, size_t offset, size_t size,
+                   struct plugin_buffer **ret_buffer, uint64_t *ret_offset)
 {
     struct plugin_buffer *b = plugin_buffer_of(t);
     if (!b || !client_usable(&plugin.client))
@@ -39,16 +39,6 @@ static bool find_range(const struct gg_tensor *t, size_t offset, size_t size,
         return false;
     *ret_buffer = b;
     *ret_offset = at;
-    return true;
-}
-
-/* The same, for all but a first filling. */
-static bool locate(const struct gg_tensor *t, size_t offset, size_t size,
-                   struct plugin_buffer **ret_buffer, uint64_t *ret_offset)
-{
-    if (!find_range(t, offset, size, ret_buffer, ret_offset))
-        return false;
-    plugin_buffer_seal(*ret_buffer);
     return true;
 }
 
@@ -98,7 +88,7 @@ static void set_inline_locked(struct plugin_stream *s, const struct plugin_buffe
 /* Of a piece in the arena; `most` where a device copies it. */
 static size_t piece_max(const struct plugin_buffer *b, size_t most)
 {
-    return b->device->info.flags & APIR_DEVICE_UMA ? CPU_PIECE_MAX : most;
+    return b->device->info.flags & APIR_DEVICE_SYNC ? CPU_PIECE_MAX : most;
 }
 
 static void set_chunks_locked(struct plugin_stream *s, const struct plugin_buffer *b, uint64_t at,
@@ -107,7 +97,7 @@ static void set_chunks_locked(struct plugin_stream *s, const struct plugin_buffe
     struct client *c = &plugin.client;
     const size_t most = piece_max(b, SET_PIECE_MAX);
     size_t piece = size / 4 < SET_PIECE_MIN ? SET_PIECE_MIN : size / 4 > most ? most : size / 4;
-    const bool soon = !(b->device->info.flags & APIR_DEVICE_UMA) && client_host_idle(c);
+    const bool soon = !(b->device->info.flags & APIR_DEVICE_SYNC) && client_host_idle(c);
     size_t next = soon ? SET_PIECE_SOON : piece;
     for (size_t done = 0; done < size; next = 2 * next < piece ? 2 * next : piece) {
         /* No crumbs. */
@@ -151,7 +141,7 @@ void plugin_tensor_set(struct plugin_stream *s, struct gg_tensor *t, const void 
     struct client *c = &plugin.client;
     struct plugin_buffer *b;
     uint64_t at;
-    if (size == 0 || !find_range(t, offset, size, &b, &at) || plugin_buffer_fill(b, at, data, size))
+    if (size == 0 || !locate(t, offset, size, &b, &at))
         return;
     client_lock(c);
     if (size <= APIR_INLINE_MAX)

@@ -159,11 +159,8 @@ void client_reads_finish_locked(struct client *c, uint32_t stream, uint64_t upto
  */
 struct client_shared *client_shared_new(struct client *c, uint64_t size, uint32_t share);
 
-/*
- * Gives it up. Whatever uses it must be complete; `told`: the host has taken the
- * memory over (BUFFER_SHARE) and must not be told to forget it. Without the lock.
- */
-void client_shared_free(struct client *c, struct client_shared *s, bool told);
+/* Gives it up. Whatever uses it must be complete. Without the lock. */
+void client_shared_free(struct client *c, struct client_shared *s);
 
 /* Asks the host to make it known to the device. Without the lock. */
 void client_shared_register(struct client *c, struct client_shared *s, uint32_t device);

@@ -78,12 +78,12 @@ struct client_shared *client_shared_new(struct client *c, uint64_t size, uint32_
     return s;
 }
 
-void client_shared_free(struct client *c, struct client_shared *s, bool told)
+void client_shared_free(struct client *c, struct client_shared *s)
 {
     uint64_t size = s->blob.size;
     struct apir_msg msg = {.code = APIR_MSG_BLOB_FORGET, .u.blob_forget = {s->id}};
     bool usable = client_usable(c);
-    if (usable && !told) {
+    if (usable) {
         client_lock(c);
         uint64_t pos = client_put_locked(c, &msg);
         client_flush_locked(c);

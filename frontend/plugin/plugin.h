@@ -53,10 +53,6 @@ struct plugin {
     uint64_t event_used[APIR_EVENTS_MAX / 64];
     uint64_t mib_ns; /* what a set by reference is known to take, for each MiB (expect.h) */
 
-    struct os_lock buffers_lock;
-    struct plugin_buffer *buffers; /* all of ours */
-    uint32_t n_filling;            /* that are FILL_OPEN */
-
     void *(*buffer_init)(void *buft, struct gg_buffer_i iface, void *ctx, size_t size);
     size_t (*nbytes)(const struct gg_tensor *t);
     int (*blck_size)(int type); /* newer ones return an int64_t, which is as small */

@@ -175,59 +175,6 @@ static void double_fetch(void)
     refused("%llu changes, each seen once or not at all", (unsigned long long)flips);
 }
 
-/* ---- memory that both compute with ------------------------------------------------------- */
-
-/* Row numbers and weights of a buffer that the guest has mapped, changed while graphs run. */
-static void shared_memory_flips(void)
-{
-    enum { SHARED = 10, ROWS = 8, ROW = 4, PICK = 7 };
-    struct guest g;
-    struct sheet s;
-    struct flipper f;
-    float out[ROW];
-    guest_open(&g);
-    guest_alloc(&g, SHARED, MEMORY);
-    guest_blob(&g, 2, MEMORY);
-    uint8_t *memory = g.blobs[2].map;
-    for (int i = 0; i < ROWS * ROW; i++) {
-        const float v = (float)(i / ROW);
-        memcpy(memory + 4 * i, &v, sizeof(v));
-    }
-    const int32_t id = PICK;
-    memcpy(memory + 4096, &id, sizeof(id));
-    struct apir_msg m = {.code = APIR_MSG_BUFFER_SHARE,
-                         .u.buffer_share = {SHARED, 2, guest_reply(&g)}};
-    guest_put(&g, &m);
-    WANT(guest_run(&g));
-    const struct apir_reply_status *r = guest_reply_at(&g, m.u.buffer_share.reply);
-    WANT(r->status == APIR_OK);
-    sheet_new(&s, "GET_ROWS");
-    sheet_leaf(&s, F32, ROW, ROWS, 1, 1);
-    sheet_leaf(&s, I32, 1, 1, 1, 1);
-    sheet_op(&s, F32, ROW, 1, 1, 1);
-    s.buffers[0].id = SHARED;
-    sheet_runs(&g, &s);
-    uint64_t flips = 0;
-    for (int what = 0; what < 2; what++) {
-        /* A row number far outside; a weight that is 7 or 6. */
-        if (what == 0)
-            flipper_start(&f, memory + 4096 + 1, 0, 0x7f);
-        else
-            flipper_start(&f, memory + 4 * PICK * ROW + 2, 0xe0, 0xc0);
-        for (int i = 0; i < 2000; i++) {
-            uint32_t status = exec_status(&g, 0);
-            if (status != APIR_OK)
-                not_stopped("what was checked has changed: status %u", status);
-            guest_get(&g, 2, 0, out, sizeof(out));
-            for (int k = 0; k < ROW; k++)
-                WANT(out[k] == 7.0f || (what == 1 && k == 0 && out[k] == 6.0f));
-        }
-        flips += flipper_stop(&f);
-    }
-    guest_close(&g);
-    refused("%llu changes, none seen by a check", (unsigned long long)flips);
-}
-
 /* ---- order ------------------------------------------------------------------------------- */
 
 /* Once head has passed a message its answer is complete, at every look and in all of its bytes. */
@@ -331,8 +278,6 @@ static void reads_beside_writes(void)
 
 const struct attack_row attack_rows_races[] = {
     {"ref-double-fetch", "what is parsed changes meanwhile", double_fetch, 0, 0},
-    {"ref-shared-flips", "row numbers and weights change while a graph runs", shared_memory_flips,
-     0, 0},
     {"ref-reply-order", "an answer stored after its completion", answers_before_head, 0, 0},
     {"ref-read-write-race", "a read beside a write", reads_beside_writes, 0, 0},
     {0},

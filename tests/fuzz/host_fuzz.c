@@ -425,8 +425,10 @@ static void shared_step(void)
     FUZZ_CHECK(s->blob.map != NULL && s->blob.size >= size);
     memset(s->blob.map, 1, size);
     client_shared_register(&plugin.client, s, 0);
-    if (take(1) % 2)
-        client_shared_free(&plugin.client, s, take(1) % 2);
+    if (take(1) % 2) {
+        take(1); /* kept inputs have a byte here */
+        client_shared_free(&plugin.client, s);
+    }
 }
 
 /* A read by way of the arena. */

@@ -2,8 +2,8 @@
 /*
  * A guest without manners and its worker: messages over a real ring, the worker's own decoder,
  * validator and handlers, and the host's CPU backend (beside it a device that has what GPUs have:
- * memory and a queue of its own, events, an order of nodes). Buffers are allocated, filled, shared
- * and freed, graphs of several ops defined, patched and computed, blobs come and go, and the guest
+ * memory and a queue of its own, events, an order of nodes). Buffers are allocated, filled and
+ * freed, graphs of several ops defined, patched and computed, blobs come and go, and the guest
  * writes to all memory that it has, at any point. A malformed message ends it, as it would end
  * the worker's process.
  *
@@ -385,7 +385,7 @@ static bool step(void)
     /* What there must be many of, beside one of each. */
     static const uint8_t often[] = {
         APIR_MSG_GRAPH_DEF,  APIR_MSG_GRAPH_DEF,   APIR_MSG_GRAPH_EXEC,   APIR_MSG_GRAPH_EXEC,
-        APIR_MSG_GRAPH_EXEC, APIR_MSG_GRAPH_PATCH, APIR_MSG_BUFFER_ALLOC, APIR_MSG_BUFFER_SHARE,
+        APIR_MSG_GRAPH_EXEC, APIR_MSG_GRAPH_PATCH, APIR_MSG_BUFFER_ALLOC, APIR_MSG_BUFFER_ALLOC,
     };
     unsigned kind = (unsigned)world_take(1);
     if (kind < 0x20) {

@@ -355,8 +355,12 @@ void world_close(void)
         worker.streams[i] = (struct worker_stream){0};
     }
     for (uint32_t i = 0; i < APIR_BUFFERS_MAX; i++) {
-        if (worker.buffers[i].id)
-            worker_buffer_drop(&worker, &worker.buffers[i]);
+        struct worker_buffer *b = &worker.buffers[i];
+        if (!b->id)
+            continue;
+        host_buffer_free(&worker.ggml, &b->host);
+        worker_release(&worker, b->device, b->reserved);
+        *b = (struct worker_buffer){0};
     }
     for (uint32_t i = 0; i < APIR_BLOBS_MAX; i++) {
         if (worker.blobs[i].direct.handle)

@@ -13,7 +13,6 @@
 
 #include "backend/worker/blob.h"
 #include "backend/worker/control.h"
-#include "backend/worker/buffer.h"
 #include "backend/worker/dispatch.h"
 #include "backend/worker/graph.h"
 #include "backend/worker/stream.h"

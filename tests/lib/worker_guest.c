@@ -95,20 +95,6 @@ void expect_bytes(struct guest *g, uint32_t buffer, uint64_t offset, uint64_t si
 
 /* ---- messages ----------------------------------------------------------------------- */
 
-uint32_t put_share(struct guest *g, uint32_t buffer, uint32_t blob)
-{
-    struct apir_msg m = {.code = APIR_MSG_BUFFER_SHARE,
-                         .u.buffer_share = {buffer, blob, guest_reply(g)}};
-    guest_put(g, &m);
-    return m.u.buffer_share.reply;
-}
-
-uint32_t buffer_share(struct guest *g, uint32_t buffer, uint32_t blob)
-{
-    const struct apir_reply_status *r = guest_answer(g, "share", put_share(g, buffer, blob));
-    return r->status;
-}
-
 void put_event(struct guest *g, enum apir_msg_code code, uint32_t event, uint32_t stream)
 {
     struct apir_msg m = {.code = code};
@@ -167,29 +153,4 @@ void put_lookup(struct guest *g, uint32_t slot, uint32_t buffer, uint32_t result
     size_t size = graph_write(&graph, guest_bytes(g, 1) + ARENA / 2, ARENA / 2);
     assert_true(size > 0);
     put_define(g, slot, ARENA / 2, size);
-}
-
-void lookup_fill(uint8_t *memory, uint64_t ids_at, int64_t picks)
-{
-    for (int i = 0; i < LOOKUP_WIDTH * LOOKUP_ROWS; i++) {
-        float v = (float)(i / LOOKUP_WIDTH);
-        memcpy(memory + i * 4, &v, sizeof(v));
-    }
-    for (int64_t i = 0; i < picks; i++) {
-        int32_t id = (int32_t)(LOOKUP_ROWS - 1 - i);
-        memcpy(memory + ids_at + i * 4, &id, sizeof(id));
-    }
-}
-
-void expect_lookup(struct guest *g, uint32_t results, int64_t picks)
-{
-    put_transfer(g, APIR_MSG_GET, STREAM, results, 0, (uint64_t)picks * LOOKUP_WIDTH * 4, 1, 0);
-    if (!guest_run(g))
-        fail_msg("after a lookup: %s", g->ring.header->reason);
-    for (int64_t i = 0; i < picks * LOOKUP_WIDTH; i++) {
-        float v;
-        memcpy(&v, guest_bytes(g, 1) + i * 4, sizeof(v));
-        if (v != (float)(LOOKUP_ROWS - 1 - i / LOOKUP_WIDTH))
-            fail_msg("value %d is %f", (int)i, (double)v);
-    }
 }

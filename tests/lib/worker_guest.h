@@ -39,10 +39,6 @@ void guest_put_raw(struct guest *g, const struct apir_msg *msg, size_t field, ui
 /* What the buffer holds there is `value`, as read through the arena. */
 void expect_bytes(struct guest *g, uint32_t buffer, uint64_t offset, uint64_t size, uint8_t value);
 
-/* Returns the worker's status. */
-uint32_t buffer_share(struct guest *g, uint32_t buffer, uint32_t blob);
-/* Returns where its answer will be. */
-uint32_t put_share(struct guest *g, uint32_t buffer, uint32_t blob);
 /* EVENT_*; the stream is of RECORD and WAIT only. */
 void put_event(struct guest *g, enum apir_msg_code code, uint32_t event, uint32_t stream);
 
@@ -61,10 +57,5 @@ struct apir_tensor tensor_at(uint8_t bits, uint16_t op, uint8_t type, uint64_t o
  */
 void put_lookup(struct guest *g, uint32_t slot, uint32_t buffer, uint32_t results, uint64_t ids_at,
                 int64_t picks, uint64_t beside_at);
-
-/* Row i of the table holds i; the row numbers count down from LOOKUP_ROWS - 1. */
-void lookup_fill(uint8_t *memory, uint64_t ids_at, int64_t picks);
-/* The results are what these row numbers pick. */
-void expect_lookup(struct guest *g, uint32_t results, int64_t picks);
 
 #endif

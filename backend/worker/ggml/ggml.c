@@ -182,7 +182,7 @@ static void device_fill(struct host_ggml *hg, struct host_device *d, void *dev)
     d->reg = reg;
     d->is_gpu = fns.ggml_backend_dev_type(dev) != GG_DEV_CPU;
     if (!d->is_gpu)
-        d->flags |= APIR_DEVICE_SYNC | APIR_DEVICE_UMA;
+        d->flags |= APIR_DEVICE_SYNC;
 }
 
 static bool device_wanted(void *dev, bool gpus)
