@@ -23,13 +23,13 @@ static int read_answer(int fd, unsigned timeout_ms, char *answer, size_t size)
     while (size > 0) {
         uint64_t now = apir_now_ms();
         struct pollfd p = {.fd = fd, .events = POLLIN};
-        int r = poll(&p, 1, now >= deadline ? 0 : (int)(deadline - now));
+        int rc = poll(&p, 1, now >= deadline ? 0 : (int)(deadline - now));
 
-        if (r == 0)
+        if (rc == 0)
             return -ETIMEDOUT;
-        if (r < 0 && errno == EINTR)
+        if (rc < 0 && errno == EINTR)
             continue;
-        ssize_t n = r < 0 ? -1 : read(fd, answer, size);
+        ssize_t n = rc < 0 ? -1 : read(fd, answer, size);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
@@ -71,18 +71,18 @@ enum cdi_child_end cdi_child_run(void (*work)(void *answer, const void *arg), co
         _exit(apir_file_write(out, answer, size) == 0 ? 0 : 1);
     }
     apir_close_fd(&out);
-    int r = read_answer(in, timeout_ms, answer, size);
-    if (r == -ETIMEDOUT)
+    int rc = read_answer(in, timeout_ms, answer, size);
+    if (rc == -ETIMEDOUT)
         kill(pid, SIGKILL);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
-    if (r == 0)
+    if (rc == 0)
         return CDI_CHILD_ANSWERED;
-    if (r == -ETIMEDOUT)
+    if (rc == -ETIMEDOUT)
         snprintf(text, text_size, "no answer within %u s", timeout_ms / 1000);
     else if (WIFSIGNALED(status))
         snprintf(text, text_size, "it died: %s", strsignal(WTERMSIG(status)));
     else
         snprintf(text, text_size, "it ended without an answer");
-    return r == -ETIMEDOUT ? CDI_CHILD_LATE : CDI_CHILD_DIED;
+    return rc == -ETIMEDOUT ? CDI_CHILD_LATE : CDI_CHILD_DIED;
 }

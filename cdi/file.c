@@ -34,14 +34,14 @@ static int read_file(const char *path, int flags, char **ret_text, struct cdi_fi
         return apir_error_sys(err, errno, "%s", path);
     if (!S_ISREG(st.st_mode))
         return apir_error_set(err, EINVAL, "%s is no regular file", path);
-    int r = apir_file_read(fd, CDI_FILE_SIZE_MAX, &text, &size, err);
-    if (r < 0) {
+    int rc = apir_file_read(fd, CDI_FILE_SIZE_MAX, &text, &size, err);
+    if (rc < 0) {
         apir_error_wrap(err, "%s", path);
-        return r;
+        return rc;
     }
     if (strlen(text) != size)
         return apir_error_set(err, EBADMSG, "%s: a NUL byte in it", path);
-    if (owner != NULL)
+    if (owner)
         *owner = (struct cdi_file_owner){st.st_mode & 07777, st.st_uid, st.st_gid};
     *ret_text = steal_pointer(&text);
     return 0;
@@ -61,19 +61,19 @@ int cdi_file_load(const char *path, char **ret_text, struct apir_error *err)
 int cdi_file_make_parents(const char *path, mode_t mode, struct apir_error *err)
 {
     cleanup_free char *dir = strdup(path);
-    int r = dir == NULL ? apir_error_sys(err, ENOMEM, "%s", path) : 0;
+    int rc = dir ? 0 : apir_error_sys(err, ENOMEM, "%s", path);
     mode_t old = umask(0022);
 
-    for (char *p = r < 0 ? NULL : strchr(dir + 1, '/'); p != NULL; p = strchr(p + 1, '/')) {
+    for (char *p = rc < 0 ? NULL : strchr(dir + 1, '/'); p; p = strchr(p + 1, '/')) {
         *p = '\0';
-        if (mkdir(dir, strchr(p + 1, '/') == NULL ? mode : 0755) < 0 && errno != EEXIST) {
-            r = apir_error_sys(err, errno, "make folder %s", dir);
+        if (mkdir(dir, strchr(p + 1, '/') ? 0755 : mode) < 0 && errno != EEXIST) {
+            rc = apir_error_sys(err, errno, "make folder %s", dir);
             break;
         }
         *p = '/';
     }
     umask(old);
-    return r;
+    return rc;
 }
 
 /* What says something of the old bytes is not the new ones'. */
@@ -110,20 +110,21 @@ static int copy_attributes(int from, int to)
 /* old: the file that is replaced, or -1. */
 static int fill(int fd, const char *text, const struct cdi_file_owner *owner, int old)
 {
-    int r = apir_file_write(fd, text, strlen(text));
+    int rc = apir_file_write(fd, text, strlen(text));
 
     /* The owner first: changing it takes bits away from the mode. */
-    if (r == 0 && owner->uid != (uid_t)-1 && (owner->uid != geteuid() || owner->gid != getegid()) &&
+    if (rc == 0 && owner->uid != (uid_t)-1 &&
+        (owner->uid != geteuid() || owner->gid != getegid()) &&
         fchown(fd, owner->uid, owner->gid) < 0)
-        r = -errno;
-    if (r == 0 && fchmod(fd, owner->mode) < 0)
-        r = -errno;
+        rc = -errno;
+    if (rc == 0 && fchmod(fd, owner->mode) < 0)
+        rc = -errno;
     /* Last: changing the mode changes an access list. */
-    if (r == 0 && old >= 0)
-        r = copy_attributes(old, fd);
-    if (r == 0 && fsync(fd) < 0)
-        r = -errno;
-    return r;
+    if (rc == 0 && old >= 0)
+        rc = copy_attributes(old, fd);
+    if (rc == 0 && fsync(fd) < 0)
+        rc = -errno;
+    return rc;
 }
 
 /* Replaces the file at once. */
@@ -132,26 +133,25 @@ static int replace(const char *path, const char *text, const struct cdi_file_own
 {
     cleanup_free char *dir = NULL, *temp = NULL;
     const char *slash = strrchr(path, '/');
-    int r = cdi_file_make_parents(path, folder, err);
+    int rc = cdi_file_make_parents(path, folder, err);
 
-    if (r < 0)
-        return r;
-    dir = slash == NULL ? strdup(".") : strndup(path, slash == path ? 1 : (size_t)(slash - path));
+    if (rc < 0)
+        return rc;
+    dir = !slash ? strdup(".") : strndup(path, slash == path ? 1 : (size_t)(slash - path));
     /* Hidden, and with another ending: engines read all *.conf or *.json of a folder. */
-    if (dir == NULL ||
-        asprintf(&temp, "%s/.%s.XXXXXX", dir, slash == NULL ? path : slash + 1) < 0) {
+    if (!dir || asprintf(&temp, "%s/.%s.XXXXXX", dir, slash ? slash + 1 : path) < 0) {
         temp = NULL;
         return apir_error_sys(err, ENOMEM, "%s", path);
     }
     cleanup_fd int fd = mkostemp(temp, O_CLOEXEC);
     if (fd < 0)
         return apir_error_sys(err, errno, "temporary file in %s", dir);
-    r = fill(fd, text, owner, old);
-    if (r == 0 && rename(temp, path) < 0)
-        r = -errno;
-    if (r < 0) {
+    rc = fill(fd, text, owner, old);
+    if (rc == 0 && rename(temp, path) < 0)
+        rc = -errno;
+    if (rc < 0) {
         unlink(temp);
-        return apir_error_sys(err, -r, "write %s", path);
+        return apir_error_sys(err, -rc, "write %s", path);
     }
     cleanup_fd int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir_fd >= 0)
@@ -166,13 +166,13 @@ int cdi_file_write(const char *path, const char *text, struct apir_error *err)
 
     if (path[0] != '/')
         return apir_error_set(err, EINVAL, "%s is no absolute path", path);
-    int r = cdi_file_read(path, &before, &owner, err);
+    int rc = cdi_file_read(path, &before, &owner, err);
 
-    if (r < 0)
-        return r;
+    if (rc < 0)
+        return rc;
     cleanup_fd int old =
-        before == NULL ? -1 : open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-    if (before != NULL && old < 0)
+        before ? open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY) : -1;
+    if (before && old < 0)
         return apir_error_sys(err, errno, "%s", path);
     return replace(path, text, &owner, old, 0755, err);
 }
@@ -196,22 +196,22 @@ int cdi_file_each(const char *dir, const char *suffix, int (*fn)(const char *pat
                   void *user)
 {
     struct dirent **entries = NULL;
-    int r = 0, n = scandir(dir, &entries, NULL, alphasort);
+    int rc = 0, n = scandir(dir, &entries, NULL, alphasort);
 
     if (n < 0)
         return -errno;
     for (int i = 0; i < n; i++) {
         cleanup_free char *path = NULL;
 
-        if (r == 0 && cdi_file_ends_with(entries[i]->d_name, suffix)) {
+        if (rc == 0 && cdi_file_ends_with(entries[i]->d_name, suffix)) {
             if (asprintf(&path, "%s/%s", dir, entries[i]->d_name) < 0)
                 path = NULL;
-            r = path == NULL ? -ENOMEM : fn(path, user);
+            rc = path ? fn(path, user) : -ENOMEM;
         }
         free(entries[i]);
     }
     free(entries);
-    return r;
+    return rc;
 }
 
 int cdi_file_remove(const char *path, struct apir_error *err)
@@ -227,7 +227,7 @@ static const char *next_line(const char *p)
 {
     const char *end = strchr(p, '\n');
 
-    return end == NULL ? p + strlen(p) : end + 1;
+    return end ? end + 1 : p + strlen(p);
 }
 
 static void print_lines(FILE *out, char mark, const char *from, const char *to)
@@ -254,10 +254,10 @@ static const char *lines_back(const char *start, const char *p, int count)
 
 void cdi_file_print_change(FILE *out, const char *path, const char *before, const char *after)
 {
-    const char *a = before == NULL ? "" : before, *b = after == NULL ? "" : after;
+    const char *a = before ? before : "", *b = after ? after : "";
 
-    apir_text_print(out, "--- %s\n", before == NULL ? "/dev/null" : path);
-    apir_text_print(out, "+++ %s\n", after == NULL ? "/dev/null" : path);
+    apir_text_print(out, "--- %s\n", before ? path : "/dev/null");
+    apir_text_print(out, "+++ %s\n", after ? path : "/dev/null");
     /* One piece: what the two have in common at their start and their end is left out. */
     const char *p = a, *q = b;
     while (*p != '\0' && *q != '\0') {

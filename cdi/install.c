@@ -14,15 +14,15 @@ static int find(const char *subpath, const char *build_subpath, char *path, size
     const char *subpaths[] = {subpath, build_subpath};
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
-    for (size_t i = 0; n > 0 && i < 2 && subpaths[i] != NULL; i++) {
+    for (size_t i = 0; n > 0 && i < 2 && subpaths[i]; i++) {
         self[n] = '\0';
         char *slash = strrchr(self, '/');
-        if (slash == NULL)
+        if (!slash)
             break;
         /* PREFIX/bin/apir, or cdi/apir in a build tree: one folder up in both. */
         snprintf(candidate, sizeof(candidate), "%.*s/../%s", (int)(slash - self), self,
                  subpaths[i]);
-        if (realpath(candidate, found) != NULL && access(found, R_OK) == 0)
+        if (realpath(candidate, found) && access(found, R_OK) == 0)
             return (size_t)snprintf(path, size, "%s", found) < size ? 0 : -ENAMETOOLONG;
     }
     snprintf(candidate, sizeof(candidate), "%s/%s", APIR_PREFIX, subpath);
@@ -48,11 +48,11 @@ int cdi_install_find_render_server(char *path, size_t size)
 
 int cdi_install_find_hooks_dir(char *path, size_t size)
 {
-    int r = find(CDI_HOOKS_SUBDIR "/" CDI_HOOKS_FILE, NULL, path, size);
+    int rc = find(CDI_HOOKS_SUBDIR "/" CDI_HOOKS_FILE, NULL, path, size);
 
-    if (r == 0)
+    if (rc == 0)
         *strrchr(path, '/') = '\0';
-    return r;
+    return rc;
 }
 
 const char *cdi_install_config_home(char *path, size_t size)
@@ -60,9 +60,9 @@ const char *cdi_install_config_home(char *path, size_t size)
     const char *xdg = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
     int n;
 
-    if (xdg != NULL && xdg[0] == '/')
+    if (xdg && xdg[0] == '/')
         n = snprintf(path, size, "%s", xdg);
-    else if (home != NULL && home[0] == '/')
+    else if (home && home[0] == '/')
         n = snprintf(path, size, "%s/.config", home);
     else
         return NULL;

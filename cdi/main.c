@@ -35,9 +35,8 @@ static void print_usage(void)
     for (size_t i = 0; i < N_COMMANDS; i++) {
         const struct command *c = &commands[i];
 
-        printf("  apir %s%s%-*s %s\n", c->group == NULL ? "" : c->group,
-               c->group == NULL ? "" : " ", 20 - (c->group == NULL ? 0 : (int)strlen(c->group) + 1),
-               c->name, c->help);
+        printf("  apir %s%s%-*s %s\n", c->group ? c->group : "", c->group ? " " : "",
+               20 - (c->group ? (int)strlen(c->group) + 1 : 0), c->name, c->help);
     }
     puts("\n"
          "  -h, --help                this text; `apir COMMAND --help` for a command's own\n"
@@ -54,15 +53,15 @@ static bool is_help(const char *arg)
 static bool is_group(const char *arg)
 {
     for (size_t i = 0; i < N_COMMANDS; i++)
-        if (commands[i].group != NULL && strcmp(commands[i].group, arg) == 0)
+        if (commands[i].group && strcmp(commands[i].group, arg) == 0)
             return true;
     return false;
 }
 
 static bool is_command(const struct command *c, const char *group, const char *name)
 {
-    return (group == NULL) == (c->group == NULL) &&
-           (group == NULL || strcmp(group, c->group) == 0) && strcmp(c->name, name) == 0;
+    return !group == !c->group && (!group || strcmp(group, c->group) == 0) &&
+           strcmp(c->name, name) == 0;
 }
 
 static int finish(int code)
@@ -101,8 +100,8 @@ int main(int argc, char **argv)
             continue;
         /* What getopt complains under. */
         char full[64];
-        snprintf(full, sizeof(full), "apir %s%s%s", group == NULL ? "" : group,
-                 group == NULL ? "" : " ", commands[i].name);
+        snprintf(full, sizeof(full), "apir %s%s%s", group ? group : "", group ? " " : "",
+                 commands[i].name);
         argv[skip] = full;
         return finish(commands[i].run(argc - skip, argv + skip));
     }

@@ -95,13 +95,13 @@ int apir_fdsock_recv(int sock, void *data, size_t cap, size_t *ret_size, int *fd
 {
     int got[APIR_FDSOCK_FDS_ALL];
     size_t n_got, size;
-    int ret = apir_fdsock_recv_strange(sock, data, cap, &size, got, &n_got, flags);
-    if (ret == 0 && n_got > max_fds)
-        ret = -EBADMSG;
-    if (ret < 0) {
+    int rc = apir_fdsock_recv_strange(sock, data, cap, &size, got, &n_got, flags);
+    if (rc == 0 && n_got > max_fds)
+        rc = -EBADMSG;
+    if (rc < 0) {
         for (size_t i = 0; i < n_got; i++)
             close(got[i]);
-        return ret;
+        return rc;
     }
     if (n_got)
         memcpy(fds, got, n_got * sizeof(int));

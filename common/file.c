@@ -17,7 +17,7 @@ int apir_file_read(int fd, size_t max, char **ret_data, size_t *ret_size, struct
         if (size + 1 >= cap) {
             cap = cap == 0 ? 4096 : cap * 2;
             char *grown = realloc(data, cap);
-            if (grown == NULL)
+            if (!grown)
                 return apir_error_sys(err, ENOMEM, "read");
             data = grown;
         }

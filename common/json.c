@@ -19,7 +19,7 @@
 
 static void tokener_free(struct json_tokener **tok)
 {
-    if (*tok != NULL)
+    if (*tok)
         json_tokener_free(*tok);
 }
 
@@ -115,14 +115,14 @@ static int find_twice(const char *data, size_t size, size_t *ret_at)
     __attribute__((cleanup(open_objects_put))) struct open_objects open = {.depth = 0};
     __attribute__((cleanup(tokener_free))) struct json_tokener *tok = json_tokener_new();
 
-    if (tok == NULL)
+    if (!tok)
         return -ENOMEM;
     for (size_t i = 0; i < size; i++) {
         if (data[i] == '{' || data[i] == '[') {
             if (open.depth == DEPTH_MAX)
                 return -EBADMSG;
             open.names[++open.depth] = data[i] == '{' ? json_object_new_object() : NULL;
-            if (data[i] == '{' && open.names[open.depth] == NULL)
+            if (data[i] == '{' && !open.names[open.depth])
                 return -ENOMEM;
         } else if (data[i] == '}' || data[i] == ']') {
             if (open.depth == 0)
@@ -144,11 +144,11 @@ static int find_twice(const char *data, size_t size, size_t *ret_at)
             json_tokener_reset(tok);
             cleanup_json struct json_object *name =
                 json_tokener_parse_ex(tok, data + began, (int)(i + 1 - began));
-            if (name == NULL)
+            if (!name)
                 return -ENOMEM;
             struct json_object *names = open.names[open.depth];
             const char *text = json_object_get_string(name);
-            if (names == NULL || text == NULL)
+            if (!names || !text)
                 return -EBADMSG;
             if (json_object_object_get_ex(names, text, NULL)) {
                 *ret_at = began;
@@ -179,7 +179,7 @@ int apir_json_parse(const char *data, size_t size, struct json_object **ret_obje
         json_tokener_new_ex(DEPTH_MAX);
     cleanup_json struct json_object *object = NULL;
 
-    if (tok == NULL)
+    if (!tok)
         return apir_error_sys(err, ENOMEM, "JSON");
     if (size > INT_MAX - 1)
         return apir_error_set(err, EFBIG, "JSON of %zu bytes", size);
@@ -202,9 +202,9 @@ int apir_json_parse(const char *data, size_t size, struct json_object **ret_obje
     if (at < size)
         return bad(data, at,
                    "single quotes, NaN, Infinity, a number such as 01 or a name with a NUL", err);
-    int r = find_twice(data, size, &at);
-    if (r < 0)
-        return apir_error_sys(err, -r, "JSON");
+    int rc = find_twice(data, size, &at);
+    if (rc < 0)
+        return apir_error_sys(err, -rc, "JSON");
     if (at < size)
         return bad(data, at, "a name comes twice in one object", err);
 
@@ -221,12 +221,12 @@ int apir_json_load(const char *path, size_t max, struct json_object **ret_object
 
     if (fd < 0)
         return apir_error_sys(err, errno, "%s", path);
-    int r = apir_file_read(fd, max, &data, &size, err);
-    if (r == 0)
-        r = apir_json_parse(data, size, ret_object, err);
-    if (r < 0)
+    int rc = apir_file_read(fd, max, &data, &size, err);
+    if (rc == 0)
+        rc = apir_json_parse(data, size, ret_object, err);
+    if (rc < 0)
         apir_error_wrap(err, "%s", path);
-    return r;
+    return rc;
 }
 
 struct json_object *apir_json_member(struct json_object *object, const char *key, int type)
@@ -276,7 +276,7 @@ const char *apir_json_string_at(struct json_object *array, size_t i)
 
 int apir_json_set(struct json_object *object, const char *key, struct json_object *value)
 {
-    if (object != NULL && value != NULL && json_object_object_add(object, key, value) == 0)
+    if (object && value && json_object_object_add(object, key, value) == 0)
         return 0;
     json_object_put(value);
     return -ENOMEM;
@@ -284,7 +284,7 @@ int apir_json_set(struct json_object *object, const char *key, struct json_objec
 
 int apir_json_append(struct json_object *array, struct json_object *value)
 {
-    if (array != NULL && value != NULL && json_object_array_add(array, value) == 0)
+    if (array && value && json_object_array_add(array, value) == 0)
         return 0;
     json_object_put(value);
     return -ENOMEM;
@@ -301,5 +301,5 @@ int apir_json_print(struct json_object *object)
     const char *text = json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY |
                                                                   JSON_C_TO_STRING_NOSLASHESCAPE);
 
-    return text == NULL ? -ENOMEM : apir_text_print_json(text);
+    return text ? apir_text_print_json(text) : -ENOMEM;
 }

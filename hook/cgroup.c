@@ -29,26 +29,26 @@ static int find_path(int proc, char **ret_path, int *ret_version)
 
     cleanup_fd int fd = openat(proc, "cgroup", O_RDONLY | O_CLOEXEC);
     FILE *opened = fd < 0 ? NULL : fdopen(fd, "re");
-    if (opened == NULL)
+    if (!opened)
         return -errno;
     steal_fd(&fd);
     cleanup_file FILE *file = opened;
     while (getline(&line, &size, file) > 0) {
         line[strcspn(line, "\n")] = '\0';
         char *controllers = strchr(line, ':');
-        char *path = controllers == NULL ? NULL : strchr(controllers + 1, ':');
-        if (path == NULL || path[1] != '/')
+        char *path = controllers ? strchr(controllers + 1, ':') : NULL;
+        if (!path || path[1] != '/')
             continue;
         *path++ = '\0';
         if (strcmp(controllers, ":devices") == 0) {
             *ret_path = strdup(path);
             *ret_version = 1;
-            return *ret_path == NULL ? -ENOMEM : 0;
+            return *ret_path ? 0 : -ENOMEM;
         }
-        if (strcmp(line, "0:") == 0 && v2 == NULL)
+        if (strcmp(line, "0:") == 0 && !v2)
             v2 = strdup(path);
     }
-    if (v2 == NULL)
+    if (!v2)
         return -ENODATA;
     *ret_path = steal_pointer(&v2);
     *ret_version = 2;
@@ -66,9 +66,9 @@ static int open_procs(int proc)
         .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV,
     };
 
-    int r = find_path(proc, &path, &version);
-    if (r < 0)
-        return r;
+    int rc = find_path(proc, &path, &version);
+    if (rc < 0)
+        return rc;
     cleanup_fd int top = open(version == 1 ? "/sys/fs/cgroup/devices" : "/sys/fs/cgroup",
                               O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (top < 0)

@@ -67,9 +67,9 @@ int hook_container_open(int64_t pid, struct hook_container *ret, struct apir_err
 
     if (pid <= 0)
         return apir_error_set(err, EINVAL, "the state names no process (pid %d)", (int)pid);
-    int r = open_process(pid, &c, err);
-    if (r < 0)
-        return r;
+    int rc = open_process(pid, &c, err);
+    if (rc < 0)
+        return rc;
     cleanup_fd int own = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
     if (own < 0)
         return apir_error_sys(err, errno, "our own mount namespace");
@@ -130,6 +130,6 @@ int hook_container_enter(const struct hook_container *c, const char *root, struc
     if (same_file(fd, c->host_root) || same_file(fd, c->root))
         return apir_error_set(err, EINVAL, "%s is no container's root", root);
     /* Only now: the folders that lead to the root are the host's. */
-    int r = c->users < 0 ? 0 : become_root(c->users, err);
-    return r < 0 ? r : steal_fd(&fd);
+    int rc = c->users < 0 ? 0 : become_root(c->users, err);
+    return rc < 0 ? rc : steal_fd(&fd);
 }

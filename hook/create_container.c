@@ -34,12 +34,12 @@ static void place_one(const struct image *image, const struct image_target *targ
                             : "the root's mount propagation is unknown");
         return;
     }
-    int r = hook_place_file(dir->fd, target->file, source, target->over, &err);
-    if (r == 0)
+    int rc = hook_place_file(dir->fd, target->file, source, target->over, &err);
+    if (rc == 0)
         hook_log(HOOK_INFO, "placed as %s/%s", dir->path, target->file);
-    else if (r == -EALREADY)
+    else if (rc == -EALREADY)
         hook_log(HOOK_INFO, "%s: %s", dir->path, err.msg);
-    else if (r == -EROFS)
+    else if (rc == -EROFS)
         hook_log(HOOK_WARNING, "%s: not placed: the root is read-only; " FALLBACK, dir->path);
     else
         hook_log(HOOK_WARNING, "%s: not placed: %s; " FALLBACK, dir->path, err.msg);
@@ -55,10 +55,10 @@ static void explain(const struct image *image, uint16_t machine)
     for (size_t i = 0; i < image->n_ggmls; i++) {
         if (image->ggmls[i].verdict == IMAGE_FITS)
             continue;
-        more += first != NULL;
-        first = first == NULL ? &image->ggmls[i] : first;
+        more += first ? 1 : 0;
+        first = first ? first : &image->ggmls[i];
     }
-    if (first == NULL)
+    if (!first)
         return;
     image_ggml_reason(first, machine, reason, sizeof(reason));
     char others[40] = "";
@@ -107,15 +107,16 @@ static void read_hints(struct json_object *config, struct hints *ret)
     struct json_object *process = apir_json_object(config, "process");
     struct json_object *args = apir_json_array(process, "args");
     const char *cwd = apir_json_string(process, "cwd");
-    struct json_object *first = args == NULL ? NULL : json_object_array_get_idx(args, 0);
-    const char *program = first == NULL ? NULL : json_object_get_string(first);
+    struct json_object *first = args ? json_object_array_get_idx(args, 0) : NULL;
+    const char *program = first ? json_object_get_string(first) : NULL;
 
-    if (cwd != NULL && (ret->folders[ret->n] = strdup(cwd)) != NULL)
+    if (cwd && (ret->folders[ret->n] = strdup(cwd)))
         ret->n++;
-    if (program != NULL && program[0] == '/') {
+    if (program && program[0] == '/') {
         size_t length = (size_t)(strrchr(program, '/') - program);
 
-        ret->n += (ret->folders[ret->n] = strndup(program, length)) != NULL;
+        if ((ret->folders[ret->n] = strndup(program, length)))
+            ret->n++;
     }
 }
 
@@ -129,14 +130,14 @@ static bool is_wanted(const struct oci_state *state, struct hints *hints)
     cleanup_json struct json_object *config = NULL;
     struct apir_error why = {0};
 
-    int r = oci_state_config(state, &config, &why);
-    if (r == -EBADMSG || r == -EFBIG)
+    int rc = oci_state_config(state, &config, &why);
+    if (rc == -EBADMSG || rc == -EFBIG)
         hook_log(HOOK_WARNING, "cannot read the container's configuration: %s", why.msg);
-    else if (r < 0)
+    else if (rc < 0)
         return true;
     read_hints(config, hints);
     return oci_request_find(state, config, &request, NULL) == 0 &&
-           (request.devices != NULL || request.edited);
+           (request.devices || request.edited);
 }
 
 /* Returns 0 with *ret_root -1 where nothing is wanted, or the root cannot be found; that is logged.
@@ -150,18 +151,18 @@ static int find_root(const struct oci_state *state, struct apir_error *err, int 
     *ret_root = -1;
     if (!is_wanted(state, hints))
         return 0;
-    int r = oci_state_root(state, &path, &why);
-    if (r < 0) {
+    int rc = oci_state_root(state, &path, &why);
+    if (rc < 0) {
         hook_log(HOOK_WARNING, "cannot find the container's root: %s; " FALLBACK, why.msg);
         return 0;
     }
-    r = image_rootfs_open(path);
-    if (r < 0)
+    rc = image_rootfs_open(path);
+    if (rc < 0)
         hook_log(HOOK_WARNING, "cannot open the container's root %s: %s; " FALLBACK, path,
-                 strerror(-r));
-    if (r < 0)
+                 strerror(-rc));
+    if (rc < 0)
         return 0;
-    cleanup_fd int root = r;
+    cleanup_fd int root = rc;
     /* The host's own root is no container's, whatever name leads to it. */
     if (is_own_root(root))
         return apir_error_set(err, EINVAL, "%s is no container's root", path);
@@ -175,9 +176,9 @@ static void place(int root, int source, const struct hints *hints)
     uint16_t machine = image_find_machine(source);
 
     image_init(&image);
-    int r = image_scan(root, hints->folders, hints->n, machine, &image);
-    if (r < 0)
-        hook_log(HOOK_WARNING, "cannot look into the image: %s; " FALLBACK, strerror(-r));
+    int rc = image_scan(root, hints->folders, hints->n, machine, &image);
+    if (rc < 0)
+        hook_log(HOOK_WARNING, "cannot look into the image: %s; " FALLBACK, strerror(-rc));
     else
         place_all(&image, machine, source);
 }
@@ -197,9 +198,9 @@ int hook_stage_create_container(const struct hook_options *options, const struct
     struct apir_error why = {0};
     cleanup_fd int root = -1;
 
-    int r = find_root(state, err, &root, &hints);
-    if (r < 0 || root < 0)
-        return r;
+    int rc = find_root(state, err, &root, &hints);
+    if (rc < 0 || root < 0)
+        return rc;
     cleanup_fd int source = hook_place_open_source(options->plugin, &why);
     if (source < 0)
         hook_log(HOOK_ERROR, "%s", why.msg);

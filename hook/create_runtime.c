@@ -85,7 +85,7 @@ static int take_node(struct work *work, int proc, struct json_object *node, stru
     const char *host_path = apir_json_string(node, "hostPath");
     struct stat st, opened;
 
-    if (host_path == NULL)
+    if (!host_path)
         host_path = path;
     cleanup_fd int source = open(host_path, O_PATH | O_CLOEXEC);
     if (source < 0 || fstat(source, &st) < 0)
@@ -124,13 +124,13 @@ static int take_edits(struct work *work, int proc, struct json_object *edits,
 {
     struct json_object *nodes = apir_json_array(edits, "deviceNodes");
     struct json_object *mounts = apir_json_array(edits, "mounts");
-    int r = 0;
+    int rc = 0;
 
-    for (size_t i = 0; r == 0 && i < apir_json_length(nodes); i++)
-        r = take_node(work, proc, json_object_array_get_idx(nodes, i), err);
-    for (size_t i = 0; r == 0 && i < apir_json_length(mounts); i++)
-        r = take_mount(work, json_object_array_get_idx(mounts, i), err);
-    return r;
+    for (size_t i = 0; rc == 0 && i < apir_json_length(nodes); i++)
+        rc = take_node(work, proc, json_object_array_get_idx(nodes, i), err);
+    for (size_t i = 0; rc == 0 && i < apir_json_length(mounts); i++)
+        rc = take_mount(work, json_object_array_get_idx(mounts, i), err);
+    return rc;
 }
 
 /* Of the spec's variables this one has no other way; the user can give it. */
@@ -142,12 +142,12 @@ static void say_variable(struct json_object *edits, struct json_object *config)
 
     for (size_t i = 0; i < apir_json_length(there); i++) {
         const char *text = apir_json_string_at(there, i);
-        if (text != NULL && strncmp(text, name, sizeof(name) - 1) == 0)
+        if (text && strncmp(text, name, sizeof(name) - 1) == 0)
             return;
     }
     for (size_t i = 0; i < apir_json_length(env); i++) {
         const char *text = apir_json_string_at(env, i);
-        if (text != NULL && strncmp(text, name, sizeof(name) - 1) == 0)
+        if (text && strncmp(text, name, sizeof(name) - 1) == 0)
             hook_log(HOOK_WARNING, "the environment cannot be changed at this stage: add -e %s",
                      text);
     }
@@ -157,12 +157,12 @@ static void say_variable(struct json_object *edits, struct json_object *config)
 static int take(struct work *work, const struct hook_options *options, int proc,
                 struct json_object *edits[], int n, struct apir_error *err)
 {
-    int r = 0;
+    int rc = 0;
 
-    for (int i = 0; r == 0 && i < n; i++)
-        r = take_edits(work, proc, edits[i], err);
-    if (r < 0)
-        return r;
+    for (int i = 0; rc == 0 && i < n; i++)
+        rc = take_edits(work, proc, edits[i], err);
+    if (rc < 0)
+        return rc;
     cleanup_fd int source = hook_place_open_source(options->plugin, err);
     if (source < 0)
         return source;
@@ -175,12 +175,12 @@ static void put(const struct work *work, const struct hook_site *site, struct js
     for (size_t i = 0; i < work->n; i++) {
         const struct item *item = &work->items[i];
         struct apir_error why = {0};
-        int r = hook_inject_mount(site, item->path, item->tree, item->kind, item->device, &why);
+        int rc = hook_inject_mount(site, item->path, item->tree, item->kind, item->device, &why);
 
-        if (r == 0)
+        if (rc == 0)
             hook_log(HOOK_INFO, "mounted %s", item->path);
         else
-            hook_log(r == -EALREADY ? HOOK_INFO : HOOK_WARNING, "%s", why.msg);
+            hook_log(rc == -EALREADY ? HOOK_INFO : HOOK_WARNING, "%s", why.msg);
     }
     hook_stage_place(site->root, work->plugin, config);
 }
@@ -198,36 +198,35 @@ static int inject(const struct hook_options *options, const struct oci_state *st
     struct json_object *edits[CDI_DEVICES_EDITS_MAX];
     struct apir_error why = {0};
 
-    int r = cdi_devices_load(options->spec, &spec, &why);
-    if (r < 0) {
+    int rc = cdi_devices_load(options->spec, &spec, &why);
+    if (rc < 0) {
         hook_log(HOOK_ERROR, "cannot add %s: %s", request->devices, why.msg);
         return 0;
     }
     int n = cdi_devices_select(spec, request->devices, edits, err);
     if (n < 0)
         return n;
-    r = hook_container_open(state->pid, &container, err);
-    if (r < 0)
-        return r;
-    r = hook_devices_read(&host);
-    if (r < 0)
-        r = apir_error_sys(&why, -r, "the host's mounts");
-    if (r == 0)
-        r = take(&work, options, container.proc, edits, n, &why);
-    if (r == 0)
-        r = config == NULL || state->root != NULL
-                ? oci_state_root(state, &path, &why)
-                : oci_config_root(config, state->bundle, &path, &why);
-    if (r < 0) {
+    rc = hook_container_open(state->pid, &container, err);
+    if (rc < 0)
+        return rc;
+    rc = hook_devices_read(&host);
+    if (rc < 0)
+        rc = apir_error_sys(&why, -rc, "the host's mounts");
+    if (rc == 0)
+        rc = take(&work, options, container.proc, edits, n, &why);
+    if (rc == 0)
+        rc = !config || state->root ? oci_state_root(state, &path, &why)
+                                    : oci_config_root(config, state->bundle, &path, &why);
+    if (rc < 0) {
         hook_log(HOOK_ERROR, "cannot add %s: %s", request->devices, why.msg);
         return 0;
     }
     cleanup_fd int root = hook_container_enter(&container, path, err);
     if (root < 0)
         return root;
-    r = hook_rights_keep(HOOK_RIGHTS_MOUNT);
-    if (r < 0) {
-        hook_log(HOOK_ERROR, "cannot give up capabilities: %s; nothing done", strerror(-r));
+    rc = hook_rights_keep(HOOK_RIGHTS_MOUNT);
+    if (rc < 0) {
+        hook_log(HOOK_ERROR, "cannot give up capabilities: %s; nothing done", strerror(-rc));
         return 0;
     }
     for (int i = 0; i < n; i++)
@@ -245,9 +244,9 @@ int hook_stage_create_runtime(const struct hook_options *options, const struct o
 
     if (oci_state_config(state, &config, &why) < 0)
         hook_log(HOOK_WARNING, "cannot read the container's configuration: %s", why.msg);
-    int r = oci_request_find(state, config, &request, err);
+    int rc = oci_request_find(state, config, &request, err);
     /* What an engine with CDI, or precreate, has done is not done again. */
-    if (r < 0 || request.devices == NULL || request.edited)
-        return r;
+    if (rc < 0 || !request.devices || request.edited)
+        return rc;
     return inject(options, state, config, &request, err);
 }

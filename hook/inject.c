@@ -40,12 +40,12 @@ static int open_one(int dir, const char *name, int flags)
 static int check_own(const struct hook_site *site, int dir)
 {
     struct hook_mount root, here;
-    int r = hook_mount_of(site->root, &root);
+    int rc = hook_mount_of(site->root, &root);
 
-    if (r == 0)
-        r = hook_mount_of(dir, &here);
-    if (r < 0)
-        return r;
+    if (rc == 0)
+        rc = hook_mount_of(dir, &here);
+    if (rc < 0)
+        return rc;
     if (here.shared || (here.id != root.id && hook_devices_have(site->host, here.device)))
         return -EXDEV;
     return 0;
@@ -57,9 +57,9 @@ static int step(const struct hook_site *site, int dir, const char *name)
 
     if (fd != -ENOENT)
         return fd;
-    int r = check_own(site, dir);
-    if (r < 0)
-        return r;
+    int rc = check_own(site, dir);
+    if (rc < 0)
+        return rc;
     if (mkdirat(dir, name, 0755) < 0 && errno != EEXIST)
         return -errno;
     return open_one(dir, name, O_DIRECTORY);
@@ -92,9 +92,9 @@ static bool is_last(const char *path)
 static int walk(const struct hook_site *site, const char *path, char name[NAME_SIZE], int *ret_dir)
 {
     cleanup_fd int dir = open_one(site->root, ".", O_DIRECTORY);
-    int r = dir < 0 ? dir : -EINVAL;
+    int rc = dir < 0 ? dir : -EINVAL;
 
-    while (dir >= 0 && next(&path, name, &r)) {
+    while (dir >= 0 && next(&path, name, &rc)) {
         if (is_last(path)) {
             *ret_dir = steal_fd(&dir);
             return 0;
@@ -102,9 +102,9 @@ static int walk(const struct hook_site *site, const char *path, char name[NAME_S
         int deeper = step(site, dir, name);
         apir_close_fd(&dir);
         dir = deeper;
-        r = deeper < 0 ? deeper : -EINVAL;
+        rc = deeper < 0 ? deeper : -EINVAL;
     }
-    return r;
+    return rc;
 }
 
 static int explain(struct apir_error *err, int code, const char *path)
@@ -136,15 +136,15 @@ int hook_inject_mount(const struct hook_site *site, const char *path, int tree, 
     char name[NAME_SIZE];
     struct stat st;
 
-    int r = walk(site, path, name, &dir);
-    if (r < 0)
-        return explain(err, -r, path);
+    int rc = walk(site, path, name, &dir);
+    if (rc < 0)
+        return explain(err, -rc, path);
     if (kind == HOOK_FOLDER) {
         cleanup_fd int folder = step(site, dir, name);
-        r = folder < 0 ? folder : check_own(site, folder);
-        if (r == 0)
-            r = mount_folder(folder, tree);
-        return r == 0 ? 0 : explain(err, -r, path);
+        rc = folder < 0 ? folder : check_own(site, folder);
+        if (rc == 0)
+            rc = mount_folder(folder, tree);
+        return rc == 0 ? 0 : explain(err, -rc, path);
     }
     if (kind == HOOK_NODE) {
         cleanup_fd int there = open_one(dir, name, 0);
@@ -152,6 +152,6 @@ int hook_inject_mount(const struct hook_site *site, const char *path, int tree, 
             st.st_rdev == node_device)
             return explain(err, EALREADY, path);
     }
-    r = check_own(site, dir);
-    return r < 0 ? explain(err, -r, path) : hook_place_tree(dir, name, tree, false, err);
+    rc = check_own(site, dir);
+    return rc < 0 ? explain(err, -rc, path) : hook_place_tree(dir, name, tree, false, err);
 }

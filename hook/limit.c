@@ -56,11 +56,11 @@ static int wait_for(int child, int from, int limit_ms)
 
     while (fds[1].revents == 0) {
         uint64_t now = apir_now_ms();
-        int r = now >= deadline ? 0 : poll(fds, 2, (int)(deadline - now));
+        int rc = now >= deadline ? 0 : poll(fds, 2, (int)(deadline - now));
 
-        if (r < 0 && errno == EINTR)
+        if (rc < 0 && errno == EINTR)
             continue;
-        if (r <= 0)
+        if (rc <= 0)
             return -ETIMEDOUT;
         if (fds[0].revents != 0 && !pass_on(from))
             fds[0].fd = -1;
@@ -81,9 +81,9 @@ int hook_limit_run(int (*work)(const void *arg), const void *arg, int limit_ms)
     pid_t pid = fork();
     if (pid == 0) {
         set_up(out, limit_ms);
-        int r = work(arg);
+        int rc = work(arg);
         (void)fflush(NULL);
-        _exit(r); /* what is to be done at the end of the program is the parent's */
+        _exit(rc); /* what is to be done at the end of the program is the parent's */
     }
     apir_close_fd(&out);
     if (pid < 0)

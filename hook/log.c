@@ -70,10 +70,10 @@ static int open_in_user_folder(void)
     int file = -1;
 
     DIR *list = run < 0 ? NULL : fdopendir(run);
-    if (list == NULL)
+    if (!list)
         return -1;
     int at = steal_fd(&run);
-    for (struct dirent *e; file < 0 && (e = readdir(list)) != NULL;) {
+    for (struct dirent *e; file < 0 && (e = readdir(list));) {
         if (strspn(e->d_name, "0123456789") != strlen(e->d_name))
             continue;
         cleanup_fd int dir = open_folder(at, e->d_name);
@@ -107,8 +107,8 @@ void hook_log_open(void)
 
 void hook_log_set_container(const char *id, const char *bundle)
 {
-    snprintf(container, sizeof(container), "%s", id == NULL ? "" : id);
-    if (bundle == NULL || syslog_fd >= 0 || kmsg_fd >= 0 || file_fd >= 0)
+    snprintf(container, sizeof(container), "%s", id ? id : "");
+    if (!bundle || syslog_fd >= 0 || kmsg_fd >= 0 || file_fd >= 0)
         return;
     /* The runtime's own folder for this container: no image writes there. */
     cleanup_fd int dir = open_folder(AT_FDCWD, bundle);

@@ -131,20 +131,21 @@ static int run_limited(const struct stage *stage, const struct hook_options *opt
     cleanup_state struct oci_state state = {0};
     struct apir_error err = {0};
 
-    int r = oci_state_read(STDIN_FILENO, &state, &err);
-    if (r < 0)
-        return end(r, &err);
+    int rc = oci_state_read(STDIN_FILENO, &state, &err);
+    if (rc < 0)
+        return end(rc, &err);
     hook_log_set_container(state.id, state.bundle);
     const struct task task = {stage, options, &state};
-    r = hook_limit_run(run_task, &task, LIMIT_MS);
-    if (r == -ETIMEDOUT)
+    rc = hook_limit_run(run_task, &task, LIMIT_MS);
+    if (rc == -ETIMEDOUT)
         hook_log(HOOK_WARNING,
                  "the image's file system has not answered within %d s; not waiting "
                  "any longer; " HOOK_FALLBACK,
                  LIMIT_MS / 1000);
-    else if (r < 0)
-        hook_log(HOOK_ERROR, "looking into the image has failed: %s; " HOOK_FALLBACK, strerror(-r));
-    return r < 0 ? 0 : r;
+    else if (rc < 0)
+        hook_log(HOOK_ERROR, "looking into the image has failed: %s; " HOOK_FALLBACK,
+                 strerror(-rc));
+    return rc < 0 ? 0 : rc;
 }
 
 static int run_stage(const char *name, const struct hook_options *options)
@@ -155,23 +156,23 @@ static int run_stage(const char *name, const struct hook_options *options)
     for (size_t i = 0; i < sizeof(stages) / sizeof(stages[0]); i++)
         if (strcmp(stages[i].name, name) == 0)
             stage = &stages[i];
-    int r = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
-    if (r == 0)
-        r = hook_rights_keep(stage == NULL ? HOOK_RIGHTS_NONE : stage->rights);
-    if (r < 0) {
-        hook_log(HOOK_ERROR, "cannot give up capabilities: %s; nothing done", strerror(-r));
+    int rc = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
+    if (rc == 0)
+        rc = hook_rights_keep(stage ? stage->rights : HOOK_RIGHTS_NONE);
+    if (rc < 0) {
+        hook_log(HOOK_ERROR, "cannot give up capabilities: %s; nothing done", strerror(-rc));
         /* precreate owes its caller a configuration, and needs no rights for it. */
         if (strcmp(name, PRECREATE) != 0)
             return 0;
     }
-    if (stage == NULL) {
+    if (!stage) {
         /* A newer spec must not keep a container from starting. */
         hook_log(HOOK_WARNING, "stage \"%s\" is not known to this version; nothing done", name);
         return 0;
     }
     if (strcmp(name, PRECREATE) == 0)
         return end(hook_stage_precreate(options, &err), &err);
-    return stage->run == NULL ? 0 : run_limited(stage, options);
+    return stage->run ? run_limited(stage, options) : 0;
 }
 
 int main(int argc, char **argv)
@@ -188,10 +189,10 @@ int main(int argc, char **argv)
 
     /* Whoever shares our PID namespace would find the host's root behind /proc/PID/root else. */
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-    int r = clean_process();
+    int rc = clean_process();
     hook_log_open();
-    if (r < 0) {
-        hook_log(HOOK_ERROR, "cannot set up: %s; nothing done", strerror(-r));
+    if (rc < 0) {
+        hook_log(HOOK_ERROR, "cannot set up: %s; nothing done", strerror(-rc));
         return 0;
     }
     opterr = 0;

@@ -13,7 +13,7 @@
 
 void hook_file_close(FILE **file)
 {
-    if (*file != NULL)
+    if (*file)
         fclose(*file);
 }
 
@@ -29,7 +29,7 @@ FILE *hook_proc_open(const char *path)
         return NULL;
     }
     FILE *file = fdopen(fd, "re");
-    if (file != NULL)
+    if (file)
         steal_fd(&fd);
     return file;
 }
@@ -43,7 +43,7 @@ static int mount_id(int fd)
 
     snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
     cleanup_file FILE *file = hook_proc_open(path);
-    if (file == NULL)
+    if (!file)
         return -errno;
     while (getline(&line, &size, file) > 0)
         if (sscanf(line, "mnt_id: %d", &id) == 1)
@@ -60,9 +60,9 @@ static bool parse_line(char *line, struct hook_mount *ret)
         return false;
     ret->device = (uint64_t)major << 32 | minor;
     char *end = strstr(line, " - ");
-    if (end != NULL)
+    if (end)
         *end = '\0';
-    ret->shared = strstr(line, " shared:") != NULL;
+    ret->shared = strstr(line, " shared:");
     return true;
 }
 
@@ -76,7 +76,7 @@ int hook_mount_of(int fd, struct hook_mount *ret)
     if (id < 0)
         return id;
     cleanup_file FILE *file = hook_proc_open("/proc/self/mountinfo");
-    if (file == NULL)
+    if (!file)
         return -errno;
     while (getline(&line, &size, file) > 0) {
         if (!parse_line(line, &one) || one.id != id)
@@ -95,7 +95,7 @@ int hook_devices_read(struct hook_devices *ret)
     struct hook_mount one;
 
     cleanup_file FILE *file = hook_proc_open("/proc/self/mountinfo");
-    if (file == NULL)
+    if (!file)
         return -errno;
     while (getline(&line, &size, file) > 0) {
         if (!parse_line(line, &one))
@@ -103,7 +103,7 @@ int hook_devices_read(struct hook_devices *ret)
         if (n == room) {
             room = room == 0 ? 64 : room * 2;
             uint64_t *grown = reallocarray(list, room, sizeof(*list));
-            if (grown == NULL)
+            if (!grown)
                 return -ENOMEM;
             list = grown;
         }

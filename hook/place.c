@@ -32,9 +32,9 @@ int hook_place_open_source(const char *path, struct apir_error *err)
 int hook_place_is_shared(int fd)
 {
     struct hook_mount mount;
-    int r = hook_mount_of(fd, &mount);
+    int rc = hook_mount_of(fd, &mount);
 
-    return r < 0 ? r : mount.shared;
+    return rc < 0 ? rc : mount.shared;
 }
 
 int hook_place_detach(int source, enum hook_kind kind)

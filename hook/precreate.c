@@ -22,12 +22,12 @@ static struct json_object *member(struct json_object *object, const char *key, e
 {
     struct json_object *m = NULL;
 
-    if (object == NULL)
+    if (!object)
         return NULL;
-    if (json_object_object_get_ex(object, key, &m) && m != NULL)
+    if (json_object_object_get_ex(object, key, &m) && m)
         return json_object_is_type(m, type) ? m : NULL;
     m = type == json_type_array ? json_object_new_array() : json_object_new_object();
-    if (m == NULL || json_object_object_add(object, key, m) != 0) {
+    if (!m || json_object_object_add(object, key, m) != 0) {
         json_object_put(m);
         return NULL;
     }
@@ -40,7 +40,7 @@ static int copy(struct json_object *to, const char *to_key, struct json_object *
 {
     struct json_object *m = NULL;
 
-    if (!json_object_object_get_ex(from, key, &m) || m == NULL)
+    if (!json_object_object_get_ex(from, key, &m) || !m)
         return 0;
     return apir_json_set(to, to_key, json_object_get(m));
 }
@@ -49,7 +49,7 @@ static bool has_string(struct json_object *array, const char *key, const char *v
 {
     for (size_t i = 0; i < apir_json_length(array); i++) {
         const char *s = apir_json_string(json_object_array_get_idx(array, i), key);
-        if (s != NULL && strcmp(s, value) == 0)
+        if (s && strcmp(s, value) == 0)
             return true;
     }
     return false;
@@ -66,17 +66,18 @@ static int apply_env(struct json_object *config, struct json_object *list)
         size_t name = strcspn(text, "=") + 1;
         size_t k = 0;
 
-        if (env == NULL)
+        if (!env)
             return -EBADMSG;
         /* As with CDI, the spec's value takes the place of the user's. */
         for (; k < apir_json_length(env); k++) {
             const char *there = apir_json_string_at(env, k);
-            if (there != NULL && strncmp(there, text, name) == 0)
+            if (there && strncmp(there, text, name) == 0)
                 break;
         }
-        int r = k < apir_json_length(env) ? json_object_array_put_idx(env, k, json_object_get(item))
-                                          : json_object_array_add(env, json_object_get(item));
-        if (r != 0)
+        int rc = k < apir_json_length(env)
+                     ? json_object_array_put_idx(env, k, json_object_get(item))
+                     : json_object_array_add(env, json_object_get(item));
+        if (rc != 0)
             return -ENOMEM;
     }
     return 0;
@@ -137,9 +138,9 @@ static int apply_node(struct json_object *config, struct json_object *node, stru
     const char *access_text = apir_json_string(node, "permissions");
     struct stat st;
 
-    if (devices == NULL || rules == NULL || device == NULL || rule == NULL)
+    if (!devices || !rules || !device || !rule)
         return apir_error_set(err, EBADMSG, "the configuration has an odd \"linux\"");
-    if (stat(host_path != NULL ? host_path : path, &st) < 0)
+    if (stat(host_path ? host_path : path, &st) < 0)
         return apir_error_sys(err, errno, "device node %s", path);
     if (!S_ISCHR(st.st_mode))
         return apir_error_set(err, ENOTTY, "%s is no character device", path);
@@ -151,8 +152,8 @@ static int apply_node(struct json_object *config, struct json_object *node, stru
             apir_json_set(both[i], "minor", json_object_new_int64(minor(st.st_rdev))) < 0)
             return apir_error_sys(err, ENOMEM, "device node %s", path);
     if (apir_json_set(rule, "allow", json_object_new_boolean(1)) < 0 ||
-        apir_json_set(rule, "access",
-                      json_object_new_string(access_text == NULL ? "rw" : access_text)) < 0 ||
+        apir_json_set(rule, "access", json_object_new_string(access_text ? access_text : "rw")) <
+            0 ||
         apir_json_append(rules, json_object_get(rule)) < 0 ||
         apir_json_set(device, "path", json_object_new_string(path)) < 0 ||
         apir_json_set(device, "fileMode", json_object_new_int64(st.st_mode & 07777)) < 0 ||
@@ -173,9 +174,9 @@ static int apply_groups(struct json_object *config, struct json_object *list)
     struct json_object *groups = member(user, "additionalGids", json_type_array);
 
     for (size_t i = 0; i < apir_json_length(list); i++) {
-        int r = apir_json_append(groups, json_object_get(json_object_array_get_idx(list, i)));
-        if (r < 0)
-            return r;
+        int rc = apir_json_append(groups, json_object_get(json_object_array_get_idx(list, i)));
+        if (rc < 0)
+            return rc;
     }
     return 0;
 }
@@ -186,18 +187,18 @@ static int apply_edits(struct json_object *config, struct json_object *edits,
     struct json_object *nodes = apir_json_array(edits, "deviceNodes");
 
     for (size_t i = 0; i < apir_json_length(nodes); i++) {
-        int r = apply_node(config, json_object_array_get_idx(nodes, i), err);
-        if (r < 0)
-            return r;
+        int rc = apply_node(config, json_object_array_get_idx(nodes, i), err);
+        if (rc < 0)
+            return rc;
     }
-    int r = apply_env(config, apir_json_array(edits, "env"));
-    if (r == 0)
-        r = apply_mounts(config, apir_json_array(edits, "mounts"));
-    if (r == 0)
-        r = apply_hooks(config, apir_json_array(edits, "hooks"));
-    if (r == 0)
-        r = apply_groups(config, apir_json_array(edits, "additionalGids"));
-    return r == 0 ? 0 : apir_error_sys(err, -r, "the configuration");
+    int rc = apply_env(config, apir_json_array(edits, "env"));
+    if (rc == 0)
+        rc = apply_mounts(config, apir_json_array(edits, "mounts"));
+    if (rc == 0)
+        rc = apply_hooks(config, apir_json_array(edits, "hooks"));
+    if (rc == 0)
+        rc = apply_groups(config, apir_json_array(edits, "additionalGids"));
+    return rc == 0 ? 0 : apir_error_sys(err, -rc, "the configuration");
 }
 
 int hook_config_apply(struct json_object *config, struct json_object *spec, const char *devices,
@@ -205,11 +206,11 @@ int hook_config_apply(struct json_object *config, struct json_object *spec, cons
 {
     struct json_object *edits[CDI_DEVICES_EDITS_MAX];
     int n = cdi_devices_select(spec, devices, edits, err);
-    int r = n < 0 ? n : 0;
+    int rc = n < 0 ? n : 0;
 
-    for (int i = 0; r == 0 && i < n; i++)
-        r = apply_edits(config, edits[i], err);
-    return r;
+    for (int i = 0; rc == 0 && i < n; i++)
+        rc = apply_edits(config, edits[i], err);
+    return rc;
 }
 
 /*
@@ -226,16 +227,16 @@ static int edit(const struct hook_options *options, struct json_object *config,
     if (!json_object_object_get_ex(annotations, OCI_ANNOTATION, NULL))
         return 1;
     const char *wanted = apir_json_string(annotations, OCI_ANNOTATION);
-    if (wanted == NULL)
+    if (!wanted)
         return apir_error_set(err, EBADMSG, "the annotation " OCI_ANNOTATION " is no string");
     if (cdi_devices_load(options->spec, &spec, &why) < 0) {
         hook_log(HOOK_ERROR, "cannot add %s: %s", wanted, why.msg);
         return 1;
     }
-    int r = hook_config_apply(config, spec, wanted, &why);
-    if (r == -ENODEV)
+    int rc = hook_config_apply(config, spec, wanted, &why);
+    if (rc == -ENODEV)
         return apir_error_set(err, ENODEV, "%s", why.msg);
-    if (r < 0) {
+    if (rc < 0) {
         hook_log(HOOK_ERROR, "cannot add %s: %s", wanted, why.msg);
         return 1;
     }
@@ -250,28 +251,28 @@ int hook_stage_precreate(const struct hook_options *options, struct apir_error *
     struct apir_error why = {0};
     size_t size = 0;
 
-    int r = apir_file_read(STDIN_FILENO, OCI_CONFIG_MAX, &data, &size, err);
-    if (r < 0) {
+    int rc = apir_file_read(STDIN_FILENO, OCI_CONFIG_MAX, &data, &size, err);
+    if (rc < 0) {
         apir_error_wrap(err, "configuration");
-        return r;
+        return rc;
     }
     if (apir_json_parse(data, size, &config, &why) < 0) {
         hook_log(HOOK_WARNING, "cannot read the configuration: %s", why.msg);
-        r = 1;
+        rc = 1;
     } else {
-        r = edit(options, config, err);
+        rc = edit(options, config, err);
     }
-    if (r < 0)
-        return r;
-    if (r == 0) {
+    if (rc < 0)
+        return rc;
+    if (rc == 0) {
         const char *text = json_object_to_json_string_ext(config, JSON_C_TO_STRING_NOSLASHESCAPE);
         /* Where it cannot be written anew the engine gets what it sent. */
-        if (text != NULL)
-            r = apir_file_write(STDOUT_FILENO, text, strlen(text));
+        if (text)
+            rc = apir_file_write(STDOUT_FILENO, text, strlen(text));
         else
-            r = apir_file_write(STDOUT_FILENO, data, size);
+            rc = apir_file_write(STDOUT_FILENO, data, size);
     } else {
-        r = apir_file_write(STDOUT_FILENO, data, size);
+        rc = apir_file_write(STDOUT_FILENO, data, size);
     }
-    return r == 0 ? 0 : apir_error_sys(err, -r, "write the configuration");
+    return rc == 0 ? 0 : apir_error_sys(err, -rc, "write the configuration");
 }

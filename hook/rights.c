@@ -20,19 +20,19 @@ int hook_rights_keep(enum hook_rights rights)
 {
     cap_t have = cap_get_proc();
     cap_t want = cap_init();
-    int r = have == NULL || want == NULL ? -ENOMEM : 0;
+    int rc = !have || !want ? -ENOMEM : 0;
 
-    for (int i = 0; r == 0 && i < counts[rights]; i++) {
+    for (int i = 0; rc == 0 && i < counts[rights]; i++) {
         cap_flag_value_t value = CAP_CLEAR;
 
         if (cap_get_flag(have, all[i], CAP_PERMITTED, &value) == 0 && value == CAP_SET &&
             (cap_set_flag(want, CAP_PERMITTED, 1, &all[i], CAP_SET) < 0 ||
              cap_set_flag(want, CAP_EFFECTIVE, 1, &all[i], CAP_SET) < 0))
-            r = -errno;
+            rc = -errno;
     }
-    if (r == 0 && cap_set_proc(want) < 0)
-        r = -errno;
+    if (rc == 0 && cap_set_proc(want) < 0)
+        rc = -errno;
     cap_free(have);
     cap_free(want);
-    return r;
+    return rc;
 }

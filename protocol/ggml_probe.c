@@ -274,7 +274,7 @@ int ggml_probe_layout(apir_symbol_fn symbol, void *handle, struct ggml_layout *r
         rc = probe_graph(&s, &out, why, why_size);
         if (rc)
             return rc;
-        out.has_compute_flag = symbol(handle, "ggml_build_forward_select") != NULL;
+        out.has_compute_flag = symbol(handle, "ggml_build_forward_select");
         *ret_layout = out;
         return 0;
     }

@@ -327,8 +327,8 @@ void server_context_init(struct server_context *context, struct server_contexts 
         .ops = ops,
         .id = id,
         .uid = uid,
-        .served = refusal == NULL,
-        .lost = refusal != NULL,
+        .served = !refusal,
+        .lost = refusal,
     };
     contexts->first = context;
     if (refusal) {

@@ -140,7 +140,7 @@ static bool parse_options(int argc, char **argv, struct options *o, int *ret_sta
             return false;
         }
     }
-    const int modes = (o->socket_fd >= 0) + (o->listen != NULL) + o->listen_fds;
+    const int modes = (o->socket_fd >= 0) + (o->listen ? 1 : 0) + o->listen_fds;
     if (optind < argc || modes != 1 || (o->group && !o->listen)) {
         fputs(usage, stderr);
         return false;

@@ -130,20 +130,20 @@ static bool look_for_work(struct worker *w)
 /* Sleeps until the guest or the server wakes us. Returns 0 or -errno. */
 static int wait_for_work(struct worker *w)
 {
-    int err = 0;
+    int rc = 0;
     if (!w->pause_ns)
         w->pause_ns = worker_now_ns();
     if (!look_for_work(w)) {
         if (apir_ring_host_prepare_sleep(&w->ring)) {
             /* What the server has sent while we were busy; from here on it wakes us. */
             do {
-                err = worker_control_drain(w);
+                rc = worker_control_drain(w);
                 worker_blobs_reap(w);
-            } while (!err && !apir_ring_host_sleep(&w->ring, SLEEP_NS));
+            } while (!rc && !apir_ring_host_sleep(&w->ring, SLEEP_NS));
         }
         apir_ring_host_awake(&w->ring);
     }
-    return err;
+    return rc;
 }
 
 /* What the context has asked for, and how long that took. */
@@ -172,15 +172,15 @@ static int serve(struct worker *w)
     bool timed = apir_log_enabled(APIR_LOG_INFO);
     for (uint32_t n = 1;; n++) {
         size_t size = 0;
-        int err = n % CONTROL_EVERY ? 0 : worker_control_drain(w);
-        if (err)
-            return control_ended(err);
+        int rc = n % CONTROL_EVERY ? 0 : worker_control_drain(w);
+        if (rc)
+            return control_ended(rc);
         worker_blobs_reap(w);
-        err = apir_ring_host_take(&w->ring, w->message, sizeof(w->message), &size);
-        if (err == -EAGAIN) {
-            err = wait_for_work(w);
-            if (err)
-                return control_ended(err);
+        rc = apir_ring_host_take(&w->ring, w->message, sizeof(w->message), &size);
+        if (rc == -EAGAIN) {
+            rc = wait_for_work(w);
+            if (rc)
+                return control_ended(rc);
             continue;
         }
         if (w->pause_ns)
@@ -188,13 +188,13 @@ static int serve(struct worker *w)
         struct apir_msg msg;
         const char *why = "ring offsets make no sense";
         const char *what = "ring";
-        if (!err) {
-            err = apir_msg_decode(w->message, size, w->state, &msg, &why);
+        if (!rc) {
+            rc = apir_msg_decode(w->message, size, w->state, &msg, &why);
             struct apir_msg_header h;
             memcpy(&h, w->message, sizeof(h));
             what = apir_msg_name(h.code);
         }
-        if (!err) {
+        if (!rc) {
             if (msg.code != APIR_MSG_SET_INLINE)
                 show_progress(w); /* this one may take long */
             /* From here on the server counts seconds_per_graph. */
@@ -212,7 +212,7 @@ static int serve(struct worker *w)
                     stats_log(w);
             }
         }
-        if (err || why) {
+        if (rc || why) {
             char reason[APIR_REASON_MAX];
             snprintf(reason, sizeof(reason), "%s: %s", what, why);
             apir_log(APIR_LOG_ERROR, "context is fatal: %s", reason);
@@ -310,9 +310,9 @@ static int wait_for_ring(struct worker *w)
         struct pollfd p = {.fd = w->control_fd, .events = POLLIN};
         if (poll(&p, 1, -1) < 0 && errno != EINTR)
             return -errno;
-        int err = worker_control_drain(w);
-        if (err)
-            return err;
+        int rc = worker_control_drain(w);
+        if (rc)
+            return rc;
     }
     apir_ring_host_init(&w->ring, w->blobs[APIR_RING_BLOB_ID].map,
                         w->blobs[APIR_RING_BLOB_ID].size);

@@ -76,7 +76,7 @@ const char *doctor_group_name(unsigned gid, char *text, size_t size)
 {
     const struct group *g = getgrgid(gid);
 
-    if (g != NULL)
+    if (g)
         snprintf(text, size, "%s", g->gr_name);
     else
         snprintf(text, size, "%u", gid);
@@ -111,9 +111,9 @@ enum doctor_status doctor_check_node(struct doctor *d, struct doctor_outcome *o)
         return doctor_say(o, DOCTOR_FAIL, "/dev/dri: %s", strerror(-d->n_nodes));
     if (d->n_nodes == 0)
         return doctor_say(o, DOCTOR_FAIL, "no render node in /dev/dri");
-    if (d->node == NULL)
+    if (!d->node)
         return doctor_say(o, DOCTOR_FAIL, "no render node %s",
-                          strchr(d->transport, ':') == NULL ? "" : strchr(d->transport, ':') + 1);
+                          strchr(d->transport, ':') ? strchr(d->transport, ':') + 1 : "");
     return doctor_say(o, DOCTOR_PASS, "%s%s%s", d->node->path, d->node->bus[0] != '\0' ? ", " : "",
                       d->node->bus);
 }
@@ -189,7 +189,7 @@ enum doctor_status doctor_check_features(struct doctor *d, struct doctor_outcome
     /* Venus is the next link's. */
     caps.capset_ids = 1u << CDI_CAPSET_VENUS;
     const char *missing = cdi_node_caps_missing(&caps);
-    if (missing == NULL)
+    if (!missing)
         return doctor_say(o, DOCTOR_PASS, "3D, blob resources, context init, host-visible memory");
     doctor_todo(o, "Start the VMM with blob=on and hostmem=2G (QEMU), and use a guest kernel of "
                    "5.16 or later.");
@@ -284,14 +284,14 @@ enum doctor_status doctor_check_connect(struct doctor *d, struct doctor_outcome 
     doctor_group_name(st.st_gid, group, sizeof(group));
 
     cleanup_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    int r = fd < 0 ? -1 : connect(fd, (const struct sockaddr *)&address, sizeof(address));
-    if (r < 0 && errno == EPROTOTYPE) {
+    int rc = fd < 0 ? -1 : connect(fd, (const struct sockaddr *)&address, sizeof(address));
+    if (rc < 0 && errno == EPROTOTYPE) {
         apir_close_fd(&fd);
         fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        r = fd < 0 ? -1 : connect(fd, (const struct sockaddr *)&address, sizeof(address));
+        rc = fd < 0 ? -1 : connect(fd, (const struct sockaddr *)&address, sizeof(address));
     }
     /* EAGAIN: its queue is full, so somebody listens. */
-    if (r == 0 || errno == EAGAIN)
+    if (rc == 0 || errno == EAGAIN)
         return doctor_say(o, DOCTOR_PASS, "this user may connect %s; mode %04o, group %s",
                           how(access), mode, group);
     if (errno == EACCES) {
@@ -368,7 +368,7 @@ enum doctor_status doctor_check_compute(struct doctor *d, struct doctor_outcome 
         return doctor_say(o, DOCTOR_SKIP,
                           "%s; to see it in a container: podman run --rm --device "
                           "virtgpu/apir=%s IMAGE llama-bench --list-devices",
-                          text, d->socket == NULL ? "gpu0" : "host0");
+                          text, d->socket ? "host0" : "gpu0");
     case CDI_COMPUTE_FAILED:
         break;
     }

@@ -63,7 +63,7 @@ static void *open_ggml(void)
 {
     void *handle = dlopen("libggml.so.0", RTLD_NOW | RTLD_LOCAL);
 
-    return handle != NULL ? handle : dlopen("libggml.so", RTLD_NOW | RTLD_LOCAL);
+    return handle ? handle : dlopen("libggml.so", RTLD_NOW | RTLD_LOCAL);
 }
 
 static bool load_api(void *handle, struct ggml_api *api, char *text, size_t size)
@@ -71,7 +71,7 @@ static bool load_api(void *handle, struct ggml_api *api, char *text, size_t size
     for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
         /* dlsym also looks into libggml-base, which libggml needs. */
         void *p = dlsym(handle, symbols[i].name);
-        if (p == NULL) {
+        if (!p) {
             snprintf(text, size, "this machine's libggml has no %s", symbols[i].name);
             return false;
         }
@@ -92,7 +92,7 @@ static bool compute(const struct ggml_api *api, void *device, char *text, size_t
     void *backend = api->dev_init(device, NULL);
     void *ctx = api->init((struct ggml_init_arg){1u << 20, NULL, true});
 
-    if (backend == NULL || ctx == NULL) {
+    if (!backend || !ctx) {
         snprintf(text, size, "APIR0 is listed but does not open");
         return false;
     }
@@ -101,7 +101,7 @@ static bool compute(const struct ggml_api *api, void *device, char *text, size_t
     void *product = api->mul_mat(ctx, ta, tb);
     void *graph = api->new_graph(ctx);
     api->build_forward_expand(graph, product);
-    if (api->alloc_ctx_tensors(ctx, backend) == NULL) {
+    if (!api->alloc_ctx_tensors(ctx, backend)) {
         snprintf(text, size, "APIR0 gives no memory");
         return false;
     }
@@ -130,7 +130,7 @@ static bool compute(const struct ggml_api *api, void *device, char *text, size_t
             }
         }
     const char *description = api->dev_description(device);
-    snprintf(text, size, "APIR0: %.150s", description == NULL ? "(no description)" : description);
+    snprintf(text, size, "APIR0: %.150s", description ? description : "(no description)");
     return true;
 }
 
@@ -149,14 +149,14 @@ static void work(void *out, const void *arg)
 
     answer->result = CDI_COMPUTE_FAILED;
     /* ggml tells at length what it loads; who wants to hear it says so. */
-    if (getenv("APIR_LOG") == NULL && freopen("/dev/null", "w", stderr) == NULL)
+    if (!getenv("APIR_LOG") && !freopen("/dev/null", "w", stderr))
         close(STDERR_FILENO);
     setenv("GGML_BACKEND_PATH", o->plugin, 1);
     setenv("GGML_VK_VISIBLE_DEVICES", "", 1);
-    if (o->transport != NULL)
+    if (o->transport)
         setenv("APIR_TRANSPORT", o->transport, 1);
     void *handle = open_ggml();
-    if (handle == NULL) {
+    if (!handle) {
         answer->result = CDI_COMPUTE_NO_GGML;
         snprintf(text, size, "no libggml on this machine");
         return;
@@ -165,7 +165,7 @@ static void work(void *out, const void *arg)
         return;
     api.load_all();
     void *device = api.dev_by_name("APIR0");
-    if (device == NULL)
+    if (!device)
         snprintf(text, size, "ggml loaded %.150s but lists no APIR0", o->plugin);
     else if (compute(&api, device, text, size))
         answer->result = CDI_COMPUTE_OK;

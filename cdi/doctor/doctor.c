@@ -107,12 +107,12 @@ static const struct engine_ops *engine_of(const struct link *l)
 
 static const char *title(const struct link *l)
 {
-    return l->title != NULL ? l->title : engine_of(l)->title;
+    return l->title ? l->title : engine_of(l)->title;
 }
 
 static const struct link *broken(const struct link *l, const struct doctor_outcome *outcomes)
 {
-    for (size_t i = 0; i < 3 && l->needs[i] != NULL; i++) {
+    for (size_t i = 0; i < 3 && l->needs[i]; i++) {
         size_t k = link_index(l->needs[i]);
 
         if (outcomes[k].status == DOCTOR_FAIL || outcomes[k].status == DOCTOR_UNCHECKED)
@@ -123,7 +123,7 @@ static const struct link *broken(const struct link *l, const struct doctor_outco
 
 static void walk(struct doctor *d, struct doctor_outcome *outcomes)
 {
-    enum road road = d->socket == NULL ? NODE : SOCKET;
+    enum road road = d->socket ? SOCKET : NODE;
 
     for (size_t i = 0; i < N_LINKS; i++) {
         struct doctor_outcome *o = &outcomes[i];
@@ -131,11 +131,11 @@ static void walk(struct doctor *d, struct doctor_outcome *outcomes)
 
         if (links[i].road != BOTH && links[i].road != road)
             o->status = DOCTOR_ABSENT;
-        else if (reason != NULL)
+        else if (reason)
             o->status = doctor_say(o, DOCTOR_UNCHECKED, "not checked; needs: %s", title(reason));
         else
-            o->status = links[i].check != NULL ? links[i].check(d, o)
-                                               : doctor_check_engine(d, engine_of(&links[i]), o);
+            o->status = links[i].check ? links[i].check(d, o)
+                                       : doctor_check_engine(d, engine_of(&links[i]), o);
         if (o->status != DOCTOR_FAIL && o->status != DOCTOR_WARN)
             o->todo[0] = '\0';
     }
@@ -152,7 +152,7 @@ static void print_table(const struct doctor_outcome *outcomes, const struct doct
         if (o->status == DOCTOR_WARN && o->todo[0] != '\0')
             printf("%30s%s\n", "-> ", o->todo);
     }
-    if (first != NULL)
+    if (first)
         printf("\nFirst broken link: %s (%s)\n%s%s%s", title(&links[first - outcomes]), first->text,
                first->todo[0] != '\0' ? "What to do: " : "", first->todo,
                first->todo[0] != '\0' ? "\n" : "");
@@ -177,8 +177,8 @@ static int print_json(const struct doctor_outcome *outcomes, const struct doctor
         json_object_array_add(list, row);
     }
     json_object_object_add(top, "version", json_object_new_int(1));
-    json_object_object_add(top, "ok", json_object_new_boolean(first == NULL));
-    if (first != NULL)
+    json_object_object_add(top, "ok", json_object_new_boolean(!first));
+    if (first)
         json_object_object_add(top, "broken", json_object_new_string(links[first - outcomes].name));
     json_object_object_add(top, "checks", list);
     return apir_json_print(top);
@@ -188,27 +188,26 @@ static int print_json(const struct doctor_outcome *outcomes, const struct doctor
 static void choose_road(struct doctor *d)
 {
     const char *wish = getenv("APIR_TRANSPORT");
-    const char *path = wish == NULL ? NULL : strchr(wish, ':');
-    bool node_wished = wish != NULL && strncmp(wish, "virtgpu", 7) == 0;
+    const char *path = wish ? strchr(wish, ':') : NULL;
+    bool node_wished = wish && strncmp(wish, "virtgpu", 7) == 0;
     struct stat st;
 
-    if (path != NULL && !node_wished) {
+    if (path && !node_wished) {
         snprintf(d->transport, sizeof(d->transport), "%s", wish);
         d->socket = strchr(d->transport, ':') + 1;
         return;
     }
     d->n_nodes = cdi_nodes_find("/", d->nodes);
-    if (d->n_nodes > 0 && path == NULL)
+    if (d->n_nodes > 0 && !path)
         d->node = &d->nodes[0];
     for (int i = d->n_nodes - 1; i >= 0; i--)
-        if (path != NULL ? strcmp(d->nodes[i].path, path + 1) == 0 : d->nodes[i].is_virtio_gpu)
+        if (path ? strcmp(d->nodes[i].path, path + 1) == 0 : d->nodes[i].is_virtio_gpu)
             d->node = &d->nodes[i];
     snprintf(d->transport, sizeof(d->transport), "virtgpu:%s",
-             d->node != NULL ? d->node->path
-             : path != NULL  ? path + 1
-                             : "");
-    if (!node_wished && (d->node == NULL || !d->node->is_virtio_gpu) &&
-        stat(CDI_SOCKET_DIR, &st) == 0) {
+             d->node ? d->node->path
+             : path  ? path + 1
+                     : "");
+    if (!node_wished && (!d->node || !d->node->is_virtio_gpu) && stat(CDI_SOCKET_DIR, &st) == 0) {
         d->node = NULL;
         snprintf(d->transport, sizeof(d->transport), "unix:" CDI_SOCKET_DIR "/" CDI_SOCKET_NAME);
         d->socket = strchr(d->transport, ':') + 1;
@@ -222,11 +221,11 @@ static void prepare(struct doctor *d)
 
     d->root = "";
     d->uid = geteuid();
-    snprintf(d->user, sizeof(d->user), "%s", d->uid == 0 || user == NULL ? "USER" : user->pw_name);
+    snprintf(d->user, sizeof(d->user), "%s", d->uid == 0 || !user ? "USER" : user->pw_name);
     if (cdi_install_find_hooks_dir(d->hooks_dir, sizeof(d->hooks_dir)) < 0)
         d->hooks_dir[0] = '\0';
     const char *config = cdi_install_config_home(home, sizeof(home));
-    snprintf(d->config_home, sizeof(d->config_home), "%s", config == NULL ? "" : config);
+    snprintf(d->config_home, sizeof(d->config_home), "%s", config ? config : "");
     choose_road(d);
 }
 
@@ -258,7 +257,7 @@ static int parse(struct doctor *d, struct wishes *w, int argc, char **argv)
             break;
         case PLUGIN:
             /* ggml takes a name without a slash for one to search. */
-            if (realpath(optarg, d->plugin) == NULL) {
+            if (!realpath(optarg, d->plugin)) {
                 apir_text_print(stderr, "apir doctor: %s: %s\n", optarg, strerror(errno));
                 return CDI_EXIT_USAGE;
             }
@@ -279,9 +278,9 @@ int cdi_doctor_main(int argc, char **argv)
     cleanup_free struct doctor_outcome *outcomes = calloc(N_LINKS, sizeof(*outcomes));
     const struct doctor_outcome *first = NULL;
     struct wishes w = {0};
-    int r = 0;
+    int rc = 0;
 
-    if (d == NULL || outcomes == NULL) {
+    if (!d || !outcomes) {
         perror("apir");
         return CDI_EXIT_FAILED;
     }
@@ -289,17 +288,17 @@ int cdi_doctor_main(int argc, char **argv)
     int code = parse(d, &w, argc, argv);
     if (code >= 0)
         return code;
-    if (w.image != NULL)
+    if (w.image)
         return cdi_doctor_image_main(w.image, w.json);
     prepare(d);
     walk(d, outcomes);
-    for (size_t i = 0; first == NULL && i < N_LINKS; i++)
+    for (size_t i = 0; !first && i < N_LINKS; i++)
         if (outcomes[i].status == DOCTOR_FAIL)
             first = &outcomes[i];
     if (w.json)
-        r = print_json(outcomes, first);
+        rc = print_json(outcomes, first);
     else
         print_table(outcomes, first);
     apir_json_put(&d->spec);
-    return first == NULL && r == 0 ? CDI_EXIT_OK : CDI_EXIT_FAILED;
+    return !first && rc == 0 ? CDI_EXIT_OK : CDI_EXIT_FAILED;
 }

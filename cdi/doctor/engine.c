@@ -23,7 +23,7 @@ static bool has_own_daemon(const struct engine_ops *engine)
     const char *run = getenv("XDG_RUNTIME_DIR");
     char path[PATH_MAX];
 
-    if (engine->user_socket == NULL || run == NULL || run[0] != '/')
+    if (!engine->user_socket || !run || run[0] != '/')
         return false;
     snprintf(path, sizeof(path), "%s/%s", run, engine->user_socket);
     return access(path, F_OK) == 0;
@@ -47,7 +47,7 @@ static bool reads_spec(const struct doctor *d, const struct engine_ops *engine,
 {
     cleanup_strings struct cdi_strings dirs = {0};
     const char *slash = strrchr(d->spec_path, '/');
-    size_t used = strlen(o->text), n = slash == NULL ? 0 : (size_t)(slash - d->spec_path);
+    size_t used = strlen(o->text), n = slash ? (size_t)(slash - d->spec_path) : 0;
     bool found = false;
 
     if (engine->spec_dirs(where, &dirs, NULL) < 0)
@@ -72,27 +72,27 @@ enum doctor_status doctor_check_engine(struct doctor *d, const struct engine_ops
     struct cdi_version *v = &state->version;
     const char *name = engine->name;
 
-    int r = cdi_engine_ask(engine, v);
-    if (r == -ENOENT)
+    int rc = cdi_engine_ask(engine, v);
+    if (rc == -ENOENT)
         return DOCTOR_ABSENT;
     state->found = true;
-    if (r < 0) {
+    if (rc < 0) {
         doctor_todo(o, "Try: %s --version", name);
         return doctor_say(o, DOCTOR_WARN, "%s does not say its version", name);
     }
     struct cdi_engine_where where = doctor_engine_where(d, engine);
-    r = cdi_engine_plan(engine, &where, &plan, &err);
-    if (r == -EOPNOTSUPP) {
+    rc = cdi_engine_plan(engine, &where, &plan, &err);
+    if (rc == -EOPNOTSUPP) {
         doctor_todo(o, "Update %s.", name);
         return doctor_say(o, DOCTOR_WARN, "%s", err.msg);
     }
-    if (r == -EACCES)
+    if (rc == -EACCES)
         return doctor_say(o, DOCTOR_SKIP, "its configuration is root's to read: %s", err.msg);
-    if (r < 0) {
+    if (rc < 0) {
         doctor_todo(o, "Repair that file; %s may not start with it either.", name);
         return doctor_say(o, DOCTOR_WARN, "%s", err.msg);
     }
-    if (engine->spec_dirs != NULL) {
+    if (engine->spec_dirs) {
         doctor_say(o, DOCTOR_PASS, "%s %d.%d takes CDI devices", name, v->major, v->minor);
         if (!reads_spec(d, engine, &where, o)) {
             doctor_todo(o,
@@ -101,7 +101,7 @@ enum doctor_status doctor_check_engine(struct doctor *d, const struct engine_ops
                         name);
             return DOCTOR_WARN;
         }
-    } else if (plan.after != NULL || plan.lines != NULL) {
+    } else if (plan.after || plan.lines) {
         doctor_todo(o, "%sapir engine configure %s", where.system && d->uid != 0 ? "As root: " : "",
                     name);
         return doctor_say(o, DOCTOR_WARN, "%s", plan.note);
@@ -135,10 +135,9 @@ bool doctor_subid_has(const char *path, const char *user, unsigned uid)
     char number[16], *save = NULL;
 
     snprintf(number, sizeof(number), "%u", uid);
-    if (cdi_file_load(path, &text, NULL) < 0 || text == NULL)
+    if (cdi_file_load(path, &text, NULL) < 0 || !text)
         return false;
-    for (char *line = strtok_r(text, "\n", &save); line != NULL;
-         line = strtok_r(NULL, "\n", &save)) {
+    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
         size_t n = strcspn(line, ":");
         char *end = NULL;
 
@@ -164,7 +163,7 @@ static bool has_ranges(const struct doctor *d)
 
 enum doctor_status doctor_check_rootless(struct doctor *d, struct doctor_outcome *o)
 {
-    const char *path = d->socket != NULL ? d->socket : d->node->full_path;
+    const char *path = d->socket ? d->socket : d->node->full_path;
     struct stat st;
     char group[64];
 
@@ -235,7 +234,7 @@ enum doctor_status doctor_check_selinux(struct doctor *d, struct doctor_outcome 
         return doctor_say(o, DOCTOR_PASS, "not in use");
     if (enforce == 0)
         return doctor_say(o, DOCTOR_PASS, "permissive: it forbids nothing");
-    if (d->socket != NULL) {
+    if (d->socket) {
         doctor_todo(o, "Give containers with host0 --security-opt label=disable.");
         return doctor_say(o, DOCTOR_WARN,
                           "enforcing: no boolean lets a confined container connect "

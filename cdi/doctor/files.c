@@ -71,7 +71,7 @@ static bool is_path(struct json_object *item, const void *arg)
 {
     const char *path = apir_json_string(item, "path");
 
-    return path != NULL && strcmp(path, arg) == 0;
+    return path && strcmp(path, arg) == 0;
 }
 
 /* A device number that the spec has and the node has not (any more). */
@@ -83,12 +83,12 @@ static bool has_stale_number(struct json_object *item, const void *arg)
     struct stat st;
 
     (void)arg;
-    if (path == NULL)
+    if (!path)
         path = apir_json_string(item, "path");
-    if (path == NULL || stat(path, &st) < 0 || (major == NULL && minor == NULL))
+    if (!path || stat(path, &st) < 0 || (!major && !minor))
         return false;
-    return (major != NULL && json_object_get_int64(major) != (int64_t)major(st.st_rdev)) ||
-           (minor != NULL && json_object_get_int64(minor) != (int64_t)minor(st.st_rdev));
+    return (major && json_object_get_int64(major) != (int64_t)major(st.st_rdev)) ||
+           (minor && json_object_get_int64(minor) != (int64_t)minor(st.st_rdev));
 }
 
 static bool mounts_plugin(struct json_object *item, const void *arg)
@@ -97,9 +97,9 @@ static bool mounts_plugin(struct json_object *item, const void *arg)
     const char *from = apir_json_string(item, "hostPath");
     char real[PATH_MAX];
 
-    if (to == NULL || from == NULL || strcmp(to, CDI_PLUGIN_CONTAINER) != 0)
+    if (!to || !from || strcmp(to, CDI_PLUGIN_CONTAINER) != 0)
         return false;
-    return strcmp(from, arg) == 0 || (realpath(from, real) != NULL && strcmp(real, arg) == 0);
+    return strcmp(from, arg) == 0 || (realpath(from, real) && strcmp(real, arg) == 0);
 }
 
 static bool is_plugin_mount(struct json_object *item, const void *arg)
@@ -107,7 +107,7 @@ static bool is_plugin_mount(struct json_object *item, const void *arg)
     const char *to = apir_json_string(item, "containerPath");
 
     (void)arg;
-    return to != NULL && strcmp(to, CDI_PLUGIN_CONTAINER) == 0;
+    return to && strcmp(to, CDI_PLUGIN_CONTAINER) == 0;
 }
 
 static bool mounts_socket(struct json_object *item, const void *arg)
@@ -115,7 +115,7 @@ static bool mounts_socket(struct json_object *item, const void *arg)
     const char *to = apir_json_string(item, "containerPath");
 
     (void)arg;
-    return to != NULL && strcmp(to, CDI_SOCKET_DIR) == 0;
+    return to && strcmp(to, CDI_SOCKET_DIR) == 0;
 }
 
 static enum doctor_status check_spec_text(struct doctor *d, struct doctor_outcome *o,
@@ -148,12 +148,12 @@ enum doctor_status doctor_check_spec(struct doctor *d, struct doctor_outcome *o)
     cdi_report_fini(&report);
     if (status != DOCTOR_PASS)
         return status;
-    if (d->node != NULL && d->node->is_virtio_gpu && d->socket == NULL &&
+    if (d->node && d->node->is_virtio_gpu && !d->socket &&
         !any(d->spec, "deviceNodes", is_path, d->node->path))
         return doctor_say(o, DOCTOR_FAIL,
                           "%.200s is older than this machine's devices: it lacks %s", d->spec_path,
                           d->node->path);
-    if (d->socket != NULL && strncmp(d->transport, "unix:", 5) == 0 &&
+    if (d->socket && strncmp(d->transport, "unix:", 5) == 0 &&
         !any(d->spec, "mounts", mounts_socket, NULL))
         return doctor_say(o, DOCTOR_FAIL, "%.200s is older than the host side: it lacks host0",
                           d->spec_path);
@@ -200,14 +200,14 @@ static bool hook_runs(const char *path, struct doctor_outcome *o)
         return false;
     }
     cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    int r = fd < 0 ? -errno : doctor_elf_static(fd);
+    int rc = fd < 0 ? -errno : doctor_elf_static(fd);
     /* Executable and not readable is unusual and no fault. */
-    if (r == 1 || r == -EACCES)
+    if (rc == 1 || rc == -EACCES)
         return true;
     doctor_say(o, DOCTOR_FAIL,
-               r == 0 ? "%.300s wants shared libraries, which a container's root "
-                        "may lack or replace"
-                      : "%.300s is no program",
+               rc == 0 ? "%.300s wants shared libraries, which a container's root "
+                         "may lack or replace"
+                       : "%.300s is no program",
                path);
     return false;
 }
@@ -221,13 +221,13 @@ enum doctor_status doctor_check_hook(struct doctor *d, struct doctor_outcome *o)
 
     if (apir_json_length(hooks) > 0)
         path = apir_json_string(json_object_array_get_idx(hooks, 0), "path");
-    if (path == NULL)
+    if (!path)
         return doctor_say(o, DOCTOR_SKIP, "the spec has no hook (--no-hook)");
     doctor_todo(o, "Every container with the device fails to start without it: make install, then "
                    "apir cdi generate.");
     if (!hook_runs(path, o))
         return DOCTOR_FAIL;
-    if (cdi_install_find_hook(installed, sizeof(installed)) == 0 && realpath(path, real) != NULL &&
+    if (cdi_install_find_hook(installed, sizeof(installed)) == 0 && realpath(path, real) &&
         strcmp(real, installed) != 0) {
         doctor_todo(o, "apir cdi generate");
         return doctor_say(o, DOCTOR_WARN, "the spec names %.200s, installed is %.200s", path,
@@ -242,12 +242,12 @@ static int hooks_d_program(const char *file, char *path, size_t size, struct api
     cleanup_json struct json_object *top = NULL;
 
     path[0] = '\0';
-    int r = apir_json_load(file, CDI_SPEC_SIZE_MAX, &top, err);
-    if (r < 0)
-        return r;
+    int rc = apir_json_load(file, CDI_SPEC_SIZE_MAX, &top, err);
+    if (rc < 0)
+        return rc;
     const char *program = apir_json_string(apir_json_object(top, "hook"), "path");
-    const char *name = program == NULL ? NULL : strrchr(program, '/');
-    if (name != NULL && strcmp(name, "/apir-hook") == 0)
+    const char *name = program ? strrchr(program, '/') : NULL;
+    if (name && strcmp(name, "/apir-hook") == 0)
         snprintf(path, size, "%s", program);
     return 0;
 }
@@ -267,7 +267,7 @@ static int check_hooks_file(const char *file, void *user)
 
     if (hooks_d_program(file, program, sizeof(program), &err) < 0) {
         /* Somebody else's is theirs to repair, though podman stumbles over it too. */
-        ok = strstr(strrchr(file, '/'), "apir") == NULL;
+        ok = !strstr(strrchr(file, '/'), "apir");
         if (!ok)
             doctor_say(look->o, DOCTOR_FAIL, "%s", err.msg);
     } else if (program[0] != '\0') {

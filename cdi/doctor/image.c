@@ -59,11 +59,11 @@ static int run(char *const argv[], bool quiet, char *line, size_t size)
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     if (quiet)
         posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    int r = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
+    int rc = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
     apir_close_fd(&out);
-    if (r != 0)
-        return -r;
+    if (rc != 0)
+        return -rc;
     /* Read to the end, or the program would die of a closed pipe. */
     for (;;) {
         char rest[512];
@@ -143,7 +143,7 @@ static void print_text(const struct image *image, uint16_t machine)
 
 static void add_string(struct json_object *object, const char *key, const char *value)
 {
-    json_object_object_add(object, key, value == NULL ? NULL : json_object_new_string(value));
+    json_object_object_add(object, key, value ? json_object_new_string(value) : NULL);
 }
 
 static struct json_object *json_of_ggml(const struct image *image, const struct image_ggml *g,
@@ -214,9 +214,9 @@ static int look_into(const char *folder, const char *name, bool json)
     uint16_t machine = machine_of_plugin();
 
     image_init(&image);
-    int r = root < 0 ? root : image_scan(root, NULL, 0, machine, &image);
-    if (r < 0) {
-        apir_text_print(stderr, "apir doctor: %s: %s\n", folder, strerror(-r));
+    int rc = root < 0 ? root : image_scan(root, NULL, 0, machine, &image);
+    if (rc < 0) {
+        apir_text_print(stderr, "apir doctor: %s: %s\n", folder, strerror(-rc));
         return CDI_EXIT_FAILED;
     }
     if (json)
@@ -232,14 +232,14 @@ static int look_into_mount(char *name, bool json, bool *ret_looked)
     char *const mount[] = {"podman", "image", "mount", name, NULL};
     char *const unmount[] = {"podman", "image", "unmount", name, NULL};
     char folder[PATH_MAX], ignored[8];
-    int r = run(mount, true, folder, sizeof(folder));
+    int rc = run(mount, true, folder, sizeof(folder));
 
-    *ret_looked = r == 0 && folder[0] == '/';
+    *ret_looked = rc == 0 && folder[0] == '/';
     if (!*ret_looked)
-        return r;
-    r = look_into(folder, name, json);
+        return rc;
+    rc = look_into(folder, name, json);
     (void)run(unmount, true, ignored, sizeof(ignored));
-    return r;
+    return rc;
 }
 
 /* An image of a read-only store is mounted only as a container, which is never started. */
@@ -249,37 +249,37 @@ static int look_into_container(char *name, bool json, bool *ret_looked)
     char *const create[] = {"podman", "create", "--quiet", "--pull=never", name, "none", NULL};
     char *const mount[] = {"podman", "mount", id, NULL};
     char *const rm[] = {"podman", "rm", "--force", "--volumes", id, NULL};
-    int r = run(create, false, id, sizeof(id));
+    int rc = run(create, false, id, sizeof(id));
 
     *ret_looked = false;
-    if (r != 0 || strspn(id, "0123456789abcdef") != strlen(id) || id[0] == '\0')
-        return r;
-    r = run(mount, false, folder, sizeof(folder));
-    *ret_looked = r == 0 && folder[0] == '/';
+    if (rc != 0 || strspn(id, "0123456789abcdef") != strlen(id) || id[0] == '\0')
+        return rc;
+    rc = run(mount, false, folder, sizeof(folder));
+    *ret_looked = rc == 0 && folder[0] == '/';
     if (*ret_looked)
-        r = look_into(folder, name, json);
+        rc = look_into(folder, name, json);
     (void)run(rm, true, ignored, sizeof(ignored));
-    return r;
+    return rc;
 }
 
 static int look_into_image(const char *image, bool json)
 {
     char name[NAME_MAX_LENGTH + 1];
     bool looked = false;
-    int r;
+    int rc;
 
     snprintf(name, sizeof(name), "%s", image);
     if (geteuid() != 0)
-        r = again_in_podmans_namespace(name, json);
+        rc = again_in_podmans_namespace(name, json);
     else
-        r = look_into_mount(name, json, &looked);
-    if (geteuid() == 0 && !looked && r > 0)
-        r = look_into_container(name, json, &looked);
+        rc = look_into_mount(name, json, &looked);
+    if (geteuid() == 0 && !looked && rc > 0)
+        rc = look_into_container(name, json, &looked);
     if (looked)
-        return r;
-    if (r < 0)
+        return rc;
+    if (rc < 0)
         apir_text_print(stderr, "apir doctor: %s is no folder, and podman cannot be asked: %s\n",
-                        name, strerror(-r));
+                        name, strerror(-rc));
     fprintf(stderr,
             "apir doctor: an image of docker or containerd can be looked at as a folder:\n"
             "  mkdir rootfs && docker export $(docker create %s) | tar -x -C rootfs\n"

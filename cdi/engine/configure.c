@@ -126,7 +126,7 @@ static int parse(struct command *c, int argc, char **argv, bool reset)
     if (optind + 1 < argc)
         return cdi_usage_error(argv[0], "unexpected: ", argv[optind + 1]);
     c->engine = cdi_engine_find(argv[optind]);
-    if (c->engine != NULL)
+    if (c->engine)
         return -1;
     char what[300];
     snprintf(what, sizeof(what), "not %s: ", cdi_engine_names());
@@ -140,13 +140,13 @@ static int record_path(const struct command *c, char *path, size_t size, struct 
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
     int n;
 
-    if (c->state_dir != NULL)
+    if (c->state_dir)
         n = snprintf(path, size, "%s/engine-%s.json", c->state_dir, c->engine->name);
     else if (geteuid() == 0)
         n = snprintf(path, size, "/var/lib/apir/engine-%s.json", c->engine->name);
-    else if (state != NULL && state[0] == '/')
+    else if (state && state[0] == '/')
         n = snprintf(path, size, "%s/apir/engine-%s.json", state, c->engine->name);
-    else if (home != NULL && home[0] == '/')
+    else if (home && home[0] == '/')
         n = snprintf(path, size, "%s/.local/state/apir/engine-%s.json", home, c->engine->name);
     else
         return apir_error_set(err, ENOENT, "no HOME to keep a record in; see --state-dir");
@@ -160,13 +160,12 @@ static int record_write(const struct command *c, const char *path,
     if (apir_json_set(record, "version", json_object_new_int(RECORD_VERSION)) < 0 ||
         apir_json_set(record, "engine", json_object_new_string(c->engine->name)) < 0 ||
         apir_json_set(record, "file", json_object_new_string(plan->path)) < 0 ||
-        apir_json_set(record, "made", json_object_new_boolean(plan->before == NULL)) < 0 ||
-        (plan->changes != NULL &&
-         apir_json_set(record, "changes", json_object_get(plan->changes)) < 0))
+        apir_json_set(record, "made", json_object_new_boolean(!plan->before)) < 0 ||
+        (plan->changes && apir_json_set(record, "changes", json_object_get(plan->changes)) < 0))
         return apir_error_sys(err, ENOMEM, "record");
     const char *text = json_object_to_json_string_ext(record, JSON_C_TO_STRING_PRETTY);
-    return text == NULL ? apir_error_sys(err, ENOMEM, "record")
-                        : cdi_file_replace(path, text, 0600, 0700, err);
+    return text ? cdi_file_replace(path, text, 0600, 0700, err)
+                : apir_error_sys(err, ENOMEM, "record");
 }
 
 static int record_read(const struct command *c, const char *path, struct json_object **ret_record,
@@ -178,15 +177,15 @@ static int record_read(const struct command *c, const char *path, struct json_ob
     *ret_record = NULL;
     if (lstat(path, &st) < 0 && errno == ENOENT)
         return 0;
-    int r = apir_json_load(path, CDI_FILE_SIZE_MAX, ret_record, err);
-    if (r < 0)
-        return r;
+    int rc = apir_json_load(path, CDI_FILE_SIZE_MAX, ret_record, err);
+    if (rc < 0)
+        return rc;
     version = apir_json_member(*ret_record, "version", json_type_int);
     const char *engine = apir_json_string(*ret_record, "engine");
     const char *file = apir_json_string(*ret_record, "file");
-    if (json_object_get_int(version) != RECORD_VERSION || engine == NULL || file == NULL ||
-        file[0] != '/' || strcmp(engine, c->engine->name) != 0 ||
-        (c->engine->undo != NULL) != (apir_json_array(*ret_record, "changes") != NULL))
+    if (json_object_get_int(version) != RECORD_VERSION || !engine || !file || file[0] != '/' ||
+        strcmp(engine, c->engine->name) != 0 ||
+        !c->engine->undo != !apir_json_array(*ret_record, "changes"))
         return apir_error_set(err, EBADMSG,
                               "%s is no record of this version's `apir engine configure %s`; take "
                               "the setting out by hand, and then remove it",
@@ -199,24 +198,24 @@ static int record_read(const struct command *c, const char *path, struct json_ob
 static void show(const struct command *c, const struct cdi_engine_plan *plan)
 {
     apir_text_print(stdout, "%s\n", plan->note);
-    if (plan->after != NULL || plan->remove)
+    if (plan->after || plan->remove)
         cdi_file_print_change(stdout, plan->path, plan->before, plan->after);
-    if (c->dry_run && (plan->after != NULL || plan->remove))
+    if (c->dry_run && (plan->after || plan->remove))
         puts("Not written (--dry-run).");
 }
 
 static int carry_out(const struct cdi_engine_plan *plan, struct apir_error *err)
 {
-    if (plan->after != NULL) {
-        int r = cdi_file_write(plan->path, plan->after, err);
-        if (r == 0)
+    if (plan->after) {
+        int rc = cdi_file_write(plan->path, plan->after, err);
+        if (rc == 0)
             apir_text_print(stdout, "Wrote %s.\n", plan->path);
-        return r;
+        return rc;
     }
-    int r = cdi_file_remove(plan->path, err);
-    if (r == 0)
+    int rc = cdi_file_remove(plan->path, err);
+    if (rc == 0)
         apir_text_print(stdout, "Removed %s.\n", plan->path);
-    return r;
+    return rc;
 }
 
 static void tell_restart(const struct cdi_engine_plan *plan)
@@ -241,33 +240,33 @@ static int configure(const struct command *c, const struct cdi_engine_where *whe
 {
     cleanup_plan struct cdi_engine_plan plan = {0};
     char record[PATH_MAX];
-    int r = cdi_engine_plan(c->engine, where, &plan, err);
+    int rc = cdi_engine_plan(c->engine, where, &plan, err);
 
-    if (r == 0)
-        r = record_path(c, record, sizeof(record), err);
-    if (r < 0)
-        return r;
+    if (rc == 0)
+        rc = record_path(c, record, sizeof(record), err);
+    if (rc < 0)
+        return rc;
     show(c, &plan);
-    if (plan.lines != NULL) {
+    if (plan.lines) {
         apir_text_print(stdout, "Add this to %s yourself:\n", plan.path);
         print_lines(plan.lines);
         tell_restart(&plan);
         return CDI_EXIT_FAILED;
     }
-    if (c->dry_run || (plan.after == NULL && !plan.remove))
+    if (c->dry_run || (!plan.after && !plan.remove))
         return 0;
     /* First, so that no change is ever without one. */
-    r = plan.remove ? cdi_file_remove(record, err) : record_write(c, record, &plan, err);
-    if (r == 0) {
-        r = carry_out(&plan, err);
-        if (r < 0 && !plan.remove)
+    rc = plan.remove ? cdi_file_remove(record, err) : record_write(c, record, &plan, err);
+    if (rc == 0) {
+        rc = carry_out(&plan, err);
+        if (rc < 0 && !plan.remove)
             (void)cdi_file_remove(record, NULL);
     }
-    if (r == 0)
+    if (rc == 0)
         tell_restart(&plan);
-    if (r == 0 && !plan.remove)
+    if (rc == 0 && !plan.remove)
         apir_text_print(stdout, "To take it back: apir engine reset %s\n", c->engine->name);
-    return r;
+    return rc;
 }
 
 int cdi_engine_configure_main(int argc, char **argv)
@@ -284,20 +283,20 @@ int cdi_engine_configure_main(int argc, char **argv)
     where.home = cdi_install_config_home(home, sizeof(home));
     where.hooks_dir = cdi_install_find_hooks_dir(hooks, sizeof(hooks)) == 0 ? hooks : NULL;
     if (!c.version_given) {
-        int r = cdi_engine_ask(c.engine, &c.version);
-        if (r < 0) {
-            apir_error_set(&err, -r,
-                           r == -ENOENT ? "%s is not installed here (--engine-version "
-                                          "configures it all the same)"
-                                        : "%s does not say its version; give it with "
-                                          "--engine-version",
+        int rc = cdi_engine_ask(c.engine, &c.version);
+        if (rc < 0) {
+            apir_error_set(&err, -rc,
+                           rc == -ENOENT ? "%s is not installed here (--engine-version "
+                                           "configures it all the same)"
+                                         : "%s does not say its version; give it with "
+                                           "--engine-version",
                            c.engine->name);
             return failed(&c, &err);
         }
     }
     where.version = c.version;
-    int r = configure(&c, &where, &err);
-    return r < 0 ? failed(&c, &err) : r;
+    int rc = configure(&c, &where, &err);
+    return rc < 0 ? failed(&c, &err) : rc;
 }
 
 static int reset(const struct command *c, struct apir_error *err)
@@ -305,33 +304,33 @@ static int reset(const struct command *c, struct apir_error *err)
     cleanup_plan struct cdi_engine_plan plan = {0};
     cleanup_json struct json_object *record = NULL;
     char path[PATH_MAX];
-    int r = record_path(c, path, sizeof(path), err);
+    int rc = record_path(c, path, sizeof(path), err);
 
-    if (r == 0)
-        r = record_read(c, path, &record, err);
-    if (r < 0)
-        return r;
-    if (record == NULL) {
+    if (rc == 0)
+        rc = record_read(c, path, &record, err);
+    if (rc < 0)
+        return rc;
+    if (!record) {
         apir_text_print(stdout, "%s: nothing was changed, so there is nothing to take back\n",
                         c->engine->name);
         return 0;
     }
-    r = cdi_engine_plan_undo(
+    rc = cdi_engine_plan_undo(
         c->engine, apir_json_string(record, "file"), apir_json_array(record, "changes"),
         json_object_get_boolean(apir_json_member(record, "made", json_type_boolean)), &plan, err);
-    if (r < 0)
-        return r;
+    if (rc < 0)
+        return rc;
     show(c, &plan);
     if (c->dry_run)
         return 0;
-    if (plan.after != NULL || plan.remove)
-        r = carry_out(&plan, err);
+    if (plan.after || plan.remove)
+        rc = carry_out(&plan, err);
     /* Last: until then the way back is known. */
-    if (r == 0)
-        r = cdi_file_remove(path, err);
-    if (r == 0 && (plan.after != NULL || plan.remove) && c->engine->is_service)
+    if (rc == 0)
+        rc = cdi_file_remove(path, err);
+    if (rc == 0 && (plan.after || plan.remove) && c->engine->is_service)
         apir_text_print(stdout, "It takes effect when %s is restarted.\n", c->engine->name);
-    return r;
+    return rc;
 }
 
 int cdi_engine_reset_main(int argc, char **argv)

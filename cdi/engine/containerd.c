@@ -56,22 +56,22 @@ static int read_list(struct json_object *table, const char *key, struct cdi_stri
 
     if (!json_object_object_get_ex(table, key, &value))
         return 0;
-    int e = cdi_toml_strings(value, list, NULL);
-    return e < 0 ? apir_error_set(err, -e, "%s is no list of strings", key) : 0;
+    int rc = cdi_toml_strings(value, list, NULL);
+    return rc < 0 ? apir_error_set(err, -rc, "%s is no list of strings", key) : 0;
 }
 
 static int read_disabled(struct reader *r, const char *path, struct json_object *top,
                          struct apir_error *err)
 {
     cleanup_strings struct cdi_strings list = {0};
-    int e = read_list(top, "disabled_plugins", &list, err);
+    int rc = read_list(top, "disabled_plugins", &list, err);
 
-    for (size_t i = 0; e == 0 && i < sizeof(cri_names) / sizeof(cri_names[0]); i++)
-        if (r->disabled == NULL && cdi_strings_have(&list, cri_names[i])) {
+    for (size_t i = 0; rc == 0 && i < sizeof(cri_names) / sizeof(cri_names[0]); i++)
+        if (!r->disabled && cdi_strings_have(&list, cri_names[i])) {
             r->disabled = strdup(path);
-            e = r->disabled == NULL ? apir_error_sys(err, ENOMEM, "config.toml") : 0;
+            rc = r->disabled ? 0 : apir_error_sys(err, ENOMEM, "config.toml");
         }
-    return e;
+    return rc;
 }
 
 /* Whether anything is in there but comments. */
@@ -89,7 +89,7 @@ static bool is_empty(const char *text)
 static int read_format(struct reader *r, const char *text, struct json_object *top)
 {
     struct json_object *version = apir_json_member(top, "version", json_type_int);
-    int format = version != NULL  ? json_object_get_int(version)
+    int format = version          ? json_object_get_int(version)
                  : r->format > 0  ? r->format
                  : is_empty(text) ? 2
                                   : 1;
@@ -107,18 +107,18 @@ static int add_imports(struct reader *r, const char *path, const char *pattern,
     int n = pattern[0] == '/'
                 ? asprintf(&full, "%s%s", r->where->root, pattern)
                 : asprintf(&full, "%.*s/%s", (int)(strrchr(path, '/') - path), path, pattern);
-    int e = 0;
+    int rc = 0;
 
     if (n < 0) {
         full = NULL;
         return apir_error_sys(err, ENOMEM, "config.toml");
     }
     if (glob(full, 0, NULL, &found) == 0)
-        for (size_t i = 0; e == 0 && i < found.gl_pathc; i++)
+        for (size_t i = 0; rc == 0 && i < found.gl_pathc; i++)
             if (!cdi_strings_have(&r->files, found.gl_pathv[i]))
-                e = cdi_strings_add(&r->files, found.gl_pathv[i]);
+                rc = cdi_strings_add(&r->files, found.gl_pathv[i]);
     globfree(&found);
-    return e < 0 ? apir_error_sys(err, -e, "imports") : 0;
+    return rc < 0 ? apir_error_sys(err, -rc, "imports") : 0;
 }
 
 static int read_file(struct reader *r, const char *path, struct apir_error *err)
@@ -126,32 +126,32 @@ static int read_file(struct reader *r, const char *path, struct apir_error *err)
     cleanup_free char *text = NULL;
     cleanup_json struct json_object *top = NULL;
     cleanup_strings struct cdi_strings imports = {0};
-    int e = cdi_file_load(path, &text, err);
+    int rc = cdi_file_load(path, &text, err);
 
-    if (e < 0 || text == NULL)
-        return e;
-    e = cdi_toml_parse(text, &top, err);
-    if (e == 0)
-        e = read_disabled(r, path, top, err);
-    if (e == 0)
-        e = read_list(top, "imports", &imports, err);
-    for (size_t i = 0; e == 0 && i < imports.n; i++)
-        e = add_imports(r, path, imports.items[i], err);
-    if (e < 0) {
+    if (rc < 0 || !text)
+        return rc;
+    rc = cdi_toml_parse(text, &top, err);
+    if (rc == 0)
+        rc = read_disabled(r, path, top, err);
+    if (rc == 0)
+        rc = read_list(top, "imports", &imports, err);
+    for (size_t i = 0; rc == 0 && i < imports.n; i++)
+        rc = add_imports(r, path, imports.items[i], err);
+    if (rc < 0) {
         apir_error_wrap(err, "%s", path);
-        return e;
+        return rc;
     }
     int format = read_format(r, text, top);
     const char *cri = cri_names[format >= 3 ? 2 : format == 2 ? 1 : 0];
     struct json_object *section = apir_json_object(apir_json_object(top, "plugins"), cri);
-    if (section == NULL)
+    if (!section)
         return 0;
     free(r->path);
     json_object_put(r->section);
     r->section = json_object_get(section);
     r->cri = cri;
     r->path = strdup(path);
-    return r->path == NULL ? apir_error_sys(err, ENOMEM, "%s", path) : 0;
+    return r->path ? 0 : apir_error_sys(err, ENOMEM, "%s", path);
 }
 
 /* The list with our folder in it, as TOML; NULL where nothing is missing. */
@@ -159,15 +159,15 @@ static int complete_dirs(const struct reader *r, char **ret_value, struct apir_e
 {
     cleanup_strings struct cdi_strings list = {0};
     size_t size = 0;
-    int e = read_list(r->section, "cdi_spec_dirs", &list, err);
+    int rc = read_list(r->section, "cdi_spec_dirs", &list, err);
 
     *ret_value = NULL;
-    if (e < 0 || !json_object_object_get_ex(r->section, "cdi_spec_dirs", NULL))
-        return e;
+    if (rc < 0 || !json_object_object_get_ex(r->section, "cdi_spec_dirs", NULL))
+        return rc;
     if (cdi_strings_have(&list, SPECS_DIR))
         return 0;
     FILE *out = open_memstream(ret_value, &size);
-    if (out == NULL)
+    if (!out)
         return apir_error_sys(err, ENOMEM, "config.toml");
     fputs("[\"" SPECS_DIR "\"", out);
     for (size_t i = 0; i < list.n; i++) {
@@ -194,18 +194,18 @@ static int read_enable(const struct reader *r, bool *on, bool *ret_said, struct 
 static int make_lines(const struct reader *r, bool is_new, bool turn_on, const char *dirs,
                       char **ret_lines, struct apir_error *err)
 {
-    const char *cri = r->cri != NULL ? r->cri : cri_names[r->format >= 3 ? 2 : r->format == 2];
+    const char *cri = r->cri ? r->cri : cri_names[r->format >= 3 ? 2 : r->format == 2];
     size_t size = 0;
     FILE *out = open_memstream(ret_lines, &size);
 
-    if (out == NULL)
+    if (!out)
         return apir_error_sys(err, ENOMEM, "config.toml");
     if (is_new)
         fputs("version = 2\n\n", out);
-    fprintf(out, strchr(cri, '.') == NULL ? "[plugins.%s]\n" : "[plugins.\"%s\"]\n", cri);
+    fprintf(out, strchr(cri, '.') ? "[plugins.\"%s\"]\n" : "[plugins.%s]\n", cri);
     if (turn_on)
         fputs("  enable_cdi = true\n", out);
-    if (dirs != NULL)
+    if (dirs)
         fprintf(out, "  cdi_spec_dirs = %s\n", dirs);
     return fclose(out) == 0 ? 0 : apir_error_sys(err, ENOMEM, "config.toml");
 }
@@ -213,13 +213,13 @@ static int make_lines(const struct reader *r, bool is_new, bool turn_on, const c
 /* Fills r and, with config.toml's text (NULL: there is none), plan->before. */
 static int read_all(struct reader *r, struct cdi_engine_plan *plan, struct apir_error *err)
 {
-    int e = cdi_file_load(plan->path, &plan->before, err);
+    int rc = cdi_file_load(plan->path, &plan->before, err);
 
-    if (e == 0 && cdi_strings_add(&r->files, plan->path) < 0)
-        e = apir_error_sys(err, ENOMEM, "config.toml");
-    for (size_t i = 0; e == 0 && i < r->files.n && i < FILES_MAX; i++)
-        e = read_file(r, r->files.items[i], err);
-    return e;
+    if (rc == 0 && cdi_strings_add(&r->files, plan->path) < 0)
+        rc = apir_error_sys(err, ENOMEM, "config.toml");
+    for (size_t i = 0; rc == 0 && i < r->files.n && i < FILES_MAX; i++)
+        rc = read_file(r, r->files.items[i], err);
+    return rc;
 }
 
 static int make_plan(const struct cdi_engine_where *where, struct cdi_engine_plan *plan,
@@ -229,11 +229,11 @@ static int make_plan(const struct cdi_engine_where *where, struct cdi_engine_pla
     bool on_by_itself = cdi_version_at_least(where->version, 2, 0), on = on_by_itself, said = false;
     cleanup_free char *dirs = NULL;
     int major = where->version.major, minor = where->version.minor;
-    int e = read_all(&r, plan, err);
+    int rc = read_all(&r, plan, err);
 
-    if (e < 0)
-        return e;
-    if (r.disabled != NULL) {
+    if (rc < 0)
+        return rc;
+    if (r.disabled) {
         snprintf(plan->note, sizeof(plan->note),
                  "containerd %d.%d: disabled_plugins of %.300s turns the CRI plug-in off, which "
                  "alone has "
@@ -241,37 +241,36 @@ static int make_plan(const struct cdi_engine_where *where, struct cdi_engine_pla
                  major, minor, r.disabled, on_by_itself ? "; ctr takes CDI devices by itself" : "");
         return 0;
     }
-    if (r.path != NULL) {
-        e = read_enable(&r, &on, &said, err);
-        if (e == 0)
-            e = complete_dirs(&r, &dirs, err);
-        if (e < 0) {
+    if (r.path) {
+        rc = read_enable(&r, &on, &said, err);
+        if (rc == 0)
+            rc = complete_dirs(&r, &dirs, err);
+        if (rc < 0) {
             apir_error_wrap(err, "%s", r.path);
-            return e;
+            return rc;
         }
     }
-    if (on && dirs == NULL) {
+    if (on && !dirs) {
         snprintf(plan->note, sizeof(plan->note),
                  "containerd %d.%d: CDI is on%s%.300s%s; there is nothing to set", major, minor,
                  said ? ", " : " by itself", said ? r.path : "", said ? " says so" : "");
         return 0;
     }
-    bool is_new = plan->before == NULL || is_empty(plan->before);
+    bool is_new = !plan->before || is_empty(plan->before);
     if (r.format == 0)
         r.format = 2;
-    e = make_lines(&r, is_new && r.path == NULL, !on, dirs, &plan->lines, err);
-    if (e == 0 && r.path != NULL)
+    rc = make_lines(&r, is_new && !r.path, !on, dirs, &plan->lines, err);
+    if (rc == 0 && r.path)
         snprintf(plan->path, sizeof(plan->path), "%s", r.path);
     snprintf(plan->note, sizeof(plan->note), "containerd %d.%d: %s%s%s%s", major, minor,
              on     ? ""
              : said ? "enable_cdi turns CDI off"
                     : "CDI is off until enable_cdi is true",
-             !on && dirs != NULL ? ", and " : "",
-             dirs != NULL ? "cdi_spec_dirs leaves " SPECS_DIR " out" : "",
-             r.path != NULL ? "; the section is there, put the lines in the place of those that "
-                              "are there"
-                            : "");
-    return e;
+             !on && dirs ? ", and " : "", dirs ? "cdi_spec_dirs leaves " SPECS_DIR " out" : "",
+             r.path ? "; the section is there, put the lines in the place of those that "
+                      "are there"
+                    : "");
+    return rc;
 }
 
 const struct engine_ops cdi_engine_containerd = {

@@ -20,21 +20,21 @@
 static int parse(const char *path, const char *text, struct json_object **ret_object,
                  struct apir_error *err)
 {
-    if (text == NULL || text[strspn(text, " \t\r\n")] == '\0') {
+    if (!text || text[strspn(text, " \t\r\n")] == '\0') {
         *ret_object = json_object_new_object();
-        return *ret_object == NULL ? apir_error_sys(err, ENOMEM, "%s", path) : 0;
+        return *ret_object ? 0 : apir_error_sys(err, ENOMEM, "%s", path);
     }
-    int r = apir_json_parse(text, strlen(text), ret_object, err);
-    if (r < 0)
+    int rc = apir_json_parse(text, strlen(text), ret_object, err);
+    if (rc < 0)
         apir_error_wrap(err, "%s", path);
-    return r;
+    return rc;
 }
 
 static int print(struct json_object *object, char **ret_text, struct apir_error *err)
 {
     const char *text = json_object_to_json_string_ext(object, TEXT_FLAGS);
 
-    if (text == NULL || asprintf(ret_text, "%s\n", text) < 0) {
+    if (!text || asprintf(ret_text, "%s\n", text) < 0) {
         *ret_text = NULL;
         return apir_error_sys(err, ENOMEM, "daemon.json");
     }
@@ -70,29 +70,29 @@ static int set(struct json_object *changes, struct json_object *top, const char 
 {
     struct json_object *object = top, *was = NULL, *change = json_object_new_object();
     struct json_object *path = json_object_new_array();
-    int r = value == NULL ? -ENOMEM : apir_json_append(changes, change);
+    int rc = value ? apir_json_append(changes, change) : -ENOMEM;
 
-    if (r < 0) {
+    if (rc < 0) {
         json_object_put(path);
         json_object_put(value);
-        return r;
+        return rc;
     }
-    r = apir_json_set(change, "path", path);
-    if (r == 0 && parent != NULL) {
-        r = apir_json_append(path, json_object_new_string(parent));
-        if (r == 0 && !json_object_object_get_ex(top, parent, &object))
-            r = apir_json_set(top, parent, object = json_object_new_object());
+    rc = apir_json_set(change, "path", path);
+    if (rc == 0 && parent) {
+        rc = apir_json_append(path, json_object_new_string(parent));
+        if (rc == 0 && !json_object_object_get_ex(top, parent, &object))
+            rc = apir_json_set(top, parent, object = json_object_new_object());
     }
-    if (r == 0)
-        r = apir_json_append(path, json_object_new_string(key));
-    if (r == 0 && json_object_object_get_ex(object, key, &was))
-        r = apir_json_set(change, "was", json_object_get(was));
-    if (r == 0)
-        r = apir_json_set(change, "is", json_object_get(value));
-    if (r == 0)
+    if (rc == 0)
+        rc = apir_json_append(path, json_object_new_string(key));
+    if (rc == 0 && json_object_object_get_ex(object, key, &was))
+        rc = apir_json_set(change, "was", json_object_get(was));
+    if (rc == 0)
+        rc = apir_json_set(change, "is", json_object_get(value));
+    if (rc == 0)
         return apir_json_set(object, key, value);
     json_object_put(value);
-    return r;
+    return rc;
 }
 
 /* The list with our folder in it. NULL: no memory. */
@@ -114,11 +114,11 @@ static int make_plan(const struct cdi_engine_where *where, struct cdi_engine_pla
     cleanup_json struct json_object *top = NULL;
     bool on_by_itself = cdi_version_at_least(where->version, 28, 2), wrong = false;
 
-    int r = cdi_file_read(plan->path, &plan->before, NULL, err);
-    if (r == 0)
-        r = parse(plan->path, plan->before, &top, err);
-    if (r < 0)
-        return r;
+    int rc = cdi_file_read(plan->path, &plan->before, NULL, err);
+    if (rc == 0)
+        rc = parse(plan->path, plan->before, &top, err);
+    if (rc < 0)
+        return rc;
     struct json_object *features = member(top, "features", json_type_object, &wrong);
     if (wrong)
         return apir_error_set(err, EBADMSG, "%s: features is no object", plan->path);
@@ -130,23 +130,23 @@ static int make_plan(const struct cdi_engine_where *where, struct cdi_engine_pla
     if (wrong)
         return apir_error_set(err, EBADMSG, "%s: cdi-spec-dirs is no list", plan->path);
 
-    bool turn_on = cdi == NULL ? !on_by_itself : !json_object_get_boolean(cdi);
-    bool add_dir = dirs != NULL && !list_has(dirs, SPECS_DIR);
+    bool turn_on = cdi ? !json_object_get_boolean(cdi) : !on_by_itself;
+    bool add_dir = dirs && !list_has(dirs, SPECS_DIR);
     if (!turn_on && !add_dir) {
         snprintf(plan->note, sizeof(plan->note),
                  "docker %d.%d: CDI is on%s; there is nothing to set", where->version.major,
-                 where->version.minor, cdi == NULL ? " by itself" : ", daemon.json says so");
+                 where->version.minor, cdi ? ", daemon.json says so" : " by itself");
         return 0;
     }
     plan->changes = json_object_new_array();
-    if (plan->changes == NULL)
-        r = -ENOMEM;
-    if (r == 0 && turn_on)
-        r = set(plan->changes, top, "features", "cdi", json_object_new_boolean(1));
-    if (r == 0 && add_dir)
-        r = set(plan->changes, top, NULL, "cdi-spec-dirs", complete_dirs(dirs));
-    if (r < 0)
-        return apir_error_sys(err, -r, "%s", plan->path);
+    if (!plan->changes)
+        rc = -ENOMEM;
+    if (rc == 0 && turn_on)
+        rc = set(plan->changes, top, "features", "cdi", json_object_new_boolean(1));
+    if (rc == 0 && add_dir)
+        rc = set(plan->changes, top, NULL, "cdi-spec-dirs", complete_dirs(dirs));
+    if (rc < 0)
+        return apir_error_sys(err, -rc, "%s", plan->path);
     snprintf(plan->note, sizeof(plan->note), "docker %d.%d: %s%s%s", where->version.major,
              where->version.minor,
              !turn_on        ? ""
@@ -166,20 +166,18 @@ static int restore(struct json_object *top, struct json_object *change, bool *re
     const char *parent = n == 2 ? apir_json_string_at(path, 0) : NULL;
     const char *key = n > 0 ? apir_json_string_at(path, n - 1) : NULL;
 
-    if (key == NULL || n > 2 || (n == 2 && parent == NULL) ||
-        !json_object_object_get_ex(change, "is", &is))
+    if (!key || n > 2 || (n == 2 && !parent) || !json_object_object_get_ex(change, "is", &is))
         return -EBADMSG;
-    if (parent != NULL)
+    if (parent)
         object = apir_json_object(top, parent);
-    if (object == NULL || !json_object_object_get_ex(object, key, &now) ||
-        !json_object_equal(now, is))
+    if (!object || !json_object_object_get_ex(object, key, &now) || !json_object_equal(now, is))
         return 0;
     *ret_changed = true;
     if (json_object_object_get_ex(change, "was", &was))
         return apir_json_set(object, key, json_object_get(was));
     json_object_object_del(object, key);
     /* An empty one says nothing. */
-    if (parent != NULL && json_object_object_length(object) == 0)
+    if (parent && json_object_object_length(object) == 0)
         json_object_object_del(top, parent);
     return 0;
 }
@@ -189,14 +187,14 @@ static int undo(struct json_object *changes, bool made, struct cdi_engine_plan *
 {
     cleanup_json struct json_object *top = NULL;
     bool changed = false;
-    int r = parse(plan->path, plan->before, &top, err);
+    int rc = parse(plan->path, plan->before, &top, err);
 
-    if (r < 0)
-        return r;
-    for (size_t i = 0; r == 0 && i < json_object_array_length(changes); i++)
-        r = restore(top, json_object_array_get_idx(changes, i), &changed);
-    if (r < 0)
-        return apir_error_sys(err, -r, "the record for %s", plan->path);
+    if (rc < 0)
+        return rc;
+    for (size_t i = 0; rc == 0 && i < json_object_array_length(changes); i++)
+        rc = restore(top, json_object_array_get_idx(changes, i), &changed);
+    if (rc < 0)
+        return apir_error_sys(err, -rc, "the record for %s", plan->path);
     if (!changed) {
         snprintf(plan->note, sizeof(plan->note), "%.500s has no setting of ours any more",
                  plan->path);

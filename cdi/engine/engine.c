@@ -44,9 +44,9 @@ const char *cdi_engine_names(void)
 
     /* Each is put down when the next one is known, since the last one is joined by "or". */
     for (size_t i = 0; i < CDI_ENGINE_COUNT; i++) {
-        if (cdi_engines[i]->plan == NULL)
+        if (!cdi_engines[i]->plan)
             continue;
-        if (last != NULL)
+        if (last)
             used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s",
                                      used > 0 ? ", " : "", last);
         last = cdi_engines[i]->name;
@@ -58,7 +58,7 @@ const char *cdi_engine_names(void)
 const struct engine_ops *cdi_engine_find(const char *name)
 {
     for (size_t i = 0; i < CDI_ENGINE_COUNT; i++)
-        if (cdi_engines[i]->plan != NULL && strcmp(cdi_engines[i]->name, name) == 0)
+        if (cdi_engines[i]->plan && strcmp(cdi_engines[i]->name, name) == 0)
             return cdi_engines[i];
     return NULL;
 }
@@ -91,7 +91,7 @@ bool cdi_engine_program_found(const char *program)
 {
     const char *path = getenv("PATH");
 
-    for (const char *p = path; p != NULL && *p != '\0';) {
+    for (const char *p = path; p && *p != '\0';) {
         const char *end = strchrnul(p, ':');
         cleanup_free char *file = NULL;
         struct stat st;
@@ -121,9 +121,9 @@ static bool ask_version(const char *program, char *text, size_t size)
     posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    int r = posix_spawnp(&pid, program, &actions, NULL, argv, environ);
+    int rc = posix_spawnp(&pid, program, &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
-    if (r != 0)
+    if (rc != 0)
         return false;
     apir_close_fd(&out);
 
@@ -152,7 +152,7 @@ int cdi_engine_ask(const struct engine_ops *engine, struct cdi_version *ret_vers
         const char *program = engine->programs[i];
         char text[256];
 
-        if (program == NULL || !cdi_engine_program_found(program))
+        if (!program || !cdi_engine_program_found(program))
             continue;
         if (!ask_version(program, text, sizeof(text)) ||
             !cdi_engine_parse_version(text, ret_version))
@@ -175,11 +175,11 @@ void cdi_engine_plan_fini(struct cdi_engine_plan *plan)
 static int find_config(const struct engine_ops *engine, const struct cdi_engine_where *where,
                        struct cdi_engine_plan *plan, struct apir_error *err)
 {
-    if (where->config != NULL)
+    if (where->config)
         snprintf(plan->path, sizeof(plan->path), "%s", where->config);
     else if (where->system)
         snprintf(plan->path, sizeof(plan->path), "%s%s", where->root, engine->system_path);
-    else if (where->home != NULL)
+    else if (where->home)
         snprintf(plan->path, sizeof(plan->path), "%s%s", where->home, engine->user_path);
     else
         return apir_error_set(err, ENOENT, "no home folder, so no configuration of this user");
@@ -199,13 +199,13 @@ int cdi_engine_plan(const struct engine_ops *engine, const struct cdi_engine_whe
         return apir_error_set(err, EOPNOTSUPP,
                               "%s %d.%d has no CDI; %d.%d is the first version that has",
                               engine->name, v.major, v.minor, first.major, first.minor);
-    if (engine->plan == NULL) {
+    if (!engine->plan) {
         snprintf(plan->note, sizeof(plan->note), "%s always takes CDI; there is nothing to set",
                  engine->title);
         return 0;
     }
-    int r = find_config(engine, where, plan, err);
-    return r < 0 ? r : engine->plan(where, plan, err);
+    int rc = find_config(engine, where, plan, err);
+    return rc < 0 ? rc : engine->plan(where, plan, err);
 }
 
 int cdi_engine_plan_undo(const struct engine_ops *engine, const char *path,
@@ -214,14 +214,14 @@ int cdi_engine_plan_undo(const struct engine_ops *engine, const char *path,
 {
     memset(plan, 0, sizeof(*plan));
     snprintf(plan->path, sizeof(plan->path), "%s", path);
-    int r = cdi_file_read(path, &plan->before, NULL, err);
-    if (r < 0)
-        return r;
-    if (plan->before == NULL) {
+    int rc = cdi_file_read(path, &plan->before, NULL, err);
+    if (rc < 0)
+        return rc;
+    if (!plan->before) {
         snprintf(plan->note, sizeof(plan->note), "%.500s is gone already", path);
         return 0;
     }
-    if (engine->undo != NULL)
+    if (engine->undo)
         return engine->undo(changes, made, plan, err);
     /* A file of our own: nothing in it is anybody else's. */
     plan->remove = true;

@@ -40,16 +40,16 @@ static int take_list(struct reader *r, const char *path, struct json_object *eng
     struct json_object *value = NULL;
     bool append = false;
 
-    if (list == NULL || !json_object_object_get_ex(engine, key, &value))
+    if (!list || !json_object_object_get_ex(engine, key, &value))
         return 0;
-    int e = cdi_toml_strings(value, &found, &append);
-    if (e < 0)
-        return apir_error_set(r->err, -e, "%s: %s is no list of strings", path, key);
+    int rc = cdi_toml_strings(value, &found, &append);
+    if (rc < 0)
+        return apir_error_set(r->err, -rc, "%s: %s is no list of strings", path, key);
     if (!append)
         cdi_strings_fini(list);
-    for (size_t i = 0; i < found.n && e == 0; i++)
-        e = cdi_strings_add(list, found.items[i]);
-    return e < 0 ? apir_error_sys(r->err, -e, "%s: %s", path, key) : 0;
+    for (size_t i = 0; i < found.n && rc == 0; i++)
+        rc = cdi_strings_add(list, found.items[i]);
+    return rc < 0 ? apir_error_sys(r->err, -rc, "%s: %s", path, key) : 0;
 }
 
 static int read_conf(const char *path, void *user)
@@ -58,26 +58,26 @@ static int read_conf(const char *path, void *user)
     cleanup_free char *text = NULL;
     cleanup_json struct json_object *top = NULL;
 
-    if (r->except != NULL && strcmp(path, r->except) == 0)
+    if (r->except && strcmp(path, r->except) == 0)
         return 0;
-    int e = cdi_file_load(path, &text, r->err);
-    if (e < 0 || text == NULL)
-        return e;
-    e = cdi_toml_parse(text, &top, r->err);
-    if (e < 0) {
+    int rc = cdi_file_load(path, &text, r->err);
+    if (rc < 0 || !text)
+        return rc;
+    rc = cdi_toml_parse(text, &top, r->err);
+    if (rc < 0) {
         apir_error_wrap(r->err, "%s", path);
-        return e;
+        return rc;
     }
     struct json_object *engine = apir_json_object(top, "engine");
-    e = take_list(r, path, engine, "hooks_dir", r->hooks);
-    return e < 0 ? e : take_list(r, path, engine, "cdi_spec_dirs", r->specs);
+    rc = take_list(r, path, engine, "hooks_dir", r->hooks);
+    return rc < 0 ? rc : take_list(r, path, engine, "cdi_spec_dirs", r->specs);
 }
 
 static int read_conf_dir(const char *dir, void *user)
 {
-    int e = cdi_file_each(dir, ".conf", read_conf, user);
+    int rc = cdi_file_each(dir, ".conf", read_conf, user);
 
-    return e == -ENOENT || e == -ENOTDIR ? 0 : e;
+    return rc == -ENOENT || rc == -ENOTDIR ? 0 : rc;
 }
 
 __attribute__((format(printf, 3, 4))) static int
@@ -91,9 +91,9 @@ read_at(struct reader *r, int (*read)(const char *, void *), const char *fmt, ..
     va_end(ap);
     if (n < 0)
         return apir_error_sys(r->err, ENOMEM, "containers.conf");
-    int e = read(path, r);
+    int rc = read(path, r);
     free(path);
-    return e;
+    return rc;
 }
 
 int cdi_podman_dirs(const struct cdi_engine_where *where, const char *except,
@@ -102,35 +102,35 @@ int cdi_podman_dirs(const struct cdi_engine_where *where, const char *except,
 {
     struct reader r = {except, ret_hooks, ret_specs, err};
     const char *root = where->root;
-    int e = 0;
+    int rc = 0;
 
-    if (ret_hooks != NULL)
-        e = cdi_strings_add(ret_hooks, HOOKS_DEFAULT);
-    if (ret_specs != NULL && e == 0)
-        e = cdi_strings_add(ret_specs, SPECS_DIR);
+    if (ret_hooks)
+        rc = cdi_strings_add(ret_hooks, HOOKS_DEFAULT);
+    if (ret_specs && rc == 0)
+        rc = cdi_strings_add(ret_specs, SPECS_DIR);
     /* 5.5 made the folders a setting, and forgot the second one for a while. */
-    if (ret_specs != NULL && e == 0 && (where->version.major != 5 || where->version.minor != 5))
-        e = cdi_strings_add(ret_specs, "/var/run/cdi");
-    if (e < 0)
-        return apir_error_sys(err, -e, "containers.conf");
-    e = read_at(&r, read_conf, "%s/usr/share/containers/containers.conf", root);
-    if (e == 0)
-        e = read_at(&r, read_conf, "%s/etc/containers/containers.conf", root);
-    if (e == 0)
-        e = read_at(&r, read_conf_dir, "%s/etc/containers/containers.conf.d", root);
-    if (e < 0 || where->system)
-        return e;
-    e = read_at(&r, read_conf, "%s/etc/containers/containers.rootless.conf", root);
-    if (e == 0)
-        e = read_at(&r, read_conf_dir, "%s/etc/containers/containers.rootless.d", root);
-    if (e == 0)
-        e = read_at(&r, read_conf_dir, "%s/etc/containers/containers.rootless.d/%u", root,
-                    where->uid);
-    if (e == 0 && where->home != NULL)
-        e = read_at(&r, read_conf, "%s/containers/containers.conf", where->home);
-    if (e == 0 && where->home != NULL)
-        e = read_at(&r, read_conf_dir, "%s/containers/containers.conf.d", where->home);
-    return e;
+    if (ret_specs && rc == 0 && (where->version.major != 5 || where->version.minor != 5))
+        rc = cdi_strings_add(ret_specs, "/var/run/cdi");
+    if (rc < 0)
+        return apir_error_sys(err, -rc, "containers.conf");
+    rc = read_at(&r, read_conf, "%s/usr/share/containers/containers.conf", root);
+    if (rc == 0)
+        rc = read_at(&r, read_conf, "%s/etc/containers/containers.conf", root);
+    if (rc == 0)
+        rc = read_at(&r, read_conf_dir, "%s/etc/containers/containers.conf.d", root);
+    if (rc < 0 || where->system)
+        return rc;
+    rc = read_at(&r, read_conf, "%s/etc/containers/containers.rootless.conf", root);
+    if (rc == 0)
+        rc = read_at(&r, read_conf_dir, "%s/etc/containers/containers.rootless.d", root);
+    if (rc == 0)
+        rc = read_at(&r, read_conf_dir, "%s/etc/containers/containers.rootless.d/%u", root,
+                     where->uid);
+    if (rc == 0 && where->home)
+        rc = read_at(&r, read_conf, "%s/containers/containers.conf", where->home);
+    if (rc == 0 && where->home)
+        rc = read_at(&r, read_conf_dir, "%s/containers/containers.conf.d", where->home);
+    return rc;
 }
 
 /* `append` came with 4.8; what does not know it gets the whole list. */
@@ -154,7 +154,7 @@ static int make_text(const struct cdi_engine_where *where, const struct cdi_stri
     bool append = cdi_version_at_least(where->version, 4, 8);
     FILE *out = open_memstream(ret_text, &size);
 
-    if (out == NULL)
+    if (!out)
         return apir_error_sys(err, ENOMEM, "containers.conf");
     fputs(MARK "[engine]\n", out);
     if (add_hooks)
@@ -169,27 +169,26 @@ static int make_plan(const struct cdi_engine_where *where, struct cdi_engine_pla
 {
     cleanup_strings struct cdi_strings hooks = {0}, specs = {0};
 
-    int r = cdi_file_read(plan->path, &plan->before, NULL, err);
-    if (r < 0)
-        return r;
-    if (plan->before != NULL && strncmp(plan->before, MARK, strlen(MARK)) != 0)
+    int rc = cdi_file_read(plan->path, &plan->before, NULL, err);
+    if (rc < 0)
+        return rc;
+    if (plan->before && strncmp(plan->before, MARK, strlen(MARK)) != 0)
         return apir_error_set(err, EEXIST, "%s is there and not ours", plan->path);
-    r = cdi_podman_dirs(where, plan->path, &hooks, &specs, err);
-    if (r < 0)
-        return r;
+    rc = cdi_podman_dirs(where, plan->path, &hooks, &specs, err);
+    if (rc < 0)
+        return rc;
 
     bool safe = cdi_podman_has_safe_annotations(where->version);
-    bool add_hooks =
-        safe && where->hooks_dir != NULL && !cdi_strings_have(&hooks, where->hooks_dir);
+    bool add_hooks = safe && where->hooks_dir && !cdi_strings_have(&hooks, where->hooks_dir);
     /* Before 5.5 the folders of specs are no setting. */
     bool add_specs =
         cdi_version_at_least(where->version, 5, 5) && !cdi_strings_have(&specs, SPECS_DIR);
     if (!add_hooks && !add_specs) {
-        plan->remove = plan->before != NULL;
+        plan->remove = plan->before;
         snprintf(
             plan->note, sizeof(plan->note), "podman %d.%d.%d %s", where->version.major,
             where->version.minor, where->version.patch,
-            !safe && where->hooks_dir != NULL
+            !safe && where->hooks_dir
                 ? "takes CDI devices by itself (--device virtgpu/apir=gpu0); the annotation "
                   "apir.device is not set up, since before 4.5.1 any image can bring it along: "
                   "update podman to use it"
@@ -197,10 +196,10 @@ static int make_plan(const struct cdi_engine_where *where, struct cdi_engine_pla
                            : "takes CDI devices by itself; there is nothing to set");
         return 0;
     }
-    r = make_text(where, &hooks, add_hooks, &specs, add_specs, &plan->after, err);
-    if (r < 0)
-        return r;
-    if (plan->before != NULL && strcmp(plan->before, plan->after) == 0) {
+    rc = make_text(where, &hooks, add_hooks, &specs, add_specs, &plan->after, err);
+    if (rc < 0)
+        return rc;
+    if (plan->before && strcmp(plan->before, plan->after) == 0) {
         free(plan->after);
         plan->after = NULL;
         snprintf(plan->note, sizeof(plan->note), "%.500s is as it should be", plan->path);

@@ -110,7 +110,7 @@ static char unescape(char c)
 {
     const char *at = strchr(escapes, c);
 
-    return at == NULL ? '\0' : escaped[at - escapes];
+    return at ? escaped[at - escapes] : '\0';
 }
 
 /*
@@ -121,7 +121,7 @@ static int read_string(struct scan *s, char out[STRING_SIZE])
 {
     char quote = peek(s);
     size_t used = 0;
-    int r = 0;
+    int rc = 0;
 
     for (s->at++; peek(s) != quote; s->at++) {
         bool escaped_one = quote == '"' && peek(s) == '\\';
@@ -131,13 +131,13 @@ static int read_string(struct scan *s, char out[STRING_SIZE])
             return bad(s, "a string that does not end");
         char c = escaped_one ? unescape(peek(s)) : peek(s);
         if (c == '\0' || used + 1 == STRING_SIZE)
-            r = 1;
+            rc = 1;
         else
             out[used++] = c;
     }
     s->at++;
     out[used] = '\0';
-    return r;
+    return rc;
 }
 
 static bool is_bare(char c)
@@ -150,8 +150,8 @@ static int read_part(struct scan *s, char out[STRING_SIZE])
     size_t used = 0;
 
     if (peek(s) == '"' || peek(s) == '\'') {
-        int r = read_string(s, out);
-        return r > 0 ? bad(s, "a name that is not understood") : r;
+        int rc = read_string(s, out);
+        return rc > 0 ? bad(s, "a name that is not understood") : rc;
     }
     for (; is_bare(peek(s)) && used + 1 < STRING_SIZE; s->at++)
         out[used++] = peek(s);
@@ -184,18 +184,18 @@ static int read_name(struct scan *s, struct json_object **table, char last[STRIN
 {
     for (int n = 1;; n++) {
         skip_blanks(s);
-        int r = read_part(s, last);
-        if (r < 0)
-            return r;
+        int rc = read_part(s, last);
+        if (rc < 0)
+            return rc;
         skip_blanks(s);
         if (peek(s) != '.')
             return 0;
         if (n == CDI_TOML_DEPTH_MAX)
             return bad(s, "a name of too many parts");
         s->at++;
-        r = enter(s, table, last);
-        if (r < 0)
-            return r;
+        rc = enter(s, table, last);
+        if (rc < 0)
+            return rc;
     }
 }
 
@@ -205,22 +205,22 @@ static int read_pair(struct scan *s, struct json_object *table, int depth)
 {
     struct json_object *value = NULL;
     char name[STRING_SIZE];
-    int r = read_name(s, &table, name);
+    int rc = read_name(s, &table, name);
 
-    if (r < 0)
-        return r;
+    if (rc < 0)
+        return rc;
     if (peek(s) != '=')
         return bad(s, "= is missing");
     s->at++;
     skip_blanks(s);
     if (json_object_object_get_ex(table, name, NULL))
         return bad(s, "this value is there twice");
-    r = read_value(s, depth, &value);
-    if (r == 0 && json_object_object_add(table, name, value) < 0)
-        r = apir_error_sys(s->err, ENOMEM, "TOML");
-    if (r < 0)
+    rc = read_value(s, depth, &value);
+    if (rc == 0 && json_object_object_add(table, name, value) < 0)
+        rc = apir_error_sys(s->err, ENOMEM, "TOML");
+    if (rc < 0)
         json_object_put(value);
-    return r;
+    return rc;
 }
 
 static int read_array(struct scan *s, int depth, struct json_object *array)
@@ -240,12 +240,12 @@ static int read_array(struct scan *s, int depth, struct json_object *array)
             s->line = from;
             return bad(s, "an array that does not end");
         }
-        int r = read_value(s, depth + 1, &item);
-        if (r == 0 && json_object_array_add(array, item) < 0)
-            r = apir_error_sys(s->err, ENOMEM, "TOML");
-        if (r < 0) {
+        int rc = read_value(s, depth + 1, &item);
+        if (rc == 0 && json_object_array_add(array, item) < 0)
+            rc = apir_error_sys(s->err, ENOMEM, "TOML");
+        if (rc < 0) {
             json_object_put(item);
-            return r;
+            return rc;
         }
         skip_space(s);
         if (peek(s) == ',')
@@ -260,10 +260,10 @@ static int read_inline_table(struct scan *s, int depth, struct json_object *tabl
     s->at++;
     skip_blanks(s);
     while (peek(s) != '}') {
-        int r = read_pair(s, table, depth + 1);
+        int rc = read_pair(s, table, depth + 1);
 
-        if (r < 0)
-            return r;
+        if (rc < 0)
+            return rc;
         skip_blanks(s);
         if (peek(s) == ',')
             s->at++;
@@ -284,7 +284,7 @@ static int read_word(struct scan *s, struct json_object **ret)
         bool time = peek(s) == ' ' && s->at == start + 10 && word[4] == '-' &&
                     isdigit((unsigned char)s->text[s->at + 1]);
 
-        if (!time && !is_bare(peek(s)) && strchr("+.:", peek(s)) == NULL)
+        if (!time && !is_bare(peek(s)) && !strchr("+.:", peek(s)))
             break;
     }
     size_t n = s->at - start;
@@ -309,15 +309,15 @@ static int read_value(struct scan *s, int depth, struct json_object **ret)
     if (starts(s, "\"\"\"") || starts(s, "'''"))
         return skip_long_string(s);
     if (peek(s) == '"' || peek(s) == '\'') {
-        int r = read_string(s, text);
-        if (r == 0)
+        int rc = read_string(s, text);
+        if (rc == 0)
             *ret = json_object_new_string(text);
-        return r < 0 ? r : 0;
+        return rc < 0 ? rc : 0;
     }
     if (peek(s) != '[' && peek(s) != '{')
         return read_word(s, ret);
     *ret = peek(s) == '[' ? json_object_new_array() : json_object_new_object();
-    if (*ret == NULL)
+    if (!*ret)
         return apir_error_sys(s->err, ENOMEM, "TOML");
     return peek(s) == '[' ? read_array(s, depth, *ret) : read_inline_table(s, depth, *ret);
 }
@@ -330,27 +330,27 @@ static int read_header(struct scan *s, struct json_object *top, struct json_obje
     bool many = starts(s, "[[");
 
     s->at += many ? 2 : 1;
-    int r = read_name(s, &table, name);
-    if (r < 0)
-        return r;
+    int rc = read_name(s, &table, name);
+    if (rc < 0)
+        return rc;
     if (!starts(s, many ? "]]" : "]"))
         return bad(s, "] is missing");
     s->at += many ? 2 : 1;
     if (many) {
         if (!json_object_object_get_ex(table, name, &list)) {
             list = json_object_new_array();
-            r = apir_json_set(table, name, list);
+            rc = apir_json_set(table, name, list);
         }
-        if (r == 0 && !json_object_is_type(list, json_type_array))
+        if (rc == 0 && !json_object_is_type(list, json_type_array))
             return bad(s, "a list of tables where there is something else");
-        if (r == 0)
-            r = apir_json_append(list, json_object_new_object());
-        if (r < 0)
+        if (rc == 0)
+            rc = apir_json_append(list, json_object_new_object());
+        if (rc < 0)
             return apir_error_sys(s->err, ENOMEM, "TOML");
     }
-    r = enter(s, &table, name);
+    rc = enter(s, &table, name);
     *ret_table = table;
-    return r;
+    return rc;
 }
 
 int cdi_toml_parse(const char *text, struct json_object **ret_top, struct apir_error *err)
@@ -359,17 +359,17 @@ int cdi_toml_parse(const char *text, struct json_object **ret_top, struct apir_e
     cleanup_json struct json_object *top = json_object_new_object();
     struct json_object *table = top;
 
-    if (top == NULL)
+    if (!top)
         return apir_error_sys(err, ENOMEM, "TOML");
     for (;;) {
         skip_space(&s);
         if (peek(&s) == '\0')
             break;
-        int r = peek(&s) == '[' ? read_header(&s, top, &table) : read_pair(&s, table, 0);
-        if (r == 0)
-            r = skip_line_end(&s);
-        if (r < 0)
-            return r;
+        int rc = peek(&s) == '[' ? read_header(&s, top, &table) : read_pair(&s, table, 0);
+        if (rc == 0)
+            rc = skip_line_end(&s);
+        if (rc < 0)
+            return rc;
     }
     *ret_top = steal_pointer(&top);
     return 0;
@@ -389,7 +389,7 @@ int cdi_strings_add(struct cdi_strings *list, const char *item)
     if (list->n == CDI_STRINGS_MAX)
         return -ENOSPC;
     char *copy = strdup(item);
-    if (copy == NULL)
+    if (!copy)
         return -ENOMEM;
     list->items[list->n++] = copy;
     return 0;
@@ -412,13 +412,13 @@ int cdi_toml_strings(struct json_object *value, struct cdi_strings *list, bool *
         struct json_object *append =
             apir_json_member(json_object_array_get_idx(value, i), "append", json_type_boolean);
 
-        if (text == NULL && append == NULL)
+        if (!text && !append)
             return -EBADMSG;
-        if (append != NULL && ret_append != NULL)
+        if (append && ret_append)
             *ret_append = json_object_get_boolean(append);
-        int r = text == NULL ? 0 : cdi_strings_add(list, text);
-        if (r < 0)
-            return r;
+        int rc = text ? cdi_strings_add(list, text) : 0;
+        if (rc < 0)
+            return rc;
     }
     return 0;
 }
@@ -429,7 +429,7 @@ void cdi_toml_put_string(FILE *out, const char *text)
     for (; *text != '\0'; text++) {
         const char *at = strchr(escaped, *text);
 
-        if (at == NULL)
+        if (!at)
             fputc(*text, out);
         else
             fprintf(out, "\\%c", escapes[at - escaped]);

@@ -33,11 +33,11 @@ static const char usage[] =
 static int check(const char *path, struct apir_config *config, struct apir_error *err)
 {
     struct server_access access;
-    int r = apir_config_load(path, config, err);
+    int rc = apir_config_load(path, config, err);
 
     /* What is no configuration, or too much of one, has been read. */
-    if (r < 0)
-        return r == -EINVAL || r == -EBADMSG || r == -EFBIG ? CDI_EXIT_FAILED : CDI_EXIT_NOTHING;
+    if (rc < 0)
+        return rc == -EINVAL || rc == -EBADMSG || rc == -EFBIG ? CDI_EXIT_FAILED : CDI_EXIT_NOTHING;
     /* A server that does not find a user or a group serves nobody. */
     if (server_access_init(&access, config, err) < 0) {
         (void)apir_error_wrap(err, "%s", path);
@@ -53,10 +53,9 @@ static void print_keys(struct json_object *keys)
         struct json_object *value = json_object_object_get(row, "value");
 
         apir_text_print(stdout, "  %-26s %-24s %s\n", key,
-                        value == NULL
-                            ? "-"
-                            : json_object_to_json_string_ext(
-                                  value, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE),
+                        value ? json_object_to_json_string_ext(
+                                    value, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
+                              : "-",
                         json_object_get_string(json_object_object_get(row, "from")));
     }
 }
@@ -65,7 +64,7 @@ static void print_json(const char *path, const struct apir_error *err, struct js
 {
     cleanup_json struct json_object *all = json_object_new_object();
 
-    json_object_object_add(all, "file", path == NULL ? NULL : json_object_new_string(path));
+    json_object_object_add(all, "file", path ? json_object_new_string(path) : NULL);
     json_object_object_add(all, "valid", json_object_new_boolean(err->code == 0));
     if (err->code != 0)
         json_object_object_add(all, "error", json_object_new_string(err->msg));
@@ -109,8 +108,7 @@ int cdi_config_check_main(int argc, char **argv)
     else if (code != CDI_EXIT_OK)
         apir_text_print(stderr, "apir config check: %s\n", err.msg);
     else
-        apir_text_print(stdout, "%s: valid\n",
-                        path == NULL ? "no configuration file, defaults" : path);
+        apir_text_print(stdout, "%s: valid\n", path ? path : "no configuration file, defaults");
     if (!json && code == CDI_EXIT_OK)
         print_keys(keys);
     apir_config_fini(&config);

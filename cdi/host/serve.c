@@ -48,12 +48,12 @@ struct serve {
 
 static int make_folder(const struct serve *s, struct apir_error *err)
 {
-    int r = cdi_file_make_parents(s->socket, 0755, err);
+    int rc = cdi_file_make_parents(s->socket, 0755, err);
 
-    if (r < 0 && !s->dir_given)
+    if (rc < 0 && !s->dir_given)
         apir_error_wrap(err, "run this as root, or give --socket-dir a folder of yours, and `apir "
                              "cdi generate` the same as --host-socket");
-    return r;
+    return rc;
 }
 
 /* Whoever owns a part of the path, or may write there, can put another folder in its place. */
@@ -96,13 +96,13 @@ static int check_folder(const struct serve *s, struct apir_error *err)
                               "others may write to %s, and so put a socket of theirs in our place",
                               s->dir);
     /* As it is written, links and all, since that is what engines mount; and where it leads to. */
-    if (realpath(s->dir, real) == NULL)
+    if (!realpath(s->dir, real))
         return apir_error_sys(err, errno, "%s", s->dir);
-    int r = check_parts(s->dir, err);
-    if (r == 0)
-        r = check_parts(real, err);
-    if (r < 0)
-        return r;
+    int rc = check_parts(s->dir, err);
+    if (rc == 0)
+        rc = check_parts(real, err);
+    if (rc < 0)
+        return rc;
     if ((st.st_mode & 0005) != 0005)
         apir_text_print(stderr,
                         "apir host serve: users of containers cannot look into %s (mode %04o)\n",
@@ -116,8 +116,8 @@ static void say_what_next(const struct serve *s)
                     "Containers of this machine can use its GPU while this runs; Ctrl-C ends it.\n"
                     "  who:   root and %s%s\n"
                     "  once:  apir cdi generate",
-                    s->group != NULL ? "group " : "this user",
-                    s->group != NULL ? s->group : " (--group lets others in)");
+                    s->group ? "group " : "this user",
+                    s->group ? s->group : " (--group lets others in)");
     if (s->dir_given)
         apir_text_print(stdout, " --host-socket %s", s->dir);
     printf("\n"
@@ -133,18 +133,18 @@ static int serve(struct serve *s, struct apir_error *err)
     if (snprintf(s->socket, sizeof(s->socket), "%s/" CDI_SOCKET_NAME, s->dir) >=
         (int)sizeof(s->socket))
         return apir_error_set(err, ENAMETOOLONG, "%s", s->dir);
-    if (s->group == NULL && geteuid() == 0 && getgrnam(SERVE_GROUP) != NULL)
+    if (!s->group && geteuid() == 0 && getgrnam(SERVE_GROUP))
         s->group = SERVE_GROUP;
-    int r = cdi_install_find_render_server(s->server, sizeof(s->server));
-    if (r < 0)
-        return apir_error_sys(err, -r, "apir-render-server not found");
-    r = make_folder(s, err);
-    if (r == 0)
-        r = check_folder(s, err);
-    if (r < 0)
-        return r;
+    int rc = cdi_install_find_render_server(s->server, sizeof(s->server));
+    if (rc < 0)
+        return apir_error_sys(err, -rc, "apir-render-server not found");
+    rc = make_folder(s, err);
+    if (rc == 0)
+        rc = check_folder(s, err);
+    if (rc < 0)
+        return rc;
     say_what_next(s);
-    const char *argv[] = {s->server, "--listen", s->socket, s->group == NULL ? NULL : "--group",
+    const char *argv[] = {s->server, "--listen", s->socket, s->group ? "--group" : NULL,
                           s->group,  NULL};
     /* execv does not write through argv; the interface lacks the const. */
     execv(s->server, (char *const *)(uintptr_t)argv);

@@ -63,7 +63,7 @@ static void fail_with_reason(const struct client *c, struct cdi_session *s, int 
     const struct apir_ring_header *ring = c->ring.header;
     char reason[APIR_REASON_MAX] = "";
 
-    if (ring != NULL && apir_load_acquire32(&ring->state) >= APIR_STATE_FATAL)
+    if (ring && apir_load_acquire32(&ring->state) >= APIR_STATE_FATAL)
         copy_text(reason, sizeof(reason), ring->reason, sizeof(ring->reason) - 1);
     if (reason[0] != '\0')
         fail(s, code, "the host's worker failed: %s", reason);
@@ -77,10 +77,10 @@ void cdi_session_ask(struct client *c, struct cdi_session *s)
         struct cdi_session_device *d = &s->devices[i];
         struct apir_reply_device_info info;
         struct apir_msg msg = {.code = APIR_MSG_DEVICE_INFO, .u.device_info = {.device = i}};
-        int r = client_call(c, &msg, &msg.u.device_info.reply, &info, sizeof(info));
+        int rc = client_call(c, &msg, &msg.u.device_info.reply, &info, sizeof(info));
 
-        if (r < 0 || info.status != APIR_OK) {
-            fail_with_reason(c, s, r < 0 ? -r : EPROTO,
+        if (rc < 0 || info.status != APIR_OK) {
+            fail_with_reason(c, s, rc < 0 ? -rc : EPROTO,
                              "the host does not say what its devices are");
             return;
         }
@@ -107,10 +107,10 @@ static enum cdi_session_step step_of(const struct client *c, int code)
     if (c->transport.where[0] == '\0')
         return CDI_SESSION_NONE;
     /* No ring of ours in the memory, or no memory. */
-    if (c->ring.header == NULL)
+    if (!c->ring.header)
         return code == ENOTSUP || code == EPROTO ? CDI_SESSION_MEMORY : CDI_SESSION_CONTEXT;
     /* The arena comes after the ring: it is refused for want of room, or since the worker ended. */
-    if (c->arena == NULL)
+    if (!c->arena)
         return code == ENODEV ? CDI_SESSION_HOST : CDI_SESSION_CONTEXT;
     return code == EPROTONOSUPPORT ? CDI_SESSION_MEMORY : CDI_SESSION_HOST;
 }
@@ -145,13 +145,13 @@ static void work(void *done, const void *arg)
     apir_log_set_sink(say_nothing, NULL);
     /* A loss is to be told, not to end this process. */
     unsetenv("APIR_ON_LOSS");
-    int r = client_open(c, task->transport, &err);
-    if (c->ring.header != NULL) {
+    int rc = client_open(c, task->transport, &err);
+    if (c->ring.header) {
         s->major = apir_load_acquire32(&c->ring.header->major);
         s->minor = apir_load_acquire32(&c->ring.header->minor);
     }
-    if (r < 0) {
-        err.code = -r;
+    if (rc < 0) {
+        err.code = -rc;
         tell_failure(c, &err, s);
     } else {
         s->passed = CDI_SESSION_WORKER;

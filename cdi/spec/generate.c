@@ -76,11 +76,11 @@ static void read_known(struct generate *g)
 {
     cleanup_json struct json_object *spec = NULL;
     struct apir_error err = {0};
-    int r = cdi_spec_load(g->output, &spec, &err);
+    int rc = cdi_spec_load(g->output, &spec, &err);
 
-    if (r == 0)
+    if (rc == 0)
         g->n_known = cdi_number_read(spec, g->known);
-    else if (r != -ENOENT)
+    else if (rc != -ENOENT)
         apir_text_print(stderr, "%s; devices are numbered anew\n", err.msg);
 }
 
@@ -97,7 +97,7 @@ static const char *node_unusable(const struct cdi_node *node, char *why, size_t 
     const char *missing = node->caps_error == 0 ? cdi_node_caps_missing(&node->caps) : NULL;
     if (node->caps_error != 0)
         snprintf(why, why_size, "asking the driver: %s", strerror(node->caps_error));
-    else if (missing != NULL)
+    else if (missing)
         snprintf(why, why_size, "the VMM does not offer %s", missing);
     else
         return NULL;
@@ -140,7 +140,7 @@ static void add_node(struct generate *g, const struct cdi_node *node)
     const char *unusable = node_unusable(node, why, sizeof(why));
 
     g->any_node = g->any_node || node->is_virtio_gpu;
-    if (unusable != NULL) {
+    if (unusable) {
         apir_text_print(stderr, "%s: left out: %s\n", node->path, unusable);
         return;
     }
@@ -206,9 +206,9 @@ static int find_devices(struct generate *g, struct apir_error *err)
                               strcmp(g->dev_root, "/") == 0 ? "" : g->dev_root);
     for (int i = 0; i < n; i++)
         add_node(g, &g->nodes[i]);
-    if (g->socket_dir == NULL && is_socket(CDI_SOCKET_DIR))
+    if (!g->socket_dir && is_socket(CDI_SOCKET_DIR))
         g->socket_dir = CDI_SOCKET_DIR;
-    if (g->socket_dir != NULL)
+    if (g->socket_dir)
         apir_text_print(stderr, "%s/" CDI_SOCKET_NAME ": host0\n", g->socket_dir);
     else if (!g->any_answer) {
         g->nothing_here = !g->any_node;
@@ -228,11 +228,11 @@ static int resolve(char *path, int (*find)(char *, size_t), const char *what,
     char given[PATH_MAX];
 
     if (path[0] == '\0') {
-        int r = find(path, PATH_MAX);
-        return r == 0 ? 0 : apir_error_set(err, -r, "%s not found", what);
+        int rc = find(path, PATH_MAX);
+        return rc == 0 ? 0 : apir_error_set(err, -rc, "%s not found", what);
     }
     snprintf(given, sizeof(given), "%s", path);
-    if (realpath(given, path) == NULL)
+    if (!realpath(given, path))
         return apir_error_sys(err, errno, "%s", given);
     return 0;
 }
@@ -251,16 +251,16 @@ static int generate(struct generate *g, struct apir_error *err)
     struct cdi_report report;
     char first[32];
 
-    int r = resolve(g->plugin, cdi_install_find_plugin, "plug-in (see --plugin)", err);
-    if (r == 0 && g->with_hook)
-        r = resolve(g->hook, cdi_install_find_hook, "hook (see --hook and --no-hook)", err);
-    if (r == 0) {
+    int rc = resolve(g->plugin, cdi_install_find_plugin, "plug-in (see --plugin)", err);
+    if (rc == 0 && g->with_hook)
+        rc = resolve(g->hook, cdi_install_find_hook, "hook (see --hook and --no-hook)", err);
+    if (rc == 0) {
         if (strcmp(g->output, "-") != 0)
             read_known(g);
-        r = find_devices(g, err);
+        rc = find_devices(g, err);
     }
-    if (r < 0)
-        return r;
+    if (rc < 0)
+        return rc;
 
     struct cdi_spec_options options = {
         .vendor = g->vendor,
@@ -271,36 +271,36 @@ static int generate(struct generate *g, struct apir_error *err)
         .n_devices = g->n_found,
         .socket_dir = g->socket_dir,
     };
-    r = cdi_spec_build(&options, &spec, err);
-    if (r < 0)
-        return r;
+    rc = cdi_spec_build(&options, &spec, err);
+    if (rc < 0)
+        return rc;
 
     cdi_report_init(&report);
     cdi_rules_check_host(spec, g->dev_root, &report);
     /* With another root the files of the spec are not where this program sees them. */
     if (report.n_errors > 0 && strcmp(g->dev_root, "/") == 0)
-        r = apir_error_set(err, ENOENT, "%s",
-                           report.n_kept > 0 ? report.items[0].text : "missing files");
+        rc = apir_error_set(err, ENOENT, "%s",
+                            report.n_kept > 0 ? report.items[0].text : "missing files");
     cdi_report_fini(&report);
-    if (r < 0)
-        return r;
+    if (rc < 0)
+        return rc;
     if (g->dry_run) {
         cdi_report_init(&report);
         cdi_rules_check(spec, &report);
         if (report.n > 0)
-            r = apir_error_set(err, EINVAL, "%s",
-                               report.n_kept > 0 ? report.items[0].text : "not valid");
+            rc = apir_error_set(err, EINVAL, "%s",
+                                report.n_kept > 0 ? report.items[0].text : "not valid");
         cdi_report_fini(&report);
         const char *text = cdi_spec_text(spec);
-        if (r == 0 && text != NULL)
+        if (rc == 0 && text)
             puts(text);
-        return r;
+        return rc;
     }
-    r = cdi_spec_store(g->output, spec, err);
-    if (r == 0)
+    rc = cdi_spec_store(g->output, spec, err);
+    if (rc == 0)
         apir_text_print(stderr, "wrote %s; try: podman run --device %s/%s=%s …\n", g->output,
                         g->vendor, g->class_name, first_name(g, first, sizeof(first)));
-    return r;
+    return rc;
 }
 
 /* Returns an exit code where the command ends here, else -1. */
@@ -314,7 +314,7 @@ static int check_options(const struct generate *g, bool hook_given, char **argv)
         return cdi_usage_error(argv[0], "no class name: ", g->class_name);
     if (g->dev_root[0] != '/')
         return cdi_usage_error(argv[0], "--dev-root wants an absolute path, not ", g->dev_root);
-    if (g->socket_dir != NULL && g->socket_dir[0] != '/')
+    if (g->socket_dir && g->socket_dir[0] != '/')
         return cdi_usage_error(argv[0], "--host-socket wants an absolute path, not ",
                                g->socket_dir);
     return -1;
@@ -403,7 +403,7 @@ int cdi_generate_main(int argc, char **argv)
     struct apir_error err = {0};
     cleanup_free struct generate *g = calloc(1, sizeof(*g));
 
-    if (g == NULL) {
+    if (!g) {
         perror("apir");
         return CDI_EXIT_FAILED;
     }

@@ -43,7 +43,7 @@ static const char *host_id(struct json_object *edits)
 
     for (size_t i = 0; i < apir_json_length(env); i++) {
         const char *s = apir_json_string_at(env, i);
-        if (s != NULL && strncmp(s, "APIR_DEVICE_", 12) == 0 && strchr(s, '=') != NULL)
+        if (s && strncmp(s, "APIR_DEVICE_", 12) == 0 && strchr(s, '='))
             return strchr(s, '=') + 1;
     }
     return NULL;
@@ -56,7 +56,7 @@ static void add_row(struct list *l, const char *file, const char *kind, struct j
     const char *name = apir_json_string(device, "name");
     cleanup_free char *full = NULL;
 
-    if (name == NULL || asprintf(&full, "%s=%s", kind, name) < 0) {
+    if (!name || asprintf(&full, "%s=%s", kind, name) < 0) {
         full = NULL;
         json_object_put(nodes);
         return;
@@ -65,13 +65,13 @@ static void add_row(struct list *l, const char *file, const char *kind, struct j
     struct json_object *list = apir_json_array(edits, "deviceNodes");
     for (size_t i = 0; i < apir_json_length(list); i++) {
         const char *path = apir_json_string(json_object_array_get_idx(list, i), "path");
-        if (path != NULL)
+        if (path)
             json_object_array_add(nodes, json_object_new_string(path));
     }
     const char *id = host_id(edits);
     json_object_object_add(row, "name", json_object_new_string(full));
     json_object_object_add(row, "nodes", nodes);
-    if (id != NULL)
+    if (id)
         json_object_object_add(row, "id", json_object_new_string(id));
     json_object_object_add(row, "spec", json_object_new_string(file));
     json_object_array_add(l->rows, json_object_get(row));
@@ -105,17 +105,17 @@ static int read_spec(const char *path, void *user)
     cdi_report_fini(&report);
     const char *kind = apir_json_string(spec, "kind");
     struct json_object *devices = apir_json_array(spec, "devices");
-    for (size_t i = 0; kind != NULL && i < apir_json_length(devices); i++)
+    for (size_t i = 0; kind && i < apir_json_length(devices); i++)
         add_row(l, path, kind, json_object_array_get_idx(devices, i));
     return 0;
 }
 
 static void read_dir(struct list *l, const char *dir, bool must_exist)
 {
-    int r = cdi_file_each(dir, "", read_spec, l);
+    int rc = cdi_file_each(dir, "", read_spec, l);
 
-    if (r < 0 && (must_exist || r != -ENOENT)) {
-        apir_text_print(stderr, "apir cdi list: %s: %s\n", dir, strerror(-r));
+    if (rc < 0 && (must_exist || rc != -ENOENT)) {
+        apir_text_print(stderr, "apir cdi list: %s: %s\n", dir, strerror(-rc));
         l->failed = true;
     }
 }
@@ -130,7 +130,7 @@ static void print_rows(struct json_object *rows)
         for (size_t k = 0; k < json_object_array_length(nodes); k++)
             apir_text_print(stdout, "%s%s", k == 0 ? "\t" : ",", apir_json_string_at(nodes, k));
         const char *id = apir_json_string(row, "id");
-        apir_text_print(stdout, "%s%s\t%s\n", id == NULL ? "" : "\t", id == NULL ? "" : id,
+        apir_text_print(stdout, "%s%s\t%s\n", id ? "\t" : "", id ? id : "",
                         apir_json_string(row, "spec"));
     }
 }

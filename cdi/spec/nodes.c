@@ -30,28 +30,28 @@ static int get_param(int fd, uint64_t param, uint32_t *ret_value)
 static int get_flag(int fd, uint64_t param, bool *ret_flag)
 {
     uint32_t value = 0;
-    int r = get_param(fd, param, &value);
+    int rc = get_param(fd, param, &value);
 
-    *ret_flag = r == 0 && value != 0;
-    return r == -EINVAL ? 0 : r;
+    *ret_flag = rc == 0 && value != 0;
+    return rc == -EINVAL ? 0 : rc;
 }
 
 int cdi_node_caps_read(int fd, struct cdi_node_caps *caps)
 {
-    int r = get_flag(fd, VIRTGPU_PARAM_3D_FEATURES, &caps->features_3d);
+    int rc = get_flag(fd, VIRTGPU_PARAM_3D_FEATURES, &caps->features_3d);
 
-    if (r == 0)
-        r = get_flag(fd, VIRTGPU_PARAM_RESOURCE_BLOB, &caps->blob);
-    if (r == 0)
-        r = get_flag(fd, VIRTGPU_PARAM_HOST_VISIBLE, &caps->host_visible);
-    if (r == 0)
-        r = get_flag(fd, VIRTGPU_PARAM_CONTEXT_INIT, &caps->context_init);
-    if (r == 0) {
-        r = get_param(fd, VIRTGPU_PARAM_SUPPORTED_CAPSET_IDs, &caps->capset_ids);
-        if (r == -EINVAL)
-            r = 0;
+    if (rc == 0)
+        rc = get_flag(fd, VIRTGPU_PARAM_RESOURCE_BLOB, &caps->blob);
+    if (rc == 0)
+        rc = get_flag(fd, VIRTGPU_PARAM_HOST_VISIBLE, &caps->host_visible);
+    if (rc == 0)
+        rc = get_flag(fd, VIRTGPU_PARAM_CONTEXT_INIT, &caps->context_init);
+    if (rc == 0) {
+        rc = get_param(fd, VIRTGPU_PARAM_SUPPORTED_CAPSET_IDs, &caps->capset_ids);
+        if (rc == -EINVAL)
+            rc = 0;
     }
-    return r;
+    return rc;
 }
 
 const char *cdi_node_caps_missing(const struct cdi_node_caps *caps)
@@ -95,7 +95,7 @@ static void read_node(struct cdi_node *node)
         return;
     }
     drmVersionPtr version = drmGetVersion(fd);
-    if (version == NULL) {
+    if (!version) {
         node->caps_error = errno != 0 ? errno : ENOTTY;
         return;
     }

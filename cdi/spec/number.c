@@ -12,7 +12,7 @@
 /* "gpu0", "gpu12"; "gpu012" is somebody else's. */
 static bool parse_name(const char *name, unsigned *ret_number)
 {
-    if (name == NULL || strncmp(name, "gpu", 3) != 0)
+    if (!name || strncmp(name, "gpu", 3) != 0)
         return false;
     name += 3;
     size_t n = strlen(name);
@@ -24,7 +24,7 @@ static bool parse_name(const char *name, unsigned *ret_number)
 
 static bool copy(char *to, size_t size, const char *from)
 {
-    return from != NULL && (size_t)snprintf(to, size, "%s", from) < size;
+    return from && (size_t)snprintf(to, size, "%s", from) < size;
 }
 
 static void read_id(struct json_object *edits, struct cdi_numbered *k)
@@ -35,7 +35,7 @@ static void read_id(struct json_object *edits, struct cdi_numbered *k)
 
     for (size_t i = 0; i < apir_json_length(env); i++) {
         const char *s = apir_json_string_at(env, i);
-        if (s != NULL && strncmp(s, prefix, n) == 0 && !copy(k->id, sizeof(k->id), s + n))
+        if (s && strncmp(s, prefix, n) == 0 && !copy(k->id, sizeof(k->id), s + n))
             k->id[0] = '\0';
     }
 }

@@ -46,7 +46,7 @@ static struct json_object *strings(struct builder *b, const char *const *list)
 {
     struct json_object *array = json_object_new_array();
 
-    for (; *list != NULL; list++)
+    for (; *list; list++)
         append(b, array, json_object_new_string(*list));
     return array;
 }
@@ -93,7 +93,7 @@ static struct json_object *build_common_edits(struct builder *b, const struct cd
     put(b, edits, "env", strings(b, env));
     append(b, mounts, build_mount(b, o->plugin_path, CDI_PLUGIN_CONTAINER));
     put(b, edits, "mounts", mounts);
-    if (o->hook_path != NULL) {
+    if (o->hook_path) {
         struct json_object *hooks = json_object_new_array();
 
         append(b, hooks, build_hook(b, o));
@@ -111,7 +111,7 @@ static struct json_object *build_device(struct builder *b, const struct cdi_spec
     char name[32], variable[128];
 
     snprintf(name, sizeof(name), "gpu%u", d->number);
-    if (d->host_id != NULL && d->host_id[0] != '\0') {
+    if (d->host_id && d->host_id[0] != '\0') {
         const char *const env[] = {variable, NULL};
 
         if ((size_t)snprintf(variable, sizeof(variable), "APIR_DEVICE_%u=%s", d->number,
@@ -163,7 +163,7 @@ int cdi_spec_build(const struct cdi_spec_options *o, struct json_object **ret_sp
     put_string(&b, spec, "kind", kind);
     for (size_t i = 0; i < o->n_devices; i++)
         append(&b, devices, build_device(&b, &o->devices[i]));
-    if (o->socket_dir != NULL)
+    if (o->socket_dir)
         append(&b, devices, build_host_device(&b, o->socket_dir));
     put(&b, spec, "devices", devices);
     put(&b, spec, "containerEdits", build_common_edits(&b, o));
@@ -193,10 +193,10 @@ int cdi_spec_store(const char *path, struct json_object *spec, struct apir_error
     cdi_report_init(&report);
     cdi_rules_check(spec, &report);
     if (report.n > 0) {
-        int r = apir_error_set(err, EINVAL, "not written, since it would not be valid: %s",
-                               report.n_kept > 0 ? report.items[0].text : "no memory");
+        int rc = apir_error_set(err, EINVAL, "not written, since it would not be valid: %s",
+                                report.n_kept > 0 ? report.items[0].text : "no memory");
         cdi_report_fini(&report);
-        return r;
+        return rc;
     }
     cdi_report_fini(&report);
 

@@ -73,8 +73,8 @@ static void validate(struct validate *v, const char *path)
     struct cdi_report report;
 
     cdi_report_init(&report);
-    int r = cdi_spec_load(path, &spec, &err);
-    if (r < 0) {
+    int rc = cdi_spec_load(path, &spec, &err);
+    if (rc < 0) {
         cdi_report_add(&report, CDI_GRADE_ERROR, "%s", err.msg);
     } else {
         cdi_rules_check(spec, &report);
@@ -83,11 +83,11 @@ static void validate(struct validate *v, const char *path)
     }
     bool valid = v->strict ? report.n == 0 : report.n_errors == 0;
     /* What is no JSON, or too much of it, has been read. */
-    if (r < 0 && r != -EBADMSG && r != -EFBIG)
+    if (rc < 0 && rc != -EBADMSG && rc != -EFBIG)
         v->unreadable = true;
     else if (!valid)
         v->invalid = true;
-    if (v->rows != NULL)
+    if (v->rows)
         add_row(v->rows, path, &report, valid);
     else
         say(path, &report, valid);
@@ -129,7 +129,7 @@ int cdi_validate_main(int argc, char **argv)
         return cdi_usage_error(argv[0], "no file", "");
     for (int i = optind; i < argc; i++)
         validate(&v, argv[i]);
-    if (v.rows != NULL)
+    if (v.rows)
         (void)apir_json_print(rows);
     return v.invalid ? CDI_EXIT_FAILED : v.unreadable ? CDI_EXIT_NOTHING : CDI_EXIT_OK;
 }

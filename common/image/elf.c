@@ -161,18 +161,18 @@ static int read_headers(struct image_elf *elf, const Elf64_Ehdr *header)
 
     if (le16toh(header->e_phentsize) != sizeof(ph[0]) || n == 0 || n > HEADERS_MAX)
         return -ENOEXEC;
-    int r = read_all(elf, ph, n * sizeof(ph[0]), le64toh(header->e_phoff));
-    for (uint16_t i = 0; r == 0 && i < n; i++) {
+    int rc = read_all(elf, ph, n * sizeof(ph[0]), le64toh(header->e_phoff));
+    for (uint16_t i = 0; rc == 0 && i < n; i++) {
         uint32_t type = le32toh(ph[i].p_type);
 
         if (type == PT_LOAD)
             add_load(elf, &ph[i]);
         else if (type == PT_DYNAMIC && !elf->dynamic)
-            r = read_dynamic(elf, &ph[i]);
+            rc = read_dynamic(elf, &ph[i]);
         else if (type == PT_INTERP && elf->interp[0] == '\0')
-            r = read_interp(elf, &ph[i]);
+            rc = read_interp(elf, &ph[i]);
     }
-    return r;
+    return rc;
 }
 
 int image_elf_open(int fd, struct image_budget *budget, struct image_elf *ret)
@@ -185,9 +185,9 @@ int image_elf_open(int fd, struct image_budget *budget, struct image_elf *ret)
     if (!S_ISREG(st.st_mode) || st.st_size <= 0)
         return -ENOEXEC;
     struct image_elf elf = {.fd = fd, .budget = budget, .size = (uint64_t)st.st_size};
-    int r = read_all(&elf, &header, sizeof(header), 0);
-    if (r < 0)
-        return r;
+    int rc = read_all(&elf, &header, sizeof(header), 0);
+    if (rc < 0)
+        return rc;
     if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
         return -ENOEXEC;
     /* The first fields are where they are in every class; the order of bytes is not. */
@@ -196,9 +196,9 @@ int image_elf_open(int fd, struct image_budget *budget, struct image_elf *ret)
     elf.machine = little ? le16toh(header.e_machine) : be16toh(header.e_machine);
     elf.wide = little && header.e_ident[EI_CLASS] == ELFCLASS64;
     if (elf.wide)
-        r = read_headers(&elf, &header);
-    if (r < 0)
-        return r;
+        rc = read_headers(&elf, &header);
+    if (rc < 0)
+        return rc;
     *ret = elf;
     return 0;
 }
@@ -229,12 +229,12 @@ static int count_by_gnu_hash(const struct image_elf *elf, uint64_t *ret)
 {
     uint32_t head[4], words[1024], last = 0;
     uint64_t offset, rest, at = 0;
-    int r = locate(elf, elf->gnu_hash, &offset, &rest);
+    int rc = locate(elf, elf->gnu_hash, &offset, &rest);
 
-    if (r == 0)
-        r = read_all(elf, head, sizeof(head), offset);
-    if (r < 0)
-        return r;
+    if (rc == 0)
+        rc = read_all(elf, head, sizeof(head), offset);
+    if (rc < 0)
+        return rc;
     uint64_t buckets = le32toh(head[0]), first = le32toh(head[1]), bloom = le32toh(head[2]);
     if (buckets > IMAGE_ELF_SYMBOLS_MAX || first > IMAGE_ELF_SYMBOLS_MAX ||
         bloom > IMAGE_ELF_SYMBOLS_MAX)
@@ -243,9 +243,9 @@ static int count_by_gnu_hash(const struct image_elf *elf, uint64_t *ret)
     while (at < buckets) {
         size_t n = buckets - at < 1024 ? (size_t)(buckets - at) : 1024;
 
-        r = read_all(elf, words, n * 4, offset + at * 4);
-        if (r < 0)
-            return r;
+        rc = read_all(elf, words, n * 4, offset + at * 4);
+        if (rc < 0)
+            return rc;
         for (size_t i = 0; i < n; i++)
             if (le32toh(words[i]) > last)
                 last = le32toh(words[i]);
@@ -277,27 +277,27 @@ static int count_symbols(const struct image_elf *elf, uint64_t *ret)
 
     if (elf->gnu_hash != 0)
         return count_by_gnu_hash(elf, ret);
-    int r = locate(elf, elf->hash, &offset, &rest);
-    if (r == 0)
-        r = read_all(elf, head, sizeof(head), offset);
-    if (r == 0)
+    int rc = locate(elf, elf->hash, &offset, &rest);
+    if (rc == 0)
+        rc = read_all(elf, head, sizeof(head), offset);
+    if (rc == 0)
         *ret = le32toh(head[1]);
-    return r;
+    return rc;
 }
 
 static int read_names(const struct image_elf *elf, char **ret, size_t *ret_size)
 {
     uint64_t offset, rest, size = elf->strsz;
-    int r = locate(elf, elf->strtab, &offset, &rest);
+    int rc = locate(elf, elf->strtab, &offset, &rest);
 
-    if (r < 0)
-        return r;
+    if (rc < 0)
+        return rc;
     if (size > rest)
         size = rest;
     if (size > IMAGE_ELF_NAMES_MAX)
         return -E2BIG;
     cleanup_free char *names = malloc((size_t)size + 1);
-    if (names == NULL)
+    if (!names)
         return -ENOMEM;
     ssize_t n = read_some(elf, names, (size_t)size, offset);
     if (n < 0)
@@ -318,13 +318,13 @@ int image_elf_symbols(const struct image_elf *elf,
 
     if (!elf->wide || !elf->dynamic)
         return 0;
-    int r = locate(elf, elf->symtab, &offset, &rest);
-    if (r == 0)
-        r = count_symbols(elf, &count);
-    if (r == 0)
-        r = read_names(elf, &names, &names_size);
-    if (r < 0)
-        return r;
+    int rc = locate(elf, elf->symtab, &offset, &rest);
+    if (rc == 0)
+        rc = count_symbols(elf, &count);
+    if (rc == 0)
+        rc = read_names(elf, &names, &names_size);
+    if (rc < 0)
+        return rc;
     if (count > rest / sizeof(symbols[0]))
         count = rest / sizeof(symbols[0]);
     if (count > IMAGE_ELF_SYMBOLS_MAX)
@@ -332,17 +332,17 @@ int image_elf_symbols(const struct image_elf *elf,
     for (uint64_t at = 0; at < count;) {
         size_t n = count - at < 512 ? (size_t)(count - at) : 512;
 
-        r = read_all(elf, symbols, n * sizeof(symbols[0]), offset + at * sizeof(symbols[0]));
-        if (r < 0)
-            return r;
+        rc = read_all(elf, symbols, n * sizeof(symbols[0]), offset + at * sizeof(symbols[0]));
+        if (rc < 0)
+            return rc;
         for (size_t i = 0; i < n; i++) {
             uint32_t name = le32toh(symbols[i].st_name);
 
             if (name == 0 || name >= names_size)
                 continue;
-            r = fn(names + name, le16toh(symbols[i].st_shndx) != SHN_UNDEF, user);
-            if (r != 0)
-                return r;
+            rc = fn(names + name, le16toh(symbols[i].st_shndx) != SHN_UNDEF, user);
+            if (rc != 0)
+                return rc;
         }
         at += n;
     }
@@ -354,7 +354,7 @@ int image_elf_contents(const struct image_elf *elf, bool exec,
 {
     cleanup_free char *window = malloc(WINDOW);
 
-    if (window == NULL)
+    if (!window)
         return -ENOMEM;
     for (size_t i = 0; i < elf->n_loads; i++) {
         const struct image_elf_load *load = &elf->loads[i];
@@ -367,9 +367,9 @@ int image_elf_contents(const struct image_elf *elf, bool exec,
                 read_some(elf, window, left < WINDOW ? (size_t)left : WINDOW, load->offset + at);
             if (n < 0)
                 return (int)n;
-            int r = fn(window, (size_t)n, user);
-            if (r != 0)
-                return r;
+            int rc = fn(window, (size_t)n, user);
+            if (rc != 0)
+                return rc;
             if (left <= WINDOW)
                 break;
         }

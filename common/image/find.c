@@ -48,10 +48,10 @@ static bool ends(const char *s, const char *with)
 static int look_behind(struct scan *s, int fd, enum image_depth depth, struct image_ggml_file *ret)
 {
     s->image->files++;
-    int r = image_ggml_look(fd, depth, &s->budget, ret);
-    if (r == -ENOBUFS)
+    int rc = image_ggml_look(fd, depth, &s->budget, ret);
+    if (rc == -ENOBUFS)
         s->image->truncated = true;
-    return r;
+    return rc;
 }
 
 /* -ENOEXEC for what is no ELF file. */
@@ -153,7 +153,7 @@ static void look_at_other(struct scan *s, const char *name, enum image_depth dep
 
 static void on_file(struct scan *s, const char *name)
 {
-    bool library = strstr(name, ".so") != NULL, tells = image_places_speaks_of_ggml(name);
+    bool library = strstr(name, ".so"), tells = image_places_speaks_of_ggml(name);
     bool tree = s->now.kind == IMAGE_PLACE_TREE;
 
     if (library && (starts(name, "libggml.") || starts(name, "libggml-base")))
@@ -167,9 +167,9 @@ static void on_file(struct scan *s, const char *name)
         look_at_other(s, name, IMAGE_BYTES, IMAGE_IN_ADDON);
     else if (strcmp(name, "node") == 0 || starts(name, "python3"))
         s->dir->interpreter = true;
-    else if (strchr(name, '.') == NULL && tells)
+    else if (!strchr(name, '.') && tells)
         look_at_other(s, name, IMAGE_BYTES, IMAGE_IN_PROGRAM);
-    else if (strchr(name, '.') == NULL && image_places_any_program(&s->now))
+    else if (!strchr(name, '.') && image_places_any_program(&s->now))
         look_at_other(s, name, IMAGE_SYMBOLS, IMAGE_IN_PROGRAM);
 }
 
@@ -208,9 +208,9 @@ static void on_link(struct scan *s, const char *name)
             s->dir->taken |= 1u << i;
     /* The mount goes over the file that the link of this name leads to. */
     if (strcmp(name, image_slot_file(IMAGE_SLOT_VIRTGPU)) == 0)
-        set_virtgpu(s->dir, slash == NULL ? target : name);
+        set_virtgpu(s->dir, slash ? name : target);
     /* A link within the folder: what it leads to is looked at by its own name. */
-    if (slash == NULL)
+    if (!slash)
         return;
     if (starts(name, "libggml-") && ends(name, ".so"))
         look_at_linked_backend(s, name);
@@ -301,7 +301,7 @@ int image_scan(int root, char *const *also, size_t n_also, uint16_t machine, str
         .budget = {.bytes = IMAGE_FIND_BYTES, .deadline_ms = start + IMAGE_FIND_MS},
     };
 
-    if (dir == NULL || places == NULL)
+    if (!dir || !places)
         return -ENOMEM;
     while (image_budget_left(&s.budget) && image_places_next(places, root, &s.now))
         visit(&s, dir);

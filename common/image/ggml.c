@@ -72,10 +72,10 @@ static int look_at_needed(const struct image_elf *elf, struct image_ggml_file *f
     char name[96];
 
     for (size_t i = 0; i < elf->n_needed; i++) {
-        int r = image_elf_needed(elf, i, name, sizeof(name));
+        int rc = image_elf_needed(elf, i, name, sizeof(name));
 
-        if (r < 0)
-            return r;
+        if (rc < 0)
+            return rc;
         for (size_t k = 0; k < sizeof(families) / sizeof(families[0]); k++)
             f->links = f->links || starts(name, families[k]);
         f->links_base = f->links_base || starts(name, "libggml-base");
@@ -97,7 +97,7 @@ static int look_at_symbol(const char *name, bool defined, void *user)
         f->calls = f->calls || !defined;
     }
     f->module = f->module || (defined && strcmp(name, "ggml_backend_init") == 0);
-    for (size_t i = 0; defined && image_ggml_functions[i] != NULL; i++)
+    for (size_t i = 0; defined && image_ggml_functions[i]; i++)
         if (strcmp(name, image_ggml_functions[i]) == 0)
             f->functions |= 1u << i;
     return 0;
@@ -115,8 +115,7 @@ static bool holds_word(const char *data, size_t size, const char *word)
 {
     size_t length = strlen(word) + 1;
 
-    for (const char *at = data; (at = memmem(at, size - (size_t)(at - data), word, length)) != NULL;
-         at++)
+    for (const char *at = data; (at = memmem(at, size - (size_t)(at - data), word, length)); at++)
         if (at == data || !is_word(at[-1]))
             return true;
     return false;
@@ -124,7 +123,7 @@ static bool holds_word(const char *data, size_t size, const char *word)
 
 static bool is_path_char(char c)
 {
-    return is_word(c) || (c != '\0' && strchr("/.-+@:~", c) != NULL);
+    return is_word(c) || (c != '\0' && strchr("/.-+@:~", c));
 }
 
 static void add_hint(struct image_ggml_file *f, const char *path, size_t size)
@@ -188,34 +187,34 @@ int image_ggml_look(int fd, enum image_depth depth, struct image_budget *budget,
     struct image_elf elf;
 
     memset(ret, 0, sizeof(*ret));
-    int r = image_elf_open(fd, budget, &elf);
-    if (r < 0)
-        return r;
+    int rc = image_elf_open(fd, budget, &elf);
+    if (rc < 0)
+        return rc;
     ret->machine = elf.machine;
     ret->wide = elf.wide;
     if (!elf.wide || (elf.type != ET_EXEC && elf.type != ET_DYN))
         return elf.wide ? -ENOEXEC : 0;
     ret->program = elf.interp[0] != '\0' || elf.type == ET_EXEC || elf.pie;
     ret->dynamic = elf.interp[0] != '\0' || (elf.dynamic && !ret->program);
-    ret->musl = strstr(elf.interp, "ld-musl") != NULL;
-    r = look_at_needed(&elf, ret);
-    if (r < 0)
-        return r;
+    ret->musl = strstr(elf.interp, "ld-musl");
+    rc = look_at_needed(&elf, ret);
+    if (rc < 0)
+        return rc;
     if (ret->links || depth >= IMAGE_SYMBOLS) {
-        r = image_elf_symbols(&elf, look_at_symbol, ret);
-        if (r < 0 && r != -ENOEXEC && r != -E2BIG)
-            return r;
+        rc = image_elf_symbols(&elf, look_at_symbol, ret);
+        if (rc < 0 && rc != -ENOEXEC && rc != -E2BIG)
+            return rc;
     }
     ret->loader = ret->registry;
     /* What links with ggml's own libraries has no loader but an exported one. */
     if (!ret->registry && (depth < IMAGE_BYTES || ret->links))
         return 0;
     struct contents c = {.file = ret, .hints = ret->links_base && elf.size <= SHARED_MAX};
-    r = image_elf_contents(&elf, false, look_at_contents, &c);
+    rc = image_elf_contents(&elf, false, look_at_contents, &c);
     /* Linked without -z separate-code, constants are in the segment of the code. */
-    if (r == 0 && (c.hints || !ret->loader))
-        r = image_elf_contents(&elf, true, look_at_contents, &c);
-    return r < 0 ? r : 0;
+    if (rc == 0 && (c.hints || !ret->loader))
+        rc = image_elf_contents(&elf, true, look_at_contents, &c);
+    return rc < 0 ? rc : 0;
 }
 
 /* ---- a path in it ---------------------------------------------------------------- */
@@ -237,7 +236,7 @@ static int look_for_pieces(const char *data, size_t size, void *user)
         size_t at = i * PIECE;
         size_t length = p->length - at < PIECE ? p->length - at : PIECE;
 
-        if ((p->found & (1ull << i)) == 0 && memmem(data, size, p->path + at, length) != NULL)
+        if ((p->found & (1ull << i)) == 0 && memmem(data, size, p->path + at, length))
             p->found |= 1ull << i;
     }
     return 0;

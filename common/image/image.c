@@ -37,7 +37,7 @@ static enum image_verdict judge(const struct image *image, struct image_ggml *g,
     if (g->file.links_base && base == 0)
         has = all;
     has |= g->file.links_base ? base : 0;
-    for (size_t i = 0; image_ggml_functions[i] != NULL; i++)
+    for (size_t i = 0; image_ggml_functions[i]; i++)
         if ((has & (1u << i)) == 0) {
             g->missing = image_ggml_functions[i];
             return IMAGE_HIDES;

@@ -64,7 +64,7 @@ bool image_places_speaks_of_ggml(const char *name)
                                         "kobold", "gpt4all", "stable-diffusion"};
 
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (strcasestr(name, words[i]) != NULL)
+        if (strcasestr(name, words[i]))
             return true;
     return false;
 }
@@ -92,7 +92,7 @@ struct image_places *image_places_create(char *const *also, size_t n_also)
 {
     struct image_places *p = calloc(1, sizeof(*p));
 
-    if (p == NULL)
+    if (!p)
         return NULL;
     for (size_t i = 0; i < n_also; i++)
         if (also[i][0] == '/' && also[i][1] != '\0')
@@ -159,7 +159,7 @@ bool image_places_next(struct image_places *p, int root, struct image_place *ret
 
 static bool is_one_of(const char *name, const char *const *list)
 {
-    for (; *list != NULL; list++)
+    for (; *list; list++)
         if (strcmp(name, *list) == 0)
             return true;
     return false;

@@ -79,7 +79,7 @@ int image_rootfs_openat(int root, const char *path, int flags, mode_t mode)
 
 int image_rootfs_open_child(int dir, const char *name, int flags, mode_t mode)
 {
-    if (strchr(name, '/') != NULL || strcmp(name, "..") == 0)
+    if (strchr(name, '/') || strcmp(name, "..") == 0)
         return -EINVAL;
     return open_below(dir, name, flags | O_NOFOLLOW, mode,
                       RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS |
@@ -88,7 +88,7 @@ int image_rootfs_open_child(int dir, const char *name, int flags, mode_t mode)
 
 static void close_dir(DIR **dir)
 {
-    if (*dir != NULL)
+    if (*dir)
         closedir(*dir);
 }
 
@@ -101,19 +101,19 @@ int image_rootfs_each(int dir_fd, int (*fn)(const char *name, unsigned char type
     if (fd < 0)
         return fd;
     __attribute__((cleanup(close_dir))) DIR *dir = fdopendir(fd);
-    if (dir == NULL)
+    if (!dir)
         return -errno;
     steal_fd(&fd);
     for (int i = 0; i < IMAGE_ROOTFS_ENTRIES_MAX; i++) {
         errno = 0;
         struct dirent *entry = readdir(dir);
-        if (entry == NULL)
+        if (!entry)
             return -errno;
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
-        int r = fn(entry->d_name, entry->d_type, user);
-        if (r != 0)
-            return r;
+        int rc = fn(entry->d_name, entry->d_type, user);
+        if (rc != 0)
+            return rc;
     }
     return -E2BIG;
 }

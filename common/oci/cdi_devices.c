@@ -18,10 +18,10 @@ int cdi_devices_load(const char *path, struct json_object **ret_spec, struct api
     cleanup_json struct json_object *spec = NULL;
     struct cdi_report report;
 
-    int r = apir_json_load(path, SPEC_SIZE_MAX, &spec, err);
-    if (r < 0) {
+    int rc = apir_json_load(path, SPEC_SIZE_MAX, &spec, err);
+    if (rc < 0) {
         apir_error_wrap(err, "run `apir cdi generate`");
-        return r;
+        return rc;
     }
     cdi_report_init(&report);
     cdi_rules_check(spec, &report);
@@ -39,8 +39,8 @@ static struct json_object *find_device(struct json_object *spec, const char *nam
     const char *kind = apir_json_string(spec, "kind");
     const char *equals = strchr(name, '=');
 
-    if (equals != NULL) {
-        if (kind == NULL || strlen(kind) != (size_t)(equals - name) ||
+    if (equals) {
+        if (!kind || strlen(kind) != (size_t)(equals - name) ||
             strncmp(kind, name, strlen(kind)) != 0)
             return NULL;
         name = equals + 1;
@@ -48,7 +48,7 @@ static struct json_object *find_device(struct json_object *spec, const char *nam
     for (size_t i = 0; i < apir_json_length(devices); i++) {
         struct json_object *device = json_object_array_get_idx(devices, i);
         const char *there = apir_json_string(device, "name");
-        if (there != NULL && strcmp(there, name) == 0)
+        if (there && strcmp(there, name) == 0)
             return device;
     }
     return NULL;
@@ -62,7 +62,7 @@ static int add(struct json_object *edits[CDI_DEVICES_EDITS_MAX], int n, struct j
     for (int i = 0; i < n; i++)
         if (edits[i] == one)
             return n;
-    if (one == NULL)
+    if (!one)
         return n;
     if (n == CDI_DEVICES_EDITS_MAX)
         return -E2BIG;
@@ -78,13 +78,12 @@ int cdi_devices_select(struct json_object *spec, const char *names,
     bool any = false;
     int n = 0;
 
-    if (list == NULL)
+    if (!list)
         return apir_error_sys(err, ENOMEM, "devices");
-    for (char *name = strtok_r(list, ", ", &save); name != NULL;
-         name = strtok_r(NULL, ", ", &save)) {
+    for (char *name = strtok_r(list, ", ", &save); name; name = strtok_r(NULL, ", ", &save)) {
         struct json_object *device = find_device(spec, name);
 
-        if (device == NULL)
+        if (!device)
             return apir_error_set(err, ENODEV,
                                   "no device \"%.64s\" in the CDI spec; see `apir cdi list`", name);
         any = true;

@@ -44,9 +44,9 @@ void cdi_report_add(struct cdi_report *report, enum cdi_grade grade, const char 
     if (report->n_kept == CDI_REPORT_MAX)
         return;
     va_start(ap, fmt);
-    int r = vasprintf(&text, fmt, ap);
+    int rc = vasprintf(&text, fmt, ap);
     va_end(ap);
-    if (r >= 0)
+    if (rc >= 0)
         report->items[report->n_kept++] = (struct cdi_finding){grade, text};
 }
 
@@ -62,7 +62,7 @@ static bool name_ok(const char *name, bool first_digit, const char *between)
         return false;
     for (size_t i = 0; i < n; i++)
         if (!isascii((unsigned char)name[i]) ||
-            (!isalnum((unsigned char)name[i]) && strchr(between, name[i]) == NULL))
+            (!isalnum((unsigned char)name[i]) && !strchr(between, name[i])))
             return false;
     return true;
 }
@@ -129,16 +129,16 @@ const char *cdi_rules_lowest_version(struct json_object *spec)
 {
     int v = edits_version(apir_json_object(spec, "containerEdits"));
     const char *kind = apir_json_string(spec, "kind");
-    const char *slash = kind == NULL ? NULL : strchr(kind, '/');
+    const char *slash = kind ? strchr(kind, '/') : NULL;
     struct json_object *devices = apir_json_array(spec, "devices");
 
-    if (has(spec, "annotations") || (slash != NULL && strchr(slash, '.') != NULL))
+    if (has(spec, "annotations") || (slash && strchr(slash, '.')))
         v = max_int(v, V060);
     for (size_t i = 0; i < apir_json_length(devices); i++) {
         struct json_object *device = json_object_array_get_idx(devices, i);
         const char *name = apir_json_string(device, "name");
 
-        if (name != NULL && isdigit((unsigned char)name[0]))
+        if (name && isdigit((unsigned char)name[0]))
             v = max_int(v, V050);
         if (has(device, "annotations"))
             v = max_int(v, V060);
@@ -180,14 +180,14 @@ static void warning(struct cdi_report *r, const char *where, const char *text)
 
 static bool is_absolute(const char *path)
 {
-    return path != NULL && path[0] == '/';
+    return path && path[0] == '/';
 }
 
 static bool list_has(struct json_object *list, const char *wanted)
 {
     for (size_t i = 0; i < apir_json_length(list); i++) {
         const char *s = apir_json_string_at(list, i);
-        if (s != NULL && strcmp(s, wanted) == 0)
+        if (s && strcmp(s, wanted) == 0)
             return true;
     }
     return false;
@@ -197,11 +197,11 @@ static void check_env(struct cdi_report *r, const char *where, struct json_objec
 {
     for (size_t i = 0; i < apir_json_length(env); i++) {
         const char *s = apir_json_string_at(env, i);
-        const char *equals = s == NULL ? NULL : strchr(s, '=');
+        const char *equals = s ? strchr(s, '=') : NULL;
 
-        if (equals == NULL || equals == s)
+        if (!equals || equals == s)
             cdi_report_add(r, CDI_GRADE_ERROR, "%s.env[%zu]: \"%s\" is not NAME=VALUE", where, i,
-                           s == NULL ? "" : s);
+                           s ? s : "");
     }
 }
 
@@ -235,15 +235,15 @@ static void check_node(struct cdi_report *r, const char *where, struct json_obje
     const char *type = apir_json_string(node, "type");
     const char *permissions = apir_json_string(node, "permissions");
 
-    if (path != NULL && path[0] == '\0')
+    if (path && path[0] == '\0')
         error(r, where, "path is empty");
-    else if (path != NULL && !is_absolute(path))
+    else if (path && !is_absolute(path))
         warning(r, where, "path is not absolute");
-    if (type != NULL && type[0] != '\0' && (strlen(type) != 1 || strchr("bcup", type[0]) == NULL))
+    if (type && type[0] != '\0' && (strlen(type) != 1 || !strchr("bcup", type[0])))
         error(r, where, "type is none of b, c, u, p");
-    if (permissions != NULL && strspn(permissions, "rwm") != strlen(permissions))
+    if (permissions && strspn(permissions, "rwm") != strlen(permissions))
         error(r, where, "permissions are made of r, w and m");
-    if (host_path != NULL && path != NULL && strcmp(host_path, path) != 0)
+    if (host_path && path && strcmp(host_path, path) != 0)
         warning(r, where, "hostPath differs from path; rootless engines bind the node from path");
 }
 
@@ -253,11 +253,10 @@ static void check_mount(struct cdi_report *r, const char *where, struct json_obj
     const char *container_path = apir_json_string(mount, "containerPath");
     struct json_object *options = apir_json_array(mount, "options");
 
-    if ((host_path != NULL && host_path[0] == '\0') ||
-        (container_path != NULL && container_path[0] == '\0'))
+    if ((host_path && host_path[0] == '\0') || (container_path && container_path[0] == '\0'))
         error(r, where, "an empty path");
-    else if ((host_path != NULL && !is_absolute(host_path)) ||
-             (container_path != NULL && !is_absolute(container_path)))
+    else if ((host_path && !is_absolute(host_path)) ||
+             (container_path && !is_absolute(container_path)))
         warning(r, where, "a path that is not absolute");
     if (!list_has(options, "rprivate") && !list_has(options, "private"))
         warning(r, where,
@@ -273,13 +272,13 @@ static void check_hook(struct cdi_report *r, const char *where, struct json_obje
     struct json_object *env = apir_json_array(hook, "env");
     bool known = false;
 
-    for (size_t i = 0; name != NULL && i < COUNT(names); i++)
+    for (size_t i = 0; name && i < COUNT(names); i++)
         known = known || strcmp(names[i], name) == 0;
-    if (name != NULL && !known)
+    if (name && !known)
         error(r, where, "hookName is no stage of the OCI runtime");
-    if (path != NULL && path[0] == '\0')
+    if (path && path[0] == '\0')
         error(r, where, "path is empty");
-    else if (path != NULL && !is_absolute(path))
+    else if (path && !is_absolute(path))
         warning(r, where, "path is not absolute");
     check_env(r, where, env);
     if (apir_json_length(env) == 0)
@@ -321,8 +320,8 @@ static void check_rdt(struct cdi_report *r, const char *where, struct json_objec
     const char *id = apir_json_string(rdt, "closID");
 
     /* It becomes the name of a folder. */
-    if (id != NULL && (strlen(id) >= PATH_MAX || strcmp(id, ".") == 0 || strcmp(id, "..") == 0 ||
-                       strpbrk(id, "/\n") != NULL))
+    if (id && (strlen(id) >= PATH_MAX || strcmp(id, ".") == 0 || strcmp(id, "..") == 0 ||
+               strpbrk(id, "/\n")))
         error(r, where, "closID is no file name");
 }
 
@@ -357,7 +356,7 @@ static void check_device(struct cdi_report *r, const char *where, struct json_ob
 {
     const char *name = apir_json_string(device, "name");
 
-    if (name == NULL)
+    if (!name)
         return;
     if (!cdi_rules_device_name_ok(name))
         cdi_report_add(r, CDI_GRADE_ERROR, "%s: \"%s\" is no device name", where, name);
@@ -371,9 +370,9 @@ static const struct shape device_shape = {device_members, COUNT(device_members),
 static void check_kind(struct cdi_report *r, const char *kind)
 {
     const char *slash = strchr(kind, '/');
-    cleanup_free char *vendor = slash == NULL ? NULL : strndup(kind, (size_t)(slash - kind));
+    cleanup_free char *vendor = slash ? strndup(kind, (size_t)(slash - kind)) : NULL;
 
-    if (vendor == NULL)
+    if (!vendor)
         cdi_report_add(r, CDI_GRADE_ERROR, "kind: \"%s\" is not VENDOR/CLASS", kind);
     else if (!cdi_rules_kind_part_ok(vendor))
         cdi_report_add(r, CDI_GRADE_ERROR, "kind: \"%s\" is no vendor name", vendor);
@@ -389,9 +388,9 @@ static void check_spec(struct cdi_report *r, const char *where, struct json_obje
     size_t n = apir_json_length(devices);
 
     (void)where;
-    if (kind != NULL)
+    if (kind)
         check_kind(r, kind);
-    if (version != NULL) {
+    if (version) {
         const char *lowest = cdi_rules_lowest_version(spec);
         int index = version_index(version);
 
@@ -404,13 +403,13 @@ static void check_spec(struct cdi_report *r, const char *where, struct json_obje
             cdi_report_add(r, CDI_GRADE_WARNING,
                            "cdiVersion: %s would do; %s shuts out older engines", lowest, version);
     }
-    if (devices != NULL && n == 0)
+    if (devices && n == 0)
         error(r, "devices", "none");
     for (size_t i = 0; i < n; i++) {
         const char *a = apir_json_string(json_object_array_get_idx(devices, i), "name");
-        for (size_t k = 0; a != NULL && k < i; k++) {
+        for (size_t k = 0; a && k < i; k++) {
             const char *b = apir_json_string(json_object_array_get_idx(devices, k), "name");
-            if (b != NULL && strcmp(a, b) == 0)
+            if (b && strcmp(a, b) == 0)
                 cdi_report_add(r, CDI_GRADE_ERROR, "devices[%zu]: \"%s\" is there twice", i, a);
         }
     }
@@ -529,11 +528,11 @@ static void check_shape(struct cdi_report *r, const char *where, struct json_obj
     {
         const struct member *m = NULL;
 
-        for (size_t i = 0; m == NULL && i < shape->n; i++)
+        for (size_t i = 0; !m && i < shape->n; i++)
             if (strcmp(shape->members[i].name, key) == 0)
                 m = &shape->members[i];
         snprintf(inner, sizeof(inner), "%.120s%s%.120s", where, dot, key);
-        if (m == NULL)
+        if (!m)
             unknown_field(r, inner, key, shape);
         else
             check_member(r, inner, value, m);
@@ -542,7 +541,7 @@ static void check_shape(struct cdi_report *r, const char *where, struct json_obj
         if (shape->members[i].required && !has(object, shape->members[i].name))
             cdi_report_add(r, CDI_GRADE_ERROR, "%s%s%s: missing", where, dot,
                            shape->members[i].name);
-    if (shape->check != NULL)
+    if (shape->check)
         shape->check(r, where, object);
 }
 
@@ -583,7 +582,7 @@ static void check_edits_host(struct cdi_report *r, const char *root, struct json
             struct json_object *item = json_object_array_get_idx(list, i);
             const char *path = apir_json_string(item, paths[p].key);
 
-            check_path(r, root, paths[p].what, path != NULL ? path : apir_json_string(item, "path"),
+            check_path(r, root, paths[p].what, path ? path : apir_json_string(item, "path"),
                        paths[p].mode);
         }
     }

@@ -25,7 +25,7 @@ static bool is_file(const char *source)
 {
     struct stat st;
 
-    return source != NULL && source[0] == '/' && (stat(source, &st) < 0 || !S_ISDIR(st.st_mode));
+    return source && source[0] == '/' && (stat(source, &st) < 0 || !S_ISDIR(st.st_mode));
 }
 
 static bool has_plugin(struct json_object *mounts)
@@ -34,8 +34,7 @@ static bool has_plugin(struct json_object *mounts)
         struct json_object *mount = json_object_array_get_idx(mounts, i);
         const char *to = apir_json_string(mount, "destination");
 
-        if (to != NULL && strcmp(to, OCI_PLUGIN_INSIDE) == 0 &&
-            is_file(apir_json_string(mount, "source")))
+        if (to && strcmp(to, OCI_PLUGIN_INSIDE) == 0 && is_file(apir_json_string(mount, "source")))
             return true;
     }
     return false;
@@ -46,14 +45,14 @@ static int find(const struct oci_state *state, struct json_object *config,
 {
     struct json_object *annotations = apir_json_object(config, "annotations");
     struct json_object *member = NULL;
-    const char *text = state == NULL ? NULL : state->device;
+    const char *text = state ? state->device : NULL;
 
-    if (text == NULL && json_object_object_get_ex(annotations, OCI_ANNOTATION, &member)) {
+    if (!text && json_object_object_get_ex(annotations, OCI_ANNOTATION, &member)) {
         text = apir_json_string(annotations, OCI_ANNOTATION);
-        if (text == NULL)
+        if (!text)
             return apir_error_set(err, EBADMSG, "the annotation " OCI_ANNOTATION " is no string");
     }
-    if (text != NULL && (request->devices = strdup(text)) == NULL)
+    if (text && !(request->devices = strdup(text)))
         return apir_error_sys(err, ENOMEM, "request");
     request->edited = has_plugin(apir_json_array(config, "mounts"));
     return 0;
@@ -63,8 +62,8 @@ int oci_request_find(const struct oci_state *state, struct json_object *config,
                      struct oci_request *ret, struct apir_error *err)
 {
     memset(ret, 0, sizeof(*ret));
-    int r = find(state, config, ret, err);
-    if (r < 0)
+    int rc = find(state, config, ret, err);
+    if (rc < 0)
         oci_request_fini(ret);
-    return r;
+    return rc;
 }

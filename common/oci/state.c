@@ -29,30 +29,30 @@ static int optional_string(struct json_object *object, const char *key, char **r
 {
     struct json_object *member = NULL;
 
-    if (!json_object_object_get_ex(object, key, &member) || member == NULL)
+    if (!json_object_object_get_ex(object, key, &member) || !member)
         return 0;
     const char *s = apir_json_string(object, key);
-    if (s == NULL)
+    if (!s)
         return apir_error_set(err, EBADMSG, "\"%s\" is not a string", key);
     *ret = strdup(s);
-    return *ret == NULL ? apir_error_sys(err, ENOMEM, "\"%s\"", key) : 0;
+    return *ret ? 0 : apir_error_sys(err, ENOMEM, "\"%s\"", key);
 }
 
 static int optional_path(struct json_object *object, const char *key, char **ret,
                          struct apir_error *err)
 {
-    int r = optional_string(object, key, ret, err);
+    int rc = optional_string(object, key, ret, err);
 
-    if (r == 0 && *ret != NULL && (*ret)[0] != '/')
+    if (rc == 0 && *ret && (*ret)[0] != '/')
         return apir_error_set(err, EBADMSG, "\"%s\" is not an absolute path", key);
-    return r;
+    return rc;
 }
 
 static int parse_pid(struct json_object *object, int64_t *ret, struct apir_error *err)
 {
     struct json_object *pid = NULL;
 
-    if (!json_object_object_get_ex(object, "pid", &pid) || pid == NULL)
+    if (!json_object_object_get_ex(object, "pid", &pid) || !pid)
         return 0;
     if (!json_object_is_type(pid, json_type_int))
         return apir_error_set(err, EBADMSG, "\"pid\" is not a number");
@@ -65,43 +65,42 @@ static int parse_pid(struct json_object *object, int64_t *ret, struct apir_error
 static int parse_members(struct json_object *object, struct oci_state *s, struct apir_error *err)
 {
     struct json_object *annotations = NULL;
-    int r = optional_string(object, "id", &s->id, err);
+    int rc = optional_string(object, "id", &s->id, err);
 
-    if (r == 0 && (s->id == NULL || s->id[0] == '\0'))
+    if (rc == 0 && (!s->id || s->id[0] == '\0'))
         return apir_error_set(err, EBADMSG, "no \"id\"");
-    if (r == 0)
-        r = optional_string(object, "status", &s->status, err);
-    if (r == 0)
-        r = optional_path(object, "bundle", &s->bundle, err);
-    if (r == 0)
-        r = optional_string(object, "root", &s->root, err);
-    if (r == 0)
-        r = parse_pid(object, &s->pid, err);
-    if (r == 0 && json_object_object_get_ex(object, "annotations", &annotations) &&
-        annotations != NULL) {
+    if (rc == 0)
+        rc = optional_string(object, "status", &s->status, err);
+    if (rc == 0)
+        rc = optional_path(object, "bundle", &s->bundle, err);
+    if (rc == 0)
+        rc = optional_string(object, "root", &s->root, err);
+    if (rc == 0)
+        rc = parse_pid(object, &s->pid, err);
+    if (rc == 0 && json_object_object_get_ex(object, "annotations", &annotations) && annotations) {
         if (!json_object_is_type(annotations, json_type_object))
             return apir_error_set(err, EBADMSG, "\"annotations\" is not an object");
-        r = optional_string(annotations, OCI_ANNOTATION, &s->device, err);
+        rc = optional_string(annotations, OCI_ANNOTATION, &s->device, err);
     }
-    return r;
+    return rc;
 }
 
 int oci_state_parse(const char *data, size_t size, struct oci_state *ret, struct apir_error *err)
 {
     cleanup_json struct json_object *object = NULL;
-    int r;
+    int rc;
 
     memset(ret, 0, sizeof(*ret));
     if (size > OCI_STATE_MAX)
         return apir_error_set(err, EFBIG, "container state of %zu bytes", size);
-    r = apir_json_parse(data, size, &object, err);
-    if (r == 0)
-        r = parse_members(object, ret, err);
-    if (r < 0) {
+    rc = apir_json_parse(data, size, &object, err);
+    if (rc == 0)
+        rc = parse_members(object, ret, err);
+    if (rc < 0) {
         oci_state_fini(ret);
         apir_error_wrap(err, "container state");
     }
-    return r;
+    return rc;
 }
 
 int oci_state_read(int fd, struct oci_state *ret, struct apir_error *err)
@@ -109,10 +108,10 @@ int oci_state_read(int fd, struct oci_state *ret, struct apir_error *err)
     cleanup_free char *data = NULL;
     size_t size = 0;
 
-    int r = apir_file_read(fd, OCI_STATE_MAX, &data, &size, err);
-    if (r < 0) {
+    int rc = apir_file_read(fd, OCI_STATE_MAX, &data, &size, err);
+    if (rc < 0) {
         apir_error_wrap(err, "container state");
-        return r;
+        return rc;
     }
     return oci_state_parse(data, size, ret, err);
 }
@@ -122,7 +121,7 @@ int oci_state_config(const struct oci_state *state, struct json_object **ret_con
 {
     cleanup_free char *path = NULL;
 
-    if (state->bundle == NULL)
+    if (!state->bundle)
         return apir_error_set(err, ENOENT, "the state names no bundle");
     if (asprintf(&path, "%s/config.json", state->bundle) < 0) {
         path = NULL;
@@ -139,7 +138,7 @@ static int absolute_root(const char *path, const char *bundle, char **ret_root,
 
     if (path[0] == '\0')
         return apir_error_set(err, EBADMSG, "the root is an empty path");
-    if (path[0] != '/' && bundle == NULL)
+    if (path[0] != '/' && !bundle)
         return apir_error_set(err, EBADMSG, "the root is relative and the bundle is not known");
     int n = path[0] == '/' ? asprintf(&root, "%s", path) : asprintf(&root, "%s/%s", bundle, path);
     if (n < 0)
@@ -153,7 +152,7 @@ int oci_config_root(struct json_object *config, const char *bundle, char **ret_r
 {
     const char *path = apir_json_string(apir_json_object(config, "root"), "path");
 
-    if (path == NULL)
+    if (!path)
         return apir_error_set(err, EBADMSG, "config.json has no root.path");
     return absolute_root(path, bundle, ret_root, err);
 }
@@ -162,10 +161,10 @@ int oci_state_root(const struct oci_state *state, char **ret_root, struct apir_e
 {
     cleanup_json struct json_object *config = NULL;
 
-    if (state->root != NULL)
+    if (state->root)
         return absolute_root(state->root, state->bundle, ret_root, err);
-    if (state->bundle == NULL)
+    if (!state->bundle)
         return apir_error_set(err, EBADMSG, "the state names neither root nor bundle");
-    int r = oci_state_config(state, &config, err);
-    return r < 0 ? r : oci_config_root(config, state->bundle, ret_root, err);
+    int rc = oci_state_config(state, &config, err);
+    return rc < 0 ? rc : oci_config_root(config, state->bundle, ret_root, err);
 }

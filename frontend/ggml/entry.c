@@ -229,7 +229,7 @@ static const struct gg_reg *listed(void *handle)
  */
 static bool lists_once(void *handle)
 {
-    return dlsym(handle, "ggml_mul_mat_set_hint") != NULL;
+    return dlsym(handle, "ggml_mul_mat_set_hint");
 }
 
 static void *entry(void *return_address)

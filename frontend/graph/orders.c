@@ -44,7 +44,7 @@ static bool answer_ok(const struct orders *os, const struct gg_cgraph_head *grap
         return false;
     /* 1: a node still to be named; 0: a leaf, or named already */
     uint8_t *open = calloc(n_tensors, 1);
-    bool ok = open != NULL;
+    bool ok = open;
     for (int i = 0; ok && i < graph->n_nodes; i++)
         open[graph_scratch_index(&os->scratch, graph->nodes[i])] = 1;
     for (int i = 0; ok && i < graph->n_nodes; i++) {

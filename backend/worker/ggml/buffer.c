@@ -30,7 +30,7 @@ static void buffer_fill(const struct host_ggml *hg, void *handle, uint64_t size,
     b.base = hg->fns->ggml_backend_buffer_get_base(handle);
     b.memory = hg->fns->ggml_backend_buffer_is_host(handle) ? b.base : NULL;
     b.raw = raw_tensor(&b, 0, size);
-    b.has_memset = GG_AT(handle, hg->layout.buffer.memset, void *) != NULL;
+    b.has_memset = GG_AT(handle, hg->layout.buffer.memset, void *);
     *ret_buffer = b;
 }
 

@@ -125,7 +125,7 @@ int host_graph_compute(struct host_ggml *hg, void *stream, struct host_graph *g)
 bool host_stream_optimizes(struct host_ggml *hg, void *stream)
 {
     return hg->layout.backend.graph_optimize &&
-           GG_AT(stream, hg->layout.backend.graph_optimize, void *) != NULL;
+           GG_AT(stream, hg->layout.backend.graph_optimize, void *);
 }
 
 struct dep_sink {

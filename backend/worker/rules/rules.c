@@ -284,7 +284,7 @@ static const char *check_tensor(const struct rules_op *o, const struct apir_tens
 
 static const char *check_tensors(const struct rules_op *o, const struct rule *rule)
 {
-    bool large = strchr(rule->shape, 'L') != NULL;
+    bool large = strchr(rule->shape, 'L');
     const char *why = check_tensor(o, o->d, large);
     for (unsigned i = 0; i < APIR_TENSOR_SRC && !why; i++) {
         if (!o->s[i])
