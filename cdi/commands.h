@@ -17,13 +17,8 @@ enum {
  */
 int cdi_usage_error(const char *command, const char *what, const char *word);
 
-int cdi_config_check_main(int argc, char **argv);
-int cdi_generate_main(int argc, char **argv);
-int cdi_list_main(int argc, char **argv);
-int cdi_validate_main(int argc, char **argv);
-int cdi_doctor_main(int argc, char **argv);
-int cdi_engine_configure_main(int argc, char **argv);
-int cdi_engine_reset_main(int argc, char **argv);
-int cdi_host_serve_main(int argc, char **argv);
+typedef int cdi_command(int argc, char **argv);
+cdi_command cdi_config_check_main, cdi_generate_main, cdi_list_main, cdi_validate_main,
+    cdi_doctor_main, cdi_engine_configure_main, cdi_engine_reset_main, cdi_host_serve_main;
 
 #endif

@@ -56,6 +56,12 @@ void apir_text_clean(char *text)
     clean(text, false);
 }
 
+void apir_text_accept(char *text, size_t size)
+{
+    text[size - 1] = '\0';
+    apir_text_clean(text);
+}
+
 void apir_text_print(FILE *out, const char *fmt, ...)
 {
     cleanup_free char *text = NULL;

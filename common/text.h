@@ -11,6 +11,9 @@
 
 /* Puts a question mark in the place of each such byte, newlines and tabs included. */
 void apir_text_clean(char *text);
+/* The same for an array of `size` bytes that a peer has filled: whatever is in it, it ends there.
+ */
+void apir_text_accept(char *text, size_t size);
 
 /* Prints one line, or a part of one, so cleaned; tabs, and a newline at its end, are kept. */
 void apir_text_print(FILE *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -38,7 +38,7 @@
 #include "hook/limit.h"
 #include "hook/log.h"
 #include "hook/rights.h"
-#include "hook/stages.h"
+#include "hook/precreate.h"
 #include "common/oci/state.h"
 #include "common/error.h"
 

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "hook/precreate.h"
+
 #include <errno.h>
 #include <json-c/json.h>
 #include <stdbool.h>
@@ -12,7 +14,6 @@
 #include "common/json.h"
 #include "hook/log.h"
 #include "common/oci/cdi_devices.h"
-#include "hook/stages.h"
 #include "common/oci/state.h"
 #include "common/cleanup.h"
 #include "common/error.h"

@@ -43,18 +43,4 @@ void hook_stage_place(int root, int source, struct json_object *config);
  */
 hook_stage_in_container hook_stage_create_runtime;
 
-/*
- * The engine's configuration on stdin, with the device of the annotation added
- * on stdout. Whatever comes in goes out where there is nothing to add.
- */
-int hook_stage_precreate(const struct hook_options *options, struct apir_error *err);
-
-/*
- * Applies the edits of spec's device (or comma-separated devices; "gpu0" or
- * "virtgpu/apir=gpu0") to an OCI configuration, as an engine with CDI would.
- * -ENODEV: no such device in the spec. On failure config may be half edited.
- */
-int hook_config_apply(struct json_object *config, struct json_object *spec, const char *devices,
-                      struct apir_error *err);
-
 #endif

@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # layers.sh: the order of rooms. An #include goes within a room or along an arrow of the table below; no
-# circle of files (a header and the source of its name are one); at most 15 sources in a folder; no
-# function longer than 60 lines but for those of tests/long-functions, a list that only gets shorter.
+# circle of files (a header and the source of its name are one); what a header declares is of one source,
+# but for lists of functions of one typedef; at most 15 sources in a folder; no function longer than 60
+# lines but for those of tests/long-functions, a list that only gets shorter; `if (!p)`, and `rc` for what
+# a call has returned.
 # The last line is `layers: N passed, N failed`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -73,6 +75,36 @@ circles() {
     includes | sed 's/\.[ch]\( \|$\)/\1/g' | awk '$1 != $2' | { tsort 2>&1 >/dev/null || :; } | sed 's/^tsort: //'
 }
 
+# HEADER: the sources that its functions are in, where there is more than one.
+scattered() {
+    awk '
+    function name_of(line) {
+        sub(/\(.*/, "", line)
+        sub(/.*[ *]/, "", line)
+        return line
+    }
+    FNR == 1 { comment = 0 }
+    /^\/\*/ { comment = 1 }
+    comment { if (/\*\//) comment = 0; next }
+    !/^[a-z].*[ *][a-z_0-9]+\(/ || /^(static|typedef|extern)/ { next }
+    FILENAME ~ /c$/ && !/;$/ { source[name_of($0)] = FILENAME }
+    FILENAME ~ /h$/ { heads[FILENAME, name_of($0)] = 1 }
+    END {
+        for (pair in heads) {
+            split(pair, p, SUBSEP)
+            from = source[p[2]]
+            if (from == "" || index(list[p[1]], " " from) > 0) continue
+            list[p[1]] = list[p[1]] " " from
+            if (++n[p[1]] == 2) many[p[1]] = 1
+        }
+        for (h in many) print h ":" list[h]
+    }' "${files[@]}"
+}
+
+dialect() {
+    grep -nE '[!=]= NULL|^ +int (r|ret|err|e|res|result)( =|;|,)' "${files[@]}"
+}
+
 crowded() {
     find common protocol frontend backend hook cdi -name '*.c' -printf '%h\n' | sort | uniq -c |
         awk -v most="$SOURCES_MAX" '$1 > most { print $2 ": " $1 " sources" }'
@@ -103,6 +135,8 @@ if [[ ${1-} == --long ]]; then
 fi
 judge 'includes go along the arrows' < <(against_arrows)
 judge 'no circle of files' < <(circles)
+judge 'a header declares what one file defines' < <(scattered)
+judge 'one dialect' < <(dialect)
 judge 'no crowded folder' < <(crowded)
 judge 'no long function' < <(too_long)
 echo "layers: $passed passed, $failed failed"

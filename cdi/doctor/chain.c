@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* apir doctor: from the device node (or socket) to a computed result. */
 #include <errno.h>
-#include <grp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,76 +10,14 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "cdi/doctor/access.h"
 #include "cdi/doctor/compute.h"
-#include "cdi/doctor/doctor.h"
+#include "cdi/doctor/check.h"
 #include "cdi/install.h"
-#include "common/text.h"
 #include "common/cleanup.h"
 
 #define SESSION_TIMEOUT_MS 70000u /* the client itself waits a minute for shaders to compile */
 #define COMPUTE_TIMEOUT_MS 60000u
-
-/* ---- what a check says ---------------------------------------------------------- */
-
-enum doctor_status doctor_say(struct doctor_outcome *o, enum doctor_status status, const char *fmt,
-                              ...)
-{
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(o->text, sizeof(o->text), fmt, ap);
-    va_end(ap);
-    apir_text_clean(o->text);
-    return status;
-}
-
-void doctor_todo(struct doctor_outcome *o, const char *fmt, ...)
-{
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(o->todo, sizeof(o->todo), fmt, ap);
-    va_end(ap);
-    apir_text_clean(o->todo);
-}
-
-/* ---- who may open a file --------------------------------------------------------- */
-
-enum doctor_access doctor_access_of(const struct stat *st, unsigned uid, const unsigned *groups,
-                                    size_t n_groups)
-{
-    if (uid == 0)
-        return DOCTOR_ACCESS_ROOT;
-    /* As the kernel does it: the first class that fits decides, also against the user. */
-    if (uid == st->st_uid)
-        return (st->st_mode & 0600) == 0600 ? DOCTOR_ACCESS_OWNER : DOCTOR_ACCESS_NONE;
-    for (size_t i = 0; i < n_groups; i++)
-        if (groups[i] == st->st_gid)
-            return (st->st_mode & 0060) == 0060 ? DOCTOR_ACCESS_GROUP : DOCTOR_ACCESS_NONE;
-    return (st->st_mode & 0006) == 0006 ? DOCTOR_ACCESS_WORLD : DOCTOR_ACCESS_NONE;
-}
-
-enum doctor_access doctor_access_mine(const struct stat *st)
-{
-    gid_t groups[1024];
-    int n = getgroups(1023, groups);
-
-    if (n < 0)
-        n = 0;
-    groups[n++] = getegid();
-    return doctor_access_of(st, geteuid(), groups, (size_t)n);
-}
-
-const char *doctor_group_name(unsigned gid, char *text, size_t size)
-{
-    const struct group *g = getgrgid(gid);
-
-    if (g)
-        snprintf(text, size, "%s", g->gr_name);
-    else
-        snprintf(text, size, "%u", gid);
-    return text;
-}
 
 static const char *how(enum doctor_access access)
 {

@@ -4,8 +4,6 @@
  * link. A link that rests on a broken one is not checked, so the first failure
  * is the one to repair.
  */
-#include "cdi/doctor/doctor.h"
-
 #include <errno.h>
 #include <getopt.h>
 #include <json-c/json.h>
@@ -17,6 +15,7 @@
 #include <unistd.h>
 
 #include "cdi/commands.h"
+#include "cdi/doctor/engine.h"
 #include "cdi/doctor/image.h"
 #include "cdi/install.h"
 #include "common/json.h"

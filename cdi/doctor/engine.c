@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* apir doctor: the container engines, and what this machine keeps from containers. */
+#include "cdi/doctor/engine.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cdi/doctor/doctor.h"
+#include "cdi/doctor/access.h"
 #include "cdi/file.h"
 #include "cdi/spec/spec.h"
 #include "cdi/engine/toml.h"

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* apir doctor: the files that were installed, and the spec that was made from them. */
+#include "cdi/doctor/files.h"
+
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +13,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "cdi/doctor/doctor.h"
+#include "cdi/doctor/engine.h"
 #include "cdi/file.h"
 #include "cdi/install.h"
 #include "common/json.h"

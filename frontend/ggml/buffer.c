@@ -16,6 +16,7 @@
 #include "frontend/plugin/buffer.h"
 #include "frontend/plugin/stream.h"
 #include "common/log.h"
+#include "common/text.h"
 
 static struct plugin_buffer *context_of(void *buffer)
 {
@@ -142,7 +143,7 @@ void *plugin_buffer_alloc(struct plugin_device *d, size_t size)
         b->id ? client_call(c, &msg, &msg.u.buffer_alloc.reply, &answer, sizeof(answer)) : -EBUSY;
     if (rc || answer.status != APIR_OK) {
         /* A limit is for the user to know; that memory is short ggml says itself. */
-        plugin_why_clean(answer.why);
+        apir_text_accept(answer.why, sizeof(answer.why));
         apir_log(*answer.why ? APIR_LOG_ERROR : APIR_LOG_WARN,
                  "%s: the host has no buffer of %zu MiB%s%s", d->name,
                  (size + (1u << 20) - 1) >> 20, *answer.why ? ": " : "", answer.why);

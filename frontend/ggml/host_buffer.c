@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "frontend/link/shared.h"
 #include "frontend/plugin/buffer.h"
 
 #define HOST_ALIGNMENT 64u

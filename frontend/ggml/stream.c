@@ -15,6 +15,7 @@
 #include "frontend/graph/slots.h"
 #include "frontend/plugin/stream.h"
 #include "common/log.h"
+#include "common/text.h"
 
 struct plugin_event {
     struct gg_event ggml; /* first: what ggml sees */
@@ -363,7 +364,7 @@ void *plugin_stream_open(struct plugin_device *d)
     int rc =
         s->id ? client_call(c, &msg, &msg.u.stream_open.reply, &answer, sizeof(answer)) : -EBUSY;
     if (rc || answer.status != APIR_OK) {
-        plugin_why_clean(answer.why);
+        apir_text_accept(answer.why, sizeof(answer.why));
         apir_log(APIR_LOG_ERROR, "%s: the host opens no further backend%s%s", d->name,
                  *answer.why ? ": " : "", answer.why);
         client_lock(c);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "frontend/link/expect.h"
+#include "frontend/link/shared.h"
 #include "frontend/plugin/stream.h"
 
 /* A result that the host's CPU writes goes through the arena below this, where we copy its

@@ -22,7 +22,7 @@ struct encoder {
     const struct gg_cgraph_head *graph; /* NULL for FORM_OP */
     const struct plugin_device *device; /* FORM_GRAPH only, as the next */
     const struct plugin_buffer *home;   /* where the node at hand lies */
-    int err;
+    int rc;
     struct apir_name names[APIR_GRAPH_NAMES_MAX];
     uint32_t n_names;
     uint16_t op_index[3][256]; /* name index + 1 by kind and the guest's number */
@@ -41,9 +41,9 @@ static bool name_is_plain(const char *s, size_t n)
 /* Keeps the first reason. */
 static void fail(struct encoder *e, const struct gg_tensor *t, const char *why)
 {
-    if (e->err)
+    if (e->rc)
         return;
-    e->err = -EINVAL;
+    e->rc = -EINVAL;
     const size_t n = strnlen(t->name, sizeof(t->name) - 1);
     const bool plain = name_is_plain(t->name, n);
     snprintf(e->s->why, sizeof(e->s->why), "'%.*s' %s", plain ? (int)n : 1, plain ? t->name : "?",
@@ -292,7 +292,7 @@ static uint32_t tensor_encode(struct encoder *e, const struct gg_tensor *t, bool
         out.bits |= APIR_TENSOR_NAMED;
         memcpy(out.name, t->name, n);
     }
-    if (e->err)
+    if (e->rc)
         return 0;
     uint32_t slot = index_slot(e->s, t);
     e->s->keys[slot] = t;
@@ -366,7 +366,7 @@ static int encode_once(struct encoder *e, struct gg_tensor *const *nodes, uint32
     s->n_nodes = 0;
     uint8_t *body = s->out + FRONT_MAX;
     e->w = apir_writer_init(body, s->out_cap - FRONT_MAX);
-    for (uint32_t i = 0; i < n_nodes && !e->err && !e->w.full; i++) {
+    for (uint32_t i = 0; i < n_nodes && !e->rc && !e->w.full; i++) {
         if (node_is_idle(e, nodes[i]))
             continue;
         if (index_get(s, nodes[i]) != APIR_NO_TENSOR) {
@@ -383,8 +383,8 @@ static int encode_once(struct encoder *e, struct gg_tensor *const *nodes, uint32
         tensor_encode(e, nodes[i], true);
         s->n_nodes++;
     }
-    if (e->err)
-        return e->err;
+    if (e->rc)
+        return e->rc;
     if (e->w.full)
         return -ENOSPC;
     size_t n = front_size(e);
@@ -428,7 +428,7 @@ static int encode(struct graph_scratch *s, enum form form, const struct plugin_d
             room *= 2;
     } while ((rc == -ENOSPC && cap <= APIR_PAYLOAD_MAX * 2) ||
              (rc == -E2BIG && room < APIR_TENSORS_MAX * 8));
-    if (!e->err)
+    if (!e->rc)
         snprintf(s->why, sizeof(s->why), "%s", rc == -ENOMEM ? "no memory" : "it is too large");
     free(e);
     return rc;

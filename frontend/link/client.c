@@ -12,6 +12,7 @@
 
 #include "protocol/atomic.h"
 #include "common/log.h"
+#include "common/text.h"
 
 #define SPIN_NS 200000u /* look this long before sleeping: waking up can cost more */
 #define CALL_NS 200000u /* to be expected of a call, as of a driver's: we look for 500 us */
@@ -55,11 +56,7 @@ static bool client_state_ok(struct client *c)
         return true;
     char reason[APIR_REASON_MAX];
     memcpy(reason, h->reason, sizeof(reason));
-    reason[sizeof(reason) - 1] = '\0';
-    for (char *p = reason; *p; p++) {
-        if ((unsigned char)*p < 0x20)
-            *p = '?';
-    }
+    apir_text_accept(reason, sizeof(reason));
     client_lose(c, *reason ? reason : "no reason given");
     return false;
 }

@@ -48,8 +48,7 @@ struct client_read {
     uint32_t stream;
 };
 
-/* Shared memory beside ring and arena: host buffers, and tensor buffers while they
- * are filled. */
+/* Shared memory beside ring and arena: host buffers (shared.h). */
 struct client_shared {
     struct transport_blob blob; /* map NULL: unused */
     uint32_t id;                /* blob id on the wire */
@@ -149,28 +148,6 @@ uint64_t client_reads_begin_locked(const struct client *c, uint32_t stream, uint
 
 /* Completes the deferred reads of a stream (0: all) that end at `upto` or before. */
 void client_reads_finish_locked(struct client *c, uint32_t stream, uint64_t upto);
-
-/* ---- shared.c ---- */
-
-/*
- * Shared memory of at least `size` bytes (rounded up to APIR_SHM_ALIGN), with
- * undefined contents. `share`: the part of the host-visible window, 1/share, that all
- * of this process may take. NULL: no room, go on without. Without the lock.
- */
-struct client_shared *client_shared_new(struct client *c, uint64_t size, uint32_t share);
-
-/* Gives it up. Whatever uses it must be complete. Without the lock. */
-void client_shared_free(struct client *c, struct client_shared *s);
-
-/* Asks the host to make it known to the device. Without the lock. */
-void client_shared_register(struct client *c, struct client_shared *s, uint32_t device);
-
-/* The shared memory that holds all of [data, data + size), or NULL. */
-struct client_shared *client_shared_find_locked(struct client *c, const void *data, uint64_t size);
-static inline uint64_t client_shared_offset(const struct client_shared *s, const void *data)
-{
-    return (uint64_t)((uintptr_t)data - (uintptr_t)s->blob.map);
-}
 
 /*
  * A reply place for one call, cleared to zero: its index, or -1: lost. Waits for one where all are

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Shared memory beside ring and arena. It is room in the host-visible window, which
- * all containers of a VM share: so there is a limit, and whoever asks can do without.
- */
 #define _GNU_SOURCE
+#include "frontend/link/shared.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
-
-#include "frontend/link/client.h"
 
 #define FIRST_ID 2u /* 0: ring, 1: arena */
 

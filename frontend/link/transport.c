@@ -19,12 +19,22 @@
 #define SILENCE_SECONDS_MIN 5u
 #define SILENCE_SECONDS_MAX 86400u
 
+static const struct kind {
+    const char *name;
+    transport_opener *open;
+    bool searches; /* its path may be left out */
+} kinds[] = {
+    {"virtgpu", transport_virtgpu_open, true},
+    {"unix", transport_unix_open, false},
+    {"vtest", transport_vtest_open, false},
+};
+
 /* The VM's render node; where there is none, the socket of a host without a VM. */
-static int transport_auto_open(struct transport *t, struct apir_error *err)
+static int auto_open(struct transport *t, struct apir_error *err)
 {
     int rc = transport_virtgpu_open(t, NULL, err);
     /* A node that may not be opened may be of another driver. */
-    if ((rc != -ENODEV && rc != -EACCES) || !transport_unix_is_there(APIR_UNIX_PATH))
+    if ((rc != -ENODEV && rc != -EACCES) || access(APIR_UNIX_PATH, F_OK) < 0)
         return rc;
     return transport_unix_open(t, APIR_UNIX_PATH, err);
 }
@@ -34,15 +44,17 @@ int transport_open(struct transport *t, const char *choice, struct apir_error *e
     memset(t, 0, sizeof(*t));
     t->fd = -1;
     if (!choice || !*choice || strcmp(choice, "auto") == 0)
-        return transport_auto_open(t, err);
-    if (strcmp(choice, "virtgpu") == 0)
-        return transport_virtgpu_open(t, NULL, err);
-    if (strncmp(choice, "virtgpu:", 8) == 0)
-        return transport_virtgpu_open(t, choice + 8, err);
-    if (strncmp(choice, "vtest:", 6) == 0)
-        return transport_vtest_open(t, choice + 6, err);
-    if (strncmp(choice, "unix:", 5) == 0)
-        return transport_unix_open(t, choice + 5, err);
+        return auto_open(t, err);
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        const struct kind *k = &kinds[i];
+        const size_t n = strlen(k->name);
+        if (strncmp(choice, k->name, n) != 0)
+            continue;
+        if (choice[n] == ':')
+            return k->open(t, choice + n + 1, err);
+        if (!choice[n] && k->searches)
+            return k->open(t, NULL, err);
+    }
     return apir_error_set(err, EINVAL,
                           "APIR_TRANSPORT=%s is not one of auto, virtgpu, virtgpu:PATH, "
                           "unix:PATH, vtest:PATH",

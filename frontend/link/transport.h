@@ -68,11 +68,12 @@ int transport_receive(const struct transport *t, void *data, size_t size, int *r
  */
 int transport_map(int fd, uint64_t size, uint32_t handle, struct transport_blob *ret_blob);
 
-/* path NULL: search. -ENODEV: no virtio-gpu node. */
-int transport_virtgpu_open(struct transport *t, const char *path, struct apir_error *err);
-int transport_unix_open(struct transport *t, const char *path, struct apir_error *err);
-/* Whether there is such a file; nobody need be listening. */
-bool transport_unix_is_there(const char *path);
-int transport_vtest_open(struct transport *t, const char *path, struct apir_error *err);
+/*
+ * One kind of transport opens t, whose silence_ns, functions and other members it sets; 0 or -errno
+ * with *err. path: the node or socket; NULL, for virtgpu alone: search, -ENODEV: no virtio-gpu
+ * node.
+ */
+typedef int transport_opener(struct transport *t, const char *path, struct apir_error *err);
+transport_opener transport_virtgpu_open, transport_unix_open, transport_vtest_open;
 
 #endif

@@ -17,6 +17,7 @@
 
 #include "frontend/link/os.h"
 #include "protocol/unix.h"
+#include "common/text.h"
 
 /* One message. A server that has stopped reads none, and must not hold up our program for ever. */
 static int put(struct transport *t, const void *data, size_t size)
@@ -130,18 +131,9 @@ static int greet(struct transport *t, const char *path, struct apir_error *err)
         return apir_error_set(err, EPROTO, "%s: that is no apir-render-server", path);
     if (w.status == APIR_UNIX_WELCOME && w.major == APIR_PROTOCOL_MAJOR)
         return 0;
-    w.text[sizeof(w.text) - 1] = '\0';
-    for (char *p = w.text; *p; p++) {
-        if ((unsigned char)*p < 0x20)
-            *p = '?';
-    }
+    apir_text_accept(w.text, sizeof(w.text));
     return apir_error_set(err, EACCES, "%s: %s", path,
                           *w.text ? w.text : "refused, without a reason");
-}
-
-bool transport_unix_is_there(const char *path)
-{
-    return access(path, F_OK) == 0;
 }
 
 int transport_unix_open(struct transport *t, const char *path, struct apir_error *err)

@@ -9,12 +9,3 @@ bool plugin_op_is_view(int op)
     return strcmp(name, "NONE") == 0 || strcmp(name, "RESHAPE") == 0 || strcmp(name, "VIEW") == 0 ||
            strcmp(name, "PERMUTE") == 0 || strcmp(name, "TRANSPOSE") == 0;
 }
-
-void plugin_why_clean(char *why)
-{
-    why[APIR_WHY_SIZE - 1] = '\0';
-    for (; *why; why++) {
-        if ((unsigned char)*why < 0x20 || (unsigned char)*why >= 0x7f)
-            *why = '?';
-    }
-}

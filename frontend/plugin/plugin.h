@@ -75,7 +75,4 @@ extern struct plugin plugin; /* zero until init has succeeded */
 /* Ops that only rename memory: nothing is computed. */
 bool plugin_op_is_view(int op);
 
-/* Ends a host's text of APIR_WHY_SIZE, and takes out what a terminal might obey. */
-void plugin_why_clean(char *why);
-
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "common/text.h"
 
 void plugin_stream_note_locked(struct plugin_stream *s, uint64_t pos, bool settles)
 {
@@ -44,7 +45,7 @@ bool plugin_stream_failed(struct plugin_stream *s)
         return true;
     struct apir_stream_status answer;
     memcpy(&answer, c->replies + client_stream_offset(s->id), sizeof(answer));
-    plugin_why_clean(answer.why);
+    apir_text_accept(answer.why, sizeof(answer.why));
     apir_log(APIR_LOG_ERROR, "%s: a graph failed on the host: %s", s->device->name,
              *answer.why                    ? answer.why
              : status == APIR_E_NOMEM       ? "out of memory"

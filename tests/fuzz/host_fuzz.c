@@ -31,6 +31,7 @@
 #include "cdi/host/session.h"
 #include "frontend/graph/orders.h"
 #include "frontend/graph/slots.h"
+#include "frontend/link/shared.h"
 #include "frontend/plugin/stream.h"
 #include "common/fdsock.h"
 #include "protocol/ggml_probe.h"

@@ -7,7 +7,7 @@
 
 #include "common/json.h"
 #include "common/oci/request.h"
-#include "hook/stages.h"
+#include "hook/precreate.h"
 #include "common/oci/state.h"
 
 const char fuzz_corpus[] = "oci_config";

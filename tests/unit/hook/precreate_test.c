@@ -10,7 +10,7 @@
 #include <json-c/json.h>
 
 #include "common/json.h"
-#include "hook/stages.h"
+#include "hook/precreate.h"
 #include "common/error.h"
 
 /* /dev/null and /dev/zero stand for render nodes: they are there everywhere. */

@@ -3,8 +3,8 @@
  * What the checks of apir doctor have in common. Each looks at one link of the chain
  * and says what it found, and, where that is not as it should be, the one thing to do.
  */
-#ifndef APIR_CDI_DOCTOR_DOCTOR_H
-#define APIR_CDI_DOCTOR_DOCTOR_H
+#ifndef APIR_CDI_DOCTOR_CHECK_H
+#define APIR_CDI_DOCTOR_CHECK_H
 
 #include <limits.h>
 #include <stdbool.h>
@@ -15,7 +15,6 @@
 #include "cdi/host/session.h"
 
 struct json_object;
-struct stat;
 
 enum doctor_status {
     DOCTOR_PASS,
@@ -73,32 +72,5 @@ doctor_check doctor_check_plugin, doctor_check_spec, doctor_check_hook, doctor_c
 
 /* cdi/doctor/engine.c: the engines, and what this machine keeps from containers */
 doctor_check doctor_check_engines, doctor_check_rootless, doctor_check_selinux;
-enum doctor_status doctor_check_engine(struct doctor *d, const struct engine_ops *engine,
-                                       struct doctor_outcome *o);
-/* Where the engine's configuration is on this machine; its version must be known. */
-struct cdi_engine_where doctor_engine_where(const struct doctor *d,
-                                            const struct engine_ops *engine);
-
-/* Which class of a file's mode (or what else) lets a user open it for reading and writing. */
-enum doctor_access {
-    DOCTOR_ACCESS_NONE,
-    DOCTOR_ACCESS_ROOT,
-    DOCTOR_ACCESS_OWNER,
-    DOCTOR_ACCESS_GROUP,
-    DOCTOR_ACCESS_WORLD,
-};
-enum doctor_access doctor_access_of(const struct stat *st, unsigned uid, const unsigned *groups,
-                                    size_t n_groups);
-/* The same for this process's own user and groups. */
-enum doctor_access doctor_access_mine(const struct stat *st);
-
-/* The name of a group, or its number; into text, which is returned. */
-const char *doctor_group_name(unsigned gid, char *text, size_t size);
-
-/* 1: fd is an ELF program without an interpreter, 0: with one, -ENOEXEC: no ELF program. */
-int doctor_elf_static(int fd);
-
-/* Whether /etc/subuid or /etc/subgid, as `path`, has a range for that user. */
-bool doctor_subid_has(const char *path, const char *user, unsigned uid);
 
 #endif
