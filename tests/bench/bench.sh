@@ -139,7 +139,7 @@ rpc_start() { # DEVICE [NAME=VALUE]...: sets $endpoint
 pick() { if [[ -n $quick ]]; then echo "$1"; else echo "$2"; fi; } # QUICK FULL
 
 case_overhead() {
-    run tests/bench/overhead.sh "$out" --json "$samples" ${quick:+--tokens 5000} >&2
+    run tests/bench/overhead.sh "$out" --out "$samples" ${quick:+--tokens 5000} >&2
 }
 
 on_core() { # CORE PID: with its threads, and what they will start

@@ -2,12 +2,12 @@
 /* The chart. Positions are computed here, so that any gnuplot can draw it. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/cleanup.h"
 #include "tests/bench/table.h"
 
 #define BAR 0.2 /* of the distance of two groups */
@@ -124,60 +124,54 @@ static void script_write(const struct table *t, size_t groups, const bool *has, 
     fputc('\n', f);
 }
 
-/* 0, -ENOENT where there is no gnuplot, -EIO where it failed. */
-static int gnuplot_run(const char *dir)
+/* NULL, or why there is no picture. */
+static const char *gnuplot_run(const char *dir)
 {
+    int status = -1;
     pid_t pid = fork();
     if (pid == 0) {
         if (chdir(dir) == 0)
             execlp("gnuplot", "gnuplot", "chart.gp", (char *)NULL);
         _exit(errno == ENOENT ? 127 : 126);
     }
-    int status;
-    if (pid < 0 || waitpid(pid, &status, 0) < 0)
-        return -errno;
+    if (pid > 0)
+        waitpid(pid, &status, 0);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
-        return -ENOENT;
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EIO;
+        return "gnuplot is not installed here";
+    return status == 0 ? NULL : "gnuplot failed";
 }
 
-static FILE *create(const char *dir, const char *name, struct apir_error *err)
+static FILE *create(const char *dir, const char *name)
 {
-    cleanup_free char *path = NULL;
-    if (asprintf(&path, "%s/%s", dir, name) < 0) {
-        (void)apir_error_sys(err, ENOMEM, "chart");
-        return NULL;
-    }
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
     FILE *f = fopen(path, "we");
     if (!f)
-        (void)apir_error_sys(err, errno, "%s", path);
+        fail("%s: %m", path);
     return f;
 }
 
-int chart_write(const struct table *t, const char *dir, struct apir_error *err)
+static void finish(FILE *f, const char *dir, const char *name)
 {
-    FILE *data = create(dir, "chart.dat", err);
-    if (!data)
-        return -err->code;
+    if (ferror(f) || fclose(f) != 0)
+        fail("%s/%s: %m", dir, name);
+}
+
+void chart_write(const struct table *t, const char *dir)
+{
     bool has[KNOWN] = {false};
+    FILE *data = create(dir, "chart.dat");
     size_t groups = data_write(t, data, has);
-    int bad = ferror(data);
-    if (fclose(data) != 0 || bad)
-        return apir_error_sys(err, errno, "%s/chart.dat", dir);
+    finish(data, dir, "chart.dat");
     if (groups == 0) {
         fprintf(stderr, "apir-bench: no chart: no side was measured beside native\n");
-        return 0;
+        return;
     }
-    FILE *script = create(dir, "chart.gp", err);
-    if (!script)
-        return -err->code;
+    FILE *script = create(dir, "chart.gp");
     script_write(t, groups, has, script);
-    bad = ferror(script);
-    if (fclose(script) != 0 || bad)
-        return apir_error_sys(err, errno, "%s/chart.gp", dir);
-    int ret = gnuplot_run(dir);
-    if (ret < 0)
-        fprintf(stderr, "apir-bench: no chart.svg: %s; later: cd %s && gnuplot chart.gp\n",
-                ret == -ENOENT ? "gnuplot is not installed here" : "gnuplot failed", dir);
-    return 0;
+    finish(script, dir, "chart.gp");
+    const char *why = gnuplot_run(dir);
+    if (why)
+        fprintf(stderr, "apir-bench: no chart.svg: %s; later: cd %s && gnuplot chart.gp\n", why,
+                dir);
 }

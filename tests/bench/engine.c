@@ -2,8 +2,6 @@
 #define _GNU_SOURCE
 #include "tests/bench/engine.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <math.h>
 #include <netdb.h>
 #include <stdlib.h>
@@ -38,25 +36,14 @@ static void on_log(enum ggml_log_level level, const char *line, void *data)
         fputs(line, stderr);
 }
 
-void engine_setup(bool verbose)
+void engine_setup(const struct options *o)
 {
-    notes = (struct notes){.verbose = verbose};
+    notes = (struct notes){.verbose = o->verbose};
     llama_log_set(on_log, &notes);
     ggml_backend_load_all();
     unload_accelerators();
-}
-
-int engine_setup_stamp(const char *library, struct apir_error *err)
-{
-    if (library && !ggml_backend_load(library))
-        return apir_error_set(err, ENOENT, "--stamp %s: ggml cannot load it; make all builds it",
-                              library);
-    return 0;
-}
-
-void engine_teardown(void)
-{
-    llama_log_set(NULL, NULL);
+    if (o->stamp && !ggml_backend_load(o->stamp))
+        fail("--stamp %s: ggml cannot load it; make all builds it", o->stamp);
 }
 
 double engine_now(void)
@@ -81,52 +68,47 @@ static bool somebody_listens(const char *endpoint)
     return ok;
 }
 
-static int find_rpc(const char *endpoint, ggml_backend_dev_t *ret_device, struct apir_error *err)
+static ggml_backend_dev_t find_rpc(const struct option_side *side)
 {
+    const char *endpoint = side->device + 4;
     ggml_backend_reg_t reg = ggml_backend_reg_by_name("RPC");
     if (!reg)
-        return apir_error_set(err, ENODEV,
-                              "ggml has no RPC backend here; install it (Debian: "
-                              "libggml0-backend-rpc) or leave this side out");
+        fail("--side %s=%s: ggml has no RPC backend here; install it (Debian: "
+             "libggml0-backend-rpc) or leave this side out",
+             side->name, side->device);
     ggml_backend_reg_t (*add)(const char *) = (ggml_backend_reg_t (*)(
         const char *))ggml_backend_reg_get_proc_address(reg, "ggml_backend_rpc_add_server");
     ggml_backend_reg_t server = add && somebody_listens(endpoint) ? add(endpoint) : NULL;
     if (!server || ggml_backend_reg_dev_count(server) == 0)
-        return apir_error_set(err, ENODEV, "no ggml-rpc-server answers at %s; start it first",
-                              endpoint);
-    *ret_device = ggml_backend_reg_dev_get(server, 0);
-    return 0;
+        fail("--side %s=%s: no ggml-rpc-server answers there; start it first", side->name,
+             side->device);
+    return ggml_backend_reg_dev_get(server, 0);
 }
 
-static int find_device(const char *name, ggml_backend_dev_t *ret_device, struct apir_error *err)
+static ggml_backend_dev_t find_device(const struct option_side *side)
 {
-    *ret_device = NULL;
-    if (strcmp(name, "CPU") == 0)
-        return 0;
-    if (strncmp(name, "rpc:", 4) == 0)
-        return find_rpc(name + 4, ret_device, err);
-    *ret_device = ggml_backend_dev_by_name(name);
-    if (*ret_device)
-        return 0;
+    if (strncmp(side->device, "rpc:", 4) == 0)
+        return find_rpc(side);
+    ggml_backend_dev_t found = ggml_backend_dev_by_name(side->device);
+    if (found)
+        return found;
     char there[256] = "";
     for (size_t i = 0; i < ggml_backend_dev_count(); i++) {
         size_t used = strlen(there);
         snprintf(there + used, sizeof(there) - used, " %s",
                  ggml_backend_dev_name(ggml_backend_dev_get(i)));
     }
-    return apir_error_set(err, ENODEV, "no device of that name; there are:%s", there);
+    fail("--side %s=%s: no device of that name; there are:%s", side->name, side->device, there);
 }
 
-int engine_init(struct engine *e, const struct option_side *side, struct apir_error *err)
+void engine_init(struct engine *e, const struct option_side *side)
 {
     *e = (struct engine){.side = side};
-    int ret = find_device(side->device, &e->devices[0], err);
-    if (ret < 0)
-        (void)apir_error_wrap(err, "--side %s=%s", side->name, side->device);
-    return ret;
+    if (strcmp(side->device, "CPU") != 0)
+        e->devices[0] = find_device(side);
 }
 
-int engine_load(struct engine *e, const struct options *o, const char *path, struct apir_error *err)
+void engine_load(struct engine *e, const struct options *o, const char *path)
 {
     struct llama_model_params p = llama_model_default_params();
     p.devices = e->devices;
@@ -137,20 +119,16 @@ int engine_load(struct engine *e, const struct options *o, const char *path, str
     e->is_stamped = o->stamp != NULL;
     e->model = llama_model_load_from_file(path, p);
     if (!e->model)
-        return apir_error_set(err, EIO, "%s cannot be loaded on %s; --verbose says why", path,
-                              e->side->device);
+        fail("%s cannot be loaded on %s; --verbose says why", path, e->side->device);
     /* Loaded is what has arrived there: a question is answered after what was sent before. */
     size_t free_bytes, total;
     if (e->devices[0])
         ggml_backend_dev_memory(e->devices[0], &free_bytes, &total);
     e->n_vocab = llama_vocab_n_tokens(llama_model_get_vocab(e->model));
     /* A side that computes half of it on the CPU would be compared under the device's name. */
-    if (e->devices[0] && notes.offloaded != notes.layers) {
-        engine_unload(e);
-        return apir_error_set(err, ENOMEM, "only %d of %d layers went to %s; give a smaller model",
-                              notes.offloaded, notes.layers, e->side->device);
-    }
-    return 0;
+    if (e->devices[0] && notes.offloaded != notes.layers)
+        fail("only %d of %d layers went to %s; give a smaller model", notes.offloaded, notes.layers,
+             e->side->device);
 }
 
 void engine_unload(struct engine *e)
@@ -160,9 +138,12 @@ void engine_unload(struct engine *e)
     e->model = NULL;
 }
 
-int engine_open(struct engine *e, const struct options *o, int n, struct apir_error *err)
+void engine_start(struct engine *e, const struct options *o, const struct option_side *side,
+                  const char *path, int n)
 {
     struct llama_context_params p = llama_context_default_params();
+    engine_init(e, side);
+    engine_load(e, o, path);
     p.n_ctx = (uint32_t)(n + 255) / 256 * 256;
     p.n_batch = p.n_ctx;
     p.n_ubatch = UBATCH;
@@ -174,8 +155,7 @@ int engine_open(struct engine *e, const struct options *o, int n, struct apir_er
     p.no_perf = true;
     e->ctx = llama_init_from_model(e->model, p);
     if (!e->ctx)
-        return apir_error_set(err, ENOMEM, "no context on %s; --verbose says why", e->side->device);
-    return 0;
+        fail("no context on %s; --verbose says why", side->device);
 }
 
 void engine_fini(struct engine *e)
@@ -202,29 +182,35 @@ static int32_t prompt_token(uint32_t i, uint32_t n_vocab)
     return (int32_t)(n_vocab > 8 ? 3 + x % (n_vocab - 3) : x % n_vocab);
 }
 
-static int decode(struct engine *e, int32_t *tokens, int n, struct apir_error *err)
+static void decode(struct engine *e, int32_t *tokens, int n)
 {
     int ret = llama_decode(e->ctx, llama_batch_get_one(tokens, n));
     if (ret)
-        return apir_error_set(err, EIO, "%s: llama_decode failed with %d; --verbose says why",
-                              e->side->name, ret);
-    return 0;
+        fail("%s: llama_decode failed with %d; --verbose says why", e->side->name, ret);
 }
 
-int engine_prompt(struct engine *e, int n, double *ret_seconds, struct apir_error *err)
+/* A made-up prompt of n tokens from an empty cache, until the device is done with it. */
+static double prompt(struct engine *e, int n)
 {
     cleanup_free int32_t *tokens = calloc((size_t)n, sizeof(*tokens));
     if (!tokens)
-        return apir_error_sys(err, ENOMEM, "prompt");
+        fail("prompt: %m");
     for (int i = 0; i < n; i++)
         tokens[i] = prompt_token((uint32_t)i, (uint32_t)e->n_vocab);
     engine_clear(e);
     llama_synchronize(e->ctx);
     double began = engine_now();
-    int ret = decode(e, tokens, n, err);
+    decode(e, tokens, n);
     llama_synchronize(e->ctx);
-    *ret_seconds = engine_now() - began;
-    return ret;
+    return engine_now() - began;
+}
+
+static const float *logits(struct engine *e)
+{
+    const float *x = llama_get_logits_ith(e->ctx, -1);
+    if (!x)
+        fail("%s: no logits", e->side->name);
+    return x;
 }
 
 static int32_t most_likely(const float *x, int n)
@@ -237,94 +223,63 @@ static int32_t most_likely(const float *x, int n)
     return best;
 }
 
-int engine_generate(struct engine *e, int n, int32_t *tokens, double *ret_seconds,
-                    struct apir_error *err)
+double engine_generate(struct engine *e, int n, int32_t *tokens)
 {
     double began = engine_now();
     for (int i = 0; i < n; i++) {
-        int ret = decode(e, &e->last, 1, err);
-        if (ret < 0)
-            return ret;
-        const float *x = llama_get_logits_ith(e->ctx, -1);
-        if (!x)
-            return apir_error_set(err, EIO, "%s: no logits", e->side->name);
-        e->last = most_likely(x, e->n_vocab);
+        decode(e, &e->last, 1);
+        e->last = most_likely(logits(e), e->n_vocab);
         if (tokens)
             tokens[i] = e->last;
     }
-    *ret_seconds = engine_now() - began;
-    return 0;
+    return engine_now() - began;
 }
 
-static int stamp_check(struct engine *e, const float *logits, struct apir_error *err)
+static void stamp_check(struct engine *e, const float *x)
 {
     struct stamp stamp = {0};
-    if (logits && (size_t)e->n_vocab * sizeof(*logits) >= sizeof(stamp))
-        memcpy(&stamp, logits, sizeof(stamp));
+    if ((size_t)e->n_vocab * sizeof(*x) >= sizeof(stamp))
+        memcpy(&stamp, x, sizeof(stamp));
     if (stamp.magic != STAMP_MAGIC || stamp.count <= e->stamps)
-        return apir_error_set(err, EILSEQ, "%s: no new stamp where logits should be",
-                              e->side->name);
+        fail("%s: no new stamp where logits should be", e->side->name);
     e->stamps = stamp.count;
-    return 0;
 }
 
-int engine_check(struct engine *e, struct apir_error *err)
+void engine_check(struct engine *e)
 {
-    const float *x = llama_get_logits_ith(e->ctx, -1);
+    const float *x = logits(e);
     if (e->is_stamped)
-        return stamp_check(e, x, err);
-    for (int i = 0; x && i < e->n_vocab; i++) {
+        stamp_check(e, x);
+    for (int i = 0; !e->is_stamped && i < e->n_vocab; i++) {
         if (!isfinite(x[i]))
-            return apir_error_set(err, ERANGE,
-                                  "%s: logit %d is not a number: this side computes wrongly, so "
-                                  "its speed means nothing",
-                                  e->side->name, i);
+            fail("%s: logit %d is not a number: this side computes wrongly, so its speed means "
+                 "nothing",
+                 e->side->name, i);
     }
-    return x ? 0 : apir_error_set(err, EIO, "%s: no logits", e->side->name);
 }
 
-static int generation_settle(struct engine *e, int n, struct apir_error *err)
+static void generation_settle(struct engine *e, int n)
 {
-    int ret = 0;
-    double spent = 0, last;
+    double spent = 0;
     engine_clear(e);
-    for (int i = 0; i < n && spent < SETTLE_SECONDS && ret == 0; i++) {
-        ret = engine_generate(e, 1, NULL, &last, err);
-        spent += last;
-    }
-    return ret;
+    for (int i = 0; i < n && spent < SETTLE_SECONDS; i++)
+        spent += engine_generate(e, 1, NULL);
 }
 
-/* As many as the options say, each checked; their mean. */
-static int prompts(struct engine *e, const struct options *o, double *ret_seconds,
-                   struct apir_error *err)
+void engine_turn(struct engine *e, const struct options *o, struct turn *turn)
 {
-    int ret = 0;
-    double sum = 0, last = 0;
-    for (int i = 0; i < o->prompts && ret == 0; i++) {
-        ret = engine_prompt(e, o->pp, &last, err);
-        sum += last;
-        if (ret == 0)
-            ret = engine_check(e, err);
-    }
-    *ret_seconds = sum / o->prompts;
-    return ret;
-}
-
-int engine_turn(struct engine *e, const struct options *o, struct turn *turn,
-                struct apir_error *err)
-{
-    int ret = 0;
     if (o->pp && o->settle)
-        ret = engine_prompt(e, o->pp, &turn->pp, err);
-    if (ret == 0 && o->pp)
-        ret = prompts(e, o, &turn->pp, err);
-    if (ret < 0 || o->tg == 0)
-        return ret;
+        prompt(e, o->pp);
+    turn->pp = turn->tg = 0;
+    for (int i = 0; o->pp && i < o->prompts; i++) {
+        turn->pp += prompt(e, o->pp) / o->prompts;
+        engine_check(e);
+    }
+    if (o->tg == 0)
+        return;
     if (o->settle)
-        ret = generation_settle(e, o->tg, err);
+        generation_settle(e, o->tg);
     engine_clear(e);
-    if (ret == 0)
-        ret = engine_generate(e, o->tg, turn->tokens, &turn->tg, err);
-    return ret == 0 ? engine_check(e, err) : ret;
+    turn->tg = engine_generate(e, o->tg, turn->tokens);
+    engine_check(e);
 }

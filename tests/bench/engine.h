@@ -12,7 +12,6 @@
 
 #include <llama.h>
 
-#include "common/error.h"
 #include "tests/bench/options.h"
 
 struct engine {
@@ -32,42 +31,37 @@ struct turn {
     int32_t *tokens; /* room for all */
 };
 
-/* Once per process, before any engine: loads ggml's backends. It may start threads. */
-void engine_setup(bool verbose);
-/* One more backend: libggml-stamp. NULL: none. Returns 0 or -errno with *err set. */
-int engine_setup_stamp(const char *library, struct apir_error *err);
-/* At the end: devices may still log when the process exits. */
-void engine_teardown(void);
+/* What goes wrong in any of these ends the program (options.h). */
+
+/* Once per process, before any engine: loads ggml's backends, and --stamp's. It may start threads.
+ */
+void engine_setup(const struct options *o);
 
 /* now_ns() in seconds. */
 double engine_now(void);
 
-/* Finds the device only. Zero-initialises *e. Returns 0 or -errno with *err set, as all below. */
-int engine_init(struct engine *e, const struct option_side *side, struct apir_error *err);
+/* Finds the device only. Zero-initialises *e. */
+void engine_init(struct engine *e, const struct option_side *side);
 /* Loads the model; nothing else is timed by `load`. engine_unload may follow, then this again. */
-int engine_load(struct engine *e, const struct options *o, const char *path,
-                struct apir_error *err);
+void engine_load(struct engine *e, const struct options *o, const char *path);
 void engine_unload(struct engine *e);
-/* A context for n tokens. */
-int engine_open(struct engine *e, const struct options *o, int n, struct apir_error *err);
+/* Both, and a context for n tokens. */
+void engine_start(struct engine *e, const struct options *o, const struct option_side *side,
+                  const char *path, int n);
 /* All of it; what was not made is skipped. */
 void engine_fini(struct engine *e);
 
 /* Empties the cache. */
 void engine_clear(struct engine *e);
-/* A made-up prompt of n tokens from an empty cache, until the device is done with it. */
-int engine_prompt(struct engine *e, int n, double *ret_seconds, struct apir_error *err);
 /*
  * n tokens one by one, each followed by what a greedy sampler does: fetching the logits and looking
- * for the highest. `tokens` (NULL is allowed) gets the tokens found.
+ * for the highest. `tokens` (NULL is allowed) gets the tokens found. Returns the seconds it took.
  */
-int engine_generate(struct engine *e, int n, int32_t *tokens, double *ret_seconds,
-                    struct apir_error *err);
+double engine_generate(struct engine *e, int n, int32_t *tokens);
 /* Prompts and a generation of as many tokens as the options say, checked; with `settle` after a
  * prompt and some tokens that are not counted. */
-int engine_turn(struct engine *e, const struct options *o, struct turn *turn,
-                struct apir_error *err);
+void engine_turn(struct engine *e, const struct options *o, struct turn *turn);
 /* That the logits of the last token are numbers, or a stamp that is newer than the last one. */
-int engine_check(struct engine *e, struct apir_error *err);
+void engine_check(struct engine *e);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `machine`: what the samples that follow were measured on. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <json-c/json.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,34 +72,23 @@ static void add_libraries(struct json_object *o)
     json_object_object_add(o, "devices", devices);
 }
 
-int command_machine(const struct options *o, struct apir_error *err)
+void command_machine(const struct options *o)
 {
     struct json_object *line = json_object_new_object(), *facts = json_object_new_object();
-    int ret = 0;
     /* First: loading the backends is load, too. */
     add_system(facts);
-    engine_setup(o->verbose);
+    engine_setup(o);
     add_libraries(facts);
-    engine_teardown();
-    for (size_t i = 0; i < o->n_list && ret == 0; i++) {
+    for (size_t i = 0; i < o->n_list; i++) {
         char key[SAMPLE_NAME_MAX + 1];
         size_t size = strcspn(o->list[i], "=");
         snprintf(key, sizeof(key), "%.*s", (int)size, o->list[i]);
         if (size == 0 || size >= sizeof(key) || !o->list[i][size])
-            ret = apir_error_set(err, EINVAL, "--set %s: give KEY=VALUE", o->list[i]);
-        else
-            add(facts, key, o->list[i] + size + 1);
+            fail("--set %s: give KEY=VALUE", o->list[i]);
+        add(facts, key, o->list[i] + size + 1);
     }
     json_object_object_add(line, "facts", facts);
-    FILE *out = ret == 0 ? options_open_out(o, err) : NULL;
-    if (ret == 0 && !out)
-        ret = -err->code;
-    if (out &&
-        (fprintf(out, "%s\n", json_object_to_json_string_ext(line, JSON_C_TO_STRING_PLAIN)) < 0 ||
-         fflush(out) != 0))
-        ret = apir_error_sys(err, errno, "writing facts");
-    if (out && out != stdout)
-        fclose(out);
+    if (fprintf(o->file, "%s\n", json_object_to_json_string_ext(line, JSON_C_TO_STRING_PLAIN)) < 0)
+        fail("writing facts: %m");
     json_object_put(line);
-    return ret;
 }

@@ -2,10 +2,11 @@
 #include "tests/bench/model.h"
 
 #include <inttypes.h>
-#include <stdio.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/bench/options.h"
 #include "tests/bench/stamp.h"
 #include "tests/lib/clock.h"
 
@@ -94,7 +95,7 @@ static struct ggml_tensor *layer(struct model *m, struct ggml_tensor *x)
     return ggml_add(c, cur, x);
 }
 
-static bool build(struct model *m)
+static void build(struct model *m)
 {
     struct ggml_context *c = m->ctx_graph;
     m->graph = ggml_new_graph_custom(c, GRAPH_MAX, false);
@@ -120,44 +121,41 @@ static bool build(struct model *m)
     ggml_set_name(m->logits, "logits");
     ggml_set_output(m->logits);
     ggml_build_forward_expand(m->graph, m->logits);
-    if (ggml_graph_n_nodes(m->graph) == MODEL_NODES)
-        return true;
-    fprintf(stderr, "overhead: the graph has %d nodes\n", ggml_graph_n_nodes(m->graph));
-    return false;
+    if (ggml_graph_n_nodes(m->graph) != MODEL_NODES)
+        fail("the graph has %d nodes", ggml_graph_n_nodes(m->graph));
 }
 
 /* ---- life --------------------------------------------------------------------- */
 
-static bool place(struct model *m, size_t uid_offset)
+static void place(struct model *m, const char *device, size_t uid_offset)
 {
+    bool ok;
     m->weights = ggml_backend_alloc_ctx_tensors(m->ctx_weights, m->backend);
     m->cache = ggml_backend_alloc_ctx_tensors(m->ctx_cache, m->backend);
     if (!m->weights || !m->cache)
-        return false;
+        fail("no room for weights and cache on %s", device);
     ggml_backend_buffer_set_usage(m->weights, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
     if (m->road == MODEL_SCHED) {
         ggml_backend_t both[2] = {m->backend, m->cpu};
         m->sched = ggml_backend_sched_new(both, NULL, 2, GRAPH_MAX, false, false);
-        if (!m->sched || !ggml_backend_sched_alloc_graph(m->sched, m->graph))
-            return false;
-        if (ggml_backend_sched_get_n_splits(m->sched) == 1)
-            return true;
-        fprintf(stderr, "overhead: the scheduler has split the graph in %d\n",
-                ggml_backend_sched_get_n_splits(m->sched));
-        return false;
+        ok = m->sched && ggml_backend_sched_alloc_graph(m->sched, m->graph);
+        if (ok && ggml_backend_sched_get_n_splits(m->sched) != 1)
+            fail("the scheduler has split the graph in %d",
+                 ggml_backend_sched_get_n_splits(m->sched));
+    } else {
+        m->galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(m->backend));
+        ok = m->galloc && ggml_gallocr_alloc_graph(m->galloc, m->graph);
     }
-    m->galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(m->backend));
-    if (!m->galloc || !ggml_gallocr_alloc_graph(m->galloc, m->graph))
-        return false;
+    if (!ok)
+        fail("the graph cannot be placed on %s", device);
     if (m->road == MODEL_DIRECT_UID) {
         static uint64_t next = UINT64_C(1) << 48; /* far from ggml's own count */
         uint64_t uid = next++;
         memcpy((char *)m->graph + uid_offset, &uid, sizeof(uid));
     }
-    return true;
 }
 
-bool model_init(struct model *m, const char *device, enum model_road road, size_t uid_offset)
+void model_init(struct model *m, const char *device, enum model_road road, size_t uid_offset)
 {
     memset(m, 0, sizeof(*m));
     m->road = road;
@@ -169,22 +167,17 @@ bool model_init(struct model *m, const char *device, enum model_road road, size_
     m->ctx_cache = context_new(LAYERS * 2 + 1, 0);
     m->ctx_graph = context_new(GRAPH_MAX, ggml_graph_overhead_custom(GRAPH_MAX, false));
     m->out = calloc(1, m->out_size);
-    if (!m->backend || !m->cpu || !m->out) {
-        fprintf(stderr, "overhead: no device %s, or no CPU backend\n", device);
-        return false;
-    }
-    if (!build(m) || !place(m, uid_offset)) {
-        fprintf(stderr, "overhead: the graph cannot be placed on %s\n", device);
-        return false;
-    }
+    if (!m->backend || !m->cpu || !m->out)
+        fail("no device %s, or no CPU backend", device);
+    build(m);
+    place(m, device, uid_offset);
     for (int i = 0; i < MODEL_INPUTS; i++) {
         m->sizes[i] = ggml_nbytes(m->inputs[i]);
         m->values[i] = calloc(1, m->sizes[i]);
         m->seeds[i] = stamp_seed(m->inputs[i]->name);
         if (!m->values[i])
-            return false;
+            fail("inputs: %m");
     }
-    return true;
 }
 
 void model_fini(struct model *m)
@@ -247,7 +240,7 @@ void model_token(struct model *m)
     m->tokens++;
 }
 
-bool model_check(struct model *m)
+void model_check(struct model *m)
 {
     struct stamp got;
     uint64_t hash = 0, tail;
@@ -260,11 +253,9 @@ bool model_check(struct model *m)
     uint64_t due = m->first + m->tokens - 1;
     if (got.magic == STAMP_MAGIC && got.count == due && tail == due && got.hash == hash &&
         got.n_inputs == MODEL_INPUTS && got.n_nodes == MODEL_NODES)
-        return true;
-    fprintf(stderr,
-            "overhead: wrong stamp after %" PRIu64 " tokens: magic %s, count %" PRIu64
-            " and %" PRIu64 " where %" PRIu64 " is due, inputs %s (%u of %d), %u nodes\n",
-            m->tokens, got.magic == STAMP_MAGIC ? "right" : "wrong", got.count, tail, due,
-            got.hash == hash ? "right" : "wrong", got.n_inputs, MODEL_INPUTS, got.n_nodes);
-    return false;
+        return;
+    fail("wrong stamp after %" PRIu64 " tokens: magic %s, count %" PRIu64 " and %" PRIu64
+         " where %" PRIu64 " is due, inputs %s (%u of %d), %u nodes",
+         m->tokens, got.magic == STAMP_MAGIC ? "right" : "wrong", got.count, tail, due,
+         got.hash == hash ? "right" : "wrong", got.n_inputs, MODEL_INPUTS, got.n_nodes);
 }

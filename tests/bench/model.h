@@ -9,7 +9,6 @@
 
 #include <ggml-backend.h>
 #include <ggml.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -49,10 +48,10 @@ struct model {
 
 /*
  * Builds the graph and allocates it on `device`. uid_offset: where ggml_cgraph
- * keeps its uid, needed for MODEL_DIRECT_UID only. Prints the reason and returns
- * false where ggml does not do as it should.
+ * keeps its uid, needed for MODEL_DIRECT_UID only. Where ggml does not do as it should,
+ * the program ends (options.h), as below.
  */
-bool model_init(struct model *m, const char *device, enum model_road road, size_t uid_offset);
+void model_init(struct model *m, const char *device, enum model_road road, size_t uid_offset);
 void model_fini(struct model *m);
 
 /* New values for all inputs; not part of what is measured. */
@@ -61,7 +60,7 @@ void model_prepare(struct model *m);
 /* One token: set all inputs, start the graph, ask for the logits, wait. */
 void model_token(struct model *m);
 
-/* Whether the logits carry the stamp of exactly this token; prints why not. */
-bool model_check(struct model *m);
+/* That the logits carry the stamp of exactly this token. */
+void model_check(struct model *m);
 
 #endif

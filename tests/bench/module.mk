@@ -6,9 +6,8 @@ BENCH_STAMP := $(O)/tests/bench/libggml-stamp.so
 # The same file for the worker, in a directory of its own (so the worker's ggml loads nothing
 # else) under a name that ggml's loader looks for and no Linux machine has.
 BENCH_STAMP_HOST := $(O)/tests/bench/backends/libggml-metal.so
-BENCH_OVERHEAD := $(O)/tests/bench/overhead
 
-ALL += $(BENCH_STAMP_HOST) $(BENCH_OVERHEAD)
+ALL += $(BENCH_STAMP_HOST)
 
 $(BENCH_STAMP): $(call objs,tests/bench/stamp_backend.c) $(call objs,protocol/ggml_probe.c)
 	@mkdir -p $(@D)
@@ -17,17 +16,6 @@ $(BENCH_STAMP): $(call objs,tests/bench/stamp_backend.c) $(call objs,protocol/gg
 $(BENCH_STAMP_HOST): $(BENCH_STAMP)
 	@mkdir -p $(@D)
 	@cp $< $@
-
-$(BENCH_OVERHEAD): PKGS := ggml
-$(BENCH_OVERHEAD): EXTRA_LIBS := -lggml-base -lm -lpthread
-$(BENCH_OVERHEAD): $(call objs,tests/bench/overhead.c tests/bench/model.c tests/bench/traffic.c \
-                     tests/bench/sample.c tests/bench/stats.c) \
-                   $(PROTOCOL_OBJS)
-	$(link)
-
-.PHONY: bench-overhead
-bench-overhead: $(BENCH_STAMP_HOST) $(BENCH_OVERHEAD) $(RENDER_SERVER) $(WORKER) $(PLUGIN)
-	@tests/bench/overhead.sh $(O)
 
 # ---- the suite ------------------------------------------------------------------
 
@@ -40,31 +28,21 @@ ALL += $(APIR_BENCH)
 $(APIR_BENCH): PKGS := llama ggml json-c
 $(APIR_BENCH): EXTRA_LIBS := -lggml-base -lm
 $(APIR_BENCH): $(call objs,$(addprefix tests/bench/,apir_bench.c options.c engine.c run_llama.c \
-                 peer.c run_together.c run_soak.c proc.c machine.c report.c chart.c)) $(APIR_BENCH_DATA) $(TEST_LIB)
+                 peer.c run_together.c run_soak.c link.c overhead.c model.c traffic.c proc.c machine.c \
+                 report.c chart.c)) $(APIR_BENCH_DATA) $(TEST_LIB)
 	$(link)
 
 $(O)/tests/unit/bench/bench_stats_test $(O)/tests/unit/bench/bench_samples_test: $(APIR_BENCH_DATA)
 
 # By path what files read after this one name: prerequisites are expanded at once.
-.PHONY: bench
-bench: $(BENCH_STAMP_HOST) $(BENCH_OVERHEAD) $(APIR_BENCH) $(O)/tests/bench/apir-link \
-       $(O)/tests/models/gguf-write $(RENDER_SERVER) $(WORKER) $(PLUGIN)
+BENCH_ALL := $(APIR_BENCH) $(RENDER_SERVER) $(WORKER) $(PLUGIN)
+.PHONY: bench bench-overhead bench-link bench-vm
+bench: $(BENCH_STAMP_HOST) $(O)/tests/models/gguf-write $(BENCH_ALL)
 	@tests/bench/bench.sh $(O) $(BENCH_ARGS)
-
-# ---- the link alone, and the VM -------------------------------------------------
-
-BENCH_LINK := $(O)/tests/bench/apir-link
-
-ALL += $(BENCH_LINK)
-
-$(BENCH_LINK): PKGS := ggml
-$(BENCH_LINK): EXTRA_LIBS := -lggml-base
-$(BENCH_LINK): $(call objs,tests/bench/link.c tests/bench/sample.c tests/bench/stats.c)
-	$(link)
-
+bench-overhead: $(BENCH_STAMP_HOST) $(BENCH_ALL)
+	@tests/bench/overhead.sh $(O)
 # BENCH_ARGS: the program's, or the script's, own options.
-.PHONY: bench-link bench-vm
-bench-link: $(BENCH_LINK) $(RENDER_SERVER) $(WORKER) $(PLUGIN)
+bench-link: $(BENCH_ALL)
 	@tests/bench/link.sh $(O) $(BENCH_ARGS)
 bench-vm: all
 	@VM_IMAGES=0 tests/vm/run.sh --prepare

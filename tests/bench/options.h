@@ -7,7 +7,6 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "common/error.h"
 #include "tests/bench/sample.h"
 
 enum { OPTIONS_SIDES_MAX = 8, OPTIONS_LIST_MAX = 64 };
@@ -17,16 +16,21 @@ struct option_side {
     const char *device; /* CPU, a ggml device, rpc:HOST:PORT, or peer:R,W (peer.h) */
 };
 
+struct option_numbers {
+    int all[OPTIONS_SIDES_MAX];
+    size_t n;
+};
+
 struct options {
     const struct command *command;
     const char *model, *name, *out, *targets, *stamp;
+    FILE *file; /* where samples go: --out, to which they are appended, or stdout */
     struct option_side sides[OPTIONS_SIDES_MAX];
     size_t n_sides;
-    int pairs, first, pp, prompts, tg, threads, processes, tokens;
-    int cores[OPTIONS_SIDES_MAX]; /* of this process in each side's turns */
-    size_t n_cores;               /* as many as sides, or none: any core */
-    int swap[OPTIONS_SIDES_MAX];  /* processes that change cores with this one, by their PIDs */
-    size_t n_swap;                /* if any, `cores` are two different ones */
+    int pairs, first, pp, prompts, tg, threads, processes, tokens, graphs, repeat;
+    struct option_numbers cores; /* of this process in each side's turns; none: any core */
+    struct option_numbers swap; /* processes that change cores with this one, by their PIDs; if any,
+                                 * `cores` are two different ones */
     double seconds;
     bool same, settle, at_once, verbose;
     pid_t server;
@@ -36,30 +40,32 @@ struct options {
 
 struct command {
     const char *name, *takes, *about; /* `takes`: the options, between spaces */
-    int (*run)(const struct options *o, struct apir_error *err);
+    void (*run)(const struct options *o);
 };
 
-/* Returns 0, or -errno with *err set. Strings stay those of argv. */
-int options_parse(struct options *o, const struct command *command, int argc, char **argv,
-                  struct apir_error *err);
-
-/* Where samples go: --out, to which they are appended, or stdout. NULL with *err set on failure. */
-FILE *options_open_out(const struct options *o, struct apir_error *err);
+/* What is wrong with them ends the program with 2. Strings stay those of argv. */
+void options_parse(struct options *o, const struct command *command, int argc, char **argv);
 
 /* Of two different cores in `cores` the one that is not `core`, or -1: there are not just two. */
 int options_other_core(const struct options *o, int core);
 
-/* Writes one sample of this case; `unit` "": seconds. Returns 0 or -errno with *err set. */
-int options_sample(const struct options *o, FILE *f, const char *side, const char *metric,
-                   const struct sample *values, struct apir_error *err);
+/* Writes one sample of this case; its names are filled in here. */
+void options_sample(const struct options *o, const char *side, const char *metric, struct sample s);
 
-int command_llama(const struct options *o, struct apir_error *err);
-int command_serve(const struct options *o, struct apir_error *err);
-int command_load(const struct options *o, struct apir_error *err);
-int command_together(const struct options *o, struct apir_error *err);
-int command_soak(const struct options *o, struct apir_error *err);
-int command_idle(const struct options *o, struct apir_error *err);
-int command_machine(const struct options *o, struct apir_error *err);
-int command_report(const struct options *o, struct apir_error *err);
+/* Prints why nothing can be measured, after the case's name, and ends the program with 1. */
+_Noreturn void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Called in between, if set: for whoever else must know, and what must not stay as it is. */
+extern void (*fail_hook)(const char *why);
+
+void command_llama(const struct options *o);
+void command_serve(const struct options *o);
+void command_load(const struct options *o);
+void command_together(const struct options *o);
+void command_soak(const struct options *o);
+void command_idle(const struct options *o);
+void command_link(const struct options *o);
+void command_overhead(const struct options *o);
+void command_machine(const struct options *o);
+void command_report(const struct options *o);
 
 #endif

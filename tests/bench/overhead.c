@@ -1,47 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How much a token costs through the plug-in beyond what it costs on the same
+ * `overhead`: how much a token costs through the plug-in beyond what it costs on the same
  * backend in this process. Host side: libggml-stamp, which computes nothing.
  *
  * Native and remoted blocks of tokens alternate in one process, so that both see
  * the same machine; every token is timed by itself and its stamp checked, which
  * proves that all inputs were there before the graph ran, that it ran once, and
  * that the logits are of this token. Neither preparing inputs nor checking is
- * timed. A wrong stamp ends the program with 1.
+ * timed.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
-#include <errno.h>
-#include <getopt.h>
-#include <inttypes.h>
-#include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "protocol/ggml_probe.h"
+#include "tests/bench/engine.h"
 #include "tests/bench/model.h"
-#include "tests/bench/sample.h"
 #include "tests/bench/stats.h"
 #include "tests/bench/traffic.h"
 
 #define BLOCK   500 /* tokens timed in a row before the other side's turn */
 #define WARM_UP 50  /* tokens before them that are not: caches, sleeping peers */
-
-static const char usage[] =
-    "usage: overhead --stamp LIBRARY [OPTION]...\n"
-    "Times tokens on STAMP0 in this process and through the plug-in (GGML_BACKEND_PATH).\n"
-    "\n"
-    "  --stamp FILE    libggml-stamp.so\n"
-    "  --tokens N      timed tokens per variant and side (200000)\n"
-    "  --pin CORE      where this process runs from then on\n"
-    "  --json FILE     append the last line's figures as samples for `apir-bench report`\n";
-
-struct options {
-    const char *stamp, *json;
-    size_t tokens;
-    size_t pin; /* SIZE_MAX: anywhere */
-};
 
 struct side {
     struct model model;
@@ -50,30 +30,28 @@ struct side {
     size_t n;
 };
 
-/* Percentiles in µs. */
+/* Percentiles in µs; of what was added, and the bytes of a token that are neither input nor logits.
+ */
 struct figures {
     double p50, p90, p99, max;
+    double beyond;
 };
 
-struct variant {
+static const struct variant {
     const char *name, *what;
     enum model_road road;
-};
-
-static const struct variant variants[] = {
+} variants[] = {
     {"sched", "ggml's scheduler, as llama.cpp uses it", MODEL_SCHED},
     {"direct", "the backend's own functions, uid set", MODEL_DIRECT_UID},
     {"no-uid", "the same, uid 0 (ggml before 2026-04)", MODEL_DIRECT},
 };
 
-/* One block; false: a wrong stamp. */
-static bool block_run(struct side *s, size_t n)
+static void block_run(struct side *s)
 {
-    for (size_t i = 0; i < WARM_UP + n; i++) {
+    for (size_t i = 0; i < WARM_UP + BLOCK; i++) {
         model_prepare(&s->model);
         model_token(&s->model);
-        if (!model_check(&s->model))
-            return false;
+        model_check(&s->model);
         if (i < WARM_UP)
             continue;
         uint64_t last = s->model.began;
@@ -83,7 +61,6 @@ static bool block_run(struct side *s, size_t n)
         }
         s->us[s->n++] = (double)(last - s->model.began) / 1e3;
     }
-    return true;
 }
 
 /* Sorts the samples. */
@@ -98,21 +75,26 @@ static struct figures figures_of(double *us, size_t n)
     };
 }
 
+static double *numbers(size_t n)
+{
+    double *p = malloc(n * sizeof(*p));
+    if (!p)
+        fail("numbers: %m");
+    return p;
+}
+
 /* How much the pairs differ among themselves: the quartiles of added p50. */
 static void pairs_print(struct side *native, struct side *remoted)
 {
     size_t n = native->n / BLOCK;
-    double *added = malloc((n + 1) * sizeof(*added));
-    for (size_t i = 0; added && i < n; i++)
+    double *added = numbers(n);
+    for (size_t i = 0; i < n; i++)
         added[i] = figures_of(remoted->us + i * BLOCK, BLOCK).p50 -
                    figures_of(native->us + i * BLOCK, BLOCK).p50;
-    if (added && n) {
-        stats_sort(added, n);
-        printf(
-            "  %zu pairs of %d tokens: added p50 %.2f us in the lowest, %.2f / %.2f / %.2f at the"
-            " quartiles, %.2f in the highest\n",
-            n, BLOCK, added[0], added[n / 4], added[n / 2], added[n * 3 / 4], added[n - 1]);
-    }
+    stats_sort(added, n);
+    printf("  %zu pairs of %d tokens: added p50 %.2f us in the lowest, %.2f / %.2f / %.2f at the"
+           " quartiles, %.2f in the highest\n",
+           n, BLOCK, added[0], added[n / 4], added[n / 2], added[n * 3 / 4], added[n - 1]);
     free(added);
 }
 
@@ -133,189 +115,104 @@ static void phases_print(struct side *native, struct side *remoted)
 }
 
 /* What a steady token sends. Not timed: decoding would stand in the way. */
-static bool traffic_measure(struct side *remoted, double *ret_beyond)
+static double traffic_measure(struct side *remoted)
 {
     struct traffic t;
     enum { TOKENS = 1000 };
-    if (!traffic_find(&t)) {
-        fprintf(stderr, "overhead: this process has no ring\n");
-        return false;
-    }
-    traffic_start(&t);
+    traffic_find(&t);
     for (int i = 0; i < TOKENS; i++) {
         model_prepare(&remoted->model);
         model_token(&remoted->model);
-        if (!model_check(&remoted->model) || !traffic_count(&t))
-            return false;
+        model_check(&remoted->model);
+        traffic_count(&t);
     }
     traffic_print(&t, TOKENS, stdout);
-    *ret_beyond = (double)t.beyond / (double)(int)TOKENS;
-    return true;
+    return (double)t.beyond / (double)(int)TOKENS;
 }
 
-/* Returns false on a wrong stamp; *ret_added and *ret_beyond: the result. */
-static bool measure(const struct options *o, struct side *native, struct side *remoted,
-                    struct figures *ret_added, double *ret_beyond)
+static struct figures measure(size_t tokens, struct side *native, struct side *remoted)
 {
-    for (size_t done = 0; done < o->tokens; done += BLOCK) {
+    for (size_t done = 0; done < tokens; done += BLOCK) {
         /* Who goes first alternates too. */
         for (size_t turn = 0; turn < 2; turn++) {
             const bool is_native = ((done / BLOCK + turn) & 1) == 0;
-            if (!block_run(is_native ? native : remoted, BLOCK))
-                return false;
+            block_run(is_native ? native : remoted);
         }
     }
     pairs_print(native, remoted);
     struct figures a = figures_of(native->us, native->n);
     struct figures b = figures_of(remoted->us, remoted->n);
-    *ret_added = (struct figures){b.p50 - a.p50, b.p90 - a.p90, b.p99 - a.p99, b.max - a.max};
+    struct figures added = {b.p50 - a.p50, b.p90 - a.p90, b.p99 - a.p99, b.max - a.max, 0};
     row_print("native", a);
     row_print("remoted", b);
-    row_print("added", *ret_added);
+    row_print("added", added);
     phases_print(native, remoted);
-    return traffic_measure(remoted, ret_beyond);
+    added.beyond = traffic_measure(remoted);
+    return added;
 }
 
-static bool side_init(struct side *s, size_t n)
+static void side_init(struct side *s, size_t n, const char *device, enum model_road road,
+                      size_t uid_offset)
 {
-    memset(s, 0, sizeof(*s));
-    bool ok = (s->us = malloc(n * sizeof(*s->us))) != NULL;
+    *s = (struct side){.us = numbers(n)};
     for (int k = 0; k < MODEL_PHASES; k++)
-        ok = (s->phase[k] = malloc(n * sizeof(*s->us))) != NULL && ok;
-    return ok;
+        s->phase[k] = numbers(n);
+    model_init(&s->model, device, road, uid_offset);
 }
 
 static void side_fini(struct side *s)
 {
+    model_fini(&s->model);
     free(s->us);
     for (int k = 0; k < MODEL_PHASES; k++)
         free(s->phase[k]);
 }
 
-static bool variant_run(const struct options *o, const struct variant *v, size_t uid_offset,
-                        struct figures *ret_added, double *ret_beyond)
+static struct figures variant_run(const struct variant *v, size_t tokens, size_t uid_offset)
 {
     struct side native, remoted;
     printf("%s: %s\n", v->name, v->what);
-    /* Both, so that both can be ended. */
-    bool ok = side_init(&native, o->tokens);
-    ok = side_init(&remoted, o->tokens) && ok;
-    ok = ok && model_init(&native.model, "STAMP0", v->road, uid_offset) &&
-         model_init(&remoted.model, "APIR0", v->road, uid_offset) &&
-         measure(o, &native, &remoted, ret_added, ret_beyond);
-    if (ok) {
-        model_fini(&native.model);
-        model_fini(&remoted.model);
-    }
+    side_init(&native, tokens, "STAMP0", v->road, uid_offset);
+    side_init(&remoted, tokens, "APIR0", v->road, uid_offset);
+    const struct figures added = measure(tokens, &native, &remoted);
     side_fini(&native);
     side_fini(&remoted);
     fflush(stdout);
-    return ok;
+    return added;
 }
 
-static int options_parse(struct options *o, int argc, char **argv)
+static void sample(const struct options *o, const char *metric, const char *unit, double value)
 {
-    static const struct option options[] = {
-        {"stamp", required_argument, NULL, 's'}, {"tokens", required_argument, NULL, 't'},
-        {"pin", required_argument, NULL, 'p'},   {"json", required_argument, NULL, 'j'},
-        {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0},
-    };
-    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-        switch (c) {
-        case 's':
-            o->stamp = optarg;
-            break;
-        case 't':
-            o->tokens = strtoul(optarg, NULL, 10);
-            break;
-        case 'p':
-            o->pin = strtoul(optarg, NULL, 10) % CPU_SETSIZE;
-            break;
-        case 'j':
-            o->json = optarg;
-            break;
-        case 'h':
-            fputs(usage, stdout);
-            exit(0);
-        default:
-            return -EINVAL;
-        }
-    }
-    o->tokens = (o->tokens + BLOCK - 1) / BLOCK * BLOCK;
-    return o->stamp && o->tokens && optind == argc ? 0 : -EINVAL;
+    struct sample s = {.pair = SAMPLE_NO_PAIR, .value = value};
+    snprintf(s.unit, sizeof(s.unit), "%s", unit);
+    if (o->out)
+        options_sample(o, "apir", metric, s);
 }
 
-/* Returns 0 or -errno. */
-static int samples_append(const char *path, struct figures added, double beyond)
+void command_overhead(const struct options *o)
 {
-    const struct sample all[] = {
-        {"overhead", "apir", "added-p50", "us", SAMPLE_NO_PAIR, 0, added.p50},
-        {"overhead", "apir", "added-p99", "us", SAMPLE_NO_PAIR, 0, added.p99},
-        {"overhead", "apir", "bytes", "B/token", SAMPLE_NO_PAIR, 0, beyond},
-    };
-    FILE *f = fopen(path, "ae");
-    if (!f)
-        return -errno;
-    int ret = 0;
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]) && ret == 0; i++)
-        ret = sample_write(f, &all[i]);
-    if (fclose(f) != 0 && ret == 0)
-        ret = -errno;
-    return ret;
-}
-
-int main(int argc, char **argv)
-{
-    struct options o = {.pin = SIZE_MAX, .tokens = 200000};
-    if (options_parse(&o, argc, argv) < 0) {
-        fputs(usage, stderr);
-        return 2;
-    }
-    ggml_backend_load_all();
-    if (!ggml_backend_load(o.stamp)) {
-        fprintf(stderr, "overhead: %s cannot be loaded\n", o.stamp);
-        return 1;
-    }
+    const size_t tokens = ((size_t)o->tokens + BLOCK - 1) / BLOCK * BLOCK;
     struct ggml_layout layout;
-    char why[256];
-    if (ggml_probe_layout(dlsym, RTLD_DEFAULT, &layout, why, sizeof(why)) < 0) {
-        fprintf(stderr, "overhead: %s\n", why);
-        return 1;
-    }
-    cpu_set_t cores;
-    CPU_ZERO(&cores);
-    if (o.pin != SIZE_MAX) {
-        CPU_SET(o.pin, &cores);
-        sched_setaffinity(0, sizeof(cores), &cores);
-    }
-    struct figures headline = {0};
-    double beyond = 0;
+    struct figures added = {0};
     bool any = false;
+    char why[256];
+    engine_setup(o);
+    if (ggml_probe_layout(dlsym, RTLD_DEFAULT, &layout, why, sizeof(why)) < 0)
+        fail("%s", why);
     for (size_t i = 0; i < sizeof(variants) / sizeof(variants[0]); i++) {
         const struct variant *v = &variants[i];
         if (v->road != MODEL_DIRECT && !layout.cgraph_uid) {
             printf("%s: this ggml's graphs have no uid\n", v->name);
             continue;
         }
-        struct figures added = {0};
-        double bytes = 0;
-        if (!variant_run(&o, v, layout.cgraph_uid, &added, &bytes))
-            return 1;
-        if (!any) { /* the first of the table that this ggml can do */
-            headline = added;
-            beyond = bytes;
-        }
+        const struct figures now = variant_run(v, tokens, layout.cgraph_uid);
+        if (!any) /* the first of the table that this ggml can do is what counts */
+            added = now;
         any = true;
     }
-    if (any && o.json) {
-        int ret = samples_append(o.json, headline, beyond);
-        if (ret < 0) {
-            fprintf(stderr, "overhead: --json %s: %s\n", o.json, strerror(-ret));
-            return 1;
-        }
-    }
-    if (any)
-        printf("overhead: p50 %.2f us, p99 %.2f us, %.0f bytes/token\n", headline.p50, headline.p99,
-               beyond);
-    return any ? 0 : 2;
+    sample(o, "added-p50", "us", added.p50);
+    sample(o, "added-p99", "us", added.p99);
+    sample(o, "bytes", "B/token", added.beyond);
+    printf("overhead: p50 %.2f us, p99 %.2f us, %.0f bytes/token\n", added.p50, added.p99,
+           added.beyond);
 }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # overhead.sh [OUT [ARG]...]: what a token costs through the plug-in, a transport and the worker,
-# against a host backend that computes nothing. ARGs go to the program (overhead --help).
+# against a host backend that computes nothing. ARGs go to the program (apir-bench --help).
 # The last line is `overhead: p50 X us, p99 Y us, Z bytes/token`: what is added to the native run.
 #
 # BENCH_TRANSPORT: vtest (the default), unix, or several of them in turn, such as "vtest unix vtest
@@ -34,14 +34,13 @@ for transport in "${transports[@]}"; do
     [[ ${#transports[@]} -eq 1 ]] || echo "transport: $transport"
     "${transport}_start" "$out"
     mapfile -t vars < <(vtest_env "$out")
-    pin=()
+    client=
     if [[ -n ${BENCH_PIN-} ]]; then
         read -r client host <<<"$BENCH_PIN"
         taskset -acp "$host" "$VTEST_PID" >/dev/null # what it starts from now on follows
-        pin=(--pin "$client")
         echo "pinned: client to core $client, host to core $host"
     fi
-    env "${vars[@]}" "$out/tests/bench/overhead" --stamp "$out/tests/bench/libggml-stamp.so" \
-        "${pin[@]}" "$@"
+    env "${vars[@]}" ${client:+taskset -c "$client"} "$out/tests/bench/apir-bench" overhead \
+        --stamp "$out/tests/bench/libggml-stamp.so" "$@"
     vtest_stop
 done

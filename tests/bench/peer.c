@@ -18,23 +18,23 @@ bool peer_is(const struct option_side *side)
     return strncmp(side->device, SCHEME, strlen(SCHEME)) == 0;
 }
 
-int peer_open(struct peer *p, const struct option_side *side, struct apir_error *err)
+void peer_open(struct peer *p, const struct option_side *side)
 {
     int from, to, pid = 0;
     char end;
     const int n = sscanf(side->device, SCHEME "%d,%d,%d%c", &from, &to, &pid, &end);
     if ((n != 3 && sscanf(side->device, SCHEME "%d,%d%c", &from, &to, &end) != 2) || from < 0 ||
         to < 0 || pid < (n == 3))
-        return apir_error_set(err, EINVAL,
-                              "--side %s=%s: give two open descriptors, to read from and to write "
-                              "to, such as peer:3,4, and behind them, if you like, the process "
-                              "that computes, such as peer:3,4,4711",
-                              side->name, side->device);
+        fail("--side %s=%s: give two open descriptors, to read from and to write to, such as "
+             "peer:3,4, and behind them, if you like, the process that computes, such as "
+             "peer:3,4,4711",
+             side->name, side->device);
     signal(SIGPIPE, SIG_IGN);
     p->questions = to;
     p->computing = pid;
     p->answers = fdopen(from, "r");
-    return p->answers ? 0 : apir_error_sys(err, errno, "--side %s=%s", side->name, side->device);
+    if (!p->answers)
+        fail("--side %s=%s: %m", side->name, side->device);
 }
 
 /* Both ends make it of their own options, so that they cannot measure two things as one. */
@@ -66,24 +66,21 @@ static bool parse_turn(const char *text, int tg, struct turn *turn)
     return ok && *end == '\n';
 }
 
-int peer_ask(struct peer *p, const struct options *o, struct apir_error *err)
+void peer_ask(struct peer *p, const struct options *o)
 {
-    const struct question q = question_of(o);
-    if (dprintf(p->questions, "%s", q.line) < 0)
-        return apir_error_sys(err, errno, "asking the peer for its turn");
-    return 0;
+    if (dprintf(p->questions, "%s", question_of(o).line) < 0)
+        fail("asking the peer for its turn: %m");
 }
 
-int peer_answer(struct peer *p, const struct options *o, struct turn *turn, struct apir_error *err)
+void peer_answer(struct peer *p, const struct options *o, struct turn *turn)
 {
     cleanup_free char *line = NULL;
     size_t space = 0;
     errno = 0;
     if (getline(&line, &space, p->answers) < 0)
-        return apir_error_sys(err, errno ? errno : EPIPE, "the peer's turn");
-    if (strncmp(line, "turn ", 5) == 0 && parse_turn(line + 5, o->tg, turn))
-        return 0;
-    return apir_error_set(err, EPROTO, "the peer: %.*s", (int)strcspn(line, "\n"), line);
+        fail("the peer's turn: %s", strerror(errno ? errno : EPIPE));
+    if (strncmp(line, "turn ", 5) != 0 || !parse_turn(line + 5, o->tg, turn))
+        fail("the peer: %.*s", (int)strcspn(line, "\n"), line);
 }
 
 void peer_close(struct peer *p)
@@ -99,48 +96,42 @@ void peer_close(struct peer *p)
 
 /* ---- the other end ------------------------------------------------------------------ */
 
-static int serve(struct engine *e, const struct options *o, struct apir_error *err)
+/* Who asks knows nothing else of us. */
+static void on_failure(const char *why)
+{
+    printf("error: %s\n", why);
+}
+
+static void serve(struct engine *e, const struct options *o)
 {
     cleanup_free int32_t *tokens = calloc((size_t)o->tg + 1, sizeof(*tokens));
     cleanup_free char *line = NULL;
     size_t space = 0;
     struct turn turn = {.tokens = tokens};
     const struct question q = question_of(o);
-    int ret = tokens ? engine_load(e, o, o->model, err) : apir_error_sys(err, ENOMEM, "tokens");
-    if (ret == 0)
-        ret = engine_open(e, o, o->pp > o->tg ? o->pp : o->tg, err);
-    while (ret == 0 && getline(&line, &space, stdin) > 0 && strcmp(line, "end\n") != 0) {
+    if (!tokens)
+        fail("tokens: %m");
+    while (getline(&line, &space, stdin) > 0 && strcmp(line, "end\n") != 0) {
         if (strcmp(line, q.line) != 0)
-            return apir_error_set(err, EPROTO,
-                                  "asked for '%.*s', not for '%.*s'; give both ends the same --pp, "
-                                  "--prompts, --tg and --settle",
-                                  (int)strcspn(line, "\n"), line, (int)strcspn(q.line, "\n"),
-                                  q.line);
-        ret = engine_turn(e, o, &turn, err);
-        if (ret < 0)
-            break;
+            fail("asked for '%.*s', not for '%.*s'; give both ends the same --pp, --prompts, --tg "
+                 "and --settle",
+                 (int)strcspn(line, "\n"), line, (int)strcspn(q.line, "\n"), q.line);
+        engine_turn(e, o, &turn);
         printf("turn %.9f %.9f", turn.pp, turn.tg);
         for (int i = 0; i < o->tg; i++)
             printf(" %d", turn.tokens[i]);
         putchar('\n');
         if (fflush(stdout) != 0)
-            return apir_error_sys(err, errno, "answering");
+            fail("answering: %m");
     }
-    return ret;
 }
 
-int command_serve(const struct options *o, struct apir_error *err)
+void command_serve(const struct options *o)
 {
     struct engine e;
-    engine_setup(o->verbose);
-    int ret = engine_init(&e, &o->sides[0], err);
-    if (ret == 0)
-        ret = serve(&e, o, err);
-    /* Who asks knows nothing else of us. */
-    if (ret < 0)
-        printf("error: %s\n", err->msg);
-    fflush(stdout);
+    fail_hook = on_failure;
+    engine_setup(o);
+    engine_start(&e, o, &o->sides[0], o->model, o->pp > o->tg ? o->pp : o->tg);
+    serve(&e, o);
     engine_fini(&e);
-    engine_teardown();
-    return ret;
 }

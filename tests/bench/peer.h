@@ -31,12 +31,12 @@ struct peer {
  */
 bool peer_is(const struct option_side *side);
 
-/* Takes the descriptors over, and SIGPIPE away: a peer that is gone is an error. Returns 0 or
- * -errno with *err set, as below. */
-int peer_open(struct peer *p, const struct option_side *side, struct apir_error *err);
+/* Takes the descriptors over, and SIGPIPE away: a peer that is gone is an error. Errors end the
+ * program, as below. */
+void peer_open(struct peer *p, const struct option_side *side);
 /* Has a turn done, and waits for it. `turn->tokens` has room for as many as the options say. */
-int peer_ask(struct peer *p, const struct options *o, struct apir_error *err);
-int peer_answer(struct peer *p, const struct options *o, struct turn *turn, struct apir_error *err);
+void peer_ask(struct peer *p, const struct options *o);
+void peer_answer(struct peer *p, const struct options *o, struct turn *turn);
 /* Tells it to end. p may be closed, or all zero. */
 void peer_close(struct peer *p);
 

@@ -3,11 +3,11 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <json-c/json.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/cleanup.h"
 #include "tests/bench/targets.h"
 
 struct report {
@@ -23,27 +23,25 @@ static bool is_wanted(const struct report *r, const struct target *t)
     return !r->o->targets || strncmp(t->name, r->o->targets, strlen(r->o->targets)) == 0;
 }
 
-static int judge_all(struct report *r, struct apir_error *err)
+static void judge_all(struct report *r)
 {
+    struct apir_error err = {0};
     bool any = false;
     r->judgements = calloc(targets_n, sizeof(*r->judgements));
     if (!r->judgements)
-        return apir_error_sys(err, ENOMEM, "targets");
+        fail("targets: %m");
     for (size_t i = 0; i < targets_n; i++) {
+        struct judgement *j = &r->judgements[i];
         if (!is_wanted(r, &targets[i]))
             continue;
         any = true;
-        int ret = target_judge(&targets[i], &r->samples, &r->judgements[i], err);
-        if (ret < 0)
-            return ret;
-        r->of += r->judgements[i].was_run;
-        r->met += r->judgements[i].was_run && r->judgements[i].verdict == STATS_MET;
+        if (target_judge(&targets[i], &r->samples, j, &err) < 0)
+            fail("%s", err.msg);
+        r->of += j->was_run;
+        r->met += j->was_run && j->verdict == STATS_MET;
     }
     if (!any)
-        return apir_error_set(err, EINVAL,
-                              "--targets %s: no target's name begins so; leave it out to see all",
-                              r->o->targets);
-    return 0;
+        fail("--targets %s: no target's name begins so; leave it out to see all", r->o->targets);
 }
 
 static void facts_print(const struct report *r, FILE *f)
@@ -180,7 +178,7 @@ static struct json_object *samples_json(const struct samples *all)
     return list;
 }
 
-static int results_write(const struct report *r, const char *path, struct apir_error *err)
+static void results_write(const struct report *r, const char *path)
 {
     struct json_object *o = json_object_new_object(), *method = json_object_new_object();
     add_text(o, "schema", "apir-bench-results-1");
@@ -196,57 +194,46 @@ static int results_write(const struct report *r, const char *path, struct apir_e
     add_count(o, "met", r->met);
     add_count(o, "of", r->of);
     json_object_object_add(o, "samples", samples_json(&r->samples));
-    int failed =
-        json_object_to_file_ext(path, o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED);
+    if (json_object_to_file_ext(path, o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED))
+        fail("%s: %s", path, json_util_get_last_err());
     json_object_put(o);
-    return failed ? apir_error_set(err, EIO, "%s: %s", path, json_util_get_last_err()) : 0;
 }
 
-static int markdown_write(const struct report *r, const char *path, struct apir_error *err)
-{
-    FILE *f = fopen(path, "we");
-    if (!f)
-        return apir_error_sys(err, errno, "%s", path);
-    report_print(r, f);
-    int bad = ferror(f);
-    return fclose(f) != 0 || bad ? apir_error_sys(err, errno, "%s", path) : 0;
-}
-
-static int report_write(const struct report *r, struct apir_error *err)
+static void report_write(const struct report *r)
 {
     const char *dir = r->o->out;
-    cleanup_free char *json = NULL;
-    cleanup_free char *markdown = NULL;
+    char path[PATH_MAX];
     if (mkdir(dir, 0777) < 0 && errno != EEXIST)
-        return apir_error_sys(err, errno, "--out %s", dir);
-    if (asprintf(&json, "%s/results.json", dir) < 0 || asprintf(&markdown, "%s/table.md", dir) < 0)
-        return apir_error_sys(err, ENOMEM, "report");
-    int ret = results_write(r, json, err);
-    if (ret == 0)
-        ret = markdown_write(r, markdown, err);
-    return ret == 0 ? chart_write(&r->table, dir, err) : ret;
+        fail("--out %s: %m", dir);
+    snprintf(path, sizeof(path), "%s/results.json", dir);
+    results_write(r, path);
+    snprintf(path, sizeof(path), "%s/table.md", dir);
+    FILE *f = fopen(path, "we");
+    if (!f)
+        fail("%s: %m", path);
+    report_print(r, f);
+    if (ferror(f) || fclose(f) != 0)
+        fail("%s: %m", path);
+    chart_write(&r->table, dir);
 }
 
-int command_report(const struct options *o, struct apir_error *err)
+void command_report(const struct options *o)
 {
     struct report r = {.o = o};
-    int ret = 0;
-    for (size_t i = 0; i < o->n_list && ret == 0; i++)
-        ret = samples_read(&r.samples, o->list[i], err);
-    if (ret == 0 && r.samples.n == 0)
-        ret = apir_error_set(err, ENODATA, "no samples in these files; run something first");
-    if (ret == 0)
-        ret = table_init(&r.table, &r.samples, err);
-    if (ret == 0)
-        ret = judge_all(&r, err);
-    if (ret == 0)
-        ret = report_write(&r, err);
-    if (ret == 0) {
-        report_print(&r, stdout);
-        printf("\nbench: %zu of %zu targets met\n", r.met, r.of);
+    struct apir_error err = {0};
+    for (size_t i = 0; i < o->n_list; i++) {
+        if (samples_read(&r.samples, o->list[i], &err) < 0)
+            fail("%s", err.msg);
     }
+    if (r.samples.n == 0)
+        fail("no samples in these files; run something first");
+    if (table_init(&r.table, &r.samples, &err) < 0)
+        fail("%s", err.msg);
+    judge_all(&r);
+    report_write(&r);
+    report_print(&r, stdout);
+    printf("\nbench: %zu of %zu targets met\n", r.met, r.of);
     free(r.judgements);
     table_fini(&r.table);
     samples_fini(&r.samples);
-    return ret;
 }

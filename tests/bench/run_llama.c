@@ -15,16 +15,13 @@
 #include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "common/cleanup.h"
 #include "tests/bench/engine.h"
 #include "tests/bench/peer.h"
 #include "tests/bench/proc.h"
 
 struct run {
     const struct options *o;
-    FILE *out;
     struct engine sides[OPTIONS_SIDES_MAX];
     struct peer peers[OPTIONS_SIDES_MAX]; /* in place of an engine, where open */
     int32_t *tokens[OPTIONS_SIDES_MAX];   /* what each side generated in this round */
@@ -37,14 +34,14 @@ struct run {
     bool swapped;
 };
 
-static int sample_seconds(struct run *r, size_t side, const char *what, int n, int pair,
-                          double seconds, struct apir_error *err)
+static struct run run;
+
+static void sample_seconds(size_t side, const char *what, int n, int pair, double seconds)
 {
     char metric[SAMPLE_NAME_MAX + 1];
     snprintf(metric, sizeof(metric), n ? "%s%d" : "%s", what, n);
-    return options_sample(r->o, r->out, r->o->sides[side].name, metric,
-                          &(struct sample){.pair = r->o->first + pair, .n = n, .value = seconds},
-                          err);
+    options_sample(run.o, run.o->sides[side].name, metric,
+                   (struct sample){.pair = run.o->first + pair, .n = n, .value = seconds});
 }
 
 /* Turns of each side before the first pair. An emulator has not translated all of a prompt's code
@@ -57,341 +54,268 @@ static int sample_seconds(struct run *r, size_t side, const char *what, int n, i
  * both, no placement is fair to a side that has all of its work on one; two are, the second with
  * the cores swapped.
  */
-static int core_now(const struct run *r, int core)
+static int core_now(int core)
 {
-    return r->swapped ? options_other_core(r->o, core) : core;
+    return run.swapped ? options_other_core(run.o, core) : core;
 }
 
-static int core_choose(const struct run *r, size_t side, struct apir_error *err)
+static void core_choose(size_t side)
 {
-    if (r->o->n_cores == 0)
-        return 0;
-    const int core = core_now(r, r->o->cores[side]);
+    if (run.o->cores.n == 0)
+        return;
+    const int core = core_now(run.o->cores.all[side]);
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET((size_t)core, &set);
     if (sched_setaffinity(0, sizeof(set), &set) < 0)
-        return apir_error_sys(err, errno, "--cores: core %d", core);
-    return 0;
+        fail("--cores: core %d: %m", core);
 }
 
-static int swap_begin(struct run *r, struct apir_error *err)
+/* True: all of them are there. Where one is not, the others are put on their cores all the same. */
+static bool swap_try(bool swapped)
 {
-    const struct options *o = r->o;
-    int ret = 0;
-    for (size_t i = 0; i < o->n_swap && ret == 0; i++) {
-        ret = proc_core(o->swap[i], &r->homes[i], err);
-        if (ret == 0 && options_other_core(o, r->homes[i]) < 0)
-            return apir_error_set(err, EINVAL,
-                                  "--swap: process %d is on core %d, which is not in --cores",
-                                  o->swap[i], r->homes[i]);
-    }
-    return ret;
+    bool ok = true;
+    run.swapped = swapped;
+    for (size_t i = 0; i < run.o->swap.n; i++)
+        ok = proc_put(run.o->swap.all[i], core_now(run.homes[i])) && ok;
+    return ok;
 }
 
-/* All of them, also after one has failed: the others shall not stay where they are. */
-static int swap_set(struct run *r, bool swapped, struct apir_error *err)
+static void swap_set(bool swapped)
 {
-    int ret = 0;
-    r->swapped = swapped;
-    for (size_t i = 0; i < r->o->n_swap; i++) {
-        const int rc = proc_put(r->o->swap[i], core_now(r, r->homes[i]), err);
-        if (ret == 0)
-            ret = rc;
-    }
-    return ret;
+    if (!swap_try(swapped))
+        fail("--swap: not every process can be put on its core: %m");
 }
 
-static int turn(struct run *r, size_t side, struct apir_error *err)
+/* They are somebody else's, and stay where they were. */
+static void on_failure(const char *why)
 {
-    const struct options *o = r->o;
-    struct turn t = {.tokens = r->tokens[side]};
-    struct peer *peer = &r->peers[side];
-    int ret = core_choose(r, side, err);
-    if (ret == 0 && peer->answers) {
-        ret = peer_ask(peer, o, err);
-        if (ret == 0)
-            ret = peer_answer(peer, o, &t, err);
-    } else if (ret == 0) {
-        ret = engine_turn(&r->sides[side], o, &t, err);
+    (void)why;
+    (void)swap_try(false);
+}
+
+static void swap_begin(void)
+{
+    const struct options *o = run.o;
+    for (size_t i = 0; i < o->swap.n; i++) {
+        run.homes[i] = proc_core(o->swap.all[i]);
+        if (options_other_core(o, run.homes[i]) < 0)
+            fail("--swap: process %d is on core %d, which is not in --cores", o->swap.all[i],
+                 run.homes[i]);
     }
-    r->pp[side] += t.pp;
-    r->tg[side] += t.tg;
-    return ret;
+    fail_hook = on_failure;
+}
+
+static void turn(size_t side)
+{
+    struct turn t = {.tokens = run.tokens[side]};
+    struct peer *peer = &run.peers[side];
+    core_choose(side);
+    if (peer->answers) {
+        peer_ask(peer, run.o);
+        peer_answer(peer, run.o, &t);
+    } else {
+        engine_turn(&run.sides[side], run.o, &t);
+    }
+    run.pp[side] += t.pp;
+    run.tg[side] += t.tg;
 }
 
 /* In every round; warm-ups (a pair below 0) and stamped sides have none to compare. */
-static int compare_tokens(struct run *r, int pair, struct apir_error *err)
+static void compare_tokens(int pair)
 {
-    if (pair < 0 || r->o->stamp)
-        return 0;
-    for (size_t i = 1; i < r->o->n_sides; i++) {
+    const struct options *o = run.o;
+    for (size_t i = 1; i < o->n_sides && pair >= 0 && !o->stamp; i++) {
+        char text[256];
         int k = 0;
-        while (k < r->o->tg && r->tokens[i][k] == r->tokens[0][k])
+        while (k < o->tg && run.tokens[i][k] == run.tokens[0][k])
             k++;
-        if (k == r->o->tg)
+        if (k == o->tg)
             continue;
-        if (r->other[i] == 0 && !r->differs[i])
-            fprintf(
-                stderr,
-                "apir-bench: note: %s: pair %d: %s picks other tokens than %s from token %d on\n",
-                r->o->name, pair, r->o->sides[i].name, r->o->sides[0].name, k);
-        r->differs[i] = true;
-        if (r->o->same)
-            return apir_error_set(err, EILSEQ,
-                                  "pair %d: %s picks other tokens than %s from token %d on, and "
-                                  "--same forbids it; leave --same out where the devices differ",
-                                  pair, r->o->sides[i].name, r->o->sides[0].name, k);
+        snprintf(text, sizeof(text), "pair %d: %s picks other tokens than %s from token %d on",
+                 pair, o->sides[i].name, o->sides[0].name, k);
+        if (o->same)
+            fail("%s, and --same forbids it; leave --same out where the devices differ", text);
+        if (run.other[i] == 0 && !run.differs[i])
+            fprintf(stderr, "apir-bench: note: %s: %s\n", o->name, text);
+        run.differs[i] = true;
     }
-    return 0;
 }
+
+/* ---- at once -------------------------------------------------------------------------- */
 
 /*
- * Takes a side's answer, and what was waited for it meanwhile. Read without delay: a worker looks
- * for more messages for a while, and waits for the core in that time, too. What it waits for now is
- * counted when it runs again, milliseconds from here.
+ * Takes the sides' answers, and what was waited for each meanwhile, which `waited` holds up to
+ * then. That is read without delay: a worker looks for more messages for a while, and waits for the
+ * core in that time, too. What it waits for now is counted when it runs again, milliseconds from
+ * here.
  */
-static int answer_take(struct run *r, size_t side, struct turn *turn, double *waited,
-                       struct apir_error *err)
+static void answers_take(struct turn *turns, double *waited)
 {
-    double before = *waited;
-    int ret = proc_waited(r->peers[side].computing, waited, err);
-    *waited -= before;
-    return ret == 0 ? peer_answer(&r->peers[side], r->o, turn, err) : ret;
-}
-
-static int answers_take(struct run *r, struct turn *turns, double *waited, struct apir_error *err)
-{
-    const size_t n = r->o->n_sides;
+    const size_t n = run.o->n_sides;
     struct pollfd fds[OPTIONS_SIDES_MAX];
     for (size_t i = 0; i < n; i++)
-        fds[i] = (struct pollfd){.fd = fileno(r->peers[i].answers), .events = POLLIN};
+        fds[i] = (struct pollfd){.fd = fileno(run.peers[i].answers), .events = POLLIN};
     for (size_t missing = n; missing > 0;) {
         if (poll(fds, n, -1) < 0 && errno != EINTR)
-            return apir_error_sys(err, errno, "waiting for the peers");
+            fail("waiting for the peers: %m");
         for (size_t i = 0; i < n; i++) {
             if (!fds[i].revents)
                 continue;
-            int ret = answer_take(r, i, &turns[i], &waited[i], err);
-            if (ret < 0)
-                return ret;
+            waited[i] = proc_waited(run.peers[i].computing) - waited[i];
+            peer_answer(&run.peers[i], run.o, &turns[i]);
             fds[i] = (struct pollfd){.fd = -1};
             missing--;
         }
     }
-    return 0;
 }
 
-static int turns_at_once(struct run *r, int pair, struct apir_error *err)
+static void turns_at_once(int pair)
 {
-    const struct options *o = r->o;
+    const struct options *o = run.o;
     const size_t n = o->n_sides;
     struct turn turns[OPTIONS_SIDES_MAX];
     double waited[OPTIONS_SIDES_MAX];
-    int ret = 0;
-    for (size_t i = 0; i < n && ret == 0; i++) {
-        turns[i] = (struct turn){.tokens = r->tokens[i]};
-        ret = proc_waited(r->peers[i].computing, &waited[i], err);
+    for (size_t i = 0; i < n; i++) {
+        turns[i] = (struct turn){.tokens = run.tokens[i]};
+        waited[i] = proc_waited(run.peers[i].computing);
     }
-    for (size_t i = 0; i < n && ret == 0; i++)
-        ret = peer_ask(&r->peers[((size_t)(pair + WARM_UP) + i) % n], o, err);
-    if (ret == 0)
-        ret = answers_take(r, turns, waited, err);
-    for (size_t i = 0; i < n && ret == 0 && pair >= 0; i++) {
+    for (size_t i = 0; i < n; i++)
+        peer_ask(&run.peers[((size_t)(pair + WARM_UP) + i) % n], o);
+    answers_take(turns, waited);
+    for (size_t i = 0; i < n && pair >= 0; i++) {
         double seconds = turns[i].pp + turns[i].tg - waited[i];
         if (seconds <= 0)
-            return apir_error_set(err, ERANGE,
-                                  "pair %d: %s waited longer for its core than its turn took; did "
-                                  "process %d compute for somebody else?",
-                                  pair, o->sides[i].name, r->peers[i].computing);
-        r->seconds[i] += seconds;
+            fail("pair %d: %s waited longer for its core than its turn took; did process %d "
+                 "compute for somebody else?",
+                 pair, o->sides[i].name, run.peers[i].computing);
+        run.seconds[i] += seconds;
     }
-    return ret == 0 ? compare_tokens(r, pair, err) : ret;
+    compare_tokens(pair);
 }
 
-static int sample_at_once(struct run *r, struct apir_error *err)
+static void sample_at_once(void)
 {
-    const struct options *o = r->o;
+    const struct options *o = run.o;
     const int n = o->pp ? o->pp : o->tg;
     char metric[SAMPLE_NAME_MAX + 1];
     snprintf(metric, sizeof(metric), "%s%d-at-once", o->pp ? "pp" : "tg", n);
-    int ret = 0;
-    for (size_t i = 0; i < o->n_sides && ret == 0; i++)
-        ret = options_sample(
-            o, r->out, o->sides[i].name, metric,
-            &(struct sample){.pair = o->first, .n = (double)n * o->pairs, .value = r->seconds[i]},
-            err);
-    return ret;
+    for (size_t i = 0; i < o->n_sides; i++)
+        options_sample(
+            o, o->sides[i].name, metric,
+            (struct sample){.pair = o->first, .n = (double)n * o->pairs, .value = run.seconds[i]});
 }
 
 /* After the first turns: a worker is there only then. */
-static int core_check(const struct run *r, struct apir_error *err)
+static void core_check(void)
 {
-    int first = -1;
-    for (size_t i = 0; i < r->o->n_sides; i++) {
-        int core, ret = proc_core(r->peers[i].computing, &core, err);
-        if (ret < 0)
-            return ret;
-        if (i > 0 && core != first)
-            return apir_error_set(err, EINVAL,
-                                  "--at-once: %s is computed on core %d and %s on core %d; put "
-                                  "them on one",
-                                  r->o->sides[0].name, first, r->o->sides[i].name, core);
-        first = core;
+    const struct options *o = run.o;
+    const int first = proc_core(run.peers[0].computing);
+    for (size_t i = 1; i < o->n_sides; i++) {
+        const int core = proc_core(run.peers[i].computing);
+        if (core != first)
+            fail("--at-once: %s is computed on core %d and %s on core %d; put them on one",
+                 o->sides[0].name, first, o->sides[i].name, core);
     }
-    return 0;
 }
 
-static int round_in_order(struct run *r, size_t first, int pair, struct apir_error *err)
-{
-    const size_t n = r->o->n_sides;
-    int ret = 0;
-    for (size_t i = 0; i < n && ret == 0; i++)
-        ret = turn(r, (first + i) % n, err);
-    return ret == 0 ? compare_tokens(r, pair, err) : ret;
-}
-
-static int sample_pair(struct run *r, int pair, int rounds, struct apir_error *err)
-{
-    const struct options *o = r->o;
-    int ret = 0;
-    for (size_t i = 0; i < o->n_sides && ret == 0; i++) {
-        if (o->pp)
-            ret = sample_seconds(r, i, "pp", o->pp, pair, r->pp[i] / rounds, err);
-        if (ret == 0 && o->tg)
-            ret = sample_seconds(r, i, "tg", o->tg, pair, r->tg[i] / rounds, err);
-    }
-    return ret;
-}
+/* ---- in order ------------------------------------------------------------------------- */
 
 /* A pair below 0 is a warm-up, which leaves no samples. */
-static int turns_in_order(struct run *r, int pair, struct apir_error *err)
+static void turns_in_order(int pair)
 {
-    const int rounds = r->o->n_swap && pair >= 0 ? 2 : 1;
-    int ret = 0;
-    for (size_t i = 0; i < r->o->n_sides; i++)
-        r->pp[i] = r->tg[i] = 0;
-    for (int i = 0; i < rounds && ret == 0; i++) {
-        ret = swap_set(r, i, err);
+    const struct options *o = run.o;
+    const int rounds = o->swap.n && pair >= 0 ? 2 : 1;
+    for (size_t i = 0; i < o->n_sides; i++)
+        run.pp[i] = run.tg[i] = 0;
+    for (int round = 0; round < rounds; round++) {
+        swap_set(round);
         /* Nobody is always first: what warms up or slows down hits all sides alike. */
-        if (ret == 0)
-            ret = round_in_order(r, (size_t)(pair + WARM_UP + i), pair, err);
+        for (size_t i = 0; i < o->n_sides; i++)
+            turn(((size_t)(pair + WARM_UP + round) + i) % o->n_sides);
+        compare_tokens(pair);
     }
-    return ret == 0 && pair >= 0 ? sample_pair(r, pair, rounds, err) : ret;
+    for (size_t i = 0; i < o->n_sides && pair >= 0; i++) {
+        if (o->pp)
+            sample_seconds(i, "pp", o->pp, pair, run.pp[i] / rounds);
+        if (o->tg)
+            sample_seconds(i, "tg", o->tg, pair, run.tg[i] / rounds);
+    }
 }
 
-static int pairs_run(struct run *r, struct apir_error *err)
+/* ---- all of it ------------------------------------------------------------------------ */
+
+static void pairs_run(void)
 {
-    int (*const turns)(struct run *, int, struct apir_error *) =
-        r->o->at_once ? turns_at_once : turns_in_order;
-    int ret = 0;
-    for (int pair = -WARM_UP; pair < 0 && ret == 0; pair++)
-        ret = turns(r, pair, err);
-    if (ret == 0 && r->o->at_once)
-        ret = core_check(r, err);
-    for (int pair = 0; pair < r->o->pairs && ret == 0; pair++) {
-        ret = turns(r, pair, err);
-        for (size_t i = 0; i < r->o->n_sides; i++) {
-            r->other[i] += r->differs[i];
-            r->differs[i] = false;
+    const struct options *o = run.o;
+    void (*const turns)(int pair) = o->at_once ? turns_at_once : turns_in_order;
+    for (int pair = -WARM_UP; pair < 0; pair++)
+        turns(pair);
+    if (o->at_once)
+        core_check();
+    for (int pair = 0; pair < o->pairs; pair++) {
+        turns(pair);
+        for (size_t i = 0; i < o->n_sides; i++) {
+            run.other[i] += run.differs[i];
+            run.differs[i] = false;
         }
     }
-    return ret == 0 && r->o->at_once ? sample_at_once(r, err) : ret;
-}
-
-/* For n tokens. */
-static int side_open(struct run *r, size_t side, int n, struct apir_error *err)
-{
-    const struct options *o = r->o;
-    struct engine *e = &r->sides[side];
-    if (peer_is(&o->sides[side])) {
-        int ret = peer_open(&r->peers[side], &o->sides[side], err);
-        if (ret < 0 || !o->at_once || r->peers[side].computing)
-            return ret;
-    }
     if (o->at_once)
-        return apir_error_set(err, EINVAL,
-                              "--at-once: of every side the computing process must be known; give "
-                              "--side %s=peer:R,W,PID",
-                              o->sides[side].name);
-    int ret = engine_init(e, &o->sides[side], err);
-    if (ret == 0)
-        ret = engine_load(e, o, o->model, err);
-    return ret == 0 ? engine_open(e, o, n, err) : ret;
+        sample_at_once();
 }
 
-static int llama_run(struct run *r, struct apir_error *err)
+static void side_open(size_t i, int n_tokens)
 {
-    const struct options *o = r->o;
-    int n = o->pp > o->tg ? o->pp : o->tg;
-    int ret = swap_begin(r, err);
-    for (size_t i = 0; i < o->n_sides && ret == 0; i++) {
-        ret = side_open(r, i, n, err);
-        r->tokens[i] = calloc((size_t)n, sizeof(*r->tokens[i]));
-        if (ret == 0 && !r->tokens[i])
-            ret = apir_error_sys(err, ENOMEM, "tokens");
-    }
-    if (ret == 0) {
-        struct apir_error late; /* what went wrong before is what the user must know */
-        ret = pairs_run(r, err);
-        (void)swap_set(r, false, &late);
-    }
-    for (size_t i = 1; i < o->n_sides && ret == 0 && o->tg && !o->stamp; i++)
+    const struct options *o = run.o;
+    const struct option_side *side = &o->sides[i];
+    run.tokens[i] = calloc((size_t)n_tokens, sizeof(*run.tokens[i]));
+    if (!run.tokens[i])
+        fail("tokens: %m");
+    if (peer_is(side))
+        peer_open(&run.peers[i], side);
+    if (o->at_once && !run.peers[i].computing)
+        fail("--at-once: of every side the computing process must be known; give "
+             "--side %s=peer:R,W,PID",
+             side->name);
+    if (!peer_is(side))
+        engine_start(&run.sides[i], o, side, o->model, n_tokens);
+}
+
+void command_llama(const struct options *o)
+{
+    run.o = o;
+    engine_setup(o);
+    swap_begin();
+    for (size_t i = 0; i < o->n_sides; i++)
+        side_open(i, o->pp > o->tg ? o->pp : o->tg);
+    pairs_run();
+    swap_set(false);
+    for (size_t i = 1; i < o->n_sides && o->tg && !o->stamp; i++)
         fprintf(stderr, "apir-bench: %s: %s: greedy tokens as %s in %d of %d pairs\n", o->name,
-                o->sides[i].name, o->sides[0].name, o->pairs - r->other[i], o->pairs);
-    return ret;
-}
-
-static int run(const struct options *o, int (*body)(struct run *, struct apir_error *),
-               struct apir_error *err)
-{
-    struct run r = {.o = o, .out = options_open_out(o, err)};
-    if (!r.out)
-        return -err->code;
-    engine_setup(o->verbose);
-    int ret = engine_setup_stamp(o->stamp, err);
-    if (ret == 0)
-        ret = body(&r, err);
+                o->sides[i].name, o->sides[0].name, o->pairs - run.other[i], o->pairs);
     for (size_t i = 0; i < o->n_sides; i++) {
-        engine_fini(&r.sides[i]);
-        peer_close(&r.peers[i]);
-        free(r.tokens[i]);
+        engine_fini(&run.sides[i]);
+        peer_close(&run.peers[i]);
+        free(run.tokens[i]);
     }
-    engine_teardown();
-    if (r.out != stdout)
-        fclose(r.out);
-    return ret;
 }
 
-int command_llama(const struct options *o, struct apir_error *err)
+void command_load(const struct options *o)
 {
-    return run(o, llama_run, err);
-}
-
-static int load_once(struct run *r, size_t side, int pair, struct apir_error *err)
-{
-    double began = engine_now();
-    int ret = engine_load(&r->sides[side], r->o, r->o->model, err);
-    double seconds = engine_now() - began;
-    engine_unload(&r->sides[side]);
-    return ret < 0 || pair < 0 ? ret : sample_seconds(r, side, "load", 0, pair, seconds, err);
-}
-
-static int load_run(struct run *r, struct apir_error *err)
-{
-    size_t n = r->o->n_sides;
-    int ret = 0;
-    for (size_t i = 0; i < n && ret == 0; i++)
-        ret = engine_init(&r->sides[i], &r->o->sides[i], err);
+    run.o = o;
+    engine_setup(o);
+    for (size_t i = 0; i < o->n_sides; i++)
+        engine_init(&run.sides[i], &o->sides[i]);
     /* The first round is the warm-up: the file comes from the disk, drivers and worker start. */
-    for (int pair = -1; pair < r->o->pairs && ret == 0; pair++) {
-        for (size_t i = 0; i < n && ret == 0; i++)
-            ret = load_once(r, ((size_t)pair + n + i) % n, pair, err);
+    for (int pair = -1; pair < o->pairs; pair++) {
+        for (size_t i = 0; i < o->n_sides; i++) {
+            const size_t side = ((size_t)pair + o->n_sides + i) % o->n_sides;
+            double began = engine_now();
+            engine_load(&run.sides[side], o, o->model);
+            double seconds = engine_now() - began;
+            engine_unload(&run.sides[side]);
+            if (pair >= 0)
+                sample_seconds(side, "load", 0, pair, seconds);
+        }
     }
-    return ret;
-}
-
-int command_load(const struct options *o, struct apir_error *err)
-{
-    return run(o, load_run, err);
 }

@@ -63,8 +63,8 @@ void table_print(const struct table *t, const struct samples *all, FILE *f);
 
 /*
  * DIR/chart.dat, DIR/chart.gp and, where gnuplot is installed, DIR/chart.svg: throughput relative
- * to native. Says on stderr what it could not do. Returns 0 or -errno with *err set.
+ * to native. Says on stderr where it could not draw.
  */
-int chart_write(const struct table *t, const char *dir, struct apir_error *err);
+void chart_write(const struct table *t, const char *dir);
 
 #endif

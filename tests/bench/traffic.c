@@ -6,15 +6,14 @@
 
 #include "protocol/atomic.h"
 #include "protocol/messages.h"
+#include "tests/bench/options.h"
 
-bool traffic_find(struct traffic *t)
+void traffic_find(struct traffic *t)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
-    if (!maps)
-        return false;
-    memset(t, 0, sizeof(*t));
     char line[512];
-    while (!t->ring && fgets(line, sizeof(line), maps)) {
+    memset(t, 0, sizeof(*t));
+    while (maps && !t->ring && fgets(line, sizeof(line), maps)) {
         uintptr_t lo, hi;
         char mode[8];
         if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %7s", &lo, &hi, mode) != 3 ||
@@ -27,16 +26,10 @@ bool traffic_find(struct traffic *t)
         if (apir_load_acquire64(&h->magic) == APIR_RING_MAGIC)
             t->ring = h;
     }
+    if (!t->ring)
+        fail("this process has no ring");
     fclose(maps);
-    return t->ring != NULL;
-}
-
-void traffic_start(struct traffic *t)
-{
-    const struct apir_ring_header *ring = t->ring;
-    memset(t, 0, sizeof(*t));
-    t->ring = ring;
-    t->seen = apir_load_acquire64(&ring->tail);
+    t->seen = apir_load_acquire64(&t->ring->tail);
 }
 
 static void ring_read(const struct traffic *t, uint64_t at, void *to, size_t n)
@@ -84,11 +77,11 @@ static void payload_count(struct traffic *t, const struct apir_msg *m)
     }
 }
 
-bool traffic_count(struct traffic *t)
+void traffic_count(struct traffic *t)
 {
     uint64_t tail = apir_load_acquire64(&t->ring->tail);
     if (tail - t->seen > t->ring->cmd_size)
-        return false;
+        fail("in the ring: more than it holds");
     while (t->seen != tail) {
         static uint8_t buf[APIR_MESSAGE_MAX];
         struct apir_msg_header h;
@@ -96,13 +89,10 @@ bool traffic_count(struct traffic *t)
         const char *why = "";
         ring_read(t, t->seen, &h, sizeof(h));
         if (h.size < sizeof(h) || h.size > sizeof(buf) || h.size > tail - t->seen)
-            return false;
+            fail("in the ring: a message of %u bytes", h.size);
         ring_read(t, t->seen, buf, h.size);
-        if (apir_msg_decode(buf, h.size, APIR_ST_READY, &msg, &why) < 0 ||
-            h.code >= TRAFFIC_CODES) {
-            fprintf(stderr, "overhead: in the ring: %s\n", why);
-            return false;
-        }
+        if (apir_msg_decode(buf, h.size, APIR_ST_READY, &msg, &why) < 0 || h.code >= TRAFFIC_CODES)
+            fail("in the ring: %s", why);
         t->count[h.code]++;
         t->bytes[h.code] += h.size;
         t->ring_bytes += h.size;
@@ -110,7 +100,6 @@ bool traffic_count(struct traffic *t)
         payload_count(t, &msg);
         t->seen += h.size;
     }
-    return true;
 }
 
 void traffic_print(const struct traffic *t, uint64_t tokens, FILE *to)

@@ -12,7 +12,6 @@
 #ifndef APIR_BENCH_TRAFFIC_H
 #define APIR_BENCH_TRAFFIC_H
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -23,7 +22,7 @@
 struct traffic {
     const struct apir_ring_header *ring; /* mapped by the plug-in */
     uint64_t seen;                       /* tail up to which all is counted */
-    /* sums since traffic_start */
+    /* sums since traffic_find */
     uint64_t ring_bytes; /* all of the command ring */
     uint64_t inputs;     /* bytes of tensor data sent, by either road */
     uint64_t outputs;    /* bytes of tensor data fetched */
@@ -31,15 +30,12 @@ struct traffic {
     uint64_t count[TRAFFIC_CODES], bytes[TRAFFIC_CODES]; /* by message code */
 };
 
-/* Finds the ring of this process. False: no plug-in has made one. */
-bool traffic_find(struct traffic *t);
+/* Finds the ring of this process, and counts from here. The caller's backend is synchronized. Where
+ * there is no ring, or it does not hold what this protocol sends, the program ends (options.h). */
+void traffic_find(struct traffic *t);
 
-/* Forgets all and counts from here. The caller's backend is synchronized. */
-void traffic_start(struct traffic *t);
-
-/* Counts what was sent since; at most 512 KiB, and nothing is under way. False:
- * what lies in the ring is not what this protocol sends. */
-bool traffic_count(struct traffic *t);
+/* Counts what was sent since; at most 512 KiB, and nothing is under way. */
+void traffic_count(struct traffic *t);
 
 /* One line per message code: how many and how large, per token. */
 void traffic_print(const struct traffic *t, uint64_t tokens, FILE *to);

@@ -36,8 +36,8 @@ host() {
 }
 
 say "the link"
-"$BENCH_OUT/tests/bench/apir-link" --case vm-link --graphs "$BENCH_GRAPHS" --repeat "$BENCH_REPEAT" \
-    --out "$SHARE/samples/link" 2>>"$log" || die "apir-link failed"
+"$bench" link --case vm-link --graphs "$BENCH_GRAPHS" --repeat "$BENCH_REPEAT" \
+    --out "$SHARE/samples/link" 2>>"$log" || die "apir-bench link failed"
 
 for model in $BENCH_NAMES; do
     for ((round = 0; round < BENCH_ROUNDS; round++)); do

@@ -4,7 +4,7 @@
 # vm.sh OUT SAMPLES [OPTION]...: measurements in a VM, in one boot, appended to the
 # file SAMPLES as one JSON object per line:
 #
-#   vm-link   apir-link in the guest: the link itself
+#   vm-link   apir-bench link in the guest: the link itself
 #   vm-MODEL  decoding on the host, and remoted from the guest, in turns, and prompts also at once
 #             on one core, so that both meet the same noise. The worker has one CPU thread, and
 #             so has the native run. Every round has new processes: how their pages lie makes a
@@ -17,7 +17,7 @@
 #   --rounds N           per model (8)
 #   --pairs N            prompts in turns, generations, prompts at once, per round and side (10)
 #   --pp N  --tg N       tokens of prompt and generation (64, 64)
-#   --graphs N           apir-link's (2000) --repeat N  apir-link's (60)
+#   --graphs N  --repeat N  those of apir-bench link (2000, 60)
 #   --idle-seconds N     60; 0: not measured
 #
 # Exits with 0 only if all of it was measured. build/vm/bench-* is kept if not.
@@ -56,7 +56,7 @@ while [[ $# -gt 0 ]]; do
     shift 2
 done
 
-for program in tests/bench/apir-link tests/bench/apir-bench tests/models/gguf-write \
+for program in tests/bench/apir-bench tests/models/gguf-write \
     frontend/libggml-apir.so backend/apir-render-server; do
     [[ -x $OUT/$program ]] || { echo "bench: no $OUT/$program; make all" >&2 && exit 1; }
 done
@@ -122,5 +122,6 @@ for model in $BENCH_NAMES; do
 done
 cat "$BENCH_WORK/samples" >>"$samples" || fail "cannot write $samples"
 
-jq -rs -f tests/bench/vm-table.jq "$BENCH_WORK/samples"
+"$OUT/tests/bench/apir-bench" report --samples "$BENCH_WORK/samples" --out "$BENCH_WORK/report" \
+    --targets vm- || fail "no report"
 rm -rf "$BENCH_WORK"

@@ -29,7 +29,7 @@ programs=(
     /usr/libexec/x86_64-linux-gnu/llama.cpp-tests/test-llama-archs
     "$out/backend/apir-render-server" "$out/backend/apir-worker"
     "$out/tests/models/gguf-write" "$out/tests/parity/logits" "$out/tests/parity/compare"
-    "$out/tests/bench/apir-bench" "$out/tests/bench/apir-link"
+    "$out/tests/bench/apir-bench"
     "$out/tests/differ/ggml-differ" "$out/tests/differ/llama-differ"
 )
 plugins=("$libdir"/ggml/backends0/libggml-*.so)
