@@ -15,6 +15,7 @@
 
 extern const char fuzz_corpus[];
 
+/* The input lies in memory of exactly its size, so that ASan sees a read behind it. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* assert() that every MODE keeps */
@@ -25,6 +26,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
             abort();                                                                               \
         }                                                                                          \
     } while (0)
+
+/*
+ * Begins a function that the linker or a library finds by its name, with the declaration that the
+ * compiler wants to have seen: FUZZ_DEFINE(int __wrap_connect(int fd)) { ... }
+ */
+#define FUZZ_DEFINE(...)                                                                           \
+    __VA_ARGS__;                                                                                   \
+    __VA_ARGS__
 
 /* The rest of an input. */
 struct fuzz_input {

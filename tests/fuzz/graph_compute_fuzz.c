@@ -6,14 +6,11 @@
  * what a kernel touches outside is a crash, and a rule that is missing.
  *
  * Input: one byte that picks the op, then numbers for dimensions and changes; more are drawn
- * from those. FUZZ_VERBOSE=1 prints each reason for a refusal and each assert of ggml once.
+ * from those.
  */
 #define _GNU_SOURCE
 #include "tests/fuzz/fuzz.h"
 
-#include <errno.h>
-#include <math.h>
-#include <setjmp.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -21,7 +18,7 @@
 #include "backend/worker/graph.h"
 #include "backend/worker/rules/op.h"
 #include "backend/worker/rules/rules.h"
-#include "common/log.h"
+#include "tests/fuzz/cage.h"
 #include "tests/fuzz/graph_ops.h"
 #include "tests/fuzz/graph_random.h"
 #include "tests/lib/graph_write.h"
@@ -38,64 +35,17 @@ static void *stream;
 static uint8_t *memory[BUFFERS];
 static struct worker_slot slot;
 
-/* ---- ggml's asserts, and the memory it works in -------------------------------------- */
-
-static jmp_buf aborted;
-
-/* What ggml holds when an assert ends it in the middle of a computation is lost with that. */
-const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void)
-{
-    return "leak:ggml_graph_compute\n";
-}
-static bool armed;
-static struct {
-    char text[200];
-    unsigned long count;
-} seen[400];
-
-static void note(const char *what, const char *op, const char *why)
-{
-    char text[200];
-    if (!getenv("FUZZ_VERBOSE"))
-        return;
-    snprintf(text, sizeof(text), "%s %s: %s", what, op, why);
-    for (size_t i = 0; i < sizeof(seen) / sizeof(seen[0]); i++) {
-        if (!seen[i].count) {
-            memcpy(seen[i].text, text, sizeof(text));
-            fprintf(stderr, "NOTE %s\n", text);
-        }
-        if (strcmp(seen[i].text, text) == 0) {
-            seen[i].count++;
-            return;
-        }
-    }
-}
-
-static const char *op_now = "";
-
-static void on_abort(const char *message)
-{
-    FUZZ_CHECK(armed);
-    armed = false;
-    if (op_now[0])
-        note("ASSERT", op_now, message);
-    longjmp(aborted, 1);
-}
+/* ---- the memory that ggml works in ----------------------------------------------------- */
 
 /* operator new[] and delete[], where ggml-cpu has its work buffer: it ends at a page without
  * access, as closely as its alignment allows. */
-void *_Znam(size_t size);
-void _ZdaPv(void *p);
-void _ZdaPvm(void *p, size_t size);
-
 static struct {
     uint8_t *map;
     size_t size;
     void *given;
 } works[64];
 
-void *_Znam(size_t size)
+FUZZ_DEFINE(void *_Znam(size_t size))
 {
     size_t used = (size + 15) & ~(size_t)15;
     size_t room = (used + PAGE - 1) & ~(PAGE - 1);
@@ -113,7 +63,7 @@ void *_Znam(size_t size)
     abort();
 }
 
-void _ZdaPv(void *p)
+FUZZ_DEFINE(void _ZdaPv(void *p))
 {
     for (size_t i = 0; i < sizeof(works) / sizeof(works[0]); i++) {
         if (p && works[i].given == p) {
@@ -126,7 +76,7 @@ void _ZdaPv(void *p)
     FUZZ_CHECK(p == NULL);
 }
 
-void _ZdaPvm(void *p, size_t size)
+FUZZ_DEFINE(void _ZdaPvm(void *p, size_t size))
 {
     (void)size;
     _ZdaPv(p);
@@ -136,14 +86,7 @@ void _ZdaPvm(void *p, size_t size)
 
 static void setup(void)
 {
-    static const char *const devices[] = {"CPU", NULL};
-    struct host_ggml_options options = {.devices = devices, .n_threads = 1};
-    struct apir_error err = {0};
-    apir_log_set_level(APIR_LOG_ERROR);
-    if (host_ggml_load(&w.ggml, &options, &err)) {
-        fprintf(stderr, "%s\n", err.msg);
-        abort();
-    }
+    cage_load(&w.ggml);
     for (uint32_t i = 0; i < BUFFERS; i++) {
         uint8_t *map = mmap(NULL, ROOM + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         FUZZ_CHECK(map != MAP_FAILED);
@@ -153,7 +96,6 @@ static void setup(void)
         *b = (struct worker_buffer){.id = i + 1};
         FUZZ_CHECK(host_buffer_wrap(&w.ggml, &w.ggml.devices[0], memory[i], ROOM, &b->host) == 0);
     }
-    ggml_set_abort_callback(on_abort);
 }
 
 /* ---- places ------------------------------------------------------------------------------- */
@@ -205,17 +147,8 @@ static bool too_long(const struct graph_scene *s)
 
 static const struct graph_scene *scene_now;
 
-/* A copy onto itself or half onto itself spoils the guest's own data only. Aborted builders
- * and kernels leave things behind. */
-const char *__asan_default_options(void);
-const char *__asan_default_options(void)
-{
-    return "replace_intrin=0:detect_leaks=0:alloc_dealloc_mismatch=0";
-}
-
 /* Called by AddressSanitizer: what was computed when it happened. */
-void __asan_on_error(void);
-void __asan_on_error(void)
+FUZZ_DEFINE(void __asan_on_error(void))
 {
     const struct graph_scene *s = scene_now;
     if (!s)
@@ -246,13 +179,13 @@ static void compute(const struct graph_scene *s, struct dice *d)
         return;
     /* A stream of its own, so that the work buffer is as large as asked for and no larger. */
     scene_now = s;
-    armed = true;
-    if (setjmp(aborted) == 0) {
+    cage_armed = true;
+    if (setjmp(cage) == 0) {
         stream = host_stream_open(&w.ggml, &w.ggml.devices[0]);
         FUZZ_CHECK(stream != NULL);
         host_graph_compute(&w.ggml, stream, &slot.graph);
     }
-    armed = false;
+    cage_armed = false;
     host_stream_close(&w.ggml, stream);
     scene_now = NULL;
 }
@@ -265,29 +198,25 @@ static void ask(const struct graph_scene *s)
     q.g.names = q.names;
     q.g.buffers = q.buffers;
     q.g.tensors = q.tensors;
-    q.g.n_buffers = 0;
-    for (uint32_t i = 0; i < q.g.n_tensors; i++)
-        q.tensors[i].bits &= (uint8_t)~(APIR_TENSOR_BUFFER | APIR_TENSOR_VIEW);
+    graph_imagine(&q.g);
     size_t size = graph_write(&q.g, payload, sizeof(payload));
     struct apir_reply_op_query reply;
-    armed = true;
-    if (size && setjmp(aborted) == 0)
+    cage_armed = true;
+    if (size && setjmp(cage) == 0)
         worker_op_query(&w, 0, payload, size, &reply);
-    armed = false;
+    cage_armed = false;
 }
 
-static bool define(const struct graph_scene *s, bool changed_at_all)
+static bool define(const struct graph_scene *s)
 {
     static uint8_t payload[8192];
     size_t size = graph_write(&s->g, payload, sizeof(payload));
     const char *why = NULL;
     FUZZ_CHECK(size > 0);
-    armed = true;
-    if (setjmp(aborted) == 0)
+    cage_armed = true;
+    if (setjmp(cage) == 0)
         why = worker_slot_define(&w, &slot, 0, payload, size);
-    armed = false;
-    if (why && !changed_at_all)
-        note("REFUSED", op_now, why);
+    cage_armed = false;
     return !why;
 }
 
@@ -297,61 +226,36 @@ static void patch(struct graph_scene *s, struct dice *d)
     static uint8_t payload[8192];
     struct graph_scene before = *s;
     graph_change(s->tensors, s->g.n_tensors, d);
-    struct apir_writer out = apir_writer_init(payload, sizeof(payload));
-    uint32_t n = 0;
-    apir_writer_u32(&out, 0);
-    for (uint32_t i = 0; i < s->g.n_tensors; i++) {
-        if (memcmp(&before.tensors[i], &s->tensors[i], sizeof(s->tensors[i])) == 0)
-            continue;
-        apir_writer_u32(&out, i);
-        apir_tensor_write(&out, &s->tensors[i]);
-        n++;
-    }
-    memcpy(payload, &n, sizeof(n));
+    size_t size = graph_patch_write(before.tensors, &s->g, payload, sizeof(payload));
     const char *why = "nothing to patch";
-    armed = true;
-    if (n && setjmp(aborted) == 0)
-        why = worker_slot_patch(&w, &slot, payload, out.size);
-    armed = false;
+    cage_armed = true;
+    if (size && setjmp(cage) == 0)
+        why = worker_slot_patch(&w, &slot, payload, size);
+    cage_armed = false;
     if (!why)
         compute(s, d);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    static struct graph_scene s;
     if (size < 2)
         return 0;
     if (!w.ggml.fns)
         setup();
     struct dice d = {.data = data + 1, .left = size - 1, .state = UINT64_C(0xcbf29ce484222325)};
-    static uint8_t arena[64 << 10] __attribute__((aligned(64)));
-    struct ggml_init_params params = {
-        .mem_size = sizeof(arena), .mem_buffer = arena, .no_alloc = true};
-    struct ggml_context *ctx = ggml_init(params);
-    static struct ggml_tensor *t;
-    t = NULL;
-    op_now = "";
-    armed = true;
-    if (setjmp(aborted) == 0)
-        t = graph_op_make(ctx, &d, data[0]);
-    armed = false;
-    if (t) {
-        static struct graph_scene s;
-        op_now = ggml_op_name(t->op);
-        graph_scene_make(&s, t);
-        uint32_t changes = dice_roll(&d, 4);
-        for (uint32_t i = 0; i < changes; i++)
-            graph_change(s.tensors, s.g.n_tensors, &d);
-        scene_place(&s, &d);
+    if (!graph_op_try(&s, &d, data[0]))
+        return 0;
+    for (uint32_t changes = dice_roll(&d, 4); changes; changes--)
+        graph_change(s.tensors, s.g.n_tensors, &d);
+    scene_place(&s, &d);
+    if (dice_roll(&d, 4) == 0)
+        ask(&s);
+    if (define(&s)) {
+        compute(&s, &d);
         if (dice_roll(&d, 4) == 0)
-            ask(&s);
-        if (define(&s, changes > 0)) {
-            compute(&s, &d);
-            if (dice_roll(&d, 4) == 0)
-                patch(&s, &d);
-        }
-        worker_slot_clear(&w, &slot);
+            patch(&s, &d);
     }
-    ggml_free(ctx);
+    worker_slot_clear(&w, &slot);
     return 0;
 }

@@ -123,25 +123,14 @@ OP(unary)
 OP(math)
 {
     struct ggml_tensor *a = T(floats(d), dim(d), dim(d), dim(d), R(3) + 1);
-    switch (R(16)) {
-    case 0:
-        return ggml_sqr(c, a);
-    case 1:
-        return ggml_sqrt(c, a);
-    case 2:
-        return ggml_log(c, a);
-    case 3:
-        return ggml_sin(c, a);
-    case 4:
-        return ggml_cos(c, a);
-    case 5:
-        return ggml_sum(c, a);
-    case 6:
-        return ggml_sum_rows(c, a);
-    case 7:
-        return ggml_cumsum(c, a);
-    case 8:
-        return ggml_mean(c, a);
+    static struct ggml_tensor *(*const plain[])(struct ggml_context *, struct ggml_tensor *) = {
+        ggml_sqr, ggml_sqrt,     ggml_log,    ggml_sin,  ggml_cos,
+        ggml_sum, ggml_sum_rows, ggml_cumsum, ggml_mean,
+    };
+    const int which = R(16);
+    if (which < 9)
+        return plain[which](c, a);
+    switch (which) {
     case 9:
         return ggml_scale_bias(c, a, 2, 1);
     case 10:

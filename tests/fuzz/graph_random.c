@@ -11,20 +11,9 @@
 
 static int64_t changed(struct dice *d, int64_t v)
 {
-    static const int64_t odd[] = {0,
-                                  1,
-                                  -1,
-                                  2,
-                                  3,
-                                  4,
-                                  7,
-                                  255,
-                                  4096,
-                                  INT32_MAX,
-                                  INT32_MIN,
-                                  INT64_C(1) << 31,
-                                  INT64_C(1) << 40,
-                                  INT64_MAX};
+    static const int64_t odd[] = {
+        0, 1, -1, 2, 3, 4, 7, 255, 4096, INT32_MAX, INT32_MIN, 1ll << 31, 1ll << 40, INT64_MAX,
+    };
     switch (dice_roll(d, 6)) {
     case 0:
         return (int64_t)((uint64_t)v + 1);
@@ -106,8 +95,7 @@ static void on_refusal(const char *message)
     longjmp(refused, 1);
 }
 
-/* One op, or none: the builders refuse many numbers with an assert. */
-static bool op_make(struct graph_scene *s, struct dice *d)
+bool graph_op_try(struct graph_scene *s, struct dice *d, unsigned which)
 {
     static uint8_t arena[64 << 10] __attribute__((aligned(64)));
     struct ggml_init_params params = {
@@ -116,7 +104,7 @@ static bool op_make(struct graph_scene *s, struct dice *d)
     ggml_abort_callback_t before = ggml_set_abort_callback(on_refusal);
     struct ggml_tensor *volatile t = NULL;
     if (setjmp(refused) == 0)
-        t = graph_op_make(ctx, d, dice_roll(d, 256));
+        t = graph_op_make(ctx, d, which);
     ggml_set_abort_callback(before);
     if (t)
         graph_scene_make(s, t);
@@ -188,7 +176,7 @@ void random_graph_make(struct random_graph *g, struct dice *d, uint32_t n_ops)
     static struct graph_scene scene;
     g->g = (struct apir_graph){.names = g->names, .buffers = g->buffers, .tensors = g->tensors};
     for (uint32_t i = 0; i < n_ops && i < RANDOM_GRAPH_OPS; i++) {
-        if (op_make(&scene, d))
+        if (graph_op_try(&scene, d, dice_roll(d, 256)))
             scene_append(g, &scene, d);
     }
     if (g->g.n_tensors == 0)
@@ -241,18 +229,33 @@ bool random_graph_place(struct random_graph *g, struct dice *d, const struct hos
     return g->g.n_tensors > 0;
 }
 
-void random_graph_imagine(struct random_graph *g)
+void graph_imagine(struct apir_graph *g)
 {
-    g->g.n_buffers = 0;
-    for (uint32_t i = 0; i < g->g.n_tensors; i++)
+    g->n_buffers = 0;
+    for (uint32_t i = 0; i < g->n_tensors; i++)
         g->tensors[i].bits &= (uint8_t)~(APIR_TENSOR_BUFFER | APIR_TENSOR_VIEW);
+}
+
+size_t graph_patch_write(const struct apir_tensor *before, const struct apir_graph *after,
+                         void *buf, size_t cap)
+{
+    struct apir_writer out = apir_writer_init(buf, cap);
+    uint32_t n = 0;
+    apir_writer_u32(&out, 0);
+    for (uint32_t i = 0; i < after->n_tensors; i++) {
+        if (memcmp(&before[i], &after->tensors[i], sizeof(before[i])) == 0)
+            continue;
+        apir_writer_u32(&out, i);
+        apir_tensor_write(&out, &after->tensors[i]);
+        n++;
+    }
+    memcpy(buf, &n, sizeof(n));
+    return n && !out.full ? out.size : 0;
 }
 
 size_t random_graph_patch(struct random_graph *g, struct dice *d, void *buf, size_t cap)
 {
     static struct apir_tensor before[RANDOM_GRAPH_TENSORS];
-    struct apir_writer out = apir_writer_init(buf, cap);
-    uint32_t n = 0;
     if (g->g.n_tensors == 0)
         return 0;
     memcpy(before, g->tensors, sizeof(before));
@@ -263,16 +266,7 @@ size_t random_graph_patch(struct random_graph *g, struct dice *d, void *buf, siz
         else
             t->offset = t->offset >= 256 ? t->offset - 256 : t->offset + 32;
     }
-    apir_writer_u32(&out, 0);
-    for (uint32_t i = 0; i < g->g.n_tensors; i++) {
-        if (memcmp(&before[i], &g->tensors[i], sizeof(before[i])) == 0)
-            continue;
-        apir_writer_u32(&out, i);
-        apir_tensor_write(&out, &g->tensors[i]);
-        n++;
-    }
-    memcpy(buf, &n, sizeof(n));
-    return n && !out.full ? out.size : 0;
+    return graph_patch_write(before, &g->g, buf, cap);
 }
 
 /* ---- what is not computed -------------------------------------------------------- */

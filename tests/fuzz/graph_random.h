@@ -23,6 +23,9 @@ struct random_graph {
     struct apir_graph g; /* points to the above */
 };
 
+/* One op of graph_ops, or none (false): the builders refuse many numbers with an assert. */
+bool graph_op_try(struct graph_scene *s, struct dice *d, unsigned which);
+
 /*
  * n_ops at most; results become sources of what follows where they fit. Every tensor has a
  * place only after random_graph_place, or none after random_graph_imagine. ggml's abort
@@ -38,7 +41,11 @@ bool random_graph_place(struct random_graph *g, struct dice *d, const struct hos
                         const uint64_t *sizes, uint32_t n);
 
 /* For a question: no buffers, no views. */
-void random_graph_imagine(struct random_graph *g);
+void graph_imagine(struct apir_graph *g);
+
+/* Writes the patch that makes one graph's tensors another's; its size, or 0: they are the same. */
+size_t graph_patch_write(const struct apir_tensor *before, const struct apir_graph *after,
+                         void *buf, size_t cap);
 
 /* Changes one or two tensors and writes the patch that says so; its size, or 0. */
 size_t random_graph_patch(struct random_graph *g, struct dice *d, void *buf, size_t cap);

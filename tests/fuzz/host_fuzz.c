@@ -69,10 +69,8 @@ static struct {
 
 void *__real_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset);
 int __real_munmap(void *map, size_t size);
-void *__wrap_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset);
-int __wrap_munmap(void *map, size_t size);
 
-void *__wrap_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset)
+FUZZ_DEFINE(void *__wrap_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset))
 {
     void *map = __real_mmap(at, size, prot, flags, fd, offset);
     for (size_t i = 0; map != MAP_FAILED && i < sizeof(maps) / sizeof(maps[0]); i++) {
@@ -86,7 +84,7 @@ void *__wrap_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offs
     return map;
 }
 
-int __wrap_munmap(void *map, size_t size)
+FUZZ_DEFINE(int __wrap_munmap(void *map, size_t size))
 {
     for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++) {
         if (maps[i].map == map) {
@@ -195,8 +193,7 @@ static void vtest_answers(int to)
 static int server_end = -1;
 
 /* A server that has said all it will ever say: nobody waits for more. */
-int __wrap_connect(int fd, const struct sockaddr *addr, socklen_t size);
-int __wrap_connect(int fd, const struct sockaddr *addr, socklen_t size)
+FUZZ_DEFINE(int __wrap_connect(int fd, const struct sockaddr *addr, socklen_t size))
 {
     int type = 0, pair[2];
     socklen_t n = sizeof(type);
@@ -339,8 +336,7 @@ static void pass(uint64_t ns)
     host_step();
 }
 
-int __wrap_clock_gettime(clockid_t clock, struct timespec *ts);
-int __wrap_clock_gettime(clockid_t clock, struct timespec *ts)
+FUZZ_DEFINE(int __wrap_clock_gettime(clockid_t clock, struct timespec *ts))
 {
     (void)clock;
     pass(20000);
@@ -348,18 +344,15 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *ts)
     return 0;
 }
 
-int __wrap_nanosleep(const struct timespec *ts, struct timespec *left);
-int __wrap_nanosleep(const struct timespec *ts, struct timespec *left)
+FUZZ_DEFINE(int __wrap_nanosleep(const struct timespec *ts, struct timespec *left))
 {
     (void)left;
     pass((uint64_t)ts->tv_sec * 1000000000u + (uint64_t)ts->tv_nsec);
     return 0;
 }
 
-int __wrap_clock_nanosleep(clockid_t clock, int flags, const struct timespec *ts,
-                           struct timespec *left);
-int __wrap_clock_nanosleep(clockid_t clock, int flags, const struct timespec *ts,
-                           struct timespec *left)
+FUZZ_DEFINE(int __wrap_clock_nanosleep(clockid_t clock, int flags, const struct timespec *ts,
+                                       struct timespec *left))
 {
     (void)clock;
     (void)flags;
@@ -368,8 +361,7 @@ int __wrap_clock_nanosleep(clockid_t clock, int flags, const struct timespec *ts
 
 /* What the server has sent is there; the rest will never come. */
 int __real_poll(struct pollfd *fds, nfds_t n, int timeout);
-int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout);
-int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout)
+FUZZ_DEFINE(int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout))
 {
     const int ready = __real_poll(fds, n, 0);
     if (ready == 0 && timeout > 0)
@@ -378,8 +370,7 @@ int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout)
 }
 
 /* Futexes. A lock that is waited for would never come: there is but one thread. */
-long __wrap_syscall(long number, ...);
-long __wrap_syscall(long number, ...)
+FUZZ_DEFINE(long __wrap_syscall(long number, ...))
 {
     va_list ap;
     if (number == SYS_sched_yield)
@@ -397,8 +388,7 @@ long __wrap_syscall(long number, ...)
     return 0;
 }
 
-void __wrap_apir_log(enum apir_log_level level, const char *fmt, ...);
-void __wrap_apir_log(enum apir_log_level level, const char *fmt, ...)
+FUZZ_DEFINE(void __wrap_apir_log(enum apir_log_level level, const char *fmt, ...))
 {
     (void)level;
     FUZZ_CHECK(fmt[0] != '\0');

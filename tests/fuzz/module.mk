@@ -23,7 +23,7 @@ $(FUZZ_CORPUS): $(wildcard tests/fuzz/corpus tests/fuzz/corpus/* tests/fuzz/corp
 	$(call SAY,CORPUS)tests/fuzz/corpus.sh unpack $@
 
 # What each has beside its own source and what it takes of the product.
-FUZZ_OBJS_graph_compute := $(call objs,tests/fuzz/graph_ops.c tests/fuzz/graph_random.c)
+FUZZ_OBJS_graph_compute := $(call objs,$(addprefix tests/fuzz/,cage.c graph_ops.c graph_random.c))
 FUZZ_OBJS_worker := $(FUZZ_OBJS_graph_compute) $(call objs,tests/fuzz/worker_world.c)
 # ggml's builders; and its operator new[] is to be ours.
 FUZZ_LIBS_graph_compute := -lggml-base -ldl -lm -rdynamic
@@ -39,8 +39,8 @@ FUZZ_LIBS_virgl := -Wl,--wrap=server_child_start,--wrap=server_child_kill \
 FUZZ_LIBS_host := -lggml-base -ldl $(patsubst %,-Wl$(comma)--wrap=%,mmap munmap connect clock_gettime nanosleep poll \
                     clock_nanosleep syscall apir_log)
 
-$(call objs,$(addprefix tests/fuzz/,graph_ops.c graph_random.c graph_compute_fuzz.c worker_fuzz.c \
-    worker_world.c host_fuzz.c)): private PKGS := ggml
+$(call objs,$(addprefix tests/fuzz/,cage.c graph_ops.c graph_random.c graph_compute_fuzz.c \
+    worker_fuzz.c worker_world.c host_fuzz.c)): private PKGS := ggml
 $(call objs,$(addprefix tests/fuzz/,cdi_fuzz.c config_fuzz.c engine_fuzz.c oci_state_fuzz.c \
     oci_config_fuzz.c toml_fuzz.c unix_fuzz.c virgl_fuzz.c)): private PKGS := json-c
 $(O)/tests/fuzz/elf_fuzz.o: private EXTRA_CFLAGS := -D_GNU_SOURCE

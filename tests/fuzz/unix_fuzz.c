@@ -27,16 +27,10 @@
 const char fuzz_corpus[] = "unix";
 
 /* As if it had been started, and not yet said anything. */
-int __wrap_server_child_start(struct server_children *children, struct server_child *child,
-                              const struct server_child_spec *spec,
-                              void (*changed)(void *user, enum server_child_change change,
-                                              int status),
-                              void *user);
-int __wrap_server_child_start(struct server_children *children, struct server_child *child,
-                              const struct server_child_spec *spec,
-                              void (*changed)(void *user, enum server_child_change change,
-                                              int status),
-                              void *user)
+FUZZ_DEFINE(int __wrap_server_child_start(
+    struct server_children *children, struct server_child *child,
+    const struct server_child_spec *spec,
+    void (*changed)(void *user, enum server_child_change change, int status), void *user))
 {
     (void)children;
     (void)spec;

@@ -40,8 +40,7 @@ const char fuzz_corpus[] = "virgl";
 
 static int64_t now_ms = 1000000;
 
-int __wrap_clock_gettime(clockid_t clock, struct timespec *ts);
-int __wrap_clock_gettime(clockid_t clock, struct timespec *ts)
+FUZZ_DEFINE(int __wrap_clock_gettime(clockid_t clock, struct timespec *ts))
 {
     (void)clock;
     *ts = (struct timespec){.tv_sec = now_ms / 1000, .tv_nsec = now_ms % 1000 * 1000000};
@@ -65,16 +64,10 @@ static int keep(int fd)
     return copy;
 }
 
-int __wrap_server_child_start(struct server_children *children, struct server_child *child,
-                              const struct server_child_spec *spec,
-                              void (*changed)(void *user, enum server_child_change change,
-                                              int status),
-                              void *user);
-int __wrap_server_child_start(struct server_children *children, struct server_child *child,
-                              const struct server_child_spec *spec,
-                              void (*changed)(void *user, enum server_child_change change,
-                                              int status),
-                              void *user)
+FUZZ_DEFINE(int __wrap_server_child_start(
+    struct server_children *children, struct server_child *child,
+    const struct server_child_spec *spec,
+    void (*changed)(void *user, enum server_child_change change, int status), void *user))
 {
     (void)children;
     if (n_started == CHILDREN)
@@ -101,15 +94,14 @@ static void child_drop(unsigned i)
 }
 
 /* Its end is the input's to tell. */
-void __wrap_server_child_kill(struct server_child *child);
-void __wrap_server_child_kill(struct server_child *child)
+FUZZ_DEFINE(void __wrap_server_child_kill(struct server_child *child))
 {
     (void)child;
 }
 
 /* Nobody is told of its end any more. */
-void __wrap_server_child_forget(struct server_children *children, struct server_child *child);
-void __wrap_server_child_forget(struct server_children *children, struct server_child *child)
+FUZZ_DEFINE(void __wrap_server_child_forget(struct server_children *children,
+                                            struct server_child *child))
 {
     (void)children;
     for (unsigned i = 0; i < n_started; i++) {
@@ -121,12 +113,9 @@ void __wrap_server_child_forget(struct server_children *children, struct server_
     *child = (struct server_child){0};
 }
 
-void __wrap_server_child_move(
+FUZZ_DEFINE(void __wrap_server_child_move(
     struct server_children *children, struct server_child *from, struct server_child *to,
-    void (*changed)(void *user, enum server_child_change change, int status), void *user);
-void __wrap_server_child_move(
-    struct server_children *children, struct server_child *from, struct server_child *to,
-    void (*changed)(void *user, enum server_child_change change, int status), void *user)
+    void (*changed)(void *user, enum server_child_change change, int status), void *user))
 {
     (void)children;
     if (from->pid <= 0)

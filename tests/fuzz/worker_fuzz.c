@@ -14,10 +14,10 @@
 #include "tests/fuzz/fuzz.h"
 
 #include <errno.h>
-#include <setjmp.h>
 #include <stdbool.h>
 #include <string.h>
 
+#include "tests/fuzz/cage.h"
 #include "tests/fuzz/graph_random.h"
 #include "tests/fuzz/worker_world.h"
 #include "tests/lib/graph_write.h"
@@ -30,33 +30,6 @@ const char fuzz_corpus[] = "worker";
 #define ELEMENTS (1 << 18) /* per computation: beyond it, only time would pass */
 
 static struct random_graph graphs[APIR_SLOTS_MAX]; /* as the guest has defined them */
-
-/* ---- ggml's asserts -------------------------------------------------------------- */
-
-/* What ggml holds when an assert ends it in the middle of a computation is lost with that. */
-const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void)
-{
-    return "leak:ggml_graph_compute\n";
-}
-
-static jmp_buf aborted;
-static bool armed;
-
-static void on_abort(const char *message)
-{
-    (void)message;
-    FUZZ_CHECK(armed);
-    armed = false;
-    longjmp(aborted, 1);
-}
-
-/* Kernels that are left by an assert leave things behind. */
-const char *__asan_default_options(void);
-const char *__asan_default_options(void)
-{
-    return "replace_intrin=0:detect_leaks=0:alloc_dealloc_mismatch=0";
-}
 
 static bool may_compute(const struct worker_slot *s)
 {
@@ -190,63 +163,52 @@ static void fit_rows(uint64_t offset, uint64_t *size, uint64_t *count, uint64_t 
     *count = 1 + (*count - 1) % most;
 }
 
-/* The ranges within what they are ranges of. */
+/* Ranges, and the ids of what they are ranges of. */
+static const struct range {
+    enum apir_msg_code code;
+    size_t offset, size, of; /* in the message */
+    uint64_t (*limit)(uint32_t id);
+} ranges[] = {
+#define RANGE(code, m, offset, size, of, limit)                                                    \
+    {APIR_MSG_##code, offsetof(struct apir_msg, u.m.offset), offsetof(struct apir_msg, u.m.size),  \
+     offsetof(struct apir_msg, u.m.of), limit}
+    RANGE(SET, set, offset, size, buffer, buffer_size),
+    RANGE(SET, set, blob_offset, size, blob, blob_size),
+    RANGE(GET, get, offset, size, buffer, buffer_size),
+    RANGE(GET, get, blob_offset, size, blob, blob_size),
+    RANGE(SET_2D, set_2d, offset, size, buffer, buffer_size),
+    RANGE(GET_2D, get_2d, offset, size, buffer, buffer_size),
+    RANGE(SET_INLINE, set_inline, offset, size, buffer, buffer_size),
+    RANGE(MEMSET, memset, offset, size, buffer, buffer_size),
+    RANGE(COPY, copy, src_offset, size, src_buffer, buffer_size),
+    RANGE(COPY, copy, dst_offset, size, dst_buffer, buffer_size),
+    RANGE(GRAPH_OPTIMIZE, graph_optimize, out_offset, out_size, blob, blob_size),
+};
+
+/* Each within what it is a range of. */
 static void message_fit(struct apir_msg *msg)
 {
-    uint64_t one;
-    switch (msg->code) {
-    case APIR_MSG_BUFFER_ALLOC:
+    uint8_t *at = (uint8_t *)msg;
+    for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
+        const struct range *r = &ranges[i];
+        if (r->code == msg->code)
+            fit((uint64_t *)(void *)(at + r->offset), (uint64_t *)(void *)(at + r->size),
+                r->limit(*(const uint32_t *)(void *)(at + r->of)));
+    }
+    struct apir_msg_set_2d *set = &msg->u.set_2d;
+    struct apir_msg_get_2d *get = &msg->u.get_2d;
+    struct apir_msg_graph_optimize *optimize = &msg->u.graph_optimize;
+    uint64_t one = optimize->size;
+    if (msg->code == APIR_MSG_BUFFER_ALLOC) {
         msg->u.buffer_alloc.size = 1 + (msg->u.buffer_alloc.size - 1) % (3u << 20);
-        break;
-    case APIR_MSG_SET: {
-        struct apir_msg_set *m = &msg->u.set;
-        fit(&m->offset, &m->size, buffer_size(m->buffer));
-        fit(&m->blob_offset, &m->size, blob_size(m->blob));
-        break;
-    }
-    case APIR_MSG_GET: {
-        struct apir_msg_get *m = &msg->u.get;
-        fit(&m->offset, &m->size, buffer_size(m->buffer));
-        fit(&m->blob_offset, &m->size, blob_size(m->blob));
-        break;
-    }
-    case APIR_MSG_SET_2D: {
-        struct apir_msg_set_2d *m = &msg->u.set_2d;
-        fit(&m->offset, &m->size, buffer_size(m->buffer));
-        fit_rows(m->offset, &m->size, &m->count, &m->stride, buffer_size(m->buffer));
-        m->blob_offset %= 4096;
-        break;
-    }
-    case APIR_MSG_GET_2D: {
-        struct apir_msg_get_2d *m = &msg->u.get_2d;
-        fit(&m->offset, &m->size, buffer_size(m->buffer));
-        fit_rows(m->offset, &m->size, &m->count, &m->stride, buffer_size(m->buffer));
-        m->blob_offset %= 4096;
-        break;
-    }
-    case APIR_MSG_SET_INLINE: {
-        struct apir_msg_set_inline *m = &msg->u.set_inline;
-        fit(&m->offset, &m->size, buffer_size(m->buffer));
-        break;
-    }
-    case APIR_MSG_MEMSET:
-        fit(&msg->u.memset.offset, &msg->u.memset.size, buffer_size(msg->u.memset.buffer));
-        break;
-    case APIR_MSG_COPY: {
-        struct apir_msg_copy *m = &msg->u.copy;
-        fit(&m->src_offset, &m->size, buffer_size(m->src_buffer));
-        fit(&m->dst_offset, &m->size, buffer_size(m->dst_buffer));
-        break;
-    }
-    case APIR_MSG_GRAPH_OPTIMIZE: {
-        struct apir_msg_graph_optimize *m = &msg->u.graph_optimize;
-        fit(&m->out_offset, &m->out_size, blob_size(m->blob));
-        one = m->size;
-        fit(&m->blob_offset, &one, blob_size(m->blob));
-        break;
-    }
-    default:
-        break;
+    } else if (msg->code == APIR_MSG_SET_2D) {
+        fit_rows(set->offset, &set->size, &set->count, &set->stride, buffer_size(set->buffer));
+        set->blob_offset %= 4096;
+    } else if (msg->code == APIR_MSG_GET_2D) {
+        fit_rows(get->offset, &get->size, &get->count, &get->stride, buffer_size(get->buffer));
+        get->blob_offset %= 4096;
+    } else if (msg->code == APIR_MSG_GRAPH_OPTIMIZE) {
+        fit(&optimize->blob_offset, &one, blob_size(optimize->blob));
     }
 }
 
@@ -280,7 +242,7 @@ static uint64_t payload_put(const struct apir_msg *msg, uint32_t blob, uint64_t 
             &graphs[msg->code == APIR_MSG_GRAPH_DEF ? slot : APIR_SLOTS_MAX - 1];
         random_graph_make(g, &d, msg->code == APIR_MSG_OP_QUERY ? 1 : 1 + dice_roll(&d, 4));
         if (msg->code != APIR_MSG_GRAPH_DEF)
-            random_graph_imagine(g);
+            graph_imagine(&g->g);
         else if (!graph_place(g, &d))
             return 0;
         size = graph_write(&g->g, payload, sizeof(payload));
@@ -332,9 +294,9 @@ static bool serve(void)
                                       &size)) == 0) {
         if (apir_msg_decode(worker.message, size, worker.state, &msg, &why) < 0)
             break;
-        armed = true;
-        why = setjmp(aborted) ? "assert" : worker_dispatch(&worker, &msg);
-        armed = false;
+        cage_armed = true;
+        why = setjmp(cage) ? "assert" : worker_dispatch(&worker, &msg);
+        cage_armed = false;
         worker_blobs_reap(&worker);
         if (worker.control_err)
             return false;
@@ -403,10 +365,8 @@ static bool step(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    if (!worker.ggml.fns) {
+    if (!worker.ggml.fns)
         world_load();
-        ggml_set_abort_callback(on_abort);
-    }
     for (uint32_t i = 0; i < APIR_SLOTS_MAX; i++)
         graphs[i].g.n_tensors = 0;
     world_in = (struct fuzz_input){data, size};

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "common/fdsock.h"
-#include "common/log.h"
+#include "tests/fuzz/cage.h"
 #include "tests/fuzz/fuzz.h"
 
 #define PAGE   ((size_t)4096)
@@ -45,9 +45,6 @@ struct dice world_dice(void)
 
 /* ---- the device's memory: between pages without access --------------------------- */
 
-int __wrap_host_buffer_alloc(struct host_ggml *hg, const struct host_device *d, uint64_t size,
-                             struct host_buffer *ret_buffer);
-void __wrap_host_buffer_free(struct host_ggml *hg, struct host_buffer *b);
 void __real_host_buffer_free(struct host_ggml *hg, struct host_buffer *b);
 
 static struct {
@@ -57,8 +54,8 @@ static struct {
     void *handle;
 } rooms[64];
 
-int __wrap_host_buffer_alloc(struct host_ggml *hg, const struct host_device *d, uint64_t size,
-                             struct host_buffer *ret_buffer)
+FUZZ_DEFINE(int __wrap_host_buffer_alloc(struct host_ggml *hg, const struct host_device *d,
+                                         uint64_t size, struct host_buffer *ret_buffer))
 {
     size_t i = 0;
     while (i < sizeof(rooms) / sizeof(rooms[0]) && rooms[i].map)
@@ -85,7 +82,7 @@ int __wrap_host_buffer_alloc(struct host_ggml *hg, const struct host_device *d, 
     return 0;
 }
 
-void __wrap_host_buffer_free(struct host_ggml *hg, struct host_buffer *b)
+FUZZ_DEFINE(void __wrap_host_buffer_free(struct host_ggml *hg, struct host_buffer *b))
 {
     const void *handle = b->handle;
     __real_host_buffer_free(hg, b);
@@ -100,17 +97,6 @@ void __wrap_host_buffer_free(struct host_ggml *hg, struct host_buffer *b)
 
 /* ---- what the CPU has not: a queue, events, an order of nodes -------------------- */
 
-bool __wrap_host_stream_optimizes(struct host_ggml *hg, void *stream);
-int __wrap_host_graph_optimize(struct host_ggml *hg, void *stream, struct host_graph *g,
-                               const struct gg_tensor *tensors, uint32_t n_tensors,
-                               uint32_t n_nodes, uint32_t *ret_order, struct host_dep *ret_deps,
-                               uint32_t max_deps);
-void *__wrap_host_event_new(struct host_ggml *hg, const struct host_device *d, const void *stream);
-void __wrap_host_event_free(struct host_ggml *hg, void *event);
-void __wrap_host_event_record(struct host_ggml *hg, void *event, void *stream);
-void __wrap_host_event_wait(struct host_ggml *hg, void *event, void *stream);
-void __wrap_host_event_sync(struct host_ggml *hg, void *event);
-int __wrap_host_graph_compute(struct host_ggml *hg, void *stream, struct host_graph *g);
 int __real_host_graph_compute(struct host_ggml *hg, void *stream, struct host_graph *g);
 
 static uint32_t device_of(const void *stream)
@@ -122,7 +108,7 @@ static uint32_t device_of(const void *stream)
     return QUEUED;
 }
 
-bool __wrap_host_stream_optimizes(struct host_ggml *hg, void *stream)
+FUZZ_DEFINE(bool __wrap_host_stream_optimizes(struct host_ggml *hg, void *stream))
 {
     (void)hg;
     /* Asked first when it is opened, before it is in the table. */
@@ -130,10 +116,10 @@ bool __wrap_host_stream_optimizes(struct host_ggml *hg, void *stream)
 }
 
 /* The nodes backwards, and dependencies as many as there is room for, or one more. */
-int __wrap_host_graph_optimize(struct host_ggml *hg, void *stream, struct host_graph *g,
-                               const struct gg_tensor *tensors, uint32_t n_tensors,
-                               uint32_t n_nodes, uint32_t *ret_order, struct host_dep *ret_deps,
-                               uint32_t max_deps)
+FUZZ_DEFINE(int __wrap_host_graph_optimize(struct host_ggml *hg, void *stream, struct host_graph *g,
+                                           const struct gg_tensor *tensors, uint32_t n_tensors,
+                                           uint32_t n_nodes, uint32_t *ret_order,
+                                           struct host_dep *ret_deps, uint32_t max_deps))
 {
     (void)hg;
     (void)stream;
@@ -150,13 +136,14 @@ int __wrap_host_graph_optimize(struct host_ggml *hg, void *stream, struct host_g
 }
 
 /* Of its own size, so that ASan sees a use after its end. */
-void *__wrap_host_event_new(struct host_ggml *hg, const struct host_device *d, const void *stream)
+FUZZ_DEFINE(void *__wrap_host_event_new(struct host_ggml *hg, const struct host_device *d,
+                                        const void *stream))
 {
     FUZZ_CHECK(stream != NULL);
     return d == &hg->devices[QUEUED] ? calloc(1, sizeof(uint64_t)) : NULL;
 }
 
-void __wrap_host_event_free(struct host_ggml *hg, void *event)
+FUZZ_DEFINE(void __wrap_host_event_free(struct host_ggml *hg, void *event))
 {
     (void)hg;
     free(event);
@@ -168,25 +155,25 @@ static void event_use(void *event, const void *stream)
     ++*(uint64_t *)event;
 }
 
-void __wrap_host_event_record(struct host_ggml *hg, void *event, void *stream)
+FUZZ_DEFINE(void __wrap_host_event_record(struct host_ggml *hg, void *event, void *stream))
 {
     (void)hg;
     event_use(event, stream);
 }
 
-void __wrap_host_event_wait(struct host_ggml *hg, void *event, void *stream)
+FUZZ_DEFINE(void __wrap_host_event_wait(struct host_ggml *hg, void *event, void *stream))
 {
     (void)hg;
     event_use(event, stream);
 }
 
-void __wrap_host_event_sync(struct host_ggml *hg, void *event)
+FUZZ_DEFINE(void __wrap_host_event_sync(struct host_ggml *hg, void *event))
 {
     (void)hg;
     event_use(event, NULL);
 }
 
-int __wrap_host_graph_compute(struct host_ggml *hg, void *stream, struct host_graph *g)
+FUZZ_DEFINE(int __wrap_host_graph_compute(struct host_ggml *hg, void *stream, struct host_graph *g))
 {
     return device_of(stream) == QUEUED ? 0 : __real_host_graph_compute(hg, stream, g);
 }
@@ -255,8 +242,7 @@ static void server_serve(void)
 }
 
 /* The worker waits for an answer. */
-int __wrap_poll(struct pollfd *p, nfds_t n, int timeout_ms);
-int __wrap_poll(struct pollfd *p, nfds_t n, int timeout_ms)
+FUZZ_DEFINE(int __wrap_poll(struct pollfd *p, nfds_t n, int timeout_ms))
 {
     FUZZ_CHECK(n == 1 && p->fd == worker.control_fd && timeout_ms < 0);
     server_serve();
@@ -295,15 +281,7 @@ void world_blob_step(void)
 
 void world_load(void)
 {
-    static const char *const devices[] = {"CPU", NULL};
-    struct host_ggml_options options = {.devices = devices, .n_threads = 1};
-    struct apir_error err = {0};
-    apir_log_set_level(APIR_LOG_ERROR);
-    if (host_ggml_load(&worker.ggml, &options, &err)) {
-        fprintf(stderr, "%s\n", err.msg);
-        abort();
-    }
-    FUZZ_CHECK(worker.ggml.n_devices == 1);
+    cage_load(&worker.ggml);
     struct host_device *d = &worker.ggml.devices[QUEUED];
     *d = worker.ggml.devices[0];
     d->flags &= ~(uint32_t)APIR_DEVICE_SYNC;
