@@ -8,6 +8,7 @@
  *   gguf-extra t5 --model FILE --output FILE     an encoder and decoder with its vocabulary
  */
 #include <getopt.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -33,43 +34,64 @@ static void fill(struct ggml_tensor *t, float size)
     }
 }
 
-static void add_random(struct gguf_context *to, struct ggml_context *ctx, const char *base,
-                       const char *suffix, int64_t ne0, int64_t ne1, int64_t ne2, float size)
+/* The file that is made, and the one that it is made from. */
+struct making {
+    struct gguf_context *to;
+    struct ggml_context *ctx; /* of its tensors */
+    struct gguf_context *from;
+    struct ggml_context *weights;
+};
+
+static void add_random(const struct making *m, int64_t ne0, int64_t ne1, int64_t ne2, float size,
+                       const char *fmt, ...) __attribute__((format(printf, 6, 7)));
+static void add_random(const struct making *m, int64_t ne0, int64_t ne1, int64_t ne2, float size,
+                       const char *fmt, ...)
 {
-    struct ggml_tensor *t = ggml_new_tensor_3d(ctx, GGML_TYPE_F32, ne0, ne1, ne2);
-    ggml_format_name(t, "%s%s", base, suffix);
+    char name[GGML_MAX_NAME];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(name, sizeof(name), fmt, ap);
+    va_end(ap);
+    struct ggml_tensor *t = ggml_new_tensor_3d(m->ctx, GGML_TYPE_F32, ne0, ne1, ne2);
+    ggml_set_name(t, name);
     fill(t, size);
-    gguf_add_tensor(to, t);
+    gguf_add_tensor(m->to, t);
+}
+
+static const struct ggml_tensor *weight(const struct making *m, int64_t i)
+{
+    return ggml_get_tensor(m->weights, gguf_get_tensor_name(m->from, i));
+}
+
+static const struct ggml_tensor *embedding(const struct making *m)
+{
+    return ggml_get_tensor(m->weights, "token_embd.weight");
 }
 
 /* Each matrix of a layer gets two: one from its rows to RANK values, one from these on. */
-static void make_lora(struct gguf_context *to, struct ggml_context *ctx,
-                      const struct gguf_context *from, struct ggml_context *weights)
+static void make_lora(const struct making *m)
 {
-    const int64_t key = gguf_find_key(from, "general.architecture");
+    const int64_t key = gguf_find_key(m->from, "general.architecture");
 
-    gguf_set_val_str(to, "general.architecture", gguf_get_val_str(from, key));
-    gguf_set_val_str(to, "general.type", "adapter");
-    gguf_set_val_str(to, "adapter.type", "lora");
-    gguf_set_val_f32(to, "adapter.lora.alpha", 2.0f * (float)RANK);
-    for (int64_t i = 0; i < gguf_get_n_tensors(from); i++) {
-        const struct ggml_tensor *w = ggml_get_tensor(weights, gguf_get_tensor_name(from, i));
+    gguf_set_val_str(m->to, "general.architecture", gguf_get_val_str(m->from, key));
+    gguf_set_val_str(m->to, "general.type", "adapter");
+    gguf_set_val_str(m->to, "adapter.type", "lora");
+    gguf_set_val_f32(m->to, "adapter.lora.alpha", 2.0f * (float)RANK);
+    for (int64_t i = 0; i < gguf_get_n_tensors(m->from); i++) {
+        const struct ggml_tensor *w = weight(m, i);
         if (strncmp(w->name, "blk.", 4) != 0 || w->ne[1] == 1 || strstr(w->name, "gate_inp"))
             continue;
-        add_random(to, ctx, w->name, ".lora_a", w->ne[0], RANK, w->ne[2], 0.1f);
-        add_random(to, ctx, w->name, ".lora_b", RANK, w->ne[1], w->ne[2], 0.1f);
+        add_random(m, w->ne[0], RANK, w->ne[2], 0.1f, "%s.lora_a", w->name);
+        add_random(m, RANK, w->ne[1], w->ne[2], 0.1f, "%s.lora_b", w->name);
     }
 }
 
-static void make_rank(struct gguf_context *to, struct ggml_context *ctx,
-                      const struct gguf_context *from, struct ggml_context *weights)
+static void make_rank(const struct making *m)
 {
-    const struct ggml_tensor *embedding = ggml_get_tensor(weights, "token_embd.weight");
-
-    gguf_set_kv(to, from);
-    for (int64_t i = 0; i < gguf_get_n_tensors(from); i++)
-        gguf_add_tensor(to, ggml_get_tensor(weights, gguf_get_tensor_name(from, i)));
-    add_random(to, ctx, "cls.output", ".weight", embedding->ne[0], 1, 1, 0.2f);
+    gguf_set_kv(m->to, m->from);
+    for (int64_t i = 0; i < gguf_get_n_tensors(m->from); i++)
+        gguf_add_tensor(m->to, weight(m, i));
+    add_random(m, embedding(m)->ne[0], 1, 1, 0.2f, "cls.output.weight");
 }
 
 /* ---- a vision transformer with a projection to the model's embeddings, as LLaVA's ----- */
@@ -102,8 +124,7 @@ static void vision_keys(struct gguf_context *to, int64_t projected)
     gguf_set_arr_data(to, "clip.vision.image_std", GGUF_TYPE_FLOAT32, deviation, 3);
 }
 
-static void make_vision(struct gguf_context *to, struct ggml_context *ctx,
-                        const struct gguf_context *from, struct ggml_context *weights)
+static void make_vision(const struct making *m)
 {
     static const struct {
         const char *name;
@@ -113,77 +134,60 @@ static void make_vision(struct gguf_context *to, struct ggml_context *ctx,
         {"attn_out", EYE, EYE}, {"ln1", 0, EYE},         {"ffn_down", EYE_FF, EYE},
         {"ln2", 0, EYE},        {"ffn_up", EYE, EYE_FF},
     };
-    (void)from;
-    const int64_t projected = ggml_get_tensor(weights, "token_embd.weight")->ne[0];
-    vision_keys(to, projected);
-    struct ggml_tensor *patch = ggml_new_tensor_4d(ctx, GGML_TYPE_F32, PATCH, PATCH, 3, EYE);
+    const int64_t projected = embedding(m)->ne[0];
+    vision_keys(m->to, projected);
+    struct ggml_tensor *patch = ggml_new_tensor_4d(m->ctx, GGML_TYPE_F32, PATCH, PATCH, 3, EYE);
     ggml_set_name(patch, "v.patch_embd.weight");
     fill(patch, 0.2f);
-    gguf_add_tensor(to, patch);
-    add_random(to, ctx, "v.position_embd", ".weight", EYE, PATCHES, 1, 0.5f);
+    gguf_add_tensor(m->to, patch);
+    add_random(m, EYE, PATCHES, 1, 0.5f, "v.position_embd.weight");
     for (int block = 0; block < EYE_BLOCKS; block++) {
         for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-            char name[64];
-            snprintf(name, sizeof(name), "v.blk.%d.%s", block, parts[i].name);
-            if (parts[i].in)
-                add_random(to, ctx, name, ".weight", parts[i].in, parts[i].out, 1, 0.3f);
-            else
-                add_random(to, ctx, name, ".weight", parts[i].out, 1, 1, 1.0f);
-            add_random(to, ctx, name, ".bias", parts[i].out, 1, 1, 0.1f);
+            const int64_t in = parts[i].in, out = parts[i].out;
+            add_random(m, in ? in : out, in ? out : 1, 1, in ? 0.3f : 1.0f, "v.blk.%d.%s.weight",
+                       block, parts[i].name);
+            add_random(m, out, 1, 1, 0.1f, "v.blk.%d.%s.bias", block, parts[i].name);
         }
     }
-    add_random(to, ctx, "mm.0", ".weight", EYE, projected, 1, 0.3f);
-    add_random(to, ctx, "mm.0", ".bias", projected, 1, 1, 0.1f);
-    add_random(to, ctx, "mm.2", ".weight", projected, projected, 1, 0.1f);
-    add_random(to, ctx, "mm.2", ".bias", projected, 1, 1, 0.1f);
+    add_random(m, EYE, projected, 1, 0.3f, "mm.0.weight");
+    add_random(m, projected, 1, 1, 0.1f, "mm.0.bias");
+    add_random(m, projected, projected, 1, 0.1f, "mm.2.weight");
+    add_random(m, projected, 1, 1, 0.1f, "mm.2.bias");
 }
 
 /* ---- T5: an encoder, and a decoder that looks at what it has left --------------------- */
 
 enum { T5 = 64, T5_FF = 128, T5_HEADS = 4, T5_BUCKETS = 32, T5_BLOCKS = 2 };
 
-static void t5_attention(struct gguf_context *to, struct ggml_context *ctx, const char *block,
-                         const char *kind, bool first)
+static void t5_attention(const struct making *m, const char *side, int i, const char *kind)
 {
     static const char *const parts[] = {"q", "k", "v", "o"};
-    char name[64];
-    snprintf(name, sizeof(name), "%s.%s_norm", block, kind);
-    add_random(to, ctx, name, ".weight", T5, 1, 1, 1.0f);
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        snprintf(name, sizeof(name), "%s.%s_%s", block, kind, parts[i]);
-        add_random(to, ctx, name, ".weight", T5, T5, 1, 0.3f);
-    }
-    snprintf(name, sizeof(name), "%s.%s_rel_b", block, kind);
-    if (first)
-        add_random(to, ctx, name, ".weight", T5_HEADS, T5_BUCKETS, 1, 0.5f);
+    add_random(m, T5, 1, 1, 1.0f, "%s.blk.%d.%s_norm.weight", side, i, kind);
+    for (size_t k = 0; k < sizeof(parts) / sizeof(parts[0]); k++)
+        add_random(m, T5, T5, 1, 0.3f, "%s.blk.%d.%s_%s.weight", side, i, kind, parts[k]);
 }
 
-static void t5_side(struct gguf_context *to, struct ggml_context *ctx, const char *side, bool cross)
+static void t5_side(const struct making *m, const char *side, bool cross)
 {
-    char block[32], name[64];
     for (int i = 0; i < T5_BLOCKS; i++) {
-        snprintf(block, sizeof(block), "%s.blk.%d", side, i);
-        t5_attention(to, ctx, block, "attn", i == 0);
+        t5_attention(m, side, i, "attn");
+        if (i == 0)
+            add_random(m, T5_HEADS, T5_BUCKETS, 1, 0.5f, "%s.blk.0.attn_rel_b.weight", side);
         if (cross)
-            t5_attention(to, ctx, block, "cross_attn", false);
-        snprintf(name, sizeof(name), "%s.ffn_norm", block);
-        add_random(to, ctx, name, ".weight", T5, 1, 1, 1.0f);
-        snprintf(name, sizeof(name), "%s.ffn_up", block);
-        add_random(to, ctx, name, ".weight", T5, T5_FF, 1, 0.3f);
-        snprintf(name, sizeof(name), "%s.ffn_gate", block);
-        add_random(to, ctx, name, ".weight", T5, T5_FF, 1, 0.3f);
-        snprintf(name, sizeof(name), "%s.ffn_down", block);
-        add_random(to, ctx, name, ".weight", T5_FF, T5, 1, 0.3f);
+            t5_attention(m, side, i, "cross_attn");
+        add_random(m, T5, 1, 1, 1.0f, "%s.blk.%d.ffn_norm.weight", side, i);
+        add_random(m, T5, T5_FF, 1, 0.3f, "%s.blk.%d.ffn_up.weight", side, i);
+        add_random(m, T5, T5_FF, 1, 0.3f, "%s.blk.%d.ffn_gate.weight", side, i);
+        add_random(m, T5_FF, T5, 1, 0.3f, "%s.blk.%d.ffn_down.weight", side, i);
     }
-    snprintf(name, sizeof(name), "%s.output_norm", side);
-    add_random(to, ctx, name, ".weight", T5, 1, 1, 1.0f);
+    add_random(m, T5, 1, 1, 1.0f, "%s.output_norm.weight", side);
 }
 
-static void make_t5(struct gguf_context *to, struct ggml_context *ctx,
-                    const struct gguf_context *from, struct ggml_context *weights)
+static void make_t5(const struct making *m)
 {
-    const int64_t n_vocab = ggml_get_tensor(weights, "token_embd.weight")->ne[1];
-    gguf_set_kv(to, from); /* the tokenizer; the other model's numbers are nobody's then */
+    struct gguf_context *to = m->to;
+    const int64_t n_vocab = embedding(m)->ne[1];
+    gguf_set_kv(to, m->from); /* the tokenizer; the other model's numbers are nobody's then */
     gguf_set_val_str(to, "general.architecture", "t5");
     gguf_set_val_u32(to, "t5.vocab_size", (uint32_t)n_vocab);
     gguf_set_val_u32(to, "t5.context_length", 512);
@@ -197,45 +201,49 @@ static void make_t5(struct gguf_context *to, struct ggml_context *ctx,
     gguf_set_val_f32(to, "t5.attention.layer_norm_epsilon", 1e-6f);
     gguf_set_val_f32(to, "t5.attention.layer_norm_rms_epsilon", 1e-6f);
     gguf_set_val_u32(to, "t5.decoder_start_token_id", 0);
-    add_random(to, ctx, "token_embd", ".weight", T5, n_vocab, 1, 1.0f);
-    t5_side(to, ctx, "enc", false);
-    t5_side(to, ctx, "dec", true);
+    add_random(m, T5, n_vocab, 1, 1.0f, "token_embd.weight");
+    t5_side(m, "enc", false);
+    t5_side(m, "dec", true);
 }
 
-static const struct {
+static const struct kind {
     const char *name;
-    void (*make)(struct gguf_context *to, struct ggml_context *ctx, const struct gguf_context *from,
-                 struct ggml_context *weights);
+    void (*make)(const struct making *m);
 } kinds[] = {{"lora", make_lora}, {"rank", make_rank}, {"vision", make_vision}, {"t5", make_t5}};
-enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
-static int run(const char *what, const char *model, const char *output)
+static const struct kind *kind_find(const char *name)
 {
-    struct ggml_context *weights = NULL;
-    struct gguf_context *from =
-        gguf_init_from_file(model, (struct gguf_init_params){.no_alloc = false, .ctx = &weights});
-    if (!from || !weights) {
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if (strcmp(name, kinds[i].name) == 0)
+            return &kinds[i];
+    }
+    return NULL;
+}
+
+static int run(const struct kind *kind, const char *model, const char *output)
+{
+    struct making m = {0};
+    m.from =
+        gguf_init_from_file(model, (struct gguf_init_params){.no_alloc = false, .ctx = &m.weights});
+    if (!m.from || !m.weights) {
         fprintf(stderr, "gguf-extra: %s cannot be read\n", model);
         return 1;
     }
-    struct gguf_context *to = gguf_init_empty();
-    struct ggml_context *ctx = ggml_init((struct ggml_init_params){
-        .mem_size = ggml_get_mem_size(weights) + TENSORS_MAX * ggml_tensor_overhead()});
-    if (!to || !ctx) {
+    m.to = gguf_init_empty();
+    m.ctx = ggml_init((struct ggml_init_params){.mem_size = ggml_get_mem_size(m.weights) +
+                                                            TENSORS_MAX * ggml_tensor_overhead()});
+    if (!m.to || !m.ctx) {
         fprintf(stderr, "gguf-extra: out of memory\n");
         return 1;
     }
-    for (int i = 0; i < KINDS; i++) {
-        if (strcmp(what, kinds[i].name) == 0)
-            kinds[i].make(to, ctx, from, weights);
-    }
-    bool ok = gguf_write_to_file(to, output, false);
+    kind->make(&m);
+    bool ok = gguf_write_to_file(m.to, output, false);
     if (!ok)
         fprintf(stderr, "gguf-extra: %s cannot be written\n", output);
-    gguf_free(to);
-    gguf_free(from);
-    ggml_free(ctx);
-    ggml_free(weights);
+    gguf_free(m.to);
+    gguf_free(m.from);
+    ggml_free(m.ctx);
+    ggml_free(m.weights);
     return ok ? 0 : 1;
 }
 
@@ -257,13 +265,10 @@ int main(int argc, char **argv)
         else
             return 2;
     }
-    const char *what = optind + 1 == argc ? argv[optind] : "";
-    bool known = false;
-    for (int i = 0; i < KINDS; i++)
-        known = known || strcmp(what, kinds[i].name) == 0;
-    if (!model || !output || !known) {
+    const struct kind *kind = optind + 1 == argc ? kind_find(argv[optind]) : NULL;
+    if (!model || !output || !kind) {
         fprintf(stderr, "usage: gguf-extra lora|rank|vision|t5 --model FILE --output FILE\n");
         return 2;
     }
-    return run(what, model, output);
+    return run(kind, model, output);
 }

@@ -34,15 +34,6 @@ const struct arch *arch_find(const char *name)
     return NULL;
 }
 
-void arch_names(char *buf, size_t size)
-{
-    buf[0] = '\0';
-    for (size_t i = 0; i < sizeof(archs) / sizeof(archs[0]); i++) {
-        size_t used = strlen(buf);
-        snprintf(buf + used, size - used, "%s%s", i ? ", " : "", archs[i].name);
-    }
-}
-
 static void fill(int64_t *field, int64_t value)
 {
     if (*field == 0)
@@ -72,80 +63,48 @@ int shape_preset(struct shape *s, const char *name)
     return -1;
 }
 
-static int refuse(char *why, size_t size, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
-static int refuse(char *why, size_t size, const char *fmt, ...)
+void shape_finish(struct shape *s, int64_t block)
 {
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(why, size, fmt, ap);
-    va_end(ap);
-    return -1;
-}
-
-int shape_finish(struct shape *s, int64_t block, char *why, size_t why_size)
-{
-    const int64_t max = INT64_C(1) << 24;
-
+    const char *arch = s->arch->name;
     (void)shape_preset(s, "3M");
     if (s->experts < 0)
         s->experts = s->arch->moe ? 8 : 0;
     if (s->experts > 0)
         fill(&s->experts_used, s->experts < 2 ? s->experts : 2);
     fill(&s->heads_kv, s->heads);
-    if (s->head_dim == 0) {
-        if (s->embd % s->heads != 0)
-            return refuse(why, why_size,
-                          "--embd %" PRId64 " is no multiple of --heads %" PRId64
-                          "; give --head-dim to choose the size of a head yourself",
-                          s->embd, s->heads);
-        s->head_dim = s->embd / s->heads;
-    }
-
-    const struct {
-        const char *option;
-        int64_t value;
-    } sizes[] = {
-        {"--layers", s->layers},     {"--embd", s->embd}, {"--heads", s->heads},
-        {"--heads-kv", s->heads_kv}, {"--ff", s->ff},     {"--head-dim", s->head_dim},
-        {"--vocab", s->vocab},       {"--ctx", s->ctx},
-    };
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        if (sizes[i].value < 1 || sizes[i].value > max)
-            return refuse(why, why_size, "%s must be between 1 and %" PRId64, sizes[i].option, max);
-    }
+    if (s->head_dim == 0 && s->embd % s->heads != 0)
+        misuse("--embd %" PRId64 " is no multiple of --heads %" PRId64
+               "; give --head-dim to choose the size of a head yourself",
+               s->embd, s->heads);
+    fill(&s->head_dim, s->embd / s->heads);
     if (s->heads % s->heads_kv != 0)
-        return refuse(why, why_size, "--heads must be a multiple of --heads-kv");
+        misuse("--heads must be a multiple of --heads-kv");
     if (s->head_dim % 2 != 0)
-        return refuse(why, why_size, "--head-dim must be even (rotary positions come in pairs)");
+        misuse("--head-dim must be even (rotary positions come in pairs)");
     if (s->arch->qkv_bias && s->heads * s->head_dim != s->embd)
-        return refuse(why, why_size, "--arch %s has no --head-dim of its own", s->arch->name);
+        misuse("--arch %s has no --head-dim of its own", arch);
     if (s->arch->moe && s->experts < 1)
-        return refuse(why, why_size, "--arch %s needs --experts 1 or more", s->arch->name);
-    if (!s->arch->moe && s->experts > 0 && strcmp(s->arch->name, "llama") != 0)
-        return refuse(why, why_size, "--arch %s has no experts", s->arch->name);
-    if (s->experts > 1024 || s->experts_used > s->experts || s->experts_used < 0)
-        return refuse(why, why_size, "--experts-used must be at most --experts, and that 1024");
+        misuse("--arch %s needs --experts 1 or more", arch);
+    if (!s->arch->moe && s->experts > 0 && strcmp(arch, "llama") != 0)
+        misuse("--arch %s has no experts", arch);
+    if (s->experts > 1024 || s->experts_used > s->experts)
+        misuse("--experts-used must be at most --experts, and that 1024");
     if (s->embd % block != 0 || s->ff % block != 0 || (s->heads * s->head_dim) % block != 0)
-        return refuse(why, why_size,
-                      "this --type stores blocks of %" PRId64
-                      " values: --embd, --ff and heads x head-dim must be multiples of it",
-                      block);
-    return 0;
+        misuse("this --type stores blocks of %" PRId64
+               " values: --embd, --ff and heads x head-dim must be multiples of it",
+               block);
 }
 
-static int add(struct plan *p, enum role role, double gain, int64_t ne0, int64_t ne1, int64_t ne2,
-               const char *fmt, ...) __attribute__((format(printf, 7, 8)));
-static int add(struct plan *p, enum role role, double gain, int64_t ne0, int64_t ne1, int64_t ne2,
-               const char *fmt, ...)
+static void add(struct plan *p, enum role role, double gain, int64_t ne0, int64_t ne1, int64_t ne2,
+                const char *fmt, ...) __attribute__((format(printf, 7, 8)));
+static void add(struct plan *p, enum role role, double gain, int64_t ne0, int64_t ne1, int64_t ne2,
+                const char *fmt, ...)
 {
     if (p->n == p->cap) {
-        size_t cap = p->cap ? p->cap * 2 : 64;
-        struct plan_entry *entries = reallocarray(p->entries, cap, sizeof(*entries));
-        if (!entries)
-            return -1;
-        p->entries = entries;
-        p->cap = cap;
+        p->cap = p->cap ? p->cap * 2 : 64;
+        p->entries = reallocarray(p->entries, p->cap, sizeof(*p->entries));
+        if (!p->entries)
+            fail("out of memory");
     }
     struct plan_entry *e = &p->entries[p->n++];
     *e = (struct plan_entry){.role = role, .ne = {ne0, ne1, ne2}, .gain = gain};
@@ -153,7 +112,6 @@ static int add(struct plan *p, enum role role, double gain, int64_t ne0, int64_t
     va_start(ap, fmt);
     vsnprintf(e->name, sizeof(e->name), fmt, ap);
     va_end(ap);
-    return 0;
 }
 
 /*
@@ -161,57 +119,47 @@ static int add(struct plan *p, enum role role, double gain, int64_t ne0, int64_t
  * size it is an average over all of them, each next token would hang on the last one alone, and
  * greedy generation would soon go in a circle.
  */
-static int add_layer(struct plan *p, const struct shape *s, int64_t i)
+static void add_layer(struct plan *p, const struct shape *s, int64_t i)
 {
     const int64_t q = s->heads * s->head_dim, kv = s->heads_kv * s->head_dim;
     const double sharp = s->arch->qk_norm ? 1.0 : 1.7;
-    int err = 0;
 
-    err |= add(p, ROLE_NORM, 1, s->embd, 1, 1, "blk.%" PRId64 ".attn_norm.weight", i);
-    err |= add(p, ROLE_MATRIX, sharp, s->embd, q, 1, "blk.%" PRId64 ".attn_q.weight", i);
-    err |= add(p, ROLE_MATRIX, sharp, s->embd, kv, 1, "blk.%" PRId64 ".attn_k.weight", i);
-    err |= add(p, ROLE_MATRIX, 1, s->embd, kv, 1, "blk.%" PRId64 ".attn_v.weight", i);
+    add(p, ROLE_NORM, 1, s->embd, 1, 1, "blk.%" PRId64 ".attn_norm.weight", i);
+    add(p, ROLE_MATRIX, sharp, s->embd, q, 1, "blk.%" PRId64 ".attn_q.weight", i);
+    add(p, ROLE_MATRIX, sharp, s->embd, kv, 1, "blk.%" PRId64 ".attn_k.weight", i);
+    add(p, ROLE_MATRIX, 1, s->embd, kv, 1, "blk.%" PRId64 ".attn_v.weight", i);
     if (s->arch->qkv_bias) {
-        err |= add(p, ROLE_BIAS, 1, q, 1, 1, "blk.%" PRId64 ".attn_q.bias", i);
-        err |= add(p, ROLE_BIAS, 1, kv, 1, 1, "blk.%" PRId64 ".attn_k.bias", i);
-        err |= add(p, ROLE_BIAS, 1, kv, 1, 1, "blk.%" PRId64 ".attn_v.bias", i);
+        add(p, ROLE_BIAS, 1, q, 1, 1, "blk.%" PRId64 ".attn_q.bias", i);
+        add(p, ROLE_BIAS, 1, kv, 1, 1, "blk.%" PRId64 ".attn_k.bias", i);
+        add(p, ROLE_BIAS, 1, kv, 1, 1, "blk.%" PRId64 ".attn_v.bias", i);
     }
     if (s->arch->qk_norm) {
-        err |= add(p, ROLE_NORM, 1.7, s->head_dim, 1, 1, "blk.%" PRId64 ".attn_q_norm.weight", i);
-        err |= add(p, ROLE_NORM, 1.7, s->head_dim, 1, 1, "blk.%" PRId64 ".attn_k_norm.weight", i);
+        add(p, ROLE_NORM, 1.7, s->head_dim, 1, 1, "blk.%" PRId64 ".attn_q_norm.weight", i);
+        add(p, ROLE_NORM, 1.7, s->head_dim, 1, 1, "blk.%" PRId64 ".attn_k_norm.weight", i);
     }
-    err |= add(p, ROLE_MATRIX, 1, q, s->embd, 1, "blk.%" PRId64 ".attn_output.weight", i);
-    err |= add(p, ROLE_NORM, 1, s->embd, 1, 1, "blk.%" PRId64 ".ffn_norm.weight", i);
+    add(p, ROLE_MATRIX, 1, q, s->embd, 1, "blk.%" PRId64 ".attn_output.weight", i);
+    add(p, ROLE_NORM, 1, s->embd, 1, 1, "blk.%" PRId64 ".ffn_norm.weight", i);
     if (s->experts > 0) {
         const int64_t n = s->experts;
-        err |= add(p, ROLE_ROUTER, 2, s->embd, n, 1, "blk.%" PRId64 ".ffn_gate_inp.weight", i);
-        err |= add(p, ROLE_MATRIX, 1, s->embd, s->ff, n, "blk.%" PRId64 ".ffn_gate_exps.weight", i);
-        err |= add(p, ROLE_MATRIX, 2, s->ff, s->embd, n, "blk.%" PRId64 ".ffn_down_exps.weight", i);
-        err |= add(p, ROLE_MATRIX, 1, s->embd, s->ff, n, "blk.%" PRId64 ".ffn_up_exps.weight", i);
+        add(p, ROLE_ROUTER, 2, s->embd, n, 1, "blk.%" PRId64 ".ffn_gate_inp.weight", i);
+        add(p, ROLE_MATRIX, 1, s->embd, s->ff, n, "blk.%" PRId64 ".ffn_gate_exps.weight", i);
+        add(p, ROLE_MATRIX, 2, s->ff, s->embd, n, "blk.%" PRId64 ".ffn_down_exps.weight", i);
+        add(p, ROLE_MATRIX, 1, s->embd, s->ff, n, "blk.%" PRId64 ".ffn_up_exps.weight", i);
     } else {
-        err |= add(p, ROLE_MATRIX, 1, s->embd, s->ff, 1, "blk.%" PRId64 ".ffn_gate.weight", i);
-        err |= add(p, ROLE_MATRIX, 2, s->ff, s->embd, 1, "blk.%" PRId64 ".ffn_down.weight", i);
-        err |= add(p, ROLE_MATRIX, 1, s->embd, s->ff, 1, "blk.%" PRId64 ".ffn_up.weight", i);
+        add(p, ROLE_MATRIX, 1, s->embd, s->ff, 1, "blk.%" PRId64 ".ffn_gate.weight", i);
+        add(p, ROLE_MATRIX, 2, s->ff, s->embd, 1, "blk.%" PRId64 ".ffn_down.weight", i);
+        add(p, ROLE_MATRIX, 1, s->embd, s->ff, 1, "blk.%" PRId64 ".ffn_up.weight", i);
     }
-    return err;
 }
 
-int plan_create(struct plan *ret_plan, const struct shape *s)
+void plan_create(struct plan *ret_plan, const struct shape *s)
 {
-    struct plan p = {0};
-    int err = 0;
-
-    err |= add(&p, ROLE_EMBED, 0.5, s->embd, s->vocab, 1, "token_embd.weight");
+    *ret_plan = (struct plan){0};
+    add(ret_plan, ROLE_EMBED, 0.5, s->embd, s->vocab, 1, "token_embd.weight");
     for (int64_t i = 0; i < s->layers; i++)
-        err |= add_layer(&p, s, i);
-    err |= add(&p, ROLE_NORM, 1, s->embd, 1, 1, "output_norm.weight");
-    err |= add(&p, ROLE_OUTPUT, 3, s->embd, s->vocab, 1, "output.weight");
-    if (err) {
-        plan_destroy(&p);
-        return -1;
-    }
-    *ret_plan = p;
-    return 0;
+        add_layer(ret_plan, s, i);
+    add(ret_plan, ROLE_NORM, 1, s->embd, 1, 1, "output_norm.weight");
+    add(ret_plan, ROLE_OUTPUT, 3, s->embd, s->vocab, 1, "output.weight");
 }
 
 void plan_destroy(struct plan *p)

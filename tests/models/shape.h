@@ -47,22 +47,20 @@ struct plan {
     size_t n, cap;
 };
 
-const struct arch *arch_find(const char *name);
+/* Both end the program: with 2 and what is wrong with the options; with 1. */
+_Noreturn void misuse(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+_Noreturn void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* Writes the names of all architectures, with commas, to buf. */
-void arch_names(char *buf, size_t size);
+const struct arch *arch_find(const char *name);
 
 /* Fills what `s` leaves open from the named preset. Returns 0, or -1 for an unknown name. */
 int shape_preset(struct shape *s, const char *name);
 
-/*
- * Fills the rest with defaults and checks that the shape can exist. Returns 0, or -1 with a
- * sentence for the user in `why`.
- */
-int shape_finish(struct shape *s, int64_t block, char *why, size_t why_size);
+/* Fills the rest with defaults and checks that the shape can exist, with its numbers of 1 to 2^24
+ * each, in a type that stores blocks of so many values. */
+void shape_finish(struct shape *s, int64_t block);
 
-/* Returns 0, or -1 when out of memory. */
-int plan_create(struct plan *ret_plan, const struct shape *s);
+void plan_create(struct plan *ret_plan, const struct shape *s);
 void plan_destroy(struct plan *p);
 
 #endif

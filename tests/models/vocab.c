@@ -7,6 +7,8 @@
 
 #include <gguf.h>
 
+#include "tests/models/shape.h"
+
 enum { TOKEN_NORMAL = 1, TOKEN_CONTROL = 3 }; /* values of tokenizer.ggml.token_type */
 enum { TOKEN_SIZE = 24 };
 
@@ -74,17 +76,16 @@ static void word_token(char *buf, int64_t i)
     buf[used] = '\0';
 }
 
-int vocab_write(struct gguf_context *gguf, int64_t n)
+void vocab_write(struct gguf_context *gguf, int64_t n)
 {
     const size_t count = (size_t)n;
     char (*text)[TOKEN_SIZE] = calloc(count, sizeof(*text));
     const char **tokens = calloc(count, sizeof(*tokens));
     int32_t *types = calloc(count, sizeof(*types));
     const char *merge_lines[sizeof(merges) / sizeof(merges[0])];
-    int err = -1;
 
     if (!text || !tokens || !types)
-        goto out;
+        fail("out of memory");
     for (size_t i = 0; i < count; i++) {
         tokens[i] = text[i];
         types[i] = TOKEN_NORMAL;
@@ -114,12 +115,9 @@ int vocab_write(struct gguf_context *gguf, int64_t n)
     gguf_set_val_u32(gguf, "tokenizer.ggml.padding_token_id", VOCAB_END);
     gguf_set_val_bool(gguf, "tokenizer.ggml.add_bos_token", true);
     gguf_set_val_str(gguf, "tokenizer.chat_template", chat_template);
-    err = 0;
-out:
     free(types);
     free(tokens);
     free(text);
-    return err;
 }
 
 bool vocab_is_text(int64_t token)

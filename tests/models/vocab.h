@@ -19,11 +19,8 @@ enum {
     VOCAB_MIN = VOCAB_BYTES + 256 + 8,
 };
 
-/*
- * Writes the tokenizer's keys and a chat template. n must be VOCAB_MIN or more. Returns 0, or -1
- * when out of memory.
- */
-int vocab_write(struct gguf_context *gguf, int64_t n);
+/* Writes the tokenizer's keys and a chat template. n must be VOCAB_MIN or more. */
+void vocab_write(struct gguf_context *gguf, int64_t n);
 
 /* True for a token that is readable text: the others should not be generated. */
 bool vocab_is_text(int64_t token);
