@@ -2,12 +2,58 @@
 #include "tests/fuzz/cage.h"
 
 #include <ggml.h>
+#include <sys/mman.h>
 
 #include "common/log.h"
 #include "tests/fuzz/fuzz.h"
 
 jmp_buf cage;
 bool cage_armed;
+
+/* ---- memory --------------------------------------------------------------------------- */
+
+#define PAGE ((size_t)4096)
+
+static struct {
+    uint8_t *map;
+    size_t size; /* of the map, with both pages */
+    const uint8_t *given;
+} rooms[128];
+enum { ROOMS = sizeof(rooms) / sizeof(rooms[0]) };
+
+uint8_t *cage_alloc(size_t size, size_t align)
+{
+    const size_t used = (size + align - 1) & ~(align - 1);
+    const size_t room = ((used + PAGE - 1) & ~(PAGE - 1)) + 2 * PAGE;
+    size_t i = 0;
+    while (i < ROOMS && rooms[i].map)
+        i++;
+    if (i == ROOMS)
+        return NULL;
+    uint8_t *map = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    FUZZ_CHECK(map != MAP_FAILED);
+    FUZZ_CHECK(mprotect(map + PAGE, room - 2 * PAGE, PROT_READ | PROT_WRITE) == 0);
+    uint8_t *given = map + room - PAGE - used;
+    rooms[i].map = map;
+    rooms[i].size = room;
+    rooms[i].given = given;
+    return given;
+}
+
+bool cage_free(const void *memory)
+{
+    for (size_t i = 0; i < ROOMS; i++) {
+        if (!memory || rooms[i].given != memory)
+            continue;
+        munmap(rooms[i].map, rooms[i].size);
+        rooms[i].map = NULL;
+        rooms[i].given = NULL;
+        return true;
+    }
+    return false;
+}
+
+/* ---- asserts -------------------------------------------------------------------------- */
 
 /* What ggml holds when an assert ends it in the middle of a computation is lost with that. */
 FUZZ_DEFINE(const char *__lsan_default_suppressions(void))

@@ -6,6 +6,8 @@
 
 #include <setjmp.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "backend/worker/ggml/ggml.h"
 
@@ -13,6 +15,12 @@
  */
 extern jmp_buf cage;
 extern bool cage_armed;
+
+/* Memory between two pages without access: it ends where the second begins, as closely as `align`
+ * allows. NULL: there are too many. */
+uint8_t *cage_alloc(size_t size, size_t align);
+/* False: it is none of cage_alloc's. */
+bool cage_free(const void *memory);
 
 /* Loads it, with the CPU as its one device of one thread. */
 void cage_load(struct host_ggml *hg);

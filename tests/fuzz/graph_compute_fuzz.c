@@ -13,7 +13,6 @@
 
 #include <stdbool.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "backend/worker/graph.h"
 #include "backend/worker/rules/op.h"
@@ -25,7 +24,6 @@
 
 const char fuzz_corpus[] = "graph_compute";
 
-#define PAGE     ((size_t)4096)
 #define ROOM     ((size_t)64 << 10) /* bytes of a buffer, and so of a tensor */
 #define BUFFERS  GRAPH_SCENE_MAX
 #define ELEMENTS (1 << 20) /* beyond it, only time would pass */
@@ -35,45 +33,17 @@ static void *stream;
 static uint8_t *memory[BUFFERS];
 static struct worker_slot slot;
 
-/* ---- the memory that ggml works in ----------------------------------------------------- */
-
-/* operator new[] and delete[], where ggml-cpu has its work buffer: it ends at a page without
- * access, as closely as its alignment allows. */
-static struct {
-    uint8_t *map;
-    size_t size;
-    void *given;
-} works[64];
-
+/* operator new[] and delete[], where ggml-cpu has its work buffer. */
 FUZZ_DEFINE(void *_Znam(size_t size))
 {
-    size_t used = (size + 15) & ~(size_t)15;
-    size_t room = (used + PAGE - 1) & ~(PAGE - 1);
-    uint8_t *map =
-        mmap(NULL, room + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    FUZZ_CHECK(map != MAP_FAILED && mprotect(map + room, PAGE, PROT_NONE) == 0);
-    for (size_t i = 0; i < sizeof(works) / sizeof(works[0]); i++) {
-        if (works[i].map)
-            continue;
-        works[i].map = map;
-        works[i].size = room + PAGE;
-        works[i].given = map + room - used;
-        return works[i].given;
-    }
-    abort();
+    void *work = cage_alloc(size, 16);
+    FUZZ_CHECK(work != NULL);
+    return work;
 }
 
 FUZZ_DEFINE(void _ZdaPv(void *p))
 {
-    for (size_t i = 0; i < sizeof(works) / sizeof(works[0]); i++) {
-        if (p && works[i].given == p) {
-            munmap(works[i].map, works[i].size);
-            works[i].map = NULL;
-            works[i].given = NULL;
-            return;
-        }
-    }
-    FUZZ_CHECK(p == NULL);
+    FUZZ_CHECK(cage_free(p) || p == NULL);
 }
 
 FUZZ_DEFINE(void _ZdaPvm(void *p, size_t size))
@@ -88,10 +58,7 @@ static void setup(void)
 {
     cage_load(&w.ggml);
     for (uint32_t i = 0; i < BUFFERS; i++) {
-        uint8_t *map = mmap(NULL, ROOM + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        FUZZ_CHECK(map != MAP_FAILED);
-        FUZZ_CHECK(mprotect(map + PAGE, ROOM, PROT_READ | PROT_WRITE) == 0);
-        memory[i] = map + PAGE;
+        memory[i] = cage_alloc(ROOM, 64);
         struct worker_buffer *b = &w.buffers[i + 1];
         *b = (struct worker_buffer){.id = i + 1};
         FUZZ_CHECK(host_buffer_wrap(&w.ggml, &w.ggml.devices[0], memory[i], ROOM, &b->host) == 0);

@@ -104,13 +104,10 @@ static void message_seeds(void)
 static void graph_seed(const char *name, const struct apir_graph *g, const uint32_t *patched,
                        uint32_t n_patched)
 {
+    uint32_t def_size = (uint32_t)graph_write(g, buf + 4, sizeof(buf) - 4);
     struct apir_writer w = apir_writer_init(buf, sizeof(buf));
-    apir_writer_u32(&w, 0);
-    graph_write_front(&w, g);
-    for (uint32_t i = 0; i < g->n_tensors; i++)
-        apir_tensor_write(&w, &g->tensors[i]);
-    uint32_t def_size = (uint32_t)w.size - 4;
-    memcpy(buf, &def_size, sizeof(def_size));
+    apir_writer_u32(&w, def_size);
+    w.size += def_size;
     if (n_patched)
         apir_writer_u32(&w, n_patched);
     for (uint32_t i = 0; i < n_patched; i++) {
@@ -119,7 +116,7 @@ static void graph_seed(const char *name, const struct apir_graph *g, const uint3
         apir_writer_u32(&w, patched[i]);
         apir_tensor_write(&w, &t);
     }
-    if (w.full)
+    if (w.full || def_size == 0)
         exit(1);
     write_seed("graph", name, w.size);
 }

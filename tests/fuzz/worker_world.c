@@ -13,7 +13,6 @@
 #include "tests/fuzz/cage.h"
 #include "tests/fuzz/fuzz.h"
 
-#define PAGE   ((size_t)4096)
 #define MEMORY (UINT64_C(8) << 20) /* bytes that the device has */
 
 struct worker worker;
@@ -47,52 +46,28 @@ struct dice world_dice(void)
 
 void __real_host_buffer_free(struct host_ggml *hg, struct host_buffer *b);
 
-static struct {
-    uint8_t *map;
-    uint64_t size; /* of the map, with both pages */
-    uint64_t used;
-    void *handle;
-} rooms[64];
-
 FUZZ_DEFINE(int __wrap_host_buffer_alloc(struct host_ggml *hg, const struct host_device *d,
                                          uint64_t size, struct host_buffer *ret_buffer))
 {
-    size_t i = 0;
-    while (i < sizeof(rooms) / sizeof(rooms[0]) && rooms[i].map)
-        i++;
-    if (i == sizeof(rooms) / sizeof(rooms[0]) || size > MEMORY - memory_used)
+    uint8_t *memory = size > MEMORY - memory_used ? NULL : cage_alloc(size, 64);
+    if (!memory)
         return -ENOMEM;
-    /* To the end of the last page, as closely as ggml's alignment allows. */
-    uint64_t used = (size + 63) & ~UINT64_C(63);
-    uint64_t room = ((used + PAGE - 1) & ~(PAGE - 1)) + 2 * PAGE;
-    uint8_t *map = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    FUZZ_CHECK(map != MAP_FAILED);
-    FUZZ_CHECK(mprotect(map + PAGE, room - 2 * PAGE, PROT_READ | PROT_WRITE) == 0);
-    if (host_buffer_wrap(hg, d, map + room - PAGE - used, size, ret_buffer) < 0) {
-        munmap(map, room);
+    if (host_buffer_wrap(hg, d, memory, size, ret_buffer) < 0) {
+        cage_free(memory);
         return -ENOMEM;
     }
     if (d == &hg->devices[QUEUED])
         ret_buffer->memory = NULL;
-    rooms[i].map = map;
-    rooms[i].size = room;
-    rooms[i].used = size;
-    rooms[i].handle = ret_buffer->handle;
     memory_used += size;
     return 0;
 }
 
 FUZZ_DEFINE(void __wrap_host_buffer_free(struct host_ggml *hg, struct host_buffer *b))
 {
-    const void *handle = b->handle;
+    const struct host_buffer freed = *b;
     __real_host_buffer_free(hg, b);
-    for (size_t i = 0; i < sizeof(rooms) / sizeof(rooms[0]); i++) {
-        if (!handle || rooms[i].handle != handle)
-            continue;
-        munmap(rooms[i].map, rooms[i].size);
-        memory_used -= rooms[i].used;
-        memset(&rooms[i], 0, sizeof(rooms[i]));
-    }
+    if (cage_free(freed.base))
+        memory_used -= freed.size;
 }
 
 /* ---- what the CPU has not: a queue, events, an order of nodes -------------------- */
