@@ -290,26 +290,13 @@ static VKAPI_ATTR VkResult VKAPI_CALL count_AllocateMemory(VkDevice device,
         memcpy(&(to), &fn_, sizeof(fn_));                                                          \
     } while (0)
 
-/* The loader's link info in a create info's chain, or NULL. Its own structures come first there. */
-static VkLayerInstanceCreateInfo *instance_link_info(const VkInstanceCreateInfo *info)
+/* The loader's link info in a create info's chain, or NULL. Its own structures come first there,
+ * and begin alike for instances and devices. */
+static void *link_info(const void *chain, VkStructureType type)
 {
-    const VkBaseInStructure *s = info->pNext;
-    for (; s; s = s->pNext) {
+    for (const VkBaseInStructure *s = chain; s; s = s->pNext) {
         VkLayerInstanceCreateInfo *l = (VkLayerInstanceCreateInfo *)(uintptr_t)s;
-        if (s->sType == VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO &&
-            l->function == VK_LAYER_LINK_INFO)
-            return l;
-    }
-    return NULL;
-}
-
-static VkLayerDeviceCreateInfo *device_link_info(const VkDeviceCreateInfo *info)
-{
-    const VkBaseInStructure *s = info->pNext;
-    for (; s; s = s->pNext) {
-        VkLayerDeviceCreateInfo *l = (VkLayerDeviceCreateInfo *)(uintptr_t)s;
-        if (s->sType == VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO &&
-            l->function == VK_LAYER_LINK_INFO)
+        if (s->sType == type && l->function == VK_LAYER_LINK_INFO)
             return l;
     }
     return NULL;
@@ -319,7 +306,8 @@ static VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreat
                                                            const VkAllocationCallbacks *allocator,
                                                            VkInstance *instance)
 {
-    VkLayerInstanceCreateInfo *chain = instance_link_info(info);
+    VkLayerInstanceCreateInfo *chain =
+        link_info(info->pNext, VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO);
     struct link l = {0};
     PFN_vkCreateInstance create;
     pthread_once(&counters_once, counters_open);
@@ -360,7 +348,8 @@ static VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physic
                                                          const VkAllocationCallbacks *allocator,
                                                          VkDevice *device)
 {
-    VkLayerDeviceCreateInfo *chain = device_link_info(info);
+    VkLayerDeviceCreateInfo *chain =
+        link_info(info->pNext, VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO);
     struct link l = {0};
     PFN_vkCreateDevice create;
     if (!chain)

@@ -45,11 +45,13 @@ native_file=$work/native.counts remoted_file=$work/remoted.counts
 side_env=() # for the native side alone
 passed=0 failed=0
 
-verdict() { # yes|no NAME DETAIL
-    if [[ $1 == yes ]]; then
-        printf 'PASS  dispatch %-30s %s\n' "$2" "$3"
+verdict() { # NAME DETAIL CONDITION...
+    if "${@:3}"; then
+        passed=$((passed + 1))
+        printf 'PASS  dispatch %-30s %s\n' "$1" "$2"
     else
-        printf 'FAIL  dispatch %-30s %s\n' "$2" "$3"
+        failed=$((failed + 1))
+        printf 'FAIL  dispatch %-30s %s\n' "$1" "$2"
     fi
 }
 
@@ -159,13 +161,8 @@ check_counts() { # NAME UNITS UNIT SHORT LONG
     fi
     total=$(wc -l <"$work/pairs")
     same=$(awk '$2 == $3' "$work/pairs" | wc -l)
-    if [[ $same -eq $total ]]; then
-        passed=$((passed + 1))
-        verdict yes "$1" "$same of $total the same: $(counts_text "$2" "$3")${apart:+ (not judged$apart)}"
-    else
-        failed=$((failed + 1))
-        verdict no "$1" "$same of $total the same: $(counts_text "$2" "$3")${apart:+ (not judged$apart)}"
-    fi
+    verdict "$1" "$same of $total the same: $(counts_text "$2" "$3")${apart:+ (not judged$apart)}" \
+        test "$same" -eq "$total"
 }
 
 # ---- names ----------------------------------------------------------------------
@@ -188,18 +185,16 @@ ops_pair() { # ARGS
     [[ -s $work/native.ops ]] || die "ggml's GGML_VK_PERF_LOGGER printed no operations"
 }
 
+ops_same() { cmp -s "$work/native.ops" "$work/remoted.ops"; }
+
 check_ops() { # NAME ARGS
-    local kinds total
+    local kinds total what
     ops_pair "$2"
     kinds=$(sed 's/: [0-9]* x $//' "$work/native.ops" | sort -u | wc -l)
     total=$(awk '{ n += $(NF - 1) } END { print n }' "$work/native.ops")
-    if cmp -s "$work/native.ops" "$work/remoted.ops"; then
-        passed=$((passed + 1))
-        verdict yes "$1" "$total operations of $kinds kinds, the same ones"
-    else
-        failed=$((failed + 1))
-        verdict no "$1" "$(diff "$work/native.ops" "$work/remoted.ops" | head -n 6 | tr '\n' ' ')"
-    fi
+    what="$total operations of $kinds kinds, the same ones"
+    ops_same || what=$(diff "$work/native.ops" "$work/remoted.ops" | head -n 6 | tr '\n' ' ')
+    verdict "$1" "$what" ops_same
 }
 
 # ---- all of it ------------------------------------------------------------------
@@ -257,13 +252,8 @@ for model in "${models[@]}"; do
 done
 side_env=(GGML_VK_DISABLE_FUSION=1)
 ops_pair "-m ${models[0]} -fa on -p 0 -n 4 -r 1"
-if [[ -n $unfused ]] && ! cmp -s "$work/native.ops" "$work/remoted.ops"; then
-    passed=$((passed + 1))
-    verdict yes "the test itself" "sees that fusion is off on one side: $unfused"
-else
-    verdict no "the test itself" "does not see that fusion is off on one side"
-    failed=$((failed + 1))
-fi
+sees_it() { [[ -n $unfused ]] && ! ops_same; }
+verdict "the test itself" "fusion is off on one side, which must show: ${unfused:-it does not}" sees_it
 
 echo "dispatch: $passed of $((passed + failed)) comparisons as native"
 [[ $failed -eq 0 ]]

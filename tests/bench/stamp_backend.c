@@ -28,6 +28,9 @@ void STAMP_HOOK(void);
 #define STAMP_HOOK() ((void)0)
 #endif
 
+/* Most of what follows has parameters that ggml has chosen. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 #define EXPORT      __attribute__((visibility("default")))
 #define ALIGNMENT   64u
 #define INPUTS_MAX  64u
@@ -64,6 +67,12 @@ struct stream {
     uint32_t next_graph;
 };
 
+/* Of a buffer type, a backend and the device. */
+static const char *stamp_name(void *object)
+{
+    return "STAMP0";
+}
+
 /* ---- buffers ------------------------------------------------------------------ */
 
 static void *memory_of(void *buffer)
@@ -79,21 +88,18 @@ static void buffer_free(void *buffer)
 static void buffer_memset(void *buffer, struct gg_tensor *t, uint8_t value, size_t offset,
                           size_t size)
 {
-    (void)buffer;
     memset((char *)t->data + offset, value, size);
 }
 
 static void buffer_set(void *buffer, struct gg_tensor *t, const void *data, size_t offset,
                        size_t size)
 {
-    (void)buffer;
     memcpy((char *)t->data + offset, data, size);
 }
 
 static void buffer_get(void *buffer, const struct gg_tensor *t, void *data, size_t offset,
                        size_t size)
 {
-    (void)buffer;
     memcpy(data, (const char *)t->data + offset, size);
 }
 
@@ -108,12 +114,6 @@ static void buffer_clear(void *buffer, uint8_t value)
         if (offset)                                                                                \
             memcpy((char *)(object) + (offset), &fn_, sizeof(fn_));                                \
     } while (0)
-
-static const char *buft_name(void *buft)
-{
-    (void)buft;
-    return "STAMP0";
-}
 
 static void *buft_alloc(void *buft, size_t size)
 {
@@ -136,13 +136,11 @@ static void *buft_alloc(void *buft, size_t size)
 /* It is malloc's memory, as a CPU's buffers are. */
 static bool buft_is_host(void *buft)
 {
-    (void)buft;
     return true;
 }
 
 static size_t buft_alignment(void *buft)
 {
-    (void)buft;
     return ALIGNMENT;
 }
 
@@ -210,12 +208,6 @@ static int stream_graph_compute(void *backend, void *cgraph)
     return GG_STATUS_SUCCESS;
 }
 
-static const char *stream_name(void *backend)
-{
-    (void)backend;
-    return "STAMP0";
-}
-
 static void stream_free(void *backend)
 {
     free(backend);
@@ -223,33 +215,24 @@ static void stream_free(void *backend)
 
 /* ---- the device ----------------------------------------------------------------- */
 
-static const char *device_name(void *dev)
-{
-    (void)dev;
-    return "STAMP0";
-}
-
 static const char *device_description(void *dev)
 {
-    (void)dev;
     return "stamps, computes nothing";
 }
 
 static void device_memory(void *dev, size_t *ret_free, size_t *ret_total)
 {
-    (void)dev;
     *ret_free = *ret_total = (size_t)1 << 30;
 }
 
 static int device_type(void *dev)
 {
-    (void)dev;
     return GG_DEV_GPU;
 }
 
 static void device_props(void *dev, void *props)
 {
-    GG_AT(props, 0, const char *) = device_name(dev);
+    GG_AT(props, 0, const char *) = stamp_name(dev);
     GG_AT(props, 8, const char *) = device_description(dev);
     GG_AT(props, 16, size_t) = GG_AT(props, 24, size_t) = (size_t)1 << 30;
     GG_AT(props, 32, int32_t) = GG_DEV_GPU;
@@ -262,11 +245,10 @@ static void *device_init(void *dev, const char *params)
 {
     static uint8_t guid[16] = {0x73, 0x74, 0x61, 0x6d, 0x70, 0x00, 0x4b, 0x21,
                                0x9d, 0x11, 0x5e, 0x0c, 0x7a, 0x62, 0x3f, 0xe8};
-    (void)params;
     struct stream *s = calloc(1, sizeof(*s));
     if (!s)
         return NULL;
-    const char *(*name)(void *) = stream_name;
+    const char *(*name)(void *) = stamp_name;
     s->ggml[0] = (uintptr_t)guid;
     memcpy(&s->ggml[1], &name, sizeof(name));
     PUT(s->ggml, layout.backend.free, stream_free);
@@ -277,45 +259,36 @@ static void *device_init(void *dev, const char *params)
 
 static void *device_buft(void *dev)
 {
-    (void)dev;
     return buft_words;
 }
 
 static bool device_supports_op(void *dev, const struct gg_tensor *op)
 {
-    (void)dev;
-    (void)op;
     return true;
 }
 
 static bool device_supports_buft(void *dev, void *buft)
 {
-    (void)dev;
     return buft == buft_words;
 }
 
 static const char *reg_name(void *reg)
 {
-    (void)reg;
     return "STAMP";
 }
 
 static size_t reg_count(void *reg)
 {
-    (void)reg;
     return 1;
 }
 
 static void *reg_device(void *reg, size_t index)
 {
-    (void)reg;
     return index == 0 ? &device : NULL;
 }
 
 static void *reg_proc(void *reg, const char *name)
 {
-    (void)reg;
-    (void)name;
     return NULL;
 }
 
@@ -333,14 +306,14 @@ EXPORT void *ggml_backend_init(void)
         fprintf(stderr, "libggml-stamp: %s\n", base ? why : "cannot find ggml in this process");
         return NULL;
     }
-    const char *(*name)(void *) = buft_name;
+    const char *(*name)(void *) = stamp_name;
     memcpy(buft_words, &name, sizeof(name));
     PUT(buft_words, layout.buft.alloc, buft_alloc);
     PUT(buft_words, layout.buft.align, buft_alignment);
     PUT(buft_words, layout.buft.is_host, buft_is_host);
     GG_AT(buft_words, layout.buft.device, void *) = &device;
     device = (struct gg_device){
-        .iface = {.get_name = device_name,
+        .iface = {.get_name = stamp_name,
                   .get_description = device_description,
                   .get_memory = device_memory,
                   .get_type = device_type,

@@ -70,7 +70,6 @@ FUZZ_DEFINE(const char *__asan_default_options(void))
 
 static void on_abort(const char *message)
 {
-    (void)message;
     FUZZ_CHECK(cage_armed);
     cage_armed = false;
     longjmp(cage, 1);

@@ -48,7 +48,6 @@ FUZZ_DEFINE(void _ZdaPv(void *p))
 
 FUZZ_DEFINE(void _ZdaPvm(void *p, size_t size))
 {
-    (void)size;
     _ZdaPv(p);
 }
 

@@ -197,8 +197,6 @@ FUZZ_DEFINE(int __wrap_connect(int fd, const struct sockaddr *addr, socklen_t si
 {
     int type = 0, pair[2];
     socklen_t n = sizeof(type);
-    (void)addr;
-    (void)size;
     FUZZ_CHECK(getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &n) == 0);
     FUZZ_CHECK(socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, pair) == 0);
     server_end = pair[0];
@@ -338,7 +336,6 @@ static void pass(uint64_t ns)
 
 FUZZ_DEFINE(int __wrap_clock_gettime(clockid_t clock, struct timespec *ts))
 {
-    (void)clock;
     pass(20000);
     *ts = (struct timespec){(time_t)(now_ns / 1000000000u), (long)(now_ns % 1000000000u)};
     return 0;
@@ -346,7 +343,6 @@ FUZZ_DEFINE(int __wrap_clock_gettime(clockid_t clock, struct timespec *ts))
 
 FUZZ_DEFINE(int __wrap_nanosleep(const struct timespec *ts, struct timespec *left))
 {
-    (void)left;
     pass((uint64_t)ts->tv_sec * 1000000000u + (uint64_t)ts->tv_nsec);
     return 0;
 }
@@ -354,8 +350,6 @@ FUZZ_DEFINE(int __wrap_nanosleep(const struct timespec *ts, struct timespec *lef
 FUZZ_DEFINE(int __wrap_clock_nanosleep(clockid_t clock, int flags, const struct timespec *ts,
                                        struct timespec *left))
 {
-    (void)clock;
-    (void)flags;
     return __wrap_nanosleep(ts, left);
 }
 
@@ -390,7 +384,6 @@ FUZZ_DEFINE(long __wrap_syscall(long number, ...))
 
 FUZZ_DEFINE(void __wrap_apir_log(enum apir_log_level level, const char *fmt, ...))
 {
-    (void)level;
     FUZZ_CHECK(fmt[0] != '\0');
 }
 

@@ -42,7 +42,6 @@ static int64_t now_ms = 1000000;
 
 FUZZ_DEFINE(int __wrap_clock_gettime(clockid_t clock, struct timespec *ts))
 {
-    (void)clock;
     *ts = (struct timespec){.tv_sec = now_ms / 1000, .tv_nsec = now_ms % 1000 * 1000000};
     return 0;
 }
@@ -69,7 +68,6 @@ FUZZ_DEFINE(int __wrap_server_child_start(
     const struct server_child_spec *spec,
     void (*changed)(void *user, enum server_child_change change, int status), void *user))
 {
-    (void)children;
     if (n_started == CHILDREN)
         return -EAGAIN;
     *child = (struct server_child){.pid = 1 << 30, .changed = changed, .user = user};
@@ -96,14 +94,12 @@ static void child_drop(unsigned i)
 /* Its end is the input's to tell. */
 FUZZ_DEFINE(void __wrap_server_child_kill(struct server_child *child))
 {
-    (void)child;
 }
 
 /* Nobody is told of its end any more. */
 FUZZ_DEFINE(void __wrap_server_child_forget(struct server_children *children,
                                             struct server_child *child))
 {
-    (void)children;
     for (unsigned i = 0; i < n_started; i++) {
         if (started[i].child == child) {
             child_drop(i);
@@ -117,7 +113,6 @@ FUZZ_DEFINE(void __wrap_server_child_move(
     struct server_children *children, struct server_child *from, struct server_child *to,
     void (*changed)(void *user, enum server_child_change change, int status), void *user))
 {
-    (void)children;
     if (from->pid <= 0)
         return;
     *to = (struct server_child){.pid = from->pid, .changed = changed, .user = user};

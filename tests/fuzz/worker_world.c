@@ -85,7 +85,6 @@ static uint32_t device_of(const void *stream)
 
 FUZZ_DEFINE(bool __wrap_host_stream_optimizes(struct host_ggml *hg, void *stream))
 {
-    (void)hg;
     /* Asked first when it is opened, before it is in the table. */
     return device_of(stream) == QUEUED;
 }
@@ -96,9 +95,6 @@ FUZZ_DEFINE(int __wrap_host_graph_optimize(struct host_ggml *hg, void *stream, s
                                            uint32_t n_nodes, uint32_t *ret_order,
                                            struct host_dep *ret_deps, uint32_t max_deps))
 {
-    (void)hg;
-    (void)stream;
-    (void)tensors;
     FUZZ_CHECK(g->cgraph != NULL && n_nodes <= n_tensors);
     for (uint32_t i = 0; i < n_nodes / 2; i++) {
         uint32_t other = ret_order[n_nodes - 1 - i];
@@ -120,7 +116,6 @@ FUZZ_DEFINE(void *__wrap_host_event_new(struct host_ggml *hg, const struct host_
 
 FUZZ_DEFINE(void __wrap_host_event_free(struct host_ggml *hg, void *event))
 {
-    (void)hg;
     free(event);
 }
 
@@ -132,19 +127,16 @@ static void event_use(void *event, const void *stream)
 
 FUZZ_DEFINE(void __wrap_host_event_record(struct host_ggml *hg, void *event, void *stream))
 {
-    (void)hg;
     event_use(event, stream);
 }
 
 FUZZ_DEFINE(void __wrap_host_event_wait(struct host_ggml *hg, void *event, void *stream))
 {
-    (void)hg;
     event_use(event, stream);
 }
 
 FUZZ_DEFINE(void __wrap_host_event_sync(struct host_ggml *hg, void *event))
 {
-    (void)hg;
     event_use(event, NULL);
 }
 

@@ -10,7 +10,8 @@ SOAK_MODEL := build/models/soak-3m.gguf
 ALL += $(SOAK) $(SOAK_CLIENT)
 
 $(SOAK): EXTRA_LIBS := -lm
-$(SOAK): $(call objs,tests/soak/soak.c tests/soak/soak_report.c tests/faults/census.c) \
+$(SOAK): $(call objs,tests/soak/soak.c tests/soak/soak_report.c tests/faults/census.c \
+           tests/bench/stats.c) \
          $(TEST_LIB)
 	$(link)
 

@@ -2,7 +2,8 @@
 #include "tests/soak/soak.h"
 
 #include <math.h>
-#include <stdlib.h>
+
+#include "tests/bench/stats.h"
 
 static const double shares[] = {0.5, 0.9, 0.99, 0.999};
 enum { N_SHARES = sizeof(shares) / sizeof(shares[0]) };
@@ -42,12 +43,6 @@ static void requests_write(const struct requests *r, FILE *json)
     fputs("}", json);
 }
 
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* With the bad ones over without, pair by pair: the median. */
 static double pairs_median(const struct soak_totals *t, const struct board *board, double share)
 {
@@ -60,10 +55,7 @@ static double pairs_median(const struct soak_totals *t, const struct board *boar
         if (quiet.n && bad.n)
             ratios[n++] = requests_share(&bad, share) / requests_share(&quiet, share);
     }
-    if (n == 0)
-        return NAN;
-    qsort(ratios, n, sizeof(ratios[0]), compare);
-    return n % 2 ? ratios[n / 2] : (ratios[n / 2 - 1] + ratios[n / 2]) / 2;
+    return n ? stats_median(ratios, n) : NAN;
 }
 
 static void latency_report(const struct soak_totals *t, const struct board *board, FILE *json)
