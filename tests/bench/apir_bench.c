@@ -15,8 +15,8 @@ static const struct command commands[] = {
     {"load", ENGINE "pairs ", "time to load the model, sides in turn", command_load},
     {"together", ENGINE "pairs processes seconds ", "several processes at once, sides in turn",
      command_together},
-    {"soak", ENGINE "tokens worker-pid-of ", "memory over many tokens, one side", command_soak},
-    {"idle", ENGINE "seconds pids ", "CPU time while nothing happens, one side", command_idle},
+    {"soak", ENGINE "tokens server ", "memory over many tokens, one side", command_soak},
+    {"idle", ENGINE "seconds server ", "CPU time while nothing happens, one side", command_idle},
     {"link", " case out graphs repeat ", "the way to APIR0: a graph of one node, set and get",
      command_link},
     {"overhead", " case out tokens stamp ", "what APIR0 adds to a token that computes nothing",
@@ -64,12 +64,12 @@ static const char options[] =
     "together:\n"
     "  --processes N         (default 4)\n"
     "  --seconds S           of each round (default 10)\n"
+    "soak, idle:\n"
+    "  --server PID          of this side, with all below it; without it, this process only\n"
     "soak:\n"
     "  --tokens N            (default 100000)\n"
-    "  --worker-pid-of PID   the server of this side; without it, this process only\n"
     "idle:\n"
     "  --seconds S           (default 60)\n"
-    "  --pids PID            the server of this side, counted with all below it\n"
     "link:\n"
     "  --graphs N            timed computations, in blocks of 100 (default 2000); 0: none\n"
     "  --repeat N            how often 64 MiB are set and got (default 20); 0: never\n"

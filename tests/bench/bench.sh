@@ -146,8 +146,7 @@ on_core() { # CORE PID: with its threads, and what they will start
     taskset -acp "$1" "$2" >/dev/null || die "cannot put process $2 on core $1"
 }
 
-# Which core is the faster one changes within seconds, as the machine's neighbours come and go. So all
-# servers compute on one and the same, core 1.
+# All servers compute on core 1 (why: docs/bench.md, Method).
 cores_choose() { # CORES: this program's, in the turns of each side; sets $cores
     cores=()
     [[ $(nproc) -gt 1 ]] || return 0
@@ -256,7 +255,7 @@ case_idle() {
     model 3M
     host_start '{"threads": 1}'
     remoted "$bench" idle --case idle --model "$file" --out "$samples" --side apir=APIR0 \
-        --pids "$VTEST_PID" --seconds "$(pick 5 60)"
+        --server "$VTEST_PID" --seconds "$(pick 5 60)"
 }
 
 case_memory() {
@@ -267,15 +266,11 @@ case_memory() {
         --tokens "$tokens"
     host_start '{"threads": 1}'
     remoted "$bench" soak --case memory --model "$file" --out "$samples" --side apir=APIR0 \
-        --tokens "$tokens" --worker-pid-of "$VTEST_PID"
+        --tokens "$tokens" --server "$VTEST_PID"
 }
 
 case_vm() {
     local quickly=()
-    if [[ ! -x tests/bench/vm.sh ]]; then
-        say "vm: there is no tests/bench/vm.sh: not run"
-        return 0
-    fi
     [[ -z $quick ]] || quickly=(--rounds 1 --pairs 2 --idle-seconds 0)
     run tests/bench/vm.sh "$out" "$samples" ${quickly[@]+"${quickly[@]}"} >&2
 }

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `llama` and `load`: all sides in one process, one after the other, in changing order.
- *
- * Or, of `llama`, at once (--at-once). Turns of seconds are too long where the machine's speed
- * changes within a second: two sides are then compared with its speed at two times. Sides that
- * share a core have turns of milliseconds, which the kernel gives them, and meet the same. A side's
- * time is then that on the clock, less what its computing process, ready to run, waited for the
- * core: what is left is what the turn would have taken alone, with all waits for messages in it.
- * All turns of such a run are one sample. They scatter less than whole runs do: how the pages of a
- * process happen to lie makes half a percent, and is the same in all of its turns.
+ * `llama` and `load`: all sides in one process, one after the other, in changing order. Or, of
+ * `llama`, at once (--at-once): a side's time is then that on the clock, less what its computing
+ * process, ready to run, waited for the core that all share; all turns of such a run are one
+ * sample. Why: docs/bench.md, Method.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -48,12 +43,8 @@ static void sample_seconds(size_t side, const char *what, int n, int pair, doubl
  * before the third. */
 #define WARM_UP 3
 
-/*
- * Which core is faster at a time is its neighbours' doing, and changes in seconds: sides that
- * compute on two of them would be compared with that in between. Where a side's work is spread over
- * both, no placement is fair to a side that has all of its work on one; two are, the second with
- * the cores swapped.
- */
+/* Where a side's work is spread over both cores, no placement is fair to a side that has all of its
+ * work on one; two are, the second with the cores swapped. */
 static int core_now(int core)
 {
     return run.swapped ? options_other_core(run.o, core) : core;

@@ -9,13 +9,17 @@
 
 #include "common/cleanup.h"
 
+/* Up to a * at its end. */
+static bool metric_matches(const char *metric, const char *pattern)
+{
+    const size_t size = strcspn(pattern, "*");
+    return strncmp(metric, pattern, size) == 0 && (pattern[size] || !metric[size]);
+}
+
 bool table_matches(const struct sample *s, const struct key *key)
 {
-    size_t size = strlen(key->metric);
-    bool prefix = size && key->metric[size - 1] == '*';
     return strcmp(s->name, key->name) == 0 && strcmp(s->side, key->side) == 0 &&
-           (prefix ? strncmp(s->metric, key->metric, size - 1) == 0
-                   : strcmp(s->metric, key->metric) == 0);
+           metric_matches(s->metric, key->metric);
 }
 
 ssize_t table_values(const struct samples *all, const struct key *key, double **ret_values,

@@ -22,8 +22,7 @@ set -uo pipefail
 # Each waits for QEMU's end to open, and the first ends when QEMU ends.
 exec 3<"$VM_CONTROL.out" 4>"$VM_CONTROL.in"
 
-# Which core is the faster one changes within seconds, as the machine's neighbours come and go. So
-# both sides compute on one and the same: here, and in the worker.
+# Both sides compute on one and the same core, here and in the worker (why: docs/bench.md, Method).
 core=$(($(nproc) > 1))
 bench=$BENCH_OUT/tests/bench/apir-bench
 log=$BENCH_WORK/host.log

@@ -28,10 +28,8 @@ static void remove_all(void)
 
 static void set_up(void)
 {
-    const char *tmp = getenv("TMPDIR");
     struct apir_error err;
-    snprintf(folder, sizeof(folder), "%.40s/apir-fuzz-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    FUZZ_CHECK(mkdtemp(folder) != NULL);
+    fuzz_folder(folder);
     snprintf(theirs, sizeof(theirs), "%s/" SERVER_CLAIMS_PREFIX "0123456789abcdef", folder);
     FUZZ_CHECK(server_claims_open(&claims, folder, &err) == 0);
     atexit(remove_all);

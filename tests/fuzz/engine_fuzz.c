@@ -43,9 +43,7 @@ static void remove_all(void)
 static void set_up(void)
 {
     char path[160];
-    const char *tmp = getenv("TMPDIR");
-    snprintf(root, sizeof(root), "%.40s/apir-fuzz-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    FUZZ_CHECK(mkdtemp(root) != NULL);
+    fuzz_folder(root);
     snprintf(path, sizeof(path), "%s/etc", root);
     FUZZ_CHECK(mkdir(path, 0755) == 0);
     snprintf(path, sizeof(path), "%s/etc/containers", root);

@@ -39,6 +39,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
     __VA_ARGS__;                                                                                   \
     __VA_ARGS__
 
+/* Makes a folder for what is on disk. */
+static inline void fuzz_folder(char ret_path[64])
+{
+    const char *tmp = getenv("TMPDIR");
+    snprintf(ret_path, 64, "%.40s/apir-fuzz-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    FUZZ_CHECK(mkdtemp(ret_path) != NULL);
+}
+
 /* The rest of an input. */
 struct fuzz_input {
     const uint8_t *at;

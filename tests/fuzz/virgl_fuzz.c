@@ -381,9 +381,7 @@ static void remove_limits_dir(void)
 
 static void set_up(void)
 {
-    const char *tmp = getenv("TMPDIR");
-    snprintf(limits_dir, sizeof(limits_dir), "%.40s/apir-fuzz-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    FUZZ_CHECK(mkdtemp(limits_dir) != NULL);
+    fuzz_folder(limits_dir);
     atexit(remove_limits_dir);
     apir_log_set_level(APIR_LOG_ERROR);
     signal(SIGPIPE, SIG_IGN);

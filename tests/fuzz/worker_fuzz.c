@@ -309,10 +309,21 @@ static bool serve(void)
     return err == -EAGAIN;
 }
 
+/* False: it cannot be encoded (ranges of fields are messages_fuzz'). */
+static bool message_put(const struct apir_msg *msg)
+{
+    uint8_t buf[APIR_MESSAGE_MAX];
+    int64_t size = apir_msg_encode(msg, buf, sizeof(buf));
+    if (size < 0)
+        return false;
+    apir_ring_guest_put(&ring, buf, (size_t)size);
+    apir_ring_guest_publish(&ring);
+    return true;
+}
+
 static bool message_step(enum apir_msg_code code)
 {
     static uint8_t tail[APIR_INLINE_MAX];
-    uint8_t buf[APIR_MESSAGE_MAX];
     struct apir_msg msg = {.code = code, .tail = code == APIR_MSG_SET_INLINE ? tail : NULL};
     message_walk(&msg, field_draw, &msg);
     if (world_take(1) < 0xfa)
@@ -321,12 +332,7 @@ static bool message_step(enum apir_msg_code code)
         return true;
     if (msg.tail)
         memset(tail, (int)world_take(1), sizeof(tail));
-    int64_t size = apir_msg_encode(&msg, buf, sizeof(buf));
-    if (size < 0)
-        return true; /* ranges of fields are messages_fuzz' */
-    apir_ring_guest_put(&ring, buf, (size_t)size);
-    apir_ring_guest_publish(&ring);
-    return serve();
+    return !message_put(&msg) || serve();
 }
 
 /* The guest writes to any memory that it has ever mapped, but for the ring. */
@@ -388,11 +394,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         };
         world_blob_add(1, 4 * APIR_SHM_ALIGN);
         for (size_t i = 0; i < sizeof(first) / sizeof(first[0]) && goes_on; i++) {
-            uint8_t buf[APIR_MESSAGE_MAX];
-            int64_t n = apir_msg_encode(&first[i], buf, sizeof(buf));
-            FUZZ_CHECK(n > 0);
-            apir_ring_guest_put(&ring, buf, (size_t)n);
-            apir_ring_guest_publish(&ring);
+            FUZZ_CHECK(message_put(&first[i]));
             goes_on = serve();
         }
         FUZZ_CHECK(worker.control_err || (goes_on && worker_control_drain(&worker) == 0));
