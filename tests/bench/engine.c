@@ -192,9 +192,7 @@ static void decode(struct engine *e, int32_t *tokens, int n)
 /* A made-up prompt of n tokens from an empty cache, until the device is done with it. */
 static double prompt(struct engine *e, int n)
 {
-    cleanup_free int32_t *tokens = calloc((size_t)n, sizeof(*tokens));
-    if (!tokens)
-        fail("prompt: %m");
+    cleanup_free int32_t *tokens = allocate((size_t)n, sizeof(*tokens));
     for (int i = 0; i < n; i++)
         tokens[i] = prompt_token((uint32_t)i, (uint32_t)e->n_vocab);
     engine_clear(e);

@@ -31,23 +31,6 @@ struct link {
     ggml_backend_buffer_t buffer; /* of all tensors of ctx */
 };
 
-static void sample(const struct link *l, const char *metric, size_t pair, double value,
-                   const char *unit)
-{
-    struct sample s = {.pair = (int64_t)pair, .value = value};
-    snprintf(s.unit, sizeof(s.unit), "%s", unit);
-    if (l->o->out)
-        options_sample(l->o, "apir", metric, s);
-}
-
-static void *room(size_t size)
-{
-    void *p = malloc(size);
-    if (!p)
-        fail("%zu bytes: %m", size);
-    return p;
-}
-
 /* ---- the device ----------------------------------------------------------------- */
 
 /* A fresh context for the tensors of one measurement. */
@@ -128,7 +111,8 @@ static void graph1_blocks(struct link *l, struct graph1 *g, size_t blocks)
         /* Small whole numbers: exact in a float, and none that the block before left there. */
         graph1_block(l, g, (float)(i % 1000 * 3 * BLOCK), i >= WARM_UP);
         if (i >= WARM_UP)
-            sample(l, "graph1", i - WARM_UP, stats_median(g->total + g->n - BLOCK, BLOCK), "us");
+            options_value(l->o, "graph1", (int64_t)(i - WARM_UP),
+                          stats_median(g->total + g->n - BLOCK, BLOCK), "us");
     }
     stats_sort(g->total, g->n);
     printf("graph1: p50 %.2f  p90 %.2f  p99 %.2f  max %.2f us (%zu graphs; waiting alone: p50 "
@@ -142,8 +126,8 @@ static void graph1_measure(struct link *l)
 {
     const size_t blocks = ((size_t)l->o->graphs + BLOCK - 1) / BLOCK;
     const float one = 1;
-    struct graph1 g = {.total = room(blocks * BLOCK * sizeof(*g.total)),
-                       .wait = room(blocks * BLOCK * sizeof(*g.wait))};
+    struct graph1 g = {.total = allocate(blocks * BLOCK, sizeof(*g.total)),
+                       .wait = allocate(blocks * BLOCK, sizeof(*g.wait))};
     tensors_begin(l);
     g.sum = ggml_new_tensor_1d(l->ctx, GGML_TYPE_F32, 1);
     g.one = ggml_new_tensor_1d(l->ctx, GGML_TYPE_F32, 1);
@@ -215,9 +199,9 @@ static void bulk_round(const struct bulk *b, uint64_t round, double ret_rates[WA
 static void bulk_measure(struct link *l)
 {
     const size_t n = (size_t)l->o->repeat;
-    struct bulk b = {.src = room(SIZE), .dst = room(SIZE)};
+    struct bulk b = {.src = allocate(1, SIZE), .dst = allocate(1, SIZE)};
     for (int k = 0; k < WAYS; k++)
-        b.rates[k] = room(n * sizeof(double));
+        b.rates[k] = allocate(n, sizeof(double));
     memset(b.dst, 0x5a, SIZE); /* touched, as src will be */
     tensors_begin(l);
     b.t = ggml_new_tensor_1d(l->ctx, GGML_TYPE_I8, (int64_t)SIZE);
@@ -227,7 +211,7 @@ static void bulk_measure(struct link *l)
         bulk_round(&b, i, rates);
         for (int k = 0; k < WAYS && i >= WARM_UP; k++) {
             b.rates[k][i - WARM_UP] = rates[k];
-            sample(l, metrics[k], i - WARM_UP, rates[k], "GB/s");
+            options_value(l->o, metrics[k], (int64_t)(i - WARM_UP), rates[k], "GB/s");
         }
     }
     printf("%zu MiB, %zu times, medians:", SIZE / MIB, n);

@@ -166,17 +166,15 @@ void model_init(struct model *m, const char *device, enum model_road road, size_
     m->ctx_weights = context_new(1024, 0);
     m->ctx_cache = context_new(LAYERS * 2 + 1, 0);
     m->ctx_graph = context_new(GRAPH_MAX, ggml_graph_overhead_custom(GRAPH_MAX, false));
-    m->out = calloc(1, m->out_size);
-    if (!m->backend || !m->cpu || !m->out)
+    m->out = allocate(1, m->out_size);
+    if (!m->backend || !m->cpu)
         fail("no device %s, or no CPU backend", device);
     build(m);
     place(m, device, uid_offset);
     for (int i = 0; i < MODEL_INPUTS; i++) {
         m->sizes[i] = ggml_nbytes(m->inputs[i]);
-        m->values[i] = calloc(1, m->sizes[i]);
+        m->values[i] = allocate(1, m->sizes[i]);
         m->seeds[i] = stamp_seed(m->inputs[i]->name);
-        if (!m->values[i])
-            fail("inputs: %m");
     }
 }
 

@@ -304,3 +304,20 @@ void options_sample(const struct options *o, const char *side, const char *metri
     if (sample_write(o->file, &s) < 0)
         fail("writing samples: %m");
 }
+
+void options_value(const struct options *o, const char *metric, int64_t pair, double value,
+                   const char *unit)
+{
+    struct sample s = {.pair = pair, .value = value};
+    snprintf(s.unit, sizeof(s.unit), "%s", unit);
+    if (o->out)
+        options_sample(o, "apir", metric, s);
+}
+
+void *allocate(size_t n, size_t size)
+{
+    void *p = calloc(n, size);
+    if (!p)
+        fail("%zu times %zu bytes: %m", n, size);
+    return p;
+}

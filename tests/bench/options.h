@@ -52,6 +52,13 @@ int options_other_core(const struct options *o, int core);
 /* Writes one sample of this case; its names are filled in here. */
 void options_sample(const struct options *o, const char *side, const char *metric, struct sample s);
 
+/* A value of the side `apir`, without tokens; kept only with --out. */
+void options_value(const struct options *o, const char *metric, int64_t pair, double value,
+                   const char *unit);
+
+/* Zeros; no memory ends the program. */
+void *allocate(size_t n, size_t size);
+
 /* Prints why nothing can be measured, after the case's name, and ends the program with 1. */
 _Noreturn void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Called in between, if set: for whoever else must know, and what must not stay as it is. */

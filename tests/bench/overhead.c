@@ -75,19 +75,11 @@ static struct figures figures_of(double *us, size_t n)
     };
 }
 
-static double *numbers(size_t n)
-{
-    double *p = malloc(n * sizeof(*p));
-    if (!p)
-        fail("numbers: %m");
-    return p;
-}
-
 /* How much the pairs differ among themselves: the quartiles of added p50. */
 static void pairs_print(struct side *native, struct side *remoted)
 {
     size_t n = native->n / BLOCK;
-    double *added = numbers(n);
+    double *added = allocate(n, sizeof(double));
     for (size_t i = 0; i < n; i++)
         added[i] = figures_of(remoted->us + i * BLOCK, BLOCK).p50 -
                    figures_of(native->us + i * BLOCK, BLOCK).p50;
@@ -154,9 +146,9 @@ static struct figures measure(size_t tokens, struct side *native, struct side *r
 static void side_init(struct side *s, size_t n, const char *device, enum model_road road,
                       size_t uid_offset)
 {
-    *s = (struct side){.us = numbers(n)};
+    *s = (struct side){.us = allocate(n, sizeof(double))};
     for (int k = 0; k < MODEL_PHASES; k++)
-        s->phase[k] = numbers(n);
+        s->phase[k] = allocate(n, sizeof(double));
     model_init(&s->model, device, road, uid_offset);
 }
 
@@ -181,14 +173,6 @@ static struct figures variant_run(const struct variant *v, size_t tokens, size_t
     return added;
 }
 
-static void sample(const struct options *o, const char *metric, const char *unit, double value)
-{
-    struct sample s = {.pair = SAMPLE_NO_PAIR, .value = value};
-    snprintf(s.unit, sizeof(s.unit), "%s", unit);
-    if (o->out)
-        options_sample(o, "apir", metric, s);
-}
-
 void command_overhead(const struct options *o)
 {
     const size_t tokens = ((size_t)o->tokens + BLOCK - 1) / BLOCK * BLOCK;
@@ -210,9 +194,9 @@ void command_overhead(const struct options *o)
             added = now;
         any = true;
     }
-    sample(o, "added-p50", "us", added.p50);
-    sample(o, "added-p99", "us", added.p99);
-    sample(o, "bytes", "B/token", added.beyond);
+    options_value(o, "added-p50", SAMPLE_NO_PAIR, added.p50, "us");
+    options_value(o, "added-p99", SAMPLE_NO_PAIR, added.p99, "us");
+    options_value(o, "bytes", SAMPLE_NO_PAIR, added.beyond, "B/token");
     printf("overhead: p50 %.2f us, p99 %.2f us, %.0f bytes/token\n", added.p50, added.p99,
            added.beyond);
 }

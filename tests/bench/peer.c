@@ -104,13 +104,11 @@ static void on_failure(const char *why)
 
 static void serve(struct engine *e, const struct options *o)
 {
-    cleanup_free int32_t *tokens = calloc((size_t)o->tg + 1, sizeof(*tokens));
+    cleanup_free int32_t *tokens = allocate((size_t)o->tg + 1, sizeof(*tokens));
     cleanup_free char *line = NULL;
     size_t space = 0;
     struct turn turn = {.tokens = tokens};
     const struct question q = question_of(o);
-    if (!tokens)
-        fail("tokens: %m");
     while (getline(&line, &space, stdin) > 0 && strcmp(line, "end\n") != 0) {
         if (strcmp(line, q.line) != 0)
             fail("asked for '%.*s', not for '%.*s'; give both ends the same --pp, --prompts, --tg "

@@ -27,9 +27,7 @@ static void judge_all(struct report *r)
 {
     struct apir_error err = {0};
     bool any = false;
-    r->judgements = calloc(targets_n, sizeof(*r->judgements));
-    if (!r->judgements)
-        fail("targets: %m");
+    r->judgements = allocate(targets_n, sizeof(*r->judgements));
     for (size_t i = 0; i < targets_n; i++) {
         struct judgement *j = &r->judgements[i];
         if (!is_wanted(r, &targets[i]))

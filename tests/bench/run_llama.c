@@ -259,9 +259,7 @@ static void side_open(size_t i, int n_tokens)
 {
     const struct options *o = run.o;
     const struct option_side *side = &o->sides[i];
-    run.tokens[i] = calloc((size_t)n_tokens, sizeof(*run.tokens[i]));
-    if (!run.tokens[i])
-        fail("tokens: %m");
+    run.tokens[i] = allocate((size_t)n_tokens, sizeof(*run.tokens[i]));
     if (peer_is(side))
         peer_open(&run.peers[i], side);
     if (o->at_once && !run.peers[i].computing)

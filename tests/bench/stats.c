@@ -26,11 +26,6 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double sorted_median(const double *x, size_t n)
-{
-    return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
-}
-
 void stats_sort(double *x, size_t n)
 {
     qsort(x, n, sizeof(*x), compare);
@@ -45,7 +40,7 @@ double stats_percentile(const double *sorted, size_t n, size_t p)
 static double take_median(double *x, size_t n)
 {
     stats_sort(x, n);
-    return sorted_median(x, n);
+    return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
 }
 
 double stats_median(const double *x, size_t n)
@@ -85,7 +80,7 @@ static int bootstrap(const double *a, const double *b, size_t n, struct interval
         }
         medians[r] = take_median(drawn, n) - (b ? take_median(drawn + n, n) : 0);
     }
-    qsort(medians, STATS_RESAMPLES, sizeof(*medians), compare);
+    stats_sort(medians, STATS_RESAMPLES);
     /* 2.5% of them below, 2.5% above. */
     size_t tail = STATS_RESAMPLES / 40;
     *ret_interval = (struct interval){

@@ -9,6 +9,8 @@ SHARE=/mnt/share
 MODELS=/mnt/models
 # shellcheck source=/dev/null
 . "$SHARE/agreed"
+# shellcheck source=tests/vm/processes.sh
+. tests/vm/processes.sh
 log=$SHARE/guest.log
 
 say() { printf 'bench: [%3d s in the VM] %s\n' "$SECONDS" "$*"; }
@@ -66,15 +68,6 @@ done
 
 # ---- idle -----------------------------------------------------------------------
 
-# Milliseconds of CPU of a process in here.
-guest_cpu() {
-    local stat
-    { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
-    # shellcheck disable=SC2086 # words on purpose
-    set -- ${stat##*) }
-    echo $(((${12} + ${13}) * 10))
-}
-
 [[ $BENCH_IDLE -gt 0 ]] || exit 0
 model=${BENCH_NAMES%% *}
 say "$model, loaded, idle for $BENCH_IDLE s"
@@ -86,16 +79,16 @@ pid=$!
 last='' quiet=0
 for ((i = 0; i < 120 && quiet < 3; i++)); do
     sleep 1
-    now=$(guest_cpu "$pid") || die "apir-bench idle failed"
+    now=$(cpu_time "$pid") || die "apir-bench idle failed"
     [[ $now == "$last" ]] && quiet=$((quiet + 1)) || quiet=0
     last=$now
 done
 [[ $quiet -eq 3 ]] || die "apir-bench takes CPU with nothing to do; look with APIR_LOG=debug at what wakes it"
 host cpu
 read -r ours_before vm_before <<<"$answer"
-here_before=$(guest_cpu "$pid") began=${EPOCHREALTIME/./}
+here_before=$(cpu_time "$pid") began=${EPOCHREALTIME/./}
 sleep "$BENCH_IDLE"
-took=$((${EPOCHREALTIME/./} - began)) here=$(($(guest_cpu "$pid") - here_before))
+took=$((${EPOCHREALTIME/./} - began)) here=$((($(cpu_time "$pid") - here_before) * 10))
 host cpu
 read -r ours vm <<<"$answer"
 # It fails if what slept so well is dead.

@@ -154,20 +154,14 @@ OP(arith)
     int64_t n0 = row_of(d, type), n1 = dim(d), n2 = dim(d), n3 = R(3) + 1;
     struct ggml_tensor *b = T(floats(d), R(2) ? n0 : 1, R(2) ? n1 : 1, R(2) ? n2 : 1, n3);
     struct ggml_tensor *a = T(type, n0, n1, n2, n3);
-    switch (R(6)) {
-    case 0:
-        return ggml_add(c, a, b);
-    case 1:
-        return ggml_sub(c, a, b);
-    case 2:
-        return ggml_mul_inplace(c, a, b);
-    case 3:
-        return ggml_div(c, a, b);
-    case 4:
+    static struct ggml_tensor *(*const plain[])(struct ggml_context *, struct ggml_tensor *,
+                                                struct ggml_tensor *) = {
+        ggml_add, ggml_sub, ggml_mul_inplace, ggml_div, ggml_add_inplace,
+    };
+    const int which = R(6);
+    if (which == 4)
         return ggml_add_cast(c, a, b, F32);
-    default:
-        return ggml_add_inplace(c, a, b);
-    }
+    return plain[which < 4 ? which : 4](c, a, b);
 }
 
 OP(add_id)

@@ -210,8 +210,7 @@ FUZZ_DEFINE(int __wrap_connect(int fd, const struct sockaddr *addr, socklen_t si
     return 0;
 }
 
-/* ---- what the host does meanwhile
- * ----------------------------------------------------------------- */
+/* ---- what the host does meanwhile ------------------------------------------------------ */
 
 static struct apir_ring_host host;
 
@@ -324,8 +323,7 @@ static void host_step(void)
     }
 }
 
-/* ---- time
- * -------------------------------------------------------------------------------------------- */
+/* ---- time ------------------------------------------------------------------------------ */
 
 static void pass(uint64_t ns)
 {
@@ -387,8 +385,7 @@ FUZZ_DEFINE(void __wrap_apir_log(enum apir_log_level level, const char *fmt, ...
     FUZZ_CHECK(fmt[0] != '\0');
 }
 
-/* ---- the guest
- * ----------------------------------------------------------------------------------------- */
+/* ---- the guest ------------------------------------------------------------------------- */
 
 static void call_step(void)
 {

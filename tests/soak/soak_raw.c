@@ -3,12 +3,12 @@
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "frontend/link/transport.h"
 #include "protocol/atomic.h"
 #include "protocol/messages.h"
 #include "protocol/ring.h"
+#include "tests/lib/clock.h"
 #include "tests/soak/soak_client.h"
 #include "tests/system/apir_exercise.h"
 
@@ -32,12 +32,6 @@ static void raw_bell(struct raw *r, uint32_t op, uint64_t value)
     const struct apir_doorbell bell = {.magic = APIR_DOORBELL_MAGIC, .op = op, .value = value};
     if (r->t.doorbell(&r->t, &bell) < 0)
         fail("the VMM takes no doorbell");
-}
-
-static void raw_nap(void)
-{
-    const struct timespec nap = {.tv_nsec = 1000000};
-    nanosleep(&nap, NULL);
 }
 
 static void raw_put(struct raw *r, const struct apir_msg *msg)
@@ -74,7 +68,7 @@ static void raw_open(struct raw *r)
             fail("no answer to HELLO: %.200s", r->ring.header->reason);
         if (now_seconds() > end)
             fail("no answer to HELLO");
-        raw_nap();
+        nap_us(1000);
     }
 }
 
@@ -99,7 +93,7 @@ void raw_malformed(struct soak_client *c)
         if (now_seconds() > end || raw_state(&r) == APIR_STATE_LOST)
             fail("malformed bytes (%u) did not end the context as FATAL, but in state %u: %.200s",
                  c->seed % 4, raw_state(&r), r.ring.header->reason);
-        raw_nap();
+        nap_us(1000);
     }
 }
 
