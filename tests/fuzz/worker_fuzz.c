@@ -163,7 +163,7 @@ static void fit_rows(uint64_t offset, uint64_t *size, uint64_t *count, uint64_t 
     *count = 1 + (*count - 1) % most;
 }
 
-/* Ranges, and the ids of what they are ranges of. */
+/* Ranges (numbers of 64 bits), and the ids (of 32) of what they are ranges of. */
 static const struct range {
     enum apir_msg_code code;
     size_t offset, size, of; /* in the message */
