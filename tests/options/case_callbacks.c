@@ -53,21 +53,13 @@ static bool on_eval(struct ggml_tensor *t, bool ask, void *data)
     return true;
 }
 
-int case_eval_callback(struct run *r)
+void case_eval_callback(struct run *r)
 {
-    struct setup s;
-    struct pair p;
-
-    setup_case(&s, r);
-    s.context.cb_eval = on_eval;
-    s.context.cb_eval_user_data = r;
-    if (pair_init(&p, r, &s) < 0)
-        return -1;
-    int err = feed(p.ctx, &r->record, "prompt", 0, 0, 0, 70);
-    if (!err)
-        err = feed_singly(p.ctx, &r->record, "single", 0, 70, 70, 3);
-    pair_fini(&p);
-    return err;
+    r->setup.context.cb_eval = on_eval;
+    r->setup.context.cb_eval_user_data = r;
+    run_open(r);
+    feed(r->ctx, &r->record, "prompt", 0, 0, 0, 70);
+    feed_singly(r->ctx, &r->record, "single", 0, 70, 70, 3);
 }
 
 /*
@@ -93,41 +85,34 @@ static bool on_abort(void *data)
     return ((struct stop *)data)->stop;
 }
 
-int case_abort(struct run *r)
+void case_abort(struct run *r)
 {
-    struct setup s;
-    struct pair p;
     struct stop stop = {0};
 
-    setup_case(&s, r);
-    s.context.cb_eval = on_graph;
-    s.context.cb_eval_user_data = &stop;
-    if (pair_init(&p, r, &s) < 0)
-        return -1;
-    llama_set_abort_callback(p.ctx, on_abort, &stop);
-    llama_memory_t memory = llama_get_memory(p.ctx);
-    int err = feed(p.ctx, &r->record, "before", 0, 0, 0, 50);
+    r->setup.context.cb_eval = on_graph;
+    r->setup.context.cb_eval_user_data = &stop;
+    run_open(r);
+    llama_set_abort_callback(r->ctx, on_abort, &stop);
+    feed(r->ctx, &r->record, "before", 0, 0, 0, 50);
     llama_pos n = 50;
-    for (int round = 0; !err && round < 3; round++) {
-        const int size = (int)llama_n_batch(p.ctx);
+    for (int round = 0; round < 3; round++) {
+        const int size = (int)llama_n_batch(r->ctx);
         struct llama_batch batch = batch_make(size, 1);
         for (int i = 0; i < size; i++)
             batch_add(&batch, stream_token((uint32_t)i), n + i, 0, true);
         stop = (struct stop){.armed = true};
-        const int32_t code = llama_decode(p.ctx, batch);
+        const int32_t code = llama_decode(r->ctx, batch);
         llama_batch_free(batch);
         stop = (struct stop){0};
         record_int(&r->record, "code", code);
         if (code != 2)
-            err = run_fail("llama_decode returned %d and not 2, aborted", code);
+            run_fail("llama_decode returned %d and not 2, aborted", code);
         /* What was computed before stays; it goes on from there. */
-        const llama_pos last = llama_memory_seq_pos_max(memory, 0);
+        const llama_pos last = llama_memory_seq_pos_max(llama_get_memory(r->ctx), 0);
         record_int(&r->record, "last", last);
         n = last + 1;
-        if (!err)
-            err = feed(p.ctx, &r->record, "after", 0, (uint32_t)(300 * round), n, 20);
+        feed(r->ctx, &r->record, "after", 0, (uint32_t)(300 * round), n, 20);
         n += 20;
     }
-    pair_fini(&p);
-    return err;
+    run_close(r); /* while `stop` is there */
 }

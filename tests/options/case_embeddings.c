@@ -17,82 +17,48 @@ static void fill_sequences(struct llama_batch *batch, uint32_t from)
     }
 }
 
-/* Of every token, beside its logits. */
-int case_embeddings(struct run *r)
+/* Of every token, beside its logits; or of each sequence, where they are pooled. */
+void case_embeddings(struct run *r)
 {
-    struct setup s;
-    struct pair p;
-    int err = 0;
-
-    setup_case(&s, r);
-    s.context.n_seq_max = SEQUENCES;
-    if (pair_init(&p, r, &s) < 0)
-        return -1;
+    struct setup *s = &r->setup;
+    s->context.n_seq_max = SEQUENCES;
+    run_open(r);
+    const bool pooled = s->context.pooling_type > LLAMA_POOLING_TYPE_NONE;
+    const bool rank = s->context.pooling_type == LLAMA_POOLING_TYPE_RANK;
+    const size_t size = rank ? llama_model_n_cls_out(r->model) : context_embd(r->ctx);
     struct llama_batch batch = batch_make(128, 1);
-    for (uint32_t round = 0; !err && round < 3; round++) {
-        llama_memory_clear(llama_get_memory(p.ctx), true);
+    for (uint32_t round = 0; round < 3; round++) {
+        llama_memory_clear(llama_get_memory(r->ctx), true);
         fill_sequences(&batch, 50 * round);
-        err = decode_record(p.ctx, &r->record, "logits", batch);
-        for (int i = 0; !err && i < batch.n_tokens; i++) {
-            const float *x = llama_get_embeddings_ith(p.ctx, i);
-            if (x)
-                record_floats(&r->record, "embedding", x, context_embd(p.ctx));
-            else
-                err = run_fail("no embedding of token %d", i);
+        if (pooled) {
+            const int32_t code = llama_decode(r->ctx, batch);
+            record_int(&r->record, "code", code);
+            if (code)
+                run_fail("llama_decode returned %d", code);
+        } else {
+            decode_record(r->ctx, &r->record, "logits", batch);
+        }
+        for (int i = 0; i < (pooled ? SEQUENCES : batch.n_tokens); i++) {
+            const float *x =
+                pooled ? llama_get_embeddings_seq(r->ctx, i) : llama_get_embeddings_ith(r->ctx, i);
+            if (!x)
+                run_fail("no embedding of %s %d", pooled ? "sequence" : "token", i);
+            record_floats(&r->record, pooled ? "pooled" : "embedding", x, size);
         }
     }
     llama_batch_free(batch);
-    pair_fini(&p);
-    return err;
-}
-
-int case_pooling(struct run *r)
-{
-    struct setup s;
-    struct pair p;
-    int err = 0;
-
-    setup_case(&s, r);
-    s.context.n_seq_max = SEQUENCES;
-    if (pair_init(&p, r, &s) < 0)
-        return -1;
-    const bool rank = s.context.pooling_type == LLAMA_POOLING_TYPE_RANK;
-    const size_t n = rank ? llama_model_n_cls_out(p.model) : context_embd(p.ctx);
-    struct llama_batch batch = batch_make(128, 1);
-    for (uint32_t round = 0; !err && round < 3; round++) {
-        llama_memory_clear(llama_get_memory(p.ctx), true);
-        fill_sequences(&batch, 50 * round);
-        const int32_t code = llama_decode(p.ctx, batch);
-        record_int(&r->record, "code", code);
-        if (code)
-            err = run_fail("llama_decode returned %d", code);
-        for (int seq = 0; !err && seq < SEQUENCES; seq++) {
-            const float *x = llama_get_embeddings_seq(p.ctx, seq);
-            if (x)
-                record_floats(&r->record, "pooled", x, n);
-            else
-                err = run_fail("no embedding of sequence %d", seq);
-        }
-    }
-    llama_batch_free(batch);
-    pair_fini(&p);
-    return err;
 }
 
 /* As an image's or another model's output comes in: vectors in the place of tokens. */
-int case_embeddings_in(struct run *r)
+void case_embeddings_in(struct run *r)
 {
-    struct setup s;
-    struct pair p;
     enum { N = 80 };
 
-    setup_case(&s, r);
-    if (pair_init(&p, r, &s) < 0)
-        return -1;
-    const int embd = llama_model_n_embd(p.model);
+    run_open(r);
+    const int embd = llama_model_n_embd(r->model);
     struct llama_batch batch = llama_batch_init(N, embd, 1);
-    int err = feed(p.ctx, &r->record, "text", 0, 0, 0, 20);
-    for (int round = 0; !err && round < 2; round++) {
+    feed(r->ctx, &r->record, "text", 0, 0, 0, 20);
+    for (int round = 0; round < 2; round++) {
         const int n = round == 0 ? N : 1; /* a single one takes another kernel */
         char name[32];
         for (int i = 0; i < n; i++) {
@@ -106,11 +72,8 @@ int case_embeddings_in(struct run *r)
         }
         batch.n_tokens = n;
         snprintf(name, sizeof(name), "vectors %d", n);
-        err = decode_record(p.ctx, &r->record, name, batch);
+        decode_record(r->ctx, &r->record, name, batch);
     }
-    if (!err)
-        err = feed_singly(p.ctx, &r->record, "text again", 0, 100, 21 + N, 6);
+    feed_singly(r->ctx, &r->record, "text again", 0, 100, 21 + N, 6);
     llama_batch_free(batch);
-    pair_fini(&p);
-    return err;
 }

@@ -29,7 +29,7 @@ static bool all_nan(const float *x, size_t n)
 }
 
 /* Looks up rows, one of which is not there, in the middle of a graph. */
-static int bad_rows(ggml_backend_t backend, enum way way)
+static void bad_rows(ggml_backend_t backend, enum way way)
 {
     const int32_t rows[ROWS] = {1, 2, 100000, 3};
     float x[WIDTH * ROWS];
@@ -42,49 +42,44 @@ static int bad_rows(ggml_backend_t backend, enum way way)
     ggml_set_name(picked, "picked_rows");
     ggml_build_forward_expand(graph, out);
     ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors(ctx, backend);
-    int err = buffer ? 0 : run_fail("no buffer");
+    if (!buffer)
+        run_fail("no buffer");
 
-    if (!err) {
-        graph_fill(table, 1);
-        ggml_backend_tensor_set(index, rows, 0, sizeof(rows));
-        memset(x, 0, sizeof(x));
-        const enum ggml_status status = way == WAY_COMPUTE
-                                            ? ggml_backend_graph_compute(backend, graph)
-                                            : ggml_backend_graph_compute_async(backend, graph);
-        if (way == WAY_ASYNC_READ)
-            ggml_backend_tensor_get_async(backend, out, x, 0, sizeof(x));
-        ggml_backend_synchronize(backend);
-        if (way != WAY_ASYNC_READ)
-            ggml_backend_tensor_get(out, x, 0, sizeof(x));
-        if (status == GGML_STATUS_SUCCESS && !all_nan(x, WIDTH * ROWS))
-            err = run_fail("a graph that cannot be computed came back as a success, with %g",
-                           (double)x[0]);
-    }
+    graph_fill(table, 1);
+    ggml_backend_tensor_set(index, rows, 0, sizeof(rows));
+    memset(x, 0, sizeof(x));
+    const enum ggml_status status = way == WAY_COMPUTE
+                                        ? ggml_backend_graph_compute(backend, graph)
+                                        : ggml_backend_graph_compute_async(backend, graph);
+    if (way == WAY_ASYNC_READ)
+        ggml_backend_tensor_get_async(backend, out, x, 0, sizeof(x));
+    ggml_backend_synchronize(backend);
+    if (way != WAY_ASYNC_READ)
+        ggml_backend_tensor_get(out, x, 0, sizeof(x));
+    if (status == GGML_STATUS_SUCCESS && !all_nan(x, WIDTH * ROWS))
+        run_fail("a graph that cannot be computed came back as a success, with %g", (double)x[0]);
     ggml_backend_buffer_free(buffer);
     ggml_free(ctx);
-    return err;
 }
 
-int case_error_graph(struct run *r)
+void case_error_graph(struct run *r)
 {
     ggml_backend_t backend = graph_backend(run_device(r));
-    int err = backend ? 0 : run_fail("no backend");
 
-    for (int i = 0; !err && i < 2 * WAYS; i++) {
+    for (int i = 0; i < 2 * WAYS; i++) {
         const enum way way = (enum way)(i % WAYS);
         struct record lost = {0};
-        err = bad_rows(backend, way);
+        bad_rows(backend, way);
         /* The graph that may be refused to say it is a good one or another bad one. */
-        if (!err && i < WAYS)
-            (void)graph_compute(backend, &lost, "next", (uint32_t)i);
-        else if (!err)
-            err = bad_rows(backend, way);
+        if (i < WAYS) {
+            (void)graph_try(backend, &lost, "next", (uint32_t)i);
+            graph_compute(backend, &r->record, "after it", (uint32_t)i);
+        } else {
+            bad_rows(backend, way);
+        }
         record_fini(&lost);
-        if (!err && i < WAYS)
-            err = graph_compute(backend, &r->record, "after it", (uint32_t)i);
     }
     ggml_backend_free(backend);
-    return err;
 }
 
 /* Puts an index that does not exist where the last layer picks the rows of tokens with logits. */
@@ -100,44 +95,29 @@ static bool spoil(struct ggml_tensor *t, bool ask, void *data)
     return !ask;
 }
 
-/* One batch of which only the last token has logits. Returns llama_decode's code. */
-static int32_t decode_last(struct llama_context *ctx, llama_pos pos, int n)
+void case_error_decode(struct run *r)
 {
-    struct llama_batch batch = batch_make(n, 1);
-    for (int i = 0; i < n; i++)
-        batch_add(&batch, stream_token((uint32_t)i), pos + i, 0, i == n - 1);
-    const int32_t code = llama_decode(ctx, batch);
-    llama_batch_free(batch);
-    return code;
-}
-
-int case_error_decode(struct run *r)
-{
-    struct setup s;
-    struct pair p;
+    llama_token tokens[30];
     bool armed = false;
-    int err = 0;
 
-    setup_case(&s, r);
-    s.context.cb_eval = spoil;
-    s.context.cb_eval_user_data = &armed;
-    if (pair_init(&p, r, &s) < 0)
-        return -1;
-    for (int round = 0; !err && round < 3; round++) {
-        llama_memory_clear(llama_get_memory(p.ctx), true);
+    r->setup.context.cb_eval = spoil;
+    r->setup.context.cb_eval_user_data = &armed;
+    run_open(r);
+    llama_memory_t memory = llama_get_memory(r->ctx);
+    stream_tokens(tokens, 0, 30);
+    for (int round = 0; round < 3; round++) {
+        llama_memory_clear(memory, true);
         armed = true;
-        const int32_t code = decode_last(p.ctx, 0, 30);
+        const int32_t code = decode_last(r->ctx, tokens, 0, 30);
         if (armed)
-            err = run_fail("no rows were picked: the case tests nothing");
-        else if (code == 0 && !all_nan(llama_get_logits_ith(p.ctx, -1), context_vocab(p.ctx)))
-            err = run_fail("llama_decode returned 0 and logits that are not NaN");
-        llama_memory_clear(llama_get_memory(p.ctx), true);
-        if (!err && code == 0)
-            (void)decode_last(p.ctx, 0, 5); /* the one that may say it */
-        llama_memory_clear(llama_get_memory(p.ctx), true);
-        if (!err)
-            err = feed(p.ctx, &r->record, "after it", 0, 0, 0, 30);
+            run_fail("no rows were picked: the case tests nothing");
+        if (code == 0 && !all_nan(llama_get_logits_ith(r->ctx, -1), context_vocab(r->ctx)))
+            run_fail("llama_decode returned 0 and logits that are not NaN");
+        llama_memory_clear(memory, true);
+        if (code == 0)
+            (void)decode_last(r->ctx, tokens, 0, 5); /* the one that may say it */
+        llama_memory_clear(memory, true);
+        feed(r->ctx, &r->record, "after it", 0, 0, 0, 30);
     }
-    pair_fini(&p);
-    return err;
+    run_close(r); /* while `armed` is there */
 }

@@ -9,21 +9,11 @@ enum {
     GROWN = 130 /* past 256 positions the cache's views grow, and graphs are made anew */
 };
 
-int case_logits(struct run *r)
+void case_logits(struct run *r)
 {
-    struct setup s;
-    struct pair p;
-
-    setup_case(&s, r);
-    if (pair_init(&p, r, &s) < 0)
-        return -1;
-    int err = feed(p.ctx, &r->record, "prompt", 0, 0, 0, PROMPT);
-    if (!err)
-        err = feed_singly(p.ctx, &r->record, "single", 0, PROMPT, PROMPT, SINGLE);
-    if (!err)
-        err = feed(p.ctx, &r->record, "more", 0, 1000, PROMPT + SINGLE, GROWN);
-    if (!err)
-        err = feed_singly(p.ctx, &r->record, "last", 0, 2000, PROMPT + SINGLE + GROWN, 4);
-    pair_fini(&p);
-    return err;
+    run_open(r);
+    feed(r->ctx, &r->record, "prompt", 0, 0, 0, PROMPT);
+    feed_singly(r->ctx, &r->record, "single", 0, PROMPT, PROMPT, SINGLE);
+    feed(r->ctx, &r->record, "more", 0, 1000, PROMPT + SINGLE, GROWN);
+    feed_singly(r->ctx, &r->record, "last", 0, 2000, PROMPT + SINGLE + GROWN, 4);
 }

@@ -14,31 +14,30 @@ enum { THREADS_MAX = 8 };
 
 struct worker {
     const struct run *run;
-    struct llama_model *model;
-    ggml_backend_t backend;
-    int index, err;
-    int (*work)(struct worker *w);
+    int index;
+    void (*work)(struct worker *w);
     struct record record;
 };
 
 static void *worker_main(void *arg)
 {
     struct worker *w = arg;
-    w->err = w->work(w);
+    w->work(w);
     return NULL;
 }
 
 /* Runs n of them, and joins their records in order. */
-static int workers_run(struct run *r, struct worker *workers, int n)
+static void workers_run(struct run *r, int n, void (*work)(struct worker *w))
 {
+    struct worker workers[THREADS_MAX];
     pthread_t threads[THREADS_MAX];
-    int err = 0;
 
     for (int i = 0; i < n; i++) {
+        workers[i] = (struct worker){.run = r, .index = i, .work = work};
         if (r->native)
             worker_main(&workers[i]);
         else if (pthread_create(&threads[i], NULL, worker_main, &workers[i]) != 0)
-            return run_fail("no thread could be started"); /* the process ends with those it has */
+            run_fail("no thread could be started");
     }
     for (int i = 0; i < n; i++) {
         char prefix[16];
@@ -47,122 +46,71 @@ static int workers_run(struct run *r, struct worker *workers, int n)
         snprintf(prefix, sizeof(prefix), "thread %d: ", i);
         record_append(&r->record, prefix, &workers[i].record);
         record_fini(&workers[i].record);
-        if (workers[i].err)
-            err = -1;
     }
-    return err;
 }
 
-static struct worker worker_make(struct run *r, int index, int (*work)(struct worker *))
+static void work_context(struct worker *w)
 {
-    return (struct worker){.run = r, .index = index, .work = work};
-}
-
-/* ---- contexts of one model -------------------------------------------------------------- */
-
-static int work_context(struct worker *w)
-{
-    int err = 0;
-    for (int round = 0; !err && round < 3; round++) {
+    for (int round = 0; round < 3; round++) {
         struct setup s;
         setup_case(&s, w->run);
         s.context.n_ubatch = (uint32_t)(64 - 13 * w->index);
         if (w->index % 2)
             s.context.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;
-        struct llama_context *ctx = run_context(w->model, &s);
-        if (!ctx)
-            return -1;
+        struct llama_context *ctx = run_context(w->run->model, &s);
         const uint32_t from = (uint32_t)(1000 * w->index + 100 * round);
-        err = feed(ctx, &w->record, "prompt", 0, from, 0, 90);
-        if (!err)
-            err = feed_singly(ctx, &w->record, "single", 0, from, 90, 12);
+        feed(ctx, &w->record, "prompt", 0, from, 0, 90);
+        feed_singly(ctx, &w->record, "single", 0, from, 90, 12);
         llama_free(ctx);
     }
-    return err;
 }
 
-int case_thread_contexts(struct run *r)
+/* Contexts of one model. */
+void case_thread_contexts(struct run *r)
 {
-    enum { N = 4 };
-    struct worker workers[N];
-    struct setup s;
-
-    setup_case(&s, r);
-    struct llama_model *model = run_model(r, r->model, &s);
-    if (!model)
-        return -1;
-    for (int i = 0; i < N; i++) {
-        workers[i] = worker_make(r, i, work_context);
-        workers[i].model = model;
-    }
-    int err = workers_run(r, workers, N);
-    llama_model_free(model);
-    return err;
+    run_open(r);
+    workers_run(r, 4, work_context);
 }
 
-/* ---- models ------------------------------------------------------------------------------- */
-
-static int work_model(struct worker *w)
+/* (run_model() would change where all threads log to.) */
+static void work_model(struct worker *w)
 {
-    int err = 0;
-    for (int round = 0; !err && round < 3; round++) {
+    for (int round = 0; round < 3; round++) {
+        const bool extra = (w->index + round) % 2 == 0;
         struct setup s;
         setup_case(&s, w->run);
-        struct llama_model *model = llama_model_load_from_file(
-            (w->index + round) % 2 ? w->run->model : w->run->extra, s.model);
-        struct llama_context *ctx = model ? run_context(model, &s) : NULL;
-        err = ctx ? feed(ctx, &w->record, "prompt", 0, (uint32_t)(100 * w->index), 0, 70) : -1;
-        if (!err)
-            err = feed_singly(ctx, &w->record, "single", 0, 70, 70, 6);
-        if (ctx)
-            llama_free(ctx);
-        if (model)
-            llama_model_free(model);
+        struct llama_model *model =
+            llama_model_load_from_file(extra ? w->run->extra_file : w->run->model_file, s.model);
+        if (!model)
+            run_fail("a model cannot be loaded by thread %d", w->index);
+        struct llama_context *ctx = run_context(model, &s);
+        feed(ctx, &w->record, "prompt", 0, (uint32_t)(100 * w->index), 0, 70);
+        feed_singly(ctx, &w->record, "single", 0, 70, 70, 6);
+        llama_free(ctx);
+        llama_model_free(model);
     }
-    return err;
 }
 
-int case_thread_models(struct run *r)
+void case_thread_models(struct run *r)
 {
-    enum { N = 3 };
-    struct worker workers[N];
-
-    for (int i = 0; i < N; i++)
-        workers[i] = worker_make(r, i, work_model);
-    return workers_run(r, workers, N);
+    workers_run(r, 3, work_model);
 }
-
-/* ---- backends -------------------------------------------------------------------------------- */
 
 /* Every graph has a buffer of its own, which goes while other threads compute. */
-static int work_backend(struct worker *w)
+static void work_backend(struct worker *w)
 {
-    int err = 0;
-    for (uint32_t i = 0; !err && i < 60; i++) {
-        char name[16];
-        if (!w->backend) {
-            w->backend = graph_backend(run_device(w->run));
-            if (!w->backend)
-                return run_fail("no backend");
+    for (uint32_t i = 0; i < 60; i += 20) {
+        ggml_backend_t backend = graph_backend(run_device(w->run));
+        for (uint32_t k = i; k < i + 20; k++) {
+            char name[16];
+            snprintf(name, sizeof(name), "graph %u", k);
+            graph_compute(backend, &w->record, name, 7919 * (uint32_t)w->index + k);
         }
-        snprintf(name, sizeof(name), "graph %u", i);
-        err = graph_compute(w->backend, &w->record, name, 7919 * (uint32_t)w->index + i);
-        if (i % 20 == 19) {
-            ggml_backend_free(w->backend);
-            w->backend = NULL;
-        }
+        ggml_backend_free(backend);
     }
-    ggml_backend_free(w->backend);
-    w->backend = NULL;
-    return err;
 }
 
-int case_thread_backends(struct run *r)
+void case_thread_backends(struct run *r)
 {
-    enum { N = 6 };
-    struct worker workers[N];
-
-    for (int i = 0; i < N; i++)
-        workers[i] = worker_make(r, i, work_backend);
-    return workers_run(r, workers, N);
+    workers_run(r, 6, work_backend);
 }

@@ -25,7 +25,9 @@ ggml_backend_t graph_backend(ggml_backend_dev_t device)
     ggml_backend_set_n_threads_t set_threads =
         (ggml_backend_set_n_threads_t)(uintptr_t)ggml_backend_reg_get_proc_address(
             ggml_backend_dev_backend_reg(device), "ggml_backend_set_n_threads");
-    if (backend && set_threads)
+    if (!backend)
+        run_fail("no backend could be opened");
+    if (set_threads)
         set_threads(backend, 1);
     return backend;
 }
@@ -45,7 +47,7 @@ void graph_fill(struct ggml_tensor *t, uint32_t seed)
     free(x);
 }
 
-int graph_compute(ggml_backend_t backend, struct record *record, const char *name, uint32_t seed)
+bool graph_try(ggml_backend_t backend, struct record *record, const char *name, uint32_t seed)
 {
     const int64_t rows = 8 + seed % 57, width = 32 * (1 + seed % 7);
     struct ggml_context *ctx = graph_context();
@@ -58,16 +60,14 @@ int graph_compute(ggml_backend_t backend, struct record *record, const char *nam
     struct ggml_cgraph *graph = ggml_new_graph(ctx);
     ggml_build_forward_expand(graph, best);
     ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors(ctx, backend);
-    int err = buffer ? 0 : run_fail("%s: no buffer", name);
+    if (!buffer)
+        run_fail("%s: no buffer", name);
 
-    if (!err) {
-        graph_fill(weights, seed);
-        graph_fill(input, seed + 1);
-        graph_fill(bias, seed + 2);
-        if (ggml_backend_graph_compute(backend, graph) != GGML_STATUS_SUCCESS)
-            err = run_fail("%s: the graph failed", name);
-    }
-    if (!err) {
+    graph_fill(weights, seed);
+    graph_fill(input, seed + 1);
+    graph_fill(bias, seed + 2);
+    const bool computed = ggml_backend_graph_compute(backend, graph) == GGML_STATUS_SUCCESS;
+    if (computed) {
         const size_t n = (size_t)ggml_nelements(out);
         float *x = malloc(n * sizeof(*x));
         int32_t chosen[5];
@@ -81,7 +81,13 @@ int graph_compute(ggml_backend_t backend, struct record *record, const char *nam
     }
     ggml_backend_buffer_free(buffer);
     ggml_free(ctx);
-    return err;
+    return computed;
+}
+
+void graph_compute(ggml_backend_t backend, struct record *record, const char *name, uint32_t seed)
+{
+    if (!graph_try(backend, record, name, seed))
+        run_fail("%s: the graph failed", name);
 }
 
 bool graph_supports_cos(ggml_backend_dev_t device, enum ggml_type type)

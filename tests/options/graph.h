@@ -14,7 +14,7 @@ struct record;
 /* A context of ggml for some tensors and one graph, without data of its own. */
 struct ggml_context *graph_context(void);
 
-/* A backend on the device that computes with one thread, or NULL. */
+/* A backend on the device that computes with one thread. */
 ggml_backend_t graph_backend(ggml_backend_dev_t device);
 
 /* Fills a tensor of F32 with numbers around 0 that follow from the seed. */
@@ -22,9 +22,11 @@ void graph_fill(struct ggml_tensor *t, uint32_t seed);
 
 /*
  * Multiplies, adds, normalises and takes a row-wise maximum, all in a buffer of its own, and
- * records what comes out. Returns 0, or -1 after a message.
+ * records what comes out. False if the backend says that the graph failed.
  */
-int graph_compute(ggml_backend_t backend, struct record *record, const char *name, uint32_t seed);
+bool graph_try(ggml_backend_t backend, struct record *record, const char *name, uint32_t seed);
+/* Where it may not fail. */
+void graph_compute(ggml_backend_t backend, struct record *record, const char *name, uint32_t seed);
 
 /* Does the device say that it computes the cosine of numbers of this type? */
 bool graph_supports_cos(ggml_backend_dev_t device, enum ggml_type type);

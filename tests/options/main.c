@@ -34,21 +34,20 @@ static void on_log(enum ggml_log_level level, const char *line, void *data)
         fputs(line, stderr);
 }
 
-static int run(struct run *r, const char *devices, const char *out)
+static void run(struct run *r, const char *devices, const char *out)
 {
     llama_log_set(on_log, r);
     llama_backend_init();
-    int err = run_init(r, devices);
-    if (!err)
-        err = r->test->run(r);
-    if (!err && out && record_save(&r->record, out) < 0)
-        err = run_fail("%s: %s", out, strerror(errno));
-    if (!err)
-        printf("%s: %zu items\n", r->test->name, r->record.n);
+    run_init(r, devices);
+    setup_case(&r->setup, r);
+    r->test->run(r);
+    run_close(r);
+    if (out && record_save(&r->record, out) < 0)
+        run_fail("%s: %s", out, strerror(errno));
+    printf("%s: %zu items\n", r->test->name, r->record.n);
     record_fini(&r->record);
     /* Devices go away at exit and may still log then. */
     llama_log_set(NULL, NULL);
-    return err;
 }
 
 int main(int argc, char **argv)
@@ -74,10 +73,10 @@ int main(int argc, char **argv)
             name = optarg;
             break;
         case 'm':
-            r.model = optarg;
+            r.model_file = optarg;
             break;
         case 'e':
-            r.extra = optarg;
+            r.extra_file = optarg;
             break;
         case 'd':
             devices = optarg;
@@ -100,9 +99,10 @@ int main(int argc, char **argv)
         }
     }
     r.test = name ? case_find(name) : NULL;
-    if (!r.test || !r.model || optind < argc) {
+    if (!r.test || !r.model_file || optind < argc) {
         usage(stderr);
         return 2;
     }
-    return run(&r, devices, out) < 0 ? 1 : 0;
+    run(&r, devices, out);
+    return 0;
 }

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/options/run.h"
 
+#include <err.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "tests/options/cases.h"
 #include "tests/lib/accelerators.h"
 
-int run_fail(const char *fmt, ...)
+/* Without the end of static objects: other threads may be at work, and models are still open. */
+void run_fail(const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    fputs("llama-options: ", stderr);
-    vfprintf(stderr, fmt, ap);
-    fputc('\n', stderr);
+    vwarnx(fmt, ap);
     va_end(ap);
-    return -1;
+    fflush(NULL);
+    _exit(1);
 }
 
-int run_init(struct run *r, const char *devices)
+void run_init(struct run *r, const char *devices)
 {
     char names[128], *rest = names, *name;
     size_t n = 0;
@@ -29,15 +30,14 @@ int run_init(struct run *r, const char *devices)
     unload_accelerators();
     r->native = strncmp(devices, "APIR", 4) != 0;
     if (strcmp(devices, "CPU") == 0)
-        return 0;
+        return;
     snprintf(names, sizeof(names), "%s", devices);
     while ((name = strsep(&rest, ","))) {
         ggml_backend_dev_t dev = ggml_backend_dev_by_name(name);
         if (!dev || n == RUN_DEVICES_MAX)
-            return run_fail("no device named %s, or more than %d", name, RUN_DEVICES_MAX);
+            run_fail("no device named %s, or more than %d", name, RUN_DEVICES_MAX);
         r->devices[n++] = dev;
     }
-    return 0;
 }
 
 ggml_backend_dev_t run_device(const struct run *r)
@@ -83,26 +83,21 @@ static void on_log(enum ggml_log_level level, const char *line, void *data)
         log->next(level, line, log->next_data);
 }
 
-struct llama_model *run_model(const struct run *r, const char *path, const struct setup *s)
+struct llama_model *run_model(const char *path, const struct setup *s)
 {
     struct layers_log log = {.offloaded = -1};
     llama_log_get(&log.next, &log.next_data);
     llama_log_set(on_log, &log);
     struct llama_model *model = llama_model_load_from_file(path, s->model);
     llama_log_set(log.next, log.next_data);
-    if (!model) {
+    if (!model)
         run_fail("%s cannot be loaded", path);
-        return NULL;
-    }
     /* The output layer counts as one more. */
     int wanted = llama_model_n_layer(model) + 1;
     if (s->model.n_gpu_layers < wanted)
         wanted = s->model.n_gpu_layers;
-    if (r->devices[0] && log.offloaded != wanted) {
+    if (s->model.devices[0] && log.offloaded != wanted)
         run_fail("%d layers were given to the device, not %d", log.offloaded, wanted);
-        llama_model_free(model);
-        return NULL;
-    }
     return model;
 }
 
@@ -114,25 +109,19 @@ struct llama_context *run_context(struct llama_model *model, const struct setup 
     return ctx;
 }
 
-int pair_init(struct pair *p, const struct run *r, const struct setup *s)
+void run_open(struct run *r)
 {
-    *p = (struct pair){.model = run_model(r, r->model, s)};
-    if (!p->model)
-        return -1;
-    p->ctx = run_context(p->model, s);
-    if (p->ctx)
-        return 0;
-    pair_fini(p);
-    return -1;
+    r->model = run_model(r->model_file, &r->setup);
+    r->ctx = run_context(r->model, &r->setup);
 }
 
-void pair_fini(struct pair *p)
+void run_close(struct run *r)
 {
-    if (p->ctx)
-        llama_free(p->ctx);
-    if (p->model)
-        llama_model_free(p->model);
-    *p = (struct pair){0};
+    if (!r->model)
+        return;
+    llama_free(r->ctx);
+    llama_model_free(r->model);
+    r->model = NULL;
 }
 
 size_t context_vocab(const struct llama_context *ctx)
@@ -155,6 +144,12 @@ llama_token stream_token(uint32_t i)
     return (llama_token)(3 + x % 264);
 }
 
+void stream_tokens(llama_token *tokens, uint32_t from, int n)
+{
+    for (int i = 0; i < n; i++)
+        tokens[i] = stream_token(from + (uint32_t)i);
+}
+
 struct llama_batch batch_make(int tokens, int sequences)
 {
     struct llama_batch b = llama_batch_init(tokens, 0, sequences);
@@ -173,8 +168,18 @@ void batch_add(struct llama_batch *b, llama_token token, llama_pos pos, llama_se
     b->logits[i] = logits;
 }
 
-int decode_record(struct llama_context *ctx, struct record *record, const char *name,
-                  struct llama_batch batch)
+int32_t decode_last(struct llama_context *ctx, const llama_token *tokens, llama_pos pos, int n)
+{
+    struct llama_batch batch = batch_make(n, 1);
+    for (int i = 0; i < n; i++)
+        batch_add(&batch, tokens[i], pos + i, 0, i == n - 1);
+    const int32_t code = llama_decode(ctx, batch);
+    llama_batch_free(batch);
+    return code;
+}
+
+void decode_record(struct llama_context *ctx, struct record *record, const char *name,
+                   struct llama_batch batch)
 {
     char item[64];
     const int32_t code = llama_decode(ctx, batch);
@@ -182,27 +187,25 @@ int decode_record(struct llama_context *ctx, struct record *record, const char *
     snprintf(item, sizeof(item), "%s code", name);
     record_int(record, item, code);
     if (code)
-        return run_fail("%s: llama_decode returned %d", name, code);
+        run_fail("%s: llama_decode returned %d", name, code);
     for (int i = 0; i < batch.n_tokens; i++) {
         if (!batch.logits[i])
             continue;
         const float *x = llama_get_logits_ith(ctx, i);
         if (!x)
-            return run_fail("%s: no logits of token %d", name, i);
+            run_fail("%s: no logits of token %d", name, i);
         snprintf(item, sizeof(item), "%s %d", name, i);
         record_floats(record, item, x, context_vocab(ctx));
     }
-    return 0;
 }
 
-int feed(struct llama_context *ctx, struct record *record, const char *name, llama_seq_id seq,
-         uint32_t from, llama_pos pos, int n)
+void feed(struct llama_context *ctx, struct record *record, const char *name, llama_seq_id seq,
+          uint32_t from, llama_pos pos, int n)
 {
     const int most = (int)llama_n_batch(ctx);
     struct llama_batch batch = batch_make(most, 1);
-    int err = 0;
 
-    for (int done = 0; !err && done < n; done += batch.n_tokens) {
+    for (int done = 0; done < n; done += batch.n_tokens) {
         char item[48];
         batch.n_tokens = 0;
         while (batch.n_tokens < most && done + batch.n_tokens < n) {
@@ -210,22 +213,19 @@ int feed(struct llama_context *ctx, struct record *record, const char *name, lla
             batch_add(&batch, stream_token(from + (uint32_t)i), pos + i, seq, true);
         }
         snprintf(item, sizeof(item), "%s+%d", name, done);
-        err = decode_record(ctx, record, item, batch);
+        decode_record(ctx, record, item, batch);
     }
     llama_batch_free(batch);
-    return err;
 }
 
-int feed_singly(struct llama_context *ctx, struct record *record, const char *name,
-                llama_seq_id seq, uint32_t from, llama_pos pos, int n)
+void feed_singly(struct llama_context *ctx, struct record *record, const char *name,
+                 llama_seq_id seq, uint32_t from, llama_pos pos, int n)
 {
-    int err = 0;
-    for (int i = 0; !err && i < n; i++) {
+    for (int i = 0; i < n; i++) {
         char item[48];
         snprintf(item, sizeof(item), "%s[%d]", name, i);
-        err = feed(ctx, record, item, seq, from + (uint32_t)i, pos + i, 1);
+        feed(ctx, record, item, seq, from + (uint32_t)i, pos + i, 1);
     }
-    return err;
 }
 
 llama_token most_likely(const float *logits, size_t n)

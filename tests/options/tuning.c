@@ -24,8 +24,6 @@ static void tune_batches(struct llama_context_params *c, const struct tuning *t)
         c->n_batch = t->batch;
     if (t->ubatch)
         c->n_ubatch = t->ubatch;
-    if (t->sequences)
-        c->n_seq_max = t->sequences;
     c->kv_unified = !t->streams;
     c->op_offload = !t->no_op_offload;
     c->embeddings = t->embeddings;
