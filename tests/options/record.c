@@ -19,7 +19,7 @@ static const char magic[8] = {'A', 'P', 'I', 'R', 'O', 'P', 'T', '1'};
 static void *allocated(void *p)
 {
     if (!p) {
-        fprintf(stderr, "llama-options: out of memory\n");
+        fputs("a record: out of memory\n", stderr);
         abort();
     }
     return p;
@@ -50,6 +50,11 @@ static void add(struct record *r, const char *name, enum record_kind kind, const
 void record_floats(struct record *r, const char *name, const float *x, size_t n)
 {
     add(r, name, RECORD_FLOATS, x, n);
+}
+
+void record_masked(struct record *r, const char *name, const float *x, size_t n)
+{
+    add(r, name, RECORD_MASKED, x, n);
 }
 
 void record_ints(struct record *r, const char *name, const int32_t *x, size_t n)

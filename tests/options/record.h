@@ -16,6 +16,7 @@ enum record_kind {
     RECORD_FLOATS, /* finite, and not all of them the same */
     RECORD_INTS,   /* always equal: counts, positions, return codes */
     RECORD_CHOICE, /* follows from values by comparing or hashing them: tokens, bytes of a state */
+    RECORD_MASKED, /* floats of any kind: some logits are infinite on both sides */
 };
 
 struct record_item {
@@ -34,6 +35,7 @@ void record_fini(struct record *r);
 
 /* Each copies its values. */
 void record_floats(struct record *r, const char *name, const float *x, size_t n);
+void record_masked(struct record *r, const char *name, const float *x, size_t n);
 void record_ints(struct record *r, const char *name, const int32_t *x, size_t n);
 void record_int(struct record *r, const char *name, int64_t x);
 void record_choice(struct record *r, const char *name, const int32_t *x, size_t n);

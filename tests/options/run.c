@@ -2,6 +2,7 @@
 #include "tests/options/run.h"
 
 #include <err.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,11 +22,38 @@ void run_fail(const char *fmt, ...)
     _exit(1);
 }
 
+bool run_options(const struct run_option *options, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        const struct run_option *o = options;
+        while (o->name && (strncmp(argv[i], "--", 2) != 0 || strcmp(argv[i] + 2, o->name) != 0))
+            o++;
+        if (!o->name || (!o->flag && ++i == argc))
+            return false;
+        if (o->flag)
+            *o->flag = true;
+        else if (o->text)
+            *o->text = argv[i];
+        else
+            *o->number = atoi(argv[i]);
+    }
+    return true;
+}
+
+static void on_message(enum ggml_log_level level, const char *line, void *data)
+{
+    const struct run *r = data;
+    if (r->verbose || level == GGML_LOG_LEVEL_WARN || level == GGML_LOG_LEVEL_ERROR)
+        fputs(line, stderr);
+}
+
 void run_init(struct run *r, const char *devices)
 {
     char names[128], *rest = names, *name;
     size_t n = 0;
 
+    llama_log_set(on_message, r);
+    llama_backend_init();
     ggml_backend_load_all();
     unload_accelerators();
     r->native = strncmp(devices, "APIR", 4) != 0;
@@ -124,6 +152,16 @@ void run_close(struct run *r)
     r->model = NULL;
 }
 
+void run_end(struct run *r, const char *out)
+{
+    run_close(r);
+    if (out && record_save(&r->record, out) < 0)
+        run_fail("%s: %s", out, strerror(errno));
+    record_fini(&r->record);
+    /* Devices go away at exit and may still log then. */
+    llama_log_set(NULL, NULL);
+}
+
 size_t context_vocab(const struct llama_context *ctx)
 {
     return (size_t)llama_vocab_n_tokens(llama_model_get_vocab(llama_get_model(ctx)));
@@ -134,14 +172,18 @@ size_t context_embd(const struct llama_context *ctx)
     return (size_t)llama_model_n_embd(llama_get_model(ctx));
 }
 
-llama_token stream_token(uint32_t i)
+uint32_t stream_number(uint32_t i)
 {
     uint32_t x = (i + 1) * UINT32_C(2654435761);
     x ^= x >> 15;
     x *= UINT32_C(0x2c1b3c6d);
-    x ^= x >> 12;
+    return x ^ x >> 12;
+}
+
+llama_token stream_token(uint32_t i)
+{
     /* The smallest vocabulary that gguf-write makes has 267 tokens, three of them for control. */
-    return (llama_token)(3 + x % 264);
+    return (llama_token)(3 + stream_number(i) % 264);
 }
 
 void stream_tokens(llama_token *tokens, uint32_t from, int n)

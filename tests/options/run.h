@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every case is written with: a device, a model and contexts on it, batches of made-up tokens.
+ * What every case is written with, and tests/parity and tests/archs: a device, a model and contexts
+ * on it, batches of made-up tokens.
  *
  * Whatever llama.cpp would choose by the device is chosen here, so that the run on the CPU and the
  * run on a device of GPU type build the same graphs: the attention kernel, sizes of batches, one
@@ -47,8 +48,25 @@ struct run {
 
 void run_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 
-/* Finds the devices ("APIR0", or "APIR0,APIR1"; CPU alone stands for none) and unloads BLAS. */
+/* An argument of a program: `--NAME TEXT`, `--NAME NUMBER` or `--NAME`, by which of these is set.
+ */
+struct run_option {
+    const char *name;
+    const char **text;
+    int *number;
+    bool *flag;
+};
+
+/* The table ends with an empty row. False: an argument is none of them. */
+bool run_options(const struct run_option *options, int argc, char **argv);
+
+/*
+ * Finds the devices ("APIR0", or "APIR0,APIR1"; CPU alone stands for none) and unloads BLAS. What
+ * llama.cpp logs goes to stderr: warnings and errors, or all of it.
+ */
 void run_init(struct run *r, const char *devices);
+/* Closes what is open, and keeps the record in `out`, if that is not NULL. */
+void run_end(struct run *r, const char *out);
 
 /* The device computes on: of the list, or the CPU. */
 ggml_backend_dev_t run_device(const struct run *r);
@@ -67,7 +85,8 @@ struct llama_context *run_context(struct llama_model *model, const struct setup 
 size_t context_vocab(const struct llama_context *ctx);
 size_t context_embd(const struct llama_context *ctx);
 
-/* The i-th token of a stream without end; no control tokens. */
+/* The i-th number of a stream without end, and a token made of it; no control tokens. */
+uint32_t stream_number(uint32_t i);
 llama_token stream_token(uint32_t i);
 void stream_tokens(llama_token *tokens, uint32_t from, int n);
 

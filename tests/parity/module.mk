@@ -10,11 +10,11 @@ ALL += $(PARITY_LOGITS) $(PARITY_COMPARE)
 
 $(PARITY_LOGITS): PKGS := llama ggml
 $(PARITY_LOGITS): EXTRA_LIBS := -lggml-base -lm
-$(PARITY_LOGITS): $(call objs,tests/parity/logits.c tests/parity/record.c)
+$(PARITY_LOGITS): $(call objs,tests/parity/logits.c $(addprefix tests/options/,run.c record.c))
 	$(link)
 
 $(PARITY_COMPARE): EXTRA_LIBS := -lm
-$(PARITY_COMPARE): $(call objs,tests/parity/compare.c tests/parity/record.c)
+$(PARITY_COMPARE): $(call objs,$(addprefix tests/options/,compare.c record.c))
 	$(link)
 
 .PHONY: check-parity check-parity-native
