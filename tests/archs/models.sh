@@ -114,23 +114,24 @@ same_splits() { # NATIVE REMOTED
     done
 }
 same_slots() { # NATIVE REMOTED
-    local step rc=0 said values=0 sections=0 more_values more_sections ended=''
+    local step rc=0 said items=0 values=0 ended='' compare=("$out/tests/options/options-compare")
+    [[ $tolerance == 0 ]] || compare+=(--nmse "$tolerance")
     if [[ -e $1 ]]; then
-        "$out/tests/archs/slots" --compare "$1" "$2" "$tolerance"
+        "${compare[@]}" "$1" "$2"
         return
     fi
     for step in $("$out/tests/archs/slots" --steps | grep -v ranks); do
         if cmp -s "$1.$step" "$2.$step" && grep -qa '^GGML_ASSERT' "$1.$step"; then
             ended+=", $step ends by an assertion natively too"
-        elif said=$("$out/tests/archs/slots" --compare "$1.$step" "$2.$step" "$tolerance"); then
-            read -r more_values _ _ more_sections _ <<<"$said"
-            values=$((values + more_values)) sections=$((sections + more_sections))
+        elif said=$("${compare[@]}" "$1.$step" "$2.$step" 2>&1) &&
+            [[ $said =~ ([0-9]+)\ items,\ ([0-9]+)\ values ]]; then
+            items=$((items + BASH_REMATCH[1])) values=$((values + BASH_REMATCH[2]))
         else
             echo "$step: $said"
             rc=1
         fi
     done
-    [[ $rc -ne 0 ]] || echo "$values values in $sections sections$ended"
+    [[ $rc -ne 0 ]] || echo "equal: $items items, $values values$ended"
     [[ $rc -eq 0 && $values -gt 0 ]]
 }
 same() { # PROGRAM NATIVE REMOTED

@@ -8,7 +8,7 @@ ALL += $(ARCHS_SLOTS)
 
 $(ARCHS_SLOTS): PKGS := llama ggml
 $(ARCHS_SLOTS): EXTRA_LIBS := -lggml-base -lm
-$(ARCHS_SLOTS): $(call objs,tests/archs/slots.c tests/archs/rows.c)
+$(ARCHS_SLOTS): $(call objs,tests/archs/slots.c $(addprefix tests/options/,run.c record.c))
 	$(link)
 
 # All of it, over the CPU and lavapipe; a part for `make check`; the suites alone.

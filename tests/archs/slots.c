@@ -2,27 +2,21 @@
 /*
  * slots: what servers ask of a model, through libllama on one device, with every result kept.
  *
- *   slots --model FILE --device NAME [--step STEP] --out FILE  runs all of it, or one step
- *   slots --steps                                              names the steps
- *   slots --compare NATIVE REMOTED [TOLERANCE]                 compares two runs
+ *   slots --model FILE [--device NAME] [--step STEP] --out FILE  runs all of it, or one step
+ *   slots --steps                                                names the steps
  *
  * One step at a time is for models that end some of them by an assertion, natively too.
  *
  * Tokens come from a fixed sequence and not from what the model says, so that a difference in one
  * result does not spread over the later ones. One thread and no repacked weights: on the CPU both
  * runs then add in one order. What llama.cpp would choose by itself (attention's kernel) it chooses
- * on both sides.
+ * on both sides. tests/options/compare.c compares two runs.
  */
-#include <stdbool.h>
-#include <stdint.h>
+#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <ggml-backend.h>
-#include <llama.h>
-
-#include "tests/archs/rows.h"
+#include "tests/options/run.h"
 
 enum {
     SLOTS = 8,        /* sequences at a time, as of llama-server -np 8 */
@@ -35,47 +29,50 @@ enum {
     EMBEDDED = 4, /* sequences of one batch with embeddings */
 };
 
-struct run {
-    struct llama_model *model;
-    struct llama_context *ctx;
+struct slots {
+    struct run run;
     struct llama_batch batch;
-    struct rows rows;
     uint32_t n_vocab;
-    uint32_t drawn;        /* tokens taken from the fixed sequence so far */
-    int offloaded, layers; /* what llama.cpp says of the device */
-    int splits;            /* the most parts that a graph was cut into */
+    uint32_t drawn; /* tokens taken from the fixed sequence so far */
+    int splits;     /* the most parts that a graph was cut into */
+    ggml_log_callback log;
+    void *log_data;
 };
 
+/* llama.cpp says how many parts it cut a graph into; what it says goes on as before. */
 static void on_log(enum ggml_log_level level, const char *line, void *data)
 {
-    struct run *run = data;
-    const char *said = strstr(line, "offloaded ");
-    if (said)
-        sscanf(said, "offloaded %d/%d", &run->offloaded, &run->layers);
-    int splits = 0;
-    said = strstr(line, "splits = ");
-    if (said && sscanf(said, "splits = %d", &splits) == 1 && splits > run->splits)
-        run->splits = splits;
-    if (level == GGML_LOG_LEVEL_ERROR)
-        fputs(line, stderr);
+    struct slots *slots = data;
+    const char *said = strstr(line, "splits = ");
+    int splits;
+    if (said && sscanf(said, "splits = %d", &splits) == 1 && splits > slots->splits)
+        slots->splits = splits;
+    slots->log(level, line, slots->log_data);
 }
 
-static llama_token draw(struct run *run)
+static void keep(struct slots *slots, const char *section, const float *x, size_t n)
 {
-    uint32_t x = ++run->drawn * UINT32_C(2654435761);
-    x ^= x >> 15;
-    x *= UINT32_C(0x2c1b3c6d);
-    x ^= x >> 12;
-    return (llama_token)(x % run->n_vocab);
+    record_masked(&slots->run.record, section, x, n);
 }
 
-static struct llama_context_params context_params(const struct run *run, uint32_t n_seq)
+/* Both runs must fail alike. */
+static void keep_code(struct slots *slots, const char *section, int code)
+{
+    record_int(&slots->run.record, section, code);
+}
+
+static llama_token draw(struct slots *slots)
+{
+    return (llama_token)(stream_number(slots->drawn++) % slots->n_vocab);
+}
+
+static struct llama_context_params context_params(const struct slots *slots, uint32_t n_seq)
 {
     struct llama_context_params p = llama_context_default_params();
     p.n_ctx = n_seq * CONTEXT;
     p.n_batch = n_seq * CONTEXT;
     /* What has no cache takes a batch at once. */
-    p.n_ubatch = llama_model_is_diffusion(run->model) ? p.n_batch : UBATCH;
+    p.n_ubatch = llama_model_is_diffusion(slots->run.model) ? p.n_batch : UBATCH;
     p.n_seq_max = n_seq;
     p.n_threads = p.n_threads_batch = 1;
     p.no_perf = true;
@@ -83,86 +80,80 @@ static struct llama_context_params context_params(const struct run *run, uint32_
 }
 
 /* Some contexts cannot be made for some models; then not remoted either. */
-static bool open_context(struct run *run, const char *section, struct llama_context_params p)
+static bool open_context(struct slots *slots, const char *section, struct llama_context_params p)
 {
-    run->ctx = llama_init_from_model(run->model, p);
-    rows_put_code(&run->rows, section, run->ctx ? 0 : 1);
-    return run->ctx;
+    slots->run.ctx = llama_init_from_model(slots->run.model, p);
+    keep_code(slots, section, slots->run.ctx ? 0 : 1);
+    return slots->run.ctx;
 }
 
-static void close_context(struct run *run)
+static void close_context(struct slots *slots)
 {
-    llama_free(run->ctx);
-    run->ctx = NULL;
+    llama_free(slots->run.ctx);
+    slots->run.ctx = NULL;
 }
 
-static void add(struct run *run, llama_token token, llama_pos pos, llama_seq_id seq)
+static void add(struct slots *slots, llama_token token, llama_pos pos, llama_seq_id seq)
 {
-    struct llama_batch *b = &run->batch;
-    const int32_t i = b->n_tokens++;
-    b->token[i] = token;
-    b->pos[i] = pos;
-    b->n_seq_id[i] = 1;
-    b->seq_id[i][0] = seq;
-    b->logits[i] = 1;
+    batch_add(&slots->batch, token, pos, seq, true);
 }
 
 /* Computes the batch, keeps the logits of all its tokens, and empties it. */
-static bool decode(struct run *run, const char *section)
+static bool decode(struct slots *slots, const char *section)
 {
-    const int rc = llama_decode(run->ctx, run->batch);
-    const int32_t n = run->batch.n_tokens;
-    run->batch.n_tokens = 0;
+    const int rc = llama_decode(slots->run.ctx, slots->batch);
+    const int32_t n = slots->batch.n_tokens;
+    slots->batch.n_tokens = 0;
     if (rc)
-        rows_put_code(&run->rows, section, rc);
+        keep_code(slots, section, rc);
     for (int32_t i = 0; !rc && i < n; i++) {
-        const float *x = llama_get_logits_ith(run->ctx, i);
+        const float *x = llama_get_logits_ith(slots->run.ctx, i);
         if (x)
-            rows_put(&run->rows, section, x, run->n_vocab);
+            keep(slots, section, x, slots->n_vocab);
         else
-            rows_put_code(&run->rows, section, -1000);
+            keep_code(slots, section, -1000);
     }
     return rc == 0;
 }
 
 /* One prompt of several batches of the device, some tokens, and a short one in its place. */
-static void run_prompt(struct run *run)
+static void run_prompt(struct slots *slots)
 {
-    if (!open_context(run, "prompt context", context_params(run, 1)))
+    if (!open_context(slots, "prompt context", context_params(slots, 1)))
         return;
     llama_pos pos = 0;
     bool ok = true;
     while (pos < PROMPT)
-        add(run, draw(run), pos++, 0);
-    ok = decode(run, "prompt");
+        add(slots, draw(slots), pos++, 0);
+    ok = decode(slots, "prompt");
     for (int i = 0; ok && i < 6; i++) {
-        add(run, draw(run), pos++, 0);
-        ok = decode(run, "generation");
+        add(slots, draw(slots), pos++, 0);
+        ok = decode(slots, "generation");
     }
-    if (ok && llama_get_memory(run->ctx)) {
-        llama_memory_clear(llama_get_memory(run->ctx), true);
+    if (ok && llama_get_memory(slots->run.ctx)) {
+        llama_memory_clear(llama_get_memory(slots->run.ctx), true);
         for (pos = 0; pos < 7; pos++)
-            add(run, draw(run), pos, 0);
-        decode(run, "second prompt");
+            add(slots, draw(slots), pos, 0);
+        decode(slots, "second prompt");
     }
-    close_context(run);
+    close_context(slots);
 }
 
 /*
  * Eight slots, which start one after the other: in each step a slot adds its prompt, of a length
  * of its own, or its next token to the common batch. A request that is done leaves the memory.
  */
-static void run_slots(struct run *run, bool unified)
+static void run_slots(struct slots *slots, bool unified)
 {
     const char *name = unified ? "slots, one cache" : "slots";
-    struct llama_context_params p = context_params(run, SLOTS);
+    struct llama_context_params p = context_params(slots, SLOTS);
     llama_pos pos[SLOTS] = {0}, end[SLOTS] = {0};
     bool ok = true;
 
     p.kv_unified = unified;
-    if (!open_context(run, name, p))
+    if (!open_context(slots, name, p))
         return;
-    llama_memory_t memory = llama_get_memory(run->ctx);
+    llama_memory_t memory = llama_get_memory(slots->run.ctx);
     for (int step = 0; ok && memory && step < STEPS; step++) {
         for (int s = 0; s < SLOTS && s <= step; s++) {
             if (pos[s] > 0 && pos[s] == end[s]) {
@@ -174,100 +165,93 @@ static void run_slots(struct run *run, bool unified)
             if (pos[s] == 0)
                 end[s] = prompt + SLOT_TOKENS;
             while (pos[s] < until)
-                add(run, draw(run), pos[s]++, s);
+                add(slots, draw(slots), pos[s]++, s);
         }
-        ok = decode(run, name);
+        ok = decode(slots, name);
     }
-    close_context(run);
+    close_context(slots);
 }
 
-static void run_encoder(struct run *run)
+static void run_encoder(struct slots *slots)
 {
-    struct llama_context_params p = context_params(run, 1);
+    struct llama_context_params p = context_params(slots, 1);
     p.n_ubatch = CONTEXT; /* an encoder takes a prompt at once */
-    if (!llama_model_has_encoder(run->model) || !open_context(run, "encoder context", p))
+    const bool encodes = llama_model_has_encoder(slots->run.model);
+    keep_code(slots, "has an encoder", encodes);
+    if (!encodes || !open_context(slots, "encoder context", p))
         return;
     for (llama_pos i = 0; i < 20; i++)
-        add(run, draw(run), i, 0);
-    const int rc = llama_encode(run->ctx, run->batch);
-    run->batch.n_tokens = 0;
-    rows_put_code(&run->rows, "encoder", rc);
-    const float *x = llama_get_embeddings(run->ctx);
+        add(slots, draw(slots), i, 0);
+    const int rc = llama_encode(slots->run.ctx, slots->batch);
+    slots->batch.n_tokens = 0;
+    keep_code(slots, "encoder", rc);
+    const float *x = llama_get_embeddings(slots->run.ctx);
     if (!rc && x)
-        rows_put(&run->rows, "encoder", x, (size_t)llama_model_n_embd(run->model) * 20);
-    bool ok = rc == 0 && llama_model_has_decoder(run->model);
+        keep(slots, "encoder", x, (size_t)llama_model_n_embd(slots->run.model) * 20);
+    bool ok = rc == 0 && llama_model_has_decoder(slots->run.model);
     for (llama_pos i = 0; ok && i < 6; i++) {
-        add(run, draw(run), i, 0);
-        ok = decode(run, "decoder");
+        add(slots, draw(slots), i, 0);
+        ok = decode(slots, "decoder");
     }
-    close_context(run);
+    close_context(slots);
 }
 
-static void keep_embeddings(struct run *run, enum llama_pooling_type pooling, int32_t n_tokens)
+static void keep_embeddings(struct slots *slots, enum llama_pooling_type pooling, int32_t n_tokens)
 {
     const bool ranks = pooling == LLAMA_POOLING_TYPE_RANK;
-    const size_t size =
-        ranks ? llama_model_n_cls_out(run->model) : (size_t)llama_model_n_embd_out(run->model);
+    const size_t size = ranks ? llama_model_n_cls_out(slots->run.model)
+                              : (size_t)llama_model_n_embd_out(slots->run.model);
     const bool tokens = pooling == LLAMA_POOLING_TYPE_NONE;
     for (int32_t i = 0; i < (tokens ? n_tokens : EMBEDDED); i++) {
-        const float *x =
-            tokens ? llama_get_embeddings_ith(run->ctx, i) : llama_get_embeddings_seq(run->ctx, i);
+        const float *x = tokens ? llama_get_embeddings_ith(slots->run.ctx, i)
+                                : llama_get_embeddings_seq(slots->run.ctx, i);
         if (x)
-            rows_put(&run->rows, "embeddings", x, size);
+            keep(slots, "embeddings", x, size);
         else
-            rows_put_code(&run->rows, "embeddings", -1000);
+            keep_code(slots, "embeddings", -1000);
     }
 }
 
-static void run_embeddings(struct run *run, enum llama_pooling_type pooling)
+static void run_embeddings(struct slots *slots, enum llama_pooling_type pooling)
 {
-    struct llama_context_params p = context_params(run, EMBEDDED);
+    struct llama_context_params p = context_params(slots, EMBEDDED);
     p.embeddings = true;
     p.pooling_type = pooling;
     p.n_ubatch = p.n_batch; /* pooling wants a sequence in one batch */
     p.kv_unified = true;
-    if (!open_context(run, "embeddings", p))
+    if (!open_context(slots, "embeddings", p))
         return;
     for (llama_seq_id s = 0; s < EMBEDDED; s++) {
         for (llama_pos i = 0; i < 5 + 3 * s; i++)
-            add(run, draw(run), i, s);
+            add(slots, draw(slots), i, s);
     }
-    const int32_t n = run->batch.n_tokens;
+    const int32_t n = slots->batch.n_tokens;
     /* As llama-server: what has a decoder decodes. */
-    const int rc = llama_model_has_decoder(run->model) && !llama_model_has_encoder(run->model)
-                       ? llama_decode(run->ctx, run->batch)
-                       : llama_encode(run->ctx, run->batch);
-    run->batch.n_tokens = 0;
-    rows_put_code(&run->rows, "embeddings", rc);
+    const int rc =
+        llama_model_has_decoder(slots->run.model) && !llama_model_has_encoder(slots->run.model)
+            ? llama_decode(slots->run.ctx, slots->batch)
+            : llama_encode(slots->run.ctx, slots->batch);
+    slots->batch.n_tokens = 0;
+    keep_code(slots, "embeddings", rc);
     if (rc == 0)
-        keep_embeddings(run, pooling, n);
-    close_context(run);
+        keep_embeddings(slots, pooling, n);
+    close_context(slots);
 }
 
-static struct llama_model *load(const char *file, ggml_backend_dev_t device)
+static void step_slots(struct slots *slots)
 {
-    ggml_backend_dev_t devices[2] = {device, NULL};
-    struct llama_model_params p = llama_model_default_params();
-    p.devices = devices;
-    p.n_gpu_layers = device ? 999 : 0;
-    p.use_extra_bufts = false;
-    return llama_model_load_from_file(file, p);
+    run_slots(slots, false);
 }
 
-static void step_slots(struct run *run)
+static void step_unified(struct slots *slots)
 {
-    run_slots(run, false);
-}
-
-static void step_unified(struct run *run)
-{
-    run_slots(run, true);
+    run_slots(slots, true);
 }
 
 /* `ranks` is only for models with a head for them; libllama asserts so. */
 static const struct step {
     const char *name;
-    void (*run)(struct run *run);
+    void (*run)(struct slots *slots);
     enum llama_pooling_type pooling;
 } steps[] = {
     {"prompt", run_prompt, 0},
@@ -280,119 +264,78 @@ static const struct step {
     {"last", NULL, LLAMA_POOLING_TYPE_LAST},
     {"ranks", NULL, LLAMA_POOLING_TYPE_RANK},
 };
+enum { N_STEPS = sizeof(steps) / sizeof(steps[0]) };
 
-static void run_step(struct run *run, const struct step *step)
+/* The one of this name; NULL: all, but for ranks. */
+static void run_steps(struct slots *slots, const char *name)
 {
-    if (step->run)
-        step->run(run);
-    else
-        run_embeddings(run, step->pooling);
+    bool found = false;
+    for (size_t i = 0; i < N_STEPS; i++) {
+        if (name ? strcmp(steps[i].name, name) != 0 : steps[i].pooling == LLAMA_POOLING_TYPE_RANK)
+            continue;
+        found = true;
+        if (steps[i].run)
+            steps[i].run(slots);
+        else
+            run_embeddings(slots, steps[i].pooling);
+    }
+    if (!found)
+        run_fail("no step is called %s", name);
 }
 
-static void run_all(struct run *run)
+/*
+ * A model whose every result is 0 would compare well with anything that computes nothing. (A few
+ * return codes say nothing of that.)
+ */
+static void check_numbers(const struct slots *slots)
 {
-    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
-        if (steps[i].pooling != LLAMA_POOLING_TYPE_RANK)
-            run_step(run, &steps[i]);
+    const struct record *r = &slots->run.record;
+    size_t n = 0, numbers = 0;
+    for (size_t i = 0; i < r->n; i++) {
+        const float *x = (const float *)(const void *)r->items[i].values;
+        for (uint32_t k = 0; r->items[i].kind == RECORD_MASKED && k < r->items[i].n; k++, n++)
+            numbers += isfinite(x[k]) && fpclassify(x[k]) != FP_ZERO;
     }
-}
-
-static int run_model(struct run *run, const char *file, const char *device, const struct step *step)
-{
-    const bool cpu = strcmp(device, "CPU") == 0;
-    ggml_backend_dev_t dev = cpu ? NULL : ggml_backend_dev_by_name(device);
-    if (!cpu && !dev) {
-        fprintf(stderr, "slots: no device named %s\n", device);
-        return -1;
-    }
-    run->model = load(file, dev);
-    if (!run->model) {
-        fprintf(stderr, "slots: %s cannot be loaded on %s\n", file, device);
-        return -1;
-    }
-    if (dev && (run->layers == 0 || run->offloaded != run->layers)) {
-        fprintf(stderr, "slots: %d of %d layers are on %s\n", run->offloaded, run->layers, device);
-        return -1;
-    }
-    run->n_vocab = (uint32_t)llama_vocab_n_tokens(llama_model_get_vocab(run->model));
-    run->batch = llama_batch_init(BATCH_MAX, 0, 1);
-    if (step)
-        run_step(run, step);
-    else
-        run_all(run);
-    return 0;
-}
-
-static int run_to_file(const char *model, const char *device, const struct step *step,
-                       const char *out)
-{
-    struct run run = {0};
-    if (rows_create(&run.rows, out) < 0) {
-        fprintf(stderr, "slots: %s cannot be written\n", out);
-        return -1;
-    }
-    llama_log_set(on_log, &run);
-    ggml_backend_load_all();
-    int err = run_model(&run, model, device, step);
-    if (run.batch.token)
-        llama_batch_free(run.batch);
-    if (run.model)
-        llama_model_free(run.model);
-    /* Devices go away at exit and may still log then. */
-    llama_log_set(NULL, NULL);
-    if (rows_close(&run.rows) < 0 && !err) {
-        fprintf(stderr, "slots: %s cannot be written\n", out);
-        err = -1;
-    }
-    /* Devices cut graphs as they like, so this is no result; the caller judges it. */
-    printf("splits %d\n", run.splits);
-    /* (Not of a few return codes.) A model whose every result is 0 would compare well with anything
-     * that computes nothing. */
-    if (!err && run.rows.n > run.n_vocab && run.rows.nonzero * 2 < run.rows.n) {
-        fprintf(stderr, "slots: %zu of %zu values are numbers other than 0\n", run.rows.nonzero,
-                run.rows.n);
-        err = -1;
-    }
-    return err;
-}
-
-static const struct step *step_find(const char *name)
-{
-    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
-        if (strcmp(steps[i].name, name) == 0)
-            return &steps[i];
-    }
-    return NULL;
+    if (n > slots->n_vocab && numbers * 2 < n)
+        run_fail("%zu of %zu values are numbers other than 0", numbers, n);
 }
 
 int main(int argc, char **argv)
 {
-    if (argc >= 4 && strcmp(argv[1], "--compare") == 0)
-        return rows_compare(argv[2], argv[3], argc > 4 ? strtod(argv[4], NULL) : 0) < 0;
-    if (argc == 2 && strcmp(argv[1], "--steps") == 0) {
-        for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
-            puts(steps[i].name);
-        return 0;
-    }
-    const char *model = NULL, *device = "CPU", *out = NULL;
-    const struct step *step = NULL; /* all */
-    bool unknown = false;
-    for (int i = 1; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--model") == 0)
-            model = argv[i + 1];
-        else if (strcmp(argv[i], "--device") == 0)
-            device = argv[i + 1];
-        else if (strcmp(argv[i], "--step") == 0)
-            unknown = !(step = step_find(argv[i + 1]));
-        else if (strcmp(argv[i], "--out") == 0)
-            out = argv[i + 1];
-    }
-    if (!model || !out || unknown) {
+    struct slots slots = {0};
+    struct run *run = &slots.run;
+    const char *device = "CPU", *out = NULL, *step = NULL;
+    bool list = false;
+    const struct run_option options[] = {
+        {"model", .text = &run->model_file},
+        {"device", .text = &device},
+        {"step", .text = &step},
+        {"out", .text = &out},
+        {"steps", .flag = &list},
+        {NULL},
+    };
+    if (!run_options(options, argc, argv) || (!list && (!run->model_file || !out))) {
         fputs("usage: slots --model FILE [--device NAME] [--step STEP] --out FILE\n"
-              "       slots --steps\n"
-              "       slots --compare NATIVE REMOTED [TOLERANCE]\n",
+              "       slots --steps\n",
               stderr);
         return 2;
     }
-    return run_to_file(model, device, step, out) < 0;
+    for (size_t i = 0; list && i < N_STEPS; i++)
+        puts(steps[i].name);
+    if (list)
+        return 0;
+    run_init(run, device);
+    llama_log_get(&slots.log, &slots.log_data);
+    llama_log_set(on_log, &slots);
+    setup_init(&run->setup, run);
+    run->model = run_model(run->model_file, &run->setup);
+    slots.n_vocab = (uint32_t)llama_vocab_n_tokens(llama_model_get_vocab(run->model));
+    slots.batch = llama_batch_init(BATCH_MAX, 0, 1);
+    run_steps(&slots, step);
+    llama_batch_free(slots.batch);
+    /* Devices cut graphs as they like, so this is no result; the caller judges it. */
+    printf("splits %d\n", slots.splits);
+    check_numbers(&slots);
+    run_end(run, out);
+    return 0;
 }

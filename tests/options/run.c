@@ -177,7 +177,7 @@ uint32_t stream_number(uint32_t i)
     uint32_t x = (i + 1) * UINT32_C(2654435761);
     x ^= x >> 15;
     x *= UINT32_C(0x2c1b3c6d);
-    return x ^ x >> 12;
+    return x ^ (x >> 12);
 }
 
 llama_token stream_token(uint32_t i)
