@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/differ/differ.h"
 #include "tests/lib/accelerators.h"
+#include "tests/lib/clock.h"
 
-#include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
@@ -15,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+const char *const side_names[SIDES] = {"native", "remote"};
 struct differ_options differ_options = {.native = "CPU", .remote = "APIR0"};
 
 static const char *program = "differ";
@@ -24,80 +24,53 @@ static pthread_mutex_t report_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- options ------------------------------------------------------------------- */
 
-static void usage(FILE *f)
-{
-    fprintf(f,
-            "usage: %s [OPTION]... [FILE]...\n"
-            "  --seed N         of the first sequence (default: from the clock)\n"
-            "  --sequences N    end after so many\n"
-            "  --steps N        end each sequence after so many steps\n"
-            "  --seconds N      start no further sequence after so many\n"
-            "  --threads N      threads of a sequence (default: as its seed says)\n"
-            "  --native NAME    a ggml device (default CPU), --remote NAME (default APIR0)\n"
-            "  --only KIND,...  these steps alone\n"
-            "  --without PART,...  all but these\n"
-            "  --tolerance X    numbers may differ by so much of the largest one (default 0)\n"
-            "  --verbose        print each step\n",
-            program);
-}
+static const char usage[] =
+    "usage: %s [OPTION]... [FILE]...\n"
+    "  --seed N         of the first sequence (default: from the clock)\n"
+    "  --sequences N    end after so many\n"
+    "  --steps N        end each sequence after so many steps\n"
+    "  --seconds N      start no further sequence after so many\n"
+    "  --threads N      threads of a sequence (default: as its seed says)\n"
+    "  --native NAME    a ggml device (default CPU), --remote NAME (default APIR0)\n"
+    "  --only KIND,...  these steps alone\n"
+    "  --without PART,...  all but these\n"
+    "  --tolerance X    numbers may differ by so much of the largest one (default 0)\n"
+    "  --verbose        print each step\n";
 
-static int parse_number(const char *option, const char *arg, uint64_t *ret_value)
-{
-    char *end;
-    errno = 0;
-    *ret_value = strtoull(arg, &end, 10);
-    if (!errno && end != arg && !*end)
-        return 0;
-    fprintf(stderr, "%s: --%s %s: not a number\n", program, option, arg);
-    return -1;
-}
+/* Each is followed by its value, of the kind that is set here; --verbose has none. */
+static const struct option {
+    const char *name;
+    uint64_t *number;
+    const char **text;
+    double *real;
+} known_options[] = {
+    {"seed", .number = &differ_options.seed},
+    {"sequences", .number = &differ_options.sequences},
+    {"steps", .number = &differ_options.steps},
+    {"seconds", .number = &differ_options.seconds},
+    {"threads", .number = &differ_options.threads},
+    {"native", .text = &differ_options.native},
+    {"remote", .text = &differ_options.remote},
+    {"only", .text = &differ_options.only},
+    {"without", .text = &differ_options.without},
+    {"tolerance", .real = &differ_options.tolerance},
+};
 
-static int parse_count(const char *option, const char *arg, unsigned *ret_value)
+static bool parse_value(const char *name, const char *value)
 {
-    uint64_t number;
-    if (parse_number(option, arg, &number) < 0)
-        return -1;
-    *ret_value = (unsigned)number;
-    return 0;
-}
-
-static int parse_option(struct differ_options *o, int opt)
-{
-    switch (opt) {
-    case 's':
-        return parse_number("seed", optarg, &o->seed);
-    case 'q':
-        return parse_number("sequences", optarg, &o->sequences);
-    case 'n':
-        return parse_number("steps", optarg, &o->steps);
-    case 't':
-        return parse_count("seconds", optarg, &o->seconds);
-    case 'j':
-        return parse_count("threads", optarg, &o->threads);
-    case 'a':
-        o->native = optarg;
-        return 0;
-    case 'b':
-        o->remote = optarg;
-        return 0;
-    case 'o':
-        o->only = optarg;
-        return 0;
-    case 'w':
-        o->without = optarg;
-        return 0;
-    case 'e':
-        o->tolerance = strtod(optarg, NULL);
-        return 0;
-    case 'v':
-        o->verbose = true;
-        return 0;
-    case 'h':
-        usage(stdout);
-        exit(0);
-    default:
-        return -1;
-    }
+    const struct option *o = known_options, *end = o + sizeof(known_options) / sizeof(*o);
+    char *rest = "";
+    while (o < end && strcmp(o->name, name) != 0)
+        o++;
+    if (o == end || !value || !*value)
+        return false;
+    if (o->number)
+        *o->number = strtoull(value, &rest, 10);
+    else if (o->real)
+        *o->real = strtod(value, &rest);
+    else
+        *o->text = value;
+    return !*rest;
 }
 
 /* Also where many processes are started in the same second. */
@@ -110,32 +83,24 @@ static uint64_t seed_of_now(void)
 
 int differ_parse(const char *name, int argc, char **argv)
 {
-    static const struct option long_options[] = {
-        {"seed", required_argument, NULL, 's'},
-        {"sequences", required_argument, NULL, 'q'},
-        {"steps", required_argument, NULL, 'n'},
-        {"seconds", required_argument, NULL, 't'},
-        {"threads", required_argument, NULL, 'j'},
-        {"native", required_argument, NULL, 'a'},
-        {"remote", required_argument, NULL, 'b'},
-        {"only", required_argument, NULL, 'o'},
-        {"without", required_argument, NULL, 'w'},
-        {"tolerance", required_argument, NULL, 'e'},
-        {"verbose", no_argument, NULL, 'v'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
-    };
     struct differ_options *o = &differ_options;
-    int opt, err = 0;
+    int i = 1;
     program = name;
     o->seed = seed_of_now();
-    while (!err && (opt = getopt_long(argc, argv, "", long_options, NULL)) != -1)
-        err = parse_option(o, opt);
-    o->files = argv + optind;
-    o->n_files = argc - optind;
-    if (err)
-        usage(stderr);
-    return err;
+    for (; i < argc && strncmp(argv[i], "--", 2) == 0; i++) {
+        if (strcmp(argv[i], "--verbose") == 0) {
+            o->verbose = true;
+        } else if (!parse_value(argv[i] + 2, argv[i + 1])) {
+            fprintf(stderr, "%s: %s: not an option, or not what it takes\n", name, argv[i]);
+            fprintf(stderr, usage, name);
+            return -1;
+        } else {
+            i++;
+        }
+    }
+    o->files = argv + i;
+    o->n_files = argc - i;
+    return 0;
 }
 
 static bool is_listed(const char *list, const char *word)
@@ -338,20 +303,6 @@ static bool near(double a, double b, double largest)
     return a == b || apart <= differ_options.tolerance * largest;
 }
 
-static void compare(const char *what, enum ggml_type type, const void *native, const void *remote,
-                    size_t size, bool exact);
-
-void differ_compare(const char *what, enum ggml_type type, const void *native, const void *remote,
-                    size_t size)
-{
-    compare(what, type, native, remote, size, differ_options.tolerance <= 0);
-}
-
-void differ_compare_bytes(const char *what, const void *native, const void *remote, size_t size)
-{
-    compare(what, GGML_TYPE_I8, native, remote, size, true);
-}
-
 static double largest_of(enum ggml_type type, const void *data, size_t n)
 {
     double largest = 0;
@@ -395,6 +346,17 @@ static void compare(const char *what, enum ggml_type type, const void *native, c
                  number_at(type, remote, first), (int)(2 * each), bits[REMOTE]);
 }
 
+void differ_compare(const char *what, enum ggml_type type, const void *native, const void *remote,
+                    size_t size)
+{
+    compare(what, type, native, remote, size, differ_options.tolerance <= 0);
+}
+
+void differ_compare_bytes(const char *what, const void *native, const void *remote, size_t size)
+{
+    compare(what, GGML_TYPE_I8, native, remote, size, true);
+}
+
 /* ---- the run -------------------------------------------------------------------- */
 
 int differ_devices(ggml_backend_dev_t devices[SIDES])
@@ -412,33 +374,61 @@ int differ_devices(ggml_backend_dev_t devices[SIDES])
     return 0;
 }
 
-static double seconds_now(void)
+struct job {
+    pthread_t id;
+    uint64_t seed;
+    unsigned thread;
+    void (*work)(uint64_t seed, unsigned thread);
+};
+
+static void *run_job(void *arg)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+    const struct job *j = arg;
+    differ_sequence(j->seed, j->thread);
+    j->work(j->seed, j->thread);
+    return NULL;
+}
+
+void differ_threads(uint64_t seed, unsigned n, void (*work)(uint64_t seed, unsigned thread))
+{
+    struct job jobs[DIFFER_THREADS_MAX];
+    for (unsigned i = 1; i < n; i++) {
+        jobs[i] = (struct job){.seed = seed, .thread = i, .work = work};
+        if (pthread_create(&jobs[i].id, NULL, run_job, &jobs[i]) != 0)
+            abort();
+    }
+    work(seed, 0);
+    for (unsigned i = 1; i < n; i++)
+        pthread_join(jobs[i].id, NULL);
+}
+
+unsigned differ_n_threads(struct differ_random *r, unsigned one_in, unsigned most)
+{
+    const unsigned n = differ_below(r, one_in) == 0 ? 2 + differ_below(r, most - 1) : 1;
+    const uint64_t asked = differ_options.threads;
+    return !asked ? n : asked < most ? (unsigned)asked : most;
 }
 
 int differ_run(void (*sequence)(uint64_t seed))
 {
     const struct differ_options *o = &differ_options;
-    const double began = seconds_now();
-    double shown = began;
+    const int64_t began = now_ms();
+    int64_t shown = began;
     uint64_t n = 0;
-    signal(SIGSEGV, on_signal);
-    signal(SIGBUS, on_signal);
-    signal(SIGFPE, on_signal);
-    signal(SIGABRT, on_signal);
+    const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGABRT};
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+        signal(signals[i], on_signal);
     fprintf(stderr, "%s: %s beside %s from seed %" PRIu64 "\n", program, o->remote, o->native,
             o->seed);
     while (!o->sequences || n < o->sequences) {
-        const double now = seconds_now();
-        if (o->seconds && now - began >= o->seconds)
+        const int64_t now = now_ms();
+        if (o->seconds && now - began >= (int64_t)o->seconds * 1000)
             break;
-        if (now - shown >= 10) {
+        if (now - shown >= 10000) {
             shown = now;
-            fprintf(stderr, "%s: %.0f s, %" PRIuFAST64 " operations in %" PRIu64 " sequences\n",
-                    program, now - began, atomic_load(&operations), n);
+            fprintf(stderr,
+                    "%s: %" PRId64 " s, %" PRIuFAST64 " operations in %" PRIu64 " sequences\n",
+                    program, (now - began) / 1000, atomic_load(&operations), n);
         }
         sequence(o->seed + n);
         n++;

@@ -16,16 +16,18 @@
 
 /* The same work is done on both; the native one is right by definition. */
 enum side { NATIVE, REMOTE, SIDES };
+extern const char *const side_names[SIDES];
+
+enum { DIFFER_THREADS_MAX = 6 };
 
 struct differ_options {
     uint64_t seed;
-    uint64_t sequences, steps;   /* 0: no limit */
-    unsigned seconds;            /* 0: no limit */
-    unsigned threads;            /* 0: as the seed says */
-    const char *native, *remote; /* names of the devices */
-    const char *only;            /* kinds of steps, separated by commas; NULL: all */
-    const char *without;         /* what steps may not contain, likewise */
-    double tolerance;            /* 0: bit for bit */
+    uint64_t sequences, steps, seconds; /* 0: no limit */
+    uint64_t threads;                   /* 0: as the seed says */
+    const char *native, *remote;        /* names of the devices */
+    const char *only;                   /* kinds of steps, separated by commas; NULL: all */
+    const char *without;                /* what steps may not contain, likewise */
+    double tolerance;                   /* 0: bit for bit */
     bool verbose;
     char **files; /* what follows the options */
     int n_files;
@@ -33,7 +35,7 @@ struct differ_options {
 
 extern struct differ_options differ_options;
 
-/* Returns 0, or -1 after a message. `--help` ends the process. */
+/* Returns 0, or -1 after a message. */
 int differ_parse(const char *program, int argc, char **argv);
 
 /* ---- numbers ------------------------------------------------------------------ */
@@ -87,6 +89,12 @@ int differ_devices(ggml_backend_dev_t devices[SIDES]);
 
 /* Does sequences until the options say that it is enough, prints the last line; the exit code. */
 int differ_run(void (*sequence)(uint64_t seed));
+
+/* One sequence in so many has several threads, most at most; or as many as --threads asks for. */
+unsigned differ_n_threads(struct differ_random *r, unsigned one_in, unsigned most);
+/* Calls work in n threads, this one among them as thread 0. Each is then at the sequence's start.
+ */
+void differ_threads(uint64_t seed, unsigned n, void (*work)(uint64_t seed, unsigned thread));
 
 /* Whether this kind of steps was asked for. */
 bool differ_wants(const char *kind);

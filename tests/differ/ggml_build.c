@@ -3,6 +3,7 @@
 
 #include <setjmp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/differ/ggml_grow.h"
@@ -298,11 +299,13 @@ static void views_behind(struct ggml_cgraph *graph)
     memcpy((void *)(nodes + n), (const void *)views, (size_t)n_views * sizeof(views[0]));
 }
 
-struct built build_graph(struct plan *p, const ggml_backend_dev_t dev[SIDES], void *memory,
-                         size_t memory_size)
+enum { GRAPH_MEMORY = 1 << 20 };
+
+/* Two graphs in the same memory have the same addresses. */
+static struct built build_graph(struct plan *p, const ggml_backend_dev_t dev[SIDES], void *memory)
 {
     const struct ggml_init_params params = {
-        .mem_size = memory_size, .mem_buffer = memory, .no_alloc = true};
+        .mem_size = GRAPH_MEMORY, .mem_buffer = memory, .no_alloc = true};
     struct builder b = {.r = differ_random(p->seed),
                         .plan = p,
                         .dev = {dev[NATIVE], dev[REMOTE]},
@@ -330,6 +333,11 @@ struct built build_graph(struct plan *p, const ggml_backend_dev_t dev[SIDES], vo
         views_behind(b.graph);
     p->decided = true;
     return (struct built){b.ctx, b.graph};
+}
+
+bool build_is_leaf(const struct ggml_tensor *t)
+{
+    return t->op == GGML_OP_NONE && !t->view_src;
 }
 
 bool build_is_kept(const struct ggml_tensor *t)
@@ -361,12 +369,40 @@ static size_t visit(struct ggml_tensor *t, struct ggml_tensor **ret, size_t n, s
     return n;
 }
 
-size_t build_tensors(struct ggml_cgraph *graph, struct ggml_tensor **ret, size_t cap)
+void both_build(struct both *g, const ggml_backend_dev_t dev[SIDES])
 {
-    size_t n = 0;
-    for (int i = 0; i < ggml_graph_n_nodes(graph); i++)
-        n = visit(ggml_graph_node(graph, i), ret, n, cap);
-    return n;
+    size_t n[SIDES] = {0};
+    for (int s = 0; s < SIDES; s++) {
+        if (!g->memory[s])
+            g->memory[s] = differ_alloc(GRAPH_MEMORY);
+        g->built[s] = build_graph(&g->plan, dev, g->memory[s]);
+        for (int i = 0; i < ggml_graph_n_nodes(g->built[s].graph); i++)
+            n[s] = visit(ggml_graph_node(g->built[s].graph, i), g->tensors[s], n[s],
+                         BUILD_TENSORS_MAX);
+    }
+    if (n[NATIVE] != n[REMOTE])
+        differ_found("test: %zu tensors and %zu", n[NATIVE], n[REMOTE]);
+    g->n_tensors = n[NATIVE];
+}
+
+void both_forget(struct both *g)
+{
+    for (int s = 0; s < SIDES; s++) {
+        ggml_free(g->built[s].ctx);
+        g->built[s] = (struct built){0};
+    }
+}
+
+void both_fini(struct both *g)
+{
+    both_forget(g);
+    free(g->memory[NATIVE]);
+    free(g->memory[REMOTE]);
+}
+
+struct pair both_pair(const struct both *g, size_t i)
+{
+    return (struct pair){{g->tensors[NATIVE][i], g->tensors[REMOTE][i]}};
 }
 
 /* ---- for a person ------------------------------------------------------------------------ */

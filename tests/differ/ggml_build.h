@@ -9,12 +9,13 @@
 #include <ggml-backend.h>
 #include <ggml.h>
 
-#include "tests/differ/differ.h"
+#include "tests/differ/ggml_world.h"
 
 enum {
     BUILD_OPS_MAX = 48,  /* tries; bits of a mask */
     BUILD_POOL_MAX = 24, /* results that further ops may use */
     BUILD_NODES_MAX = 512,
+    BUILD_TENSORS_MAX = 4 * BUILD_NODES_MAX,
 };
 
 struct plan {
@@ -36,23 +37,30 @@ struct built {
     struct ggml_cgraph *graph;
 };
 
+/* The same graph on both sides, and all tensors that it has or needs, sources before users. */
+struct both {
+    struct plan plan;
+    struct built built[SIDES];
+    void *memory[SIDES]; /* of the contexts; kept, so that another graph gets the same addresses */
+    struct ggml_tensor *tensors[SIDES][BUILD_TENSORS_MAX];
+    size_t n_tensors;
+};
+
 /* ggml refuses what its builders are asked with an assert: here that is an answer. */
 void build_init(void);
 
-/* `memory`: where the context lies; two graphs in the same place have the same addresses. */
-struct built build_graph(struct plan *p, const ggml_backend_dev_t dev[SIDES], void *memory,
-                         size_t memory_size);
+/* As the plan says. */
+void both_build(struct both *g, const ggml_backend_dev_t dev[SIDES]);
+/* The graph alone; or the memory as well. */
+void both_forget(struct both *g);
+void both_fini(struct both *g);
+struct pair both_pair(const struct both *g, size_t i);
 
+bool build_is_leaf(const struct ggml_tensor *t);
 /* Whether a leaf holds what a run has left for the next one. */
 bool build_is_kept(const struct ggml_tensor *t);
 /* Where a leaf has to lie, or a node is computed: 'c' with the CPU, 'd' the device, or anywhere */
 char build_where(const struct ggml_tensor *t);
-
-/*
- * All tensors that the graph has or needs, sources and views' sources before what uses them.
- * Returns their number.
- */
-size_t build_tensors(struct ggml_cgraph *graph, struct ggml_tensor **ret, size_t cap);
 
 /* With --verbose: nodes, their shapes and sources. */
 void build_show(struct ggml_cgraph *graph);

@@ -56,7 +56,7 @@ static void change(struct world *w, unsigned first, struct pair src)
     world_fill_bytes(w, data, size);
     for (int s = 0; s < SIDES; s++)
         ggml_backend_tensor_set_async(w->stream[s][first], src.t[s], data, 0, size);
-    world_later(w, first, data, NULL, 0);
+    world_later(w, (int)first, data, NULL, 0);
 }
 
 void step_cross(struct world *w)

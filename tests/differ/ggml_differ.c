@@ -3,13 +3,10 @@
  * ggml-differ: the same random steps with ggml on the CPU and on a remote device, in one process.
  * Where the host computes with its CPU and one thread too, every byte must be the same.
  */
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "tests/differ/ggml_build.h"
 #include "tests/differ/ggml_steps.h"
-
-enum { THREADS_MAX = 6 };
 
 static ggml_backend_dev_t devices[SIDES];
 
@@ -28,18 +25,16 @@ static const struct {
 static void do_step(struct world *w, struct graphs *g)
 {
     const unsigned n = sizeof(kinds) / sizeof(kinds[0]);
-    unsigned total = 0, i = 0;
-    for (unsigned k = 0; k < n; k++)
-        total += differ_wants(kinds[k].name) ? kinds[k].weight : 0;
+    unsigned weights[sizeof(kinds) / sizeof(kinds[0])], total = 0, i = 0;
+    for (unsigned k = 0; k < n; k++) {
+        weights[k] = differ_wants(kinds[k].name) ? kinds[k].weight : 0;
+        total += weights[k];
+    }
     if (!total)
         return;
     uint32_t at = differ_below(&w->r, total);
-    for (;; i++) {
-        const unsigned weight = differ_wants(kinds[i].name) ? kinds[i].weight : 0;
-        if (at < weight)
-            break;
-        at -= weight;
-    }
+    while (at >= weights[i])
+        at -= weights[i++];
     if (kinds[i].step)
         kinds[i].step(w);
     else
@@ -68,35 +63,11 @@ static void do_world(uint64_t seed, unsigned thread)
     free(w);
 }
 
-struct job {
-    pthread_t thread;
-    uint64_t seed;
-    unsigned number;
-};
-
-static void *run_job(void *arg)
-{
-    const struct job *j = arg;
-    do_world(j->seed, j->number);
-    return NULL;
-}
-
-/* Every fourth sequence has several threads, each with a world of its own. */
+/* Some sequences have several threads, each with a world of its own. */
 static void sequence(uint64_t seed)
 {
     struct differ_random r = differ_random(seed);
-    struct job jobs[THREADS_MAX];
-    unsigned n = differ_below(&r, 4) == 0 ? 2 + differ_below(&r, THREADS_MAX - 1) : 1;
-    if (differ_options.threads)
-        n = differ_options.threads < THREADS_MAX ? differ_options.threads : THREADS_MAX;
-    for (unsigned i = 1; i < n; i++) {
-        jobs[i] = (struct job){.seed = seed, .number = i};
-        if (pthread_create(&jobs[i].thread, NULL, run_job, &jobs[i]) != 0)
-            abort();
-    }
-    do_world(seed, 0);
-    for (unsigned i = 1; i < n; i++)
-        pthread_join(jobs[i].thread, NULL);
+    differ_threads(seed, differ_n_threads(&r, 4, DIFFER_THREADS_MAX), do_world);
 }
 
 int main(int argc, char **argv)

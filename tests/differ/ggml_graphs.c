@@ -3,23 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/differ/ggml_build.h"
 #include "tests/differ/ggml_steps.h"
 #include "tests/differ/ggml_values.h"
 
-enum {
-    KEPT_GRAPHS = 4,
-    GRAPH_MEMORY = 1 << 20,
-    TENSORS_MAX = 4 * BUILD_NODES_MAX,
-    ROOM_MAX = 16 << 20,
-};
+enum { KEPT_GRAPHS = 4, ROOM_MAX = 16 << 20 };
 
 struct graph {
-    struct plan plan;
-    struct built built[SIDES];
-    void *memory[SIDES]; /* the contexts; kept, so that another graph gets the same addresses */
-    struct ggml_tensor *tensors[SIDES][TENSORS_MAX];
-    size_t n_tensors;
+    struct both both;
     struct area *area;           /* leaves, and all else where there is no allocator */
     ggml_gallocr_t alloc[SIDES]; /* NULL: none */
     struct pair whole;           /* all bytes of what the allocator has */
@@ -36,28 +26,23 @@ struct graphs *graphs_new(void)
     return g ? g : differ_alloc(SIZE_MAX);
 }
 
-static bool is_leaf(const struct ggml_tensor *t)
-{
-    return t->op == GGML_OP_NONE && !t->view_src;
-}
-
 /* ---- places ------------------------------------------------------------------------ */
 
 /* With an allocator only leaves lie in the area. */
 static bool in_area(const struct graph *g, const struct ggml_tensor *t)
 {
-    return !t->view_src && (!g->alloc[NATIVE] || is_leaf(t));
+    return !t->view_src && (!g->alloc[NATIVE] || build_is_leaf(t));
 }
 
 /* One round counts (buffer NULL), one places. The gaps follow from the seed. */
 static size_t place(struct graph *g, int side, ggml_backend_buffer_type_t buft,
                     ggml_backend_buffer_t buffer)
 {
-    struct differ_random r = differ_random(g->plan.seed + 1);
+    struct differ_random r = differ_random(g->both.plan.seed + 1);
     const size_t step = ggml_backend_buft_get_alignment(buft);
     size_t at = 0;
-    for (size_t i = 0; i < g->n_tensors; i++) {
-        struct ggml_tensor *t = g->tensors[side][i];
+    for (size_t i = 0; i < g->both.n_tensors; i++) {
+        struct ggml_tensor *t = g->both.tensors[side][i];
         if (buffer && t->view_src && t->view_src->buffer) {
             ggml_backend_view_init(t);
         } else if (in_area(g, t)) {
@@ -94,8 +79,8 @@ static void cover(struct graph *g)
 {
     for (int s = 0; s < SIDES; s++) {
         ggml_backend_buffer_t buffer = NULL;
-        for (size_t i = 0; i < g->n_tensors && !buffer; i++) {
-            struct ggml_tensor *t = g->tensors[s][i];
+        for (size_t i = 0; i < g->both.n_tensors && !buffer; i++) {
+            struct ggml_tensor *t = g->both.tensors[s][i];
             if (t->buffer && t->buffer != g->area->buffer[s] && ggml_nbytes(t) &&
                 ggml_backend_buffer_get_size(t->buffer))
                 buffer = t->buffer;
@@ -112,47 +97,25 @@ static void cover(struct graph *g)
     }
 }
 
-static bool graph_alloc(struct world *w, struct graph *g)
+static void graph_alloc(struct graph *g)
 {
     for (int s = 0; s < SIDES; s++) {
-        if (!ggml_gallocr_alloc_graph(g->alloc[s], g->built[s].graph))
-            differ_found("no memory for a graph on the %s side", s == NATIVE ? "native" : "remote");
+        if (!ggml_gallocr_alloc_graph(g->alloc[s], g->both.built[s].graph))
+            differ_found("no memory for a graph on the %s side", side_names[s]);
     }
     cover(g);
-    (void)w;
-    return true;
 }
 
 /* ---- values ------------------------------------------------------------------------ */
-
-static void fill(struct world *w, struct graph *g, size_t i, int stream)
-{
-    const struct ggml_tensor *t = g->tensors[NATIVE][i];
-    const size_t size = ggml_nbytes(t);
-    if (!size)
-        return;
-    void *data = differ_alloc(size);
-    values_make(&w->r, t, values_limit(g->built[NATIVE].graph, t), data);
-    for (int s = 0; s < SIDES; s++) {
-        if (stream == NOBODY)
-            ggml_backend_tensor_set(g->tensors[s][i], data, 0, size);
-        else
-            ggml_backend_tensor_set_async(w->stream[s][stream], g->tensors[s][i], data, 0, size);
-    }
-    if (stream == NOBODY)
-        free(data);
-    else
-        world_later(w, (unsigned)stream, data, NULL, 0);
-}
 
 /* All leaves, or only those that a program sets for each run. */
 static void fill_leaves(struct world *w, struct graph *g, bool all, int stream)
 {
     world_use(w, g->area, stream);
-    for (size_t i = 0; i < g->n_tensors; i++) {
-        const struct ggml_tensor *t = g->tensors[NATIVE][i];
-        if (is_leaf(t) && (all || (!build_is_kept(t) && differ_chance(&w->r, 50))))
-            fill(w, g, i, stream);
+    for (size_t i = 0; i < g->both.n_tensors; i++) {
+        const struct ggml_tensor *t = g->both.tensors[NATIVE][i];
+        if (build_is_leaf(t) && (all || (!build_is_kept(t) && differ_chance(&w->r, 50))))
+            values_fill(w, &g->both, i, stream);
     }
 }
 
@@ -165,11 +128,10 @@ static void graph_free(struct world *w, struct graph *g)
     for (int s = 0; s < SIDES; s++) {
         ggml_free(g->whole_ctx[s]);
         ggml_gallocr_free(g->alloc[s]);
-        ggml_free(g->built[s].ctx);
-        g->built[s] = (struct built){0};
         g->alloc[s] = NULL;
         g->whole_ctx[s] = NULL;
     }
+    both_forget(&g->both);
     g->whole = (struct pair){0};
     g->area = NULL;
 }
@@ -178,8 +140,7 @@ void graphs_free(struct world *w, struct graphs *g)
 {
     for (int i = 0; i < KEPT_GRAPHS; i++) {
         graph_free(w, &g->graph[i]);
-        free(g->graph[i].memory[NATIVE]);
-        free(g->graph[i].memory[REMOTE]);
+        both_fini(&g->graph[i].both);
     }
     free(g);
 }
@@ -199,35 +160,28 @@ static struct plan pick_plan(struct world *w)
 /* ggml's allocator falls over graphs where nothing at all has a size, but for one node. */
 static bool has_size(const struct graph *g)
 {
-    for (size_t i = 0; i < g->n_tensors; i++) {
-        const struct ggml_tensor *t = g->tensors[NATIVE][i];
-        if (!is_leaf(t) && !t->view_src && ggml_nbytes(t))
+    for (size_t i = 0; i < g->both.n_tensors; i++) {
+        const struct ggml_tensor *t = g->both.tensors[NATIVE][i];
+        if (!build_is_leaf(t) && !t->view_src && ggml_nbytes(t))
             return true;
     }
-    return ggml_graph_n_nodes(g->built[NATIVE].graph) == 1;
+    return ggml_graph_n_nodes(g->both.built[NATIVE].graph) == 1;
 }
 
 static bool graph_make(struct world *w, struct graph *g)
 {
     bool allocator = differ_chance(&w->r, 40);
-    g->plan = pick_plan(w);
-    for (int s = 0; s < SIDES; s++) {
-        if (!g->memory[s])
-            g->memory[s] = differ_alloc(GRAPH_MEMORY);
-        g->built[s] = build_graph(&g->plan, w->dev, g->memory[s], GRAPH_MEMORY);
-        const size_t n = build_tensors(g->built[s].graph, g->tensors[s], TENSORS_MAX);
-        if (s == REMOTE && n != g->n_tensors)
-            differ_found("test: %zu tensors and %zu", g->n_tensors, n);
-        g->n_tensors = n;
-        allocator = allocator && has_size(g);
-        if (allocator)
-            g->alloc[s] = ggml_gallocr_new(world_buft(w, s, AREA_DEVICE));
-    }
-    if (ggml_graph_n_nodes(g->built[NATIVE].graph) == 0 || !graph_place(w, g) ||
-        (allocator && !graph_alloc(w, g))) {
+    g->both.plan = pick_plan(w);
+    both_build(&g->both, w->dev);
+    allocator = allocator && has_size(g);
+    for (int s = 0; allocator && s < SIDES; s++)
+        g->alloc[s] = ggml_gallocr_new(world_buft(w, s, AREA_DEVICE));
+    if (ggml_graph_n_nodes(g->both.built[NATIVE].graph) == 0 || !graph_place(w, g)) {
         graph_free(w, g);
         return false;
     }
+    if (allocator)
+        graph_alloc(g);
     fill_leaves(w, g, true, NOBODY);
     return true;
 }
@@ -237,14 +191,14 @@ static bool graph_make(struct world *w, struct graph *g)
 static void set_param(struct graph *g, size_t i, int index, float value)
 {
     for (int s = 0; s < SIDES; s++)
-        memcpy(&g->tensors[s][i]->op_params[index], &value, sizeof(value));
+        memcpy(&g->both.tensors[s][i]->op_params[index], &value, sizeof(value));
 }
 
 /* Parameters only: the memory plan stays right. */
 static void change(struct world *w, struct graph *g)
 {
-    for (size_t i = 0; i < g->n_tensors; i++) {
-        const struct ggml_tensor *t = g->tensors[NATIVE][i];
+    for (size_t i = 0; i < g->both.n_tensors; i++) {
+        const struct ggml_tensor *t = g->both.tensors[NATIVE][i];
         if (!differ_chance(&w->r, 40))
             continue;
         switch (t->op) {
@@ -268,9 +222,9 @@ static void change(struct world *w, struct graph *g)
 
 static void show(const struct graph *g)
 {
-    build_show(g->built[NATIVE].graph);
-    for (int i = 0; i < ggml_graph_n_nodes(g->built[NATIVE].graph); i++) {
-        const struct ggml_tensor *t = ggml_graph_node(g->built[NATIVE].graph, i);
+    build_show(g->both.built[NATIVE].graph);
+    for (int i = 0; i < ggml_graph_n_nodes(g->both.built[NATIVE].graph); i++) {
+        const struct ggml_tensor *t = ggml_graph_node(g->both.built[NATIVE].graph, i);
         differ_detail(" %s%s", ggml_op_desc(t), t->flags & GGML_TENSOR_FLAG_COMPUTE ? "" : "(off)");
     }
 }
@@ -280,34 +234,27 @@ static void compute(struct world *w, struct graph *g, unsigned stream, bool asyn
     world_use(w, g->area, (int)stream);
     for (int s = 0; s < SIDES; s++) {
         ggml_backend_t b = w->stream[s][stream];
-        const enum ggml_status status = async
-                                            ? ggml_backend_graph_compute_async(b, g->built[s].graph)
-                                            : ggml_backend_graph_compute(b, g->built[s].graph);
+        const enum ggml_status status =
+            async ? ggml_backend_graph_compute_async(b, g->both.built[s].graph)
+                  : ggml_backend_graph_compute(b, g->both.built[s].graph);
         if (status != GGML_STATUS_SUCCESS)
             differ_found("graph_compute is %s on the %s side", ggml_status_to_string(status),
-                         s == NATIVE ? "native" : "remote");
+                         side_names[s]);
     }
 }
 
 static bool is_seen(const struct ggml_tensor *t)
 {
-    return !is_leaf(t) && t->flags & GGML_TENSOR_FLAG_COMPUTE && ggml_nbytes(t);
+    return !build_is_leaf(t) && t->flags & GGML_TENSOR_FLAG_COMPUTE && ggml_nbytes(t);
 }
 
 /* Each result on its own: the first that differs has the name of the op that is wrong. */
 static void compare_results(struct graph *g)
 {
-    for (size_t i = 0; i < g->n_tensors; i++) {
-        const struct ggml_tensor *t = g->tensors[NATIVE][i];
-        const size_t size = ggml_nbytes(t);
-        if (!is_seen(t) || (g->alloc[NATIVE] && !is_leaf(t)))
-            continue;
-        void *data[SIDES] = {differ_alloc(size), differ_alloc(size)};
-        for (int s = 0; s < SIDES; s++)
-            ggml_backend_tensor_get(g->tensors[s][i], data[s], 0, size);
-        differ_compare(ggml_op_desc(t), t->type, data[NATIVE], data[REMOTE], size);
-        free(data[NATIVE]);
-        free(data[REMOTE]);
+    for (size_t i = 0; i < g->both.n_tensors; i++) {
+        const struct ggml_tensor *t = g->both.tensors[NATIVE][i];
+        if (is_seen(t) && !(g->alloc[NATIVE] && !build_is_leaf(t)))
+            pair_compare(ggml_op_desc(t), both_pair(&g->both, i));
     }
 }
 
@@ -319,12 +266,7 @@ static void compare_whole(struct graph *g)
     if (size != ggml_nbytes(g->whole.t[REMOTE]))
         differ_found("the allocator has %zu bytes natively and %zu remoted", size,
                      ggml_nbytes(g->whole.t[REMOTE]));
-    void *data[SIDES] = {differ_alloc(size), differ_alloc(size)};
-    for (int s = 0; s < SIDES; s++)
-        ggml_backend_tensor_get(g->whole.t[s], data[s], 0, size);
-    differ_compare_bytes("the allocator's memory", data[NATIVE], data[REMOTE], size);
-    free(data[NATIVE]);
-    free(data[REMOTE]);
+    pair_compare_bytes("the allocator's memory", g->whole, 0, size);
 }
 
 static void compare(struct world *w, struct graph *g)

@@ -128,17 +128,13 @@ static struct ggml_tensor *grow_pair(struct builder *b)
     if (!y || R(3) == 0)
         y = leaf(b, GGML_TYPE_F32, R(4) ? x->ne[0] : 1, R(2) ? x->ne[1] : 1, R(2) ? x->ne[2] : 1,
                  R(2) ? x->ne[3] : 1);
-    const bool in_place = b->plan->in_place && R(4) == 0;
-    switch (R(5)) {
-    case 0:
-        return in_place ? ggml_sub_inplace(b->ctx, x, y) : ggml_sub(b->ctx, x, y);
-    case 1:
-        return in_place ? ggml_mul_inplace(b->ctx, x, y) : ggml_mul(b->ctx, x, y);
-    case 2:
-        return in_place ? ggml_div_inplace(b->ctx, x, y) : ggml_div(b->ctx, x, y);
-    default:
-        return in_place ? ggml_add_inplace(b->ctx, x, y) : ggml_add(b->ctx, x, y);
-    }
+    typedef struct ggml_tensor *(*operation)(struct ggml_context *, struct ggml_tensor *,
+                                             struct ggml_tensor *);
+    static const operation fresh[] = {ggml_sub, ggml_mul, ggml_div, ggml_add, ggml_add};
+    static const operation in_place[] = {ggml_sub_inplace, ggml_mul_inplace, ggml_div_inplace,
+                                         ggml_add_inplace, ggml_add_inplace};
+    const operation *operations = b->plan->in_place && R(4) == 0 ? in_place : fresh;
+    return operations[R(5)](b->ctx, x, y);
 }
 
 static struct ggml_tensor *grow_single(struct builder *b)
@@ -340,6 +336,8 @@ static struct ggml_tensor *grow_attention(struct builder *b)
 /* Nothing at all is computed, and its result has a place of no size. */
 static struct ggml_tensor *grow_nothing(struct builder *b)
 {
+    if (R(4))
+        return NULL;
     struct ggml_tensor *a = leaf(b, GGML_TYPE_F32, 8, R(2) ? 0 : 2, R(2), 1);
     return R(2) ? ggml_scale(b->ctx, a, 2) : ggml_add(b->ctx, a, a);
 }
@@ -359,48 +357,13 @@ struct ggml_tensor *grow_relay(struct builder *b)
 
 static struct ggml_tensor *grow(struct builder *b)
 {
-    switch (R(22)) {
-    case 0:
-        return grow_view(b);
-    case 1:
-    case 2:
-        return grow_cont(b);
-    case 3:
-        return grow_join(b);
-    case 4:
-    case 5:
-        return grow_pair(b);
-    case 6:
-    case 7:
-        return grow_single(b);
-    case 8:
-        return grow_norm(b);
-    case 9:
-        return grow_soft_max(b);
-    case 10:
-        return grow_glu(b);
-    case 11:
-        return grow_rope(b);
-    case 12:
-    case 13:
-        return grow_product(b);
-    case 14:
-        return grow_square(b);
-    case 15:
-        return grow_experts(b);
-    case 16:
-        return grow_get_rows(b);
-    case 17:
-        return grow_set_rows(b);
-    case 18:
-        return grow_store(b);
-    case 19:
-        return grow_state(b);
-    case 20:
-        return grow_attention(b);
-    default:
-        return R(4) ? NULL : grow_nothing(b);
-    }
+    static struct ggml_tensor *(*const growers[])(struct builder *b) = {
+        grow_view,    grow_cont,    grow_cont,      grow_join,     grow_pair,     grow_pair,
+        grow_single,  grow_single,  grow_norm,      grow_soft_max, grow_glu,      grow_rope,
+        grow_product, grow_product, grow_square,    grow_experts,  grow_get_rows, grow_set_rows,
+        grow_store,   grow_state,   grow_attention, grow_nothing,
+    };
+    return growers[R(sizeof(growers) / sizeof(growers[0]))](b);
 }
 
 struct ggml_tensor *grow_any(struct builder *b)

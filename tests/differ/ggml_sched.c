@@ -11,27 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/differ/ggml_build.h"
 #include "tests/differ/ggml_steps.h"
 #include "tests/differ/ggml_values.h"
 
-enum {
-    SCHED_MEMORY = 1 << 20,
-    SCHED_NODES = 2 * BUILD_NODES_MAX,
-    TENSORS_MAX = 4 * BUILD_NODES_MAX,
-    OUTPUTS_MAX = 6,
-};
+enum { SCHED_NODES = 2 * BUILD_NODES_MAX, OUTPUTS_MAX = 6 };
 
 #define PLACES AREA_KINDS /* beside these: the scheduler's own */
 
 struct session {
     struct world *w;
-    struct plan plan;
-    struct built built[SIDES];
-    void *memory[SIDES];
+    struct both both;
     ggml_backend_sched_t sched[SIDES];
-    struct ggml_tensor *tensors[SIDES][TENSORS_MAX];
-    size_t n_tensors;
     struct area *places[PLACES]; /* weights and what is kept, by where they lie */
     size_t outputs[OUTPUTS_MAX];
     unsigned n_outputs;
@@ -39,19 +29,14 @@ struct session {
     bool host_buft; /* what the CPU computes lies in memory that the device reaches */
 };
 
-static bool is_leaf(const struct ggml_tensor *t)
-{
-    return t->op == GGML_OP_NONE && !t->view_src;
-}
-
 /* ---- where things are ------------------------------------------------------------------ */
 
 /* Of each leaf: in an area of this kind, or PLACES: the scheduler's. */
 static unsigned place_of(const struct session *s, size_t i)
 {
-    const struct ggml_tensor *t = s->tensors[NATIVE][i];
-    struct differ_random r = differ_random(s->plan.seed + 100 + i);
-    if (!is_leaf(t))
+    const struct ggml_tensor *t = s->both.tensors[NATIVE][i];
+    struct differ_random r = differ_random(s->both.plan.seed + 100 + i);
+    if (!build_is_leaf(t))
         return PLACES;
     if (build_where(t))
         return build_where(t) == 'c' ? AREA_CPU : AREA_DEVICE;
@@ -73,19 +58,19 @@ static size_t place(struct session *s, enum area_kind kind, ggml_backend_buffer_
     const size_t step = larger(ggml_backend_buft_get_alignment(buft[NATIVE]),
                                ggml_backend_buft_get_alignment(buft[REMOTE]));
     size_t at = 0;
-    for (size_t i = 0; i < s->n_tensors; i++) {
+    for (size_t i = 0; i < s->both.n_tensors; i++) {
         size_t size = 0;
         if (place_of(s, i) != (unsigned)kind)
             continue;
         for (int side = 0; side < SIDES; side++) {
-            struct ggml_tensor *t = s->tensors[side][i];
+            struct ggml_tensor *t = s->both.tensors[side][i];
             size = larger(size, ggml_backend_buft_get_alloc_size(buft[side], t));
             if (buffers)
                 ggml_backend_tensor_alloc(buffers[side], t,
                                           (char *)ggml_backend_buffer_get_base(buffers[side]) + at);
         }
         if (buffers && differ_options.verbose)
-            fprintf(stderr, "      %p at %zu of kind %d\n", (void *)s->tensors[REMOTE][i], at,
+            fprintf(stderr, "      %p at %zu of kind %d\n", (void *)s->both.tensors[REMOTE][i], at,
                     (int)kind);
         at += (size + step - 1) / step * step;
     }
@@ -112,8 +97,8 @@ static bool place_all(struct session *s)
 static void view_all(struct session *s)
 {
     for (int side = 0; side < SIDES; side++) {
-        for (size_t i = 0; i < s->n_tensors; i++) {
-            struct ggml_tensor *t = s->tensors[side][i];
+        for (size_t i = 0; i < s->both.n_tensors; i++) {
+            struct ggml_tensor *t = s->both.tensors[side][i];
             if (t->view_src && t->view_src->buffer && !t->buffer)
                 ggml_backend_view_init(t);
         }
@@ -139,14 +124,14 @@ static void schedule(struct session *s)
 static void assign(struct session *s)
 {
     const unsigned share = differ_below(&s->w->r, 60);
-    for (size_t i = 0; i < s->n_tensors; i++) {
-        const struct ggml_tensor *t = s->tensors[NATIVE][i];
+    for (size_t i = 0; i < s->both.n_tensors; i++) {
+        const struct ggml_tensor *t = s->both.tensors[NATIVE][i];
         const char where = build_where(t);
-        if (is_leaf(t) || t->view_src || (!where && !differ_chance(&s->w->r, share)))
+        if (build_is_leaf(t) || t->view_src || (!where && !differ_chance(&s->w->r, share)))
             continue;
         const bool cpu = where ? where == 'c' : differ_chance(&s->w->r, 50);
         for (int side = 0; side < SIDES; side++)
-            ggml_backend_sched_set_tensor_backend(s->sched[side], s->tensors[side][i],
+            ggml_backend_sched_set_tensor_backend(s->sched[side], s->both.tensors[side][i],
                                                   cpu ? s->w->cpu[side]
                                                       : s->w->stream[side][s->stream]);
     }
@@ -155,21 +140,21 @@ static void assign(struct session *s)
 static void mark(struct session *s)
 {
     s->n_outputs = 0;
-    for (size_t i = s->n_tensors; i-- > 0;) {
-        const struct ggml_tensor *t = s->tensors[NATIVE][i];
-        const bool output = !is_leaf(t) && !t->view_src && ggml_nbytes(t) &&
+    for (size_t i = s->both.n_tensors; i-- > 0;) {
+        const struct ggml_tensor *t = s->both.tensors[NATIVE][i];
+        const bool output = !build_is_leaf(t) && !t->view_src && ggml_nbytes(t) &&
                             t->flags & GGML_TENSOR_FLAG_COMPUTE && s->n_outputs < OUTPUTS_MAX &&
                             (s->n_outputs == 0 || differ_chance(&s->w->r, 30));
         if (output)
             s->outputs[s->n_outputs++] = i;
         for (int side = 0; side < SIDES; side++) {
             if (output)
-                ggml_set_output(s->tensors[side][i]);
-            if (!is_leaf(t) || place_of(s, i) != PLACES)
+                ggml_set_output(s->both.tensors[side][i]);
+            if (!build_is_leaf(t) || place_of(s, i) != PLACES)
                 continue;
-            ggml_set_input(s->tensors[side][i]);
+            ggml_set_input(s->both.tensors[side][i]);
             /* Or a later result gets its memory, and there is nothing to run again with. */
-            ggml_set_output(s->tensors[side][i]);
+            ggml_set_output(s->both.tensors[side][i]);
         }
     }
 }
@@ -178,42 +163,22 @@ static void mark(struct session *s)
 
 static void fill(struct session *s, bool all)
 {
-    struct ggml_cgraph *graph = s->built[NATIVE].graph;
-    for (size_t i = 0; i < s->n_tensors; i++) {
-        const struct ggml_tensor *t = s->tensors[NATIVE][i];
-        const size_t size = ggml_nbytes(t);
+    for (size_t i = 0; i < s->both.n_tensors; i++) {
+        const struct ggml_tensor *t = s->both.tensors[NATIVE][i];
         /* What only disabled nodes need the scheduler may have no place for. */
-        if (!is_leaf(t) || !size || !t->buffer || !s->tensors[REMOTE][i]->buffer ||
-            (!all && place_of(s, i) != PLACES))
-            continue;
-        void *data = differ_alloc(size);
-        values_make(&s->w->r, t, values_limit(graph, t), data);
-        for (int side = 0; side < SIDES; side++)
-            ggml_backend_tensor_set(s->tensors[side][i], data, 0, size);
-        free(data);
+        if (build_is_leaf(t) && t->buffer && s->both.tensors[REMOTE][i]->buffer &&
+            (all || place_of(s, i) == PLACES))
+            values_fill(s->w, &s->both, i, NOBODY);
     }
 }
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-static void synchronize(struct session *s)
-{
-    for (int side = 0; side < SIDES; side++)
-        ggml_backend_sched_synchronize(s->sched[side]);
-}
-
 static void compare(struct session *s)
 {
-    for (unsigned k = 0; k < s->n_outputs; k++) {
-        const struct ggml_tensor *t = s->tensors[NATIVE][s->outputs[k]];
-        const size_t size = ggml_nbytes(t);
-        void *data[SIDES] = {differ_alloc(size), differ_alloc(size)};
-        for (int side = 0; side < SIDES; side++)
-            ggml_backend_tensor_get(s->tensors[side][s->outputs[k]], data[side], 0, size);
-        differ_compare(ggml_op_desc(t), t->type, data[NATIVE], data[REMOTE], size);
-        free(data[NATIVE]);
-        free(data[REMOTE]);
-    }
+    for (unsigned k = 0; k < s->n_outputs; k++)
+        pair_compare(ggml_op_desc(s->both.tensors[NATIVE][s->outputs[k]]),
+                     both_pair(&s->both, s->outputs[k]));
     for (enum area_kind kind = 0; kind < PLACES && differ_options.tolerance <= 0; kind++)
         world_compare(s->w, s->places[kind], "what a scheduled graph has written");
 }
@@ -221,26 +186,27 @@ static void compare(struct session *s)
 /* The same graph again before the devices are done with it: the scheduler keeps the order. */
 static void compute(struct session *s)
 {
-    const unsigned runs = 1 + differ_below(&s->w->r, s->plan.relays ? 12 : 4);
+    const unsigned runs = 1 + differ_below(&s->w->r, s->both.plan.relays ? 12 : 4);
     differ_detail(" %u runs of %d splits", runs, ggml_backend_sched_get_n_splits(s->sched[REMOTE]));
     for (unsigned i = 0; i < runs; i++) {
         for (int side = 0; side < SIDES; side++) {
             const enum ggml_status status =
-                ggml_backend_sched_graph_compute_async(s->sched[side], s->built[side].graph);
+                ggml_backend_sched_graph_compute_async(s->sched[side], s->both.built[side].graph);
             if (status != GGML_STATUS_SUCCESS)
                 differ_found("the scheduler's graph_compute is %s on the %s side",
-                             ggml_status_to_string(status), side == NATIVE ? "native" : "remote");
+                             ggml_status_to_string(status), side_names[side]);
         }
     }
-    synchronize(s);
+    for (int side = 0; side < SIDES; side++)
+        ggml_backend_sched_synchronize(s->sched[side]);
     compare(s);
 }
 
 static void show(const struct session *s)
 {
-    build_show(s->built[REMOTE].graph);
-    for (int i = 0; i < ggml_graph_n_nodes(s->built[REMOTE].graph); i++) {
-        struct ggml_tensor *t = ggml_graph_node(s->built[REMOTE].graph, i);
+    build_show(s->both.built[REMOTE].graph);
+    for (int i = 0; i < ggml_graph_n_nodes(s->both.built[REMOTE].graph); i++) {
+        struct ggml_tensor *t = ggml_graph_node(s->both.built[REMOTE].graph, i);
         ggml_backend_t b = ggml_backend_sched_get_tensor_backend(s->sched[REMOTE], t);
         differ_detail(" %s%s%s", ggml_op_desc(t),
                       !b                       ? "?"
@@ -265,13 +231,8 @@ static struct plan pick_plan(struct world *w)
 
 static bool make(struct session *s)
 {
-    struct world *w = s->w;
-    for (int side = 0; side < SIDES; side++) {
-        s->memory[side] = differ_alloc(SCHED_MEMORY);
-        s->built[side] = build_graph(&s->plan, w->dev, s->memory[side], SCHED_MEMORY);
-        s->n_tensors = build_tensors(s->built[side].graph, s->tensors[side], TENSORS_MAX);
-    }
-    if (ggml_graph_n_nodes(s->built[NATIVE].graph) == 0 || !place_all(s))
+    both_build(&s->both, s->w->dev);
+    if (ggml_graph_n_nodes(s->both.built[NATIVE].graph) == 0 || !place_all(s))
         return false;
     view_all(s);
     mark(s);
@@ -286,7 +247,7 @@ static void run(struct session *s)
         if (i == 0) {
             assign(s);
             for (int side = 0; side < SIDES; side++) {
-                if (!ggml_backend_sched_alloc_graph(s->sched[side], s->built[side].graph))
+                if (!ggml_backend_sched_alloc_graph(s->sched[side], s->both.built[side].graph))
                     differ_found("no memory for a scheduled graph");
             }
             show(s);
@@ -304,14 +265,12 @@ static void do_session(struct world *w, struct session *s)
     for (int side = 0; side < SIDES; side++) {
         if (s->sched[side])
             ggml_backend_sched_free(s->sched[side]);
-        ggml_free(s->built[side].ctx);
     }
     for (enum area_kind kind = 0; kind < PLACES; kind++) {
         if (s->places[kind])
             world_area_free(w, s->places[kind]);
     }
-    free(s->memory[NATIVE]);
-    free(s->memory[REMOTE]);
+    both_fini(&s->both);
     free(s);
 }
 
@@ -329,7 +288,7 @@ static struct session *session_new(struct world *w)
 void step_sched(struct world *w)
 {
     struct session *s = session_new(w);
-    s->plan = pick_plan(w);
+    s->both.plan = pick_plan(w);
     differ_step("a scheduler on stream %u and the CPU%s:", s->stream,
                 s->host_buft ? " in host memory" : "");
     do_session(w, s);
@@ -338,9 +297,9 @@ void step_sched(struct world *w)
 void step_relay(struct world *w)
 {
     struct session *s = session_new(w);
-    s->plan = (struct plan){
+    s->both.plan = (struct plan){
         .seed = differ_next(&w->r), .relays = 1 + differ_below(&w->r, 3), .whole = true};
-    differ_step("a relay of %u on stream %u and the CPU%s:", s->plan.relays, s->stream,
+    differ_step("a relay of %u on stream %u and the CPU%s:", s->both.plan.relays, s->stream,
                 s->host_buft ? " in host memory" : "");
     do_session(w, s);
 }

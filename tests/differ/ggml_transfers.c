@@ -48,14 +48,9 @@ static void do_set(struct world *w, struct area *a)
 static void do_get(struct world *w, struct area *a)
 {
     const struct range at = pick_range(w, a);
-    uint8_t *data[SIDES] = {differ_alloc(at.size), differ_alloc(at.size)};
     differ_step("get %zu bytes at %zu of %s", at.size, at.offset, area_name(w, a));
     world_use(w, a, NOBODY);
-    for (int s = 0; s < SIDES; s++)
-        ggml_backend_tensor_get(a->bytes.t[s], data[s], at.offset, at.size);
-    differ_compare_bytes("a read", data[NATIVE], data[REMOTE], at.size);
-    free(data[NATIVE]);
-    free(data[REMOTE]);
+    pair_compare_bytes("a read", a->bytes, at.offset, at.size);
 }
 
 static void do_memset(struct world *w, struct area *a)
@@ -90,106 +85,84 @@ static struct rows pick_rows(struct world *w, const struct area *a)
     return at;
 }
 
-static void do_set_rows(struct world *w, struct area *a, int stream)
+static void move_rows(ggml_backend_t stream, struct ggml_tensor *t, uint8_t *data, struct rows at,
+                      bool get)
 {
-    const struct rows at = pick_rows(w, a);
-    const size_t size = at.n * at.stride_data;
-    uint8_t *data = random_bytes(w, size);
-    differ_step("set %zu rows of %zu bytes, %zu apart, at %zu of %s, stream %d", at.n, at.size,
-                at.stride, at.offset, area_name(w, a), stream);
-    world_use(w, a, stream);
-    for (int s = 0; s < SIDES; s++) {
-        if (stream == NOBODY)
-            ggml_backend_tensor_set_2d(a->bytes.t[s], data, at.offset, at.size, at.n, at.stride,
-                                       at.stride_data);
-        else
-            ggml_backend_tensor_set_2d_async(w->stream[s][stream], a->bytes.t[s], data, at.offset,
-                                             at.size, at.n, at.stride, at.stride_data);
-    }
-    if (stream == NOBODY)
-        free(data);
+    if (get && stream)
+        ggml_backend_tensor_get_2d_async(stream, t, data, at.offset, at.size, at.n, at.stride,
+                                         at.stride_data);
+    else if (get)
+        ggml_backend_tensor_get_2d(t, data, at.offset, at.size, at.n, at.stride, at.stride_data);
+    else if (stream)
+        ggml_backend_tensor_set_2d_async(stream, t, data, at.offset, at.size, at.n, at.stride,
+                                         at.stride_data);
     else
-        world_later(w, (unsigned)stream, data, NULL, 0);
+        ggml_backend_tensor_set_2d(t, data, at.offset, at.size, at.n, at.stride, at.stride_data);
 }
 
-static void do_get_rows(struct world *w, struct area *a, int stream)
+/* What both sides are given, or room for what each of them gives. */
+static void pick_data(struct world *w, uint8_t *data[SIDES], size_t size, bool get)
+{
+    data[NATIVE] = get ? differ_alloc(size) : random_bytes(w, size);
+    data[REMOTE] = get ? differ_alloc(size) : data[NATIVE];
+}
+
+/* The data is compared and freed when it is time. */
+static void settle(struct world *w, int stream, uint8_t *data[SIDES], size_t size, bool get)
+{
+    world_later(w, stream, data[NATIVE], get ? data[REMOTE] : NULL, get ? size : 0);
+}
+
+static void do_rows(struct world *w, struct area *a, int stream, bool get)
 {
     const struct rows at = pick_rows(w, a);
     const size_t size = at.n * at.stride_data;
-    uint8_t *data[SIDES] = {differ_alloc(size), differ_alloc(size)};
-    differ_step("get %zu rows of %zu bytes, %zu apart, at %zu of %s, stream %d", at.n, at.size,
-                at.stride, at.offset, area_name(w, a), stream);
+    uint8_t *data[SIDES];
+    pick_data(w, data, size, get);
+    differ_step("%s %zu rows of %zu bytes, %zu apart, at %zu of %s, stream %d", get ? "get" : "set",
+                at.n, at.size, at.stride, at.offset, area_name(w, a), stream);
     world_use(w, a, stream);
     for (int s = 0; s < SIDES; s++) {
         /* Between the rows nothing may be written. */
-        memset(data[s], 0x5a, size);
-        if (stream == NOBODY)
-            ggml_backend_tensor_get_2d(a->bytes.t[s], data[s], at.offset, at.size, at.n, at.stride,
-                                       at.stride_data);
+        if (get)
+            memset(data[s], 0x5a, size);
+        move_rows(stream == NOBODY ? NULL : w->stream[s][stream], a->bytes.t[s], data[s], at, get);
+    }
+    settle(w, stream, data, size, get);
+}
+
+/* To or from the program's memory, or memory of the device that the program reaches. */
+static void do_async(struct world *w, struct area *a, unsigned stream, bool get)
+{
+    const struct range at = pick_range(w, a);
+    struct area *other = differ_chance(&w->r, 40) ? world_area_pick(w, 1u << AREA_HOST) : NULL;
+    uint8_t *data[SIDES];
+    if (other && (other->size < at.size || other == a))
+        other = NULL;
+    differ_step("%s %zu bytes at %zu of %s %s %s behind stream %u", get ? "get" : "set", at.size,
+                at.offset, area_name(w, a), get ? "to" : "from",
+                other ? area_name(w, other) : "memory", stream);
+    world_use(w, a, (int)stream);
+    if (other) {
+        const size_t offset = differ_below(&w->r, (uint32_t)(other->size - at.size + 1));
+        /* The CPU works on it now, or the device later. */
+        world_use(w, other, NOBODY);
+        world_use_beside(other, (int)stream);
+        for (int s = 0; s < SIDES; s++)
+            data[s] = (uint8_t *)other->bytes.t[s]->data + offset;
+    } else {
+        pick_data(w, data, at.size, get);
+    }
+    for (int s = 0; s < SIDES; s++) {
+        if (get)
+            ggml_backend_tensor_get_async(w->stream[s][stream], a->bytes.t[s], data[s], at.offset,
+                                          at.size);
         else
-            ggml_backend_tensor_get_2d_async(w->stream[s][stream], a->bytes.t[s], data[s],
-                                             at.offset, at.size, at.n, at.stride, at.stride_data);
-    }
-    if (stream != NOBODY) {
-        world_later(w, (unsigned)stream, data[NATIVE], data[REMOTE], size);
-        return;
-    }
-    differ_compare_bytes("a read of rows", data[NATIVE], data[REMOTE], size);
-    free(data[NATIVE]);
-    free(data[REMOTE]);
-}
-
-static void do_set_async(struct world *w, struct area *a, unsigned stream)
-{
-    const struct range at = pick_range(w, a);
-    struct area *from = differ_chance(&w->r, 40) ? world_area_pick(w, 1u << AREA_HOST) : NULL;
-    if (from && (from->size < at.size || from == a))
-        from = NULL;
-    differ_step("set %zu bytes at %zu of %s from %s behind stream %u", at.size, at.offset,
-                area_name(w, a), from ? area_name(w, from) : "memory", stream);
-    world_use(w, a, (int)stream);
-    if (from) {
-        const size_t offset = differ_below(&w->r, (uint32_t)(from->size - at.size + 1));
-        /* The CPU reads it now, or the device later. */
-        world_use(w, from, NOBODY);
-        world_use_beside(from, (int)stream);
-        for (int s = 0; s < SIDES; s++)
-            ggml_backend_tensor_set_async(w->stream[s][stream], a->bytes.t[s],
-                                          (char *)from->bytes.t[s]->data + offset, at.offset,
+            ggml_backend_tensor_set_async(w->stream[s][stream], a->bytes.t[s], data[s], at.offset,
                                           at.size);
-        return;
     }
-    uint8_t *data = random_bytes(w, at.size);
-    for (int s = 0; s < SIDES; s++)
-        ggml_backend_tensor_set_async(w->stream[s][stream], a->bytes.t[s], data, at.offset,
-                                      at.size);
-    world_later(w, stream, data, NULL, 0);
-}
-
-static void do_get_async(struct world *w, struct area *a, unsigned stream)
-{
-    const struct range at = pick_range(w, a);
-    struct area *to = differ_chance(&w->r, 40) ? world_area_pick(w, 1u << AREA_HOST) : NULL;
-    if (to && (to->size < at.size || to == a))
-        to = NULL;
-    differ_step("get %zu bytes at %zu of %s to %s behind stream %u", at.size, at.offset,
-                area_name(w, a), to ? area_name(w, to) : "memory", stream);
-    world_use(w, a, (int)stream);
-    if (to) {
-        const size_t offset = differ_below(&w->r, (uint32_t)(to->size - at.size + 1));
-        world_use(w, to, NOBODY);
-        world_use_beside(to, (int)stream);
-        for (int s = 0; s < SIDES; s++)
-            ggml_backend_tensor_get_async(w->stream[s][stream], a->bytes.t[s],
-                                          (char *)to->bytes.t[s]->data + offset, at.offset,
-                                          at.size);
-        return;
-    }
-    uint8_t *data[SIDES] = {differ_alloc(at.size), differ_alloc(at.size)};
-    for (int s = 0; s < SIDES; s++)
-        ggml_backend_tensor_get_async(w->stream[s][stream], a->bytes.t[s], data[s], at.offset,
-                                      at.size);
-    world_later(w, stream, data[NATIVE], data[REMOTE], at.size);
+    if (!other)
+        settle(w, (int)stream, data, at.size, get);
 }
 
 /* The native side has none where it is the CPU: there all is done when a call returns. */
@@ -241,7 +214,8 @@ void step_transfer(struct world *w)
     const unsigned stream = differ_below(&w->r, w->n_streams);
     if (!any || !device)
         return;
-    switch (differ_below(&w->r, 14)) {
+    const uint32_t what = differ_below(&w->r, 14);
+    switch (what) {
     case 0:
         do_set(w, any);
         break;
@@ -252,24 +226,18 @@ void step_transfer(struct world *w)
         do_memset(w, any);
         break;
     case 3:
-        do_set_rows(w, any, NOBODY);
-        break;
     case 4:
-        do_get_rows(w, any, NOBODY);
+        do_rows(w, any, NOBODY, what == 4);
         break;
     case 5:
-        do_set_rows(w, device, (int)stream);
-        break;
     case 6:
-        do_get_rows(w, device, (int)stream);
+        do_rows(w, device, (int)stream, what == 6);
         break;
     case 7:
     case 8:
-        do_set_async(w, device, stream);
-        break;
     case 9:
     case 10:
-        do_get_async(w, device, stream);
+        do_async(w, device, stream, what >= 9);
         break;
     case 11:
         differ_step("synchronize stream %u", stream);

@@ -32,7 +32,11 @@ static int64_t limit_of(const struct ggml_tensor *node, int i)
     }
 }
 
-int64_t values_limit(struct ggml_cgraph *graph, const struct ggml_tensor *t)
+/*
+ * How large an integer in `t` may be, from all that use it in the graph; 0: nobody that computes
+ * does, so it may hold anything.
+ */
+static int64_t limit_in(struct ggml_cgraph *graph, const struct ggml_tensor *t)
 {
     int64_t limit = 0;
     for (int n = 0; n < ggml_graph_n_nodes(graph); n++) {
@@ -67,7 +71,7 @@ static void make_quantized(struct differ_random *r, const struct ggml_tensor *t,
     free(importance);
 }
 
-void values_make(struct differ_random *r, const struct ggml_tensor *t, int64_t limit, void *data)
+static void make(struct differ_random *r, const struct ggml_tensor *t, int64_t limit, void *data)
 {
     const int64_t n = ggml_nelements(t), first = limit ? differ_below(r, (uint32_t)limit) : 0;
     switch (t->type) {
@@ -102,4 +106,21 @@ void values_make(struct differ_random *r, const struct ggml_tensor *t, int64_t l
             memset(data, 1, ggml_nbytes(t));
         break;
     }
+}
+
+void values_fill(struct world *w, const struct both *g, size_t i, int stream)
+{
+    const struct pair p = both_pair(g, i);
+    const size_t size = ggml_nbytes(p.t[NATIVE]);
+    if (!size)
+        return;
+    void *data = differ_alloc(size);
+    make(&w->r, p.t[NATIVE], limit_in(g->built[NATIVE].graph, p.t[NATIVE]), data);
+    for (int s = 0; s < SIDES; s++) {
+        if (stream == NOBODY)
+            ggml_backend_tensor_set(p.t[s], data, 0, size);
+        else
+            ggml_backend_tensor_set_async(w->stream[s][stream], p.t[s], data, 0, size);
+    }
+    world_later(w, stream, data, NULL, 0);
 }

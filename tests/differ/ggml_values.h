@@ -3,17 +3,9 @@
 #ifndef APIR_DIFFER_GGML_VALUES_H
 #define APIR_DIFFER_GGML_VALUES_H
 
-#include <ggml.h>
+#include "tests/differ/ggml_build.h"
 
-#include "tests/differ/differ.h"
-
-/*
- * How large an integer in `t` may be, from all that use it in the graph; 0: nobody that computes
- * does, so it may hold anything.
- */
-int64_t values_limit(struct ggml_cgraph *graph, const struct ggml_tensor *t);
-
-/* All bytes of `t`, which is contiguous: size is that of ggml_nbytes(). */
-void values_make(struct differ_random *r, const struct ggml_tensor *t, int64_t limit, void *data);
+/* New values for tensor i, which is contiguous, behind a stream or (NOBODY) at once. */
+void values_fill(struct world *w, const struct both *g, size_t i, int stream);
 
 #endif

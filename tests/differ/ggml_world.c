@@ -126,8 +126,7 @@ struct area *world_area_new(struct world *w, enum area_kind kind, size_t size)
     for (int s = 0; s < SIDES; s++) {
         a->buffer[s] = ggml_backend_buft_alloc_buffer(world_buft(w, s, kind), size);
         if (!a->buffer[s])
-            differ_found("no buffer of %zu bytes on the %s side", size,
-                         s == NATIVE ? "native" : "remote");
+            differ_found("no buffer of %zu bytes on the %s side", size, side_names[s]);
     }
     area_name_parts(a);
     uint8_t *data = differ_alloc(size);
@@ -210,7 +209,7 @@ static void later_settle(struct later *l, uint64_t streams)
     if (l->streams)
         return;
     if (l->size)
-        differ_compare_bytes("an asynchronous read", l->data[NATIVE], l->data[REMOTE], l->size);
+        differ_compare_bytes("a read", l->data[NATIVE], l->data[REMOTE], l->size);
     free(l->data[NATIVE]);
     free(l->data[REMOTE]);
     *l = (struct later){0};
@@ -264,8 +263,13 @@ void world_ordered(struct world *w, unsigned first, unsigned second)
     }
 }
 
-void world_later(struct world *w, unsigned stream, void *native, void *remote, size_t size)
+void world_later(struct world *w, int stream, void *native, void *remote, size_t size)
 {
+    struct later now = {.streams = 1, .data = {native, remote}, .size = size};
+    if (stream == NOBODY) {
+        later_settle(&now, 1);
+        return;
+    }
     struct later *l = w->later, *end = l + READS_MAX;
     while (l < end && l->streams)
         l++;
@@ -273,20 +277,39 @@ void world_later(struct world *w, unsigned stream, void *native, void *remote, s
         world_synchronize_all(w);
         l = w->later;
     }
-    *l = (struct later){.streams = UINT64_C(1) << stream, .data = {native, remote}, .size = size};
+    *l = now;
+    l->streams = UINT64_C(1) << stream;
 }
 
 /* ---- comparing ------------------------------------------------------------------- */
 
+static void compare_part(const char *what, struct pair p, size_t offset, size_t size, bool numbers)
+{
+    char *data[SIDES] = {differ_alloc(size), differ_alloc(size)};
+    for (int s = 0; s < SIDES; s++)
+        ggml_backend_tensor_get(p.t[s], data[s], offset, size);
+    if (numbers)
+        differ_compare(what, p.t[NATIVE]->type, data[NATIVE], data[REMOTE], size);
+    else
+        differ_compare_bytes(what, data[NATIVE], data[REMOTE], size);
+    free(data[NATIVE]);
+    free(data[REMOTE]);
+}
+
+void pair_compare(const char *what, struct pair p)
+{
+    compare_part(what, p, 0, ggml_nbytes(p.t[NATIVE]), true);
+}
+
+void pair_compare_bytes(const char *what, struct pair p, size_t offset, size_t size)
+{
+    compare_part(what, p, offset, size, false);
+}
+
 void world_compare(struct world *w, struct area *a, const char *name)
 {
     world_use(w, a, NOBODY);
-    char *data[SIDES] = {differ_alloc(a->size), differ_alloc(a->size)};
-    for (int s = 0; s < SIDES; s++)
-        ggml_backend_tensor_get(a->bytes.t[s], data[s], 0, a->size);
-    differ_compare_bytes(name, data[NATIVE], data[REMOTE], a->size);
-    free(data[NATIVE]);
-    free(data[REMOTE]);
+    pair_compare_bytes(name, a->bytes, 0, a->size);
 }
 
 void world_compare_all(struct world *w)

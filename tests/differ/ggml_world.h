@@ -95,8 +95,15 @@ void world_synchronize_all(struct world *w);
 /* What the first stream has done so far is ordered before what the second one will do. */
 void world_ordered(struct world *w, unsigned first, unsigned second);
 
-/* Keeps the memory until the stream has been synchronized; then compares and frees it. */
-void world_later(struct world *w, unsigned stream, void *native, void *remote, size_t size);
+/*
+ * Keeps the memory until the stream has been synchronized (NOBODY: not at all), then compares
+ * `size` bytes of both sides and frees it.
+ */
+void world_later(struct world *w, int stream, void *native, void *remote, size_t size);
+
+/* Compares the bytes of a tensor: as numbers of its type, or whatever they are. */
+void pair_compare(const char *what, struct pair p);
+void pair_compare_bytes(const char *what, struct pair p, size_t offset, size_t size);
 
 /* Compares all bytes of the area. */
 void world_compare(struct world *w, struct area *a, const char *name);

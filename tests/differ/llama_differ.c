@@ -4,7 +4,6 @@
  * model on a remote device. Where the host computes with its CPU and one thread too, all numbers
  * are the same.
  */
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 enum { THREADS_MAX = 4, CONTEXTS_MAX = 3 };
 
 static ggml_backend_dev_t devices[SIDES];
+static struct llama_model *model[SIDES]; /* of the sequence */
 
 static const char *base_name(const char *path)
 {
@@ -34,7 +34,7 @@ static struct llama_model *load(const char *file, int side, int layers, bool no_
     return llama_model_load_from_file(file, p);
 }
 
-static void do_contexts(uint64_t seed, unsigned thread, struct llama_model *const model[SIDES])
+static void do_contexts(uint64_t seed, unsigned thread)
 {
     struct differ_random r = differ_random(seed + UINT64_C(0x100000000) * (thread + 1));
     struct twin twins[CONTEXTS_MAX];
@@ -64,22 +64,7 @@ static void do_contexts(uint64_t seed, unsigned thread, struct llama_model *cons
     }
 }
 
-struct job {
-    pthread_t thread;
-    uint64_t seed;
-    unsigned number;
-    struct llama_model *const *model;
-};
-
-static void *run_job(void *arg)
-{
-    const struct job *j = arg;
-    differ_sequence(j->seed, j->number);
-    do_contexts(j->seed, j->number, j->model);
-    return NULL;
-}
-
-/* Every third sequence has several threads with contexts of their own, of the same models. */
+/* Some sequences have several threads with contexts of their own, of the same models. */
 static void sequence(uint64_t seed)
 {
     static const int layers[] = {99, 99, 99, 1, 2, 0};
@@ -87,11 +72,7 @@ static void sequence(uint64_t seed)
     const char *file = differ_options.files[differ_below(&r, (uint32_t)differ_options.n_files)];
     const int offloaded = layers[differ_below(&r, sizeof(layers) / sizeof(layers[0]))];
     const bool no_host = differ_chance(&r, 15);
-    struct llama_model *model[SIDES];
-    struct job jobs[THREADS_MAX];
-    unsigned n = differ_below(&r, 3) == 0 ? 2 + differ_below(&r, THREADS_MAX - 1) : 1;
-    if (differ_options.threads)
-        n = differ_options.threads < THREADS_MAX ? differ_options.threads : THREADS_MAX;
+    const unsigned n = differ_n_threads(&r, 3, THREADS_MAX);
 
     differ_sequence(seed, 0);
     differ_uses(file);
@@ -100,17 +81,9 @@ static void sequence(uint64_t seed)
     for (int s = 0; s < SIDES; s++) {
         model[s] = load(file, s, offloaded, no_host);
         if (!model[s])
-            differ_found("%s cannot be loaded on the %s side", file,
-                         s == NATIVE ? "native" : "remote");
+            differ_found("%s cannot be loaded on the %s side", file, side_names[s]);
     }
-    for (unsigned i = 1; i < n; i++) {
-        jobs[i] = (struct job){.seed = seed, .number = i, .model = model};
-        if (pthread_create(&jobs[i].thread, NULL, run_job, &jobs[i]) != 0)
-            abort();
-    }
-    do_contexts(seed, 0, model);
-    for (unsigned i = 1; i < n; i++)
-        pthread_join(jobs[i].thread, NULL);
+    differ_threads(seed, n, do_contexts);
     for (int s = 0; s < SIDES; s++)
         llama_model_free(model[s]);
 }

@@ -277,74 +277,80 @@ static void do_forget(struct twin *t)
 
 /* ---- states ------------------------------------------------------------------------------ */
 
-static void compare_saved(const char *what, const struct saved *s)
+enum { WHOLE = -1 /* in the place of a sequence */ };
+
+static const char *state_name(llama_seq_id seq, char name[32])
 {
-    same(what, (int64_t)s->size[NATIVE], (int64_t)s->size[REMOTE]);
+    if (seq == WHOLE)
+        return strcpy(name, "the state");
+    snprintf(name, 32, "sequence %d", seq);
+    return name;
+}
+
+static void save(struct twin *t, struct saved *to, llama_seq_id seq)
+{
+    char name[32];
+    differ_step("save %s", state_name(seq, name));
+    forget(to);
+    BOTH(s)
+    {
+        struct llama_context *ctx = t->ctx[s];
+        const size_t size =
+            seq == WHOLE ? llama_state_get_size(ctx) : llama_state_seq_get_size(ctx, seq);
+        to->data[s] = differ_alloc(size);
+        memset(to->data[s], 0, size);
+        to->size[s] = seq == WHOLE ? llama_state_get_data(ctx, to->data[s], size)
+                                   : llama_state_seq_get_data(ctx, to->data[s], size, seq);
+    }
+    same(name, (int64_t)to->size[NATIVE], (int64_t)to->size[REMOTE]);
     if (differ_options.tolerance <= 0)
-        differ_compare_bytes(what, s->data[NATIVE], s->data[REMOTE], s->size[NATIVE]);
+        differ_compare_bytes(name, to->data[NATIVE], to->data[REMOTE], to->size[NATIVE]);
+}
+
+/* Returns whether anything was taken. */
+static bool restore(struct twin *t, const struct saved *from, llama_seq_id seq)
+{
+    size_t n[SIDES];
+    char name[32];
+    if (!from->data[NATIVE])
+        return true;
+    /* Each gets its own, or what the other has saved. */
+    const bool swap = differ_chance(t->r, 50);
+    differ_step("restore %s%s", state_name(seq, name), swap ? " of the other side" : "");
+    BOTH(s)
+    {
+        const uint8_t *data = from->data[swap ? !s : s];
+        const size_t size = from->size[swap ? !s : s];
+        n[s] = seq == WHOLE ? llama_state_set_data(t->ctx[s], data, size)
+                            : llama_state_seq_set_data(t->ctx[s], data, size, seq);
+    }
+    same("what was restored", (int64_t)n[NATIVE], (int64_t)n[REMOTE]);
+    return n[NATIVE] != 0;
+}
+
+static llama_seq_id pick_sequence(struct twin *t)
+{
+    return (llama_seq_id)differ_below(t->r, t->params.n_seq_max);
 }
 
 static void do_save(struct twin *t)
 {
-    differ_step("save the state");
-    forget(&t->whole);
-    BOTH(s)
-    {
-        const size_t size = llama_state_get_size(t->ctx[s]);
-        t->whole.data[s] = differ_alloc(size);
-        memset(t->whole.data[s], 0, size);
-        t->whole.size[s] = llama_state_get_data(t->ctx[s], t->whole.data[s], size);
-    }
-    compare_saved("a state", &t->whole);
+    save(t, &t->whole, WHOLE);
 }
 
 static void do_restore(struct twin *t)
 {
-    size_t n[SIDES];
-    if (!t->whole.data[NATIVE])
-        return;
-    /* Each gets its own, or what the other has saved. */
-    const bool swap = differ_chance(t->r, 50);
-    differ_step("restore the state%s", swap ? " of the other side" : "");
-    BOTH(s)
-    {
-        const int from = swap ? !s : s;
-        n[s] = llama_state_set_data(t->ctx[s], t->whole.data[from], t->whole.size[from]);
-    }
-    same("llama_state_set_data", (int64_t)n[NATIVE], (int64_t)n[REMOTE]);
+    restore(t, &t->whole, WHOLE);
 }
 
 static void do_save_sequence(struct twin *t)
 {
-    const llama_seq_id seq = (llama_seq_id)differ_below(t->r, t->params.n_seq_max);
-    differ_step("save sequence %d", seq);
-    forget(&t->sequence);
-    BOTH(s)
-    {
-        const size_t size = llama_state_seq_get_size(t->ctx[s], seq);
-        t->sequence.data[s] = differ_alloc(size);
-        memset(t->sequence.data[s], 0, size);
-        t->sequence.size[s] = llama_state_seq_get_data(t->ctx[s], t->sequence.data[s], size, seq);
-    }
-    compare_saved("a sequence's state", &t->sequence);
+    save(t, &t->sequence, pick_sequence(t));
 }
 
 static void do_restore_sequence(struct twin *t)
 {
-    const llama_seq_id seq = (llama_seq_id)differ_below(t->r, t->params.n_seq_max);
-    size_t n[SIDES];
-    if (!t->sequence.data[NATIVE])
-        return;
-    const bool swap = differ_chance(t->r, 50);
-    differ_step("restore sequence %d%s", seq, swap ? " of the other side" : "");
-    BOTH(s)
-    {
-        const int from = swap ? !s : s;
-        n[s] = llama_state_seq_set_data(t->ctx[s], t->sequence.data[from], t->sequence.size[from],
-                                        seq);
-    }
-    same("llama_state_seq_set_data", (int64_t)n[NATIVE], (int64_t)n[REMOTE]);
-    if (n[NATIVE] == 0)
+    if (!restore(t, &t->sequence, pick_sequence(t)))
         BOTH(s) llama_memory_clear(memory(t, s), true);
 }
 
@@ -383,38 +389,15 @@ static void compare_positions(struct twin *t)
 
 void twin_step(struct twin *t)
 {
-    switch (differ_below(t->r, 24)) {
-    case 0:
-        do_remove(t);
-        break;
-    case 1:
-        do_copy(t);
-        break;
-    case 2:
-    case 3:
-        do_shift(t);
-        break;
-    case 4:
-        do_forget(t);
-        break;
-    case 5:
-        do_save(t);
-        break;
-    case 6:
-        do_restore(t);
-        break;
-    case 7:
-        do_save_sequence(t);
-        break;
-    case 8:
-        do_restore_sequence(t);
-        break;
-    case 9:
-        do_control(t);
-        break;
-    default:
+    static void (*const steps[])(struct twin *t) = {
+        do_remove,           do_copy,    do_shift,   do_shift,
+        do_forget,           do_save,    do_restore, do_save_sequence,
+        do_restore_sequence, do_control,
+    };
+    const uint32_t which = differ_below(t->r, 24);
+    if (which < sizeof(steps) / sizeof(steps[0]))
+        steps[which](t);
+    else
         do_decode(t);
-        break;
-    }
     compare_positions(t);
 }
