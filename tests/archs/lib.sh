@@ -1,23 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# What the scripts of this folder share; to be sourced from the repository's top folder, after
-# tests/system/vtest.sh and unix.sh.
+# What the scripts of this folder and tests/ops share; to be sourced from the repository's top folder.
 #
 #   archs_options NAMES "$@"       sets part, only, host, jobs and out
 #   archs_without_blas "$0" "$@"   goes on in a mount namespace in which ggml has no BLAS backend
 #   archs_key                      names the packages and the processor, for what is kept
-#   archs_vulkan HOST              environment in which Vulkan0 is that host's, a line each
-#   archs_serve OUT HOST           starts the host side; HOST is CPU, lavapipe, or gpu: the first
-#                                  that this machine's Vulkan drivers have
-#   archs_env OUT                  arguments for `env`: a guest of that host side
+#   archs_native_env HOST          arguments for `env`, a line each: that host's device in the program
+#                                  itself. HOST is CPU, lavapipe, or gpu: the first that this
+#                                  machine's Vulkan drivers have
+#   archs_serve OUT HOST DIR       starts the host side; leaves the arguments for `env` of both sides
+#                                  in DIR/native.env and DIR/remoted.env
 #   archs_part                     the architectures that a part run takes
-#   archs_native_env HOST          arguments for `env`: the same device in the program itself
 #   archs_until SECONDS            from then on archs_late is true
 #   archs_late                     is there no time for another row?
 #   archs_limit SECONDS            prints that, or less if less is left (and a little)
+# shellcheck source=tests/system/vtest.sh
+. tests/system/vtest.sh
+# shellcheck source=tests/system/unix.sh
+. tests/system/unix.sh
 
-archs_lavapipe=/usr/share/vulkan/icd.d/lvp_icd.json
 # shellcheck disable=SC2034 # for those who source this
 archs_tests=$(dirname "$(find /usr/libexec -name test-llama-archs -type f -perm -1 2>/dev/null | head -n 1)")
 
@@ -36,7 +38,8 @@ archs_die() {
     exit 2
 }
 
-# The command line of run.sh and models.sh; NAMES is the option that names rows.
+# NAMES is the option that names rows. All that it sets is for those who source this.
+# shellcheck disable=SC2034
 archs_options() { # NAMES ARGS...
     local names=$1
     shift
@@ -54,6 +57,7 @@ archs_options() { # NAMES ARGS...
         shift
     done
     out=${out:-build/release-gcc}
+    [[ $host =~ ^(CPU|lavapipe|gpu)$ ]] || archs_die "--host is CPU, lavapipe or gpu"
 }
 
 # An accelerator takes large products away from the CPU in every context, natively more than
@@ -83,13 +87,11 @@ archs_key() {
     } | sha256sum | cut -c 1-16
 }
 
-archs_vulkan() {
-    [[ $1 != lavapipe ]] || echo "VK_DRIVER_FILES=$archs_lavapipe"
-    echo GGML_VK_VISIBLE_DEVICES=0
-}
-
 archs_native_env() {
-    if [[ $1 == CPU ]]; then echo GGML_VK_VISIBLE_DEVICES=; else archs_vulkan "$1"; fi
+    local number=0
+    [[ $1 != CPU ]] || number=
+    echo "GGML_VK_VISIBLE_DEVICES=$number"
+    [[ $1 != lavapipe ]] || echo VK_DRIVER_FILES=/usr/share/vulkan/icd.d/lvp_icd.json
 }
 
 # For this script and those that it calls: ARCHS_UNTIL is a time of the clock.
@@ -105,24 +107,21 @@ archs_limit() {
 }
 
 archs_serve() {
-    # All are read by unix_start.
+    local devices=''
+    [[ $2 == CPU ]] || devices=', "devices": ["Vulkan0"]'
+    archs_native_env "$2" >"$3/native.env"
+    # Both are read by unix_start.
     # shellcheck disable=SC2034
-    if [[ $2 == CPU ]]; then
-        VTEST_CONFIG='{"threads": 1}'
-    else
-        mapfile -t VTEST_ENV < <(archs_vulkan "$2")
-        VTEST_CONFIG='{"threads": 1, "devices": ["Vulkan0"]}'
-    fi
+    mapfile -t VTEST_ENV <"$3/native.env"
+    # shellcheck disable=SC2034
+    VTEST_CONFIG="{\"threads\": 1$devices}"
     unix_start "$1"
+    vtest_env "$1" >"$3/remoted.env"
 }
 
 # The architectures of `make check`, a line each.
 archs_part() {
     grep -v '^#' tests/archs/part | tr ' ' '\n'
-}
-
-archs_env() {
-    vtest_env "$1"
 }
 
 # Prints the directory of the small models that test-llama-archs writes, one for each architecture

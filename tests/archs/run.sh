@@ -18,10 +18,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 here=tests/archs
-# shellcheck source=tests/system/vtest.sh
-. tests/system/vtest.sh
-# shellcheck source=tests/system/unix.sh
-. tests/system/unix.sh
 # shellcheck source=tests/archs/lib.sh
 . $here/lib.sh
 
@@ -110,11 +106,8 @@ archs_options --archs "$@"
     archs_die "no test-llama-archs here (package llama.cpp-tests)"
 # Devices in the order in which the tool has them. Natively the CPU is no device that tensors are
 # split over or that has experts on the host.
-case $host in
-CPU) from=CPU native_devices=CPU how=exact others=alone ;;
-lavapipe | gpu) from=Vulkan0 native_devices=Vulkan0,CPU how=states others=states ;;
-*) archs_die "--host is CPU, lavapipe or gpu" ;;
-esac
+from=Vulkan0 native_devices=Vulkan0,CPU how=states others=states
+[[ $host != CPU ]] || from=CPU native_devices=CPU how=exact others=alone
 remoted_devices=CPU,APIR0
 work=$(mktemp -d "${TMPDIR:-/tmp}/archs.XXXXXX")
 finish() {
@@ -149,10 +142,8 @@ unknown=$(grep -vxF -f "$all" "$work/names") &&
 
 VTEST_KEEP_LOG=build/archs/server-$host.log
 : >"$VTEST_KEEP_LOG"
-archs_serve "$out" "$host"
+archs_serve "$out" "$host" "$work"
 trap finish EXIT
-archs_native_env "$host" >"$work/native.env"
-archs_env "$out" >"$work/remoted.env"
 echo "archs: $(wc -l <"$work/names") on $from and on APIR0 over $host" >&2
 export from how others native native_devices remoted_devices work failed
 xargs -P "$jobs" -n 1 $here/run.sh --one <"$work/names" | tee "$work/lines" || :

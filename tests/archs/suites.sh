@@ -20,31 +20,14 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 here=tests/archs
-# shellcheck source=tests/system/vtest.sh
-. tests/system/vtest.sh
-# shellcheck source=tests/system/unix.sh
-. tests/system/unix.sh
 # shellcheck source=tests/archs/lib.sh
 . $here/lib.sh
 archs_without_blas "$here/suites.sh" "$@"
 
-part='' only='' host=CPU out=
-while [[ $# -gt 0 ]]; do
-    case $1 in
-    --part) part=yes ;;
-    --suites) only=$2 && shift ;;
-    --host) host=$2 && shift ;;
-    -*) archs_die "$1: unknown option" ;;
-    *) out=$1 ;;
-    esac
-    shift
-done
-out=$(realpath "${out:-build/release-gcc}")
-case $host in
-CPU) native_device=CPU ;;
-lavapipe | gpu) native_device=Vulkan0 ;;
-*) archs_die "--host is CPU, lavapipe or gpu" ;;
-esac
+archs_options --suites "$@"
+out=$(realpath "$out")
+native_device=Vulkan0
+[[ $host != CPU ]] || native_device=CPU
 limit=1200
 work=build/archs/suites-$host
 rm -rf "$work"
@@ -149,19 +132,14 @@ suite_fusion() {
 }
 
 # ---- both sides -----------------------------------------------------------------
-finish() {
-    vtest_stop || :
-}
-trap finish EXIT
 VTEST_KEEP_LOG=$work/server.log
-archs_serve "$out" "$host"
-trap finish EXIT
+archs_serve "$out" "$host" "$work"
 
 side() { # native|remoted SUITE
     local folder=$work/$1 log=$work/$2.$1.log vars device=$native_device
     mkdir -p "$folder"
     if [[ $1 == native ]]; then
-        mapfile -t vars < <(archs_native_env "$host")
+        mapfile -t vars <"$work/native.env"
     else
         device=APIR0
         ln -sf "$out/frontend/libggml-apir.so" "$folder/libggml-metal.so"

@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# run.sh [--part] [--ops OP,...] [--host CPU|lavapipe|gpu] [--device NAME] [--jobs N] [--seconds N]
-#        [OUT]
+# run.sh [--part] [--ops OP,...] [--host CPU|lavapipe|gpu] [--jobs N] [--seconds N] [OUT]
 #
 # Runs ggml's own test-backend-ops on the host's backend and on APIR0 over vtest, and compares case
 # by case: what is supported and passes natively must be supported and pass remoted; and of all
@@ -12,38 +11,25 @@
 # --seconds ends it all a little after that time; what there was no time for is counted apart. OUT
 # is the build's output directory.
 #
-# --device with another name than APIR0 tests this script: no server is started then, and the
-# device is whatever the caller's environment provides (CPU always is).
-#
 # The last line is `ops: N of M as native`; all that differs is in build/ops/mismatches.txt.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 here=tests/ops
 self=$here/run.sh
-# shellcheck source=tests/system/vtest.sh
-. tests/system/vtest.sh
+# shellcheck source=tests/archs/lib.sh
+. tests/archs/lib.sh # also: one thread for each operator, which are tiny
 
 max_rounds=12 # per group; more dead workers than this in one group, and the rest is lost
-
-# test-backend-ops runs tiny operators with four threads, also on two cores, where they mostly
-# wait for each other: one thread each, and several processes.
-export OMP_THREAD_LIMIT=1
-
-# True once no time is left; `until`, of the clock, is exported below, empty for ever.
-late() {
-    [[ -n $until && $EPOCHSECONDS -ge $until ]]
-}
 
 # ---- one process ------------------------------------------------------------
 # run_tests native|remoted SELECTION -> lines of status, tab, name. SELECTION is a file of operator
 # names or full case names. A process that says nothing for $quiet seconds hangs.
 run_tests() {
-    local side=$1 fd pid line vars on=$device
+    local side=$1 fd pid line vars on=APIR0
     mapfile -t vars <"$work/$side.env"
     [[ $side == remoted ]] || on=$native_device
     # Line buffered, or a crash takes the last results with it.
-    exec {fd}< <(exec timeout -k 5 "$((${until:-EPOCHSECONDS + 14400} - EPOCHSECONDS + 20))" \
-        env "${vars[@]}" stdbuf -oL "$tester" test -b "$on" -o "$(paste -sd, "$2")" 2>>"$work/stderr")
+    exec {fd}< <(exec timeout -k 5 "$(archs_limit 14400)" env "${vars[@]}" stdbuf -oL "$tester" test -b "$on" -o "$(paste -sd, "$2")" 2>>"$work/stderr")
     pid=$!
     while :; do
         IFS= read -r -t "$quiet" -u "$fd" line || {
@@ -74,28 +60,28 @@ mismatches() { # VERDICTS
 run_group() {
     local group=$1 kept=$native/${1##*/} pending results=$1.results round all blamed part
     : >"$group.verdicts"
-    ! late || return 0
+    ! archs_late || return 0
     if [[ ! -e $kept ]]; then
         run_tests native "$group.sel" >"$group.native"
         # Cut short it is of use now, but not later.
-        if late; then kept=$group.native; else mv "$group.native" "$kept"; fi
+        if archs_late; then kept=$group.native; else mv "$group.native" "$kept"; fi
     fi
     pending=$kept
     for ((round = 1; round <= max_rounds; round++)); do
         : >"$results"
         if [[ $round -eq 1 ]]; then
-            late || run_tests remoted "$group.sel" >>"$results"
+            archs_late || run_tests remoted "$group.sel" >>"$results"
         else
             rm -f "$group".names.*
             cut -f 2 "$pending" | awk '!seen[$0]++' >"$group.all"
             split_names "$group.all" "$group.names"
             for part in "$group".names.*; do
-                late || run_tests remoted "$part" >>"$results"
+                archs_late || run_tests remoted "$part" >>"$results"
             done
         fi
         # Nobody is to blame for what the time has cut short.
         all=0 blamed=0
-        if late; then blamed=1; elif [[ $round -eq $max_rounds ]]; then all=1; fi
+        if archs_late; then blamed=1; elif [[ $round -eq $max_rounds ]]; then all=1; fi
         : >"$group.verdict"
         rm -f "$group.rest"
         awk -v verdicts="$group.verdict" -v rest="$group.rest" -v all=$all -v blamed=$blamed \
@@ -104,14 +90,14 @@ run_group() {
         [[ -s $group.rest ]] || break
         mv "$group.rest" "$group.pending"
         pending=$group.pending
-        ! late || break
+        ! archs_late || break
     done
     echo "  ${group##*/}: $(wc -l <"$group.verdicts") cases, $round process(es)" >&2
     mismatches "$group.verdicts" | sed 's/^/  /' >&2
 }
 
 # Called again by xargs; the rest comes through the environment.
-# shellcheck disable=SC2154 # tester, device, native_device, native, work, quiet and until: see below
+# shellcheck disable=SC2154 # tester, native_device, native, work and quiet: see below
 if [[ ${1-} == --group ]]; then
     run_group "$2"
     exit
@@ -119,21 +105,7 @@ fi
 
 # ---- the whole --------------------------------------------------------------
 export GGML_VK_VISIBLE_DEVICES=
-part='' ops='' host=CPU device=APIR0 jobs=$(env -u OMP_THREAD_LIMIT nproc) seconds='' out=
-while [[ $# -gt 0 ]]; do
-    case $1 in
-    --part) part=yes ;;
-    --ops) ops=$2 && shift ;;
-    --host) host=$2 && shift ;;
-    --device) device=$2 && shift ;;
-    --jobs) jobs=$2 && shift ;;
-    --seconds) seconds=$2 && shift ;;
-    -*) echo "run.sh: $1: unknown option" >&2 && exit 2 ;;
-    *) out=$1 ;;
-    esac
-    shift
-done
-out=${out:-build/release-gcc}
+archs_options --ops "$@"
 tester=$(find /usr/libexec -name test-backend-ops -type f -perm -1 2>/dev/null | head -n 1)
 [[ -n $tester ]] || { echo "run.sh: no test-backend-ops here (package libggml0)" >&2; exit 2; }
 mkdir -p build/ops
@@ -146,14 +118,8 @@ trap finish EXIT
 # The slowest case of all takes a minute on a busy machine with two cores.
 quiet=600
 [[ -z $part ]] || quiet=120
-until=${seconds:+$((EPOCHSECONDS + seconds))}
-native_device=Vulkan0 native_env=(GGML_VK_VISIBLE_DEVICES=0) members='"devices": ["Vulkan0"]'
-case $host in
-CPU) native_device=CPU native_env=(GGML_VK_VISIBLE_DEVICES=) members='' ;;
-lavapipe) native_env+=(VK_DRIVER_FILES=/usr/share/vulkan/icd.d/lvp_icd.json) ;;
-gpu) ;;
-*) echo "run.sh: --host is CPU, lavapipe or gpu" >&2 && exit 2 ;;
-esac
+native_device=Vulkan0 devices=', "devices": ["Vulkan0"]'
+[[ $host != CPU ]] || native_device=CPU devices=''
 # What each side takes on, of all cases but fusions: the answer, a tab, the name.
 support() { # native|remoted DEVICE
     local vars
@@ -186,7 +152,7 @@ if [[ -n $part ]]; then
 else
     # `support` leaves out fusions. A backend that takes next to nothing names all cases at once.
     "$tester" test -b BLAS 2>/dev/null | awk -f $here/parse.awk | cut -f 2 | awk '!seen[$0]++' |
-        awk -v only="$ops" '
+        awk -v only="$only" '
             BEGIN { n = split(only, list, ","); for (i = 1; i <= n; i++) asked[list[i]] = 1 }
             { op = $0; sub(/\(.*/, "", op) }
             only == "" || op in asked' >"$work/wanted"
@@ -200,41 +166,34 @@ fi
 
 # The native side depends on the packages, the processor and the selection only, so it is kept.
 key=$({
+    archs_key
+    sha256sum "$tester"
     cat "$work/wanted" $here/parse.awk
-    [[ -z $part ]] || echo "$jobs"
-    sha256sum "$tester" "$(ldconfig -p | awk '/libggml-base\.so\.0/ { print $NF; exit }')"
-    [[ $host != lavapipe ]] || find /usr/lib -name libvulkan_lvp.so -exec sha256sum {} +
-    echo "$native_device"
-    grep -m 1 '^model name' /proc/cpuinfo || :
+    echo "$native_device ${part:+$jobs}"
 } | sha256sum | cut -c 1-16)
 native=build/ops/native-$key
 # A GPU's driver is none of these.
 [[ $host != gpu ]] || native=$work/native
 mkdir -p "$native"
-printf '%s\n' "${native_env[@]}" >"$work/native.env"
-: >"$work/remoted.env"
-export tester device native_device native work quiet until
+export tester native_device native work quiet
 
-if [[ $device == APIR0 ]]; then
-    VTEST_KEEP_LOG=build/ops/server.log
-    : >"$VTEST_KEEP_LOG"
-    # Both are read by vtest_start.
-    # shellcheck disable=SC2034
-    VTEST_ENV=("${native_env[@]}")
-    # shellcheck disable=SC2034
-    VTEST_CONFIG="{\"threads\": 2${members:+, $members}}"
-    vtest_start "$out"
-    trap finish EXIT
-    vtest_env "$out" >"$work/remoted.env"
-fi
+VTEST_KEEP_LOG=build/ops/server.log
+: >"$VTEST_KEEP_LOG"
+archs_native_env "$host" >"$work/native.env"
+# Both are read by vtest_start.
+# shellcheck disable=SC2034
+mapfile -t VTEST_ENV <"$work/native.env"
+# shellcheck disable=SC2034
+VTEST_CONFIG="{\"threads\": 2$devices}"
+vtest_start "$out"
+trap finish EXIT
+vtest_env "$out" >"$work/remoted.env"
 
-echo "ops: $(wc -l <"$work/wanted") cases on $native_device and on $device" >&2
+echo "ops: $(wc -l <"$work/wanted") cases on $native_device and on APIR0" >&2
 # The largest first, so that no long one is left over at the end.
 wc -l "$work"/*.sel | sort -rn | awk '$2 ~ /\.sel$/ { sub(/\.sel$/, "", $2); print $2 }' |
     xargs -P "$jobs" -n 1 "$self" --group
-if [[ $device == APIR0 ]] && ! vtest_alive; then
-    echo "ops: virgl_test_server itself did not survive" >&2
-fi
+vtest_alive || echo "ops: virgl_test_server itself did not survive" >&2
 
 cat "$work"/*.verdicts >"$work/all"
 mismatches "$work/all" | sort >build/ops/mismatches.txt
@@ -246,9 +205,9 @@ if [[ $bad -gt 40 ]]; then
     echo "... and $((bad - 40)) more in build/ops/mismatches.txt"
 fi
 other=0
-if [[ -z $part$ops ]]; then
+if [[ -z $part$only ]]; then
     support native "$native_device" >"$work/takes.native"
-    support remoted "$device" >"$work/takes.remoted"
+    support remoted APIR0 >"$work/takes.remoted"
     diff "$work/takes.native" "$work/takes.remoted" >build/ops/support.diff || :
     n=$(wc -l <"$work/takes.native")
     other=$(grep -c '^[<>]' build/ops/support.diff || :)
@@ -264,6 +223,6 @@ awk -F '\t' '{ k[$1]++ } END { for (s in k) printf "%d %s natively, ", k[s], s
 awk -F '\t' 'NR == FNR { seen[$3]; next } /\(/ && !($1 in seen)' "$work/all" "$work/wanted" \
     >build/ops/unanswered.txt
 left=$(wc -l <build/ops/unanswered.txt)
-[[ $left -eq 0 ]] || echo "ops: $left cases gave no answer${until:+ or had no time}: build/ops/unanswered.txt"
+[[ $left -eq 0 ]] || echo "ops: $left cases gave no answer${ARCHS_UNTIL:+ or had no time}: build/ops/unanswered.txt"
 echo "ops: $((m - bad)) of $m as native"
 [[ $m -gt 0 && $bad -eq 0 && $other -eq 0 && $left -eq 0 ]]
