@@ -20,6 +20,8 @@ cd "$(dirname "$0")/../.."
 . tests/system/vtest.sh
 # shellcheck source=tests/system/unix.sh
 . tests/system/unix.sh
+# shellcheck source=tests/options/rows.sh
+. tests/options/rows.sh
 
 seconds=30 host=cpu seeds=()
 while [[ ${1-} == --* ]]; do
@@ -64,9 +66,7 @@ files=()
 for shape in "${shapes[@]}"; do
     read -r -a args <<<"$shape"
     file=$models/${args[0]}.gguf
-    if [[ ! -e $file || $out/tests/models/gguf-write -nt $file ]]; then
-        "$out/tests/models/gguf-write" "${args[@]:1}" --output "$file"
-    fi
+    write_file "$file" "$out/tests/models/gguf-write" "${args[@]:1}"
     files+=("$file")
 done
 for file in "$models"/archs-*/*.gguf; do

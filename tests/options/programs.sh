@@ -60,15 +60,15 @@ third was his own idea, and after thirty years it filled eleven books. When the 
 to measure the rock for a new lamp, she asked to see them. In winter there were few ships, in spring more, in
 summer so many that he had drawn them as small strokes in groups of five.'
 
-# Prints the arguments that all of the programs take, one a line. Those for a draft model are alike.
-program_common() { # DEVICE MODEL
-    printf '%s\n' --device "$1" -m "$2" -ngl 99 -t 1 -tb 1 --no-repack -b 64 -ub 16 -fit off -c 1024 --seed 1 --temp 0
+# One run of a program. `common` is what all of them take, but for bench; a draft model is alike.
+program_side() { # KIND SIDE DEVICE MODEL ARGS...
+    local common=(--device "$3" -m "$4" -ngl 99 -t 1 -tb 1 --no-repack -b 64 -ub 16 -fit off -c 1024 --seed 1 --temp 0)
+    "program_$1" "${@:2}"
 }
 
 # Each of the following runs one program; its result is what it prints or leaves in "$work/SIDE.result".
 program_completion() { # SIDE DEVICE MODEL ARGS...
-    local common tries
-    mapfile -t common < <(program_common "$2" "$3")
+    local tries
     # It prints by a thread that it does not wait for at its end, so on a busy machine the last words may be
     # missing. They are there if what it prints last of all is.
     for ((tries = 0; tries < 10; tries++)); do
@@ -81,8 +81,6 @@ program_completion() { # SIDE DEVICE MODEL ARGS...
 }
 
 program_cli() {
-    local common
-    mapfile -t common < <(program_common "$2" "$3")
     # It prints its speed too.
     program_run "$1" llama-cli "${common[@]}" --no-warmup -st --simple-io -p "${text:0:100}" -n 64 "${@:4}" |
         grep -v ' t/s ' >"$work/$1.result"
@@ -90,8 +88,6 @@ program_cli() {
 
 # An image, encoded on the device as well, and what the model says about it.
 program_vision() {
-    local common
-    mapfile -t common < <(program_common "$2" "$3")
     program_run "$1" llama-mtmd-cli "${common[@]}" -v --no-warmup --ignore-eos --chat-template vicuna \
         -p "What is in this image?" -n 48 "${@:4}" >"$work/$1.result" || return
     [[ $1 == native || " $* " == *" --no-mmproj-offload "* ]] ||
@@ -99,22 +95,16 @@ program_vision() {
 }
 
 program_perplexity() {
-    local common
-    mapfile -t common < <(program_common "$2" "$3")
     printf '%s %s %s' "$text" "$text" "$text" >"$work/text"
     program_run "$1" llama-perplexity "${common[@]}" --no-warmup -f "$work/text" -c 128 \
         --save-all-logits "$work/$1.result" "${@:4}" >"$work/$1.txt"
 }
 
 program_results() {
-    local common
-    mapfile -t common < <(program_common "$2" "$3")
     program_run "$1" llama-results "${common[@]}" -b 512 -p "${text:0:300}" -o "$work/$1.result" "${@:4}" >"$work/$1.txt"
 }
 
 program_imatrix() {
-    local common
-    mapfile -t common < <(program_common "$2" "$3")
     printf '%s %s' "$text" "$text" >"$work/text"
     program_run "$1" llama-imatrix "${common[@]}" -f "$work/text" -c 128 -o "$work/$1.result" "${@:4}" >"$work/$1.txt"
 }
@@ -130,8 +120,7 @@ program_bench() {
 # with one cache for all: where a sequence lies in it depends on who came first, and so does the rounding. On
 # lavapipe, where the kernel hangs on how many tokens a batch has, one request after the other.)
 program_server() {
-    local common socket=$work/$1.sock server rc=0 ended=0 i tries
-    mapfile -t common < <(program_common "$2" "$3")
+    local socket=$work/$1.sock server rc=0 ended=0 i tries
     program_run "$1" llama-server "${common[@]}" --no-warmup --host "$socket" -np 8 -cb --no-webui -c 4096 "${@:4}" \
         >"$work/$1.txt" &
     server=$!
@@ -177,11 +166,11 @@ program_row() { # NAME PROGRAM MODEL ARGS...
     [[ $native != CPU ]] || native_device=none
     rm -f "$work"/native* "$work"/remoted*
     serve "$members"
-    if ! "program_$kind" native "$native_device" "$model" ${args[@]+"${args[@]}"}; then
+    if ! program_side "$kind" native "$native_device" "$model" ${args[@]+"${args[@]}"}; then
         detail="the native run failed: $(why native)"
     elif [[ ! -s $work/native.result ]]; then
         detail="the native run gave nothing: $(why native)"
-    elif ! "program_$kind" remoted APIR0 "$model" ${args[@]+"${args[@]}"}; then
+    elif ! program_side "$kind" remoted APIR0 "$model" ${args[@]+"${args[@]}"}; then
         detail="the remoted run failed: $(why remoted)"
     elif ! cmp -s "$work/native.result" "$work/remoted.result"; then
         detail="other results: $(cmp "$work/native.result" "$work/remoted.result" 2>&1 || :)"

@@ -18,6 +18,8 @@ cd "$(dirname "$0")/../.."
 . tests/system/vtest.sh
 # shellcheck source=tests/system/unix.sh
 . tests/system/unix.sh
+# shellcheck source=tests/options/rows.sh
+. tests/options/rows.sh
 # shellcheck source=tests/options/programs.sh
 . tests/options/programs.sh
 
@@ -36,7 +38,7 @@ while [[ $# -gt 0 ]]; do
 done
 out=$(realpath "${out:-build/release-gcc}")
 program=$out/tests/options/llama-options
-models=build/models
+suite=options models=build/models
 logs=build/options
 limit=300 # seconds of one run: it hangs then
 unset GGML_BACKEND_PATH APIR_TRANSPORT APIR_LOG APIR_ON_LOSS APIR_CONFIG
@@ -62,28 +64,7 @@ lavapipe | gpu)
 *) echo "run.sh: --host $host: not cpu, lavapipe or gpu" >&2 && exit 2 ;;
 esac
 
-passed=0 failed=0
-verdict() { # yes|no NAME DETAIL
-    if [[ $1 == yes ]]; then
-        printf 'PASS  options %-28s %s\n' "$2" "$3"
-        passed=$((passed + 1))
-    else
-        printf 'FAIL  options %-28s %s\n' "$2" "${3//$'\n'/$'\n'        }"
-        failed=$((failed + 1))
-    fi
-}
-
 # ---- models -----------------------------------------------------------------------
-
-# Each is written anew only if the writer changed: it depends on nothing else.
-write_file() { # FILE PROGRAM ARGS...
-    local file=$1 writer=$2
-    shift 2
-    [[ -e $file && ! $writer -nt $file ]] && return
-    # Several rows at a time may want the same one.
-    "$writer" "$@" --output "$file.$$"
-    mv "$file.$$" "$file"
-}
 
 # Prints the path of a model of this name; heads of 64 values, so that any cache type fits, but for
 # llama-narrow: its heads of 16 are half a block of a quantised type.

@@ -10,6 +10,8 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=tests/system/vtest.sh
 . tests/system/vtest.sh
+# shellcheck source=tests/options/rows.sh
+. tests/options/rows.sh
 
 native=
 if [[ ${1-} == --native ]]; then
@@ -17,7 +19,8 @@ if [[ ${1-} == --native ]]; then
     shift
 fi
 out=${1:-build/release-gcc}
-models=build/models
+suite=parity models=build/models
+writer=$out/tests/models/gguf-write
 work=$(mktemp -d "${TMPDIR:-/tmp}/parity.XXXXXX")
 logits=$out/tests/parity/logits
 compare=$out/tests/parity/compare
@@ -38,26 +41,6 @@ shapes=(
     "qwen3moe --arch qwen3moe --heads 4 --heads-kv 2 --experts 8 --experts-used 2"
 )
 types=(q4_0 q8_0 f16)
-
-# Written anew only if the writer changed: its output depends on nothing else.
-write_model() { # FILE ARGS...
-    local file=$1
-    shift
-    if [[ ! -e $file || $out/tests/models/gguf-write -nt $file ]]; then
-        "$out/tests/models/gguf-write" "$@" --output "$file"
-    fi
-}
-
-passed=0 failed=0
-verdict() { # NAME OK DETAIL
-    if [[ $2 == yes ]]; then
-        printf 'PASS  parity %-28s %s\n' "$1" "$3"
-        passed=$((passed + 1))
-    else
-        printf 'FAIL  parity %-28s %s\n' "$1" "${3//$'\n'/$'\n'        }"
-        failed=$((failed + 1))
-    fi
-}
 
 # A run that hangs is a failure, not a stop of everything.
 run_native() {
@@ -80,7 +63,7 @@ compare_runs() { # NAME ARGS...
     elif detail=$("$compare" "$work/a" "$work/b" 2>&1); then
         ok=yes
     fi
-    verdict "$name" "$ok" "$detail"
+    verdict "$ok" "$name" "$detail"
 }
 
 trap finish EXIT
@@ -96,7 +79,7 @@ for shape in "${shapes[@]}"; do
     name=${args[0]}
     for type in "${types[@]}"; do
         file=$models/$name-$type.gguf
-        write_model "$file" "${args[@]:1}" --type "$type"
+        write_file "$file" "$writer" "${args[@]:1}" --type "$type"
         for fa in on off; do
             # More prompt than one batch holds, so that the cache grows within it too.
             compare_runs "$name-$type-fa-$fa" --model "$file" --fa "$fa" --prompt-tokens 96 \
@@ -106,7 +89,7 @@ for shape in "${shapes[@]}"; do
 done
 
 # A model with as many nodes as a real one, and a context in which the mask grows.
-write_model "$models/135M-q4_0.gguf" --preset 135M --type q4_0
+write_file "$models/135M-q4_0.gguf" "$writer" --preset 135M --type q4_0
 compare_runs 135M-q4_0 --model "$models/135M-q4_0.gguf" --prompt-tokens 64 --gen 48
 
 # Past 256 positions the cache's views grow: the graph is patched on the host.
