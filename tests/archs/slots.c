@@ -312,7 +312,7 @@ int main(int argc, char **argv)
         {"step", .text = &step},
         {"out", .text = &out},
         {"steps", .flag = &list},
-        {NULL},
+        {.name = NULL},
     };
     if (!run_options(options, argc, argv) || (!list && (!run->model_file || !out))) {
         fputs("usage: slots --model FILE [--device NAME] [--step STEP] --out FILE\n"

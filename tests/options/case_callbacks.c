@@ -16,15 +16,31 @@ static bool wants(const struct ggml_tensor *t)
            (t->op == GGML_OP_MUL_MAT && strncmp(t->src[0]->name, "blk.", 4) == 0);
 }
 
+static void *read_bytes(const struct ggml_tensor *t)
+{
+    void *x = malloc(ggml_nbytes(t));
+    if (!x)
+        abort();
+    ggml_backend_tensor_get(t, x, 0, ggml_nbytes(t));
+    return x;
+}
+
 static void read_tensor(struct record *record, const char *name, const struct ggml_tensor *t)
 {
     if (t->type != GGML_TYPE_F32 || !ggml_is_contiguous(t))
         return;
-    float *x = malloc(ggml_nbytes(t));
-    if (!x)
-        abort();
-    ggml_backend_tensor_get(t, x, 0, ggml_nbytes(t));
+    float *x = read_bytes(t);
     record_floats(record, name, x, (size_t)ggml_nelements(t));
+    free(x);
+}
+
+/* Which expert each token went to; the tensor is a view with rows apart. */
+static void read_experts(struct record *record, const struct ggml_tensor *ids)
+{
+    int32_t *x = read_bytes(ids);
+    for (int64_t row = 0; row < ids->ne[1]; row++)
+        record_choice(record, "experts", x + (size_t)row * ids->nb[1] / sizeof(*x),
+                      (size_t)ids->ne[0]);
     free(x);
 }
 
@@ -37,19 +53,8 @@ static bool on_eval(struct ggml_tensor *t, bool ask, void *data)
         read_tensor(&r->record, "what goes in",
                     t->src[1]); /* its name, where it is a copy, is not native */
     read_tensor(&r->record, t->name, t);
-    if (t->op == GGML_OP_MUL_MAT_ID) {
-        /* Which expert each token went to; the tensor is a view with rows apart. */
-        const struct ggml_tensor *ids = t->src[2];
-        const size_t size = ggml_nbytes(ids);
-        int32_t *x = malloc(size);
-        if (!x)
-            abort();
-        ggml_backend_tensor_get(ids, x, 0, size);
-        for (int64_t row = 0; row < ids->ne[1]; row++)
-            record_choice(&r->record, "experts", x + (size_t)row * ids->nb[1] / sizeof(*x),
-                          (size_t)ids->ne[0]);
-        free(x);
-    }
+    if (t->op == GGML_OP_MUL_MAT_ID)
+        read_experts(&r->record, t->src[2]);
     return true;
 }
 

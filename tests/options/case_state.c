@@ -51,31 +51,6 @@ void case_state_whole(struct run *r)
     llama_free(second);
 }
 
-/* The name of a file in the run's own directory. */
-static const char *state_path(const struct run *r, char path[512])
-{
-    snprintf(path, 512, "%s/state", r->scratch);
-    return path;
-}
-
-void case_state_file(struct run *r)
-{
-    char path[512];
-    llama_token tokens[BEGIN], loaded[BEGIN] = {0};
-    size_t n = 0;
-
-    begin(r);
-    stream_tokens(tokens, 0, BEGIN);
-    struct llama_context *second = run_context(r->model, &r->setup);
-    record_int(&r->record, "saved",
-               llama_state_save_file(r->ctx, state_path(r, path), tokens, BEGIN));
-    record_int(&r->record, "loaded", llama_state_load_file(second, path, loaded, BEGIN, &n));
-    record_int(&r->record, "tokens", (int64_t)n);
-    record_ints(&r->record, "loaded tokens", loaded, BEGIN);
-    go_on(r, second, 0);
-    llama_free(second);
-}
-
 void case_state_sequence(struct run *r)
 {
     begin(r);
@@ -92,7 +67,8 @@ void case_state_sequence(struct run *r)
     llama_free(second);
 }
 
-void case_state_sequence_file(struct run *r)
+/* All of it, or the first sequence as the third one of the other context. */
+static void through_file(struct run *r, bool whole)
 {
     char path[512];
     llama_token tokens[BEGIN], loaded[BEGIN] = {0};
@@ -100,14 +76,28 @@ void case_state_sequence_file(struct run *r)
 
     begin(r);
     stream_tokens(tokens, 0, BEGIN);
+    snprintf(path, sizeof(path), "%s/state", r->scratch);
     struct llama_context *second = run_context(r->model, &r->setup);
-    record_int(&r->record, "saved",
-               (int64_t)llama_state_seq_save_file(r->ctx, state_path(r, path), 0, tokens, BEGIN));
-    record_int(&r->record, "loaded",
-               (int64_t)llama_state_seq_load_file(second, path, 2, loaded, BEGIN, &n));
+    const size_t saved = whole ? llama_state_save_file(r->ctx, path, tokens, BEGIN)
+                               : llama_state_seq_save_file(r->ctx, path, 0, tokens, BEGIN);
+    const size_t taken = whole ? llama_state_load_file(second, path, loaded, BEGIN, &n)
+                               : llama_state_seq_load_file(second, path, 2, loaded, BEGIN, &n);
+    record_int(&r->record, "saved", (int64_t)saved);
+    record_int(&r->record, "loaded", (int64_t)taken);
     record_int(&r->record, "tokens", (int64_t)n);
-    go_on(r, second, 2);
+    record_ints(&r->record, "loaded tokens", loaded, BEGIN);
+    go_on(r, second, whole ? 0 : 2);
     llama_free(second);
+}
+
+void case_state_file(struct run *r)
+{
+    through_file(r, true);
+}
+
+void case_state_sequence_file(struct run *r)
+{
+    through_file(r, false);
 }
 
 /* The cells stay in buffers of the device: a way back to an earlier state of the same context. */

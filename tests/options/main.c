@@ -31,7 +31,7 @@ int main(int argc, char **argv)
         {"scratch", .text = &r.scratch},
         {"verbose", .flag = &r.verbose},
         {"list", .flag = &list},
-        {NULL},
+        {.name = NULL},
     };
 
     const bool understood = run_options(options, argc, argv);

@@ -69,10 +69,11 @@ int main(int argc, char **argv)
         {"fa", .text = &flash},
         {"chunks", .flag = &chunks},
         {"verbose", .flag = &r.verbose},
-        {NULL},
+        {.name = NULL},
     };
 
-    if (!run_options(options, argc, argv) || !r.model_file || prompt < 1 || ubatch < 1) {
+    if (!run_options(options, argc, argv) || !r.model_file || prompt < 1 || ubatch < 1 ||
+        (strcmp(flash, "on") != 0 && strcmp(flash, "off") != 0)) {
         fputs(usage, stderr);
         return 2;
     }
