@@ -31,4 +31,9 @@ static inline void nap_us(long us)
     nanosleep(&t, NULL);
 }
 
+/* Looks every millisecond until the condition holds, or so much time is over. */
+#define WAIT_FOR(condition, limit_ms)                                                              \
+    for (const int64_t end_ = now_ms() + (limit_ms); !(condition) && now_ms() < end_;)             \
+    nap_us(1000)
+
 #endif

@@ -7,6 +7,16 @@
 
 #include "protocol/graph.h"
 
+/* A graph of these arrays. */
+#define GRAPH(names_, buffers_, tensors_, nodes)                                                   \
+    ((struct apir_graph){.n_names = sizeof(names_) / sizeof(*(names_)),                            \
+                         .n_buffers = sizeof(buffers_) / sizeof(*(buffers_)),                      \
+                         .n_tensors = sizeof(tensors_) / sizeof(*(tensors_)),                      \
+                         .n_nodes = (nodes),                                                       \
+                         .names = (names_),                                                        \
+                         .buffers = (buffers_),                                                    \
+                         .tensors = (tensors_)})
+
 /* Everything before the tensors. */
 static inline void graph_write_front(struct apir_writer *w, const struct apir_graph *g)
 {

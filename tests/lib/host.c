@@ -3,7 +3,6 @@
 #include "tests/lib/host.h"
 
 #include <errno.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,19 +82,6 @@ void host_stop(struct host *h)
     process_kill(h->vmm);
     h->vmm = 0;
     unlink(h->socket);
-}
-
-static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-    (void)st;
-    (void)flag;
-    (void)ftw;
-    return remove(path);
-}
-
-void folder_remove(const char *path)
-{
-    (void)nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
 void host_fini(struct host *h)

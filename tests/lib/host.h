@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "tests/lib/folder.h"
 #include "tests/lib/processes.h"
 
 enum { HOST_ENV_MAX = 8 };
@@ -43,8 +44,5 @@ void host_fini(struct host *h);
 pid_t host_server(const struct host *h);
 /* Workers that live, by pid; returns how many. */
 size_t host_workers(const struct host *h, pid_t all[PROCESSES_MAX]);
-
-/* With all that is in it. */
-void folder_remove(const char *path);
 
 #endif

@@ -4,12 +4,13 @@
 #define APIR_TEST_HOOK_TREE_H
 
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "tests/lib/folder.h"
 
 struct tree {
     char dir[64];
@@ -62,19 +63,22 @@ static inline void tree_init(struct tree *t)
     t->root = open(t->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
-static inline int tree_remove_one(const char *path, const struct stat *st, int flag,
-                                  struct FTW *ftw)
-{
-    (void)st;
-    (void)flag;
-    (void)ftw;
-    return remove(path);
-}
-
 static inline void tree_fini(struct tree *t)
 {
     close(t->root);
-    (void)nftw(t->dir, tree_remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+    (void)folder_remove(t->dir);
 }
+
+/* A test (unit.h) with a tree of its own, t. */
+#define TREE_TEST(name)                                                                            \
+    static void name##_in(struct tree *t);                                                         \
+    TEST(name)                                                                                     \
+    {                                                                                              \
+        struct tree t;                                                                             \
+        tree_init(&t);                                                                             \
+        name##_in(&t);                                                                             \
+        tree_fini(&t);                                                                             \
+    }                                                                                              \
+    static void name##_in(struct tree *t)
 
 #endif

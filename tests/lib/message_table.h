@@ -28,6 +28,7 @@ static const struct message_row message_table[] = {
 #undef M
 };
 #define MESSAGE_ROWS (sizeof(message_table) / sizeof(message_table[0]))
+#define MESSAGE_END  (message_table + MESSAGE_ROWS)
 
 struct message_field {
     const char *name;

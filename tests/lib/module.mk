@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # What test programs share, and the product's own objects for them, without any main: of an archive a
-# program takes what it refers to and no more.
+# program takes what it refers to and no more. What units have besides, with a main, is UNIT_OBJ.
 
 TEST_PKGS := cmocka json-c libcap libseccomp libdrm
 TEST_LIB := $(O)/tests/lib/apir.a
-TEST_LIB_OBJS := $(call objs,$(wildcard tests/lib/*.c)) $(COMMON_OBJS) $(COMMON_JSON_OBJS) \
+UNIT_OBJ := $(call objs,tests/lib/unit.c)
+TEST_LIB_OBJS := $(filter-out $(UNIT_OBJ),$(call objs,$(wildcard tests/lib/*.c))) \
+                 $(COMMON_OBJS) $(COMMON_JSON_OBJS) \
                  $(COMMON_OCI_OBJS) $(COMMON_IMAGE_OBJS) $(PROTOCOL_OBJS) $(LINK_OBJS) \
                  $(call objs,$(wildcard frontend/plugin/*.c frontend/ggml/*.c frontend/graph/*.c)) \
                  $(CONFIG_OBJS) $(SERVER_OBJS) $(WORKER_OBJS) \

@@ -232,6 +232,12 @@ void fixture_open_ring(struct fixture_context *c, bool ready)
         fixture_wait_state(c, APIR_STATE_READY);
 }
 
+void fixture_open_ready(struct fixture *f, struct fixture_context *c, uint32_t id)
+{
+    fixture_open(f, c, id);
+    fixture_open_ring(c, true);
+}
+
 void fixture_close(struct fixture_context *c)
 {
     if (c->ring)
@@ -269,6 +275,14 @@ int fixture_create_blob(const struct fixture_context *c, uint32_t res_id, uint64
     assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW), 0);
     assert_int_equal(fcntl(fd, F_GET_SEALS) & F_SEAL_WRITE, 0);
     return fd;
+}
+
+void fixture_take_blob(const struct fixture_context *c, uint32_t res_id, uint64_t blob_id,
+                       uint64_t size)
+{
+    int fd = fixture_create_blob(c, res_id, blob_id, size);
+    assert_true(fd >= 0);
+    close(fd);
 }
 
 void fixture_destroy_resource(const struct fixture_context *c, uint32_t res_id)
@@ -344,11 +358,24 @@ void fixture_sync(const struct fixture_context *c)
     assert_int_equal(fixture_create_blob(c, 9999, APIR_BLOBS_MAX, APIR_SHM_ALIGN), -1);
 }
 
+void fixture_work(const struct fixture_context *c, uint64_t tail)
+{
+    apir_store_release64(&c->ring->tail, tail);
+    fixture_doorbell(c, APIR_DOORBELL_KICK, 0);
+}
+
+void fixture_expect_alive(const struct fixture_context *c)
+{
+    static uint32_t nonce = 100;
+    fixture_doorbell(c, APIR_DOORBELL_PING, ++nonce);
+    fixture_sync(c);
+    assert_int_equal(apir_load_acquire32(&c->ring->pong), nonce);
+    assert_int_equal(apir_load_acquire32(&c->ring->state), APIR_STATE_READY);
+}
+
 void fixture_wait_state(const struct fixture_context *c, uint32_t state)
 {
-    int64_t end = now_ms() + FIXTURE_WAIT_MS;
-    while (apir_load_acquire32(&c->ring->state) != state && now_ms() < end)
-        nap_us(1000);
+    WAIT_FOR(apir_load_acquire32(&c->ring->state) == state, FIXTURE_WAIT_MS);
     assert_int_equal(apir_load_acquire32(&c->ring->state), state);
 }
 
@@ -368,9 +395,7 @@ void fixture_wait_timeline(const struct fixture_context *c, uint32_t ring, uint3
 
 void fixture_wait_head(const struct fixture_context *c, uint64_t head)
 {
-    int64_t end = now_ms() + FIXTURE_WAIT_MS;
-    while (apir_load_acquire64(&c->ring->head) < head && now_ms() < end)
-        nap_us(1000);
+    WAIT_FOR(apir_load_acquire64(&c->ring->head) >= head, FIXTURE_WAIT_MS);
     assert_true(apir_load_acquire64(&c->ring->head) >= head);
 }
 
@@ -383,17 +408,13 @@ void fixture_wait_hangup(int fd)
 
 void fixture_wait_reaped(pid_t pid)
 {
-    int64_t end = now_ms() + FIXTURE_WAIT_MS;
-    while (kill(pid, 0) == 0 && now_ms() < end)
-        nap_us(1000);
+    WAIT_FOR(kill(pid, 0) != 0, FIXTURE_WAIT_MS);
     assert_int_equal(kill(pid, 0), -1);
 }
 
 void fixture_wait_gone(pid_t pid)
 {
-    int64_t end = now_ms() + FIXTURE_WAIT_MS;
-    while (process_lives(pid) && now_ms() < end)
-        nap_us(1000);
+    WAIT_FOR(!process_lives(pid), FIXTURE_WAIT_MS);
     assert_false(process_lives(pid));
 }
 
@@ -404,9 +425,7 @@ pid_t fixture_child(const struct fixture *f, const char *name, unsigned *ret_cou
 
 void fixture_wait_childless(const struct fixture *f)
 {
-    int64_t end = now_ms() + FIXTURE_WAIT_MS;
-    while (fixture_child(f, "", NULL) > 0 && now_ms() < end)
-        nap_us(1000);
+    WAIT_FOR(fixture_child(f, "", NULL) <= 0, FIXTURE_WAIT_MS);
     assert_int_equal(fixture_child(f, "", NULL), -1);
 }
 
@@ -419,8 +438,6 @@ size_t fixture_count_fds(const struct fixture *f)
 
 void fixture_expect_fds(const struct fixture *f, size_t most)
 {
-    int64_t end = now_ms() + FIXTURE_WAIT_MS;
-    while (fixture_count_fds(f) > most && now_ms() < end)
-        nap_us(1000);
+    WAIT_FOR(fixture_count_fds(f) <= most, FIXTURE_WAIT_MS);
     assert_true(fixture_count_fds(f) <= most);
 }

@@ -17,6 +17,7 @@
 #include "protocol/shm.h"
 
 #define FIXTURE_WAIT_MS 5000
+#define NO_STOCK        "\"stock_server\": false"
 
 struct fixture {
     pid_t pid;
@@ -57,11 +58,16 @@ void fixture_open(struct fixture *f, struct fixture_context *c, uint32_t id);
 void fixture_init_context(struct fixture_context *c, int fd);
 /* Blob 0 of the usual size as resource 1, mapped; waits for READY where ready. */
 void fixture_open_ring(struct fixture_context *c, bool ready);
+/* The three above: a context whose worker is READY. */
+void fixture_open_ready(struct fixture *f, struct fixture_context *c, uint32_t id);
 void fixture_close(struct fixture_context *c);
 
 /* The memfd (checked as virglrenderer does, with its seals added), or -1 where refused. */
 int fixture_create_blob(const struct fixture_context *c, uint32_t res_id, uint64_t blob_id,
                         uint64_t size);
+/* One that must be given, and is let go of at once. */
+void fixture_take_blob(const struct fixture_context *c, uint32_t res_id, uint64_t blob_id,
+                       uint64_t size);
 void fixture_destroy_resource(const struct fixture_context *c, uint32_t res_id);
 /* A context of this socket as what a client of ours speaks over. */
 struct transport fixture_transport(int fd);
@@ -69,6 +75,10 @@ void fixture_doorbell(const struct fixture_context *c, uint32_t op, uint64_t val
 void fixture_fence(const struct fixture_context *c, uint32_t ring, uint32_t seqno);
 /* NOP and a refused blob: answered in order, so all before it has been handled. */
 void fixture_sync(const struct fixture_context *c);
+/* Work up to `tail` is there: written and kicked. */
+void fixture_work(const struct fixture_context *c, uint64_t tail);
+/* The server answers its ping, and it is READY. */
+void fixture_expect_alive(const struct fixture_context *c);
 
 void fixture_send(int fd, const void *data, size_t size, const int *fds, size_t n_fds);
 
@@ -90,5 +100,24 @@ void fixture_wait_childless(const struct fixture *f);
 size_t fixture_count_fds(const struct fixture *f);
 /* Until it has no more than so many: what a worker held at its end is let go of a little later. */
 void fixture_expect_fds(const struct fixture *f, size_t most);
+
+/*
+ * A test (unit.h) of a server with this configuration and fault, which has f and c: the context 1
+ * of the server, READY. Both are ended after it.
+ */
+#define CONTEXT_TEST(name, config, fault)                                                          \
+    static void name##_within(struct fixture *f, struct fixture_context *c);                       \
+    TEST(name)                                                                                     \
+    {                                                                                              \
+        struct fixture f;                                                                          \
+        struct fixture_context c;                                                                  \
+        fixture_start(&f, config, fault);                                                          \
+        fixture_open_ready(&f, &c, 1);                                                             \
+        name##_within(&f, &c);                                                                     \
+        fixture_close(&c);                                                                         \
+        fixture_stop(&f);                                                                          \
+    }                                                                                              \
+    static void name##_within(struct fixture *f __attribute__((unused)),                           \
+                              struct fixture_context *c __attribute__((unused)))
 
 #endif

@@ -60,7 +60,6 @@ struct apir_unix_welcome unix_receive_welcome(int fd)
     return welcome;
 }
 
-/* The whole greeting; a refusal's text, or "". */
 const char *unix_greet(int fd)
 {
     static char text[APIR_REASON_MAX];
@@ -77,7 +76,6 @@ void unix_request(int fd, uint32_t op, uint32_t blob_id, uint64_t value)
     fixture_send(fd, &req, sizeof(req), NULL, 0);
 }
 
-/* The memfd, or -errno as answered. */
 int unix_receive_blob(int fd, uint32_t blob_id)
 {
     struct apir_unix_answer answer;
@@ -98,6 +96,13 @@ int unix_create_blob(int fd, uint32_t blob_id, uint64_t size)
     return unix_receive_blob(fd, blob_id);
 }
 
+void unix_take_blob(int fd, uint32_t blob_id, uint64_t size)
+{
+    const int memfd = unix_create_blob(fd, blob_id, size);
+    assert_true(memfd >= 0);
+    close(memfd);
+}
+
 struct apir_ring_header *unix_map_ring(int memfd)
 {
     assert_true(memfd >= 0);
@@ -107,11 +112,17 @@ struct apir_ring_header *unix_map_ring(int memfd)
     return ring;
 }
 
+int unix_connect_greeted(void)
+{
+    const int fd = unix_connect();
+    assert_true(fd >= 0);
+    assert_string_equal(unix_greet(fd), "");
+    return fd;
+}
+
 struct unix_client unix_client_open(void)
 {
-    struct unix_client c = {.fd = unix_connect()};
-    assert_true(c.fd >= 0);
-    assert_string_equal(unix_greet(c.fd), "");
+    struct unix_client c = {.fd = unix_connect_greeted()};
     c.ring = unix_map_ring(unix_create_blob(c.fd, APIR_RING_BLOB_ID, APIR_RING_SIZE));
     return c;
 }
@@ -128,7 +139,6 @@ void unix_client_close(struct unix_client *c)
     close(c->fd);
 }
 
-/* Until the server has answered a ping: it lives, and has done all that came before. */
 void unix_expect_alive(const struct unix_client *c)
 {
     static uint32_t nonce = 100;
@@ -139,7 +149,6 @@ void unix_expect_alive(const struct unix_client *c)
     assert_int_equal(apir_load_acquire32(&c->ring->pong), nonce);
 }
 
-/* The server has closed this connection. */
 void unix_expect_closed(int fd)
 {
     struct apir_unix_welcome any;
@@ -152,22 +161,11 @@ void unix_expect_closed(int fd)
     close(fd);
 }
 
-static bool unix_fds_are(size_t n)
-{
-    int64_t end = now_ms() + FIXTURE_WAIT_MS;
-    while (fixture_count_fds(&unix_host.f) != n) {
-        if (now_ms() >= end)
-            return false;
-        nap_us(1000);
-    }
-    return true;
-}
-
-/* Nothing is left of any connection: no process, no descriptor. */
 void unix_expect_nothing_left(void)
 {
     fixture_wait_childless(&unix_host.f);
-    assert_true(unix_fds_are(unix_host.n_fds));
+    WAIT_FOR(fixture_count_fds(&unix_host.f) == unix_host.n_fds, FIXTURE_WAIT_MS);
+    assert_int_equal(fixture_count_fds(&unix_host.f), unix_host.n_fds);
 }
 
 /* ---- set-up ------------------------------------------------------------------------ */

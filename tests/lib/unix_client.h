@@ -44,10 +44,13 @@ void unix_request(int fd, uint32_t op, uint32_t blob_id, uint64_t value);
 /* The memfd, or -errno as answered. */
 int unix_receive_blob(int fd, uint32_t blob_id);
 int unix_create_blob(int fd, uint32_t blob_id, uint64_t size);
+/* One that must be given, and is let go of at once. */
+void unix_take_blob(int fd, uint32_t blob_id, uint64_t size);
 /* Takes the memfd. */
 struct apir_ring_header *unix_map_ring(int memfd);
 
-/* Connected, greeted, with its ring. */
+/* Connected and greeted; with its ring. */
+int unix_connect_greeted(void);
 struct unix_client unix_client_open(void);
 void unix_client_wait_state(const struct unix_client *c, uint32_t state);
 void unix_client_close(struct unix_client *c);
@@ -58,5 +61,21 @@ void unix_expect_alive(const struct unix_client *c);
 void unix_expect_closed(int fd);
 /* Nothing is left of any connection: no process, no descriptor. */
 void unix_expect_nothing_left(void);
+
+/*
+ * A test (unit.h) of such a server, which has a client `c` whose worker is READY. After it the
+ * client is closed, and nothing may be left of any connection.
+ */
+#define UNIX_TEST(name)                                                                            \
+    static void name##_of(struct unix_client *c);                                                  \
+    TEST_WITHIN(name, unix_set_up, unix_tear_down)                                                 \
+    {                                                                                              \
+        struct unix_client c = unix_client_open();                                                 \
+        unix_client_wait_state(&c, APIR_STATE_READY);                                              \
+        name##_of(&c);                                                                             \
+        unix_client_close(&c);                                                                     \
+        unix_expect_nothing_left();                                                                \
+    }                                                                                              \
+    static void name##_of(struct unix_client *c)
 
 #endif

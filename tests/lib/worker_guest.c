@@ -2,17 +2,14 @@
 #define _GNU_SOURCE
 #include "tests/lib/worker_guest.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/lib/graph_write.h"
 #include "tests/lib/processes.h"
+#include "tests/lib/unit.h"
 
 #define LAVAPIPE "/usr/share/vulkan/icd.d/lvp_icd.json"
 
@@ -28,14 +25,14 @@ bool guest_has_two_devices(void)
     return strchr(devices, ',') != NULL;
 }
 
-int guest_main(int argc, char **argv, const char *name, int (*run)(const char *group))
+int guest_main(int argc, char **argv, const char *name)
 {
     char group[64];
     if (argc > 1) {
         devices = argv[1];
-        return run(name);
+        return unit_run(name);
     }
-    int failed = run(name);
+    int failed = unit_run(name);
     if (access(LAVAPIPE, R_OK) != 0)
         return failed;
     /* A device that copies itself, in a queue, and has events; its driver is the CPU's. */
@@ -44,10 +41,10 @@ int guest_main(int argc, char **argv, const char *name, int (*run)(const char *g
     setenv("LP_NUM_THREADS", "1", 1);
     devices = "\"Vulkan0\"";
     snprintf(group, sizeof(group), "%s_vulkan", name);
-    failed += run(group);
+    failed += unit_run(group);
     devices = "\"Vulkan0\", \"CPU\"";
     snprintf(group, sizeof(group), "%s_two_devices", name);
-    return failed + run(group);
+    return failed + unit_run(group);
 }
 
 /* ---- the guest ---------------------------------------------------------------------- */
@@ -95,6 +92,17 @@ void expect_bytes(struct guest *g, uint32_t buffer, uint64_t offset, uint64_t si
 
 /* ---- messages ----------------------------------------------------------------------- */
 
+void put_copy(struct guest *g, uint32_t src_stream, uint32_t dst_stream, uint32_t src, uint32_t dst,
+              uint64_t size)
+{
+    guest_put(g, &(struct apir_msg){.code = APIR_MSG_COPY,
+                                    .u.copy = {.src_stream = src_stream,
+                                               .dst_stream = dst_stream,
+                                               .src_buffer = src,
+                                               .dst_buffer = dst,
+                                               .size = size}});
+}
+
 void put_event(struct guest *g, enum apir_msg_code code, uint32_t event, uint32_t stream)
 {
     struct apir_msg m = {.code = code};
@@ -123,6 +131,31 @@ struct apir_tensor tensor_at(uint8_t bits, uint16_t op, uint8_t type, uint64_t o
     return t;
 }
 
+struct apir_tensor node_at(uint16_t op, const char *name, uint64_t offset, int64_t ne0, int64_t ne1,
+                           uint32_t src0, uint32_t src1)
+{
+    const uint8_t named = name ? APIR_TENSOR_NAMED : 0;
+    struct apir_tensor t = tensor_at(APIR_TENSOR_NODE | named, op, 0, offset, ne0, ne1, 4);
+    t.n_src = src1 == APIR_NO_TENSOR ? 1 : 2;
+    t.src[0] = src0;
+    t.src[1] = src1;
+    if (name)
+        snprintf(t.name, sizeof(t.name), "%s", name);
+    return t;
+}
+
+size_t guest_graph(struct guest *g, const struct apir_graph *graph)
+{
+    const size_t size = graph_write(graph, guest_bytes(g, 1) + ARENA / 2, ARENA / 2);
+    assert_true(size > 0);
+    return size;
+}
+
+void put_graph(struct guest *g, uint32_t slot, const struct apir_graph *graph)
+{
+    put_define(g, slot, ARENA / 2, guest_graph(g, graph));
+}
+
 void put_lookup(struct guest *g, uint32_t slot, uint32_t buffer, uint32_t results, uint64_t ids_at,
                 int64_t picks, uint64_t beside_at)
 {
@@ -132,25 +165,8 @@ void put_lookup(struct guest *g, uint32_t slot, uint32_t buffer, uint32_t result
     t[T_TABLE] = tensor_at(0, APIR_NO_NAME, 0, 0, LOOKUP_WIDTH, LOOKUP_ROWS, 4);
     t[T_IDS] = tensor_at(0, APIR_NO_NAME, 26, ids_at, picks, 1, 4);
     t[T_BESIDE] = tensor_at(0, APIR_NO_NAME, 0, beside_at, 4, 1, 4);
-    t[T_ROWS] = tensor_at(APIR_TENSOR_NODE, 0, 0, 0, LOOKUP_WIDTH, picks, 4);
-    t[T_ROWS].buffer = 1;
-    t[T_ROWS].n_src = 2;
-    t[T_ROWS].src[0] = T_TABLE;
-    t[T_ROWS].src[1] = T_IDS;
-    t[T_SQUARE] = tensor_at(APIR_TENSOR_NODE, 1, 0, 32768, 4, 1, 4);
-    t[T_SQUARE].buffer = 1;
-    t[T_SQUARE].n_src = 1;
-    t[T_SQUARE].src[0] = T_BESIDE;
-    const struct apir_graph graph = {
-        .n_names = 2,
-        .n_buffers = 2,
-        .n_tensors = T_COUNT,
-        .n_nodes = 2,
-        .names = names,
-        .buffers = buffers,
-        .tensors = t,
-    };
-    size_t size = graph_write(&graph, guest_bytes(g, 1) + ARENA / 2, ARENA / 2);
-    assert_true(size > 0);
-    put_define(g, slot, ARENA / 2, size);
+    t[T_ROWS] = node_at(0, NULL, 0, LOOKUP_WIDTH, picks, T_TABLE, T_IDS);
+    t[T_SQUARE] = node_at(1, NULL, 32768, 4, 1, T_BESIDE, APIR_NO_TENSOR);
+    t[T_ROWS].buffer = t[T_SQUARE].buffer = 1;
+    put_graph(g, slot, &GRAPH(names, buffers, t, 2));
 }

@@ -14,15 +14,16 @@
 
 #include "protocol/graph.h"
 #include "tests/lib/guest.h"
+#include "tests/lib/unit.h"
 
 #define SMALL 65536u
 
 /*
- * main() of a program of such tests. `run` runs all of them as a group of that name and returns how
- * many failed: for the CPU; and where Vulkan's loader knows lavapipe, for that, and for both. Or
- * once, for the devices that argv[1] lists as the configuration does: '"Vulkan0", "CPU"'.
+ * main() of a program of such tests: runs all of them for the CPU; and where Vulkan's loader knows
+ * lavapipe, for that, and for both. Or once, for the devices that argv[1] lists as the
+ * configuration does: '"Vulkan0", "CPU"'. Returns how many failed.
  */
-int guest_main(int argc, char **argv, const char *name, int (*run)(const char *group));
+int guest_main(int argc, char **argv, const char *name);
 /* What it is run for. */
 bool guest_is_cpu(void);
 bool guest_has_two_devices(void);
@@ -32,6 +33,18 @@ void guest_start(struct guest *g);
 /* Ends all of it. */
 void guest_stop(struct guest *g);
 
+/* A test (unit.h) with a guest of its own, g. */
+#define GUEST_TEST(name)                                                                           \
+    static void name##_of(struct guest *g);                                                        \
+    TEST(name)                                                                                     \
+    {                                                                                              \
+        struct guest g;                                                                            \
+        guest_start(&g);                                                                           \
+        name##_of(&g);                                                                             \
+        guest_stop(&g);                                                                            \
+    }                                                                                              \
+    static void name##_of(struct guest *g)
+
 /* A message with a 32-bit field (counted behind the header) set to what the encoder would refuse.
  */
 void guest_put_raw(struct guest *g, const struct apir_msg *msg, size_t field, uint32_t value);
@@ -39,6 +52,9 @@ void guest_put_raw(struct guest *g, const struct apir_msg *msg, size_t field, ui
 /* What the buffer holds there is `value`, as read through the arena. */
 void expect_bytes(struct guest *g, uint32_t buffer, uint64_t offset, uint64_t size, uint8_t value);
 
+/* From the beginning of one buffer to that of another. */
+void put_copy(struct guest *g, uint32_t src_stream, uint32_t dst_stream, uint32_t src, uint32_t dst,
+              uint64_t size);
 /* EVENT_*; the stream is of RECORD and WAIT only. */
 void put_event(struct guest *g, enum apir_msg_code code, uint32_t event, uint32_t stream);
 
@@ -49,6 +65,14 @@ enum { LOOKUP_WIDTH = 4, LOOKUP_ROWS = 64 };
 /* Contiguous, in the first buffer of its graph; size: of one element. */
 struct apir_tensor tensor_at(uint8_t bits, uint16_t op, uint8_t type, uint64_t offset, int64_t ne0,
                              int64_t ne1, uint64_t size);
+
+/* A node of 32-bit floats there; `name` may be NULL, and src1 APIR_NO_TENSOR. */
+struct apir_tensor node_at(uint16_t op, const char *name, uint64_t offset, int64_t ne0, int64_t ne1,
+                           uint32_t src0, uint32_t src1);
+/* Writes the graph to the arena's second half; returns its size. */
+size_t guest_graph(struct guest *g, const struct apir_graph *graph);
+/* The same, and defines it. */
+void put_graph(struct guest *g, uint32_t slot, const struct apir_graph *graph);
 
 /*
  * Defines a graph: rows of a table at offset 0 of the buffer, picked by `picks` row numbers at

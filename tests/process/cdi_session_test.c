@@ -3,19 +3,14 @@
  * What `apir cdi generate` and `apir doctor` ask a host, by the plug-in's own way: of the built
  * server and worker; and of a host that answers what none of ours would.
  */
-#define _GNU_SOURCE
 #include "tests/lib/unit.h"
 
-#include <errno.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "cdi/host/session.h"
 #include "common/fdsock.h"
@@ -52,9 +47,8 @@ static void ask_worker(const char *names)
     unix_tear_down(NULL);
 }
 
-static void worker_tells_its_cpu(void **state)
+TEST(worker_tells_its_cpu)
 {
-    (void)state;
     ask_worker("\"CPU\"");
     assert_int_equal(session.passed, CDI_SESSION_DEVICES);
     assert_int_equal(session.n_devices, 1);
@@ -67,9 +61,8 @@ static void worker_tells_its_cpu(void **state)
     assert_non_null(strstr(session.host_ggml, "ggml"));
 }
 
-static void worker_tells_devices_in_the_order_of_its_configuration(void **state)
+TEST(worker_tells_devices_in_the_order_of_its_configuration)
 {
-    (void)state;
     if (access(LAVAPIPE, R_OK) != 0)
         unit_skip("no lavapipe here");
     setenv("VK_DRIVER_FILES", LAVAPIPE, 1);
@@ -88,9 +81,8 @@ static void worker_tells_devices_in_the_order_of_its_configuration(void **state)
     unsetenv("FIXTURE_VISIBLE_DEVICES");
 }
 
-static void worker_that_fails_is_no_time_out(void **state)
+TEST(worker_that_fails_is_no_time_out)
 {
-    (void)state;
     ask_worker("\"None0\"");
     assert_int_equal(session.passed, CDI_SESSION_HOST);
     assert_int_not_equal(session.code, ETIMEDOUT);
@@ -287,11 +279,10 @@ static void ask_host(enum fault fault, enum cdi_session_step passed)
     assert_int_equal(session.passed, passed);
 }
 
-static void answers_are_taken_for_what_they_are(void **state)
+TEST(answers_are_taken_for_what_they_are)
 {
     const struct cdi_session_device *devices = session.devices;
 
-    (void)state;
     ask_host(FAULT_NONE, CDI_SESSION_DEVICES);
     assert_int_equal(session.n_devices, 2);
     assert_string_equal(devices[0].id, "id-0");
@@ -310,9 +301,8 @@ static void answers_are_taken_for_what_they_are(void **state)
     assert_int_equal(strlen(devices[0].name), sizeof(devices[0].name) - 1);
 }
 
-static void senseless_answers_are_refused(void **state)
+TEST(senseless_answers_are_refused)
 {
-    (void)state;
     ask_host(FAULT_TWICE, CDI_SESSION_WORKER);
     assert_int_equal(session.code, EPROTO);
     ask_host(FAULT_STATUS, CDI_SESSION_WORKER);
@@ -325,9 +315,8 @@ static void senseless_answers_are_refused(void **state)
     assert_int_equal(session.code, ETIMEDOUT);
 }
 
-static void what_ends_a_session_is_told(void **state)
+TEST(what_ends_a_session_is_told)
 {
-    (void)state;
     ask_host(FAULT_DIES, CDI_SESSION_HOST);
     assert_string_equal(session.text, "the host's worker failed: a test?[31m");
     ask_host(FAULT_REFUSES, CDI_SESSION_NONE);
@@ -338,18 +327,4 @@ static void what_ends_a_session_is_told(void **state)
     assert_non_null(strstr(session.text, "no room for 8 MiB"));
     ask_host(FAULT_NO_RING, CDI_SESSION_MEMORY);
     assert_non_null(strstr(session.text, "apir-render-server"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        UNIT(worker_tells_its_cpu),
-        UNIT(worker_tells_devices_in_the_order_of_its_configuration),
-        UNIT(worker_that_fails_is_no_time_out),
-        UNIT(answers_are_taken_for_what_they_are),
-        UNIT(senseless_answers_are_refused),
-        UNIT(what_ends_a_session_is_told),
-    };
-
-    return cmocka_run_group_tests_name("cdi_session", tests, NULL, NULL);
 }

@@ -8,5 +8,6 @@ UNIT_TESTS += $(PROCESS_PROGRAMS)
 $(FAKE_WORKER): $(call objs,tests/process/fake_worker.c common/fdsock.c)
 	$(link)
 $(PROCESS_PROGRAMS) $(PROCESS_PROGRAMS:%=%.o): private PKGS := $(TEST_PKGS)
-$(PROCESS_PROGRAMS): %: %.o $(TEST_LIB) | $(RENDER_SERVER) $(WORKER) $(FAKE_WORKER)
+$(PROCESS_PROGRAMS:%=%.o): private EXTRA_CFLAGS := -D_GNU_SOURCE
+$(PROCESS_PROGRAMS): %: %.o $(UNIT_OBJ) $(TEST_LIB) | $(RENDER_SERVER) $(WORKER) $(FAKE_WORKER)
 	$(link)

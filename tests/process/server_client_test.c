@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The VMM's socket: which contexts are ours, refusals, and the server's own end. */
-#define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
 #include "backend/server/vmm/render_protocol.h"
 #include "common/fdsock.h"
 #include "tests/lib/server_fixture.h"
+#include "tests/lib/unit.h"
 
-#define NO_STOCK "\"stock_server\": false"
+static struct fixture f; /* a server without a stock one */
 
-static void ring_has_its_header_with_the_reply(void **state)
+static int set_up(void **state)
 {
-    (void)state;
-    struct fixture f;
-    struct fixture_context c;
     fixture_start(&f, NO_STOCK, NULL);
+    return unit_setup(state);
+}
+
+static int tear_down(void **state)
+{
+    const int leaks = unit_teardown(state);
+    fixture_stop(&f);
+    return leaks;
+}
+
+#define SERVER_TEST(name) TEST_WITHIN(name, set_up, tear_down)
+
+SERVER_TEST(ring_has_its_header_with_the_reply)
+{
+    struct fixture_context c;
     fixture_open(&f, &c, 1);
     fixture_open_ring(&c, false);
     assert_int_equal(c.ring->magic, APIR_RING_MAGIC);
@@ -34,14 +36,13 @@ static void ring_has_its_header_with_the_reply(void **state)
     assert_int_equal(c.ring->reply_size, APIR_RING_SIZE / 2 - APIR_RING_HEADER_SIZE);
     fixture_wait_state(&c, APIR_STATE_READY);
     fixture_close(&c);
-    fixture_stop(&f);
 }
 
 /* A refused context is made, but its ring says why and its fences complete. */
-static void expect_refused(struct fixture *f, uint32_t id, const char *name, const char *reason)
+static void expect_refused(uint32_t id, const char *name, const char *reason)
 {
     struct fixture_context c;
-    fixture_init_context(&c, fixture_create_context(f, id, name));
+    fixture_init_context(&c, fixture_create_context(&f, id, name));
     fixture_open_ring(&c, false);
     assert_int_equal(c.ring->magic, APIR_RING_MAGIC);
     assert_int_equal(c.ring->state, APIR_STATE_LOST);
@@ -52,132 +53,105 @@ static void expect_refused(struct fixture *f, uint32_t id, const char *name, con
     fixture_close(&c);
 }
 
-static void other_version_is_refused_with_both_named(void **state)
+SERVER_TEST(other_version_is_refused_with_both_named)
 {
-    (void)state;
-    struct fixture f;
-    fixture_start(&f, NO_STOCK, NULL);
-    expect_refused(&f, 1, "apir:2", "host speaks apir:1, the guest asked for apir:2");
-    expect_refused(&f, 2, "apir:01", "asked for apir:01");
+    expect_refused(1, "apir:2", "host speaks apir:1, the guest asked for apir:2");
+    expect_refused(2, "apir:01", "asked for apir:01");
     assert_int_equal(fixture_child(&f, "fake_worker", NULL), -1);
-    fixture_stop(&f);
 }
 
-static void names_like_ours_are_not_ours(void **state)
+SERVER_TEST(names_like_ours_are_not_ours)
 {
-    (void)state;
     static const char *const names[] = {
         "",        "apir",    "apir:",        "apir:1x",  "apir:x", "Apir:1",
         "xapir:1", " apir:1", "llama-server", "apir:one", "%s%n%s", "\x1b[31m",
     };
-    struct fixture f;
-    fixture_start(&f, NO_STOCK, NULL);
     for (uint32_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         assert_int_equal(fixture_create_context(&f, i + 1, names[i]), -1);
-    fixture_stop(&f);
 }
 
-static void contexts_beyond_the_limit_are_refused(void **state)
+TEST(contexts_beyond_the_limit_are_refused)
 {
-    (void)state;
-    struct fixture f;
     struct fixture_context c[2];
     fixture_start(&f, NO_STOCK ", \"max_contexts\": 2", NULL);
     for (uint32_t i = 0; i < 2; i++) {
-        fixture_open(&f, &c[i], i + 1);
-        fixture_open_ring(&c[i], true);
+        fixture_open_ready(&f, &c[i], i + 1);
     }
-    expect_refused(&f, 3, APIR_CONTEXT_NAME, "2 contexts at most");
+    expect_refused(3, APIR_CONTEXT_NAME, "2 contexts at most");
     fixture_destroy_context(&f, 1);
     fixture_wait_hangup(c[0].fd);
     fixture_close(&c[0]);
-    fixture_open(&f, &c[0], 4);
-    fixture_open_ring(&c[0], true);
+    fixture_open_ready(&f, &c[0], 4);
     fixture_close(&c[0]);
     fixture_close(&c[1]);
     fixture_stop(&f);
 }
 
-static void broken_configuration_refuses_with_the_reason(void **state)
+TEST(broken_configuration_refuses_with_the_reason)
 {
-    (void)state;
-    struct fixture f;
     setenv("APIR_LOG", "error", 1);
     fixture_start(&f, NULL, NULL);
-    expect_refused(&f, 1, APIR_CONTEXT_NAME, "configuration is broken");
+    expect_refused(1, APIR_CONTEXT_NAME, "configuration is broken");
     fixture_stop(&f);
 }
 
-static void context_id_in_use_is_refused(void **state)
+SERVER_TEST(context_id_in_use_is_refused)
 {
-    (void)state;
-    struct fixture f;
     struct fixture_context c;
-    fixture_start(&f, NO_STOCK, NULL);
     fixture_open(&f, &c, 7);
     assert_int_equal(fixture_create_context(&f, 7, APIR_CONTEXT_NAME), -1);
     fixture_open_ring(&c, true);
     fixture_close(&c);
-    fixture_stop(&f);
+}
+
+static void expect_foreign_refused(void)
+{
+    struct server_client_create_context_reply reply = {.ok = 1};
+    size_t got = 0;
+    assert_int_equal(apir_fdsock_recv(f.client, &reply, sizeof(reply), &got, NULL, 0, NULL, 0), 0);
+    assert_int_equal(reply.ok, 0);
 }
 
 /* A whole CREATE_CONTEXT of zeros is a foreign one: refused, and all before it has been looked at.
  */
-static void foreign_is_refused(const struct fixture *f)
+static void foreign_is_refused(void)
 {
     uint8_t message[128] = {0};
     const uint32_t op = SERVER_CLIENT_CREATE_CONTEXT;
     memcpy(message, &op, sizeof(op));
-    fixture_send(f->client, message, sizeof(message), NULL, 0);
-    struct server_client_create_context_reply reply = {.ok = 1};
-    size_t got = 0;
-    assert_int_equal(apir_fdsock_recv(f->client, &reply, sizeof(reply), &got, NULL, 0, NULL, 0), 0);
-    assert_int_equal(reply.ok, 0);
+    fixture_send(f.client, message, sizeof(message), NULL, 0);
+    expect_foreign_refused();
 }
 
-static void malformed_requests_are_ignored_or_refused(void **state)
+SERVER_TEST(malformed_requests_are_ignored_or_refused)
 {
-    (void)state;
-    struct fixture f;
     struct fixture_context c;
     uint8_t message[128] = {0};
-    fixture_start(&f, NO_STOCK, NULL);
     for (uint32_t op = 0; op < 12; op++) {
         for (size_t size = 1; size <= sizeof(message); size += op == 3 ? 1 : 7) {
             /* All bytes but op's are zero. */
             memcpy(message, &op, sizeof(op));
             fixture_send(f.client, message, size, NULL, 0);
-            if (op != SERVER_CLIENT_CREATE_CONTEXT || size < sizeof(op))
-                continue;
-            struct server_client_create_context_reply reply = {.ok = 1};
-            size_t got = 0;
-            assert_int_equal(
-                apir_fdsock_recv(f.client, &reply, sizeof(reply), &got, NULL, 0, NULL, 0), 0);
-            assert_int_equal(reply.ok, 0);
+            if (op == SERVER_CLIENT_CREATE_CONTEXT && size >= sizeof(op))
+                expect_foreign_refused();
         }
     }
     /* fds where none belong: they do not stay */
-    foreign_is_refused(&f);
+    foreign_is_refused();
     const size_t before = fixture_count_fds(&f);
     memset(message, 0, sizeof(message));
     fixture_send(f.client, message, 4, (const int[]){0, 0, 0}, 3);
-    foreign_is_refused(&f);
+    foreign_is_refused();
     fixture_expect_fds(&f, before);
-    fixture_open(&f, &c, 1);
-    fixture_open_ring(&c, true);
+    fixture_open_ready(&f, &c, 1);
     fixture_close(&c);
-    fixture_stop(&f);
 }
 
-static void reset_ends_all_contexts(void **state)
+SERVER_TEST(reset_ends_all_contexts)
 {
-    (void)state;
-    struct fixture f;
     struct fixture_context c[3];
-    fixture_start(&f, NO_STOCK, NULL);
     for (uint32_t i = 0; i < 3; i++) {
-        fixture_open(&f, &c[i], i + 1);
-        fixture_open_ring(&c[i], true);
+        fixture_open_ready(&f, &c[i], i + 1);
     }
     const uint32_t op = SERVER_CLIENT_RESET;
     fixture_send(f.client, &op, sizeof(op), NULL, 0);
@@ -185,25 +159,18 @@ static void reset_ends_all_contexts(void **state)
         fixture_wait_hangup(c[i].fd);
         fixture_close(&c[i]);
     }
-    fixture_open(&f, &c[0], 1);
-    fixture_open_ring(&c[0], true);
+    fixture_open_ready(&f, &c[0], 1);
     fixture_close(&c[0]);
-    fixture_stop(&f);
 }
 
-static void hundred_contexts_leave_nothing_behind(void **state)
+SERVER_TEST(hundred_contexts_leave_nothing_behind)
 {
-    (void)state;
-    struct fixture f;
     struct fixture_context c;
-    fixture_start(&f, NO_STOCK, NULL);
     size_t before = 0;
     for (uint32_t i = 0; i <= 100; i++) {
         fixture_open(&f, &c, i + 1);
         fixture_open_ring(&c, i % 2 == 0);
-        int arena = fixture_create_blob(&c, 2, 1, 1 << 20);
-        assert_true(arena >= 0);
-        close(arena);
+        fixture_take_blob(&c, 2, 1, 1 << 20);
         fixture_fence(&c, 1, 1);
         fixture_sync(&c);
         /* Both ways that a context ends. */
@@ -217,13 +184,10 @@ static void hundred_contexts_leave_nothing_behind(void **state)
     /* The last socket's end may not have been seen yet: one more request settles it. */
     assert_int_equal(fixture_create_context(&f, 500, "foreign"), -1);
     fixture_expect_fds(&f, before);
-    fixture_stop(&f);
 }
 
-static void inherited_descriptors_are_closed(void **state)
+TEST(inherited_descriptors_are_closed)
 {
-    (void)state;
-    struct fixture f;
     int leak[2];
     assert_int_equal(pipe(leak), 0); /* not close-on-exec: the VMM's mistake */
     fixture_start(&f, NO_STOCK, NULL);
@@ -233,36 +197,15 @@ static void inherited_descriptors_are_closed(void **state)
     fixture_stop(&f);
 }
 
-static void workers_end_with_the_client(void **state)
+TEST(workers_end_with_the_client)
 {
-    (void)state;
-    struct fixture f;
     struct fixture_context c;
     fixture_start(&f, NO_STOCK, "deaf");
-    fixture_open(&f, &c, 1);
-    fixture_open_ring(&c, true);
+    fixture_open_ready(&f, &c, 1);
     pid_t worker = fixture_child(&f, "fake_worker", NULL);
     assert_true(worker > 0);
     fixture_stop(&f);
     fixture_wait_gone(worker);
     fixture_wait_hangup(c.fd);
     fixture_close(&c);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ring_has_its_header_with_the_reply),
-        cmocka_unit_test(other_version_is_refused_with_both_named),
-        cmocka_unit_test(names_like_ours_are_not_ours),
-        cmocka_unit_test(contexts_beyond_the_limit_are_refused),
-        cmocka_unit_test(broken_configuration_refuses_with_the_reason),
-        cmocka_unit_test(context_id_in_use_is_refused),
-        cmocka_unit_test(malformed_requests_are_ignored_or_refused),
-        cmocka_unit_test(reset_ends_all_contexts),
-        cmocka_unit_test(hundred_contexts_leave_nothing_behind),
-        cmocka_unit_test(inherited_descriptors_are_closed),
-        cmocka_unit_test(workers_end_with_the_client),
-    };
-    return cmocka_run_group_tests_name("server_client", tests, NULL, NULL);
 }

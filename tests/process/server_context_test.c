@@ -1,25 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A context's socket: blobs, doorbells, fences, and peers that break the rules. */
-#define _GNU_SOURCE
-#include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "backend/server/vmm/render_protocol.h"
 #include "protocol/atomic.h"
 #include "common/fdsock.h"
 #include "tests/lib/server_fixture.h"
-
-#define NO_STOCK "\"stock_server\": false"
+#include "tests/lib/unit.h"
 
 static struct fixture f;
 static struct fixture_context c;
@@ -40,16 +29,6 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void expect_alive(void)
-{
-    static uint32_t nonce = 100;
-    nonce++;
-    fixture_doorbell(&c, APIR_DOORBELL_PING, nonce);
-    fixture_sync(&c);
-    assert_int_equal(apir_load_acquire32(&c.ring->pong), nonce);
-    assert_int_equal(apir_load_acquire32(&c.ring->state), APIR_STATE_READY);
-}
-
 static void expect_lost(const char *reason)
 {
     fixture_wait_state(&c, APIR_STATE_LOST);
@@ -60,17 +39,8 @@ static void expect_lost(const char *reason)
     fixture_sync(&c);
 }
 
-/* Until the worker has taken all up to `head`. */
-static void complete_up_to(uint64_t head)
+TEST_WITHIN(bad_blobs_are_refused, set_up, tear_down)
 {
-    apir_store_release64(&c.ring->tail, head);
-    fixture_doorbell(&c, APIR_DOORBELL_KICK, 0);
-    fixture_wait_head(&c, head);
-}
-
-static void bad_blobs_are_refused(void **state)
-{
-    (void)state;
     static const struct {
         uint64_t id;
         uint64_t size;
@@ -97,12 +67,11 @@ static void bad_blobs_are_refused(void **state)
     for (size_t i = 0; i < sizeof(arenas) / sizeof(arenas[0]); i++)
         assert_int_equal(fixture_create_blob(&c, 2, arenas[i].id, arenas[i].size), -1);
     assert_int_equal(fixture_create_blob(&c, 1, 1, 65536), -1); /* the ring's resource id */
-    expect_alive();
+    fixture_expect_alive(&c);
 }
 
-static void shared_memory_is_limited(void **state)
+TEST_WITHIN(shared_memory_is_limited, set_up, tear_down)
 {
-    (void)state;
     fixture_open_ring(&c, true);
     for (uint32_t i = 1; i <= 15; i++) {
         /* 1 MiB of ring; 15 times 128 MiB would be more than the 1024 allowed. */
@@ -112,15 +81,12 @@ static void shared_memory_is_limited(void **state)
             close(fd);
     }
     fixture_destroy_resource(&c, 2);
-    int fd = fixture_create_blob(&c, 50, 15, 128 << 20);
-    assert_true(fd >= 0);
-    close(fd);
-    expect_alive();
+    fixture_take_blob(&c, 50, 15, 128 << 20);
+    fixture_expect_alive(&c);
 }
 
-static void blobs_cannot_change_their_size(void **state)
+TEST_WITHIN(blobs_cannot_change_their_size, set_up, tear_down)
 {
-    (void)state;
     fixture_open_ring(&c, true);
     int fd = fixture_create_blob(&c, 2, 1, 65536);
     assert_true(fd >= 0);
@@ -129,9 +95,8 @@ static void blobs_cannot_change_their_size(void **state)
     close(fd);
 }
 
-static void punched_ring_is_survived(void **state)
+TEST_WITHIN(punched_ring_is_survived, set_up, tear_down)
 {
-    (void)state;
     int fd = fixture_create_blob(&c, 1, 0, APIR_RING_SIZE);
     assert_true(fd >= 0);
     c.ring = mmap(NULL, APIR_RING_HEADER_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -145,28 +110,26 @@ static void punched_ring_is_survived(void **state)
     assert_int_equal(c.ring->pong, 9);
 }
 
-static void ten_thousand_resources_are_survived(void **state)
+TEST_WITHIN(ten_thousand_resources_are_survived, set_up, tear_down)
 {
-    (void)state;
     fixture_open_ring(&c, true);
     size_t before = fixture_count_fds(&f);
     for (uint32_t i = 0; i < 10000; i++)
         assert_int_equal(fixture_create_blob(&c, 10 + i, APIR_BLOBS_MAX + i, 65536), -1);
     for (uint32_t i = 0; i < 10000; i++) {
-        int fd = fixture_create_blob(&c, 10 + i, 1 + i % (APIR_BLOBS_MAX - 1), 65536);
-        assert_true(fd >= 0);
-        close(fd);
+        fixture_take_blob(&c, 10 + i, 1 + i % (APIR_BLOBS_MAX - 1), 65536);
         fixture_destroy_resource(&c, 10 + i);
-        if (i % 50 == 0) /* the worker reads its control socket before it takes a kick */
-            complete_up_to(1 + i);
+        if (i % 50 == 0) { /* the worker reads its control socket before it takes a kick */
+            fixture_work(&c, 1 + i);
+            fixture_wait_head(&c, 1 + i);
+        }
     }
-    expect_alive();
+    fixture_expect_alive(&c);
     fixture_expect_fds(&f, before);
 }
 
-static void imported_descriptors_are_closed(void **state)
+TEST_WITHIN(imported_descriptors_are_closed, set_up, tear_down)
 {
-    (void)state;
     fixture_open_ring(&c, true);
     size_t before = fixture_count_fds(&f);
     for (uint32_t i = 0; i < 100; i++) {
@@ -178,22 +141,20 @@ static void imported_descriptors_are_closed(void **state)
         fixture_send(c.fd, &req, sizeof(req), (const int[]){0}, 1);
         fixture_destroy_resource(&c, 1000 + i);
     }
-    expect_alive();
+    fixture_expect_alive(&c);
     fixture_expect_fds(&f, before);
 }
 
-static void destroyed_ring_loses_the_context(void **state)
+TEST_WITHIN(destroyed_ring_loses_the_context, set_up, tear_down)
 {
-    (void)state;
     fixture_open_ring(&c, true);
     fixture_destroy_resource(&c, 1);
     expect_lost("destroyed its ring");
     assert_int_equal(fixture_create_blob(&c, 3, 0, APIR_RING_SIZE), -1);
 }
 
-static void commands_that_are_no_doorbell_are_ignored(void **state)
+TEST_WITHIN(commands_that_are_no_doorbell_are_ignored, set_up, tear_down)
 {
-    (void)state;
     fixture_open_ring(&c, true);
     for (uint32_t size = 0; size <= SERVER_INLINE_CMD_SIZE; size++) {
         struct server_context_submit_cmd cmd = {.op = SERVER_CONTEXT_SUBMIT_CMD, .size = size};
@@ -202,12 +163,11 @@ static void commands_that_are_no_doorbell_are_ignored(void **state)
     }
     for (uint32_t op = 0; op < 70; op++)
         fixture_doorbell(&c, op == APIR_DOORBELL_PING ? 0 : op, UINT64_MAX);
-    expect_alive();
+    fixture_expect_alive(&c);
 }
 
-static void oversized_command_is_skipped_with_its_rest(void **state)
+TEST_WITHIN(oversized_command_is_skipped_with_its_rest, set_up, tear_down)
 {
-    (void)state;
     static uint8_t rest[100000];
     static const uint32_t sizes[] = {257, 264, 256 + 264, 4096, 100000};
     fixture_open_ring(&c, true);
@@ -215,14 +175,13 @@ static void oversized_command_is_skipped_with_its_rest(void **state)
         struct server_context_submit_cmd cmd = {.op = SERVER_CONTEXT_SUBMIT_CMD, .size = sizes[i]};
         fixture_send(c.fd, &cmd, sizeof(cmd), NULL, 0);
         fixture_send(c.fd, rest, sizes[i] - 256, NULL, 0);
-        expect_alive();
+        fixture_expect_alive(&c);
     }
 }
 
 /* virglrenderer sends the first part, fails with the rest, and goes on. */
-static void oversized_command_without_its_rest_hides_no_request(void **state)
+TEST_WITHIN(oversized_command_without_its_rest_hides_no_request, set_up, tear_down)
 {
-    (void)state;
     fixture_open_ring(&c, true);
     struct server_context_submit_cmd cmd = {.op = SERVER_CONTEXT_SUBMIT_CMD, .size = 1 << 20};
     fixture_send(c.fd, &cmd, sizeof(cmd), NULL, 0);
@@ -230,12 +189,11 @@ static void oversized_command_without_its_rest_hides_no_request(void **state)
     cmd.size = UINT32_MAX;
     fixture_send(c.fd, &cmd, sizeof(cmd), NULL, 0);
     fixture_sync(&c);
-    expect_alive();
+    fixture_expect_alive(&c);
 }
 
-static void violation_loses_the_context_and_keeps_the_socket(void **state)
+TEST_WITHIN(violation_loses_the_context_and_keeps_the_socket, set_up, tear_down)
 {
-    (void)state;
     static const struct {
         uint32_t op;
         size_t size;
@@ -248,8 +206,7 @@ static void violation_loses_the_context_and_keeps_the_socket(void **state)
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         uint8_t message[512] = {0};
         struct fixture_context first = c;
-        fixture_open(&f, &c, 100 + (uint32_t)i);
-        fixture_open_ring(&c, true);
+        fixture_open_ready(&f, &c, 100 + (uint32_t)i);
         pid_t worker = fixture_child(&f, "fake_worker", NULL);
         size_t before = fixture_count_fds(&f);
         memcpy(message, &bad[i].op, sizeof(bad[i].op));
@@ -272,9 +229,8 @@ static void violation_loses_the_context_and_keeps_the_socket(void **state)
     expect_lost("protocol violation");
 }
 
-static void fence_without_timeline_loses_the_context(void **state)
+TEST_WITHIN(fence_without_timeline_loses_the_context, set_up, tear_down)
 {
-    (void)state;
     struct fixture_context bare = {.fd = fixture_create_context(&f, 2, APIR_CONTEXT_NAME)};
     fixture_fence(&bare, 0, 1);
     fixture_open_ring(&bare, false);
@@ -286,9 +242,8 @@ static void fence_without_timeline_loses_the_context(void **state)
     expect_lost("protocol violation");
 }
 
-static void replies_that_nobody_reads_block_nobody(void **state)
+TEST_WITHIN(replies_that_nobody_reads_block_nobody, set_up, tear_down)
 {
-    (void)state;
     struct fixture_context other;
     const struct server_context_create_resource req = {
         .op = SERVER_CONTEXT_CREATE_RESOURCE,
@@ -305,8 +260,7 @@ static void replies_that_nobody_reads_block_nobody(void **state)
         }
     }
     assert_true(errno == EAGAIN && sent > 100);
-    fixture_open(&f, &other, 2);
-    fixture_open_ring(&other, true);
+    fixture_open_ready(&f, &other, 2);
     fixture_close(&other);
     while (sent--) {
         struct server_context_create_resource_reply reply;
@@ -315,13 +269,12 @@ static void replies_that_nobody_reads_block_nobody(void **state)
         assert_int_equal(reply.fd_type, SERVER_FD_INVALID);
     }
     fixture_open_ring(&c, true);
-    expect_alive();
+    fixture_expect_alive(&c);
 }
 
 /* Whatever the worker has got to; on each timeline in their order. */
-static void fences_complete_at_once(void **state)
+TEST_WITHIN(fences_complete_at_once, set_up, tear_down)
 {
-    (void)state;
     fixture_fence(&c, 0, 1); /* before there is a ring */
     fixture_wait_timeline(&c, 0, 1);
     fixture_open_ring(&c, true);
@@ -334,27 +287,4 @@ static void fences_complete_at_once(void **state)
     }
     fixture_wait_timeline(&c, 2, 100);
     fixture_wait_timeline(&c, 63, 100);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(bad_blobs_are_refused),
-        TEST(shared_memory_is_limited),
-        TEST(blobs_cannot_change_their_size),
-        TEST(punched_ring_is_survived),
-        TEST(ten_thousand_resources_are_survived),
-        TEST(imported_descriptors_are_closed),
-        TEST(destroyed_ring_loses_the_context),
-        TEST(commands_that_are_no_doorbell_are_ignored),
-        TEST(oversized_command_is_skipped_with_its_rest),
-        TEST(oversized_command_without_its_rest_hides_no_request),
-        TEST(violation_loses_the_context_and_keeps_the_socket),
-        TEST(fence_without_timeline_loses_the_context),
-        TEST(replies_that_nobody_reads_block_nobody),
-        TEST(fences_complete_at_once),
-    };
-    return cmocka_run_group_tests_name("server_context", tests, NULL, NULL);
 }

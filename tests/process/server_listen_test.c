@@ -1,21 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The unix transport's socket: who may connect, how many, and how the socket comes and goes. */
-#define _GNU_SOURCE
 #include <fcntl.h>
 #include <grp.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "tests/lib/unit.h"
 #include "tests/lib/clock.h"
@@ -51,9 +42,8 @@ static void told_to(uid_t uid, gid_t gid, gid_t further, char *text)
     close(out[1]);
 }
 
-static void configuration_says_who_may(void **state)
+TEST(configuration_says_who_may)
 {
-    (void)state;
     if (getuid() != 0)
         unit_skip("other users need root, or a user namespace with a range");
     static const struct {
@@ -86,9 +76,8 @@ static void configuration_says_who_may(void **state)
     unix_tear_down(state);
 }
 
-static void refused_ones_cost_nothing(void **state)
+TEST(refused_ones_cost_nothing)
 {
-    (void)state;
     unix_start("\"allow_users\": [4000000000]", NULL);
     for (int i = 0; i < 2000; i++) {
         int fd = unix_connect();
@@ -102,9 +91,8 @@ static void refused_ones_cost_nothing(void **state)
     unix_tear_down(state);
 }
 
-static void contexts_are_limited(void **state)
+TEST(contexts_are_limited)
 {
-    (void)state;
     unix_start("\"max_contexts_per_user\": 3, \"max_contexts\": 4", NULL);
     assert_int_equal(chmod(unix_host.path, 0666), 0);
     struct unix_client c[3];
@@ -139,9 +127,8 @@ static void contexts_are_limited(void **state)
     unix_tear_down(state);
 }
 
-static void all_contexts_are_limited(void **state)
+TEST(all_contexts_are_limited)
 {
-    (void)state;
     unix_start("\"max_contexts_per_user\": 9, \"max_contexts\": 2", NULL);
     struct unix_client a = unix_client_open();
     struct unix_client b = unix_client_open();
@@ -155,9 +142,8 @@ static void all_contexts_are_limited(void **state)
     unix_tear_down(state);
 }
 
-static void broken_configuration_is_told_to_the_client(void **state)
+TEST(broken_configuration_is_told_to_the_client)
 {
-    (void)state;
     static const char *const broken[] = {
         NULL,
         "\"allow_users\": [\"no such user\"]",
@@ -189,9 +175,8 @@ static unsigned long server_ticks(void)
     return user + sys;
 }
 
-static void running_out_of_descriptors_is_survived(void **state)
+TEST(running_out_of_descriptors_is_survived)
 {
-    (void)state;
     const struct rlimit few = {32, 32};
     unix_make_dir();
     fixture_start_listening(&unix_host.f, "", NULL, unix_host.path, &few);
@@ -208,9 +193,7 @@ static void running_out_of_descriptors_is_survived(void **state)
     for (int i = 0; i < 40; i++)
         close(waiting[i]);
     /* Until the accepted silent ones are gone it is as before. */
-    int64_t end = now_ms() + FIXTURE_WAIT_MS;
-    while (fixture_count_fds(&unix_host.f) > unix_host.n_fds + 8 && now_ms() < end)
-        poll(NULL, 0, 1);
+    WAIT_FOR(fixture_count_fds(&unix_host.f) <= unix_host.n_fds + 8, FIXTURE_WAIT_MS);
     struct unix_client next = unix_client_open();
     unix_expect_alive(&next);
     unix_expect_alive(&first);
@@ -222,68 +205,63 @@ static void running_out_of_descriptors_is_survived(void **state)
 
 /* ---- the socket itself --------------------------------------------------------------- */
 
-static int run_listen(const char *where)
+static void quiet(void *user)
 {
-    const char *program = process_built("backend/apir-render-server");
-    pid_t pid = fork();
-    if (pid == 0) {
-        alarm(10); /* one that listens would wait for ever */
-        int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-        dup2(null, STDERR_FILENO);
-        dup2(null, STDOUT_FILENO);
-        setenv("APIR_CONFIG", unix_host.f.config, 1);
-        execl(program, program, "--listen", where, (char *)NULL);
-        _exit(126);
-    }
-    int status = 0;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    return status;
+    (void)user;
+    alarm(10); /* one that listens would wait for ever */
+    setenv("APIR_CONFIG", unix_host.f.config, 1);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    dup2(null, STDERR_FILENO);
+    dup2(null, STDOUT_FILENO);
 }
 
-static void socket_is_the_owners_and_its_groups(void **state)
+/* A server that is to listen there ends with 1. */
+static void expect_no_listening(const char *where)
 {
-    (void)state;
+    const char *const argv[] = {process_built("backend/apir-render-server"), "--listen", where,
+                                NULL};
+    const int status = process_end(process_spawn(argv, NULL, quiet, NULL), FIXTURE_WAIT_MS);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 1);
+}
+
+TEST_WITHIN(socket_is_the_owners_and_its_groups, unix_set_up, unix_tear_down)
+{
     struct stat st;
     assert_int_equal(lstat(unix_host.path, &st), 0);
     assert_true(S_ISSOCK(st.st_mode));
     assert_int_equal(st.st_mode & 07777, 0660);
 }
 
-static void second_server_does_not_take_the_socket(void **state)
+UNIX_TEST(second_server_does_not_take_the_socket)
 {
-    (void)state;
     struct stat before;
     struct stat after;
     assert_int_equal(lstat(unix_host.path, &before), 0);
-    assert_int_equal(WEXITSTATUS(run_listen(unix_host.path)), 1);
+    expect_no_listening(unix_host.path);
     assert_int_equal(lstat(unix_host.path, &after), 0);
     assert_true(before.st_ino == after.st_ino);
-    struct unix_client c = unix_client_open();
-    unix_expect_alive(&c);
-    unix_client_close(&c);
+    unix_expect_alive(c);
 }
 
-static void what_is_no_socket_is_left_alone(void **state)
+TEST_WITHIN(what_is_no_socket_is_left_alone, unix_set_up, unix_tear_down)
 {
-    (void)state;
     char file[96];
     snprintf(file, sizeof(file), "%s/file", unix_host.dir);
     close(open(file, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
-    assert_int_equal(WEXITSTATUS(run_listen(file)), 1);
-    assert_int_equal(access(file, F_OK), 0);
-    assert_int_equal(unlink(file), 0);
-    assert_int_equal(WEXITSTATUS(run_listen("relative.sock")), 1);
-    assert_int_equal(WEXITSTATUS(run_listen("/nonexistent-apir/a.sock")), 1);
     char deep[200];
     memset(deep, 'a', sizeof(deep));
     deep[0] = '/';
     deep[sizeof(deep) - 1] = '\0';
-    assert_int_equal(WEXITSTATUS(run_listen(deep)), 1);
+    const char *const bad[] = {file, "relative.sock", "/nonexistent-apir/a.sock", deep};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        expect_no_listening(bad[i]);
+    assert_int_equal(access(file, F_OK), 0);
+    assert_int_equal(unlink(file), 0);
 }
 
-static void socket_of_a_successor_is_left_alone(void **state)
+TEST_WITHIN(socket_of_a_successor_is_left_alone, unix_set_up, unix_tear_down)
 {
-    (void)state;
     struct stat st;
     /* Somebody has removed ours and put another there: not ours to remove. */
     assert_int_equal(unlink(unix_host.path), 0);
@@ -308,9 +286,8 @@ static int listening_socket(int type, bool listens)
     return high;
 }
 
-static void passed_socket_is_served(void **state)
+TEST(passed_socket_is_served)
 {
-    (void)state;
     unix_make_dir();
     int fd = listening_socket(SOCK_SEQPACKET, true);
     fixture_start_with_fds(&unix_host.f, "", &fd, 1, 0);
@@ -333,51 +310,31 @@ static void passed_socket_is_served(void **state)
     rmdir(unix_host.dir);
 }
 
-static void passed_descriptors_are_checked(void **state)
+static void expect_fds_refused(const int *fds, int n, pid_t listen_pid)
 {
-    (void)state;
+    fixture_start_with_fds(&unix_host.f, "", fds, n, listen_pid);
+    assert_int_equal(WEXITSTATUS(fixture_wait_exit(&unix_host.f)), 1);
+}
+
+TEST(passed_descriptors_are_checked)
+{
     unix_make_dir();
     int good = listening_socket(SOCK_SEQPACKET, true);
     const int two[] = {good, good};
     /* For another process; two of them; none. */
-    fixture_start_with_fds(&unix_host.f, "", &good, 1, 1);
-    assert_int_equal(WEXITSTATUS(fixture_wait_exit(&unix_host.f)), 1);
-    fixture_start_with_fds(&unix_host.f, "", two, 2, 0);
-    assert_int_equal(WEXITSTATUS(fixture_wait_exit(&unix_host.f)), 1);
-    fixture_start_with_fds(&unix_host.f, "", two, 0, 0);
-    assert_int_equal(WEXITSTATUS(fixture_wait_exit(&unix_host.f)), 1);
+    expect_fds_refused(&good, 1, 1);
+    expect_fds_refused(two, 2, 0);
+    expect_fds_refused(two, 0, 0);
     close(good);
     /* Not listening; a stream; no socket. */
     int bad[3] = {listening_socket(SOCK_SEQPACKET, false), listening_socket(SOCK_STREAM, true),
                   open("/dev/null", O_RDWR | O_CLOEXEC)};
     for (int i = 0; i < 3; i++) {
         int high = fcntl(bad[i], F_DUPFD_CLOEXEC, 20);
-        fixture_start_with_fds(&unix_host.f, "", &high, 1, 0);
-        assert_int_equal(WEXITSTATUS(fixture_wait_exit(&unix_host.f)), 1);
+        expect_fds_refused(&high, 1, 0);
         close(high);
         close(bad[i]);
     }
     unlink(unix_host.path);
     rmdir(unix_host.dir);
-}
-
-#define RUNNING(test) cmocka_unit_test_setup_teardown(test, unix_set_up, unix_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(configuration_says_who_may),
-        cmocka_unit_test(refused_ones_cost_nothing),
-        cmocka_unit_test(contexts_are_limited),
-        cmocka_unit_test(all_contexts_are_limited),
-        cmocka_unit_test(broken_configuration_is_told_to_the_client),
-        cmocka_unit_test(running_out_of_descriptors_is_survived),
-        RUNNING(socket_is_the_owners_and_its_groups),
-        RUNNING(second_server_does_not_take_the_socket),
-        RUNNING(what_is_no_socket_is_left_alone),
-        RUNNING(socket_of_a_successor_is_left_alone),
-        cmocka_unit_test(passed_socket_is_served),
-        cmocka_unit_test(passed_descriptors_are_checked),
-    };
-    return cmocka_run_group_tests_name("server_listen", tests, NULL, NULL);
 }

@@ -1,31 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Foreign contexts: the stock server in all its moods never touches one of ours. */
-#define _GNU_SOURCE
 #include <limits.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "backend/server/vmm/render_protocol.h"
 #include "common/fdsock.h"
 #include "tests/lib/clock.h"
 #include "tests/lib/server_fixture.h"
 #include "tests/lib/processes.h"
-
-static void expect_ours_alive(struct fixture_context *c, uint32_t nonce)
-{
-    fixture_doorbell(c, APIR_DOORBELL_PING, nonce);
-    fixture_sync(c);
-    assert_int_equal(c->ring->pong, nonce);
-    assert_int_equal(c->ring->state, APIR_STATE_READY);
-}
+#include "tests/lib/unit.h"
 
 static void use_as_stock(struct fixture *f, const char *path)
 {
@@ -34,46 +18,37 @@ static void use_as_stock(struct fixture *f, const char *path)
     fixture_start(f, config, NULL);
 }
 
-static void foreign_context_reaches_the_stock_server(void **state)
+CONTEXT_TEST(foreign_context_reaches_the_stock_server, "", NULL)
 {
-    (void)state;
-    struct fixture f;
-    struct fixture_context c;
-    fixture_start(&f, "", NULL);
-    fixture_open(&f, &c, 1);
-    fixture_open_ring(&c, true);
     unsigned count = 0;
-    fixture_child(&f, "virgl_render_server", &count);
+    fixture_child(f, "virgl_render_server", &count);
     assert_int_equal(count, 0); /* lazily */
 
-    int first = fixture_create_context(&f, 2, "llama-server");
+    int first = fixture_create_context(f, 2, "llama-server");
     assert_true(first >= 0);
-    pid_t stock = fixture_child(&f, "virgl_render_server", &count);
+    pid_t stock = fixture_child(f, "virgl_render_server", &count);
     assert_int_equal(count, 1);
-    int second = fixture_create_context(&f, 3, "vulkaninfo");
+    int second = fixture_create_context(f, 3, "vulkaninfo");
     assert_true(second >= 0);
-    fixture_child(&f, "virgl_render_server", &count);
+    fixture_child(f, "virgl_render_server", &count);
     assert_int_equal(count, 1);
-    fixture_destroy_context(&f, 3);
+    fixture_destroy_context(f, 3);
     fixture_wait_hangup(second);
     close(second);
-    expect_ours_alive(&c, 1);
+    fixture_expect_alive(c);
 
     kill(stock, SIGKILL);
     fixture_wait_gone(stock);
-    expect_ours_alive(&c, 2);
-    int third = fixture_create_context(&f, 4, "again");
+    fixture_expect_alive(c);
+    int third = fixture_create_context(f, 4, "again");
     assert_true(third >= 0);
-    expect_ours_alive(&c, 3);
+    fixture_expect_alive(c);
     close(first);
     close(third);
-    fixture_close(&c);
-    fixture_stop(&f);
 }
 
-static void stock_server_ends_with_us(void **state)
+TEST(stock_server_ends_with_us)
 {
-    (void)state;
     struct fixture f;
     fixture_start(&f, "", NULL);
     int context = fixture_create_context(&f, 2, "venus");
@@ -88,27 +63,24 @@ static void stock_server_ends_with_us(void **state)
     unlink(f.config);
 }
 
-static void stock_server_that_is_missing_refuses(void **state)
+TEST(stock_server_that_is_missing_refuses)
 {
-    (void)state;
     static const char *const paths[] = {"/no/such/server", "/bin/false", "/bin", "/etc/passwd"};
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         struct fixture f;
         struct fixture_context c;
         use_as_stock(&f, paths[i]);
-        fixture_open(&f, &c, 1);
-        fixture_open_ring(&c, true);
+        fixture_open_ready(&f, &c, 1);
         for (uint32_t n = 0; n < 20; n++) /* and is not started again and again */
             assert_int_equal(fixture_create_context(&f, 2 + n, "foreign"), -1);
-        expect_ours_alive(&c, 1);
+        fixture_expect_alive(&c);
         fixture_close(&c);
         fixture_stop(&f);
     }
 }
 
-static void stock_server_that_is_ourselves_refuses(void **state)
+TEST(stock_server_that_is_ourselves_refuses)
 {
-    (void)state;
     struct fixture f;
     use_as_stock(&f, process_built("backend/apir-render-server"));
     assert_int_equal(fixture_create_context(&f, 2, "foreign"), -1);
@@ -116,14 +88,12 @@ static void stock_server_that_is_ourselves_refuses(void **state)
     fixture_stop(&f);
 }
 
-static void stock_server_that_never_answers_stops_none_of_ours(void **state)
+TEST(stock_server_that_never_answers_stops_none_of_ours)
 {
-    (void)state;
     struct fixture f;
     struct fixture_context c;
     use_as_stock(&f, process_built("tests/process/fake_worker"));
-    fixture_open(&f, &c, 1);
-    fixture_open_ring(&c, true);
+    fixture_open_ready(&f, &c, 1);
     const struct server_client_create_context req = {
         .op = SERVER_CLIENT_CREATE_CONTEXT,
         .context_id = 2,
@@ -136,12 +106,12 @@ static void stock_server_that_never_answers_stops_none_of_ours(void **state)
         .context_id = 1,
     };
     for (uint32_t i = 1; i <= 100; i++) {
-        expect_ours_alive(&c, i);
+        fixture_expect_alive(&c);
         fixture_fence(&c, 1, i);
         fixture_wait_timeline(&c, 1, i);
     }
     fixture_send(f.client, &destroy, sizeof(destroy), NULL, 0);
-    expect_ours_alive(&c, 1000);
+    fixture_expect_alive(&c);
 
     pid_t stock = -1;
     unsigned count = 0;
@@ -155,16 +125,4 @@ static void stock_server_that_never_answers_stops_none_of_ours(void **state)
     fixture_wait_hangup(c.fd); /* and only now the second request */
     fixture_close(&c);
     fixture_stop(&f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(foreign_context_reaches_the_stock_server),
-        cmocka_unit_test(stock_server_ends_with_us),
-        cmocka_unit_test(stock_server_that_is_missing_refuses),
-        cmocka_unit_test(stock_server_that_is_ourselves_refuses),
-        cmocka_unit_test(stock_server_that_never_answers_stops_none_of_ours),
-    };
-    return cmocka_run_group_tests_name("server_stock", tests, NULL, NULL);
 }

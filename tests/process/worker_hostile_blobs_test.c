@@ -1,71 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A guest without manners at the worker's blobs; and what new buffers hold. */
-#define _GNU_SOURCE
 #include "tests/lib/worker_guest.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 /* ---- REGISTER and FORGET ------------------------------------------------------------ */
 
-static void register_refuses_what_is_no_blob(void **state)
+TEST(register_refuses_what_is_no_blob)
 {
-    (void)state;
-    struct guest g;
-    guest_start(&g);
-    put_register(&g, 5, 0);
-    expect_fatal(&g, "blob does not exist");
-    guest_stop(&g);
-
-    guest_start(&g);
-    guest_put_raw(
-        &g, &(struct apir_msg){.code = APIR_MSG_BLOB_REGISTER, .u.blob_register = {1, 0, 4096}}, 0,
-        APIR_RING_BLOB_ID);
-    expect_fatal(&g, "blob out of range");
-    guest_stop(&g);
-
-    guest_start(&g);
-    guest_put_raw(
-        &g, &(struct apir_msg){.code = APIR_MSG_BLOB_REGISTER, .u.blob_register = {1, 0, 4096}}, 0,
-        APIR_BLOBS_MAX);
-    expect_fatal(&g, "blob out of range");
-    guest_stop(&g);
-
-    guest_start(&g);
-    put_register(&g, 1, APIR_DEVICES_MAX - 1);
-    expect_fatal(&g, "device does not exist");
-    guest_stop(&g);
-
-    guest_start(&g);
-    guest_put(&g, &(struct apir_msg){.code = APIR_MSG_BLOB_REGISTER,
-                                     .u.blob_register = {1, 0, APIR_RING_SIZE}});
-    expect_fatal(&g, "reply outside");
-    guest_stop(&g);
+    static const struct {
+        uint32_t blob, device, reply;
+        const char *reason;
+    } rows[] = {
+        {5, 0, 4096, "blob does not exist"},
+        {APIR_RING_BLOB_ID, 0, 4096, "blob out of range"},
+        {APIR_BLOBS_MAX, 0, 4096, "blob out of range"},
+        {1, APIR_DEVICES_MAX - 1, 4096, "device does not exist"},
+        {1, 0, APIR_RING_SIZE, "reply outside"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct guest g;
+        guest_start(&g);
+        guest_put_raw(&g,
+                      &(struct apir_msg){.code = APIR_MSG_BLOB_REGISTER,
+                                         .u.blob_register = {1, rows[i].device, rows[i].reply}},
+                      0, rows[i].blob);
+        expect_fatal(&g, rows[i].reason);
+        guest_stop(&g);
+    }
 }
 
-static void register_twice_is_refused_where_it_means_something(void **state)
+GUEST_TEST(register_twice_is_refused_where_it_means_something)
 {
-    (void)state;
-    struct guest g;
-    guest_start(&g);
-    guest_blob(&g, 2, SMALL);
-    bool direct = blob_register(&g, 2, 0);
-    put_register(&g, 2, 0);
+    guest_blob(g, 2, SMALL);
+    bool direct = blob_register(g, 2, 0);
+    put_register(g, 2, 0);
     if (direct)
-        expect_fatal(&g, "registered already");
+        expect_fatal(g, "registered already");
     else
-        expect_alive(&g);
-    guest_stop(&g);
+        expect_alive(g);
 }
 
-static void forgotten_blob_is_gone(void **state)
+TEST(forgotten_blob_is_gone)
 {
-    (void)state;
     for (int how = 0; how < 4; how++) {
         struct guest g;
         guest_start(&g);
@@ -97,91 +72,66 @@ static void forgotten_blob_is_gone(void **state)
 }
 
 /* The blob and its successor of the same id; the worker is told of both between two messages. */
-static void blob_ids_are_reused(void **state)
+GUEST_TEST(blob_ids_are_reused)
 {
-    (void)state;
-    struct guest g;
-    guest_start(&g);
-    guest_alloc(&g, 1, SMALL);
+    guest_alloc(g, 1, SMALL);
     for (int round = 0; round < 60; round++) {
         uint8_t value = (uint8_t)round;
-        guest_blob(&g, 2, SMALL);
+        guest_blob(g, 2, SMALL);
         if (round % 2)
-            blob_register(&g, 2, 0);
-        memset(guest_bytes(&g, 2), value, SMALL);
-        put_transfer(&g, APIR_MSG_SET, 0, 1, 0, SMALL, 2, 0);
-        put_forget(&g, 2);
-        expect_bytes(&g, 1, 0, 64, value);
-        guest_blob_end(&g, 2);
+            blob_register(g, 2, 0);
+        memset(guest_bytes(g, 2), value, SMALL);
+        put_transfer(g, APIR_MSG_SET, 0, 1, 0, SMALL, 2, 0);
+        put_forget(g, 2);
+        expect_bytes(g, 1, 0, 64, value);
+        guest_blob_end(g, 2);
     }
-    expect_alive(&g);
-    guest_stop(&g);
+    expect_alive(g);
 }
 
-static void all_blobs_at_once(void **state)
+GUEST_TEST(all_blobs_at_once)
 {
-    (void)state;
-    struct guest g;
-    guest_start(&g);
-    guest_alloc(&g, 1, (uint64_t)SMALL * APIR_BLOBS_MAX);
+    guest_alloc(g, 1, (uint64_t)SMALL * APIR_BLOBS_MAX);
     for (int round = 0; round < 3; round++) {
         for (uint32_t i = 2; i < APIR_BLOBS_MAX; i++) {
             /* In another order each time. */
             uint32_t id = round % 2 ? APIR_BLOBS_MAX + 1 - i : i;
-            guest_blob(&g, id, SMALL);
-            memset(guest_bytes(&g, id), (int)id + round, SMALL);
-            put_transfer(&g, APIR_MSG_SET, 0, 1, (uint64_t)id * SMALL, SMALL, id, 0);
+            guest_blob(g, id, SMALL);
+            memset(guest_bytes(g, id), (int)id + round, SMALL);
+            put_transfer(g, APIR_MSG_SET, 0, 1, (uint64_t)id * SMALL, SMALL, id, 0);
         }
-        assert_int_equal(fixture_create_blob(&g.c, 9999, 5, SMALL), -1);
-        assert_int_equal(fixture_create_blob(&g.c, 9999, APIR_BLOBS_MAX, SMALL), -1);
-        expect_alive(&g);
+        assert_int_equal(fixture_create_blob(&g->c, 9999, 5, SMALL), -1);
+        assert_int_equal(fixture_create_blob(&g->c, 9999, APIR_BLOBS_MAX, SMALL), -1);
+        expect_alive(g);
         for (uint32_t id = 2; id < APIR_BLOBS_MAX; id++) {
-            expect_bytes(&g, 1, (uint64_t)id * SMALL, 64, (uint8_t)(id + (uint32_t)round));
-            put_forget(&g, id);
+            expect_bytes(g, 1, (uint64_t)id * SMALL, 64, (uint8_t)(id + (uint32_t)round));
+            put_forget(g, id);
         }
-        expect_alive(&g);
+        expect_alive(g);
         for (uint32_t id = 2; id < APIR_BLOBS_MAX; id++)
-            guest_blob_end(&g, id);
+            guest_blob_end(g, id);
     }
-    guest_stop(&g);
 }
 
 /* What one buffer had must not be what the next one has, on whatever device, to the last byte. */
-static void new_buffers_are_clear(void **state)
+GUEST_TEST(new_buffers_are_clear)
 {
-    (void)state;
     static const uint64_t sizes[] = {4, 99, 4096, 40001, 262144};
-    struct guest g;
     uint32_t id = 9;
-    guest_start(&g);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         for (int round = 0; round < 8; round++, id += APIR_BUFFERS_MAX) {
-            guest_alloc(&g, id, sizes[i]);
-            expect_bytes(&g, id, 0, sizes[i], 0);
-            memset(guest_bytes(&g, 1), 0x5a, sizes[i]);
-            put_transfer(&g, APIR_MSG_SET, 0, id, 0, sizes[i], 1, 0);
-            expect_bytes(&g, id, 0, sizes[i], 0x5a);
-            put_free(&g, id);
+            guest_alloc(g, id, sizes[i]);
+            expect_bytes(g, id, 0, sizes[i], 0);
+            memset(guest_bytes(g, 1), 0x5a, sizes[i]);
+            put_transfer(g, APIR_MSG_SET, 0, id, 0, sizes[i], 1, 0);
+            expect_bytes(g, id, 0, sizes[i], 0x5a);
+            put_free(g, id);
         }
     }
-    expect_alive(&g);
-    guest_stop(&g);
-}
-
-static int run(const char *group)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(register_refuses_what_is_no_blob),
-        cmocka_unit_test(register_twice_is_refused_where_it_means_something),
-        cmocka_unit_test(forgotten_blob_is_gone),
-        cmocka_unit_test(blob_ids_are_reused),
-        cmocka_unit_test(all_blobs_at_once),
-        cmocka_unit_test(new_buffers_are_clear),
-    };
-    return cmocka_run_group_tests_name(group, tests, NULL, NULL);
+    expect_alive(g);
 }
 
 int main(int argc, char **argv)
 {
-    return guest_main(argc, argv, "worker_hostile_blobs", run);
+    return guest_main(argc, argv, "worker_hostile_blobs");
 }

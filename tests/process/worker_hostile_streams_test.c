@@ -1,55 +1,58 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A guest without manners at the worker's streams: events, and transfers whose memory goes away. */
-#define _GNU_SOURCE
 #include "tests/lib/worker_guest.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "protocol/atomic.h"
 
 /* ---- events ------------------------------------------------------------------------- */
 
-static void events_out_of_range(void **state)
+/* Where what an event's message names lies in it, and what of it is wrong. */
+enum event_fault { BAD_EVENT = 0, BAD_STREAM = 4, ABSENT_STREAM };
+
+static void expect_bad_event(enum apir_msg_code code, enum event_fault fault, uint32_t number,
+                             const char *reason)
 {
-    (void)state;
+    struct apir_msg m = {.code = code};
+    struct guest g;
+    if (code == APIR_MSG_EVENT_RECORD || code == APIR_MSG_EVENT_WAIT)
+        m.u.event_record.stream = 1;
+    guest_start(&g);
+    stream_new(&g, 1, 0);
+    stream_new(&g, 2, 0);
+    put_stream(&g, APIR_MSG_STREAM_CLOSE, 2);
+    if (fault == ABSENT_STREAM)
+        put_event(&g, code, 3, number);
+    else
+        guest_put_raw(&g, &m, fault, number);
+    expect_fatal(&g, reason);
+    guest_stop(&g);
+}
+
+TEST(events_out_of_range)
+{
     static const enum apir_msg_code codes[] = {APIR_MSG_EVENT_RECORD, APIR_MSG_EVENT_WAIT,
                                                APIR_MSG_EVENT_SYNC, APIR_MSG_EVENT_FREE};
-    struct guest g;
-    for (size_t i = 0; i < 4; i++) {
-        struct apir_msg m = {.code = codes[i]};
-        if (i < 2)
-            m.u.event_record.stream = 1;
-        guest_start(&g);
-        stream_new(&g, 1, 0);
-        guest_put_raw(&g, &m, 0, i % 2 ? UINT32_MAX : APIR_EVENTS_MAX);
-        expect_fatal(&g, "event out of range");
-        guest_stop(&g);
-    }
+    for (size_t i = 0; i < 4; i++)
+        expect_bad_event(codes[i], BAD_EVENT, i % 2 ? UINT32_MAX : APIR_EVENTS_MAX,
+                         "event out of range");
     for (size_t i = 0; i < 2; i++) {
-        struct apir_msg m = {.code = codes[i]};
-        m.u.event_record.stream = 1;
-        guest_start(&g);
-        guest_put_raw(&g, &m, 4, i ? 0 : APIR_STREAMS_MAX + 1);
-        expect_fatal(&g, "stream out of range");
-        guest_stop(&g);
-        guest_start(&g);
-        put_event(&g, codes[i], 3, APIR_STREAMS_MAX);
-        expect_fatal(&g, "stream does not exist");
-        guest_stop(&g);
-        guest_start(&g);
-        stream_new(&g, 2, 0);
-        put_stream(&g, APIR_MSG_STREAM_CLOSE, 2);
-        put_event(&g, codes[i], 3, 2);
-        expect_fatal(&g, "stream does not exist");
-        guest_stop(&g);
+        expect_bad_event(codes[i], BAD_STREAM, i ? 0 : APIR_STREAMS_MAX + 1, "stream out of range");
+        expect_bad_event(codes[i], ABSENT_STREAM, APIR_STREAMS_MAX, "stream does not exist");
+        expect_bad_event(codes[i], ABSENT_STREAM, 2, "stream does not exist");
     }
+}
+
+/* A buffer, a blob that device 0 knows, and streams 1 and 2. */
+static void scene_open(struct guest *g)
+{
+    guest_alloc(g, 1, 2u << 20);
+    guest_blob(g, 2, 2u << 20);
+    blob_register(g, 2, 0);
+    stream_new(g, 1, 0);
+    stream_new(g, 2, 0);
 }
 
 /* Something for a stream to do. */
@@ -58,121 +61,96 @@ static void put_work(struct guest *g, uint32_t stream)
     put_transfer(g, APIR_MSG_SET, stream, 1, 0, 1u << 20, 2, 0);
 }
 
-static void events_without_a_mark_hold_nobody_up(void **state)
+GUEST_TEST(events_without_a_mark_hold_nobody_up)
 {
-    (void)state;
-    struct guest g;
-    guest_start(&g);
-    stream_new(&g, 1, 0);
+    stream_new(g, 1, 0);
     for (uint32_t e = 0; e < APIR_EVENTS_MAX; e++) {
-        put_event(&g, APIR_MSG_EVENT_SYNC, e, 0);
-        put_event(&g, APIR_MSG_EVENT_WAIT, e, 1);
-        put_event(&g, APIR_MSG_EVENT_FREE, e, 0);
-        put_event(&g, APIR_MSG_EVENT_FREE, e, 0);
+        put_event(g, APIR_MSG_EVENT_SYNC, e, 0);
+        put_event(g, APIR_MSG_EVENT_WAIT, e, 1);
+        put_event(g, APIR_MSG_EVENT_FREE, e, 0);
+        put_event(g, APIR_MSG_EVENT_FREE, e, 0);
     }
-    put_stream(&g, APIR_MSG_STREAM_SYNC, 1);
-    expect_alive(&g);
-    guest_stop(&g);
+    put_stream(g, APIR_MSG_STREAM_SYNC, 1);
+    expect_alive(g);
 }
 
-static void events_outlive_their_streams(void **state)
+GUEST_TEST(events_outlive_their_streams)
 {
-    (void)state;
-    struct guest g;
-    guest_start(&g);
-    guest_alloc(&g, 1, 2u << 20);
-    guest_blob(&g, 2, 2u << 20);
-    blob_register(&g, 2, 0);
-    stream_new(&g, 2, 0);
+    scene_open(g);
     for (uint32_t i = 0; i < 30; i++) {
-        stream_new(&g, 1, 0);
+        if (i > 0)
+            stream_new(g, 1, 0);
         if (i % 2)
-            put_work(&g, 1);
-        put_event(&g, APIR_MSG_EVENT_RECORD, 0, 1);
-        put_event(&g, APIR_MSG_EVENT_RECORD, 1, 1);
+            put_work(g, 1);
+        put_event(g, APIR_MSG_EVENT_RECORD, 0, 1);
+        put_event(g, APIR_MSG_EVENT_RECORD, 1, 1);
         if (i % 3 == 0)
-            put_event(&g, APIR_MSG_EVENT_WAIT, 0, 2);
-        put_stream(&g, APIR_MSG_STREAM_CLOSE, 1);
-        put_event(&g, APIR_MSG_EVENT_SYNC, 0, 0);
-        put_event(&g, APIR_MSG_EVENT_WAIT, 1, 2);
+            put_event(g, APIR_MSG_EVENT_WAIT, 0, 2);
+        put_stream(g, APIR_MSG_STREAM_CLOSE, 1);
+        put_event(g, APIR_MSG_EVENT_SYNC, 0, 0);
+        put_event(g, APIR_MSG_EVENT_WAIT, 1, 2);
         if (i % 5 == 0)
-            put_event(&g, APIR_MSG_EVENT_FREE, 0, 0);
-        put_event(&g, APIR_MSG_EVENT_RECORD, 1, 2);
-        put_event(&g, APIR_MSG_EVENT_SYNC, 1, 0);
-        put_stream(&g, APIR_MSG_STREAM_SYNC, 2);
-        expect_alive(&g);
+            put_event(g, APIR_MSG_EVENT_FREE, 0, 0);
+        put_event(g, APIR_MSG_EVENT_RECORD, 1, 2);
+        put_event(g, APIR_MSG_EVENT_SYNC, 1, 0);
+        put_stream(g, APIR_MSG_STREAM_SYNC, 2);
+        expect_alive(g);
     }
-    guest_stop(&g);
 }
 
 /* Marks and waits are under way in the device when the event is freed, recorded anew, or moved
  * to a stream of another device. */
-static void events_freed_under_way(void **state)
+GUEST_TEST(events_freed_under_way)
 {
-    (void)state;
-    struct guest g;
-    guest_start(&g);
-    guest_alloc(&g, 1, 2u << 20);
-    guest_blob(&g, 2, 2u << 20);
-    blob_register(&g, 2, 0);
-    stream_new(&g, 1, 0);
-    stream_new(&g, 2, 0);
-    stream_new(&g, 3, guest_has_two_devices() ? 1 : 0);
+    scene_open(g);
+    stream_new(g, 3, guest_has_two_devices() ? 1 : 0);
     for (uint32_t i = 0; i < 300; i++) {
         uint32_t e = i % APIR_EVENTS_MAX;
         if (i % 4 == 0)
-            put_work(&g, 1);
-        put_event(&g, APIR_MSG_EVENT_RECORD, e, 1);
+            put_work(g, 1);
+        put_event(g, APIR_MSG_EVENT_RECORD, e, 1);
         if (i % 3 == 1) {
-            put_event(&g, APIR_MSG_EVENT_WAIT, e, 2);
-            put_work(&g, 2);
+            put_event(g, APIR_MSG_EVENT_WAIT, e, 2);
+            put_work(g, 2);
         }
         if (i % 5 == 2)
-            put_event(&g, APIR_MSG_EVENT_RECORD, e, 3);
+            put_event(g, APIR_MSG_EVENT_RECORD, e, 3);
         if (i % 5 == 3)
-            put_event(&g, APIR_MSG_EVENT_WAIT, e, 3);
+            put_event(g, APIR_MSG_EVENT_WAIT, e, 3);
         if (i % 7 == 3) {
-            put_event(&g, APIR_MSG_EVENT_RECORD, e, 1);
-            put_event(&g, APIR_MSG_EVENT_RECORD, e, 1);
+            put_event(g, APIR_MSG_EVENT_RECORD, e, 1);
+            put_event(g, APIR_MSG_EVENT_RECORD, e, 1);
         }
-        put_event(&g, APIR_MSG_EVENT_FREE, e, 0);
+        put_event(g, APIR_MSG_EVENT_FREE, e, 0);
         if (i % 16 == 15)
-            expect_alive(&g);
+            expect_alive(g);
     }
-    put_stream(&g, APIR_MSG_STREAM_SYNC, 1);
-    put_stream(&g, APIR_MSG_STREAM_SYNC, 2);
-    put_stream(&g, APIR_MSG_STREAM_SYNC, 3);
-    expect_alive(&g);
-    guest_stop(&g);
+    put_stream(g, APIR_MSG_STREAM_SYNC, 1);
+    put_stream(g, APIR_MSG_STREAM_SYNC, 2);
+    put_stream(g, APIR_MSG_STREAM_SYNC, 3);
+    expect_alive(g);
 }
 
 /* A wait for the first of two marks, and the host reuses what the first was made of. */
-static void event_marked_again_before_its_wait(void **state)
+GUEST_TEST(event_marked_again_before_its_wait)
 {
-    (void)state;
-    struct guest g;
-    guest_start(&g);
-    guest_alloc(&g, 1, 2u << 20);
-    guest_blob(&g, 2, 2u << 20);
-    blob_register(&g, 2, 0);
-    stream_new(&g, 1, 0);
-    stream_new(&g, 2, 0);
+    scene_open(g);
     for (uint32_t i = 0; i < 10; i++) {
-        put_work(&g, 1);
-        put_event(&g, APIR_MSG_EVENT_RECORD, 0, 1);
-        put_event(&g, APIR_MSG_EVENT_WAIT, 0, 2);
-        put_event(&g, APIR_MSG_EVENT_RECORD, 0, 1);
-        put_event(&g, APIR_MSG_EVENT_SYNC, 0, 0);
-        put_work(&g, 2);
-        put_stream(&g, APIR_MSG_STREAM_SYNC, 2);
-        expect_alive(&g);
+        put_work(g, 1);
+        put_event(g, APIR_MSG_EVENT_RECORD, 0, 1);
+        put_event(g, APIR_MSG_EVENT_WAIT, 0, 2);
+        put_event(g, APIR_MSG_EVENT_RECORD, 0, 1);
+        put_event(g, APIR_MSG_EVENT_SYNC, 0, 0);
+        put_work(g, 2);
+        put_stream(g, APIR_MSG_STREAM_SYNC, 2);
+        expect_alive(g);
     }
-    guest_stop(&g);
 }
 
 /* ---- transfers ---------------------------------------------------------------------- */
 
-static void put_copy(struct guest *g, uint32_t stream, uint64_t from, uint64_t to, uint64_t size)
+static void put_copy_within(struct guest *g, uint32_t stream, uint64_t from, uint64_t to,
+                            uint64_t size)
 {
     guest_put(g, &(struct apir_msg){.code = APIR_MSG_COPY,
                                     .u.copy = {.src_stream = stream,
@@ -184,9 +162,8 @@ static void put_copy(struct guest *g, uint32_t stream, uint64_t from, uint64_t t
                                                .size = size}});
 }
 
-static void copies_that_overlap(void **state)
+TEST(copies_that_overlap)
 {
-    (void)state;
     struct guest g;
     for (uint32_t stream = 0; stream < 2; stream++) {
         for (int how = 0; how < 3; how++) {
@@ -197,128 +174,117 @@ static void copies_that_overlap(void **state)
             memset(guest_bytes(&g, 1) + SMALL / 2, 0x32, SMALL / 2);
             put_transfer(&g, APIR_MSG_SET, 0, 1, 0, SMALL, 1, 0);
             /* Next to each other is not an overlap. */
-            put_copy(&g, stream, 0, SMALL / 2, SMALL / 2);
+            put_copy_within(&g, stream, 0, SMALL / 2, SMALL / 2);
             put_stream(&g, APIR_MSG_STREAM_SYNC, 1);
             expect_bytes(&g, 1, 0, SMALL, 0x31);
             static const uint64_t from[] = {0, SMALL / 2 - 1, 64}, to[] = {SMALL / 2 - 1, 0, 64};
-            put_copy(&g, stream, from[how], to[how], SMALL / 2);
+            put_copy_within(&g, stream, from[how], to[how], SMALL / 2);
             expect_fatal(&g, "overlap");
             guest_stop(&g);
         }
     }
 }
 
-static void transfers_of_closed_streams_and_other_devices(void **state)
+TEST(transfers_of_closed_streams)
 {
-    (void)state;
-    struct guest g;
     for (int how = 0; how < 3; how++) {
+        struct guest g;
         guest_start(&g);
         guest_alloc(&g, 1, SMALL);
         stream_new(&g, 1, 0);
         put_stream(&g, APIR_MSG_STREAM_CLOSE, 1);
-        if (how == 0)
-            put_transfer(&g, APIR_MSG_SET, 1, 1, 0, 64, 1, 0);
-        else if (how == 1)
-            put_transfer(&g, APIR_MSG_GET, 1, 1, 0, 64, 1, 0);
+        if (how == 2)
+            put_copy(&g, 1, 1, 1, 1, 64);
         else
-            guest_put(&g, &(struct apir_msg){.code = APIR_MSG_COPY,
-                                             .u.copy = {.src_stream = 1,
-                                                        .dst_stream = 1,
-                                                        .src_buffer = 1,
-                                                        .dst_buffer = 1,
-                                                        .size = 64}});
+            put_transfer(&g, how == 0 ? APIR_MSG_SET : APIR_MSG_GET, 1, 1, 0, 64, 1, 0);
         expect_fatal(&g, "stream does not exist");
         guest_stop(&g);
     }
+}
+
+GUEST_TEST(transfers_of_other_devices)
+{
     if (!guest_has_two_devices())
         return;
     /* A blob that the first device knows, buffers and streams of both, in every mixture. */
-    guest_start(&g);
-    stream_new(&g, 1, 0);
-    stream_new(&g, 2, 1);
-    guest_alloc_on(&g, 0, 1, 4 * SMALL);
-    guest_alloc_on(&g, 1, 2, 4 * SMALL);
-    guest_blob(&g, 2, 4 * SMALL);
-    guest_blob(&g, 3, 4 * SMALL);
-    blob_register(&g, 2, 0);
-    blob_register(&g, 3, 1);
+    stream_new(g, 1, 0);
+    stream_new(g, 2, 1);
+    guest_alloc_on(g, 0, 1, 4 * SMALL);
+    guest_alloc_on(g, 1, 2, 4 * SMALL);
+    guest_blob(g, 2, 4 * SMALL);
+    guest_blob(g, 3, 4 * SMALL);
+    blob_register(g, 2, 0);
+    blob_register(g, 3, 1);
     uint8_t value = 1;
     for (uint32_t stream = 0; stream < 3; stream++) {
         for (uint32_t buffer = 1; buffer < 3; buffer++) {
             for (uint32_t blob = 1; blob < 4; blob++, value++) {
-                memset(guest_bytes(&g, blob), value, 4 * SMALL);
-                put_transfer(&g, APIR_MSG_SET, stream, buffer, 0, 4 * SMALL, blob, 0);
+                memset(guest_bytes(g, blob), value, 4 * SMALL);
+                put_transfer(g, APIR_MSG_SET, stream, buffer, 0, 4 * SMALL, blob, 0);
                 if (stream)
-                    put_stream(&g, APIR_MSG_STREAM_SYNC, stream);
-                expect_bytes(&g, buffer, 0, 4 * SMALL, value);
-                memset(guest_bytes(&g, blob), 0, 4 * SMALL);
-                put_transfer(&g, APIR_MSG_GET, stream, buffer, 0, 4 * SMALL, blob, 0);
-                expect_alive(&g);
-                assert_int_equal(guest_bytes(&g, blob)[0], value);
-                assert_int_equal(guest_bytes(&g, blob)[4 * SMALL - 1], value);
+                    put_stream(g, APIR_MSG_STREAM_SYNC, stream);
+                expect_bytes(g, buffer, 0, 4 * SMALL, value);
+                memset(guest_bytes(g, blob), 0, 4 * SMALL);
+                put_transfer(g, APIR_MSG_GET, stream, buffer, 0, 4 * SMALL, blob, 0);
+                expect_alive(g);
+                assert_int_equal(guest_bytes(g, blob)[0], value);
+                assert_int_equal(guest_bytes(g, blob)[4 * SMALL - 1], value);
             }
         }
     }
-    guest_stop(&g);
 }
 
 /* Transfers are queued, and what they name is taken away behind them. */
-static void blob_taken_away_under_transfers(void **state)
+GUEST_TEST(blob_taken_away_under_transfers)
 {
-    (void)state;
-    struct guest g;
     enum { N = 16, PART = 262144 };
-    guest_start(&g);
-    stream_new(&g, STREAM, 0);
-    guest_alloc(&g, 1, (uint64_t)N * PART);
+    stream_new(g, STREAM, 0);
+    guest_alloc(g, 1, (uint64_t)N * PART);
     for (int round = 0; round < 12; round++) {
         uint8_t value = (uint8_t)(round + 1);
         /* An id may come back only where FORGET was said. */
         uint32_t id = 2 + (uint32_t)round;
-        guest_blob(&g, id, (uint64_t)N * PART);
-        blob_register(&g, id, 0);
-        memset(guest_bytes(&g, id), value, (uint64_t)N * PART);
+        guest_blob(g, id, (uint64_t)N * PART);
+        blob_register(g, id, 0);
+        memset(guest_bytes(g, id), value, (uint64_t)N * PART);
         for (uint64_t i = 0; i < N; i++)
-            put_transfer(&g, APIR_MSG_SET, STREAM, 1, i * PART, PART, id, i * PART);
+            put_transfer(g, APIR_MSG_SET, STREAM, 1, i * PART, PART, id, i * PART);
         if (round % 4 == 1) {
             /* and an event behind it, unsynchronized */
-            put_event(&g, APIR_MSG_EVENT_RECORD, 7, STREAM);
+            put_event(g, APIR_MSG_EVENT_RECORD, 7, STREAM);
         }
         if (round % 3 != 2) {
-            put_forget(&g, id);
-            expect_alive(&g);
+            put_forget(g, id);
+            expect_alive(g);
         } else {
-            guest_run(&g);
+            guest_run(g);
         }
         /* Without FORGET: the server takes it away from the worker. */
-        guest_blob_end(&g, id);
-        put_stream(&g, APIR_MSG_STREAM_SYNC, STREAM);
-        expect_bytes(&g, 1, 0, PART, value);
-        expect_bytes(&g, 1, (uint64_t)(N - 1) * PART, PART, value);
+        guest_blob_end(g, id);
+        put_stream(g, APIR_MSG_STREAM_SYNC, STREAM);
+        expect_bytes(g, 1, 0, PART, value);
+        expect_bytes(g, 1, (uint64_t)(N - 1) * PART, PART, value);
     }
     /* Read into memory that is given up at once. */
     for (int round = 0; round < 6; round++) {
         uint32_t id = 20 + (uint32_t)round;
-        guest_blob(&g, id, (uint64_t)N * PART);
-        blob_register(&g, id, 0);
+        guest_blob(g, id, (uint64_t)N * PART);
+        blob_register(g, id, 0);
         for (uint64_t i = 0; i < N; i++)
-            put_transfer(&g, APIR_MSG_GET, STREAM, 1, i * PART, PART, id, i * PART);
-        guest_flush(&g);
+            put_transfer(g, APIR_MSG_GET, STREAM, 1, i * PART, PART, id, i * PART);
+        guest_flush(g);
         if (round % 2)
-            put_forget(&g, id);
+            put_forget(g, id);
         else
-            guest_blob_end(&g, id); /* while they run, or have not begun */
-        if (round % 2 == 0 && !guest_run(&g)) {
-            expect_fatal(&g, "region outside its blob");
-            guest_stop(&g);
+            guest_blob_end(g, id); /* while they run, or have not begun */
+        if (round % 2 == 0 && !guest_run(g)) {
+            expect_fatal(g, "region outside its blob");
             return;
         }
-        expect_alive(&g);
+        expect_alive(g);
         if (round % 2)
-            guest_blob_end(&g, id);
+            guest_blob_end(g, id);
     }
-    guest_stop(&g);
 }
 
 struct punch {
@@ -339,9 +305,8 @@ static void *punch(void *arg)
 }
 
 /* Memory cannot be cut off (it is sealed), but a hole can be made into it at any moment. */
-static void memory_punched_under_transfers(void **state)
+TEST(memory_punched_under_transfers)
 {
-    (void)state;
     enum { N = 16, PART = ARENA / N };
     for (int with_ring = 0; with_ring < 2; with_ring++) {
         struct guest g;
@@ -382,23 +347,7 @@ static void memory_punched_under_transfers(void **state)
     }
 }
 
-static int run(const char *group)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blob_taken_away_under_transfers),
-        cmocka_unit_test(memory_punched_under_transfers),
-        cmocka_unit_test(events_out_of_range),
-        cmocka_unit_test(events_without_a_mark_hold_nobody_up),
-        cmocka_unit_test(events_outlive_their_streams),
-        cmocka_unit_test(events_freed_under_way),
-        cmocka_unit_test(event_marked_again_before_its_wait),
-        cmocka_unit_test(copies_that_overlap),
-        cmocka_unit_test(transfers_of_closed_streams_and_other_devices),
-    };
-    return cmocka_run_group_tests_name(group, tests, NULL, NULL);
-}
-
 int main(int argc, char **argv)
 {
-    return guest_main(argc, argv, "worker_hostile_streams", run);
+    return guest_main(argc, argv, "worker_hostile_streams");
 }

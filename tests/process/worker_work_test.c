@@ -3,17 +3,7 @@
  * How the worker goes through a guest's work: what is done shows while there is more to do, and
  * work without end takes no memory.
  */
-#define _GNU_SOURCE
 #include "tests/lib/worker_guest.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "protocol/atomic.h"
 
@@ -52,45 +42,38 @@ static bool watch_read(struct guest *g, uint32_t blob, uint64_t size)
     return seen;
 }
 
-static void a_read_arrives_in_steps(void **state)
+GUEST_TEST(a_read_arrives_in_steps)
 {
-    (void)state;
     /* Longer than the kernel lets one of us have the core, where there is one for both. */
     enum { SIZE = 2048 * SMALL };
-    struct guest g;
-    guest_start(&g);
-    guest_alloc(&g, 1, SIZE);
-    guest_blob(&g, 2, SIZE);
+    guest_alloc(g, 1, SIZE);
+    guest_blob(g, 2, SIZE);
     for (uint64_t i = 0; i < SIZE; i++)
-        guest_bytes(&g, 2)[i] = pattern(i);
-    put_transfer(&g, APIR_MSG_SET, 0, 1, 0, SIZE, 2, 0);
-    expect_alive(&g);
+        guest_bytes(g, 2)[i] = pattern(i);
+    put_transfer(g, APIR_MSG_SET, 0, 1, 0, SIZE, 2, 0);
+    expect_alive(g);
     bool seen = false;
     /* While others keep the machine busy the worker may be done before we look. */
     const int64_t give_up = now_ms() + 10000;
     do {
-        memset(guest_bytes(&g, 2), 0, SIZE);
-        put_transfer(&g, APIR_MSG_GET, 0, 1, 0, SIZE, 2, 0);
-        guest_flush(&g);
-        seen = watch_read(&g, 2, SIZE);
+        memset(guest_bytes(g, 2), 0, SIZE);
+        put_transfer(g, APIR_MSG_GET, 0, 1, 0, SIZE, 2, 0);
+        guest_flush(g);
+        seen = watch_read(g, 2, SIZE);
         /* A device with memory of its own writes into the blob itself. */
     } while (!seen && guest_is_cpu() && now_ms() < give_up);
     assert_true(seen || !guest_is_cpu());
-    expect_alive(&g);
-    guest_stop(&g);
+    expect_alive(g);
 }
 
 /* Whoever waits for what was set does not wait for what comes behind it. */
-static void what_is_set_shows_before_long_work(void **state)
+GUEST_TEST(what_is_set_shows_before_long_work)
 {
-    (void)state;
     enum { LONG = 256 << 20 };
-    struct guest g;
     if (!guest_is_cpu())
         return;
-    guest_start(&g);
-    guest_alloc(&g, 1, LONG);
-    expect_alive(&g);
+    guest_alloc(g, 1, LONG);
+    expect_alive(g);
     uint8_t byte = 1;
     const struct apir_msg set = {
         .code = APIR_MSG_SET_INLINE, .tail = &byte, .u.set_inline = {.buffer = 1, .size = 1}};
@@ -100,39 +83,34 @@ static void what_is_set_shows_before_long_work(void **state)
     const int64_t give_up = now_ms() + 10000;
     bool seen = false;
     while (!seen && now_ms() < give_up) {
-        guest_put(&g, &set);
-        guest_put(&g, &set);
-        const uint64_t are_set = g.ring.tail;
-        guest_put(&g, &fill);
-        guest_flush(&g);
+        guest_put(g, &set);
+        guest_put(g, &set);
+        const uint64_t are_set = g->ring.tail;
+        guest_put(g, &fill);
+        guest_flush(g);
         uint64_t head;
-        while ((head = apir_ring_guest_head(&g.ring)) < are_set)
+        while ((head = apir_ring_guest_head(&g->ring)) < are_set)
             assert_true(now_ms() < give_up);
         seen = head == are_set;
-        assert_true(guest_run(&g));
+        assert_true(guest_run(g));
     }
     assert_true(seen);
-    expect_alive(&g);
-    guest_stop(&g);
+    expect_alive(g);
 }
 
 /* Whatever follows it: here something that ends the context. */
-static void what_is_done_shows_before_the_end(void **state)
+GUEST_TEST(what_is_done_shows_before_the_end)
 {
-    (void)state;
-    struct guest g;
-    guest_start(&g);
-    guest_alloc(&g, 1, SMALL);
-    expect_alive(&g);
-    guest_put(&g, &(struct apir_msg){.code = APIR_MSG_MEMSET,
-                                     .u.memset = {.buffer = 1, .size = SMALL, .value = 7}});
-    const uint64_t filled = g.ring.tail;
-    guest_put(&g, &(struct apir_msg){.code = APIR_MSG_SET_INLINE,
-                                     .tail = (const uint8_t *)"",
-                                     .u.set_inline = {.buffer = 2, .size = 1}});
-    expect_fatal(&g, "buffer");
-    assert_true(apir_ring_guest_head(&g.ring) == filled);
-    guest_stop(&g);
+    guest_alloc(g, 1, SMALL);
+    expect_alive(g);
+    guest_put(g, &(struct apir_msg){.code = APIR_MSG_MEMSET,
+                                    .u.memset = {.buffer = 1, .size = SMALL, .value = 7}});
+    const uint64_t filled = g->ring.tail;
+    guest_put(g, &(struct apir_msg){.code = APIR_MSG_SET_INLINE,
+                                    .tail = (const uint8_t *)"",
+                                    .u.set_inline = {.buffer = 2, .size = 1}});
+    expect_fatal(g, "buffer");
+    assert_true(apir_ring_guest_head(&g->ring) == filled);
 }
 
 /* ---- work without end ---------------------------------------------------------------- */
@@ -147,16 +125,6 @@ static long resident_kib(const struct guest *g)
     assert_int_equal(fscanf(f, "%*d %ld", &pages), 1);
     fclose(f);
     return pages * (sysconf(_SC_PAGESIZE) / 1024);
-}
-
-static void put_small_copy(struct guest *g)
-{
-    guest_put(g, &(struct apir_msg){.code = APIR_MSG_COPY,
-                                    .u.copy = {.src_stream = 1,
-                                               .dst_stream = 1,
-                                               .src_buffer = 1,
-                                               .dst_buffer = 2,
-                                               .size = SMALL}});
 }
 
 /* Two buffers to copy between, and one for writes out of registered memory, by the device: of
@@ -186,50 +154,35 @@ static void put_endless(struct guest *g, int kind, int i)
         put_event(g, APIR_MSG_EVENT_WAIT, 1, 2);
         break;
     default:
-        put_small_copy(g);
+        put_copy(g, 1, 1, 1, 2, SMALL);
         break;
     }
 }
 
 /* Drivers keep something of each piece of work until somebody waits for it. This guest never does.
  */
-static void work_without_end_takes_no_memory(void **state)
+GUEST_TEST(work_without_end_takes_no_memory)
 {
-    (void)state;
-    struct guest g;
-    guest_start(&g);
-    stream_new(&g, 1, 0);
-    stream_new(&g, 2, 0);
-    buffers_new(&g);
+    stream_new(g, 1, 0);
+    stream_new(g, 2, 0);
+    buffers_new(g);
     for (int kind = 0; kind < 4; kind++) {
         long before = 0;
         for (int i = 0; i < ENDLESS; i++) {
             if (i == ENDLESS / 4) {
-                expect_alive(&g);
-                before = resident_kib(&g);
+                expect_alive(g);
+                before = resident_kib(g);
             }
-            put_endless(&g, kind, i);
+            put_endless(g, kind, i);
         }
-        expect_alive(&g);
-        const long grown = resident_kib(&g) - before;
+        expect_alive(g);
+        const long grown = resident_kib(g) - before;
         if (grown > GROWTH_KIB)
             fail_msg("kind %d: the worker grew by %ld KiB", kind, grown);
     }
-    guest_stop(&g);
-}
-
-static int run(const char *group)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_read_arrives_in_steps),
-        cmocka_unit_test(what_is_set_shows_before_long_work),
-        cmocka_unit_test(what_is_done_shows_before_the_end),
-        cmocka_unit_test(work_without_end_takes_no_memory),
-    };
-    return cmocka_run_group_tests_name(group, tests, NULL, NULL);
 }
 
 int main(int argc, char **argv)
 {
-    return guest_main(argc, argv, "worker_work", run);
+    return guest_main(argc, argv, "worker_work");
 }

@@ -7,13 +7,13 @@ UNIT_PROGRAMS := $(patsubst %.c,$(O)/%,$(wildcard tests/unit/*/*_test.c))
 UNIT_TESTS += $(UNIT_PROGRAMS)
 
 $(UNIT_PROGRAMS) $(UNIT_PROGRAMS:%=%.o): private PKGS := $(TEST_PKGS)
-$(patsubst %,%.o,$(filter $(addprefix $(O)/tests/unit/,cdi/% hook/% common/%),$(UNIT_PROGRAMS))): \
-    private EXTRA_CFLAGS := -D_GNU_SOURCE
+$(UNIT_PROGRAMS:%=%.o): private EXTRA_CFLAGS := -D_GNU_SOURCE
 # The ring's alone are all that runs with TSan: nothing else need be built for that.
 RING_TESTS := $(addprefix $(O)/tests/unit/protocol/,ring_test ring_threads_test)
-$(RING_TESTS): %: %.o $(call objs,tests/unit/protocol/ring_ends.c protocol/ring.c)
+$(RING_TESTS): %: %.o $(UNIT_OBJ) $(call objs,tests/unit/protocol/ring_ends.c protocol/ring.c \
+    tests/lib/folder.c)
 	$(link)
-$(filter-out $(RING_TESTS),$(UNIT_PROGRAMS)): %: %.o $(TEST_LIB)
+$(filter-out $(RING_TESTS),$(UNIT_PROGRAMS)): %: %.o $(UNIT_OBJ) $(TEST_LIB)
 	$(link)
 
 # ggml's public headers and its builders, to hold the probe and the rules against.

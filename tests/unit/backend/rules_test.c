@@ -3,14 +3,9 @@
  * The rules against the packaged ggml: an op that ggml gains and the rules do not know
  * fails here, not in a user's graph; and what ggml's builders make is accepted.
  */
-#define _GNU_SOURCE
 #include "tests/lib/unit.h"
 
 #include <limits.h>
-#include <setjmp.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <ggml.h>
 
@@ -38,6 +33,7 @@ static int know_types(void **state)
     }
     return 0;
 }
+BEFORE_ALL_TESTS(know_types)
 
 /* ---- the columns of the table ----------------------------------------------------- */
 
@@ -101,9 +97,8 @@ static bool is_banned(const char *op)
            strcmp(op, "FLASH_ATTN_BACK") == 0;
 }
 
-static void every_op_of_ggml_has_a_rule_but_those_that_call_back(void **state)
+TEST(every_op_of_ggml_has_a_rule_but_those_that_call_back)
 {
-    (void)state;
     unsigned banned = 0;
     char lacking[512] = "";
     for (int i = 0; i < GGML_OP_COUNT; i++) {
@@ -127,9 +122,8 @@ static void every_op_of_ggml_has_a_rule_but_those_that_call_back(void **state)
     assert_true(banned >= 5);
 }
 
-static void names_that_are_no_ops_have_no_rule(void **state)
+TEST(names_that_are_no_ops_have_no_rule)
 {
-    (void)state;
     static const char *const names[] = {"add",    "ADD ",        " ADD",        "AD",
                                         "ADDX",   "NONE?",       "SILU",        "COUNT",
                                         "CUSTOM", "MAP_CUSTOM1", "MAP_CUSTOM2", "MAP_CUSTOM3",
@@ -144,9 +138,8 @@ static void names_that_are_no_ops_have_no_rule(void **state)
 }
 
 /* For each op there is a least and a most; between them all may pass, outside none. */
-static void sources_are_due_in_number(void **state)
+TEST(sources_are_due_in_number)
 {
-    (void)state;
     for (int i = 0; i < GGML_OP_COUNT; i++) {
         const char *op = ggml_op_name((enum ggml_op)i);
         struct scene s;
@@ -178,9 +171,8 @@ static void sources_are_due_in_number(void **state)
     }
 }
 
-static void well_known_ops_want_what_ggml_reads(void **state)
+TEST(well_known_ops_want_what_ggml_reads)
 {
-    (void)state;
     static const struct {
         const char *op;
         unsigned least, most;
@@ -205,9 +197,8 @@ static void well_known_ops_want_what_ggml_reads(void **state)
     }
 }
 
-static void sub_ops_are_for_unary_and_glu_only_and_of_their_kind(void **state)
+TEST(sub_ops_are_for_unary_and_glu_only_and_of_their_kind)
 {
-    (void)state;
     static const struct {
         const char *op;
         unsigned n;
@@ -235,9 +226,8 @@ static const char *extent_of(int64_t n0, int64_t n1, int64_t n2, int64_t n3, uin
     return worker_rules_extent(&types[type], &t, ret);
 }
 
-static void extents_reach_behind_the_last_element(void **state)
+TEST(extents_reach_behind_the_last_element)
 {
-    (void)state;
     uint64_t n = 0;
     assert_null(extent_of(4, 3, 2, 1, 4, 16, 48, 96, 0, &n));
     assert_int_equal(n, 96);
@@ -256,9 +246,8 @@ static void extents_reach_behind_the_last_element(void **state)
     assert_int_equal(n, 0);
 }
 
-static void extents_refuse_what_overflows(void **state)
+TEST(extents_refuse_what_overflows)
 {
-    (void)state;
     const int64_t huge = INT64_MAX;
     const uint64_t far = UINT64_MAX;
     uint64_t n = 77;
@@ -305,9 +294,8 @@ static bool is_builders_slip(const struct graph_scene *s, const char *why)
            (strcmp(op, "PAD") == 0 && t->params[8]) || (strcmp(op, "MUL_MAT") == 0 && t->params[1]);
 }
 
-static void what_ggml_builds_is_accepted(void **state)
+TEST(what_ggml_builds_is_accepted)
 {
-    (void)state;
     static uint8_t arena[64 << 10] __attribute__((aligned(64)));
     static volatile unsigned built, seen_ops;
     static bool seen[GGML_OP_COUNT];
@@ -334,19 +322,4 @@ static void what_ggml_builds_is_accepted(void **state)
     ggml_set_abort_callback(NULL);
     assert_true(built > 20000);
     assert_true(seen_ops >= GGML_OP_COUNT - 8);
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        UNIT(every_op_of_ggml_has_a_rule_but_those_that_call_back),
-        UNIT(names_that_are_no_ops_have_no_rule),
-        UNIT(sources_are_due_in_number),
-        UNIT(well_known_ops_want_what_ggml_reads),
-        UNIT(sub_ops_are_for_unary_and_glu_only_and_of_their_kind),
-        UNIT(extents_reach_behind_the_last_element),
-        UNIT(extents_refuse_what_overflows),
-        UNIT(what_ggml_builds_is_accepted),
-    };
-    return cmocka_run_group_tests(tests, know_types, NULL);
 }

@@ -1,20 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The host's configuration file. */
-#define _GNU_SOURCE
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include <json-c/json.h>
 
 #include "backend/config/config.h"
+#include "tests/lib/unit.h"
 
 static int load(const char *text, size_t size, struct apir_config *config, struct apir_error *err)
 {
@@ -56,9 +48,8 @@ static void expect_defaults(const struct apir_config *config)
     assert_int_equal(config->sandbox_write.n, 0);
 }
 
-static void every_key_is_read(void **state)
+TEST(every_key_is_read)
 {
-    (void)state;
     static const char text[] =
         "{ \"stock_server\": \"/a\", \"worker\": \"/b\", \"max_contexts\": 3,\n"
         "  \"context_shm_mib\": 77, \"ggml\": \"/c/libggml.so.0\", \"ggml_backends_dir\": \"/d\",\n"
@@ -115,9 +106,8 @@ static void every_key_is_read(void **state)
     apir_config_fini(&config);
 }
 
-static void empty_object_gives_the_defaults(void **state)
+TEST(empty_object_gives_the_defaults)
 {
-    (void)state;
     static const char *const texts[] = {"{}", " {\n}\n", "{\"devices\": \"auto\"}",
                                         "{\"sandbox\": \"auto\"}"};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
@@ -130,9 +120,8 @@ static void empty_object_gives_the_defaults(void **state)
     }
 }
 
-static void a_configuration_is_shown(void **state)
+TEST(a_configuration_is_shown)
 {
-    (void)state;
     static const struct {
         const char *key, *value, *from;
     } rows[] = {
@@ -158,9 +147,8 @@ static void a_configuration_is_shown(void **state)
     apir_config_fini(&config);
 }
 
-static void stock_server_can_be_switched_off(void **state)
+TEST(stock_server_can_be_switched_off)
 {
-    (void)state;
     struct apir_config config;
     struct apir_error err = {0};
     assert_int_equal(load("{\"stock_server\": false}", 23, &config, &err), 0);
@@ -168,67 +156,67 @@ static void stock_server_can_be_switched_off(void **state)
     apir_config_fini(&config);
 }
 
-static void what_is_wrong_is_named(void **state)
+static const struct {
+    const char *text;
+    const char *says;
+} bad[] = {
+    {"", "line 1"},
+    {"[]", "not an object"},
+    {"null", "line 1"},
+    {"{'threads': 1}", "single quotes"},
+    {"{\"threads\": -01}", "a number such as 01"},
+    {"{", "line 1"},
+    {"{\n\"threads\": 1,\n}", "line 3"},
+    {"{} {}", ""},
+    {"{\"threads\": 1} x", ""},
+    {"{\"thread\": 1}", "unknown key \"thread\""},
+    {"{\"threads\": \"1\"}", "\"threads\" must be a whole number from 0 to 1024"},
+    {"{\"threads\": 1.5}", "\"threads\""},
+    {"{\"threads\": -1}", "\"threads\""},
+    {"{\"threads\": 99999999999999999999}", ""},
+    {"{\n\"threads\":\n1,\n\"threads\": 2}", "line 4, byte 16: a name comes twice"},
+    {"{\"threads\": 1, \"thread\\u0073\": 2}", "line 1, byte 15: a name comes twice"},
+    {"{\"threads\": 1,\n\"sandbox\": \"\\\"\",\n \"ggml\" :\n 1}", "line 2: \"sandbox\""},
+    {"{\"allow_users\": [\"\\\\\", \"}\"],\n\n \"ggml\" :\n 1}", "line 3: \"ggml\""},
+    {"{\"device_memory_mib\": 67108865}", "\"device_memory_mib\""},
+    {"{\"context_graph_mib\": 0}", "\"context_graph_mib\""},
+    {"{\"seconds_per_graph\": 86401}", "line 1: \"seconds_per_graph\""},
+    {"{\"seconds_to_start\": 86401}", "line 1: \"seconds_to_start\""},
+    {"{\"limits_dir\": \"limits\"}", "\"limits_dir\" must be an absolute path"},
+    {"{\"max_contexts\": 0}", "\"max_contexts\""},
+    {"{\"max_contexts\": 257}", "\"max_contexts\""},
+    {"{\"context_shm_mib\": null}", "\"context_shm_mib\""},
+    {"{\"worker\": \"apir-worker\"}", "\"worker\" must be an absolute path"},
+    {"{\"worker\": \"/a\\u0000b\"}", "\"worker\""},
+    {"{\"worker\": [\"/a\"]}", "\"worker\""},
+    {"{\"stock_server\": true}", "\"stock_server\""},
+    {"{\"stock_server\": \"\"}", "\"stock_server\""},
+    {"{\"devices\": []}", "\"devices\""},
+    {"{\"devices\": \"CPU\"}", "\"devices\""},
+    {"{\"devices\": [1]}", "\"devices\""},
+    {"{\"devices\": [\"a\", \"\"]}", "\"devices\""},
+    {"{\"allow_users\": []}", "\"allow_users\" must be a list"},
+    {"{\"allow_users\": \"ada\"}", "\"allow_users\""},
+    {"{\"allow_users\": [\"\"]}", "\"allow_users\" holds"},
+    {"{\"allow_users\": [\"1001\"]}", "\"allow_users\" holds"},
+    {"{\"allow_users\": [\"a\\u0000b\"]}", "\"allow_users\" holds"},
+    {"{\"allow_users\": [-1]}", "\"allow_users\" holds"},
+    {"{\"allow_groups\": [4294967295]}", "\"allow_groups\" holds"},
+    {"{\"allow_groups\": [\"a\", null]}", "\"allow_groups\" holds"},
+    {"{\"max_contexts_per_user\": 0}", "\"max_contexts_per_user\""},
+    {"{\"sandbox\": \"off\"}", "\"sandbox\" must be \"auto\" or \"required\""},
+    {"{\"sandbox\": true}", "\"sandbox\""},
+    {"{\"sandbox_read\": []}", "\"sandbox_read\" must be a list"},
+    {"{\"sandbox_read\": \"/a\"}", "\"sandbox_read\" must be a list"},
+    {"{\"sandbox_read\": [\"/a\", \"b\"]}",
+     "\"sandbox_read\" holds something that is no absolute path"},
+    {"{\"sandbox_write\": [1]}", "\"sandbox_write\""},
+    {"{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":1}}}}}}}}}", "line 1"},
+    {"{\"ggml\": \"/\xff\xfe\"}", "line 1"},
+};
+
+TEST(what_is_wrong_is_named)
 {
-    (void)state;
-    static const struct {
-        const char *text;
-        const char *says;
-    } bad[] = {
-        {"", "line 1"},
-        {"[]", "not an object"},
-        {"null", "line 1"},
-        {"{'threads': 1}", "single quotes"},
-        {"{\"threads\": -01}", "a number such as 01"},
-        {"{", "line 1"},
-        {"{\n\"threads\": 1,\n}", "line 3"},
-        {"{} {}", ""},
-        {"{\"threads\": 1} x", ""},
-        {"{\"thread\": 1}", "unknown key \"thread\""},
-        {"{\"threads\": \"1\"}", "\"threads\" must be a whole number from 0 to 1024"},
-        {"{\"threads\": 1.5}", "\"threads\""},
-        {"{\"threads\": -1}", "\"threads\""},
-        {"{\"threads\": 99999999999999999999}", ""},
-        {"{\n\"threads\":\n1,\n\"threads\": 2}", "line 4, byte 16: a name comes twice"},
-        {"{\"threads\": 1, \"thread\\u0073\": 2}", "line 1, byte 15: a name comes twice"},
-        {"{\"threads\": 1,\n\"sandbox\": \"\\\"\",\n \"ggml\" :\n 1}", "line 2: \"sandbox\""},
-        {"{\"allow_users\": [\"\\\\\", \"}\"],\n\n \"ggml\" :\n 1}", "line 3: \"ggml\""},
-        {"{\"device_memory_mib\": 67108865}", "\"device_memory_mib\""},
-        {"{\"context_graph_mib\": 0}", "\"context_graph_mib\""},
-        {"{\"seconds_per_graph\": 86401}", "line 1: \"seconds_per_graph\""},
-        {"{\"seconds_to_start\": 86401}", "line 1: \"seconds_to_start\""},
-        {"{\"limits_dir\": \"limits\"}", "\"limits_dir\" must be an absolute path"},
-        {"{\"max_contexts\": 0}", "\"max_contexts\""},
-        {"{\"max_contexts\": 257}", "\"max_contexts\""},
-        {"{\"context_shm_mib\": null}", "\"context_shm_mib\""},
-        {"{\"worker\": \"apir-worker\"}", "\"worker\" must be an absolute path"},
-        {"{\"worker\": \"/a\\u0000b\"}", "\"worker\""},
-        {"{\"worker\": [\"/a\"]}", "\"worker\""},
-        {"{\"stock_server\": true}", "\"stock_server\""},
-        {"{\"stock_server\": \"\"}", "\"stock_server\""},
-        {"{\"devices\": []}", "\"devices\""},
-        {"{\"devices\": \"CPU\"}", "\"devices\""},
-        {"{\"devices\": [1]}", "\"devices\""},
-        {"{\"devices\": [\"a\", \"\"]}", "\"devices\""},
-        {"{\"allow_users\": []}", "\"allow_users\" must be a list"},
-        {"{\"allow_users\": \"ada\"}", "\"allow_users\""},
-        {"{\"allow_users\": [\"\"]}", "\"allow_users\" holds"},
-        {"{\"allow_users\": [\"1001\"]}", "\"allow_users\" holds"},
-        {"{\"allow_users\": [\"a\\u0000b\"]}", "\"allow_users\" holds"},
-        {"{\"allow_users\": [-1]}", "\"allow_users\" holds"},
-        {"{\"allow_groups\": [4294967295]}", "\"allow_groups\" holds"},
-        {"{\"allow_groups\": [\"a\", null]}", "\"allow_groups\" holds"},
-        {"{\"max_contexts_per_user\": 0}", "\"max_contexts_per_user\""},
-        {"{\"sandbox\": \"off\"}", "\"sandbox\" must be \"auto\" or \"required\""},
-        {"{\"sandbox\": true}", "\"sandbox\""},
-        {"{\"sandbox_read\": []}", "\"sandbox_read\" must be a list"},
-        {"{\"sandbox_read\": \"/a\"}", "\"sandbox_read\" must be a list"},
-        {"{\"sandbox_read\": [\"/a\", \"b\"]}",
-         "\"sandbox_read\" holds something that is no absolute path"},
-        {"{\"sandbox_write\": [1]}", "\"sandbox_write\""},
-        {"{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":1}}}}}}}}}", "line 1"},
-        {"{\"ggml\": \"/\xff\xfe\"}", "line 1"},
-    };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct apir_config config;
         struct apir_error err = {0};
@@ -241,42 +229,22 @@ static void what_is_wrong_is_named(void **state)
     }
 }
 
-static void odd_files_are_refused(void **state)
+FOLDER_TEST(odd_files_are_refused)
 {
-    (void)state;
+    char fifo[64];
+    snprintf(fifo, sizeof(fifo), "%s/fifo", unit_folder);
+    assert_int_equal(mkfifo(fifo, 0600), 0); /* it does not hang there */
+    const char *const odd[] = {"/no/such/file", "/dev/zero", "/", fifo};
     struct apir_config config;
     struct apir_error err = {0};
-    assert_true(apir_config_load("/no/such/file", &config, &err) < 0);
-    apir_config_fini(&config);
-    assert_true(apir_config_load("/dev/zero", &config, &err) < 0);
-    apir_config_fini(&config);
-    assert_true(apir_config_load("/", &config, &err) < 0);
-    apir_config_fini(&config);
-    char dir[] = "/tmp/apir-test-XXXXXX";
-    char fifo[64];
-    assert_non_null(mkdtemp(dir));
-    snprintf(fifo, sizeof(fifo), "%s/fifo", dir);
-    assert_int_equal(mkfifo(fifo, 0600), 0);
-    assert_true(apir_config_load(fifo, &config, &err) < 0); /* and does not hang */
-    apir_config_fini(&config);
-    unlink(fifo);
-    rmdir(dir);
+    for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+        if (apir_config_load(odd[i], &config, &err) >= 0)
+            fail_msg("accepted: %s", odd[i]);
+        apir_config_fini(&config);
+    }
     static char big[(1 << 20) + 2];
     memset(big, ' ', sizeof(big));
     assert_true(load(big, sizeof(big), &config, &err) < 0);
     expect_defaults(&config);
     apir_config_fini(&config);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_key_is_read),
-        cmocka_unit_test(empty_object_gives_the_defaults),
-        cmocka_unit_test(a_configuration_is_shown),
-        cmocka_unit_test(stock_server_can_be_switched_off),
-        cmocka_unit_test(what_is_wrong_is_named),
-        cmocka_unit_test(odd_files_are_refused),
-    };
-    return cmocka_run_group_tests_name("server_config", tests, NULL, NULL);
 }

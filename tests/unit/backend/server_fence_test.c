@@ -1,20 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fences alone. */
-#define _GNU_SOURCE
-#include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "backend/server/vmm/fence.h"
+#include "tests/lib/unit.h"
 
 static struct server_fences fences;
 static int event;
@@ -41,9 +32,8 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void attach_refuses_what_is_too_small_or_no_file(void **state)
+TEST_WITHIN(attach_refuses_what_is_too_small_or_no_file, set_up, tear_down)
 {
-    (void)state;
     int none = -1;
     struct server_fences other;
     int shmem = memfd_create("timeline", MFD_CLOEXEC);
@@ -67,9 +57,8 @@ static void attach_refuses_what_is_too_small_or_no_file(void **state)
     close(shmem);
 }
 
-static void each_completes_and_wakes(void **state)
+TEST_WITHIN(each_completes_and_wakes, set_up, tear_down)
 {
-    (void)state;
     uint64_t count = 0;
     assert_int_equal(server_fences_complete(&fences, 1, 7), 0);
     assert_int_equal(server_fences_complete(&fences, 63, UINT32_MAX), 0);
@@ -80,15 +69,4 @@ static void each_completes_and_wakes(void **state)
     assert_int_equal(count, 2);
     assert_int_equal(server_fences_complete(&fences, 64, 1), -ERANGE);
     assert_int_equal(read(event, &count, sizeof(count)), -1);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(attach_refuses_what_is_too_small_or_no_file),
-        TEST(each_completes_and_wakes),
-    };
-    return cmocka_run_group_tests_name("server_fence", tests, NULL, NULL);
 }

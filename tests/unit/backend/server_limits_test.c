@@ -1,65 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Limits over all servers: real processes and files, honest and other ones. */
-#define _GNU_SOURCE
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "backend/server/limits/limits.h"
 #include "protocol/messages.h"
+#include "tests/lib/folder.h"
+#include "tests/lib/unit.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define GPU "0123-gpu"
 
-static char folder[32];
 static struct apir_config config;
+static struct server_limits a, b; /* two servers of this configuration */
 
 static int setup(void **state)
 {
-    (void)state;
-    strcpy(folder, "/tmp/apir-test-XXXXXX");
-    assert_non_null(mkdtemp(folder));
-    config = (struct apir_config){.limits_dir = folder, .device_memory_mib = 100};
-    return 0;
-}
-
-/* Also whether anything is left that should not be. */
-static int files(void)
-{
-    int n = 0;
-    DIR *dir = opendir(folder);
-    assert_non_null(dir);
-    for (const struct dirent *entry; (entry = readdir(dir));)
-        n += entry->d_name[0] != '.';
-    closedir(dir);
-    return n;
+    config = (struct apir_config){.limits_dir = unit_folder, .device_memory_mib = 100};
+    server_limits_init(&a, &config);
+    server_limits_init(&b, &config);
+    return unit_folder_setup(state);
 }
 
 static int teardown(void **state)
 {
-    (void)state;
-    char path[320];
-    DIR *dir = opendir(folder);
-    for (const struct dirent *entry; dir && (entry = readdir(dir));) {
-        snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
-        (void)(entry->d_name[0] == '.' || unlink(path) == 0 || rmdir(path));
-    }
-    if (dir)
-        closedir(dir);
-    return rmdir(folder);
+    server_limits_fini(&a);
+    server_limits_fini(&b);
+    return unit_folder_teardown(state);
+}
+
+#define LIMITS_TEST(name) TEST_WITHIN(name, setup, teardown)
+
+/* Also whether anything is left that should not be. */
+static int files(void)
+{
+    return folder_entries(unit_folder);
 }
 
 static int take(struct server_limits *limits, uint64_t mib)
@@ -80,12 +60,8 @@ static void expect_room(struct server_limits *limits, uint64_t mib)
 
 /* ---- honest servers ------------------------------------------------------------ */
 
-static void servers_share_one_limit(void **state)
+LIMITS_TEST(servers_share_one_limit)
 {
-    (void)state;
-    struct server_limits a, b;
-    server_limits_init(&a, &config);
-    server_limits_init(&b, &config);
     assert_int_equal(files(), 0);
     assert_int_equal(take(&a, 60), 0);
     assert_int_equal(take(&b, 41), -EDQUOT);
@@ -105,14 +81,10 @@ static void servers_share_one_limit(void **state)
     assert_int_equal(files(), 0);
 }
 
-static void contexts_are_counted(void **state)
+LIMITS_TEST(contexts_are_counted)
 {
-    (void)state;
-    config = (struct apir_config){.limits_dir = folder, .max_contexts_per_device = 2};
-    struct server_limits a, b;
+    config = (struct apir_config){.limits_dir = unit_folder, .max_contexts_per_device = 2};
     char why[APIR_WHY_SIZE] = "";
-    server_limits_init(&a, &config);
-    server_limits_init(&b, &config);
     assert_int_equal(server_limits_take(&a, GPU, 1000 * MIB, 1, why), 0);
     assert_int_equal(server_limits_take(&b, GPU, 0, 1, why), 0);
     assert_int_equal(server_limits_take(&b, GPU, 0, 1, why), -EDQUOT);
@@ -121,30 +93,21 @@ static void contexts_are_counted(void **state)
     assert_int_equal(server_limits_take(&b, GPU, 1000 * MIB, 0, why), 0);
     server_limits_give(&a, GPU, 1000 * MIB, 1);
     assert_int_equal(server_limits_take(&b, GPU, 0, 1, why), 0);
-    server_limits_fini(&a);
-    server_limits_fini(&b);
 }
 
-static void who_has_no_limit_counts_for_those_who_have(void **state)
+LIMITS_TEST(who_has_no_limit_counts_for_those_who_have)
 {
-    (void)state;
-    const struct apir_config none = {.limits_dir = folder};
-    struct server_limits a, b;
+    const struct apir_config none = {.limits_dir = unit_folder};
     server_limits_init(&a, &none);
-    server_limits_init(&b, &config);
     assert_int_equal(take(&a, 500), 0);
     assert_int_equal(take(&b, 1), -EDQUOT);
     server_limits_fini(&a);
     assert_int_equal(take(&b, 1), 0);
-    server_limits_fini(&b);
 }
 
-static void rows_are_used_again(void **state)
+LIMITS_TEST(rows_are_used_again)
 {
-    (void)state;
-    struct server_limits a;
     char why[APIR_WHY_SIZE];
-    server_limits_init(&a, &config);
     assert_int_equal(take(&a, 7), 0);
     for (int i = 0; i < 5000; i++) {
         char id[APIR_ID_SIZE];
@@ -154,7 +117,6 @@ static void rows_are_used_again(void **state)
     }
     assert_true(a.n_rows >= 2 && a.n_rows <= 16);
     expect_room(&a, 93);
-    server_limits_fini(&a);
 }
 
 /* A process that has taken so much. */
@@ -181,11 +143,8 @@ static pid_t owner(uint64_t mib)
     return pid;
 }
 
-static void killed_server_counts_no_more(void **state)
+LIMITS_TEST(killed_server_counts_no_more)
 {
-    (void)state;
-    struct server_limits a;
-    server_limits_init(&a, &config);
     pid_t pid = owner(60);
     assert_int_equal(take(&a, 50), -EDQUOT);
     /* Stopped is not dead, and holds nobody up. */
@@ -196,13 +155,11 @@ static void killed_server_counts_no_more(void **state)
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     assert_int_equal(take(&a, 100), 0);
     assert_int_equal(files(), 1); /* and its file is gone */
-    server_limits_fini(&a);
 }
 
 /* Also where nobody has a limit, and so nobody adds up. */
-static void a_new_server_removes_what_killed_ones_left(void **state)
+LIMITS_TEST(a_new_server_removes_what_killed_ones_left)
 {
-    (void)state;
     config.device_memory_mib = 0;
     for (int i = 0; i < 3; i++) {
         pid_t pid = owner(60);
@@ -210,17 +167,13 @@ static void a_new_server_removes_what_killed_ones_left(void **state)
         assert_int_equal(waitpid(pid, NULL, 0), pid);
         assert_int_equal(files(), 1);
     }
-    struct server_limits a;
-    server_limits_init(&a, &config);
     assert_int_equal(take(&a, 1), 0);
     assert_int_equal(files(), 1);
-    server_limits_fini(&a);
 }
 
 /* Two at once may both be refused, but what is granted is never too much. */
-static void races_are_lost_together_at_most(void **state)
+LIMITS_TEST(races_are_lost_together_at_most)
 {
-    (void)state;
     enum { PROCESSES = 4, ROUNDS = 2000 };
     struct shared {
         unsigned holders, granted, wrong;
@@ -269,7 +222,7 @@ static void races_are_lost_together_at_most(void **state)
 static int living(const char *name, const void *data, size_t size)
 {
     char path[96];
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    snprintf(path, sizeof(path), "%s/%s", unit_folder, name);
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     assert_true(fd >= 0);
     assert_int_equal(write(fd, data, size), (ssize_t)size);
@@ -298,24 +251,20 @@ static struct file file_of(uint32_t n)
 
 static void expect_ignored(const struct file *file, size_t size)
 {
-    struct server_limits a;
     server_limits_init(&a, &config);
     int fd = living("server-x", file, size);
     assert_int_equal(take(&a, 100), 0);
     server_limits_fini(&a);
     close(fd);
     char path[96];
-    snprintf(path, sizeof(path), "%s/server-x", folder);
+    snprintf(path, sizeof(path), "%s/server-x", unit_folder);
     assert_int_equal(unlink(path), 0);
 }
 
-static void what_makes_no_sense_counts_for_nothing(void **state)
+LIMITS_TEST(what_makes_no_sense_counts_for_nothing)
 {
-    (void)state;
     struct file file = file_of(3);
     /* So that it is not the rest of the file that is wrong. */
-    struct server_limits a;
-    server_limits_init(&a, &config);
     int fd = living("server-right", &file, SIZE(3));
     assert_int_equal(take(&a, 98), -EDQUOT);
     assert_int_equal(take(&a, 97), 0);
@@ -344,14 +293,11 @@ static void what_makes_no_sense_counts_for_nothing(void **state)
     EXPECT_IGNORED(file.rows[0].device[APIR_ID_SIZE - 1] = 'a');
 }
 
-static void sums_do_not_wrap(void **state)
+LIMITS_TEST(sums_do_not_wrap)
 {
-    (void)state;
     struct file file = file_of(200);
     for (int i = 0; i < 200; i++)
         file.rows[i].bytes = APIR_SIZE_MAX;
-    struct server_limits a;
-    server_limits_init(&a, &config);
     int fds[40];
     for (int i = 0; i < 40; i++) {
         char name[32];
@@ -363,42 +309,36 @@ static void sums_do_not_wrap(void **state)
     for (int i = 0; i < 40; i++)
         close(fds[i]);
     assert_int_equal(take(&a, 100), 0);
-    server_limits_fini(&a);
 }
 
-static void odd_files_hold_nobody_up(void **state)
+LIMITS_TEST(odd_files_hold_nobody_up)
 {
-    (void)state;
     char path[96], to[96];
-    snprintf(path, sizeof(path), "%s/server-fifo", folder);
+    snprintf(path, sizeof(path), "%s/server-fifo", unit_folder);
     assert_int_equal(mkfifo(path, 0644), 0);
-    snprintf(path, sizeof(path), "%s/server-dir", folder);
+    snprintf(path, sizeof(path), "%s/server-dir", unit_folder);
     assert_int_equal(mkdir(path, 0755), 0);
-    snprintf(path, sizeof(path), "%s/server-link", folder);
-    snprintf(to, sizeof(to), "%s/elsewhere", folder);
+    snprintf(path, sizeof(path), "%s/server-link", unit_folder);
+    snprintf(to, sizeof(to), "%s/elsewhere", unit_folder);
     assert_int_equal(symlink(to, path), 0);
     const struct file file = file_of(200);
     int elsewhere = living("elsewhere", &file, sizeof(file));
-    snprintf(path, sizeof(path), "%s/server-large", folder);
+    snprintf(path, sizeof(path), "%s/server-large", unit_folder);
     int large = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     assert_int_equal(ftruncate(large, 1ll << 40), 0);
-    struct server_limits a;
-    server_limits_init(&a, &config);
     assert_int_equal(take(&a, 100), 0);
-    server_limits_fini(&a);
     close(large);
     close(elsewhere);
 }
 
-static void a_reader_keeps_no_dead_server_alive(void **state)
+LIMITS_TEST(a_reader_keeps_no_dead_server_alive)
 {
-    (void)state;
     pid_t pid = owner(60);
     char path[320] = "";
-    DIR *dir = opendir(folder);
+    DIR *dir = opendir(unit_folder);
     for (const struct dirent *entry; (entry = readdir(dir));) {
         if (entry->d_name[0] != '.')
-            snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+            snprintf(path, sizeof(path), "%s/%s", unit_folder, entry->d_name);
     }
     closedir(dir);
     struct stat st;
@@ -410,16 +350,12 @@ static void a_reader_keeps_no_dead_server_alive(void **state)
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct flock all = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
     assert_int_equal(fcntl(fd, F_OFD_SETLK, &all), 0);
-    struct server_limits a;
-    server_limits_init(&a, &config);
     assert_int_equal(take(&a, 100), 0);
-    server_limits_fini(&a);
     close(fd);
 }
 
 static void expect_unusable(const char *says)
 {
-    struct server_limits a;
     char why[APIR_WHY_SIZE];
     server_limits_init(&a, &config);
     assert_true(server_limits_take(&a, GPU, MIB, 1, why) < 0);
@@ -434,41 +370,35 @@ static void expect_unusable(const char *says)
     server_limits_fini(&a);
 }
 
-static void unusable_folders_are_named(void **state)
+LIMITS_TEST(unusable_folders_are_named)
 {
-    (void)state;
     char none[64];
-    assert_int_equal(chmod(folder, 0777), 0);
+    assert_int_equal(chmod(unit_folder, 0777), 0);
     expect_unusable("sticky");
-    assert_int_equal(chmod(folder, 01777), 0);
-    struct server_limits a;
+    assert_int_equal(chmod(unit_folder, 01777), 0);
     server_limits_init(&a, &config);
     assert_int_equal(take(&a, 100), 0);
     server_limits_fini(&a);
-    snprintf(none, sizeof(none), "%s/none", folder);
+    snprintf(none, sizeof(none), "%s/none", unit_folder);
     config.limits_dir = none;
     expect_unusable("No such file");
     if (geteuid() == 0) {
-        config.limits_dir = folder;
-        assert_int_equal(chown(folder, 12345, 12345), 0);
+        config.limits_dir = unit_folder;
+        assert_int_equal(chown(unit_folder, 12345, 12345), 0);
         expect_unusable("another user");
-        assert_int_equal(chown(folder, 0, 0), 0);
+        assert_int_equal(chown(unit_folder, 0, 0), 0);
     }
 }
 
-static void folder_is_found(void **state)
+LIMITS_TEST(folder_is_found)
 {
-    (void)state;
     const bool common = access("/run/apir/limits", W_OK) == 0;
     config.limits_dir = NULL;
-    assert_int_equal(setenv("XDG_RUNTIME_DIR", folder, 1), 0);
-    struct server_limits a, b;
-    server_limits_init(&a, &config);
-    server_limits_init(&b, &config);
+    assert_int_equal(setenv("XDG_RUNTIME_DIR", unit_folder, 1), 0);
     assert_int_equal(take(&a, 60), 0);
     assert_int_equal(take(&b, 60), -EDQUOT);
     char path[96];
-    snprintf(path, sizeof(path), "%s/%s", common ? "/run/apir/limits" : folder,
+    snprintf(path, sizeof(path), "%s/%s", common ? "/run/apir/limits" : unit_folder,
              common ? a.claims.name : "apir/limits");
     assert_int_equal(access(path, F_OK), 0);
     server_limits_fini(&a);
@@ -485,34 +415,26 @@ static void folder_is_found(void **state)
     assert_int_equal(take(&a, 60), -EDQUOT);
     server_limits_give(&a, GPU, 60 * MIB, 0);
     assert_int_equal(take(&a, 100), 0);
-    server_limits_fini(&a);
 }
 
-static void a_folder_that_is_too_full_grants_nothing(void **state)
+LIMITS_TEST(a_folder_that_is_too_full_grants_nothing)
 {
-    (void)state;
-    struct server_limits a;
-    server_limits_init(&a, &config);
     for (unsigned i = 0; i <= SERVER_CLAIMS_FILES; i++) {
         char path[96];
-        snprintf(path, sizeof(path), "%s/%u", folder, i);
+        snprintf(path, sizeof(path), "%s/%u", unit_folder, i);
         int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
         assert_true(fd >= 0);
         close(fd);
     }
     assert_int_equal(take(&a, 1), -EUSERS);
-    server_limits_fini(&a);
 }
 
-static void files_with_too_many_rows_grant_nothing(void **state)
+LIMITS_TEST(files_with_too_many_rows_grant_nothing)
 {
-    (void)state;
     static struct server_claim rows[SERVER_CLAIMS_ROWS_MAX];
     struct server_claims_head head = file_of(0).head;
     for (uint32_t i = 0; i < SERVER_CLAIMS_ROWS_MAX; i++)
         memcpy(rows[i].device, "other", sizeof("other"));
-    struct server_limits a;
-    server_limits_init(&a, &config);
     int fds[8], n = 0;
     for (int ret = 0; ret == 0; n++) {
         assert_true(n < 8);
@@ -530,28 +452,4 @@ static void files_with_too_many_rows_grant_nothing(void **state)
     while (n > 0)
         close(fds[--n]);
     assert_int_equal(take(&a, 1), 0);
-    server_limits_fini(&a);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(servers_share_one_limit),
-        TEST(contexts_are_counted),
-        TEST(who_has_no_limit_counts_for_those_who_have),
-        TEST(rows_are_used_again),
-        TEST(killed_server_counts_no_more),
-        TEST(a_new_server_removes_what_killed_ones_left),
-        TEST(races_are_lost_together_at_most),
-        TEST(what_makes_no_sense_counts_for_nothing),
-        TEST(sums_do_not_wrap),
-        TEST(odd_files_hold_nobody_up),
-        TEST(a_reader_keeps_no_dead_server_alive),
-        TEST(unusable_folders_are_named),
-        TEST(folder_is_found),
-        TEST(a_folder_that_is_too_full_grants_nothing),
-        TEST(files_with_too_many_rows_grant_nothing),
-    };
-    return cmocka_run_group_tests_name("server_limits", tests, NULL, NULL);
 }

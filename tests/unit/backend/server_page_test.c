@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The server's maps of memory that others hold: what they take away costs it nothing. */
-#define _GNU_SOURCE
-#include <errno.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
@@ -32,20 +28,7 @@ static int in_child(bool (*body)(void))
     return status;
 }
 
-static void pages_are_shared(void **state)
-{
-    (void)state;
-    int fd = unsealed();
-    void *page = NULL;
-    uint32_t seen = 0;
-    assert_int_equal(server_page_map(fd, &page), 0);
-    memset(page, 7, sizeof(seen));
-    assert_int_equal(pread(fd, &seen, sizeof(seen), 0), sizeof(seen));
-    assert_int_equal(seen, 0x07070707);
-    server_page_unmap(page);
-    server_page_unmap(NULL);
-    close(fd);
-}
+/* The next two come first: the handler is set with the first map of all. */
 
 static bool lose_the_second(void)
 {
@@ -70,27 +53,9 @@ static bool lose_the_second(void)
            server_page_map(fds[0], &maps[1]) == 0 && *(volatile uint8_t *)maps[1] == 1;
 }
 
-static void memory_that_is_gone_is_survived(void **state)
+TEST(memory_that_is_gone_is_survived)
 {
-    (void)state;
     assert_int_equal(in_child(lose_the_second), 0);
-}
-
-static void places_are_limited_and_used_again(void **state)
-{
-    (void)state;
-    static void *maps[SERVER_PAGES_MAX];
-    int fd = unsealed();
-    void *more = NULL;
-    for (int round = 0; round < 2; round++) {
-        for (unsigned i = 0; i < SERVER_PAGES_MAX; i++)
-            assert_int_equal(server_page_map(fd, &maps[i]), 0);
-        assert_int_equal(server_page_map(fd, &more), -ENOSPC);
-        assert_null(more);
-        for (unsigned i = 0; i < SERVER_PAGES_MAX; i++)
-            server_page_unmap(maps[i]);
-    }
-    close(fd);
 }
 
 static bool lose_a_strangers_map(void)
@@ -103,22 +68,39 @@ static bool lose_a_strangers_map(void)
     return *stranger == 0;
 }
 
-static void other_faults_still_end_the_process(void **state)
+TEST(other_faults_still_end_the_process)
 {
-    (void)state;
     int status = in_child(lose_a_strangers_map);
     /* ASan turns it into an exit. */
     assert_true((WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS) || WEXITSTATUS(status) > 1);
 }
 
-int main(void)
+TEST(pages_are_shared)
 {
-    const struct CMUnitTest tests[] = {
-        /* These first: the handler is set with the first map of all. */
-        UNIT(memory_that_is_gone_is_survived),
-        UNIT(other_faults_still_end_the_process),
-        UNIT(pages_are_shared),
-        UNIT(places_are_limited_and_used_again),
-    };
-    return cmocka_run_group_tests_name("server_page", tests, NULL, NULL);
+    int fd = unsealed();
+    void *page = NULL;
+    uint32_t seen = 0;
+    assert_int_equal(server_page_map(fd, &page), 0);
+    memset(page, 7, sizeof(seen));
+    assert_int_equal(pread(fd, &seen, sizeof(seen), 0), sizeof(seen));
+    assert_int_equal(seen, 0x07070707);
+    server_page_unmap(page);
+    server_page_unmap(NULL);
+    close(fd);
+}
+
+TEST(places_are_limited_and_used_again)
+{
+    static void *maps[SERVER_PAGES_MAX];
+    int fd = unsealed();
+    void *more = NULL;
+    for (int round = 0; round < 2; round++) {
+        for (unsigned i = 0; i < SERVER_PAGES_MAX; i++)
+            assert_int_equal(server_page_map(fd, &maps[i]), 0);
+        assert_int_equal(server_page_map(fd, &more), -ENOSPC);
+        assert_null(more);
+        for (unsigned i = 0; i < SERVER_PAGES_MAX; i++)
+            server_page_unmap(maps[i]);
+    }
+    close(fd);
 }

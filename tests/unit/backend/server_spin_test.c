@@ -2,28 +2,30 @@
 /* Places for looking: given out once, and whatever a worker writes into the page. */
 #include "backend/server/spin.h"
 
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "tests/lib/unit.h"
 
-/* As a worker sees it. */
-static struct apir_spin_page *worker_page(const struct server_spin *spin)
+static struct server_spin spin;
+static struct apir_spin_page *page; /* as a worker sees it */
+
+static int set_up(void **state)
 {
-    struct apir_spin_page *page =
-        mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, spin->fd, 0);
-    assert_true(page != MAP_FAILED);
-    return page;
+    if (unit_setup(state) || server_spin_init(&spin))
+        return -1;
+    page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, spin.fd, 0);
+    return page == MAP_FAILED;
 }
 
-static void slots_are_given_out_once_lowest_first(void **state)
+static int tear_down(void **state)
 {
-    (void)state;
-    static struct server_spin spin;
-    assert_int_equal(server_spin_init(&spin), 0);
+    munmap(page, sizeof(*page));
+    server_spin_fini(&spin);
+    return unit_teardown(state);
+}
+
+TEST_WITHIN(slots_are_given_out_once_lowest_first, set_up, tear_down)
+{
     for (uint32_t i = 0; i < 5; i++)
         assert_int_equal(server_spin_take(&spin), i);
     server_spin_give(&spin, 1);
@@ -31,14 +33,10 @@ static void slots_are_given_out_once_lowest_first(void **state)
     assert_int_equal(server_spin_take(&spin), 1);
     assert_int_equal(server_spin_take(&spin), 3);
     assert_int_equal(server_spin_take(&spin), 5);
-    server_spin_fini(&spin);
 }
 
-static void slots_run_out_and_come_back(void **state)
+TEST_WITHIN(slots_run_out_and_come_back, set_up, tear_down)
 {
-    (void)state;
-    static struct server_spin spin;
-    assert_int_equal(server_spin_init(&spin), 0);
     for (uint32_t i = 0; i < APIR_SPIN_SLOTS; i++)
         assert_int_equal(server_spin_take(&spin), i);
     assert_int_equal(server_spin_take(&spin), APIR_SPIN_SLOTS);
@@ -49,26 +47,17 @@ static void slots_run_out_and_come_back(void **state)
     assert_int_equal(server_spin_take(&spin), APIR_SPIN_SLOTS);
     server_spin_give(&spin, APIR_SPIN_SLOTS - 1);
     assert_int_equal(server_spin_take(&spin), APIR_SPIN_SLOTS - 1);
-    server_spin_fini(&spin);
 }
 
-static void a_quarter_of_the_cores_may_look(void **state)
+TEST_WITHIN(a_quarter_of_the_cores_may_look, set_up, tear_down)
 {
-    (void)state;
-    static struct server_spin spin;
-    assert_int_equal(server_spin_init(&spin), 0);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     assert_int_equal(spin.page->limit, cores >= 8 ? cores / 4 : 1);
     assert_int_equal(spin.page->n_slots, 0);
-    server_spin_fini(&spin);
 }
 
-static void a_slot_is_clean_for_its_next_owner(void **state)
+TEST_WITHIN(a_slot_is_clean_for_its_next_owner, set_up, tear_down)
 {
-    (void)state;
-    static struct server_spin spin;
-    assert_int_equal(server_spin_init(&spin), 0);
-    struct apir_spin_page *page = worker_page(&spin);
     uint32_t slot = server_spin_take(&spin);
     /* Killed while it looked. */
     page->looking[slot] = 1;
@@ -78,16 +67,10 @@ static void a_slot_is_clean_for_its_next_owner(void **state)
     page->looking[slot] = 1;
     assert_int_equal(server_spin_take(&spin), slot);
     assert_int_equal(page->looking[slot], 0);
-    munmap(page, sizeof(*page));
-    server_spin_fini(&spin);
 }
 
-static void a_worker_that_scribbles_changes_no_slot(void **state)
+TEST_WITHIN(a_worker_that_scribbles_changes_no_slot, set_up, tear_down)
 {
-    (void)state;
-    static struct server_spin spin;
-    assert_int_equal(server_spin_init(&spin), 0);
-    struct apir_spin_page *page = worker_page(&spin);
     uint64_t random = 88172645463325252u;
     bool used[64] = {false};
     for (int round = 0; round < 2000; round++) {
@@ -115,27 +98,11 @@ static void a_worker_that_scribbles_changes_no_slot(void **state)
             used[slot] = false;
         }
     }
-    munmap(page, sizeof(*page));
-    server_spin_fini(&spin);
 }
 
-static void the_page_cannot_be_resized_by_a_worker(void **state)
+TEST_WITHIN(the_page_cannot_be_resized_by_a_worker, set_up, tear_down)
 {
-    (void)state;
-    static struct server_spin spin;
-    assert_int_equal(server_spin_init(&spin), 0);
     assert_int_equal(ftruncate(spin.fd, 0), -1);
     assert_int_equal(ftruncate(spin.fd, 8192), -1);
     assert_int_equal(server_spin_take(&spin), 0);
-    server_spin_fini(&spin);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        UNIT(slots_are_given_out_once_lowest_first),   UNIT(slots_run_out_and_come_back),
-        UNIT(a_quarter_of_the_cores_may_look),         UNIT(a_slot_is_clean_for_its_next_owner),
-        UNIT(a_worker_that_scribbles_changes_no_slot), UNIT(the_page_cannot_be_resized_by_a_worker),
-    };
-    return cmocka_run_group_tests_name("server_spin", tests, NULL, NULL);
 }

@@ -3,8 +3,6 @@
  * memory of their own keep as much of it as the largest copy took. No byte is touched here. */
 #include "backend/worker/ggml/buffer.h"
 
-#include <string.h>
-
 #include "backend/worker/ggml/fns.h"
 #include "tests/lib/unit.h"
 
@@ -90,9 +88,8 @@ static void transfer(enum way way, const uint8_t *cpu_reads, uint64_t size)
     assert_int_equal(seen.next, size);
 }
 
-static void large_transfers_of_a_device_come_in_pieces(void **state)
+TEST(large_transfers_of_a_device_come_in_pieces)
 {
-    (void)state;
     for (enum way way = SET; way <= GET_ASYNC; way++) {
         transfer(way, NULL, 200 * MIB + 5);
         assert_int_equal(seen.largest, PIECE_MAX);
@@ -106,20 +103,10 @@ static void large_transfers_of_a_device_come_in_pieces(void **state)
     }
 }
 
-static void memory_that_the_cpu_reads_is_copied_at_once(void **state)
+TEST(memory_that_the_cpu_reads_is_copied_at_once)
 {
-    (void)state;
     transfer(SET, memory, 200 * MIB);
     assert_int_equal(seen.pieces, 1);
     transfer(GET, memory, 200 * MIB);
     assert_int_equal(seen.pieces, 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        UNIT(large_transfers_of_a_device_come_in_pieces),
-        UNIT(memory_that_the_cpu_reads_is_copied_at_once),
-    };
-    return cmocka_run_group_tests_name("worker_buffer", tests, NULL, NULL);
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/worker/ggml/device.h"
 
-#include <string.h>
-
 #include "tests/lib/unit.h"
 
 static const int vulkan_reg, cuda_reg, cpu_reg;
@@ -28,9 +26,8 @@ static struct host_device device(const char *name, const void *reg, const char *
     return d;
 }
 
-static void gpu_has_the_uuid_of_its_address(void **state)
+TEST(gpu_has_the_uuid_of_its_address)
 {
-    (void)state;
     struct host_device d[] = {device("Vulkan0", &vulkan_reg, "Big GPU", "0000:c1:00.0"),
                               device("Vulkan1", &vulkan_reg, "Big GPU", "0000:01:00.0"),
                               device("CPU", &cpu_reg, "Big GPU", "")};
@@ -44,9 +41,8 @@ static void gpu_has_the_uuid_of_its_address(void **state)
     assert_string_equal(d[0].id, UUID_B);
 }
 
-static void gpu_without_address_goes_by_its_name_if_that_is_the_only_one(void **state)
+TEST(gpu_without_address_goes_by_its_name_if_that_is_the_only_one)
 {
-    (void)state;
     struct host_device d[] = {device("Vulkan0", &vulkan_reg, "llvmpipe", ""),
                               device("Vulkan1", &vulkan_reg, "Big GPU", "")};
     worker_devices_identify(d, 2, gpus, 3);
@@ -60,9 +56,8 @@ static void gpu_without_address_goes_by_its_name_if_that_is_the_only_one(void **
     assert_string_equal(twice[1].id, "vulkan1");
 }
 
-static void name_at_another_address_is_another_gpu(void **state)
+TEST(name_at_another_address_is_another_gpu)
 {
-    (void)state;
     struct host_device d[] = {device("CUDA0", &cuda_reg, "Big GPU", "0000:77:00.0")};
     worker_devices_identify(d, 1, gpus, 1);
     assert_string_equal(d[0].id, "0000:77:00.0");
@@ -72,9 +67,8 @@ static void name_at_another_address_is_another_gpu(void **state)
     assert_string_equal(d[0].id, UUID_C);
 }
 
-static void without_vulkan_the_address_is_the_id(void **state)
+TEST(without_vulkan_the_address_is_the_id)
 {
-    (void)state;
     struct host_device d[] = {device("CUDA0", &cuda_reg, "Big GPU", "0000:01:00.0"),
                               device("MTL 0/\n", &cuda_reg, "x", "")};
     worker_devices_identify(d, 2, NULL, 0);
@@ -82,9 +76,8 @@ static void without_vulkan_the_address_is_the_id(void **state)
     assert_string_equal(d[1].id, "mtl_0__");
 }
 
-static void same_gpu_through_two_backends_is_one(void **state)
+TEST(same_gpu_through_two_backends_is_one)
 {
-    (void)state;
     struct host_device d[] = {device("CUDA0", &cuda_reg, "Big GPU", "0000:01:00.0"),
                               device("CUDA1", &cuda_reg, "Big GPU", "0000:c1:00.0"),
                               device("Vulkan0", &vulkan_reg, "Big GPU", "0000:01:00.0"),
@@ -99,16 +92,4 @@ static void same_gpu_through_two_backends_is_one(void **state)
     assert_string_equal(d[0].name, "CUDA0");
     assert_string_equal(d[1].name, "CUDA1");
     assert_string_equal(d[2].name, "CPU");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gpu_has_the_uuid_of_its_address),
-        cmocka_unit_test(gpu_without_address_goes_by_its_name_if_that_is_the_only_one),
-        cmocka_unit_test(name_at_another_address_is_another_gpu),
-        cmocka_unit_test(without_vulkan_the_address_is_the_id),
-        cmocka_unit_test(same_gpu_through_two_backends_is_one),
-    };
-    return cmocka_run_group_tests_name("worker_device", tests, NULL, NULL);
 }

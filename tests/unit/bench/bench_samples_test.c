@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/bench/targets.h"
 #include "tests/lib/unit.h"
 
@@ -10,47 +7,67 @@ static void assert_close(double a, double b)
     assert_true(a - b < 1e-9 && b - a < 1e-9);
 }
 
-static void a_line_written_reads_the_same(void **state)
+/* What a test reads. */
+static struct samples all;
+static struct apir_error err;
+
+static int set_up(void **state)
 {
-    (void)state;
-    const struct sample all[] = {
+    memset(&err, 0, sizeof(err));
+    return unit_setup(state);
+}
+
+static int tear_down(void **state)
+{
+    samples_fini(&all);
+    memset(&all, 0, sizeof(all));
+    return unit_teardown(state);
+}
+
+#define SAMPLES_TEST(name) TEST_WITHIN(name, set_up, tear_down)
+
+static void read_good(const char *text)
+{
+    if (samples_parse(&all, "f", text, &err))
+        fail_msg("%s", err.msg);
+}
+
+SAMPLES_TEST(a_line_written_reads_the_same)
+{
+    const struct sample written[] = {
         {"cpu-135M", "native", "tg64", "", 3, 64, 0.8125},
         {"overhead", "apir", "added-p50", "us", SAMPLE_NO_PAIR, 0, -0.5},
         {"memory", "apir", "memory-worker", "MiB", 0, 0, 24.25},
     };
-    enum { N = sizeof(all) / sizeof(all[0]) };
+    enum { N = sizeof(written) / sizeof(written[0]) };
     char *text = NULL;
     size_t size = 0;
     FILE *f = open_memstream(&text, &size);
     assert_non_null(f);
     for (size_t i = 0; i < N; i++)
-        assert_int_equal(sample_write(f, &all[i]), 0);
+        assert_int_equal(sample_write(f, &written[i]), 0);
     fclose(f);
-    struct samples read = {0};
-    struct apir_error err = {0};
-    assert_int_equal(samples_parse(&read, "f", text, &err), 0);
-    assert_int_equal(read.n, N);
+    read_good(text);
+    assert_int_equal(all.n, N);
     for (size_t i = 0; i < N; i++) {
-        assert_string_equal(read.all[i].name, all[i].name);
-        assert_string_equal(read.all[i].side, all[i].side);
-        assert_string_equal(read.all[i].metric, all[i].metric);
-        assert_string_equal(read.all[i].unit, all[i].unit);
-        assert_int_equal(read.all[i].pair, all[i].pair);
-        assert_close(read.all[i].n, all[i].n);
-        assert_close(read.all[i].value, all[i].value);
+        assert_string_equal(all.all[i].name, written[i].name);
+        assert_string_equal(all.all[i].side, written[i].side);
+        assert_string_equal(all.all[i].metric, written[i].metric);
+        assert_string_equal(all.all[i].unit, written[i].unit);
+        assert_int_equal(all.all[i].pair, written[i].pair);
+        assert_close(all.all[i].n, written[i].n);
+        assert_close(all.all[i].value, written[i].value);
     }
-    assert_close(sample_measure(&read.all[0]), 64 / 0.8125);
-    assert_close(sample_measure(&read.all[1]), -0.5);
-    samples_fini(&read);
+    assert_close(sample_measure(&all.all[0]), 64 / 0.8125);
+    assert_close(sample_measure(&all.all[1]), -0.5);
     free(text);
 }
 
 #define GOOD  "{\"case\":\"a\",\"side\":\"b\",\"metric\":\"c\",\"seconds\":1}\n"
 #define BEGIN "{\"case\":\"a\",\"side\":\"b\",\"metric\":\"c\","
 
-static void a_broken_line_is_named(void **state)
+TEST(a_broken_line_is_named)
 {
-    (void)state;
     static const struct {
         const char *line, *says;
     } cases[] = {
@@ -87,7 +104,7 @@ static void a_broken_line_is_named(void **state)
         char text[512];
         snprintf(text, sizeof(text), GOOD "\n%s\n" GOOD, cases[i].line);
         struct samples read = {0};
-        struct apir_error err = {0};
+        err = (struct apir_error){0};
         int ret = samples_parse(&read, "file", text, &err);
         if (ret >= 0 || strncmp(err.msg, "file:3: ", 8) != 0 || !strstr(err.msg, cases[i].says))
             fail_msg("%s: %d, \"%s\"", cases[i].line, ret, err.msg);
@@ -96,43 +113,26 @@ static void a_broken_line_is_named(void **state)
     }
 }
 
-static void blank_lines_and_ends_of_other_systems_are_fine(void **state)
+SAMPLES_TEST(blank_lines_and_ends_of_other_systems_are_fine)
 {
-    (void)state;
-    struct samples read = {0};
-    struct apir_error err = {0};
-    assert_int_equal(
-        samples_parse(&read, "f", "\n  \n" BEGIN "\"seconds\":1} \t\r\n\r\n" BEGIN "\"seconds\":2}",
-                      &err),
-        0);
-    assert_int_equal(read.n, 2);
-    samples_fini(&read);
+    read_good("\n  \n" BEGIN "\"seconds\":1} \t\r\n\r\n" BEGIN "\"seconds\":2}");
+    assert_int_equal(all.n, 2);
 }
 
-static void a_pair_that_comes_twice_is_refused(void **state)
+SAMPLES_TEST(a_pair_that_comes_twice_is_refused)
 {
-    (void)state;
-    struct samples read = {0};
-    struct apir_error err = {0};
-    assert_int_equal(samples_parse(&read, "f", GOOD GOOD, &err),
-                     0); /* without pairs: repetitions */
-    assert_true(samples_parse(&read, "f",
-                              BEGIN "\"pair\":1,\"seconds\":1}\n" BEGIN
-                                    "\"pair\":2,\"seconds\":1}\n" BEGIN
-                                    "\"pair\":1,\"seconds\":2}\n",
-                              &err) < 0);
+    static const char twice[] =
+        BEGIN "\"pair\":1,\"seconds\":1}\n" BEGIN "\"pair\":2,\"seconds\":1}\n" BEGIN
+              "\"pair\":1,\"seconds\":2}\n";
+    read_good(GOOD GOOD); /* without pairs: repetitions */
+    assert_true(samples_parse(&all, "f", twice, &err) < 0);
     assert_non_null(strstr(err.msg, "f:3: "));
-    samples_fini(&read);
 }
 
-static void a_file_that_is_not_there_is_named(void **state)
+SAMPLES_TEST(a_file_that_is_not_there_is_named)
 {
-    (void)state;
-    struct samples read = {0};
-    struct apir_error err = {0};
-    assert_true(samples_read(&read, "/nowhere/samples", &err) < 0);
+    assert_true(samples_read(&all, "/nowhere/samples", &err) < 0);
     assert_non_null(strstr(err.msg, "/nowhere/samples"));
-    samples_fini(&read);
 }
 
 static const struct target *target_find(const char *name)
@@ -145,61 +145,52 @@ static const struct target *target_find(const char *name)
     return NULL;
 }
 
-static struct judgement judge(const struct samples *all, const char *target)
+static struct judgement judge(const char *target)
 {
     struct judgement j;
-    struct apir_error err = {0};
-    assert_int_equal(target_judge(target_find(target), all, &j, &err), 0);
+    assert_int_equal(target_judge(target_find(target), &all, &j, &err), 0);
     return j;
 }
 
 /* `n` pairs of seconds, of which each side has its own. */
-static void add_pairs(struct samples *all, const char *name, const char *metric, int n,
-                      const char *side, double seconds)
+static void add_pairs(const char *name, const char *metric, int n, const char *side, double seconds)
 {
-    struct apir_error err = {0};
     for (int i = 0; i < n; i++) {
         char line[256];
         snprintf(line, sizeof(line),
                  "{\"case\":\"%s\",\"side\":\"%s\",\"metric\":\"%s\",\"pair\":%d,\"n\":64,"
                  "\"seconds\":%.9g}",
                  name, side, metric, i, seconds * (1 + 0.001 * (i % 3)));
-        assert_int_equal(samples_parse(all, "pairs", line, &err), 0);
+        read_good(line);
     }
 }
 
-static void targets_without_samples_were_not_run(void **state)
+SAMPLES_TEST(targets_without_samples_were_not_run)
 {
-    (void)state;
-    struct samples all = {0};
     for (size_t i = 0; i < targets_n; i++) {
-        assert_false(judge(&all, targets[i].name).was_run);
+        assert_false(judge(targets[i].name).was_run);
         for (size_t k = 0; k < i; k++)
             assert_string_not_equal(targets[i].name, targets[k].name);
     }
     /* One side alone is nothing to compare. */
-    add_pairs(&all, "cpu-135M", "tg64", 20, "apir", 1);
-    assert_false(judge(&all, "cpu-135M-tg").was_run);
-    samples_fini(&all);
+    add_pairs("cpu-135M", "tg64", 20, "apir", 1);
+    assert_false(judge("cpu-135M-tg").was_run);
 }
 
-static void ratios_are_of_throughput_and_of_load_times(void **state)
+SAMPLES_TEST(ratios_are_of_throughput_and_of_load_times)
 {
-    (void)state;
-    struct samples all = {0};
-    struct apir_error err = {0};
-    add_pairs(&all, "cpu-135M", "tg64", 20, "native", 1);
-    add_pairs(&all, "cpu-135M", "tg64", 20, "apir", 1.01);
-    add_pairs(&all, "cpu-135M", "tg64", 20, "rpc", 1.2);
-    add_pairs(&all, "cpu-135M", "pp512-at-once", 5, "native", 1);
-    add_pairs(&all, "cpu-135M", "pp512-at-once", 5, "apir", 1);
-    struct judgement j = judge(&all, "cpu-135M-tg");
+    add_pairs("cpu-135M", "tg64", 20, "native", 1);
+    add_pairs("cpu-135M", "tg64", 20, "apir", 1.01);
+    add_pairs("cpu-135M", "tg64", 20, "rpc", 1.2);
+    add_pairs("cpu-135M", "pp512-at-once", 5, "native", 1);
+    add_pairs("cpu-135M", "pp512-at-once", 5, "apir", 1);
+    struct judgement j = judge("cpu-135M-tg");
     assert_true(j.was_run);
     assert_close(j.found.median, 1 / 1.01);
     assert_int_equal(j.found.n, 20);
     assert_int_equal(j.verdict, STATS_MET);
-    assert_close(judge(&all, "cpu-135M-tg-rpc").found.median, 1.2 / 1.01);
-    assert_int_equal(judge(&all, "cpu-135M-pp512").verdict, STATS_UNDECIDED);
+    assert_close(judge("cpu-135M-tg-rpc").found.median, 1.2 / 1.01);
+    assert_int_equal(judge("cpu-135M-pp512").verdict, STATS_UNDECIDED);
     for (int i = 0; i < 8; i++) {
         char lines[256];
         snprintf(lines, sizeof(lines),
@@ -208,73 +199,59 @@ static void ratios_are_of_throughput_and_of_load_times(void **state)
                  "{\"case\":\"gpu-1B\",\"side\":\"apir\",\"metric\":\"load\",\"pair\":%d,"
                  "\"seconds\":1.2}",
                  i, i);
-        assert_int_equal(samples_parse(&all, "load", lines, &err), 0);
+        read_good(lines);
     }
-    j = judge(&all, "gpu-1B-load");
+    j = judge("gpu-1B-load");
     assert_close(j.found.median, 1.2);
     assert_int_equal(j.verdict, STATS_MISSED);
-    samples_fini(&all);
 }
 
-static void added_time_is_in_milliseconds_per_token(void **state)
+SAMPLES_TEST(added_time_is_in_milliseconds_per_token)
 {
-    (void)state;
-    struct samples all = {0};
-    add_pairs(&all, "vm-135M", "tg64", 7, "native", 0.064);
-    add_pairs(&all, "vm-135M", "tg64", 7, "apir", 0.064 + 0.0192);
-    struct judgement j = judge(&all, "vm-135M-added");
+    add_pairs("vm-135M", "tg64", 7, "native", 0.064);
+    add_pairs("vm-135M", "tg64", 7, "apir", 0.064 + 0.0192);
+    struct judgement j = judge("vm-135M-added");
     assert_true(j.found.median > 0.299 && j.found.median < 0.301);
     assert_int_equal(j.verdict, STATS_MET);
-    samples_fini(&all);
 }
 
 /* Rounds of the link, in GB/s. */
-static void add_rates(struct samples *all, const char *metric, double rate)
+static void add_rates(const char *metric, double rate)
 {
-    struct apir_error err = {0};
     for (int i = 0; i < 10; i++) {
         char line[160];
         snprintf(line, sizeof(line),
                  "{\"case\":\"vm-link\",\"side\":\"apir\",\"metric\":\"%s\",\"pair\":%d,"
                  "\"value\":%g,\"unit\":\"GB/s\"}",
                  metric, i, rate * (i + 1));
-        assert_int_equal(samples_parse(all, "link", line, &err), 0);
+        read_good(line);
     }
 }
 
 /* However fast the machine was in a round. */
-static void rates_are_compared_with_memcpys_of_the_same_round(void **state)
+SAMPLES_TEST(rates_are_compared_with_memcpys_of_the_same_round)
 {
-    (void)state;
-    struct samples all = {0};
-    add_rates(&all, "memcpy", 0.5);
-    add_rates(&all, "set", 0.51);
-    add_rates(&all, "get", 0.4);
-    struct judgement j = judge(&all, "vm-link-set");
+    add_rates("memcpy", 0.5);
+    add_rates("set", 0.51);
+    add_rates("get", 0.4);
+    struct judgement j = judge("vm-link-set");
     assert_close(j.found.median, 1.02);
     assert_int_equal(j.found.n, 10);
     assert_int_equal(j.verdict, STATS_MET);
-    assert_int_equal(judge(&all, "vm-link-get").verdict, STATS_MISSED);
-    samples_fini(&all);
+    assert_int_equal(judge("vm-link-get").verdict, STATS_MISSED);
 }
 
-static void a_rate_need_not_exceed_nine(void **state)
+SAMPLES_TEST(a_rate_need_not_exceed_nine)
 {
-    (void)state;
-    struct samples all = {0};
-    add_rates(&all, "memcpy", 100);
-    add_rates(&all, "set", 9);
-    add_rates(&all, "get", 0.89);
-    assert_int_equal(judge(&all, "vm-link-set").verdict, STATS_MET);
-    assert_int_equal(judge(&all, "vm-link-get").verdict, STATS_MISSED);
-    samples_fini(&all);
+    add_rates("memcpy", 100);
+    add_rates("set", 9);
+    add_rates("get", 0.89);
+    assert_int_equal(judge("vm-link-set").verdict, STATS_MET);
+    assert_int_equal(judge("vm-link-get").verdict, STATS_MISSED);
 }
 
-static void memory_is_judged_by_its_course(void **state)
+SAMPLES_TEST(memory_is_judged_by_its_course)
 {
-    (void)state;
-    struct samples all = {0};
-    struct apir_error err = {0};
 #define STEP(side, metric, pair, n, value)                                                         \
     "{\"case\":\"memory\",\"side\":\"" side "\",\"metric\":\"" metric "\",\"pair\":" #pair n       \
     ",\"value\":" #value ",\"unit\":\"MiB\"}\n"
@@ -284,23 +261,19 @@ static void memory_is_judged_by_its_course(void **state)
                 STEP("apir", "memory-worker", 0, "", 60)
                     STEP("apir", "memory-worker", 1, ",\"n\":10", 90)
                         STEP("apir", "memory-worker", 2, ",\"n\":20", 92);
-    assert_int_equal(samples_parse(&all, "soak", text, &err), 0);
-    assert_close(judge(&all, "memory-beyond").found.median, 12);
-    assert_int_equal(judge(&all, "memory-beyond").verdict, STATS_MET);
-    assert_close(judge(&all, "memory-growth").found.median, 2);
-    assert_int_equal(judge(&all, "memory-growth").verdict, STATS_MISSED);
-    samples_fini(&all);
+    read_good(text);
+    assert_close(judge("memory-beyond").found.median, 12);
+    assert_int_equal(judge("memory-beyond").verdict, STATS_MET);
+    assert_close(judge("memory-growth").found.median, 2);
+    assert_int_equal(judge("memory-growth").verdict, STATS_MISSED);
 }
 
-static void a_table_has_a_row_for_each_metric(void **state)
+SAMPLES_TEST(a_table_has_a_row_for_each_metric)
 {
-    (void)state;
-    struct samples all = {0};
     struct table t = {0};
-    struct apir_error err = {0};
-    add_pairs(&all, "cpu-135M", "tg64", 6, "native", 1);
-    add_pairs(&all, "cpu-135M", "tg64", 6, "apir", 2);
-    add_pairs(&all, "cpu-135M", "pp64", 6, "apir", 2);
+    add_pairs("cpu-135M", "tg64", 6, "native", 1);
+    add_pairs("cpu-135M", "tg64", 6, "apir", 2);
+    add_pairs("cpu-135M", "pp64", 6, "apir", 2);
     assert_int_equal(table_init(&t, &all, &err), 0);
     assert_int_equal(t.n, 2);
     assert_int_equal(t.rows[0].n_cells, 2);
@@ -309,24 +282,4 @@ static void a_table_has_a_row_for_each_metric(void **state)
     assert_close(t.rows[0].cells[1].ratio.median, 0.5);
     assert_false(t.rows[1].cells[0].has_ratio);
     table_fini(&t);
-    samples_fini(&all);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        UNIT(a_line_written_reads_the_same),
-        UNIT(a_broken_line_is_named),
-        UNIT(blank_lines_and_ends_of_other_systems_are_fine),
-        UNIT(a_pair_that_comes_twice_is_refused),
-        UNIT(a_file_that_is_not_there_is_named),
-        UNIT(targets_without_samples_were_not_run),
-        UNIT(ratios_are_of_throughput_and_of_load_times),
-        UNIT(added_time_is_in_milliseconds_per_token),
-        UNIT(rates_are_compared_with_memcpys_of_the_same_round),
-        UNIT(a_rate_need_not_exceed_nine),
-        UNIT(memory_is_judged_by_its_course),
-        UNIT(a_table_has_a_row_for_each_metric),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <string.h>
-
 #include "tests/bench/stats.h"
 #include "tests/lib/unit.h"
 
@@ -9,9 +7,8 @@ static void assert_close(double a, double b)
     assert_true(a - b < 1e-12 && b - a < 1e-12);
 }
 
-static void median_is_the_middle_of_any_order(void **state)
+TEST(median_is_the_middle_of_any_order)
 {
-    (void)state;
     const double odd[] = {5, 1, 4, 2, 3}, even[] = {4, 1, 3, 2}, same[] = {7, 7, 7, 7},
                  one[] = {-2};
     const double ties[] = {1, 2, 2, 9, 9, 9}, kept[] = {5, 1, 4, 2, 3};
@@ -23,9 +20,8 @@ static void median_is_the_middle_of_any_order(void **state)
     assert_memory_equal(odd, kept, sizeof(odd));
 }
 
-static void interval_of_equal_values_is_a_point(void **state)
+TEST(interval_of_equal_values_is_a_point)
 {
-    (void)state;
     const double x[] = {3, 3, 3, 3, 3, 3, 3};
     struct interval i;
     assert_int_equal(stats_interval(x, 7, &i), 0);
@@ -36,9 +32,8 @@ static void interval_of_equal_values_is_a_point(void **state)
     assert_false(i.is_single);
 }
 
-static void interval_is_the_same_every_time(void **state)
+TEST(interval_is_the_same_every_time)
 {
-    (void)state;
     uint64_t seed = 11;
     double x[20];
     for (size_t i = 0; i < 20; i++)
@@ -52,9 +47,8 @@ static void interval_is_the_same_every_time(void **state)
 }
 
 /* Of values between 0 and 1 the median is 0.5: about 95 of 100 intervals must hold it. */
-static void interval_covers_the_true_median(void **state)
+TEST(interval_covers_the_true_median)
 {
-    (void)state;
     enum { SETS = 100, N = 20 };
     uint64_t seed = 5;
     int covered = 0;
@@ -73,9 +67,8 @@ static void interval_covers_the_true_median(void **state)
     assert_true(width > 0.33 && width < 0.53);
 }
 
-static void interval_narrows_with_more_values(void **state)
+TEST(interval_narrows_with_more_values)
 {
-    (void)state;
     uint64_t seed = 3;
     double x[400];
     for (size_t i = 0; i < 400; i++)
@@ -86,9 +79,8 @@ static void interval_narrows_with_more_values(void **state)
     assert_true(many.high - many.low < (few.high - few.low) / 2);
 }
 
-static void added_is_the_difference_of_both_medians(void **state)
+TEST(added_is_the_difference_of_both_medians)
 {
-    (void)state;
     const double b[] = {1, 2, 3, 4, 5, 6, 7}, noisy[] = {9, 3, 6, 5, 8, 7, 4};
     double a[7];
     for (size_t i = 0; i < 7; i++)
@@ -104,9 +96,8 @@ static void added_is_the_difference_of_both_medians(void **state)
     assert_true(i.low < 2 && i.high > 2);
 }
 
-static void verdict_follows_the_interval(void **state)
+TEST(verdict_follows_the_interval)
 {
-    (void)state;
     static const struct {
         double low, median, high;
         size_t n;
@@ -144,15 +135,4 @@ static void verdict_follows_the_interval(void **state)
         if (stats_judge(&found, cases[i].comparison, cases[i].target) != cases[i].verdict)
             fail_msg("case %zu", i);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        UNIT(median_is_the_middle_of_any_order), UNIT(interval_of_equal_values_is_a_point),
-        UNIT(interval_is_the_same_every_time),   UNIT(interval_covers_the_true_median),
-        UNIT(interval_narrows_with_more_values), UNIT(added_is_the_difference_of_both_medians),
-        UNIT(verdict_follows_the_interval),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,16 +2,12 @@
 #include "tests/lib/unit.h"
 
 #include <elf.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "cdi/child.h"
 #include "cdi/doctor/access.h"
@@ -22,27 +18,22 @@
 #include "cdi/spec/spec.h"
 #include "common/cleanup.h"
 
-static char root[64];
+static const char *const root = unit_folder;
 static struct doctor d;
 
 static int setup(void **state)
 {
-    unit_setup(state);
-    snprintf(root, sizeof(root), "/tmp/doctor.XXXXXX");
     memset(&d, 0, sizeof(d));
     d.root = root;
     d.uid = 1000;
     snprintf(d.user, sizeof(d.user), "joe");
-    return mkdtemp(root) == NULL;
+    return unit_folder_setup(state);
 }
 
 static int teardown(void **state)
 {
-    char command[128];
-
     apir_json_put(&d.spec);
-    snprintf(command, sizeof(command), "rm -rf '%s'", root);
-    return system(command) != 0 || unit_teardown(state);
+    return unit_folder_teardown(state);
 }
 
 static const char *make(const char *path, const char *text)
@@ -52,6 +43,23 @@ static const char *make(const char *path, const char *text)
     snprintf(full, sizeof(full), "%s%s", root, path);
     assert_int_equal(cdi_file_write(full, text, NULL), 0);
     return full;
+}
+
+/* podman is there, of this version. */
+static void have_podman(int major, int minor)
+{
+    d.engines[cdi_engine_index(&cdi_engine_podman)].found = true;
+    d.engines[cdi_engine_index(&cdi_engine_podman)].version = (struct cdi_version){major, minor, 0};
+}
+
+/* A device node that is this file; returns its path. */
+static const char *make_node(void)
+{
+    static struct cdi_node node;
+
+    snprintf(node.full_path, sizeof(node.full_path), "%s", make("/node", ""));
+    d.node = &node;
+    return node.full_path;
 }
 
 /* Runs it, expects that status, and that the text (or the advice) has this part. */
@@ -64,7 +72,7 @@ static void expect(doctor_check *check, enum doctor_status status, const char *p
         fail_msg("%d, not %d: %s | %s", got, status, o.text, o.todo);
 }
 
-static void access_is_what_the_kernel_would_say(void **state)
+TEST(access_is_what_the_kernel_would_say)
 {
     static const struct {
         mode_t mode;
@@ -77,7 +85,6 @@ static void access_is_what_the_kernel_would_say(void **state)
         {0666, 6, 8, DOCTOR_ACCESS_WORLD}, {0664, 6, 8, DOCTOR_ACCESS_NONE},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct stat st = {.st_mode = S_IFCHR | cases[i].mode, .st_uid = 5, .st_gid = 7};
         unsigned groups[] = {99, cases[i].gid};
@@ -86,7 +93,7 @@ static void access_is_what_the_kernel_would_say(void **state)
     }
 }
 
-static void ranges_of_ids_are_found_by_name_and_number(void **state)
+TEST_WITHIN(ranges_of_ids_are_found_by_name_and_number, setup, teardown)
 {
     static const struct {
         const char *text;
@@ -103,16 +110,14 @@ static void ranges_of_ids_are_found_by_name_and_number(void **state)
         {"10000:1:1\n#joe:1:1\n", false},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         assert_int_equal(doctor_subid_has(make("/etc/subuid", cases[i].text), "joe", 1000),
                          cases[i].has);
     assert_false(doctor_subid_has("/nonexistent", "joe", 1000));
 }
 
-static void selinux_is_judged_by_its_booleans(void **state)
+TEST_WITHIN(selinux_is_judged_by_its_booleans, setup, teardown)
 {
-    (void)state;
     expect(doctor_check_selinux, DOCTOR_PASS, "not in use");
     make("/sys/fs/selinux/enforce", "0");
     expect(doctor_check_selinux, DOCTOR_PASS, "permissive");
@@ -128,17 +133,12 @@ static void selinux_is_judged_by_its_booleans(void **state)
     expect(doctor_check_selinux, DOCTOR_WARN, "label=disable");
 }
 
-static void rootless_asks_for_ranges_and_groups(void **state)
+TEST_WITHIN(rootless_asks_for_ranges_and_groups, setup, teardown)
 {
-    char path[256];
-    static struct cdi_node node;
+    const char *path = make_node();
 
-    (void)state;
-    d.node = &node;
-    snprintf(path, sizeof(path), "%s", make("/node", ""));
-    snprintf(node.full_path, sizeof(node.full_path), "%s", path);
     expect(doctor_check_rootless, DOCTOR_SKIP, "no podman");
-    d.engines[cdi_engine_index(&cdi_engine_podman)].found = true;
+    have_podman(5, 8);
     assert_int_equal(chmod(path, 0660), 0);
     expect(doctor_check_rootless, DOCTOR_WARN, "usermod --add-subuids");
     make("/etc/subuid", "joe:100000:65536\n");
@@ -154,17 +154,12 @@ static void rootless_asks_for_ranges_and_groups(void **state)
     expect(doctor_check_rootless, DOCTOR_FAIL, "No such file");
 }
 
-static void keep_groups_needs_crun(void **state)
+TEST_WITHIN(keep_groups_needs_crun, setup, teardown)
 {
-    static struct cdi_node node;
     cleanup_free char *old = strdup(getenv("PATH"));
-    char path[256];
+    const char *path = make_node();
 
-    (void)state;
-    d.node = &node;
-    d.engines[cdi_engine_index(&cdi_engine_podman)].found = true;
-    snprintf(path, sizeof(path), "%s", make("/node", ""));
-    snprintf(node.full_path, sizeof(node.full_path), "%s", path);
+    have_podman(5, 8);
     make("/etc/subuid", "joe:100000:65536\n");
     make("/etc/subgid", "joe:100000:65536\n");
     assert_int_equal(chmod(path, 0060), 0);
@@ -180,7 +175,7 @@ static void keep_groups_needs_crun(void **state)
     setenv("PATH", old, 1);
 }
 
-static void a_program_is_static_without_an_interpreter(void **state)
+TEST_WITHIN(a_program_is_static_without_an_interpreter, setup, teardown)
 {
     Elf64_Ehdr e = {
         .e_type = ET_DYN, .e_phoff = sizeof(e), .e_phentsize = sizeof(Elf64_Phdr), .e_phnum = 2};
@@ -188,7 +183,6 @@ static void a_program_is_static_without_an_interpreter(void **state)
     cleanup_fd int fd = memfd_create("elf", MFD_CLOEXEC);
     cleanup_fd int self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 
-    (void)state;
     assert_int_equal(doctor_elf_static(self), 0);
     assert_int_equal(doctor_elf_static(fd), -ENOEXEC);
     memcpy(e.e_ident, ELFMAG, SELFMAG);
@@ -229,14 +223,12 @@ static void make_static(const char *path)
     assert_int_equal(fchmod(fd, 0755), 0);
 }
 
-static void hooks_d_is_what_podman_would_read(void **state)
+TEST_WITHIN(hooks_d_is_what_podman_would_read, setup, teardown)
 {
     char text[400];
 
-    (void)state;
     expect(doctor_check_hooks_d, DOCTOR_SKIP, "not here");
-    d.engines[cdi_engine_index(&cdi_engine_podman)].found = true;
-    d.engines[cdi_engine_index(&cdi_engine_podman)].version = (struct cdi_version){5, 8, 0};
+    have_podman(5, 8);
     expect(doctor_check_hooks_d, DOCTOR_SKIP, "not installed");
     snprintf(d.hooks_dir, sizeof(d.hooks_dir), "/opt" HOOKS_D);
     expect(doctor_check_hooks_d, DOCTOR_WARN, "apir engine configure podman");
@@ -259,14 +251,14 @@ static void hooks_d_is_what_podman_would_read(void **state)
     make(HOOKS_D "/90-apir.json", text);
     make_static("/static/apir-hook");
     expect(doctor_check_hooks_d, DOCTOR_PASS, "the annotation apir.device works");
-    d.engines[cdi_engine_index(&cdi_engine_podman)].version = (struct cdi_version){4, 5, 0};
+    have_podman(4, 5);
     expect(doctor_check_hooks_d, DOCTOR_WARN, "lets any image ask for a device");
-    d.engines[cdi_engine_index(&cdi_engine_podman)].version = (struct cdi_version){5, 8, 0};
+    have_podman(5, 8);
     make("/etc/containers/containers.conf", "[engine]\nhooks_dir = [\"/elsewhere\"]\n");
     expect(doctor_check_hooks_d, DOCTOR_WARN, "does not read");
-    d.engines[cdi_engine_index(&cdi_engine_podman)].version = (struct cdi_version){4, 5, 0};
+    have_podman(4, 5);
     expect(doctor_check_hooks_d, DOCTOR_SKIP, "podman 4.5.1");
-    d.engines[cdi_engine_index(&cdi_engine_podman)].version = (struct cdi_version){5, 8, 0};
+    have_podman(5, 8);
     make("/etc/containers/containers.conf", "[engine]\nhooks_dir = 1\n");
     expect(doctor_check_hooks_d, DOCTOR_FAIL, "containers.conf: hooks_dir is no list");
 }
@@ -290,12 +282,11 @@ static void write_spec(const char *node, const char *plugin)
     apir_json_put(&d.spec);
 }
 
-static void a_spec_is_held_against_this_machine(void **state)
+TEST_WITHIN(a_spec_is_held_against_this_machine, setup, teardown)
 {
     static struct cdi_node node = {.is_virtio_gpu = true};
     char plugin[256], other[256];
 
-    (void)state;
     d.spec_path = "/nonexistent";
     expect(doctor_check_spec, DOCTOR_FAIL, "apir cdi generate");
     snprintf(other, sizeof(other), "%s", make("/other.so", "x"));
@@ -325,11 +316,10 @@ static void a_spec_is_held_against_this_machine(void **state)
     expect(doctor_check_spec, DOCTOR_FAIL, "lacks host0");
 }
 
-static void a_socket_is_tried(void **state)
+TEST_WITHIN(a_socket_is_tried, setup, teardown)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
 
-    (void)state;
     snprintf(address.sun_path, sizeof(address.sun_path), "%s/s", root);
     d.socket = address.sun_path;
     expect(doctor_check_socket, DOCTOR_FAIL, "No such file");
@@ -366,11 +356,10 @@ static void hang(void *answer, const void *arg)
         pause();
 }
 
-static void children_answer_die_or_are_late(void **state)
+TEST_WITHIN(children_answer_die_or_are_late, setup, teardown)
 {
     char answer = 0, seven = 7, text[100] = "";
 
-    (void)state;
     assert_int_equal(cdi_child_run(answer_7, &seven, 60000, &answer, 1, text, sizeof(text)),
                      CDI_CHILD_ANSWERED);
     assert_int_equal(answer, 7);
@@ -379,24 +368,4 @@ static void children_answer_die_or_are_late(void **state)
     assert_non_null(strstr(text, "Killed"));
     assert_int_equal(cdi_child_run(hang, NULL, 50, &answer, 1, text, sizeof(text)), CDI_CHILD_LATE);
     assert_non_null(strstr(text, "no answer within"));
-}
-
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(access_is_what_the_kernel_would_say),
-        T(ranges_of_ids_are_found_by_name_and_number),
-        T(selinux_is_judged_by_its_booleans),
-        T(rootless_asks_for_ranges_and_groups),
-        T(keep_groups_needs_crun),
-        T(a_program_is_static_without_an_interpreter),
-        T(hooks_d_is_what_podman_would_read),
-        T(a_spec_is_held_against_this_machine),
-        T(a_socket_is_tried),
-        T(children_answer_die_or_are_late),
-    };
-
-    return cmocka_run_group_tests_name("doctor", tests, NULL, NULL);
 }

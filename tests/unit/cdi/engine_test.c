@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/lib/unit.h"
 
-#include <errno.h>
 #include <json-c/json.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "cdi/engine/engine.h"
 #include "cdi/file.h"
@@ -15,7 +10,7 @@
 #include "common/cleanup.h"
 #include "common/error.h"
 
-static void versions_are_found_in_what_engines_say(void **state)
+TEST(versions_are_found_in_what_engines_say)
 {
     static const struct {
         const char *text;
@@ -38,7 +33,6 @@ static void versions_are_found_in_what_engines_say(void **state)
         {"build4.5", -1, -1, -1},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct cdi_version v = {-1, -1, -1};
         bool found = cdi_engine_parse_version(cases[i].text, &v);
@@ -51,23 +45,14 @@ static void versions_are_found_in_what_engines_say(void **state)
 
 /* ---- plans: a small machine of our own, under a root ------------------------------- */
 
-static char root[64], home[96];
+static const char *const root = unit_folder;
+static char home[96];
 
 static int setup(void **state)
 {
-    unit_setup(state);
-    snprintf(root, sizeof(root), "/tmp/engine.XXXXXX");
-    int r = mkdtemp(root) == NULL;
+    int r = unit_folder_setup(state);
     snprintf(home, sizeof(home), "%s/home", root);
     return r;
-}
-
-static int teardown(void **state)
-{
-    char command[128];
-
-    snprintf(command, sizeof(command), "rm -rf '%s'", root);
-    return system(command) != 0 || unit_teardown(state);
 }
 
 static void make(const char *path, const char *text)
@@ -128,9 +113,8 @@ static void check_says(const struct engine_ops *engine, struct cdi_engine_where 
         fail_msg("%s\nis not in: %s", part, got);
 }
 
-static void engines_without_cdi_are_named(void **state)
+TEST_WITHIN(engines_without_cdi_are_named, setup, unit_folder_teardown)
 {
-    (void)state;
     check_says(&cdi_engine_podman, at(4, 0), "podman 4.0 has no CDI; 4.1 is the first");
     check_says(&cdi_engine_docker, at(24, 9), "docker 24.9 has no CDI; 25.0 is the first");
     check_says(&cdi_engine_containerd, at(1, 6), "containerd 1.6 has no CDI; 1.7 is the first");
@@ -139,9 +123,8 @@ static void engines_without_cdi_are_named(void **state)
 
 #define DOCKER_ON "{\n  \"features\":{\n    \"cdi\":true\n  }\n}\n"
 
-static void docker_is_told_where_its_version_wants_it(void **state)
+TEST_WITHIN(docker_is_told_where_its_version_wants_it, setup, unit_folder_teardown)
 {
-    (void)state;
     check(&cdi_engine_docker, at(25, 0), DOCKER_ON);
     check(&cdi_engine_docker, at(28, 1), DOCKER_ON);
     check(&cdi_engine_docker, at(28, 2), "");
@@ -154,9 +137,8 @@ static void docker_is_told_where_its_version_wants_it(void **state)
     check(&cdi_engine_docker, at(29, 0), DOCKER_ON);
 }
 
-static void docker_keeps_all_else(void **state)
+TEST_WITHIN(docker_keeps_all_else, setup, unit_folder_teardown)
 {
-    (void)state;
     make("/etc/docker/daemon.json",
          "{\"mtu\": 1e3, \"dns\": [\"1.1.1.1\"], \"features\": {\"buildkit\": true}, \"x\": "
          "18446744073709551615, \"log-opts\": {\"path\": \"/a/b\"}}");
@@ -169,9 +151,8 @@ static void docker_keeps_all_else(void **state)
           "{\n  \"cdi-spec-dirs\":[\n    \"/opt/cdi\",\n    \"/etc/cdi\"\n  ]\n}\n");
 }
 
-static void docker_refuses_what_it_does_not_understand(void **state)
+TEST_WITHIN(docker_refuses_what_it_does_not_understand, setup, unit_folder_teardown)
 {
-    (void)state;
     make("/etc/docker/daemon.json", "{\n  \"mtu\": 1,\n  bad\n}");
     check_says(&cdi_engine_docker, at(27, 5), "daemon.json: line 3, byte ");
     make("/etc/docker/daemon.json", "{\"features\": []}");
@@ -190,9 +171,8 @@ static void docker_refuses_what_it_does_not_understand(void **state)
 #define CONF "/etc/containerd/config.toml"
 #define ON   "  enable_cdi = true\n"
 
-static void containerd_gets_the_lines_that_its_version_wants(void **state)
+TEST_WITHIN(containerd_gets_the_lines_that_its_version_wants, setup, unit_folder_teardown)
 {
-    (void)state;
     check(&cdi_engine_containerd, at(1, 7), CONF ": version = 2\n\n" CRI2 ON);
     check(&cdi_engine_containerd, at(2, 0), "");
     /* An empty file says no format; without one it would be read as the oldest. */
@@ -223,9 +203,8 @@ static void containerd_gets_the_lines_that_its_version_wants(void **state)
     check(&cdi_engine_containerd, at(1, 7), "");
 }
 
-static void containerd_takes_the_last_section_of_all_its_files(void **state)
+TEST_WITHIN(containerd_takes_the_last_section_of_all_its_files, setup, unit_folder_teardown)
 {
-    (void)state;
     make(CONF, "version = 2\nimports = [\"/etc/containerd/conf.d/*.toml\", \"more.toml\"]\n" CRI2
                "enable_cdi = true\n");
     check(&cdi_engine_containerd, at(1, 7), "");
@@ -246,9 +225,8 @@ static void containerd_takes_the_last_section_of_all_its_files(void **state)
     check_says(&cdi_engine_containerd, at(1, 7), "more.toml: imports is no list");
 }
 
-static void containerd_refuses_what_it_does_not_understand(void **state)
+TEST_WITHIN(containerd_refuses_what_it_does_not_understand, setup, unit_folder_teardown)
 {
-    (void)state;
     make(CONF, "version = 2\nfoo\n");
     check_says(&cdi_engine_containerd, at(1, 7), "config.toml: line 2: ");
     make(CONF, "version = 2\n" CRI2 "enable_cdi = 1\n");
@@ -264,11 +242,10 @@ static void containerd_refuses_what_it_does_not_understand(void **state)
     "it.\n[engine]\n"
 #define DROP_IN "/etc/containers/containers.conf.d/50-apir.conf"
 
-static void podman_is_told_of_a_hooks_folder_it_does_not_read(void **state)
+TEST_WITHIN(podman_is_told_of_a_hooks_folder_it_does_not_read, setup, unit_folder_teardown)
 {
     struct cdi_engine_where where = at(5, 8);
 
-    (void)state;
     check(&cdi_engine_podman, where, "");
     where.hooks_dir = "/usr/share/containers/oci/hooks.d";
     check(&cdi_engine_podman, where, "");
@@ -290,12 +267,12 @@ static void podman_is_told_of_a_hooks_folder_it_does_not_read(void **state)
     check_says(&cdi_engine_podman, where, "is there and not ours");
 }
 
-static void podman_that_takes_annotations_of_images_is_not_told_of_hooks(void **state)
+TEST_WITHIN(podman_that_takes_annotations_of_images_is_not_told_of_hooks, setup,
+            unit_folder_teardown)
 {
     struct cdi_engine_where where = at(4, 3);
     cleanup_plan struct cdi_engine_plan plan = {0};
 
-    (void)state;
     where.hooks_dir = "/opt/hooks.d";
     assert_int_equal(cdi_engine_plan(&cdi_engine_podman, &where, &plan, NULL), 0);
     assert_true(plan.after == NULL && !plan.remove);
@@ -304,11 +281,10 @@ static void podman_that_takes_annotations_of_images_is_not_told_of_hooks(void **
     assert_non_null(strstr(plan.note, "update podman"));
 }
 
-static void podman_is_told_of_etc_cdi_where_it_reads_other_folders(void **state)
+TEST_WITHIN(podman_is_told_of_etc_cdi_where_it_reads_other_folders, setup, unit_folder_teardown)
 {
     struct cdi_engine_where where = at(5, 8);
 
-    (void)state;
     make("/etc/containers/containers.conf", "[engine]\ncdi_spec_dirs = [\"/opt/cdi\"]\n");
     check(&cdi_engine_podman, where, MARK "cdi_spec_dirs = [\"/etc/cdi\", {append = true}]\n");
     /* Before 5.5 podman takes no notice of it. */
@@ -320,12 +296,11 @@ static void podman_is_told_of_etc_cdi_where_it_reads_other_folders(void **state)
     check_says(&cdi_engine_podman, where, "containers.conf: line 1: ] is missing");
 }
 
-static void podman_folders_come_from_all_files_in_order(void **state)
+TEST_WITHIN(podman_folders_come_from_all_files_in_order, setup, unit_folder_teardown)
 {
     struct cdi_engine_where where = at(5, 8);
     cleanup_strings struct cdi_strings hooks = {0}, specs = {0}, root_hooks = {0};
 
-    (void)state;
     make("/usr/share/containers/containers.conf", "[engine]\nhooks_dir = [\"/a\"]\n");
     make("/etc/containers/containers.conf.d/2.conf",
          "[engine]\nhooks_dir = [\"/c\", {append=true}]\n");
@@ -346,12 +321,11 @@ static void podman_folders_come_from_all_files_in_order(void **state)
     assert_string_equal(specs.items[0], "/e");
 }
 
-static void a_user_gets_files_of_the_users_own(void **state)
+TEST_WITHIN(a_user_gets_files_of_the_users_own, setup, unit_folder_teardown)
 {
     struct cdi_engine_where where = at(27, 0);
     struct cdi_engine_plan plan;
 
-    (void)state;
     where.system = false;
     assert_int_equal(cdi_engine_plan(&cdi_engine_docker, &where, &plan, NULL), 0);
     assert_true(strncmp(plan.path, home, strlen(home)) == 0);
@@ -391,12 +365,11 @@ static void check_undo(const char *before, const char *since, const char *expect
     assert_string_equal(undo.remove ? "-" : undo.after == NULL ? "" : undo.after, expected);
 }
 
-static void undoing_restores_what_was_there(void **state)
+TEST_WITHIN(undoing_restores_what_was_there, setup, unit_folder_teardown)
 {
     char path[128];
     cleanup_plan struct cdi_engine_plan undo = {0}, gone = {0};
 
-    (void)state;
     check_undo(NULL, NULL, "-");
     check_undo("{}", NULL, "{}\n");
     check_undo("{ \"mtu\": 1, \"secret\": \"x\" }", NULL,
@@ -415,9 +388,8 @@ static void undoing_restores_what_was_there(void **state)
     assert_false(gone.remove);
 }
 
-static void undoing_keeps_what_others_changed_since(void **state)
+TEST_WITHIN(undoing_keeps_what_others_changed_since, setup, unit_folder_teardown)
 {
-    (void)state;
     check_undo(NULL, "{\"dns\": [], \"features\": {\"cdi\": true}}", "{\n  \"dns\":[]\n}\n");
     check_undo("{\"features\": {\"cdi\": false}}", "{\"features\": {\"cdi\": true, \"x\": true}}",
                "{\n  \"features\":{\n    \"cdi\":false,\n    \"x\":true\n  }\n}\n");
@@ -427,7 +399,7 @@ static void undoing_keeps_what_others_changed_since(void **state)
     check_undo("{\"mtu\": 1}", "{\"features\": 7}", "");
 }
 
-static void a_record_that_is_none_is_refused(void **state)
+TEST_WITHIN(a_record_that_is_none_is_refused, setup, unit_folder_teardown)
 {
     static const char *const bad[] = {"[1]",
                                       "[{}]",
@@ -437,7 +409,6 @@ static void a_record_that_is_none_is_refused(void **state)
                                       "[{\"path\": [null, \"b\"], \"is\": 1}]"};
     char path[128];
 
-    (void)state;
     make("/conf", "{\"a\": 1}");
     snprintf(path, sizeof(path), "%s/conf", root);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -448,30 +419,4 @@ static void a_record_that_is_none_is_refused(void **state)
             fail_msg("taken: %s", bad[i]);
         json_object_put(changes);
     }
-}
-
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(versions_are_found_in_what_engines_say),
-        T(engines_without_cdi_are_named),
-        T(docker_is_told_where_its_version_wants_it),
-        T(docker_keeps_all_else),
-        T(docker_refuses_what_it_does_not_understand),
-        T(containerd_gets_the_lines_that_its_version_wants),
-        T(containerd_takes_the_last_section_of_all_its_files),
-        T(containerd_refuses_what_it_does_not_understand),
-        T(podman_is_told_of_a_hooks_folder_it_does_not_read),
-        T(podman_that_takes_annotations_of_images_is_not_told_of_hooks),
-        T(podman_is_told_of_etc_cdi_where_it_reads_other_folders),
-        T(podman_folders_come_from_all_files_in_order),
-        T(a_user_gets_files_of_the_users_own),
-        T(undoing_restores_what_was_there),
-        T(undoing_keeps_what_others_changed_since),
-        T(a_record_that_is_none_is_refused),
-    };
-
-    return cmocka_run_group_tests_name("engine", tests, NULL, NULL);
 }

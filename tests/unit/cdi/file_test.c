@@ -1,35 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/lib/unit.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
-#include <unistd.h>
 
 #include "cdi/file.h"
 #include "common/cleanup.h"
 #include "common/error.h"
-
-static char dir[64];
-
-static int setup(void **state)
-{
-    unit_setup(state);
-    snprintf(dir, sizeof(dir), "/tmp/engine-file.XXXXXX");
-    return mkdtemp(dir) == NULL;
-}
-
-static int teardown(void **state)
-{
-    char command[128];
-
-    snprintf(command, sizeof(command), "rm -rf '%s'", dir);
-    return system(command) != 0 || unit_teardown(state);
-}
+#include "tests/lib/folder.h"
 
 static const char *in(const char *name)
 {
@@ -37,7 +16,7 @@ static const char *in(const char *name)
     static unsigned i;
     char *path = paths[i++ % 4];
 
-    snprintf(path, 128, "%s/%s", dir, name);
+    snprintf(path, 128, "%s/%s", unit_folder, name);
     return path;
 }
 
@@ -51,24 +30,11 @@ static void make(const char *name, const char *text, mode_t mode)
     assert_int_equal(chmod(in(name), mode), 0);
 }
 
-static int count_entries(void)
-{
-    DIR *d = opendir(dir);
-    int n = -2;
-
-    assert_non_null(d);
-    while (readdir(d) != NULL)
-        n++;
-    closedir(d);
-    return n;
-}
-
-static void a_written_file_keeps_mode_and_owner(void **state)
+FOLDER_TEST(a_written_file_keeps_mode_and_owner)
 {
     struct stat st;
     cleanup_free char *text = NULL;
 
-    (void)state;
     make("conf", "old", 0640);
     /* Only root may give files away; others keep their own. */
     if (geteuid() == 0)
@@ -80,10 +46,10 @@ static void a_written_file_keeps_mode_and_owner(void **state)
         assert_true(st.st_uid == 12 && st.st_gid == 34);
     assert_int_equal(cdi_file_read(in("conf"), &text, NULL, NULL), 0);
     assert_string_equal(text, "new\n");
-    assert_int_equal(count_entries(), 1);
+    assert_int_equal(folder_entries(unit_folder), 1);
 }
 
-static void a_written_file_keeps_its_access_list_and_attributes(void **state)
+FOLDER_TEST(a_written_file_keeps_its_access_list_and_attributes)
 {
     /* u::rw-,u:1234:r--,g::r--,m::r--,o::--- as the kernel has it. */
     static const unsigned char list[] = {
@@ -99,7 +65,6 @@ static void a_written_file_keeps_its_access_list_and_attributes(void **state)
     char value[64];
     struct stat st;
 
-    (void)state;
     make("conf", "old", 0640);
     for (size_t i = 0; i < 2; i++)
         if (setxattr(in("conf"), kept[i].name, kept[i].value, kept[i].size, 0) < 0) {
@@ -116,11 +81,10 @@ static void a_written_file_keeps_its_access_list_and_attributes(void **state)
     assert_int_equal(st.st_mode & 07777, 0640);
 }
 
-static void a_new_file_gets_its_folders(void **state)
+FOLDER_TEST(a_new_file_gets_its_folders)
 {
     struct stat st;
 
-    (void)state;
     mode_t mask = umask(077);
     assert_int_equal(cdi_file_write(in("a/b/conf"), "x", NULL), 0);
     umask(mask);
@@ -128,13 +92,12 @@ static void a_new_file_gets_its_folders(void **state)
     assert_int_equal(st.st_mode & 07777, 0644);
 }
 
-static void a_link_is_neither_read_nor_replaced(void **state)
+FOLDER_TEST(a_link_is_neither_read_nor_replaced)
 {
     struct apir_error err = {0};
     struct stat st;
     cleanup_free char *text = NULL;
 
-    (void)state;
     make("target", "precious", 0600);
     assert_int_equal(symlink("target", in("link")), 0);
     assert_int_equal(cdi_file_read(in("link"), &text, NULL, &err), -ELOOP);
@@ -145,19 +108,18 @@ static void a_link_is_neither_read_nor_replaced(void **state)
     assert_true(S_ISLNK(st.st_mode));
     assert_int_equal(cdi_file_load(in("link"), &text, NULL), 0);
     assert_string_equal(text, "precious");
-    assert_int_equal(count_entries(), 2);
+    assert_int_equal(folder_entries(unit_folder), 2);
 }
 
-static void what_is_no_plain_text_is_an_error(void **state)
+FOLDER_TEST(what_is_no_plain_text_is_an_error)
 {
     struct apir_error err = {0};
     char *text = NULL;
     cleanup_free char *big = malloc(CDI_FILE_SIZE_MAX + 2);
 
-    (void)state;
     assert_int_equal(mkfifo(in("fifo"), 0600), 0);
     assert_int_equal(cdi_file_read(in("fifo"), &text, NULL, &err), -EINVAL);
-    assert_int_equal(cdi_file_read(dir, &text, NULL, &err), -EINVAL);
+    assert_int_equal(cdi_file_read(unit_folder, &text, NULL, &err), -EINVAL);
     int fd = open(in("nul"), O_WRONLY | O_CREAT, 0600);
     assert_int_equal(write(fd, "a\0b", 3), 3);
     close(fd);
@@ -171,23 +133,22 @@ static void what_is_no_plain_text_is_an_error(void **state)
     assert_null(text);
 }
 
-static void what_cannot_be_written_leaves_nothing_behind(void **state)
+FOLDER_TEST(what_cannot_be_written_leaves_nothing_behind)
 {
     struct apir_error err = {0};
 
-    (void)state;
     assert_int_equal(mkdir(in("conf"), 0700), 0);
     assert_int_equal(cdi_file_write(in("conf"), "x", &err), -EINVAL);
     assert_int_equal(cdi_file_write("relative", "x", &err), -EINVAL);
-    assert_int_equal(count_entries(), 1);
+    assert_int_equal(folder_entries(unit_folder), 1);
     make("file", "x", 0600);
     assert_int_equal(cdi_file_write(in("file/conf"), "x", &err), -ENOTDIR);
     assert_int_equal(cdi_file_remove(in("file"), &err), 0);
     assert_int_equal(cdi_file_remove(in("file"), &err), 0);
-    assert_int_equal(count_entries(), 1);
+    assert_int_equal(folder_entries(unit_folder), 1);
 }
 
-static void changes_are_shown_with_what_is_around_them(void **state)
+TEST(changes_are_shown_with_what_is_around_them)
 {
     static const struct {
         const char *before, *after, *shown;
@@ -201,7 +162,6 @@ static void changes_are_shown_with_what_is_around_them(void **state)
         {"a\n", "a\n", "--- F\n+++ F\n a\n"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char *shown = NULL;
         size_t size = 0;
@@ -213,21 +173,4 @@ static void changes_are_shown_with_what_is_around_them(void **state)
         assert_string_equal(shown, cases[i].shown);
         free(shown);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_written_file_keeps_mode_and_owner, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_written_file_keeps_its_access_list_and_attributes, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_new_file_gets_its_folders, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_link_is_neither_read_nor_replaced, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_is_no_plain_text_is_an_error, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_cannot_be_written_leaves_nothing_behind, setup,
-                                        teardown),
-        cmocka_unit_test(changes_are_shown_with_what_is_around_them),
-    };
-
-    return cmocka_run_group_tests_name("file", tests, NULL, NULL);
 }

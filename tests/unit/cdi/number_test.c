@@ -1,18 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 #include <json-c/json.h>
 
 #include "common/json.h"
 #include "cdi/spec/number.h"
 #include "cdi/spec/spec.h"
+#include "tests/lib/unit.h"
 
 #define N128 "/dev/dri/renderD128"
 #define N129 "/dev/dri/renderD129"
@@ -67,9 +59,8 @@ static const struct {
      {0, 1}},
 };
 
-static void each_case_is_numbered(void **state)
+TEST(each_case_is_numbered)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct cdi_numbered found[ROWS_MAX];
         size_t n_known = 0, n_found = 0;
@@ -86,12 +77,11 @@ static void each_case_is_numbered(void **state)
     }
 }
 
-static void full_house_is_numbered_once_each(void **state)
+TEST(full_house_is_numbered_once_each)
 {
     static struct cdi_numbered known[CDI_DEVICES_MAX], found[CDI_DEVICES_MAX];
     bool seen[CDI_DEVICES_MAX] = {false};
 
-    (void)state;
     for (unsigned i = 0; i < CDI_DEVICES_MAX; i++) {
         known[i] = (struct cdi_numbered){CDI_NUMBER_MAX - i, N128, ""};
         found[i] = (struct cdi_numbered){0, N128, ""};
@@ -116,14 +106,13 @@ static size_t read_text(const char *text, struct cdi_numbered *known)
     return cdi_number_read(spec, known);
 }
 
-static void what_was_written_is_read(void **state)
+TEST(what_was_written_is_read)
 {
     static const struct cdi_spec_device devices[] = {{7, N128, "uuid-1"}, {0, N129, NULL}};
     static struct cdi_numbered known[CDI_DEVICES_MAX];
     struct cdi_spec_options o = {"virtgpu", "apir", "/p", "/h", devices, 2, "/run/apir/host"};
     cleanup_json struct json_object *spec = NULL;
 
-    (void)state;
     assert_int_equal(cdi_spec_build(&o, &spec, NULL), 0);
     assert_int_equal(cdi_number_read(spec, known), 2);
     assert_int_equal(known[0].number, 7);
@@ -134,47 +123,25 @@ static void what_was_written_is_read(void **state)
     assert_string_equal(known[1].id, "");
 }
 
-static void whatever_else_is_there_is_left_alone(void **state)
+TEST(whatever_else_is_there_is_left_alone)
 {
-    static struct cdi_numbered known[CDI_DEVICES_MAX];
 #define DEVICE(name, edits) "{\"name\":\"" name "\",\"containerEdits\":{" edits "}}"
 #define NODE                "\"deviceNodes\":[{\"path\":\"/n\"}]"
+    static const char *const devices[] = {
+        DEVICE("gpu", NODE),     DEVICE("gpu00", NODE),
+        DEVICE("gpu-1", NODE),   DEVICE("gpu10000", NODE),
+        DEVICE("gpu1x", NODE),   DEVICE("host0", NODE),
+        DEVICE("gpu3", ""),      DEVICE("gpu1", "\"deviceNodes\":[]"),
+        "3,null,{},[],\"gpu0\"", DEVICE("gpu2", "\"deviceNodes\":[{\"path\":1}]"),
+    };
+    static struct cdi_numbered known[CDI_DEVICES_MAX];
+    char text[1024] = "{\"devices\":[";
 
-    (void)state;
     assert_int_equal(read_text("{}", known), 0);
     assert_int_equal(read_text("{\"devices\":3}", known), 0);
-    assert_int_equal(read_text("{\"devices\":[3,null,{},[],\"gpu0\"]}", known), 0);
-    assert_int_equal(
-        read_text(
-            "{\"devices\":[" DEVICE("gpu", NODE) "," DEVICE("gpu00", NODE) "," DEVICE("gpu-1", NODE) "," DEVICE(
-                "gpu10000",
-                NODE) "," DEVICE("gpu1x",
-                                 NODE) "," DEVICE("host0",
-                                                  NODE) "," DEVICE("gpu1",
-                                                                   "\"deviceNodes\":["
-                                                                   "]") "," DEVICE("gp"
-                                                                                   "u"
-                                                                                   "2",
-                                                                                   "\""
-                                                                                   "de"
-                                                                                   "vi"
-                                                                                   "ce"
-                                                                                   "No"
-                                                                                   "de"
-                                                                                   "s"
-                                                                                   "\""
-                                                                                   ":["
-                                                                                   "{"
-                                                                                   "\""
-                                                                                   "pa"
-                                                                                   "th"
-                                                                                   "\""
-                                                                                   ":1"
-                                                                                   "}"
-                                                                                   "]") "," DEVICE("gpu3",
-                                                                                                   "") "]}",
-            known),
-        0);
+    for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++)
+        strcat(strcat(text, i > 0 ? "," : ""), devices[i]);
+    assert_int_equal(read_text(strcat(text, "]}"), known), 0);
     /* Names twice are no spec's, but a file may hold them. */
     assert_int_equal(
         read_text("{\"devices\":[" DEVICE("gpu5", NODE) "," DEVICE("gpu5", NODE) "]}", known), 1);
@@ -186,16 +153,4 @@ static void whatever_else_is_there_is_left_alone(void **state)
         1);
     assert_int_equal(known[0].number, 9999);
     assert_string_equal(known[0].id, "y");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_case_is_numbered),
-        cmocka_unit_test(full_house_is_numbered_once_each),
-        cmocka_unit_test(what_was_written_is_read),
-        cmocka_unit_test(whatever_else_is_there_is_left_alone),
-    };
-
-    return cmocka_run_group_tests_name("number", tests, NULL, NULL);
 }

@@ -1,23 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <dirent.h>
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <cmocka.h>
 #include <json-c/json.h>
 
 #include "common/json.h"
 #include "common/oci/cdi_rules.h"
 #include "cdi/spec/spec.h"
 #include "common/error.h"
+#include "tests/lib/folder.h"
+#include "tests/lib/unit.h"
 
 static const struct cdi_spec_device devices[] = {
     {0, "/dev/dri/renderD128", "6e1b0a3c-0000-0000-0000-00000000000f"},
@@ -54,12 +45,11 @@ static size_t findings(struct json_object *spec)
     return n;
 }
 
-static void built_spec_is_spotless(void **state)
+TEST(built_spec_is_spotless)
 {
     struct cdi_spec_options o = options();
     cleanup_json struct json_object *spec = build(&o);
 
-    (void)state;
     assert_int_equal(findings(spec), 0);
     assert_string_equal(apir_json_string(spec, "cdiVersion"), "0.3.0");
     assert_string_equal(apir_json_string(spec, "kind"), "virtgpu/apir");
@@ -88,11 +78,10 @@ static struct json_object *device_named(struct json_object *spec, const char *na
     return NULL;
 }
 
-static void host_socket_is_a_device_without_a_node(void **state)
+TEST(host_socket_is_a_device_without_a_node)
 {
     struct cdi_spec_options o = options();
 
-    (void)state;
     o.socket_dir = "/srv/apir";
     for (o.n_devices = 0; o.n_devices <= 2; o.n_devices += 2) {
         cleanup_json struct json_object *spec = build(&o);
@@ -110,33 +99,30 @@ static void host_socket_is_a_device_without_a_node(void **state)
     }
 }
 
-static void dotted_class_raises_the_version(void **state)
+TEST(dotted_class_raises_the_version)
 {
     struct cdi_spec_options o = options();
 
-    (void)state;
     o.class_name = "apir.test";
     cleanup_json struct json_object *spec = build(&o);
     assert_string_equal(apir_json_string(spec, "cdiVersion"), "0.6.0");
     assert_int_equal(findings(spec), 0);
 }
 
-static void no_hook_leaves_no_hook(void **state)
+TEST(no_hook_leaves_no_hook)
 {
     struct cdi_spec_options o = options();
 
-    (void)state;
     o.hook_path = NULL;
     cleanup_json struct json_object *spec = build(&o);
     assert_null(strstr(cdi_spec_text(spec), "hooks"));
     assert_int_equal(findings(spec), 0);
 }
 
-static void plugin_elsewhere_is_told_to_the_hook(void **state)
+TEST(plugin_elsewhere_is_told_to_the_hook)
 {
     struct cdi_spec_options o = options();
 
-    (void)state;
     o.plugin_path = "/opt/x/libggml-apir.so";
     cleanup_json struct json_object *spec = build(&o);
     struct json_object *edits = apir_json_member(spec, "containerEdits", json_type_object);
@@ -147,29 +133,16 @@ static void plugin_elsewhere_is_told_to_the_hook(void **state)
     assert_string_equal(json_object_get_string(json_object_array_get_idx(args, 3)), o.plugin_path);
 }
 
-static int entries(const char *dir)
+FOLDER_TEST(stored_spec_reads_back)
 {
-    DIR *d = opendir(dir);
-    int n = 0;
-
-    assert_non_null(d);
-    while (readdir(d) != NULL)
-        n++;
-    closedir(d);
-    return n - 2;
-}
-
-static void stored_spec_reads_back(void **state)
-{
-    char dir[] = "/tmp/spec_test.XXXXXX", path[64];
+    char dir[64], path[80];
     struct cdi_spec_options o = options();
     cleanup_json struct json_object *spec = build(&o);
     cleanup_json struct json_object *back = NULL;
     struct stat st;
 
-    (void)state;
-    assert_non_null(mkdtemp(dir));
-    snprintf(path, sizeof(path), "%s/cdi/apir.json", dir);
+    snprintf(dir, sizeof(dir), "%s/cdi", unit_folder);
+    snprintf(path, sizeof(path), "%s/apir.json", dir);
     mode_t old = umask(0077);
     assert_int_equal(cdi_spec_store(path, spec, NULL), 0);
     /* Over itself, too. */
@@ -179,25 +152,17 @@ static void stored_spec_reads_back(void **state)
     assert_int_equal(st.st_mode & 07777, 0644);
     assert_int_equal(cdi_spec_load(path, &back, NULL), 0);
     assert_true(json_object_equal(spec, back));
-    path[strlen(path) - strlen("/apir.json")] = '\0';
-    assert_int_equal(entries(path), 1);
-    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(folder_entries(dir), 1);
+    assert_int_equal(stat(dir, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0755);
-    snprintf(path, sizeof(path), "%s/cdi/apir.json", dir);
-    unlink(path);
-    path[strlen(path) - strlen("/apir.json")] = '\0';
-    rmdir(path);
-    rmdir(dir);
 }
 
-static void store_refuses_what_is_not_valid(void **state)
+FOLDER_TEST(store_refuses_what_is_not_valid)
 {
-    char dir[] = "/tmp/spec_test.XXXXXX", path[64];
+    char path[64];
     struct apir_error err = {0};
 
-    (void)state;
-    assert_non_null(mkdtemp(dir));
-    snprintf(path, sizeof(path), "%s/apir.json", dir);
+    snprintf(path, sizeof(path), "%s/apir.json", unit_folder);
     static const struct cdi_spec_device relative = {0, "renderD128", NULL};
     struct cdi_spec_options broken[5] = {options(), options(), options(), options(), options()};
     broken[0].vendor = "1";
@@ -210,41 +175,20 @@ static void store_refuses_what_is_not_valid(void **state)
         cleanup_json struct json_object *spec = build(&broken[i]);
         assert_int_equal(cdi_spec_store(path, spec, &err), -EINVAL);
         assert_non_null(strstr(err.msg, "not written"));
-        assert_int_equal(entries(dir), 0);
+        assert_int_equal(folder_entries(unit_folder), 0);
     }
-    rmdir(dir);
 }
 
-static void store_that_fails_leaves_nothing(void **state)
+FOLDER_TEST(store_that_fails_leaves_nothing)
 {
-    char dir[] = "/tmp/spec_test.XXXXXX", path[64];
+    char path[64];
     struct cdi_spec_options o = options();
     cleanup_json struct json_object *spec = build(&o);
     struct apir_error err = {0};
 
-    (void)state;
-    assert_non_null(mkdtemp(dir));
-    snprintf(path, sizeof(path), "%s/apir.json", dir);
+    snprintf(path, sizeof(path), "%s/apir.json", unit_folder);
     /* The rename fails over a folder; the temporary file must be gone. */
     assert_int_equal(mkdir(path, 0700), 0);
     assert_int_equal(cdi_spec_store(path, spec, &err), -EISDIR);
-    assert_int_equal(entries(dir), 1);
-    rmdir(path);
-    rmdir(dir);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(built_spec_is_spotless),
-        cmocka_unit_test(host_socket_is_a_device_without_a_node),
-        cmocka_unit_test(dotted_class_raises_the_version),
-        cmocka_unit_test(no_hook_leaves_no_hook),
-        cmocka_unit_test(plugin_elsewhere_is_told_to_the_hook),
-        cmocka_unit_test(stored_spec_reads_back),
-        cmocka_unit_test(store_refuses_what_is_not_valid),
-        cmocka_unit_test(store_that_fails_leaves_nothing),
-    };
-
-    return cmocka_run_group_tests_name("spec", tests, NULL, NULL);
+    assert_int_equal(folder_entries(unit_folder), 1);
 }

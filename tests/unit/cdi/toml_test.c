@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/lib/unit.h"
 
-#include <errno.h>
 #include <json-c/json.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "cdi/engine/toml.h"
 #include "common/cleanup.h"
@@ -21,7 +18,7 @@ static struct json_object *parse(const char *text)
     return top;
 }
 
-static void values_are_found_where_they_are(void **state)
+TEST(values_are_found_where_they_are)
 {
     static const struct {
         const char *text, *value;
@@ -48,7 +45,6 @@ static void values_are_found_where_they_are(void **state)
         {"\"plug\\\"ins\".x = 1", NULL},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         cleanup_json struct json_object *top = parse(cases[i].text);
         struct json_object *found = NULL;
@@ -64,7 +60,7 @@ static void values_are_found_where_they_are(void **state)
 }
 
 /* The whole of it, as JSON. */
-static void tables_and_values_are_what_they_are(void **state)
+TEST(tables_and_values_are_what_they_are)
 {
     static const struct {
         const char *text, *json;
@@ -79,7 +75,6 @@ static void tables_and_values_are_what_they_are(void **state)
         {"a = [true, false, {append = true},]", "{\"a\":[true,false,{\"append\":true}]}"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         cleanup_json struct json_object *top = parse(cases[i].text);
 
@@ -88,7 +83,7 @@ static void tables_and_values_are_what_they_are(void **state)
     }
 }
 
-static void what_is_not_understood_is_refused_with_its_line(void **state)
+TEST(what_is_not_understood_is_refused_with_its_line)
 {
     static const struct {
         const char *text, *says;
@@ -115,7 +110,6 @@ static void what_is_not_understood_is_refused_with_its_line(void **state)
         {"a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a = 1", "line 1: a name of too many parts"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct apir_error err = {0};
         struct json_object *top = NULL;
@@ -136,12 +130,11 @@ static int read_list(const char *text, struct cdi_strings *list, bool *append)
     return cdi_toml_strings(value, list, append);
 }
 
-static void lists_are_read_with_their_append_mark(void **state)
+TEST(lists_are_read_with_their_append_mark)
 {
     struct cdi_strings list = {0};
     bool append = false;
 
-    (void)state;
     assert_int_equal(
         read_list("a = [\"/a\\\\b\", # one\n  '/c', {append = true},]\n", &list, &append), 0);
     assert_true(append);
@@ -159,14 +152,13 @@ static void lists_are_read_with_their_append_mark(void **state)
     }
 }
 
-static void strings_are_written_as_they_are_read(void **state)
+TEST(strings_are_written_as_they_are_read)
 {
     const char *text = "a = [\"/\\\"a\\\\ \\b\\t\\n\\f\\r\"]";
     struct cdi_strings list = {0};
     char *written = NULL;
     size_t size = 0;
 
-    (void)state;
     assert_int_equal(read_list(text, &list, NULL), 0);
     assert_true(cdi_strings_have(&list, "/\"a\\ \b\t\n\f\r"));
     FILE *out = open_memstream(&written, &size);
@@ -179,28 +171,13 @@ static void strings_are_written_as_they_are_read(void **state)
     cdi_strings_fini(&list);
 }
 
-static void a_list_has_an_end(void **state)
+TEST(a_list_has_an_end)
 {
     struct cdi_strings list = {0};
 
-    (void)state;
     for (int i = 0; i < CDI_STRINGS_MAX; i++)
         assert_int_equal(cdi_strings_add(&list, "x"), 0);
     assert_int_equal(cdi_strings_add(&list, "x"), -ENOSPC);
     cdi_strings_fini(&list);
     assert_int_equal(list.n, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_are_found_where_they_are),
-        cmocka_unit_test(tables_and_values_are_what_they_are),
-        cmocka_unit_test(what_is_not_understood_is_refused_with_its_line),
-        cmocka_unit_test(lists_are_read_with_their_append_mark),
-        cmocka_unit_test(strings_are_written_as_they_are_read),
-        cmocka_unit_test(a_list_has_an_end),
-    };
-
-    return cmocka_run_group_tests_name("toml", tests, NULL, NULL);
 }

@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 #include <json-c/json.h>
 
 #include "common/json.h"
 #include "common/oci/cdi_rules.h"
+#include "tests/lib/unit.h"
 
 #define DEV(x)      "\"devices\":[" x "]"
 #define GPU         "{\"name\":\"gpu0\",\"containerEdits\":{\"env\":[\"A=b\"]}}"
@@ -103,9 +96,8 @@ static const struct {
      "too low"},
 };
 
-static void each_case_is_graded(void **state)
+TEST(each_case_is_graded)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         cleanup_json struct json_object *spec = NULL;
         struct cdi_report report;
@@ -125,12 +117,11 @@ static void each_case_is_graded(void **state)
     }
 }
 
-static void many_findings_are_counted_and_bounded(void **state)
+TEST(many_findings_are_counted_and_bounded)
 {
     cleanup_json struct json_object *spec = json_object_new_object();
     struct cdi_report report;
 
-    (void)state;
     for (int i = 0; i < 1000; i++) {
         char key[16];
 
@@ -144,7 +135,7 @@ static void many_findings_are_counted_and_bounded(void **state)
     cdi_report_fini(&report);
 }
 
-static void host_check_finds_what_is_missing(void **state)
+TEST(host_check_finds_what_is_missing)
 {
     static const char text[] =
         "{\"devices\":[{\"containerEdits\":{\"deviceNodes\":[{\"path\":\"/dev/null\"},"
@@ -154,7 +145,6 @@ static void host_check_finds_what_is_missing(void **state)
     cleanup_json struct json_object *spec = NULL;
     struct cdi_report report;
 
-    (void)state;
     assert_int_equal(apir_json_parse(text, sizeof(text) - 1, &spec, NULL), 0);
     cdi_report_init(&report);
     cdi_rules_check_host(spec, "/", &report);
@@ -164,15 +154,4 @@ static void host_check_finds_what_is_missing(void **state)
     assert_non_null(strstr(report.items[2].text, "none1"));
     assert_non_null(strstr(report.items[3].text, "none2"));
     cdi_report_fini(&report);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_case_is_graded),
-        cmocka_unit_test(many_findings_are_counted_and_bounded),
-        cmocka_unit_test(host_check_finds_what_is_missing),
-    };
-
-    return cmocka_run_group_tests_name("cdi_rules", tests, NULL, NULL);
 }

@@ -1,21 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "common/clock.h"
 #include "common/image/elf.h"
 #include "common/image/ggml.h"
 #include "tests/lib/elf_write.h"
+#include "tests/lib/unit.h"
 
 static const char *const functions[] = {"first", "second", "third", NULL};
 
@@ -43,6 +34,15 @@ static int file_of(const void *data, size_t size)
     return fd;
 }
 
+/* The sample, and a file of it. */
+static int sample_file(bool gnu_hash, struct elf_out *out)
+{
+    const struct elf_spec spec = sample(gnu_hash);
+
+    elf_write(&spec, out);
+    return file_of(out->bytes, out->n);
+}
+
 static struct image_budget plenty(void)
 {
     return (struct image_budget){.bytes = 64u << 20};
@@ -64,19 +64,16 @@ static int note(const char *name, bool defined, void *user)
     return 0;
 }
 
-static void reads_what_a_linker_wrote(void **state)
+TEST(reads_what_a_linker_wrote)
 {
-    (void)state;
     for (int gnu = 0; gnu < 2; gnu++) {
-        struct elf_spec spec = sample(gnu);
         struct image_budget budget = plenty();
         struct seen seen = {0};
         struct image_elf elf;
         struct elf_out out;
         char name[32];
 
-        elf_write(&spec, &out);
-        int fd = file_of(out.bytes, out.n);
+        int fd = sample_file(gnu, &out);
         assert_int_equal(image_elf_open(fd, &budget, &elf), 0);
         assert_int_equal(elf.machine, EM_X86_64);
         assert_true(elf.wide && elf.dynamic && !elf.pie);
@@ -94,14 +91,13 @@ static void reads_what_a_linker_wrote(void **state)
 }
 
 /* This very program: what a real linker wrote. */
-static void reads_itself(void **state)
+TEST(reads_itself)
 {
     struct image_budget budget = plenty();
     struct seen seen = {0};
     struct image_elf elf;
     int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 
-    (void)state;
     assert_int_equal(image_elf_open(fd, &budget, &elf), 0);
     assert_true(elf.dynamic && elf.n_needed > 0 && elf.interp[0] == '/');
     assert_int_equal(image_elf_symbols(&elf, note, &seen), 0);
@@ -140,18 +136,15 @@ static void look_at_all(int fd)
 }
 
 /* Every 8, 4 and 2 bytes of the file, one after the other, become values that lie. */
-static void lying_elf_is_survived(void **state)
+TEST(lying_elf_is_survived)
 {
     static const uint64_t lies[] = {
         0, 1, 0x7f, 0xffff, 0x7fffffff, 0xffffffff, 0x7fffffffffffffff, UINT64_MAX};
 
-    (void)state;
     for (int gnu = 0; gnu < 2; gnu++) {
-        struct elf_spec spec = sample(gnu);
         struct elf_out out;
 
-        elf_write(&spec, &out);
-        int fd = file_of(out.bytes, out.n);
+        int fd = sample_file(gnu, &out);
         for (size_t at = 0; at < out.n; at += 2)
             for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++)
                 for (size_t width = 2; width <= 8 && at + width <= out.n; width *= 2) {
@@ -163,14 +156,11 @@ static void lying_elf_is_survived(void **state)
     }
 }
 
-static void truncated_elf_is_survived(void **state)
+TEST(truncated_elf_is_survived)
 {
-    struct elf_spec spec = sample(true);
     struct elf_out out;
 
-    (void)state;
-    elf_write(&spec, &out);
-    int fd = file_of(out.bytes, out.n);
+    int fd = sample_file(true, &out);
     for (size_t size = out.n; size > 0; size--) {
         assert_int_equal(ftruncate(fd, (off_t)size), 0);
         look_at_all(fd);
@@ -179,13 +169,12 @@ static void truncated_elf_is_survived(void **state)
 }
 
 /* A sparse file may be as large as it likes: what is read of it is not. */
-static void a_huge_file_costs_no_more_than_the_budget(void **state)
+TEST(a_huge_file_costs_no_more_than_the_budget)
 {
     struct elf_spec spec = sample(false);
     struct image_ggml_file file;
     struct elf_out out;
 
-    (void)state;
     elf_write(&spec, &out);
     Elf64_Phdr *load = (Elf64_Phdr *)(void *)(out.bytes + sizeof(Elf64_Ehdr));
     load->p_filesz = 1ull << 40;
@@ -205,33 +194,28 @@ static void a_huge_file_costs_no_more_than_the_budget(void **state)
     close(fd);
 }
 
-static void other_files_are_none(void **state)
+TEST(other_files_are_none)
 {
     static const char script[] =
         "#!/bin/sh\nexec /usr/bin/llama-server; this is longer than a header\n";
     struct image_budget budget = plenty();
     struct image_elf elf;
 
-    (void)state;
-    int fd = file_of(script, sizeof(script));
-    assert_int_equal(image_elf_open(fd, &budget, &elf), -ENOEXEC);
-    close(fd);
-    fd = file_of("\177ELF", 4);
-    assert_int_equal(image_elf_open(fd, &budget, &elf), -ENOEXEC);
-    close(fd);
-    fd = open("/tmp", O_RDONLY | O_CLOEXEC);
-    assert_int_equal(image_elf_open(fd, &budget, &elf), -ENOEXEC);
-    close(fd);
+    const int fds[] = {file_of(script, sizeof(script)), file_of("\177ELF", 4),
+                       open("/tmp", O_RDONLY | O_CLOEXEC)};
+    for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+        assert_int_equal(image_elf_open(fds[i], &budget, &elf), -ENOEXEC);
+        close(fds[i]);
+    }
 }
 
-static void machines_of_every_class_and_order_are_told(void **state)
+TEST(machines_of_every_class_and_order_are_told)
 {
     struct image_budget budget = plenty();
     struct elf_spec spec = sample(false);
     struct image_ggml_file file;
     struct elf_out out;
 
-    (void)state;
     elf_write(&spec, &out);
     out.bytes[EI_CLASS] = ELFCLASS32;
     out.bytes[18] = EM_ARM;
@@ -253,12 +237,11 @@ static void machines_of_every_class_and_order_are_told(void **state)
 }
 
 /* Wherever the string lies, some window has it whole; a longer word is another word. */
-static void strings_across_windows_are_found(void **state)
+TEST(strings_across_windows_are_found)
 {
     size_t size = 200000;
     char *data = malloc(size);
 
-    (void)state;
     assert_non_null(data);
     for (size_t at = 65280 - 300; at < 65280 + 300; at += 7) {
         struct image_budget budget = plenty();
@@ -285,14 +268,13 @@ static void strings_across_windows_are_found(void **state)
 }
 
 /* gcc keeps but "/usr/lib/x86_64-linux-gnu/ggml/b" of it, and the rest in the code. */
-static void a_path_in_pieces_is_recognised(void **state)
+TEST(a_path_in_pieces_is_recognised)
 {
     static const char data[] = "123456789abcdef/usr/lib/x86_64-linux-gnu/ggml/b\0xxxxackends0yyyy";
     struct image_budget budget = plenty();
     struct elf_spec spec = sample(false);
     struct elf_out out;
 
-    (void)state;
     spec.data = data;
     spec.data_size = sizeof(data);
     elf_write(&spec, &out);
@@ -302,21 +284,4 @@ static void a_path_in_pieces_is_recognised(void **state)
     assert_false(image_ggml_has_path(fd, "/usr/lib/aarch64-linux-gnu/ggml/backends0", &budget));
     assert_false(image_ggml_has_path(fd, "/usr", &budget));
     close(fd);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_what_a_linker_wrote),
-        cmocka_unit_test(reads_itself),
-        cmocka_unit_test(lying_elf_is_survived),
-        cmocka_unit_test(truncated_elf_is_survived),
-        cmocka_unit_test(a_huge_file_costs_no_more_than_the_budget),
-        cmocka_unit_test(other_files_are_none),
-        cmocka_unit_test(machines_of_every_class_and_order_are_told),
-        cmocka_unit_test(strings_across_windows_are_found),
-        cmocka_unit_test(a_path_in_pieces_is_recognised),
-    };
-
-    return cmocka_run_group_tests_name("elf", tests, NULL, NULL);
 }

@@ -1,27 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/lib/unit.h"
 
-#include <errno.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "common/error.h"
 #include "common/log.h"
 
 /* ---- error ------------------------------------------------------------------ */
 
-static void set_formats_and_gives_the_negative_code(void **state)
+TEST(set_formats_and_gives_the_negative_code)
 {
-    (void)state;
     struct apir_error err = {0};
     assert_int_equal(apir_error_set(&err, ENOENT, "no %s in %d places", "file", 3), -ENOENT);
     assert_int_equal(err.code, ENOENT);
     assert_string_equal(err.msg, "no file in 3 places");
 }
 
-static void sys_appends_what_the_system_says(void **state)
+TEST(sys_appends_what_the_system_says)
 {
-    (void)state;
     struct apir_error err = {0};
     char want[128];
     snprintf(want, sizeof(want), "cannot open x: %s", strerror(EACCES));
@@ -30,9 +24,8 @@ static void sys_appends_what_the_system_says(void **state)
     assert_string_equal(err.msg, want);
 }
 
-static void wrap_puts_context_in_front_and_keeps_the_code(void **state)
+TEST(wrap_puts_context_in_front_and_keeps_the_code)
 {
-    (void)state;
     struct apir_error err = {0};
     apir_error_set(&err, EIO, "cause");
     assert_int_equal(apir_error_wrap(&err, "inner %d", 1), -EIO);
@@ -41,17 +34,15 @@ static void wrap_puts_context_in_front_and_keeps_the_code(void **state)
     assert_string_equal(err.msg, "outer: inner 1: cause");
 }
 
-static void every_call_takes_no_error_object(void **state)
+TEST(every_call_takes_no_error_object)
 {
-    (void)state;
     assert_int_equal(apir_error_set(NULL, EINVAL, "x"), -EINVAL);
     assert_int_equal(apir_error_sys(NULL, EPERM, "x"), -EPERM);
     assert_int_equal(apir_error_wrap(NULL, "x"), -EIO);
 }
 
-static void long_texts_are_cut_and_terminated(void **state)
+TEST(long_texts_are_cut_and_terminated)
 {
-    (void)state;
     struct {
         struct apir_error err;
         char guard[16];
@@ -81,9 +72,8 @@ static void long_texts_are_cut_and_terminated(void **state)
     }
 }
 
-static void wrapping_for_ever_keeps_a_terminated_text(void **state)
+TEST(wrapping_for_ever_keeps_a_terminated_text)
 {
-    (void)state;
     struct apir_error err = {0};
     apir_error_set(&err, EIO, "cause");
     for (int i = 0; i < 1000; i++) {
@@ -95,18 +85,25 @@ static void wrapping_for_ever_keeps_a_terminated_text(void **state)
 
 /* ---- log -------------------------------------------------------------------- */
 
-struct lines {
+static struct {
     int count;
     enum apir_log_level level;
     char last[2048];
-};
+} lines; /* what the sink got */
 
 static void keep_line(enum apir_log_level level, const char *line, void *user)
 {
-    struct lines *l = user;
-    l->count++;
-    l->level = level;
-    snprintf(l->last, sizeof(l->last), "%s", line);
+    assert_ptr_equal(user, &lines);
+    lines.count++;
+    lines.level = level;
+    snprintf(lines.last, sizeof(lines.last), "%s", line);
+}
+
+static int log_keep(void **state)
+{
+    lines.count = 0;
+    apir_log_set_sink(keep_line, &lines);
+    return unit_setup(state);
 }
 
 static int log_reset(void **state)
@@ -116,80 +113,65 @@ static int log_reset(void **state)
     return unit_teardown(state);
 }
 
-static void sink_gets_whole_lines_with_their_level(void **state)
+TEST_WITHIN(sink_gets_whole_lines_with_their_level, log_keep, log_reset)
 {
-    (void)state;
-    struct lines l = {0};
-    apir_log_set_sink(keep_line, &l);
     apir_log(APIR_LOG_ERROR, "worker %d is gone", 7);
-    assert_int_equal(l.count, 1);
-    assert_int_equal(l.level, APIR_LOG_ERROR);
-    assert_string_equal(l.last, "apir: worker 7 is gone\n");
+    assert_int_equal(lines.count, 1);
+    assert_int_equal(lines.level, APIR_LOG_ERROR);
+    assert_string_equal(lines.last, "apir: worker 7 is gone\n");
 }
 
-static void lines_above_the_level_are_dropped(void **state)
+TEST_WITHIN(lines_above_the_level_are_dropped, log_keep, log_reset)
 {
-    (void)state;
     for (int at = APIR_LOG_ERROR; at <= APIR_LOG_DEBUG; at++) {
-        struct lines l = {0};
-        apir_log_set_sink(keep_line, &l);
+        lines.count = 0;
         apir_log_set_level((enum apir_log_level)at);
         for (int i = APIR_LOG_ERROR; i <= APIR_LOG_DEBUG; i++)
             apir_log((enum apir_log_level)i, "x");
-        assert_int_equal(l.count, at + 1);
-        assert_int_equal((int)l.level, at);
+        assert_int_equal(lines.count, at + 1);
+        assert_int_equal((int)lines.level, at);
     }
 }
 
-static void the_level_is_warn_unless_told(void **state)
+TEST_WITHIN(the_level_is_warn_unless_told, log_keep, log_reset)
 {
-    (void)state;
-    struct lines l = {0};
-    apir_log_set_sink(keep_line, &l);
     apir_log(APIR_LOG_INFO, "x");
-    assert_int_equal(l.count, 0);
+    assert_int_equal(lines.count, 0);
     apir_log(APIR_LOG_WARN, "x");
-    assert_int_equal(l.count, 1);
+    assert_int_equal(lines.count, 1);
 }
 
-static void a_limit_holds_for_warnings_and_says_that_more_is_left_out(void **state)
+TEST_WITHIN(a_limit_holds_for_warnings_and_says_that_more_is_left_out, log_keep, log_reset)
 {
-    (void)state;
-    struct lines l = {0};
-    apir_log_set_sink(keep_line, &l);
     apir_log_set_level(APIR_LOG_INFO);
     apir_log_set_limit(10);
     for (int i = 0; i < 50; i++)
         apir_log(i % 2 ? APIR_LOG_WARN : APIR_LOG_ERROR, "x");
-    assert_int_equal(l.count, 11);
-    assert_non_null(strstr(l.last, "left out"));
+    assert_int_equal(lines.count, 11);
+    assert_non_null(strstr(lines.last, "left out"));
     apir_log(APIR_LOG_INFO, "y"); /* who wants to see these wants all of them */
-    assert_string_equal(l.last, "apir: y\n");
+    assert_string_equal(lines.last, "apir: y\n");
     apir_log_set_limit(0);
     apir_log(APIR_LOG_WARN, "x");
-    assert_int_equal(l.count, 13);
+    assert_int_equal(lines.count, 13);
 }
 
-static void long_lines_are_cut_and_end_with_a_newline(void **state)
+TEST_WITHIN(long_lines_are_cut_and_end_with_a_newline, log_keep, log_reset)
 {
-    (void)state;
-    struct lines l = {0};
-    apir_log_set_sink(keep_line, &l);
     char text[1500];
     for (size_t n = 1000; n < sizeof(text) - 1; n++) {
         memset(text, 'y', n);
         text[n] = '\0';
         apir_log(APIR_LOG_ERROR, "%s", text);
-        size_t len = strlen(l.last);
+        size_t len = strlen(lines.last);
         assert_true(len > 1000 && len < 1024);
-        assert_int_equal(l.last[len - 1], '\n');
-        assert_int_equal(l.last[len - 2], 'y');
+        assert_int_equal(lines.last[len - 1], '\n');
+        assert_int_equal(lines.last[len - 2], 'y');
     }
 }
 
-static void without_a_sink_a_line_is_one_write_to_stderr(void **state)
+TEST_WITHIN(without_a_sink_a_line_is_one_write_to_stderr, unit_setup, log_reset)
 {
-    (void)state;
     int ends[2], saved = dup(STDERR_FILENO);
     assert_true(saved >= 0);
     assert_int_equal(pipe(ends), 0);
@@ -205,9 +187,8 @@ static void without_a_sink_a_line_is_one_write_to_stderr(void **state)
     assert_string_equal(got, "apir: to stderr\n");
 }
 
-static void level_names_are_exact(void **state)
+TEST_WITHIN(level_names_are_exact, log_keep, log_reset)
 {
-    (void)state;
     static const struct {
         const char *name;
         enum apir_log_level level;
@@ -228,26 +209,4 @@ static void level_names_are_exact(void **state)
         assert_int_equal(apir_log_parse_level(bad[i], &level), -EINVAL);
         assert_int_equal(level, APIR_LOG_INFO);
     }
-}
-
-#define LOG_UNIT(test) cmocka_unit_test_setup_teardown(test, unit_setup, log_reset)
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        UNIT(set_formats_and_gives_the_negative_code),
-        UNIT(sys_appends_what_the_system_says),
-        UNIT(wrap_puts_context_in_front_and_keeps_the_code),
-        UNIT(every_call_takes_no_error_object),
-        UNIT(long_texts_are_cut_and_terminated),
-        UNIT(wrapping_for_ever_keeps_a_terminated_text),
-        LOG_UNIT(sink_gets_whole_lines_with_their_level),
-        LOG_UNIT(lines_above_the_level_are_dropped),
-        LOG_UNIT(the_level_is_warn_unless_told),
-        LOG_UNIT(a_limit_holds_for_warnings_and_says_that_more_is_left_out),
-        LOG_UNIT(long_lines_are_cut_and_end_with_a_newline),
-        LOG_UNIT(without_a_sink_a_line_is_one_write_to_stderr),
-        LOG_UNIT(level_names_are_exact),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

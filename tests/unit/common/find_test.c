@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "common/clock.h"
 #include "common/image/find.h"
 #include "common/image/rootfs.h"
 #include "tests/lib/elf_write.h"
 #include "tests/lib/image_tree.h"
+#include "tests/lib/unit.h"
 
 #define ALL_NAMES "\0GGML_BACKEND_PATH\0metal\0sycl\0vulkan\0virtgpu"
 #define OLD_NAMES "\0GGML_BACKEND_PATH\0metal\0sycl\0vulkan\0xvirtgpux"
@@ -249,9 +242,8 @@ static const char *first_reason(const struct image *image, char *text, size_t si
     return text;
 }
 
-static void each_image_is_understood(void **state)
+TEST(each_image_is_understood)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(images) / sizeof(images[0]); i++) {
         cleanup_image struct image image;
         char reason[200];
@@ -277,32 +269,27 @@ static void each_image_is_understood(void **state)
     }
 }
 
-static void compiled_in_folder_is_told_from_the_bytes(void **state)
+TREE_TEST(compiled_in_folder_is_told_from_the_bytes)
 {
     cleanup_image struct image image;
-    struct tree t;
 
-    (void)state;
-    tree_init(&t);
-    make(&t, "/usr/lib/x86_64-linux-gnu/libggml.so.0/");
-    make(&t, "/usr/lib/x86_64-linux-gnu/ggml/backends0/libggml-cpu.so+");
-    make(&t, "/usr/lib/x86_64-linux-gnu/ggml/backends1/libggml-cpu.so+");
-    assert_int_equal(scan(&t, &image), 0);
+    make(t, "/usr/lib/x86_64-linux-gnu/libggml.so.0/");
+    make(t, "/usr/lib/x86_64-linux-gnu/ggml/backends0/libggml-cpu.so+");
+    make(t, "/usr/lib/x86_64-linux-gnu/ggml/backends1/libggml-cpu.so+");
+    assert_int_equal(scan(t, &image), 0);
     assert_int_equal(image.n_ggmls, 1);
     assert_true(image.ggmls[0].has_compiled);
     assert_string_equal(image.dirs[image.ggmls[0].compiled].path,
                         "/usr/lib/x86_64-linux-gnu/ggml/backends0");
     assert_int_equal(image.n_targets, 1);
-    tree_fini(&t);
 }
 
 /* Nobody would look for modules there, but the bytes name it: wholly, or its beginning. */
-static void unusual_folder_is_found_through_the_bytes(void **state)
+TEST(unusual_folder_is_found_through_the_bytes)
 {
     static const char *const paths[] = {"\0/nix/store/abc-ggml/modules-of-x",
                                         "\0/nix/store/abc-ggml/modul"};
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         cleanup_image struct image image;
         struct elf_spec spec = marks[0].spec;
@@ -327,29 +314,25 @@ static void unusual_folder_is_found_through_the_bytes(void **state)
     }
 }
 
-static void further_folders_are_looked_into(void **state)
+TREE_TEST(further_folders_are_looked_into)
 {
     char *also[] = {(char *)"relative/../..", (char *)"/weird/place", (char *)"/none"};
-    struct tree t;
 
-    (void)state;
-    tree_init(&t);
-    make(&t, "/weird/place/libggml.so!");
-    make(&t, "/weird/place/libggml-cpu.so+");
+    make(t, "/weird/place/libggml.so!");
+    make(t, "/weird/place/libggml-cpu.so+");
     for (size_t n = 0; n <= 3; n += 3) {
         cleanup_image struct image image;
 
         image_init(&image);
-        assert_int_equal(image_scan(t.root, also, n, EM_X86_64, &image), 0);
+        assert_int_equal(image_scan(t->root, also, n, EM_X86_64, &image), 0);
         assert_int_equal(image.n_targets, n == 0 ? 0 : 1);
     }
-    tree_fini(&t);
 }
 
 /* ---- hostile trees ------------------------------------------------------------------ */
 
 /* Every component is a link, absolute or upwards: all of it stays inside. */
-static void links_of_every_component_stay_inside(void **state)
+TREE_TEST(links_of_every_component_stay_inside)
 {
     static const char *const links[][2] = {
         {"/app", "/etc"},
@@ -360,33 +343,28 @@ static void links_of_every_component_stay_inside(void **state)
         {"/home", "../../../../home"},
     };
     cleanup_image struct image image;
-    struct tree t;
 
-    (void)state;
-    tree_init(&t);
     for (size_t i = 0; i < sizeof(links) / sizeof(links[0]); i++)
-        tree_link(&t, links[i][0], links[i][1]);
-    make(&t, "/inside/lib/libggml.so!");
-    make(&t, "/inside/lib/libggml-cpu.so+");
-    make(&t, "/inside/bin/llama-server*");
-    assert_int_equal(scan(&t, &image), 0);
+        tree_link(t, links[i][0], links[i][1]);
+    make(t, "/inside/lib/libggml.so!");
+    make(t, "/inside/lib/libggml-cpu.so+");
+    make(t, "/inside/bin/llama-server*");
+    assert_int_equal(scan(t, &image), 0);
     assert_int_equal(image.n_ggmls, 1);
     assert_int_equal(image.n_targets, 2);
     /* The host this runs on has no say: its own folders were not entered. */
     for (size_t i = 0; i < image.n; i++)
         assert_true(strcmp(image.dirs[i].path, "/usr/lib") == 0 ||
                     strcmp(image.dirs[i].path, "/usr/bin") == 0);
-    tree_fini(&t);
 }
 
-static void files_that_are_none_are_left_alone(void **state)
+TEST(files_that_are_none_are_left_alone)
 {
     static const char *const names[] = {"/app/libggml.so", "/app/libggml-base.so",
                                         "/app/libggml-cpu.so", "/app/libggml-virtgpu.so",
                                         "/app/llama-server"};
     char full[256];
 
-    (void)state;
     for (int kind = 0; kind < 4; kind++) {
         cleanup_image struct image image;
         struct tree t;
@@ -412,44 +390,37 @@ static void files_that_are_none_are_left_alone(void **state)
     }
 }
 
-static void scan_survives_too_much_of_everything(void **state)
+TREE_TEST(scan_survives_too_much_of_everything)
 {
     cleanup_image struct image image;
     char path[128];
-    struct tree t;
 
-    (void)state;
-    tree_init(&t);
     for (int i = 0; i < 300; i++) {
         snprintf(path, sizeof(path), "/usr/lib/ggml%d/libggml-cpu.so+", i);
-        make(&t, path);
+        make(t, path);
     }
     for (int i = 0; i < 30; i++) {
         snprintf(path, sizeof(path), "/app/libggml.so.%d!", i);
-        make(&t, path);
+        make(t, path);
     }
     alarm(20);
-    assert_int_equal(scan(&t, &image), 0);
+    assert_int_equal(scan(t, &image), 0);
     alarm(0);
     assert_true(image.truncated);
     assert_int_equal(image.n, IMAGE_DIRS_MAX);
     assert_int_equal(image.n_ggmls, IMAGE_GGMLS_MAX);
     for (size_t i = 0; i < image.n_ggmls; i++)
         assert_true(image.ggmls[i].dir < image.n);
-    tree_fini(&t);
 }
 
 /* More names than are read, each of them one to open; and a loop of links below. */
-static void huge_folder_ends_in_time(void **state)
+TREE_TEST(huge_folder_ends_in_time)
 {
     cleanup_image struct image image;
     char full[256];
-    struct tree t;
 
-    (void)state;
-    tree_init(&t);
-    make(&t, "/app/llama/llama-server%");
-    tree_path(&t, "/app/llama/llama-server", full, sizeof(full));
+    make(t, "/app/llama/llama-server%");
+    tree_path(t, "/app/llama/llama-server", full, sizeof(full));
     for (int i = 0; i < IMAGE_ROOTFS_ENTRIES_MAX + 500; i++) {
         char other[280];
 
@@ -457,31 +428,26 @@ static void huge_folder_ends_in_time(void **state)
         if (link(full, other) != 0)
             break;
     }
-    tree_link(&t, "/app/llama/llama", "../llama");
+    tree_link(t, "/app/llama/llama", "../llama");
     uint64_t start = apir_now_ms();
-    assert_int_equal(scan(&t, &image), 0);
+    assert_int_equal(scan(t, &image), 0);
     assert_true(image.truncated);
     assert_true(apir_now_ms() - start < IMAGE_FIND_MS + 2000);
     assert_true(image.files < 400);
-    tree_fini(&t);
 }
 
-static void empty_placeholder_is_not_the_images(void **state)
+TREE_TEST(empty_placeholder_is_not_the_images)
 {
     cleanup_image struct image image;
-    struct tree t;
 
-    (void)state;
-    tree_init(&t);
-    make(&t, "/app/libggml.so!");
-    make(&t, "/app/libggml-cpu.so+");
-    tree_file(&t, "/app/libggml-virtgpu.so", "", 0);
-    assert_int_equal(scan(&t, &image), 0);
+    make(t, "/app/libggml.so!");
+    make(t, "/app/libggml-cpu.so+");
+    tree_file(t, "/app/libggml-virtgpu.so", "", 0);
+    assert_int_equal(scan(t, &image), 0);
     assert_false(image.virtgpu);
     assert_int_equal(image.n_targets, 1);
     assert_string_equal(image.targets[0].file, "libggml-virtgpu.so");
     assert_false(image.targets[0].over);
-    tree_fini(&t);
 }
 
 static int fill_whole(void **state)
@@ -495,20 +461,4 @@ static int fill_whole(void **state)
         whole[n++] = image_ggml_functions[i];
     return 0;
 }
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_image_is_understood),
-        cmocka_unit_test(compiled_in_folder_is_told_from_the_bytes),
-        cmocka_unit_test(unusual_folder_is_found_through_the_bytes),
-        cmocka_unit_test(further_folders_are_looked_into),
-        cmocka_unit_test(links_of_every_component_stay_inside),
-        cmocka_unit_test(files_that_are_none_are_left_alone),
-        cmocka_unit_test(scan_survives_too_much_of_everything),
-        cmocka_unit_test(huge_folder_ends_in_time),
-        cmocka_unit_test(empty_placeholder_is_not_the_images),
-    };
-
-    return cmocka_run_group_tests_name("find", tests, fill_whole, NULL);
-}
+BEFORE_ALL_TESTS(fill_whole)

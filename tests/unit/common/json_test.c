@@ -1,22 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include <cmocka.h>
 #include <json-c/json.h>
 
 #include "common/file.h"
 #include "common/json.h"
 #include "common/cleanup.h"
 #include "common/error.h"
+#include "tests/lib/unit.h"
 
 static int parse(const char *text, size_t size)
 {
@@ -30,7 +21,7 @@ static int parse(const char *text, size_t size)
     return r;
 }
 
-static void parse_takes_one_object(void **state)
+TEST(parse_takes_one_object)
 {
     static const char *const good[] = {
         "{}",
@@ -42,12 +33,11 @@ static void parse_takes_one_object(void **state)
         "{\"a\":[0,-0,10,-10,0.5,1e5,1E+5,-1.25e-3,-9,true,false,null]}",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
         assert_int_equal(parse(good[i], strlen(good[i])), 0);
 }
 
-static void parse_refuses_all_else(void **state)
+TEST(parse_refuses_all_else)
 {
     static const char *const bad[] = {
         "",           " ",
@@ -59,14 +49,13 @@ static void parse_refuses_all_else(void **state)
         "{\"a\" 1}",  "\xef\xbb\xbf{}",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         if (parse(bad[i], strlen(bad[i])) != -EBADMSG)
             fail_msg("taken: %s", bad[i]);
     assert_int_equal(parse("{}\0x", 4), -EBADMSG);
 }
 
-static void parse_refuses_what_readers_differ_about(void **state)
+TEST(parse_refuses_what_readers_differ_about)
 {
     static const char *const bad[] = {
         "{\"a\":1,\"a\":2}",
@@ -85,38 +74,34 @@ static void parse_refuses_what_readers_differ_about(void **state)
         "{\"a\":{},\"a\":{\"b\":1,\"c\":2}}",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         if (parse(bad[i], strlen(bad[i])) != -EBADMSG)
             fail_msg("taken: %s", bad[i]);
 }
 
-static void parse_refuses_every_truncation(void **state)
+TEST(parse_refuses_every_truncation)
 {
     static const char text[] = "{\"id\":\"x\",\"pid\":12,\"list\":[true,{\"a\":\"b\\u00e9\"}]}";
 
-    (void)state;
     assert_int_equal(parse(text, sizeof(text) - 1), 0);
     for (size_t n = 0; n < sizeof(text) - 1; n++)
         assert_int_equal(parse(text, n), -EBADMSG);
 }
 
-static void parse_refuses_depth(void **state)
+TEST(parse_refuses_depth)
 {
     char deep[20000];
 
-    (void)state;
     memset(deep, '[', sizeof(deep));
     memcpy(deep, "{\"a\":", 5);
     assert_int_equal(parse(deep, sizeof(deep)), -EBADMSG);
 }
 
-static void string_with_nul_is_none(void **state)
+TEST(string_with_nul_is_none)
 {
     cleanup_json struct json_object *object = NULL;
     static const char text[] = "{\"a\":\"/etc\\u0000/x\",\"b\":\"/etc\",\"c\":3}";
 
-    (void)state;
     assert_int_equal(apir_json_parse(text, sizeof(text) - 1, &object, NULL), 0);
     assert_null(apir_json_string(object, "a"));
     assert_string_equal(apir_json_string(object, "b"), "/etc");
@@ -125,13 +110,12 @@ static void string_with_nul_is_none(void **state)
     assert_null(apir_json_string(NULL, "a"));
 }
 
-static void read_stops_at_the_bound(void **state)
+TEST(read_stops_at_the_bound)
 {
     char *data = NULL;
     size_t size = 0;
     int fds[2];
 
-    (void)state;
     for (size_t extra = 0; extra <= 1; extra++) {
         assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
         for (size_t i = 0; i < 5000 + extra; i++)
@@ -148,28 +132,11 @@ static void read_stops_at_the_bound(void **state)
     }
 }
 
-static void load_names_the_file(void **state)
+TEST(load_names_the_file)
 {
     struct json_object *object = NULL;
     struct apir_error err = {0};
 
-    (void)state;
     assert_int_equal(apir_json_load("/nonexistent/x.json", 100, &object, &err), -ENOENT);
     assert_non_null(strstr(err.msg, "/nonexistent/x.json"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parse_takes_one_object),
-        cmocka_unit_test(parse_refuses_all_else),
-        cmocka_unit_test(parse_refuses_what_readers_differ_about),
-        cmocka_unit_test(parse_refuses_every_truncation),
-        cmocka_unit_test(parse_refuses_depth),
-        cmocka_unit_test(string_with_nul_is_none),
-        cmocka_unit_test(read_stops_at_the_bound),
-        cmocka_unit_test(load_names_the_file),
-    };
-
-    return cmocka_run_group_tests_name("json", tests, NULL, NULL);
 }

@@ -1,21 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 #include <json-c/json.h>
 
 #include "common/json.h"
 #include "common/oci/request.h"
 #include "common/oci/cdi_devices.h"
 #include "common/oci/state.h"
-#include "common/error.h"
+#include "tests/lib/unit.h"
 
 #define PATH "\"GGML_BACKEND_PATH=" OCI_PLUGIN_INSIDE "\""
 
@@ -28,7 +18,7 @@ static struct json_object *read_json(const char *text)
     return object;
 }
 
-static void only_the_annotation_asks_for_a_device(void **state)
+TEST(only_the_annotation_asks_for_a_device)
 {
     static const struct {
         const char *annotation; /* of the state */
@@ -51,7 +41,6 @@ static void only_the_annotation_asks_for_a_device(void **state)
         {NULL, "{\"process\":1,\"annotations\":[],\"mounts\":{}}", NULL},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct oci_state s = {.device = (char *)(uintptr_t)cases[i].annotation};
         cleanup_json struct json_object *config = read_json(cases[i].config);
@@ -66,7 +55,7 @@ static void only_the_annotation_asks_for_a_device(void **state)
     }
 }
 
-static void annotation_must_be_a_string(void **state)
+TEST(annotation_must_be_a_string)
 {
     static const char *const bad[] = {
         "{\"annotations\":{\"apir.device\":1}}",
@@ -74,7 +63,6 @@ static void annotation_must_be_a_string(void **state)
         "{\"annotations\":{\"apir.device\":\"gpu0\\u0000,gpu1\"}}",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         cleanup_json struct json_object *config = read_json(bad[i]);
         struct oci_state s = {0};
@@ -85,7 +73,7 @@ static void annotation_must_be_a_string(void **state)
     }
 }
 
-static void an_engines_work_is_seen_by_the_plugins_mount(void **state)
+TEST(an_engines_work_is_seen_by_the_plugins_mount)
 {
     static const struct {
         const char *mounts;
@@ -101,7 +89,6 @@ static void an_engines_work_is_seen_by_the_plugins_mount(void **state)
         {"{\"destination\":\"" OCI_PLUGIN_INSIDE "\"}", false},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char text[256];
         struct oci_state s = {0};
@@ -116,7 +103,7 @@ static void an_engines_work_is_seen_by_the_plugins_mount(void **state)
     }
 }
 
-static void spec_selects_each_device_once_and_then_the_common_edits(void **state)
+TEST(spec_selects_each_device_once_and_then_the_common_edits)
 {
     static const struct {
         const char *names;
@@ -144,7 +131,6 @@ static void spec_selects_each_device_once_and_then_the_common_edits(void **state
                   "{\"name\":\"b\",\"containerEdits\":{\"x\":\"B\"}},{\"name\":\"none\"}],"
                   "\"containerEdits\":{\"x\":\"c\"}}");
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct json_object *edits[CDI_DEVICES_EDITS_MAX];
         char got[CDI_DEVICES_EDITS_MAX + 1] = "";
@@ -161,13 +147,12 @@ static void spec_selects_each_device_once_and_then_the_common_edits(void **state
     }
 }
 
-static void no_more_devices_than_there_is_room_for(void **state)
+TEST(no_more_devices_than_there_is_room_for)
 {
     cleanup_json struct json_object *spec = json_object_new_object();
     struct json_object *devices = json_object_new_array(), *edits[CDI_DEVICES_EDITS_MAX];
     char names[512] = "";
 
-    (void)state;
     json_object_object_add(spec, "devices", devices);
     json_object_object_add(spec, "containerEdits", json_object_new_object());
     for (int i = 0; i < CDI_DEVICES_EDITS_MAX; i++) {
@@ -182,17 +167,4 @@ static void no_more_devices_than_there_is_room_for(void **state)
         int n = cdi_devices_select(spec, names, edits, NULL);
         assert_int_equal(n, i < CDI_DEVICES_EDITS_MAX - 1 ? i + 2 : -ENODEV);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_the_annotation_asks_for_a_device),
-        cmocka_unit_test(annotation_must_be_a_string),
-        cmocka_unit_test(an_engines_work_is_seen_by_the_plugins_mount),
-        cmocka_unit_test(spec_selects_each_device_once_and_then_the_common_edits),
-        cmocka_unit_test(no_more_devices_than_there_is_room_for),
-    };
-
-    return cmocka_run_group_tests_name("request", tests, NULL, NULL);
 }

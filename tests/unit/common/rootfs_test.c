@@ -1,15 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <dirent.h>
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "common/image/rootfs.h"
 #include "tests/lib/image_tree.h"
+#include "tests/lib/unit.h"
 
 /* The content of a file reached as path, or "" */
 static int read_at(const struct tree *t, const char *path, char *text, size_t size)
@@ -25,7 +17,7 @@ static int read_at(const struct tree *t, const char *path, char *text, size_t si
     return 0;
 }
 
-static void links_stay_inside(void **state)
+TREE_TEST(links_stay_inside)
 {
     static const char *const links[][2] = {
         {"/abs", "/usr/file"}, {"/up", "../../../../../../usr/file"},
@@ -37,61 +29,48 @@ static void links_stay_inside(void **state)
         "/rel",      "/folder/file", "/chain",       "/usr/back", "/usr/../../../usr/file",
     };
     char text[16];
-    struct tree t;
 
-    (void)state;
-    tree_init(&t);
-    tree_file(&t, "/usr/file", "inside", 6);
+    tree_file(t, "/usr/file", "inside", 6);
     for (size_t i = 0; i < sizeof(links) / sizeof(links[0]); i++)
-        tree_link(&t, links[i][0], links[i][1]);
+        tree_link(t, links[i][0], links[i][1]);
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
-        if (read_at(&t, paths[i], text, sizeof(text)) != 0 || strcmp(text, "inside") != 0)
+        if (read_at(t, paths[i], text, sizeof(text)) != 0 || strcmp(text, "inside") != 0)
             fail_msg("%s: \"%s\"", paths[i], text);
-    tree_fini(&t);
 }
 
-static void host_files_are_out_of_reach(void **state)
+TREE_TEST(host_files_are_out_of_reach)
 {
     static const char *const targets[] = {"/etc/passwd", "../../../../etc/passwd",
                                           "../../../../../../../../etc/passwd"};
     char text[16];
-    struct tree t;
 
-    (void)state;
-    tree_init(&t);
-    tree_file(&t, "/usr/x", "", 0);
+    tree_file(t, "/usr/x", "", 0);
     for (size_t i = 0; i < 3; i++) {
         char name[16];
 
         snprintf(name, sizeof(name), "/usr/l%zu", i);
-        tree_link(&t, name, targets[i]);
-        assert_int_equal(read_at(&t, name, text, sizeof(text)), -ENOENT);
-        assert_int_equal(read_at(&t, targets[i], text, sizeof(text)), -ENOENT);
+        tree_link(t, name, targets[i]);
+        assert_int_equal(read_at(t, name, text, sizeof(text)), -ENOENT);
+        assert_int_equal(read_at(t, targets[i], text, sizeof(text)), -ENOENT);
     }
-    tree_fini(&t);
 }
 
-static void loops_end(void **state)
+TREE_TEST(loops_end)
 {
     char text[16];
-    struct tree t;
 
-    (void)state;
-    tree_init(&t);
-    tree_link(&t, "/a", "/b");
-    tree_link(&t, "/b", "a");
-    tree_link(&t, "/self", "self");
-    assert_int_equal(read_at(&t, "/a", text, sizeof(text)), -ELOOP);
-    assert_int_equal(read_at(&t, "/self/x", text, sizeof(text)), -ELOOP);
-    tree_fini(&t);
+    tree_link(t, "/a", "/b");
+    tree_link(t, "/b", "a");
+    tree_link(t, "/self", "self");
+    assert_int_equal(read_at(t, "/a", text, sizeof(text)), -ELOOP);
+    assert_int_equal(read_at(t, "/self/x", text, sizeof(text)), -ELOOP);
 }
 
-static void other_mounts_are_refused(void **state)
+TEST(other_mounts_are_refused)
 {
     char text[16];
     int root = image_rootfs_open("/");
 
-    (void)state;
     assert_true(root >= 0);
     struct tree host = {.root = root};
     assert_int_equal(read_at(&host, "/proc/self/status", text, sizeof(text)), -EXDEV);
@@ -99,12 +78,11 @@ static void other_mounts_are_refused(void **state)
     close(root);
 }
 
-static void magic_links_are_refused(void **state)
+TEST(magic_links_are_refused)
 {
     char text[16];
     int proc = image_rootfs_open("/proc");
 
-    (void)state;
     assert_true(proc >= 0);
     struct tree t = {.root = proc};
     int r = read_at(&t, "/self/root/etc/passwd", text, sizeof(text));
@@ -112,44 +90,35 @@ static void magic_links_are_refused(void **state)
     close(proc);
 }
 
-static void child_is_never_followed(void **state)
+TREE_TEST(child_is_never_followed)
 {
-    struct tree t;
-
-    (void)state;
-    tree_init(&t);
-    tree_file(&t, "/real", "", 0);
-    tree_link(&t, "/link", "real");
-    tree_link(&t, "/dangling", "made");
+    tree_file(t, "/real", "", 0);
+    tree_link(t, "/link", "real");
+    tree_link(t, "/dangling", "made");
     static const char *const bad[] = {"../x", "..", "a/b", "/etc"};
     for (size_t i = 0; i < 4; i++)
-        assert_int_equal(image_rootfs_open_child(t.root, bad[i], O_RDONLY, 0), -EINVAL);
-    assert_int_equal(image_rootfs_open_child(t.root, "link", O_RDONLY, 0), -ELOOP);
-    assert_int_equal(image_rootfs_open_child(t.root, "dangling", O_WRONLY | O_CREAT | O_EXCL, 0644),
-                     -EEXIST);
-    int fd = image_rootfs_open_child(t.root, "real", O_RDONLY, 0);
+        assert_int_equal(image_rootfs_open_child(t->root, bad[i], O_RDONLY, 0), -EINVAL);
+    assert_int_equal(image_rootfs_open_child(t->root, "link", O_RDONLY, 0), -ELOOP);
+    assert_int_equal(
+        image_rootfs_open_child(t->root, "dangling", O_WRONLY | O_CREAT | O_EXCL, 0644), -EEXIST);
+    int fd = image_rootfs_open_child(t->root, "real", O_RDONLY, 0);
     assert_true(fd >= 0);
     assert_int_equal(fcntl(fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
     close(fd);
-    tree_fini(&t);
 }
 
-static void fifo_does_not_hold(void **state)
+TREE_TEST(fifo_does_not_hold)
 {
     char full[128];
-    struct tree t;
 
-    (void)state;
-    tree_init(&t);
-    tree_path(&t, "/fifo", full, sizeof(full));
+    tree_path(t, "/fifo", full, sizeof(full));
     assert_int_equal(mkfifo(full, 0644), 0);
     alarm(5);
-    assert_int_equal(image_rootfs_openat(t.root, "/fifo", O_RDONLY, 0), -EINVAL);
+    assert_int_equal(image_rootfs_openat(t->root, "/fifo", O_RDONLY, 0), -EINVAL);
     /* Nobody has opened it to read: */
     assert_int_equal(open(full, O_WRONLY | O_NONBLOCK), -1);
     assert_int_equal(errno, ENXIO);
     alarm(0);
-    tree_fini(&t);
 }
 
 static int count(const char *name, unsigned char type, void *user)
@@ -168,17 +137,14 @@ static int stop_at_once(const char *name, unsigned char type, void *user)
     return 7;
 }
 
-static void each_goes_once_over_all(void **state)
+TREE_TEST(each_goes_once_over_all)
 {
-    struct tree t;
     int n = 0;
 
-    (void)state;
-    tree_init(&t);
-    tree_file(&t, "/d/a", "", 0);
-    tree_file(&t, "/d/b", "", 0);
-    tree_link(&t, "/d/c", "nowhere");
-    int dir = image_rootfs_openat(t.root, "/d", O_RDONLY | O_DIRECTORY, 0);
+    tree_file(t, "/d/a", "", 0);
+    tree_file(t, "/d/b", "", 0);
+    tree_link(t, "/d/c", "nowhere");
+    int dir = image_rootfs_openat(t->root, "/d", O_RDONLY | O_DIRECTORY, 0);
     assert_true(dir >= 0);
     for (int i = 0; i < 2; i++) {
         n = 0;
@@ -189,21 +155,4 @@ static void each_goes_once_over_all(void **state)
     assert_int_equal(image_rootfs_each(dir, stop_at_once, &n), 7);
     assert_int_equal(n, 1);
     close(dir);
-    tree_fini(&t);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(links_stay_inside),
-        cmocka_unit_test(host_files_are_out_of_reach),
-        cmocka_unit_test(loops_end),
-        cmocka_unit_test(other_mounts_are_refused),
-        cmocka_unit_test(magic_links_are_refused),
-        cmocka_unit_test(child_is_never_followed),
-        cmocka_unit_test(fifo_does_not_hold),
-        cmocka_unit_test(each_goes_once_over_all),
-    };
-
-    return cmocka_run_group_tests_name("rootfs", tests, NULL, NULL);
 }

@@ -1,22 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 #include <json-c/json.h>
 
 #include "common/json.h"
 #include "common/oci/state.h"
 #include "common/cleanup.h"
 #include "common/error.h"
+#include "tests/lib/unit.h"
 
 static const char crun[] =
     "{\"ociVersion\":\"1.0\",\"id\":\"c1\",\"pid\":0,\"root\":\"\\/var\\/lib\\/x\\/merged\","
@@ -30,11 +19,10 @@ static int parse(const char *text, struct oci_state *s)
     return oci_state_parse(text, strlen(text), s, NULL);
 }
 
-static void parse_takes_crun(void **state)
+TEST(parse_takes_crun)
 {
     cleanup_state struct oci_state s = {0};
 
-    (void)state;
     assert_int_equal(parse(crun, &s), 0);
     assert_string_equal(s.id, "c1");
     assert_string_equal(s.status, "created");
@@ -44,11 +32,10 @@ static void parse_takes_crun(void **state)
     assert_int_equal(s.pid, 0);
 }
 
-static void parse_takes_runc(void **state)
+TEST(parse_takes_runc)
 {
     cleanup_state struct oci_state s = {0};
 
-    (void)state;
     assert_int_equal(parse(runc, &s), 0);
     assert_string_equal(s.id, "c2");
     assert_null(s.root);
@@ -56,16 +43,15 @@ static void parse_takes_runc(void **state)
     assert_int_equal(s.pid, 4711);
 }
 
-static void parse_refuses_every_truncation(void **state)
+TEST(parse_refuses_every_truncation)
 {
     struct oci_state s;
 
-    (void)state;
     for (size_t n = 0; n < sizeof(crun) - 1; n++)
         assert_int_equal(oci_state_parse(crun, n, &s, NULL), -EBADMSG);
 }
 
-static void parse_refuses_wrong_members(void **state)
+TEST(parse_refuses_wrong_members)
 {
     static const char *const bad[] = {
         "{}",
@@ -87,7 +73,6 @@ static void parse_refuses_wrong_members(void **state)
         "[\"id\"]",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct oci_state s;
         struct apir_error err = {0};
@@ -99,13 +84,12 @@ static void parse_refuses_wrong_members(void **state)
     }
 }
 
-static void parse_refuses_huge(void **state)
+TEST(parse_refuses_huge)
 {
     size_t size = OCI_STATE_MAX + 1;
     cleanup_free char *text = malloc(size);
     struct oci_state s;
 
-    (void)state;
     memset(text, ' ', size);
     memcpy(text, runc, sizeof(runc) - 1);
     assert_int_equal(oci_state_parse(text, size, &s, NULL), -EFBIG);
@@ -113,7 +97,7 @@ static void parse_refuses_huge(void **state)
     oci_state_fini(&s);
 }
 
-static void root_comes_from_state_or_config(void **state)
+FOLDER_TEST(root_comes_from_state_or_config)
 {
     static const struct {
         const char *root, *bundle, *config, *want; /* want NULL: refused */
@@ -131,15 +115,12 @@ static void root_comes_from_state_or_config(void **state)
         {NULL, "", "{\"root\":{\"path\":\"/a\"}", NULL},
         {NULL, "", NULL, NULL},
     };
-    char dir[] = "/tmp/state_test.XXXXXX";
 
-    (void)state;
-    assert_non_null(mkdtemp(dir));
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char config[64], want[128], *root = NULL;
         const char *bundle = cases[i].bundle;
 
-        snprintf(config, sizeof(config), "%s/config.json", dir);
+        snprintf(config, sizeof(config), "%s/config.json", unit_folder);
         unlink(config);
         if (cases[i].config != NULL) {
             FILE *f = fopen(config, "w");
@@ -149,7 +130,7 @@ static void root_comes_from_state_or_config(void **state)
         }
         struct oci_state s = {
             .root = cases[i].root == NULL ? NULL : strdup(cases[i].root),
-            .bundle = bundle == NULL ? NULL : strdup(bundle[0] == '\0' ? dir : bundle),
+            .bundle = bundle == NULL ? NULL : strdup(bundle[0] == '\0' ? unit_folder : bundle),
         };
         int r = oci_state_root(&s, &root, NULL);
         if (cases[i].want == NULL) {
@@ -157,28 +138,12 @@ static void root_comes_from_state_or_config(void **state)
             assert_null(root);
         } else {
             const char *rest = strchr(cases[i].want, '/');
-            snprintf(want, sizeof(want), "%s%s", cases[i].want[0] == 'B' ? dir : "",
+            snprintf(want, sizeof(want), "%s%s", cases[i].want[0] == 'B' ? unit_folder : "",
                      cases[i].want[0] == 'B' ? rest : cases[i].want);
             assert_int_equal(r, 0);
             assert_string_equal(root, want);
         }
         free(root);
         oci_state_fini(&s);
-        unlink(config);
     }
-    rmdir(dir);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parse_takes_crun),
-        cmocka_unit_test(parse_takes_runc),
-        cmocka_unit_test(parse_refuses_every_truncation),
-        cmocka_unit_test(parse_refuses_wrong_members),
-        cmocka_unit_test(parse_refuses_huge),
-        cmocka_unit_test(root_comes_from_state_or_config),
-    };
-
-    return cmocka_run_group_tests_name("state", tests, NULL, NULL);
 }

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/lib/unit.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "common/text.h"
 #include "common/cleanup.h"
 
-static void what_a_terminal_would_obey_is_taken_out(void **state)
+TEST(what_a_terminal_would_obey_is_taken_out)
 {
     static const struct {
         const char *text, *clean;
@@ -31,7 +28,6 @@ static void what_a_terminal_would_obey_is_taken_out(void **state)
         {"\xf4\x90\x80\x80\xff", "?????"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char text[64];
 
@@ -41,25 +37,14 @@ static void what_a_terminal_would_obey_is_taken_out(void **state)
     }
 }
 
-static void a_printed_line_is_one_line(void **state)
+TEST(a_printed_line_is_one_line)
 {
     cleanup_free char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
 
-    (void)state;
     assert_non_null(out);
     apir_text_print(out, "%s\t%s\n", "a\nb\033", "c");
     fclose(out);
     assert_string_equal(text, "a?b?\tc\n");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        UNIT(what_a_terminal_would_obey_is_taken_out),
-        UNIT(a_printed_line_is_one_line),
-    };
-
-    return cmocka_run_group_tests_name("text", tests, NULL, NULL);
 }

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "frontend/ggml/choice.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "tests/lib/unit.h"
 
 static struct choice choices[CHOICE_MAX];
 
-static void nothing_chosen_where_no_variable_says_so(void **state)
+TEST(nothing_chosen_where_no_variable_says_so)
 {
-    (void)state;
     char *const env[] = {"PATH=/bin",        "APIR_DEVICE=x",    "APIR_DEVICE_=x",
                          "APIR_DEVICE_0=",   "APIR_DEVICE_0",    "APIR_DEVICE_a=x",
                          "APIR_DEVICE_1a=x", "APIR_DEVICE_-1=x", "APIR_DEVICE_1234567890=x",
@@ -21,9 +17,8 @@ static void nothing_chosen_where_no_variable_says_so(void **state)
     assert_int_equal(choice_read(NULL, choices), 0);
 }
 
-static void choices_come_by_number_not_by_place(void **state)
+TEST(choices_come_by_number_not_by_place)
 {
-    (void)state;
     char *const env[] = {"APIR_DEVICE_10=ten", "A=b", "APIR_DEVICE_2=two=2", "APIR_DEVICE_0=zero",
                          NULL};
     assert_int_equal(choice_read(env, choices), 3);
@@ -34,12 +29,11 @@ static void choices_come_by_number_not_by_place(void **state)
     assert_string_equal(choices[2].id, "ten");
 }
 
-static void lowest_numbers_stay_where_there_are_too_many(void **state)
+TEST(lowest_numbers_stay_where_there_are_too_many)
 {
     enum { N = CHOICE_MAX + 30 };
     static char text[N][32];
     static char *env[N + 1];
-    (void)state;
     for (uint32_t i = 0; i < N; i++) {
         /* 37 and N have no common factor: every number once, in no order. */
         snprintf(text[i], sizeof(text[i]), "APIR_DEVICE_%u=x", i * 37 % N);
@@ -50,10 +44,9 @@ static void lowest_numbers_stay_where_there_are_too_many(void **state)
         assert_int_equal(choices[i].number, i);
 }
 
-static void device_is_found_by_all_of_its_id(void **state)
+TEST(device_is_found_by_all_of_its_id)
 {
     struct apir_reply_device_info infos[3] = {{.id = "cpu"}, {.id = ""}, {.id = "abc"}};
-    (void)state;
     memset(infos[1].id, 'f', sizeof(infos[1].id)); /* a host that ends it with nothing */
     char long_id[80];
     memset(long_id, 'f', sizeof(long_id));
@@ -65,15 +58,4 @@ static void device_is_found_by_all_of_its_id(void **state)
     assert_int_equal(choice_find(&(struct choice){0, "CPU"}, infos, 3), -1);
     assert_int_equal(choice_find(&(struct choice){0, long_id}, infos, 3), 1);
     assert_int_equal(choice_find(&(struct choice){0, "cpu"}, infos, 0), -1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_chosen_where_no_variable_says_so),
-        cmocka_unit_test(choices_come_by_number_not_by_place),
-        cmocka_unit_test(lowest_numbers_stay_where_there_are_too_many),
-        cmocka_unit_test(device_is_found_by_all_of_its_id),
-    };
-    return cmocka_run_group_tests_name("choice", tests, NULL, NULL);
 }

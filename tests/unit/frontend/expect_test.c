@@ -11,9 +11,8 @@ static void assert_about(uint64_t got, uint64_t want)
         fail_msg("%llu, not %llu", (unsigned long long)got, (unsigned long long)want);
 }
 
-static void what_was_faster_counts_at_once_and_what_was_slower_slowly(void **state)
+TEST(what_was_faster_counts_at_once_and_what_was_slower_slowly)
 {
-    (void)state;
     uint64_t known = 0;
     expect_learn(&known, 1600);
     assert_int_equal(known, 1600);
@@ -23,16 +22,14 @@ static void what_was_faster_counts_at_once_and_what_was_slower_slowly(void **sta
     assert_int_equal(known, 900);
 }
 
-static void bytes_of_which_nothing_is_known_take_as_long_as_at_4_gb_per_second(void **state)
+TEST(bytes_of_which_nothing_is_known_take_as_long_as_at_4_gb_per_second)
 {
-    (void)state;
     assert_int_equal(expect_bytes(4000000000u), 1000000000);
     assert_int_equal(expect_known_bytes(0, 4 * MIB), expect_bytes(4 * MIB));
 }
 
-static void bytes_take_as_long_as_the_last_ones(void **state)
+TEST(bytes_take_as_long_as_the_last_ones)
 {
-    (void)state;
     uint64_t mib_ns = 0;
     expect_learn_bytes(&mib_ns, 4 * MIB, 400000);
     assert_about(expect_known_bytes(mib_ns, MIB), 100000);
@@ -47,23 +44,11 @@ static void bytes_take_as_long_as_the_last_ones(void **state)
 }
 
 /* The host had other work: a wait of this length would be slept through. */
-static void what_was_slow_once_is_expected_no_longer_than_the_unknown(void **state)
+TEST(what_was_slow_once_is_expected_no_longer_than_the_unknown)
 {
-    (void)state;
     uint64_t mib_ns = 0;
     expect_learn_bytes(&mib_ns, 4 * MIB, UINT64_C(2000000000));
     assert_int_equal(expect_known_bytes(mib_ns, 4 * MIB), expect_bytes(4 * MIB));
     expect_learn_bytes(&mib_ns, 4 * MIB, 600000);
     assert_about(expect_known_bytes(mib_ns, 4 * MIB), 600000);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_faster_counts_at_once_and_what_was_slower_slowly),
-        cmocka_unit_test(bytes_of_which_nothing_is_known_take_as_long_as_at_4_gb_per_second),
-        cmocka_unit_test(bytes_take_as_long_as_the_last_ones),
-        cmocka_unit_test(what_was_slow_once_is_expected_no_longer_than_the_unknown),
-    };
-    return cmocka_run_group_tests_name("expect", tests, NULL, NULL);
 }

@@ -6,10 +6,7 @@
  */
 #include "tests/lib/unit.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "frontend/graph/snapshot.h"
 
@@ -82,17 +79,15 @@ static int teardown(void **state)
     return 0;
 }
 
-static void the_same_graph_is_known(void **state)
+TEST_WITHIN(the_same_graph_is_known, setup, teardown)
 {
-    (void)state;
     assert_true(snapshot_is(&snapshot, &graph));
     strcpy(t[SUM]->name, "a name is for people");
     assert_true(snapshot_is(&snapshot, &graph));
 }
 
-static void every_field_counts(void **state)
+TEST_WITHIN(every_field_counts, setup, teardown)
 {
-    (void)state;
     for (int i = 0; i < N_TENSORS; i++) {
         /* Every byte up to the name but for padding: nothing there may change unseen. */
         for (size_t at = 0; at < offsetof(struct gg_tensor, name); at++) {
@@ -109,9 +104,8 @@ static void every_field_counts(void **state)
     assert_true(snapshot_is(&snapshot, &graph));
 }
 
-static void other_sources_are_other_graphs(void **state)
+TEST_WITHIN(other_sources_are_other_graphs, setup, teardown)
 {
-    (void)state;
     struct gg_tensor *other = page();
     *other = *t[WEIGHT];
     t[PRODUCT]->src[0] = other;
@@ -127,9 +121,8 @@ static void other_sources_are_other_graphs(void **state)
     munmap(other, 4096);
 }
 
-static void order_number_and_use_counts_count(void **state)
+TEST_WITHIN(order_number_and_use_counts_count, setup, teardown)
 {
-    (void)state;
     nodes[0] = t[SUM];
     nodes[1] = t[PRODUCT];
     assert_false(snapshot_is(&snapshot, &graph));
@@ -147,9 +140,8 @@ static void order_number_and_use_counts_count(void **state)
 }
 
 /* A fault ends the test: what the graph no longer names may be unmapped. */
-static void memory_given_back_is_not_touched(void **state)
+TEST_WITHIN(memory_given_back_is_not_touched, setup, teardown)
 {
-    (void)state;
     struct gg_tensor *other = page();
     *other = *t[LEAF_VIEW];
     assert_int_equal(mprotect(t[LEAF_VIEW], 4096, PROT_NONE), 0);
@@ -160,16 +152,4 @@ static void memory_given_back_is_not_touched(void **state)
     assert_int_equal(mprotect(t[PRODUCT], 4096, PROT_NONE), 0);
     assert_false(snapshot_is(&snapshot, &graph));
     munmap(other, 4096);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_same_graph_is_known, setup, teardown),
-        cmocka_unit_test_setup_teardown(every_field_counts, setup, teardown),
-        cmocka_unit_test_setup_teardown(other_sources_are_other_graphs, setup, teardown),
-        cmocka_unit_test_setup_teardown(order_number_and_use_counts_count, setup, teardown),
-        cmocka_unit_test_setup_teardown(memory_given_back_is_not_touched, setup, teardown),
-    };
-    return cmocka_run_group_tests_name("snapshot", tests, NULL, NULL);
 }

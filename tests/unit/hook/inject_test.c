@@ -1,23 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/mount.h>
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
-
-#include <cmocka.h>
 
 #include "hook/inject.h"
 #include "hook/mounts.h"
 #include "common/image/rootfs.h"
-#include "common/error.h"
 #include "tests/lib/image_tree.h"
-#include "tests/lib/unit.h"
+#include "tests/lib/mount_namespace.h"
 
 #define NODE "/dev/dri/renderD128"
 
@@ -28,18 +17,7 @@ struct ground {
     struct hook_site site;
     int null; /* /dev/null stands for a render node: it is there everywhere */
     dev_t device;
-    bool allowed;
 };
-
-static int enter_namespace(void **state)
-{
-    if (unshare(CLONE_NEWNS) != 0) {
-        print_message("[  SKIP  ] no right to make a mount namespace\n");
-        return 0;
-    }
-    *state = (void *)(uintptr_t)1;
-    return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
-}
 
 static void full_path(const struct ground *g, const char *path, char full[256])
 {
@@ -74,6 +52,18 @@ static void ground_fini(struct ground *g)
     tree_fini(&g->tree);
 }
 
+#define GROUND_TEST(name)                                                                          \
+    static void name##_on(struct ground *g);                                                       \
+    TEST(name)                                                                                     \
+    {                                                                                              \
+        struct ground g = {0};                                                                     \
+        skip_unless_mounts_are_own();                                                              \
+        ground_init(&g);                                                                           \
+        name##_on(&g);                                                                             \
+        ground_fini(&g);                                                                           \
+    }                                                                                              \
+    static void name##_on(struct ground *g)
+
 static int put_node(struct ground *g, const char *path)
 {
     int tree = hook_place_detach(g->null, HOOK_NODE);
@@ -102,20 +92,16 @@ static void unmount(struct ground *g, const char *path)
         ;
 }
 
-static void node_works_and_cannot_be_changed(void **state)
+GROUND_TEST(node_works_and_cannot_be_changed)
 {
-    struct ground g = {0};
     struct stat st;
     char full[256];
 
-    if (*state == NULL)
-        unit_skip("no mounts of its own here");
-    ground_init(&g);
-    mount_dev(&g);
-    assert_int_equal(put_node(&g, NODE), 0);
-    full_path(&g, "/root" NODE, full);
+    mount_dev(g);
+    assert_int_equal(put_node(g, NODE), 0);
+    full_path(g, "/root" NODE, full);
     assert_int_equal(stat(full, &st), 0);
-    assert_true(S_ISCHR(st.st_mode) && st.st_rdev == g.device);
+    assert_true(S_ISCHR(st.st_mode) && st.st_rdev == g->device);
     int fd = open(full, O_RDWR | O_CLOEXEC);
     assert_true(fd >= 0);
     assert_int_equal(write(fd, "x", 1), 1);
@@ -126,34 +112,28 @@ static void node_works_and_cannot_be_changed(void **state)
     assert_int_equal(chown(full, st.st_uid, st.st_gid), -1);
     assert_int_equal(errno, EROFS);
     /* Asked for again, it is there already. */
-    assert_int_equal(put_node(&g, NODE), -EALREADY);
-    unmount(&g, "/root" NODE);
-    unmount(&g, "/root/dev");
-    ground_fini(&g);
+    assert_int_equal(put_node(g, NODE), -EALREADY);
+    unmount(g, "/root" NODE);
+    unmount(g, "/root/dev");
 }
 
-static void node_of_the_engine_is_left_alone(void **state)
+GROUND_TEST(node_of_the_engine_is_left_alone)
 {
-    struct ground g = {0};
     char full[256];
 
-    if (*state == NULL)
-        unit_skip("no mounts of its own here");
-    ground_init(&g);
-    mount_dev(&g);
-    full_path(&g, "/root/dev/dri", full);
+    mount_dev(g);
+    full_path(g, "/root/dev/dri", full);
     assert_int_equal(mkdir(full, 0755), 0);
-    full_path(&g, "/root" NODE, full);
-    assert_int_equal(mknod(full, S_IFCHR | 0600, g.device), 0);
-    assert_int_equal(put_node(&g, NODE), -EALREADY);
+    full_path(g, "/root" NODE, full);
+    assert_int_equal(mknod(full, S_IFCHR | 0600, g->device), 0);
+    assert_int_equal(put_node(g, NODE), -EALREADY);
     assert_int_equal(unlink(full), 0);
     assert_int_equal(mknod(full, S_IFCHR | 0600, makedev(1, 5)), 0);
-    assert_int_equal(put_node(&g, NODE), -EEXIST);
-    unmount(&g, "/root/dev");
-    ground_fini(&g);
+    assert_int_equal(put_node(g, NODE), -EEXIST);
+    unmount(g, "/root/dev");
 }
 
-static void what_is_in_the_way_is_neither_followed_nor_covered(void **state)
+TEST(what_is_in_the_way_is_neither_followed_nor_covered)
 {
     static const struct {
         const char *path; /* what the image has there, */
@@ -172,8 +152,7 @@ static void what_is_in_the_way_is_neither_followed_nor_covered(void **state)
         {"/root" NODE, NULL, -EEXIST},
     };
 
-    if (*state == NULL)
-        unit_skip("no mounts of its own here");
+    skip_unless_mounts_are_own();
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct ground g = {0};
         char full[256], to[256];
@@ -203,122 +182,87 @@ static void what_is_in_the_way_is_neither_followed_nor_covered(void **state)
     }
 }
 
-static void nothing_is_made_in_what_is_the_hosts(void **state)
+GROUND_TEST(nothing_is_made_in_what_is_the_hosts)
 {
-    struct ground g = {0};
     char full[256], host[256];
     struct stat st;
 
-    if (*state == NULL)
-        unit_skip("no mounts of its own here");
-    ground_init(&g);
-    tree_file(&g.tree, "/host/x", "", 0);
-    tree_file(&g.tree, "/root/dev/x", "", 0);
-    full_path(&g, "/host", host);
-    full_path(&g, "/root/dev", full);
+    tree_file(&g->tree, "/host/x", "", 0);
+    tree_file(&g->tree, "/root/dev/x", "", 0);
+    full_path(g, "/host", host);
+    full_path(g, "/root/dev", full);
     assert_int_equal(mount(host, full, NULL, MS_BIND, NULL), 0);
-    assert_int_equal(put_node(&g, NODE), -EXDEV);
-    assert_int_equal(put_node(&g, "/dev/renderD128"), -EXDEV);
-    full_path(&g, "/host/dri", full);
+    assert_int_equal(put_node(g, NODE), -EXDEV);
+    assert_int_equal(put_node(g, "/dev/renderD128"), -EXDEV);
+    full_path(g, "/host/dri", full);
     assert_int_equal(lstat(full, &st), -1);
-    full_path(&g, "/host/renderD128", full);
+    full_path(g, "/host/renderD128", full);
     assert_int_equal(lstat(full, &st), -1);
-    unmount(&g, "/root/dev");
+    unmount(g, "/root/dev");
     /* The container's own, but shown to others. */
-    mount_dev(&g);
-    full_path(&g, "/root/dev", full);
+    mount_dev(g);
+    full_path(g, "/root/dev", full);
     assert_int_equal(mount(NULL, full, NULL, MS_SHARED, NULL), 0);
-    assert_int_equal(put_node(&g, NODE), -EXDEV);
-    unmount(&g, "/root/dev");
-    ground_fini(&g);
+    assert_int_equal(put_node(g, NODE), -EXDEV);
+    unmount(g, "/root/dev");
 }
 
-static void paths_that_lead_up_are_refused(void **state)
+GROUND_TEST(paths_that_lead_up_are_refused)
 {
     static const char *const bad[] = {"", "/", "//", "/..", "/dev/../x", "/dev/./x", "/dev/.."};
-    struct ground g = {0};
 
-    if (*state == NULL)
-        unit_skip("no mounts of its own here");
-    ground_init(&g);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        if (put_node(&g, bad[i]) != -EINVAL)
+        if (put_node(g, bad[i]) != -EINVAL)
             fail_msg("taken: %s", bad[i]);
-    ground_fini(&g);
 }
 
-static void folder_is_mounted_read_only(void **state)
+GROUND_TEST(folder_is_mounted_read_only)
 {
-    struct ground g = {0};
     struct statvfs fs;
     char full[256];
 
-    if (*state == NULL)
-        unit_skip("no mounts of its own here");
-    ground_init(&g);
-    tree_file(&g.tree, "/host/mark", "", 0);
-    full_path(&g, "/host", full);
+    tree_file(&g->tree, "/host/mark", "", 0);
+    full_path(g, "/host", full);
     int source = open(full, O_PATH | O_CLOEXEC);
     int tree = hook_place_detach(source, HOOK_FOLDER);
-    assert_int_equal(hook_inject_mount(&g.site, "/run/apir/host", tree, HOOK_FOLDER, 0, NULL), 0);
-    full_path(&g, "/root/run/apir/host/mark", full);
+    assert_int_equal(hook_inject_mount(&g->site, "/run/apir/host", tree, HOOK_FOLDER, 0, NULL), 0);
+    full_path(g, "/root/run/apir/host/mark", full);
     assert_int_equal(statvfs(full, &fs), 0);
     assert_int_equal(fs.f_flag & (ST_RDONLY | ST_NOSUID | ST_NODEV),
                      ST_RDONLY | ST_NOSUID | ST_NODEV);
     close(tree);
     close(source);
-    unmount(&g, "/root/run/apir/host");
-    ground_fini(&g);
+    unmount(g, "/root/run/apir/host");
 }
 
 /* As createRuntime does it: taken in one mount namespace, placed in another, in two places. */
-static void a_mount_of_another_namespace_is_placed_more_than_once(void **state)
+GROUND_TEST(a_mount_of_another_namespace_is_placed_more_than_once)
 {
-    struct ground g = {0};
     char full[256];
     struct stat a, b, c;
 
-    if (*state == NULL)
-        unit_skip("no mounts of its own here");
-    ground_init(&g);
-    tree_file(&g.tree, "/plugin", "plugin", 6);
-    tree_file(&g.tree, "/root/lib/x", "", 0);
-    full_path(&g, "/plugin", full);
+    tree_file(&g->tree, "/plugin", "plugin", 6);
+    tree_file(&g->tree, "/root/lib/x", "", 0);
+    full_path(g, "/plugin", full);
     int source = open(full, O_PATH | O_CLOEXEC);
     assert_int_equal(fstat(source, &a), 0);
     int tree = hook_place_detach(source, HOOK_FILE);
     assert_true(tree >= 0);
     assert_int_equal(unshare(CLONE_NEWNS), 0);
-    full_path(&g, "/root/lib", full);
+    full_path(g, "/root/lib", full);
     int dir = image_rootfs_open(full);
     assert_int_equal(hook_place_file(dir, "one.so", tree, false, NULL), 0);
     assert_int_equal(hook_place_file(dir, "two.so", tree, false, NULL), 0);
-    full_path(&g, "/root/lib/one.so", full);
+    full_path(g, "/root/lib/one.so", full);
     assert_int_equal(stat(full, &b), 0);
     assert_int_equal(open(full, O_WRONLY | O_CLOEXEC), -1);
-    full_path(&g, "/root/lib/two.so", full);
+    full_path(g, "/root/lib/two.so", full);
     assert_int_equal(stat(full, &c), 0);
     assert_int_equal(open(full, O_WRONLY | O_CLOEXEC), -1);
     assert_true(a.st_ino == b.st_ino && b.st_ino == c.st_ino && b.st_size == 6);
     close(dir);
     close(tree);
     close(source);
-    unmount(&g, "/root/lib/one.so");
-    unmount(&g, "/root/lib/two.so");
-    ground_fini(&g);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(node_works_and_cannot_be_changed),
-        cmocka_unit_test(node_of_the_engine_is_left_alone),
-        cmocka_unit_test(what_is_in_the_way_is_neither_followed_nor_covered),
-        cmocka_unit_test(nothing_is_made_in_what_is_the_hosts),
-        cmocka_unit_test(paths_that_lead_up_are_refused),
-        cmocka_unit_test(folder_is_mounted_read_only),
-        cmocka_unit_test(a_mount_of_another_namespace_is_placed_more_than_once),
-    };
-
-    return cmocka_run_group_tests_name("inject", tests, enter_namespace, NULL);
+    unmount(g, "/root/lib/one.so");
+    unmount(g, "/root/lib/two.so");
 }

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/lib/unit.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "hook/limit.h"
 #include "common/cleanup.h"
@@ -72,12 +69,11 @@ static int run_piped(int (*fn)(const void *), const void *arg, int limit_ms, int
     return ends[0];
 }
 
-static void what_the_child_says_and_returns_is_ours(void **state)
+TEST(what_the_child_says_and_returns_is_ours)
 {
     char text[64];
     int code = -1;
 
-    (void)state;
     cleanup_fd int in = run_piped(say, "x", LONG_MS, &code);
     assert_int_equal(code, 7);
     ssize_t n = read(in, text, sizeof(text));
@@ -86,19 +82,17 @@ static void what_the_child_says_and_returns_is_ours(void **state)
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }
 
-static void a_child_that_is_late_is_ended(void **state)
+TEST(a_child_that_is_late_is_ended)
 {
-    (void)state;
     assert_int_equal(hook_limit_run(hang, NULL, LIMIT_MS), -ETIMEDOUT);
     /* It is gone, and waited for. */
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }
 
-static void what_the_engine_has_left_of_the_signal_changes_nothing(void **state)
+TEST(what_the_engine_has_left_of_the_signal_changes_nothing)
 {
     sigset_t blocked;
 
-    (void)state;
     sigemptyset(&blocked);
     sigaddset(&blocked, SIGALRM);
     sigprocmask(SIG_BLOCK, &blocked, NULL);
@@ -109,12 +103,11 @@ static void what_the_engine_has_left_of_the_signal_changes_nothing(void **state)
     sigprocmask(SIG_UNBLOCK, &blocked, NULL);
 }
 
-static void a_child_that_cannot_be_ended_keeps_nobody_waiting(void **state)
+TEST(a_child_that_cannot_be_ended_keeps_nobody_waiting)
 {
     int tells[2], code = -1;
     pid_t pid = -1;
 
-    (void)state;
     assert_int_equal(pipe2(tells, O_CLOEXEC), 0);
     uint64_t start = apir_now_ms();
     cleanup_fd int in = run_piped(hang_for_good, &tells[1], LIMIT_MS, &code);
@@ -132,21 +125,7 @@ static void a_child_that_cannot_be_ended_keeps_nobody_waiting(void **state)
     close(tells[1]);
 }
 
-static void a_child_that_dies_is_told_from_one_that_is_late(void **state)
+TEST(a_child_that_dies_is_told_from_one_that_is_late)
 {
-    (void)state;
     assert_int_equal(hook_limit_run(die, NULL, LONG_MS), -ECHILD);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        UNIT(what_the_child_says_and_returns_is_ours),
-        UNIT(a_child_that_is_late_is_ended),
-        UNIT(what_the_engine_has_left_of_the_signal_changes_nothing),
-        UNIT(a_child_that_cannot_be_ended_keeps_nobody_waiting),
-        UNIT(a_child_that_dies_is_told_from_one_that_is_late),
-    };
-
-    return cmocka_run_group_tests_name("limit", tests, NULL, NULL);
 }

@@ -1,17 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
 #include <json-c/json.h>
 
 #include "common/json.h"
 #include "hook/precreate.h"
-#include "common/error.h"
+#include "tests/lib/unit.h"
 
 /* /dev/null and /dev/zero stand for render nodes: they are there everywhere. */
 static const char spec_text[] =
@@ -70,22 +62,20 @@ static void same(struct json_object *config, const char *want_text)
     "{\"destination\":\"/p\",\"source\":\"/h\",\"type\":\"bind\",\"options\":[\"ro\",\"bind\"]}"
 #define P_HOOK "{\"path\":\"/hook\",\"args\":[\"a\"],\"env\":[\"PATH=/bin\"],\"timeout\":10}"
 
-static void empty_config_gets_everything(void **state)
+TEST(empty_config_gets_everything)
 {
     cleanup_json struct json_object *config = NULL;
 
-    (void)state;
     assert_int_equal(apply("gpu0", "{}", &config), 0);
     same(config, "{\"linux\":{\"devices\":[" NULL_DEVICE "],\"resources\":{\"devices\":[" NULL_RULE
                  "]}},\"process\":{\"env\":[\"P=/p\",\"V=\"]},\"mounts\":[" P_MOUNT
                  "],\"hooks\":{\"createContainer\":[" P_HOOK "]}}");
 }
 
-static void existing_members_are_kept(void **state)
+TEST(existing_members_are_kept)
 {
     cleanup_json struct json_object *config = NULL;
 
-    (void)state;
     assert_int_equal(
         apply("virtgpu/apir=gpu0",
               "{\"x\":18446744073709551615,\"linux\":{\"devices\":[],\"resources\":{\"devices\":["
@@ -101,11 +91,10 @@ static void existing_members_are_kept(void **state)
                  "],\"hooks\":{\"poststop\":[],\"createContainer\":[" P_HOOK "]}}");
 }
 
-static void twice_is_once(void **state)
+TEST(twice_is_once)
 {
     cleanup_json struct json_object *config = NULL;
 
-    (void)state;
     assert_int_equal(apply("gpu0, gpu1,gpu0", "{}", &config), 0);
     struct json_object *lin = apir_json_member(config, "linux", json_type_object);
     assert_int_equal(json_object_array_length(apir_json_member(lin, "devices", json_type_array)),
@@ -114,9 +103,8 @@ static void twice_is_once(void **state)
                      1);
 }
 
-static void wrong_requests_are_told_apart(void **state)
+TEST(wrong_requests_are_told_apart)
 {
-    (void)state;
     assert_int_equal(apply("gpu7", "{}", NULL), -ENODEV);
     assert_int_equal(apply("", "{}", NULL), -ENODEV);
     assert_int_equal(apply(",", "{}", NULL), -ENODEV);
@@ -129,16 +117,4 @@ static void wrong_requests_are_told_apart(void **state)
     assert_true(apply("gpu0", "{\"process\":[]}", NULL) < 0);
     assert_true(apply("gpu0", "{\"mounts\":{}}", NULL) < 0);
     assert_true(apply("gpu0", "{\"hooks\":{\"createContainer\":3}}", NULL) < 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(empty_config_gets_everything),
-        cmocka_unit_test(existing_members_are_kept),
-        cmocka_unit_test(twice_is_once),
-        cmocka_unit_test(wrong_requests_are_told_apart),
-    };
-
-    return cmocka_run_group_tests_name("precreate", tests, NULL, NULL);
 }

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/lib/unit.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
 #include "protocol/messages.h"
 #include "tests/lib/message_table.h"
 
@@ -79,120 +76,131 @@ static unsigned state_of(const struct message_row *row)
     return row->states & -row->states;
 }
 
-static void every_message_survives_the_trip_at_both_ends(void **state)
+/* A message of a row, what it is made of, and its bytes, to spoil. */
+struct sample {
+    const struct message_row *row;
+    struct apir_msg msg;
+    struct message_field fields[FIELDS_MAX]; /* of msg */
+    size_t n_fields;
+    uint8_t bytes[APIR_MESSAGE_MAX + 64]; /* with room behind the message */
+    size_t size;
+};
+
+/* With every field at its lowest or highest value. Static memory, until the next call. */
+static struct sample *sample_of(const struct message_row *row, bool high)
 {
-    (void)state;
-    static uint8_t bytes[APIR_MESSAGE_MAX], again[APIR_MESSAGE_MAX];
-    for (size_t i = 0; i < MESSAGE_ROWS; i++) {
-        const struct message_row *row = &message_table[i];
+    static struct sample s;
+    s.row = row;
+    message_extreme(&s.msg, row, high, payload);
+    s.n_fields = message_fields(&s.msg, s.fields);
+    table_encode(&s.msg, s.bytes, &s.size);
+    return &s;
+}
+
+/* The sample, as it has been spoiled, must be refused. */
+static const char *expect_bad_sample(const struct sample *s)
+{
+    return expect_bad(s->row, s->bytes, s->size, state_of(s->row));
+}
+
+TEST(every_message_survives_the_trip_at_both_ends)
+{
+    static uint8_t again[APIR_MESSAGE_MAX];
+    for (const struct message_row *row = message_table; row < MESSAGE_END; row++) {
         for (int high = 0; high < 2; high++) {
-            struct apir_msg in, out;
-            message_extreme(&in, row, high, payload);
-            size_t size, again_size;
-            table_encode(&in, bytes, &size);
+            struct sample *s = sample_of(row, high);
+            struct apir_msg out;
+            size_t again_size;
             const char *why;
             uint8_t *copy;
-            int err = decode(bytes, size, state_of(row), &out, &why, &copy);
+            int err = decode(s->bytes, s->size, state_of(row), &out, &why, &copy);
             if (err)
                 fail_msg("%s: %s", row->name, why);
             assert_int_equal(out.code, row->code);
-            struct message_field fields[FIELDS_MAX], *f = fields;
-            message_fields(&in, fields);
+            struct message_field *f = s->fields;
             message_walk(&out, compare_field, &f);
             assert_int_equal(out.tail != NULL, row->tail);
             table_encode(&out, again, &again_size);
-            assert_int_equal(again_size, size);
-            assert_memory_equal(again, bytes, size);
+            assert_int_equal(again_size, s->size);
+            assert_memory_equal(again, s->bytes, s->size);
             free(copy);
         }
     }
 }
 
-static void the_wire_is_the_header_and_the_fields_in_table_order(void **state)
+TEST(the_wire_is_the_header_and_the_fields_in_table_order)
 {
-    (void)state;
-    static uint8_t bytes[APIR_MESSAGE_MAX];
-    for (size_t i = 0; i < MESSAGE_ROWS; i++) {
-        const struct message_row *row = &message_table[i];
-        struct apir_msg msg;
-        message_extreme(&msg, row, true, payload);
-        size_t size, at = 8;
-        table_encode(&msg, bytes, &size);
+    for (const struct message_row *row = message_table; row < MESSAGE_END; row++) {
+        const struct sample *s = sample_of(row, true);
+        const uint8_t *bytes = s->bytes;
+        size_t at = 8, tail = 0;
         assert_int_equal(bytes[0] | bytes[1] << 8, row->code);
         assert_int_equal(bytes[2] | bytes[3], 0);
-        assert_int_equal(bytes[4] | bytes[5] << 8 | bytes[6] << 16, size);
-        struct message_field fields[FIELDS_MAX];
-        size_t n = message_fields(&msg, fields), tail = 0;
-        for (size_t k = 0; k < n; at += fields[k++].size) {
-            assert_memory_equal(bytes + at, fields[k].value, fields[k].size);
-            if (row->tail && strcmp(fields[k].name, "size") == 0)
-                tail = (size_t)message_field_get(&fields[k]);
+        assert_int_equal(bytes[4] | bytes[5] << 8 | bytes[6] << 16, s->size);
+        for (size_t k = 0; k < s->n_fields; at += s->fields[k++].size) {
+            assert_memory_equal(bytes + at, s->fields[k].value, s->fields[k].size);
+            if (row->tail && strcmp(s->fields[k].name, "size") == 0)
+                tail = (size_t)message_field_get(&s->fields[k]);
         }
         assert_memory_equal(bytes + at, payload, tail);
         at += tail;
-        assert_true(size - at < 8);
-        for (; at < size; at++)
+        assert_true(s->size - at < 8);
+        for (; at < s->size; at++)
             assert_int_equal(bytes[at], 0);
     }
 }
 
-static void each_field_just_outside_its_range_is_refused_on_both_sides(void **state)
+/* The field k, which lies at `at`, with each value that is not its own. */
+static void expect_range(struct sample *s, size_t k, size_t at)
 {
-    (void)state;
-    static uint8_t bytes[APIR_MESSAGE_MAX], scratch[APIR_MESSAGE_MAX];
-    for (size_t i = 0; i < MESSAGE_ROWS; i++) {
-        const struct message_row *row = &message_table[i];
+    static uint8_t scratch[APIR_MESSAGE_MAX];
+    const struct message_field *f = &s->fields[k];
+    uint64_t most = f->size == 8 ? UINT64_MAX : (UINT64_C(1) << (8 * f->size)) - 1;
+    uint64_t bad[4];
+    size_t n_bad = 0;
+    if (f->lowest > 0) {
+        bad[n_bad++] = f->lowest - 1;
+        bad[n_bad++] = 0;
+    }
+    if (f->highest < most) {
+        bad[n_bad++] = f->highest + 1;
+        bad[n_bad++] = most;
+    }
+    uint64_t good = message_field_get(f);
+    for (size_t b = 0; b < n_bad; b++) {
+        memcpy(s->bytes + at, &bad[b], f->size);
+        const char *why = expect_bad_sample(s);
+        if (strncmp(why, f->name, strlen(f->name)) != 0)
+            fail_msg("%s.%s: refused for another reason: %s", s->row->name, f->name, why);
+        message_field_put(f, bad[b]);
+        assert_int_equal(apir_msg_encode(&s->msg, scratch, sizeof(scratch)), -EINVAL);
+        message_field_put(f, good);
+    }
+    memcpy(s->bytes + at, &good, f->size);
+}
+
+TEST(each_field_just_outside_its_range_is_refused_on_both_sides)
+{
+    for (const struct message_row *row = message_table; row < MESSAGE_END; row++) {
         for (int high = 0; high < 2; high++) {
-            struct apir_msg msg;
-            message_extreme(&msg, row, high, payload);
-            size_t size, at = 8;
-            table_encode(&msg, bytes, &size);
-            struct message_field fields[FIELDS_MAX];
-            size_t n = message_fields(&msg, fields);
-            for (size_t k = 0; k < n; at += fields[k++].size) {
-                const struct message_field *f = &fields[k];
-                uint64_t most = f->size == 8 ? UINT64_MAX : (UINT64_C(1) << (8 * f->size)) - 1;
-                uint64_t bad[4];
-                size_t n_bad = 0;
-                if (f->lowest > 0) {
-                    bad[n_bad++] = f->lowest - 1;
-                    bad[n_bad++] = 0;
-                }
-                if (f->highest < most) {
-                    bad[n_bad++] = f->highest + 1;
-                    bad[n_bad++] = most;
-                }
-                uint64_t good = message_field_get(f);
-                for (size_t b = 0; b < n_bad; b++) {
-                    memcpy(bytes + at, &bad[b], f->size);
-                    const char *why = expect_bad(row, bytes, size, state_of(row));
-                    if (strncmp(why, f->name, strlen(f->name)) != 0)
-                        fail_msg("%s.%s: refused for another reason: %s", row->name, f->name, why);
-                    message_field_put(f, bad[b]);
-                    assert_int_equal(apir_msg_encode(&msg, scratch, sizeof(scratch)), -EINVAL);
-                    message_field_put(f, good);
-                }
-                memcpy(bytes + at, &good, f->size);
-            }
-            assert_int_equal(at <= size, 1);
+            struct sample *s = sample_of(row, high);
+            size_t at = 8;
+            for (size_t k = 0; k < s->n_fields; at += s->fields[k++].size)
+                expect_range(s, k, at);
+            assert_int_equal(at <= s->size, 1);
         }
     }
 }
 
-static void truncation_at_every_length_is_refused(void **state)
+TEST(truncation_at_every_length_is_refused)
 {
-    (void)state;
-    static uint8_t bytes[APIR_MESSAGE_MAX], cut[APIR_MESSAGE_MAX];
-    for (size_t i = 0; i < MESSAGE_ROWS; i++) {
-        const struct message_row *row = &message_table[i];
-        struct apir_msg msg;
-        message_extreme(&msg, row, true, payload);
-        size_t size;
-        table_encode(&msg, bytes, &size);
-        for (size_t n = 0; n < size; n++) {
-            expect_bad(row, bytes, n, state_of(row));
+    static uint8_t cut[APIR_MESSAGE_MAX];
+    for (const struct message_row *row = message_table; row < MESSAGE_END; row++) {
+        const struct sample *s = sample_of(row, true);
+        for (size_t n = 0; n < s->size; n++) {
+            expect_bad(row, s->bytes, n, state_of(row));
             /* and where the header owns up to the shorter size */
-            memcpy(cut, bytes, n);
+            memcpy(cut, s->bytes, n);
             uint32_t claim = (uint32_t)n;
             if (n >= 8)
                 memcpy(cut + 4, &claim, sizeof(claim));
@@ -201,25 +209,18 @@ static void truncation_at_every_length_is_refused(void **state)
     }
 }
 
-static void a_message_in_the_wrong_state_is_refused(void **state)
+TEST(a_message_in_the_wrong_state_is_refused)
 {
-    (void)state;
-    static uint8_t bytes[APIR_MESSAGE_MAX];
     static const unsigned states[] = {0, APIR_ST_NEW, APIR_ST_READY};
-    for (size_t i = 0; i < MESSAGE_ROWS; i++) {
-        const struct message_row *row = &message_table[i];
-        struct apir_msg msg, out;
-        message_extreme(&msg, row, false, payload);
-        size_t size;
-        table_encode(&msg, bytes, &size);
-        for (size_t s = 0; s < sizeof(states) / sizeof(states[0]); s++) {
+    for (const struct message_row *row = message_table; row < MESSAGE_END; row++) {
+        const struct sample *s = sample_of(row, false);
+        for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+            struct apir_msg out;
             const char *why;
-            if (row->states & states[s]) {
-                uint8_t *copy;
-                assert_int_equal(decode(bytes, size, states[s], &out, &why, &copy), 0);
-                free(copy);
+            if (row->states & states[i]) {
+                assert_int_equal(decode(s->bytes, s->size, states[i], &out, &why, NULL), 0);
             } else {
-                why = expect_bad(row, bytes, size, states[s]);
+                why = expect_bad(row, s->bytes, s->size, states[i]);
                 assert_non_null(strstr(why, "wrong state"));
             }
         }
@@ -227,24 +228,18 @@ static void a_message_in_the_wrong_state_is_refused(void **state)
 }
 
 /* A guest learns first that it speaks too early, not what else is wrong. */
-static void the_state_is_checked_before_the_fields(void **state)
+TEST(the_state_is_checked_before_the_fields)
 {
-    (void)state;
-    static uint8_t bytes[APIR_MESSAGE_MAX];
-    for (size_t i = 0; i < MESSAGE_ROWS; i++) {
-        const struct message_row *row = &message_table[i];
-        struct apir_msg msg;
-        message_extreme(&msg, row, false, payload);
-        size_t size;
-        table_encode(&msg, bytes, &size);
-        memset(bytes + 8, 0xff, size - 8);
-        assert_non_null(strstr(expect_bad(row, bytes, size, ~row->states & 3u), "wrong state"));
+    for (const struct message_row *row = message_table; row < MESSAGE_END; row++) {
+        struct sample *s = sample_of(row, false);
+        memset(s->bytes + 8, 0xff, s->size - 8);
+        const char *why = expect_bad(row, s->bytes, s->size, ~row->states & 3u);
+        assert_non_null(strstr(why, "wrong state"));
     }
 }
 
-static void every_unknown_code_is_refused(void **state)
+TEST(every_unknown_code_is_refused)
 {
-    (void)state;
     uint8_t bytes[64];
     for (unsigned code = 0; code <= UINT16_MAX; code++) {
         bool known = false;
@@ -264,107 +259,91 @@ static void every_unknown_code_is_refused(void **state)
     assert_string_equal(apir_msg_name(UINT16_MAX + 1 + APIR_MSG_HELLO), "unknown");
 }
 
-static void a_header_that_lies_is_refused(void **state)
+TEST(a_header_that_lies_is_refused)
 {
-    (void)state;
-    static uint8_t bytes[APIR_MESSAGE_MAX + 64];
-    for (size_t i = 0; i < MESSAGE_ROWS; i++) {
-        const struct message_row *row = &message_table[i];
-        struct apir_msg msg;
-        message_extreme(&msg, row, false, payload);
-        size_t size;
-        table_encode(&msg, bytes, &size);
-        struct apir_msg_header h;
-        memcpy(&h, bytes, sizeof(h));
-        struct apir_msg_header bad = h;
+    for (const struct message_row *row = message_table; row < MESSAGE_END; row++) {
+        struct sample *s = sample_of(row, false);
+        struct apir_msg_header h, bad;
+        memcpy(&h, s->bytes, sizeof(h));
         for (unsigned bit = 0; bit < 16; bit++) {
+            bad = h;
             bad.zero = (uint16_t)(1u << bit);
-            memcpy(bytes, &bad, sizeof(bad));
-            expect_bad(row, bytes, size, state_of(row));
+            memcpy(s->bytes, &bad, sizeof(bad));
+            expect_bad_sample(s);
         }
         static const int64_t skews[] = {-8, -1, 1, 8, 1 << 16, INT32_MIN};
-        for (size_t s = 0; s < sizeof(skews) / sizeof(skews[0]); s++) {
+        for (size_t i = 0; i < sizeof(skews) / sizeof(skews[0]); i++) {
             bad = h;
-            bad.size = (uint32_t)((int64_t)h.size + skews[s]);
-            memcpy(bytes, &bad, sizeof(bad));
-            expect_bad(row, bytes, size, state_of(row));
+            bad.size = (uint32_t)((int64_t)h.size + skews[i]);
+            memcpy(s->bytes, &bad, sizeof(bad));
+            expect_bad_sample(s);
         }
     }
 }
 
-static void bytes_behind_the_message_are_refused(void **state)
+TEST(bytes_behind_the_message_are_refused)
 {
-    (void)state;
-    static uint8_t bytes[APIR_MESSAGE_MAX + 64];
-    for (size_t i = 0; i < MESSAGE_ROWS; i++) {
-        const struct message_row *row = &message_table[i];
-        struct apir_msg msg;
-        message_extreme(&msg, row, false, payload);
-        size_t size;
-        table_encode(&msg, bytes, &size);
-        memset(bytes + size, 0, 64);
+    for (const struct message_row *row = message_table; row < MESSAGE_END; row++) {
+        struct sample *s = sample_of(row, false);
+        memset(s->bytes + s->size, 0, 64);
         for (size_t more = 1; more <= 64; more++) {
-            uint32_t claim = (uint32_t)(size + more);
-            memcpy(bytes + 4, &claim, sizeof(claim));
-            expect_bad(row, bytes, size + more, state_of(row));
+            uint32_t claim = (uint32_t)(s->size + more);
+            memcpy(s->bytes + 4, &claim, sizeof(claim));
+            expect_bad(row, s->bytes, s->size + more, state_of(row));
         }
     }
 }
 
-static void padding_that_is_not_zero_is_refused(void **state)
+TEST(padding_that_is_not_zero_is_refused)
 {
-    (void)state;
-    static uint8_t bytes[APIR_MESSAGE_MAX];
     unsigned padded = 0;
-    for (size_t i = 0; i < MESSAGE_ROWS; i++) {
-        const struct message_row *row = &message_table[i];
-        struct apir_msg msg;
-        message_extreme(&msg, row, false, payload);
-        size_t size, used = 8;
-        table_encode(&msg, bytes, &size);
-        struct message_field fields[FIELDS_MAX];
-        size_t n = message_fields(&msg, fields);
-        for (size_t k = 0; k < n; k++)
-            used += fields[k].size;
+    for (const struct message_row *row = message_table; row < MESSAGE_END; row++) {
+        struct sample *s = sample_of(row, false);
+        size_t used = 8;
+        for (size_t k = 0; k < s->n_fields; k++)
+            used += s->fields[k].size;
         used += row->tail; /* at its lowest, the payload is one byte */
-        for (size_t at = used; at < size; at++, padded++) {
+        for (size_t at = used; at < s->size; at++, padded++) {
             for (unsigned bit = 0; bit < 8; bit++) {
-                bytes[at] = (uint8_t)(1u << bit);
-                assert_string_equal(expect_bad(row, bytes, size, state_of(row)),
-                                    "padding is not zero");
+                s->bytes[at] = (uint8_t)(1u << bit);
+                assert_string_equal(expect_bad_sample(s), "padding is not zero");
             }
-            bytes[at] = 0;
+            s->bytes[at] = 0;
         }
     }
     assert_true(padded > 0);
 }
 
-static void payloads_of_every_length_arrive_whole(void **state)
+/* Which of the sample's fields says how long its payload is, and where that lies. */
+static const struct message_field *size_field(struct sample *s, size_t *ret_at)
 {
-    (void)state;
-    static uint8_t bytes[APIR_MESSAGE_MAX];
+    size_t k = 0;
+    *ret_at = 8;
+    for (; k < s->n_fields && strcmp(s->fields[k].name, "size") != 0; k++)
+        *ret_at += s->fields[k].size;
+    assert_true(k < s->n_fields);
+    return &s->fields[k];
+}
+
+TEST(payloads_of_every_length_arrive_whole)
+{
     for (size_t i = 0; i < sizeof(payload); i++)
         payload[i] = (uint8_t)(i * 7 + 1);
     unsigned tested = 0;
-    for (size_t i = 0; i < MESSAGE_ROWS; i++) {
-        const struct message_row *row = &message_table[i];
+    for (const struct message_row *row = message_table; row < MESSAGE_END; row++) {
         if (!row->tail)
             continue;
-        struct apir_msg msg, out;
-        message_extreme(&msg, row, false, payload);
-        struct message_field fields[FIELDS_MAX];
-        size_t n = message_fields(&msg, fields), k = 0;
-        while (k < n && strcmp(fields[k].name, "size") != 0)
-            k++;
-        assert_true(k < n);
-        for (uint64_t len = fields[k].lowest; len <= fields[k].highest; len++) {
-            message_field_put(&fields[k], len);
-            size_t size;
-            table_encode(&msg, bytes, &size);
+        struct sample *s = sample_of(row, false);
+        size_t at;
+        const struct message_field *f = size_field(s, &at);
+        for (uint64_t len = f->lowest; len <= f->highest; len++) {
+            struct apir_msg out;
             const char *why;
             uint8_t *copy;
-            assert_int_equal(decode(bytes, size, state_of(row), &out, &why, &copy), 0);
-            assert_true(out.tail >= copy && out.tail + len <= copy + size);
+            message_field_put(f, len);
+            table_encode(&s->msg, s->bytes, &s->size);
+            assert_int_equal(decode(s->bytes, s->size, state_of(row), &out, &why, &copy), 0);
+            assert_true(out.tail >= copy && out.tail + len <= copy + s->size);
             assert_memory_equal(out.tail, payload, len);
             free(copy);
         }
@@ -373,64 +352,40 @@ static void payloads_of_every_length_arrive_whole(void **state)
     assert_true(tested > 0);
 }
 
-static void a_payload_shorter_than_its_size_is_refused(void **state)
+TEST(a_payload_shorter_than_its_size_is_refused)
 {
-    (void)state;
-    static uint8_t bytes[APIR_MESSAGE_MAX];
-    for (size_t i = 0; i < MESSAGE_ROWS; i++) {
-        const struct message_row *row = &message_table[i];
+    for (const struct message_row *row = message_table; row < MESSAGE_END; row++) {
         if (!row->tail)
             continue;
-        struct apir_msg msg;
-        message_extreme(&msg, row, false, payload);
-        struct message_field fields[FIELDS_MAX];
-        size_t n = message_fields(&msg, fields), k = 0, at = 8;
-        for (; k < n && strcmp(fields[k].name, "size") != 0; k++)
-            at += fields[k].size;
-        message_field_put(&fields[k], 64);
-        size_t size;
-        table_encode(&msg, bytes, &size);
-        size_t behind = size - at - fields[k].size; /* payload and padding */
+        struct sample *s = sample_of(row, false);
+        size_t at;
+        const struct message_field *f = size_field(s, &at);
+        message_field_put(f, 64);
+        table_encode(&s->msg, s->bytes, &s->size);
+        size_t behind = s->size - at - f->size; /* payload and padding */
         for (uint64_t claim = behind + 1; claim <= APIR_INLINE_MAX; claim++) {
-            memcpy(bytes + at, &claim, fields[k].size);
-            expect_bad(row, bytes, size, state_of(row));
+            memcpy(s->bytes + at, &claim, f->size);
+            expect_bad_sample(s);
         }
     }
 }
 
-static void encode_wants_room_and_writes_nothing_behind_it(void **state)
+TEST(encode_wants_room_and_writes_nothing_behind_it)
 {
-    (void)state;
-    static uint8_t bytes[APIR_MESSAGE_MAX];
-    for (size_t i = 0; i < MESSAGE_ROWS; i++) {
-        const struct message_row *row = &message_table[i];
-        struct apir_msg msg;
-        message_extreme(&msg, row, false, payload);
-        size_t size;
-        table_encode(&msg, bytes, &size);
-        for (size_t cap = 0; cap <= size; cap++) {
+    for (const struct message_row *row = message_table; row < MESSAGE_END; row++) {
+        const struct sample *s = sample_of(row, false);
+        for (size_t cap = 0; cap <= s->size; cap++) {
             uint8_t *buf = malloc(cap ? cap : 1); /* ASan watches its end */
             assert_non_null(buf);
-            assert_int_equal(apir_msg_encode(&msg, buf, cap), cap < size ? -ENOSPC : (int64_t)size);
+            assert_int_equal(apir_msg_encode(&s->msg, buf, cap),
+                             cap < s->size ? -ENOSPC : (int64_t)s->size);
             free(buf);
         }
     }
 }
 
-static void the_largest_message_fits_what_the_worker_reads(void **state)
+TEST(codes_names_and_hello_are_as_published)
 {
-    (void)state;
-    static uint8_t bytes[APIR_MESSAGE_MAX];
-    for (size_t i = 0; i < MESSAGE_ROWS; i++) {
-        struct apir_msg msg;
-        message_extreme(&msg, &message_table[i], true, payload);
-        assert_true(apir_msg_encode(&msg, bytes, sizeof(bytes)) > 0);
-    }
-}
-
-static void codes_names_and_hello_are_as_published(void **state)
-{
-    (void)state;
     for (size_t i = 0; i < MESSAGE_ROWS; i++) {
         assert_string_equal(apir_msg_name(message_table[i].code), message_table[i].name);
         for (size_t k = 0; k < i; k++)
@@ -454,36 +409,32 @@ static void codes_names_and_hello_are_as_published(void **state)
 }
 
 /* Bytes that decode are the only bytes of that message. */
-static void what_decodes_encodes_to_the_same_bytes(void **state)
+TEST(what_decodes_encodes_to_the_same_bytes)
 {
-    (void)state;
-    static uint8_t bytes[APIR_MESSAGE_MAX], again[APIR_MESSAGE_MAX];
+    static uint8_t again[APIR_MESSAGE_MAX];
     uint64_t seed = 20240607;
     unsigned decoded = 0;
     for (unsigned round = 0; round < 200000; round++) {
-        const struct message_row *row = &message_table[unit_random(&seed) % MESSAGE_ROWS];
-        struct apir_msg msg, out;
-        message_extreme(&msg, row, false, payload);
-        size_t size, again_size;
-        table_encode(&msg, bytes, &size);
+        struct sample *s = sample_of(&message_table[unit_random(&seed) % MESSAGE_ROWS], false);
+        struct apir_msg out;
+        size_t again_size;
         for (uint64_t n = unit_random(&seed) % 4; n; n--)
-            bytes[unit_random(&seed) % size] ^= (uint8_t)(1u << (unit_random(&seed) % 8));
+            s->bytes[unit_random(&seed) % s->size] ^= (uint8_t)(1u << (unit_random(&seed) % 8));
         const char *why;
         uint8_t *copy;
-        if (decode(bytes, size, APIR_ST_NEW | APIR_ST_READY, &out, &why, &copy) == 0) {
+        if (decode(s->bytes, s->size, APIR_ST_NEW | APIR_ST_READY, &out, &why, &copy) == 0) {
             decoded++;
             table_encode(&out, again, &again_size);
-            assert_int_equal(again_size, size);
-            assert_memory_equal(again, bytes, size);
+            assert_int_equal(again_size, s->size);
+            assert_memory_equal(again, s->bytes, s->size);
         }
         free(copy);
     }
     assert_true(decoded > 1000);
 }
 
-static void the_steps_of_a_read_are_fewer_than_its_bytes_on_the_ring(void **state)
+TEST(the_steps_of_a_read_are_fewer_than_its_bytes_on_the_ring)
 {
-    (void)state;
     static const uint64_t sizes[] = {
         1, 16384, 16385, (1 << 19) - 1, 1 << 19, (1 << 19) + 1, APIR_ARENA_SIZE_MAX};
     const struct apir_msg m = {.code = APIR_MSG_GET, .u.get = {.buffer = 1, .size = 1, .blob = 1}};
@@ -494,28 +445,4 @@ static void the_steps_of_a_read_are_fewer_than_its_bytes_on_the_ring(void **stat
         assert_true(step >= 16384 && step % 4096 == 0);
         assert_true((sizes[i] + step - 1) / step < room);
     }
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        UNIT(every_message_survives_the_trip_at_both_ends),
-        UNIT(the_wire_is_the_header_and_the_fields_in_table_order),
-        UNIT(each_field_just_outside_its_range_is_refused_on_both_sides),
-        UNIT(truncation_at_every_length_is_refused),
-        UNIT(a_message_in_the_wrong_state_is_refused),
-        UNIT(the_state_is_checked_before_the_fields),
-        UNIT(every_unknown_code_is_refused),
-        UNIT(a_header_that_lies_is_refused),
-        UNIT(bytes_behind_the_message_are_refused),
-        UNIT(padding_that_is_not_zero_is_refused),
-        UNIT(payloads_of_every_length_arrive_whole),
-        UNIT(a_payload_shorter_than_its_size_is_refused),
-        UNIT(encode_wants_room_and_writes_nothing_behind_it),
-        UNIT(the_largest_message_fits_what_the_worker_reads),
-        UNIT(the_steps_of_a_read_are_fewer_than_its_bytes_on_the_ring),
-        UNIT(codes_names_and_hello_are_as_published),
-        UNIT(what_decodes_encodes_to_the_same_bytes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

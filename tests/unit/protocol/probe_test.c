@@ -3,13 +3,9 @@
  * The probe on the packaged ggml, on that same ggml behind a resolver that
  * misleads, and on fakes: a ggml of any layout, and such as nobody ever built.
  */
-#define _GNU_SOURCE
 #include "tests/lib/unit.h"
 
 #include <dlfcn.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <ggml-backend.h>
 #include <ggml.h>
@@ -28,6 +24,7 @@ static int open_ggml(void **state)
         fprintf(stderr, "%s\n", dlerror());
     return lib == NULL;
 }
+BEFORE_ALL_TESTS(open_ggml)
 
 static void *ggml_symbol(const char *name)
 {
@@ -48,9 +45,8 @@ static void probe_real(struct ggml_layout *layout)
         fail_msg("%d: %s", err, why);
 }
 
-static void the_packaged_ggml_has_a_layout_that_we_know(void **state)
+TEST(the_packaged_ggml_has_a_layout_that_we_know)
 {
-    (void)state;
     struct ggml_layout l;
     probe_real(&l);
     assert_non_null(l.label);
@@ -59,9 +55,8 @@ static void the_packaged_ggml_has_a_layout_that_we_know(void **state)
     print_message("libggml.so.0 has layout %s, cgraph of %u bytes\n", l.label, l.cgraph_size);
 }
 
-static void its_public_structs_are_as_we_describe_them(void **state)
+TEST(its_public_structs_are_as_we_describe_them)
 {
-    (void)state;
     struct ggml_layout l;
     probe_real(&l);
     assert_int_equal(l.props_size, sizeof(struct ggml_backend_dev_props));
@@ -101,9 +96,8 @@ static void ascending(const uint16_t *offsets, size_t n, size_t words)
     assert_true(last > 0);
 }
 
-static void its_offsets_ascend_within_our_objects(void **state)
+TEST(its_offsets_ascend_within_our_objects)
 {
-    (void)state;
     struct ggml_layout l;
     probe_real(&l);
     ascending(&l.buft.alloc, sizeof(l.buft) / 2, GG_BUFT_WORDS);
@@ -112,9 +106,8 @@ static void its_offsets_ascend_within_our_objects(void **state)
 }
 
 /* Reads a graph that ggml built through the offsets that the probe found. */
-static void its_graphs_read_back_through_the_layout(void **state)
+TEST(its_graphs_read_back_through_the_layout)
 {
-    (void)state;
     struct ggml_layout l;
     probe_real(&l);
     struct ggml_init_params params = {.mem_size = 1 << 20, .no_alloc = true};
@@ -190,9 +183,8 @@ static void expect_declined(apir_symbol_fn symbol, int want, const char *part)
         fail_msg("the reason does not name %s: %s", part, why);
 }
 
-static void each_needed_symbol_that_is_missing_is_named(void **state)
+TEST_WITHIN(each_needed_symbol_that_is_missing_is_named, resolver_reset, unit_teardown)
 {
-    (void)state;
     struct ggml_layout l;
     char why[256];
     assert_int_equal(ggml_probe_layout(misleading_symbol, lib, &l, why, sizeof(why)), 0);
@@ -208,9 +200,8 @@ static void each_needed_symbol_that_is_missing_is_named(void **state)
     }
 }
 
-static void the_compute_flag_goes_by_the_function_that_came_with_it(void **state)
+TEST_WITHIN(the_compute_flag_goes_by_the_function_that_came_with_it, resolver_reset, unit_teardown)
 {
-    (void)state;
     struct ggml_layout l;
     char why[256];
     resolver.missing = OPTIONAL_SYMBOL;
@@ -221,9 +212,8 @@ static void the_compute_flag_goes_by_the_function_that_came_with_it(void **state
     assert_int_equal(l.has_compute_flag, dlsym(lib, OPTIONAL_SYMBOL) != NULL);
 }
 
-static void real_accessors_under_wrong_names_are_declined(void **state)
+TEST_WITHIN(real_accessors_under_wrong_names_are_declined, resolver_reset, unit_teardown)
 {
-    (void)state;
     /* Pairs that take each other's arguments. */
     static const char *const pairs[][2] = {
         {"ggml_backend_buffer_clear", "ggml_backend_buffer_reset"},
@@ -242,9 +232,8 @@ static void real_accessors_under_wrong_names_are_declined(void **state)
     }
 }
 
-static void a_small_buffer_for_the_reason_is_not_overrun(void **state)
+TEST_WITHIN(a_small_buffer_for_the_reason_is_not_overrun, resolver_reset, unit_teardown)
 {
-    (void)state;
     struct ggml_layout l;
     char why[16];
     resolver.missing = "ggml_backend_buft_get_alignment";
@@ -524,9 +513,8 @@ static void probe_fake(void)
     assert_string_equal(l.label, label);
 }
 
-static void every_layout_of_ggmls_history_is_known_by_its_accessors(void **state)
+TEST(every_layout_of_ggmls_history_is_known_by_its_accessors)
 {
-    (void)state;
     static const struct {
         uint16_t size, use_counts, hash_set, uid;
     } graphs[] = {{80, 0, 48, 0}, {88, 48, 56, 0}, {96, 48, 56, 88}};
@@ -547,9 +535,8 @@ static void every_layout_of_ggmls_history_is_known_by_its_accessors(void **state
     }
 }
 
-static void swapped_accessors_are_declined(void **state)
+TEST(swapped_accessors_are_declined)
 {
-    (void)state;
     for (size_t i = 0; i < N_LAYOUTS; i++) {
         for (int a = 0; a < PROPS_SIZE; a++) {
             for (int b = a + 1; b < PROPS_SIZE; b++) {
@@ -562,9 +549,8 @@ static void swapped_accessors_are_declined(void **state)
     }
 }
 
-static void an_accessor_that_moved_is_declined_unless_that_is_known(void **state)
+TEST(an_accessor_that_moved_is_declined_unless_that_is_known)
 {
-    (void)state;
     unsigned known = 0;
     for (size_t i = 0; i < N_LAYOUTS; i++) {
         for (int a = 0; a < SEEN; a++) {
@@ -579,9 +565,8 @@ static void an_accessor_that_moved_is_declined_unless_that_is_known(void **state
     assert_true(known > N_LAYOUTS); /* each with itself, and L0 by one word is L1 */
 }
 
-static void accessors_that_touch_nothing_are_declined(void **state)
+TEST(accessors_that_touch_nothing_are_declined)
 {
-    (void)state;
     for (size_t i = 0; i < N_LAYOUTS; i++) {
         for (int a = 0; a < PROPS_SIZE; a++) {
             fake_reset(i);
@@ -598,9 +583,8 @@ static void accessors_that_touch_nothing_are_declined(void **state)
     }
 }
 
-static void a_tensor_or_graph_of_another_shape_is_declined(void **state)
+TEST(a_tensor_or_graph_of_another_shape_is_declined)
 {
-    (void)state;
     for (size_t i = 0; i < N_LAYOUTS; i++) {
         for (int fault = INIT_NULL; fault < FAULTS; fault++) {
             fake_reset(i);
@@ -614,26 +598,4 @@ static void a_tensor_or_graph_of_another_shape_is_declined(void **state)
             expect_declined(fake_symbol, -ENOTSUP, "ggml_cgraph");
         }
     }
-}
-
-#define RESOLVER_UNIT(test) cmocka_unit_test_setup_teardown(test, resolver_reset, unit_teardown)
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        UNIT(the_packaged_ggml_has_a_layout_that_we_know),
-        UNIT(its_public_structs_are_as_we_describe_them),
-        UNIT(its_offsets_ascend_within_our_objects),
-        UNIT(its_graphs_read_back_through_the_layout),
-        RESOLVER_UNIT(each_needed_symbol_that_is_missing_is_named),
-        RESOLVER_UNIT(the_compute_flag_goes_by_the_function_that_came_with_it),
-        RESOLVER_UNIT(real_accessors_under_wrong_names_are_declined),
-        RESOLVER_UNIT(a_small_buffer_for_the_reason_is_not_overrun),
-        UNIT(every_layout_of_ggmls_history_is_known_by_its_accessors),
-        UNIT(swapped_accessors_are_declined),
-        UNIT(an_accessor_that_moved_is_declined_unless_that_is_known),
-        UNIT(accessors_that_touch_nothing_are_declined),
-        UNIT(a_tensor_or_graph_of_another_shape_is_declined),
-    };
-    return cmocka_run_group_tests(tests, open_ggml, NULL);
 }

@@ -2,19 +2,18 @@
 #define _GNU_SOURCE
 #include "tests/unit/protocol/ring_ends.h"
 
+#include <errno.h>
 #include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "protocol/atomic.h"
 #include "protocol/messages.h"
 #include "tests/lib/unit.h"
 
-/* What the server writes before the guest may look. */
 void blob_fill(struct apir_ring_header *h, uint64_t size)
 {
     memset(h, 0, APIR_RING_HEADER_SIZE);
@@ -36,10 +35,6 @@ static void ends_init(struct ends *e)
     apir_ring_host_init(&e->host, e->host_blob, BLOB_SIZE);
 }
 
-/*
- * One mapping for both sides: TSan knows memory by its address, and would not
- * see a race between two mappings.
- */
 void ends_open(struct ends *e)
 {
     e->blob = mmap(NULL, BLOB_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -48,7 +43,6 @@ void ends_open(struct ends *e)
     ends_init(e);
 }
 
-/* Two mappings of a memfd, with a page behind each that nobody may touch. */
 void ends_open_memfd(struct ends *e)
 {
     int fd = memfd_create("ring", MFD_CLOEXEC);
@@ -76,7 +70,6 @@ void ends_close(struct ends *e)
     }
 }
 
-/* Both sides as if this many bytes had passed already. */
 void ends_start_at(struct ends *e, uint64_t at)
 {
     e->guest.tail = e->guest.published = at;
@@ -85,14 +78,12 @@ void ends_start_at(struct ends *e, uint64_t at)
     apir_store_release64(&e->header->head, at);
 }
 
-/* The message at hand is done, and shown. */
 void complete(struct apir_ring_host *host)
 {
     apir_ring_host_done(host);
     apir_ring_host_show(host);
 }
 
-/* A message of `size` bytes whose contents tell it from every other. */
 void message_fill(uint8_t *buf, size_t size, uint64_t seed)
 {
     struct apir_msg_header h = {.code = (uint16_t)seed, .size = (uint32_t)size};
@@ -110,6 +101,37 @@ bool message_is(const uint8_t *buf, size_t size, uint64_t seed)
     return memcmp(buf, want, size) == 0;
 }
 
+uint64_t put(struct ends *e, size_t size, uint64_t seed)
+{
+    static uint8_t msg[APIR_MESSAGE_MAX];
+    message_fill(msg, size, seed);
+    return apir_ring_guest_put(&e->guest, msg, size);
+}
+
+bool publish(struct ends *e, size_t size, uint64_t seed)
+{
+    put(e, size, seed);
+    return apir_ring_guest_publish(&e->guest);
+}
+
+void expect_taken(struct ends *e, size_t size, uint64_t seed)
+{
+    static uint8_t got[APIR_MESSAGE_MAX];
+    size_t is = 0;
+    memset(got, 0, size);
+    assert_int_equal(apir_ring_host_take(&e->host, got, sizeof(got), &is), 0);
+    assert_int_equal(is, size);
+    assert_true(message_is(got, size, seed));
+}
+
+void expect_nothing(struct ends *e)
+{
+    uint8_t got[APIR_MESSAGE_MAX];
+    size_t size = 12345;
+    assert_int_equal(apir_ring_host_take(&e->host, got, sizeof(got), &size), -EAGAIN);
+    assert_int_equal(size, 12345);
+}
+
 size_t random_size(uint64_t *seed)
 {
     /* mostly small, as real messages are */
@@ -118,17 +140,9 @@ size_t random_size(uint64_t *seed)
     return 8 * (1 + (size_t)(unit_random(seed) % (most / 8)));
 }
 
-uint64_t now_ms(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
-
-/* Waits for the head as the guest does: on the futex. False: LIMIT_MS passed. */
 bool wait_head(struct apir_ring_header *h, uint64_t pos)
 {
-    uint64_t until = now_ms() + LIMIT_MS;
+    int64_t until = now_ms() + LIMIT_MS;
     bool ok = true;
     for (;;) {
         uint32_t seen = apir_load_acquire32(&h->wake);

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "protocol/ring.h"
+#include "tests/lib/clock.h"
 
 #define BLOB_SIZE ((size_t)APIR_RING_SIZE_MIN)
 #define CMD_SIZE  (BLOB_SIZE / 2)
@@ -38,15 +39,33 @@ void ends_open(struct ends *e);
 /* Two mappings of a memfd, with a page behind each that nobody may touch. */
 void ends_open_memfd(struct ends *e);
 void ends_close(struct ends *e);
+/* A test (unit.h) of ends e, which `open` opens; they are closed after it. */
+#define ENDS_TEST(name, open)                                                                      \
+    static void name##_of(struct ends *e);                                                         \
+    TEST(name)                                                                                     \
+    {                                                                                              \
+        struct ends e;                                                                             \
+        open(&e);                                                                                  \
+        name##_of(&e);                                                                             \
+        ends_close(&e);                                                                            \
+    }                                                                                              \
+    static void name##_of(struct ends *e)
+
 /* Both sides as if this many bytes had passed already. */
 void ends_start_at(struct ends *e, uint64_t at);
-/* The message at hand is done, and shown. */
-void complete(struct apir_ring_host *host);
 /* A message of `size` bytes whose contents tell it from every other. */
 void message_fill(uint8_t *buf, size_t size, uint64_t seed);
 bool message_is(const uint8_t *buf, size_t size, uint64_t seed);
+/* The guest puts one (and returns where it ends), and publishes it (true: wants a kick). */
+uint64_t put(struct ends *e, size_t size, uint64_t seed);
+bool publish(struct ends *e, size_t size, uint64_t seed);
+/* What the host takes is this message, which stays at hand. */
+void expect_taken(struct ends *e, size_t size, uint64_t seed);
+/* There is none to take. */
+void expect_nothing(struct ends *e);
+/* The message at hand is done, and shown. */
+void complete(struct apir_ring_host *host);
 size_t random_size(uint64_t *seed);
-uint64_t now_ms(void);
 /* Waits for the head as the guest does: on the futex. False: LIMIT_MS passed. */
 bool wait_head(struct apir_ring_header *h, uint64_t pos);
 

@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ring with both ends in one thread: its format, and what either end does about a hostile
  * other. */
-#define _GNU_SOURCE
 #include "tests/unit/protocol/ring_ends.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "protocol/atomic.h"
 #include "protocol/messages.h"
@@ -15,9 +9,8 @@
 
 /* ---- layout ------------------------------------------------------------------- */
 
-static void the_guest_takes_only_a_layout_that_we_make(void **state)
+TEST(the_guest_takes_only_a_layout_that_we_make)
 {
-    (void)state;
     struct apir_ring_guest g;
     struct apir_ring_header *h = test_malloc(APIR_RING_HEADER_SIZE);
     for (uint64_t size = APIR_RING_SIZE_MIN; size <= APIR_RING_SIZE_MAX; size *= 2) {
@@ -55,195 +48,138 @@ static void the_guest_takes_only_a_layout_that_we_make(void **state)
 
 /* ---- one thread ----------------------------------------------------------------- */
 
-static void nothing_shows_before_publish_and_nothing_completes_before_complete(void **state)
+ENDS_TEST(nothing_shows_before_publish_and_nothing_completes_before_complete, ends_open)
 {
-    (void)state;
-    struct ends e;
-    ends_open(&e);
-    uint8_t msg[64], got[APIR_MESSAGE_MAX];
-    size_t size = 12345;
-    assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), -EAGAIN);
-    message_fill(msg, sizeof(msg), 1);
-    uint64_t pos = apir_ring_guest_put(&e.guest, msg, sizeof(msg));
-    assert_int_equal(pos, sizeof(msg));
-    assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), -EAGAIN);
-    assert_int_equal(size, 12345);
-    assert_false(apir_ring_guest_publish(&e.guest)); /* the host is awake: no kick */
-    assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
-    assert_int_equal(size, sizeof(msg));
-    assert_memory_equal(got, msg, sizeof(msg));
-    assert_true(apir_ring_guest_head(&e.guest) == 0);
-    complete(&e.host);
-    assert_true(apir_ring_guest_head(&e.guest) == pos);
-    assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), -EAGAIN);
-    ends_close(&e);
+    expect_nothing(e);
+    uint64_t pos = put(e, 64, 1);
+    assert_int_equal(pos, 64);
+    expect_nothing(e);
+    assert_false(apir_ring_guest_publish(&e->guest)); /* the host is awake: no kick */
+    expect_taken(e, 64, 1);
+    assert_true(apir_ring_guest_head(&e->guest) == 0);
+    complete(&e->host);
+    assert_true(apir_ring_guest_head(&e->guest) == pos);
+    expect_nothing(e);
 }
 
-static void a_taken_message_stays_until_it_is_completed(void **state)
+ENDS_TEST(a_taken_message_stays_until_it_is_completed, ends_open)
 {
-    (void)state;
-    struct ends e;
-    ends_open(&e);
-    uint8_t msg[24], got[APIR_MESSAGE_MAX];
-    size_t size;
-    message_fill(msg, sizeof(msg), 1);
-    apir_ring_guest_put(&e.guest, msg, sizeof(msg));
-    apir_ring_guest_publish(&e.guest);
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
-        assert_int_equal(size, sizeof(msg));
-    }
-    ends_close(&e);
+    publish(e, 24, 1);
+    for (int i = 0; i < 3; i++)
+        expect_taken(e, 24, 1);
 }
 
-static void progress_shows_inside_the_message_only(void **state)
+ENDS_TEST(progress_shows_inside_the_message_only, ends_open)
 {
-    (void)state;
-    struct ends e;
-    ends_open(&e);
-    uint8_t msg[48], got[APIR_MESSAGE_MAX];
-    size_t size;
-    message_fill(msg, sizeof(msg), 1);
-    uint64_t first = apir_ring_guest_put(&e.guest, msg, sizeof(msg));
-    uint64_t second = apir_ring_guest_put(&e.guest, msg, sizeof(msg));
-    apir_ring_guest_publish(&e.guest);
-    assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
-    for (uint64_t left = sizeof(msg) - 1; left > 0; left--) {
-        apir_ring_host_progress(&e.host, left);
-        assert_int_equal(apir_ring_guest_head(&e.guest), first - left);
-        assert_true(apir_ring_guest_has_room(&e.guest, CMD_SIZE - 2 * sizeof(msg)));
+    enum { SIZE = 48 };
+    uint64_t first = put(e, SIZE, 1);
+    uint64_t second = put(e, SIZE, 1);
+    apir_ring_guest_publish(&e->guest);
+    expect_taken(e, SIZE, 1);
+    for (uint64_t left = SIZE - 1; left > 0; left--) {
+        apir_ring_host_progress(&e->host, left);
+        assert_int_equal(apir_ring_guest_head(&e->guest), first - left);
+        assert_true(apir_ring_guest_has_room(&e->guest, CMD_SIZE - 2 * SIZE));
     }
     /* It is at hand still. */
-    assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
-    assert_true(apir_ring_host_has_more(&e.host));
-    complete(&e.host);
-    assert_int_equal(apir_ring_guest_head(&e.guest), first);
-    assert_true(apir_ring_host_has_more(&e.host));
-    assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
-    assert_false(apir_ring_host_has_more(&e.host));
-    complete(&e.host);
-    assert_int_equal(apir_ring_guest_head(&e.guest), second);
-    assert_false(apir_ring_host_has_more(&e.host));
-    ends_close(&e);
+    expect_taken(e, SIZE, 1);
+    assert_true(apir_ring_host_has_more(&e->host));
+    complete(&e->host);
+    assert_int_equal(apir_ring_guest_head(&e->guest), first);
+    assert_true(apir_ring_host_has_more(&e->host));
+    expect_taken(e, SIZE, 1);
+    assert_false(apir_ring_host_has_more(&e->host));
+    complete(&e->host);
+    assert_int_equal(apir_ring_guest_head(&e->guest), second);
+    assert_false(apir_ring_host_has_more(&e->host));
 }
 
-static void what_is_done_shows_once(void **state)
+ENDS_TEST(what_is_done_shows_once, ends_open)
 {
-    (void)state;
-    struct ends e;
-    ends_open(&e);
-    uint8_t msg[48], got[APIR_MESSAGE_MAX];
-    size_t size;
-    message_fill(msg, sizeof(msg), 1);
+    enum { SIZE = 48 };
     for (int i = 0; i < 3; i++)
-        apir_ring_guest_put(&e.guest, msg, sizeof(msg));
-    apir_ring_guest_publish(&e.guest);
-    assert_false(apir_ring_host_show(&e.host));
+        put(e, SIZE, 1);
+    apir_ring_guest_publish(&e->guest);
+    assert_false(apir_ring_host_show(&e->host));
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
-        apir_ring_host_done(&e.host);
-        assert_int_equal(apir_ring_guest_head(&e.guest), 0);
+        expect_taken(e, SIZE, 1);
+        apir_ring_host_done(&e->host);
+        assert_int_equal(apir_ring_guest_head(&e->guest), 0);
     }
-    assert_true(apir_ring_host_show(&e.host));
-    assert_int_equal(apir_ring_guest_head(&e.guest), 2 * sizeof(msg));
-    assert_false(apir_ring_host_show(&e.host));
+    assert_true(apir_ring_host_show(&e->host));
+    assert_int_equal(apir_ring_guest_head(&e->guest), 2 * SIZE);
+    assert_false(apir_ring_host_show(&e->host));
     /* Steps of the next message count from what is done, shown or not. */
-    assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
-    apir_ring_host_progress(&e.host, 5);
-    assert_int_equal(apir_ring_guest_head(&e.guest), 3 * sizeof(msg) - 5);
-    apir_ring_host_done(&e.host);
-    assert_true(apir_ring_host_show(&e.host));
-    assert_int_equal(apir_ring_guest_head(&e.guest), 3 * sizeof(msg));
-    ends_close(&e);
+    expect_taken(e, SIZE, 1);
+    apir_ring_host_progress(&e->host, 5);
+    assert_int_equal(apir_ring_guest_head(&e->guest), 3 * SIZE - 5);
+    apir_ring_host_done(&e->host);
+    assert_true(apir_ring_host_show(&e->host));
+    assert_int_equal(apir_ring_guest_head(&e->guest), 3 * SIZE);
 }
 
-static void showing_is_due_at_the_end_and_after_a_quarter_of_the_ring(void **state)
+ENDS_TEST(showing_is_due_at_the_end_and_after_a_quarter_of_the_ring, ends_open)
 {
-    (void)state;
-    struct ends e;
-    ends_open(&e);
-    uint8_t msg[CMD_SIZE / 64], got[APIR_MESSAGE_MAX];
-    size_t size;
     for (uint64_t start = 0; start < 3; start++) {
-        ends_start_at(&e, (start - 1) * CMD_SIZE);
-        for (unsigned i = 0; i < 40; i++) {
-            message_fill(msg, sizeof(msg), i);
-            apir_ring_guest_put(&e.guest, msg, sizeof(msg));
-        }
-        apir_ring_guest_publish(&e.guest);
+        ends_start_at(e, (start - 1) * CMD_SIZE);
+        for (unsigned i = 1; i <= 40; i++)
+            put(e, CMD_SIZE / 64, i);
+        apir_ring_guest_publish(&e->guest);
         for (unsigned i = 1; i <= 40; i++) {
-            assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
-            apir_ring_host_done(&e.host);
-            assert_int_equal(apir_ring_host_show_due(&e.host), i == 16 || i == 32 || i == 40);
-            if (apir_ring_host_show_due(&e.host))
-                apir_ring_host_show(&e.host);
+            expect_taken(e, CMD_SIZE / 64, i);
+            apir_ring_host_done(&e->host);
+            assert_int_equal(apir_ring_host_show_due(&e->host), i == 16 || i == 32 || i == 40);
+            if (apir_ring_host_show_due(&e->host))
+                apir_ring_host_show(&e->host);
         }
-        assert_true(apir_ring_guest_head(&e.guest) == e.guest.tail);
+        assert_true(apir_ring_guest_head(&e->guest) == e->guest.tail);
     }
-    ends_close(&e);
 }
 
 /* The guest writes to lines in advance: only to free ones, however few there are. */
-static void publishing_leaves_what_is_not_taken(void **state)
+ENDS_TEST(publishing_leaves_what_is_not_taken, ends_open)
 {
-    (void)state;
-    struct ends e;
-    ends_open(&e);
-    static uint8_t msg[APIR_MESSAGE_MAX / 8], got[APIR_MESSAGE_MAX];
-    const size_t size = sizeof(msg);
+    static uint8_t got[APIR_MESSAGE_MAX];
+    const size_t size = APIR_MESSAGE_MAX / 8;
     for (uint64_t start = 0; start < 128; start += 8)
         for (uint64_t room = 0; room <= 2 * size; room += 8) {
-            ends_start_at(&e, start);
+            ends_start_at(e, start);
             unsigned n = 0;
             uint64_t used = 0;
             for (uint64_t want; (want = CMD_SIZE - room - used) > 0; n++) {
                 const size_t next = want < size ? want : size;
-                message_fill(msg, next, n);
-                apir_ring_guest_put(&e.guest, msg, next);
+                put(e, next, n);
                 used += next;
                 if (n % 2)
-                    apir_ring_guest_publish(&e.guest);
+                    apir_ring_guest_publish(&e->guest);
             }
-            apir_ring_guest_publish(&e.guest);
+            apir_ring_guest_publish(&e->guest);
             for (unsigned i = 0; i < n; i++) {
                 size_t is;
-                assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &is), 0);
+                assert_int_equal(apir_ring_host_take(&e->host, got, sizeof(got), &is), 0);
                 assert_true(message_is(got, is, i));
-                apir_ring_host_done(&e.host);
+                apir_ring_host_done(&e->host);
             }
-            assert_false(apir_ring_host_has_more(&e.host));
+            assert_false(apir_ring_host_has_more(&e->host));
         }
-    ends_close(&e);
 }
 
-static void messages_straddle_the_end_at_every_offset(void **state)
+ENDS_TEST(messages_straddle_the_end_at_every_offset, ends_open_memfd)
 {
-    (void)state;
-    struct ends e;
-    ends_open_memfd(&e);
-    static uint8_t msg[APIR_MESSAGE_MAX], got[APIR_MESSAGE_MAX];
     static const size_t sizes[] = {8, 16, 64, 1000, APIR_MESSAGE_MAX};
     for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
         for (uint64_t at = CMD_SIZE - sizes[s]; at <= CMD_SIZE; at += 8) {
-            ends_start_at(&e, at);
-            message_fill(msg, sizes[s], at);
-            apir_ring_guest_put(&e.guest, msg, sizes[s]);
-            apir_ring_guest_publish(&e.guest);
-            size_t size;
-            memset(got, 0, sizes[s]);
-            assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
-            assert_int_equal(size, sizes[s]);
-            assert_memory_equal(got, msg, size);
-            complete(&e.host);
+            ends_start_at(e, at);
+            publish(e, sizes[s], at);
+            expect_taken(e, sizes[s], at);
+            complete(&e->host);
         }
     }
-    ends_close(&e);
 }
 
 /* Puts until nothing fits, takes all, and does it again from where it stands. */
 static void fill_and_drain(struct ends *e, uint64_t start)
 {
-    static uint8_t msg[APIR_MESSAGE_MAX], got[APIR_MESSAGE_MAX];
     static size_t sizes[CMD_SIZE / 8];
     ends_start_at(e, start);
     uint64_t seed = start | 1;
@@ -255,8 +191,7 @@ static void fill_and_drain(struct ends *e, uint64_t start)
             assert_int_equal(apir_ring_guest_has_room(&e->guest, size), used + size <= CMD_SIZE);
             if (used + size > CMD_SIZE)
                 break;
-            message_fill(msg, size, n);
-            apir_ring_guest_put(&e->guest, msg, size);
+            put(e, size, n);
             used += size;
             sizes[n++] = size;
         }
@@ -264,39 +199,27 @@ static void fill_and_drain(struct ends *e, uint64_t start)
         assert_false(apir_ring_guest_has_room(&e->guest, CMD_SIZE - used + 8));
         apir_ring_guest_publish(&e->guest);
         for (unsigned i = 0; i < n; i++) {
-            size_t size;
-            assert_int_equal(apir_ring_host_take(&e->host, got, sizeof(got), &size), 0);
-            assert_int_equal(size, sizes[i]);
-            assert_true(message_is(got, size, i));
+            expect_taken(e, sizes[i], i);
             complete(&e->host);
         }
-        size_t size;
-        assert_int_equal(apir_ring_host_take(&e->host, got, sizeof(got), &size), -EAGAIN);
+        expect_nothing(e);
         assert_true(apir_ring_guest_has_room(&e->guest, CMD_SIZE));
     }
 }
 
-static void a_full_ring_has_no_room_and_loses_nothing(void **state)
+ENDS_TEST(a_full_ring_has_no_room_and_loses_nothing, ends_open)
 {
-    (void)state;
-    struct ends e;
-    ends_open(&e);
-    fill_and_drain(&e, 0);
-    fill_and_drain(&e, 4096 + 8);
-    ends_close(&e);
+    fill_and_drain(e, 0);
+    fill_and_drain(e, 4096 + 8);
 }
 
-static void offsets_run_freely_over_their_end(void **state)
+ENDS_TEST(offsets_run_freely_over_their_end, ends_open_memfd)
 {
-    (void)state;
-    struct ends e;
-    ends_open_memfd(&e);
     static const uint64_t back[] = {8, 16, 64, 4096, CMD_SIZE, CMD_SIZE + 8, 10 * CMD_SIZE};
     for (size_t i = 0; i < sizeof(back) / sizeof(back[0]); i++)
-        fill_and_drain(&e, 0 - back[i]);
-    fill_and_drain(&e, (UINT64_C(1) << 63) - 64);
-    fill_and_drain(&e, (UINT64_C(1) << 32) - 64);
-    ends_close(&e);
+        fill_and_drain(e, 0 - back[i]);
+    fill_and_drain(e, (UINT64_C(1) << 63) - 64);
+    fill_and_drain(e, (UINT64_C(1) << 32) - 64);
 }
 
 /* ---- a hostile guest ------------------------------------------------------------ */
@@ -313,14 +236,11 @@ static void expect_host_refuses(struct ends *e, size_t cap)
     test_free(buf); /* cmocka looks at the bytes around it */
 }
 
-static void a_tail_that_makes_no_sense_is_refused(void **state)
+ENDS_TEST(a_tail_that_makes_no_sense_is_refused, ends_open)
 {
-    (void)state;
-    struct ends e;
-    ends_open(&e);
     /* Good messages wherever the host might look: only the tail is wrong. */
     for (size_t at = 0; at < CMD_SIZE; at += 8)
-        message_fill(e.cmd + at, 8, 1);
+        message_fill(e->cmd + at, 8, 1);
     static const uint64_t heads[] = {
         0, 8, 4096, CMD_SIZE, 3 * CMD_SIZE + 24, UINT64_MAX - 63, UINT64_C(1) << 63};
     for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
@@ -334,89 +254,74 @@ static void a_tail_that_makes_no_sense_is_refused(void **state)
                                   h + (UINT64_C(1) << 32),
                                   h ^ UINT64_C(1) << 63};
         for (size_t k = 0; k < sizeof(tails) / sizeof(tails[0]); k++) {
-            ends_start_at(&e, h);
-            apir_store_release64(&e.header->tail, tails[k]);
-            expect_host_refuses(&e, APIR_MESSAGE_MAX);
+            ends_start_at(e, h);
+            apir_store_release64(&e->header->tail, tails[k]);
+            expect_host_refuses(e, APIR_MESSAGE_MAX);
         }
         /* Less than a header: a tail is a multiple of 8, so this is no message yet to come. */
         for (uint64_t part = 1; part < 8; part++) {
-            ends_start_at(&e, h);
-            apir_store_release64(&e.header->tail, h + part);
-            expect_host_refuses(&e, APIR_MESSAGE_MAX);
+            ends_start_at(e, h);
+            apir_store_release64(&e->header->tail, h + part);
+            expect_host_refuses(e, APIR_MESSAGE_MAX);
         }
     }
-    ends_close(&e);
 }
 
 /* The host keeps its own head: whatever the guest writes there, it is not read. */
-static void a_hostile_tail_keeps_the_host_awake_to_refuse_it(void **state)
+ENDS_TEST(a_hostile_tail_keeps_the_host_awake_to_refuse_it, ends_open)
 {
-    (void)state;
-    struct ends e;
-    ends_open(&e);
-    ends_start_at(&e, 4096);
-    apir_store_release64(&e.header->tail, 8);
-    assert_false(apir_ring_host_prepare_sleep(&e.host));
-    apir_ring_host_awake(&e.host);
-    expect_host_refuses(&e, APIR_MESSAGE_MAX);
-    ends_close(&e);
+    ends_start_at(e, 4096);
+    apir_store_release64(&e->header->tail, 8);
+    assert_false(apir_ring_host_prepare_sleep(&e->host));
+    apir_ring_host_awake(&e->host);
+    expect_host_refuses(e, APIR_MESSAGE_MAX);
 }
 
-static void the_shared_head_is_never_read_by_the_host(void **state)
+ENDS_TEST(the_shared_head_is_never_read_by_the_host, ends_open)
 {
-    (void)state;
-    struct ends e;
-    ends_open(&e);
-    uint8_t msg[64], got[APIR_MESSAGE_MAX];
     static const uint64_t lies[] = {8, 64, 1 << 20, UINT64_MAX, UINT64_C(1) << 63};
     for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
-        ends_start_at(&e, 4096);
-        message_fill(msg, sizeof(msg), i);
-        apir_ring_guest_put(&e.guest, msg, sizeof(msg));
-        apir_ring_guest_publish(&e.guest);
-        apir_store_release64(&e.header->head, lies[i]);
-        size_t size;
-        assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
-        assert_memory_equal(got, msg, sizeof(msg));
-        complete(&e.host);
-        assert_true(apir_load_acquire64(&e.header->head) == 4096 + sizeof(msg));
-        assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), -EAGAIN);
+        ends_start_at(e, 4096);
+        publish(e, 64, i);
+        apir_store_release64(&e->header->head, lies[i]);
+        expect_taken(e, 64, i);
+        complete(&e->host);
+        assert_true(apir_load_acquire64(&e->header->head) == 4096 + 64);
+        expect_nothing(e);
         /* both moved, by the same amount */
-        apir_store_release64(&e.header->head, e.host.head + 2 * CMD_SIZE);
-        apir_store_release64(&e.header->tail, e.host.head + 2 * CMD_SIZE);
-        expect_host_refuses(&e, APIR_MESSAGE_MAX);
+        apir_store_release64(&e->header->head, e->host.head + 2 * CMD_SIZE);
+        apir_store_release64(&e->header->tail, e->host.head + 2 * CMD_SIZE);
+        expect_host_refuses(e, APIR_MESSAGE_MAX);
     }
-    ends_close(&e);
 }
 
 /* Once seen, a tail is not looked at again before its messages are done. */
-static void a_tail_pulled_back_takes_no_message_away(void **state)
+ENDS_TEST(a_tail_pulled_back_takes_no_message_away, ends_open)
 {
-    (void)state;
-    struct ends e;
-    ends_open(&e);
-    uint8_t msg[64], got[APIR_MESSAGE_MAX];
-    size_t size;
-    for (int i = 0; i < 3; i++) {
-        message_fill(msg, sizeof(msg), (uint64_t)i);
-        apir_ring_guest_put(&e.guest, msg, sizeof(msg));
-    }
-    apir_ring_guest_publish(&e.guest);
+    for (uint64_t i = 0; i < 3; i++)
+        put(e, 64, i);
+    apir_ring_guest_publish(&e->guest);
     for (uint64_t i = 0; i < 3; i++) {
-        assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
-        assert_true(message_is(got, size, i));
-        apir_store_release64(&e.header->tail, 8);
-        complete(&e.host);
+        expect_taken(e, 64, i);
+        apir_store_release64(&e->header->tail, 8);
+        complete(&e->host);
     }
-    expect_host_refuses(&e, APIR_MESSAGE_MAX);
-    ends_close(&e);
+    expect_host_refuses(e, APIR_MESSAGE_MAX);
 }
 
-static void a_message_size_that_makes_no_sense_is_refused(void **state)
+/* A message that says this size, where so many bytes are published. */
+static void expect_bad_size(struct ends *e, uint64_t start, uint32_t size, uint64_t published,
+                            size_t cap)
 {
-    (void)state;
-    struct ends e;
-    ends_open(&e);
+    ends_start_at(e, start);
+    struct apir_msg_header h = {.code = 1, .size = size};
+    memcpy(e->cmd + (start & (CMD_SIZE - 1)), &h, sizeof(h));
+    apir_store_release64(&e->header->tail, start + published);
+    expect_host_refuses(e, cap);
+}
+
+ENDS_TEST(a_message_size_that_makes_no_sense_is_refused, ends_open)
+{
     enum { CAP = 256, PUBLISHED = 512 };
     static const uint32_t sizes[] = {0,         1,
                                      4,         7,
@@ -429,153 +334,97 @@ static void a_message_size_that_makes_no_sense_is_refused(void **state)
                                      UINT32_MAX};
     static const uint64_t starts[] = {0, CMD_SIZE - 8, UINT64_MAX - 7};
     for (size_t s = 0; s < sizeof(starts) / sizeof(starts[0]); s++) {
-        for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-            ends_start_at(&e, starts[s]);
-            struct apir_msg_header h = {.code = 1, .size = sizes[i]};
-            memcpy(e.cmd + (starts[s] & (CMD_SIZE - 1)), &h, sizeof(h));
-            apir_store_release64(&e.header->tail, starts[s] + PUBLISHED);
-            expect_host_refuses(&e, CAP);
-        }
+        for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+            expect_bad_size(e, starts[s], sizes[i], PUBLISHED, CAP);
         /* a message that ends behind the tail, with room for it in the buffer */
-        for (uint32_t more = 8; more < CAP; more += 8) {
-            ends_start_at(&e, starts[s]);
-            struct apir_msg_header h = {.code = 1, .size = 8 + more};
-            memcpy(e.cmd + (starts[s] & (CMD_SIZE - 1)), &h, sizeof(h));
-            apir_store_release64(&e.header->tail, starts[s] + more);
-            expect_host_refuses(&e, CAP);
-        }
+        for (uint32_t more = 8; more < CAP; more += 8)
+            expect_bad_size(e, starts[s], 8 + more, more, CAP);
     }
-    ends_close(&e);
 }
 
-static void a_buffer_too_small_is_not_written_behind(void **state)
+ENDS_TEST(a_buffer_too_small_is_not_written_behind, ends_open)
 {
-    (void)state;
-    struct ends e;
-    ends_open(&e);
-    uint8_t msg[64];
-    message_fill(msg, sizeof(msg), 1);
-    apir_ring_guest_put(&e.guest, msg, sizeof(msg));
-    apir_ring_guest_publish(&e.guest);
-    for (size_t cap = 1; cap < sizeof(msg); cap++)
-        expect_host_refuses(&e, cap);
-    ends_close(&e);
+    publish(e, 64, 1);
+    for (size_t cap = 1; cap < 64; cap++)
+        expect_host_refuses(e, cap);
 }
 
 /* A hostile header page: every word is noise, again and again. */
-static void noise_in_the_header_page_never_leads_out_of_the_ring(void **state)
+ENDS_TEST(noise_in_the_header_page_never_leads_out_of_the_ring, ends_open_memfd)
 {
-    (void)state;
-    struct ends e;
-    ends_open_memfd(&e);
     uint64_t seed = 99;
     static uint8_t got[APIR_MESSAGE_MAX];
     unsigned taken = 0;
     for (unsigned round = 0; round < 100000; round++) {
-        uint64_t *words = (uint64_t *)(void *)e.blob;
+        uint64_t *words = (uint64_t *)(void *)e->blob;
         /* not line 4: no waiter sleeps here, but wake-ups cost a system call each */
         words[unit_random(&seed) % 8] = unit_random(&seed);
-        e.header->head = unit_random(&seed);
-        e.header->tail = e.host.head + 8 * (unit_random(&seed) % 32);
+        e->header->head = unit_random(&seed);
+        e->header->tail = e->host.head + 8 * (unit_random(&seed) % 32);
         if (unit_random(&seed) % 16 == 0)
-            e.header->tail = unit_random(&seed);
+            e->header->tail = unit_random(&seed);
         struct apir_msg_header h = {.code = 1, .size = (uint32_t)(8 * (unit_random(&seed) % 32))};
         if (unit_random(&seed) % 16 == 0)
             h.size = (uint32_t)unit_random(&seed);
-        memcpy(e.cmd + (e.host.head & (CMD_SIZE - 1)), &h, sizeof(h));
+        memcpy(e->cmd + (e->host.head & (CMD_SIZE - 1)), &h, sizeof(h));
         size_t size = 0;
-        int err = apir_ring_host_take(&e.host, got, sizeof(got), &size);
+        int err = apir_ring_host_take(&e->host, got, sizeof(got), &size);
         if (err == 0) {
             assert_true(size >= 8 && size % 8 == 0 && size <= sizeof(got));
-            assert_true(e.host.limit - e.host.head <= CMD_SIZE);
-            complete(&e.host);
+            assert_true(e->host.limit - e->host.head <= CMD_SIZE);
+            complete(&e->host);
             taken++;
         } else {
             assert_true(err == -EBADMSG || err == -EAGAIN);
-            e.host.limit = e.host.head; /* a FATAL context ends here; the test goes on */
+            e->host.limit = e->host.head; /* a FATAL context ends here; the test goes on */
         }
     }
     assert_true(taken > 1000);
-    ends_close(&e);
 }
 
 /* ---- a broken host -------------------------------------------------------------- */
 
-static void a_head_that_makes_no_sense_gives_the_guest_no_room(void **state)
+ENDS_TEST(a_head_that_makes_no_sense_gives_the_guest_no_room, ends_open)
 {
-    (void)state;
-    struct ends e;
-    ends_open(&e);
     static const uint64_t tails[] = {0, 64, 5 * CMD_SIZE, UINT64_MAX - 7};
     for (size_t i = 0; i < sizeof(tails) / sizeof(tails[0]); i++) {
         const uint64_t t = tails[i];
-        ends_start_at(&e, t);
+        ends_start_at(e, t);
         const uint64_t heads[] = {t + 1, t + 8, t - CMD_SIZE - 1, t - CMD_SIZE - 8,
                                   t ^ UINT64_C(1) << 63};
         for (size_t k = 0; k < sizeof(heads) / sizeof(heads[0]); k++) {
-            apir_store_release64(&e.header->head, heads[k]);
-            assert_true(apir_ring_guest_head(&e.guest) == t - CMD_SIZE);
-            assert_false(apir_ring_guest_has_room(&e.guest, 8));
+            apir_store_release64(&e->header->head, heads[k]);
+            assert_true(apir_ring_guest_head(&e->guest) == t - CMD_SIZE);
+            assert_false(apir_ring_guest_has_room(&e->guest, 8));
         }
-        apir_store_release64(&e.header->head, t);
-        assert_true(apir_ring_guest_has_room(&e.guest, CMD_SIZE));
+        apir_store_release64(&e->header->head, t);
+        assert_true(apir_ring_guest_has_room(&e->guest, CMD_SIZE));
     }
-    ends_close(&e);
 }
 
 /* ---- state ------------------------------------------------------------------------ */
 
-static void the_reason_is_cut_and_terminated(void **state)
+ENDS_TEST(the_reason_is_cut_and_terminated, ends_open)
 {
-    (void)state;
-    struct ends e;
-    ends_open(&e);
     char text[APIR_REASON_MAX + 64];
     for (size_t n = 0; n < sizeof(text); n++) {
         memset(text, 'r', n);
         text[n] = '\0';
-        uint8_t *behind = (uint8_t *)e.header->reason + APIR_REASON_MAX;
-        memset(e.header->reason, 0x55, APIR_REASON_MAX);
+        uint8_t *behind = (uint8_t *)e->header->reason + APIR_REASON_MAX;
+        memset(e->header->reason, 0x55, APIR_REASON_MAX);
         memset(behind, 0x55, 8);
-        uint32_t wake = apir_load_acquire32(&e.header->wake);
-        apir_ring_set_state(e.header, APIR_STATE_FATAL, text);
-        assert_int_equal(apir_load_acquire32(&e.header->state), APIR_STATE_FATAL);
-        assert_int_equal(apir_load_acquire32(&e.header->wake), wake + 1);
+        uint32_t wake = apir_load_acquire32(&e->header->wake);
+        apir_ring_set_state(e->header, APIR_STATE_FATAL, text);
+        assert_int_equal(apir_load_acquire32(&e->header->state), APIR_STATE_FATAL);
+        assert_int_equal(apir_load_acquire32(&e->header->wake), wake + 1);
         size_t want = n < APIR_REASON_MAX ? n : APIR_REASON_MAX - 1;
-        assert_int_equal(strnlen(e.header->reason, APIR_REASON_MAX), want);
-        assert_memory_equal(e.header->reason, text, want);
+        assert_int_equal(strnlen(e->header->reason, APIR_REASON_MAX), want);
+        assert_memory_equal(e->header->reason, text, want);
         for (int i = 0; i < 8; i++)
             assert_int_equal(behind[i], 0x55);
     }
-    apir_ring_set_state(e.header, APIR_STATE_LOST, "gone");
-    apir_ring_set_state(e.header, APIR_STATE_READY, NULL); /* no reason: the text stays */
-    assert_string_equal(e.header->reason, "gone");
-    assert_int_equal(apir_load_acquire32(&e.header->state), APIR_STATE_READY);
-    ends_close(&e);
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        UNIT(the_guest_takes_only_a_layout_that_we_make),
-        UNIT(nothing_shows_before_publish_and_nothing_completes_before_complete),
-        UNIT(a_taken_message_stays_until_it_is_completed),
-        UNIT(progress_shows_inside_the_message_only),
-        UNIT(what_is_done_shows_once),
-        UNIT(showing_is_due_at_the_end_and_after_a_quarter_of_the_ring),
-        UNIT(publishing_leaves_what_is_not_taken),
-        UNIT(messages_straddle_the_end_at_every_offset),
-        UNIT(a_full_ring_has_no_room_and_loses_nothing),
-        UNIT(offsets_run_freely_over_their_end),
-        UNIT(a_tail_that_makes_no_sense_is_refused),
-        UNIT(a_hostile_tail_keeps_the_host_awake_to_refuse_it),
-        UNIT(the_shared_head_is_never_read_by_the_host),
-        UNIT(a_tail_pulled_back_takes_no_message_away),
-        UNIT(a_message_size_that_makes_no_sense_is_refused),
-        UNIT(a_buffer_too_small_is_not_written_behind),
-        UNIT(noise_in_the_header_page_never_leads_out_of_the_ring),
-        UNIT(a_head_that_makes_no_sense_gives_the_guest_no_room),
-        UNIT(the_reason_is_cut_and_terminated),
-    };
-    return cmocka_run_group_tests_name("ring", tests, NULL, NULL);
+    apir_ring_set_state(e->header, APIR_STATE_LOST, "gone");
+    apir_ring_set_state(e->header, APIR_STATE_READY, NULL); /* no reason: the text stays */
+    assert_string_equal(e->header->reason, "gone");
+    assert_int_equal(apir_load_acquire32(&e->header->state), APIR_STATE_READY);
 }

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ring between two threads: what arrives, who sleeps, and who is woken. */
-#define _GNU_SOURCE
 #include "tests/unit/protocol/ring_ends.h"
 
-#include <errno.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "protocol/atomic.h"
 #include "protocol/messages.h"
@@ -34,7 +30,8 @@ static void *consume_stream(void *user)
 {
     struct consumer *c = user;
     static uint8_t got[APIR_MESSAGE_MAX];
-    uint64_t seed = 5, until = now_ms() + LIMIT_MS;
+    uint64_t seed = 5;
+    int64_t until = now_ms() + LIMIT_MS;
     for (unsigned i = 0; i < c->count;) {
         size_t size;
         int err = apir_ring_host_take(&c->e->host, got, sizeof(got), &size);
@@ -70,7 +67,8 @@ static void stream(uint64_t start, unsigned count)
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, consume_stream, &c), 0);
     static uint8_t msg[APIR_MESSAGE_MAX];
-    uint64_t seed = 5, chance = 17, pos = start, until = now_ms() + LIMIT_MS;
+    uint64_t seed = 5, chance = 17, pos = start;
+    int64_t until = now_ms() + LIMIT_MS;
     const char *failed = NULL;
     for (unsigned i = 0; i < count && !failed; i++) {
         size_t size = random_size(&seed);
@@ -96,15 +94,13 @@ static void stream(uint64_t start, unsigned count)
     ends_close(&e);
 }
 
-static void a_stream_between_threads_arrives_whole_and_in_order(void **state)
+TEST(a_stream_between_threads_arrives_whole_and_in_order)
 {
-    (void)state;
     stream(0, STREAM_MESSAGES);
 }
 
-static void a_stream_over_the_end_of_the_offsets_arrives_too(void **state)
+TEST(a_stream_over_the_end_of_the_offsets_arrives_too)
 {
-    (void)state;
     stream(0 - (uint64_t)(CMD_SIZE * 4 + 40), STREAM_MESSAGES / 4);
 }
 
@@ -203,42 +199,30 @@ static void kick_rounds(unsigned rounds, unsigned every)
     ends_close(&e);
 }
 
-static void no_wake_up_is_lost_when_each_message_is_waited_for(void **state)
+TEST(no_wake_up_is_lost_when_each_message_is_waited_for)
 {
-    (void)state;
     kick_rounds(KICK_ROUNDS, 1);
 }
 
-static void no_wake_up_is_lost_in_bursts(void **state)
+TEST(no_wake_up_is_lost_in_bursts)
 {
-    (void)state;
     kick_rounds(KICK_ROUNDS, 32);
 }
 
-static void a_host_about_to_sleep_sees_what_came_meanwhile(void **state)
+ENDS_TEST(a_host_about_to_sleep_sees_what_came_meanwhile, ends_open)
 {
-    (void)state;
-    struct ends e;
-    ends_open(&e);
-    uint8_t msg[8], got[APIR_MESSAGE_MAX];
-    size_t size;
-    assert_true(apir_ring_host_prepare_sleep(&e.host));
-    message_fill(msg, sizeof(msg), 1);
-    apir_ring_guest_put(&e.guest, msg, sizeof(msg));
-    assert_true(apir_ring_guest_publish(&e.guest)); /* idle: kick */
-    apir_ring_guest_put(&e.guest, msg, sizeof(msg));
-    assert_false(apir_ring_guest_publish(&e.guest)); /* one kick is enough */
-    assert_false(apir_ring_guest_publish(&e.guest)); /* and nothing new wants none */
-    apir_ring_host_awake(&e.host);
-    assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
-    complete(&e.host);
-    assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
-    complete(&e.host);
-    apir_ring_guest_put(&e.guest, msg, sizeof(msg));
-    apir_ring_guest_publish(&e.guest);
-    assert_false(apir_ring_host_prepare_sleep(&e.host)); /* do not: a message is there */
-    apir_ring_host_awake(&e.host);
-    ends_close(&e);
+    assert_true(apir_ring_host_prepare_sleep(&e->host));
+    assert_true(publish(e, 8, 1));                    /* idle: kick */
+    assert_false(publish(e, 8, 1));                   /* one kick is enough */
+    assert_false(apir_ring_guest_publish(&e->guest)); /* and nothing new wants none */
+    apir_ring_host_awake(&e->host);
+    for (int i = 0; i < 2; i++) {
+        expect_taken(e, 8, 1);
+        complete(&e->host);
+    }
+    publish(e, 8, 1);
+    assert_false(apir_ring_host_prepare_sleep(&e->host)); /* do not: a message is there */
+    apir_ring_host_awake(&e->host);
 }
 
 static void *wake_when_asleep(void *user)
@@ -250,43 +234,31 @@ static void *wake_when_asleep(void *user)
     return NULL;
 }
 
-static void a_host_knows_whether_somebody_woke_it(void **state)
+ENDS_TEST(a_host_knows_whether_somebody_woke_it, ends_open)
 {
-    (void)state;
-    struct ends e;
-    ends_open(&e);
-    assert_false(apir_ring_host_sleeps(e.header));
-    assert_true(apir_ring_host_prepare_sleep(&e.host));
-    assert_true(apir_ring_host_sleeps(e.header));
-    assert_false(apir_ring_host_sleep(&e.host, 1000000)); /* nobody: a millisecond is over */
-    apir_ring_host_awake(&e.host);
+    assert_false(apir_ring_host_sleeps(e->header));
+    assert_true(apir_ring_host_prepare_sleep(&e->host));
+    assert_true(apir_ring_host_sleeps(e->header));
+    assert_false(apir_ring_host_sleep(&e->host, 1000000)); /* nobody: a millisecond is over */
+    apir_ring_host_awake(&e->host);
     pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, wake_when_asleep, &e), 0);
-    assert_true(apir_ring_host_prepare_sleep(&e.host));
-    assert_true(apir_ring_host_sleep(&e.host, UINT64_C(60) * 1000000000));
-    apir_ring_host_awake(&e.host);
+    assert_int_equal(pthread_create(&thread, NULL, wake_when_asleep, e), 0);
+    assert_true(apir_ring_host_prepare_sleep(&e->host));
+    assert_true(apir_ring_host_sleep(&e->host, UINT64_C(60) * 1000000000));
+    apir_ring_host_awake(&e->host);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    ends_close(&e);
 }
 
-static void completion_wakes_only_where_somebody_waits(void **state)
+ENDS_TEST(completion_wakes_only_where_somebody_waits, ends_open)
 {
-    (void)state;
-    struct ends e;
-    ends_open(&e);
-    uint8_t msg[8], got[APIR_MESSAGE_MAX];
-    size_t size;
-    message_fill(msg, sizeof(msg), 1);
     for (uint32_t waiting = 0; waiting < 2; waiting++) {
-        apir_ring_guest_put(&e.guest, msg, sizeof(msg));
-        apir_ring_guest_publish(&e.guest);
-        apir_store_release32(&e.header->waiting, waiting);
-        uint32_t before = apir_load_acquire32(&e.header->wake);
-        assert_int_equal(apir_ring_host_take(&e.host, got, sizeof(got), &size), 0);
-        complete(&e.host);
-        assert_int_equal(apir_load_acquire32(&e.header->wake), before + waiting);
+        publish(e, 8, 1);
+        apir_store_release32(&e->header->waiting, waiting);
+        uint32_t before = apir_load_acquire32(&e->header->wake);
+        expect_taken(e, 8, 1);
+        complete(&e->host);
+        assert_int_equal(apir_load_acquire32(&e->header->wake), before + waiting);
     }
-    ends_close(&e);
 }
 
 /* ---- both sides at the very same moment ------------------------------------------- */
@@ -309,6 +281,7 @@ struct meeting {
     struct ends *e;
     void (*act)(struct meeting *m); /* the thread's part of a round */
     bool slept;                     /* what act found */
+    unsigned rounds, lost, kicks;   /* the guest's counts */
     uint8_t *line[2];               /* a spare byte of the line that each side reads */
     uint8_t pad0[64];
     uint32_t arrived[2]; /* count of meetings of each side; both spin for the other */
@@ -320,13 +293,13 @@ struct meeting {
 static bool meet(struct meeting *m, int side)
 {
     uint32_t mine = apir_add32(&m->arrived[side], 1);
-    uint64_t until = 0;
+    int64_t until = 0;
     for (unsigned spins = 1; (int32_t)(apir_load_acquire32(&m->arrived[!side]) - mine) < 0;
          spins++) {
         if (spins % 4096)
             continue;
         sched_yield(); /* the other may want this very core */
-        uint64_t now = now_ms();
+        int64_t now = now_ms();
         until = until ? until : now + LIMIT_MS;
         if (now > until || apir_load_acquire32(&m->stuck)) {
             apir_store_release32(&m->stuck, 1);
@@ -362,47 +335,54 @@ static void *meeting_thread(void *user)
     return NULL;
 }
 
+/* The guest's part of each round is guest_round; false: it cannot go on. */
+static void run_meetings(struct meeting *m,
+                         bool (*guest_round)(struct meeting *m, uint64_t *chance))
+{
+    pthread_t thread;
+    uint64_t chance = 43;
+    assert_int_equal(pthread_create(&thread, NULL, meeting_thread, m), 0);
+    for (uint32_t i = 0; i < MEETINGS && guest_round(m, &chance); i++)
+        m->rounds++;
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(m->stuck, 0);
+    assert_int_equal(m->rounds, MEETINGS);
+    assert_int_equal(m->lost, 0);
+}
+
 static void act_prepare_sleep(struct meeting *m)
 {
     m->slept = apir_ring_host_prepare_sleep(&m->e->host);
 }
 
-/* Either the guest sees that the host sleeps, or the host that there is a message. */
-static void a_message_is_never_left_behind_a_sleeping_host(void **state)
+static bool publish_round(struct meeting *m, uint64_t *chance)
 {
-    (void)state;
-    struct ends e;
-    ends_open(&e);
-    struct meeting m = {.e = &e, .act = act_prepare_sleep};
-    m.line[0] = e.header->pad4; /* idle */
-    m.line[1] = e.header->pad1; /* tail */
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, meeting_thread, &m), 0);
-    uint8_t msg[8], got[8];
-    unsigned lost = 0, kicks = 0;
-    uint64_t chance = 43;
-    message_fill(msg, sizeof(msg), 1);
-    for (uint32_t i = 0; i < MEETINGS; i++) {
-        apir_ring_guest_put(&e.guest, msg, sizeof(msg));
-        if (!meet_ready(&m, 0, &chance))
-            break;
-        bool kick = apir_ring_guest_publish(&e.guest);
-        if (!meet(&m, 0))
-            break;
-        /* The thread waits for the next round: the host is ours until then. */
-        kicks += kick;
-        lost += m.slept && !kick;
-        apir_ring_host_awake(&e.host);
-        size_t size;
-        if (apir_ring_host_take(&e.host, got, sizeof(got), &size) == 0) {
-            complete(&e.host);
-        }
-    }
-    assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(m.stuck, 0);
-    assert_int_equal(lost, 0);
-    assert_true(kicks > 0);
-    ends_close(&e);
+    struct ends *e = m->e;
+    put(e, 8, 1);
+    if (!meet_ready(m, 0, chance))
+        return false;
+    bool kick = apir_ring_guest_publish(&e->guest);
+    if (!meet(m, 0))
+        return false;
+    /* The thread waits for the next round: the host is ours until then. */
+    m->kicks += kick;
+    m->lost += m->slept && !kick;
+    apir_ring_host_awake(&e->host);
+    uint8_t got[8];
+    size_t size;
+    if (apir_ring_host_take(&e->host, got, sizeof(got), &size) == 0)
+        complete(&e->host);
+    return true;
+}
+
+/* Either the guest sees that the host sleeps, or the host that there is a message. */
+ENDS_TEST(a_message_is_never_left_behind_a_sleeping_host, ends_open)
+{
+    struct meeting m = {.e = e, .act = act_prepare_sleep};
+    m.line[0] = e->header->pad4; /* idle */
+    m.line[1] = e->header->pad1; /* tail */
+    run_meetings(&m, publish_round);
+    assert_true(m.kicks > 0);
 }
 
 static void act_complete(struct meeting *m)
@@ -410,44 +390,36 @@ static void act_complete(struct meeting *m)
     complete(&m->e->host);
 }
 
-/* Either the guest sees the head, or the host that somebody waits for it. */
-static void a_completion_is_never_missed_by_a_waiter(void **state)
+static bool wait_round(struct meeting *m, uint64_t *chance)
 {
-    (void)state;
-    struct ends e;
-    ends_open(&e);
-    struct meeting m = {.e = &e, .act = act_complete};
-    m.line[0] = e.header->pad3; /* head */
-    m.line[1] = e.header->pad2; /* waiting */
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, meeting_thread, &m), 0);
-    uint8_t msg[8], got[8];
-    unsigned lost = 0;
-    uint64_t chance = 47;
-    message_fill(msg, sizeof(msg), 1);
-    for (uint32_t i = 1; i <= MEETINGS; i++) {
-        /* The thread waits: the host is ours until they meet. */
-        size_t size;
-        apir_ring_guest_put(&e.guest, msg, sizeof(msg));
-        apir_ring_guest_publish(&e.guest);
-        if (apir_ring_host_take(&e.host, got, sizeof(got), &size) < 0)
-            break;
-        uint32_t seen = apir_load_acquire32(&e.header->wake);
-        if (!meet_ready(&m, 0, &chance))
-            break;
-        apir_store_release32(&e.header->waiting, 1);
-        apir_full_fence();
-        bool there = apir_load_acquire64(&e.header->head) == UINT64_C(8) * i;
-        if (!meet(&m, 0))
-            break;
-        /* It would have slept now, and nothing but `wake` ends that sleep. */
-        lost += !there && apir_load_acquire32(&e.header->wake) == seen;
-        apir_store_release32(&e.header->waiting, 0);
-    }
-    assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(m.stuck, 0);
-    assert_int_equal(lost, 0);
-    ends_close(&e);
+    struct ends *e = m->e;
+    uint8_t got[8];
+    size_t size;
+    /* The thread waits: the host is ours until they meet. */
+    publish(e, 8, 1);
+    if (apir_ring_host_take(&e->host, got, sizeof(got), &size) < 0)
+        return false;
+    uint32_t seen = apir_load_acquire32(&e->header->wake);
+    if (!meet_ready(m, 0, chance))
+        return false;
+    apir_store_release32(&e->header->waiting, 1);
+    apir_full_fence();
+    bool there = apir_load_acquire64(&e->header->head) == e->guest.tail;
+    if (!meet(m, 0))
+        return false;
+    /* It would have slept now, and nothing but `wake` ends that sleep. */
+    m->lost += !there && apir_load_acquire32(&e->header->wake) == seen;
+    apir_store_release32(&e->header->waiting, 0);
+    return true;
+}
+
+/* Either the guest sees the head, or the host that somebody waits for it. */
+ENDS_TEST(a_completion_is_never_missed_by_a_waiter, ends_open)
+{
+    struct meeting m = {.e = e, .act = act_complete};
+    m.line[0] = e->header->pad3; /* head */
+    m.line[1] = e->header->pad2; /* waiting */
+    run_meetings(&m, wait_round);
 }
 
 /* ---- state ------------------------------------------------------------------------ */
@@ -460,15 +432,14 @@ static void *lose_context(void *user)
 }
 
 /* A guest that sleeps for a head that never moves hears of the loss, with the reason. */
-static void a_loss_wakes_a_waiter_who_then_reads_the_whole_reason(void **state)
+TEST(a_loss_wakes_a_waiter_who_then_reads_the_whole_reason)
 {
-    (void)state;
     for (int round = 0; round < 200; round++) {
         struct ends e;
         ends_open(&e);
         pthread_t thread;
         assert_int_equal(pthread_create(&thread, NULL, lose_context, &e), 0);
-        uint64_t until = now_ms() + LIMIT_MS;
+        int64_t until = now_ms() + LIMIT_MS;
         uint32_t seen, s;
         do {
             seen = apir_load_acquire32(&e.header->wake);
@@ -512,22 +483,19 @@ static void *scribble(void *user)
 }
 
 /* The header is read once: what the caller gets is what was checked. */
-static void a_header_that_changes_under_the_host_is_read_once(void **state)
+ENDS_TEST(a_header_that_changes_under_the_host_is_read_once, ends_open_memfd)
 {
-    (void)state;
-    struct ends e;
-    ends_open_memfd(&e);
-    struct scribbler s = {.e = &e};
+    struct scribbler s = {.e = e};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, scribble, &s), 0);
     static uint8_t got[APIR_MESSAGE_MAX];
     const char *failed = NULL;
     unsigned taken = 0, refused = 0;
     for (unsigned round = 0; round < 1000000 && !failed; round++) {
-        e.host.head = e.host.limit = round % 2 * 8;
-        apir_store_release64(&e.header->tail, e.host.head + CMD_SIZE);
+        e->host.head = e->host.limit = round % 2 * 8;
+        apir_store_release64(&e->header->tail, e->host.head + CMD_SIZE);
         size_t size = 0;
-        if (apir_ring_host_take(&e.host, got, sizeof(got), &size)) {
+        if (apir_ring_host_take(&e->host, got, sizeof(got), &size)) {
             refused++;
             continue;
         }
@@ -542,26 +510,5 @@ static void a_header_that_changes_under_the_host_is_read_once(void **state)
     if (failed)
         fail_msg("%s", failed);
     assert_true(taken > 0 && refused > 0);
-    ends_close(&e);
 }
 #endif
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        UNIT(a_stream_between_threads_arrives_whole_and_in_order),
-        UNIT(a_stream_over_the_end_of_the_offsets_arrives_too),
-        UNIT(no_wake_up_is_lost_when_each_message_is_waited_for),
-        UNIT(no_wake_up_is_lost_in_bursts),
-        UNIT(a_host_about_to_sleep_sees_what_came_meanwhile),
-        UNIT(a_host_knows_whether_somebody_woke_it),
-        UNIT(completion_wakes_only_where_somebody_waits),
-        UNIT(a_message_is_never_left_behind_a_sleeping_host),
-        UNIT(a_completion_is_never_missed_by_a_waiter),
-        UNIT(a_loss_wakes_a_waiter_who_then_reads_the_whole_reason),
-#ifndef APIR_TSAN
-        UNIT(a_header_that_changes_under_the_host_is_read_once),
-#endif
-    };
-    return cmocka_run_group_tests_name("ring_threads", tests, NULL, NULL);
-}

@@ -3,9 +3,8 @@
 
 #include "protocol/wire.h"
 
-static void reader_gives_little_endian_values_in_order(void **state)
+TEST(reader_gives_little_endian_values_in_order)
 {
-    (void)state;
     /* The odd first byte leaves everything behind it unaligned. */
     static const uint8_t bytes[] = {
         0x7f,                                           /* u8 */
@@ -26,9 +25,8 @@ static void reader_gives_little_endian_values_in_order(void **state)
     assert_int_equal(r.left, 0);
 }
 
-static void reader_past_the_end_gives_zero_and_stays_bad(void **state)
+TEST(reader_past_the_end_gives_zero_and_stays_bad)
 {
-    (void)state;
     static const uint8_t bytes[] = {1, 2, 3};
     struct apir_reader r = apir_reader_init(bytes, sizeof(bytes));
     assert_int_equal(apir_reader_u32(&r), 0);
@@ -44,9 +42,8 @@ static void reader_past_the_end_gives_zero_and_stays_bad(void **state)
     assert_true(r.bad);
 }
 
-static void reader_refuses_each_width_that_lacks_one_byte(void **state)
+TEST(reader_refuses_each_width_that_lacks_one_byte)
 {
-    (void)state;
     static const uint8_t bytes[8] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
 #define SHORT(name, size)                                                                          \
     {                                                                                              \
@@ -63,9 +60,8 @@ static void reader_refuses_each_width_that_lacks_one_byte(void **state)
 #undef SHORT
 }
 
-static void reader_takes_sizes_that_would_wrap_for_what_they_are(void **state)
+TEST(reader_takes_sizes_that_would_wrap_for_what_they_are)
 {
-    (void)state;
     static const uint8_t bytes[16] = {0};
     static const size_t sizes[] = {17, SIZE_MAX, SIZE_MAX - 7, SIZE_MAX / 2 + 1};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -76,9 +72,8 @@ static void reader_takes_sizes_that_would_wrap_for_what_they_are(void **state)
     }
 }
 
-static void reader_gives_bytes_in_place(void **state)
+TEST(reader_gives_bytes_in_place)
 {
-    (void)state;
     static const uint8_t bytes[4] = {1, 2, 3, 4};
     struct apir_reader r = apir_reader_init(bytes, sizeof(bytes));
     assert_ptr_equal(apir_reader_bytes(&r, 3), bytes);
@@ -88,9 +83,8 @@ static void reader_gives_bytes_in_place(void **state)
     assert_false(r.bad);
 }
 
-static void writer_never_writes_past_its_capacity(void **state)
+TEST(writer_never_writes_past_its_capacity)
 {
-    (void)state;
     uint8_t buf[16];
     for (size_t cap = 0; cap <= 8; cap++) {
         memset(buf, 0xaa, sizeof(buf));
@@ -102,9 +96,8 @@ static void writer_never_writes_past_its_capacity(void **state)
     }
 }
 
-static void writer_that_is_full_stays_full(void **state)
+TEST(writer_that_is_full_stays_full)
 {
-    (void)state;
     uint8_t buf[4];
     memset(buf, 0xaa, sizeof(buf));
     struct apir_writer w = apir_writer_init(buf, sizeof(buf));
@@ -117,9 +110,8 @@ static void writer_that_is_full_stays_full(void **state)
     assert_int_equal(buf[2], 0xaa);
 }
 
-static void writer_takes_sizes_that_would_wrap_for_what_they_are(void **state)
+TEST(writer_takes_sizes_that_would_wrap_for_what_they_are)
 {
-    (void)state;
     uint8_t buf[8];
     struct apir_writer w = apir_writer_init(buf, sizeof(buf));
     apir_writer_u32(&w, 1);
@@ -128,9 +120,8 @@ static void writer_takes_sizes_that_would_wrap_for_what_they_are(void **state)
     assert_int_equal(w.size, 4);
 }
 
-static void writer_takes_no_bytes_from_nowhere(void **state)
+TEST(writer_takes_no_bytes_from_nowhere)
 {
-    (void)state;
     uint8_t buf[1];
     struct apir_writer w = apir_writer_init(buf, 0);
     apir_writer_bytes(&w, NULL, 0);
@@ -138,9 +129,8 @@ static void writer_takes_no_bytes_from_nowhere(void **state)
     assert_int_equal(w.size, 0);
 }
 
-static void what_is_written_is_read_at_the_ends_of_every_range(void **state)
+TEST(what_is_written_is_read_at_the_ends_of_every_range)
 {
-    (void)state;
     uint8_t buf[64];
     struct apir_writer w = apir_writer_init(buf, sizeof(buf));
     apir_writer_u8(&w, UINT8_MAX);
@@ -163,21 +153,4 @@ static void what_is_written_is_read_at_the_ends_of_every_range(void **state)
     assert_true(apir_reader_i64(&r) == INT64_MAX);
     assert_false(r.bad);
     assert_int_equal(r.left, 0);
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        UNIT(reader_gives_little_endian_values_in_order),
-        UNIT(reader_past_the_end_gives_zero_and_stays_bad),
-        UNIT(reader_refuses_each_width_that_lacks_one_byte),
-        UNIT(reader_takes_sizes_that_would_wrap_for_what_they_are),
-        UNIT(reader_gives_bytes_in_place),
-        UNIT(writer_never_writes_past_its_capacity),
-        UNIT(writer_that_is_full_stays_full),
-        UNIT(writer_takes_sizes_that_would_wrap_for_what_they_are),
-        UNIT(writer_takes_no_bytes_from_nowhere),
-        UNIT(what_is_written_is_read_at_the_ends_of_every_range),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
