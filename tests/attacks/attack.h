@@ -16,6 +16,8 @@
 
 #include "tests/lib/guest.h"
 
+#define N(array) (sizeof(array) / sizeof((array)[0]))
+
 enum attack_flags {
     ATTACK_ENDS_WORKER = 1, /* that the worker dies by a signal is part of the attack */
 };
@@ -50,6 +52,16 @@ void refused(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
             not_stopped("%s:%d: %s", __FILE__, __LINE__, #what);                                   \
     } while (0)
 
+/* Whether this comes true as long as anything here is waited for; looked at again and again. */
+#define SOON(what)                                                                                 \
+    ({                                                                                             \
+        const int64_t soon_end_ = now_ms() + WAIT_MS;                                              \
+        bool soon_;                                                                                \
+        while (!(soon_ = (what)) && now_ms() < soon_end_)                                          \
+            nap_us(100);                                                                           \
+        soon_;                                                                                     \
+    })
+
 /* ---- a guest without manners (tests/lib/guest.h, guest.c) --------------------------------- */
 
 #define MEMORY  65536u /* of each of the buffers */
@@ -58,6 +70,9 @@ void refused(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* What the host is configured to give. */
 #define ATTACK_CONTEXTS_MAX 32u
 #define ATTACK_SHM_MAX      (UINT64_C(128) << 20) /* per context */
+
+/* Of a guest that is opened: closed where its scope ends. */
+#define cleanup_guest __attribute__((cleanup(guest_close)))
 
 /* A context and nothing else. */
 void guest_connect_bare(struct guest *g);
@@ -94,7 +109,6 @@ enum vtest_command {
     VTEST_CREATE_BLOB = 18,
     VTEST_SYNC_CREATE = 19,
     VTEST_SYNC_READ = 21,
-    VTEST_SYNC_WRITE = 22,
     VTEST_SUBMIT_CMD2 = 24,
 };
 void vtest_put(struct guest *g, uint32_t command, const uint32_t *payload, uint32_t dwords);
@@ -107,6 +121,8 @@ void vtest_submit(struct guest *g, const void *bytes, uint32_t size, uint32_t ri
 /* What was put ends the context for this reason (a part of it), which is what was said to the
  * attack. */
 void expect_refused(struct guest *g, const char *reason);
+/* The same, and the guest is closed. */
+void end_refused(struct guest *g, const char *reason);
 /* In a context of its own: this message ends it for this reason. */
 void message_fatal(const struct apir_msg *m, const char *reason);
 /* The same as guest_put_changed() puts it. */

@@ -191,14 +191,19 @@ void expect_refused(struct guest *g, const char *reason)
     refused("%s", guest_reason(g));
 }
 
+void end_refused(struct guest *g, const char *reason)
+{
+    expect_refused(g, reason);
+    guest_close(g);
+}
+
 void message_fatal_changed(const struct apir_msg *m, size_t at, const void *bytes, size_t size,
                            const char *reason)
 {
     struct guest g;
     guest_open(&g);
     guest_put_changed(&g, m, at, bytes, size);
-    expect_refused(&g, reason);
-    guest_close(&g);
+    end_refused(&g, reason);
 }
 
 void message_fatal(const struct apir_msg *m, const char *reason)

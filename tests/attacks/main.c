@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <json-c/json.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -27,7 +28,6 @@ static const struct attack_row *const sections[] = {
     attack_rows_rpc,    attack_rows_found,    attack_rows_reference, attack_rows_races,
     attack_rows_ring,   attack_rows_messages, attack_rows_memory,    attack_rows_socket,
     attack_rows_limits, attack_rows_killed};
-#define N_SECTIONS (sizeof(sections) / sizeof(sections[0]))
 
 /* ---- the verdict ------------------------------------------------------------------------- */
 
@@ -166,29 +166,16 @@ static struct result row_attack(const struct attack_row *row, struct guest *byst
 
 /* ---- output ------------------------------------------------------------------------------ */
 
-static void json_text(FILE *f, const char *s)
-{
-    fputc('"', f);
-    for (; *s; s++) {
-        if (*s == '"' || *s == '\\')
-            fputc('\\', f);
-        if ((unsigned char)*s >= 0x20)
-            fputc(*s, f);
-    }
-    fputc('"', f);
-}
-
-static void json_row(FILE *f, bool first, const struct attack_row *row, const struct result *r,
+static void json_row(struct json_object *all, const struct attack_row *row, const struct result *r,
                      int64_t ms)
 {
-    fprintf(f, "%s\n  {\"id\": ", first ? "" : ",");
-    json_text(f, row->id);
-    fputs(", \"attack\": ", f);
-    json_text(f, row->what);
-    fprintf(f, ", \"stopped\": %s, \"ms\": %lld, \"text\": ", r->stopped ? "true" : "false",
-            (long long)ms);
-    json_text(f, r->text);
-    fputc('}', f);
+    struct json_object *o = json_object_new_object();
+    json_object_object_add(o, "id", json_object_new_string(row->id));
+    json_object_object_add(o, "attack", json_object_new_string(row->what));
+    json_object_object_add(o, "stopped", json_object_new_boolean(r->stopped));
+    json_object_object_add(o, "ms", json_object_new_int64(ms));
+    json_object_object_add(o, "text", json_object_new_string(r->text));
+    json_object_array_add(all, o);
 }
 
 static bool wanted(const struct attack_row *row, int n, char **names)
@@ -205,7 +192,7 @@ static void names_check(int n, char **names)
 {
     for (int i = 0; i < n; i++) {
         bool found = false;
-        for (size_t s = 0; s < N_SECTIONS; s++) {
+        for (size_t s = 0; s < N(sections); s++) {
             for (const struct attack_row *row = sections[s]; row->id; row++)
                 found = found || strcmp(row->id, names[i]) == 0;
         }
@@ -216,19 +203,19 @@ static void names_check(int n, char **names)
 
 static void list(void)
 {
-    for (size_t s = 0; s < N_SECTIONS; s++) {
+    for (size_t s = 0; s < N(sections); s++) {
         for (const struct attack_row *row = sections[s]; row->id; row++)
             printf("%s\t%s\n", row->id, row->what);
     }
 }
 
-static int run(int n, char **names, FILE *json)
+static int run(int n, char **names, struct json_object *json)
 {
     struct watch watch;
     struct guest bystander;
     unsigned rows = 0, stopped = 0;
     watch_start(&watch, &bystander);
-    for (size_t s = 0; s < N_SECTIONS; s++) {
+    for (size_t s = 0; s < N(sections); s++) {
         for (const struct attack_row *row = sections[s]; row->id; row++) {
             if (!wanted(row, n, names))
                 continue;
@@ -245,8 +232,7 @@ static int run(int n, char **names, FILE *json)
             printf("%s  %-22s %s: \"%s\"\n", r.stopped ? "stopped    " : "NOT STOPPED", row->id,
                    row->what, r.text);
             fflush(stdout);
-            if (json)
-                json_row(json, rows == 0, row, &r, now_ms() - began);
+            json_row(json, row, &r, now_ms() - began);
             rows++;
             stopped += r.stopped;
             if (why) { /* nothing that this host says of the next row would count */
@@ -265,26 +251,23 @@ int main(int argc, char **argv)
     static const struct option options[] = {{"list", no_argument, NULL, 'l'},
                                             {"json", required_argument, NULL, 'j'},
                                             {NULL, 0, NULL, 0}};
-    FILE *json = NULL;
+    const char *file = NULL;
     for (int o; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (o == 'l') {
             list();
             return 0;
         }
-        json = o == 'j' ? fopen(optarg, "we") : NULL;
-        if (!json)
+        file = o == 'j' ? optarg : NULL;
+        if (!file)
             die("apir-attacks: usage: apir-attacks [--list] [--json FILE] [ROW]...");
     }
     signal(SIGPIPE, SIG_IGN);
     guest_on_failure = guest_not_stopped;
     names_check(argc - optind, argv + optind);
-    if (json)
-        fputc('[', json);
+    struct json_object *json = json_object_new_array();
     int rc = run(argc - optind, argv + optind, json);
-    if (json) {
-        fputs("\n]\n", json);
-        if (fclose(json))
-            die("apir-attacks: the JSON file could not be written");
-    }
+    if (file && json_object_to_file(file, json) < 0)
+        die("apir-attacks: the JSON file could not be written");
+    json_object_put(json);
     return rc;
 }

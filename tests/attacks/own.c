@@ -115,7 +115,6 @@ void own_start_with(struct own *o, bool listens, const char *more)
 {
     static struct fixture fixture;
     char config[512];
-    struct sheet s;
     int stderr_kept = dup(STDERR_FILENO);
     *o = (struct own){.f = listens ? &unix_host.f : &fixture};
     o->log = memfd_create("log", MFD_CLOEXEC);
@@ -134,8 +133,7 @@ void own_start_with(struct own *o, bool listens, const char *more)
         own_unix_guest(&o->bystander);
     else
         own_guest(o, &o->bystander, 1);
-    sheet_square(&s);
-    sheet_runs(&o->bystander, &s);
+    square_runs(&o->bystander);
     own_look(o);
     o->fds = fixture_count_fds(o->f);
 }
@@ -147,7 +145,7 @@ static void log_clean(int log)
     char text[16384];
     ssize_t n = pread(log, text, sizeof(text) - 1, 0);
     text[n > 0 ? n : 0] = '\0';
-    for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++) {
+    for (size_t i = 0; i < N(never); i++) {
         const char *at = strstr(text, never[i]);
         if (at)
             not_stopped("the log has: %.300s", at);
@@ -165,10 +163,7 @@ static unsigned workers(const struct own *o)
 void own_stop(struct own *o)
 {
     own_look(o);
-    int64_t end = now_ms() + WAIT_MS;
-    while ((fixture_count_fds(o->f) > o->fds || workers(o) != 1) && now_ms() < end)
-        nap_us(100);
-    if (fixture_count_fds(o->f) > o->fds || workers(o) != 1)
+    if (!SOON(fixture_count_fds(o->f) <= o->fds && workers(o) == 1))
         not_stopped("left behind: %u workers; %zu descriptors, before %zu", workers(o),
                     fixture_count_fds(o->f), o->fds);
     const bool listens = o->f == &unix_host.f;

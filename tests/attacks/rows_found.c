@@ -5,34 +5,18 @@
 
 #include "tests/attacks/sheet.h"
 
-/* The first of two sheets is honest, and computed; the second ends a context. */
-static void honest_and_not(void (*make)(struct sheet *s, bool honest), const char *why)
-{
-    struct guest g;
-    struct sheet s;
-    guest_open(&g);
-    make(&s, true);
-    sheet_runs(&g, &s);
-    guest_close(&g);
-    make(&s, false);
-    sheet_fatal(&s, why);
-}
-
 /* The work buffer has room for a row of the result; a row of the source is what is put there. */
-static void long_rows(struct sheet *s, bool honest)
+static void long_rows(struct guest *g, struct sheet *s, bool honest)
 {
     const int64_t rows = honest ? 32 : 1;
+    (void)g;
     sheet_new(s, "CPY");
     sheet_leaf(s, F32, 1024 / rows, rows, 1, 1);
     sheet_leaf(s, Q4_0, 32, 32, 1, 1);
     sheet_op(s, Q4_0, 32, 32, 1, 1);
     sheet_in_place(s, 1);
 }
-
-static void copy_of_long_rows(void)
-{
-    honest_and_not(long_rows, "side by side");
-}
+SHEET_ROW(copy_of_long_rows, long_rows, "side by side")
 
 /* Bytes of one type are copied by rows, of which ggml takes a block for an element: 32 times too
  * long. */
@@ -44,14 +28,16 @@ static void blocks(struct sheet *s, const char *op, bool honest)
         a->nb[1] = a->nb[2] = a->nb[3] = 36;
 }
 
-static void blocks_cont(struct sheet *s, bool honest)
+static void blocks_cont(struct guest *g, struct sheet *s, bool honest)
 {
+    (void)g;
     blocks(s, "CONT", honest);
     sheet_op(s, Q4_0, 64, 1, 1, 1)->offset = MEMORY - 64;
 }
 
-static void blocks_cpy(struct sheet *s, bool honest)
+static void blocks_cpy(struct guest *g, struct sheet *s, bool honest)
 {
+    (void)g;
     blocks(s, "CPY", honest);
     sheet_leaf(s, Q4_0, 64, 1, 1, 1)->offset = MEMORY - 64;
     sheet_op(s, Q4_0, 64, 1, 1, 1);
@@ -59,8 +45,9 @@ static void blocks_cpy(struct sheet *s, bool honest)
 }
 
 /* A row of one block: nb[0] says nothing, and yet decides about the road. */
-static void blocks_dup(struct sheet *s, bool honest)
+static void blocks_dup(struct guest *g, struct sheet *s, bool honest)
 {
+    (void)g;
     sheet_new(s, "DUP");
     struct apir_tensor *a = sheet_leaf(s, Q4_0, 32, 2, 1, 1);
     if (!honest)
@@ -70,14 +57,14 @@ static void blocks_dup(struct sheet *s, bool honest)
 
 static void copies_of_blocks(void)
 {
-    honest_and_not(blocks_cont, "blocks that lie apart");
-    honest_and_not(blocks_cpy, "blocks that lie apart");
-    honest_and_not(blocks_dup, "blocks that lie apart");
+    sheet_attack(blocks_cont, "blocks that lie apart");
+    sheet_attack(blocks_cpy, "blocks that lie apart");
+    sheet_attack(blocks_dup, "blocks that lie apart");
 }
 
 /* Row numbers two elements apart: the kernel reads them side by side, and so numbers that nobody
  * has checked. */
-static void numbers_apart(struct sheet *s, bool honest)
+static void numbers_apart(struct guest *g, struct sheet *s, bool honest)
 {
     sheet_new(s, "GET_ROWS_BACK");
     sheet_leaf(s, F32, 4, 3, 1, 1);
@@ -85,24 +72,13 @@ static void numbers_apart(struct sheet *s, bool honest)
     if (!honest)
         ids->nb[0] = 8, ids->nb[1] = ids->nb[2] = ids->nb[3] = 24;
     sheet_op(s, F32, 4, 5, 1, 1);
+    sheet_ids(g, ids, 3, 0);
 }
-
-static void row_numbers_apart(void)
-{
-    struct guest g;
-    struct sheet s;
-    guest_open(&g);
-    numbers_apart(&s, true);
-    sheet_ids(&g, &s.t[1], 3, 0);
-    sheet_runs(&g, &s);
-    guest_close(&g);
-    numbers_apart(&s, false);
-    sheet_fatal(&s, "wants it contiguous");
-}
+SHEET_ROW(row_numbers_apart, numbers_apart, "wants it contiguous")
 
 /* The scan reads floats, whatever the type of a source: of bytes at the end of the buffer as well.
  */
-static void scan(struct sheet *s, bool honest)
+static void scan(struct guest *g, struct sheet *s, bool honest)
 {
     sheet_new(s, "SSM_SCAN");
     sheet_leaf(s, F32, 8, 2, 1, 1);
@@ -113,82 +89,58 @@ static void scan(struct sheet *s, bool honest)
         a->offset = MEMORY - 1;
     sheet_leaf(s, F32, 8, 1, 3, 1);
     sheet_leaf(s, F32, 8, 1, 3, 1);
-    sheet_leaf(s, I32, 1, 1, 1, 1);
+    sheet_ids(g, sheet_leaf(s, I32, 1, 1, 1, 1), 1, 0);
     sheet_op(s, F32, 22, 1, 1, 1)->params[0] = 1;
 }
-
-static void scan_of_bytes(void)
-{
-    struct guest g;
-    struct sheet s;
-    guest_open(&g);
-    scan(&s, true);
-    sheet_ids(&g, &s.t[6], 1, 0);
-    sheet_runs(&g, &s);
-    guest_close(&g);
-    scan(&s, false);
-    sheet_fatal(&s, "type of a source");
-}
+SHEET_ROW(scan_of_bytes, scan, "type of a source")
 
 /* Pairs of channels are turned or copied; the last of an odd number has no other. */
-static void pairs(struct sheet *s, bool honest)
+static void pairs(struct guest *g, struct sheet *s, bool honest)
 {
     const int64_t n = honest ? 8 : 7;
+    (void)g;
     sheet_new(s, "ROPE");
     sheet_leaf(s, F32, n, 2, 3, 1);
     sheet_leaf(s, I32, 3, 1, 1, 1);
     sheet_op(s, F32, n, 2, 3, 1)->params[1] = 4;
 }
-
-static void rope_without_pairs(void)
-{
-    honest_and_not(pairs, "shapes that do not fit");
-}
+SHEET_ROW(rope_without_pairs, pairs, "shapes that do not fit")
 
 /* With the hint, rows as long as source 1's are written into those of the result. */
-static void hint(struct sheet *s, bool honest)
+static void hint(struct guest *g, struct sheet *s, bool honest)
 {
     const int64_t rows = honest ? 16 : 4;
+    (void)g;
     sheet_new(s, "MUL_MAT");
     sheet_leaf(s, F32, 16, rows, 1, 1);
     sheet_leaf(s, F32, 16, 2, 1, 1);
     sheet_op(s, F32, rows, 2, 1, 1)->params[1] = 1;
 }
-
-static void hint_on_no_square(void)
-{
-    honest_and_not(hint, "no Hadamard matrix");
-}
+SHEET_ROW(hint_on_no_square, hint, "no Hadamard matrix")
 
 /* One plane of results is written per nb[2] of the source, which one plane does not need. */
-static void plane(struct sheet *s, bool honest)
+static void plane(struct guest *g, struct sheet *s, bool honest)
 {
+    (void)g;
     sheet_new(s, "POOL_2D");
     sheet_leaf(s, F32, 8, 8, 1, 1)->nb[2] = honest ? 256 : 4;
     struct apir_tensor *t = sheet_op(s, F32, 4, 4, 1, 1);
     for (int k = 1; k <= 4; k++)
         t->params[k] = 2;
 }
-
-static void pool_of_a_small_stride(void)
-{
-    honest_and_not(plane, "planes that overlap");
-}
+SHEET_ROW(pool_of_a_small_stride, plane, "planes that overlap")
 
 /* Rows nb[1] apart, also those of other planes: past the end of the buffer. */
-static void behind(struct sheet *s, bool honest)
+static void behind(struct guest *g, struct sheet *s, bool honest)
 {
+    (void)g;
     sheet_new(s, "CLAMP");
     struct apir_tensor *a = sheet_leaf(s, F32, 4, 1, 4, 1);
     a->offset = MEMORY - 64;
     a->nb[1] = honest ? 16 : 4096;
     sheet_op(s, F32, 4, 1, 4, 1);
 }
-
-static void rows_behind_the_buffer(void)
-{
-    honest_and_not(behind, "beyond a buffer");
-}
+SHEET_ROW(rows_behind_the_buffer, behind, "beyond a buffer")
 
 /* The sum of a view's offset and its source's is 0 in 64 bits, or past the end; and a second one
  * on top of the first. */
@@ -222,7 +174,7 @@ static void views(void)
 /* A question never ends the context: the guest's ggml may be another. */
 static void questions(void)
 {
-    struct guest g;
+    cleanup_guest struct guest g;
     struct sheet s;
     guest_open(&g);
     for (int64_t n2 = 1; n2 <= 4; n2 += 3) {
@@ -235,7 +187,6 @@ static void questions(void)
             not_stopped("SET_ROWS of %d planes is %ssupported", (int)n2, supported ? "" : "not ");
     }
     expect_alive(&g);
-    guest_close(&g);
     refused("the answer is no");
 }
 

@@ -18,7 +18,7 @@ static const char *const steps[] = {
     "with its ring",      "behind HELLO",      "with buffers",          "with a graph",
     "while it transfers", "while it computes", "while a graph is read", "with half a message",
 };
-#define N_STEPS (sizeof(steps) / sizeof(steps[0]))
+#define N_STEPS (N(steps))
 
 static void put_many(struct guest *g, size_t step)
 {
@@ -27,11 +27,7 @@ static void put_many(struct guest *g, size_t step)
     size_t size = sheet_write(g, &s);
     for (int i = 0; i < 2000; i++) {
         if (step == 4)
-            guest_put(
-                g,
-                &(struct apir_msg){
-                    .code = APIR_MSG_GET,
-                    .u.get = {.buffer = 3, .size = MEMORY, .blob = 1, .blob_offset = ARENA / 2}});
+            put_transfer(g, APIR_MSG_GET, 0, 3, 0, MEMORY, 1, ARENA / 2);
         else if (step == 5)
             put_exec(g, 0);
         else
@@ -43,7 +39,6 @@ static void put_many(struct guest *g, size_t step)
 /* Goes as far as that. */
 static void walk(struct guest *g, size_t step)
 {
-    struct sheet s;
     guest_connect(g);
     if (step == 1)
         guest_greet(g);
@@ -52,8 +47,7 @@ static void walk(struct guest *g, size_t step)
     guest_fill(g, ARENA);
     if (step < 3)
         return;
-    sheet_square(&s);
-    sheet_runs(g, &s);
+    square_runs(g);
     if (step >= 4 && step <= 6)
         put_many(g, step);
     if (step == 7) { /* written, not shown */
@@ -89,10 +83,8 @@ static void worker_killed(void)
         struct guest g;
         walk(&g, step);
         WANT(kill(host_worker(), SIGKILL) == 0);
-        int64_t end = now_ms() + WAIT_MS;
-        while (guest_state(&g) != APIR_STATE_LOST && now_ms() < end)
-            nap_us(100);
-        if (guest_state(&g) != APIR_STATE_LOST || !strstr(guest_reason(&g), "killed by signal 9"))
+        if (!SOON(guest_state(&g) == APIR_STATE_LOST) ||
+            !strstr(guest_reason(&g), "killed by signal 9"))
             not_stopped("%s: state %u: %s", steps[step], guest_state(&g), guest_reason(&g));
         refused("%s", guest_reason(&g));
         guest_close(&g);
@@ -103,10 +95,7 @@ static void worker_killed(void)
 
 static void wait_gone(pid_t pid, const char *who, size_t step)
 {
-    int64_t end = now_ms() + WAIT_MS;
-    while (process_lives(pid) && now_ms() < end)
-        nap_us(100);
-    if (process_lives(pid))
+    if (!SOON(!process_lives(pid)))
         not_stopped("%s: %s lives on", steps[step], who);
 }
 

@@ -20,11 +20,8 @@
 /* Nobody holds anything any more, but for a worker that has yet to hear of it, or to end. */
 static int blob_at_last(int sock, uint32_t id, uint64_t size)
 {
-    const int64_t end = now_ms() + WAIT_MS;
-    int fd = unix_create_blob(sock, id, size);
-    for (; fd < 0 && now_ms() < end; fd = unix_create_blob(sock, id, size))
-        nap_us(100);
-    if (fd < 0)
+    int fd;
+    if (!SOON((fd = unix_create_blob(sock, id, size)) >= 0))
         not_stopped("nothing is held any more, and refused all the same: %s", strerror(-fd));
     return fd;
 }

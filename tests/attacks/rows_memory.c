@@ -77,7 +77,7 @@ static void keeper_close(struct guest *g)
 static void resize(int fd, off_t size)
 {
     static const off_t sizes[] = {0, 4096, 65536};
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+    for (size_t i = 0; i < N(sizes); i++) {
         if (ftruncate(fd, sizes[i]) == 0)
             not_stopped("a blob was cut to %d bytes", (int)sizes[i]);
     }
@@ -92,10 +92,8 @@ static void resize(int fd, off_t size)
 static void resized_over(bool over_unix)
 {
     struct guest g;
-    struct sheet s;
     keeper_open(&g, over_unix);
-    sheet_square(&s);
-    sheet_runs(&g, &s);
+    square_runs(&g);
     guest_remember(&g);
     for (int i = 0; i < 100; i++) {
         resize(kept[0], APIR_RING_SIZE);

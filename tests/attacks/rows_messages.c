@@ -128,7 +128,7 @@ static void sizes_that_lie(void)
         const struct message_row *row = &message_table[r];
         uint8_t bytes[BYTES_MAX] = {0};
         size_t whole = encode(row, bytes);
-        if (r < sizeof(sizes) / sizeof(sizes[0])) {
+        if (r < N(sizes)) {
             memcpy(bytes + offsetof(struct apir_msg_header, size), &sizes[r], sizeof(sizes[r]));
             struct attempt *a = attempt_add(&all, bytes, whole);
             snprintf(a->what, sizeof(a->what), "%s that says %u bytes", row->name, sizes[r]);
@@ -223,7 +223,7 @@ static void unknown_codes(void)
 {
     struct attempts all = {0};
     static const uint16_t far[] = {64, 127, 128, 255, 256, 0x0101, 0x7fff, 0x8001, 0xffff};
-    for (uint16_t i = 0; i < 40 + sizeof(far) / sizeof(far[0]); i++) {
+    for (uint16_t i = 0; i < 40 + N(far); i++) {
         struct apir_msg_header h = {.code = i < 40 ? i : far[i - 40], .size = sizeof(h) + 8};
         uint8_t bytes[sizeof(h) + 8] = {0};
         if (is_known(h.code))

@@ -70,7 +70,7 @@ static size_t difference(struct guest *g, const struct sheet *a, const struct sh
 /* A type that is known or is not: either is well-formed, and the context goes on. */
 static uint64_t types_flip(void)
 {
-    struct guest g;
+    cleanup_guest struct guest g;
     struct sheet s, other;
     struct flipper f;
     unsigned ran = 0, broken = 0;
@@ -90,7 +90,6 @@ static uint64_t types_flip(void)
             not_stopped("in %u definitions the host never saw a change", ran + broken);
     }
     uint64_t flips = flipper_stop(&f);
-    guest_close(&g);
     return flips;
 }
 
@@ -110,12 +109,10 @@ static bool until_fatal(struct guest *g, struct flipper *f, const char *why)
 /* The index of a tensor's buffer, in a definition or in a patch of it. */
 static uint64_t indices_flip(bool patch)
 {
-    struct guest g;
+    cleanup_guest struct guest g;
     struct sheet s, other;
     struct flipper f;
-    guest_open(&g);
-    sheet_square(&s);
-    sheet_runs(&g, &s);
+    guest_open_square(&g, &s);
     other = s;
     other.t[0].buffer = 0xff;
     struct apir_msg m = {.code = patch ? APIR_MSG_GRAPH_PATCH : APIR_MSG_GRAPH_DEF};
@@ -137,7 +134,6 @@ static uint64_t indices_flip(bool patch)
         ended = until_fatal(&g, &f, "buffer is not one of this graph");
     }
     uint64_t flips = ended ? f.flips : flipper_stop(&f);
-    guest_close(&g);
     return flips;
 }
 
@@ -145,7 +141,7 @@ static uint64_t indices_flip(bool patch)
 static uint64_t message_flips(void)
 {
     enum { MESSAGES = 64, SIZE = 16 };
-    struct guest g;
+    cleanup_guest struct guest g;
     struct flipper f;
     const struct apir_msg m = {.code = APIR_MSG_BUFFER_CLEAR, .u.buffer_clear = {3, 7}};
     guest_open(&g);
@@ -160,7 +156,6 @@ static uint64_t message_flips(void)
         ended = until_fatal(&g, &f, "ring offsets make no sense");
         flips += ended ? f.flips : flipper_stop(&f);
     }
-    guest_close(&g);
     return flips;
 }
 
@@ -181,7 +176,7 @@ static void double_fetch(void)
 static void answers_before_head(void)
 {
     enum { ROUNDS = 5000 };
-    struct guest g;
+    cleanup_guest struct guest g;
     guest_open(&g);
     volatile uint32_t *status = NULL;
     uint64_t looks = 0;
@@ -193,8 +188,7 @@ static void answers_before_head(void)
         guest_put(&g, &(struct apir_msg){.code = APIR_MSG_DEVICE_MEMORY,
                                          .u.device_memory = {.reply = at}});
         uint64_t answered = g.ring.tail;
-        guest_put(&g, &(struct apir_msg){.code = APIR_MSG_GET,
-                                         .u.get = {.buffer = 3, .size = 4096, .blob = 1}});
+        put_transfer(&g, APIR_MSG_GET, 0, 3, 0, 4096, 1, 0);
         guest_flush(&g);
         int64_t end = now_ms() + WAIT_MS;
         for (uint64_t head = 0; head < g.ring.tail;) {
@@ -210,7 +204,6 @@ static void answers_before_head(void)
                 not_stopped("the worker hangs");
         }
     }
-    guest_close(&g);
     refused("%d answers were there when head said so", ROUNDS);
 }
 
@@ -218,44 +211,24 @@ static void answers_before_head(void)
 static void reads_beside_writes(void)
 {
     enum { ROUNDS = 300, DEPTH = 16 };
-    struct guest g;
+    cleanup_guest struct guest g;
     struct sheet s;
-    guest_open(&g);
-    sheet_square(&s);
-    sheet_runs(&g, &s);
+    guest_open_square(&g, &s);
     for (uint32_t round = 0; round < ROUNDS; round++) {
         float *in = (float *)(void *)guest_arena(&g), *out = in + 4096;
         for (uint32_t i = 0; i < DEPTH; i++) {
             in[i * 16] = (float)(round + i);
             out[i * 16] = -1.0f;
-            struct apir_msg m = {.code = APIR_MSG_SET};
-            m.u.set = (struct apir_msg_set){
-                .stream = STREAM, .buffer = 1, .size = 4, .blob = 1, .blob_offset = i * 64};
-            guest_put(&g, &m);
+            put_transfer(&g, APIR_MSG_SET, STREAM, 1, 0, 4, 1, i * 64);
             put_exec(&g, 0);
-            m.code = APIR_MSG_GET;
-            m.u.get = (struct apir_msg_get){
-                .stream = STREAM, .buffer = 2, .size = 4, .blob = 1, .blob_offset = 16384 + i * 64};
-            guest_put(&g, &m);
+            put_transfer(&g, APIR_MSG_GET, STREAM, 2, 0, 4, 1, 16384 + i * 64);
             /* What was just read is written again, before it is known here. */
-            m.code = APIR_MSG_SET;
-            m.u.set = (struct apir_msg_set){.stream = STREAM,
-                                            .buffer = 3,
-                                            .size = 4,
-                                            .blob = 1,
-                                            .offset = i * 4,
-                                            .blob_offset = 16384 + i * 64};
-            guest_put(&g, &m);
+            put_transfer(&g, APIR_MSG_SET, STREAM, 3, i * 4, 4, 1, 16384 + i * 64);
         }
         /* And at once what is read last, a long one. */
         volatile uint8_t *last = guest_arena(&g) + 65536 + MEMORY - 1;
         *last = (uint8_t)~guest_byte(3, MEMORY - 1);
-        guest_put(&g, &(struct apir_msg){.code = APIR_MSG_GET,
-                                         .u.get = {.stream = STREAM,
-                                                   .buffer = 3,
-                                                   .size = MEMORY,
-                                                   .blob = 1,
-                                                   .blob_offset = 65536}});
+        put_transfer(&g, APIR_MSG_GET, STREAM, 3, 0, MEMORY, 1, 65536);
         guest_flush(&g);
         int64_t end = now_ms() + WAIT_MS;
         while (apir_load_acquire64(&g.ring.header->head) != g.ring.tail)
@@ -272,7 +245,6 @@ static void reads_beside_writes(void)
         for (uint32_t i = 0; i < DEPTH; i++)
             WANT(back[i] == (float)(round + i) * (float)(round + i));
     }
-    guest_close(&g);
     refused("%u results were each its own", ROUNDS * DEPTH);
 }
 

@@ -8,24 +8,6 @@
 #include "tests/attacks/watch.h"
 #include "tests/attacks/sheet.h"
 
-#define N(array) (sizeof(array) / sizeof((array)[0]))
-
-static void square_runs(struct guest *g)
-{
-    struct sheet s;
-    sheet_square(&s);
-    sheet_runs(g, &s);
-}
-
-/* The honest form of whatever is sent to a context of its own. */
-static void honest(void)
-{
-    struct guest g;
-    guest_open(&g);
-    square_runs(&g);
-    guest_close(&g);
-}
-
 /* ---- handles ----------------------------------------------------------------------------- */
 
 /* A message that is right but for one id, and what is said to one that could be but is not. */
@@ -133,12 +115,11 @@ static void null_arrays(void)
     const uint64_t zero = 0;
     struct guest g;
     struct sheet s;
-    honest();
+    square_runs_alone();
     guest_open(&g);
     memcpy(guest_arena(&g), nothing, sizeof(nothing));
-    guest_put(&g, &define);
-    expect_refused(&g, "more tensors than bytes");
-    guest_close(&g);
+    put_define(&g, 0, 0, 64);
+    end_refused(&g, "more tensors than bytes");
     message_fatal_changed(&define, 20, &zero, sizeof(zero), "size out of range");
     sheet_square(&s);
     s.g.n_names = 0;
@@ -152,8 +133,7 @@ static void null_arrays(void)
     guest_put(&g, &(struct apir_msg){
                       .code = APIR_MSG_GRAPH_PATCH,
                       .u.graph_patch = {.slot = 0, .stream = STREAM, .blob = 1, .size = 4}});
-    expect_refused(&g, "patch: count");
-    guest_close(&g);
+    end_refused(&g, "patch: count");
 }
 
 /* ---- graphs ------------------------------------------------------------------------------ */
@@ -161,7 +141,7 @@ static void null_arrays(void)
 static void no_nodes(void)
 {
     struct sheet s;
-    honest();
+    square_runs_alone();
     sheet_square(&s);
     s.g.n_nodes = 0;
     sheet_fatal(&s, "node count");
@@ -184,7 +164,7 @@ static void strides_whose_sum_overflows(void)
                {3, 5, UINT64_C(1) << 62},
                {1, 4, UINT64_MAX - 15}};
     struct sheet s;
-    honest();
+    square_runs_alone();
     for (size_t i = 0; i < N(bad); i++) {
         sheet_square(&s);
         s.t[0].ne[bad[i].dim] = bad[i].ne;
@@ -198,7 +178,7 @@ static void op_numbers(void)
     static const char *const names[] = {"COUNT", "GGML_OP_SQR", "sqr", "FLASH_ATTN_BACK"};
     static const uint16_t numbers[] = {1, 105, 255, 0xfffe};
     struct sheet s;
-    honest();
+    square_runs_alone();
     for (size_t i = 0; i < N(numbers); i++) {
         sheet_square(&s)->op = numbers[i];
         sheet_fatal(&s, "op is not a name of this graph");
@@ -223,9 +203,7 @@ static void patched_to_be_invalid(void)
     struct guest g;
     struct sheet s;
     for (size_t i = 0; i < N(whys); i++) {
-        guest_open(&g);
-        sheet_square(&s);
-        sheet_runs(&g, &s);
+        guest_open_square(&g, &s);
         struct apir_tensor leaf = s.t[0], node = s.t[1];
         node.offset = 4096; /* an honest patch */
         put_patch(&g, 0, 1, &node);
@@ -242,8 +220,7 @@ static void patched_to_be_invalid(void)
             node.bits &= (uint8_t)~APIR_TENSOR_NODE;
         }
         put_patch(&g, 0, i < 3 || i == 6 ? 0 : 1, i < 3 || i == 6 ? &leaf : &node);
-        expect_refused(&g, whys[i]);
-        guest_close(&g);
+        end_refused(&g, whys[i]);
     }
     /* A parameter: where a window lies. */
     guest_open(&g);
@@ -254,19 +231,15 @@ static void patched_to_be_invalid(void)
     sheet_runs(&g, &s);
     s.t[2].params[3] = 48;
     put_patch(&g, 0, 2, &s.t[2]);
-    expect_refused(&g, "a window that is not wholly inside");
-    guest_close(&g);
+    end_refused(&g, "a window that is not wholly inside");
     /* The buffer has been freed since; also where there is another of its number. */
     for (int again = 0; again < 2; again++) {
-        guest_open(&g);
-        sheet_square(&s);
-        sheet_runs(&g, &s);
+        guest_open_square(&g, &s);
         put_free(&g, 1);
         if (again)
             guest_alloc(&g, 1, 64);
         put_patch(&g, 0, 0, &s.t[0]);
-        expect_refused(&g, "patch of a slot that is not defined");
-        guest_close(&g);
+        end_refused(&g, "patch of a slot that is not defined");
     }
 }
 
@@ -282,9 +255,7 @@ static void commands_that_are_no_doorbells(void)
     struct apir_doorbell good = {
         .magic = APIR_DOORBELL_MAGIC, .op = APIR_DOORBELL_PING, .value = 77};
     vtest_submit(&g, &good, sizeof(good), 0, 0, 0);
-    for (int64_t end = now_ms() + WAIT_MS; apir_load_acquire32(&g.ring.header->pong) != 77;
-         nap_us(100))
-        WANT(now_ms() < end);
+    WANT(SOON(apir_load_acquire32(&g.ring.header->pong) == 77));
     for (size_t i = 0; i < N(sizes); i++) {
         memcpy(bytes, &good, sizes[i] < sizeof(good) ? sizes[i] : sizeof(good));
         vtest_submit(&g, bytes, sizes[i], 0, 0, 0);
@@ -320,12 +291,8 @@ static uint64_t sync_value(struct guest *g, uint32_t sync)
 
 static void sync_reaches(struct guest *g, uint32_t sync, uint64_t value)
 {
-    int64_t end = now_ms() + WAIT_MS;
-    while (sync_value(g, sync) < value) {
-        if (now_ms() > end)
-            not_stopped("a fence never completes: the VMM would wait for ever");
-        nap_us(100);
-    }
+    if (!SOON(sync_value(g, sync) >= value))
+        not_stopped("a fence never completes: the VMM would wait for ever");
 }
 
 static void fence(struct guest *g, uint32_t sync, uint32_t ring, uint64_t value)
@@ -337,7 +304,7 @@ static void fence(struct guest *g, uint32_t sync, uint32_t ring, uint64_t value)
 /* Each completes at once, also of a context that is lost. */
 static void fences_of_any_value(void)
 {
-    struct guest g;
+    cleanup_guest struct guest g;
     const uint32_t zero[2] = {0, 0};
     uint32_t sync, other;
     guest_open(&g);
@@ -349,18 +316,16 @@ static void fences_of_any_value(void)
     fence(&g, other, 63, 1);
     sync_reaches(&g, sync, 1);
     sync_reaches(&g, other, 1);
-    struct apir_msg bad = {.code = APIR_MSG_STREAM_SYNC, .u.stream_sync = {2}};
-    guest_put(&g, &bad);
+    put_stream(&g, APIR_MSG_STREAM_SYNC, 2);
     expect_refused(&g, "stream does not exist");
     fence(&g, sync, 1, 2);
     sync_reaches(&g, sync, 2);
-    guest_close(&g);
 }
 
 /* The same resource given back twice, and what never was one. */
 static void resources_given_back_twice(void)
 {
-    struct guest g;
+    cleanup_guest struct guest g;
     const uint32_t unknown = 0x7fffffff;
     guest_open(&g);
     for (uint32_t i = 0; i < 200; i++) {
@@ -375,21 +340,16 @@ static void resources_given_back_twice(void)
     }
     /* One that the worker is known to have, given back; it hears of blob 3 after that. */
     guest_blob(&g, 2, 65536);
-    guest_put(&g, &(struct apir_msg){.code = APIR_MSG_BLOB_REGISTER,
-                                     .u.blob_register = {.blob = 2, .reply = guest_reply(&g)}});
-    WANT(guest_run(&g));
+    blob_register(&g, 2, 0);
     g.transport.blob_destroy(&g.transport, &g.blobs[2]);
     guest_blob(&g, 3, 65536);
-    struct apir_msg forget = {.code = APIR_MSG_BLOB_FORGET, .u.blob_forget = {3}};
-    guest_put(&g, &forget);
+    put_forget(&g, 3);
     WANT(guest_run(&g));
-    forget.u.blob_forget.blob = 2;
-    guest_put(&g, &forget);
+    put_forget(&g, 2);
     expect_refused(&g, "blob does not exist");
     uint32_t ring = g.ring_blob.handle;
     vtest_put(&g, VTEST_RESOURCE_UNREF, &ring, 1);
     vtest_put(&g, VTEST_RESOURCE_UNREF, &ring, 1);
-    guest_close(&g);
 }
 
 static void fill(struct guest *g, uint8_t value)
@@ -423,7 +383,7 @@ static void several_contexts(void)
         not_stopped("context %u of %u is served: %s", n + 2, ATTACK_CONTEXTS_MAX,
                     guest_reason(&g[n]));
     const char *why = guest_reason(&g[n]);
-    guest_put(&g[0], &(struct apir_msg){.code = APIR_MSG_STREAM_SYNC, .u.stream_sync = {9}});
+    put_stream(&g[0], APIR_MSG_STREAM_SYNC, 9);
     expect_refused(&g[0], "stream does not exist");
     refused("%s", why);
     for (uint32_t i = 1; i < n; i++)
@@ -435,7 +395,7 @@ static void several_contexts(void)
 /* More memory than one may have; somebody new still gets some (host_check). */
 static void window_exhausted(void)
 {
-    struct guest g;
+    cleanup_guest struct guest g;
     uint64_t had = APIR_RING_SIZE + ARENA;
     const uint64_t size = (uint64_t)4 << 20;
     uint32_t id = 2;
@@ -443,7 +403,6 @@ static void window_exhausted(void)
     for (; had + size <= ATTACK_SHM_MAX; had += size)
         guest_blob(&g, id++, size);
     blob_refused(&g, id, size, "shared memory is used up");
-    guest_close(&g);
 }
 
 const struct attack_row attack_rows_reference[] = {

@@ -10,7 +10,6 @@
 
 #include "protocol/atomic.h"
 
-#define N(array)  (sizeof(array) / sizeof((array)[0]))
 #define CMD_SIZE  (APIR_RING_SIZE / 2)
 #define NO_OFFSET "ring offsets make no sense"
 
@@ -43,8 +42,7 @@ static void tail_at(uint64_t distance)
     uint64_t tail = g.ring.tail + distance;
     g.ring.tail = tail;
     guest_show(&g, tail);
-    expect_refused(&g, NO_OFFSET);
-    guest_close(&g);
+    end_refused(&g, NO_OFFSET);
 }
 
 static void tail_backwards(void)
@@ -65,17 +63,13 @@ static void tail_past_the_size(void)
 /* Until the host has done all, whatever else the shared page says meanwhile. */
 static void wait_done(struct guest *g)
 {
-    int64_t end = now_ms() + WAIT_MS;
-    while (apir_load_acquire64(&g->ring.header->head) != g->ring.tail) {
-        if (now_ms() > end)
-            not_stopped("the host has lost its way");
-        nap_us(100);
-    }
+    if (!SOON(apir_load_acquire64(&g->ring.header->head) == g->ring.tail))
+        not_stopped("the host has lost its way");
 }
 
 static void head_overwritten(void)
 {
-    struct guest g;
+    cleanup_guest struct guest g;
     guest_open(&g);
     const uint64_t here = g.ring.tail;
     const uint64_t heads[] = {0,          here - 8, here + 8, here - CMD_SIZE, here + 2 * CMD_SIZE,
@@ -92,7 +86,6 @@ static void head_overwritten(void)
     guest_unchanged(&g);
     expect_alive(&g);
     refused("not read: the host counts on its own");
-    guest_close(&g);
 }
 
 /* ---- both moved while the host reads ----------------------------------------------------- */
@@ -133,8 +126,7 @@ static void both_moved(void)
         apir_store_release32(&s.stop, 1);
         pthread_join(s.thread, NULL);
         g.ring.tail += 1; /* whatever head says: it is not done */
-        expect_refused(&g, "");
-        guest_close(&g);
+        end_refused(&g, "");
     }
 }
 
@@ -143,7 +135,7 @@ static void both_moved(void)
 /* All of the first page but the tail, which is the guest's to write. */
 static void status_overwritten(void)
 {
-    struct guest g;
+    cleanup_guest struct guest g;
     guest_open(&g);
     guest_remember(&g);
     static const uint32_t values[] = {0, 1, APIR_STATE_LOST, 0x7fffffff, UINT32_MAX};
@@ -172,7 +164,6 @@ static void status_overwritten(void)
     expect_alive(&g);
     guest_unchanged(&g);
     refused("not read: the host keeps what it goes by");
-    guest_close(&g);
 }
 
 /* ---- the ring's end ---------------------------------------------------------------------- */
@@ -210,7 +201,7 @@ static void put_until(struct guest *g, uint64_t left)
 static void straddling(void)
 {
     static uint8_t bytes[APIR_INLINE_MAX], back[APIR_INLINE_MAX];
-    struct guest g;
+    cleanup_guest struct guest g;
     guest_open(&g);
     uint32_t offsets = 0;
     for (uint64_t left = 8; left < INLINE_MESSAGE; left += 8, offsets++) {
@@ -231,12 +222,10 @@ static void straddling(void)
         WANT(guest_run(&bad));
         guest_put_bytes(&bad, &h, sizeof(h));
         put_padding(&bad, h.size);
-        expect_refused(&bad, NO_OFFSET);
-        guest_close(&bad);
+        end_refused(&bad, NO_OFFSET);
     }
     refused("%u offsets, every byte in its place; larger than the host's copy: " NO_OFFSET,
             offsets);
-    guest_close(&g);
 }
 
 /* ---- half a message ---------------------------------------------------------------------- */

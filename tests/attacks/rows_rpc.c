@@ -8,8 +8,6 @@
 #include "tests/attacks/sheet.h"
 #include "tests/lib/graph_write.h"
 
-#define N(array) (sizeof(array) / sizeof((array)[0]))
-
 /* Places that begin or end outside a buffer of MEMORY bytes; the second is the size. */
 static const uint64_t address = UINT64_C(0x7f1234567000); /* as one looks */
 static const uint64_t outside[][2] = {
@@ -35,26 +33,21 @@ static void open_without_2(struct guest *g)
 static void type_out_of_range(void)
 {
     static const uint8_t types[] = {43, 63, 64, 200, 255};
-    struct guest g;
+    cleanup_guest struct guest g;
     struct sheet s;
-    guest_open(&g);
-    sheet_square(&s);
-    sheet_runs(&g, &s);
+    guest_open_square(&g, &s);
     for (size_t i = 0; i < N(types); i++) {
         /* Well-formed: another ggml might have it. */
         s.t[0].type = types[i];
         sheet_not_computed(&g, &s, APIR_E_UNSUPPORTED);
     }
-    guest_close(&g);
 }
 
 static void type_without_a_block(void)
 {
-    struct guest g;
+    cleanup_guest struct guest g;
     struct sheet s;
-    guest_open(&g);
-    sheet_square(&s);
-    sheet_runs(&g, &s);
+    guest_open_square(&g, &s);
     for (uint8_t removed = 4; removed <= 5; removed++) { /* Q4_2, Q4_3 */
         for (int i = 0; i < 2; i++) {
             sheet_square(&s);
@@ -63,7 +56,6 @@ static void type_without_a_block(void)
             sheet_not_computed(&g, &s, APIR_E_UNSUPPORTED);
         }
     }
-    guest_close(&g);
 }
 
 /* An abort in the worker would be seen: each question is answered, in one context. */
@@ -129,7 +121,7 @@ static void rows_outside(enum apir_msg_code code)
 /* The honest form of both directions: the last bytes of a buffer, and nothing beside them. */
 static void transfers_inside(void)
 {
-    struct guest g;
+    cleanup_guest struct guest g;
     uint8_t bytes[64], back[64];
     guest_open(&g);
     memset(bytes, 0x5a, sizeof(bytes));
@@ -139,7 +131,6 @@ static void transfers_inside(void)
     WANT(memcmp(bytes, back, sizeof(bytes)) == 0);
     guest_remember_as(1, MEMORY - 64, bytes, sizeof(bytes));
     guest_unchanged(&g);
-    guest_close(&g);
 }
 
 static void reads_outside_a_buffer(void)
@@ -195,13 +186,11 @@ static void copy_over_a_smaller_destination(void)
     guest_copy(&g, 1, 0, 2, MEMORY - 64, 64);
     WANT(guest_run(&g));
     guest_copy(&g, 1, 0, 2, MEMORY - 64, 65);
-    expect_refused(&g, "range outside its buffer");
-    guest_close(&g);
+    end_refused(&g, "range outside its buffer");
     guest_open(&g);
     guest_alloc(&g, 4, 64);
     guest_copy(&g, 1, 0, 4, 0, MEMORY);
-    expect_refused(&g, "range outside its buffer");
-    guest_close(&g);
+    end_refused(&g, "range outside its buffer");
 }
 
 /* ---- buffers that are none --------------------------------------------------------------- */
@@ -212,8 +201,7 @@ static void with_buffer(const struct apir_msg *m, size_t at)
     for (size_t i = 0; i < N(no_buffers); i++) {
         open_without_2(&g);
         guest_put_changed(&g, m, at, &no_buffers[i], sizeof(no_buffers[i]));
-        expect_refused(&g, "buffer does not exist");
-        guest_close(&g);
+        end_refused(&g, "buffer does not exist");
     }
     /* What other protocols use for "none". */
     const uint32_t none = 0;
@@ -242,17 +230,13 @@ static void tensors_of_no_buffer(void)
 {
     struct guest g;
     struct sheet s;
-    guest_open(&g);
-    sheet_square(&s);
-    sheet_runs(&g, &s);
-    guest_close(&g);
+    square_runs_alone();
     for (size_t i = 0; i <= N(no_buffers); i++) {
         sheet_square(&s);
         s.buffers[1].id = i < N(no_buffers) ? no_buffers[i] : 0;
         open_without_2(&g);
         put_define(&g, 0, 0, sheet_write(&g, &s));
-        expect_refused(&g, "buffer does not exist");
-        guest_close(&g);
+        end_refused(&g, "buffer does not exist");
     }
     sheet_square(&s)->bits &= (uint8_t)~APIR_TENSOR_BUFFER;
     sheet_fatal(&s, "neither buffer nor view");
@@ -267,48 +251,34 @@ static void graph_of_a_freed_buffer(void)
     struct sheet s;
     for (uint32_t buffer = 1; buffer <= 2; buffer++) {
         for (int again = 0; again < 2; again++) {
-            guest_open(&g);
-            sheet_square(&s);
-            sheet_runs(&g, &s);
+            guest_open_square(&g, &s);
             put_free(&g, buffer);
             if (again) /* the same id, perhaps the same address */
                 guest_alloc(&g, buffer, 4096);
             put_exec(&g, 0);
-            expect_refused(&g, "graph slot is not defined");
-            guest_close(&g);
+            end_refused(&g, "graph slot is not defined");
         }
     }
 }
 
 /* ---- graphs ------------------------------------------------------------------------------ */
 
-static void rows_of_broken_blocks(void)
+static void broken_blocks(struct guest *g, struct sheet *s, bool honest)
 {
-    struct guest g;
-    struct sheet s;
-    guest_open(&g);
-    for (int64_t n = 64; n >= 63; n--) {
-        sheet_new(&s, "MUL_MAT");
-        sheet_leaf(&s, Q4_0, 64, 4, 1, 1)->ne[0] = n;
-        sheet_leaf(&s, F32, n, 4, 1, 1);
-        sheet_op(&s, F32, 4, 4, 1, 1);
-        if (n == 64)
-            sheet_runs(&g, &s);
-        else
-            sheet_fatal(&s, "a row ends within a block");
-    }
-    guest_close(&g);
+    const int64_t n = honest ? 64 : 63;
+    (void)g;
+    sheet_new(s, "MUL_MAT");
+    sheet_leaf(s, Q4_0, 64, 4, 1, 1)->ne[0] = n;
+    sheet_leaf(s, F32, n, 4, 1, 1);
+    sheet_op(s, F32, 4, 4, 1, 1);
 }
+SHEET_ROW(rows_of_broken_blocks, broken_blocks, "a row ends within a block")
 
 static void function_pointers(void)
 {
     static const char *const ops[] = {"MAP_CUSTOM1", "MAP_CUSTOM2", "MAP_CUSTOM3", "CUSTOM"};
-    struct guest g;
     struct sheet s;
-    guest_open(&g);
-    sheet_square(&s);
-    sheet_runs(&g, &s);
-    guest_close(&g);
+    square_runs_alone();
     for (size_t i = 0; i < N(ops); i++) {
         sheet_square(&s)->params[0] = 0x41414141;
         memcpy(s.names[0].name, ops[i], strlen(ops[i]) + 1);
@@ -318,12 +288,8 @@ static void function_pointers(void)
 
 static void source_that_is_none(void)
 {
-    struct guest g;
     struct sheet s;
-    guest_open(&g);
-    sheet_square(&s);
-    sheet_runs(&g, &s);
-    guest_close(&g);
+    square_runs_alone();
     sheet_square(&s)->src[0] = APIR_NO_TENSOR;
     sheet_fatal(&s, "a source is missing");
     sheet_square(&s)->n_src = 0;
@@ -355,7 +321,7 @@ static struct apir_tensor *lookup(struct sheet *s, int op)
 static void row_numbers_out_of_range(void)
 {
     static const int64_t bad[] = {8, -1, INT_MAX, INT_MIN, INT64_C(1) << 40};
-    struct guest g;
+    cleanup_guest struct guest g;
     struct sheet s;
     guest_open(&g);
     for (int op = 0; op < 4; op++) {
@@ -367,32 +333,22 @@ static void row_numbers_out_of_range(void)
             sheet_not_computed(&g, &s, APIR_E_FAILED);
         }
     }
-    guest_close(&g);
 }
 
-static void stride_hidden_by_a_one(void)
+static void hidden_stride(struct guest *g, struct sheet *s, bool honest)
 {
-    struct guest g;
-    struct sheet s;
-    guest_open(&g);
-    for (int64_t n2 = 1; n2 <= 4; n2 += 3) {
-        sheet_new(&s, "SET_ROWS");
-        sheet_leaf(&s, F32, 4, 3, n2, 1);
-        struct apir_tensor *ids = sheet_leaf(&s, I64, 3, 1, 1, 1);
-        sheet_op(&s, F32, 4, 8, 1, 1)->nb[2] = MEMORY;
-        sheet_ids(&g, ids, 3, 7);
-        if (n2 == 1)
-            sheet_runs(&g, &s);
-        else
-            sheet_fatal(&s, "shapes that do not fit");
-    }
-    guest_close(&g);
+    sheet_new(s, "SET_ROWS");
+    sheet_leaf(s, F32, 4, 3, honest ? 1 : 4, 1);
+    struct apir_tensor *ids = sheet_leaf(s, I64, 3, 1, 1, 1);
+    sheet_op(s, F32, 4, 8, 1, 1)->nb[2] = MEMORY;
+    sheet_ids(g, ids, 3, 7);
 }
+SHEET_ROW(stride_hidden_by_a_one, hidden_stride, "shapes that do not fit")
 
 static void more_slots_than_room(void)
 {
     static const int32_t slots[] = {2, 3, 1000, INT_MAX, 0, -1, INT_MIN};
-    struct guest g;
+    cleanup_guest struct guest g;
     struct sheet s;
     guest_open(&g);
     for (size_t i = 0; i < N(slots); i++) {
@@ -408,7 +364,6 @@ static void more_slots_than_room(void)
         else
             sheet_fatal(&s, slots[i] > 0 ? "shapes that do not fit" : "parameter out of range");
     }
-    guest_close(&g);
 }
 
 static void windows_of_negative_strides(void)
@@ -417,7 +372,7 @@ static void windows_of_negative_strides(void)
         {-16, 64, 64, 16}, {16, -64, 64, 64}, {16, 64, -64, 64},    {16, 64, 64, -4},
         {16, 64, 64, 48},  {64, 64, 64, 0},   {INT_MAX, 64, 64, 0},
     };
-    struct guest g;
+    cleanup_guest struct guest g;
     struct sheet s;
     guest_open(&g);
     for (int op = 0; op < 2; op++) {
@@ -432,7 +387,6 @@ static void windows_of_negative_strides(void)
             sheet_fatal(&s, i < 3 ? "negative stride" : i == 3 ? "negative offset" : "window");
         }
     }
-    guest_close(&g);
 }
 
 /* ---- sizes ------------------------------------------------------------------------------- */
@@ -477,14 +431,12 @@ static void chain_of_sources(void)
         WANT(exec_status(&g, 0) == APIR_OK);
     }
     put_define(&g, 1, 0, write_chain(&g, 300000, 0, 299999));
-    expect_refused(&g, "more tensors than bytes");
-    guest_close(&g);
+    end_refused(&g, "more tensors than bytes");
     /* All but the last with an op, and no node: whoever builds the graph goes and finds them. */
     for (uint32_t flags = 0; flags <= APIR_GRAPH_COMPUTE_FLAG; flags++) {
         guest_open_sized(&g, (uint64_t)48 << 20);
         put_define(&g, 0, 0, write_chain(&g, 200000, flags, 1));
-        expect_refused(&g, "a source is neither leaf nor node");
-        guest_close(&g);
+        end_refused(&g, "a source is neither leaf nor node");
     }
 }
 
@@ -575,7 +527,7 @@ static void addresses_of_the_host(void)
 {
     static const uint64_t sizes[] = {1, 32, 100, 512, 4096, 32768, 200000, 4 << 20};
     static uint8_t bytes[4096];
-    struct guest g;
+    cleanup_guest struct guest g;
     struct sheet s;
     char path[64];
     guest_open(&g);
@@ -609,7 +561,6 @@ static void addresses_of_the_host(void)
     no_address_in(maps, (const uint8_t *)g.ring_blob.map + 128, APIR_RING_HEADER_SIZE - 128,
                   "header");
     fclose(maps);
-    guest_close(&g);
     refused("no address in %zu buffers and all answers", 4 * N(sizes));
 }
 

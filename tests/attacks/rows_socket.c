@@ -28,8 +28,6 @@
 #include "protocol/atomic.h"
 #include "tests/lib/unix_client.h"
 
-#define N(array) (sizeof(array) / sizeof((array)[0]))
-
 static const size_t context_sizes[] = {
     [SERVER_CONTEXT_NOP] = 4,
     [SERVER_CONTEXT_INIT] = sizeof(struct server_context_init),
@@ -98,30 +96,29 @@ static void context_messages_cut_short(void)
     own_stop(&o);
 }
 
+/* At every length but the right one; from 32 bytes on at some. */
+static void unix_cut_short(const void *message, size_t right, size_t most, bool greeted)
+{
+    uint8_t bytes[300] = {0};
+    memcpy(bytes, message, right);
+    for (size_t size = 1; size <= most; size += size < 32 ? 1 : 67) {
+        if (size == right)
+            continue;
+        int fd = unix_connect();
+        WANT(!greeted || strcmp(unix_greet(fd), "") == 0);
+        send_with(fd, bytes, size, NULL, 0);
+        unix_expect_closed(fd);
+    }
+}
+
 static void unix_messages_cut_short(void)
 {
     struct own o;
     const struct apir_unix_hello hello = {.magic = APIR_UNIX_MAGIC, .major = APIR_PROTOCOL_MAJOR};
     const struct apir_unix_request ping = {.op = APIR_UNIX_PING};
-    uint8_t bytes[300] = {0};
     own_start(&o, true);
-    memcpy(bytes, &hello, sizeof(hello));
-    for (size_t size = 1; size <= sizeof(hello) + 8; size++) {
-        if (size == sizeof(hello))
-            continue;
-        int fd = unix_connect();
-        send_with(fd, bytes, size, NULL, 0);
-        unix_expect_closed(fd);
-    }
-    memcpy(bytes, &ping, sizeof(ping));
-    for (size_t size = 1; size <= sizeof(bytes); size += size < 32 ? 1 : 67) {
-        if (size == sizeof(ping))
-            continue;
-        int fd = unix_connect();
-        WANT(strcmp(unix_greet(fd), "") == 0);
-        send_with(fd, bytes, size, NULL, 0);
-        unix_expect_closed(fd);
-    }
+    unix_cut_short(&hello, sizeof(hello), sizeof(hello) + 8, false);
+    unix_cut_short(&ping, sizeof(ping), 300, true);
     own_stop(&o);
     refused("the connection is closed");
 }
@@ -331,21 +328,27 @@ static void wrong_descriptors(void)
 /* ---- who does not listen, or says nothing ------------------------------------------------ */
 
 /* Asks for memory that it does not get, until its socket takes no more; then hangs up. */
+static unsigned ask_until_full(struct own *o, int fd, const void *request, size_t size)
+{
+    unsigned sent = 0;
+    while (send(fd, request, size, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)size) {
+        if (++sent % 100 == 0)
+            own_look(o);
+    }
+    WANT(errno == EAGAIN && sent > 100);
+    own_look(o);
+    return sent;
+}
+
 static void never_reads(void)
 {
     struct own o;
     struct fixture_context c;
     const struct server_context_create_resource req = {
         .op = SERVER_CONTEXT_CREATE_RESOURCE, .blob_id = 99, .blob_size = 65536};
-    unsigned sent = 0;
     own_start(&o, false);
     own_context(&o, &c, 2);
-    while (send(c.fd, &req, sizeof(req), MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(req)) {
-        if (++sent % 100 == 0)
-            own_look(&o);
-    }
-    WANT(errno == EAGAIN && sent > 100);
-    own_look(&o);
+    const unsigned sent = ask_until_full(&o, c.fd, &req, sizeof(req));
     own_context_end(&o, &c, 2);
     own_stop(&o);
     refused("%u requests, then its socket is read no more", sent);
@@ -355,16 +358,10 @@ static void unix_never_reads(void)
 {
     struct own o;
     const struct apir_unix_request req = {.op = APIR_UNIX_BLOB_CREATE, .blob_id = 1, .value = 1};
-    unsigned sent = 0;
     own_start(&o, true);
     int fd = unix_connect();
     WANT(strcmp(unix_greet(fd), "") == 0);
-    while (send(fd, &req, sizeof(req), MSG_DONTWAIT | MSG_NOSIGNAL) > 0) {
-        if (++sent % 100 == 0)
-            own_look(&o);
-    }
-    WANT(errno == EAGAIN && sent > 100);
-    own_look(&o);
+    const unsigned sent = ask_until_full(&o, fd, &req, sizeof(req));
     close(fd);
     own_stop(&o);
     refused("%u requests, then its socket is read no more", sent);

@@ -133,6 +133,27 @@ void sheet_runs(struct guest *g, const struct sheet *s)
         not_stopped("%s in its honest form: status %u", s->names[0].name, status);
 }
 
+void square_runs(struct guest *g)
+{
+    struct sheet s;
+    sheet_square(&s);
+    sheet_runs(g, &s);
+}
+
+void square_runs_alone(void)
+{
+    cleanup_guest struct guest g;
+    guest_open(&g);
+    square_runs(&g);
+}
+
+void guest_open_square(struct guest *g, struct sheet *ret_s)
+{
+    guest_open(g);
+    sheet_square(ret_s);
+    sheet_runs(g, ret_s);
+}
+
 void expect_squares(struct guest *g, float first)
 {
     float x[16], y[16];
@@ -150,8 +171,18 @@ void sheet_fatal(const struct sheet *s, const char *reason)
     struct guest g;
     guest_open(&g);
     put_define(&g, 0, 0, sheet_write(&g, s));
-    expect_refused(&g, reason);
-    guest_close(&g);
+    end_refused(&g, reason);
+}
+
+void sheet_attack(void (*make)(struct guest *g, struct sheet *s, bool honest), const char *why)
+{
+    cleanup_guest struct guest g;
+    struct sheet s;
+    guest_open(&g);
+    make(&g, &s, true);
+    sheet_runs(&g, &s);
+    make(&g, &s, false);
+    sheet_fatal(&s, why);
 }
 
 void sheet_not_computed(struct guest *g, const struct sheet *s, uint32_t status)

@@ -42,10 +42,23 @@ uint32_t exec_status(struct guest *g, uint32_t slot);
 
 /* The honest form: slot 0 computes it. */
 void sheet_runs(struct guest *g, const struct sheet *s);
+/* The same of sheet_square(): in an open context, in one of its own, in one that stays open. */
+void square_runs(struct guest *g);
+void square_runs_alone(void);
+void guest_open_square(struct guest *g, struct sheet *ret_s);
 /* Once that was sheet_square(): slot 0 squares the numbers from `first` on. */
 void expect_squares(struct guest *g, float first);
 /* In a context of its own: the definition ends it for this reason. */
 void sheet_fatal(const struct sheet *s, const char *reason);
+/* Its honest form is computed, and the other ends a context for this reason; make() says in g what
+ * leaves hold that are not just any numbers. */
+void sheet_attack(void (*make)(struct guest *g, struct sheet *s, bool honest), const char *why);
+/* A row that is this and no more. */
+#define SHEET_ROW(run, make, why)                                                                  \
+    static void run(void)                                                                          \
+    {                                                                                              \
+        sheet_attack(make, why);                                                                   \
+    }
 /* Well-formed, but not computed: the stream has this status, and no buffer has changed. */
 void sheet_not_computed(struct guest *g, const struct sheet *s, uint32_t status);
 

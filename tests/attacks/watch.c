@@ -53,10 +53,8 @@ enum { BYSTANDER_AT = 1u << 19 }; /* of its arena, from here on: guest_byte(9, .
 static void bystander_open(void *arg)
 {
     struct guest *g = arg;
-    struct sheet s;
     guest_open(g);
-    sheet_square(&s);
-    sheet_runs(g, &s);
+    square_runs(g);
     for (uint32_t i = BYSTANDER_AT; i < ARENA; i++)
         guest_arena(g)[i] = guest_byte(9, i);
 }
@@ -80,10 +78,8 @@ static void bystander_look(void *arg)
 static void somebody_new(void *arg)
 {
     struct guest *g = arg;
-    struct sheet s;
     guest_open(g);
-    sheet_square(&s);
-    sheet_runs(g, &s);
+    square_runs(g);
     expect_squares(g, 3.0f);
     guest_close(g);
 }
@@ -164,7 +160,7 @@ static const char *log_check(struct watch *w, unsigned flags)
     const char *why = NULL;
     while (fgets(line, sizeof(line), f)) {
         bool bad = !(flags & ATTACK_ENDS_WORKER) && strstr(line, "worker killed by signal");
-        for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++)
+        for (size_t i = 0; i < N(never); i++)
             bad = bad || strstr(line, never[i]);
         if (!bad || why)
             continue;
@@ -179,11 +175,8 @@ static const char *log_check(struct watch *w, unsigned flags)
 
 pid_t host_worker(void)
 {
-    const int64_t end = now_ms() + WAIT_MS;
     /* Until it is executed it has the server's name. */
-    while (workers(current) < 2 && now_ms() < end)
-        nap_us(1000);
-    WANT(workers(current) > 1);
+    WANT(SOON(workers(current) > 1));
     return process_child(current->server, "apir-worker", NULL);
 }
 
@@ -202,12 +195,8 @@ static bool log_has(const char *text, char *ret_line, int size)
 void host_said(const char *text)
 {
     char line[300];
-    int64_t end = now_ms() + WAIT_MS;
-    while (!log_has(text, line, sizeof(line))) {
-        if (now_ms() > end)
-            not_stopped("the server has not said: %s", text);
-        nap_us(100);
-    }
+    if (!SOON(log_has(text, line, sizeof(line))))
+        not_stopped("the server has not said: %s", text);
     line[strcspn(line, "\n")] = '\0';
     refused("%s", line);
 }

@@ -4,14 +4,7 @@
 # A socket for each class of containers, as apir(1) has it: the template units, and the CDI spec. That
 # the server takes a socket that systemd passes is tests/system/unix.bats's.
 
-bats_require_minimum_version 1.5.0
 load ../system/system.bash
-
-setup() {
-    common_setup
-    APIR=$OUT/cdi/apir
-}
-teardown() { common_teardown; }
 
 # The lines of the manual page's example.
 documented() {

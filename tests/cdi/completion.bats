@@ -3,14 +3,7 @@
 #
 # The command's own texts, the manual pages and the completion tell the same.
 
-bats_require_minimum_version 1.5.0
 load ../system/system.bash
-
-setup() {
-    common_setup
-    APIR=$OUT/cdi/apir
-}
-teardown() { common_teardown; }
 
 # The commands of apir --help, one a line: "cdi generate", "doctor".
 commands() {

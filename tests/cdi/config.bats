@@ -3,7 +3,6 @@
 #
 # The host's configuration as apir config check tells it.
 
-bats_require_minimum_version 1.5.0
 load ../system/system.bash
 
 setup() {
@@ -11,7 +10,6 @@ setup() {
     CHECK=("$OUT/cdi/apir" config check)
     unset APIR_CONFIG
 }
-teardown() { common_teardown; }
 
 @test "config: what holds, and where it is from" {
     printf '{ "device_memory_mib": 2048,\n  "devices": ["CPU"] }\n' >"$T/c.json"
@@ -37,13 +35,10 @@ teardown() { common_teardown; }
     jq -e '.valid == false and (.error | contains("line 2"))' <<<"$output"
 
     printf '{\n  "threads": 1,\n}\n' >"$T/c.json"
-    run -1 "${CHECK[@]}" "$T/c.json"
-    [[ $output == *"$T/c.json: line 3, byte "* ]]
+    gives 1 "$T/c.json: line 3, byte " "${CHECK[@]}" "$T/c.json"
     printf '{ "allow_users": ["no-such-user"] }\n' >"$T/c.json"
-    run -1 "${CHECK[@]}" "$T/c.json"
-    [[ $output == *"no user no-such-user"* ]]
-    run -3 "${CHECK[@]}" "$T/none.json"
-    [[ $output == *"$T/none.json: cannot open: No such file"* ]]
+    gives 1 "no user no-such-user" "${CHECK[@]}" "$T/c.json"
+    gives 3 "$T/none.json: cannot open: No such file" "${CHECK[@]}" "$T/none.json"
 }
 
 @test "config: apir-backend.json(5) has every key, README too, and the example is valid" {

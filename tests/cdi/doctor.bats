@@ -4,17 +4,7 @@
 # apir doctor with a real host side: over vtest, and on the socket of a machine without VM. The
 # links of a render node are tried in the VM (make check-vm).
 
-bats_require_minimum_version 1.5.0
 load ../system/system.bash
-
-setup() {
-    common_setup
-    APIR=$OUT/cdi/apir
-}
-teardown() {
-    [[ -z ${LISTENER-} ]] || kill "$LISTENER" 2>/dev/null || :
-    common_teardown
-}
 
 # status NAME: of that check in $T/json.
 status() { jq -r --arg name "$1" '.checks[] | select(.name == $name) | .status' "$T/json"; }
@@ -25,15 +15,8 @@ examine() { # VARIABLE=VALUE...
     cat "$T/json"
 }
 
-listen() {
-    mkdir -p "$T/run"
-    printf '{"threads": 1}\n' >"$T/backend.json"
-    env APIR_CONFIG="$T/backend.json" GGML_VK_VISIBLE_DEVICES= \
-        "$OUT/backend/apir-render-server" --listen "$T/run/apir.sock" >"$T/listener.err" 2>&1 3>&- &
-    LISTENER=$!
-    JOBS_STARTED+=("$LISTENER")
-    wait_until 20 test -S "$T/run/apir.sock"
-}
+# The server on a socket, without a VM.
+listen() { SYSTEM_TRANSPORT=unix server_start; }
 
 @test "doctor: over vtest, from the socket to a computed result" {
     server_start
@@ -50,36 +33,33 @@ listen() {
 
 @test "doctor: over the unix transport, and what it says when the server is gone" {
     listen
-    examine "APIR_TRANSPORT=unix:$T/run/apir.sock"
+    examine "APIR_TRANSPORT=unix:$VTEST_SOCKET"
     for name in socket connect session versions devices plugin compute; do
         [[ $(status "$name") == pass ]]
     done
-    kill -KILL "$LISTENER"
-    wait_until 20 gone "$LISTENER"
-    examine "APIR_TRANSPORT=unix:$T/run/apir.sock"
+    kill -KILL "$VTEST_PID"
+    wait_until 20 gone "$VTEST_PID"
+    examine "APIR_TRANSPORT=unix:$VTEST_SOCKET"
     [[ $(status socket) == pass && $(status connect) == fail ]]
     [[ $(jq -r .broken "$T/json") == connect && $(jq -r .ok "$T/json") == false ]]
     for name in session versions devices compute; do
         [[ $(status "$name") == unchecked ]]
     done
-    rm "$T/run/apir.sock"
-    examine "APIR_TRANSPORT=unix:$T/run/apir.sock"
+    rm "$VTEST_SOCKET"
+    examine "APIR_TRANSPORT=unix:$VTEST_SOCKET"
     [[ $(status socket) == fail && $(status connect) == unchecked ]]
 }
 
 @test "doctor: another user is told the group to join" {
     [[ $(id -u) -eq 0 ]] || { [[ -z ${CI-} ]]; skip 'only root can be somebody else'; }
     listen
-    chgrp tty "$T/run/apir.sock"
-    chmod 0660 "$T/run/apir.sock"
-    chmod 0755 "$T" "$T/run" "$BATS_RUN_TMPDIR" "$BATS_FILE_TMPDIR"
-    APIR_TRANSPORT=unix:$T/run/apir.sock setpriv --reuid nobody --regid nogroup --clear-groups \
-        "$APIR" doctor --json >"$T/json" || [[ $? -eq 1 ]]
-    cat "$T/json"
+    chgrp tty "$VTEST_SOCKET"
+    chmod 0660 "$VTEST_SOCKET"
+    chmod 0755 "$VTEST_DIR"
+    examine "APIR_TRANSPORT=unix:$VTEST_SOCKET" setpriv --reuid nobody --regid nogroup --clear-groups
     [[ $(status connect) == fail ]]
     jq -e '.checks[] | select(.name == "connect") | .todo | startswith("usermod -aG tty nobody")' "$T/json"
-    APIR_TRANSPORT=unix:$T/run/apir.sock setpriv --reuid nobody --regid nogroup --groups tty \
-        "$APIR" doctor --json >"$T/json" || [[ $? -eq 1 ]]
+    examine "APIR_TRANSPORT=unix:$VTEST_SOCKET" setpriv --reuid nobody --regid nogroup --groups tty
     [[ $(status connect) == pass && $(status session) == pass ]]
 }
 
@@ -91,9 +71,10 @@ listen() {
     grep -Eq '^----  hook +not checked; needs: CDI spec' <<<"$output"
     [[ $output == *$'\nFirst broken link: CDI spec'*$'\nWhat to do: apir cdi generate'* ]]
     # With a spec for the socket's folder nothing is broken.
+    vtest_stop
     listen
-    "$APIR" cdi generate --host-socket "$T/run" --no-hook --output "$T/spec.json"
-    run -0 env "APIR_TRANSPORT=unix:$T/run/apir.sock" "$APIR" doctor --spec "$T/spec.json"
+    "$APIR" cdi generate --host-socket "$VTEST_DIR" --no-hook --output "$T/spec.json"
+    run -0 env "APIR_TRANSPORT=unix:$VTEST_SOCKET" "$APIR" doctor --spec "$T/spec.json"
     [[ $output != *FAIL* && $output != *'First broken'* ]]
 }
 

@@ -4,15 +4,12 @@
 # apir engine configure and reset, with the engines themselves as judges of the result. Versions
 # that need a setting are older than what is here: --engine-version stands in for asking.
 
-bats_require_minimum_version 1.5.0
 load ../system/system.bash
 
 setup() {
     common_setup
-    APIR=$OUT/cdi/apir
     STATE=(--state-dir "$T/state")
 }
-teardown() { common_teardown; }
 
 @test "engine: the versions here need nothing, and nothing is written" {
     for engine in podman docker containerd; do
@@ -38,8 +35,7 @@ teardown() { common_teardown; }
     [[ $(stat -c %a "$T/state") == 700 && $(stat -c %a "$T"/state/*) == 600 ]]
     jq -e '.changes == [{"path": ["features", "cdi"], "is": true}] and .made == false' "$T"/state/*
     refute grep -rqE 'secret|warn|buildkit' "$T/state"
-    run -0 dockerd --validate --config-file "$T/daemon.json"
-    [[ $output == *'configuration OK'* ]]
+    gives 0 'configuration OK' dockerd --validate --config-file "$T/daemon.json"
     run -0 "${docker[@]}"
     [[ $output == *'nothing to set' ]]
     run -0 "$APIR" engine reset docker "${STATE[@]}"
@@ -66,18 +62,18 @@ teardown() { common_teardown; }
     printf '{\n  "mtu": 1\n  "x": 2\n}\n' >"$T/daemon.json"
     printf 'version = 2\n\n[plugins\n' >"$T/config.toml"
     sum=$(cat "$T/daemon.json" "$T/config.toml" | sha256sum)
-    run -1 "$APIR" engine configure docker --engine-version 27.5 --config "$T/daemon.json" "${STATE[@]}"
-    [[ $output == *'daemon.json: line 3, byte '* ]]
-    run -1 "$APIR" engine configure containerd --engine-version 1.7 --config "$T/config.toml" "${STATE[@]}"
-    [[ $output == *'config.toml: line 3: '* ]]
+    gives 1 'daemon.json: line 3, byte ' \
+        "$APIR" engine configure docker --engine-version 27.5 --config "$T/daemon.json" "${STATE[@]}"
+    gives 1 'config.toml: line 3: ' \
+        "$APIR" engine configure containerd --engine-version 1.7 --config "$T/config.toml" "${STATE[@]}"
     [[ $(cat "$T/daemon.json" "$T/config.toml" | sha256sum) == "$sum" && ! -e $T/state ]]
 }
 
 @test "engine: a symbolic link is not followed" {
     echo '{}' >"$T/target"
     ln -s target "$T/daemon.json"
-    run -1 "$APIR" engine configure docker --engine-version 27.5 --config "$T/daemon.json" "${STATE[@]}"
-    [[ $output == *'symbolic link'* ]]
+    gives 1 'symbolic link' \
+        "$APIR" engine configure docker --engine-version 27.5 --config "$T/daemon.json" "${STATE[@]}"
     [[ -L $T/daemon.json && $(<"$T/target") == '{}' ]]
 }
 
@@ -93,8 +89,7 @@ lines() { sed -n '/^Add this to /,/^It takes effect/p' <<<"$output" | sed '1d;$d
         [[ $output == *"Add this to $T/$file yourself:"* && $output == *'restart containerd'* ]]
         [[ ! -s $T/$file ]]
         lines >"$T/made.toml"
-        run -0 containerd --config "$T/made.toml" config dump
-        [[ $output == *'enable_cdi = true'* ]]
+        gives 0 'enable_cdi = true' containerd --config "$T/made.toml" config dump
     done
 
     # The section is in a file that config.toml imports.
@@ -102,10 +97,8 @@ lines() { sed -n '/^Add this to /,/^It takes effect/p' <<<"$output" | sed '1d;$d
     printf 'version = 2\nimports = ["%s/conf.d/*.toml"]\n' "$T" >"$T/config.toml"
     printf 'version = 2\n[plugins."io.containerd.grpc.v1.cri"]\n  enable_cdi = false\n' >"$T/conf.d/cri.toml"
     cp -a "$T/conf.d" "$T/before"
-    run -0 containerd --config "$T/config.toml" config dump
-    [[ $output == *'enable_cdi = false'* ]]
-    run -1 "${containerd[@]}" --config "$T/config.toml"
-    [[ $output == *"Add this to $T/conf.d/cri.toml yourself:"* ]]
+    gives 0 'enable_cdi = false' containerd --config "$T/config.toml" config dump
+    gives 1 "Add this to $T/conf.d/cri.toml yourself:" "${containerd[@]}" --config "$T/config.toml"
     diff -r "$T/before" "$T/conf.d"
     { echo 'version = 2'; lines; } >"$T/conf.d/cri.toml"
     run -0 containerd --config "$T/config.toml" config dump

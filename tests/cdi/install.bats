@@ -3,7 +3,6 @@
 #
 # make install into an empty folder, under a prefix that is nobody's default.
 
-bats_require_minimum_version 1.5.0
 load ../system/system.bash
 
 PREFIX=/opt/apir-test
@@ -19,9 +18,6 @@ setup_file() {
 teardown_file() {
     "${MAKE:-make}" --no-print-directory -s all >/dev/null
 }
-
-setup() { common_setup; }
-teardown() { common_teardown; }
 
 install_to() { # DESTDIR PREFIX [GOAL]
     "${MAKE:-make}" --no-print-directory -s "${3:-install}" DESTDIR="$1" prefix="$2" >"$BATS_FILE_TMPDIR/log" 2>&1 || {
@@ -77,8 +73,7 @@ documented() {
     run -0 strings -n 3 "$BATS_TEST_TMPDIR/usr/bin/apir"
     [[ $output != *"$PREFIX"* ]]
     install_to "$DEST" "$PREFIX"
-    run -0 strings -n 3 "$DEST$PREFIX/bin/apir"
-    [[ $output == *"$PREFIX"* ]]
+    gives 0 "$PREFIX" strings -n 3 "$DEST$PREFIX/bin/apir"
 }
 
 @test "install: the installed programs run and find each other" {

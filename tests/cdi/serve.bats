@@ -3,15 +3,12 @@
 #
 # apir host serve looks at the folder of its socket before it serves; what it serves is in tests/host.
 
-bats_require_minimum_version 1.5.0
 load ../system/system.bash
 
 setup() {
     common_setup
-    APIR=$OUT/cdi/apir
     chmod 0755 "$T"
 }
-teardown() { common_teardown; }
 
 # serve DIR: until it serves, or refuses.
 serve() {

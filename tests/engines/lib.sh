@@ -112,6 +112,7 @@ hook_placed() { hook_says 'placed as '; }
 # createRuntime is too late for the cgroup: hence RULE.
 ANNOTATION=(--annotation apir.device=gpu0)
 RULE=(--device-cgroup-rule 'c 226:* rw')
+run_precreate() { PODMAN+=(--hooks-dir "$PRECREATE_DIR") && run_podman "${ANNOTATION[@]}" "$@"; }
 PRECREATE_DIR=/usr/share/apir/hooks.d
 HOOKS_DIR=/usr/share/apir/hooks.d-runtime
 

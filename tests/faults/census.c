@@ -58,15 +58,15 @@ static long count_lines(pid_t pid, const char *file, const char *text)
     return n;
 }
 
-static long read_rss(pid_t pid)
+long census_kib(pid_t pid, const char *what)
 {
     char path[64], line[256];
     snprintf(path, sizeof(path), "/proc/%d/status", pid);
     FILE *f = fopen(path, "re");
     long kib = 0;
     while (f && fgets(line, sizeof(line), f)) {
-        if (strncmp(line, "VmRSS:", 6) == 0)
-            kib = strtol(line + 6, NULL, 10);
+        if (strncmp(line, what, strlen(what)) == 0)
+            kib = strtol(line + strlen(what), NULL, 10);
     }
     if (f)
         fclose(f);
@@ -81,7 +81,7 @@ static void census_of(pid_t pid, long *fds, long *threads, long *blobs, long *rs
     snprintf(path, sizeof(path), "/proc/%d/task", pid);
     *threads = count_entries(path);
     *blobs = count_lines(pid, "maps", "/memfd:");
-    *rss = read_rss(pid);
+    *rss = census_kib(pid, "VmRSS:");
     snprintf(path, sizeof(path), "/proc/%d/fd", pid);
     DIR *dir = opendir(path);
     for (const struct dirent *d = dir ? readdir(dir) : NULL; d; d = readdir(dir)) {

@@ -29,6 +29,8 @@ struct census {
 };
 
 const char *census_name(enum census_item item);
+/* A process's line of /proc/PID/status that begins like that, or 0. */
+long census_kib(pid_t pid, const char *what);
 void census_take(const struct host *h, struct census *ret_census);
 /* The same once that many workers live and nothing has changed for a while. */
 void census_settle(const struct host *h, long workers, struct census *ret_census);

@@ -45,20 +45,42 @@ static void status_is(struct trial *t, int status, unsigned ends)
         trial_blame(t, "the client ends otherwise", text);
 }
 
+/* A client that is held at this call, or for which it fails; the pid of who came to it, or 0. */
+static pid_t trial_begin(struct trial *t, enum gate_point point, uint32_t call,
+                         enum gate_action action)
+{
+    stage_arm(&stage, point, call, action);
+    t->client = stage_client(&stage, "walk", stage.walk_log);
+    const pid_t who = stage_held(&stage, t->client);
+    if (!who)
+        trial_blame(t, "the step was not reached", "");
+    return who;
+}
+
+/* It ends in one of these ways; in time, if since_us is not 0. */
+static void trial_end(struct trial *t, int64_t since_us, unsigned ends)
+{
+    const int status = trial_client_end(&stage, t, since_us);
+    if (status >= 0)
+        status_is(t, status, ends);
+    trial_finish(&stage, t);
+}
+
+static void pause_seconds(double seconds)
+{
+    const int64_t until = now_us() + (int64_t)(seconds * 1e6);
+    while (now_us() < until)
+        nap_us(2000);
+}
+
 /* ---- calls that fail -------------------------------------------------------------------- */
 
 static void call_fails(const struct hardship *h, uint32_t call)
 {
     struct trial t = {0};
     snprintf(t.name, sizeof(t.name), "%s, call %u", h->name, call + 1);
-    stage_arm(&stage, h->point, call, h->action);
-    t.client = stage_client(&stage, "walk", stage.walk_log);
-    if (!stage_held(&stage, t.client))
-        trial_blame(&t, "the step was not reached", "");
-    const int status = trial_client_end(&stage, &t, now_us());
-    if (status >= 0)
-        status_is(&t, status, h->ends);
-    trial_finish(&stage, &t);
+    (void)trial_begin(&t, h->point, call, h->action);
+    trial_end(&t, now_us(), h->ends);
 }
 
 static void calls_fail(const struct hardship *all, size_t n)
@@ -85,29 +107,15 @@ static void calls_fail(const struct hardship *all, size_t n)
 static void address_space(uint32_t call)
 {
     struct trial t = {0};
-    char path[64], line[256];
-    long kib = 0;
     snprintf(t.name, sizeof(t.name), "no address space for buffer %u", call + 1);
-    stage_arm(&stage, GATE_ALLOC, call, GATE_HOLD);
-    t.client = stage_client(&stage, "walk", stage.walk_log);
-    const pid_t worker = stage_held(&stage, t.client);
-    snprintf(path, sizeof(path), "/proc/%d/status", worker);
-    FILE *f = fopen(path, "re");
-    while (f && fgets(line, sizeof(line), f)) {
-        if (strncmp(line, "VmSize:", 7) == 0)
-            kib = strtol(line + 7, NULL, 10);
-    }
-    if (f)
-        fclose(f);
+    const pid_t worker = trial_begin(&t, GATE_ALLOC, call, GATE_HOLD);
+    const long kib = worker ? census_kib(worker, "VmSize:") : 0;
     const struct rlimit limit = {.rlim_cur = (rlim_t)(kib + 512) << 10, .rlim_max = RLIM_INFINITY};
     if (!worker || kib == 0 || prlimit(worker, RLIMIT_AS, &limit, NULL) < 0)
         trial_blame(&t, "the step was not reached", "");
     stage_release(&stage);
-    const int status = trial_client_end(&stage, &t, 0);
     /* Small ones come from what the worker has already. */
-    if (status >= 0)
-        status_is(&t, status, call >= 1 && call <= 3 ? REFUSED : REFUSED | RIGHT);
-    trial_finish(&stage, &t);
+    trial_end(&t, 0, call >= 1 && call <= 3 ? REFUSED : REFUSED | RIGHT);
 }
 
 static long oom_score_adj(pid_t pid)
@@ -173,28 +181,14 @@ static void suspended(enum gate_point point, uint32_t call, double seconds)
     struct trial t = {0};
     snprintf(t.name, sizeof(t.name), "a client suspended for %.0f s at %s, call %u", seconds,
              gate_point_names[point], call + 1);
-    stage_arm(&stage, point, call, GATE_HOLD);
-    t.client = stage_client(&stage, "walk", stage.walk_log);
-    if (!stage_held(&stage, t.client))
-        trial_blame(&t, "the step was not reached", "");
+    (void)trial_begin(&t, point, call, GATE_HOLD);
     kill(t.client, SIGSTOP);
     stage_release(&stage);
     const int64_t until = now_us() + (int64_t)(seconds * 1e6);
     while (now_us() < until && stage_beat_goes_on(&stage))
         nap_us(2000);
     kill(t.client, SIGCONT);
-    const int status = trial_client_end(&stage, &t, 0);
-    if (status >= 0)
-        status_is(&t, status, RIGHT);
-    trial_finish(&stage, &t);
-}
-
-/* Waits long enough for the client to have asked whether the server lives. */
-static void pause_seconds(double seconds)
-{
-    const int64_t until = now_us() + (int64_t)(seconds * 1e6);
-    while (now_us() < until)
-        nap_us(2000);
+    trial_end(&t, 0, RIGHT);
 }
 
 /* A VM is stopped and continued, the guest's processes a moment before the host's: nothing is lost.
@@ -203,22 +197,16 @@ static void vm_stopped(void)
 {
     struct trial t = {.name = "client and server stopped in the middle of a question"};
     const pid_t server = host_server(&stage.host);
-    stage_arm(&stage, GATE_COMPUTE, 1, GATE_HOLD);
-    t.client = stage_client(&stage, "walk", stage.walk_log);
-    if (!stage_held(&stage, t.client))
-        trial_blame(&t, "the step was not reached", "");
+    (void)trial_begin(&t, GATE_COMPUTE, 1, GATE_HOLD);
     kill(server, SIGSTOP);
-    pause_seconds(0.7);
+    pause_seconds(0.7); /* enough for the client to have asked whether the server lives */
     kill(t.client, SIGSTOP);
     pause_seconds(3);
     kill(t.client, SIGCONT);
     pause_seconds(0.2);
     kill(server, SIGCONT);
     stage_release(&stage);
-    const int status = trial_client_end(&stage, &t, 0);
-    if (status >= 0)
-        status_is(&t, status, RIGHT);
-    trial_finish(&stage, &t);
+    trial_end(&t, 0, RIGHT);
 }
 
 /* A computation that does not end, as in a driver that hangs, ends its context when its time is up.
@@ -228,14 +216,8 @@ static void hangs(enum gate_point point, uint32_t call, int seconds, unsigned en
     struct trial t = {0};
     snprintf(t.name, sizeof(t.name), "a host that hangs at %s, call %u", gate_point_names[point],
              call + 1);
-    stage_arm(&stage, point, call, GATE_HOLD);
-    t.client = stage_client(&stage, "walk", stage.walk_log);
-    if (!stage_held(&stage, t.client))
-        trial_blame(&t, "the step was not reached", "");
-    const int status = trial_client_end(&stage, &t, now_us() + seconds * INT64_C(1000000));
-    if (status >= 0)
-        status_is(&t, status, ends);
-    trial_finish(&stage, &t);
+    (void)trial_begin(&t, point, call, GATE_HOLD);
+    trial_end(&t, now_us() + seconds * INT64_C(1000000), ends);
 }
 
 /* ---- all -------------------------------------------------------------------------------- */

@@ -97,28 +97,18 @@ static void stop_and_continue(struct trial *t)
 static void deed(struct trial *t, enum fault fault, bool at_client, pid_t worker)
 {
     const pid_t server = host_server(&stage.host);
-    switch (fault) {
-    case WORKER_KILL:
-        kill(worker, SIGKILL);
-        break;
-    case WORKER_STOP:
-        kill(worker, SIGSTOP);
-        break;
-    case CLIENT_KILL:
-        kill(t->client, SIGKILL);
-        break;
-    case CLIENT_STOP:
+    const struct {
+        pid_t victim;
+        int signal;
+    } deeds[FAULTS] = {
+        [WORKER_KILL] = {worker, SIGKILL},      [WORKER_STOP] = {worker, SIGSTOP},
+        [CLIENT_KILL] = {t->client, SIGKILL},   [SERVER_KILL] = {server, SIGKILL},
+        [VMM_KILL] = {stage.host.vmm, SIGKILL},
+    };
+    if (fault == CLIENT_STOP)
         stop_and_continue(t);
-        break;
-    case SERVER_KILL:
-        kill(server, SIGKILL);
-        break;
-    case VMM_KILL:
-        kill(stage.host.vmm, SIGKILL);
-        break;
-    case FAULTS:
-        break;
-    }
+    else
+        kill(deeds[fault].victim, deeds[fault].signal);
     const int64_t since = now_us();
     if (at_client)
         stage_release(&stage);

@@ -64,20 +64,6 @@ static void ask(struct problem *p, unsigned seed)
     }
 }
 
-static bool bytes_try(struct bytes *b, size_t size)
-{
-    const struct ggml_init_params params = {.mem_size = ggml_tensor_overhead() * 4,
-                                            .no_alloc = true};
-    *b = (struct bytes){.ctx = ggml_init(params), .size = size};
-    CHECK(b->ctx);
-    b->t = ggml_new_tensor_1d(b->ctx, GGML_TYPE_I8, (int64_t)size);
-    b->buffer = ggml_backend_alloc_ctx_tensors_from_buft(b->ctx, ggml_backend_dev_buffer_type(dev));
-    b->want = calloc(1, size);
-    b->got = calloc(1, size);
-    CHECK(b->want && b->got);
-    return b->buffer != NULL;
-}
-
 static void compare(struct bytes *b, const char *what)
 {
     memset(b->got, 0x5a, b->size);
@@ -88,9 +74,9 @@ static void compare(struct bytes *b, const char *what)
 
 static void transfers(void)
 {
-    struct bytes b, to;
+    cleanup_bytes struct bytes b, to;
     say("transfers");
-    if (!bytes_try(&b, 3 * MIB + 5) || !bytes_try(&to, 3 * MIB + 5))
+    if (!bytes_try(&b, dev, 3 * MIB + 5) || !bytes_try(&to, dev, 3 * MIB + 5))
         refused("a buffer");
     ggml_backend_buffer_clear(b.buffer, 0);
     random_bytes(b.want, b.size, 7);
@@ -101,16 +87,14 @@ static void transfers(void)
     ggml_backend_tensor_copy(b.t, to.t);
     memcpy(to.want, b.want, b.size);
     compare(&to, "a copy");
-    bytes_fini(&b);
-    bytes_fini(&to);
 }
 
 /* Through shared memory that becomes the buffer's own. */
 static void weights(struct problem *p)
 {
-    struct bytes b;
+    cleanup_bytes struct bytes b;
     say("weights");
-    if (!bytes_try(&b, 5 * MIB))
+    if (!bytes_try(&b, dev, 5 * MIB))
         refused("a buffer of weights");
     ggml_backend_buffer_set_usage(b.buffer, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
     random_bytes(b.want, b.size, 8);
@@ -118,7 +102,6 @@ static void weights(struct problem *p)
         ggml_backend_tensor_set(b.t, b.want + at, at, MIB);
     ask(p, 30);
     compare(&b, "weights");
-    bytes_fini(&b);
 }
 
 static void host_buffer(struct problem *p)
@@ -127,7 +110,7 @@ static void host_buffer(struct problem *p)
     say("host buffer");
     ggml_backend_buffer_t host =
         ggml_backend_buft_alloc_buffer(ggml_backend_dev_host_buffer_type(dev), MIB);
-    if (!host || !bytes_try(&b, MIB))
+    if (!host || !bytes_try(&b, dev, MIB))
         refused("a host buffer");
     uint8_t *memory = ggml_backend_buffer_get_base(host);
     random_bytes(b.want, b.size, 9);
@@ -145,7 +128,7 @@ static void events(struct problem *p)
     say("events");
     ggml_backend_t other = ggml_backend_dev_init(dev, NULL);
     ggml_backend_event_t event = ggml_backend_event_new(dev);
-    if (!other || !event || !bytes_try(&b, 300000))
+    if (!other || !event || !bytes_try(&b, dev, 300000))
         refused("a second backend, an event or a buffer");
     random_bytes(b.want, b.size, 10);
     ggml_backend_tensor_set_async(p->backend, b.t, b.want, 0, b.size);

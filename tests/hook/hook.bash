@@ -16,6 +16,15 @@ SLOT=$MODULES/libggml-virtgpu.so
 LOG=/run/apir-hook.log
 export HOOK PLUGIN INSIDE LIB MODULES SLOT LOG
 
+# For files without their own: a bundle to be made, and the spec of its devices.
+hook_setup() {
+    rm -f "$LOG"
+    B=$BATS_TEST_TMPDIR/bundle
+    SPEC=$BATS_TEST_TMPDIR/spec.json
+    spec "$SPEC"
+}
+setup() { hook_setup; }
+
 # image DIR: a root file system with a shell and Debian's ggml where Debian has it.
 image() {
     mkdir -p "$1"/{bin,dev,proc,sys,run,tmp,etc} "$1$MODULES"
@@ -83,6 +92,13 @@ hooked() {
 
 asking() { # BUNDLE DEVICES
     edit "$1" ".annotations[\"apir.device\"] = \"$2\""
+}
+
+# prepared STAGE DEVICE: bundle B with the hook at this stage, and the request for the device.
+prepared() {
+    bundle "$B"
+    hooked "$B" "$1" --plugin "$PLUGIN" --spec "$SPEC"
+    asking "$B" "$2"
 }
 
 # container BUNDLE [SCRIPT]: runs it to its end.

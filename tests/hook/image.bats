@@ -6,7 +6,6 @@
 # leads to the plug-in.
 
 # shellcheck disable=SC2016,SC2153,SC2154 # as in bundle.bash
-bats_require_minimum_version 1.5.0
 load bundle.bash
 
 setup() {
@@ -17,9 +16,19 @@ teardown() { bundle_teardown; }
 
 DEBIANS=/usr/lib/x86_64-linux-gnu/ggml/backends0
 
-# How often APIR0 is in a list of devices.
-apir_devices() {
-    grep -cE '^ *APIR0: ' <<<"$output$stderr" || :
+# llama-bench of the bundle lists APIR0, once.
+lists_apir() {
+    bundle_run /usr/bin/llama-bench --list-devices
+    [[ $status -eq 0 && $(grep -cE '^ *APIR0: ' <<<"$output$stderr") -eq 1 ]]
+}
+
+# A container of these layers with the hook starts; the hook has said one line.
+starts() { # PATTERN LAYER...: what is in its log
+    bundle_new "${@:2}"
+    bundle_hook
+    bundle_run /bin/sh -c 'echo started'
+    [[ $status -eq 0 && $output == started && $(hook_lines) -eq 1 ]]
+    grep -q "$1" <(hook_log)
 }
 
 # A bundle of Debian's llama.cpp that reaches the server.
@@ -34,9 +43,7 @@ debian() {
 
 @test "image: Debian's llama.cpp lists APIR0 with an empty environment" {
     debian
-    bundle_run /usr/bin/llama-bench --list-devices
-    [[ $status -eq 0 ]]
-    [[ $(apir_devices) -eq 1 ]]
+    lists_apir
     # Vulkan is in this tree: a name that comes before it.
     grep -q "placed as $DEBIANS/libggml-metal.so" <(hook_log)
     [[ $(hook_lines) -eq 1 ]]
@@ -63,9 +70,7 @@ debian() {
     debian
     bundle_mount "$PLUGIN" /usr/lib/apir/libggml-apir.so
     bundle_edit '.process.env += ["GGML_BACKEND_PATH=/usr/lib/apir/libggml-apir.so"]'
-    bundle_run /usr/bin/llama-bench --list-devices
-    [[ $status -eq 0 ]]
-    [[ $(apir_devices) -eq 1 ]]
+    lists_apir
     grep -q libggml-metal.so <<<"$stderr"
     grep -q /usr/lib/apir/libggml-apir.so <<<"$stderr"
     refute grep -q 'failed to initialize' <<<"$stderr"
@@ -78,9 +83,7 @@ debian() {
     cp "$PLUGIN" "$dir/other.so"
     bundle_mount "$dir/other.so" /usr/lib/apir/libggml-apir.so
     bundle_edit '.process.env += ["GGML_BACKEND_PATH=/usr/lib/apir/libggml-apir.so", "APIR_LOG=info"]'
-    bundle_run /usr/bin/llama-bench --list-devices
-    [[ $status -eq 0 ]]
-    [[ $(apir_devices) -eq 1 ]]
+    lists_apir
     grep -q 'apir: the device is listed already' <<<"$stderr"
 }
 
@@ -88,8 +91,7 @@ debian() {
     local i
     debian
     for i in 1 2; do
-        bundle_run /usr/bin/llama-bench --list-devices
-        [[ $status -eq 0 && $(apir_devices) -eq 1 ]]
+        lists_apir
         grep -q 'placed as' <(hook_log)
     done
 }
@@ -97,8 +99,7 @@ debian() {
 @test "image: the root is made read-only for the container: placed all the same" {
     debian
     bundle_edit '.root.readonly = true'
-    bundle_run /usr/bin/llama-bench --list-devices
-    [[ $status -eq 0 && $(apir_devices) -eq 1 ]]
+    lists_apir
     bundle_run /usr/bin/touch /usr/file
     [[ $status -ne 0 ]]
 }
@@ -113,10 +114,9 @@ debian() {
     mount -o remount,bind,ro "$ROOTFS"
     bundle_edit '.root.readonly = true |
         .process.env += ["GGML_BACKEND_PATH=/usr/lib/apir/libggml-apir.so"]'
-    bundle_run /usr/bin/llama-bench --list-devices
-    [[ $status -eq 0 && $(hook_lines) -eq 1 ]]
+    lists_apir
+    [[ $(hook_lines) -eq 1 ]]
     grep -q 'not placed: the root is read-only' <(hook_log)
-    [[ $(apir_devices) -eq 1 ]]
 }
 
 @test "image: a client of its own under the name virtgpu is covered: no abort, one device" {
@@ -134,8 +134,7 @@ debian() {
     bundle_run /usr/bin/llama-bench --list-devices
     [[ $status -ne 0 ]]
     bundle_hook
-    bundle_run /usr/bin/llama-bench --list-devices
-    [[ $status -eq 0 && $(apir_devices) -eq 1 ]]
+    lists_apir
     grep -q "placed as $DEBIANS/libggml-virtgpu.so" <(hook_log)
     # The image's own file is below the mount, unchanged.
     refute test -e "$UPPER$DEBIANS/libggml-virtgpu.so"
@@ -202,12 +201,7 @@ debian() {
 # ---- where nothing will work ---------------------------------------------------------------
 
 @test "image: without any ggml it starts, and one line says so" {
-    bundle_new "$(layer_busybox)"
-    bundle_hook
-    bundle_run /bin/sh -c 'echo started'
-    [[ $status -eq 0 && $output == started ]]
-    [[ $(hook_lines) -eq 1 ]]
-    grep -q 'no ggml found in the usual places of this image' <(hook_log)
+    starts 'no ggml found in the usual places of this image' "$(layer_busybox)"
     [[ -z $(find "$UPPER" -name 'libggml*') ]]
 }
 
@@ -217,12 +211,7 @@ debian() {
     dir=$(layer arm)/app/node_modules/@node-llama-cpp
     mkdir -p "$dir"
     cp -r "$(cat "$T/npm")" "$dir/linux-arm64"
-    bundle_new "$(layer arm)" "$(layer_busybox)"
-    bundle_hook
-    bundle_run /bin/sh -c 'echo started'
-    [[ $status -eq 0 && $output == started ]]
-    [[ $(hook_lines) -eq 1 ]]
-    grep -q 'made for aarch64, the plug-in for x86-64' <(hook_log)
+    starts 'made for aarch64, the plug-in for x86-64' "$(layer arm)" "$(layer_busybox)"
     [[ -z $(find "$UPPER" -name 'libggml*') ]]
 }
 
@@ -235,11 +224,7 @@ debian() {
     dir=$(layer hidden)/app
     mkdir -p "$dir"
     gcc -O0 -x c - -o "$dir/llama-cli" <<<"$source"
-    bundle_new "$(layer hidden)" "$(layer_busybox)"
-    bundle_hook
-    bundle_run /bin/sh -c 'echo started'
-    [[ $status -eq 0 && $output == started && $(hook_lines) -eq 1 ]]
-    grep -q '/app/llama-cli: it does not export ggml_backend_buffer_init' <(hook_log)
+    starts '/app/llama-cli: it does not export ggml_backend_buffer_init' "$(layer hidden)" "$(layer_busybox)"
 
     gcc -static -s -O0 -x c - -o "$dir/llama-cli" <<<"$source"
     bundle_new "$(layer hidden)" "$(layer_busybox)"
@@ -362,8 +347,7 @@ slot_in() {
     [[ $output == *"PASS  place"*"/app/libggml-virtgpu.so"* ]]
     # Nothing stays mounted.
     [[ -z $(podman image mount) ]]
-    run -1 --separate-stderr "$OUT/cdi/apir" doctor --image localhost/none:1
-    [[ $stderr == *"docker export"* ]]
+    complains 1 "docker export" "$OUT/cdi/apir" doctor --image localhost/none:1
     # From a store that is not podman's to write: as a container, of which nothing stays.
     printf '[storage]\ndriver = "overlay"\ngraphroot = "%s"\nrunroot = "%s"\n
         [storage.options]\nadditionalimagestores = ["%s"]\n' \

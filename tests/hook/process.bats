@@ -10,10 +10,9 @@ TRAP=$(realpath "$APIR_OUT/tests/hook/trap.so")
 SPRUNG=/run/apir-trap
 
 setup() {
-    rm -f "$LOG" "$SPRUNG"
-    B=$BATS_TEST_TMPDIR/bundle
-    SPEC=$BATS_TEST_TMPDIR/spec.json
-    spec "$SPEC"
+    hook_setup
+    rm -f "$SPRUNG"
+    bundle "$B"
 }
 
 teardown() {
@@ -68,7 +67,6 @@ SYS_ADMIN=21 DAC_OVERRIDE=1 SYS_CHROOT=18 SYS_PTRACE=19
 }
 
 @test "each stage holds the capabilities of its step, no new ones, and no descriptor of others" {
-    bundle "$B"
     for stage in createContainer createRuntime prestart precreate; do
         case $stage in
         createContainer) want=$(bits $SYS_ADMIN $DAC_OVERRIDE) ;;
@@ -98,7 +96,6 @@ SYS_ADMIN=21 DAC_OVERRIDE=1 SYS_CHROOT=18 SYS_PTRACE=19
 }
 
 @test "once in the container's mount namespace there is no right left to enter another" {
-    bundle "$B"
     asking "$B" host0
     strace -f -o "$BATS_TEST_TMPDIR/trace" -e trace=setns,capset,openat2,mkdirat,move_mount,execve,prctl,close_range \
         "$APIR_OUT/tests/hook/race" "$HOOK" createRuntime 0 "$B" --plugin "$PLUGIN" --spec "$SPEC" | grep -qx "exit 0"
@@ -116,7 +113,6 @@ SYS_ADMIN=21 DAC_OVERRIDE=1 SYS_CHROOT=18 SYS_PTRACE=19
 }
 
 @test "every path of the image is resolved inside its root, and no magic link is followed" {
-    bundle "$B"
     asking "$B" host0
     for stage in createContainer createRuntime; do
         strace -f -o "$BATS_TEST_TMPDIR/trace" -e trace=openat2,openat,open,execve,mknodat,symlinkat,linkat,unlinkat,renameat2,chmod,fchmodat,chown,fchownat \
@@ -132,7 +128,6 @@ SYS_ADMIN=21 DAC_OVERRIDE=1 SYS_CHROOT=18 SYS_PTRACE=19
 }
 
 @test "CVE-2025-23266: LD_PRELOAD, LD_LIBRARY_PATH, LD_AUDIT and GCONV_PATH of the image load nothing" {
-    bundle "$B"
     asking "$B" host0
     mkdir -p "$B/rootfs/evil"
     for name in trap.so libc.so.6 libjson-c.so.5 libcap.so.2 UTF-16.so; do
@@ -166,7 +161,6 @@ SYS_ADMIN=21 DAC_OVERRIDE=1 SYS_CHROOT=18 SYS_PTRACE=19
 }
 
 @test "a missing stdin, stdout or stderr is no way to write elsewhere" {
-    bundle "$B"
     asking "$B" host0
     "$HOOK" createContainer --plugin "$PLUGIN" <&- >&- 2>&- || rc=$?
     [ "${rc-0}" -eq 1 ]

@@ -38,6 +38,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/cleanup.h"
+
 #define HOOK_SECONDS 20
 #define TEXT_MAX     (1u << 20)
 
@@ -60,15 +62,11 @@ static const char *const targets[] = {
 };
 #define N_TARGETS (sizeof(targets) / sizeof(targets[0]))
 
-struct counters {
-    long swaps;
-};
-
 static const char *hook, *stage, *dir;
 static char **hook_args;
 static bool once;
 static char rootfs[256], outside[256];
-static struct counters *shared;
+static long *swaps; /* shared with the attacker */
 
 _Noreturn static void die(const char *what)
 {
@@ -144,11 +142,11 @@ static void swap(const struct place *p)
 {
     /* What is not there yet gets the evil's name, and loses it again. */
     if (renameat2(p->dir, p->evil, p->dir, p->name, RENAME_EXCHANGE) == 0) {
-        shared->swaps++;
+        ++*swaps;
         linger();
         (void)renameat2(p->dir, p->evil, p->dir, p->name, RENAME_EXCHANGE);
     } else if (renameat2(p->dir, p->evil, p->dir, p->name, RENAME_NOREPLACE) == 0) {
-        shared->swaps++;
+        ++*swaps;
         linger();
         (void)unlinkat(p->dir, p->name, 0);
     }
@@ -363,11 +361,11 @@ int main(int argc, char **argv)
         printf("exit %d\n", o.exit_code);
         return o.bad > 0 ? 99 : o.exit_code;
     }
-    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shared == MAP_FAILED)
+    swaps = mmap(NULL, sizeof(*swaps), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (swaps == MAP_FAILED)
         die("mmap");
 
-    char *files_before = files_of(outside), *mounts_before = mounts_of_self();
+    cleanup_free char *files_before = files_of(outside), *mounts_before = mounts_of_self();
     pid_t attacker = fork();
     if (attacker == 0)
         attack(1);
@@ -385,19 +383,15 @@ int main(int argc, char **argv)
     }
     kill(attacker, SIGKILL);
     waitpid(attacker, NULL, 0);
-    char *files_after = files_of(outside), *mounts_after = mounts_of_self();
+    cleanup_free char *files_after = files_of(outside), *mounts_after = mounts_of_self();
     bool changed =
         strcmp(files_before, files_after) != 0 || strcmp(mounts_before, mounts_after) != 0;
-    free(files_before);
-    free(files_after);
-    free(mounts_before);
-    free(mounts_after);
 
     printf("race: %s: %ld runs, %ld swaps; %ld with mounts (up to %ld), %ld without; "
            "%ld mounts outside, %ld failed%s\n",
-           stage, runs, shared->swaps, some, most, none, bad, codes,
+           stage, runs, *swaps, some, most, none, bad, codes,
            changed ? "; files or mounts outside have CHANGED" : "");
     if (bad > 0 || codes > 0 || changed)
         return 1;
-    return shared->swaps > runs && some > 0 ? 0 : 2;
+    return *swaps > runs && some > 0 ? 0 : 2;
 }

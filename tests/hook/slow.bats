@@ -7,10 +7,7 @@
 . "${BATS_TEST_DIRNAME}/hook.bash"
 
 setup() {
-    rm -f "$LOG"
-    B=$BATS_TEST_TMPDIR/bundle
-    SPEC=$BATS_TEST_TMPDIR/spec.json
-    spec "$SPEC"
+    hook_setup
     bundle "$B"
     asking "$B" host0
     exec {READY}< <(exec "$APIR_OUT/tests/hook/stall" "$B/rootfs" 3>&-)

@@ -6,13 +6,6 @@
 
 . "${BATS_TEST_DIRNAME}/hook.bash"
 
-setup() {
-    rm -f "$LOG"
-    B=$BATS_TEST_TMPDIR/bundle
-    SPEC=$BATS_TEST_TMPDIR/spec.json
-    spec "$SPEC"
-}
-
 # As podman does with its precreate hooks.
 precreated() { # BUNDLE
     "$HOOK" precreate --spec "$SPEC" <"$1/config.json" >"$1/config.new"
@@ -77,9 +70,7 @@ nothing_happens() {
 }
 
 @test "createRuntime mounts what the spec says and places the plug-in, by an annotation" {
-    bundle "$B"
-    hooked "$B" createRuntime --plugin "$PLUGIN" --spec "$SPEC"
-    asking "$B" virtgpu/apir=host0
+    prepared createRuntime virtgpu/apir=host0
     container "$B" "cat /run/apir/host/mark; sha256sum $INSIDE $SLOT; sh -c ': >$SLOT'; sh -c ': >/run/apir/host/mark'" >"$BATS_TEST_TMPDIR/out" 2>&1 || true
     cat "$BATS_TEST_TMPDIR/out"
     sum=$(sha256sum <"$PLUGIN" | cut -d' ' -f1)
@@ -92,17 +83,13 @@ nothing_happens() {
 }
 
 @test "prestart does the same" {
-    bundle "$B"
-    hooked "$B" prestart --plugin "$PLUGIN" --spec "$SPEC"
-    asking "$B" host0
+    prepared prestart host0
     container "$B" "cat /run/apir/host/mark" | grep -qx socket
     logged "placed as $SLOT"
 }
 
 @test "what the spec's variables asked for is not asked for twice" {
-    bundle "$B"
-    hooked "$B" createRuntime --plugin "$PLUGIN" --spec "$SPEC"
-    asking "$B" host0
+    prepared createRuntime host0
     precreated "$B"
     [ "$(jq -c '.hooks.createContainer | length' "$B/config.json")" -eq 1 ]
     rm -f "$LOG"
@@ -135,9 +122,7 @@ nothing_happens() {
 }
 
 @test "a node that is no virtio-gpu's is not given to a container" {
-    bundle "$B"
-    hooked "$B" createRuntime --plugin "$PLUGIN" --spec "$SPEC"
-    asking "$B" gpu0
+    prepared createRuntime gpu0
     container "$B" "echo started" | grep -qx started
     logged '/dev/null is no virtio-gpu render node'
     spec "$SPEC" /etc/passwd
@@ -198,9 +183,7 @@ nothing_happens() {
 }
 
 @test "a container with a user namespace gets files of its own root, in its own file systems too" {
-    bundle "$B"
-    hooked "$B" createRuntime --plugin "$PLUGIN" --spec "$SPEC"
-    asking "$B" host0
+    prepared createRuntime host0
     edit "$B" '.linux.namespaces += [{type: "user"}] |
         .linux.uidMappings = [{containerID: 0, hostID: 100000, size: 65536}] |
         .linux.gidMappings = .linux.uidMappings |

@@ -6,75 +6,62 @@
 . "${BATS_TEST_DIRNAME}/hook.bash"
 
 setup() {
-    rm -f "$LOG"
-    B=$BATS_TEST_TMPDIR/bundle
-    SPEC=$BATS_TEST_TMPDIR/spec.json
-    spec "$SPEC"
+    hook_setup
+    bundle "$B"
 }
 
 teardown() {
     [ -z "${OTHER-}" ] || kill "$OTHER"
 }
 
-runtime() { # STATE-OBJECT: createRuntime with this state
-    "$HOOK" createRuntime --plugin "$PLUGIN" --spec "$SPEC" < <(state "$1")
+refused() { # TEXT STATE-OBJECT: what createRuntime says of this state, after which it fails
+    run -1 "$HOOK" createRuntime --plugin "$PLUGIN" --spec "$SPEC" < <(state "$2")
+    [[ $output == *"$1"* ]]
 }
 
 asks='annotations: {"apir.device": "host0"}'
 
 @test "a state without a pid, with pid 0, or with a pid that is none, is an error that says so" {
-    bundle "$B"
-    run -1 runtime "{bundle: \"$B\", $asks}"
-    [[ $output == *"the state names no process (pid 0)"* ]]
-    run -1 runtime "{bundle: \"$B\", $asks, pid: 0}"
-    [[ $output == *"the state names no process (pid 0)"* ]]
+    refused "the state names no process (pid 0)" "{bundle: \"$B\", $asks}"
+    refused "the state names no process (pid 0)" "{bundle: \"$B\", $asks, pid: 0}"
     for pid in -1 4194305 1.5 '"1"' true '[1]' 99999999999999999999; do
-        run -1 runtime "{bundle: \"$B\", $asks, pid: $pid}"
+        refused '' "{bundle: \"$B\", $asks, pid: $pid}"
         [[ $output == *'"pid" is '* || $output == *"number expected"* ]]
     done
 }
 
 @test "a pid of a process that has ended, or of a thread, is an error" {
-    bundle "$B"
     /bin/true &
     ended=$!
     wait "$ended"
-    run -1 runtime "{bundle: \"$B\", $asks, pid: $ended}"
-    [[ $output == *"pid $ended is no process"* ]]
+    refused "pid $ended is no process" "{bundle: \"$B\", $asks, pid: $ended}"
     for task in /proc/[0-9]*/task/*; do
         process=${task#/proc/} process=${process%%/*} thread=${task##*/}
         [ "$process" = "$thread" ] || break
     done
     [ "$process" != "$thread" ]
-    run -1 runtime "{bundle: \"$B\", $asks, pid: $thread}"
-    [[ $output == *"pid $thread is no process"* ]]
+    refused "pid $thread is no process" "{bundle: \"$B\", $asks, pid: $thread}"
 }
 
 @test "a process in our own mount namespace is no container" {
-    bundle "$B"
     sleep 100 3>&- &
     OTHER=$!
     mounts=$(</proc/self/mountinfo)
-    run -1 runtime "{bundle: \"$B\", $asks, pid: $OTHER}"
-    [[ $output == *"process $OTHER of the state has no mount namespace of its own"* ]]
+    refused "process $OTHER of the state has no mount namespace of its own" "{bundle: \"$B\", $asks, pid: $OTHER}"
     [ "$mounts" = "$(</proc/self/mountinfo)" ]
 }
 
 @test "a process of another mount namespace without the container's root is refused" {
-    bundle "$B"
     unshare --mount sleep 100 3>&- &
     OTHER=$!
     until [ "$(readlink "/proc/$OTHER/ns/mnt")" != "$(readlink /proc/self/ns/mnt)" ]; do :; done
     for root in / /proc/.. "$B/rootfs/../../../../../../../.."; do
-        run -1 runtime "{bundle: \"$B\", $asks, pid: $OTHER, root: \"$root\"}"
-        [[ $output == *"is no container's root"* ]]
+        refused "is no container's root" "{bundle: \"$B\", $asks, pid: $OTHER, root: \"$root\"}"
     done
-    run -1 runtime "{bundle: \"$B\", $asks, pid: $OTHER, root: \"/none\"}"
-    [[ $output == *"the container's root /none"* ]]
+    refused "the container's root /none" "{bundle: \"$B\", $asks, pid: $OTHER, root: \"/none\"}"
 }
 
 @test "a state that is cut short, not UTF-8, huge, deep, or has a name twice is refused" {
-    bundle "$B"
     good=$(state "{bundle: \"$B\", $asks, pid: 1}")
     for ((n = 0; n < ${#good}; n += 7)); do
         run -1 "$HOOK" createContainer --plugin "$PLUGIN" <<<"${good:0:n}"
@@ -105,7 +92,6 @@ asks='annotations: {"apir.device": "host0"}'
 
 # What the runtime has taken is no reason to keep a container from starting.
 @test "a config.json that is huge, deep, not UTF-8, cut short, or has a name twice changes nothing" {
-    bundle "$B"
     tree "$B/rootfs" >"$BATS_TEST_TMPDIR/before"
     good=$(jq -c '.annotations["apir.device"] = "host0"' "$B/config.json")
     deep=$(printf '{"a":%.0s' {1..40})1$(printf '}%.0s' {1..40})
@@ -137,7 +123,6 @@ asks='annotations: {"apir.device": "host0"}'
 }
 
 @test "what is odd inside a config.json is no crash" {
-    bundle "$B"
     cp "$B/config.json" "$BATS_TEST_TMPDIR/good"
     for filter in '.process = 1' '.process.env = {}' '.process.env = [1, null, {}, "x"]' '.mounts = 1' \
         '.mounts = [1, null, {"destination": 1}]' '.root = []' '.root.path = 1' '.annotations = []' \

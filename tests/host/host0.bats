@@ -6,15 +6,13 @@
 # spec says is put into the bundle as an engine would. The root file system is Debian's with
 # llama.cpp; nothing of ours is in it.
 
-bats_require_minimum_version 1.5.0
-
-OUT=${APIR_OUT:-build/release-gcc}
 export BATS_TEST_TIMEOUT=120
+load ../system/system.bash
+
 # Of no account in passwd; their numbers are all that counts.
 MEMBER=4001 GROUP=4777 STRANGER=4002
 
 setup_file() {
-    cd "$BATS_TEST_DIRNAME/../.." || return
     # An overlay over an overlay may not be had: the machine's /tmp may be one.
     mkdir -p build/host
     H=$(mktemp -d "$PWD/build/host/run.XXXXXX")
@@ -44,27 +42,12 @@ teardown_file() {
 }
 
 setup() {
-    cd "$BATS_TEST_DIRNAME/../.." || return
     export GGML_VK_VISIBLE_DEVICES=
 }
 
 # What a failed test has to say.
 teardown() {
     [[ -n ${BATS_TEST_COMPLETED-} ]] || tail -n 30 "$H/serve.log" "$H"/*.err 2>/dev/null || :
-}
-
-pause() {
-    [[ -n ${NAP-} ]] || exec {NAP}<> <(:)
-    read -r -t 0.02 -u "$NAP" _ || :
-}
-
-wait_until() { # SECONDS CMD...
-    local end=$((SECONDS + $1))
-    shift
-    until "$@"; do
-        ((SECONDS < end)) || return 1
-        pause
-    done
 }
 
 # serve [KEY...]: `apir host serve` with these members of the configuration.
@@ -83,9 +66,8 @@ serve_end() { # SIGNAL
     local pid
     pid=$(<"$H/serve.pid")
     kill "-$1" "$pid"
-    wait_until 10 ended "$pid"
+    wait_until 10 gone "$pid"
 }
-ended() { [[ ! -d /proc/$1 || $(ps -o state= -p "$1") == Z* ]]; }
 no_workers() { [[ -z $(pgrep -P "$(<"$H/serve.pid")") ]]; }
 
 # bundle NAME UID GID GROUPS CMD...: a bundle as `docker run --device virtgpu/apir=host0 --user
@@ -163,12 +145,11 @@ refute_ours() { ! grep '^apir:' <<<"$1"; }
     bundle held 0 0 '[]' llama-bench -m /mnt/3m.gguf -t 1 -p 0 -n 64 -r 100000 -dev APIR0
     runc --root "$H/state" run --bundle "$H/held" "host0-$$-held" >"$H/held.out" 2>"$H/held.err" \
         </dev/null 3>&- &
-    local job=$! worker ticks
+    local job=$! worker
     wait_until 30 has_worker
     worker=$(pgrep -P "$(<"$H/serve.pid")")
     [[ $(<"/proc/$worker/comm") == apir-worker ]]
-    ticks=$(awk '{ print $14 + $15 }' "/proc/$worker/stat")
-    wait_until 30 has_computed "$worker" "$ticks"
+    wait_until 30 computes "$worker" "$(cpu_ticks "$worker")"
     # And outside: it sees the host's root, not the container's.
     [[ /proc/$worker/root/ -ef / ]]
     runc --root "$H/state" kill "host0-$$-held" KILL
@@ -176,7 +157,6 @@ refute_ours() { ! grep '^apir:' <<<"$1"; }
     wait_until 10 no_workers
 }
 has_worker() { [[ -n $(pgrep -P "$(<"$H/serve.pid")") ]]; }
-has_computed() { (($(awk '{ print $14 + $15 }' "/proc/$1/stat") >= $2 + 20)); }
 
 @test "host0: a user of the group computes on it" {
     run -0 --separate-stderr contained member "$MEMBER" "$MEMBER" "[$GROUP]" "${BENCH[@]}" -dev APIR0

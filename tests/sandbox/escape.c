@@ -43,6 +43,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/cleanup.h"
+
 void escape_run(void);
 
 static const char *told(const char *what)
@@ -58,72 +60,62 @@ static pid_t other(void)
     return *told("PID") ? (pid_t)atoi(told("PID")) : getppid();
 }
 
-static int path_open(const char *path, int flags)
+/* A try that is one call: what it was refused with. */
+#define TRY(name, call)                                                                            \
+    static int try_##name(void)                                                                    \
+    {                                                                                              \
+        return (call) < 0 ? -errno : 0;                                                            \
+    }
+
+/* Whether there is a descriptor, which is not needed: -1 and errno. */
+static int opened(int fd)
 {
-    int fd = open(path, flags | O_CLOEXEC, 0600);
     if (fd < 0)
-        return -errno;
+        return -1;
     close(fd);
     return 0;
 }
 
-/* ---- files -------------------------------------------------------------------------- */
+static int path_open(const char *path, int flags)
+{
+    return opened(open(path, flags | O_CLOEXEC, 0600));
+}
 
-static int try_shadow(void)
-{
-    return path_open("/etc/shadow", O_RDONLY);
-}
-static int try_passwd(void)
-{
-    return path_open("/etc/passwd", O_RDONLY);
-}
-static int try_read(void)
-{
-    return path_open(told("PATH"), O_RDONLY);
-}
-static int try_root(void)
-{
-    return path_open("/", O_RDONLY | O_DIRECTORY);
-}
-static int try_library(void)
-{
-    return path_open("/usr/bin/env", O_RDONLY);
-}
+/* ---- files -------------------------------------------------------------------------- */
 
 static int path_in(const char *directory, int flags)
 {
     char path[512];
     snprintf(path, sizeof(path), "%s/apir-escape-%d", directory, (int)getpid());
-    int rc = path_open(path, flags | O_CREAT);
-    if (rc == 0)
-        unlink(path);
-    return rc;
+    if (path_open(path, flags | O_CREAT) < 0)
+        return -1;
+    unlink(path);
+    return 0;
 }
 
-static int try_write_tmp(void)
+static int status_open(pid_t pid)
 {
-    return path_in("/tmp", O_WRONLY);
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+    return path_open(path, O_RDONLY);
 }
-static int try_write_shm(void)
-{
-    return path_in("/dev/shm", O_WRONLY);
-}
-static int try_write_usr(void)
-{
-    return path_in("/usr/lib", O_WRONLY);
-}
-static int try_write(void)
-{
-    return path_open(told("PATH"), O_WRONLY);
-}
-static int try_truncate(void)
-{
-    return truncate(told("PATH"), 0) < 0 ? -errno : 0;
-}
-static int try_write_sys(void)
-{
-    return path_open("/sys/kernel/mm/transparent_hugepage/enabled", O_WRONLY);
-}
+
+TRY(shadow, path_open("/etc/shadow", O_RDONLY))
+TRY(passwd, path_open("/etc/passwd", O_RDONLY))
+TRY(read, path_open(told("PATH"), O_RDONLY))
+TRY(root, path_open("/", O_RDONLY | O_DIRECTORY))
+TRY(library, path_open("/usr/bin/env", O_RDONLY))
+TRY(write_tmp, path_in("/tmp", O_WRONLY))
+TRY(write_shm, path_in("/dev/shm", O_WRONLY))
+TRY(write_usr, path_in("/usr/lib", O_WRONLY))
+TRY(write, path_open(told("PATH"), O_WRONLY))
+TRY(truncate, truncate(told("PATH"), 0))
+TRY(sys_cpu, path_open("/sys/devices/system/cpu/possible", O_RDONLY))
+TRY(other_status, status_open(other()))
+TRY(own_status, path_open("/proc/self/status", O_RDONLY))
+TRY(terminal, path_open("/dev/ptmx", O_RDWR | O_NOCTTY))
+TRY(chmod, chmod(told("PATH"), 0777))
+TRY(symlink, symlink("/", told("PATH")))
 
 /* What root may read of the kernel, and no driver needs: all of it is denied, or else the one that
  * is not says how it went. */
@@ -139,7 +131,7 @@ static int try_sys(void)
                                         "/sys/devices",
                                         "/sys/fs"};
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
-        int rc = path_open(paths[i], O_RDONLY);
+        int rc = path_open(paths[i], O_RDONLY) < 0 ? -errno : 0;
         if (rc != -EACCES && rc != -ENOENT) {
             fprintf(stderr, "escape: %s can be read\n", paths[i]);
             return rc;
@@ -147,120 +139,62 @@ static int try_sys(void)
     }
     return -EACCES;
 }
-static int try_sys_cpu(void)
-{
-    return path_open("/sys/devices/system/cpu/possible", O_RDONLY);
-}
 
 /* A lock on a file that may be read keeps others of the host waiting. */
 static int try_flock(void)
 {
-    int fd = open("/usr", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int rc = fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 ? -errno : 0;
-    if (fd >= 0)
-        close(fd);
-    return rc;
+    cleanup_fd int fd = open("/usr", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 ? -errno : 0;
 }
+
 static int try_lock(void)
 {
     struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
-    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-    int rc = fd < 0 || fcntl(fd, F_OFD_SETLK, &lock) < 0 ? -errno : 0;
-    if (fd >= 0)
-        close(fd);
-    return rc;
+    cleanup_fd int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    return fd < 0 || fcntl(fd, F_OFD_SETLK, &lock) < 0 ? -errno : 0;
 }
 
 static int try_create(void)
 {
-    int fd = open(told("PATH"), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    cleanup_fd int fd = open(told("PATH"), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return -errno;
-    int rc = write(fd, "poison", 6) == 6 ? 0 : -EIO;
-    close(fd);
-    return rc;
+    return write(fd, "poison", 6) == 6 ? 0 : -EIO;
 }
 
-static int try_other_status(void)
-{
-    char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/status", (int)other());
-    return path_open(path, O_RDONLY);
-}
-
-static int try_own_status(void)
-{
-    return path_open("/proc/self/status", O_RDONLY);
-}
-static int try_terminal(void)
-{
-    return path_open("/dev/ptmx", O_RDWR | O_NOCTTY);
-}
 /* Landlock asks for a right of its own for requests to devices; this one may only be read. */
 static int try_device_request(void)
 {
-    int entropy = 0, fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
-    int rc = fd < 0 || ioctl(fd, RNDGETENTCNT, &entropy) < 0 ? -errno : 0;
-    if (fd >= 0)
-        close(fd);
-    return rc;
-}
-
-static int try_chmod(void)
-{
-    return chmod(told("PATH"), 0777) < 0 ? -errno : 0;
-}
-static int try_symlink(void)
-{
-    return symlink("/", told("PATH")) < 0 ? -errno : 0;
+    int entropy = 0;
+    cleanup_fd int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+    return fd < 0 || ioctl(fd, RNDGETENTCNT, &entropy) < 0 ? -errno : 0;
 }
 
 /* ---- processes ---------------------------------------------------------------------- */
 
-static int try_exec(void)
-{
-    char *argv[] = {(char[]){"true"}, NULL};
-    execv("/usr/bin/true", argv);
-    return -errno;
-}
+TRY(exec, execv("/usr/bin/true", (char *[]){(char[]){"true"}, NULL}))
+TRY(exec_fd,
+    syscall(SYS_execveat, open("/usr/bin/true", O_PATH | O_CLOEXEC), "", NULL, NULL, AT_EMPTY_PATH))
 
-static int try_exec_fd(void)
-{
-    return syscall(SYS_execveat, open("/usr/bin/true", O_PATH | O_CLOEXEC), "", NULL, NULL,
-                   AT_EMPTY_PATH) < 0
-               ? -errno
-               : 0;
-}
-
+/* In the child, if there is one: its end. */
 static int child_end(pid_t pid)
 {
     if (pid == 0)
         _exit(0);
-    if (pid < 0)
-        return -errno;
-    waitpid(pid, NULL, 0);
-    return 0;
+    return pid < 0 ? -1 : waitpid(pid, NULL, 0);
 }
 
-static int try_fork(void)
-{
-    return child_end(fork());
-}
-/* As fork does it, with flags in the upper half that the kernel does not look at. */
-static int try_clone(void)
-{
-    return child_end((pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
-}
-static int try_clone3(void)
+static int clone3(void)
 {
     uint64_t args[8] = {0, 0, 0, 0, SIGCHLD};
     return child_end((pid_t)syscall(SYS_clone3, args, sizeof(args)));
 }
 
-static int try_clone_namespace(void)
-{
-    return child_end((pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0));
-}
+TRY(fork, child_end(fork()))
+/* As fork does it, with flags in the upper half that the kernel does not look at. */
+TRY(clone, child_end((pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0)))
+TRY(clone3, clone3())
+TRY(clone_namespace, child_end((pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0)))
 
 static void *thread_main(void *arg)
 {
@@ -295,204 +229,85 @@ static int try_threads(void)
     return -rc;
 }
 
-static int try_ptrace(void)
-{
-    return ptrace(PTRACE_ATTACH, other(), 0, 0) < 0 ? -errno : 0;
-}
-static int try_seize(void)
-{
-    return ptrace(PTRACE_SEIZE, other(), 0, 0) < 0 ? -errno : 0;
-}
-static int try_kill(void)
-{
-    return kill(other(), 0) < 0 ? -errno : 0;
-}
-static int try_kill_self(void)
-{
-    return kill(getpid(), 0) < 0 ? -errno : 0;
-}
-static int try_tgkill(void)
-{
-    return syscall(SYS_tgkill, other(), other(), 0) < 0 ? -errno : 0;
-}
-static int try_tkill(void)
-{
-    return syscall(SYS_tkill, other(), 0) < 0 ? -errno : 0;
-}
-static int try_pidfd(void)
-{
-    int fd = (int)syscall(SYS_pidfd_open, other(), 0);
-    if (fd < 0)
-        return -errno;
-    close(fd);
-    return 0;
-}
-
-static int try_pidfd_signal(void)
-{
-    return syscall(SYS_pidfd_send_signal, -1, 0, 0, 0) < 0 ? -errno : 0;
-}
-static int try_pidfd_getfd(void)
-{
-    return syscall(SYS_pidfd_getfd, -1, 0, 0) < 0 ? -errno : 0;
-}
-
-static int try_vm(bool to_write)
+/* process_vm_readv or _writev of one byte. */
+static long vm_access(long call)
 {
     char byte = 0;
     struct iovec here = {&byte, 1}, there = {&byte, 1};
-    return syscall(to_write ? SYS_process_vm_writev : SYS_process_vm_readv, other(), &here, 1,
-                   &there, 1, 0) < 0
-               ? -errno
-               : 0;
+    return syscall(call, other(), &here, 1, &there, 1, 0);
 }
 
-static int try_vm_read(void)
-{
-    return try_vm(false);
-}
-static int try_vm_write(void)
-{
-    return try_vm(true);
-}
-
-static int try_limits(void)
-{
-    struct rlimit now;
-    return syscall(SYS_prlimit64, other(), RLIMIT_NOFILE, NULL, &now) < 0 ? -errno : 0;
-}
-
-static int try_affinity(void)
+static int affinity(void)
 {
     cpu_set_t set;
-    if (sched_getaffinity(0, sizeof(set), &set) < 0)
-        return -errno;
-    return sched_setaffinity(other(), sizeof(set), &set) < 0 ? -errno : 0;
+    return sched_getaffinity(0, sizeof(set), &set) < 0
+               ? -1
+               : sched_setaffinity(other(), sizeof(set), &set);
 }
 
-/* F_SETOWN, then F_SETSIG: the kernel sends any signal to any process of this user. */
-static int try_set_owner(void)
-{
-    return fcntl(STDERR_FILENO, F_SETOWN, other()) < 0 ? -errno : 0;
-}
-
-/* The kernel looks at 32 bits of the command, and a filter that compares 64 sees another one. */
-static int try_set_owner_wide(void)
-{
-    return syscall(SYS_fcntl, STDERR_FILENO, (1L << 32) | F_SETOWN, other()) < 0 ? -errno : 0;
-}
-
-static int try_set_signal(void)
-{
-    return fcntl(STDERR_FILENO, F_SETSIG, SIGKILL) < 0 ? -errno : 0;
-}
-static int request(unsigned long wanted)
+static long request(unsigned long wanted)
 {
     pid_t pid = getpid();
-    return syscall(SYS_ioctl, STDERR_FILENO, wanted, &pid) < 0 ? -errno : 0;
-}
-static int try_request_owner(void)
-{
-    return request(FIOSETOWN);
-}
-static int try_request_group(void)
-{
-    return request(SIOCSPGRP);
-}
-static int try_request_async(void)
-{
-    return request(FIOASYNC);
-}
-static int try_request_type(void)
-{
-    return request(TIOCSTI);
-}
-static int try_request_type_wide(void)
-{
-    return request((1UL << 32) | TIOCSTI);
-}
-static int try_request_paste(void)
-{
-    return request(TIOCLINUX);
-}
-static int try_request_discipline(void)
-{
-    return request(TIOCSETD);
-}
-static int try_request_take(void)
-{
-    return request(TIOCSCTTY);
-}
-static int try_request_console(void)
-{
-    return request(TIOCCONS);
-}
-static int try_request_foreground(void)
-{
-    return request(TIOCSPGRP);
-}
-/* Any other request reaches the file, which does not know it. */
-static int try_request_other(void)
-{
-    return request(0xc0de6401);
+    return syscall(SYS_ioctl, STDERR_FILENO, wanted, &pid);
 }
 
-static int try_outlive(void)
-{
-    return prctl(PR_SET_PDEATHSIG, 0) < 0 ? -errno : 0;
-}
-static int try_dumpable(void)
-{
-    return prctl(PR_SET_DUMPABLE, 1) < 0 ? -errno : 0;
-}
-static int try_kcmp(void)
-{
-    return syscall(SYS_kcmp, getpid(), other(), 0, 0, 0) < 0 ? -errno : 0;
-}
-static int try_kcmp_self(void)
-{
-    return syscall(SYS_kcmp, getpid(), getpid(), 0, 0, 0) < 0 ? -errno : 0;
-}
+TRY(ptrace, ptrace(PTRACE_ATTACH, other(), 0, 0))
+TRY(seize, ptrace(PTRACE_SEIZE, other(), 0, 0))
+TRY(kill, kill(other(), 0))
+TRY(kill_self, kill(getpid(), 0))
+TRY(tgkill, syscall(SYS_tgkill, other(), other(), 0))
+TRY(tkill, syscall(SYS_tkill, other(), 0))
+TRY(pidfd, opened((int)syscall(SYS_pidfd_open, other(), 0)))
+TRY(pidfd_signal, syscall(SYS_pidfd_send_signal, -1, 0, 0, 0))
+TRY(pidfd_getfd, syscall(SYS_pidfd_getfd, -1, 0, 0))
+TRY(vm_read, vm_access(SYS_process_vm_readv))
+TRY(vm_write, vm_access(SYS_process_vm_writev))
+TRY(limits, syscall(SYS_prlimit64, other(), RLIMIT_NOFILE, NULL, &(struct rlimit){0}))
+TRY(affinity, affinity())
+/* F_SETOWN, then F_SETSIG: the kernel sends any signal to any process of this user. */
+TRY(set_owner, fcntl(STDERR_FILENO, F_SETOWN, other()))
+/* The kernel looks at 32 bits of the command, and a filter that compares 64 sees another one. */
+TRY(set_owner_wide, syscall(SYS_fcntl, STDERR_FILENO, (1L << 32) | F_SETOWN, other()))
+TRY(set_signal, fcntl(STDERR_FILENO, F_SETSIG, SIGKILL))
+TRY(request_owner, request(FIOSETOWN))
+TRY(request_group, request(SIOCSPGRP))
+TRY(request_async, request(FIOASYNC))
+TRY(request_type, request(TIOCSTI))
+TRY(request_type_wide, request((1UL << 32) | TIOCSTI))
+TRY(request_paste, request(TIOCLINUX))
+TRY(request_discipline, request(TIOCSETD))
+TRY(request_take, request(TIOCSCTTY))
+TRY(request_console, request(TIOCCONS))
+TRY(request_foreground, request(TIOCSPGRP))
+/* Any other request reaches the file, which does not know it. */
+TRY(request_other, request(0xc0de6401))
+TRY(outlive, prctl(PR_SET_PDEATHSIG, 0))
+TRY(dumpable, prctl(PR_SET_DUMPABLE, 1))
+TRY(kcmp, syscall(SYS_kcmp, getpid(), other(), 0, 0, 0))
+TRY(kcmp_self, syscall(SYS_kcmp, getpid(), getpid(), 0, 0, 0))
 
 /* ---- network ------------------------------------------------------------------------ */
 
 static int connected(int family, int type, const void *address, socklen_t size)
 {
-    int fd = socket(family, type | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return -errno;
-    int rc = connect(fd, address, size) < 0 ? -errno : 0;
-    close(fd);
-    return rc;
+    cleanup_fd int fd = socket(family, type | SOCK_CLOEXEC, 0);
+    return fd < 0 ? -1 : connect(fd, address, size);
 }
 
-static struct sockaddr_in port(void)
+/* To the port of this machine that the test names. */
+static int port_connect(int type)
 {
-    return (struct sockaddr_in){.sin_family = AF_INET,
-                                .sin_port = htons((uint16_t)atoi(told("PORT"))),
-                                .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    const struct sockaddr_in a = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)atoi(told("PORT"))),
+                                  .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    return connected(AF_INET, type, &a, sizeof(a));
 }
 
-static int try_tcp(void)
+static int port_bind(void)
 {
-    struct sockaddr_in a = port();
-    return connected(AF_INET, SOCK_STREAM, &a, sizeof(a));
-}
-
-static int try_udp(void)
-{
-    struct sockaddr_in a = port();
-    return connected(AF_INET, SOCK_DGRAM, &a, sizeof(a));
-}
-
-static int try_tcp_bind(void)
-{
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cleanup_fd int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr_in a = {.sin_family = AF_INET};
-    int rc = fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 ? -errno : 0;
-    if (fd >= 0)
-        close(fd);
-    return rc;
+    return fd < 0 ? -1 : bind(fd, (struct sockaddr *)&a, sizeof(a));
 }
 
 static int unix_connect(const char *name, bool abstract)
@@ -503,48 +318,26 @@ static int unix_connect(const char *name, bool abstract)
     return connected(AF_UNIX, SOCK_STREAM, &a, size);
 }
 
-static int try_unix(void)
-{
-    return unix_connect(told("SOCKET"), false);
-}
-static int try_abstract(void)
-{
-    return unix_connect(told("SOCKET"), true);
-}
-
-static int try_netlink(void)
-{
-    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return -errno;
-    close(fd);
-    return 0;
-}
-
-static int pair(int family, int type)
+static int pair(int type)
 {
     int fds[2];
-    if (socketpair(family, type | SOCK_CLOEXEC, 0, fds) < 0)
-        return -errno;
+    if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, fds) < 0)
+        return -1;
     close(fds[0]);
     close(fds[1]);
     return 0;
 }
 
-static int try_pair(void)
-{
-    return pair(AF_UNIX, SOCK_STREAM);
-}
+TRY(tcp, port_connect(SOCK_STREAM))
+TRY(udp, port_connect(SOCK_DGRAM))
+TRY(tcp_bind, port_bind())
+TRY(unix, unix_connect(told("SOCKET"), false))
+TRY(abstract, unix_connect(told("SOCKET"), true))
+TRY(netlink, opened(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 0)))
+TRY(pair, pair(SOCK_STREAM))
+TRY(pair_datagram, pair(SOCK_DGRAM))
 /* To whom does not matter: what is on its way counts. */
-static int try_send(void)
-{
-    struct msghdr msg = {0};
-    return sendmsg(STDIN_FILENO, &msg, 0) < 0 ? -errno : 0;
-}
-static int try_pair_datagram(void)
-{
-    return pair(AF_UNIX, SOCK_DGRAM);
-}
+TRY(send, sendmsg(STDIN_FILENO, &(struct msghdr){0}, 0))
 
 /* ---- limits ------------------------------------------------------------------------- */
 
@@ -567,19 +360,11 @@ static int try_descriptors(void)
     return rc;
 }
 
-static int try_core(void)
-{
-    struct rlimit core = {1, 1};
-    return setrlimit(RLIMIT_CORE, &core) < 0 ? -errno : 0;
-}
+TRY(core, setrlimit(RLIMIT_CORE, &(struct rlimit){1, 1}))
 
 /* ---- the kernel --------------------------------------------------------------------- */
 
-#define CALL(name, ...)                                                                            \
-    static int try_##name(void)                                                                    \
-    {                                                                                              \
-        return syscall(SYS_##name, ##__VA_ARGS__) < 0 ? -errno : 0;                                \
-    }
+#define CALL(name, ...) TRY(name, syscall(SYS_##name, ##__VA_ARGS__))
 /* clang-format off */
 /* With arguments that the kernel would refuse: only whether it is reached matters. */
 #define CALLS(C)                                                                                   \
@@ -607,10 +392,7 @@ CALL(ioperm, 0, 0, 0)
 CALL(kexec_file_load, -1, -1, 0, 0, 0)
 
 /* getpid, by its number in the ABI with short pointers. */
-static int try_x32(void)
-{
-    return syscall(0x40000000 | SYS_getpid) < 0 ? -errno : 0;
-}
+TRY(x32, syscall(0x40000000 | SYS_getpid))
 #endif
 
 static int try_shmget(void)
@@ -632,7 +414,7 @@ static const struct {
 #define T(name) { #name, try_##name },
 #define TC(name, ...) T(name)
     T(shadow) T(passwd) T(read) T(root) T(library) T(write_tmp) T(write_shm) T(write_usr) T(write)
-    T(truncate) T(write_sys) T(sys) T(sys_cpu) T(flock) T(lock) T(create) T(other_status) T(own_status) T(terminal) T(device_request) T(chmod) T(symlink)
+    T(truncate) T(sys) T(sys_cpu) T(flock) T(lock) T(create) T(other_status) T(own_status) T(terminal) T(device_request) T(chmod) T(symlink)
     T(exec) T(exec_fd) T(fork) T(clone) T(clone3) T(clone_namespace) T(thread) T(threads)
     T(ptrace) T(seize) T(kill) T(kill_self) T(tgkill) T(tkill) T(pidfd) T(pidfd_signal)
     T(pidfd_getfd) T(vm_read) T(vm_write) T(limits) T(affinity) T(set_owner) T(set_owner_wide)

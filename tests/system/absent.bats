@@ -4,14 +4,12 @@
 # Where there is no host to talk to, a program runs on its CPU as if we were not there; where the
 # user asked for us, one line says why.
 
-bats_require_minimum_version 1.5.0
 load system.bash
 
 setup() {
     common_setup
     model_small
 }
-teardown() { common_teardown; }
 
 # bench [NAME=VALUE]...: a short run of whatever devices there are; sets stderr and the device.
 bench() {
@@ -22,6 +20,13 @@ bench() {
     apir_lines=$(grep -c '^apir:' <<<"$stderr") || :
     echo "devices: $ran_on backends: $backends lines of ours: $apir_lines"
     [[ $backends != *APIR* && $ran_on != *APIR* ]]
+}
+
+# one_line PATTERN [NAME=VALUE]...: the same, and one line of ours, with this in it.
+one_line() {
+    bench "${@:2}"
+    [[ $apir_lines -eq 1 ]]
+    grep '^apir:' <<<"$stderr" | grep -qF -- "$1"
 }
 
 # A machine without DRM nodes, as most containers are.
@@ -70,42 +75,32 @@ without_nodes() {
     # knows nothing of us.
     VTEST_ENV=("RENDER_SERVER_EXEC_PATH=$stock")
     server_start
-    bench "${REMOTE[@]}"
-    [[ $apir_lines -eq 1 ]]
-    grep '^apir:' <<<"$stderr" | grep -q RENDER_SERVER_EXEC_PATH
+    one_line RENDER_SERVER_EXEC_PATH "${REMOTE[@]}"
 }
 
 @test "absent: a socket that nobody serves: one line" {
-    bench GGML_BACKEND_PATH="$PLUGIN" APIR_TRANSPORT="vtest:$T/nothing"
-    [[ $apir_lines -eq 1 ]]
-    grep '^apir:' <<<"$stderr" | grep -qF "$T/nothing"
+    one_line "$T/nothing" GGML_BACKEND_PATH="$PLUGIN" APIR_TRANSPORT="vtest:$T/nothing"
 
     # A file without a listener behind it.
     server_start
     kill -KILL "$VTEST_PID"
     wait_until 5 gone "$VTEST_PID"
     [[ -S $VTEST_SOCKET ]]
-    bench "${REMOTE[@]}"
-    [[ $apir_lines -eq 1 ]]
+    one_line "" "${REMOTE[@]}"
 }
 
 @test "absent: a socket path that is too long, a device that is none: one line each" {
     local long
     long=$T/$(printf 'x%.0s' {1..120})
-    bench GGML_BACKEND_PATH="$PLUGIN" APIR_TRANSPORT="vtest:$long"
-    [[ $apir_lines -eq 1 ]]
-    bench GGML_BACKEND_PATH="$PLUGIN" APIR_TRANSPORT=virtgpu:/dev/null
-    [[ $apir_lines -eq 1 ]]
-    bench GGML_BACKEND_PATH="$PLUGIN" APIR_TRANSPORT="virtgpu:$T/no-such-node"
-    [[ $apir_lines -eq 1 ]]
+    one_line "" GGML_BACKEND_PATH="$PLUGIN" APIR_TRANSPORT="vtest:$long"
+    one_line "" GGML_BACKEND_PATH="$PLUGIN" APIR_TRANSPORT=virtgpu:/dev/null
+    one_line "" GGML_BACKEND_PATH="$PLUGIN" APIR_TRANSPORT="virtgpu:$T/no-such-node"
 }
 
 @test "absent: a value of APIR_TRANSPORT that means nothing: one line that names the choices" {
     local value
     for value in bogus vtest virtgpu-1 unixx:/tmp/x; do
-        bench GGML_BACKEND_PATH="$PLUGIN" APIR_TRANSPORT="$value"
-        [[ $apir_lines -eq 1 ]]
-        grep '^apir:' <<<"$stderr" | grep -qF "APIR_TRANSPORT=$value"
+        one_line "APIR_TRANSPORT=$value" GGML_BACKEND_PATH="$PLUGIN" APIR_TRANSPORT="$value"
         grep '^apir:' <<<"$stderr" | grep -q auto
     done
 }
@@ -117,6 +112,5 @@ without_nodes() {
         @c = (); while ($c = $s->accept) { push @c, $c }' "$T/mute" 3>&- &
     JOBS_STARTED+=("$!")
     wait_until 5 test -S "$T/mute"
-    bench GGML_BACKEND_PATH="$PLUGIN" APIR_TRANSPORT="vtest:$T/mute"
-    [[ $apir_lines -eq 1 ]]
+    one_line "" GGML_BACKEND_PATH="$PLUGIN" APIR_TRANSPORT="vtest:$T/mute"
 }

@@ -5,38 +5,29 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char usage[] =
-    "usage: apir-exercise COMMAND [DEVICE]\n"
-    "Drives a ggml device (default APIR0) through ggml's public interface and checks the results.\n"
-    "\n"
-    "  list           one line per device: name, type, total memory, description\n"
-    "  compute        a hundred checked computations\n"
-    "  transfers      set, get, 2d, memset, clear; every size that takes another road\n"
-    "  async          asynchronous set, get and events\n"
-    "  copies         between buffers, streams and the CPU\n"
-    "  buffers        many, too large, reset\n"
-    "  host-buffers   the device's host buffer type: transfers, many, computing in it\n"
-    "  reads          several threads that read at the same time\n"
-    "  host-sets      sets out of a host buffer between graphs, and whatever follows them\n"
-    "  weights        buffers of weights: filled, used, changed, freed, by several threads\n"
-    "  weights-late   a graph writes into a buffer of weights before anybody else\n"
-    "  events         events between backends of the device\n"
-    "  events-free    the same, with either end freed first\n"
-    "  events-fork    in a child of a busy process\n"
-    "  devices        copies between the device and another one beside it\n"
-    "  threads        four threads, each with a backend of its own\n"
-    "  fork           a child's attempts fail, the parent's go on\n"
-    "  fork-busy      the same, forked while another thread computes\n"
-    "  exit           main returns while a thread computes\n"
-    "  loader-thread  the thread that loaded the backends has ended\n"
-    "  load-twice     a second load_all lists nothing twice\n"
-    "  lost           computes until the host is lost, then checks what is promised\n"
-    "  host-lost      the same with transfers from and to host buffers\n"
-    "  host-lost-late reads that are given up after the loss; waits for a line of stdin\n"
-    "  hold           one computation per line of stdin, until its end\n"
-    "  limits         by line of stdin: MiB to allocate, free, memory, open, compute, graph N\n"
-    "  slow           one graph that takes long, in one operation; exit status 3: it failed\n"
-    "  long           the same, in many\n";
+#define E(function, name, what) {name, function, what},
+static const struct {
+    const char *name;
+    int (*run)(ggml_backend_dev_t dev);
+    const char *what;
+} exercises[] = {EXERCISES(E)};
+#undef E
+#define N_EXERCISES (sizeof(exercises) / sizeof(exercises[0]))
+
+static int usage(void)
+{
+    fputs("usage: apir-exercise COMMAND [DEVICE]\n"
+          "Drives a ggml device (default APIR0) through ggml's public interface and checks the "
+          "results.\n"
+          "\n"
+          "  list           one line per device: name, type, total memory, description\n"
+          "  loader-thread  the thread that loaded the backends has ended\n"
+          "  load-twice     a second load_all lists nothing twice\n",
+          stderr);
+    for (size_t i = 0; i < N_EXERCISES; i++)
+        fprintf(stderr, "  %-14s %s\n", exercises[i].name, exercises[i].what);
+    return 2;
+}
 
 /* ---- small commands ------------------------------------------------------------------ */
 
@@ -51,7 +42,7 @@ static int list_run(void)
     return 0;
 }
 
-static int compute_run(ggml_backend_dev_t dev)
+int compute_run(ggml_backend_dev_t dev)
 {
     struct problem p;
     problem_init(&p, dev, 48, 7);
@@ -100,36 +91,6 @@ static int loader_thread_run(const char *name)
 
 int main(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        int (*run)(ggml_backend_dev_t dev);
-    } commands[] = {
-        {"compute", compute_run},
-        {"transfers", transfers_run},
-        {"async", async_run},
-        {"copies", copies_run},
-        {"buffers", buffers_run},
-        {"threads", threads_run},
-        {"fork", fork_run},
-        {"fork-busy", fork_busy_run},
-        {"exit", exit_run},
-        {"lost", lost_run},
-        {"hold", hold_run},
-        {"host-buffers", host_buffers_run},
-        {"reads", reads_run},
-        {"host-sets", host_sets_run},
-        {"weights", weights_run},
-        {"weights-late", weights_late_run},
-        {"events", events_run},
-        {"events-free", events_free_run},
-        {"events-fork", events_fork_run},
-        {"devices", devices_run},
-        {"host-lost", host_lost_run},
-        {"host-lost-late", host_lost_late_run},
-        {"limits", limits_run},
-        {"slow", slow_run},
-        {"long", long_run},
-    };
     const char *command = argc > 1 ? argv[1] : "";
     const char *device = argc > 2 ? argv[2] : "APIR0";
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -141,12 +102,11 @@ int main(int argc, char **argv)
         ggml_backend_load_all();
         return list_run();
     }
-    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-        if (strcmp(command, commands[i].name) == 0) {
+    for (size_t i = 0; i < N_EXERCISES; i++) {
+        if (strcmp(command, exercises[i].name) == 0) {
             ggml_backend_load_all();
-            return commands[i].run(device_named(device));
+            return exercises[i].run(device_named(device));
         }
     }
-    fputs(usage, stderr);
-    return 2;
+    return usage();
 }

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* Prints what went wrong and ends the program at once: a later check would only say less. */
 _Noreturn void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -25,8 +26,36 @@ _Noreturn void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 double now_seconds(void);
 
+/* A thread for each of n elements of `size` bytes at `args`; returns once all have ended. */
+void threads_run_each(size_t n, void *(*run)(void *arg), void *args, size_t size);
+/* The child ended, by itself and with 0. */
+void child_wait(pid_t pid);
+
 /* The device of that name; ends the program where there is none. */
 ggml_backend_dev_t device_named(const char *name);
+
+/* Each of these is there, or the program ends. */
+ggml_backend_t backend_new(ggml_backend_dev_t dev);
+ggml_backend_event_t event_new(ggml_backend_dev_t dev);
+static inline void backend_end(ggml_backend_t *backend)
+{
+    ggml_backend_free(*backend);
+}
+static inline void event_end(ggml_backend_event_t *event)
+{
+    ggml_backend_event_free(*event);
+}
+/* Whose scope frees them, the last one first. */
+#define cleanup_backend __attribute__((cleanup(backend_end)))
+#define cleanup_event   __attribute__((cleanup(event_end)))
+#define cleanup_problem __attribute__((cleanup(problem_free)))
+#define cleanup_bytes   __attribute__((cleanup(bytes_fini)))
+#define cleanup_load    __attribute__((cleanup(load_free)))
+/* For 64 tensors and a graph, whose memory comes from elsewhere. */
+struct ggml_context *context_new(void);
+/* Either is GGML_STATUS_SUCCESS. */
+void graph_compute(ggml_backend_t backend, struct ggml_cgraph *graph);
+void graph_compute_async(ggml_backend_t backend, struct ggml_cgraph *graph);
 
 /*
  * Two layers on whole numbers small enough that every order of additions gives the same float:
@@ -69,8 +98,16 @@ struct bytes {
     uint8_t *got;
 };
 
+/* All zeros. */
 void bytes_init(struct bytes *b, ggml_backend_dev_t dev, size_t size);
+/* Not written yet; false: there is no such buffer, and all else is there. */
+bool bytes_try(struct bytes *b, ggml_backend_dev_t dev, size_t size);
 void bytes_fini(struct bytes *b);
+/* Other bytes, wanted and set; the second as the next work of a backend. */
+void bytes_set(struct bytes *b, uint32_t seed);
+void bytes_set_async(struct bytes *b, ggml_backend_t backend, uint32_t seed);
+/* Asks for the first `size` bytes, after what the backend has to do. */
+void bytes_get_async(struct bytes *b, ggml_backend_t backend, size_t size);
 /* Reads all of it back, so that a write beside its target shows too. */
 void bytes_check(struct bytes *b, const char *after);
 void random_bytes(uint8_t *to, size_t n, uint32_t seed);
@@ -88,30 +125,35 @@ void load_init(struct load *l, ggml_backend_dev_t dev);
 enum ggml_status load_run(struct load *l);
 void load_free(struct load *l);
 
-/* Sub-commands; each returns the exit status. */
-int transfers_run(ggml_backend_dev_t dev);
-int async_run(ggml_backend_dev_t dev);
-int copies_run(ggml_backend_dev_t dev);
-int buffers_run(ggml_backend_dev_t dev);
-int threads_run(ggml_backend_dev_t dev);
-int fork_run(ggml_backend_dev_t dev);
-int fork_busy_run(ggml_backend_dev_t dev);
-int exit_run(ggml_backend_dev_t dev);
-int lost_run(ggml_backend_dev_t dev);
-int hold_run(ggml_backend_dev_t dev);
-int host_buffers_run(ggml_backend_dev_t dev);
-int weights_run(ggml_backend_dev_t dev);
-int weights_late_run(ggml_backend_dev_t dev);
-int events_run(ggml_backend_dev_t dev);
-int events_free_run(ggml_backend_dev_t dev);
-int events_fork_run(ggml_backend_dev_t dev);
-int devices_run(ggml_backend_dev_t dev);
-int reads_run(ggml_backend_dev_t dev);
-int host_sets_run(ggml_backend_dev_t dev);
-int host_lost_run(ggml_backend_dev_t dev);
-int host_lost_late_run(ggml_backend_dev_t dev);
-int limits_run(ggml_backend_dev_t dev);
-int slow_run(ggml_backend_dev_t dev);
-int long_run(ggml_backend_dev_t dev);
+/* E(function, name, what it does); each function returns the exit status. */
+#define EXERCISES(E)                                                                               \
+    E(compute_run, "compute", "a hundred checked computations")                                    \
+    E(transfers_run, "transfers", "set, get, 2d, memset, clear; sizes that take other roads")      \
+    E(async_run, "async", "asynchronous set, get and events")                                      \
+    E(copies_run, "copies", "between buffers, streams and the CPU")                                \
+    E(buffers_run, "buffers", "many, too large, reset")                                            \
+    E(host_buffers_run, "host-buffers", "in the device's host buffer type: transfers, many, work") \
+    E(reads_run, "reads", "several threads that read at the same time")                            \
+    E(host_sets_run, "host-sets", "sets out of a host buffer between graphs, and what follows")    \
+    E(weights_run, "weights", "buffers of weights: filled, used, changed, freed, by threads")      \
+    E(events_run, "events", "events between backends of the device")                               \
+    E(events_free_run, "events-free", "the same, with either end freed first")                     \
+    E(events_fork_run, "events-fork", "in a child of a busy process")                              \
+    E(devices_run, "devices", "copies between the device and another one beside it")               \
+    E(threads_run, "threads", "four threads, each with a backend of its own")                      \
+    E(fork_run, "fork", "a child's attempts fail, the parent's go on")                             \
+    E(fork_busy_run, "fork-busy", "the same, forked while another thread computes")                \
+    E(exit_run, "exit", "main returns while a thread computes")                                    \
+    E(lost_run, "lost", "computes until the host is lost, then checks what is promised")           \
+    E(host_lost_run, "host-lost", "the same with transfers from and to host buffers")              \
+    E(host_lost_late_run, "host-lost-late", "reads given up after the loss; waits for a line")     \
+    E(hold_run, "hold", "one computation per line of stdin, until its end")                        \
+    E(limits_run, "limits", "by line: MiB to allocate, free, memory, open, compute, graph N")      \
+    E(slow_run, "slow", "one graph that takes long, in one operation; exit status 3: it failed")   \
+    E(long_run, "long", "the same, in many")
+
+#define E(function, name, what) int function(ggml_backend_dev_t dev);
+EXERCISES(E)
+#undef E
 
 #endif

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static bool has_events(ggml_backend_dev_t dev)
@@ -25,7 +24,7 @@ static void many(ggml_backend_dev_t dev)
 {
     enum { N = 300 };
     static ggml_backend_event_t events[N];
-    struct problem p;
+    cleanup_problem struct problem p;
     problem_init(&p, dev, 32, 2);
     for (int round = 0; round < 3; round++) {
         size_t n = 0;
@@ -51,7 +50,6 @@ static void many(ggml_backend_dev_t dev)
         }
         CHECK(problem_run(&p, 50 + (unsigned)round) == RIGHT);
     }
-    problem_free(&p);
 }
 
 /* ---- order ----------------------------------------------------------------------------- */
@@ -59,21 +57,18 @@ static void many(ggml_backend_dev_t dev)
 /* One backend writes, the other reads after the event: always the new value. */
 static void hand_over(ggml_backend_dev_t dev)
 {
-    struct bytes b;
-    struct load heavy;
+    cleanup_bytes struct bytes b;
+    cleanup_load struct load heavy;
     load_init(&heavy, dev);
     bytes_init(&b, dev, 2 * MIB);
-    ggml_backend_t other = ggml_backend_dev_init(dev, NULL);
-    ggml_backend_event_t event = ggml_backend_event_new(dev), back = ggml_backend_event_new(dev);
-    CHECK(other && event && back);
+    cleanup_backend ggml_backend_t other = backend_new(dev);
+    cleanup_event ggml_backend_event_t event = event_new(dev), back = event_new(dev);
     for (uint32_t i = 0; i < 30; i++) {
-        random_bytes(b.want, b.size, i + 1);
         if (i % 4 == 0)
-            CHECK(ggml_backend_graph_compute_async(heavy.backend, heavy.graph) ==
-                  GGML_STATUS_SUCCESS);
+            graph_compute_async(heavy.backend, heavy.graph);
         /* Not before the other one has read the last value. */
         ggml_backend_event_wait(heavy.backend, back);
-        ggml_backend_tensor_set_async(heavy.backend, b.t, b.want, 0, b.size);
+        bytes_set_async(&b, heavy.backend, i + 1);
         ggml_backend_event_record(event, heavy.backend);
         if (i % 2) {
             /* Recorded twice: the later mark counts. */
@@ -81,40 +76,32 @@ static void hand_over(ggml_backend_dev_t dev)
             ggml_backend_event_record(event, heavy.backend);
         }
         ggml_backend_event_wait(other, event);
-        memset(b.got, 0, b.size);
-        ggml_backend_tensor_get_async(other, b.t, b.got, 0, b.size);
+        bytes_get_async(&b, other, b.size);
         ggml_backend_event_record(back, other);
         ggml_backend_synchronize(other);
         if (memcmp(b.got, b.want, b.size) != 0)
             fail("hand-over %u: the other backend read something else", i);
     }
     ggml_backend_synchronize(heavy.backend);
-    ggml_backend_event_free(event);
-    ggml_backend_event_free(back);
-    ggml_backend_free(other);
-    bytes_fini(&b);
-    load_free(&heavy);
 }
 
 /* What was read before the mark is there after it, without a word to the backend. */
 static void reads_before(ggml_backend_dev_t dev)
 {
-    struct bytes b;
-    struct load heavy;
+    cleanup_bytes struct bytes b;
+    cleanup_load struct load heavy;
     load_init(&heavy, dev);
     bytes_init(&b, dev, 4 * MIB);
-    ggml_backend_event_t event = ggml_backend_event_new(dev);
-    CHECK(event);
+    cleanup_event ggml_backend_event_t event = event_new(dev);
     uint8_t *later = malloc(b.size);
     CHECK(later);
     for (uint32_t i = 0; i < 20; i++) {
         size_t size = i % 2 ? b.size : 5000;
         random_bytes(b.want, size, i + 1);
         ggml_backend_tensor_set(b.t, b.want, 0, size);
-        memset(b.got, 0, b.size);
         memset(later, 0, b.size);
-        CHECK(ggml_backend_graph_compute_async(heavy.backend, heavy.graph) == GGML_STATUS_SUCCESS);
-        ggml_backend_tensor_get_async(heavy.backend, b.t, b.got, 0, size);
+        graph_compute_async(heavy.backend, heavy.graph);
+        bytes_get_async(&b, heavy.backend, size);
         ggml_backend_event_record(event, heavy.backend);
         ggml_backend_tensor_get_async(heavy.backend, b.t, later, 0, size);
         ggml_backend_event_synchronize(event);
@@ -124,28 +111,25 @@ static void reads_before(ggml_backend_dev_t dev)
         CHECK(memcmp(later, b.want, size) == 0);
     }
     free(later);
-    ggml_backend_event_free(event);
-    bytes_fini(&b);
-    load_free(&heavy);
 }
 
 /* A backend that has nothing to do but wait is done when what it waits for is. */
 static void wait_is_work(ggml_backend_dev_t dev)
 {
-    struct bytes b;
-    struct load heavy;
+    cleanup_bytes struct bytes b;
+    cleanup_load struct load heavy;
     load_init(&heavy, dev);
     bytes_init(&b, dev, 8 * MIB);
     ggml_backend_buffer_type_t buft = ggml_backend_dev_host_buffer_type(dev);
     ggml_backend_buffer_t host = buft ? ggml_backend_buft_alloc_buffer(buft, b.size) : NULL;
     uint8_t *from = host ? ggml_backend_buffer_get_base(host) : b.want;
-    ggml_backend_t other = ggml_backend_dev_init(dev, NULL);
-    ggml_backend_event_t event = ggml_backend_event_new(dev);
-    CHECK(other && event && from);
+    ggml_backend_t other = backend_new(dev);
+    ggml_backend_event_t event = event_new(dev);
+    CHECK(from);
     for (uint32_t i = 0; i < 20; i++) {
         random_bytes(b.want, b.size, i + 1);
         memcpy(from, b.want, b.size);
-        CHECK(ggml_backend_graph_compute_async(heavy.backend, heavy.graph) == GGML_STATUS_SUCCESS);
+        graph_compute_async(heavy.backend, heavy.graph);
         ggml_backend_tensor_set_async(heavy.backend, b.t, from, 0, b.size);
         ggml_backend_event_record(event, heavy.backend);
         ggml_backend_event_wait(other, event);
@@ -160,15 +144,12 @@ static void wait_is_work(ggml_backend_dev_t dev)
     ggml_backend_free(other);
     if (host)
         ggml_backend_buffer_free(host);
-    bytes_fini(&b);
-    load_free(&heavy);
 }
 
 static void unused(ggml_backend_dev_t dev)
 {
-    ggml_backend_t one = ggml_backend_dev_init(dev, NULL), two = ggml_backend_dev_init(dev, NULL);
-    ggml_backend_event_t event = ggml_backend_event_new(dev);
-    CHECK(one && two && event);
+    cleanup_backend ggml_backend_t one = backend_new(dev), two = backend_new(dev);
+    ggml_backend_event_t event = event_new(dev);
     /* No mark: nobody is held up. */
     ggml_backend_event_wait(one, event);
     ggml_backend_event_synchronize(event);
@@ -185,39 +166,31 @@ static void unused(ggml_backend_dev_t dev)
     ggml_backend_event_free(event);
     /* Freed at once, never used. */
     ggml_backend_event_free(ggml_backend_event_new(dev));
-    ggml_backend_free(one);
-    ggml_backend_free(two);
 }
 
 /* The backend ends first, its id is given to the next one. */
 static void outlives_backend(ggml_backend_dev_t dev)
 {
-    struct bytes b;
+    cleanup_bytes struct bytes b;
     bytes_init(&b, dev, MIB);
-    ggml_backend_t other = ggml_backend_dev_init(dev, NULL);
-    ggml_backend_event_t event = ggml_backend_event_new(dev);
-    CHECK(other && event);
+    cleanup_backend ggml_backend_t other = backend_new(dev);
+    ggml_backend_event_t event = event_new(dev);
     for (uint32_t i = 0; i < 20; i++) {
-        ggml_backend_t one = ggml_backend_dev_init(dev, NULL);
-        CHECK(one);
-        random_bytes(b.want, b.size, i);
-        ggml_backend_tensor_set_async(one, b.t, b.want, 0, b.size);
+        ggml_backend_t one = backend_new(dev);
+        bytes_set_async(&b, one, i);
         ggml_backend_event_record(event, one);
         ggml_backend_event_synchronize(event);
         if (i % 3 == 0) {
             ggml_backend_event_free(event);
-            event = ggml_backend_event_new(dev);
-            CHECK(event);
+            event = event_new(dev);
         }
         ggml_backend_synchronize(one);
         ggml_backend_free(one);
-        ggml_backend_tensor_get_async(other, b.t, b.got, 0, b.size);
+        bytes_get_async(&b, other, b.size);
         ggml_backend_synchronize(other);
         CHECK(memcmp(b.got, b.want, b.size) == 0);
     }
-    ggml_backend_free(other);
     ggml_backend_event_free(event);
-    bytes_fini(&b);
 }
 
 int events_run(ggml_backend_dev_t dev)
@@ -243,26 +216,22 @@ int events_free_run(ggml_backend_dev_t dev)
 {
     if (!has_events(dev))
         return 0;
-    struct load heavy;
+    cleanup_load struct load heavy;
     load_init(&heavy, dev);
-    struct bytes b;
+    cleanup_bytes struct bytes b;
     bytes_init(&b, dev, MIB);
     for (uint32_t i = 0; i < 40; i++) {
-        ggml_backend_t one = ggml_backend_dev_init(dev, NULL);
-        ggml_backend_t two = ggml_backend_dev_init(dev, NULL);
-        ggml_backend_event_t event = ggml_backend_event_new(dev);
-        CHECK(one && two && event);
+        ggml_backend_t one = backend_new(dev), two = backend_new(dev);
+        ggml_backend_event_t event = event_new(dev);
         if (i % 2)
-            CHECK(ggml_backend_graph_compute_async(one, heavy.graph) == GGML_STATUS_SUCCESS);
+            graph_compute_async(one, heavy.graph);
         ggml_backend_event_record(event, one);
         if (i % 3 == 0)
             ggml_backend_event_wait(two, event);
         if (i % 5 == 0)
             ggml_backend_event_record(event, two);
-        random_bytes(b.want, b.size, i);
-        ggml_backend_tensor_set_async(two, b.t, b.want, 0, b.size);
-        memset(b.got, 0, b.size);
-        ggml_backend_tensor_get_async(two, b.t, b.got, 0, b.size);
+        bytes_set_async(&b, two, i);
+        bytes_get_async(&b, two, b.size);
         if (i % 4 < 2)
             ggml_backend_event_free(event);
         if (i % 4 != 0)
@@ -279,8 +248,6 @@ int events_free_run(ggml_backend_dev_t dev)
         ggml_backend_free(two);
     }
     CHECK(load_run(&heavy) == GGML_STATUS_SUCCESS);
-    bytes_fini(&b);
-    load_free(&heavy);
     return 0;
 }
 
@@ -291,11 +258,10 @@ static atomic_bool fork_stop;
 /* Holds the client's lock for most of its time. */
 static void *fork_busy(void *arg)
 {
-    struct bytes b;
+    cleanup_bytes struct bytes b;
     bytes_init(&b, arg, 4 * MIB);
     while (!atomic_load(&fork_stop))
         ggml_backend_tensor_set(b.t, b.want, 0, b.size);
-    bytes_fini(&b);
     return NULL;
 }
 
@@ -304,13 +270,14 @@ int events_fork_run(ggml_backend_dev_t dev)
 {
     if (!has_events(dev))
         return 0;
-    struct bytes b;
+    cleanup_bytes struct bytes b;
     bytes_init(&b, dev, MIB);
-    ggml_backend_t backend = ggml_backend_dev_init(dev, NULL);
-    ggml_backend_t cpu = ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, NULL);
-    ggml_backend_event_t event = ggml_backend_event_new(dev);
-    CHECK(backend && cpu && event);
-    struct bytes c;
+    ggml_backend_t backend = backend_new(dev);
+    cleanup_backend ggml_backend_t cpu =
+        ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, NULL);
+    ggml_backend_event_t event = event_new(dev);
+    CHECK(cpu);
+    cleanup_bytes struct bytes c;
     bytes_init(&c, ggml_backend_get_device(cpu), MIB);
     ggml_backend_buffer_type_t buft = ggml_backend_dev_host_buffer_type(dev);
     ggml_backend_buffer_t host = buft ? ggml_backend_buft_alloc_buffer(buft, MIB) : NULL;
@@ -344,11 +311,7 @@ int events_fork_run(ggml_backend_dev_t dev)
             ggml_backend_free(backend);
             _exit(0);
         }
-        int status;
-        CHECK(waitpid(pid, &status, 0) == pid);
-        if (WIFSIGNALED(status))
-            fail("child %d ended by signal %d", i, WTERMSIG(status));
-        CHECK(WEXITSTATUS(status) == 0);
+        child_wait(pid);
         ggml_backend_event_synchronize(event);
         ggml_backend_synchronize(backend);
     }
@@ -358,14 +321,10 @@ int events_fork_run(ggml_backend_dev_t dev)
         ggml_backend_buffer_free(host);
     ggml_backend_event_free(event);
     ggml_backend_free(backend);
-    bytes_fini(&c);
-    ggml_backend_free(cpu);
-    bytes_fini(&b);
     return 0;
 }
 
-/* ---- two devices
- * --------------------------------------------------------------------------------- */
+/* ---- two devices -------------------------------------------------------------------------- */
 
 /* Another device of the same registration, or NULL. */
 static ggml_backend_dev_t sibling(ggml_backend_dev_t dev)
@@ -380,49 +339,37 @@ static ggml_backend_dev_t sibling(ggml_backend_dev_t dev)
 
 static void copies(ggml_backend_dev_t from_dev, ggml_backend_dev_t to_dev)
 {
-    struct bytes from, to;
-    struct load heavy;
+    cleanup_bytes struct bytes from, to;
+    cleanup_load struct load heavy;
     load_init(&heavy, from_dev);
     bytes_init(&from, from_dev, 3 * MIB + 1);
     bytes_init(&to, to_dev, 3 * MIB + 1);
-    ggml_backend_t one = ggml_backend_dev_init(from_dev, NULL);
-    ggml_backend_t two = ggml_backend_dev_init(to_dev, NULL);
-    CHECK(one && two);
+    cleanup_backend ggml_backend_t one = backend_new(from_dev), two = backend_new(to_dev);
     struct ggml_backend_dev_props props, to_props;
     ggml_backend_dev_get_props(from_dev, &props);
     ggml_backend_dev_get_props(to_dev, &to_props);
-    ggml_backend_event_t event =
+    cleanup_event ggml_backend_event_t event =
         props.caps.events && to_props.caps.events ? ggml_backend_event_new(from_dev) : NULL;
     for (uint32_t i = 0; i < 20; i++) {
-        random_bytes(from.want, from.size, i + 1);
         if (i % 3 == 0)
-            CHECK(ggml_backend_graph_compute_async(one, heavy.graph) == GGML_STATUS_SUCCESS);
-        ggml_backend_tensor_set_async(one, from.t, from.want, 0, from.size);
+            graph_compute_async(one, heavy.graph);
+        bytes_set_async(&from, one, i + 1);
         if (event && i % 2) {
             ggml_backend_event_record(event, one);
             ggml_backend_event_wait(two, event);
         }
         ggml_backend_tensor_copy_async(one, two, from.t, to.t);
-        memset(to.got, 0, to.size);
-        ggml_backend_tensor_get_async(two, to.t, to.got, 0, to.size);
+        bytes_get_async(&to, two, to.size);
         ggml_backend_synchronize(two);
         if (memcmp(to.got, from.want, from.size) != 0)
             fail("copy %u from %s to %s reads back otherwise", i, ggml_backend_dev_name(from_dev),
                  ggml_backend_dev_name(to_dev));
         ggml_backend_synchronize(one);
     }
-    random_bytes(from.want, from.size, 99);
-    ggml_backend_tensor_set(from.t, from.want, 0, from.size);
+    bytes_set(&from, 99);
     ggml_backend_tensor_copy(from.t, to.t);
     memcpy(to.want, from.want, to.size);
     bytes_check(&to, "a copy between devices");
-    if (event)
-        ggml_backend_event_free(event);
-    ggml_backend_free(one);
-    ggml_backend_free(two);
-    bytes_fini(&from);
-    bytes_fini(&to);
-    load_free(&heavy);
 }
 
 int devices_run(ggml_backend_dev_t dev)

@@ -28,11 +28,6 @@ struct stage {
     unsigned round;
 };
 
-static void compute(struct stage *s, ggml_backend_t backend)
-{
-    CHECK(ggml_backend_graph_compute(backend, s->graph) == GGML_STATUS_SUCCESS);
-}
-
 static float value(const struct stage *s, size_t i)
 {
     return (float)((s->round * 7919 + i) % 65521);
@@ -81,7 +76,7 @@ static void queued(struct stage *s, bool busy)
     fill(s, next, 0, N);
     ggml_backend_tensor_set(s->x, s->from, 0, N * sizeof(float));
     if (busy)
-        CHECK(ggml_backend_graph_compute_async(s->backend, s->graph) == GGML_STATUS_SUCCESS);
+        graph_compute_async(s->backend, s->graph);
     ggml_backend_tensor_set_async(s->backend, s->x, next, 0, N * sizeof(float));
     ggml_backend_synchronize(s->backend);
     memset(next, 0, N * sizeof(float));
@@ -97,7 +92,7 @@ static void queued(struct stage *s, bool busy)
 static void beside(struct stage *s)
 {
     set_whole(s);
-    CHECK(ggml_backend_graph_compute_async(s->other, s->graph) == GGML_STATUS_SUCCESS);
+    graph_compute_async(s->other, s->graph);
     s->round++;
     set_part(s, s->z, 0, N);
     expect(s, s->z, 1, "a set beside a graph");
@@ -126,9 +121,9 @@ static void small_sets(struct stage *s)
 static void other_backends(struct stage *s)
 {
     set_whole(s);
-    compute(s, s->other);
+    graph_compute(s->other, s->graph);
     expect(s, s->y, 2, "another backend's graph");
-    compute(s, s->backend);
+    graph_compute(s->backend, s->graph);
     set_whole(s);
     ggml_backend_tensor_get_async(s->other, s->x, s->got, 0, sizeof(s->got));
     ggml_backend_synchronize(s->other);
@@ -151,15 +146,11 @@ static void fills(struct stage *s)
 {
     set_whole(s);
     ggml_backend_tensor_memset(s->x, 0, 0, N * sizeof(float));
-    ggml_backend_tensor_get(s->x, s->got, 0, sizeof(s->got));
-    for (size_t i = 0; i < N; i++)
-        CHECK(s->got[i] == 0);
-    compute(s, s->backend);
+    expect(s, s->x, 0, "a fill");
+    graph_compute(s->backend, s->graph);
     set_whole(s);
     ggml_backend_buffer_clear(s->buffer, 0);
-    ggml_backend_tensor_get(s->x, s->got, 0, sizeof(s->got));
-    for (size_t i = 0; i < N; i++)
-        CHECK(s->got[i] == 0);
+    expect(s, s->x, 0, "a clear");
 }
 
 /* In parts of all sizes, each of another round: what the next one leaves is looked at in the end.
@@ -182,15 +173,13 @@ static void many(struct stage *s)
     s->round = after;
     for (unsigned i = 0; i < 100; i++)
         set_whole(s);
-    compute(s, s->backend);
+    graph_compute(s->backend, s->graph);
     expect(s, s->y, 2, "many wholes");
 }
 
 static void buffer_new(struct stage *s)
 {
-    struct ggml_init_params params = {.mem_size = 1 << 20, .no_alloc = true};
-    s->ctx = ggml_init(params);
-    CHECK(s->ctx);
+    s->ctx = context_new();
     s->x = ggml_new_tensor_1d(s->ctx, GGML_TYPE_F32, N);
     s->z = ggml_new_tensor_1d(s->ctx, GGML_TYPE_F32, N);
     s->y = ggml_scale(s->ctx, s->x, 2);
@@ -215,20 +204,19 @@ static void buffer_free(struct stage *s)
 /* After a set the buffer goes away, and then the stream. */
 static void lives(struct stage *s)
 {
-    compute(s, s->backend);
+    graph_compute(s->backend, s->graph);
     set_whole(s);
     buffer_free(s);
     buffer_new(s);
     set_whole(s);
     expect(s, s->x, 1, "a buffer in another's place");
-    compute(s, s->backend);
+    graph_compute(s->backend, s->graph);
     set_whole(s);
     ggml_backend_free(s->backend);
     expect(s, s->x, 1, "a stream that is gone");
-    s->backend = ggml_backend_dev_init(s->dev, NULL);
-    CHECK(s->backend);
+    s->backend = backend_new(s->dev);
     set_whole(s);
-    compute(s, s->backend);
+    graph_compute(s->backend, s->graph);
     expect(s, s->y, 2, "a new stream");
 }
 
@@ -237,13 +225,10 @@ int host_sets_run(ggml_backend_dev_t dev)
     struct stage *s = calloc(1, sizeof(*s));
     CHECK(s);
     s->dev = dev;
-    s->backend = ggml_backend_dev_init(dev, NULL);
-    s->other = ggml_backend_dev_init(dev, NULL);
-    CHECK(s->backend && s->other);
+    s->backend = backend_new(dev);
+    s->other = backend_new(dev);
     ggml_backend_buffer_type_t host = ggml_backend_dev_host_buffer_type(dev);
-    struct ggml_init_params params = {.mem_size = 1 << 20, .no_alloc = true};
-    s->host_ctx = ggml_init(params);
-    CHECK(s->host_ctx);
+    s->host_ctx = context_new();
     s->source = ggml_new_tensor_1d(s->host_ctx, GGML_TYPE_F32, 2 * N);
     s->host = ggml_backend_alloc_ctx_tensors_from_buft(
         s->host_ctx, host ? host : ggml_backend_cpu_buffer_type());
@@ -253,12 +238,12 @@ int host_sets_run(ggml_backend_dev_t dev)
     for (unsigned i = 0; i < 8; i++) {
         set_whole(s);
         expect(s, s->x, 1, "a set");
-        compute(s, s->backend);
+        graph_compute(s->backend, s->graph);
         expect(s, s->y, 2, "a graph");
         set_whole(s);
         expect(s, s->x, 1, "a set behind a graph");
         set_whole(s);
-        compute(s, s->backend);
+        graph_compute(s->backend, s->graph);
         expect(s, s->y, 2, "its graph");
         queued(s, false);
         queued(s, true);

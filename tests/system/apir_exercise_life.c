@@ -11,13 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- threads --------------------------------------------------------------------- */
 
 struct worker {
-    pthread_t thread;
     ggml_backend_dev_t dev;
     unsigned number;
 };
@@ -25,7 +23,7 @@ struct worker {
 static void *worker_main(void *arg)
 {
     const struct worker *w = arg;
-    struct problem p;
+    cleanup_problem struct problem p;
     problem_init(&p, w->dev, 40 + 8 * w->number, 3 + w->number);
     for (unsigned i = 0; i < 100; i++) {
         enum outcome outcome = problem_run(&p, w->number * 1000 + i);
@@ -33,19 +31,15 @@ static void *worker_main(void *arg)
             fail("thread %u, computation %u: %s", w->number, i,
                  outcome == WRONG ? "a wrong result" : "refused");
     }
-    problem_free(&p);
     return NULL;
 }
 
 int threads_run(ggml_backend_dev_t dev)
 {
     struct worker workers[4];
-    for (unsigned i = 0; i < 4; i++) {
-        workers[i] = (struct worker){.dev = dev, .number = i};
-        CHECK(pthread_create(&workers[i].thread, NULL, worker_main, &workers[i]) == 0);
-    }
     for (unsigned i = 0; i < 4; i++)
-        CHECK(pthread_join(workers[i].thread, NULL) == 0);
+        workers[i] = (struct worker){.dev = dev, .number = i};
+    threads_run_each(4, worker_main, workers, sizeof(workers[0]));
     return 0;
 }
 
@@ -74,18 +68,9 @@ static _Noreturn void child_main(struct problem *p, ggml_backend_dev_t dev, bool
     _exit(0);
 }
 
-static void child_wait(pid_t pid)
-{
-    int status;
-    CHECK(waitpid(pid, &status, 0) == pid);
-    if (WIFSIGNALED(status))
-        fail("the child ended by signal %d", WTERMSIG(status));
-    CHECK(WEXITSTATUS(status) == 0);
-}
-
 int fork_run(ggml_backend_dev_t dev)
 {
-    struct problem p;
+    cleanup_problem struct problem p;
     problem_init(&p, dev, 64, 4);
     CHECK(problem_run(&p, 1) == RIGHT);
     for (unsigned i = 0; i < 6; i++) {
@@ -102,7 +87,6 @@ int fork_run(ggml_backend_dev_t dev)
         child_wait(pid);
         CHECK(problem_run(&p, 20 + i) == RIGHT);
     }
-    problem_free(&p);
     return 0;
 }
 
@@ -112,20 +96,19 @@ static atomic_uint busy_count;
 static void *busy_main(void *arg)
 {
     ggml_backend_dev_t dev = arg;
-    struct problem p;
+    cleanup_problem struct problem p;
     problem_init(&p, dev, 96, 4);
     while (!atomic_load(&busy_stop)) {
         CHECK(problem_run(&p, atomic_load(&busy_count)) == RIGHT);
         atomic_fetch_add(&busy_count, 1);
     }
-    problem_free(&p);
     return NULL;
 }
 
 /* The lock may be held, and a message half written, at the moment of the fork. */
 int fork_busy_run(ggml_backend_dev_t dev)
 {
-    struct problem p;
+    cleanup_problem struct problem p;
     problem_init(&p, dev, 64, 4);
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, busy_main, dev) == 0);
@@ -140,7 +123,6 @@ int fork_busy_run(ggml_backend_dev_t dev)
     atomic_store(&busy_stop, true);
     CHECK(pthread_join(thread, NULL) == 0);
     CHECK(atomic_load(&busy_count) > 0);
-    problem_free(&p);
     return 0;
 }
 
@@ -227,7 +209,7 @@ int lost_run(ggml_backend_dev_t dev)
 
 int hold_run(ggml_backend_dev_t dev)
 {
-    struct problem p;
+    cleanup_problem struct problem p;
     problem_init(&p, dev, 64, 4);
     char line[64];
     unsigned n = 0;
@@ -236,6 +218,5 @@ int hold_run(ggml_backend_dev_t dev)
         CHECK(problem_run(&p, ++n) == RIGHT);
         printf("right %u\n", n);
     }
-    problem_free(&p);
     return 0;
 }

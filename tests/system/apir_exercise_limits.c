@@ -15,32 +15,48 @@ static void memory_print(ggml_backend_dev_t dev)
     printf("memory %zu of %zu MiB\n", free_bytes / MIB, total / MIB);
 }
 
-/* A graph of n nodes, twice: what the first one came to is known at the second. */
-static bool graph_computes(ggml_backend_dev_t dev, int n)
+/* For that many tensors, and a graph of as many. */
+static struct ggml_context *context_of(size_t tensors)
 {
-    ggml_backend_t backend = ggml_backend_dev_init(dev, NULL);
     const struct ggml_init_params params = {
-        .mem_size = ((size_t)n + 1) * ggml_tensor_overhead() +
-                    ggml_graph_overhead_custom((size_t)n + 1, false),
+        .mem_size = tensors * ggml_tensor_overhead() + ggml_graph_overhead_custom(tensors, false),
         .no_alloc = true,
     };
     struct ggml_context *ctx = ggml_init(params);
-    CHECK(backend && ctx);
-    struct ggml_tensor *y = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 32);
-    for (int i = 0; i < n; i++)
-        y = ggml_scale_inplace(ctx, y, 1.0f);
-    struct ggml_cgraph *graph = ggml_new_graph_custom(ctx, (size_t)n + 1, false);
+    CHECK(ctx);
+    return ctx;
+}
+
+/* Computes y, with zeros where it begins, and once more if that went well: what the first time came
+ * to is known at the second. Says how long it took at first, and frees the context. */
+static enum ggml_status compute_twice(ggml_backend_dev_t dev, struct ggml_context *ctx,
+                                      struct ggml_tensor *y, size_t tensors, double *ret_seconds)
+{
+    cleanup_backend ggml_backend_t backend = backend_new(dev);
+    struct ggml_cgraph *graph = ggml_new_graph_custom(ctx, tensors, false);
     ggml_build_forward_expand(graph, y);
     ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors(ctx, backend);
     CHECK(buffer);
     ggml_backend_buffer_clear(buffer, 0);
+    const double began = now_seconds();
     enum ggml_status status = ggml_backend_graph_compute(backend, graph);
+    *ret_seconds = now_seconds() - began;
     if (status == GGML_STATUS_SUCCESS)
         status = ggml_backend_graph_compute(backend, graph);
     ggml_backend_buffer_free(buffer);
     ggml_free(ctx);
-    ggml_backend_free(backend);
-    return status == GGML_STATUS_SUCCESS;
+    return status;
+}
+
+static bool chain_computes(ggml_backend_dev_t dev, int nodes)
+{
+    const size_t tensors = (size_t)nodes + 1;
+    struct ggml_context *ctx = context_of(tensors);
+    struct ggml_tensor *y = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 32);
+    for (int i = 0; i < nodes; i++)
+        y = ggml_scale_inplace(ctx, y, 1.0f);
+    double seconds;
+    return compute_twice(dev, ctx, y, tensors, &seconds) == GGML_STATUS_SUCCESS;
 }
 
 int limits_run(ggml_backend_dev_t dev)
@@ -71,7 +87,7 @@ int limits_run(ggml_backend_dev_t dev)
             if (backend)
                 ggml_backend_free(backend);
         } else if (strncmp(line, "graph ", 6) == 0) {
-            printf(graph_computes(dev, atoi(line + 6)) ? "computed\n" : "failed\n");
+            printf(chain_computes(dev, atoi(line + 6)) ? "computed\n" : "failed\n");
         } else {
             const size_t mib = strtoul(line, NULL, 10);
             CHECK(mib > 0 && n < HELD_MAX);
@@ -87,36 +103,18 @@ int limits_run(ggml_backend_dev_t dev)
     return 0;
 }
 
-/* A graph of products with a square matrix, for a second time if that went well. */
+/* A graph of products with a square matrix. */
 static int products_run(ggml_backend_dev_t dev, int width, int columns, int nodes)
 {
-    ggml_backend_t backend = ggml_backend_dev_init(dev, NULL);
-    const struct ggml_init_params params = {
-        .mem_size = 2 * (size_t)(nodes + 2) * ggml_tensor_overhead() + ggml_graph_overhead(),
-        .no_alloc = true,
-    };
-    struct ggml_context *ctx = ggml_init(params);
-    CHECK(backend && ctx);
+    const size_t tensors = (size_t)nodes + 2;
+    struct ggml_context *ctx = context_of(tensors);
     struct ggml_tensor *a = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, width, width);
     struct ggml_tensor *y = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, width, columns);
     for (int i = 0; i < nodes; i++)
         y = ggml_mul_mat(ctx, a, y);
-    struct ggml_cgraph *graph = ggml_new_graph(ctx);
-    ggml_build_forward_expand(graph, y);
-    ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors(ctx, backend);
-    CHECK(buffer);
-    ggml_backend_buffer_clear(buffer, 0);
-    printf("ready\n");
-    const double began = now_seconds();
-    enum ggml_status status = ggml_backend_graph_compute(backend, graph);
-    printf("computed for %.1f s\n", now_seconds() - began);
-    /* As with any loss: it is known at the next graph. */
-    if (status == GGML_STATUS_SUCCESS)
-        status = ggml_backend_graph_compute(backend, graph);
-    printf("status %d\n", status);
-    ggml_backend_buffer_free(buffer);
-    ggml_free(ctx);
-    ggml_backend_free(backend);
+    double seconds;
+    enum ggml_status status = compute_twice(dev, ctx, y, tensors, &seconds);
+    printf("computed for %.1f s\nstatus %d\n", seconds, status);
     return status == GGML_STATUS_SUCCESS ? 0 : 3;
 }
 

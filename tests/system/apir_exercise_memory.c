@@ -7,7 +7,6 @@
 #include "tests/system/apir_exercise.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +28,13 @@ struct area {
     size_t size;
 };
 
+static void area_free(struct area *a)
+{
+    ggml_backend_buffer_free(a->buffer);
+    *a = (struct area){0};
+}
+#define cleanup_area __attribute__((cleanup(area_free)))
+
 static struct area area_new(ggml_backend_dev_t dev, size_t size)
 {
     struct area a = {.buffer = ggml_backend_buft_alloc_buffer(host_type(dev), size), .size = size};
@@ -38,12 +44,6 @@ static struct area area_new(ggml_backend_dev_t dev, size_t size)
     a.p = ggml_backend_buffer_get_base(a.buffer);
     CHECK(a.p && (uintptr_t)a.p % ggml_backend_buft_get_alignment(host_type(dev)) == 0);
     return a;
-}
-
-static void area_free(struct area *a)
-{
-    ggml_backend_buffer_free(a->buffer);
-    *a = (struct area){0};
 }
 
 static void same(const uint8_t *got, const uint8_t *want, size_t n, const char *what, size_t size,
@@ -67,9 +67,9 @@ static const size_t sizes[] = {1,       63,          64,          8191,   8192,
 
 static void sync_sizes(ggml_backend_dev_t dev)
 {
-    struct bytes b;
+    cleanup_bytes struct bytes b;
     bytes_init(&b, dev, 9 * MIB);
-    struct area from = area_new(dev, 9 * MIB), to = area_new(dev, 9 * MIB);
+    cleanup_area struct area from = area_new(dev, 9 * MIB), to = area_new(dev, 9 * MIB);
     for (size_t i = 0; i < 2 * N_SIZES; i++) {
         size_t size = sizes[i % N_SIZES];
         size_t at = (i * 1013 + 1) % (b.size - size), here = (i * 77 + 3) % (from.size - size),
@@ -88,40 +88,37 @@ static void sync_sizes(ggml_backend_dev_t dev)
         CHECK(to.p[there + size] == 0xa5 && (there == 0 || to.p[there - 1] == 0xa5));
     }
     bytes_check(&b, "sets from a host buffer");
-    area_free(&from);
-    area_free(&to);
-    bytes_fini(&b);
+}
+
+/* By a mark behind it, or by its backend. */
+static void wait_for(ggml_backend_t backend, ggml_backend_event_t event)
+{
+    if (event) {
+        ggml_backend_event_record(event, backend);
+        ggml_backend_event_synchronize(event);
+    } else {
+        ggml_backend_synchronize(backend);
+    }
 }
 
 static void async_sizes(ggml_backend_dev_t dev, bool with_event)
 {
-    struct bytes b;
+    cleanup_bytes struct bytes b;
     bytes_init(&b, dev, 9 * MIB);
-    ggml_backend_t backend = ggml_backend_dev_init(dev, NULL);
-    ggml_backend_event_t event = with_event ? ggml_backend_event_new(dev) : NULL;
-    struct area from = area_new(dev, 9 * MIB), to = area_new(dev, 9 * MIB);
-    CHECK(backend && (event || !with_event));
+    cleanup_area struct area from = area_new(dev, 9 * MIB), to = area_new(dev, 9 * MIB);
+    cleanup_backend ggml_backend_t backend = backend_new(dev);
+    cleanup_event ggml_backend_event_t event = with_event ? event_new(dev) : NULL;
     for (size_t i = 0; i < 2 * N_SIZES; i++) {
         size_t size = sizes[i % N_SIZES];
         size_t at = (i * 1013 + 1) % (b.size - size), here = (i * 77 + 3) % (from.size - size);
         random_bytes(b.want + at, size, (uint32_t)(i + 100));
         memcpy(from.p + here, b.want + at, size);
         ggml_backend_tensor_set_async(backend, b.t, from.p + here, at, size);
-        if (event) {
-            ggml_backend_event_record(event, backend);
-            ggml_backend_event_synchronize(event);
-        } else {
-            ggml_backend_synchronize(backend);
-        }
+        wait_for(backend, event);
         memset(from.p + here, 0xee, size);
         memset(to.p + here, 0, size);
         ggml_backend_tensor_get_async(backend, b.t, to.p + here, at, size);
-        if (event) {
-            ggml_backend_event_record(event, backend);
-            ggml_backend_event_synchronize(event);
-        } else {
-            ggml_backend_synchronize(backend);
-        }
+        wait_for(backend, event);
         same(to.p + here, b.want + at, size, "asynchronous set and get", size, at);
     }
     ggml_backend_synchronize(backend);
@@ -140,12 +137,6 @@ static void async_sizes(ggml_backend_dev_t dev, bool with_event)
         same(to.p + 3, b.want, N * part, "many sets and gets", part, round);
     }
     bytes_check(&b, "asynchronous sets from a host buffer");
-    if (event)
-        ggml_backend_event_free(event);
-    ggml_backend_free(backend);
-    area_free(&from);
-    area_free(&to);
-    bytes_fini(&b);
 }
 
 /* ---- ranges that are only partly inside ---------------------------------------------- */
@@ -186,10 +177,9 @@ static void crossing(ggml_backend_dev_t dev)
 {
     enum { MIDDLE = 1 << 20, N = 12 };
     struct area areas[N];
-    struct bytes b;
+    cleanup_bytes struct bytes b;
     bytes_init(&b, dev, 2 * MIB);
-    ggml_backend_t backend = ggml_backend_dev_init(dev, NULL);
-    CHECK(backend);
+    cleanup_backend ggml_backend_t backend = backend_new(dev);
     for (size_t i = 0; i < N; i++)
         areas[i] = area_new(dev, MIDDLE);
     bool before = false, behind = false, beside = false;
@@ -220,15 +210,13 @@ static void crossing(ggml_backend_dev_t dev)
            beside ? " beside" : "");
     for (size_t i = 0; i < N; i++)
         area_free(&areas[i]);
-    ggml_backend_free(backend);
-    bytes_fini(&b);
 }
 
 /* ---- many ------------------------------------------------------------------------------ */
 
 static void many_in_turn(ggml_backend_dev_t dev)
 {
-    struct bytes b;
+    cleanup_bytes struct bytes b;
     bytes_init(&b, dev, 2 * MIB);
     for (uint32_t i = 0; i < 500; i++) {
         size_t size = 1 + (size_t)i * 4099 % (2 * MIB);
@@ -241,17 +229,15 @@ static void many_in_turn(ggml_backend_dev_t dev)
         same(a.p, b.want, size, "one of many host buffers", size, i);
         area_free(&a);
     }
-    bytes_fini(&b);
 }
 
 static void many_at_once(ggml_backend_dev_t dev)
 {
     enum { N = 200 };
     static struct area areas[N];
-    struct bytes b;
+    cleanup_bytes struct bytes b;
     bytes_init(&b, dev, N * 4096);
-    ggml_backend_t backend = ggml_backend_dev_init(dev, NULL);
-    CHECK(backend);
+    cleanup_backend ggml_backend_t backend = backend_new(dev);
     for (int round = 0; round < 2; round++) {
         for (uint32_t i = 0; i < N; i++) {
             areas[i] = area_new(dev, MIB + i);
@@ -272,53 +258,36 @@ static void many_at_once(ggml_backend_dev_t dev)
             area_free(&areas[i]);
         }
     }
-    ggml_backend_free(backend);
-    bytes_fini(&b);
 }
 
 /* Reads that are under way when their buffer is freed. */
 static void freed_under_way(ggml_backend_dev_t dev)
 {
-    struct bytes b;
+    cleanup_bytes struct bytes b;
     bytes_init(&b, dev, 4 * MIB);
-    ggml_backend_t backend = ggml_backend_dev_init(dev, NULL);
-    CHECK(backend);
-    random_bytes(b.want, b.size, 3);
-    ggml_backend_tensor_set(b.t, b.want, 0, b.size);
+    cleanup_backend ggml_backend_t backend = backend_new(dev);
+    bytes_set(&b, 3);
     for (int i = 0; i < 50; i++) {
         struct area a = area_new(dev, 4 * MIB);
         for (size_t k = 0; k < 4; k++)
             ggml_backend_tensor_get_async(backend, b.t, a.p + k * MIB, k * MIB, MIB);
-        memset(b.got, 0, b.size);
-        ggml_backend_tensor_get_async(backend, b.t, b.got, 0, b.size);
+        bytes_get_async(&b, backend, b.size);
         /* ggml asks for this before memory in use is freed. */
         ggml_backend_synchronize(backend);
         area_free(&a);
         CHECK(memcmp(b.got, b.want, b.size) == 0);
     }
-    ggml_backend_free(backend);
-    bytes_fini(&b);
 }
 
 /* ---- the CPU backend in host buffers ----------------------------------------------------- */
 
-static struct ggml_context *context_new(void)
-{
-    const struct ggml_init_params params = {
-        .mem_size = ggml_tensor_overhead() * 64 + ggml_graph_overhead(),
-        .no_alloc = true,
-    };
-    struct ggml_context *ctx = ggml_init(params);
-    CHECK(ctx);
-    return ctx;
-}
-
 static void cpu_computes(ggml_backend_dev_t dev)
 {
     enum { N = 65536 };
-    ggml_backend_t cpu = ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, NULL);
-    ggml_backend_t backend = ggml_backend_dev_init(dev, NULL);
-    CHECK(cpu && backend);
+    cleanup_backend ggml_backend_t cpu =
+        ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, NULL);
+    cleanup_backend ggml_backend_t backend = backend_new(dev);
+    CHECK(cpu);
     struct ggml_context *ctx = context_new(), *remote = context_new();
     struct ggml_tensor *x = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, N);
     struct ggml_tensor *y = ggml_sqr(ctx, x);
@@ -333,7 +302,7 @@ static void cpu_computes(ggml_backend_dev_t dev)
         for (int i = 0; i < N; i++)
             in[i] = (float)(i % 100 + round);
         ggml_backend_tensor_set(x, in, 0, sizeof(in));
-        CHECK(ggml_backend_graph_compute(cpu, graph) == GGML_STATUS_SUCCESS);
+        graph_compute(cpu, graph);
         ggml_backend_tensor_copy_async(cpu, backend, y, z);
         ggml_backend_synchronize(backend);
         /* From now on the CPU may write there again. */
@@ -350,17 +319,16 @@ static void cpu_computes(ggml_backend_dev_t dev)
     ggml_backend_buffer_free(rbuffer);
     ggml_free(ctx);
     ggml_free(remote);
-    ggml_backend_free(backend);
-    ggml_backend_free(cpu);
 }
 
 /* Device, CPU, device, CPU … with the CPU's part in host buffers, as llama.cpp has it. */
 static void scheduled(ggml_backend_dev_t dev)
 {
     enum { N = 32768, LAYERS = 6 };
-    ggml_backend_t cpu = ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, NULL);
-    ggml_backend_t backend = ggml_backend_dev_init(dev, NULL);
-    CHECK(cpu && backend);
+    cleanup_backend ggml_backend_t cpu =
+        ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, NULL);
+    cleanup_backend ggml_backend_t backend = backend_new(dev);
+    CHECK(cpu);
     bool alone = ggml_backend_dev_type(dev) == GGML_BACKEND_DEVICE_TYPE_CPU;
     ggml_backend_t backends[2] = {alone ? cpu : backend, cpu};
     ggml_backend_buffer_type_t types[2] = {ggml_backend_get_default_buffer_type(backends[0]),
@@ -401,8 +369,6 @@ static void scheduled(ggml_backend_dev_t dev)
         ggml_free(ctx);
     }
     ggml_backend_sched_free(sched);
-    ggml_backend_free(backend);
-    ggml_backend_free(cpu);
 }
 
 int host_buffers_run(ggml_backend_dev_t dev)
@@ -425,7 +391,6 @@ int host_buffers_run(ggml_backend_dev_t dev)
 /* ---- several threads ---------------------------------------------------------------------- */
 
 struct reader {
-    pthread_t thread;
     ggml_backend_dev_t dev;
     uint32_t number;
 };
@@ -435,13 +400,11 @@ static void *reader_main(void *arg)
     const struct reader *r = arg;
     /* Together more than any shared memory in between. */
     static const size_t pieces[] = {4 * MIB, 100, 3 * MIB + 1, 8193, MIB, 2 * MIB + 77, 65536};
-    ggml_backend_t backend = ggml_backend_dev_init(r->dev, NULL);
-    CHECK(backend);
-    struct bytes b;
+    cleanup_backend ggml_backend_t backend = backend_new(r->dev);
+    cleanup_bytes struct bytes b;
     bytes_init(&b, r->dev, 5 * MIB);
-    struct area a = area_new(r->dev, 5 * MIB);
-    random_bytes(b.want, b.size, r->number + 1);
-    ggml_backend_tensor_set(b.t, b.want, 0, b.size);
+    cleanup_area struct area a = area_new(r->dev, 5 * MIB);
+    bytes_set(&b, r->number + 1);
     for (uint32_t i = 0; i < 60; i++) {
         size_t size = pieces[(i + r->number) % 7], at = (i * 7919 + r->number) % (b.size - size);
         uint8_t *to = i % 5 == 4 ? a.p : b.got;
@@ -449,8 +412,7 @@ static void *reader_main(void *arg)
         ggml_backend_tensor_get(b.t, to, at, size);
         same(to, b.want + at, size, "a read of one of several threads", size, at);
         if (i % 3 == 0) {
-            memset(b.got, 0, b.size);
-            ggml_backend_tensor_get_async(backend, b.t, b.got, 0, b.size);
+            bytes_get_async(&b, backend, b.size);
             ggml_backend_tensor_get_2d(b.t, a.p, 0, 1000, 64, 5000, 1000);
             ggml_backend_synchronize(backend);
             same(b.got, b.want, b.size, "an asynchronous read", b.size, 0);
@@ -463,9 +425,6 @@ static void *reader_main(void *arg)
         }
     }
     bytes_check(&b, "all reads");
-    area_free(&a);
-    bytes_fini(&b);
-    ggml_backend_free(backend);
     return NULL;
 }
 
@@ -473,12 +432,9 @@ int reads_run(ggml_backend_dev_t dev)
 {
     enum { N = 5 };
     struct reader readers[N];
-    for (uint32_t i = 0; i < N; i++) {
-        readers[i] = (struct reader){.dev = dev, .number = i};
-        CHECK(pthread_create(&readers[i].thread, NULL, reader_main, &readers[i]) == 0);
-    }
     for (uint32_t i = 0; i < N; i++)
-        CHECK(pthread_join(readers[i].thread, NULL) == 0);
+        readers[i] = (struct reader){.dev = dev, .number = i};
+    threads_run_each(N, reader_main, readers, sizeof(readers[0]));
     return 0;
 }
 
@@ -500,18 +456,17 @@ int host_lost_run(ggml_backend_dev_t dev)
 {
     enum { N = 1 << 20 };
     struct ggml_context *ctx = context_new();
-    ggml_backend_t backend = ggml_backend_dev_init(dev, NULL);
-    CHECK(backend);
+    ggml_backend_t backend = backend_new(dev);
     struct ggml_tensor *t = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, N);
     ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors(ctx, backend);
     CHECK(buffer);
     struct area a = area_new(dev, N * sizeof(float)), b = area_new(dev, N * sizeof(float));
     float *from = (float *)(void *)a.p, *to = (float *)(void *)b.p;
     size_t size = N * sizeof(float);
-    ggml_backend_event_t event = ggml_backend_event_new(dev);
+    ggml_backend_event_t event = event_new(dev);
     /* A place that is gone once its owner has no use for it. */
     float *place = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    CHECK(event && place != MAP_FAILED);
+    CHECK(place != MAP_FAILED);
     printf("ready\n");
     bool lost = false;
     for (uint32_t round = 0; !lost; round++) {
@@ -582,8 +537,7 @@ int host_lost_late_run(ggml_backend_dev_t dev)
     struct bytes b;
     bytes_init(&b, dev, size);
     /* The backend's work so far is done; its reads are still to be fetched. */
-    ggml_backend_t backend = ggml_backend_dev_init(dev, NULL);
-    CHECK(backend);
+    ggml_backend_t backend = backend_new(dev);
     ggml_backend_tensor_get_async(backend, b.t, place, 0, size);
     printf("ready\n");
     CHECK(fgets(line, sizeof(line), stdin));

@@ -2,10 +2,12 @@
 /* What every exercise is made of: a problem with a known answer, a load, a buffer of bytes. */
 #include "tests/system/apir_exercise.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -35,6 +37,63 @@ ggml_backend_dev_t device_named(const char *name)
     if (!dev)
         fail("no device %s", name);
     return dev;
+}
+
+void threads_run_each(size_t n, void *(*run)(void *arg), void *args, size_t size)
+{
+    pthread_t *threads = calloc(n, sizeof(*threads));
+    CHECK(threads);
+    for (size_t i = 0; i < n; i++)
+        CHECK(pthread_create(&threads[i], NULL, run, (char *)args + i * size) == 0);
+    for (size_t i = 0; i < n; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    free(threads);
+}
+
+void child_wait(pid_t pid)
+{
+    int status;
+    CHECK(waitpid(pid, &status, 0) == pid);
+    if (WIFSIGNALED(status))
+        fail("the child ended by signal %d", WTERMSIG(status));
+    CHECK(WEXITSTATUS(status) == 0);
+}
+
+ggml_backend_t backend_new(ggml_backend_dev_t dev)
+{
+    ggml_backend_t backend = ggml_backend_dev_init(dev, NULL);
+    if (!backend)
+        fail("the device opens no backend");
+    return backend;
+}
+
+ggml_backend_event_t event_new(ggml_backend_dev_t dev)
+{
+    ggml_backend_event_t event = ggml_backend_event_new(dev);
+    if (!event)
+        fail("the device has no further event");
+    return event;
+}
+
+struct ggml_context *context_new(void)
+{
+    const struct ggml_init_params params = {
+        .mem_size = ggml_tensor_overhead() * 64 + ggml_graph_overhead(),
+        .no_alloc = true,
+    };
+    struct ggml_context *ctx = ggml_init(params);
+    CHECK(ctx);
+    return ctx;
+}
+
+void graph_compute(ggml_backend_t backend, struct ggml_cgraph *graph)
+{
+    CHECK(ggml_backend_graph_compute(backend, graph) == GGML_STATUS_SUCCESS);
+}
+
+void graph_compute_async(ggml_backend_t backend, struct ggml_cgraph *graph)
+{
+    CHECK(ggml_backend_graph_compute_async(backend, graph) == GGML_STATUS_SUCCESS);
 }
 
 /* ---- the checked problem -------------------------------------------------------- */
@@ -81,18 +140,6 @@ static void problem_answer(struct problem *p)
     }
     multiply(p->vf, hidden, p->want, p->n, p->cols);
     free(hidden);
-}
-
-static struct ggml_context *context_new(void)
-{
-    const struct ggml_init_params params = {
-        .mem_size = ggml_tensor_overhead() * 64 + ggml_graph_overhead(),
-        .no_alloc = true,
-    };
-    struct ggml_context *ctx = ggml_init(params);
-    if (!ctx)
-        fail("ggml_init");
-    return ctx;
 }
 
 void problem_weights(struct problem *p, unsigned seed)
@@ -188,10 +235,7 @@ void problem_free(struct problem *p)
 void load_init(struct load *l, ggml_backend_dev_t dev)
 {
     enum { N = 384, COLS = 64, LAYERS = 8 };
-    *l = (struct load){.backend = ggml_backend_dev_init(dev, NULL)};
-    if (!l->backend)
-        fail("the device opens no backend");
-    l->ctx = context_new();
+    *l = (struct load){.backend = backend_new(dev), .ctx = context_new()};
     struct ggml_tensor *w = ggml_new_tensor_2d(l->ctx, GGML_TYPE_F32, N, N);
     struct ggml_tensor *x = ggml_new_tensor_2d(l->ctx, GGML_TYPE_F32, N, COLS);
     l->ids = ggml_new_tensor_1d(l->ctx, GGML_TYPE_I32, 1000);
@@ -221,18 +265,20 @@ void load_free(struct load *l)
 
 /* ---- a buffer of bytes -------------------------------------------------------------- */
 
-void bytes_init(struct bytes *b, ggml_backend_dev_t dev, size_t size)
+bool bytes_try(struct bytes *b, ggml_backend_dev_t dev, size_t size)
 {
-    const struct ggml_init_params params = {.mem_size = ggml_tensor_overhead() * 4,
-                                            .no_alloc = true};
-    *b = (struct bytes){.ctx = ggml_init(params), .size = size};
-    CHECK(b->ctx);
+    *b = (struct bytes){.ctx = context_new(), .size = size};
     b->t = ggml_new_tensor_1d(b->ctx, GGML_TYPE_I8, (int64_t)size);
     b->buffer = ggml_backend_alloc_ctx_tensors_from_buft(b->ctx, ggml_backend_dev_buffer_type(dev));
-    CHECK(b->buffer);
     b->want = calloc(1, size);
-    b->got = malloc(size);
+    b->got = calloc(1, size);
     CHECK(b->want && b->got);
+    return b->buffer != NULL;
+}
+
+void bytes_init(struct bytes *b, ggml_backend_dev_t dev, size_t size)
+{
+    CHECK(bytes_try(b, dev, size));
     ggml_backend_buffer_clear(b->buffer, 0);
 }
 
@@ -251,6 +297,24 @@ void random_bytes(uint8_t *to, size_t n, uint32_t seed)
         state = state * 1664525u + 1013904223u;
         to[i] = (uint8_t)(state >> 24);
     }
+}
+
+void bytes_set(struct bytes *b, uint32_t seed)
+{
+    random_bytes(b->want, b->size, seed);
+    ggml_backend_tensor_set(b->t, b->want, 0, b->size);
+}
+
+void bytes_set_async(struct bytes *b, ggml_backend_t backend, uint32_t seed)
+{
+    random_bytes(b->want, b->size, seed);
+    ggml_backend_tensor_set_async(backend, b->t, b->want, 0, b->size);
+}
+
+void bytes_get_async(struct bytes *b, ggml_backend_t backend, size_t size)
+{
+    memset(b->got, 0, b->size);
+    ggml_backend_tensor_get_async(backend, b->t, b->got, 0, size);
 }
 
 /* The whole of it, so that a write beside its target shows too. */

@@ -76,7 +76,7 @@ static void rows_transfer(struct bytes *b, size_t row, size_t n, size_t st, size
 
 int transfers_run(ggml_backend_dev_t dev)
 {
-    struct bytes b;
+    cleanup_bytes struct bytes b;
     bytes_init(&b, dev, 24 * MIB + 13);
     bytes_check(&b, "the first clear");
     plain_transfers(&b);
@@ -87,7 +87,6 @@ int transfers_run(ggml_backend_dev_t dev)
     rows_transfer(&b, 128, 1000, 128, 160, 0);
     rows_transfer(&b, 4096, 700, 8192, 4096, 64);          /* several pieces of shared memory */
     rows_transfer(&b, MIB + 64, 3, 2 * MIB, MIB + 100, 5); /* one row is more than a piece */
-    bytes_fini(&b);
     return 0;
 }
 
@@ -95,7 +94,7 @@ int transfers_run(ggml_backend_dev_t dev)
 
 static void async_bytes(ggml_backend_dev_t dev, ggml_backend_t backend)
 {
-    struct bytes b;
+    cleanup_bytes struct bytes b;
     bytes_init(&b, dev, 20 * MIB);
     /* Many at once, more than can be on their way together. */
     enum { N = 40 };
@@ -128,13 +127,12 @@ static void async_bytes(ggml_backend_dev_t dev, ggml_backend_t backend)
     ggml_backend_synchronize(backend);
     for (size_t i = 0; i < 100; i++)
         CHECK(memcmp(b.got + i * 60, b.want + i * 64, 60) == 0);
-    bytes_fini(&b);
 }
 
 /* Input, computation and output in a row, one synchronize: the order is the stream's. */
 static void async_compute(ggml_backend_dev_t dev)
 {
-    struct problem p;
+    cleanup_problem struct problem p;
     problem_init(&p, dev, 64, 5);
     CHECK(problem_run(&p, 1) == RIGHT);
     size_t size = ggml_nbytes(p.y);
@@ -152,10 +150,10 @@ static void async_compute(ggml_backend_dev_t dev)
         memset(got1, 0, size);
         memset(got2, 0, size);
         ggml_backend_tensor_set_async(p.backend, p.x, x1, 0, ggml_nbytes(p.x));
-        CHECK(ggml_backend_graph_compute_async(p.backend, p.graph) == GGML_STATUS_SUCCESS);
+        graph_compute_async(p.backend, p.graph);
         ggml_backend_tensor_get_async(p.backend, p.y, got1, 0, size);
         ggml_backend_tensor_set_async(p.backend, p.x, p.xf, 0, ggml_nbytes(p.x));
-        CHECK(ggml_backend_graph_compute_async(p.backend, p.graph) == GGML_STATUS_SUCCESS);
+        graph_compute_async(p.backend, p.graph);
         ggml_backend_tensor_get_async(p.backend, p.y, got2, 0, size);
         ggml_backend_synchronize(p.backend);
         CHECK(memcmp(got1, first, size) == 0 && memcmp(got2, second, size) == 0);
@@ -163,7 +161,6 @@ static void async_compute(ggml_backend_dev_t dev)
     float *all[] = {first, second, x1, got1, got2};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         free(all[i]);
-    problem_free(&p);
 }
 
 static void events(ggml_backend_dev_t dev)
@@ -172,12 +169,11 @@ static void events(ggml_backend_dev_t dev)
     ggml_backend_dev_get_props(dev, &props);
     if (!props.caps.events)
         return;
-    struct problem p;
+    cleanup_problem struct problem p;
     problem_init(&p, dev, 64, 5);
     CHECK(problem_run(&p, 5) == RIGHT);
-    ggml_backend_t other = ggml_backend_dev_init(dev, NULL);
-    ggml_backend_event_t event = ggml_backend_event_new(dev);
-    CHECK(other && event);
+    cleanup_backend ggml_backend_t other = backend_new(dev);
+    cleanup_event ggml_backend_event_t event = event_new(dev);
     /* Nothing recorded yet: must not wait for ever. */
     ggml_backend_event_synchronize(event);
     ggml_backend_event_wait(other, event);
@@ -185,7 +181,7 @@ static void events(ggml_backend_dev_t dev)
     for (int i = 0; i < 50; i++) {
         memset(p.got, 0, size);
         ggml_backend_tensor_memset(p.y, 0, 0, size);
-        CHECK(ggml_backend_graph_compute_async(p.backend, p.graph) == GGML_STATUS_SUCCESS);
+        graph_compute_async(p.backend, p.graph);
         ggml_backend_event_record(event, p.backend);
         if (i % 2) {
             ggml_backend_event_wait(other, event);
@@ -197,15 +193,11 @@ static void events(ggml_backend_dev_t dev)
         }
         CHECK(memcmp(p.got, p.want, size) == 0);
     }
-    ggml_backend_event_free(event);
-    ggml_backend_free(other);
-    problem_free(&p);
 }
 
 int async_run(ggml_backend_dev_t dev)
 {
-    ggml_backend_t backend = ggml_backend_dev_init(dev, NULL);
-    CHECK(backend);
+    ggml_backend_t backend = backend_new(dev);
     async_bytes(dev, backend);
     ggml_backend_free(backend);
     async_compute(dev);
@@ -217,8 +209,7 @@ int async_run(ggml_backend_dev_t dev)
 
 static void copy_and_check(struct bytes *from, struct bytes *to, uint32_t seed, const char *what)
 {
-    random_bytes(from->want, from->size, seed);
-    ggml_backend_tensor_set(from->t, from->want, 0, from->size);
+    bytes_set(from, seed);
     ggml_backend_tensor_copy(from->t, to->t);
     memcpy(to->want, from->want, to->size);
     bytes_check(to, what);
@@ -229,28 +220,26 @@ static void copy_and_check(struct bytes *from, struct bytes *to, uint32_t seed, 
  */
 static void copy_within(ggml_backend_dev_t dev, size_t distance)
 {
-    struct bytes a;
+    cleanup_bytes struct bytes a;
     bytes_init(&a, dev, MIB + 5);
     const size_t n = a.size - distance;
     struct ggml_tensor *low = ggml_view_1d(a.ctx, a.t, (int64_t)n, 0);
     struct ggml_tensor *high = ggml_view_1d(a.ctx, a.t, (int64_t)n, distance);
     CHECK(ggml_backend_view_init(low) == GGML_STATUS_SUCCESS);
     CHECK(ggml_backend_view_init(high) == GGML_STATUS_SUCCESS);
-    random_bytes(a.want, a.size, (uint32_t)distance);
-    ggml_backend_tensor_set(a.t, a.want, 0, a.size);
+    bytes_set(&a, (uint32_t)distance);
     ggml_backend_tensor_copy(low, high);
     memmove(a.want + distance, a.want, n);
     bytes_check(&a, "a copy to a later range that overlaps");
     ggml_backend_tensor_copy(high, low);
     memmove(a.want, a.want + distance, n);
     bytes_check(&a, "a copy to an earlier range that overlaps");
-    bytes_fini(&a);
 }
 
 int copies_run(ggml_backend_dev_t dev)
 {
     ggml_backend_dev_t cpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
-    struct bytes a, b, c;
+    cleanup_bytes struct bytes a, b, c;
     bytes_init(&a, dev, 5 * MIB + 3);
     bytes_init(&b, dev, 5 * MIB + 3);
     bytes_init(&c, cpu, 5 * MIB + 3);
@@ -264,24 +253,16 @@ int copies_run(ggml_backend_dev_t dev)
         copy_within(dev, MIB + 4);
     }
 
-    ggml_backend_t one = ggml_backend_dev_init(dev, NULL), two = ggml_backend_dev_init(dev, NULL);
-    CHECK(one && two);
+    cleanup_backend ggml_backend_t one = backend_new(dev), two = backend_new(dev);
     for (uint32_t i = 0; i < 20; i++) {
-        random_bytes(a.want, a.size, 50 + i);
-        ggml_backend_tensor_set_async(one, a.t, a.want, 0, a.size);
+        bytes_set_async(&a, one, 50 + i);
         ggml_backend_tensor_copy_async(one, two, a.t, b.t);
-        memset(b.got, 0, b.size);
-        ggml_backend_tensor_get_async(two, b.t, b.got, 0, b.size);
+        bytes_get_async(&b, two, b.size);
         ggml_backend_synchronize(two);
         if (memcmp(b.got, a.want, a.size) != 0)
             fail("a copy from stream to stream: round %u reads back otherwise", i);
         ggml_backend_synchronize(one);
     }
-    ggml_backend_free(one);
-    ggml_backend_free(two);
-    bytes_fini(&a);
-    bytes_fini(&b);
-    bytes_fini(&c);
     return 0;
 }
 
@@ -313,12 +294,11 @@ int buffers_run(ggml_backend_dev_t dev)
             ggml_backend_buffer_free(many[i]);
     }
     /* More than any machine has: refused, and nothing else suffers. */
-    struct problem p;
+    cleanup_problem struct problem p;
     problem_init(&p, dev, 32, 3);
     CHECK(ggml_backend_buft_alloc_buffer(buft, (size_t)1 << 50) == NULL);
     CHECK(problem_run(&p, 9) == RIGHT);
     ggml_backend_buffer_reset(p.buffer);
     CHECK(problem_run(&p, 10) == RIGHT);
-    problem_free(&p);
     return 0;
 }

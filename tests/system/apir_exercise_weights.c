@@ -14,17 +14,8 @@
 /* As bytes_init, but nothing has been written to it yet. */
 static void fresh_init(struct bytes *b, ggml_backend_dev_t dev, size_t size)
 {
-    const struct ggml_init_params params = {.mem_size = ggml_tensor_overhead() * 4,
-                                            .no_alloc = true};
-    *b = (struct bytes){.ctx = ggml_init(params), .size = size};
-    CHECK(b->ctx);
-    b->t = ggml_new_tensor_1d(b->ctx, GGML_TYPE_I8, (int64_t)size);
-    b->buffer = ggml_backend_alloc_ctx_tensors_from_buft(b->ctx, ggml_backend_dev_buffer_type(dev));
-    CHECK(b->buffer);
+    CHECK(bytes_try(b, dev, size));
     ggml_backend_buffer_set_usage(b->buffer, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
-    b->want = calloc(1, size);
-    b->got = malloc(size);
-    CHECK(b->want && b->got);
 }
 
 /* All of it, in pieces of every kind of size. */
@@ -48,13 +39,12 @@ static void change(struct bytes *b, size_t at, size_t n, uint32_t seed)
 
 /* ---- bytes in, bytes out ------------------------------------------------------------- */
 
+/* What graphs compute between them changes nothing. */
 static void filled(ggml_backend_dev_t dev)
 {
     struct bytes b;
     struct problem p;
     problem_init(&p, dev, 48, 3);
-
-    /* Read before any graph, then again and again. */
     fresh_init(&b, dev, 16 * MIB + 5);
     fill_in_pieces(&b, 1);
     bytes_check(&b, "the filling");
@@ -63,20 +53,7 @@ static void filled(ggml_backend_dev_t dev)
     change(&b, 5 * MIB + 1, 3 * MIB, 2);
     change(&b, b.size - 1, 1, 3);
     bytes_check(&b, "a later change");
-    bytes_fini(&b);
 
-    /* A graph before any read. */
-    fresh_init(&b, dev, 16 * MIB);
-    fill_in_pieces(&b, 4);
-    CHECK(problem_run(&p, 2) == RIGHT);
-    change(&b, 7, 70000, 5);
-    change(&b, 8 * MIB - 3, 100, 6);
-    bytes_check(&b, "a graph and a change");
-    bytes_fini(&b);
-
-    /* Other ways to write, in between. */
-    fresh_init(&b, dev, 16 * MIB);
-    fill_in_pieces(&b, 7);
     memset(b.want + 1000, 0x33, 2 * MIB);
     ggml_backend_tensor_memset(b.t, 0x33, 1000, 2 * MIB);
     change(&b, 2000, 3000, 8);
@@ -91,19 +68,14 @@ static void filled(ggml_backend_dev_t dev)
     ggml_backend_tensor_memset(b.t, 0x55, 4, 5 * MIB);
     bytes_check(&b, "memset after a graph");
     bytes_fini(&b);
+    problem_free(&p);
+}
 
-    /* Cleared first. */
+static void filled_by_other_roads(ggml_backend_dev_t dev)
+{
+    struct bytes b, to;
     fresh_init(&b, dev, 16 * MIB);
-    memset(b.want, 0, b.size);
-    ggml_backend_buffer_clear(b.buffer, 0);
-    change(&b, MIB, MIB, 10);
-    bytes_check(&b, "clear first");
-    bytes_fini(&b);
-
-    /* By the other roads. */
-    fresh_init(&b, dev, 16 * MIB);
-    ggml_backend_t backend = ggml_backend_dev_init(dev, NULL);
-    CHECK(backend);
+    ggml_backend_t backend = backend_new(dev);
     random_bytes(b.want, b.size, 11);
     for (size_t at = 0; at < b.size; at += MIB)
         ggml_backend_tensor_set_async(backend, b.t, b.want + at, at, MIB);
@@ -115,8 +87,6 @@ static void filled(ggml_backend_dev_t dev)
     bytes_check(&b, "asynchronous sets and rows");
     ggml_backend_free(backend);
 
-    /* A copy from one that is being filled into another one. */
-    struct bytes to;
     fresh_init(&to, dev, 16 * MIB);
     change(&to, 0, MIB, 31);
     fill_in_pieces(&b, 32);
@@ -125,134 +95,6 @@ static void filled(ggml_backend_dev_t dev)
     bytes_check(&to, "a copy of weights");
     bytes_fini(&to);
     bytes_fini(&b);
-    problem_free(&p);
-}
-
-/* ---- integers ------------------------------------------------------------------------- */
-
-/* Rows of a table, picked by row numbers that lie in the same buffer, and page, as floats. */
-struct lookup {
-    struct ggml_context *ctx, *work;
-    ggml_backend_t backend;
-    ggml_backend_buffer_t buffer, results;
-    struct ggml_cgraph *graph;
-    struct ggml_tensor *table, *first, *ids, *last, *rows, *sum;
-    float *table_f;
-    int32_t n_rows;
-    int32_t ids_f[100];
-    float first_f[5], last_f[100];
-};
-enum { WIDTH = 64, PICKS = 100 };
-
-static void lookup_init(struct lookup *l, ggml_backend_dev_t dev, int32_t n_rows)
-{
-    const struct ggml_init_params params = {
-        .mem_size = ggml_tensor_overhead() * 16 + ggml_graph_overhead(),
-        .no_alloc = true,
-    };
-    *l = (struct lookup){.ctx = ggml_init(params), .work = ggml_init(params), .n_rows = n_rows};
-    l->backend = ggml_backend_dev_init(dev, NULL);
-    CHECK(l->ctx && l->work && l->backend);
-    l->table = ggml_new_tensor_2d(l->ctx, GGML_TYPE_F32, WIDTH, n_rows);
-    l->first = ggml_new_tensor_1d(l->ctx, GGML_TYPE_F32, 5);
-    l->ids = ggml_new_tensor_1d(l->ctx, GGML_TYPE_I32, PICKS);
-    l->last = ggml_new_tensor_1d(l->ctx, GGML_TYPE_F32, PICKS);
-    l->buffer = ggml_backend_alloc_ctx_tensors(l->ctx, l->backend);
-    CHECK(l->buffer);
-    ggml_backend_buffer_set_usage(l->buffer, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
-    l->rows = ggml_get_rows(l->work, l->table, l->ids);
-    l->sum = ggml_sqr(l->work, l->last);
-    l->graph = ggml_new_graph(l->work);
-    ggml_build_forward_expand(l->graph, l->rows);
-    ggml_build_forward_expand(l->graph, l->sum);
-    l->results = ggml_backend_alloc_ctx_tensors(l->work, l->backend);
-    CHECK(l->results);
-    l->table_f = malloc(WIDTH * (size_t)n_rows * sizeof(float));
-    CHECK(l->table_f);
-    for (int i = 0; i < WIDTH * n_rows; i++)
-        l->table_f[i] = (float)(i % 100003);
-}
-
-static void lookup_ids(struct lookup *l, uint32_t seed)
-{
-    for (uint32_t i = 0; i < PICKS; i++) {
-        l->ids_f[i] = (int32_t)((i * 7919 + seed * 104729) % (uint32_t)l->n_rows);
-        l->last_f[i] = (float)((i + seed) % 1000);
-    }
-    ggml_backend_tensor_set(l->ids, l->ids_f, 0, sizeof(l->ids_f));
-    ggml_backend_tensor_set(l->last, l->last_f, 0, sizeof(l->last_f));
-}
-
-static void lookup_check(struct lookup *l, const char *when)
-{
-    static float got[PICKS * WIDTH];
-    float sum[PICKS];
-    CHECK(ggml_backend_graph_compute(l->backend, l->graph) == GGML_STATUS_SUCCESS);
-    ggml_backend_tensor_get(l->rows, got, 0, sizeof(got));
-    ggml_backend_tensor_get(l->sum, sum, 0, sizeof(sum));
-    for (int i = 0; i < PICKS; i++) {
-        const float *want = l->table_f + (size_t)l->ids_f[i] * WIDTH;
-        if (memcmp(got + i * WIDTH, want, WIDTH * sizeof(float)) != 0)
-            fail("%s: row %d of table row %d begins %f, not %f", when, i, (int)l->ids_f[i],
-                 (double)got[i * WIDTH], (double)want[0]);
-        if (sum[i] != l->last_f[i] * l->last_f[i])
-            fail("%s: the float beside the integers is %f, not %f", when, (double)sum[i],
-                 (double)(l->last_f[i] * l->last_f[i]));
-    }
-}
-
-static void lookup_table(struct lookup *l, size_t row, float value)
-{
-    for (size_t i = 0; i < WIDTH; i++)
-        l->table_f[row * WIDTH + i] = value;
-    ggml_backend_tensor_set(l->table, l->table_f + row * WIDTH, row * WIDTH * sizeof(float),
-                            WIDTH * sizeof(float));
-}
-
-static void lookup_fini(struct lookup *l)
-{
-    ggml_backend_buffer_free(l->results);
-    ggml_backend_buffer_free(l->buffer);
-    ggml_backend_free(l->backend);
-    ggml_free(l->ctx);
-    ggml_free(l->work);
-    free(l->table_f);
-}
-
-static void integers(ggml_backend_dev_t dev, int32_t n_rows)
-{
-    struct lookup l;
-    lookup_init(&l, dev, n_rows);
-    size_t size = ggml_nbytes(l.table);
-    for (size_t at = 0; at < size; at += 300000)
-        ggml_backend_tensor_set(l.table, (uint8_t *)l.table_f + at, at,
-                                size - at < 300000 ? size - at : 300000);
-    for (int i = 0; i < 5; i++)
-        l.first_f[i] = (float)i;
-    ggml_backend_tensor_set(l.first, l.first_f, 0, sizeof(l.first_f));
-    lookup_ids(&l, 0);
-    lookup_check(&l, "after the filling");
-    for (uint32_t i = 1; i < 50; i++) {
-        lookup_ids(&l, i);
-        lookup_table(&l, (size_t)l.ids_f[i % PICKS], (float)i + 0.5f);
-        if (i % 7 == 0) {
-            memset(l.ids_f, 0, 40);
-            ggml_backend_tensor_memset(l.ids, 0, 0, 40);
-        }
-        if (i % 5 == 0) {
-            l.ids_f[3] = n_rows - 1;
-            ggml_backend_tensor_set_async(l.backend, l.ids, &l.ids_f[3], 12, 4);
-            ggml_backend_synchronize(l.backend);
-        }
-        lookup_check(&l, "after a change");
-        int32_t back[PICKS];
-        float first[5];
-        ggml_backend_tensor_get(l.ids, back, 0, sizeof(back));
-        ggml_backend_tensor_get(l.first, first, 0, sizeof(first));
-        CHECK(memcmp(back, l.ids_f, sizeof(back)) == 0);
-        CHECK(memcmp(first, l.first_f, sizeof(first)) == 0);
-    }
-    lookup_fini(&l);
 }
 
 /* ---- many, and several threads ----------------------------------------------------------- */
@@ -302,16 +144,14 @@ static atomic_bool threads_stop;
 static void *compute_main(void *arg)
 {
     ggml_backend_dev_t dev = arg;
-    struct problem p;
+    cleanup_problem struct problem p;
     problem_init(&p, dev, 64, 4);
     for (unsigned i = 0; !atomic_load(&threads_stop); i++)
         CHECK(problem_run(&p, i) == RIGHT);
-    problem_free(&p);
     return NULL;
 }
 
 struct loader {
-    pthread_t thread;
     ggml_backend_dev_t dev;
     uint32_t number;
 };
@@ -333,17 +173,12 @@ static void *loader_main(void *arg)
 
 static void loaders(ggml_backend_dev_t dev)
 {
-    struct loader l[2];
-    pthread_t compute;
-    CHECK(pthread_create(&compute, NULL, compute_main, dev) == 0);
-    for (uint32_t i = 0; i < 2; i++) {
-        l[i] = (struct loader){.dev = dev, .number = i};
-        CHECK(pthread_create(&l[i].thread, NULL, loader_main, &l[i]) == 0);
-    }
-    for (uint32_t i = 0; i < 2; i++)
-        CHECK(pthread_join(l[i].thread, NULL) == 0);
+    struct loader l[2] = {{.dev = dev, .number = 0}, {.dev = dev, .number = 1}};
+    pthread_t computing;
+    CHECK(pthread_create(&computing, NULL, compute_main, dev) == 0);
+    threads_run_each(2, loader_main, l, sizeof(l[0]));
     atomic_store(&threads_stop, true);
-    CHECK(pthread_join(compute, NULL) == 0);
+    CHECK(pthread_join(computing, NULL) == 0);
 }
 
 /* Threads that fill one buffer, all from the first byte on: nobody's may be lost while another
@@ -351,7 +186,6 @@ static void loaders(ggml_backend_dev_t dev)
 enum { FILLERS = 3 };
 
 struct filler {
-    pthread_t thread;
     pthread_barrier_t *start;
     struct bytes *b;
     size_t offset, size;
@@ -374,12 +208,9 @@ static void one_by_several(ggml_backend_dev_t dev)
         struct filler f[FILLERS];
         fresh_init(&b, dev, FILLERS * MIB);
         random_bytes(b.want, b.size, i + 1);
-        for (uint32_t k = 0; k < FILLERS; k++) {
-            f[k] = (struct filler){.start = &start, .b = &b, .offset = k * MIB, .size = MIB};
-            CHECK(pthread_create(&f[k].thread, NULL, filler_main, &f[k]) == 0);
-        }
         for (uint32_t k = 0; k < FILLERS; k++)
-            CHECK(pthread_join(f[k].thread, NULL) == 0);
+            f[k] = (struct filler){.start = &start, .b = &b, .offset = k * MIB, .size = MIB};
+        threads_run_each(FILLERS, filler_main, f, sizeof(f[0]));
         bytes_check(&b, "several threads filled one buffer");
         bytes_fini(&b);
     }
@@ -389,65 +220,9 @@ static void one_by_several(ggml_backend_dev_t dev)
 int weights_run(ggml_backend_dev_t dev)
 {
     filled(dev);
-    /* On both sides of a huge page: what is larger may be treated otherwise. */
-    integers(dev, 65000);
-    integers(dev, 6000);
+    filled_by_other_roads(dev);
     many(dev);
     loaders(dev);
     one_by_several(dev);
-    return 0;
-}
-
-/* ---- a graph writes first ------------------------------------------------------------------ */
-
-/* What a graph has written into a buffer of weights is still there after the first set, also
- * when that graph is long forgotten. */
-int weights_late_run(ggml_backend_dev_t dev)
-{
-    enum { N = 400000, GRAPHS = 40 }; /* less than a huge page: more may not be shared */
-    const struct ggml_init_params params = {
-        .mem_size = ggml_tensor_overhead() * 16 + ggml_graph_overhead() * 2,
-        .no_alloc = true,
-    };
-    struct ggml_context *ctx = ggml_init(params), *src = ggml_init(params);
-    ggml_backend_t backend = ggml_backend_dev_init(dev, NULL);
-    CHECK(ctx && src && backend);
-    struct ggml_tensor *x = ggml_new_tensor_1d(src, GGML_TYPE_F32, N);
-    ggml_backend_buffer_t input = ggml_backend_alloc_ctx_tensors(src, backend);
-    struct ggml_tensor *y = ggml_sqr(ctx, x);
-    struct ggml_cgraph *graph = ggml_new_graph(ctx);
-    ggml_build_forward_expand(graph, y);
-    ggml_backend_buffer_t weights = ggml_backend_alloc_ctx_tensors(ctx, backend);
-    CHECK(input && weights);
-    ggml_backend_buffer_set_usage(weights, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
-    float *in = malloc(N * sizeof(float)), *out = malloc(N * sizeof(float));
-    CHECK(in && out);
-    for (int i = 0; i < N; i++)
-        in[i] = (float)(i % 1000 + 1);
-    ggml_backend_tensor_set(x, in, 0, N * sizeof(float));
-    CHECK(ggml_backend_graph_compute(backend, graph) == GGML_STATUS_SUCCESS);
-    /* Enough other graphs that nobody remembers this one. */
-    static struct problem others[GRAPHS];
-    for (int i = 0; i < GRAPHS; i++) {
-        problem_init(&others[i], dev, 8 + i, 2);
-        CHECK(problem_run(&others[i], (unsigned)i) == RIGHT);
-    }
-    float value = -1;
-    ggml_backend_tensor_set(y, &value, 0, sizeof(value));
-    ggml_backend_tensor_get(y, out, 0, N * sizeof(float));
-    CHECK(out[0] == -1);
-    for (int i = 1; i < N; i++) {
-        if (out[i] != in[i] * in[i])
-            fail("value %d is %f, not %f", i, (double)out[i], (double)(in[i] * in[i]));
-    }
-    for (int i = 0; i < GRAPHS; i++)
-        problem_free(&others[i]);
-    ggml_backend_buffer_free(weights);
-    ggml_backend_buffer_free(input);
-    ggml_backend_free(backend);
-    ggml_free(ctx);
-    ggml_free(src);
-    free(in);
-    free(out);
     return 0;
 }

@@ -5,7 +5,6 @@
 # are not tested, but that sides which cannot be one process take turns, and that a run which
 # measures something else than it says ends with an error.
 
-bats_require_minimum_version 1.5.0
 load system.bash
 
 setup() {
@@ -13,7 +12,6 @@ setup() {
     BENCH=$OUT/tests/bench/apir-bench
     model 3M --arch llama --preset 3M --type q8_0
 }
-teardown() { common_teardown; }
 
 # serve OPTION...: in the background, on core SERVE_CORE if that is set. PEER: its descriptors;
 # `served` waits for its exit code.
@@ -50,9 +48,9 @@ served() {
     for options in "--pp 16 --tg 4" "--pp 32 --tg 8" "--pp 16 --tg 8 --settle"; do
         # shellcheck disable=SC2086 # words on purpose
         serve $options
-        run -1 --separate-stderr remote "$BENCH" llama --model "$MODEL" --side "native=peer:$PEER" \
+        complains 1 "the peer: error: asked for 'turn 16 1 8 0', not for " \
+            remote "$BENCH" llama --model "$MODEL" --side "native=peer:$PEER" \
             --side apir=APIR0 --pp 16 --tg 8 --pairs 2 --out "$T/samples"
-        [[ $stderr == *"the peer: error: asked for 'turn 16 1 8 0', not for "* ]]
         [[ ! -s $T/samples ]]
         local rc=0
         served || rc=$?
@@ -67,14 +65,12 @@ served() {
     local rc=0
     wait "$SERVED" || rc=$?
     [[ $rc -ne 0 ]]
-    run -1 --separate-stderr remote "$BENCH" llama --model "$MODEL" --side "native=peer:$PEER" \
+    complains 1 "asking the peer for its turn: Broken pipe" \
+        remote "$BENCH" llama --model "$MODEL" --side "native=peer:$PEER" \
         --side apir=APIR0 --pp 16 --pairs 2
-    [[ $stderr == *"asking the peer for its turn: Broken pipe"* ]]
-    run -1 --separate-stderr remote "$BENCH" llama --model "$MODEL" --side native=peer:0,1 --pp 16 \
+    complains 1 "the peer's turn: " remote "$BENCH" llama --model "$MODEL" --side native=peer:0,1 --pp 16 \
         --side apir=APIR0 --pairs 2 </dev/null
-    [[ $stderr == *"the peer's turn: "* ]]
-    run -1 --separate-stderr "$BENCH" llama --model "$MODEL" --side native=peer:x --pp 16
-    [[ $stderr == *"give two open descriptors"* ]]
+    complains 1 "give two open descriptors" "$BENCH" llama --model "$MODEL" --side native=peer:x --pp 16
 }
 
 @test "bench: who serves says what it cannot do, and refuses what is no question" {
@@ -84,8 +80,7 @@ served() {
     [[ $output == "error: asked for 'turn now', not for 'turn 512 1 64 0'"* ]]
     run -0 "$BENCH" serve --model "$MODEL" --side native=CPU <<<end
     [[ -z $output ]]
-    run -2 "$BENCH" serve --model "$MODEL" --side native=CPU --side apir=APIR0
-    [[ $output == *"one side"* ]]
+    gives 2 "one side" "$BENCH" serve --model "$MODEL" --side native=CPU --side apir=APIR0
 }
 
 @test "bench: sides at once on one core are not charged with each other's time" {
@@ -109,37 +104,32 @@ served() {
     local options a
     for options in "--side native=CPU" "--side native=peer:0,1" "--side native=peer:0,1,0"; do
         # shellcheck disable=SC2086 # words on purpose
-        run -1 --separate-stderr "$BENCH" llama --model "$MODEL" $options --at-once --pp 4 --tg 0 </dev/null
-        [[ $stderr == *"peer:"* ]]
+        complains 1 "peer:" "$BENCH" llama --model "$MODEL" $options --at-once --pp 4 --tg 0 </dev/null
     done
     for options in "--pp 4 --tg 4" "--pp 4 --tg 0 --settle" "--pp 4 --tg 0 --cores 0"; do
         # shellcheck disable=SC2086 # words on purpose
-        run -2 "$BENCH" llama --model "$MODEL" --side native=peer:0,1,1 --at-once $options
-        [[ $output == *"prompts or tokens alone"* ]]
+        gives 2 "prompts or tokens alone" "$BENCH" llama --model "$MODEL" --side native=peer:0,1,1 --at-once $options
     done
     [[ $(nproc) -gt 1 ]] || return 0 # one core is all there is
     SERVE_CORE=0 serve --pp 4 --tg 0
     a=$PEER,$SERVED
     SERVE_CORE=1 serve --pp 4 --tg 0
-    run -1 --separate-stderr timeout 120 "$BENCH" llama --side "native=peer:$a" \
+    complains 1 "native is computed on core 0 and other on core 1" \
+        timeout 120 "$BENCH" llama --side "native=peer:$a" \
         --side "other=peer:$PEER,$SERVED" --at-once --pp 4 --tg 0
-    [[ $stderr == *"native is computed on core 0 and other on core 1"* ]]
     serve --pp 4 --tg 0
-    run -1 --separate-stderr timeout 120 "$BENCH" llama \
+    complains 1 "may use more than one core" timeout 120 "$BENCH" llama \
         --side "native=peer:$PEER,$SERVED" --at-once --pp 4 --tg 0
-    [[ $stderr == *"may use more than one core"* ]]
 }
 
 @test "bench: a core for each side, which is there" {
     local text pid
     for text in -1 0, ,0 0,x +0 ' 0' 99999999 1024 0,0,0,0,0,0,0,0,0 ''; do
-        run -2 "$BENCH" llama --model "$MODEL" --side native=CPU --cores "$text"
-        [[ $output == *"give numbers of cores, one for each side"* ]]
+        gives 2 "give numbers of cores, one for each side" \
+            "$BENCH" llama --model "$MODEL" --side native=CPU --cores "$text"
     done
-    run -2 "$BENCH" llama --model "$MODEL" --side native=CPU --cores 0,0
-    [[ $output == *"--cores names 2 cores for 1 sides"* ]]
-    run -1 "$BENCH" llama --model "$MODEL" --side native=CPU --pp 4 --tg 0 --cores 1023
-    [[ $output == *"--cores: core 1023"* ]]
+    gives 2 "--cores names 2 cores for 1 sides" "$BENCH" llama --model "$MODEL" --side native=CPU --cores 0,0
+    gives 1 "--cores: core 1023" "$BENCH" llama --model "$MODEL" --side native=CPU --pp 4 --tg 0 --cores 1023
     [[ $(nproc) -gt 1 ]] || return 0 # it is there anyhow
     "$BENCH" llama --model "$MODEL" --side native=CPU --pp 4 --tg 0 --cores 1 --pairs 100000 \
         --out "$T/samples" 3>&- &
@@ -172,23 +162,22 @@ serve_cores() { # FILE
 @test "bench: pairs of two rounds, in the second everybody has changed cores" {
     local text a sleeper
     for text in -1 0 1, ,1 x 1,x 99999999 ''; do
-        run -2 "$BENCH" llama --model "$MODEL" --side native=CPU --cores 0 --swap "$text"
-        [[ $output == *"give numbers of processes"* ]]
+        gives 2 "give numbers of processes" "$BENCH" llama --model "$MODEL" --side native=CPU --cores 0 --swap "$text"
     done
     for text in "" "--cores 0,0,0" "--cores 0,1,2"; do
         # shellcheck disable=SC2086 # words on purpose
-        run -2 "$BENCH" llama --side native=peer:0,1 --side a=peer:0,1 --side b=peer:0,1 $text --swap 1
-        [[ $output == *"--swap: give --cores with two different ones"* ]]
+        gives 2 "--swap: give --cores with two different ones" \
+            "$BENCH" llama --side native=peer:0,1 --side a=peer:0,1 --side b=peer:0,1 $text --swap 1
     done
     taskset -c 0 sleep 1000 3>&- &
     sleeper=$!
     JOBS_STARTED+=("$sleeper")
     wait_until 10 grep -q sleep "/proc/$sleeper/comm"
-    run -1 "$BENCH" llama --side native=peer:0,1 --side a=peer:0,1 --cores 1,1023 --swap "$sleeper"
-    [[ $output == *"process $sleeper is on core 0, which is not in --cores"* ]]
+    gives 1 "process $sleeper is on core 0, which is not in --cores" \
+        "$BENCH" llama --side native=peer:0,1 --side a=peer:0,1 --cores 1,1023 --swap "$sleeper"
     [[ $(nproc) -gt 1 ]] || return 0 # no other core to change to
-    run -1 "$BENCH" llama --side native=peer:0,1 --side a=peer:0,1 --cores 1,0 --swap "$BASHPID"
-    [[ $output == *"may use more than one core"* ]]
+    gives 1 "may use more than one core" \
+        "$BENCH" llama --side native=peer:0,1 --side a=peer:0,1 --cores 1,0 --swap "$BASHPID"
 
     serve_cores "$T/native"
     taskset -cp 1 "$SERVED"

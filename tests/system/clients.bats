@@ -5,15 +5,7 @@
 # fork, exit and thread without a thought for us. What has a meaning there runs on the CPU
 # device too: a check that fails on both is wrong.
 
-bats_require_minimum_version 1.5.0
 load system.bash
-
-setup() { common_setup; }
-teardown() { common_teardown; }
-
-exercise() { # COMMAND [DEVICE]
-    remote "$EXERCISE" "$@" >"$T/exercise.out" 2>"$T/exercise.err"
-}
 
 both() {
     timeout 120 "$EXERCISE" "$1" CPU >"$T/cpu.out" 2>"$T/cpu.err"

@@ -3,21 +3,16 @@
 #
 # Which device is which: ids of the host's devices, and the choice of some of them.
 
-bats_require_minimum_version 1.5.0
 load system.bash
-
-LAVAPIPE=/usr/share/vulkan/icd.d/lvp_icd.json
 
 setup() {
     common_setup
-    VULKAN=(GGML_VK_VISIBLE_DEVICES=0 "VK_DRIVER_FILES=$LAVAPIPE" LP_NUM_THREADS=1)
     VTEST_ENV=("${VULKAN[@]}" APIR_LOG=info)
     VTEST_CONFIG='{"threads": 1, "devices": ["CPU", "Vulkan0"]}'
     # As another program of this machine has it from the driver.
     uuid=$(env VK_DRIVER_FILES="$LAVAPIPE" vulkaninfo 2>/dev/null | sed -nE 's/^\s*deviceUUID\s*= *//p' |
         head -n 1)
 }
-teardown() { common_teardown; }
 
 # descriptions [VARIABLE=VALUE]...: of our devices in their order, a line each; on stderr
 # what the plug-in says.

@@ -4,7 +4,6 @@
 # Limits of /etc/apir/backend.json: who is over one is told which, everybody else goes on. What
 # holds for a device holds over all servers of the machine.
 
-bats_require_minimum_version 1.5.0
 load system.bash
 
 setup() {
@@ -39,14 +38,9 @@ two_servers() {
 
 # client NAME ENV...: a program that does what `tell` says.
 client() {
-    local name=$1 fd
-    shift
-    mkfifo "$T/$name.in"
-    env "$@" "$EXERCISE" limits <"$T/$name.in" >"$T/$name.out" 2>"$T/$name.err" 3>&- &
-    CLIENT_PID[$name]=$!
-    JOBS_STARTED+=("$!")
-    exec {fd}>"$T/$name.in"
-    CLIENT_FD[$name]=$fd
+    local name=$1 REMOTE=("${@:2}")
+    remote_talk "$name" "$EXERCISE" limits
+    CLIENT_PID[$name]=$JOB CLIENT_FD[$name]=$TALK
     wait_until 30 grep -q ready "$T/$name.out"
 }
 
@@ -62,15 +56,10 @@ tell() {
     echo "$1: $2: $TOLD"
 }
 
-# Whether it is granted so much now. On a busy machine others end more slowly than a request waits.
-gets() { # NAME MIB
+# The answer is this one. On a busy machine others end more slowly than a request waits.
+answers() { # NAME WORDS ANSWER
     tell "$1" "$2"
-    [[ $TOLD == "granted $2" ]]
-}
-
-opens() { # NAME
-    tell "$1" open
-    [[ $TOLD == opened ]]
+    [[ $TOLD == "$3" ]]
 }
 
 ends() { # NAME
@@ -83,30 +72,22 @@ ends() { # NAME
     two_servers
     client a "${REMOTE_A[@]}"
     client b "${REMOTE_B[@]}"
-    tell a 60
-    [[ $TOLD == "granted 60" ]]
+    answers a 60 "granted 60"
     # The other server's program is told how much there is before it asks.
-    tell b memory
-    [[ $TOLD == "memory 40 of 100 MiB" ]]
-    tell b 41
-    [[ $TOLD == "refused 41" ]]
+    answers b memory "memory 40 of 100 MiB"
+    answers b 41 "refused 41"
     grep -q 'apir: APIR0: the host has no buffer of 41 MiB: .*60 MiB.*device_memory_mib: 100' "$T/b.err"
     grep -q 'device_memory_mib' "${SERVER_B[1]}"
     # Its context lives, and nobody else has noticed.
-    tell b 39
-    [[ $TOLD == "granted 39" ]]
+    answers b 39 "granted 39"
     tell b free
-    tell b compute
-    [[ $TOLD == right ]]
-    tell a compute
-    [[ $TOLD == right ]]
+    answers b compute right
+    answers a compute right
     refute grep -q '^apir:' "$T/a.err"
     # What is freed can be had by others.
     tell a free
-    tell b 90
-    [[ $TOLD == "granted 90" ]]
-    tell a 20
-    [[ $TOLD == "refused 20" ]]
+    answers b 90 "granted 90"
+    answers a 20 "refused 20"
 }
 
 @test "limits: the end of a program, of its worker and of a server gives its share back" {
@@ -116,10 +97,8 @@ ends() { # NAME
     for end in program worker server; do
         client "a-$end" "${REMOTE_A[@]}"
         client "b-$end" "${REMOTE_B[@]}"
-        tell "a-$end" 80
-        [[ $TOLD == "granted 80" ]]
-        tell "b-$end" 30
-        [[ $TOLD == "refused 30" ]]
+        answers "a-$end" 80 "granted 80"
+        answers "b-$end" 30 "refused 30"
         case $end in
         program) ends "a-$end" ;;
         worker)
@@ -129,7 +108,7 @@ ends() { # NAME
         server) kill -KILL "$(VTEST_PID=${SERVER_A[0]} server_pids apir-render-ser)" ;;
         esac
         # A worker's memory is free once its process is gone.
-        wait_until 20 gets "b-$end" 30
+        wait_until 20 answers "b-$end" 30 "granted 30"
         [[ $end == program ]] || ends "a-$end"
         ends "b-$end"
         wait_until 10 n_workers_is 0
@@ -152,7 +131,7 @@ ends() { # NAME
     kill -KILL "${CLIENT_PID[b]}" "${CLIENT_PID[a]}"
     wait_until 10 longer_than c 1
     # Nobody has to be as quick as that on a busy machine.
-    wait_until 20 gets c 5
+    wait_until 20 answers c 5 "granted 5"
     wait_until 10 n_workers_is 1
     refute grep -q Sanitizer "$VTEST_LOG"
 }
@@ -165,18 +144,14 @@ ends() { # NAME
     client c "${REMOTE_B[@]}"
     tell a compute
     tell b compute
-    tell c open
-    [[ $TOLD == "not opened" ]]
+    answers c open "not opened"
     grep -q 'apir: APIR0: the host opens no further backend: .*max_contexts_per_device: 2' "$T/c.err"
-    tell c 1
-    [[ $TOLD == "refused 1" ]]
+    answers c 1 "refused 1"
     # Once in, one may open more.
-    tell b open
-    [[ $TOLD == opened ]]
+    answers b open opened
     ends a
-    wait_until 20 opens c
-    tell c compute
-    [[ $TOLD == right ]]
+    wait_until 20 answers c open opened
+    answers c compute right
 }
 
 @test "limits: of one context: device memory, and main memory with what it shares" {
@@ -184,15 +159,11 @@ ends() { # NAME
     server_start
     client a "${REMOTE[@]}"
     client b "${REMOTE[@]}"
-    tell a memory
-    [[ $TOLD == "memory 50 of 50 MiB" ]]
-    tell a 51
-    [[ $TOLD == "refused 51" ]]
+    answers a memory "memory 50 of 50 MiB"
+    answers a 51 "refused 51"
     grep -q 'context_device_memory_mib: 50' "$T/a.err"
-    tell a 50
-    [[ $TOLD == "granted 50" ]]
-    tell b 50
-    [[ $TOLD == "granted 50" ]]
+    answers a 50 "granted 50"
+    answers b 50 "granted 50"
     ends a
     ends b
     vtest_stop
@@ -201,13 +172,10 @@ ends() { # NAME
     config '"context_host_memory_mib": 50'
     server_start
     client c "${REMOTE[@]}"
-    tell c 45
-    [[ $TOLD == "refused 45" ]]
+    answers c 45 "refused 45"
     grep -q 'context_host_memory_mib: 50' "$T/c.err"
-    tell c 40
-    [[ $TOLD == "granted 40" ]]
-    tell c compute
-    [[ $TOLD == right ]]
+    answers c 40 "granted 40"
+    answers c compute right
 }
 
 # A worker takes what it asks for before it has the answer only where its server has no limits.
@@ -219,14 +187,11 @@ ends() { # NAME
     client b "${REMOTE[@]}"
     tell b memory
     refute [ "$TOLD" = "memory 50 of 50 MiB" ]
-    tell b 51
-    [[ $TOLD == "refused 51" ]]
+    answers b 51 "refused 51"
     grep -q 'context_device_memory_mib: 50' "$T/b.err"
-    tell b 50
-    [[ $TOLD == "granted 50" ]]
+    answers b 50 "granted 50"
     tell b free
-    tell b compute
-    [[ $TOLD == right ]]
+    answers b compute right
 }
 
 @test "limits: graphs of more than context_graph_mib fail, the context lives" {
@@ -234,22 +199,17 @@ ends() { # NAME
     server_start
     client a "${REMOTE[@]}"
     client b "${REMOTE[@]}"
-    tell a "graph 100"
-    [[ $TOLD == computed ]]
-    tell a "graph 4000"
-    [[ $TOLD == failed ]]
+    answers a "graph 100" computed
+    answers a "graph 4000" failed
     grep -q "apir: APIR0: a graph failed on the host: .*context_graph_mib" "$T/a.err"
-    tell a "graph 200"
-    [[ $TOLD == computed ]]
-    tell b "graph 300"
-    [[ $TOLD == computed ]]
+    answers a "graph 200" computed
+    answers b "graph 300" computed
 }
 
 # What a program's worker computes with, besides the threads that it has in any case.
 n_threads() { # NAME ENV...
     client "$@"
-    tell "$1" compute
-    [[ $TOLD == right ]]
+    answers "$1" compute right
     find "/proc/$(workers)/task" -mindepth 1 -maxdepth 1 | wc -l >"$T/n_threads"
     ends "$1"
     wait_until 10 n_workers_is 0
@@ -275,7 +235,7 @@ n_waits() { # MIB
     head -c 4096 /dev/zero >"$gate"
     VTEST_CONFIG="{\"threads\": 1, \"devices\": [\"Vulkan0\"], \"context_queue_mib\": $1,
         \"sandbox_write\": [\"$T\"], \"ggml\": \"$(realpath "$OUT")/tests/faults/gate-ggml.so\"}"
-    VTEST_ENV=(GGML_VK_VISIBLE_DEVICES=0 "VK_DRIVER_FILES=$LAVAPIPE" LP_NUM_THREADS=1 "APIR_GATE=$gate")
+    VTEST_ENV=("${VULKAN[@]}" "APIR_GATE=$gate")
     server_start
     remote "$EXERCISE" host-buffers APIR0 >"$T/queue.out"
     vtest_stop
@@ -284,8 +244,7 @@ n_waits() { # MIB
 }
 
 @test "limits: more than context_queue_mib under way is waited for" {
-    LAVAPIPE=/usr/share/vulkan/icd.d/lvp_icd.json
-    [[ -r $LAVAPIPE ]] || { [[ -z ${CI-} ]]; skip "no lavapipe here"; }
+    vulkan
     local few
     n_waits 256
     few=$WAITS
@@ -309,8 +268,7 @@ n_waits() { # MIB
     grep -q 'status -1' "$T/slow.out"
     grep -q 'is lost: a graph took longer than the host allows (seconds_per_graph: 1)' "$T/slow.err"
     ((took < 20000))
-    tell other compute
-    [[ $TOLD == right ]]
+    answers other compute right
     refute grep -q '^apir:' "$T/other.err"
     remote "$EXERCISE" compute
 }
@@ -328,8 +286,7 @@ n_waits() { # MIB
     # Left to itself it takes less of the device.
     remote llama-completion "${args[@]}" >"$T/text"
     [[ -s $T/text ]]
-    tell other compute
-    [[ $TOLD == right ]]
+    answers other compute right
 }
 
 @test "limits: a folder that cannot be used is said, and grants nothing" {
@@ -337,8 +294,7 @@ n_waits() { # MIB
     VTEST_CONFIG="{\"threads\": 1, \"limits_dir\": \"$T/none\", \"device_memory_mib\": 100}"
     server_start
     client a "${REMOTE[@]}"
-    tell a 1
-    [[ $TOLD == "refused 1" ]]
+    answers a 1 "refused 1"
     grep -q 'limits_dir' "$T/a.err"
     grep -q "limits_dir: $T/none: No such file" "$VTEST_LOG"
 }

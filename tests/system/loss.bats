@@ -4,14 +4,12 @@
 # The host goes away in the middle of the work: whoever waits ends with an error within two
 # seconds, everybody else goes on.
 
-bats_require_minimum_version 1.5.0
 load system.bash
 
 setup() {
     common_setup
     model_small
 }
-teardown() { common_teardown; }
 
 LIMIT_MS=2000
 
@@ -25,12 +23,15 @@ bench_job() {
     wait_until 60 computes "$WORKER" "$(cpu_ticks "$WORKER")"
 }
 
-# ends_within_limit PID SINCE: sets STATUS; the job ended, and in time.
-ends_within_limit() {
-    wait_until 20 gone "$1" || { echo "still runs"; return 1; }
-    local took=$(($(now_ms) - $2))
+# ended_by SIGNAL VICTIM JOB: sends the signal, and the job ends in time; sets STATUS.
+ended_by() {
+    local since took
+    since=$(now_ms)
+    kill "-$1" "$2"
+    wait_until 20 gone "$3" || { echo "still runs"; return 1; }
+    took=$(($(now_ms) - since))
     STATUS=0
-    wait "$1" || STATUS=$?
+    wait "$3" || STATUS=$?
     echo "ended $took ms later with status $STATUS"
     [[ $took -lt $LIMIT_MS ]]
 }
@@ -50,9 +51,7 @@ lose() { # SIGNAL WORDS
     other=$JOB
     local other_worker=$WORKER
     bench_job bench
-    since=$(now_ms)
-    kill "-$1" "$WORKER"
-    ends_within_limit "$JOB" "$since"
+    ended_by "$1" "$WORKER" "$JOB"
     # An error of its own: an abort of ggml's would be a signal.
     [[ $STATUS -ne 0 && $STATUS -lt 128 ]]
     one_line bench "$2"
@@ -73,15 +72,13 @@ lose() { # SIGNAL WORDS
 
 @test "loss: what a program reads and is told afterwards" {
     server_start
-    local signal since
+    local signal
     for signal in KILL ABRT STOP; do
         remote_job "lost-$signal" "$EXERCISE" lost
         busy_worker
         wait_until 20 grep -q ready "$T/lost-$signal.out"
         wait_until 20 computes "$WORKER" "$(cpu_ticks "$WORKER")"
-        since=$(now_ms)
-        kill "-$signal" "$WORKER"
-        ends_within_limit "$JOB" "$since"
+        ended_by "$signal" "$WORKER" "$JOB"
         cat "$T/lost-$signal.out"
         [[ $STATUS -eq 0 ]]
         grep -q 'as promised' "$T/lost-$signal.out"
@@ -92,12 +89,10 @@ lose() { # SIGNAL WORDS
 
 @test "loss: SIGKILL of apir-render-server ends its clients, and their workers" {
     server_start
-    local server since
+    local server
     bench_job bench
     server=$(render_server)
-    since=$(now_ms)
-    kill -KILL "$server"
-    ends_within_limit "$JOB" "$since"
+    ended_by KILL "$server" "$JOB"
     [[ $STATUS -ne 0 ]]
     one_line bench ""
     wait_until 10 gone "$WORKER"
@@ -113,14 +108,12 @@ lose() { # SIGNAL WORDS
 
 @test "loss: SIGSTOP of apir-render-server" {
     server_start
-    local server since
+    local server
     bench_job bench
     server=$(render_server)
     kill -STOP "$server"
     # The worker needs no server to compute, so nothing is lost yet; then the kernel alone can tell.
-    since=$(now_ms)
-    kill -KILL "$WORKER"
-    ends_within_limit "$JOB" "$since"
+    ended_by KILL "$WORKER" "$JOB"
     [[ $STATUS -ne 0 ]]
     one_line bench "its worker has ended, and its server does not say why"
 }
@@ -128,13 +121,10 @@ lose() { # SIGNAL WORDS
 @test "loss: APIR_ON_LOSS=exit ends the process itself" {
     server_start
     REMOTE+=("APIR_ON_LOSS=exit")
-    local since
     remote_job lost "$EXERCISE" lost
     busy_worker
     wait_until 20 grep -q ready "$T/lost.out"
-    since=$(now_ms)
-    kill -KILL "$WORKER"
-    ends_within_limit "$JOB" "$since"
+    ended_by KILL "$WORKER" "$JOB"
     # The exercise would end with 0 had it been told.
     [[ $STATUS -eq 1 ]]
     refute grep -q 'lost' "$T/lost.out"
@@ -195,13 +185,10 @@ server_after_loss() {
     server_start
     llama_server
     [[ $(ask /completion '{"prompt": "a", "n_predict": 4}' | tail -n 1) == 200 ]]
-    local since
     ask_job ask /completion "{\"prompt\": \"once upon a time\", $ENDLESS}"
     wait_until 30 computes "$WORKER" "$(cpu_ticks "$WORKER")"
     kill -0 "$ASK"
-    since=$(now_ms)
-    kill -KILL "$WORKER"
-    ends_within_limit "$ASK" "$since"
+    ended_by KILL "$WORKER" "$ASK"
     tail -c 500 "$T/ask.out"
     # An error that says so, not a cut connection.
     [[ $(tail -n 1 "$T/ask.out") -ge 500 ]]
@@ -214,15 +201,12 @@ server_after_loss() {
 @test "loss: llama-server ends a stream of chat with an error" {
     server_start
     llama_server
-    local since
     ask_job ask /v1/chat/completions \
         "{\"messages\": [{\"role\": \"user\", \"content\": \"hello\"}], \"stream\": true, $ENDLESS}"
     # Words arrive already.
     wait_until 30 grep -q '^data:.*delta' "$T/ask.out"
     kill -0 "$ASK"
-    since=$(now_ms)
-    kill -ABRT "$WORKER"
-    ends_within_limit "$ASK" "$since"
+    ended_by ABRT "$WORKER" "$ASK"
     tail -c 500 "$T/ask.out"
     grep -Eq '^(data|error):.*error' "$T/ask.out"
     server_after_loss

@@ -4,11 +4,7 @@
 # The plug-in's file: it must load into programs that know nothing of us, on old and new glibc
 # and on musl.
 
-bats_require_minimum_version 1.5.0
 load system.bash
-
-setup() { common_setup; }
-teardown() { common_teardown; }
 
 # Undefined names, without versions.
 undefined() {

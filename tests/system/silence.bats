@@ -4,22 +4,7 @@
 # A host that does not answer for a while, but is there, costs nobody anything; one that never does
 # again ends its clients when APIR_SILENCE_SECONDS are over.
 
-bats_require_minimum_version 1.5.0
 load system.bash
-
-setup() { common_setup; }
-teardown() { common_teardown; }
-
-# A program that computes once for each line that it reads; sets HOLD, its pid, and WORKER.
-hold_start() {
-    mkfifo "$T/hold.in"
-    env "${REMOTE[@]}" "$EXERCISE" hold <"$T/hold.in" >"$T/hold.out" 2>"$T/hold.err" 3>&- &
-    HOLD=$!
-    JOBS_STARTED+=("$HOLD")
-    exec {LINES_TO_IT}>"$T/hold.in"
-    busy_worker
-    wait_until 60 grep -q ready "$T/hold.out"
-}
 
 n_right() { grep -c right "$T/hold.out" || :; }
 one_more() { (($(n_right) > $1)); }
@@ -27,11 +12,12 @@ one_more() { (($(n_right) > $1)); }
 @test "silence: server and worker stopped for five seconds, and nothing is lost" {
     server_start
     hold_start
+    busy_worker
     local before server
     before=$(n_right)
     server=$(render_server)
     kill -STOP "$server" "$WORKER"
-    echo go >&"$LINES_TO_IT"
+    echo go >&"$TALK"
     # Who comes meanwhile waits for the server itself.
     remote_job newcomer "$EXERCISE" compute
     vtest_pause 5
@@ -48,11 +34,12 @@ one_more() { (($(n_right) > $1)); }
     # Less than five is taken for five.
     REMOTE+=("APIR_SILENCE_SECONDS=1")
     hold_start
+    busy_worker
     local server since took
     server=$(render_server)
     kill -STOP "$server" "$WORKER"
     since=$(now_ms)
-    echo go >&"$LINES_TO_IT"
+    echo go >&"$TALK"
     wait_until 60 grep -q 'is lost: it does not answer' "$T/hold.err"
     took=$(($(now_ms) - since))
     echo "$took ms"
@@ -73,6 +60,7 @@ one_more() { (($(n_right) > $1)); }
     wait_until 20 unix_listens
     mapfile -t REMOTE < <(vtest_env "$OUT")
     hold_start
+    busy_worker
     # As many bytes as a pipe holds, less what is in it: nothing more goes in.
     timeout 1 cat /dev/zero >&"$log" || :
     # A refusal is said to the log first.

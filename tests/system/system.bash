@@ -6,6 +6,8 @@
 #
 # Only processes below our own server are ever signalled: others may run the same programs here.
 
+bats_require_minimum_version 1.5.0
+
 OUT=${APIR_OUT:-build/release-gcc}
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 # shellcheck source=tests/system/vtest.sh
@@ -15,6 +17,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 
 PLUGIN=${APIR_PLUGIN:-$OUT/frontend/libggml-apir.so}
 EXERCISE=$OUT/tests/system/apir-exercise
+# shellcheck disable=SC2034 # for the tests
+APIR=$OUT/cdi/apir
+# Without us, on the same host with the same kernels.
+NATIVE=(timeout -k 5 120 env -u GGML_BACKEND_PATH)
+# A Vulkan device of one thread, for whoever has this environment.
+LAVAPIPE=/usr/share/vulkan/icd.d/lvp_icd.json
+VULKAN=(GGML_VK_VISIBLE_DEVICES=0 "VK_DRIVER_FILES=$LAVAPIPE" LP_NUM_THREADS=1)
 # A hang is a failure like any other. Generous: sanitizers and busy machines are slow.
 export BATS_TEST_TIMEOUT=${BATS_TEST_TIMEOUT:-180}
 
@@ -54,6 +63,16 @@ common_teardown() {
     vtest_stop
 }
 
+# For files without their own.
+setup() { common_setup; }
+teardown() { common_teardown; }
+
+# The server's devices may be that one.
+vulkan() {
+    [[ -r $LAVAPIPE ]] || { [[ -z ${CI-} ]]; skip "no lavapipe here"; }
+    VTEST_ENV=("${VULKAN[@]}")
+}
+
 # SYSTEM_TRANSPORT says how the clients of any test get to the host: vtest, or unix.
 SYSTEM_TRANSPORT=${SYSTEM_TRANSPORT:-vtest}
 
@@ -86,6 +105,44 @@ remote_job() { # NAME CMD...: stdout to $T/NAME.out, stderr to $T/NAME.err
     env "${REMOTE[@]}" "$@" >"$T/$name.out" 2>"$T/$name.err" </dev/null 3>&- &
     JOB=$!
     JOBS_STARTED+=("$JOB")
+}
+
+# The same for a program that reads lines: what is written to descriptor TALK.
+remote_talk() { # NAME CMD...
+    local name=$1
+    shift
+    rm -f "$T/$name.in"
+    mkfifo "$T/$name.in"
+    # Both ways: one that ends at once leaves us nothing to wait for.
+    exec {TALK}<>"$T/$name.in"
+    env "${REMOTE[@]}" "$@" <"$T/$name.in" >"$T/$name.out" 2>"$T/$name.err" {TALK}>&- 3>&- &
+    JOB=$!
+    JOBS_STARTED+=("$JOB")
+}
+
+# A client named hold, which computes once for each line that it is told.
+hold_start() {
+    remote_talk hold "$EXERCISE" hold
+    wait_until 60 grep -q ready "$T/hold.out"
+}
+
+# What the exercise has printed: $T/exercise.out and .err.
+exercise() { # COMMAND [DEVICE]
+    remote "$EXERCISE" "$@" >"$T/exercise.out" 2>"$T/exercise.err"
+}
+
+# Programs one after the other, the last of them killed; OTHERS workers are other clients'.
+many_runs() { # OTHERS
+    local i
+    for ((i = 0; i < 20; i++)); do
+        remote "$EXERCISE" compute 2>/dev/null
+    done
+    remote llama-bench -m "$MODEL" -dev APIR0 -t 2 -p 8 -n 2 -r 1 >/dev/null 2>&1
+    remote_job killed llama-bench -m "$MODEL" -dev APIR0 -t 2 -p 0 -n 64 -r 1000
+    wait_until 20 n_workers_is $(($1 + 1))
+    kill -KILL "$JOB"
+    wait_until 10 n_workers_is "$1"
+    wait_until 10 no_zombie_below
 }
 
 # wait_until SECONDS CMD...: polls; false once the time is over.
@@ -136,6 +193,8 @@ render_server() {
         server_pids apir-render-ser
     fi
 }
+no_zombie_below() { [[ -z $(server_pids apir-worker Z) ]]; }
+n_fds() { find "/proc/$1/fd" -mindepth 1 -maxdepth 1 | wc -l; }
 n_workers_is() { [[ $(workers | wc -l) -eq $1 ]]; }
 
 # Not running any more: gone, or waiting for its parent.
@@ -201,6 +260,16 @@ greedy() {
     done
     echo "llama-completion has lost the end of its text in all of $n runs" >&2
     return 1
+}
+
+# The exit code of a command, and a part of what it says: on any output, or on stderr.
+gives() { # CODE TEXT CMD...
+    run "-$1" "${@:3}"
+    [[ $output == *"$2"* ]]
+}
+complains() { # CODE TEXT CMD...
+    run "-$1" --separate-stderr "${@:3}"
+    [[ $stderr == *"$2"* ]]
 }
 
 # `! cmd` never fails a bats test: errexit does not look at it.

@@ -4,30 +4,27 @@
 # The unix transport: real llama.cpp programs and apir-render-server's own socket. (Losses and
 # memory over it: run.sh runs those files over this transport too.)
 
-bats_require_minimum_version 1.5.0
 load system.bash
 
 setup() {
     common_setup
     SYSTEM_TRANSPORT=unix
     model_small
-    NATIVE=(timeout -k 5 120 env -u GGML_BACKEND_PATH)
 }
 teardown() {
     [[ -z ${AUTO_DIR-} ]] || rm -rf "$AUTO_DIR"
     common_teardown
 }
 
-n_fds() { find "/proc/$1/fd" -mindepth 1 -maxdepth 1 | wc -l; }
 fds_are() { [[ $(n_fds "$1") -eq $2 ]]; }
-no_zombie_below() { [[ -z $(server_pids apir-worker Z) ]]; }
 
-# A program that is to run on its own: what it said of us is in $T/declined.
-declines() { # VARIABLE=VALUE...
-    run -0 --separate-stderr remote "$@" "$EXERCISE" list
+# A program that is to run on its own, and says why in one line of ours.
+declines() { # PATTERN VARIABLE=VALUE...
+    run -0 --separate-stderr remote "${@:2}" "$EXERCISE" list
     refute grep -q '^APIR' <<<"$output"
     grep '^apir:' <<<"$stderr" | tee "$T/declined"
     [[ $(wc -l <"$T/declined") -eq 1 ]]
+    grep -q "$1" "$T/declined"
 }
 
 @test "unix: the same tokens as a native run" {
@@ -41,17 +38,9 @@ declines() { # VARIABLE=VALUE...
 
 @test "unix: many runs leave no process and no descriptor behind" {
     server_start
-    local fds i
+    local fds
     fds=$(n_fds "$VTEST_PID")
-    for ((i = 0; i < 20; i++)); do
-        remote "$EXERCISE" compute 2>/dev/null
-    done
-    remote llama-bench -m "$MODEL" -dev APIR0 -t 2 -p 8 -n 2 -r 1 >/dev/null 2>&1
-    remote_job killed llama-bench -m "$MODEL" -dev APIR0 -t 2 -p 0 -n 64 -r 1000
-    wait_until 20 n_workers_is 1
-    kill -KILL "$JOB"
-    wait_until 10 n_workers_is 0
-    wait_until 10 no_zombie_below
+    many_runs 0
     wait_until 10 fds_are "$VTEST_PID" "$fds"
 }
 
@@ -73,14 +62,12 @@ declines() { # VARIABLE=VALUE...
 
 @test "unix: a socket that nobody serves is one clear line" {
     server_start
-    declines "APIR_TRANSPORT=unix:$T/none.sock"
-    grep -q "nobody serves $T/none.sock.*apir host serve.*going on without" "$T/declined"
+    declines "nobody serves $T/none.sock.*apir host serve.*going on without" "APIR_TRANSPORT=unix:$T/none.sock"
     # A stale one, too.
     kill -KILL "$VTEST_PID"
     wait "$VTEST_PID" || :
     [[ -S $VTEST_SOCKET ]]
-    declines
-    grep -q 'nobody serves' "$T/declined"
+    declines 'nobody serves'
 }
 
 @test "unix: a program whose user may not goes on without, with one clear line" {
@@ -90,12 +77,10 @@ declines() { # VARIABLE=VALUE...
     chmod 755 "$VTEST_DIR"
     remote "$EXERCISE" compute
     # The socket's own permissions.
-    declines setpriv --reuid 1001 --regid 1001 --clear-groups
-    grep -q 'no permission to use' "$T/declined"
+    declines 'no permission to use' setpriv --reuid 1001 --regid 1001 --clear-groups
     chmod 666 "$VTEST_SOCKET"
     # The configuration's.
-    declines setpriv --reuid 1001 --regid 1001 --clear-groups
-    grep -q 'user 1001 may not use' "$T/declined"
+    declines 'user 1001 may not use' setpriv --reuid 1001 --regid 1001 --clear-groups
     # And it computes, on its own.
     run -0 --separate-stderr remote setpriv --reuid 1001 --regid 1001 --clear-groups \
         llama-bench -m "$MODEL" -t 2 -p 8 -n 2 -r 1 -o json
@@ -110,8 +95,7 @@ declines() { # VARIABLE=VALUE...
     chmod 666 "$VTEST_SOCKET"
     remote setpriv --reuid 1001 --regid 7000 --clear-groups "$EXERCISE" compute
     remote setpriv --reuid 1001 --regid 1001 --groups 500,7000 "$EXERCISE" compute
-    declines setpriv --reuid 1001 --regid 1001 --clear-groups
-    grep -q 'user 1001 may not use' "$T/declined"
+    declines 'user 1001 may not use' setpriv --reuid 1001 --regid 1001 --clear-groups
 }
 
 @test "unix: max_contexts_per_user, of each user" {
@@ -122,8 +106,7 @@ declines() { # VARIABLE=VALUE...
     chmod 666 "$VTEST_SOCKET"
     remote_job first llama-bench -m "$MODEL" -dev APIR0 -t 1 -p 0 -n 16 -r 1000000
     busy_worker
-    declines
-    grep -q 'serves 1 contexts of user 0 at most (max_contexts_per_user)' "$T/declined"
+    declines 'serves 1 contexts of user 0 at most (max_contexts_per_user)'
     # Another user has as many of their own.
     remote setpriv --reuid 1001 --regid 1001 --clear-groups "$EXERCISE" compute
     kill -KILL "$JOB"
@@ -154,11 +137,10 @@ declines() { # VARIABLE=VALUE...
     kill -STOP "$VTEST_PID"
     local since
     since=$(now_ms)
-    declines APIR_SILENCE_SECONDS=5
+    declines 'no apir-render-server answers' APIR_SILENCE_SECONDS=5
     kill -CONT "$VTEST_PID"
     echo "$(($(now_ms) - since)) ms"
     [[ $(($(now_ms) - since)) -lt 12000 ]]
-    grep -q 'no apir-render-server answers' "$T/declined"
 }
 
 @test "unix: a socket that systemd passes" {

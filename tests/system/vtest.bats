@@ -3,16 +3,12 @@
 #
 # Unmodified llama.cpp programs on APIR0, over stock virglrenderer.
 
-bats_require_minimum_version 1.5.0
 load system.bash
 
 setup() {
     common_setup
     model_small
-    # Also the answer to "what is it without us": the same host, the same kernels.
-    NATIVE=(timeout -k 5 120 env -u GGML_BACKEND_PATH)
 }
-teardown() { common_teardown; }
 
 @test "llama.cpp lists APIR0 with the host's description and memory" {
     server_start
@@ -76,43 +72,27 @@ teardown() { common_teardown; }
     [[ $(render_server | wc -l) -eq 1 ]]
 }
 
-n_fds() { find "/proc/$1/fd" -mindepth 1 -maxdepth 1 | wc -l; }
 fds_are() { [[ $(n_fds "$1") -le $2 ]]; }
-no_zombie_below() { [[ -z $(server_pids apir-worker Z) ]]; }
 
 @test "many runs one after the other leave no process and no descriptor behind" {
     server_start
     # One client stays: the server lives as long as it has any.
-    mkfifo "$T/lines"
-    env "${REMOTE[@]}" "$EXERCISE" hold <"$T/lines" >"$T/hold.out" 2>"$T/hold.err" 3>&- &
-    local hold=$! server fds vmm i
-    JOBS_STARTED+=("$hold")
-    exec {lines}>"$T/lines"
-    wait_until 20 grep -q ready "$T/hold.out"
+    hold_start
+    local hold=$JOB server fds vmm vmm_fds
     server=$(render_server)
     vmm=$(ps -o ppid= -p "$server" | tr -d ' ')
     fds=$(n_fds "$server")
     # The first run may leave caches in virglrenderer; what counts is that the tenth adds nothing.
     remote "$EXERCISE" compute 2>/dev/null
     wait_until 10 n_workers_is 1
-    local vmm_fds
     vmm_fds=$(n_fds "$vmm")
-    for ((i = 0; i < 20; i++)); do
-        remote "$EXERCISE" compute 2>/dev/null
-    done
-    remote llama-bench -m "$MODEL" -dev APIR0 -t 2 -p 8 -n 2 -r 1 >/dev/null 2>&1
-    # One that is killed, too.
-    remote_job killed llama-bench -m "$MODEL" -dev APIR0 -t 2 -p 0 -n 64 -r 1000
-    wait_until 20 n_workers_is 2
-    kill -KILL "$JOB"
-    wait_until 10 n_workers_is 1
-    wait_until 10 no_zombie_below
+    many_runs 1
     wait_until 10 fds_are "$server" "$fds"
     wait_until 10 fds_are "$vmm" "$vmm_fds"
     [[ $(render_server) == "$server" ]]
-    echo go >&"$lines"
+    echo go >&"$TALK"
     wait_until 10 grep -q "right 1" "$T/hold.out"
-    exec {lines}>&-
+    exec {TALK}>&-
     wait "$hold"
     # The last client is gone: nothing is left below the test server.
     wait_until 10 n_workers_is 0

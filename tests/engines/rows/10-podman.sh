@@ -12,17 +12,8 @@ row_control() {
     ! (on_apir) || die 'a result of the CPU has passed'
 }
 
-row podman-crun - 'podman, crun'
-row_podman_crun() {
-    computes run_podman --runtime crun "${DEVICE[@]}" localhost/llama
-    hook_placed
-}
-
-row podman-runc - 'podman, runc'
-row_podman_runc() {
-    computes run_podman --runtime runc "${DEVICE[@]}" localhost/llama
-    hook_placed
-}
+placed podman-crun - 'podman, crun' 'run_podman --runtime crun "${DEVICE[@]}" localhost/llama'
+placed podman-runc - 'podman, runc' 'run_podman --runtime runc "${DEVICE[@]}" localhost/llama'
 
 row podman-empty-env - 'a program that starts with an empty environment'
 row_podman_empty_env() {
@@ -37,40 +28,25 @@ row_podman_no_hook() {
     [[ -z $(hook_log) ]] || die 'the hook ran'
 }
 
-row podman-hooksd - 'no CDI: the precreate hook and --annotation apir.device=gpu0'
-row_podman_hooksd() {
-    PODMAN+=(--hooks-dir "$PRECREATE_DIR")
-    computes run_podman "${ANNOTATION[@]}" localhost/llama
-    hook_placed
-}
+placed podman-hooksd - 'no CDI: the precreate hook and --annotation apir.device=gpu0' 'run_precreate localhost/llama'
+placed podman-hooksd-runc - 'no CDI: the precreate hook and the annotation, runc' \
+    'run_precreate --runtime runc localhost/llama'
 
-row podman-hooksd-runc - 'no CDI: the precreate hook and the annotation, runc'
-row_podman_hooksd_runc() {
-    PODMAN+=(--hooks-dir "$PRECREATE_DIR")
-    computes run_podman --runtime runc "${ANNOTATION[@]}" localhost/llama
-    hook_placed
+# The node is mounted by createRuntime. OPTION...
+on_create_runtime() {
+    PODMAN+=(--hooks-dir "$HOOKS_DIR")
+    computes run_podman "$@" "${ANNOTATION[@]}" "${RULE[@]}" localhost/llama
+    hook_says "mounted $NODE"
 }
 
 row podman-create-runtime - 'no CDI, no precreate: createRuntime and the annotation, a rule for the device'
-row_podman_create_runtime() {
-    PODMAN+=(--hooks-dir "$HOOKS_DIR")
-    computes run_podman "${ANNOTATION[@]}" "${RULE[@]}" localhost/llama
-    hook_says "mounted $NODE"
-}
+row_podman_create_runtime() { on_create_runtime; }
 
 row podman-create-runtime-runc - 'createRuntime and the annotation, a rule for the device, runc'
-row_podman_create_runtime_runc() {
-    PODMAN+=(--hooks-dir "$HOOKS_DIR")
-    computes run_podman --runtime runc "${ANNOTATION[@]}" "${RULE[@]}" localhost/llama
-    hook_says "mounted $NODE"
-}
+row_podman_create_runtime_runc() { on_create_runtime --runtime runc; }
 
 row podman-create-runtime-userns - 'createRuntime and the annotation, a rule for the device, --userns=auto'
-row_podman_create_runtime_userns() {
-    PODMAN+=(--hooks-dir "$HOOKS_DIR")
-    computes run_podman --userns=auto "${ANNOTATION[@]}" "${RULE[@]}" localhost/llama
-    hook_says "mounted $NODE"
-}
+row_podman_create_runtime_userns() { on_create_runtime --userns=auto; }
 
 row podman-create-runtime-denied - "createRuntime without the device's rule: on its CPU, and one line names the flag"
 row_podman_create_runtime_denied() {
@@ -102,27 +78,16 @@ row_podman_build() {
     "${LIMIT[@]}" podman build --network=host -t built "$work"
 }
 
-row podman-userns-auto - '--userns=auto, crun'
-row_podman_userns_auto() { computes run_podman --userns=auto "${DEVICE[@]}" localhost/llama; }
-
-row podman-userns-auto-runc - '--userns=auto, runc'
-row_podman_userns_auto_runc() { computes run_podman --runtime runc --userns=auto "${DEVICE[@]}" localhost/llama; }
-
-row podman-uidmap - '--uidmap and --gidmap of the caller, crun'
-row_podman_uidmap() {
-    computes run_podman --uidmap 0:300000:65536 --gidmap 0:400000:65536 "${DEVICE[@]}" localhost/llama
-}
-
-row podman-read-only - '--read-only'
-row_podman_read_only() { computes run_podman --read-only "${DEVICE[@]}" localhost/llama; }
-
-row podman-read-only-runc - '--read-only, runc'
-row_podman_read_only_runc() { computes run_podman --runtime runc --read-only "${DEVICE[@]}" localhost/llama; }
-
-row podman-cap-drop - '--cap-drop=all --security-opt no-new-privileges'
-row_podman_cap_drop() {
-    computes run_podman --cap-drop=all --security-opt no-new-privileges "${DEVICE[@]}" localhost/llama
-}
+computing podman-userns-auto - '--userns=auto, crun' 'run_podman --userns=auto "${DEVICE[@]}" localhost/llama'
+computing podman-userns-auto-runc - '--userns=auto, runc' \
+    'run_podman --runtime runc --userns=auto "${DEVICE[@]}" localhost/llama'
+computing podman-uidmap - '--uidmap and --gidmap of the caller, crun' \
+    'run_podman --uidmap 0:300000:65536 --gidmap 0:400000:65536 "${DEVICE[@]}" localhost/llama'
+computing podman-read-only - '--read-only' 'run_podman --read-only "${DEVICE[@]}" localhost/llama'
+computing podman-read-only-runc - '--read-only, runc' \
+    'run_podman --runtime runc --read-only "${DEVICE[@]}" localhost/llama'
+computing podman-cap-drop - '--cap-drop=all --security-opt no-new-privileges' \
+    'run_podman --cap-drop=all --security-opt no-new-privileges "${DEVICE[@]}" localhost/llama'
 
 row podman-ramalama - "ramalama's options: label=disable, cap-drop, no-new-privileges, HOME=/tmp, --init"
 row_podman_ramalama() {

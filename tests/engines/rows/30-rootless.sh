@@ -5,17 +5,10 @@
 
 KEEP=(--group-add keep-groups)
 
-row rootless-crun rootless 'podman rootless, crun, node 0666'
-row_rootless_crun() {
-    computes run_rootless --runtime crun "${DEVICE[@]}" localhost/llama
-    hook_placed
-}
-
-row rootless-runc rootless 'podman rootless, runc, node 0666'
-row_rootless_runc() {
-    computes run_rootless --runtime runc "${DEVICE[@]}" localhost/llama
-    hook_placed
-}
+placed rootless-crun rootless 'podman rootless, crun, node 0666' \
+    'run_rootless --runtime crun "${DEVICE[@]}" localhost/llama'
+placed rootless-runc rootless 'podman rootless, runc, node 0666' \
+    'run_rootless --runtime runc "${DEVICE[@]}" localhost/llama'
 
 row rootless-keep-groups rootless 'node 0660 and --group-add keep-groups'
 row_rootless_keep_groups() {
@@ -41,10 +34,8 @@ for mode in auto keep-id nomap; do
         }"
 done
 
-row rootless-read-only rootless '--read-only --cap-drop=all --security-opt no-new-privileges'
-row_rootless_read_only() {
-    computes run_rootless --read-only --cap-drop=all --security-opt no-new-privileges "${DEVICE[@]}" localhost/llama
-}
+computing rootless-read-only rootless '--read-only --cap-drop=all --security-opt no-new-privileges' \
+    'run_rootless --read-only --cap-drop=all --security-opt no-new-privileges "${DEVICE[@]}" localhost/llama'
 
 row rootless-hooksd rootless 'no CDI: the precreate hook and the annotation'
 row_rootless_hooksd() {

@@ -1,16 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2034,SC2154 # lib.sh and row.sh share variables
 
-row docker docker 'docker'
-row_docker() {
-    computes run_docker "${DEVICE[@]}" localhost/llama
-    hook_placed
-}
-
-row docker-read-only docker '--read-only --cap-drop=all --security-opt no-new-privileges'
-row_docker_read_only() {
-    computes run_docker --read-only --cap-drop=all --security-opt no-new-privileges "${DEVICE[@]}" localhost/llama
-}
+placed docker docker 'docker' 'run_docker "${DEVICE[@]}" localhost/llama'
+computing docker-read-only docker '--read-only --cap-drop=all --security-opt no-new-privileges' \
+    'run_docker --read-only --cap-drop=all --security-opt no-new-privileges "${DEVICE[@]}" localhost/llama'
 
 row docker-user docker '--user, node 0660, --group-add of its group'
 row_docker_user() {

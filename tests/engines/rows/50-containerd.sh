@@ -3,25 +3,14 @@
 
 IMAGE=localhost/llama:latest
 
-row ctr containerd 'containerd, ctr run --device virtgpu/apir=gpu0'
-row_ctr() {
-    computes run_ctr "${DEVICE[@]}" "$IMAGE" "bench-$BASHPID"
-    hook_placed
-}
-
-row ctr-crun containerd 'ctr, crun as the runtime'
-row_ctr_crun() {
-    computes run_ctr --runc-binary crun "${DEVICE[@]}" "$IMAGE" "bench-$BASHPID"
-    hook_placed
-}
-
-row ctr-userns containerd 'ctr --uidmap --gidmap'
-row_ctr_userns() {
-    computes run_ctr --uidmap 0:300000:65536 --gidmap 0:300000:65536 "${DEVICE[@]}" "$IMAGE" "bench-$BASHPID"
-}
-
-row ctr-read-only containerd 'ctr --read-only'
-row_ctr_read_only() { computes run_ctr --read-only "${DEVICE[@]}" "$IMAGE" "bench-$BASHPID"; }
+placed ctr containerd 'containerd, ctr run --device virtgpu/apir=gpu0' \
+    'run_ctr "${DEVICE[@]}" "$IMAGE" "bench-$BASHPID"'
+placed ctr-crun containerd 'ctr, crun as the runtime' \
+    'run_ctr --runc-binary crun "${DEVICE[@]}" "$IMAGE" "bench-$BASHPID"'
+computing ctr-userns containerd 'ctr --uidmap --gidmap' \
+    'run_ctr --uidmap 0:300000:65536 --gidmap 0:300000:65536 "${DEVICE[@]}" "$IMAGE" "bench-$BASHPID"'
+computing ctr-read-only containerd 'ctr --read-only' \
+    'run_ctr --read-only "${DEVICE[@]}" "$IMAGE" "bench-$BASHPID"'
 
 # A root that shares its mounts with the host: whatever a hook mounts there too late
 # or too early is seen on the host.

@@ -11,10 +11,7 @@ row_host0_podman() {
     hook_placed
 }
 
-row host0-docker docker+host 'docker, --device virtgpu/apir=host0'
-row_host0_docker() { computes run_docker --device virtgpu/apir=host0 localhost/llama; }
-
-row host0-rootless rootless+host 'podman rootless, the user is in the group of the socket, keep-groups'
-row_host0_rootless() {
-    computes run_rootless --group-add keep-groups --device virtgpu/apir=host0 localhost/llama
-}
+computing host0-docker docker+host 'docker, --device virtgpu/apir=host0' \
+    'run_docker --device virtgpu/apir=host0 localhost/llama'
+computing host0-rootless rootless+host 'podman rootless, the user is in the group of the socket, keep-groups' \
+    'run_rootless --group-add keep-groups --device virtgpu/apir=host0 localhost/llama'
