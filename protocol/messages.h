@@ -41,10 +41,10 @@
 #define APIR_U64_MAX       UINT64_MAX
 #define APIR_BUFFER_ID_MAX UINT32_MAX /* generation << 12 | index; the handler looks it up */
 
-/* A place in the shared memory of an arena (blob ≥ 1), checked against the blob. */
+/* A place in a blob but the ring: checked against its size. */
 #define APIR_FIELDS_REGION(F)                                                                      \
     F(uint32_t, blob, 1, APIR_BLOBS_MAX - 1)                                                       \
-    F(uint64_t, blob_offset, 0, APIR_ARENA_SIZE_MAX)
+    F(uint64_t, blob_offset, 0, APIR_BLOB_SIZE_MAX)
 
 #define APIR_FIELDS_hello(F)                                                                       \
     F(uint64_t, magic, APIR_HELLO_MAGIC, APIR_HELLO_MAGIC)                                         \
@@ -87,7 +87,7 @@
     F(uint32_t, stream, 0, APIR_STREAMS_MAX)                                                       \
     F(uint32_t, buffer, 1, APIR_BUFFER_ID_MAX)                                                     \
     F(uint64_t, offset, 0, APIR_SIZE_MAX)                                                          \
-    F(uint64_t, size, 1, APIR_ARENA_SIZE_MAX)                                                      \
+    F(uint64_t, size, 1, APIR_BLOB_SIZE_MAX)                                                       \
     APIR_FIELDS_REGION(F)
 
 #define APIR_FIELDS_set_inline(F)                                                                  \
@@ -105,17 +105,17 @@
     F(uint32_t, stream, 0, APIR_STREAMS_MAX)                                                       \
     F(uint32_t, buffer, 1, APIR_BUFFER_ID_MAX)                                                     \
     F(uint64_t, offset, 0, APIR_SIZE_MAX)                                                          \
-    F(uint64_t, size, 1, APIR_ARENA_SIZE_MAX)                                                      \
+    F(uint64_t, size, 1, APIR_BLOB_SIZE_MAX)                                                       \
     APIR_FIELDS_REGION(F)
 
 /* rows of `size` bytes: `count` of them, `stride` apart in the tensor, packed in
- * the arena */
+ * the blob */
 #define APIR_FIELDS_set_2d(F)                                                                      \
     F(uint32_t, stream, 0, APIR_STREAMS_MAX)                                                       \
     F(uint32_t, buffer, 1, APIR_BUFFER_ID_MAX)                                                     \
     F(uint64_t, offset, 0, APIR_SIZE_MAX)                                                          \
-    F(uint64_t, size, 1, APIR_ARENA_SIZE_MAX)                                                      \
-    F(uint64_t, count, 1, APIR_ARENA_SIZE_MAX)                                                     \
+    F(uint64_t, size, 1, APIR_BLOB_SIZE_MAX)                                                       \
+    F(uint64_t, count, 1, APIR_BLOB_SIZE_MAX)                                                      \
     F(uint64_t, stride, 0, APIR_SIZE_MAX)                                                          \
     APIR_FIELDS_REGION(F)
 
@@ -123,8 +123,8 @@
     F(uint32_t, stream, 0, APIR_STREAMS_MAX)                                                       \
     F(uint32_t, buffer, 1, APIR_BUFFER_ID_MAX)                                                     \
     F(uint64_t, offset, 0, APIR_SIZE_MAX)                                                          \
-    F(uint64_t, size, 1, APIR_ARENA_SIZE_MAX)                                                      \
-    F(uint64_t, count, 1, APIR_ARENA_SIZE_MAX)                                                     \
+    F(uint64_t, size, 1, APIR_BLOB_SIZE_MAX)                                                       \
+    F(uint64_t, count, 1, APIR_BLOB_SIZE_MAX)                                                      \
     F(uint64_t, stride, 0, APIR_SIZE_MAX)                                                          \
     APIR_FIELDS_REGION(F)
 
@@ -203,13 +203,13 @@
     F(uint64_t, size, 1, APIR_PAYLOAD_MAX)
 
 /* payload: graph.h, without buffers. The order that the host's backend prefers goes
- * to `out_offset` of the same arena: u32 tensor index per node, then for each
+ * to `out_offset` of the same blob: u32 tensor index per node, then for each
  * dependency two u32, tensor and until: `tensor` must stay allocated until then. */
 #define APIR_FIELDS_graph_optimize(F)                                                              \
     F(uint32_t, stream, 1, APIR_STREAMS_MAX)                                                       \
     APIR_FIELDS_REGION(F)                                                                          \
     F(uint64_t, size, 1, APIR_PAYLOAD_MAX)                                                         \
-    F(uint64_t, out_offset, 0, APIR_ARENA_SIZE_MAX)                                                \
+    F(uint64_t, out_offset, 0, APIR_BLOB_SIZE_MAX)                                                 \
     F(uint64_t, out_size, 1, APIR_PAYLOAD_MAX)                                                     \
     F(uint32_t, reply, 0, APIR_U32_MAX)
 

@@ -34,13 +34,13 @@
 #define APIR_RING_MAGIC       UINT64_C(0x31474e5252495041) /* "APIRRNG1" as bytes */
 #define APIR_SHM_ALIGN        65536u                       /* every blob is a multiple of this */
 #define APIR_RING_BLOB_ID     0u
-#define APIR_ARENA_BLOB_ID    1u /* the first, and so far the only one */
+#define APIR_ARENA_BLOB_ID    1u /* where messages put what is longer than they are */
 #define APIR_RING_SIZE_MIN    (128u << 10)
 #define APIR_RING_SIZE_MAX    (16u << 20)
 #define APIR_RING_SIZE        (1u << 20) /* what our guest asks for */
 #define APIR_RING_HEADER_SIZE 4096u
-#define APIR_ARENA_SIZE_MAX   (UINT64_C(1) << 30)
-#define APIR_BLOBS_MAX        64u /* per context: the ring, an arena, host memory, shared buffers */
+#define APIR_BLOB_SIZE_MAX    (UINT64_C(1) << 30)
+#define APIR_BLOBS_MAX        64u /* per context: the ring, the arena, host buffers */
 
 enum apir_state {
     APIR_STATE_NONE = 0,

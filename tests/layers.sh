@@ -47,6 +47,8 @@ judge() { # WHAT: what is wrong, a line each, on standard input
 
 mapfile -t files < <(find common protocol frontend backend hook cdi -name '*.[ch]' | sort)
 
+tests() { find tests -name '*.[ch]' -not -path '*/corpus/*' | sort; }
+
 # Every include of a file of ours: FILE INCLUDED.
 includes() {
     grep -HoE '^#include "[^"]+"' "${files[@]}" | sed -E 's/:#include "(.*)"/ \1/'
@@ -102,7 +104,8 @@ scattered() {
 }
 
 dialect() {
-    grep -nE '[!=]= NULL|^ +int (r|ret|err|e|res|result)( =|;|,)' "${files[@]}"
+    # shellcheck disable=SC2046
+    grep -nE '[!=]= NULL|^ +int (r|ret|err|e|res|result)( =|;|,)' "${files[@]}" $(tests)
 }
 
 crowded() {
@@ -116,7 +119,7 @@ long() {
     FNR == 1 { name = "" }
     /^[a-zA-Z_].*\(/ && !/;$/ && !/^#/ { head = $0; start = FNR; sub(/\(.*/, "", head); sub(/.*[ *]/, "", head); name = head }
     /^}/ && name != "" { if (FNR - start + 1 > most) print FILENAME, name, FNR - start + 1; name = "" }' \
-        "${files[@]}" $(find tests -name '*.[ch]' -not -path '*/corpus/*' | sort)
+        "${files[@]}" $(tests)
 }
 too_long() {
     local file name lines known

@@ -196,7 +196,7 @@ static const char *server_context_check_blob(const struct server_context *contex
             return "the ring must be the first blob";
         if (context->lost)
             return "the context is lost";
-        if (size == 0 || size % APIR_SHM_ALIGN || size > APIR_ARENA_SIZE_MAX)
+        if (size == 0 || size % APIR_SHM_ALIGN || size > APIR_BLOB_SIZE_MAX)
             return "bad size of an arena blob";
     }
     const uint64_t limit = (uint64_t)context->contexts->config->context_shm_mib << 20;

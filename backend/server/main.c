@@ -245,8 +245,8 @@ static int server_run(struct server *server, struct apir_error *err)
 
 static int serve_vmm(struct server *server, int socket_fd, struct apir_error *err)
 {
-    struct server_client client;
-    const struct server_client_setup setup = {
+    struct server_vmm vmm;
+    const struct server_vmm_setup setup = {
         .loop = &server->loop,
         .children = &server->children,
         .config = &server->config,
@@ -254,11 +254,11 @@ static int serve_vmm(struct server *server, int socket_fd, struct apir_error *er
         .worker_path = server->worker_path,
         .refusal = server->refusal,
     };
-    int rc = server_client_init(&client, &setup, socket_fd);
+    int rc = server_vmm_init(&vmm, &setup, socket_fd);
     if (rc < 0)
         return apir_error_sys(err, -rc, "cannot use the socket");
     rc = server_run(server, err);
-    server_client_fini(&client);
+    server_vmm_fini(&vmm);
     return rc;
 }
 

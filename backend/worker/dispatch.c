@@ -21,9 +21,9 @@
 static const char *payload_copy(struct worker *w, uint32_t blob, uint64_t offset, uint64_t size,
                                 void **ret_copy)
 {
-    const void *src = worker_arena(w, blob, offset, size);
+    const void *src = worker_region(w, blob, offset, size);
     if (!src)
-        return worker_bad_arena;
+        return worker_bad_region;
     void *copy = malloc(size);
     if (copy)
         memcpy(copy, src, size);
@@ -232,9 +232,9 @@ static const char *handle_graph_optimize(struct worker *w, const struct apir_msg
         return worker_bad_stream;
     if (!host_stream_optimizes(&w->ggml, s->host))
         return "this stream has no graph_optimize";
-    void *out = worker_arena(w, m->blob, m->out_offset, m->out_size);
+    void *out = worker_region(w, m->blob, m->out_offset, m->out_size);
     if (!out)
-        return worker_bad_arena;
+        return worker_bad_region;
     cleanup_free void *copy = NULL;
     const char *why = payload_copy(w, m->blob, m->blob_offset, m->size, &copy);
     if (why)

@@ -7,7 +7,7 @@ const char worker_bad_reply[] = "reply outside the reply area";
 const char worker_bad_device[] = "device does not exist";
 const char worker_bad_buffer[] = "buffer does not exist";
 const char worker_bad_range[] = "range outside its buffer";
-const char worker_bad_arena[] = "region outside its blob";
+const char worker_bad_region[] = "region outside its blob";
 const char worker_bad_stream[] = "stream does not exist";
 
 struct worker_buffer *worker_buffer_find(struct worker *w, uint32_t id)
@@ -26,7 +26,7 @@ struct worker_blob *worker_blob_find(struct worker *w, uint32_t id)
     return w->blobs[id].map ? &w->blobs[id] : NULL;
 }
 
-void *worker_arena(struct worker *w, uint32_t blob, uint64_t offset, uint64_t size)
+void *worker_region(struct worker *w, uint32_t blob, uint64_t offset, uint64_t size)
 {
     const struct worker_blob *b = worker_blob_find(w, blob);
     if (!b || offset > b->size || size > b->size - offset)

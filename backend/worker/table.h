@@ -10,7 +10,7 @@
 
 /* Why a context becomes FATAL. */
 extern const char worker_bad_reply[], worker_bad_device[], worker_bad_buffer[], worker_bad_range[],
-    worker_bad_arena[], worker_bad_stream[];
+    worker_bad_region[], worker_bad_stream[];
 
 #define WORKER_BUFFER_INDEX(id) ((id) & (APIR_BUFFERS_MAX - 1))
 
@@ -24,7 +24,7 @@ struct worker_blob *worker_blob_find(struct worker *w, uint32_t id);
  * `size` bytes at `offset` of `blob` (not the ring), or NULL where that is not
  * wholly inside one. The guest may write there at any time: copy before checking.
  */
-void *worker_arena(struct worker *w, uint32_t blob, uint64_t offset, uint64_t size);
+void *worker_region(struct worker *w, uint32_t blob, uint64_t offset, uint64_t size);
 
 /* A reply place (APIR_REPLY_SIZE bytes), or NULL. */
 void *worker_reply(struct worker *w, uint32_t offset);

@@ -47,9 +47,9 @@ static const char *transfer_check(struct worker *w, uint32_t buffer, uint64_t of
         return worker_bad_range;
     u128 packed = (u128)row * count;
     ret->data =
-        packed <= APIR_ARENA_SIZE_MAX ? worker_arena(w, blob, blob_offset, (uint64_t)packed) : NULL;
+        packed <= APIR_BLOB_SIZE_MAX ? worker_region(w, blob, blob_offset, (uint64_t)packed) : NULL;
     if (!ret->data)
-        return worker_bad_arena;
+        return worker_bad_region;
     struct worker_blob *b = &w->blobs[blob];
     if (b->direct.handle && b->device == ret->buffer->device) {
         ret->direct = &b->direct;

@@ -49,7 +49,7 @@ static void unclaim(struct client *c, struct client_shared *s, uint64_t size)
 
 struct client_shared *client_shared_new(struct client *c, uint64_t size, uint32_t share)
 {
-    if (size == 0 || size > APIR_ARENA_SIZE_MAX || !client_usable(c))
+    if (size == 0 || size > APIR_BLOB_SIZE_MAX || !client_usable(c))
         return NULL;
     size = (size + APIR_SHM_ALIGN - 1) & ~(uint64_t)(APIR_SHM_ALIGN - 1);
     struct client_shared *s = claim(c, size, share);

@@ -68,7 +68,7 @@ static void blob_refused(struct guest *g, uint64_t id, uint64_t size, const char
 
 static void sizes_of_shared_memory(void)
 {
-    static const uint64_t sizes[] = {1, 4096, 65537, APIR_ARENA_SIZE_MAX + 65536};
+    static const uint64_t sizes[] = {1, 4096, 65537, APIR_BLOB_SIZE_MAX + 65536};
     static const uint64_t absurd[] = {0, UINT64_C(1) << 63, UINT64_MAX - 65535};
     static const uint64_t rings[] = {4096, 65536, 100000, 1 << 25, UINT64_C(1) << 40};
     static const uint64_t ids[] = {APIR_BLOBS_MAX, UINT32_MAX, UINT64_C(1) << 32};

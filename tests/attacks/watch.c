@@ -187,7 +187,7 @@ static bool log_has(const char *text, char *ret_line, int size)
     WANT(f);
     fseek(f, current->log_seen, SEEK_SET);
     while (!found && fgets(ret_line, size, f))
-        found = strstr(ret_line, text) != NULL;
+        found = strstr(ret_line, text);
     fclose(f);
     return found;
 }

@@ -116,7 +116,7 @@ void engine_load(struct engine *e, const struct options *o, const char *path)
     p.split_mode = LLAMA_SPLIT_MODE_LAYER;
     p.use_extra_bufts = false;
     notes.offloaded = notes.layers = 0;
-    e->is_stamped = o->stamp != NULL;
+    e->is_stamped = o->stamp;
     e->model = llama_model_load_from_file(path, p);
     if (!e->model)
         fail("%s cannot be loaded on %s; --verbose says why", path, e->side->device);
@@ -184,9 +184,9 @@ static int32_t prompt_token(uint32_t i, uint32_t n_vocab)
 
 static void decode(struct engine *e, int32_t *tokens, int n)
 {
-    int ret = llama_decode(e->ctx, llama_batch_get_one(tokens, n));
-    if (ret)
-        fail("%s: llama_decode failed with %d; --verbose says why", e->side->name, ret);
+    int rc = llama_decode(e->ctx, llama_batch_get_one(tokens, n));
+    if (rc)
+        fail("%s: llama_decode failed with %d; --verbose says why", e->side->name, rc);
 }
 
 /* A made-up prompt of n tokens from an empty cache, until the device is done with it. */

@@ -199,7 +199,7 @@ static bool takes(const struct command *c, const char *option)
 {
     char word[64];
     snprintf(word, sizeof(word), " %s ", option);
-    return strstr(c->takes, word) != NULL;
+    return strstr(c->takes, word);
 }
 
 /* Peers have loaded theirs. */

@@ -92,8 +92,8 @@ static int read_key(struct sample *s, const char *key, struct json_object *value
         return 0;
     }
     if (strcmp(key, "n") == 0) {
-        int ret = read_number(value, key, &s->n, err);
-        return ret < 0 || s->n > 0 ? ret : apir_error_set(err, EINVAL, "\"n\" must be more than 0");
+        int rc = read_number(value, key, &s->n, err);
+        return rc < 0 || s->n > 0 ? rc : apir_error_set(err, EINVAL, "\"n\" must be more than 0");
     }
     if (strcmp(key, "seconds") == 0 || strcmp(key, "value") == 0)
         return read_number(value, key, &s->value, err);
@@ -105,9 +105,9 @@ static int read_sample(struct json_object *o, struct sample *ret_sample, struct 
     struct sample s = {.pair = SAMPLE_NO_PAIR};
     json_object_object_foreach(o, key, value)
     {
-        int ret = read_key(&s, key, value, err);
-        if (ret < 0)
-            return ret;
+        int rc = read_key(&s, key, value, err);
+        if (rc < 0)
+            return rc;
     }
     bool seconds = json_object_object_get_ex(o, "seconds", NULL);
     if (!s.name[0] || !s.side[0] || !s.metric[0])
@@ -168,8 +168,8 @@ static int line_parse(struct samples *all, const char *line, size_t size, struct
         return 0;
     }
     struct sample s;
-    int ret = read_sample(o, &s, err);
-    return ret < 0 ? ret : samples_add(all, &s, err);
+    int rc = read_sample(o, &s, err);
+    return rc < 0 ? rc : samples_add(all, &s, err);
 }
 
 int samples_parse(struct samples *all, const char *path, const char *text, struct apir_error *err)
@@ -178,10 +178,10 @@ int samples_parse(struct samples *all, const char *path, const char *text, struc
     for (const char *line = text; *line; number++) {
         size_t size = strcspn(line, "\n");
         if (strspn(line, " \t\r") < size) {
-            int ret = line_parse(all, line, size, err);
-            if (ret < 0) {
+            int rc = line_parse(all, line, size, err);
+            if (rc < 0) {
                 (void)apir_error_wrap(err, "%s:%zu", path, number);
-                return ret;
+                return rc;
             }
         }
         line += size + (line[size] == '\n');

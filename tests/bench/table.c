@@ -136,8 +136,8 @@ static int cell_fill(struct row *r, struct cell *c, const struct samples *all,
     for (ssize_t i = 0; i < n; i++)
         a[i] /= b[i];
     c->has_ratio = true;
-    int ret = stats_interval(a, (size_t)n, &c->ratio);
-    return ret < 0 ? apir_error_sys(err, -ret, "table") : 0;
+    int rc = stats_interval(a, (size_t)n, &c->ratio);
+    return rc < 0 ? apir_error_sys(err, -rc, "table") : 0;
 }
 
 static int table_add(struct table *t, const struct sample *s, struct apir_error *err)
@@ -165,14 +165,14 @@ int table_init(struct table *t, const struct samples *all, struct apir_error *er
     *t = (struct table){.rows = calloc(all->n ? all->n : 1, sizeof(*t->rows))};
     if (!t->rows)
         return apir_error_sys(err, ENOMEM, "table");
-    int ret = 0;
-    for (size_t i = 0; i < all->n && ret == 0; i++)
-        ret = table_add(t, &all->all[i], err);
-    for (size_t i = 0; i < t->n && ret == 0; i++) {
-        for (size_t k = 0; k < t->rows[i].n_cells && ret == 0; k++)
-            ret = cell_fill(&t->rows[i], &t->rows[i].cells[k], all, err);
+    int rc = 0;
+    for (size_t i = 0; i < all->n && rc == 0; i++)
+        rc = table_add(t, &all->all[i], err);
+    for (size_t i = 0; i < t->n && rc == 0; i++) {
+        for (size_t k = 0; k < t->rows[i].n_cells && rc == 0; k++)
+            rc = cell_fill(&t->rows[i], &t->rows[i].cells[k], all, err);
     }
-    return ret;
+    return rc;
 }
 
 void table_fini(struct table *t)

@@ -145,22 +145,22 @@ int target_judge(const struct target *t, const struct samples *all, struct judge
                  struct apir_error *err)
 {
     struct judgement j = {0};
-    int ret = 0;
+    int rc = 0;
     switch (t->kind) {
     case TARGET_VALUE:
-        ret = judge_value(t, all, &j);
+        rc = judge_value(t, all, &j);
         break;
     case TARGET_RATIO:
     case TARGET_ADDED:
-        ret = judge_pairs(t, all, &j);
+        rc = judge_pairs(t, all, &j);
         break;
     case TARGET_BEYOND:
     case TARGET_GROWTH:
         judge_course(t, all, &j);
         break;
     }
-    if (ret < 0)
-        return apir_error_sys(err, -ret, "target %s", t->name);
+    if (rc < 0)
+        return apir_error_sys(err, -rc, "target %s", t->name);
     if (j.was_run)
         j.verdict = stats_judge(&j.found, t->comparison, t->limit);
     *ret_judgement = j;

@@ -52,7 +52,7 @@ static long count_lines(pid_t pid, const char *file, const char *text)
     FILE *f = fopen(path, "re");
     long n = 0;
     while (f && fgets(line, sizeof(line), f))
-        n += strstr(line, text) != NULL;
+        n += !!strstr(line, text);
     if (f)
         fclose(f);
     return n;

@@ -278,6 +278,6 @@ void trial_finish(struct stage *s, struct trial *t)
         printf("not ok - %s: %s %s\n", t->name, t->why, t->detail);
     else
         printf("ok - %s\n", t->name);
-    s->failed += t->why != NULL;
-    s->passed += t->why == NULL;
+    s->failed += !!t->why;
+    s->passed += !t->why;
 }

@@ -54,8 +54,8 @@ static void check_numbers(struct json_object *spec)
     memcpy(found, known, sizeof(found));
     for (size_t i = 0; i < n; i++) {
         FUZZ_CHECK(known[i].number <= CDI_NUMBER_MAX);
-        FUZZ_CHECK(memchr(known[i].node, 0, sizeof(known[i].node)) != NULL);
-        FUZZ_CHECK(memchr(known[i].id, 0, sizeof(known[i].id)) != NULL);
+        FUZZ_CHECK(memchr(known[i].node, 0, sizeof(known[i].node)));
+        FUZZ_CHECK(memchr(known[i].id, 0, sizeof(known[i].id)));
         found[i].number = 0;
     }
     cdi_number_assign(found, n, known, n);
@@ -69,9 +69,9 @@ static void check_numbers(struct json_object *spec)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     cleanup_json struct json_object *spec = NULL;
-    int r = apir_json_parse((const char *)data, size, &spec, NULL);
-    FUZZ_CHECK((r == 0) == (spec != NULL));
-    if (r < 0)
+    int rc = apir_json_parse((const char *)data, size, &spec, NULL);
+    FUZZ_CHECK((rc == 0) == !!spec);
+    if (rc < 0)
         return 0;
 
     size_t errors, again_errors;
@@ -80,7 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_numbers(spec);
     /* What it is does not depend on how it is written. */
     const char *text = cdi_spec_text(spec);
-    FUZZ_CHECK(text != NULL);
+    FUZZ_CHECK(text);
     cleanup_json struct json_object *again = NULL;
     FUZZ_CHECK(apir_json_parse(text, strlen(text), &again, NULL) == 0);
     FUZZ_CHECK(findings(again, &again_errors) == n && again_errors == errors);

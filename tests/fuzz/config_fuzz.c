@@ -31,7 +31,7 @@ static void check_numbers(const struct apir_config *config)
 static struct json_object *as_file(const struct apir_config *config)
 {
     struct json_object *shown = apir_config_show(config), *file = json_object_new_object();
-    FUZZ_CHECK(shown != NULL && file != NULL);
+    FUZZ_CHECK(shown && file);
     json_object_object_foreach(shown, key, entry)
     {
         struct json_object *value = json_object_object_get(entry, "value");
@@ -61,9 +61,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct apir_config config;
     struct apir_error err = {0};
-    int ret = apir_config_parse((const char *)data, size, &config, &err);
-    FUZZ_CHECK((ret < 0) == (err.msg[0] != '\0'));
-    FUZZ_CHECK(ret == 0 || config.given == 0);
+    int rc = apir_config_parse((const char *)data, size, &config, &err);
+    FUZZ_CHECK((rc < 0) == (err.msg[0] != '\0'));
+    FUZZ_CHECK(rc == 0 || config.given == 0);
     check_numbers(&config);
     check_again(&config);
     apir_config_fini(&config);

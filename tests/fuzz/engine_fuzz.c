@@ -64,7 +64,7 @@ static void check_plan(const struct cdi_engine_plan *plan, int r, const struct a
 {
     FUZZ_CHECK((r < 0) == (err->msg[0] != '\0'));
     FUZZ_CHECK(r < 0 || plan->note[0] != '\0');
-    FUZZ_CHECK(r == 0 || (plan->after == NULL && !plan->remove));
+    FUZZ_CHECK(r == 0 || (!plan->after && !plan->remove));
 }
 
 /* Ours is added to what podman reads; the file with the input is somebody else's. */
@@ -77,12 +77,12 @@ static void podman(const struct cdi_engine_where *where, const char *text)
     snprintf(path, sizeof(path), "%s/etc/containers/containers.conf", root);
     write_text(path, text);
     (void)unlink(config);
-    int r = cdi_engine_plan(&cdi_engine_podman, where, &plan, &err);
-    check_plan(&plan, r, &err);
-    if (r == 0 && plan.after) {
+    int rc = cdi_engine_plan(&cdi_engine_podman, where, &plan, &err);
+    check_plan(&plan, rc, &err);
+    if (rc == 0 && plan.after) {
         write_text(config, plan.after);
         FUZZ_CHECK(cdi_engine_plan(&cdi_engine_podman, where, &again, &err) == 0);
-        FUZZ_CHECK(again.after == NULL && !again.remove);
+        FUZZ_CHECK(!again.after && !again.remove);
     }
 }
 
@@ -93,9 +93,9 @@ static void containerd(const struct cdi_engine_where *where, const char *text)
     cleanup_plan struct cdi_engine_plan plan = {0};
 
     write_text(config, text);
-    int r = cdi_engine_plan(&cdi_engine_containerd, where, &plan, &err);
-    check_plan(&plan, r, &err);
-    FUZZ_CHECK(plan.after == NULL && !plan.remove);
+    int rc = cdi_engine_plan(&cdi_engine_containerd, where, &plan, &err);
+    check_plan(&plan, rc, &err);
+    FUZZ_CHECK(!plan.after && !plan.remove);
 }
 
 static void docker(const struct cdi_engine_where *where, const char *text)
@@ -104,19 +104,19 @@ static void docker(const struct cdi_engine_where *where, const char *text)
     cleanup_plan struct cdi_engine_plan plan = {0}, again = {0}, undo = {0}, last = {0};
 
     write_text(config, text);
-    int r = cdi_engine_plan(&cdi_engine_docker, where, &plan, &err);
-    check_plan(&plan, r, &err);
-    if (r < 0 || !plan.after)
+    int rc = cdi_engine_plan(&cdi_engine_docker, where, &plan, &err);
+    check_plan(&plan, rc, &err);
+    if (rc < 0 || !plan.after)
         return;
     write_text(config, plan.after);
-    r = cdi_engine_plan(&cdi_engine_docker, where, &again, &err);
-    FUZZ_CHECK(r == 0 && again.after == NULL);
-    r = cdi_engine_plan_undo(&cdi_engine_docker, config, plan.changes, false, &undo, &err);
-    FUZZ_CHECK(r == 0 && undo.after != NULL && !undo.remove);
+    rc = cdi_engine_plan(&cdi_engine_docker, where, &again, &err);
+    FUZZ_CHECK(rc == 0 && !again.after);
+    rc = cdi_engine_plan_undo(&cdi_engine_docker, config, plan.changes, false, &undo, &err);
+    FUZZ_CHECK(rc == 0 && undo.after && !undo.remove);
     /* And so the same is to be done once more. */
     write_text(config, undo.after);
-    r = cdi_engine_plan(&cdi_engine_docker, where, &last, &err);
-    FUZZ_CHECK(r == 0 && last.after != NULL && strcmp(last.note, plan.note) == 0);
+    rc = cdi_engine_plan(&cdi_engine_docker, where, &last, &err);
+    FUZZ_CHECK(rc == 0 && last.after && strcmp(last.note, plan.note) == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -136,7 +136,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *text = calloc(1, size - 1);
     struct cdi_version version;
 
-    FUZZ_CHECK(text != NULL);
+    FUZZ_CHECK(text);
     memcpy(text, data + 2, size - 2);
     if (cdi_engine_parse_version(text, &version))
         FUZZ_CHECK(version.major >= 0 && version.minor >= 0 && version.patch >= 0);

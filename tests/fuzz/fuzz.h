@@ -44,7 +44,7 @@ static inline void fuzz_folder(char ret_path[64])
 {
     const char *tmp = getenv("TMPDIR");
     snprintf(ret_path, 64, "%.40s/apir-fuzz-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    FUZZ_CHECK(mkdtemp(ret_path) != NULL);
+    FUZZ_CHECK(mkdtemp(ret_path));
 }
 
 /* The rest of an input. */

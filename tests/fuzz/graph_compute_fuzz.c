@@ -37,13 +37,13 @@ static struct worker_slot slot;
 FUZZ_DEFINE(void *_Znam(size_t size))
 {
     void *work = cage_alloc(size, 16);
-    FUZZ_CHECK(work != NULL);
+    FUZZ_CHECK(work);
     return work;
 }
 
 FUZZ_DEFINE(void _ZdaPv(void *p))
 {
-    FUZZ_CHECK(cage_free(p) || p == NULL);
+    FUZZ_CHECK(cage_free(p) || !p);
 }
 
 FUZZ_DEFINE(void _ZdaPvm(void *p, size_t size))
@@ -148,7 +148,7 @@ static void compute(const struct graph_scene *s, struct dice *d)
     cage_armed = true;
     if (setjmp(cage) == 0) {
         stream = host_stream_open(&w.ggml, &w.ggml.devices[0]);
-        FUZZ_CHECK(stream != NULL);
+        FUZZ_CHECK(stream);
         host_graph_compute(&w.ggml, stream, &slot.graph);
     }
     cage_armed = false;

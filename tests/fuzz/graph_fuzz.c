@@ -21,7 +21,7 @@ const char fuzz_corpus[] = "graph";
 static uint8_t *exact(const uint8_t *data, size_t size)
 {
     uint8_t *copy = malloc(size ? size : 1);
-    FUZZ_CHECK(copy != NULL);
+    FUZZ_CHECK(copy);
     if (size)
         memcpy(copy, data, size);
     return copy;
@@ -61,7 +61,7 @@ static uint8_t *check_graph(const struct apir_graph *g, size_t room, size_t *ret
         FUZZ_CHECK(t->view_src == APIR_NO_TENSOR || t->view_src < i);
         for (int k = 0; k < APIR_TENSOR_SRC; k++)
             FUZZ_CHECK(t->src[k] == APIR_NO_TENSOR || t->src[k] < i);
-        FUZZ_CHECK(memchr(t->name, 0, sizeof(t->name)) != NULL);
+        FUZZ_CHECK(memchr(t->name, 0, sizeof(t->name)));
         if (t->bits & APIR_TENSOR_BUFFER)
             FUZZ_CHECK(t->buffer < g->n_buffers);
         if (t->op == APIR_NO_NAME)
@@ -71,13 +71,13 @@ static uint8_t *check_graph(const struct apir_graph *g, size_t room, size_t *ret
             struct worker_reach reach;
             for (int cpu = 0; cpu < 2; cpu++) {
                 const char *why = worker_rules_check(g, i, types, cpu, &reach);
-                FUZZ_CHECK(why == NULL || why[0] != '\0');
+                FUZZ_CHECK(!why || why[0] != '\0');
             }
         }
     }
     FUZZ_CHECK(nodes == g->n_nodes);
     uint8_t *bytes = malloc(room);
-    FUZZ_CHECK(bytes != NULL);
+    FUZZ_CHECK(bytes);
     *ret_size = graph_write(g, bytes, room);
     FUZZ_CHECK(*ret_size > 0);
     return bytes;
@@ -88,12 +88,12 @@ static void check_patch(struct apir_graph *g, const uint8_t *data, size_t size, 
     uint8_t *patch = exact(data, size);
     size_t bytes_before = g->n_tensors * sizeof(*g->tensors);
     struct apir_tensor *before = malloc(bytes_before);
-    FUZZ_CHECK(before != NULL);
+    FUZZ_CHECK(before);
     memcpy(before, g->tensors, bytes_before);
     const char *why = NULL;
-    int err = apir_graph_patch(g, patch, size, &why);
-    if (err) {
-        FUZZ_CHECK(err == -EBADMSG && why != NULL);
+    int rc = apir_graph_patch(g, patch, size, &why);
+    if (rc) {
+        FUZZ_CHECK(rc == -EBADMSG && why);
         FUZZ_CHECK(memcmp(before, g->tensors, bytes_before) == 0);
     } else {
         /* A patched graph is one that could have been defined so. */
@@ -122,9 +122,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint8_t *def = exact(data, def_size);
     struct apir_graph g;
     const char *why = NULL;
-    int err = apir_graph_decode(def, def_size, &g, &why);
-    if (err) {
-        FUZZ_CHECK(err == -EBADMSG && why != NULL);
+    int rc = apir_graph_decode(def, def_size, &g, &why);
+    if (rc) {
+        FUZZ_CHECK(rc == -EBADMSG && why);
     } else {
         size_t n;
         uint8_t *bytes = check_graph(&g, (size_t)def_size + 1, &n);

@@ -109,7 +109,7 @@ bool graph_op_try(struct graph_scene *s, struct dice *d, unsigned which)
     if (t)
         graph_scene_make(s, t);
     ggml_free(ctx);
-    return t != NULL;
+    return t;
 }
 
 /* An index into the names, which gets this one if it has not got it. */

@@ -403,7 +403,7 @@ static void shared_step(void)
     struct client_shared *s = client_shared_new(&plugin.client, size, 1 + (uint32_t)take(1) % 4);
     if (!s)
         return;
-    FUZZ_CHECK(s->blob.map != NULL && s->blob.size >= size);
+    FUZZ_CHECK(s->blob.map && s->blob.size >= size);
     memset(s->blob.map, 1, size);
     client_shared_register(&plugin.client, s, 0);
     if (take(1) % 2) {

@@ -27,13 +27,13 @@ static unsigned check_message(const uint8_t *buf, size_t size, unsigned state)
     static uint8_t again[APIR_MESSAGE_MAX];
     /* Of exactly its size, so that ASan sees a read behind it. */
     uint8_t *copy = malloc(size);
-    FUZZ_CHECK(copy != NULL);
+    FUZZ_CHECK(copy);
     memcpy(copy, buf, size);
     struct apir_msg msg;
     const char *why = NULL;
-    int err = apir_msg_decode(copy, size, state, &msg, &why);
-    if (err) {
-        FUZZ_CHECK(err == -EBADMSG && why != NULL);
+    int rc = apir_msg_decode(copy, size, state, &msg, &why);
+    if (rc) {
+        FUZZ_CHECK(rc == -EBADMSG && why);
     } else {
         FUZZ_CHECK(apir_msg_encode(&msg, again, sizeof(again)) == (int64_t)size);
         FUZZ_CHECK(memcmp(again, copy, size) == 0);
@@ -42,7 +42,7 @@ static unsigned check_message(const uint8_t *buf, size_t size, unsigned state)
             state = APIR_ST_READY;
     }
     free(copy);
-    return err ? 0 : state;
+    return rc ? 0 : state;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -71,11 +71,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static uint8_t buf[APIR_MESSAGE_MAX];
     for (unsigned state = APIR_ST_NEW; state;) {
         size_t got = 0;
-        int err = apir_ring_host_take(&host, buf, sizeof(buf), &got);
+        int rc = apir_ring_host_take(&host, buf, sizeof(buf), &got);
         FUZZ_CHECK(host.limit - host.head <= CMD_SIZE);
-        if (err) {
-            FUZZ_CHECK(err == -EAGAIN || err == -EBADMSG);
-            FUZZ_CHECK(err != -EAGAIN || host.head == h->tail);
+        if (rc) {
+            FUZZ_CHECK(rc == -EAGAIN || rc == -EBADMSG);
+            FUZZ_CHECK(rc != -EAGAIN || host.head == h->tail);
             break;
         }
         FUZZ_CHECK(got >= 8 && got % 8 == 0 && got <= sizeof(buf));

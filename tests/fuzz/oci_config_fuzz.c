@@ -25,7 +25,7 @@ static struct json_object *spec(void)
 {
     static struct json_object *kept;
 
-    if (kept == NULL)
+    if (!kept)
         FUZZ_CHECK(apir_json_parse(spec_text, sizeof(spec_text) - 1, &kept, NULL) == 0);
     return kept;
 }

@@ -26,17 +26,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_CHECK(json_object_equal(object, again));
     }
     if (oci_state_parse(text, size, &state, NULL) < 0) {
-        FUZZ_CHECK(state.id == NULL && state.bundle == NULL && state.pid == 0);
+        FUZZ_CHECK(!state.id && !state.bundle && state.pid == 0);
         return 0;
     }
-    FUZZ_CHECK(object != NULL);
-    FUZZ_CHECK(state.id != NULL && state.id[0] != '\0');
-    FUZZ_CHECK(state.bundle == NULL || state.bundle[0] == '/');
+    FUZZ_CHECK(object);
+    FUZZ_CHECK(state.id && state.id[0] != '\0');
+    FUZZ_CHECK(!state.bundle || state.bundle[0] == '/');
     FUZZ_CHECK(state.pid >= 0 && state.pid <= 4 * 1024 * 1024);
     cleanup_request struct oci_request request;
     if (oci_request_find(&state, object, &request, NULL) == 0)
-        FUZZ_CHECK(state.device == NULL || strcmp(request.devices, state.device) == 0);
-    if (state.root != NULL && oci_state_root(&state, &root, NULL) == 0)
+        FUZZ_CHECK(!state.device || strcmp(request.devices, state.device) == 0);
+    if (state.root && oci_state_root(&state, &root, NULL) == 0)
         FUZZ_CHECK(root[0] == '/');
     free(root);
     return 0;

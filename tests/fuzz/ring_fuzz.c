@@ -46,9 +46,9 @@ static bool guest_starts(struct apir_ring_guest *guest)
         ((uint8_t *)h)[take(1) % 64] = (uint8_t)take(1);
     struct apir_ring_guest before = {.cmd_size = 1};
     *guest = before;
-    int err = apir_ring_guest_init(guest, blob, size);
-    if (err) {
-        FUZZ_CHECK(err == -ENODEV || err == -EPROTO);
+    int rc = apir_ring_guest_init(guest, blob, size);
+    if (rc) {
+        FUZZ_CHECK(rc == -ENODEV || rc == -EPROTO);
         FUZZ_CHECK(memcmp(guest, &before, sizeof(before)) == 0);
         return false;
     }
@@ -78,11 +78,11 @@ static void host_takes(struct apir_ring_host *host)
     size_t cap = take(1) % 4 ? sizeof(message) : (size_t)take(1);
     uint8_t *buf = malloc(cap ? cap : 1);
     size_t got = 0;
-    FUZZ_CHECK(buf != NULL);
-    int err = apir_ring_host_take(host, buf, cap, &got);
+    FUZZ_CHECK(buf);
+    int rc = apir_ring_host_take(host, buf, cap, &got);
     FUZZ_CHECK(host->limit - host->head <= CMD_SIZE);
-    if (err) {
-        FUZZ_CHECK(err == -EAGAIN || err == -EBADMSG);
+    if (rc) {
+        FUZZ_CHECK(rc == -EAGAIN || rc == -EBADMSG);
     } else {
         struct apir_msg_header h;
         memcpy(&h, buf, sizeof(h));

@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *text = malloc(size + 1);
 
-    FUZZ_CHECK(text != NULL);
+    FUZZ_CHECK(text);
     if (size > 0)
         memcpy(text, data, size);
     /* As cdi_file_read has it: no NUL but the last. */
@@ -29,9 +29,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     text[size] = '\0';
     struct apir_error err = {0};
     struct json_object *top = NULL;
-    int r = cdi_toml_parse(text, &top, &err);
-    FUZZ_CHECK((r < 0) == (err.msg[0] != '\0') && (r < 0) == (top == NULL));
-    if (r == 0) {
+    int rc = cdi_toml_parse(text, &top, &err);
+    FUZZ_CHECK((rc < 0) == (err.msg[0] != '\0') && (rc < 0) == (!top));
+    if (rc == 0) {
         json_object_object_foreach(top, key, value)
         {
             struct cdi_strings list = {0};

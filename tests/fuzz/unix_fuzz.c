@@ -44,10 +44,10 @@ static struct server_contexts contexts;
 /* Lets the server do all there is to do. */
 static void run(void)
 {
-    int ret;
-    while ((ret = server_loop_turn(&loop, 0)) == 1) {
+    int rc;
+    while ((rc = server_loop_turn(&loop, 0)) == 1) {
     }
-    FUZZ_CHECK(ret == 0);
+    FUZZ_CHECK(rc == 0);
 }
 
 static void drain(int fd)
@@ -129,11 +129,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     close(sockets[0]);
     run();
-    FUZZ_CHECK(contexts.first == NULL && contexts.n_served == 0);
+    FUZZ_CHECK(!contexts.first && contexts.n_served == 0);
     (void)server_shm_ended(&contexts.books, 0); /* nobody holds anything: what waits is closed */
-    FUZZ_CHECK(contexts.books.first == NULL);
+    FUZZ_CHECK(!contexts.books.first);
     server_timer_disarm(&loop, &contexts.books.sweep);
-    FUZZ_CHECK(loop.timers == NULL);
+    FUZZ_CHECK(!loop.timers);
     while (fds_count(0) > before) /* threads close what was sent */
         sched_yield();
     FUZZ_CHECK(before > 0 && fds_count(0) == before);

@@ -139,16 +139,16 @@ static struct apir_config config = {
     .seconds_per_graph = 5,
     .limits_dir = limits_dir,
 };
-static struct server_client client;
+static struct server_vmm client;
 static int vmm;               /* its end of the client socket */
 static int sockets[CONTEXTS]; /* of its contexts, as far as it has got them; -1 */
 
 static void run(void)
 {
-    int ret;
-    while (!loop.stop && (ret = server_loop_turn(&loop, 0)) == 1) {
+    int rc;
+    while (!loop.stop && (rc = server_loop_turn(&loop, 0)) == 1) {
     }
-    FUZZ_CHECK(loop.stop || ret == 0);
+    FUZZ_CHECK(loop.stop || rc == 0);
 }
 
 /* A context's socket takes the first free place, or that of context 0. */
@@ -172,7 +172,7 @@ static void drain(int fd, bool is_client)
                             MSG_DONTWAIT) == 0 &&
            size > 0) {
         FUZZ_CHECK(size ==
-                   (is_client ? sizeof(struct server_client_create_context_reply) : sizeof(any)));
+                   (is_client ? sizeof(struct server_vmm_create_context_reply) : sizeof(any)));
         FUZZ_CHECK(n_fds <= 1);
         if (n_fds && is_client)
             context_keep(fds[0]);
@@ -208,7 +208,7 @@ static void check_invariants(void)
 
 /* ---- requests: the fields that must fit each other do, mostly -------------------- */
 
-static size_t client_form(union server_client_request *r)
+static size_t client_form(union server_vmm_request *r)
 {
     static const char *const names[] = {"apir:1", "apir:2", "apir:", "venus", "apir:1x"};
     r->op %= SERVER_CLIENT_OP_COUNT;
@@ -291,7 +291,7 @@ static void send_with_fds(int fd, const void *data, size_t size, unsigned n_fds)
 static void message_step(unsigned who, unsigned n_fds, bool form, const uint8_t *data, size_t size)
 {
     union {
-        union server_client_request client;
+        union server_vmm_request client;
         union server_context_request context;
         uint8_t bytes[768];
     } m = {0};
@@ -340,7 +340,7 @@ static void child_step(const uint8_t *data, size_t size)
         break;
     case 2: {
         const int fd = 2;
-        bytes[2] %= 3; /* struct server_client_create_context_reply */
+        bytes[2] %= 3; /* struct server_vmm_create_context_reply */
         if (!started[i].is_worker)
             (void)apir_fdsock_send(started[i].socket_fd, &bytes[2], 1 + bytes[3] / 128, &fd,
                                    bytes[3] % 2);
@@ -391,11 +391,11 @@ static void set_up(void)
 
 static void start(void)
 {
-    const struct server_client_setup setup = {
+    const struct server_vmm_setup setup = {
         .loop = &loop, .children = &children, .config = &config, .worker_path = "/bin/true"};
     int pair[2];
     FUZZ_CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
-    FUZZ_CHECK(server_client_init(&client, &setup, pair[1]) == 0);
+    FUZZ_CHECK(server_vmm_init(&client, &setup, pair[1]) == 0);
     vmm = pair[0];
     for (unsigned i = 0; i < CONTEXTS; i++)
         sockets[i] = -1;
@@ -403,20 +403,20 @@ static void start(void)
 
 static void stop(void)
 {
-    server_client_fini(&client);
+    server_vmm_fini(&client);
     while (n_started)
         child_drop(0);
     for (unsigned i = 0; i < CONTEXTS; i++)
         close_step(i);
     close(vmm);
     loop.stop = false;
-    FUZZ_CHECK(loop.timers == NULL);
+    FUZZ_CHECK(!loop.timers);
 }
 
 /* What every VMM begins with. */
 static void begin(void)
 {
-    const struct server_client_create_context context = {
+    const struct server_vmm_create_context context = {
         .op = SERVER_CLIENT_CREATE_CONTEXT, .context_id = 1, .name = APIR_CONTEXT_NAME};
     const struct server_context_init init = {.op = SERVER_CONTEXT_INIT, .shmem_size = 256};
     const struct server_context_create_resource blob = {

@@ -61,7 +61,7 @@ static bool buffer_lives(uint32_t i)
 
 static bool stream_lives(uint32_t i)
 {
-    return i > 0 && worker.streams[i].host != NULL;
+    return i > 0 && worker.streams[i].host;
 }
 
 static bool slot_lives(uint32_t i)
@@ -71,7 +71,7 @@ static bool slot_lives(uint32_t i)
 
 static bool blob_lives(uint32_t i)
 {
-    return i > 0 && worker.blobs[i].map != NULL;
+    return i > 0 && worker.blobs[i].map;
 }
 
 static uint64_t number(void)
@@ -289,9 +289,9 @@ static bool serve(void)
     size_t size = 0;
     struct apir_msg msg;
     const char *why = NULL;
-    int err;
-    while ((err = apir_ring_host_take(&worker.ring, worker.message, sizeof(worker.message),
-                                      &size)) == 0) {
+    int rc;
+    while ((rc = apir_ring_host_take(&worker.ring, worker.message, sizeof(worker.message),
+                                     &size)) == 0) {
         if (apir_msg_decode(worker.message, size, worker.state, &msg, &why) < 0)
             break;
         cage_armed = true;
@@ -305,8 +305,8 @@ static bool serve(void)
         apir_ring_host_done(&worker.ring);
         apir_ring_host_show(&worker.ring);
     }
-    FUZZ_CHECK(err || (why && *why));
-    return err == -EAGAIN;
+    FUZZ_CHECK(rc || (why && *why));
+    return rc == -EAGAIN;
 }
 
 /* False: it cannot be encoded (ranges of fields are messages_fuzz'). */

@@ -95,7 +95,7 @@ FUZZ_DEFINE(int __wrap_host_graph_optimize(struct host_ggml *hg, void *stream, s
                                            uint32_t n_nodes, uint32_t *ret_order,
                                            struct host_dep *ret_deps, uint32_t max_deps))
 {
-    FUZZ_CHECK(g->cgraph != NULL && n_nodes <= n_tensors);
+    FUZZ_CHECK(g->cgraph && n_nodes <= n_tensors);
     for (uint32_t i = 0; i < n_nodes / 2; i++) {
         uint32_t other = ret_order[n_nodes - 1 - i];
         ret_order[n_nodes - 1 - i] = ret_order[i];
@@ -110,7 +110,7 @@ FUZZ_DEFINE(int __wrap_host_graph_optimize(struct host_ggml *hg, void *stream, s
 FUZZ_DEFINE(void *__wrap_host_event_new(struct host_ggml *hg, const struct host_device *d,
                                         const void *stream))
 {
-    FUZZ_CHECK(stream != NULL);
+    FUZZ_CHECK(stream);
     return d == &hg->devices[QUEUED] ? calloc(1, sizeof(uint64_t)) : NULL;
 }
 
@@ -176,7 +176,7 @@ static void server_answers(const struct apir_ask *ask)
     struct apir_control_answer a = {
         .op = APIR_CONTROL_ANSWER, .total = MEMORY, .free = UINT64_MAX, .why = "no"};
     uint32_t device = ask->flags & APIR_ASK_HOST ? 0 : QUEUED;
-    FUZZ_CHECK(memchr(ask->device, 0, sizeof(ask->device)) != NULL);
+    FUZZ_CHECK(memchr(ask->device, 0, sizeof(ask->device)));
     if (ask->op == APIR_ASK_RELEASE) {
         FUZZ_CHECK(ask->size > 0 && ask->size <= books[device]);
         books[device] -= ask->size;
@@ -332,9 +332,9 @@ void world_check_slots(void)
         const struct worker_slot *s = &worker.slots[i];
         if (s->state != SLOT_READY)
             continue;
-        FUZZ_CHECK(s->graph.cgraph != NULL);
+        FUZZ_CHECK(s->graph.cgraph);
         for (uint32_t k = 0; k < s->wire.n_buffers; k++)
-            FUZZ_CHECK(worker_buffer_find(&worker, s->wire.buffers[k].id) != NULL);
+            FUZZ_CHECK(worker_buffer_find(&worker, s->wire.buffers[k].id));
         for (uint32_t k = 0; k < s->wire.n_tensors; k++) {
             const struct apir_tensor *t = &s->wire.tensors[k];
             if (!(t->bits & APIR_TENSOR_BUFFER))

@@ -87,11 +87,11 @@ static void place_open(struct place *p, const char *path)
     char full[512];
     const char *slash = strrchr(path, '/');
 
-    snprintf(full, sizeof(full), "%s/%.*s", rootfs, slash == NULL ? 0 : (int)(slash - path), path);
+    snprintf(full, sizeof(full), "%s/%.*s", rootfs, slash ? (int)(slash - path) : 0, path);
     p->dir = open(full, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (p->dir < 0)
         die(full);
-    snprintf(p->name, sizeof(p->name), "%s", slash == NULL ? path : slash + 1);
+    snprintf(p->name, sizeof(p->name), "%s", slash ? slash + 1 : path);
     snprintf(p->evil, sizeof(p->evil), "%s.evil", p->name);
     p->path = path;
 }
@@ -185,7 +185,7 @@ static int note(const char *path, const struct stat *st, int flag, struct FTW *f
 static char *files_of(const char *folder)
 {
     text = calloc(1, TEXT_MAX);
-    if (text == NULL || nftw(folder, note, 16, FTW_PHYS) != 0)
+    if (!text || nftw(folder, note, 16, FTW_PHYS) != 0)
         die(folder);
     return text;
 }
@@ -197,7 +197,7 @@ static char *mounts_of_self(void)
     size_t used = 0;
     ssize_t n;
 
-    if (all == NULL || fd < 0)
+    if (!all || fd < 0)
         die("mountinfo");
     while ((n = read(fd, all + used, TEXT_MAX - 1 - used)) > 0)
         used += (size_t)n;
@@ -212,11 +212,10 @@ static int new_mounts(const char *before, char *after, int *ret_bad)
     char *save = NULL;
     int n = 0;
 
-    for (char *line = strtok_r(after, "\n", &save); line != NULL;
-         line = strtok_r(NULL, "\n", &save)) {
+    for (char *line = strtok_r(after, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
         char point[4096], source[4096];
 
-        if (strstr(before, line) != NULL)
+        if (strstr(before, line))
             continue;
         n++;
         if (sscanf(line, "%*s %*s %*s %4095s %4095s", source, point) != 2 ||
@@ -242,8 +241,8 @@ static bool says_it_failed(int said)
     ssize_t n = pread(said, words, sizeof(words) - 1, 0);
 
     words[n < 0 ? 0 : n] = '\0';
-    return n < 0 || strstr(words, "looking into the image has failed") != NULL ||
-           strstr(words, "not waiting any longer") != NULL;
+    return n < 0 || strstr(words, "looking into the image has failed") ||
+           strstr(words, "not waiting any longer");
 }
 
 /* Returns the hook's exit code, 128 and more: it hung, or a signal ended it. */
@@ -262,7 +261,7 @@ static int run_hook(pid_t pid)
     pid_t child = fork();
     if (child == 0) {
         char *argv[32] = {(char *)"apir-hook", (char *)stage};
-        for (int i = 0; hook_args[i] != NULL && i < 29; i++)
+        for (int i = 0; hook_args[i] && i < 29; i++)
             argv[i + 2] = hook_args[i];
         dup2(ends[0], 0);
         if (!once)
@@ -294,7 +293,7 @@ static void be_container(int from_runner, int to_runner)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
         mount(rootfs, rootfs, NULL, MS_BIND | MS_REC, NULL) != 0 ||
-        (getenv("RACE_SHARED") != NULL && mount(NULL, rootfs, NULL, MS_SHARED, NULL) != 0))
+        (getenv("RACE_SHARED") && mount(NULL, rootfs, NULL, MS_SHARED, NULL) != 0))
         die("mount namespace");
     char *before = mounts_of_self();
     if (strcmp(stage, "createContainer") == 0)

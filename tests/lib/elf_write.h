@@ -59,24 +59,24 @@ static inline void elf_write(const struct elf_spec *spec, struct elf_out *o)
     memset(o, 0, sizeof(*o));
     o->n = sizeof(header) + sizeof(ph);
 #define ELF_NAME(s) (strcpy(names + names_size, (s)), names_size += strlen(s) + 1)
-    for (size_t i = 0; i < 4 && spec->undefined[i] != NULL; i++) {
+    for (size_t i = 0; i < 4 && spec->undefined[i]; i++) {
         symbols[n_symbols++].st_name = (uint32_t)names_size;
         ELF_NAME(spec->undefined[i]);
     }
     uint32_t first = (uint32_t)n_symbols;
-    for (size_t i = 0; spec->defined != NULL && spec->defined[i] != NULL; i++) {
+    for (size_t i = 0; spec->defined && spec->defined[i]; i++) {
         symbols[n_symbols].st_name = (uint32_t)names_size;
         symbols[n_symbols++].st_shndx = 1;
         ELF_NAME(spec->defined[i]);
     }
-    for (size_t i = 0; i < 8 && spec->needed[i] != NULL; i++) {
+    for (size_t i = 0; i < 8 && spec->needed[i]; i++) {
         dynamic[n_dynamic++] = (Elf64_Dyn){.d_tag = DT_NEEDED, .d_un.d_val = names_size};
         ELF_NAME(spec->needed[i]);
     }
 #undef ELF_NAME
     if (spec->data_size > 0)
         elf_put(o, spec->data, spec->data_size);
-    if (spec->interp != NULL) {
+    if (spec->interp) {
         size_t at = elf_put(o, spec->interp, strlen(spec->interp) + 1);
         ph[n_headers++] =
             (Elf64_Phdr){.p_type = PT_INTERP, .p_offset = at, .p_filesz = strlen(spec->interp) + 1};

@@ -27,7 +27,7 @@ static inline void tree_parents(const struct tree *t, const char *path)
     char full[512];
 
     tree_path(t, path, full, sizeof(full));
-    for (char *p = full + strlen(t->dir) + 1; (p = strchr(p, '/')) != NULL; p++) {
+    for (char *p = full + strlen(t->dir) + 1; (p = strchr(p, '/')); p++) {
         *p = '\0';
         (void)mkdir(full, 0755);
         *p = '/';
@@ -41,7 +41,7 @@ static inline void tree_file(const struct tree *t, const char *path, const char 
     tree_parents(t, path);
     tree_path(t, path, full, sizeof(full));
     FILE *f = fopen(full, "we");
-    if (f == NULL || fwrite(text, 1, size, f) != size || fclose(f) != 0)
+    if (!f || fwrite(text, 1, size, f) != size || fclose(f) != 0)
         abort();
 }
 
@@ -58,7 +58,7 @@ static inline void tree_link(const struct tree *t, const char *path, const char 
 static inline void tree_init(struct tree *t)
 {
     strcpy(t->dir, "/tmp/hook_test.XXXXXX");
-    if (mkdtemp(t->dir) == NULL)
+    if (!mkdtemp(t->dir))
         abort();
     t->root = open(t->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }

@@ -50,10 +50,10 @@ struct apir_unix_welcome unix_receive_welcome(int fd)
 {
     struct apir_unix_welcome welcome = {0};
     size_t size = 0;
-    int ret = apir_fdsock_recv(fd, &welcome, sizeof(welcome), &size, NULL, 0, NULL, 0);
-    if (ret == -ECONNRESET) /* closed with our hello unread; what was sent is there all the same */
-        ret = apir_fdsock_recv(fd, &welcome, sizeof(welcome), &size, NULL, 0, NULL, 0);
-    assert_int_equal(ret, 0);
+    int rc = apir_fdsock_recv(fd, &welcome, sizeof(welcome), &size, NULL, 0, NULL, 0);
+    if (rc == -ECONNRESET) /* closed with our hello unread; what was sent is there all the same */
+        rc = apir_fdsock_recv(fd, &welcome, sizeof(welcome), &size, NULL, 0, NULL, 0);
+    assert_int_equal(rc, 0);
     assert_int_equal(size, sizeof(welcome));
     assert_true(welcome.magic == APIR_UNIX_MAGIC);
     assert_int_equal(welcome.major, APIR_PROTOCOL_MAJOR);

@@ -22,7 +22,7 @@ bool guest_is_cpu(void)
 
 bool guest_has_two_devices(void)
 {
-    return strchr(devices, ',') != NULL;
+    return strchr(devices, ',');
 }
 
 int guest_main(int argc, char **argv, const char *name)

@@ -29,7 +29,7 @@ void case_load_cancel(struct run *r)
         p.progress_callback = on_progress;
         p.progress_callback_user_data = &until[i];
         struct llama_model *model = llama_model_load_from_file(r->model_file, p);
-        record_int(&r->record, "loaded", model != NULL);
+        record_int(&r->record, "loaded", !!model);
         if (model)
             run_fail("loading went on after %g", (double)until[i]);
     }

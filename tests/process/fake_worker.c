@@ -86,10 +86,10 @@ static bool receive_control(int flags)
     size_t size = 0;
     size_t n_fds = 0;
     int fd = -1;
-    int ret = apir_fdsock_recv(CONTROL, &control, sizeof(control), &size, &fd, 1, &n_fds, flags);
-    if (ret == -EAGAIN)
+    int rc = apir_fdsock_recv(CONTROL, &control, sizeof(control), &size, &fd, 1, &n_fds, flags);
+    if (rc == -EAGAIN)
         return false;
-    if (ret < 0 || size == 0)
+    if (rc < 0 || size == 0)
         exit(0);
     if (control.op == APIR_CONTROL_ADD_BLOB && control.blob_id == APIR_RING_BLOB_ID) {
         ring = mmap(NULL, APIR_RING_HEADER_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -131,9 +131,9 @@ static void be_rude(const char *how)
     else if (strcmp(how, "release") == 0)
         ask.op = APIR_ASK_RELEASE;
     const bool is_short = strcmp(how, "short") == 0;
-    int ret = apir_fdsock_send(CONTROL, &ask, is_short ? 8 : sizeof(ask), &fd,
-                               strcmp(how, "fd") == 0 ? 1 : 0);
-    if (ret == -EPERM) /* Linux 6.16: no descriptor gets there, so this is as rude as it can be */
+    int rc = apir_fdsock_send(CONTROL, &ask, is_short ? 8 : sizeof(ask), &fd,
+                              strcmp(how, "fd") == 0 ? 1 : 0);
+    if (rc == -EPERM) /* Linux 6.16: no descriptor gets there, so this is as rude as it can be */
         (void)apir_fdsock_send(CONTROL, &ask, 8, NULL, 0);
     forever();
 }

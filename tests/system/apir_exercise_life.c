@@ -57,8 +57,8 @@ static _Noreturn void child_main(struct problem *p, ggml_backend_dev_t dev, bool
     CHECK(isnan(p->got[0]));
     ggml_backend_tensor_set(p->x, p->xf, 0, ggml_nbytes(p->x));
     ggml_backend_synchronize(p->backend);
-    CHECK(ggml_backend_dev_init(dev, NULL) == NULL);
-    CHECK(ggml_backend_buft_alloc_buffer(ggml_backend_dev_buffer_type(dev), 4096) == NULL);
+    CHECK(!ggml_backend_dev_init(dev, NULL));
+    CHECK(!ggml_backend_buft_alloc_buffer(ggml_backend_dev_buffer_type(dev), 4096));
     size_t memory_free, memory_total;
     ggml_backend_dev_memory(dev, &memory_free, &memory_total);
     if (free_all) {
@@ -175,8 +175,8 @@ static void lost_check(struct load *l, ggml_backend_dev_t dev)
     ggml_backend_tensor_set(l->ids, ids, 0, sizeof(ids));
     ggml_backend_tensor_memset(l->ids, 1, 0, sizeof(ids));
     ggml_backend_buffer_clear(l->buffer, 1);
-    CHECK(ggml_backend_dev_init(dev, NULL) == NULL);
-    CHECK(ggml_backend_buft_alloc_buffer(ggml_backend_dev_buffer_type(dev), 4096) == NULL);
+    CHECK(!ggml_backend_dev_init(dev, NULL));
+    CHECK(!ggml_backend_buft_alloc_buffer(ggml_backend_dev_buffer_type(dev), 4096));
     /* Must not change: ggml aborts where memory of ours holds what we no longer support. */
     CHECK(ggml_backend_dev_supports_op(dev, l->y));
     CHECK(ggml_backend_dev_supports_op(dev, l->ids));

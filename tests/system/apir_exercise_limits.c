@@ -93,7 +93,7 @@ int limits_run(ggml_backend_dev_t dev)
             CHECK(mib > 0 && n < HELD_MAX);
             held[n] = ggml_backend_buft_alloc_buffer(type, mib * MIB);
             printf("%s %zu\n", held[n] ? "granted" : "refused", mib);
-            n += held[n] != NULL;
+            n += !!held[n];
         }
     }
     while (n > 0)

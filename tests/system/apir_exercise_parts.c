@@ -273,7 +273,7 @@ bool bytes_try(struct bytes *b, ggml_backend_dev_t dev, size_t size)
     b->want = calloc(1, size);
     b->got = calloc(1, size);
     CHECK(b->want && b->got);
-    return b->buffer != NULL;
+    return b->buffer;
 }
 
 void bytes_init(struct bytes *b, ggml_backend_dev_t dev, size_t size)

@@ -15,7 +15,7 @@
 #include "backend/server/quota.h"
 #include "backend/server/vmm/stock.h"
 
-struct server_client {
+struct server_vmm {
     struct server_loop *loop;
     struct server_peer peer;
     struct server_contexts contexts;
@@ -24,7 +24,7 @@ struct server_client {
     struct server_quota log_quota;
 };
 
-struct server_client_setup {
+struct server_vmm_setup {
     struct server_loop *loop;
     struct server_children *children;
     const struct apir_config *config;
@@ -35,10 +35,9 @@ struct server_client_setup {
 
 /*
  * Takes socket_fd over (also when it fails); everything in *setup outlives the
- * client. The loop stops when the VMM closes its end. Returns 0 or -errno.
+ * VMM. The loop stops when the VMM closes its end. Returns 0 or -errno.
  */
-int server_client_init(struct server_client *client, const struct server_client_setup *setup,
-                       int socket_fd);
-void server_client_fini(struct server_client *client);
+int server_vmm_init(struct server_vmm *vmm, const struct server_vmm_setup *setup, int socket_fd);
+void server_vmm_fini(struct server_vmm *vmm);
 
 #endif

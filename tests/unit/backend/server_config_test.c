@@ -15,9 +15,9 @@ static int load(const char *text, size_t size, struct apir_config *config, struc
     assert_true(fd >= 0);
     assert_int_equal(write(fd, text, size), (ssize_t)size);
     close(fd);
-    int ret = apir_config_load(path, config, err);
+    int rc = apir_config_load(path, config, err);
     unlink(path);
-    return ret;
+    return rc;
 }
 
 static void expect_defaults(const struct apir_config *config)

@@ -45,9 +45,9 @@ static int files(void)
 static int take(struct server_limits *limits, uint64_t mib)
 {
     char why[APIR_WHY_SIZE] = "";
-    int ret = server_limits_take(limits, GPU, mib * MIB, 0, why);
-    assert_int_equal(ret < 0, *why != '\0');
-    return ret;
+    int rc = server_limits_take(limits, GPU, mib * MIB, 0, why);
+    assert_int_equal(rc < 0, *why != '\0');
+    return rc;
 }
 
 static void expect_room(struct server_limits *limits, uint64_t mib)

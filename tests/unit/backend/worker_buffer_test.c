@@ -56,7 +56,7 @@ static void synchronize(void *stream)
 /* Asked for new buffers alone. */
 bool host_device_is_cpu(const struct host_device *d)
 {
-    return d == NULL;
+    return !d;
 }
 
 void host_device_memory(struct host_ggml *hg, const struct host_device *d, uint64_t *ret_free,

@@ -105,9 +105,9 @@ TEST(a_broken_line_is_named)
         snprintf(text, sizeof(text), GOOD "\n%s\n" GOOD, cases[i].line);
         struct samples read = {0};
         err = (struct apir_error){0};
-        int ret = samples_parse(&read, "file", text, &err);
-        if (ret >= 0 || strncmp(err.msg, "file:3: ", 8) != 0 || !strstr(err.msg, cases[i].says))
-            fail_msg("%s: %d, \"%s\"", cases[i].line, ret, err.msg);
+        int rc = samples_parse(&read, "file", text, &err);
+        if (rc >= 0 || strncmp(err.msg, "file:3: ", 8) != 0 || !strstr(err.msg, cases[i].says))
+            fail_msg("%s: %d, \"%s\"", cases[i].line, rc, err.msg);
         assert_int_equal(read.n, 1);
         samples_fini(&read);
     }

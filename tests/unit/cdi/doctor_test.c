@@ -68,7 +68,7 @@ static void expect(doctor_check *check, enum doctor_status status, const char *p
     struct doctor_outcome o = {0};
     enum doctor_status got = check(&d, &o);
 
-    if (got != status || (strstr(o.text, part) == NULL && strstr(o.todo, part) == NULL))
+    if (got != status || (!strstr(o.text, part) && !strstr(o.todo, part)))
         fail_msg("%d, not %d: %s | %s", got, status, o.text, o.todo);
 }
 

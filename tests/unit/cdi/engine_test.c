@@ -50,9 +50,9 @@ static char home[96];
 
 static int setup(void **state)
 {
-    int r = unit_folder_setup(state);
+    int rc = unit_folder_setup(state);
     snprintf(home, sizeof(home), "%s/home", root);
-    return r;
+    return rc;
 }
 
 static void make(const char *path, const char *text)
@@ -77,23 +77,23 @@ static char *outcome(const struct engine_ops *engine, const struct cdi_engine_wh
 {
     struct apir_error err = {0};
     cleanup_plan struct cdi_engine_plan plan = {0};
-    int r = cdi_engine_plan(engine, where, &plan, &err);
+    int rc = cdi_engine_plan(engine, where, &plan, &err);
 
-    if (r < 0) {
-        assert_true(err.msg[0] != '\0' && -r == err.code);
+    if (rc < 0) {
+        assert_true(err.msg[0] != '\0' && -rc == err.code);
         return strdup(err.msg);
     }
     assert_true(plan.note[0] != '\0');
     if (plan.remove)
         return strdup("-");
-    if (plan.lines != NULL) {
+    if (plan.lines) {
         char *text = NULL;
 
         assert_null(plan.after);
         assert_true(asprintf(&text, "%s: %s", plan.path + strlen(root), plan.lines) > 0);
         return text;
     }
-    return strdup(plan.after == NULL ? "" : plan.after);
+    return strdup(plan.after ? plan.after : "");
 }
 
 static void check(const struct engine_ops *engine, struct cdi_engine_where where,
@@ -109,7 +109,7 @@ static void check_says(const struct engine_ops *engine, struct cdi_engine_where 
 {
     cleanup_free char *got = outcome(engine, &where);
 
-    if (strstr(got, part) == NULL)
+    if (!strstr(got, part))
         fail_msg("%s\nis not in: %s", part, got);
 }
 
@@ -275,7 +275,7 @@ TEST_WITHIN(podman_that_takes_annotations_of_images_is_not_told_of_hooks, setup,
 
     where.hooks_dir = "/opt/hooks.d";
     assert_int_equal(cdi_engine_plan(&cdi_engine_podman, &where, &plan, NULL), 0);
-    assert_true(plan.after == NULL && !plan.remove);
+    assert_true(!plan.after && !plan.remove);
     assert_non_null(strstr(plan.note, "takes CDI devices by itself"));
     assert_non_null(strstr(plan.note, "the annotation apir.device is not set up"));
     assert_non_null(strstr(plan.note, "update podman"));
@@ -352,17 +352,16 @@ static void check_undo(const char *before, const char *since, const char *expect
     snprintf(path, sizeof(path), "%s/conf", root);
     where.config = path;
     unlink(path);
-    if (before != NULL)
+    if (before)
         make("/conf", before);
     assert_int_equal(cdi_engine_plan(&cdi_engine_docker, &where, &plan, &err), 0);
     assert_non_null(plan.after);
-    make("/conf", since == NULL ? plan.after : since);
+    make("/conf", since ? since : plan.after);
     /* What is kept for the way back says nothing of the rest. */
     assert_null(strstr(json_object_to_json_string(plan.changes), "secret"));
-    if (cdi_engine_plan_undo(&cdi_engine_docker, path, plan.changes, before == NULL, &undo, &err) !=
-        0)
+    if (cdi_engine_plan_undo(&cdi_engine_docker, path, plan.changes, !before, &undo, &err) != 0)
         fail_msg("%s", err.msg);
-    assert_string_equal(undo.remove ? "-" : undo.after == NULL ? "" : undo.after, expected);
+    assert_string_equal(undo.remove ? "-" : !undo.after ? "" : undo.after, expected);
 }
 
 TEST_WITHIN(undoing_restores_what_was_there, setup, unit_folder_teardown)

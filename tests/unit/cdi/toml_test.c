@@ -52,9 +52,9 @@ TEST(values_are_found_where_they_are)
         json_object_object_get_ex(
             apir_json_object(apir_json_object(top, "plugins"), "io.containerd.grpc.v1.cri"),
             "enable_cdi", &found);
-        if ((found != NULL) != (cases[i].value != NULL))
+        if (!found != !cases[i].value)
             fail_msg("%zu: %s", i, cases[i].text);
-        if (found != NULL)
+        if (found)
             assert_string_equal(json_object_get_string(found), cases[i].value);
     }
 }
@@ -115,7 +115,7 @@ TEST(what_is_not_understood_is_refused_with_its_line)
         struct json_object *top = NULL;
 
         if (cdi_toml_parse(cases[i].text, &top, &err) != -EBADMSG ||
-            strstr(err.msg, cases[i].says) != err.msg || top != NULL)
+            strstr(err.msg, cases[i].says) != err.msg || top)
             fail_msg("%s\nsays: %s", cases[i].text, err.msg);
     }
 }

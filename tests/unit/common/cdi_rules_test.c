@@ -107,9 +107,9 @@ TEST(each_case_is_graded)
         cdi_report_init(&report);
         cdi_rules_check(spec, &report);
         enum outcome outcome = report.n_errors > 0 ? BAD : report.n > 0 ? WARN : GOOD;
-        bool said = cases[i].says == NULL;
+        bool said = !cases[i].says;
         for (size_t k = 0; k < report.n_kept; k++)
-            said = said || strstr(report.items[k].text, cases[i].says) != NULL;
+            said = said || strstr(report.items[k].text, cases[i].says);
         if (outcome != cases[i].outcome || !said)
             fail_msg("%s\n  outcome %d, first: %s", cases[i].text, outcome,
                      report.n_kept > 0 ? report.items[0].text : "(nothing)");

@@ -223,10 +223,10 @@ PAIR_TEST(a_full_socket_is_eagain_and_loses_nothing)
     assert_int_equal(fcntl(pair[0], F_SETFL, O_NONBLOCK), 0);
     static char block[4096];
     unsigned sent = 0, taken = 0;
-    int err;
-    while ((err = apir_fdsock_send(pair[0], block, sizeof(block), NULL, 0)) == 0)
+    int rc;
+    while ((rc = apir_fdsock_send(pair[0], block, sizeof(block), NULL, 0)) == 0)
         sent++;
-    assert_int_equal(err, -EAGAIN);
+    assert_int_equal(rc, -EAGAIN);
     static char data[sizeof(block)];
     size_t size;
     while (apir_fdsock_recv(pair[1], data, sizeof(data), &size, NULL, 0, NULL, MSG_DONTWAIT) == 0) {
@@ -253,8 +253,8 @@ PAIR_TEST(a_signal_does_not_end_the_wait)
     assert_int_equal(sigaction(SIGALRM, &act, &old), 0);
     struct itimerval timer = {.it_value = {.tv_usec = 20000}};
     assert_int_equal(setitimer(ITIMER_REAL, &timer, NULL), 0);
-    int err = receive(pair[1], 8, 0);
+    int rc = receive(pair[1], 8, 0);
     sigaction(SIGALRM, &old, NULL);
-    assert_int_equal(err, 0);
+    assert_int_equal(rc, 0);
     assert_int_equal(got.size, 4);
 }

@@ -195,7 +195,7 @@ static void make(const struct tree *t, const char *entry)
 
     snprintf(path, sizeof(path), "%s", entry);
     char *arrow = strchr(path, '>');
-    if (arrow != NULL) {
+    if (arrow) {
         *arrow = '\0';
         tree_link(t, path, arrow + 1);
         return;
@@ -227,7 +227,7 @@ static bool is_place(const char *const *places, const struct image *image, size_
 
     snprintf(path, sizeof(path), "%s/%s", image->dirs[image->targets[i].dir].path,
              image->targets[i].file);
-    for (size_t k = 0; k < 4 && places[k] != NULL; k++)
+    for (size_t k = 0; k < 4 && places[k]; k++)
         if (strcmp(places[k], path) == 0)
             return true;
     print_error("not asked for: %s\n", path);
@@ -251,10 +251,10 @@ TEST(each_image_is_understood)
         struct tree t;
 
         tree_init(&t);
-        for (size_t k = 0; k < 12 && images[i].files[k] != NULL; k++)
+        for (size_t k = 0; k < 12 && images[i].files[k]; k++)
             make(&t, images[i].files[k]);
         assert_int_equal(scan(&t, &image), 0);
-        while (want < 4 && images[i].places[want] != NULL)
+        while (want < 4 && images[i].places[want])
             want++;
         for (size_t k = 0; k < image.n_targets; k++)
             if (!is_place(images[i].places, &image, k))
@@ -262,8 +262,8 @@ TEST(each_image_is_understood)
         if (image.n_targets != want)
             fail_msg("%s: %zu places", images[i].name, image.n_targets);
         first_reason(&image, reason, sizeof(reason));
-        if ((images[i].reason == NULL) != (reason[0] == '\0') ||
-            (images[i].reason != NULL && strstr(reason, images[i].reason) == NULL))
+        if ((!images[i].reason) != (reason[0] == '\0') ||
+            (images[i].reason && !strstr(reason, images[i].reason)))
             fail_msg("%s: \"%s\"", images[i].name, reason);
         tree_fini(&t);
     }
@@ -455,9 +455,9 @@ static int fill_whole(void **state)
     size_t n = 0;
 
     (void)state;
-    for (; loader[n] != NULL; n++)
+    for (; loader[n]; n++)
         whole[n] = loader[n];
-    for (size_t i = 0; image_ggml_functions[i] != NULL; i++)
+    for (size_t i = 0; image_ggml_functions[i]; i++)
         whole[n++] = image_ggml_functions[i];
     return 0;
 }

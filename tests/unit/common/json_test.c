@@ -13,12 +13,12 @@ static int parse(const char *text, size_t size)
 {
     struct json_object *object = NULL;
     struct apir_error err = {0};
-    int r = apir_json_parse(text, size, &object, &err);
+    int rc = apir_json_parse(text, size, &object, &err);
 
-    assert_int_equal(r == 0, object != NULL);
-    assert_int_equal(err.code, -r);
+    assert_int_equal(rc == 0, !!object);
+    assert_int_equal(err.code, -rc);
     json_object_put(object);
-    return r;
+    return rc;
 }
 
 TEST(parse_takes_one_object)
@@ -121,9 +121,9 @@ TEST(read_stops_at_the_bound)
         for (size_t i = 0; i < 5000 + extra; i++)
             assert_int_equal(write(fds[1], "x", 1), 1);
         close(fds[1]);
-        int r = apir_file_read(fds[0], 5000, &data, &size, NULL);
-        assert_int_equal(r, extra == 0 ? 0 : -EFBIG);
-        if (r == 0) {
+        int rc = apir_file_read(fds[0], 5000, &data, &size, NULL);
+        assert_int_equal(rc, extra == 0 ? 0 : -EFBIG);
+        if (rc == 0) {
             assert_int_equal(size, 5000);
             assert_int_equal(data[5000], 0);
             free(data);

@@ -13,7 +13,7 @@ static struct json_object *read_json(const char *text)
 {
     struct json_object *object = NULL;
 
-    if (text != NULL)
+    if (text)
         assert_int_equal(apir_json_parse(text, strlen(text), &object, NULL), 0);
     return object;
 }
@@ -47,9 +47,9 @@ TEST(only_the_annotation_asks_for_a_device)
         cleanup_request struct oci_request request = {0};
 
         assert_int_equal(oci_request_find(&s, config, &request, NULL), 0);
-        if ((request.devices == NULL) != (cases[i].want == NULL))
+        if ((!request.devices) != (!cases[i].want))
             fail_msg("%s: %s", cases[i].config, request.devices);
-        if (cases[i].want != NULL)
+        if (cases[i].want)
             assert_string_equal(request.devices, cases[i].want);
         assert_false(request.edited);
     }
@@ -136,7 +136,7 @@ TEST(spec_selects_each_device_once_and_then_the_common_edits)
         char got[CDI_DEVICES_EDITS_MAX + 1] = "";
         int n = cdi_devices_select(spec, cases[i].names, edits, NULL);
 
-        if (cases[i].want == NULL) {
+        if (!cases[i].want) {
             if (n != -ENODEV)
                 fail_msg("taken: %s", cases[i].names);
             continue;

@@ -85,8 +85,8 @@ TEST(magic_links_are_refused)
 
     assert_true(proc >= 0);
     struct tree t = {.root = proc};
-    int r = read_at(&t, "/self/root/etc/passwd", text, sizeof(text));
-    assert_true(r == -ELOOP || r == -EXDEV);
+    int rc = read_at(&t, "/self/root/etc/passwd", text, sizeof(text));
+    assert_true(rc == -ELOOP || rc == -EXDEV);
     close(proc);
 }
 

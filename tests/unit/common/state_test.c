@@ -122,25 +122,25 @@ FOLDER_TEST(root_comes_from_state_or_config)
 
         snprintf(config, sizeof(config), "%s/config.json", unit_folder);
         unlink(config);
-        if (cases[i].config != NULL) {
+        if (cases[i].config) {
             FILE *f = fopen(config, "w");
             assert_non_null(f);
             fputs(cases[i].config, f);
             fclose(f);
         }
         struct oci_state s = {
-            .root = cases[i].root == NULL ? NULL : strdup(cases[i].root),
-            .bundle = bundle == NULL ? NULL : strdup(bundle[0] == '\0' ? unit_folder : bundle),
+            .root = cases[i].root ? strdup(cases[i].root) : NULL,
+            .bundle = !bundle ? NULL : strdup(bundle[0] == '\0' ? unit_folder : bundle),
         };
-        int r = oci_state_root(&s, &root, NULL);
-        if (cases[i].want == NULL) {
-            assert_true(r < 0);
+        int rc = oci_state_root(&s, &root, NULL);
+        if (!cases[i].want) {
+            assert_true(rc < 0);
             assert_null(root);
         } else {
             const char *rest = strchr(cases[i].want, '/');
             snprintf(want, sizeof(want), "%s%s", cases[i].want[0] == 'B' ? unit_folder : "",
                      cases[i].want[0] == 'B' ? rest : cases[i].want);
-            assert_int_equal(r, 0);
+            assert_int_equal(rc, 0);
             assert_string_equal(root, want);
         }
         free(root);

@@ -68,9 +68,9 @@ static int put_node(struct ground *g, const char *path)
 {
     int tree = hook_place_detach(g->null, HOOK_NODE);
     assert_true(tree >= 0);
-    int r = hook_inject_mount(&g->site, path, tree, HOOK_NODE, g->device, NULL);
+    int rc = hook_inject_mount(&g->site, path, tree, HOOK_NODE, g->device, NULL);
     close(tree);
-    return r;
+    return rc;
 }
 
 /* The root gets a /dev of its own, as runtimes mount one. */
@@ -164,15 +164,15 @@ TEST(what_is_in_the_way_is_neither_followed_nor_covered)
         tree_parents(&g.tree, cases[i].path);
         full_path(&g, cases[i].path, full);
         const char *link = cases[i].link;
-        if (link == NULL) {
+        if (!link) {
             assert_int_equal(mkfifo(full, 0666), 0);
         } else {
             snprintf(to, sizeof(to), "%s%s", link[0] == '/' ? g.tree.dir : "", link);
             assert_int_equal(symlink(to, full), 0);
         }
-        int r = put_node(&g, NODE);
-        if (r != cases[i].want)
-            fail_msg("%s -> %s: %d", cases[i].path, link == NULL ? "fifo" : link, r);
+        int rc = put_node(&g, NODE);
+        if (rc != cases[i].want)
+            fail_msg("%s -> %s: %d", cases[i].path, link ? link : "fifo", rc);
         full_path(&g, "/outside/dev/dri/renderD128", full);
         assert_int_equal(lstat(full, &st), -1);
         full_path(&g, "/outside/file", full);

@@ -91,10 +91,10 @@ TREE_TEST(files_of_the_image_are_left_alone)
     int dir = image_rootfs_open(full);
     for (size_t i = 0; i < 4; i++) {
         struct apir_error err = {0};
-        int r = hook_place_file(dir, names[i], source, false, &err);
+        int rc = hook_place_file(dir, names[i], source, false, &err);
 
-        if (r != -EEXIST)
-            fail_msg("%s: %d (%s)", names[i], r, err.msg);
+        if (rc != -EEXIST)
+            fail_msg("%s: %d (%s)", names[i], rc, err.msg);
     }
     content(t, "/outside", text, sizeof(text));
     assert_string_equal(text, "");

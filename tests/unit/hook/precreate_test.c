@@ -30,13 +30,13 @@ static int apply(const char *devices, const char *config_text, struct json_objec
 {
     cleanup_json struct json_object *spec = read_json(spec_text);
     struct json_object *config = read_json(config_text);
-    int r = hook_config_apply(config, spec, devices, NULL);
+    int rc = hook_config_apply(config, spec, devices, NULL);
 
-    if (ret_config != NULL)
+    if (ret_config)
         *ret_config = config;
     else
         json_object_put(config);
-    return r;
+    return rc;
 }
 
 static void same(struct json_object *config, const char *want_text)
@@ -46,7 +46,7 @@ static void same(struct json_object *config, const char *want_text)
     /* Owner and mode of the node are the machine's. */
     struct json_object *devices = apir_json_member(
         apir_json_member(config, "linux", json_type_object), "devices", json_type_array);
-    for (size_t i = 0; devices != NULL && i < json_object_array_length(devices); i++) {
+    for (size_t i = 0; devices && i < json_object_array_length(devices); i++) {
         struct json_object *d = json_object_array_get_idx(devices, i);
         json_object_object_del(d, "fileMode");
         json_object_object_del(d, "uid");

@@ -69,18 +69,18 @@ static int decode(const void *data, size_t size, struct apir_graph *g, const cha
 {
     uint8_t *copy = exact_copy(data, size);
     *why = NULL;
-    int err = apir_graph_decode(copy, size, g, why);
+    int rc = apir_graph_decode(copy, size, g, why);
     free(copy);
-    return err;
+    return rc;
 }
 
 static int patch(struct apir_graph *g, const void *data, size_t size, const char **why)
 {
     uint8_t *copy = exact_copy(data, size);
     *why = NULL;
-    int err = apir_graph_patch(g, copy, size, why);
+    int rc = apir_graph_patch(g, copy, size, why);
     free(copy);
-    return err;
+    return rc;
 }
 
 static void expect_good(const void *data, size_t size, struct apir_graph *g)
@@ -95,9 +95,9 @@ static void expect_bad_bytes(const void *data, size_t size, const char *text)
 {
     struct apir_graph g = {.n_nodes = 77};
     const char *why;
-    int err = decode(data, size, &g, &why);
-    if (err != -EBADMSG)
-        fail_msg("decode gave %d instead of: %s", err, text ? text : "a refusal");
+    int rc = decode(data, size, &g, &why);
+    if (rc != -EBADMSG)
+        fail_msg("decode gave %d instead of: %s", rc, text ? text : "a refusal");
     assert_non_null(why);
     if (text)
         assert_string_equal(why, text);
@@ -424,11 +424,11 @@ TEST(every_failing_allocation_is_enomem_and_leaks_nothing)
     int fail_at = 0;
     for (;; fail_at++) {
         memory_fail = fail_at;
-        int err = decode(buf, size, &g, &why);
+        int rc = decode(buf, size, &g, &why);
         memory_fail = -1;
-        if (err == 0)
+        if (rc == 0)
             break;
-        assert_int_equal(err, -ENOMEM);
+        assert_int_equal(rc, -ENOMEM);
         assert_string_equal(why, "graph: out of memory");
         assert_int_equal(g.n_nodes, 77);
     }
@@ -440,11 +440,11 @@ TEST(every_failing_allocation_is_enomem_and_leaks_nothing)
     apir_tensor_write(&w, &sample_graph()->tensors[SAMPLE_INPUT]);
     for (fail_at = 0;; fail_at++) {
         memory_fail = fail_at;
-        int err = patch(&g, buf, w.size, &why);
+        int rc = patch(&g, buf, w.size, &why);
         memory_fail = -1;
-        if (err == 0)
+        if (rc == 0)
             break;
-        assert_int_equal(err, -ENOMEM);
+        assert_int_equal(rc, -ENOMEM);
     }
     assert_true(fail_at >= 2);
     apir_graph_fini(&g);

@@ -16,12 +16,12 @@ static int decode(const void *data, size_t size, unsigned state, struct apir_msg
     if (size)
         memcpy(copy, data, size);
     *ret_why = poison;
-    int err = apir_msg_decode(copy, size, state, ret_msg, ret_why);
+    int rc = apir_msg_decode(copy, size, state, ret_msg, ret_why);
     if (ret_copy)
         *ret_copy = copy; /* the tail points into it */
     else
         free(copy);
-    return err;
+    return rc;
 }
 
 static const char *expect_bad(const struct message_row *row, const void *data, size_t size,
@@ -29,9 +29,9 @@ static const char *expect_bad(const struct message_row *row, const void *data, s
 {
     struct apir_msg out;
     const char *why;
-    int err = decode(data, size, state, &out, &why, NULL);
-    if (err != -EBADMSG)
-        fail_msg("%s: decode gave %d for %zu bytes", row ? row->name : "?", err, size);
+    int rc = decode(data, size, state, &out, &why, NULL);
+    if (rc != -EBADMSG)
+        fail_msg("%s: decode gave %d for %zu bytes", row ? row->name : "?", rc, size);
     assert_ptr_not_equal(why, poison);
     return why;
 }
@@ -113,13 +113,13 @@ TEST(every_message_survives_the_trip_at_both_ends)
             size_t again_size;
             const char *why;
             uint8_t *copy;
-            int err = decode(s->bytes, s->size, state_of(row), &out, &why, &copy);
-            if (err)
+            int rc = decode(s->bytes, s->size, state_of(row), &out, &why, &copy);
+            if (rc)
                 fail_msg("%s: %s", row->name, why);
             assert_int_equal(out.code, row->code);
             struct message_field *f = s->fields;
             message_walk(&out, compare_field, &f);
-            assert_int_equal(out.tail != NULL, row->tail);
+            assert_int_equal(!!out.tail, row->tail);
             table_encode(&out, again, &again_size);
             assert_int_equal(again_size, s->size);
             assert_memory_equal(again, s->bytes, s->size);
@@ -436,7 +436,7 @@ TEST(what_decodes_encodes_to_the_same_bytes)
 TEST(the_steps_of_a_read_are_fewer_than_its_bytes_on_the_ring)
 {
     static const uint64_t sizes[] = {
-        1, 16384, 16385, (1 << 19) - 1, 1 << 19, (1 << 19) + 1, APIR_ARENA_SIZE_MAX};
+        1, 16384, 16385, (1 << 19) - 1, 1 << 19, (1 << 19) + 1, APIR_BLOB_SIZE_MAX};
     const struct apir_msg m = {.code = APIR_MSG_GET, .u.get = {.buffer = 1, .size = 1, .blob = 1}};
     uint8_t buf[APIR_MESSAGE_MAX];
     uint64_t room = (uint64_t)apir_msg_encode(&m, buf, sizeof(buf));

@@ -22,7 +22,7 @@ static int open_ggml(void **state)
     lib = dlopen("libggml.so.0", RTLD_NOW | RTLD_LOCAL);
     if (!lib)
         fprintf(stderr, "%s\n", dlerror());
-    return lib == NULL;
+    return !lib;
 }
 BEFORE_ALL_TESTS(open_ggml)
 
@@ -40,9 +40,9 @@ static void *ggml_symbol(const char *name)
 static void probe_real(struct ggml_layout *layout)
 {
     char why[256] = "";
-    int err = ggml_probe_layout(dlsym, lib, layout, why, sizeof(why));
-    if (err)
-        fail_msg("%d: %s", err, why);
+    int rc = ggml_probe_layout(dlsym, lib, layout, why, sizeof(why));
+    if (rc)
+        fail_msg("%d: %s", rc, why);
 }
 
 TEST(the_packaged_ggml_has_a_layout_that_we_know)
@@ -209,7 +209,7 @@ TEST_WITHIN(the_compute_flag_goes_by_the_function_that_came_with_it, resolver_re
     assert_false(l.has_compute_flag);
     resolver.missing = NULL;
     assert_int_equal(ggml_probe_layout(misleading_symbol, lib, &l, why, sizeof(why)), 0);
-    assert_int_equal(l.has_compute_flag, dlsym(lib, OPTIONAL_SYMBOL) != NULL);
+    assert_int_equal(l.has_compute_flag, !!dlsym(lib, OPTIONAL_SYMBOL));
 }
 
 TEST_WITHIN(real_accessors_under_wrong_names_are_declined, resolver_reset, unit_teardown)
@@ -507,9 +507,9 @@ static void probe_fake(void)
     }
     struct ggml_layout l;
     char why[256] = "";
-    int err = ggml_probe_layout(fake_symbol, NULL, &l, why, sizeof(why));
-    if (err)
-        fail_msg("%s: %d: %s", label, err, why);
+    int rc = ggml_probe_layout(fake_symbol, NULL, &l, why, sizeof(why));
+    if (rc)
+        fail_msg("%s: %d: %s", label, rc, why);
     assert_string_equal(l.label, label);
 }
 
@@ -557,7 +557,7 @@ TEST(an_accessor_that_moved_is_declined_unless_that_is_known)
             for (unsigned at = 0; at < 256; at += 8) {
                 fake_reset(i);
                 fake.seen[a] = at;
-                known += fake_label() != NULL;
+                known += !!fake_label();
                 probe_fake();
             }
         }

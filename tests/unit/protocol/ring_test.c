@@ -368,14 +368,14 @@ ENDS_TEST(noise_in_the_header_page_never_leads_out_of_the_ring, ends_open_memfd)
             h.size = (uint32_t)unit_random(&seed);
         memcpy(e->cmd + (e->host.head & (CMD_SIZE - 1)), &h, sizeof(h));
         size_t size = 0;
-        int err = apir_ring_host_take(&e->host, got, sizeof(got), &size);
-        if (err == 0) {
+        int rc = apir_ring_host_take(&e->host, got, sizeof(got), &size);
+        if (rc == 0) {
             assert_true(size >= 8 && size % 8 == 0 && size <= sizeof(got));
             assert_true(e->host.limit - e->host.head <= CMD_SIZE);
             complete(&e->host);
             taken++;
         } else {
-            assert_true(err == -EBADMSG || err == -EAGAIN);
+            assert_true(rc == -EBADMSG || rc == -EAGAIN);
             e->host.limit = e->host.head; /* a FATAL context ends here; the test goes on */
         }
     }

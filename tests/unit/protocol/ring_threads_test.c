@@ -34,8 +34,8 @@ static void *consume_stream(void *user)
     int64_t until = now_ms() + LIMIT_MS;
     for (unsigned i = 0; i < c->count;) {
         size_t size;
-        int err = apir_ring_host_take(&c->e->host, got, sizeof(got), &size);
-        if (err == -EAGAIN) {
+        int rc = apir_ring_host_take(&c->e->host, got, sizeof(got), &size);
+        if (rc == -EAGAIN) {
             if (now_ms() > until) {
                 c->failed = "nothing came";
                 return NULL;
@@ -43,7 +43,7 @@ static void *consume_stream(void *user)
             sched_yield();
             continue;
         }
-        if (err) {
+        if (rc) {
             c->failed = "a message was refused";
             return NULL;
         }
@@ -124,13 +124,13 @@ static void *consume_sleeping(void *user)
     uint64_t chance = 3;
     for (unsigned i = 0; i < s->count;) {
         size_t size;
-        int err = apir_ring_host_take(&s->e->host, got, sizeof(got), &size);
-        if (err == 0) {
+        int rc = apir_ring_host_take(&s->e->host, got, sizeof(got), &size);
+        if (rc == 0) {
             complete(&s->e->host);
             i++;
             continue;
         }
-        if (err != -EAGAIN) {
+        if (rc != -EAGAIN) {
             s->failed = "a message was refused";
             return NULL;
         }
