@@ -6,9 +6,10 @@
 #   archs_options NAMES "$@"       sets part, only, host, jobs and out
 #   archs_without_blas "$0" "$@"   goes on in a mount namespace in which ggml has no BLAS backend
 #   archs_key                      names the packages and the processor, for what is kept
-#   archs_native_env HOST          arguments for `env`, a line each: that host's device in the program
-#                                  itself. HOST is CPU, lavapipe, or gpu: the first that this
-#                                  machine's Vulkan drivers have
+#   archs_device_env HOST          arguments for `env`, a line each: that host's device. HOST is CPU,
+#                                  lavapipe, or gpu: the first that this machine's Vulkan drivers have
+#   archs_native_env HOST          the same for a program that has it itself, in buffers that begin as
+#                                  zeros, as APIR0's do
 #   archs_serve OUT HOST DIR       starts the host side; leaves the arguments for `env` of both sides
 #                                  in DIR/native.env and DIR/remoted.env
 #   archs_part                     the architectures that a part run takes
@@ -87,11 +88,15 @@ archs_key() {
     } | sha256sum | cut -c 1-16
 }
 
-archs_native_env() {
+archs_device_env() {
     local number=0
     [[ $1 != CPU ]] || number=
     echo "GGML_VK_VISIBLE_DEVICES=$number"
     [[ $1 != lavapipe ]] || echo VK_DRIVER_FILES=/usr/share/vulkan/icd.d/lvp_icd.json
+}
+archs_native_env() {
+    archs_device_env "$1"
+    [[ $1 == CPU ]] || echo "LD_PRELOAD=$(realpath "$out/tests/archs/clear-buffers.so")"
 }
 
 # For this script and those that it calls: ARCHS_UNTIL is a time of the clock.
@@ -112,7 +117,7 @@ archs_serve() {
     archs_native_env "$2" >"$3/native.env"
     # Both are read by unix_start.
     # shellcheck disable=SC2034
-    mapfile -t VTEST_ENV <"$3/native.env"
+    mapfile -t VTEST_ENV < <(archs_device_env "$2")
     # shellcheck disable=SC2034
     VTEST_CONFIG="{\"threads\": 1$devices}"
     unix_start "$1"

@@ -4,12 +4,19 @@
 
 ARCHS_SLOTS := $(O)/tests/archs/slots
 
-ALL += $(ARCHS_SLOTS)
+ARCHS_CLEAR := $(O)/tests/archs/clear-buffers.so
+
+ALL += $(ARCHS_SLOTS) $(ARCHS_CLEAR)
 
 $(ARCHS_SLOTS): PKGS := llama ggml
 $(ARCHS_SLOTS): EXTRA_LIBS := -lggml-base -lm
 $(ARCHS_SLOTS): $(call objs,tests/archs/slots.c $(addprefix tests/options/,run.c record.c))
 	$(link)
+
+# For programs of others, so never with a sanitizer.
+$(ARCHS_CLEAR): tests/archs/clear_buffers.c Makefile
+	@mkdir -p $(@D)
+	$(call SAY,LINK)$(CC) $(BASE_CFLAGS) -shared -o $@ $<
 
 # All of it, over the CPU and lavapipe; a part for `make check`; the suites alone.
 .PHONY: check-archs check-archs-part check-suites

@@ -80,7 +80,7 @@ root_programs "${plugins[@]}" "$libdir"/libggml.so.0 \
 for f in "${extra[@]}"; do
     [[ ! -e $f ]] || root_programs "$f"
 done
-for p in backend/apir-{render-server,worker} frontend/libggml-apir.so tests/archs/slots \
+for p in backend/apir-{render-server,worker} frontend/libggml-apir.so tests/archs/{slots,clear-buffers.so} \
     tests/options/{llama-options,options-compare} tests/models/gguf-{write,extra}; do
     install -D "$out/$p" "$built/$p"
     # shellcheck disable=SC2046 # names without spaces

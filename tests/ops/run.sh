@@ -182,7 +182,7 @@ VTEST_KEEP_LOG=build/ops/server.log
 archs_native_env "$host" >"$work/native.env"
 # Both are read by vtest_start.
 # shellcheck disable=SC2034
-mapfile -t VTEST_ENV <"$work/native.env"
+mapfile -t VTEST_ENV < <(archs_device_env "$host")
 # shellcheck disable=SC2034
 VTEST_CONFIG="{\"threads\": 2$devices}"
 vtest_start "$out"
