@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -30,7 +31,8 @@ void die(const char *fmt, ...)
 
 /* ---- what /proc says ---------------------------------------------------------------- */
 
-/* "PID (NAME) STATE PPID ...": a name may hold blanks and parentheses, so the last one counts. */
+/* "PID (NAME) STATE PPID ...", the start as the 22nd: a name may hold blanks and parentheses, so
+ * the last one counts. */
 struct process process_look(pid_t pid)
 {
     char path[64], line[512];
@@ -42,7 +44,11 @@ struct process process_look(pid_t pid)
     const bool ok = fgets(line, sizeof(line), f);
     fclose(f);
     char *open = ok ? strchr(line, '(') : NULL, *close = ok ? strrchr(line, ')') : NULL;
-    if (!open || !close || sscanf(close + 1, " %c %d", &p.state, &p.parent) != 2)
+    if (!open || !close ||
+        sscanf(
+            close + 1,
+            " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %" SCNu64,
+            &p.state, &p.parent, &p.started) != 3)
         return (struct process){0};
     *close = '\0';
     p.pid = pid;
@@ -95,17 +101,19 @@ pid_t process_child(pid_t parent, const char *text, unsigned *ret_count)
 {
     static struct process all[PROCESSES_MAX];
     const size_t n = process_children(parent, all);
-    pid_t found = -1;
+    const struct process *found = NULL;
     unsigned count = 0;
     for (size_t i = 0; i < n; i++) {
-        if (command_line_has(all[i].pid, text) && process_lives(all[i].pid)) {
-            found = all[i].pid;
-            count++;
-        }
+        if (!command_line_has(all[i].pid, text) || !process_lives(all[i].pid))
+            continue;
+        /* Ids begin again from below at some time. */
+        if (!found || all[i].started >= found->started)
+            found = &all[i];
+        count++;
     }
     if (ret_count)
         *ret_count = count;
-    return found;
+    return found ? found->pid : -1;
 }
 
 /* ---- start and end ------------------------------------------------------------------ */

@@ -15,7 +15,8 @@ _Noreturn void die(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 struct process {
     pid_t pid;
     pid_t parent;
-    char state; /* R, S, T, Z ...; 0: there is none */
+    uint64_t started; /* in clock ticks since boot */
+    char state;       /* R, S, T, Z ...; 0: there is none */
     char name[16];
 };
 
@@ -26,7 +27,7 @@ struct process process_look(pid_t pid);
 bool process_lives(pid_t pid);
 /* The children of a process, zombies too, by pid; returns how many. */
 size_t process_children(pid_t parent, struct process all[PROCESSES_MAX]);
-/* Those that live and whose command line holds `text`: the last of them, or -1, and how many. */
+/* Those that live and whose command line holds `text`: the youngest, or -1, and how many. */
 pid_t process_child(pid_t parent, const char *text, unsigned *ret_count);
 
 /*
