@@ -13,7 +13,7 @@
 static const struct command {
     const char *group; /* NULL: none */
     const char *name;
-    int (*run)(int argc, char **argv);
+    cdi_command *run;
     const char *help;
 } commands[] = {
     {"cdi", "generate", cdi_generate_main, "write the CDI spec for this machine's devices"},
@@ -24,6 +24,7 @@ static const struct command {
     {"engine", "reset", cdi_engine_reset_main, "take that back"},
     {"config", "check", cdi_config_check_main, "check the host's configuration, show what holds"},
     {"host", "serve", cdi_host_serve_main, "let containers of this very machine use its GPU"},
+    {NULL, "run", cdi_run_main, "run a program on APIR0 without a container"},
 };
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 

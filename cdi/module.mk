@@ -11,7 +11,7 @@ $(call objs,cdi/install.c): $(PREFIX_STAMP)
 # With the plug-in's own way to the host, so that doctor walks the same one.
 $(O)/cdi/apir: private PKGS := json-c libdrm
 $(O)/cdi/apir: $(CDI_OBJS) $(LINK_OBJS) $(PROTOCOL_OBJS) $(CONFIG_OBJS) $(COMMON_OBJS) \
-               $(COMMON_JSON_OBJS) $(COMMON_IMAGE_OBJS) $(call objs,common/oci/cdi_rules.c) \
+               $(COMMON_JSON_OBJS) $(COMMON_IMAGE_OBJS) $(call objs,common/oci/cdi_rules.c common/oci/cdi_devices.c) \
                $(call objs,backend/server/unix/access.c)
 	$(link)
 

@@ -54,6 +54,8 @@ others_go_on() {
 
 @test "a plain process without a container computes on APIR0" {
     greedy "$MODELS/second.gguf" timeout 60 env "GGML_BACKEND_PATH=$PLUGIN" GGML_VK_VISIBLE_DEVICES=
+    greedy "$MODELS/second.gguf" timeout 60 apir run --device gpu0 --
+    greedy "$MODELS/second.gguf" timeout 60 apir run
 }
 
 @test "Venus works beside apir contexts" {

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * apir run: a program of this machine, or a sandbox that it runs in, on APIR0 without a container
+ * engine. It sets the environment that the CDI spec would set in a container, and becomes the
+ * program.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <json-c/json.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cdi/commands.h"
+#include "cdi/install.h"
+#include "cdi/spec/nodes.h"
+#include "cdi/spec/spec.h"
+#include "common/cleanup.h"
+#include "common/error.h"
+#include "common/json.h"
+#include "common/oci/cdi_devices.h"
+#include "common/text.h"
+
+/* As env(1), timeout(1) and podman run have it: what is below 125 is the program's own. */
+enum { EXIT_RUN = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
+
+static const char usage[] =
+    "Usage: apir run [OPTION]... [--] COMMAND [ARG]...\n"
+    "\n"
+    "Runs a program on APIR0 without a container: in a VM on the GPU of its host, on a machine\n"
+    "without a VM on its own (`apir host serve`). COMMAND may be a sandbox that keeps its\n"
+    "environment, as bwrap and firejail do: it must let the plug-in's folder through, and "
+    "/dev/dri\n"
+    "or the folder of the host's socket.\n"
+    "\n"
+    "  --device NAME   a device of the CDI spec, as `apir cdi list` names them; several with\n"
+    "                  commas (default: the first render node of virtio-gpu, and where there is\n"
+    "                  none the host's socket)\n"
+    "  --spec FILE     the CDI spec (default " CDI_SPEC_PATH ")\n"
+    "  --print         runs nothing: prints the variables, NAME=VALUE, a line each, as systemd's\n"
+    "                  EnvironmentFile= takes them\n"
+    "  -h, --help      this text\n"
+    "\n"
+    "Exit codes: the command's own; 125 no such device, or nothing to reach a host by, 126 the\n"
+    "command cannot be run, 127 it is not found, 2 wrong usage.\n";
+
+struct run {
+    const char *device; /* NULL: what there is */
+    const char *spec;
+    bool print;
+};
+
+static int set(const struct run *r, const char *name, const char *value, struct apir_error *err)
+{
+    if (r->print)
+        apir_text_print(stdout, "%s=%s\n", name, value);
+    else if (setenv(name, value, 1) < 0)
+        return apir_error_sys(err, errno, "%s", name);
+    return 0;
+}
+
+/* ---- a device of the spec -------------------------------------------------------- */
+
+/*
+ * The path that a spec's variable holds, as it is outside of a container: below a mount's
+ * containerPath it is what the mount has there. Returns text of the caller's, or NULL.
+ */
+static char *outside(struct json_object *const *edits, int n, const char *value)
+{
+    const char *path = strchr(value, '/');
+    char *text;
+
+    for (int i = 0; path && i < n; i++) {
+        struct json_object *mounts = apir_json_array(edits[i], "mounts");
+        for (size_t k = 0; k < apir_json_length(mounts); k++) {
+            struct json_object *mount = json_object_array_get_idx(mounts, k);
+            const char *from = apir_json_string(mount, "hostPath");
+            const char *to = apir_json_string(mount, "containerPath");
+            const size_t length = to ? strlen(to) : 0;
+            if (!from || !to || strncmp(path, to, length) != 0 ||
+                (path[length] != '\0' && path[length] != '/'))
+                continue;
+            if (asprintf(&text, "%.*s%s%s", (int)(path - value), value, from, path + length) < 0)
+                return NULL;
+            return text;
+        }
+    }
+    return strdup(value);
+}
+
+static int set_variables(const struct run *r, struct json_object *const *edits, int n,
+                         struct apir_error *err)
+{
+    for (int i = 0; i < n; i++) {
+        struct json_object *env = apir_json_array(edits[i], "env");
+        for (size_t k = 0; k < apir_json_length(env); k++) {
+            cleanup_free char *name = strdup(apir_json_string_at(env, k));
+            char *equals = name ? strchr(name, '=') : NULL;
+            if (!equals)
+                return apir_error_sys(err, ENOMEM, "%s", r->spec);
+            *equals = '\0';
+            cleanup_free char *value = outside(edits, n, equals + 1);
+            int rc = value ? set(r, name, value, err) : apir_error_sys(err, ENOMEM, "%s", r->spec);
+            if (rc < 0)
+                return rc;
+        }
+    }
+    return 0;
+}
+
+/* A spec says nothing of where a node is found; a container would have just this one. */
+static int set_transport(const struct run *r, struct json_object *const *edits, int n,
+                         struct apir_error *err)
+{
+    char text[PATH_MAX];
+
+    for (int i = 0; i < n; i++) {
+        struct json_object *nodes = apir_json_array(edits[i], "deviceNodes");
+        struct json_object *node = nodes ? json_object_array_get_idx(nodes, 0) : NULL;
+        const char *path = apir_json_string(node, "path");
+        if (!path)
+            continue;
+        snprintf(text, sizeof(text), "virtgpu:%s", path);
+        return set(r, "APIR_TRANSPORT", text, err);
+    }
+    return 0;
+}
+
+static int take_device(const struct run *r, struct apir_error *err)
+{
+    cleanup_json struct json_object *spec = NULL;
+    struct json_object *edits[CDI_DEVICES_EDITS_MAX];
+
+    int rc = cdi_devices_load(r->spec, &spec, err);
+    if (rc < 0)
+        return rc;
+    int n = cdi_devices_select(spec, r->device, edits, err);
+    if (n < 0) {
+        apir_error_wrap(err, "`apir cdi list` names the devices");
+        return n;
+    }
+    /* The spec's own APIR_TRANSPORT comes after, and wins. */
+    rc = set_transport(r, edits, n, err);
+    return rc < 0 ? rc : set_variables(r, edits, n, err);
+}
+
+/* ---- what there is --------------------------------------------------------------- */
+
+static bool has_road(void)
+{
+    struct cdi_node nodes[CDI_NODES_MAX];
+    const char *wish = getenv("APIR_TRANSPORT");
+
+    /* What somebody has asked for is what the plug-in speaks of, if it fails. */
+    if (wish && wish[0] != '\0' && strcmp(wish, "auto") != 0)
+        return true;
+    if (access(CDI_SOCKET_DIR "/" CDI_SOCKET_NAME, F_OK) == 0)
+        return true;
+    int n = cdi_nodes_find("", nodes);
+    for (int i = 0; i < n; i++) {
+        /* One that may not be opened may be of virtio-gpu. */
+        if (nodes[i].is_virtio_gpu || nodes[i].open_error == EACCES)
+            return true;
+    }
+    return false;
+}
+
+static int take_default(const struct run *r, struct apir_error *err)
+{
+    char plugin[PATH_MAX];
+
+    int rc = cdi_install_find_plugin(plugin, sizeof(plugin));
+    if (rc < 0)
+        return apir_error_sys(err, -rc, "the plug-in is not installed beside this program");
+    if (!has_road())
+        return apir_error_set(err, ENODEV,
+                              "neither a render node of virtio-gpu nor the socket " CDI_SOCKET_DIR
+                              "/" CDI_SOCKET_NAME
+                              ": `apir host serve` on a machine that has the GPU itself; in a VM, "
+                              "`apir doctor` says what its hypervisor must be given");
+    rc = set(r, "GGML_BACKEND_PATH", plugin, err);
+    /* As the CDI spec does: Venus, or this machine's own driver, would show the same GPU again. */
+    return rc < 0 ? rc : set(r, "GGML_VK_VISIBLE_DEVICES", "", err);
+}
+
+int cdi_run_main(int argc, char **argv)
+{
+    enum { DEVICE = 256, SPEC, PRINT };
+    static const struct option options[] = {
+        {"device", required_argument, NULL, DEVICE},
+        {"spec", required_argument, NULL, SPEC},
+        {"print", no_argument, NULL, PRINT},
+        {"help", no_argument, NULL, 'h'},
+        {0},
+    };
+    struct run r = {.spec = CDI_SPEC_PATH};
+    struct apir_error err = {0};
+
+    for (int c; (c = getopt_long(argc, argv, "+h", options, NULL)) != -1;) {
+        switch (c) {
+        case DEVICE:
+            r.device = optarg;
+            break;
+        case SPEC:
+            r.spec = optarg;
+            break;
+        case PRINT:
+            r.print = true;
+            break;
+        case 'h':
+            fputs(usage, stdout);
+            return CDI_EXIT_OK;
+        default:
+            return cdi_usage_error(argv[0], NULL, NULL);
+        }
+    }
+    if (optind == argc && !r.print)
+        return cdi_usage_error(argv[0], "no command", "");
+    if (optind < argc && r.print)
+        return cdi_usage_error(argv[0], "--print runs nothing; unexpected: ", argv[optind]);
+    int rc = r.device ? take_device(&r, &err) : take_default(&r, &err);
+    if (rc < 0) {
+        apir_text_print(stderr, "%s: %s\n", argv[0], err.msg);
+        return EXIT_RUN;
+    }
+    if (r.print)
+        return CDI_EXIT_OK;
+    execvp(argv[optind], argv + optind);
+    rc = errno;
+    apir_text_print(stderr, "%s: %s: %s\n", argv[0], argv[optind], strerror(rc));
+    return rc == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+}
