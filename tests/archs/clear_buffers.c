@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Preloaded natively: ggml's buffers begin as zeros, as APIR0's do. ggml-vulkan reads some of what
- * nobody has written (with plamo2 and minimax-m3, of Debian's 0.27, what it computes differs then by
- * 1e-3 and 1e-2), so that without this a native result depends on what the memory held before.
+ * nobody has written (with plamo2 and minimax-m3, of Debian's 0.27, what it computes differs then
+ * by 1e-3 and 1e-2), so that without this a native result depends on what the memory held before.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
