@@ -117,7 +117,8 @@ crowded() {
 long() {
     awk -v most="$LINES_MAX" '
     FNR == 1 { name = "" }
-    /^[a-zA-Z_].*\(/ && !/;$/ && !/^#/ { head = $0; start = FNR; sub(/\(.*/, "", head); sub(/.*[ *]/, "", head); name = head }
+    /^[a-zA-Z_].*\(/ && !/;$/ && !/^#/ { head = $0; start = FNR; sub(/\(.*/, "", head); sub(/.*[ *]/, "", head); name = head
+        if (name ~ /^[A-Z_]+$/) { name = $0; gsub(/^[^(]*\(|[,)].*/, "", name) } }
     /^}/ && name != "" { if (FNR - start + 1 > most) print FILENAME, name, FNR - start + 1; name = "" }' \
         "${files[@]}" $(tests)
 }
