@@ -56,8 +56,11 @@ inside: sysroot $(if $(filter check check-system,$(GOALS)),sysroot-trixie) \
 	@tests/env/enter.sh $(CALLER_BINDS) $(MAKE) --no-print-directory $(INNER_GOALS) \
 	    MODE=$(MODE) CC='$(CC)' $(MAKEOVERRIDES) $(CALLER_VARS)
 endif
+# Some targets take more than the rest: lists in tests/env/packages.d/ that are named after them.
+PACKAGE_LISTS := $(notdir $(wildcard tests/env/packages.d/*))
 sysroot:
 	@tests/env/sysroot.sh
+	@tests/env/sysroot.sh --with $(if $(filter nightly,$(GOALS)),$(PACKAGE_LISTS),$(filter $(PACKAGE_LISTS),$(GOALS)))
 # A second, small tree: the virglrenderer of the Debian release before.
 sysroot-trixie:
 	@tests/env/sysroot.sh --trixie

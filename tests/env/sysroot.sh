@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # sysroot.sh             makes (or completes) the build root: build/sysroot
+# sysroot.sh --with GOAL...  also installs what these targets of make take besides:
+#                        the lists in packages.d/, one named after each such target
 # sysroot.sh --trixie    the small second tree with an older virglrenderer: build/trixie
 # sysroot.sh --remove    deletes both
 #
@@ -22,7 +24,8 @@ die() {
     exit 1
 }
 
-wanted() { sed 's/#.*//' "$here/packages" | awk 'NF { print $1 }' | sort -u; }
+# wanted LIST: the packages that a list names.
+wanted() { sed 's/#.*//' "$1" | awk 'NF { print $1 }' | sort -u; }
 
 # What makes a tree up to date. It is kept inside the tree.
 stamp_of() { printf '%s\n' "$@" | sha256sum | cut -d' ' -f1; }
@@ -107,29 +110,31 @@ bootstrap() {
     mv "$part" "$tree"
 }
 
-# complete TREE PACKAGE...: installs what the list has gained.
+# complete STAMP PACKAGE...: installs what a list has gained into the build root.
 complete() {
-    local tree=$1
+    local stamp=$1
     shift
-    stamp=$(stamp_of "$@") "$here/enter.sh" /bin/sh -ec '
+    "$here/enter.sh" /bin/sh -ec '
         export DEBIAN_FRONTEND=noninteractive
         apt-get update -qq
         apt-get install -qq -y --no-install-recommends "$@" </dev/null
         apt-get clean
         rm -rf /var/lib/apt/lists/*' sh "$@" >&2
-    stamp_of "$@" | as_root tee "$tree/etc/apir-build-root" >/dev/null
+    as_root mkdir -p "$(dirname "$stamp")"
+    stamp_of "$@" | as_root tee "$stamp" >/dev/null
 }
 
+# up_to_date STAMP PACKAGE...
 up_to_date() {
-    local tree=$1
+    local stamp=$1
     shift
-    [[ -e $tree/etc/apir-build-root && $(<"$tree/etc/apir-build-root") == "$(stamp_of "$@")" ]]
+    [[ -e $stamp && $(<"$stamp") == "$(stamp_of "$@")" ]]
 }
 
 make_tree() {
-    local suite=$1 tree=$2 start=$SECONDS
+    local suite=$1 tree=$2 stamp=$2/etc/apir-build-root start=$SECONDS
     shift 2
-    up_to_date "$tree" "$@" && return 0
+    up_to_date "$stamp" "$@" && return 0
     check_rights
     need_tools
     mkdir -p "$build"
@@ -138,10 +143,10 @@ make_tree() {
         say "another process is making ${tree#"$repo"/}; waiting"
         flock 9
     }
-    up_to_date "$tree" "$@" && return 0
-    if [[ $suite == forky && -e $tree/etc/apir-build-root ]]; then
+    up_to_date "$stamp" "$@" && return 0
+    if [[ $suite == forky && -e $stamp ]]; then
         say "installing what tests/env/packages has gained"
-        complete "$tree" "$@"
+        complete "$stamp" "$@"
     else
         say "making ${tree#"$repo"/}: Debian $suite, $# packages and what they need (about 2 minutes for forky)"
         remove_tree "$tree"
@@ -151,18 +156,39 @@ make_tree() {
     say "${tree#"$repo"/} is ready ($((SECONDS - start)) s)"
 }
 
+# add_lists GOAL...: what the goals that have a list of their own take besides.
+add_lists() {
+    local goal stamp packages
+    for goal in "$@"; do
+        [[ -e $here/packages.d/$goal ]] || continue
+        stamp=$build/sysroot/etc/apir-build-root.d/$goal
+        mapfile -t packages < <(wanted "$here/packages.d/$goal")
+        up_to_date "$stamp" "${packages[@]}" && continue
+        check_rights
+        exec 9>"$build/.sysroot.lock"
+        flock 9
+        say "installing what \`make $goal\` takes (tests/env/packages.d/$goal)"
+        complete "$stamp" "${packages[@]}"
+        exec 9>&-
+    done
+}
+
 case ${1-} in
 '')
     # Inside the build root, or natively, there is nothing to make.
     if sh "$here/inside.sh"; then exit 0; fi
-    mapfile -t packages < <(wanted)
-    up_to_date "$build/sysroot" "${packages[@]}" && exit 0
+    mapfile -t packages < <(wanted "$here/packages")
+    up_to_date "$build/sysroot/etc/apir-build-root" "${packages[@]}" && exit 0
     make_tree forky "$build/sysroot" "${packages[@]}"
     # What else takes long once: the container images and the VM's root. Not
     # worth failing for; they are made again when something needs them.
     if ! { "$here/../vm/image.sh" && "$here/../vm/run.sh" --prepare; }; then
         say "the VM's images are not ready yet; they will be tried again when needed"
     fi
+    ;;
+--with)
+    if sh "$here/inside.sh"; then exit 0; fi
+    add_lists "${@:2}"
     ;;
 --trixie)
     make_tree trixie "$build/trixie" "${trixie_packages[@]}"
@@ -175,6 +201,6 @@ case ${1-} in
     done
     ;;
 *)
-    die "usage: sysroot.sh [--trixie|--remove]"
+    die "usage: sysroot.sh [--with GOAL...|--trixie|--remove]"
     ;;
 esac
