@@ -197,7 +197,7 @@ static const char *server_context_check_blob(const struct server_context *contex
         if (context->lost)
             return "the context is lost";
         if (size == 0 || size % APIR_SHM_ALIGN || size > APIR_BLOB_SIZE_MAX)
-            return "bad size of an arena blob";
+            return "bad size of a blob";
     }
     const uint64_t limit = (uint64_t)context->contexts->config->context_shm_mib << 20;
     const uint64_t room = limit - context->shm_size;

@@ -76,7 +76,7 @@ static void sizes_of_shared_memory(void)
     for (size_t i = 0; i < N(sizes); i++) {
         guest_open(&g);
         guest_blob(&g, 2, 65536);
-        blob_refused(&g, 3, sizes[i], "bad size of an arena blob");
+        blob_refused(&g, 3, sizes[i], "bad size of a blob");
         guest_close(&g);
     }
     for (size_t i = 0; i < N(absurd); i++) {

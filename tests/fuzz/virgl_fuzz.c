@@ -172,7 +172,7 @@ static void drain(int fd, bool is_client)
                             MSG_DONTWAIT) == 0 &&
            size > 0) {
         FUZZ_CHECK(size ==
-                   (is_client ? sizeof(struct server_vmm_create_context_reply) : sizeof(any)));
+                   (is_client ? sizeof(struct server_client_create_context_reply) : sizeof(any)));
         FUZZ_CHECK(n_fds <= 1);
         if (n_fds && is_client)
             context_keep(fds[0]);
@@ -208,7 +208,7 @@ static void check_invariants(void)
 
 /* ---- requests: the fields that must fit each other do, mostly -------------------- */
 
-static size_t client_form(union server_vmm_request *r)
+static size_t client_form(union server_client_request *r)
 {
     static const char *const names[] = {"apir:1", "apir:2", "apir:", "venus", "apir:1x"};
     r->op %= SERVER_CLIENT_OP_COUNT;
@@ -291,7 +291,7 @@ static void send_with_fds(int fd, const void *data, size_t size, unsigned n_fds)
 static void message_step(unsigned who, unsigned n_fds, bool form, const uint8_t *data, size_t size)
 {
     union {
-        union server_vmm_request client;
+        union server_client_request client;
         union server_context_request context;
         uint8_t bytes[768];
     } m = {0};
@@ -340,7 +340,7 @@ static void child_step(const uint8_t *data, size_t size)
         break;
     case 2: {
         const int fd = 2;
-        bytes[2] %= 3; /* struct server_vmm_create_context_reply */
+        bytes[2] %= 3; /* struct server_client_create_context_reply */
         if (!started[i].is_worker)
             (void)apir_fdsock_send(started[i].socket_fd, &bytes[2], 1 + bytes[3] / 128, &fd,
                                    bytes[3] % 2);
@@ -416,7 +416,7 @@ static void stop(void)
 /* What every VMM begins with. */
 static void begin(void)
 {
-    const struct server_vmm_create_context context = {
+    const struct server_client_create_context context = {
         .op = SERVER_CLIENT_CREATE_CONTEXT, .context_id = 1, .name = APIR_CONTEXT_NAME};
     const struct server_context_init init = {.op = SERVER_CONTEXT_INIT, .shmem_size = 256};
     const struct server_context_create_resource blob = {

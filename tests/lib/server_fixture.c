@@ -111,7 +111,7 @@ void fixture_start(struct fixture *f, const char *config, const char *fault)
     close(sockets[1]);
     const struct timeval limit = {.tv_sec = FIXTURE_WAIT_MS / 1000};
     setsockopt(f->client, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-    const struct server_vmm_init init = {.op = SERVER_CLIENT_INIT, .flags = 0};
+    const struct server_client_init init = {.op = SERVER_CLIENT_INIT, .flags = 0};
     fixture_send(f->client, &init, sizeof(init), NULL, 0);
 }
 
@@ -169,13 +169,13 @@ void fixture_send(int fd, const void *data, size_t size, const int *fds, size_t 
 
 int fixture_create_context(struct fixture *f, uint32_t id, const char *name)
 {
-    struct server_vmm_create_context req = {
+    struct server_client_create_context req = {
         .op = SERVER_CLIENT_CREATE_CONTEXT,
         .context_id = id,
     };
     memcpy(req.name, name, strnlen(name, sizeof(req.name)));
     fixture_send(f->client, &req, sizeof(req), NULL, 0);
-    struct server_vmm_create_context_reply reply;
+    struct server_client_create_context_reply reply;
     size_t size = 0;
     size_t n_fds = 0;
     int fd = -1;
@@ -192,7 +192,7 @@ int fixture_create_context(struct fixture *f, uint32_t id, const char *name)
 
 void fixture_destroy_context(struct fixture *f, uint32_t id)
 {
-    const struct server_vmm_destroy_context req = {
+    const struct server_client_destroy_context req = {
         .op = SERVER_CLIENT_DESTROY_CONTEXT,
         .context_id = id,
     };

@@ -106,7 +106,7 @@ SERVER_TEST(context_id_in_use_is_refused)
 
 static void expect_foreign_refused(void)
 {
-    struct server_vmm_create_context_reply reply = {.ok = 1};
+    struct server_client_create_context_reply reply = {.ok = 1};
     size_t got = 0;
     assert_int_equal(apir_fdsock_recv(f.client, &reply, sizeof(reply), &got, NULL, 0, NULL, 0), 0);
     assert_int_equal(reply.ok, 0);

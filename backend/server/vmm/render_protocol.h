@@ -14,7 +14,7 @@
 
 /* ---- the client socket: one per VMM -------------------------------------- */
 
-enum server_vmm_op {
+enum server_client_op {
     SERVER_CLIENT_NOP = 0,
     SERVER_CLIENT_INIT = 1,
     SERVER_CLIENT_RESET = 2,
@@ -25,39 +25,39 @@ enum server_vmm_op {
 
 #define SERVER_CONTEXT_NAME_SIZE 32u
 
-struct server_vmm_init {
+struct server_client_init {
     uint32_t op;
     uint32_t flags;
 };
 
-struct server_vmm_create_context {
+struct server_client_create_context {
     uint32_t op;
     uint32_t context_id;
     char name[SERVER_CONTEXT_NAME_SIZE];
 };
 
-struct server_vmm_destroy_context {
+struct server_client_destroy_context {
     uint32_t op;
     uint32_t context_id;
 };
 
 /* With one socket fd where ok is 1, with none where it is 0. */
-struct server_vmm_create_context_reply {
+struct server_client_create_context_reply {
     uint8_t ok;
 };
 
-union server_vmm_request {
+union server_client_request {
     uint32_t op;
-    struct server_vmm_init init;
-    struct server_vmm_create_context create_context;
-    struct server_vmm_destroy_context destroy_context;
+    struct server_client_init init;
+    struct server_client_create_context create_context;
+    struct server_client_destroy_context destroy_context;
 };
 
-_Static_assert(sizeof(struct server_vmm_init) == 8, "wire size");
-_Static_assert(sizeof(struct server_vmm_create_context) == 40, "wire size");
-_Static_assert(offsetof(struct server_vmm_create_context, name) == 8, "wire offset");
-_Static_assert(sizeof(struct server_vmm_destroy_context) == 8, "wire size");
-_Static_assert(sizeof(struct server_vmm_create_context_reply) == 1, "wire size");
+_Static_assert(sizeof(struct server_client_init) == 8, "wire size");
+_Static_assert(sizeof(struct server_client_create_context) == 40, "wire size");
+_Static_assert(offsetof(struct server_client_create_context, name) == 8, "wire offset");
+_Static_assert(sizeof(struct server_client_destroy_context) == 8, "wire size");
+_Static_assert(sizeof(struct server_client_create_context_reply) == 1, "wire size");
 
 /* ---- a context socket: one per context ----------------------------------- */
 

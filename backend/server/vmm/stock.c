@@ -60,7 +60,7 @@ static void server_stock_ready(void *user, uint32_t events)
 {
     (void)events;
     struct server_stock *stock = user;
-    struct server_vmm_create_context_reply reply = {0};
+    struct server_client_create_context_reply reply = {0};
     size_t size = 0;
     size_t n_fds = 0;
     int got = -1;
@@ -90,7 +90,7 @@ static int server_stock_send(struct server_stock *stock, const void *data, size_
 
 static int server_stock_send_init(struct server_stock *stock)
 {
-    const struct server_vmm_init init = {
+    const struct server_client_init init = {
         .op = SERVER_CLIENT_INIT,
         .flags = stock->init_flags,
     };
@@ -175,7 +175,7 @@ void server_stock_set_flags(struct server_stock *stock, uint32_t flags)
 }
 
 int server_stock_create_context(struct server_stock *stock,
-                                const struct server_vmm_create_context *req)
+                                const struct server_client_create_context *req)
 {
     if (stock->waiting)
         return -EBUSY;
@@ -199,7 +199,7 @@ int server_stock_create_context(struct server_stock *stock,
 
 void server_stock_destroy_context(struct server_stock *stock, uint32_t context_id)
 {
-    const struct server_vmm_destroy_context req = {
+    const struct server_client_destroy_context req = {
         .op = SERVER_CLIENT_DESTROY_CONTEXT,
         .context_id = context_id,
     };

@@ -29,8 +29,8 @@ static bool server_vmm_may_log(struct server_vmm *vmm)
 /* Answers CREATE_CONTEXT; fd (-1: refused) is taken over. */
 static void server_vmm_answer(struct server_vmm *vmm, int fd)
 {
-    const struct server_vmm_create_context_reply ok = {.ok = 1};
-    const struct server_vmm_create_context_reply refused = {.ok = 0};
+    const struct server_client_create_context_reply ok = {.ok = 1};
+    const struct server_client_create_context_reply refused = {.ok = 0};
     if (fd >= 0 && server_peer_reply(&vmm->peer, &ok, sizeof(ok), fd) == 0)
         return;
     (void)server_peer_reply(&vmm->peer, &refused, sizeof(refused), -1);
@@ -44,7 +44,8 @@ static void server_vmm_stock_replied(void *user, int fd)
 }
 
 static void server_vmm_create_foreign(struct server_vmm *vmm,
-                                      const struct server_vmm_create_context *req, const char *name)
+                                      const struct server_client_create_context *req,
+                                      const char *name)
 {
     int rc = server_stock_create_context(&vmm->stock, req);
     if (rc == 0) {
@@ -110,7 +111,7 @@ static bool server_vmm_is_ours(const char *name)
 }
 
 static void server_vmm_create_context(struct server_vmm *vmm,
-                                      const struct server_vmm_create_context *req)
+                                      const struct server_client_create_context *req)
 {
     /* A name without its NUL is a long one of somebody else's. */
     char name[SERVER_CONTEXT_NAME_SIZE + 1] = {0};
@@ -137,13 +138,13 @@ static void server_vmm_destroy_context(struct server_vmm *vmm, uint32_t id)
 
 static const size_t client_op_sizes[SERVER_CLIENT_OP_COUNT] = {
     [SERVER_CLIENT_NOP] = 4,
-    [SERVER_CLIENT_INIT] = sizeof(struct server_vmm_init),
+    [SERVER_CLIENT_INIT] = sizeof(struct server_client_init),
     [SERVER_CLIENT_RESET] = 4,
-    [SERVER_CLIENT_CREATE_CONTEXT] = sizeof(struct server_vmm_create_context),
-    [SERVER_CLIENT_DESTROY_CONTEXT] = sizeof(struct server_vmm_destroy_context),
+    [SERVER_CLIENT_CREATE_CONTEXT] = sizeof(struct server_client_create_context),
+    [SERVER_CLIENT_DESTROY_CONTEXT] = sizeof(struct server_client_destroy_context),
 };
 
-static void server_vmm_dispatch(struct server_vmm *vmm, const union server_vmm_request *req,
+static void server_vmm_dispatch(struct server_vmm *vmm, const union server_client_request *req,
                                 size_t size)
 {
     if (size < sizeof(req->op) || req->op >= SERVER_CLIENT_OP_COUNT ||
@@ -183,7 +184,7 @@ static void server_vmm_ready(void *user, uint32_t events)
             vmm->loop->stop = true;
         return;
     }
-    union server_vmm_request req = {0};
+    union server_client_request req = {0};
     size_t size = 0;
     int rc = apir_fdsock_recv(vmm->peer.fd, &req, sizeof(req), &size, NULL, 0, NULL, MSG_DONTWAIT);
     if (rc == -EAGAIN)
