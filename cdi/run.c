@@ -16,6 +16,7 @@
 
 #include "cdi/commands.h"
 #include "cdi/install.h"
+#include "cdi/machine.h"
 #include "cdi/spec/nodes.h"
 #include "cdi/spec/spec.h"
 #include "common/cleanup.h"
@@ -178,9 +179,8 @@ static int take_default(const struct run *r, struct apir_error *err)
     if (!has_road())
         return apir_error_set(err, ENODEV,
                               "neither a render node of virtio-gpu nor the socket " CDI_SOCKET_DIR
-                              "/" CDI_SOCKET_NAME
-                              ": `apir host serve` on a machine that has the GPU itself; in a VM, "
-                              "`apir doctor` says what its hypervisor must be given");
+                              "/" CDI_SOCKET_NAME ". %s",
+                              cdi_machine_advice_here());
     rc = set(r, "GGML_BACKEND_PATH", plugin, err);
     /* As the CDI spec does: Venus, or this machine's own driver, would show the same GPU again. */
     return rc < 0 ? rc : set(r, "GGML_VK_VISIBLE_DEVICES", "", err);

@@ -14,6 +14,7 @@
 #include "cdi/doctor/compute.h"
 #include "cdi/doctor/check.h"
 #include "cdi/install.h"
+#include "cdi/machine.h"
 #include "common/cleanup.h"
 
 #define SESSION_TIMEOUT_MS 70000u /* the client itself waits a minute for shaders to compile */
@@ -40,9 +41,8 @@ static const char *how(enum doctor_access access)
 
 enum doctor_status doctor_check_node(struct doctor *d, struct doctor_outcome *o)
 {
-    doctor_todo(o, "Give the VM a virtio-gpu device (QEMU: -device virtio-gpu-gl,blob=on,venus=on,"
-                   "hostmem=2G) and load the guest's virtio_gpu driver. In a container, pass the "
-                   "device: --device virtgpu/apir=gpu0.");
+    doctor_todo(o, "%s In a container, pass the device: --device virtgpu/apir=gpu0 (or host0).",
+                cdi_machine_advice_here());
     if (d->n_nodes < 0)
         return doctor_say(o, DOCTOR_FAIL, "/dev/dri: %s", strerror(-d->n_nodes));
     if (d->n_nodes == 0)
@@ -110,8 +110,7 @@ enum doctor_status doctor_check_driver(struct doctor *d, struct doctor_outcome *
 {
     if (d->node->is_virtio_gpu)
         return doctor_say(o, DOCTOR_PASS, "%s", d->node->driver);
-    doctor_todo(o, "This is no VM with virtio-gpu, or another GPU was passed to it. On the machine "
-                   "that owns the GPU no remoting is needed.");
+    doctor_todo(o, "%s", cdi_machine_advice_here());
     return doctor_say(o, DOCTOR_FAIL, "the driver of %s is \"%s\", not %s", d->node->path,
                       d->node->driver, CDI_DRIVER_NAME);
 }

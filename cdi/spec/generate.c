@@ -14,6 +14,7 @@
 #include "cdi/commands.h"
 #include "cdi/host/session.h"
 #include "cdi/install.h"
+#include "cdi/machine.h"
 #include "common/json.h"
 #include "cdi/spec/nodes.h"
 #include "cdi/spec/number.h"
@@ -212,10 +213,13 @@ static int find_devices(struct generate *g, struct apir_error *err)
         apir_text_print(stderr, "%s/" CDI_SOCKET_NAME ": host0\n", g->socket_dir);
     else if (!g->any_answer) {
         g->nothing_here = !g->any_node;
+        if (g->any_node)
+            return apir_error_set(err, ENODEV,
+                                  "no virtio-gpu node whose host answers; `apir doctor` says what "
+                                  "is missing");
         return apir_error_set(err, ENODEV,
-                              g->any_node ? "no virtio-gpu node whose host answers; `apir doctor` "
-                                            "says what is missing"
-                                          : "no virtio-gpu node, and no socket in " CDI_SOCKET_DIR);
+                              "no virtio-gpu node, and no socket in " CDI_SOCKET_DIR ". %s",
+                              cdi_machine_advice_here());
     }
     number_devices(g);
     return 0;

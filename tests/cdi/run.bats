@@ -67,7 +67,7 @@ END
     unset APIR_TRANSPORT
     [[ ! -e /run/apir/host/apir.sock && ! -e /dev/dri ]] || skip 'this machine has a way to a host'
     run -125 "$APIR" run sh
-    [[ $output == *'apir host serve'*'apir doctor'* ]]
+    [[ $output == *'apir host serve'*'apir cdi generate'* ]]
 }
 
 @test "run: a device that the spec does not have" {
