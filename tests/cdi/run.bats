@@ -20,26 +20,45 @@ host() {
         --host-socket "$VTEST_DIR" --output "$T/spec.json"
 }
 
-devices() { # COMMAND...: lists a program's devices; APIR0 computes on the host's CPU
-    run -0 --separate-stderr timeout 60 "$@"
+devices() { # COMMAND...: it lists devices, of which APIR0 is one
+    run -0 --separate-stderr timeout 60 "$@" llama-bench --list-devices
     echo "$output"
     [[ $output == *APIR0* ]]
 }
 
+computes() { # COMMAND...: what it starts computes a model on APIR0
+    run -0 --separate-stderr timeout 60 "$@" llama-bench -m "$(realpath "$MODEL")" -ngl 99 -t 1 -p 8 -n 4 -r 1 -o json
+    echo "$output"
+    jq -e 'length == 2 and all(.[]; (.backends | test("APIR")) and .avg_ts > 0)' <<<"$output"
+}
+
 @test "run: a program finds APIR0 by the spec's device, and by the transport that it is told" {
     host
-    devices "$APIR" run --spec "$T/spec.json" --device host0 -- llama-bench --list-devices
-    devices "$APIR" run --spec "$T/spec.json" --device virtgpu/apir=host0 llama-bench --list-devices
-    devices env "APIR_TRANSPORT=unix:$VTEST_SOCKET" "$APIR" run llama-bench --list-devices
+    devices "$APIR" run --spec "$T/spec.json" --device host0 --
+    devices "$APIR" run --spec "$T/spec.json" --device virtgpu/apir=host0
+    devices env "APIR_TRANSPORT=unix:$VTEST_SOCKET" "$APIR" run
 }
 
 @test "run: a program in bubblewrap, with nothing but what it needs" {
     host
-    devices "$APIR" run --spec "$T/spec.json" --device host0 \
+    model_small
+    computes "$APIR" run --spec "$T/spec.json" --device host0 \
         bwrap --unshare-all --cap-drop ALL --ro-bind /usr /usr --ro-bind /etc /etc \
         --symlink usr/lib /lib --symlink usr/lib64 /lib64 --symlink usr/bin /bin --proc /proc --dev /dev \
         --ro-bind "$(realpath "$PLUGIN")" "$(realpath "$PLUGIN")" --ro-bind "$VTEST_DIR" "$VTEST_DIR" \
-        llama-bench --list-devices
+        --ro-bind "$(realpath "$MODEL")" "$(realpath "$MODEL")"
+}
+
+@test "run: a program in firejail, without network, capabilities and other people's files" {
+    host
+    model_small
+    local jail=(firejail --noprofile --quiet --net=none --caps.drop=all --nonewprivs --seccomp --private-tmp
+        "--whitelist=$VTEST_DIR" --private-dev)
+    # It is one: another process namespace, and no capability.
+    run -0 "$APIR" run --spec "$T/spec.json" --device host0 "${jail[@]}" \
+        sh -c 'readlink /proc/self/ns/pid && grep CapEff /proc/self/status'
+    [[ ${lines[0]} != "$(readlink /proc/self/ns/pid)" && ${lines[1]} == *0000000000000000 ]]
+    computes "$APIR" run --spec "$T/spec.json" --device host0 "${jail[@]}"
 }
 
 @test "run: --print has the variables as paths of this machine" {
