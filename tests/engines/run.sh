@@ -24,17 +24,11 @@ find build/engines -mindepth 1 ! -name .lock -delete
 work=$(mktemp -d build/vm/engines-XXXXXX)
 share=$work/share
 trap 'rm -rf "$work"' EXIT
-mkdir -p "$share/log" "$share/lib" "$work/archives"
+mkdir -p "$share/log" "$share/lib"
 
-prepare_models build/models/vm || exit 1
-prepare_install "$PWD/$share/root" || exit 1
-${MAKE:-make} --no-print-directory -s install-backend DESTDIR="$PWD/$share/host-root" prefix=/usr \
-    >/dev/null || exit 1
-prepare_config "$work/backend.json"
-cp "$work/backend.json" "$share/host.json"
+prepare_machine "$work" || exit 1
 cp "$OUT"/tests/engines/{trap,abort}.so "$share/lib/" || exit 1
-# The second is there where tests/engines/node/fetch.sh was called.
-ln build/images/archives/llama.tar "$work/archives/" || exit 1
+# There where tests/engines/node/fetch.sh was called.
 [[ ! -e build/images/node.tar ]] || tests/engines/node/pack.sh "$PWD/$work/archives/node.tar" || exit 1
 
 rc=0

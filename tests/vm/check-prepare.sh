@@ -8,6 +8,8 @@
 #   prepare_native MODEL N      prints the text of the same greedy run without us
 #   prepare_install DESTDIR     what a distribution's guest package would install
 #   prepare_config FILE [KEY]...  the host worker's configuration
+#   prepare_machine FOLDER      all that tests/engines/setup.sh finds in the VM: FOLDER/share, to be
+#                               shared, FOLDER/archives, a disk, and FOLDER/backend.json, the host's
 #
 # PREPARE_PROMPT is the prompt of all greedy runs; PREPARE_GREEDY the options
 # that native and remoted runs share.
@@ -65,4 +67,15 @@ prepare_config() {
     local file=$1
     shift
     printf '{"threads": 1, "devices": ["CPU"]%s}\n' "${*:+, $*}" >"$file"
+}
+
+prepare_machine() {
+    prepare_models build/models/vm || return 1
+    prepare_install "$PWD/$1/share/root" || return 1
+    ${MAKE:-make} --no-print-directory -s install-backend DESTDIR="$PWD/$1/share/host-root" prefix=/usr \
+        >/dev/null || return 1
+    prepare_config "$1/backend.json"
+    cp "$1/backend.json" "$1/share/host.json"
+    mkdir -p "$1/archives"
+    ln build/images/archives/llama.tar "$1/archives/"
 }

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# make check-docs [DOC='file...']: what the documents tell a reader to type; run.sh says more.
+
+.PHONY: check-docs
+check-docs: all vm-images
+	@MAKE='$(MAKE)' OUT='$(O)' DOC='$(DOC)' tests/docs/run.sh
