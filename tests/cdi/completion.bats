@@ -140,3 +140,18 @@ page() { mandoc -T ascii "docs/man/$1" | sed 's/.\x08//g'; }
         grep -qF "\`$name'" "$T/page" || { echo "$name"; false; }
     done
 }
+
+@test "manual pages: apir-render-server.8 has every option of the program, libggml-apir.7 every variable" {
+    local word
+    page apir-render-server.8 >"$T/page"
+    "$OUT/backend/apir-render-server" --help >"$T/help"
+    for word in $(grep -oE '^ +--[a-z-]+' "$T/help"); do
+        grep -qF -- "$word" "$T/page" || { echo "$word"; false; }
+    done
+    page libggml-apir.7 >"$T/page"
+    grep -rhoE '"APIR_[A-Z_]+"' frontend --include='*.c' | tr -d '"' | sort -u >"$T/variables"
+    [[ $(wc -l <"$T/variables") -ge 5 ]]
+    while read -r word; do
+        grep -qF "$word" "$T/page" || { echo "$word"; false; }
+    done <"$T/variables"
+}

@@ -41,12 +41,12 @@ setup() {
     gives 3 "$T/none.json: cannot open: No such file" "${CHECK[@]}" "$T/none.json"
 }
 
-@test "config: apir-backend.json(5) has every key, README too, and the example is valid" {
+@test "config: apir-backend.json(5) has every key, docs/install.md too, and the example is valid" {
     mandoc -T ascii docs/man/apir-backend.json.5 | sed 's/.\x08//g' >"$T/page"
     local key n=0
     for key in $("${CHECK[@]}" --json | jq -r '.keys | keys[]'); do
         grep -Eq "^ +([a-z_]+, )?$key(,| |\$)" "$T/page" || { echo "apir-backend.json(5): $key"; false; }
-        [[ $key == worker ]] || grep -q "^| .*\`$key\`.* |" README.md || { echo "README: $key"; false; }
+        [[ $key == worker ]] || grep -q "^| .*\`$key\`.* |" docs/install.md || { echo "docs/install.md: $key"; false; }
         n=$((n + 1))
     done
     [[ $n -ge 20 ]]

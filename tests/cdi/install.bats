@@ -28,13 +28,13 @@ install_to() { # DESTDIR PREFIX [GOAL]
 
 installed() { (cd "$DEST" && find . ! -type d -printf '/%P\n' | sort); }
 
-# The code in the first column of README's table.
+# The code in the first column of the table.
 # shellcheck disable=SC2016 # code of Markdown
 documented() {
-    sed -n '/^## Install/,/^## /s/^| \(`[^|]*`\) |.*/\1/p' README.md | grep -o '`[^`]*`' | tr -d '`' | sort
+    sed -n '/^# Install/,/^## /s/^| \(`[^|]*`\) |.*/\1/p' docs/install.md | grep -o '`[^`]*`' | tr -d '`' | sort
 }
 
-@test "install: the files are those of README's table" {
+@test "install: the files are those of the table in docs/install.md" {
     run -0 documented
     [[ -n $output ]]
     # Names without a slash at their start are below the prefix.

@@ -51,7 +51,7 @@ inside == 2 {
     else if (match($0, /<<-?'?[A-Z]+/)) { text = substr($0, RSTART, RLENGTH); gsub(/[^A-Z]/, "", text) }
     next
 }
-!inside && /^    +(podman|docker|apir|systemctl|make|qemu-|curl|ramalama|llama-|RENDER_SERVER)[^`]*$/ {
+!inside && /^    +(podman|docker|apir|systemctl|make|qemu-[a-z0-9_-]+|curl|ramalama|llama-[a-z]+) [^ ]/ {
     error("commands stand in ```sh")
 }
 END { if (inside) print "error " file ":" line ": a block without end" }
