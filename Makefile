@@ -31,7 +31,7 @@ $(error MODE=$(MODE) is not one of: $(MODES))
 endif
 
 # Targets that must work on the bare machine, before any sysroot exists.
-OUTSIDE := sysroot sysroot-trixie shell clean distclean
+OUTSIDE := sysroot sysroot-trixie npm-packages shell clean distclean
 ifneq ($(shell sh tests/env/inside.sh && echo yes),yes)
 
 # ---- outside: make the sysroot, then run the same goal in it ---------------
@@ -146,9 +146,9 @@ include tests/module.mk
 all-real: $(ALL)
 clean:
 	rm -rf build/release-* build/debug-* build/asan-* build/tsan-* build/fuzz-* build/coverage-*
-# In the build root these two have nothing left to do.
-.PHONY: sysroot shell
-sysroot:
+# In the build root these have nothing left to do.
+.PHONY: sysroot npm-packages shell
+sysroot npm-packages:
 	@:
 shell:
 	@bash -i

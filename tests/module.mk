@@ -5,32 +5,33 @@ include $(filter-out tests/lib/%,$(wildcard tests/*/module.mk))
 
 # What takes minutes; `nightly` has the rest. The kinds: tests/steps.bash.
 .PHONY: check check-targets check-names check-mutant check-mutate nightly
+CHECK_STEPS := \
+    'build:one=all' \
+    'build-clang:one=all CC=clang' \
+    'headers:one=check-headers' \
+    'targets=check-targets' \
+    'names=check-names' \
+    'format:one=check-format' \
+    'layers=check-layers' \
+    'units=check-units' \
+    'units-asan:again=check-units MODE=asan CC=clang' \
+    'ring-tsan:again=check-units MODE=tsan' \
+    'system=check-system' \
+    'hook=check-hook APIR_RACE_SECONDS=5' \
+    'attacks=check-attacks APIR_RACE_SECONDS=5' \
+    'mutant=check-mutant APIR_RACE_SECONDS=5' \
+    'host0=check-host0' \
+    'cdi=check-cdi' \
+    'parity=check-parity' \
+    'ops-part:upstream=check-ops-part' \
+    'archs-part:upstream=check-archs-part' \
+    'options-part=check-options-part' \
+    'differ:one=check-differ' \
+    'dispatch=check-dispatch' \
+    'faults=check-faults-part' \
+    'vm=check-vm'
 check:
-	@MAKE='$(MAKE)' tests/check.sh \
-	    'build:one=all' \
-	    'build-clang:one=all CC=clang' \
-	    'headers:one=check-headers' \
-	    'targets=check-targets' \
-	    'names=check-names' \
-	    'format:one=check-format' \
-	    'layers=check-layers' \
-	    'units=check-units' \
-	    'units-asan:again=check-units MODE=asan CC=clang' \
-	    'ring-tsan:again=check-units MODE=tsan' \
-	    'system=check-system' \
-	    'hook=check-hook APIR_RACE_SECONDS=5' \
-	    'attacks=check-attacks APIR_RACE_SECONDS=5' \
-	    'mutant=check-mutant APIR_RACE_SECONDS=5' \
-	    'host0=check-host0' \
-	    'cdi=check-cdi' \
-	    'parity=check-parity' \
-	    'ops-part:upstream=check-ops-part' \
-	    'archs-part:upstream=check-archs-part' \
-	    'options-part=check-options-part' \
-	    'differ:one=check-differ' \
-	    'dispatch=check-dispatch' \
-	    'faults=check-faults-part' \
-	    'vm=check-vm'
+	@MAKE='$(MAKE)' tests/check.sh $(CHECK_STEPS)
 
 # Every target of HACKING.md builds what its scripts use.
 check-targets:
@@ -68,6 +69,7 @@ NIGHTLY_SUITES := \
     faults=check-faults \
     soak:one=soak,MINUTES=30 \
     engines=check-engines \
+    docs=check-docs \
     options=check-options \
     ops:upstream=check-ops \
     archs:upstream=check-archs

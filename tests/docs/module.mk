@@ -4,4 +4,5 @@
 
 .PHONY: check-docs
 check-docs: all vm-images
-	@MAKE='$(MAKE)' OUT='$(O)' DOC='$(DOC)' tests/docs/run.sh
+	@MAKE='$(MAKE)' OUT='$(O)' DOC='$(DOC)' CHECK="$(subst ',,$(CHECK_STEPS))" NIGHTLY='$(NIGHTLY_SUITES)' \
+	    tests/docs/run.sh

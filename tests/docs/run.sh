@@ -9,7 +9,7 @@
 # build/docs/ has what each block printed. The last line is `docs: N of M commands ran`.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
-sh tests/env/inside.sh || exec tests/env/enter.sh env DOC="${DOC-}" tests/docs/run.sh "$@"
+sh tests/env/inside.sh || exec make check-docs DOC="${DOC-}"
 # shellcheck source=tests/vm/check-prepare.sh
 . tests/vm/check-prepare.sh
 
@@ -32,10 +32,10 @@ while read -r line; do wrong "$line"; done < <(sed -n 's/^error //p' "$share/lis
 
 # What another test is said to run, and does not, a line each. Spaces do not count.
 squeeze() { sed -e ':a' -e '/\\$/{N;s/\\\n//;ba' -e '}' "$1" | tr -s ' \t' ' ' | sed 's/^ //; s/ $//'; }
-suites() { # check | nightly: make's goals in that list
-    local list='^check:'
-    [[ $1 == check ]] || list='^NIGHTLY_SUITES'
-    sed -n "/$list/,/[^\\\\]\$/p" tests/module.mk | grep -oE '=[a-z0-9-]+' | tr -d =
+suites() { # check | nightly: make's goals in that list, which make gives us
+    local list=${CHECK-}
+    [[ $1 == check ]] || list=${NIGHTLY-}
+    grep -oE '=[a-z0-9-]+' <<<"$list" | tr -d =
 }
 not_there() { # BLOCK WHO
     local line
