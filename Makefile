@@ -30,6 +30,24 @@ ifeq ($(filter $(MODE),$(MODES)),)
 $(error MODE=$(MODE) is not one of: $(MODES))
 endif
 
+# ARCH=aarch64 on another machine cross-builds what machines of that architecture are given (CROSS
+# below), with Debian's cross compiler, into a folder named after it. Libraries are Debian's arm64 ones.
+MACHINE := $(shell uname -m)
+ARCH := $(MACHINE)
+ifeq ($(filter $(ARCH),$(MACHINE) aarch64),)
+$(error ARCH=$(ARCH): a $(MACHINE) machine builds for itself and for aarch64)
+endif
+CROSS := $(filter-out $(MACHINE),$(ARCH))
+ifneq ($(CROSS),)
+ifeq ($(filter release debug,$(MODE)),)
+$(error MODE=$(MODE) is not for ARCH=$(ARCH): what it builds is run on the machine itself)
+endif
+override CC := $(CROSS)-linux-gnu-gcc
+PKG_CONFIG := PKG_CONFIG_LIBDIR=/usr/lib/$(CROSS)-linux-gnu/pkgconfig:/usr/share/pkgconfig pkg-config
+else
+PKG_CONFIG := pkg-config
+endif
+
 # Targets that must work on the bare machine, before any sysroot exists.
 OUTSIDE := sysroot sysroot-trixie npm-packages shell clean distclean
 ifneq ($(shell sh tests/env/inside.sh && echo yes),yes)
@@ -56,11 +74,13 @@ inside: sysroot $(if $(filter check check-system,$(GOALS)),sysroot-trixie) \
 	@tests/env/enter.sh $(CALLER_BINDS) $(MAKE) --no-print-directory $(INNER_GOALS) \
 	    MODE=$(MODE) CC='$(CC)' $(MAKEOVERRIDES) $(CALLER_VARS)
 endif
-# Some targets take more than the rest: lists in tests/env/packages.d/ that are named after them.
+# Some targets take more than the rest: lists in tests/env/packages.d/ that are named after them. So
+# does another ARCH.
 PACKAGE_LISTS := $(notdir $(wildcard tests/env/packages.d/*))
+WANTED_LISTS := $(GOALS) $(CROSS)
 sysroot:
 	@tests/env/sysroot.sh
-	@tests/env/sysroot.sh --with $(if $(filter nightly,$(GOALS)),$(PACKAGE_LISTS),$(filter $(PACKAGE_LISTS),$(GOALS)))
+	@tests/env/sysroot.sh --with $(if $(filter nightly,$(GOALS)),$(PACKAGE_LISTS),$(filter $(PACKAGE_LISTS),$(WANTED_LISTS)))
 # A second, small tree: the virglrenderer of the Debian release before.
 sysroot-trixie:
 	@tests/env/sysroot.sh --trixie
@@ -124,12 +144,12 @@ $(PREFIX_STAMP): FORCE
 # A target may set PKGS (pkg-config names) and EXTRA_CFLAGS / EXTRA_LIBS.
 $(O)/%.o: %.c Makefile
 	@mkdir -p $(@D)
-	$(call SAY,CC)$(CC) $(ALL_CFLAGS) $(if $(PKGS),$(shell pkg-config --cflags $(PKGS))) $(EXTRA_CFLAGS) -MMD -MP -c -o $@ $<
+	$(call SAY,CC)$(CC) $(ALL_CFLAGS) $(if $(PKGS),$(shell $(PKG_CONFIG) --cflags $(PKGS))) $(EXTRA_CFLAGS) -MMD -MP -c -o $@ $<
 
 # $(call program,target-path): links its prerequisites' objects and archives.
 define link
 @mkdir -p $(@D)
-$(call SAY,LINK)$(CC) $(ALL_CFLAGS) -o $@ $(filter %.o %.a,$^) $(ALL_LDFLAGS) $(if $(PKGS),$(shell pkg-config --libs $(PKGS))) $(EXTRA_LIBS)
+$(call SAY,LINK)$(CC) $(ALL_CFLAGS) -o $@ $(filter %.o %.a,$^) $(ALL_LDFLAGS) $(if $(PKGS),$(shell $(PKG_CONFIG) --libs $(PKGS))) $(EXTRA_LIBS)
 endef
 
 include common/module.mk
@@ -141,6 +161,11 @@ include cdi/module.mk
 include image/module.mk
 include docs/module.mk
 include tests/module.mk
+
+# What another architecture is given; tests run on this machine.
+ifneq ($(CROSS),)
+ALL := $(PLUGIN) $(O)/hook/apir-hook $(HOOK_FILES) $(O)/cdi/apir $(RENDER_SERVER) $(WORKER) $(HOST_UNITS)
+endif
 
 .PHONY: all-real clean install uninstall
 all-real: $(ALL)

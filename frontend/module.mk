@@ -17,6 +17,10 @@ ALL += $(PLUGIN)
 # a file needs it, and such a file uses none of those.
 FRONTEND_CFLAGS := $(BASE_CFLAGS) -O2 -g -fno-stack-protector -U_FORTIFY_SOURCE -ffreestanding \
                    -fno-builtin-printf
+# Or gcc calls functions of its own library for atomics on aarch64, and nobody there has them.
+ifeq ($(ARCH),aarch64)
+FRONTEND_CFLAGS += -mno-outline-atomics
+endif
 
 $(O)/plugin/%.o: %.c Makefile
 	@mkdir -p $(@D)

@@ -116,6 +116,10 @@ complete() {
     shift
     "$here/enter.sh" /bin/sh -ec '
         export DEBIAN_FRONTEND=noninteractive
+        # Packages of another architecture are named PACKAGE:ARCHITECTURE.
+        for package; do
+            case $package in *:*) dpkg --add-architecture "${package#*:}" ;; esac
+        done
         apt-get update -qq
         apt-get install -qq -y --no-install-recommends "$@" </dev/null
         apt-get clean
