@@ -59,9 +59,11 @@ INNER_GOALS := $(filter-out $(OUTSIDE),$(GOALS))
 # Only the repository is seen in there, so what the caller names elsewhere is
 # bound to a fixed place, and the variable says so.
 CALLER_BINDS := $(if $(RUN),--bind '$(abspath $(RUN))' /run/caller/script) \
+    $(if $(RAMALAMA),--bind '$(abspath $(RAMALAMA))' /run/caller/ramalama) \
     $(if $(VM_SHARE),--bind '$(abspath $(VM_SHARE))' /run/caller/share) \
     $(if $(VM_HOST_SCRIPT),--bind '$(abspath $(VM_HOST_SCRIPT))' /run/caller/host-script)
 CALLER_VARS := $(if $(RUN),RUN=/run/caller/script) \
+    $(if $(RAMALAMA),RAMALAMA=/run/caller/ramalama) \
     $(if $(VM_SHARE),VM_SHARE=/run/caller/share) \
     $(if $(VM_HOST_SCRIPT),VM_HOST_SCRIPT=/run/caller/host-script)
 ifneq ($(INNER_GOALS),)
@@ -75,9 +77,10 @@ inside: sysroot $(if $(filter check check-system,$(GOALS)),sysroot-trixie) \
 	    MODE=$(MODE) CC='$(CC)' $(MAKEOVERRIDES) $(CALLER_VARS)
 endif
 # Some targets take more than the rest: lists in tests/env/packages.d/ that are named after them. So
-# does another ARCH.
+# does another ARCH, and what builds images builds for another one.
 PACKAGE_LISTS := $(notdir $(wildcard tests/env/packages.d/*))
-WANTED_LISTS := $(GOALS) $(CROSS)
+IMAGE_GOALS := image image-amd64 image-arm64 check-image check-ramalama
+WANTED_LISTS := $(GOALS) $(CROSS) $(if $(filter $(IMAGE_GOALS),$(GOALS)),image aarch64)
 sysroot:
 	@tests/env/sysroot.sh
 	@tests/env/sysroot.sh --with $(if $(filter nightly,$(GOALS)),$(PACKAGE_LISTS),$(filter $(PACKAGE_LISTS),$(WANTED_LISTS)))

@@ -14,7 +14,7 @@ set -euo pipefail
 
 # shellcheck disable=SC2054 # the commas are mmdebstrap's
 declare -A images=(
-    [llama]=llama.cpp,llama.cpp-tools
+    [llama]=llama.cpp,llama.cpp-tools,llama.cpp-tools-extra
     [llama-vulkan]=llama.cpp,llama.cpp-tools,libggml0-backend-vulkan,mesa-vulkan-drivers
 )
 
