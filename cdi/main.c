@@ -23,6 +23,7 @@ static const struct command {
     {"engine", "configure", cdi_engine_configure_main, "set what a container engine needs for CDI"},
     {"engine", "reset", cdi_engine_reset_main, "take that back"},
     {"config", "check", cdi_config_check_main, "check the host's configuration, show what holds"},
+    {"host", "run", cdi_host_run_main, "run a hypervisor whose guests find APIR0"},
     {"host", "serve", cdi_host_serve_main, "let containers of this very machine use its GPU"},
     {NULL, "run", cdi_run_main, "run a program on APIR0 without a container"},
 };

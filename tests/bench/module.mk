@@ -37,7 +37,7 @@ $(O)/tests/unit/bench/bench_stats_test $(O)/tests/unit/bench/bench_samples_test:
 # By path what files read after this one name: prerequisites are expanded at once.
 BENCH_ALL := $(APIR_BENCH) $(RENDER_SERVER) $(WORKER) $(PLUGIN)
 .PHONY: bench bench-overhead bench-link bench-vm
-bench: $(BENCH_STAMP_HOST) $(O)/tests/models/gguf-write $(BENCH_ALL)
+bench: $(BENCH_STAMP_HOST) $(O)/tests/models/gguf-write $(O)/cdi/apir $(BENCH_ALL)
 	@tests/bench/bench.sh $(O) $(BENCH_ARGS)
 bench-overhead: $(BENCH_STAMP_HOST) $(BENCH_ALL)
 	@tests/bench/overhead.sh $(O)

@@ -52,7 +52,7 @@ $(FAULTS_LAYER_MANIFEST): tests/bench/count_layer.json
 
 # All of it takes about twenty minutes; the part, without most steps and without a VM, one.
 .PHONY: check-faults check-faults-part
-check-faults: $(FAULTS_ALL) $(O)/tests/system/apir-exercise $(RENDER_SERVER) $(WORKER) $(PLUGIN)
+check-faults: $(FAULTS_ALL) $(O)/tests/system/apir-exercise $(RENDER_SERVER) $(WORKER) $(PLUGIN) $(O)/cdi/apir
 	@tests/faults/run.sh $(O)
-check-faults-part: $(FAULTS_ALL) $(O)/tests/system/apir-exercise $(RENDER_SERVER) $(WORKER) $(PLUGIN)
+check-faults-part: $(FAULTS_ALL) $(O)/tests/system/apir-exercise $(RENDER_SERVER) $(WORKER) $(PLUGIN) $(O)/cdi/apir
 	@tests/faults/run.sh $(O) short

@@ -231,11 +231,15 @@ printf 'VM_REPO=%q\nVM_DISK_NAMES="%s"\n' "$repo" "${disk_names[*]}" >"$dir/job/
 : >"$dir/rc"
 # shellcheck disable=SC2206 # words on purpose
 extra=(${VM_QEMU_ARGS-})
+# As a user would start it; a build without the command does by hand what that one does.
+apir=$repo/build/${MODE:-release}-$(basename "${CC:-gcc}")/cdi/apir
+launch=(env "RENDER_SERVER_EXEC_PATH=$server")
+[[ ! -x $apir ]] || launch=("$apir" host run --server "$server" --)
 # The display without a screen: SDL's offscreen driver gives an EGL context
 # where egl-headless would ask for a DRM node of the host.
 # pdeathsig: QEMU goes when we go, even if we are killed outright.
-RENDER_SERVER_EXEC_PATH=$server SDL_VIDEODRIVER=offscreen setpriv --pdeathsig KILL \
-    qemu-system-x86_64 \
+SDL_VIDEODRIVER=offscreen setpriv --pdeathsig KILL \
+    "${launch[@]}" qemu-system-x86_64 \
     -nodefaults -no-user-config -no-reboot "${accel_args[@]}" \
     -machine q35,memory-backend=mem,vmport=off,smm=off,hpet=off \
     -cpu max -smp "$cpus" -m "$mem,maxmem=32G" \
