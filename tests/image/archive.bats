@@ -60,3 +60,28 @@ in_image() { grep -qx "\./$1" "$BATS_FILE_TMPDIR/files"; }
     [ "$ARCHIVE" -nt "$BATS_FILE_TMPDIR/files" ]
     cmp "$ARCHIVE" "$BATS_FILE_TMPDIR/first.tar"
 }
+
+@test "a build from the Containerfile is not given build/ or .git" {
+    local context=$BATS_TEST_TMPDIR/context
+    mkdir -p "$context"/{image,build,.git} "$BATS_TEST_TMPDIR/store"
+    touch "$context"/{build,.git,image}/file "$context/Makefile"
+    cp image/Containerfile.containerignore "$context/image/"
+    # In the place of ours, whose base cannot be had here: what it is given of the context.
+    printf 'FROM scratch\nCOPY . /src\n' >"$context/image/Containerfile"
+    # shellcheck disable=SC2016 # expanded by the inner shell
+    unshare --mount --propagation private bash -ec '
+        mount -t tmpfs tmpfs "$1/store"
+        podman() {
+            command podman --root "$1/store" --runroot "$1/run" --storage-driver overlay --cgroup-manager cgroupfs "${@:2}"
+        }
+        cd "$1/context"
+        podman "$1" build --quiet --isolation=chroot --network=host --file image/Containerfile --tag seen .
+        podman "$1" image save --quiet --output "$1/seen.tar" localhost/seen
+        umount "$1/store/overlay" || true' bash "$BATS_TEST_TMPDIR"
+    tar -xf "$BATS_TEST_TMPDIR/seen.tar" -C "$BATS_TEST_TMPDIR" --wildcards '*.tar'
+    tar -tf "$BATS_TEST_TMPDIR"/*[0-9a-f].tar >"$BATS_TEST_TMPDIR/list"
+    cat "$BATS_TEST_TMPDIR/list"
+    grep -x src/Makefile "$BATS_TEST_TMPDIR/list"
+    grep -x src/image/file "$BATS_TEST_TMPDIR/list"
+    run ! grep -E '^src/(build|\.git)/' "$BATS_TEST_TMPDIR/list"
+}
