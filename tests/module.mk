@@ -70,6 +70,8 @@ NIGHTLY_SUITES := \
     soak:one=soak,MINUTES=30 \
     engines=check-engines \
     docs=check-docs \
+    image=check-image \
+    ramalama=check-ramalama \
     options=check-options \
     ops:upstream=check-ops \
     archs:upstream=check-archs
