@@ -15,8 +15,10 @@ ODD_USER=(--user 54321:12345)
 
 # devices OPTION...: what a container with these options lists.
 devices() {
-    container --rm "$@" "$IMAGE" llama-bench --list-devices >"$BATS_TEST_TMPDIR/devices" 2>&1
-    cat "$BATS_TEST_TMPDIR/devices"
+    # What it says besides comes from another thread, at any time.
+    container --rm "$@" "$IMAGE" llama-bench --list-devices >"$BATS_TEST_TMPDIR/devices" \
+        2>"$BATS_TEST_TMPDIR/messages"
+    cat "$BATS_TEST_TMPDIR/messages" "$BATS_TEST_TMPDIR/devices"
     sed -n '/^Available devices/,$p' "$BATS_TEST_TMPDIR/devices" | tail -n +2 >"$BATS_TEST_TMPDIR/list"
 }
 
