@@ -79,7 +79,7 @@ endif
 # Some targets take more than the rest: lists in tests/env/packages.d/ that are named after them. So
 # does another ARCH, and what builds images builds for another one.
 PACKAGE_LISTS := $(notdir $(wildcard tests/env/packages.d/*))
-IMAGE_GOALS := image image-amd64 image-arm64 check-image check-ramalama
+IMAGE_GOALS := image image-amd64 image-arm64 check-image check-image-arm64 check-ramalama
 WANTED_LISTS := $(GOALS) $(CROSS) $(if $(filter $(IMAGE_GOALS),$(GOALS)),image aarch64)
 sysroot:
 	@tests/env/sysroot.sh

@@ -71,6 +71,7 @@ NIGHTLY_SUITES := \
     engines=check-engines \
     docs=check-docs \
     image=check-image \
+    image-arm64=check-image-arm64 \
     ramalama=check-ramalama \
     options=check-options \
     ops:upstream=check-ops \
