@@ -59,6 +59,11 @@ devices() {
     done
 }
 
+@test "as docs/image.md has it: by its short name" {
+    podman run --rm --device virtgpu/apir=gpu0 remoting llama-bench --list-devices </dev/null | grep 'APIR0: '
+    podman run --rm --device /dev/dri remoting llama-bench --list-devices </dev/null | grep 'APIR0: '
+}
+
 @test "as ramalama runs it: each option of its own, both devices" {
     greedy /models/first.gguf container "${RAMALAMA[@]}" "${DEVICE[@]}" "${NODE[@]}" "$IMAGE"
     greedy /models/first.gguf container "${RAMALAMA[@]}" "${NODE[@]}" "$IMAGE"
