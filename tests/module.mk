@@ -69,6 +69,7 @@ NIGHTLY_SUITES := \
     faults=check-faults \
     soak:one=soak,MINUTES=30 \
     engines=check-engines \
+    cluster=check-cluster \
     docs=check-docs \
     image=check-image \
     image-arm64=check-image-arm64 \

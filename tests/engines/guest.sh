@@ -1,10 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# guest.sh [ROW]...: what run.sh runs in the VM. Installs the guest's part as a
+# guest.sh SUITE [ROW]...: what run.sh runs in the VM. Installs the guest's part as a
 # distribution would, then runs the rows, each in a process of its own with a
 # time limit of its own.
 set -uo pipefail
+export SUITE=$1
+shift
 here=tests/engines
 # shellcheck source=tests/engines/table.sh
 . "$here/table.sh"
@@ -30,10 +32,10 @@ for name in "${wanted[@]}"; do
 done
 printf '%s\n' "${rows[@]}" >"$SHARE/plan"
 
-bring_up() { timeout --kill-after=5 400 bash "$here/setup.sh" "$1" >"$SHARE/log/setup-$1.log" 2>&1; }
+bring_up() { timeout --kill-after=5 400 bash "tests/$SUITE/setup.sh" "$1" >"$SHARE/log/setup-$1.log" 2>&1; }
 
 bring_up machine || { tail -n 20 "$SHARE/log/setup-machine.log" && exit 1; }
-bash "$here/setup.sh" versions >"$SHARE/versions"
+bash "tests/$SUITE/setup.sh" versions >"$SHARE/versions"
 jq -r 'to_entries[] | "\(.key) \(.value)"' "$SHARE/versions" | paste -sd ';' | sed 's/;/; /g'
 
 declare -A ready

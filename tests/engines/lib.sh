@@ -125,6 +125,13 @@ node_mode() {
 # The mounts that the host sees.
 host_mounts() { awk '{ print $5, $(NF - 2), $(NF - 1) }' /proc/self/mountinfo | sort; }
 
+# start NAME CMD...: a daemon that outlives what started it; its standard input is ours.
+start() {
+    local name=$1
+    shift
+    setsid "$@" <&0 >"/mnt/share/log/setup-$name-daemon.log" 2>&1 &
+}
+
 wait_for() {
     for ((i = 0; i < 300; i++)); do
         ! "$@" >/dev/null 2>&1 || return 0

@@ -1,13 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# row.sh NAME: runs one row, in the VM. It passes if its function ends with 0;
+# row.sh NAME: runs one row of $SUITE, in the VM. It passes if its function ends with 0;
 # the function runs with -e, and says in its last line why it fails.
 set -euo pipefail
 . tests/engines/table.sh
 work=$(mktemp -d /run/row.XXXXXX)
 # shellcheck source=tests/engines/lib.sh
 . tests/engines/lib.sh
+# shellcheck source=/dev/null
+[[ $SUITE == engines || ! -e tests/$SUITE/lib.sh ]] || . "tests/$SUITE/lib.sh"
 trap finish EXIT
 at_end "rm -rf $work"
 log_mark

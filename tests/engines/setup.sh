@@ -53,18 +53,11 @@ CONF
     as_user podman load --quiet --input "$IMAGE_ARCHIVE"
 }
 
-# start NAME CMD...: a daemon that outlives the row that wanted it.
-start() {
-    local name=$1
-    shift
-    setsid "$@" </dev/null >"/mnt/share/log/setup-$name-daemon.log" 2>&1 &
-}
-
 start_containerd() {
     [[ ! -S /run/containerd/containerd.sock ]] || return 0
     mkdir -p /var/lib/containerd
     mount -t tmpfs tmpfs /var/lib/containerd
-    start containerd containerd
+    start containerd containerd </dev/null
     wait_for ctr version
 }
 
@@ -79,7 +72,7 @@ setup_docker() {
     mkdir -p /var/lib/docker
     mount -t tmpfs tmpfs /var/lib/docker
     start docker dockerd --bridge=none --iptables=false --ip6tables=false \
-        --containerd /run/containerd/containerd.sock
+        --containerd /run/containerd/containerd.sock </dev/null
     wait_for docker version
     docker load --quiet --input "$IMAGE_ARCHIVE"
 }
@@ -89,7 +82,7 @@ setup_host() {
     cp -a /mnt/share/host-root/. /
     groupadd --system --force apir
     ! id user 2>/dev/null || usermod -aG apir user
-    start host env APIR_CONFIG=/mnt/share/host.json apir host serve
+    start host env APIR_CONFIG=/mnt/share/host.json apir host serve </dev/null
     wait_for test -S /run/apir/host/apir.sock
     apir cdi generate
     grep -q host0 /etc/cdi/apir.json

@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034 # guest.sh and row.sh use the table
 #
-# The table of rows, made by sourcing rows/*.sh in their order:
+# The table of rows of $SUITE, made by sourcing its rows/*.sh in their order:
 #
 #   row NAME NEED WHAT [SECONDS]   a row, run by the function row_NAME (with _ for -);
 #                                  NEED is what setup.sh brings up before, such as
@@ -36,7 +36,7 @@ absent() {
     table_absent_what[$1]=$2 table_absent[$1]=$3
 }
 
-for table_file in tests/engines/rows/*.sh; do
+for table_file in "tests/${SUITE:-engines}"/rows/*.sh; do
     # shellcheck source=/dev/null
     . "$table_file"
 done

@@ -1,0 +1,77 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# setup.sh WHAT: as tests/engines/setup.sh, which does what is not here: brings up, in the VM and once,
+# what rows need.
+set -euo pipefail
+# shellcheck source=tests/engines/lib.sh
+. tests/engines/lib.sh
+
+setup_machine() {
+    bash tests/engines/setup.sh machine
+    # The folder that documents name.
+    cp -r /mnt/models /models
+    # An unprivileged user, as clusters give to jobs: in the node's group and the socket's.
+    groupadd --system --force apir
+    useradd --create-home --uid 1000 --groups render,apir user
+}
+
+setup_versions() {
+    jq -n --arg kernel "$(uname -r)" --arg slurm "$(dpkg-query -W -f '${Version}' slurmctld)" \
+        --arg llama "$(dpkg-query -W -f '${Version}' libllama0)" --arg ggml "$(dpkg-query -W -f '${Version}' libggml0)" \
+        '{kernel: $kernel, slurm: $slurm, llama: $llama, ggml: $ggml}'
+}
+
+# Two machines with a cable between them, a server on each.
+setup_rpc() {
+    ip netns add one
+    ip netns add two
+    ip link add eth0 netns one type veth peer name eth0 netns two
+    ip -n one addr add 10.7.0.1/24 dev eth0
+    ip -n two addr add 10.7.0.2/24 dev eth0
+    ip -n one link set lo up
+    ip -n one link set eth0 up
+    ip -n two link set eth0 up
+    start rpc-one ip netns exec one bash <<'END'
+exec apir run --device host0 -- /usr/libexec/x86_64-linux-gnu/llama/bin/ggml-rpc-server --host 10.7.0.1 --device APIR0
+END
+    start rpc-two ip netns exec two bash <<'END'
+exec apir run --device host0 -- /usr/libexec/x86_64-linux-gnu/llama/bin/ggml-rpc-server --host 10.7.0.2 --device APIR0
+END
+    wait_for ip netns exec one bash -c ': </dev/tcp/10.7.0.1/50052 && : </dev/tcp/10.7.0.2/50052'
+}
+
+# One node that is also the controller. Slurm asks for names only where there is an address besides lo.
+setup_slurm() {
+    hostname node1
+    ip link add eth0 type dummy
+    ip addr add 10.7.1.1/24 dev eth0
+    ip link set eth0 up
+    printf '127.0.0.1 localhost\n10.7.1.1 node1\n' >/etc/hosts
+    install -d -o munge -g munge /run/munge /var/lib/munge /var/log/munge
+    setpriv --reuid munge --regid munge --clear-groups munged
+    wait_for munge --no-input
+    install -d -o slurm -g slurm /var/lib/slurm/slurmctld
+    install -d /var/lib/slurm/slurmd
+    cp docs/deploy/slurm/{slurm,cgroup}.conf /etc/slurm/
+}
+
+# slurm+host0, slurm+gpu0: Slurm with that machine's gres.conf.
+setup_host0() { with_gres host0; }
+setup_gpu0() { with_gres gpu0; }
+with_gres() {
+    local i
+    pkill -x slurmd && pkill -x slurmctld || true
+    wait_for slurm_is_gone
+    cp "docs/deploy/slurm/gres-$1.conf" /etc/slurm/gres.conf
+    start "slurmctld-$1" slurmctld -D </dev/null
+    start "slurmd-$1" slurmd -D </dev/null
+    wait_for slurm_is_idle
+}
+slurm_is_gone() { ! pgrep -x 'slurmd|slurmctld'; }
+slurm_is_idle() { [[ $(timeout 5 sinfo --noheader --format=%t) == idle ]]; }
+
+case $1 in
+machine | versions | rpc | slurm | host0 | gpu0) "setup_$1" ;;
+*) exec bash tests/engines/setup.sh "$1" ;;
+esac
