@@ -18,8 +18,9 @@ setup_machine() {
 
 setup_versions() {
     jq -n --arg kernel "$(uname -r)" --arg slurm "$(dpkg-query -W -f '${Version}' slurmctld)" \
+        --arg containerd "$(dpkg-query -W -f '${Version}' containerd)" \
         --arg llama "$(dpkg-query -W -f '${Version}' libllama0)" --arg ggml "$(dpkg-query -W -f '${Version}' libggml0)" \
-        '{kernel: $kernel, slurm: $slurm, llama: $llama, ggml: $ggml}'
+        '{kernel: $kernel, slurm: $slurm, containerd: $containerd, llama: $llama, ggml: $ggml}'
 }
 
 # Two machines with a cable between them, a server on each.
@@ -41,6 +42,23 @@ END
     wait_for ip netns exec one bash -c ': </dev/tcp/10.7.0.1/50052 && : </dev/tcp/10.7.0.2/50052'
 }
 
+# containerd as it comes, but for the image of its sandboxes: Kubernetes' own is not here.
+setup_cri() {
+    podman import --quiet --change 'ENTRYPOINT ["/pause", "-P"]' /mnt/archives/pause.tar localhost/pause:latest
+    podman save --quiet --format docker-archive --output /tmp/pause.tar localhost/pause:latest
+    mkdir -p /etc/containerd /var/lib/containerd
+    cat >/etc/containerd/config.toml <<'CONF'
+version = 3
+[plugins.'io.containerd.cri.v1.images'.pinned_images]
+sandbox = 'localhost/pause:latest'
+CONF
+    mount -t tmpfs tmpfs /var/lib/containerd
+    start containerd containerd </dev/null
+    wait_for ctr version
+    ctr --namespace k8s.io image import --local /tmp/pause.tar
+    ctr --namespace k8s.io image import --local /mnt/archives/llama.tar
+}
+
 # One node that is also the controller. Slurm asks for names only where there is an address besides lo.
 setup_slurm() {
     hostname node1
@@ -60,8 +78,7 @@ setup_slurm() {
 setup_host0() { with_gres host0; }
 setup_gpu0() { with_gres gpu0; }
 with_gres() {
-    local i
-    pkill -x slurmd && pkill -x slurmctld || true
+    pkill -x 'slurmd|slurmctld' || true
     wait_for slurm_is_gone
     cp "docs/deploy/slurm/gres-$1.conf" /etc/slurm/gres.conf
     start "slurmctld-$1" slurmctld -D </dev/null
@@ -72,6 +89,6 @@ slurm_is_gone() { ! pgrep -x 'slurmd|slurmctld'; }
 slurm_is_idle() { [[ $(timeout 5 sinfo --noheader --format=%t) == idle ]]; }
 
 case $1 in
-machine | versions | rpc | slurm | host0 | gpu0) "setup_$1" ;;
+machine | versions | rpc | cri | slurm | host0 | gpu0) "setup_$1" ;;
 *) exec bash tests/engines/setup.sh "$1" ;;
 esac

@@ -114,14 +114,28 @@ bootstrap() {
 complete() {
     local stamp=$1
     shift
+    # shellcheck disable=SC2016 # expanded by the inner shell
     "$here/enter.sh" /bin/sh -ec '
         export DEBIAN_FRONTEND=noninteractive
-        # Packages of another architecture are named PACKAGE:ARCHITECTURE.
+        # PACKAGE:ARCHITECTURE is one of another architecture. files:PACKAGE is one whose files are
+        # read and never run: they come without what the package depends on, and dpkg knows nothing.
+        install= files=
         for package; do
-            case $package in *:*) dpkg --add-architecture "${package#*:}" ;; esac
+            case $package in
+            files:*) files="$files ${package#files:}" && continue ;;
+            *:*) dpkg --add-architecture "${package#*:}" ;;
+            esac
+            install="$install $package"
         done
         apt-get update -qq
-        apt-get install -qq -y --no-install-recommends "$@" </dev/null
+        apt-get install -qq -y --no-install-recommends $install </dev/null
+        if [ -n "$files" ]; then
+            debs=$(mktemp -d)
+            chmod 755 "$debs"
+            (cd "$debs" && apt-get download -qq -o APT::Sandbox::User=root $files)
+            for deb in "$debs"/*.deb; do dpkg-deb --extract "$deb" /; done
+            rm -rf "$debs"
+        fi
         apt-get clean
         rm -rf /var/lib/apt/lists/*' sh "$@" >&2
     as_root mkdir -p "$(dirname "$stamp")"
