@@ -129,7 +129,7 @@ listen() {
 
 @test "sandbox: before the filter: files, programs, processes, network, limits" {
     local want=(
-        library=done own_status=done sys_cpu=done descriptors=EMFILE
+        library=done own_status=done sys_cpu=done thread_name=done descriptors=EMFILE
         # files: root may read all of these, but for Landlock
         shadow=EACCES passwd=EACCES root=EACCES other_status=EACCES read=EACCES terminal=EACCES
         write_tmp=EACCES write_shm=EACCES write_usr=EACCES write=EACCES truncate=EACCES sys=EACCES
@@ -285,8 +285,8 @@ kills() { # NAME...
     vtest_stop
 
     escape_config
-    attempts APIR_ESCAPE=threads
-    expect threads=EAGAIN
+    attempts APIR_ESCAPE=thread_name,threads
+    expect thread_name=done threads=EAGAIN
     local n
     n=$(sed -n 's/^escape: \([0-9]*\) threads$/\1/p' "$VTEST_LOG")
     [[ $n -gt 3000 && $n -lt 4096 ]]

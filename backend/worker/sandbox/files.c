@@ -38,6 +38,7 @@ struct ruleset {
 };
 
 #define READ   (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
+#define COMM   (READ | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_TRUNCATE)
 #define DEVICE (READ | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_IOCTL_DEV)
 #define SOCKET (READ | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_RESOLVE_UNIX)
 #define WRITE                                                                                      \
@@ -74,6 +75,7 @@ static const struct {
     {"/etc/localtime", READ, "time stamps of log lines"},
 
     {"/proc/self", READ, "maps, exe, own threads; of no other process"},
+    {"/proc/self/task", COMM, "CUDA names its threads (comm), and gives up where it cannot"},
     {"/proc/cpuinfo", READ, "ggml and compilers ask for the CPU's features"},
     {"/proc/meminfo", READ, "memory of a device that is the CPU"},
     {"/proc/stat", READ, "the number of processors"},
