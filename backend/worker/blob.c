@@ -16,6 +16,9 @@ static void blob_drop(struct worker *w, struct worker_blob *b)
         worker_streams_settle(w);
         host_buffer_free(&w->ggml, &b->direct);
     }
+    /* What is set from here is set when its message is done. */
+    if (b->pinned)
+        host_memory_unpin(&w->ggml.devices[b->device], b->map);
     if (b->map)
         munmap(b->map, b->size);
     *b = (struct worker_blob){0};
@@ -41,7 +44,7 @@ const char *worker_blob_register(struct worker *w, const struct apir_msg_blob_re
     struct worker_blob *b = worker_blob_find(w, m->blob);
     if (!b)
         return "blob does not exist";
-    if (b->direct.handle)
+    if (b->direct.handle || b->pinned)
         return "blob is registered already";
     const struct host_device *d = &w->ggml.devices[m->device];
     struct apir_reply_blob r = {.status = APIR_OK};
@@ -50,6 +53,10 @@ const char *worker_blob_register(struct worker *w, const struct apir_msg_blob_re
         host_buffer_wrap(&w->ggml, d, b->map, b->size, &b->direct) == 0) {
         b->device = m->device;
         r.flags |= APIR_BLOB_DIRECT;
+    }
+    if (host_memory_pin(d, b->map, b->size)) {
+        b->device = m->device;
+        b->pinned = true;
     }
     memcpy(place, &r, sizeof(r));
     return NULL;

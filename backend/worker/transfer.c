@@ -119,12 +119,17 @@ static void answer(struct worker *w, uint8_t *to, const uint8_t *from, uint64_t 
 
 /*
  * A small result of a device with memory of its own. Drivers copy it out of their staging
- * memory line by line; from our own memory it goes to the client in steps.
+ * memory line by line, unless ours is what they take for it; from there it goes to the client in
+ * steps.
  */
 static const char *get_small_queued(struct worker *w, const struct apir_msg_get *m,
                                     const struct transfer *t)
 {
-    static uint8_t bounce[BOUNCE_MAX] __attribute__((aligned(64)));
+    static uint8_t ours[BOUNCE_MAX] __attribute__((aligned(64)));
+    uint8_t *bounce =
+        host_device_staging(&w->ggml, &w->ggml.devices[t->buffer->device], BOUNCE_MAX);
+    if (!bounce)
+        bounce = ours;
     host_buffer_get_async(&w->ggml, w->streams[m->stream].host, &t->buffer->host, m->offset, bounce,
                           m->size);
     const char *why = worker_stream_settle(w, m->stream);

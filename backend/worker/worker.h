@@ -24,6 +24,7 @@ struct worker_blob {
     uint8_t *map; /* NULL: no such blob */
     uint64_t size;
     struct host_buffer direct; /* the same memory as a buffer of `device`, or no handle */
+    bool pinned;               /* for copies of `device` */
     uint32_t device;
 };
 

@@ -75,6 +75,16 @@ sanitized_start() {
     exercises APIR0 host-sets
 }
 
+@test "memory: host buffers stay in place for a device that cannot make buffers of them" {
+    VTEST_CONFIG="{\"ggml_backends_dir\": \"$(realpath "$OUT/tests/sandbox/backends")\", \"devices\": [\"STAMP0\"]}"
+    server_start
+    exercises APIR0 reads
+    local pinned
+    pinned=$(grep -c 'stamp: [0-9]* bytes pinned' "$VTEST_LOG")
+    [[ $pinned -gt 0 ]]
+    [[ $(grep -c 'stamp: unpinned' "$VTEST_LOG") -eq $pinned ]]
+}
+
 @test "memory: all of it on a Vulkan device" {
     vulkan
     native Vulkan0 host-buffers host-sets reads weights events

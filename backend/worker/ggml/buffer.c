@@ -101,6 +101,27 @@ int host_buffer_wrap(struct host_ggml *hg, const struct host_device *d, void *da
     return 0;
 }
 
+bool host_memory_pin(const struct host_device *d, void *data, uint64_t size)
+{
+    return d->pin && d->pin(data, size);
+}
+
+void host_memory_unpin(const struct host_device *d, void *data)
+{
+    d->unpin(data);
+}
+
+uint8_t *host_device_staging(struct host_ggml *hg, struct host_device *d, uint64_t size)
+{
+    const struct gg_device *dev = d->dev;
+    if (!d->staging && d->pin && dev->iface.get_host_buffer_type) {
+        void *buft = dev->iface.get_host_buffer_type(d->dev);
+        void *handle = buft ? hg->fns->ggml_backend_buft_alloc_buffer(buft, size) : NULL;
+        d->staging = handle ? hg->fns->ggml_backend_buffer_get_base(handle) : NULL;
+    }
+    return d->staging;
+}
+
 void host_buffer_free(struct host_ggml *hg, struct host_buffer *b)
 {
     if (b->handle)

@@ -27,6 +27,16 @@ int host_buffer_alloc(struct host_ggml *hg, const struct host_device *d, uint64_
  */
 int host_buffer_wrap(struct host_ggml *hg, const struct host_device *d, void *data, uint64_t size,
                      struct host_buffer *ret_buffer);
+/*
+ * For a device that cannot make a buffer of other memory: keeps this (page-aligned, whole pages)
+ * where it is, so that the device reads it without its driver's own copy. It must outlive that.
+ * False: nothing has changed.
+ */
+bool host_memory_pin(const struct host_device *d, void *data, uint64_t size);
+void host_memory_unpin(const struct host_device *d, void *data);
+/* Memory that such a device writes to without its driver's own copy, `size` bytes, always the same
+ * size; for results on their way. NULL: it has none. */
+uint8_t *host_device_staging(struct host_ggml *hg, struct host_device *d, uint64_t size);
 void host_buffer_free(struct host_ggml *hg, struct host_buffer *b);
 void host_buffer_clear(struct host_ggml *hg, struct host_buffer *b, uint8_t value);
 void host_buffer_reset(struct host_ggml *hg, struct host_buffer *b);

@@ -7,6 +7,7 @@
 #define APIR_WORKER_DEVICE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "backend/worker/ggml/vulkan.h"
@@ -27,6 +28,9 @@ struct host_device {
     uint64_t max_size;  /* bytes of one buffer */
     uint32_t flags;     /* enum apir_device_flag */
     void (*set_n_threads)(void *backend, int n); /* CPU backends, else NULL */
+    bool (*pin)(void *data, size_t size);        /* host_memory_pin(), or NULL */
+    void (*unpin)(void *data);
+    uint8_t *staging; /* host_device_staging(), once it was asked for; until the process ends */
 };
 
 /*

@@ -161,6 +161,21 @@ static void copy_text(char *dst, size_t cap, const char *src)
     snprintf(dst, cap, "%s", src ? src : "");
 }
 
+/* CUDA's and HIP's devices cannot make buffers of our memory, but keep it in place for their
+ * copies. */
+static void device_find_pin(struct host_device *d, void *reg)
+{
+    const struct gg_device *dev = d->dev;
+    if (dev->iface.buffer_from_host_ptr)
+        return;
+    void *pin = fns.ggml_backend_reg_get_proc_address(reg, "ggml_backend_register_host_buffer");
+    void *unpin = fns.ggml_backend_reg_get_proc_address(reg, "ggml_backend_unregister_host_buffer");
+    if (!pin || !unpin)
+        return;
+    memcpy(&d->pin, &pin, sizeof(pin));
+    memcpy(&d->unpin, &unpin, sizeof(unpin));
+}
+
 static void device_fill(struct host_ggml *hg, struct host_device *d, void *dev)
 {
     *d = (struct host_device){.dev = dev, .buft = fns.ggml_backend_dev_buffer_type(dev)};
@@ -180,6 +195,7 @@ static void device_fill(struct host_ggml *hg, struct host_device *d, void *dev)
     void *set = fns.ggml_backend_reg_get_proc_address(reg, "ggml_backend_set_n_threads");
     memcpy(&d->set_n_threads, &set, sizeof(set));
     d->reg = reg;
+    device_find_pin(d, reg);
     d->is_gpu = fns.ggml_backend_dev_type(dev) != GG_DEV_CPU;
     if (!d->is_gpu)
         d->flags |= APIR_DEVICE_SYNC;
@@ -270,6 +286,8 @@ int host_ggml_load(struct host_ggml *hg, const struct host_ggml_options *options
     if (host_names_find(&hg->ops, "NONE") != 0 || host_names_find(&hg->ops, "MUL_MAT") < 0)
         return apir_error_set(err, ENOTSUP, "the host's ggml has no op names that we know");
 
+    /* Without this ggml's CUDA and HIP backends refuse to pin memory. */
+    setenv("GGML_CUDA_REGISTER_HOST", "1", 0);
     if (options->backends_dir)
         fns.ggml_backend_load_all_from_path(options->backends_dir);
     else
