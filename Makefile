@@ -165,13 +165,15 @@ include image/module.mk
 include docs/module.mk
 include tests/module.mk
 
-# What another architecture is given; tests run on this machine.
+# What is installed. Another architecture is given nothing else: tests run on this machine.
+SHIPPED := $(PLUGIN) $(O)/hook/apir-hook $(HOOK_FILES) $(O)/cdi/apir $(RENDER_SERVER) $(WORKER) $(HOST_UNITS)
 ifneq ($(CROSS),)
-ALL := $(PLUGIN) $(O)/hook/apir-hook $(HOOK_FILES) $(O)/cdi/apir $(RENDER_SERVER) $(WORKER) $(HOST_UNITS)
+ALL := $(SHIPPED)
 endif
 
-.PHONY: all-real clean install uninstall
+.PHONY: all-real shipped clean install uninstall
 all-real: $(ALL)
+shipped: $(SHIPPED)
 clean:
 	rm -rf build/release-* build/debug-* build/asan-* build/tsan-* build/fuzz-* build/coverage-*
 # In the build root these have nothing left to do.
@@ -182,7 +184,7 @@ shell:
 	@bash -i
 
 # What a distribution packages: each folder adds its own files to `install`.
-install: $(ALL)
+install: $(SHIPPED)
 
 # What `install` would put there now, and the folders that are ours alone.
 uninstall:

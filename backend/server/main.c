@@ -45,10 +45,6 @@
 #include "common/log.h"
 #include "protocol/shm.h"
 
-#ifndef APIR_VERSION
-#define APIR_VERSION "0.1"
-#endif
-
 #define LOG_LINES 600u /* per minute: guests can cause them */
 
 static const char usage[] =
