@@ -9,11 +9,17 @@ $(CDI_OBJS): private EXTRA_CFLAGS := -D_GNU_SOURCE -DAPIR_VERSION='"$(APIR_VERSI
 $(call objs,cdi/install.c): $(PREFIX_STAMP)
 
 # With the plug-in's own way to the host, so that doctor walks the same one.
+CDI_PARTS := $(CDI_OBJS) $(LINK_OBJS) $(PROTOCOL_OBJS) $(CONFIG_OBJS) $(COMMON_OBJS) \
+             $(COMMON_JSON_OBJS) $(COMMON_IMAGE_OBJS) $(call objs,common/oci/cdi_rules.c common/oci/cdi_devices.c) \
+             $(call objs,backend/server/unix/access.c)
 $(O)/cdi/apir: private PKGS := json-c libdrm
-$(O)/cdi/apir: $(CDI_OBJS) $(LINK_OBJS) $(PROTOCOL_OBJS) $(CONFIG_OBJS) $(COMMON_OBJS) \
-               $(COMMON_JSON_OBJS) $(COMMON_IMAGE_OBJS) $(call objs,common/oci/cdi_rules.c common/oci/cdi_devices.c) \
-               $(call objs,backend/server/unix/access.c)
+$(O)/cdi/apir: $(CDI_PARTS)
 	$(link)
+# For machines that have no other library than the C library: image/installer/.
+$(O)/cdi/apir-alone: private EXTRA_LIBS := -Wl,-Bstatic -ljson-c -ldrm -Wl,-Bdynamic
+$(O)/cdi/apir-alone: $(CDI_PARTS)
+	$(link)
+CDI_PROGRAM := $(O)/cdi/apir
 
 ALL += $(O)/cdi/apir
 
@@ -22,8 +28,8 @@ CDI_UNITS := apir-cdi-refresh.service apir-cdi-refresh.path
 
 .PHONY: install-cdi
 install: install-cdi
-install-cdi: $(O)/cdi/apir cdi/apir.bash-completion
-	install -D -m 0755 $(O)/cdi/apir $(DESTDIR)$(prefix)/bin/apir
+install-cdi: $(CDI_PROGRAM) cdi/apir.bash-completion
+	install -D -m 0755 $(CDI_PROGRAM) $(DESTDIR)$(prefix)/bin/apir
 	install -d -m 0755 $(DESTDIR)$(prefix)/lib/systemd/system
 	for unit in $(CDI_UNITS); do \
 	    sed 's|@bindir@|$(prefix)/bin|; s|@prefix@|$(prefix)|' cdi/systemd/$$unit.in \
