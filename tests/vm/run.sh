@@ -19,6 +19,7 @@
 #   VM_HOST_SCRIPT=FILE   run beside the VM, on the host's side, with VM_DIR,
 #                         VM_SHARE and VM_QEMU_PID in its environment; if it
 #                         fails, we fail. It ends when the VM ends.
+#   VM_INIT=systemd       booted by systemd to multi-user.target, and then SCRIPT runs as a service
 #   VM_IMAGES=0           without the container images (tests/vm/image.sh makes them)
 #   VM_DISKS="NAME=PATH ..."  directories (packed now) or images made by pack.sh,
 #                         read-only at /mnt/NAME, much faster than the share
@@ -213,7 +214,7 @@ fi
 mkdir -p "$dir/job/job"
 cp "$script" "$dir/job/job/script"
 chmod 755 "$dir/job/job/script"
-printf 'VM_REPO=%q\nVM_DISK_NAMES="%s"\n' "$repo" "${disk_names[*]}" >"$dir/job/job/vars"
+printf 'VM_REPO=%q\nVM_DISK_NAMES="%s"\nVM_INIT=%q\n' "$repo" "${disk_names[*]}" "${VM_INIT-}" >"$dir/job/job/vars"
 {
     printf 'export PATH=%q HOME=/root LANG=C.UTF-8 TERM=dumb\n' "$PATH"
     while IFS= read -r name; do
