@@ -74,6 +74,7 @@ NIGHTLY_SUITES := \
     image=check-image \
     image-arm64=check-image-arm64 \
     ramalama=check-ramalama \
+    packages=check-packages \
     options=check-options \
     ops:upstream=check-ops \
     archs:upstream=check-archs

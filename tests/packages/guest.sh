@@ -1,0 +1,288 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# guest.sh VERSION: what run.sh runs in the VM, whose init is systemd: the life of Debian's packages on one
+# machine, which is the guest of a VM (gpu0) and its own host (host0) at once. Each row goes on where the one
+# before it has left the machine.
+set -uo pipefail
+version=$1
+SHARE=/mnt/share
+ROWS=$SHARE/rows
+# shellcheck source=tests/packages/lib.sh
+. tests/packages/lib.sh
+export DEBIAN_FRONTEND=noninteractive
+OURS=(apir apir-guest apir-host libggml-apir)
+SPEC=/etc/cdi/apir.json
+PROMPT='Hello, world'
+
+# Polls: what is waited for is systemd's or an engine's own doing.
+within() { # SECONDS COMMAND...
+    local limit=$1 end=$((SECONDS + $1))
+    shift
+    until "$@"; do
+        [[ $SECONDS -lt $end ]] || die "not within $limit s: $*"
+        sleep 0.2
+    done
+}
+property() { systemctl show --property "$2" --value "$1"; }
+enabled() { [[ $(systemctl is-enabled "$1" 2>&1) == "$2" ]] || die "$1 is $(systemctl is-enabled "$1" 2>&1), not $2"; }
+active() { [[ $(systemctl is-active "$1") == "$2" ]] || die "$1 is $(systemctl is-active "$1"), not $2"; }
+offers() { jq -e --arg name "$1" 'any(.devices[]; .name == $name)' "$SPEC" >/dev/null 2>&1; }
+from_files() { apt-get install -y "$@"; }
+
+# What a package may leave or take, by name. Left out is what the machine itself goes on writing, and what is
+# gone before find has seen it.
+listing() {
+    { find /etc /usr /opt /var /run/systemd/system /run/apir -xdev \
+        \( -path /var/lib/dpkg -o -path /var/lib/apt -o -path /var/lib/containers -o -path /var/log \
+        -o -path /var/cache/apt -o -path /var/cache/debconf -o -path /var/cache/man -o -path /var/cache/ldconfig \
+        -o -path /var/tmp -o -path /var/lib/systemd/timers -o -path /var/lib/systemd/random-seed \) -prune -o -print 2>/dev/null ||
+        true; } | sort >"$1"
+    grep -qx /usr/bin/podman "$1"
+}
+
+# llama-bench on a small model: the results are computed on APIR0.
+BENCH=(llama-bench -m /mnt/models/first.gguf -dev APIR0 -ngl 99 -t 1 -p 4 -n 4 -r 1 -o json)
+on_apir() {
+    jq -c '.[]' "$1"
+    jq -e 'length == 2 and all(.[]; .devices == "APIR0" and .n_gpu_layers == 99 and .avg_ts > 0)' "$1" >/dev/null ||
+        die 'not computed on APIR0'
+}
+LIMIT=(timeout --kill-after=5 120)
+container() { "${LIMIT[@]}" podman run --rm --network=none -v /mnt/models:/mnt/models:ro "$@"; }
+
+# `apir engine` leaves that folder where it was not.
+mkdir -p /etc/containers/containers.conf.d
+listing /tmp/listing.before
+
+row_install() {
+    from_files "$SHARE"/old/*.deb
+    [[ $(dpkg-query -W -f '${db:Status-Status} ' "${OURS[@]}") == 'installed installed installed installed ' ]]
+    enabled apir-cdi-refresh.service enabled
+    enabled apir-cdi-refresh.path enabled
+    active apir-cdi-refresh.path active
+    enabled apir-host.socket disabled
+    active apir-host.socket inactive
+    enabled apir-host.service indirect
+    getent group apir
+    [[ $(stat -c '%a %G' /run/apir/limits) == '1770 render' ]]
+    [[ $(stat -c %a /usr/libexec/apir/apir-hook) == 711 ]]
+    [[ $(systemctl --failed --no-legend) == '' ]]
+    man --path apir apir-hook apir-render-server apir-backend.json apir-cdi libggml-apir
+}
+row install 'apt installs them; what is enabled and what is not'
+# All else rests on that.
+dpkg --status "${OURS[@]}" >/dev/null 2>&1 || exit 1
+
+row_spec() {
+    [[ $(property apir-cdi-refresh.service Result) == success ]]
+    offers gpu0
+    refute offers host0
+    apir cdi validate "$SPEC"
+    # As who installs by hand is told to.
+    systemctl disable --now apir-cdi-refresh.service apir-cdi-refresh.path
+    rm "$SPEC"
+    systemctl enable --now apir-cdi-refresh.service apir-cdi-refresh.path
+    offers gpu0
+}
+row spec 'the unit of the guest has written the spec'
+
+row_container() {
+    container --device virtgpu/apir=gpu0 localhost/llama "${BENCH[@]}" >/tmp/bench
+    on_apir /tmp/bench
+    journalctl -t apir-hook | grep 'placed as'
+}
+row container "a container computes on the VM's host, and the hook's words are in the journal"
+
+row_socket() {
+    cp "$SHARE/backend.json" /etc/apir/backend.json
+    apir config check
+    systemd-sysusers
+    systemctl enable --now apir-host.socket
+    [[ $(stat -c '%a %U %G' /run/apir/host/apir.sock) == '660 root apir' ]]
+    active apir-host.service inactive
+    # The folder has appeared, so the path unit has the spec written.
+    within 60 offers host0
+    "${LIMIT[@]}" apir run --device host0 -- "${BENCH[@]}" >/tmp/bench
+    on_apir /tmp/bench
+    active apir-host.service active
+    [[ $(stat -c %U "/proc/$(property apir-host.service MainPID)") != root ]]
+}
+row socket 'host0: the socket starts the server for the first client, which computes; the spec has the device'
+
+row_host0_container() {
+    container --device virtgpu/apir=host0 localhost/llama "${BENCH[@]}" >/tmp/bench
+    on_apir /tmp/bench
+}
+row host0-container 'host0: a container computes'
+
+# As docs/packages.md has it, with less to compute; the table has a line for each result.
+BRIEF=(-dev APIR0 -ngl 99 -t 1 -p 4 -n 4 -r 1)
+in_table() {
+    cat "$1"
+    [[ $(grep -cE '\| *([A-Za-z]+,)*APIR *\|.*\| *(pp4|tg4) *\|' "$1") -eq 2 ]] || die 'not computed on APIR0'
+}
+row_systemd_run() {
+    ln -s /mnt/models /models
+    systemd-run --wait --pipe -- apir run --device host0 -- llama-bench -m /models/model.gguf "${BRIEF[@]}" >/tmp/bench
+    in_table /tmp/bench
+    systemd-run --wait --pipe -p DynamicUser=yes -p SupplementaryGroups=apir -p ProtectSystem=strict \
+        -p PrivateDevices=yes -- apir run --device host0 -- llama-bench -m /models/model.gguf "${BRIEF[@]}" >/tmp/bench
+    in_table /tmp/bench
+    apir run --device host0 --print > /run/apir.env
+    systemd-run --wait --pipe -p EnvironmentFile=/run/apir.env llama-bench -m /models/model.gguf "${BRIEF[@]}" >/tmp/bench
+    in_table /tmp/bench
+}
+row systemd-run 'host0: systemd-run with apir run, as a user without rights, and with the variables in a file'
+
+row_systemd_run_gpu0() {
+    systemd-run --wait --pipe -- apir run --device gpu0 -- llama-bench -m /models/model.gguf "${BRIEF[@]}" >/tmp/bench
+    in_table /tmp/bench
+    systemd-run --wait --pipe -p DynamicUser=yes -p SupplementaryGroups=render -p ProtectSystem=strict \
+        -p DevicePolicy=closed -p 'DeviceAllow=char-drm rw' -- \
+        apir run --device gpu0 -- llama-bench -m /models/model.gguf "${BRIEF[@]}" >/tmp/bench
+    in_table /tmp/bench
+    apir run --print > /run/apir.env
+    systemd-run --wait --pipe -p EnvironmentFile=/run/apir.env llama-bench -m /models/model.gguf "${BRIEF[@]}" >/tmp/bench
+    in_table /tmp/bench
+    # A user who may not open the node computes nothing.
+    refute systemd-run --wait --pipe -p DynamicUser=yes -- \
+        apir run --device gpu0 -- llama-bench -m /models/model.gguf "${BRIEF[@]}"
+}
+row systemd-run-gpu0 "the VM's node: systemd-run with apir run, and as a user of the node's group alone"
+
+# ---- upgrade ----------------------------------------------------------------
+answer() { # PORT
+    curl -sf --max-time 60 "http://127.0.0.1:$1/completion" \
+        -d "{\"prompt\": \"$PROMPT\", \"n_predict\": 8, \"temperature\": 0, \"cache_prompt\": false}" | jq -re .content
+}
+before_upgrade() {
+    podman run -d --name served --network=host --device virtgpu/apir=gpu0 -v /mnt/models:/mnt/models:ro \
+        localhost/llama llama-server -m /mnt/models/first.gguf -c 256 -t 1 -ngl 99 -dev APIR0 --port 8080
+    podman run -d --name waiting --network=none --device virtgpu/apir=host0 -v /mnt/models:/mnt/models:ro \
+        localhost/llama sleep infinity
+    within 90 answer 8080 >/tmp/answer.before
+    apir engine configure podman
+    cp /etc/apir/backend.json /tmp/backend.json
+    systemctl disable apir-cdi-refresh.service
+    stat -c %i /run/apir/host/apir.sock >/tmp/socket.before
+    property apir-host.service MainPID >/tmp/server.before
+    property apir-cdi-refresh.service InvocationID >/tmp/refresh.before
+}
+row_upgrade() {
+    before_upgrade
+    ls /usr/lib/{apir,apir-guest,apir-host,libggml-apir}-of-a-lower-version
+    from_files "$SHARE"/new/*.deb
+    [[ $(dpkg-query -W -f '${Version}\n' "${OURS[@]}" | sort -u) == "$version-0apir1" ]]
+    refute ls /usr/lib/*-of-a-lower-version
+    cmp /etc/apir/backend.json /tmp/backend.json
+    enabled apir-host.socket enabled
+    active apir-host.socket active
+    enabled apir-cdi-refresh.service disabled
+    active apir-cdi-refresh.path active
+    [[ $(stat -c %i /run/apir/host/apir.sock) == "$(</tmp/socket.before)" ]]
+    systemctl enable apir-cdi-refresh.service
+}
+row upgrade "from a lower version: the configuration, what is enabled and the socket stay"
+
+refreshed() {
+    [[ $(property apir-cdi-refresh.service InvocationID) != "$(</tmp/refresh.before)" &&
+        $(property apir-cdi-refresh.service ActiveState) == inactive ]]
+}
+row_upgrade_spec() {
+    within 60 refreshed
+    [[ $(property apir-cdi-refresh.service Result) == success ]]
+    offers gpu0 && offers host0
+}
+row upgrade-spec 'the path unit has the spec written anew'
+
+row_upgrade_clients() {
+    # A program that computes through the VM's host has what it needs in memory.
+    answer 8080 >/tmp/answer.after
+    same 'another answer after the upgrade' /tmp/answer.before /tmp/answer.after
+    # The server of this machine is a new one, and containers from before reach it.
+    [[ $(property apir-host.service MainPID) != "$(</tmp/server.before)" ]]
+    "${LIMIT[@]}" podman exec waiting "${BENCH[@]}" >/tmp/bench
+    on_apir /tmp/bench
+    podman rm --force --time 0 served waiting
+}
+row upgrade-clients 'a program of a container goes on on gpu0; a container from before computes on the new host0'
+
+row_multiarch_installed() {
+    dpkg --add-architecture arm64
+    dpkg -i "$SHARE"/libggml-apir_*_arm64.deb
+    [[ $(dpkg-query -W -f '${db:Status-Status} ' libggml-apir:amd64 libggml-apir:arm64) == 'installed installed ' ]]
+    ls /usr/lib/{x86_64,aarch64}-linux-gnu/apir/libggml-apir.so
+    dpkg --purge libggml-apir:arm64
+    ls /usr/lib/x86_64-linux-gnu/apir/libggml-apir.so
+}
+row multiarch-installed "another architecture's plug-in is installed beside"
+
+# ---- remove and purge -------------------------------------------------------
+row_remove() {
+    ls /etc/containers/containers.conf.d/50-apir.conf
+    apt-get remove -y "${OURS[@]}"
+    systemctl list-units --no-legend 'apir*' | tee /tmp/units
+    [[ ! -s /tmp/units ]] || die 'units go on'
+    refute pgrep -x 'apir-(render-server|worker)'
+    [[ ! -e /run/apir && ! -e $SPEC ]]
+    listing /tmp/listing.removed
+    comm -13 /tmp/listing.before /tmp/listing.removed | tee /dev/stderr >/tmp/left
+    # The conffile; which units were enabled; the cache.
+    refute grep -vE -e '^/etc/apir(/backend\.json)?$' -e '^/etc/systemd/system/[a-z.-]+\.wants/apir-' \
+        -e '^/var/lib/systemd/deb-systemd-helper-' -e '^/var/cache/(private/)?apir(/|$)' /tmp/left
+    cmp /etc/apir/backend.json /tmp/backend.json
+    podman run --rm localhost/llama true
+}
+row remove 'takes all away but the conffile, what was enabled and the cache; podman is as it was'
+
+row_purge() {
+    apt-get purge -y "${OURS[@]}"
+    listing /tmp/listing.purged
+    same 'left behind, or taken too much' /tmp/listing.before /tmp/listing.purged
+    systemctl list-units --all --no-legend 'apir*' | tee /tmp/units
+    [[ ! -s /tmp/units ]] || die 'units are left'
+}
+row purge 'leaves nothing but the group'
+
+# ---- a machine whose /usr is read-only --------------------------------------
+row_installer() {
+    # As in a podman machine (Fedora CoreOS): /usr/local leads to /var.
+    mv /usr/local /var/usrlocal
+    ln -s ../var/usrlocal /usr/local
+    mount --bind /usr /usr
+    mount -o remount,bind,ro /usr
+    refute touch /usr/written
+    podman load --quiet --input "$SHARE/installer.tar"
+    listing /tmp/listing.plain
+    podman run --rm --privileged --pid=host --network=none -v /:/host localhost/apir-installer install
+    apir --version
+    [[ $(stat -c '%a %u' /usr/local/libexec/apir/apir-hook) == '711 0' ]]
+    enabled apir-cdi-refresh.service enabled
+    active apir-cdi-refresh.path active
+    apir cdi validate "$SPEC"
+    container --device virtgpu/apir=gpu0 localhost/llama "${BENCH[@]}" >/tmp/bench
+    on_apir /tmp/bench
+}
+row installer 'the installer image on a machine whose /usr is read-only; a container computes'
+
+row_installer_again() {
+    cp "$SPEC" /tmp/spec.before
+    apir engine configure podman || true
+    touch /usr/local/lib/apir/of-an-older-version
+    echo 'f /usr/local/lib/apir/of-an-older-version' >>/var/lib/apir/installed
+    podman run --rm --privileged --pid=host --network=none -v /:/host localhost/apir-installer install
+    refute ls /usr/local/lib/apir/of-an-older-version
+    same 'another spec' /tmp/spec.before "$SPEC"
+}
+row installer-again 'run again, as for an upgrade: what an older version had is gone, the spec is the same'
+
+row_installer_remove() {
+    podman run --rm --privileged --pid=host --network=none -v /:/host localhost/apir-installer remove
+    listing /tmp/listing.removed
+    same 'left behind, or taken too much' /tmp/listing.plain /tmp/listing.removed
+    systemctl list-units --all --no-legend 'apir*' | tee /tmp/units
+    [[ ! -s /tmp/units ]] || die 'units are left'
+    podman run --rm localhost/llama true
+}
+row installer-remove 'takes out what it has put there, and nothing else'
