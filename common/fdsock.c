@@ -18,7 +18,7 @@ union fd_control {
     char buf[CMSG_SPACE(sizeof(int) * APIR_FDSOCK_FDS_MAX)];
 };
 
-int apir_fdsock_send(int sock, const void *data, size_t size, const int *fds, size_t n_fds)
+ssize_t apir_fdsock_send_some(int sock, const void *data, size_t size, const int *fds, size_t n_fds)
 {
     if (n_fds > APIR_FDSOCK_FDS_MAX)
         return -EINVAL;
@@ -40,10 +40,18 @@ int apir_fdsock_send(int sock, const void *data, size_t size, const int *fds, si
         ssize_t n =
             n_fds ? sendmsg(sock, &msg, MSG_NOSIGNAL) : send(sock, data, size, MSG_NOSIGNAL);
         if (n >= 0)
-            return (size_t)n == size ? 0 : -EMSGSIZE;
+            return n;
         if (errno != EINTR)
             return -errno;
     }
+}
+
+int apir_fdsock_send(int sock, const void *data, size_t size, const int *fds, size_t n_fds)
+{
+    ssize_t n = apir_fdsock_send_some(sock, data, size, fds, n_fds);
+    if (n < 0)
+        return (int)n;
+    return (size_t)n == size ? 0 : -EMSGSIZE;
 }
 
 bool apir_fdsock_refuse(int sock)

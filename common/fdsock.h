@@ -9,12 +9,16 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #define APIR_FDSOCK_FDS_MAX 8
 #define APIR_FDSOCK_FDS_ALL 253 /* what Linux lets one message have */
 
 /* Returns 0 or -errno (-EPIPE where the peer is gone). Restarts on EINTR. */
 int apir_fdsock_send(int sock, const void *data, size_t size, const int *fds, size_t n_fds);
+/* How many of the bytes went, which on a stream may be fewer; the descriptors go with the first. */
+ssize_t apir_fdsock_send_some(int sock, const void *data, size_t size, const int *fds,
+                              size_t n_fds);
 
 /*
  * Receives one message of at most cap bytes. *ret_size and *ret_n_fds say what

@@ -31,11 +31,11 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "backend/config/config.h"
 #include "backend/server/child.h"
+#include "backend/server/vmm/framing.h"
 #include "backend/server/vmm/vmm.h"
 #include "backend/server/unix/listen.h"
 #include "common/root.h"
@@ -56,7 +56,7 @@ static const char usage[] =
     "libvirglrenderer starts it (set RENDER_SERVER_EXEC_PATH to its path for the VMM),\n"
     "or of those on this machine, on a socket.\n"
     "\n"
-    "  --socket-fd FD   the SOCK_SEQPACKET socket to libvirglrenderer\n"
+    "  --socket-fd FD   the Unix socket to libvirglrenderer, SOCK_SEQPACKET or SOCK_STREAM\n"
     "  --listen PATH    make a socket at PATH and serve the unix transport on it\n"
     "  --group NAME     of the socket; who is in it may connect\n"
     "  --listen-fds     the same on the socket that systemd passes\n"
@@ -82,10 +82,11 @@ static int parse_fd(const char *text)
         fprintf(stderr, "apir-render-server: --socket-fd wants a descriptor above 2\n");
         return -1;
     }
-    int type = 0;
-    socklen_t size = sizeof(type);
-    if (getsockopt((int)number, SOL_SOCKET, SO_TYPE, &type, &size) < 0 || type != SOCK_SEQPACKET) {
-        fprintf(stderr, "apir-render-server: descriptor %ld is no SOCK_SEQPACKET socket\n", number);
+    struct server_framing framing;
+    if (server_framing_init(&framing, (int)number) < 0) {
+        fprintf(stderr,
+                "apir-render-server: descriptor %ld is no Unix socket of libvirglrenderer's\n",
+                number);
         return -1;
     }
     return (int)number;

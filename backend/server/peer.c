@@ -49,21 +49,28 @@ void server_peer_fini(struct server_peer *peer)
     peer->reply_size = 0;
 }
 
-static int server_peer_send(struct server_peer *peer, const void *data, size_t size, int fd)
+/* Sends what goes now. Returns 0, with *ret_sent of the bytes gone, or -errno. */
+static int server_peer_send(struct server_peer *peer, const void *data, size_t size, int fd,
+                            size_t *ret_sent)
 {
-    return apir_fdsock_send(peer->fd, data, size, &fd, fd >= 0 ? 1 : 0);
+    ssize_t n = apir_fdsock_send_some(peer->fd, data, size, &fd, fd >= 0 ? 1 : 0);
+    if (n < 0 && n != -EAGAIN)
+        return (int)n;
+    *ret_sent = n > 0 ? (size_t)n : 0;
+    return 0;
 }
 
 int server_peer_reply(struct server_peer *peer, const void *data, size_t size, int fd)
 {
     cleanup_fd int owned = fd;
     assert(size <= SERVER_REPLY_MAX && peer->reply_size == 0);
-    int rc = server_peer_send(peer, data, size, owned);
-    if (rc != -EAGAIN)
+    size_t sent = 0;
+    int rc = server_peer_send(peer, data, size, owned, &sent);
+    if (rc < 0 || sent == size)
         return rc;
-    memcpy(peer->reply, data, size);
-    peer->reply_size = size;
-    peer->reply_fd = steal_fd(&owned);
+    memcpy(peer->reply, (const uint8_t *)data + sent, size - sent);
+    peer->reply_size = size - sent;
+    peer->reply_fd = sent ? -1 : steal_fd(&owned); /* it goes with the first byte */
     server_peer_update(peer);
     return 0;
 }
@@ -85,11 +92,15 @@ int server_peer_flush(struct server_peer *peer, uint32_t events)
         return 0;
     if (peer->reply_size == 0)
         return 0;
-    if (server_peer_send(peer, peer->reply, peer->reply_size, peer->reply_fd) != -EAGAIN) {
-        /* Sent, or the peer is gone, which its own event will tell. */
-        apir_close_fd(&peer->reply_fd);
-        peer->reply_size = 0;
+    size_t sent = 0;
+    if (server_peer_send(peer, peer->reply, peer->reply_size, peer->reply_fd, &sent) < 0)
+        sent = peer->reply_size; /* the peer is gone, which its own event will tell */
+    if (sent == 0)
+        return 1;
+    apir_close_fd(&peer->reply_fd);
+    peer->reply_size -= sent;
+    memmove(peer->reply, peer->reply + sent, peer->reply_size);
+    if (peer->reply_size == 0)
         server_peer_update(peer);
-    }
     return 1;
 }

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -400,6 +401,121 @@ static void half_a_command(void)
     refused("waited for by nobody: the next message is a request");
 }
 
+/* ---- the VMM's socket as a stream ---------------------------------------------------------- */
+
+static void own_start_stream(struct own *o)
+{
+    fixture_stream = true;
+    own_start(o, false);
+}
+
+/* Bytes of a stream: a length, and what follows it. Returns how many. */
+static size_t framed(uint8_t *to, uint32_t length, const void *bytes, size_t size)
+{
+    const uint32_t wire = htonl(length);
+    memcpy(to, &wire, sizeof(wire));
+    memcpy(to + sizeof(wire), bytes, size);
+    return sizeof(wire) + size;
+}
+
+/* Loses the context, and what comes after it is taken for what it is. */
+static void stream_violate(struct own *o, uint32_t length, const char *what)
+{
+    static uint8_t zeros[100000], bytes[100004];
+    struct fixture_context c;
+    own_context_bare(o, &c, 2);
+    send_with(c.fd, bytes, framed(bytes, length, zeros, length), NULL, 0);
+    expect_violated(&c, what);
+    own_context_end(o, &c, 2);
+}
+
+static void stream_lengths(void)
+{
+    static const uint32_t promised[] = {5, 264, 265, 1 << 20, INT32_MAX, UINT32_MAX};
+    struct own o;
+    struct fixture_context c;
+    uint8_t bytes[64];
+    const struct server_context_submit_fence fence = {.op = SERVER_CONTEXT_SUBMIT_FENCE};
+    const size_t all = framed(bytes, sizeof(fence), &fence, sizeof(fence));
+    own_start_stream(&o);
+    stream_violate(&o, 0, "an empty message");
+    for (uint32_t length = 1; length < 300; length += length < 8 ? 1 : 37)
+        stream_violate(&o, length == 4 ? 3 : length, "a length that no message has");
+    stream_violate(&o, 4097, "a length of 4097");
+    stream_violate(&o, 100000, "a length of 100000");
+    /* Half a message, then silence; then the end. */
+    for (size_t at = 1; at < all; at++) {
+        own_context_bare(&o, &c, 2);
+        send_with(c.fd, bytes, at, NULL, 0);
+        own_look(&o);
+        own_context_end(&o, &c, 2);
+    }
+    for (size_t i = 0; i < N(promised); i++) {
+        framed(bytes, promised[i], "", 0);
+        own_context_bare(&o, &c, 2);
+        send_with(c.fd, bytes, 8, NULL, 0);
+        own_look(&o);
+        own_context_end(&o, &c, 2);
+    }
+    own_stop(&o);
+}
+
+static void stream_descriptors(void)
+{
+    static const size_t more[] = {1, 2, 9, 253};
+    struct own o;
+    struct fixture_context c;
+    int fds[253];
+    uint8_t bytes[64];
+    const uint32_t nop = SERVER_CONTEXT_NOP;
+    const size_t all = framed(bytes, sizeof(nop), &nop, sizeof(nop));
+    own_start_stream(&o);
+    for (size_t i = 0; i < N(fds); i++)
+        fds[i] = i % 2 ? STDERR_FILENO : o.bystander.transport.fd;
+    for (size_t i = 0; i < N(more); i++) {
+        /* Where they may be, but not so many, or not with this. */
+        own_context_bare(&o, &c, 2);
+        send_with(c.fd, bytes, all, fds, more[i]);
+        expect_violated(&c, "descriptors that nobody takes");
+        own_context_end(&o, &c, 2);
+        /* Within a message: INIT, whose own come too late. */
+        const struct server_context_init init = {.op = SERVER_CONTEXT_INIT, .shmem_size = 256};
+        uint8_t late[64];
+        const size_t size = framed(late, sizeof(init), &init, sizeof(init));
+        int timeline = memfd_of(256);
+        own_context_bare(&o, &c, 2);
+        send_with(c.fd, late, 4, &timeline, 1);
+        for (size_t n = 0; n < 3; n++)
+            send_with(c.fd, late + 4 + n, 1, fds, more[i]);
+        send_with(c.fd, late + 7, size - 7, NULL, 0);
+        expect_violated(&c, "descriptors within a message");
+        own_context_end(&o, &c, 2);
+        close(timeline);
+        /* And kept there by a message that does not end. */
+        own_context_bare(&o, &c, 2);
+        send_with(c.fd, bytes, 5, fds, more[i]);
+        own_look(&o);
+        own_context_end(&o, &c, 2);
+    }
+    own_stop(&o);
+}
+
+static void stream_never_reads(void)
+{
+    struct own o;
+    struct fixture_context c;
+    uint8_t bytes[64];
+    const struct server_context_create_resource req = {
+        .op = SERVER_CONTEXT_CREATE_RESOURCE, .blob_id = 99, .blob_size = 65536};
+    own_start_stream(&o);
+    own_context(&o, &c, 2);
+    const unsigned sent =
+        ask_until_full(&o, c.fd, bytes, framed(bytes, sizeof(req), &req, sizeof(req)));
+    own_context_end(&o, &c, 2);
+    own_stop(&o);
+    refused("%u requests, then its socket is read no more", sent);
+}
+
 /* ---- 10,000 resources -------------------------------------------------------------------- */
 
 static void many_resources(void)
@@ -454,6 +570,12 @@ const struct attack_row attack_rows_socket[] = {
      0, 0},
     {"socket-unix-silence", "the machine's socket: silence", unix_silence, 0, 0},
     {"socket-half-command", "the VMM's socket: half a message, then silence", half_a_command, 0, 0},
+    {"socket-stream-lengths", "the VMM's stream: lengths that no message has, half a message",
+     stream_lengths, 0, 0},
+    {"socket-stream-fds", "the VMM's stream: descriptors where none belong, or too many",
+     stream_descriptors, 0, 0},
+    {"socket-stream-never-reads", "the VMM's stream: a client that never reads replies",
+     stream_never_reads, 0, 0},
     {"socket-10000-resources", "10,000 resources", many_resources, 0, 0},
     {0},
 };

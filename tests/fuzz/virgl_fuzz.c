@@ -5,13 +5,16 @@
  * that say what they like of their progress; a stock server that answers anything. The server's
  * own code behind a socket pair; only no process is started.
  *
- * Input: u8 whether there is a context with a ring, a timeline and a worker (bit 0), then steps.
- * u8 which (low 3 bits: who speaks; bits 3 to 5: how many descriptors; bit 6:
- * in the form of a request; bit 7: all answers are read before), u8 size, then the bytes.
+ * Input: u8 whether there is a context with a ring, a timeline and a worker (bit 0), and whether
+ * the VMM's sockets are streams (bit 4), then steps. u8 which (low 3 bits: who speaks; bits 3 to 5:
+ * how many descriptors; bit 6: in the form of a request; bit 7: all answers are read before), u8
+ * size, then the bytes. What has not the form of a request is sent over a stream as it is: lengths
+ * are its own.
  */
 #define _GNU_SOURCE
 #include "tests/fuzz/fuzz.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -140,6 +143,7 @@ static struct apir_config config = {
     .limits_dir = limits_dir,
 };
 static struct server_vmm client;
+static bool streams;          /* the VMM's socket and those of its contexts */
 static int vmm;               /* its end of the client socket */
 static int sockets[CONTEXTS]; /* of its contexts, as far as it has got them; -1 */
 
@@ -162,17 +166,30 @@ static void context_keep(int fd)
     sockets[i] = fd;
 }
 
+/* False: there is none. Of a stream the length first, which is the message's. */
+static bool reply_take(int fd, void *data, size_t size, int *fds, size_t *ret_n_fds)
+{
+    uint32_t length = 0;
+    size_t got = 0, none;
+    if (fd < 0)
+        return false;
+    if (!streams)
+        return apir_fdsock_recv(fd, data, size, &got, fds, 1, ret_n_fds, MSG_DONTWAIT) == 0 && got;
+    if (apir_fdsock_recv(fd, &length, sizeof(length), &got, fds, 1, ret_n_fds, MSG_DONTWAIT) != 0 ||
+        got == 0)
+        return false;
+    FUZZ_CHECK(got == sizeof(length) && ntohl(length) == size);
+    FUZZ_CHECK(apir_fdsock_recv(fd, data, size, &got, NULL, 0, &none, MSG_DONTWAIT) == 0);
+    return got == size;
+}
+
 static void drain(int fd, bool is_client)
 {
     struct server_context_create_resource_reply any;
     int fds[APIR_FDSOCK_FDS_MAX];
-    size_t size = 0, n_fds = 0;
-    while (fd >= 0 &&
-           apir_fdsock_recv(fd, &any, sizeof(any), &size, fds, APIR_FDSOCK_FDS_MAX, &n_fds,
-                            MSG_DONTWAIT) == 0 &&
-           size > 0) {
-        FUZZ_CHECK(size ==
-                   (is_client ? sizeof(struct server_client_create_context_reply) : sizeof(any)));
+    size_t n_fds = 0;
+    const size_t size = is_client ? sizeof(struct server_client_create_context_reply) : sizeof(any);
+    while (reply_take(fd, &any, size, fds, &n_fds)) {
         FUZZ_CHECK(n_fds <= 1);
         if (n_fds && is_client)
             context_keep(fds[0]);
@@ -275,15 +292,27 @@ static size_t context_form(union server_context_request *r)
     }
 }
 
+/* A socket that is full takes no more: nobody waits for the server here. */
+static void put(int fd, const void *data, size_t size, bool framed, const int *fds, size_t n_fds)
+{
+    const uint32_t length = htonl((uint32_t)size);
+    if (streams && framed) {
+        if (apir_fdsock_send(fd, &length, sizeof(length), fds, n_fds) < 0)
+            return;
+        n_fds = 0;
+    }
+    (void)apir_fdsock_send(fd, data, size, fds, n_fds);
+}
+
 /* What a VMM sends along: a timeline, an eventfd; or anything else. */
-static void send_with_fds(int fd, const void *data, size_t size, unsigned n_fds)
+static void send_with_fds(int fd, const void *data, size_t size, bool framed, unsigned n_fds)
 {
     int timeline = memfd_create("timeline", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     FUZZ_CHECK(timeline >= 0 && event >= 0 && ftruncate(timeline, 256) == 0);
     const int fds[] = {timeline, event, 2, vmm, 2, 2, 2};
     if (n_fds && fd >= 0)
-        (void)apir_fdsock_send(fd, data, size, fds, n_fds);
+        put(fd, data, size, framed, fds, n_fds);
     close(timeline);
     close(event);
 }
@@ -302,9 +331,9 @@ static void message_step(unsigned who, unsigned n_fds, bool form, const uint8_t 
     if (fd < 0 || size == 0)
         return;
     if (n_fds)
-        send_with_fds(fd, &m, size, n_fds);
+        send_with_fds(fd, &m, size, form, n_fds);
     else
-        (void)apir_fdsock_send(fd, &m, size, NULL, 0);
+        put(fd, &m, size, form, NULL, 0);
 }
 
 /* ---- the others ------------------------------------------------------------------ */
@@ -394,7 +423,8 @@ static void start(void)
     const struct server_vmm_setup setup = {
         .loop = &loop, .children = &children, .config = &config, .worker_path = "/bin/true"};
     int pair[2];
-    FUZZ_CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
+    const int type = streams ? SOCK_STREAM : SOCK_SEQPACKET;
+    FUZZ_CHECK(socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, pair) == 0);
     FUZZ_CHECK(server_vmm_init(&client, &setup, pair[1]) == 0);
     vmm = pair[0];
     for (unsigned i = 0; i < CONTEXTS; i++)
@@ -421,12 +451,12 @@ static void begin(void)
     const struct server_context_init init = {.op = SERVER_CONTEXT_INIT, .shmem_size = 256};
     const struct server_context_create_resource blob = {
         .op = SERVER_CONTEXT_CREATE_RESOURCE, .res_id = 1, .blob_size = APIR_RING_SIZE};
-    (void)apir_fdsock_send(vmm, &context, sizeof(context), NULL, 0);
+    put(vmm, &context, sizeof(context), true, NULL, 0);
     run();
     drain_all();
     FUZZ_CHECK(sockets[0] >= 0);
-    send_with_fds(sockets[0], &init, sizeof(init), 2);
-    (void)apir_fdsock_send(sockets[0], &blob, sizeof(blob), NULL, 0);
+    send_with_fds(sockets[0], &init, sizeof(init), true, 2);
+    put(sockets[0], &blob, sizeof(blob), true, NULL, 0);
     run();
     drain_all();
     FUZZ_CHECK(n_started == 1 && client.contexts.first && client.contexts.first->ring);
@@ -439,6 +469,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         set_up();
     is_set_up = true;
     const int before = fds_count(0); /* the fuzzer itself opens some between inputs */
+    streams = size > 0 && data[0] & 0x10;
     start();
     if (size > 0 && data[0] & 1)
         begin();

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "tests/lib/server_fixture.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -24,6 +25,8 @@
 #include "tests/lib/clock.h"
 #include "tests/lib/fds.h"
 #include "tests/lib/processes.h"
+
+bool fixture_stream;
 
 static void write_config(struct fixture *f, const char *config)
 {
@@ -104,7 +107,8 @@ void fixture_start(struct fixture *f, const char *config, const char *fault)
     int sockets[2];
     char number[16];
     /* As virglrenderer makes it: neither end is close-on-exec. */
-    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets), 0);
+    const int type = fixture_stream ? SOCK_STREAM : SOCK_SEQPACKET;
+    assert_int_equal(socketpair(AF_UNIX, type, 0, sockets), 0);
     snprintf(number, sizeof(number), "%d", sockets[1]);
     f->client = sockets[0];
     server_start(f, config, (struct birth){.fault = fault, .out = -1}, "--socket-fd", number);
@@ -162,9 +166,41 @@ void fixture_stop(struct fixture *f)
     assert_int_equal(fixture_wait_exit(f), 0);
 }
 
+static bool is_stream(int fd)
+{
+    int type = 0;
+    socklen_t size = sizeof(type);
+    assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size), 0);
+    return type == SOCK_STREAM;
+}
+
+/* Over a stream in two parts, as virglrenderer sends it. */
 void fixture_send(int fd, const void *data, size_t size, const int *fds, size_t n_fds)
 {
+    if (is_stream(fd)) {
+        const uint32_t length = htonl((uint32_t)size);
+        assert_int_equal(apir_fdsock_send(fd, &length, sizeof(length), fds, n_fds), 0);
+        n_fds = 0;
+    }
     assert_int_equal(apir_fdsock_send(fd, data, size, fds, n_fds), 0);
+}
+
+size_t fixture_receive(int fd, void *data, size_t size, int *ret_fd)
+{
+    size_t got = 0, n_fds = 0, none = 0;
+    uint32_t length;
+    *ret_fd = -1;
+    if (!is_stream(fd)) {
+        assert_int_equal(apir_fdsock_recv(fd, data, size, &got, ret_fd, 1, &n_fds, 0), 0);
+        assert_int_equal(got, size);
+        return n_fds;
+    }
+    assert_int_equal(apir_fdsock_recv(fd, &length, sizeof(length), &got, ret_fd, 1, &n_fds, 0), 0);
+    assert_int_equal(got, sizeof(length));
+    assert_int_equal(ntohl(length), size);
+    assert_int_equal(apir_fdsock_recv(fd, data, size, &got, NULL, 0, &none, 0), 0);
+    assert_int_equal(got, size);
+    return n_fds;
 }
 
 int fixture_create_context(struct fixture *f, uint32_t id, const char *name)
@@ -176,12 +212,8 @@ int fixture_create_context(struct fixture *f, uint32_t id, const char *name)
     memcpy(req.name, name, strnlen(name, sizeof(req.name)));
     fixture_send(f->client, &req, sizeof(req), NULL, 0);
     struct server_client_create_context_reply reply;
-    size_t size = 0;
-    size_t n_fds = 0;
-    int fd = -1;
-    assert_int_equal(apir_fdsock_recv(f->client, &reply, sizeof(reply), &size, &fd, 1, &n_fds, 0),
-                     0);
-    assert_int_equal(size, 1);
+    int fd;
+    size_t n_fds = fixture_receive(f->client, &reply, sizeof(reply), &fd);
     assert_int_equal(reply.ok, n_fds);
     if (!reply.ok)
         return -1;
@@ -259,11 +291,8 @@ int fixture_create_blob(const struct fixture_context *c, uint32_t res_id, uint64
     };
     fixture_send(c->fd, &req, sizeof(req), NULL, 0);
     struct server_context_create_resource_reply reply;
-    size_t got = 0;
-    size_t n_fds = 0;
-    int fd = -1;
-    assert_int_equal(apir_fdsock_recv(c->fd, &reply, sizeof(reply), &got, &fd, 1, &n_fds, 0), 0);
-    assert_int_equal(got, sizeof(reply));
+    int fd;
+    size_t n_fds = fixture_receive(c->fd, &reply, sizeof(reply), &fd);
     if (reply.fd_type == SERVER_FD_INVALID) {
         assert_int_equal(n_fds, 0);
         return -1;

@@ -32,6 +32,9 @@ struct fixture_context {
     struct apir_ring_header *ring; /* the header page */
 };
 
+/* Servers that are started from now on get a stream socket (backend/server/vmm/framing.h). */
+extern bool fixture_stream;
+
 /*
  * Starts the server. config: members of the JSON object ("" for none), to which
  * the fake worker is added unless they name one; NULL: a broken file. fault: the fake worker's.
@@ -80,7 +83,10 @@ void fixture_work(const struct fixture_context *c, uint64_t tail);
 /* The server answers its ping, and it is READY. */
 void fixture_expect_alive(const struct fixture_context *c);
 
+/* A message over a socket of either kind. */
 void fixture_send(int fd, const void *data, size_t size, const int *fds, size_t n_fds);
+/* A reply of this size; returns how many descriptors came with it, of at most one. */
+size_t fixture_receive(int fd, void *data, size_t size, int *ret_fd);
 
 /* Wait, and fail the test after FIXTURE_WAIT_MS. */
 void fixture_wait_state(const struct fixture_context *c, uint32_t state);

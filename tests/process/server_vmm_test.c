@@ -197,6 +197,57 @@ TEST(inherited_descriptors_are_closed)
     fixture_stop(&f);
 }
 
+/* A VMM whose socket is a stream has its contexts' as streams, and all else as any other. */
+static int set_up_stream(void **state)
+{
+    fixture_stream = true;
+    return set_up(state);
+}
+
+static int tear_down_stream(void **state)
+{
+    fixture_stream = false;
+    return tear_down(state);
+}
+
+TEST_WITHIN(stream_serves_as_packets_do, set_up_stream, tear_down_stream)
+{
+    struct fixture_context c, other;
+    fixture_open_ready(&f, &c, 1);
+    fixture_open_ready(&f, &other, 2);
+    fixture_expect_alive(&c);
+    fixture_fence(&c, 1, 5);
+    fixture_wait_timeline(&c, 1, 5);
+    fixture_take_blob(&c, 2, 1, 1 << 20);
+    fixture_destroy_resource(&c, 2);
+    fixture_take_blob(&c, 3, 1, 1 << 20);
+    expect_refused(3, "apir:2", "host speaks apir:1, the guest asked for apir:2");
+    assert_int_equal(fixture_create_context(&f, 4, "foreign"), -1);
+    fixture_destroy_context(&f, 1);
+    fixture_wait_hangup(c.fd);
+    fixture_expect_alive(&other);
+    fixture_close(&c);
+    fixture_close(&other);
+}
+
+TEST_WITHIN(stream_with_the_rest_of_a_command, set_up_stream, tear_down_stream)
+{
+    static uint8_t rest[70000];
+    struct fixture_context c;
+    fixture_open_ready(&f, &c, 1);
+    for (uint32_t size = 1; size <= sizeof(rest); size = size * 3 + 1) {
+        const struct server_context_submit_cmd cmd = {.op = SERVER_CONTEXT_SUBMIT_CMD,
+                                                      .size = SERVER_INLINE_CMD_SIZE + size};
+        fixture_send(c.fd, &cmd, sizeof(cmd), NULL, 0);
+        fixture_send(c.fd, rest, size, NULL, 0);
+        fixture_expect_alive(&c);
+        /* One that never comes is not waited for. */
+        fixture_send(c.fd, &cmd, sizeof(cmd), NULL, 0);
+        fixture_expect_alive(&c);
+    }
+    fixture_close(&c);
+}
+
 TEST(workers_end_with_the_client)
 {
     struct fixture_context c;

@@ -4,8 +4,9 @@
 
 APIR_EXERCISE := $(O)/tests/system/apir-exercise
 MUSL_LOAD := $(O)/tests/system/musl-load
+STREAM_PROXY := $(O)/tests/system/stream-proxy
 
-ALL += $(APIR_EXERCISE)
+ALL += $(APIR_EXERCISE) $(STREAM_PROXY)
 
 $(APIR_EXERCISE): PKGS := ggml
 $(APIR_EXERCISE): EXTRA_LIBS := -lggml-base -lm -lpthread
@@ -14,6 +15,10 @@ $(APIR_EXERCISE): $(call objs,tests/system/apir_exercise.c tests/system/apir_exe
                     tests/system/apir_exercise_transfers.c tests/system/apir_exercise_memory.c \
                     tests/system/apir_exercise_weights.c tests/system/apir_exercise_events.c \
                     tests/system/apir_exercise_limits.c tests/system/apir_exercise_host_sets.c)
+	$(link)
+
+$(STREAM_PROXY): EXTRA_LIBS := -lpthread
+$(STREAM_PROXY): $(call objs,tests/system/stream_proxy.c)
 	$(link)
 
 # Another C library, so neither the compiler's wrapper nor the sanitizers of this mode fit.

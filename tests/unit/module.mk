@@ -23,6 +23,9 @@ $(O)/tests/unit/backend/rules_test: $(call objs,tests/fuzz/graph_ops.c)
 # The test counts and refuses what the decoder allocates.
 $(O)/tests/unit/protocol/graph_test: private EXTRA_LIBS := -Wl,--wrap=malloc,--wrap=calloc
 
+# What a socket takes only a part of.
+$(O)/tests/unit/backend/server_framing_test: private EXTRA_LIBS := -Wl,--wrap=send,--wrap=sendmsg
+
 # A race is between threads, and only the ring has two: the others gain nothing
 # from TSan, and libraries that it has not instrumented look like races.
 UNITS_RUN := $(if $(filter tsan,$(MODE)),$(O)/tests/unit/protocol/ring_threads_test,$(sort $(UNIT_TESTS)))

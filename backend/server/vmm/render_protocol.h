@@ -3,8 +3,8 @@
  * The socket protocol between libvirglrenderer and its render server, as
  * virglrenderer 1.1 to 1.3 speak it on 64-bit Linux. It is internal to them and
  * written with C enums, bool and size_t; here it has fixed widths, and every
- * size and offset is pinned. All sockets are SOCK_SEQPACKET: one struct per
- * message, fds beside it.
+ * size and offset is pinned. One struct per message, fds beside it; how messages
+ * are kept apart is framing.h's.
  */
 #ifndef APIR_SERVER_PROTOCOL_H
 #define APIR_SERVER_PROTOCOL_H

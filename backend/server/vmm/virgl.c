@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "backend/server/vmm/fence.h"
+#include "backend/server/vmm/framing.h"
 #include "backend/server/peer.h"
 #include "backend/server/vmm/render_protocol.h"
 #include "common/cleanup.h"
@@ -20,6 +21,7 @@
 struct server_virgl {
     struct server_context context; /* first: the ops get this one */
     struct server_peer peer;
+    struct server_framing framing;
     struct server_fences fences;
     uint32_t res_ids[APIR_BLOBS_MAX]; /* of the blobs that are in use */
     uint32_t rest_size;               /* what is to follow an oversized SUBMIT_CMD; 0: nothing */
@@ -38,7 +40,7 @@ static void server_virgl_violated(struct server_virgl *virgl, const char *what)
 static void server_virgl_refuse_blob(struct server_virgl *virgl)
 {
     const struct server_context_create_resource_reply reply = {.fd_type = SERVER_FD_INVALID};
-    (void)server_peer_reply(&virgl->peer, &reply, sizeof(reply), -1);
+    (void)server_framing_reply(&virgl->framing, &virgl->peer, &reply, sizeof(reply), -1);
 }
 
 /* The blob with this resource id; APIR_BLOBS_MAX: there is none. */
@@ -97,7 +99,7 @@ static void server_virgl_on_create_resource(struct server_virgl *virgl,
         .fd_type = SERVER_FD_SHM,
         .map_info = SERVER_MAP_CACHED,
     };
-    if (server_peer_reply(&virgl->peer, &reply, sizeof(reply), fd) < 0) {
+    if (server_framing_reply(&virgl->framing, &virgl->peer, &reply, sizeof(reply), fd) < 0) {
         /* Too many fds in flight, say: the VMM still waits for some answer. */
         server_context_blob_destroy(&virgl->context, (uint32_t)create->blob_id);
         server_virgl_refuse_blob(virgl);
@@ -203,26 +205,17 @@ static void server_virgl_dispatch(struct server_virgl *virgl,
 }
 
 /*
- * The rest of an oversized SUBMIT_CMD, which may be missing: a rest too large
+ * Whether this is the rest of an oversized SUBMIT_CMD, which may be missing: a rest too large
  * for the socket fails on virglrenderer's side after the first part has gone,
  * and the next message is then a request whose answer the VMM may wait for. Only
  * a message of exactly the announced size is the rest; a request is smaller than
  * any rest that can fail.
  */
-static bool server_virgl_skip_rest(struct server_virgl *virgl)
+static bool server_virgl_is_rest(struct server_virgl *virgl, size_t size)
 {
-    uint8_t byte;
-    ssize_t size = recv(virgl->peer.fd, &byte, sizeof(byte), MSG_PEEK | MSG_TRUNC | MSG_DONTWAIT);
-    if (size < 0)
-        return false;
     uint32_t rest = virgl->rest_size;
     virgl->rest_size = 0;
-    if ((size_t)size != rest)
-        return false;
-    size_t got;
-    /* -EBADMSG for what did not fit into `byte`: the message is gone either way. */
-    (void)apir_fdsock_recv(virgl->peer.fd, &byte, sizeof(byte), &got, NULL, 0, NULL, MSG_DONTWAIT);
-    return true;
+    return rest && size == rest;
 }
 
 /* One request. Returns false where there is none, or the context is destroyed. */
@@ -230,28 +223,28 @@ static bool server_virgl_receive(struct server_virgl *virgl)
 {
     if (!server_peer_can_read(&virgl->peer))
         return false;
-    if (virgl->rest_size && server_virgl_skip_rest(virgl))
-        return true;
 
     union server_context_request req = {0};
     int fds[APIR_FDSOCK_FDS_MAX];
     size_t size = 0;
     size_t n_fds = 0;
-    int rc = apir_fdsock_recv(virgl->peer.fd, &req, sizeof(req), &size, fds, APIR_FDSOCK_FDS_MAX,
-                              &n_fds, MSG_DONTWAIT);
+    int rc = server_framing_recv(&virgl->framing, virgl->peer.fd, &req, sizeof(req), &size, fds,
+                                 APIR_FDSOCK_FDS_MAX, &n_fds);
     if (rc == -EAGAIN)
         return false;
-    if (rc == -EBADMSG) {
-        server_virgl_violated(virgl, "truncated message");
-        if (req.op == SERVER_CONTEXT_CREATE_RESOURCE)
-            server_virgl_refuse_blob(virgl);
-        return true;
-    }
-    if (rc < 0 || size == 0) {
+    if ((rc < 0 && rc != -EBADMSG) || (rc == 0 && size == 0)) {
         server_context_destroy(&virgl->context);
         return false;
     }
-    server_virgl_dispatch(virgl, &req, size, fds, n_fds);
+    if (server_virgl_is_rest(virgl, size)) {
+        /* Its first part has been looked at, and is all that anybody wants. */
+    } else if (rc == 0) {
+        server_virgl_dispatch(virgl, &req, size, fds, n_fds);
+    } else {
+        server_virgl_violated(virgl, "truncated message");
+        if (req.op == SERVER_CONTEXT_CREATE_RESOURCE)
+            server_virgl_refuse_blob(virgl);
+    }
     for (size_t i = 0; i < n_fds; i++)
         apir_close_fd(&fds[i]);
     return true;
@@ -280,6 +273,7 @@ static void server_virgl_destroy(struct server_context *context)
     struct server_virgl *virgl = (struct server_virgl *)(void *)context;
     server_context_fini(context);
     server_fences_fini(&virgl->fences);
+    server_framing_fini(&virgl->framing);
     server_peer_fini(&virgl->peer);
     free(virgl);
 }
@@ -289,18 +283,21 @@ static const struct server_context_ops virgl_context_ops = {
 };
 
 int server_virgl_create(struct server_contexts *contexts, uint32_t id, const char *refusal,
-                        int *ret_fd)
+                        bool stream, int *ret_fd)
 {
     int sockets[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
+    const int type = stream ? SOCK_STREAM : SOCK_SEQPACKET;
+    if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, sockets) < 0)
         return -errno;
     cleanup_fd int theirs = sockets[1];
     cleanup_fd int ours = sockets[0];
     struct server_virgl *virgl = calloc(1, sizeof(*virgl));
     if (!virgl)
         return -ENOMEM;
-    int rc =
-        server_peer_init(&virgl->peer, contexts->loop, steal_fd(&ours), server_virgl_ready, virgl);
+    int rc = server_framing_init(&virgl->framing, ours);
+    if (rc == 0)
+        rc = server_peer_init(&virgl->peer, contexts->loop, steal_fd(&ours), server_virgl_ready,
+                              virgl);
     if (rc < 0) {
         free(virgl);
         return rc;

@@ -10,13 +10,17 @@
 #ifndef APIR_SERVER_VIRGL_H
 #define APIR_SERVER_VIRGL_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "backend/server/context.h"
 
 /*
- * Makes a context (refusal: as server_context_init has it) and the socket to it.
- * *ret_fd is virglrenderer's end, the caller's. Returns 0 or -errno.
+ * Makes a context (refusal: as server_context_init has it) and the socket to it, which is of the
+ * kind that the VMM's own is (framing.h). *ret_fd is virglrenderer's end, the caller's. Returns 0
+ * or -errno.
  */
 int server_virgl_create(struct server_contexts *contexts, uint32_t id, const char *refusal,
-                        int *ret_fd);
+                        bool stream, int *ret_fd);
 
 #endif

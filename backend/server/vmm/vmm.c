@@ -6,12 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
+#include <unistd.h>
 
 #include "backend/server/vmm/render_protocol.h"
 #include "backend/server/vmm/virgl.h"
 #include "common/cleanup.h"
-#include "common/fdsock.h"
 #include "common/log.h"
 #include "protocol/shm.h"
 
@@ -31,9 +30,9 @@ static void server_vmm_answer(struct server_vmm *vmm, int fd)
 {
     const struct server_client_create_context_reply ok = {.ok = 1};
     const struct server_client_create_context_reply refused = {.ok = 0};
-    if (fd >= 0 && server_peer_reply(&vmm->peer, &ok, sizeof(ok), fd) == 0)
+    if (fd >= 0 && server_framing_reply(&vmm->framing, &vmm->peer, &ok, sizeof(ok), fd) == 0)
         return;
-    (void)server_peer_reply(&vmm->peer, &refused, sizeof(refused), -1);
+    (void)server_framing_reply(&vmm->framing, &vmm->peer, &refused, sizeof(refused), -1);
 }
 
 static void server_vmm_stock_replied(void *user, int fd)
@@ -92,7 +91,7 @@ static void server_vmm_create_ours(struct server_vmm *vmm, uint32_t id, const ch
     if (vmm->contexts.n_served + vmm->contexts.n_refused >= SERVER_CONTEXTS_MAX)
         rc = -ENOSPC;
     else if (!server_contexts_find(&vmm->contexts, id))
-        rc = server_virgl_create(&vmm->contexts, id, refusal, &fd);
+        rc = server_virgl_create(&vmm->contexts, id, refusal, vmm->framing.stream, &fd);
     if (rc < 0 && server_vmm_may_log(vmm))
         apir_log(APIR_LOG_WARN, "context %u cannot be made: %s", id, strerror(-rc));
     if (rc == 0 && !refusal)
@@ -185,8 +184,9 @@ static void server_vmm_ready(void *user, uint32_t events)
         return;
     }
     union server_client_request req = {0};
-    size_t size = 0;
-    int rc = apir_fdsock_recv(vmm->peer.fd, &req, sizeof(req), &size, NULL, 0, NULL, MSG_DONTWAIT);
+    size_t size = 0, n_fds = 0;
+    int rc =
+        server_framing_recv(&vmm->framing, vmm->peer.fd, &req, sizeof(req), &size, NULL, 0, &n_fds);
     if (rc == -EAGAIN)
         return;
     if (rc == -EBADMSG) /* too long, or with fds: as malformed as a wrong size */
@@ -212,9 +212,13 @@ int server_vmm_init(struct server_vmm *vmm, const struct server_vmm_setup *setup
                 .max_per_user = setup->config->max_contexts,
             },
     };
-    int rc = server_contexts_init(&vmm->contexts);
-    if (rc < 0)
+    int rc = server_framing_init(&vmm->framing, socket_fd);
+    if (rc == 0)
+        rc = server_contexts_init(&vmm->contexts);
+    if (rc < 0) {
+        close(socket_fd);
         return rc;
+    }
     server_stock_init(&vmm->stock, setup->loop, setup->children, setup->config->stock_server,
                       server_vmm_stock_replied, vmm);
     return server_peer_init(&vmm->peer, setup->loop, socket_fd, server_vmm_ready, vmm);
@@ -224,5 +228,6 @@ void server_vmm_fini(struct server_vmm *vmm)
 {
     server_contexts_fini(&vmm->contexts);
     server_stock_fini(&vmm->stock);
+    server_framing_fini(&vmm->framing);
     server_peer_fini(&vmm->peer);
 }

@@ -13,11 +13,13 @@
 #include "backend/server/loop.h"
 #include "backend/server/peer.h"
 #include "backend/server/quota.h"
+#include "backend/server/vmm/framing.h"
 #include "backend/server/vmm/stock.h"
 
 struct server_vmm {
     struct server_loop *loop;
     struct server_peer peer;
+    struct server_framing framing;
     struct server_contexts contexts;
     struct server_stock stock;
     const char *refusal; /* not NULL: no context of ours is served, and why */
