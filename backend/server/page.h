@@ -2,9 +2,10 @@
 /*
  * The server's maps of shared memory, one page each: the first page of a ring, a
  * worker's status, the workers' spin page, the VMM's timelines. Others hold these
- * memfds too. None of them can shrink one (the VMM its own), but a hole can be
- * punched into it, and where the machine has no memory left to fill the hole the
- * kernel answers our next store with SIGBUS. That must cost the one context: the
+ * memfds too. None of them can shrink one (the VMM its own; memory.h has the
+ * exception), but a hole can be punched into it, and where the machine has no memory
+ * left to fill the hole the kernel answers our next store with SIGBUS. So it does where
+ * one was shrunk. That must cost the one context: the
  * page is replaced by one of our own and the store goes on, seen by nobody.
  */
 #ifndef APIR_SERVER_PAGE_H

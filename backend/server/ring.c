@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "backend/server/memory.h"
 #include "backend/server/page.h"
 #include "protocol/atomic.h"
 #include "common/cleanup.h"
@@ -19,11 +20,10 @@ _Static_assert(APIR_RING_HEADER_SIZE == SERVER_PAGE_SIZE, "one page");
 
 int server_ring_map(int fd, uint64_t size, struct apir_ring_header **ret_header)
 {
-    /* Out of memory is an error here, not a SIGBUS at the first store. */
-    if (fallocate(fd, 0, 0, APIR_RING_HEADER_SIZE) < 0)
-        return -errno;
     void *page = NULL;
-    int rc = server_page_map(fd, &page);
+    int rc = server_memory_reserve(fd, APIR_RING_HEADER_SIZE);
+    if (rc == 0)
+        rc = server_page_map(fd, &page);
     if (rc < 0)
         return rc;
     struct apir_ring_header *header = page;

@@ -4,18 +4,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/memfd.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
+#include "backend/server/memory.h"
 #include "common/cleanup.h"
-
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 0x0008U
-#endif
 
 struct shm_left {
     struct shm_left *next;
@@ -33,21 +28,6 @@ struct server_shm_book {
 
 /* ---- memory ---------------------------------------------------------------- */
 
-int server_memfd_create(const char *name, uint64_t size)
-{
-    cleanup_fd int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
-    if (fd < 0 && errno == EINVAL) /* kernels before 6.3 */
-        fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0)
-        return -errno;
-    if (size > INT64_MAX || ftruncate(fd, (off_t)size) < 0)
-        return size > INT64_MAX ? -EFBIG : -errno;
-    /* Not F_SEAL_SEAL: virglrenderer adds seals of its own and fails if it cannot. */
-    if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0)
-        return -errno;
-    return steal_fd(&fd);
-}
-
 void server_shm_close(struct server_shm_fds *fds)
 {
     apir_close_fd(&fds->own);
@@ -57,11 +37,11 @@ void server_shm_close(struct server_shm_fds *fds)
 
 int server_shm_create(const char *name, uint64_t size, struct server_shm_fds *ret_fds)
 {
-    cleanup_fd int made = server_memfd_create(name, size);
+    cleanup_fd int made = server_memory_create(name, size);
     if (made < 0)
         return made;
     /* The kernel counts a file that is opened for writing by its path, and not the one that
-     * memfd_create made. */
+     * its maker has. */
     struct server_shm_fds fds = {.own = -1, .worker = -1, .guest = -1};
     int *const each[] = {&fds.own, &fds.worker, &fds.guest};
     char path[32];

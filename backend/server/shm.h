@@ -33,18 +33,14 @@ struct server_shm_books {
     int64_t sweep_ms; /* until the next one; twice as long each time */
 };
 
-/* Anonymous memory of `size` bytes, zeroed and not to be resized. Returns the descriptor or -errno.
- */
-int server_memfd_create(const char *name, uint64_t size);
-
 struct server_shm_fds {
     int own, worker, guest;
 };
 
 /*
- * The same, opened three times. Returns 0 or -errno; the descriptors are the caller's, who gives
- * two of them away and keeps no copy. Without /proc they are one file: then nobody can tell who
- * holds it, and what is given back counts as gone.
+ * Memory (memory.h), opened three times. Returns 0 or -errno; the descriptors are the caller's, who
+ * gives two of them away and keeps no copy. Without /proc they are one file: then nobody can tell
+ * who holds it, and what is given back counts as gone.
  */
 int server_shm_create(const char *name, uint64_t size, struct server_shm_fds *ret_fds);
 /* Closes those that are not -1. */

@@ -2,10 +2,12 @@
 #define _GNU_SOURCE
 #include "backend/server/spin.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <unistd.h>
 
+#include "backend/server/memory.h"
 #include "backend/server/page.h"
-#include "backend/server/shm.h"
 #include "protocol/atomic.h"
 #include "common/cleanup.h"
 
@@ -14,7 +16,7 @@ _Static_assert(sizeof(struct apir_spin_page) == SERVER_PAGE_SIZE, "one page");
 int server_spin_init(struct server_spin *spin)
 {
     *spin = (struct server_spin){.fd = -1};
-    cleanup_fd int fd = server_memfd_create("apir-spin", sizeof(*spin->page));
+    cleanup_fd int fd = server_memory_create("apir-spin", sizeof(*spin->page));
     if (fd < 0)
         return fd;
     void *page = NULL;
@@ -33,6 +35,15 @@ void server_spin_fini(struct server_spin *spin)
     server_page_unmap(spin->page);
     apir_close_fd(&spin->fd);
     spin->page = NULL;
+}
+
+int server_spin_share(const struct server_spin *spin)
+{
+    if (server_memory_is_sealed(spin->fd)) {
+        int fd = fcntl(spin->fd, F_DUPFD_CLOEXEC, 0);
+        return fd < 0 ? -errno : fd;
+    }
+    return server_memory_create("apir-spin", sizeof(*spin->page)); /* of zeros: nobody may look */
 }
 
 uint32_t server_spin_take(struct server_spin *spin)

@@ -23,6 +23,12 @@ struct server_spin {
 int server_spin_init(struct server_spin *spin);
 void server_spin_fini(struct server_spin *spin);
 
+/*
+ * The page for a worker to map: the caller's descriptor, or -errno. Where one worker could cut it
+ * off from under the others (memory.h) each gets a page of its own, which lets it never look.
+ */
+int server_spin_share(const struct server_spin *spin);
+
 /* A worker's slot; APIR_SPIN_SLOTS: none is left, it is not to look at all. */
 uint32_t server_spin_take(struct server_spin *spin);
 void server_spin_give(struct server_spin *spin, uint32_t slot);

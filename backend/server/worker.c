@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "backend/server/memory.h"
 #include "backend/server/page.h"
-#include "backend/server/shm.h"
 #include "protocol/atomic.h"
 #include "common/cleanup.h"
 #include "common/fdsock.h"
@@ -81,7 +81,7 @@ static void server_worker_changed(void *user, enum server_child_change change, i
 /* Everything a worker is started with; what is left here is closed at the end. */
 struct worker_fds {
     int control[2]; /* ours, the worker's */
-    int status;
+    int status, spin;
 };
 
 static void server_worker_close_fds(struct worker_fds *fds)
@@ -89,9 +89,10 @@ static void server_worker_close_fds(struct worker_fds *fds)
     for (int i = 0; i < 2; i++)
         apir_close_fd(&fds->control[i]);
     apir_close_fd(&fds->status);
+    apir_close_fd(&fds->spin);
 }
 
-static int server_worker_open_fds(struct worker_fds *fds)
+static int server_worker_open_fds(struct worker_fds *fds, const struct server_spin *spin)
 {
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds->control) < 0)
         return -errno;
@@ -102,10 +103,13 @@ static int server_worker_open_fds(struct worker_fds *fds)
     int flags = fcntl(fds->control[0], F_GETFL);
     if (flags < 0 || fcntl(fds->control[0], F_SETFL, flags | O_NONBLOCK) < 0)
         return -errno;
-    fds->status = server_memfd_create("apir-status", WORKER_STATUS_SIZE);
+    fds->spin = server_spin_share(spin);
+    if (fds->spin < 0)
+        return fds->spin;
+    fds->status = server_memory_create("apir-status", WORKER_STATUS_SIZE);
     if (fds->status < 0)
         return fds->status;
-    return fallocate(fds->status, 0, 0, WORKER_STATUS_SIZE) < 0 ? -errno : 0;
+    return server_memory_reserve(fds->status, WORKER_STATUS_SIZE);
 }
 
 /* Starts the process; what is set up before it is in *worker. Returns 0 or -errno. */
@@ -123,7 +127,7 @@ static int child_start(struct server_worker *worker, const struct server_worker_
         setup->config_path ? "--config" : NULL, setup->config_path, NULL,
     };
     /* clang-format on */
-    const int child_fds[] = {fds->control[1], fds->status, setup->spin->fd};
+    const int child_fds[] = {fds->control[1], fds->status, fds->spin};
     const struct server_child_spec spec = {
         .argv = argv, .fds = child_fds, .n_fds = 3, .is_worker = true};
     int rc = server_account_serve(worker->account, fds->control[0], server_worker_failed, worker);
@@ -137,11 +141,11 @@ int server_worker_start(struct server_worker *worker, const struct server_worker
 {
     struct server_children *children = setup->children;
     const char *path = setup->path;
-    struct worker_fds fds
-        __attribute__((cleanup(server_worker_close_fds))) = {.control = {-1, -1}, .status = -1};
+    struct worker_fds fds __attribute__((cleanup(server_worker_close_fds))) = {
+        .control = {-1, -1}, .status = -1, .spin = -1};
     if (access(path, X_OK) < 0)
         return apir_error_sys(err, errno, "cannot start the worker %s", path);
-    int rc = server_worker_open_fds(&fds);
+    int rc = server_worker_open_fds(&fds, setup->spin);
     if (rc < 0)
         return apir_error_sys(err, -rc, "cannot make the worker's descriptors");
     void *page = NULL;

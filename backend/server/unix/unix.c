@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "backend/server/closer.h"
+#include "backend/server/memory.h"
 #include "backend/server/peer.h"
 #include "common/cleanup.h"
 #include "common/fdsock.h"
@@ -120,12 +121,6 @@ static bool server_unix_on_hello(struct server_unix *conn, const struct apir_uni
 
 /* ---- requests -------------------------------------------------------------- */
 
-/* As the server made it, it stays: the peer is not even to add the seals that it likes. */
-static int server_unix_seal(int fd)
-{
-    return fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL) < 0 ? -errno : 0;
-}
-
 /* Returns 0, or -errno where the peer cannot be answered. */
 static int server_unix_blob_create(struct server_unix *conn, const struct apir_unix_request *req)
 {
@@ -133,7 +128,7 @@ static int server_unix_blob_create(struct server_unix *conn, const struct apir_u
     struct apir_unix_answer answer = {.op = req->op, .blob_id = req->blob_id};
     const char *why = NULL;
     int fd = server_context_blob_create(context, req->blob_id, req->value, &why);
-    int rc = fd < 0 ? fd : server_unix_seal(fd);
+    int rc = fd < 0 ? fd : server_memory_seal(fd);
     if (fd >= 0) {
         if (rc < 0)
             close(fd);
