@@ -3,14 +3,12 @@
 #include "protocol/ring.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "protocol/atomic.h"
+#include "protocol/futex.h"
 #include "protocol/messages.h"
 
 #define LINE 64u
@@ -124,7 +122,7 @@ int apir_ring_host_take(struct apir_ring_host *rh, void *buf, size_t cap, size_t
 static void ring_wake(struct apir_ring_header *h)
 {
     apir_add32(&h->wake, 1);
-    syscall(SYS_futex, &h->wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    apir_futex_wake_all(&h->wake);
 }
 
 static void head_show(struct apir_ring_host *rh, uint64_t head)
@@ -175,8 +173,7 @@ bool apir_ring_host_prepare_sleep(struct apir_ring_host *rh)
 bool apir_ring_host_sleep(struct apir_ring_host *rh, uint64_t timeout_ns)
 {
     struct timespec ts = {(time_t)(timeout_ns / 1000000000u), (long)(timeout_ns % 1000000000u)};
-    /* Returns at once where the flag has been taken away since it was set. */
-    syscall(SYS_futex, &rh->header->idle, FUTEX_WAIT, 1u, &ts, NULL, 0);
+    apir_futex_wait(&rh->header->idle, 1, &ts);
     return !apir_ring_host_sleeps(rh->header);
 }
 
@@ -188,7 +185,7 @@ bool apir_ring_host_sleeps(const struct apir_ring_header *h)
 void apir_ring_wake_host(struct apir_ring_header *h)
 {
     apir_take_flag(&h->idle);
-    syscall(SYS_futex, &h->idle, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    apir_futex_wake_all(&h->idle);
 }
 
 void apir_ring_host_awake(struct apir_ring_host *rh)

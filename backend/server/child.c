@@ -5,15 +5,14 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "backend/server/system.h"
 #include "common/cleanup.h"
 
 static void server_children_forget(struct server_children *children, struct server_child *child)
@@ -70,9 +69,7 @@ static void server_children_ready(void *user, uint32_t events)
     (void)events;
     struct server_children *children = user;
     /* Signals merge: what counts is waitid, the fd only says when. */
-    struct signalfd_siginfo info[8];
-    while (read(children->signal_fd, info, sizeof(info)) > 0) {
-    }
+    server_signals_read(children->signal_fd);
     while (server_children_wait(children)) {
     }
 }
@@ -95,10 +92,10 @@ int server_children_init(struct server_children *children, struct server_loop *l
     sigaddset(&mask, SIGCHLD);
     if (sigprocmask(SIG_SETMASK, &mask, NULL) < 0)
         return -errno;
-    children->signal_fd = signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC);
+    children->signal_fd = server_signals_open(&mask);
     if (children->signal_fd < 0)
-        return -errno;
-    int rc = server_loop_add(loop, &children->source, children->signal_fd, EPOLLIN,
+        return children->signal_fd;
+    int rc = server_loop_add(loop, &children->source, children->signal_fd, SERVER_LOOP_IN,
                              server_children_ready, children);
     if (rc < 0)
         apir_close_fd(&children->signal_fd);
@@ -130,17 +127,6 @@ static void server_child_huge_pages(void)
     setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1", 0);
 }
 
-/* Where memory runs out, the kernel is to end who took it for a guest, and not the VMM, whose
- * memory is the guest's, or us. */
-static void server_child_first_to_go(void)
-{
-    static const char score[] = "500";
-    cleanup_fd int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-    /* Where an operator has set a higher one that stays. */
-    ssize_t ignored = fd < 0 ? 0 : write(fd, score, sizeof(score) - 1);
-    (void)ignored;
-}
-
 static _Noreturn void server_child_fail(const char *path, const char *what)
 {
     dprintf(STDERR_FILENO, "apir: cannot start %s: %s: %s\n", path, what, strerror(errno));
@@ -161,7 +147,7 @@ static void server_child_place_fds(const struct server_child_spec *spec)
         if (dup2(moved[i], 3 + (int)i) < 0)
             server_child_fail(spec->argv[0], "dup2");
     }
-    if (close_range((unsigned)first_free, ~0u, 0) < 0)
+    if (server_close_range(first_free, -1) < 0)
         server_child_fail(spec->argv[0], "close_range");
 }
 
@@ -171,15 +157,15 @@ static _Noreturn void server_child_exec(const struct server_children *children,
                                         const struct server_child_spec *spec, pid_t parent)
 {
     if (spec->is_worker) {
-        /* The parent may have died before the prctl: then nobody would tell us. */
-        if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
+        if (!server_self_ends_with(parent))
             _exit(127);
         int null = open("/dev/null", O_RDWR | O_CLOEXEC);
         if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
             server_child_fail(spec->argv[0], "standard streams");
         server_child_clean_environment();
         server_child_huge_pages();
-        server_child_first_to_go();
+        /* It takes memory for a guest; the VMM's is the guest's, and we serve all of them. */
+        server_self_goes_first();
     }
     server_child_place_fds(spec);
 

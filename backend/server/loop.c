@@ -8,6 +8,10 @@
 #include <time.h>
 #include <unistd.h>
 
+_Static_assert(SERVER_LOOP_IN == EPOLLIN && SERVER_LOOP_OUT == EPOLLOUT &&
+                   SERVER_LOOP_ERR == EPOLLERR && SERVER_LOOP_HUP == EPOLLHUP,
+               "handed on as they are");
+
 int64_t server_now_ms(void)
 {
     struct timespec ts;

@@ -14,6 +14,12 @@
 
 struct server_timer;
 
+/* What a source is ready for; epoll's own numbers. */
+#define SERVER_LOOP_IN  0x1u
+#define SERVER_LOOP_OUT 0x4u
+#define SERVER_LOOP_ERR 0x8u
+#define SERVER_LOOP_HUP 0x10u
+
 struct server_loop {
     int epoll_fd;
     bool stop; /* set by a handler: server_loop_run returns */
@@ -24,7 +30,7 @@ struct server_loop {
 struct server_source {
     int fd;
     bool added;
-    uint32_t events; /* EPOLL*; EPOLLHUP and EPOLLERR are always reported */
+    uint32_t events; /* SERVER_LOOP_HUP and SERVER_LOOP_ERR are always reported */
     void (*ready)(void *user, uint32_t events);
     void *user;
 };

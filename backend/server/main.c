@@ -29,8 +29,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "backend/config/config.h"
@@ -40,6 +38,7 @@
 #include "backend/server/unix/listen.h"
 #include "common/root.h"
 #include "backend/server/loop.h"
+#include "backend/server/system.h"
 #include "common/cleanup.h"
 #include "common/error.h"
 #include "common/log.h"
@@ -159,18 +158,16 @@ static int settle_fds(int socket_fd)
             return -errno;
     } while (fd <= STDERR_FILENO);
     close(fd);
-    if (socket_fd > 3 && close_range(3, (unsigned)socket_fd - 1, 0) < 0)
-        return -errno;
-    return close_range((unsigned)socket_fd + 1, ~0u, 0) < 0 ? -errno : 0;
+    int rc = socket_fd > 3 ? server_close_range(3, socket_fd - 1) : 0;
+    return rc < 0 ? rc : server_close_range(socket_fd + 1, -1);
 }
 
 /* `name` in the folder of this very program. Returns 0 or -errno. */
 static int path_beside_us(const char *name, char *path, size_t size)
 {
-    ssize_t n = readlink("/proc/self/exe", path, size - 1);
-    if (n < 0)
-        return -errno;
-    path[n] = '\0';
+    int rc = server_self_path(path, size);
+    if (rc < 0)
+        return rc;
     char *slash = strrchr(path, '/');
     if (!slash)
         return -ENOENT;
@@ -275,10 +272,10 @@ static int watch_stop(struct server_loop *loop, struct server_source *source)
     sigemptyset(&mask);
     sigaddset(&mask, SIGTERM);
     sigaddset(&mask, SIGINT);
-    cleanup_fd int fd = signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC);
+    cleanup_fd int fd = server_signals_open(&mask);
     if (fd < 0)
-        return -errno;
-    int rc = server_loop_add(loop, source, fd, EPOLLIN, stop_asked, loop);
+        return fd;
+    int rc = server_loop_add(loop, source, fd, SERVER_LOOP_IN, stop_asked, loop);
     if (rc < 0)
         return rc;
     /* Beside SIGCHLD, which the children block. Ours clear the mask before their exec. */

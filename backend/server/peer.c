@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "backend/server/closer.h"
@@ -15,7 +14,7 @@
 
 static void server_peer_update(struct server_peer *peer)
 {
-    uint32_t events = peer->reply_size ? EPOLLOUT : peer->paused ? 0u : EPOLLIN;
+    uint32_t events = peer->reply_size ? SERVER_LOOP_OUT : peer->paused ? 0u : SERVER_LOOP_IN;
     server_loop_modify(peer->loop, &peer->source, events);
 }
 
@@ -29,7 +28,7 @@ int server_peer_init(struct server_peer *peer, struct server_loop *loop, int fd,
         fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
         rc = -errno;
     if (rc == 0)
-        rc = server_loop_add(loop, &peer->source, fd, EPOLLIN, ready, user);
+        rc = server_loop_add(loop, &peer->source, fd, SERVER_LOOP_IN, ready, user);
     if (rc < 0)
         apir_close_fd(&peer->fd);
     return rc;
@@ -88,7 +87,7 @@ void server_peer_pause(struct server_peer *peer, bool paused)
 
 int server_peer_flush(struct server_peer *peer, uint32_t events)
 {
-    if (events & (EPOLLHUP | EPOLLERR))
+    if (events & (SERVER_LOOP_HUP | SERVER_LOOP_ERR))
         return 0;
     if (peer->reply_size == 0)
         return 0;

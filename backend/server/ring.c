@@ -4,16 +4,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "backend/server/memory.h"
 #include "backend/server/page.h"
 #include "protocol/atomic.h"
+#include "protocol/futex.h"
 #include "common/cleanup.h"
 
 _Static_assert(APIR_RING_HEADER_SIZE == SERVER_PAGE_SIZE, "one page");
@@ -54,6 +52,5 @@ void server_ring_lose(struct apir_ring_header *header, const char *reason)
         apir_store_release32(&header->state, APIR_STATE_LOST); /* after the text */
     }
     apir_add32(&header->wake, 1);
-    /* Not FUTEX_PRIVATE: the waiters are other processes, on this very page. */
-    (void)syscall(SYS_futex, &header->wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    apir_futex_wake_all(&header->wake);
 }

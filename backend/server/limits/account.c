@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include "common/cleanup.h"
@@ -178,7 +177,7 @@ static bool account_try(struct server_account *account)
         return true;
     }
     account->waiting.op = 0;
-    server_loop_modify(account->children->loop, &account->source, EPOLLIN);
+    server_loop_modify(account->children->loop, &account->source, SERVER_LOOP_IN);
     answer.refused = rc < 0;
     return account_answer(account, &answer);
 }
@@ -213,7 +212,7 @@ static bool account_dispatch(struct server_account *account, const struct apir_a
 static void account_ready(void *user, uint32_t events)
 {
     struct server_account *account = user;
-    if (!(events & EPOLLIN) || (events & (EPOLLHUP | EPOLLERR))) {
+    if (!(events & SERVER_LOOP_IN) || (events & (SERVER_LOOP_HUP | SERVER_LOOP_ERR))) {
         account_stop(account); /* nobody is there to take an answer */
         return;
     }
@@ -241,8 +240,8 @@ int server_account_serve(struct server_account *account, int fd,
     account->fd = fd;
     account->failed = failed;
     account->user = user;
-    return server_loop_add(account->children->loop, &account->source, fd, EPOLLIN, account_ready,
-                           account);
+    return server_loop_add(account->children->loop, &account->source, fd, SERVER_LOOP_IN,
+                           account_ready, account);
 }
 
 bool server_account_waits(const struct server_account *account)

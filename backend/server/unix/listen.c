@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -220,7 +219,7 @@ static void server_listen_take(struct server_listen *listen, int fd)
 static void server_listen_resume(void *user)
 {
     struct server_listen *listen = user;
-    server_loop_modify(listen->loop, &listen->source, EPOLLIN);
+    server_loop_modify(listen->loop, &listen->source, SERVER_LOOP_IN);
 }
 
 static void server_listen_ready(void *user, uint32_t events)
@@ -277,8 +276,8 @@ int server_listen_init(struct server_listen *listen, const struct server_listen_
     };
     int rc = server_contexts_init(&listen->contexts);
     if (rc == 0)
-        rc =
-            server_loop_add(setup->loop, &listen->source, fd, EPOLLIN, server_listen_ready, listen);
+        rc = server_loop_add(setup->loop, &listen->source, fd, SERVER_LOOP_IN, server_listen_ready,
+                             listen);
     if (rc < 0)
         server_listen_fini(listen);
     return rc;

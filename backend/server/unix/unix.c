@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -207,7 +206,7 @@ static void server_unix_ready(void *user, uint32_t events)
     if (server_peer_flush(&conn->peer, events))
         return;
     /* Hung up: nobody takes an answer any more, so what was asked is of no interest. */
-    if (events & (EPOLLHUP | EPOLLERR)) {
+    if (events & (SERVER_LOOP_HUP | SERVER_LOOP_ERR)) {
         server_context_destroy(&conn->context);
         return;
     }

@@ -5,11 +5,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "backend/server/system.h"
 #include "common/cleanup.h"
 #include "common/fdsock.h"
 #include "common/log.h"
@@ -97,15 +96,6 @@ static int server_stock_send_init(struct server_stock *stock)
     return server_stock_send(stock, &init, sizeof(init));
 }
 
-/* Our own program as the stock server would start itself for ever. */
-static bool server_stock_is_ourselves(const char *path)
-{
-    struct stat theirs;
-    struct stat ours;
-    return stat(path, &theirs) == 0 && stat("/proc/self/exe", &ours) == 0 &&
-           theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino;
-}
-
 static int server_stock_start(struct server_stock *stock)
 {
     if (!stock->path)
@@ -115,7 +105,7 @@ static int server_stock_start(struct server_stock *stock)
         return -EBUSY;
     if (access(stock->path, X_OK) < 0)
         return -errno;
-    if (server_stock_is_ourselves(stock->path))
+    if (server_self_is(stock->path)) /* it would start itself for ever */
         return -ELOOP;
 
     int sockets[2];
@@ -127,7 +117,8 @@ static int server_stock_start(struct server_stock *stock)
     int flags = fcntl(ours, F_GETFL);
     if (flags < 0 || fcntl(ours, F_SETFL, flags | O_NONBLOCK) < 0)
         return -errno;
-    int rc = server_loop_add(stock->loop, &stock->source, ours, EPOLLIN, server_stock_ready, stock);
+    int rc = server_loop_add(stock->loop, &stock->source, ours, SERVER_LOOP_IN, server_stock_ready,
+                             stock);
     if (rc < 0)
         return rc;
     const char *argv[] = {stock->path, "--socket-fd", "3", NULL};

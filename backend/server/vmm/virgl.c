@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -256,7 +255,7 @@ static void server_virgl_ready(void *user, uint32_t events)
     if (server_peer_flush(&virgl->peer, events))
         return;
     /* Hung up while a reply waits for it: nobody will take that one. */
-    if ((events & (EPOLLHUP | EPOLLERR)) && !server_peer_can_read(&virgl->peer)) {
+    if ((events & (SERVER_LOOP_HUP | SERVER_LOOP_ERR)) && !server_peer_can_read(&virgl->peer)) {
         server_context_destroy(&virgl->context);
         return;
     }

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "backend/server/vmm/render_protocol.h"
@@ -179,7 +178,7 @@ static void server_vmm_ready(void *user, uint32_t events)
     if (server_peer_flush(&vmm->peer, events))
         return;
     if (!server_peer_can_read(&vmm->peer)) {
-        if (events & (EPOLLHUP | EPOLLERR))
+        if (events & (SERVER_LOOP_HUP | SERVER_LOOP_ERR))
             vmm->loop->stop = true;
         return;
     }

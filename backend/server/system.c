@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "backend/server/system.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+
+int server_signals_open(const sigset_t *mask)
+{
+    int fd = signalfd(-1, mask, SFD_NONBLOCK | SFD_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+void server_signals_read(int fd)
+{
+    struct signalfd_siginfo info[8];
+    while (read(fd, info, sizeof(info)) > 0) {
+    }
+}
+
+int server_close_range(int first, int last)
+{
+    return close_range((unsigned)first, last < 0 ? ~0u : (unsigned)last, 0) < 0 ? -errno : 0;
+}
+
+int server_self_path(char *path, size_t size)
+{
+    ssize_t n = readlink("/proc/self/exe", path, size - 1);
+    if (n < 0)
+        return -errno;
+    path[n] = '\0';
+    return 0;
+}
+
+bool server_self_is(const char *path)
+{
+    struct stat theirs;
+    struct stat ours;
+    return stat(path, &theirs) == 0 && stat("/proc/self/exe", &ours) == 0 &&
+           theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino;
+}
+
+bool server_self_ends_with(pid_t parent)
+{
+    /* The parent may have died before the prctl: then nobody would tell us. */
+    return prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent;
+}
+
+void server_self_goes_first(void)
+{
+    static const char score[] = "500";
+    cleanup_fd int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    /* Where an operator has set a higher one that stays. */
+    ssize_t ignored = fd < 0 ? 0 : write(fd, score, sizeof(score) - 1);
+    (void)ignored;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What of processes, their descriptors and their signals each system has in a way of its own.
+ * Linux' way is all there is (docs/macos.md).
+ */
+#ifndef APIR_SERVER_SYSTEM_H
+#define APIR_SERVER_SYSTEM_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/*
+ * A descriptor for the loop that is ready when one of these signals, which the caller blocks, has
+ * come; -errno where there is none. server_signals_read: what has come is taken note of.
+ */
+int server_signals_open(const sigset_t *mask);
+void server_signals_read(int fd);
+
+/* Closes all from first to last; last < 0: to the highest. Returns 0 or -errno. */
+int server_close_range(int first, int last);
+
+/* The path of this very program, with its NUL. Returns 0 or -errno. */
+int server_self_path(char *path, size_t size);
+/* Whether a path leads to this very program. */
+bool server_self_is(const char *path);
+
+/* In a child: it is killed when its parent ends. False where that cannot be had, or has happened.
+ */
+bool server_self_ends_with(pid_t parent);
+/* In a child: where memory runs out the kernel is to end it before others. */
+void server_self_goes_first(void);
+
+#endif
