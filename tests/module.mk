@@ -75,6 +75,7 @@ NIGHTLY_SUITES := \
     image-arm64=check-image-arm64 \
     ramalama=check-ramalama \
     packages=check-packages \
+    hypervisors=check-hypervisors \
     options=check-options \
     ops:upstream=check-ops \
     archs:upstream=check-archs

@@ -1,9 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# Our server where crun's krun handler starts the host's render server: under bubblewrap, at the path
-# of virglrenderer's own, as a diversion puts it there. It sees /usr, /proc and the devices, and no more:
-# no configuration, no /run, no environment, no capability, no network, no user namespace of its own.
+# Our server under bubblewrap, as bwrap-server.sh starts it.
 
 load system.bash
 
@@ -13,16 +11,8 @@ setup() {
 }
 
 bwrap_start() {
-    local arguments=(--unshare-all --unshare-user --disable-userns --die-with-parent --new-session
-        --cap-drop ALL --clearenv
-        --ro-bind /usr /usr --symlink usr/bin /bin --symlink usr/lib /lib --symlink usr/lib64 /lib64
-        --tmpfs /usr/libexec --ro-bind "$(realpath "$OUT/backend")" /usr/libexec/apir
-        --symlink apir/apir-render-server /usr/libexec/virgl_render_server
-        --proc /proc --dev /dev --dev-bind-try /dev/dri /dev/dri --remount-ro /)
-    printf '#!/bin/bash\nexec bwrap %s /usr/libexec/virgl_render_server "$@"\n' "${arguments[*]@Q}" \
-        >"$T/render-server"
-    chmod +x "$T/render-server"
-    VTEST_ENV=("RENDER_SERVER_EXEC_PATH=$T/render-server")
+    VTEST_ENV=("RENDER_SERVER_EXEC_PATH=$PWD/tests/system/bwrap-server.sh"
+        "BWRAP_BACKEND=$(realpath "$OUT/backend")")
     server_start
 }
 

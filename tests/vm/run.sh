@@ -15,6 +15,7 @@
 #   VM_HOSTMEM=SIZE       2G, the host-visible window
 #   VM_RENDER_SERVER=FILE what virglrenderer starts (default: apir-render-server
 #                         of this MODE and CC if it is built, else the stock one)
+#   VM_LAUNCH=FILE        started in QEMU's place, with the server's path and QEMU's command line
 #   VM_ACCEL=kvm|tcg      (default: kvm where a stock kernel boots with it)
 #   VM_HOST_SCRIPT=FILE   run beside the VM, on the host's side, with VM_DIR,
 #                         VM_SHARE and VM_QEMU_PID in its environment; if it
@@ -236,6 +237,7 @@ extra=(${VM_QEMU_ARGS-})
 apir=$repo/build/${MODE:-release}-$(basename "${CC:-gcc}")/cdi/apir
 launch=(env "RENDER_SERVER_EXEC_PATH=$server")
 [[ ! -x $apir ]] || launch=("$apir" host run --server "$server" --)
+[[ -z ${VM_LAUNCH-} ]] || launch=("$VM_LAUNCH" "$server")
 # The display without a screen: SDL's offscreen driver gives an EGL context
 # where egl-headless would ask for a DRM node of the host.
 # pdeathsig: QEMU goes when we go, even if we are killed outright.
