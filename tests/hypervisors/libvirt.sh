@@ -79,11 +79,11 @@ printf '%s\n' "$domain" >"$work/domain.xml"
 # ---- libvirtd --------------------------------------------------------------------------------
 
 # Its folders are the build root's: what it writes there ends with this namespace.
-for folder in /var/lib/libvirt /var/log/libvirt /var/cache/libvirt /etc/libvirt; do
+for folder in /run/libvirt /var/lib/libvirt /var/log/libvirt /var/cache/libvirt /etc/libvirt; do
     mkdir -p "$folder"
     mount -t tmpfs tmpfs "$folder"
 done
-mkdir -p /run/libvirt /var/lib/libvirt/qemu
+mkdir -p /var/lib/libvirt/qemu
 # No systemd, and no other daemon than this one; QEMU as who owns the test's files. The seccomp filter
 # of libvirt would not let virglrenderer start a render server, whichever (docs/hypervisors.md).
 cat >/etc/libvirt/qemu.conf <<-'CONF'
