@@ -6,7 +6,7 @@
 #
 #   qemu      apir host run -- qemu-system-x86_64 ...
 #   libvirt   docs/hypervisors/libvirt.xml, by Debian's libvirtd
-#   bwrap     the server under bubblewrap, as crun's krun handler starts it
+#   bwrap     the server under bubblewrap, in a sandbox like the one that crun gives a render server
 #   stream    the server behind a proxy that speaks to it as virglrenderer's macOS port does
 #
 # build/hypervisors/ has what each row said. The last line is `hypervisors: N of M rows pass`.
