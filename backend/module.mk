@@ -9,7 +9,8 @@ RENDER_SERVER := $(O)/backend/apir-render-server
 SERVER_PARTS := $(call objs,backend/server/main.c) $(SERVER_OBJS) $(CONFIG_OBJS) $(COMMON_OBJS) \
                 $(COMMON_JSON_OBJS) $(call objs,protocol/ring.c)
 ALL += $(RENDER_SERVER)
-$(call objs,backend/server/main.c): private EXTRA_CFLAGS := -DAPIR_VERSION='"$(APIR_VERSION)"'
+SERVER_FLAGS := -DAPIR_VERSION=\"$(APIR_VERSION)\"
+$(call objs,backend/server/main.c): private EXTRA_CFLAGS := $(SERVER_FLAGS)
 $(RENDER_SERVER): private PKGS := json-c
 $(RENDER_SERVER): private EXTRA_LIBS := -lpthread
 $(RENDER_SERVER): $(SERVER_PARTS)

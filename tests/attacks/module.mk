@@ -27,7 +27,7 @@ ifeq ($(MUTATE),1)
 	    WORKER_OBJS='$(WORKER_PARTS)' WORKER_LIBS="$$(pkg-config --libs json-c libcap libseccomp) -ldl" \
 	    SERVER_OBJS='$(SERVER_PARTS)' SERVER_LIBS="$$(pkg-config --libs json-c)" \
 	    HOOK_OBJS='$(HOOK_PARTS)' HOOK_LIBS="$$(pkg-config --libs json-c libcap)" \
-	    HOOK_FLAGS='$(HOOK_FLAGS)' \
+	    HOOK_FLAGS='$(HOOK_FLAGS)' SERVER_FLAGS='$(SERVER_FLAGS)' \
 	    STATIC_CC='gcc $(BASE_CFLAGS) $(CFLAGS_release)' \
 	    STATIC_LD='$(filter-out $(LDFLAGS_$(MODE)),$(ALL_LDFLAGS))' \
 	    tests/attacks/mutate.sh $(O) $(ATTACKS_STATIC) $(ROWS)

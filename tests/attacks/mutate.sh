@@ -13,7 +13,7 @@
 # MUTANT=n takes the mutant of that number alone.
 #
 # From the Makefile: ATTACKS_CC and ATTACKS_LD (compiler and flags), WORKER_OBJS, SERVER_OBJS,
-# HOOK_OBJS, WORKER_LIBS, SERVER_LIBS, HOOK_LIBS, HOOK_FLAGS; of STATIC-OUT, STATIC_CC and STATIC_LD.
+# HOOK_OBJS, WORKER_LIBS, SERVER_LIBS, HOOK_LIBS, HOOK_FLAGS, SERVER_FLAGS; of STATIC-OUT, STATIC_CC and STATIC_LD.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=tests/mutant.bash
@@ -91,6 +91,8 @@ build() {
     while read -r source; do
         if [[ $source == hook/* || $source == common/* ]]; then
             compile "$ATTACKS_CC $HOOK_FLAGS" out "$source" && compile "$STATIC_CC $HOOK_FLAGS" static "$source"
+        elif [[ $source == backend/server/* ]]; then
+            compile "$ATTACKS_CC $SERVER_FLAGS" out "$source"
         else
             compile "$ATTACKS_CC" out "$source" && compile "$STATIC_CC" static "$source"
         fi || return
