@@ -63,6 +63,7 @@ check-mutate:
 # takes some of them.
 NIGHTLY_SUITES := \
     demo:one=demo \
+    demo-aarch64:one=demo,ARCH=aarch64 \
     mutate=check-mutate \
     mutants-sandbox=check-sandbox-mutants \
     mutants-attacks=check-attacks,MUTATE=1 \

@@ -6,7 +6,7 @@
 #
 #   prepare_models DIR          DIR/first.gguf and DIR/second.gguf, two small models
 #   prepare_native MODEL N      prints the text of the same greedy run without us
-#   prepare_install DESTDIR     what a distribution's guest package would install
+#   prepare_install DESTDIR     what a distribution's guest package would install, in VM_ARCH's programs
 #   prepare_config FILE [KEY]...  the host worker's configuration
 #   prepare_machine FOLDER      all that tests/engines/setup.sh finds in the VM: FOLDER/share, to be
 #                               shared, FOLDER/archives, a disk, and FOLDER/backend.json, the host's
@@ -57,7 +57,7 @@ prepare_native() {
 prepare_install() {
     rm -rf "$1"
     ${MAKE:-make} --no-print-directory -s install-frontend install-hook install-cdi \
-        DESTDIR="$1" prefix=/usr >/dev/null
+        ARCH="${VM_ARCH:-$(uname -m)}" DESTDIR="$1" prefix=/usr >/dev/null
 }
 
 # One thread: threads of the worker that spin, on the cores that emulate the

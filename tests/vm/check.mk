@@ -3,5 +3,11 @@
 .PHONY: check-vm demo
 check-vm: all vm-images
 	@MAKE='$(MAKE)' OUT='$(O)' tests/vm/check.sh
+ifeq ($(CROSS),)
 demo: all vm-images
 	@MAKE='$(MAKE)' OUT='$(O)' tests/vm/demo.sh
+else
+# The guest's part is of that architecture, and so is the VM; the host's part is this machine's.
+demo: all
+	@$(MAKE) --no-print-directory ARCH=$(MACHINE) CC=gcc VM_ARCH=$(CROSS) demo
+endif

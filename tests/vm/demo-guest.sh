@@ -11,7 +11,7 @@ SHARE=/mnt/share
 
 # An emulated CPU has no use for a second thread: threads of ggml spin while they wait.
 threads=$(nproc)
-! grep -q 'TCG' /proc/cpuinfo || threads=1
+[[ -z ${VM_ARCH-} ]] && ! grep -q TCG /proc/cpuinfo || threads=1
 
 step() { # NAME TEXT
     log=$SHARE/$1.log
@@ -27,6 +27,10 @@ die() {
 run=(timeout 90 podman run --rm --network=host -v /mnt/models:/models:ro)
 device=(--device virtgpu/apir=gpu0)
 image=localhost/llama
+
+machine=$(uname -m)
+step machine "the VM is $machine"
+[[ $machine == "${VM_ARCH:-$machine}" ]] || die "it should be $VM_ARCH"
 
 step install "installing the guest's four files, as a distribution would"
 cp -a "$SHARE/root/." /

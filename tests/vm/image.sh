@@ -4,6 +4,8 @@
 # image.sh: the container images that the test VM has, in one read-only image
 # store (podman's "additional image store"), packed as a disk for the VM:
 # build/images/store.erofs. Made once; again when a list below changes.
+# image.sh aarch64: localhost/llama for a VM of that architecture, in
+# build/images-aarch64; aarch64.sh runs it where arm64 programs run.
 #
 #   localhost/llama         Debian's llama.cpp packages and nothing else
 #   localhost/llama-vulkan  the same with ggml's Vulkan backend and Mesa
@@ -20,7 +22,7 @@ declare -A images=(
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 repo=$(cd "$here/../.." && pwd -P)
-out=$repo/build/images
+out=$repo/build/images${1:+-$1}
 
 say() { printf 'images: %s\n' "$*" >&2; }
 
@@ -31,6 +33,11 @@ if [[ ${IMAGE_STAGE-} != mounted ]]; then
     IMAGE_STAGE=mounted exec unshare --mount --propagation private "$here/image.sh" "$@"
 fi
 
+arch=$(dpkg --print-architecture)
+if [[ ${1-} == aarch64 ]]; then
+    arch=arm64
+    unset 'images[llama-vulkan]'
+fi
 mkdir -p "$out"
 key=$(for name in $(printf '%s\n' "${!images[@]}" | sort); do
     echo "$name ${images[$name]}"
@@ -49,7 +56,8 @@ cleanup() {
 }
 trap cleanup EXIT
 
-args=(--quiet --variant=minbase --format=tar --aptopt='APT::Install-Recommends "false"'
+# Without device nodes, which nobody in a user namespace may unpack: an engine makes a container's.
+args=(--quiet --arch="$arch" --variant=minbase --format=tar --skip=output/dev --aptopt='APT::Install-Recommends "false"'
     --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*'
     --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-include=/usr/share/doc/*/copyright')
 while IFS= read -r opt; do
@@ -80,7 +88,7 @@ in_store() {
 mkdir "$work/store" "$work/run" "$work/archives"
 mount -t tmpfs -o mode=0755 tmpfs "$work/store"
 for name in "${!images[@]}"; do
-    in_store import --quiet \
+    in_store import --quiet --os linux --arch "$arch" \
         --change 'ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' \
         --change 'CMD ["/bin/bash"]' "$work/$name.tar" "localhost/$name:latest" >/dev/null
     rm "$work/$name.tar"
@@ -91,4 +99,4 @@ bash "$here/pack.sh" "$work/store" "$out/store.erofs"
 rm -rf "$out/archives"
 mv "$work/archives" "$out/archives"
 echo "$key" >"$out/store.key"
-say "build/images/store.erofs is ready ($SECONDS s)"
+say "${out#"$repo"/}/store.erofs is ready ($SECONDS s)"

@@ -1,19 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# initramfs.sh KERNEL-VERSION OUT: busybox, tests/vm/init and the few modules
-# that the VM needs before it has a root; all others come from the root.
+# initramfs.sh ROOT KERNEL-VERSION OUT: ROOT's busybox, tests/vm/init and the few
+# modules that the VM needs before it has a root; all others come from the root.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
-version=$1 out=$2
+source=$1 version=$2 out=$3
 # Two lists that share no module: the VM loads them at the same time.
-root=(9pnet_virtio 9p overlay virtio_pmem nd_pmem erofs)
+root=(9pnet_virtio 9p overlay virtio_pmem nd_pmem virtio_blk erofs)
 gpu=(virtio_gpu)
 
 tree=$(mktemp -d "$out.XXXXXX")
 trap 'rm -rf "$tree"' EXIT
 mkdir -p "$tree/bin" "$tree/modules"
-cp /bin/busybox "$tree/bin/busybox"
+cp "$source/usr/bin/busybox" "$tree/bin/busybox"
 cp "$here/init" "$tree/init"
 chmod 755 "$tree/init"
 
@@ -23,7 +23,7 @@ load_list() {
     local list=$1 module file name
     shift
     for module in "$@"; do
-        modprobe -S "$version" --show-depends "$module"
+        modprobe -d "$source" -S "$version" --show-depends "$module"
     done | awk '$1 == "insmod" && !seen[$2]++ { print $2 }' | while IFS= read -r file; do
         name=$(basename "$file")
         name=${name%%.ko*}.ko

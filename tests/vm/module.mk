@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # make vm RUN=script [VM_SHARE=dir] [...]: tests/vm/run.sh says what else.
+# VM_ARCH=aarch64 in the environment: the VM's architecture; what is built is this machine's.
 
 .PHONY: vm vm-images
 vm: all $(if $(filter 0,$(VM_IMAGES)),,vm-images)
@@ -9,7 +10,7 @@ vm: all $(if $(filter 0,$(VM_IMAGES)),,vm-images)
 
 # The container images and the VM's root, so that the first boot need not wait.
 vm-images:
-	@tests/vm/image.sh
+	@tests/vm/$(or $(VM_ARCH),image).sh
 	@tests/vm/run.sh --prepare
 
 .PHONY: sysroot-trixie

@@ -16,6 +16,7 @@
 #   VM_RENDER_SERVER=FILE what virglrenderer starts (default: apir-render-server
 #                         of this MODE and CC if it is built, else the stock one)
 #   VM_LAUNCH=FILE        started in QEMU's place, with the server's path and QEMU's command line
+#   VM_ARCH=aarch64       a VM of that architecture, emulated; aarch64.sh makes what it boots
 #   VM_ACCEL=kvm|tcg      (default: kvm where a stock kernel boots with it)
 #   VM_HOST_SCRIPT=FILE   run beside the VM, on the host's side, with VM_DIR,
 #                         VM_SHARE and VM_QEMU_PID in its environment; if it
@@ -71,6 +72,12 @@ if [[ ! -d $root/usr ]]; then
     mkdir -p "$root"
     mount --bind / "$root"
 fi
+arch=${VM_ARCH:-$(uname -m)}
+images=$repo/build/images
+if [[ $arch != "$(uname -m)" ]]; then
+    root=$repo/build/sysroot-$arch images=$images-$arch
+    VM_ACCEL=tcg
+fi
 
 script=$1
 shift
@@ -82,7 +89,7 @@ mkdir -p "$state"
 
 kernel=
 for k in "$root"/boot/vmlinuz-*; do kernel=$k; done # the newest of several
-[[ -r $kernel ]] || die "no kernel in the build root ($root/boot)"
+[[ -r $kernel ]] || die "no kernel in $root/boot"
 version=${kernel##*/vmlinuz-}
 
 # The root, packed, again whenever a package in it changes. A machine without a
@@ -90,13 +97,13 @@ version=${kernel##*/vmlinuz-}
 root_image=
 if [[ -e $root/etc/apir-build-root ]]; then
     key=$(cat "$root/var/lib/dpkg/status" "$here/pack.sh" | sha256sum | cut -c1-16)
-    root_image=$state/root-$key.erofs
+    root_image=$state/root-$arch-$key.erofs
     if [[ ! -e $root_image ]]; then
         (
             flock 9
             [[ ! -e $root_image ]] || exit 0
             say "packing the VM's root (once per change of packages, about 15 s)"
-            rm -f "$state"/root-*.erofs
+            rm -f "$state/root-$arch"-*.erofs
             # What compiles is of no use in there.
             bash "$here/pack.sh" "$root" "$root_image" \
                 '^(boot|usr/(include|src|lib/(gcc|llvm-[0-9]+)|libexec/gcc|share/(doc|locale|man|icons))|var/(cache|lib/apt))(/|$)|\.a$'
@@ -106,13 +113,13 @@ fi
 
 # The initramfs, again whenever one of its sources changes.
 key=$(cat "$here/init" "$here/initramfs.sh" | sha256sum | cut -c1-16)
-initramfs=$state/initramfs-$version-$key
+initramfs=$state/initramfs-$arch-$version-$key
 if [[ ! -e $initramfs ]]; then
     (
         flock 9
         [[ ! -e $initramfs ]] || exit 0
-        rm -f "$state"/initramfs-*
-        bash "$here/initramfs.sh" "$version" "$initramfs"
+        rm -f "$state/initramfs-$arch"-*
+        bash "$here/initramfs.sh" "$root" "$version" "$initramfs"
     ) 9>"$state/.lock"
 fi
 
@@ -181,21 +188,30 @@ trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# Read-only disks, in the order of /dev/pmem0, 1...; the first is the root.
+# Read-only disks, in the order of /dev/pmem0, 1... (/dev/vda, b... where QEMU has no virtio-pmem); the first
+# is the root.
 disks=() disk_names=()
 add_disk() {
     local n=${#disk_names[@]} size
     size=$(stat -c %s "$2")
-    disks+=(-object "memory-backend-file,id=disk$n,share=on,mem-path=$2,size=$size"
-        -device "virtio-pmem-pci,memdev=disk$n")
+    case $arch in
+    aarch64)
+        disks+=(-drive "file=$2,if=none,id=disk$n,format=raw,readonly=on"
+            -device "virtio-blk-pci,drive=disk$n")
+        ;;
+    *)
+        disks+=(-object "memory-backend-file,id=disk$n,share=on,mem-path=$2,size=$size"
+            -device "virtio-pmem-pci,memdev=disk$n")
+        ;;
+    esac
     disk_names+=("$1")
 }
 if [[ -n $root_image ]]; then
     add_disk / "$root_image"
 fi
 # Read by init: mounted at /mnt/store, podman looks there for images.
-if [[ ${VM_IMAGES:-1} != 0 && -e $repo/build/images/store.erofs ]]; then
-    add_disk store "$repo/build/images/store.erofs"
+if [[ ${VM_IMAGES:-1} != 0 && -e $images/store.erofs ]]; then
+    add_disk store "$images/store.erofs"
 fi
 for disk in ${VM_DISKS-}; do
     image=$(realpath "${disk#*=}")
@@ -231,6 +247,17 @@ printf 'VM_REPO=%q\nVM_DISK_NAMES="%s"\nVM_INIT=%q\n' "$repo" "${disk_names[*]}"
 (cd "$dir/job" && find . | cpio --quiet -o -H newc -R 0:0) | cat "$initramfs" - >"$dir/initrd"
 
 : >"$dir/rc"
+case $arch in
+aarch64)
+    # A processor that the CPU backend of ggml has code for, and none of the extensions that QEMU emulates slowly.
+    machine=(-machine "virt,memory-backend=mem" -cpu cortex-a76)
+    append='console=ttyAMA0'
+    ;;
+*)
+    machine=(-machine "q35,memory-backend=mem,vmport=off,smm=off,hpet=off" -cpu max)
+    append='console=ttyS0 tsc=reliable no_timer_check'
+    ;;
+esac
 # shellcheck disable=SC2206 # words on purpose
 extra=(${VM_QEMU_ARGS-})
 # As a user would start it; a build without the command does by hand what that one does.
@@ -242,13 +269,12 @@ launch=(env "RENDER_SERVER_EXEC_PATH=$server")
 # where egl-headless would ask for a DRM node of the host.
 # pdeathsig: QEMU goes when we go, even if we are killed outright.
 SDL_VIDEODRIVER=offscreen setpriv --pdeathsig KILL \
-    "${launch[@]}" qemu-system-x86_64 \
+    "${launch[@]}" "qemu-system-$arch" \
     -nodefaults -no-user-config -no-reboot "${accel_args[@]}" \
-    -machine q35,memory-backend=mem,vmport=off,smm=off,hpet=off \
-    -cpu max -smp "$cpus" -m "$mem,maxmem=32G" \
+    "${machine[@]}" -smp "$cpus" -m "$mem,maxmem=32G" \
     -object "memory-backend-memfd,id=mem,size=$mem,share=on" \
     -kernel "$kernel" -initrd "$dir/initrd" \
-    -append "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off tsc=reliable random.trust_cpu=on nokaslr audit=0 no_timer_check ${VM_APPEND-}" \
+    -append "$append quiet loglevel=4 panic=-1 mitigations=off random.trust_cpu=on nokaslr audit=0 ${VM_APPEND-}" \
     -serial "file:$dir/console.log" -monitor none \
     -display sdl,gl=on -device "virtio-gpu-gl-pci,blob=on,venus=on,hostmem=${VM_HOSTMEM:-2G}" \
     -device virtio-rng-pci \

@@ -1,0 +1,48 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# aarch64.sh: what a VM of another architecture boots (run.sh with VM_ARCH=aarch64): Debian's arm64 kernel and
+# packages in build/sysroot-aarch64, and the container images of image.sh for it. Made once; again when a
+# list changes.
+#
+# Their maintainers' scripts are arm64 programs, which the kernel gives to qemu-user: in a user namespace of
+# ours that is told so, and nobody else on the machine sees. Before Linux 6.7 the machine itself must have
+# been told.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
+root=$(cd "$here/../.." && pwd -P)/build/sysroot-aarch64
+# A kernel, what init and run.sh take, podman, the libraries of `apir`, and what demo-guest.sh calls.
+packages=linux-image-arm64,kmod,busybox-static,podman,crun,catatonit,libjson-c5,libdrm2,jq,curl
+
+sh "$here/../env/inside.sh" || exec "$here/../env/enter.sh" tests/vm/aarch64.sh
+if [[ ${AARCH64_STAGE-} != namespace ]]; then
+    AARCH64_STAGE=namespace exec unshare --user --map-users=all --map-groups=all --setuid 0 --setgid 0 \
+        --mount --pid --fork --mount-proc "$here/aarch64.sh"
+fi
+if mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc 2>/dev/null; then
+    cat /usr/share/qemu/binfmt.d/qemu-aarch64.conf >/proc/sys/fs/binfmt_misc/register
+fi
+arch-test arm64 >/dev/null || {
+    echo "vm: programs of arm64 do not run here: this takes Linux 6.7, or qemu-user-binfmt installed on the machine" >&2
+    exit 1
+}
+
+exec 9>"${root%/*}/.sysroot-aarch64.lock"
+flock 9
+if [[ $(cat "$root/etc/apir-build-root" 2>/dev/null) != "$packages" ]]; then
+    echo "vm: making build/sysroot-aarch64 (about 3 minutes)" >&2
+    rm -rf --one-file-system "$root" "$root.part"
+    args=(--quiet --mode=root --arch=arm64 --variant=minbase --aptopt='APT::Install-Recommends "false"'
+        --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*'
+        --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-include=/usr/share/doc/*/copyright')
+    while IFS= read -r opt; do
+        args+=(--aptopt="$opt")
+    done < <(apt-config dump | grep -E '^Acquire::(Check-Valid-Until|Check-Date) ' || true)
+    # The initramfs is initramfs.sh's: the kernel's package makes none.
+    INITRD=No mmdebstrap "${args[@]}" --include="$packages" forky "$root.part" 9>&- >&2
+    rm -f "$root.part/etc/"{resolv.conf,hostname} # those of this machine
+    echo "$packages" >"$root.part/etc/apir-build-root"
+    mv "$root.part" "$root"
+fi
+"$here/image.sh" aarch64
