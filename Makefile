@@ -77,11 +77,12 @@ inside: sysroot $(if $(filter check check-system,$(GOALS)),sysroot-trixie) \
 	    MODE=$(MODE) CC='$(CC)' $(MAKEOVERRIDES) $(CALLER_VARS)
 endif
 # Some targets take more than the rest: lists in tests/env/packages.d/ that are named after them. So
-# does another ARCH, and a target for it; what builds images builds for another one, and packages are
-# built to be checked.
+# does another ARCH, and a VM of it; what builds images builds for another one, and packages are built
+# to be checked.
 PACKAGE_LISTS := $(notdir $(wildcard tests/env/packages.d/*))
+VM_LISTS := $(addprefix vm-,$(if $(filter demo check-ramalama,$(GOALS)),$(CROSS)) $(VM_ARCH))
 IMAGE_GOALS := image image-amd64 image-arm64 check-image check-image-arm64 check-ramalama
-WANTED_LISTS := $(GOALS) $(CROSS) $(if $(CROSS),$(GOALS:=-$(CROSS))) $(VM_ARCH:%=demo-%) \
+WANTED_LISTS := $(GOALS) $(CROSS) $(VM_LISTS) \
     $(if $(filter $(IMAGE_GOALS),$(GOALS)),image aarch64) $(if $(filter check-packages,$(GOALS)),deb rpm installer aarch64)
 sysroot:
 	@tests/env/sysroot.sh

@@ -75,6 +75,7 @@ NIGHTLY_SUITES := \
     image=check-image \
     image-arm64=check-image-arm64 \
     ramalama=check-ramalama \
+    ramalama-aarch64=check-ramalama,ARCH=aarch64 \
     packages=check-packages \
     hypervisors=check-hypervisors \
     options=check-options \

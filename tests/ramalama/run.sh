@@ -5,6 +5,7 @@
 # ROW=name runs that row alone, ROW='name name' those). The rows are in lines, where ramalama's own command
 # lines are, and in guest.sh.
 #
+#   VM_ARCH        as in tests/vm/run.sh: the VM and its image are of that architecture
 #   RAMALAMA=DIR   a checkout of ramalama: its own code runs what is typed, and the lines in the table
 #                  are compared with what it runs and prints
 #
@@ -25,7 +26,10 @@ trap 'rm -rf "$work"' EXIT
 prepare_vm "$work" || exit 1
 mkdir "$share/log"
 : >"$share/host.log"
-tests/image/store.sh build/image/store.erofs "build/image/remoting-$(dpkg --print-architecture).tar" || exit 1
+arch=$(dpkg --print-architecture)
+[[ ${VM_ARCH-} != aarch64 ]] || arch=arm64
+store=build/image/store${VM_ARCH:+-$VM_ARCH}.erofs
+tests/image/store.sh "$store" "build/image/remoting-$arch.tar" || exit 1
 
 # Of the checkout, what runs; and what an installation of it would say of itself, since its runtimes are
 # entry points.
@@ -43,7 +47,7 @@ fi
 
 rc=0
 APIR_LOG=debug VM_HOST_SCRIPT=$PWD/tests/ramalama/host.sh \
-    boot_vm "$work" build/image/store.erofs tests/ramalama/guest.sh "${ROW-}" || rc=$?
+    boot_vm "$work" "$store" tests/ramalama/guest.sh "${ROW-}" || rc=$?
 find "$share/log" "$share/host.log" -type f -exec cp -t build/ramalama {} +
 touch "$share/plan" "$share/passed"
 # What was to run and has not reported has failed: the VM may have died in it.

@@ -12,8 +12,8 @@ set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 root=$(cd "$here/../.." && pwd -P)/build/sysroot-aarch64
-# A kernel, what init and run.sh take, podman, the libraries of `apir`, and what demo-guest.sh calls.
-packages=linux-image-arm64,kmod,busybox-static,podman,crun,catatonit,libjson-c5,libdrm2,jq,curl
+# A kernel, what init and run.sh take, podman with its networks, the libraries of `apir`, and what scripts call.
+packages=linux-image-arm64,kmod,busybox-static,podman,crun,catatonit,aardvark-dns,nftables,libjson-c5,libdrm2,jq,curl
 
 sh "$here/../env/inside.sh" || exec "$here/../env/enter.sh" tests/vm/aarch64.sh
 if [[ ${AARCH64_STAGE-} != namespace ]]; then
@@ -31,7 +31,7 @@ arch-test arm64 >/dev/null || {
 exec 9>"${root%/*}/.sysroot-aarch64.lock"
 flock 9
 if [[ $(cat "$root/etc/apir-build-root" 2>/dev/null) != "$packages" ]]; then
-    echo "vm: making build/sysroot-aarch64 (about 3 minutes)" >&2
+    echo "vm: making build/sysroot-aarch64 (about 4 minutes)" >&2
     rm -rf --one-file-system "$root" "$root.part"
     args=(--quiet --mode=root --arch=arm64 --variant=minbase --aptopt='APT::Install-Recommends "false"'
         --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*'
@@ -41,7 +41,9 @@ if [[ $(cat "$root/etc/apir-build-root" 2>/dev/null) != "$packages" ]]; then
     done < <(apt-config dump | grep -E '^Acquire::(Check-Valid-Until|Check-Date) ' || true)
     # The initramfs is initramfs.sh's: the kernel's package makes none.
     INITRD=No mmdebstrap "${args[@]}" --include="$packages" forky "$root.part" 9>&- >&2
-    rm -f "$root.part/etc/"{resolv.conf,hostname} # those of this machine
+    # Those of this machine. Networks of podman ask for the first; the VM has nobody to name in it.
+    rm -f "$root.part/etc/"{resolv.conf,hostname}
+    : >"$root.part/etc/resolv.conf"
     echo "$packages" >"$root.part/etc/apir-build-root"
     mv "$root.part" "$root"
 fi

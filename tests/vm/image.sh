@@ -4,8 +4,8 @@
 # image.sh: the container images that the test VM has, in one read-only image
 # store (podman's "additional image store"), packed as a disk for the VM:
 # build/images/store.erofs. Made once; again when a list below changes.
-# image.sh aarch64: localhost/llama for a VM of that architecture, in
-# build/images-aarch64; aarch64.sh runs it where arm64 programs run.
+# image.sh aarch64: those for a VM of that architecture, in build/images-aarch64;
+# aarch64.sh runs it where arm64 programs run.
 #
 #   localhost/llama         Debian's llama.cpp packages and nothing else
 #   localhost/llama-vulkan  the same with ggml's Vulkan backend and Mesa
@@ -34,10 +34,7 @@ if [[ ${IMAGE_STAGE-} != mounted ]]; then
 fi
 
 arch=$(dpkg --print-architecture)
-if [[ ${1-} == aarch64 ]]; then
-    arch=arm64
-    unset 'images[llama-vulkan]'
-fi
+[[ ${1-} != aarch64 ]] || arch=arm64
 mkdir -p "$out"
 key=$(for name in $(printf '%s\n' "${!images[@]}" | sort); do
     echo "$name ${images[$name]}"
@@ -56,13 +53,14 @@ cleanup() {
 }
 trap cleanup EXIT
 
-# Without device nodes, which nobody in a user namespace may unpack: an engine makes a container's.
-args=(--quiet --arch="$arch" --variant=minbase --format=tar --skip=output/dev --aptopt='APT::Install-Recommends "false"'
+args=(--quiet --arch="$arch" --variant=minbase --format=tar --aptopt='APT::Install-Recommends "false"'
     --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*'
     --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-include=/usr/share/doc/*/copyright')
 while IFS= read -r opt; do
     args+=(--aptopt="$opt")
 done < <(apt-config dump | grep -E '^Acquire::(Check-Valid-Until|Check-Date) ' || true)
+# In aarch64.sh's user namespace podman could not unpack device nodes. Engines make a container's own.
+[[ ${1-} != aarch64 ]] || args+=(--skip=output/dev)
 
 pids=()
 for name in "${!images[@]}"; do
