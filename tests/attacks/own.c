@@ -11,30 +11,13 @@
 #include <unistd.h>
 
 #include "tests/attacks/sheet.h"
+#include "tests/lib/descriptors.h"
 #include "tests/lib/processes.h"
 #include "tests/lib/unix_client.h"
 
-#define FDS_MAX 253 /* SCM_MAX_FD */
-
 bool offer_with(int sock, const void *data, size_t size, const int *fds, size_t n)
 {
-    union {
-        struct cmsghdr align;
-        char buf[CMSG_SPACE(sizeof(int) * FDS_MAX)];
-    } control = {0};
-    struct iovec iov = {.iov_base = (void *)(uintptr_t)data, .iov_len = size};
-    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-    WANT(n <= FDS_MAX);
-    if (n) {
-        msg.msg_control = control.buf;
-        msg.msg_controllen = CMSG_SPACE(sizeof(int) * n);
-        struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-        c->cmsg_level = SOL_SOCKET;
-        c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN(sizeof(int) * n);
-        memcpy(CMSG_DATA(c), fds, sizeof(int) * n);
-    }
-    if (sendmsg(sock, &msg, MSG_NOSIGNAL) == (ssize_t)size)
+    if (descriptors_send(sock, data, size, fds, n) == (ssize_t)size)
         return true;
     if (errno != EPERM)
         not_stopped("a message of %zu bytes with %zu descriptors: %s", size, n, strerror(errno));

@@ -10,6 +10,7 @@
 #include "protocol/atomic.h"
 #include "common/cleanup.h"
 #include "tests/lib/clock.h"
+#include "tests/lib/descriptors.h"
 #include "tests/lib/unix_client.h"
 #include "tests/lib/unit.h"
 
@@ -239,27 +240,13 @@ UNIX_TEST(request_of_any_other_form_ends_the_connection)
     }
 }
 
-/* apir_fdsock_send stops at 8. False: this kernel lets nobody send any to the server. */
-static bool send_with_fds(int sock, const void *data, size_t size, int n)
+/* False: this kernel lets nobody send any to the server. */
+static bool send_with_fds(int sock, const void *data, size_t size, size_t n)
 {
-    union {
-        struct cmsghdr align;
-        char buf[CMSG_SPACE(sizeof(int) * 250)];
-    } control = {0};
-    struct iovec iov = {.iov_base = (void *)(uintptr_t)data, .iov_len = size};
-    struct msghdr msg = {.msg_iov = &iov,
-                         .msg_iovlen = 1,
-                         .msg_control = control.buf,
-                         .msg_controllen = CMSG_SPACE(sizeof(int) * (size_t)n)};
-    struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof(int) * (size_t)n);
-    for (int i = 0; i < n; i++) {
-        const int fd = i % 2 ? sock : STDERR_FILENO; /* its own socket, too: a cycle */
-        memcpy(CMSG_DATA(c) + (size_t)i * sizeof(int), &fd, sizeof(fd));
-    }
-    const ssize_t sent = sendmsg(sock, &msg, MSG_NOSIGNAL);
+    int fds[DESCRIPTORS_MAX] = {0};
+    for (size_t i = 0; i < n; i++)
+        fds[i] = i % 2 ? sock : STDERR_FILENO; /* its own socket, too: a cycle */
+    const ssize_t sent = descriptors_send(sock, data, size, fds, n);
     if (sent < 0 && errno == EPERM)
         return false;
     assert_int_equal(sent, (ssize_t)size);
@@ -276,7 +263,7 @@ static void expect_not_taken(int fd, bool sent, struct unix_client *other)
 
 UNIX_TEST(descriptors_are_not_taken)
 {
-    static const int counts[] = {1, 2, 8, 9, 100, 250};
+    static const size_t counts[] = {1, 2, 8, 9, 100, DESCRIPTORS_MAX};
     const struct apir_unix_hello hello = {.magic = APIR_UNIX_MAGIC, .major = APIR_PROTOCOL_MAJOR};
     const struct apir_unix_request req = {.op = APIR_UNIX_PING};
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {

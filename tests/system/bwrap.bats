@@ -18,14 +18,7 @@ bwrap_start() {
 
 @test "bwrap: devices and tokens as natively" {
     bwrap_start
-    run -0 --separate-stderr remote "$EXERCISE" list
-    [[ $output == *APIR0* ]]
-    exercise compute
-    exercise transfers
-    local native remoted
-    native=$(greedy "${NATIVE[@]}" llama-completion -m "$MODEL" --device none "${GREEDY[@]}")
-    remoted=$(greedy remote llama-completion -m "$MODEL" --device APIR0 -ngl 99 "${GREEDY[@]}")
-    [[ ${#native} -gt 60 && $native == "$remoted" ]]
+    all_as_natively
     # It was in there: another mount namespace than ours, and of the file system nothing but what is above.
     hold_start
     local server root

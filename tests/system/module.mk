@@ -18,7 +18,7 @@ $(APIR_EXERCISE): $(call objs,tests/system/apir_exercise.c tests/system/apir_exe
 	$(link)
 
 $(STREAM_PROXY): EXTRA_LIBS := -lpthread
-$(STREAM_PROXY): $(call objs,tests/system/stream_proxy.c)
+$(STREAM_PROXY): $(call objs,tests/system/stream_proxy.c) $(TEST_LIB)
 	$(link)
 
 # Another C library, so neither the compiler's wrapper nor the sanitizers of this mode fit.

@@ -20,14 +20,7 @@ stream_start() {
 
 # All of what clients do with the host's memory and its answers, and tokens.
 compute() {
-    run -0 --separate-stderr remote "$EXERCISE" list
-    [[ $output == *APIR0* ]]
-    exercise compute
-    exercise transfers
-    local native remoted
-    native=$(greedy "${NATIVE[@]}" llama-completion -m "$MODEL" --device none "${GREEDY[@]}")
-    remoted=$(greedy remote llama-completion -m "$MODEL" --device APIR0 -ngl 99 "${GREEDY[@]}")
-    [[ ${#native} -gt 60 && $native == "$remoted" ]]
+    all_as_natively
     # It was this road that they came by: one context for each of the four (a run that lost its end came again).
     [[ $(grep -c 'stream-proxy: a context over a stream' "$VTEST_LOG") -ge 4 ]]
     # Nothing is left of those that have ended.

@@ -23,6 +23,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/lib/descriptors.h"
+
 enum { FDS_MAX = 8, MESSAGE_MAX = 1 << 20 };
 
 /* A socket of virglrenderer's, and its counterpart to our server. */
@@ -80,22 +82,7 @@ static size_t receive(int sock, void *data, size_t size, int flags, int *fds, si
 /* False: the other side is gone. */
 static bool transmit(int sock, const void *data, size_t size, const int *fds, size_t n_fds)
 {
-    union {
-        struct cmsghdr align;
-        char buf[CMSG_SPACE(sizeof(int) * FDS_MAX)];
-    } control = {0};
-    struct iovec iov = {.iov_base = (void *)(uintptr_t)data, .iov_len = size};
-    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-    if (n_fds) {
-        msg.msg_control = control.buf;
-        msg.msg_controllen = CMSG_SPACE(sizeof(int) * n_fds);
-        struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-        c->cmsg_level = SOL_SOCKET;
-        c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN(sizeof(int) * n_fds);
-        memcpy(CMSG_DATA(c), fds, sizeof(int) * n_fds);
-    }
-    return sendmsg(sock, &msg, MSG_NOSIGNAL) == (ssize_t)size;
+    return descriptors_send(sock, data, size, fds, n_fds) == (ssize_t)size;
 }
 
 static bool transmit_all(int sock, const void *data, size_t size, const int *fds, size_t n_fds)

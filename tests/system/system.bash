@@ -262,6 +262,23 @@ greedy() {
     return 1
 }
 
+# A model's text over this server is that of a native run.
+text_as_natively() {
+    local native remoted
+    native=$(greedy "${NATIVE[@]}" llama-completion -m "$MODEL" --device none "${GREEDY[@]}")
+    remoted=$(greedy remote llama-completion -m "$MODEL" --device APIR0 -ngl 99 "${GREEDY[@]}")
+    [[ ${#native} -gt 60 && $native == "$remoted" ]]
+}
+
+# Devices, graphs, copies and a model's text.
+all_as_natively() {
+    run -0 --separate-stderr remote "$EXERCISE" list
+    [[ $output == *APIR0* ]]
+    exercise compute
+    exercise transfers
+    text_as_natively
+}
+
 # The exit code of a command, and a part of what it says: on any output, or on stderr.
 gives() { # CODE TEXT CMD...
     run "-$1" "${@:3}"

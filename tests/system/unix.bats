@@ -29,10 +29,7 @@ declines() { # PATTERN VARIABLE=VALUE...
 
 @test "unix: the same tokens as a native run" {
     server_start
-    local native remoted
-    native=$(greedy "${NATIVE[@]}" llama-completion -m "$MODEL" --device none "${GREEDY[@]}")
-    remoted=$(greedy remote llama-completion -m "$MODEL" --device APIR0 -ngl 99 "${GREEDY[@]}")
-    [[ ${#native} -gt 60 && $native == "$remoted" ]]
+    text_as_natively
     refute grep '^apir:' "$T/greedy.err"
 }
 

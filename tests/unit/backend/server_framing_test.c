@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages of a VMM's socket, of either kind, in whatever pieces they come. */
 #include "tests/lib/unit.h"
+#include "tests/lib/descriptors.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -11,8 +12,7 @@
 
 #include "backend/server/vmm/framing.h"
 
-#define MANY_FDS 253
-#define CAP      sizeof(union server_context_request)
+#define CAP sizeof(union server_context_request)
 
 static int pair[2]; /* 0: the VMM's end; 1: ours; -1 where a test has closed it */
 static struct server_framing framing;
@@ -80,23 +80,10 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *msg, int flags)
 
 static void put(const void *data, size_t size, size_t n_fds)
 {
-    union {
-        struct cmsghdr align;
-        char buf[CMSG_SPACE(sizeof(int) * MANY_FDS)];
-    } control = {0};
-    struct iovec iov = {.iov_base = (void *)(size_t)data, .iov_len = size};
-    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-    if (n_fds) {
-        msg.msg_control = control.buf;
-        msg.msg_controllen = CMSG_SPACE(sizeof(int) * n_fds);
-        struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-        c->cmsg_level = SOL_SOCKET;
-        c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN(sizeof(int) * n_fds);
-        for (size_t i = 0; i < n_fds; i++)
-            memcpy(CMSG_DATA(c) + i * sizeof(int), &any, sizeof(int));
-    }
-    assert_int_equal(sendmsg(pair[0], &msg, MSG_NOSIGNAL), size);
+    int fds[DESCRIPTORS_MAX] = {0};
+    for (size_t i = 0; i < n_fds; i++)
+        fds[i] = any;
+    assert_int_equal(descriptors_send(pair[0], data, size, fds, n_fds), size);
 }
 
 /* A message of a stream, whole: returns its size there. bytes: of any length. */
@@ -191,7 +178,7 @@ PACKET_TEST(packet_with_too_many_descriptors_is_bad)
 {
     put("m", 1, APIR_FDSOCK_FDS_MAX + 1);
     expect_bad(1);
-    put("m", 1, MANY_FDS);
+    put("m", 1, DESCRIPTORS_MAX);
     expect_bad(1);
     put("m", 1, 1);
     assert_int_equal(receive_at_most(CAP, 0), -EBADMSG);
@@ -369,7 +356,7 @@ STREAM_TEST(stream_with_descriptors_in_wrong_places)
 
 STREAM_TEST(stream_with_too_many_descriptors)
 {
-    static const size_t counts[] = {APIR_FDSOCK_FDS_MAX + 1, 60, MANY_FDS};
+    static const size_t counts[] = {APIR_FDSOCK_FDS_MAX + 1, 60, DESCRIPTORS_MAX};
     uint8_t bytes[64];
     const size_t all = framed(bytes, 16, BODY, 16);
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {

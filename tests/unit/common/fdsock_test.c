@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/lib/unit.h"
+#include "tests/lib/descriptors.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -61,26 +62,13 @@ static void expect_message(int sock, size_t cap, const char *text)
     assert_memory_equal(got.data, text, strlen(text));
 }
 
-/* What a peer sends that does not use our code: any number of descriptors. */
+/* `fd`, any number of times. */
 static void raw_send(int sock, const void *data, size_t size, int fd, size_t n_fds)
 {
-    union {
-        struct cmsghdr align;
-        char buf[CMSG_SPACE(sizeof(int) * MANY_FDS)];
-    } control = {0};
-    struct iovec iov = {.iov_base = (void *)(size_t)data, .iov_len = size};
-    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-    if (n_fds) {
-        msg.msg_control = control.buf;
-        msg.msg_controllen = CMSG_SPACE(sizeof(int) * n_fds);
-        struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-        c->cmsg_level = SOL_SOCKET;
-        c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN(sizeof(int) * n_fds);
-        for (size_t i = 0; i < n_fds; i++)
-            memcpy(CMSG_DATA(c) + i * sizeof(int), &fd, sizeof(int));
-    }
-    assert_int_equal(sendmsg(sock, &msg, MSG_NOSIGNAL), size);
+    int fds[DESCRIPTORS_MAX] = {0};
+    for (size_t i = 0; i < n_fds; i++)
+        fds[i] = fd;
+    assert_int_equal(descriptors_send(sock, data, size, fds, n_fds), size);
 }
 
 /* Receives into room for cap bytes and max_fds descriptors; must be refused whole. */
