@@ -15,8 +15,6 @@
 #define DIRECT_GET_MIN (64u << 10)
 /* The same for a write. To a GPU whose memory the CPU can write, it does so at some GB/s. */
 #define DIRECT_SET_MIN (2u << 20)
-/* Results up to here make a stop in our own memory, see get_small_queued(). */
-#define BOUNCE_MAX (1u << 20)
 
 /* Both ends of a transfer between a buffer and a blob, checked. */
 struct transfer {
@@ -118,23 +116,18 @@ static void answer(struct worker *w, uint8_t *to, const uint8_t *from, uint64_t 
 }
 
 /*
- * A small result of a device with memory of its own. Drivers copy it out of their staging
- * memory line by line, unless ours is what they take for it; from there it goes to the client in
- * steps.
+ * A small result of a device with memory of its own. It makes a stop in memory of ours, which
+ * drivers write to faster than to shared memory; from there it goes to the client in steps.
  */
 static const char *get_small_queued(struct worker *w, const struct apir_msg_get *m,
                                     const struct transfer *t)
 {
-    static uint8_t ours[BOUNCE_MAX] __attribute__((aligned(64)));
-    uint8_t *bounce =
-        host_device_staging(&w->ggml, &w->ggml.devices[t->buffer->device], BOUNCE_MAX);
-    if (!bounce)
-        bounce = ours;
-    host_buffer_get_async(&w->ggml, w->streams[m->stream].host, &t->buffer->host, m->offset, bounce,
-                          m->size);
+    uint8_t *staging = host_device_staging(&w->ggml, &w->ggml.devices[t->buffer->device]);
+    host_buffer_get_async(&w->ggml, w->streams[m->stream].host, &t->buffer->host, m->offset,
+                          staging, m->size);
     const char *why = worker_stream_settle(w, m->stream);
     if (!why)
-        answer(w, t->data, bounce, m->size);
+        answer(w, t->data, staging, m->size);
     return why;
 }
 
@@ -150,7 +143,7 @@ const char *worker_get(struct worker *w, const struct apir_msg_get *m)
         return worker_bad_stream;
     /* Behind the graph in the same queue: one wait for both. */
     if (s->dirty && queued(w, m->stream, &t) && !t.buffer->host.memory) {
-        if (!t.direct && m->size <= BOUNCE_MAX)
+        if (!t.direct && m->size <= HOST_STAGING_SIZE)
             return get_small_queued(w, m, &t);
         if (t.direct)
             host_buffer_copy_async(&w->ggml, s->host, &t.buffer->host, m->offset, t.direct,

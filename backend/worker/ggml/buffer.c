@@ -111,13 +111,19 @@ void host_memory_unpin(const struct host_device *d, void *data)
     d->unpin(data);
 }
 
-uint8_t *host_device_staging(struct host_ggml *hg, struct host_device *d, uint64_t size)
+uint8_t *host_device_staging(struct host_ggml *hg, struct host_device *d)
 {
+    static uint8_t ours[HOST_STAGING_SIZE] __attribute__((aligned(64)));
     const struct gg_device *dev = d->dev;
-    if (!d->staging && d->pin && dev->iface.get_host_buffer_type) {
+    if (d->staging)
+        return d->staging;
+    d->staging = ours;
+    if (d->pin && dev->iface.get_host_buffer_type) {
         void *buft = dev->iface.get_host_buffer_type(d->dev);
-        void *handle = buft ? hg->fns->ggml_backend_buft_alloc_buffer(buft, size) : NULL;
-        d->staging = handle ? hg->fns->ggml_backend_buffer_get_base(handle) : NULL;
+        void *handle =
+            buft ? hg->fns->ggml_backend_buft_alloc_buffer(buft, HOST_STAGING_SIZE) : NULL;
+        if (handle)
+            d->staging = hg->fns->ggml_backend_buffer_get_base(handle);
     }
     return d->staging;
 }

@@ -34,9 +34,12 @@ int host_buffer_wrap(struct host_ggml *hg, const struct host_device *d, void *da
  */
 bool host_memory_pin(const struct host_device *d, void *data, uint64_t size);
 void host_memory_unpin(const struct host_device *d, void *data);
-/* Memory that such a device writes to without its driver's own copy, `size` bytes, always the same
- * size; for results on their way. NULL: it has none. */
-uint8_t *host_device_staging(struct host_ggml *hg, struct host_device *d, uint64_t size);
+/*
+ * HOST_STAGING_SIZE bytes for small results on their way: memory that such a device writes to
+ * without its driver's own copy, for any other device plain memory of ours. One stop at a time.
+ */
+#define HOST_STAGING_SIZE (1u << 20)
+uint8_t *host_device_staging(struct host_ggml *hg, struct host_device *d);
 void host_buffer_free(struct host_ggml *hg, struct host_buffer *b);
 void host_buffer_clear(struct host_ggml *hg, struct host_buffer *b, uint8_t value);
 void host_buffer_reset(struct host_ggml *hg, struct host_buffer *b);

@@ -30,7 +30,7 @@ struct host_device {
     void (*set_n_threads)(void *backend, int n); /* CPU backends, else NULL */
     bool (*pin)(void *data, size_t size);        /* host_memory_pin(), or NULL */
     void (*unpin)(void *data);
-    uint8_t *staging; /* host_device_staging(), once it was asked for; until the process ends */
+    uint8_t *staging; /* host_device_staging(); NULL: not asked for yet. Until the process ends */
 };
 
 /*
