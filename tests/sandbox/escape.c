@@ -113,6 +113,8 @@ TRY(truncate, truncate(told("PATH"), 0))
 TRY(sys_cpu, path_open("/sys/devices/system/cpu/possible", O_RDONLY))
 TRY(other_status, status_open(other()))
 TRY(own_status, path_open("/proc/self/status", O_RDONLY))
+/* Beside the name of a thread, which may be written: who is ended first where memory runs out. */
+TRY(own_score, path_open("/proc/thread-self/oom_score_adj", O_WRONLY))
 TRY(terminal, path_open("/dev/ptmx", O_RDWR | O_NOCTTY))
 TRY(chmod, chmod(told("PATH"), 0777))
 TRY(symlink, symlink("/", told("PATH")))
@@ -436,7 +438,7 @@ static const struct {
 #define T(name) { #name, try_##name },
 #define TC(name, ...) T(name)
     T(shadow) T(passwd) T(read) T(root) T(library) T(write_tmp) T(write_shm) T(write_usr) T(write)
-    T(truncate) T(sys) T(sys_cpu) T(flock) T(lock) T(create) T(other_status) T(own_status) T(terminal) T(device_request) T(chmod) T(symlink)
+    T(truncate) T(sys) T(sys_cpu) T(flock) T(lock) T(create) T(other_status) T(own_status) T(own_score) T(terminal) T(device_request) T(chmod) T(symlink)
     T(exec) T(exec_fd) T(fork) T(clone) T(clone3) T(clone_namespace) T(thread) T(thread_name)
     T(threads)
     T(ptrace) T(seize) T(kill) T(kill_self) T(tgkill) T(tkill) T(pidfd) T(pidfd_signal)

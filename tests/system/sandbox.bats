@@ -285,8 +285,8 @@ kills() { # NAME...
     vtest_stop
 
     escape_config
-    attempts APIR_ESCAPE=thread_name,threads
-    expect thread_name=done threads=EAGAIN
+    attempts APIR_ESCAPE=thread_name,own_score,threads
+    expect thread_name=done own_score=EACCES threads=EAGAIN
     local n
     n=$(sed -n 's/^escape: \([0-9]*\) threads$/\1/p' "$VTEST_LOG")
     [[ $n -gt 3000 && $n -lt 4096 ]]

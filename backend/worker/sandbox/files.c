@@ -75,6 +75,8 @@ static const struct {
     {"/etc/localtime", READ, "time stamps of log lines"},
 
     {"/proc/self", READ, "maps, exe, own threads; of no other process"},
+    /* The kernel lets a process write its own threads' comm. All else in there belongs to root, as
+     * we are not dumpable; a worker that runs as root can write what is its own anyway. */
     {"/proc/self/task", COMM, "CUDA names its threads (comm), and gives up where it cannot"},
     {"/proc/cpuinfo", READ, "ggml and compilers ask for the CPU's features"},
     {"/proc/meminfo", READ, "memory of a device that is the CPU"},
