@@ -11,7 +11,9 @@ SHARE=/mnt/share
 
 # An emulated CPU has no use for a second thread: threads of ggml spin while they wait.
 threads=$(nproc)
-[[ -z ${VM_ARCH-} ]] && ! grep -q TCG /proc/cpuinfo || threads=1
+if [[ -n ${VM_ARCH-} ]] || grep -q TCG /proc/cpuinfo; then
+    threads=1
+fi
 
 step() { # NAME TEXT
     log=$SHARE/$1.log
