@@ -7,13 +7,13 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/file.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/parent.h"
 
 /* Returns 0 once `size` bytes have come, -ETIMEDOUT, or -EPIPE where fewer come. */
 static int read_answer(int fd, unsigned timeout_ms, char *answer, size_t size)
@@ -61,8 +61,7 @@ enum cdi_child_end cdi_child_run(void (*work)(void *answer, const void *arg), co
         return CDI_CHILD_DIED;
     }
     if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent)
+        if (!apir_ends_with_parent(parent))
             _exit(1);
         /* What a library prints must not end up in a table or JSON of ours. */
         dup2(STDERR_FILENO, STDOUT_FILENO);

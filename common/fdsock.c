@@ -3,10 +3,13 @@
 #include "common/fdsock.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+#include "common/cleanup.h"
 
 /* Linux 6.16; the headers may be older. */
 #ifndef SO_PASSRIGHTS
@@ -58,6 +61,21 @@ bool apir_fdsock_refuse(int sock)
 {
     const int no = 0;
     return setsockopt(sock, SOL_SOCKET, SO_PASSRIGHTS, &no, sizeof(no)) == 0;
+}
+
+int apir_fdsock_pair(bool stream, int *ret_ours, int *ret_theirs)
+{
+    int fds[2];
+    if (socketpair(AF_UNIX, (stream ? SOCK_STREAM : SOCK_SEQPACKET) | SOCK_CLOEXEC, 0, fds) < 0)
+        return -errno;
+    cleanup_fd int ours = fds[0];
+    cleanup_fd int theirs = fds[1];
+    const int flags = fcntl(ours, F_GETFL);
+    if (flags < 0 || fcntl(ours, F_SETFL, flags | O_NONBLOCK) < 0)
+        return -errno;
+    *ret_ours = steal_fd(&ours);
+    *ret_theirs = steal_fd(&theirs);
+    return 0;
 }
 
 int apir_fdsock_recv_strange(int sock, void *data, size_t cap, size_t *ret_size, int *fds,

@@ -42,4 +42,10 @@ int apir_fdsock_recv_strange(int sock, void *data, size_t cap, size_t *ret_size,
  */
 bool apir_fdsock_refuse(int sock);
 
+/*
+ * Two connected sockets, close-on-exec: *ret_ours never blocks, *ret_theirs is for another process
+ * and blocks. stream: SOCK_STREAM, else SOCK_SEQPACKET. Returns 0 or -errno.
+ */
+int apir_fdsock_pair(bool stream, int *ret_ours, int *ret_theirs);
+
 #endif

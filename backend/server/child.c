@@ -14,6 +14,7 @@
 
 #include "backend/server/system.h"
 #include "common/cleanup.h"
+#include "common/parent.h"
 
 static void server_children_forget(struct server_children *children, struct server_child *child)
 {
@@ -157,7 +158,7 @@ static _Noreturn void server_child_exec(const struct server_children *children,
                                         const struct server_child_spec *spec, pid_t parent)
 {
     if (spec->is_worker) {
-        if (!server_self_ends_with(parent))
+        if (!apir_ends_with_parent(parent))
             _exit(127);
         int null = open("/dev/null", O_RDWR | O_CLOEXEC);
         if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -44,12 +43,6 @@ bool server_self_is(const char *path)
     struct stat ours;
     return stat(path, &theirs) == 0 && stat("/proc/self/exe", &ours) == 0 &&
            theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino;
-}
-
-bool server_self_ends_with(pid_t parent)
-{
-    /* The parent may have died before the prctl: then nobody would tell us. */
-    return prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent;
 }
 
 void server_self_goes_first(void)

@@ -25,9 +25,6 @@ int server_self_path(char *path, size_t size);
 /* Whether a path leads to this very program. */
 bool server_self_is(const char *path);
 
-/* In a child: it is killed when its parent ends. False where that cannot be had, or has happened.
- */
-bool server_self_ends_with(pid_t parent);
 /* In a child: where memory runs out the kernel is to end it before others. */
 void server_self_goes_first(void);
 

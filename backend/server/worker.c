@@ -3,11 +3,9 @@
 #include "backend/server/worker.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "backend/server/memory.h"
@@ -94,15 +92,12 @@ static void server_worker_close_fds(struct worker_fds *fds)
 
 static int server_worker_open_fds(struct worker_fds *fds, const struct server_spin *spin)
 {
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds->control) < 0)
-        return -errno;
+    int rc = apir_fdsock_pair(false, &fds->control[0], &fds->control[1]);
+    if (rc < 0)
+        return rc;
     /* Our end closes nothing of a worker's (backend/server/closer.h). An older kernel's worker has
      * no call that sends any. */
     (void)apir_fdsock_refuse(fds->control[0]);
-    /* Only our end: a worker may block on its own. */
-    int flags = fcntl(fds->control[0], F_GETFL);
-    if (flags < 0 || fcntl(fds->control[0], F_SETFL, flags | O_NONBLOCK) < 0)
-        return -errno;
     fds->spin = server_spin_share(spin);
     if (fds->spin < 0)
         return fds->spin;

@@ -14,7 +14,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <getopt.h>
-#include <linux/futex.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -22,8 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "backend/config/config.h"
@@ -31,10 +28,12 @@
 #include "backend/worker/control.h"
 #include "backend/worker/dispatch.h"
 #include "backend/worker/stream.h"
+#include "backend/worker/system.h"
 #include "backend/worker/sandbox/sandbox.h"
 #include "protocol/atomic.h"
 #include "common/cleanup.h"
 #include "common/log.h"
+#include "common/parent.h"
 
 /*
  * How long we look for the next message before we sleep: twice what the client
@@ -319,24 +318,6 @@ static int wait_for_ring(struct worker *w)
     return 0;
 }
 
-/*
- * The client sees in this word that we have ended, whoever is left to say so: the kernel walks the
- * list of robust locks of a thread that ends, however it ends, and says so in each that has the
- * thread's id. The list is ours and not glibc's, so that its links lie where no guest sees or
- * writes them; glibc has no robust lock of this thread. What the guest writes into the word breaks
- * its own sign and nothing else.
- */
-static void mark_alive(struct worker *w)
-{
-    static struct robust_list lock;
-    static struct robust_list_head list = {.list = {.next = &lock}};
-    uint32_t *word = &header(w)->worker;
-    lock.next = &list.list;
-    list.futex_offset = (long)((intptr_t)word - (intptr_t)&lock);
-    apir_store_release32(word, (uint32_t)syscall(SYS_gettid));
-    (void)syscall(SYS_set_robust_list, &list, sizeof(list));
-}
-
 static int load(struct worker *w, const struct apir_config *config, struct apir_error *err)
 {
     const char *devices[APIR_CONFIG_DEVICES_MAX + 1] = {NULL};
@@ -402,8 +383,9 @@ int main(int argc, char **argv)
         apir_log_set_level(level);
     apir_log_set_limit(LOG_LINES);
     /* A server that dies takes us along, also where it cannot say so. */
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    prctl(PR_SET_TIMERSLACK, 1ul);
+    if (!apir_ends_with_parent(getppid()))
+        return EXIT_SETUP;
+    worker_system_exact_timers();
     heap_for_work();
 
     static struct worker worker; /* large; one per process */
@@ -418,7 +400,7 @@ int main(int argc, char **argv)
     rc = wait_for_ring(w);
     if (rc)
         return rc == -EPIPE ? EXIT_OK : EXIT_SETUP;
-    mark_alive(w);
+    worker_system_tell_end(&header(w)->worker);
 
     struct apir_error err = {0};
     rc = prepare(w, config, &err);

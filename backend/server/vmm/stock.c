@@ -3,7 +3,6 @@
 #include "backend/server/vmm/stock.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -108,17 +107,13 @@ static int server_stock_start(struct server_stock *stock)
     if (server_self_is(stock->path)) /* it would start itself for ever */
         return -ELOOP;
 
-    int sockets[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
-        return -errno;
-    cleanup_fd int theirs = sockets[1];
-    cleanup_fd int ours = sockets[0];
-    /* Ours alone; the stock server wants its end blocking. */
-    int flags = fcntl(ours, F_GETFL);
-    if (flags < 0 || fcntl(ours, F_SETFL, flags | O_NONBLOCK) < 0)
-        return -errno;
-    int rc = server_loop_add(stock->loop, &stock->source, ours, SERVER_LOOP_IN, server_stock_ready,
-                             stock);
+    cleanup_fd int theirs = -1;
+    cleanup_fd int ours = -1;
+    int rc = apir_fdsock_pair(false, &ours, &theirs);
+    if (rc < 0)
+        return rc;
+    rc = server_loop_add(stock->loop, &stock->source, ours, SERVER_LOOP_IN, server_stock_ready,
+                         stock);
     if (rc < 0)
         return rc;
     const char *argv[] = {stock->path, "--socket-fd", "3", NULL};

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "backend/server/vmm/fence.h"
@@ -284,16 +283,15 @@ static const struct server_context_ops virgl_context_ops = {
 int server_virgl_create(struct server_contexts *contexts, uint32_t id, const char *refusal,
                         bool stream, int *ret_fd)
 {
-    int sockets[2];
-    const int type = stream ? SOCK_STREAM : SOCK_SEQPACKET;
-    if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, sockets) < 0)
-        return -errno;
-    cleanup_fd int theirs = sockets[1];
-    cleanup_fd int ours = sockets[0];
+    cleanup_fd int theirs = -1;
+    cleanup_fd int ours = -1;
+    int rc = apir_fdsock_pair(stream, &ours, &theirs);
+    if (rc < 0)
+        return rc;
     struct server_virgl *virgl = calloc(1, sizeof(*virgl));
     if (!virgl)
         return -ENOMEM;
-    int rc = server_framing_init(&virgl->framing, ours);
+    rc = server_framing_init(&virgl->framing, ours);
     if (rc == 0)
         rc = server_peer_init(&virgl->peer, contexts->loop, steal_fd(&ours), server_virgl_ready,
                               virgl);

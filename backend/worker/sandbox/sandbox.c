@@ -20,6 +20,7 @@
 #include "backend/worker/sandbox/cache.h"
 #include "backend/worker/sandbox/calls.h"
 #include "backend/worker/sandbox/files.h"
+#include "common/parent.h"
 #include "common/root.h"
 #include "common/cleanup.h"
 
@@ -200,7 +201,7 @@ int worker_sandbox_enter(struct worker_sandbox *s, const struct apir_config *con
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
         return apir_error_sys(err, errno, "PR_SET_DUMPABLE");
     /* A change of credentials may have taken away what main has asked for. */
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != server)
+    if (!apir_ends_with_parent(server))
         return apir_error_set(err, EPIPE, "the server has ended");
     return 0;
 }

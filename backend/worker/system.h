@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What of threads and timers each system has in a way of its own. Linux' way is all there is
+ * (docs/macos.md).
+ */
+#ifndef APIR_WORKER_SYSTEM_H
+#define APIR_WORKER_SYSTEM_H
+
+#include <stdint.h>
+
+/*
+ * The client sees in this word of the ring's header that the calling thread has ended, whoever is
+ * left to say so: the kernel writes it. Once in a process.
+ */
+void worker_system_tell_end(uint32_t *word);
+
+/* Sleeps of this thread last no longer than asked for. */
+void worker_system_exact_timers(void);
+
+#endif
