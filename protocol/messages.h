@@ -28,6 +28,7 @@
 #define APIR_STREAMS_MAX 64u                  /* live backend instances per context; ids from 1 */
 #define APIR_SLOTS_MAX   64u                  /* graph slots per context; ids from 0 */
 #define APIR_EVENTS_MAX  256u                 /* per context; ids from 0 */
+#define APIR_EXTRAS_MAX  4u                   /* extra buffer types of a device; numbers from 0 */
 #define APIR_INLINE_MAX  8192u                /* SET_INLINE payload */
 #define APIR_PAYLOAD_MAX (UINT64_C(64) << 20) /* one graph definition or query */
 #define APIR_MESSAGE_MAX (APIR_INLINE_MAX + 128u)
@@ -73,6 +74,25 @@
     F(uint32_t, buffer, 1, APIR_BUFFER_ID_MAX)                                                     \
     F(uint64_t, size, 1, APIR_SIZE_MAX)                                                            \
     F(uint32_t, reply, 0, APIR_U32_MAX)
+
+/* A buffer of one of the device's extra types (struct apir_reply_device_info). */
+#define APIR_FIELDS_buffer_alloc_extra(F)                                                          \
+    F(uint32_t, device, 0, APIR_DEVICES_MAX - 1)                                                   \
+    F(uint32_t, extra, 0, APIR_EXTRAS_MAX - 1)                                                     \
+    F(uint32_t, buffer, 1, APIR_BUFFER_ID_MAX)                                                     \
+    F(uint64_t, size, 1, APIR_SIZE_MAX)                                                            \
+    F(uint32_t, reply, 0, APIR_U32_MAX)
+
+/* What SET and SET_INLINE write to this buffer of an extra type from here on are the bytes of this
+ * contiguous tensor, from the first to the last, at `offset` and on. With the last one the host
+ * converts it. */
+#define APIR_FIELDS_tensor_begin(F)                                                                \
+    F(uint32_t, buffer, 1, APIR_BUFFER_ID_MAX)                                                     \
+    F(uint64_t, offset, 0, APIR_SIZE_MAX)                                                          \
+    F(uint32_t, type, 0, 255)                                                                      \
+    F(uint64_t, ne0, 1, APIR_SIZE_MAX)                                                             \
+    F(uint64_t, ne1, 1, APIR_SIZE_MAX)                                                             \
+    F(uint64_t, ne2, 1, APIR_SIZE_MAX)
 
 #define APIR_FIELDS_buffer_free(F) F(uint32_t, buffer, 1, APIR_BUFFER_ID_MAX)
 
@@ -151,6 +171,12 @@
     F(uint32_t, device, 0, APIR_DEVICES_MAX - 1)                                                   \
     F(uint32_t, status, 0, APIR_U32_MAX)                                                           \
     F(uint32_t, reply, 0, APIR_U32_MAX)
+
+/* How many threads compute what follows in the stream, of at most as many as the host allows. Where
+ * the device says APIR_DEVICE_THREADS. */
+#define APIR_FIELDS_stream_threads(F)                                                              \
+    F(uint32_t, stream, 1, APIR_STREAMS_MAX)                                                       \
+    F(uint32_t, threads, 1, APIR_U32_MAX)
 
 #define APIR_FIELDS_stream_close(F) F(uint32_t, stream, 1, APIR_STREAMS_MAX)
 
@@ -242,7 +268,10 @@
     M(EVENT_SYNC, event_sync, 27, APIR_ST_READY, FLAT)                                             \
     M(EVENT_FREE, event_free, 28, APIR_ST_READY, FLAT)                                             \
     M(BLOB_REGISTER, blob_register, 29, APIR_ST_READY, FLAT)                                       \
-    M(BLOB_FORGET, blob_forget, 30, APIR_ST_READY, FLAT)
+    M(BLOB_FORGET, blob_forget, 30, APIR_ST_READY, FLAT)                                           \
+    M(BUFFER_ALLOC_EXTRA, buffer_alloc_extra, 31, APIR_ST_READY, FLAT)                             \
+    M(TENSOR_BEGIN, tensor_begin, 32, APIR_ST_READY, FLAT)                                         \
+    M(STREAM_THREADS, stream_threads, 33, APIR_ST_READY, FLAT)
 
 #include "protocol/shm.h"
 
@@ -315,7 +344,8 @@ enum apir_status {
     APIR_E_VERSION = 5,
 };
 
-#define APIR_NAME_SIZE 128u
+#define APIR_NAME_SIZE       128u
+#define APIR_EXTRA_NAME_SIZE 32u
 
 struct apir_reply_hello {
     uint32_t status; /* APIR_OK, or APIR_E_VERSION with the host's version below */
@@ -328,7 +358,8 @@ struct apir_reply_hello {
 };
 
 enum apir_device_flag {
-    APIR_DEVICE_SYNC = 4, /* graph_compute returns when done (CPU) */
+    APIR_DEVICE_SYNC = 4,    /* graph_compute returns when done (CPU) */
+    APIR_DEVICE_THREADS = 8, /* from minor 5 on: takes STREAM_THREADS */
 };
 
 struct apir_reply_device_info {
@@ -344,6 +375,11 @@ struct apir_reply_device_info {
     /* From minor 1 on: the same for this device at every boot; no other device of the
      * host has it. Characters a-z 0-9 . : @ _ -; empty: not told. */
     char id[APIR_ID_SIZE];
+    /* From minor 5 on: ggml's extra buffer types of this device, for weights in layouts that only
+     * its kernels know: how many, and their names. */
+    uint32_t n_extras;
+    uint32_t zero;
+    char extras[APIR_EXTRAS_MAX][APIR_EXTRA_NAME_SIZE];
 };
 
 struct apir_reply_device_memory {
@@ -362,6 +398,11 @@ struct apir_reply_op_query {
     uint32_t status;
     uint32_t flags;      /* enum apir_op_flag */
     uint64_t alloc_size; /* bytes for the node's own data; 0 where it has none */
+    /* From minor 5 on. Bit i: the op is supported with its first source in extra type i; and the
+     * bytes that a tensor, of no op, takes there. */
+    uint32_t extras;
+    uint32_t zero;
+    uint64_t extra_sizes[APIR_EXTRAS_MAX];
 };
 
 enum apir_stream_flag {

@@ -29,7 +29,7 @@
 #define APIR_PROTOCOL_MAJOR 1u
 /* 1: DEVICE_INFO tells an id; 2: BUFFER_ALLOC and STREAM_OPEN why not; 3: a stream why it failed;
  * 4: no word `coming` beside tail, no doorbell for fences */
-#define APIR_PROTOCOL_MINOR 4u
+#define APIR_PROTOCOL_MINOR 5u
 
 #define APIR_RING_MAGIC       UINT64_C(0x31474e5252495041) /* "APIRRNG1" as bytes */
 #define APIR_SHM_ALIGN        65536u                       /* every blob is a multiple of this */

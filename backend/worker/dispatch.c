@@ -8,6 +8,7 @@
 
 #include "backend/worker/blob.h"
 #include "backend/worker/control.h"
+#include "backend/worker/extra.h"
 #include "backend/worker/graph.h"
 #include "backend/worker/stream.h"
 #include "backend/worker/table.h"
@@ -72,6 +73,9 @@ static const char *handle_device_info(struct worker *w, const struct apir_msg_de
     memcpy(r.description, d->description, sizeof(r.description));
     memcpy(r.device_id, d->device_id, sizeof(r.device_id));
     memcpy(r.id, d->id, sizeof(r.id));
+    r.n_extras = d->n_extras;
+    for (uint32_t i = 0; i < d->n_extras; i++)
+        snprintf(r.extras[i], sizeof(r.extras[i]), "%s", host_extra_name(&w->ggml, d, i));
     memcpy(place, &r, sizeof(r));
     return NULL;
 }
@@ -110,42 +114,60 @@ static const char *handle_op_query(struct worker *w, const struct apir_msg_op_qu
 
 /* ---- buffers ---------------------------------------------------------------- */
 
-static const char *handle_buffer_alloc(struct worker *w, const struct apir_msg_buffer_alloc *m)
+/* extra: the number of one of the device's extra types, or -1: its own. */
+static const char *buffer_alloc(struct worker *w, uint32_t device, int extra, uint32_t id,
+                                uint64_t size, uint32_t reply)
 {
-    void *place = worker_reply(w, m->reply);
+    void *place = worker_reply(w, reply);
     if (!place)
         return worker_bad_reply;
-    if (m->device >= w->ggml.n_devices)
+    if (device >= w->ggml.n_devices || extra >= (int)w->ggml.devices[device].n_extras)
         return worker_bad_device;
-    struct worker_buffer *b = &w->buffers[WORKER_BUFFER_INDEX(m->buffer)];
+    struct worker_buffer *b = &w->buffers[WORKER_BUFFER_INDEX(id)];
     if (b->id)
         return "buffer id is in use";
     struct apir_reply_status r = {.status = APIR_OK};
-    const struct host_device *d = &w->ggml.devices[m->device];
-    if (m->size > d->max_size) {
+    const struct host_device *d = &w->ggml.devices[device];
+    if (size > d->max_size) {
         r.status = APIR_E_LIMIT;
         snprintf(r.why, sizeof(r.why), "the device's buffers have %llu MiB at most",
                  (unsigned long long)(d->max_size >> 20));
     } else {
-        r.status = worker_reserve(w, m->device, m->size, r.why);
+        r.status = worker_reserve(w, device, size, r.why);
     }
     if (r.status == APIR_OK) {
-        bool there = host_buffer_alloc(&w->ggml, d, m->size, &b->host) == 0;
-        r.status = worker_granted(w, m->device, r.why);
-        if (r.status == APIR_OK && !there) {
-            worker_release(w, m->device, m->size);
+        void *buft = extra < 0 ? d->buft : d->extras[extra];
+        bool there = host_buffer_alloc(&w->ggml, d, buft, size, &b->host) == 0;
+        r.status = worker_granted(w, device, r.why);
+        b->extra = there && extra >= 0 ? worker_extra_new((uint32_t)extra) : NULL;
+        const bool whole = there && (extra < 0 || b->extra);
+        if (r.status == APIR_OK && !whole) {
+            worker_release(w, device, size);
             r.status = APIR_E_NOMEM;
-        } else if (r.status != APIR_OK && there) {
+        }
+        if (r.status != APIR_OK) {
+            worker_extra_free(w, b);
             host_buffer_free(&w->ggml, &b->host);
         }
     }
     if (r.status == APIR_OK) {
-        b->id = m->buffer;
-        b->device = m->device;
-        b->reserved = m->size;
+        b->id = id;
+        b->device = device;
+        b->reserved = size;
     }
     memcpy(place, &r, sizeof(r));
     return NULL;
+}
+
+static const char *handle_buffer_alloc(struct worker *w, const struct apir_msg_buffer_alloc *m)
+{
+    return buffer_alloc(w, m->device, -1, m->buffer, m->size, m->reply);
+}
+
+static const char *handle_buffer_alloc_extra(struct worker *w,
+                                             const struct apir_msg_buffer_alloc_extra *m)
+{
+    return buffer_alloc(w, m->device, (int)m->extra, m->buffer, m->size, m->reply);
 }
 
 static const char *handle_buffer_free(struct worker *w, const struct apir_msg_buffer_free *m)
@@ -159,6 +181,7 @@ static const char *handle_buffer_free(struct worker *w, const struct apir_msg_bu
         if (worker_slot_uses(&w->slots[i], b->id))
             worker_slot_clear(w, &w->slots[i]);
     }
+    worker_extra_free(w, b);
     host_buffer_free(&w->ggml, &b->host);
     worker_release(w, b->device, b->reserved);
     *b = (struct worker_buffer){0};
@@ -170,6 +193,8 @@ static const char *handle_buffer_clear(struct worker *w, const struct apir_msg_b
     struct worker_buffer *b = worker_buffer_find(w, m->buffer);
     if (!b)
         return worker_bad_buffer;
+    if (b->extra)
+        worker_extra_clear(w, b);
     host_buffer_clear(&w->ggml, &b->host, (uint8_t)m->value);
     return NULL;
 }
@@ -300,6 +325,54 @@ static const char *handle_graph_drop(struct worker *w, const struct apir_msg_gra
     return NULL;
 }
 
+static const char *dispatch_transfer(struct worker *w, const struct apir_msg *msg)
+{
+    switch (msg->code) {
+    case APIR_MSG_SET:
+        return worker_set(w, &msg->u.set);
+    case APIR_MSG_SET_INLINE:
+        return worker_set_inline(w, &msg->u.set_inline, msg->tail);
+    case APIR_MSG_GET:
+        return worker_get(w, &msg->u.get);
+    case APIR_MSG_SET_2D:
+        return worker_set_2d(w, &msg->u.set_2d);
+    case APIR_MSG_GET_2D:
+        return worker_get_2d(w, &msg->u.get_2d);
+    case APIR_MSG_MEMSET:
+        return worker_memset(w, &msg->u.memset);
+    case APIR_MSG_COPY:
+        return worker_copy(w, &msg->u.copy);
+    default:
+        return "not a transfer";
+    }
+}
+
+/* Streams and events. */
+static const char *dispatch_stream(struct worker *w, const struct apir_msg *msg)
+{
+    switch (msg->code) {
+    case APIR_MSG_STREAM_OPEN:
+        return worker_stream_open(w, &msg->u.stream_open);
+    case APIR_MSG_STREAM_CLOSE:
+        return worker_stream_close(w, &msg->u.stream_close);
+    case APIR_MSG_STREAM_SYNC:
+        return worker_stream_settle(w, msg->u.stream_sync.stream);
+    case APIR_MSG_EVENT_RECORD:
+        return worker_event_record(w, &msg->u.event_record);
+    case APIR_MSG_EVENT_WAIT:
+        return worker_event_wait(w, &msg->u.event_wait);
+    case APIR_MSG_EVENT_SYNC:
+        return worker_event_sync(w, &msg->u.event_sync);
+    case APIR_MSG_EVENT_FREE:
+        return worker_event_free(w, &msg->u.event_free);
+    case APIR_MSG_STREAM_THREADS:
+        return worker_stream_threads(w, &msg->u.stream_threads);
+    default:
+        return "of no stream";
+    }
+}
+
+/* All codes, without a default: the compiler asks for what is missing. */
 const char *worker_dispatch(struct worker *w, const struct apir_msg *msg)
 {
     switch (msg->code) {
@@ -319,26 +392,6 @@ const char *worker_dispatch(struct worker *w, const struct apir_msg *msg)
         return handle_buffer_clear(w, &msg->u.buffer_clear);
     case APIR_MSG_BUFFER_RESET:
         return handle_buffer_reset(w, &msg->u.buffer_reset);
-    case APIR_MSG_SET:
-        return worker_set(w, &msg->u.set);
-    case APIR_MSG_SET_INLINE:
-        return worker_set_inline(w, &msg->u.set_inline, msg->tail);
-    case APIR_MSG_GET:
-        return worker_get(w, &msg->u.get);
-    case APIR_MSG_SET_2D:
-        return worker_set_2d(w, &msg->u.set_2d);
-    case APIR_MSG_GET_2D:
-        return worker_get_2d(w, &msg->u.get_2d);
-    case APIR_MSG_MEMSET:
-        return worker_memset(w, &msg->u.memset);
-    case APIR_MSG_COPY:
-        return worker_copy(w, &msg->u.copy);
-    case APIR_MSG_STREAM_OPEN:
-        return worker_stream_open(w, &msg->u.stream_open);
-    case APIR_MSG_STREAM_CLOSE:
-        return worker_stream_close(w, &msg->u.stream_close);
-    case APIR_MSG_STREAM_SYNC:
-        return worker_stream_settle(w, msg->u.stream_sync.stream);
     case APIR_MSG_GRAPH_DEF:
         return handle_graph_def(w, &msg->u.graph_def);
     case APIR_MSG_GRAPH_EXEC:
@@ -349,18 +402,31 @@ const char *worker_dispatch(struct worker *w, const struct apir_msg *msg)
         return handle_graph_patch(w, &msg->u.graph_patch);
     case APIR_MSG_GRAPH_OPTIMIZE:
         return handle_graph_optimize(w, &msg->u.graph_optimize);
-    case APIR_MSG_EVENT_RECORD:
-        return worker_event_record(w, &msg->u.event_record);
-    case APIR_MSG_EVENT_WAIT:
-        return worker_event_wait(w, &msg->u.event_wait);
-    case APIR_MSG_EVENT_SYNC:
-        return worker_event_sync(w, &msg->u.event_sync);
-    case APIR_MSG_EVENT_FREE:
-        return worker_event_free(w, &msg->u.event_free);
     case APIR_MSG_BLOB_REGISTER:
         return worker_blob_register(w, &msg->u.blob_register);
     case APIR_MSG_BLOB_FORGET:
         return worker_blob_forget(w, &msg->u.blob_forget);
+    case APIR_MSG_BUFFER_ALLOC_EXTRA:
+        return handle_buffer_alloc_extra(w, &msg->u.buffer_alloc_extra);
+    case APIR_MSG_TENSOR_BEGIN:
+        return worker_extra_begin(w, &msg->u.tensor_begin);
+    case APIR_MSG_SET:
+    case APIR_MSG_SET_INLINE:
+    case APIR_MSG_GET:
+    case APIR_MSG_SET_2D:
+    case APIR_MSG_GET_2D:
+    case APIR_MSG_MEMSET:
+    case APIR_MSG_COPY:
+        return dispatch_transfer(w, msg);
+    case APIR_MSG_STREAM_OPEN:
+    case APIR_MSG_STREAM_CLOSE:
+    case APIR_MSG_STREAM_SYNC:
+    case APIR_MSG_EVENT_RECORD:
+    case APIR_MSG_EVENT_WAIT:
+    case APIR_MSG_EVENT_SYNC:
+    case APIR_MSG_EVENT_FREE:
+    case APIR_MSG_STREAM_THREADS:
+        return dispatch_stream(w, msg);
     }
     return "unknown message code";
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/worker/extra.h"
 #include "backend/worker/table.h"
 #include "backend/worker/rules/op.h"
 #include "backend/worker/rules/rules.h"
@@ -149,13 +150,16 @@ static void tensor_locate(struct worker *w, const struct worker_slot *slot, uint
         }
         p.offset = t->offset;
         /* ggml's own allocator asks for this many bytes; kernels use them. */
-        uint64_t alloc =
-            need ? host_tensor_alloc_size(&w->ggml, &w->ggml.devices[p.buffer->device], g) : 0;
+        uint64_t alloc = need ? host_tensor_alloc_size(&w->ggml, p.buffer->host.buft, g) : 0;
         if (alloc > need)
             need = alloc;
     }
     if (!p.buffer) {
         out->fatal = "tensor: neither buffer nor view";
+        return;
+    }
+    if (p.buffer->extra && (g->view_src || g->op || !worker_extra_has(w, p.buffer, t, p.offset))) {
+        refuse(out, APIR_E_FAILED, wire, index, "the host has no such weight");
         return;
     }
     if (p.offset > p.buffer->host.size || need > p.buffer->host.size - p.offset) {
@@ -188,6 +192,29 @@ static const char *reach_check(const struct apir_graph *wire, uint32_t index,
             return "op: would go beyond a buffer";
     }
     return NULL;
+}
+
+/* Contiguous within a row, and rows in order: what kernels for extra types take for granted. */
+static bool is_plain_f32(const struct apir_tensor *t)
+{
+    return t->type == 0 && t->nb[0] == 4 && t->nb[1] >= t->nb[0] && t->nb[2] >= t->nb[1] &&
+           t->nb[3] >= t->nb[2];
+}
+
+/* A weight in an extra type's layout is the first source of a product, and nothing else. */
+static bool extras_ok(const struct apir_graph *wire, uint32_t index, const struct place *places)
+{
+    const struct apir_tensor *t = &wire->tensors[index];
+    for (uint32_t i = 0; i < APIR_TENSOR_SRC; i++) {
+        if (t->src[i] == APIR_NO_TENSOR || !places[t->src[i]].buffer ||
+            !places[t->src[i]].buffer->extra)
+            continue;
+        const char *op = t->op == APIR_NO_NAME ? "" : wire->names[t->op].name;
+        if (i != 0 || (strcmp(op, "MUL_MAT") != 0 && strcmp(op, "MUL_MAT_ID") != 0) ||
+            !is_plain_f32(t) || !is_plain_f32(&wire->tensors[t->src[1]]))
+            return false;
+    }
+    return true;
 }
 
 /* The same where it is not known yet where the tensors will lie: it must fit wherever that is. What
@@ -365,8 +392,9 @@ static void tensor_realise(struct worker *w, struct worker_slot *slot, uint32_t 
     /* Without an op there is nothing to compute; and ggml would take it for a leaf. */
     if (out->fatal || out->status || !(wire->tensors[i].bits & APIR_TENSOR_NODE) || g->op == 0)
         return;
-    if (!op_is_view(w, g->op) &&
-        !host_tensor_supported(&w->ggml, &w->ggml.devices[slot->device], g))
+    if (!extras_ok(wire, i, r->places) ||
+        (!op_is_view(w, g->op) &&
+         !host_tensor_supported(&w->ggml, &w->ggml.devices[slot->device], g)))
         refuse(out, APIR_E_UNSUPPORTED, wire, i, "the host's device does not support it");
     r->nodes[r->n_nodes++] = i;
     index_note(slot, i, r->places);
@@ -522,6 +550,22 @@ static void tensors_imagine(struct worker *w, const struct apir_graph *wire, uin
     }
 }
 
+/* What the extra types do with the node: as a weight, or as the op that one is used in. */
+static void query_extras(struct worker *w, const struct host_device *d, struct gg_tensor *node,
+                         struct apir_reply_op_query *reply)
+{
+    const char *op = w->ggml.ops.name[node->op];
+    const bool product = (strcmp(op, "MUL_MAT") == 0 || strcmp(op, "MUL_MAT_ID") == 0) &&
+                         node->src[0] && node->src[0]->op == 0 && !node->src[0]->view_src;
+    for (uint32_t i = 0; i < d->n_extras; i++) {
+        if (product && host_extra_takes(&w->ggml, d, i, node->src[0]) &&
+            host_extra_supported(&w->ggml, d, i, node))
+            reply->extras |= 1u << i;
+        if (node->op == 0)
+            reply->extra_sizes[i] = host_tensor_alloc_size(&w->ggml, d->extras[i], node);
+    }
+}
+
 const char *worker_op_query(struct worker *w, uint32_t device, const void *payload, uint64_t size,
                             struct apir_reply_op_query *ret_reply)
 {
@@ -554,7 +598,8 @@ const char *worker_op_query(struct worker *w, uint32_t device, const void *paylo
             ret_reply->flags |= APIR_OP_SUPPORTED;
         if (host_tensor_offload(&w->ggml, d, node))
             ret_reply->flags |= APIR_OP_OFFLOAD;
-        ret_reply->alloc_size = host_tensor_alloc_size(&w->ggml, d, node);
+        ret_reply->alloc_size = host_tensor_alloc_size(&w->ggml, d->buft, node);
+        query_extras(w, d, &tensors[wire.n_tensors - 1], ret_reply);
     }
     apir_graph_fini(&wire);
     return NULL;

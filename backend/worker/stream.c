@@ -126,6 +126,15 @@ const char *worker_stream_open(struct worker *w, const struct apir_msg_stream_op
     return NULL;
 }
 
+const char *worker_stream_threads(struct worker *w, const struct apir_msg_stream_threads *m)
+{
+    const struct worker_stream *s = &w->streams[m->stream];
+    if (!s->host)
+        return worker_bad_stream;
+    host_stream_threads(&w->ggml, &w->ggml.devices[s->device], s->host, m->threads);
+    return NULL;
+}
+
 const char *worker_stream_close(struct worker *w, const struct apir_msg_stream_close *m)
 {
     const char *why = worker_stream_settle(w, m->stream);

@@ -30,6 +30,7 @@ void worker_streams_settle(struct worker *w);
 
 const char *worker_stream_open(struct worker *w, const struct apir_msg_stream_open *m);
 const char *worker_stream_close(struct worker *w, const struct apir_msg_stream_close *m);
+const char *worker_stream_threads(struct worker *w, const struct apir_msg_stream_threads *m);
 const char *worker_event_record(struct worker *w, const struct apir_msg_event_record *m);
 const char *worker_event_wait(struct worker *w, const struct apir_msg_event_wait *m);
 const char *worker_event_sync(struct worker *w, const struct apir_msg_event_sync *m);

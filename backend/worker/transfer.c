@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "backend/worker/extra.h"
 #include "backend/worker/stream.h"
 #include "backend/worker/table.h"
 
@@ -41,6 +42,8 @@ static const char *transfer_check(struct worker *w, uint32_t buffer, uint64_t of
     *ret = (struct transfer){.buffer = worker_buffer_find(w, buffer)};
     if (!ret->buffer)
         return worker_bad_buffer;
+    if (ret->buffer->extra)
+        return worker_bad_extra;
     if ((u128)(count - 1) * stride + offset + row > ret->buffer->host.size)
         return worker_bad_range;
     u128 packed = (u128)row * count;
@@ -62,9 +65,23 @@ static bool queued(const struct worker *w, uint32_t stream, const struct transfe
     return stream && w->streams[stream].device == t->buffer->device;
 }
 
+/* The next bytes of a tensor that the host converts. */
+static const char *set_extra(struct worker *w, struct worker_buffer *b, uint32_t stream,
+                             uint64_t offset, const void *data, uint64_t size)
+{
+    if (!data)
+        return worker_bad_region;
+    const char *why = worker_stream_settle(w, stream);
+    return why ? why : worker_extra_put(w, b, offset, data, size);
+}
+
 const char *worker_set(struct worker *w, const struct apir_msg_set *m)
 {
     struct transfer t;
+    struct worker_buffer *b = worker_buffer_find(w, m->buffer);
+    if (b && b->extra)
+        return set_extra(w, b, m->stream, m->offset,
+                         worker_region(w, m->blob, m->blob_offset, m->size), m->size);
     const char *why =
         transfer_check(w, m->buffer, m->offset, m->size, 1, 0, m->blob, m->blob_offset, &t);
     if (why)
@@ -95,6 +112,8 @@ const char *worker_set_inline(struct worker *w, const struct apir_msg_set_inline
     struct worker_buffer *b = worker_buffer_find(w, m->buffer);
     if (!b)
         return worker_bad_buffer;
+    if (b->extra)
+        return set_extra(w, b, m->stream, m->offset, data, m->size);
     if (!in_buffer(b, m->offset, m->size))
         return worker_bad_range;
     const char *why = worker_stream_settle(w, m->stream);
@@ -195,6 +214,8 @@ const char *worker_memset(struct worker *w, const struct apir_msg_memset *m)
     struct worker_buffer *b = worker_buffer_find(w, m->buffer);
     if (!b)
         return worker_bad_buffer;
+    if (b->extra)
+        return worker_bad_extra;
     if (!in_buffer(b, m->offset, m->size))
         return worker_bad_range;
     const char *why = worker_stream_settle(w, m->stream);
@@ -211,6 +232,8 @@ const char *worker_copy(struct worker *w, const struct apir_msg_copy *m)
     struct worker_buffer *dst = worker_buffer_find(w, m->dst_buffer);
     if (!src || !dst)
         return worker_bad_buffer;
+    if (src->extra || dst->extra)
+        return worker_bad_extra;
     if (!in_buffer(src, m->src_offset, m->size) || !in_buffer(dst, m->dst_offset, m->size))
         return worker_bad_range;
     struct worker_stream *ds = &w->streams[m->dst_stream];

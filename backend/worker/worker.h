@@ -4,7 +4,7 @@
  * memory shared with the guest, so any way to end it is a safe way.
  *
  * What it consists of. Each file beside this one works on a part of it, and calls only those before
- * it: control, table, stream, blob, transfer, graph, dispatch, main.
+ * it: control, table, stream, blob, extra, transfer, graph, dispatch, main.
  */
 #ifndef APIR_WORKER_H
 #define APIR_WORKER_H
@@ -28,11 +28,31 @@ struct worker_blob {
     uint32_t device;
 };
 
+/* A tensor in a buffer of an extra type, as the host has converted it. */
+struct worker_extra_tensor {
+    uint64_t offset, size; /* in the buffer, as large as the type makes it */
+    uint32_t type;
+    int64_t ne[APIR_TENSOR_DIMS];
+};
+
+/* What is in a buffer of an extra type (backend/worker/extra.h). */
+struct worker_extra {
+    uint32_t type;                       /* number of the device's extra type */
+    struct worker_extra_tensor *tensors; /* n_tensors, by offset; owned */
+    uint32_t n_tensors, room;
+    /* The one whose bytes are coming: `arrived` of plain_size. */
+    struct worker_extra_tensor coming;
+    uint64_t plain_size, arrived; /* plain_size 0: none */
+    uint8_t *plain;               /* owned; NULL: there was no memory, and its bytes are dropped */
+    uint64_t reserved;            /* bytes of `plain` in the server's books */
+};
+
 struct worker_buffer {
     uint32_t id; /* 0: free */
     uint32_t device;
     uint64_t reserved; /* bytes of the device in the server's books */
     struct host_buffer host;
+    struct worker_extra *extra; /* owned; NULL: of the device's own type */
 };
 
 enum worker_slot_state {

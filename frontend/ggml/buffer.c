@@ -117,9 +117,79 @@ static void buffer_reset(void *buffer)
     client_unlock(c);
 }
 
+/* ---- of an extra type ------------------------------------------------------------ */
+
+/* All of it or nothing, as natively, where parts make ggml abort. */
+static void extra_set(void *buffer, struct gg_tensor *t, const void *data, size_t offset,
+                      size_t size)
+{
+    struct plugin_buffer *b = context_of(buffer);
+    if (offset != 0 || size != plugin.nbytes(t)) {
+        apir_log(APIR_LOG_ERROR, "%s: '%.64s' can only be set as a whole", b->extra->name, t->name);
+        return;
+    }
+    os_lock_acquire(&b->whole);
+    plugin_tensor_set_whole(t, data);
+    os_lock_release(&b->whole);
+}
+
+/* Nobody but the host's kernels can read it. */
+static void extra_get(void *buffer, const struct gg_tensor *t, void *data, size_t offset,
+                      size_t size)
+{
+    (void)offset;
+    apir_log(APIR_LOG_ERROR, "%s: '%.64s' cannot be read", context_of(buffer)->extra->name,
+             t->name);
+    client_fill_lost(data, size, (uint32_t)t->type);
+}
+
 /* ---- allocation --------------------------------------------------------------- */
 
-void *plugin_buffer_alloc(struct plugin_device *d, size_t size)
+static int ask(struct plugin_buffer *b, struct apir_reply_status *ret_answer)
+{
+    struct apir_msg msg = {
+        .code = APIR_MSG_BUFFER_ALLOC,
+        .u.buffer_alloc = {.device = b->device->index, .buffer = b->id, .size = b->size},
+    };
+    uint32_t *reply = &msg.u.buffer_alloc.reply;
+    if (b->extra) {
+        msg.code = APIR_MSG_BUFFER_ALLOC_EXTRA;
+        msg.u.buffer_alloc_extra = (struct apir_msg_buffer_alloc_extra){
+            .device = b->device->index,
+            .extra = b->extra->number,
+            .buffer = b->id,
+            .size = b->size,
+        };
+        reply = &msg.u.buffer_alloc_extra.reply;
+    }
+    return client_call(&plugin.client, &msg, reply, ret_answer, sizeof(*ret_answer));
+}
+
+static void *buffer_make(struct plugin_buffer *b)
+{
+    struct gg_buffer_i iface = {{NULL}};
+    void (*free_fn)(void *) = buffer_free;
+    memcpy(&iface.fn[0], &free_fn, sizeof(free_fn));
+    PLUGIN_SET_FN(&iface, plugin.layout.buffer.base, buffer_base);
+    PLUGIN_SET_FN(&iface, plugin.layout.buffer.clear, buffer_clear);
+    PLUGIN_SET_FN(&iface, plugin.layout.buffer.reset, buffer_reset);
+    if (b->extra) {
+        PLUGIN_SET_FN(&iface, plugin.layout.buffer.set, extra_set);
+        PLUGIN_SET_FN(&iface, plugin.layout.buffer.get, extra_get);
+    } else {
+        PLUGIN_SET_FN(&iface, plugin.layout.buffer.memset, buffer_memset);
+        PLUGIN_SET_FN(&iface, plugin.layout.buffer.set, buffer_set);
+        PLUGIN_SET_FN(&iface, plugin.layout.buffer.get, buffer_get);
+        PLUGIN_SET_FN(&iface, plugin.layout.buffer.set_2d, buffer_set_2d);
+        PLUGIN_SET_FN(&iface, plugin.layout.buffer.get_2d, buffer_get_2d);
+        PLUGIN_SET_FN(&iface, plugin.layout.buffer.cpy, buffer_copy);
+    }
+    void *buft = b->extra ? b->device->extras[b->extra->number].buft : b->device->buft;
+    b->ggml = plugin.buffer_init(buft, iface, b, b->size);
+    return b->ggml;
+}
+
+void *plugin_buffer_alloc(struct plugin_device *d, const struct plugin_extra *extra, size_t size)
 {
     struct client *c = &plugin.client;
     struct plugin_buffer *b = client_usable(c) ? calloc(1, sizeof(*b)) : NULL;
@@ -130,17 +200,12 @@ void *plugin_buffer_alloc(struct plugin_device *d, size_t size)
         free(b);
         return NULL;
     }
-    *b = (struct plugin_buffer){.device = d, .base = base, .size = size};
+    *b = (struct plugin_buffer){.device = d, .base = base, .size = size, .extra = extra};
     client_lock(c);
     b->id = plugin_buffer_id_get_locked();
     client_unlock(c);
-    struct apir_msg msg = {
-        .code = APIR_MSG_BUFFER_ALLOC,
-        .u.buffer_alloc = {.device = d->index, .buffer = b->id, .size = size},
-    };
     struct apir_reply_status answer = {.status = APIR_E_NOMEM};
-    int rc =
-        b->id ? client_call(c, &msg, &msg.u.buffer_alloc.reply, &answer, sizeof(answer)) : -EBUSY;
+    int rc = b->id ? ask(b, &answer) : -EBUSY;
     if (rc || answer.status != APIR_OK) {
         /* A limit is for the user to know; that memory is short ggml says itself. */
         apir_text_accept(answer.why, sizeof(answer.why));
@@ -156,18 +221,5 @@ void *plugin_buffer_alloc(struct plugin_device *d, size_t size)
         free(b);
         return NULL;
     }
-    struct gg_buffer_i iface = {{NULL}};
-    void (*free_fn)(void *) = buffer_free;
-    memcpy(&iface.fn[0], &free_fn, sizeof(free_fn));
-    PLUGIN_SET_FN(&iface, plugin.layout.buffer.base, buffer_base);
-    PLUGIN_SET_FN(&iface, plugin.layout.buffer.memset, buffer_memset);
-    PLUGIN_SET_FN(&iface, plugin.layout.buffer.set, buffer_set);
-    PLUGIN_SET_FN(&iface, plugin.layout.buffer.get, buffer_get);
-    PLUGIN_SET_FN(&iface, plugin.layout.buffer.set_2d, buffer_set_2d);
-    PLUGIN_SET_FN(&iface, plugin.layout.buffer.get_2d, buffer_get_2d);
-    PLUGIN_SET_FN(&iface, plugin.layout.buffer.cpy, buffer_copy);
-    PLUGIN_SET_FN(&iface, plugin.layout.buffer.clear, buffer_clear);
-    PLUGIN_SET_FN(&iface, plugin.layout.buffer.reset, buffer_reset);
-    b->ggml = plugin.buffer_init(d->buft, iface, b, size);
-    return b->ggml;
+    return buffer_make(b);
 }

@@ -6,6 +6,6 @@
 #include "frontend/plugin/plugin.h"
 
 /* A ggml_backend_buffer of the device, or NULL: the host has none, and has said why. */
-void *plugin_buffer_alloc(struct plugin_device *d, size_t size);
+void *plugin_buffer_alloc(struct plugin_device *d, const struct plugin_extra *extra, size_t size);
 
 #endif

@@ -84,6 +84,34 @@ static void *device_host_buft(void *dev)
     return device_of(dev)->host_buft;
 }
 
+/* A bit per source that lies in a buffer of an extra type. */
+static uint32_t sources_in_extras(const struct gg_tensor *op)
+{
+    uint32_t there = 0;
+    for (uint32_t i = 0; i < sizeof(op->src) / sizeof(op->src[0]); i++) {
+        if (op->src[i] && plugin_extra_of(op->src[i]))
+            there |= 1u << i;
+    }
+    return there;
+}
+
+/*
+ * What the host says, by where the op's weight is. llama.cpp has a device's own buffer type before
+ * its extra ones and takes the first that is supported; what an extra type has a better layout for
+ * is therefore supported there alone, for who knows of them.
+ */
+static bool is_supported(const struct plugin_device *d, const struct gg_tensor *op,
+                         const struct apir_reply_op_query *answer)
+{
+    const uint32_t there = sources_in_extras(op);
+    if (there)
+        return there == 1 && (answer->extras & (1u << plugin_extra_of(op->src[0])->number));
+    if (answer->extras && __atomic_load_n(&d->extras_known, __ATOMIC_RELAXED) &&
+        plugin_is_imagined(d, op->src[0]))
+        return false;
+    return answer->flags & APIR_OP_SUPPORTED;
+}
+
 static bool device_supports_op(void *dev, const struct gg_tensor *op)
 {
     struct apir_reply_op_query answer;
@@ -98,12 +126,17 @@ static bool device_supports_op(void *dev, const struct gg_tensor *op)
      * support. After a loss nothing may change here: graph_compute is what fails. */
     if (rc == -ENODEV)
         return true;
-    return rc == 0 && (answer.flags & APIR_OP_SUPPORTED);
+    return rc == 0 && is_supported(device_of(dev), op, &answer);
 }
 
 static bool device_supports_buft(void *dev, void *buft)
 {
-    return buft == device_of(dev)->buft;
+    struct plugin_device *d = device_of(dev);
+    for (uint32_t i = 0; i < d->info.n_extras; i++) {
+        if (buft == d->extras[i].buft)
+            return true;
+    }
+    return buft == d->buft;
 }
 
 static bool device_offload_op(void *dev, const struct gg_tensor *op)
@@ -143,7 +176,22 @@ static const char *buft_name(void *buft)
 
 static void *buft_alloc(void *buft, size_t size)
 {
-    return plugin_buffer_alloc(buft_device(buft), size);
+    return plugin_buffer_alloc(buft_device(buft), NULL, size);
+}
+
+static const struct plugin_extra *buft_extra(void *buft)
+{
+    return GG_AT(buft, plugin.layout.buft.ctx, const struct plugin_extra *);
+}
+
+static const char *extra_name(void *buft)
+{
+    return buft_extra(buft)->name;
+}
+
+static void *extra_alloc(void *buft, size_t size)
+{
+    return plugin_buffer_alloc(buft_device(buft), buft_extra(buft), size);
 }
 
 static size_t buft_alignment(void *buft)
@@ -172,17 +220,49 @@ static bool buft_is_host(void *buft)
     return false;
 }
 
-static void buft_fill(struct plugin_device *d)
+static size_t extra_alloc_size(void *buft, const struct gg_tensor *t)
+{
+    struct apir_reply_op_query answer;
+    const uint32_t number = buft_extra(buft)->number;
+    const size_t plain = plugin.nbytes(t);
+    if (query_op(buft_device(buft), t, &answer) == 0 && answer.status == APIR_OK &&
+        answer.extra_sizes[number] > plain)
+        return answer.extra_sizes[number];
+    return plain;
+}
+
+static void buft_fill(struct plugin_device *d, uint64_t *buft)
 {
     const char *(*name)(void *) = buft_name;
-    memcpy(d->buft, &name, sizeof(name));
-    PLUGIN_SET_FN(d->buft, plugin.layout.buft.alloc, buft_alloc);
-    PLUGIN_SET_FN(d->buft, plugin.layout.buft.align, buft_alignment);
-    PLUGIN_SET_FN(d->buft, plugin.layout.buft.max_size, buft_max_size);
-    PLUGIN_SET_FN(d->buft, plugin.layout.buft.alloc_size, buft_alloc_size);
-    PLUGIN_SET_FN(d->buft, plugin.layout.buft.is_host, buft_is_host);
-    GG_AT(d->buft, plugin.layout.buft.device, void *) = d;
-    GG_AT(d->buft, plugin.layout.buft.ctx, void *) = d;
+    memcpy(buft, &name, sizeof(name));
+    PLUGIN_SET_FN(buft, plugin.layout.buft.alloc, buft_alloc);
+    PLUGIN_SET_FN(buft, plugin.layout.buft.align, buft_alignment);
+    PLUGIN_SET_FN(buft, plugin.layout.buft.max_size, buft_max_size);
+    PLUGIN_SET_FN(buft, plugin.layout.buft.alloc_size, buft_alloc_size);
+    PLUGIN_SET_FN(buft, plugin.layout.buft.is_host, buft_is_host);
+    GG_AT(buft, plugin.layout.buft.device, void *) = d;
+    GG_AT(buft, plugin.layout.buft.ctx, void *) = d;
+}
+
+static void extra_init(struct plugin_device *d, uint32_t number)
+{
+    struct plugin_extra *e = &d->extras[number];
+    const char *(*name)(void *) = extra_name;
+    e->number = number;
+    snprintf(e->name, sizeof(e->name), "%s_%s", d->name, d->info.extras[number]);
+    buft_fill(d, e->buft);
+    memcpy(e->buft, &name, sizeof(name));
+    PLUGIN_SET_FN(e->buft, plugin.layout.buft.alloc, extra_alloc);
+    PLUGIN_SET_FN(e->buft, plugin.layout.buft.alloc_size, extra_alloc_size);
+    GG_AT(e->buft, plugin.layout.buft.ctx, void *) = e;
+    d->extra_list[number] = e->buft;
+}
+
+void **plugin_device_extras(void *dev)
+{
+    struct plugin_device *d = device_of(dev);
+    __atomic_store_n(&d->extras_known, d->info.n_extras > 0, __ATOMIC_RELAXED);
+    return d->extra_list;
 }
 
 static void text_copy(char *dst, const char *src, size_t cap)
@@ -224,6 +304,8 @@ void plugin_device_init(struct plugin_device *d, uint32_t number, uint32_t host_
         .reg = &plugin.reg,
         .context = d,
     };
-    buft_fill(d);
+    buft_fill(d, d->buft);
+    for (uint32_t i = 0; i < d->info.n_extras; i++)
+        extra_init(d, i);
     plugin_host_buft_init(d);
 }

@@ -14,8 +14,10 @@
 
 #include "frontend/ggml/choice.h"
 #include "frontend/ggml/device.h"
+#include "frontend/ggml/stream.h"
 #include "protocol/ggml_probe.h"
 #include "common/log.h"
+#include "common/text.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -80,11 +82,26 @@ static void *reg_device(void *reg, size_t index)
     return index < plugin.n_devices ? &plugin.devices[index] : NULL;
 }
 
+/* Whether some device of ours says so. */
+static bool any_flag(uint32_t flag)
+{
+    uint32_t flags = 0;
+    for (uint32_t i = 0; i < plugin.n_devices; i++)
+        flags |= plugin.devices[i].info.flags;
+    return flags & flag;
+}
+
 static void *reg_proc(void *reg, const char *name)
 {
+    void **(*extras)(void *) = plugin_device_extras;
+    void (*threads)(void *, int) = plugin_stream_threads;
+    void *fn = NULL;
     (void)reg;
-    (void)name;
-    return NULL;
+    if (strcmp(name, "ggml_backend_dev_get_extra_bufts") == 0)
+        memcpy(&fn, &extras, sizeof(fn));
+    else if (strcmp(name, "ggml_backend_set_n_threads") == 0 && any_flag(APIR_DEVICE_THREADS))
+        memcpy(&fn, &threads, sizeof(fn));
+    return fn;
 }
 
 /* What this ggml calls its API: asked from a registration that it has accepted. */
@@ -111,6 +128,11 @@ static int info_load(uint32_t device, struct apir_reply_device_info *info, struc
     info->name[sizeof(info->name) - 1] = '\0';
     info->description[sizeof(info->description) - 1] = '\0';
     info->id[sizeof(info->id) - 1] = '\0';
+    if (info->n_extras > APIR_EXTRAS_MAX)
+        return apir_error_set(err, EPROTO, "%s: device %u has %u extra buffer types",
+                              c->transport.where, device, info->n_extras);
+    for (uint32_t i = 0; i < info->n_extras; i++)
+        apir_text_accept(info->extras[i], sizeof(info->extras[i]));
     uint64_t a = info->alignment;
     if (a == 0 || (a & (a - 1)) != 0 || a > 65536)
         return apir_error_set(err, EPROTO, "%s: device %u has an alignment of %llu",

@@ -380,3 +380,19 @@ void *plugin_stream_open(struct plugin_device *d)
     stream_fill(s);
     return s;
 }
+
+void plugin_stream_threads(void *backend, int n)
+{
+    struct client *c = &plugin.client;
+    struct plugin_stream *s = stream_of(backend);
+    if (n < 1 || (uint32_t)n == s->threads || !(s->device->info.flags & APIR_DEVICE_THREADS))
+        return;
+    struct apir_msg msg = {
+        .code = APIR_MSG_STREAM_THREADS,
+        .u.stream_threads = {.stream = s->id, .threads = (uint32_t)n},
+    };
+    s->threads = (uint32_t)n;
+    client_lock(c);
+    client_put_locked(c, &msg);
+    client_unlock(c);
+}

@@ -152,6 +152,30 @@ void plugin_tensor_set(struct plugin_stream *s, struct gg_tensor *t, const void 
     client_unlock(c);
 }
 
+void plugin_tensor_set_whole(struct gg_tensor *t, const void *data)
+{
+    struct client *c = &plugin.client;
+    struct plugin_buffer *b;
+    uint64_t at;
+    const size_t size = plugin.nbytes(t);
+    if (size == 0 || !locate(t, 0, size, &b, &at))
+        return;
+    struct apir_msg msg = {
+        .code = APIR_MSG_TENSOR_BEGIN,
+        .u.tensor_begin = {.buffer = b->id,
+                           .offset = at,
+                           .type = (uint32_t)t->type,
+                           .ne0 = (uint64_t)t->ne[0],
+                           .ne1 = (uint64_t)t->ne[1],
+                           .ne2 = (uint64_t)t->ne[2]},
+    };
+    client_lock(c);
+    const uint64_t pos = client_put_locked(c, &msg);
+    client_unlock(c);
+    if (pos)
+        plugin_tensor_set(NULL, t, data, 0, size);
+}
+
 /* ---- get -------------------------------------------------------------------- */
 
 /* Puts the read of one piece on the ring: its position, or 0. */

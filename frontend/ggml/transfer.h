@@ -11,6 +11,9 @@
 /* Asynchronous and synchronous forms share these; stream NULL: synchronous. */
 void plugin_tensor_set(struct plugin_stream *s, struct gg_tensor *t, const void *data,
                        size_t offset, size_t size);
+/* All of a tensor in a buffer of an extra type, for the host to convert. One caller for each buffer
+ * at a time. */
+void plugin_tensor_set_whole(struct gg_tensor *t, const void *data);
 void plugin_tensor_get(struct plugin_stream *s, const struct gg_tensor *t, void *data,
                        size_t offset, size_t size);
 void plugin_tensor_set_2d(struct plugin_stream *s, struct gg_tensor *t, const void *data,

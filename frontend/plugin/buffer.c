@@ -8,6 +8,18 @@ static void *buffer_of(const struct gg_tensor *t)
     return t->view_src ? t->view_src->buffer : t->buffer;
 }
 
+static const struct plugin_extra *extra_of(const void *buft)
+{
+    for (uint32_t i = 0; i < plugin.n_devices; i++) {
+        const struct plugin_device *d = &plugin.devices[i];
+        for (uint32_t k = 0; k < d->info.n_extras; k++) {
+            if (buft == d->extras[k].buft)
+                return &d->extras[k];
+        }
+    }
+    return NULL;
+}
+
 static bool is_ours(void *buffer)
 {
     void *buft = GG_AT(buffer, plugin.layout.buffer.buft, void *);
@@ -15,7 +27,20 @@ static bool is_ours(void *buffer)
         if (buft == plugin.devices[i].buft)
             return true;
     }
-    return false;
+    return extra_of(buft);
+}
+
+const struct plugin_extra *plugin_extra_of(const struct gg_tensor *t)
+{
+    void *buffer = buffer_of(t);
+    return buffer ? extra_of(GG_AT(buffer, plugin.layout.buffer.buft, void *)) : NULL;
+}
+
+bool plugin_is_imagined(const struct plugin_device *d, const struct gg_tensor *t)
+{
+    void *buffer = buffer_of(t);
+    return buffer && GG_AT(buffer, plugin.layout.buffer.buft, void *) == d->buft &&
+           !GG_AT(buffer, plugin.layout.buffer.ctx, void *);
 }
 
 bool plugin_is_in_host_memory(const struct gg_tensor *t)

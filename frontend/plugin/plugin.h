@@ -17,10 +17,22 @@
 #include "frontend/link/client.h"
 #include "protocol/ggml_abi.h"
 
+/* One of the host's extra buffer types, as a type of ours. */
+struct plugin_extra {
+    uint64_t buft[GG_BUFT_WORDS]; /* ggml_backend_buffer_type */
+    uint32_t number;              /* the host's */
+    char name[APIR_EXTRA_NAME_SIZE + 16];
+};
+
 struct plugin_device {
     struct gg_device ggml;             /* first: what ggml sees */
     uint64_t buft[GG_BUFT_WORDS];      /* ggml_backend_buffer_type */
     uint64_t host_buft[GG_BUFT_WORDS]; /* the same for memory of ours that it reaches */
+    struct plugin_extra extras[APIR_EXTRAS_MAX];
+    void *extra_list[APIR_EXTRAS_MAX + 1]; /* ggml's list of them, NULL at its end */
+    /* The program knows of them: it asks which of a weight's types the device supports, in their
+     * order, and takes the first. */
+    bool extras_known;
     struct apir_reply_device_info info;
     uint32_t index; /* the host's */
     char name[16];  /* APIR0 … */

@@ -14,6 +14,7 @@ struct plugin_stream {
     char name[16];
     uint32_t id;
     uint32_t flags;          /* enum apir_stream_flag */
+    uint32_t threads;        /* as the host was told last; 0: as it likes */
     uint64_t last;           /* position of the newest command of this stream; 0: none */
     bool last_settles;       /* completing `last` means that all its work is done */
     struct slot *running;    /* the graph that was submitted last; NULL: none since sync */

@@ -91,7 +91,7 @@ requests() {
 
 # Speeds are no results, so all that is left is what ran where.
 run_bench() { # DEVICE FILE
-    "${run[@]}" llama-bench -m "$model" -ngl 99 -dev "$1" -t 1 --repack 0 -p 24 -n 4 -r 1 -o jsonl \
+    "${run[@]}" llama-bench -m "$model" -ngl 99 -dev "$1" -t 1 -p 24 -n 4 -r 1 -o jsonl \
         >"$2.json" 2>"$2.log" || { tail -n 3 "$2.log"; return 1; }
     jq -r '"\(.n_prompt) \(.n_gen) \(.devices) \(.avg_ts > 0)"' "$2.json" |
         sed "s/ $1 / device /" >"$2"
@@ -160,7 +160,7 @@ run_one() { # FILE
         return
     fi
     dir=$work/$name
-    common=(-m "$model" -ngl 99 -t 1 -tb 1 --no-repack -fit off)
+    common=(-m "$model" -ngl 99 -t 1 -tb 1 -fit off)
     mkdir -p "$dir"
     for program in slots perplexity server bench; do
         if ! native=$(side native $program "$dir/native.$program"); then

@@ -86,7 +86,7 @@ suite_opt() {
 # likely token is taken, so that all of them write the same.
 suite_thread-safety() {
     again_until 'All threads finished' thread-safety -m "$text_model" -np 4 -t 1 -n 24 -c 512 \
-        -ngl 99 --no-repack --temp 0 -p "In October"
+        -ngl 99 --temp 0 -p "In October"
     [[ $host != CPU ]] ||
         sed -n 's/.* Model [0-9/]*, Context [0-9/]*: /texts\t/p' "$log" | sort -u
 }
@@ -99,7 +99,7 @@ suite_llama-context() {
     for model in "${all[@]}"; do
         name=$(basename "$model" .gguf)
         : >"$log"
-        exit_code "$name" llama-context -m "$model" -t 1 -ngl 99 --no-repack -dev "${device/#CPU/none}"
+        exit_code "$name" llama-context -m "$model" -t 1 -ngl 99 -dev "${device/#CPU/none}"
         sed 's/\x1b\[[0-9;]*m//g' "$log" |
             sed -nE "s/^([a-z_]+) +(OK|SKIP|FAIL)( .*)?\$/$name \1\t\2/p"
         cat "$log" >>"$log.all" # for whoever looks into a failure

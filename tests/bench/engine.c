@@ -114,7 +114,6 @@ void engine_load(struct engine *e, const struct options *o, const char *path)
     p.devices = e->devices;
     p.n_gpu_layers = e->devices[0] ? 9999 : 0;
     p.split_mode = LLAMA_SPLIT_MODE_LAYER;
-    p.use_extra_bufts = false;
     notes.offloaded = notes.layers = 0;
     e->is_stamped = o->stamp;
     e->model = llama_model_load_from_file(path, p);

@@ -29,7 +29,6 @@ static struct llama_model *load(const char *file, int side, int layers, bool no_
     p.devices = list;
     p.n_gpu_layers = side == REMOTE ? layers : 0;
     p.split_mode = LLAMA_SPLIT_MODE_LAYER;
-    p.use_extra_bufts = false;
     p.no_host = no_host;
     return llama_model_load_from_file(file, p);
 }

@@ -45,10 +45,15 @@ struct dice world_dice(void)
 /* ---- the device's memory: between pages without access --------------------------- */
 
 void __real_host_buffer_free(struct host_ggml *hg, struct host_buffer *b);
+int __real_host_buffer_alloc(struct host_ggml *hg, const struct host_device *d, void *buft,
+                             uint64_t size, struct host_buffer *ret_buffer);
 
 FUZZ_DEFINE(int __wrap_host_buffer_alloc(struct host_ggml *hg, const struct host_device *d,
-                                         uint64_t size, struct host_buffer *ret_buffer))
+                                         void *buft, uint64_t size, struct host_buffer *ret_buffer))
 {
+    /* An extra type makes its own memory: the sanitizer watches that. */
+    if (buft != d->buft)
+        return size > MEMORY ? -ENOMEM : __real_host_buffer_alloc(hg, d, buft, size, ret_buffer);
     uint8_t *memory = size > MEMORY - memory_used ? NULL : cage_alloc(size, 64);
     if (!memory)
         return -ENOMEM;

@@ -62,7 +62,7 @@ summer so many that he had drawn them as small strokes in groups of five.'
 
 # One run of a program. `common` is what all of them take, but for bench; a draft model is alike.
 program_side() { # KIND SIDE DEVICE MODEL ARGS...
-    local common=(--device "$3" -m "$4" -ngl 99 -t 1 -tb 1 --no-repack -b 64 -ub 16 -fit off -c 1024 --seed 1 --temp 0)
+    local common=(--device "$3" -m "$4" -ngl 99 -t 1 -tb 1 -b 64 -ub 16 -fit off -c 1024 --seed 1 --temp 0)
     "program_$1" "${@:2}"
 }
 
@@ -111,7 +111,7 @@ program_imatrix() {
 
 # Its speeds cannot be equal: only that each of its tests ran.
 program_bench() {
-    program_run "$1" llama-bench --device "$2" -m "$3" -t 1 -b 64 -ub 16 --repack 0 -p 40 -n 6 -r 1 -o jsonl "${@:4}" |
+    program_run "$1" llama-bench --device "$2" -m "$3" -t 1 -b 64 -ub 16 -p 40 -n 6 -r 1 -o jsonl "${@:4}" |
         jq -c 'select(.avg_ts > 0) | [.n_prompt, .n_gen, .n_depth, .type_k, .type_v, .no_kv_offload, .n_cpu_moe]' \
             >"$work/$1.result"
 }

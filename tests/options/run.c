@@ -81,7 +81,6 @@ void setup_init(struct setup *s, const struct run *r)
     s->model.devices = s->devices;
     s->model.n_gpu_layers = r->devices[0] ? RUN_ALL_LAYERS : 0;
     s->model.split_mode = LLAMA_SPLIT_MODE_LAYER;
-    s->model.use_extra_bufts = false;
     s->context.n_ctx = 512;
     s->context.n_batch = 128;
     s->context.n_ubatch = 64;

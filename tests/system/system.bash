@@ -242,7 +242,7 @@ model_small() { model 3m --arch llama --preset 3M; }
 model_other() { model qwen2 --arch qwen2 --preset 3M --type q8_0 --seed 7; }
 
 # Greedy and on one kernel each: what the native run and the remoted one have in common.
-GREEDY=(-t 1 -c 512 -n 48 --temp 0 --seed 1 --no-repack -no-cnv --no-warmup --simple-io -fa on
+GREEDY=(-t 1 -c 512 -n 48 --temp 0 --seed 1 -no-cnv --no-warmup --simple-io -fa on
     --prompt "The quick brown fox jumps over")
 
 # greedy CMD...: what such a run of llama-completion says; its stderr to $T/greedy.err. It does not

@@ -67,20 +67,21 @@ static bool size_cannot_exist(struct host_ggml *hg, const struct host_device *d,
     return total > 0 && size > host && size - host > total;
 }
 
-int host_buffer_alloc(struct host_ggml *hg, const struct host_device *d, uint64_t size,
+int host_buffer_alloc(struct host_ggml *hg, const struct host_device *d, void *buft, uint64_t size,
                       struct host_buffer *ret_buffer)
 {
     /* A GPU's clearing fills whole words. */
     const uint64_t slack = host_device_is_cpu(d) ? HOST_SLACK : -size & 3;
     if (size_cannot_exist(hg, d, size))
         return -ENOMEM;
-    void *handle = hg->fns->ggml_backend_buft_alloc_buffer(d->buft, size + slack);
+    void *handle = hg->fns->ggml_backend_buft_alloc_buffer(buft, size + slack);
     if (!handle)
         return -ENOMEM;
     buffer_fill(hg, handle, size, ret_buffer);
+    ret_buffer->buft = buft;
     ret_buffer->slack = slack;
     /* Not every driver clears what another process had before, and no API promises it. */
-    if (ret_buffer->memory && host_device_is_cpu(d))
+    if (host_device_is_cpu(d))
         memory_zero(ret_buffer->base, size + slack);
     else
         host_buffer_clear(hg, ret_buffer, 0);
@@ -98,6 +99,7 @@ int host_buffer_wrap(struct host_ggml *hg, const struct host_device *d, void *da
     if (!handle)
         return -ENOTSUP;
     buffer_fill(hg, handle, size, ret_buffer);
+    ret_buffer->buft = d->buft;
     return 0;
 }
 
@@ -149,6 +151,11 @@ void host_buffer_set_usage(struct host_ggml *hg, struct host_buffer *b, uint32_t
 {
     if (GG_AT(b->handle, hg->layout.buffer.usage, int32_t) != (int32_t)usage)
         hg->fns->ggml_backend_buffer_set_usage(b->handle, (int)usage);
+}
+
+void host_tensor_set(struct host_ggml *hg, struct gg_tensor *t, const void *data, uint64_t size)
+{
+    hg->fns->ggml_backend_tensor_set(t, data, 0, size);
 }
 
 /* A driver that copies through memory of its own keeps as much of it as the largest copy took. */

@@ -7,6 +7,7 @@
 
 struct host_buffer {
     void *handle;          /* ggml_backend_buffer_t, owned */
+    void *buft;            /* its type */
     uint8_t *base;         /* where tensor addresses of this buffer start */
     const uint8_t *memory; /* the same where the CPU may read there; NULL: the device's own */
     uint64_t size;         /* bytes */
@@ -18,8 +19,8 @@ struct host_buffer {
 /* Behind each buffer that a CPU computes in, as far as its memory is ours to make larger. */
 #define HOST_SLACK 4096u
 
-/* Returns 0, or -ENOMEM. */
-int host_buffer_alloc(struct host_ggml *hg, const struct host_device *d, uint64_t size,
+/* buft: the device's own type or an extra one. Returns 0, or -ENOMEM. */
+int host_buffer_alloc(struct host_ggml *hg, const struct host_device *d, void *buft, uint64_t size,
                       struct host_buffer *ret_buffer);
 /*
  * Makes a buffer of the caller's memory (page-aligned, whole pages), which must
@@ -44,6 +45,9 @@ void host_buffer_free(struct host_ggml *hg, struct host_buffer *b);
 void host_buffer_clear(struct host_ggml *hg, struct host_buffer *b, uint8_t value);
 void host_buffer_reset(struct host_ggml *hg, struct host_buffer *b);
 void host_buffer_set_usage(struct host_ggml *hg, struct host_buffer *b, uint32_t usage);
+
+/* Writes all of t, whose buffer and address are set, as its buffer lays it out. */
+void host_tensor_set(struct host_ggml *hg, struct gg_tensor *t, const void *data, uint64_t size);
 
 /* All ranges are within the buffer: checked by the caller. */
 void host_buffer_set(struct host_ggml *hg, struct host_buffer *b, uint64_t offset, const void *data,

@@ -17,6 +17,10 @@
 struct host_device {
     void *dev;
     void *buft;
+    /* The CPU's extra buffer types, n_extras of them: weights as its best kernels want them. */
+    void *extras[APIR_EXTRAS_MAX];
+    void *probes[APIR_EXTRAS_MAX]; /* an empty buffer of each, for questions */
+    uint32_t n_extras;
     char name[64];
     char description[APIR_NAME_SIZE];
     char device_id[64];
@@ -24,7 +28,7 @@ struct host_device {
     const void *reg;       /* the backend that lists it; only compared */
     bool is_gpu;
     bool twin;          /* the GPU of a device before it, through another backend */
-    uint64_t alignment; /* bytes, a power of two */
+    uint64_t alignment; /* bytes, a power of two; of the extra types, too */
     uint64_t max_size;  /* bytes of one buffer */
     uint32_t flags;     /* enum apir_device_flag */
     void (*set_n_threads)(void *backend, int n); /* CPU backends, else NULL */

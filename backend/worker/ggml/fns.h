@@ -29,6 +29,7 @@
     R(bool, ggml_backend_dev_offload_op, (void *, const struct gg_tensor *))                       \
     R(const char *, ggml_backend_reg_name, (void *))                                               \
     R(void *, ggml_backend_reg_get_proc_address, (void *, const char *))                           \
+    R(const char *, ggml_backend_buft_name, (void *))                                              \
     R(void *, ggml_backend_buft_alloc_buffer, (void *, size_t))                                    \
     R(size_t, ggml_backend_buft_get_alignment, (void *))                                           \
     R(size_t, ggml_backend_buft_get_max_size, (void *))                                            \

@@ -176,6 +176,27 @@ static void device_find_pin(struct host_device *d, void *reg)
     memcpy(&d->unpin, &unpin, sizeof(unpin));
 }
 
+/*
+ * Asked for here, before the sandbox is closed: the first question makes ggml ask the kernel for
+ * the processor's matrix registers. Only a CPU's, whose tensors are set as a whole and at once.
+ */
+static void device_find_extras(struct host_device *d, void *reg)
+{
+    void *p = fns.ggml_backend_reg_get_proc_address(reg, "ggml_backend_dev_get_extra_bufts");
+    void **(*get)(void *);
+    memcpy(&get, &p, sizeof(p));
+    void **list = get ? get(d->dev) : NULL;
+    for (; list && *list && d->n_extras < APIR_EXTRAS_MAX; list++) {
+        void *probe = fns.ggml_backend_buft_alloc_buffer(*list, 0);
+        const uint64_t alignment = fns.ggml_backend_buft_get_alignment(*list);
+        if (!probe)
+            continue;
+        d->extras[d->n_extras] = *list;
+        d->probes[d->n_extras++] = probe;
+        d->alignment = alignment > d->alignment ? alignment : d->alignment;
+    }
+}
+
 static void device_fill(struct host_ggml *hg, struct host_device *d, void *dev)
 {
     *d = (struct host_device){.dev = dev, .buft = fns.ggml_backend_dev_buffer_type(dev)};
@@ -197,8 +218,12 @@ static void device_fill(struct host_ggml *hg, struct host_device *d, void *dev)
     d->reg = reg;
     device_find_pin(d, reg);
     d->is_gpu = fns.ggml_backend_dev_type(dev) != GG_DEV_CPU;
-    if (!d->is_gpu)
+    if (!d->is_gpu) {
         d->flags |= APIR_DEVICE_SYNC;
+        device_find_extras(d, reg);
+    }
+    if (d->set_n_threads)
+        d->flags |= APIR_DEVICE_THREADS;
 }
 
 static bool device_wanted(void *dev, bool gpus)
@@ -322,10 +347,49 @@ int host_tensor_init(struct host_ggml *hg, struct gg_tensor *t)
     return hg->fns->ggml_backend_buffer_init_tensor(t->buffer, t) == GG_STATUS_SUCCESS ? 0 : -EIO;
 }
 
-uint64_t host_tensor_alloc_size(struct host_ggml *hg, const struct host_device *d,
-                                const struct gg_tensor *t)
+uint64_t host_tensor_alloc_size(struct host_ggml *hg, void *buft, const struct gg_tensor *t)
 {
-    return hg->fns->ggml_backend_buft_get_alloc_size(d->buft, t);
+    return hg->fns->ggml_backend_buft_get_alloc_size(buft, t);
+}
+
+const char *host_extra_name(struct host_ggml *hg, const struct host_device *d, uint32_t extra)
+{
+    return hg->fns->ggml_backend_buft_name(d->extras[extra]);
+}
+
+bool host_extra_supported(struct host_ggml *hg, const struct host_device *d, uint32_t extra,
+                          struct gg_tensor *op)
+{
+    void *const before = op->src[0]->buffer;
+    op->src[0]->buffer = d->probes[extra];
+    const bool yes = hg->fns->ggml_backend_dev_supports_op(d->dev, op);
+    op->src[0]->buffer = before;
+    return yes;
+}
+
+/* Contiguous, without memory. */
+static struct gg_tensor small_tensor(int type, uint32_t size, int64_t ne0, int64_t ne1)
+{
+    struct gg_tensor t = {.type = type, .ne = {ne0, ne1, 1, 1}};
+    t.nb[0] = size;
+    for (int i = 1; i < 4; i++)
+        t.nb[i] = t.nb[i - 1] * (uint64_t)t.ne[i - 1];
+    return t;
+}
+
+bool host_extra_takes(struct host_ggml *hg, const struct host_device *d, uint32_t extra,
+                      struct gg_tensor *weight)
+{
+    const bool experts = weight->ne[2] > 1;
+    struct gg_tensor input = small_tensor(0 /* F32 */, 4, weight->ne[0], 1);
+    struct gg_tensor ids = small_tensor(26 /* I32 */, 4, 1, 1);
+    struct gg_tensor op = small_tensor(0, 4, weight->ne[1], 1);
+    const int number = host_names_find(&hg->ops, experts ? "MUL_MAT_ID" : "MUL_MAT");
+    op.src[0] = weight;
+    op.src[1] = &input;
+    op.src[2] = experts ? &ids : NULL;
+    op.op = number;
+    return number >= 0 && host_extra_supported(hg, d, extra, &op);
 }
 
 bool host_device_is_cpu(const struct host_device *d)
@@ -353,6 +417,13 @@ void *host_stream_open(struct host_ggml *hg, const struct host_device *d)
     if (backend && d->set_n_threads)
         d->set_n_threads(backend, hg->n_threads);
     return backend;
+}
+
+void host_stream_threads(struct host_ggml *hg, const struct host_device *d, void *stream,
+                         uint32_t threads)
+{
+    if (d->set_n_threads)
+        d->set_n_threads(stream, threads < (uint32_t)hg->n_threads ? (int)threads : hg->n_threads);
 }
 
 void host_stream_close(struct host_ggml *hg, void *stream)

@@ -66,9 +66,8 @@ void host_device_memory(struct host_ggml *hg, const struct host_device *d, uint6
 
 /* Tells the buffer about a tensor whose buffer and data are set. 0 or -EIO. */
 int host_tensor_init(struct host_ggml *hg, struct gg_tensor *t);
-/* Bytes the device wants for t's own data, at least its size. */
-uint64_t host_tensor_alloc_size(struct host_ggml *hg, const struct host_device *d,
-                                const struct gg_tensor *t);
+/* Bytes that t's own data take in a buffer of this type, at least its size. */
+uint64_t host_tensor_alloc_size(struct host_ggml *hg, void *buft, const struct gg_tensor *t);
 /* ggml-cpu computes on it. */
 bool host_device_is_cpu(const struct host_device *d);
 bool host_tensor_supported(struct host_ggml *hg, const struct host_device *d,
@@ -76,11 +75,25 @@ bool host_tensor_supported(struct host_ggml *hg, const struct host_device *d,
 bool host_tensor_offload(struct host_ggml *hg, const struct host_device *d,
                          const struct gg_tensor *t);
 
+/* ---- extra buffer types: `extra` is less than d->n_extras ---- */
+
+const char *host_extra_name(struct host_ggml *hg, const struct host_device *d, uint32_t extra);
+/* Whether the op is supported with its first source, which it has, in a buffer of that type. */
+bool host_extra_supported(struct host_ggml *hg, const struct host_device *d, uint32_t extra,
+                          struct gg_tensor *op);
+/* Whether this contiguous matrix, or list of them, is a weight that the type has a layout for: only
+ * then may it be set there. */
+bool host_extra_takes(struct host_ggml *hg, const struct host_device *d, uint32_t extra,
+                      struct gg_tensor *weight);
+
 /* ---- streams (ggml backends) ---- */
 
 /* NULL: the device has no room for another. */
 void *host_stream_open(struct host_ggml *hg, const struct host_device *d);
 void host_stream_close(struct host_ggml *hg, void *stream);
+/* At most as many as the configuration has; nothing where the device has no threads of its own. */
+void host_stream_threads(struct host_ggml *hg, const struct host_device *d, void *stream,
+                         uint32_t threads);
 void host_stream_sync(struct host_ggml *hg, void *stream);
 
 /* An event for streams of this device; NULL: it has none. */
