@@ -78,6 +78,7 @@ NIGHTLY_SUITES := \
     ramalama-aarch64=check-ramalama,ARCH=aarch64 \
     packages=check-packages \
     hypervisors=check-hypervisors \
+    bundle-vm=check-bundle-vm \
     options=check-options \
     ops:upstream=check-ops \
     archs:upstream=check-archs

@@ -33,3 +33,15 @@ pack_archive() {
     tar -C "$1" -cf - "$2" | gzip -9 >"$3"
     echo "bundle: $3 $(stat -c %s "$3") bytes"
 }
+
+# The files in $1 that the list $2 names become one archive in pieces $3.1, $3.2 and so on, of which
+# each is small enough for ways that take no more than 64 MiB at a time: `cat $3.* | tar -xz`.
+pack_pieces() {
+    local piece
+    mkdir -p "$(dirname "$3")"
+    rm -f "$3".[0-9]
+    tar -C "$1" -T "$2" -cf - | gzip -9 | split -b 56M -a 1 --numeric-suffixes=1 - "$3."
+    for piece in "$3".[0-9]; do
+        echo "bundle: $piece $(stat -c %s "$piece") bytes"
+    done
+}
