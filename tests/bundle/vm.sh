@@ -101,7 +101,7 @@ measured() { # JSON DEVICE
         all(.[]; .devices == $device and (.samples_ts | length == 20 and min > 0))' "$1" >/dev/null 2>&1
 }
 # Medians of the last ten turns. In the first third of a second a GPU was seen to take three times as
-# long, natively too, until its clocks are up; and an emulator translates a loop when it first runs.
+# long, natively too; and an emulator translates a loop when it first runs.
 rates() { # "PP TG", in tokens per second
     jq -r '[.[].samples_ts[10:] | sort | (.[4] + .[5]) / 2] | "\(.[0]) \(.[1])"' "$1"
 }
