@@ -247,6 +247,7 @@ printf 'VM_REPO=%q\nVM_DISK_NAMES="%s"\nVM_INIT=%q\n' "$repo" "${disk_names[*]}"
 (cd "$dir/job" && find . | cpio --quiet -o -H newc -R 0:0) | cat "$initramfs" - >"$dir/initrd"
 
 : >"$dir/rc"
+: >"$dir/qemu.log" # the host's script may look for it before the shell below has opened it
 case $arch in
 aarch64)
     # A processor that the CPU backend of ggml has code for, and none of the extensions that QEMU emulates slowly.
