@@ -336,6 +336,9 @@ void host_device_memory(struct host_ggml *hg, const struct host_device *d, uint6
 {
     size_t free_bytes = 0, total = 0;
     hg->fns->ggml_backend_dev_memory(d->dev, &free_bytes, &total);
+    /* A CPU of early 2025 says nothing, and llama.cpp shares layers out by what is free. */
+    if (total == 0 && !d->is_gpu)
+        free_bytes = total = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
     *ret_free = free_bytes;
     *ret_total = total;
 }
