@@ -14,6 +14,7 @@
 
 #include "frontend/ggml/choice.h"
 #include "frontend/ggml/device.h"
+#include "frontend/ggml/needs.h"
 #include "frontend/ggml/stream.h"
 #include "protocol/ggml_probe.h"
 #include "common/log.h"
@@ -210,6 +211,8 @@ static int load(void *handle, struct apir_error *err)
     if (rc)
         return rc;
     rc = devices_load(err);
+    if (!rc)
+        rc = needs_check(handle, err);
     if (rc)
         return rc;
     plugin.reg = (struct gg_reg){
