@@ -71,7 +71,7 @@ ifneq ($(INNER_GOALS),)
 $(INNER_GOALS): inside
 # Two suites also want the virglrenderer of the Debian release before.
 inside: sysroot $(if $(filter check check-system,$(GOALS)),sysroot-trixie) \
-        $(if $(filter check check-hook,$(GOALS)),npm-packages) \
+        $(if $(filter check check-hook check-ggml nightly,$(GOALS)),npm-packages) \
         | $(filter clean,$(GOALS))
 	@tests/env/enter.sh $(CALLER_BINDS) $(MAKE) --no-print-directory $(INNER_GOALS) \
 	    MODE=$(MODE) CC='$(CC)' $(MAKEOVERRIDES) $(CALLER_VARS)
@@ -91,9 +91,11 @@ sysroot:
 sysroot-trixie:
 	@tests/env/sysroot.sh --trixie
 # Third-party programs with a ggml of their own. Where they cannot be had, the tests say so.
+NPM_PACKAGES := node-x64 node-x64-old node-arm64 \
+    $(if $(filter check-ggml nightly,$(GOALS)),$(addprefix node-x64-,3.13.0 3.18.1 3.20.0 3.21.1))
 .PHONY: npm-packages
 npm-packages:
-	@for p in node-x64 node-x64-old node-arm64; do tests/hook/npm.sh $$p >/dev/null || true; done
+	@for p in $(NPM_PACKAGES); do tests/hook/npm.sh $$p >/dev/null || true; done
 shell: sysroot
 	@tests/env/enter.sh bash -i
 clean:

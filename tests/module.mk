@@ -80,6 +80,7 @@ NIGHTLY_SUITES := \
     hypervisors=check-hypervisors \
     bundle-vm=check-bundle-vm \
     options=check-options \
+    ggml=check-ggml \
     ops:upstream=check-ops \
     archs:upstream=check-archs
 nightly:

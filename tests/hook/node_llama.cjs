@@ -1,12 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// node_llama.cjs FOLDER MODEL: node-llama-cpp's addon as its own JavaScript uses it,
-// without the packages that it wants besides: loads the backends in the same order,
-// loads the model with all layers on the GPU, and generates greedily. Prints one line
-// of JSON.
+// node_llama.cjs FOLDER MODEL [FLASH:KEYS:VALUES]...: node-llama-cpp's addon as its own
+// JavaScript uses it, without the packages that it wants besides: loads the backends in
+// the same order, loads the model with all layers on the GPU, and generates greedily.
+// Prints one line of JSON; with settings one for each, of the same made-up prompt: flash
+// attention on or off, and the types of the cache's keys and values, such as off:f16:f16.
+// One that this addon does not know is `absent`. --judge SETTING TOKEN,... instead: how far the
+// tokens of that text are from those that the model finds most likely.
 'use strict';
+const fs = require('fs');
 const path = require('path');
-const [folder, model_path] = process.argv.slice(2);
+const [folder, model_path, ...settings] = process.argv.slice(2);
+const judged = settings[0] === '--judge' ? settings.splice(0, 3) : null;
+const TYPES = { f16: 1, q8_0: 8 };
+
+// How much less likely than the most likely token this one is, in standard deviations of all
+// logits: those are logarithms of what the addon says, tokens and probabilities by turns.
+function distance(probabilities, token) {
+    const logs = new Map();
+    for (let i = 0; i < probabilities.length; i += 2) logs.set(probabilities[i], Math.log(probabilities[i + 1]));
+    const all = [...logs.values()];
+    const mean = all.reduce((sum, x) => sum + x, 0) / all.length;
+    const deviation = Math.sqrt(all.reduce((sum, x) => sum + (x - mean) ** 2, 0) / all.length);
+    return (Math.max(...all) - logs.get(token)) / deviation;
+}
+
+// What n tokens follow; or, of a text that is given, the largest distance of its tokens.
+async function generate(b, model, tokens, n, options, text) {
+    const context = new b.AddonContext(model, { contextSize: 256, batchSize: 64, sequences: 1, threads: 1, ...options });
+    if (!(await context.init())) throw new Error('no context');
+    const sampler = new b.AddonSampler(model);
+    sampler.applyConfig({ temperature: 0 });
+    const made = [];
+    let worst = 0;
+    for (let i = 0, at = 0; i < n; i++) {
+        context.initBatch(tokens.length);
+        const [logits] = context.addToBatch(0, at, tokens, Uint32Array.of(tokens.length - 1));
+        await context.decodeBatch();
+        let token;
+        if (text) {
+            token = text[i];
+            worst = Math.max(worst, distance((await context.sampleToken(logits, sampler, true))[1], token));
+        } else {
+            token = await context.sampleToken(logits, sampler);
+        }
+        at += tokens.length;
+        made.push(token);
+        tokens = Uint32Array.of(token);
+    }
+    await context.dispose();
+    return text ? worst : made;
+}
 
 async function main() {
     const addon = path.join(folder, 'llama-addon.node');
@@ -21,27 +65,28 @@ async function main() {
     await b.init();
     const model = new b.AddonModel(model_path, { addonExports: b, gpuLayers: 99, useMmap: true });
     if (!(await model.init())) throw new Error('the model does not load');
-    const context = new b.AddonContext(model, { contextSize: 256, batchSize: 64, sequences: 1, threads: 1 });
-    if (!(await context.init())) throw new Error('no context');
-    const sampler = new b.AddonSampler(model);
-    sampler.applyConfig({ temperature: 0 });
-    let tokens = model.tokenize('The quick brown fox', false), at = 0;
-    const made = [];
-    for (let i = 0; i < 12; i++) {
-        context.initBatch(tokens.length);
-        const [logits] = context.addToBatch(0, at, tokens, Uint32Array.of(tokens.length - 1));
-        await context.decodeBatch();
-        const token = await context.sampleToken(logits, sampler);
-        at += tokens.length;
-        made.push(token);
-        tokens = Uint32Array.of(token);
+    const devices = b.getGpuDeviceInfo().deviceNames;
+    if (settings.length === 0 && !judged) {
+        const tokens = model.tokenize('The quick brown fox', false);
+        const made = await generate(b, model, tokens, 12, {});
+        console.log(JSON.stringify({ devices, vram: b.getGpuVramInfo().total, made }));
     }
-    console.log(JSON.stringify({
-        devices: b.getGpuDeviceInfo().deviceNames,
-        vram: b.getGpuVramInfo().total,
-        made,
-    }));
-    await context.dispose();
+    const prompt = Uint32Array.from({ length: 19 }, (_, i) => 3 + (i * 37) % 120);
+    const chooses = fs.readFileSync(addon).includes('kvCacheKeyType');
+    const options_of = (setting) => {
+        const [flash, keys, values] = setting.split(':');
+        const types = chooses ? { kvCacheKeyType: TYPES[keys], kvCacheValueType: TYPES[values] } : {};
+        return chooses || keys + values === 'f16f16' ? { flashAttention: flash === 'on', ...types } : null;
+    };
+    for (const setting of settings) {
+        const options = options_of(setting);
+        const result = options ? { devices, made: await generate(b, model, prompt, 24, options) } : { absent: true };
+        console.log(JSON.stringify({ setting, ...result }));
+    }
+    if (judged) {
+        const text = judged[2].split(',').map(Number);
+        console.log((await generate(b, model, prompt, text.length, options_of(judged[1]), text)).toFixed(4));
+    }
     await model.dispose();
     await b.dispose();
 }

@@ -7,6 +7,7 @@
 #
 #   node-x64, node-arm64   node-llama-cpp's prebuilt addon and libraries
 #   node-x64-old           the same from before ggml knew a registration that it has
+#   node-x64-VERSION       and of the layouts of ggml between both (tests/ggml/run.sh)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -23,8 +24,24 @@ node-x64-old)
     package=@node-llama-cpp/linux-x64@3.6.0
     sum=954cd34d8ec0c11cf98ff7faaecb3a7cf736bb760d3a6a3893c65aa77f24cf2f47eab2fe5369e56a737ee124ece63ffb81cc797ff5474673eb60397938f7264f
     ;;
+node-x64-3.13.0)
+    package=@node-llama-cpp/linux-x64@3.13.0
+    sum=5d53a09ead30e6fc22303e1df278914318bf1322817326fa603d4b9edf18581117cde962ab533e1b19f858b61d8db058cee8f43d047e37c10f0c1350493d3b87
+    ;;
+node-x64-3.18.1)
+    package=@node-llama-cpp/linux-x64@3.18.1
+    sum=b5199672ccaf01ca891d01d71ec68e931ea6b866dc8ab03d9d174d807ea7edb8c6530e15ba8043ddd0a1c8d177fcab6dee8841f64cfe5e18726636c31e95f230
+    ;;
+node-x64-3.20.0)
+    package=@node-llama-cpp/linux-x64@3.20.0
+    sum=cc24937799b8303acb5b3814bcebee186cc79bd0e210e359b7eb2b8076215783e9bbf4f94cbde410d8fb94763572641c70a3607a90018b26fd29c8a08d96ef49
+    ;;
+node-x64-3.21.1)
+    package=@node-llama-cpp/linux-x64@3.21.1
+    sum=4e8b63e914c3306a371682b6c8d51acffa069990f4a2502a4eb465b855169aed245b68bd4cecc7496d0e5820221a4cd10955f45ac5360b2510a3f5b6358b5d3c
+    ;;
 *)
-    echo "usage: npm.sh node-x64|node-arm64|node-x64-old" >&2
+    echo "usage: npm.sh node-x64|node-arm64|node-x64-old|node-x64-VERSION" >&2
     exit 2
     ;;
 esac

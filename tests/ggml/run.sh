@@ -1,0 +1,252 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# run.sh [--guest NAME] [--host NAME] [OUT]
+#
+# Guests whose ggml is of each layout on hosts whose ggml is of each layout (protocol/ggml_probe.c), over
+# the unix transport, in the worker's sandbox, on the CPU: node-llama-cpp's packages from npm, each with
+# its own llama.cpp and ggml, and Debian's. On a host the configuration's `ggml` and `ggml_backends_dir`
+# name the files of such a package. Every guest generates a text greedily with each model and setting:
+# flash attention off and on, a cache of f16 and of q8_0 (where the program lets one choose).
+#
+# What a text must be. The graph is the guest's and the kernels are the host's: no native run has both. The
+# text is `host` if it is the one that all of the host's version gives natively; else `guest` if it is the one
+# that all of the guest's version gives natively (where llama.cpp has come to make another graph of the
+# same model). With a cache of f16 it must be one of both. A cache of q8_0 rounds by steps of 1/127, so that the
+# last bit of a sum, which versions' kernels do not share, may decide between two tokens: there a text is also
+# right, `near`, if the guest's llama.cpp, natively and with that setting, finds each token of it as likely
+# as the most likely one but for `tie` standard deviations of the logits (of 1024 tokens by chance most are
+# 3 off). Nothing else passes.
+# `own`: the guest has declined the host with one line and computes on its own CPU. That is right only
+# where `declines` below says so, and the text is its own native one.
+# The types of weights are such as no CPU of these versions repacks: a native run of node-llama-cpp cannot be
+# told not to.
+#
+# The table is kept in build/ggml/table, and as docs/compatibility.md has it in build/ggml/matrix.md. The last line is `ggml: N of M pairs as native`.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+# shellcheck source=tests/system/vtest.sh
+. tests/system/vtest.sh
+# shellcheck source=tests/system/unix.sh
+. tests/system/unix.sh
+# shellcheck source=tests/options/rows.sh
+. tests/options/rows.sh
+
+# Layout, name of the version, and where it is.
+versions=(
+    "L0 3.6.0 node-x64-old"
+    "L1 3.13.0 node-x64-3.13.0"
+    "L2 3.18.1 node-x64-3.18.1"
+    "L3 3.20.0 node-x64-3.20.0"
+    "L3 3.21.1 node-x64-3.21.1"
+    "L3 3.22.1 node-x64"
+    "L4 debian debian"
+)
+# name, then gguf-write's options
+shapes=(
+    "llama-f32 --arch llama --heads 4 --heads-kv 4 --type f32"
+    "llama-gqa-f16 --arch llama --heads 4 --heads-kv 2 --type f16"
+    "llama-gqa-q8_0 --arch llama --heads 4 --heads-kv 2 --type q8_0"
+    "llama-moe-f16 --arch llama --heads 4 --heads-kv 2 --experts 8 --experts-used 2 --type f16"
+    "qwen2-f16 --arch qwen2 --heads 8 --heads-kv 2 --type f16"
+    "qwen3-f16 --arch qwen3 --heads 4 --heads-kv 2 --type f16"
+    "qwen3moe-f16 --arch qwen3moe --heads 4 --heads-kv 2 --experts 8 --experts-used 2 --type f16"
+)
+settings=(off:f16:f16 on:f16:f16 off:q8_0:f16 on:q8_0:q8_0)
+tie=0.03 tokens=24
+
+guest_only='' host_only=''
+while [[ ${1-} == --* ]]; do
+    case $1 in
+    --guest) guest_only=$2 ;;
+    --host) host_only=$2 ;;
+    *) echo "usage: run.sh [--guest NAME] [--host NAME] [OUT]" >&2; exit 2 ;;
+    esac
+    shift 2
+done
+out=${1:-build/release-gcc}
+suite=ggml models=build/models results=build/ggml
+work=$(mktemp -d "${TMPDIR:-/tmp}/ggml.XXXXXX")
+finish() {
+    vtest_stop || :
+    rm -rf "$work"
+}
+trap finish EXIT
+mkdir -p "$models" "$results"
+rm -rf "${results:?}"/*
+
+# One thread on both sides: sums then have one order.
+export OMP_THREAD_LIMIT=1 OMP_NUM_THREADS=1
+unset GGML_BACKEND_PATH APIR_TRANSPORT APIR_LOG APIR_ON_LOSS APIR_CONFIG
+
+# Since ggml has SET_ROWS llama.cpp's caches want it, and the oldest host has it not (frontend/ggml/needs.h).
+declines() { # GUEST'S-LAYOUT HOST'S-LAYOUT
+    [[ $2 == L0 && $1 != L0 ]]
+}
+
+folder() { echo "$PWD/build/npm/$1/bins/linux-x64"; } # WHERE
+
+# A guest with one model; `vars` is its environment, empty for a native run.
+guest() { # WHERE MODEL ARGS...
+    local program=("$out/tests/ggml/guest")
+    [[ $1 == debian ]] || program=(node tests/hook/node_llama.cjs "$(folder "$1")")
+    timeout 120 env GGML_VK_VISIBLE_DEVICES= ${vars[@]+"${vars[@]}"} "${program[@]}" "$models/ggml-$2.gguf" "${@:3}"
+}
+
+host_config() { # WHERE
+    local found=()
+    [[ $1 != debian ]] || { echo '{"threads": 1}'; return; }
+    # Its name has the version of llama.cpp in it, but for the oldest.
+    mapfile -t found < <(find "$(folder "$1")" -name 'libggml.*so')
+    jq -nc --arg ggml "${found[0]}" --arg dir "$(folder "$1")" '{threads: 1, ggml: $ggml, ggml_backends_dir: $dir}'
+}
+
+# Whether llama.cpp of that layout has the model's architecture.
+knows() { # LAYOUT MODEL
+    [[ $1 != L0 || $2 != qwen3* ]]
+}
+
+made() { # FILE SETTING
+    jq -r --arg setting "$2" 'select(.setting == $setting) | .made // [] | join(",")' "$1"
+}
+
+is_near() { # GUEST MODEL SETTING TEXT
+    local distance vars=()
+    distance=$(guest "$1" "$2" --judge "$3" "$4" 2>/dev/null) || return 1
+    echo "$distance $2 $3 $1" >>"$results/distances"
+    awk -v d="$distance" -v tie="$tie" 'BEGIN { exit !(d >= 0 && d <= tie) }'
+}
+
+# What the text is, of those that it may be. NATIVE and PAIR are what guests have printed.
+text_is() { # MODEL SETTING HOST'S-NATIVE GUEST'S-NATIVE PAIR GUEST
+    local text
+    text=$(made "$5" "$2")
+    if [[ -z $text ]]; then
+        echo none
+    elif [[ $text == "$(made "$3" "$2")" ]]; then
+        echo host
+    elif [[ $text == "$(made "$4" "$2")" ]]; then
+        echo guest
+    elif [[ $2 == *q8_0* ]] && is_near "$6" "$1" "$2" "$text"; then
+        echo near
+    else
+        echo wrong
+    fi
+}
+
+# The server's log has what the worker was asked for, shown when its client leaves.
+graphs_of() { awk '$2 == "GRAPH_EXEC" { n = $3 } END { print n + 0 }' "$VTEST_LOG"; }
+
+pair() { # GUEST HOST: each three words of `versions`
+    local g h shape model setting is file detail ok=yes cell graphs=0 texts=0 runs=0 bad=() own=0
+    local -A count=([host]=0 [guest]=0 [near]=0)
+    read -r -a g <<<"$1"
+    read -r -a h <<<"$2"
+    for shape in "${shapes[@]}"; do
+        model=${shape%% *} file=$results/${g[1]}-on-${h[1]}-$model
+        knows "${g[0]}" "$model" || continue
+        runs=$((runs + 1))
+        : >"$VTEST_LOG"
+        guest "${g[2]}" "$model" "${settings[@]}" >"$file" 2>"$file.err" || bad+=("$model ended with $?")
+        graphs=$((graphs + $(graphs_of)))
+        cat "$VTEST_LOG" >>"$file.err"
+        if jq -es 'any(.devices == [])' "$file" >/dev/null; then
+            own=$((own + 1))
+            [[ $(grep -c '^apir: .*going on without the host' "$file.err") -eq 1 ]] || bad+=("$model: not one line that says why")
+        fi
+        for setting in "${settings[@]}"; do
+            ! jq -es --arg s "$setting" 'any(.setting == $s and .absent)' "$file" >/dev/null || continue
+            is=$(text_is "$model" "$setting" "$results/native-${h[1]}-$model" "$results/native-${g[1]}-$model" "$file" "${g[2]}")
+            texts=$((texts + 1))
+            if [[ -v count[$is] ]]; then
+                count[$is]=$((count[$is] + 1))
+            else
+                bad+=("$model $setting: $is")
+            fi
+        done
+    done
+    detail="${g[0]} on ${h[0]}: $texts texts: ${count[host]} host, ${count[guest]} guest, ${count[near]} near; $graphs graphs"
+    if declines "${g[0]}" "${h[0]}"; then
+        detail="${g[0]} on ${h[0]}: $texts texts on the guest's own CPU"
+        [[ $own -eq $runs && $graphs -eq 0 ]] || bad+=("it was to decline this host")
+        [[ ${count[near]} -eq 0 ]] || bad+=("not its own texts")
+        declined=$((declined + 1))
+    else
+        [[ $own -eq 0 ]] || bad+=("computed on its own CPU $own times")
+        [[ $graphs -ge $((tokens * texts)) ]] || bad+=("only $graphs graphs of $((tokens * texts)) came to the host")
+    fi
+    [[ ${#bad[@]} -eq 0 && $texts -gt 0 ]] || ok=no
+    [[ $ok == yes ]] || detail+=$(printf '\n%s' "${bad[@]}")
+    verdict "$ok" "${g[1]} on ${h[1]}" "$detail" | tee -a "$results/table"
+    [[ $ok == yes ]] && passed=$((passed + 1)) || failed=$((failed + 1))
+    cell=$texts
+    ! declines "${g[0]}" "${h[0]}" || cell='own CPU'
+    [[ $ok == yes ]] || cell=wrong
+    cells[${g[1]} on ${h[1]}]=$cell
+}
+
+# For docs/compatibility.md: a line for each guest, a column for each host, in each cell how many texts.
+matrix() {
+    local host guest
+    printf '| guest \\ host |'
+    for host in "${versions[@]}"; do
+        read -r layout name _ <<<"$host"
+        printf ' %s (%s) |' "$name" "$layout"
+    done
+    printf '\n|---|'
+    printf -- '---|%.0s' "${versions[@]}"
+    echo
+    for guest in "${versions[@]}"; do
+        read -r layout name _ <<<"$guest"
+        printf '| %s (%s) |' "$name" "$layout"
+        for host in "${versions[@]}"; do
+            read -r _ host _ <<<"$host"
+            printf ' %s |' "${cells[$name on $host]-not run}"
+        done
+        echo
+    done
+}
+
+for version in "${versions[@]}"; do
+    where=${version##* }
+    [[ $where == debian || -d $(folder "$where") ]] ||
+        { echo "ggml: no build/npm/$where here, and it could not be fetched: tests/hook/npm.sh" >&2; exit 1; }
+done
+for shape in "${shapes[@]}"; do
+    read -r -a args <<<"$shape"
+    write_file "$models/ggml-${args[0]}.gguf" "$out/tests/models/gguf-write" "${args[@]:1}"
+done
+vars=()
+for version in "${versions[@]}"; do
+    read -r layout name where <<<"$version"
+    for shape in "${shapes[@]}"; do
+        : >"$results/native-$name-${shape%% *}"
+        knows "$layout" "${shape%% *}" || continue
+        guest "$where" "${shape%% *}" "${settings[@]}" >"$results/native-$name-${shape%% *}" 2>"$work/err" ||
+            { cat "$work/err" >&2; echo "ggml: $name does not run natively" >&2; exit 1; }
+    done
+done
+
+declined=0
+declare -A cells=()
+for host in "${versions[@]}"; do
+    read -r layout name where <<<"$host"
+    [[ -z $host_only || $host_only == "$name" ]] || continue
+    # Both are read by unix_start.
+    # shellcheck disable=SC2034
+    VTEST_CONFIG=$(host_config "$where") VTEST_ENV=(APIR_LOG=info)
+    unix_start "$out"
+    trap finish EXIT
+    mapfile -t vars < <(vtest_env "$out" && echo APIR_LOG=info)
+    for guest in "${versions[@]}"; do
+        read -r _ name _ <<<"$guest"
+        [[ -z $guest_only || $guest_only == "$name" ]] || continue
+        pair "$guest" "$host"
+    done
+    vtest_alive || { echo "ggml: the server on $layout has ended" >&2; exit 1; }
+    vtest_stop
+done
+matrix >"$results/matrix.md"
+[[ $declined -eq 0 ]] || echo "ggml: $declined of them on the guest's own CPU, since the host lacks an operation"
+echo "ggml: $passed of $((passed + failed)) pairs as native"
+[[ $failed -eq 0 && $passed -gt 0 ]]
