@@ -187,6 +187,9 @@ GUEST_TEST(only_a_whole_weight_is_one)
     put_begin(g, WEIGHT_AT + 1024, Q4_0, WIDTH, ROWS);
     assert_non_null(strstr(result_of(g, &p), "no such weight"));
     put_weight(g, WEIGHT_AT, 1);
+    put_begin(g, WEIGHT_AT - 1024, Q4_0, WIDTH, ROWS);
+    assert_non_null(strstr(result_of(g, &p), "no such weight"));
+    put_weight(g, WEIGHT_AT, 1);
     guest_put(
         g, &(struct apir_msg){.code = APIR_MSG_BUFFER_CLEAR, .u.buffer_clear = {.buffer = EXTRA}});
     assert_non_null(strstr(result_of(g, &p), "no such weight"));
