@@ -106,8 +106,8 @@ static bool is_supported(const struct plugin_device *d, const struct gg_tensor *
     const uint32_t there = sources_in_extras(op);
     if (there)
         return there == 1 && (answer->extras & (1u << plugin_extra_of(op->src[0])->number));
-    if (answer->extras && __atomic_load_n(&d->extras_known, __ATOMIC_RELAXED) &&
-        plugin_is_imagined(d, op->src[0]))
+    if (answer->extras && op->src[0] && plugin_is_imagined(d, op->src[0]) &&
+        __atomic_load_n(&d->extras_known, __ATOMIC_RELAXED))
         return false;
     return answer->flags & APIR_OP_SUPPORTED;
 }
