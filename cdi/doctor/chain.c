@@ -282,10 +282,13 @@ enum doctor_status doctor_check_devices(struct doctor *d, struct doctor_outcome 
     for (unsigned i = 0; i < d->session.n_devices && used < sizeof(o->text); i++) {
         const struct cdi_session_device *device = &d->session.devices[i];
         int n = snprintf(o->text + used, sizeof(o->text) - used,
-                         "%sAPIR%u is %s (%s), %llu of %llu MiB free", i == 0 ? "" : "; ", i,
+                         "%sAPIR%u is %s (%s), %llu of %llu MiB free%s", i == 0 ? "" : "; ", i,
                          device->name, device->description,
                          (unsigned long long)(device->memory_free >> 20),
-                         (unsigned long long)(device->memory_total >> 20));
+                         (unsigned long long)(device->memory_total >> 20),
+                         device->is_own_cpu ? ": this machine's own CPU, which a container has "
+                                              "without apir"
+                                            : "");
         used += n > 0 ? (size_t)n : 0;
     }
     return DOCTOR_PASS;

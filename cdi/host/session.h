@@ -6,6 +6,7 @@
 #ifndef APIR_CDI_HOST_SESSION_H
 #define APIR_CDI_HOST_SESSION_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,6 +29,7 @@ struct cdi_session_device {
     char name[64];         /* the host's: "Vulkan0" */
     char description[128];
     uint64_t memory_free, memory_total;
+    bool is_own_cpu; /* the CPU of this very machine: without a GPU and a VM nothing is gained */
 };
 
 /* All texts are fit for a terminal. */

@@ -222,9 +222,12 @@ static int load(void *handle, struct apir_error *err)
         .get_device = reg_device,
         .get_proc_address = reg_proc,
     };
-    apir_log(APIR_LOG_INFO, "%s: %u device(s), first %s (%s); here %s, there %s",
+    const bool own_cpu =
+        plugin.client.transport.same_kernel && plugin.devices[0].info.flags & APIR_DEVICE_SYNC;
+    apir_log(APIR_LOG_INFO, "%s: %u device(s), first %s (%s%s); here %s, there %s",
              plugin.client.transport.where, plugin.n_devices, plugin.devices[0].info.name,
-             plugin.devices[0].description, plugin.layout.label, plugin.client.hello.host_ggml);
+             plugin.devices[0].description, own_cpu ? ", this machine's own CPU" : "",
+             plugin.layout.label, plugin.client.hello.host_ggml);
     return 0;
 }
 

@@ -37,6 +37,8 @@ listen() { SYSTEM_TRANSPORT=unix server_start; }
     for name in socket connect session versions devices plugin compute; do
         [[ $(status "$name") == pass ]]
     done
+    # No GPU and no VM: the user is told that nothing is gained.
+    jq -e '.checks[] | select(.name == "devices") | .text | contains("own CPU")' "$T/json"
     kill -KILL "$VTEST_PID"
     wait_until 20 gone "$VTEST_PID"
     examine "APIR_TRANSPORT=unix:$VTEST_SOCKET"
