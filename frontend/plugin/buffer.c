@@ -38,9 +38,9 @@ const struct plugin_extra *plugin_extra_of(const struct gg_tensor *t)
 
 bool plugin_is_imagined(const struct plugin_device *d, const struct gg_tensor *t)
 {
-    void *buffer = buffer_of(t);
-    return buffer && GG_AT(buffer, plugin.layout.buffer.buft, void *) == d->buft &&
-           !GG_AT(buffer, plugin.layout.buffer.ctx, void *);
+    return !t->view_src && t->buffer &&
+           GG_AT(t->buffer, plugin.layout.buffer.buft, void *) == d->buft &&
+           !GG_AT(t->buffer, plugin.layout.buffer.ctx, void *);
 }
 
 bool plugin_is_in_host_memory(const struct gg_tensor *t)

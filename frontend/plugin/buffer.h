@@ -21,8 +21,8 @@ struct plugin_buffer {
 struct plugin_buffer *plugin_buffer_of(const struct gg_tensor *t);
 /* The extra type of the buffer that holds t, also of one of size 0; NULL: of another type. */
 const struct plugin_extra *plugin_extra_of(const struct gg_tensor *t);
-/* t's buffer is of size 0 and the device's own type: ggml asks what such memory would be good for.
- */
+/* t is no view, and its buffer is of size 0 and the device's own type: ggml asks what such memory
+ * would be good for. */
 bool plugin_is_imagined(const struct plugin_device *d, const struct gg_tensor *t);
 /* t has been given memory of the CPU. */
 bool plugin_is_in_host_memory(const struct gg_tensor *t);
