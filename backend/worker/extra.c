@@ -67,6 +67,8 @@ static void forget(struct worker_extra *e, uint64_t offset, uint64_t size)
     uint32_t end = first;
     while (end < e->n_tensors && e->tensors[end].offset < offset + size)
         end++;
+    if (end == first)
+        return;
     memmove(&e->tensors[first], &e->tensors[end], (e->n_tensors - end) * sizeof(*e->tensors));
     e->n_tensors -= end - first;
 }

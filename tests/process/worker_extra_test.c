@@ -152,7 +152,7 @@ static void expect_computed(struct guest *g, uint64_t offset)
     put_transfer(g, APIR_MSG_GET, 0, PLAIN, RESULT_AT, ROWS * 4, 1, 0);
     assert_true(guest_run(g));
     for (int i = 0; i < ROWS; i++) {
-        const float want = WIDTH * (float)(i + 1);
+        const float want = (float)(WIDTH * (i + 1));
         if (!(arena[i] > want * 0.99f && arena[i] < want * 1.01f))
             fail_msg("row %d: %g, not %g", i, (double)arena[i], (double)want);
     }
