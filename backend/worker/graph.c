@@ -10,6 +10,7 @@
 #include "backend/worker/extra.h"
 #include "backend/worker/table.h"
 #include "backend/worker/rules/op.h"
+#include "backend/worker/rules/meaning.h"
 #include "backend/worker/rules/rules.h"
 #include "common/log.h"
 
@@ -88,6 +89,7 @@ static void tensor_translate(struct worker *w, const struct apir_graph *wire, ui
         return;
     }
     g->op = op;
+    worker_meaning_complete(wire->names[t->op].name, g->op_params);
     if (t->sub != APIR_NO_NAME) {
         const struct host_names *names =
             wire->names[t->sub].kind == APIR_NAME_UNARY ? &w->ggml.unary : &w->ggml.glu;
@@ -118,6 +120,9 @@ static void tensor_check(struct worker *w, const struct apir_graph *wire, uint32
     out->fatal = worker_rules_extent(&w->ggml.types[t->type], t, ret_extent);
     if (!out->fatal && is_op(wire, t, purpose))
         out->fatal = worker_rules_check(wire, index, w->ggml.types, cpu, ret_reach);
+    if (!out->fatal && is_op(wire, t, purpose) &&
+        !worker_meaning_is_known(wire, index, cpu, host_ggml_has, &w->ggml))
+        refuse(out, APIR_E_UNSUPPORTED, wire, index, "the host's ggml knows no such parameters");
 }
 
 /* Gives g its buffer and address; the range is wholly inside the buffer. */

@@ -288,6 +288,7 @@ int host_ggml_load(struct host_ggml *hg, const struct host_ggml_options *options
     void *lib = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (!lib)
         return apir_error_set(err, ENOENT, "cannot load the host's ggml: %s", dlerror());
+    hg->library = lib;
     int rc = fns_load(lib, err);
     if (rc)
         return rc;
@@ -329,6 +330,11 @@ int host_ggml_load(struct host_ggml *hg, const struct host_ggml_options *options
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     hg->n_threads = options->n_threads > 0 ? options->n_threads : cores > 0 ? (int)cores : 1;
     return 0;
+}
+
+bool host_ggml_has(const void *hg, const char *function)
+{
+    return dlsym(((const struct host_ggml *)hg)->library, function);
 }
 
 void host_device_memory(struct host_ggml *hg, const struct host_device *d, uint64_t *ret_free,

@@ -41,6 +41,7 @@ struct host_ggml {
     int n_threads; /* for CPU devices */
     uint64_t next_graph_uid;
     struct host_ggml_fns *fns;
+    void *library; /* from dlopen(), for good */
 };
 
 struct host_ggml_options {
@@ -57,6 +58,9 @@ struct host_ggml_options {
  */
 int host_ggml_load(struct host_ggml *hg, const struct host_ggml_options *options,
                    struct apir_error *err);
+
+/* Whether this ggml (a struct host_ggml) has a function of that name. */
+bool host_ggml_has(const void *hg, const char *function);
 
 /* Number of a name, or -1. */
 int host_names_find(const struct host_names *names, const char *name);

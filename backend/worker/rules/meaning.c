@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/worker/rules/meaning.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "protocol/gguf.h"
+
+static const struct apir_tensor *source(const struct apir_graph *g, const struct apir_tensor *t,
+                                        int i)
+{
+    return t->src[i] == APIR_NO_TENSOR ? NULL : &g->tensors[t->src[i]];
+}
+
+static bool is_of_type(const struct apir_tensor *t, int type)
+{
+    return t && t->type == type;
+}
+
+typedef bool meaning_fn(const struct apir_graph *g, const struct apir_tensor *t);
+
+static bool always(const struct apir_graph *g, const struct apir_tensor *t)
+{
+    (void)g;
+    return t->op != APIR_NO_NAME;
+}
+
+static bool pads_before(const struct apir_graph *g, const struct apir_tensor *t)
+{
+    (void)g;
+    return t->params[0] || t->params[2] || t->params[4] || t->params[6];
+}
+
+static bool pads_in_a_circle(const struct apir_graph *g, const struct apir_tensor *t)
+{
+    (void)g;
+    return t->params[8] != 0;
+}
+
+/* By something else than the nearest or a straight line; or with flags, in the higher bits. */
+static bool scales_otherwise(const struct apir_graph *g, const struct apir_tensor *t)
+{
+    (void)g;
+    return t->params[0] < 0 || t->params[0] > 1;
+}
+
+static bool turns_interleaved(const struct apir_graph *g, const struct apir_tensor *t)
+{
+    (void)g;
+    return t->params[2] == 40;
+}
+
+static bool turns_at_an_offset(const struct apir_graph *g, const struct apir_tensor *t)
+{
+    (void)g;
+    return t->params[15] != 0;
+}
+
+static bool sets_by_i32(const struct apir_graph *g, const struct apir_tensor *t)
+{
+    return is_of_type(source(g, t, 1), APIR_TYPE_I32);
+}
+
+static bool sets_from_f16(const struct apir_graph *g, const struct apir_tensor *t)
+{
+    return is_of_type(source(g, t, 0), APIR_TYPE_F16);
+}
+
+static bool keeps_states(const struct apir_graph *g, const struct apir_tensor *t)
+{
+    (void)g;
+    return t->params[0] > 1;
+}
+
+static bool has_third_source(const struct apir_graph *g, const struct apir_tensor *t)
+{
+    return source(g, t, 2);
+}
+
+static bool has_fifth_source(const struct apir_graph *g, const struct apir_tensor *t)
+{
+    return source(g, t, 4);
+}
+
+static bool has_precision_of_source(const struct apir_graph *g, const struct apir_tensor *t)
+{
+    (void)g;
+    return t->params[3] != 0;
+}
+
+static bool has_other_precision(const struct apir_graph *g, const struct apir_tensor *t)
+{
+    (void)g;
+    return t->params[0] != 0 && t->params[0] != 10;
+}
+
+static bool has_other_precision_3(const struct apir_graph *g, const struct apir_tensor *t)
+{
+    (void)g;
+    return t->params[3] != 0 && t->params[3] != 10;
+}
+
+static bool joins_blocks(const struct apir_graph *g, const struct apir_tensor *t)
+{
+    (void)g;
+    switch (t->type) {
+    case APIR_TYPE_F32:
+    case APIR_TYPE_F16:
+    case APIR_TYPE_BF16:
+    case APIR_TYPE_I8:
+    case APIR_TYPE_I16:
+    case APIR_TYPE_I32:
+    case APIR_TYPE_I64:
+    case APIR_TYPE_F64:
+        return false;
+    default:
+        return true;
+    }
+}
+
+static bool fills_f16(const struct apir_graph *g, const struct apir_tensor *t)
+{
+    (void)g;
+    return t->type == APIR_TYPE_F16;
+}
+
+enum { ONE = 0x3f800000 /* 1.0f */ };
+
+static bool is_gated_or_scaled(const struct apir_graph *g, const struct apir_tensor *t)
+{
+    (void)g;
+    return t->params[1] != 0 || (t->params[0] != 0 && t->params[0] != ONE);
+}
+
+static bool has_no_fourth_source(const struct apir_graph *g, const struct apir_tensor *t)
+{
+    return !source(g, t, 3);
+}
+
+static bool is_gelu_of_bf16(const struct apir_graph *g, const struct apir_tensor *t)
+{
+    return t->sub != APIR_NO_NAME && strncmp(g->names[t->sub].name, "GELU", 4) == 0 &&
+           t->type == APIR_TYPE_BF16;
+}
+
+static bool is_glu_of_others(const struct apir_graph *g, const struct apir_tensor *t)
+{
+    return t->type == APIR_TYPE_BF16 || (t->type == APIR_TYPE_F16 && t->sub != APIR_NO_NAME &&
+                                         strcmp(g->names[t->sub].name, "SWIGLU_OAI") == 0);
+}
+
+static bool pools_over_steps(const struct apir_graph *g, const struct apir_tensor *t)
+{
+    return t->params[1] != t->params[2] || t->params[3] ||
+           is_of_type(source(g, t, 0), APIR_TYPE_F16);
+}
+
+static bool has_f32_kernel(const struct apir_graph *g, const struct apir_tensor *t)
+{
+    return is_of_type(source(g, t, 0), APIR_TYPE_F32);
+}
+
+static bool has_f16_kernel(const struct apir_graph *g, const struct apir_tensor *t)
+{
+    return is_of_type(source(g, t, 0), APIR_TYPE_F16);
+}
+
+static bool has_columns_of_f16(const struct apir_graph *g, const struct apir_tensor *t)
+{
+    return t->type == APIR_TYPE_F16 && has_f32_kernel(g, t);
+}
+
+/*
+ * A meaning and what tells of it: a function that came with it, or a later one (a host from in
+ * between leaves the op to the guest for nothing).
+ */
+struct meaning {
+    const char *op;
+    meaning_fn *asks;
+    const char *since;
+};
+
+static const struct meaning meanings[] = {
+    {"SOFT_MAX", has_third_source, "ggml_soft_max_add_sinks"},
+    {"FLASH_ATTN_EXT", has_fifth_source, "ggml_flash_attn_ext_add_sinks"},
+    {"PAD", pads_before, "ggml_pad_ext"},
+    {"ROPE", turns_interleaved, "ggml_cumsum"},
+    {"ROPE_BACK", turns_interleaved, "ggml_cumsum"},
+    {"SET_ROWS", sets_by_i32, "ggml_cumsum"},
+    {"PAD", pads_in_a_circle, "ggml_pad_ext_circular"},
+    {"UPSCALE", scales_otherwise, "ggml_build_forward_select"},
+    /* Before 0.15 the number of states was no parameter, and states had another shape. */
+    {"GATED_DELTA_NET", always, "ggml_rope_set_offset"},
+    {"SET_ROWS", sets_from_f16, "ggml_rope_set_offset"},
+    {"SSM_SCAN", keeps_states, "ggml_rope_set_offset"},
+    {"ROPE", turns_at_an_offset, "ggml_rope_set_offset"},
+    {"ROPE_BACK", turns_at_an_offset, "ggml_rope_set_offset"},
+    {"CONCAT", joins_blocks, "ggml_rope_set_offset"},
+    {"FILL", fills_f16, "ggml_rope_set_offset"},
+    {"CONV_2D_DW", has_f16_kernel, "ggml_rope_set_offset"},
+    {"DSV4_HC_PRE", is_gated_or_scaled, "ggml_dsv4_hc_pre_gated"},
+    {"DSV4_HC_POST", has_no_fourth_source, "ggml_dsv4_hc_pre_gated"},
+    /* F32 (10) was all that there was beside the default, and sources had none. */
+    {"MUL_MAT", has_other_precision, "ggml_prec_set_acc"},
+    {"MUL_MAT", has_precision_of_source, "ggml_prec_set_acc"},
+    {"MUL_MAT_ID", has_other_precision, "ggml_prec_set_acc"},
+    {"MUL_MAT_ID", has_precision_of_source, "ggml_prec_set_acc"},
+    {"FLASH_ATTN_EXT", has_other_precision_3, "ggml_prec_set_acc"},
+};
+
+/* Where the CPU backend has no kernel, and aborts. */
+static const struct meaning kernels[] = {
+    {"POOL_1D", pools_over_steps, "ggml_build_forward_select"},
+    {"CONV_TRANSPOSE_2D", has_f32_kernel, "ggml_rope_set_offset"},
+    {"IM2COL", has_columns_of_f16, "ggml_rope_set_offset"},
+    {"IM2COL_3D", has_columns_of_f16, "ggml_rope_set_offset"},
+    {"UNARY", is_gelu_of_bf16, "ggml_backend_buft_alloc_buffer_n"},
+    {"GLU", is_glu_of_others, "ggml_backend_buft_alloc_buffer_n"},
+};
+
+static bool all_known(const struct meaning *table, size_t n, const struct apir_graph *g,
+                      const struct apir_tensor *t, meaning_has *has, const void *data)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(table[i].op, g->names[t->op].name) == 0 && table[i].asks(g, t) &&
+            !has(data, table[i].since))
+            return false;
+    }
+    return true;
+}
+
+#define ALL_KNOWN(table) all_known(table, sizeof(table) / sizeof(table[0]), g, t, has, data)
+
+bool worker_meaning_is_known(const struct apir_graph *g, uint32_t index, bool cpu, meaning_has *has,
+                             const void *data)
+{
+    const struct apir_tensor *t = &g->tensors[index];
+    return ALL_KNOWN(meanings) && (!cpu || ALL_KNOWN(kernels));
+}
+
+void worker_meaning_complete(const char *op, int32_t *params)
+{
+    /* There was no scale before 0.25, which is one of 1; a newer guest says so. */
+    if (strcmp(op, "DSV4_HC_PRE") == 0 && params[0] == 0)
+        params[0] = ONE;
+}
