@@ -12,3 +12,21 @@ $(GGML_GUEST): $(call objs,tests/ggml/guest.c $(addprefix tests/options/,run.c r
 .PHONY: check-ggml
 check-ggml: all
 	tests/ggml/run.sh $(O)
+
+# Single operations with whatever ggml is found at run time. Builders that it lacks are ours, found last:
+# they say so, and the operation is passed over.
+GGML_OPS := $(O)/tests/ggml/ops
+GGML_OPS_OBJS := $(call objs,tests/ggml/ops.c tests/differ/differ.c tests/fuzz/graph_ops.c protocol/graph.c)
+GGML_MISSING := $(O)/tests/ggml/libggml-missing.so
+ALL += $(GGML_OPS)
+$(GGML_MISSING): $(GGML_OPS_OBJS)
+	@mkdir -p $(@D)
+	$(call SAY,LINK)nm --undefined-only $^ | \
+	    awk '$$2 ~ /^ggml_/ && !had[$$2]++ { print "void " $$2 "(void) { ops_missing(); }" } \
+	         BEGIN { print "void ops_missing(void);" }' | \
+	    $(CC) -x c -shared -fPIC -fno-builtin -w -Wl,-soname,libggml-missing.so -o $@ -
+$(GGML_OPS): PKGS := ggml
+$(GGML_OPS): EXTRA_LIBS := -lggml-base -L$(O)/tests/ggml -Wl,--no-as-needed -lggml-missing \
+    -Wl,-rpath,'$$ORIGIN' -rdynamic -lm -lpthread
+$(GGML_OPS): $(GGML_OPS_OBJS) | $(GGML_MISSING)
+	$(link)

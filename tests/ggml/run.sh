@@ -21,6 +21,8 @@
 # where `declines` below says so, and the text is its own native one.
 # The types of weights are such as no CPU of these versions repacks: a native run of node-llama-cpp cannot be
 # told not to.
+# And every guest's ggml makes random operations (tests/ggml/ops.c), which its CPU and the host's device
+# compute: as many as are supported must agree.
 #
 # The table is kept in build/ggml/table, and as docs/compatibility.md has it in build/ggml/matrix.md. The last line is `ggml: N of M pairs as native`.
 set -euo pipefail
@@ -53,7 +55,7 @@ shapes=(
     "qwen3moe-f16 --arch qwen3moe --heads 4 --heads-kv 2 --experts 8 --experts-used 2 --type f16"
 )
 settings=(off:f16:f16 on:f16:f16 off:q8_0:f16 on:q8_0:q8_0)
-tie=0.03 tokens=24
+tie=0.03 tokens=24 operations=6000
 
 guest_only='' host_only=''
 while [[ ${1-} == --* ]]; do
@@ -93,12 +95,11 @@ guest() { # WHERE MODEL ARGS...
     timeout 120 env GGML_VK_VISIBLE_DEVICES= ${vars[@]+"${vars[@]}"} "${program[@]}" "$models/ggml-$2.gguf" "${@:3}"
 }
 
+library() { find "$(folder "$1")" -name 'libggml.*so'; } # WHERE; its name may have a version of llama.cpp in it
+
 host_config() { # WHERE
-    local found=()
     [[ $1 != debian ]] || { echo '{"threads": 1}'; return; }
-    # Its name has the version of llama.cpp in it, but for the oldest.
-    mapfile -t found < <(find "$(folder "$1")" -name 'libggml.*so')
-    jq -nc --arg ggml "${found[0]}" --arg dir "$(folder "$1")" '{threads: 1, ggml: $ggml, ggml_backends_dir: $dir}'
+    jq -nc --arg ggml "$(library "$1")" --arg dir "$(folder "$1")" '{threads: 1, ggml: $ggml, ggml_backends_dir: $dir}'
 }
 
 # Whether llama.cpp of that layout has the model's architecture.
@@ -137,8 +138,36 @@ text_is() { # MODEL SETTING HOST'S-NATIVE GUEST'S-NATIVE PAIR GUEST
 # The server's log has what the worker was asked for, shown when its client leaves.
 graphs_of() { awk '$2 == "GRAPH_EXEC" { n = $3 } END { print n + 0 }' "$VTEST_LOG"; }
 
+# Random operations with the guest's ggml; kernels that end the process natively are passed over. Leaves
+# what there is to say in FILE.
+operate() { # WHERE FILE
+    local where=$1 seed=1 rc next place=() env=(GGML_NO_BACKTRACE=1 PATH=/nowhere "${vars[@]}")
+    if [[ $where != debian ]]; then
+        rm -rf "${work:?}/lib"
+        mkdir "$work/lib"
+        ln -s "$(folder "$where")"/*.so "$work/lib/"
+        ln -s "$(folder "$where")/libggml-base.so" "$work/lib/libggml-base.so.0"
+        ln -s "$(library "$where")" "$work/lib/libggml.so.0"
+        env+=("LD_LIBRARY_PATH=$work/lib") place=("$(folder "$where")")
+    fi
+    : >"$2"
+    while [[ $seed -le $operations ]]; do
+        rc=0
+        timeout 120 env "${env[@]}" "$out/tests/ggml/ops" --seed "$seed" --cases $((operations + 1 - seed)) \
+            ${place[@]+"${place[@]}"} >"$work/said" 2>/dev/null || rc=$?
+        cat "$work/said" >>"$2"
+        next=$(sed -n 's/.*--seed \([0-9]*\) goes on$/\1/p' "$work/said")
+        case $rc in
+        0 | 1) break ;;
+        3 | 4) [[ -n $next ]] || break ;;
+        *) echo "FAILED: it ended with $rc" >>"$2" && break ;;
+        esac
+        seed=$next
+    done
+}
+
 pair() { # GUEST HOST: each three words of `versions`
-    local g h shape model setting is file detail ok=yes cell graphs=0 texts=0 runs=0 bad=() own=0
+    local g h shape model setting is file detail computed ok=yes cell graphs=0 texts=0 runs=0 bad=() own=0
     local -A count=([host]=0 [guest]=0 [near]=0)
     read -r -a g <<<"$1"
     read -r -a h <<<"$2"
@@ -172,6 +201,12 @@ pair() { # GUEST HOST: each three words of `versions`
         [[ ${count[near]} -eq 0 ]] || bad+=("not its own texts")
         declined=$((declined + 1))
     else
+        file=$results/${g[1]}-on-${h[1]}-operations
+        operate "${g[2]}" "$file"
+        mapfile -t -O ${#bad[@]} bad < <(grep -E '^(DIFFERS|LOST|FAILED)' "$file")
+        computed=$(awk '$1 == "ops:" { n += $2 } END { print n + 0 }' "$file")
+        detail+=", $computed operations"
+        [[ $computed -gt 0 ]] || bad+=("no operation was computed")
         [[ $own -eq 0 ]] || bad+=("computed on its own CPU $own times")
         [[ $graphs -ge $((tokens * texts)) ]] || bad+=("only $graphs graphs of $((tokens * texts)) came to the host")
     fi
