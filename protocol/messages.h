@@ -398,8 +398,8 @@ struct apir_reply_op_query {
     uint32_t status;
     uint32_t flags;      /* enum apir_op_flag */
     uint64_t alloc_size; /* bytes for the node's own data; 0 where it has none */
-    /* From minor 5 on. Bit i: the op is supported with its first source in extra type i; and the
-     * bytes that a tensor, of no op, takes there. */
+    /* From minor 5 on. Bit i: the op is supported with its first source in extra type i; or, of a
+     * tensor of no op, it has a layout there, and takes so many bytes. */
     uint32_t extras;
     uint32_t zero;
     uint64_t extra_sizes[APIR_EXTRAS_MAX];

@@ -566,8 +566,10 @@ static void query_extras(struct worker *w, const struct host_device *d, struct g
         if (product && host_extra_takes(&w->ggml, d, i, node->src[0]) &&
             host_extra_supported(&w->ggml, d, i, node))
             reply->extras |= 1u << i;
-        if (node->op == 0)
+        if (node->op == 0 && host_extra_takes(&w->ggml, d, i, node)) {
+            reply->extras |= 1u << i;
             reply->extra_sizes[i] = host_tensor_alloc_size(&w->ggml, d->extras[i], node);
+        }
     }
 }
 

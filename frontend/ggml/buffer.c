@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 
 #include "frontend/ggml/transfer.h"
+#include "frontend/graph/query.h"
 #include "frontend/graph/slots.h"
 #include "frontend/plugin/buffer.h"
 #include "frontend/plugin/stream.h"
@@ -117,6 +118,28 @@ static void buffer_reset(void *buffer)
     client_unlock(c);
 }
 
+/* ---- on the host ---------------------------------------------------------------- */
+
+static int ask(struct plugin_buffer *b, struct apir_reply_status *ret_answer)
+{
+    struct apir_msg msg = {
+        .code = APIR_MSG_BUFFER_ALLOC,
+        .u.buffer_alloc = {.device = b->device->index, .buffer = b->id, .size = b->size},
+    };
+    uint32_t *reply = &msg.u.buffer_alloc.reply;
+    if (b->extra) {
+        msg.code = APIR_MSG_BUFFER_ALLOC_EXTRA;
+        msg.u.buffer_alloc_extra = (struct apir_msg_buffer_alloc_extra){
+            .device = b->device->index,
+            .extra = b->extra->number,
+            .buffer = b->id,
+            .size = b->size,
+        };
+        reply = &msg.u.buffer_alloc_extra.reply;
+    }
+    return client_call(&plugin.client, &msg, reply, ret_answer, sizeof(*ret_answer));
+}
+
 /* ---- of an extra type ------------------------------------------------------------ */
 
 /* All of it or nothing, as natively, where parts make ggml abort. */
@@ -143,47 +166,71 @@ static void extra_get(void *buffer, const struct gg_tensor *t, void *data, size_
     client_fill_lost(data, size, (uint32_t)t->type);
 }
 
-/* ---- allocation --------------------------------------------------------------- */
+static int extra_init(void *buffer, struct gg_tensor *t);
 
-static int ask(struct plugin_buffer *b, struct apir_reply_status *ret_answer)
+/* Into a vtable, or a buffer, which begins with one. */
+static void functions_fill(void *iface, const struct plugin_buffer *b)
 {
-    struct apir_msg msg = {
-        .code = APIR_MSG_BUFFER_ALLOC,
-        .u.buffer_alloc = {.device = b->device->index, .buffer = b->id, .size = b->size},
-    };
-    uint32_t *reply = &msg.u.buffer_alloc.reply;
+    void (*free_fn)(void *) = buffer_free;
+    memcpy(iface, &free_fn, sizeof(free_fn));
+    PLUGIN_SET_FN(iface, plugin.layout.buffer.base, buffer_base);
+    PLUGIN_SET_FN(iface, plugin.layout.buffer.clear, buffer_clear);
+    PLUGIN_SET_FN(iface, plugin.layout.buffer.reset, buffer_reset);
     if (b->extra) {
-        msg.code = APIR_MSG_BUFFER_ALLOC_EXTRA;
-        msg.u.buffer_alloc_extra = (struct apir_msg_buffer_alloc_extra){
-            .device = b->device->index,
-            .extra = b->extra->number,
-            .buffer = b->id,
-            .size = b->size,
-        };
-        reply = &msg.u.buffer_alloc_extra.reply;
+        PLUGIN_SET_FN(iface, plugin.layout.buffer.init, extra_init);
+        PLUGIN_SET_FN(iface, plugin.layout.buffer.set, extra_set);
+        PLUGIN_SET_FN(iface, plugin.layout.buffer.get, extra_get);
+        return;
     }
-    return client_call(&plugin.client, &msg, reply, ret_answer, sizeof(*ret_answer));
+    PLUGIN_SET_FN(iface, plugin.layout.buffer.memset, buffer_memset);
+    PLUGIN_SET_FN(iface, plugin.layout.buffer.set, buffer_set);
+    PLUGIN_SET_FN(iface, plugin.layout.buffer.get, buffer_get);
+    PLUGIN_SET_FN(iface, plugin.layout.buffer.set_2d, buffer_set_2d);
+    PLUGIN_SET_FN(iface, plugin.layout.buffer.get_2d, buffer_get_2d);
+    PLUGIN_SET_FN(iface, plugin.layout.buffer.cpy, buffer_copy);
 }
+
+/* The same buffer, of the device's own type. Nothing has been set in it. */
+static int become_plain(void *buffer, struct plugin_buffer *b)
+{
+    struct client *c = &plugin.client;
+    struct apir_msg msg = {.code = APIR_MSG_BUFFER_FREE, .u.buffer_free = {b->id}};
+    struct apir_reply_status answer = {.status = APIR_E_NOMEM};
+    client_lock(c);
+    client_put_locked(c, &msg);
+    client_unlock(c);
+    b->extra = NULL;
+    functions_fill(buffer, b);
+    GG_AT(buffer, plugin.layout.buffer.buft, void *) = b->device->buft;
+    if (ask(b, &answer) == 0 && answer.status == APIR_OK)
+        return 0;
+    apir_log(APIR_LOG_ERROR, "%s: the host has no plain buffer in the place of another",
+             b->device->name);
+    return GG_STATUS_ALLOC_FAILED;
+}
+
+/*
+ * A tensor that the type has no layout for: llama.cpp puts an adapter's matrices into the type of
+ * the weight that they belong to. Tensors get their places before any is set, so the whole buffer
+ * can still be another one.
+ */
+static int extra_init(void *buffer, struct gg_tensor *t)
+{
+    struct plugin_buffer *b = context_of(buffer);
+    struct apir_reply_op_query answer;
+    if (!b->extra || t->view_src || !client_usable(&plugin.client))
+        return 0;
+    if (query_op(b->device, t, &answer) == 0 && (answer.extras & (1u << b->extra->number)))
+        return 0;
+    return become_plain(buffer, b);
+}
+
+/* ---- allocation --------------------------------------------------------------- */
 
 static void *buffer_make(struct plugin_buffer *b)
 {
     struct gg_buffer_i iface = {{NULL}};
-    void (*free_fn)(void *) = buffer_free;
-    memcpy(&iface.fn[0], &free_fn, sizeof(free_fn));
-    PLUGIN_SET_FN(&iface, plugin.layout.buffer.base, buffer_base);
-    PLUGIN_SET_FN(&iface, plugin.layout.buffer.clear, buffer_clear);
-    PLUGIN_SET_FN(&iface, plugin.layout.buffer.reset, buffer_reset);
-    if (b->extra) {
-        PLUGIN_SET_FN(&iface, plugin.layout.buffer.set, extra_set);
-        PLUGIN_SET_FN(&iface, plugin.layout.buffer.get, extra_get);
-    } else {
-        PLUGIN_SET_FN(&iface, plugin.layout.buffer.memset, buffer_memset);
-        PLUGIN_SET_FN(&iface, plugin.layout.buffer.set, buffer_set);
-        PLUGIN_SET_FN(&iface, plugin.layout.buffer.get, buffer_get);
-        PLUGIN_SET_FN(&iface, plugin.layout.buffer.set_2d, buffer_set_2d);
-        PLUGIN_SET_FN(&iface, plugin.layout.buffer.get_2d, buffer_get_2d);
-        PLUGIN_SET_FN(&iface, plugin.layout.buffer.cpy, buffer_copy);
-    }
+    functions_fill(&iface, b);
     void *buft = b->extra ? b->device->extras[b->extra->number].buft : b->device->buft;
     b->ggml = plugin.buffer_init(buft, iface, b, b->size);
     return b->ggml;

@@ -47,7 +47,8 @@ ggml_backend_t ggml_backend_dev_init(ggml_backend_dev_t dev, const char *params)
 
 ggml_backend_buffer_t ggml_backend_buft_alloc_buffer(ggml_backend_buffer_type_t buft, size_t size)
 {
-    return gate_fails(GATE_ALLOC) ? NULL : BASE(ggml_backend_buft_alloc_buffer)(buft, size);
+    /* Of no size is none for a guest: the worker asks what a type is good for. */
+    return size && gate_fails(GATE_ALLOC) ? NULL : BASE(ggml_backend_buft_alloc_buffer)(buft, size);
 }
 
 void ggml_backend_buffer_clear(ggml_backend_buffer_t buffer, uint8_t value)
