@@ -35,7 +35,7 @@ prepare_models() {
     prepare_model "$1/second.gguf" --arch qwen3 --heads 4 --heads-kv 2 --type q8_0 --seed 2
 }
 
-# What the worker computes: the CPU backend, weights as they are in the file.
+# What the worker computes: the CPU backend, with llama.cpp's defaults.
 # llama-completion does not wait for its printing thread: on a busy machine the
 # end of the text is lost. Its last words tell whether all was printed.
 prepare_native() {
