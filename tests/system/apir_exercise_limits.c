@@ -59,6 +59,17 @@ static bool chain_computes(ggml_backend_dev_t dev, int nodes)
     return compute_twice(dev, ctx, y, tensors, &seconds) == GGML_STATUS_SUCCESS;
 }
 
+/* As llama.cpp does for `-t`. */
+static void threads_set(struct problem *p, ggml_backend_dev_t dev, int n)
+{
+    ggml_backend_set_n_threads_t set;
+    void *fn = ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(dev),
+                                                 "ggml_backend_set_n_threads");
+    CHECK(fn);
+    memcpy(&set, &fn, sizeof(set));
+    set(p->backend, n);
+}
+
 int limits_run(ggml_backend_dev_t dev)
 {
     ggml_backend_buffer_type_t type = ggml_backend_dev_buffer_type(dev);
@@ -75,10 +86,12 @@ int limits_run(ggml_backend_dev_t dev)
             CHECK(n > 0);
             ggml_backend_buffer_free(held[--n]);
             printf("freed\n");
-        } else if (strcmp(line, "compute\n") == 0) {
+        } else if (strcmp(line, "compute\n") == 0 || strncmp(line, "compute ", 8) == 0) {
             if (!opened)
                 problem_init(&p, dev, 64, 4);
             opened = true;
+            if (line[7] == ' ')
+                threads_set(&p, dev, atoi(line + 8));
             CHECK(problem_run(&p, 7) == RIGHT);
             printf("right\n");
         } else if (strcmp(line, "open\n") == 0) {

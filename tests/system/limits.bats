@@ -206,13 +206,11 @@ ends() { # NAME
     answers b "graph 300" computed
 }
 
-# What a program's worker computes with, besides the threads that it has in any case.
-n_threads() { # NAME ENV...
-    client "$@"
-    answers "$1" compute right
+# What the worker computes with, besides the threads that it has in any case: they stay. WORDS: compute,
+# and as many threads as the program wants.
+n_threads() { # NAME WORDS
+    answers "$1" "$2" right
     find "/proc/$(workers)/task" -mindepth 1 -maxdepth 1 | wc -l >"$T/n_threads"
-    ends "$1"
-    wait_until 10 n_workers_is 0
 }
 
 @test "limits: a worker computes with as many threads as the configuration says" {
@@ -220,12 +218,30 @@ n_threads() { # NAME ENV...
     for n in 1 2 5; do
         VTEST_CONFIG="{\"threads\": $n}"
         server_start
-        n_threads "with-$n" "${REMOTE[@]}"
+        client "with-$n" "${REMOTE[@]}"
+        n_threads "with-$n" compute
+        ends "with-$n"
+        wait_until 10 n_workers_is 0
         echo "threads: $n: $(<"$T/n_threads")"
         [[ $n -ne 1 ]] || one=$(<"$T/n_threads")
         [[ $(<"$T/n_threads") -eq $((one + n - 1)) ]]
         vtest_stop
     done
+}
+
+@test "limits: a program computes with as many threads as it asks for, up to those of the configuration" {
+    local asked one
+    VTEST_CONFIG='{"threads": 3}'
+    server_start
+    client asks "${REMOTE[@]}"
+    n_threads asks 'compute 1'
+    one=$(<"$T/n_threads")
+    for asked in 2 3 9; do
+        n_threads asks "compute $asked"
+        echo "asked for $asked: $(<"$T/n_threads"), with one $one"
+        [[ $(<"$T/n_threads") -eq $((one + (asked < 3 ? asked : 3) - 1)) ]]
+    done
+    ends asks
 }
 
 # How often a device is waited for while a client queues transfers: counted in the worker, by a
