@@ -77,11 +77,7 @@
 
 /* A buffer of one of the device's extra types (struct apir_reply_device_info). */
 #define APIR_FIELDS_buffer_alloc_extra(F)                                                          \
-    F(uint32_t, device, 0, APIR_DEVICES_MAX - 1)                                                   \
-    F(uint32_t, extra, 0, APIR_EXTRAS_MAX - 1)                                                     \
-    F(uint32_t, buffer, 1, APIR_BUFFER_ID_MAX)                                                     \
-    F(uint64_t, size, 1, APIR_SIZE_MAX)                                                            \
-    F(uint32_t, reply, 0, APIR_U32_MAX)
+    APIR_FIELDS_buffer_alloc(F) F(uint32_t, extra, 0, APIR_EXTRAS_MAX - 1)
 
 /* What SET and SET_INLINE write to this buffer of an extra type from here on are the bytes of this
  * contiguous tensor, from the first to the last, at `offset` and on. With the last one the host

@@ -28,7 +28,7 @@
 #define APIR_CONTEXT_NAME   "apir:1" /* routes; carries the major version; never trusted */
 #define APIR_PROTOCOL_MAJOR 1u
 /* 1: DEVICE_INFO tells an id; 2: BUFFER_ALLOC and STREAM_OPEN why not; 3: a stream why it failed;
- * 4: no word `coming` beside tail, no doorbell for fences */
+ * 4: no word `coming` beside tail, no doorbell for fences; 5: extra buffer types, STREAM_THREADS */
 #define APIR_PROTOCOL_MINOR 5u
 
 #define APIR_RING_MAGIC       UINT64_C(0x31474e5252495041) /* "APIRRNG1" as bytes */

@@ -10,9 +10,9 @@
 #   STEP_SKIPPED   how many were skipped; step_skips FILE names them
 #
 # KIND says what the step's count is of: nothing (tests), `again`, `upstream`, or `one`: the whole
-# step is one test, which passes or does not. The count is the last line "…: N passed, N failed" (or "N of M as native", "pairs as native",
-# "stopped", "noticed", "rows pass", "command lines pass", "commands ran") of the log. A line "…: of these again: N passed, N failed" (or "of
-# these upstream") before it says how many of them are of that kind. A step that has counted nothing,
+# step is one test, which passes or does not. The count is the last line "…: N passed, N failed" of the log (or
+# "N of M as native", "pairs as native", "stopped", "noticed", "rows pass", "command lines pass", "commands ran").
+# A line "…: of these again: N passed, N failed" (or "of these upstream") before it says how many of them are of that kind. A step that has counted nothing,
 # and one that counts no failure and fails all the same, has one failure.
 
 step_count() { # the last count of some lines, as "PASSED FAILED"; nothing without one

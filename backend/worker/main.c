@@ -384,7 +384,7 @@ int main(int argc, char **argv)
     apir_log_set_limit(LOG_LINES);
     /* A server that dies takes us along, also where it cannot say so. */
     if (!apir_ends_with_parent(getppid()))
-        return EXIT_SETUP;
+        return EXIT_OK; /* it is dead already */
     worker_system_exact_timers();
     heap_for_work();
 

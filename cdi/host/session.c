@@ -87,7 +87,7 @@ void cdi_session_ask(struct client *c, struct cdi_session *s)
         *d = (struct cdi_session_device){
             .memory_free = info.memory_free,
             .memory_total = info.memory_total,
-            .is_own_cpu = c->transport.same_kernel && (info.flags & APIR_DEVICE_SYNC),
+            .is_own_cpu = client_has_own_cpu(c, &info),
         };
         copy_text(d->name, sizeof(d->name), info.name, sizeof(info.name));
         copy_text(d->description, sizeof(d->description), info.description,

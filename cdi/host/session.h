@@ -29,7 +29,7 @@ struct cdi_session_device {
     char name[64];         /* the host's: "Vulkan0" */
     char description[128];
     uint64_t memory_free, memory_total;
-    bool is_own_cpu; /* the CPU of this very machine: without a GPU and a VM nothing is gained */
+    bool is_own_cpu; /* client_has_own_cpu() */
 };
 
 /* All texts are fit for a terminal. */

@@ -152,6 +152,7 @@ static void extra_set(void *buffer, struct gg_tensor *t, const void *data, size_
         return;
     }
     os_lock_acquire(&b->whole);
+    b->is_set = true;
     plugin_tensor_set_whole(t, data);
     os_lock_release(&b->whole);
 }
@@ -190,7 +191,7 @@ static void functions_fill(void *iface, const struct plugin_buffer *b)
     PLUGIN_SET_FN(iface, plugin.layout.buffer.cpy, buffer_copy);
 }
 
-/* The same buffer, of the device's own type. Nothing has been set in it. */
+/* The same buffer, of the device's own type. Nothing has been set in it. A ggml status. */
 static int become_plain(void *buffer, struct plugin_buffer *b)
 {
     struct client *c = &plugin.client;
@@ -203,7 +204,7 @@ static int become_plain(void *buffer, struct plugin_buffer *b)
     functions_fill(buffer, b);
     GG_AT(buffer, plugin.layout.buffer.buft, void *) = b->device->buft;
     if (ask(b, &answer) == 0 && answer.status == APIR_OK)
-        return 0;
+        return GG_STATUS_SUCCESS;
     apir_log(APIR_LOG_ERROR, "%s: the host has no plain buffer in the place of another",
              b->device->name);
     return GG_STATUS_ALLOC_FAILED;
@@ -211,18 +212,21 @@ static int become_plain(void *buffer, struct plugin_buffer *b)
 
 /*
  * A tensor that the type has no layout for: llama.cpp puts an adapter's matrices into the type of
- * the weight that they belong to. Tensors get their places before any is set, so the whole buffer
- * can still be another one.
+ * the weight that they belong to. All tensors of a buffer get their places before any is set, so
+ * the whole buffer can still be another one.
  */
 static int extra_init(void *buffer, struct gg_tensor *t)
 {
     struct plugin_buffer *b = context_of(buffer);
     struct apir_reply_op_query answer;
     if (!b->extra || t->view_src || !client_usable(&plugin.client))
-        return 0;
+        return GG_STATUS_SUCCESS;
     if (query_op(b->device, t, &answer) == 0 && (answer.extras & (1u << b->extra->number)))
-        return 0;
-    return become_plain(buffer, b);
+        return GG_STATUS_SUCCESS;
+    if (!b->is_set)
+        return become_plain(buffer, b);
+    apir_log(APIR_LOG_ERROR, "%s: has no layout for '%.64s'", b->extra->name, t->name);
+    return GG_STATUS_FAILED;
 }
 
 /* ---- allocation --------------------------------------------------------------- */

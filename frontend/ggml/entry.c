@@ -222,8 +222,7 @@ static int load(void *handle, struct apir_error *err)
         .get_device = reg_device,
         .get_proc_address = reg_proc,
     };
-    const bool own_cpu =
-        plugin.client.transport.same_kernel && plugin.devices[0].info.flags & APIR_DEVICE_SYNC;
+    const bool own_cpu = client_has_own_cpu(&plugin.client, &plugin.devices[0].info);
     apir_log(APIR_LOG_INFO, "%s: %u device(s), first %s (%s%s); here %s, there %s",
              plugin.client.transport.where, plugin.n_devices, plugin.devices[0].info.name,
              plugin.devices[0].description, own_cpu ? ", this machine's own CPU" : "",

@@ -176,6 +176,13 @@ _Static_assert((CLIENT_CALLS_MAX + APIR_STREAMS_MAX) * APIR_REPLY_SIZE <=
 int client_call(struct client *c, struct apir_msg *msg, uint32_t *reply_field, void *answer,
                 size_t size);
 
+/* A device that is the CPU of this very machine: without a GPU and a VM nothing is gained. */
+static inline bool client_has_own_cpu(const struct client *c,
+                                      const struct apir_reply_device_info *info)
+{
+    return c->transport.same_kernel && (info->flags & APIR_DEVICE_SYNC);
+}
+
 /* What a tensor of this type reads as when its host is gone: NaN or zero. */
 void client_fill_lost(void *dst, size_t size, uint32_t type);
 

@@ -14,6 +14,7 @@ struct plugin_buffer {
     uint64_t size;
     const struct plugin_extra *extra; /* NULL: of the device's own type */
     struct os_lock whole;             /* who sets a tensor of an extra type, as a whole */
+    bool is_set;                      /* of an extra type: some tensor has been */
 };
 
 /* Our context of the buffer that holds t (or t's view source), or NULL: it is in none of ours, or

@@ -11,11 +11,14 @@ enum { WIDTH = 256, ROWS = 16, ROW_BYTES = WIDTH / Q4_0_BLOCK * Q4_0_BYTES };
 enum { WEIGHT_BYTES = ROWS * ROW_BYTES };
 enum { PLAIN = 1, EXTRA = 2, RESULT_AT = 8192, WEIGHT_AT = 4096 };
 
-/* On a CPU whose ggml has no layout of its own there is nothing to test; with AVX2 it has. */
-static bool has_extras(struct guest *g)
+/*
+ * The extra type that takes q4_0: the last one, ggml's own repacking; others come before it. -1: on
+ * a CPU whose ggml has no layout of its own there is nothing to test; with AVX2 it has.
+ */
+static int extra_type(struct guest *g)
 {
     if (!guest_is_cpu())
-        return false;
+        return -1;
     const uint32_t reply = guest_reply(g);
     guest_put(g, &(struct apir_msg){.code = APIR_MSG_DEVICE_INFO,
                                     .u.device_info = {.device = 0, .reply = reply}});
@@ -24,17 +27,7 @@ static bool has_extras(struct guest *g)
 #ifdef __x86_64__
     assert_true(info->n_extras > 0 || !__builtin_cpu_supports("avx2"));
 #endif
-    return info->n_extras > 0;
-}
-
-/* The type that takes q4_0: the last one, ggml's own repacking; others come before it. */
-static uint32_t extra_type(struct guest *g)
-{
-    const uint32_t reply = guest_reply(g);
-    guest_put(g, &(struct apir_msg){.code = APIR_MSG_DEVICE_INFO,
-                                    .u.device_info = {.device = 0, .reply = reply}});
-    const struct apir_reply_device_info *info = guest_answer_ok(g, "DEVICE_INFO", reply);
-    return info->n_extras - 1;
+    return (int)info->n_extras - 1;
 }
 
 static uint32_t put_alloc_extra(struct guest *g, uint32_t extra, uint32_t buffer, uint64_t size)
@@ -50,13 +43,24 @@ static uint32_t put_alloc_extra(struct guest *g, uint32_t extra, uint32_t buffer
 /* A stream, a plain buffer, and one of the extra type. False: there is none here. */
 static bool start(struct guest *g)
 {
-    if (!has_extras(g))
+    const int type = extra_type(g);
+    if (type < 0)
         return false;
     stream_new(g, STREAM, 0);
     guest_alloc(g, PLAIN, SMALL);
-    guest_answer_ok(g, "BUFFER_ALLOC_EXTRA", put_alloc_extra(g, extra_type(g), EXTRA, SMALL));
+    guest_answer_ok(g, "BUFFER_ALLOC_EXTRA", put_alloc_extra(g, (uint32_t)type, EXTRA, SMALL));
     return true;
 }
+
+/* A test with all of that. */
+#define EXTRA_TEST(name)                                                                           \
+    static void name##_with(struct guest *g);                                                      \
+    GUEST_TEST(name)                                                                               \
+    {                                                                                              \
+        if (start(g))                                                                              \
+            name##_with(g);                                                                        \
+    }                                                                                              \
+    static void name##_with(struct guest *g)
 
 static void put_begin(struct guest *g, uint64_t offset, uint32_t type, uint64_t ne0, uint64_t ne1)
 {
@@ -158,10 +162,8 @@ static void expect_computed(struct guest *g, uint64_t offset)
     }
 }
 
-GUEST_TEST(a_weight_is_computed_with_as_the_host_lays_it_out)
+EXTRA_TEST(a_weight_is_computed_with_as_the_host_lays_it_out)
 {
-    if (!start(g))
-        return;
     put_weight(g, WEIGHT_AT, 1);
     expect_computed(g, WEIGHT_AT);
     /* In pieces, elsewhere, beside it. */
@@ -170,10 +172,8 @@ GUEST_TEST(a_weight_is_computed_with_as_the_host_lays_it_out)
     expect_computed(g, WEIGHT_AT);
 }
 
-GUEST_TEST(only_a_whole_weight_is_one)
+EXTRA_TEST(only_a_whole_weight_is_one)
 {
-    if (!start(g))
-        return;
     struct product p = product_of(WEIGHT_AT);
     assert_non_null(strstr(result_of(g, &p), "no such weight"));
     /* All but its end. */
@@ -197,10 +197,8 @@ GUEST_TEST(only_a_whole_weight_is_one)
 }
 
 /* Another shape, another type, a part: the layout is of this tensor alone. */
-GUEST_TEST(a_weight_is_named_as_it_was_set)
+EXTRA_TEST(a_weight_is_named_as_it_was_set)
 {
-    if (!start(g))
-        return;
     put_weight(g, WEIGHT_AT, 1);
     struct product p = product_of(WEIGHT_AT + 1024);
     assert_non_null(strstr(result_of(g, &p), "no such weight"));
@@ -221,10 +219,8 @@ GUEST_TEST(a_weight_is_named_as_it_was_set)
 }
 
 /* Kernels for such layouts take rows for packed; other ops would read what they do not know. */
-GUEST_TEST(a_weight_is_for_products_alone)
+EXTRA_TEST(a_weight_is_for_products_alone)
 {
-    if (!start(g))
-        return;
     put_weight(g, WEIGHT_AT, 1);
     struct product p = product_of(WEIGHT_AT);
     strcpy(p.names[0].name, "GET_ROWS");
@@ -255,10 +251,8 @@ GUEST_TEST(a_weight_is_for_products_alone)
     expect_alive(g);
 }
 
-GUEST_TEST(numbers_apart_are_no_row)
+EXTRA_TEST(numbers_apart_are_no_row)
 {
-    if (!start(g))
-        return;
     put_weight(g, WEIGHT_AT, 1);
     struct product p = product_of(WEIGHT_AT);
     p.t[INPUT].nb[0] = 8;
@@ -269,112 +263,86 @@ GUEST_TEST(numbers_apart_are_no_row)
 
 /* ---- what no plug-in would send ------------------------------------------------------ */
 
-GUEST_TEST(no_byte_of_a_weight_is_set_by_itself)
+EXTRA_TEST(no_byte_of_a_weight_is_set_by_itself)
 {
-    if (!start(g))
-        return;
     put_weight(g, WEIGHT_AT, 1);
     put_transfer(g, APIR_MSG_SET, 0, EXTRA, WEIGHT_AT, 8, 1, 0);
     expect_fatal(g, "whole tensors only");
 }
 
-GUEST_TEST(no_byte_of_a_weight_is_read)
+EXTRA_TEST(no_byte_of_a_weight_is_read)
 {
-    if (!start(g))
-        return;
     put_weight(g, WEIGHT_AT, 1);
     put_transfer(g, APIR_MSG_GET, 0, EXTRA, WEIGHT_AT, 8, 1, 0);
     expect_fatal(g, "whole tensors only");
 }
 
-GUEST_TEST(no_weight_is_filled)
+EXTRA_TEST(no_weight_is_filled)
 {
-    if (!start(g))
-        return;
     guest_put(g, &(struct apir_msg){.code = APIR_MSG_MEMSET,
                                     .u.memset = {.buffer = EXTRA, .size = 8, .value = 1}});
     expect_fatal(g, "whole tensors only");
 }
 
-GUEST_TEST(no_weight_is_copied)
+EXTRA_TEST(no_weight_is_copied)
 {
-    if (!start(g))
-        return;
     put_copy(g, 0, 0, PLAIN, EXTRA, 8);
     expect_fatal(g, "whole tensors only");
 }
 
-GUEST_TEST(bytes_of_a_weight_come_in_order)
+EXTRA_TEST(bytes_of_a_weight_come_in_order)
 {
-    if (!start(g))
-        return;
     put_begin(g, WEIGHT_AT, Q4_0, WIDTH, ROWS);
     put_transfer(g, APIR_MSG_SET, 0, EXTRA, WEIGHT_AT + 8, 8, 1, 0);
     expect_fatal(g, "whole tensors only");
 }
 
-GUEST_TEST(bytes_beyond_a_weight_are_refused)
+EXTRA_TEST(bytes_beyond_a_weight_are_refused)
 {
-    if (!start(g))
-        return;
     put_begin(g, WEIGHT_AT, Q4_0, WIDTH, ROWS);
     put_transfer(g, APIR_MSG_SET, 0, EXTRA, WEIGHT_AT, WEIGHT_BYTES + 8, 1, 0);
     expect_fatal(g, "whole tensors only");
 }
 
-GUEST_TEST(a_weight_beyond_its_buffer_is_refused)
+EXTRA_TEST(a_weight_beyond_its_buffer_is_refused)
 {
-    if (!start(g))
-        return;
     put_begin(g, SMALL - 1024, Q4_0, WIDTH, ROWS);
     expect_fatal(g, "range outside its buffer");
 }
 
-GUEST_TEST(a_weight_that_lies_crooked_is_refused)
+EXTRA_TEST(a_weight_that_lies_crooked_is_refused)
 {
-    if (!start(g))
-        return;
     put_begin(g, WEIGHT_AT + 4, Q4_0, WIDTH, ROWS);
     expect_fatal(g, "range outside its buffer");
 }
 
 /* ggml would follow a pointer that is not there. */
-GUEST_TEST(a_weight_without_a_layout_is_refused)
+EXTRA_TEST(a_weight_without_a_layout_is_refused)
 {
-    if (!start(g))
-        return;
     put_begin(g, WEIGHT_AT, Q4_0, WIDTH, 3);
     expect_fatal(g, "no layout");
 }
 
-GUEST_TEST(a_weight_of_no_size_that_exists_is_refused)
+EXTRA_TEST(a_weight_of_no_size_that_exists_is_refused)
 {
-    if (!start(g))
-        return;
     put_begin(g, 0, Q4_0, APIR_SIZE_MAX, APIR_SIZE_MAX);
     expect_fatal(g, "tensor: ");
 }
 
-GUEST_TEST(a_type_that_ggml_does_not_know_is_refused)
+EXTRA_TEST(a_type_that_ggml_does_not_know_is_refused)
 {
-    if (!start(g))
-        return;
     put_begin(g, 0, 255, WIDTH, ROWS);
     expect_fatal(g, "does not know its type");
 }
 
-GUEST_TEST(an_extra_type_that_there_is_not_is_refused)
+EXTRA_TEST(an_extra_type_that_there_is_not_is_refused)
 {
-    if (!start(g))
-        return;
     put_alloc_extra(g, APIR_EXTRAS_MAX - 1, EXTRA + 1, SMALL);
     expect_fatal(g, "device does not exist");
 }
 
-GUEST_TEST(a_plain_buffer_has_no_weights_begun)
+EXTRA_TEST(a_plain_buffer_has_no_weights_begun)
 {
-    if (!start(g))
-        return;
     guest_put(g, &(struct apir_msg){
                      .code = APIR_MSG_TENSOR_BEGIN,
                      .u.tensor_begin = {
@@ -383,10 +351,8 @@ GUEST_TEST(a_plain_buffer_has_no_weights_begun)
 }
 
 /* One thread or many: the same numbers; a stream that there is not ends the context. */
-GUEST_TEST(threads_are_of_a_stream)
+EXTRA_TEST(threads_are_of_a_stream)
 {
-    if (!start(g))
-        return;
     put_weight(g, WEIGHT_AT, 1);
     const uint32_t threads[] = {1, 2, UINT32_MAX};
     for (size_t i = 0; i < 3; i++) {

@@ -398,7 +398,7 @@ bool host_extra_takes(struct host_ggml *hg, const struct host_device *d, uint32_
     op.src[1] = &input;
     op.src[2] = experts ? &ids : NULL;
     op.op = number;
-    return number >= 0 && host_extra_supported(hg, d, extra, &op);
+    return weight->ne[3] == 1 && number >= 0 && host_extra_supported(hg, d, extra, &op);
 }
 
 bool host_device_is_cpu(const struct host_device *d)
