@@ -17,6 +17,11 @@
 #define ALL_EXPERTS  "\\.ffn_(up|down|gate)_exps"
 #define SOME_EXPERTS "blk\\.[01]\\.ffn_(up|down|gate)_exps"
 
+/*
+ * Where the guest's CPU has a part of the model (gpu_layers, on_cpu), the weights are of a type that
+ * no CPU repacks: natively llama.cpp repacks all that it can, and beside a device it leaves the
+ * CPU's part plain, which rounds otherwise.
+ */
 /* clang-format off */
 static const struct options_case cases[] = {
     {"plain", LOGITS, GQA},
@@ -42,8 +47,7 @@ static const struct options_case cases[] = {
     {"fa-off", LOGITS, GQA, .tuning = {.flash = FLASH_OFF}},
     {"fa-auto", LOGITS, GQA, .tuning = {.flash = FLASH_AUTO}},
 
-    /* What computes where. Of types that no CPU repacks: natively all such weights are repacked, and
-     * where a part of the model is on a device llama.cpp leaves the CPU's part plain. */
+    /* What computes where. */
     {"ngl-0", LOGITS, GQA, .tuning = {.gpu_layers = NO_LAYERS}},
     {"ngl-0-no-op-offload", LOGITS, GQA,
      .tuning = {.gpu_layers = NO_LAYERS, .no_op_offload = true}},
@@ -59,13 +63,13 @@ static const struct options_case cases[] = {
     {"ncmoe-nkvo", LOGITS, MOE_F16, .tuning = {.on_cpu = ALL_EXPERTS, .kv_on_cpu = true}},
     {"ncmoe-cache", LOGITS, MOE_F16, .tuning = {.on_cpu = ALL_EXPERTS, .moe_cache = 1 << 20}},
     {"ot-ffn", LOGITS, GQA, .tuning = {.on_cpu = "blk\\.[02]\\.ffn"}},
-    {"ot-attention", LOGITS, GQA_Q4, .tuning = {.on_cpu = "blk\\..*\\.attn_(k|v|output)"}},
+    {"ot-attention", LOGITS, GQA, .tuning = {.on_cpu = "blk\\..*\\.attn_(k|v|output)"}},
     {"ot-norm", LOGITS, GQA, .tuning = {.on_cpu = "_norm"}},
     {"no-op-offload", LOGITS, GQA_Q4, .tuning = {.no_op_offload = true}},
     {"no-host", LOGITS, GQA_Q4, .tuning = {.no_host = true}, .part = true},
     {"no-host-half", LOGITS, GQA, .tuning = {.no_host = true, .gpu_layers = 2}},
     {"load-none", LOGITS, GQA, .tuning = {.load = LLAMA_LOAD_MODE_NONE + 1}},
-    {"load-mmap", LOGITS, GQA_Q4, .tuning = {.load = LLAMA_LOAD_MODE_MMAP + 1, .gpu_layers = 2}},
+    {"load-mmap", LOGITS, GQA, .tuning = {.load = LLAMA_LOAD_MODE_MMAP + 1, .gpu_layers = 2}},
     {"load-direct", LOGITS, GQA_Q4, .tuning = {.load = LLAMA_LOAD_MODE_DIRECT_IO + 1}},
     {"split-none", LOGITS, GQA, .tuning = {.split = LLAMA_SPLIT_MODE_NONE + 1}},
 
@@ -92,7 +96,7 @@ static const struct options_case cases[] = {
     {"shift-q8_0", .run = case_shift, GQA, .tuning = {CACHE(Q8_0, Q8_0)}},
     {"shift-fa-off", .run = case_shift, GQA, .tuning = {.flash = FLASH_OFF}},
     {"shift-nkvo", .run = case_shift, GQA, .tuning = {.kv_on_cpu = true}},
-    {"shift-half", .run = case_shift, GQA_Q4, .tuning = {.gpu_layers = 2}},
+    {"shift-half", .run = case_shift, GQA, .tuning = {.gpu_layers = 2}},
     {"divide", .run = case_divide, GQA_Q4},
     {"divide-q8_0", .run = case_divide, GQA, .tuning = {CACHE(Q8_0, Q8_0)}},
     {"keep", .run = case_keep, GQA_Q4},
@@ -143,7 +147,7 @@ static const struct options_case cases[] = {
     {"eval-callback", .run = case_eval_callback, GQA_Q4, .part = true},
     {"eval-callback-moe", .run = case_eval_callback, MOE},
     {"eval-callback-half", .run = case_eval_callback, GQA, .tuning = {.gpu_layers = 2}},
-    {"eval-callback-ncmoe", .run = case_eval_callback, MOE, .tuning = {.on_cpu = ALL_EXPERTS}},
+    {"eval-callback-ncmoe", .run = case_eval_callback, MOE_F16, .tuning = {.on_cpu = ALL_EXPERTS}},
     {"abort", .run = case_abort, GQA_Q4, .part = true},
     {"abort-half", .run = case_abort, GQA, .tuning = {.gpu_layers = 2}},
     {"abort-nkvo", .run = case_abort, GQA, .tuning = {.kv_on_cpu = true}},
