@@ -239,6 +239,8 @@ const struct config_key config_keys[] = {
     NUMBER(context_queue_mib, 1, 65536, 256),
     NUMBER(seconds_per_graph, 0, APIR_CONFIG_SECONDS_MAX, 600),
     NUMBER(seconds_to_start, 0, APIR_CONFIG_SECONDS_MAX, 300),
+    NUMBER(spare_workers, 0, APIR_CONFIG_SPARES_MAX, 1),
+    NUMBER(spare_seconds, 1, APIR_CONFIG_SECONDS_MAX, 600),
     PATH(limits_dir),
     NAMES(allow_users),
     NAMES(allow_groups),

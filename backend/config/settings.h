@@ -12,6 +12,7 @@
 #define APIR_CONFIG_THREADS_MAX  1024u
 #define APIR_CONFIG_MIB_MAX      (1u << 26) /* APIR_SIZE_MAX */
 #define APIR_CONFIG_SECONDS_MAX  86400u
+#define APIR_CONFIG_SPARES_MAX   16u
 
 #define APIR_CONFIG_NAMES_MAX 64u
 
@@ -54,6 +55,10 @@ struct apir_config {
     uint32_t seconds_per_graph;
     /* "seconds_to_start": a worker, with its drivers, to 86400; 300. */
     uint32_t seconds_to_start;
+    /* "spare_workers": ready before their context comes (backend/server/spare.h), to 16; 1.
+     * "spare_seconds": how long after the last context's start, 1 to 86400; 600. */
+    uint32_t spare_workers;
+    uint32_t spare_seconds;
     /* "limits_dir": the folder where servers tell each other what their contexts have; NULL:
      * backend/server/limits/limits.h chooses. */
     char *limits_dir;

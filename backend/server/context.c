@@ -116,6 +116,18 @@ static bool server_context_may_start(struct server_context *context)
     return true;
 }
 
+/* What all workers of the set are started with. */
+static struct server_worker_setup server_contexts_setup(struct server_contexts *contexts)
+{
+    return (struct server_worker_setup){
+        .children = contexts->children,
+        .spin = &contexts->spin,
+        .accounts = &contexts->accounts,
+        .path = contexts->worker_path,
+        .config_path = contexts->config_path,
+    };
+}
+
 static void server_context_start_worker(struct server_context *context)
 {
     struct server_contexts *contexts = context->contexts;
@@ -128,26 +140,24 @@ static void server_context_start_worker(struct server_context *context)
         return;
     }
     /* Killed ones count until they are reaped: one may hang in a GPU driver. */
-    if (contexts->children->alive >= 2 * contexts->config->max_contexts + 2) {
+    if (contexts->children->alive >=
+        2 * contexts->config->max_contexts + contexts->config->spare_workers + 2) {
         server_context_lose(context, APIR_LOG_WARN, "too many worker processes are still ending");
         return;
     }
     struct apir_error err = {0};
-    const struct server_worker_setup setup = {
-        .children = contexts->children,
-        .spin = &contexts->spin,
-        .accounts = &contexts->accounts,
-        .uid = context->uid,
-        .path = contexts->worker_path,
-        .config_path = contexts->config_path,
-        .events = &server_context_worker_events,
-        .user = context,
-    };
-    if (server_worker_start(&context->worker, &setup, &err) < 0) {
+    struct server_worker_setup setup = server_contexts_setup(contexts);
+    setup.uid = context->uid;
+    setup.events = &server_context_worker_events;
+    setup.user = context;
+    if (server_spares_take(&contexts->spares, &context->worker, &setup)) {
+        apir_log(APIR_LOG_INFO, "context %u: has a spare worker", context->id);
+    } else if (server_worker_start(&context->worker, &setup, &err) < 0) {
         apir_log(APIR_LOG_ERROR, "context %u: %s", context->id, err.msg);
         server_context_lose(context, APIR_LOG_WARN,
                             "the host cannot start a worker; its log says why");
     }
+    server_spares_expect(&contexts->spares);
     server_context_watch(context);
 }
 
@@ -300,6 +310,8 @@ int server_contexts_init(struct server_contexts *contexts)
 {
     server_accounts_init(&contexts->accounts, contexts->config);
     server_shm_books_init(&contexts->books, contexts->loop);
+    const struct server_worker_setup setup = server_contexts_setup(contexts);
+    server_spares_init(&contexts->spares, &setup, contexts->config);
     return server_spin_init(&contexts->spin);
 }
 
@@ -312,6 +324,7 @@ void server_contexts_clear(struct server_contexts *contexts)
 void server_contexts_fini(struct server_contexts *contexts)
 {
     server_contexts_clear(contexts);
+    server_spares_fini(&contexts->spares);
     server_shm_books_fini(&contexts->books);
     server_accounts_fini(&contexts->accounts);
     server_spin_fini(&contexts->spin);

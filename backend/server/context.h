@@ -20,6 +20,7 @@
 #include "backend/server/loop.h"
 #include "backend/server/quota.h"
 #include "backend/server/shm.h"
+#include "backend/server/spare.h"
 #include "backend/server/spin.h"
 #include "backend/server/worker.h"
 #include "common/log.h"
@@ -55,6 +56,7 @@ struct server_contexts {
     struct server_spin spin;
     struct server_accounts accounts;
     struct server_shm_books books;
+    struct server_spares spares;
     struct server_starts starts[SERVER_STARTS_USERS];
     unsigned n_served;
     unsigned n_refused;

@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -43,6 +45,24 @@ bool server_self_is(const char *path)
     struct stat ours;
     return stat(path, &theirs) == 0 && stat("/proc/self/exe", &ours) == 0 &&
            theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino;
+}
+
+/* Of /proc/meminfo, in KiB; 0: it does not say. */
+static unsigned long long meminfo(const char *text, const char *name)
+{
+    const char *line = strstr(text, name);
+    return line ? strtoull(line + strlen(name), NULL, 10) : 0;
+}
+
+bool server_memory_is_scarce(void)
+{
+    char text[4096];
+    cleanup_fd int fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    if (n <= 0)
+        return false;
+    text[n] = '\0';
+    return meminfo(text, "MemAvailable:") < meminfo(text, "MemTotal:") / 4;
 }
 
 void server_self_goes_first(void)

@@ -25,6 +25,9 @@ int server_self_path(char *path, size_t size);
 /* Whether a path leads to this very program. */
 bool server_self_is(const char *path);
 
+/* Three quarters of this machine's memory are in use. False where it cannot be told. */
+bool server_memory_is_scarce(void);
+
 /* In a child: where memory runs out the kernel is to end it before others. */
 void server_self_goes_first(void);
 

@@ -107,6 +107,16 @@ static int server_worker_open_fds(struct worker_fds *fds, const struct server_sp
     return server_memory_reserve(fds->status, WORKER_STATUS_SIZE);
 }
 
+/* What the worker asks for is this context's from now on. Returns 0 or -errno. */
+static int account_open(struct server_worker *worker, const struct server_worker_setup *setup,
+                        int control_fd)
+{
+    worker->account = server_account_create(setup->accounts, setup->children, setup->uid);
+    if (!worker->account)
+        return -ENOMEM;
+    return server_account_serve(worker->account, control_fd, server_worker_failed, worker);
+}
+
 /* Starts the process; what is set up before it is in *worker. Returns 0 or -errno. */
 static int child_start(struct server_worker *worker, const struct server_worker_setup *setup,
                        const struct worker_fds *fds)
@@ -119,13 +129,20 @@ static int child_start(struct server_worker *worker, const struct server_worker_
         setup->path, "--control-fd", "3", "--status-fd", "4",
         "--spin-fd", "5", "--spin-slot", slot,
         "--limited", server_limits_any(&setup->accounts->limits) ? "1" : "0",
-        setup->config_path ? "--config" : NULL, setup->config_path, NULL,
+        NULL, NULL, NULL, NULL,
     };
     /* clang-format on */
+    size_t n = 11;
+    if (setup->config_path) {
+        argv[n++] = "--config";
+        argv[n++] = setup->config_path;
+    }
+    if (setup->spare)
+        argv[n] = "--spare";
     const int child_fds[] = {fds->control[1], fds->status, fds->spin};
     const struct server_child_spec spec = {
         .argv = argv, .fds = child_fds, .n_fds = 3, .is_worker = true};
-    int rc = server_account_serve(worker->account, fds->control[0], server_worker_failed, worker);
+    int rc = setup->spare ? 0 : account_open(worker, setup, fds->control[0]);
     if (rc == 0)
         rc = server_child_start(children, &worker->child, &spec, server_worker_changed, worker);
     return rc;
@@ -156,10 +173,9 @@ int server_worker_start(struct server_worker *worker, const struct server_worker
         .status = page,
         .spin = setup->spin,
         .spin_slot = server_spin_take(setup->spin),
-        .account = server_account_create(setup->accounts, children, setup->uid),
         .seconds_to_start = setup->accounts->limits.config->seconds_to_start,
     };
-    rc = worker->account ? child_start(worker, setup, &fds) : -ENOMEM;
+    rc = child_start(worker, setup, &fds);
     if (rc < 0) {
         server_worker_fini(worker);
         return apir_error_sys(err, -rc, "cannot start the worker %s", path);
@@ -169,6 +185,36 @@ int server_worker_start(struct server_worker *worker, const struct server_worker
         server_timer_arm(children->loop, &worker->late,
                          server_now_ms() + (int64_t)worker->seconds_to_start * 1000,
                          server_worker_late, worker);
+    return 0;
+}
+
+bool server_worker_waits(const struct server_worker *worker)
+{
+    return server_worker_alive(worker) && !worker->stopped.armed &&
+           apir_load_acquire32(&worker->status->ready);
+}
+
+int server_worker_take(struct server_worker *worker, struct server_worker *spare,
+                       const struct server_worker_setup *setup)
+{
+    *worker = (struct server_worker){.children = spare->children};
+    int rc = account_open(worker, setup, spare->control_fd);
+    if (rc < 0) {
+        server_worker_leave_account(worker);
+        *worker = (struct server_worker){0};
+        return rc;
+    }
+    worker->events = setup->events;
+    worker->user = setup->user;
+    worker->control_fd = spare->control_fd;
+    worker->status = spare->status;
+    worker->spin = spare->spin;
+    worker->spin_slot = spare->spin_slot;
+    server_child_move(spare->children, &spare->child, &worker->child, server_worker_changed,
+                      worker);
+    /* It is ready: there is nothing to be late with. */
+    server_timer_disarm(spare->children->loop, &spare->late);
+    *spare = (struct server_worker){0};
     return 0;
 }
 

@@ -6,11 +6,12 @@
  *
  * Command line:
  *   apir-worker --control-fd N --status-fd N
- *               --spin-fd N --spin-slot N --limited 0|1 [--config FILE]
+ *               --spin-fd N --spin-slot N --limited 0|1 [--config FILE] [--spare]
  *   control  SEQPACKET, struct apir_control, one fd with ADD_BLOB; end of file: exit.
  *            From the worker: struct apir_ask (backend/server/limits/account.h)
  *   status   memfd of one page: struct apir_worker_status
  *   spin     memfd of one page: struct apir_spin_page, and which byte is the worker's
+ *   spare    it loads its drivers before it has a ring: a spare one (backend/server/spare.h)
  * The worker is killed when the server dies (PR_SET_PDEATHSIG, which a later
  * change of credentials clears; the end of the control socket says it too).
  */
@@ -44,6 +45,7 @@ struct server_worker_setup {
     uint32_t uid; /* of the context's user */
     const char *path;
     const char *config_path; /* may be NULL */
+    bool spare; /* of no context yet: nobody's memory is accounted, uid means nothing */
     const struct server_worker_events *events;
     void *user;
 };
@@ -60,13 +62,22 @@ struct server_worker {
     struct apir_worker_status *status; /* NULL: not started */
     struct server_spin *spin;
     uint32_t spin_slot;
-    struct server_account *account; /* NULL: no process, or it is gone */
+    struct server_account *account; /* NULL: no process, or it is gone, or a spare one */
     uint32_t seconds_to_start;
 };
 
 /* Returns 0 or -errno with *err set. */
 int server_worker_start(struct server_worker *worker, const struct server_worker_setup *setup,
                         struct apir_error *err);
+
+/* Whether a spare one has loaded its drivers and runs. */
+bool server_worker_waits(const struct server_worker *worker);
+/*
+ * `worker` becomes what `spare`, which waits, has been, for the context that `setup` tells of;
+ * spare is {0} then. Returns 0, or -errno: nothing has changed.
+ */
+int server_worker_take(struct server_worker *worker, struct server_worker *spare,
+                       const struct server_worker_setup *setup);
 
 /* Kills it, releases everything, and makes no further calls. */
 void server_worker_fini(struct server_worker *worker);

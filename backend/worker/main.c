@@ -238,7 +238,7 @@ static int parse_number(const char *text)
 static void usage(FILE *to)
 {
     fputs("usage: apir-worker --control-fd N --status-fd N\n"
-          "                   --spin-fd N --spin-slot N --limited 0|1 [--config FILE]\n"
+          "                   --spin-fd N --spin-slot N --limited 0|1 [--config FILE] [--spare]\n"
           "Computes for one apir context; started by apir-render-server, not by hand.\n",
           to);
 }
@@ -251,7 +251,8 @@ static void *page_map(int fd, size_t size)
     return page == MAP_FAILED ? NULL : page;
 }
 
-static int options_parse(struct worker *w, int argc, char **argv, const char **ret_config)
+static int options_parse(struct worker *w, int argc, char **argv, const char **ret_config,
+                         bool *ret_spare)
 {
     static const struct option options[] = {
         {"control-fd", required_argument, NULL, 'c'},
@@ -260,6 +261,7 @@ static int options_parse(struct worker *w, int argc, char **argv, const char **r
         {"spin-slot", required_argument, NULL, 'i'},
         {"limited", required_argument, NULL, 'l'},
         {"config", required_argument, NULL, 'f'},
+        {"spare", no_argument, NULL, 'r'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
@@ -285,6 +287,9 @@ static int options_parse(struct worker *w, int argc, char **argv, const char **r
         case 'f':
             *ret_config = optarg;
             break;
+        case 'r':
+            *ret_spare = true;
+            break;
         case 'h':
             usage(stdout);
             exit(EXIT_OK);
@@ -302,19 +307,18 @@ static int options_parse(struct worker *w, int argc, char **argv, const char **r
     return w->status && w->spin ? 0 : -EINVAL;
 }
 
-/* The ring is the first thing that the server sends. */
+/* The ring is the first thing that the server sends. Returns 0 or -errno. */
 static int wait_for_ring(struct worker *w)
 {
     while (!w->blobs[APIR_RING_BLOB_ID].map) {
         struct pollfd p = {.fd = w->control_fd, .events = POLLIN};
-        if (poll(&p, 1, -1) < 0 && errno != EINTR)
-            return -errno;
-        int rc = worker_control_drain(w);
+        int rc = poll(&p, 1, -1) < 0 && errno != EINTR ? -errno : worker_control_drain(w);
         if (rc)
             return rc;
     }
     apir_ring_host_init(&w->ring, w->blobs[APIR_RING_BLOB_ID].map,
                         w->blobs[APIR_RING_BLOB_ID].size);
+    worker_system_tell_end(&header(w)->worker);
     return 0;
 }
 
@@ -353,7 +357,7 @@ static void heap_for_work(void)
     free(block);
 }
 
-/* All that happens before the guest's first message is looked at. */
+/* All that happens before anything of a guest's is looked at. */
 static int prepare(struct worker *w, const char *config_path, struct apir_error *err)
 {
     struct apir_config config;
@@ -391,29 +395,35 @@ int main(int argc, char **argv)
     static struct worker worker; /* large; one per process */
     struct worker *w = &worker;
     const char *config = NULL;
-    int rc = options_parse(w, argc, argv, &config);
+    bool spare = false;
+    int rc = options_parse(w, argc, argv, &config, &spare);
     if (rc) {
         usage(stderr);
         return 2;
     }
     w->state = APIR_ST_NEW;
-    rc = wait_for_ring(w);
-    if (rc)
-        return rc == -EPIPE ? EXIT_OK : EXIT_SETUP;
-    worker_system_tell_end(&header(w)->worker);
-
+    /* A spare one has no guest whom it could tell what is wrong. */
+    if (!spare && (rc = wait_for_ring(w)))
+        return control_ended(rc);
     struct apir_error err = {0};
     rc = prepare(w, config, &err);
     if (rc) {
         apir_log(APIR_LOG_ERROR, "%s", err.msg);
-        apir_ring_set_state(header(w), APIR_STATE_FATAL, err.msg);
+        if (!spare)
+            apir_ring_set_state(header(w), APIR_STATE_FATAL, err.msg);
         return EXIT_SETUP;
     }
     apir_log(APIR_LOG_INFO, "worker ready: %u device(s), first: %s (%s)", w->ggml.n_devices,
              w->ggml.devices[0].name, w->ggml.devices[0].description);
-    /* From here on the server no longer counts seconds_to_start. */
+    /* From here on the server no longer counts seconds_to_start, and a spare one can be taken. */
     apir_store_release32(&w->status->ready, 1);
-    apir_ring_set_state(header(w), APIR_STATE_READY, NULL);
+    if (spare) {
+        worker_system_name("apir-spare");
+        rc = wait_for_ring(w);
+        worker_system_name("apir-worker");
+    }
+    if (!rc)
+        apir_ring_set_state(header(w), APIR_STATE_READY, NULL);
     /* No destructors: GPU drivers have been seen to hang in theirs. */
-    _exit(serve(w));
+    _exit(rc ? control_ended(rc) : serve(w));
 }

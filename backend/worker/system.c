@@ -25,6 +25,11 @@ void worker_system_tell_end(uint32_t *word)
     (void)syscall(SYS_set_robust_list, &list, sizeof(list));
 }
 
+void worker_system_name(const char *name)
+{
+    (void)prctl(PR_SET_NAME, name);
+}
+
 void worker_system_exact_timers(void)
 {
     (void)prctl(PR_SET_TIMERSLACK, 1ul);

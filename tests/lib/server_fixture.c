@@ -33,11 +33,14 @@ static void write_config(struct fixture *f, const char *config)
     strcpy(f->config, "/tmp/apir-test-XXXXXX");
     int fd = mkostemp(f->config, O_CLOEXEC);
     assert_true(fd >= 0);
+    /* Who tests spare workers says so: others count processes. */
+    const char *no_spares = config && strstr(config, "spare_workers") ? "" : "\"spare_workers\": 0";
+    const char *comma = *no_spares && config && *config ? ", " : "";
     if (config && strstr(config, "\"worker\""))
-        dprintf(fd, "{ %s }\n", config);
+        dprintf(fd, "{ %s%s%s }\n", no_spares, comma, config);
     else if (config)
-        dprintf(fd, "{ \"worker\": \"%s\"%s %s }\n", process_built("tests/process/fake_worker"),
-                *config ? "," : "", config);
+        dprintf(fd, "{ \"worker\": \"%s\", %s%s%s }\n", process_built("tests/process/fake_worker"),
+                no_spares, comma, config);
     else
         dprintf(fd, "{ \"no_such_key\": 1 }\n");
     close(fd);

@@ -18,9 +18,9 @@
 #define SOME_EXPERTS "blk\\.[01]\\.ffn_(up|down|gate)_exps"
 
 /*
- * Where the guest's CPU has a part of the model (gpu_layers, on_cpu), the weights are of a type that
- * no CPU repacks: natively llama.cpp repacks all that it can, and beside a device it leaves the
- * CPU's part plain, which rounds otherwise.
+ * Where the guest's CPU has a part of the model (gpu_layers, on_cpu), the weights are of a type
+ * that no CPU repacks: natively llama.cpp repacks all that it can, and beside a device it leaves
+ * the CPU's part plain, which rounds otherwise.
  */
 /* clang-format off */
 static const struct options_case cases[] = {

@@ -15,6 +15,7 @@
  *   reserve READY if it is told that there are limits, else 4; then reserves 60 MiB before it
  *           completes; refused: ends with status 6
  *   hoard   READY, then asks and asks, and reads no answer
+ *   spare-exit, spare-stuck  as a spare one: as exit, as stuck; else as with none
  *   inherit READY only if it inherited what it should and nothing else; else 4
  * As a stock render server (--socket-fd) it never answers.
  */
@@ -159,6 +160,17 @@ static void hoard(void)
     forever();
 }
 
+/* Ready before it has a ring, and called so from then on, or not. */
+static void be_spare(const char *fault)
+{
+    if (strcmp(fault, "spare-exit") == 0)
+        exit(3);
+    if (strcmp(fault, "spare-stuck") == 0)
+        return;
+    apir_store_release32(&status_page->ready, 1);
+    prctl(PR_SET_NAME, "fake_spare");
+}
+
 int main(int argc, char **argv)
 {
     const char *fault = getenv("FAKE_WORKER");
@@ -181,6 +193,8 @@ int main(int argc, char **argv)
         return 3;
     if (strcmp(fault, "stuck") == 0)
         forever();
+    if (strcmp(argv[argc - 1], "--spare") == 0)
+        be_spare(fault);
     receive_control(0);
     if (strcmp(fault, "deaf") == 0)
         forever();

@@ -185,6 +185,9 @@ server_pids() {
 }
 
 workers() { server_pids apir-worker; }
+# Ready, and nobody's yet (backend/server/spare.h).
+spares() { server_pids apir-spare; }
+n_spares_is() { [[ $(spares | wc -l) -eq $1 ]]; }
 # Over unix it is no child of a VMM's but what we have started.
 render_server() {
     if [[ $VTEST_TRANSPORT == unix ]]; then

@@ -57,6 +57,59 @@ declines() { # PATTERN VARIABLE=VALUE...
     [[ $woken -lt 96 ]]
 }
 
+@test "unix: the next program gets the spare worker, which is in its sandbox before" {
+    VTEST_CONFIG='{"threads": 1, "spare_workers": 1}'
+    VTEST_ENV=(APIR_LOG=info)
+    server_start
+    exercise compute
+    wait_until 20 n_spares_is 1
+    local spare task
+    spare=$(spares)
+    for task in /proc/"$spare"/task/*/status; do
+        grep -Eq '^NoNewPrivs:\s1$' "$task"
+        grep -Eq '^Seccomp:\s2$' "$task"
+    done
+    # Nothing of a guest's: no ring, no arena.
+    refute grep -E 'memfd:apir-(ring|arena)' "/proc/$spare/maps"
+
+    hold_start
+    wait_until 10 n_workers_is 1
+    [[ $(workers) == "$spare" ]]
+    grep -q 'has a spare worker' "$VTEST_LOG"
+    echo go >&"$TALK"
+    wait_until 60 grep -q "right 1" "$T/hold.out"
+    # While it works for this one, the next one has another.
+    wait_until 20 n_spares_is 1
+    text_as_natively
+    [[ $(workers) == "$spare" ]]
+    # The server's end is everybody's.
+    spare=$(spares)
+    kill -KILL "$VTEST_PID"
+    wait_until 10 gone "$(workers)"
+    [[ -z $spare ]] || wait_until 10 gone "$spare"
+}
+
+@test "unix: a spare worker that is killed, or whose host is wrong, costs no program anything" {
+    VTEST_CONFIG='{"threads": 1, "spare_workers": 1}'
+    server_start
+    exercise compute
+    wait_until 20 n_spares_is 1
+    kill -KILL "$(spares)"
+    wait_until 10 n_spares_is 0
+    exercise compute
+    # None that has read what is no longer so.
+    vtest_stop
+    server_start
+    exercise compute
+    wait_until 20 n_spares_is 1
+    echo '{"threads": 1, "devices": ["None"]}' >"$VTEST_DIR/backend.json"
+    run -0 --separate-stderr remote "$EXERCISE" list
+    refute grep -q '^APIR' <<<"$output"
+    wait_until 10 n_spares_is 0
+    echo '{"threads": 1}' >"$VTEST_DIR/backend.json"
+    exercise compute
+}
+
 @test "unix: a socket that nobody serves is one clear line" {
     server_start
     declines "nobody serves $T/none.sock.*apir host serve.*going on without" "APIR_TRANSPORT=unix:$T/none.sock"

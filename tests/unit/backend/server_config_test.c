@@ -34,6 +34,8 @@ static void expect_defaults(const struct apir_config *config)
     assert_int_equal(config->context_queue_mib, 256);
     assert_int_equal(config->seconds_per_graph, 600);
     assert_int_equal(config->seconds_to_start, 300);
+    assert_int_equal(config->spare_workers, 1);
+    assert_int_equal(config->spare_seconds, 600);
     assert_null(config->limits_dir);
     assert_int_equal(config->given, 0);
     assert_null(config->ggml);
@@ -61,7 +63,8 @@ TEST(every_key_is_read)
         "  \"device_memory_mib\": 1, \"max_contexts_per_device\": 2,\n"
         "  \"context_device_memory_mib\": 67108864, \"context_host_memory_mib\": 4,\n"
         "  \"context_graph_mib\": 5, \"context_queue_mib\": 6, \"seconds_per_graph\": 0,\n"
-        "  \"seconds_to_start\": 7, \"limits_dir\": \"/h\" }\n\n";
+        "  \"seconds_to_start\": 7, \"spare_workers\": 16, \"spare_seconds\": 8, \"limits_dir\": "
+        "\"/h\" }\n\n";
     struct apir_config config;
     struct apir_error err = {0};
     assert_int_equal(load(text, sizeof(text) - 1, &config, &err), 0);
@@ -94,6 +97,8 @@ TEST(every_key_is_read)
     assert_int_equal(config.context_queue_mib, 6);
     assert_int_equal(config.seconds_per_graph, 0);
     assert_int_equal(config.seconds_to_start, 7);
+    assert_int_equal(config.spare_workers, 16);
+    assert_int_equal(config.spare_seconds, 8);
     assert_string_equal(config.limits_dir, "/h");
     /* No key that this test forgets. */
     struct json_object *shown = apir_config_show(&config);
@@ -182,6 +187,8 @@ static const struct {
     {"{\"context_graph_mib\": 0}", "\"context_graph_mib\""},
     {"{\"seconds_per_graph\": 86401}", "line 1: \"seconds_per_graph\""},
     {"{\"seconds_to_start\": 86401}", "line 1: \"seconds_to_start\""},
+    {"{\"spare_workers\": 17}", "line 1: \"spare_workers\""},
+    {"{\"spare_seconds\": 0}", "line 1: \"spare_seconds\""},
     {"{\"limits_dir\": \"limits\"}", "\"limits_dir\" must be an absolute path"},
     {"{\"max_contexts\": 0}", "\"max_contexts\""},
     {"{\"max_contexts\": 257}", "\"max_contexts\""},

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "backend/server/spare.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#include "backend/config/config.h"
+#include "backend/server/system.h"
+#include "common/log.h"
+
+static struct server_spare_config config_now(const struct server_spares *spares)
+{
+    const char *path = spares->setup.config_path ? spares->setup.config_path : apir_config_find();
+    struct server_spare_config now;
+    struct stat st;
+    memset(&now, 0, sizeof(now)); /* with what lies between members: it is compared as bytes */
+    if (!path || stat(path, &st) < 0)
+        return now;
+    now.device = st.st_dev;
+    now.inode = st.st_ino;
+    now.size = (uint64_t)st.st_size;
+    now.modified = st.st_mtim;
+    now.changed = st.st_ctim;
+    return now;
+}
+
+static void spare_failed(void *user, const char *reason)
+{
+    struct server_spare *spare = user;
+    apir_log(APIR_LOG_WARN, "spare worker: %s", reason);
+    server_worker_kill(&spare->worker);
+}
+
+/* What ended one would end the next: a context that gets a worker of its own can say what it is. */
+static void spare_gone(void *user, const char *reason)
+{
+    struct server_spare *spare = user;
+    apir_log(APIR_LOG_WARN, "spare worker: %s", reason);
+    server_worker_fini(&spare->worker);
+    spare->spares->not_before_ms = server_now_ms() + spare->spares->idle_ms;
+}
+
+static const struct server_worker_events spare_events = {
+    .failed = spare_failed,
+    .gone = spare_gone,
+};
+
+void server_spares_init(struct server_spares *spares, const struct server_worker_setup *setup,
+                        const struct apir_config *config)
+{
+    *spares = (struct server_spares){
+        .setup = *setup,
+        .n = config->spare_workers,
+        .idle_ms = (int64_t)config->spare_seconds * 1000,
+    };
+    spares->setup.spare = true;
+    spares->setup.events = &spare_events;
+    for (uint32_t i = 0; i < spares->n; i++)
+        spares->all[i].spares = spares;
+}
+
+static void spares_end(struct server_spares *spares)
+{
+    for (uint32_t i = 0; i < spares->n; i++)
+        server_worker_fini(&spares->all[i].worker);
+}
+
+void server_spares_fini(struct server_spares *spares)
+{
+    server_timer_disarm(spares->setup.children->loop, &spares->next);
+    server_timer_disarm(spares->setup.children->loop, &spares->idle);
+    spares_end(spares);
+}
+
+static void spares_idle(void *user)
+{
+    struct server_spares *spares = user;
+    server_timer_disarm(spares->setup.children->loop, &spares->next);
+    spares_end(spares);
+}
+
+static void spares_next(void *user);
+
+static void spares_arm_next(struct server_spares *spares)
+{
+    if (!spares->next.armed)
+        server_timer_arm(spares->setup.children->loop, &spares->next,
+                         server_now_ms() + SERVER_SPARES_AFTER_MS, spares_next, spares);
+}
+
+/* One at a time: their drivers' start is work for the machine. */
+static void spares_next(void *user)
+{
+    struct server_spares *spares = user;
+    struct server_spare *free = NULL;
+    unsigned n_free = 0;
+    for (uint32_t i = 0; i < spares->n; i++) {
+        struct server_spare *spare = &spares->all[i];
+        if (!spare->worker.status) {
+            free = spare;
+            n_free++;
+        }
+    }
+    if (!free || server_now_ms() < spares->not_before_ms || server_memory_is_scarce())
+        return;
+    struct apir_error err = {0};
+    struct server_worker_setup setup = spares->setup;
+    setup.user = free;
+    free->config = config_now(spares);
+    if (server_worker_start(&free->worker, &setup, &err) < 0)
+        apir_log(APIR_LOG_WARN, "spare worker: %s", err.msg);
+    else if (n_free > 1)
+        spares_arm_next(spares);
+}
+
+bool server_spares_take(struct server_spares *spares, struct server_worker *worker,
+                        const struct server_worker_setup *setup)
+{
+    const struct server_spare_config now = config_now(spares);
+    for (uint32_t i = 0; i < spares->n; i++) {
+        struct server_spare *spare = &spares->all[i];
+        if (spare->worker.status && memcmp(&spare->config, &now, sizeof(now)) != 0)
+            server_worker_fini(&spare->worker);
+        else if (server_worker_waits(&spare->worker) &&
+                 server_worker_take(worker, &spare->worker, setup) == 0)
+            return true;
+    }
+    return false;
+}
+
+void server_spares_expect(struct server_spares *spares)
+{
+    if (spares->n == 0)
+        return;
+    spares_arm_next(spares);
+    server_timer_arm(spares->setup.children->loop, &spares->idle, server_now_ms() + spares->idle_ms,
+                     spares_idle, spares);
+}

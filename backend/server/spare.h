@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Spare workers: each has loaded the host's drivers and is in its sandbox before the context that
+ * it is for exists, so that a container does not wait for that. A spare one has served nobody, and
+ * serves one context once it has been taken.
+ *
+ * None is started before the first context, since a server whose GPU nobody uses holds nothing of
+ * it; and what nobody has taken for spare_seconds ends.
+ */
+#ifndef APIR_SERVER_SPARE_H
+#define APIR_SERVER_SPARE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "backend/config/settings.h"
+#include "backend/server/loop.h"
+#include "backend/server/worker.h"
+
+/* From a context's start to that of a spare worker: its program has begun to compute by then,
+ * mostly, and has the cores for itself until then. */
+#define SERVER_SPARES_AFTER_MS 2000
+/* Which configuration a worker has read. All zero: there was no file. */
+struct server_spare_config {
+    uint64_t device, inode, size;
+    struct timespec modified, changed;
+};
+
+struct server_spare {
+    struct server_spares *spares;
+    struct server_worker worker;
+    struct server_spare_config config;
+};
+
+struct server_spares {
+    struct server_worker_setup setup;
+    uint32_t n;      /* spare_workers */
+    int64_t idle_ms; /* spare_seconds */
+    struct server_spare all[APIR_CONFIG_SPARES_MAX];
+    struct server_timer next; /* the start of one */
+    struct server_timer idle; /* the end of all */
+    int64_t not_before_ms;    /* idle_ms after one has ended by itself */
+};
+
+/* `setup` as for a worker, without a context. */
+void server_spares_init(struct server_spares *spares, const struct server_worker_setup *setup,
+                        const struct apir_config *config);
+/* Kills all. */
+void server_spares_fini(struct server_spares *spares);
+
+/* A spare one becomes `worker`, for the context that `setup` tells of. False: there is none that
+ * has read the configuration as it is now. */
+bool server_spares_take(struct server_spares *spares, struct server_worker *worker,
+                        const struct server_worker_setup *setup);
+
+/* A context has begun: others may follow. */
+void server_spares_expect(struct server_spares *spares);
+
+#endif
