@@ -5,7 +5,9 @@
 
 #include "tests/bench/options.h"
 
-#define ENGINE " model side case out threads verbose "
+/* llama.cpp's own programs, as processes of their own. */
+#define PROGRAM " model side case out pairs first "
+#define ENGINE  " model side case out threads verbose "
 
 static const struct command commands[] = {
     {"llama", ENGINE "pairs first pp prompts tg same settle stamp cores swap at-once ",
@@ -13,6 +15,12 @@ static const struct command commands[] = {
     {"serve", ENGINE "pp prompts tg settle ", "one side, in turns with a `llama` elsewhere",
      command_serve},
     {"load", ENGINE "pairs ", "time to load the model, sides in turn", command_load},
+    {"default", PROGRAM "pp tg ", "llama-bench as a user starts it, sides in turn",
+     command_default},
+    {"start", PROGRAM "seconds ", "from a program's start to its first token, sides in turn",
+     command_start},
+    {"server", PROGRAM "slots requests ", "llama-server and its clients, sides in turn",
+     command_server},
     {"together", ENGINE "pairs processes seconds ", "several processes at once, sides in turn",
      command_together},
     {"soak", ENGINE "tokens server ", "memory over many tokens, one side", command_soak},
@@ -61,6 +69,17 @@ static const char options[] =
     "                        and these processes, with all below them, have changed cores. Each\n"
     "                        of them must be on one of the two in --cores\n"
     "  --same                other greedy tokens than the first side's are an error\n"
+    "default, start, server: llama.cpp's programs of PATH, with their defaults; a device APIR0 "
+    "has\n"
+    "what the environment says, any other one must not find it:\n"
+    "  --model, --side, --case, --out, --pairs, --first: as above\n"
+    "default:\n"
+    "  --pp N --tg N         as above\n"
+    "start:\n"
+    "  --seconds S           of rest before each (default 3): the host has a spare worker by then\n"
+    "server:\n"
+    "  --slots N             and clients at a time (default 8)\n"
+    "  --requests N          in each turn (default 24)\n"
     "together:\n"
     "  --processes N         (default 4)\n"
     "  --seconds S           of each round (default 10)\n"

@@ -7,6 +7,7 @@
 # `bench: N of M targets met`.
 #
 #   --quick       small blocks and few rounds: shows that everything runs, decides little
+#   --all         the cases beyond `make bench`, too
 #   --only CASE   this case; may be repeated. Samples of other cases stay as they are
 #
 # A case runs in a process of its own (bench.sh OUT --case CASE), which ends the servers that it
@@ -15,8 +16,11 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=tests/system/vtest.sh
 . tests/system/vtest.sh
+# shellcheck source=tests/system/unix.sh
+. tests/system/unix.sh
 
-cases=(overhead stamp-135M cpu-135M idle memory vm)
+cases=(overhead stamp-135M cpu-135M idle memory vm start)
+all_cases=("${cases[@]}" default-q4_0 default-q4_k default-q8_0 server-8)
 dir=build/bench
 models=build/models
 limit=1500 # seconds for one program; the longest takes a third of that here
@@ -27,19 +31,20 @@ die() {
     exit 1
 }
 
-[[ $# -gt 0 && $1 != -* ]] || die "usage: bench.sh OUT [--quick] [--only CASE]...; a case is one of: ${cases[*]}"
+[[ $# -gt 0 && $1 != -* ]] || die "usage: bench.sh OUT [--quick] [--all] [--only CASE]...; a case is one of: ${all_cases[*]}"
 out=$(realpath -e "$1")
 shift
 quick='' one='' only=()
 while [[ $# -gt 0 ]]; do
     case $1 in
     --quick) quick=--quick ;;
+    --all) cases=("${all_cases[@]}") ;;
     --only | --case)
-        [[ " ${cases[*]} " == *" ${2-} "* ]] || die "$1 ${2-}: a case is one of: ${cases[*]}"
+        [[ " ${all_cases[*]} " == *" ${2-} "* ]] || die "$1 ${2-}: a case is one of: ${all_cases[*]}"
         if [[ $1 == --only ]]; then only+=("$2"); else one=$2; fi
         shift
         ;;
-    *) die "$1: usage: bench.sh OUT [--quick] [--only CASE]..." ;;
+    *) die "$1: usage: bench.sh OUT [--quick] [--all] [--only CASE]..." ;;
     esac
     shift
 done
@@ -89,12 +94,13 @@ host_start() { # CONFIG
 }
 
 # Written anew only if the writer changed: its output depends on nothing else.
-model() { # PRESET: sets $file
-    file=$models/$1-q8_0.gguf
+model() { # PRESET [TYPE]: sets $file
+    local type=${2:-q8_0}
+    file=$models/$1-$type.gguf
     mkdir -p "$models"
     if [[ ! -e $file || $out/tests/models/gguf-write -nt $file ]]; then
         say "writing $file"
-        "$out/tests/models/gguf-write" --arch llama --preset "$1" --type q8_0 --output "$file" >&2
+        "$out/tests/models/gguf-write" --arch llama --preset "$1" --type "$type" --output "$file" >&2
     fi
 }
 
@@ -269,6 +275,43 @@ case_memory() {
         --tokens "$tokens" --server "$VTEST_PID"
 }
 
+# ---- as a user meets it: llama.cpp's programs, with their defaults and the host's --------------
+
+user_host_start() {
+    VTEST_CONFIG='{}'
+    unix_start "$out"
+    trap cleanup EXIT
+}
+
+case_start() {
+    model 135M
+    user_host_start
+    remoted "$bench" start --case start --model "$file" --out "$samples" --side native=CPU \
+        --side apir=APIR0 --pairs "$(pick 2 12)"
+}
+
+user_default() { # TYPE PROMPT
+    model "$(pick 135M 1B)" "$1"
+    user_host_start
+    remoted "$bench" default --case "default-$1" --model "$file" --out "$samples" --side native=CPU \
+        --side apir=APIR0 --pairs "$(pick 1 8)" --pp "$2" --tg "$(pick 8 24)"
+}
+case_default-q4_0() { user_default q4_0 "$(pick 16 128)"; }
+case_default-q4_k() { user_default q4_k "$(pick 16 128)"; }
+# A longer prompt of it takes a CPU minutes natively (docs/bench.md).
+case_default-q8_0() { user_default q8_0 16; }
+
+# A round is a set of processes.
+case_server-8() {
+    local round
+    model 3M
+    user_host_start
+    for ((round = 0; round < $(pick 1 8); round++)); do
+        remoted "$bench" server --case server-8 --model "$file" --out "$samples" --side native=CPU \
+            --side apir=APIR0 --pairs 1 --first "$round" --slots 8 --requests "$(pick 16 96)"
+    done
+}
+
 case_vm() {
     local quickly=()
     [[ -z $quick ]] || quickly=(--rounds 1 --pairs 2 --idle-seconds 0)
@@ -316,7 +359,7 @@ done
 say "all: $SECONDS s"
 
 files=("$dir/machine.jsonl")
-for name in "${cases[@]}"; do
+for name in "${all_cases[@]}"; do
     [[ ! -s $dir/$name.jsonl ]] || files+=("$dir/$name.jsonl")
 done
 "$bench" report --samples "${files[@]}" --out "$dir"

@@ -29,16 +29,18 @@ $(APIR_BENCH): PKGS := llama ggml json-c
 $(APIR_BENCH): EXTRA_LIBS := -lggml-base -lm
 $(APIR_BENCH): $(call objs,$(addprefix tests/bench/,apir_bench.c options.c engine.c run_llama.c \
                  peer.c run_together.c run_soak.c link.c overhead.c model.c traffic.c proc.c machine.c \
-                 report.c chart.c)) $(APIR_BENCH_DATA) $(TEST_LIB)
+                 report.c chart.c program.c run_programs.c run_server.c)) $(APIR_BENCH_DATA) $(TEST_LIB)
 	$(link)
 
 $(O)/tests/unit/bench/bench_stats_test $(O)/tests/unit/bench/bench_samples_test: $(APIR_BENCH_DATA)
 
 # By path what files read after this one name: prerequisites are expanded at once.
 BENCH_ALL := $(APIR_BENCH) $(RENDER_SERVER) $(WORKER) $(PLUGIN)
-.PHONY: bench bench-overhead bench-link bench-vm
+.PHONY: bench bench-all bench-overhead bench-link bench-vm
 bench: $(BENCH_STAMP_HOST) $(O)/tests/models/gguf-write $(O)/cdi/apir $(BENCH_ALL)
 	@tests/bench/bench.sh $(O) $(BENCH_ARGS)
+bench-all: $(BENCH_STAMP_HOST) $(O)/tests/models/gguf-write $(O)/cdi/apir $(BENCH_ALL)
+	@tests/bench/bench.sh $(O) --all $(BENCH_ARGS)
 bench-overhead: $(BENCH_STAMP_HOST) $(BENCH_ALL)
 	@tests/bench/overhead.sh $(O)
 # BENCH_ARGS: the program's, or the script's, own options.

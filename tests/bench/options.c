@@ -51,6 +51,8 @@ static const struct rule {
     COUNT("graphs", graphs, 0, 100000000),
     COUNT("repeat", repeat, 0, 100000),
     COUNT("server", server, 1, PID_MAX),
+    COUNT("slots", slots, 1, 64),
+    COUNT("requests", requests, 1, 10000),
     {"cores", NUMBERS, offsetof(struct options, cores), 0, CPU_SETSIZE - 1,
      "numbers of cores, one for each side, such as 1,0"},
     {"swap", NUMBERS, offsetof(struct options, swap), 1, PID_MAX,
@@ -269,7 +271,11 @@ void options_parse(struct options *o, const struct command *command, int argc, c
         .tokens = strcmp(command->name, "overhead") == 0 ? 200000 : 100000,
         .graphs = 2000,
         .repeat = 20,
-        .seconds = strcmp(command->name, "idle") == 0 ? 60 : 10,
+        .slots = 8,
+        .requests = 24,
+        .seconds = strcmp(command->name, "idle") == 0    ? 60
+                   : strcmp(command->name, "start") == 0 ? 3
+                                                         : 10,
     };
     for (size_t i = 0; i < RULES; i++)
         all[i] = (struct option){rules[i].name, rules[i].kind != FLAG, NULL, 0};

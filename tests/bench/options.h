@@ -27,7 +27,7 @@ struct options {
     FILE *file; /* where samples go: --out, to which they are appended, or stdout */
     struct option_side sides[OPTIONS_SIDES_MAX];
     size_t n_sides;
-    int pairs, first, pp, prompts, tg, threads, processes, tokens, graphs, repeat;
+    int pairs, first, pp, prompts, tg, threads, processes, tokens, graphs, repeat, slots, requests;
     struct option_numbers cores; /* of this process in each side's turns; none: any core */
     struct option_numbers swap; /* processes that change cores with this one, by their PIDs; if any,
                                  * `cores` are two different ones */
@@ -70,6 +70,9 @@ void command_load(const struct options *o);
 void command_together(const struct options *o);
 void command_soak(const struct options *o);
 void command_idle(const struct options *o);
+void command_default(const struct options *o);
+void command_start(const struct options *o);
+void command_server(const struct options *o);
 void command_link(const struct options *o);
 void command_overhead(const struct options *o);
 void command_machine(const struct options *o);

@@ -22,6 +22,10 @@
         RATIO(case_, "pp512", "prompt of 512, of", "pp512", "native", STATS_AT_LEAST, 0.99),       \
         RATIO(case_, "load", "seconds to load, of", "load", "native", STATS_AT_MOST, 1.1)
 
+#define DEFAULT(case_, pp_)                                                                        \
+    RATIO(case_, "tg", "generation, of", TG, "native", STATS_AT_LEAST, 0.95),                      \
+        RATIO(case_, "pp", "prompt, of", pp_, "native", STATS_AT_LEAST, 0.95)
+
 #define VALUE(name_, text_, case_, metric_, comparison_, limit_)                                   \
     {.name = name_,                                                                                \
      .text = text_,                                                                                \
@@ -64,6 +68,11 @@ const struct target targets[] = {
     GPU("gpu-135M", 0.98),
     GPU("gpu-1B", 0.99),
     GPU("gpu-8B", 0.99),
+    RATIO("start", "first", "seconds to the first token, of", "start", "native", STATS_AT_MOST, 1),
+    DEFAULT("default-q4_0", "pp128"),
+    DEFAULT("default-q4_k", "pp128"),
+    DEFAULT("default-q8_0", "pp16"),
+    RATIO("server-8", "tokens", "tokens per second, of", "server", "native", STATS_AT_LEAST, 0.95),
     RATIO("gpu-together", "sum", "four at once, of", "together", "native", STATS_AT_LEAST, 0.97),
     ADDED("vm-135M", 1.1),
     RATIO("vm-135M", "pp64", "prompt of 64, of", "pp64-at-once", "native", STATS_AT_LEAST, 0.98),

@@ -195,3 +195,29 @@ serve_cores() { # FILE
         "native pp4 0 1.5 native pp4 1 1.5 other pp4 0 1.5 other pp4 1 1.5" ]]
     [[ $(cores_of "$sleeper") == 0 ]]
 }
+
+@test "bench: llama.cpp's own programs in turns, each on its side" {
+    server_start
+    local side=(--model "$MODEL" --side native=CPU --side apir=APIR0 --pairs 1 --out "$T/samples")
+    export TMPDIR=$T/tmp
+    mkdir "$TMPDIR"
+    remote "$BENCH" default "${side[@]}" --pp 16 --tg 8
+    remote "$BENCH" start "${side[@]}" --seconds 0.1
+    remote "$BENCH" server "${side[@]}" --slots 2 --requests 3
+    run -0 jq -rs 'map(.side + " " + .metric) | sort | join(",")' "$T/samples"
+    [[ $output == "apir first-p50,apir first-p99,apir pp16,apir server,apir start,apir tg8,native \
+first-p50,native first-p99,native pp16,native server,native start,native tg8" ]]
+    # The answers' lengths are ours: 64, 16 and 96.
+    jq -es 'map(select(.metric == "server")) | all(.n == 176 and .seconds > 0)' "$T/samples"
+    # Nothing of a program's is left.
+    rmdir "$TMPDIR"
+}
+
+@test "bench: a program that has no APIR0, or fails, is an error" {
+    complains 1 "llama-bench on apir: its output is no list" \
+        "$BENCH" default --model "$MODEL" --side apir=APIR0 --pairs 1 --pp 16 --tg 0
+    complains 1 "llama-completion on native: it has ended without a token" \
+        "$BENCH" start --model "$T/absent" --side native=CPU --pairs 1
+    complains 1 "llama-server on native: it does not get ready" \
+        "$BENCH" server --model "$T/absent" --side native=CPU --pairs 1
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `default` and `start`: llama.cpp's own programs with their defaults, as processes of their own.
+ * Native is what a user has without us: weights as its CPU likes them, files mapped, all threads.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "tests/bench/program.h"
+#include "tests/lib/clock.h"
+
+/* A side's turn in each pair begins with another one. */
+static const struct option_side *side_of(const struct options *o, int pair, size_t turn)
+{
+    return &o->sides[((size_t)pair + turn) % o->n_sides];
+}
+
+/* All that it prints until it closes its output, with a NUL; to be freed. */
+static char *read_all(const struct program *p)
+{
+    const size_t most = 1 << 20;
+    char *text = allocate(most + 1, 1);
+    size_t n = 0;
+    for (ssize_t got = 1; got > 0 && n < most;) {
+        got = read(p->output, text + n, most - n);
+        if (got < 0 && errno != EINTR)
+            program_fail(p, strerror(errno));
+        n += got > 0 ? (size_t)got : 0;
+        got = got < 0 ? 1 : got;
+    }
+    return text;
+}
+
+/* ---- llama-bench -------------------------------------------------------------------- */
+
+static double number_of(struct json_object *row, const char *name)
+{
+    return json_object_get_double(json_object_object_get(row, name));
+}
+
+static void bench_one(const struct options *o, const struct option_side *side, int pair)
+{
+    char pp[16], tg[16], metric[32];
+    snprintf(pp, sizeof(pp), "%d", o->pp);
+    snprintf(tg, sizeof(tg), "%d", o->tg);
+    const char *argv[] = {"llama-bench", "-m", o->model, "-p",   pp,  "-n", tg,
+                          "-r",          "3",  "-o",     "json", NULL};
+    struct program p;
+    program_start(&p, side, argv, true);
+    cleanup_free char *text = read_all(&p);
+    struct json_object *rows = json_tokener_parse(text);
+    if (!json_object_is_type(rows, json_type_array))
+        program_fail(&p, "its output is no list");
+    for (size_t i = 0; i < json_object_array_length(rows); i++) {
+        struct json_object *row = json_object_array_get_idx(rows, i);
+        const double n_pp = number_of(row, "n_prompt"), n_tg = number_of(row, "n_gen");
+        const double rate = number_of(row, "avg_ts");
+        if (!(rate > 0) || (n_pp > 0) == (n_tg > 0))
+            program_fail(&p, "its output has something else than a prompt or a generation");
+        snprintf(metric, sizeof(metric), "%s%d", n_pp > 0 ? "pp" : "tg", (int)(n_pp + n_tg));
+        options_sample(o, side->name, metric,
+                       (struct sample){.pair = pair, .value = rate, .unit = "t/s"});
+    }
+    json_object_put(rows);
+    program_end(&p);
+}
+
+void command_default(const struct options *o)
+{
+    for (int pair = o->first; pair < o->first + o->pairs; pair++) {
+        for (size_t turn = 0; turn < o->n_sides; turn++)
+            bench_one(o, side_of(o, pair, turn), pair);
+    }
+}
+
+/* ---- the first token ------------------------------------------------------------------ */
+
+/* The program prints from a thread of its own, and may end before that has: so many tokens that the
+ * first one is out by then. The others are not waited for. */
+static double start_one(const struct options *o, const struct option_side *side)
+{
+    const char *argv[] = {"llama-completion",
+                          "-m",
+                          o->model,
+                          "-p",
+                          "Hello world",
+                          "-n",
+                          "256",
+                          "--ignore-eos",
+                          "--no-display-prompt",
+                          "-no-cnv",
+                          "--temp",
+                          "0",
+                          NULL};
+    struct program p;
+    char first = 0;
+    program_start(&p, side, argv, true);
+    if (read(p.output, &first, 1) != 1)
+        program_fail(&p, "it has ended without a token");
+    const double seconds = (double)(now_ns() - p.began_ns) / 1e9;
+    program_stop(&p);
+    return seconds;
+}
+
+/* Between two of them is the time that a host needs to have a spare worker, and a user to type. */
+void command_start(const struct options *o)
+{
+    for (size_t i = 0; i < o->n_sides; i++)
+        start_one(o, &o->sides[i]); /* files are read, and shaders compiled */
+    for (int pair = o->first; pair < o->first + o->pairs; pair++) {
+        for (size_t turn = 0; turn < o->n_sides; turn++) {
+            const struct option_side *side = side_of(o, pair, turn);
+            usleep((useconds_t)(o->seconds * 1e6));
+            options_sample(o, side->name, "start",
+                           (struct sample){.pair = pair, .value = start_one(o, side)});
+        }
+    }
+}
