@@ -70,6 +70,7 @@ NIGHTLY_SUITES := \
     faults=check-faults \
     soak:one=soak,MINUTES=30 \
     engines=check-engines \
+    images=check-images \
     cluster=check-cluster \
     docs=check-docs \
     image=check-image \

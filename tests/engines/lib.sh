@@ -107,6 +107,17 @@ hook_says() {
 }
 hook_placed() { hook_says 'placed as '; }
 
+# What QEMU and our server and workers say, where tests/ramalama/host.sh passes it on: the graphs that the
+# host has computed since the mark.
+HOST_LOG=/mnt/share/host.log
+host_mark() { HOST_START=$(($(wc -l <"$HOST_LOG") + 1)); }
+graphs() { tail -n "+$HOST_START" "$HOST_LOG" | grep -c ' GRAPH_EXEC for '; }
+computed() { [[ $(graphs) -gt 0 ]]; }
+on_the_host() {
+    wait_for computed || die 'no worker on the host has computed a graph'
+    echo "graphs that the host has computed: $(graphs)"
+}
+
 # What engines without CDI are given instead: podman's own stage, and in another folder the one that
 # all of them know. Both folders are to be named.
 # createRuntime is too late for the cgroup: hence RULE.

@@ -8,24 +8,25 @@
 #
 # SUITE=cluster runs that suite's rows instead. A suite is a folder of tests/ with rows/,
 # setup.sh, which brings up what rows name, and perhaps prepare.sh, which adds to what the
-# VM is given (its argument is the folder with share/ and archives/).
+# VM is given (its argument is the folder with share/, archives/ and disks/: each folder, and
+# each file NAME.erofs, in the last one is a disk of the VM).
 #
-# build/SUITE/ROW.log holds what a row printed, setup-*.log what brought an
+# build/SUITE/ROW.log (LOGS: another folder) holds what a row printed, setup-*.log what brought an
 # engine up, build/SUITE/results.json all results. The last line is
 # "engines: N of M rows pass", with the suite's name; M counts the rows that were to run.
 #
 #   ENGINES_TIMEOUT=SECONDS  for the whole boot (1800)
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
-suite=${SUITE:-engines}
-sh tests/env/inside.sh || exec tests/env/enter.sh env ROW="${ROW-}" SUITE="$suite" tests/engines/run.sh "$@"
+suite=${SUITE:-engines} logs=${LOGS:-build/${SUITE:-engines}}
+sh tests/env/inside.sh || exec tests/env/enter.sh env ROW="${ROW-}" SUITE="$suite" LOGS="$logs" tests/engines/run.sh "$@"
 # shellcheck source=tests/vm/check-prepare.sh
 . tests/vm/check-prepare.sh
 
-mkdir -p "build/$suite" build/vm
-exec 9>"build/$suite/.lock"
+mkdir -p "$logs" build/vm
+exec 9>"$logs/.lock"
 flock -n 9 || { echo "$suite: another one is running; waiting" && flock 9; }
-find "build/$suite" -mindepth 1 ! -name .lock -delete
+find "$logs" -mindepth 1 ! -name .lock -delete
 work=$(mktemp -d "build/vm/$suite-XXXXXX")
 share=$work/share
 trap 'rm -rf "$work"' EXIT
@@ -33,13 +34,17 @@ mkdir -p "$share/log"
 
 prepare_machine "$work" || exit 1
 [[ ! -e tests/$suite/prepare.sh ]] || OUT=$OUT "tests/$suite/prepare.sh" "$PWD/$work" || exit 1
+disks="models=build/models/vm archives=$work/archives"
+for disk in "$work"/disks/*; do
+    [[ ! -e $disk ]] || disks+=" $(basename "$disk" .erofs)=$disk"
+done
 
 rc=0
 env APIR_CONFIG="$PWD/$work/backend.json" VM_SHARE="$share" VM_MEM="${VM_MEM:-6G}" \
-    VM_DISKS="models=build/models/vm archives=$work/archives" \
+    VM_DISKS="$disks" \
     VM_TIMEOUT="${ENGINES_TIMEOUT:-1800}" VM_RENDER_SERVER="$OUT/backend/apir-render-server" \
     tests/vm/run.sh tests/engines/guest.sh "$suite" "${ROW-}" 9>&- || rc=$?
-find "$share/log" -name '*.log' -exec cp -t "build/$suite" {} +
+find "$share/log" -name '*.log' -exec cp -t "$logs" {} +
 
 # What was to run and has not reported has failed: the VM may have died in it.
 touch "$share/plan" "$share/results"
@@ -49,11 +54,11 @@ jq -n --rawfile plan "$share/plan" --slurpfile rows "$share/results" --slurpfile
     | $rows + ($lost | map({row: ., result: "fail", why: "not run to its end"}))
     | {rows: ., passed: map(select(.result == "pass")) | length,
        run: map(select(.result != "not run")) | length, versions: $versions[0]}' \
-    >"build/$suite/results.json" || exit 1
-jq -r '.rows[] | select(.result == "fail") | "FAIL  \(.row): \(.why)"' "build/$suite/results.json"
-read -r passed run <<<"$(jq -r '"\(.passed) \(.run)"' "build/$suite/results.json")"
+    >"$logs/results.json" || exit 1
+jq -r '.rows[] | select(.result == "fail") | "FAIL  \(.row): \(.why)"' "$logs/results.json"
+read -r passed run <<<"$(jq -r '"\(.passed) \(.run)"' "$logs/results.json")"
 [[ $rc -eq 0 || $passed -ne $run ]] || echo "$suite: the VM ended with $rc"
-[[ $passed -eq $run ]] || echo "$suite: the logs are in build/$suite"
+[[ $passed -eq $run ]] || echo "$suite: the logs are in $logs"
 echo "$suite: $SECONDS s"
 echo "$suite: $passed of $run rows pass"
 [[ $rc -eq 0 && $run -gt 0 && $passed -eq $run ]]

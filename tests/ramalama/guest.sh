@@ -82,7 +82,7 @@ for name in "${wanted[@]}"; do
         work=$(mktemp -d /run/row.XXXXXX)
         trap finish EXIT
         at_end "rm -rf $work"
-        HOST_START=$(($(wc -l <"$SHARE/host.log") + 1))
+        host_mark
         rm -f /run/ramalama/ran
         "${check[$name]}"
         [[ ! -d $RAMALAMA || -z $runs ]] || as_in_the_table

@@ -57,14 +57,6 @@ ends_well() {
     [[ $rc -eq 0 ]] || die "it ended with $rc"
 }
 
-# The graphs that a worker has computed for this row, a line each in what it says.
-graphs() { tail -n "+$HOST_START" "$SHARE/host.log" | grep -c ' GRAPH_EXEC for '; }
-computed() { [[ $(graphs) -gt 0 ]]; }
-on_the_host() {
-    wait_for computed || die 'no worker on the host has computed a graph'
-    echo "graphs that the host has computed: $(graphs)"
-}
-
 bench_on() { # BACKEND
     jq -c '.[] | {backends, devices, gpu_info, n_gpu_layers, n_prompt, n_gen, avg_ts}' "$work/out"
     jq -e --arg on "$1" 'length == 2 and all(.[]; .backends == $on and .avg_ts > 0)' "$work/out" >/dev/null ||
