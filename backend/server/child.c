@@ -121,13 +121,6 @@ static void server_child_clean_environment(void)
         unsetenv("GGML_VK_VISIBLE_DEVICES");
 }
 
-/* Weights are read from end to end for every token: with pages of 4 KiB a CPU worker spends a
- * tenth of its time on looking up addresses. The operator's own choice stays. */
-static void server_child_huge_pages(void)
-{
-    setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1", 0);
-}
-
 static _Noreturn void server_child_fail(const char *path, const char *what)
 {
     dprintf(STDERR_FILENO, "apir: cannot start %s: %s: %s\n", path, what, strerror(errno));
@@ -164,7 +157,6 @@ static _Noreturn void server_child_exec(const struct server_children *children,
         if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
             server_child_fail(spec->argv[0], "standard streams");
         server_child_clean_environment();
-        server_child_huge_pages();
         /* It takes memory for a guest; the VMM's is the guest's, and we serve all of them. */
         server_self_goes_first();
     }

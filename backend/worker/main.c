@@ -344,19 +344,6 @@ static int load(struct worker *w, const struct apir_config *config, struct apir_
     return host_ggml_load(&w->ggml, &o, err);
 }
 
-/*
- * What ggml's CPU backend works in for a prompt, a MiB or so that is read over and over, is faster
- * in the heap (docs/bench.md), whose pages are huge but for its beginning (backend/server/child.c).
- * glibc maps such blocks by themselves, in pages of 4 KiB: from 128 KiB on until a larger block has
- * been freed, and from then on beyond that one's size (mallopt(3)). What is larger than a huge page
- * has its own.
- */
-static void heap_for_work(void)
-{
-    void *volatile block = malloc(HUGE_PAGE);
-    free(block);
-}
-
 /* All that happens before anything of a guest's is looked at. */
 static int prepare(struct worker *w, const char *config_path, struct apir_error *err)
 {
@@ -390,7 +377,6 @@ int main(int argc, char **argv)
     if (!apir_ends_with_parent(getppid()))
         return EXIT_OK; /* it is dead already */
     worker_system_exact_timers();
-    heap_for_work();
 
     static struct worker worker; /* large; one per process */
     struct worker *w = &worker;

@@ -34,7 +34,7 @@ static void buffer_fill(const struct host_ggml *hg, void *handle, uint64_t size,
     *ret_buffer = b;
 }
 
-#define ZERO_BY_HAND HUGE_PAGE /* up to here it lies in the heap, whose huge pages stay whole */
+#define ZERO_BY_HAND (UINT64_C(2) << 20) /* up to here it is soon done without the kernel */
 
 /*
  * Memory of the heap holds what was there before, addresses of ours as well, and the guest may

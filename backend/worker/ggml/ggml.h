@@ -17,8 +17,6 @@
 #include "protocol/ggml_abi.h"
 #include "protocol/messages.h"
 
-#define HUGE_PAGE (UINT64_C(2) << 20) /* with pages of 4 KiB; elsewhere only the speed differs */
-
 #define HOST_TYPES_MAX 64u
 #define HOST_OPS_MAX   256u
 
