@@ -388,8 +388,11 @@ int main(int argc, char **argv)
         return 2;
     }
     w->state = APIR_ST_NEW;
-    /* A spare one has no guest whom it could tell what is wrong. */
-    if (!spare && (rc = wait_for_ring(w)))
+    /* A spare one has no guest whom it could tell what is wrong, and is not to be taken for one
+     * that has. */
+    if (spare)
+        worker_system_name("apir-loading");
+    else if ((rc = wait_for_ring(w)))
         return control_ended(rc);
     struct apir_error err = {0};
     rc = prepare(w, config, &err);
