@@ -25,6 +25,13 @@ static struct server_spare_config config_now(const struct server_spares *spares)
     return now;
 }
 
+/* What ended one, or kept it from starting, would do so to the next: a context that gets a worker
+ * of its own can say what it is. */
+static void spares_pause(struct server_spares *spares)
+{
+    spares->not_before_ms = server_now_ms() + spares->idle_ms;
+}
+
 static void spare_failed(void *user, const char *reason)
 {
     struct server_spare *spare = user;
@@ -32,13 +39,12 @@ static void spare_failed(void *user, const char *reason)
     server_worker_kill(&spare->worker);
 }
 
-/* What ended one would end the next: a context that gets a worker of its own can say what it is. */
 static void spare_gone(void *user, const char *reason)
 {
     struct server_spare *spare = user;
     apir_log(APIR_LOG_WARN, "spare worker: %s", reason);
     server_worker_fini(&spare->worker);
-    spare->spares->not_before_ms = server_now_ms() + spare->spares->idle_ms;
+    spares_pause(spare->spares);
 }
 
 static const struct server_worker_events spare_events = {
@@ -108,10 +114,12 @@ static void spares_next(void *user)
     struct server_worker_setup setup = spares->setup;
     setup.user = free;
     free->config = config_now(spares);
-    if (server_worker_start(&free->worker, &setup, &err) < 0)
+    if (server_worker_start(&free->worker, &setup, &err) < 0) {
         apir_log(APIR_LOG_WARN, "spare worker: %s", err.msg);
-    else if (n_free > 1)
+        spares_pause(spares);
+    } else if (n_free > 1) {
         spares_arm_next(spares);
+    }
 }
 
 bool server_spares_take(struct server_spares *spares, struct server_worker *worker,

@@ -21,6 +21,7 @@
 /* From a context's start to that of a spare worker: its program has begun to compute by then,
  * mostly, and has the cores for itself until then. */
 #define SERVER_SPARES_AFTER_MS 2000
+
 /* Which configuration a worker has read. All zero: there was no file. */
 struct server_spare_config {
     uint64_t device, inode, size;
@@ -40,7 +41,7 @@ struct server_spares {
     struct server_spare all[APIR_CONFIG_SPARES_MAX];
     struct server_timer next; /* the start of one */
     struct server_timer idle; /* the end of all */
-    int64_t not_before_ms;    /* idle_ms after one has ended by itself */
+    int64_t not_before_ms;    /* idle_ms after one could not start, or has ended by itself */
 };
 
 /* `setup` as for a worker, without a context. */

@@ -47,11 +47,17 @@ bool server_self_is(const char *path)
            theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino;
 }
 
-/* Of /proc/meminfo, in KiB; 0: it does not say. */
+/* In KiB; 0: it does not say. */
 static unsigned long long meminfo(const char *text, const char *name)
 {
     const char *line = strstr(text, name);
     return line ? strtoull(line + strlen(name), NULL, 10) : 0;
+}
+
+bool server_meminfo_is_scarce(const char *text)
+{
+    const unsigned long long available = meminfo(text, "MemAvailable:");
+    return available && available < meminfo(text, "MemTotal:") / 4;
 }
 
 bool server_memory_is_scarce(void)
@@ -62,7 +68,7 @@ bool server_memory_is_scarce(void)
     if (n <= 0)
         return false;
     text[n] = '\0';
-    return meminfo(text, "MemAvailable:") < meminfo(text, "MemTotal:") / 4;
+    return server_meminfo_is_scarce(text);
 }
 
 void server_self_goes_first(void)

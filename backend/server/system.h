@@ -25,8 +25,10 @@ int server_self_path(char *path, size_t size);
 /* Whether a path leads to this very program. */
 bool server_self_is(const char *path);
 
-/* Three quarters of this machine's memory are in use. False where it cannot be told. */
+/* Less than a quarter of this machine's memory is available. False where it cannot be told. */
 bool server_memory_is_scarce(void);
+/* The same of a text as that of /proc/meminfo. */
+bool server_meminfo_is_scarce(const char *text);
 
 /* In a child: where memory runs out the kernel is to end it before others. */
 void server_self_goes_first(void);

@@ -129,16 +129,14 @@ static int child_start(struct server_worker *worker, const struct server_worker_
         setup->path, "--control-fd", "3", "--status-fd", "4",
         "--spin-fd", "5", "--spin-slot", slot,
         "--limited", server_limits_any(&setup->accounts->limits) ? "1" : "0",
-        NULL, NULL, NULL, NULL,
+        "--config", setup->config_path, NULL, NULL,
     };
     /* clang-format on */
-    size_t n = 11;
-    if (setup->config_path) {
-        argv[n++] = "--config";
-        argv[n++] = setup->config_path;
-    }
+    const size_t last = sizeof(argv) / sizeof(argv[0]) - 2;
+    size_t end = setup->config_path ? last : last - 2;
     if (setup->spare)
-        argv[n] = "--spare";
+        argv[end++] = "--spare";
+    argv[end] = NULL;
     const int child_fds[] = {fds->control[1], fds->status, fds->spin};
     const struct server_child_spec spec = {
         .argv = argv, .fds = child_fds, .n_fds = 3, .is_worker = true};

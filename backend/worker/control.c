@@ -98,6 +98,12 @@ int worker_control_drain(struct worker *w)
     }
 }
 
+int worker_control_wait(struct worker *w)
+{
+    struct pollfd p = {.fd = w->control_fd, .events = POLLIN};
+    return poll(&p, 1, -1) < 0 && errno != EINTR ? -errno : worker_control_drain(w);
+}
+
 /* ---- limits ------------------------------------------------------------------- */
 
 static struct apir_ask ask_of(const struct worker *w, uint32_t op, uint32_t device, uint64_t size)
@@ -122,10 +128,8 @@ static int ask(struct worker *w, uint32_t op, uint32_t device, uint64_t size)
 static int answer_wait(struct worker *w)
 {
     int rc = 0;
-    while (!rc && !w->answered) {
-        struct pollfd p = {.fd = w->control_fd, .events = POLLIN};
-        rc = poll(&p, 1, -1) < 0 && errno != EINTR ? -errno : worker_control_drain(w);
-    }
+    while (!rc && !w->answered)
+        rc = worker_control_wait(w);
     /* An answer that is still to come would be taken for that to the next question. */
     w->control_err = rc;
     return rc;

@@ -13,6 +13,8 @@
  * the server is gone, or another -errno.
  */
 int worker_control_drain(struct worker *w);
+/* The same, once something has come. */
+int worker_control_wait(struct worker *w);
 
 /*
  * Asks the server for `size` bytes of the device; 0: only to be counted among its users. Before

@@ -14,7 +14,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <getopt.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -311,8 +310,7 @@ static int options_parse(struct worker *w, int argc, char **argv, const char **r
 static int wait_for_ring(struct worker *w)
 {
     while (!w->blobs[APIR_RING_BLOB_ID].map) {
-        struct pollfd p = {.fd = w->control_fd, .events = POLLIN};
-        int rc = poll(&p, 1, -1) < 0 && errno != EINTR ? -errno : worker_control_drain(w);
+        int rc = worker_control_wait(w);
         if (rc)
             return rc;
     }

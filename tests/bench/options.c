@@ -213,6 +213,11 @@ static bool all_peers(const struct options *o)
     return n > 0 && n == o->n_sides;
 }
 
+size_t options_turn(const struct options *o, int pair, size_t turn)
+{
+    return ((size_t)pair + turn) % o->n_sides;
+}
+
 int options_other_core(const struct options *o, int core)
 {
     int other = -1;

@@ -46,6 +46,9 @@ struct command {
 /* What is wrong with them ends the program with 2. Strings stay those of argv. */
 void options_parse(struct options *o, const struct command *command, int argc, char **argv);
 
+/* Whose turn it is, as an index of sides: each pair begins with another one. */
+size_t options_turn(const struct options *o, int pair, size_t turn);
+
 /* Of two different cores in `cores` the one that is not `core`, or -1: there are not just two. */
 int options_other_core(const struct options *o, int core);
 

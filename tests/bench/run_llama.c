@@ -223,7 +223,7 @@ static void turns_in_order(int pair)
         swap_set(round);
         /* Nobody is always first: what warms up or slows down hits all sides alike. */
         for (size_t i = 0; i < o->n_sides; i++)
-            turn(((size_t)(pair + WARM_UP + round) + i) % o->n_sides);
+            turn(options_turn(o, pair + WARM_UP + round, i));
         compare_tokens(pair);
     }
     for (size_t i = 0; i < o->n_sides && pair >= 0; i++) {
@@ -298,7 +298,7 @@ void command_load(const struct options *o)
     /* The first round is the warm-up: the file comes from the disk, drivers and worker start. */
     for (int pair = -1; pair < o->pairs; pair++) {
         for (size_t i = 0; i < o->n_sides; i++) {
-            const size_t side = ((size_t)pair + o->n_sides + i) % o->n_sides;
+            const size_t side = options_turn(o, pair + (int)o->n_sides, i);
             double began = engine_now();
             engine_load(&run.sides[side], o, o->model);
             double seconds = engine_now() - began;

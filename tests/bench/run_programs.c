@@ -15,24 +15,21 @@
 #include "tests/bench/program.h"
 #include "tests/lib/clock.h"
 
-/* A side's turn in each pair begins with another one. */
-static const struct option_side *side_of(const struct options *o, int pair, size_t turn)
-{
-    return &o->sides[((size_t)pair + turn) % o->n_sides];
-}
-
 /* All that it prints until it closes its output, with a NUL; to be freed. */
 static char *read_all(const struct program *p)
 {
     const size_t most = 1 << 20;
     char *text = allocate(most + 1, 1);
     size_t n = 0;
-    for (ssize_t got = 1; got > 0 && n < most;) {
-        got = read(p->output, text + n, most - n);
-        if (got < 0 && errno != EINTR)
+    while (n < most) {
+        const ssize_t got = read(p->output, text + n, most - n);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
             program_fail(p, strerror(errno));
-        n += got > 0 ? (size_t)got : 0;
-        got = got < 0 ? 1 : got;
+        if (got == 0)
+            break;
+        n += (size_t)got;
     }
     return text;
 }
@@ -75,7 +72,7 @@ void command_default(const struct options *o)
 {
     for (int pair = o->first; pair < o->first + o->pairs; pair++) {
         for (size_t turn = 0; turn < o->n_sides; turn++)
-            bench_one(o, side_of(o, pair, turn), pair);
+            bench_one(o, &o->sides[options_turn(o, pair, turn)], pair);
     }
 }
 
@@ -115,7 +112,7 @@ void command_start(const struct options *o)
         start_one(o, &o->sides[i]); /* files are read, and shaders compiled */
     for (int pair = o->first; pair < o->first + o->pairs; pair++) {
         for (size_t turn = 0; turn < o->n_sides; turn++) {
-            const struct option_side *side = side_of(o, pair, turn);
+            const struct option_side *side = &o->sides[options_turn(o, pair, turn)];
             usleep((useconds_t)(o->seconds * 1e6));
             options_sample(o, side->name, "start",
                            (struct sample){.pair = pair, .value = start_one(o, side)});

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `server`: llama-server with some slots and as many clients at a time, whose prompts and answers
- * have different lengths, so that its graph changes at every step. A server for each side is there
- * all the time; in a pair, each gets the same requests.
+ * have different lengths, so that its graph changes often. A server for each side is there all the
+ * time; in a pair, each gets the same requests.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -24,7 +24,7 @@ enum {
     CONTEXT = 1024, /* of each slot */
     PROMPT_MAX = 512,
     TOKEN_MAX = 1000, /* ids that every vocabulary has */
-    LINE_MAX_ = 1 << 14,
+    LINE_SIZE = 1 << 14,
     WAIT_MS = 300000, /* for a server, and for any of its bytes */
 };
 
@@ -40,7 +40,7 @@ struct request {
     double first; /* seconds to the first token; 0: not yet */
     int tokens;
     size_t n;
-    char line[LINE_MAX_];
+    char line[LINE_SIZE];
 };
 
 /* Of one server's turn. */
@@ -156,10 +156,10 @@ static void request_end(const struct server *s, struct request *r, struct turn_s
 
 /* ---- turns ----------------------------------------------------------------------------- */
 
-/* As many at a time as there are slots. */
-static void server_turn(const struct options *o, const struct server *s, int pair,
-                        struct turn_sum *sum)
+/* As many at a time as there are slots. The sum's firsts are to be freed. */
+static struct turn_sum server_turn(const struct options *o, const struct server *s, int pair)
 {
+    struct turn_sum sum = {.firsts = allocate((size_t)o->requests, sizeof(double))};
     cleanup_free struct request *all = allocate((size_t)o->slots, sizeof(*all));
     struct pollfd polls[SLOTS_MAX];
     int sent = 0, done = 0;
@@ -176,17 +176,17 @@ static void server_turn(const struct options *o, const struct server *s, int pai
         for (int i = 0; i < o->slots; i++) {
             if (polls[i].fd < 0 || !polls[i].revents || request_read(s, &all[i]))
                 continue;
-            request_end(s, &all[i], sum);
+            request_end(s, &all[i], &sum);
             done++;
         }
     }
+    return sum;
 }
 
 static void turn_sample(const struct options *o, const struct server *s, int pair)
 {
-    struct turn_sum sum = {.firsts = allocate((size_t)o->requests, sizeof(double))};
     const uint64_t began = now_ns();
-    server_turn(o, s, pair, &sum);
+    struct turn_sum sum = server_turn(o, s, pair);
     const double seconds = (double)(now_ns() - began) / 1e9;
     const char *side = s->program.side->name;
     stats_sort(sum.firsts, sum.n);
@@ -242,14 +242,11 @@ void command_server(const struct options *o)
         server_start(o, &servers[i], &o->sides[i]);
         server_wait(&servers[i]);
     }
-    for (size_t i = 0; i < o->n_sides; i++) { /* warm-up */
-        struct turn_sum sum = {.firsts = allocate((size_t)o->requests, sizeof(double))};
-        server_turn(o, &servers[i], -1, &sum);
-        free(sum.firsts);
-    }
+    for (size_t i = 0; i < o->n_sides; i++) /* warm-up */
+        free(server_turn(o, &servers[i], -1).firsts);
     for (int pair = o->first; pair < o->first + o->pairs; pair++) {
         for (size_t turn = 0; turn < o->n_sides; turn++)
-            turn_sample(o, &servers[((size_t)pair + turn) % o->n_sides], pair);
+            turn_sample(o, &servers[options_turn(o, pair, turn)], pair);
     }
     for (size_t i = 0; i < o->n_sides; i++) {
         program_stop(&servers[i].program);

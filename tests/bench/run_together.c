@@ -167,7 +167,7 @@ void command_together(const struct options *o)
         round_run(o, children, i, o->seconds / 4); /* warm-up */
     for (int pair = 0; pair < o->pairs; pair++) {
         for (size_t i = 0; i < o->n_sides; i++) {
-            size_t side = ((size_t)pair + i) % o->n_sides;
+            size_t side = options_turn(o, pair, i);
             double rate = round_run(o, children, side, o->seconds);
             options_sample(o, o->sides[side].name, "together",
                            (struct sample){.pair = pair, .value = rate, .unit = "t/s"});

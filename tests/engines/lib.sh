@@ -143,8 +143,9 @@ start() {
     setsid "$@" <&0 >"/mnt/share/log/setup-$name-daemon.log" 2>&1 &
 }
 
+# wait_for COMMAND...: until it succeeds, for half a minute, or WAIT_TENTHS of a second.
 wait_for() {
-    for ((i = 0; i < 300; i++)); do
+    for ((i = 0; i < ${WAIT_TENTHS:-300}; i++)); do
         ! "$@" >/dev/null 2>&1 || return 0
         sleep 0.1
     done

@@ -23,7 +23,7 @@ serves() {
     # shellcheck disable=SC2086 # words on purpose
     podman run -d --name row "${RUN[@]:2}" "$@" "localhost/${server_image[$name]}" \
         ${server_entry[$name]} ${server_args[$name]} --host 127.0.0.1 --port 8080 >/dev/null </dev/null
-    wait_for curl -sf -o /dev/null "$URL/health" || wait_for curl -sf -o /dev/null "$URL/health" ||
+    WAIT_TENTHS=600 wait_for curl -sf -o /dev/null "$URL/health" ||
         { podman logs row 2>&1 | tail -n 20 && die 'the server does not get ready'; }
 }
 
