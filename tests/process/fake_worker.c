@@ -15,7 +15,8 @@
  *   reserve READY if it is told that there are limits, else 4; then reserves 60 MiB before it
  *           completes; refused: ends with status 6
  *   hoard   READY, then asks and asks, and reads no answer
- *   spare-exit, spare-stuck  as a spare one: as exit, as stuck; else as with none
+ *   spare-exit, spare-stuck  as a spare one: ends after a moment in which it can be seen, as stuck;
+ *           else as with none
  *   inherit READY only if it inherited what it should and nothing else; else 4
  * As a stock render server (--socket-fd) it never answers.
  */
@@ -163,8 +164,10 @@ static void hoard(void)
 /* Ready before it has a ring, and called so from then on, or not. */
 static void be_spare(const char *fault)
 {
-    if (strcmp(fault, "spare-exit") == 0)
+    if (strcmp(fault, "spare-exit") == 0) {
+        usleep(300000);
         exit(3);
+    }
     if (strcmp(fault, "spare-stuck") == 0)
         return;
     apir_store_release32(&status_page->ready, 1);

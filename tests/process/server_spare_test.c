@@ -128,7 +128,8 @@ CONTEXT_TEST(spare_of_an_old_configuration_is_not_taken, SPARES(1, 600), NULL)
 /* It costs a context nothing, and none follows it at once. */
 CONTEXT_TEST(spare_that_ends_is_nobodys_loss, SPARES(1, 600), "spare-exit")
 {
-    WAIT_FOR(workers(f) > 1, SERVER_SPARES_AFTER_MS + 500);
+    WAIT_FOR(workers(f) == 2, WAIT_MS);
+    assert_int_equal(workers(f), 2);
     WAIT_FOR(workers(f) == 1, FIXTURE_WAIT_MS);
     assert_int_equal(workers(f), 1);
     struct fixture_context next;
