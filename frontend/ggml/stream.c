@@ -176,7 +176,7 @@ static void stream_graph_optimize(void *backend, void *cgraph, void *params)
     os_lock_acquire(&plugin_orders.lock);
     const struct order *o = orders_get(&plugin_orders, s, graph);
     if (o) {
-        const struct gg_tensor *const *tensors = o->tensors;
+        const struct gg_tensor *const *tensors = plugin_orders.scratch.tensors;
         const struct optimize_params *p = plugin.layout.optimize_params ? params : NULL;
         for (uint32_t i = 0; i < o->n_nodes; i++)
             graph->nodes[i] = (struct gg_tensor *)(uintptr_t)tensors[o->order[i]];

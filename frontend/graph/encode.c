@@ -9,9 +9,10 @@
 #include "frontend/plugin/buffer.h"
 
 enum form {
-    FORM_GRAPH,    /* everything */
-    FORM_UNPLACED, /* all but buffers and addresses */
-    FORM_OP,       /* types, shapes, strides and parameters only: what an answer depends on */
+    FORM_GRAPH,     /* everything */
+    FORM_UNPLACED,  /* all but buffers and addresses */
+    FORM_STRUCTURE, /* what computes what from what: without sizes, parameters and names, too */
+    FORM_OP,        /* types, shapes, strides and parameters only: what an answer depends on */
 };
 
 struct encoder {
@@ -230,6 +231,27 @@ static void tensor_place(struct encoder *e, const struct gg_tensor *t, struct ap
     out->offset = at;
 }
 
+/* What makes it a node. */
+static void node_encode(struct encoder *e, const struct gg_tensor *t, struct apir_tensor *out)
+{
+    out->bits |= APIR_TENSOR_NODE | (e->form != FORM_STRUCTURE ? APIR_TENSOR_PARAM : 0);
+    out->op = name_index(e, t, APIR_NAME_OP, t->op);
+    memcpy(out->params, t->op_params, sizeof(out->params));
+    if (out->op != APIR_NO_NAME) {
+        const char *op = e->names[out->op].name;
+        bool unary = strcmp(op, "UNARY") == 0, glu = strcmp(op, "GLU") == 0;
+        if (unary || glu) {
+            out->sub = name_index(e, t, unary ? APIR_NAME_UNARY : APIR_NAME_GLU, out->params[0]);
+            out->params[0] = 0;
+        }
+    }
+    for (unsigned i = 0; i < APIR_TENSOR_SRC; i++) {
+        out->src[i] = t->src[i] ? tensor_index(e, t->src[i]) : APIR_NO_TENSOR;
+        if (t->src[i])
+            out->n_src = (uint8_t)(i + 1);
+    }
+}
+
 /* Appends t; what it refers to is there first. Recurses one level (view source of a
  * source), as deep as ggml nests: a view's source is never itself a view. */
 static uint32_t tensor_encode(struct encoder *e, const struct gg_tensor *t, bool node)
@@ -255,8 +277,10 @@ static uint32_t tensor_encode(struct encoder *e, const struct gg_tensor *t, bool
          * about. */
         if (t->ne[i] < 0)
             fail(e, t, "has a negative dimension");
-        out.ne[i] = t->ne[i];
-        out.nb[i] = t->nb[i];
+        if (e->form != FORM_STRUCTURE) {
+            out.ne[i] = t->ne[i];
+            out.nb[i] = t->nb[i];
+        }
     }
     if (t->view_src && e->form != FORM_OP && !(e->form == FORM_GRAPH && is_empty(t))) {
         if (t->view_src->view_src) {
@@ -265,30 +289,14 @@ static uint32_t tensor_encode(struct encoder *e, const struct gg_tensor *t, bool
         }
         out.bits |= APIR_TENSOR_VIEW;
         out.view_src = tensor_index(e, t->view_src);
-        out.view_offs = t->view_offs;
+        out.view_offs = e->form != FORM_STRUCTURE ? t->view_offs : 0;
     } else if (e->form == FORM_GRAPH) {
         tensor_place(e, t, &out);
     }
-    if (node) {
-        out.bits |= APIR_TENSOR_NODE | APIR_TENSOR_PARAM;
-        out.op = name_index(e, t, APIR_NAME_OP, t->op);
-        memcpy(out.params, t->op_params, sizeof(out.params));
-        if (out.op != APIR_NO_NAME) {
-            const char *op = e->names[out.op].name;
-            bool unary = strcmp(op, "UNARY") == 0, glu = strcmp(op, "GLU") == 0;
-            if (unary || glu) {
-                out.sub = name_index(e, t, unary ? APIR_NAME_UNARY : APIR_NAME_GLU, out.params[0]);
-                out.params[0] = 0;
-            }
-        }
-        for (unsigned i = 0; i < APIR_TENSOR_SRC; i++) {
-            out.src[i] = t->src[i] ? tensor_index(e, t->src[i]) : APIR_NO_TENSOR;
-            if (t->src[i])
-                out.n_src = (uint8_t)(i + 1);
-        }
-    }
+    if (node)
+        node_encode(e, t, &out);
     size_t n = strnlen(t->name, sizeof(t->name) - 1);
-    if (n && e->form != FORM_OP && name_is_plain(t->name, n)) {
+    if (n && e->form != FORM_OP && e->form != FORM_STRUCTURE && name_is_plain(t->name, n)) {
         out.bits |= APIR_TENSOR_NAMED;
         memcpy(out.name, t->name, n);
     }
@@ -443,6 +451,11 @@ int graph_encode(struct graph_scratch *scratch, const struct plugin_device *devi
 int graph_encode_unplaced(struct graph_scratch *scratch, const struct gg_cgraph_head *graph)
 {
     return encode(scratch, FORM_UNPLACED, NULL, graph, graph->nodes, (uint32_t)graph->n_nodes);
+}
+
+int graph_encode_structure(struct graph_scratch *scratch, const struct gg_cgraph_head *graph)
+{
+    return encode(scratch, FORM_STRUCTURE, NULL, graph, graph->nodes, (uint32_t)graph->n_nodes);
 }
 
 int graph_encode_op(struct graph_scratch *scratch, const struct gg_tensor *op)

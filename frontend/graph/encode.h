@@ -47,6 +47,13 @@ int graph_encode(struct graph_scratch *scratch, const struct plugin_device *devi
 /* As graph_encode for a graph that has no memory yet: the form of GRAPH_OPTIMIZE. */
 int graph_encode_unplaced(struct graph_scratch *scratch, const struct gg_cgraph_head *graph);
 
+/*
+ * As graph_encode_unplaced, without sizes, strides, parameters and names, and never sent: equal for
+ * two graphs that compute the same things from the same things in the same order. A tensor has the
+ * same index in both forms.
+ */
+int graph_encode_structure(struct graph_scratch *scratch, const struct gg_cgraph_head *graph);
+
 /* Index in the payload of a tensor; APIR_NO_TENSOR where the last encoding has left it out. */
 uint32_t graph_scratch_index(const struct graph_scratch *scratch, const struct gg_tensor *t);
 

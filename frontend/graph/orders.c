@@ -11,6 +11,7 @@
 
 struct orders plugin_orders;
 
+/* The entry of the structure in os->scratch, or the one to put it into, which is free. */
 static struct order *find(struct orders *os, uint32_t device, uint64_t hash)
 {
     struct order *oldest = &os->kept[0];
@@ -23,13 +24,60 @@ static struct order *find(struct orders *os, uint32_t device, uint64_t hash)
         if (!o->key || (oldest->key && o->last_used < oldest->last_used))
             oldest = o;
     }
-    struct snapshot reused = oldest->snapshot;
     free(oldest->key);
     free(oldest->order);
-    free((void *)oldest->tensors);
-    snapshot_drop(&reused);
-    *oldest = (struct order){.snapshot = reused};
+    *oldest = (struct order){0};
     return oldest;
+}
+
+/* ---- the answer ---------------------------------------------------------------- */
+
+/* What a node finds: for each source and for itself, how often that memory has been written. */
+#define FOUND (APIR_TENSOR_SRC + 1)
+
+/* The index of the tensor whose memory t lies in. */
+static uint32_t memory_of(const struct orders *os, const struct gg_tensor *t)
+{
+    return graph_scratch_index(&os->scratch, t->view_src ? t->view_src : t);
+}
+
+/*
+ * What each node finds when it is computed in this order (NULL: the graph's own): into found,
+ * FOUND of them per tensor. written: zeros, one per tensor. Views compute nothing.
+ */
+static void find_in_order(const struct orders *os, const struct gg_cgraph_head *graph,
+                          const uint32_t *order, uint32_t *written, uint32_t *found)
+{
+    for (int i = 0; i < graph->n_nodes; i++) {
+        const struct gg_tensor *t = order ? os->scratch.tensors[order[i]] : graph->nodes[i];
+        if (plugin_op_is_view(t->op))
+            continue;
+        uint32_t *f = found + (size_t)graph_scratch_index(&os->scratch, t) * FOUND;
+        for (uint32_t k = 0; k < APIR_TENSOR_SRC; k++)
+            f[k] = t->src[k] ? written[memory_of(os, t->src[k])] : 0;
+        f[APIR_TENSOR_SRC] = written[memory_of(os, t)]++;
+    }
+}
+
+/*
+ * Whether the order computes what the graph's own does: each node finds each memory as often
+ * written. That depends on the structure alone, so what holds for one graph of it holds for all.
+ * A memory is looked at as a whole, as ggml's backends do here: an order that swaps two nodes which
+ * write to different parts of one is not taken.
+ */
+static bool computes_the_same(const struct orders *os, const struct gg_cgraph_head *graph,
+                              const uint32_t *order)
+{
+    const size_t n = os->scratch.n_tensors;
+    uint32_t *written = calloc(2 * n * (1 + FOUND), sizeof(*written));
+    if (!written)
+        return false;
+    uint32_t *found = written + 2 * n;
+    find_in_order(os, graph, NULL, written, found);
+    find_in_order(os, graph, order, written + n, found + n * FOUND);
+    const bool same = memcmp(found, found + n * FOUND, n * FOUND * sizeof(*found)) == 0;
+    free(written);
+    return same;
 }
 
 /*
@@ -55,10 +103,10 @@ static bool answer_ok(const struct orders *os, const struct gg_cgraph_head *grap
     for (uint32_t i = 0; ok && i < 2 * r->n_deps; i++)
         ok = out[r->n_nodes + i] < n_tensors;
     free(open);
-    return ok;
+    return ok && computes_the_same(os, graph, out);
 }
 
-/* Asks the host; fills o. 0 or -errno. */
+/* Asks the host about the graph in os->scratch; fills o. 0 or -errno. */
 static int ask(struct orders *os, struct plugin_stream *s, const struct gg_cgraph_head *graph,
                struct order *o)
 {
@@ -116,38 +164,25 @@ static int ask(struct orders *os, struct plugin_stream *s, const struct gg_cgrap
 const struct order *orders_get(struct orders *os, struct plugin_stream *s,
                                const struct gg_cgraph_head *graph)
 {
-    for (uint32_t i = 0; i < ORDERS_KEPT; i++) {
-        struct order *o = &os->kept[i];
-        if (o->key && o->device == s->device->index && snapshot_is(&o->snapshot, graph)) {
-            o->last_used = ++os->clock;
-            return o->n_nodes ? o : NULL;
-        }
-    }
-    if (graph_encode_unplaced(&os->scratch, graph))
+    if (graph_encode_structure(&os->scratch, graph))
         return NULL;
-    uint64_t hash = apir_hash(os->scratch.out, os->scratch.out_size);
+    const size_t key_size = os->scratch.out_size;
+    const uint64_t hash = apir_hash(os->scratch.out, key_size);
     struct order *o = find(os, s->device->index, hash);
     o->last_used = ++os->clock;
     if (!o->key) {
-        uint8_t *key = malloc(os->scratch.out_size);
-        if (!key || ask(os, s, graph, o)) {
+        uint8_t *key = malloc(key_size);
+        if (!key)
+            return NULL;
+        memcpy(key, os->scratch.out, key_size);
+        if (graph_encode_unplaced(&os->scratch, graph) || ask(os, s, graph, o)) {
             free(key);
             return NULL;
         }
-        memcpy(key, os->scratch.out, os->scratch.out_size);
         o->key = key;
-        o->key_size = os->scratch.out_size;
+        o->key_size = key_size;
         o->hash = hash;
         o->device = s->device->index;
     }
-    /* The same graph may come from other addresses than before. */
-    const struct gg_tensor **tensors =
-        realloc((void *)o->tensors, os->scratch.n_tensors * sizeof(*o->tensors));
-    if (!tensors)
-        return NULL;
-    memcpy((void *)tensors, (const void *)os->scratch.tensors,
-           os->scratch.n_tensors * sizeof(*tensors));
-    o->tensors = tensors;
-    snapshot_take(&o->snapshot, &os->scratch, graph);
     return o->n_nodes ? o : NULL;
 }

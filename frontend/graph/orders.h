@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The node orders that the host's backend prefers, asked once per graph: a graph
- * that is built again with the same topology and shapes gets the same answer.
+ * The node orders that the host's backend prefers, asked once per structure of a graph
+ * (graph_encode_structure()). Backends look for an order before a graph has memory, so by what
+ * computes what from what: graphs that differ in sizes alone get the same one. llama-server builds
+ * such graphs all the time, one for each number of tokens in a batch.
  */
 #ifndef APIR_FRONTEND_ORDERS_H
 #define APIR_FRONTEND_ORDERS_H
@@ -10,19 +12,16 @@
 
 #include "frontend/graph/encode.h"
 #include "frontend/link/os.h"
-#include "frontend/graph/snapshot.h"
 
-#define ORDERS_KEPT 64u
+#define ORDERS_KEPT 16u
 
 struct order {
     uint64_t hash;
-    uint8_t *key; /* owned: the encoded graph; NULL: free */
+    uint8_t *key; /* owned: the graph's structure; NULL: free */
     size_t key_size;
     uint32_t device;
     uint64_t last_used;
-    struct snapshot snapshot;         /* as the graph lay in memory when it last came */
-    const struct gg_tensor **tensors; /* owned: by index in the payload, of that graph */
-    uint32_t n_nodes;                 /* 0: the host keeps the order there is */
+    uint32_t n_nodes; /* 0: the order there is stays */
     uint32_t n_deps;
     uint32_t *order; /* owned: tensor index in the payload, per node */
     uint32_t *deps;  /* in the same memory: pairs (tensor, until) */

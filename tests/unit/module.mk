@@ -13,12 +13,18 @@ RING_TESTS := $(addprefix $(O)/tests/unit/protocol/,ring_test ring_threads_test)
 $(RING_TESTS): %: %.o $(UNIT_OBJ) $(call objs,tests/unit/protocol/ring_ends.c protocol/ring.c \
     tests/lib/folder.c)
 	$(link)
-$(filter-out $(RING_TESTS),$(UNIT_PROGRAMS)): %: %.o $(UNIT_OBJ) $(TEST_LIB)
+# The host is the test's own here, and so the link to it.
+ORDERS_TEST := $(O)/tests/unit/frontend/orders_test
+$(ORDERS_TEST): %: %.o $(UNIT_OBJ) $(call objs,tests/lib/folder.c frontend/graph/orders.c \
+    frontend/graph/encode.c frontend/plugin/plugin.c common/log.c common/error.c) $(PROTOCOL_OBJS)
+	$(link)
+$(filter-out $(RING_TESTS) $(ORDERS_TEST),$(UNIT_PROGRAMS)): %: %.o $(UNIT_OBJ) $(TEST_LIB)
 	$(link)
 
 # ggml's public headers and its builders, to hold the probe and the rules against.
-$(O)/tests/unit/protocol/probe_test.o $(O)/tests/unit/backend/rules_test.o: private PKGS := ggml cmocka
-$(O)/tests/unit/backend/rules_test: private EXTRA_LIBS := -lggml-base -lm
+$(addprefix $(O)/tests/unit/,protocol/probe_test.o backend/rules_test.o frontend/orders_test.o): private \
+    PKGS := ggml cmocka
+$(O)/tests/unit/backend/rules_test $(ORDERS_TEST): private EXTRA_LIBS := -lggml-base -lm
 $(O)/tests/unit/backend/rules_test: $(call objs,tests/fuzz/graph_ops.c)
 # The test counts and refuses what the decoder allocates.
 $(O)/tests/unit/protocol/graph_test: private EXTRA_LIBS := -Wl,--wrap=malloc,--wrap=calloc
