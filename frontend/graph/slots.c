@@ -125,18 +125,19 @@ static bool tensor_same(const struct slot *s, const struct graph_scratch *g, uin
            memcmp(s->payload + s->starts[i], g->out + g->starts[i], n) == 0;
 }
 
-/* Bytes of the patch that makes s this graph, or 0: too much, or another front. */
+/* Bytes of the patch that makes s this graph, or 0: more than half of it, or another front. */
 static size_t patch_size(const struct slot *s, const struct graph_scratch *g)
 {
     if (s->n_tensors != g->n_tensors || s->starts[0] != g->starts[0] ||
         memcmp(s->payload, g->out, g->starts[0]) != 0)
         return 0;
+    const size_t most = g->out_size / 2;
     size_t size = 4;
-    for (uint32_t i = 0; i < g->n_tensors; i++) {
+    for (uint32_t i = 0; i < g->n_tensors && size <= most; i++) {
         if (!tensor_same(s, g, i))
             size += 4 + g->starts[i + 1] - g->starts[i];
     }
-    return size <= g->out_size / 2 ? size : 0;
+    return size <= most ? size : 0;
 }
 
 /* A graph that this or another slot held not long ago comes again: it deserves a
@@ -152,18 +153,18 @@ static bool alternates(const struct slots *ss, uint64_t hash)
     return false;
 }
 
+/* The slot that was used last, where the graph at hand differs from it in little: a context that
+ * grows makes such graphs. To look at all slots would take longer than to define one. */
 static struct slot *find_to_patch(struct slots *ss, uint32_t device, size_t *ret_size)
 {
-    struct slot *best = NULL;
+    struct slot *last = NULL;
     for (uint32_t i = 0; i < SLOTS_USED; i++) {
         struct slot *s = &ss->slot[i];
-        size_t size = s->valid && s->device == device ? patch_size(s, &ss->scratch) : 0;
-        if (size && (!best || s->last_used > best->last_used)) {
-            best = s;
-            *ret_size = size;
-        }
+        if (s->valid && s->device == device && (!last || s->last_used > last->last_used))
+            last = s;
     }
-    return best;
+    *ret_size = last ? patch_size(last, &ss->scratch) : 0;
+    return *ret_size ? last : NULL;
 }
 
 static int put_patch(struct slots *ss, struct plugin_stream *stream, struct slot *s, size_t size)
