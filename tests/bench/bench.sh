@@ -339,6 +339,8 @@ trap '[[ -z $running ]] || { kill "$running" 2>/dev/null; wait "$running"; }; ex
 mkdir -p "$dir"
 [[ ${#only[@]} -gt 0 ]] || { only=("${cases[@]}") && rm -f "$dir"/*.jsonl; }
 
+APIR_BENCH_COMMIT=$(git -c safe.directory='*' describe --always --dirty 2>/dev/null) || APIR_BENCH_COMMIT=
+export APIR_BENCH_COMMIT # in every sample
 version_of() { dpkg-query -W -f '${Version}' "$1" 2>/dev/null || echo unknown; }
 rm -f "$dir/machine.jsonl"
 "$bench" machine --out "$dir/machine.jsonl" --set "virglrenderer=$(version_of libvirglrenderer1)" \

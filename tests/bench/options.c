@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/bench/peer.h"
@@ -312,6 +313,13 @@ void options_sample(const struct options *o, const char *side, const char *metri
     snprintf(s.name, sizeof(s.name), "%s", o->name);
     snprintf(s.side, sizeof(s.side), "%s", side);
     snprintf(s.metric, sizeof(s.metric), "%s", metric);
+    const time_t now = time(NULL);
+    struct tm utc;
+    if (!gmtime_r(&now, &utc) || !strftime(s.time, sizeof(s.time), "%Y-%m-%dT%H:%M:%SZ", &utc))
+        s.time[0] = '\0';
+    const char *commit = getenv("APIR_BENCH_COMMIT");
+    if (commit && sample_name_ok(commit))
+        snprintf(s.commit, sizeof(s.commit), "%s", commit);
     if (sample_write(o->file, &s) < 0)
         fail("writing samples: %m");
 }

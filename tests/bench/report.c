@@ -42,10 +42,30 @@ static void judge_all(struct report *r)
         fail("--targets %s: no target's name begins so; leave it out to see all", r->o->targets);
 }
 
+/* Of what the samples are: more than one where several runs are reported together. To be put. */
+static struct json_object *commits_list(const struct samples *all)
+{
+    struct json_object *list = json_object_new_array();
+    for (size_t i = 0; i < all->n; i++) {
+        bool known = !all->all[i].commit[0];
+        for (size_t k = 0; !known && k < json_object_array_length(list); k++)
+            known = strcmp(json_object_get_string(json_object_array_get_idx(list, k)),
+                           all->all[i].commit) == 0;
+        if (!known)
+            json_object_array_add(list, json_object_new_string(all->all[i].commit));
+    }
+    return list;
+}
+
 static void facts_print(const struct report *r, FILE *f)
 {
-    if (!r->samples.facts)
+    struct json_object *commits = commits_list(&r->samples);
+    fprintf(f, "- commits: %s\n", json_object_to_json_string_ext(commits, JSON_C_TO_STRING_SPACED));
+    json_object_put(commits);
+    if (!r->samples.facts) {
+        fputc('\n', f);
         return;
+    }
     json_object_object_foreach(r->samples.facts, key, value)
     {
         fprintf(f, "- %s: %s\n", key,
@@ -181,6 +201,7 @@ static void results_write(const struct report *r, const char *path)
     struct json_object *o = json_object_new_object(), *method = json_object_new_object();
     add_text(o, "schema", "apir-bench-results-1");
     json_object_object_add(o, "facts", json_object_get(r->samples.facts));
+    json_object_object_add(o, "commits", commits_list(&r->samples));
     add_text(method, "interval", "percentile bootstrap of the median");
     add_number(method, "coverage", 0.95);
     add_count(method, "resamples", STATS_RESAMPLES);

@@ -35,9 +35,14 @@ int sample_write(FILE *f, const struct sample *s)
     if (s->n > 0)
         fprintf(f, ",\"n\":%.17g", s->n);
     if (s->unit[0])
-        fprintf(f, ",\"value\":%.9g,\"unit\":\"%s\"}\n", s->value, s->unit);
+        fprintf(f, ",\"value\":%.9g,\"unit\":\"%s\"", s->value, s->unit);
     else
-        fprintf(f, ",\"seconds\":%.9g}\n", s->value);
+        fprintf(f, ",\"seconds\":%.9g", s->value);
+    if (s->time[0])
+        fprintf(f, ",\"time\":\"%s\"", s->time);
+    if (s->commit[0])
+        fprintf(f, ",\"commit\":\"%s\"", s->commit);
+    fputs("}\n", f);
     /* At once: what was measured before a crash is kept. */
     return fflush(f) == 0 ? 0 : -errno;
 }

@@ -83,6 +83,10 @@ static int read_key(struct sample *s, const char *key, struct json_object *value
         return read_text(value, key, sample_name_ok, s->side, sizeof(s->side), err);
     if (strcmp(key, "metric") == 0)
         return read_text(value, key, sample_name_ok, s->metric, sizeof(s->metric), err);
+    if (strcmp(key, "time") == 0)
+        return read_text(value, key, sample_name_ok, s->time, sizeof(s->time), err);
+    if (strcmp(key, "commit") == 0)
+        return read_text(value, key, sample_name_ok, s->commit, sizeof(s->commit), err);
     if (strcmp(key, "unit") == 0)
         return read_text(value, key, sample_unit_ok, s->unit, sizeof(s->unit), err);
     if (strcmp(key, "pair") == 0) {

@@ -44,6 +44,7 @@ for f in "${programs[@]}" "${plugins[@]}"; do
     [[ -e $f ]] || { echo "bundle: no $f; run \`make all\`, and see tests/env/packages" >&2; exit 1; }
 done
 
+git -c safe.directory='*' describe --always --dirty >"$top/commit" 2>/dev/null || :
 pack_libraries "${programs[@]}" "${plugins[@]}" "${extra[@]}"
 for f in "${extra[@]}"; do
     [[ ! -e $f ]] || cp -L "$f" "$lib/$(basename "$f")"

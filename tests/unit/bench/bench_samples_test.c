@@ -35,9 +35,9 @@ static void read_good(const char *text)
 SAMPLES_TEST(a_line_written_reads_the_same)
 {
     const struct sample written[] = {
-        {"cpu-135M", "native", "tg64", "", 3, 64, 0.8125},
-        {"overhead", "apir", "added-p50", "us", SAMPLE_NO_PAIR, 0, -0.5},
-        {"memory", "apir", "memory-worker", "MiB", 0, 0, 24.25},
+        {"cpu-135M", "native", "tg64", "", 3, 64, 0.8125, "2026-11-25T14:10:00Z", "5e009a9"},
+        {"overhead", "apir", "added-p50", "us", SAMPLE_NO_PAIR, 0, -0.5, "", "5e009a9-dirty"},
+        {"memory", "apir", "memory-worker", "MiB", 0, 0, 24.25, "", ""},
     };
     enum { N = sizeof(written) / sizeof(written[0]) };
     char *text = NULL;
@@ -57,6 +57,8 @@ SAMPLES_TEST(a_line_written_reads_the_same)
         assert_int_equal(all.all[i].pair, written[i].pair);
         assert_close(all.all[i].n, written[i].n);
         assert_close(all.all[i].value, written[i].value);
+        assert_string_equal(all.all[i].time, written[i].time);
+        assert_string_equal(all.all[i].commit, written[i].commit);
     }
     assert_close(sample_measure(&all.all[0]), 64 / 0.8125);
     assert_close(sample_measure(&all.all[1]), -0.5);
