@@ -62,8 +62,8 @@ static void find_in_order(const struct orders *os, const struct gg_cgraph_head *
 /*
  * Whether the order computes what the graph's own does: each node finds each memory as often
  * written. That depends on the structure alone, so what holds for one graph of it holds for all.
- * A memory is looked at as a whole, as ggml's backends do here: an order that swaps two nodes which
- * write to different parts of one is not taken.
+ * A memory is looked at as a whole, as ggml's Vulkan and Metal backends do: an order that swaps two
+ * nodes which write to different parts of one is not taken.
  */
 static bool computes_the_same(const struct orders *os, const struct gg_cgraph_head *graph,
                               const uint32_t *order)

@@ -153,8 +153,8 @@ static bool alternates(const struct slots *ss, uint64_t hash)
     return false;
 }
 
-/* The slot that was used last, where the graph at hand differs from it in little: a context that
- * grows makes such graphs. To look at all slots would take longer than to define one. */
+/* The slot used last, if the graph at hand differs from its graph in little, as when a context has
+ * grown. NULL: define it anew. Comparing with every slot costs more than a change saves. */
 static struct slot *find_to_patch(struct slots *ss, uint32_t device, size_t *ret_size)
 {
     struct slot *last = NULL;

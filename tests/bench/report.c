@@ -60,12 +60,12 @@ static struct json_object *commits_list(const struct samples *all)
 static void facts_print(const struct report *r, FILE *f)
 {
     struct json_object *commits = commits_list(&r->samples);
-    fprintf(f, "- commits: %s\n", json_object_to_json_string_ext(commits, JSON_C_TO_STRING_SPACED));
+    if (json_object_array_length(commits) > 0)
+        fprintf(f, "- commits: %s\n",
+                json_object_to_json_string_ext(commits, JSON_C_TO_STRING_SPACED));
     json_object_put(commits);
-    if (!r->samples.facts) {
-        fputc('\n', f);
+    if (!r->samples.facts)
         return;
-    }
     json_object_object_foreach(r->samples.facts, key, value)
     {
         fprintf(f, "- %s: %s\n", key,

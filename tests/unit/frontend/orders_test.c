@@ -149,7 +149,7 @@ static const struct gg_cgraph_head *graph_of_made(void)
     return graph;
 }
 
-enum { SQR, SQRT, SUM, N_BRANCHES };
+enum { SQR, SQRT, SUM };
 
 /* sqr(a) + sqrt(b), or another last op */
 static const struct gg_cgraph_head *branches(int64_t n, bool product)
