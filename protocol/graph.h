@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs on the wire: the payload of GRAPH_DEF, GRAPH_PATCH and OP_QUERY.
+ * Graphs on the wire: the payload of GRAPH_DEF, GRAPH_OPTIMIZE and OP_QUERY.
  *
  * Nothing here is an enum of either side's ggml. Tensor types are GGUF's type
  * numbers (a file format, fixed); ops and the sub-ops of UNARY and GLU travel by
@@ -24,8 +24,6 @@
  *   u32 src[n_src]  (tensor index + 1; 0: absent)
  *   [PARAMS] i32[16]
  *   [NAME]   u8 len, bytes
- * Patch: u32 count { u32 index, tensor } *, indices ascending,
- *   with the tensor written as above; names and buffers are the definition's.
  */
 #ifndef APIR_GRAPH_H
 #define APIR_GRAPH_H
@@ -129,11 +127,5 @@ void apir_tensor_write(struct apir_writer *w, const struct apir_tensor *t);
 int apir_graph_decode(const void *data, size_t size, struct apir_graph *ret_graph,
                       const char **ret_why);
 void apir_graph_fini(struct apir_graph *g);
-
-/*
- * Decodes a patch against g: each replaced tensor keeps its place and its NODE
- * bit. On success the tensors of g are replaced; on failure g is unchanged.
- */
-int apir_graph_patch(struct apir_graph *g, const void *data, size_t size, const char **ret_why);
 
 #endif

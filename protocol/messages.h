@@ -6,7 +6,7 @@
  * On the ring a message is a header {u16 code, u16 zero, u32 size} and its
  * fields in table order, packed little-endian, then (TAIL messages only) `size`
  * bytes of payload, then zero bytes up to a multiple of 8. `size` in the header
- * counts all of it. Codes are never reused (19 has been one); HELLO is frozen for ever.
+ * counts all of it. Codes are never reused (19 and 23 have been some); HELLO is frozen for ever.
  *
  * All messages go from guest to host; answers are structs that the host writes
  * to the place the guest names in the reply area (offset `reply`, multiple of
@@ -217,13 +217,6 @@
 
 #define APIR_FIELDS_graph_drop(F) F(uint32_t, slot, 0, APIR_SLOTS_MAX - 1)
 
-/* payload: list of patches to nodes of a defined slot (graph.h) */
-#define APIR_FIELDS_graph_patch(F)                                                                 \
-    F(uint32_t, slot, 0, APIR_SLOTS_MAX - 1)                                                       \
-    F(uint32_t, stream, 1, APIR_STREAMS_MAX)                                                       \
-    APIR_FIELDS_REGION(F)                                                                          \
-    F(uint64_t, size, 1, APIR_PAYLOAD_MAX)
-
 /* payload: graph.h, without buffers. The order that the host's backend prefers goes
  * to `out_offset` of the same blob: u32 tensor index per node, then for each
  * dependency two u32, tensor and until: `tensor` must stay allocated until then. */
@@ -257,7 +250,6 @@
     M(GRAPH_DEF, graph_def, 20, APIR_ST_READY, FLAT)                                               \
     M(GRAPH_EXEC, graph_exec, 21, APIR_ST_READY, FLAT)                                             \
     M(GRAPH_DROP, graph_drop, 22, APIR_ST_READY, FLAT)                                             \
-    M(GRAPH_PATCH, graph_patch, 23, APIR_ST_READY, FLAT)                                           \
     M(GRAPH_OPTIMIZE, graph_optimize, 24, APIR_ST_READY, FLAT)                                     \
     M(EVENT_RECORD, event_record, 25, APIR_ST_READY, FLAT)                                         \
     M(EVENT_WAIT, event_wait, 26, APIR_ST_READY, FLAT)                                             \

@@ -33,8 +33,8 @@ mutant ring-tail-backwards protocol/ring.c '#include' "$note"
 mutant hook-environment hook/main.c '#include' "$note"
 mutant ring-head protocol/ring.c 'rh->head += rh->taken;' 'no_such_function_at_all('
 mutant ring-both-moved protocol/ring.c 'no such text' ''
-mutant ref-patch backend/worker/dispatch.c 'if (worker_slot_uses(&w->slots[i], b->id))' 'if (0)'
-elsewhere ref-patch backend/worker/dispatch.c 'if (worker_slot_uses(&w->slots[i], b->id))' 'if (0)'
+mutant ref-op-numbers protocol/graph.c '(t->bits & APIR_TENSOR_NODE) && t->op == APIR_NO_NAME' 0
+elsewhere ref-op-numbers protocol/graph.c '(t->bits & APIR_TENSOR_NODE) && t->op == APIR_NO_NAME' 0
 elsewhere ring-half-message protocol/ring.c 'h.size > used || ' ''
 mutant ring-half-message protocol/ring.c 'h.size > used || ' ''
 mutant no-such-row protocol/ring.c '#include' "$note"
@@ -46,8 +46,8 @@ said 'attacks: a comment is not noticed' '^FAIL  ring-tail-backwards, .*: nobody
 said 'attacks: a comment in the static hook is not noticed' '^FAIL  hook-environment, .*: nobody missed it'
 said 'attacks: what does not compile is not noticed' '^FAIL  ring-head, .*: not built'
 said 'attacks: what the source does not hold is not noticed' '^FAIL  ring-both-moved, .*: not built'
-said 'attacks: another reason is not noticed' '^FAIL  ref-patch, .*: refused all the same'
-said 'attacks: another reason stands apart' '^ELSEWHERE  ref-patch, '
+said 'attacks: another reason is not noticed' '^FAIL  ref-op-numbers, .*: refused all the same'
+said 'attacks: another reason stands apart' '^ELSEWHERE  ref-op-numbers, '
 said 'attacks: what is noticed is not said to be refused elsewhere' \
     '^FAIL  ring-half-message, .*: said to be refused elsewhere, but is not'
 said 'attacks: a real one is noticed' '^PASS  ring-half-message, '

@@ -228,25 +228,6 @@ static const char *handle_graph_def(struct worker *w, const struct apir_msg_grap
     return NULL;
 }
 
-static const char *handle_graph_patch(struct worker *w, const struct apir_msg_graph_patch *m)
-{
-    if (!w->streams[m->stream].host)
-        return worker_bad_stream;
-    worker_streams_settle(w);
-    cleanup_free void *copy = NULL;
-    const char *why = payload_copy(w, m->blob, m->blob_offset, m->size, &copy);
-    if (why)
-        return why;
-    struct worker_slot *slot = &w->slots[m->slot];
-    if (!copy) {
-        /* The guest takes it for patched: nothing may be built on what it was. */
-        worker_slot_clear(w, slot);
-        worker_slot_break(slot, APIR_E_NOMEM, "the host has no memory for a graph");
-        return NULL;
-    }
-    return worker_slot_patch(w, slot, copy, m->size);
-}
-
 static const char *handle_graph_optimize(struct worker *w, const struct apir_msg_graph_optimize *m)
 {
     void *place = worker_reply(w, m->reply);
@@ -398,8 +379,6 @@ const char *worker_dispatch(struct worker *w, const struct apir_msg *msg)
         return handle_graph_exec(w, &msg->u.graph_exec);
     case APIR_MSG_GRAPH_DROP:
         return handle_graph_drop(w, &msg->u.graph_drop);
-    case APIR_MSG_GRAPH_PATCH:
-        return handle_graph_patch(w, &msg->u.graph_patch);
     case APIR_MSG_GRAPH_OPTIMIZE:
         return handle_graph_optimize(w, &msg->u.graph_optimize);
     case APIR_MSG_BLOB_REGISTER:

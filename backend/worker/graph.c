@@ -103,9 +103,8 @@ static void tensor_translate(struct worker *w, const struct apir_graph *wire, ui
 }
 
 /*
- * The one check of a tensor's type, numbers and op, for definitions, patches and
- * questions. What it refers to comes before it and has been checked. *ret_extent: bytes
- * that the tensor covers.
+ * The one check of a tensor's type, numbers and op, for definitions and questions. What it refers
+ * to comes before it and has been checked. *ret_extent: bytes that the tensor covers.
  */
 static void tensor_check(struct worker *w, const struct apir_graph *wire, uint32_t index,
                          enum purpose purpose, bool cpu, uint64_t *ret_extent,
@@ -414,10 +413,6 @@ static void no_memory(struct outcome *out)
 static void graph_realise(struct worker *w, struct worker_slot *slot, const struct realising *r,
                           struct outcome *out)
 {
-    if (slot->graph.cgraph) {
-        host_graph_touch(&w->ggml, &slot->graph);
-        return;
-    }
     int rc = host_graph_build(&w->ggml, slot->tensors, slot->wire.n_tensors, r->nodes, r->n_nodes,
                               r->counts, &slot->graph);
     if (rc == -EINVAL)
@@ -427,8 +422,8 @@ static void graph_realise(struct worker *w, struct worker_slot *slot, const stru
 }
 
 /*
- * Checks slot->wire and fills slot->tensors in place; builds the graph if it is
- * not there yet. Sets the slot's state. Returns the reason for FATAL or NULL.
+ * Checks slot->wire, fills slot->tensors and builds the graph. Sets the slot's state. Returns
+ * the reason for FATAL or NULL.
  */
 static const char *slot_realise(struct worker *w, struct worker_slot *slot)
 {
@@ -440,9 +435,7 @@ static const char *slot_realise(struct worker *w, struct worker_slot *slot)
         .counts = malloc(wire->n_tensors * sizeof(*r.counts)),
         .nodes = malloc(wire->n_nodes * sizeof(*r.nodes)),
     };
-    slot->n_indices = 0;
-    if (!slot->indices)
-        slot->indices = calloc(wire->n_nodes, sizeof(*slot->indices));
+    slot->indices = calloc(wire->n_nodes, sizeof(*slot->indices));
     if (!r.places || !r.nodes || !r.counts || !slot->indices)
         no_memory(&out);
     else
@@ -496,27 +489,6 @@ const char *worker_slot_define(struct worker *w, struct worker_slot *slot, uint3
     }
     slot->bytes = bytes;
     w->graph_bytes += bytes;
-    return slot_realise(w, slot);
-}
-
-const char *worker_slot_patch(struct worker *w, struct worker_slot *slot, const void *payload,
-                              uint64_t size)
-{
-    if (slot->state == SLOT_EMPTY)
-        return "patch of a slot that is not defined";
-    if (!slot->tensors)
-        return NULL; /* broken for want of memory, and stays so */
-    const char *why = NULL;
-    int rc = apir_graph_patch(&slot->wire, payload, size, &why);
-    if (rc == -EBADMSG)
-        return why;
-    if (rc) {
-        worker_slot_clear(w, slot);
-        worker_slot_break(slot, APIR_E_NOMEM, "the host has no memory for a graph");
-        return NULL;
-    }
-    /* Which nodes there are, their sources and counts may have changed. */
-    host_graph_fini(&w->ggml, &slot->graph);
     return slot_realise(w, slot);
 }
 

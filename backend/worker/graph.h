@@ -17,10 +17,6 @@
 const char *worker_slot_define(struct worker *w, struct worker_slot *slot, uint32_t device,
                                const void *payload, uint64_t size);
 
-/* Applies a patch; the whole graph is checked again. Results as above. */
-const char *worker_slot_patch(struct worker *w, struct worker_slot *slot, const void *payload,
-                              uint64_t size);
-
 /* Whether all row numbers that can be checked are within their tables; else why[APIR_WHY_SIZE] says
  * which is not. */
 bool worker_slot_indices_ok(const struct worker_slot *slot, char *why);

@@ -79,7 +79,7 @@ struct worker_slot {
     uint32_t status;         /* BROKEN: the enum apir_status that EXEC reports … */
     char why[APIR_WHY_SIZE]; /* … and this text, for the user */
     uint32_t device;
-    struct apir_graph wire;    /* kept for patches and for the list of buffers */
+    struct apir_graph wire;    /* kept for the list of buffers and for messages */
     struct gg_tensor *tensors; /* wire.n_tensors, owned */
     struct host_graph graph;
     struct worker_index *indices; /* n_indices, owned */

@@ -103,10 +103,8 @@ static int index_reset(struct graph_scratch *s, uint32_t n)
     if (s->tensors_cap < s->cap / 2) {
         /* the index is at most half full */
         free((void *)s->tensors);
-        free(s->starts);
         s->tensors = malloc(s->cap / 2 * sizeof(*s->tensors));
-        s->starts = malloc((s->cap / 2 + 1) * sizeof(*s->starts));
-        s->tensors_cap = s->tensors && s->starts ? s->cap / 2 : 0;
+        s->tensors_cap = s->tensors ? s->cap / 2 : 0;
     }
     return s->tensors_cap ? 0 : -ENOMEM;
 }
@@ -306,7 +304,6 @@ static uint32_t tensor_encode(struct encoder *e, const struct gg_tensor *t, bool
     e->s->keys[slot] = t;
     e->s->values[slot] = e->n_tensors;
     e->s->tensors[e->n_tensors] = t;
-    e->s->starts[e->n_tensors] = (uint32_t)e->w.size;
     apir_tensor_write(&e->w, &out);
     return e->n_tensors++;
 }
@@ -399,9 +396,6 @@ static int encode_once(struct encoder *e, struct gg_tensor *const *nodes, uint32
     struct apir_writer front = apir_writer_init(body - n, n);
     front_write(e, &front, s->n_nodes);
     s->out_size = n + e->w.size;
-    for (uint32_t i = 0; i < e->n_tensors; i++)
-        s->starts[i] += (uint32_t)n;
-    s->starts[e->n_tensors] = (uint32_t)s->out_size;
     s->n_tensors = e->n_tensors;
     memmove(s->out, body - n, s->out_size);
     return 0;

@@ -25,7 +25,6 @@ struct graph_scratch {
     uint32_t buffers[APIR_GRAPH_BUFFERS_MAX];
     uint32_t n_buffers;
     const struct gg_tensor **tensors; /* by index in the payload */
-    uint32_t *starts; /* where each one's record begins in out; n_tensors + 1 of them */
     uint32_t n_tensors;
     uint32_t n_nodes; /* that are in the payload; see graph_encode() */
     uint32_t tensors_cap;

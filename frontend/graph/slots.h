@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which graphs the host already has. A graph that is in a slot is executed by its
- * number. One that differs from a slot's in few tensors (the context has grown)
- * is patched into it, unless the slot's graph is one of several that alternate;
- * every other one is defined in the slot least recently used.
+ * number; every other one is defined in the slot least recently used.
  * Everything here is under slots.lock, which is taken before the client's: the scratch and the
  * slots stay as they are while a thread waits for room in the arena and others use the client.
  */
@@ -18,8 +16,6 @@
 
 #define SLOTS_USED 32u /* of APIR_SLOTS_MAX */
 
-#define SLOT_PAST 4
-
 struct slot {
     bool valid;
     uint32_t device;
@@ -30,12 +26,9 @@ struct slot {
     uint8_t *payload; /* owned: compared in full where there is no uid */
     size_t payload_size;
     size_t payload_cap;
-    uint32_t *starts; /* owned: where its tensors begin; n_tensors + 1 */
-    uint32_t n_tensors;
     uint32_t *buffers; /* owned: ids that the payload names */
     uint32_t n_buffers;
     struct snapshot snapshot; /* as it lay in memory when it was last used */
-    uint64_t past[SLOT_PAST]; /* hashes that were patched away, newest first */
     uint64_t last_used;
     uint64_t expect_ns; /* how long its execution takes, as far as seen */
 };
@@ -52,7 +45,7 @@ extern struct slots plugin_slots;
 struct plugin_stream;
 
 /*
- * Submits the graph to the stream: DEF or PATCH where needed, EXEC. Returns its slot; NULL with
+ * Submits the graph to the stream: DEF where needed, EXEC. Returns its slot; NULL with
  * *ret_rc 0 (nothing in it is to be computed), -ENODEV (lost), -ENOMEM or -EINVAL. Without the
  * client's lock.
  */

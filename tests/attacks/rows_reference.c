@@ -127,13 +127,6 @@ static void null_arrays(void)
     sheet_square(&s);
     s.g.n_buffers = 0;
     sheet_fatal(&s, "buffer is not one of this graph");
-    guest_open(&g);
-    square_runs(&g);
-    memset(guest_arena(&g), 0, 64); /* a patch of no tensors */
-    guest_put(&g, &(struct apir_msg){
-                      .code = APIR_MSG_GRAPH_PATCH,
-                      .u.graph_patch = {.slot = 0, .stream = STREAM, .blob = 1, .size = 4}});
-    end_refused(&g, "patch: count");
 }
 
 /* ---- graphs ------------------------------------------------------------------------------ */
@@ -194,32 +187,35 @@ static void op_numbers(void)
     sheet_fatal(&s, "a node without an op");
 }
 
-/* What a consumer was allowed holds no longer once its source has changed. */
-static void patched_to_be_invalid(void)
+/* A slot that has computed: what was allowed of its graph holds for no other graph. */
+static void redefined_to_be_invalid(void)
 {
     static const char *const whys[] = {"not the shape", "outside its buffer", "broken elements",
-                                       "is missing",    "outside its buffer", "nor a leaf a node",
+                                       "is missing",    "outside its buffer", "node count",
                                        "overflow"};
     struct guest g;
     struct sheet s;
     for (size_t i = 0; i < N(whys); i++) {
         guest_open_square(&g, &s);
-        struct apir_tensor leaf = s.t[0], node = s.t[1];
-        node.offset = 4096; /* an honest patch */
-        put_patch(&g, 0, 1, &node);
-        WANT(exec_status(&g, 0) == APIR_OK);
-        leaf.ne[1] = i == 0 ? 3 : i == 6 ? INT64_MAX : 4;
-        leaf.offset = i == 1 ? MEMORY - 60 : 0;
-        leaf.nb[1] = i == 2 ? 15 : 16;
-        node.src[0] = i == 3 ? APIR_NO_TENSOR : 0;
+        struct apir_tensor *leaf = &s.t[0], *node = &s.t[1];
+        node->offset = 4096; /* an honest change */
+        sheet_runs(&g, &s);
+        if (i == 0 || i == 6)
+            leaf->ne[1] = i == 0 ? 3 : INT64_MAX;
+        else if (i == 1)
+            leaf->offset = MEMORY - 60;
+        else if (i == 2)
+            leaf->nb[1] = 15;
+        else if (i == 3)
+            node->src[0] = APIR_NO_TENSOR;
+        else if (i == 5)
+            node->bits &= (uint8_t)~APIR_TENSOR_NODE;
         if (i == 4) {
-            node.bits = APIR_TENSOR_NODE | APIR_TENSOR_VIEW;
-            node.view_src = 0;
-            node.view_offs = UINT64_MAX - 3;
-        } else if (i == 5) {
-            node.bits &= (uint8_t)~APIR_TENSOR_NODE;
+            node->bits = APIR_TENSOR_NODE | APIR_TENSOR_VIEW;
+            node->view_src = 0;
+            node->view_offs = UINT64_MAX - 3;
         }
-        put_patch(&g, 0, i < 3 || i == 6 ? 0 : 1, i < 3 || i == 6 ? &leaf : &node);
+        put_define(&g, 0, 0, sheet_write(&g, &s));
         end_refused(&g, whys[i]);
     }
     /* A parameter: where a window lies. */
@@ -230,17 +226,8 @@ static void patched_to_be_invalid(void)
     memcpy(sheet_op(&s, F32, 4, 4, 1, 1)->params, (const int32_t[4]){16, 64, 64, 32}, 16);
     sheet_runs(&g, &s);
     s.t[2].params[3] = 48;
-    put_patch(&g, 0, 2, &s.t[2]);
+    put_define(&g, 0, 0, sheet_write(&g, &s));
     end_refused(&g, "a window that is not wholly inside");
-    /* The buffer has been freed since; also where there is another of its number. */
-    for (int again = 0; again < 2; again++) {
-        guest_open_square(&g, &s);
-        put_free(&g, 1);
-        if (again)
-            guest_alloc(&g, 1, 64);
-        put_patch(&g, 0, 0, &s.t[0]);
-        end_refused(&g, "patch of a slot that is not defined");
-    }
 }
 
 /* ---- the server and the VMM -------------------------------------------------------------- */
@@ -418,7 +405,8 @@ const struct attack_row attack_rows_reference[] = {
     {"ref-fences", "fences that never complete", fences_of_any_value, 0, 0},
     {"ref-given-back-twice", "resources and descriptors given back twice",
      resources_given_back_twice, 0, 0},
-    {"ref-patch", "a patch that makes a valid graph invalid", patched_to_be_invalid, 0, 0},
+    {"ref-redefined", "a valid graph that comes again and is invalid", redefined_to_be_invalid, 0,
+     0},
     {"ref-window", "one context takes all shared memory", window_exhausted, 0, 0},
     {0},
 };

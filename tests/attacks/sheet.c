@@ -80,18 +80,6 @@ size_t sheet_write(struct guest *g, const struct sheet *s)
     return size;
 }
 
-void put_patch(struct guest *g, uint32_t slot, uint32_t index, const struct apir_tensor *t)
-{
-    WANT(guest_run(g));
-    struct apir_writer w = apir_writer_init(guest_arena(g), g->blobs[1].size);
-    apir_writer_u32(&w, 1);
-    apir_writer_u32(&w, index);
-    apir_tensor_write(&w, t);
-    guest_put(g, &(struct apir_msg){
-                     .code = APIR_MSG_GRAPH_PATCH,
-                     .u.graph_patch = {.slot = slot, .stream = STREAM, .blob = 1, .size = w.size}});
-}
-
 struct apir_reply_op_query sheet_query(struct guest *g, const struct sheet *s)
 {
     struct sheet q = *s;

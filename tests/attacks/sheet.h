@@ -31,8 +31,6 @@ void sheet_in_place(struct sheet *s, uint32_t index);
 
 /* Writes it at the arena's start; returns its size. */
 size_t sheet_write(struct guest *g, const struct sheet *s);
-/* GRAPH_PATCH of one tensor. */
-void put_patch(struct guest *g, uint32_t slot, uint32_t index, const struct apir_tensor *t);
 
 /* OP_QUERY of the sheet without its buffers: the whole answer. */
 struct apir_reply_op_query sheet_query(struct guest *g, const struct sheet *s);

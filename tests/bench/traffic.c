@@ -63,9 +63,6 @@ static void payload_count(struct traffic *t, const struct apir_msg *m)
     case APIR_MSG_GRAPH_DEF:
         t->beyond += m->u.graph_def.size;
         break;
-    case APIR_MSG_GRAPH_PATCH:
-        t->beyond += m->u.graph_patch.size;
-        break;
     case APIR_MSG_OP_QUERY:
         t->beyond += m->u.op_query.size;
         break;

@@ -186,22 +186,6 @@ static bool define(const struct graph_scene *s)
     return !why;
 }
 
-/* One change more, as a patch of what is defined. */
-static void patch(struct graph_scene *s, struct dice *d)
-{
-    static uint8_t payload[8192];
-    struct graph_scene before = *s;
-    graph_change(s->tensors, s->g.n_tensors, d);
-    size_t size = graph_patch_write(before.tensors, &s->g, payload, sizeof(payload));
-    const char *why = "nothing to patch";
-    cage_armed = true;
-    if (size && setjmp(cage) == 0)
-        why = worker_slot_patch(&w, &slot, payload, size);
-    cage_armed = false;
-    if (!why)
-        compute(s, d);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct graph_scene s;
@@ -217,11 +201,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     scene_place(&s, &d);
     if (dice_roll(&d, 4) == 0)
         ask(&s);
-    if (define(&s)) {
+    if (define(&s))
         compute(&s, &d);
-        if (dice_roll(&d, 4) == 0)
-            patch(&s, &d);
-    }
     worker_slot_clear(&w, &slot);
     return 0;
 }

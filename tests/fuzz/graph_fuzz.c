@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Definition, rules and patch of a graph.
+ * Definition and rules of a graph.
  *
- * Input: u32 size of the definition, the definition, then a patch to it.
+ * Input: the definition.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -83,54 +83,19 @@ static uint8_t *check_graph(const struct apir_graph *g, size_t room, size_t *ret
     return bytes;
 }
 
-static void check_patch(struct apir_graph *g, const uint8_t *data, size_t size, size_t room)
-{
-    uint8_t *patch = exact(data, size);
-    size_t bytes_before = g->n_tensors * sizeof(*g->tensors);
-    struct apir_tensor *before = malloc(bytes_before);
-    FUZZ_CHECK(before);
-    memcpy(before, g->tensors, bytes_before);
-    const char *why = NULL;
-    int rc = apir_graph_patch(g, patch, size, &why);
-    if (rc) {
-        FUZZ_CHECK(rc == -EBADMSG && why);
-        FUZZ_CHECK(memcmp(before, g->tensors, bytes_before) == 0);
-    } else {
-        /* A patched graph is one that could have been defined so. */
-        struct apir_graph again;
-        size_t n;
-        uint8_t *bytes = check_graph(g, room, &n);
-        FUZZ_CHECK(apir_graph_decode(bytes, n, &again, &why) == 0);
-        apir_graph_fini(&again);
-        free(bytes);
-    }
-    free(before);
-    free(patch);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    uint32_t def_size;
-    if (size < sizeof(def_size))
-        return 0;
-    memcpy(&def_size, data, sizeof(def_size));
-    data += 4;
-    size -= 4;
-    if (def_size > size)
-        def_size = (uint32_t)size;
-
-    uint8_t *def = exact(data, def_size);
+    uint8_t *def = exact(data, size);
     struct apir_graph g;
     const char *why = NULL;
-    int rc = apir_graph_decode(def, def_size, &g, &why);
+    int rc = apir_graph_decode(def, size, &g, &why);
     if (rc) {
         FUZZ_CHECK(rc == -EBADMSG && why);
     } else {
         size_t n;
-        uint8_t *bytes = check_graph(&g, (size_t)def_size + 1, &n);
-        FUZZ_CHECK(n == def_size && memcmp(bytes, def, n) == 0);
+        uint8_t *bytes = check_graph(&g, size + 1, &n);
+        FUZZ_CHECK(n == size && memcmp(bytes, def, n) == 0);
         free(bytes);
-        check_patch(&g, data + def_size, size - def_size, 2 * size);
         apir_graph_fini(&g);
     }
     free(def);

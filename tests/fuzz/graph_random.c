@@ -236,39 +236,6 @@ void graph_imagine(struct apir_graph *g)
         g->tensors[i].bits &= (uint8_t)~(APIR_TENSOR_BUFFER | APIR_TENSOR_VIEW);
 }
 
-size_t graph_patch_write(const struct apir_tensor *before, const struct apir_graph *after,
-                         void *buf, size_t cap)
-{
-    struct apir_writer out = apir_writer_init(buf, cap);
-    uint32_t n = 0;
-    apir_writer_u32(&out, 0);
-    for (uint32_t i = 0; i < after->n_tensors; i++) {
-        if (memcmp(&before[i], &after->tensors[i], sizeof(before[i])) == 0)
-            continue;
-        apir_writer_u32(&out, i);
-        apir_tensor_write(&out, &after->tensors[i]);
-        n++;
-    }
-    memcpy(buf, &n, sizeof(n));
-    return n && !out.full ? out.size : 0;
-}
-
-size_t random_graph_patch(struct random_graph *g, struct dice *d, void *buf, size_t cap)
-{
-    static struct apir_tensor before[RANDOM_GRAPH_TENSORS];
-    if (g->g.n_tensors == 0)
-        return 0;
-    memcpy(before, g->tensors, sizeof(before));
-    for (uint32_t i = 1 + dice_roll(d, 2); i; i--) {
-        struct apir_tensor *t = &g->tensors[dice_roll(d, g->g.n_tensors)];
-        if (dice_roll(d, 2))
-            graph_change(g->tensors, g->g.n_tensors, d);
-        else
-            t->offset = t->offset >= 256 ? t->offset - 256 : t->offset + 32;
-    }
-    return graph_patch_write(before, &g->g, buf, cap);
-}
-
 /* ---- what is not computed -------------------------------------------------------- */
 
 uint64_t random_graph_elements(const struct apir_graph *g)

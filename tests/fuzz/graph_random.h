@@ -14,7 +14,7 @@
 #define RANDOM_GRAPH_OPS     4u
 #define RANDOM_GRAPH_TENSORS (RANDOM_GRAPH_OPS * GRAPH_SCENE_MAX)
 #define RANDOM_GRAPH_BUFFERS 8u
-#define RANDOM_GRAPH_BYTES   32768u /* of the encoding, and of a patch to it */
+#define RANDOM_GRAPH_BYTES   32768u /* of the encoding */
 
 struct random_graph {
     struct apir_name names[2 * RANDOM_GRAPH_OPS];
@@ -42,13 +42,6 @@ bool random_graph_place(struct random_graph *g, struct dice *d, const struct hos
 
 /* For a question: no buffers, no views. */
 void graph_imagine(struct apir_graph *g);
-
-/* Writes the patch that makes one graph's tensors another's; its size, or 0: they are the same. */
-size_t graph_patch_write(const struct apir_tensor *before, const struct apir_graph *after,
-                         void *buf, size_t cap);
-
-/* Changes one or two tensors and writes the patch that says so; its size, or 0. */
-size_t random_graph_patch(struct random_graph *g, struct dice *d, void *buf, size_t cap);
 
 /* Of all tensors together. */
 uint64_t random_graph_elements(const struct apir_graph *g);

@@ -101,32 +101,17 @@ static void message_seeds(void)
 
 /* ---- graphs --------------------------------------------------------------------- */
 
-static void graph_seed(const char *name, const struct apir_graph *g, const uint32_t *patched,
-                       uint32_t n_patched)
+static void graph_seed(const char *name, const struct apir_graph *g)
 {
-    uint32_t def_size = (uint32_t)graph_write(g, buf + 4, sizeof(buf) - 4);
-    struct apir_writer w = apir_writer_init(buf, sizeof(buf));
-    apir_writer_u32(&w, def_size);
-    w.size += def_size;
-    if (n_patched)
-        apir_writer_u32(&w, n_patched);
-    for (uint32_t i = 0; i < n_patched; i++) {
-        struct apir_tensor t = g->tensors[patched[i]];
-        t.ne[1] += 32;
-        apir_writer_u32(&w, patched[i]);
-        apir_tensor_write(&w, &t);
-    }
-    if (w.full || def_size == 0)
+    size_t size = graph_write(g, buf, sizeof(buf));
+    if (size == 0)
         exit(1);
-    write_seed("graph", name, w.size);
+    write_seed("graph", name, size);
 }
 
 static void graph_seeds(void)
 {
-    static const uint32_t some[] = {SAMPLE_INPUT, SAMPLE_PRODUCT, SAMPLE_VIEW};
-    static const uint32_t first[] = {0};
-    graph_seed("sample", sample_graph(), NULL, 0);
-    graph_seed("sample-patched", sample_graph(), some, 3);
+    graph_seed("sample", sample_graph());
 
     /* The form of OP_QUERY: one op, no buffers. */
     struct apir_name names[2] = {{APIR_NAME_OP, "GLU"}, {APIR_NAME_GLU, "SWIGLU"}};
@@ -136,14 +121,14 @@ static void graph_seeds(void)
     t[1].src[0] = 0;
     const struct apir_graph query = {
         .n_names = 2, .names = names, .n_tensors = 2, .n_nodes = 1, .tensors = t};
-    graph_seed("query", &query, first, 1);
+    graph_seed("query", &query);
 
     /* The least there can be. */
     struct apir_name none = {APIR_NAME_OP, "NONE"};
     struct apir_tensor only = sample_tensor(APIR_TENSOR_NODE, 0);
     const struct apir_graph least = {
         .n_names = 1, .names = &none, .n_tensors = 1, .n_nodes = 1, .tensors = &only};
-    graph_seed("least", &least, first, 1);
+    graph_seed("least", &least);
 }
 
 /* ---- ELF files of an image -------------------------------------------------------- */

@@ -3,7 +3,7 @@
  * A guest without manners and its worker: messages over a real ring, the worker's own decoder,
  * validator and handlers, and the host's CPU backend (beside it a device that has what GPUs have:
  * memory and a queue of its own, events, an order of nodes). Buffers are allocated, filled and
- * freed, graphs of several ops defined, patched and computed, blobs come and go, and the guest
+ * freed, graphs of several ops defined and computed, blobs come and go, and the guest
  * writes to all memory that it has, at any point. A malformed message ends it, as it would end
  * the worker's process.
  *
@@ -228,25 +228,19 @@ static bool graph_place(struct random_graph *g, struct dice *d)
     return n && random_graph_place(g, d, worker.ggml.types, sizes, n);
 }
 
-/* A graph, or a patch of the slot's, at the place that the message names; its size, or 0. */
+/* A graph at the place that the message names; its size, or 0. */
 static uint64_t payload_put(const struct apir_msg *msg, uint32_t blob, uint64_t *offset,
                             uint32_t slot)
 {
     static uint8_t payload[RANDOM_GRAPH_BYTES];
     struct dice d = world_dice();
-    size_t size = 0;
-    if (msg->code == APIR_MSG_GRAPH_PATCH) {
-        size = random_graph_patch(&graphs[slot], &d, payload, sizeof(payload));
-    } else {
-        struct random_graph *g =
-            &graphs[msg->code == APIR_MSG_GRAPH_DEF ? slot : APIR_SLOTS_MAX - 1];
-        random_graph_make(g, &d, msg->code == APIR_MSG_OP_QUERY ? 1 : 1 + dice_roll(&d, 4));
-        if (msg->code != APIR_MSG_GRAPH_DEF)
-            graph_imagine(&g->g);
-        else if (!graph_place(g, &d))
-            return 0;
-        size = graph_write(&g->g, payload, sizeof(payload));
-    }
+    struct random_graph *g = &graphs[msg->code == APIR_MSG_GRAPH_DEF ? slot : APIR_SLOTS_MAX - 1];
+    random_graph_make(g, &d, msg->code == APIR_MSG_OP_QUERY ? 1 : 1 + dice_roll(&d, 4));
+    if (msg->code != APIR_MSG_GRAPH_DEF)
+        graph_imagine(&g->g);
+    else if (!graph_place(g, &d))
+        return 0;
+    size_t size = graph_write(&g->g, payload, sizeof(payload));
     /* Now and then some other byte somewhere. */
     for (uint32_t n = dice_roll(&d, 16) ? 0 : 1 + dice_roll(&d, 3); size && n; n--)
         payload[dice_roll(&d, (uint32_t)size)] = (uint8_t)dice_roll(&d, 256);
@@ -261,14 +255,11 @@ static uint64_t payload_put(const struct apir_msg *msg, uint32_t blob, uint64_t 
 static bool payload_fill(struct apir_msg *msg)
 {
     struct apir_msg_graph_def *def = &msg->u.graph_def;
-    struct apir_msg_graph_patch *patch = &msg->u.graph_patch;
     struct apir_msg_graph_optimize *optimize = &msg->u.graph_optimize;
     struct apir_msg_op_query *query = &msg->u.op_query;
     switch (msg->code) {
     case APIR_MSG_GRAPH_DEF:
         return (def->size = payload_put(msg, def->blob, &def->blob_offset, def->slot)) > 0;
-    case APIR_MSG_GRAPH_PATCH:
-        return (patch->size = payload_put(msg, patch->blob, &patch->blob_offset, patch->slot)) > 0;
     case APIR_MSG_GRAPH_OPTIMIZE:
         optimize->size = payload_put(msg, optimize->blob, &optimize->blob_offset, 0);
         return optimize->size > 0;
@@ -352,8 +343,8 @@ static bool step(void)
 {
     /* What there must be many of, beside one of each. */
     static const uint8_t often[] = {
-        APIR_MSG_GRAPH_DEF,  APIR_MSG_GRAPH_DEF,   APIR_MSG_GRAPH_EXEC,   APIR_MSG_GRAPH_EXEC,
-        APIR_MSG_GRAPH_EXEC, APIR_MSG_GRAPH_PATCH, APIR_MSG_BUFFER_ALLOC, APIR_MSG_BUFFER_ALLOC,
+        APIR_MSG_GRAPH_DEF,  APIR_MSG_GRAPH_DEF,    APIR_MSG_GRAPH_EXEC,   APIR_MSG_GRAPH_EXEC,
+        APIR_MSG_GRAPH_EXEC, APIR_MSG_BUFFER_ALLOC, APIR_MSG_BUFFER_ALLOC,
     };
     unsigned kind = (unsigned)world_take(1);
     if (kind < 0x20) {

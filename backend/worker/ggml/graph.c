@@ -97,15 +97,10 @@ int host_graph_build(struct host_ggml *hg, struct gg_tensor *tensors, uint32_t n
         return -EINVAL;
     }
     graph_use_counts(hg, g.cgraph, tensors, n_tensors, use_counts);
-    host_graph_touch(hg, &g);
+    if (hg->layout.cgraph_uid)
+        GG_AT(g.cgraph, hg->layout.cgraph_uid, uint64_t) = hg->next_graph_uid++;
     *ret_graph = g;
     return 0;
-}
-
-void host_graph_touch(struct host_ggml *hg, struct host_graph *g)
-{
-    if (hg->layout.cgraph_uid)
-        GG_AT(g->cgraph, hg->layout.cgraph_uid, uint64_t) = hg->next_graph_uid++;
 }
 
 void host_graph_fini(struct host_ggml *hg, struct host_graph *g)

@@ -21,8 +21,6 @@ struct host_graph {
 int host_graph_build(struct host_ggml *hg, struct gg_tensor *tensors, uint32_t n_tensors,
                      const uint32_t *node_index, uint32_t n_nodes, const uint32_t *use_counts,
                      struct host_graph *ret_graph);
-/* Gives the graph a new identity: its tensors have changed in place. */
-void host_graph_touch(struct host_ggml *hg, struct host_graph *g);
 void host_graph_fini(struct host_ggml *hg, struct host_graph *g);
 struct host_dep {
     uint32_t tensor; /* index of a tensor that must stay allocated … */

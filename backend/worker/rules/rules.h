@@ -3,8 +3,7 @@
  * What each op must look like before the host's ggml sees it. ggml's own checks
  * are asserts; these keep a guest from reaching them, and from the memory they
  * do not guard. One table (backend/worker/rules/rules.c) has a row per op; an op that no row
- * knows is refused. The same function serves definitions, patches (the whole
- * graph is checked again), OP_QUERY and GRAPH_OPTIMIZE.
+ * knows is refused. The same function serves GRAPH_DEF, OP_QUERY and GRAPH_OPTIMIZE.
  */
 #ifndef APIR_WORKER_RULES_H
 #define APIR_WORKER_RULES_H

@@ -74,15 +74,6 @@ static int decode(const void *data, size_t size, struct apir_graph *g, const cha
     return rc;
 }
 
-static int patch(struct apir_graph *g, const void *data, size_t size, const char **why)
-{
-    uint8_t *copy = exact_copy(data, size);
-    *why = NULL;
-    int rc = apir_graph_patch(g, copy, size, why);
-    free(copy);
-    return rc;
-}
-
 static void expect_good(const void *data, size_t size, struct apir_graph *g)
 {
     const char *why;
@@ -433,186 +424,7 @@ TEST(every_failing_allocation_is_enomem_and_leaks_nothing)
         assert_int_equal(g.n_nodes, 77);
     }
     assert_true(fail_at >= 3);
-
-    struct apir_writer w = apir_writer_init(buf, sizeof(buf));
-    apir_writer_u32(&w, 1);
-    apir_writer_u32(&w, SAMPLE_INPUT);
-    apir_tensor_write(&w, &sample_graph()->tensors[SAMPLE_INPUT]);
-    for (fail_at = 0;; fail_at++) {
-        memory_fail = fail_at;
-        int rc = patch(&g, buf, w.size, &why);
-        memory_fail = -1;
-        if (rc == 0)
-            break;
-        assert_int_equal(rc, -ENOMEM);
-    }
-    assert_true(fail_at >= 2);
     apir_graph_fini(&g);
-}
-
-/* ---- patches ------------------------------------------------------------------ */
-
-struct patch_item {
-    uint32_t index;
-    struct apir_tensor tensor;
-};
-
-static size_t patch_write(uint8_t *buf, uint32_t count, const struct patch_item *items, size_t n)
-{
-    struct apir_writer w = apir_writer_init(buf, SAMPLE_BYTES);
-    apir_writer_u32(&w, count);
-    for (size_t i = 0; i < n; i++) {
-        apir_writer_u32(&w, items[i].index);
-        apir_tensor_write(&w, &items[i].tensor);
-    }
-    assert_false(w.full);
-    return w.size;
-}
-
-static struct patch_item patch_item(uint32_t index)
-{
-    struct patch_item item = {index, sample_graph()->tensors[index % SAMPLE_TENSORS]};
-    item.tensor.ne[1] = 999; /* so that an applied patch shows */
-    return item;
-}
-
-/* The patch is refused with this text (NULL: any), and the graph is what it was. */
-static void expect_bad_patch(const uint8_t *buf, size_t size, const char *text)
-{
-    struct apir_graph g;
-    decode_sample(&g);
-    const char *why;
-    assert_int_equal(patch(&g, buf, size, &why), -EBADMSG);
-    assert_non_null(why);
-    if (text)
-        assert_string_equal(why, text);
-    for (uint32_t i = 0; i < SAMPLE_TENSORS; i++)
-        assert_same_tensor(&g.tensors[i], &sample_graph()->tensors[i]);
-    apir_graph_fini(&g);
-}
-
-TEST(a_patch_replaces_its_tensors_and_no_others)
-{
-    uint8_t buf[SAMPLE_BYTES];
-    for (unsigned set = 1; set < 1u << SAMPLE_TENSORS; set++) {
-        struct patch_item items[SAMPLE_TENSORS];
-        uint32_t n = 0;
-        for (uint32_t i = 0; i < SAMPLE_TENSORS; i++) {
-            if (set & 1u << i)
-                items[n++] = patch_item(i);
-        }
-        struct apir_graph g;
-        decode_sample(&g);
-        const char *why;
-        assert_int_equal(patch(&g, buf, patch_write(buf, n, items, n), &why), 0);
-        for (uint32_t i = 0; i < SAMPLE_TENSORS; i++) {
-            struct apir_tensor want = sample_graph()->tensors[i];
-            if (set & 1u << i)
-                want.ne[1] = 999;
-            assert_same_tensor(&g.tensors[i], &want);
-        }
-        apir_graph_fini(&g);
-    }
-}
-
-/* One of every tensor. */
-static void patch_all(struct patch_item items[SAMPLE_TENSORS])
-{
-    for (uint32_t i = 0; i < SAMPLE_TENSORS; i++)
-        items[i] = patch_item(i);
-}
-
-TEST(a_truncated_patch_changes_nothing)
-{
-    uint8_t buf[SAMPLE_BYTES];
-    struct patch_item items[SAMPLE_TENSORS];
-    patch_all(items);
-    size_t size = patch_write(buf, SAMPLE_TENSORS, items, SAMPLE_TENSORS);
-    for (size_t n = 0; n < size; n++)
-        expect_bad_patch(buf, n, NULL);
-    memset(buf + size, 0, 128);
-    for (size_t n = 1; n <= 128; n++)
-        expect_bad_patch(buf, size + n, "patch: trailing bytes");
-}
-
-TEST(one_bad_tensor_refuses_the_whole_patch)
-{
-    uint8_t buf[SAMPLE_BYTES];
-    for (uint32_t bad = 0; bad < SAMPLE_TENSORS; bad++) {
-        struct patch_item items[SAMPLE_TENSORS];
-        patch_all(items);
-        items[bad].tensor.ne[3] = -1;
-        expect_bad_patch(buf, patch_write(buf, SAMPLE_TENSORS, items, SAMPLE_TENSORS),
-                         "tensor: negative dimension");
-    }
-}
-
-TEST(patch_indices_ascend_and_exist)
-{
-    uint8_t buf[SAMPLE_BYTES];
-    static const uint32_t pairs[][2] = {
-        {1, 0},          {3, 3},
-        {6, 2},          {0, SAMPLE_TENSORS},
-        {0, UINT32_MAX}, {SAMPLE_TENSORS, SAMPLE_TENSORS + 1},
-        {UINT32_MAX, 0},
-    };
-    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
-        struct patch_item items[2] = {patch_item(pairs[i][0]), patch_item(pairs[i][1])};
-        expect_bad_patch(buf, patch_write(buf, 2, items, 2), "patch: index");
-    }
-}
-
-TEST(patch_counts_are_held_against_graph_and_bytes)
-{
-    uint8_t buf[SAMPLE_BYTES];
-    struct patch_item items[SAMPLE_TENSORS];
-    patch_all(items);
-    static const uint32_t counts[] = {0, SAMPLE_TENSORS + 1, 1u << 18, 1u << 31, UINT32_MAX};
-    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-        size_t size = patch_write(buf, counts[i], items, SAMPLE_TENSORS);
-        struct apir_graph g;
-        decode_sample(&g);
-        const char *why;
-        memory_asked = 0;
-        assert_int_equal(patch(&g, buf, size, &why), -EBADMSG);
-        assert_string_equal(why, "patch: count");
-        assert_int_equal(memory_asked, 0);
-        apir_graph_fini(&g);
-    }
-    expect_bad_patch(buf, patch_write(buf, 2, items, 0), "patch: count");
-    expect_bad_patch(buf, patch_write(buf, 2, items, 1), NULL);
-    expect_bad_patch(buf, patch_write(buf, 1, items, 2), "patch: trailing bytes");
-}
-
-TEST(a_patch_keeps_nodes_nodes_and_leaves_leaves)
-{
-    static const char text[] = "patch: a node cannot become a leaf, nor a leaf a node";
-    uint8_t buf[SAMPLE_BYTES];
-    for (uint32_t i = 0; i < SAMPLE_TENSORS; i++) {
-        struct patch_item item = patch_item(i);
-        item.tensor.bits ^= APIR_TENSOR_NODE;
-        if (item.tensor.op == APIR_NO_NAME)
-            item.tensor.op = NAME_VIEW;
-        expect_bad_patch(buf, patch_write(buf, 1, &item, 1), text);
-    }
-}
-
-/* A patch of this tensor with one member changed. */
-#define EXPECT_BAD_ITEM(index, change, text)                                                       \
-    do {                                                                                           \
-        uint8_t bytes[SAMPLE_BYTES];                                                               \
-        struct patch_item item = patch_item(index);                                                \
-        item.tensor.change;                                                                        \
-        expect_bad_patch(bytes, patch_write(bytes, 1, &item, 1), text);                            \
-    } while (0)
-
-TEST(a_patch_refers_to_earlier_tensors_and_known_names)
-{
-    EXPECT_BAD_ITEM(SAMPLE_PRODUCT, src[0] = SAMPLE_PRODUCT, "tensor: source is a later tensor");
-    EXPECT_BAD_ITEM(SAMPLE_VIEW, view_src = SAMPLE_SOFT_MAX, "tensor: view of a later tensor");
-    EXPECT_BAD_ITEM(SAMPLE_PRODUCT, op = (uint16_t)sample_graph()->n_names,
-                    "tensor: op is not a name of this graph");
-    EXPECT_BAD_ITEM(SAMPLE_PRODUCT, buffer = 2, "tensor: buffer is not one of this graph");
 }
 
 /* ---- chance ------------------------------------------------------------------- */
@@ -660,7 +472,7 @@ static size_t mutate(uint8_t *buf, size_t size, size_t cap, uint64_t *seed)
     return size;
 }
 
-/* What the decoder lets through is canonical and stays so under patches. */
+/* What the decoder lets through is canonical. */
 static void check_graph(const struct apir_graph *g, const uint8_t *bytes, size_t size)
 {
     static uint8_t again[4 * SAMPLE_BYTES];
@@ -677,16 +489,10 @@ static void check_graph(const struct apir_graph *g, const uint8_t *bytes, size_t
 
 TEST(mutated_bytes_never_break_the_decoder)
 {
-    static uint8_t good[SAMPLE_BYTES], good_patch[SAMPLE_BYTES], buf[2 * SAMPLE_BYTES];
-    static uint8_t out[4 * SAMPLE_BYTES];
+    static uint8_t good[SAMPLE_BYTES], buf[2 * SAMPLE_BYTES];
     size_t good_size = graph_write(sample_graph(), good, sizeof(good));
-    struct patch_item items[3] = {patch_item(1), patch_item(SAMPLE_VIEW),
-                                  patch_item(SAMPLE_ALL_SRC)};
-    size_t good_patch_size = patch_write(good_patch, 3, items, 3);
     uint64_t seed = 7;
-    unsigned decoded = 0, patched = 0;
-    struct apir_graph target; /* collects patches over the whole run */
-    decode_sample(&target);
+    unsigned decoded = 0;
     for (unsigned round = 0; round < 200000; round++) {
         struct apir_graph g;
         const char *why;
@@ -699,18 +505,6 @@ TEST(mutated_bytes_never_break_the_decoder)
         } else {
             assert_non_null(why);
         }
-        memcpy(buf, good_patch, good_patch_size);
-        size = mutate(buf, good_patch_size, sizeof(buf), &seed);
-        if (patch(&target, buf, size, &why) == 0) {
-            /* still a definition that decodes */
-            size_t n = graph_write(&target, out, sizeof(out));
-            assert_int_equal(decode(out, n, &g, &why), 0);
-            check_graph(&g, out, n);
-            apir_graph_fini(&g);
-            patched++;
-        }
     }
-    apir_graph_fini(&target);
     assert_true(decoded > 1000);
-    assert_true(patched > 1000);
 }
