@@ -64,6 +64,8 @@ check-mutate:
 NIGHTLY_SUITES := \
     demo:one=demo \
     demo-aarch64:one=demo,ARCH=aarch64 \
+    demo-bookworm:one=demo,SUITE=bookworm \
+    demo-trixie:one=demo,SUITE=trixie \
     mutate=check-mutate \
     mutants-sandbox=check-sandbox-mutants \
     mutants-attacks=check-attacks,MUTATE=1 \

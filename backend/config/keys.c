@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
+#include "common/c17.h"
+
 #include "backend/config/keys.h"
 
 #include <errno.h>

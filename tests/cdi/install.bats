@@ -92,6 +92,14 @@ documented() {
     [[ $output != *INTERP* ]]
 }
 
+# That of Debian 12 is 2.36; the plug-in's limit is another one (plugin.bats).
+@test "install: apir starts with a C library of 2.34" {
+    readelf --wide --version-info "$DEST$PREFIX/bin/apir" | grep -o 'GLIBC_2\.[0-9]*' | sort -Vu >"$BATS_TEST_TMPDIR/wanted"
+    cat "$BATS_TEST_TMPDIR/wanted"
+    grep -qx 'GLIBC_2\.34' "$BATS_TEST_TMPDIR/wanted"
+    [[ $(tail -n 1 "$BATS_TEST_TMPDIR/wanted") == GLIBC_2.34 ]]
+}
+
 @test "uninstall: takes away what install has put there, and nothing else" {
     local dest=$BATS_TEST_TMPDIR/dest
     mkdir "$dest"

@@ -5,7 +5,7 @@
 # sysroot.sh --with GOAL...  also installs what these targets of make take besides:
 #                        the lists in packages.d/, one named after each such target
 # sysroot.sh --trixie    the small second tree with an older virglrenderer: build/trixie
-# sysroot.sh --remove    deletes both, and tests/vm/aarch64.sh's tree
+# sysroot.sh --remove    deletes both, and the trees of tests/vm/aarch64.sh and suite.sh
 #
 # Debian forky by mmdebstrap, as root or in user namespaces. A tree is made
 # under a temporary name and renamed when complete, so a tree that exists is a
@@ -213,7 +213,7 @@ case ${1-} in
     ;;
 --remove)
     [[ ! -e /etc/apir-build-root ]] || die "run this outside of the build root"
-    for tree in sysroot sysroot-aarch64 trixie; do
+    for tree in sysroot sysroot-aarch64 sysroot-bookworm sysroot-trixie trixie; do
         remove_tree "$build/$tree.part"
         remove_tree "$build/$tree"
     done

@@ -3,9 +3,12 @@
 .PHONY: check-vm demo
 check-vm: all vm-images
 	@MAKE='$(MAKE)' OUT='$(O)' tests/vm/check.sh
+# SUITE=bookworm or trixie: the VM is of that release of Debian, with what is built here.
+SUITE ?=
 ifeq ($(CROSS),)
 demo: all vm-images
-	@MAKE='$(MAKE)' OUT='$(O)' tests/vm/demo.sh
+	@[[ -z '$(SUITE)' ]] || tests/vm/suite.sh '$(SUITE)'
+	@MAKE='$(MAKE)' OUT='$(O)' VM_SUITE='$(SUITE)' tests/vm/demo.sh
 else
 # The guest's part is of that architecture, and so is the VM; the host's part is this machine's.
 demo: all

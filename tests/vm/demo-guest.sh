@@ -33,6 +33,10 @@ image=localhost/llama
 machine=$(uname -m)
 step machine "the VM is $machine"
 [[ $machine == "${VM_ARCH:-$machine}" ]] || die "it should be $VM_ARCH"
+# shellcheck source=/dev/null
+(. /etc/os-release && echo "$PRETTY_NAME, Linux $(uname -r), $(podman --version), $(crun --version | head -n 1)" &&
+    [[ -z ${VM_SUITE-} || $VERSION_CODENAME == "$VM_SUITE" ]]) >"$log" || die "it should be $VM_SUITE"
+quote <"$log"
 
 step install "installing the guest's four files, as a distribution would"
 cp -a "$SHARE/root/." /

@@ -6,7 +6,9 @@
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 source=$1 version=$2 out=$3
-# Two lists that share no module: the VM loads them at the same time.
+# What all others need, which newer kernels have built in; then two lists that share no module: the
+# VM loads them at the same time.
+bus=(virtio_pci virtio_console)
 root=(9pnet_virtio 9p overlay virtio_pmem nd_pmem virtio_blk erofs)
 gpu=(virtio_gpu)
 
@@ -22,11 +24,13 @@ chmod 755 "$tree/init"
 load_list() {
     local list=$1 module file name
     shift
+    : >"$tree/modules/$list"
     for module in "$@"; do
         modprobe -d "$source" -S "$version" --show-depends "$module"
     done | awk '$1 == "insmod" && !seen[$2]++ { print $2 }' | while IFS= read -r file; do
         name=$(basename "$file")
         name=${name%%.ko*}.ko
+        [[ ! -e $tree/modules/$name ]] || continue
         case $file in
         *.xz) xz -dc "$file" ;;
         *.zst) zstd -qdc "$file" ;;
@@ -37,6 +41,7 @@ load_list() {
         echo "$name" >>"$tree/modules/$list"
     done
 }
+load_list bus "${bus[@]}"
 load_list root "${root[@]}"
 load_list gpu "${gpu[@]}"
 

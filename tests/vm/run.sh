@@ -17,6 +17,7 @@
 #                         of this MODE and CC if it is built, else the stock one)
 #   VM_LAUNCH=FILE        started in QEMU's place, with the server's path and QEMU's command line
 #   VM_ARCH=aarch64       a VM of that architecture, emulated; aarch64.sh makes what it boots
+#   VM_SUITE=bookworm     a VM of that release of Debian; suite.sh makes what it boots
 #   VM_ACCEL=kvm|tcg      (default: kvm where a stock kernel boots with it)
 #   VM_HOST_SCRIPT=FILE   run beside the VM, on the host's side, with VM_DIR,
 #                         VM_SHARE and VM_QEMU_PID in its environment; if it
@@ -78,6 +79,8 @@ if [[ $arch != "$(uname -m)" ]]; then
     root=$repo/build/sysroot-$arch images=$images-$arch
     VM_ACCEL=tcg
 fi
+[[ -z ${VM_SUITE-} ]] || root=$repo/build/sysroot-$VM_SUITE
+system=${VM_SUITE:-$arch} # what its root and its initramfs are named after
 
 script=$1
 shift
@@ -97,13 +100,13 @@ version=${kernel##*/vmlinuz-}
 root_image=
 if [[ -e $root/etc/apir-build-root ]]; then
     key=$(cat "$root/var/lib/dpkg/status" "$here/pack.sh" | sha256sum | cut -c1-16)
-    root_image=$state/root-$arch-$key.erofs
+    root_image=$state/root-$system-$key.erofs
     if [[ ! -e $root_image ]]; then
         (
             flock 9
             [[ ! -e $root_image ]] || exit 0
             say "packing the VM's root (once per change of packages, about 15 s)"
-            rm -f "$state/root-$arch"-*.erofs
+            rm -f "$state/root-$system"-*.erofs
             # What compiles is of no use in there.
             bash "$here/pack.sh" "$root" "$root_image" \
                 '^(boot|usr/(include|src|lib/(gcc|llvm-[0-9]+)|libexec/gcc|share/(doc|locale|man|icons))|var/(cache|lib/apt))(/|$)|\.a$'
@@ -113,12 +116,12 @@ fi
 
 # The initramfs, again whenever one of its sources changes.
 key=$(cat "$here/init" "$here/initramfs.sh" | sha256sum | cut -c1-16)
-initramfs=$state/initramfs-$arch-$version-$key
+initramfs=$state/initramfs-$system-$version-$key
 if [[ ! -e $initramfs ]]; then
     (
         flock 9
         [[ ! -e $initramfs ]] || exit 0
-        rm -f "$state/initramfs-$arch"-*
+        rm -f "$state/initramfs-$system"-*
         bash "$here/initramfs.sh" "$root" "$version" "$initramfs"
     ) 9>"$state/.lock"
 fi
