@@ -20,6 +20,9 @@
 static uint32_t answer[NODES_MAX];
 static uint32_t answer_size; /* 0: the order there is stays */
 static uint32_t asked;
+/* What it says must stay allocated, and until when: pairs of places like those above. */
+static uint32_t kept[2 * NODES_MAX];
+static uint32_t n_kept;
 
 static uint8_t arena[ROOM];
 static uint8_t replies[APIR_REPLY_SIZE];
@@ -71,18 +74,23 @@ int client_wait(struct client *c, uint64_t pos, uint64_t expect_ns)
     (void)expect_ns;
     return 0;
 }
+static uint32_t index_of(uint32_t node)
+{
+    return node < (uint32_t)asked_about->n_nodes
+               ? graph_scratch_index(&plugin_orders.scratch, asked_about->nodes[node])
+               : node;
+}
 uint64_t client_put_locked(struct client *c, const struct apir_msg *msg)
 {
     (void)c;
     const struct apir_msg_graph_optimize *m = &msg->u.graph_optimize;
     assert_int_equal(msg->code, APIR_MSG_GRAPH_OPTIMIZE);
-    const struct apir_reply_optimize r = {.n_nodes = answer_size};
+    const struct apir_reply_optimize r = {.n_nodes = answer_size, .n_deps = n_kept};
     uint32_t *out = (uint32_t *)(void *)(arena + m->out_offset);
-    for (uint32_t i = 0; i < answer_size; i++) {
-        out[i] = answer[i] < (uint32_t)asked_about->n_nodes
-                     ? graph_scratch_index(&plugin_orders.scratch, asked_about->nodes[answer[i]])
-                     : answer[i];
-    }
+    for (uint32_t i = 0; i < answer_size; i++)
+        out[i] = index_of(answer[i]);
+    for (uint32_t i = 0; i < 2 * n_kept && i < 2 * NODES_MAX; i++)
+        out[answer_size + i] = index_of(kept[i]);
     memcpy(replies + m->reply, &r, sizeof(r));
     asked++;
     return 1;
@@ -123,6 +131,7 @@ static int teardown(void **state)
     }
     device.index = 0;
     asked = 0;
+    n_kept = 0;
     return 0;
 }
 
@@ -289,4 +298,35 @@ TEST_WITHIN(what_a_memory_holds_is_found_in_it, setup, teardown)
         teardown(NULL);
         setup(NULL);
     }
+}
+
+TEST_WITHIN(what_stays_allocated_is_the_same_in_each_graph, setup, teardown)
+{
+    n_kept = 2;
+    memcpy(kept, (const uint32_t[]){SQR, SUM, SQRT, SUM}, 4 * sizeof(*kept));
+    for (int64_t n = 32; n < 128; n *= 2) {
+        const struct gg_cgraph_head *g = branches(n, false);
+        const struct order *o = ORDER(g, SQRT, SQR, SUM);
+        assert_non_null(o);
+        assert_int_equal(o->n_deps, 2);
+        for (uint32_t i = 0; i < 4; i++)
+            assert_ptr_equal(plugin_orders.scratch.tensors[o->deps[i]], g->nodes[kept[i]]);
+    }
+    assert_int_equal(asked, 1);
+}
+
+TEST_WITHIN(what_is_no_tensor_cannot_stay_allocated, setup, teardown)
+{
+    static const uint32_t bad[][2] = {{1000, SUM}, {SQR, 1000}, {SQR, UINT32_MAX}};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        n_kept = 1;
+        memcpy(kept, bad[i], sizeof(bad[i]));
+        assert_null(ORDER(branches(32, false), SQRT, SQR, SUM));
+        teardown(NULL);
+        setup(NULL);
+    }
+    /* More than there are tensors: there is no room for so many. */
+    n_kept = 6;
+    memset(kept, 0, sizeof(kept));
+    assert_null(ORDER(branches(32, false), SQRT, SQR, SUM));
 }
