@@ -9,7 +9,7 @@
 #
 # Batches of 16 and one thread, as in tests/vm/check-prepare.sh. /models and /more are folders with models.
 
-IMAGES=(app fedora ollama localai python)
+IMAGES=(app fedora ollama localai python whisper)
 declare -A server_image server_entry server_args program_image program_line
 
 server() { server_image[$1]=$2 server_entry[$1]=$3 server_args[$1]=$4; }
@@ -27,6 +27,7 @@ server draft app '' "$FIRST --spec-type draft-simple -md /more/draft.gguf"
 server router app '' "--models-dir /models --models-max 2 -np 1 -c 512 --no-warmup $ONE"
 
 program python python 'python3 -m llama_cpp /models/first.gguf "Hello, world" 16'
+program whisper whisper "whisper-cli -m /more/whisper.bin -f /more/sound.wav -t 1 -bo 1 -bs 1 -nf -nt"
 program imatrix app "/app/llama-imatrix -m /models/first.gguf -f /more/text -c 128 $ONE -o /tmp/imatrix >&2 &&
     cat /tmp/imatrix"
 program vision app "/app/llama-mtmd-cli -m /models/first.gguf --mmproj /more/vision.gguf --image /more/image.ppm -c 512 $ONE \

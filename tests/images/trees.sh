@@ -139,3 +139,13 @@ tree_python() {
     needs "$DEBIANS"
 }
 image_python=('ENV PATH=/opt/venv/bin:/usr/bin')
+
+# Another program of ggml's, in Debian's own places.
+tree_whisper() {
+    begin whisper
+    put "$DEBIANS" - "$DEBIANS"/lib{ggml,ggml-base,llama}.so.0 "$DEBIANS/libwhisper.so.1"
+    put "$DEBIANS/ggml/backends0" - "${MODULES[@]}"
+    put /usr/bin - /usr/bin/whisper-cli
+    needs "$DEBIANS"
+}
+image_whisper=('CMD ["/bin/sh"]')

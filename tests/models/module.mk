@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # gguf-write: model files with random weights, for every test that needs one; gguf-extra: what goes
-# with such a model, or has its vocabulary.
+# with such a model, or has its vocabulary; whisper-write: the same for whisper.cpp.
 
 GGUF_WRITE := $(O)/tests/models/gguf-write
 GGUF_WRITE_OBJS := $(call objs,tests/models/gguf_write.c tests/models/shape.c \
@@ -20,4 +20,11 @@ ALL += $(GGUF_EXTRA)
 $(GGUF_EXTRA): PKGS := ggml
 $(GGUF_EXTRA): EXTRA_LIBS := -lggml-base -lm
 $(GGUF_EXTRA): $(call objs,tests/models/gguf_extra.c)
+	$(link)
+
+WHISPER_WRITE := $(O)/tests/models/whisper-write
+ALL += $(WHISPER_WRITE)
+$(WHISPER_WRITE): PKGS := ggml
+$(WHISPER_WRITE): EXTRA_LIBS := -lggml-base -lm
+$(WHISPER_WRITE): $(call objs,tests/models/whisper_write.c)
 	$(link)

@@ -34,3 +34,13 @@ row_imatrix() {
     same_result imatrix
     all_on_apir "$work/log" 1
 }
+
+row whisper - "whisper.cpp: it hears the same words, with sound and text on APIR0"
+row_whisper() {
+    did whisper
+    same_result whisper
+    [[ $(wc -w <"$work/out") -gt 100 ]] || die "so few words: $(<"$work/out")"
+    grep -q 'using APIR0 backend' "$work/log" || die 'not on APIR0'
+    grep -q 'APIR0 total size' "$work/log" || die 'its weights are not on APIR0'
+    on_the_host
+}
