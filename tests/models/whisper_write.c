@@ -138,7 +138,7 @@ static void write_model(void)
     put_u32(BINS);
     for (int m = 0; m < MELS; m++) {
         for (int k = 0; k < BINS; k++) {
-            const float far = fabsf((float)k * (MELS + 1) / BINS - (float)(m + 1));
+            const float far = fabsf((float)(k * (MELS + 1)) / (float)BINS - (float)(m + 1));
             const float v = far < 1 ? (1 - far) / 40 : 0;
             put(&v, sizeof(v));
         }
@@ -180,7 +180,7 @@ static void write_sound(void)
     put("data", 4);
     put_u32(bytes);
     for (uint32_t i = 0; i < n; i++) {
-        const double t = (double)i / RATE;
+        const double t = (double)i / (double)RATE;
         const double v = sin(2000 * t + 300 * sin(3 * t)) + sin(5000 * t * (1 + 0.1 * t)) +
                          sin(900 * t - 200 * cos(7 * t));
         const int16_t s = (int16_t)(v * (1 + sin(11 * t)) * 4000);
