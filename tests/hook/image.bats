@@ -221,7 +221,7 @@ debian() {
     [[ -z $(find "$UPPER" -name 'libggml*') ]]
 }
 
-@test "image: ggml in a program that hides it, or cannot load anything: one line each" {
+@test "image: ggml in a program or an addon that hides it, or cannot load anything: one line each" {
     local dir source='
         #include <stdio.h>
         #include <stdlib.h>
@@ -232,6 +232,12 @@ debian() {
     gcc -O0 -x c - -o "$dir/llama-cli" <<<"$source"
     starts '/app/llama-cli: it does not export ggml_backend_buffer_init' "$(layer hidden)" "$(layer_busybox)"
 
+    dir=$(layer addon)/app/node_modules/@node-llama-cpp/linux-x64/bins/linux-x64
+    mkdir -p "$dir"
+    gcc -shared -fPIC -O0 -x c - -o "$dir/llama-addon.node" <<<"${source/main/addon}"
+    starts '/llama-addon.node: it does not export ggml_backend_buffer_init' "$(layer addon)" "$(layer_busybox)"
+
+    dir=$(layer hidden)/app
     gcc -static -s -O0 -x c - -o "$dir/llama-cli" <<<"$source"
     bundle_new "$(layer hidden)" "$(layer_busybox)"
     bundle_hook
