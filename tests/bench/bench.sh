@@ -4,7 +4,9 @@
 # bench.sh OUT [--quick] [--only CASE]...: all measurements that this machine can do, and what they
 # say about the targets. OUT is the build's output directory; results go to build/bench/, which is
 # emptied of the last run's before. Progress is on stderr, the last line on stdout is
-# `bench: N of M targets met`.
+# `bench: N of M targets met`. What a run finds never takes the place of a miss unseen: targets
+# that were not met by the results that it replaces are named on stderr and at the end of
+# table.md, and stay in build/bench/earlier.jsonl until that file is removed.
 #
 #   --quick       small blocks and few rounds: shows that everything runs, decides little
 #   --all         the cases beyond `make bench`, too
@@ -331,13 +333,41 @@ fi
 
 # ---- all of them ---------------------------------------------------------------
 
+# Adds to earlier.jsonl the targets of these cases that the results in $dir say are not met.
+earlier_keep() { # CASE...
+    [[ -s $dir/results.json ]] || return 0
+    jq -c --arg time "$(date -r "$dir/results.json" +%FT%T%z)" '.commits as $commits | .facts.quick as $quick
+        | .targets[] | select((.verdict == "missed" or .verdict == "undecided")
+            and (.case | IN($ARGS.positional[])))
+        | {time: $time, commits: $commits, quick: ($quick == "yes"), case, name, verdict, found, comparison, target}' \
+        --args "$@" <"$dir/results.json" >>"$dir/earlier.jsonl"
+}
+# What it has of these cases, a line each.
+earlier_print() { # CASE...
+    [[ -s $dir/earlier.jsonl ]] || return 0
+    jq -r 'def r: . * 1000 | round / 1000;
+        select(.case | IN($ARGS.positional[]))
+        | "\(.name) was \(.verdict) on \(.time) (\(.commits | join(", "))\(if .quick then "; --quick" else "" end)): "
+        + "\(.found.median | r) (\(.found.low | r) to \(.found.high | r)), wanted \(.comparison) \(.target)"' \
+        --args "$@" <"$dir/earlier.jsonl"
+}
+
 [[ -x $bench ]] || die "$bench is missing; build it first: make all"
 running=
 trap '[[ -z $running ]] || { kill "$running" 2>/dev/null; wait "$running"; }; exit 143' TERM
 trap '[[ -z $running ]] || { kill "$running" 2>/dev/null; wait "$running"; }; exit 130' INT
 
 mkdir -p "$dir"
-[[ ${#only[@]} -gt 0 ]] || { only=("${cases[@]}") && rm -f "$dir"/*.jsonl; }
+if [[ ${#only[@]} -gt 0 ]]; then
+    earlier_keep "${only[@]}"
+else
+    only=("${cases[@]}")
+    earlier_keep "${all_cases[@]}" # all of them go
+    for name in "${all_cases[@]}"; do
+        rm -f "$dir/$name.jsonl"
+    done
+fi
+rm -f "$dir/results.json" # a run that ends early has none
 
 APIR_BENCH_COMMIT=$(git -c safe.directory='*' describe --always --dirty 2>/dev/null) || APIR_BENCH_COMMIT=
 export APIR_BENCH_COMMIT # in every sample
@@ -364,5 +394,8 @@ files=("$dir/machine.jsonl")
 for name in "${all_cases[@]}"; do
     [[ ! -s $dir/$name.jsonl ]] || files+=("$dir/$name.jsonl")
 done
+earlier=$(earlier_print "${all_cases[@]}")
+[[ -z $earlier ]] || say "before:"$'\n'"$earlier"
 "$bench" report --samples "${files[@]}" --out "$dir"
+[[ -z $earlier ]] || printf '\nBefore:\n\n%s\n' "$(sed 's/^/- /' <<<"$earlier")" >>"$dir/table.md"
 [[ ${#failed[@]} -eq 0 ]] || die "these cases ended early, their messages are above: ${failed[*]}"
