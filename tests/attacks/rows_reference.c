@@ -200,20 +200,29 @@ static void redefined_to_be_invalid(void)
         struct apir_tensor *leaf = &s.t[0], *node = &s.t[1];
         node->offset = 4096; /* an honest change */
         sheet_runs(&g, &s);
-        if (i == 0 || i == 6)
-            leaf->ne[1] = i == 0 ? 3 : INT64_MAX;
-        else if (i == 1)
+        switch (i) {
+        case 0:
+            leaf->ne[1] = 3;
+            break;
+        case 1:
             leaf->offset = MEMORY - 60;
-        else if (i == 2)
+            break;
+        case 2:
             leaf->nb[1] = 15;
-        else if (i == 3)
+            break;
+        case 3:
             node->src[0] = APIR_NO_TENSOR;
-        else if (i == 5)
-            node->bits &= (uint8_t)~APIR_TENSOR_NODE;
-        if (i == 4) {
+            break;
+        case 4:
             node->bits = APIR_TENSOR_NODE | APIR_TENSOR_VIEW;
             node->view_src = 0;
             node->view_offs = UINT64_MAX - 3;
+            break;
+        case 5:
+            node->bits &= (uint8_t)~APIR_TENSOR_NODE;
+            break;
+        default:
+            leaf->ne[1] = INT64_MAX;
         }
         put_define(&g, 0, 0, sheet_write(&g, &s));
         end_refused(&g, whys[i]);

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# bench.sh OUT [--quick] [--only CASE]...: all measurements that this machine can do, and what they
+# bench.sh OUT [--quick] [--all] [--only CASE]...: all measurements that this machine can do, and what they
 # say about the targets. OUT is the build's output directory; results go to build/bench/, which is
 # emptied of the last run's before. Progress is on stderr, the last line on stdout is
 # `bench: N of M targets met`. What a run finds never takes the place of a miss unseen: targets
@@ -341,15 +341,16 @@ earlier_keep() { # CASE...
             and (.case | IN($ARGS.positional[])))
         | {time: $time, commits: $commits, quick: ($quick == "yes"), case, name, verdict, found, comparison, target}' \
         --args "$@" <"$dir/results.json" >>"$dir/earlier.jsonl"
+    # After a run that ended early the results are still those that were kept then.
+    sort -u -o "$dir/earlier.jsonl" "$dir/earlier.jsonl"
 }
-# What it has of these cases, a line each.
-earlier_print() { # CASE...
+# What it has, a line each.
+earlier_print() {
     [[ -s $dir/earlier.jsonl ]] || return 0
     jq -r 'def r: . * 1000 | round / 1000;
-        select(.case | IN($ARGS.positional[]))
-        | "\(.name) was \(.verdict) on \(.time) (\(.commits | join(", "))\(if .quick then "; --quick" else "" end)): "
+        "\(.name) was \(.verdict) on \(.time) (\(.commits | join(", "))\(if .quick then "; --quick" else "" end)): "
         + "\(.found.median | r) (\(.found.low | r) to \(.found.high | r)), wanted \(.comparison) \(.target)"' \
-        --args "$@" <"$dir/earlier.jsonl"
+        "$dir/earlier.jsonl"
 }
 
 [[ -x $bench ]] || die "$bench is missing; build it first: make all"
@@ -367,7 +368,6 @@ else
         rm -f "$dir/$name.jsonl"
     done
 fi
-rm -f "$dir/results.json" # a run that ends early has none
 
 APIR_BENCH_COMMIT=$(git -c safe.directory='*' describe --always --dirty 2>/dev/null) || APIR_BENCH_COMMIT=
 export APIR_BENCH_COMMIT # in every sample
@@ -394,7 +394,7 @@ files=("$dir/machine.jsonl")
 for name in "${all_cases[@]}"; do
     [[ ! -s $dir/$name.jsonl ]] || files+=("$dir/$name.jsonl")
 done
-earlier=$(earlier_print "${all_cases[@]}")
+earlier=$(earlier_print)
 [[ -z $earlier ]] || say "before:"$'\n'"$earlier"
 "$bench" report --samples "${files[@]}" --out "$dir"
 [[ -z $earlier ]] || printf '\nBefore:\n\n%s\n' "$(sed 's/^/- /' <<<"$earlier")" >>"$dir/table.md"

@@ -19,9 +19,9 @@
 
 enum {
     MAGIC = 0x67676d6c,
-    WORDS = 51864, /* of the English models; those behind the first have no text of their own … */
-    WORDS_TEXT = 50257,
-    SOUND_CONTEXT = 1500, /* … and neither number can be another */
+    WORDS = 51864,      /* whisper.cpp takes a model with so many for an English one … */
+    WORDS_TEXT = 50257, /* … whose first so many have a text in the file */
+    SOUND_CONTEXT = 1500,
     TEXT_CONTEXT = 448,
     STATE = 128,
     HEADS = 2,
