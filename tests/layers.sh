@@ -26,6 +26,7 @@ backend/worker: common protocol backend/config backend/worker/ggml backend/worke
 backend/worker/ggml: common protocol
 backend/worker/rules: common protocol backend/worker/ggml
 backend/worker/sandbox: common backend/config
+backend/shaders: common protocol backend/config backend/worker/ggml
 hook: common common/oci common/image
 cdi: common common/oci common/image protocol backend/config backend/server/unix/access.h frontend/link
 '

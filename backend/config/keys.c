@@ -243,6 +243,7 @@ const struct config_key config_keys[] = {
     NUMBER(seconds_to_start, 0, APIR_CONFIG_SECONDS_MAX, 300),
     NUMBER(spare_workers, 0, APIR_CONFIG_SPARES_MAX, 1),
     NUMBER(spare_seconds, 1, APIR_CONFIG_SECONDS_MAX, 600),
+    NUMBER(shader_seconds, 0, APIR_CONFIG_SECONDS_MAX, 300),
     PATH(limits_dir),
     NAMES(allow_users),
     NAMES(allow_groups),

@@ -55,10 +55,13 @@ struct apir_config {
     uint32_t seconds_per_graph;
     /* "seconds_to_start": a worker, with its drivers, to 86400; 300. */
     uint32_t seconds_to_start;
-    /* "spare_workers": ready before their context comes (backend/server/spare.h), to 16; 1.
+    /* "spare_workers": ready before their context comes (backend/server/ahead/spare.h), to 16; 1.
      * "spare_seconds": how long after the last context's start, 1 to 86400; 600. */
     uint32_t spare_workers;
     uint32_t spare_seconds;
+    /* "shader_seconds": how long a server's one run of apir-shaders may take, to 86400; 300. 0:
+     * there is none (backend/server/ahead/shaders.h). */
+    uint32_t shader_seconds;
     /* "limits_dir": the folder where servers tell each other what their contexts have; NULL:
      * backend/server/limits/limits.h chooses. */
     char *limits_dir;

@@ -141,7 +141,7 @@ static void server_context_start_worker(struct server_context *context)
     }
     /* Killed ones count until they are reaped: one may hang in a GPU driver. */
     if (contexts->children->alive >=
-        2 * contexts->config->max_contexts + contexts->config->spare_workers + 2) {
+        2 * contexts->config->max_contexts + contexts->config->spare_workers + 3) {
         server_context_lose(context, APIR_LOG_WARN, "too many worker processes are still ending");
         return;
     }

@@ -20,7 +20,7 @@
 #include "backend/server/loop.h"
 #include "backend/server/quota.h"
 #include "backend/server/shm.h"
-#include "backend/server/spare.h"
+#include "backend/server/ahead/spare.h"
 #include "backend/server/spin.h"
 #include "backend/server/worker.h"
 #include "common/log.h"

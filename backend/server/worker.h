@@ -11,7 +11,7 @@
  *            From the worker: struct apir_ask (backend/server/limits/account.h)
  *   status   memfd of one page: struct apir_worker_status
  *   spin     memfd of one page: struct apir_spin_page, and which byte is the worker's
- *   spare    it loads its drivers before it has a ring: a spare one (backend/server/spare.h)
+ *   spare    it loads its drivers before it has a ring: a spare one (backend/server/ahead/spare.h)
  * The worker is killed when the server dies (PR_SET_PDEATHSIG, which a later
  * change of credentials clears; the end of the control socket says it too).
  */

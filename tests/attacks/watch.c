@@ -18,9 +18,9 @@
 #define CPU_BACKENDS "/usr/lib/*/ggml/backends*/libggml-cpu*.so" /* as Debian has them */
 
 /* No spare workers: whoever is there beside the bystander's has been left behind. */
-static const char config[] =
-    "{\"threads\": 1, \"spare_workers\": 0, \"devices\": [\"CPU\"], \"max_contexts\": %u, "
-    "\"context_shm_mib\": %u, \"ggml_backends_dir\": \"%s\"}\n";
+static const char config[] = "{\"threads\": 1, \"spare_workers\": 0, \"shader_seconds\": 0, "
+                             "\"devices\": [\"CPU\"], \"max_contexts\": %u, "
+                             "\"context_shm_mib\": %u, \"ggml_backends_dir\": \"%s\"}\n";
 
 static struct watch *current;
 

@@ -131,13 +131,13 @@ void stage_open(struct stage *s, const char *out_folder, const char *members,
     if (mkdir(s->limits_dir, 0755) < 0)
         die("%s: %s", s->limits_dir, strerror(errno));
     /* As much as three clients need: what one of them left in the books, the next would lack. */
-    if (asprintf(
-            &config,
-            "{\"threads\": 1, \"spare_workers\": 0, \"ggml\": \"%s/tests/faults/gate-ggml.so\", "
-            "\"sandbox_read\": [\"%s/tests/faults\"], \"sandbox_write\": [\"%s\"], "
-            "\"limits_dir\": \"%s\", \"device_memory_mib\": 64, "
-            "\"max_contexts_per_device\": 3%s}",
-            out, out, s->dir, s->limits_dir, members) < 0)
+    if (asprintf(&config,
+                 "{\"threads\": 1, \"spare_workers\": 0, \"shader_seconds\": 0, \"ggml\": "
+                 "\"%s/tests/faults/gate-ggml.so\", "
+                 "\"sandbox_read\": [\"%s/tests/faults\"], \"sandbox_write\": [\"%s\"], "
+                 "\"limits_dir\": \"%s\", \"device_memory_mib\": 64, "
+                 "\"max_contexts_per_device\": 3%s}",
+                 out, out, s->dir, s->limits_dir, members) < 0)
         die("out of memory");
     gate_make(s);
     /* Where a layer that counts counts. */

@@ -53,7 +53,7 @@ teardown() {
 # serve [KEY...]: `apir host serve` with these members of the configuration. Without spare workers:
 # these tests take each worker for a program's.
 serve() {
-    printf '{"threads": 1, "spare_workers": 0%s}\n' "${1:+, $1}" >"$H/backend.json"
+    printf '{"threads": 1, "spare_workers": 0, "shader_seconds": 0%s}\n' "${1:+, $1}" >"$H/backend.json"
     : >"$H/serve.log"
     APIR_CONFIG=$H/backend.json GGML_VK_VISIBLE_DEVICES='' "$OUT/cdi/apir" host serve \
         --socket-dir "$H/socket" >>"$H/serve.log" 2>&1 </dev/null 3>&- &

@@ -33,14 +33,15 @@ static void write_config(struct fixture *f, const char *config)
     strcpy(f->config, "/tmp/apir-test-XXXXXX");
     int fd = mkostemp(f->config, O_CLOEXEC);
     assert_true(fd >= 0);
-    /* Who tests spare workers says so: others count processes. */
-    const char *no_spares = config && strstr(config, "spare_workers") ? "" : "\"spare_workers\": 0";
-    const char *comma = *no_spares && config && *config ? ", " : "";
+    /* Who tests spare workers, or the shader cache, says so: others count processes. */
+    const char *spares = config && strstr(config, "spare_workers") ? "" : ", \"spare_workers\": 0";
+    const char *fill = config && strstr(config, "shader_seconds") ? "" : ", \"shader_seconds\": 0";
+    const char *comma = config && *config ? ", " : "";
     if (config && strstr(config, "\"worker\""))
-        dprintf(fd, "{ %s%s%s }\n", no_spares, comma, config);
+        dprintf(fd, "{ %s%s%s }\n", config, spares, fill);
     else if (config)
-        dprintf(fd, "{ \"worker\": \"%s\", %s%s%s }\n", process_built("tests/process/fake_worker"),
-                no_spares, comma, config);
+        dprintf(fd, "{ \"worker\": \"%s\"%s%s%s%s }\n", process_built("tests/process/fake_worker"),
+                spares, fill, comma, config);
     else
         dprintf(fd, "{ \"no_such_key\": 1 }\n");
     close(fd);

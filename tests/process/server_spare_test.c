@@ -7,7 +7,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#include "backend/server/spare.h"
+#include "backend/server/ahead/spare.h"
 #include "tests/lib/clock.h"
 #include "tests/lib/processes.h"
 #include "tests/lib/server_fixture.h"

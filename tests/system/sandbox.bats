@@ -318,6 +318,25 @@ kills() { # NAME...
     [[ $(ls "$cache") == old ]]
 }
 
+@test "sandbox: apir-shaders fills the cache that workers read; the server starts it" {
+    vulkan
+    mkdir "$T/cache"
+    VTEST_CONFIG='{"threads": 1, "devices": ["Vulkan0"], "spare_workers": 0, "shader_seconds": 12}'
+    VTEST_ENV+=(APIR_LOG=info "XDG_CACHE_HOME=$T/cache")
+    printf '%s\n' "$VTEST_CONFIG" >"$T/shaders.json"
+    run -0 env "${VTEST_ENV[@]}" "$OUT/backend/apir-shaders" --all --config "$T/shaders.json"
+    grep -E 'Vulkan0 .*: computed [1-9][0-9]* graphs' <<<"$output"
+    [[ -n $(find "$T/cache" -type f -size +0) ]]
+    find "$T/cache" -type f | sort >"$T/before"
+    server_start
+    hold
+    has_namespaces
+    grep -q '[1-9] shader caches' "$VTEST_LOG"
+    # By itself the server spares a driver in software that work.
+    wait_until 20 grep -q 'Vulkan0 .*: left out' "$VTEST_LOG"
+    find "$T/cache" -type f | sort | diff "$T/before" -
+}
+
 @test "sandbox: what a worker adds to a shader cache has a limit" {
     mkdir -p "$T/cache/mesa_shader_cache"
     VTEST_CONFIG='{"threads": 1}' VTEST_ENV=(APIR_LOG=info "XDG_CACHE_HOME=$T/cache")

@@ -185,7 +185,7 @@ server_pids() {
 }
 
 workers() { server_pids apir-worker; }
-# Ready, and nobody's yet (backend/server/spare.h).
+# Ready, and nobody's yet (backend/server/ahead/spare.h).
 spares() { server_pids apir-spare; }
 n_spares_is() { [[ $(spares | wc -l) -eq $1 ]]; }
 # Over unix it is no child of a VMM's but what we have started.

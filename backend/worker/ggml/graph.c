@@ -143,22 +143,30 @@ static void dep_add(void *user_data, struct gg_tensor *tensor, struct gg_tensor 
     sink->deps[sink->n++] = (struct host_dep){(uint32_t)a, (uint32_t)b};
 }
 
+typedef void add_dep(void *user_data, struct gg_tensor *tensor, struct gg_tensor *until);
+
+static void graph_optimize(const struct host_ggml *hg, void *stream, void *cgraph, add_dep *add,
+                           void *user_data)
+{
+    /* ggml_backend_graph_optimize_params; builds whose function takes two
+     * arguments do not look at the third. The zeros are members of newer ones. */
+    struct {
+        add_dep *add_alloc_dep;
+        void *user_data;
+        uint64_t later[6];
+    } params = {add, user_data, {0}};
+    void (*optimize)(void *, void *, void *);
+    memcpy(&optimize, (char *)stream + hg->layout.backend.graph_optimize, sizeof(optimize));
+    optimize(stream, cgraph, &params);
+}
+
 int host_graph_optimize(struct host_ggml *hg, void *stream, struct host_graph *g,
                         const struct gg_tensor *tensors, uint32_t n_tensors, uint32_t n_nodes,
                         uint32_t *ret_order, struct host_dep *ret_deps, uint32_t max_deps)
 {
     struct dep_sink sink = {
         .tensors = tensors, .n_tensors = n_tensors, .deps = ret_deps, .max = max_deps};
-    /* ggml_backend_graph_optimize_params; builds whose function takes two
-     * arguments do not look at the third. The zeros are members of newer ones. */
-    struct {
-        void (*add_alloc_dep)(void *, struct gg_tensor *, struct gg_tensor *);
-        void *user_data;
-        uint64_t later[6];
-    } params = {dep_add, &sink, {0}};
-    void (*optimize)(void *, void *, void *);
-    memcpy(&optimize, (char *)stream + hg->layout.backend.graph_optimize, sizeof(optimize));
-    optimize(stream, g->cgraph, &params);
+    graph_optimize(hg, stream, g->cgraph, dep_add, &sink);
     if (sink.bad)
         return -E2BIG;
     const struct gg_cgraph_head *head = g->cgraph;
@@ -171,4 +179,17 @@ int host_graph_optimize(struct host_ggml *hg, void *stream, struct host_graph *g
         ret_order[i] = (uint32_t)at;
     }
     return (int)sink.n;
+}
+
+static void dep_ignore(void *user_data, struct gg_tensor *tensor, struct gg_tensor *until)
+{
+    (void)user_data;
+    (void)tensor;
+    (void)until;
+}
+
+void host_graph_reorder(struct host_ggml *hg, void *stream, void *cgraph)
+{
+    if (host_stream_optimizes(hg, stream))
+        graph_optimize(hg, stream, cgraph, dep_ignore, NULL);
 }

@@ -39,6 +39,10 @@ int host_graph_optimize(struct host_ggml *hg, void *stream, struct host_graph *g
                         const struct gg_tensor *tensors, uint32_t n_tensors, uint32_t n_nodes,
                         uint32_t *ret_order, struct host_dep *ret_deps, uint32_t max_deps);
 
+/* As the backend prefers it, where it has a preference; for a ggml_cgraph each tensor of which will
+ * have memory of its own. */
+void host_graph_reorder(struct host_ggml *hg, void *stream, void *cgraph);
+
 /* Starts the computation; returns ggml's status (0: success). */
 int host_graph_compute(struct host_ggml *hg, void *stream, struct host_graph *g);
 

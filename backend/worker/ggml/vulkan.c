@@ -77,6 +77,7 @@ static bool gpu_read(const struct vulkan *vk, VkPhysicalDevice device,
     *gpu = (struct worker_vulkan_gpu){0};
     memcpy(gpu->uuid, id.deviceUUID, sizeof(gpu->uuid));
     snprintf(gpu->name, sizeof(gpu->name), "%s", properties.properties.deviceName);
+    gpu->is_software = properties.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
     if (with_pci && pci.pciDomain <= 0xffff && pci.pciBus <= 0xff && pci.pciDevice <= 0x1f &&
         pci.pciFunction <= 7)
         snprintf(gpu->pci, sizeof(gpu->pci), "%04x:%02x:%02x.%x", pci.pciDomain & 0xffffu,

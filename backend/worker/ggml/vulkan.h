@@ -6,6 +6,7 @@
 #ifndef APIR_WORKER_VULKAN_H
 #define APIR_WORKER_VULKAN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define WORKER_VULKAN_MAX 64u
@@ -14,6 +15,7 @@ struct worker_vulkan_gpu {
     uint8_t uuid[16]; /* deviceUUID: the same at every boot, with every driver version */
     char pci[16];     /* "0000:01:00.0"; empty: its driver does not tell */
     char name[256];
+    bool is_software; /* its driver computes on the CPU */
 };
 
 /* Fills gpus (room for WORKER_VULKAN_MAX) and returns how many, 0 where there is no Vulkan. */

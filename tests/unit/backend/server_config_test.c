@@ -36,6 +36,7 @@ static void expect_defaults(const struct apir_config *config)
     assert_int_equal(config->seconds_to_start, 300);
     assert_int_equal(config->spare_workers, 1);
     assert_int_equal(config->spare_seconds, 600);
+    assert_int_equal(config->shader_seconds, 300);
     assert_null(config->limits_dir);
     assert_int_equal(config->given, 0);
     assert_null(config->ggml);
@@ -57,14 +58,13 @@ TEST(every_key_is_read)
         "  \"context_shm_mib\": 77, \"ggml\": \"/c/libggml.so.0\", \"ggml_backends_dir\": \"/d\",\n"
         "  \"devices\": [\"CPU\", \"Vulkan0\"], \"threads\": 5,\n"
         "  \"allow_users\": [\"ada\", 1001], \"allow_groups\": [4294967294],\n"
-        "  \"max_contexts_per_user\": 9,\n"
-        "  \"sandbox\": \"required\", \"sandbox_read\": [\"/e\", \"/f\"], "
-        "\"sandbox_write\": [\"/g\"],\n"
+        "  \"max_contexts_per_user\": 9, \"sandbox\": \"required\",\n"
+        "  \"sandbox_read\": [\"/e\", \"/f\"], \"sandbox_write\": [\"/g\"],\n"
         "  \"device_memory_mib\": 1, \"max_contexts_per_device\": 2,\n"
         "  \"context_device_memory_mib\": 67108864, \"context_host_memory_mib\": 4,\n"
         "  \"context_graph_mib\": 5, \"context_queue_mib\": 6, \"seconds_per_graph\": 0,\n"
-        "  \"seconds_to_start\": 7, \"spare_workers\": 16, \"spare_seconds\": 8, \"limits_dir\": "
-        "\"/h\" }\n\n";
+        "  \"seconds_to_start\": 7, \"spare_workers\": 16, \"spare_seconds\": 8, "
+        "\"shader_seconds\": 10, \"limits_dir\": \"/h\" }\n\n";
     struct apir_config config;
     struct apir_error err = {0};
     assert_int_equal(load(text, sizeof(text) - 1, &config, &err), 0);
@@ -99,6 +99,7 @@ TEST(every_key_is_read)
     assert_int_equal(config.seconds_to_start, 7);
     assert_int_equal(config.spare_workers, 16);
     assert_int_equal(config.spare_seconds, 8);
+    assert_int_equal(config.shader_seconds, 10);
     assert_string_equal(config.limits_dir, "/h");
     /* No key that this test forgets. */
     struct json_object *shown = apir_config_show(&config);
@@ -189,6 +190,7 @@ static const struct {
     {"{\"seconds_to_start\": 86401}", "line 1: \"seconds_to_start\""},
     {"{\"spare_workers\": 17}", "line 1: \"spare_workers\""},
     {"{\"spare_seconds\": 0}", "line 1: \"spare_seconds\""},
+    {"{\"shader_seconds\": 86401}", "line 1: \"shader_seconds\""},
     {"{\"limits_dir\": \"limits\"}", "\"limits_dir\" must be an absolute path"},
     {"{\"max_contexts\": 0}", "\"max_contexts\""},
     {"{\"max_contexts\": 257}", "\"max_contexts\""},

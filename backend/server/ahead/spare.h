@@ -5,7 +5,8 @@
  * serves one context once it has been taken.
  *
  * None is started before the first context, since a server whose GPU nobody uses holds nothing of
- * it; and what nobody has taken for spare_seconds ends.
+ * it; and what nobody has taken for spare_seconds ends. The shader cache is filled before, so that
+ * they have it whole.
  */
 #ifndef APIR_SERVER_SPARE_H
 #define APIR_SERVER_SPARE_H
@@ -15,6 +16,7 @@
 #include <time.h>
 
 #include "backend/config/settings.h"
+#include "backend/server/ahead/shaders.h"
 #include "backend/server/loop.h"
 #include "backend/server/worker.h"
 
@@ -38,6 +40,7 @@ struct server_spares {
     struct server_worker_setup setup;
     uint32_t n;      /* spare_workers */
     int64_t idle_ms; /* spare_seconds */
+    struct server_shaders shaders;
     struct server_spare all[APIR_CONFIG_SPARES_MAX];
     struct server_timer next; /* the start of one */
     struct server_timer idle; /* the end of all */

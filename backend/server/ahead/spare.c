@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-#include "backend/server/spare.h"
+#include "backend/server/ahead/spare.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -52,6 +52,15 @@ static const struct server_worker_events spare_events = {
     .gone = spare_gone,
 };
 
+static void spares_arm_next(struct server_spares *spares);
+
+static void shaders_filled(void *user)
+{
+    struct server_spares *spares = user;
+    if (spares->idle.armed)
+        spares_arm_next(spares);
+}
+
 void server_spares_init(struct server_spares *spares, const struct server_worker_setup *setup,
                         const struct apir_config *config)
 {
@@ -64,6 +73,8 @@ void server_spares_init(struct server_spares *spares, const struct server_worker
     spares->setup.events = &spare_events;
     for (uint32_t i = 0; i < spares->n; i++)
         spares->all[i].spares = spares;
+    server_shaders_init(&spares->shaders, setup->children, setup->path, setup->config_path, config,
+                        shaders_filled, spares);
 }
 
 static void spares_end(struct server_spares *spares)
@@ -76,6 +87,7 @@ void server_spares_fini(struct server_spares *spares)
 {
     server_timer_disarm(spares->setup.children->loop, &spares->next);
     server_timer_disarm(spares->setup.children->loop, &spares->idle);
+    server_shaders_fini(&spares->shaders);
     spares_end(spares);
 }
 
@@ -108,7 +120,9 @@ static void spares_next(void *user)
             n_free++;
         }
     }
-    if (!free || server_now_ms() < spares->not_before_ms || server_memory_is_scarce())
+    if (server_memory_is_scarce() || server_shaders_fill(&spares->shaders))
+        return;
+    if (!free || server_now_ms() < spares->not_before_ms)
         return;
     struct apir_error err = {0};
     struct server_worker_setup setup = spares->setup;
@@ -139,8 +153,6 @@ bool server_spares_take(struct server_spares *spares, struct server_worker *work
 
 void server_spares_expect(struct server_spares *spares)
 {
-    if (spares->n == 0)
-        return;
     spares_arm_next(spares);
     server_timer_arm(spares->setup.children->loop, &spares->idle, server_now_ms() + spares->idle_ms,
                      spares_idle, spares);

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The shader cache of this server's user: filled once in a server's life by apir-shaders, a program
+ * of the host's own that sees nothing of a guest's. Workers read that cache and keep nothing of
+ * what they compile themselves.
+ */
+#ifndef APIR_SERVER_SHADERS_H
+#define APIR_SERVER_SHADERS_H
+
+#include <stdbool.h>
+
+#include "backend/config/settings.h"
+#include "backend/server/child.h"
+#include "backend/server/loop.h"
+
+/* What it may take beside shader_seconds: its drivers' start, and the computation at hand. */
+#define SERVER_SHADERS_LATE_MS 60000
+
+struct server_shaders {
+    struct server_children *children;
+    const char *worker;      /* path, beside which apir-shaders lies; borrowed */
+    const char *config_path; /* NULL: defaults; borrowed */
+    int64_t most_ms;
+    bool begun;
+    struct server_child child;
+    struct server_timer late;
+    void (*filled)(void *user);
+    void *user;
+};
+
+/* filled(user) is called from the loop once apir-shaders has ended, however it did. */
+void server_shaders_init(struct server_shaders *shaders, struct server_children *children,
+                         const char *worker, const char *config_path,
+                         const struct apir_config *config, void (*filled)(void *user), void *user);
+void server_shaders_fini(struct server_shaders *shaders);
+
+/* Starts apir-shaders where that is due. True: it runs, and filled() will be called. */
+bool server_shaders_fill(struct server_shaders *shaders);
+
+#endif

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The graphs are built by the host's own ggml as llama.cpp builds them, fusions included: a
+ * backend chooses a shader by an operation's neighbours, types and sizes.
+ */
+#include "backend/shaders/model.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "backend/worker/ggml/fns.h"
+#include "backend/worker/ggml/graph.h"
+#include "protocol/gguf.h"
+
+typedef struct gg_tensor tensor;
+
+#define SYMBOLS(S)                                                                                 \
+    S(tensor *, ggml_new_tensor, (void *, int type, int n_dims, const int64_t *ne))                \
+    S(tensor *, ggml_rms_norm, (void *, tensor *, float eps))                                      \
+    S(tensor *, ggml_add, (void *, tensor *, tensor *))                                            \
+    S(tensor *, ggml_mul, (void *, tensor *, tensor *))                                            \
+    S(tensor *, ggml_mul_mat, (void *, tensor *, tensor *))                                        \
+    S(tensor *, ggml_get_rows, (void *, tensor *, tensor *))                                       \
+    S(tensor *, ggml_set_rows, (void *, tensor *, tensor *, tensor *))                             \
+    S(tensor *, ggml_reshape_2d, (void *, tensor *, int64_t, int64_t))                             \
+    S(tensor *, ggml_view_2d, (void *, tensor *, int64_t, int64_t, size_t nb1, size_t offset))     \
+    S(tensor *, ggml_reshape_3d, (void *, tensor *, int64_t, int64_t, int64_t))                    \
+    S(tensor *, ggml_permute, (void *, tensor *, int, int, int, int))                              \
+    S(tensor *, ggml_swiglu_split, (void *, tensor *, tensor *))                                   \
+    S(tensor *, ggml_geglu_split, (void *, tensor *, tensor *))                                    \
+    S(tensor *, ggml_rope_ext,                                                                     \
+      (void *, tensor *, tensor *pos, tensor *factors, int n_dims, int mode, int n_ctx,            \
+       float freq_base, float freq_scale, float ext, float attn, float fast, float slow))          \
+    S(tensor *, ggml_flash_attn_ext,                                                               \
+      (void *, tensor *q, tensor *k, tensor *v, tensor *mask, float scale, float max_bias,         \
+       float softcap))                                                                             \
+    S(void, ggml_flash_attn_ext_set_prec, (tensor *, int))                                         \
+    S(size_t, ggml_tensor_overhead, (void))                                                        \
+    S(void *, ggml_backend_alloc_ctx_tensors_from_buft, (void *, void *buft))
+
+struct shaders_ggml {
+#define S(ret, name, args) ret(*name) args;
+    SYMBOLS(S)
+#undef S
+};
+
+const struct shaders_ggml *shaders_ggml_load(const struct host_ggml *hg, struct apir_error *err)
+{
+    static struct shaders_ggml gg;
+    void *p;
+#define S(ret, name, args)                                                                         \
+    p = dlsym(hg->library, #name);                                                                 \
+    if (!p) {                                                                                      \
+        apir_error_set(err, ENOTSUP, "the host's ggml lacks %s", #name);                           \
+        return NULL;                                                                               \
+    }                                                                                              \
+    memcpy(&gg.name, &p, sizeof(p));
+    SYMBOLS(S)
+#undef S
+    return &gg;
+}
+
+#define ROPE_NEOX   2
+#define PREC_F32    10
+#define TENSORS_MAX 64 /* of one graph */
+#define OUTPUTS     32000
+
+/* What differs between families of models. */
+static const struct shape {
+    int64_t width, inner; /* of the residual stream, of the feed-forward part */
+    int64_t head, n_heads, n_kv_heads;
+    int rope;
+    bool norms_heads, has_bias, has_geglu;
+} shapes[] = {
+    /* SmolLM, Llama, Mistral: of 135M, 1B and 8B parameters */
+    {576, 1536, 64, 9, 3, 0, false, false, false},
+    {2048, 8192, 64, 32, 8, 0, false, false, false},
+    {4096, 14336, 128, 32, 8, 0, false, false, false},
+    /* Qwen 2, and 3 */
+    {1536, 8960, 128, 12, 2, ROPE_NEOX, false, true, false},
+    {2560, 9728, 128, 32, 8, ROPE_NEOX, true, false, false},
+    /* Gemma */
+    {2560, 10240, 256, 8, 4, ROPE_NEOX, true, false, true},
+};
+
+static const uint8_t types[] = {
+    APIR_TYPE_Q4_K, APIR_TYPE_Q6_K, APIR_TYPE_Q8_0, APIR_TYPE_Q4_0,
+    APIR_TYPE_F16,  APIR_TYPE_Q5_K, APIR_TYPE_BF16,
+};
+
+/*
+ * Tokens at once, and those that attention goes over: one program's answer and prompts, then
+ * answers of several sequences.
+ */
+static const struct batch {
+    int64_t n, context;
+} batches[] = {
+    {1, 256},  {16, 256}, {48, 256}, {512, 512}, {1, 1024}, {512, 4096}, {2, 1024},
+    {4, 1024}, {8, 1024}, {3, 1024}, {5, 1024},  {6, 1024}, {7, 1024},
+};
+
+uint64_t shaders_now_ms(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000u + (uint64_t)ts.tv_nsec / 1000000u;
+}
+
+struct graph {
+    struct host_ggml *host;
+    const struct shaders_ggml *gg;
+    const struct shape *shape;
+    void *ctx, *cgraph;
+    int type;
+    int64_t n, context; /* tokens */
+};
+
+static tensor *new_tensor(struct graph *g, int type, int64_t a, int64_t b, int64_t c)
+{
+    const int64_t ne[3] = {a, b, c};
+    return g->gg->ggml_new_tensor(g->ctx, type, 3, ne);
+}
+
+/* It is computed before what is built after this. */
+static void then(struct graph *g, tensor *x)
+{
+    g->host->fns->ggml_build_forward_expand(g->cgraph, x);
+}
+
+static tensor *norm(struct graph *g, tensor *x, int64_t width)
+{
+    tensor *weight = new_tensor(g, APIR_TYPE_F32, width, 1, 1);
+    return g->gg->ggml_mul(g->ctx, g->gg->ggml_rms_norm(g->ctx, x, 1e-5f), weight);
+}
+
+static tensor *weigh(struct graph *g, tensor *x, int64_t in, int64_t out, bool bias)
+{
+    tensor *y = g->gg->ggml_mul_mat(g->ctx, new_tensor(g, g->type, in, out, 1), x);
+    return bias ? g->gg->ggml_add(g->ctx, y, new_tensor(g, APIR_TYPE_F32, out, 1, 1)) : y;
+}
+
+/* `width` per head; norms and turns it where that is due. */
+static tensor *heads(struct graph *g, tensor *x, int64_t n_heads, tensor *positions)
+{
+    const struct shape *s = g->shape;
+    x = g->gg->ggml_reshape_3d(g->ctx, x, s->head, n_heads, g->n);
+    if (s->norms_heads)
+        x = norm(g, x, s->head);
+    return g->gg->ggml_rope_ext(g->ctx, x, positions, NULL, (int)s->head, s->rope, 4096, 10000.0f,
+                                1.0f, 0.0f, 1.0f, 32.0f, 1.0f);
+}
+
+/* Puts a batch into a cache, which is returned as attention reads it. */
+static tensor *remember(struct graph *g, tensor *x, tensor *rows)
+{
+    const struct shaders_ggml *gg = g->gg;
+    const struct shape *s = g->shape;
+    const int64_t width = s->head * s->n_kv_heads;
+    tensor *cache = new_tensor(g, APIR_TYPE_F16, width, g->context, 1);
+    x = gg->ggml_view_2d(g->ctx, x, width, g->n, (size_t)width * sizeof(float), 0);
+    then(g, gg->ggml_set_rows(g->ctx, cache, x, rows));
+    cache = gg->ggml_reshape_3d(g->ctx, cache, s->head, s->n_kv_heads, g->context);
+    return gg->ggml_permute(g->ctx, cache, 0, 2, 1, 3);
+}
+
+static tensor *attend(struct graph *g, tensor *x)
+{
+    const struct shaders_ggml *gg = g->gg;
+    const struct shape *s = g->shape;
+    const int64_t kv = s->head * s->n_kv_heads;
+    tensor *positions = new_tensor(g, APIR_TYPE_I32, g->n, 1, 1);
+    tensor *rows = new_tensor(g, APIR_TYPE_I64, g->n, 1, 1);
+    /* ggml of 2025 aborts where a mask has not as many rows as its kernels take at a time. */
+    const int64_t rows_at_a_time = g->host->layout.api_version < 3 ? 64 : 1;
+    tensor *mask = new_tensor(g, APIR_TYPE_F16, g->context,
+                              (g->n + rows_at_a_time - 1) / rows_at_a_time * rows_at_a_time, 1);
+    tensor *q = weigh(g, x, s->width, s->head * s->n_heads, s->has_bias);
+    tensor *k = weigh(g, x, s->width, kv, s->has_bias);
+    tensor *v = weigh(g, x, s->width, kv, s->has_bias);
+    q = heads(g, q, s->n_heads, positions);
+    k = heads(g, k, s->n_kv_heads, positions);
+    then(g, q);
+    then(g, v);
+    then(g, k);
+    k = remember(g, k, rows);
+    v = remember(g, v, rows);
+    q = gg->ggml_permute(g->ctx, q, 0, 2, 1, 3);
+    x = gg->ggml_flash_attn_ext(g->ctx, q, k, v, mask, 0.125f, 0.0f, 0.0f);
+    gg->ggml_flash_attn_ext_set_prec(x, PREC_F32);
+    x = gg->ggml_reshape_2d(g->ctx, x, s->head * s->n_heads, g->n);
+    return weigh(g, x, s->head * s->n_heads, s->width, false);
+}
+
+static tensor *feed_forward(struct graph *g, tensor *x)
+{
+    const struct shape *s = g->shape;
+    tensor *gate = weigh(g, x, s->width, s->inner, false);
+    tensor *up = weigh(g, x, s->width, s->inner, false);
+    x = s->has_geglu ? g->gg->ggml_geglu_split(g->ctx, gate, up)
+                     : g->gg->ggml_swiglu_split(g->ctx, gate, up);
+    return weigh(g, x, s->inner, s->width, false);
+}
+
+/* A layer, of whose rows as many get an output as answers have. */
+static tensor *model(struct graph *g)
+{
+    const struct shaders_ggml *gg = g->gg;
+    const struct shape *s = g->shape;
+    tensor *x = new_tensor(g, APIR_TYPE_F32, s->width, g->n, 1);
+    tensor *wanted = new_tensor(g, APIR_TYPE_I32, g->n > 8 ? 1 : g->n, 1, 1);
+    tensor *y = gg->ggml_add(g->ctx, attend(g, norm(g, x, s->width)), x);
+    y = gg->ggml_add(g->ctx, feed_forward(g, norm(g, y, s->width)), y);
+    y = norm(g, gg->ggml_get_rows(g->ctx, y, wanted), s->width);
+    return weigh(g, y, s->width, OUTPUTS, false);
+}
+
+static bool graph_is_supported(const struct graph *g, const struct host_device *device)
+{
+    const struct gg_cgraph_head *cgraph = g->cgraph;
+    for (int i = 0; i < cgraph->n_nodes; i++) {
+        if (!host_tensor_supported(g->host, device, cgraph->nodes[i]))
+            return false;
+    }
+    return true;
+}
+
+/* Whether the graph was computed. */
+static bool graph_compute(struct graph *g, const struct host_device *device, void *stream)
+{
+    const struct host_ggml_fns *fns = g->host->fns;
+    const struct gg_init_params params = {
+        .mem_size = TENSORS_MAX * g->gg->ggml_tensor_overhead() +
+                    fns->ggml_graph_overhead_custom(TENSORS_MAX, false),
+        .no_alloc = true,
+    };
+    g->ctx = fns->ggml_init(params);
+    if (!g->ctx)
+        return false;
+    bool done = false;
+    g->cgraph = fns->ggml_new_graph_custom(g->ctx, TENSORS_MAX, false);
+    then(g, model(g));
+    if (graph_is_supported(g, device)) {
+        host_graph_reorder(g->host, stream, g->cgraph);
+        void *buffer = g->gg->ggml_backend_alloc_ctx_tensors_from_buft(g->ctx, device->buft);
+        if (buffer) {
+            /* Row numbers and positions are among it. */
+            fns->ggml_backend_buffer_clear(buffer, 0);
+            done = fns->ggml_backend_graph_compute_async(stream, g->cgraph) == GG_STATUS_SUCCESS;
+            fns->ggml_backend_synchronize(stream);
+            fns->ggml_backend_buffer_free(buffer);
+        }
+    }
+    fns->ggml_free(g->ctx);
+    return done;
+}
+
+#define N_SHAPES  (sizeof(shapes) / sizeof(shapes[0]))
+#define N_TYPES   (sizeof(types) / sizeof(types[0]))
+#define N_BATCHES (sizeof(batches) / sizeof(batches[0]))
+
+bool shaders_models_compute(struct host_ggml *hg, const struct shaders_ggml *gg,
+                            const struct host_device *device, uint64_t until_ms,
+                            unsigned *ret_graphs)
+{
+    *ret_graphs = 0;
+    void *stream = host_stream_open(hg, device);
+    size_t i = 0;
+    for (; stream && i < N_BATCHES * N_TYPES * N_SHAPES && shaders_now_ms() < until_ms; i++) {
+        const struct batch *batch = &batches[i / (N_TYPES * N_SHAPES)];
+        struct graph g = {
+            .host = hg,
+            .gg = gg,
+            .shape = &shapes[i % N_SHAPES],
+            .type = types[i / N_SHAPES % N_TYPES],
+            .n = batch->n,
+            .context = batch->context,
+        };
+        *ret_graphs += graph_compute(&g, device, stream);
+    }
+    host_stream_close(hg, stream);
+    return i == N_BATCHES * N_TYPES * N_SHAPES;
+}
