@@ -28,16 +28,6 @@ $(WORKER): private EXTRA_LIBS := -ldl
 $(WORKER): $(WORKER_PARTS)
 	$(link)
 
-# What fills the shader cache, with the worker's way to ggml.
-SHADERS := $(O)/backend/apir-shaders
-SHADERS_PARTS := $(call objs,$(wildcard backend/shaders/*.c backend/worker/ggml/*.c)) $(CONFIG_OBJS) \
-                 $(PROTOCOL_OBJS) $(COMMON_OBJS) $(COMMON_JSON_OBJS)
-ALL += $(SHADERS)
-$(SHADERS): private PKGS := json-c
-$(SHADERS): private EXTRA_LIBS := -ldl
-$(SHADERS): $(SHADERS_PARTS)
-	$(link)
-
 # --- systemd units of the host without a VM ---
 # Both from one text: the machine's own, and the templates for a class of containers (%i).
 HOST_UNITS := $(addprefix $(O)/backend/systemd/apir-host,.socket .service @.socket @.service)
@@ -54,10 +44,9 @@ $(O)/backend/systemd/apir-host@.%: backend/systemd/apir-host.%.in $(PREFIX_STAMP
 
 .PHONY: install-backend
 install: install-backend
-install-backend: $(RENDER_SERVER) $(WORKER) $(SHADERS) $(HOST_UNITS)
+install-backend: $(RENDER_SERVER) $(WORKER) $(HOST_UNITS)
 	install -D -m 0755 $(RENDER_SERVER) $(DESTDIR)$(prefix)/libexec/apir/apir-render-server
 	install -D -m 0755 $(WORKER) $(DESTDIR)$(prefix)/libexec/apir/apir-worker
-	install -D -m 0755 $(SHADERS) $(DESTDIR)$(prefix)/libexec/apir/apir-shaders
 	install -d -m 0755 $(DESTDIR)$(prefix)/lib/systemd/system
 	install -m 0644 $(HOST_UNITS) $(DESTDIR)$(prefix)/lib/systemd/system
 	install -D -m 0644 backend/systemd/apir.sysusers.conf $(DESTDIR)$(prefix)/lib/sysusers.d/apir.conf

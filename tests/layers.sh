@@ -22,11 +22,11 @@ frontend/plugin: common protocol frontend/link
 frontend/ggml: common protocol frontend/link frontend/plugin frontend/graph
 backend/config: common
 backend/server: common protocol backend/config
-backend/worker: common protocol backend/config backend/worker/ggml backend/worker/rules backend/worker/sandbox
+backend/worker: common protocol backend/config backend/worker/ggml backend/worker/rules backend/worker/sandbox backend/worker/shaders
 backend/worker/ggml: common protocol
 backend/worker/rules: common protocol backend/worker/ggml
 backend/worker/sandbox: common backend/config
-backend/shaders: common protocol backend/config backend/worker/ggml
+backend/worker/shaders: common protocol backend/worker/ggml
 hook: common common/oci common/image
 cdi: common common/oci common/image protocol backend/config backend/server/unix/access.h frontend/link
 '

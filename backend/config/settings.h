@@ -59,7 +59,7 @@ struct apir_config {
      * "spare_seconds": how long after the last context's start, 1 to 86400; 600. */
     uint32_t spare_workers;
     uint32_t spare_seconds;
-    /* "shader_seconds": how long a server's one run of apir-shaders may take, to 86400; 300. 0:
+    /* "shader_seconds": how long a server may fill the shader cache for, once, to 86400; 300. 0:
      * there is none (backend/server/ahead/shaders.h). */
     uint32_t shader_seconds;
     /* "limits_dir": the folder where servers tell each other what their contexts have; NULL:

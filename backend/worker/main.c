@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "backend/config/config.h"
@@ -29,6 +30,7 @@
 #include "backend/worker/stream.h"
 #include "backend/worker/system.h"
 #include "backend/worker/sandbox/sandbox.h"
+#include "backend/worker/shaders/fill.h"
 #include "protocol/atomic.h"
 #include "common/cleanup.h"
 #include "common/log.h"
@@ -238,7 +240,12 @@ static void usage(FILE *to)
 {
     fputs("usage: apir-worker --control-fd N --status-fd N\n"
           "                   --spin-fd N --spin-slot N --limited 0|1 [--config FILE] [--spare]\n"
-          "Computes for one apir context; started by apir-render-server, not by hand.\n",
+          "Computes for one apir context; started by apir-render-server, not by hand.\n"
+          "\n"
+          "       apir-worker --fill-shaders [--all] [--config FILE]\n"
+          "Fills the shader cache of this user's GPU drivers with what language models need, for\n"
+          "shader_seconds of the configuration at most; --all: also of drivers that compute on\n"
+          "the CPU. apir-render-server does so by itself.\n",
           to);
 }
 
@@ -250,59 +257,63 @@ static void *page_map(int fd, size_t size)
     return page == MAP_FAILED ? NULL : page;
 }
 
-static int options_parse(struct worker *w, int argc, char **argv, const char **ret_config,
-                         bool *ret_spare)
+struct options {
+    const char *config;    /* NULL: defaults */
+    bool spare;            /* its context comes later */
+    bool fills, fills_all; /* no context at all: backend/worker/shaders/fill.h */
+};
+
+static int options_parse(struct worker *w, int argc, char **argv, struct options *ret)
 {
+    enum { CONTROL_FD, STATUS_FD, SPIN_FD, SPIN_SLOT, LIMITED, NUMBERS };
     static const struct option options[] = {
-        {"control-fd", required_argument, NULL, 'c'},
-        {"status-fd", required_argument, NULL, 's'},
-        {"spin-fd", required_argument, NULL, 'p'},
-        {"spin-slot", required_argument, NULL, 'i'},
-        {"limited", required_argument, NULL, 'l'},
+        {"control-fd", required_argument, NULL, CONTROL_FD},
+        {"status-fd", required_argument, NULL, STATUS_FD},
+        {"spin-fd", required_argument, NULL, SPIN_FD},
+        {"spin-slot", required_argument, NULL, SPIN_SLOT},
+        {"limited", required_argument, NULL, LIMITED},
         {"config", required_argument, NULL, 'f'},
         {"spare", no_argument, NULL, 'r'},
+        {"fill-shaders", no_argument, NULL, 'm'},
+        {"all", no_argument, NULL, 'a'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
-    int status_fd = -1, spin_fd = -1, slot = -1, limited = -1;
-    w->control_fd = -1;
+    int number[NUMBERS] = {-1, -1, -1, -1, -1};
     for (int o; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         switch (o) {
-        case 'c':
-            w->control_fd = parse_number(optarg);
-            break;
-        case 's':
-            status_fd = parse_number(optarg);
-            break;
-        case 'p':
-            spin_fd = parse_number(optarg);
-            break;
-        case 'i':
-            slot = parse_number(optarg);
-            break;
-        case 'l':
-            limited = parse_number(optarg);
-            break;
         case 'f':
-            *ret_config = optarg;
+            ret->config = optarg;
             break;
         case 'r':
-            *ret_spare = true;
+            ret->spare = true;
+            break;
+        case 'm':
+            ret->fills = true;
+            break;
+        case 'a':
+            ret->fills_all = true;
             break;
         case 'h':
             usage(stdout);
             exit(EXIT_OK);
         default:
-            return -EINVAL;
+            if (o >= NUMBERS)
+                return -EINVAL;
+            number[o] = parse_number(optarg);
         }
     }
-    if (w->control_fd < 0 || status_fd < 0 || spin_fd < 0 || slot < 0 || limited < 0 ||
-        optind != argc)
-        return -EINVAL;
-    w->is_limited = limited != 0;
-    w->status = page_map(status_fd, sizeof(*w->status));
-    w->spin = page_map(spin_fd, sizeof(*w->spin));
-    w->spin_slot = (uint32_t)slot;
+    if (optind != argc || ret->fills)
+        return optind == argc ? 0 : -EINVAL;
+    for (int i = 0; i < NUMBERS; i++) {
+        if (number[i] < 0)
+            return -EINVAL;
+    }
+    w->control_fd = number[CONTROL_FD];
+    w->is_limited = number[LIMITED] != 0;
+    w->status = page_map(number[STATUS_FD], sizeof(*w->status));
+    w->spin = page_map(number[SPIN_FD], sizeof(*w->spin));
+    w->spin_slot = (uint32_t)number[SPIN_SLOT];
     return w->status && w->spin ? 0 : -EINVAL;
 }
 
@@ -365,6 +376,25 @@ static int prepare(struct worker *w, const char *config_path, struct apir_error 
     return rc;
 }
 
+/* Returns the exit code. */
+static int fill_shaders(struct worker *w, const struct options *o)
+{
+    struct apir_error err = {0};
+    struct apir_config config;
+    /* Behind everybody who waits for something. */
+    (void)setpriority(PRIO_PROCESS, 0, 19);
+    int rc = apir_config_load(o->config, &config, &err);
+    if (!rc)
+        rc = load(w, &config, &err);
+    if (!rc)
+        rc = worker_shaders_fill(&w->ggml, (uint64_t)config.shader_seconds * 1000, o->fills_all,
+                                 &err);
+    apir_config_fini(&config);
+    if (rc)
+        apir_log(APIR_LOG_ERROR, "%s", err.msg);
+    return rc ? EXIT_SETUP : EXIT_OK;
+}
+
 int main(int argc, char **argv)
 {
     enum apir_log_level level;
@@ -378,25 +408,26 @@ int main(int argc, char **argv)
 
     static struct worker worker; /* large; one per process */
     struct worker *w = &worker;
-    const char *config = NULL;
-    bool spare = false;
-    int rc = options_parse(w, argc, argv, &config, &spare);
+    struct options o = {0};
+    int rc = options_parse(w, argc, argv, &o);
     if (rc) {
         usage(stderr);
         return 2;
     }
+    if (o.fills)
+        return fill_shaders(w, &o);
     w->state = APIR_ST_NEW;
     /* A spare one has no guest whom it could tell what is wrong, and is not to be taken for one
      * that has. */
-    if (spare)
+    if (o.spare)
         worker_system_name("apir-loading");
     else if ((rc = wait_for_ring(w)))
         return control_ended(rc);
     struct apir_error err = {0};
-    rc = prepare(w, config, &err);
+    rc = prepare(w, o.config, &err);
     if (rc) {
         apir_log(APIR_LOG_ERROR, "%s", err.msg);
-        if (!spare)
+        if (!o.spare)
             apir_ring_set_state(header(w), APIR_STATE_FATAL, err.msg);
         return EXIT_SETUP;
     }
@@ -404,7 +435,7 @@ int main(int argc, char **argv)
              w->ggml.devices[0].name, w->ggml.devices[0].description);
     /* From here on the server no longer counts seconds_to_start, and a spare one can be taken. */
     apir_store_release32(&w->status->ready, 1);
-    if (spare) {
+    if (o.spare) {
         worker_system_name("apir-spare");
         rc = wait_for_ring(w);
         worker_system_name("apir-worker");

@@ -29,7 +29,7 @@ programs=(
     /usr/bin/virgl_test_server /usr/libexec/virgl_render_server
     /usr/libexec/x86_64-linux-gnu/ggml/test-backend-ops
     /usr/libexec/x86_64-linux-gnu/llama.cpp-tests/test-llama-archs
-    "$out/backend/apir-render-server" "$out/backend/apir-worker" "$out/backend/apir-shaders"
+    "$out/backend/apir-render-server" "$out/backend/apir-worker"
     "$out/tests/models/gguf-write" "$out/tests/parity/logits" "$out/tests/parity/compare"
     "$out/tests/bench/apir-bench"
     "$out/tests/differ/ggml-differ" "$out/tests/differ/llama-differ"
@@ -83,7 +83,7 @@ root_programs "${plugins[@]}" "$libdir"/libggml.so.0 \
 for f in "${extra[@]}"; do
     [[ ! -e $f ]] || root_programs "$f"
 done
-for p in backend/apir-{render-server,worker,shaders} frontend/libggml-apir.so tests/archs/{slots,clear-buffers.so} \
+for p in backend/apir-{render-server,worker} frontend/libggml-apir.so tests/archs/{slots,clear-buffers.so} \
     tests/options/{llama-options,options-compare} tests/models/gguf-{write,extra}; do
     install -D "$out/$p" "$built/$p"
     # shellcheck disable=SC2046 # names without spaces

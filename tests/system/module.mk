@@ -31,4 +31,4 @@ $(MUSL_LOAD): tests/system/musl_load.c
 check-system: all $(MUSL_LOAD)
 	@$(MAKE) --no-print-directory MODE=asan CC=clang sanitized-host
 	@tests/system/run.sh $(O)
-sanitized-host: $(RENDER_SERVER) $(WORKER) $(SHADERS)
+sanitized-host: $(RENDER_SERVER) $(WORKER)

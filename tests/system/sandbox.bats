@@ -318,13 +318,13 @@ kills() { # NAME...
     [[ $(ls "$cache") == old ]]
 }
 
-@test "sandbox: apir-shaders fills the cache that workers read; the server starts it" {
+@test "sandbox: a worker without a context fills the cache that others read; the server starts it" {
     vulkan
     mkdir "$T/cache"
     VTEST_CONFIG='{"threads": 1, "devices": ["Vulkan0"], "spare_workers": 0, "shader_seconds": 12}'
     VTEST_ENV+=(APIR_LOG=info "XDG_CACHE_HOME=$T/cache")
     printf '%s\n' "$VTEST_CONFIG" >"$T/shaders.json"
-    run -0 env "${VTEST_ENV[@]}" "$OUT/backend/apir-shaders" --all --config "$T/shaders.json"
+    run -0 env "${VTEST_ENV[@]}" "$OUT/backend/apir-worker" --fill-shaders --all --config "$T/shaders.json"
     grep -E 'Vulkan0 .*: computed [1-9][0-9]* graphs' <<<"$output"
     [[ -n $(find "$T/cache" -type f -size +0) ]]
     find "$T/cache" -type f | sort >"$T/before"

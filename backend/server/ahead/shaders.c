@@ -2,11 +2,7 @@
 #define _GNU_SOURCE
 #include "backend/server/ahead/shaders.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "backend/server/system.h"
 #include "common/log.h"
@@ -37,7 +33,7 @@ static void server_shaders_late(void *user)
 {
     struct server_shaders *shaders = user;
     apir_log(APIR_LOG_WARN,
-             "apir-shaders takes longer than %lld s and is ended; programs compile "
+             "filling the shader cache takes longer than %lld s and is ended; programs compile "
              "shaders themselves",
              (long long)shaders->most_ms / 1000);
     server_child_kill(&shaders->child);
@@ -51,7 +47,8 @@ static void server_shaders_changed(void *user, enum server_child_change change, 
     server_timer_disarm(shaders->children->loop, &shaders->late);
     if (status)
         apir_log(APIR_LOG_WARN,
-                 "apir-shaders ended with %s %d; programs compile shaders themselves",
+                 "filling the shader cache ended with %s %d; programs compile shaders "
+                 "themselves",
                  change == SERVER_CHILD_KILLED ? "signal" : "status", status);
     shaders->filled(shaders->user);
 }
@@ -59,16 +56,8 @@ static void server_shaders_changed(void *user, enum server_child_change change, 
 /* Returns 0 or -errno. */
 static int server_shaders_start(struct server_shaders *shaders)
 {
-    char path[PATH_MAX];
-    const char *slash = strrchr(shaders->worker, '/');
-    const int folder = slash ? (int)(slash - shaders->worker) : 1;
-    if (snprintf(path, sizeof(path), "%.*s/apir-shaders", folder, slash ? shaders->worker : ".") >=
-        (int)sizeof(path))
-        return -ENAMETOOLONG;
-    if (access(path, X_OK) < 0)
-        return -errno;
-    const char *argv[] = {path, shaders->config_path ? "--config" : NULL, shaders->config_path,
-                          NULL};
+    const char *argv[] = {shaders->worker, "--fill-shaders",
+                          shaders->config_path ? "--config" : NULL, shaders->config_path, NULL};
     const struct server_child_spec spec = {.argv = argv, .is_worker = true};
     return server_child_start(shaders->children, &shaders->child, &spec, server_shaders_changed,
                               shaders);
@@ -82,7 +71,7 @@ bool server_shaders_fill(struct server_shaders *shaders)
     int rc = server_shaders_start(shaders);
     if (rc < 0) {
         apir_log(APIR_LOG_WARN,
-                 "cannot start apir-shaders: %s; programs compile shaders themselves",
+                 "cannot fill the shader cache: %s; programs compile shaders themselves",
                  strerror(-rc));
         return false;
     }

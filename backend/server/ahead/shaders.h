@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The shader cache of this server's user: filled once in a server's life by apir-shaders, a program
- * of the host's own that sees nothing of a guest's. Workers read that cache and keep nothing of
- * what they compile themselves.
+ * The shader cache of this server's user: filled once in a server's life by a process of
+ * the worker's program that has no context (backend/worker/shaders/fill.h). Workers read that cache
+ * and keep nothing of what they compile themselves.
  */
 #ifndef APIR_SERVER_SHADERS_H
 #define APIR_SERVER_SHADERS_H
@@ -18,7 +18,7 @@
 
 struct server_shaders {
     struct server_children *children;
-    const char *worker;      /* path, beside which apir-shaders lies; borrowed */
+    const char *worker;      /* its path; borrowed */
     const char *config_path; /* NULL: defaults; borrowed */
     int64_t most_ms;
     bool begun;
@@ -28,13 +28,13 @@ struct server_shaders {
     void *user;
 };
 
-/* filled(user) is called from the loop once apir-shaders has ended, however it did. */
+/* filled(user) is called from the loop once that process has ended, however it did. */
 void server_shaders_init(struct server_shaders *shaders, struct server_children *children,
                          const char *worker, const char *config_path,
                          const struct apir_config *config, void (*filled)(void *user), void *user);
 void server_shaders_fini(struct server_shaders *shaders);
 
-/* Starts apir-shaders where that is due. True: it runs, and filled() will be called. */
+/* Starts it where that is due. True: it runs, and filled() will be called. */
 bool server_shaders_fill(struct server_shaders *shaders);
 
 #endif

@@ -153,6 +153,8 @@ bool server_spares_take(struct server_spares *spares, struct server_worker *work
 
 void server_spares_expect(struct server_spares *spares)
 {
+    if (spares->n == 0 && spares->shaders.begun)
+        return;
     spares_arm_next(spares);
     server_timer_arm(spares->setup.children->loop, &spares->idle, server_now_ms() + spares->idle_ms,
                      spares_idle, spares);

@@ -3,8 +3,8 @@
  * Computes what language models compute, once and on zeros, so that a device's driver has
  * compiled the shaders for it.
  */
-#ifndef APIR_SHADERS_MODEL_H
-#define APIR_SHADERS_MODEL_H
+#ifndef APIR_WORKER_SHADERS_MODEL_H
+#define APIR_WORKER_SHADERS_MODEL_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,7 +3,7 @@
  * The graphs are built by the host's own ggml as llama.cpp builds them, fusions included: a
  * backend chooses a shader by an operation's neighbours, types and sizes.
  */
-#include "backend/shaders/model.h"
+#include "backend/worker/shaders/model.h"
 
 #include <dlfcn.h>
 #include <errno.h>
