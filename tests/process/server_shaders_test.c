@@ -134,12 +134,18 @@ TEST(cache_is_filled_without_spares_and_ends_with_the_server)
     fixture_wait_gone(pid);
 }
 
+/* Nor where workers write what it would read. */
 TEST(zero_seconds_are_none)
 {
-    struct host h;
-    host_start(&h, "exit 0", "\"shader_seconds\": 0, \"spare_workers\": 1");
-    WAIT_FOR(spares(&h) == 1, WAIT_MS);
-    assert_int_equal(spares(&h), 1);
-    assert_int_equal(runs(&h), 0);
-    host_stop(&h);
+    static const char *const members[] = {
+        "\"shader_seconds\": 0, \"spare_workers\": 1",
+        "\"shader_seconds\": 60, \"spare_workers\": 1, \"sandbox_write\": [\"/tmp/shared\"]"};
+    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
+        struct host h;
+        host_start(&h, "exit 0", members[i]);
+        WAIT_FOR(spares(&h) == 1, WAIT_MS);
+        assert_int_equal(spares(&h), 1);
+        assert_int_equal(runs(&h), 0);
+        host_stop(&h);
+    }
 }

@@ -16,7 +16,8 @@ void server_shaders_init(struct server_shaders *shaders, struct server_children 
         .worker = worker,
         .config_path = config_path,
         .most_ms = (int64_t)config->shader_seconds * 1000 + SERVER_SHADERS_LATE_MS,
-        .begun = config->shader_seconds == 0,
+        /* It has no sandbox: what workers may write it must not read. */
+        .begun = config->shader_seconds == 0 || config->sandbox_write.n > 0,
         .filled = filled,
         .user = user,
     };

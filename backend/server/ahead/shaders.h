@@ -21,7 +21,7 @@ struct server_shaders {
     const char *worker;      /* its path; borrowed */
     const char *config_path; /* NULL: defaults; borrowed */
     int64_t most_ms;
-    bool begun;
+    bool begun; /* or none is wanted */
     struct server_child child;
     struct server_timer late;
     void (*filled)(void *user);
