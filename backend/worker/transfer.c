@@ -59,10 +59,10 @@ static const char *transfer_check(struct worker *w, uint32_t buffer, uint64_t of
     return NULL;
 }
 
-/* Whether the transfer can be queued on the stream: it is of the same device. */
-static bool queued(const struct worker *w, uint32_t stream, const struct transfer *t)
+/* Whether work on the buffer can be queued on the stream: it is of the same device. */
+static bool queued(const struct worker *w, uint32_t stream, const struct worker_buffer *b)
 {
-    return stream && w->streams[stream].device == t->buffer->device;
+    return stream && w->streams[stream].device == b->device;
 }
 
 /* The next bytes of a tensor that the host converts. */
@@ -89,9 +89,9 @@ const char *worker_set(struct worker *w, const struct apir_msg_set *m)
     struct worker_stream *s = &w->streams[m->stream];
     if (m->stream && !s->host)
         return worker_bad_stream;
-    if (t.direct && queued(w, m->stream, &t)) {
-        host_buffer_copy_async(&w->ggml, s->host, t.direct, t.direct_offset, &t.buffer->host,
-                               m->offset, m->size);
+    if (t.direct && queued(w, m->stream, t.buffer)) {
+        host_buffer_copy_async(&w->ggml, s->host, t.direct, t.direct_offset, s->host,
+                               &t.buffer->host, m->offset, m->size);
         worker_stream_note(w, s, m->size);
         return NULL;
     }
@@ -161,11 +161,11 @@ const char *worker_get(struct worker *w, const struct apir_msg_get *m)
     if (m->stream && !s->host)
         return worker_bad_stream;
     /* Behind the graph in the same queue: one wait for both. */
-    if (s->dirty && queued(w, m->stream, &t) && !t.buffer->host.memory) {
+    if (s->dirty && queued(w, m->stream, t.buffer) && !t.buffer->host.memory) {
         if (!t.direct && m->size <= HOST_STAGING_SIZE)
             return get_small_queued(w, m, &t);
         if (t.direct)
-            host_buffer_copy_async(&w->ggml, s->host, &t.buffer->host, m->offset, t.direct,
+            host_buffer_copy_async(&w->ggml, s->host, &t.buffer->host, m->offset, s->host, t.direct,
                                    t.direct_offset, m->size);
         else
             host_buffer_get_async(&w->ggml, s->host, &t.buffer->host, m->offset, t.data, m->size);
@@ -226,6 +226,24 @@ const char *worker_memset(struct worker *w, const struct apir_msg_memset *m)
     return NULL;
 }
 
+/*
+ * Whether the host's backend can order such a copy itself: within a stream, or from one GPU to
+ * another of the same backend, both of which have memory of their own. Between two streams of one
+ * GPU Vulkan's orders only one of them.
+ */
+static bool copy_is_queued(const struct worker *w, const struct apir_msg_copy *m,
+                           const struct worker_buffer *src, const struct worker_buffer *dst)
+{
+    if (!queued(w, m->src_stream, src) || !queued(w, m->dst_stream, dst))
+        return false;
+    if (m->src_stream == m->dst_stream)
+        return true;
+    const struct host_device *from = &w->ggml.devices[src->device];
+    const struct host_device *to = &w->ggml.devices[dst->device];
+    return from != to && from->is_gpu && to->is_gpu && from->reg == to->reg && !src->host.memory &&
+           !dst->host.memory;
+}
+
 const char *worker_copy(struct worker *w, const struct apir_msg_copy *m)
 {
     struct worker_buffer *src = worker_buffer_find(w, m->src_buffer);
@@ -236,31 +254,27 @@ const char *worker_copy(struct worker *w, const struct apir_msg_copy *m)
         return worker_bad_extra;
     if (!in_buffer(src, m->src_offset, m->size) || !in_buffer(dst, m->dst_offset, m->size))
         return worker_bad_range;
-    struct worker_stream *ds = &w->streams[m->dst_stream];
-    if ((m->src_stream && !w->streams[m->src_stream].host) || (m->dst_stream && !ds->host))
+    struct worker_stream *ss = &w->streams[m->src_stream], *ds = &w->streams[m->dst_stream];
+    if ((m->src_stream && !ss->host) || (m->dst_stream && !ds->host))
         return worker_bad_stream;
     /* No backend says what becomes of these, and Vulkan forbids them. */
     if (src == dst && m->src_offset < m->dst_offset + m->size &&
         m->dst_offset < m->src_offset + m->size)
         return "source and destination overlap";
-    /* Between two streams the copy comes after the work of both so far, and before what follows in
-     * either: one that is done when this message is. */
-    const bool queue = m->dst_stream && m->src_stream == m->dst_stream &&
-                       src->device == dst->device && ds->device == dst->device;
-    const char *why = NULL;
-    if (!queue)
-        why = worker_stream_settle(w, m->src_stream);
-    if (!why && !queue)
-        why = worker_stream_settle(w, m->dst_stream);
-    if (why)
-        return why;
     worker_stream_inherit(w, m->dst_stream, m->src_stream);
-    if (queue) {
-        host_buffer_copy_async(&w->ggml, ds->host, &src->host, m->src_offset, &dst->host,
+    if (copy_is_queued(w, m, src, dst)) {
+        host_buffer_copy_async(&w->ggml, ss->host, &src->host, m->src_offset, ds->host, &dst->host,
                                m->dst_offset, m->size);
         worker_stream_note(w, ds, m->size);
-    } else {
-        host_buffer_copy(&w->ggml, &src->host, m->src_offset, &dst->host, m->dst_offset, m->size);
+        if (ss != ds)
+            worker_stream_note(w, ss, 0);
+        return NULL;
     }
-    return NULL;
+    /* A copy that is done at once comes after the work of both, and before what follows. */
+    const char *why = worker_stream_settle(w, m->src_stream);
+    if (!why)
+        why = worker_stream_settle(w, m->dst_stream);
+    if (!why)
+        host_buffer_copy(&w->ggml, &src->host, m->src_offset, &dst->host, m->dst_offset, m->size);
+    return why;
 }

@@ -112,6 +112,16 @@ sanitized_start() {
     exercises APIR1 devices events host-buffers host-sets weights
 }
 
+# The same device twice, which ggml-vulkan takes for two: what one backend copies between its GPUs.
+@test "memory: two devices of one backend" {
+    vulkan
+    VTEST_ENV=("${VTEST_ENV[@]}" GGML_VK_VISIBLE_DEVICES=0,0)
+    VTEST_CONFIG='{"threads": 1, "devices": ["Vulkan0", "Vulkan1"]}'
+    server_start
+    exercises APIR0 devices
+    grep -q 'two devices' "$T/exercise.out"
+}
+
 @test "memory: a sanitized worker" {
     sanitized_start
     exercises APIR0 host-buffers host-sets reads weights events events-free

@@ -240,11 +240,11 @@ void host_buffer_copy(struct host_ggml *hg, struct host_buffer *src, uint64_t sr
     hg->fns->ggml_backend_tensor_copy(&s, &d);
 }
 
-void host_buffer_copy_async(struct host_ggml *hg, void *stream, struct host_buffer *src,
-                            uint64_t src_offset, struct host_buffer *dst, uint64_t dst_offset,
-                            uint64_t size)
+void host_buffer_copy_async(struct host_ggml *hg, void *src_stream, struct host_buffer *src,
+                            uint64_t src_offset, void *dst_stream, struct host_buffer *dst,
+                            uint64_t dst_offset, uint64_t size)
 {
     struct gg_tensor s = raw_tensor(src, src_offset, size);
     struct gg_tensor d = raw_tensor(dst, dst_offset, size);
-    hg->fns->ggml_backend_tensor_copy_async(stream, stream, &s, &d);
+    hg->fns->ggml_backend_tensor_copy_async(src_stream, dst_stream, &s, &d);
 }

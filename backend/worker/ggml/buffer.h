@@ -67,10 +67,11 @@ int host_buffer_memset(struct host_ggml *hg, struct host_buffer *b, uint64_t off
 void host_buffer_copy(struct host_ggml *hg, struct host_buffer *src, uint64_t src_offset,
                       struct host_buffer *dst, uint64_t dst_offset, uint64_t size);
 
-/* As host_buffer_copy, in the order of the stream, whose device both buffers are of;
- * done after host_stream_sync. */
-void host_buffer_copy_async(struct host_ggml *hg, void *stream, struct host_buffer *src,
-                            uint64_t src_offset, struct host_buffer *dst, uint64_t dst_offset,
-                            uint64_t size);
+/* As host_buffer_copy, after what src_stream has been given so far and before what either stream is
+ * given from now on; done after host_stream_sync of both. The streams are of the buffers' devices;
+ * two of them are of two GPUs of one backend. */
+void host_buffer_copy_async(struct host_ggml *hg, void *src_stream, struct host_buffer *src,
+                            uint64_t src_offset, void *dst_stream, struct host_buffer *dst,
+                            uint64_t dst_offset, uint64_t size);
 
 #endif
