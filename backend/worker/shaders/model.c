@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 #include <time.h>
 
@@ -28,6 +29,14 @@ typedef struct gg_tensor tensor;
     S(tensor *, ggml_view_2d, (void *, tensor *, int64_t, int64_t, size_t nb1, size_t offset))     \
     S(tensor *, ggml_reshape_3d, (void *, tensor *, int64_t, int64_t, int64_t))                    \
     S(tensor *, ggml_permute, (void *, tensor *, int, int, int, int))                              \
+    S(tensor *, ggml_mul_mat_id, (void *, tensor *experts, tensor *, tensor *ids))                 \
+    S(tensor *, ggml_add_id, (void *, tensor *, tensor *experts, tensor *ids))                     \
+    S(tensor *, ggml_soft_max, (void *, tensor *))                                                 \
+    S(tensor *, ggml_argsort, (void *, tensor *, int order))                                       \
+    S(tensor *, ggml_sum_rows, (void *, tensor *))                                                 \
+    S(tensor *, ggml_clamp, (void *, tensor *, float min, float max))                              \
+    S(tensor *, ggml_div, (void *, tensor *, tensor *))                                            \
+    S(tensor *, ggml_swiglu_oai, (void *, tensor *, tensor *, float alpha, float limit))           \
     S(tensor *, ggml_swiglu_split, (void *, tensor *, tensor *))                                   \
     S(tensor *, ggml_geglu_split, (void *, tensor *, tensor *))                                    \
     S(tensor *, ggml_rope_ext,                                                                     \
@@ -37,6 +46,7 @@ typedef struct gg_tensor tensor;
       (void *, tensor *q, tensor *k, tensor *v, tensor *mask, float scale, float max_bias,         \
        float softcap))                                                                             \
     S(void, ggml_flash_attn_ext_set_prec, (tensor *, int))                                         \
+    S(void, ggml_flash_attn_ext_add_sinks, (tensor *, tensor *))                                   \
     S(size_t, ggml_tensor_overhead, (void))                                                        \
     S(void *, ggml_backend_alloc_ctx_tensors_from_buft, (void *, void *buft))
 
@@ -64,31 +74,40 @@ const struct shaders_ggml *shaders_ggml_load(const struct host_ggml *hg, struct 
 
 #define ROPE_NEOX   2
 #define PREC_F32    10
-#define TENSORS_MAX 64 /* of one graph */
+#define DESCENDING  1   /* of ARGSORT */
+#define TENSORS_MAX 128 /* of one graph */
 #define OUTPUTS     32000
 
 /* What differs between families of models. */
 static const struct shape {
-    int64_t width, inner; /* of the residual stream, of the feed-forward part */
+    int64_t width, inner; /* of the residual stream, of the feed-forward part (of one expert) */
     int64_t head, n_heads, n_kv_heads;
     int rope;
     bool norms_heads, has_bias, has_geglu;
+    int64_t n_experts, n_used; /* 0: no mixture */
+    bool is_oss;               /* sinks, biases for each expert, experts of MXFP4 */
 } shapes[] = {
     /* SmolLM, Llama, Mistral: of 135M, 1B and 8B parameters */
-    {576, 1536, 64, 9, 3, 0, false, false, false},
-    {2048, 8192, 64, 32, 8, 0, false, false, false},
-    {4096, 14336, 128, 32, 8, 0, false, false, false},
+    {576, 1536, 64, 9, 3, 0, false, false, false, 0, 0, false},
+    {2048, 8192, 64, 32, 8, 0, false, false, false, 0, 0, false},
+    {4096, 14336, 128, 32, 8, 0, false, false, false, 0, 0, false},
     /* Qwen 2, and 3 */
-    {1536, 8960, 128, 12, 2, ROPE_NEOX, false, true, false},
-    {2560, 9728, 128, 32, 8, ROPE_NEOX, true, false, false},
+    {1536, 8960, 128, 12, 2, ROPE_NEOX, false, true, false, 0, 0, false},
+    {2560, 9728, 128, 32, 8, ROPE_NEOX, true, false, false, 0, 0, false},
     /* Gemma */
-    {2560, 10240, 256, 8, 4, ROPE_NEOX, true, false, true},
+    {2560, 10240, 256, 8, 4, ROPE_NEOX, true, false, true, 0, 0, false},
+    /* Mixtures of experts: Qwen 3, gpt-oss */
+    {2048, 768, 128, 32, 4, ROPE_NEOX, true, false, false, 128, 8, false},
+    {2880, 2880, 64, 64, 8, ROPE_NEOX, false, true, false, 32, 4, true},
 };
+#define DENSE_SHAPES 6
 
 static const uint8_t types[] = {
-    APIR_TYPE_Q4_K, APIR_TYPE_Q6_K, APIR_TYPE_Q8_0, APIR_TYPE_Q4_0,
-    APIR_TYPE_F16,  APIR_TYPE_Q5_K, APIR_TYPE_BF16,
+    APIR_TYPE_Q4_K,   APIR_TYPE_Q6_K, APIR_TYPE_Q8_0, APIR_TYPE_Q4_0,
+    APIR_TYPE_F16,    APIR_TYPE_Q5_K, APIR_TYPE_BF16, APIR_TYPE_Q3_K,
+    APIR_TYPE_IQ4_XS, APIR_TYPE_Q2_K, APIR_TYPE_Q5_0, APIR_TYPE_IQ4_NL,
 };
+#define COMMON_TYPES 7
 
 /*
  * Tokens at once, and those that attention goes over: one program's answer and prompts, then
@@ -99,6 +118,20 @@ static const struct batch {
 } batches[] = {
     {1, 256},  {16, 256}, {48, 256}, {512, 512}, {1, 1024}, {512, 4096}, {2, 1024},
     {4, 1024}, {8, 1024}, {3, 1024}, {5, 1024},  {6, 1024}, {7, 1024},
+};
+#define N_BATCHES   (sizeof(batches) / sizeof(batches[0]))
+#define ONE_PROGRAM 4 /* batches */
+
+/* What is computed, in this order: each batch with each type with each shape. */
+static const struct part {
+    size_t shape, n_shapes, type, n_types, n_batches;
+    int cache; /* type of the keys and values */
+} parts[] = {
+    {0, DENSE_SHAPES, 0, COMMON_TYPES, N_BATCHES, APIR_TYPE_F16},
+    {DENSE_SHAPES, sizeof(shapes) / sizeof(shapes[0]) - DENSE_SHAPES, 0, 3, ONE_PROGRAM,
+     APIR_TYPE_F16},
+    {0, DENSE_SHAPES, 0, 1, ONE_PROGRAM, APIR_TYPE_Q8_0},
+    {0, DENSE_SHAPES, COMMON_TYPES, sizeof(types) - COMMON_TYPES, ONE_PROGRAM, APIR_TYPE_F16},
 };
 
 uint64_t shaders_now_ms(void)
@@ -113,7 +146,7 @@ struct graph {
     const struct shaders_ggml *gg;
     const struct shape *shape;
     void *ctx, *cgraph;
-    int type;
+    int type, cache;
     int64_t n, context; /* tokens */
 };
 
@@ -158,7 +191,7 @@ static tensor *remember(struct graph *g, tensor *x, tensor *rows)
     const struct shaders_ggml *gg = g->gg;
     const struct shape *s = g->shape;
     const int64_t width = s->head * s->n_kv_heads;
-    tensor *cache = new_tensor(g, APIR_TYPE_F16, width, g->context, 1);
+    tensor *cache = new_tensor(g, g->cache, width, g->context, 1);
     x = gg->ggml_view_2d(g->ctx, x, width, g->n, (size_t)width * sizeof(float), 0);
     then(g, gg->ggml_set_rows(g->ctx, cache, x, rows));
     cache = gg->ggml_reshape_3d(g->ctx, cache, s->head, s->n_kv_heads, g->context);
@@ -188,14 +221,84 @@ static tensor *attend(struct graph *g, tensor *x)
     v = remember(g, v, rows);
     q = gg->ggml_permute(g->ctx, q, 0, 2, 1, 3);
     x = gg->ggml_flash_attn_ext(g->ctx, q, k, v, mask, 0.125f, 0.0f, 0.0f);
+    if (s->is_oss)
+        gg->ggml_flash_attn_ext_add_sinks(x, new_tensor(g, APIR_TYPE_F32, s->n_heads, 1, 1));
     gg->ggml_flash_attn_ext_set_prec(x, PREC_F32);
     x = gg->ggml_reshape_2d(g->ctx, x, s->head * s->n_heads, g->n);
-    return weigh(g, x, s->head * s->n_heads, s->width, false);
+    return weigh(g, x, s->head * s->n_heads, s->width, s->is_oss);
+}
+
+/* With the experts of these numbers. */
+static tensor *weigh_by(struct graph *g, tensor *x, int64_t in, int64_t out, tensor *ids)
+{
+    const struct shape *s = g->shape;
+    const int type = s->is_oss ? APIR_TYPE_MXFP4 : g->type;
+    tensor *experts = new_tensor(g, type, in, out, s->n_experts);
+    tensor *y = g->gg->ggml_mul_mat_id(g->ctx, experts, x, ids);
+    if (!s->is_oss)
+        return y;
+    return g->gg->ggml_add_id(g->ctx, y, new_tensor(g, APIR_TYPE_F32, out, s->n_experts, 1), ids);
+}
+
+/* How much each of the chosen experts counts; *ret_ids: which are chosen. */
+static tensor *choose(struct graph *g, tensor *x, tensor **ret_ids)
+{
+    const struct shaders_ggml *gg = g->gg;
+    const struct shape *s = g->shape;
+    tensor *router = new_tensor(g, APIR_TYPE_F32, s->width, s->n_experts, 1);
+    tensor *odds = gg->ggml_mul_mat(g->ctx, router, x);
+    if (s->is_oss)
+        odds = gg->ggml_add(g->ctx, odds, new_tensor(g, APIR_TYPE_F32, s->n_experts, 1, 1));
+    else
+        odds = gg->ggml_soft_max(g->ctx, odds);
+    tensor *order = gg->ggml_argsort(g->ctx, odds, DESCENDING);
+    tensor *ids =
+        gg->ggml_view_2d(g->ctx, order, s->n_used, g->n, (size_t)s->n_experts * sizeof(int32_t), 0);
+    odds = gg->ggml_reshape_3d(g->ctx, odds, 1, s->n_experts, g->n);
+    tensor *counts = gg->ggml_get_rows(g->ctx, odds, ids);
+    counts = gg->ggml_reshape_2d(g->ctx, counts, s->n_used, g->n);
+    if (s->is_oss) {
+        counts = gg->ggml_soft_max(g->ctx, counts);
+    } else {
+        tensor *sum = gg->ggml_sum_rows(g->ctx, counts);
+        sum = gg->ggml_clamp(g->ctx, sum, 6.103515625e-5f, INFINITY);
+        counts = gg->ggml_div(g->ctx, counts, sum);
+    }
+    counts = gg->ggml_reshape_3d(g->ctx, counts, 1, s->n_used, g->n);
+    then(g, counts);
+    *ret_ids = ids;
+    return counts;
+}
+
+static tensor *mixture(struct graph *g, tensor *x)
+{
+    const struct shaders_ggml *gg = g->gg;
+    const struct shape *s = g->shape;
+    tensor *ids, *counts = choose(g, x, &ids);
+    x = gg->ggml_reshape_3d(g->ctx, x, s->width, 1, g->n);
+    tensor *up = weigh_by(g, x, s->width, s->inner, ids);
+    tensor *gate = weigh_by(g, x, s->width, s->inner, ids);
+    x = s->is_oss ? gg->ggml_swiglu_oai(g->ctx, gate, up, 1.702f, 7.0f)
+                  : gg->ggml_swiglu_split(g->ctx, gate, up);
+    x = gg->ggml_mul(g->ctx, weigh_by(g, x, s->inner, s->width, ids), counts);
+    tensor *each[8] = {NULL};
+    const size_t row = (size_t)s->width * sizeof(float);
+    for (int64_t i = 0; i < s->n_used; i++) {
+        each[i] =
+            gg->ggml_view_2d(g->ctx, x, s->width, g->n, row * (size_t)s->n_used, row * (size_t)i);
+        then(g, each[i]);
+    }
+    x = each[0];
+    for (int64_t i = 1; i < s->n_used; i++)
+        x = gg->ggml_add(g->ctx, x, each[i]);
+    return x;
 }
 
 static tensor *feed_forward(struct graph *g, tensor *x)
 {
     const struct shape *s = g->shape;
+    if (s->n_experts)
+        return mixture(g, x);
     tensor *gate = weigh(g, x, s->width, s->inner, false);
     tensor *up = weigh(g, x, s->width, s->inner, false);
     x = s->has_geglu ? g->gg->ggml_geglu_split(g->ctx, gate, up)
@@ -256,29 +359,51 @@ static bool graph_compute(struct graph *g, const struct host_device *device, voi
     return done;
 }
 
-#define N_SHAPES  (sizeof(shapes) / sizeof(shapes[0]))
-#define N_TYPES   (sizeof(types) / sizeof(types[0]))
-#define N_BATCHES (sizeof(batches) / sizeof(batches[0]))
+/*
+ * Whether rows of these lengths are whole blocks of the type. A ggml ends the process where they
+ * are not, or where it has not heard of the type (no block).
+ */
+static bool type_fits(const struct graph *g, int type)
+{
+    const struct shape *s = g->shape;
+    const int64_t block = g->host->types[type].block;
+    return block && s->width % block == 0 && s->inner % block == 0 &&
+           (s->head * s->n_heads) % block == 0;
+}
+
+static bool types_fit(const struct graph *g)
+{
+    const int64_t cached = g->host->types[g->cache].block;
+    return type_fits(g, g->type) && cached && g->shape->head % cached == 0 &&
+           (!g->shape->is_oss || type_fits(g, APIR_TYPE_MXFP4));
+}
 
 bool shaders_models_compute(struct host_ggml *hg, const struct shaders_ggml *gg,
                             const struct host_device *device, uint64_t until_ms,
                             unsigned *ret_graphs)
 {
+    bool through = false;
     *ret_graphs = 0;
     void *stream = host_stream_open(hg, device);
-    size_t i = 0;
-    for (; stream && i < N_BATCHES * N_TYPES * N_SHAPES && shaders_now_ms() < until_ms; i++) {
-        const struct batch *batch = &batches[i / (N_TYPES * N_SHAPES)];
-        struct graph g = {
-            .host = hg,
-            .gg = gg,
-            .shape = &shapes[i % N_SHAPES],
-            .type = types[i / N_SHAPES % N_TYPES],
-            .n = batch->n,
-            .context = batch->context,
-        };
-        *ret_graphs += graph_compute(&g, device, stream);
+    for (size_t p = 0; stream && p < sizeof(parts) / sizeof(parts[0]); p++) {
+        const struct part *part = &parts[p];
+        const size_t n = part->n_batches * part->n_types * part->n_shapes;
+        size_t i = 0;
+        for (; i < n && shaders_now_ms() < until_ms; i++) {
+            const struct batch *batch = &batches[i / (part->n_types * part->n_shapes)];
+            struct graph g = {
+                .host = hg,
+                .gg = gg,
+                .shape = &shapes[part->shape + i % part->n_shapes],
+                .type = types[part->type + i / part->n_shapes % part->n_types],
+                .cache = part->cache,
+                .n = batch->n,
+                .context = batch->context,
+            };
+            *ret_graphs += types_fit(&g) && graph_compute(&g, device, stream);
+        }
+        through = i == n;
     }
     host_stream_close(hg, stream);
-    return i == N_BATCHES * N_TYPES * N_SHAPES;
+    return through;
 }

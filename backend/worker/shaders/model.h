@@ -15,7 +15,7 @@
 /* Functions by which the host's ggml builds graphs. */
 struct shaders_ggml;
 
-/* Static memory, for good. NULL with *err: this ggml lacks some, which came in 2025. */
+/* Static memory, for good. NULL with *err: this ggml lacks some, which came in autumn 2025. */
 const struct shaders_ggml *shaders_ggml_load(const struct host_ggml *hg, struct apir_error *err);
 
 /* CLOCK_MONOTONIC. */
@@ -24,7 +24,8 @@ uint64_t shaders_now_ms(void);
 /*
  * One layer, and the output matrix, of models of several shapes, with weights of each type that
  * models mostly have and batches of each size that takes other shaders: first what every program
- * needs. What the device does not support, or has no memory for (up to 1 GiB), is left out.
+ * needs, then mixtures of experts, a quantised cache and rarer types. What the device does not
+ * support, or has no memory for (up to 1 GiB), is left out.
  * *ret_graphs: how many it has computed. False: until_ms came before it was through.
  */
 bool shaders_models_compute(struct host_ggml *hg, const struct shaders_ggml *gg,
