@@ -11,7 +11,7 @@ set -uo pipefail
 # shellcheck source=tests/steps.bash
 . "$(dirname "${BASH_SOURCE[0]}")/steps.bash"
 
-passed=0 again=0 upstream=0 failed=0 skipped=0
+passed=0 again=0 upstream=0 failed=0 skipped=0 wrong=()
 mkdir -p build/check
 started=$SECONDS
 
@@ -27,9 +27,14 @@ for step in "$@"; do
     printf 'check: %-14s %6d %6d %8d %6d  (%d s)\n' "$name" "$STEP_PASSED" "$STEP_AGAIN" "$STEP_UPSTREAM" \
         "$STEP_FAILED" $((SECONDS - began))
     step_skips "build/check/$name.log" | sed 's/^/    skipped: /'
-    [[ $STEP_FAILED -eq 0 ]] || step_show "build/check/$name.log"
+    if [[ $STEP_FAILED -ne 0 ]]; then
+        step_show "build/check/$name.log"
+        mapfile -t -O "${#wrong[@]}" wrong < <(step_failures "build/check/$name.log" | sed "s/^/$name: /")
+    fi
 done
 
+# Once more, where somebody who has only the end looks.
+[[ ${#wrong[@]} -eq 0 ]] || printf 'check: failed: %s\n' "${wrong[@]}"
 echo "check: $((SECONDS - started)) s in all"
 echo "check: besides, $again repetitions with another compiler, sanitizer or transport passed, and" \
     "$upstream cases of other suites; $skipped skipped"

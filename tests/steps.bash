@@ -58,9 +58,14 @@ step_run() { # FOLDER NAME[:KIND] GOAL...
     STEP_SKIPPED=$(step_skips "$log" | wc -l)
 }
 
-# What went wrong, for a person: the lines that say so, and the end.
+# The lines that say what went wrong.
+step_failures() { # LOG
+    grep -aE '(^|[^a-z])(not ok|in test file|NOT STOPPED|FAIL|FAILED|error:|Error)' "$1" | head -n 40
+}
+
+# What went wrong, for a person: those lines, and the end.
 step_show() { # LOG
-    grep -aE '(^|[^a-z])(not ok|NOT STOPPED|FAIL|FAILED|error:|Error)' "$1" | head -n 40 | sed 's/^/    | /'
+    step_failures "$1" | sed 's/^/    | /'
     tail -n 15 "$1" | sed 's/^/    > /'
     echo "    the whole output: $1"
 }

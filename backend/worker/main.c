@@ -381,6 +381,8 @@ static int fill_shaders(struct worker *w, const struct options *o)
 {
     struct apir_error err = {0};
     struct apir_config config;
+    /* Not to be taken for one that has a guest. */
+    worker_system_name("apir-shaders");
     /* Behind everybody who waits for something. */
     (void)setpriority(PRIO_PROCESS, 0, 19);
     int rc = apir_config_load(o->config, &config, &err);

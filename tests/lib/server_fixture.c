@@ -458,8 +458,9 @@ pid_t fixture_child(const struct fixture *f, const char *name, unsigned *ret_cou
 
 void fixture_wait_childless(const struct fixture *f)
 {
-    WAIT_FOR(fixture_child(f, "", NULL) <= 0, FIXTURE_WAIT_MS);
-    assert_int_equal(fixture_child(f, "", NULL), -1);
+    pid_t child;
+    WAIT_FOR((child = fixture_child(f, "", NULL)) <= 0, FIXTURE_WAIT_MS);
+    assert_int_equal(child, -1);
 }
 
 size_t fixture_count_fds(const struct fixture *f)
@@ -471,6 +472,7 @@ size_t fixture_count_fds(const struct fixture *f)
 
 void fixture_expect_fds(const struct fixture *f, size_t most)
 {
-    WAIT_FOR(fixture_count_fds(f) <= most, FIXTURE_WAIT_MS);
-    assert_true(fixture_count_fds(f) <= most);
+    size_t count;
+    WAIT_FOR((count = fixture_count_fds(f)) <= most, FIXTURE_WAIT_MS);
+    assert_true(count <= most);
 }

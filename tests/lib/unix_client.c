@@ -164,8 +164,9 @@ void unix_expect_closed(int fd)
 void unix_expect_nothing_left(void)
 {
     fixture_wait_childless(&unix_host.f);
-    WAIT_FOR(fixture_count_fds(&unix_host.f) == unix_host.n_fds, FIXTURE_WAIT_MS);
-    assert_int_equal(fixture_count_fds(&unix_host.f), unix_host.n_fds);
+    size_t count;
+    WAIT_FOR((count = fixture_count_fds(&unix_host.f)) == unix_host.n_fds, FIXTURE_WAIT_MS);
+    assert_int_equal(count, unix_host.n_fds);
 }
 
 /* ---- set-up ------------------------------------------------------------------------ */

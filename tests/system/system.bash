@@ -76,9 +76,12 @@ vulkan() {
 # SYSTEM_TRANSPORT says how the clients of any test get to the host: vtest, or unix.
 SYSTEM_TRANSPORT=${SYSTEM_TRANSPORT:-vtest}
 
-# One process, and so one render server, for all clients, as in a VMM.
+# One process, and so one render server, for all clients, as in a VMM. Tests look for the worker of a
+# program, so there is no other one, unless a test has spare_workers in its configuration.
 host_start() { # OUT
     VTEST_ARGS=(--no-fork --multi-clients)
+    [[ $VTEST_CONFIG == *'"spare_workers"'* ]] ||
+        VTEST_CONFIG=${VTEST_CONFIG%\}}', "spare_workers": 0, "shader_seconds": 0}'
     case $SYSTEM_TRANSPORT in
     vtest) vtest_start "$1" ;;
     unix) unix_start "$1" ;;

@@ -34,7 +34,6 @@ declines() { # PATTERN VARIABLE=VALUE...
 }
 
 @test "unix: many runs leave no process and no descriptor behind" {
-    VTEST_CONFIG='{"threads": 1, "spare_workers": 0, "shader_seconds": 0}' # it would be one that is not of any run
     server_start
     local fds
     fds=$(n_fds "$VTEST_PID")

@@ -71,7 +71,6 @@ setup() {
 fds_are() { [[ $(n_fds "$1") -le $2 ]]; }
 
 @test "many runs one after the other leave no process and no descriptor behind" {
-    VTEST_CONFIG='{"threads": 1, "spare_workers": 0, "shader_seconds": 0}' # it would be one that is not of any run
     server_start
     # One client stays: the server lives as long as it has any.
     hold_start
