@@ -41,9 +41,13 @@ static void fill_transfers(struct bytes *b)
         ggml_backend_tensor_memset(b->t, (uint8_t)(0x11 + i), at[i][0], at[i][1]);
     }
     bytes_check(b, "memset");
-    memset(b->want, 0x77, b->size);
-    ggml_backend_buffer_clear(b->buffer, 0x77);
-    bytes_check(b, "clear");
+    /* Zeros come in another way than other values. */
+    const uint8_t values[] = {0x77, 0, 0x78};
+    for (size_t i = 0; i < sizeof(values); i++) {
+        memset(b->want, values[i], b->size);
+        ggml_backend_buffer_clear(b->buffer, values[i]);
+        bytes_check(b, "clear");
+    }
 }
 
 /* Rows of `row` bytes, `n` of them, `st` apart on the device and `sd` apart here. */

@@ -38,7 +38,8 @@ static void buffer_fill(const struct host_ggml *hg, void *handle, uint64_t size,
 
 /*
  * Memory of the heap holds what was there before, addresses of ours as well, and the guest may
- * read it. Whole pages are given back to the kernel, which touches them only when the guest does.
+ * read it. Whole pages are given back to the kernel, which touches them only when the guest does:
+ * most of a cache of keys and values, which llama.cpp clears when it is made, not for a long time.
  */
 static void memory_zero(uint8_t *data, uint64_t size)
 {
@@ -80,11 +81,9 @@ int host_buffer_alloc(struct host_ggml *hg, const struct host_device *d, void *b
     buffer_fill(hg, handle, size, ret_buffer);
     ret_buffer->buft = buft;
     ret_buffer->slack = slack;
+    ret_buffer->is_heap = host_device_is_cpu(d);
     /* Not every driver clears what another process had before, and no API promises it. */
-    if (host_device_is_cpu(d))
-        memory_zero(ret_buffer->base, size + slack);
-    else
-        host_buffer_clear(hg, ret_buffer, 0);
+    host_buffer_clear(hg, ret_buffer, 0);
     return 0;
 }
 
@@ -139,7 +138,10 @@ void host_buffer_free(struct host_ggml *hg, struct host_buffer *b)
 
 void host_buffer_clear(struct host_ggml *hg, struct host_buffer *b, uint8_t value)
 {
-    hg->fns->ggml_backend_buffer_clear(b->handle, value);
+    if (b->is_heap && value == 0)
+        memory_zero(b->base, b->size + b->slack);
+    else
+        hg->fns->ggml_backend_buffer_clear(b->handle, value);
 }
 
 void host_buffer_reset(struct host_ggml *hg, struct host_buffer *b)

@@ -14,6 +14,7 @@ struct host_buffer {
     uint64_t slack; /* more behind them, which are nobody's: some kernels go a little too far */
     struct gg_tensor raw; /* the whole buffer as one I8 tensor: for set, get, copy */
     bool has_memset;
+    bool is_heap; /* main memory that ggml's CPU backend took for this buffer alone */
 };
 
 /* Behind each buffer that a CPU computes in, as far as its memory is ours to make larger. */
