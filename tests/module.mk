@@ -64,6 +64,7 @@ check-mutate:
 NIGHTLY_SUITES := \
     demo:one=demo \
     demo-aarch64:one=demo,ARCH=aarch64 \
+    demo-16k:one=demo,ARCH=aarch64,PAGES=16k \
     demo-bookworm:one=demo,SUITE=bookworm \
     demo-trixie:one=demo,SUITE=trixie \
     mutate=check-mutate \
@@ -84,6 +85,7 @@ NIGHTLY_SUITES := \
     bundle-vm=check-bundle-vm \
     options=check-options \
     ggml=check-ggml \
+    archs-arm64:upstream=check-archs-arm64 \
     ops:upstream=check-ops \
     archs:upstream=check-archs
 nightly:

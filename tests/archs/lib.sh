@@ -3,7 +3,7 @@
 #
 # What the scripts of this folder and tests/ops share; to be sourced from the repository's top folder.
 #
-#   archs_options NAMES "$@"       sets part, only, host, jobs and out
+#   archs_options NAMES "$@"       sets part, only, host, guest, jobs and out
 #   archs_without_blas "$0" "$@"   goes on in a mount namespace in which ggml has no BLAS backend
 #   archs_key                      names the packages and the processor, for what is kept
 #   archs_device_env HOST          arguments for `env`, a line each: that host's device. HOST is CPU,
@@ -44,12 +44,13 @@ archs_die() {
 archs_options() { # NAMES ARGS...
     local names=$1
     shift
-    part='' only='' host=CPU jobs=$archs_jobs out=
+    part='' only='' host=CPU guest='' jobs=$archs_jobs out=
     while [[ $# -gt 0 ]]; do
         case $1 in
         --part) part=yes ;;
         "$names") only=$2 && shift ;;
         --host) host=$2 && shift ;;
+        --guest) guest=$2 && shift ;;
         --jobs) jobs=$2 && shift ;;
         --seconds) archs_until "$2" && shift ;;
         -*) archs_die "$1: unknown option" ;;
@@ -59,6 +60,7 @@ archs_options() { # NAMES ARGS...
     done
     out=${out:-build/release-gcc}
     [[ $host =~ ^(CPU|lavapipe|gpu)$ ]] || archs_die "--host is CPU, lavapipe or gpu"
+    [[ $guest =~ ^(aarch64)?$ ]] || archs_die "--guest is aarch64"
 }
 
 # An accelerator takes large products away from the CPU in every context, natively more than

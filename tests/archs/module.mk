@@ -19,10 +19,15 @@ $(ARCHS_CLEAR): tests/archs/clear_buffers.c Makefile
 	$(call SAY,LINK)$(CC) $(BASE_CFLAGS) -shared -o $@ $<
 
 # All of it, over the CPU and lavapipe; a part for `make check`; the suites alone.
-.PHONY: check-archs check-archs-part check-suites
+.PHONY: check-archs check-archs-part check-archs-arm64 check-suites
 check-archs: all
 	tests/archs/check.sh $(O)
 check-archs-part: all
 	tests/archs/check.sh --part $(O)
 check-suites: all
 	tests/archs/suites.sh $(O)
+# The same test as an arm64 program under qemu-user, on this machine's CPU.
+check-archs-arm64: all
+	tests/vm/aarch64.sh
+	@$(MAKE) --no-print-directory ARCH=aarch64 CC=gcc
+	tests/archs/run.sh --guest aarch64 $(O)

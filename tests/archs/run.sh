@@ -1,14 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# run.sh [--part] [--archs NAME,...] [--host CPU|lavapipe|gpu] [--jobs N] [--seconds N] [OUT]
+# run.sh [--part] [--archs NAME,...] [--host CPU|lavapipe|gpu] [--guest aarch64] [--jobs N] [--seconds N] [OUT]
 #
 # Runs llama.cpp's own test-llama-archs for each architecture that it knows, natively on the
 # host's device and in a guest on APIR0, and compares row by row: the error against the CPU, the
 # round trip through a file and the mixed batch, and the same tensor parallel ("Meta") over APIR0.
 # One process for an architecture, so that a crash costs that one. On the CPU both are exact, so
 # that also the figures must agree; with Vulkan (lavapipe, which is on the CPU, or the machine's
-# GPU) the verdicts must.
+# GPU) the verdicts must. With --guest the guest is an arm64 program under qemu-user, with the plug-in of
+# `make ARCH=aarch64`; its own CPU, with which the tool compares, rounds otherwise, so verdicts count.
 #
 # --part takes the architectures in tests/archs/part; --seconds leaves out those that have not
 # begun by then. Native results are kept in build/archs: they depend on packages, processor and
@@ -27,15 +28,17 @@ limit=900 # seconds for one architecture; the slowest takes less than a minute o
 # ---- one architecture, called again by xargs ------------------------------------
 # One process. Leaves FILE.tsv, FILE.txt, FILE.err and FILE.rc; ENV is a file of variables.
 run_one() { # FILE ENV DEVICES NAME
-    local file=$1 rc tries env
+    local file=$1 rc tries env program=("$archs_tests/test-llama-archs")
     mapfile -t env <"$2"
+    [[ -z $guest || $2 != *remoted* ]] ||
+        program=("qemu-$guest" -cpu cortex-a76 -L "$guest_root" "$guest_root/usr/libexec/$guest-linux-gnu/llama.cpp-tests/test-llama-archs")
     # The tool prints from a thread and, natively too, can end before that has printed all. Then
     # the summary, always the last line, is missing; so it is after a crash, but with another code.
     for ((tries = 0; tries < 100; tries++)); do
         rc=0
         # Names have no character that means something in the expression but the dot.
         timeout -k 5 "$(archs_limit $limit)" env GGML_NO_BACKTRACE=1 "${env[@]}" \
-            "$archs_tests/test-llama-archs" -s $seed -a "^${4//./[.]}\$" \
+            "${program[@]}" -s $seed -a "^${4//./[.]}\$" \
             >"$file.txt" 2>"$file.err" </dev/null || rc=$?
         [[ $rc -le 1 ]] || break
         ! grep -q "^Summary:" "$file.txt" || break
@@ -119,7 +122,7 @@ trap finish EXIT
 # What there is.
 key=$({ archs_key; cat $here/table.awk; } | sha256sum | cut -c 1-16)
 native=build/archs/native-$host-$key
-failed=build/archs/failed-$host
+failed=build/archs/failed-$host$guest
 rm -rf "$failed"
 mkdir -p "$native" "$failed"
 # The tool names them when it writes its models; those it cannot write too.
@@ -144,8 +147,14 @@ VTEST_KEEP_LOG=build/archs/server-$host.log
 : >"$VTEST_KEEP_LOG"
 archs_serve "$out" "$host" "$work"
 trap finish EXIT
+guest_root=build/sysroot-$guest
+if [[ -n $guest ]]; then
+    how=states
+    sed -i "s|^GGML_BACKEND_PATH=.*|GGML_BACKEND_PATH=$(realpath "build/release-$guest-linux-gnu-gcc")/frontend/libggml-apir.so|" \
+        "$work/remoted.env"
+fi
 echo "archs: $(wc -l <"$work/names") on $from and on APIR0 over $host" >&2
-export from how others native native_devices remoted_devices work failed
+export from how others guest guest_root native native_devices remoted_devices work failed
 xargs -P "$jobs" -n 1 $here/run.sh --one <"$work/names" | tee "$work/lines" || :
 vtest_alive || echo "archs: the server itself did not survive" >&2
 

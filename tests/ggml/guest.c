@@ -112,6 +112,8 @@ int main(int argc, char **argv)
     run_init(&r, "CPU");
     r.devices[0] = ggml_backend_dev_by_name("APIR0");
     r.native = !r.devices[0];
+    if (r.native)
+        r.devices[0] = ggml_backend_dev_by_name("Vulkan0");
     setup_init(&r.setup, &r);
     r.model = run_model(r.model_file, &r.setup);
     for (int i = judges ? 3 : 2; i < (judges ? 4 : argc); i++) {

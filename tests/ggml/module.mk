@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# make check-ggml: guests of every layout of ggml on hosts of every layout; run.sh says more.
+# make check-ggml [DEVICE=lavapipe]: guests of every layout of ggml on hosts of every layout;
+# run.sh says more.
 
 GGML_GUEST := $(O)/tests/ggml/guest
 ALL += $(GGML_GUEST)
@@ -9,9 +10,10 @@ $(GGML_GUEST): EXTRA_LIBS := -lggml-base -lm
 $(GGML_GUEST): $(call objs,tests/ggml/guest.c $(addprefix tests/options/,run.c record.c))
 	$(link)
 
+DEVICE := CPU
 .PHONY: check-ggml
 check-ggml: all
-	tests/ggml/run.sh $(O)
+	tests/ggml/run.sh --device $(DEVICE) $(O)
 
 # Single operations with whatever ggml is found at run time. Builders that it lacks are ours, found last:
 # they say so, and the operation is passed over.

@@ -1,30 +1,34 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# run.sh [--guest NAME] [--host NAME] [OUT]
+# run.sh [--device CPU|lavapipe|gpu] [--guest NAME] [--host NAME] [OUT]
 #
 # Guests whose ggml is of each layout on hosts whose ggml is of each layout (protocol/ggml_probe.c), over
-# the unix transport, in the worker's sandbox, on the CPU: node-llama-cpp's packages from npm, each with
-# its own llama.cpp and ggml, and Debian's. On a host the configuration's `ggml` and `ggml_backends_dir`
-# name the files of such a package. Every guest generates a text greedily with each model and setting:
-# flash attention off and on, a cache of f16 and of q8_0 (where the program lets one choose).
+# the unix transport, in the worker's sandbox, on the host's CPU or through its Vulkan backend on lavapipe or its
+# first GPU: node-llama-cpp's packages from npm, each with its own llama.cpp and ggml, and Debian's. On a host
+# the configuration's `ggml` and `ggml_backends_dir` name the files of such a package. Every guest generates a
+# text greedily with each model and setting: flash attention off and on, a cache of f16 and of q8_0 (where the
+# program lets one choose).
 #
 # What a text must be. The graph is the guest's and the kernels are the host's: no native run has both. The
-# text is `host` if it is the one that all of the host's version gives natively; else `guest` if it is the one
-# that all of the guest's version gives natively (where llama.cpp has come to make another graph of the
-# same model). With a cache of f16 it must be one of both. A cache of q8_0 rounds by steps of 1/127, so that the
-# last bit of a sum, which versions' kernels do not share, may decide between two tokens: there a text is also
-# right, `near`, if the guest's llama.cpp, natively and with that setting, finds each token of it as likely
-# as the most likely one but for `tie` standard deviations of the logits (of 1024 tokens by chance most are
-# 3 off). Nothing else passes.
+# text is `host` if it is the one that all of the host's version gives natively, on that device; else `guest` if
+# it is the one that all of the guest's version gives natively there (where llama.cpp has come to make another
+# graph of the same model). On the CPU a text with a cache of f16 must be one of both. A cache of
+# q8_0 rounds by steps of 1/127 and a GPU's products by those of f16, so that the last bit of a sum, which
+# versions' kernels do not share, may decide between two tokens: there a text is also right, `near`, if the
+# guest's llama.cpp, natively and with that setting, finds each token of it as likely as the most likely one but
+# for `tie` standard deviations of the logits (of 1024 tokens by chance most are 3 off). Nothing else passes.
+# Models of experts have no quantised cache on a GPU: natively, too, rounding decides there which expert a token
+# has, and so between texts that have nothing in common.
 # `own`: the guest has declined the host with one line and computes on its own CPU. That is right only
 # where `declines` below says so, and the text is its own native one.
 # The types of weights are such as no CPU of these versions repacks: a native run of node-llama-cpp cannot be
 # told not to.
-# And every guest's ggml makes random operations (tests/ggml/ops.c), which its CPU and the host's device
-# compute: as many as are supported must agree.
+# And on the CPU every guest's ggml makes random operations (tests/ggml/ops.c), which its CPU and
+# the host compute: as many as are supported must agree.
 #
-# The table is kept in build/ggml/table, and as docs/compatibility.md has it in build/ggml/matrix.md. The last line is `ggml: N of M pairs as native`.
+# The table is kept in build/ggml/DEVICE/table, and as docs/compatibility.md has it in matrix.md there.
+# The last line is `ggml: N of M pairs as native`.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=tests/system/vtest.sh
@@ -33,6 +37,8 @@ cd "$(dirname "$0")/../.."
 . tests/system/unix.sh
 # shellcheck source=tests/options/rows.sh
 . tests/options/rows.sh
+# shellcheck source=tests/archs/lib.sh
+. tests/archs/lib.sh
 
 # Layout, name of the version, and where it is.
 versions=(
@@ -55,19 +61,27 @@ shapes=(
     "qwen3moe-f16 --arch qwen3moe --heads 4 --heads-kv 2 --experts 8 --experts-used 2 --type f16"
 )
 settings=(off:f16:f16 on:f16:f16 off:q8_0:f16 on:q8_0:q8_0)
-tie=0.03 tokens=24 operations=6000
+tokens=24 operations=6000
 
-guest_only='' host_only=''
+device=CPU
+declare -A chosen=([guest]='' [host]='')
 while [[ ${1-} == --* ]]; do
     case $1 in
-    --guest) guest_only=$2 ;;
-    --host) host_only=$2 ;;
-    *) echo "usage: run.sh [--guest NAME] [--host NAME] [OUT]" >&2; exit 2 ;;
+    --device) device=${2-} ;;
+    --guest) chosen[guest]=${2-} ;;
+    --host) chosen[host]=${2-} ;;
+    *) device='' ;;
     esac
+    [[ $device =~ ^(CPU|lavapipe|gpu)$ && $# -ge 2 ]] || {
+        echo "usage: run.sh [--device CPU|lavapipe|gpu] [--guest NAME] [--host NAME] [OUT]" >&2
+        exit 2
+    }
     shift 2
 done
 out=${1:-build/release-gcc}
-suite=ggml models=build/models results=build/ggml
+suite=ggml models=build/models results=build/ggml/$device
+tie=0.03
+[[ $device == CPU ]] || tie=0.1
 work=$(mktemp -d "${TMPDIR:-/tmp}/ggml.XXXXXX")
 finish() {
     vtest_stop || :
@@ -77,34 +91,68 @@ trap finish EXIT
 mkdir -p "$models" "$results"
 rm -rf "${results:?}"/*
 
-# One thread on both sides: sums then have one order.
-export OMP_THREAD_LIMIT=1 OMP_NUM_THREADS=1
-unset GGML_BACKEND_PATH APIR_TRANSPORT APIR_LOG APIR_ON_LOSS APIR_CONFIG
-
 # Since ggml has SET_ROWS llama.cpp's caches want it, and the oldest host has it not (frontend/ggml/needs.h).
 declines() { # GUEST'S-LAYOUT HOST'S-LAYOUT
     [[ $2 == L0 && $1 != L0 ]]
 }
 
-folder() { echo "$PWD/build/npm/$1/bins/linux-x64"; } # WHERE
+# The package of a version that has a backend for the device, by the one that has the CPU's alone.
+on_device() { # WHERE
+    if [[ $1 == debian || $device == CPU ]]; then
+        echo "$1"
+    elif [[ $1 == node-x64 ]]; then
+        echo node-x64-vulkan-3.22.1
+    else
+        local version=${1#node-x64-}
+        echo "node-x64-vulkan-${version/old/3.6.0}"
+    fi
+}
 
-# A guest with one model; `vars` is its environment, empty for a native run.
+# Whether a version is to be run as a guest, or as a host.
+wanted() { # guest|host NAME
+    [[ -z ${chosen[$1]} || ${chosen[$1]} == "$2" ]]
+}
+
+folder() { find "$PWD/build/npm/$1/bins" -mindepth 1 -maxdepth 1 -name 'linux-x64*'; } # WHERE
+
+# A program of that version with one model; `vars` is its environment.
 guest() { # WHERE MODEL ARGS...
     local program=("$out/tests/ggml/guest")
     [[ $1 == debian ]] || program=(node tests/hook/node_llama.cjs "$(folder "$1")")
-    timeout 120 env GGML_VK_VISIBLE_DEVICES= ${vars[@]+"${vars[@]}"} "${program[@]}" "$models/ggml-$2.gguf" "${@:3}"
+    timeout 300 env "${vars[@]}" "${program[@]}" "$models/ggml-$2.gguf" "${@:3}"
+}
+
+# The same on the device itself.
+native() { # WHERE MODEL ARGS...
+    local vars
+    # Of ggml-vulkan's buffers that begin as zeros, as APIR0's do, only Debian's can be told.
+    if [[ $1 == debian ]]; then
+        mapfile -t vars < <(archs_native_env "$device")
+    else
+        mapfile -t vars < <(archs_device_env "$device")
+    fi
+    guest "$(on_device "$1")" "${@:2}"
 }
 
 library() { find "$(folder "$1")" -name 'libggml.*so'; } # WHERE; its name may have a version of llama.cpp in it
 
 host_config() { # WHERE
-    [[ $1 != debian ]] || { echo '{"threads": 1}'; return; }
-    jq -nc --arg ggml "$(library "$1")" --arg dir "$(folder "$1")" '{threads: 1, ggml: $ggml, ggml_backends_dir: $dir}'
+    local config='{"threads": 1}'
+    [[ $device == CPU ]] || config='{"threads": 1, "devices": ["Vulkan0"]}'
+    [[ $1 == debian ]] || config=$(jq -c --arg ggml "$(library "$1")" --arg dir "$(folder "$1")" \
+        '. + {ggml: $ggml, ggml_backends_dir: $dir}' <<<"$config")
+    echo "$config"
 }
 
-# Whether llama.cpp of that layout has the model's architecture.
-knows() { # LAYOUT MODEL
-    [[ $1 != L0 || $2 != qwen3* ]]
+# Whether a version is too old for a model.
+too_old() { # LAYOUT MODEL
+    [[ $1 == L0 && $2 == qwen3* ]]
+}
+
+# The settings in which a version runs a model natively and that tell something; none: it does not know the model.
+able() { # NAME MODEL
+    jq -r 'select(.made).setting' "$results/native-$1-$2" |
+        if [[ $device != CPU && $2 == *moe* ]]; then grep -v q8_0; else cat; fi
 }
 
 made() { # FILE SETTING
@@ -112,8 +160,8 @@ made() { # FILE SETTING
 }
 
 is_near() { # GUEST MODEL SETTING TEXT
-    local distance vars=()
-    distance=$(guest "$1" "$2" --judge "$3" "$4" 2>/dev/null) || return 1
+    local distance
+    distance=$(native "$1" "$2" --judge "$3" "$4" 2>/dev/null) || return 1
     echo "$distance $2 $3 $1" >>"$results/distances"
     awk -v d="$distance" -v tie="$tie" 'BEGIN { exit !(d >= 0 && d <= tie) }'
 }
@@ -128,7 +176,7 @@ text_is() { # MODEL SETTING HOST'S-NATIVE GUEST'S-NATIVE PAIR GUEST
         echo host
     elif [[ $text == "$(made "$4" "$2")" ]]; then
         echo guest
-    elif [[ $2 == *q8_0* ]] && is_near "$6" "$1" "$2" "$text"; then
+    elif [[ $2 == *q8_0* || $device != CPU ]] && is_near "$6" "$1" "$2" "$text"; then
         echo near
     else
         echo wrong
@@ -167,26 +215,29 @@ operate() { # WHERE FILE
 }
 
 pair() { # GUEST HOST: each three words of `versions`
-    local g h shape model setting is file detail computed ok=yes cell graphs=0 texts=0 runs=0 bad=() own=0
+    local g h shape model setting is file detail computed ok=yes cell graphs=0 texts=0 runs=0 bad=() own=0 made=()
     local -A count=([host]=0 [guest]=0 [near]=0)
     read -r -a g <<<"$1"
     read -r -a h <<<"$2"
     for shape in "${shapes[@]}"; do
-        model=${shape%% *} file=$results/${g[1]}-on-${h[1]}-$model
-        knows "${g[0]}" "$model" || continue
+        model=${shape%% *}
+        file=$results/${g[1]}-on-${h[1]}-$model
+        mapfile -t made < <(able "${g[1]}" "$model")
+        [[ ${#made[@]} -gt 0 ]] || continue
         runs=$((runs + 1))
         : >"$VTEST_LOG"
-        guest "${g[2]}" "$model" "${settings[@]}" >"$file" 2>"$file.err" || bad+=("$model ended with $?")
+        guest "${g[2]}" "$model" "${made[@]}" >"$file" 2>"$file.err" || bad+=("$model ended with $?")
         graphs=$((graphs + $(graphs_of)))
         cat "$VTEST_LOG" >>"$file.err"
         if jq -es 'any(.devices == [])' "$file" >/dev/null; then
             own=$((own + 1))
             [[ $(grep -c '^apir: .*going on without the host' "$file.err") -eq 1 ]] || bad+=("$model: not one line that says why")
         fi
-        for setting in "${settings[@]}"; do
-            ! jq -es --arg s "$setting" 'any(.setting == $s and .absent)' "$file" >/dev/null || continue
+        texts=$((texts + ${#made[@]}))
+        # Its own CPU is no matter of the device's.
+        [[ $device == CPU ]] || ! declines "${g[0]}" "${h[0]}" || continue
+        for setting in "${made[@]}"; do
             is=$(text_is "$model" "$setting" "$results/native-${h[1]}-$model" "$results/native-${g[1]}-$model" "$file" "${g[2]}")
-            texts=$((texts + 1))
             if [[ -v count[$is] ]]; then
                 count[$is]=$((count[$is] + 1))
             else
@@ -194,19 +245,21 @@ pair() { # GUEST HOST: each three words of `versions`
             fi
         done
     done
-    detail="${g[0]} on ${h[0]}: $texts texts: ${count[host]} host, ${count[guest]} guest, ${count[near]} near; $graphs graphs"
+    detail="${g[0]} on ${h[0]}: $runs models, $texts texts: ${count[host]} host, ${count[guest]} guest, ${count[near]} near; $graphs graphs"
     if declines "${g[0]}" "${h[0]}"; then
         detail="${g[0]} on ${h[0]}: $texts texts on the guest's own CPU"
         [[ $own -eq $runs && $graphs -eq 0 ]] || bad+=("it was to decline this host")
         [[ ${count[near]} -eq 0 ]] || bad+=("not its own texts")
         declined=$((declined + 1))
     else
-        file=$results/${g[1]}-on-${h[1]}-operations
-        operate "${g[2]}" "$file"
-        mapfile -t -O ${#bad[@]} bad < <(grep -E '^(DIFFERS|LOST|FAILED)' "$file")
-        computed=$(awk '$1 == "ops:" { n += $2 } END { print n + 0 }' "$file")
-        detail+=", $computed operations"
-        [[ $computed -gt 0 ]] || bad+=("no operation was computed")
+        if [[ $device == CPU ]]; then
+            file=$results/${g[1]}-on-${h[1]}-operations
+            operate "${g[2]}" "$file"
+            mapfile -t -O ${#bad[@]} bad < <(grep -E '^(DIFFERS|LOST|FAILED)' "$file")
+            computed=$(awk '$1 == "ops:" { n += $2 } END { print n + 0 }' "$file")
+            detail+=", $computed operations"
+            [[ $computed -gt 0 ]] || bad+=("no operation was computed")
+        fi
         [[ $own -eq 0 ]] || bad+=("computed on its own CPU $own times")
         [[ $graphs -ge $((tokens * texts)) ]] || bad+=("only $graphs graphs of $((tokens * texts)) came to the host")
     fi
@@ -242,22 +295,22 @@ matrix() {
     done
 }
 
-for version in "${versions[@]}"; do
-    where=${version##* }
-    [[ $where == debian || -d $(folder "$where") ]] ||
-        { echo "ggml: no build/npm/$where here, and it could not be fetched: tests/hook/npm.sh" >&2; exit 1; }
-done
 for shape in "${shapes[@]}"; do
     read -r -a args <<<"$shape"
     write_file "$models/ggml-${args[0]}.gguf" "$out/tests/models/gguf-write" "${args[@]:1}"
 done
-vars=()
 for version in "${versions[@]}"; do
     read -r layout name where <<<"$version"
+    for package in "$where" "$(on_device "$where")"; do
+        [[ $package == debian || -d build/npm/$package ]] ||
+            { echo "ggml: no build/npm/$package here, and it could not be fetched: tests/hook/npm.sh" >&2; exit 1; }
+    done
+    wanted guest "$name" || wanted host "$name" || continue
     for shape in "${shapes[@]}"; do
-        : >"$results/native-$name-${shape%% *}"
-        knows "$layout" "${shape%% *}" || continue
-        guest "$where" "${shape%% *}" "${settings[@]}" >"$results/native-$name-${shape%% *}" 2>"$work/err" ||
+        model=${shape%% *}
+        : >"$results/native-$name-$model"
+        ! too_old "$layout" "$model" || continue
+        native "$where" "$model" "${settings[@]}" >"$results/native-$name-$model" 2>"$work/err" ||
             { cat "$work/err" >&2; echo "ggml: $name does not run natively" >&2; exit 1; }
     done
 done
@@ -266,16 +319,17 @@ declined=0
 declare -A cells=()
 for host in "${versions[@]}"; do
     read -r layout name where <<<"$host"
-    [[ -z $host_only || $host_only == "$name" ]] || continue
+    wanted host "$name" || continue
     # Both are read by unix_start.
     # shellcheck disable=SC2034
-    VTEST_CONFIG=$(host_config "$where") VTEST_ENV=(APIR_LOG=info)
+    VTEST_CONFIG=$(host_config "$(on_device "$where")")
+    mapfile -t VTEST_ENV < <(archs_device_env "$device" && echo APIR_LOG=info)
     unix_start "$out"
     trap finish EXIT
     mapfile -t vars < <(vtest_env "$out" && echo APIR_LOG=info)
     for guest in "${versions[@]}"; do
         read -r _ name _ <<<"$guest"
-        [[ -z $guest_only || $guest_only == "$name" ]] || continue
+        wanted guest "$name" || continue
         pair "$guest" "$host"
     done
     vtest_alive || { echo "ggml: the server on $layout has ended" >&2; exit 1; }

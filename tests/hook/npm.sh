@@ -8,6 +8,7 @@
 #   node-x64, node-arm64   node-llama-cpp's prebuilt addon and libraries
 #   node-x64-old           the same from before ggml knew a registration that it has
 #   node-x64-VERSION       and of the layouts of ggml between both (tests/ggml/run.sh)
+#   node-x64-vulkan-VERSION  each of these versions with ggml's Vulkan backend
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -40,8 +41,32 @@ node-x64-3.21.1)
     package=@node-llama-cpp/linux-x64@3.21.1
     sum=4e8b63e914c3306a371682b6c8d51acffa069990f4a2502a4eb465b855169aed245b68bd4cecc7496d0e5820221a4cd10955f45ac5360b2510a3f5b6358b5d3c
     ;;
+node-x64-vulkan-3.13.0)
+    package=@node-llama-cpp/linux-x64-vulkan@3.13.0
+    sum=f23b43f41be9ab5b534f127d6f96075a780eadbde3259427415dede331572b3bce362573805cca8454bf696a4a4366c49a1dd74d70e3ccad7775dc97166206ea
+    ;;
+node-x64-vulkan-3.18.1)
+    package=@node-llama-cpp/linux-x64-vulkan@3.18.1
+    sum=48868d4cae6950f870243d209a241f1daf0ead172d54c9a7aaefac949af3d8cce083f5ebc059dd2654bd86f73e8d28d35c2a2ec1feec61e41a6895af420061fc
+    ;;
+node-x64-vulkan-3.20.0)
+    package=@node-llama-cpp/linux-x64-vulkan@3.20.0
+    sum=c53cefe1cb93a6c9a6420aaf59666f72f5111df3e0510750cd55ef60dd5bc00118ab60d155c9042ab1cf278f3cdb8b0599d211449a837ab9e2a845e26650cfcc
+    ;;
+node-x64-vulkan-3.21.1)
+    package=@node-llama-cpp/linux-x64-vulkan@3.21.1
+    sum=7e511e4b338d43a3889b96d828b41fe1e127073702e56ba015bc8f530902ab2c8e159f291f41fdba543b64d0cb48873378a9de311268ae79726351eaedddc60c
+    ;;
+node-x64-vulkan-3.22.1)
+    package=@node-llama-cpp/linux-x64-vulkan@3.22.1
+    sum=6c1c6a53e24e701bb59dbe508f6cdc31c8be241c93d44f046a31ef62877235f5483e41215e1fbf1ccc11d7f053ef13f4f182b4864b3e90cf1f825111d0ff0912
+    ;;
+node-x64-vulkan-3.6.0)
+    package=@node-llama-cpp/linux-x64-vulkan@3.6.0
+    sum=d5673a7b56094698e5943e8c45fc183f113bcfcaaf99a62b105c953f34def6c82129752cc2906699bd2633fc8ecf04ff994072812c0e101bd3929de71bea5686
+    ;;
 *)
-    echo "usage: npm.sh node-x64|node-arm64|node-x64-old|node-x64-VERSION" >&2
+    echo "usage: npm.sh node-x64|node-arm64|node-x64-old|node-x64-VERSION|node-x64-vulkan-VERSION" >&2
     exit 2
     ;;
 esac

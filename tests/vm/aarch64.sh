@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# aarch64.sh: what a VM of another architecture boots (run.sh with VM_ARCH=aarch64): Debian's arm64 kernel and
-# packages in build/sysroot-aarch64, and the container images of image.sh for it. Made once; again when a
-# list changes.
+# aarch64.sh: what a VM of another architecture boots (run.sh with VM_ARCH=aarch64): Debian's arm64 kernels, of
+# 4 and of 16 KiB pages, and packages in build/sysroot-aarch64, and the container images of image.sh for it.
+# Made once; again when a list changes.
 #
 # Their maintainers' scripts are arm64 programs, which the kernel gives to qemu-user: in a user namespace of
 # ours that is told so, and nobody else on the machine sees. Before Linux 6.7 the machine itself must have
@@ -12,8 +12,9 @@ set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 root=$(cd "$here/../.." && pwd -P)/build/sysroot-aarch64
-# A kernel, what init and run.sh take, podman with its networks, the libraries of `apir`, and what scripts call.
-packages=linux-image-arm64,kmod,busybox-static,podman,crun,catatonit,aardvark-dns,nftables,libjson-c5,libdrm2,jq,curl
+# Kernels, what init and run.sh take, podman with its networks, the libraries of `apir`, what scripts call, and
+# for check-archs-arm64 llama.cpp's tests.
+packages=linux-image-arm64,linux-image-arm64-16k,kmod,busybox-static,podman,crun,catatonit,aardvark-dns,nftables,libjson-c5,libdrm2,jq,curl,llama.cpp-tests
 
 sh "$here/../env/inside.sh" || exec "$here/../env/enter.sh" tests/vm/aarch64.sh
 if [[ ${AARCH64_STAGE-} != namespace ]]; then

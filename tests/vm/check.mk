@@ -5,10 +5,12 @@ check-vm: all vm-images
 	@MAKE='$(MAKE)' OUT='$(O)' tests/vm/check.sh
 # SUITE=bookworm or trixie: the VM is of that release of Debian, with what is built here.
 SUITE ?=
+# PAGES=16k, with ARCH=aarch64: its kernel has pages of 16 KiB.
+PAGES ?=
 ifeq ($(CROSS),)
 demo: all vm-images
 	@[[ -z '$(SUITE)' ]] || tests/vm/suite.sh '$(SUITE)'
-	@MAKE='$(MAKE)' OUT='$(O)' VM_SUITE='$(SUITE)' tests/vm/demo.sh
+	@MAKE='$(MAKE)' OUT='$(O)' VM_SUITE='$(SUITE)' VM_PAGES='$(PAGES)' tests/vm/demo.sh
 else
 # The guest's part is of that architecture, and so is the VM; the host's part is this machine's.
 demo: all

@@ -31,8 +31,10 @@ device=(--device virtgpu/apir=gpu0)
 image=localhost/llama
 
 machine=$(uname -m)
-step machine "the VM is $machine"
+pages=$(($(getconf PAGESIZE) / 1024))k
+step machine "the VM is $machine, its pages have $pages"
 [[ $machine == "${VM_ARCH:-$machine}" ]] || die "it should be $VM_ARCH"
+[[ $pages == "${VM_PAGES:-4k}" ]] || die "they should have ${VM_PAGES:-4k}"
 # shellcheck source=/dev/null
 (. /etc/os-release && echo "$PRETTY_NAME, Linux $(uname -r), $(podman --version), $(crun --version | head -n 1)" &&
     [[ -z ${VM_SUITE-} || $VERSION_CODENAME == "$VM_SUITE" ]]) >"$log" || die "it should be $VM_SUITE"

@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# demo.sh: the main job, in a real VM (`make demo`; with VM_ARCH in one of that
-# architecture, `make demo ARCH=aarch64`; with VM_SUITE in one of an older Debian,
-# `make demo SUITE=bookworm`). A container that holds nothing of ours
-# computes on the host. The last line is "demo: ok", or
-# "demo: FAILED at STEP" with exit code 1; tests/vm/demo-guest.sh has the steps.
+# demo.sh: the main job, in a real VM (`make demo`). With VM_ARCH in one of that architecture (`make demo
+# ARCH=aarch64`), and with VM_PAGES on its kernel of larger pages (`make demo ARCH=aarch64 PAGES=16k`); with
+# VM_SUITE in one of an older Debian (`make demo SUITE=bookworm`). A container that holds nothing of ours
+# computes on the host. The last line is "demo: ok", or "demo: FAILED at STEP" with exit code 1;
+# tests/vm/demo-guest.sh has the steps.
 # build/vm/demo/ holds what every step printed.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
@@ -42,7 +42,7 @@ sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1 >"$work/share/host-cp
 prepare_install "$PWD/$work/share/root" >"$work/share/install.log" 2>&1 || fail install
 prepare_config "$work/backend.json"
 
-echo "demo: booting the ${VM_SUITE:+$VM_SUITE }${VM_ARCH:-$(uname -m)} VM: stock QEMU, stock Debian kernel, virtio-gpu with Venus"
+echo "demo: booting the ${VM_SUITE:+$VM_SUITE }${VM_ARCH:-$(uname -m)} VM${VM_PAGES:+ with pages of $VM_PAGES}: stock QEMU, stock Debian kernel, virtio-gpu with Venus"
 echo boot >"$work/share/step"
 rc=0
 env APIR_CONFIG="$PWD/$work/backend.json" VM_SHARE="$work/share" VM_DISKS=models=build/models/vm \

@@ -17,6 +17,7 @@
 #                         of this MODE and CC if it is built, else the stock one)
 #   VM_LAUNCH=FILE        started in QEMU's place, with the server's path and QEMU's command line
 #   VM_ARCH=aarch64       a VM of that architecture, emulated; aarch64.sh makes what it boots
+#   VM_PAGES=16k          with VM_ARCH=aarch64: Debian's kernel whose pages have 16 KiB
 #   VM_SUITE=bookworm     a VM of that release of Debian; suite.sh makes what it boots
 #   VM_ACCEL=kvm|tcg      (default: kvm where a stock kernel boots with it)
 #   VM_HOST_SCRIPT=FILE   run beside the VM, on the host's side, with VM_DIR,
@@ -90,9 +91,15 @@ cpus=${VM_CPUS:-2}
 state=$repo/build/vm
 mkdir -p "$state"
 
-kernel=
-for k in "$root"/boot/vmlinuz-*; do kernel=$k; done # the newest of several
-[[ -r $kernel ]] || die "no kernel in $root/boot"
+pages=${VM_PAGES:-4k} kernel=
+for k in "$root"/boot/vmlinuz-*; do # the newest of several
+    case $k in
+    *-16k) [[ $pages == 16k ]] || continue ;;
+    *) [[ $pages == 4k ]] || continue ;;
+    esac
+    kernel=$k
+done
+[[ -r $kernel ]] || die "no kernel of $pages pages in $root/boot"
 version=${kernel##*/vmlinuz-}
 
 # The root, packed, again whenever a package in it changes. A machine without a

@@ -170,6 +170,13 @@ static bool has_columns_of_f16(const struct apir_graph *g, const struct apir_ten
     return t->type == APIR_TYPE_F16 && has_f32_kernel(g, t);
 }
 
+/* Of queries in rows: not as many rows as llama.cpp once padded a mask to. */
+static bool has_unpadded_mask(const struct apir_graph *g, const struct apir_tensor *t)
+{
+    const struct apir_tensor *q = source(g, t, 0), *mask = source(g, t, 3);
+    return q && mask && (mask->ne[1] % 64 != 0 || mask->ne[1] < q->ne[1]);
+}
+
 /*
  * A meaning and what tells of it: a function that came with it, or a later one (a host from in
  * between leaves the op to the guest for nothing).
@@ -209,13 +216,18 @@ static const struct meaning meanings[] = {
 };
 
 /* Where the CPU backend has no kernel, and aborts. */
-static const struct meaning kernels[] = {
+static const struct meaning cpu_kernels[] = {
     {"POOL_1D", pools_over_steps, "ggml_build_forward_select"},
     {"CONV_TRANSPOSE_2D", has_f32_kernel, "ggml_rope_set_offset"},
     {"IM2COL", has_columns_of_f16, "ggml_rope_set_offset"},
     {"IM2COL_3D", has_columns_of_f16, "ggml_rope_set_offset"},
     {"UNARY", is_gelu_of_bf16, "ggml_backend_buft_alloc_buffer_n"},
     {"GLU", is_glu_of_others, "ggml_backend_buft_alloc_buffer_n"},
+};
+
+/* What GPU backends abort over. */
+static const struct meaning gpu_kernels[] = {
+    {"FLASH_ATTN_EXT", has_unpadded_mask, "ggml_build_forward_select"},
 };
 
 static bool all_known(const struct meaning *table, size_t n, const struct apir_graph *g,
@@ -235,7 +247,7 @@ bool worker_meaning_is_known(const struct apir_graph *g, uint32_t index, bool cp
                              const void *data)
 {
     const struct apir_tensor *t = &g->tensors[index];
-    return ALL_KNOWN(meanings) && (!cpu || ALL_KNOWN(kernels));
+    return ALL_KNOWN(meanings) && (cpu ? ALL_KNOWN(cpu_kernels) : ALL_KNOWN(gpu_kernels));
 }
 
 void worker_meaning_complete(const char *op, int32_t *params)

@@ -4,8 +4,8 @@
  * parameters for something else, or passes over them: it would compute, and wrongly. Whether the
  * host's ggml knows a meaning is told by a function that came with it.
  *
- * ggml's CPU backend says that it supports what its kernels abort over. Newer ones have kernels for
- * more, so what they can be asked is not what an older host's CPU survives: that is in here, too.
+ * ggml's backends say that they support what their kernels abort over. Newer ones have kernels for
+ * more, so what they can be asked is not what an older host survives: that is in here, too.
  */
 #ifndef APIR_WORKER_MEANING_H
 #define APIR_WORKER_MEANING_H

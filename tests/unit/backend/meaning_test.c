@@ -140,6 +140,34 @@ static void a_cpu_is_not_asked_for_kernels_that_it_lacks(void **state)
     }
 }
 
+/* Attention of so many queries with a mask of so many rows. */
+static bool masked(int64_t queries, int64_t rows, bool cpu, const char *lacks)
+{
+    struct apir_name name = {.name = "FLASH_ATTN_EXT"};
+    struct apir_tensor tensors[5] = {{.ne = {64, queries, 4, 1}},
+                                     {.ne = {64, 256, 4, 1}},
+                                     {.ne = {64, 256, 4, 1}},
+                                     {.ne = {256, rows, 1, 1}},
+                                     {0}};
+    struct apir_graph g = {.names = &name, .n_names = 1, .tensors = tensors, .n_tensors = 5};
+    for (unsigned i = 0; i < APIR_TENSOR_SRC; i++)
+        tensors[4].src[i] = i < 4 ? i : APIR_NO_TENSOR;
+    return worker_meaning_is_known(&g, 4, cpu, has, lacks);
+}
+
+static void a_gpu_of_old_wants_padded_masks(void **state)
+{
+    (void)state;
+    static const char since[] = "ggml_build_forward_select";
+    assert_true(masked(1, 1, false, all));
+    assert_true(masked(1, 1, true, since));
+    assert_false(masked(1, 1, false, since));
+    assert_false(masked(65, 65, false, since));
+    assert_false(masked(65, 64, false, since));
+    assert_true(masked(1, 64, false, since));
+    assert_true(masked(65, 128, false, since));
+}
+
 static void an_unsaid_scale_is_one(void **state)
 {
     (void)state;
@@ -159,6 +187,7 @@ int main(void)
         cmocka_unit_test(newer_parameters_want_a_host_that_knows_them),
         cmocka_unit_test(plain_parameters_are_known_everywhere),
         cmocka_unit_test(a_cpu_is_not_asked_for_kernels_that_it_lacks),
+        cmocka_unit_test(a_gpu_of_old_wants_padded_masks),
         cmocka_unit_test(an_unsaid_scale_is_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
