@@ -84,7 +84,8 @@ VM_LISTS := $(addprefix vm-,$(if $(filter demo check-ramalama,$(GOALS)),$(CROSS)
 ARM64_GOALS := check-archs-arm64
 IMAGE_GOALS := image image-amd64 image-arm64 check-image check-image-arm64 check-ramalama
 WANTED_LISTS := $(GOALS) $(CROSS) $(VM_LISTS) \
-    $(if $(filter $(IMAGE_GOALS),$(GOALS)),image aarch64) $(if $(filter $(ARM64_GOALS),$(GOALS)),aarch64 vm-aarch64) $(if $(filter check-packages,$(GOALS)),deb rpm installer aarch64)
+    $(if $(filter $(IMAGE_GOALS),$(GOALS)),image aarch64) $(if $(filter $(ARM64_GOALS),$(GOALS)),aarch64 vm-aarch64) \
+    $(if $(SUITE),deb) $(if $(filter check-packages,$(GOALS)),deb rpm installer aarch64)
 sysroot:
 	@tests/env/sysroot.sh
 	@tests/env/sysroot.sh --with $(if $(filter nightly,$(GOALS)),$(PACKAGE_LISTS),$(filter $(PACKAGE_LISTS),$(WANTED_LISTS)))

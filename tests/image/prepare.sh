@@ -18,9 +18,6 @@ prepare_vm() {
         prepare_native "build/models/vm/$name.gguf" "$PREPARE_TOKENS" >"$share/native.$name" || return 1
         [[ -s $share/native.$name ]] || return 1
     done
-    mkdir -p "$share/whisper"
-    "$OUT/tests/models/whisper-write" model "$share/whisper/model.bin" || return 1
-    "$OUT/tests/models/whisper-write" sound "$share/whisper/sound.wav" || return 1
     for name in PREPARE_TOKENS PREPARE_PROMPT PREPARE_GREEDY; do
         printf '%s=%q\n' "$name" "${!name}"
     done >"$share/agreed"

@@ -19,7 +19,7 @@ RENDER_NODE=/dev/dri/renderD128
 # it shares is the VM's. Each has its own time limit: the time-outs of bats would
 # keep it waiting for their own sleeps at the end.
 container() {
-    timeout 60 podman run --network=host -v "$MODELS:/models:ro" "$@" </dev/null
+    timeout "${CONTAINER_SECONDS:-60}" podman run --network=host -v "$MODELS:/models:ro" "$@" </dev/null
 }
 
 # greedy MODEL COMMAND...: COMMAND (which starts with `container …` or `env …` and

@@ -3,12 +3,12 @@
 .PHONY: check-vm demo
 check-vm: all vm-images
 	@MAKE='$(MAKE)' OUT='$(O)' tests/vm/check.sh
-# SUITE=bookworm or trixie: the VM is of that release of Debian, with what is built here.
+# SUITE=bookworm or trixie: the VM is of that release of Debian, with the packages of `make deb`.
 SUITE ?=
 # PAGES=16k, with ARCH=aarch64: its kernel has pages of 16 KiB.
 PAGES ?=
 ifeq ($(CROSS),)
-demo: all vm-images
+demo: all vm-images $(if $(SUITE),deb)
 	@[[ -z '$(SUITE)' ]] || tests/vm/suite.sh '$(SUITE)'
 	@MAKE='$(MAKE)' OUT='$(O)' VM_SUITE='$(SUITE)' VM_PAGES='$(PAGES)' tests/vm/demo.sh
 else

@@ -40,9 +40,15 @@ step machine "the VM is $machine, its pages have $pages"
     [[ -z ${VM_SUITE-} || $VERSION_CODENAME == "$VM_SUITE" ]]) >"$log" || die "it should be $VM_SUITE"
 quote <"$log"
 
-step install "installing the guest's four files, as a distribution would"
-cp -a "$SHARE/root/." /
-(cd "$SHARE/root" && find . -type f -printf '/%P\n') | sort | quote
+if [[ -n ${VM_SUITE-} ]]; then
+    step install "installing the guest's packages"
+    dpkg --install "$SHARE"/packages/*.deb >"$log" 2>&1 || die "dpkg: $(tail -n 5 "$log")"
+    dpkg-query -W -f '${Package} ${Version}\n' '*apir*' | quote
+else
+    step install "installing the guest's four files, as a distribution would"
+    cp -a "$SHARE/root/." /
+    (cd "$SHARE/root" && find . -type f -printf '/%P\n') | sort | quote
+fi
 
 step cdi "apir cdi generate"
 apir cdi generate >"$log" 2>&1

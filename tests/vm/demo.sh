@@ -3,9 +3,9 @@
 #
 # demo.sh: the main job, in a real VM (`make demo`). With VM_ARCH in one of that architecture (`make demo
 # ARCH=aarch64`), and with VM_PAGES on its kernel of larger pages (`make demo ARCH=aarch64 PAGES=16k`); with
-# VM_SUITE in one of an older Debian (`make demo SUITE=bookworm`). A container that holds nothing of ours
-# computes on the host. The last line is "demo: ok", or "demo: FAILED at STEP" with exit code 1;
-# tests/vm/demo-guest.sh has the steps.
+# VM_SUITE in one of an older Debian (`make demo SUITE=bookworm`), which installs the packages of `make deb`.
+# A container that holds nothing of ours computes on the host. The last line is "demo: ok", or "demo: FAILED
+# at STEP" with exit code 1; tests/vm/demo-guest.sh has the steps.
 # build/vm/demo/ holds what every step printed.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
@@ -39,7 +39,13 @@ for name in PREPARE_TOKENS PREPARE_PROMPT PREPARE_GREEDY; do
     printf '%s=%q\n' "$name" "${!name}"
 done >"$work/share/agreed"
 sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1 >"$work/share/host-cpu"
-prepare_install "$PWD/$work/share/root" >"$work/share/install.log" 2>&1 || fail install
+if [[ -n ${VM_SUITE-} ]]; then
+    mkdir "$work/share/packages"
+    find build/deb -name "*_$(dpkg --print-architecture).deb" ! -name '*-dbgsym_*' ! -name 'apir-host_*' \
+        -exec cp -t "$work/share/packages" {} + || fail install
+else
+    prepare_install "$PWD/$work/share/root" >"$work/share/install.log" 2>&1 || fail install
+fi
 prepare_config "$work/backend.json"
 
 echo "demo: booting the ${VM_SUITE:+$VM_SUITE }${VM_ARCH:-$(uname -m)} VM${VM_PAGES:+ with pages of $VM_PAGES}: stock QEMU, stock Debian kernel, virtio-gpu with Venus"
