@@ -13,19 +13,19 @@
 # What a text must be. The graph is the guest's and the kernels are the host's: no native run has both. The
 # text is `host` if it is the one that all of the host's version gives natively, on that device; else `guest` if
 # it is the one that all of the guest's version gives natively there (where llama.cpp has come to make another
-# graph of the same model). On the CPU a text with a cache of f16 must be one of both. A cache of
-# q8_0 rounds by steps of 1/127 and a GPU's products by those of f16, so that the last bit of a sum, which
-# versions' kernels do not share, may decide between two tokens: there a text is also right, `near`, if the
-# guest's llama.cpp, natively and with that setting, finds each token of it as likely as the most likely one but
-# for `tie` standard deviations of the logits (of 1024 tokens by chance most are 3 off). Nothing else passes.
-# Models of experts have no quantised cache on a GPU: natively, too, rounding decides there which expert a token
-# has, and so between texts that have nothing in common.
+# graph of the same model). On the CPU a text with a cache of f16 must be one of both. A cache of q8_0 rounds by
+# steps of 1/127 and a GPU's products by those of f16, so that the last bit of a sum, which versions' kernels do
+# not share, may decide between two tokens: there a text is also right, `near`, if the guest's llama.cpp, natively
+# and with that setting, finds each token of it as likely as the most likely one but for `tie` standard deviations
+# of the logits (of 1024 tokens by chance most are 3 off). Nothing else passes. Models of experts have no
+# quantised cache on a GPU: natively, too, rounding decides there which expert a token has, and so between texts
+# that have nothing in common.
 # `own`: the guest has declined the host with one line and computes on its own CPU. That is right only
 # where `declines` below says so, and the text is its own native one.
 # The types of weights are such as no CPU of these versions repacks: a native run of node-llama-cpp cannot be
 # told not to.
-# And on the CPU every guest's ggml makes random operations (tests/ggml/ops.c), which its CPU and
-# the host compute: as many as are supported must agree.
+# And on the CPU every guest's ggml makes random operations (tests/ggml/ops.c), which its CPU and the host
+# compute: as many as are supported must agree.
 #
 # The table is kept in build/ggml/DEVICE/table, and as docs/compatibility.md has it in matrix.md there.
 # The last line is `ggml: N of M pairs as native`.
