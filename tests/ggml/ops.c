@@ -237,6 +237,9 @@ static bool is_odd(const struct ggml_tensor *t)
     /* Copying blocks the oldest CPU backend writes beyond them. */
     if ((strcmp(op, "CPY") == 0 || strcmp(op, "DUP") == 0) && ggml_is_quantized(t->type))
         return !has("ggml_set_rows");
+    /* On CPUs with AVX2 alone that of 3.13.0 is wrong (backend/worker/rules/meaning.c). */
+    if (strcmp(op, "SCALE") == 0)
+        return p[1] != 0 && !has("ggml_build_forward_select");
     /* Beyond heads of odd sizes the kernel writes. */
     if (strcmp(op, "RWKV_WKV7") == 0)
         return t->ne[0] % 32 != 0;

@@ -155,6 +155,12 @@ static bool pools_over_steps(const struct apir_graph *g, const struct apir_tenso
            is_of_type(source(g, t, 0), APIR_TYPE_F16);
 }
 
+static bool adds_a_bias(const struct apir_graph *g, const struct apir_tensor *t)
+{
+    (void)g;
+    return t->params[1] != 0;
+}
+
 static bool has_f32_kernel(const struct apir_graph *g, const struct apir_tensor *t)
 {
     return is_of_type(source(g, t, 0), APIR_TYPE_F32);
@@ -170,7 +176,7 @@ static bool has_columns_of_f16(const struct apir_graph *g, const struct apir_ten
     return t->type == APIR_TYPE_F16 && has_f32_kernel(g, t);
 }
 
-/* Of queries in rows: not as many rows as llama.cpp once padded a mask to. */
+/* llama.cpp used to pad a mask to a multiple of 64 rows, of which each query takes one. */
 static bool has_unpadded_mask(const struct apir_graph *g, const struct apir_tensor *t)
 {
     const struct apir_tensor *q = source(g, t, 0), *mask = source(g, t, 3);
@@ -215,9 +221,11 @@ static const struct meaning meanings[] = {
     {"FLASH_ATTN_EXT", has_other_precision_3, "ggml_prec_set_acc"},
 };
 
-/* Where the CPU backend has no kernel, and aborts. */
+/* Where the CPU backend has no kernel, and aborts; or one that is wrong. */
 static const struct meaning cpu_kernels[] = {
     {"POOL_1D", pools_over_steps, "ggml_build_forward_select"},
+    /* With AVX2 and without AVX-512 that of node-llama-cpp 3.13.0 computes something else. */
+    {"SCALE", adds_a_bias, "ggml_build_forward_select"},
     {"CONV_TRANSPOSE_2D", has_f32_kernel, "ggml_rope_set_offset"},
     {"IM2COL", has_columns_of_f16, "ggml_rope_set_offset"},
     {"IM2COL_3D", has_columns_of_f16, "ggml_rope_set_offset"},
@@ -225,7 +233,8 @@ static const struct meaning cpu_kernels[] = {
     {"GLU", is_glu_of_others, "ggml_backend_buft_alloc_buffer_n"},
 };
 
-/* What GPU backends abort over. */
+/* What GPU backends abort over: Vulkan's of 2025 does, and the others' of that time are taken for
+ * alike. */
 static const struct meaning gpu_kernels[] = {
     {"FLASH_ATTN_EXT", has_unpadded_mask, "ggml_build_forward_select"},
 };

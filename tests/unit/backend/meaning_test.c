@@ -124,6 +124,7 @@ static void a_cpu_is_not_asked_for_kernels_that_it_lacks(void **state)
         const char *since;
     } rows[] = {
         {{"POOL_1D", NULL, 0, {0, NO, NO, NO, NO}, 1, 2}, "ggml_build_forward_select"},
+        {{"SCALE", NULL, 0, {0, NO, NO, NO, NO}, 1, 0x3f800000}, "ggml_build_forward_select"},
         {{"CONV_TRANSPOSE_2D", NULL, 0, {0, 0, NO, NO, NO}, 0, 1}, "ggml_rope_set_offset"},
         {{"IM2COL", NULL, APIR_TYPE_F16, {0, 0, NO, NO, NO}, 0, 1}, "ggml_rope_set_offset"},
         {{"GLU", "SWIGLU_OAI", APIR_TYPE_F16, {1, NO, NO, NO, NO}, 0, 0},
