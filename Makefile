@@ -81,10 +81,9 @@ endif
 # to be checked.
 PACKAGE_LISTS := $(notdir $(wildcard tests/env/packages.d/*))
 VM_LISTS := $(addprefix vm-,$(if $(filter demo check-ramalama,$(GOALS)),$(CROSS)) $(VM_ARCH))
-ARM64_GOALS := check-archs-arm64
 IMAGE_GOALS := image image-amd64 image-arm64 check-image check-image-arm64 check-ramalama
 WANTED_LISTS := $(GOALS) $(CROSS) $(VM_LISTS) \
-    $(if $(filter $(IMAGE_GOALS),$(GOALS)),image aarch64) $(if $(filter $(ARM64_GOALS),$(GOALS)),aarch64 vm-aarch64) \
+    $(if $(filter $(IMAGE_GOALS),$(GOALS)),image aarch64) $(if $(filter check-archs-arm64,$(GOALS)),aarch64 vm-aarch64) \
     $(if $(SUITE),deb) $(if $(filter check-packages,$(GOALS)),deb rpm installer aarch64)
 sysroot:
 	@tests/env/sysroot.sh
@@ -95,7 +94,7 @@ sysroot-trixie:
 # Third-party programs with a ggml of their own. Where they cannot be had, the tests say so.
 NPM_PACKAGES := node-x64 node-x64-old node-arm64 \
     $(if $(filter check-ggml nightly,$(GOALS)),$(addprefix node-x64-,3.13.0 3.18.1 3.20.0 3.21.1)) \
-    $(if $(filter lavapipe,$(DEVICE))$(filter nightly,$(GOALS)),\
+    $(if $(filter lavapipe gpu,$(DEVICE)),\
         $(addprefix node-x64-vulkan-,3.6.0 3.13.0 3.18.1 3.20.0 3.21.1 3.22.1))
 .PHONY: npm-packages
 npm-packages:

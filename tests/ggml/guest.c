@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * guest: the packaged llama.cpp as a guest of `make check-ggml`, and what it computes natively. It
+ * guest: the packaged llama.cpp as a guest of `make check-ggml`, and what it computes natively: on
+ * APIR0 where it sees that, else on a Vulkan device, else on the CPU. It
  * takes the same settings and prints the same lines as tests/hook/node_llama.cjs, which says what
  * they are. With --judge it says of another one's text how far its tokens are from those that
  * it finds most likely itself.

@@ -105,8 +105,9 @@ devices() {
 }
 
 @test "whisper-cli hears on APIR0 what it hears natively" {
+    # shellcheck disable=SC2086 # words on purpose
     CONTAINER_SECONDS=180 container --rm -v "$SHARE/whisper:/whisper:ro" "${DEVICE[@]}" "$IMAGE" \
-        whisper-cli -m /whisper/model.bin -f /whisper/sound.wav -t 1 -bo 1 -bs 1 -nf -nt \
+        whisper-cli -m /whisper/model.bin -f /whisper/sound.wav $WHISPER_GREEDY \
         >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" || { cat "$BATS_TEST_TMPDIR/err"; false; }
     grep -q 'using APIR0 backend' "$BATS_TEST_TMPDIR/err"
     grep -q 'APIR0 total size' "$BATS_TEST_TMPDIR/err"

@@ -354,8 +354,9 @@ void host_device_memory(struct host_ggml *hg, const struct host_device *d, uint6
 int host_tensor_init(struct host_ggml *hg, struct gg_tensor *t)
 {
     const int status = hg->fns->ggml_backend_buffer_init_tensor(t->buffer, t);
-    /* Until March 2025 it returned nothing, since no backend had anything to say. A ggml that has
-     * graph_optimize, of autumn 2025, surely returns a status. */
+    /* Until March 2025 it returned nothing, and status is then whatever was in the register. By
+     * graph_optimize, of autumn 2025, a ggml is known to be newer; from in between it is not read
+     * either. */
     const bool returns = hg->layout.backend.graph_optimize != 0;
     return !returns || status == GG_STATUS_SUCCESS ? 0 : -EIO;
 }
