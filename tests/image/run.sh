@@ -21,7 +21,7 @@ mkdir "$whisper"
 "$OUT/tests/models/whisper-write" model "$whisper/model.bin" || exit 1
 "$OUT/tests/models/whisper-write" sound "$whisper/sound.wav" || exit 1
 WHISPER_GREEDY='-t 1 -bo 1 -bs 1 -nf -nt'
-declare -p WHISPER_GREEDY >>"$work/share/agreed"
+printf 'WHISPER_GREEDY=%q\n' "$WHISPER_GREEDY" >>"$work/share/agreed"
 # shellcheck disable=SC2086 # words on purpose
 whisper-cli -m "$whisper/model.bin" -f "$whisper/sound.wav" $WHISPER_GREEDY >"$whisper/native" 2>"$whisper/log" ||
     { tail -n 5 "$whisper/log" >&2; exit 1; }
