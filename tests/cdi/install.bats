@@ -1,7 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# make install into an empty folder, under a prefix that is nobody's default.
+# make install into an empty folder, under a prefix that is nobody's default, from a build folder that is
+# nobody else's: some files know the prefix.
 
 load ../system/system.bash
 
@@ -11,16 +12,13 @@ setup_file() {
     DEST=$BATS_FILE_TMPDIR/dest
     export DEST
     mkdir "$DEST"
+    cp -a "$OUT" "$BATS_FILE_TMPDIR/build"
     install_to "$DEST" "$PREFIX"
 }
 
-# The build's objects that know a prefix know the usual one again.
-teardown_file() {
-    "${MAKE:-make}" --no-print-directory -s all >/dev/null
-}
-
 install_to() { # DESTDIR PREFIX [GOAL]
-    "${MAKE:-make}" --no-print-directory -s "${3:-install}" DESTDIR="$1" prefix="$2" >"$BATS_FILE_TMPDIR/log" 2>&1 || {
+    "${MAKE:-make}" --no-print-directory -s "${3:-install}" O="$BATS_FILE_TMPDIR/build" \
+        DESTDIR="$1" prefix="$2" >"$BATS_FILE_TMPDIR/log" 2>&1 || {
         cat "$BATS_FILE_TMPDIR/log"
         return 1
     }

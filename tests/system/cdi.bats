@@ -160,7 +160,9 @@ socket_in() {
 }
 
 @test "install: units and rule are where systemd looks, with the paths of this prefix" {
-    ${MAKE:-make} --no-print-directory -s install-cdi DESTDIR="$T/root" prefix=/opt/apir >/dev/null 3>&-
+    # Some files of a build know the prefix.
+    cp -a "$OUT" "$T/build"
+    ${MAKE:-make} --no-print-directory -s install-cdi O="$T/build" DESTDIR="$T/root" prefix=/opt/apir >/dev/null 3>&-
     local units=$T/root/opt/apir/lib/systemd/system
     grep -qx 'ExecStart=/opt/apir/bin/apir cdi generate' "$units/apir-cdi-refresh.service"
     grep -qx 'PathChanged=/opt/apir/lib/apir/libggml-apir.so' "$units/apir-cdi-refresh.path"
