@@ -10,6 +10,7 @@
 
 #include "frontend/ggml/buffer.h"
 #include "frontend/ggml/host_buffer.h"
+#include "frontend/ggml/rows.h"
 #include "frontend/ggml/stream.h"
 #include "frontend/graph/query.h"
 #include "frontend/plugin/buffer.h"
@@ -112,6 +113,26 @@ static bool is_supported(const struct plugin_device *d, const struct gg_tensor *
     return answer->flags & APIR_OP_SUPPORTED;
 }
 
+static bool device_supports_op(void *dev, const struct gg_tensor *op);
+
+/*
+ * SET_ROWS writes into a tensor that is there. Who computes that one has it in its memory, so it
+ * must be the same who sets its rows; what lies with us already is ours to write.
+ */
+static bool sets_rows(struct plugin_device *d, const struct gg_tensor *op, bool supported)
+{
+    const struct gg_tensor *to = op->view_src;
+    const bool computed = to && !to->buffer && !plugin_op_is_view(to->op);
+    if (computed && !device_supports_op(d, to))
+        return false;
+    if (supported)
+        return true;
+    if (!to || !(computed || plugin_buffer_of(to)) || !rows_can_set(op))
+        return false;
+    __atomic_store_n(&d->sets_rows, true, __ATOMIC_RELAXED);
+    return true;
+}
+
 static bool device_supports_op(void *dev, const struct gg_tensor *op)
 {
     struct apir_reply_op_query answer;
@@ -126,7 +147,8 @@ static bool device_supports_op(void *dev, const struct gg_tensor *op)
      * support. After a loss nothing may change here: graph_compute is what fails. */
     if (rc == -ENODEV)
         return true;
-    return rc == 0 && is_supported(device_of(dev), op, &answer);
+    const bool supported = rc == 0 && is_supported(device_of(dev), op, &answer);
+    return rows_is_set(op) ? sets_rows(device_of(dev), op, supported) : supported;
 }
 
 static bool device_supports_buft(void *dev, void *buft)

@@ -50,6 +50,12 @@ static void *caller_handle(void *return_address)
         memcpy(&plugin.member, &p_, sizeof(p_));                                                   \
     } while (0)
 
+#define MAY(member, name)                                                                          \
+    do {                                                                                           \
+        void *p_ = dlsym(handle, name);                                                            \
+        memcpy(&plugin.member, &p_, sizeof(p_));                                                   \
+    } while (0)
+
 static int symbols_load(void *handle, struct apir_error *err)
 {
     NEED(buffer_init, "ggml_backend_buffer_init");
@@ -58,8 +64,9 @@ static int symbols_load(void *handle, struct apir_error *err)
     NEED(nbytes, "ggml_nbytes");
     NEED(blck_size, "ggml_blck_size");
     NEED(is_contiguous, "ggml_is_contiguous");
-    void *glu = dlsym(handle, "ggml_glu_op_name");
-    memcpy(&plugin.glu_op_name, &glu, sizeof(glu));
+    MAY(glu_op_name, "ggml_glu_op_name");
+    MAY(fp16_to_fp32_row, "ggml_fp16_to_fp32_row");
+    MAY(fp32_to_fp16_row, "ggml_fp32_to_fp16_row");
     return 0;
 }
 

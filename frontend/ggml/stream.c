@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "frontend/link/expect.h"
+#include "frontend/ggml/rows.h"
 #include "frontend/ggml/transfer.h"
 #include "frontend/graph/orders.h"
 #include "frontend/graph/slots.h"
@@ -96,18 +97,10 @@ static void stream_synchronize(void *backend)
     client_unlock(c);
 }
 
-static int stream_graph_compute(void *backend, void *cgraph)
+static int execute(struct plugin_stream *s, const struct gg_cgraph_head *graph)
 {
-    struct plugin_stream *s = stream_of(backend);
-    const struct gg_cgraph_head *graph = cgraph;
-    if (!client_usable(&plugin.client))
-        return GG_STATUS_FAILED;
-    if (plugin_stream_failed(s)) {
-        failure_told(s);
-        return GG_STATUS_FAILED;
-    }
     if (graph->n_nodes == 0)
-        return GG_STATUS_SUCCESS;
+        return 0;
     os_lock_acquire(&plugin_slots.lock);
     int rc = 0;
     struct slot *slot = slots_execute(&plugin_slots, s, graph, &rc);
@@ -116,6 +109,47 @@ static int stream_graph_compute(void *backend, void *cgraph)
         s->submitted = os_now_ns();
     }
     os_lock_release(&plugin_slots.lock);
+    return rc;
+}
+
+/* With nodes in between that are not the host's to compute. */
+static int execute_in_parts(struct plugin_stream *s, const struct gg_cgraph_head *graph)
+{
+    /* The rest of ggml's object: what is read of it is the graph's uid, and parts have none. */
+    union {
+        struct gg_cgraph_head head;
+        uint8_t bytes[256];
+    } part = {.bytes = {0}};
+    int rc = 0;
+    if (plugin.layout.cgraph_uid > sizeof(part) - sizeof(uint64_t))
+        return -ENOTSUP;
+    part.head = (struct gg_cgraph_head){.size = graph->size, .nodes = graph->nodes};
+    for (int i = 0; rc == 0 && i < graph->n_nodes; i++) {
+        if (!rows_is_ours(s->device, graph->nodes[i])) {
+            part.head.n_nodes++;
+            continue;
+        }
+        rc = execute(s, &part.head);
+        stream_synchronize(s);
+        if (rc == 0)
+            rc = plugin_stream_failed(s) ? -EIO : rows_set(s->device, graph->nodes[i]);
+        part.head.nodes = graph->nodes + i + 1;
+        part.head.n_nodes = 0;
+    }
+    return rc ? rc : execute(s, &part.head);
+}
+
+static int stream_graph_compute(void *backend, void *cgraph)
+{
+    struct plugin_stream *s = stream_of(backend);
+    if (!client_usable(&plugin.client))
+        return GG_STATUS_FAILED;
+    if (plugin_stream_failed(s)) {
+        failure_told(s);
+        return GG_STATUS_FAILED;
+    }
+    const bool parts = __atomic_load_n(&s->device->sets_rows, __ATOMIC_RELAXED);
+    int rc = parts ? execute_in_parts(s, cgraph) : execute(s, cgraph);
     return rc == 0 ? GG_STATUS_SUCCESS : rc == -ENOMEM ? GG_STATUS_ALLOC_FAILED : GG_STATUS_FAILED;
 }
 

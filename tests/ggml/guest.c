@@ -4,7 +4,7 @@
  * APIR0 where it sees that, else on a Vulkan device, else on the CPU. It
  * takes the same settings and prints the same lines as tests/hook/node_llama.cjs, which says what
  * they are. With --judge it says of another one's text how far its tokens are from those that
- * it finds most likely itself.
+ * it finds most likely itself, and with --logs how likely each token is.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -14,7 +14,7 @@
 
 #include "tests/options/run.h"
 
-enum { PROMPT = 19, GENERATED = 24, CONTEXT = 256, BATCH = 64 };
+enum { PROMPT = 19, GENERATED = 24, ASKED = 4, CONTEXT = 256, BATCH = 64 };
 
 static enum ggml_type cache_type(const char *name)
 {
@@ -58,6 +58,31 @@ static void generate(struct llama_context *ctx, llama_token made[GENERATED])
     }
 }
 
+/* The logarithm of each token's probability after the prompt, and after each of some more tokens.
+ */
+static void show_logs(struct llama_context *ctx)
+{
+    const size_t n = context_vocab(ctx);
+    printf(",\"logs\":[");
+    prompt(ctx);
+    for (int i = 0; i < ASKED; i++) {
+        const float *logits = llama_get_logits_ith(ctx, -1);
+        double sum = 0;
+        for (size_t t = 0; t < n; t++)
+            sum += exp((double)logits[t] - (double)logits[0]);
+        for (size_t t = 0; t < n; t++)
+            printf("%s%.6f",
+                   t   ? ","
+                   : i ? "],["
+                       : "[",
+                   (double)logits[t] - (double)logits[0] - log(sum));
+        const llama_token next = 5 + i * 11;
+        if (decode_last(ctx, &next, PROMPT + i, 1) != 0)
+            run_fail("llama_decode failed at token %d", i);
+    }
+    puts("]]}");
+}
+
 /* How much less likely than the most likely token this one is, in standard deviations. */
 static double distance(const float *logits, size_t n, llama_token token)
 {
@@ -92,9 +117,14 @@ static double judge(struct llama_context *ctx, const char *text)
     return worst;
 }
 
-static void show(const char *setting, bool native, const llama_token made[GENERATED])
+static void show_setting(const char *setting, bool native)
 {
-    printf("{\"setting\":\"%s\",\"devices\":[%s],\"made\":[", setting, native ? "" : "\"APIR0\"");
+    printf("{\"setting\":\"%s\",\"devices\":[%s]", setting, native ? "" : "\"APIR0\"");
+}
+
+static void show_made(const llama_token made[GENERATED])
+{
+    printf(",\"made\":[");
     for (int i = 0; i < GENERATED; i++)
         printf("%s%d", i ? "," : "", made[i]);
     puts("]}");
@@ -103,8 +133,9 @@ static void show(const char *setting, bool native, const llama_token made[GENERA
 int main(int argc, char **argv)
 {
     const bool judges = argc == 5 && strcmp(argv[2], "--judge") == 0;
-    if (argc < 3 || (argv[2][0] == '-' && !judges)) {
-        fputs("usage: guest MODEL FLASH:KEYS:VALUES...\n"
+    const bool logs = argc > 3 && strcmp(argv[2], "--logs") == 0;
+    if (argc < 3 || (argv[2][0] == '-' && !judges && !logs)) {
+        fputs("usage: guest MODEL [--logs] FLASH:KEYS:VALUES...\n"
               "       guest MODEL --judge FLASH:KEYS:VALUES TOKEN,...\n",
               stderr);
         return 2;
@@ -117,15 +148,19 @@ int main(int argc, char **argv)
         r.devices[0] = ggml_backend_dev_by_name("Vulkan0");
     setup_init(&r.setup, &r);
     r.model = run_model(r.model_file, &r.setup);
-    for (int i = judges ? 3 : 2; i < (judges ? 4 : argc); i++) {
+    for (int i = judges || logs ? 3 : 2; i < (judges ? 4 : argc); i++) {
         llama_token made[GENERATED];
         setting_apply(argv[i], &r.setup.context);
         r.ctx = run_context(r.model, &r.setup);
         if (judges) {
             printf("%.4f\n", judge(r.ctx, argv[4]));
+        } else if (logs) {
+            show_setting(argv[i], r.native);
+            show_logs(r.ctx);
         } else {
             generate(r.ctx, made);
-            show(argv[i], r.native, made);
+            show_setting(argv[i], r.native);
+            show_made(made);
         }
         llama_free(r.ctx);
         r.ctx = NULL;

@@ -24,8 +24,9 @@
 # where `declines` below says so, and the text is its own native one.
 # The types of weights are such as no CPU of these versions repacks: a native run of node-llama-cpp cannot be
 # told not to.
-# And on the CPU every guest's ggml makes random operations (tests/ggml/ops.c), which its CPU and the host
-# compute: as many as are supported must agree.
+# On the CPU each guest also computes a model of each architecture that its version knows (archs.bash), and
+# its ggml makes random operations (tests/ggml/ops.c), which its CPU and the host compute: as many as are
+# supported must agree.
 #
 # The table is kept in build/ggml/DEVICE/table, and as docs/compatibility.md has it in matrix.md there.
 # The last line is `ggml: N of M pairs as native`.
@@ -39,6 +40,8 @@ cd "$(dirname "$0")/../.."
 . tests/options/rows.sh
 # shellcheck source=tests/archs/lib.sh
 . tests/archs/lib.sh
+# shellcheck source=tests/ggml/archs.bash
+. tests/ggml/archs.bash
 
 # Layout, name of the version, and where it is.
 versions=(
@@ -215,7 +218,7 @@ operate() { # WHERE FILE
 }
 
 pair() { # GUEST HOST: each three words of `versions`
-    local g h shape model setting is file detail computed ok=yes cell graphs=0 texts=0 runs=0 bad=() own=0 made=()
+    local g h shape model setting is file detail computed ok=yes cell graphs=0 texts=0 runs=0 bad=() own=0 made=() arches=0
     local -A count=([host]=0 [guest]=0 [near]=0)
     read -r -a g <<<"$1"
     read -r -a h <<<"$2"
@@ -253,6 +256,9 @@ pair() { # GUEST HOST: each three words of `versions`
         declined=$((declined + 1))
     else
         if [[ $device == CPU ]]; then
+            arches_pair "${g[1]}" "${g[2]}" "${h[1]}"
+            detail+=", $arches architectures"
+            [[ $arches -gt 0 ]] || bad+=("no architecture was computed")
             file=$results/${g[1]}-on-${h[1]}-operations
             operate "${g[2]}" "$file"
             mapfile -t -O ${#bad[@]} bad < <(grep -E '^(DIFFERS|LOST|FAILED)' "$file")
@@ -268,12 +274,14 @@ pair() { # GUEST HOST: each three words of `versions`
     verdict "$ok" "${g[1]} on ${h[1]}" "$detail" | tee -a "$results/table"
     [[ $ok == yes ]] && passed=$((passed + 1)) || failed=$((failed + 1))
     cell=$texts
+    [[ $arches -eq 0 ]] || cell+=", $arches"
     ! declines "${g[0]}" "${h[0]}" || cell='own CPU'
     [[ $ok == yes ]] || cell=wrong
     cells[${g[1]} on ${h[1]}]=$cell
 }
 
-# For docs/compatibility.md: a line for each guest, a column for each host, in each cell how many texts.
+# For docs/compatibility.md: a line for each guest, a column for each host, in each cell how many texts, and how
+# many architectures.
 matrix() {
     local host guest
     printf '| guest \\ host |'
@@ -299,6 +307,7 @@ for shape in "${shapes[@]}"; do
     read -r -a args <<<"$shape"
     write_file "$models/ggml-${args[0]}.gguf" "$out/tests/models/gguf-write" "${args[@]:1}"
 done
+[[ $device != CPU ]] || arches_write
 for version in "${versions[@]}"; do
     read -r layout name where <<<"$version"
     for package in "$where" "$(on_device "$where")"; do
@@ -313,6 +322,7 @@ for version in "${versions[@]}"; do
         native "$where" "$model" "${settings[@]}" >"$results/native-$name-$model" 2>"$work/err" &&
             [[ -n $(able "$name" "$model") ]] || { cat "$work/err" >&2; echo "ggml: $name does not run natively" >&2; exit 1; }
     done
+    [[ $device != CPU ]] || ! wanted guest "$name" || arches_native "$name" "$where"
 done
 
 declined=0

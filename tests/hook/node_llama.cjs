@@ -6,50 +6,55 @@
 // Prints one line of JSON; with settings one for each, of the same made-up prompt: flash
 // attention on or off, and the types of the cache's keys and values, such as off:f16:f16.
 // One that this addon does not know is `absent`. --judge SETTING TOKEN,... instead: how far the
-// tokens of that text are from those that the model finds most likely.
+// tokens of that text are from those that the model finds most likely. --logs SETTING...: the
+// logarithm of each token's probability after the prompt, and after each of some more tokens.
 'use strict';
 const fs = require('fs');
 const path = require('path');
 const [folder, model_path, ...settings] = process.argv.slice(2);
 const judged = settings[0] === '--judge' ? settings.splice(0, 3) : null;
+const logs = settings[0] === '--logs' && settings.shift();
 const TYPES = { f16: 1, q8_0: 8 };
 
-// How much less likely than the most likely token this one is, in standard deviations of all
-// logits: those are logarithms of what the addon says, tokens and probabilities by turns.
-function distance(probabilities, token) {
+// What the addon says: tokens and probabilities by turns. By token.
+function logs_of(probabilities) {
     const logs = new Map();
     for (let i = 0; i < probabilities.length; i += 2) logs.set(probabilities[i], Math.log(probabilities[i + 1]));
+    return logs;
+}
+
+// How much less likely than the most likely token this one is, in standard deviations of all
+// logits: those are the logarithms, but for what all have in common.
+function distance(probabilities, token) {
+    const logs = logs_of(probabilities);
     const all = [...logs.values()];
     const mean = all.reduce((sum, x) => sum + x, 0) / all.length;
     const deviation = Math.sqrt(all.reduce((sum, x) => sum + (x - mean) ** 2, 0) / all.length);
     return (Math.max(...all) - logs.get(token)) / deviation;
 }
 
-// What n tokens follow; or, of a text that is given, the largest distance of its tokens.
-async function generate(b, model, tokens, n, options, text) {
+// What it returns: where the largest `distance` of a text is asked for, that; or the logarithms after
+// the tokens and after each of `more`; or n tokens that follow.
+async function generate(b, model, tokens, options, { text, more, n }) {
     const context = new b.AddonContext(model, { contextSize: 256, batchSize: 64, sequences: 1, threads: 1, ...options });
     if (!(await context.init())) throw new Error('no context');
     const sampler = new b.AddonSampler(model);
     sampler.applyConfig({ temperature: 0 });
+    const given = text || more;
     const made = [];
-    let worst = 0;
-    for (let i = 0, at = 0; i < n; i++) {
+    for (let i = 0, at = 0; i < (given ? given.length : n); i++) {
         context.initBatch(tokens.length);
         const [logits] = context.addToBatch(0, at, tokens, Uint32Array.of(tokens.length - 1));
         await context.decodeBatch();
-        let token;
-        if (text) {
-            token = text[i];
-            worst = Math.max(worst, distance((await context.sampleToken(logits, sampler, true))[1], token));
-        } else {
-            token = await context.sampleToken(logits, sampler);
-        }
+        const said = await context.sampleToken(logits, sampler, ...(given ? [true] : []));
+        if (text) made.push(distance(said[1], text[i]));
+        else if (more) made.push([...logs_of(said[1])].sort(([a], [b]) => a - b).map(([, log]) => log));
+        else made.push(said);
         at += tokens.length;
-        made.push(token);
-        tokens = Uint32Array.of(token);
+        tokens = Uint32Array.of(given ? given[i] : said);
     }
     await context.dispose();
-    return text ? worst : made;
+    return text ? Math.max(...made) : made;
 }
 
 async function main() {
@@ -68,7 +73,7 @@ async function main() {
     const devices = b.getGpuDeviceInfo().deviceNames;
     if (settings.length === 0 && !judged) {
         const tokens = model.tokenize('The quick brown fox', false);
-        const made = await generate(b, model, tokens, 12, {});
+        const made = await generate(b, model, tokens, {}, { n: 12 });
         console.log(JSON.stringify({ devices, vram: b.getGpuVramInfo().total, made }));
     }
     const prompt = Uint32Array.from({ length: 19 }, (_, i) => 3 + (i * 37) % 120);
@@ -80,12 +85,13 @@ async function main() {
     };
     for (const setting of settings) {
         const options = options_of(setting);
-        const result = options ? { devices, made: await generate(b, model, prompt, 24, options) } : { absent: true };
-        console.log(JSON.stringify({ setting, ...result }));
+        const asked = logs ? { more: [5, 16, 27, 38] } : { n: 24 };
+        const result = options && (await generate(b, model, prompt, options, asked));
+        console.log(JSON.stringify({ setting, ...(options ? { devices, [logs ? 'logs' : 'made']: result } : { absent: true }) }));
     }
     if (judged) {
         const text = judged[2].split(',').map(Number);
-        console.log((await generate(b, model, prompt, text.length, options_of(judged[1]), text)).toFixed(4));
+        console.log((await generate(b, model, prompt, options_of(judged[1]), { text })).toFixed(4));
     }
     await model.dispose();
     await b.dispose();

@@ -6,6 +6,8 @@
  *   gguf-extra rank --model FILE --output FILE   the same model with a head that ranks
  *   gguf-extra vision --model FILE --output FILE an encoder of images for it (llama.cpp's mmproj)
  *   gguf-extra t5 --model FILE --output FILE     an encoder and decoder with its vocabulary
+ *   gguf-extra words --model FILE --output FILE  the same model for older llama.cpp's, too: with a
+ *                                                made-up vocabulary
  */
 #include <getopt.h>
 #include <stdarg.h>
@@ -206,10 +208,74 @@ static void make_t5(const struct making *m)
     t5_side(m, "dec", true);
 }
 
+static bool ends_with(const char *name, const char *end)
+{
+    const size_t n = strlen(name), m = strlen(end);
+    return n >= m && strcmp(name + n - m, end) == 0;
+}
+
+/* Where older versions of llama.cpp want biases of queries, keys and values. */
+static bool has_biases(const char *arch)
+{
+    static const char *const those[] = {"dream",  "glm4moe", "gpt-oss",  "jais2",   "phi2",
+                                        "phimoe", "qwen2",   "qwen2moe", "qwen2vl", "starcoder2"};
+    for (size_t i = 0; i < sizeof(those) / sizeof(those[0]); i++) {
+        if (strcmp(arch, those[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* What new versions read if it is there. Older ones load no file that has it. */
+static bool is_of_late(const char *tensor, bool biases)
+{
+    return ends_with(tensor, ".scale") || ends_with(tensor, ".input_scale") ||
+           strcmp(tensor, "rope_freqs.weight") == 0 ||
+           (!biases && (ends_with(tensor, ".attn_q.bias") || ends_with(tensor, ".attn_k.bias") ||
+                        ends_with(tensor, ".attn_v.bias")));
+}
+
+/* Words that no text has; without any they do not load a model either. */
+static void make_words(const struct making *m)
+{
+    const bool biases =
+        has_biases(gguf_get_val_str(m->from, gguf_find_key(m->from, "general.architecture")));
+    const size_t n = (size_t)embedding(m)->ne[1];
+    const char *merge = "< 0";
+    char (*text)[24] = calloc(n, sizeof(*text));
+    const char **words = calloc(n, sizeof(*words));
+    int32_t *types = calloc(n, sizeof(*types));
+
+    if (!text || !words || !types)
+        abort();
+    gguf_set_kv(m->to, m->from);
+    for (int64_t i = 0; i < gguf_get_n_tensors(m->from); i++) {
+        if (!is_of_late(gguf_get_tensor_name(m->from, i), biases))
+            gguf_add_tensor(m->to, weight(m, i));
+    }
+    for (size_t i = 0; i < n; i++) {
+        snprintf(text[i], sizeof(text[i]), "<%zu>", i);
+        words[i] = text[i];
+        types[i] = 1; /* a normal one */
+    }
+    gguf_set_val_str(m->to, "tokenizer.ggml.model", "gpt2");
+    gguf_set_val_str(m->to, "tokenizer.ggml.pre", "gpt-2");
+    gguf_set_arr_str(m->to, "tokenizer.ggml.tokens", words, n);
+    gguf_set_arr_data(m->to, "tokenizer.ggml.token_type", GGUF_TYPE_INT32, types, n);
+    gguf_set_arr_str(m->to, "tokenizer.ggml.merges", &merge, 1);
+    free(types);
+    free(words);
+    free(text);
+}
+
 static const struct kind {
     const char *name;
     void (*make)(const struct making *m);
-} kinds[] = {{"lora", make_lora}, {"rank", make_rank}, {"vision", make_vision}, {"t5", make_t5}};
+} kinds[] = {{"lora", make_lora},
+             {"rank", make_rank},
+             {"vision", make_vision},
+             {"t5", make_t5},
+             {"words", make_words}};
 
 static const struct kind *kind_find(const char *name)
 {
@@ -267,7 +333,8 @@ int main(int argc, char **argv)
     }
     const struct kind *kind = optind + 1 == argc ? kind_find(argv[optind]) : NULL;
     if (!model || !output || !kind) {
-        fprintf(stderr, "usage: gguf-extra lora|rank|vision|t5 --model FILE --output FILE\n");
+        fprintf(stderr, "usage: gguf-extra lora|rank|vision|t5|words --model FILE "
+                        "--output FILE\n");
         return 2;
     }
     return run(kind, model, output);

@@ -18,7 +18,12 @@ ORDERS_TEST := $(O)/tests/unit/frontend/orders_test
 $(ORDERS_TEST): %: %.o $(UNIT_OBJ) $(call objs,tests/lib/folder.c frontend/graph/orders.c \
     frontend/graph/encode.c frontend/plugin/plugin.c common/log.c common/error.c) $(PROTOCOL_OBJS)
 	$(link)
-$(filter-out $(RING_TESTS) $(ORDERS_TEST),$(UNIT_PROGRAMS)): %: %.o $(UNIT_OBJ) $(TEST_LIB)
+# So is the device's memory here.
+ROWS_TEST := $(O)/tests/unit/frontend/rows_test
+$(ROWS_TEST): %: %.o $(UNIT_OBJ) $(call objs,tests/lib/folder.c frontend/ggml/rows.c \
+    common/log.c common/error.c)
+	$(link)
+$(filter-out $(RING_TESTS) $(ORDERS_TEST) $(ROWS_TEST),$(UNIT_PROGRAMS)): %: %.o $(UNIT_OBJ) $(TEST_LIB)
 	$(link)
 
 # ggml's public headers and its builders, to hold the probe and the rules against.

@@ -176,6 +176,14 @@ static bool has_columns_of_f16(const struct apir_graph *g, const struct apir_ten
     return t->type == APIR_TYPE_F16 && has_f32_kernel(g, t);
 }
 
+/* The second operand is repeated, and its numbers do not lie side by side. */
+static bool broadcasts_strided(const struct apir_graph *g, const struct apir_tensor *t)
+{
+    const struct apir_tensor *b = source(g, t, 1);
+    return b && b->nb[0] != (b->type == APIR_TYPE_F32 ? 4 : 2) &&
+           memcmp(b->ne, t->ne, sizeof(b->ne)) != 0;
+}
+
 /* llama.cpp used to pad a mask to a multiple of 64 rows, of which each query takes one. */
 static bool has_unpadded_mask(const struct apir_graph *g, const struct apir_tensor *t)
 {
@@ -226,6 +234,10 @@ static const struct meaning cpu_kernels[] = {
     {"POOL_1D", pools_over_steps, "ggml_build_forward_select"},
     /* With AVX2 and without AVX-512 that of node-llama-cpp 3.13.0 computes something else. */
     {"SCALE", adds_a_bias, "ggml_build_forward_select"},
+    {"ADD", broadcasts_strided, "ggml_build_forward_select"},
+    {"SUB", broadcasts_strided, "ggml_build_forward_select"},
+    {"MUL", broadcasts_strided, "ggml_build_forward_select"},
+    {"DIV", broadcasts_strided, "ggml_build_forward_select"},
     {"CONV_TRANSPOSE_2D", has_f32_kernel, "ggml_rope_set_offset"},
     {"IM2COL", has_columns_of_f16, "ggml_rope_set_offset"},
     {"IM2COL_3D", has_columns_of_f16, "ggml_rope_set_offset"},

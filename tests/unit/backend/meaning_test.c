@@ -169,6 +169,33 @@ static void a_gpu_of_old_wants_padded_masks(void **state)
     assert_true(masked(65, 128, false, since));
 }
 
+/* A sum with b, of so many columns whose numbers are so many bytes apart. */
+static bool added(int64_t columns, uint64_t apart, int type, bool cpu, const char *lacks)
+{
+    struct apir_name name = {.name = "ADD"};
+    struct apir_tensor tensors[3] = {
+        {.ne = {64, 4, 1, 1}, .nb = {4, 256, 1024, 1024}},
+        {.type = (uint8_t)type, .ne = {columns, 4, 1, 1}, .nb = {apart, 256, 1024, 1024}},
+        {.ne = {64, 4, 1, 1}, .nb = {4, 256, 1024, 1024}}};
+    struct apir_graph g = {.names = &name, .n_names = 1, .tensors = tensors, .n_tensors = 3};
+    for (unsigned i = 0; i < APIR_TENSOR_SRC; i++)
+        tensors[2].src[i] = i < 2 ? i : APIR_NO_TENSOR;
+    return worker_meaning_is_known(&g, 2, cpu, has, lacks);
+}
+
+static void a_cpu_of_old_repeats_only_what_lies_side_by_side(void **state)
+{
+    (void)state;
+    static const char since[] = "ggml_build_forward_select";
+    assert_true(added(1, 8, 0, true, all));
+    assert_false(added(1, 8, 0, true, since));
+    assert_true(added(1, 8, 0, false, since));
+    assert_true(added(1, 4, 0, true, since));
+    assert_true(added(64, 8, 0, true, since));
+    assert_true(added(1, 2, APIR_TYPE_F16, true, since));
+    assert_false(added(1, 4, APIR_TYPE_F16, true, since));
+}
+
 static void an_unsaid_scale_is_one(void **state)
 {
     (void)state;
@@ -189,6 +216,7 @@ int main(void)
         cmocka_unit_test(plain_parameters_are_known_everywhere),
         cmocka_unit_test(a_cpu_is_not_asked_for_kernels_that_it_lacks),
         cmocka_unit_test(a_gpu_of_old_wants_padded_masks),
+        cmocka_unit_test(a_cpu_of_old_repeats_only_what_lies_side_by_side),
         cmocka_unit_test(an_unsaid_scale_is_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
