@@ -15,7 +15,7 @@ CHECK_STEPS := \
     'vm=check-vm' \
     'units-asan:again=check-units MODE=asan CC=clang' \
     'attacks=check-attacks APIR_RACE_SECONDS=5' \
-    'dispatch=check-dispatch' \
+    'dispatch-part=check-dispatch-part' \
     'faults=check-faults-part' \
     'units=check-units' \
     'options-part=check-options-part' \
@@ -79,6 +79,7 @@ NIGHTLY_SUITES := \
     mutants-sandbox=check-sandbox-mutants \
     mutants-attacks=check-attacks,MUTATE=1 \
     faults=check-faults \
+    dispatch=check-dispatch \
     soak:one=soak,MINUTES=30 \
     engines=check-engines \
     images=check-images \

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# dispatch.sh [--gpu] [OUT]
+# dispatch.sh [--gpu|--part] [OUT]
 #
 # Proof by count that the host computes remoted work as native work: a Vulkan layer counts what
 # ggml's Vulkan backend asks of the driver (tests/bench/count_layer.c), once in llama-bench itself
@@ -10,6 +10,7 @@
 # it. Then ggml's own log of each graph must name the same operations, fused ones as such, as often
 # and for the same sizes. At last the test tests itself: with fusion off on one side it must fail.
 #
+# --part takes the model with experts alone, with flash attention.
 # The driver is Mesa's lavapipe; with --gpu, those of this machine. Under a layer some drivers (NVIDIA's)
 # end even the native run; then ggml's log is all there is, and the output says so. OUT is the build's output
 # directory. DISPATCH_MODELS="FILE..." takes these models instead of small ones made here,
@@ -22,6 +23,12 @@ cd "$(dirname "$0")/../.."
 
 vulkan=(GGML_VK_VISIBLE_DEVICES="${GGML_VK_VISIBLE_DEVICES:-0}")
 counted=yes # whether the layer counts
+attention=(on off)
+part=
+if [[ ${1-} == --part ]]; then
+    shift
+    part=yes attention=(on)
+fi
 if [[ ${1-} == --gpu ]]; then
     shift
     counted=perhaps
@@ -206,6 +213,7 @@ else
     "$out/tests/models/gguf-write" --preset 3M --type q8_0 --output "${models[0]}"
     "$out/tests/models/gguf-write" --arch qwen3moe --heads 4 --heads-kv 2 --experts 8 \
         --experts-used 2 --type q4_0 --output "${models[1]}"
+    [[ -z $part ]] || models=("${models[1]}")
 fi
 
 tokens=16
@@ -226,7 +234,7 @@ if [[ $counted == yes ]]; then
     serve "${counting[@]}" APIR_COUNT_FILE="$remoted_file"
     for model in "${models[@]}"; do
         name=$(basename "$model" .gguf)
-        for fa in on off; do
+        for fa in "${attention[@]}"; do
             check_counts "$name token fa-$fa" "$tokens" token "-m $model -fa $fa $token_short" \
                 "-m $model -fa $fa $token_long"
         done

@@ -67,7 +67,7 @@ $(BENCH_COUNT_MANIFEST): tests/bench/count_layer.json
 	@mkdir -p $(@D)
 	@cp $< $@
 
-.PHONY: check-dispatch
-check-dispatch: $(BENCH_COUNT) $(BENCH_COUNT_MANIFEST) $(O)/tests/models/gguf-write \
+.PHONY: check-dispatch check-dispatch-part
+check-dispatch check-dispatch-part: $(BENCH_COUNT) $(BENCH_COUNT_MANIFEST) $(O)/tests/models/gguf-write \
                 $(RENDER_SERVER) $(WORKER) $(PLUGIN)
-	@tests/bench/dispatch.sh $(O)
+	@tests/bench/dispatch.sh $(if $(filter %-part,$@),--part) $(O)
