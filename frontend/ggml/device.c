@@ -127,7 +127,8 @@ static bool sets_rows(struct plugin_device *d, const struct gg_tensor *op, bool 
         return false;
     if (supported)
         return true;
-    if (!to || !(computed || plugin_buffer_of(to)) || !rows_can_set(op))
+    const struct plugin_buffer *b = to ? plugin_buffer_of(to) : NULL;
+    if (!(computed || (b && b->device == d)) || !rows_can_set(op))
         return false;
     __atomic_store_n(&d->sets_rows, true, __ATOMIC_RELAXED);
     return true;
