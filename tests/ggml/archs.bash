@@ -18,6 +18,7 @@ arch_models=()
 
 arches_write() {
     local from file name
+    [[ $device == CPU ]] || arch_settings=(off:f16:f16 on:f16:f16) arch_tie=0.1
     from=$(archs_models)
     mkdir -p "$models/ggml-arch"
     for file in "$from"/*.gguf; do
