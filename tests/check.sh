@@ -18,12 +18,22 @@ rm -f build/check/*.count
 started=$SECONDS
 jobs=${JOBS:-2}
 [[ $jobs -le 2 ]] || jobs=2
-declare -A running=() # the steps under way, by their process
+declare -A running=() # the steps under way, by their process, which leads a group
+# shellcheck disable=SC2317 # by the traps
+stop() {
+    local pid
+    for pid in "${!running[@]}"; do
+        kill -- "-$pid" 2>/dev/null
+    done
+    exit 130
+}
+trap stop INT TERM HUP
 
 # What came of it goes to a file, since it is a process of its own.
 step_start() { # STEP
     local goal name=${1%%=*}
     read -ra goal <<<"${1#*=}"
+    set -m # a group of its own
     {
         local began=$SECONDS
         step_run build/check "$name" "${goal[@]}"
@@ -31,6 +41,7 @@ step_start() { # STEP
             >"build/check/${name%%:*}.count"
     } &
     running[$!]=${name%%:*}
+    set +m
 }
 
 # Waits for one step, says what came of it and adds it up.

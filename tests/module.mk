@@ -38,7 +38,7 @@ check:
 ifeq ($(MODE),asan)
 check-built: $(UNITS_RUN) $(ATTACKS) sanitized-host attacks-hook
 else
-check-built: all $(UNITS_RUN) $(MUSL_LOAD) attacks-hook $(HOOK_STALL) $(HOOK_TRAP) $(HOOK_RACE)
+check-built: all $(UNITS_RUN) $(MUSL_LOAD) attacks-hook $(HOOK_STALL) $(HOOK_TRAP) $(HOOK_RACE) $(FAULTS_ALL)
 endif
 
 # Every target of HACKING.md builds what its scripts use.

@@ -117,18 +117,21 @@ static bool device_supports_op(void *dev, const struct gg_tensor *op);
 
 /*
  * SET_ROWS writes into a tensor that is there. Who computes that one has it in its memory, so it
- * must be the same who sets its rows; what lies with us already is ours to write.
+ * must be the same who sets its rows; what lies with us already, or would (ggml asks before there
+ * is memory), is ours to write. asked: the host has said whether it supports op.
  */
-static bool sets_rows(struct plugin_device *d, const struct gg_tensor *op, bool supported)
+static bool sets_rows(struct plugin_device *d, const struct gg_tensor *op, bool supported,
+                      bool asked)
 {
     const struct gg_tensor *to = op->view_src;
     const bool computed = to && !to->buffer && !plugin_op_is_view(to->op);
     if (computed && !device_supports_op(d, to))
         return false;
-    if (supported)
-        return true;
+    if (supported || !asked)
+        return supported;
     const struct plugin_buffer *b = to ? plugin_buffer_of(to) : NULL;
-    if (!(computed || (b && b->device == d)) || !rows_can_set(op))
+    if (!(computed || (b && b->device == d) || (to && plugin_is_imagined(d, to))) ||
+        !rows_can_set(op))
         return false;
     __atomic_store_n(&d->sets_rows, true, __ATOMIC_RELAXED);
     return true;
@@ -149,7 +152,7 @@ static bool device_supports_op(void *dev, const struct gg_tensor *op)
     if (rc == -ENODEV)
         return true;
     const bool supported = rc == 0 && is_supported(device_of(dev), op, &answer);
-    return rows_is_set(op) ? sets_rows(device_of(dev), op, supported) : supported;
+    return rows_is_set(op) ? sets_rows(device_of(dev), op, supported, rc == 0) : supported;
 }
 
 static bool device_supports_buft(void *dev, void *buft)

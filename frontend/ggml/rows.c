@@ -7,7 +7,9 @@
 
 #include "common/log.h"
 #include "frontend/ggml/transfer.h"
+#include "frontend/graph/encode.h"
 #include "frontend/graph/query.h"
+#include "frontend/plugin/buffer.h"
 #include "frontend/plugin/plugin.h"
 #include "protocol/gguf.h"
 
@@ -39,7 +41,8 @@ bool rows_can_set(const struct gg_tensor *op)
 bool rows_is_ours(struct plugin_device *d, const struct gg_tensor *op)
 {
     struct apir_reply_op_query answer;
-    return rows_can_set(op) && query_op(d, op, &answer) == 0 && !(answer.flags & APIR_OP_SUPPORTED);
+    return rows_can_set(op) && graph_node_is_computed(op) && query_op(d, op, &answer) == 0 &&
+           !(answer.flags & APIR_OP_SUPPORTED);
 }
 
 /* All bytes from a tensor's first to its last, for the caller to free; NULL: out of memory. */
@@ -102,16 +105,34 @@ static int write_rows(const struct gg_tensor *op, const uint8_t *rows, const uin
     return 0;
 }
 
-int rows_set(struct plugin_device *d, const struct gg_tensor *op)
+/* In the device's memory, and not of a graph that has failed. */
+static bool is_there(const struct plugin_device *d, const struct gg_tensor *t)
 {
+    const struct plugin_buffer *b = plugin_buffer_of(t);
+    return b && b->device == d && !plugin_buffer_is_void(b);
+}
+
+static int set(const struct plugin_device *d, const struct gg_tensor *op)
+{
+    if (!is_there(d, op) || !is_there(d, op->src[0]) || !is_there(d, op->src[1]))
+        return -EINVAL;
     uint8_t *rows = fetch(op->src[0]), *numbers = fetch(op->src[1]);
     void *row = malloc((size_t)op->ne[0] * element(op->type));
     const int rc = rows && numbers && row ? write_rows(op, rows, numbers, row) : -ENOMEM;
     free(row);
     free(numbers);
     free(rows);
+    return rc;
+}
+
+int rows_set(struct plugin_device *d, const struct gg_tensor *op)
+{
+    const int rc = set(d, op);
     if (rc)
         apir_log(APIR_LOG_ERROR, "%s: rows cannot be set in '%.64s': %s", d->name, op->name,
-                 rc == -ERANGE ? "it has no row of such a number" : "out of memory");
+                 rc == -ERANGE ? "it has no row of such a number"
+                 : rc == -EINVAL
+                     ? "it, or a source, is not in this device's memory, or has not been computed"
+                     : "out of memory");
     return rc;
 }

@@ -112,31 +112,52 @@ static int execute(struct plugin_stream *s, const struct gg_cgraph_head *graph)
     return rc;
 }
 
-/* With nodes in between that are not the host's to compute. */
+/* The first node from i on that is not the host's to compute, or n_nodes. */
+static int next_of_ours(const struct plugin_stream *s, const struct gg_cgraph_head *graph, int i)
+{
+    while (i < graph->n_nodes && !rows_is_ours(s->device, graph->nodes[i]))
+        i++;
+    return i;
+}
+
+/*
+ * With nodes in between that are not the host's to compute. A part is ggml's own object with fewer
+ * nodes: how often a tensor is used is still counted over the whole graph, so that the host keeps
+ * what a later part needs. It has no uid, which would be that of the whole.
+ */
 static int execute_in_parts(struct plugin_stream *s, const struct gg_cgraph_head *graph)
 {
-    /* The rest of ggml's object: what is read of it is the graph's uid, and parts have none. */
+    int i = next_of_ours(s, graph, 0), first = 0, rc = 0;
+    if (i == graph->n_nodes)
+        return execute(s, graph);
     union {
         struct gg_cgraph_head head;
         uint8_t bytes[256];
-    } part = {.bytes = {0}};
-    int rc = 0;
-    if (plugin.layout.cgraph_uid > sizeof(part) - sizeof(uint64_t))
+    } part;
+    if (plugin.layout.cgraph_size > sizeof(part))
         return -ENOTSUP;
-    part.head = (struct gg_cgraph_head){.size = graph->size, .nodes = graph->nodes};
-    for (int i = 0; rc == 0 && i < graph->n_nodes; i++) {
-        if (!rows_is_ours(s->device, graph->nodes[i])) {
-            part.head.n_nodes++;
-            continue;
-        }
+    memcpy(part.bytes, graph, plugin.layout.cgraph_size);
+    if (plugin.layout.cgraph_uid)
+        memset(part.bytes + plugin.layout.cgraph_uid, 0, sizeof(uint64_t));
+    for (;;) {
+        part.head.nodes = graph->nodes + first;
+        part.head.n_nodes = i - first;
         rc = execute(s, &part.head);
+        if (rc || i == graph->n_nodes)
+            break;
         stream_synchronize(s);
-        if (rc == 0)
-            rc = plugin_stream_failed(s) ? -EIO : rows_set(s->device, graph->nodes[i]);
-        part.head.nodes = graph->nodes + i + 1;
-        part.head.n_nodes = 0;
+        if (plugin_stream_failed(s)) {
+            failure_told(s);
+            rc = -EIO;
+        } else {
+            rc = rows_set(s->device, graph->nodes[i]);
+        }
+        if (rc)
+            break;
+        first = i + 1;
+        i = next_of_ours(s, graph, first);
     }
-    return rc ? rc : execute(s, &part.head);
+    return rc || client_usable(&plugin.client) ? rc : -ENODEV;
 }
 
 static int stream_graph_compute(void *backend, void *cgraph)

@@ -352,13 +352,18 @@ static int scratch_reserve(struct graph_scratch *s, size_t cap)
     return 0;
 }
 
+bool graph_node_is_computed(const struct gg_tensor *node)
+{
+    return !is_empty(node) &&
+           (!plugin.layout.has_compute_flag || ((uint32_t)node->flags & APIR_TENSOR_FLAG_COMPUTE));
+}
+
 /* Whether there is nothing to send of this node; see graph_encode(). */
 static bool node_is_idle(const struct encoder *e, const struct gg_tensor *node)
 {
     if (e->form != FORM_GRAPH)
         return false;
-    if (is_empty(node) ||
-        (plugin.layout.has_compute_flag && !((uint32_t)node->flags & APIR_TENSOR_FLAG_COMPUTE)))
+    if (!graph_node_is_computed(node))
         return true;
     return plugin_op_is_view(node->op) && (!own_buffer(e, node) || is_broken(node));
 }

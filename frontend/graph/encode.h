@@ -5,6 +5,7 @@
 #ifndef APIR_FRONTEND_GRAPH_ENCODE_H
 #define APIR_FRONTEND_GRAPH_ENCODE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -58,6 +59,10 @@ uint32_t graph_scratch_index(const struct graph_scratch *scratch, const struct g
 
 /* Encodes one op and its sources, without buffers: the form of OP_QUERY. */
 int graph_encode_op(struct graph_scratch *scratch, const struct gg_tensor *op);
+
+/* Whether a graph is to compute this node: it has elements, and is not of a branch that is left
+ * out. */
+bool graph_node_is_computed(const struct gg_tensor *node);
 
 /* How often ggml has counted t as a source in the whole graph; 0 where it does not count. */
 uint32_t graph_use_count(const struct gg_cgraph_head *graph, const struct gg_tensor *t);

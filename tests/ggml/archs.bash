@@ -5,7 +5,8 @@
 #
 #   arches_write                   writes the models, with a vocabulary: older versions load none without one
 #   arches_native NAME WHERE       what each of them gives natively with that version, for those that it can run
-#   arches_pair NAME WHERE HOST    the same on that host; sets `arches`, how many, and adds to `bad`
+#   arches_pair NAME WHERE HOST LEAST   the same on that host; sets `arches`, how many, and adds to `bad`, also
+#                                  where they are less than LEAST
 #
 # Compared are logarithms of the probabilities of all tokens, after a prompt and after each of some more
 # tokens: of one graph, the guest's, natively with the guest's kernels, and with the host's. They may differ by
@@ -35,9 +36,12 @@ arches_each() { # COMMAND ARGS...
     for model in "${arch_models[@]}"; do
         "$@" "$model" &
         pids+=($!)
-        [[ ${#pids[@]} -lt $archs_jobs ]] || { wait "${pids[0]}" && pids=("${pids[@]:1}"); }
+        if [[ ${#pids[@]} -ge $archs_jobs ]]; then
+            wait "${pids[0]}" || :
+            pids=("${pids[@]:1}")
+        fi
     done
-    wait ${pids[@]+"${pids[@]}"}
+    wait "${pids[@]}" || :
 }
 
 # A version that lacks an architecture or a setting ends there; what it has said before counts.
@@ -56,7 +60,8 @@ arch_distance() { # NATIVE PAIR
         [$native[] | . as $n | ($pair[] | select(.setting == $n.setting and .devices != [])) as $p |
          if ($p.logs | map(length)) == ($n.logs | map(length)) then . else error("of other sizes") end |
          range($n.logs | length) as $i | ($n.logs[$i] | deviation) as $deviation |
-         range($n.logs[$i] | length) as $t | ($n.logs[$i][$t] - $p.logs[$i][$t] | fabs) / $deviation] | max // error("nothing to compare")'
+         range($n.logs[$i] | length) as $t | ($n.logs[$i][$t] - $p.logs[$i][$t] | fabs) / $deviation |
+         if isnan or isinfinite then error("not a number") else . end] | max // error("nothing to compare")'
 }
 arch_pair() { # NAME WHERE HOST MODEL
     local file=$results/$1-on-$3-arch-$4 kept=() distance
@@ -68,10 +73,11 @@ arch_pair() { # NAME WHERE HOST MODEL
     echo "$distance $4 $1 $3" >>"$results/arch-distances"
     awk -v d="$distance" -v tie="$arch_tie" 'BEGIN { exit !(d >= 0 && d <= tie) }' || echo "$4: $distance"
 }
-arches_pair() { # NAME WHERE HOST
+arches_pair() { # NAME WHERE HOST LEAST
     local computed wrong
     : >"$VTEST_LOG"
     arches=$(find "$results" -name "native-$1-arch-*" | wc -l)
+    [[ $arches -ge $4 ]] || bad+=("only $arches architectures run natively, of $4")
     wrong=$(arches_each arch_pair "$1" "$2" "$3")
     [[ -z $wrong ]] || mapfile -t -O ${#bad[@]} bad <<<"$wrong"
     computed=$(awk '$2 == "GRAPH_EXEC" && $3 > 0 { n++ } END { print n + 0 }' "$VTEST_LOG")

@@ -238,6 +238,10 @@ static bool is_of_late(const char *tensor, bool biases)
 /* Words that no text has; without any they do not load a model either. */
 static void make_words(const struct making *m)
 {
+    if (!embedding(m)) {
+        fprintf(stderr, "gguf-extra: the model has no token_embd.weight\n");
+        exit(1);
+    }
     const bool biases =
         has_biases(gguf_get_val_str(m->from, gguf_find_key(m->from, "general.architecture")));
     const size_t n = (size_t)embedding(m)->ne[1];

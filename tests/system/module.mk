@@ -14,7 +14,8 @@ $(APIR_EXERCISE): $(call objs,tests/system/apir_exercise.c tests/system/apir_exe
                     tests/system/apir_exercise_life.c \
                     tests/system/apir_exercise_transfers.c tests/system/apir_exercise_memory.c \
                     tests/system/apir_exercise_weights.c tests/system/apir_exercise_events.c \
-                    tests/system/apir_exercise_limits.c tests/system/apir_exercise_host_sets.c)
+                    tests/system/apir_exercise_limits.c tests/system/apir_exercise_host_sets.c \
+                    tests/system/apir_exercise_rows.c)
 	$(link)
 
 $(STREAM_PROXY): EXTRA_LIBS := -lpthread

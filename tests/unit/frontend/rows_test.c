@@ -6,13 +6,35 @@
 
 #include "frontend/ggml/rows.h"
 #include "frontend/ggml/transfer.h"
+#include "frontend/graph/encode.h"
 #include "frontend/graph/query.h"
+#include "frontend/plugin/buffer.h"
 #include "frontend/plugin/plugin.h"
 #include "protocol/gguf.h"
 
 struct plugin plugin;
 
 static uint32_t host_flags;
+static struct plugin_device device = {.name = "APIR0"};
+static struct plugin_buffer memory = {.device = &device};
+static bool failed;
+
+struct plugin_buffer *plugin_buffer_of(const struct gg_tensor *t)
+{
+    return t->buffer ? &memory : NULL;
+}
+
+bool plugin_buffer_is_void(const struct plugin_buffer *b)
+{
+    assert_ptr_equal(b, &memory);
+    return failed;
+}
+
+/* As encode.c has it, which is not in here. */
+bool graph_node_is_computed(const struct gg_tensor *node)
+{
+    return node->flags & APIR_TENSOR_FLAG_COMPUTE;
+}
 
 int query_op(struct plugin_device *d, const struct gg_tensor *op,
              struct apir_reply_op_query *ret_answer)
@@ -63,43 +85,60 @@ static void narrow(const void *from, void *to, int64_t n)
         ((uint16_t *)to)[i] = (uint16_t)(((const uint32_t *)from)[i] + 1u);
 }
 
-enum { COLUMNS = 3, ROWS = 4 };
+enum { COLUMNS = 3, GIVEN = 2, ROWS = 4, DEEP = 4, FAR = 2 };
 
-/* Two matrices of three rows go into two of four; every second number counts. */
+/* Matrices of two rows go into ones of four. There are numbers for every second of the DEEP and for
+ * both of the FAR, which take turns; beside each lies one that is not meant. */
 struct world {
-    uint32_t from[2][3][COLUMNS];
-    int32_t at[3][2];
-    uint16_t to[2][ROWS][COLUMNS];
+    uint32_t from[FAR][DEEP][GIVEN][COLUMNS];
+    int32_t at[FAR][DEEP / 2][GIVEN][2];
+    uint16_t to[FAR][DEEP][ROWS][COLUMNS];
     struct gg_tensor source, numbers, op;
 };
+
+static uint32_t given(int i3, int i2, int i1, int c)
+{
+    return (uint32_t)(1000 * i3 + 100 * i2 + 10 * i1 + c);
+}
+
+static int32_t home(int i3, int i2, int i1)
+{
+    return (i3 + i2 % (DEEP / 2) + 2 * i1) % ROWS;
+}
 
 static int setup(void **state)
 {
     static struct world w;
     memset(&w, 0, sizeof(w));
     memset(w.to, 0xff, sizeof(w.to));
-    for (uint32_t i = 0; i < 2; i++) {
-        for (uint32_t k = 0; k < 3; k++) {
-            for (uint32_t c = 0; c < COLUMNS; c++)
-                w.from[i][k][c] = 100 * i + 10 * k + c;
+    for (int i3 = 0; i3 < FAR; i3++) {
+        for (int i2 = 0; i2 < DEEP; i2++) {
+            for (int i1 = 0; i1 < GIVEN; i1++) {
+                w.at[i3][i2 % (DEEP / 2)][i1][0] = home(i3, i2, i1);
+                w.at[i3][i2 % (DEEP / 2)][i1][1] = -7;
+                for (int c = 0; c < COLUMNS; c++)
+                    w.from[i3][i2][i1][c] = given(i3, i2, i1, c);
+            }
         }
     }
-    w.at[0][0] = 3, w.at[1][0] = 0, w.at[2][0] = 1;
-    w.at[0][1] = w.at[1][1] = w.at[2][1] = -7;
-    w.source =
-        (struct gg_tensor){.type = APIR_TYPE_F32,
-                           .ne = {COLUMNS, 3, 2, 1},
-                           .nb = {4, sizeof(w.from[0][0]), sizeof(w.from[0]), sizeof(w.from)},
-                           .data = w.from};
-    w.numbers =
-        (struct gg_tensor){.type = APIR_TYPE_I32,
-                           .ne = {3, 1, 1, 1},
-                           .nb = {sizeof(w.at[0]), sizeof(w.at), sizeof(w.at), sizeof(w.at)},
-                           .data = w.at};
+    w.source = (struct gg_tensor){
+        .type = APIR_TYPE_F32,
+        .buffer = &memory,
+        .ne = {COLUMNS, GIVEN, DEEP, FAR},
+        .nb = {4, sizeof(w.from[0][0][0]), sizeof(w.from[0][0]), sizeof(w.from[0])},
+        .data = w.from};
+    w.numbers = (struct gg_tensor){
+        .type = APIR_TYPE_I32,
+        .buffer = &memory,
+        .ne = {GIVEN, DEEP / 2, FAR, 1},
+        .nb = {sizeof(w.at[0][0][0]), sizeof(w.at[0][0]), sizeof(w.at[0]), sizeof(w.at)},
+        .data = w.at};
     w.op = (struct gg_tensor){.type = APIR_TYPE_F16,
+                              .buffer = &memory,
                               .op = 1,
-                              .ne = {COLUMNS, ROWS, 2, 1},
-                              .nb = {2, sizeof(w.to[0][0]), sizeof(w.to[0]), sizeof(w.to)},
+                              .flags = APIR_TENSOR_FLAG_COMPUTE,
+                              .ne = {COLUMNS, ROWS, DEEP, FAR},
+                              .nb = {2, sizeof(w.to[0][0][0]), sizeof(w.to[0][0]), sizeof(w.to[0])},
                               .src = {&w.source, &w.numbers},
                               .data = w.to};
     plugin = (struct plugin){.nbytes = last_byte,
@@ -107,85 +146,163 @@ static int setup(void **state)
                              .fp16_to_fp32_row = widen,
                              .fp32_to_fp16_row = narrow};
     host_flags = 0;
+    failed = false;
     *state = &w;
     return 0;
+}
+
+static bool is_home(int i3, int i2, int row)
+{
+    for (int i1 = 0; i1 < GIVEN; i1++) {
+        if (home(i3, i2, i1) == row)
+            return true;
+    }
+    return false;
+}
+
+/* All of the target: rows that were given, and nothing else. */
+static void look(const struct world *w)
+{
+    for (int i3 = 0; i3 < FAR; i3++) {
+        for (int i2 = 0; i2 < DEEP; i2++) {
+            for (int i1 = 0; i1 < GIVEN; i1++) {
+                for (int c = 0; c < COLUMNS; c++)
+                    assert_int_equal(w->to[i3][i2][home(i3, i2, i1)][c], given(i3, i2, i1, c) + 1);
+            }
+            for (int row = 0; row < ROWS; row++)
+                assert_true(is_home(i3, i2, row) || w->to[i3][i2][row][0] == 0xffff);
+        }
+    }
 }
 
 static void each_row_goes_where_its_number_says(void **state)
 {
     struct world *w = *state;
-    struct plugin_device d = {.name = "APIR0"};
-    static const int32_t home[3] = {3, 0, 1};
-    assert_true(rows_is_ours(&d, &w->op));
-    assert_int_equal(rows_set(&d, &w->op), 0);
-    for (uint32_t i = 0; i < 2; i++) {
-        for (uint32_t k = 0; k < 3; k++) {
-            for (uint32_t c = 0; c < COLUMNS; c++)
-                assert_int_equal(w->to[i][home[k]][c], 100 * i + 10 * k + c + 1);
+    assert_true(rows_is_ours(&device, &w->op));
+    assert_int_equal(rows_set(&device, &w->op), 0);
+    look(w);
+}
+
+static void numbers_may_be_wide(void **state)
+{
+    struct world *w = *state;
+    int64_t wide[FAR][DEEP / 2][GIVEN];
+    for (int i3 = 0; i3 < FAR; i3++) {
+        for (int i2 = 0; i2 < DEEP / 2; i2++) {
+            for (int i1 = 0; i1 < GIVEN; i1++)
+                wide[i3][i2][i1] = home(i3, i2, i1);
         }
-        for (uint32_t c = 0; c < COLUMNS; c++)
-            assert_int_equal(w->to[i][2][c], 0xffff);
     }
+    w->numbers.type = APIR_TYPE_I64;
+    w->numbers.data = wide;
+    w->numbers.nb[0] = sizeof(wide[0][0][0]), w->numbers.nb[1] = sizeof(wide[0][0]);
+    w->numbers.nb[2] = sizeof(wide[0]), w->numbers.nb[3] = sizeof(wide);
+    assert_int_equal(rows_set(&device, &w->op), 0);
+    look(w);
+}
+
+/* The target as f32, in place of what setup() made. */
+static void aim_at_f32(struct world *w, uint32_t to[FAR][DEEP][ROWS][COLUMNS])
+{
+    memset(to, 0, sizeof(uint32_t) * FAR * DEEP * ROWS * COLUMNS);
+    w->op.type = APIR_TYPE_F32;
+    w->op.data = to;
+    for (int i = 0; i < 4; i++)
+        w->op.nb[i] *= 2;
 }
 
 static void the_same_type_is_copied(void **state)
 {
     struct world *w = *state;
-    struct plugin_device d = {.name = "APIR0"};
-    uint32_t to[2][ROWS][COLUMNS];
-    memset(to, 0, sizeof(to));
-    w->op.type = APIR_TYPE_F32;
-    w->op.nb[0] = 4, w->op.nb[1] = sizeof(to[0][0]), w->op.nb[2] = sizeof(to[0]);
-    w->op.data = to;
+    uint32_t to[FAR][DEEP][ROWS][COLUMNS];
+    aim_at_f32(w, to);
     plugin.fp16_to_fp32_row = plugin.fp32_to_fp16_row = NULL;
     assert_true(rows_can_set(&w->op));
-    assert_int_equal(rows_set(&d, &w->op), 0);
-    assert_memory_equal(to[1][3], w->from[1][0], sizeof(to[1][3]));
-    assert_memory_equal(to[0][1], w->from[0][2], sizeof(to[0][1]));
+    assert_int_equal(rows_set(&device, &w->op), 0);
+    assert_memory_equal(to[1][3][home(1, 3, 0)], w->from[1][3][0], sizeof(to[0][0][0]));
+    assert_memory_equal(to[0][2][home(0, 2, 1)], w->from[0][2][1], sizeof(to[0][0][0]));
+}
+
+static void rows_of_f16_are_widened(void **state)
+{
+    struct world *w = *state;
+    uint32_t to[FAR][DEEP][ROWS][COLUMNS];
+    uint16_t from[FAR][DEEP][GIVEN][COLUMNS];
+    aim_at_f32(w, to);
+    for (uint16_t i = 0; i < sizeof(from) / sizeof(uint16_t); i++)
+        memcpy((uint8_t *)from + i * sizeof(i), &i, sizeof(i));
+    w->source.type = APIR_TYPE_F16;
+    w->source.data = from;
+    for (int i = 0; i < 4; i++)
+        w->source.nb[i] /= 2;
+    assert_int_equal(rows_set(&device, &w->op), 0);
+    assert_int_equal(to[1][2][home(1, 2, 1)][2], from[1][2][1][2] + 1);
+    assert_int_equal(to[0][3][home(0, 3, 0)][0], from[0][3][0][0] + 1);
+}
+
+static void what_is_nowhere_or_has_failed_is_an_error(void **state)
+{
+    struct world *w = *state;
+    struct plugin_device other = {.name = "APIR1"};
+    assert_int_equal(rows_set(&other, &w->op), -EINVAL);
+    w->source.buffer = NULL;
+    assert_int_equal(rows_set(&device, &w->op), -EINVAL);
+    w->source.buffer = &memory;
+    w->numbers.buffer = NULL;
+    assert_int_equal(rows_set(&device, &w->op), -EINVAL);
+    w->numbers.buffer = &memory;
+    failed = true;
+    assert_int_equal(rows_set(&device, &w->op), -EINVAL);
+    assert_int_equal(w->to[0][0][home(0, 0, 0)][0], 0xffff);
 }
 
 static void a_number_beyond_the_rows_is_an_error(void **state)
 {
     struct world *w = *state;
-    struct plugin_device d = {.name = "APIR0"};
-    w->at[1][0] = ROWS;
-    assert_int_equal(rows_set(&d, &w->op), -ERANGE);
-    w->at[1][0] = -1;
-    assert_int_equal(rows_set(&d, &w->op), -ERANGE);
+    w->at[1][0][1][0] = ROWS;
+    assert_int_equal(rows_set(&device, &w->op), -ERANGE);
+    w->at[1][0][1][0] = -1;
+    assert_int_equal(rows_set(&device, &w->op), -ERANGE);
 }
 
 static void what_the_host_does_or_nobody_can_is_not_ours(void **state)
 {
     struct world *w = *state;
-    struct plugin_device d = {.name = "APIR0"};
     host_flags = APIR_OP_SUPPORTED;
-    assert_false(rows_is_ours(&d, &w->op));
+    assert_false(rows_is_ours(&device, &w->op));
     host_flags = 0;
-    assert_true(rows_is_ours(&d, &w->op));
+    assert_true(rows_is_ours(&device, &w->op));
     plugin.fp32_to_fp16_row = NULL;
-    assert_false(rows_is_ours(&d, &w->op));
+    assert_false(rows_is_ours(&device, &w->op));
     plugin.fp32_to_fp16_row = narrow;
     w->op.nb[0] = 4;
-    assert_false(rows_is_ours(&d, &w->op));
+    assert_false(rows_is_ours(&device, &w->op));
     w->op.nb[0] = 2;
     w->op.ne[0] = COLUMNS + 1;
-    assert_false(rows_is_ours(&d, &w->op));
+    assert_false(rows_is_ours(&device, &w->op));
     w->op.ne[0] = COLUMNS;
     w->numbers.type = APIR_TYPE_F32;
-    assert_false(rows_is_ours(&d, &w->op));
+    assert_false(rows_is_ours(&device, &w->op));
     w->numbers.type = APIR_TYPE_I32;
     w->op.type = 8; /* q8_0 */
-    assert_false(rows_is_ours(&d, &w->op));
+    assert_false(rows_is_ours(&device, &w->op));
     w->op.type = APIR_TYPE_F16;
+    w->op.flags = 0; /* of a branch that is left out */
+    assert_false(rows_is_ours(&device, &w->op));
+    w->op.flags = APIR_TENSOR_FLAG_COMPUTE;
+    assert_true(rows_is_ours(&device, &w->op));
     w->op.op = 0;
-    assert_false(rows_is_ours(&d, &w->op));
+    assert_false(rows_is_ours(&device, &w->op));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(each_row_goes_where_its_number_says, setup),
+        cmocka_unit_test_setup(numbers_may_be_wide, setup),
         cmocka_unit_test_setup(the_same_type_is_copied, setup),
+        cmocka_unit_test_setup(rows_of_f16_are_widened, setup),
+        cmocka_unit_test_setup(what_is_nowhere_or_has_failed_is_an_error, setup),
         cmocka_unit_test_setup(a_number_beyond_the_rows_is_an_error, setup),
         cmocka_unit_test_setup(what_the_host_does_or_nobody_can_is_not_ours, setup),
     };

@@ -1,0 +1,30 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# A host whose ggml is older than the program's: node-llama-cpp's, on its CPU.
+
+load system.bash
+
+old_start() {
+    tests/hook/npm.sh node-x64-3.18.1 >"$T/npm" || { [[ -z ${CI-} ]]; skip "the package is not here and cannot be fetched"; }
+    local folder library
+    folder=$(realpath "$(cat "$T/npm")/bins/linux-x64")
+    library=$(find "$folder" -name 'libggml.*so')
+    VTEST_CONFIG="{\"threads\": 1, \"ggml\": \"$library\", \"ggml_backends_dir\": \"$folder\"}"
+    VTEST_ENV=(APIR_LOG=info)
+    server_start
+}
+
+# The server's log has it, shown when a program leaves.
+graphs() { awk '$2 == "GRAPH_EXEC" { n = $3 } END { print n + 0 }' "$VTEST_LOG"; }
+
+@test "old host: rows that it cannot set are set by the plug-in" {
+    "$EXERCISE" rows CPU
+    old_start
+    exercise rows APIR0
+    # Three times, each in two parts.
+    wait_until 10 grep -q GRAPH_EXEC "$VTEST_LOG"
+    [[ $(graphs) -eq 6 ]]
+    exercise rows-beyond APIR0
+    grep -q "apir: APIR0: rows cannot be set in '.*': it has no row of such a number" "$T/exercise.err"
+}
