@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# check.sh [STEP... --] STEP...: runs `make` for each step and adds up what they count (steps.bash says how):
-# those before `--` one after the other, the others two at a time (one with JOBS=1).
+# check.sh STEP...: runs `make` for each step and adds up what they count (steps.bash says how).
 #
 # A step is NAME[:KIND]=GOAL [VARIABLE=VALUE]...; its output goes to build/check/NAME.log. Tests of our
 # own are counted once; the same ones run in another way, and cases of other suites, stand beside them.
@@ -14,67 +13,24 @@ set -uo pipefail
 
 passed=0 again=0 upstream=0 failed=0 skipped=0 wrong=()
 mkdir -p build/check
-rm -f build/check/*.count
 started=$SECONDS
-jobs=${JOBS:-2}
-[[ $jobs -le 2 ]] || jobs=2
-declare -A running=() # the steps under way, by their process, which leads a group
-# shellcheck disable=SC2317 # by the traps
-stop() {
-    local pid
-    for pid in "${!running[@]}"; do
-        kill -- "-$pid" 2>/dev/null
-    done
-    exit 130
-}
-trap stop INT TERM HUP
 
-# What came of it goes to a file, since it is a process of its own.
-step_start() { # STEP
-    local goal name=${1%%=*}
-    read -ra goal <<<"${1#*=}"
-    set -m # a group of its own
-    {
-        local began=$SECONDS
-        step_run build/check "$name" "${goal[@]}"
-        echo "$STEP_PASSED $STEP_AGAIN $STEP_UPSTREAM $STEP_FAILED $STEP_SKIPPED $((SECONDS - began))" \
-            >"build/check/${name%%:*}.count"
-    } &
-    running[$!]=${name%%:*}
-    set +m
-}
-
-# Waits for one step, says what came of it and adds it up.
-step_end() {
-    local pid name p a u f s seconds
-    wait -n -p pid "${!running[@]}" || :
-    name=${running[$pid]}
-    unset "running[$pid]"
-    # A process that has ended without a word has failed.
-    read -r p a u f s seconds 2>/dev/null <"build/check/$name.count" || p=0 a=0 u=0 f=1 s=0 seconds=0
-    passed=$((passed + p)) again=$((again + a)) upstream=$((upstream + u))
-    failed=$((failed + f)) skipped=$((skipped + s))
-    printf 'check: %-14s %6d %6d %8d %6d  (%d s)\n' "$name" "$p" "$a" "$u" "$f" "$seconds"
+printf 'check: %-14s %6s %6s %8s %6s\n' step tests again upstream failed
+for step in "$@"; do
+    read -ra goal <<<"${step#*=}"
+    name=${step%%=*}
+    began=$SECONDS
+    step_run build/check "$name" "${goal[@]}"
+    name=${name%%:*}
+    passed=$((passed + STEP_PASSED)) again=$((again + STEP_AGAIN)) upstream=$((upstream + STEP_UPSTREAM))
+    failed=$((failed + STEP_FAILED)) skipped=$((skipped + STEP_SKIPPED))
+    printf 'check: %-14s %6d %6d %8d %6d  (%d s)\n' "$name" "$STEP_PASSED" "$STEP_AGAIN" "$STEP_UPSTREAM" \
+        "$STEP_FAILED" $((SECONDS - began))
     step_skips "build/check/$name.log" | sed 's/^/    skipped: /'
-    if [[ $f -ne 0 ]]; then
+    if [[ $STEP_FAILED -ne 0 ]]; then
         step_show "build/check/$name.log"
         mapfile -t -O "${#wrong[@]}" wrong < <(step_failures "build/check/$name.log" | sed "s/^/$name: /")
     fi
-}
-
-printf 'check: %-14s %6s %6s %8s %6s\n' step tests again upstream failed
-limit=1
-[[ " $* " == *" -- "* ]] || limit=$jobs
-for step in "$@"; do
-    if [[ $step == -- ]]; then
-        limit=$jobs
-        continue
-    fi
-    step_start "$step"
-    [[ ${#running[@]} -lt $limit ]] || step_end
-done
-while [[ ${#running[@]} -gt 0 ]]; do
-    step_end
 done
 
 # Once more, where somebody who has only the end looks.

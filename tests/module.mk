@@ -3,43 +3,36 @@
 include tests/lib/module.mk
 include $(filter-out tests/lib/%,$(wildcard tests/*/module.mk))
 
-# What takes minutes; `nightly` has the rest. The kinds: tests/steps.bash. CHECK_BUILDS come first and make all
-# that two of CHECK_STEPS use, which are run two at a time. The longest come first, so that no long one is left alone.
-.PHONY: check check-built check-targets check-names check-mutant check-mutate nightly
-CHECK_BUILDS := \
-    'build:one=check-built -j$(JOBS)' \
-    'build-asan:one=check-built MODE=asan CC=clang -j$(JOBS)' \
-    'build-clang:one=all CC=clang -j$(JOBS)'
+# What takes minutes; `nightly` has the rest. The kinds: tests/steps.bash. Suites run one after the other: some
+# race with the clock, or with somebody who wants a core of his own.
+.PHONY: check check-targets check-names check-mutant check-mutate nightly
 CHECK_STEPS := \
+    'build:one=all -j$(JOBS)' \
+    'build-clang:one=all CC=clang -j$(JOBS)' \
+    'headers:one=check-headers -j$(JOBS)' \
+    'targets=check-targets' \
+    'names=check-names' \
+    'format:one=check-format' \
+    'layers=check-layers' \
+    'units=check-units -j$(JOBS)' \
+    'units-asan:again=check-units MODE=asan CC=clang -j$(JOBS)' \
+    'ring-tsan:again=check-units MODE=tsan -j$(JOBS)' \
     'system=check-system' \
-    'vm=check-vm' \
-    'units-asan:again=check-units MODE=asan CC=clang' \
+    'hook=check-hook APIR_RACE_SECONDS=5' \
     'attacks=check-attacks APIR_RACE_SECONDS=5' \
+    'mutant=check-mutant APIR_RACE_SECONDS=5' \
+    'host0=check-host0' \
+    'cdi=check-cdi' \
+    'parity=check-parity' \
+    'ops-part:upstream=check-ops-part' \
+    'archs-part:upstream=check-archs-part' \
+    'options-part=check-options-part' \
+    'differ:one=check-differ' \
     'dispatch-part=check-dispatch-part' \
     'faults=check-faults-part' \
-    'units=check-units' \
-    'options-part=check-options-part' \
-    'hook=check-hook APIR_RACE_SECONDS=5' \
-    'archs-part:upstream=check-archs-part' \
-    'ops-part:upstream=check-ops-part' \
-    'ring-tsan:again=check-units MODE=tsan' \
-    'parity=check-parity' \
-    'differ:one=check-differ' \
-    'cdi=check-cdi' \
-    'targets=check-targets' \
-    'host0=check-host0' \
-    'headers:one=check-headers' \
-    'mutant=check-mutant APIR_RACE_SECONDS=5' \
-    'format:one=check-format' \
-    'names=check-names' \
-    'layers=check-layers'
+    'vm=check-vm'
 check:
-	@MAKE='$(MAKE)' JOBS='$(JOBS)' tests/check.sh $(CHECK_BUILDS) -- $(CHECK_STEPS)
-ifeq ($(MODE),asan)
-check-built: $(UNITS_RUN) $(ATTACKS) sanitized-host attacks-hook
-else
-check-built: all $(UNITS_RUN) $(MUSL_LOAD) attacks-hook $(HOOK_STALL) $(HOOK_TRAP) $(HOOK_RACE) $(FAULTS_ALL)
-endif
+	@MAKE='$(MAKE)' tests/check.sh $(CHECK_STEPS)
 
 # Every target of HACKING.md builds what its scripts use.
 check-targets:
