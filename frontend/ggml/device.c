@@ -120,8 +120,8 @@ static bool device_supports_op(void *dev, const struct gg_tensor *op);
  * must be the same who sets its rows; what lies with us already, or would (ggml asks before there
  * is memory), is ours to write. asked: the host has said whether it supports op.
  */
-static bool sets_rows(struct plugin_device *d, const struct gg_tensor *op, bool supported,
-                      bool asked)
+static bool supports_rows(struct plugin_device *d, const struct gg_tensor *op, bool supported,
+                          bool asked)
 {
     const struct gg_tensor *to = op->view_src;
     const bool computed = to && !to->buffer && !plugin_op_is_view(to->op);
@@ -152,7 +152,7 @@ static bool device_supports_op(void *dev, const struct gg_tensor *op)
     if (rc == -ENODEV)
         return true;
     const bool supported = rc == 0 && is_supported(device_of(dev), op, &answer);
-    return rows_is_set(op) ? sets_rows(device_of(dev), op, supported, rc == 0) : supported;
+    return rows_is_set(op) ? supports_rows(device_of(dev), op, supported, rc == 0) : supported;
 }
 
 static bool device_supports_buft(void *dev, void *buft)

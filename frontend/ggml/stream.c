@@ -12,6 +12,7 @@
 #include "frontend/link/expect.h"
 #include "frontend/ggml/rows.h"
 #include "frontend/ggml/transfer.h"
+#include "frontend/graph/encode.h"
 #include "frontend/graph/orders.h"
 #include "frontend/graph/slots.h"
 #include "frontend/plugin/stream.h"
@@ -120,25 +121,16 @@ static int next_of_ours(const struct plugin_stream *s, const struct gg_cgraph_he
     return i;
 }
 
-/*
- * With nodes in between that are not the host's to compute. A part is ggml's own object with fewer
- * nodes: how often a tensor is used is still counted over the whole graph, so that the host keeps
- * what a later part needs. It has no uid, which would be that of the whole.
- */
+/* With nodes in between that are not the host's to compute. */
 static int execute_in_parts(struct plugin_stream *s, const struct gg_cgraph_head *graph)
 {
     int i = next_of_ours(s, graph, 0), first = 0, rc = 0;
     if (i == graph->n_nodes)
         return execute(s, graph);
-    union {
-        struct gg_cgraph_head head;
-        uint8_t bytes[256];
-    } part;
-    if (plugin.layout.cgraph_size > sizeof(part))
-        return -ENOTSUP;
-    memcpy(part.bytes, graph, plugin.layout.cgraph_size);
-    if (plugin.layout.cgraph_uid)
-        memset(part.bytes + plugin.layout.cgraph_uid, 0, sizeof(uint64_t));
+    union graph_part part;
+    rc = graph_part_init(&part, graph);
+    if (rc)
+        return rc;
     for (;;) {
         part.head.nodes = graph->nodes + first;
         part.head.n_nodes = i - first;

@@ -352,6 +352,16 @@ static int scratch_reserve(struct graph_scratch *s, size_t cap)
     return 0;
 }
 
+int graph_part_init(union graph_part *part, const struct gg_cgraph_head *graph)
+{
+    if (plugin.layout.cgraph_size > sizeof(*part))
+        return -ENOTSUP;
+    memcpy(part->bytes, graph, plugin.layout.cgraph_size);
+    if (plugin.layout.cgraph_uid)
+        memset(part->bytes + plugin.layout.cgraph_uid, 0, sizeof(uint64_t));
+    return 0;
+}
+
 bool graph_node_is_computed(const struct gg_tensor *node)
 {
     return !is_empty(node) &&

@@ -18,18 +18,22 @@ ORDERS_TEST := $(O)/tests/unit/frontend/orders_test
 $(ORDERS_TEST): %: %.o $(UNIT_OBJ) $(call objs,tests/lib/folder.c frontend/graph/orders.c \
     frontend/graph/encode.c frontend/plugin/plugin.c common/log.c common/error.c) $(PROTOCOL_OBJS)
 	$(link)
+PART_TEST := $(O)/tests/unit/frontend/part_test
+$(PART_TEST): %: %.o $(UNIT_OBJ) $(call objs,tests/lib/folder.c frontend/graph/encode.c \
+    frontend/plugin/plugin.c common/error.c) $(PROTOCOL_OBJS)
+	$(link)
 # So is the device's memory here.
 ROWS_TEST := $(O)/tests/unit/frontend/rows_test
 $(ROWS_TEST): %: %.o $(UNIT_OBJ) $(call objs,tests/lib/folder.c frontend/ggml/rows.c \
     common/log.c common/error.c)
 	$(link)
-$(filter-out $(RING_TESTS) $(ORDERS_TEST) $(ROWS_TEST),$(UNIT_PROGRAMS)): %: %.o $(UNIT_OBJ) $(TEST_LIB)
+$(filter-out $(RING_TESTS) $(ORDERS_TEST) $(PART_TEST) $(ROWS_TEST),$(UNIT_PROGRAMS)): %: %.o $(UNIT_OBJ) $(TEST_LIB)
 	$(link)
 
 # ggml's public headers and its builders, to hold the probe and the rules against.
-$(addprefix $(O)/tests/unit/,protocol/probe_test.o backend/rules_test.o frontend/orders_test.o): private \
-    PKGS := ggml cmocka
-$(O)/tests/unit/backend/rules_test $(ORDERS_TEST): private EXTRA_LIBS := -lggml-base -lm
+$(addprefix $(O)/tests/unit/,protocol/probe_test.o backend/rules_test.o frontend/orders_test.o \
+    frontend/part_test.o): private PKGS := ggml cmocka
+$(O)/tests/unit/backend/rules_test $(ORDERS_TEST) $(PART_TEST): private EXTRA_LIBS := -lggml-base -lm
 $(O)/tests/unit/backend/rules_test: $(call objs,tests/fuzz/graph_ops.c)
 # The test counts and refuses what the decoder allocates.
 $(O)/tests/unit/protocol/graph_test: private EXTRA_LIBS := -Wl,--wrap=malloc,--wrap=calloc

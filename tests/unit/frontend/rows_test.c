@@ -2,8 +2,6 @@
 /* The device's memory is the test's own here. */
 #include "tests/lib/unit.h"
 
-#include <errno.h>
-
 #include "frontend/ggml/rows.h"
 #include "frontend/ggml/transfer.h"
 #include "frontend/graph/encode.h"
@@ -108,6 +106,7 @@ static int32_t home(int i3, int i2, int i1)
 
 static int setup(void **state)
 {
+    unit_setup(state);
     static struct world w;
     memset(&w, 0, sizeof(w));
     memset(w.to, 0xff, sizeof(w.to));
@@ -175,7 +174,7 @@ static void look(const struct world *w)
     }
 }
 
-static void each_row_goes_where_its_number_says(void **state)
+TEST_WITHIN(each_row_goes_where_its_number_says, setup, unit_teardown)
 {
     struct world *w = *state;
     assert_true(rows_is_ours(&device, &w->op));
@@ -183,7 +182,7 @@ static void each_row_goes_where_its_number_says(void **state)
     look(w);
 }
 
-static void numbers_may_be_wide(void **state)
+TEST_WITHIN(numbers_may_be_wide, setup, unit_teardown)
 {
     struct world *w = *state;
     int64_t wide[FAR][DEEP / 2][GIVEN];
@@ -211,7 +210,7 @@ static void aim_at_f32(struct world *w, uint32_t to[FAR][DEEP][ROWS][COLUMNS])
         w->op.nb[i] *= 2;
 }
 
-static void the_same_type_is_copied(void **state)
+TEST_WITHIN(the_same_type_is_copied, setup, unit_teardown)
 {
     struct world *w = *state;
     uint32_t to[FAR][DEEP][ROWS][COLUMNS];
@@ -223,7 +222,7 @@ static void the_same_type_is_copied(void **state)
     assert_memory_equal(to[0][2][home(0, 2, 1)], w->from[0][2][1], sizeof(to[0][0][0]));
 }
 
-static void rows_of_f16_are_widened(void **state)
+TEST_WITHIN(rows_of_f16_are_widened, setup, unit_teardown)
 {
     struct world *w = *state;
     uint32_t to[FAR][DEEP][ROWS][COLUMNS];
@@ -240,7 +239,7 @@ static void rows_of_f16_are_widened(void **state)
     assert_int_equal(to[0][3][home(0, 3, 0)][0], from[0][3][0][0] + 1);
 }
 
-static void what_is_nowhere_or_has_failed_is_an_error(void **state)
+TEST_WITHIN(what_is_nowhere_or_has_failed_is_an_error, setup, unit_teardown)
 {
     struct world *w = *state;
     struct plugin_device other = {.name = "APIR1"};
@@ -256,7 +255,7 @@ static void what_is_nowhere_or_has_failed_is_an_error(void **state)
     assert_int_equal(w->to[0][0][home(0, 0, 0)][0], 0xffff);
 }
 
-static void a_number_beyond_the_rows_is_an_error(void **state)
+TEST_WITHIN(a_number_beyond_the_rows_is_an_error, setup, unit_teardown)
 {
     struct world *w = *state;
     w->at[1][0][1][0] = ROWS;
@@ -265,7 +264,7 @@ static void a_number_beyond_the_rows_is_an_error(void **state)
     assert_int_equal(rows_set(&device, &w->op), -ERANGE);
 }
 
-static void what_the_host_does_or_nobody_can_is_not_ours(void **state)
+TEST_WITHIN(what_the_host_does_or_nobody_can_is_not_ours, setup, unit_teardown)
 {
     struct world *w = *state;
     host_flags = APIR_OP_SUPPORTED;
@@ -293,18 +292,4 @@ static void what_the_host_does_or_nobody_can_is_not_ours(void **state)
     assert_true(rows_is_ours(&device, &w->op));
     w->op.op = 0;
     assert_false(rows_is_ours(&device, &w->op));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(each_row_goes_where_its_number_says, setup),
-        cmocka_unit_test_setup(numbers_may_be_wide, setup),
-        cmocka_unit_test_setup(the_same_type_is_copied, setup),
-        cmocka_unit_test_setup(rows_of_f16_are_widened, setup),
-        cmocka_unit_test_setup(what_is_nowhere_or_has_failed_is_an_error, setup),
-        cmocka_unit_test_setup(a_number_beyond_the_rows_is_an_error, setup),
-        cmocka_unit_test_setup(what_the_host_does_or_nobody_can_is_not_ours, setup),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
