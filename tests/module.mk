@@ -3,8 +3,8 @@
 include tests/lib/module.mk
 include $(filter-out tests/lib/%,$(wildcard tests/*/module.mk))
 
-# What takes minutes; `nightly` has the rest. The kinds: tests/steps.bash. Suites run one after the other: some
-# race with the clock, or with somebody who wants a core of his own.
+# What takes minutes; `nightly` has the rest. The kinds: tests/steps.bash. Suites run one after the other: the races
+# of check-hook and check-attacks need a core for each side.
 .PHONY: check check-targets check-names check-mutant check-mutate nightly
 CHECK_STEPS := \
     'build:one=all -j$(JOBS)' \

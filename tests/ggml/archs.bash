@@ -5,12 +5,13 @@
 #
 #   arches_write                   writes the models, with a vocabulary: older versions load none without one
 #   arches_native NAME WHERE       what each of them gives natively with that version, for those that it can run
-#   arches_pair NAME WHERE HOST LEAST   the same on that host; sets `arches`, how many, and adds to `bad`, also
-#                                  where they are less than LEAST
+#   arches_pair NAME WHERE HOST LEAST   the same on that host: sets `arches`, how many, and adds to `bad` what is
+#                                  wrong, which is also that they are fewer than LEAST
 #
 # Compared are logarithms of the probabilities of all tokens, after a prompt and after each of some more
 # tokens: of one graph, the guest's, natively with the guest's kernels, and with the host's. They may differ by
-# `arch_tie` standard deviations of all tokens'. Weights are of f32, as that tool writes them.
+# `arch_tie` standard deviations of all tokens'. Weights are of f32, as that tool writes them. A GPU multiplies them
+# as f16, so there the limit is wider, and there is no quantised cache (run.sh says why).
 
 # shellcheck disable=SC2154 # out, results, models and vars are run.sh's
 arch_settings=(off:f16:f16 on:f16:f16 on:q8_0:q8_0)

@@ -58,29 +58,30 @@ static void generate(struct llama_context *ctx, llama_token made[GENERATED])
     }
 }
 
-/* The logarithm of each token's probability after the prompt, and after each of some more tokens.
- */
+/* The logarithm of each token's probability, as a list. */
+static void show_step(const float *logits, size_t n)
+{
+    double sum = 0;
+    for (size_t t = 0; t < n; t++)
+        sum += exp((double)logits[t] - (double)logits[0]);
+    for (size_t t = 0; t < n; t++)
+        printf("%c%.6f", t ? ',' : '[', (double)logits[t] - (double)logits[0] - log(sum));
+    putchar(']');
+}
+
+/* After the prompt, and after each of some more tokens. */
 static void show_logs(struct llama_context *ctx)
 {
-    const size_t n = context_vocab(ctx);
-    printf(",\"logs\":[");
+    printf(",\"logs\":");
     prompt(ctx);
     for (int i = 0; i < ASKED; i++) {
-        const float *logits = llama_get_logits_ith(ctx, -1);
-        double sum = 0;
-        for (size_t t = 0; t < n; t++)
-            sum += exp((double)logits[t] - (double)logits[0]);
-        for (size_t t = 0; t < n; t++)
-            printf("%s%.6f",
-                   t   ? ","
-                   : i ? "],["
-                       : "[",
-                   (double)logits[t] - (double)logits[0] - log(sum));
         const llama_token next = 5 + i * 11;
+        putchar(i ? ',' : '[');
+        show_step(llama_get_logits_ith(ctx, -1), context_vocab(ctx));
         if (decode_last(ctx, &next, PROMPT + i, 1) != 0)
             run_fail("llama_decode failed at token %d", i);
     }
-    puts("]]}");
+    puts("]}");
 }
 
 /* How much less likely than the most likely token this one is, in standard deviations. */

@@ -186,9 +186,6 @@ text_is() { # MODEL SETTING HOST'S-NATIVE GUEST'S-NATIVE PAIR GUEST
     fi
 }
 
-# The server's log has what the worker was asked for, shown when its client leaves.
-graphs_of() { awk '$2 == "GRAPH_EXEC" { n = $3 } END { print n + 0 }' "$VTEST_LOG"; }
-
 # Random operations with the guest's ggml; kernels that end the process natively are passed over. Leaves
 # what there is to say in FILE.
 operate() { # WHERE FILE
@@ -230,7 +227,7 @@ pair() { # GUEST HOST: each a line of `versions`
         runs=$((runs + 1))
         : >"$VTEST_LOG"
         guest "${g[2]}" "$model" "${made[@]}" >"$file" 2>"$file.err" || bad+=("$model ended with $?")
-        graphs=$((graphs + $(graphs_of)))
+        graphs=$((graphs + $(vtest_graphs)))
         cat "$VTEST_LOG" >>"$file.err"
         if jq -es 'any(.devices == [])' "$file" >/dev/null; then
             own=$((own + 1))
@@ -321,7 +318,8 @@ for version in "${versions[@]}"; do
         : >"$results/native-$name-$model"
         ! too_old "$layout" "$model" || continue
         native "$where" "$model" "${settings[@]}" >"$results/native-$name-$model" 2>"$work/err" &&
-            [[ -n $(able "$name" "$model") ]] || { cat "$work/err" >&2; echo "ggml: $name does not run natively" >&2; exit 1; }
+            [[ -n $(able "$name" "$model") ]] ||
+            { cat "$work/err" >&2; echo "ggml: $name does not run natively" >&2; exit 1; }
     done
     [[ $device == lavapipe ]] || ! wanted guest "$name" || arches_native "$name" "$where"
 done

@@ -208,6 +208,12 @@ static void make_t5(const struct making *m)
     t5_side(m, "dec", true);
 }
 
+static _Noreturn void die(const char *why)
+{
+    fprintf(stderr, "gguf-extra: %s\n", why);
+    exit(1);
+}
+
 static bool ends_with(const char *name, const char *end)
 {
     const size_t n = strlen(name), m = strlen(end);
@@ -238,10 +244,8 @@ static bool is_of_late(const char *tensor, bool biases)
 /* Words that no text has; without any they do not load a model either. */
 static void make_words(const struct making *m)
 {
-    if (!embedding(m)) {
-        fprintf(stderr, "gguf-extra: the model has no token_embd.weight\n");
-        exit(1);
-    }
+    if (!embedding(m))
+        die("the model has no token_embd.weight");
     const bool biases =
         has_biases(gguf_get_val_str(m->from, gguf_find_key(m->from, "general.architecture")));
     const size_t n = (size_t)embedding(m)->ne[1];
@@ -251,7 +255,7 @@ static void make_words(const struct making *m)
     int32_t *types = calloc(n, sizeof(*types));
 
     if (!text || !words || !types)
-        abort();
+        die("out of memory");
     gguf_set_kv(m->to, m->from);
     for (int64_t i = 0; i < gguf_get_n_tensors(m->from); i++) {
         if (!is_of_late(gguf_get_tensor_name(m->from, i), biases))
@@ -337,8 +341,7 @@ int main(int argc, char **argv)
     }
     const struct kind *kind = optind + 1 == argc ? kind_find(argv[optind]) : NULL;
     if (!model || !output || !kind) {
-        fprintf(stderr, "usage: gguf-extra lora|rank|vision|t5|words --model FILE "
-                        "--output FILE\n");
+        fputs("usage: gguf-extra lora|rank|vision|t5|words --model FILE --output FILE\n", stderr);
         return 2;
     }
     return run(kind, model, output);

@@ -25,9 +25,6 @@ _Noreturn void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
     } while (0)
 
 double now_seconds(void);
-/* Whether there is to be round i of at most `most`, the first of which began at `since`: a fifth of
- * them in any case, and more for at most two seconds, since some devices are slow. */
-bool goes_on(unsigned i, unsigned most, double since);
 
 /* A thread for each of n elements of `size` bytes at `args`; returns once all have ended. */
 void threads_run_each(size_t n, void *(*run)(void *arg), void *args, size_t size);

@@ -31,11 +31,6 @@ double now_seconds(void)
     return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-bool goes_on(unsigned i, unsigned most, double since)
-{
-    return i < most && (i < (most + 4) / 5 || now_seconds() - since < 2);
-}
-
 ggml_backend_dev_t device_named(const char *name)
 {
     ggml_backend_dev_t dev = ggml_backend_dev_by_name(name);

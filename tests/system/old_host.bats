@@ -15,16 +15,13 @@ old_start() {
     server_start
 }
 
-# The server's log has it, shown when a program leaves.
-graphs() { awk '$2 == "GRAPH_EXEC" { n = $3 } END { print n + 0 }' "$VTEST_LOG"; }
-
 @test "old host: rows that it cannot set are set by the plug-in" {
     "$EXERCISE" rows CPU
     old_start
     exercise rows APIR0
     # Three times, each in two parts.
     wait_until 10 grep -q GRAPH_EXEC "$VTEST_LOG"
-    [[ $(graphs) -eq 6 ]]
+    [[ $(vtest_graphs) -eq 6 ]]
     exercise rows-beyond APIR0
     grep -q "apir: APIR0: rows cannot be set in '.*': it has no row of such a number" "$T/exercise.err"
 }

@@ -6,6 +6,7 @@
 #   vtest_start OUT     starts a stock virgl_test_server with OUT/backend/apir-render-server
 #   vtest_env           arguments for `env`: what a program needs to find APIR0
 #   vtest_alive         is the server still there?
+#   vtest_graphs        how many graphs the last program had computed that has left (with APIR_LOG=info there)
 #   vtest_stop          ends it and all that it started; also done at exit
 #
 # OUT is the build's output directory. After vtest_start:
@@ -93,6 +94,8 @@ vtest_start() {
 vtest_alive() {
     [[ -n $VTEST_PID ]] && kill -0 "$VTEST_PID" 2>/dev/null
 }
+
+vtest_graphs() { awk '$2 == "GRAPH_EXEC" { n = $3 } END { print n + 0 }' "$VTEST_LOG"; }
 
 # usage: env $(vtest_env OUT) PROGRAM...
 vtest_env() {
