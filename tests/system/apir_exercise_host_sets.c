@@ -157,7 +157,7 @@ static void fills(struct stage *s)
  */
 static void many(struct stage *s)
 {
-    enum { STEP = 2048 };
+    enum { STEP = 8192 };
     set_whole(s);
     const unsigned before = s->round;
     for (size_t at = 0; at < N; at += STEP) {
@@ -171,7 +171,7 @@ static void many(struct stage *s)
         CHECK(s->got[i] == value(s, i));
     }
     s->round = after;
-    for (unsigned i = 0; i < 100; i++)
+    for (unsigned i = 0; i < 25; i++)
         set_whole(s);
     graph_compute(s->backend, s->graph);
     expect(s, s->y, 2, "many wholes");
@@ -235,7 +235,7 @@ int host_sets_run(ggml_backend_dev_t dev)
     CHECK(s->host);
     s->from = s->source->data;
     buffer_new(s);
-    for (unsigned i = 0; i < 8; i++) {
+    for (unsigned i = 0; i < 4; i++) {
         set_whole(s);
         expect(s, s->x, 1, "a set");
         graph_compute(s->backend, s->graph);

@@ -28,13 +28,15 @@ if [[ ${#again[@]} -gt 0 && -r $lavapipe ]]; then
     done
 fi
 
+# Two files at a time: their tests mostly wait, each with a server and a folder of its own.
+jobs=(--jobs "${SYSTEM_JOBS:-2}" --no-parallelize-within-files --timing --formatter tap)
 status=0
-bats --timing --formatter tap "${files[@]}" | tee "$log" || status=$?
+bats "${jobs[@]}" "${files[@]}" | tee "$log" || status=$?
 first=$(wc -l <"$log")
 if [[ ${#again[@]} -gt 0 ]]; then
     echo "# over the unix transport"
     # What a Vulkan device does with memory does not depend on how it came.
-    SYSTEM_TRANSPORT=unix bats --timing --formatter tap \
+    SYSTEM_TRANSPORT=unix bats "${jobs[@]}" \
         --filter '^(loss|silence|client|memory: (host buffers|several|weights|a graph|events|loss in the middle of host))' \
         "${again[@]}" | tee -a "$log" || status=$?
 fi

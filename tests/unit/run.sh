@@ -3,35 +3,48 @@
 #
 # run.sh PROGRAM...
 #
-# Runs unit test programs one after the other, each for at most UNIT_TIMEOUT
-# seconds (180). One line each, the output of those that fail, and a count of
-# test functions last (a program that is not cmocka's counts as one). A skipped
-# test counts as neither and is named; in CI it is a failure.
+# Runs unit test programs, UNIT_JOBS at a time (two for each core: most of their time is waiting), each for at most
+# UNIT_TIMEOUT seconds (180). One line each, in the order of their names, the output of those that fail, and a count
+# of test functions last (a program that is not cmocka's counts as one). A skipped test counts as neither and is
+# named; in CI it is a failure.
 set -uo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 
 export ASAN_OPTIONS=${ASAN_OPTIONS-detect_leaks=1:strict_string_checks=1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS-print_stacktrace=1}
 
 [[ $# -gt 0 ]] || { echo "usage: run.sh PROGRAM..." >&2; exit 2; }
 
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
 
 # cmocka's summary: "[  PASSED  ] 5 test(s)."; failed and skipped ones begin with
 # the group's name: "[  FAILED  ] tests: 2 test(s), listed below:".
-count() {
+count() { # NAME FILE
     local n
-    n=$(sed -nE "s/^\[ +$1 +\] ([^:]*: )?([0-9]+) test\(s\).*/\2/p" "$log" | tail -n 1)
+    n=$(sed -nE "s/^\[ +$1 +\] ([^:]*: )?([0-9]+) test\(s\).*/\2/p" "$2" | tail -n 1)
     echo "${n:-0}"
 }
 
+run_one() { # PROGRAM: its output, and its exit code
+    local log=$logs/${1//\//_}
+    timeout -k 5 "${UNIT_TIMEOUT:-180}" "$1" >"$log" 2>&1 </dev/null
+    echo $? >"$log.rc"
+}
+
+# Those of tests/process first: they have servers start, wait and end, and take longest.
+jobs=${UNIT_JOBS:-$((2 * $(nproc)))}
+while IFS= read -r program; do
+    while [[ $(jobs -pr | wc -l) -ge $jobs ]]; do wait -n; done
+    run_one "$program" &
+done < <(printf '%s\n' "$@" | grep /process/; printf '%s\n' "$@" | grep -v /process/)
+wait
+
 total_passed=0 total_failed=0
 for program in "$@"; do
-    name=${program##*/}
-    rc=0
-    timeout -k 5 "${UNIT_TIMEOUT:-180}" "$program" >"$log" 2>&1 </dev/null || rc=$?
-    passed=$(count PASSED) failed=$(count FAILED) skipped=$(count SKIPPED)
+    name=${program##*/} log=$logs/${program//\//_}
+    rc=$(cat "$log.rc") || rc=1
+    passed=$(count PASSED "$log") failed=$(count FAILED "$log") skipped=$(count SKIPPED "$log")
     # What ended outside of any test (a crash, a leak, the time) is one failure.
     [[ $rc -eq 0 || $failed -ne 0 ]] || failed=1
     [[ $rc -ne 0 || $((passed + failed + skipped)) -ne 0 ]] || passed=1
