@@ -70,8 +70,8 @@ ifneq ($(INNER_GOALS),)
 # One hand-over for all goals, so that -j and the order of goals stay make's.
 $(INNER_GOALS): inside
 # Two suites also want the virglrenderer of the Debian release before.
-inside: sysroot $(if $(filter check check-system,$(GOALS)),sysroot-trixie) \
-        $(if $(filter check check-system check-hook check-ggml nightly,$(GOALS)),npm-packages) \
+inside: sysroot $(if $(filter check check-system% nightly,$(GOALS)),sysroot-trixie) \
+        $(if $(filter check check-system% check-hook check-ggml nightly,$(GOALS)),npm-packages) \
         | $(filter clean,$(GOALS))
 	@tests/env/enter.sh $(CALLER_BINDS) $(MAKE) --no-print-directory $(INNER_GOALS) \
 	    MODE=$(MODE) CC='$(CC)' $(MAKEOVERRIDES) $(CALLER_VARS)
@@ -82,8 +82,10 @@ endif
 PACKAGE_LISTS := $(notdir $(wildcard tests/env/packages.d/*))
 VM_LISTS := $(addprefix vm-,$(if $(filter demo check-ramalama,$(GOALS)),$(CROSS)) $(VM_ARCH))
 IMAGE_GOALS := image image-amd64 image-arm64 check-image check-image-arm64 check-ramalama
+QEMU_USER_GOALS := check-archs-arm64 check-options-arm64
 WANTED_LISTS := $(GOALS) $(CROSS) $(VM_LISTS) \
-    $(if $(filter $(IMAGE_GOALS),$(GOALS)),image aarch64) $(if $(filter check-archs-arm64,$(GOALS)),aarch64 vm-aarch64) \
+    $(if $(filter $(IMAGE_GOALS),$(GOALS)),image aarch64) \
+    $(if $(filter $(QEMU_USER_GOALS),$(GOALS)),aarch64 vm-aarch64) \
     $(if $(SUITE),deb) $(if $(filter check-packages,$(GOALS)),deb rpm installer aarch64)
 sysroot:
 	@tests/env/sysroot.sh

@@ -17,9 +17,9 @@ CHECK_STEPS := \
     'units=check-units -j$(JOBS)' \
     'units-asan:again=check-units MODE=asan CC=clang -j$(JOBS)' \
     'ring-tsan:again=check-units MODE=tsan -j$(JOBS)' \
-    'system=check-system' \
-    'hook=check-hook APIR_RACE_SECONDS=5' \
-    'attacks=check-attacks APIR_RACE_SECONDS=5' \
+    'system-part=check-system-part -j$(JOBS)' \
+    'hook=check-hook APIR_RACE_SECONDS=5 -j$(JOBS)' \
+    'attacks=check-attacks APIR_RACE_SECONDS=5 -j$(JOBS)' \
     'mutant=check-mutant APIR_RACE_SECONDS=5' \
     'host0=check-host0' \
     'cdi=check-cdi' \
@@ -27,10 +27,10 @@ CHECK_STEPS := \
     'ops-part:upstream=check-ops-part' \
     'archs-part:upstream=check-archs-part' \
     'options-part=check-options-part' \
-    'differ:one=check-differ' \
+    'differ:one=check-differ -j$(JOBS)' \
     'dispatch-part=check-dispatch-part' \
-    'faults=check-faults-part' \
-    'vm=check-vm'
+    'faults=check-faults-part -j$(JOBS)' \
+    'vm-part=check-vm-part'
 check:
 	@MAKE='$(MAKE)' tests/check.sh $(CHECK_STEPS)
 
@@ -63,6 +63,8 @@ check-mutate:
 # What `check` runs a part of or nothing: the shorter ones first, the last one for hours. NIGHTLY="name..."
 # takes some of them.
 NIGHTLY_SUITES := \
+    system=check-system \
+    vm=check-vm \
     demo:one=demo \
     demo-aarch64:one=demo,ARCH=aarch64 \
     demo-16k:one=demo,ARCH=aarch64,PAGES=16k \
@@ -88,6 +90,7 @@ NIGHTLY_SUITES := \
     options=check-options \
     ggml=check-ggml \
     archs-arm64:upstream=check-archs-arm64 \
+    options-arm64=check-options-arm64 \
     ops:upstream=check-ops \
     archs:upstream=check-archs
 nightly:

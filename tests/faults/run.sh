@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # run.sh OUT [short]: faults at every step, hardships, and what only a VM has; the last line is their
-# sum. `short` takes a part of the steps, and no VM.
+# sum. `short` takes a part of the steps and of the hardships, and no VM.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 out=$1
@@ -11,7 +11,7 @@ trap 'rm -f "$log"' EXIT
 
 status=0
 if [[ ${2-} == short ]]; then
-    steps=(short) minutes=0
+    steps=(short) minutes=''
 else
     steps=('' gpu) minutes=2.2
 fi
@@ -19,7 +19,7 @@ fi
     for which in "${steps[@]}"; do
         "$out/tests/faults/steps" "$out" ${which:+"$which"} || status=1
     done
-    "$out/tests/faults/hardships" "$out" "$minutes" || status=1
+    "$out/tests/faults/hardships" "$out" ${minutes:+"$minutes"} || status=1
     [[ ${2-} == short ]] || tests/faults/vm.sh "$out" || status=1
     exit "$status"
 } | tee "$log" || status=1

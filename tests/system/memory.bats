@@ -85,9 +85,14 @@ sanitized_start() {
     [[ $(grep -c 'stamp: unpinned' "$VTEST_LOG") -eq $pinned ]]
 }
 
-@test "memory: all of it on a Vulkan device" {
+# bats test_tags=long
+@test "memory: what has a meaning there, on a Vulkan device itself" {
     vulkan
     native Vulkan0 host-buffers host-sets reads weights events
+}
+
+@test "memory: all of it on a Vulkan device" {
+    vulkan
     VTEST_CONFIG='{"threads": 1, "devices": ["Vulkan0"]}'
     server_start
     exercises APIR0 host-buffers host-sets reads weights events events-free
@@ -95,6 +100,7 @@ sanitized_start() {
 }
 
 # Whoever has much under way waits for it.
+# bats test_tags=long
 @test "memory: a queue of 1 MiB on a Vulkan device" {
     vulkan
     VTEST_CONFIG='{"threads": 1, "devices": ["Vulkan0"], "context_queue_mib": 1}'

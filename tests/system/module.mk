@@ -28,8 +28,12 @@ $(MUSL_LOAD): tests/system/musl_load.c
 	musl-gcc -std=gnu17 -Wall -Wextra -Werror -O1 -o $@ $<
 
 # Some tests want server and worker with ASan and UBSan (memory.bats).
-.PHONY: check-system sanitized-host
+.PHONY: check-system check-system-part sanitized-host
 check-system: all $(MUSL_LOAD)
 	@$(MAKE) --no-print-directory MODE=asan CC=clang sanitized-host
 	@tests/system/run.sh $(O)
+# Without the tests that are tagged as long.
+check-system-part: all $(MUSL_LOAD)
+	@$(MAKE) --no-print-directory MODE=asan CC=clang sanitized-host
+	@tests/system/run.sh --part $(O)
 sanitized-host: $(RENDER_SERVER) $(WORKER)

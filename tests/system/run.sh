@@ -1,11 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# run.sh [OUT [FILE.bats]...]: the system tests; ends with one line of sums. A test that was
+# run.sh [--part] [OUT [FILE.bats]...]: the system tests; ends with one line of sums. A test that was
 # skipped counts as neither, and is named. Without files it is all of them over vtest, and then those
-# that may differ over the unix transport.
+# that may differ over the unix transport. --part leaves out those that are tagged as long.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+tests=()
+if [[ ${1-} == --part ]]; then
+    tests=(--filter-tags '!long')
+    shift
+fi
 APIR_OUT=${1:-build/release-gcc}
 export APIR_OUT
 shift || :
@@ -29,14 +34,14 @@ if [[ ${#again[@]} -gt 0 && -r $lavapipe ]]; then
 fi
 
 # Two files at a time: their tests mostly wait, each with a server and a folder of its own.
-jobs=(--jobs "${SYSTEM_JOBS:-2}" --no-parallelize-within-files --timing --formatter tap)
+tests+=(--jobs "${SYSTEM_JOBS:-2}" --no-parallelize-within-files --timing --formatter tap)
 status=0
-bats "${jobs[@]}" "${files[@]}" | tee "$log" || status=$?
+bats "${tests[@]}" "${files[@]}" | tee "$log" || status=$?
 first=$(wc -l <"$log")
 if [[ ${#again[@]} -gt 0 ]]; then
     echo "# over the unix transport"
     # What a Vulkan device does with memory does not depend on how it came.
-    SYSTEM_TRANSPORT=unix bats "${jobs[@]}" \
+    SYSTEM_TRANSPORT=unix bats "${tests[@]}" \
         --filter '^(loss|silence|client|memory: (host buffers|several|weights|a graph|events|loss in the middle of host))' \
         "${again[@]}" | tee -a "$log" || status=$?
 fi

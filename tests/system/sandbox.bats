@@ -318,6 +318,7 @@ kills() { # NAME...
     [[ $(ls "$cache") == old ]]
 }
 
+# bats test_tags=long
 @test "sandbox: a worker without a context fills the cache that others read; the server starts it" {
     vulkan
     mkdir "$T/cache"

@@ -101,6 +101,7 @@ devices_of() { # CDI-DEVICE...: the description of each device that a program in
 }
 
 # systemd in a process namespace of its own, with udev, as the manager of this VM's devices.
+# bats test_tags=long
 @test "systemd: the spec is there before the engines, after a node appears, and after an upgrade" {
     share=$BATS_TEST_TMPDIR
     cp "$SPEC" "$share/before"

@@ -170,6 +170,7 @@ server_dies() {
     bench_dies KILL
 }
 
+# bats test_tags=long
 @test "a worker that aborts: llama-bench fails within 2 s, the others go on" {
     bench_dies ABRT
 }
@@ -178,6 +179,7 @@ server_dies() {
     server_dies KILL
 }
 
+# bats test_tags=long
 @test "a worker that aborts: llama-server answers with an error within 2 s, the others go on" {
     server_dies ABRT
 }
