@@ -32,6 +32,8 @@ program imatrix app "/app/llama-imatrix -m /models/first.gguf -f /more/text -c 1
     cat /tmp/imatrix"
 program vision app "/app/llama-mtmd-cli -m /models/first.gguf --mmproj /more/vision.gguf --image /more/image.ppm -c 512 $ONE \
     --no-warmup --chat-template vicuna --ignore-eos -p 'What is in this image?' -n 24"
+program tts app "/app/llama-tts -m /more/speaker.gguf --mmproj /more/voice.gguf --tts-speaker-file /more/sound.wav -c 512 $ONE \
+    -p 'Hello, world' -n 12 -o /tmp/speech.wav >&2 && cat /tmp/speech.wav"
 
 # A line "ENV NAME=VALUE", "ENTRYPOINT [...]" or "WORKDIR FOLDER" of an image: what comes after the word.
 image_says() { # IMAGE WORD

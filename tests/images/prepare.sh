@@ -29,6 +29,8 @@ die() {
 make_models() {
     prepare_model "$more/draft.gguf" --preset 3M --layers 1 --type q8_0 --seed 1
     "$OUT/tests/models/gguf-extra" vision --model build/models/vm/first.gguf --output "$more/vision.gguf"
+    "$OUT/tests/models/gguf-extra" speaker --model build/models/vm/first.gguf --output "$more/speaker.gguf"
+    "$OUT/tests/models/gguf-extra" voice --model "$more/speaker.gguf" --output "$more/voice.gguf"
     "$OUT/tests/models/whisper-write" model "$more/whisper.bin"
     "$OUT/tests/models/whisper-write" sound "$more/sound.wav"
     # Rings in colours; without the byte 0, which awk may not print.

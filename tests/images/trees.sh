@@ -62,7 +62,7 @@ mesa() { # FOLDER
 tree_app() {
     begin app
     put /app '$ORIGIN' "${CORE[@]}" "${MODULES[@]}" \
-        /usr/bin/llama-{server,cli,completion,bench,imatrix,mtmd-cli,perplexity}
+        /usr/bin/llama-{server,cli,completion,bench,imatrix,mtmd-cli,perplexity,tts}
     needs "$DEBIANS"
 }
 image_app=('WORKDIR /app' 'ENV LLAMA_ARG_HOST=0.0.0.0' 'ENTRYPOINT ["/app/llama-server"]')

@@ -8,6 +8,9 @@
  *   gguf-extra t5 --model FILE --output FILE     an encoder and decoder with its vocabulary
  *   gguf-extra words --model FILE --output FILE  the same model for older llama.cpp's, too: with a
  *                                                made-up vocabulary
+ *   gguf-extra speaker --model FILE --output FILE a model of the shape of Pocket TTS's, with that
+ *                                                vocabulary, for llama-tts
+ *   gguf-extra voice --model FILE --output FILE  what makes sound of a speaker (llama.cpp's mmproj)
  */
 #include <getopt.h>
 #include <stdarg.h>
@@ -26,13 +29,16 @@ enum { RANK = 8, TENSORS_MAX = 4096 };
 static void fill(struct ggml_tensor *t, float size)
 {
     uint32_t state = 1;
-    float *x = t->data;
 
     for (const char *c = t->name; *c; c++)
         state = state * 31 + (unsigned char)*c;
     for (int64_t i = 0; i < ggml_nelements(t); i++) {
         state = state * UINT32_C(1664525) + UINT32_C(1013904223);
-        x[i] = size * ((float)(state >> 8) / (float)(1 << 23) - 1.0f);
+        const float x = size * ((float)(state >> 8) / (float)(1 << 23) - 1.0f);
+        if (t->type == GGML_TYPE_F16)
+            ((ggml_fp16_t *)t->data)[i] = ggml_fp32_to_fp16(x);
+        else
+            ((float *)t->data)[i] = x;
     }
 }
 
@@ -276,14 +282,202 @@ static void make_words(const struct making *m)
     free(text);
 }
 
+/* ---- Pocket TTS: a text model, and what makes sound of its hidden states --------------- */
+
+enum {
+    SPEAKER = 64,
+    SPEAKER_FF = 128,
+    LATENT = 32, /* what becomes of one hidden state: 80 ms of sound */
+    FLOW = 64,
+    VOICE = 64,
+    VOICE_FF = 128,
+    SPEECH_BLOCKS = 2, /* of each of the three */
+};
+
+/* A matrix and its bias; a norm's where `in` is 0. */
+static void add_pair(const struct making *m, int64_t in, int64_t out, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+static void add_pair(const struct making *m, int64_t in, int64_t out, const char *fmt, ...)
+{
+    char name[GGML_MAX_NAME];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(name, sizeof(name), fmt, ap);
+    va_end(ap);
+    add_random(m, in ? in : out, in ? out : 1, 1, in ? 0.3f : 1.0f, "%s.weight", name);
+    add_random(m, out, 1, 1, 0.1f, "%s.bias", name);
+}
+
+/* The model's last word becomes the token that speech starts with. Returns how many there are. */
+static int64_t speaker_tokens(const struct making *m)
+{
+    const int64_t key = gguf_find_key(m->from, "tokenizer.ggml.tokens");
+    if (key < 0)
+        die("the model has no vocabulary");
+    const size_t n = gguf_get_arr_n(m->from, key);
+    const char **tokens = calloc(n, sizeof(*tokens));
+    if (!tokens)
+        die("out of memory");
+    for (size_t i = 0; i < n; i++)
+        tokens[i] = i + 1 < n ? gguf_get_arr_str(m->from, key, i) : "<|audio_bos|>";
+    gguf_set_arr_str(m->to, "tokenizer.ggml.tokens", tokens, n);
+    free(tokens);
+    return (int64_t)n;
+}
+
+static void make_speaker(const struct making *m)
+{
+    static const char *const parts[] = {"q", "k", "v", "output"};
+    struct gguf_context *to = m->to;
+    gguf_set_kv(to, m->from); /* the tokenizer; the other model's numbers are nobody's then */
+    const int64_t n_vocab = speaker_tokens(m);
+    gguf_set_val_str(to, "general.architecture", "pockettts");
+    gguf_set_val_u32(to, "pockettts.vocab_size", (uint32_t)n_vocab);
+    gguf_set_val_u32(to, "pockettts.context_length", 512);
+    gguf_set_val_u32(to, "pockettts.embedding_length", SPEAKER);
+    gguf_set_val_u32(to, "pockettts.feed_forward_length", SPEAKER_FF);
+    gguf_set_val_u32(to, "pockettts.block_count", SPEECH_BLOCKS);
+    gguf_set_val_u32(to, "pockettts.attention.head_count", 2);
+    gguf_set_val_f32(to, "pockettts.attention.layer_norm_epsilon", 1e-5f);
+    add_random(m, SPEAKER, n_vocab, 1, 1.0f, "token_embd.weight");
+    for (int i = 0; i < SPEECH_BLOCKS; i++) {
+        add_pair(m, 0, SPEAKER, "blk.%d.attn_norm", i);
+        for (size_t k = 0; k < sizeof(parts) / sizeof(parts[0]); k++)
+            add_random(m, SPEAKER, SPEAKER, 1, 0.3f, "blk.%d.attn_%s.weight", i, parts[k]);
+        add_pair(m, 0, SPEAKER, "blk.%d.ffn_norm", i);
+        add_random(m, SPEAKER, SPEAKER_FF, 1, 0.3f, "blk.%d.ffn_up.weight", i);
+        add_random(m, SPEAKER_FF, SPEAKER, 1, 0.3f, "blk.%d.ffn_down.weight", i);
+    }
+    add_pair(m, 0, SPEAKER, "output_norm");
+}
+
+/* From a hidden state and noise to a latent, and from this to what the speaker hears next. */
+static void voice_flow(const struct making *m, int64_t width)
+{
+    add_pair(m, LATENT, FLOW, "a.gen.flow.input_proj");
+    add_pair(m, width, FLOW, "a.gen.flow.cond_embd");
+    for (int i = 0; i < 2; i++) { /* the step's begin and its end */
+        add_random(m, FLOW / 2, 1, 1, 3.0f, "a.gen.flow.time.%d.freqs", i);
+        add_pair(m, FLOW, FLOW, "a.gen.flow.time.%d.up", i);
+        add_pair(m, FLOW, FLOW, "a.gen.flow.time.%d.down", i);
+        add_random(m, FLOW, 1, 1, 1.0f, "a.gen.flow.time.%d.norm", i);
+    }
+    for (int i = 0; i < SPEECH_BLOCKS; i++) {
+        add_pair(m, 0, FLOW, "a.gen.flow.blk.%d.norm", i);
+        add_pair(m, FLOW, FLOW, "a.gen.flow.blk.%d.up", i);
+        add_pair(m, FLOW, FLOW, "a.gen.flow.blk.%d.down", i);
+        add_pair(m, FLOW, 3 * FLOW, "a.gen.flow.blk.%d.ada", i);
+    }
+    add_pair(m, FLOW, 2 * FLOW, "a.gen.flow.final.ada");
+    add_pair(m, FLOW, LATENT, "a.gen.flow.final.proj");
+    add_random(m, LATENT, width, 1, 0.3f, "a.gen.input_linear.weight");
+    add_random(m, width, 1, 1, 0.1f, "a.gen.out_eos.weight");
+    add_random(m, 1, 1, 1, 0, "a.gen.out_eos.bias");
+    /* Speech ends where this is above -4: here only where it is told to. */
+    *(float *)ggml_get_tensor(m->ctx, "a.gen.out_eos.bias")->data = -100;
+}
+
+/* The kernel of a convolution, which llama.cpp wants in f16, and its bias. */
+static void add_kernel(const struct making *m, int64_t values, int64_t ne1, int64_t ne2,
+                       int64_t bias, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
+static void add_kernel(const struct making *m, int64_t values, int64_t ne1, int64_t ne2,
+                       int64_t bias, const char *fmt, ...)
+{
+    char name[GGML_MAX_NAME];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(name, sizeof(name), fmt, ap);
+    va_end(ap);
+    struct ggml_tensor *t = ggml_new_tensor_3d(m->ctx, GGML_TYPE_F16, values, ne1, ne2);
+    ggml_format_name(t, "%s.weight", name);
+    fill(t, 0.15f);
+    gguf_add_tensor(m->to, t);
+    if (bias)
+        add_random(m, bias, 1, 1, 0.1f, "%s.bias", name);
+}
+
+static void voice_transformer(const struct making *m, const char *side)
+{
+    static const char *const parts[] = {"q", "k", "v", "out"};
+    for (int i = 0; i < SPEECH_BLOCKS; i++) {
+        add_pair(m, 0, VOICE, "%s.blk.%d.ln1", side, i);
+        for (size_t k = 0; k < sizeof(parts) / sizeof(parts[0]); k++)
+            add_random(m, VOICE, VOICE, 1, 0.3f, "%s.blk.%d.attn_%s.weight", side, i, parts[k]);
+        add_random(m, VOICE, 1, 1, 1.0f, "%s.blk.%d.ls1.weight", side, i);
+        add_pair(m, 0, VOICE, "%s.blk.%d.ln2", side, i);
+        add_random(m, VOICE, VOICE_FF, 1, 0.3f, "%s.blk.%d.ffn_up.weight", side, i);
+        add_random(m, VOICE_FF, VOICE, 1, 0.3f, "%s.blk.%d.ffn_down.weight", side, i);
+        add_random(m, VOICE, 1, 1, 1.0f, "%s.blk.%d.ls2.weight", side, i);
+    }
+}
+
+/* Three stages, each with more channels than the one before and fewer values; or back. */
+static void voice_stages(const struct making *m, const char *side, bool back)
+{
+    static const int strides[] = {4, 5, 6}; /* llama.cpp's, as the 16 below */
+    enum { FEW = 8, MANY = FEW << 3 };
+
+    add_kernel(m, 7, back ? VOICE : 1, back ? MANY : FEW, back ? MANY : FEW, "%s.seanet.conv_in",
+               side);
+    for (int i = 0; i < 3; i++) {
+        const int at = back ? 2 - i : i;
+        const int64_t n = FEW << at;
+        add_kernel(m, 3, n, n / 2, n / 2, "%s.seanet.blk.%d.res_conv1", side, i);
+        add_kernel(m, 1, n / 2, n, n, "%s.seanet.blk.%d.res_conv2", side, i);
+        add_kernel(m, 2 * strides[at], n, 2 * n, back ? n : 2 * n, "%s.seanet.blk.%d.scale_conv",
+                   side, i);
+    }
+    add_kernel(m, 3, back ? FEW : MANY, back ? 1 : VOICE, back ? 1 : VOICE, "%s.seanet.conv_out",
+               side);
+}
+
+static void voice_keys(struct gguf_context *to, const char *side, const char *projector,
+                       int64_t width)
+{
+    char key[96];
+#define SET(type, name, value)                                                                     \
+    (snprintf(key, sizeof(key), "clip.%s.%s", side, name), gguf_set_val_##type(to, key, value))
+    SET(str, "projector_type", projector);
+    SET(u32, "projection_dim", (uint32_t)width);
+    SET(u32, "embedding_length", VOICE);
+    SET(u32, "feed_forward_length", VOICE_FF);
+    SET(u32, "block_count", SPEECH_BLOCKS);
+    SET(u32, "attention.head_count", 2);
+    SET(f32, "attention.layer_norm_epsilon", 1e-5f);
+#undef SET
+}
+
+static void make_voice(const struct making *m)
+{
+    const int64_t width = embedding(m)->ne[0];
+    gguf_set_val_str(m->to, "general.architecture", "clip");
+    gguf_set_val_bool(m->to, "clip.has_audio_encoder", true);
+    voice_keys(m->to, "audio", "pockettts_spkenc", width);
+    gguf_set_val_u32(m->to, "clip.audio.num_mel_bins", 1);
+    gguf_set_val_bool(m->to, "clip.has_gen_audio_encoder", true);
+    voice_keys(m->to, "gen.audio", "pockettts_gen", width);
+    gguf_set_val_str(m->to, "clip.gen.audio.model_variant", "english");
+    /* Who is to be spoken like: from a sound to what the speaker hears first. */
+    voice_stages(m, "a", false);
+    voice_transformer(m, "a");
+    add_kernel(m, 2 * 16, VOICE, VOICE, 0, "a.downsample.conv");
+    add_random(m, VOICE, width, 1, 0.3f, "a.speaker_proj.weight");
+    voice_flow(m, width);
+    /* From latents to sound. */
+    add_random(m, LATENT, 1, 1, 0.1f, "a.gen.emb_mean");
+    add_random(m, LATENT, 1, 1, 1.0f, "a.gen.emb_std");
+    add_random(m, LATENT, VOICE, 1, 0.3f, "a.gen.wav.quant_out.weight");
+    add_kernel(m, 2 * 16, 1, VOICE, 0, "a.gen.wav.upsample");
+    voice_transformer(m, "a.gen.wav.tfm");
+    voice_stages(m, "a.gen.wav", true);
+}
+
 static const struct kind {
     const char *name;
     void (*make)(const struct making *m);
-} kinds[] = {{"lora", make_lora},
-             {"rank", make_rank},
-             {"vision", make_vision},
-             {"t5", make_t5},
-             {"words", make_words}};
+} kinds[] = {{"lora", make_lora},  {"rank", make_rank},   {"vision", make_vision},
+             {"t5", make_t5},      {"words", make_words}, {"speaker", make_speaker},
+             {"voice", make_voice}};
 
 static const struct kind *kind_find(const char *name)
 {
@@ -341,7 +535,9 @@ int main(int argc, char **argv)
     }
     const struct kind *kind = optind + 1 == argc ? kind_find(argv[optind]) : NULL;
     if (!model || !output || !kind) {
-        fputs("usage: gguf-extra lora|rank|vision|t5|words --model FILE --output FILE\n", stderr);
+        fputs("usage: gguf-extra lora|rank|vision|t5|words|speaker|voice --model FILE --output "
+              "FILE\n",
+              stderr);
         return 2;
     }
     return run(kind, model, output);

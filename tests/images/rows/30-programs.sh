@@ -35,6 +35,16 @@ row_imatrix() {
     all_on_apir "$work/log" 1
 }
 
+row tts - 'llama-tts: the same sound, of a text and of a voice to speak like, with both models on APIR0'
+row_tts() {
+    did tts
+    same_result tts
+    [[ $(tail -c +45 "$work/out" | tr -d '\0' | wc -c) -gt 40000 ]] || die 'silence'
+    all_on_apir "$work/log" 1
+    [[ $(grep -c 'CLIP using APIR0' "$work/log") -eq 2 ]] || die 'the voice is not on APIR0'
+    ! grep 'unsupported operators' "$work/log" || die 'not all of the voice is on APIR0'
+}
+
 row whisper - "whisper.cpp: it hears the same words, with sound and text on APIR0"
 row_whisper() {
     did whisper
