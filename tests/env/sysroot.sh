@@ -75,32 +75,22 @@ check_rights() {
             "and kernel.unprivileged_userns_clone=1 where that exists"
 }
 
-# A machine whose apt is told to accept stale indexes (an archive snapshot, a
-# clock that is off) wants the same inside. Signatures are another matter.
-apt_options() {
-    apt-config dump 2>/dev/null | grep -E '^Acquire::(Check-Valid-Until|Check-Date) ' || true
-}
-
 # bootstrap SUITE TREE PACKAGE...: the tree appears complete or not at all.
 bootstrap() {
-    local suite=$1 tree=$2 part=$2.part opt list
+    local suite=$1 tree=$2 part=$2.part list
     shift 2
-    local args=(--variant=minbase --aptopt='APT::Install-Recommends "false"'
-        --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/locale/*'
-        --dpkgopt='path-include=/usr/share/doc/*/copyright')
-    while IFS= read -r opt; do
-        [[ -z $opt ]] || args+=(--aptopt="$opt")
-    done < <(apt_options)
+    # shellcheck source=tests/env/debian.bash
+    . "$here/debian.bash"
     list=$(IFS=, && echo "$*")
     remove_tree "$part"
     # No mirror is named: mmdebstrap takes its default, with security updates.
     if [[ $(id -u) -eq 0 ]]; then
-        mmdebstrap --mode=root "${args[@]}" --include="$list" "$suite" "$part" >&2
+        mmdebstrap --mode=root "${debian_args[@]}" --include="$list" "$suite" "$part" >&2
     else
         # Through a tar so that the files get the ids that enter.sh maps.
         # Device nodes cannot be made here and enter.sh mounts /dev anyway.
         # shellcheck disable=SC2016 # expanded by the inner shell
-        mmdebstrap --mode=unshare "${args[@]}" --include="$list" --format=tar "$suite" - |
+        mmdebstrap --mode=unshare "${debian_args[@]}" --include="$list" --format=tar "$suite" - |
             as_root sh -c 'mkdir "$1" && exec tar -C "$1" -xpf - --numeric-owner --exclude="./dev/*"' sh "$part"
     fi
     # They are those of this machine.

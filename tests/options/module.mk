@@ -13,14 +13,26 @@ $(OPTIONS_LLAMA): EXTRA_LIBS := -lggml-base -lm -lpthread
 $(OPTIONS_LLAMA): $(call objs,$(OPTIONS_SOURCES))
 	$(link)
 
+# Headers are the same for all architectures; the libraries of another one are those of its VM.
+ifneq ($(CROSS),)
+$(OPTIONS_LLAMA): PKGS :=
+$(OPTIONS_LLAMA): EXTRA_LIBS := $(addprefix build/sysroot-$(CROSS)/usr/lib/$(CROSS)-linux-gnu/,\
+    libllama.so.0 libggml.so.0 libggml-base.so.0) -Wl,--allow-shlib-undefined -lm -lpthread
+endif
+
 $(OPTIONS_COMPARE): EXTRA_LIBS := -lm
 $(OPTIONS_COMPARE): $(call objs,tests/options/compare.c tests/options/record.c)
 	$(link)
 
 # ROW="NAME..." runs these rows alone.
-.PHONY: check-options check-options-part
+.PHONY: check-options check-options-part check-options-arm64
 check-options: all
 	ROW='$(ROW)' tests/options/run.sh $(O)
 # Some of them.
 check-options-part: all
 	ROW='$(ROW)' tests/options/run.sh --part $(O)
+# The same as arm64 programs under qemu-user, on this machine's CPU.
+check-options-arm64: all
+	tests/vm/aarch64.sh
+	@$(MAKE) --no-print-directory ARCH=aarch64 CC=gcc shipped build/release-aarch64-linux-gnu-gcc/tests/options/llama-options
+	ROW='$(ROW)' tests/options/run.sh --guest aarch64 --jobs $(JOBS) $(O)

@@ -148,10 +148,11 @@ program_server() {
 # program_run SIDE COMMAND...: with the side's environment and a limit of time. (--foreground: a signal that
 # is sent on comes once; the server takes a second one for impatience.)
 program_run() {
-    local side=$1 env=("${native_env[@]}")
-    shift
+    local side=$1 env=("${native_env[@]}") command
+    command_of "$1" "$2"
+    shift 2
     [[ $side == native ]] || env=("${remoted_env[@]}")
-    timeout --foreground -k 5 "$limit" env "${env[@]}" "$@" 2>"$work/$side.err" </dev/null
+    timeout --foreground -k 5 "$limit" env "${env[@]}" "${command[@]}" "$@" 2>"$work/$side.err" </dev/null
 }
 
 program_row() { # NAME PROGRAM MODEL ARGS...

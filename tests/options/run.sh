@@ -1,17 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# run.sh [--part] [--host cpu|lavapipe|gpu] [--list] [--jobs N] [--seconds N] [OUT]
+# run.sh [--part] [--host cpu|lavapipe|gpu] [--guest aarch64] [--list] [--jobs N] [--seconds N] [OUT]
 #
 # Every option of llama.cpp that moves work (cases.c) and its packaged programs (programs.sh): each is run
 # on the host's device itself and on APIR0, and both must have seen the same. On the host's CPU that is
 # bit for bit, with one thread, no repacked weights and no BLAS on both sides; on lavapipe, Mesa's Vulkan
 # device in software, and on the machine's first GPU the normalised mean square error of logits may be
-# 1e-4, which is what llama.cpp's own test of architectures allows a device.
+# 1e-4, which is what llama.cpp's own test of architectures allows a device. With --guest the programs on APIR0 are
+# arm64 ones under qemu-user, with the plug-in of `make ARCH=aarch64`; their own CPU rounds otherwise, so the same holds
+# for them.
 #
 # --part takes a representative subset; ROW="NAME..." only these rows; --jobs runs so many at a time (1);
-# --seconds leaves out those that have not begun by then. OUT is the build's output directory. What a failed row printed is in build/options/NAME.log. The last line is
-# `options: N of M as native`.
+# --seconds leaves out those that have not begun by then. OUT is the build's output directory. What a failed row
+# printed is in build/options/NAME.log. The last line is `options: N of M as native`.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=tests/system/vtest.sh
@@ -23,11 +25,12 @@ cd "$(dirname "$0")/../.."
 # shellcheck source=tests/options/programs.sh
 . tests/options/programs.sh
 
-part='' host=cpu list='' jobs=1 out=''
+part='' host=cpu guest='' list='' jobs=1 out=''
 while [[ $# -gt 0 ]]; do
     case $1 in
     --part) part=yes ;;
     --host) host=$2 && shift ;;
+    --guest) guest=$2 && shift ;;
     --list) list=yes ;;
     --jobs) jobs=$2 && shift ;;
     --seconds) export OPTIONS_UNTIL=$((EPOCHSECONDS + $2)) && shift ;;
@@ -36,7 +39,9 @@ while [[ $# -gt 0 ]]; do
     esac
     shift
 done
+[[ $guest =~ ^(aarch64)?$ ]] || { echo "run.sh: --guest $guest: not aarch64" >&2 && exit 2; }
 out=$(realpath "${out:-build/release-gcc}")
+guest_out=${out%/*}/release-$guest-linux-gnu-gcc guest_root=build/sysroot-$guest
 program=$out/tests/options/llama-options
 suite=options models=build/models
 logs=build/options
@@ -52,17 +57,18 @@ finish() {
 }
 trap finish EXIT
 
-vulkan_tolerance=(--nmse 1e-4)
+some_tolerance=(--nmse 1e-4)
 vulkan=(VK_DRIVER_FILES=/usr/share/vulkan/icd.d/lvp_icd.json)
 case $host in
 cpu) native=CPU native_env=(GGML_VK_VISIBLE_DEVICES=) members='' tolerance=() requests=8 ;;
 lavapipe | gpu)
-    members=', "devices": ["Vulkan0"]' tolerance=("${vulkan_tolerance[@]}") requests=1
+    members=', "devices": ["Vulkan0"]' tolerance=("${some_tolerance[@]}") requests=1
     [[ $host == lavapipe ]] || vulkan=()
     native=Vulkan0 native_env=(${vulkan[@]+"${vulkan[@]}"} GGML_VK_VISIBLE_DEVICES=0)
     ;;
 *) echo "run.sh: --host $host: not cpu, lavapipe or gpu" >&2 && exit 2 ;;
 esac
+[[ -z $guest ]] || tolerance=("${some_tolerance[@]}")
 
 # ---- models -----------------------------------------------------------------------
 
@@ -118,15 +124,30 @@ serve() { # MEMBERS ENV...: more members of its configuration, more of its envir
     unix_start "$out"
     trap finish EXIT
     mapfile -t remoted_env < <(vtest_env "$out")
+    [[ -z $guest ]] || remoted_env+=("GGML_BACKEND_PATH=$guest_out/frontend/libggml-apir.so")
+}
+
+# command_of SIDE PROGRAM: sets `command`, the words that start it there. PROGRAM is a path below OUT, or a name.
+command_of() {
+    command=("$2")
+    [[ $1 == remoted && -n $guest ]] || return 0
+    if [[ $2 == */* ]]; then
+        command=("$guest_out/${2#"$out/"}")
+    else
+        command=("$guest_root/usr/bin/$2")
+    fi
+    # By default it has a processor that ggml's choice of a CPU backend ends over; this is tests/vm/run.sh's.
+    command=("qemu-$guest" -cpu cortex-a76 -L "$guest_root" "${command[@]}")
 }
 
 # run_side SIDE DEVICE ARGS...: one run of llama-options, natively with row_env; false if it failed.
 run_side() {
-    local side=$1 device=$2 env=("${row_env[@]}") rc=0
+    local side=$1 device=$2 env=("${row_env[@]}") rc=0 command
     shift 2
+    command_of "$side" "$program"
     [[ $side == native ]] || env=("${remoted_env[@]}")
     mkdir -p "$work/scratch-$side"
-    timeout -k 5 "$limit" env "${env[@]}" "$program" --device "$device" --scratch "$work/scratch-$side" \
+    timeout -k 5 "$limit" env "${env[@]}" "${command[@]}" --device "$device" --scratch "$work/scratch-$side" \
         --out "$work/$side" "$@" >"$work/$side.txt" 2>"$work/$side.err" || rc=$?
     rm -rf "$work/scratch-$side"
     [[ $rc -ne 124 && $rc -ne 137 ]] || echo "it did not end in $limit seconds" >>"$work/$side.err"
@@ -162,12 +183,12 @@ run_row() { # NAME MODEL EXTRA KIND SAYS
         native_device=Vulkan0,Vulkan1 remoted_device=APIR0,APIR1
         row_env=(${vulkan[@]+"${vulkan[@]}"} 'GGML_VK_VISIBLE_DEVICES=0,0')
         serve ', "devices": ["Vulkan0", "Vulkan1"]' "${row_env[@]}"
-        allowed=("${vulkan_tolerance[@]}")
+        allowed=("${some_tolerance[@]}")
         ;;
     mixed)
         native_device=CPU remoted_device=APIR0,APIR1 row_env=(GGML_VK_VISIBLE_DEVICES=)
         serve ', "devices": ["CPU", "Vulkan0"]' ${vulkan[@]+"${vulkan[@]}"} GGML_VK_VISIBLE_DEVICES=0
-        allowed=("${vulkan_tolerance[@]}")
+        allowed=("${some_tolerance[@]}")
         ;;
     *) serve "$members" ;;
     esac
@@ -239,7 +260,7 @@ if [[ $jobs -eq 1 ]]; then
 else
     one_name() { echo "$1"; }
     all_rows one_name one_name >"$work/names"
-    OPTIONS_ONE=yes xargs -P "$jobs" -I '{}' env ROW='{}' tests/options/run.sh --host "$host" "$out" \
+    OPTIONS_ONE=yes xargs -P "$jobs" -I '{}' env ROW='{}' tests/options/run.sh --host "$host" --guest "$guest" "$out" \
         <"$work/names" | tee "$work/lines" || :
     passed=$(grep -c '^PASS' "$work/lines" || :)
     failed=$(($(wc -l <"$work/names") - passed))

@@ -13,8 +13,8 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 root=$(cd "$here/../.." && pwd -P)/build/sysroot-aarch64
 # Kernels, what init and run.sh take, podman with its networks, the libraries of `apir`, what scripts call, and
-# for check-archs-arm64 llama.cpp's tests.
-packages=linux-image-arm64,linux-image-arm64-16k,kmod,busybox-static,podman,crun,catatonit,aardvark-dns,nftables,libjson-c5,libdrm2,jq,curl,llama.cpp-tests
+# for check-archs-arm64 and check-options-arm64 llama.cpp's tests and programs.
+packages=linux-image-arm64,linux-image-arm64-16k,kmod,busybox-static,podman,crun,catatonit,aardvark-dns,nftables,libjson-c5,libdrm2,jq,curl,llama.cpp-tests,llama.cpp,llama.cpp-tools,llama.cpp-tools-extra
 
 sh "$here/../env/inside.sh" || exec "$here/../env/enter.sh" tests/vm/aarch64.sh
 if [[ ${AARCH64_STAGE-} != namespace ]]; then
@@ -34,14 +34,11 @@ flock 9
 if [[ $(cat "$root/etc/apir-build-root" 2>/dev/null) != "$packages" ]]; then
     echo "vm: making build/sysroot-aarch64 (about 4 minutes)" >&2
     rm -rf --one-file-system "$root" "$root.part"
-    args=(--quiet --mode=root --arch=arm64 --variant=minbase --aptopt='APT::Install-Recommends "false"'
-        --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*'
-        --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-include=/usr/share/doc/*/copyright')
-    while IFS= read -r opt; do
-        args+=(--aptopt="$opt")
-    done < <(apt-config dump | grep -E '^Acquire::(Check-Valid-Until|Check-Date) ' || true)
+    # shellcheck source=tests/env/debian.bash
+    . "$here/../env/debian.bash"
     # The initramfs is initramfs.sh's: the kernel's package makes none.
-    INITRD=No mmdebstrap "${args[@]}" --include="$packages" forky "$root.part" 9>&- >&2
+    INITRD=No mmdebstrap --quiet --mode=root --arch=arm64 "${debian_args[@]}" \
+        --dpkgopt='path-exclude=/usr/share/man/*' --include="$packages" forky "$root.part" 9>&- >&2
     # Those of this machine. Networks of podman ask for the first; the VM has nobody to name in it.
     rm -f "$root.part/etc/"{resolv.conf,hostname}
     : >"$root.part/etc/resolv.conf"

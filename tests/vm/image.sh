@@ -53,12 +53,9 @@ cleanup() {
 }
 trap cleanup EXIT
 
-args=(--quiet --arch="$arch" --variant=minbase --format=tar --aptopt='APT::Install-Recommends "false"'
-    --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*'
-    --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-include=/usr/share/doc/*/copyright')
-while IFS= read -r opt; do
-    args+=(--aptopt="$opt")
-done < <(apt-config dump | grep -E '^Acquire::(Check-Valid-Until|Check-Date) ' || true)
+# shellcheck source=tests/env/debian.bash
+. "$here/../env/debian.bash"
+args=(--quiet --arch="$arch" --format=tar "${debian_args[@]}" --dpkgopt='path-exclude=/usr/share/man/*')
 # In aarch64.sh's user namespace podman could not unpack device nodes. Engines make a container's own.
 [[ ${1-} != aarch64 ]] || args+=(--skip=output/dev)
 

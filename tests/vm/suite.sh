@@ -28,14 +28,11 @@ flock 9
 [[ $(cat "$root/etc/apir-build-root" 2>/dev/null) != "$packages" ]] || exit 0
 echo "vm: making build/sysroot-$suite (about 2 minutes)" >&2
 rm -rf --one-file-system "$root" "$root.part"
-args=(--quiet --mode=root --variant=minbase --aptopt='APT::Install-Recommends "false"'
-    --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*'
-    --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-include=/usr/share/doc/*/copyright')
-while IFS= read -r opt; do
-    args+=(--aptopt="$opt")
-done < <(apt-config dump | grep -E '^Acquire::(Check-Valid-Until|Check-Date) ' || true)
+# shellcheck source=tests/env/debian.bash
+. "$here/../env/debian.bash"
 # The initramfs is initramfs.sh's: the kernel's package makes none.
-INITRD=No mmdebstrap "${args[@]}" --include="$packages" "$suite" "$root.part" 9>&- >&2
+INITRD=No mmdebstrap --quiet --mode=root "${debian_args[@]}" \
+    --dpkgopt='path-exclude=/usr/share/man/*' --include="$packages" "$suite" "$root.part" 9>&- >&2
 # Those of this machine. Networks of podman ask for the first; the VM has nobody to name in it.
 rm -f "$root.part/etc/"{resolv.conf,hostname}
 : >"$root.part/etc/resolv.conf"
