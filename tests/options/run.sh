@@ -223,7 +223,7 @@ run_row() { # NAME MODEL EXTRA KIND SAYS
     elif detail=$("$out/tests/options/options-compare" ${allowed[@]+"${allowed[@]}"} \
         "$work/native" "$work/remoted" 2>&1); then
         ok=yes
-    elif [[ -n $guest && $kind == pair ]] && own_is_as_far "$native_device" "${args[@]}"; then
+    elif [[ -n $guest && $kind =~ ^(pair|limited)$ ]] && own_is_as_far "$native_device" "${args[@]}"; then
         ok=yes
     fi
     [[ $ok == yes ]] || keep_log "$name"
