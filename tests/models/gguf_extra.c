@@ -23,7 +23,7 @@
 #include <ggml.h>
 #include <gguf.h>
 
-enum { RANK = 8, TENSORS_MAX = 4096 };
+enum { RANK = 8, TENSORS_MAX = 4096, BLOCKS = 2 /* of each transformer made here */ };
 
 /* Small numbers around 0, the same for the same tensor. */
 static void fill(struct ggml_tensor *t, float size)
@@ -66,6 +66,20 @@ static void add_random(const struct making *m, int64_t ne0, int64_t ne1, int64_t
     gguf_add_tensor(m->to, t);
 }
 
+/* A matrix and its bias; a norm's where `in` is 0. */
+static void add_pair(const struct making *m, int64_t in, int64_t out, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+static void add_pair(const struct making *m, int64_t in, int64_t out, const char *fmt, ...)
+{
+    char name[GGML_MAX_NAME];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(name, sizeof(name), fmt, ap);
+    va_end(ap);
+    add_random(m, in ? in : out, in ? out : 1, 1, in ? 0.3f : 1.0f, "%s.weight", name);
+    add_random(m, out, 1, 1, 0.1f, "%s.bias", name);
+}
+
 static const struct ggml_tensor *weight(const struct making *m, int64_t i)
 {
     return ggml_get_tensor(m->weights, gguf_get_tensor_name(m->from, i));
@@ -74,6 +88,44 @@ static const struct ggml_tensor *weight(const struct making *m, int64_t i)
 static const struct ggml_tensor *embedding(const struct making *m)
 {
     return ggml_get_tensor(m->weights, "token_embd.weight");
+}
+
+/* What llama.cpp is told of a transformer, in keys that begin with `prefix`. */
+static void add_shape(const struct making *m, const char *prefix, uint32_t width, uint32_t ff,
+                      uint32_t heads, float epsilon)
+{
+    const struct {
+        const char *name;
+        uint32_t value;
+    } numbers[] = {
+        {"embedding_length", width},
+        {"feed_forward_length", ff},
+        {"block_count", BLOCKS},
+        {"attention.head_count", heads},
+    };
+    char key[96];
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        snprintf(key, sizeof(key), "%s.%s", prefix, numbers[i].name);
+        gguf_set_val_u32(m->to, key, numbers[i].value);
+    }
+    snprintf(key, sizeof(key), "%s.attention.layer_norm_epsilon", prefix);
+    gguf_set_val_f32(m->to, key, epsilon);
+}
+
+/* The same for a model of text that has the other one's vocabulary, and its embeddings. */
+static void add_text(const struct making *m, const char *arch, uint32_t width, uint32_t ff,
+                     uint32_t heads, float epsilon)
+{
+    char key[96];
+    const int64_t n_vocab = embedding(m)->ne[1];
+    gguf_set_kv(m->to, m->from); /* the tokenizer; the other model's numbers are nobody's then */
+    gguf_set_val_str(m->to, "general.architecture", arch);
+    snprintf(key, sizeof(key), "%s.vocab_size", arch);
+    gguf_set_val_u32(m->to, key, (uint32_t)n_vocab);
+    snprintf(key, sizeof(key), "%s.context_length", arch);
+    gguf_set_val_u32(m->to, key, 512);
+    add_shape(m, arch, width, ff, heads, epsilon);
+    add_random(m, width, n_vocab, 1, 1.0f, "token_embd.weight");
 }
 
 /* Each matrix of a layer gets two: one from its rows to RANK values, one from these on. */
@@ -110,11 +162,11 @@ enum {
     PATCHES = (IMAGE / PATCH) * (IMAGE / PATCH),
     EYE = 64,
     EYE_FF = 128,
-    EYE_BLOCKS = 2
 };
 
-static void vision_keys(struct gguf_context *to, int64_t projected)
+static void vision_keys(const struct making *m, int64_t projected)
 {
+    struct gguf_context *to = m->to;
     static const float mean[] = {0.48f, 0.46f, 0.41f}, deviation[] = {0.27f, 0.26f, 0.28f};
     gguf_set_val_str(to, "general.architecture", "clip");
     gguf_set_val_str(to, "clip.projector_type", "mlp");
@@ -122,12 +174,8 @@ static void vision_keys(struct gguf_context *to, int64_t projected)
     gguf_set_val_bool(to, "clip.use_gelu", true);
     gguf_set_val_u32(to, "clip.vision.image_size", IMAGE);
     gguf_set_val_u32(to, "clip.vision.patch_size", PATCH);
-    gguf_set_val_u32(to, "clip.vision.embedding_length", EYE);
-    gguf_set_val_u32(to, "clip.vision.feed_forward_length", EYE_FF);
-    gguf_set_val_u32(to, "clip.vision.block_count", EYE_BLOCKS);
-    gguf_set_val_u32(to, "clip.vision.attention.head_count", 4);
     gguf_set_val_u32(to, "clip.vision.projection_dim", (uint32_t)projected);
-    gguf_set_val_f32(to, "clip.vision.attention.layer_norm_epsilon", 1e-5f);
+    add_shape(m, "clip.vision", EYE, EYE_FF, 4, 1e-5f);
     gguf_set_arr_data(to, "clip.vision.image_mean", GGUF_TYPE_FLOAT32, mean, 3);
     gguf_set_arr_data(to, "clip.vision.image_std", GGUF_TYPE_FLOAT32, deviation, 3);
 }
@@ -136,36 +184,31 @@ static void make_vision(const struct making *m)
 {
     static const struct {
         const char *name;
-        int64_t in, out; /* in 0: no matrix, a norm */
+        int64_t in, out; /* of add_pair() */
     } parts[] = {
         {"attn_q", EYE, EYE},   {"attn_k", EYE, EYE},    {"attn_v", EYE, EYE},
         {"attn_out", EYE, EYE}, {"ln1", 0, EYE},         {"ffn_down", EYE_FF, EYE},
         {"ln2", 0, EYE},        {"ffn_up", EYE, EYE_FF},
     };
     const int64_t projected = embedding(m)->ne[0];
-    vision_keys(m->to, projected);
+    vision_keys(m, projected);
     struct ggml_tensor *patch = ggml_new_tensor_4d(m->ctx, GGML_TYPE_F32, PATCH, PATCH, 3, EYE);
     ggml_set_name(patch, "v.patch_embd.weight");
     fill(patch, 0.2f);
     gguf_add_tensor(m->to, patch);
     add_random(m, EYE, PATCHES, 1, 0.5f, "v.position_embd.weight");
-    for (int block = 0; block < EYE_BLOCKS; block++) {
-        for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-            const int64_t in = parts[i].in, out = parts[i].out;
-            add_random(m, in ? in : out, in ? out : 1, 1, in ? 0.3f : 1.0f, "v.blk.%d.%s.weight",
-                       block, parts[i].name);
-            add_random(m, out, 1, 1, 0.1f, "v.blk.%d.%s.bias", block, parts[i].name);
-        }
+    for (int block = 0; block < BLOCKS; block++) {
+        for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+            add_pair(m, parts[i].in, parts[i].out, "v.blk.%d.%s", block, parts[i].name);
     }
-    add_random(m, EYE, projected, 1, 0.3f, "mm.0.weight");
-    add_random(m, projected, 1, 1, 0.1f, "mm.0.bias");
+    add_pair(m, EYE, projected, "mm.0");
     add_random(m, projected, projected, 1, 0.1f, "mm.2.weight");
     add_random(m, projected, 1, 1, 0.1f, "mm.2.bias");
 }
 
 /* ---- T5: an encoder, and a decoder that looks at what it has left --------------------- */
 
-enum { T5 = 64, T5_FF = 128, T5_HEADS = 4, T5_BUCKETS = 32, T5_BLOCKS = 2 };
+enum { T5 = 64, T5_FF = 128, T5_HEADS = 4, T5_BUCKETS = 32 };
 
 static void t5_attention(const struct making *m, const char *side, int i, const char *kind)
 {
@@ -177,7 +220,7 @@ static void t5_attention(const struct making *m, const char *side, int i, const 
 
 static void t5_side(const struct making *m, const char *side, bool cross)
 {
-    for (int i = 0; i < T5_BLOCKS; i++) {
+    for (int i = 0; i < BLOCKS; i++) {
         t5_attention(m, side, i, "attn");
         if (i == 0)
             add_random(m, T5_HEADS, T5_BUCKETS, 1, 0.5f, "%s.blk.0.attn_rel_b.weight", side);
@@ -194,22 +237,12 @@ static void t5_side(const struct making *m, const char *side, bool cross)
 static void make_t5(const struct making *m)
 {
     struct gguf_context *to = m->to;
-    const int64_t n_vocab = embedding(m)->ne[1];
-    gguf_set_kv(to, m->from); /* the tokenizer; the other model's numbers are nobody's then */
-    gguf_set_val_str(to, "general.architecture", "t5");
-    gguf_set_val_u32(to, "t5.vocab_size", (uint32_t)n_vocab);
-    gguf_set_val_u32(to, "t5.context_length", 512);
-    gguf_set_val_u32(to, "t5.embedding_length", T5);
-    gguf_set_val_u32(to, "t5.feed_forward_length", T5_FF);
-    gguf_set_val_u32(to, "t5.block_count", T5_BLOCKS);
-    gguf_set_val_u32(to, "t5.attention.head_count", T5_HEADS);
+    add_text(m, "t5", T5, T5_FF, T5_HEADS, 1e-6f);
     gguf_set_val_u32(to, "t5.attention.key_length", T5 / T5_HEADS);
     gguf_set_val_u32(to, "t5.attention.value_length", T5 / T5_HEADS);
     gguf_set_val_u32(to, "t5.attention.relative_buckets_count", T5_BUCKETS);
-    gguf_set_val_f32(to, "t5.attention.layer_norm_epsilon", 1e-6f);
     gguf_set_val_f32(to, "t5.attention.layer_norm_rms_epsilon", 1e-6f);
     gguf_set_val_u32(to, "t5.decoder_start_token_id", 0);
-    add_random(m, T5, n_vocab, 1, 1.0f, "token_embd.weight");
     t5_side(m, "enc", false);
     t5_side(m, "dec", true);
 }
@@ -291,25 +324,10 @@ enum {
     FLOW = 64,
     VOICE = 64,
     VOICE_FF = 128,
-    SPEECH_BLOCKS = 2, /* of each of the three */
 };
 
-/* A matrix and its bias; a norm's where `in` is 0. */
-static void add_pair(const struct making *m, int64_t in, int64_t out, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
-static void add_pair(const struct making *m, int64_t in, int64_t out, const char *fmt, ...)
-{
-    char name[GGML_MAX_NAME];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(name, sizeof(name), fmt, ap);
-    va_end(ap);
-    add_random(m, in ? in : out, in ? out : 1, 1, in ? 0.3f : 1.0f, "%s.weight", name);
-    add_random(m, out, 1, 1, 0.1f, "%s.bias", name);
-}
-
-/* The model's last word becomes the token that speech starts with. Returns how many there are. */
-static int64_t speaker_tokens(const struct making *m)
+/* The model's last word becomes the token that speech starts with. */
+static void speaker_tokens(const struct making *m)
 {
     const int64_t key = gguf_find_key(m->from, "tokenizer.ggml.tokens");
     if (key < 0)
@@ -322,25 +340,14 @@ static int64_t speaker_tokens(const struct making *m)
         tokens[i] = i + 1 < n ? gguf_get_arr_str(m->from, key, i) : "<|audio_bos|>";
     gguf_set_arr_str(m->to, "tokenizer.ggml.tokens", tokens, n);
     free(tokens);
-    return (int64_t)n;
 }
 
 static void make_speaker(const struct making *m)
 {
     static const char *const parts[] = {"q", "k", "v", "output"};
-    struct gguf_context *to = m->to;
-    gguf_set_kv(to, m->from); /* the tokenizer; the other model's numbers are nobody's then */
-    const int64_t n_vocab = speaker_tokens(m);
-    gguf_set_val_str(to, "general.architecture", "pockettts");
-    gguf_set_val_u32(to, "pockettts.vocab_size", (uint32_t)n_vocab);
-    gguf_set_val_u32(to, "pockettts.context_length", 512);
-    gguf_set_val_u32(to, "pockettts.embedding_length", SPEAKER);
-    gguf_set_val_u32(to, "pockettts.feed_forward_length", SPEAKER_FF);
-    gguf_set_val_u32(to, "pockettts.block_count", SPEECH_BLOCKS);
-    gguf_set_val_u32(to, "pockettts.attention.head_count", 2);
-    gguf_set_val_f32(to, "pockettts.attention.layer_norm_epsilon", 1e-5f);
-    add_random(m, SPEAKER, n_vocab, 1, 1.0f, "token_embd.weight");
-    for (int i = 0; i < SPEECH_BLOCKS; i++) {
+    add_text(m, "pockettts", SPEAKER, SPEAKER_FF, 2, 1e-5f);
+    speaker_tokens(m);
+    for (int i = 0; i < BLOCKS; i++) {
         add_pair(m, 0, SPEAKER, "blk.%d.attn_norm", i);
         for (size_t k = 0; k < sizeof(parts) / sizeof(parts[0]); k++)
             add_random(m, SPEAKER, SPEAKER, 1, 0.3f, "blk.%d.attn_%s.weight", i, parts[k]);
@@ -362,7 +369,7 @@ static void voice_flow(const struct making *m, int64_t width)
         add_pair(m, FLOW, FLOW, "a.gen.flow.time.%d.down", i);
         add_random(m, FLOW, 1, 1, 1.0f, "a.gen.flow.time.%d.norm", i);
     }
-    for (int i = 0; i < SPEECH_BLOCKS; i++) {
+    for (int i = 0; i < BLOCKS; i++) {
         add_pair(m, 0, FLOW, "a.gen.flow.blk.%d.norm", i);
         add_pair(m, FLOW, FLOW, "a.gen.flow.blk.%d.up", i);
         add_pair(m, FLOW, FLOW, "a.gen.flow.blk.%d.down", i);
@@ -399,7 +406,7 @@ static void add_kernel(const struct making *m, int64_t values, int64_t ne1, int6
 static void voice_transformer(const struct making *m, const char *side)
 {
     static const char *const parts[] = {"q", "k", "v", "out"};
-    for (int i = 0; i < SPEECH_BLOCKS; i++) {
+    for (int i = 0; i < BLOCKS; i++) {
         add_pair(m, 0, VOICE, "%s.blk.%d.ln1", side, i);
         for (size_t k = 0; k < sizeof(parts) / sizeof(parts[0]); k++)
             add_random(m, VOICE, VOICE, 1, 0.3f, "%s.blk.%d.attn_%s.weight", side, i, parts[k]);
@@ -431,20 +438,15 @@ static void voice_stages(const struct making *m, const char *side, bool back)
                side);
 }
 
-static void voice_keys(struct gguf_context *to, const char *side, const char *projector,
+static void voice_keys(const struct making *m, const char *prefix, const char *projector,
                        int64_t width)
 {
     char key[96];
-#define SET(type, name, value)                                                                     \
-    (snprintf(key, sizeof(key), "clip.%s.%s", side, name), gguf_set_val_##type(to, key, value))
-    SET(str, "projector_type", projector);
-    SET(u32, "projection_dim", (uint32_t)width);
-    SET(u32, "embedding_length", VOICE);
-    SET(u32, "feed_forward_length", VOICE_FF);
-    SET(u32, "block_count", SPEECH_BLOCKS);
-    SET(u32, "attention.head_count", 2);
-    SET(f32, "attention.layer_norm_epsilon", 1e-5f);
-#undef SET
+    snprintf(key, sizeof(key), "%s.projector_type", prefix);
+    gguf_set_val_str(m->to, key, projector);
+    snprintf(key, sizeof(key), "%s.projection_dim", prefix);
+    gguf_set_val_u32(m->to, key, (uint32_t)width);
+    add_shape(m, prefix, VOICE, VOICE_FF, 2, 1e-5f);
 }
 
 static void make_voice(const struct making *m)
@@ -452,10 +454,10 @@ static void make_voice(const struct making *m)
     const int64_t width = embedding(m)->ne[0];
     gguf_set_val_str(m->to, "general.architecture", "clip");
     gguf_set_val_bool(m->to, "clip.has_audio_encoder", true);
-    voice_keys(m->to, "audio", "pockettts_spkenc", width);
+    voice_keys(m, "clip.audio", "pockettts_spkenc", width);
     gguf_set_val_u32(m->to, "clip.audio.num_mel_bins", 1);
     gguf_set_val_bool(m->to, "clip.has_gen_audio_encoder", true);
-    voice_keys(m->to, "gen.audio", "pockettts_gen", width);
+    voice_keys(m, "clip.gen.audio", "pockettts_gen", width);
     gguf_set_val_str(m->to, "clip.gen.audio.model_variant", "english");
     /* Who is to be spoken like: from a sound to what the speaker hears first. */
     voice_stages(m, "a", false);

@@ -9,8 +9,8 @@
 # device in software, and on the machine's first GPU the normalised mean square error of logits may be
 # 1e-4, which is what llama.cpp's own test of architectures allows a device. With --guest the programs on APIR0 are
 # arm64 ones under qemu-user, with the plug-in of `make ARCH=aarch64`. Their own CPU, which has a part of the work in
-# some rows, rounds otherwise: there it may be 1e-4, too, or what it is when the same arm64 program does all of the row
-# on that CPU (one rounding decides which expert a token has, or which step a quantised cache).
+# some rows, rounds otherwise: there it may be 1e-4, too, or twice what it is when the same arm64 program does all of
+# the row on that CPU, without us (one rounding decides which expert a token has, or which step of a quantised cache).
 #
 # --part takes a representative subset; ROW="NAME..." only these rows; --jobs runs so many at a time (1);
 # --seconds leaves out those that have not begun by then. OUT is the build's output directory. What a failed row
@@ -164,8 +164,8 @@ distance() { # SIDE
         sed -nE 's/.* nmse ([0-9.e+-]+) at most$/\1/p'
 }
 
-# own_is_as_far DEVICE ARGS...: the guest's program on its own CPU is no nearer to the native run than half of what the
-# remoted one is. Sets `detail`.
+# own_is_as_far DEVICE ARGS...: the remoted run is at most twice as far from the native one as the guest's program on
+# its own CPU is. Sets `detail`.
 own_is_as_far() {
     local own remoted
     run_side own "$@" || return 1
@@ -257,11 +257,11 @@ if [[ -n $list ]]; then
     printf '%s\n' "${programs[@]}"
     exit
 fi
-# What a program prints is text, which one rounding changes: with a guest of another architecture only rows of which its
-# CPU computes nothing, neither layers nor, as these programs do themselves, logarithms of probabilities or sums.
+# Programs leave text and files, in which one rounding is another answer. A guest of another architecture says the same
+# where its own CPU computes nothing: it has no layers, and the program itself no logarithms or sums to make.
 guest_says_the_same() { # NAME
     case $1 in
-    perplexity* | imatrix* | results | *-half | *-on-cpu | *cmoe | *-none | *-ot) return 1 ;;
+    perplexity* | imatrix* | results | *-half | *-on-cpu | *cmoe | *-ot | completion-none) return 1 ;;
     esac
 }
 # Rows with a host side of their own come last: it is started once.

@@ -6,9 +6,9 @@
 # that may differ over the unix transport. --part leaves out those that are tagged as long.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-tests=()
+options=()
 if [[ ${1-} == --part ]]; then
-    tests=(--filter-tags '!long')
+    options=(--filter-tags '!long')
     shift
 fi
 APIR_OUT=${1:-build/release-gcc}
@@ -34,14 +34,14 @@ if [[ ${#again[@]} -gt 0 && -r $lavapipe ]]; then
 fi
 
 # Two files at a time: their tests mostly wait, each with a server and a folder of its own.
-tests+=(--jobs "${SYSTEM_JOBS:-2}" --no-parallelize-within-files --timing --formatter tap)
+options+=(--jobs "${SYSTEM_JOBS:-2}" --no-parallelize-within-files --timing --formatter tap)
 status=0
-bats "${tests[@]}" "${files[@]}" | tee "$log" || status=$?
+bats "${options[@]}" "${files[@]}" | tee "$log" || status=$?
 first=$(wc -l <"$log")
 if [[ ${#again[@]} -gt 0 ]]; then
     echo "# over the unix transport"
     # What a Vulkan device does with memory does not depend on how it came.
-    SYSTEM_TRANSPORT=unix bats "${tests[@]}" \
+    SYSTEM_TRANSPORT=unix bats "${options[@]}" \
         --filter '^(loss|silence|client|memory: (host buffers|several|weights|a graph|events|loss in the middle of host))' \
         "${again[@]}" | tee -a "$log" || status=$?
 fi

@@ -33,9 +33,9 @@ run_one() { # PROGRAM: its output, and its exit code
 }
 
 # Those of tests/process first: they have servers start, wait and end, and take longest.
-jobs=${UNIT_JOBS:-$((2 * $(nproc)))}
+most=${UNIT_JOBS:-$((2 * $(nproc)))}
 while IFS= read -r program; do
-    while [[ $(jobs -pr | wc -l) -ge $jobs ]]; do wait -n; done
+    while [[ $(jobs -pr | wc -l) -ge $most ]]; do wait -n; done
     run_one "$program" &
 done < <(printf '%s\n' "$@" | grep /process/; printf '%s\n' "$@" | grep -v /process/)
 wait

@@ -11,8 +11,8 @@ sh tests/env/inside.sh || exec tests/env/enter.sh tests/vm/check.sh "$@"
 . tests/vm/check-prepare.sh
 
 PREPARE_TOKENS=24
-tests=()
-[[ ${1-} != --part ]] || tests=(--filter-tags '!long')
+options=() # for bats
+[[ ${1-} != --part ]] || options=(--filter-tags '!long')
 mkdir -p build/vm
 work=$(mktemp -d build/vm/check-XXXXXX)
 share=$work/share
@@ -50,7 +50,7 @@ boot() {
     local name=$1 file=$2 rc=0 log=$work/$1.tap plan ok began=$SECONDS
     shift 2
     env APIR_CONFIG="$PWD/$work/backend.json" VM_SHARE="$share" VM_DISKS=models=build/models/vm \
-        VM_TIMEOUT="${VM_TIMEOUT:-600}" "$@" tests/vm/run.sh tests/vm/check-guest.sh "$file" ${tests[@]+"${tests[@]}"} \
+        VM_TIMEOUT="${VM_TIMEOUT:-600}" "$@" tests/vm/run.sh tests/vm/check-guest.sh "$file" ${options[@]+"${options[@]}"} \
         > >(tee "$log") || rc=$?
     wait # for tee
     # What the plan promises and nobody reports has failed too: the VM may have died. A skip, too: the
