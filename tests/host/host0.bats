@@ -123,7 +123,7 @@ computed_on() { # JSON DEVICE
 
 @test "host0: nothing of ours is in the image" {
     [[ -x $H/root/usr/bin/llama-bench ]]
-    run -0 find "$H/root/usr" "$H/root/etc" "$H/root/opt" -name '*apir*' -not -name apir-build-root
+    run -0 find "$H/root/usr" "$H/root/etc" "$H/root/opt" -name '*apir*' -not -name 'apir-build-root*'
     [[ -z $output ]]
 }
 
