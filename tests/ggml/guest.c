@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * guest: the packaged llama.cpp as a guest of `make check-ggml`, and what it computes natively: on
- * APIR0 where it sees that, else on a Vulkan device, else on the CPU. It
- * takes the same settings and prints the same lines as tests/hook/node_llama.cjs, which says what
- * they are. With --judge it says of another one's text how far its tokens are from those that
- * it finds most likely itself, and with --logs how likely each token is.
+ * APIR0 where it sees that, else on a Vulkan device, else on the CPU. It takes the same settings
+ * and prints the same lines as tests/hook/node_llama.cjs, which says what they are. With --judge
+ * it says of another one's text how far its tokens are from those that it finds most likely itself
+ * (with --judge-plain, while weights stay as the file has them, where the device has a layout of
+ * its own for them), and with --logs how likely each token is.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -133,11 +134,12 @@ static void show_made(const llama_token made[GENERATED])
 
 int main(int argc, char **argv)
 {
-    const bool judges = argc == 5 && strcmp(argv[2], "--judge") == 0;
+    const bool plain = argc == 5 && strcmp(argv[2], "--judge-plain") == 0;
+    const bool judges = plain || (argc == 5 && strcmp(argv[2], "--judge") == 0);
     const bool logs = argc > 3 && strcmp(argv[2], "--logs") == 0;
     if (argc < 3 || (argv[2][0] == '-' && !judges && !logs)) {
         fputs("usage: guest MODEL [--logs] FLASH:KEYS:VALUES...\n"
-              "       guest MODEL --judge FLASH:KEYS:VALUES TOKEN,...\n",
+              "       guest MODEL --judge|--judge-plain FLASH:KEYS:VALUES TOKEN,...\n",
               stderr);
         return 2;
     }
@@ -148,6 +150,7 @@ int main(int argc, char **argv)
     if (r.native)
         r.devices[0] = ggml_backend_dev_by_name("Vulkan0");
     setup_init(&r.setup, &r);
+    r.setup.model.use_extra_bufts = !plain;
     r.model = run_model(r.model_file, &r.setup);
     for (int i = judges || logs ? 3 : 2; i < (judges ? 4 : argc); i++) {
         llama_token made[GENERATED];

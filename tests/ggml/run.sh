@@ -22,8 +22,10 @@
 # that have nothing in common.
 # `own`: the guest has declined the host with one line and computes on its own CPU. That is right only
 # where `declines` below says so, and the text is its own native one.
-# The types of weights are such as no CPU of these versions repacks: a native run of node-llama-cpp cannot be
-# told not to.
+# Weights of q4_0, q4_k and q6_k have a layout of the CPU's own, in which products are rounded otherwise. llama.cpp
+# before 3.18.1 asks no GPU for it, so that its weights are plain on the host; but natively they are not, and
+# node-llama-cpp cannot be told so. Debian's llama.cpp can: it judges which of these models' texts are `near`,
+# with plain weights. They have no quantised cache, which would round what is rounded.
 # Except on lavapipe each guest also computes a model of each architecture that its version knows (archs.bash).
 # On the CPU its ggml makes random operations (tests/ggml/ops.c), which its CPU and the host compute: as many
 # as are supported must agree.
@@ -62,6 +64,11 @@ shapes=(
     "qwen2-f16 --arch qwen2 --heads 8 --heads-kv 2 --type f16"
     "qwen3-f16 --arch qwen3 --heads 4 --heads-kv 2 --type f16"
     "qwen3moe-f16 --arch qwen3moe --heads 4 --heads-kv 2 --experts 8 --experts-used 2 --type f16"
+    "llama-gqa-q4_0 --arch llama --heads 4 --heads-kv 2 --type q4_0"
+    "llama-gqa-q4_k --arch llama --embd 256 --ff 512 --heads 4 --heads-kv 2 --head-dim 64 --type q4_k"
+    "llama-gqa-q6_k --arch llama --embd 256 --ff 512 --heads 4 --heads-kv 2 --head-dim 64 --type q6_k"
+    "qwen3moe-q4_0 --arch qwen3moe --heads 4 --heads-kv 2 --experts 8 --experts-used 2 --type q4_0"
+    "qwen3moe-q4_k --arch qwen3moe --embd 256 --ff 512 --heads 4 --heads-kv 2 --head-dim 64 --experts 8 --type q4_k"
 )
 settings=(off:f16:f16 on:f16:f16 off:q8_0:f16 on:q8_0:q8_0)
 tokens=24 operations=6000
@@ -152,10 +159,15 @@ too_old() { # LAYOUT MODEL
     [[ $1 == L0 && $2 == qwen3* ]]
 }
 
+# Whether a CPU has a layout of its own for this model's weights.
+repacked() { # MODEL
+    [[ $1 == *-q[46]_* ]]
+}
+
 # The settings that a version has and that tell something about this model.
 able() { # NAME MODEL
     jq -r 'select(.made).setting' "$results/native-$1-$2" |
-        if [[ $device != CPU && $2 == *moe* ]]; then grep -v q8_0; else cat; fi
+        if repacked "$2" || [[ $device != CPU && $2 == *moe* ]]; then grep -v q8_0; else cat; fi
 }
 
 made() { # FILE SETTING
@@ -163,8 +175,9 @@ made() { # FILE SETTING
 }
 
 is_near() { # GUEST MODEL SETTING TEXT
-    local distance
-    distance=$(native "$1" "$2" --judge "$3" "$4" 2>/dev/null) || return 1
+    local distance judge=$1 how=--judge
+    [[ $device != CPU ]] || ! repacked "$2" || judge=debian how=--judge-plain
+    distance=$(native "$judge" "$2" "$how" "$3" "$4" 2>/dev/null) || return 1
     echo "$distance $2 $3 $1" >>"$results/distances"
     awk -v d="$distance" -v tie="$tie" 'BEGIN { exit !(d >= 0 && d <= tie) }'
 }
@@ -179,7 +192,7 @@ text_is() { # MODEL SETTING HOST'S-NATIVE GUEST'S-NATIVE PAIR GUEST
         echo host
     elif [[ $text == "$(made "$4" "$2")" ]]; then
         echo guest
-    elif [[ $2 == *q8_0* || $device != CPU ]] && is_near "$6" "$1" "$2" "$text"; then
+    elif { [[ $2 == *q8_0* || $device != CPU ]] || repacked "$1"; } && is_near "$6" "$1" "$2" "$text"; then
         echo near
     else
         echo wrong
