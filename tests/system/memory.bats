@@ -133,6 +133,7 @@ sanitized_start() {
     exercises APIR0 host-buffers host-sets reads weights events events-free
 }
 
+# bats test_tags=long
 @test "memory: a sanitized worker with two devices" {
     vulkan
     VTEST_CONFIG='{"threads": 1, "devices": ["Vulkan0", "CPU"]}'

@@ -84,6 +84,7 @@ devices_of() { # CDI-DEVICE...: the description of each device that a program in
     grep -q 'cdi: virtgpu/apir=gpu1' "$BATS_TEST_TMPDIR/info"
 }
 
+# bats test_tags=long
 @test "containerd's ctr injects one" {
     containerd --root /tmp/containerd --state /run/containerd-test --address /run/containerd-test.sock \
         >"$BATS_TEST_TMPDIR/log" 2>&1 3>&- &
