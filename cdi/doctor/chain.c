@@ -297,6 +297,8 @@ enum doctor_status doctor_check_devices(struct doctor *d, struct doctor_outcome 
 enum doctor_status doctor_check_compute(struct doctor *d, struct doctor_outcome *o)
 {
     struct cdi_compute_options options = {d->plugin, d->transport};
+    bool docker = d->engines[cdi_engine_index(&cdi_engine_docker)].good &&
+                  !d->engines[cdi_engine_index(&cdi_engine_podman)].good;
     char text[300];
 
     switch (cdi_compute_run(&options, COMPUTE_TIMEOUT_MS, text, sizeof(text))) {
@@ -304,9 +306,9 @@ enum doctor_status doctor_check_compute(struct doctor *d, struct doctor_outcome 
         return doctor_say(o, DOCTOR_PASS, "%s", text);
     case CDI_COMPUTE_NO_GGML:
         return doctor_say(o, DOCTOR_SKIP,
-                          "%s; to see it in a container: podman run --rm --device "
+                          "%s; to see it in a container: %s run --rm --device "
                           "virtgpu/apir=%s IMAGE llama-bench --list-devices",
-                          text, d->socket ? "host0" : "gpu0");
+                          text, docker ? "docker" : "podman", d->socket ? "host0" : "gpu0");
     case CDI_COMPUTE_FAILED:
         break;
     }

@@ -87,7 +87,7 @@ enum doctor_status doctor_check_engine(struct doctor *d, const struct engine_ops
     struct cdi_engine_where where = doctor_engine_where(d, engine);
     rc = cdi_engine_plan(engine, &where, &plan, &err);
     if (rc == -EOPNOTSUPP) {
-        doctor_todo(o, "Update %s.", name);
+        doctor_todo(o, "Update %s%s.", name, engine->older);
         return doctor_say(o, DOCTOR_WARN, "%s", err.msg);
     }
     if (rc == -EACCES)
@@ -127,7 +127,7 @@ enum doctor_status doctor_check_engines(struct doctor *d, struct doctor_outcome 
     }
     if (!found)
         return doctor_say(o, DOCTOR_SKIP, "no container engine on PATH");
-    doctor_todo(o, "apir engine configure, for the one you use (see above).");
+    doctor_todo(o, "See above what the one that you use needs.");
     return doctor_say(o, DOCTOR_FAIL, "no engine here takes CDI devices as it is");
 }
 

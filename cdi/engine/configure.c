@@ -242,6 +242,11 @@ static int configure(const struct command *c, const struct cdi_engine_where *whe
     char record[PATH_MAX];
     int rc = cdi_engine_plan(c->engine, where, &plan, err);
 
+    if (rc == -EOPNOTSUPP) {
+        rc = failed(c, err);
+        apir_text_print(stderr, "Update %s%s.\n", c->engine->name, c->engine->older);
+        return rc;
+    }
     if (rc == 0)
         rc = record_path(c, record, sizeof(record), err);
     if (rc < 0)

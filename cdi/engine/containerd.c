@@ -278,6 +278,7 @@ const struct engine_ops cdi_engine_containerd = {
     .title = "containerd",
     .programs = {"containerd"},
     .first = {1, 7, 0},
+    .older = "",
     .is_service = true,
     .system_path = "/etc/containerd/config.toml",
     .user_path = "/containerd/config.toml",

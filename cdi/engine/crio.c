@@ -7,5 +7,6 @@ const struct engine_ops cdi_engine_crio = {
     .title = "CRI-O",
     .programs = {"crio"},
     .first = {1, 23, 0},
+    .older = "",
     .is_service = true,
 };

@@ -212,6 +212,7 @@ const struct engine_ops cdi_engine_docker = {
     /* docker is the client, which may talk to another machine. */
     .programs = {"dockerd", "docker"},
     .first = {25, 0, 0},
+    .older = ", use podman, or pass node, plug-in and variables by hand (apir(1), docker)",
     .is_service = true,
     .user_socket = "docker.sock",
     .system_path = "/etc/docker/daemon.json",

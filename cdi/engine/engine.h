@@ -59,6 +59,8 @@ struct engine_ops {
     /* Whose --version counts: the first that is there. */
     const char *programs[2];
     struct cdi_version first; /* with CDI */
+    /* What else helps with one before that: the end of the sentence "Update NAME". "": nothing. */
+    const char *older;
     /* A service (for `systemctl restart NAME`), root's unless a user's own has this socket in
      * XDG_RUNTIME_DIR. An engine that is no service is its user's. */
     bool is_service;

@@ -222,6 +222,7 @@ const struct engine_ops cdi_engine_podman = {
     .title = "podman",
     .programs = {"podman"},
     .first = {4, 1, 0},
+    .older = "",
     .system_path = "/etc/containers/containers.conf.d/50-apir.conf",
     .user_path = "/containers/containers.conf.d/50-apir.conf",
     .plan = make_plan,

@@ -115,6 +115,16 @@ listen() { SYSTEM_TRANSPORT=unix server_start; }
     [[ $(status docker) == pass ]]
 }
 
+@test "doctor: one engine alone, without CDI: it is broken, and the advice is not to configure it" {
+    mkdir "$T/bin"
+    printf '#!/bin/sh\necho Docker version 20.10.24+dfsg1, build 5d6db84\n' >"$T/bin/dockerd"
+    chmod 0755 "$T/bin/dockerd"
+    examine "PATH=$T/bin"
+    [[ $(status docker) == warn && $(text docker) == *'has no CDI'* && $(status engine) == fail ]]
+    jq -e '.checks[] | select(.name == "docker") | .todo | startswith("Update docker, use podman, or ")' "$T/json"
+    jq -e '.checks[] | select(.name == "engine") | .todo | (contains("configure") | not)' "$T/json"
+}
+
 @test "doctor: names out of an image and a spec move no cursor and forge no line" {
     local name=$'x\n\033[31mFAIL\xc2\x9b2J\x9b'
     mkdir -p "$T/image/opt/$name" "$T/cdi"

@@ -19,6 +19,15 @@ setup() {
     [[ ! -e $T/conf && ! -e $T/state ]]
 }
 
+@test "engine: a version without CDI is left alone, and what else helps is said" {
+    run -1 "$APIR" engine configure docker --engine-version 20.10.24 --config "$T/conf" "${STATE[@]}"
+    [[ ${lines[0]} == *': docker 20.10 has no CDI; 25.0 is the first version that has' ]]
+    [[ ${lines[1]} == 'Update docker, use podman, or '*' by hand (apir(1), docker).' ]]
+    run -1 "$APIR" engine configure containerd --engine-version 1.6 --config "$T/conf" "${STATE[@]}"
+    [[ ${lines[1]} == 'Update containerd.' ]]
+    [[ ! -e $T/conf && ! -e $T/state ]]
+}
+
 @test "engine: docker takes what was written, all else is kept, reset takes the setting back" {
     printf '{ "log-level":"warn", "proxies": {"http-proxy": "http://u:secret@p"},\n  "features": {"buildkit": true} }\n' >"$T/daemon.json"
     chmod 0640 "$T/daemon.json"
