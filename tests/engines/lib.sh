@@ -127,6 +127,14 @@ run_precreate() { PODMAN+=(--hooks-dir "$PRECREATE_DIR") && run_podman "${ANNOTA
 PRECREATE_DIR=/usr/share/apir/hooks.d
 HOOKS_DIR=/usr/share/apir/hooks.d-runtime
 
+# What a container of an engine without CDI and hooks is given by hand.
+by_hand() {
+    local plugin
+    apir run --device gpu0 --print >"$work/apir.env"
+    plugin=$(sed -n 's/^GGML_BACKEND_PATH=//p' "$work/apir.env")
+    BY_HAND=(--env-file "$work/apir.env" --device "$NODE" -v "$plugin:$plugin:ro")
+}
+
 # node_mode MODE: the render node has this mode until the row's end.
 node_mode() {
     at_end "chmod 0666 $NODE"

@@ -10,14 +10,19 @@ set -euo pipefail
 
 IMAGE_ARCHIVE=/mnt/archives/llama.tar
 
+# A system log, where the hook's lines are looked for.
+setup_log() {
+    : >/var/log/messages
+    /run/vm/busybox syslogd -O /var/log/messages
+    wait_for test -S /dev/log
+}
+
 # The guest's files, the spec, a system log and, as where systemd is, mounts that
 # are shared.
 setup_machine() {
     cp -a /mnt/share/root/. /
     mount --make-rshared /
-    : >/var/log/messages
-    /run/vm/busybox syslogd -O /var/log/messages
-    wait_for test -S /dev/log
+    setup_log
     # The range that rootful --userns=auto takes ids from.
     useradd --system --no-create-home containers
     printf '%s\n' containers:1000000:1000000 | tee -a /etc/subuid >>/etc/subgid

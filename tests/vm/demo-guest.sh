@@ -8,6 +8,9 @@ set -euo pipefail
 SHARE=/mnt/share
 # shellcheck source=/dev/null
 . "$SHARE/agreed"
+# shellcheck source=tests/engines/lib.sh
+. tests/engines/lib.sh
+work=$(mktemp -d)
 
 # An emulated CPU has no use for a second thread: threads of ggml spin while they wait.
 threads=$(nproc)
@@ -89,19 +92,25 @@ step bench "llama-bench in a container, on APIR0"
 bench "$SHARE/apir.json" 1 "${device[@]}"
 jq -e 'all(.[]; .backends == "APIR")' "$SHARE/apir.json" >/dev/null || die "that was not APIR0"
 
+# completes CMD...: CMD is an engine's `run` up to the image. The text must be native's.
+completes() {
+    local native remoted
+    for _ in 1 2 3 4 5; do
+        # shellcheck disable=SC2086 # words on purpose
+        "$@" llama-completion -m /models/first.gguf -ngl 99 $PREPARE_GREEDY \
+            -lv 4 -n "$PREPARE_TOKENS" -p "$PREPARE_PROMPT" >"$SHARE/apir.text" 2>"$log" </dev/null
+        # See prepare_native: the end of its output may be lost, and its last words with it.
+        ! grep -q 'common_perf_print: .*total time' "$log" || break
+    done
+    native=$(<"$SHARE/native.text")
+    remoted=$(<"$SHARE/apir.text")
+    printf '%s\n' "native: $native" "APIR0:  $remoted" | tee -a "$log" | quote
+    grep -Eq 'offloaded ([0-9]+)/\1 layers' "$log" || die "not all layers were on APIR0"
+    [[ -n $native && $remoted == "$native" ]] || die "the texts differ"
+}
+
 step completion "a greedy completion on APIR0; native: $PREPARE_TOKENS tokens"
-for _ in 1 2 3 4 5; do
-    # shellcheck disable=SC2086 # words on purpose
-    "${run[@]}" "${device[@]}" "$image" llama-completion -m /models/first.gguf -ngl 99 $PREPARE_GREEDY \
-        -lv 4 -n "$PREPARE_TOKENS" -p "$PREPARE_PROMPT" >"$SHARE/apir.text" 2>"$log" </dev/null
-    # See prepare_native: the end of its output may be lost, and its last words with it.
-    ! grep -q 'common_perf_print: .*total time' "$log" || break
-done
-native=$(<"$SHARE/native.text")
-remoted=$(<"$SHARE/apir.text")
-printf '%s\n' "native: $native" "APIR0:  $remoted" | tee -a "$log" | quote
-grep -Eq 'offloaded ([0-9]+)/\1 layers' "$log" || die "not all layers were on APIR0"
-[[ -n $native && $remoted == "$native" ]] || die "the texts differ"
+completes "${run[@]}" "${device[@]}" "$image"
 
 step chat "llama-server in a container answers a chat request"
 timeout 60 podman run -d --name chat --network=host -v /mnt/models:/models:ro "${device[@]}" "$image" \
@@ -119,6 +128,36 @@ answer=$(jq -er '.choices[0].message.content' "$SHARE/chat.json") || die "$(<"$S
 n=$(jq -r .usage.completion_tokens "$SHARE/chat.json")
 [[ -n $answer && $n -gt 0 ]] || die "an empty answer"
 quote <<<"$answer"
+
+# What the doctor says of docker.
+docker_link() { apir doctor --json | jq -r '.checks[] | select(.name == "docker") | .status'; }
+
+if [[ -n ${VM_SUITE-} ]]; then
+    step configure "apir engine configure docker: $(docker --version)"
+    [[ $(docker_link) == warn ]] || die "the doctor has no word on docker"
+    rc=0
+    apir engine configure docker >"$log" 2>&1 || rc=$?
+    quote <"$log"
+    if [[ $VM_SUITE == bookworm ]]; then
+        # A docker without CDI: what the message leads to computes.
+        grep -q 'has no CDI' "$log" || die "it ended with $rc"
+        rows=(docker-by-hand)
+        by_hand
+        device=("${BY_HAND[@]}")
+    else
+        [[ $rc -eq 0 && $(docker_link) == pass ]] || die "it ended with $rc; the doctor says: $(docker_link)"
+        rows=(docker docker-read-only docker-user docker-empty-env docker-by-hand)
+    fi
+
+    step dockerd "dockerd, and the image in its store"
+    { bash tests/engines/setup.sh log && bash tests/engines/setup.sh docker; } >"$log" 2>&1
+    for name in "${rows[@]}"; do
+        step "$name" "the row $name of make check-engines"
+        SUITE=engines bash tests/engines/row.sh "$name" >"$log" 2>&1
+    done
+    step docker-completion "a greedy completion of docker on APIR0"
+    completes run_docker "${device[@]}" "$image"
+fi
 
 row() { printf '  %-30s %14s %14s\n' "$@"; }
 speed() { printf '%.0f t/s' "$1"; }

@@ -3,7 +3,8 @@
 #
 # demo.sh: the main job, in a real VM (`make demo`). With VM_ARCH in one of that architecture (`make demo
 # ARCH=aarch64`), and with VM_PAGES on its kernel of larger pages (`make demo ARCH=aarch64 PAGES=16k`); with
-# VM_SUITE in one of an older Debian (`make demo SUITE=bookworm`), which installs the packages of `make deb`.
+# VM_SUITE in one of an older Debian (`make demo SUITE=bookworm`), which installs the packages of `make deb`
+# and has docker, too.
 # A container that holds nothing of ours computes on the host. The last line is "demo: ok", or "demo: FAILED
 # at STEP" with exit code 1; tests/vm/demo-guest.sh has the steps.
 # build/vm/demo/ holds what every step printed.
@@ -40,7 +41,7 @@ for name in PREPARE_TOKENS PREPARE_PROMPT PREPARE_GREEDY; do
 done >"$work/share/agreed"
 sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1 >"$work/share/host-cpu"
 if [[ -n ${VM_SUITE-} ]]; then
-    mkdir "$work/share/packages"
+    mkdir "$work/share"/{packages,log}
     find build/deb -name "*_$(dpkg --print-architecture).deb" ! -name '*-dbgsym_*' ! -name 'apir-host_*' \
         -exec cp -t "$work/share/packages" {} + || fail install
 else
@@ -50,9 +51,11 @@ prepare_config "$work/backend.json"
 
 echo "demo: booting the ${VM_SUITE:+$VM_SUITE }${VM_ARCH:-$(uname -m)} VM${VM_PAGES:+ with pages of $VM_PAGES}: stock QEMU, stock Debian kernel, virtio-gpu with Venus"
 echo boot >"$work/share/step"
-rc=0
-env APIR_CONFIG="$PWD/$work/backend.json" VM_SHARE="$work/share" VM_DISKS=models=build/models/vm \
-    VM_TIMEOUT="${VM_TIMEOUT:-300}" tests/vm/run.sh tests/vm/demo-guest.sh 9>&- || rc=$?
+rc=0 limit=300 disks=models=build/models/vm
+# There docker takes the image, too.
+[[ -z ${VM_SUITE-} ]] || limit=900 disks+=" archives=build/images/archives"
+env APIR_CONFIG="$PWD/$work/backend.json" VM_SHARE="$work/share" VM_DISKS="$disks" \
+    VM_TIMEOUT="${VM_TIMEOUT:-$limit}" tests/vm/run.sh tests/vm/demo-guest.sh 9>&- || rc=$?
 [[ $rc -eq 0 ]] || fail "$(<"$work/share/step")"
 echo "demo: $((SECONDS - began)) s"
 rm -rf "$work"

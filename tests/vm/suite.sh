@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # suite.sh SUITE: what a VM of an older Debian boots (run.sh with VM_SUITE): that release's kernel,
-# podman and crun in build/sysroot-SUITE. Made once; again when the list changes. The container
+# podman, crun and docker in build/sysroot-SUITE. Made once; again when the list changes. The container
 # images are the same as in any other VM.
 set -euo pipefail
 
@@ -10,11 +10,12 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 suite=${1:?usage: suite.sh SUITE}
 root=$(cd "$here/../.." && pwd -P)/build/sysroot-$suite
 # A kernel, what init and run.sh take, podman with its networks, the libraries of `apir`, and what scripts call.
-packages=linux-image-amd64,kmod,busybox-static,podman,crun,catatonit,netavark,aardvark-dns,nftables,libjson-c5,libdrm2,jq,curl
+packages=linux-image-amd64,kmod,busybox-static,podman,crun,catatonit,netavark,aardvark-dns,nftables,docker.io,libjson-c5,libdrm2,jq,curl
 
 sh "$here/../env/inside.sh" || exec "$here/../env/enter.sh" tests/vm/suite.sh "$@"
 case $suite in
-bookworm | trixie) ;;
+bookworm) ;;
+trixie) packages+=,docker-cli ;; # in bookworm docker.io has it
 *)
     echo "vm: no such suite: $suite (bookworm, trixie)" >&2
     exit 2

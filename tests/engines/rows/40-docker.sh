@@ -11,6 +11,13 @@ row_docker_user() {
     computes run_docker --user 4321:4321 --group-add "$(stat -c %g "$NODE")" "${DEVICE[@]}" localhost/llama
 }
 
+row docker-by-hand docker 'no CDI: the variables, the node and the plug-in by hand'
+row_docker_by_hand() {
+    by_hand
+    computes run_docker "${BY_HAND[@]}" localhost/llama
+    [[ -z $(hook_log) ]] || die 'the hook ran'
+}
+
 row docker-empty-env docker 'a program that starts with an empty environment'
 row_docker_empty_env() {
     BENCH=$BENCH_BARE computes run_docker "${DEVICE[@]}" localhost/llama
