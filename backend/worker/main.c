@@ -20,7 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "backend/config/config.h"
@@ -383,8 +382,7 @@ static int fill_shaders(struct worker *w, const struct options *o)
     struct apir_config config;
     /* Not to be taken for one that has a guest. */
     worker_system_name("apir-shaders");
-    /* Behind everybody who waits for something. */
-    (void)setpriority(PRIO_PROCESS, 0, 19);
+    worker_system_step_back();
     int rc = apir_config_load(o->config, &config, &err);
     if (!rc)
         rc = load(w, &config, &err);

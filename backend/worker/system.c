@@ -3,7 +3,9 @@
 #include "backend/worker/system.h"
 
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -33,4 +35,16 @@ void worker_system_name(const char *name)
 void worker_system_exact_timers(void)
 {
     (void)prctl(PR_SET_TIMERSLACK, 1ul);
+}
+
+/*
+ * Of two threads with one core the lower nice value has the greater share, but when it wakes up it
+ * may wait for the end of the other's slice: milliseconds, as long as a token. It never waits for
+ * one that is SCHED_IDLE.
+ */
+void worker_system_step_back(void)
+{
+    const struct sched_param none = {0};
+    if (sched_setscheduler(0, SCHED_IDLE, &none))
+        (void)setpriority(PRIO_PROCESS, 0, 19);
 }
