@@ -17,7 +17,10 @@ void worker_system_tell_end(uint32_t *word);
 /* What tools that list processes call this one, 15 characters at most. */
 void worker_system_name(const char *name);
 
-/* This thread, and those that it starts, run only while nobody else wants their core. */
+/*
+ * From here on this thread, and those that it starts, run only while nobody else wants their core,
+ * as far as the system can do that.
+ */
 void worker_system_step_back(void);
 
 /* Sleeps of this thread last no longer than asked for. */

@@ -22,10 +22,10 @@
 # that have nothing in common.
 # `own`: the guest has declined the host with one line and computes on its own CPU. That is right only
 # where `declines` below says so, and the text is its own native one.
-# Weights of q4_0, q4_k and q6_k have a layout of the CPU's own, in which products are rounded otherwise. llama.cpp
-# before 3.18.1 asks no GPU for it, so that its weights are plain on the host; but natively they are not, and
-# node-llama-cpp cannot be told so. Debian's llama.cpp can: it judges which of these models' texts are `near`,
-# with plain weights. They have no quantised cache, which would round what is rounded.
+# Weights of q4_0, q4_k and q6_k have a layout of the CPU's own, in which products are rounded otherwise. A
+# guest before 3.18.1 asks no GPU for it: its weights are plain on the host, and natively they are not. That its
+# native run leave them plain, too, only Debian's llama.cpp can be told. So that one, with plain weights, judges which
+# of these models' texts are `near`. They have no quantised cache: with that, too, texts of two versions are not near.
 # Except on lavapipe each guest also computes a model of each architecture that its version knows (archs.bash).
 # On the CPU its ggml makes random operations (tests/ggml/ops.c), which its CPU and the host compute: as many
 # as are supported must agree.
