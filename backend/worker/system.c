@@ -39,8 +39,8 @@ void worker_system_exact_timers(void)
 
 /*
  * Of two threads with one core the lower nice value has the greater share, but when it wakes up it
- * may wait for the end of the other's slice: milliseconds, as long as a token. It never waits for
- * one that is SCHED_IDLE.
+ * may wait for the end of the other's slice: milliseconds, as long as a token. It does not wait for
+ * one that is SCHED_IDLE, unless it has given its core away itself (sched_yield).
  */
 void worker_system_step_back(void)
 {
