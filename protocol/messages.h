@@ -332,6 +332,11 @@ enum apir_status {
     APIR_E_VERSION = 5,
 };
 
+/* Bits of HELLO's features. What a host does not know it leaves alone. */
+enum apir_hello_feature {
+    APIR_HELLO_ONE_KERNEL = 1, /* the guest runs in the worker's kernel: either wakes the other */
+};
+
 #define APIR_NAME_SIZE       128u
 #define APIR_EXTRA_NAME_SIZE 32u
 

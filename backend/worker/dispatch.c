@@ -50,6 +50,7 @@ static const char *handle_hello(struct worker *w, const struct apir_msg_hello *m
              w->ggml.layout.api_version);
     if (r.status == APIR_OK)
         w->state = APIR_ST_READY;
+    w->one_kernel = m->features & APIR_HELLO_ONE_KERNEL;
     memcpy(place, &r, sizeof(r));
     return NULL;
 }

@@ -109,11 +109,13 @@ static void looking_end(struct worker *w)
 static bool look_for_work(struct worker *w)
 {
     const uint64_t window = w->gap_ns > SPIN_GAP_NS ? SPIN_MIN_NS : 2 * w->gap_ns + SPIN_MIN_NS;
+    uint64_t now = worker_now_ns();
     bool found = false;
-    if (!looking_begin(w))
+    if (apir_crowd_there(&w->crowd, now) || !looking_begin(w))
         return work_is_there(w);
-    const uint64_t until = worker_now_ns() + window;
+    const uint64_t until = now + window;
     do {
+        const uint64_t before = now;
         for (int i = 0; i < 64 && !found; i++) {
             apir_cpu_relax();
             found = work_is_there(w);
@@ -121,7 +123,10 @@ static bool look_for_work(struct worker *w)
         /* Where cores are scarce the client may need this one to send anything. */
         if (!found)
             sched_yield();
-    } while (!found && worker_now_ns() < until);
+        now = worker_now_ns();
+        if (w->one_kernel && apir_crowd_note(&w->crowd, before, now))
+            break;
+    } while (!found && now < until);
     looking_end(w);
     return found;
 }

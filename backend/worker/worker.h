@@ -15,6 +15,7 @@
 
 #include "backend/worker/ggml/buffer.h"
 #include "backend/worker/ggml/graph.h"
+#include "protocol/crowd.h"
 #include "protocol/graph.h"
 #include "protocol/messages.h"
 #include "protocol/ring.h"
@@ -137,6 +138,8 @@ struct worker {
     int control_err;   /* -errno: the control socket failed before that; this context ends */
     uint64_t gap_ns;   /* running mean of the client's pauses */
     uint64_t pause_ns; /* when the client's pause began; 0: it has sent something */
+    bool one_kernel;   /* the client says so: whether it is true concerns its own speed alone */
+    struct apir_crowd crowd;
 
     struct host_ggml ggml;
     struct worker_buffer buffers[APIR_BUFFERS_MAX];

@@ -206,6 +206,19 @@ static void wait_sleep(struct client *c, struct wait_state *ws, uint64_t pos, ui
         os_sleep_ns(nap < NAP_MIN_NS ? NAP_MIN_NS : nap < most ? nap : most);
 }
 
+static void wait_look(struct client *c, uint64_t pos, uint64_t now)
+{
+    for (int i = 0; i < 32; i++) {
+        if (reached(c, pos))
+            return;
+        apir_cpu_relax();
+    }
+    /* Where cores are scarce the one we wait for may need this one. */
+    os_yield();
+    if (c->transport.same_kernel)
+        (void)apir_crowd_note(&c->crowd, now, os_now_ns());
+}
+
 int client_wait(struct client *c, uint64_t pos, uint64_t expect_ns)
 {
     if (!client_usable(c))
@@ -233,17 +246,14 @@ int client_wait(struct client *c, uint64_t pos, uint64_t expect_ns)
         rc = wait_check(c, &ws, now);
         if (rc)
             break;
-        if (now < wake_at || now >= spin_until) {
+        if (now < wake_at || now >= spin_until || apir_crowd_there(&c->crowd, now)) {
             if (old_slack < 0) {
                 old_slack = prctl(PR_GET_TIMERSLACK);
                 prctl(PR_SET_TIMERSLACK, 1ul);
             }
             wait_sleep(c, &ws, pos, now < asleep_until ? asleep_until - now : 0);
         } else {
-            for (int i = 0; i < 32 && !reached(c, pos); i++)
-                apir_cpu_relax();
-            /* Where cores are scarce the one we wait for may need this one. */
-            os_yield();
+            wait_look(c, pos, now);
         }
         if (reached(c, pos))
             break;
@@ -577,7 +587,8 @@ static int say_hello(struct client *c, struct apir_error *err)
         .code = APIR_MSG_HELLO,
         .u.hello = {.magic = APIR_HELLO_MAGIC,
                     .major = APIR_PROTOCOL_MAJOR,
-                    .minor = APIR_PROTOCOL_MINOR},
+                    .minor = APIR_PROTOCOL_MINOR,
+                    .features = c->transport.same_kernel ? APIR_HELLO_ONE_KERNEL : 0},
     };
     int rc = client_call(c, &msg, &msg.u.hello.reply, &c->hello, sizeof(c->hello));
     if (rc)

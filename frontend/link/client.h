@@ -19,6 +19,7 @@
 
 #include "frontend/link/os.h"
 #include "frontend/link/transport.h"
+#include "protocol/crowd.h"
 #include "protocol/messages.h"
 #include "protocol/ring.h"
 
@@ -78,6 +79,7 @@ struct client {
     uint64_t shared_size;                        /* of all of them */
 
     uint32_t ping;
+    struct apir_crowd crowd; /* without the lock */
     bool exit_on_loss;
     struct apir_reply_hello hello;
 };
