@@ -29,11 +29,16 @@ rm -f "$work"/{guests,hook}{,.json}
 
 mapfile -t of_hook < <([[ $# -eq 0 ]] || printf '%s\n' "$@" | grep -xF "$("$hook" --list | cut -f1)")
 mapfile -t of_guests < <([[ $# -eq 0 ]] || printf '%s\n' "$@" | grep -vxF "$("$hook" --list | cut -f1)")
+# Both at the same time: the guests' rows mostly wait.
+if [[ $# -eq 0 || ${#of_hook[@]} -gt 0 ]]; then
+    "$hook" "$out" "$static" "${of_hook[@]}" >"$work/hook" 2>&1 &
+fi
 if [[ $# -eq 0 || ${#of_guests[@]} -gt 0 ]]; then
     "$guests" --json "$work/guests.json" "${of_guests[@]}" | tee "$work/guests" | sed '/^attacks: /d' || rc=1
 fi
 if [[ $# -eq 0 || ${#of_hook[@]} -gt 0 ]]; then
-    "$hook" "$out" "$static" "${of_hook[@]}" | tee "$work/hook" | sed '/^attacks: /d' || rc=1
+    wait "$!" || rc=1
+    sed '/^attacks: /d' "$work/hook"
     jq -Rn '[inputs | capture("^(?<how>.*STOPPED|stopped) +(?<id>[^ ]+) +(?<attack>.*?): \"(?<text>.*)\"$") |
         {id, attack, stopped: (.how == "stopped"), text}]' "$work/hook" >"$work/hook.json"
 fi

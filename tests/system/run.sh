@@ -33,8 +33,8 @@ if [[ ${#again[@]} -gt 0 && -r $lavapipe ]]; then
     done
 fi
 
-# Two files at a time: their tests mostly wait, each with a server and a folder of its own.
-options+=(--jobs "${SYSTEM_JOBS:-2}" --no-parallelize-within-files --timing --formatter tap)
+# Three files at a time: their tests mostly wait, each with a server and a folder of its own.
+options+=(--jobs "${SYSTEM_JOBS:-3}" --no-parallelize-within-files --timing --formatter tap)
 status=0
 bats "${options[@]}" "${files[@]}" | tee "$log" || status=$?
 first=$(wc -l <"$log")
