@@ -195,6 +195,9 @@ static void answer_message(const uint8_t *buf, size_t size)
 
     if (apir_msg_decode(buf, size, host.state, &msg, &why) != 0)
         _exit(2);
+    /* Over this transport a client is always in its host's kernel. */
+    if (msg.code == APIR_MSG_HELLO && msg.u.hello.features != APIR_HELLO_ONE_KERNEL)
+        _exit(3);
     if (msg.code == APIR_MSG_HELLO)
         answer_hello(replies + msg.u.hello.reply);
     else
