@@ -235,14 +235,18 @@ busy_worker() { # WORKERS_BEFORE...: sets WORKER
 
 # ---- models ----------------------------------------------------------------------------
 
-# model NAME ARGS...: sets MODEL. Written anew only if the writer has changed.
+# model NAME ARGS...: sets MODEL. Written anew only if the writer has changed, and by one file's
+# tests while the others wait for it.
 model() {
     MODEL=build/models/system-$1.gguf
     shift
     mkdir -p build/models
-    if [[ ! -e $MODEL || $OUT/tests/models/gguf-write -nt $MODEL ]]; then
-        "$OUT/tests/models/gguf-write" "$@" --output "$MODEL"
-    fi
+    {
+        flock 9
+        if [[ ! -e $MODEL || $OUT/tests/models/gguf-write -nt $MODEL ]]; then
+            "$OUT/tests/models/gguf-write" "$@" --output "$MODEL" 9>&-
+        fi
+    } 9>"$MODEL.lock"
 }
 model_small() { model 3m --arch llama --preset 3M; }
 model_other() { model qwen2 --arch qwen2 --preset 3M --type q8_0 --seed 7; }
