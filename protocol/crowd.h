@@ -5,11 +5,11 @@
  * Who waits first looks, which is quicker than to sleep and be woken, and between two looks offers
  * its core to others (sched_yield). Another thread that takes it computes until the end of its time
  * slice, often for milliseconds, even one that is SCHED_IDLE, and nobody looks meanwhile. A sleeper
- * that is woken gets a core at once. So who comes late to its next look sleeps for a while where it
- * would have looked.
+ * that is woken need not wait for the end of that slice. So who comes late to its next look sleeps
+ * for a while where it would have looked.
  *
- * Only where both sides are in one kernel and wake each other by a futex: to wake the other side of
- * a VM costs more than what is won.
+ * Only where both sides are in one kernel and wake each other by a futex. To wake the other side of
+ * a VM takes longer: with an emulated CPU, much longer than all else (docs/bench.md has both).
  *
  * Each waiting process has one; any of its threads may call these at any time. Times are of
  * CLOCK_MONOTONIC.
