@@ -41,6 +41,7 @@ declines() { # PATTERN VARIABLE=VALUE...
     wait_until 10 fds_are "$VTEST_PID" "$fds"
 }
 
+# bats test_tags=alone
 @test "unix: no system call per graph while both are awake" {
     server_start
     # A kick, were there one, would be a message on the socket, or a wake of the worker: of what other
@@ -54,7 +55,7 @@ declines() { # PATTERN VARIABLE=VALUE...
         echo "try $try: messages: $sent, wakes: $woken"
         # The greeting and the memory: some tens, whatever was computed (some thousand messages).
         [[ $sent -gt 2 && $sent -lt 60 ]]
-        # 192 graphs. While others want a core, as other tests may, both sides sleep (protocol/crowd.h): then again.
+        # 192 graphs. While other programs want a core both sides sleep (protocol/crowd.h): then again.
         [[ $woken -ge 96 ]] || break
     done
     [[ $woken -lt 96 ]]
