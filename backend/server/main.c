@@ -305,10 +305,6 @@ static int serve_socket(struct server *server, int socket_fd, const char *path,
         .access = &access,
         .refusal = server->refusal,
     };
-    struct server_source stop = {0};
-    cleanup_fd int stop_fd = watch_stop(&server->loop, &stop);
-    if (stop_fd < 0)
-        return apir_error_sys(err, -stop_fd, "cannot watch for signals");
     struct server_listen listener;
     int rc = server_listen_init(&listener, &setup, steal_fd(&fd));
     if (rc < 0) {
@@ -321,7 +317,6 @@ static int serve_socket(struct server *server, int socket_fd, const char *path,
         rc = server_run(server, err);
         server_listen_fini(&listener);
     }
-    server_loop_remove(&server->loop, &stop);
     return rc;
 }
 
@@ -333,6 +328,22 @@ static int serve_path(struct server *server, const struct options *o, struct api
         return fd;
     int rc = serve_socket(server, fd, o->listen, err);
     server_listen_remove(o->listen, &made);
+    return rc;
+}
+
+/* inherited: systemd's socket, or -1 with --listen. */
+static int serve_machine(struct server *server, const struct options *o, int inherited,
+                         struct apir_error *err)
+{
+    cleanup_fd int socket_fd = inherited;
+    struct server_source stop = {0};
+    /* Before the socket exists: whoever sees it may send SIGTERM and expect it removed. */
+    cleanup_fd int stop_fd = watch_stop(&server->loop, &stop);
+    if (stop_fd < 0)
+        return apir_error_sys(err, -stop_fd, "cannot watch for signals");
+    int rc = o->listen ? serve_path(server, o, err)
+                       : serve_socket(server, steal_fd(&socket_fd), NULL, err);
+    server_loop_remove(&server->loop, &stop);
     return rc;
 }
 
@@ -352,10 +363,8 @@ static int serve(const struct options *o, struct apir_error *err)
     rc = server_init(&server, err);
     if (rc < 0)
         return rc;
-    if (o->listen)
-        rc = serve_path(&server, o, err);
-    else
-        rc = o->listen_fds ? serve_socket(&server, fd, NULL, err) : serve_vmm(&server, fd, err);
+    rc = o->listen || o->listen_fds ? serve_machine(&server, o, fd, err)
+                                    : serve_vmm(&server, fd, err);
     server_fini(&server);
     return rc;
 }

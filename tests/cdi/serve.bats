@@ -33,14 +33,19 @@ serve() {
     [[ -z $(find "$T" -name '*.sock') ]]
 }
 
-@test "serve: in a folder of ours below one where others only add" {
+@test "serve: in a folder of ours below one where others only add; ends as soon as it is asked, and leaves no socket" {
+    local socket=$T/sticky/new/folder/apir.sock
+
     mkdir -p "$T/sticky"
     chmod 1777 "$T/sticky"
-    "$APIR" host serve --socket-dir "$T/sticky/new//folder/" >"$T/log" 2>&1 3>&- &
+    # Whoever sees the socket can send SIGTERM before the server does anything else.
+    strace -D -f -qq -o "$T/trace" -e trace=rename -e inject=rename:delay_exit=300000 \
+        "$APIR" host serve --socket-dir "$T/sticky/new//folder/" >"$T/log" 2>&1 3>&- &
     SERVER=$!
-    until [[ -S $T/sticky/new/folder/apir.sock ]]; do
+    until [[ -S $socket ]]; do
         [[ -e /proc/$SERVER ]] || { cat "$T/log"; false; }
     done
     kill -TERM "$SERVER"
     wait "$SERVER"
+    [[ ! -e $socket ]]
 }
