@@ -45,15 +45,15 @@ static void place_one(const struct image *image, const struct image_target *targ
         hook_log(HOOK_WARNING, "%s: not placed: %s; " FALLBACK, dir->path, err.msg);
 }
 
-/* One line where there is a ggml that nothing can be done for, however many there are. */
-static void explain(const struct image *image, uint16_t machine)
+/* One line on those that do not fit, or on those that may not ask, however many there are. */
+static void explain(const struct image *image, uint16_t machine, bool fit, const char *what)
 {
     const struct image_ggml *first = NULL;
     char reason[160];
     size_t more = 0;
 
     for (size_t i = 0; i < image->n_ggmls; i++) {
-        if (image->ggmls[i].verdict == IMAGE_FITS)
+        if (image->ggmls[i].verdict == IMAGE_FITS || image_ggml_fits(&image->ggmls[i]) != fit)
             continue;
         more += first ? 1 : 0;
         first = first ? first : &image->ggmls[i];
@@ -64,14 +64,15 @@ static void explain(const struct image *image, uint16_t machine)
     char others[40] = "";
     if (more > 0)
         snprintf(others, sizeof(others), " (and %zu more)", more);
-    hook_log(HOOK_WARNING, "no acceleration for the ggml in %s: %s%s", first->path, reason, others);
+    hook_log(HOOK_WARNING, "%s for the ggml in %s: %s%s", what, first->path, reason, others);
 }
 
 static void place_all(const struct image *image, uint16_t machine, int source)
 {
     for (size_t i = 0; i < image->n_targets; i++)
         place_one(image, &image->targets[i], source);
-    explain(image, machine);
+    explain(image, machine, false, "no acceleration");
+    explain(image, machine, true, "perhaps no acceleration");
     if (image->n_ggmls == 0 && image->n_targets == 0)
         hook_log(HOOK_INFO, "no ggml found in the usual places of this image%s; " FALLBACK,
                  image->truncated ? " (it has more than is looked at)" : "");

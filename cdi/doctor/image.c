@@ -105,9 +105,10 @@ static void print_one(const struct image *image, const struct image_ggml *g, uin
     const char *names = " ";
 
     image_ggml_reason(g, machine, reason, sizeof(reason));
-    apir_text_print(stdout, "%s  %-10s %s: %s, %s%s\n", g->verdict == IMAGE_FITS ? "PASS" : "FAIL",
-                    "ggml", g->path, image_ggml_kind_name(g->kind),
-                    image_elf_machine_name(g->file.machine), g->file.musl ? ", musl" : "");
+    const char *result = reason[0] == '\0' ? "PASS" : image_ggml_fits(g) ? "WARN" : "FAIL";
+    apir_text_print(stdout, "%s  %-10s %s: %s, %s%s\n", result, "ggml", g->path,
+                    image_ggml_kind_name(g->kind), image_elf_machine_name(g->file.machine),
+                    g->file.musl ? ", musl" : "");
     if (g->file.slots != 0) {
         apir_text_print(stdout, "      %-10s looks for", "");
         for (int i = 0; i < IMAGE_SLOTS; i++)
@@ -163,7 +164,7 @@ static struct json_object *json_of_ggml(const struct image *image, const struct 
                                   json_object_new_string(image_slot_name((enum image_slot)i)));
     json_object_object_add(object, "names", names);
     add_string(object, "searches", g->has_compiled ? image->dirs[g->compiled].path : NULL);
-    json_object_object_add(object, "fits", json_object_new_boolean(g->verdict == IMAGE_FITS));
+    json_object_object_add(object, "fits", json_object_new_boolean(image_ggml_fits(g)));
     add_string(object, "reason", reason[0] == '\0' ? NULL : reason);
     return object;
 }

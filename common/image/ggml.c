@@ -96,6 +96,7 @@ static int look_at_symbol(const char *name, bool defined, void *user)
         f->registry = f->registry || defined;
         f->calls = f->calls || !defined;
     }
+    f->cpu = f->cpu || (defined && strcmp(name, "ggml_backend_cpu_reg") == 0);
     f->module = f->module || (defined && strcmp(name, "ggml_backend_init") == 0);
     for (size_t i = 0; defined && image_ggml_functions[i]; i++)
         if (strcmp(name, image_ggml_functions[i]) == 0)

@@ -39,6 +39,7 @@ struct image_ggml_file {
     bool links_cpu;     /* needs libggml-cpu: built without GGML_BACKEND_DL */
     bool calls;         /* calls the loader, which is in another file */
     bool registry;      /* exports the loader */
+    bool cpu;           /* exports the CPU backend: that is in here, too */
     bool module;        /* exports ggml_backend_init: a backend to be loaded */
     bool loader;        /* has the loader in it, exported or not */
     uint32_t functions; /* a bit for each of image_ggml_functions that it exports */

@@ -44,7 +44,16 @@ static enum image_verdict judge(const struct image *image, struct image_ggml *g,
         }
     if (g->kind == IMAGE_SHARED && g->file.links_cpu && !image->calls)
         return IMAGE_NOT_CALLED;
-    return g->file.slots == 0 ? IMAGE_NO_SLOT : IMAGE_FITS;
+    if (g->file.slots == 0)
+        return IMAGE_NO_SLOT;
+    /* llama.cpp calls the loader where there is no backend yet. One that is linked in is there. */
+    bool called = g->kind == IMAGE_SHARED && image->calls;
+    return g->file.cpu && !called ? IMAGE_IF_CALLED : IMAGE_FITS;
+}
+
+bool image_ggml_fits(const struct image_ggml *g)
+{
+    return g->verdict == IMAGE_FITS || g->verdict == IMAGE_IF_CALLED;
 }
 
 /* ---- where to -------------------------------------------------------------------- */
@@ -168,11 +177,11 @@ void image_conclude(struct image *image, uint16_t machine)
         struct image_ggml *g = &image->ggmls[i];
 
         g->verdict = judge(image, g, machine);
-        if (g->verdict == IMAGE_FITS)
+        if (image_ggml_fits(g))
             common &= g->file.slots;
     }
     for (size_t i = 0; i < image->n_ggmls; i++)
-        if (image->ggmls[i].verdict == IMAGE_FITS)
+        if (image_ggml_fits(&image->ggmls[i]))
             aim_for(image, &image->ggmls[i], common);
     /* The image's own client of another protocol would open the same device. */
     for (size_t i = 0; i < image->n; i++)
@@ -185,7 +194,7 @@ size_t image_fitting(const struct image *image)
     size_t n = 0;
 
     for (size_t i = 0; i < image->n_ggmls; i++)
-        n += image->ggmls[i].verdict == IMAGE_FITS;
+        n += image_ggml_fits(&image->ggmls[i]);
     return n;
 }
 
@@ -210,6 +219,11 @@ void image_ggml_reason(const struct image_ggml *g, uint16_t machine, char *text,
     text[0] = '\0';
     switch (g->verdict) {
     case IMAGE_FITS:
+        break;
+    case IMAGE_IF_CALLED:
+        snprintf(text, size,
+                 "its CPU backend is linked in (GGML_BACKEND_DL off), so it looks for another only "
+                 "if the program itself calls ggml_backend_load_all");
         break;
     case IMAGE_FOREIGN:
         snprintf(there, sizeof(there), "%s", image_elf_machine_name(g->file.machine));

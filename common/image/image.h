@@ -37,6 +37,7 @@ enum image_ggml_kind { IMAGE_SHARED, IMAGE_IN_PROGRAM, IMAGE_IN_LIBRARY, IMAGE_I
 
 enum image_verdict {
     IMAGE_FITS,
+    IMAGE_IF_CALLED,  /* fits; whether anything calls its loader cannot be told */
     IMAGE_FOREIGN,    /* another machine than the plug-in's */
     IMAGE_NO_LOADER,  /* cannot load backends at all */
     IMAGE_NOT_LINKED, /* a static program: it cannot load a library */
@@ -87,13 +88,16 @@ void image_fini(struct image *image);
 /* Judges every ggml for a plug-in of this machine (EM_…) and sets the targets. */
 void image_conclude(struct image *image, uint16_t machine);
 
-/* How many of its ggmls will find the plug-in by themselves. */
+/* Whether it finds the plug-in, once it looks for backends. */
+bool image_ggml_fits(const struct image_ggml *ggml);
+
+/* How many of its ggmls fit. */
 size_t image_fitting(const struct image *image);
 
 /* "shared library", …; static. */
 const char *image_ggml_kind_name(enum image_ggml_kind kind);
 
-/* One sentence on why not, without a full stop, into text. "" for IMAGE_FITS. */
+/* One sentence on why not, or when, without a full stop, into text. "" for IMAGE_FITS. */
 void image_ggml_reason(const struct image_ggml *ggml, uint16_t machine, char *text, size_t size);
 
 #endif

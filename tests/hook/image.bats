@@ -178,6 +178,38 @@ debian() {
     done
 }
 
+@test "image: an addon with all of ggml in it computes on APIR0 if the loader is called, and one line says so" {
+    local folder=/app/node_modules/@fugood/node-llama-linux-x64 dir native
+    tests/hook/npm.sh node-x64-static >"$T/npm" || { [[ -z ${CI-} ]]; skip "the package is not here and cannot be fetched"; }
+    dir=$(layer static)
+    mkdir -p "$dir${folder%/*}"
+    cp -r "$(cat "$T/npm")" "$dir$folder"
+    cp tests/hook/node_static.cjs "$dir/app/test.cjs"
+    gcc -shared -fPIC -x c - -o "$dir/app/caller.node" <<'C'
+        #include <dlfcn.h>
+        #include <stdlib.h>
+        void *napi_register_module_v1(void *env, void *exports)
+        {
+            void *addon = dlopen(getenv("NODE_STATIC_ADDON"), RTLD_NOW | RTLD_NOLOAD);
+            ((void (*)(void))dlsym(addon, "ggml_backend_load_all"))();
+            (void)env;
+            return exports;
+        }
+C
+    debian "$dir"
+    bundle_mount "$MODEL" /model.gguf
+    bundle_run /usr/bin/node /app/test.cjs "$folder" /model.gguf
+    # Its log is in there, too.
+    native=$(grep '^{"devices"' <<<"$output")
+    [[ $status -eq 0 && $(jq -c .devices <<<"$native") == '["CPU"]' ]]
+    grep -q "perhaps no acceleration for the ggml in $folder/index.node: its CPU backend is linked in" <(hook_log)
+    grep -q "placed as $folder/libggml-metal.so" <(hook_log)
+    bundle_run /usr/bin/node /app/test.cjs "$folder" /model.gguf /app/caller.node
+    output=$(grep '^{"devices"' <<<"$output")
+    [[ $status -eq 0 && $(jq -c .devices <<<"$output") == '["CPU","APIR0"]' ]]
+    [[ $(jq .text <<<"$output") == "$(jq .text <<<"$native")" && $(jq '.text | length' <<<"$output") -gt 12 ]]
+}
+
 @test "image: the working directory is looked into, wherever it is" {
     local dir
     dir=$(layer odd)/data/of/mine

@@ -6,6 +6,7 @@
 # each time it is unpacked; fails where there is neither a copy nor npm with its registry.
 #
 #   node-x64, node-arm64     node-llama-cpp's prebuilt addon and libraries
+#   node-x64-static          llama.node's prebuilt addon, with all of its ggml in it
 #   node-x64-old             the same from before ggml knew a registration that it has
 #   node-x64-VERSION         and of the layouts of ggml between both (tests/ggml/run.sh)
 #   node-x64-vulkan-VERSION  each of these versions with ggml's Vulkan backend
@@ -17,6 +18,7 @@ read -r package sum < <(awk -v name="${1-}" '$1 == name { print $2, $3 }' <<'END
 node-x64 @node-llama-cpp/linux-x64@3.22.1 e6e0820cda9608d7da026f1a47f533c5ba381c1a4a80d17dd640873dea4a86032057638099ab6879f6ce94c8a1b2a0a21f639ddf913f7941d00856df44126e3a
 node-arm64 @node-llama-cpp/linux-arm64@3.22.1 5beee768a0975fdfde1238c59914bcbefc7dd50c8b5c36de1717b165cddb87f3ed40005982644bdc2d00b586179f86064e3ff7428af8956667dada636453cb75
 node-x64-old @node-llama-cpp/linux-x64@3.6.0 954cd34d8ec0c11cf98ff7faaecb3a7cf736bb760d3a6a3893c65aa77f24cf2f47eab2fe5369e56a737ee124ece63ffb81cc797ff5474673eb60397938f7264f
+node-x64-static @fugood/node-llama-linux-x64@1.7.15 52859f43f20b087020f915e7112076c2b99ffd8fa05db76c221edeab8a8845323dd4541f52faf1403dde066209db616fbfae8ad32a0d723df7e998c51574eb09
 node-x64-3.13.0 @node-llama-cpp/linux-x64@3.13.0 5d53a09ead30e6fc22303e1df278914318bf1322817326fa603d4b9edf18581117cde962ab533e1b19f858b61d8db058cee8f43d047e37c10f0c1350493d3b87
 node-x64-3.18.1 @node-llama-cpp/linux-x64@3.18.1 b5199672ccaf01ca891d01d71ec68e931ea6b866dc8ab03d9d174d807ea7edb8c6530e15ba8043ddd0a1c8d177fcab6dee8841f64cfe5e18726636c31e95f230
 node-x64-3.20.0 @node-llama-cpp/linux-x64@3.20.0 cc24937799b8303acb5b3814bcebee186cc79bd0e210e359b7eb2b8076215783e9bbf4f94cbde410d8fb94763572641c70a3607a90018b26fd29c8a08d96ef49
@@ -29,7 +31,7 @@ node-x64-vulkan-3.22.1 @node-llama-cpp/linux-x64-vulkan@3.22.1 6c1c6a53e24e701bb
 node-x64-vulkan-3.6.0 @node-llama-cpp/linux-x64-vulkan@3.6.0 d5673a7b56094698e5943e8c45fc183f113bcfcaaf99a62b105c953f34def6c82129752cc2906699bd2633fc8ecf04ff994072812c0e101bd3929de71bea5686
 END
 ) || {
-    echo "usage: npm.sh node-x64|node-arm64|node-x64-old|node-x64-VERSION|node-x64-vulkan-VERSION" >&2
+    echo "usage: npm.sh node-x64|node-arm64|node-x64-static|node-x64-old|node-x64-VERSION|node-x64-vulkan-VERSION" >&2
     exit 2
 }
 

@@ -16,7 +16,8 @@
 static const char *const loader[] = {"ggml_backend_load_all", "ggml_backend_load_all_from_path",
                                      NULL};
 static const char *const module[] = {"ggml_backend_init", NULL};
-static const char *whole[64]; /* the loader and all that the plug-in needs */
+static const char *whole[64];    /* the loader and all that the plug-in needs */
+static const char *with_cpu[64]; /* and its CPU backend */
 
 #define DATA(s) .data = (s), .data_size = sizeof(s)
 static const struct {
@@ -46,8 +47,9 @@ static const struct {
     {'%', {.interp = GLIBC, DATA(ALL_NAMES)}},
     {'#', {.type = ET_EXEC, .no_dynamic = true, DATA(ALL_NAMES)}},
     {'|', {.pie = true, DATA(ALL_NAMES)}},
-    /* an addon with ggml in it; one that uses libggml */
+    /* an addon with ggml in it, without and with its CPU backend; one that uses libggml */
     {'~', {.defined = whole, DATA(ALL_NAMES)}},
+    {'"', {.defined = with_cpu, DATA(ALL_NAMES)}},
     {':', {.needed = {"libggml.so"}, .undefined = {"ggml_backend_load_all_from_path"}}},
 };
 
@@ -167,6 +169,20 @@ static const struct {
      {"/usr/src/app/node_modules/@fugood/linux-x64/libggml-virtgpu.so",
       "/usr/bin/libggml-virtgpu.so"},
      NULL},
+    {"an addon with ggml and its CPU backend in it, beside a caller of another",
+     {"/usr/src/app/node_modules/@fugood/linux-x64/index.node\"", "/usr/lib/libggml.so!",
+      "/usr/lib/libggml-cpu.so+", "/usr/bin/llama-server&"},
+     {"/usr/src/app/node_modules/@fugood/linux-x64/libggml-virtgpu.so",
+      "/usr/lib/libggml-virtgpu.so", "/usr/bin/libggml-virtgpu.so"},
+     "only if the program itself calls"},
+    {"libggml with its CPU backend in it, and a caller",
+     {"/app/libggml.so\"", "/app/llama-server&"},
+     {"/app/libggml-virtgpu.so"},
+     NULL},
+    {"libggml with its CPU backend in it",
+     {"/app/libggml.so\"", "/app/llama-server*"},
+     {"/app/libggml-virtgpu.so"},
+     "only if the program itself calls"},
     {"a wheel of Python's",
      {"/usr/bin/python3>python3.13", "/usr/bin/python3.13",
       "/venv/lib/python3.13/site-packages/llama_cpp/lib/libggml.so=",
@@ -459,6 +475,8 @@ static int fill_whole(void **state)
         whole[n] = loader[n];
     for (size_t i = 0; image_ggml_functions[i]; i++)
         whole[n++] = image_ggml_functions[i];
+    memcpy(with_cpu, whole, sizeof(whole));
+    with_cpu[n] = "ggml_backend_cpu_reg";
     return 0;
 }
 BEFORE_ALL_TESTS(fill_whole)
