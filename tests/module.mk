@@ -3,8 +3,8 @@
 include tests/lib/module.mk
 include $(filter-out tests/lib/%,$(wildcard tests/*/module.mk))
 
-# What takes minutes; `nightly` has the rest. The kinds: tests/steps.bash. Suites run one after the other: the races
-# of check-hook and check-attacks need a core for each side.
+# What takes minutes; `nightly` has the rest. The kinds and the +: tests/steps.bash, tests/check.sh. Most suites run one
+# after the other: the races of check-hook and check-attacks need a core for each side.
 .PHONY: check check-targets check-names check-mutant check-mutate nightly
 CHECK_STEPS := \
     'build:one=all -j$(JOBS)' \
@@ -23,12 +23,12 @@ CHECK_STEPS := \
     'mutant=check-mutant APIR_RACE_SECONDS=5' \
     'host0=check-host0' \
     'cdi=check-cdi' \
-    'parity=check-parity' \
-    'ops-part:upstream=check-ops-part' \
-    'archs-part:upstream=check-archs-part' \
-    'options-part=check-options-part' \
-    'differ:one=check-differ -j$(JOBS)' \
-    'dispatch-part=check-dispatch-part' \
+    '+dispatch-part=check-dispatch-part' \
+    '+options-part=check-options-part' \
+    '+archs-part:upstream=check-archs-part' \
+    '+ops-part:upstream=check-ops-part' \
+    '+parity=check-parity' \
+    '+differ:one=check-differ -j$(JOBS)' \
     'faults=check-faults-part -j$(JOBS)' \
     'vm-part=check-vm-part'
 check:

@@ -14,13 +14,16 @@ static const struct command commands[] = {
      "prompt and generation, sides in turn or at once", command_llama},
     {"serve", ENGINE "pp prompts tg settle ", "one side, in turns with a `llama` elsewhere",
      command_serve},
-    {"load", ENGINE "pairs ", "time to load the model, sides in turn", command_load},
-    {"default", PROGRAM "pp tg ", "llama-bench as a user starts it, sides in turn",
+    {"load", ENGINE "pairs cold ", "time to load the model, sides in turn", command_load},
+    {"default", PROGRAM "pp tg argument ", "llama-bench as a user starts it, sides in turn",
      command_default},
     {"start", PROGRAM "seconds ", "from a program's start to its first token, sides in turn",
      command_start},
-    {"server", PROGRAM "slots requests ", "llama-server and its clients, sides in turn",
-     command_server},
+    {"server", PROGRAM "slots requests embeddings server argument ",
+     "llama-server and its clients, sides in turn", command_server},
+    {"state", PROGRAM "pp ", "llama-server's saving and restoring of a slot, sides in turn",
+     command_state},
+    {"batched", PROGRAM "pp tg slots ", "llama-batched-bench, sides in turn", command_batched},
     {"together", ENGINE "pairs processes seconds ", "several processes at once, sides in turn",
      command_together},
     {"soak", ENGINE "tokens server ", "memory over many tokens, one side", command_soak},
@@ -56,6 +59,8 @@ static const char options[] =
     "llama, overhead:\n"
     "  --stamp FILE          libggml-stamp.so, for a side STAMP0: no side computes, and instead\n"
     "                        of logits what that library leaves in their place is checked\n"
+    "load:\n"
+    "  --cold                the file is not in the page cache\n"
     "llama:\n"
     "  --side NAME=peer:R,W  an `apir-bench serve`, which answers on descriptor R and is asked on\n"
     "                        W; peer:R,W,PID: and process PID computes for it\n"
@@ -69,17 +74,22 @@ static const char options[] =
     "                        and these processes, with all below them, have changed cores. Each\n"
     "                        of them must be on one of the two in --cores\n"
     "  --same                other greedy tokens than the first side's are an error\n"
-    "default, start, server: llama.cpp's programs of PATH, with their defaults\n"
+    "default, start, server, state, batched: llama.cpp's programs of PATH, with their defaults\n"
     "  --side NAME=APIR0     computes there, as the environment says; any other side does not "
     "hear\n"
     "                        of apir, and llama.cpp chooses its device\n"
     "  --model, --case, --out, --pairs, --first: as above\n"
-    "default:\n"
-    "  --pp N --tg N         as above\n"
+    "default, state, batched:\n"
+    "  --pp N --tg N         as above; state: of the slot\n"
+    "default, server:\n"
+    "  --argument TEXT       one more for the program, after ours; may be repeated\n"
     "start:\n"
     "  --seconds S           of rest before each (default 3): the host has a spare worker by then\n"
+    "server, batched:\n"
+    "  --slots N             and clients, or sequences, at a time (default 8)\n"
     "server:\n"
-    "  --slots N             and clients at a time (default 8)\n"
+    "  --embeddings          are asked for, and the prompts' tokens counted\n"
+    "  --server PID          of the side APIR0: its CPU time and memory, with all below it\n"
     "  --requests N          in each turn (default 24)\n"
     "together:\n"
     "  --processes N         (default 4)\n"

@@ -22,7 +22,8 @@ cd "$(dirname "$0")/../.."
 . tests/system/unix.sh
 
 cases=(overhead stamp-135M cpu-135M idle memory vm start)
-all_cases=("${cases[@]}" default-q4_0 default-q4_k default-q8_0 server-8)
+all_cases=("${cases[@]}" default-q4_0 default-q4_k default-q8_0 server-1 server-8 server-16 draft embeddings
+    batched depth state load together-8)
 dir=build/bench
 models=build/models
 limit=1500 # seconds for one program; the longest takes a third of that here
@@ -304,14 +305,66 @@ case_default-q4_k() { user_default q4_k "$(pick 16 128)"; }
 case_default-q8_0() { user_default q8_0 16; }
 
 # A round is a set of processes.
-case_server-8() {
+user_server() { # ROUNDS SLOTS REQUESTS [OPTION]...: with $file, as the case $one
     local round
-    model 3M
     user_host_start
-    for ((round = 0; round < $(pick 1 8); round++)); do
-        remoted "$bench" server --case server-8 --model "$file" --out "$samples" --side native=CPU \
-            --side apir=APIR0 --pairs 1 --first "$round" --slots 8 --requests "$(pick 16 96)"
+    for ((round = 0; round < $1; round++)); do
+        remoted "$bench" server --case "$one" --model "$file" --out "$samples" --side native=CPU \
+            --side apir=APIR0 --server "$VTEST_PID" --pairs 1 --first "$round" --slots "$2" --requests "$3" "${@:4}"
     done
+}
+case_server-1() {
+    model 135M q4_0
+    user_server "$(pick 1 6)" 1 "$(pick 2 8)"
+}
+case_server-8() {
+    model 3M
+    user_server "$(pick 1 8)" 8 "$(pick 16 96)"
+}
+case_server-16() {
+    model 135M q4_0
+    user_server "$(pick 1 6)" 16 "$(pick 4 32)"
+}
+case_embeddings() {
+    model 135M q4_0
+    user_server "$(pick 1 6)" 8 "$(pick 16 64)" --embeddings
+}
+# Random weights agree on nothing: that two tokens of a draft are taken on average is made up.
+case_draft() {
+    local draft
+    model 135M q4_0
+    draft=$file
+    model "$(pick 135M 1B)" q4_0
+    user_server "$(pick 1 6)" 1 "$(pick 2 4)" --argument --spec-type --argument draft-simple \
+        --argument -md --argument "$draft" --argument --spec-synth-len --argument 2
+}
+
+user_turns() { # COMMAND OPTION...: with $file, as the case $one
+    user_host_start
+    remoted "$bench" "$1" --case "$one" --model "$file" --out "$samples" --side native=CPU --side apir=APIR0 "${@:2}"
+}
+case_batched() {
+    model 135M q4_0
+    user_turns batched --pairs "$(pick 1 6)" --pp "$(pick 16 128)" --tg "$(pick 8 32)" --slots 8
+}
+# The larger ones take a CPU ten minutes and more to fill so much context.
+case_depth() {
+    model 3M
+    user_turns default --pairs "$(pick 1 6)" --pp 64 --tg 16 --argument -d --argument "$(pick 512 32768)"
+}
+case_state() {
+    model 135M q4_0
+    user_turns state --pairs "$(pick 2 12)" --pp "$(pick 256 2048)"
+}
+case_load() {
+    model "$(pick 135M 1B)"
+    user_turns load --pairs "$(pick 2 8)"
+    remoted "$bench" load --case load --model "$file" --out "$samples" --side native=CPU --side apir=APIR0 \
+        --pairs "$(pick 2 8)" --cold
+}
+case_together-8() {
+    model 135M q4_0
+    user_turns together --pairs "$(pick 1 4)" --processes 8 --seconds "$(pick 2 20)"
 }
 
 case_vm() {

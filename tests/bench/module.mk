@@ -29,7 +29,7 @@ $(APIR_BENCH): PKGS := llama ggml json-c
 $(APIR_BENCH): EXTRA_LIBS := -lggml-base -lm
 $(APIR_BENCH): $(call objs,$(addprefix tests/bench/,apir_bench.c options.c engine.c run_llama.c \
                  peer.c run_together.c run_soak.c link.c overhead.c model.c traffic.c proc.c machine.c \
-                 report.c chart.c program.c run_programs.c run_server.c)) $(APIR_BENCH_DATA) $(TEST_LIB)
+                 report.c chart.c program.c run_programs.c run_server.c server.c)) $(APIR_BENCH_DATA) $(TEST_LIB)
 	$(link)
 
 $(O)/tests/unit/bench/bench_stats_test $(O)/tests/unit/bench/bench_samples_test: $(APIR_BENCH_DATA)

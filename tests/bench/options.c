@@ -41,6 +41,8 @@ static const struct rule {
     VALUE("settle", FLAG, settle),
     VALUE("at-once", FLAG, at_once),
     VALUE("verbose", FLAG, verbose),
+    VALUE("embeddings", FLAG, embeddings),
+    VALUE("cold", FLAG, cold),
     COUNT("pairs", pairs, 1, 100000),
     COUNT("first", first, 0, 100000),
     COUNT("pp", pp, 0, 65536),
@@ -63,6 +65,7 @@ static const struct rule {
     {.name = "seconds", .kind = SECONDS},
     {.name = "samples", .kind = LIST},
     {.name = "set", .kind = LIST},
+    {.name = "argument", .kind = LIST},
 };
 enum { RULES = sizeof(rules) / sizeof(rules[0]) };
 

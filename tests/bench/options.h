@@ -32,9 +32,10 @@ struct options {
     struct option_numbers swap; /* processes that change cores with this one, by their PIDs; if any,
                                  * `cores` are two different ones */
     double seconds;
-    bool same, settle, at_once, verbose;
+    bool same, settle, at_once, verbose, embeddings, cold;
     pid_t server;
-    const char *list[OPTIONS_LIST_MAX]; /* samples files, or facts KEY=VALUE */
+    /* Samples files, facts KEY=VALUE, or arguments of a program; NULL after them. */
+    const char *list[OPTIONS_LIST_MAX + 1];
     size_t n_list;
 };
 
@@ -76,6 +77,8 @@ void command_idle(const struct options *o);
 void command_default(const struct options *o);
 void command_start(const struct options *o);
 void command_server(const struct options *o);
+void command_state(const struct options *o);
+void command_batched(const struct options *o);
 void command_link(const struct options *o);
 void command_overhead(const struct options *o);
 void command_machine(const struct options *o);

@@ -15,23 +15,34 @@
 #include "common/cleanup.h"
 #include "tests/lib/clock.h"
 
-enum { ARGUMENTS_MAX = 32 };
-
-static bool is_remoted(const struct option_side *side)
+bool program_is_remoted(const struct option_side *side)
 {
     return strncmp(side->device, "APIR", 4) == 0;
+}
+
+void program_arguments(const char *argv[], const char *const more[])
+{
+    size_t n = 0;
+    while (argv[n])
+        n++;
+    for (; *more; more++) {
+        if (n == PROGRAM_ARGUMENTS_MAX)
+            fail("%s: more than %d arguments", argv[0], PROGRAM_ARGUMENTS_MAX);
+        argv[n++] = *more;
+    }
+    argv[n] = NULL;
 }
 
 /* argv and, remoted, the device: without it llama.cpp would compute on its own CPU, unasked. */
 static _Noreturn void program_exec(const struct option_side *side, const char *const argv[],
                                    int output, int log)
 {
-    const char *all[ARGUMENTS_MAX + 3] = {NULL};
+    const char *all[PROGRAM_ARGUMENTS_MAX + 3] = {NULL};
     size_t n = 0;
-    for (; argv[n] && n < ARGUMENTS_MAX; n++)
+    for (; argv[n] && n < PROGRAM_ARGUMENTS_MAX; n++)
         all[n] = argv[n];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (is_remoted(side)) {
+    if (program_is_remoted(side)) {
         setenv("GGML_VK_VISIBLE_DEVICES", "", 1);
         all[n++] = "-dev";
         all[n] = side->device;

@@ -25,8 +25,17 @@ struct program {
  * program. */
 void program_path(char path[static 96], const char *end);
 
-/* Of PATH. argv ends with NULL, after 32 at most. Whoever has it `talk` reads its output. What goes
- * wrong here ends this program (options.h). */
+/* Whether it computes on APIR0. */
+bool program_is_remoted(const struct option_side *side);
+
+enum { PROGRAM_ARGUMENTS_MAX = 96 };
+
+/* Adds those of `more` (up to a NULL) at the end of `argv`, which has room for
+ * PROGRAM_ARGUMENTS_MAX and a NULL. */
+void program_arguments(const char *argv[], const char *const more[]);
+
+/* Of PATH. argv ends with NULL, after PROGRAM_ARGUMENTS_MAX at most. Whoever has it `talk` reads
+ * its output. What goes wrong here ends this program (options.h). */
 void program_start(struct program *p, const struct option_side *side, const char *const argv[],
                    bool talk);
 /* Whether it has ended; nobody has waited for it yet. */

@@ -7,10 +7,15 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "common/cleanup.h"
 #include "tests/bench/engine.h"
 #include "tests/bench/peer.h"
 #include "tests/bench/proc.h"
@@ -289,6 +294,30 @@ void command_llama(const struct options *o)
     }
 }
 
+/* Drops the file's pages from the kernel's cache; those that a process has mapped would stay. */
+static void file_evict(const char *path)
+{
+    cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0 || st.st_size == 0)
+        fail("%s: %m", path);
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), size = (size_t)st.st_size;
+    const size_t pages = (size + page - 1) / page;
+    cleanup_free unsigned char *here = allocate(pages, 1);
+    size_t left = 0;
+    if (fdatasync(fd) < 0 || posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) != 0)
+        fail("%s: it cannot be dropped from the page cache", path);
+    void *map = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED || mincore(map, size, here) < 0)
+        fail("%s: %m", path);
+    munmap(map, size);
+    for (size_t i = 0; i < pages; i++)
+        left += here[i] & 1;
+    if (left * 100 > pages)
+        fail("%s: %zu of its %zu pages stay in the page cache; who else has it mapped?", path, left,
+             pages);
+}
+
 void command_load(const struct options *o)
 {
     run.o = o;
@@ -299,12 +328,14 @@ void command_load(const struct options *o)
     for (int pair = -1; pair < o->pairs; pair++) {
         for (size_t i = 0; i < o->n_sides; i++) {
             const size_t side = options_turn(o, pair + (int)o->n_sides, i);
+            if (o->cold)
+                file_evict(o->model);
             double began = engine_now();
             engine_load(&run.sides[side], o, o->model);
             double seconds = engine_now() - began;
             engine_unload(&run.sides[side]);
             if (pair >= 0)
-                sample_seconds(side, "load", 0, pair, seconds);
+                sample_seconds(side, o->cold ? "load-cold" : "load", 0, pair, seconds);
         }
     }
 }

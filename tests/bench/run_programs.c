@@ -46,9 +46,10 @@ static void bench_one(const struct options *o, const struct option_side *side, i
     char pp[16], tg[16], metric[32];
     snprintf(pp, sizeof(pp), "%d", o->pp);
     snprintf(tg, sizeof(tg), "%d", o->tg);
-    const char *argv[] = {"llama-bench", "-m", o->model, "-p",   pp,  "-n", tg,
-                          "-r",          "3",  "-o",     "json", NULL};
+    const char *argv[PROGRAM_ARGUMENTS_MAX + 1] = {
+        "llama-bench", "-m", o->model, "-p", pp, "-n", tg, "-r", "3", "-o", "json"};
     struct program p;
+    program_arguments(argv, o->list);
     program_start(&p, side, argv, true);
     cleanup_free char *text = read_all(&p);
     struct json_object *rows = json_tokener_parse(text);
@@ -73,6 +74,64 @@ void command_default(const struct options *o)
     for (int pair = o->first; pair < o->first + o->pairs; pair++) {
         for (size_t turn = 0; turn < o->n_sides; turn++)
             bench_one(o, &o->sides[options_turn(o, pair, turn)], pair);
+    }
+}
+
+/* ---- llama-batched-bench ------------------------------------------------------------- */
+
+/* Of one sequence, and of as many at once as --slots says. A line for each. */
+static void batched_one(const struct options *o, const struct option_side *side, int pair)
+{
+    char pp[16], tg[16], sequences[16], context[16], metric[32];
+    snprintf(pp, sizeof(pp), "%d", o->pp);
+    snprintf(tg, sizeof(tg), "%d", o->tg);
+    snprintf(sequences, sizeof(sequences), "1,%d", o->slots);
+    snprintf(context, sizeof(context), "%d", (o->pp + o->tg) * o->slots);
+    const char *argv[] = {"llama-batched-bench",
+                          "-m",
+                          o->model,
+                          "-c",
+                          context,
+                          "-npp",
+                          pp,
+                          "-ntg",
+                          tg,
+                          "-npl",
+                          sequences,
+                          "--output-format",
+                          "jsonl",
+                          NULL};
+    struct program p;
+    int lines = 0;
+    program_start(&p, side, argv, true);
+    cleanup_free char *text = read_all(&p);
+    for (char *rest = text, *line; (line = strsep(&rest, "\n"));) {
+        struct json_object *row = *line == '{' ? json_tokener_parse(line) : NULL;
+        if (!row)
+            continue;
+        const int n = (int)number_of(row, "pl");
+        static const char *const fields[] = {"speed_pp", "speed_tg"};
+        for (size_t i = 0; i < 2; i++) {
+            const double rate = number_of(row, fields[i]);
+            if (!(rate > 0))
+                program_fail(&p, "its output has no speed");
+            snprintf(metric, sizeof(metric), "%s-%d", fields[i] + strlen("speed_"), n);
+            options_sample(o, side->name, metric,
+                           (struct sample){.pair = pair, .value = rate, .unit = "t/s"});
+        }
+        lines++;
+        json_object_put(row);
+    }
+    if (lines != 2)
+        program_fail(&p, "its output is not two lines");
+    program_end(&p);
+}
+
+void command_batched(const struct options *o)
+{
+    for (int pair = o->first; pair < o->first + o->pairs; pair++) {
+        for (size_t turn = 0; turn < o->n_sides; turn++)
+            batched_one(o, &o->sides[options_turn(o, pair, turn)], pair);
     }
 }
 

@@ -26,6 +26,9 @@
     RATIO(case_, "tg", "generation, of", TG, "native", STATS_AT_LEAST, 0.95),                      \
         RATIO(case_, "pp", "prompt, of", pp_, "native", STATS_AT_LEAST, 0.95)
 
+#define USER(case_, name_, text_, metric_)                                                         \
+    RATIO(case_, name_, text_ ", of", metric_, "native", STATS_AT_LEAST, 0.95)
+
 #define VALUE(name_, text_, case_, metric_, comparison_, limit_)                                   \
     {.name = name_,                                                                                \
      .text = text_,                                                                                \
@@ -72,7 +75,16 @@ const struct target targets[] = {
     DEFAULT("default-q4_0", "pp128"),
     DEFAULT("default-q4_k", "pp128"),
     DEFAULT("default-q8_0", "pp16"),
-    RATIO("server-8", "tokens", "tokens per second, of", "server", "native", STATS_AT_LEAST, 0.95),
+    USER("server-1", "tokens", "tokens per second", "server"),
+    USER("server-8", "tokens", "tokens per second", "server"),
+    USER("server-16", "tokens", "tokens per second", "server"),
+    USER("draft", "tokens", "tokens per second", "server"),
+    USER("embeddings", "tokens", "tokens per second", "server"),
+    USER("batched", "tg", "8 generations at once", "tg-8"),
+    USER("batched", "pp", "8 prompts at once", "pp-8"),
+    USER("depth", "tg", "generation after 32k", TG),
+    USER("depth", "pp", "prompt after 32k", "pp64"),
+    RATIO("together-8", "sum", "eight at once, of", "together", "native", STATS_AT_LEAST, 0.97),
     RATIO("gpu-together", "sum", "four at once, of", "together", "native", STATS_AT_LEAST, 0.97),
     ADDED("vm-135M", 1.1),
     RATIO("vm-135M", "pp64", "prompt of 64, of", "pp64-at-once", "native", STATS_AT_LEAST, 0.98),
