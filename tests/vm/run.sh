@@ -17,7 +17,8 @@
 #                         of this MODE and CC if it is built, else the stock one)
 #   VM_LAUNCH=FILE        started in QEMU's place, with the server's path and QEMU's command line
 #   VM_ARCH=aarch64       a VM of that architecture, emulated; aarch64.sh makes what it boots
-#   VM_PAGES=16k          with VM_ARCH=aarch64: Debian's kernel whose pages have 16 KiB
+#   VM_PAGES=16k          with VM_ARCH=aarch64: Debian's kernel whose pages have 16 KiB, or another size that the
+#                         end of a kernel's name says, of one that was put into build/sysroot-aarch64 by hand
 #   VM_SUITE=bookworm     a VM of that release of Debian; suite.sh makes what it boots
 #   VM_ACCEL=kvm|tcg      (default: kvm where a stock kernel boots with it)
 #   VM_HOST_SCRIPT=FILE   run beside the VM, on the host's side, with VM_DIR,
@@ -94,7 +95,7 @@ mkdir -p "$state"
 pages=${VM_PAGES:-4k} kernel=
 for k in "$root"/boot/vmlinuz-*; do # the newest of several
     case $k in
-    *-16k) [[ $pages == 16k ]] || continue ;;
+    *-[0-9]*k) [[ $k == *-"$pages" ]] || continue ;;
     *) [[ $pages == 4k ]] || continue ;;
     esac
     kernel=$k
