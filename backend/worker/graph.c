@@ -10,7 +10,6 @@
 #include "backend/worker/extra.h"
 #include "backend/worker/table.h"
 #include "backend/worker/rules/op.h"
-#include "backend/worker/rules/meaning.h"
 #include "backend/worker/rules/rules.h"
 #include "common/log.h"
 
@@ -89,7 +88,7 @@ static void tensor_translate(struct worker *w, const struct apir_graph *wire, ui
         return;
     }
     g->op = op;
-    worker_meaning_complete(wire->names[t->op].name, g->op_params);
+    worker_meaning_complete(&w->meaning, wire->names[t->op].name, g->op_params);
     if (t->sub != APIR_NO_NAME) {
         const struct host_names *names =
             wire->names[t->sub].kind == APIR_NAME_UNARY ? &w->ggml.unary : &w->ggml.glu;
@@ -120,7 +119,7 @@ static void tensor_check(struct worker *w, const struct apir_graph *wire, uint32
     if (!out->fatal && is_op(wire, t, purpose))
         out->fatal = worker_rules_check(wire, index, w->ggml.types, cpu, ret_reach);
     if (!out->fatal && is_op(wire, t, purpose) &&
-        !worker_meaning_is_known(wire, index, cpu, host_ggml_has, &w->ggml))
+        !worker_meaning_is_known(&w->meaning, wire, index, cpu))
         refuse(out, APIR_E_UNSUPPORTED, wire, index, "the host's ggml knows no such parameters");
 }
 

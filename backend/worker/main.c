@@ -354,7 +354,10 @@ static int load(struct worker *w, const struct apir_config *config, struct apir_
                          config->context_host_memory_mib;
     w->graph_limit = (uint64_t)config->context_graph_mib << 20;
     w->queue_limit = (uint64_t)config->context_queue_mib << 20;
-    return host_ggml_load(&w->ggml, &o, err);
+    int rc = host_ggml_load(&w->ggml, &o, err);
+    if (rc == 0)
+        worker_meaning_init(&w->meaning, host_ggml_has, &w->ggml);
+    return rc;
 }
 
 /* All that happens before anything of a guest's is looked at. */

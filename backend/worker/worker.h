@@ -15,6 +15,7 @@
 
 #include "backend/worker/ggml/buffer.h"
 #include "backend/worker/ggml/graph.h"
+#include "backend/worker/rules/meaning.h"
 #include "protocol/crowd.h"
 #include "protocol/graph.h"
 #include "protocol/messages.h"
@@ -142,6 +143,7 @@ struct worker {
     struct apir_crowd crowd;
 
     struct host_ggml ggml;
+    struct worker_meaning meaning; /* of it */
     struct worker_buffer buffers[APIR_BUFFERS_MAX];
     struct worker_stream streams[APIR_STREAMS_MAX + 1]; /* ids from 1 */
     struct worker_event events[APIR_EVENTS_MAX];

@@ -56,6 +56,7 @@ FUZZ_DEFINE(void _ZdaPvm(void *p, size_t size))
 static void setup(void)
 {
     cage_load(&w.ggml);
+    worker_meaning_init(&w.meaning, host_ggml_has, &w.ggml);
     for (uint32_t i = 0; i < BUFFERS; i++) {
         memory[i] = cage_alloc(ROOM, 64);
         struct worker_buffer *b = &w.buffers[i + 1];

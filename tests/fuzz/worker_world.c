@@ -254,6 +254,7 @@ void world_blob_step(void)
 void world_load(void)
 {
     cage_load(&worker.ggml);
+    worker_meaning_init(&worker.meaning, host_ggml_has, &worker.ggml);
     struct host_device *d = &worker.ggml.devices[QUEUED];
     *d = worker.ggml.devices[0];
     d->flags &= ~(uint32_t)APIR_DEVICE_SYNC;

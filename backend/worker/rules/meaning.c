@@ -88,16 +88,30 @@ static bool has_precision_of_source(const struct apir_graph *g, const struct api
     return t->params[3] != 0;
 }
 
-static bool has_other_precision(const struct apir_graph *g, const struct apir_tensor *t)
+/*
+ * In which its sums are to be: nothing (0), or the number of F32 or, since there is
+ * ggml_prec_set_acc, of another type. F32 was 1 before April 25, 2025, which no other type has
+ * become: either number says F32, whichever ggml the guest has.
+ */
+enum { F32_ONCE = 1, F32_SINCE = 10 };
+
+static bool is_f32(int32_t precision)
 {
-    (void)g;
-    return t->params[0] != 0 && t->params[0] != 10;
+    return precision == F32_ONCE || precision == F32_SINCE;
 }
 
-static bool has_other_precision_3(const struct apir_graph *g, const struct apir_tensor *t)
+/* Which parameter that is; -1: the op has none. */
+static int precision_at(const char *op)
 {
-    (void)g;
-    return t->params[3] != 0 && t->params[3] != 10;
+    if (strcmp(op, "MUL_MAT") == 0 || strcmp(op, "MUL_MAT_ID") == 0)
+        return 0;
+    return strcmp(op, "FLASH_ATTN_EXT") == 0 ? 3 : -1;
+}
+
+static bool has_other_precision(const struct apir_graph *g, const struct apir_tensor *t)
+{
+    int32_t precision = t->params[precision_at(g->names[t->op].name)];
+    return precision != 0 && !is_f32(precision);
 }
 
 static bool joins_blocks(const struct apir_graph *g, const struct apir_tensor *t)
@@ -221,12 +235,12 @@ static const struct meaning meanings[] = {
     {"CONV_2D_DW", has_f16_kernel, "ggml_rope_set_offset"},
     {"DSV4_HC_PRE", is_gated_or_scaled, "ggml_dsv4_hc_pre_gated"},
     {"DSV4_HC_POST", has_no_fourth_source, "ggml_dsv4_hc_pre_gated"},
-    /* F32 (10) was all that there was beside the default, and sources had none. */
+    /* F32 was all that there was beside the default, and sources had none. */
     {"MUL_MAT", has_other_precision, "ggml_prec_set_acc"},
     {"MUL_MAT", has_precision_of_source, "ggml_prec_set_acc"},
     {"MUL_MAT_ID", has_other_precision, "ggml_prec_set_acc"},
     {"MUL_MAT_ID", has_precision_of_source, "ggml_prec_set_acc"},
-    {"FLASH_ATTN_EXT", has_other_precision_3, "ggml_prec_set_acc"},
+    {"FLASH_ATTN_EXT", has_other_precision, "ggml_prec_set_acc"},
 };
 
 /* Where the CPU backend has no kernel, and aborts; or one that is wrong. */
@@ -251,28 +265,44 @@ static const struct meaning gpu_kernels[] = {
     {"FLASH_ATTN_EXT", has_unpadded_mask, "ggml_build_forward_select"},
 };
 
-static bool all_known(const struct meaning *table, size_t n, const struct apir_graph *g,
-                      const struct apir_tensor *t, meaning_has *has, const void *data)
+static bool all_known(const struct meaning *table, size_t n, const struct worker_meaning *m,
+                      const struct apir_graph *g, const struct apir_tensor *t)
 {
     for (size_t i = 0; i < n; i++) {
         if (strcmp(table[i].op, g->names[t->op].name) == 0 && table[i].asks(g, t) &&
-            !has(data, table[i].since))
+            !m->has(m->data, table[i].since))
             return false;
     }
     return true;
 }
 
-#define ALL_KNOWN(table) all_known(table, sizeof(table) / sizeof(table[0]), g, t, has, data)
+#define ALL_KNOWN(table) all_known(table, sizeof(table) / sizeof(table[0]), m, g, t)
 
-bool worker_meaning_is_known(const struct apir_graph *g, uint32_t index, bool cpu, meaning_has *has,
-                             const void *data)
+/* ggml_l2_norm came five weeks before the new number of F32, ggml_opt_alloc two weeks after it. */
+void worker_meaning_init(struct worker_meaning *m, meaning_has *has, const void *data)
+{
+    *m = (struct worker_meaning){.has = has, .data = data};
+    if (has(data, "ggml_opt_alloc"))
+        m->f32 = F32_SINCE;
+    else if (!has(data, "ggml_l2_norm"))
+        m->f32 = F32_ONCE;
+}
+
+bool worker_meaning_is_known(const struct worker_meaning *m, const struct apir_graph *g,
+                             uint32_t index, bool cpu)
 {
     const struct apir_tensor *t = &g->tensors[index];
+    int at = precision_at(g->names[t->op].name);
+    if (m->f32 == 0 && at >= 0 && is_f32(t->params[at]))
+        return false;
     return ALL_KNOWN(meanings) && (cpu ? ALL_KNOWN(cpu_kernels) : ALL_KNOWN(gpu_kernels));
 }
 
-void worker_meaning_complete(const char *op, int32_t *params)
+void worker_meaning_complete(const struct worker_meaning *m, const char *op, int32_t *params)
 {
+    int at = precision_at(op);
+    if (at >= 0 && is_f32(params[at]) && m->f32 != 0)
+        params[at] = m->f32;
     /* There was no scale before 0.25, which is one of 1; a newer guest says so. */
     if (strcmp(op, "DSV4_HC_PRE") == 0 && params[0] == 0)
         params[0] = ONE;

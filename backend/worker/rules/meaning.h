@@ -18,14 +18,25 @@
 /* Whether the host's ggml has a function of this name. */
 typedef bool meaning_has(const void *data, const char *function);
 
+/* What is known of the host's ggml. */
+struct worker_meaning {
+    meaning_has *has;
+    const void *data;
+    int32_t f32; /* its number of GGML_PREC_F32; 0: that cannot be told */
+};
+
+/* `data` is handed to `has`, now and later. */
+void worker_meaning_init(struct worker_meaning *m, meaning_has *has, const void *data);
+
 /*
  * Whether the host's ggml, on its CPU if `cpu`, knows all that tensor `index`, which has passed
  * worker_rules_check(), asks for. Where it does not, the op is the guest's to compute.
  */
-bool worker_meaning_is_known(const struct apir_graph *g, uint32_t index, bool cpu, meaning_has *has,
-                             const void *data);
+bool worker_meaning_is_known(const struct worker_meaning *m, const struct apir_graph *g,
+                             uint32_t index, bool cpu);
 
-/* What an older guest's ggml does not say of this op, as a newer one would say it. */
-void worker_meaning_complete(const char *op, int32_t *params);
+/* The guest's parameters of this op as the host's ggml says them: what an older one leaves unsaid,
+ * and what has another number there. */
+void worker_meaning_complete(const struct worker_meaning *m, const char *op, int32_t *params);
 
 #endif

@@ -114,8 +114,8 @@ const char *rules_flash_attn(const struct rules_op *o)
         return "op: a source is missing";
     if (sinks && sinks->ne[0] != q->ne[2])
         return bad_shape;
-    /* kernel: GGML_PREC_DEFAULT or GGML_PREC_F32 */
-    if (o->cpu && P(3) != 0 && P(3) != 10)
+    /* kernel: GGML_PREC_DEFAULT or GGML_PREC_F32, which was 1 once (meaning.c) */
+    if (o->cpu && P(3) != 0 && P(3) != 1 && P(3) != 10)
         return bad_param;
     return NULL;
 }

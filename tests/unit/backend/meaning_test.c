@@ -20,6 +20,13 @@ static bool has(const void *data, const char *function)
 
 static const char all[] = "";
 
+static bool is_known(const struct apir_graph *g, uint32_t index, bool cpu, const char *lacks)
+{
+    struct worker_meaning m;
+    worker_meaning_init(&m, has, lacks);
+    return worker_meaning_is_known(&m, g, index, cpu);
+}
+
 /* An op with sources of these types; 0: F32, -1: none. */
 struct op {
     const char *name, *sub;
@@ -27,7 +34,7 @@ struct op {
     int32_t at, value; /* a parameter */
 };
 
-static bool known(const struct op *op, bool cpu, const char *lacks)
+static bool known_to(const struct worker_meaning *m, const struct op *op, bool cpu)
 {
     struct apir_name names[2] = {{0}, {.kind = APIR_NAME_GLU}};
     struct apir_tensor tensors[6] = {{0}};
@@ -43,7 +50,14 @@ static bool known(const struct op *op, bool cpu, const char *lacks)
     for (unsigned i = 0; i < 5; i++)
         tensors[i].type = (uint8_t)(op->src[i] < 0 ? 0 : op->src[i]);
     t->params[op->at] = op->value;
-    return worker_meaning_is_known(&g, 5, cpu, has, lacks);
+    return worker_meaning_is_known(m, &g, 5, cpu);
+}
+
+static bool known(const struct op *op, bool cpu, const char *lacks)
+{
+    struct worker_meaning m;
+    worker_meaning_init(&m, has, lacks);
+    return known_to(&m, op, cpu);
 }
 
 #define NO -1
@@ -153,7 +167,7 @@ static bool masked(int64_t queries, int64_t rows, bool cpu, const char *lacks)
     struct apir_graph g = {.names = &name, .n_names = 1, .tensors = tensors, .n_tensors = 5};
     for (unsigned i = 0; i < APIR_TENSOR_SRC; i++)
         tensors[4].src[i] = i < 4 ? i : APIR_NO_TENSOR;
-    return worker_meaning_is_known(&g, 4, cpu, has, lacks);
+    return is_known(&g, 4, cpu, lacks);
 }
 
 static void a_gpu_of_old_wants_padded_masks(void **state)
@@ -180,7 +194,7 @@ static bool added(int64_t columns, uint64_t apart, int type, bool cpu, const cha
     struct apir_graph g = {.names = &name, .n_names = 1, .tensors = tensors, .n_tensors = 3};
     for (unsigned i = 0; i < APIR_TENSOR_SRC; i++)
         tensors[2].src[i] = i < 2 ? i : APIR_NO_TENSOR;
-    return worker_meaning_is_known(&g, 2, cpu, has, lacks);
+    return is_known(&g, 2, cpu, lacks);
 }
 
 static void a_cpu_of_old_repeats_only_what_lies_side_by_side(void **state)
@@ -200,13 +214,58 @@ static void an_unsaid_scale_is_one(void **state)
 {
     (void)state;
     int32_t params[16] = {0}, other[16] = {0};
-    worker_meaning_complete("DSV4_HC_PRE", params);
-    worker_meaning_complete("DSV4_HC_POST", other);
+    struct worker_meaning m;
+    worker_meaning_init(&m, has, all);
+    worker_meaning_complete(&m, "DSV4_HC_PRE", params);
+    worker_meaning_complete(&m, "DSV4_HC_POST", other);
     assert_int_equal(params[0], 0x3f800000);
     assert_int_equal(other[0], 0);
     params[0] = 0x40000000;
-    worker_meaning_complete("DSV4_HC_PRE", params);
+    worker_meaning_complete(&m, "DSV4_HC_PRE", params);
     assert_int_equal(params[0], 0x40000000);
+}
+
+/* Before both functions, between them, after both. */
+static bool has_neither(const void *data, const char *function)
+{
+    (void)data;
+    return strcmp(function, "ggml_l2_norm") != 0 && strcmp(function, "ggml_opt_alloc") != 0;
+}
+
+static void sums_of_f32_have_the_number_of_the_host(void **state)
+{
+    (void)state;
+    static const struct {
+        meaning_has *has;
+        const char *lacks;
+        int32_t f32;
+    } hosts[] = {{has_neither, all, 1}, {has, "ggml_opt_alloc", 0}, {has, all, 10}};
+    static const struct op said[] = {{"MUL_MAT", NULL, 0, {0, 0, NO, NO, NO}, 0, 0},
+                                     {"MUL_MAT_ID", NULL, 0, {0, 0, 0, NO, NO}, 0, 0},
+                                     {"FLASH_ATTN_EXT", NULL, 0, {0, 1, 1, 1, NO}, 3, 0}};
+    for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++) {
+        struct worker_meaning m;
+        worker_meaning_init(&m, hosts[i].has, hosts[i].lacks);
+        assert_int_equal(m.f32, hosts[i].f32);
+        for (size_t k = 0; k < 3 * 3; k++) {
+            static const int32_t values[] = {0, 1, 10};
+            const int32_t value = values[k % 3];
+            int32_t params[16] = {0};
+            params[said[k / 3].at] = value;
+            struct op op = said[k / 3];
+            op.value = value;
+            assert_int_equal(known_to(&m, &op, false), value == 0 || m.f32 != 0);
+            worker_meaning_complete(&m, op.name, params);
+            assert_int_equal(params[op.at], value != 0 && m.f32 != 0 ? m.f32 : value);
+            assert_int_equal(params[op.at == 0 ? 3 : 0], 0);
+        }
+    }
+    /* The first parameter of another op is none. */
+    struct worker_meaning old;
+    int32_t params[16] = {10};
+    worker_meaning_init(&old, has_neither, all);
+    worker_meaning_complete(&old, "POOL_2D", params);
+    assert_int_equal(params[0], 10);
 }
 
 int main(void)
@@ -218,6 +277,7 @@ int main(void)
         cmocka_unit_test(a_gpu_of_old_wants_padded_masks),
         cmocka_unit_test(a_cpu_of_old_repeats_only_what_lies_side_by_side),
         cmocka_unit_test(an_unsaid_scale_is_one),
+        cmocka_unit_test(sums_of_f32_have_the_number_of_the_host),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
