@@ -206,11 +206,30 @@ serve_cores() { # FILE
     remote "$BENCH" start "${side[@]}" --seconds 0.1
     remote "$BENCH" server "${side[@]}" --slots 2 --requests 3
     run -0 jq -rs 'map(.side + " " + .metric) | sort | join(",")' "$T/samples"
-    [[ $output == "apir first-p50,apir first-p99,apir pp16,apir server,apir start,apir tg8,native \
-first-p50,native first-p99,native pp16,native server,native start,native tg8" ]]
+    [[ $output == "apir cpu-client,apir first-p50,apir first-p99,apir memory-client,apir pp16,apir server,apir start,\
+apir tg8,native cpu-client,native first-p50,native first-p99,native memory-client,native pp16,native server,\
+native start,native tg8" ]]
     # The answers' lengths are ours: 64, 16 and 96.
     jq -es 'map(select(.metric == "server")) | all(.n == 176 and .seconds > 0)' "$T/samples"
     # Nothing of a program's is left.
+    rmdir "$TMPDIR"
+}
+
+@test "bench: embeddings, batches, a slot's state, a cold file" {
+    server_start
+    local side=(--model "$MODEL" --side native=CPU --side apir=APIR0 --pairs 1 --out "$T/samples")
+    export TMPDIR=$T/tmp
+    mkdir "$TMPDIR"
+    remote "$BENCH" server "${side[@]}" --slots 2 --requests 3 --embeddings --server "$VTEST_PID"
+    remote "$BENCH" batched "${side[@]}" --pp 16 --tg 8 --slots 2
+    remote "$BENCH" state "${side[@]}" --pp 32
+    remote "$BENCH" load "${side[@]}" --cold
+    run -0 jq -rs 'map(select(.side == "apir").metric) | sort | join(",")' "$T/samples"
+    [[ $output == "cpu-client,cpu-host,first-p50,first-p99,load-cold,memory-client,memory-host,pp-1,pp-2,restore,save,\
+server,tg-1,tg-2" ]]
+    # The prompts' lengths are ours: 16, 256 and 48.
+    jq -es 'map(select(.metric == "server")) | length == 2 and all(.n == 320 and .seconds > 0)' "$T/samples"
+    jq -es 'map(select(.metric == "save" or .metric == "cpu-host")) | all((.seconds // .value) > 0)' "$T/samples"
     rmdir "$TMPDIR"
 }
 
