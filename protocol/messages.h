@@ -334,7 +334,7 @@ enum apir_status {
 
 /* Bits of HELLO's features. What a host does not know it leaves alone. */
 enum apir_hello_feature {
-    APIR_HELLO_ONE_KERNEL = 1, /* with the worker: a futex in the ring wakes either side */
+    APIR_HELLO_ONE_KERNEL = 1, /* the worker's, too: a futex in the ring wakes either side */
 };
 
 #define APIR_NAME_SIZE       128u

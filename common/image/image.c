@@ -46,7 +46,8 @@ static enum image_verdict judge(const struct image *image, struct image_ggml *g,
         return IMAGE_NOT_CALLED;
     if (g->file.slots == 0)
         return IMAGE_NO_SLOT;
-    /* llama.cpp calls the loader where there is no backend yet. One that is linked in is there. */
+    /* llama_backend_init calls the loader only where no backend is registered, and one that is
+     * linked in is. */
     bool called = g->kind == IMAGE_SHARED && image->calls;
     return g->file.cpu && !called ? IMAGE_IF_CALLED : IMAGE_FITS;
 }

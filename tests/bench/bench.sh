@@ -329,7 +329,7 @@ case_embeddings() {
     model 135M q4_0
     user_server "$(pick 1 6)" 8 "$(pick 16 64)" --embeddings
 }
-# Random weights agree on nothing: that two tokens of a draft are taken on average is made up.
+# Random weights agree on nothing: that a step gives two tokens on average, one of them the draft's, is made up.
 case_draft() {
     local draft
     model 135M q4_0
@@ -347,7 +347,7 @@ case_batched() {
     model 135M q4_0
     user_turns batched --pairs "$(pick 1 6)" --pp "$(pick 16 128)" --tg "$(pick 8 32)" --slots 8
 }
-# The larger ones take a CPU ten minutes and more to fill so much context.
+# On a CPU the time to fill so much context grows with its square: larger models were not tried.
 case_depth() {
     model 3M
     user_turns default --pairs "$(pick 1 6)" --pp 64 --tg 16 --argument -d --argument "$(pick 512 32768)"

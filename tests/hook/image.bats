@@ -204,6 +204,8 @@ C
     [[ $status -eq 0 && $(jq -c .devices <<<"$native") == '["CPU"]' ]]
     grep -q "perhaps no acceleration for the ggml in $folder/index.node: its CPU backend is linked in" <(hook_log)
     grep -q "placed as $folder/libggml-metal.so" <(hook_log)
+    run -0 "$APIR_OUT/cdi/apir" doctor --image "$dir"
+    [[ $output == *"WARN  ggml"*"$folder/index.node"*'only if the program itself calls'* ]]
     bundle_run /usr/bin/node /app/test.cjs "$folder" /model.gguf /app/caller.node
     output=$(grep '^{"devices"' <<<"$output")
     [[ $status -eq 0 && $(jq -c .devices <<<"$output") == '["CPU","APIR0"]' ]]
