@@ -11,13 +11,13 @@
 #
 # KIND says what the step's count is of: nothing (tests), `again`, `upstream`, or `one`: the whole
 # step is one test, which passes or does not. The count is the last line "…: N passed, N failed" of the log (or
-# "N of M as native", "pairs as native", "stopped", "noticed", "rows pass", "command lines pass", "commands ran").
+# "N of M as native", "stopped", "noticed", "rows pass", "pairs pass", "command lines pass", "commands ran").
 # A line "…: of these again: N passed, N failed" (or "of these upstream") before it says how many of them are of that kind. A step that has counted nothing,
 # and one that counts no failure and fails all the same, has one failure.
 
 step_count() { # the last count of some lines, as "PASSED FAILED"; nothing without one
     local text p f _
-    text=$(grep -aoE '([0-9]+ passed, [0-9]+ failed|[0-9]+ of [0-9]+ ((comparisons |pairs )?as native|stopped|noticed|(rows|command lines) pass|commands ran))$' |
+    text=$(grep -aoE '([0-9]+ passed, [0-9]+ failed|[0-9]+ of [0-9]+ ((comparisons )?as native|stopped|noticed|(rows|pairs|command lines) pass|commands ran))$' |
         tail -n 1)
     [[ -n $text ]] || return 0
     read -r p _ f _ <<<"$text"

@@ -24,7 +24,7 @@ mkdir -p "$lib" "$top/bin" "$small"/{backend,frontend,tests/bench,tests/models}
 
 libdir=/usr/lib/x86_64-linux-gnu
 programs=(
-    /usr/bin/llama-bench /usr/bin/llama-completion /usr/bin/llama-server
+    /usr/bin/llama-batched-bench /usr/bin/llama-bench /usr/bin/llama-completion /usr/bin/llama-server
     /usr/libexec/x86_64-linux-gnu/llama/bin/ggml-rpc-server
     /usr/bin/virgl_test_server /usr/libexec/virgl_render_server
     /usr/libexec/x86_64-linux-gnu/ggml/test-backend-ops
