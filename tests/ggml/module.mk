@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# make check-ggml [DEVICE=lavapipe]: guests of every layout of ggml on hosts of every layout;
+# make check-ggml [DEVICE=lavapipe] [GGML_ARGS="..."]: guests of every layout of ggml on hosts of every layout;
 # run.sh says more.
 
 GGML_GUEST := $(O)/tests/ggml/guest
@@ -13,7 +13,7 @@ $(GGML_GUEST): $(call objs,tests/ggml/guest.c $(addprefix tests/options/,run.c r
 DEVICE := CPU
 .PHONY: check-ggml
 check-ggml: all
-	tests/ggml/run.sh --device $(DEVICE) $(O)
+	tests/ggml/run.sh --device $(DEVICE) $(GGML_ARGS) $(O)
 
 # Single operations with whatever ggml is found at run time. Builders that it lacks are ours, found last:
 # they say so, and the operation is passed over.

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# run.sh [--device CPU|lavapipe|gpu] [--guest NAME] [--host NAME] [OUT]
+# run.sh [--device CPU|lavapipe|gpu] [--guest NAME] [--host NAME] [--archs] [OUT]
 #
 # Guests whose ggml is of each layout on hosts whose ggml is of each layout (protocol/ggml_probe.c), over
 # the unix transport, in the worker's sandbox, on the host's CPU or through its Vulkan backend on lavapipe or its
@@ -13,13 +13,12 @@
 # What a text must be. The graph is the guest's and the kernels are the host's: no native run has both. The
 # text is `host` if it is the one that all of the host's version gives natively, on that device; else `guest` if
 # it is the one that all of the guest's version gives natively there (where llama.cpp has come to make another
-# graph of the same model). On the CPU a text with a cache of f16 must be one of both. A cache of q8_0 rounds by
-# steps of 1/127 and a GPU's products by those of f16, so that the last bit of a sum, which versions' kernels do
-# not share, may decide between two tokens: there a text is also right, `near`, if the guest's llama.cpp, natively
-# and with that setting, finds each token of it as likely as the most likely one but for `tie` standard deviations
-# of the logits (of 1024 tokens by chance most are 3 off), or on a GPU the host's llama.cpp does. Nothing else passes.
-# Models of experts have no quantised cache on a GPU: natively, too, rounding decides there which expert a token has,
-# and so between texts that have nothing in common.
+# graph of the same model). The last bit of a sum, which versions' kernels do not share, may decide between two
+# tokens, more often where a cache is rounded by steps of 1/127 or products by those of f16. So a text is also right,
+# `near`, if the guest's llama.cpp, natively and with that setting, finds each token of it as likely as the most likely one
+# but for `tie` standard deviations of the logits (of 1024 tokens by chance most are 3 off), or on a GPU the host's
+# llama.cpp does. Nothing else passes. Models of experts have no quantised cache on a GPU: natively, too, rounding
+# decides there which expert a token has, and so between texts that have nothing in common.
 # `own`: the guest has declined the host with one line and computes on its own CPU. That is right only
 # where `declines` below says so, and the text is its own native one.
 # Weights of q4_0, q4_k and q6_k, and with AMX of q8_0, have a layout of the CPU's own, in which products are rounded
@@ -27,7 +26,8 @@
 # its native run leave them plain, too, only Debian's llama.cpp can be told. So that one, with plain weights, judges which
 # of these models' texts are `near`, by `tie_plain`: natively Debian's backends for one CPU and another are 0.11 apart
 # with plain q4_k. Models of the first three have no quantised cache: with that, too, texts of two versions are not near.
-# Except on lavapipe each guest also computes a model of each architecture that its version knows (archs.bash).
+# Except on lavapipe, or there with --archs, each guest also computes a model of each architecture that its version
+# knows (archs.bash).
 # On the CPU its ggml makes random operations (tests/ggml/ops.c), which its CPU and the host compute: as many
 # as are supported must agree.
 #
@@ -76,21 +76,28 @@ tokens=24 operations=6000
 
 device=CPU
 declare -A chosen=([guest]='' [host]='')
+archs_too=
 while [[ ${1-} == --* ]]; do
     case $1 in
+    --archs)
+        archs_too=yes
+        shift
+        continue
+        ;;
     --device) device=${2-} ;;
     --guest) chosen[guest]=${2-} ;;
     --host) chosen[host]=${2-} ;;
     *) device='' ;;
     esac
     [[ $device =~ ^(CPU|lavapipe|gpu)$ && $# -ge 2 ]] || {
-        echo "usage: run.sh [--device CPU|lavapipe|gpu] [--guest NAME] [--host NAME] [OUT]" >&2
+        echo "usage: run.sh [--device CPU|lavapipe|gpu] [--guest NAME] [--host NAME] [--archs] [OUT]" >&2
         exit 2
     }
     shift 2
 done
 out=${1:-build/release-gcc}
 suite=ggml models=build/models results=build/ggml/$device
+[[ $device == lavapipe ]] || archs_too=yes
 tie=0.03 tie_plain=0.1
 [[ $device == CPU ]] || tie=0.1
 work=$(mktemp -d "${TMPDIR:-/tmp}/ggml.XXXXXX")
@@ -205,7 +212,7 @@ text_is() { # MODEL SETTING HOST'S-NATIVE GUEST'S-NATIVE PAIR GUEST HOST
         echo host
     elif [[ $text == "$(made "$4" "$2")" ]]; then
         echo guest
-    elif { [[ $2 == *q8_0* || $device != CPU ]] || natively_repacked "$1" "$2"; } && is_near "$1" "$2" "$text" "$6" "$7"; then
+    elif is_near "$1" "$2" "$text" "$6" "$7"; then
         echo near
     else
         echo wrong
@@ -279,7 +286,7 @@ pair() { # GUEST HOST: each a line of `versions`
         [[ ${count[near]} -eq 0 ]] || bad+=("not its own texts")
         declined=$((declined + 1))
     else
-        if [[ $device != lavapipe ]]; then
+        if [[ -n $archs_too ]]; then
             arches_pair "${g[1]}" "${g[2]}" "${h[1]}" "${g[3]}"
             detail+=", $arches architectures"
         fi
@@ -332,7 +339,7 @@ for shape in "${shapes[@]}"; do
     read -r -a args <<<"$shape"
     write_file "$models/ggml-${args[0]}.gguf" "$out/tests/models/gguf-write" "${args[@]:1}"
 done
-[[ $device == lavapipe ]] || arches_write
+[[ -z $archs_too ]] || arches_write
 for version in "${versions[@]}"; do
     read -r layout name where _ <<<"$version"
     for package in "$where" "$(on_device "$where")"; do
@@ -348,7 +355,7 @@ for version in "${versions[@]}"; do
             [[ -n $(able "$name" "$model") ]] ||
             { cat "$work/err" >&2; echo "ggml: $name does not run natively" >&2; exit 1; }
     done
-    [[ $device == lavapipe ]] || ! wanted guest "$name" || arches_native "$name" "$where"
+    [[ -z $archs_too ]] || ! wanted guest "$name" || arches_native "$name" "$where"
 done
 
 declined=0
