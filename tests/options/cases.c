@@ -9,18 +9,20 @@
 /* The names of the parameters, not llama.cpp's words for them, would be wider than a line. */
 #define LOGITS       .run = case_logits
 #define GQA          .model = "llama-gqa-f16"
+#define GQA_F32      .model = "llama-gqa-f32"
 #define GQA_Q4       .model = "llama-gqa-q4_0"
 #define GQA_Q8       .model = "llama-gqa-q8_0"
 #define MOE          .model = "qwen3moe-q4_0"
 #define MOE_F16      .model = "qwen3moe-f16"
+#define MOE_F32      .model = "qwen3moe-f32"
 #define CACHE(k, v)  .type_k = GGML_TYPE_##k, .type_v = GGML_TYPE_##v
 #define ALL_EXPERTS  "\\.ffn_(up|down|gate)_exps"
 #define SOME_EXPERTS "blk\\.[01]\\.ffn_(up|down|gate)_exps"
 
 /*
  * Where the guest's CPU has a part of the model (gpu_layers, on_cpu), the weights are of a type
- * that no CPU repacks: natively llama.cpp repacks all that it can, and beside a device it leaves
- * the CPU's part plain, which rounds otherwise.
+ * that no CPU repacks (one with AMX does so with f16, but for experts): natively llama.cpp repacks
+ * all that it can, and beside a device it leaves the CPU's part plain, which rounds otherwise.
  */
 /* clang-format off */
 static const struct options_case cases[] = {
@@ -48,28 +50,28 @@ static const struct options_case cases[] = {
     {"fa-auto", LOGITS, GQA, .tuning = {.flash = FLASH_AUTO}},
 
     /* What computes where. */
-    {"ngl-0", LOGITS, GQA, .tuning = {.gpu_layers = NO_LAYERS}},
-    {"ngl-0-no-op-offload", LOGITS, GQA,
+    {"ngl-0", LOGITS, GQA_F32, .tuning = {.gpu_layers = NO_LAYERS}},
+    {"ngl-0-no-op-offload", LOGITS, GQA_F32,
      .tuning = {.gpu_layers = NO_LAYERS, .no_op_offload = true}},
-    {"ngl-1", LOGITS, GQA, .tuning = {.gpu_layers = 1}},
-    {"ngl-half", LOGITS, GQA, .tuning = {.gpu_layers = 2}, .part = true},
-    {"ngl-half-fa-off", LOGITS, GQA, .tuning = {.gpu_layers = 2, .flash = FLASH_OFF}},
-    {"ngl-half-nkvo", LOGITS, GQA, .tuning = {.gpu_layers = 2, .kv_on_cpu = true}},
-    {"ngl-half-q8_0", LOGITS, GQA_Q8, .tuning = {.gpu_layers = 2, CACHE(Q8_0, Q8_0)}},
-    {"ngl-half-moe", LOGITS, MOE_F16, .tuning = {.gpu_layers = 2}},
+    {"ngl-1", LOGITS, GQA_F32, .tuning = {.gpu_layers = 1}},
+    {"ngl-half", LOGITS, GQA_F32, .tuning = {.gpu_layers = 2}, .part = true},
+    {"ngl-half-fa-off", LOGITS, GQA_F32, .tuning = {.gpu_layers = 2, .flash = FLASH_OFF}},
+    {"ngl-half-nkvo", LOGITS, GQA_F32, .tuning = {.gpu_layers = 2, .kv_on_cpu = true}},
+    {"ngl-half-q8_0", LOGITS, GQA_F32, .tuning = {.gpu_layers = 2, CACHE(Q8_0, Q8_0)}},
+    {"ngl-half-moe", LOGITS, MOE_F32, .tuning = {.gpu_layers = 2}},
     {"ncmoe-all", LOGITS, MOE_F16, .tuning = {.on_cpu = ALL_EXPERTS}, .part = true},
     {"ncmoe-2", LOGITS, MOE_F16, .tuning = {.on_cpu = SOME_EXPERTS}},
     {"ncmoe-no-op-offload", LOGITS, MOE_F16, .tuning = {.on_cpu = ALL_EXPERTS, .no_op_offload = true}},
     {"ncmoe-nkvo", LOGITS, MOE_F16, .tuning = {.on_cpu = ALL_EXPERTS, .kv_on_cpu = true}},
     {"ncmoe-cache", LOGITS, MOE_F16, .tuning = {.on_cpu = ALL_EXPERTS, .moe_cache = 1 << 20}},
-    {"ot-ffn", LOGITS, GQA, .tuning = {.on_cpu = "blk\\.[02]\\.ffn"}},
-    {"ot-attention", LOGITS, GQA, .tuning = {.on_cpu = "blk\\..*\\.attn_(k|v|output)"}},
-    {"ot-norm", LOGITS, GQA, .tuning = {.on_cpu = "_norm"}},
+    {"ot-ffn", LOGITS, GQA_F32, .tuning = {.on_cpu = "blk\\.[02]\\.ffn"}},
+    {"ot-attention", LOGITS, GQA_F32, .tuning = {.on_cpu = "blk\\..*\\.attn_(k|v|output)"}},
+    {"ot-norm", LOGITS, GQA_F32, .tuning = {.on_cpu = "_norm"}},
     {"no-op-offload", LOGITS, GQA_Q4, .tuning = {.no_op_offload = true}},
     {"no-host", LOGITS, GQA_Q4, .tuning = {.no_host = true}, .part = true},
-    {"no-host-half", LOGITS, GQA, .tuning = {.no_host = true, .gpu_layers = 2}},
+    {"no-host-half", LOGITS, GQA_F32, .tuning = {.no_host = true, .gpu_layers = 2}},
     {"load-none", LOGITS, GQA, .tuning = {.load = LLAMA_LOAD_MODE_NONE + 1}},
-    {"load-mmap", LOGITS, GQA, .tuning = {.load = LLAMA_LOAD_MODE_MMAP + 1, .gpu_layers = 2}},
+    {"load-mmap", LOGITS, GQA_F32, .tuning = {.load = LLAMA_LOAD_MODE_MMAP + 1, .gpu_layers = 2}},
     {"load-direct", LOGITS, GQA_Q4, .tuning = {.load = LLAMA_LOAD_MODE_DIRECT_IO + 1}},
     {"split-none", LOGITS, GQA, .tuning = {.split = LLAMA_SPLIT_MODE_NONE + 1}},
 
@@ -96,7 +98,7 @@ static const struct options_case cases[] = {
     {"shift-q8_0", .run = case_shift, GQA, .tuning = {CACHE(Q8_0, Q8_0)}},
     {"shift-fa-off", .run = case_shift, GQA, .tuning = {.flash = FLASH_OFF}},
     {"shift-nkvo", .run = case_shift, GQA, .tuning = {.kv_on_cpu = true}},
-    {"shift-half", .run = case_shift, GQA, .tuning = {.gpu_layers = 2}},
+    {"shift-half", .run = case_shift, GQA_F32, .tuning = {.gpu_layers = 2}},
     {"divide", .run = case_divide, GQA_Q4},
     {"divide-q8_0", .run = case_divide, GQA, .tuning = {CACHE(Q8_0, Q8_0)}},
     {"keep", .run = case_keep, GQA_Q4},
@@ -111,21 +113,21 @@ static const struct options_case cases[] = {
     {"state-file-fa-off", .run = case_state_file, GQA, .tuning = {.flash = FLASH_OFF}},
     {"state-sequence", .run = case_state_sequence, GQA_Q4, .part = true},
     {"state-sequence-fa-off", .run = case_state_sequence, GQA, .tuning = {.flash = FLASH_OFF}},
-    {"state-sequence-half", .run = case_state_sequence, GQA, .tuning = {.gpu_layers = 2}},
+    {"state-sequence-half", .run = case_state_sequence, GQA_F32, .tuning = {.gpu_layers = 2}},
     {"state-sequence-file", .run = case_state_sequence_file, GQA},
     {"state-on-device", .run = case_state_on_device, GQA_Q4},
     {"state-on-device-fa-off", .run = case_state_on_device, GQA, .tuning = {.flash = FLASH_OFF}},
-    {"state-on-device-half", .run = case_state_on_device, GQA, .tuning = {.gpu_layers = 2}},
+    {"state-on-device-half", .run = case_state_on_device, GQA_F32, .tuning = {.gpu_layers = 2}},
 
     /* Adapters. */
     {"lora", .run = case_lora, GQA_Q4, .extra = "lora-llama-gqa-q4_0", .part = true},
-    {"lora-half", .run = case_lora, GQA, .extra = "lora-llama-gqa-f16", .tuning = {.gpu_layers = 2}},
+    {"lora-half", .run = case_lora, GQA_F32, .extra = "lora-llama-gqa-f32", .tuning = {.gpu_layers = 2}},
     {"lora-moe", .run = case_lora, MOE_F16, .extra = "lora-qwen3moe-f16"},
     {"lora-ncmoe", .run = case_lora, MOE_F16, .extra = "lora-qwen3moe-f16",
      .tuning = {.on_cpu = ALL_EXPERTS}},
     {"lora-swap", .run = case_lora_swap, GQA, .extra = "lora-llama-gqa-f16"},
     {"control-vector", .run = case_control_vector, GQA_Q4, .part = true},
-    {"control-vector-half", .run = case_control_vector, GQA, .tuning = {.gpu_layers = 2}},
+    {"control-vector-half", .run = case_control_vector, GQA_F32, .tuning = {.gpu_layers = 2}},
 
     /* Embeddings. */
     {"embeddings", .run = case_embeddings, GQA_Q4, .tuning = {.embeddings = true}},
@@ -138,35 +140,35 @@ static const struct options_case cases[] = {
      .tuning = {.pooling = LLAMA_POOLING_TYPE_LAST + 1}},
     {"pooling-rank", .run = case_embeddings, .model = "rank-qwen3-f16",
      .tuning = {.pooling = LLAMA_POOLING_TYPE_RANK + 1}},
-    {"pooling-mean-half", .run = case_embeddings, GQA,
+    {"pooling-mean-half", .run = case_embeddings, GQA_F32,
      .tuning = {.pooling = LLAMA_POOLING_TYPE_MEAN + 1, .batch = 120, .gpu_layers = 2}},
     {"embeddings-in", .run = case_embeddings_in, GQA_Q4},
-    {"embeddings-in-half", .run = case_embeddings_in, GQA, .tuning = {.gpu_layers = 2}},
+    {"embeddings-in-half", .run = case_embeddings_in, GQA_F32, .tuning = {.gpu_layers = 2}},
 
     /* Callbacks. */
     {"eval-callback", .run = case_eval_callback, GQA_Q4, .part = true},
     {"eval-callback-moe", .run = case_eval_callback, MOE},
-    {"eval-callback-half", .run = case_eval_callback, GQA, .tuning = {.gpu_layers = 2}},
+    {"eval-callback-half", .run = case_eval_callback, GQA_F32, .tuning = {.gpu_layers = 2}},
     {"eval-callback-ncmoe", .run = case_eval_callback, MOE_F16, .tuning = {.on_cpu = ALL_EXPERTS}},
     {"abort", .run = case_abort, GQA_Q4, .part = true},
-    {"abort-half", .run = case_abort, GQA, .tuning = {.gpu_layers = 2}},
+    {"abort-half", .run = case_abort, GQA_F32, .tuning = {.gpu_layers = 2}},
     {"abort-nkvo", .run = case_abort, GQA, .tuning = {.kv_on_cpu = true}},
 
     /* Samplers. */
     {"sampler-device", .run = case_sampler_device, GQA_Q4, .part = true},
-    {"sampler-device-half", .run = case_sampler_device, GQA, .tuning = {.gpu_layers = 2}},
+    {"sampler-device-half", .run = case_sampler_device, GQA_F32, .tuning = {.gpu_layers = 2}},
     {"sampler-swap", .run = case_sampler_swap, GQA},
     {"sampler-host", .run = case_sampler_host, GQA_Q4},
     {"grammar", .run = case_grammar, GQA_Q4},
 
     /* Several at once. */
     {"two-contexts", .run = case_two_contexts, GQA_Q4, .part = true},
-    {"two-contexts-half", .run = case_two_contexts, GQA, .tuning = {.gpu_layers = 2}},
+    {"two-contexts-half", .run = case_two_contexts, GQA_F32, .tuning = {.gpu_layers = 2}},
     {"two-contexts-nkvo", .run = case_two_contexts, GQA, .tuning = {.kv_on_cpu = true}},
     {"draft", .run = case_draft, GQA_Q4, .extra = "llama-draft-q8_0"},
     {"draft-same", .run = case_draft, GQA_Q4, .extra = "llama-gqa-q4_0"},
     {"reload", .run = case_reload, GQA_Q4},
-    {"reload-half", .run = case_reload, GQA, .tuning = {.gpu_layers = 2}},
+    {"reload-half", .run = case_reload, GQA_F32, .tuning = {.gpu_layers = 2}},
     {"load-cancel", .run = case_load_cancel, GQA, .part = true},
     {"load-cancel-none", .run = case_load_cancel, GQA,
      .tuning = {.load = LLAMA_LOAD_MODE_NONE + 1}},
@@ -181,7 +183,7 @@ static const struct options_case cases[] = {
     {"two-layer-fa-off", LOGITS, GQA, .kind = KIND_TWO, .tuning = {.flash = FLASH_OFF}},
     {"two-layer-moe", LOGITS, MOE, .kind = KIND_TWO},
     {"two-layer-nkvo", LOGITS, GQA, .kind = KIND_TWO, .tuning = {.kv_on_cpu = true}},
-    {"two-layer-half", LOGITS, GQA, .kind = KIND_TWO, .tuning = {.gpu_layers = 2}},
+    {"two-layer-half", LOGITS, GQA_F32, .kind = KIND_TWO, .tuning = {.gpu_layers = 2}},
     {"two-none", LOGITS, GQA, .kind = KIND_TWO, .tuning = {.split = LLAMA_SPLIT_MODE_NONE + 1}},
     {"two-tensor", LOGITS, GQA, .kind = KIND_TWO, .tuning = {.split = LLAMA_SPLIT_MODE_TENSOR + 1}},
     {"two-batch-97-33", LOGITS, GQA_Q4, .kind = KIND_TWO, .tuning = {.batch = 97, .ubatch = 33}},
@@ -199,7 +201,7 @@ static const struct options_case cases[] = {
 
     /* Threads. */
     {"thread-contexts", .run = case_thread_contexts, GQA_Q4, .part = true},
-    {"thread-contexts-half", .run = case_thread_contexts, GQA, .tuning = {.gpu_layers = 2}},
+    {"thread-contexts-half", .run = case_thread_contexts, GQA_F32, .tuning = {.gpu_layers = 2}},
     {"thread-models", .run = case_thread_models, GQA_Q4, .extra = "llama-draft-q8_0"},
     {"thread-backends", .run = case_thread_backends, GQA_Q4, .part = true},
     {"backends-64", .run = case_backends, GQA_Q4, .part = true},
