@@ -15,19 +15,20 @@
 # it is the one that all of the guest's version gives natively there (where llama.cpp has come to make another
 # graph of the same model). The last bit of a sum, which versions' kernels do not share, may decide between two
 # tokens, more often where a cache is rounded by steps of 1/127 or products by those of f16. So a text is also right,
-# `near`, if the guest's llama.cpp, natively and with that setting, finds each token of it as likely as the most likely one
-# but for `tie` standard deviations of the logits (of 1024 tokens by chance most are 3 off), or on a GPU the host's
+# `near`, if the guest's llama.cpp, natively and with that setting, finds each token of it as likely as the most likely
+# one but for `tie` standard deviations of the logits (of 1024 tokens by chance most are 3 off), or on a GPU the host's
 # llama.cpp does. Nothing else passes. Models of experts have no quantised cache on a GPU: natively, too, rounding
 # decides there which expert a token has, and so between texts that have nothing in common.
 # `own`: the guest has declined the host with one line and computes on its own CPU. That is right only
 # where `declines` below says so, and the text is its own native one.
-# Weights of q4_0, q4_k and q6_k, and with AMX of q8_0, have a layout of the CPU's own, in which products are rounded
-# otherwise. A guest before 3.18.1 asks no GPU for it: its weights are plain on the host, and natively they are not. That
-# its native run leave them plain, too, only Debian's llama.cpp can be told. So that one, with plain weights, judges which
-# of these models' texts are `near`, by `tie_plain`: natively Debian's backends for one CPU and another are 0.11 apart
-# with plain q4_k. Models of the first three have no quantised cache: with that, too, texts of two versions are not near.
-# Except on lavapipe, where it would take more than a day, each guest also computes a model of each architecture that its
-# version knows (archs.bash).
+# Weights of q4_0, q4_k and q6_k, and with AMX of q8_0 and f16, have a layout of the CPU's own, in which products are
+# rounded otherwise. A guest before 3.18.1 asks no GPU for it: its weights are plain on the host, and natively they are
+# not. That its native run leave them plain, too, only Debian's llama.cpp can be told. So that one, with plain weights,
+# judges which of these models' texts are `near`, by `tie_plain`: natively Debian's backends for one CPU and another are
+# 0.11 apart with plain q4_k. Models of the first three have no quantised cache: with that, too, texts of two versions
+# are not near.
+# Except on lavapipe, where it would take more than a day, each guest also computes a model of each architecture that
+# its version knows (archs.bash).
 # On the CPU its ggml makes random operations (tests/ggml/ops.c), which its CPU and the host compute: as many
 # as are supported must agree.
 #
@@ -165,9 +166,9 @@ repacked() { # MODEL
     [[ $1 == *-q[46]_* ]]
 }
 
-# Whether natively this CPU has plain weights only if told so: one with AMX has a layout for q8_0, too.
+# Whether natively this CPU has plain weights only if told so.
 natively_repacked() { # MODEL SETTING
-    repacked "$1" || { [[ $1 == *-q8_0 && $2 != *q8_0* ]] && grep -qw amx_int8 /proc/cpuinfo; }
+    repacked "$1" || { [[ $1 =~ -(q8_0|f16)$ && $2 != *q8_0* ]] && grep -qw amx_int8 /proc/cpuinfo; }
 }
 
 # The settings that a version has and that tell something about this model.
