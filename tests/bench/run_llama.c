@@ -140,13 +140,20 @@ static void compare_tokens(int pair)
 
 /* ---- at once -------------------------------------------------------------------------- */
 
+/* The clock, less what this process has been ready to run and waited for a core: only the
+ * difference of two of these means something. */
+static double clock_alone(pid_t pid)
+{
+    const double waited = proc_waited(pid);
+    return engine_now() - waited;
+}
+
 /*
- * Takes the sides' answers, and what was waited for each meanwhile, which `waited` holds up to
- * then. That is read without delay: a worker looks for more messages for a while, and waits for the
- * core in that time, too. What it waits for now is counted when it runs again, milliseconds from
- * here.
+ * Takes the sides' answers, and the clock of each, which `alone` has from its question. That is
+ * read without delay: a worker looks for more messages for a while, and waits for the core in that
+ * time, too. What it waits for now is counted when it runs again, milliseconds from here.
  */
-static void answers_take(struct turn *turns, double *waited)
+static void answers_take(struct turn *turns, double *alone)
 {
     const size_t n = run.o->n_sides;
     struct pollfd fds[OPTIONS_SIDES_MAX];
@@ -158,7 +165,7 @@ static void answers_take(struct turn *turns, double *waited)
         for (size_t i = 0; i < n; i++) {
             if (!fds[i].revents)
                 continue;
-            waited[i] = proc_waited(run.peers[i].computing) - waited[i];
+            alone[i] = clock_alone(run.peers[i].computing) - alone[i];
             peer_answer(&run.peers[i], run.o, &turns[i]);
             fds[i] = (struct pollfd){.fd = -1};
             missing--;
@@ -171,21 +178,20 @@ static void turns_at_once(int pair)
     const struct options *o = run.o;
     const size_t n = o->n_sides;
     struct turn turns[OPTIONS_SIDES_MAX];
-    double waited[OPTIONS_SIDES_MAX];
-    for (size_t i = 0; i < n; i++) {
+    double alone[OPTIONS_SIDES_MAX];
+    for (size_t k = 0; k < n; k++) {
+        const size_t i = ((size_t)(pair + WARM_UP) + k) % n;
         turns[i] = (struct turn){.tokens = run.tokens[i]};
-        waited[i] = proc_waited(run.peers[i].computing);
+        alone[i] = clock_alone(run.peers[i].computing);
+        peer_ask(&run.peers[i], o);
     }
-    for (size_t i = 0; i < n; i++)
-        peer_ask(&run.peers[((size_t)(pair + WARM_UP) + i) % n], o);
-    answers_take(turns, waited);
+    answers_take(turns, alone);
     for (size_t i = 0; i < n && pair >= 0; i++) {
-        double seconds = turns[i].pp + turns[i].tg - waited[i];
-        if (seconds <= 0)
+        if (alone[i] <= 0)
             fail("pair %d: %s waited longer for its core than its turn took; did process %d "
                  "compute for somebody else?",
                  pair, o->sides[i].name, run.peers[i].computing);
-        run.seconds[i] += seconds;
+        run.seconds[i] += alone[i];
     }
     compare_tokens(pair);
 }
