@@ -116,9 +116,9 @@ static bool is_supported(const struct plugin_device *d, const struct gg_tensor *
 static bool device_supports_op(void *dev, const struct gg_tensor *op);
 
 /*
- * SET_ROWS writes into a tensor that is there. Who computes that one has it in its memory, so it
- * must be the same who sets its rows; what lies with us already, or would (ggml asks before there
- * is memory), is ours to write. asked: the host has said whether it supports op.
+ * SET_ROWS, and SET in place, write into a tensor that is there. Who computes that one has it in
+ * its memory, so it must be the same who sets its rows; what lies with us already, or would (ggml
+ * asks before there is memory), is ours to write. asked: the host has said whether it supports op.
  */
 static bool supports_rows(struct plugin_device *d, const struct gg_tensor *op, bool supported,
                           bool asked)

@@ -13,9 +13,15 @@
 #include "frontend/plugin/plugin.h"
 #include "protocol/gguf.h"
 
+/* Not in place its result is a tensor of its own, which the CPU may have. */
+static bool is_region(const struct gg_tensor *op)
+{
+    return op->view_src && strcmp(plugin.op_name(op->op), "SET") == 0;
+}
+
 bool rows_is_set(const struct gg_tensor *op)
 {
-    return strcmp(plugin.op_name(op->op), "SET_ROWS") == 0;
+    return is_region(op) || strcmp(plugin.op_name(op->op), "SET_ROWS") == 0;
 }
 
 /* Bytes of an element; 0: not a type that is done here. */
@@ -29,9 +35,47 @@ static size_t number(int type)
     return type == APIR_TYPE_I32 ? 4 : type == APIR_TYPE_I64 ? 8 : 0;
 }
 
+/* SET's parameters: bytes between a region's rows, matrices and so on, and where it begins. */
+struct region {
+    size_t nb[4], offset;
+};
+
+/* False: it does not lie within op. */
+static bool region_of(const struct gg_tensor *op, struct region *ret_region)
+{
+    const struct gg_tensor *from = op->src[1];
+    const size_t size = plugin.nbytes(op);
+    struct region r = {.nb = {element(op->type)}, .offset = (size_t)op->op_params[3]};
+    size_t last = r.offset + r.nb[0];
+    if (op->op_params[3] < 0)
+        return false;
+    for (int i = 0; i < 4; i++) {
+        if (i > 0 && op->op_params[i - 1] < 0)
+            return false;
+        if (i > 0)
+            r.nb[i] = (size_t)op->op_params[i - 1];
+        /* No sum of these is beyond 64 bits: each factor is below 2^31 where it is used. */
+        if (from->ne[i] < 1 || from->ne[i] > INT32_MAX)
+            return false;
+        last += (size_t)(from->ne[i] - 1) * r.nb[i];
+    }
+    *ret_region = r;
+    return last <= size;
+}
+
+static bool can_set_region(const struct gg_tensor *op)
+{
+    const struct gg_tensor *from = op->src[1];
+    struct region r;
+    return from && element(op->type) && from->type == op->type &&
+           from->nb[0] == element(op->type) && op->nb[0] == from->nb[0] && region_of(op, &r);
+}
+
 bool rows_can_set(const struct gg_tensor *op)
 {
     const struct gg_tensor *from = op->src[0], *at = op->src[1];
+    if (is_region(op))
+        return can_set_region(op);
     return rows_is_set(op) && from && at && element(from->type) && element(op->type) &&
            number(at->type) && from->nb[0] == element(from->type) &&
            op->nb[0] == element(op->type) && from->ne[0] == op->ne[0] &&
@@ -81,6 +125,11 @@ static int64_t row_number(const struct gg_tensor *at, const uint8_t *numbers, in
     return wide;
 }
 
+static void write_row(const struct gg_tensor *op, const void *row, size_t offset, size_t size)
+{
+    plugin_tensor_set(NULL, (struct gg_tensor *)(uintptr_t)op, row, offset, size);
+}
+
 static int write_rows(const struct gg_tensor *op, const uint8_t *rows, const uint8_t *numbers,
                       void *row)
 {
@@ -95,11 +144,34 @@ static int write_rows(const struct gg_tensor *op, const uint8_t *rows, const uin
                         rows + (size_t)i1 * from->nb[1] + (size_t)i2 * from->nb[2] +
                             (size_t)i3 * from->nb[3],
                         from->type, op->ne[0]);
-                plugin_tensor_set(NULL, (struct gg_tensor *)(uintptr_t)op, row,
-                                  (size_t)to * op->nb[1] + (size_t)i2 * op->nb[2] +
-                                      (size_t)i3 * op->nb[3],
-                                  (size_t)op->ne[0] * element(op->type));
+                write_row(op, row,
+                          (size_t)to * op->nb[1] + (size_t)i2 * op->nb[2] + (size_t)i3 * op->nb[3],
+                          (size_t)op->ne[0] * element(op->type));
             }
+        }
+    }
+    return 0;
+}
+
+static int write_region(const struct gg_tensor *op, const uint8_t *bytes)
+{
+    const struct gg_tensor *from = op->src[1];
+    struct region r;
+    if (!region_of(op, &r))
+        return -ERANGE;
+    const size_t row = (size_t)from->ne[0] * r.nb[0];
+    /* Rows that lie side by side on both sides go at once. */
+    const bool packed = from->nb[1] == row && r.nb[1] == row;
+    const int64_t n = packed ? 1 : from->ne[1];
+    for (int64_t i3 = 0; i3 < from->ne[3]; i3++) {
+        for (int64_t i2 = 0; i2 < from->ne[2]; i2++) {
+            for (int64_t i1 = 0; i1 < n; i1++)
+                write_row(op,
+                          bytes + (size_t)i1 * from->nb[1] + (size_t)i2 * from->nb[2] +
+                              (size_t)i3 * from->nb[3],
+                          r.offset + (size_t)i1 * r.nb[1] + (size_t)i2 * r.nb[2] +
+                              (size_t)i3 * r.nb[3],
+                          packed ? row * (size_t)from->ne[1] : row);
         }
     }
     return 0;
@@ -116,6 +188,12 @@ static int set(const struct plugin_device *d, const struct gg_tensor *op)
 {
     if (!is_there(d, op) || !is_there(d, op->src[0]) || !is_there(d, op->src[1]))
         return -EINVAL;
+    if (is_region(op)) {
+        uint8_t *bytes = fetch(op->src[1]);
+        const int rc = bytes ? write_region(op, bytes) : -ENOMEM;
+        free(bytes);
+        return rc;
+    }
     uint8_t *rows = fetch(op->src[0]), *numbers = fetch(op->src[1]);
     void *row = malloc((size_t)op->ne[0] * element(op->type));
     const int rc = rows && numbers && row ? write_rows(op, rows, numbers, row) : -ENOMEM;
@@ -130,7 +208,8 @@ int rows_set(struct plugin_device *d, const struct gg_tensor *op)
     const int rc = set(d, op);
     if (rc)
         apir_log(APIR_LOG_ERROR, "%s: rows cannot be set in '%.64s': %s", d->name, op->name,
-                 rc == -ERANGE ? "it has no row of such a number"
+                 rc == -ERANGE ? is_region(op) ? "they do not lie within it"
+                                               : "it has no row of such a number"
                  : rc == -EINVAL
                      ? "it, or a source, is not in this device's memory, or has not been computed"
                      : "out of memory");

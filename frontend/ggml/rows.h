@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SET_ROWS where the host's ggml is too old for it (numbers of rows in i32, rows of f16).
+ * Ops that write rows into a tensor that is there, where the host's ggml is too old for them:
+ * SET_ROWS (numbers of rows in i32, rows of f16), and SET in place (ggml's Vulkan backend had
+ * none).
  *
  * What a device does not support ggml's scheduler leaves to the CPU: it gives that copies of the
- * sources. But this op writes into a tensor that is there. Where that lies in our memory, of which
- * only addresses are reserved, the program ends: ggml aborts it where the tensor has memory
- * already, else the CPU's kernel writes there. So the plug-in does those itself: it fetches,
- * converts and writes rows of f32 and f16.
+ * sources. But these write where the tensor lies. Where that is our memory, of which only addresses
+ * are reserved, the program ends: ggml aborts it where the tensor has memory already, else the
+ * CPU's kernel writes there. So the plug-in does them itself: it fetches, converts and writes rows
+ * of f32 and f16.
  */
 #ifndef APIR_FRONTEND_ROWS_H
 #define APIR_FRONTEND_ROWS_H

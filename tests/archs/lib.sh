@@ -94,7 +94,8 @@ archs_device_env() {
     local number=0
     [[ $1 != CPU ]] || number=
     echo "GGML_VK_VISIBLE_DEVICES=$number"
-    [[ $1 != lavapipe ]] || echo VK_DRIVER_FILES=/usr/share/vulkan/icd.d/lvp_icd.json
+    # Its threads cost a small model more than they bring.
+    [[ $1 != lavapipe ]] || printf '%s\n' VK_DRIVER_FILES=/usr/share/vulkan/icd.d/lvp_icd.json LP_NUM_THREADS=0
 }
 archs_native_env() {
     archs_device_env "$1"

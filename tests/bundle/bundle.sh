@@ -1,18 +1,20 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# bundle.sh OUT ARCHIVE [VM-ARCHIVE]: packs what a run on a GPU machine takes: the C library
+# bundle.sh OUT ARCHIVE [vm|ggml PIECES]: packs what a run on a GPU machine takes: the C library
 # and its loader, llama.cpp's tools, virglrenderer, ggml with its CPU, Vulkan and
 # RPC backends, Mesa's Venus driver, our parts, the benchmarks and the runner; and a
 # small build root, for the tests that have to find things where Debian has them. The
 # machine needs a Linux kernel, a shell with the usual tools and a GPU driver, nothing
-# else; for the tests, root. VM-ARCHIVE.1, .2 and so on are one archive in pieces, to be unpacked
-# over the first: what a VM takes besides (vm.bash). Last lines: paths and sizes.
+# else; for the tests, root. PIECES.1, .2 and so on are one archive in pieces, to be unpacked over the
+# first: what a VM takes besides (vm.bash), or other versions of ggml (ggml.bash). Last lines: paths
+# and sizes.
 set -euo pipefail
 . tests/bundle/pack.bash
 . tests/bundle/root.bash
 . tests/bundle/vm.bash
-out=$1 archive=$2 vm_archive=${3-}
+. tests/bundle/ggml.bash
+out=$1 archive=$2 more=${3-} pieces=${4-}
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 top=$stage/apir-bundle
@@ -98,8 +100,8 @@ find "$top/build" -type f -print0 | xargs -0 strip --strip-unneeded 2>/dev/null 
 hardlink -q --ignore-mode --ignore-owner --ignore-time "$top"
 
 pack_archive "$stage" apir-bundle "$archive"
-[[ -n $vm_archive ]] || exit 0
+[[ -n $more ]] || exit 0
 (cd "$stage" && find apir-bundle ! -type d | sort) >"$stage/packed"
-vm_root
+"${more}_root"
 (cd "$stage" && find apir-bundle ! -type d | sort | comm -13 packed -) >"$stage/more"
-pack_pieces "$stage" "$stage/more" "$vm_archive"
+pack_pieces "$stage" "$stage/more" "$pieces"

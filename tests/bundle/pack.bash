@@ -35,12 +35,12 @@ pack_archive() {
 }
 
 # The files in $1 that the list $2 names become one archive in pieces $3.1, $3.2 and so on, of which
-# each is small enough for ways that take no more than 64 MiB at a time: `cat $3.* | tar -xz`.
+# each is small enough for ways that take no more than 64 MiB at a time: `cat $3.* | tar -xJ`.
 pack_pieces() {
     local piece
     mkdir -p "$(dirname "$3")"
     rm -f "$3".[0-9]
-    tar -C "$1" -T "$2" -cf - | gzip -9 | split -b 56M -a 1 --numeric-suffixes=1 - "$3."
+    tar -C "$1" -T "$2" -cf - | xz -6 -T0 | split -b 56M -a 1 --numeric-suffixes=1 - "$3."
     for piece in "$3".[0-9]; do
         echo "bundle: $piece $(stat -c %s "$piece") bytes"
     done

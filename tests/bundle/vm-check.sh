@@ -29,7 +29,7 @@ if [[ ${VM_CHECK_STAGE-} != bare ]]; then
         sh -c 'mount --bind "$1" /etc && shift && exec "$@"' sh "$work/etc" "$0" "$@"
 fi
 
-tar -C "$work" -xzf "$archive" && cat "$vm_archive".[0-9] | tar -C "$work" -xz || exit 1
+tar -C "$work" -xzf "$archive" && cat "$vm_archive".[0-9] | tar -C "$work" -xJ || exit 1
 built=$work/apir-bundle/build/release-gcc
 
 try() { # NAME WANTED

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * guest: the packaged llama.cpp as a guest of `make check-ggml`, and what it computes natively: on
- * APIR0 where it sees that, else on a Vulkan device, else on the CPU. It takes the same settings
- * and prints the same lines as tests/hook/node_llama.cjs, which says what they are. With --judge
- * it says of another one's text how far its tokens are from those that it finds most likely itself
- * (with --judge-plain, while weights stay as the file has them, where the device has a layout of
- * its own for them), and with --logs how likely each token is.
+ * APIR0 where it sees that, else on a Vulkan device, else on the CPU. It takes the same arguments
+ * and prints the same lines as tests/hook/node_llama.cjs, which says what they are, and ends at a
+ * model that it cannot run. With --judge-plain the judge's weights stay as the file has them, where
+ * the device has a layout of its own for them.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -29,10 +28,11 @@ static enum ggml_type cache_type(const char *name)
 static void setting_apply(const char *setting, struct llama_context_params *p)
 {
     char flash[8], keys[8], values[8];
-    if (sscanf(setting, "%7[^:]:%7[^:]:%7s", flash, keys, values) != 3)
+    unsigned batch = BATCH;
+    if (sscanf(setting, "%7[^:]:%7[^:]:%7[^:]:%u", flash, keys, values, &batch) < 3)
         run_fail("%s: not a setting", setting);
     p->n_ctx = CONTEXT;
-    p->n_batch = p->n_ubatch = BATCH;
+    p->n_batch = p->n_ubatch = batch;
     p->flash_attn_type =
         strcmp(flash, "on") == 0 ? LLAMA_FLASH_ATTN_TYPE_ENABLED : LLAMA_FLASH_ATTN_TYPE_DISABLED;
     p->type_k = cache_type(keys);
@@ -45,28 +45,40 @@ static void prompt(struct llama_context *ctx)
     llama_token tokens[PROMPT];
     for (int i = 0; i < PROMPT; i++)
         tokens[i] = 3 + i * 37 % 120;
-    if (decode_last(ctx, tokens, 0, PROMPT) != 0)
-        run_fail("llama_decode failed");
-}
-
-static void generate(struct llama_context *ctx, llama_token made[GENERATED])
-{
-    prompt(ctx);
-    for (int i = 0; i < GENERATED; i++) {
-        made[i] = most_likely(llama_get_logits_ith(ctx, -1), context_vocab(ctx));
-        if (decode_last(ctx, &made[i], PROMPT + i, 1) != 0)
-            run_fail("llama_decode failed at token %d", i);
+    const int batch = (int)llama_n_batch(ctx);
+    for (int i = 0; i < PROMPT; i += batch) {
+        if (decode_last(ctx, tokens + i, i, PROMPT - i < batch ? PROMPT - i : batch) != 0)
+            run_fail("llama_decode failed");
     }
 }
 
-/* The logarithm of each token's probability, as a list. */
+static void show_text(struct llama_context *ctx)
+{
+    prompt(ctx);
+    printf(",\"made\":");
+    for (int i = 0; i < GENERATED; i++) {
+        const llama_token made = most_likely(llama_get_logits_ith(ctx, -1), context_vocab(ctx));
+        printf("%c%d", i ? ',' : '[', made);
+        if (decode_last(ctx, &made, PROMPT + i, 1) != 0)
+            run_fail("llama_decode failed at token %d", i);
+    }
+    puts("]}");
+}
+
+/* The logarithm of each token's probability, as a list; null: not a number. */
 static void show_step(const float *logits, size_t n)
 {
     double sum = 0;
     for (size_t t = 0; t < n; t++)
         sum += exp((double)logits[t] - (double)logits[0]);
-    for (size_t t = 0; t < n; t++)
-        printf("%c%.6f", t ? ',' : '[', (double)logits[t] - (double)logits[0] - log(sum));
+    for (size_t t = 0; t < n; t++) {
+        const double l = (double)logits[t] - (double)logits[0] - log(sum);
+        putchar(t ? ',' : '[');
+        if (isfinite(l))
+            printf("%.6f", l);
+        else
+            printf("null");
+    }
     putchar(']');
 }
 
@@ -119,31 +131,48 @@ static double judge(struct llama_context *ctx, const char *text)
     return worst;
 }
 
-static void show_setting(const char *setting, bool native)
+static void show_setting(struct run *r, const char *model, const char *setting, bool logs)
 {
-    printf("{\"setting\":\"%s\",\"devices\":[%s]", setting, native ? "" : "\"APIR0\"");
+    setting_apply(setting, &r->setup.context);
+    r->ctx = run_context(r->model, &r->setup);
+    printf("{\"model\":\"%s\",\"setting\":\"%s\",\"devices\":[%s]", model, setting,
+           r->native ? "" : "\"APIR0\"");
+    if (logs)
+        show_logs(r->ctx);
+    else
+        show_text(r->ctx);
+    llama_free(r->ctx);
+    r->ctx = NULL;
 }
 
-static void show_made(const llama_token made[GENERATED])
+static void show_models(struct run *r, const char *settings, char **models, bool logs)
 {
-    printf(",\"made\":[");
-    for (int i = 0; i < GENERATED; i++)
-        printf("%s%d", i ? "," : "", made[i]);
-    puts("]}");
+    for (; *models; models++) {
+        printf("{\"model\":\"%s\",\"begins\":true}\n", *models);
+        r->model = run_model(*models, &r->setup);
+        for (const char *s = settings; *s; s += strcspn(s, ","), s += *s == ',') {
+            char setting[32];
+            snprintf(setting, sizeof(setting), "%.*s", (int)strcspn(s, ","), s);
+            show_setting(r, *models, setting, logs);
+        }
+        run_close(r);
+    }
 }
 
 int main(int argc, char **argv)
 {
-    const bool plain = argc == 5 && strcmp(argv[2], "--judge-plain") == 0;
-    const bool judges = plain || (argc == 5 && strcmp(argv[2], "--judge") == 0);
-    const bool logs = argc > 3 && strcmp(argv[2], "--logs") == 0;
-    if (argc < 3 || (argv[2][0] == '-' && !judges && !logs)) {
-        fputs("usage: guest MODEL [--logs] FLASH:KEYS:VALUES...\n"
-              "       guest MODEL --judge|--judge-plain FLASH:KEYS:VALUES TOKEN,...\n",
+    const char *how = argc > 1 ? argv[1] : "";
+    const bool plain = strcmp(how, "--judge-plain") == 0;
+    const bool judges = plain || strcmp(how, "--judge") == 0, logs = strcmp(how, "--logs") == 0;
+    if (judges ? argc != 5 : argc < 4 || (!logs && strcmp(how, "--texts") != 0)) {
+        fputs("usage: guest --texts|--logs FLASH:KEYS:VALUES[:BATCH],... MODEL...\n"
+              "       guest --judge|--judge-plain FLASH:KEYS:VALUES[:BATCH] TOKEN,... MODEL\n",
               stderr);
         return 2;
     }
-    struct run r = {.model_file = argv[1]};
+    /* What it has said counts, wherever it ends. */
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    struct run r = {0};
     run_init(&r, "CPU");
     r.devices[0] = ggml_backend_dev_by_name("APIR0");
     r.native = !r.devices[0];
@@ -151,23 +180,13 @@ int main(int argc, char **argv)
         r.devices[0] = ggml_backend_dev_by_name("Vulkan0");
     setup_init(&r.setup, &r);
     r.setup.model.use_extra_bufts = !plain;
-    r.model = run_model(r.model_file, &r.setup);
-    for (int i = judges || logs ? 3 : 2; i < (judges ? 4 : argc); i++) {
-        llama_token made[GENERATED];
-        setting_apply(argv[i], &r.setup.context);
+    if (judges) {
+        setting_apply(argv[2], &r.setup.context);
+        r.model = run_model(argv[4], &r.setup);
         r.ctx = run_context(r.model, &r.setup);
-        if (judges) {
-            printf("%.4f\n", judge(r.ctx, argv[4]));
-        } else if (logs) {
-            show_setting(argv[i], r.native);
-            show_logs(r.ctx);
-        } else {
-            generate(r.ctx, made);
-            show_setting(argv[i], r.native);
-            show_made(made);
-        }
-        llama_free(r.ctx);
-        r.ctx = NULL;
+        printf("%.4f\n", judge(r.ctx, argv[3]));
+    } else {
+        show_models(&r, argv[2], argv + 3, logs);
     }
     run_end(&r, NULL);
     return 0;

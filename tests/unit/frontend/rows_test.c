@@ -67,7 +67,7 @@ static size_t last_byte(const struct gg_tensor *t)
 
 static const char *op_name(int op)
 {
-    return op == 1 ? "SET_ROWS" : "NONE";
+    return op == 1 ? "SET_ROWS" : op == 2 ? "SET" : "NONE";
 }
 
 /* Whole numbers will do for the test: the other type's value is one more. */
@@ -292,4 +292,69 @@ TEST_WITHIN(what_the_host_does_or_nobody_can_is_not_ours, setup, unit_teardown)
     assert_true(rows_is_ours(&device, &w->op));
     w->op.op = 0;
     assert_false(rows_is_ours(&device, &w->op));
+}
+
+/* SET in place, of the source's matrices into the middle rows of the target's, from the second far
+ * on: the first of them is left. */
+static void aim_at_region(struct world *w, uint32_t to[FAR][DEEP][ROWS][COLUMNS])
+{
+    aim_at_f32(w, to);
+    w->op.op = 2;
+    w->op.view_src = &w->numbers; /* any */
+    w->op.src[0] = &w->numbers;
+    w->op.src[1] = &w->source;
+    w->source.ne[3] = 1;
+    w->op.op_params[0] = sizeof(to[0][0][0]), w->op.op_params[1] = sizeof(to[0][0]);
+    w->op.op_params[2] = sizeof(to[0]);
+    w->op.op_params[3] = sizeof(to[0]) + sizeof(to[0][0][0]);
+}
+
+TEST_WITHIN(a_region_is_set_and_nothing_besides, setup, unit_teardown)
+{
+    struct world *w = *state;
+    uint32_t to[FAR][DEEP][ROWS][COLUMNS], want[FAR][DEEP][ROWS][COLUMNS] = {0};
+    aim_at_region(w, to);
+    for (int i2 = 0; i2 < DEEP; i2++)
+        memcpy(want[1][i2][1], w->from[0][i2], sizeof(w->from[0][i2]));
+    assert_true(rows_is_ours(&device, &w->op));
+    assert_int_equal(rows_set(&device, &w->op), 0);
+    assert_memory_equal(to, want, sizeof(to));
+    /* Rows of the source that lie apart. */
+    memset(to, 0, sizeof(to));
+    memset(want, 0, sizeof(want));
+    w->source.nb[1] *= 2;
+    w->source.ne[1] = 1;
+    w->source.ne[2] = 2;
+    w->op.op_params[1] = sizeof(to[0][0][0]); /* one below the other */
+    memcpy(want[1][0][1], w->from[0][0], sizeof(want[0][0][0]));
+    memcpy(want[1][0][2], w->from[0][1], sizeof(want[0][0][0]));
+    assert_int_equal(rows_set(&device, &w->op), 0);
+    assert_memory_equal(to, want, sizeof(to));
+}
+
+TEST_WITHIN(a_region_beyond_the_tensor_is_not_ours, setup, unit_teardown)
+{
+    struct world *w = *state;
+    uint32_t to[FAR][DEEP][ROWS][COLUMNS], none[FAR][DEEP][ROWS][COLUMNS] = {0};
+    aim_at_region(w, to);
+    const int32_t offset = w->op.op_params[3];
+    w->op.op_params[3] += 2 * (int32_t)sizeof(to[0][0][0]);
+    assert_false(rows_is_ours(&device, &w->op));
+    assert_int_equal(rows_set(&device, &w->op), -ERANGE);
+    w->op.op_params[3] = -4;
+    assert_int_equal(rows_set(&device, &w->op), -ERANGE);
+    w->op.op_params[3] = offset;
+    w->op.op_params[1] = -4;
+    assert_int_equal(rows_set(&device, &w->op), -ERANGE);
+    w->op.op_params[1] = INT32_MAX;
+    assert_int_equal(rows_set(&device, &w->op), -ERANGE);
+    assert_memory_equal(to, none, sizeof(to));
+    w->op.op_params[1] = sizeof(to[0][0]);
+    assert_true(rows_can_set(&w->op));
+    /* Of another type nobody has it, and not in place the CPU may. */
+    w->source.type = APIR_TYPE_F16;
+    assert_false(rows_can_set(&w->op));
+    w->source.type = APIR_TYPE_F32;
+    w->op.view_src = NULL;
+    assert_false(rows_can_set(&w->op));
 }
