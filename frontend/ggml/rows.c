@@ -44,23 +44,20 @@ struct region {
 static bool region_of(const struct gg_tensor *op, struct region *ret_region)
 {
     const struct gg_tensor *from = op->src[1];
-    const size_t size = plugin.nbytes(op);
-    struct region r = {.nb = {element(op->type)}, .offset = (size_t)op->op_params[3]};
-    size_t last = r.offset + r.nb[0];
-    if (op->op_params[3] < 0)
+    const int32_t *p = op->op_params;
+    if (p[0] < 0 || p[1] < 0 || p[2] < 0 || p[3] < 0)
         return false;
+    const struct region r = {.nb = {element(op->type), (size_t)p[0], (size_t)p[1], (size_t)p[2]},
+                             .offset = (size_t)p[3]};
+    size_t end = r.offset + r.nb[0];
     for (int i = 0; i < 4; i++) {
-        if (i > 0 && op->op_params[i - 1] < 0)
-            return false;
-        if (i > 0)
-            r.nb[i] = (size_t)op->op_params[i - 1];
-        /* No sum of these is beyond 64 bits: each factor is below 2^31 where it is used. */
+        /* Four products of numbers below 2^31, the first by an element's size, fit in 64 bits. */
         if (from->ne[i] < 1 || from->ne[i] > INT32_MAX)
             return false;
-        last += (size_t)(from->ne[i] - 1) * r.nb[i];
+        end += (size_t)(from->ne[i] - 1) * r.nb[i];
     }
     *ret_region = r;
-    return last <= size;
+    return end <= plugin.nbytes(op);
 }
 
 static bool can_set_region(const struct gg_tensor *op)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Ops that write rows into a tensor that is there, where the host's ggml is too old for them:
- * SET_ROWS (numbers of rows in i32, rows of f16), and SET in place (ggml's Vulkan backend had
- * none).
+ * SET_ROWS (numbers of rows in i32, rows of f16), and SET in place (the Vulkan backend of
+ * node-llama-cpp 3.13.0 has none).
  *
  * What a device does not support ggml's scheduler leaves to the CPU: it gives that copies of the
  * sources. But these write where the tensor lies. Where that is our memory, of which only addresses

@@ -13,11 +13,13 @@
 # tokens: of one graph, the guest's, natively with the guest's kernels for the CPU, and with the host's. They may differ
 # by `arch_tie` standard deviations of all tokens'. Weights are of f32, as that tool writes them.
 #
-# A GPU multiplies them as f16, so there the limit is wider (an NVIDIA H100's are up to 0.05 from the CPU's, and
-# those of 3.6.0, whose kernels round more, up to 0.14 on lavapipe, natively), and there is no quantised cache (texts.bash says why). On
-# lavapipe no batch has more than two tokens: natively, too, products of some shapes are wrong there with more than eight
-# (of 2 to 4 rows, or that many beyond a multiple of 32, with ggml's kernels from 2026 on), and the more tokens flash
-# attention's kernel is for, the longer it is compiled.
+# A GPU multiplies them as f16, so there the limit is wider (an NVIDIA H100's are up to 0.05 from the CPU's, and those
+# of 3.6.0, whose kernels round more, up to 0.14 on lavapipe, natively), and there is no quantised cache (texts.bash
+# says why).
+#
+# On lavapipe no batch has more than two tokens. With more than eight, ggml's kernels from 3.18.1 to Debian's are
+# wrong there, natively, too, for products of 2 to 4 rows or that many beyond a multiple of 32; and the more tokens
+# flash attention's kernel is for, the longer it is compiled.
 
 # shellcheck disable=SC2154 # device, out, results and models are run.sh's
 arch_settings=off:f16:f16,on:f16:f16,on:q8_0:q8_0

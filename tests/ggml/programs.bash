@@ -40,6 +40,7 @@ host_config() {
 run_guest() {
     local program=("$out/tests/ggml/guest")
     [[ $1 == debian ]] || program=(node tests/hook/node_llama.cjs "$(folder "$1")")
+    # One that hangs is gone on without: on two cores all models take less than half of this.
     timeout 900 env "${vars[@]}" "${program[@]}" "${@:2}"
 }
 natively() {

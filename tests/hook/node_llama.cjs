@@ -8,8 +8,8 @@
 //   node_llama.cjs FOLDER --texts FLASH:KEYS:VALUES[:BATCH],... MODEL...
 //       the same after a made-up prompt, a line for each model and setting: flash attention on or
 //       off, the types of the cache's keys and values, such as off:f16:f16, and how many tokens a
-//       batch has at most (64). One that this addon does not know is `absent`. A line before them says which model begins; of one that does not
-//       load there are no others.
+//       batch has at most (64). One that this addon does not know is `absent`. A line before them
+//       says which model begins; of one that does not load there are no others.
 //   node_llama.cjs FOLDER --logs SETTING,... MODEL...
 //       such lines with the logarithm of each token's probability (null: not a number) after the
 //       prompt, and after each of some more tokens
