@@ -55,8 +55,10 @@ declines() { # PATTERN VARIABLE=VALUE...
         echo "try $try: messages: $sent, wakes: $woken"
         # The greeting and the memory: some tens, whatever was computed (some thousand messages).
         [[ $sent -gt 2 && $sent -lt 60 ]]
-        # 192 graphs. While other programs want a core both sides sleep (protocol/crowd.h): then again.
+        # 192 graphs. While other programs want a core both sides sleep (protocol/crowd.h): then again,
+        # when those may have gone.
         [[ $woken -ge 96 ]] || break
+        sleep 3
     done
     [[ $woken -lt 96 ]]
 }
