@@ -77,6 +77,13 @@ struct apir_name {
     char name[APIR_TENSOR_NAME];
 };
 
+/* Whether two names of ops are the same. Tables are searched by it for each node, and nearly all
+ * names differ in their first letter. */
+static inline bool apir_name_is(const char *a, const char *b)
+{
+    return a[0] == b[0] && strcmp(a, b) == 0;
+}
+
 struct apir_graph_buffer {
     uint32_t id;
     uint32_t usage; /* 0 any, 1 weights, 2 compute */

@@ -134,9 +134,10 @@ static struct slot *slot_fill(struct slots *ss, struct plugin_stream *stream, ui
     return s;
 }
 
-/* The graph's slot, with its DEF on the ring where the host has not this graph in it. */
+/* The graph's slot, with its DEF on the ring where the host has not this graph in it. *ret_encoded:
+ * the scratch has it, and the slot's snapshot is another graph's. */
 static struct slot *slot_get(struct slots *ss, struct plugin_stream *stream,
-                             const struct gg_cgraph_head *graph, int *ret_rc)
+                             const struct gg_cgraph_head *graph, bool *ret_encoded, int *ret_rc)
 {
     uint64_t uid = graph_uid(graph);
     uint32_t device = stream->device->index;
@@ -168,7 +169,7 @@ static struct slot *slot_get(struct slots *ss, struct plugin_stream *stream,
     s->uid = uid;
     s->first = graph->nodes[0];
     s->n_nodes = graph->n_nodes;
-    snapshot_take(&s->snapshot, &ss->scratch, graph);
+    *ret_encoded = true;
     return s;
 }
 
@@ -176,8 +177,9 @@ struct slot *slots_execute(struct slots *ss, struct plugin_stream *stream,
                            const struct gg_cgraph_head *graph, int *ret_rc)
 {
     struct client *c = &plugin.client;
+    bool encoded = false;
     *ret_rc = 0;
-    struct slot *s = slot_get(ss, stream, graph, ret_rc);
+    struct slot *s = slot_get(ss, stream, graph, &encoded, ret_rc);
     if (!s)
         return NULL;
     s->last_used = ++ss->clock;
@@ -194,6 +196,9 @@ struct slot *slots_execute(struct slots *ss, struct plugin_stream *stream,
         client_flush_locked(c);
     }
     client_unlock(c);
+    /* While the host is at work. */
+    if (encoded)
+        snapshot_take(&s->snapshot, &ss->scratch, graph);
     if (pos)
         return s;
     *ret_rc = -ENODEV;

@@ -13,6 +13,7 @@
 #include "backend/worker/ggml/fns.h"
 #include "protocol/gguf.h"
 #include "protocol/ggml_probe.h"
+#include "protocol/graph.h"
 #include "common/log.h"
 
 static struct host_ggml_fns fns; /* one ggml per process, as one worker per context */
@@ -103,7 +104,7 @@ static void names_load(struct host_names *names, const char *(*get)(int), const 
 int host_names_find(const struct host_names *names, const char *name)
 {
     for (uint32_t i = 0; i < names->count; i++) {
-        if (names->name[i] && strcmp(names->name[i], name) == 0)
+        if (names->name[i] && apir_name_is(name, names->name[i]))
             return (int)i;
     }
     return -1;

@@ -269,7 +269,7 @@ static bool all_known(const struct meaning *table, size_t n, const struct worker
                       const struct apir_graph *g, const struct apir_tensor *t)
 {
     for (size_t i = 0; i < n; i++) {
-        if (strcmp(table[i].op, g->names[t->op].name) == 0 && table[i].asks(g, t) &&
+        if (apir_name_is(g->names[t->op].name, table[i].op) && table[i].asks(g, t) &&
             !m->has(m->data, table[i].since))
             return false;
     }

@@ -301,7 +301,7 @@ static const char *check_tensors(const struct rules_op *o, const struct rule *ru
 static const struct rule *rule_find(const char *op)
 {
     for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
-        if (strcmp(rules[i].op, op) == 0)
+        if (apir_name_is(op, rules[i].op))
             return &rules[i];
     }
     return NULL;
@@ -379,7 +379,7 @@ int worker_rules_index(const struct apir_graph *g, uint32_t index, int64_t *ret_
         return -1;
     for (size_t i = 0; i < sizeof(indexed) / sizeof(indexed[0]); i++) {
         int ids = indexed[i].ids, of = indexed[i].of;
-        if (strcmp(indexed[i].op, g->names[t->op].name) != 0 || t->src[ids] == APIR_NO_TENSOR)
+        if (!apir_name_is(g->names[t->op].name, indexed[i].op) || t->src[ids] == APIR_NO_TENSOR)
             continue;
         const struct apir_tensor *table = of < 0 ? t : &g->tensors[t->src[of]];
         *ret_limit = table->ne[indexed[i].dimension];
