@@ -31,6 +31,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "protocol/wire.h"
 
@@ -77,8 +78,8 @@ struct apir_name {
     char name[APIR_TENSOR_NAME];
 };
 
-/* Whether two names of ops are the same. Tables are searched by it for each node, and nearly all
- * names differ in their first letter. */
+/* Whether two names are the same. Tables of ops are searched by this for each node of a graph; most
+ * names differ in their first letter, which saves a call. */
 static inline bool apir_name_is(const char *a, const char *b)
 {
     return a[0] == b[0] && strcmp(a, b) == 0;

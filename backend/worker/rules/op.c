@@ -9,8 +9,11 @@
 
 rules_int rules_mul(rules_int a, rules_int b)
 {
-    const bool is_small = (a | b) >> 54 == 0; /* most are; a division of this width is slow */
-    return is_small || b == 0 || a <= TOO_LARGE / b ? a * b : TOO_LARGE;
+    /* Most are below 2^54, and so is their product below the limit: a division of this width is
+     * slow. */
+    if (((a | b) >> 54) == 0 || b == 0)
+        return a * b;
+    return a > TOO_LARGE / b ? TOO_LARGE : a * b;
 }
 
 rules_int rules_elements(const struct apir_tensor *t)

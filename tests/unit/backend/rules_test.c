@@ -294,6 +294,22 @@ static bool is_builders_slip(const struct graph_scene *s, const char *why)
            (strcmp(op, "PAD") == 0 && t->params[8]) || (strcmp(op, "MUL_MAT") == 0 && t->params[1]);
 }
 
+static rules_int power(int n)
+{
+    return (rules_int)1 << n;
+}
+
+TEST(products_stay_too_large)
+{
+    assert_true(rules_mul(0, power(110)) == 0 && rules_mul(power(110), 0) == 0);
+    assert_true(rules_mul(power(54) - 1, power(54) - 1) == (power(54) - 1) * (power(54) - 1));
+    assert_true(rules_mul(power(54), power(54)) == power(108));
+    assert_true(rules_mul(power(62), 3) == 3 * power(62));
+    assert_true(rules_mul(power(55), power(55)) == power(110));
+    assert_true(rules_mul(power(55) + 1, power(55)) == power(110));
+    assert_true(rules_mul(power(110), power(110)) == power(110));
+}
+
 TEST(what_ggml_builds_is_accepted)
 {
     static uint8_t arena[64 << 10] __attribute__((aligned(64)));
