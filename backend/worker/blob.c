@@ -9,8 +9,19 @@
 #include "backend/worker/stream.h"
 #include "backend/worker/table.h"
 
+/* Devices have no copies of it under way: see worker_arena_seen(). */
+static void view_drop(struct worker *w, struct worker_arena_view *view)
+{
+    host_buffer_free(&w->ggml, &view->buffer);
+    view->map = NULL;
+}
+
 static void blob_drop(struct worker *w, struct worker_blob *b)
 {
+    for (uint32_t i = 0; b->map && i < APIR_DEVICES_MAX; i++) {
+        if (w->arenas[i].map == b->map)
+            view_drop(w, &w->arenas[i]);
+    }
     if (b->direct.handle) {
         /* The device may be in the middle of a copy. */
         worker_streams_settle(w);
@@ -69,4 +80,20 @@ const char *worker_blob_forget(struct worker *w, const struct apir_msg_blob_forg
         return "blob does not exist";
     blob_drop(w, b);
     return NULL;
+}
+
+struct host_buffer *worker_arena_seen(struct worker *w, uint32_t device)
+{
+    const struct worker_blob *arena = worker_blob_find(w, APIR_ARENA_BLOB_ID);
+    const struct host_device *d = &w->ggml.devices[device];
+    struct worker_arena_view *view = &w->arenas[device];
+    if (!arena || d->flags & APIR_DEVICE_SYNC)
+        return NULL;
+    /* The guest may have given it back and made another. */
+    if (view->map != arena->map) {
+        view_drop(w, view);
+        view->map = arena->map;
+        (void)host_buffer_wrap(&w->ggml, d, arena->map, arena->size, &view->buffer);
+    }
+    return view->buffer.handle ? &view->buffer : NULL;
 }

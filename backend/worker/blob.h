@@ -12,4 +12,11 @@ const char *worker_blob_forget(struct worker *w, const struct apir_msg_blob_forg
  * device may be copying from it. */
 void worker_blobs_reap(struct worker *w);
 
+/*
+ * The arena as this device sees it, so that the device itself copies to and from it; NULL where it
+ * cannot, or there is no arena. The first call shows it to the device. Only for copies that have
+ * ended when the caller returns: the view goes with the arena. Ours until then.
+ */
+struct host_buffer *worker_arena_seen(struct worker *w, uint32_t device);
+
 #endif

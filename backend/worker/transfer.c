@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes between buffers and shared memory. Where the device reaches the blob
- * itself (BLOB_REGISTER), it copies: what a stream is given in the order of its queue, and what the
- * client waits for if it is large. All else ggml's set and get do, after the stream's work so far.
+ * Bytes between buffers and shared memory. Where the device reaches the blob itself
+ * (BLOB_REGISTER), it copies what a stream is given in the order of its queue. What the client
+ * waits for it copies if it is large, and then between its own memory and the arena, too. All else
+ * ggml's set and get do, after the stream's work so far.
  */
 #include "backend/worker/transfer.h"
 
 #include <string.h>
 
+#include "backend/worker/blob.h"
 #include "backend/worker/extra.h"
 #include "backend/worker/stream.h"
 #include "backend/worker/table.h"
@@ -59,6 +61,17 @@ static const char *transfer_check(struct worker *w, uint32_t buffer, uint64_t of
     return NULL;
 }
 
+/*
+ * The blob as the device sees it, for a large transfer that the client waits for; NULL: the CPU
+ * copies. The arena is only shown to a device that has memory of its own.
+ */
+static struct host_buffer *direct_of(struct worker *w, const struct transfer *t, uint32_t blob)
+{
+    if (t->direct || blob != APIR_ARENA_BLOB_ID || t->buffer->host.memory)
+        return t->direct;
+    return worker_arena_seen(w, t->buffer->device);
+}
+
 /* Whether work on the buffer can be queued on the stream: it is of the same device. */
 static bool queued(const struct worker *w, uint32_t stream, const struct worker_buffer *b)
 {
@@ -98,11 +111,11 @@ const char *worker_set(struct worker *w, const struct apir_msg_set *m)
     why = worker_stream_settle(w, m->stream);
     if (why)
         return why;
-    if (t.direct && m->size >= DIRECT_SET_MIN) {
-        host_buffer_copy(&w->ggml, t.direct, t.direct_offset, &t.buffer->host, m->offset, m->size);
-        return NULL;
-    }
-    host_buffer_set(&w->ggml, &t.buffer->host, m->offset, t.data, m->size);
+    struct host_buffer *direct = m->size >= DIRECT_SET_MIN ? direct_of(w, &t, m->blob) : NULL;
+    if (direct)
+        host_buffer_copy(&w->ggml, direct, m->blob_offset, &t.buffer->host, m->offset, m->size);
+    else
+        host_buffer_set(&w->ggml, &t.buffer->host, m->offset, t.data, m->size);
     return NULL;
 }
 
@@ -174,8 +187,9 @@ const char *worker_get(struct worker *w, const struct apir_msg_get *m)
     why = worker_stream_settle(w, m->stream);
     if (why)
         return why;
-    if (t.direct && m->size >= DIRECT_GET_MIN)
-        host_buffer_copy(&w->ggml, &t.buffer->host, m->offset, t.direct, t.direct_offset, m->size);
+    struct host_buffer *direct = m->size >= DIRECT_GET_MIN ? direct_of(w, &t, m->blob) : NULL;
+    if (direct)
+        host_buffer_copy(&w->ggml, &t.buffer->host, m->offset, direct, m->blob_offset, m->size);
     else if (t.buffer->host.memory)
         answer(w, t.data, t.buffer->host.memory + m->offset, m->size);
     else

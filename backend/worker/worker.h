@@ -115,6 +115,12 @@ struct worker_dying {
     struct worker_blob blob;
 };
 
+/* The arena as a device sees it (blob.h). */
+struct worker_arena_view {
+    const void *map;           /* the arena it was asked about; NULL: none yet */
+    struct host_buffer buffer; /* .handle NULL: it does not see it */
+};
+
 struct worker {
     /* from the server */
     int control_fd; /* -1: there is no server, and nobody to ask (tests) */
@@ -122,8 +128,9 @@ struct worker {
     struct apir_spin_page *spin;
     uint32_t spin_slot; /* our byte of it; APIR_SPIN_SLOTS: none, we may not look */
 
-    struct worker_blob blobs[APIR_BLOBS_MAX]; /* 0: the ring */
-    struct worker_dying *dying;               /* owned; worker_blobs_reap() */
+    struct worker_blob blobs[APIR_BLOBS_MAX];          /* 0: the ring */
+    struct worker_dying *dying;                        /* owned; worker_blobs_reap() */
+    struct worker_arena_view arenas[APIR_DEVICES_MAX]; /* for each of ggml.devices */
     struct apir_ring_host ring;
     unsigned state;       /* APIR_ST_ bit */
     uint64_t shm_limit;   /* bytes: the server refuses blobs beyond it */

@@ -89,6 +89,26 @@ GUEST_TEST(blob_ids_are_reused)
     expect_alive(g);
 }
 
+/* A device that has seen the arena copies to and from it itself; not once there is another one. */
+GUEST_TEST(arena_is_changed_for_another)
+{
+    enum { LARGE = 5 << 19 }; /* what a device copies, in both directions */
+    guest_alloc(g, 1, LARGE);
+    for (int round = 0; round < 8; round++) {
+        uint8_t value = (uint8_t)(round + 1);
+        put_forget(g, 1);
+        expect_alive(g);
+        guest_blob_end(g, 1);
+        guest_blob(g, 1, round % 2 ? LARGE : LARGE + SMALL);
+        memset(guest_bytes(g, 1), value, LARGE);
+        put_transfer(g, APIR_MSG_SET, 0, 1, 0, LARGE, 1, 0);
+        expect_bytes(g, 1, 0, LARGE, value);
+        /* Forgotten right behind a transfer. */
+        put_transfer(g, APIR_MSG_GET, 0, 1, 0, LARGE, 1, 0);
+    }
+    expect_alive(g);
+}
+
 GUEST_TEST(all_blobs_at_once)
 {
     guest_alloc(g, 1, (uint64_t)SMALL * APIR_BLOBS_MAX);
