@@ -214,6 +214,7 @@ static int load(void *handle, struct apir_error *err)
     rc = symbols_load(handle, err);
     if (rc)
         return rc;
+    plugin.cores = os_cores();
     rc = client_open(&plugin.client, getenv("APIR_TRANSPORT"), err);
     if (rc)
         return rc;

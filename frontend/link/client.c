@@ -208,18 +208,21 @@ static void wait_sleep(struct client *c, struct wait_state *ws, uint64_t pos, ui
 
 static void wait_look(struct client *c, uint64_t pos, uint64_t now)
 {
-    for (int i = 0; i < 32; i++) {
-        if (reached(c, pos))
-            return;
+    bool done = false;
+    for (int i = 0; i < 32 && !done; i++) {
         apir_cpu_relax();
+        done = reached(c, pos);
     }
     /* Where cores are scarce the one we wait for may need this one. */
-    os_yield();
+    if (!done)
+        os_yield();
+    /* Also when it is done: that may be what another has used our core for. */
     if (c->transport.same_kernel)
         (void)apir_crowd_note(&c->crowd, now, os_now_ns());
 }
 
-int client_wait(struct client *c, uint64_t pos, uint64_t expect_ns)
+/* asleep: does not look, where the host wakes us. */
+static int wait_until(struct client *c, uint64_t pos, uint64_t expect_ns, bool asleep)
 {
     if (!client_usable(c))
         return -ENODEV;
@@ -232,7 +235,9 @@ int client_wait(struct client *c, uint64_t pos, uint64_t expect_ns)
      * sleep costs more than it saves. Looking takes a core that may be computing. */
     uint64_t wake_at = ws.began, asleep_until = ws.began;
     uint64_t spin_until = ws.began + SPIN_NS + expect_ns + expect_ns / 2;
-    if (expect_ns > KNOWN_LONG_NS) {
+    if (asleep && c->transport.same_kernel) {
+        wake_at = UINT64_MAX;
+    } else if (expect_ns > KNOWN_LONG_NS) {
         uint64_t margin = expect_ns / 4 < KNOWN_LONG_NS ? expect_ns / 4 : KNOWN_LONG_NS;
         wake_at += expect_ns - margin;
         /* Where nothing wakes us, never for all of it: what was slow once would stay slow. */
@@ -262,6 +267,16 @@ int client_wait(struct client *c, uint64_t pos, uint64_t expect_ns)
         prctl(PR_SET_TIMERSLACK, (unsigned long)old_slack);
     /* What is complete is complete, whatever happened since. */
     return client_usable(c) && reached(c, pos) ? 0 : rc ? rc : -ENODEV;
+}
+
+int client_wait(struct client *c, uint64_t pos, uint64_t expect_ns)
+{
+    return wait_until(c, pos, expect_ns, false);
+}
+
+int client_wait_asleep(struct client *c, uint64_t pos, uint64_t expect_ns)
+{
+    return wait_until(c, pos, expect_ns, true);
 }
 
 int client_wait_locked(struct client *c, uint64_t pos)

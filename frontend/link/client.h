@@ -114,6 +114,11 @@ bool client_host_idle(struct client *c);
  * far as is known, 0 for soon. Returns 0, or -ENODEV: lost. Without the lock.
  */
 int client_wait(struct client *c, uint64_t pos, uint64_t expect_ns);
+/*
+ * The same for what computes on every core: looking would take one of them, and what is waited for
+ * would wait for that core. In one kernel it sleeps until the host wakes it.
+ */
+int client_wait_asleep(struct client *c, uint64_t pos, uint64_t expect_ns);
 int client_wait_locked(struct client *c, uint64_t pos);
 
 /* Arena room for `size` bytes; waits for it. NULL: lost, or more than there is. */

@@ -30,6 +30,13 @@ static inline void os_sleep_ns(uint64_t ns)
     nanosleep(&ts, NULL);
 }
 
+/* Of this kernel, in use. */
+static inline uint32_t os_cores(void)
+{
+    const long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 ? (uint32_t)n : 1;
+}
+
 static inline void os_yield(void)
 {
     syscall(SYS_sched_yield);

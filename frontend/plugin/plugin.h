@@ -54,6 +54,7 @@ struct plugin {
     struct gg_reg reg;
     struct plugin_device devices[APIR_DEVICES_MAX];
     uint32_t n_devices;
+    uint32_t cores; /* of the kernel that we run on */
 
     /* ids of host objects; under the client's lock */
     uint16_t buffer_generation[APIR_BUFFERS_MAX];
