@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a client waits for a host in the same kernel: it looks, or it sleeps and is woken. */
+#include "tests/lib/unit.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "frontend/link/client.h"
+
+#define MS  UINT64_C(1000000)
+#define POS 64u
+
+static uint32_t alive = 1;
+static struct apir_ring_header header;
+static struct client client;
+
+/* The host: does its work once the client sleeps, and notes what that one's looking has cost. */
+struct host {
+    pthread_t thread, waiter;
+    uint64_t looked_ns; /* CPU time of the waiter up to its sleep */
+};
+
+static uint64_t cpu_ns(pthread_t thread)
+{
+    clockid_t clock;
+    struct timespec t;
+    assert_int_equal(pthread_getcpuclockid(thread, &clock), 0);
+    assert_int_equal(clock_gettime(clock, &t), 0);
+    return (uint64_t)t.tv_sec * 1000 * MS + (uint64_t)t.tv_nsec;
+}
+
+static void *host_works(void *arg)
+{
+    struct host *h = arg;
+    while (!apir_load_acquire32(&header.waiting))
+        os_sleep_ns(MS / 20);
+    h->looked_ns = cpu_ns(h->waiter) - h->looked_ns;
+    /* In two steps: who waits for the second must not be content with the first. */
+    for (uint64_t head = POS / 2; head <= POS; head += POS / 2) {
+        os_sleep_ns(5 * MS);
+        apir_store_release64(&header.head, head);
+        apir_add32(&header.wake, 1);
+        syscall(SYS_futex, &header.wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    }
+    return NULL;
+}
+
+static struct host host_begin(void)
+{
+    header = (struct apir_ring_header){.state = APIR_STATE_READY};
+    client = (struct client){.alive = &alive, .ring.header = &header};
+    client.transport.same_kernel = true;
+    client.transport.silence_ns = 15000 * MS;
+    return (struct host){.waiter = pthread_self(), .looked_ns = cpu_ns(pthread_self())};
+}
+
+TEST(who_waits_asleep_does_not_look)
+{
+    /* Where so much is expected of the first, a client that looks does so for 1.7 ms at once. */
+    const uint64_t expect[] = {MS - 1, 0, 12 * MS};
+    for (size_t i = 0; i < sizeof(expect) / sizeof(expect[0]); i++) {
+        struct host h = host_begin();
+        assert_int_equal(pthread_create(&h.thread, NULL, host_works, &h), 0);
+        assert_int_equal(client_wait_asleep(&client, POS, expect[i]), 0);
+        assert_true(apir_load_acquire64(&header.head) == POS);
+        assert_int_equal(pthread_join(h.thread, NULL), 0);
+        assert_int_equal(header.waiting, 0);
+        assert_true(h.looked_ns < MS * 8 / 10);
+    }
+}
+
+TEST(who_waits_looks_first_and_sleeps_then)
+{
+    struct host h = host_begin();
+    assert_int_equal(pthread_create(&h.thread, NULL, host_works, &h), 0);
+    assert_int_equal(client_wait(&client, POS, 0), 0);
+    assert_true(apir_load_acquire64(&header.head) == POS);
+    assert_int_equal(pthread_join(h.thread, NULL), 0);
+    assert_int_equal(header.waiting, 0);
+}
+
+TEST(what_is_there_is_not_waited_for)
+{
+    (void)host_begin();
+    header.head = POS;
+    assert_int_equal(client_wait_asleep(&client, POS, 12 * MS), 0);
+    assert_int_equal(client_wait(&client, POS, 12 * MS), 0);
+    client.lost = 1;
+    assert_int_equal(client_wait_asleep(&client, POS + 8, 12 * MS), -ENODEV);
+}
+
+int main(void)
+{
+    return unit_run("frontend_wait");
+}
