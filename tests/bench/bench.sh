@@ -403,7 +403,7 @@ earlier_print() {
     [[ -s $dir/earlier.jsonl ]] || return 0
     jq -r 'def r: . * 1000 | round / 1000;
         "\(.name) was \(.verdict) on \(.time) (\(.commits | join(", "))\(if .quick then "; --quick" else "" end)): "
-        + "\(.found.median | r) (\(.found.low | r) to \(.found.high | r)), wanted \(.comparison) \(.target)"' \
+        + "\(.found.median | r) (\(.found.low | r) to \(.found.high | r)), wanted \(.comparison) \(.target | r)"' \
         "$dir/earlier.jsonl"
 }
 
