@@ -9,7 +9,7 @@
 #include "backend/worker/stream.h"
 #include "backend/worker/table.h"
 
-/* Devices have no copies of it under way: see worker_arena_seen(). */
+/* No device is in the middle of a copy: see worker_arena_seen(). */
 static void view_drop(struct worker *w, struct worker_arena_view *view)
 {
     host_buffer_free(&w->ggml, &view->buffer);
@@ -18,7 +18,7 @@ static void view_drop(struct worker *w, struct worker_arena_view *view)
 
 static void blob_drop(struct worker *w, struct worker_blob *b)
 {
-    for (uint32_t i = 0; b->map && i < APIR_DEVICES_MAX; i++) {
+    for (uint32_t i = 0; i < APIR_DEVICES_MAX; i++) {
         if (w->arenas[i].map == b->map)
             view_drop(w, &w->arenas[i]);
     }

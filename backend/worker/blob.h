@@ -13,9 +13,9 @@ const char *worker_blob_forget(struct worker *w, const struct apir_msg_blob_forg
 void worker_blobs_reap(struct worker *w);
 
 /*
- * The arena as this device sees it, so that the device itself copies to and from it; NULL where it
- * cannot, or there is no arena. The first call shows it to the device. Only for copies that have
- * ended when the caller returns: the view goes with the arena. Ours until then.
+ * The arena as this device sees it, for copies that the device makes itself. NULL: it cannot, or
+ * there is no arena. The first call shows the arena to the device. The buffer is ours and is freed
+ * with the arena at any later message: copies must have ended before the caller returns.
  */
 struct host_buffer *worker_arena_seen(struct worker *w, uint32_t device);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes between buffers and shared memory. Where the device reaches the blob itself
- * (BLOB_REGISTER), it copies what a stream is given in the order of its queue. What the client
- * waits for it copies if it is large, and then between its own memory and the arena, too. All else
- * ggml's set and get do, after the stream's work so far.
+ * Bytes between buffers and shared memory. A device that reaches a blob itself (BLOB_REGISTER)
+ * copies what a stream is given, in the order of its queue. It also makes large transfers that the
+ * client waits for: with such a blob, and with the arena, which it is shown at the first of them.
+ * All else ggml's set and get do, after the stream's work so far.
  */
 #include "backend/worker/transfer.h"
 
@@ -62,8 +62,8 @@ static const char *transfer_check(struct worker *w, uint32_t buffer, uint64_t of
 }
 
 /*
- * The blob as the device sees it, for a large transfer that the client waits for; NULL: the CPU
- * copies. The arena is only shown to a device that has memory of its own.
+ * The blob as the device sees it, for a large transfer that the client waits for; NULL: it is not
+ * the device that copies. The arena is shown only to devices whose memory the CPU does not reach.
  */
 static struct host_buffer *direct_of(struct worker *w, const struct transfer *t, uint32_t blob)
 {

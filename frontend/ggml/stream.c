@@ -55,7 +55,8 @@ static void failure_told(struct plugin_stream *s)
     client_unlock(c);
 }
 
-/* Its graphs are computed by a thread for each core, as far as we know the host's limit. */
+/* Whether a thread for each core computes its graphs. What the host allows may be less: we are not
+ * told, and sleep then where we could look. */
 static bool takes_every_core(const struct plugin_stream *s)
 {
     return s->device->info.flags & APIR_DEVICE_THREADS &&
@@ -91,8 +92,9 @@ static void stream_synchronize(void *backend)
     uint64_t *known = slot ? &slot->expect_ns : &s->idle_expect_ns;
     uint64_t expect = *known > already ? *known - already : 0;
     client_unlock(c);
+    /* Asleep until all is there: looking for the pieces of a read would take a core as well. */
     if (slot && takes_every_core(s))
-        client_wait_asleep(c, pos, expect); /* with all that is to be read */
+        client_wait_asleep(c, pos, expect);
     else
         client_wait(c, begin, expect);
     uint64_t took = os_now_ns() - (slot ? s->submitted : now);

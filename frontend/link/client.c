@@ -208,20 +208,18 @@ static void wait_sleep(struct client *c, struct wait_state *ws, uint64_t pos, ui
 
 static void wait_look(struct client *c, uint64_t pos, uint64_t now)
 {
-    bool done = false;
-    for (int i = 0; i < 32 && !done; i++) {
+    for (int i = 0; i < 32; i++) {
+        if (reached(c, pos))
+            return;
         apir_cpu_relax();
-        done = reached(c, pos);
     }
     /* Where cores are scarce the one we wait for may need this one. */
-    if (!done)
-        os_yield();
-    /* Also when it is done: that may be what another has used our core for. */
+    os_yield();
     if (c->transport.same_kernel)
         (void)apir_crowd_note(&c->crowd, now, os_now_ns());
 }
 
-/* asleep: does not look, where the host wakes us. */
+/* asleep: sleeps at once instead of looking, if the host can wake us. */
 static int wait_until(struct client *c, uint64_t pos, uint64_t expect_ns, bool asleep)
 {
     if (!client_usable(c))

@@ -30,7 +30,7 @@ static inline void os_sleep_ns(uint64_t ns)
     nanosleep(&ts, NULL);
 }
 
-/* Of this kernel, in use. */
+/* Cores that this kernel runs on. */
 static inline uint32_t os_cores(void)
 {
     const long n = sysconf(_SC_NPROCESSORS_ONLN);

@@ -89,7 +89,7 @@ GUEST_TEST(blob_ids_are_reused)
     expect_alive(g);
 }
 
-/* A device that has seen the arena copies to and from it itself; not once there is another one. */
+/* A device that has been shown the arena must not go on with it once it is another one. */
 GUEST_TEST(arena_is_changed_for_another)
 {
     enum { LARGE = 5 << 19 }; /* what a device copies, in both directions */

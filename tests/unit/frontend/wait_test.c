@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a client waits for a host in the same kernel: it looks, or it sleeps and is woken. */
+/* How a client waits for a host in the same kernel, which wakes it. */
 #include "tests/lib/unit.h"
 
 #include <limits.h>
 #include <pthread.h>
-#include <sys/mman.h>
 #include <time.h>
 
 #include "frontend/link/client.h"
@@ -71,7 +70,7 @@ TEST(who_waits_asleep_does_not_look)
     }
 }
 
-TEST(who_waits_looks_first_and_sleeps_then)
+TEST(who_looks_sleeps_in_the_end)
 {
     struct host h = host_begin();
     assert_int_equal(pthread_create(&h.thread, NULL, host_works, &h), 0);
