@@ -108,6 +108,14 @@ void engine_init(struct engine *e, const struct option_side *side)
         e->devices[0] = find_device(side);
 }
 
+/* All that was sent to the device is done: a question is answered after it. */
+static void arrived(const struct engine *e)
+{
+    size_t free_bytes, total;
+    if (e->devices[0])
+        ggml_backend_dev_memory(e->devices[0], &free_bytes, &total);
+}
+
 void engine_load(struct engine *e, const struct options *o, const char *path)
 {
     struct llama_model_params p = llama_model_default_params();
@@ -119,10 +127,8 @@ void engine_load(struct engine *e, const struct options *o, const char *path)
     e->model = llama_model_load_from_file(path, p);
     if (!e->model)
         fail("%s cannot be loaded on %s; --verbose says why", path, e->side->device);
-    /* Loaded is what has arrived there: a question is answered after what was sent before. */
-    size_t free_bytes, total;
-    if (e->devices[0])
-        ggml_backend_dev_memory(e->devices[0], &free_bytes, &total);
+    /* Loaded is what is there. */
+    arrived(e);
     e->n_vocab = llama_vocab_n_tokens(llama_model_get_vocab(e->model));
     /* A side that computes half of it on the CPU would be compared under the device's name. */
     if (e->devices[0] && notes.offloaded != notes.layers)
@@ -132,8 +138,11 @@ void engine_load(struct engine *e, const struct options *o, const char *path)
 
 void engine_unload(struct engine *e)
 {
-    if (e->model)
+    if (e->model) {
         llama_model_free(e->model);
+        /* Or the next one would wait for it. */
+        arrived(e);
+    }
     e->model = NULL;
 }
 
