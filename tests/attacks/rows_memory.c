@@ -191,8 +191,8 @@ static void arena_punched(void)
 }
 
 /*
- * False: it had ended before the last hole, which took the server's words as well. Then a ping is not
- * answered either, by which a client finds that out.
+ * False: it had ended before the last hole, which took the server's words as well. Then a ping is
+ * not answered either, by which a client finds that out.
  */
 static bool ends_with_reason(struct guest *g)
 {
@@ -200,7 +200,8 @@ static bool ends_with_reason(struct guest *g)
         .magic = APIR_DOORBELL_MAGIC, .op = APIR_DOORBELL_PING, .value = 77};
     WANT(g->transport.doorbell(&g->transport, &ping) == 0);
     guest_flush(g);
-    const bool ended = SOON(guest_state(g) == APIR_STATE_FATAL || guest_state(g) == APIR_STATE_LOST);
+    const bool ended =
+        SOON(guest_state(g) == APIR_STATE_FATAL || guest_state(g) == APIR_STATE_LOST);
     WANT(apir_load_acquire64(&g->ring.header->head) != g->ring.tail);
     WANT(ended || apir_load_acquire32(&g->ring.header->pong) != ping.value);
     return ended;
