@@ -191,10 +191,11 @@ static void arena_punched(void)
 }
 
 /*
- * False: it had ended before the last hole, which took the server's words as well. Then a ping is
- * not answered either, by which a client finds that out.
+ * Whether the ring says that the context has ended. It does not where the server had said so before
+ * the last hole, which took these words as well: then a ping must not be answered, for by that a
+ * client finds it out.
  */
-static bool ends_with_reason(struct guest *g)
+static bool says_its_end(struct guest *g)
 {
     const struct apir_doorbell ping = {
         .magic = APIR_DOORBELL_MAGIC, .op = APIR_DOORBELL_PING, .value = 77};
@@ -221,17 +222,16 @@ static void ring_punched(void)
         /* The tail is behind the head now. */
         g.ring.tail += 16;
         guest_show(&g, round < 4 ? 0 : g.ring.tail);
-        if (!ends_with_reason(&g)) {
-            refused("silent, also when asked");
-            keeper_close(&g);
-            continue;
+        if (says_its_end(&g)) {
+            /* A hole may have swallowed the worker's own words: then the server's are there. */
+            const char *want = guest_state(&g) == APIR_STATE_FATAL ? "ring offsets make no sense"
+                                                                   : "worker exited with status 3";
+            if (!strstr(guest_reason(&g), want))
+                not_stopped("the reason is: %s, instead of: %s", guest_reason(&g), want);
+            refused("%s", guest_reason(&g));
+        } else {
+            refused("silence, and no answer to a ping");
         }
-        /* A hole may have swallowed the worker's own words: then the server's are there. */
-        const char *want = guest_state(&g) == APIR_STATE_FATAL ? "ring offsets make no sense"
-                                                               : "worker exited with status 3";
-        if (!strstr(guest_reason(&g), want))
-            not_stopped("the reason is: %s, instead of: %s", guest_reason(&g), want);
-        refused("%s", guest_reason(&g));
         keeper_close(&g);
     }
 }

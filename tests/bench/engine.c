@@ -108,8 +108,8 @@ void engine_init(struct engine *e, const struct option_side *side)
         e->devices[0] = find_device(side);
 }
 
-/* All that was sent to the device is done: a question is answered after it. */
-static void arrived(const struct engine *e)
+/* Waits until the device has done all that was sent to it: it answers a question after that. */
+static void settle(const struct engine *e)
 {
     size_t free_bytes, total;
     if (e->devices[0])
@@ -127,8 +127,8 @@ void engine_load(struct engine *e, const struct options *o, const char *path)
     e->model = llama_model_load_from_file(path, p);
     if (!e->model)
         fail("%s cannot be loaded on %s; --verbose says why", path, e->side->device);
-    /* Loaded is what is there. */
-    arrived(e);
+    /* Loaded is what the device has, not what is on its way there. */
+    settle(e);
     e->n_vocab = llama_vocab_n_tokens(llama_model_get_vocab(e->model));
     /* A side that computes half of it on the CPU would be compared under the device's name. */
     if (e->devices[0] && notes.offloaded != notes.layers)
@@ -140,8 +140,8 @@ void engine_unload(struct engine *e)
 {
     if (e->model) {
         llama_model_free(e->model);
-        /* Or the next one would wait for it. */
-        arrived(e);
+        /* The device may still be giving memory back, and the next load would wait for that. */
+        settle(e);
     }
     e->model = NULL;
 }
