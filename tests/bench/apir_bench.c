@@ -73,7 +73,7 @@ static const char options[] =
     "  --swap PID,...        pairs are two rounds, whose mean counts: in the second, this thread\n"
     "                        and these processes, with all below them, have changed cores. Each\n"
     "                        of them must be on one of the two in --cores\n"
-    "  --same                other greedy tokens than the first side's are an error\n"
+    "  --same NAME           other greedy tokens of this side than the first one's are an error\n"
     "default, start, server, state, batched: llama.cpp's programs of PATH, with their defaults\n"
     "  --side NAME=APIR0     computes there, as the environment says; any other side does not "
     "hear\n"

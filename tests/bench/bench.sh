@@ -223,7 +223,7 @@ cpu_in_turns() { # PRESET ROUNDS PAIRS OPTION...
     local round
     for ((round = 0; round < $2; round++)); do
         rpc_renew
-        remoted "$bench" llama --case "cpu-$1" --model "$file" --out "$samples" --same \
+        remoted "$bench" llama --case "cpu-$1" --model "$file" --out "$samples" --same apir \
             ${cores[@]+"${cores[@]}"} \
             --side native=CPU --side apir=APIR0 --side "rpc=rpc:$endpoint" \
             --pairs "$3" --first "$((round * $3))" "${@:4}"

@@ -37,7 +37,7 @@ static const struct rule {
     VALUE("out", TEXT, out),
     VALUE("stamp", TEXT, stamp),
     VALUE("targets", TEXT, targets),
-    VALUE("same", FLAG, same),
+    VALUE("same", TEXT, same),
     VALUE("settle", FLAG, settle),
     VALUE("at-once", FLAG, at_once),
     VALUE("verbose", FLAG, verbose),
@@ -239,6 +239,14 @@ int options_other_core(const struct options *o, int core)
 }
 
 /* What a command cannot do without. */
+static bool side_after_first(const struct options *o, const char *name)
+{
+    for (size_t i = 1; i < o->n_sides; i++)
+        if (strcmp(o->sides[i].name, name) == 0)
+            return true;
+    return false;
+}
+
 static void check_whole(const struct options *o)
 {
     if (takes(o->command, "model") && !o->model && !all_peers(o))
@@ -260,6 +268,8 @@ static void check_whole(const struct options *o)
     if (o->at_once && ((o->pp && o->tg) || o->settle || o->cores.n))
         misuse("--at-once measures prompts or tokens alone, of peers that are on their core: "
                "add --pp 0 or --tg 0, and neither --settle nor --cores");
+    if (o->same && !side_after_first(o, o->same))
+        misuse("--same %s: none of the sides after the first has that name", o->same);
     if (takes(o->command, "samples") && (o->n_list == 0 || !o->out))
         misuse("--samples FILE and --out DIR must be given");
 }

@@ -32,7 +32,8 @@ struct options {
     struct option_numbers swap; /* processes that change cores with this one, by their PIDs; if any,
                                  * `cores` are two different ones */
     double seconds;
-    bool same, settle, at_once, verbose, embeddings, cold;
+    const char *same; /* the side that must pick the first one's tokens, or NULL */
+    bool settle, at_once, verbose, embeddings, cold;
     pid_t server;
     /* Samples files, facts KEY=VALUE, or arguments of a program; NULL after them. */
     const char *list[OPTIONS_LIST_MAX + 1];

@@ -56,7 +56,7 @@ for model in $BENCH_NAMES; do
             host "serve $model $pp $tg"
             "$bench" llama --model "$MODELS/$model.gguf" --side "native=peer:$ctl,$ctl" --side apir=APIR0 \
                 --threads 1 --case "vm-$model" --pairs "$BENCH_PAIRS" --first "$first" --pp "$pp" --tg "$tg" \
-                --same --settle --out "$SHARE/samples/turns" >>"$log" 2>&1 ||
+                --same apir --settle --out "$SHARE/samples/turns" >>"$log" 2>&1 ||
                 die "$model: apir-bench failed"
         done
         [[ $BENCH_PP -gt 0 ]] || continue

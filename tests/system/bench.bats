@@ -35,11 +35,19 @@ served() {
     server_start
     serve --pp 16 --tg 8 --settle
     remote "$BENCH" llama --model "$MODEL" --side "native=peer:$PEER" --side apir=APIR0 --pp 16 --tg 8 \
-        --pairs 2 --same --settle --case turns --out "$T/samples" 2>"$T/llama.err"
+        --pairs 2 --same apir --settle --case turns --out "$T/samples" 2>"$T/llama.err"
     served
     grep -qx 'apir-bench: turns: apir: greedy tokens as native in 2 of 2 pairs' "$T/llama.err"
     [[ $(jq -r '[.side, .metric, .pair] | join(" ")' "$T/samples" | sort -u | wc -l) -eq 8 ]]
     jq -es 'all(.seconds > 0)' "$T/samples" >/dev/null
+}
+
+@test "bench: who must pick the first side's tokens is a side after it" {
+    local name
+    for name in native rpc; do
+        gives 2 "none of the sides after the first" "$BENCH" llama --model "$MODEL" --side native=CPU \
+            --side apir=APIR0 --same "$name"
+    done
 }
 
 @test "bench: a peer that measures something else is an error" {
