@@ -243,7 +243,9 @@ cpu_start() { # PRESET: servers, and what loading takes
 case_stamp-135M() {
     local cores
     model 135M
-    host_start "{\"ggml_backends_dir\": \"$out/tests/bench/backends\", \"devices\": [\"STAMP0\"]}"
+    # Nothing is to compute beside it, and this device has no shaders.
+    host_start "{\"ggml_backends_dir\": \"$out/tests/bench/backends\", \"devices\": [\"STAMP0\"],
+        \"spare_workers\": 0, \"shader_seconds\": 0}"
     rpc_start STAMP0 "GGML_BACKEND_PATH=$out/tests/bench/libggml-stamp.so"
     cores_choose '0,0,0' # what is left of each side is this program's own time
     remoted "$bench" llama --case stamp-135M --model "$file" --out "$samples" \
