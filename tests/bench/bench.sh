@@ -283,6 +283,9 @@ case_memory() {
 
 # ---- as a user meets it: llama.cpp's programs, with their defaults and the host's --------------
 
+# Where prompts are computed, weights are of a type that ggml repacks for the CPU: natively, batches of 32 and more
+# of other types are for a BLAS backend, if there is one, and Debian's comes with the reference BLAS, which is slow.
+
 user_host_start() {
     VTEST_CONFIG='{}'
     unix_start "$out"
@@ -304,7 +307,7 @@ user_default() { # TYPE PROMPT
 }
 case_default-q4_0() { user_default q4_0 "$(pick 16 128)"; }
 case_default-q4_k() { user_default q4_k "$(pick 16 128)"; }
-# A longer prompt of it takes a CPU minutes natively (docs/bench.md).
+# A longer prompt of it is natively for ggml's BLAS backend, which takes minutes with Debian's reference BLAS.
 case_default-q8_0() { user_default q8_0 16; }
 
 # A round is a set of processes.
@@ -321,8 +324,8 @@ case_server-1() {
     user_server "$(pick 1 6)" 1 "$(pick 2 8)"
 }
 case_server-8() {
-    model 3M
-    user_server "$(pick 1 8)" 8 "$(pick 16 96)"
+    model 135M q4_0
+    user_server "$(pick 1 6)" 8 "$(pick 4 32)"
 }
 case_server-16() {
     model 135M q4_0
@@ -352,7 +355,7 @@ case_batched() {
 }
 # On a CPU the time to fill so much context grows with its square: larger models were not tried.
 case_depth() {
-    model 3M
+    model 3M q4_0
     user_turns default --pairs "$(pick 1 6)" --pp 64 --tg 16 --argument -d --argument "$(pick 512 32768)"
 }
 case_state() {
