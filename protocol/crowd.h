@@ -22,11 +22,15 @@
 
 /* Late: an interrupt takes less, a time slice more. */
 #define APIR_CROWD_LATE_NS 100000u
-/* So long nobody looks. After that a look may cost a time slice again, some percent of this. */
-#define APIR_CROWD_REST_NS 100000000u
+/* So long nobody looks. After that a look may cost a time slice again, some percent of this: so a
+ * rest is twice as long as the one before, up to the longest, if the time between them was shorter
+ * than that one (case together-8 of the bench). */
+#define APIR_CROWD_REST_NS         100000000u
+#define APIR_CROWD_REST_LONGEST_NS 1600000000u
 
 struct apir_crowd {
     uint64_t until_ns; /* others want the core up to then, as far as is known; at first 0 */
+    uint64_t rest_ns;  /* how long the last rest is, or was; at first 0 */
 };
 
 static inline bool apir_crowd_there(const struct apir_crowd *crowd, uint64_t now_ns)
@@ -38,8 +42,16 @@ static inline bool apir_crowd_there(const struct apir_crowd *crowd, uint64_t now
 static inline bool apir_crowd_note(struct apir_crowd *crowd, uint64_t before_ns, uint64_t after_ns)
 {
     const bool late = after_ns - before_ns > APIR_CROWD_LATE_NS;
-    if (late)
-        __atomic_store_n(&crowd->until_ns, after_ns + APIR_CROWD_REST_NS, __ATOMIC_RELAXED);
+    /* Another thread may have noted it already. */
+    if (late && !apir_crowd_there(crowd, after_ns)) {
+        const uint64_t last = __atomic_load_n(&crowd->rest_ns, __ATOMIC_RELAXED);
+        const uint64_t until = __atomic_load_n(&crowd->until_ns, __ATOMIC_RELAXED);
+        uint64_t rest = after_ns - until < last ? 2 * last : APIR_CROWD_REST_NS;
+        if (rest > APIR_CROWD_REST_LONGEST_NS)
+            rest = APIR_CROWD_REST_LONGEST_NS;
+        __atomic_store_n(&crowd->rest_ns, rest, __ATOMIC_RELAXED);
+        __atomic_store_n(&crowd->until_ns, after_ns + rest, __ATOMIC_RELAXED);
+    }
     return late;
 }
 
