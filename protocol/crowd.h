@@ -22,9 +22,10 @@
 
 /* Late: an interrupt takes less, a time slice more. */
 #define APIR_CROWD_LATE_NS 100000u
-/* So long nobody looks. After that a look may cost a time slice again, some percent of this: so a
- * rest is twice as long as the one before, up to the longest, if the time between them was shorter
- * than that one (case together-8 of the bench). */
+/* How long nobody looks: a rest. After it a look may cost a time slice again, some percent of the
+ * rest. Where a look is late again sooner after a rest than that lasted, the next one is twice as
+ * long, up to the longest (together-8 of `make bench-all` is faster by it); otherwise it is the
+ * shortest again. */
 #define APIR_CROWD_REST_NS         100000000u
 #define APIR_CROWD_REST_LONGEST_NS 1600000000u
 
@@ -42,13 +43,13 @@ static inline bool apir_crowd_there(const struct apir_crowd *crowd, uint64_t now
 static inline bool apir_crowd_note(struct apir_crowd *crowd, uint64_t before_ns, uint64_t after_ns)
 {
     const bool late = after_ns - before_ns > APIR_CROWD_LATE_NS;
-    /* Another thread may have noted it already. */
-    if (late && !apir_crowd_there(crowd, after_ns)) {
+    const uint64_t until = __atomic_load_n(&crowd->until_ns, __ATOMIC_RELAXED);
+    /* In a rest: another thread was late, too. Two that note it at once leave either's rest. */
+    if (late && after_ns >= until) {
         const uint64_t last = __atomic_load_n(&crowd->rest_ns, __ATOMIC_RELAXED);
-        const uint64_t until = __atomic_load_n(&crowd->until_ns, __ATOMIC_RELAXED);
-        uint64_t rest = after_ns - until < last ? 2 * last : APIR_CROWD_REST_NS;
-        if (rest > APIR_CROWD_REST_LONGEST_NS)
-            rest = APIR_CROWD_REST_LONGEST_NS;
+        const uint64_t longer =
+            2 * last < APIR_CROWD_REST_LONGEST_NS ? 2 * last : APIR_CROWD_REST_LONGEST_NS;
+        const uint64_t rest = after_ns - until < last ? longer : APIR_CROWD_REST_NS;
         __atomic_store_n(&crowd->rest_ns, rest, __ATOMIC_RELAXED);
         __atomic_store_n(&crowd->until_ns, after_ns + rest, __ATOMIC_RELAXED);
     }

@@ -243,7 +243,7 @@ cpu_start() { # PRESET: servers, and what loading takes
 case_stamp-135M() {
     local cores
     model 135M
-    # Nothing is to compute beside it, and this device has no shaders.
+    # As in overhead.sh: the server is not to fill a shader cache beside what is measured.
     host_start "{\"ggml_backends_dir\": \"$out/tests/bench/backends\", \"devices\": [\"STAMP0\"],
         \"spare_workers\": 0, \"shader_seconds\": 0}"
     rpc_start STAMP0 "GGML_BACKEND_PATH=$out/tests/bench/libggml-stamp.so"

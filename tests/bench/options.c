@@ -238,7 +238,6 @@ int options_other_core(const struct options *o, int core)
     return found ? other : -1;
 }
 
-/* What a command cannot do without. */
 static bool side_after_first(const struct options *o, const char *name)
 {
     for (size_t i = 1; i < o->n_sides; i++)
@@ -247,6 +246,7 @@ static bool side_after_first(const struct options *o, const char *name)
     return false;
 }
 
+/* What a command cannot do without. */
 static void check_whole(const struct options *o)
 {
     if (takes(o->command, "model") && !o->model && !all_peers(o))

@@ -25,7 +25,7 @@ unset GGML_BACKEND_PATH APIR_TRANSPORT APIR_LOG APIR_ON_LOSS
 model=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)
 echo "machine: ${model:-unknown CPU}, $(nproc) cores, $(uname -srm), load $(cut -d' ' -f1-3 /proc/loadavg)"
 
-# That device says that it is a GPU, but has no shaders that a cache could be filled with.
+# STAMP0 says that it is a GPU, so the server would fill a shader cache for it, beside what is measured.
 # shellcheck disable=SC2034 # read by vtest_start
 VTEST_CONFIG="{\"ggml_backends_dir\": \"$out/tests/bench/backends\", \"devices\": [\"STAMP0\"], \"threads\": 1, \
 \"spare_workers\": 0, \"shader_seconds\": 0}"

@@ -50,6 +50,24 @@ served() {
     done
 }
 
+@test "bench: other tokens than the first side's are an error of whom --same names, and a note of others" {
+    local mine=$MODEL other
+    server_start
+    model other --arch llama --preset 3M --type q8_0 --seed 2
+    other=$MODEL
+    MODEL=$other serve --pp 16 --tg 8
+    MODEL=$mine
+    run -0 --separate-stderr remote "$BENCH" llama --model "$MODEL" --side native=CPU --side "other=peer:$PEER" \
+        --side apir=APIR0 --pp 16 --tg 8 --pairs 1 --same apir --out "$T/samples"
+    grep -q 'other picks other tokens than native' <<<"$stderr"
+    served
+    MODEL=$other serve --pp 16 --tg 8
+    complains 1 "other picks other tokens than native from token .* on, and --same forbids it" \
+        remote "$BENCH" llama --model "$mine" --side native=CPU --side "other=peer:$PEER" \
+        --pp 16 --tg 8 --pairs 1 --same other --out "$T/samples"
+    served || :
+}
+
 @test "bench: a peer that measures something else is an error" {
     server_start
     local options
