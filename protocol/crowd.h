@@ -23,15 +23,13 @@
 /* Late: an interrupt takes less, a time slice more. */
 #define APIR_CROWD_LATE_NS 100000u
 /* How long nobody looks: a rest. After it a look may cost a time slice again, some percent of the
- * rest. Where a look is late again sooner after a rest than that lasted, the next one is twice as
- * long, up to the longest (together-8 of `make bench-all` is faster by it); otherwise it is the
- * shortest again. */
-#define APIR_CROWD_REST_NS         100000000u
-#define APIR_CROWD_REST_LONGEST_NS 1600000000u
+ * rest. It is long where a look is late within the short time after the rest before, as where
+ * others compute all the time (together-8 of `make bench-all`); otherwise short. */
+#define APIR_CROWD_REST_NS      100000000u
+#define APIR_CROWD_LONG_REST_NS 1600000000u
 
 struct apir_crowd {
     uint64_t until_ns; /* others want the core up to then, as far as is known; at first 0 */
-    uint64_t rest_ns;  /* how long the last rest is, or was; at first 0 */
 };
 
 static inline bool apir_crowd_there(const struct apir_crowd *crowd, uint64_t now_ns)
@@ -46,11 +44,8 @@ static inline bool apir_crowd_note(struct apir_crowd *crowd, uint64_t before_ns,
     const uint64_t until = __atomic_load_n(&crowd->until_ns, __ATOMIC_RELAXED);
     /* In a rest: another thread was late, too. Two that note it at once leave either's rest. */
     if (late && after_ns >= until) {
-        const uint64_t last = __atomic_load_n(&crowd->rest_ns, __ATOMIC_RELAXED);
-        const uint64_t longer =
-            2 * last < APIR_CROWD_REST_LONGEST_NS ? 2 * last : APIR_CROWD_REST_LONGEST_NS;
-        const uint64_t rest = after_ns - until < last ? longer : APIR_CROWD_REST_NS;
-        __atomic_store_n(&crowd->rest_ns, rest, __ATOMIC_RELAXED);
+        const uint64_t rest =
+            after_ns - until < APIR_CROWD_REST_NS ? APIR_CROWD_LONG_REST_NS : APIR_CROWD_REST_NS;
         __atomic_store_n(&crowd->until_ns, after_ns + rest, __ATOMIC_RELAXED);
     }
     return late;

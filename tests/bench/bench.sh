@@ -370,7 +370,7 @@ case_load() {
 }
 case_together-8() {
     model 135M q4_0
-    user_turns together --pairs "$(pick 1 4)" --processes 8 --seconds "$(pick 2 20)"
+    user_turns together --pairs "$(pick 1 8)" --processes 8 --seconds "$(pick 2 20)"
 }
 
 case_vm() {

@@ -3,6 +3,8 @@
 
 #include "protocol/crowd.h"
 
+#define LONG_AFTER_BOOT UINT64_C(1000000000000) /* ns: more than any rest after none */
+
 TEST(core_that_comes_back_at_once_is_looked_on)
 {
     struct apir_crowd crowd = {0};
@@ -15,8 +17,8 @@ TEST(core_that_comes_back_at_once_is_looked_on)
 TEST(core_that_comes_back_late_is_not_looked_on_for_a_while)
 {
     struct apir_crowd crowd = {0};
-    const uint64_t after = 1000 + APIR_CROWD_LATE_NS + 1;
-    assert_true(apir_crowd_note(&crowd, 1000, after));
+    const uint64_t before = LONG_AFTER_BOOT, after = before + APIR_CROWD_LATE_NS + 1;
+    assert_true(apir_crowd_note(&crowd, before, after));
     assert_true(apir_crowd_there(&crowd, after));
     assert_true(apir_crowd_there(&crowd, after + APIR_CROWD_REST_NS - 1));
     assert_false(apir_crowd_there(&crowd, after + APIR_CROWD_REST_NS));
@@ -32,25 +34,24 @@ static uint64_t late_at(struct apir_crowd *crowd, uint64_t after)
     return crowd->until_ns - after;
 }
 
-TEST(rests_get_longer_while_looks_are_late_soon_after_them)
+TEST(rest_is_long_if_a_look_is_late_again_soon_after_one)
 {
     struct apir_crowd crowd = {0};
-    uint64_t now = UINT64_C(1000000000000), rest = APIR_CROWD_REST_NS;
+    uint64_t now = LONG_AFTER_BOOT, rest = APIR_CROWD_REST_NS;
     assert_int_equal(late_at(&crowd, now), rest);
-    for (int i = 0; i < 10; i++) {
-        now += rest + rest - 1;
-        rest = 2 * rest < APIR_CROWD_REST_LONGEST_NS ? 2 * rest : APIR_CROWD_REST_LONGEST_NS;
+    for (int i = 0; i < 3; i++) {
+        now += rest + APIR_CROWD_REST_NS - 1;
+        rest = APIR_CROWD_LONG_REST_NS;
         assert_int_equal(late_at(&crowd, now), rest);
     }
-    assert_int_equal(rest, APIR_CROWD_REST_LONGEST_NS);
-    /* As long without one: the next is short again. */
-    assert_int_equal(late_at(&crowd, now + 2 * rest), APIR_CROWD_REST_NS);
+    /* Some time without one: the next is short again. */
+    assert_int_equal(late_at(&crowd, now + rest + APIR_CROWD_REST_NS), APIR_CROWD_REST_NS);
 }
 
 TEST(rest_is_not_prolonged_by_who_is_late_in_it)
 {
     struct apir_crowd crowd = {0};
-    const uint64_t now = UINT64_C(1000000000000);
+    const uint64_t now = LONG_AFTER_BOOT;
     assert_int_equal(late_at(&crowd, now), APIR_CROWD_REST_NS);
     assert_int_equal(late_at(&crowd, now + 1), APIR_CROWD_REST_NS - 1);
 }
