@@ -66,7 +66,8 @@ observe() {
 BACKENDS=APIR
 on_apir() {
     local devices
-    devices=$(sed -n '/^Available devices/,/^[^ ]/p' "$last/err" | grep '^ ' || true)
+    # What it says besides comes from another thread, at any time.
+    devices=$(grep -E '^ +[^ ]+: .* MiB free\)$' "$last/err" || true)
     [[ $devices =~ ^\ +APIR0:\  && $(wc -l <<<"$devices") -eq 1 ]] || die "not APIR0 alone: $devices"
     computed_on "$BACKENDS"
     jq -e 'all(.[]; .devices == "APIR0" and .n_gpu_layers == 99)' "$last/out" >/dev/null || die 'not all on APIR0'
