@@ -23,8 +23,8 @@
 /* Late: an interrupt takes less, a time slice more. */
 #define APIR_CROWD_LATE_NS 100000u
 /* How long nobody looks: a rest. After it a look may cost a time slice again, some percent of the
- * rest. It is long where a look is late within the short time after the rest before, as where
- * others compute all the time (together-8 of `make bench-all`); otherwise short. */
+ * rest. The next rest is the long one if a look is late within APIR_CROWD_REST_NS after this one:
+ * then others compute all the time (together-8 of `make bench-all` is faster by that). */
 #define APIR_CROWD_REST_NS      100000000u
 #define APIR_CROWD_LONG_REST_NS 1600000000u
 
