@@ -79,6 +79,18 @@ static bool log_is_within_limit(void)
     return n < log_limit;
 }
 
+void apir_log_forward(const char *who, const char *text)
+{
+    char line[1024];
+    const int n = snprintf(line, sizeof(line) - 1, "apir: %s: %s", who, text);
+    if (n < 0)
+        return;
+    const size_t len = strlen(line);
+    line[len] = '\n';
+    line[len + 1] = '\0';
+    log_write(APIR_LOG_ERROR, line);
+}
+
 void apir_log(enum apir_log_level level, const char *fmt, ...)
 {
     if (level > log_level || (level <= APIR_LOG_WARN && !log_is_within_limit()))

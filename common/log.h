@@ -32,4 +32,7 @@ int apir_log_parse_level(const char *name, enum apir_log_level *ret_level);
 void apir_log(enum apir_log_level level, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* A line that somebody else has printed, with its name before it: at any level, and not counted. */
+void apir_log_forward(const char *who, const char *text);
+
 #endif

@@ -6,16 +6,17 @@
 #ifndef APIR_PROTOCOL_FUTEX_H
 #define APIR_PROTOCOL_FUTEX_H
 
-#include <limits.h>
 #include <linux/futex.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-static inline void apir_futex_wake_all(uint32_t *word)
+/* Wakes `most` of those who wait: how many there are is the other side's choice, and the call is as
+ * long as they are many. */
+static inline void apir_futex_wake(uint32_t *word, int most)
 {
-    (void)syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    (void)syscall(SYS_futex, word, FUTEX_WAKE, most, NULL, NULL, 0);
 }
 
 /* Returns at once where the word is not `seen` any more. */

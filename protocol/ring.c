@@ -122,7 +122,7 @@ int apir_ring_host_take(struct apir_ring_host *rh, void *buf, size_t cap, size_t
 static void ring_wake(struct apir_ring_header *h)
 {
     apir_add32(&h->wake, 1);
-    apir_futex_wake_all(&h->wake);
+    apir_futex_wake(&h->wake, APIR_RING_WAKES);
 }
 
 static void head_show(struct apir_ring_host *rh, uint64_t head)
@@ -185,7 +185,7 @@ bool apir_ring_host_sleeps(const struct apir_ring_header *h)
 void apir_ring_wake_host(struct apir_ring_header *h)
 {
     apir_take_flag(&h->idle);
-    apir_futex_wake_all(&h->idle);
+    apir_futex_wake(&h->idle, 1); /* the worker's main thread: nobody else has a reason to wait */
 }
 
 void apir_ring_host_awake(struct apir_ring_host *rh)

@@ -58,6 +58,10 @@ struct apir_ring_host {
     uint64_t shown; /* what the shared head says */
 };
 
+/* Of the guest's threads that sleep, so many are woken at once; the others look by themselves soon. A
+ * guest may have thousands sleep there, and the server wakes those of all guests. */
+#define APIR_RING_WAKES 64
+
 /* `blob` is the mapped ring blob of a size that apir_ring_size_ok accepts. */
 void apir_ring_host_init(struct apir_ring_host *rh, void *blob, uint64_t blob_size);
 
@@ -105,7 +109,8 @@ bool apir_ring_host_sleeps(const struct apir_ring_header *h);
 
 /*
  * Wakes the worker, if it sleeps: from the same kernel (the server; a guest without
- * a VM). The one futex is the header's `idle`.
+ * a VM). The one futex is the header's `idle`. A guest whose own threads sleep there wakes one of
+ * those instead: it waits longer, and nobody else does.
  */
 void apir_ring_wake_host(struct apir_ring_header *h);
 

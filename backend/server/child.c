@@ -16,6 +16,8 @@
 #include "common/cleanup.h"
 #include "common/parent.h"
 
+#define CHILDREN_BATCH 8 /* of which each may end a context */
+
 static void server_children_forget(struct server_children *children, struct server_child *child)
 {
     for (struct server_child **c = &children->first; *c; c = &(*c)->next) {
@@ -65,14 +67,25 @@ static bool server_children_wait(struct server_children *children)
     return true;
 }
 
+/* A few at a time: all workers of a server may end at once. */
+static void server_children_look(void *user)
+{
+    struct server_children *children = user;
+    for (int i = 0; i < CHILDREN_BATCH; i++) {
+        if (!server_children_wait(children))
+            return;
+    }
+    server_timer_arm(children->loop, &children->more, server_now_ms(), server_children_look,
+                     children);
+}
+
 static void server_children_ready(void *user, uint32_t events)
 {
     (void)events;
-    struct server_children *children = user;
+    const struct server_children *children = user;
     /* Signals merge: what counts is waitid, the fd only says when. */
     server_signals_read(children->signal_fd);
-    while (server_children_wait(children)) {
-    }
+    server_children_look(user);
 }
 
 int server_children_init(struct server_children *children, struct server_loop *loop)
@@ -105,6 +118,7 @@ int server_children_init(struct server_children *children, struct server_loop *l
 
 void server_children_fini(struct server_children *children)
 {
+    server_timer_disarm(children->loop, &children->more);
     server_loop_remove(children->loop, &children->source);
     apir_close_fd(&children->signal_fd);
 }
@@ -154,7 +168,9 @@ static _Noreturn void server_child_exec(const struct server_children *children,
         if (!apir_ends_with_parent(parent))
             _exit(127);
         int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-        if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+        if (null < 0 || dup2(null, STDIN_FILENO) < 0 ||
+            (spec->output > 0 && dup2(spec->output, STDERR_FILENO) < 0) ||
+            dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
             server_child_fail(spec->argv[0], "standard streams");
         server_child_clean_environment();
         /* It takes memory for a guest; the VMM's is the guest's, and we serve all of them. */

@@ -36,6 +36,7 @@ struct server_children {
     struct server_loop *loop;
     struct server_source source;
     int signal_fd;
+    struct server_timer more; /* armed: others may have changed */
     struct server_child *first;
     unsigned alive;       /* started and not yet reaped, forgotten ones included */
     struct rlimit nofile; /* as we got it, for the children */
@@ -45,7 +46,8 @@ struct server_child_spec {
     const char *const *argv; /* argv[0] is the path; NULL-terminated */
     const int *fds;          /* become 3, 4, … in the child; stay the caller's */
     size_t n_fds;
-    bool is_worker; /* dies with us, stdin from /dev/null, stdout to stderr, clean environment */
+    bool is_worker; /* dies with us, stdin from /dev/null, clean environment */
+    int output;     /* of a worker: its stdout and stderr, and stays the caller's; 0: our stderr */
 };
 
 /*

@@ -4,48 +4,70 @@
 
 #include <limits.h>
 #include <pthread.h>
-#include <stdint.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "backend/server/memory.h"
+#include "protocol/atomic.h"
 
 #define CLOSER_STACK (64u << 10)
 
 struct batch {
     struct batch *next;
+    uint64_t size;  /* of the memory that it is, to be freed; 0: only to be closed */
+    uint32_t *done; /* or NULL */
     size_t n;
     int fds[];
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct batch *waiting; /* below lock */
-static unsigned n_closers;    /* below lock */
+/* One kind of work, and its threads. */
+struct closers {
+    pthread_mutex_t lock;
+    struct batch *waiting; /* below lock */
+    unsigned n;            /* below lock */
+    unsigned most;
+};
 
-static struct batch *batch_take(void)
+static struct closers closing = {.lock = PTHREAD_MUTEX_INITIALIZER, .most = SERVER_CLOSERS_MAX};
+static struct closers freeing = {.lock = PTHREAD_MUTEX_INITIALIZER, .most = 1};
+
+/* The smallest first: nobody waits for the many gigabytes of somebody else. */
+static struct batch *batch_take(struct closers *closers)
 {
-    pthread_mutex_lock(&lock);
-    struct batch *batch = waiting;
+    pthread_mutex_lock(&closers->lock);
+    struct batch **least = &closers->waiting;
+    for (struct batch **at = least; *at; at = &(*at)->next) {
+        if ((*at)->size < (*least)->size)
+            least = at;
+    }
+    struct batch *batch = *least;
     if (batch)
-        waiting = batch->next;
+        *least = batch->next;
     else
-        n_closers--;
-    pthread_mutex_unlock(&lock);
+        closers->n--;
+    pthread_mutex_unlock(&closers->lock);
     return batch;
 }
 
-static void *closer(void *unused)
+static void *closer(void *user)
 {
-    (void)unused;
-    for (struct batch *batch; (batch = batch_take());) {
-        for (size_t i = 0; i < batch->n; i++)
+    for (struct batch *batch; (batch = batch_take(user));) {
+        for (size_t i = 0; i < batch->n; i++) {
+            if (batch->size)
+                server_memory_free(batch->fds[i], batch->size);
             close(batch->fds[i]);
+        }
+        if (batch->done)
+            apir_store_release32(batch->done, 1);
         free(batch);
     }
     return NULL;
 }
 
 /* Signals are the main thread's: a new thread has them blocked as that one has. */
-static int closer_start(void)
+static int closer_start(struct closers *closers)
 {
     pthread_attr_t attr;
     pthread_t thread;
@@ -57,30 +79,44 @@ static int closer_start(void)
     if (!rc)
         rc = pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     if (!rc)
-        rc = pthread_create(&thread, &attr, closer, NULL);
+        rc = pthread_create(&thread, &attr, closer, closers);
     pthread_attr_destroy(&attr);
     return rc;
 }
 
+static bool closers_add(struct closers *closers, const int *fds, size_t n, uint64_t size,
+                        uint32_t *done)
+{
+    struct batch *batch = malloc(sizeof(*batch) + n * sizeof(*fds));
+    if (!batch)
+        return false;
+    batch->n = n;
+    batch->size = size;
+    batch->done = done;
+    memcpy(batch->fds, fds, n * sizeof(*fds));
+    pthread_mutex_lock(&closers->lock);
+    batch->next = closers->waiting;
+    closers->waiting = batch;
+    const bool more = closers->n < closers->most;
+    if (more)
+        closers->n++;
+    pthread_mutex_unlock(&closers->lock);
+    /* Where none can be started this one waits for the next call's. */
+    if (more && closer_start(closers) != 0) {
+        pthread_mutex_lock(&closers->lock);
+        closers->n--;
+        pthread_mutex_unlock(&closers->lock);
+    }
+    return true;
+}
+
 void server_close_later(const int *fds, size_t n)
 {
-    /* Without memory they stay open: to wait would be worse. */
-    struct batch *batch = n ? malloc(sizeof(*batch) + n * sizeof(*fds)) : NULL;
-    if (!batch)
-        return;
-    batch->n = n;
-    memcpy(batch->fds, fds, n * sizeof(*fds));
-    pthread_mutex_lock(&lock);
-    batch->next = waiting;
-    waiting = batch;
-    const unsigned most = n_closers;
-    if (most < SERVER_CLOSERS_MAX)
-        n_closers++;
-    pthread_mutex_unlock(&lock);
-    /* Where none can be started this one waits for the next call's. */
-    if (most < SERVER_CLOSERS_MAX && closer_start() != 0) {
-        pthread_mutex_lock(&lock);
-        n_closers--;
-        pthread_mutex_unlock(&lock);
-    }
+    if (n)
+        (void)closers_add(&closing, fds, n, 0, NULL);
+}
+
+bool server_free_later(int fd, uint64_t size, uint32_t *done)
+{
+    return closers_add(&freeing, &fd, 1, size, done);
 }

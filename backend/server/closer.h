@@ -1,22 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Closing what a stranger has sent. Whoever closes the last descriptor of a file may wait for it as
- * long as the stranger likes: a socket that lingers, a file system in user space. A connection is
- * such a file as well, for what lies in it unread.
+ * What takes as long as a stranger likes, done by threads of its own. Whoever closes the last
+ * descriptor of a file may wait for it: a socket that lingers, a file system in user space. A
+ * connection is such a file as well, for what lies in it unread. Memory takes the longer to free the
+ * more of it a guest has written.
  *
- * Only for kernels that let clients send descriptors (before Linux 6.16,
- * backend/server/unix/listen.c). Threads of their own close them, and do nothing else: a child that
- * is forked meanwhile needs none of their locks. Where all of them wait, the rest waits with them,
- * open: that costs descriptors, and nobody's time.
+ * These threads do nothing else: a child that is forked meanwhile needs none of their locks. Where
+ * all of a kind are busy, the rest waits for them: that costs descriptors or memory, and nobody's
+ * time. Where there is no memory for the note of it, nothing is done: to wait would be worse.
  */
 #ifndef APIR_SERVER_CLOSER_H
 #define APIR_SERVER_CLOSER_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-#define SERVER_CLOSERS_MAX 64u
+#define SERVER_CLOSERS_MAX 64u /* for what may wait; one more frees memory, which takes a core */
 
 /* Takes the descriptors over, and does not wait. */
 void server_close_later(const int *fds, size_t n);
+
+/*
+ * The same for memory of this size (backend/server/memory.h): it is freed, then closed, and then
+ * *done is 1 (a release store); it must stay there until then, or be NULL. Who has little goes before
+ * who has much. False: there is no memory for the note of it, and fd stays the caller's.
+ */
+bool server_free_later(int fd, uint64_t size, uint32_t *done);
 
 #endif

@@ -125,6 +125,7 @@ static struct server_worker_setup server_contexts_setup(struct server_contexts *
         .accounts = &contexts->accounts,
         .path = contexts->worker_path,
         .config_path = contexts->config_path,
+        .outputs = &contexts->outputs,
     };
 }
 
@@ -147,6 +148,9 @@ static void server_context_start_worker(struct server_context *context)
     }
     struct apir_error err = {0};
     struct server_worker_setup setup = server_contexts_setup(contexts);
+    char who[32];
+    snprintf(who, sizeof(who), "worker of context %u", context->id);
+    setup.who = who;
     setup.uid = context->uid;
     setup.events = &server_context_worker_events;
     setup.user = context;

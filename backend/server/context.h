@@ -18,6 +18,7 @@
 #include "backend/config/config.h"
 #include "backend/server/child.h"
 #include "backend/server/loop.h"
+#include "backend/server/output.h"
 #include "backend/server/quota.h"
 #include "backend/server/shm.h"
 #include "backend/server/ahead/spare.h"
@@ -57,6 +58,7 @@ struct server_contexts {
     struct server_accounts accounts;
     struct server_shm_books books;
     struct server_spares spares;
+    struct server_outputs outputs;
     struct server_starts starts[SERVER_STARTS_USERS];
     unsigned n_served;
     unsigned n_refused;

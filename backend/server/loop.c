@@ -8,6 +8,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "backend/server/system.h"
+#include "common/log.h"
+
 _Static_assert(SERVER_LOOP_IN == EPOLLIN && SERVER_LOOP_OUT == EPOLLOUT &&
                    SERVER_LOOP_ERR == EPOLLERR && SERVER_LOOP_HUP == EPOLLHUP,
                "handed on as they are");
@@ -32,27 +35,68 @@ void server_loop_fini(struct server_loop *loop)
     loop->epoll_fd = -1;
 }
 
-/* Fires what is due, or says how long epoll may sleep (-1: for ever). */
-static int server_loop_timers(struct server_loop *loop)
+/* ---- how long a handler takes ------------------------------------------------ */
+
+struct handler_use {
+    bool measured;
+    int64_t from_ms;
+    struct server_self_use used;
+};
+
+static struct handler_use handler_begin(void)
 {
-    for (;;) {
-        struct server_timer *first = NULL;
-        for (struct server_timer *t = loop->timers; t; t = t->next) {
-            if (!first || t->at_ms < first->at_ms)
-                first = t;
-        }
-        if (!first)
-            return -1;
-        int64_t left = first->at_ms - server_now_ms();
-        if (left > 0)
-            return left > 60000 ? 60000 : (int)left;
+    struct handler_use use = {.measured = apir_log_enabled(APIR_LOG_INFO)};
+    if (use.measured) {
+        use.from_ms = server_now_ms();
+        use.used = server_self_used();
+    }
+    return use;
+}
+
+static void handler_end(const struct handler_use *use, const char *what)
+{
+    if (!use->measured)
+        return;
+    const struct server_self_use now = server_self_used();
+    const long long cpu_ms = (now.cpu_us - use->used.cpu_us) / 1000;
+    const long long all_ms = server_now_ms() - use->from_ms;
+    const long sleeps = now.sleeps - use->used.sleeps;
+    if (cpu_ms >= SERVER_LOOP_LONG_MS || (sleeps > 0 && all_ms >= SERVER_LOOP_LONG_MS))
+        apir_log(APIR_LOG_INFO,
+                 "the server was held up: %s took %lld ms, computed for %lld and slept %ld times",
+                 what, all_ms, cpu_ms, sleeps);
+}
+
+/* ---- turns --------------------------------------------------------------------- */
+
+static struct server_timer *timers_first(const struct server_loop *loop)
+{
+    struct server_timer *first = loop->timers;
+    for (struct server_timer *t = first; t; t = t->next) {
+        if (t->at_ms < first->at_ms)
+            first = t;
+    }
+    return first;
+}
+
+/* Fires one timer that is due, and so no event of a socket waits for many of them. Returns how long
+ * there is time until the next (-1: for ever). */
+static int timers_fire(struct server_loop *loop)
+{
+    struct server_timer *first = timers_first(loop);
+    if (first && first->at_ms <= server_now_ms()) {
         void (*fire)(void *) = first->fire;
         void *user = first->user;
         server_timer_disarm(loop, first);
-        fire(user); /* may change the list: start over */
-        if (loop->stop)
-            return 0;
+        const struct handler_use use = handler_begin();
+        fire(user); /* may change the list */
+        handler_end(&use, "a timer");
+        first = timers_first(loop);
     }
+    if (!first)
+        return -1;
+    const int64_t left = first->at_ms - server_now_ms();
+    return left < 0 ? 0 : left > 60000 ? 60000 : (int)left;
 }
 
 int server_loop_turn(struct server_loop *loop, int timeout_ms)
@@ -61,25 +105,29 @@ int server_loop_turn(struct server_loop *loop, int timeout_ms)
      * and a batch would still hold pointers to it. epoll itself keeps the
      * ready ones in turn, so nobody starves. */
     struct epoll_event event;
+    const int due_ms = timers_fire(loop);
+    if (loop->stop)
+        return 0;
+    if (due_ms >= 0 && (timeout_ms < 0 || due_ms < timeout_ms))
+        timeout_ms = due_ms;
     int n = epoll_wait(loop->epoll_fd, &event, 1, timeout_ms);
     if (n < 0)
         return errno == EINTR ? 0 : -errno;
     if (n == 1) {
         const struct server_source *source = event.data.ptr;
+        const struct handler_use use = handler_begin();
         source->ready(source->user, event.events);
+        handler_end(&use, "an event");
     }
     return n;
 }
 
 int server_loop_run(struct server_loop *loop)
 {
-    while (!loop->stop) {
-        int timeout = server_loop_timers(loop);
-        int rc = loop->stop ? 0 : server_loop_turn(loop, timeout);
-        if (rc < 0)
-            return rc;
-    }
-    return 0;
+    int rc = 0;
+    while (rc >= 0 && !loop->stop)
+        rc = server_loop_turn(loop, -1);
+    return rc < 0 ? rc : 0;
 }
 
 int server_loop_add(struct server_loop *loop, struct server_source *source, int fd, uint32_t events,

@@ -5,6 +5,10 @@
  *
  * A handler may remove or free any source or timer, its own included: the loop
  * takes one event at a time and touches nothing of it after the call.
+ *
+ * All contexts of all guests share this thread, so no handler does work whose length a guest chooses:
+ * each says at what it bounds it, takes a part and comes back for the rest, or gives it to threads of
+ * their own (closer.h). One that holds the thread up is told in the log.
  */
 #ifndef APIR_SERVER_LOOP_H
 #define APIR_SERVER_LOOP_H
@@ -25,6 +29,10 @@ struct server_loop {
     bool stop; /* set by a handler: server_loop_run returns */
     struct server_timer *timers;
 };
+
+/* A handler that computes for so long, or sleeps in between and takes so long, is told in the log at
+ * the level info. What the machine's other processes take from it does not count. */
+#define SERVER_LOOP_LONG_MS 20
 
 /* Embedded in its owner, which also owns the fd. {0} is a valid removed source. */
 struct server_source {
@@ -53,8 +61,8 @@ void server_loop_fini(struct server_loop *loop);
 
 /* Runs until `stop`. Returns 0 or -errno. */
 int server_loop_run(struct server_loop *loop);
-/* One event, waited for timeout_ms at most (-1: for ever). Returns 1, 0 (there was none) or -errno.
- */
+/* What is due of the timers: one at most. Then one event, waited for timeout_ms at most (-1: for
+ * ever), or until the next timer is due. Returns 1, 0 (there was no event) or -errno. */
 int server_loop_turn(struct server_loop *loop, int timeout_ms);
 
 /* Returns 0 or -errno. */

@@ -78,3 +78,8 @@ int server_memory_reserve(int fd, uint64_t size)
 {
     return fallocate(fd, 0, 0, (off_t)size) < 0 ? -errno : 0;
 }
+
+void server_memory_free(int fd, uint64_t size)
+{
+    (void)fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)size);
+}

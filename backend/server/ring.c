@@ -12,6 +12,7 @@
 #include "backend/server/page.h"
 #include "protocol/atomic.h"
 #include "protocol/futex.h"
+#include "protocol/ring.h"
 #include "common/cleanup.h"
 
 _Static_assert(APIR_RING_HEADER_SIZE == SERVER_PAGE_SIZE, "one page");
@@ -52,5 +53,5 @@ void server_ring_lose(struct apir_ring_header *header, const char *reason)
         apir_store_release32(&header->state, APIR_STATE_LOST); /* after the text */
     }
     apir_add32(&header->wake, 1);
-    apir_futex_wake_all(&header->wake);
+    apir_futex_wake(&header->wake, APIR_RING_WAKES);
 }

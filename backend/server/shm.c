@@ -9,13 +9,16 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "backend/server/closer.h"
 #include "backend/server/memory.h"
 #include "common/cleanup.h"
+#include "protocol/atomic.h"
 
 struct shm_left {
     struct shm_left *next;
     uint64_t size;
-    int own;
+    int own;       /* -1: whoever frees it has it */
+    uint32_t done; /* set by that one, from its thread */
 };
 
 struct server_shm_book {
@@ -72,88 +75,136 @@ static bool shm_is_held(int own)
     return false;
 }
 
-/* Nobody holds it. Who has kept a path to it (O_PATH) finds it empty, and what such a one writes
- * into it is accounted to that process by the kernel, as any memory of its own. */
-static void shm_release(uint64_t size, int own)
-{
-    (void)fallocate(own, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)size);
-    close(own);
-}
-
 /* ---- books ----------------------------------------------------------------- */
 
+/*
+ * Whether it is gone. Where nobody holds it any more it is on its way: a little is freed at once, which
+ * takes less than to have it done; more takes as long as there was much in it, and is not this thread's.
+ */
+static bool left_is_gone(struct shm_left *left)
+{
+    if (left->own >= 0 && !shm_is_held(left->own)) {
+        if (left->size <= SERVER_SHM_LITTLE) {
+            server_memory_free(left->own, left->size);
+            apir_close_fd(&left->own);
+            left->done = 1;
+        } else if (server_free_later(left->own, left->size, &left->done)) {
+            left->own = -1;
+        }
+    }
+    return left->own < 0 && apir_load_acquire32(&left->done);
+}
+
+/* Takes out what is gone: of SERVER_SHM_LEFT_MAX pieces at most, and of what a context had at its end. */
 static void book_sweep(struct server_shm_book *book)
 {
     struct shm_left **at = &book->first;
     while (*at) {
         struct shm_left *left = *at;
-        if (shm_is_held(left->own)) {
+        if (left_is_gone(left)) {
+            *at = left->next;
+            free(left);
+        } else {
             at = &left->next;
-            continue;
         }
-        *at = left->next;
-        shm_release(left->size, left->own);
-        free(left);
     }
+}
+
+/* The same up to the first that is not: all that is to be known is whether there is one. */
+static bool book_has_any(struct server_shm_book *book)
+{
+    for (struct shm_left *left; (left = book->first) && left_is_gone(left); free(left))
+        book->first = left->next;
+    return book->first;
+}
+
+/* Nothing is in it, and nothing will be. */
+static void book_free(struct server_shm_book *book)
+{
+    struct server_shm_books *books = book->books;
+    if (books->at == book)
+        books->at = book->next;
+    for (struct server_shm_book **b = &books->first; *b; b = &(*b)->next) {
+        if (*b == book) {
+            *b = book->next;
+            break;
+        }
+    }
+    free(book);
 }
 
 static void books_sweep(void *user);
 
-static void books_sweep_later(struct server_shm_books *books, int64_t ms)
+static void books_sweep_in(struct server_shm_books *books, int64_t ms)
 {
-    books->sweep_ms = ms < SERVER_SHM_SWEEP_MAX_MS ? ms : SERVER_SHM_SWEEP_MAX_MS;
-    server_timer_arm(books->loop, &books->sweep, server_now_ms() + books->sweep_ms, books_sweep,
-                     books);
+    server_timer_arm(books->loop, &books->sweep, server_now_ms() + ms, books_sweep, books);
 }
 
+/* One book each time, so that others get their turn; all of them, and again twice as long after that
+ * as before, as long as there is anything. */
 static void books_sweep(void *user)
 {
     struct server_shm_books *books = user;
-    bool held = false;
-    struct server_shm_book **at = &books->first;
-    while (*at) {
-        struct server_shm_book *book = *at;
-        book_sweep(book);
-        if (!book->first && book->ended) {
-            *at = book->next;
-            free(book);
-            continue;
-        }
-        held = held || book->first;
-        at = &book->next;
+    struct server_shm_book *book = books->at ? books->at : books->first;
+    if (!book)
+        return;
+    books->at = book->next;
+    book_sweep(book);
+    books->any = books->any || book->first;
+    if (!book->first && book->ended)
+        book_free(book);
+    if (books->at) {
+        books_sweep_in(books, 0);
+    } else if (books->any) {
+        books->any = false;
+        books_sweep_in(books, books->sweep_ms);
+        books->sweep_ms = books->sweep_ms < SERVER_SHM_SWEEP_MAX_MS / 2 ? 2 * books->sweep_ms
+                                                                       : SERVER_SHM_SWEEP_MAX_MS;
     }
-    if (held)
-        books_sweep_later(books, 2 * books->sweep_ms);
 }
 
 void server_shm_leave(struct server_shm_book *book, uint64_t size, int own)
 {
-    struct shm_left *left = shm_is_held(own) ? malloc(sizeof(*left)) : NULL;
+    struct server_shm_books *books = book->books;
+    struct shm_left *left = malloc(sizeof(*left));
     if (!left) { /* without memory for the books, too */
-        shm_release(size, own);
+        if (!server_free_later(own, size, NULL))
+            close(own);
         return;
     }
     *left = (struct shm_left){.next = book->first, .size = size, .own = own};
     book->first = left;
-    books_sweep_later(book->books, SERVER_SHM_SWEEP_MIN_MS);
+    (void)left_is_gone(left); /* it begins, if nobody holds it */
+    books->any = true; /* a sweep may have passed this book */
+    books->sweep_ms = SERVER_SHM_SWEEP_MIN_MS;
+    if (!books->at)
+        books_sweep_in(books, SERVER_SHM_SWEEP_MIN_MS);
 }
 
 uint64_t server_shm_left(struct server_shm_book *book)
 {
     uint64_t bytes = 0;
-    unsigned n = 0;
+    unsigned n = 0, n_held = 0;
     book_sweep(book);
-    for (const struct shm_left *left = book->first; left; left = left->next, n++)
+    for (const struct shm_left *left = book->first; left; left = left->next, n++) {
         bytes += left->size;
-    return n < SERVER_SHM_LEFT_MAX ? bytes : UINT64_MAX;
+        n_held += left->own >= 0;
+    }
+    return n < SERVER_SHM_LEFT_MAX && n_held < SERVER_SHM_HELD_MAX ? bytes : UINT64_MAX;
 }
 
 unsigned server_shm_ended(struct server_shm_books *books, uint32_t uid)
 {
     unsigned n = 0;
-    books_sweep(books);
-    for (const struct server_shm_book *book = books->first; book; book = book->next)
-        n += book->ended && book->uid == uid;
+    for (struct server_shm_book *book = books->first, *next; book; book = next) {
+        next = book->next;
+        if (!book->ended || book->uid != uid)
+            continue;
+        if (book_has_any(book))
+            n++;
+        else
+            book_free(book);
+    }
     return n;
 }
 
@@ -174,7 +225,8 @@ void server_shm_book_close(struct server_shm_book *book)
     if (!book)
         return;
     book->ended = true;
-    books_sweep(book->books); /* perhaps frees it */
+    if (!book_has_any(book))
+        book_free(book);
 }
 
 void server_shm_books_init(struct server_shm_books *books, struct server_loop *loop)
@@ -191,7 +243,10 @@ void server_shm_books_fini(struct server_shm_books *books)
         while (book->first) {
             struct shm_left *left = book->first;
             book->first = left->next;
-            close(left->own);
+            /* The process ends: what is being freed is the kernel's, and its note stays. */
+            if (left->own < 0 && !apir_load_acquire32(&left->done))
+                continue;
+            apir_close_fd(&left->own);
             free(left);
         }
         free(book);

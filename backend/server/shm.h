@@ -11,13 +11,16 @@
 #ifndef APIR_SERVER_SHM_H
 #define APIR_SERVER_SHM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "backend/server/loop.h"
 
-/* Of one context: memory given back and held all the same. More is not given before less is held.
- */
-#define SERVER_SHM_LEFT_MAX     64u
+/* Of one context: pieces that were given back and are held all the same; and with those that are not
+ * freed yet. More is not given before there are fewer. */
+#define SERVER_SHM_HELD_MAX     64u
+#define SERVER_SHM_LEFT_MAX     128u
+#define SERVER_SHM_LITTLE       65536u /* bytes: freed at once */
 #define SERVER_SHM_SWEEP_MIN_MS 20 /* a worker ends, a VMM closes: mostly held no longer */
 #define SERVER_SHM_SWEEP_MAX_MS 1000
 
@@ -30,7 +33,9 @@ struct server_shm_books {
     struct server_loop *loop;
     struct server_shm_book *first;
     struct server_timer sweep;
-    int64_t sweep_ms; /* until the next one; twice as long each time */
+    int64_t sweep_ms;           /* until the next one; twice as long each time */
+    struct server_shm_book *at; /* the next of the sweep that goes on; NULL: none does */
+    bool any;                   /* what it has seen so far is not all gone */
 };
 
 struct server_shm_fds {
@@ -51,16 +56,18 @@ void server_shm_books_fini(struct server_shm_books *books);
 
 /* NULL: no memory. */
 struct server_shm_book *server_shm_book_open(struct server_shm_books *books, uint32_t uid);
-/* Its context has ended. The book stays until nobody holds what is in it. NULL is nothing to do. */
+/* Its context has ended. The book stays until what is in it is held by nobody, and freed. NULL is
+ * nothing to do. */
 void server_shm_book_close(struct server_shm_book *book);
 
 /* The context has given this memory back; own (which is taken over) is its descriptor. */
 void server_shm_leave(struct server_shm_book *book, uint64_t size, int own);
 
-/* Bytes that were given back and are held all the same; UINT64_MAX: in too many pieces. */
+/* Bytes that were given back, and are held all the same or not freed yet; UINT64_MAX: in too many
+ * pieces. */
 uint64_t server_shm_left(struct server_shm_book *book);
 
-/* How many contexts of this user have ended whose memory is held all the same. */
+/* How many contexts of this user have ended whose memory is held all the same, or not freed yet. */
 unsigned server_shm_ended(struct server_shm_books *books, uint32_t uid);
 
 #endif

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -69,6 +70,17 @@ bool server_memory_is_scarce(void)
         return false;
     text[n] = '\0';
     return server_meminfo_is_scarce(text);
+}
+
+struct server_self_use server_self_used(void)
+{
+    struct rusage use = {0};
+    (void)getrusage(RUSAGE_THREAD, &use);
+    return (struct server_self_use){
+        .cpu_us = (int64_t)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) * 1000000 +
+                  use.ru_utime.tv_usec + use.ru_stime.tv_usec,
+        .sleeps = use.ru_nvcsw,
+    };
 }
 
 void server_self_goes_first(void)

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /*
  * A descriptor for the loop that is ready when one of these signals, which the caller blocks, has
@@ -29,6 +30,13 @@ bool server_self_is(const char *path);
 bool server_memory_is_scarce(void);
 /* The same of a text as that of /proc/meminfo. */
 bool server_meminfo_is_scarce(const char *text);
+
+/* What the calling thread has computed so far, and how often it has slept of its own. */
+struct server_self_use {
+    int64_t cpu_us;
+    long sleeps;
+};
+struct server_self_use server_self_used(void);
 
 /* In a child: where memory runs out the kernel is to end it before others. */
 void server_self_goes_first(void);

@@ -3,6 +3,7 @@
 #include "backend/server/worker.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -73,13 +74,14 @@ static void server_worker_changed(void *user, enum server_child_change change, i
     server_timer_disarm(worker->children->loop, &worker->stopped);
     server_timer_disarm(worker->children->loop, &worker->late);
     server_worker_leave_account(worker);
+    server_output_close(&worker->output); /* its last words come before that it has ended */
     worker->events->gone(worker->user, reason);
 }
 
 /* Everything a worker is started with; what is left here is closed at the end. */
 struct worker_fds {
     int control[2]; /* ours, the worker's */
-    int status, spin;
+    int status, spin, output;
 };
 
 static void server_worker_close_fds(struct worker_fds *fds)
@@ -88,6 +90,7 @@ static void server_worker_close_fds(struct worker_fds *fds)
         apir_close_fd(&fds->control[i]);
     apir_close_fd(&fds->status);
     apir_close_fd(&fds->spin);
+    apir_close_fd(&fds->output);
 }
 
 static int server_worker_open_fds(struct worker_fds *fds, const struct server_spin *spin)
@@ -138,8 +141,11 @@ static int child_start(struct server_worker *worker, const struct server_worker_
         argv[end++] = "--spare";
     argv[end] = NULL;
     const int child_fds[] = {fds->control[1], fds->status, fds->spin};
-    const struct server_child_spec spec = {
-        .argv = argv, .fds = child_fds, .n_fds = 3, .is_worker = true};
+    const struct server_child_spec spec = {.argv = argv,
+                                           .fds = child_fds,
+                                           .n_fds = 3,
+                                           .is_worker = true,
+                                           .output = fds->output};
     int rc = setup->spare ? 0 : account_open(worker, setup, fds->control[0]);
     if (rc == 0)
         rc = server_child_start(children, &worker->child, &spec, server_worker_changed, worker);
@@ -152,7 +158,7 @@ int server_worker_start(struct server_worker *worker, const struct server_worker
     struct server_children *children = setup->children;
     const char *path = setup->path;
     struct worker_fds fds __attribute__((cleanup(server_worker_close_fds))) = {
-        .control = {-1, -1}, .status = -1, .spin = -1};
+        .control = {-1, -1}, .status = -1, .spin = -1, .output = -1};
     if (access(path, X_OK) < 0)
         return apir_error_sys(err, errno, "cannot start the worker %s", path);
     int rc = server_worker_open_fds(&fds, setup->spin);
@@ -173,7 +179,11 @@ int server_worker_start(struct server_worker *worker, const struct server_worker
         .spin_slot = server_spin_take(setup->spin),
         .seconds_to_start = setup->accounts->limits.config->seconds_to_start,
     };
-    rc = child_start(worker, setup, &fds);
+    /* Where there may be no more pipes, it speaks to nobody. */
+    if (server_output_open(&worker->output, children->loop, setup->outputs, setup->who,
+                           &fds.output) < 0)
+        fds.output = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    rc = fds.output < 0 ? -errno : child_start(worker, setup, &fds);
     if (rc < 0) {
         server_worker_fini(worker);
         return apir_error_sys(err, -rc, "cannot start the worker %s", path);
@@ -210,6 +220,7 @@ int server_worker_take(struct server_worker *worker, struct server_worker *spare
     worker->spin_slot = spare->spin_slot;
     server_child_move(spare->children, &spare->child, &worker->child, server_worker_changed,
                       worker);
+    server_output_move(&spare->output, &worker->output, setup->who);
     /* It is ready: there is nothing to be late with. */
     server_timer_disarm(spare->children->loop, &spare->late);
     *spare = (struct server_worker){0};
@@ -227,6 +238,7 @@ void server_worker_fini(struct server_worker *worker)
     server_timer_disarm(worker->children->loop, &worker->stopped);
     server_timer_disarm(worker->children->loop, &worker->late);
     apir_close_fd(&worker->control_fd);
+    server_output_close(&worker->output);
     server_page_unmap(worker->status);
     *worker = (struct server_worker){0};
 }

@@ -11,6 +11,7 @@
  *            From the worker: struct apir_ask (backend/server/limits/account.h)
  *   status   memfd of one page: struct apir_worker_status
  *   spin     memfd of one page: struct apir_spin_page, and which byte is the worker's
+ *   stdout, stderr  a pipe to the server (output.h)
  *   spare    it loads its drivers before it has a ring: a spare one (backend/server/ahead/spare.h)
  * The worker is killed when the server dies (PR_SET_PDEATHSIG, which a later
  * change of credentials clears; the end of the control socket says it too).
@@ -24,6 +25,7 @@
 #include "backend/server/limits/account.h"
 #include "backend/server/child.h"
 #include "backend/server/loop.h"
+#include "backend/server/output.h"
 #include "backend/server/spin.h"
 #include "common/error.h"
 #include "protocol/shm.h"
@@ -37,7 +39,7 @@ struct server_worker_events {
     void (*gone)(void *user, const char *reason);
 };
 
-/* What a worker is started with; all of it outlives it. */
+/* What a worker is started with; all of it outlives it, but for `who`. */
 struct server_worker_setup {
     struct server_children *children;
     struct server_spin *spin;
@@ -45,6 +47,8 @@ struct server_worker_setup {
     uint32_t uid; /* of the context's user */
     const char *path;
     const char *config_path; /* may be NULL */
+    struct server_outputs *outputs;
+    const char *who; /* in the log, in front of what it prints */
     bool spare; /* of no context yet: nobody's memory is accounted, uid means nothing */
     const struct server_worker_events *events;
     void *user;
@@ -64,6 +68,7 @@ struct server_worker {
     uint32_t spin_slot;
     struct server_account *account; /* NULL: no process, or it is gone, or a spare one */
     uint32_t seconds_to_start;
+    struct server_output output;
 };
 
 /* Returns 0 or -errno with *err set. */

@@ -32,8 +32,8 @@ FUZZ_LIBS_worker := -lggml-base -ldl -lm $(patsubst %,-Wl$(comma)--wrap=%,host_b
                     host_graph_compute host_event_new host_event_free host_event_record \
                     host_event_wait host_event_sync poll)
 # The start of a process is none here.
-FUZZ_LIBS_unix := -Wl,--wrap=server_child_start
-FUZZ_LIBS_virgl := -Wl,--wrap=server_child_start,--wrap=server_child_kill \
+FUZZ_LIBS_unix := -Wl,--wrap=server_child_start,--wrap=server_free_later
+FUZZ_LIBS_virgl := -Wl,--wrap=server_child_start,--wrap=server_free_later,--wrap=server_child_kill \
                    -Wl,--wrap=server_child_forget,--wrap=server_child_move,--wrap=clock_gettime
 # The plug-in, linked into the program.
 FUZZ_LIBS_host := -lggml-base -ldl $(patsubst %,-Wl$(comma)--wrap=%,mmap munmap connect clock_gettime nanosleep poll \

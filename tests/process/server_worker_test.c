@@ -161,7 +161,7 @@ CONTEXT_TEST(worker_that_reads_no_control_holds_little, NO_STOCK, "deaf")
         int fd = fixture_create_blob(c, 2, 1, 65536);
         if (fd >= 0)
             close(fd);
-        assert_int_equal(fd >= 0, i < SERVER_SHM_LEFT_MAX);
+        assert_int_equal(fd >= 0, i < SERVER_SHM_HELD_MAX);
         fixture_destroy_resource(c, 2);
     }
     fixture_expect_alive(c);

@@ -70,6 +70,7 @@ void server_spares_init(struct server_spares *spares, const struct server_worker
         .idle_ms = (int64_t)config->spare_seconds * 1000,
     };
     spares->setup.spare = true;
+    spares->setup.who = "spare worker";
     spares->setup.events = &spare_events;
     for (uint32_t i = 0; i < spares->n; i++)
         spares->all[i].spares = spares;

@@ -19,7 +19,6 @@
 #include "common/log.h"
 
 #define LISTEN_BACKLOG       128
-#define LISTEN_BATCH         16  /* connections per turn, so that contexts get theirs */
 #define LISTEN_RESUME_MS     100 /* without a free descriptor */
 #define LISTEN_LOG_LIMIT     20u /* lines per period that a client can cause */
 #define LISTEN_LOG_PERIOD_MS 60000
@@ -222,28 +221,23 @@ static void server_listen_resume(void *user)
     server_loop_modify(listen->loop, &listen->source, SERVER_LOOP_IN);
 }
 
+/* One connection each time: who it is may take a while to tell (a user can have 65,536 groups), and
+ * contexts get their turn in between. */
 static void server_listen_ready(void *user, uint32_t events)
 {
     (void)events;
     struct server_listen *listen = user;
-    for (int i = 0; i < LISTEN_BATCH; i++) {
-        int fd = accept4(listen->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd >= 0) {
-            /* Of those that came before the service that a socket unit has started, too. */
-            (void)apir_fdsock_refuse(fd);
-            server_listen_take(listen, fd);
-            continue;
-        }
-        if (errno == ECONNABORTED || errno == EINTR)
-            continue;
-        if (errno != EAGAIN) {
-            /* No descriptor, no memory: looking again at once would only burn the core. */
-            server_listen_log(listen, (uid_t)-1, strerror(errno));
-            server_loop_modify(listen->loop, &listen->source, 0);
-            server_timer_arm(listen->loop, &listen->resume, server_now_ms() + LISTEN_RESUME_MS,
-                             server_listen_resume, listen);
-        }
-        return;
+    int fd = accept4(listen->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd >= 0) {
+        /* Of those that came before the service that a socket unit has started, too. */
+        (void)apir_fdsock_refuse(fd);
+        server_listen_take(listen, fd);
+    } else if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) {
+        /* No descriptor, no memory: looking again at once would only burn the core. */
+        server_listen_log(listen, (uid_t)-1, strerror(errno));
+        server_loop_modify(listen->loop, &listen->source, 0);
+        server_timer_arm(listen->loop, &listen->resume, server_now_ms() + LISTEN_RESUME_MS,
+                         server_listen_resume, listen);
     }
 }
 

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "backend/server/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "common/text.h"
+
+#define OUTPUT_PERIOD_MS 60000
+#define OUTPUT_READ      1024     /* at once, so that others get their turn */
+#define OUTPUT_REST      (64 << 10) /* of one that ends: more than a pipe holds is not read */
+
+static unsigned output_share(unsigned lines)
+{
+    return apir_log_enabled(APIR_LOG_DEBUG)  ? 1000 * lines
+           : apir_log_enabled(APIR_LOG_INFO) ? 10 * lines
+                                             : lines;
+}
+
+static void output_ready(void *user, uint32_t events);
+
+static void output_resume(void *user)
+{
+    struct server_output *output = user;
+    server_loop_modify(output->loop, &output->source, SERVER_LOOP_IN);
+}
+
+/* Until the minute is over it is not read. Its own lines, should it say more, are lost in its pipe. */
+static void output_pause(struct server_output *output, const char *whose)
+{
+    const int64_t now = server_now_ms();
+    apir_log_forward(output->who, whose);
+    server_loop_modify(output->loop, &output->source, 0);
+    server_timer_arm(output->loop, &output->resume, now + OUTPUT_PERIOD_MS, output_resume, output);
+}
+
+/* False: it has said enough. */
+static bool output_may_say(struct server_output *output)
+{
+    const int64_t now = server_now_ms();
+    if (output->resume.armed)
+        return false;
+    if (!server_quota_take(&output->lines, output_share(SERVER_OUTPUT_LINES), OUTPUT_PERIOD_MS,
+                           now)) {
+        output_pause(output, "(says too much: more is left out for a minute)");
+        return false;
+    }
+    if (!server_quota_take(&output->all->lines, output_share(SERVER_OUTPUT_LINES_ALL),
+                           OUTPUT_PERIOD_MS, now)) {
+        output_pause(output, "(all workers say too much: more is left out for a minute)");
+        return false;
+    }
+    return true;
+}
+
+static void output_line(struct server_output *output)
+{
+    char *text = output->line;
+    text[output->len] = '\0';
+    output->len = 0;
+    output->cut = false;
+    apir_text_clean(text);
+    if (strncmp(text, "apir: ", 6) == 0)
+        text += 6;
+    if (*text && output_may_say(output))
+        apir_log_forward(output->who, text);
+}
+
+static void output_take(struct server_output *output, const char *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        if (bytes[i] == '\n')
+            output_line(output);
+        else if (output->cut)
+            continue;
+        else if (output->len < SERVER_OUTPUT_LINE_MAX)
+            output->line[output->len++] = bytes[i] ? bytes[i] : '?';
+        else
+            output->cut = true;
+    }
+}
+
+/* Returns how much there was: 0, nothing more for now or for ever. */
+static size_t output_read(struct server_output *output)
+{
+    char bytes[OUTPUT_READ];
+    ssize_t n = read(output->fd, bytes, sizeof(bytes));
+    if (n > 0)
+        output_take(output, bytes, (size_t)n);
+    return n > 0 ? (size_t)n : 0;
+}
+
+static void output_ready(void *user, uint32_t events)
+{
+    struct server_output *output = user;
+    if (events & SERVER_LOOP_IN)
+        (void)output_read(output);
+    else
+        server_output_close(output); /* nobody has the other end any more */
+}
+
+int server_output_open(struct server_output *output, struct server_loop *loop,
+                       struct server_outputs *all, const char *who, int *ret_fd)
+{
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0)
+        return -errno;
+    cleanup_fd int ours = fds[0], theirs = fds[1];
+    *output = (struct server_output){0};
+    int rc = server_loop_add(loop, &output->source, ours, SERVER_LOOP_IN, output_ready, output);
+    if (rc < 0)
+        return rc;
+    output->loop = loop;
+    output->all = all;
+    output->fd = steal_fd(&ours);
+    snprintf(output->who, sizeof(output->who), "%s", who);
+    *ret_fd = steal_fd(&theirs);
+    return 0;
+}
+
+void server_output_move(struct server_output *from, struct server_output *to, const char *who)
+{
+    if (!from->loop)
+        return;
+    const bool paused = from->resume.armed;
+    const int64_t resume_ms = from->resume.at_ms;
+    server_loop_remove(from->loop, &from->source);
+    server_timer_disarm(from->loop, &from->resume);
+    *to = *from;
+    *from = (struct server_output){0};
+    snprintf(to->who, sizeof(to->who), "%s", who);
+    if (server_loop_add(to->loop, &to->source, to->fd, paused ? 0 : SERVER_LOOP_IN, output_ready,
+                        to) < 0)
+        server_output_close(to);
+    else if (paused)
+        server_timer_arm(to->loop, &to->resume, resume_ms, output_resume, to);
+}
+
+void server_output_close(struct server_output *output)
+{
+    if (!output->loop)
+        return;
+    for (size_t all = 0, n; all < OUTPUT_REST && (n = output_read(output)); all += n) {
+        if (output->resume.armed)
+            break;
+    }
+    if (output->len)
+        output_line(output);
+    server_loop_remove(output->loop, &output->source);
+    server_timer_disarm(output->loop, &output->resume);
+    apir_close_fd(&output->fd);
+    *output = (struct server_output){0};
+}
