@@ -193,3 +193,9 @@ void apir_config_fini(struct apir_config *config)
     config_names_free(&config->sandbox_write);
     *config = (struct apir_config){0};
 }
+
+uint32_t apir_config_worker_threads(const struct apir_config *config)
+{
+    const long cores = sysconf(_SC_NPROCESSORS_CONF);
+    return 256 + 2 * (config->threads ? config->threads : cores > 0 ? (uint32_t)cores : 1);
+}

@@ -53,15 +53,22 @@ static bool server_children_wait(struct server_children *children)
         break;
     }
     bool gone = change == SERVER_CHILD_EXITED || change == SERVER_CHILD_KILLED;
+    int status = info.si_status;
     if (gone && children->alive > 0)
         children->alive--;
+    if (gone && children->groups) {
+        if (change == SERVER_CHILD_KILLED && status == SIGKILL &&
+            server_cgroups_starved(children->groups, info.si_pid))
+            status = SERVER_CHILD_STARVED;
+        server_cgroups_leave(children->groups, info.si_pid);
+    }
 
     for (struct server_child *child = children->first; child; child = child->next) {
         if (child->pid != info.si_pid)
             continue;
         if (gone)
             server_children_forget(children, child);
-        child->changed(child->user, change, info.si_status);
+        child->changed(child->user, change, status);
         break; /* the list may have changed under the call */
     }
     return true;
@@ -176,6 +183,8 @@ static _Noreturn void server_child_exec(const struct server_children *children,
         /* It takes memory for a guest; the VMM's is the guest's, and we serve all of them. */
         server_self_goes_first();
     }
+    if (spec->in_group && children->groups && (errno = -server_cgroups_enter(children->groups)))
+        dprintf(STDERR_FILENO, "apir: no control group for this worker: %s\n", strerror(errno));
     server_child_place_fds(spec);
 
     for (int sig = 1; sig < NSIG; sig++)

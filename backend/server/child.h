@@ -13,16 +13,19 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include "backend/server/cgroup.h"
 #include "backend/server/loop.h"
 
 #define SERVER_CHILD_FDS_MAX 4u
 
 enum server_child_change {
     SERVER_CHILD_EXITED,  /* status: exit status */
-    SERVER_CHILD_KILLED,  /* status: signal */
+    SERVER_CHILD_KILLED,  /* status: signal; SERVER_CHILD_STARVED: by the kernel, for memory */
     SERVER_CHILD_STOPPED, /* status: signal */
     SERVER_CHILD_CONTINUED,
 };
+
+#define SERVER_CHILD_STARVED (-1)
 
 /* Embedded in its owner. pid 0: none, or reaped. */
 struct server_child {
@@ -38,6 +41,7 @@ struct server_children {
     int signal_fd;
     struct server_timer more; /* armed: others may have changed */
     struct server_child *first;
+    const struct server_cgroups *groups; /* the creator's; NULL: workers get none */
     unsigned alive;       /* started and not yet reaped, forgotten ones included */
     struct rlimit nofile; /* as we got it, for the children */
 };
@@ -47,6 +51,7 @@ struct server_child_spec {
     const int *fds;          /* become 3, 4, … in the child; stay the caller's */
     size_t n_fds;
     bool is_worker; /* dies with us, stdin from /dev/null, clean environment */
+    bool in_group;  /* a control group of its own, where there are any */
     int output;     /* of a worker: its stdout and stderr, and stays the caller's; 0: our stderr */
 };
 

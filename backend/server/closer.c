@@ -2,11 +2,13 @@
 #define _GNU_SOURCE
 #include "backend/server/closer.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "backend/server/memory.h"
@@ -18,6 +20,7 @@ struct batch {
     struct batch *next;
     uint64_t size;  /* of the memory that it is, to be freed; 0: only to be closed */
     uint32_t *done; /* or NULL */
+    char *folder;   /* to be removed, or NULL; ours */
     size_t n;
     int fds[];
 };
@@ -51,6 +54,14 @@ static struct batch *batch_take(struct closers *closers)
     return batch;
 }
 
+/* Its process has been reaped; what else the kernel does with that may take a moment. */
+static void folder_remove(const char *folder)
+{
+    const struct timespec moment = {.tv_nsec = 10000000};
+    for (int i = 0; i < 100 && rmdir(folder) < 0 && errno == EBUSY; i++)
+        nanosleep(&moment, NULL);
+}
+
 static void *closer(void *user)
 {
     for (struct batch *batch; (batch = batch_take(user));) {
@@ -61,6 +72,9 @@ static void *closer(void *user)
         }
         if (batch->done)
             apir_store_release32(batch->done, 1);
+        if (batch->folder)
+            folder_remove(batch->folder);
+        free(batch->folder);
         free(batch);
     }
     return NULL;
@@ -84,16 +98,8 @@ static int closer_start(struct closers *closers)
     return rc;
 }
 
-static bool closers_add(struct closers *closers, const int *fds, size_t n, uint64_t size,
-                        uint32_t *done)
+static void closers_add(struct closers *closers, struct batch *batch)
 {
-    struct batch *batch = malloc(sizeof(*batch) + n * sizeof(*fds));
-    if (!batch)
-        return false;
-    batch->n = n;
-    batch->size = size;
-    batch->done = done;
-    memcpy(batch->fds, fds, n * sizeof(*fds));
     pthread_mutex_lock(&closers->lock);
     batch->next = closers->waiting;
     closers->waiting = batch;
@@ -107,16 +113,43 @@ static bool closers_add(struct closers *closers, const int *fds, size_t n, uint6
         closers->n--;
         pthread_mutex_unlock(&closers->lock);
     }
-    return true;
+}
+
+/* With these descriptors, or NULL: no memory. */
+static struct batch *batch_new(const int *fds, size_t n)
+{
+    struct batch *batch = malloc(sizeof(*batch) + n * sizeof(*fds));
+    if (!batch)
+        return NULL;
+    *batch = (struct batch){.n = n};
+    if (n)
+        memcpy(batch->fds, fds, n * sizeof(*fds));
+    return batch;
 }
 
 void server_close_later(const int *fds, size_t n)
 {
-    if (n)
-        (void)closers_add(&closing, fds, n, 0, NULL);
+    struct batch *batch = n ? batch_new(fds, n) : NULL;
+    if (batch)
+        closers_add(&closing, batch);
 }
 
 bool server_free_later(int fd, uint64_t size, uint32_t *done)
 {
-    return closers_add(&freeing, &fd, 1, size, done);
+    struct batch *batch = batch_new(&fd, 1);
+    if (!batch)
+        return false;
+    batch->size = size;
+    batch->done = done;
+    closers_add(&freeing, batch);
+    return true;
+}
+
+void server_remove_later(const char *folder)
+{
+    struct batch *batch = batch_new(NULL, 0);
+    if (!batch)
+        return;
+    batch->folder = strdup(folder);
+    closers_add(&freeing, batch);
 }

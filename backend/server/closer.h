@@ -28,4 +28,8 @@ void server_close_later(const int *fds, size_t n);
  */
 bool server_free_later(int fd, uint64_t size, uint32_t *done);
 
+/* A folder is removed that is empty by now, or soon (backend/server/cgroup.h); by the thread that frees
+ * memory, which waits for no stranger. */
+void server_remove_later(const char *folder);
+
 #endif

@@ -32,6 +32,7 @@
 #include <unistd.h>
 
 #include "backend/config/config.h"
+#include "backend/server/cgroup.h"
 #include "backend/server/child.h"
 #include "backend/server/vmm/framing.h"
 #include "backend/server/vmm/vmm.h"
@@ -179,6 +180,7 @@ static int path_beside_us(const char *name, char *path, size_t size)
 struct server {
     struct server_loop loop;
     struct server_children children;
+    struct server_cgroups groups;
     struct apir_config config;
     const char *config_path; /* NULL: defaults */
     const char *worker_path;
@@ -220,6 +222,15 @@ static int server_init(struct server *server, struct apir_error *err)
     if (rc < 0)
         apir_config_fini(&server->config);
     return rc;
+}
+
+/* Of a service; a VMM's own groups are not ours. */
+static void server_groups(struct server *server)
+{
+    char text[512];
+    server_cgroups_init(&server->groups, &server->config, text, sizeof(text));
+    server->children.groups = &server->groups;
+    apir_log(APIR_LOG_INFO, "%s", text);
 }
 
 static void server_fini(struct server *server)
@@ -363,6 +374,8 @@ static int serve(const struct options *o, struct apir_error *err)
     rc = server_init(&server, err);
     if (rc < 0)
         return rc;
+    if (o->listen || o->listen_fds)
+        server_groups(&server);
     rc = o->listen || o->listen_fds ? serve_machine(&server, o, fd, err)
                                     : serve_vmm(&server, fd, err);
     server_fini(&server);

@@ -64,6 +64,11 @@ static void server_worker_changed(void *user, enum server_child_change change, i
         server_timer_disarm(worker->children->loop, &worker->stopped);
         return;
     case SERVER_CHILD_KILLED:
+        if (status == SERVER_CHILD_STARVED) {
+            snprintf(reason, sizeof(reason),
+                     "worker took more main memory than it may have, and was killed by the kernel");
+            break;
+        }
         snprintf(reason, sizeof(reason), "worker killed by signal %d%s", status,
                  status == SIGSYS ? " (its sandbox forbids a system call)" : "");
         break;
@@ -145,6 +150,7 @@ static int child_start(struct server_worker *worker, const struct server_worker_
                                            .fds = child_fds,
                                            .n_fds = 3,
                                            .is_worker = true,
+                                           .in_group = true,
                                            .output = fds->output};
     int rc = setup->spare ? 0 : account_open(worker, setup, fds->control[0]);
     if (rc == 0)

@@ -33,7 +33,7 @@ struct attack_row {
 /* By section of the list; each ends with a row without an id. */
 extern const struct attack_row attack_rows_rpc[], attack_rows_reference[], attack_rows_ring[],
     attack_rows_messages[], attack_rows_memory[], attack_rows_socket[], attack_rows_killed[],
-    attack_rows_races[], attack_rows_found[], attack_rows_limits[];
+    attack_rows_races[], attack_rows_found[], attack_rows_limits[], attack_rows_server[];
 
 /* ---- the verdict ------------------------------------------------------------------------- */
 

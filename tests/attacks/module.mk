@@ -5,11 +5,14 @@
 
 
 ATTACKS := $(O)/tests/attacks/apir-attacks
-ATTACKS_SRCS := $(wildcard tests/attacks/*.c)
-ALL += $(ATTACKS)
+LOUD_WORKER := $(O)/tests/attacks/loud-worker
+ATTACKS_SRCS := $(filter-out %/loud_worker.c,$(wildcard tests/attacks/*.c))
+ALL += $(ATTACKS) $(LOUD_WORKER)
 $(ATTACKS): private EXTRA_LIBS := -lpthread
 $(ATTACKS): private PKGS := $(TEST_PKGS)
 $(ATTACKS): $(call objs,$(ATTACKS_SRCS)) $(TEST_LIB)
+	$(link)
+$(LOUD_WORKER): $(call objs,tests/attacks/loud_worker.c)
 	$(link)
 
 # All rows, or those of ROWS="..."; MUTATE=1: what stops each is taken out, and the row must notice.
@@ -20,7 +23,7 @@ attacks-hook: $(O)/hook/apir-hook $(O)/tests/hook/race $(O)/tests/hook/trap.so $
               $(O)/frontend/libggml-apir.so
 ATTACKS_STATIC := build/release-gcc
 ifeq ($(MODE),asan)
-check-attacks: $(ATTACKS) $(O)/backend/apir-render-server $(O)/backend/apir-worker attacks-hook
+check-attacks: $(ATTACKS) $(LOUD_WORKER) $(O)/backend/apir-render-server $(O)/backend/apir-worker attacks-hook
 	@$(MAKE) --no-print-directory MODE=release CC=gcc attacks-hook
 ifeq ($(MUTATE),1)
 	@ATTACKS_CC='$(CC) $(ALL_CFLAGS)' ATTACKS_LD='$(ALL_LDFLAGS)' \

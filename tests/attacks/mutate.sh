@@ -46,7 +46,7 @@ kill_mutants() {
 }
 trap 'kill_mutants; rm -rf "$work"' EXIT
 mkdir -p build/attacks "$work/tmp" "$work/layer" "$work/out/backend" "$work/out/tests/attacks" "$work"/{out,static}/hook
-cp "$out/tests/attacks/apir-attacks" "$work/out/tests/attacks/"
+cp "$out/tests/attacks/"{apir-attacks,loud-worker} "$work/out/tests/attacks/"
 ln -s "$(realpath "$out/frontend")" "$work/out/"
 ln -s "$(realpath "$static/frontend")" "$(realpath "$static/tests")" "$work/static/"
 ln -s "$(realpath "$out/tests/hook")" "$(realpath "$out/tests/models")" "$work/out/tests/"

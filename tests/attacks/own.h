@@ -15,8 +15,13 @@ struct own {
     struct fixture *f;
     struct guest bystander;
     size_t fds; /* the server's, with nobody there but the bystander */
-    int log;    /* what the server and its workers print */
+    int log;    /* what the server and its workers print; -1: it is own_log */
 };
+
+/* Of those that are started from now on: the worker (NULL: the real one), and the descriptor that is
+ * the server's log (0: a file of its own), which stays the caller's. */
+extern const char *own_worker;
+extern int own_log;
 
 void own_start(struct own *o, bool listens);
 /* With further members of the configuration, each after a comma. */
@@ -25,6 +30,9 @@ void own_start_with(struct own *o, bool listens, const char *more);
 void own_stop(struct own *o);
 /* The bystander computes, with its own data. */
 void own_look(struct own *o);
+
+/* All that is in the log by now, as a text: the caller's to free. */
+char *own_log_text(const struct own *o);
 
 /* A context over the VMM's socket; contexts count from 1, which the bystander has. */
 void own_context(struct own *o, struct fixture_context *c, uint32_t id);

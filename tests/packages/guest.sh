@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# guest.sh VERSION: what run.sh runs in the VM, whose init is systemd: the life of Debian's packages on one
+# guest.sh VERSION OUT: what run.sh runs in the VM, whose init is systemd: the life of Debian's packages on one
 # machine, which is the guest of a VM (gpu0) and its own host (host0) at once. Each row goes on where the one
 # before it has left the machine.
 set -uo pipefail
-version=$1
+version=$1 OUT=$2
 SHARE=/mnt/share
 ROWS=$SHARE/rows
 # shellcheck source=tests/packages/lib.sh
@@ -117,6 +117,83 @@ row_host0_container() {
     on_apir /tmp/bench
 }
 row host0-container 'host0: a container computes'
+
+# ---- a program that takes all memory ----------------------------------------
+exercise=$OUT/tests/system/apir-exercise walk=$OUT/tests/faults/faults-walk
+on_host0() { env GGML_BACKEND_PATH=/usr/lib/apir/libggml-apir.so APIR_TRANSPORT=unix:/run/apir/host/apir.sock "$@"; }
+# holders_start N: so many programs that stay; a line to one's fifo is a computation.
+holders_start() {
+    local i
+    HOLD=$(mktemp -d) HOLDERS=()
+    for ((i = 0; i < $1; i++)); do
+        mkfifo "$HOLD/$i"
+        on_host0 "$exercise" hold <>"$HOLD/$i" >"$HOLD/$i.log" 2>&1 &
+        HOLDERS[i]=$!
+    done
+    within 300 holders_say ready "$1"
+}
+holders_say() { [[ $(grep -l "$1" "$HOLD"/*.log | wc -l) -eq $2 ]]; }
+# All compute once more, right.
+holders_right() {
+    local i right
+    right=$(cat "$HOLD"/*.log | grep -c right)
+    for i in "${!HOLDERS[@]}"; do echo go >"$HOLD/$i"; done
+    within 300 holders_have_right $((right + ${#HOLDERS[@]}))
+}
+holders_have_right() { [[ $(cat "$HOLD"/*.log | grep -c right) -eq $1 ]]; }
+holders_stop() {
+    kill "${HOLDERS[@]}"
+    wait "${HOLDERS[@]}" || :
+}
+groups_of_workers() { find "/sys/fs/cgroup$(property apir-host.service ControlGroup)" -maxdepth 1 -name 'worker-*'; }
+no_groups() { [[ -z $(groups_of_workers) ]]; }
+ended_for_memory() { # the program's log
+    cat "$1"
+    grep 'took more main memory than it may have' "$1"
+    active apir-host.service active
+    [[ $(property apir-host.service NRestarts) == 0 ]]
+}
+row_hungry() {
+    local rc=0
+    systemctl restart apir-host.service
+    systemctl set-property --runtime apir-host.service MemoryMax=1G MemorySwapMax=0
+    holders_start 20
+    holders_right
+    on_host0 "$walk" gorge >/tmp/gorge.log 2>&1 || rc=$?
+    [[ $rc -eq 3 ]]
+    ended_for_memory /tmp/gorge.log
+    holders_right
+    on_host0 "$exercise" compute
+    holders_stop
+    within 60 no_groups
+    systemctl set-property --runtime apir-host.service MemoryMax=infinity
+}
+row hungry 'host0: a program that takes all memory of the service ends alone; 20 others compute on'
+
+row_hungry_group() {
+    local group rc=0
+    jq '. + {"context_host_memory_mib": 64, "context_graph_mib": 1, "context_queue_mib": 1, "spare_workers": 0}' \
+        "$SHARE/backend.json" >/etc/apir/backend.json
+    systemctl restart apir-host.service
+    holders_start 3
+    [[ $(groups_of_workers | wc -l) -eq 3 ]]
+    while read -r group; do
+        [[ $(<"$group/memory.max") -eq $((1090 << 20)) && $(<"$group/pids.max") -lt 1000 ]]
+        [[ $(<"$group/cgroup.procs") == "${group##*-}" ]]
+    done < <(groups_of_workers)
+    # What the worker would do that was taken over: more than its share, asked for or not.
+    group=$(groups_of_workers | head -n 1)
+    sh -c 'echo $$ >"$1/cgroup.procs" && exec tail /dev/zero' sh "$group" || rc=$?
+    [[ $rc -eq 137 ]]
+    grep '^oom_kill 1$' "$group/memory.events"
+    active apir-host.service active
+    [[ $(property apir-host.service NRestarts) == 0 ]]
+    holders_stop
+    within 60 no_groups
+    cp "$SHARE/backend.json" /etc/apir/backend.json
+    systemctl restart apir-host.service
+}
+row hungry-group 'host0: each worker has a control group, with the limits of its context'
 
 # As docs/packages.md has it, with less to compute; the table has a line for each result.
 BRIEF=(-dev APIR0 -ngl 99 -t 1 -p 4 -n 4 -r 1)

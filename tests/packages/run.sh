@@ -163,7 +163,7 @@ cp "build/image/installer-$DEB_ARCH.tar" "$work/share/installer.tar"
 mkdir "$work/share/rows"
 env APIR_CONFIG="$PWD/$work/backend.json" VM_SHARE="$PWD/$work/share" VM_TIMEOUT=1800 VM_INIT=systemd \
     VM_DISKS='models=build/models/vm' VM_RENDER_SERVER="$OUT/backend/apir-render-server" \
-    tests/vm/run.sh tests/packages/guest.sh "$version"
+    tests/vm/run.sh tests/packages/guest.sh "$version" "$OUT"
 cat "$work/share/rows/rows" >>"$ROWS/rows"
 find "$work/share/rows" -name '*.log' -exec cp -t "$ROWS" {} +
 

@@ -17,7 +17,7 @@
 #include "common/fdsock.h"
 #include "protocol/unix.h"
 
-#define UNIX_BATCH 16 /* requests per turn, so that others get theirs */
+#define UNIX_BATCH 4 /* requests per turn, so that others get theirs */
 
 struct server_unix {
     struct server_context context; /* first: the ops get this one */

@@ -14,7 +14,7 @@
 #include "common/cleanup.h"
 #include "common/fdsock.h"
 
-#define VIRGL_BATCH 16 /* requests per turn, so that others get theirs */
+#define VIRGL_BATCH 4 /* requests per turn, so that others get theirs */
 
 struct server_virgl {
     struct server_context context; /* first: the ops get this one */
