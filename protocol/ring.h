@@ -58,8 +58,8 @@ struct apir_ring_host {
     uint64_t shown; /* what the shared head says */
 };
 
-/* Of the guest's threads that sleep, so many are woken at once; the others look by themselves soon. A
- * guest may have thousands sleep there, and the server wakes those of all guests. */
+/* Of the guest's threads that sleep, so many are woken at once; the others look by themselves soon.
+ * A guest may have thousands sleep there, and the server wakes those of all guests. */
 #define APIR_RING_WAKES 64
 
 /* `blob` is the mapped ring blob of a size that apir_ring_size_ok accepts. */

@@ -5,9 +5,9 @@
  * foreign control that takes more than it was granted ends alone. Without that (a VMM's child, a
  * server that was started by hand) the books and the worker's own limits are all there is.
  *
- * No call on a group is made by the server's one thread: the kernel has one lock for all groups of the
- * machine, and whoever moves a process holds it for some ten milliseconds. A worker makes its group
- * and enters it before its exec; a thread of closer.h removes it.
+ * No call that changes a group is made by the server's one thread: the kernel has one lock for all
+ * groups of the machine, and whoever moves a process holds it for some ten milliseconds. A worker
+ * makes its group and enters it before its exec; a thread of closer.h removes it.
  */
 #ifndef APIR_SERVER_CGROUP_H
 #define APIR_SERVER_CGROUP_H
@@ -29,18 +29,20 @@ struct server_cgroups {
 };
 
 /*
- * Takes the service's group, if it is ours to divide: this process moves into a group `server` below
- * it, and the controllers are handed down. To be called before there is any other process, and not
- * from the loop. What it did, or why not, is in *ret_text for the log: the caller's, with room for size.
+ * Takes the service's group, if it is ours to divide: this process moves into a group `server`
+ * below it, and the controllers are handed down. To be called before there is any other process,
+ * and not from the loop. What it did, or why not, is in *ret_text for the log: the caller's, with
+ * room for size.
  */
 void server_cgroups_init(struct server_cgroups *groups, const struct apir_config *config,
                          char *ret_text, size_t size);
 
-/* In a child, before its exec: makes a group for this process and enters it. Returns 0 or -errno. */
+/* In a child, before its exec: makes a group for this process and enters it. Returns 0 or -errno.
+ */
 int server_cgroups_enter(const struct server_cgroups *groups);
 
-/* Whether the process that has ended was killed because there was no memory left for it. To be called
- * before: */
+/* Whether the process that has ended was killed because there was no memory left for it. To be
+ * called before: */
 bool server_cgroups_starved(const struct server_cgroups *groups, pid_t pid);
 /* The process has been reaped: its group is removed, a little later. */
 void server_cgroups_leave(const struct server_cgroups *groups, pid_t pid);

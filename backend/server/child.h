@@ -42,8 +42,8 @@ struct server_children {
     struct server_timer more; /* armed: others may have changed */
     struct server_child *first;
     const struct server_cgroups *groups; /* the creator's; NULL: workers get none */
-    unsigned alive;       /* started and not yet reaped, forgotten ones included */
-    struct rlimit nofile; /* as we got it, for the children */
+    unsigned alive;                      /* started and not yet reaped, forgotten ones included */
+    struct rlimit nofile;                /* as we got it, for the children */
 };
 
 struct server_child_spec {

@@ -2,8 +2,8 @@
 /*
  * What takes as long as a stranger likes, done by threads of its own. Whoever closes the last
  * descriptor of a file may wait for it: a socket that lingers, a file system in user space. A
- * connection is such a file as well, for what lies in it unread. Memory takes the longer to free the
- * more of it a guest has written.
+ * connection is such a file as well, for what lies in it unread. Memory takes the longer to free
+ * the more of it a guest has written.
  *
  * These threads do nothing else: a child that is forked meanwhile needs none of their locks. Where
  * all of a kind are busy, the rest waits for them: that costs descriptors or memory, and nobody's
@@ -23,13 +23,13 @@ void server_close_later(const int *fds, size_t n);
 
 /*
  * The same for memory of this size (backend/server/memory.h): it is freed, then closed, and then
- * *done is 1 (a release store); it must stay there until then, or be NULL. Who has little goes before
- * who has much. False: there is no memory for the note of it, and fd stays the caller's.
+ * *done is 1 (a release store); it must stay there until then, or be NULL. Who has little goes
+ * before who has much. False: there is no memory for the note of it, and fd stays the caller's.
  */
 bool server_free_later(int fd, uint64_t size, uint32_t *done);
 
-/* A folder is removed that is empty by now, or soon (backend/server/cgroup.h); by the thread that frees
- * memory, which waits for no stranger. */
+/* A folder is removed that is empty by now, or soon (backend/server/cgroup.h); by the thread that
+ * frees memory, which waits for no stranger. */
 void server_remove_later(const char *folder);
 
 #endif

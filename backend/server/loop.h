@@ -6,9 +6,9 @@
  * A handler may remove or free any source or timer, its own included: the loop
  * takes one event at a time and touches nothing of it after the call.
  *
- * All contexts of all guests share this thread, so no handler does work whose length a guest chooses:
- * each says at what it bounds it, takes a part and comes back for the rest, or gives it to threads of
- * their own (closer.h). One that holds the thread up is told in the log.
+ * All contexts of all guests share this thread, so no handler does work whose length a guest
+ * chooses: each says at what it bounds it, takes a part and comes back for the rest, or gives it to
+ * threads of their own (closer.h). One that holds the thread up is told in the log.
  */
 #ifndef APIR_SERVER_LOOP_H
 #define APIR_SERVER_LOOP_H
@@ -30,8 +30,8 @@ struct server_loop {
     struct server_timer *timers;
 };
 
-/* A handler that computes for so long, or sleeps in between and takes so long, is told in the log at
- * the level info. What the machine's other processes take from it does not count. */
+/* A handler that computes for so long, or sleeps in between and takes so long, is told in the log
+ * at the level info. What the machine's other processes take from it does not count. */
 #define SERVER_LOOP_LONG_MS 20
 
 /* Embedded in its owner, which also owns the fd. {0} is a valid removed source. */

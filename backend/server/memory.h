@@ -27,9 +27,9 @@ int server_memory_seal(int fd);
  * Returns 0 or -errno. */
 int server_memory_reserve(int fd, uint64_t size);
 
-/* Its bytes are gone, whoever maps it or has kept a path to it: what such a one writes into it later
- * is accounted to that process by the kernel, as any memory of its own. Takes as long as there was
- * much in it (backend/server/closer.h). */
+/* Its bytes are gone, whoever maps it or has kept a path to it: what such a one writes into it
+ * later is accounted to that process by the kernel, as any memory of its own. Takes as long as
+ * there was much in it (backend/server/closer.h). */
 void server_memory_free(int fd, uint64_t size);
 
 #endif

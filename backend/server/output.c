@@ -13,7 +13,7 @@
 #include "common/text.h"
 
 #define OUTPUT_PERIOD_MS 60000
-#define OUTPUT_READ      1024     /* at once, so that others get their turn */
+#define OUTPUT_READ      1024       /* at once, so that others get their turn */
 #define OUTPUT_REST      (64 << 10) /* of one that ends: more than a pipe holds is not read */
 
 static unsigned output_share(unsigned lines)
@@ -31,7 +31,8 @@ static void output_resume(void *user)
     server_loop_modify(output->loop, &output->source, SERVER_LOOP_IN);
 }
 
-/* Until the minute is over it is not read. Its own lines, should it say more, are lost in its pipe. */
+/* Until the minute is over it is not read. Its own lines, should it say more, are lost in its pipe.
+ */
 static void output_pause(struct server_output *output, const char *whose)
 {
     const int64_t now = server_now_ms();

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a worker prints: its own lines, and those of the host's ggml and its drivers. Each worker has
- * a pipe of its own for that, and the server writes what comes out of it to the log: cleaned, cut,
- * with the worker's name before it, and not more of it than there is room for. So a worker under
- * foreign control can neither fill the log, nor write in another's name, nor do anything to the file,
- * terminal or socket that the log is; and who reads the log, or no longer does, is nothing to it.
+ * What a worker prints: its own lines, and those of the host's ggml and its drivers. Each worker
+ * has a pipe of its own for that, and the server writes what comes out of it to the log: cleaned,
+ * cut, with the worker's name before it, and not more of it than there is room for. So a worker
+ * under foreign control can neither fill the log, nor write in another's name, nor do anything to
+ * the file, terminal or socket that the log is; and who reads the log, or no longer does, is
+ * nothing to it.
  *
  * The worker's end does not block: what does not fit into its pipe is lost, and it goes on.
  */
@@ -17,8 +18,8 @@
 #include "backend/server/loop.h"
 #include "backend/server/quota.h"
 
-/* Lines per minute, of one worker and of all of a server; ten times as many where the log's level is
- * info, a thousand times where it is debug. */
+/* Lines per minute, of one worker and of all of a server; ten times as many where the log's level
+ * is info, a thousand times where it is debug. */
 #define SERVER_OUTPUT_LINES     200u
 #define SERVER_OUTPUT_LINES_ALL 2000u
 #define SERVER_OUTPUT_LINE_MAX  400u /* bytes; longer ones are cut */

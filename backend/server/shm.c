@@ -78,8 +78,9 @@ static bool shm_is_held(int own)
 /* ---- books ----------------------------------------------------------------- */
 
 /*
- * Whether it is gone. Where nobody holds it any more it is on its way: a little is freed at once, which
- * takes less than to have it done; more takes as long as there was much in it, and is not this thread's.
+ * Whether it is gone. Where nobody holds it any more it is on its way: a little is freed at once,
+ * which takes less than to have it done; more takes as long as there was much in it, and is not
+ * this thread's.
  */
 static bool left_is_gone(struct shm_left *left)
 {
@@ -95,7 +96,8 @@ static bool left_is_gone(struct shm_left *left)
     return left->own < 0 && apir_load_acquire32(&left->done);
 }
 
-/* Takes out what is gone: of SERVER_SHM_LEFT_MAX pieces at most, and of what a context had at its end. */
+/* Takes out what is gone: of SERVER_SHM_LEFT_MAX pieces at most, and of what a context had at its
+ * end. */
 static void book_sweep(struct server_shm_book *book)
 {
     struct shm_left **at = &book->first;
@@ -140,8 +142,8 @@ static void books_sweep_in(struct server_shm_books *books, int64_t ms)
     server_timer_arm(books->loop, &books->sweep, server_now_ms() + ms, books_sweep, books);
 }
 
-/* One book each time, so that others get their turn; all of them, and again twice as long after that
- * as before, as long as there is anything. */
+/* One book each time, so that others get their turn; all of them, and again twice as long after
+ * that as before, as long as there is anything. */
 static void books_sweep(void *user)
 {
     struct server_shm_books *books = user;
@@ -159,7 +161,7 @@ static void books_sweep(void *user)
         books->any = false;
         books_sweep_in(books, books->sweep_ms);
         books->sweep_ms = books->sweep_ms < SERVER_SHM_SWEEP_MAX_MS / 2 ? 2 * books->sweep_ms
-                                                                       : SERVER_SHM_SWEEP_MAX_MS;
+                                                                        : SERVER_SHM_SWEEP_MAX_MS;
     }
 }
 
@@ -175,7 +177,7 @@ void server_shm_leave(struct server_shm_book *book, uint64_t size, int own)
     *left = (struct shm_left){.next = book->first, .size = size, .own = own};
     book->first = left;
     (void)left_is_gone(left); /* it begins, if nobody holds it */
-    books->any = true; /* a sweep may have passed this book */
+    books->any = true;        /* a sweep may have passed this book */
     books->sweep_ms = SERVER_SHM_SWEEP_MIN_MS;
     if (!books->at)
         books_sweep_in(books, SERVER_SHM_SWEEP_MIN_MS);

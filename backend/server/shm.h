@@ -16,12 +16,12 @@
 
 #include "backend/server/loop.h"
 
-/* Of one context: pieces that were given back and are held all the same; and with those that are not
- * freed yet. More is not given before there are fewer. */
+/* Of one context: pieces that were given back and are held all the same; and with those that are
+ * not freed yet. More is not given before there are fewer. */
 #define SERVER_SHM_HELD_MAX     64u
 #define SERVER_SHM_LEFT_MAX     128u
 #define SERVER_SHM_LITTLE       65536u /* bytes: freed at once */
-#define SERVER_SHM_SWEEP_MIN_MS 20 /* a worker ends, a VMM closes: mostly held no longer */
+#define SERVER_SHM_SWEEP_MIN_MS 20     /* a worker ends, a VMM closes: mostly held no longer */
 #define SERVER_SHM_SWEEP_MAX_MS 1000
 
 /* Of one context, or of one that has ended. */

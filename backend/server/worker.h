@@ -49,7 +49,7 @@ struct server_worker_setup {
     const char *config_path; /* may be NULL */
     struct server_outputs *outputs;
     const char *who; /* in the log, in front of what it prints */
-    bool spare; /* of no context yet: nobody's memory is accounted, uid means nothing */
+    bool spare;      /* of no context yet: nobody's memory is accounted, uid means nothing */
     const struct server_worker_events *events;
     void *user;
 };

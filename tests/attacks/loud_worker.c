@@ -33,7 +33,8 @@ int main(int argc, char **argv)
     for (int i = 0; i < 100000 && strcmp(what, "flood") == 0; i++)
         dprintf(STDERR_FILENO, "line %d of a flood\n", i);
     if (strcmp(what, "escape") == 0)
-        dprintf(STDERR_FILENO, "\033[2Jgone\rhere\napir: context 1 is lost: so it says\nx\xc2\x9by\n");
+        dprintf(STDERR_FILENO,
+                "\033[2Jgone\rhere\napir: context 1 is lost: so it says\nx\xc2\x9by\n");
     dprintf(STDERR_FILENO, "a driver's line\n");
     argv[0] = (char *)(size_t)worker;
     execv(worker, argv);

@@ -27,8 +27,7 @@
 static const struct attack_row *const sections[] = {
     attack_rows_rpc,    attack_rows_found,    attack_rows_reference, attack_rows_races,
     attack_rows_ring,   attack_rows_messages, attack_rows_memory,    attack_rows_socket,
-    attack_rows_limits, attack_rows_server,
-    attack_rows_killed};
+    attack_rows_limits, attack_rows_server,   attack_rows_killed};
 
 /* ---- the verdict ------------------------------------------------------------------------- */
 

@@ -18,8 +18,8 @@ struct own {
     int log;    /* what the server and its workers print; -1: it is own_log */
 };
 
-/* Of those that are started from now on: the worker (NULL: the real one), and the descriptor that is
- * the server's log (0: a file of its own), which stays the caller's. */
+/* Of those that are started from now on: the worker (NULL: the real one), and the descriptor that
+ * is the server's log (0: a file of its own), which stays the caller's. */
 extern const char *own_worker;
 extern int own_log;
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Guests, and workers that were taken over, that want the time of the server's one thread, or its log.
+ * Guests, and workers that were taken over, that want the time of the server's one thread, or its
+ * log.
  *
- * How long the thread is held up is what the server itself says of each event (backend/server/loop.h):
- * what it has computed, and whether it has slept. What others have taken from it on a busy machine is
- * neither.
+ * How long the thread is held up is what the server itself says of each event
+ * (backend/server/loop.h): what it has computed, and whether it has slept. What others have taken
+ * from it on a busy machine is neither.
  */
 #define _GNU_SOURCE
 #include "tests/attacks/own.h"
@@ -69,8 +70,8 @@ static void stop(struct own *o)
         const char *from = strstr(at, " took ");
         long long all = 0, cpu = 0;
         long sleeps = 0;
-        WANT(from && sscanf(from, " took %lld ms, computed for %lld and slept %ld times", &all, &cpu,
-                            &sleeps) == 3);
+        WANT(from && sscanf(from, " took %lld ms, computed for %lld and slept %ld times", &all,
+                            &cpu, &sleeps) == 3);
         if (cpu >= SERVER_LOOP_LONG_MS || (sleeps > 0 && all - cpu > stalls.longest_ms + 1))
             not_stopped("%.*s (this machine: %lld ms)", (int)strcspn(at, "\n"), at,
                         (long long)stalls.longest_ms);
@@ -149,10 +150,11 @@ static void thousands_asleep(void)
     stop(&o);
 }
 
-/* ---- much to free ----------------------------------------------------------------------------- */
+/* ---- much to free -----------------------------------------------------------------------------
+ */
 
-/* Memory that is really there, of a client that then lets go of it: of each piece, or of all at once
- * with its end. */
+/* Memory that is really there, of a client that then lets go of it: of each piece, or of all at
+ * once with its end. */
 static void fill_and_leave(bool by_end, unsigned pieces, uint64_t mib)
 {
     struct unix_client c = unix_client_open();
@@ -184,7 +186,8 @@ static void much_to_free(void)
     stop(&o);
 }
 
-/* ---- all of it -------------------------------------------------------------------------------- */
+/* ---- all of it --------------------------------------------------------------------------------
+ */
 
 static struct mixed {
     uint32_t stop;
@@ -282,7 +285,8 @@ static void all_at_once(void)
     stop(&o);
 }
 
-/* ---- the log ----------------------------------------------------------------------------------- */
+/* ---- the log -----------------------------------------------------------------------------------
+ */
 
 /* A server whose workers are loud in this way; log: 0, or a descriptor. */
 static void start_loud(struct own *o, const char *how, int log)
