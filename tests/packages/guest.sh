@@ -120,17 +120,17 @@ row host0-container 'host0: a container computes'
 
 # ---- a program that takes all memory ----------------------------------------
 exercise=$OUT/tests/system/apir-exercise walk=$OUT/tests/faults/faults-walk
-on_host0() { env GGML_BACKEND_PATH=/usr/lib/apir/libggml-apir.so APIR_TRANSPORT=unix:/run/apir/host/apir.sock "$@"; }
+on_host0=(env GGML_BACKEND_PATH=/usr/lib/apir/libggml-apir.so APIR_TRANSPORT=unix:/run/apir/host/apir.sock)
 # holders_start N: so many programs that stay; a line to one's fifo is a computation.
 holders_start() {
     local i
     HOLD=$(mktemp -d) HOLDERS=()
     for ((i = 0; i < $1; i++)); do
         mkfifo "$HOLD/$i"
-        on_host0 "$exercise" hold <>"$HOLD/$i" >"$HOLD/$i.log" 2>&1 &
+        "${on_host0[@]}" "$exercise" hold <>"$HOLD/$i" >"$HOLD/$i.log" 2>&1 &
         HOLDERS[i]=$!
     done
-    within 300 holders_say ready "$1"
+    within 900 holders_say ready "$1"
 }
 holders_say() { [[ $(grep -l "$1" "$HOLD"/*.log | wc -l) -eq $2 ]]; }
 # All compute once more, right.
@@ -156,14 +156,16 @@ ended_for_memory() { # the program's log
 row_hungry() {
     local rc=0
     systemctl restart apir-host.service
-    systemctl set-property --runtime apir-host.service MemoryMax=1G MemorySwapMax=0
     holders_start 20
     holders_right
-    on_host0 "$walk" gorge >/tmp/gorge.log 2>&1 || rc=$?
-    [[ $rc -eq 3 ]]
+    # Room for a few buffers more.
+    systemctl set-property --runtime apir-host.service MemorySwapMax=0 \
+        MemoryMax=$(($(property apir-host.service MemoryCurrent) + (256 << 20)))
+    "${on_host0[@]}" "$walk" gorge >/tmp/gorge.log 2>&1 || rc=$?
     ended_for_memory /tmp/gorge.log
+    [[ $rc -eq 3 ]]
     holders_right
-    on_host0 "$exercise" compute
+    "${on_host0[@]}" "$exercise" compute
     holders_stop
     within 60 no_groups
     systemctl set-property --runtime apir-host.service MemoryMax=infinity
