@@ -141,21 +141,13 @@ static enum apir_status server_gone(int rc, char *why)
     return APIR_E_FAILED;
 }
 
-enum apir_status worker_reserve(struct worker *w, uint32_t device, uint64_t size, char *why)
+static enum apir_status reserve(struct worker *w, uint32_t device, uint64_t size, char *why)
 {
     if (w->control_fd < 0)
         return APIR_OK;
     int rc = ask(w, APIR_ASK_RESERVE, device, size);
-    if (rc)
-        return server_gone(rc, why);
-    return w->is_limited ? worker_granted(w, device, why) : APIR_OK;
-}
-
-enum apir_status worker_granted(struct worker *w, uint32_t device, char *why)
-{
-    if (w->control_fd < 0)
-        return APIR_OK;
-    int rc = answer_wait(w);
+    if (!rc)
+        rc = answer_wait(w);
     if (rc)
         return server_gone(rc, why);
     w->devices_used |= w->answer.refused ? 0 : 1u << device;
@@ -165,6 +157,22 @@ enum apir_status worker_granted(struct worker *w, uint32_t device, char *why)
     why[APIR_WHY_SIZE - 1] = '\0';
     apir_log(APIR_LOG_WARN, "%s: refused: %s", w->ggml.devices[device].name, why);
     return APIR_E_LIMIT;
+}
+
+enum apir_status worker_reserve(struct worker *w, uint32_t device, uint64_t size, char *why)
+{
+    return w->is_limited ? reserve(w, device, size, why) : APIR_OK;
+}
+
+enum apir_status worker_taken(struct worker *w, uint32_t device, uint64_t size, char *why)
+{
+    return w->is_limited ? APIR_OK : reserve(w, device, size, why);
+}
+
+void worker_unreserve(struct worker *w, uint32_t device, uint64_t size)
+{
+    if (w->is_limited)
+        worker_release(w, device, size);
 }
 
 void worker_release(struct worker *w, uint32_t device, uint64_t size)

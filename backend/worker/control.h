@@ -17,16 +17,18 @@ int worker_control_drain(struct worker *w);
 int worker_control_wait(struct worker *w);
 
 /*
- * Asks the server for `size` bytes of the device; 0: only to be counted among its users. Before
- * anything else is asked, worker_granted() must be called for this one.
+ * `size` bytes of the device; 0: only to be counted among its users. worker_reserve() before they
+ * are taken, then worker_taken(), or worker_unreserve() where they could not be had.
  *
- * Where the server has limits, this waits for the answer. A server without any refuses nothing for
- * being too much; it only writes down what we take, which other servers' limits count, and it may
- * do so while we take it. Both return APIR_OK, or another status with why[APIR_WHY_SIZE] set.
+ * A server with limits is asked before. One without any only writes down what its contexts have,
+ * for other servers' limits: it is told afterwards, so that what no driver gives is in nobody's
+ * way. Both wait for the answer, and return APIR_OK, or another status with why[APIR_WHY_SIZE] set.
  * Messages about blobs are handled meanwhile.
  */
 enum apir_status worker_reserve(struct worker *w, uint32_t device, uint64_t size, char *why);
-enum apir_status worker_granted(struct worker *w, uint32_t device, char *why);
+enum apir_status worker_taken(struct worker *w, uint32_t device, uint64_t size, char *why);
+void worker_unreserve(struct worker *w, uint32_t device, uint64_t size);
+/* What was taken. */
 void worker_release(struct worker *w, uint32_t device, uint64_t size);
 
 /* Lowers both to what the limits leave. */

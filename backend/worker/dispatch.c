@@ -115,6 +115,30 @@ static const char *handle_op_query(struct worker *w, const struct apir_msg_op_qu
 
 /* ---- buffers ---------------------------------------------------------------- */
 
+/* Where it fails, nothing of it is left: not in *b, and not in the server's books. */
+static enum apir_status buffer_take(struct worker *w, struct worker_buffer *b, uint32_t device,
+                                    int extra, uint64_t size, char *why)
+{
+    const struct host_device *d = &w->ggml.devices[device];
+    void *buft = extra < 0 ? d->buft : d->extras[extra];
+    enum apir_status status = worker_reserve(w, device, size, why);
+    if (status != APIR_OK)
+        return status;
+    const bool there = host_buffer_alloc(&w->ggml, d, buft, size, &b->host) == 0;
+    b->extra = there && extra >= 0 ? worker_extra_new((uint32_t)extra) : NULL;
+    if (there && (extra < 0 || b->extra)) {
+        status = worker_taken(w, device, size, why);
+    } else {
+        worker_unreserve(w, device, size);
+        status = APIR_E_NOMEM;
+    }
+    if (status != APIR_OK) {
+        worker_extra_free(w, b);
+        host_buffer_free(&w->ggml, &b->host);
+    }
+    return status;
+}
+
 /* extra: the number of one of the device's extra types, or -1: its own. */
 static const char *buffer_alloc(struct worker *w, uint32_t device, int extra, uint32_t id,
                                 uint64_t size, uint32_t reply)
@@ -133,23 +157,10 @@ static const char *buffer_alloc(struct worker *w, uint32_t device, int extra, ui
         r.status = APIR_E_LIMIT;
         snprintf(r.why, sizeof(r.why), "the device's buffers have %llu MiB at most",
                  (unsigned long long)(d->max_size >> 20));
+    } else if (!host_buffer_can_exist(&w->ggml, d, size)) {
+        r.status = APIR_E_NOMEM;
     } else {
-        r.status = worker_reserve(w, device, size, r.why);
-    }
-    if (r.status == APIR_OK) {
-        void *buft = extra < 0 ? d->buft : d->extras[extra];
-        bool there = host_buffer_alloc(&w->ggml, d, buft, size, &b->host) == 0;
-        r.status = worker_granted(w, device, r.why);
-        b->extra = there && extra >= 0 ? worker_extra_new((uint32_t)extra) : NULL;
-        const bool whole = there && (extra < 0 || b->extra);
-        if (r.status == APIR_OK && !whole) {
-            worker_release(w, device, size);
-            r.status = APIR_E_NOMEM;
-        }
-        if (r.status != APIR_OK) {
-            worker_extra_free(w, b);
-            host_buffer_free(&w->ggml, &b->host);
-        }
+        r.status = buffer_take(w, b, device, extra, size, r.why);
     }
     if (r.status == APIR_OK) {
         b->id = id;

@@ -124,10 +124,14 @@ static void plain_alloc(struct worker *w, struct worker_buffer *b)
     if (worker_reserve(w, b->device, e->plain_size, why) != APIR_OK)
         return;
     e->plain = malloc(e->plain_size);
-    if (worker_granted(w, b->device, why) == APIR_OK)
-        e->reserved = e->plain_size;
-    if (e->reserved)
+    if (!e->plain) {
+        worker_unreserve(w, b->device, e->plain_size);
         return;
+    }
+    if (worker_taken(w, b->device, e->plain_size, why) == APIR_OK) {
+        e->reserved = e->plain_size;
+        return;
+    }
     free(e->plain);
     e->plain = NULL;
 }

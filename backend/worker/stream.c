@@ -109,7 +109,7 @@ const char *worker_stream_open(struct worker *w, const struct apir_msg_stream_op
     if (!(w->devices_used & (1u << m->device))) {
         r.status = worker_reserve(w, m->device, 0, r.why);
         if (r.status == APIR_OK)
-            r.status = worker_granted(w, m->device, r.why);
+            r.status = worker_taken(w, m->device, 0, r.why);
     }
     if (r.status == APIR_OK) {
         host = host_stream_open(&w->ggml, &w->ggml.devices[m->device]);

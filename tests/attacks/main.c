@@ -20,6 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/attacks/hijacked.h"
 #include "tests/attacks/watch.h"
 
 #define ROW_SECONDS 120 /* sanitizers and busy machines are slow */
@@ -252,6 +253,8 @@ int main(int argc, char **argv)
                                             {"json", required_argument, NULL, 'j'},
                                             {NULL, 0, NULL, 0}};
     const char *file = NULL;
+    if (hijacked_is_worker(argc, argv))
+        return hijacked_main(argv);
     for (int o; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (o == 'l') {
             list();

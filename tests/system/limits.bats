@@ -80,6 +80,9 @@ ends() { # NAME
     grep -q 'device_memory_mib' "${SERVER_B[1]}"
     # Its context lives, and nobody else has noticed.
     answers b 39 "granted 39"
+    # No waiting for others would make room for that.
+    answers b 62 "refused 62"
+    grep -q 'this program has 39 MiB of the device, .*device_memory_mib: 100' "$T/b.err"
     tell b free
     answers b compute right
     answers a compute right

@@ -36,12 +36,27 @@ static bool fits(uint64_t has, uint64_t size, uint64_t most)
     return most == 0 || (has <= most && size <= most - has);
 }
 
-/* The limits of the context itself. Returns 0 or -EDQUOT with `why`. */
+/*
+ * What no waiting for others makes possible: the limits of the context itself, and what it has and
+ * asks for together above the device's limit. Returns 0 or -EDQUOT with `why`.
+ */
 static int context_check(const struct server_account *account, uint64_t has,
                          const struct apir_ask *ask, char *why)
 {
     const struct apir_config *config = account->accounts->limits.config;
     const uint64_t mib = (ask->size + (1u << 20) - 1) >> 20;
+    if (!fits(has, ask->size, APIR_SIZE_MAX)) {
+        snprintf(why, APIR_WHY_SIZE, "this program has as much of the device as can be counted");
+        return -EDQUOT;
+    }
+    if (!fits(has, ask->size, bytes_of(config->device_memory_mib))) {
+        snprintf(why, APIR_WHY_SIZE,
+                 "this program has %llu MiB of the device, %llu MiB more would be over the host's "
+                 "limit for all (device_memory_mib: %u)",
+                 (unsigned long long)(has >> 20), (unsigned long long)mib,
+                 config->device_memory_mib);
+        return -EDQUOT;
+    }
     if (!fits(has, ask->size, bytes_of(config->context_device_memory_mib))) {
         snprintf(why, APIR_WHY_SIZE,
                  "this program has %llu MiB of the device, %llu MiB more would be over the host's "

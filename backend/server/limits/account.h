@@ -8,8 +8,8 @@
  * device's memory is not free.
  *
  * A worker that reserves waits for the answer; before it takes anything, if there are limits. Where
- * a limit of the device is in the way, the answer waits for up to SERVER_ACCOUNT_WAIT_MS: others'
- * workers may be ending just now.
+ * what others have of the device is in the way, the answer waits for up to SERVER_ACCOUNT_WAIT_MS:
+ * their workers may be ending just now.
  */
 #ifndef APIR_SERVER_ACCOUNT_H
 #define APIR_SERVER_ACCOUNT_H

@@ -65,16 +65,31 @@ static void limits_open(struct server_limits *limits)
 
 /* ---- our rows ------------------------------------------------------------------ */
 
-/* The device's row; or a free one, made where there is none; or NULL. */
-static struct server_claim *row_find(struct server_limits *limits, const char *device)
+static bool row_is_used(const struct server_claim *row)
+{
+    return row->bytes || row->contexts;
+}
+
+/* The device's row, or NULL: nobody of ours has anything of it. */
+static struct server_claim *row_find(const struct server_limits *limits, const char *device)
+{
+    for (uint32_t i = 0; i < limits->n_rows; i++) {
+        if (row_is_used(&limits->rows[i]) && strcmp(limits->rows[i].device, device) == 0)
+            return &limits->rows[i];
+    }
+    return NULL;
+}
+
+/*
+ * A free one for the device; NULL: no memory. There are enough of them, whatever devices workers
+ * name: at most 2 * APIR_CONFIG_CONTEXTS_MAX and some processes with APIR_DEVICES_MAX each.
+ */
+static struct server_claim *row_make(struct server_limits *limits, const char *device)
 {
     struct server_claim *unused = NULL;
-    for (uint32_t i = 0; i < limits->n_rows; i++) {
-        struct server_claim *row = &limits->rows[i];
-        if (row->bytes == 0 && row->contexts == 0)
-            unused = unused ? unused : row;
-        else if (strcmp(row->device, device) == 0)
-            return row;
+    for (uint32_t i = 0; i < limits->n_rows && !unused; i++) {
+        if (!row_is_used(&limits->rows[i]))
+            unused = &limits->rows[i];
     }
     if (!unused && limits->n_rows == limits->room) {
         const uint32_t room = limits->room ? 2 * limits->room : 16;
@@ -92,57 +107,67 @@ static struct server_claim *row_find(struct server_limits *limits, const char *d
     return unused;
 }
 
+/* No more than others take for sense: what is beyond is more than any device has, anyway. */
 static int row_write(struct server_limits *limits, const struct server_claim *row)
 {
+    struct server_claim shown = *row;
     if (limits->claims.dir_fd < 0)
         return 0;
+    if (shown.bytes > APIR_SIZE_MAX)
+        shown.bytes = APIR_SIZE_MAX;
     return server_claims_write(&limits->claims, (uint32_t)(row - limits->rows), limits->n_rows,
-                               row);
+                               &shown);
 }
 
 /* ---- taking and giving ---------------------------------------------------------- */
 
 static uint64_t mib(uint64_t bytes)
 {
-    return (bytes + (1u << 20) - 1) >> 20;
+    return (bytes >> 20) + (bytes % (1u << 20) != 0);
 }
 
 /* What all contexts have, ours in. */
-static int limits_used(const struct server_limits *limits, const struct server_claim *own,
-                       const char *device, struct server_usage *ret_usage)
+static int limits_used(const struct server_limits *limits, const char *device,
+                       struct server_usage *ret_usage)
 {
+    const struct server_claim *own = row_find(limits, device);
     *ret_usage =
         (struct server_usage){.bytes = own ? own->bytes : 0, .contexts = own ? own->contexts : 0};
     return limits->claims.dir_fd < 0 ? 0
                                      : server_claims_add_others(&limits->claims, device, ret_usage);
 }
 
-/* Whether what is written down now, with the `bytes` and `contexts` just asked for, is allowed. */
-static int limits_check(const struct server_limits *limits, const struct server_claim *row,
-                        uint64_t bytes, uint32_t contexts, char *why)
+/* Whether that much is allowed beside all else, be it written down already or not. */
+static int limits_check(const struct server_limits *limits, const char *device, uint64_t bytes,
+                        uint32_t contexts, bool written, char *why)
 {
     const uint64_t most = (uint64_t)limits->config->device_memory_mib << 20;
     const uint32_t most_contexts = limits->config->max_contexts_per_device;
     struct server_usage used;
     if (!(bytes && most) && !(contexts && most_contexts))
         return 0;
-    int rc = limits_used(limits, row, row->device, &used);
+    int rc = limits_used(limits, device, &used);
     if (rc < 0) {
         snprintf(why, APIR_WHY_SIZE, "the host cannot add up what is in use: %s", strerror(-rc));
         return rc;
     }
-    if (contexts && most_contexts && used.contexts > most_contexts) {
+    if (written) {
+        used.bytes -= bytes;
+        used.contexts -= contexts;
+    }
+    if (contexts && most_contexts &&
+        (used.contexts > most_contexts || contexts > most_contexts - used.contexts)) {
         snprintf(why, APIR_WHY_SIZE,
                  "as many programs use the device as the host allows "
                  "(max_contexts_per_device: %u)",
                  most_contexts);
         return -EDQUOT;
     }
-    if (bytes && most && used.bytes > most) {
+    if (bytes && most && (used.bytes > most || bytes > most - used.bytes)) {
         snprintf(why, APIR_WHY_SIZE,
                  "%llu MiB of the device are in use, %llu MiB more would be over the host's limit "
                  "(device_memory_mib: %u)",
-                 (unsigned long long)mib(used.bytes - bytes), (unsigned long long)mib(bytes),
+                 (unsigned long long)mib(used.bytes), (unsigned long long)mib(bytes),
                  limits->config->device_memory_mib);
         return -EDQUOT;
     }
@@ -158,20 +183,25 @@ int server_limits_take(struct server_limits *limits, const char *device, uint64_
         snprintf(why, APIR_WHY_SIZE, "the host's limits_dir cannot be used; its log says why");
         return -EIO;
     }
+    /* Others see what is written down: not what there is no room for. */
+    int rc = limits_check(limits, device, bytes, contexts, false, why);
+    if (rc < 0)
+        return rc;
     struct server_claim *row = row_find(limits, device);
-    if (!row || bytes > APIR_SIZE_MAX - row->bytes ||
-        contexts > SERVER_CLAIMS_CONTEXTS - row->contexts) {
-        snprintf(why, APIR_WHY_SIZE, "the host cannot count as much");
-        return -ENOSPC;
+    if (!row)
+        row = row_make(limits, device);
+    if (!row) {
+        snprintf(why, APIR_WHY_SIZE, "the host has no memory for its books");
+        return -ENOMEM;
     }
     row->bytes += bytes;
     row->contexts += contexts;
-    int rc = row_write(limits, row);
+    rc = row_write(limits, row);
     if (rc < 0 && limits_exist(limits))
         snprintf(why, APIR_WHY_SIZE, "the host cannot write down what is in use: %s",
                  strerror(-rc));
     else
-        rc = limits_check(limits, row, bytes, contexts, why);
+        rc = limits_check(limits, device, bytes, contexts, true, why);
     if (rc < 0)
         server_limits_give(limits, device, bytes, contexts);
     return rc;
@@ -199,13 +229,8 @@ void server_limits_room(struct server_limits *limits, const char *device, uint64
         return;
     if (!limits->tried)
         limits_open(limits);
-    const struct server_claim *own = NULL;
-    for (uint32_t i = 0; i < limits->n_rows; i++) {
-        if (limits->rows[i].bytes && strcmp(limits->rows[i].device, device) == 0)
-            own = &limits->rows[i];
-    }
     *ret_free =
-        limits_used(limits, own, device, &used) == 0 && used.bytes < most ? most - used.bytes : 0;
+        limits_used(limits, device, &used) == 0 && used.bytes < most ? most - used.bytes : 0;
 }
 
 /* ---- life ----------------------------------------------------------------------- */

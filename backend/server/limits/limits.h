@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The limits of a device that hold over all contexts of all servers of this machine, for each
- * VM has a server of its own: "device_memory_mib" and "max_contexts_per_device". Who wants more
- * first writes it down for the others (backend/server/limits/claims.h), then adds up, and takes it
- * back where that is too much: two at the same moment may both be refused, but never both granted.
+ * VM has a server of its own: "device_memory_mib" and "max_contexts_per_device". Where there is
+ * room for what is wanted, it is first written down for the others
+ * (backend/server/limits/claims.h), then added up again, and taken back where that is too much: two
+ * at the same moment may both be refused, but never both granted. What there is no room for is
+ * never written down, so nobody is in the way of others by asking.
  *
  * The folder is "limits_dir"; else /run/apir/limits where that can be written in; else
  * $XDG_RUNTIME_DIR/apir/limits. With none of these the limits hold for this server alone. A
  * "limits_dir" that cannot be used is an error: nothing is granted then.
  *
- * Without such a limit what contexts use is still written down, for servers that have one.
+ * Without such a limit nothing is refused, whatever others have, but what contexts use is still
+ * written down, for servers that have one.
  */
 #ifndef APIR_SERVER_LIMITS_H
 #define APIR_SERVER_LIMITS_H
@@ -26,7 +29,13 @@ struct server_limits {
     bool tried;               /* to open claims */
     struct apir_error broken; /* of limits_dir */
     struct server_claims claims;
-    struct server_claim *rows; /* our own, one per device; nothing in use: free */
+    /*
+     * Our own, one per device; nothing in use: free. Their sums cannot overflow: an account has
+     * APIR_SIZE_MAX (2^46) of a device at most (backend/server/limits/account.c), and there is one
+     * for each living worker, of which backend/server/context.c starts no more than twice
+     * APIR_CONFIG_CONTEXTS_MAX (256) and some.
+     */
+    struct server_claim *rows;
     uint32_t n_rows;
     uint32_t room;
 };
@@ -38,7 +47,8 @@ void server_limits_init(struct server_limits *limits, const struct apir_config *
 void server_limits_fini(struct server_limits *limits);
 
 /*
- * `device` passes server_claims_id_ok. Returns 0, or -errno with why[APIR_WHY_SIZE] set for the
+ * For an account that has APIR_SIZE_MAX of the device at most, with this. `device` passes
+ * server_claims_id_ok. Returns 0, or -errno with why[APIR_WHY_SIZE] set for the
  * user: -EDQUOT where a limit is in the way.
  */
 int server_limits_take(struct server_limits *limits, const char *device, uint64_t bytes,

@@ -54,18 +54,16 @@ static void memory_zero(uint8_t *data, uint64_t size)
     memset(data + size - after, 0, after);
 }
 
-/* More than the device and the host's main memory together: no driver need be asked, none
- * complains. */
-static bool size_cannot_exist(struct host_ggml *hg, const struct host_device *d, uint64_t size)
+bool host_buffer_can_exist(struct host_ggml *hg, const struct host_device *d, uint64_t size)
 {
     uint64_t unused, total;
     struct sysinfo s;
     host_device_memory(hg, d, &unused, &total);
     if (sysinfo(&s) < 0)
-        return false;
+        return true;
     const uint64_t host = ((uint64_t)s.totalram + s.totalswap) * s.mem_unit;
     /* A device that does not say how much it has may have any amount. */
-    return total > 0 && size > host && size - host > total;
+    return total == 0 || size <= host || size - host <= total;
 }
 
 int host_buffer_alloc(struct host_ggml *hg, const struct host_device *d, void *buft, uint64_t size,
@@ -73,8 +71,6 @@ int host_buffer_alloc(struct host_ggml *hg, const struct host_device *d, void *b
 {
     /* A GPU's clearing fills whole words. */
     const uint64_t slack = host_device_is_cpu(d) ? HOST_SLACK : -size & 3;
-    if (size_cannot_exist(hg, d, size))
-        return -ENOMEM;
     void *handle = hg->fns->ggml_backend_buft_alloc_buffer(buft, size + slack);
     if (!handle)
         return -ENOMEM;

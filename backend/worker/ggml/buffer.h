@@ -20,6 +20,9 @@ struct host_buffer {
 /* Behind each buffer that a CPU computes in, as far as its memory is ours to make larger. */
 #define HOST_SLACK 4096u
 
+/* False: more than the device and the host's main memory together. No driver need be asked, none
+ * complains, and no books need hold it. */
+bool host_buffer_can_exist(struct host_ggml *hg, const struct host_device *d, uint64_t size);
 /* buft: the device's own type or an extra one. Returns 0, or -ENOMEM. */
 int host_buffer_alloc(struct host_ggml *hg, const struct host_device *d, void *buft, uint64_t size,
                       struct host_buffer *ret_buffer);

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include "backend/server/limits/limits.h"
+#include "common/parent.h"
 #include "protocol/messages.h"
 #include "tests/lib/folder.h"
 #include "tests/lib/unit.h"
@@ -103,6 +104,64 @@ LIMITS_TEST(who_has_no_limit_counts_for_those_who_have)
     assert_int_equal(take(&b, 1), -EDQUOT);
     server_limits_fini(&a);
     assert_int_equal(take(&b, 1), 0);
+}
+
+/* As many accounts as a server can have, each with all that one may have: nobody is refused for it,
+ * and what others read of it makes sense to them. */
+LIMITS_TEST(without_a_limit_nothing_is_refused_for_others)
+{
+    enum { ACCOUNTS = 2 * APIR_CONFIG_CONTEXTS_MAX + APIR_CONFIG_SPARES_MAX + 3 };
+    const struct apir_config none = {.limits_dir = unit_folder};
+    char why[APIR_WHY_SIZE];
+    server_limits_init(&a, &none);
+    for (int i = 0; i < ACCOUNTS; i++)
+        assert_int_equal(server_limits_take(&a, GPU, APIR_SIZE_MAX, 1, why), 0);
+    assert_int_equal(take(&b, 1), -EDQUOT);
+    for (int i = 0; i < ACCOUNTS; i++) {
+        assert_int_equal(a.rows[0].contexts, ACCOUNTS - i);
+        server_limits_give(&a, GPU, APIR_SIZE_MAX, 1);
+    }
+    assert_int_equal(a.rows[0].bytes, 0);
+    assert_int_equal(take(&b, 100), 0);
+}
+
+/* Who has nothing and asks for what it cannot have, as fast as it can. */
+LIMITS_TEST(asking_keeps_nobody_else_out)
+{
+    static const uint64_t sizes[] = {50, 101, APIR_SIZE_MAX / MIB};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct asked {
+            unsigned refused, granted;
+        } *asked =
+            mmap(NULL, sizeof(*asked), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        assert_ptr_not_equal(asked, MAP_FAILED);
+        assert_int_equal(take(&b, 60), 0);
+        pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0) {
+            struct server_limits limits;
+            char why[APIR_WHY_SIZE];
+            apir_ends_with_parent(getppid());
+            server_limits_init(&limits, &config);
+            for (;;) {
+                const bool is_granted =
+                    server_limits_take(&limits, GPU, sizes[i] * MIB, 0, why) == 0;
+                __atomic_add_fetch(is_granted ? &asked->granted : &asked->refused, 1,
+                                   __ATOMIC_SEQ_CST);
+            }
+        }
+        /* Until there were many of each. */
+        for (int n = 0; n < 2000 || __atomic_load_n(&asked->refused, __ATOMIC_SEQ_CST) < 2000;
+             n++) {
+            assert_int_equal(take(&a, 40), 0);
+            server_limits_give(&a, GPU, 40 * MIB, 0);
+        }
+        kill(pid, SIGKILL);
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+        assert_int_equal(asked->granted, 0);
+        munmap(asked, sizeof(*asked));
+        server_limits_give(&b, GPU, 60 * MIB, 0);
+    }
 }
 
 LIMITS_TEST(rows_are_used_again)
