@@ -144,6 +144,12 @@ struct apir_spin_page {
     uint8_t rest[4096 - 64 - APIR_SPIN_SLOTS];
 };
 
+/* So many of a machine's processors may look for work at once. */
+static inline uint32_t apir_spin_most(long processors)
+{
+    return processors >= 8 ? (uint32_t)processors / 4 : 1;
+}
+
 /* Server -> worker on the control socket (SEQPACKET), one fd with ADD_BLOB. */
 enum apir_control_op {
     APIR_CONTROL_ADD_BLOB = 1,

@@ -25,8 +25,7 @@ int server_spin_init(struct server_spin *spin)
         return rc;
     spin->page = page;
     spin->fd = steal_fd(&fd);
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    apir_store_release32(&spin->page->limit, cores >= 8 ? (uint32_t)cores / 4 : 1);
+    apir_store_release32(&spin->page->limit, apir_spin_most(sysconf(_SC_NPROCESSORS_ONLN)));
     return 0;
 }
 

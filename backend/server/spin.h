@@ -4,7 +4,9 @@
  * a server together take a quarter of the cores at most; who finds the places taken
  * sleeps at once and is woken by a kick. The page that says who looks is shared by
  * the workers: one that was taken over can keep others from looking, which costs
- * them a wake-up each time and nothing else.
+ * them a wake-up each time, or have more of them look at once, which costs
+ * processor time, and nothing else. No worker takes a higher limit from the page
+ * than its own (backend/worker/spin.h).
  */
 #ifndef APIR_SERVER_SPIN_H
 #define APIR_SERVER_SPIN_H

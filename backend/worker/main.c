@@ -84,34 +84,13 @@ static bool work_is_there(const struct worker *w)
     return apir_load_acquire64(&w->ring.header->tail) != w->ring.head;
 }
 
-/* Takes one of the places of those who look for work; false: all are taken. */
-static bool looking_begin(struct worker *w)
-{
-    uint32_t limit = apir_load_acquire32(&w->spin->limit);
-    uint32_t n = apir_load_acquire32(&w->spin->n_slots), others = 0;
-    if (w->spin_slot >= APIR_SPIN_SLOTS || n > APIR_SPIN_SLOTS)
-        return false;
-    for (uint32_t i = 0; i < n; i++)
-        others += __atomic_load_n(&w->spin->looking[i], __ATOMIC_RELAXED) != 0;
-    if (others >= limit)
-        return false;
-    /* Two at the same moment may be one too many: nothing depends on the number. */
-    __atomic_store_n(&w->spin->looking[w->spin_slot], 1, __ATOMIC_RELAXED);
-    return true;
-}
-
-static void looking_end(struct worker *w)
-{
-    __atomic_store_n(&w->spin->looking[w->spin_slot], 0, __ATOMIC_RELAXED);
-}
-
 /* Looks for work for as long as it is likely to come soon. True: it is there. */
 static bool look_for_work(struct worker *w)
 {
     const uint64_t window = w->gap_ns > SPIN_GAP_NS ? SPIN_MIN_NS : 2 * w->gap_ns + SPIN_MIN_NS;
     uint64_t now = worker_now_ns();
     bool found = false;
-    if (apir_crowd_there(&w->crowd, now) || !looking_begin(w))
+    if (apir_crowd_there(&w->crowd, now) || !worker_spin_begin(&w->spin))
         return work_is_there(w);
     const uint64_t until = now + window;
     do {
@@ -127,7 +106,7 @@ static bool look_for_work(struct worker *w)
         if (w->one_kernel && apir_crowd_note(&w->crowd, before, now))
             break;
     } while (!found && now < until);
-    looking_end(w);
+    worker_spin_end(&w->spin);
     return found;
 }
 
@@ -316,9 +295,9 @@ static int options_parse(struct worker *w, int argc, char **argv, struct options
     w->control_fd = number[CONTROL_FD];
     w->is_limited = number[LIMITED] != 0;
     w->status = page_map(number[STATUS_FD], sizeof(*w->status));
-    w->spin = page_map(number[SPIN_FD], sizeof(*w->spin));
-    w->spin_slot = (uint32_t)number[SPIN_SLOT];
-    return w->status && w->spin ? 0 : -EINVAL;
+    worker_spin_init(&w->spin, page_map(number[SPIN_FD], sizeof(*w->spin.page)),
+                     (uint32_t)number[SPIN_SLOT]);
+    return w->status && w->spin.page ? 0 : -EINVAL;
 }
 
 /* The ring is the first thing that the server sends. Returns 0 or -errno. */
@@ -409,6 +388,8 @@ int main(int argc, char **argv)
     if (apir_log_parse_level(getenv("APIR_LOG"), &level) == 0)
         apir_log_set_level(level);
     apir_log_set_limit(LOG_LINES);
+    /* Who reads the log may end: that is not our end. */
+    (void)signal(SIGPIPE, SIG_IGN);
     /* A server that dies takes us along, also where it cannot say so. */
     if (!apir_ends_with_parent(getppid()))
         return EXIT_OK; /* it is dead already */

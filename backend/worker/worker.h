@@ -16,6 +16,7 @@
 #include "backend/worker/ggml/buffer.h"
 #include "backend/worker/ggml/graph.h"
 #include "backend/worker/rules/meaning.h"
+#include "backend/worker/spin.h"
 #include "protocol/crowd.h"
 #include "protocol/graph.h"
 #include "protocol/messages.h"
@@ -125,8 +126,7 @@ struct worker {
     /* from the server */
     int control_fd; /* -1: there is no server, and nobody to ask (tests) */
     struct apir_worker_status *status;
-    struct apir_spin_page *spin;
-    uint32_t spin_slot; /* our byte of it; APIR_SPIN_SLOTS: none, we may not look */
+    struct worker_spin spin;
 
     struct worker_blob blobs[APIR_BLOBS_MAX];          /* 0: the ring */
     struct worker_dying *dying;                        /* owned; worker_blobs_reap() */

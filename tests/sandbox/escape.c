@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/random.h>
+#include <mqueue.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
@@ -28,6 +29,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/ipc.h>
@@ -41,6 +43,7 @@
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -116,6 +119,12 @@ TRY(own_status, path_open("/proc/self/status", O_RDONLY))
 /* Beside the name of a thread, which may be written: who is ended first where memory runs out. */
 TRY(own_score, path_open("/proc/thread-self/oom_score_adj", O_WRONLY))
 TRY(terminal, path_open("/dev/ptmx", O_RDWR | O_NOCTTY))
+/* Of a /dev that the test has made. */
+TRY(dri, path_open("/dev/dri", O_RDONLY | O_DIRECTORY))
+TRY(dri_links, path_open("/dev/dri/by-path", O_RDONLY | O_DIRECTORY))
+TRY(dri_render, path_open("/dev/dri/by-path/pci-0000:00:02.0-render", O_RDWR))
+TRY(dri_card, path_open("/dev/dri/card0", O_RDWR))
+TRY(dri_card_link, path_open("/dev/dri/by-path/pci-0000:00:02.0-card", O_RDONLY))
 TRY(chmod, chmod(told("PATH"), 0777))
 TRY(symlink, symlink("/", told("PATH")))
 
@@ -296,6 +305,8 @@ TRY(set_owner, fcntl(STDERR_FILENO, F_SETOWN, other()))
 /* The kernel looks at 32 bits of the command, and a filter that compares 64 sees another one. */
 TRY(set_owner_wide, syscall(SYS_fcntl, STDERR_FILENO, (1L << 32) | F_SETOWN, other()))
 TRY(set_signal, fcntl(STDERR_FILENO, F_SETSIG, SIGKILL))
+TRY(set_flags, fcntl(STDERR_FILENO, F_SETFL, fcntl(STDERR_FILENO, F_GETFL)))
+TRY(set_async, fcntl(STDERR_FILENO, F_SETFL, fcntl(STDERR_FILENO, F_GETFL) | O_ASYNC))
 TRY(request_owner, request(FIOSETOWN))
 TRY(request_group, request(SIOCSPGRP))
 TRY(request_async, request(FIOASYNC))
@@ -366,6 +377,9 @@ TRY(pair_datagram, pair(SOCK_DGRAM))
 /* To whom does not matter: what is on its way counts. */
 TRY(send, sendmsg(STDIN_FILENO, &(struct msghdr){0}, 0))
 
+/* The log may be one, of all workers. */
+TRY(shutdown, shutdown(STDERR_FILENO, SHUT_WR))
+
 /* ---- limits ------------------------------------------------------------------------- */
 
 static int try_descriptors(void)
@@ -386,6 +400,53 @@ static int try_descriptors(void)
     fprintf(stderr, "escape: %d is the last descriptor\n", last);
     return rc;
 }
+
+/* What the kernel counts per user: how many there can be. */
+static int try_timers(void)
+{
+    int n = 0, rc = 0;
+    for (timer_t t; n < 1000 && (rc = timer_create(CLOCK_MONOTONIC, NULL, &t)) == 0; n++)
+        continue;
+    rc = rc < 0 ? -errno : 0;
+    fprintf(stderr, "escape: %d timers\n", n);
+    return rc;
+}
+
+static int try_queue(void)
+{
+    const mqd_t queue = mq_open("/apir-escape", O_RDWR | O_CREAT | O_CLOEXEC, 0600, NULL);
+    return queue < 0 ? -errno : 0;
+}
+
+TRY(watches, opened(epoll_create1(EPOLL_CLOEXEC)))
+TRY(watch, epoll_ctl(-1, EPOLL_CTL_ADD, -1, &(struct epoll_event){0}))
+
+static int pipe_made(int flags)
+{
+    int fds[2];
+    if (pipe2(fds, flags) < 0)
+        return -1;
+    close(fds[0]);
+    close(fds[1]);
+    return 0;
+}
+
+TRY(pipe, pipe_made(O_CLOEXEC))
+TRY(pipe_of_notifications, pipe_made(O_CLOEXEC | O_EXCL))
+
+/* Whether there is memory; without huge pages on this machine it says so. */
+static int mapped(int flags)
+{
+    const size_t size = (size_t)2 << 20;
+    void *map =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+    return map == MAP_FAILED ? -1 : munmap(map, size);
+}
+
+TRY(map, mapped(0))
+TRY(map_huge, mapped(MAP_HUGETLB))
+TRY(memfd, opened(memfd_create("escape", MFD_CLOEXEC)))
+TRY(memfd_huge, opened(memfd_create("escape", MFD_CLOEXEC | MFD_HUGETLB)))
 
 TRY(core, setrlimit(RLIMIT_CORE, &(struct rlimit){1, 1}))
 
@@ -441,16 +502,19 @@ static const struct {
 #define T(name) { #name, try_##name },
 #define TC(name, ...) T(name)
     T(shadow) T(passwd) T(read) T(root) T(library) T(write_tmp) T(write_shm) T(write_usr) T(write)
-    T(truncate) T(sys) T(sys_cpu) T(flock) T(lock) T(create) T(other_status) T(own_status) T(own_score) T(terminal) T(device_request) T(chmod) T(symlink)
+    T(truncate) T(sys) T(sys_cpu) T(flock) T(lock) T(create) T(other_status) T(own_status) T(own_score) T(terminal)
+    T(dri) T(dri_links) T(dri_render) T(dri_card) T(dri_card_link)
+    T(device_request) T(chmod) T(symlink)
     T(exec) T(exec_fd) T(fork) T(clone) T(clone3) T(clone_namespace) T(thread) T(thread_name)
     T(threads)
     T(ptrace) T(seize) T(kill) T(kill_self) T(tgkill) T(tkill) T(pidfd) T(pidfd_signal)
     T(pidfd_getfd) T(vm_read) T(vm_write) T(limits) T(affinity) T(set_owner) T(set_owner_wide)
-    T(set_signal) T(request_owner) T(request_group) T(request_async) T(request_type)
+    T(set_signal) T(set_flags) T(set_async) T(request_owner) T(request_group) T(request_async) T(request_type)
     T(request_type_wide) T(request_paste) T(request_discipline) T(request_take)
     T(request_console) T(request_foreground) T(request_other) T(outlive) T(dumpable) T(kcmp)
     T(kcmp_self) T(tcp) T(udp) T(tcp_bind) T(unix) T(abstract) T(netlink) T(pair) T(send)
-    T(pair_datagram) T(descriptors) T(core) T(shmget)
+    T(pair_datagram) T(shutdown) T(descriptors) T(timers) T(queue) T(watches) T(watch) T(pipe)
+    T(pipe_of_notifications) T(map) T(map_huge) T(memfd) T(memfd_huge) T(core) T(shmget)
     CALLS(TC)
 #ifdef __x86_64__
     T(modify_ldt) T(iopl) T(ioperm) T(kexec_file_load) T(x32)

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -33,9 +34,9 @@ struct row {
 /* Without a look at what they are called with. Of files, Landlock says which. */
 static const struct row allowed[] = {
     { "memory; executable too, as drivers compile for the CPU",
-      { CALL(mmap), CALL(munmap), CALL(mprotect), CALL(mremap), CALL(madvise), CALL(brk),
+      { CALL(munmap), CALL(mprotect), CALL(mremap), CALL(madvise), CALL(brk),
         CALL(mlock), CALL(mlock2), CALL(munlock), CALL(mincore), CALL(msync), CALL(membarrier),
-        CALL(memfd_create), CALL(get_mempolicy), CALL(set_mempolicy), CALL(mbind), END } },
+        CALL(get_mempolicy), CALL(set_mempolicy), CALL(mbind), END } },
     { "files: devices, libraries that are loaded late, the shader cache",
       { CALL(open), CALL(openat), CALL(openat2), CALL(close), CALL(close_range), CALL(read),
         CALL(write), CALL(readv), CALL(writev), CALL(pread64), CALL(pwrite64), CALL(preadv),
@@ -59,25 +60,29 @@ static const struct row allowed[] = {
       { CALL(rt_sigaction), CALL(rt_sigprocmask), CALL(rt_sigreturn), CALL(rt_sigtimedwait),
         CALL(rt_sigsuspend), CALL(rt_sigpending), CALL(sigaltstack), CALL(signalfd4),
         CALL(restart_syscall), END } },
+    /* Not epoll, which no driver needs: the kernel counts what is watched per user, of all its
+     * processes together, and descriptors can be watched each with each. */
     { "time and waiting",
       { CALL(clock_gettime), CALL(clock_getres), CALL(clock_nanosleep), CALL(nanosleep),
         CALL(gettimeofday), CALL(time), CALL(times), CALL(poll), CALL(ppoll), CALL(select),
-        CALL(pselect6), CALL(epoll_create1), CALL(epoll_create), CALL(epoll_ctl), CALL(epoll_wait),
-        CALL(epoll_pwait), CALL(epoll_pwait2), CALL(eventfd2), CALL(timerfd_create),
-        CALL(timerfd_settime), CALL(timerfd_gettime), CALL(timer_create), CALL(timer_settime),
-        CALL(timer_gettime), CALL(timer_delete), CALL(timer_getoverrun), CALL(pipe), CALL(pipe2),
-        END } },
+        CALL(pselect6), CALL(eventfd2), CALL(timerfd_create), CALL(timerfd_settime),
+        CALL(timerfd_gettime), CALL(timer_create), CALL(timer_settime), CALL(timer_gettime),
+        CALL(timer_delete), CALL(timer_getoverrun), CALL(pipe), END } },
     /* Who could send descriptors, even to itself, could keep so many on their way that the kernel lets
-     * nobody else of this user send any: sendto has none. */
+     * nobody else of this user send any: sendto has none. Who could shut down could do so to the log,
+     * which may be one socket of the server and all workers. */
     { "the control socket: nothing of these makes or reaches another one",
-      { CALL(recvmsg), CALL(sendto), CALL(recvfrom), CALL(shutdown), CALL(getsockopt),
-        CALL(getsockname), CALL(getpeername), END } },
+      { CALL(recvmsg), CALL(sendto), CALL(recvfrom), CALL(getsockopt), CALL(getsockname),
+        CALL(getpeername), END } },
     { "who and where we are",
       { CALL(getpid), CALL(getppid), CALL(getuid), CALL(geteuid), CALL(getgid), CALL(getegid),
         CALL(getresuid), CALL(getresgid), CALL(getgroups), CALL(capget), CALL(uname),
         CALL(sysinfo), CALL(getcpu), CALL(getrusage), CALL(getrlimit), CALL(setrlimit),
         CALL(getrandom), END } },
 };
+
+/* The kernel's name of O_EXCL for pipe2. */
+#define O_NOTIFICATION_PIPE O_EXCL
 
 /* What no driver does, and a worker under foreign control would. */
 static const struct row killed[] = {
@@ -135,6 +140,10 @@ static const struct condition conditions[] = {
     { CALL(kill), "raise", { { 0, INT, OURSELF } } },
     { CALL(prlimit64), "our own limits", { { 0, INT, 0 } } },
     { CALL(sched_setaffinity), "our own thread", { { 0, INT, 0 } } },
+    /* Huge pages that the operator has set aside are in no limit of memory (MemoryMax=). */
+    { CALL(mmap), "no pages of hugetlbfs", { { 3, MAP_HUGETLB, 0 } } },
+    { CALL(memfd_create), "the same", { { 1, MFD_HUGETLB, 0 } } },
+    { CALL(pipe2), "no queue of the kernel's own notifications", { { 1, O_NOTIFICATION_PIPE, 0 } } },
     { CALL(kcmp), "Mesa: are two descriptors one device", { { 0, INT, OURSELF }, { 1, INT, OURSELF } } },
     PRCTL(PR_SET_NAME, "names of threads"),
     PRCTL(PR_GET_NAME, "the same"),
@@ -149,7 +158,7 @@ static const struct condition conditions[] = {
     FCNTL(F_GETFD),
     FCNTL(F_SETFD),
     FCNTL(F_GETFL),
-    FCNTL(F_SETFL),
+    { CALL(fcntl), "not O_ASYNC: signals", { { 1, INT, F_SETFL }, { 2, O_ASYNC, 0 } } },
     FCNTL(F_ADD_SEALS),
     FCNTL(F_GET_SEALS),
     FCNTL(F_GETPIPE_SZ),

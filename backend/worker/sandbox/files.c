@@ -114,7 +114,9 @@ static const struct {
     {"/dev/full", DEVICE, ""},
     {"/dev/random", READ, ""},
     {"/dev/urandom", READ, ""},
-    {"/dev/dri", DEVICE, "GPUs of the DRM"},
+    {"/dev/dri", LANDLOCK_ACCESS_FS_READ_DIR, "which GPUs of the DRM there are"},
+    /* Not card*, where who is first is the screen's master. */
+    {"/dev/dri/renderD*", DEVICE, "GPUs of the DRM"},
     {"/dev/nvidia*", DEVICE, "NVIDIA's GPUs, control, memory, capabilities"},
     {"/dev/nvgpu*", DEVICE, "the same on Tegra"},
     {"/dev/nvhost*", DEVICE, "the same on Tegra"},

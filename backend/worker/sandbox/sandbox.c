@@ -24,10 +24,15 @@
 #include "common/root.h"
 #include "common/cleanup.h"
 
-/* Far above what drivers open; far below what makes the kernel's tables large. */
-#define FILES_MAX 4096u
-/* Of ggml, the drivers and their compilers, together. */
-#define THREADS_MAX 4096u
+/* Above what drivers open; so few that all workers together are far from what the kernel gives one
+ * user, or the machine: of files, and of pages of pipes. */
+#define FILES_MAX 512u
+/* Of the drivers and their compilers, together; and of each pool of threads that has one for each
+ * processor: ggml's, a BLAS library's. */
+#define THREADS_MAX   256u
+#define THREADS_POOLS 2u
+/* Timers, and signals of real time to oneself: no driver has any. */
+#define SIGNALS_MAX 64u
 
 /* Adds to s->text, with a comma where something is there. */
 __attribute__((format(printf, 2, 3))) static void note(struct worker_sandbox *s, const char *fmt,
@@ -112,23 +117,43 @@ static int limit(__rlimit_resource_t what, rlim_t most)
     return setrlimit(what, &now) < 0 ? -errno : 0;
 }
 
+static rlim_t threads_most(const struct apir_config *config)
+{
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const rlim_t pool = cores > (long)config->threads ? (rlim_t)cores : config->threads;
+    return THREADS_MAX + THREADS_POOLS * pool;
+}
+
 /*
  * Not RLIMIT_FSIZE: drivers put the memory of a device that is the CPU into memfds,
- * which count as files, and no other file can be written. Not RLIMIT_MEMLOCK: what
- * drivers pin is the GPU's business. Not RLIMIT_AS: drivers reserve more than there is.
+ * which count as files, and no other file can be written. Not RLIMIT_MEMLOCK: what a process
+ * locks is counted for itself, and what drivers pin is the GPU's business. Not RLIMIT_AS: drivers
+ * reserve more than there is.
  */
-static int limits_enter(bool own_user_namespace, struct apir_error *err)
+static int limits_enter(bool own_user_namespace, const struct apir_config *config,
+                        struct apir_error *err)
 {
-    /* No core files: they would hold the guest's model. */
-    int rc = limit(RLIMIT_CORE, 0);
-    if (rc)
-        return apir_error_sys(err, -rc, "RLIMIT_CORE");
-    rc = limit(RLIMIT_NOFILE, FILES_MAX);
-    if (rc)
-        return apir_error_sys(err, -rc, "RLIMIT_NOFILE");
-    if (own_user_namespace && threads_are_counted_apart())
-        rc = limit(RLIMIT_NPROC, THREADS_MAX);
-    return rc ? apir_error_sys(err, -rc, "RLIMIT_NPROC") : 0;
+    const struct {
+        __rlimit_resource_t what;
+        const char *name;
+        rlim_t most;
+    } limits[] = {
+        /* No core files: they would hold the guest's model. */
+        {RLIMIT_CORE, "RLIMIT_CORE", 0},
+        {RLIMIT_NOFILE, "RLIMIT_NOFILE", FILES_MAX},
+        /* Counted per user, of all its processes: what this one may add is little. */
+        {RLIMIT_SIGPENDING, "RLIMIT_SIGPENDING", SIGNALS_MAX},
+        {RLIMIT_MSGQUEUE, "RLIMIT_MSGQUEUE", 0},
+        {RLIMIT_NPROC, "RLIMIT_NPROC", threads_most(config)},
+    };
+    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+        if (limits[i].what == RLIMIT_NPROC && !(own_user_namespace && threads_are_counted_apart()))
+            continue;
+        int rc = limit(limits[i].what, limits[i].most);
+        if (rc)
+            return apir_error_sys(err, -rc, "%s", limits[i].name);
+    }
+    return 0;
 }
 
 /* ---- privileges ------------------------------------------------------------------ */
@@ -177,7 +202,7 @@ int worker_sandbox_enter(struct worker_sandbox *s, const struct apir_config *con
         if (caches.n)
             note(s, "%zu shader caches", caches.n);
     }
-    rc = limits_enter(rc == 0, err);
+    rc = limits_enter(rc == 0, config, err);
     if (!rc)
         rc = capabilities_drop(err);
     if (rc)
