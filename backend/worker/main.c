@@ -28,6 +28,7 @@
 #include "backend/worker/dispatch.h"
 #include "backend/worker/stream.h"
 #include "backend/worker/system.h"
+#include "backend/worker/sandbox/files.h"
 #include "backend/worker/sandbox/sandbox.h"
 #include "backend/worker/shaders/fill.h"
 #include "protocol/atomic.h"
@@ -221,15 +222,16 @@ static int parse_number(const char *text)
 
 static void usage(FILE *to)
 {
-    fputs("usage: apir-worker --control-fd N --status-fd N\n"
-          "                   --spin-fd N --spin-slot N --limited 0|1 [--config FILE] [--spare]\n"
-          "Computes for one apir context; started by apir-render-server, not by hand.\n"
-          "\n"
-          "       apir-worker --fill-shaders [--all] [--config FILE]\n"
-          "Fills the shader cache of this user's GPU drivers with what language models need, for\n"
-          "shader_seconds of the configuration at most; --all: also of drivers that compute on\n"
-          "the CPU. apir-render-server does so by itself.\n",
-          to);
+    fputs(
+        "usage: apir-worker --control-fd N --status-fd N\n"
+        "                   --spin-fd N --spin-slot N --limited 0|1 [--config FILE] [--spare]\n"
+        "Computes for one apir context; started by apir-render-server, not by hand.\n"
+        "\n"
+        "       apir-worker --fill-shaders [--all] [--config FILE]\n"
+        "Fills the shader cache of this user's GPU drivers with what language models need, for\n"
+        "shader_seconds of the configuration at most; --all: also of drivers that compute on\n"
+        "the CPU. apir-render-server does so by itself. Not where workers could write the cache.\n",
+        to);
 }
 
 /* The server's page behind fd, which is closed; NULL: it cannot be mapped. */
@@ -362,6 +364,23 @@ static int prepare(struct worker *w, const char *config_path, struct apir_error 
     return rc;
 }
 
+/*
+ * It has no sandbox: what a worker may write it must not read. Of a cache a worker writes a layer
+ * of its own, and no more, for as long as there is Landlock, which binds root's as well: without
+ * namespaces, and so without a layer, it is shut off.
+ */
+static bool may_fill(const struct apir_config *config)
+{
+    const char *why = NULL;
+    if (config->sandbox_write.n)
+        why = "workers may write what \"sandbox_write\" names";
+    else if (worker_files_version() <= 0)
+        why = "this kernel has no Landlock to keep workers from it";
+    if (why)
+        apir_log(APIR_LOG_INFO, "the shader cache is not filled: %s", why);
+    return !why;
+}
+
 /* Returns the exit code. */
 static int fill_shaders(struct worker *w, const struct options *o)
 {
@@ -371,9 +390,10 @@ static int fill_shaders(struct worker *w, const struct options *o)
     worker_system_name("apir-shaders");
     worker_system_step_back();
     int rc = apir_config_load(o->config, &config, &err);
-    if (!rc)
+    const bool fills = !rc && may_fill(&config);
+    if (fills)
         rc = load(w, &config, &err);
-    if (!rc)
+    if (fills && !rc)
         rc = worker_shaders_fill(&w->ggml, (uint64_t)config.shader_seconds * 1000, o->fills_all,
                                  &err);
     apir_config_fini(&config);

@@ -380,6 +380,52 @@ is_idle() { chrt -p "$1" | grep -q SCHED_IDLE; } # PID
     find "$T/cache" -type f | sort | diff "$T/before" -
 }
 
+# What keeps workers from the caches that it reads is Landlock, and nothing else does for all of them.
+@test "sandbox: without Landlock nobody fills a shader cache" {
+    vulkan
+    mkdir "$T/cache"
+    VTEST_CONFIG='{"threads": 1, "devices": ["Vulkan0"], "spare_workers": 0, "shader_seconds": 5}'
+    VTEST_ENV+=(APIR_LOG=info "XDG_CACHE_HOME=$T/cache")
+    printf '%s\n' "$VTEST_CONFIG" >"$T/shaders.json"
+    run -0 env "${VTEST_ENV[@]}" "$WITHOUT" landlock_create_ruleset \
+        "$OUT/backend/apir-worker" --fill-shaders --all --config "$T/shaders.json"
+    [[ $output == *"is not filled"*"no Landlock"* && $output != *computed* ]]
+    [[ -z $(find "$T/cache" -type f) ]]
+    # The server that starts it has nothing to complain of.
+    server_below "$WITHOUT landlock_create_ruleset"
+    server_start
+    hold
+    wait_until 20 grep -q 'is not filled.*no Landlock' "$VTEST_LOG"
+    refute grep -q 'filling the shader cache' "$VTEST_LOG"
+}
+
+@test "sandbox: nobody fills a shader cache that workers share" {
+    vulkan
+    mkdir "$T/cache"
+    printf '{"devices": ["Vulkan0"], "shader_seconds": 5, "sandbox_write": ["%s"]}\n' "$T/cache" >"$T/shaders.json"
+    run -0 env "${VTEST_ENV[@]}" APIR_LOG=info "XDG_CACHE_HOME=$T/cache" "$OUT/backend/apir-worker" --fill-shaders \
+        --all --config "$T/shaders.json"
+    [[ $output == *"is not filled"*sandbox_write* && $output != *computed* ]]
+    [[ -z $(find "$T/cache" -type f) ]]
+}
+
+@test "sandbox: without Landlock a worker has no shader cache, be there namespaces or not" {
+    local without
+    vulkan
+    VTEST_CONFIG='{"threads": 1, "devices": ["Vulkan0"]}'
+    VTEST_ENV+=(APIR_LOG=info "XDG_CACHE_HOME=$T/cache" "HOME=$T/home")
+    mkdir -p "$T/cache/mesa_shader_cache" "$T/home"
+    for without in landlock_create_ruleset landlock_create_ruleset,unshare=1; do
+        server_below "$WITHOUT $without"
+        server_start
+        hold
+        grep 'sandbox: .*no Landlock' "$VTEST_LOG"
+        refute grep 'shader caches' "$VTEST_LOG"
+        vtest_stop
+        [[ -z $(find "$T/cache" "$T/home" -type f) ]]
+    done
+}
+
 @test "sandbox: what a worker adds to a shader cache has a limit" {
     mkdir -p "$T/cache/mesa_shader_cache"
     VTEST_CONFIG='{"threads": 1}' VTEST_ENV=(APIR_LOG=info "XDG_CACHE_HOME=$T/cache")

@@ -69,6 +69,22 @@ void worker_caches_find(struct worker_caches *caches, const struct apir_config *
     }
 }
 
+void worker_caches_forsake(void)
+{
+    /* A folder can be made in none of these. Mesa goes by the user's entry in passwd, as well. */
+    static const char *const variables[][2] = {
+        {"HOME", "/dev/null"},
+        {"XDG_CACHE_HOME", "/dev/null"},
+        {"XDG_CONFIG_HOME", "/dev/null"},
+        {"XDG_DATA_HOME", "/dev/null"},
+        {"MESA_SHADER_CACHE_DISABLE", "true"},
+        {"__GL_SHADER_DISK_CACHE", "0"},
+        {"CUDA_CACHE_DISABLE", "1"},
+    };
+    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
+        (void)setenv(variables[i][0], variables[i][1], 1);
+}
+
 /* Lays an empty, writable layer over `path`. */
 static int cache_cover(const char *path)
 {

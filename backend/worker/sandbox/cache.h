@@ -17,6 +17,10 @@ struct worker_caches {
 /* Those that exist, by the names that this environment gives them, without what workers share. */
 void worker_caches_find(struct worker_caches *caches, const struct apir_config *config);
 
+/* From now on drivers of this process find no cache, nor anything else in the user's home: where
+ * nothing keeps other workers from writing there, what is in it may be theirs. */
+void worker_caches_forsake(void);
+
 /*
  * In a mount namespace of our own: what is written to them from now on is seen by
  * this process only and ends with it. Keeps in the list those where that worked.

@@ -299,15 +299,23 @@ static struct ruleset ruleset_for(int version)
     return a;
 }
 
-int worker_files_restrict(const struct apir_config *config, const struct worker_caches *caches,
-                          struct apir_error *err)
+int worker_files_version(void)
 {
     long version = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
     if (version < 0 && (errno == ENOSYS || errno == EOPNOTSUPP))
         return 0;
-    if (version < 1)
-        return apir_error_sys(err, errno, "Landlock");
-    const struct ruleset a = ruleset_for((int)version);
+    return version < 1 ? -errno : (int)version;
+}
+
+int worker_files_restrict(const struct apir_config *config, const struct worker_caches *caches,
+                          struct apir_error *err)
+{
+    const int version = worker_files_version();
+    if (version == 0)
+        return 0;
+    if (version < 0)
+        return apir_error_sys(err, -version, "Landlock");
+    const struct ruleset a = ruleset_for(version);
     cleanup_fd int fd = (int)syscall(SYS_landlock_create_ruleset, &a, sizeof(a), 0);
     if (fd < 0)
         return apir_error_sys(err, errno, "Landlock's ruleset");
@@ -317,5 +325,5 @@ int worker_files_restrict(const struct apir_config *config, const struct worker_
         return apir_error_sys(err, -rc, "Landlock's rules");
     if (syscall(SYS_landlock_restrict_self, fd, 0) < 0)
         return apir_error_sys(err, errno, "Landlock");
-    return (int)version;
+    return version;
 }

@@ -190,8 +190,11 @@ int worker_sandbox_enter(struct worker_sandbox *s, const struct apir_config *con
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return apir_error_sys(err, errno, "no_new_privs");
 
-    struct worker_caches caches;
-    worker_caches_find(&caches, config);
+    struct worker_caches caches = {.n = 0};
+    if (worker_files_version() > 0)
+        worker_caches_find(&caches, config);
+    else if (config->sandbox_write.n == 0) /* else the operator lets workers share what is there */
+        worker_caches_forsake();
     int rc = namespaces_enter(&caches);
     if (rc) {
         /* Forbidden on some systems, and below a chroot. */
