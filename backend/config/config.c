@@ -16,6 +16,11 @@
 #include "common/json.h"
 #include "common/cleanup.h"
 
+/* Of a worker: of the drivers and their compilers together; pools that have a thread for each
+ * processor, ggml's and a BLAS library's. */
+#define THREADS_OTHER 256u
+#define THREADS_POOLS 2u
+
 #define CONFIG_SIZE_MAX (1u << 20)
 
 /* ---- keys -------------------------------------------------------------------- */
@@ -196,6 +201,7 @@ void apir_config_fini(struct apir_config *config)
 
 uint32_t apir_config_worker_threads(const struct apir_config *config)
 {
-    const long cores = sysconf(_SC_NPROCESSORS_CONF);
-    return 256 + 2 * (config->threads ? config->threads : cores > 0 ? (uint32_t)cores : 1);
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const uint32_t pool = cores > (long)config->threads ? (uint32_t)cores : config->threads;
+    return THREADS_OTHER + THREADS_POOLS * pool;
 }

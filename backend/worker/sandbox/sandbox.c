@@ -17,6 +17,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "backend/config/config.h"
 #include "backend/worker/sandbox/cache.h"
 #include "backend/worker/sandbox/calls.h"
 #include "backend/worker/sandbox/files.h"
@@ -27,10 +28,6 @@
 /* Above what drivers open; so few that all workers together are far from what the kernel gives one
  * user, or the machine: of files, and of pages of pipes. */
 #define FILES_MAX 512u
-/* Of the drivers and their compilers, together; and of each pool of threads that has one for each
- * processor: ggml's, a BLAS library's. */
-#define THREADS_MAX   256u
-#define THREADS_POOLS 2u
 /* Timers, and signals of real time to oneself: no driver has any. */
 #define SIGNALS_MAX 64u
 
@@ -117,13 +114,6 @@ static int limit(__rlimit_resource_t what, rlim_t most)
     return setrlimit(what, &now) < 0 ? -errno : 0;
 }
 
-static rlim_t threads_most(const struct apir_config *config)
-{
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    const rlim_t pool = cores > (long)config->threads ? (rlim_t)cores : config->threads;
-    return THREADS_MAX + THREADS_POOLS * pool;
-}
-
 /*
  * Not RLIMIT_FSIZE: drivers put the memory of a device that is the CPU into memfds,
  * which count as files, and no other file can be written. Not RLIMIT_MEMLOCK: what a process
@@ -144,7 +134,7 @@ static int limits_enter(bool own_user_namespace, const struct apir_config *confi
         /* Counted per user, of all its processes: what this one may add is little. */
         {RLIMIT_SIGPENDING, "RLIMIT_SIGPENDING", SIGNALS_MAX},
         {RLIMIT_MSGQUEUE, "RLIMIT_MSGQUEUE", 0},
-        {RLIMIT_NPROC, "RLIMIT_NPROC", threads_most(config)},
+        {RLIMIT_NPROC, "RLIMIT_NPROC", apir_config_worker_threads(config)},
     };
     for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
         if (limits[i].what == RLIMIT_NPROC && !(own_user_namespace && threads_are_counted_apart()))
