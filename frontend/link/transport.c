@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
 #include "frontend/link/transport.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/statfs.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -114,12 +118,25 @@ int transport_receive(const struct transport *t, void *data, size_t size, int *r
     return 0;
 }
 
+/*
+ * Whether fd is memory that nobody can take away again. Behind the end of a file there is no
+ * memory, but a signal; so there is where a file system, or huge pages, cannot fill a hole. Only
+ * memfds and what lies in a tmpfs have seals, so nobody but the kernel is asked about the rest.
+ */
+static bool memory_stays(int fd, uint64_t size)
+{
+    const int seals = fcntl(fd, F_GET_SEALS);
+    struct statfs fs;
+    if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstatfs(fd, &fs) < 0 || fs.f_type != TMPFS_MAGIC)
+        return false;
+    const off_t end = lseek(fd, 0, SEEK_END);
+    return end >= 0 && (uint64_t)end >= size;
+}
+
 int transport_map(int fd, uint64_t size, uint32_t handle, struct transport_blob *ret_blob)
 {
-    /* Behind the end of a file there is no memory, but a signal. */
-    off_t end = lseek(fd, 0, SEEK_END);
     void *p = MAP_FAILED;
-    int rc = end < 0 ? -errno : (uint64_t)end < size ? -EPROTO : 0;
+    int rc = memory_stays(fd, size) ? 0 : -EPROTO;
     if (!rc) {
         p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         rc = p == MAP_FAILED ? -errno : 0;

@@ -64,8 +64,8 @@ int transport_limit(const struct transport *t);
  */
 int transport_receive(const struct transport *t, void *data, size_t size, int *ret_fd);
 
-/* Maps `size` bytes of shared memory that came so, and closes fd. 0 or -errno (-EPROTO: too short).
- */
+/* Maps `size` bytes of shared memory that came so, and closes fd. 0 or -errno (-EPROTO: it is too
+ * short, or could be made so: no memfd that is sealed against that). */
 int transport_map(int fd, uint64_t size, uint32_t handle, struct transport_blob *ret_blob);
 
 /*

@@ -111,11 +111,13 @@ static int short_fd; /* of one page */
 
 static void blobs_make(void)
 {
-    short_fd = memfd_create("fuzz", MFD_CLOEXEC);
-    FUZZ_CHECK(short_fd >= 0 && ftruncate(short_fd, 4096) == 0);
+    short_fd = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    FUZZ_CHECK(short_fd >= 0 && ftruncate(short_fd, 4096) == 0 &&
+               fcntl(short_fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
     for (unsigned i = 0; i < BLOBS; i++) {
-        blob_fds[i] = memfd_create("fuzz", MFD_CLOEXEC);
-        FUZZ_CHECK(blob_fds[i] >= 0 && ftruncate(blob_fds[i], (off_t)BLOB_SIZE) == 0);
+        blob_fds[i] = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        FUZZ_CHECK(blob_fds[i] >= 0 && ftruncate(blob_fds[i], (off_t)BLOB_SIZE) == 0 &&
+                   fcntl(blob_fds[i], F_ADD_SEALS, F_SEAL_SHRINK) == 0);
         blob_maps[i] =
             __real_mmap(NULL, BLOB_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, blob_fds[i], 0);
         FUZZ_CHECK(blob_maps[i] != MAP_FAILED);
@@ -227,7 +229,7 @@ static void order_put(const struct apir_msg_graph_optimize *m)
     uint32_t out[NODES + 4];
     FUZZ_CHECK(m->out_offset <= BLOB_SIZE && sizeof(out) <= BLOB_SIZE - m->out_offset);
     for (uint32_t i = 0; i < NODES + 4; i++)
-        out[i] = i < NODES ? LEAVES + i : 0;
+        out[i] = i < NODES ? LEAVES + i : i % 2 ? LEAVES + 1 : 0;
     for (uint32_t n = (uint32_t)take(1) % 4; n; n--)
         out[take(1) % (NODES + 4)] = (uint32_t)(take(1) % 16 ? take(1) % (2 * NODES) : take(4));
     if (take(1) % 4 == 3)

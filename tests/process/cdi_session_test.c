@@ -5,6 +5,7 @@
  */
 #include "tests/lib/unit.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -170,11 +171,12 @@ static void make_ring(void)
 static void give_blob(const struct apir_unix_request *request)
 {
     struct apir_unix_answer answer = {.op = request->op, .blob_id = request->blob_id};
-    int fd = memfd_create("blob", MFD_CLOEXEC);
+    int fd = memfd_create("blob", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
     if (host.fault == FAULT_FULL || (host.fault == FAULT_NO_ROOM && request->blob_id != 0))
         answer.status = ENOSPC;
-    if (fd < 0 || ftruncate(fd, (off_t)request->value) < 0)
+    if (fd < 0 || ftruncate(fd, (off_t)request->value) < 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) < 0)
         _exit(2);
     if (request->blob_id == APIR_RING_BLOB_ID) {
         host.blob = mmap(NULL, request->value, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
