@@ -243,11 +243,10 @@ static int wait_until(struct client *c, uint64_t pos, uint64_t expect_ns, bool a
         spin_until = ws.began + expect_ns + margin + KNOWN_LONG_NS / 2;
     }
     int old_slack = -1;
-    int rc = 0;
-    for (;;) {
+    /* Once it has been there it is: a broken host's head may go back. */
+    for (bool there = false; !there;) {
         uint64_t now = os_now_ns();
-        rc = wait_check(c, &ws, now);
-        if (rc)
+        if (wait_check(c, &ws, now) < 0)
             break;
         if (now < wake_at || now >= spin_until || apir_crowd_there(&c->crowd, now)) {
             if (old_slack < 0) {
@@ -258,13 +257,11 @@ static int wait_until(struct client *c, uint64_t pos, uint64_t expect_ns, bool a
         } else {
             wait_look(c, pos, now);
         }
-        if (reached(c, pos))
-            break;
+        there = reached(c, pos);
     }
     if (old_slack > 0)
         prctl(PR_SET_TIMERSLACK, (unsigned long)old_slack);
-    /* What is complete is complete, whatever happened since. */
-    return client_usable(c) && reached(c, pos) ? 0 : rc ? rc : -ENODEV;
+    return client_usable(c) ? 0 : -ENODEV;
 }
 
 int client_wait(struct client *c, uint64_t pos, uint64_t expect_ns)
@@ -611,6 +608,7 @@ static int say_hello(struct client *c, struct apir_error *err)
                               "%s: the host speaks protocol %u.%u, this plug-in %u.%u",
                               c->transport.where, c->hello.major, c->hello.minor,
                               APIR_PROTOCOL_MAJOR, APIR_PROTOCOL_MINOR);
+    apir_text_accept(c->hello.host_ggml, sizeof(c->hello.host_ggml));
     if (c->hello.n_devices > APIR_DEVICES_MAX)
         return apir_error_set(err, EPROTO, "%s: the host has %u devices", c->transport.where,
                               c->hello.n_devices);

@@ -90,6 +90,39 @@ TEST(what_is_there_is_not_waited_for)
     assert_int_equal(client_wait_asleep(&client, POS + 8, 12 * MS), -ENODEV);
 }
 
+static bool over;
+
+static void *head_goes_back(void *arg)
+{
+    (void)arg;
+    while (!__atomic_load_n(&over, __ATOMIC_RELAXED)) {
+        apir_store_release64(&header.head, POS);
+        apir_store_release64(&header.head, 0);
+    }
+    return NULL;
+}
+
+static int answers_pings(struct transport *t, const struct apir_doorbell *bell)
+{
+    (void)t;
+    apir_store_release32(&header.pong, (uint32_t)bell->value);
+    return 0;
+}
+
+/* Whoever has waited goes by what is said, and not by the host's head a second time. */
+TEST(what_was_there_is_no_loss)
+{
+    pthread_t host;
+    (void)host_begin();
+    client.transport.doorbell = answers_pings;
+    assert_int_equal(pthread_create(&host, NULL, head_goes_back, NULL), 0);
+    for (int i = 0; i < 20000; i++)
+        assert_int_equal(client_wait(&client, POS, 0), 0);
+    __atomic_store_n(&over, true, __ATOMIC_RELAXED);
+    assert_int_equal(pthread_join(host, NULL), 0);
+    assert_int_equal(client.lost, 0);
+}
+
 int main(void)
 {
     return unit_run("frontend_wait");
