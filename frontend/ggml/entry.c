@@ -133,16 +133,17 @@ static int info_load(uint32_t device, struct apir_reply_device_info *info, struc
     if (rc || info->status != APIR_OK)
         return apir_error_set(err, EIO, "%s: the host does not describe device %u",
                               c->transport.where, device);
-    info->name[sizeof(info->name) - 1] = '\0';
-    info->description[sizeof(info->description) - 1] = '\0';
-    info->id[sizeof(info->id) - 1] = '\0';
+    apir_text_accept(info->name, sizeof(info->name));
+    apir_text_accept(info->description, sizeof(info->description));
+    apir_text_accept(info->id, sizeof(info->id));
     if (info->n_extras > APIR_EXTRAS_MAX)
         return apir_error_set(err, EPROTO, "%s: device %u has %u extra buffer types",
                               c->transport.where, device, info->n_extras);
     for (uint32_t i = 0; i < info->n_extras; i++)
         apir_text_accept(info->extras[i], sizeof(info->extras[i]));
+    /* Buffers begin where a page does: ggml ends a program whose tensors then have no room. */
     uint64_t a = info->alignment;
-    if (a == 0 || (a & (a - 1)) != 0 || a > 65536)
+    if (a == 0 || (a & (a - 1)) != 0 || a > 4096)
         return apir_error_set(err, EPROTO, "%s: device %u has an alignment of %llu",
                               c->transport.where, device, (unsigned long long)a);
     return 0;
