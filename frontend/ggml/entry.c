@@ -296,6 +296,8 @@ static void *entry(void *return_address)
     if (rc == 0 && plugin.n_devices)
         return &plugin.reg;
     plugin.n_devices = 0;
+    if (plugin.client.alive)
+        transport_close(&plugin.client.transport);
     /* Without a virtio-gpu node nobody has asked for us: not a word. */
     if (rc != -ENODEV || *err.msg)
         apir_log(APIR_LOG_WARN, "%s; going on without the host's GPU",
