@@ -229,6 +229,13 @@ static void tensor_place(struct encoder *e, const struct gg_tensor *t, struct ap
     out->offset = at;
 }
 
+/* A function of the program's own: its parameters are addresses, which are nobody else's business.
+ */
+static bool is_function(const char *op)
+{
+    return strcmp(op, "CUSTOM") == 0 || strncmp(op, "MAP_", 4) == 0;
+}
+
 /* What makes it a node. */
 static void node_encode(struct encoder *e, const struct gg_tensor *t, struct apir_tensor *out)
 {
@@ -237,6 +244,8 @@ static void node_encode(struct encoder *e, const struct gg_tensor *t, struct api
     memcpy(out->params, t->op_params, sizeof(out->params));
     if (out->op != APIR_NO_NAME) {
         const char *op = e->names[out->op].name;
+        if (is_function(op))
+            fail(e, t, "is a function of the program's own");
         bool unary = strcmp(op, "UNARY") == 0, glu = strcmp(op, "GLU") == 0;
         if (unary || glu) {
             out->sub = name_index(e, t, unary ? APIR_NAME_UNARY : APIR_NAME_GLU, out->params[0]);
