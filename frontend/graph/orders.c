@@ -80,6 +80,40 @@ static bool computes_the_same(const struct orders *os, const struct gg_cgraph_he
     return same;
 }
 
+/* Nodes that a tensor stays allocated for beyond its last use. Backends say so of what they compute
+ * at once, a few nodes; ggml ends the program where too much ends at different times. */
+#define KEPT_NODES 128u
+
+/*
+ * What ggml takes: the tensor is there when `until` is computed, which is a node. deps: n pairs of
+ * indices that exist. order: of the graph's nodes, each once.
+ */
+static bool deps_ok(const struct orders *os, uint32_t n_nodes, const uint32_t *order, uint32_t n,
+                    const uint32_t *deps)
+{
+    /* By tensor: where it comes (1: first, 0: it is no node) and where it is used last. */
+    uint32_t *place = calloc(2 * (size_t)os->scratch.n_tensors, sizeof(*place));
+    if (!place)
+        return false;
+    uint32_t *used = place + os->scratch.n_tensors;
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        const struct gg_tensor *t = os->scratch.tensors[order[i]];
+        place[order[i]] = used[order[i]] = i + 1;
+        for (uint32_t k = 0; k < APIR_TENSOR_SRC; k++) {
+            if (t->src[k])
+                used[graph_scratch_index(&os->scratch, t->src[k])] = i + 1;
+        }
+    }
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < n; i++) {
+        const uint32_t tensor = deps[2 * i], until = deps[2 * i + 1];
+        ok = place[until] && place[tensor] <= place[until] &&
+             place[until] <= used[tensor] + KEPT_NODES;
+    }
+    free(place);
+    return ok;
+}
+
 /*
  * The host's answer is checked as if it were a guest's: it indexes our memory. The
  * order must be a permutation of the graph's own nodes.
@@ -103,7 +137,8 @@ static bool answer_ok(const struct orders *os, const struct gg_cgraph_head *grap
     for (uint32_t i = 0; ok && i < 2 * r->n_deps; i++)
         ok = out[r->n_nodes + i] < n_tensors;
     free(open);
-    return ok && computes_the_same(os, graph, out);
+    return ok && computes_the_same(os, graph, out) &&
+           deps_ok(os, r->n_nodes, out, r->n_deps, out + r->n_nodes);
 }
 
 /* Asks the host about the graph in os->scratch; fills o. 0 or -errno. */

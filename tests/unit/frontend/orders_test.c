@@ -317,7 +317,7 @@ TEST_WITHIN(what_stays_allocated_is_the_same_in_each_graph, setup, teardown)
 
 TEST_WITHIN(what_is_no_tensor_cannot_stay_allocated, setup, teardown)
 {
-    static const uint32_t bad[][2] = {{1000, SUM}, {SQR, 1000}, {SQR, UINT32_MAX}};
+    static const uint32_t bad[][2] = {{1000, SUM}, {SQR, 1000}, {SQR, UINT32_MAX}, {SUM, SQR}};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         n_kept = 1;
         memcpy(kept, bad[i], sizeof(bad[i]));
