@@ -243,7 +243,8 @@ static void *buffer_make(struct plugin_buffer *b)
 void *plugin_buffer_alloc(struct plugin_device *d, const struct plugin_extra *extra, size_t size)
 {
     struct client *c = &plugin.client;
-    struct plugin_buffer *b = client_usable(c) ? calloc(1, sizeof(*b)) : NULL;
+    struct plugin_buffer *b =
+        client_forked(c) || size > APIR_SIZE_MAX ? NULL : calloc(1, sizeof(*b));
     if (!b)
         return NULL;
     void *base = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -252,18 +253,25 @@ void *plugin_buffer_alloc(struct plugin_device *d, const struct plugin_extra *ex
         return NULL;
     }
     *b = (struct plugin_buffer){.device = d, .base = base, .size = size, .extra = extra};
-    client_lock(c);
-    b->id = plugin_buffer_id_get_locked();
-    client_unlock(c);
     struct apir_reply_status answer = {.status = APIR_E_NOMEM};
-    int rc = b->id ? ask(b, &answer) : -EBUSY;
+    int rc = -ENODEV;
+    if (client_usable(c)) {
+        client_lock(c);
+        b->id = plugin_buffer_id_get_locked();
+        client_unlock(c);
+        rc = b->id ? ask(b, &answer) : -EBUSY;
+    }
+    /* After a loss addresses are all there is: where ggml's scheduler is refused a buffer, and the
+     * program tries again, it crashes. graph_compute is what fails. */
+    if (rc == -ENODEV)
+        return buffer_make(b);
     if (rc || answer.status != APIR_OK) {
         /* A limit is for the user to know; that memory is short ggml says itself. */
         apir_text_accept(answer.why, sizeof(answer.why));
         apir_log(*answer.why ? APIR_LOG_ERROR : APIR_LOG_WARN,
                  "%s: the host has no buffer of %zu MiB%s%s", d->name,
                  (size + (1u << 20) - 1) >> 20, *answer.why ? ": " : "", answer.why);
-        if (b->id && !rc) {
+        if (b->id) {
             client_lock(c);
             plugin_buffer_id_put_locked(b->id);
             client_unlock(c);
