@@ -152,7 +152,11 @@ static bool device_supports_op(void *dev, const struct gg_tensor *op)
     if (rc == -ENODEV)
         return true;
     const bool supported = rc == 0 && is_supported(device_of(dev), op, &answer);
-    return rows_is_set(op) ? supports_rows(device_of(dev), op, supported, rc == 0) : supported;
+    if (rows_is_set(op) ? supports_rows(device_of(dev), op, supported, rc == 0) : supported)
+        return true;
+    /* For the same reason: the graph fails then. */
+    const struct plugin_buffer *b = plugin_buffer_of(op);
+    return b && b->device == dev;
 }
 
 static bool device_supports_buft(void *dev, void *buft)
@@ -230,14 +234,45 @@ static size_t buft_max_size(void *buft)
     return buft_device(buft)->info.max_size;
 }
 
-/* The host's answer: it pads rows, and some ops want room behind their result. */
+/* What the host wants for a tensor; or its own bytes, where that makes no sense. */
+static size_t size_of(const struct gg_tensor *t, uint64_t wanted)
+{
+    const size_t plain = plugin.nbytes(t);
+    return wanted > plain && wanted <= APIR_SIZE_MAX ? (size_t)wanted : plain;
+}
+
+/* Whether some backend wants room behind the result of this op. */
+static bool wants_room(int op)
+{
+    static const char *const ops[] = {"MUL_MAT", "MUL_MAT_ID", "FLASH_ATTN_EXT",
+                                      "ARGSORT", "TOP_K",      "CUMSUM"};
+    if (plugin.wants_room)
+        return plugin.wants_room(op);
+    for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+        if (strcmp(plugin.op_name(op), ops[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/*
+ * The host's answer: it pads rows of blocks, and some ops want room behind their result. Of others
+ * it is not asked: ggml ends the program where these take more, or where what is computed in the
+ * place of a source would take more than that.
+ */
 static size_t buft_alloc_size(void *buft, const struct gg_tensor *t)
 {
+    struct gg_tensor alone = {.type = t->type};
     struct apir_reply_op_query answer;
-    if (query_op(buft_device(buft), t, &answer) == 0 && answer.status == APIR_OK &&
-        answer.alloc_size)
-        return answer.alloc_size;
-    return plugin.nbytes(t);
+    if (!plugin_op_is_view(t->op) && !wants_room(t->op)) {
+        if (plugin.blck_size(t->type) == 1)
+            return plugin.nbytes(t);
+        memcpy(alone.ne, t->ne, sizeof(alone.ne));
+        memcpy(alone.nb, t->nb, sizeof(alone.nb));
+        t = &alone;
+    }
+    const int rc = query_op(buft_device(buft), t, &answer);
+    return size_of(t, rc == 0 && answer.status == APIR_OK ? answer.alloc_size : 0);
 }
 
 static bool buft_is_host(void *buft)
@@ -250,11 +285,8 @@ static size_t extra_alloc_size(void *buft, const struct gg_tensor *t)
 {
     struct apir_reply_op_query answer;
     const uint32_t number = buft_extra(buft)->number;
-    const size_t plain = plugin.nbytes(t);
-    if (query_op(buft_device(buft), t, &answer) == 0 && answer.status == APIR_OK &&
-        answer.extra_sizes[number] > plain)
-        return answer.extra_sizes[number];
-    return plain;
+    const int rc = query_op(buft_device(buft), t, &answer);
+    return size_of(t, rc == 0 && answer.status == APIR_OK ? answer.extra_sizes[number] : 0);
 }
 
 static void buft_fill(struct plugin_device *d, uint64_t *buft)

@@ -76,6 +76,7 @@ struct plugin {
     const char *(*op_name)(int op);
     const char *(*unary_op_name)(int op);
     const char *(*glu_op_name)(int op); /* NULL in builds without GLU */
+    bool (*wants_room)(int op);         /* its result may take more; NULL: ggml does not say */
     void (*fp16_to_fp32_row)(const void *from, void *to, int64_t n); /* NULL: hidden; and below */
     void (*fp32_to_fp16_row)(const void *from, void *to, int64_t n);
 };
