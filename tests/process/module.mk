@@ -9,5 +9,12 @@ $(FAKE_WORKER): $(call objs,tests/process/fake_worker.c common/fdsock.c)
 	$(link)
 $(PROCESS_PROGRAMS) $(PROCESS_PROGRAMS:%=%.o): private PKGS := $(TEST_PKGS)
 $(PROCESS_PROGRAMS:%=%.o): private EXTRA_CFLAGS := -D_GNU_SOURCE
-$(PROCESS_PROGRAMS): %: %.o $(UNIT_OBJ) $(TEST_LIB) | $(RENDER_SERVER) $(WORKER) $(FAKE_WORKER)
+# A program with the plug-in's own objects, and ggml.
+LIES_TEST := $(O)/tests/process/plugin_lies_test
+LIES_PROGRAM := $(call objs,tests/process/plugin_program.c)
+$(LIES_TEST) $(LIES_TEST).o $(LIES_PROGRAM): private PKGS := $(TEST_PKGS) ggml
+$(LIES_TEST): private EXTRA_LIBS := -lggml-base -lm
+$(LIES_TEST): %: %.o $(LIES_PROGRAM) $(UNIT_OBJ) $(TEST_LIB)
+	$(link)
+$(filter-out $(LIES_TEST),$(PROCESS_PROGRAMS)): %: %.o $(UNIT_OBJ) $(TEST_LIB) | $(RENDER_SERVER) $(WORKER) $(FAKE_WORKER)
 	$(link)
