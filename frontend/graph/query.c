@@ -19,34 +19,67 @@ struct query_entry {
     struct apir_reply_op_query answer;
 };
 
+/* ggml asks several times about a tensor while it makes room for it, and ends the program where the
+ * answer has changed. So what is still asked about is kept; what no one asks about while so many
+ * other questions come is forgotten. */
 struct query_cache {
     struct query_entry *entries; /* QUERY_ENTRIES, made on first use */
-    uint32_t used;
+    struct query_entry *older;   /* the same, of before */
+    uint32_t used;               /* of entries */
 };
 
 static struct query_cache caches[APIR_DEVICES_MAX]; /* as plugin.devices */
 static struct os_lock query_lock;                   /* guards the caches and the scratch */
 static struct graph_scratch query_scratch;
 
-static struct query_entry *cache_find(struct query_cache *cache, uint64_t hash, const void *key,
+/* The entry of this key, or the free one for it. */
+static struct query_entry *entry_find(struct query_entry *entries, uint64_t hash, const void *key,
                                       uint32_t size)
 {
     uint32_t i = (uint32_t)hash & (QUERY_ENTRIES - 1);
-    while (cache->entries[i].key) {
-        struct query_entry *q = &cache->entries[i];
+    while (entries[i].key) {
+        struct query_entry *q = &entries[i];
         if (q->hash == hash && q->key_size == size && memcmp(q->key, key, size) == 0)
             return q;
         i = (i + 1) & (QUERY_ENTRIES - 1);
     }
-    return &cache->entries[i];
+    return &entries[i];
 }
 
-static void cache_clear(struct query_cache *cache)
+static int cache_make(struct query_cache *cache)
 {
+    if (cache->entries)
+        return 0;
+    cache->entries = calloc(2 * QUERY_ENTRIES, sizeof(*cache->entries));
+    cache->older = cache->entries ? cache->entries + QUERY_ENTRIES : NULL;
+    return cache->entries ? 0 : -ENOMEM;
+}
+
+/* A bound without a second structure. */
+static void cache_turn(struct query_cache *cache)
+{
+    struct query_entry *oldest = cache->older;
     for (uint32_t i = 0; i < QUERY_ENTRIES; i++)
-        free(cache->entries[i].key);
-    memset(cache->entries, 0, QUERY_ENTRIES * sizeof(*cache->entries));
+        free(oldest[i].key);
+    memset(oldest, 0, QUERY_ENTRIES * sizeof(*oldest));
+    cache->older = cache->entries;
+    cache->entries = oldest;
     cache->used = 0;
+}
+
+/* Keeps it, if there is memory. */
+static void cache_keep(struct query_cache *cache, uint64_t hash, const void *key, uint32_t size,
+                       const struct apir_reply_op_query *answer)
+{
+    uint8_t *own = malloc(size);
+    if (!own)
+        return;
+    memcpy(own, key, size);
+    if (cache->used == QUERY_ENTRIES / 4 * 3)
+        cache_turn(cache);
+    cache->used++;
+    *entry_find(cache->entries, hash, key, size) =
+        (struct query_entry){.hash = hash, .key_size = size, .key = own, .answer = *answer};
 }
 
 static int ask(struct plugin_device *d, struct apir_reply_op_query *ret_answer)
@@ -121,34 +154,23 @@ int query_op(struct plugin_device *d, const struct gg_tensor *op,
         return -ENODEV;
     os_lock_acquire(&query_lock);
     struct query_cache *cache = &caches[d - plugin.devices];
-    int rc = 0;
-    if (!cache->entries) {
-        cache->entries = calloc(QUERY_ENTRIES, sizeof(*cache->entries));
-        rc = cache->entries ? 0 : -ENOMEM;
-    }
+    int rc = cache_make(cache);
     if (!rc) {
-        uint8_t made[KEY_MAX];
-        uint32_t size = key_make(made, op);
-        uint64_t hash = apir_hash(made, size);
-        struct query_entry *q = cache_find(cache, hash, made, size);
+        uint8_t key[KEY_MAX];
+        const uint32_t size = key_make(key, op);
+        const uint64_t hash = apir_hash(key, size);
+        const struct query_entry *q = entry_find(cache->entries, hash, key, size);
+        const bool is_new = !q->key;
+        if (is_new)
+            q = entry_find(cache->older, hash, key, size);
+        *ret_answer = q->answer; /* zeros, if it is not there either */
         if (!q->key) {
             rc = graph_encode_op(&query_scratch, op);
             if (!rc)
-                rc = ask(d, &q->answer);
-            uint8_t *key = rc ? NULL : malloc(size);
-            *ret_answer = q->answer;
-            if (key) {
-                memcpy(key, made, size);
-                q->key = key;
-                q->key_size = size;
-                q->hash = hash;
-                /* At three quarters start afresh: a bound without a second structure. */
-                if (++cache->used > QUERY_ENTRIES / 4 * 3)
-                    cache_clear(cache);
-            }
-        } else {
-            *ret_answer = q->answer;
+                rc = ask(d, ret_answer);
         }
+        if (!rc && is_new)
+            cache_keep(cache, hash, key, size, ret_answer);
     }
     os_lock_release(&query_lock);
     return rc;

@@ -22,12 +22,16 @@ PART_TEST := $(O)/tests/unit/frontend/part_test
 $(PART_TEST): %: %.o $(UNIT_OBJ) $(call objs,tests/lib/folder.c frontend/graph/encode.c \
     frontend/plugin/plugin.c common/error.c) $(PROTOCOL_OBJS)
 	$(link)
+QUERY_TEST := $(O)/tests/unit/frontend/query_test
+$(QUERY_TEST): %: %.o $(UNIT_OBJ) $(call objs,tests/lib/folder.c frontend/graph/query.c \
+    frontend/graph/encode.c frontend/plugin/plugin.c common/error.c) $(PROTOCOL_OBJS)
+	$(link)
 # So is the device's memory here.
 ROWS_TEST := $(O)/tests/unit/frontend/rows_test
 $(ROWS_TEST): %: %.o $(UNIT_OBJ) $(call objs,tests/lib/folder.c frontend/ggml/rows.c \
     common/log.c common/error.c)
 	$(link)
-$(filter-out $(RING_TESTS) $(ORDERS_TEST) $(PART_TEST) $(ROWS_TEST),$(UNIT_PROGRAMS)): %: %.o $(UNIT_OBJ) $(TEST_LIB)
+$(filter-out $(RING_TESTS) $(ORDERS_TEST) $(PART_TEST) $(QUERY_TEST) $(ROWS_TEST),$(UNIT_PROGRAMS)): %: %.o $(UNIT_OBJ) $(TEST_LIB)
 	$(link)
 
 # ggml's public headers and its builders, to hold the probe and the rules against.
