@@ -23,7 +23,7 @@ struct ggml_init_arg {
 #define GGML_TYPE_F32_NUMBER 0
 
 struct ggml_api {
-    void (*load_all)(void);
+    void *(*load)(const char *);
     void *(*dev_by_name)(const char *);
     const char *(*dev_description)(void *);
     void *(*dev_init)(void *, const char *);
@@ -42,7 +42,7 @@ static const struct {
     const char *name;
     size_t offset;
 } symbols[] = {
-    {"ggml_backend_load_all", offsetof(struct ggml_api, load_all)},
+    {"ggml_backend_load", offsetof(struct ggml_api, load)},
     {"ggml_backend_dev_by_name", offsetof(struct ggml_api, dev_by_name)},
     {"ggml_backend_dev_description", offsetof(struct ggml_api, dev_description)},
     {"ggml_backend_dev_init", offsetof(struct ggml_api, dev_init)},
@@ -151,7 +151,6 @@ static void work(void *out, const void *arg)
     /* ggml tells at length what it loads; who wants to hear it says so. */
     if (!getenv("APIR_LOG") && !freopen("/dev/null", "w", stderr))
         close(STDERR_FILENO);
-    setenv("GGML_BACKEND_PATH", o->plugin, 1);
     setenv("GGML_VK_VISIBLE_DEVICES", "", 1);
     if (o->transport)
         setenv("APIR_TRANSPORT", o->transport, 1);
@@ -163,7 +162,9 @@ static void work(void *out, const void *arg)
     }
     if (!load_api(handle, &api, text, size))
         return;
-    api.load_all();
+    /* As ggml loads what GGML_BACKEND_PATH names, and nothing else: it looks for other backends in
+     * the folder that it is run in, which may be anybody's. */
+    (void)api.load(o->plugin);
     void *device = api.dev_by_name("APIR0");
     if (!device)
         snprintf(text, size, "ggml loaded %.150s but lists no APIR0", o->plugin);
