@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/file.h"
+#include "common/regular.h"
 #include "common/text.h"
 #include "common/cleanup.h"
 #include "common/error.h"
@@ -22,18 +23,20 @@ static int read_file(const char *path, int flags, char **ret_text, struct cdi_fi
     struct stat st;
     size_t size = 0;
     cleanup_free char *text = NULL;
-    cleanup_fd int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY | flags);
+    cleanup_fd int fd = apir_regular_open(AT_FDCWD, path, flags);
 
     *ret_text = NULL;
-    if (fd < 0 && errno == ENOENT)
+    if (fd == -ENOENT)
         return 0;
-    if (fd < 0 && errno == ELOOP)
+    if (fd == -ELOOP && flags != 0)
         return apir_error_set(err, ELOOP, "%s is a symbolic link; name its target with --config",
                               path);
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return apir_error_sys(err, errno, "%s", path);
-    if (!S_ISREG(st.st_mode))
+    if (fd == -EINVAL)
         return apir_error_set(err, EINVAL, "%s is no regular file", path);
+    if (fd < 0)
+        return apir_error_sys(err, -fd, "%s", path);
+    if (fstat(fd, &st) < 0)
+        return apir_error_sys(err, errno, "%s", path);
     int rc = apir_file_read(fd, CDI_FILE_SIZE_MAX, &text, &size, err);
     if (rc < 0) {
         apir_error_wrap(err, "%s", path);

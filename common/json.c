@@ -13,6 +13,7 @@
 #include "common/cleanup.h"
 #include "common/error.h"
 #include "common/file.h"
+#include "common/regular.h"
 #include "common/text.h"
 
 #define DEPTH_MAX 32
@@ -215,12 +216,12 @@ int apir_json_parse(const char *data, size_t size, struct json_object **ret_obje
 int apir_json_load(const char *path, size_t max, struct json_object **ret_object,
                    struct apir_error *err)
 {
-    cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    cleanup_fd int fd = apir_regular_open(AT_FDCWD, path, 0);
     cleanup_free char *data = NULL;
     size_t size = 0;
 
     if (fd < 0)
-        return apir_error_sys(err, errno, "%s", path);
+        return apir_error_sys(err, -fd, "%s", path);
     int rc = apir_file_read(fd, max, &data, &size, err);
     if (rc == 0)
         rc = apir_json_parse(data, size, ret_object, err);

@@ -14,6 +14,7 @@
 #include "backend/config/keys.h"
 #include "common/file.h"
 #include "common/json.h"
+#include "common/regular.h"
 #include "common/cleanup.h"
 
 /* Of a worker: of the drivers and their compilers together; pools that have a thread for each
@@ -140,15 +141,11 @@ int apir_config_parse(const char *text, size_t size, struct apir_config *config,
 static int config_read_file(const char *path, char **ret_text, size_t *ret_size,
                             struct apir_error *err)
 {
-    /* O_NONBLOCK: a fifo in its place must not hang us. */
-    cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    cleanup_fd int fd = apir_regular_open(AT_FDCWD, path, 0);
+    if (fd == -EINVAL)
+        return apir_error_set(err, EINVAL, "not a regular file");
     if (fd < 0)
-        return apir_error_sys(err, errno, "cannot open");
-    struct stat st;
-    if (fstat(fd, &st) < 0)
-        return apir_error_sys(err, errno, "cannot stat");
-    if (!S_ISREG(st.st_mode) || st.st_size > (off_t)CONFIG_SIZE_MAX)
-        return apir_error_set(err, EINVAL, "not a regular file of at most 1 MiB");
+        return apir_error_sys(err, -fd, "cannot open");
     return apir_file_read(fd, CONFIG_SIZE_MAX, ret_text, ret_size, err);
 }
 

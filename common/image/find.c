@@ -15,6 +15,7 @@
 #include "common/image/rootfs.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/regular.h"
 
 #define SUSPECTS_MAX 6   /* of one folder, searched byte for byte without success */
 #define FILES_MAX    64  /* of one folder, opened only for what they link with */
@@ -326,13 +327,11 @@ int image_scan(int root, char *const *also, size_t n_also, uint16_t machine, str
 
 uint16_t image_find_machine(int fd)
 {
-    char path[64];
     struct image_budget budget = {.bytes = 1u << 20};
     struct image_elf elf;
 
     /* Opened anew: the descriptor may be one that cannot be read from (O_PATH). */
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    cleanup_fd int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    cleanup_fd int file = apir_regular_reopen(fd, O_RDONLY);
     if (file < 0 || image_elf_open(file, &budget, &elf) < 0)
         return OWN_MACHINE;
     return elf.machine;

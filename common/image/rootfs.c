@@ -6,13 +6,12 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/regular.h"
 
 #define TRIES 16
 
@@ -38,25 +37,11 @@ static int resolve(int dir, const char *path, int flags, mode_t mode, uint64_t r
     return -EAGAIN;
 }
 
-/*
- * To open a fifo or a device is an action already, so what it is must be known before. The same
- * file is opened then, whatever its name leads to by now.
- */
 static int resolve_file(int dir, const char *path, int flags, uint64_t resolve_flags)
 {
     cleanup_fd int there = resolve(dir, path, O_PATH | (flags & O_NOFOLLOW), 0, resolve_flags);
-    char self[sizeof("/proc/self/fd/") + 12];
-    struct stat st;
 
-    if (there < 0)
-        return there;
-    if (fstat(there, &st) < 0)
-        return -errno;
-    if (!S_ISREG(st.st_mode))
-        return S_ISLNK(st.st_mode) ? -ELOOP : -EINVAL;
-    snprintf(self, sizeof(self), "/proc/self/fd/%d", there);
-    int fd = open(self, (flags & ~O_NOFOLLOW) | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    return fd < 0 ? -errno : fd;
+    return there < 0 ? there : apir_regular_reopen(there, flags);
 }
 
 static int open_below(int dir, const char *path, int flags, mode_t mode, uint64_t resolve_flags)
