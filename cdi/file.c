@@ -4,33 +4,34 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "cdi/folder.h"
 #include "common/file.h"
 #include "common/regular.h"
 #include "common/text.h"
 #include "common/cleanup.h"
 #include "common/error.h"
 
-static int read_file(const char *path, int flags, char **ret_text, struct cdi_file_owner *owner,
+/* What is at hand as fd, or the -errno that it is; path is for what is said. */
+static int read_file(int fd, const char *path, char **ret_text, struct cdi_file_owner *owner,
                      struct apir_error *err)
 {
     struct stat st;
     size_t size = 0;
     cleanup_free char *text = NULL;
-    cleanup_fd int fd = apir_regular_open(AT_FDCWD, path, flags);
 
     *ret_text = NULL;
     if (fd == -ENOENT)
         return 0;
-    if (fd == -ELOOP && flags != 0)
-        return apir_error_set(err, ELOOP, "%s is a symbolic link; name its target with --config",
-                              path);
     if (fd == -EINVAL)
         return apir_error_set(err, EINVAL, "%s is no regular file", path);
     if (fd < 0)
@@ -50,33 +51,38 @@ static int read_file(const char *path, int flags, char **ret_text, struct cdi_fi
     return 0;
 }
 
+/* Opens what is there to be read, or to be replaced. An fd or -errno. */
+static int open_there(int dir, const char *name, const char *path, struct apir_error *err)
+{
+    int fd = apir_regular_open(dir, name, O_NOFOLLOW);
+
+    if (fd == -ELOOP)
+        apir_error_set(err, ELOOP, "%s is a symbolic link; name its target with --config", path);
+    else if (fd == -EINVAL)
+        apir_error_set(err, EINVAL, "%s is no regular file", path);
+    else if (fd < 0)
+        apir_error_sys(err, -fd, "%s", path);
+    return fd;
+}
+
 int cdi_file_read(const char *path, char **ret_text, struct cdi_file_owner *owner,
                   struct apir_error *err)
 {
-    return read_file(path, O_NOFOLLOW, ret_text, owner, err);
+    const char *name = NULL;
+    cleanup_fd int dir = cdi_folder_open(path, 0, &name, err);
+
+    *ret_text = NULL;
+    if (dir < 0)
+        return dir == -ENOENT ? 0 : dir;
+    cleanup_fd int fd = open_there(dir, name, path, err);
+    return fd < 0 ? (fd == -ENOENT ? 0 : fd) : read_file(fd, path, ret_text, owner, err);
 }
 
 int cdi_file_load(const char *path, char **ret_text, struct apir_error *err)
 {
-    return read_file(path, 0, ret_text, NULL, err);
-}
+    cleanup_fd int fd = apir_regular_open(AT_FDCWD, path, 0);
 
-int cdi_file_make_parents(const char *path, mode_t mode, struct apir_error *err)
-{
-    cleanup_free char *dir = strdup(path);
-    int rc = dir ? 0 : apir_error_sys(err, ENOMEM, "%s", path);
-    mode_t old = umask(0022);
-
-    for (char *p = rc < 0 ? NULL : strchr(dir + 1, '/'); p; p = strchr(p + 1, '/')) {
-        *p = '\0';
-        if (mkdir(dir, strchr(p + 1, '/') ? 0755 : mode) < 0 && errno != EEXIST) {
-            rc = apir_error_sys(err, errno, "make folder %s", dir);
-            break;
-        }
-        *p = '/';
-    }
-    umask(old);
-    return rc;
+    return read_file(fd, path, ret_text, NULL, err);
 }
 
 /* What says something of the old bytes is not the new ones'. */
@@ -130,33 +136,37 @@ static int fill(int fd, const char *text, const struct cdi_file_owner *owner, in
     return rc;
 }
 
-/* Replaces the file at once. */
-static int replace(const char *path, const char *text, const struct cdi_file_owner *owner, int old,
-                   mode_t folder, struct apir_error *err)
+/* A new file beside the one of that name; its own name into temp. Returns an fd or -errno. */
+static int open_temporary(int dir, const char *name, char temp[NAME_MAX + 1])
 {
-    cleanup_free char *dir = NULL, *temp = NULL;
-    const char *slash = strrchr(path, '/');
-    int rc = cdi_file_make_parents(path, folder, err);
+    uint64_t number;
 
-    if (rc < 0)
-        return rc;
-    dir = !slash ? strdup(".") : strndup(path, slash == path ? 1 : (size_t)(slash - path));
+    if (getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number))
+        return -EIO;
     /* Hidden, and with another ending: engines read all *.conf or *.json of a folder. */
-    if (!dir || asprintf(&temp, "%s/.%s.XXXXXX", dir, slash ? slash + 1 : path) < 0) {
-        temp = NULL;
-        return apir_error_sys(err, ENOMEM, "%s", path);
-    }
-    cleanup_fd int fd = mkostemp(temp, O_CLOEXEC);
+    if (snprintf(temp, NAME_MAX + 1, ".%s.%016" PRIx64, name, number) > NAME_MAX)
+        return -ENAMETOOLONG;
+    int fd = openat(dir, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    return fd < 0 ? -errno : fd;
+}
+
+/* Replaces the file at once; dir: its folder. */
+static int replace(int dir, const char *name, const char *path, const char *text,
+                   const struct cdi_file_owner *owner, int old, struct apir_error *err)
+{
+    char temp[NAME_MAX + 1];
+    cleanup_fd int fd = open_temporary(dir, name, temp);
+
     if (fd < 0)
-        return apir_error_sys(err, errno, "temporary file in %s", dir);
-    rc = fill(fd, text, owner, old);
-    if (rc == 0 && rename(temp, path) < 0)
+        return apir_error_sys(err, -fd, "temporary file beside %s", path);
+    int rc = fill(fd, text, owner, old);
+    if (rc == 0 && renameat(dir, temp, dir, name) < 0)
         rc = -errno;
     if (rc < 0) {
-        unlink(temp);
+        unlinkat(dir, temp, 0);
         return apir_error_sys(err, -rc, "write %s", path);
     }
-    cleanup_fd int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    cleanup_fd int dir_fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir_fd >= 0)
         (void)fsync(dir_fd);
     return 0;
@@ -165,27 +175,32 @@ static int replace(const char *path, const char *text, const struct cdi_file_own
 int cdi_file_write(const char *path, const char *text, struct apir_error *err)
 {
     struct cdi_file_owner owner = {0644, (uid_t)-1, (gid_t)-1};
-    cleanup_free char *before = NULL;
+    const char *name = NULL;
+    struct stat st;
 
     if (path[0] != '/')
         return apir_error_set(err, EINVAL, "%s is no absolute path", path);
-    int rc = cdi_file_read(path, &before, &owner, err);
-
-    if (rc < 0)
-        return rc;
-    cleanup_fd int old =
-        before ? open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY) : -1;
-    if (before && old < 0)
+    cleanup_fd int dir = cdi_folder_open(path, 0755, &name, err);
+    if (dir < 0)
+        return dir;
+    cleanup_fd int old = open_there(dir, name, path, err);
+    if (old < 0 && old != -ENOENT)
+        return old;
+    if (old >= 0 && fstat(old, &st) < 0)
         return apir_error_sys(err, errno, "%s", path);
-    return replace(path, text, &owner, old, 0755, err);
+    if (old >= 0)
+        owner = (struct cdi_file_owner){st.st_mode & 07777, st.st_uid, st.st_gid};
+    return replace(dir, name, path, text, &owner, old, err);
 }
 
 int cdi_file_replace(const char *path, const char *text, mode_t mode, mode_t folder,
                      struct apir_error *err)
 {
     const struct cdi_file_owner owner = {mode, (uid_t)-1, (gid_t)-1};
+    const char *name = NULL;
+    cleanup_fd int dir = cdi_folder_open(path, folder, &name, err);
 
-    return replace(path, text, &owner, -1, folder, err);
+    return dir < 0 ? dir : replace(dir, name, path, text, &owner, -1, err);
 }
 
 bool cdi_file_ends_with(const char *name, const char *end)
@@ -219,7 +234,12 @@ int cdi_file_each(const char *dir, const char *suffix, int (*fn)(const char *pat
 
 int cdi_file_remove(const char *path, struct apir_error *err)
 {
-    if (unlink(path) < 0 && errno != ENOENT)
+    const char *name = NULL;
+    cleanup_fd int dir = cdi_folder_open(path, 0, &name, err);
+
+    if (dir < 0)
+        return dir == -ENOENT ? 0 : dir;
+    if (unlinkat(dir, name, 0) < 0 && errno != ENOENT)
         return apir_error_sys(err, errno, "remove %s", path);
     return 0;
 }

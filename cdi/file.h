@@ -45,10 +45,6 @@ int cdi_file_write(const char *path, const char *text, struct apir_error *err);
 int cdi_file_replace(const char *path, const char *text, mode_t mode, mode_t folder,
                      struct apir_error *err);
 
-/* Makes what is missing of the folders above path; the last one of them with `mode`, others 0755,
- * whatever the umask. */
-int cdi_file_make_parents(const char *path, mode_t mode, struct apir_error *err);
-
 /*
  * Calls fn for each file of the folder whose name ends with `suffix`, in the order of their names,
  * until it returns non-zero. Returns fn's last result, or -errno.

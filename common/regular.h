@@ -13,7 +13,8 @@
  */
 int apir_regular_open(int dir, const char *path, int flags);
 
-/* The same for a file that is at hand as a descriptor without rights (O_PATH); flags as for open. */
+/* The same for a file that is at hand as a descriptor without rights (O_PATH); flags as for open.
+ */
 int apir_regular_reopen(int fd, int flags);
 
 #endif

@@ -16,9 +16,10 @@
 #include <unistd.h>
 
 #include "cdi/commands.h"
-#include "cdi/file.h"
+#include "cdi/folder.h"
 #include "cdi/install.h"
 #include "cdi/spec/spec.h"
+#include "common/cleanup.h"
 #include "common/text.h"
 #include "common/error.h"
 
@@ -48,43 +49,17 @@ struct serve {
 
 static int make_folder(const struct serve *s, struct apir_error *err)
 {
-    int rc = cdi_file_make_parents(s->socket, 0755, err);
+    const char *name = NULL;
+    cleanup_fd int dir = cdi_folder_open(s->socket, 0755, &name, err);
 
-    if (rc < 0 && !s->dir_given)
+    if (dir < 0 && !s->dir_given)
         apir_error_wrap(err, "run this as root, or give --socket-dir a folder of yours, and `apir "
                              "cdi generate` the same as --host-socket");
-    return rc;
-}
-
-/* Whoever owns a part of the path, or may write there, can put another folder in its place. */
-static int check_parts(const char *path, struct apir_error *err)
-{
-    char part[PATH_MAX];
-    struct stat st;
-
-    for (size_t n = 1;; n += 1 + strcspn(path + n + 1, "/")) {
-        snprintf(part, sizeof(part), "%.*s", (int)n, path);
-        if (lstat(part, &st) < 0)
-            return apir_error_sys(err, errno, "%s", part);
-        if (st.st_uid != 0 && st.st_uid != geteuid())
-            return apir_error_set(err, EPERM,
-                                  "%s belongs to another user (%u), who could put a socket in our "
-                                  "place; take a folder whose parents are root's or yours",
-                                  part, st.st_uid);
-        /* Where it is sticky, nobody takes away what is another's. */
-        if (!S_ISLNK(st.st_mode) && (st.st_mode & 0022) != 0 && (st.st_mode & S_ISVTX) == 0)
-            return apir_error_set(err, EPERM,
-                                  "others may write to %s (mode %04o), and so put a socket of "
-                                  "theirs in our place; chmod go-w it, or take another folder",
-                                  part, st.st_mode & 07777u);
-        if (path[n] == '\0' || strcmp(path + n, "/") == 0)
-            return 0;
-    }
+    return dir < 0 ? dir : 0;
 }
 
 static int check_folder(const struct serve *s, struct apir_error *err)
 {
-    char real[PATH_MAX];
     struct stat st;
 
     if (stat(s->dir, &st) < 0)
@@ -95,14 +70,12 @@ static int check_folder(const struct serve *s, struct apir_error *err)
         return apir_error_set(err, EPERM,
                               "others may write to %s, and so put a socket of theirs in our place",
                               s->dir);
-    /* As it is written, links and all, since that is what engines mount; and where it leads to. */
-    if (!realpath(s->dir, real))
-        return apir_error_sys(err, errno, "%s", s->dir);
-    int rc = check_parts(s->dir, err);
-    if (rc == 0)
-        rc = check_parts(real, err);
-    if (rc < 0)
+    /* A socket in our place would be another's; engines mount the folder as it is written. */
+    int rc = cdi_folder_check(s->dir, 0022, err);
+    if (rc < 0) {
+        (void)apir_error_wrap(err, "take another folder");
         return rc;
+    }
     if ((st.st_mode & 0005) != 0005)
         apir_text_print(stderr,
                         "apir host serve: users of containers cannot look into %s (mode %04o)\n",

@@ -148,6 +148,80 @@ FOLDER_TEST(what_cannot_be_written_leaves_nothing_behind)
     assert_int_equal(folder_entries(unit_folder), 1);
 }
 
+static int write_in(const char *path)
+{
+    return cdi_file_write(path, "x", NULL);
+}
+
+static int replace_in(const char *path)
+{
+    return cdi_file_replace(path, "x", 0600, 0700, NULL);
+}
+
+static int remove_in(const char *path)
+{
+    return cdi_file_remove(path, NULL);
+}
+
+static int read_in(const char *path)
+{
+    cleanup_free char *text = NULL;
+    return cdi_file_read(path, &text, NULL, NULL);
+}
+
+/* A user's folder, and a link of that user's, lead root nowhere but to what is that user's. */
+FOLDER_TEST(a_users_links_are_not_followed_out_of_what_is_the_users)
+{
+    static int (*const ways[])(const char *) = {write_in, replace_in, remove_in, read_in};
+    static const char *const refused[] = {
+        "theirs/link/conf",     "theirs/absolute/conf", "theirs/link/new/conf", "theirs/up/conf",
+        "theirs/root/new/conf", "theirs/far/conf",      "theirs/twice/conf",    "sticky/link/conf",
+    };
+    struct stat st;
+
+    if (geteuid() != 0)
+        skip();
+    assert_int_equal(mkdir(in("ours"), 0755), 0);
+    make("ours/conf", "precious", 0600);
+    assert_int_equal(mkdir(in("theirs"), 0755), 0);
+    assert_int_equal(mkdir(in("sticky"), 01777), 0);
+    assert_int_equal(mkdir(in("theirs/own"), 0755), 0);
+    assert_int_equal(symlink("../ours", in("theirs/link")), 0);
+    assert_int_equal(symlink(in("ours"), in("theirs/absolute")), 0);
+    assert_int_equal(symlink("..", in("theirs/up")), 0);
+    assert_int_equal(symlink("/", in("theirs/root")), 0);
+    assert_int_equal(symlink("own/../../ours", in("theirs/far")), 0);
+    assert_int_equal(symlink("inside/../link//", in("theirs/twice")), 0);
+    assert_int_equal(symlink("own//", in("theirs/inside")), 0);
+    assert_int_equal(symlink(in("theirs/own"), in("theirs/home")), 0);
+    assert_int_equal(symlink("../ours", in("sticky/link")), 0);
+    assert_int_equal(symlink("ours", in("of_root")), 0);
+    static const char *const given[] = {"theirs",          "theirs/own",   "theirs/link",
+                                        "theirs/absolute", "theirs/up",    "theirs/root",
+                                        "theirs/far",      "theirs/twice", "theirs/inside",
+                                        "theirs/home",     "sticky/link"};
+    for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++)
+        assert_int_equal(lchown(in(given[i]), 4321, 4321), 0);
+
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
+        for (size_t k = 0; k < sizeof(ways) / sizeof(ways[0]); k++)
+            assert_int_equal(ways[k](in(refused[i])), -EPERM);
+    assert_int_equal(stat(in("ours/conf"), &st), 0);
+    assert_int_equal(st.st_size, strlen("precious"));
+    assert_int_equal(folder_entries(in("ours")), 1);
+    /* What is the user's is the user's to move, and root's own links are as good as folders. */
+    for (size_t k = 0; k < sizeof(ways) / sizeof(ways[0]); k++) {
+        assert_int_equal(ways[k](in("theirs/inside/conf")), 0);
+        assert_int_equal(ways[k](in("theirs/own/conf")), 0);
+        assert_int_equal(ways[k](in("theirs/home/conf")), 0);
+        assert_int_equal(ways[k](in("of_root/conf")), 0);
+    }
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(replace_in(in("theirs/inside//new/conf")), 0);
+    assert_int_equal(stat(in("theirs/own/new"), &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0700);
+}
+
 TEST(changes_are_shown_with_what_is_around_them)
 {
     static const struct {
