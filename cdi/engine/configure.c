@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cdi/commands.h"
@@ -171,16 +170,23 @@ static int record_write(const struct command *c, const char *path,
 static int record_read(const struct command *c, const char *path, struct json_object **ret_record,
                        struct apir_error *err)
 {
-    struct json_object *version = NULL;
-    struct stat st;
+    struct cdi_file_owner owner;
+    cleanup_free char *text = NULL;
 
     *ret_record = NULL;
-    if (lstat(path, &st) < 0 && errno == ENOENT)
-        return 0;
-    int rc = apir_json_load(path, CDI_FILE_SIZE_MAX, ret_record, err);
-    if (rc < 0)
+    int rc = cdi_file_read(path, &text, &owner, err);
+    if (rc < 0 || !text)
         return rc;
-    version = apir_json_member(*ret_record, "version", json_type_int);
+    /* It names a file that is changed, or removed. */
+    if (owner.uid != geteuid() || (owner.mode & 0022) != 0)
+        return apir_error_set(
+            err, EPERM, "%s is no record of ours: another user owns it, or may write to it", path);
+    rc = apir_json_parse(text, strlen(text), ret_record, err);
+    if (rc < 0) {
+        apir_error_wrap(err, "%s", path);
+        return rc;
+    }
+    struct json_object *version = apir_json_member(*ret_record, "version", json_type_int);
     const char *engine = apir_json_string(*ret_record, "engine");
     const char *file = apir_json_string(*ret_record, "file");
     if (json_object_get_int(version) != RECORD_VERSION || !engine || !file || file[0] != '/' ||

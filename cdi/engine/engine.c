@@ -225,6 +225,8 @@ int cdi_engine_plan_undo(const struct engine_ops *engine, const char *path,
     }
     if (engine->undo)
         return engine->undo(changes, made, plan, err);
+    if (!engine->mark || strncmp(plan->before, engine->mark, strlen(engine->mark)) != 0)
+        return apir_error_set(err, EEXIST, "%s is there and not ours", path);
     /* A file of our own: nothing in it is anybody else's. */
     plan->remove = true;
     snprintf(plan->note, sizeof(plan->note), "removes %.500s", path);

@@ -73,7 +73,9 @@ struct engine_ops {
      */
     int (*plan)(const struct cdi_engine_where *where, struct cdi_engine_plan *plan,
                 struct apir_error *err);
-    /* Takes plan->changes back. NULL: what the plan writes is a file of ours. */
+    /* Takes plan->changes back. NULL: what the plan writes is a file of ours, which begins with
+     * this mark. */
+    const char *mark;
     int (*undo)(struct json_object *changes, bool made, struct cdi_engine_plan *plan,
                 struct apir_error *err);
     /* The folders it reads specs from, for doctor. NULL: what the plan says is all there is. */

@@ -226,5 +226,6 @@ const struct engine_ops cdi_engine_podman = {
     .system_path = "/etc/containers/containers.conf.d/50-apir.conf",
     .user_path = "/containers/containers.conf.d/50-apir.conf",
     .plan = make_plan,
+    .mark = MARK,
     .spec_dirs = spec_dirs,
 };

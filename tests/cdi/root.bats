@@ -45,3 +45,21 @@ trap_library() {
     cat "$T/log"
     [[ ! -e $MARK ]]
 }
+
+@test "root: a record of another user's, or one that names a file which is not ours, takes nothing away" {
+    local reset=("$APIR" engine reset podman --state-dir "$T/theirs")
+    echo precious >"$T/precious"
+    printf '{"version": 2, "engine": "podman", "file": "%s", "made": true}' "$T/precious" >"$T/theirs/engine-podman.json"
+    # As root has made it: it is believed, and the file is not podman's drop-in.
+    gives 1 "$T/precious is there and not ours" "${reset[@]}"
+    chown 4321 "$T/theirs/engine-podman.json"
+    gives 1 'is no record of ours' "${reset[@]}"
+    chown root "$T/theirs/engine-podman.json"
+    chmod 0666 "$T/theirs/engine-podman.json"
+    gives 1 'is no record of ours' "${reset[@]}"
+    mv "$T/theirs/engine-podman.json" "$T/record"
+    chmod 0600 "$T/record"
+    ln -s ../record "$T/theirs/engine-podman.json"
+    gives 1 'symbolic link' "${reset[@]}"
+    [[ $(<"$T/precious") == precious ]]
+}

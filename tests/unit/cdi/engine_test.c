@@ -380,8 +380,17 @@ TEST_WITHIN(undoing_restores_what_was_there, setup, unit_folder_teardown)
         "{\n  \"cdi-spec-dirs\":[\n    \"/opt\"\n  ],\n  \"features\":{\n    \"cdi\":false\n  "
         "}\n}\n");
     snprintf(path, sizeof(path), "%s/conf", root);
+    assert_int_equal(cdi_file_write(path, "not ours", NULL), 0);
+    assert_int_equal(cdi_engine_plan_undo(&cdi_engine_podman, path, NULL, true, &undo, NULL),
+                     -EEXIST);
+    cdi_engine_plan_fini(&undo);
+    assert_int_equal(cdi_file_write(path, cdi_engine_podman.mark, NULL), 0);
     assert_int_equal(cdi_engine_plan_undo(&cdi_engine_podman, path, NULL, true, &undo, NULL), 0);
     assert_true(undo.remove);
+    cdi_engine_plan_fini(&undo);
+    /* One without files of its own: nothing that a record says of it can be right. */
+    assert_int_equal(cdi_engine_plan_undo(&cdi_engine_containerd, path, NULL, true, &undo, NULL),
+                     -EEXIST);
     unlink(path);
     assert_int_equal(cdi_engine_plan_undo(&cdi_engine_podman, path, NULL, true, &gone, NULL), 0);
     assert_false(gone.remove);
