@@ -18,6 +18,7 @@
 #include "cdi/doctor/engine.h"
 #include "cdi/doctor/image.h"
 #include "cdi/install.h"
+#include "cdi/program.h"
 #include "common/json.h"
 #include "cdi/spec/spec.h"
 #include "common/text.h"
@@ -287,6 +288,7 @@ int cdi_doctor_main(int argc, char **argv)
     int code = parse(d, &w, argc, argv);
     if (code >= 0)
         return code;
+    cdi_program_clean_environment();
     if (w.image)
         return cdi_doctor_image_main(w.image, w.json);
     prepare(d);

@@ -14,6 +14,7 @@
 
 #include "cdi/doctor/access.h"
 #include "cdi/file.h"
+#include "cdi/program.h"
 #include "cdi/spec/spec.h"
 #include "cdi/engine/toml.h"
 #include "common/cleanup.h"
@@ -79,6 +80,13 @@ enum doctor_status doctor_check_engine(struct doctor *d, const struct engine_ops
     int rc = cdi_engine_ask(engine, v);
     if (rc == -ENOENT)
         return DOCTOR_ABSENT;
+    if (rc == -EPERM) {
+        doctor_todo(o, "Take that folder out of root's PATH.");
+        return doctor_say(o, DOCTOR_WARN,
+                          "not run: another user could put something in the place of the %s on "
+                          "PATH",
+                          name);
+    }
     state->found = true;
     if (rc < 0) {
         doctor_todo(o, "Try: %s --version", name);
@@ -169,7 +177,7 @@ enum doctor_status doctor_check_rootless(struct doctor *d, struct doctor_outcome
 {
     const char *path = d->socket ? d->socket : d->node->full_path;
     struct stat st;
-    char group[64];
+    char group[64], crun[PATH_MAX];
 
     if (!d->engines[cdi_engine_index(&cdi_engine_podman)].found)
         return doctor_say(o, DOCTOR_SKIP, "no podman on PATH");
@@ -203,7 +211,7 @@ enum doctor_status doctor_check_rootless(struct doctor *d, struct doctor_outcome
                           "only the container's root user may use it, not others "
                           "of its image (mode %04o, group %s)",
                           mode, group);
-    if (!cdi_engine_program_found("crun")) {
+    if (cdi_program_find("crun", crun) < 0) {
         doctor_todo(o, "Install crun and let podman use it: podman --runtime crun.");
         return doctor_say(o, DOCTOR_WARN,
                           "group %s (mode %04o) reaches a rootless container only "

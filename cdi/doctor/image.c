@@ -13,23 +13,23 @@
 #include <fcntl.h>
 #include <json-c/json.h>
 #include <limits.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cdi/commands.h"
 #include "cdi/install.h"
+#include "cdi/program.h"
 #include "common/json.h"
 #include "common/text.h"
 #include "common/image/find.h"
 #include "common/image/rootfs.h"
 #include "common/cleanup.h"
 
-#define NAME_MAX_LENGTH 512
+#define NAME_MAX_LENGTH   512
+#define PODMAN_TIMEOUT_MS 300000u /* a storage without overlays copies the image */
 
 /* What an image reference may consist of. A dash at its start would be an option. */
 static bool is_image_name(const char *name)
@@ -43,44 +43,13 @@ static bool is_image_name(const char *name)
 
 /* ---- podman ------------------------------------------------------------------------ */
 
-/* Runs argv and keeps the first line of its output. Returns its exit code, or -errno. */
-static int run(char *const argv[], bool quiet, char *line, size_t size)
+/* Runs podman and keeps the first line of its output. Returns its exit code, or -errno. */
+static int run(const char *const *argv, bool quiet, char *line, size_t size)
 {
-    int ends[2], status = 0;
-    pid_t pid;
-    size_t n = 0;
+    int rc = cdi_program_run(argv, quiet, PODMAN_TIMEOUT_MS, line, size);
 
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return -errno;
-    cleanup_fd int in = ends[0], out = ends[1];
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    if (quiet)
-        posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    int rc = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    apir_close_fd(&out);
-    if (rc != 0)
-        return -rc;
-    /* Read to the end, or the program would die of a closed pipe. */
-    for (;;) {
-        char rest[512];
-        char *to = n < size - 1 ? line + n : rest;
-        ssize_t got = read(in, to, n < size - 1 ? size - 1 - n : sizeof(rest));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            break;
-        if (n < size - 1)
-            n += (size_t)got;
-    }
-    line[n] = '\0';
     line[strcspn(line, "\n")] = '\0';
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -ECHILD;
+    return rc;
 }
 
 static int again_in_podmans_namespace(const char *image, bool json)
@@ -228,10 +197,10 @@ static int look_into(const char *folder, const char *name, bool json)
 }
 
 /* Returns the exit code of the look, or of podman where it has no such image, or -errno. */
-static int look_into_mount(char *name, bool json, bool *ret_looked)
+static int look_into_mount(const char *name, bool json, bool *ret_looked)
 {
-    char *const mount[] = {"podman", "image", "mount", name, NULL};
-    char *const unmount[] = {"podman", "image", "unmount", name, NULL};
+    const char *const mount[] = {"podman", "image", "mount", name, NULL};
+    const char *const unmount[] = {"podman", "image", "unmount", name, NULL};
     char folder[PATH_MAX], ignored[8];
     int rc = run(mount, true, folder, sizeof(folder));
 
@@ -244,12 +213,13 @@ static int look_into_mount(char *name, bool json, bool *ret_looked)
 }
 
 /* An image of a read-only store is mounted only as a container, which is never started. */
-static int look_into_container(char *name, bool json, bool *ret_looked)
+static int look_into_container(const char *name, bool json, bool *ret_looked)
 {
     char id[80], folder[PATH_MAX], ignored[8];
-    char *const create[] = {"podman", "create", "--quiet", "--pull=never", name, "none", NULL};
-    char *const mount[] = {"podman", "mount", id, NULL};
-    char *const rm[] = {"podman", "rm", "--force", "--volumes", id, NULL};
+    const char *const create[] = {"podman", "create", "--quiet", "--pull=never",
+                                  name,     "none",   NULL};
+    const char *const mount[] = {"podman", "mount", id, NULL};
+    const char *const rm[] = {"podman", "rm", "--force", "--volumes", id, NULL};
     int rc = run(create, false, id, sizeof(id));
 
     *ret_looked = false;

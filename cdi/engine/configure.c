@@ -14,6 +14,7 @@
 #include "cdi/engine/engine.h"
 #include "cdi/file.h"
 #include "cdi/install.h"
+#include "cdi/program.h"
 #include "common/json.h"
 #include "common/text.h"
 #include "common/cleanup.h"
@@ -290,6 +291,7 @@ int cdi_engine_configure_main(int argc, char **argv)
     int code = parse(&c, argc, argv, false);
     if (code >= 0)
         return code;
+    cdi_program_clean_environment();
     where.config = c.config;
     where.home = cdi_install_config_home(home, sizeof(home));
     where.hooks_dir = cdi_install_find_hooks_dir(hooks, sizeof(hooks)) == 0 ? hooks : NULL;
@@ -297,10 +299,12 @@ int cdi_engine_configure_main(int argc, char **argv)
         int rc = cdi_engine_ask(c.engine, &c.version);
         if (rc < 0) {
             apir_error_set(&err, -rc,
-                           rc == -ENOENT ? "%s is not installed here (--engine-version "
-                                           "configures it all the same)"
-                                         : "%s does not say its version; give it with "
-                                           "--engine-version",
+                           rc == -ENOENT  ? "%s is not installed here (--engine-version "
+                                            "configures it all the same)"
+                           : rc == -EPERM ? "%s is not run: another user could put something in "
+                                            "the place of the one on PATH"
+                                          : "%s does not say its version; give it with "
+                                            "--engine-version",
                            c.engine->name);
             return failed(&c, &err);
         }

@@ -5,26 +5,17 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <json-c/json.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "cdi/file.h"
+#include "cdi/program.h"
 #include "common/cleanup.h"
 #include "common/error.h"
 
 #define TIMEOUT_MS 10000
-
-extern char **environ;
 
 #define CDI_ENGINE_ADDRESS(name) &cdi_engine_##name,
 const struct engine_ops *const cdi_engines[CDI_ENGINE_COUNT] = {CDI_ENGINES(CDI_ENGINE_ADDRESS)};
@@ -89,79 +80,22 @@ bool cdi_engine_parse_version(const char *text, struct cdi_version *ret)
     return false;
 }
 
-bool cdi_engine_program_found(const char *program)
-{
-    const char *path = getenv("PATH");
-
-    for (const char *p = path; p && *p != '\0';) {
-        const char *end = strchrnul(p, ':');
-        cleanup_free char *file = NULL;
-        struct stat st;
-
-        if (asprintf(&file, "%.*s/%s", (int)(end - p), p, program) < 0)
-            file = NULL;
-        else if (stat(file, &st) == 0 && S_ISREG(st.st_mode) && access(file, X_OK) == 0)
-            return true;
-        p = *end == ':' ? end + 1 : end;
-    }
-    return false;
-}
-
-/* Output of `program --version`, or false where it says nothing. */
-static bool ask_version(const char *program, char *text, size_t size)
-{
-    int pipe_fds[2];
-    pid_t pid = -1;
-    posix_spawn_file_actions_t actions;
-    char *argv[] = {(char *)(uintptr_t)program, (char[]){"--version"}, NULL};
-
-    if (pipe2(pipe_fds, O_CLOEXEC) < 0)
-        return false;
-    cleanup_fd int in = pipe_fds[0];
-    cleanup_fd int out = pipe_fds[1];
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    int rc = posix_spawnp(&pid, program, &actions, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    if (rc != 0)
-        return false;
-    apir_close_fd(&out);
-
-    /* To its end: some print the name first and the number later. */
-    size_t used = 0;
-    ssize_t n = 1;
-    while (n > 0 && used + 1 < size) {
-        struct pollfd p = {.fd = in, .events = POLLIN};
-
-        n = poll(&p, 1, TIMEOUT_MS) > 0 ? read(in, text + used, size - 1 - used) : -1;
-        used += n > 0 ? (size_t)n : 0;
-    }
-    /* An engine that does not answer must not hang the doctor. */
-    if (n < 0)
-        kill(pid, SIGKILL);
-    apir_close_fd(&in);
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-        ;
-    text[used] = '\0';
-    return used > 0;
-}
-
 int cdi_engine_ask(const struct engine_ops *engine, struct cdi_version *ret_version)
 {
-    for (size_t i = 0; i < 2; i++) {
-        const char *program = engine->programs[i];
-        char text[256];
+    int first = -ENOENT;
 
-        if (!program || !cdi_engine_program_found(program))
+    for (size_t i = 0; i < 2 && engine->programs[i]; i++) {
+        const char *const argv[] = {engine->programs[i], "--version", NULL};
+        char text[256];
+        int rc = cdi_program_run(argv, true, TIMEOUT_MS, text, sizeof(text));
+
+        if (rc == -EPERM)
+            first = rc;
+        if (rc == -EPERM || rc == -ENOENT)
             continue;
-        if (!ask_version(program, text, sizeof(text)) ||
-            !cdi_engine_parse_version(text, ret_version))
-            return -EPROTO;
-        return 0;
+        return cdi_engine_parse_version(text, ret_version) ? 0 : -EPROTO;
     }
-    return -ENOENT;
+    return first;
 }
 
 void cdi_engine_plan_fini(struct cdi_engine_plan *plan)

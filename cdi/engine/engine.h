@@ -101,13 +101,10 @@ const char *cdi_engine_names(void);
 const struct engine_ops *cdi_engine_find(const char *name);
 
 /*
- * Asks the engine's program on PATH for its version. -ENOENT: it is not there, -EPROTO: it
- * says nothing that is one. Returns 0 or -errno.
+ * Asks the engine's program on PATH for its version. -ENOENT: it is not there, -EPERM: one is that
+ * another user could have put there, -EPROTO: it says nothing that is one. Returns 0 or -errno.
  */
 int cdi_engine_ask(const struct engine_ops *engine, struct cdi_version *ret_version);
-
-/* Whether a program of that name is on PATH. */
-bool cdi_engine_program_found(const char *program);
 
 /*
  * Reads the engine's configuration and makes the plan; writes nothing. -EOPNOTSUPP: this

@@ -63,3 +63,56 @@ trap_library() {
     gives 1 'symbolic link' "${reset[@]}"
     [[ $(<"$T/precious") == precious ]]
 }
+
+# trap_program FILE: a program that leaves the mark when it is run.
+trap_program() {
+    printf '#!/bin/sh\n: >"%s"\necho podman version 5.6.0\n' "$MARK" >"$1"
+    chmod 0755 "$1"
+}
+
+@test "root: no program is run that another user can put on PATH" {
+    local apir path
+    apir=$(realpath "$APIR")
+    mkdir "$T/theirs/root" "$T/open" "$T/bin"
+    chmod 0777 "$T/open"
+    for path in "$T/theirs" "$T/theirs/root" "$T/open"; do trap_program "$path/podman"; done
+    chown 4321 "$T/theirs/podman"
+    ln -s "$T/theirs/podman" "$T/bin/podman"
+    cd "$T/theirs"
+    for path in "$T/theirs:$PATH" "$T/theirs/root:$PATH" "$T/open:$PATH" "$T/bin:$PATH" ":$PATH" ".:$PATH"; do
+        PATH=$path "$apir" doctor >/dev/null 2>&1 || [[ $? -eq 1 ]]
+        PATH=$path "$apir" doctor --image nosuch >/dev/null 2>&1 || [[ $? -eq 1 ]]
+        PATH=$path "$apir" engine configure podman --dry-run >/dev/null
+        [[ ! -e $MARK ]] || { echo "$path"; false; }
+    done
+    # Where there is no other, it is said why.
+    PATH=$T/theirs gives 1 'another user' "$apir" engine configure podman --dry-run
+    PATH=$T/theirs run "$apir" doctor
+    grep -Eq '^WARN  podman .*another user' <<<"$output"
+    [[ ! -e $MARK ]]
+}
+
+@test "root: podman is asked by root's environment, and no daemon of a user's" {
+    mkdir "$T/bin"
+    printf '#!/bin/sh\nenv >>"%s/env"\nexit 125\n' "$T" >"$T/bin/podman"
+    chmod 0755 "$T/bin/podman"
+    mkdir "$T/ours"
+    gives 1 '' env "PATH=$T/bin:$PATH" "HOME=$T/theirs" "XDG_CONFIG_HOME=$T/theirs/new" "XDG_DATA_HOME=$T/ours" \
+        "CONTAINERS_CONF_OVERRIDE=$T/theirs/conf" CONTAINER_HOST=unix:///nonexistent "$APIR" doctor --image nosuch
+    cat "$T/env"
+    grep -qx "HOME=$(getent passwd 0 | cut -d: -f6)" "$T/env"
+    grep -qx "XDG_DATA_HOME=$T/ours" "$T/env"
+    refute grep -E "theirs|CONTAINER_HOST" "$T/env"
+}
+
+@test "root: a daemon that never answers is not waited for" {
+    local listener
+    # shellcheck disable=SC2016 # Perl's
+    perl -MIO::Socket::UNIX -e '$s = IO::Socket::UNIX->new(Local => $ARGV[0], Listen => 9) or die; sleep 100' \
+        "$T/theirs/podman.sock" 3>&- &
+    listener=$!
+    JOBS_STARTED+=("$listener")
+    until [[ -S $T/theirs/podman.sock ]]; do [[ -e /proc/$listener ]]; done
+    CONTAINER_HOST=unix://$T/theirs/podman.sock gives 1 'can be looked at as a folder' \
+        timeout -k 5 60 "$APIR" doctor --image localhost/nosuch
+}
