@@ -210,14 +210,25 @@ bool cdi_file_ends_with(const char *name, const char *end)
     return n > m && strcmp(name + n - m, end) == 0;
 }
 
+/* Of the folder that is read: none of a user's takes more memory than this many names do. */
+static size_t entries_seen;
+
+static int is_within_limit(const struct dirent *entry)
+{
+    (void)entry;
+    return entries_seen++ < CDI_FILE_ENTRIES_MAX;
+}
+
 int cdi_file_each(const char *dir, const char *suffix, int (*fn)(const char *path, void *user),
                   void *user)
 {
     struct dirent **entries = NULL;
-    int rc = 0, n = scandir(dir, &entries, NULL, alphasort);
 
+    entries_seen = 0;
+    int n = scandir(dir, &entries, is_within_limit, alphasort);
     if (n < 0)
         return -errno;
+    int rc = entries_seen > CDI_FILE_ENTRIES_MAX ? -E2BIG : 0;
     for (int i = 0; i < n; i++) {
         cleanup_free char *path = NULL;
 

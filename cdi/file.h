@@ -12,7 +12,8 @@
 
 struct apir_error;
 
-#define CDI_FILE_SIZE_MAX (1u << 20)
+#define CDI_FILE_SIZE_MAX    (1u << 20)
+#define CDI_FILE_ENTRIES_MAX 20000u
 
 struct cdi_file_owner {
     mode_t mode;
@@ -47,7 +48,8 @@ int cdi_file_replace(const char *path, const char *text, mode_t mode, mode_t fol
 
 /*
  * Calls fn for each file of the folder whose name ends with `suffix`, in the order of their names,
- * until it returns non-zero. Returns fn's last result, or -errno.
+ * until it returns non-zero. Returns fn's last result, or -errno: -E2BIG where the folder has more
+ * than CDI_FILE_ENTRIES_MAX entries.
  */
 int cdi_file_each(const char *dir, const char *suffix, int (*fn)(const char *path, void *user),
                   void *user);

@@ -6,12 +6,14 @@
  * wrong file does nothing, or turns off what another file has set: the files are read as
  * containerd reads them, and the user is told what to add to which. None is changed.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <glob.h>
 #include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cdi/engine/engine.h"
 #include "cdi/file.h"
@@ -22,6 +24,7 @@
 
 #define SPECS_DIR "/etc/cdi"
 #define FILES_MAX 32
+#define LOOKS_MAX 20000u /* at entries of folders that a pattern was compared with */
 
 /* What the CRI plug-in's section is called in each format of the file. */
 static const char *const cri_names[] = {"cri", "io.containerd.grpc.v1.cri",
@@ -98,12 +101,36 @@ static int read_format(struct reader *r, const char *text, struct json_object *t
     return format;
 }
 
+/* glob's way to folders, which ends: patterns of a few bytes lead everywhere many times. */
+static size_t looks;
+
+static struct dirent *read_entry(void *dir)
+{
+    return looks++ < LOOKS_MAX ? readdir(dir) : NULL;
+}
+
+static void *open_folder(const char *path)
+{
+    return opendir(path);
+}
+
+static void close_folder(void *dir)
+{
+    closedir(dir);
+}
+
 /* Adds the files that a pattern of `path` leads to; a relative one is beside that file. */
 static int add_imports(struct reader *r, const char *path, const char *pattern,
                        struct apir_error *err)
 {
     cleanup_free char *full = NULL;
-    glob_t found = {0};
+    glob_t found = {
+        .gl_opendir = open_folder,
+        .gl_readdir = read_entry,
+        .gl_closedir = close_folder,
+        .gl_stat = stat,
+        .gl_lstat = lstat,
+    };
     int n = pattern[0] == '/'
                 ? asprintf(&full, "%s%s", r->where->root, pattern)
                 : asprintf(&full, "%.*s/%s", (int)(strrchr(path, '/') - path), path, pattern);
@@ -113,11 +140,13 @@ static int add_imports(struct reader *r, const char *path, const char *pattern,
         full = NULL;
         return apir_error_sys(err, ENOMEM, "config.toml");
     }
-    if (glob(full, 0, NULL, &found) == 0)
+    if (glob(full, GLOB_ALTDIRFUNC, NULL, &found) == 0)
         for (size_t i = 0; rc == 0 && i < found.gl_pathc; i++)
             if (!cdi_strings_have(&r->files, found.gl_pathv[i]))
                 rc = cdi_strings_add(&r->files, found.gl_pathv[i]);
     globfree(&found);
+    if (looks > LOOKS_MAX)
+        return apir_error_set(err, E2BIG, "imports lead to more files than are looked at");
     return rc < 0 ? apir_error_sys(err, -rc, "imports") : 0;
 }
 
@@ -215,6 +244,7 @@ static int read_all(struct reader *r, struct cdi_engine_plan *plan, struct apir_
 {
     int rc = cdi_file_load(plan->path, &plan->before, err);
 
+    looks = 0;
     if (rc == 0 && cdi_strings_add(&r->files, plan->path) < 0)
         rc = apir_error_sys(err, ENOMEM, "config.toml");
     for (size_t i = 0; rc == 0 && i < r->files.n && i < FILES_MAX; i++)

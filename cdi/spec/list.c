@@ -17,7 +17,9 @@
 #include "common/cleanup.h"
 #include "common/error.h"
 
-#define DIRS_MAX 8
+#define DIRS_MAX  8
+#define BYTES_MAX (16u << 20) /* of all rows: a file makes much of a long kind and many devices */
+#define ROW_BYTES 512         /* that a row takes beside its texts */
 
 static const char usage[] =
     "Usage: apir cdi list [OPTION]...\n"
@@ -33,6 +35,7 @@ static const char usage[] =
 
 struct list {
     struct json_object *rows;
+    size_t bytes;
     bool failed;
 };
 
@@ -47,6 +50,22 @@ static const char *host_id(struct json_object *edits)
             return strchr(s, '=') + 1;
     }
     return NULL;
+}
+
+/* Whether there is room for a row with these texts. */
+static bool takes(struct list *l, const char *file, const char *kind, struct json_object *device)
+{
+    struct json_object *edits = apir_json_object(device, "containerEdits");
+    const char *name = apir_json_string(device, "name");
+
+    /* Its nodes and id are parts of a file, and in one row only. */
+    l->bytes += ROW_BYTES + strlen(file) + strlen(kind) + (name ? strlen(name) : 0) +
+                ROW_BYTES * apir_json_length(apir_json_array(edits, "deviceNodes"));
+    if (l->bytes <= BYTES_MAX)
+        return true;
+    fputs("apir cdi list: there are more devices than are listed\n", stderr);
+    l->failed = true;
+    return false;
 }
 
 static void add_row(struct list *l, const char *file, const char *kind, struct json_object *device)
@@ -105,8 +124,11 @@ static int read_spec(const char *path, void *user)
     cdi_report_fini(&report);
     const char *kind = apir_json_string(spec, "kind");
     struct json_object *devices = apir_json_array(spec, "devices");
-    for (size_t i = 0; kind && i < apir_json_length(devices); i++)
+    for (size_t i = 0; kind && i < apir_json_length(devices); i++) {
+        if (!takes(l, path, kind, json_object_array_get_idx(devices, i)))
+            return 1;
         add_row(l, path, kind, json_object_array_get_idx(devices, i));
+    }
     return 0;
 }
 
@@ -148,7 +170,7 @@ int cdi_list_main(int argc, char **argv)
     size_t n_dirs = 0;
     bool as_json = false;
     cleanup_json struct json_object *rows = json_object_new_array();
-    struct list l = {rows, false};
+    struct list l = {.rows = rows};
 
     for (int c; (c = getopt_long(argc, argv, "h", long_options, NULL)) != -1;) {
         switch (c) {

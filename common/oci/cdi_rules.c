@@ -405,13 +405,14 @@ static void check_spec(struct cdi_report *r, const char *where, struct json_obje
     }
     if (devices && n == 0)
         error(r, "devices", "none");
+    /* A file may have tens of thousands: each is looked for, and not compared with all others. */
+    cleanup_json struct json_object *names = json_object_new_object();
     for (size_t i = 0; i < n; i++) {
-        const char *a = apir_json_string(json_object_array_get_idx(devices, i), "name");
-        for (size_t k = 0; a && k < i; k++) {
-            const char *b = apir_json_string(json_object_array_get_idx(devices, k), "name");
-            if (b && strcmp(a, b) == 0)
-                cdi_report_add(r, CDI_GRADE_ERROR, "devices[%zu]: \"%s\" is there twice", i, a);
-        }
+        const char *name = apir_json_string(json_object_array_get_idx(devices, i), "name");
+        if (name && json_object_object_get_ex(names, name, NULL))
+            cdi_report_add(r, CDI_GRADE_ERROR, "devices[%zu]: \"%s\" is there twice", i, name);
+        else if (name && apir_json_set(names, name, json_object_new_boolean(1)) < 0)
+            error(r, "devices", "no memory");
     }
 }
 

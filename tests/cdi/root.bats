@@ -116,3 +116,20 @@ trap_program() {
     CONTAINER_HOST=unix://$T/theirs/podman.sock gives 1 'can be looked at as a folder' \
         timeout -k 5 60 "$APIR" doctor --image localhost/nosuch
 }
+
+@test "root: what a user's files make of little is not taken into memory" {
+    local list=("$APIR" cdi list --spec-dir "$T/theirs")
+    # The kind is part of each name: 500 kB, 20000 times.
+    { printf '{"cdiVersion": "0.5.0", "kind": "a/'; printf '%0500000d' 0 | tr 0 b
+        printf '", "devices": [{"name": "d0"}'; printf ',{"name": "d%d"}' {1..20000}; printf ']}'; } >"$T/theirs/a.json"
+    gives 1 'more devices than are listed' sh -c 'ulimit -v 1000000; exec "$@" 2>&1 >/dev/null' sh "${list[@]}"
+    rm "$T/theirs/a.json"
+    # shellcheck disable=SC2016 # the inner shell's
+    seq -f "$T/theirs/%.0f.json" 20001 | xargs touch
+    gives 1 'Argument list too long' sh -c 'exec "$@" 2>&1 >/dev/null' sh "${list[@]}"
+    rm -r "$T/theirs"
+    mkdir -p "$T/theirs"/{1..40}
+    printf 'version = 2\nimports = ["*/../*/../*/../*/../*/x.toml"]\n' >"$T/theirs/config.toml"
+    gives 1 'imports lead to more files than are looked at' \
+        "$APIR" engine configure containerd --engine-version 1.7 --config "$T/theirs/config.toml"
+}

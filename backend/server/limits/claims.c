@@ -227,10 +227,10 @@ int server_claims_add_others(const struct server_claims *claims, const char *dev
     unsigned n = 0;
     uint32_t rows = SERVER_CLAIMS_LOOKED_AT;
     for (struct dirent *entry; n <= SERVER_CLAIMS_FILES && rows && (entry = readdir(dir));) {
-        if (entry->d_name[0] == '.' || strcmp(entry->d_name, claims->name) == 0)
-            continue;
         n++;
-        if (strncmp(entry->d_name, SERVER_CLAIMS_PREFIX, strlen(SERVER_CLAIMS_PREFIX)) != 0)
+        /* Ours is not another's. */
+        if (strcmp(entry->d_name, claims->name) == 0 ||
+            strncmp(entry->d_name, SERVER_CLAIMS_PREFIX, strlen(SERVER_CLAIMS_PREFIX)) != 0)
             continue;
         cleanup_fd int fd = openat(claims->dir_fd, entry->d_name,
                                    O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
