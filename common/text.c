@@ -35,7 +35,10 @@ static size_t next(const char *p, uint32_t *ret_character)
 
 static bool is_control(uint32_t c)
 {
-    return c < 0x20 || (c >= 0x7F && c < 0xA0);
+    /* Of those beyond C1: marks, embeddings, overrides and isolates of right-to-left text, and what
+     * ends a line or a paragraph. */
+    return c < 0x20 || (c >= 0x7F && c < 0xA0) || c == 0x061C || c == 0x200E || c == 0x200F ||
+           (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
 }
 
 static void clean(char *text, bool keep_layout)
@@ -85,7 +88,7 @@ int apir_text_print_json(const char *text)
         uint32_t c;
 
         n = next(text, &c);
-        if (c >= 0x7F && c < 0xA0)
+        if (c >= 0x7F && is_control(c))
             printf("\\u%04x", c);
         else if (c == 0xFFFD && n == 1)
             putchar('?');

@@ -2,7 +2,8 @@
 /*
  * Text of others (names out of an image, a spec, a configuration) on its way to a terminal or a
  * log. What a terminal would obey is taken out: control characters, those of C1 as well (U+0080 to
- * U+009F), and bytes that are no UTF-8, which it may take for those.
+ * U+009F), those that turn the order of text around or end a line (U+202E and its like), and bytes
+ * that are no UTF-8, which it may take for those.
  */
 #ifndef APIR_COMMON_TEXT_H
 #define APIR_COMMON_TEXT_H

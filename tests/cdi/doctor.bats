@@ -126,16 +126,18 @@ listen() { SYSTEM_TRANSPORT=unix server_start; }
 }
 
 @test "doctor: names out of an image and a spec move no cursor and forge no line" {
-    local name=$'x\n\033[31mFAIL\xc2\x9b2J\x9b'
+    local name=$'x\n\033[31mFAIL\xc2\x9b2J\x9b\xe2\x80\xae'
     mkdir -p "$T/image/opt/$name" "$T/cdi"
     cp /usr/lib/x86_64-linux-gnu/libggml.so.0 "$T/image/opt/$name/libggml.so.0"
     "$APIR" doctor --image "$T/image" >"$T/out" || :
     cat -v "$T/out"
     # It was found, so that there is a name to print.
-    grep -q 'x??\[31mFAIL??2J?/libggml.so.0' "$T/out"
+    grep -q 'x??\[31mFAIL??2J????/libggml.so.0' "$T/out"
+    refute grep -q $'\xe2\x80\xae' "$T/out"
     refute grep -qP '[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]' "$T/out"
     "$APIR" doctor --image "$T/image" --json >"$T/out" || :
-    jq -e '.ggml[0].path | test("\n\u001b\\[31mFAIL\u009b2J")' "$T/out"
+    jq -e '.ggml[0].path | test("\n\u001b\\[31mFAIL\u009b2J.?\u202e")' "$T/out"
+    refute grep -q $'\xe2\x80\xae' "$T/out"
     refute grep -qP '[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]' "$T/out"
     printf '{"cdiVersion": "0.3.0", "kind": "a/b", "x\xc2\x9b\\u001b": 1, "devices": [{"name": "d\\u001b\xc2\x9b"}]}' \
         >"$T/cdi/a.json"

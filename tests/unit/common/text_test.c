@@ -21,6 +21,11 @@ TEST(what_a_terminal_would_obey_is_taken_out)
         {"a\x9b"
          "2Jb",
          "a?2Jb"},
+        /* What turns the order of the text around: what is read is not what is there. */
+        {"a\xe2\x80\xae"
+         "b\xe2\x81\xa9\xd8\x9c\xe2\x80\x8f",
+         "a???b????????"},
+        {"\xe2\x80\xa8\xe2\x80\xa9\xe2\x80\xa7\xe2\x81\xaa", "??????\xe2\x80\xa7\xe2\x81\xaa"},
         /* No UTF-8: cut short, a surrogate, more bytes than it takes, out of range. */
         {"a\xe2\x82", "a??"},
         {"\xed\xa0\x80", "???"},
