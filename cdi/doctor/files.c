@@ -17,6 +17,7 @@
 #include "cdi/file.h"
 #include "cdi/install.h"
 #include "common/json.h"
+#include "common/regular.h"
 #include "common/oci/cdi_rules.h"
 #include "cdi/spec/spec.h"
 #include "cdi/engine/podman.h"
@@ -201,8 +202,8 @@ static bool hook_runs(const char *path, struct doctor_outcome *o)
         doctor_say(o, DOCTOR_FAIL, "%.300s: %s", path, strerror(errno));
         return false;
     }
-    cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    int rc = fd < 0 ? -errno : doctor_elf_static(fd);
+    cleanup_fd int fd = apir_regular_open(AT_FDCWD, path, 0);
+    int rc = fd < 0 ? fd : doctor_elf_static(fd);
     /* Executable and not readable is unusual and no fault. */
     if (rc == 1 || rc == -EACCES)
         return true;

@@ -18,6 +18,7 @@
 #include "cdi/commands.h"
 #include "cdi/folder.h"
 #include "cdi/install.h"
+#include "cdi/program.h"
 #include "cdi/spec/spec.h"
 #include "common/cleanup.h"
 #include "common/text.h"
@@ -117,6 +118,8 @@ static int serve(struct serve *s, struct apir_error *err)
     if (rc < 0)
         return rc;
     say_what_next(s);
+    /* It, and what it starts, keep caches there, and drivers of GPUs load what is named there. */
+    cdi_program_clean_environment();
     const char *argv[] = {s->server, "--listen", s->socket, s->group ? "--group" : NULL,
                           s->group,  NULL};
     /* execv does not write through argv; the interface lacks the const. */

@@ -296,9 +296,7 @@ static int generate(struct generate *g, struct apir_error *err)
                                 report.n_kept > 0 ? report.items[0].text : "not valid");
         cdi_report_fini(&report);
         const char *text = cdi_spec_text(spec);
-        if (rc == 0 && text)
-            puts(text);
-        return rc;
+        return rc == 0 && text ? apir_text_print_json(text) : rc;
     }
     rc = cdi_spec_store(g->output, spec, err);
     if (rc == 0)

@@ -90,7 +90,7 @@ static void read_bus(int fd, struct cdi_node *node)
 
 static void read_node(struct cdi_node *node)
 {
-    cleanup_fd int fd = open(node->full_path, O_RDWR | O_CLOEXEC | O_NOCTTY);
+    cleanup_fd int fd = open(node->full_path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 
     if (fd < 0) {
         node->open_error = errno;

@@ -94,6 +94,14 @@ page() { mandoc -T ascii "docs/man/$1" | sed 's/.\x08//g'; }
     [[ $output == docs ]]
 }
 
+@test "completion: names of images are no commands" {
+    mkdir "$T/bin"
+    printf '#!/bin/sh\necho '"'"'localhost/a:1 $(: >%s/mark) localhost/b:2'"'\n" "$T" >"$T/bin/podman"
+    chmod 0755 "$T/bin/podman"
+    PATH=$T/bin:$PATH run -0 complete_line doctor --image localhost/
+    [[ $output == *a:1*b:2* && ! -e $T/mark ]]
+}
+
 @test "manual pages: mandoc finds nothing to say" {
     for page in docs/man/*; do
         run -0 mandoc -T lint -W warning "$page"

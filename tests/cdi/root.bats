@@ -133,3 +133,33 @@ trap_program() {
     gives 1 'imports lead to more files than are looked at' \
         "$APIR" engine configure containerd --engine-version 1.7 --config "$T/theirs/config.toml"
 }
+
+@test "root: a server has root's home, and no other user's" {
+    mkdir "$T/ours"
+    HOME=$T/theirs XDG_CACHE_HOME=$T/theirs/cache "$APIR" host serve --socket-dir "$T/ours" >"$T/log" 2>&1 3>&- &
+    SERVER=$!
+    JOBS_STARTED+=("$SERVER")
+    until [[ -S $T/ours/apir.sock ]]; do
+        [[ -e /proc/$SERVER ]] || { cat "$T/log"; false; }
+    done
+    tr '\0' '\n' <"/proc/$SERVER/environ" >"$T/env"
+    grep -qx "HOME=$(getent passwd 0 | cut -d: -f6)" "$T/env"
+    refute grep -E '^(HOME|XDG.*)=.*theirs' "$T/env"
+    kill -TERM "$SERVER"
+    wait "$SERVER"
+}
+
+@test "root: a spec that another user can change sets no variables of what root runs" {
+    local spec=$T/theirs/spec.json
+    printf '{"cdiVersion": "0.3.0", "kind": "a/b", "devices": [{"name": "d", "containerEdits": {"env": ["%s"]}}]}' \
+        "LD_PRELOAD=$T/theirs/trap.so" >"$spec"
+    trap_library "$T/theirs/trap.so"
+    gives 125 'another user (4321)' "$APIR" run --spec "$spec" --device d true
+    chown -R root "$T/theirs"
+    chmod 0666 "$spec"
+    gives 125 'others may write' "$APIR" run --spec "$spec" --device d true
+    [[ ! -e $MARK ]]
+    chmod 0644 "$spec"
+    run -0 "$APIR" run --spec "$spec" --device d true
+    [[ -e $MARK ]]
+}
