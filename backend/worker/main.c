@@ -335,7 +335,7 @@ static int load(struct worker *w, const struct apir_config *config, struct apir_
                          config->context_host_memory_mib;
     w->graph_limit = (uint64_t)config->context_graph_mib << 20;
     w->queue_limit = (uint64_t)config->context_queue_mib << 20;
-    /* ggml looks for backends where it is run, too; of what is ours no path is relative from here. */
+    /* ggml looks for backends in the folder that it is run in, too, which may be anybody's. */
     if (chdir("/") < 0)
         return apir_error_sys(err, errno, "/");
     int rc = host_ggml_load(&w->ggml, &o, err);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/log.h"
 #include "protocol/messages.h"
@@ -33,8 +34,11 @@ static int limits_open_own(struct server_limits *limits, struct apir_error *err)
 {
     const char *run = getenv("XDG_RUNTIME_DIR");
     char path[PATH_MAX];
+    struct stat st;
     if (!run || run[0] != '/')
         return apir_error_set(err, ENOENT, "there is no XDG_RUNTIME_DIR");
+    if (stat(run, &st) < 0 || st.st_uid != geteuid())
+        return apir_error_set(err, EPERM, "XDG_RUNTIME_DIR is no folder of this user's");
     if (snprintf(path, sizeof(path), "%s/apir/limits", run) >= (int)sizeof(path))
         return apir_error_set(err, ENAMETOOLONG, "XDG_RUNTIME_DIR");
     char *last = strrchr(path, '/');

@@ -53,7 +53,8 @@ static int listen_set_group(const char *path, const char *group, struct apir_err
     const struct group *entry = getgrnam(group);
     if (!entry)
         return apir_error_set(err, ENOENT, "there is no group %s", group);
-    if (chown(path, (uid_t)-1, entry->gr_gid) < 0)
+    /* Where the folder is another's, a link may be there by now. */
+    if (lchown(path, (uid_t)-1, entry->gr_gid) < 0)
         return apir_error_sys(err, errno, "cannot give %s to group %s", path, group);
     return 0;
 }
