@@ -136,7 +136,7 @@ holders_say() { [[ $(grep -l "$1" "$HOLD"/*.log | wc -l) -eq $2 ]]; }
 # All compute once more, right.
 holders_right() {
     local i right
-    right=$(cat "$HOLD"/*.log | grep -c right)
+    right=$(cat "$HOLD"/*.log | grep -c right) || : # none yet
     for i in "${!HOLDERS[@]}"; do echo go >"$HOLD/$i"; done
     within 300 holders_have_right $((right + ${#HOLDERS[@]}))
 }
