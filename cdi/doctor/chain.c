@@ -13,9 +13,11 @@
 #include "cdi/doctor/access.h"
 #include "cdi/doctor/compute.h"
 #include "cdi/doctor/check.h"
+#include "cdi/folder.h"
 #include "cdi/install.h"
 #include "cdi/machine.h"
 #include "common/cleanup.h"
+#include "common/error.h"
 
 #define SESSION_TIMEOUT_MS 70000u /* the client itself waits a minute for shaders to compile */
 #define COMPUTE_TIMEOUT_MS 60000u
@@ -189,6 +191,7 @@ enum doctor_status doctor_check_worker(struct doctor *d, struct doctor_outcome *
 
 enum doctor_status doctor_check_socket(struct doctor *d, struct doctor_outcome *o)
 {
+    struct apir_error err = {0};
     struct stat st;
 
     if (stat(d->socket, &st) < 0 && errno == EACCES) {
@@ -200,6 +203,10 @@ enum doctor_status doctor_check_socket(struct doctor *d, struct doctor_outcome *
         return doctor_say(o, DOCTOR_FAIL, "%s: %s", d->socket, strerror(errno));
     if (!S_ISSOCK(st.st_mode))
         return doctor_say(o, DOCTOR_FAIL, "%s is no socket", d->socket);
+    if (geteuid() == 0 && cdi_folder_check(d->socket, 0002, &err) < 0) {
+        doctor_todo(o, "What it answers is as good as that user's word.");
+        return doctor_say(o, DOCTOR_WARN, "%s", err.msg);
+    }
     return doctor_say(o, DOCTOR_PASS, "%s", d->socket);
 }
 

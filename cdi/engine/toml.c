@@ -131,6 +131,9 @@ static int read_string(struct scan *s, char out[STRING_SIZE])
         s->at += escaped_one;
         if (peek(s) == '\0' || peek(s) == '\n')
             return bad(s, "a string that does not end");
+        /* What we read is written into files that engines read, and no engine takes these. */
+        if (iscntrl((unsigned char)peek(s)) && peek(s) != '\t')
+            return bad(s, "a control character in a string");
         char c = escaped_one ? unescape(peek(s)) : peek(s);
         if (c == '\0' || used + 1 == STRING_SIZE)
             rc = 1;

@@ -163,3 +163,13 @@ trap_program() {
     run -0 "$APIR" run --spec "$spec" --device d true
     [[ -e $MARK ]]
 }
+
+@test "root: it is said where the server's answers can be another user's" {
+    server_start
+    chmod 0755 "$VTEST_DIR"
+    APIR_TRANSPORT=vtest:$VTEST_SOCKET "$APIR" doctor --json >"$T/json" || [[ $? -eq 1 ]]
+    jq -e '.checks[] | select(.name == "socket") | .status == "pass"' "$T/json"
+    chown 4321 "$VTEST_DIR"
+    APIR_TRANSPORT=vtest:$VTEST_SOCKET "$APIR" doctor --json >"$T/json" || [[ $? -eq 1 ]]
+    jq -e '.checks[] | select(.name == "socket") | .status == "warn" and (.text | contains("another user (4321)"))' "$T/json"
+}

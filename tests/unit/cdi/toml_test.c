@@ -92,6 +92,8 @@ TEST(what_is_not_understood_is_refused_with_its_line)
         {"a = \n", "line 1: a value is missing"},
         {"a = 1 2\n", "line 1: something follows the value"},
         {"a = \"x\n\"\n", "line 1: a string that does not end"},
+        {"a = [\n\"x\033\"]\n", "line 2: a control character in a string"},
+        {"a = 'x\177'\n", "line 1: a control character in a string"},
         {"\na = \"\"\"x\n\"\n", "line 2: a string that does not end"},
         {"a = '''", "line 1: a string that does not end"},
         {"a = [1,\n2\n", "line 1: an array that does not end"},
