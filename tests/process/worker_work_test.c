@@ -3,6 +3,8 @@
  * How the worker goes through a guest's work: what is done shows while there is more to do, and
  * work without end takes no memory.
  */
+#include <signal.h>
+
 #include "tests/lib/worker_guest.h"
 
 #include "protocol/atomic.h"
@@ -180,6 +182,30 @@ GUEST_TEST(work_without_end_takes_no_memory)
         if (grown > GROWTH_KIB)
             fail_msg("kind %d: the worker grew by %ld KiB", kind, grown);
     }
+}
+
+/* Each message is a line of the log, and nobody is there who could take one. */
+TEST(work_goes_on_when_the_logs_reader_ends)
+{
+    struct guest g;
+    int fds[2];
+    const int stderr_kept = dup(STDERR_FILENO);
+    assert_true(stderr_kept >= 0);
+    /* Not for the worker: the server starts it with what is usual. */
+    assert_true(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
+    assert_int_equal(pipe(fds), 0);
+    close(fds[0]);
+    assert_int_equal(dup2(fds[1], STDERR_FILENO), STDERR_FILENO);
+    close(fds[1]);
+    assert_int_equal(setenv("APIR_LOG", "debug", 1), 0);
+    guest_start(&g);
+    assert_int_equal(unsetenv("APIR_LOG"), 0);
+    assert_int_equal(dup2(stderr_kept, STDERR_FILENO), STDERR_FILENO);
+    close(stderr_kept);
+    signal(SIGPIPE, SIG_DFL);
+    for (int i = 0; i < 100; i++)
+        expect_alive(&g);
+    guest_stop(&g);
 }
 
 int main(int argc, char **argv)
