@@ -281,13 +281,61 @@ static void ends_at_a_copy(enum lie_step step, struct lie_data *d)
         _exit(0);
 }
 
-/* Our own functions lie where the program's do. */
+/* Both were forked from one process: what the program has mapped lies where something of ours does,
+ * or not far from it. */
+static bool is_address(uint64_t v)
+{
+    enum { MAPS = 1024 };
+    static struct {
+        uint64_t first, last;
+    } maps[MAPS];
+    static size_t n;
+    const uint64_t near = UINT64_C(1) << 30, far = UINT64_C(1) << 40;
+    char line[512];
+    FILE *f = n ? NULL : fopen("/proc/self/maps", "re");
+    while (f && n < MAPS && fgets(line, sizeof(line), f)) {
+        char *end;
+        const uint64_t first = strtoull(line, &end, 16), last = strtoull(end + 1, NULL, 16);
+        if (first > 4 * near && last - first < far) { /* no shadow of a sanitizer */
+            maps[n].first = first - near;
+            maps[n++].last = last + near;
+        }
+    }
+    if (f)
+        fclose(f);
+    /* Small numbers side by side look like one with many zeros in it. */
+    int filled = 0;
+    for (uint64_t rest = v; rest; rest >>= 8)
+        filled += (rest & 0xff) != 0;
+    for (size_t i = 0; filled >= 4 && i < n; i++) {
+        if (v >= maps[i].first && v < maps[i].last)
+            return true;
+    }
+    return false;
+}
+
+static bool has_address(const void *bytes, size_t size)
+{
+    for (size_t at = 0; at + sizeof(uint64_t) <= size; at++) {
+        uint64_t v;
+        memcpy(&v, (const uint8_t *)bytes + at, sizeof(v));
+        if (is_address(v))
+            return true;
+    }
+    return false;
+}
+
 static void addresses_are_looked_for(enum lie_step step, struct lie_data *d)
 {
     void (*function)(struct ggml_tensor *, const struct ggml_tensor *, int, int, void *) =
         program_function;
+    uint64_t address;
     (void)step;
-    if (d->payload && memmem(d->payload, d->payload_size, &function, sizeof(function)))
+    memcpy(&address, &function, sizeof(address));
+    if (!is_address(address))
+        _exit(2);
+    if (d->msg &&
+        (has_address(&d->msg->u, sizeof(d->msg->u)) || has_address(d->payload, d->payload_size)))
         _exit(HOST_FOUND);
 }
 
