@@ -12,8 +12,8 @@
 bool hijacked_is_worker(int argc, char **argv);
 int hijacked_main(char **argv);
 
-/* Servers that are started from now on have these workers (own.h); without spare ones, so that a
- * worker is its context's from the start. */
+/* Servers that are started from now on have these workers (own.h). They want "spare_workers": 0, so
+ * that a worker is its context's from the start. */
 void hijacked_begin(void);
 /* The next worker claims all that one account may have of the device, and then more. It says in the
  * ring's reason what became of each, and is READY. */
