@@ -5,10 +5,12 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -130,12 +132,36 @@ void server_children_fini(struct server_children *children)
     apir_close_fd(&children->signal_fd);
 }
 
+/* A folder of another user's, which su or sudo has left to us, or one to be made in such a folder:
+ * drivers load what they find there, and keep caches in it. */
+static bool server_child_is_anothers(const char *path)
+{
+    char part[PATH_MAX];
+    struct stat st;
+    if (path[0] != '/' || snprintf(part, sizeof(part), "%s", path) >= (int)sizeof(part))
+        return true;
+    while (stat(part, &st) < 0) {
+        char *last = strrchr(part, '/');
+        if (last == part)
+            return false; /* root's */
+        *last = '\0';
+    }
+    return st.st_uid != 0 && st.st_uid != geteuid();
+}
+
 /* What steers the guest's plug-in, or a ggml, must not steer the host's worker. */
 static void server_child_clean_environment(void)
 {
     static const char *const names[] = {"GGML_BACKEND_PATH", "APIR_TRANSPORT", "APIR_ON_LOSS"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         unsetenv(names[i]);
+    static const char *const homes[] = {"HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME",
+                                        "XDG_CACHE_HOME"};
+    for (size_t i = 0; i < sizeof(homes) / sizeof(homes[0]); i++) {
+        const char *path = getenv(homes[i]);
+        if (path && server_child_is_anothers(path))
+            unsetenv(homes[i]);
+    }
     /* The CDI spec's empty list hides every Vulkan device; a host's own choice stays. */
     const char *devices = getenv("GGML_VK_VISIBLE_DEVICES");
     if (devices && !*devices)

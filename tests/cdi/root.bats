@@ -173,3 +173,15 @@ trap_program() {
     APIR_TRANSPORT=vtest:$VTEST_SOCKET "$APIR" doctor --json >"$T/json" || [[ $? -eq 1 ]]
     jq -e '.checks[] | select(.name == "socket") | .status == "warn" and (.text | contains("another user (4321)"))' "$T/json"
 }
+
+# A hypervisor has the environment that root's sudo or su left to it, and what it starts would have it.
+@test "root: a worker has no home of another user's" {
+    mkdir "$T/ours"
+    # shellcheck disable=SC2034 # for the server
+    VTEST_ENV=("HOME=$T/theirs" "XDG_CACHE_HOME=$T/theirs/cache" "XDG_CONFIG_HOME=$T/ours")
+    server_start
+    hold_start
+    tr '\0' '\n' <"/proc/$(workers)/environ" >"$T/env"
+    grep -qx "XDG_CONFIG_HOME=$T/ours" "$T/env"
+    refute grep theirs "$T/env"
+}
