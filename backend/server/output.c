@@ -41,7 +41,8 @@ static void output_pause(struct server_output *output, const char *whose)
     server_timer_arm(output->loop, &output->resume, now + OUTPUT_PERIOD_MS, output_resume, output);
 }
 
-/* False: it has said enough. */
+/* False: it has said enough. Asked for all that is read, also where nothing of it is printed, so
+ * that to read it has an end, too. */
 static bool output_may_say(struct server_output *output)
 {
     const int64_t now = server_now_ms();
@@ -65,11 +66,11 @@ static void output_line(struct server_output *output)
     char *text = output->line;
     text[output->len] = '\0';
     output->len = 0;
-    output->cut = false;
+    output->cut = 0;
     apir_text_clean(text);
     if (strncmp(text, "apir: ", 6) == 0)
         text += 6;
-    if (*text && output_may_say(output))
+    if (output_may_say(output) && *text)
         apir_log_forward(output->who, text);
 }
 
@@ -78,12 +79,10 @@ static void output_take(struct server_output *output, const char *bytes, size_t 
     for (size_t i = 0; i < size; i++) {
         if (bytes[i] == '\n')
             output_line(output);
-        else if (output->cut)
-            continue;
         else if (output->len < SERVER_OUTPUT_LINE_MAX)
             output->line[output->len++] = bytes[i] ? bytes[i] : '?';
-        else
-            output->cut = true;
+        else if (++output->cut % SERVER_OUTPUT_LINE_MAX == 0)
+            (void)output_may_say(output);
     }
 }
 

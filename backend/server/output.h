@@ -19,7 +19,8 @@
 #include "backend/server/quota.h"
 
 /* Lines per minute, of one worker and of all of a server; ten times as many where the log's level
- * is info, a thousand times where it is debug. */
+ * is info, a thousand times where it is debug. Empty ones count, and of a longer one each
+ * SERVER_OUTPUT_LINE_MAX bytes. */
 #define SERVER_OUTPUT_LINES     200u
 #define SERVER_OUTPUT_LINES_ALL 2000u
 #define SERVER_OUTPUT_LINE_MAX  400u /* bytes; longer ones are cut */
@@ -39,7 +40,7 @@ struct server_output {
     char who[32];
     int fd;
     size_t len; /* of a line that has come in part */
-    bool cut;   /* its rest is left out */
+    size_t cut; /* bytes that are left out of it */
     char line[SERVER_OUTPUT_LINE_MAX + 1];
 };
 
