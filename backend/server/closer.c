@@ -35,6 +35,7 @@ struct closers {
 
 static struct closers closing = {.lock = PTHREAD_MUTEX_INITIALIZER, .most = SERVER_CLOSERS_MAX};
 static struct closers freeing = {.lock = PTHREAD_MUTEX_INITIALIZER, .most = 1};
+static struct closers removing = {.lock = PTHREAD_MUTEX_INITIALIZER, .most = 1};
 
 /* The smallest first: nobody waits for the many gigabytes of somebody else. */
 static struct batch *batch_take(struct closers *closers)
@@ -151,5 +152,5 @@ void server_remove_later(const char *folder)
     if (!batch)
         return;
     batch->folder = strdup(folder);
-    closers_add(&freeing, batch);
+    closers_add(&removing, batch);
 }

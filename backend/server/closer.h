@@ -16,7 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SERVER_CLOSERS_MAX 64u /* for what may wait; one more frees memory, which takes a core */
+/* For what may wait; one more frees memory, which takes a core, and one removes folders. */
+#define SERVER_CLOSERS_MAX 64u
 
 /* Takes the descriptors over, and does not wait. */
 void server_close_later(const int *fds, size_t n);
@@ -28,8 +29,8 @@ void server_close_later(const int *fds, size_t n);
  */
 bool server_free_later(int fd, uint64_t size, uint32_t *done);
 
-/* A folder is removed that is empty by now, or soon (backend/server/cgroup.h); by the thread that
- * frees memory, which waits for no stranger. */
+/* A folder is removed that is empty by now, or soon (backend/server/cgroup.h): one after the other,
+ * and each is waited for for a second at most. */
 void server_remove_later(const char *folder);
 
 #endif
