@@ -71,12 +71,23 @@ static int divide(const char *folder)
     return rc < 0 ? rc : file_write(folder, "cgroup.subtree_control", "+memory +pids");
 }
 
-/* All that a context may have of the main memory by its limits, and what drivers need. */
+/* The least limit of what a context may have of a device; 0: there is none. */
+static uint32_t device_mib(const struct apir_config *config)
+{
+    const uint32_t own = config->context_device_memory_mib, all = config->device_memory_mib;
+    return own && (!all || own < all) ? own : all;
+}
+
+/*
+ * All that a context may have of the main memory by its limits, and what drivers need. What a GPU
+ * without memory of its own has is main memory, and the kernel counts it as the worker's; so is
+ * that of a driver that computes on the CPU. A machine has one such device.
+ */
 static void memory_max(const struct apir_config *config, char *text, size_t size)
 {
     const uint64_t mib = (uint64_t)config->context_host_memory_mib + config->context_graph_mib +
-                         config->context_queue_mib + SERVER_CGROUP_DRIVERS_MIB;
-    if (config->context_host_memory_mib)
+                         config->context_queue_mib + device_mib(config) + SERVER_CGROUP_DRIVERS_MIB;
+    if (config->context_host_memory_mib && device_mib(config))
         snprintf(text, size, "%llu", (unsigned long long)mib << 20);
     else
         snprintf(text, size, "max");

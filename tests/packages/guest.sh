@@ -175,13 +175,14 @@ row hungry 'host0: a program that takes all memory of the service ends alone; 20
 
 row_hungry_group() {
     local group rc=0
-    jq '. + {"context_host_memory_mib": 64, "context_graph_mib": 1, "context_queue_mib": 1, "spare_workers": 0}' \
+    jq '. + {"context_host_memory_mib": 64, "context_device_memory_mib": 64, "context_graph_mib": 1,
+             "context_queue_mib": 1, "spare_workers": 0}' \
         "$SHARE/backend.json" >/etc/apir/backend.json
     systemctl restart apir-host.service
     holders_start 3
     [[ $(groups_of_workers | wc -l) -eq 3 ]]
     while read -r group; do
-        [[ $(<"$group/memory.max") -eq $((1090 << 20)) && $(<"$group/pids.max") -lt 1000 ]]
+        [[ $(<"$group/memory.max") -eq $((1154 << 20)) && $(<"$group/pids.max") -lt 1000 ]]
         [[ $(<"$group/cgroup.procs") == "${group##*-}" ]]
     done < <(groups_of_workers)
     # What the worker would do that was taken over: more than its share, asked for or not.
