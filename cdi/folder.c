@@ -155,36 +155,69 @@ int cdi_folder_open(const char *path, mode_t mode, const char **ret_name, struct
 
 /* ---- who may change it -------------------------------------------------------------- */
 
-static int check_parts(const char *path, mode_t writers, struct apir_error *err)
+/* One part of a way, which is no link: neither it nor what is in it is anybody else's to replace.
+ */
+static int check_part(const char *part, const struct stat *st, mode_t writers,
+                      struct apir_error *err)
 {
-    char part[PATH_MAX];
-    struct stat st;
+    if (!is_trusted(st->st_uid))
+        return apir_error_set(err, EPERM,
+                              "%s belongs to another user (%u), who could put something else "
+                              "in its place",
+                              part, st->st_uid);
+    if (!S_ISLNK(st->st_mode) && (st->st_mode & writers) != 0 && (st->st_mode & S_ISVTX) == 0)
+        return apir_error_set(err, EPERM,
+                              "others may write to %s (mode %04o), and so put something of "
+                              "theirs in its place",
+                              part, st->st_mode & 07777u);
+    return 0;
+}
 
-    for (size_t n = 1;; n += 1 + strcspn(path + n + 1, "/")) {
-        snprintf(part, sizeof(part), "%.*s", (int)n, path);
-        if (lstat(part, &st) < 0)
-            return apir_error_sys(err, errno, "%s", part);
-        if (!is_trusted(st.st_uid))
-            return apir_error_set(err, EPERM,
-                                  "%s belongs to another user (%u), who could put something else "
-                                  "in its place",
-                                  part, st.st_uid);
-        if (!S_ISLNK(st.st_mode) && (st.st_mode & writers) != 0 && (st.st_mode & S_ISVTX) == 0)
-            return apir_error_set(err, EPERM,
-                                  "others may write to %s (mode %04o), and so put something of "
-                                  "theirs in its place",
-                                  part, st.st_mode & 07777u);
-        if (path[n] == '\0' || strcmp(path + n, "/") == 0)
-            return 0;
-    }
+/* Of way, what is before n is a link: puts what it says there. Returns 0 or -errno. */
+static int expand(char way[PATH_MAX], const char *part, size_t n)
+{
+    char target[PATH_MAX], all[PATH_MAX];
+    const int parent = (int)(strrchr(part, '/') - part);
+    ssize_t size = readlink(part, target, sizeof(target) - 1);
+
+    if (size < 0)
+        return -errno;
+    target[size] = '\0';
+    /* From the root, or from the folder that the link is in. */
+    if (snprintf(all, sizeof(all), "%.*s/%s%s", target[0] == '/' ? 0 : parent, part, target,
+                 way + n) >= (int)sizeof(all))
+        return -ENAMETOOLONG;
+    memcpy(way, all, sizeof(all));
+    return 0;
 }
 
 int cdi_folder_check(const char *path, mode_t writers, struct apir_error *err)
 {
-    char real[PATH_MAX];
+    char way[PATH_MAX], part[PATH_MAX];
+    struct stat st;
+    int links = 0;
 
-    if (!realpath(path, real))
-        return apir_error_sys(err, errno, "%s", path);
-    int rc = check_parts(path, writers, err);
-    return rc < 0 ? rc : check_parts(real, writers, err);
+    part[0] = '\0';
+    if (path[0] != '/' && !getcwd(part, sizeof(part)))
+        return apir_error_sys(err, errno, "the folder that this runs in");
+    if (snprintf(way, sizeof(way), "%s/%s", part, path) >= (int)sizeof(way))
+        return apir_error_sys(err, ENAMETOOLONG, "%.100s...", path);
+    for (size_t n = 1;;) {
+        snprintf(part, sizeof(part), "%.*s", (int)n, way);
+        if (lstat(part, &st) < 0)
+            return apir_error_sys(err, errno, "%s", part);
+        int rc = check_part(part, &st, writers, err);
+        if (rc < 0)
+            return rc;
+        if (S_ISLNK(st.st_mode)) {
+            rc = ++links > LINKS_MAX ? -ELOOP : expand(way, part, n);
+            if (rc < 0)
+                return apir_error_sys(err, -rc, "%s", part);
+            n = 1;
+            continue;
+        }
+        if (way[n] == '\0' || strcmp(way + n, "/") == 0)
+            return 0;
+        n += 1 + strcspn(way + n + 1, "/");
+    }
 }

@@ -21,9 +21,10 @@ struct apir_error;
 int cdi_folder_open(const char *path, mode_t mode, const char **ret_name, struct apir_error *err);
 
 /*
- * Whether nobody but root and this user can change what the path leads to: as it is written, and
- * with its links followed. Who has these bits of a part's mode (group, others) may write there;
- * where it is sticky, nobody takes away what is another's. Returns 0 or -errno (-EPERM).
+ * Whether nobody but root and this user can change what the path leads to: no part of it, and none
+ * of what its links say, one after the other. Who has these bits of a part's mode (group, others)
+ * may write there; where it is sticky, nobody takes away what is another's. Returns 0 or -errno
+ * (-EPERM).
  */
 int cdi_folder_check(const char *path, mode_t writers, struct apir_error *err);
 

@@ -62,3 +62,28 @@ FOLDER_TEST(as_root_a_program_that_another_user_can_replace_is_none)
     assert_int_equal(cdi_program_find("sh", path), 0);
     assert_string_equal(path, "/usr/bin/sh");
 }
+
+FOLDER_TEST(as_root_a_link_through_what_is_another_users_leads_to_no_program)
+{
+    char folder[64], theirs[128], ours[128], path[PATH_MAX];
+
+    if (geteuid() != 0)
+        skip();
+    snprintf(folder, sizeof(folder), "%s/theirs", unit_folder);
+    snprintf(theirs, sizeof(theirs), "%s/now", folder);
+    snprintf(ours, sizeof(ours), "%s/sh", unit_folder);
+    assert_int_equal(setenv("PATH", unit_folder, 1), 0);
+    assert_int_equal(mkdir(folder, 0755), 0);
+    assert_int_equal(symlink("/bin/true", theirs), 0);
+    assert_int_equal(symlink("theirs/now", ours), 0);
+    assert_int_equal(cdi_program_find("sh", path), 0);
+    assert_int_equal(lchown(theirs, 4321, 4321), 0);
+    assert_int_equal(cdi_program_find("sh", path), -EPERM);
+    assert_int_equal(lchown(theirs, 0, 0), 0);
+    assert_int_equal(chown(folder, 4321, 4321), 0);
+    assert_int_equal(cdi_program_find("sh", path), -EPERM);
+    assert_int_equal(chown(folder, 0, 0), 0);
+    assert_int_equal(unlink(theirs), 0);
+    assert_int_equal(symlink("../sh", theirs), 0);
+    assert_int_equal(cdi_program_find("sh", path), -ENOENT); /* a circle */
+}
