@@ -51,7 +51,18 @@ static int read_file(int fd, const char *path, char **ret_text, struct cdi_file_
     return 0;
 }
 
-/* Opens what is there to be read, or to be replaced. An fd or -errno. */
+/* The folder that the file of this path is in; where there is none nothing is wrong: *err stays. */
+static int open_folder(const char *path, const char **ret_name, struct apir_error *err)
+{
+    struct apir_error why = {0};
+    int dir = cdi_folder_open(path, 0, ret_name, &why);
+
+    if (dir < 0 && dir != -ENOENT && err)
+        *err = why;
+    return dir;
+}
+
+/* Opens what is there to be read, or to be replaced. An fd or -errno; at -ENOENT *err stays. */
 static int open_there(int dir, const char *name, const char *path, struct apir_error *err)
 {
     int fd = apir_regular_open(dir, name, O_NOFOLLOW);
@@ -60,7 +71,7 @@ static int open_there(int dir, const char *name, const char *path, struct apir_e
         apir_error_set(err, ELOOP, "%s is a symbolic link; name its target with --config", path);
     else if (fd == -EINVAL)
         apir_error_set(err, EINVAL, "%s is no regular file", path);
-    else if (fd < 0)
+    else if (fd < 0 && fd != -ENOENT)
         apir_error_sys(err, -fd, "%s", path);
     return fd;
 }
@@ -69,7 +80,7 @@ int cdi_file_read(const char *path, char **ret_text, struct cdi_file_owner *owne
                   struct apir_error *err)
 {
     const char *name = NULL;
-    cleanup_fd int dir = cdi_folder_open(path, 0, &name, err);
+    cleanup_fd int dir = open_folder(path, &name, err);
 
     *ret_text = NULL;
     if (dir < 0)
@@ -246,7 +257,7 @@ int cdi_file_each(const char *dir, const char *suffix, int (*fn)(const char *pat
 int cdi_file_remove(const char *path, struct apir_error *err)
 {
     const char *name = NULL;
-    cleanup_fd int dir = cdi_folder_open(path, 0, &name, err);
+    cleanup_fd int dir = open_folder(path, &name, err);
 
     if (dir < 0)
         return dir == -ENOENT ? 0 : dir;

@@ -248,3 +248,20 @@ TEST(changes_are_shown_with_what_is_around_them)
         free(shown);
     }
 }
+
+FOLDER_TEST(what_is_not_there_is_no_error)
+{
+    struct apir_error err = {0};
+    char file[64], below[64], *text = NULL;
+
+    snprintf(file, sizeof(file), "%s/none", unit_folder);
+    snprintf(below, sizeof(below), "%s/no/folder", unit_folder);
+    assert_int_equal(cdi_file_read(file, &text, NULL, &err), 0);
+    assert_int_equal(cdi_file_read(below, &text, NULL, &err), 0);
+    assert_null(text);
+    assert_int_equal(cdi_file_remove(file, &err), 0);
+    assert_int_equal(cdi_file_remove(below, &err), 0);
+    assert_int_equal(cdi_file_write(file, "new", &err), 0);
+    assert_string_equal(err.msg, "");
+    assert_int_equal(err.code, 0);
+}
