@@ -72,7 +72,7 @@ run_server() { # DEVICE FILE
     for ((tries = 0; tries < 6000; tries++)); do
         ! curl -sf --unix-socket "$socket" http://server/health >/dev/null 2>&1 || break
         kill -0 $pid 2>/dev/null || break
-        vtest_pause 0.05
+        pause 0.05
     done
     if curl -sSf --unix-socket "$socket" http://server/completion -d "$(requests)" >"$2.json" &&
         jq -r 'sort_by(.index)[] | "\(.index): \(.tokens | join(" "))"' "$2.json" >"$2"; then

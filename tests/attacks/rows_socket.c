@@ -179,7 +179,8 @@ static int lingering_socket(int *ret_reader)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof(address);
-    const struct linger linger = {.l_onoff = 1, .l_linger = 20};
+    /* Much longer than anything here is waited for. */
+    const struct linger linger = {.l_onoff = 1, .l_linger = WAIT_MS / 1000 * 4};
     static const uint8_t data[65536];
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -213,7 +214,7 @@ static bool slow_descriptor(struct own *o, bool greeted, bool unread)
     int other = unix_connect();
     struct pollfd answer = {.fd = other, .events = POLLIN};
     unix_send_hello(other, APIR_PROTOCOL_MAJOR);
-    if (poll(&answer, 1, 4000) != 1)
+    if (poll(&answer, 1, WAIT_MS) != 1)
         not_stopped("nobody answers somebody else's hello");
     WANT(unix_receive_welcome(other).status == APIR_UNIX_WELCOME);
     close(other);

@@ -13,7 +13,7 @@
 #include "tests/attacks/sheet.h"
 #include "tests/lib/fds.h"
 
-#define SETTLE_MS 10000
+#define SETTLE_MS patient_ms(10000)
 
 #define CPU_BACKENDS "/usr/lib/*/ggml/backends*/libggml-cpu*.so" /* as Debian has them */
 

@@ -127,7 +127,7 @@ server_wait() { # CHECK...: until it succeeds
     for ((tries = 0; tries < 1000; tries++)); do
         ! "$@" || return 0
         kill -0 "$server" 2>/dev/null || break
-        vtest_pause 0.02
+        pause 0.02
     done
     tail -n 5 "$work/server.log" >&2
     return 1

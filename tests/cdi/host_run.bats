@@ -52,7 +52,7 @@ setup() {
 @test "host run: the real QEMU agrees with what is said of its flags" {
     # It is asked to stop before it runs; what it refuses, it refuses while it makes its devices.
     qemu() {
-        env -u DISPLAY SDL_VIDEODRIVER=offscreen "RENDER_SERVER_EXEC_PATH=$SERVER" timeout 60 qemu-system-x86_64 \
+        env -u DISPLAY SDL_VIDEODRIVER=offscreen "RENDER_SERVER_EXEC_PATH=$SERVER" timeout "$(patience 60)" qemu-system-x86_64 \
             -nodefaults -S -m 1G -monitor stdio "$@" <<<quit
     }
     run -0 qemu "${GOOD[@]}"

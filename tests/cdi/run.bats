@@ -21,13 +21,13 @@ host() {
 }
 
 devices() { # COMMAND...: it lists devices, of which APIR0 is one
-    run -0 --separate-stderr timeout 60 "$@" llama-bench --list-devices
+    run -0 --separate-stderr timeout "$(patience 60)" "$@" llama-bench --list-devices
     echo "$output"
     [[ $output == *APIR0* ]]
 }
 
 computes() { # COMMAND...: what it starts computes a model on APIR0
-    run -0 --separate-stderr timeout 60 "$@" llama-bench -m "$(realpath "$MODEL")" -ngl 99 -t 1 -p 8 -n 4 -r 1 -o json
+    run -0 --separate-stderr timeout "$(patience 60)" "$@" llama-bench -m "$(realpath "$MODEL")" -ngl 99 -t 1 -p 8 -n 4 -r 1 -o json
     echo "$output"
     jq -e 'length == 2 and all(.[]; (.backends | test("APIR")) and .avg_ts > 0)' <<<"$output"
 }

@@ -12,7 +12,7 @@ setup() {
 
 # serve DIR: until it serves, or refuses.
 serve() {
-    run timeout -s TERM 20 "$APIR" host serve --socket-dir "$1"
+    run timeout -s TERM "$(patience 20)" "$APIR" host serve --socket-dir "$1"
     echo "$output"
 }
 

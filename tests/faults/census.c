@@ -11,7 +11,7 @@
 #include "tests/lib/clock.h"
 #include "tests/lib/processes.h"
 
-#define SETTLE_MS 20000
+#define SETTLE_MS patient_ms(20000)
 #define STILL_MS  200
 
 static const char *const census_names[CENSUS_ITEMS] = {
@@ -136,7 +136,7 @@ void census_settle(const struct host *h, long workers, struct census *ret_census
             memcmp(next.value, last.value, CENSUS_COUNTED * sizeof(next.value[0])) != 0)
             since = now_us();
         last = next;
-        if (now_us() - began > SETTLE_MS * 1000)
+        if (now_us() - began > SETTLE_MS * INT64_C(1000))
             die("%ld workers and %ld zombies do not become %ld and none",
                 next.value[CENSUS_WORKERS], next.value[CENSUS_ZOMBIES], workers);
     }

@@ -244,11 +244,13 @@ static int on_cpu(const char *out, double seconds)
     for (uint32_t call = 0; call < 6; call += stride)
         address_space(call);
     who_goes_first();
+    stage_silence(true);
     for (uint32_t spare = 0; spare < SPARE_MAX; spare += stride)
         descriptors(spare);
     suspended(GATE_COMPUTE, 1, seconds);
     suspended(GATE_CLIENT, 20, seconds);
     vm_stopped();
+    stage_silence(false);
     hangs(GATE_LOAD, 0, SECONDS_TO_START, DECLINED);
     hangs(GATE_SET, 5, SECONDS_PER_GRAPH, LOST);
     hangs(GATE_COMPUTE, 1, SECONDS_PER_GRAPH, LOST);
@@ -279,6 +281,7 @@ int main(int argc, char **argv)
         return 2;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
+    stage_silence(false);
     stride = minutes > 0 ? 1 : 3;
     const int cpu = on_cpu(argv[1], minutes > 0 ? minutes * 60 : 3);
     return on_vulkan(argv[1]) || cpu;

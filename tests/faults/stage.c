@@ -22,6 +22,14 @@ const char *const gate_point_names[GATE_N] = {
 
 /* ---- clients ---------------------------------------------------------------------------- */
 
+void stage_silence(bool ends)
+{
+    if (ends)
+        unsetenv("APIR_SILENCE_SECONDS");
+    else
+        setenv("APIR_SILENCE_SECONDS", "3600", 1);
+}
+
 pid_t stage_client(struct stage *s, const char *what, const char *log)
 {
     const char *const argv[] = {s->walk_program, what, NULL};
@@ -204,6 +212,10 @@ int stage_close(struct stage *s, const char *name)
     folder_remove(s->dir);
     munmap(s->gate, sizeof(*s->gate));
     print_times("from the fault to the client's end", s->ends, s->n_ends);
+    if (s->n_ends && s->ends[s->n_ends / 2] > LIMIT_MS * 1000) {
+        printf("not ok - %s: most clients end later than after %d ms\n", name, LIMIT_MS);
+        s->failed++;
+    }
     print_times("a new client's whole run", s->fresh, s->n_fresh);
     printf("%s: %ld passed, %ld failed\n", name, s->passed, s->failed);
     return s->failed > 0;
@@ -222,7 +234,7 @@ void trial_blame(struct trial *t, const char *why, const char *detail)
 int trial_client_end(struct stage *s, struct trial *t, int64_t since_us)
 {
     char text[64];
-    const int status = process_end(t->client, LIMIT_MS + REACH_MS);
+    const int status = process_end(t->client, REACH_MS);
     const int64_t took = now_us() - since_us;
     if (status < 0) {
         process_kill(t->client);
@@ -234,7 +246,8 @@ int trial_client_end(struct stage *s, struct trial *t, int64_t since_us)
     if (s->n_ends < STAGE_TIMES)
         s->ends[s->n_ends++] = took;
     snprintf(text, sizeof(text), "%lld ms", (long long)took / 1000);
-    if (took > LIMIT_MS * 1000)
+    /* One may have had to wait for a core. */
+    if (took > patient_ms(LIMIT_MS) * INT64_C(1000))
         trial_blame(t, "the client ends too late", text);
     return status;
 }

@@ -13,12 +13,10 @@
 #include "tests/faults/gate.h"
 #include "tests/faults/walk.h"
 
-enum {
-    LIMIT_MS = 2000,  /* what is promised */
-    REACH_MS = 30000, /* to a step, on a busy machine */
-    SETTLE_MS = 5000, /* until everything is as before */
-    STAGE_TIMES = 4096,
-};
+#define LIMIT_MS    2000 /* what is promised: half of the ends have it at least */
+#define REACH_MS    ((int64_t)patient_ms(30000)) /* to a step, and to any end */
+#define SETTLE_MS   patient_ms(5000)             /* until everything is as before */
+#define STAGE_TIMES 4096
 
 struct stage {
     struct host host;
@@ -64,6 +62,9 @@ pid_t stage_held(struct stage *s, pid_t client);
 /* A walk without anything; its calls are in gate->passes afterwards. */
 void stage_rehearse(struct stage *s);
 
+/* Whether clients that are started from now on take a long silence for a loss. Where they do not,
+ * it is something else that tells them. */
+void stage_silence(bool ends);
 pid_t stage_client(struct stage *s, const char *what, const char *log);
 void trial_blame(struct trial *t, const char *why, const char *detail);
 /* The wait status of its client, -1: it hangs (and is killed, and the trial has failed). In time,

@@ -86,7 +86,7 @@ static void stop_and_continue(struct trial *t)
     kill(t->client, SIGSTOP);
     stage_release(&stage);
     const pid_t other = stage_client(&stage, "walk", log);
-    const int status = process_end(other, LIMIT_MS + REACH_MS);
+    const int status = process_end(other, REACH_MS);
     if (status < 0)
         process_kill(other);
     if (status != WALK_RIGHT)
@@ -118,9 +118,9 @@ static void deed(struct trial *t, enum fault fault, bool at_client, pid_t worker
     snprintf(text, sizeof(text), "wait status %#x", (unsigned)status);
     if (!status_fits(fault, status))
         trial_blame(t, "the client ends otherwise", text);
-    if (fault != CLIENT_STOP && worker && !gone_within(worker, LIMIT_MS))
+    if (fault != CLIENT_STOP && worker && !gone_within(worker, patient_ms(LIMIT_MS)))
         trial_blame(t, "its worker lives on", "");
-    if (fault == VMM_KILL && server && !gone_within(server, LIMIT_MS))
+    if (fault == VMM_KILL && server && !gone_within(server, patient_ms(LIMIT_MS)))
         trial_blame(t, "the render server lives on without its VMM", "");
 }
 
@@ -129,7 +129,7 @@ static void repair(struct trial *t, enum fault fault)
 {
     if (fault != SERVER_KILL && fault != VMM_KILL)
         return;
-    if (process_end(stage.beat, LIMIT_MS) < 0) {
+    if (process_end(stage.beat, patient_ms(LIMIT_MS)) < 0) {
         trial_blame(t, "the client beside does not notice", "");
         process_kill(stage.beat);
     }
@@ -221,6 +221,7 @@ int main(int argc, char **argv)
         return 2;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
+    stage_silence(false);
     if (is_gpu)
         stage_open_gpu(&stage, argv[1], "");
     else

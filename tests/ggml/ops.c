@@ -32,6 +32,7 @@
 
 #include "tests/differ/differ.h"
 #include "tests/fuzz/graph_ops.h"
+#include "tests/lib/clock.h"
 
 /* Older versions have no other way to ask for a precision. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
@@ -513,7 +514,7 @@ int main(int argc, char **argv)
     int rc = 0;
     for (uint64_t end = seed + cases; seed < end && rc == 0; seed++) {
         at = seed;
-        alarm(CASE_SECONDS);
+        alarm_patiently(CASE_SECONDS);
         rc = case_run(&w, seed);
     }
     uint64_t wrong;

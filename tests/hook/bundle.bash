@@ -90,7 +90,7 @@ bundle_mount() { # SOURCE DESTINATION
 bundle_run() {
     bundle_edit '.process.args = $ARGS.positional' --args -- "$@"
     : >"$T/hook.log"
-    run --separate-stderr timeout -k 5 120 \
+    run --separate-stderr timeout -k 5 "$(patience 120)" \
         runc --root "$T/runc" run --bundle "$BUNDLE" "t$$-$BUNDLES-${BATS_TEST_NUMBER-0}"
     # For the reader of a failed test.
     echo "status $status"

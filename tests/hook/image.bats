@@ -60,7 +60,7 @@ debian() {
     # Its printing thread is not waited for: on a busy machine the last words, and what comes after, may
     # be missing, natively too.
     until grep -q 'graph reallocs' "$T/native.err" 2>/dev/null; do
-        native=$(timeout 60 llama-completion -m "$MODEL" "${GREEDY[@]}" -dev none \
+        native=$(timeout "$(patience 60)" llama-completion -m "$MODEL" "${GREEDY[@]}" -dev none \
             2>"$T/native.err" </dev/null)
     done
     echo "natively: $native"

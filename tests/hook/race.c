@@ -39,6 +39,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "tests/lib/clock.h"
 
 #define HOOK_SECONDS 20
 #define TEXT_MAX     (1u << 20)
@@ -266,7 +267,7 @@ static int run_hook(pid_t pid)
         dup2(ends[0], 0);
         if (!once)
             dup2(said, 2);
-        alarm(HOOK_SECONDS);
+        alarm_patiently(HOOK_SECONDS);
         execv(hook, argv);
         _exit(127);
     }

@@ -18,7 +18,7 @@
 
 #define STREAM  1u /* the one that graphs run on; its status is at offset 0 of the reply area */
 #define ARENA   (1u << 20)
-#define WAIT_MS 20000
+#define WAIT_MS patient_ms(20000)
 
 struct guest {
     struct fixture f; /* with its context: of a guest with a server of its own (worker_guest.h) */

@@ -13,7 +13,7 @@
 
 #include "tests/lib/clock.h"
 
-#define START_MS 20000
+#define START_MS patient_ms(20000)
 
 void host_make(struct host *h)
 {

@@ -15,8 +15,9 @@
 
 #include "frontend/link/transport.h"
 #include "protocol/shm.h"
+#include "tests/lib/clock.h"
 
-#define FIXTURE_WAIT_MS 5000
+#define FIXTURE_WAIT_MS patient_ms(5000)
 #define NO_STOCK        "\"stock_server\": false"
 
 struct fixture {

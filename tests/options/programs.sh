@@ -127,7 +127,7 @@ program_server() {
     for ((tries = 0; tries < 3000; tries++)); do
         curl -sf --unix-socket "$socket" http://server/health >/dev/null && break
         kill -0 "$server" 2>/dev/null || break
-        vtest_pause 0.05
+        pause 0.05
     done
     for ((i = 0; i < 16; i++)); do
         jq -nc --arg prompt "${text:0:$((30 + 23 * i))}" --argjson n "$((8 + 5 * (i % 4)))" \

@@ -22,7 +22,7 @@
 #include "tests/lib/unix_client.h"
 
 #define LAVAPIPE   "/usr/share/vulkan/icd.d/lvp_icd.json"
-#define TIMEOUT_MS 15000u
+#define TIMEOUT_MS ((unsigned)patient_ms(15000))
 
 static struct cdi_session session;
 

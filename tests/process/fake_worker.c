@@ -165,7 +165,13 @@ static void hoard(void)
 static void be_spare(const char *fault)
 {
     if (strcmp(fault, "spare-exit") == 0) {
-        usleep(300000);
+        /* When the test has seen it. */
+        sigset_t told;
+        int signal;
+        sigemptyset(&told);
+        sigaddset(&told, SIGTERM);
+        sigprocmask(SIG_BLOCK, &told, NULL);
+        sigwait(&told, &signal);
         exit(3);
     }
     if (strcmp(fault, "spare-stuck") == 0)
@@ -226,7 +232,7 @@ int main(int argc, char **argv)
             forever();
         if (strcmp(fault, "slow") == 0)
             usleep(600000);
-        for (int i = 0; i < 25 && strcmp(fault, "gets-on") == 0; i++) {
+        for (int i = 0; i < 45 && strcmp(fault, "gets-on") == 0; i++) {
             usleep(100000);
             apir_store_release64(&status_page->progress, status_page->progress + 1);
         }

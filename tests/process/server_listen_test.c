@@ -22,7 +22,7 @@ static void told_to(uid_t uid, gid_t gid, gid_t further, char *text)
     assert_int_equal(pipe(out), 0);
     pid_t pid = fork();
     if (pid == 0) {
-        alarm(10);
+        alarm_patiently(10);
         if (setgroups(1, &further) < 0 || setresgid(gid, gid, gid) < 0 ||
             setresuid(uid, uid, uid) < 0)
             _exit(2);
@@ -208,7 +208,7 @@ TEST(running_out_of_descriptors_is_survived)
 static void quiet(void *user)
 {
     (void)user;
-    alarm(10); /* one that listens would wait for ever */
+    alarm_patiently(10); /* one that listens would wait for ever */
     setenv("APIR_CONFIG", unix_host.f.config, 1);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     dup2(null, STDERR_FILENO);

@@ -28,10 +28,7 @@ CONTEXT_TEST(killed_worker_is_reported, NO_STOCK, NULL)
     fixture_open_ready(f, &other, 2);
     uint32_t wake = apir_load_acquire32(&c->ring->wake);
 
-    const int64_t from = now_ms();
     kill(worker, SIGKILL);
-    fixture_wait_state(c, APIR_STATE_LOST);
-    assert_true(now_ms() - from < 1000);
     expect_lost(c, "worker killed by signal 9");
     assert_int_not_equal(apir_load_acquire32(&c->ring->wake), wake);
 
@@ -124,16 +121,16 @@ CONTEXT_TEST(request_waits_for_room, NO_STOCK ", \"device_memory_mib\": 100", "r
 /* Many messages one after another are no long one; nor is waiting for the guest. A worker that is
  * ready has started. */
 CONTEXT_TEST(worker_that_gets_on_is_kept,
-             NO_STOCK ", \"seconds_per_graph\": 1, \"seconds_to_start\": 1", "slow")
+             NO_STOCK ", \"seconds_per_graph\": 3, \"seconds_to_start\": 3", "slow")
 {
-    for (uint32_t i = 1; i <= 4; i++) {
+    for (uint32_t i = 1; i <= 7; i++) {
         fixture_work(c, 8 * i);
         fixture_wait_head(c, 8 * i);
     }
     fixture_expect_alive(c);
 }
 
-CONTEXT_TEST(message_that_gets_on_is_no_long_one, NO_STOCK ", \"seconds_per_graph\": 1", "gets-on")
+CONTEXT_TEST(message_that_gets_on_is_no_long_one, NO_STOCK ", \"seconds_per_graph\": 3", "gets-on")
 {
     fixture_work(c, 8);
     fixture_wait_head(c, 8);

@@ -28,7 +28,7 @@ static uint8_t pattern(uint64_t at)
 static bool watch_read(struct guest *g, uint32_t blob, uint64_t size)
 {
     const uint64_t step = apir_get_step(size), steps = size / step, until = g->ring.tail;
-    const int64_t give_up = now_ms() + 10000;
+    const int64_t give_up = now_ms() + patient_ms(10000);
     bool seen = false;
     for (uint64_t left; (left = until - apir_ring_guest_head(&g->ring)) > 0;) {
         if (left < steps) {
@@ -56,7 +56,7 @@ GUEST_TEST(a_read_arrives_in_steps)
     expect_alive(g);
     bool seen = false;
     /* While others keep the machine busy the worker may be done before we look. */
-    const int64_t give_up = now_ms() + 10000;
+    const int64_t give_up = now_ms() + patient_ms(10000);
     do {
         memset(guest_bytes(g, 2), 0, SIZE);
         put_transfer(g, APIR_MSG_GET, 0, 1, 0, SIZE, 2, 0);
@@ -82,7 +82,7 @@ GUEST_TEST(what_is_set_shows_before_long_work)
     const struct apir_msg fill = {.code = APIR_MSG_MEMSET,
                                   .u.memset = {.buffer = 1, .size = LONG, .value = 7}};
     /* A tenth of a second or so; again, should we have been away for longer. */
-    const int64_t give_up = now_ms() + 10000;
+    const int64_t give_up = now_ms() + patient_ms(10000);
     bool seen = false;
     while (!seen && now_ms() < give_up) {
         guest_put(g, &set);

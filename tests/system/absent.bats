@@ -13,7 +13,7 @@ setup() {
 
 # bench [NAME=VALUE]...: a short run of whatever devices there are; sets stderr and the device.
 bench() {
-    run -0 --separate-stderr timeout -k 5 60 env "$@" \
+    run -0 --separate-stderr timeout -k 5 "$(patience 60)" env "$@" \
         llama-bench -m "$MODEL" -t 2 -p 8 -n 2 -r 1 -o json
     ran_on=$(jq -r '[.[].devices] | unique | join(",")' <<<"$output")
     backends=$(jq -r '[.[].backends] | unique | join(",")' <<<"$output")
@@ -49,20 +49,20 @@ without_nodes() {
     local plain
     bench
     plain=$backends
-    run -0 --separate-stderr without_nodes timeout 60 env GGML_BACKEND_PATH="$PLUGIN" \
+    run -0 --separate-stderr without_nodes timeout "$(patience 60)" env GGML_BACKEND_PATH="$PLUGIN" \
         llama-bench -m "$MODEL" -t 2 -p 8 -n 2 -r 1 -o json
     [[ $(jq -r '[.[].backends] | unique | join(",")' <<<"$output") == "$plain" ]]
     refute grep -q '^apir:' <<<"$stderr"
 
     local without with
-    without=$(greedy timeout 60 llama-completion -m "$MODEL" "${GREEDY[@]}")
-    with=$(GGML_BACKEND_PATH=$PLUGIN greedy without_nodes timeout 60 \
+    without=$(greedy timeout "$(patience 60)" llama-completion -m "$MODEL" "${GREEDY[@]}")
+    with=$(GGML_BACKEND_PATH=$PLUGIN greedy without_nodes timeout "$(patience 60)" \
         llama-completion -m "$MODEL" "${GREEDY[@]}")
     [[ -n $without && $without == "$with" ]]
 }
 
 @test "absent: with APIR_LOG=info it says that there is no node" {
-    run -0 --separate-stderr without_nodes timeout 60 env GGML_BACKEND_PATH="$PLUGIN" APIR_LOG=info \
+    run -0 --separate-stderr without_nodes timeout "$(patience 60)" env GGML_BACKEND_PATH="$PLUGIN" APIR_LOG=info \
         llama-bench -m "$MODEL" -t 2 -p 8 -n 2 -r 1 -o json
     [[ $(grep -c '^apir:' <<<"$stderr") -eq 1 ]]
     grep -q '^apir: no virtio-gpu render node' <<<"$stderr"

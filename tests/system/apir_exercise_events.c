@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Events between backends of one device, and copies between two devices. */
+#include "tests/lib/clock.h"
 #include "tests/system/apir_exercise.h"
 
 #include <pthread.h>
@@ -292,7 +293,7 @@ int events_fork_run(ggml_backend_dev_t dev)
         pid_t pid = fork();
         CHECK(pid >= 0);
         if (pid == 0) {
-            alarm(5);
+            alarm_patiently(5);
             ggml_backend_event_synchronize(event);
             ggml_backend_event_record(event, backend);
             ggml_backend_event_wait(backend, event);

@@ -3,6 +3,7 @@
  * Threads, forks, exits and losses: what happens to a library that lives in somebody else's
  * process.
  */
+#include "tests/lib/clock.h"
 #include "tests/system/apir_exercise.h"
 
 #include <math.h>
@@ -49,7 +50,7 @@ int threads_run(ggml_backend_dev_t dev)
 static _Noreturn void child_main(struct problem *p, ggml_backend_dev_t dev, bool free_all)
 {
     /* A hang is a failure that the parent can name. */
-    alarm(10);
+    alarm_patiently(10);
     if (problem_run(p, 77) != REFUSED)
         fail("a forked child computes");
     memset(p->got, 0, ggml_nbytes(p->y));
@@ -204,7 +205,9 @@ int lost_run(ggml_backend_dev_t dev)
             break;
     }
     printf("lost, slowest call %.2f s\n", slowest);
-    CHECK(slowest < 2.0);
+    /* What is promised, for a machine of one's own. Who starts this sees to it that a silence is
+     * longer. */
+    CHECK(slowest < patient_ms(2000) / 1e3);
     lost_check(&l, dev);
     load_free(&l);
     printf("as promised\n");

@@ -147,12 +147,12 @@ int slow_run(ggml_backend_dev_t dev)
     return products_run(dev, 6144, 6144, 1);
 }
 
-/* … and as many operations as take four seconds, by how long a few take. */
+/* … and as many operations as take eight seconds, by how long a few take. */
 int long_run(ggml_backend_dev_t dev)
 {
     const int few = 10, width = 2048, columns = 64;
     enum ggml_status status;
     const double seconds = products_compute(dev, width, columns, few, &status);
     CHECK(status == GGML_STATUS_SUCCESS && seconds > 0);
-    return products_run(dev, width, columns, (int)fmin(few * 4 / seconds, 10000) + few);
+    return products_run(dev, width, columns, (int)fmin(few * 8 / seconds, 20000) + few);
 }

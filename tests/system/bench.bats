@@ -116,7 +116,7 @@ served() {
     a=$PEER,$SERVED
     SERVE_CORE=0 serve --pp 512 --tg 0
     began=${EPOCHREALTIME/./}
-    APIR_BENCH_COMMIT=v1-2-gabc timeout 120 "$BENCH" llama --side "native=peer:$a" --side "other=peer:$PEER,$SERVED" \
+    APIR_BENCH_COMMIT=v1-2-gabc timeout "$(patience 120)" "$BENCH" llama --side "native=peer:$a" --side "other=peer:$PEER,$SERVED" \
         --at-once --pp 512 --tg 0 --pairs 40 --first 7 --out "$T/samples"
     took=$((${EPOCHREALTIME/./} - began))
     [[ $(jq -c 'del(.seconds, .time)' "$T/samples" | sort) == \
@@ -143,10 +143,10 @@ served() {
     a=$PEER,$SERVED
     SERVE_CORE=1 serve --pp 4 --tg 0
     complains 1 "native is computed on core 0 and other on core 1" \
-        timeout 120 "$BENCH" llama --side "native=peer:$a" \
+        timeout "$(patience 120)" "$BENCH" llama --side "native=peer:$a" \
         --side "other=peer:$PEER,$SERVED" --at-once --pp 4 --tg 0
     serve --pp 4 --tg 0
-    complains 1 "may use more than one core" timeout 120 "$BENCH" llama \
+    complains 1 "may use more than one core" timeout "$(patience 120)" "$BENCH" llama \
         --side "native=peer:$PEER,$SERVED" --at-once --pp 4 --tg 0
 }
 
@@ -213,7 +213,7 @@ serve_cores() { # FILE
     serve_cores "$T/other"
     taskset -cp 0 "$SERVED"
     # shellcheck disable=SC2016 # it is the inner shell's
-    timeout 60 bash -c 'echo $$ >"$0" && exec "$@"' "$T/pid" "$BENCH" llama --side "native=peer:$a" \
+    timeout "$(patience 60)" bash -c 'echo $$ >"$0" && exec "$@"' "$T/pid" "$BENCH" llama --side "native=peer:$a" \
         --side "other=peer:$PEER" --cores 1,0 --swap "$text,$SERVED,$sleeper" --pp 4 --tg 0 --pairs 2 \
         --out "$T/samples"
     # Three warm-ups, then two pairs, each there and back.

@@ -58,7 +58,7 @@ bwrap_start() {
     VK_DRIVER_FILES=$(ls /usr/share/vulkan/icd.d/virtio_icd*.json)
     export VK_DRIVER_FILES
     run -0 --separate-stderr remote "$EXERCISE" list
-    VN_DEBUG=vtest VTEST_SOCKET_NAME=$VTEST_SOCKET timeout 60 vulkaninfo --summary >"$T/venus" 2>&1 || :
+    VN_DEBUG=vtest VTEST_SOCKET_NAME=$VTEST_SOCKET timeout "$(patience 60)" vulkaninfo --summary >"$T/venus" 2>&1 || :
     grep -q 'stock render server /usr/libexec/virgl_render_server: is configured to be this very program' "$VTEST_LOG"
     exercise compute
 }

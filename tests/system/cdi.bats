@@ -15,7 +15,7 @@ podman_with() { # SPEC-DIR CDI-DEVICE... : prints the container's environment
     for d in "$@"; do arguments+=(--device "$d"); done
     mkdir -p "$T/rootfs/bin"
     [[ -e $T/rootfs/bin/busybox ]] || cp /bin/busybox "$T/rootfs/bin/"
-    PODMAN_IGNORE_CGROUPSV1_WARNING=1 timeout 60 podman --root "$T/podman" --runroot "$T/podman-run" \
+    PODMAN_IGNORE_CGROUPSV1_WARNING=1 timeout "$(patience 60)" podman --root "$T/podman" --runroot "$T/podman-run" \
         --cgroup-manager=cgroupfs --events-backend=none --runtime=runc --hooks-dir="$T/none" \
         --cdi-spec-dir "$dir" run --rm --network=none "${arguments[@]}" \
         --rootfs "$T/rootfs" /bin/busybox env </dev/null 3>&-

@@ -8,7 +8,7 @@
 load system.bash
 
 both() {
-    timeout 120 "$EXERCISE" "$1" CPU >"$T/cpu.out" 2>"$T/cpu.err"
+    timeout "$(patience 120)" "$EXERCISE" "$1" CPU >"$T/cpu.out" 2>"$T/cpu.err"
     server_start
     exercise "$1" APIR0
     refute grep '^apir:' "$T/exercise.err"
@@ -43,7 +43,7 @@ both() {
     server_start
     local i
     for ((i = 0; i < 20; i++)); do
-        timeout -k 1 20 env "${REMOTE[@]}" "$EXERCISE" exit >"$T/exit.out" 2>"$T/exit.err"
+        timeout -k 1 "$(patience 20)" env "${REMOTE[@]}" "$EXERCISE" exit >"$T/exit.out" 2>"$T/exit.err"
     done
     wait_until 10 n_workers_is 0
 }

@@ -89,7 +89,7 @@ ends() { # NAME
     refute grep -q '^apir:' "$T/a.err"
     # What is freed can be had by others.
     tell a free
-    answers b 90 "granted 90"
+    wait_until 20 answers b 90 "granted 90"
     answers a 20 "refused 20"
 }
 
@@ -286,7 +286,7 @@ n_waits() { # MIB
     [[ $status -eq 3 ]]
     grep -q 'status -1' "$T/slow.out"
     grep -q 'is lost: a graph took longer than the host allows (seconds_per_graph: 1)' "$T/slow.err"
-    ((took < 20000))
+    in_time "$took" 20000
     answers other compute right
     refute grep -q '^apir:' "$T/other.err"
     remote "$EXERCISE" compute

@@ -75,7 +75,7 @@ undefined() {
 
 @test "plug-in: loads under musl and declines a program without ggml" {
     ln -s "$(realpath "$PLUGIN")" "$T/libggml-metal.so"
-    run -0 --separate-stderr timeout 20 "$OUT/tests/system/musl-load" "$PLUGIN" "$T/libggml-metal.so"
+    run -0 --separate-stderr timeout "$(patience 20)" "$OUT/tests/system/musl-load" "$PLUGIN" "$T/libggml-metal.so"
     [[ $output == $'score 1\ndeclined' ]]
     # Said once, however often it is asked.
     [[ ${#stderr_lines[@]} -le 1 ]]

@@ -20,7 +20,7 @@ one_more() { (($(n_right) > $1)); }
     echo go >&"$TALK"
     # Who comes meanwhile waits for the server itself.
     remote_job newcomer "$EXERCISE" compute
-    vtest_pause 5
+    pause 5
     [[ $(n_right) -eq $before ]]
     kill -CONT "$WORKER"
     kill -CONT "$server"
@@ -62,7 +62,8 @@ one_more() { (($(n_right) > $1)); }
     hold_start
     busy_worker
     # As many bytes as a pipe holds, less what is in it: nothing more goes in.
-    timeout 1 cat /dev/zero >&"$log" || :
+    dd if=/dev/zero of="$T/log" bs=1M oflag=nonblock 2>"$T/dd" || :
+    grep -q 'Resource temporarily unavailable' "$T/dd"
     # A refusal is said to the log first.
     REMOTE+=("APIR_SILENCE_SECONDS=5")
     run ! remote "$EXERCISE" compute
@@ -73,11 +74,17 @@ one_more() { (($(n_right) > $1)); }
 
 # A long prompt on a slow CPU is such a graph: each of its operations is short.
 @test "silence: a computation that gets on may take longer than seconds_per_graph" {
-    VTEST_CONFIG='{"threads": 1, "devices": ["CPU"], "seconds_per_graph": 1}'
+    # Three: a neighbour may have the core for a while, and none of these operations is to be as long as that.
+    VTEST_CONFIG='{"threads": 1, "devices": ["CPU"], "seconds_per_graph": 3}'
     server_start
-    remote "$EXERCISE" long >"$T/long.out" 2>"$T/long.err"
-    cat "$T/long.out"
-    # Long enough for the server to have looked and looked again.
-    awk '$1 == "computed" { long = $3 > 1.5 } END { exit !long }' "$T/long.out"
-    refute grep -q '^apir:' "$T/long.err"
+    # Long enough for the server to have looked and looked again; how much that is to compute is an estimate.
+    local try long=
+    for try in 1 2 3 4 5; do
+        remote "$EXERCISE" long >"$T/long.out" 2>"$T/long.err"
+        cat "$T/long.out"
+        refute grep -q '^apir:' "$T/long.err"
+        long=$(awk '$1 == "computed" && $3 > 4.5' "$T/long.out")
+        [[ -z $long ]] || break
+    done
+    [[ -n $long ]]
 }

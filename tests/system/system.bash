@@ -20,12 +20,12 @@ EXERCISE=$OUT/tests/system/apir-exercise
 # shellcheck disable=SC2034 # for the tests
 APIR=$OUT/cdi/apir
 # Without us, on the same host with the same kernels.
-NATIVE=(timeout -k 5 120 env -u GGML_BACKEND_PATH)
+NATIVE=(timeout -k 5 "$(patience 120)" env -u GGML_BACKEND_PATH)
 # A Vulkan device of one thread, for whoever has this environment.
 LAVAPIPE=/usr/share/vulkan/icd.d/lvp_icd.json
 VULKAN=(GGML_VK_VISIBLE_DEVICES=0 "VK_DRIVER_FILES=$LAVAPIPE" LP_NUM_THREADS=1)
-# A hang is a failure like any other. Generous: sanitizers and busy machines are slow.
-export BATS_TEST_TIMEOUT=${BATS_TEST_TIMEOUT:-180}
+# A hang is a failure like any other.
+export BATS_TEST_TIMEOUT=${BATS_TEST_TIMEOUT:-$(patience 180)}
 
 common_setup() {
     T=$BATS_TEST_TMPDIR
@@ -97,7 +97,7 @@ server_start() {
 
 # remote CMD...: a program that finds APIR0. Bounded, whatever it does.
 remote() {
-    timeout -k 5 120 env "${REMOTE[@]}" "$@"
+    timeout -k 5 "$(patience 120)" env "${REMOTE[@]}" "$@"
 }
 
 # In the background, as a job that teardown ends. Its pid: $!
@@ -146,20 +146,6 @@ many_runs() { # OTHERS
     kill -KILL "$JOB"
     wait_until 10 n_workers_is "$1"
     wait_until 10 no_zombie_below
-}
-
-# wait_until SECONDS CMD...: polls; false once the time is over.
-wait_until() {
-    local end=$((${EPOCHREALTIME/./} + $1 * 1000000))
-    shift
-    until "$@"; do
-        ((${EPOCHREALTIME/./} < end)) || return 1
-        vtest_pause 0.02
-    done
-}
-
-now_ms() {
-    echo $((${EPOCHREALTIME/./} / 1000))
 }
 
 # ---- processes below ours -------------------------------------------------------------
@@ -222,15 +208,15 @@ computes() { # PID TICKS_BEFORE
 
 # The one worker of the job just started, once it is in the middle of its work.
 busy_worker() { # WORKERS_BEFORE...: sets WORKER
-    local known=" $* " pid end=$((SECONDS + 60))
     WORKER=
-    while [[ -z $WORKER ]] && ((SECONDS < end)); do
-        for pid in $(workers); do
-            [[ $known == *" $pid "* ]] || WORKER=$pid
-        done
-        [[ -n $WORKER ]] || vtest_pause 0.02
+    wait_until 60 worker_is_new "$@" || { echo "no worker was started"; return 1; }
+}
+worker_is_new() { # WORKERS_BEFORE...: sets WORKER to one that was not there
+    local known=" $* " pid
+    for pid in $(workers); do
+        [[ $known == *" $pid "* ]] || WORKER=$pid
     done
-    [[ -n $WORKER ]] || { echo "no worker was started"; return 1; }
+    [[ -n $WORKER ]]
 }
 
 # ---- models ----------------------------------------------------------------------------

@@ -19,6 +19,9 @@
 # virgl_test_server), VTEST_ARGS (more arguments for it, an array) and VTEST_ENV (environment for
 # server and workers, an array of NAME=VALUE).
 
+# shellcheck source=tests/lib/patience.bash
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/patience.bash"
+
 VTEST_PID=
 VTEST_DIR=
 
@@ -28,12 +31,6 @@ vtest_fail() {
         sed 's/^/vtest:   /' "$VTEST_LOG" | tail -n 20 >&2
     fi
     return 1
-}
-
-# A short wait that needs no process: nothing ever comes from this pipe.
-vtest_pause() {
-    [[ -n ${VTEST_NAP-} ]] || exec {VTEST_NAP}<> <(:)
-    read -r -t "$1" -u "$VTEST_NAP" _ || :
 }
 
 # True once somebody listens on the socket. The file alone is not enough: it appears with bind().
@@ -59,24 +56,23 @@ vtest_place() { # OUT TRANSPORT SOCKET'S-NAME
 }
 
 # Starts the server, in a session, so a process group, of its own: workers are ended with it, and
-# only they. Returns once LISTENS succeeds: twenty seconds at most, and not a moment longer than it takes.
+# only they. Returns once LISTENS succeeds.
 vtest_launch() { # LISTENS ENV-ARGUMENT...
-    local tries
     setsid env APIR_CONFIG="$VTEST_DIR/backend.json" GGML_VK_VISIBLE_DEVICES= "${@:2}" \
         >>"$VTEST_LOG" 2>&1 </dev/null 3>&- &
     VTEST_PID=$!
     [[ -n ${BATS_VERSION-} ]] || trap vtest_stop EXIT
 
-    for ((tries = 0; tries < 1000; tries++)); do
-        "$1" && return 0
-        kill -0 "$VTEST_PID" 2>/dev/null ||
-            { vtest_fail "the server ended before it listened"; vtest_stop; return 1; }
-        vtest_pause 0.02
-    done
-    vtest_fail "the server does not listen on $VTEST_SOCKET"
+    if wait_until 20 vtest_listens_or_ended "$1"; then
+        ! "$1" || return 0
+        vtest_fail "the server ended before it listened"
+    else
+        vtest_fail "the server does not listen on $VTEST_SOCKET"
+    fi
     vtest_stop
     return 1
 }
+vtest_listens_or_ended() { "$1" || ! vtest_alive; }
 
 vtest_start() {
     local server

@@ -39,6 +39,8 @@ $(addprefix $(O)/tests/unit/,protocol/probe_test.o backend/rules_test.o frontend
     frontend/part_test.o): private PKGS := ggml cmocka
 $(O)/tests/unit/backend/rules_test $(ORDERS_TEST) $(PART_TEST): private EXTRA_LIBS := -lggml-base -lm
 $(O)/tests/unit/backend/rules_test: $(call objs,tests/fuzz/graph_ops.c)
+# The test counts how often a client looks.
+$(O)/tests/unit/frontend/wait_test: private EXTRA_LIBS := -Wl,--wrap=syscall
 # The test counts and refuses what the decoder allocates.
 $(O)/tests/unit/protocol/graph_test: private EXTRA_LIBS := -Wl,--wrap=malloc,--wrap=calloc
 

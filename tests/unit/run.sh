@@ -4,12 +4,15 @@
 # run.sh PROGRAM...
 #
 # Runs unit test programs, UNIT_JOBS at a time (two for each core: most of their time is waiting), each for at most
-# UNIT_TIMEOUT seconds (180). One line each, in the order of their names, the output of those that fail, and a count
+# UNIT_TIMEOUT seconds (180, with patience). One line each, in the order of their names, the output of those that fail, and a count
 # of test functions last (a program that is not cmocka's counts as one). A skipped test counts as neither and is
 # named; in CI it is a failure.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 
+# shellcheck source=tests/lib/patience.bash
+. tests/lib/patience.bash
+limit=${UNIT_TIMEOUT:-$(patience 180)}
 export ASAN_OPTIONS=${ASAN_OPTIONS-detect_leaks=1:strict_string_checks=1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS-print_stacktrace=1}
 
@@ -28,7 +31,7 @@ count() { # NAME FILE
 
 run_one() { # PROGRAM: its output, and its exit code
     local log=$logs/${1//\//_}
-    timeout -k 5 "${UNIT_TIMEOUT:-180}" "$1" >"$log" 2>&1 </dev/null
+    timeout -k 5 "$limit" "$1" >"$log" 2>&1 </dev/null
     echo $? >"$log.rc"
 }
 
@@ -61,7 +64,7 @@ for program in "$@"; do
     else
         why="exit code $rc"
         [[ $skipped -eq 0 || -z ${CI-} ]] || why="$skipped skipped, which is not allowed here"
-        [[ $rc -ne 124 && $rc -ne 137 ]] || why="ended after ${UNIT_TIMEOUT:-180} s"
+        [[ $rc -ne 124 && $rc -ne 137 ]] || why="ended after $limit s"
         echo "FAILED $name ($why)"
         sed 's/^/    /' "$log"
     fi

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/image/rootfs.h"
+#include "tests/lib/clock.h"
 #include "tests/lib/image_tree.h"
 #include "tests/lib/unit.h"
 
@@ -113,7 +114,7 @@ TREE_TEST(fifo_does_not_hold)
 
     tree_path(t, "/fifo", full, sizeof(full));
     assert_int_equal(mkfifo(full, 0644), 0);
-    alarm(5);
+    alarm_patiently(5);
     assert_int_equal(image_rootfs_openat(t->root, "/fifo", O_RDONLY, 0), -EINVAL);
     /* Nobody has opened it to read: */
     assert_int_equal(open(full, O_WRONLY | O_NONBLOCK), -1);

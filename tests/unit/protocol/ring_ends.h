@@ -18,7 +18,7 @@
 
 #define BLOB_SIZE ((size_t)APIR_RING_SIZE_MIN)
 #define CMD_SIZE  (BLOB_SIZE / 2)
-#define LIMIT_MS  20000
+#define LIMIT_MS  patient_ms(20000)
 
 struct ends {
     uint8_t *blob; /* the guest's mapping */
