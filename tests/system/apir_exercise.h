@@ -150,6 +150,7 @@ void load_free(struct load *l);
     E(host_lost_run, "host-lost", "the same with transfers from and to host buffers")              \
     E(host_lost_late_run, "host-lost-late", "reads given up after the loss; waits for a line")     \
     E(hold_run, "hold", "one computation per line of stdin, until its end")                        \
+    E(awake_run, "awake", "graph after graph, until many in a row have woken nobody")              \
     E(limits_run, "limits", "by line: MiB to allocate, free, memory, open, compute, graph N")      \
     E(slow_run, "slow", "one graph that takes long, in one operation; exit status 3: it failed")   \
     E(long_run, "long", "the same, in many")

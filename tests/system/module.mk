@@ -9,13 +9,14 @@ STREAM_PROXY := $(O)/tests/system/stream-proxy
 ALL += $(APIR_EXERCISE) $(STREAM_PROXY)
 
 $(APIR_EXERCISE): PKGS := ggml
-$(APIR_EXERCISE): EXTRA_LIBS := -lggml-base -lm -lpthread
+# Its syscall() stands in front of the C library's, for the plug-in too.
+$(APIR_EXERCISE): EXTRA_LIBS := -lggml-base -lm -lpthread -Wl,--export-dynamic-symbol=syscall
 $(APIR_EXERCISE): $(call objs,tests/system/apir_exercise.c tests/system/apir_exercise_parts.c \
                     tests/system/apir_exercise_life.c \
                     tests/system/apir_exercise_transfers.c tests/system/apir_exercise_memory.c \
                     tests/system/apir_exercise_weights.c tests/system/apir_exercise_events.c \
                     tests/system/apir_exercise_limits.c tests/system/apir_exercise_host_sets.c \
-                    tests/system/apir_exercise_rows.c)
+                    tests/system/apir_exercise_rows.c tests/system/apir_exercise_awake.c)
 	$(link)
 
 $(STREAM_PROXY): EXTRA_LIBS := -lpthread

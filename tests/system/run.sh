@@ -3,13 +3,12 @@
 #
 # run.sh [--part] [OUT [FILE.bats]...]: the system tests; ends with one line of sums. A test that was
 # skipped counts as neither, and is named. Without files it is all of them over vtest, and then those
-# that may differ over the unix transport. --part leaves out those that are tagged as long; those tagged as
-# alone, which want the cores for themselves, run after the others.
+# that may differ over the unix transport. --part leaves out those that are tagged as long.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-tags='!alone'
+tags=()
 if [[ ${1-} == --part ]]; then
-    tags='!alone,!long'
+    tags=(--filter-tags '!long')
     shift
 fi
 APIR_OUT=${1:-build/release-gcc}
@@ -35,13 +34,9 @@ if [[ ${#again[@]} -gt 0 && -r $lavapipe ]]; then
 fi
 
 # Three files at a time: their tests mostly wait, each with a server and a folder of its own.
-options=(--jobs "${SYSTEM_JOBS:-3}" --no-parallelize-within-files --timing --formatter tap --filter-tags "$tags")
+options=(--jobs "${SYSTEM_JOBS:-3}" --no-parallelize-within-files --timing --formatter tap ${tags[@]+"${tags[@]}"})
 status=0
 bats "${options[@]}" "${files[@]}" | tee "$log" || status=$?
-mapfile -t alone < <(grep -lE '^# bats test_tags=.*alone' "${files[@]}")
-if [[ ${#alone[@]} -gt 0 ]]; then
-    bats --timing --formatter tap --filter-tags alone "${alone[@]}" | tee -a "$log" || status=$?
-fi
 first=$(wc -l <"$log")
 if [[ ${#again[@]} -gt 0 ]]; then
     echo "# over the unix transport"
