@@ -65,15 +65,11 @@ run_perplexity() { # DEVICE FILE
 
 # What a server says of a task comes with times and names; its tokens and its place are what counts.
 run_server() { # DEVICE FILE
-    local pid tries rc=1 socket
+    local pid rc=1 socket
     socket=$(mktemp -u "${TMPDIR:-/tmp}/server.XXXXXX.sock")
     "${run[@]}" llama-server "${common[@]}" -dev "$1" -np 8 -c 512 -ub 32 --host "$socket" >"$2.log" 2>&1 &
     pid=$!
-    for ((tries = 0; tries < 6000; tries++)); do
-        ! curl -sf --unix-socket "$socket" http://server/health >/dev/null 2>&1 || break
-        kill -0 $pid 2>/dev/null || break
-        pause 0.05
-    done
+    wait_until 60 healthy_or_ended "$socket" "$pid" || :
     if curl -sSf --unix-socket "$socket" http://server/completion -d "$(requests)" >"$2.json" &&
         jq -r 'sort_by(.index)[] | "\(.index): \(.tokens | join(" "))"' "$2.json" >"$2"; then
         rc=0
@@ -82,6 +78,9 @@ run_server() { # DEVICE FILE
     wait $pid || rc=1
     rm -f "$socket"
     [[ $rc -eq 0 && $(wc -l <"$2") -eq 8 ]] || { tail -n 3 "$2.log"; return 1; }
+}
+healthy_or_ended() { # SOCKET PID
+    curl -sf --unix-socket "$1" http://server/health >/dev/null 2>&1 || ! kill -0 "$2" 2>/dev/null
 }
 # Eight prompts of different lengths in one request; the most likely token is taken.
 requests() {

@@ -66,30 +66,38 @@ program_side() { # KIND SIDE DEVICE MODEL ARGS...
     "program_$1" "${@:2}"
 }
 
-# Each of the following runs one program; its result is what it prints or leaves in "$work/SIDE.result".
-program_completion() { # SIDE DEVICE MODEL ARGS...
+# Each of the following runs one program; its result is what it leaves in "$work/SIDE.result": a file that it
+# writes, answers to requests, or the whole of what it prints.
+
+# program_prints SIDE err|result WORDS COMMAND...: what it prints becomes the result. Programs of llama.cpp print by
+# a thread that they do not wait for at their end, so on a busy machine the last words may be missing, natively too.
+# All is there if what they print last of all is: WORDS, in what they say ("err") or in the result itself. Else again.
+program_prints() {
     local tries
-    # It prints by a thread that it does not wait for at its end, so on a busy machine the last words may be
-    # missing. They are there if what it prints last of all is.
-    for ((tries = 0; tries < 10; tries++)); do
-        program_run "$1" llama-completion "${common[@]}" --no-warmup -no-cnv --simple-io --no-display-prompt \
-            --ignore-eos -p "${text:0:200}" -n 64 "${@:4}" >"$work/$1.result" || return
-        ! grep -q 'graph reallocs' "$work/$1.err" || return 0
+    for ((tries = 0; tries < 50; tries++)); do
+        program_run "$1" "${@:4}" >"$work/$1.result" || return
+        ! grep -q -- "$3" "$work/$1.$2" || return 0
     done
-    echo "its last words never came" >>"$work/$1.err"
+    echo "its last words never came: $3" >>"$work/$1.err"
     return 1
 }
 
+program_completion() { # SIDE DEVICE MODEL ARGS...
+    program_prints "$1" err 'graph reallocs' llama-completion "${common[@]}" --no-warmup -no-cnv --simple-io \
+        --no-display-prompt --ignore-eos -p "${text:0:200}" -n 64 "${@:4}"
+}
+
 program_cli() {
+    program_prints "$1" result '^Exiting' llama-cli "${common[@]}" --no-warmup -st --simple-io -p "${text:0:100}" \
+        -n 64 "${@:4}" || return
     # It prints its speed too.
-    program_run "$1" llama-cli "${common[@]}" --no-warmup -st --simple-io -p "${text:0:100}" -n 64 "${@:4}" |
-        grep -v ' t/s ' >"$work/$1.result"
+    sed -i '/ t\/s /d' "$work/$1.result"
 }
 
 # An image, encoded on the device as well, and what the model says about it.
 program_vision() {
-    program_run "$1" llama-mtmd-cli "${common[@]}" -v --no-warmup --ignore-eos --chat-template vicuna \
-        -p "What is in this image?" -n 48 "${@:4}" >"$work/$1.result" || return
+    program_prints "$1" err 'graph reallocs' llama-mtmd-cli "${common[@]}" -v --no-warmup --ignore-eos \
+        --chat-template vicuna -p "What is in this image?" -n 48 "${@:4}" || return
     [[ $1 == native || " $* " == *" --no-mmproj-offload "* ]] ||
         grep -q 'CLIP using APIR0' "$work/$1.err" || { echo "the image was not encoded on APIR0" >>"$work/$1.err"; return 1; }
 }
@@ -120,15 +128,11 @@ program_bench() {
 # with one cache for all: where a sequence lies in it depends on who came first, and so does the rounding. On
 # lavapipe, where the kernel hangs on how many tokens a batch has, one request after the other.)
 program_server() {
-    local socket=$work/$1.sock server rc=0 ended=0 i tries
+    local socket=$work/$1.sock server rc=0 ended=0 i
     program_run "$1" llama-server "${common[@]}" --no-warmup --host "$socket" -np 8 -cb --no-webui -c 4096 "${@:4}" \
         >"$work/$1.txt" &
     server=$!
-    for ((tries = 0; tries < 3000; tries++)); do
-        curl -sf --unix-socket "$socket" http://server/health >/dev/null && break
-        kill -0 "$server" 2>/dev/null || break
-        pause 0.05
-    done
+    wait_until 60 healthy_or_ended "$socket" "$server" || :
     for ((i = 0; i < 16; i++)); do
         jq -nc --arg prompt "${text:0:$((30 + 23 * i))}" --argjson n "$((8 + 5 * (i % 4)))" \
             '{prompt: $prompt, n_predict: $n, temperature: 0, ignore_eos: true, cache_prompt: false}' >"$work/request.$i"
@@ -143,6 +147,10 @@ program_server() {
     echo "it ended with $ended" >>"$work/$1.result"
     rm -f "$work"/answer.* "$work"/request.*
     return "$rc"
+}
+
+healthy_or_ended() { # SOCKET PID
+    curl -sf --unix-socket "$1" http://server/health >/dev/null || ! kill -0 "$2" 2>/dev/null
 }
 
 # program_run SIDE COMMAND...: with the side's environment and a limit of time. (--foreground: a signal that

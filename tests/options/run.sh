@@ -46,7 +46,7 @@ guest_out=${out%/*}/release-$guest-linux-gnu-gcc guest_root=build/sysroot-$guest
 program=$out/tests/options/llama-options
 suite=options models=build/models
 logs=build/options
-limit=300 # seconds of one run: it hangs then
+limit=$(patience 60) # seconds of one run: it hangs then
 unset GGML_BACKEND_PATH APIR_TRANSPORT APIR_LOG APIR_ON_LOSS APIR_CONFIG
 mkdir -p "$models" "$logs"
 # Called by itself, below, for one row of several at a time.
