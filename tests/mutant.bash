@@ -29,6 +29,13 @@ mutant_wanted() {
 }
 mutant_named() { [[ -z ${ONLY-} || " $ONLY " == *" $1 "* ]]; }
 
+# Before the first of them. Without what stops it a test may well hang, and that it does is told soon. Where it is one
+# alone, not as soon: that is said to run beside others (make check).
+mutants_begin() {
+    export APIR_PATIENCE=1
+    [[ -z ${MUTANT-} ]] || APIR_PATIENCE=3
+}
+
 # Verdicts. What is not PASS is a failure; ELSEWHERE is counted apart.
 MUTANTS_NOTICED=0 MUTANTS_TOTAL=0 MUTANTS_ELSEWHERE=0 MUTANTS_FAILED=0
 mutant_noticed() {

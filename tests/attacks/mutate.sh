@@ -219,10 +219,7 @@ echo "control: ${#control[@]} of ${#wanted[@]} rows stopped"
 
 # ---- the mutants -----------------------------------------------------------------------------
 
-# Without what stops it a test may well hang; that it does is told soon. Of one mutant alone not as soon: it may
-# have a busy machine.
-export APIR_PATIENCE=${MUTANT:+3}
-export APIR_PATIENCE=${APIR_PATIENCE:-1}
+mutants_begin
 export BATS_TEST_TIMEOUT=$((APIR_PATIENCE * (${APIR_RACE_SECONDS:-60} + 50)))
 mutant() { ! mutant_wanted "$1" || try noticed "$@"; }
 elsewhere() { [[ -n ${MUTANT-} ]] || ! mutant_named "$1" || try elsewhere "$@"; }

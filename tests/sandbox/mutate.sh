@@ -125,6 +125,7 @@ mutant() { # NAME FILE TEST FROM TO
     *) mutant_failed "$1: did not run: $(tail -n 1 "$work/log")" ;;
     esac
 }
+mutants_begin
 MUTANT_NUMBER=0
 # shellcheck source=tests/sandbox/mutants
 . "$file"
