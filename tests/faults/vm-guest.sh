@@ -22,15 +22,9 @@ result() { # STATUS NAME
     echo "$word - $2" >>"$share/results"
 }
 
-# Polls for at most 60 s.
-wait_for() {
-    local end=$((SECONDS + 60))
-    until "$@"; do
-        ((SECONDS < end)) || return 1
-        read -r -t 0.05 -u "$nap" _ || :
-    done
-}
-exec {nap}<> <(:)
+# shellcheck source=tests/lib/patience.bash
+. tests/lib/patience.bash
+wait_for() { wait_until 60 "$@"; }
 
 # ---- a window that is full ------------------------------------------------------------------
 

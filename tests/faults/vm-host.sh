@@ -6,8 +6,8 @@
 set -uo pipefail
 # shellcheck source=tests/vm/processes.sh
 . tests/vm/processes.sh
-exec {nap}<> <(:)
-pause() { read -r -t "$1" -u "$nap" _ || :; }
+# shellcheck source=tests/lib/patience.bash
+. tests/lib/patience.bash
 asked() {
     until [[ -e $VM_SHARE/$1 ]]; do
         [[ -e /proc/$VM_QEMU_PID ]] || exit 1
@@ -39,18 +39,19 @@ kill -CONT $host
 asked kill
 left=$(servers)$(workers)
 before=$(wc -w <<<"$left")
-began=$EPOCHREALTIME
+began=$(now_ms)
 kill -KILL "$VM_QEMU_PID"
-while [[ -n $left && $((${EPOCHREALTIME/./} - ${began/./})) -lt 10000000 ]]; do
-    still=
+all_gone() { # sets left to those that are not
+    local still='' pid
     for pid in $left; do
-        parent_of "$pid" >/dev/null && still+="$pid "
+        ! parent_of "$pid" >/dev/null || still+="$pid "
     done
     left=$still
-    pause 0.02
-done
-took=$(((${EPOCHREALTIME/./} - ${began/./}) / 1000))
-if [[ $before -ge 2 && -z $left && $took -le 2000 ]]; then
+    [[ -z $left ]]
+}
+wait_until 10 all_gone
+took=$(($(now_ms) - began))
+if [[ $before -ge 2 && -z $left ]] && in_time "$took" 2000; then
     echo "ok - QEMU killed: its server and workers are gone $took ms later" >>"$VM_SHARE/results"
 else
     echo "not ok - QEMU killed: of $before processes these are left after $took ms: $left" >>"$VM_SHARE/results"

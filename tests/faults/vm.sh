@@ -15,7 +15,7 @@ before=" $(echo build/vm/run-*) "
 printf '{"threads": 1, "devices": ["CPU"]}\n' >"$share/backend.json"
 rc=0
 APIR_CONFIG=$share/backend.json VM_SHARE=$share VM_IMAGES=0 VM_HOSTMEM=32M \
-    VM_TIMEOUT="${VM_TIMEOUT:-400}" VM_HOST_SCRIPT=$PWD/tests/faults/vm-host.sh \
+    VM_TIMEOUT="${VM_TIMEOUT:-4000}" VM_HOST_SCRIPT=$PWD/tests/faults/vm-host.sh \
     tests/vm/run.sh tests/faults/vm-guest.sh "$out" || rc=$?
 cat "$share/results" 2>/dev/null
 passed=$(grep -c '^ok - ' "$share/results")

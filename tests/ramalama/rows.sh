@@ -89,13 +89,13 @@ perplexity_lacks() {
 get() { curl -sf --max-time 5 "$URL/$1"; }
 is_ready() { get health >/dev/null && get models | grep -qF "\"$alias\""; }
 ready() {
-    local end=$((SECONDS + 90))
+    local end=$((SECONDS + 900)) # it hangs then
     until wait_for is_ready; do [[ $SECONDS -lt $end ]] || die 'it does not get ready'; done
 }
 asks() { # the request of ramalama's chat, streamed
     jq -n --arg model "$alias" '{messages: [{role: "user", content: "Hello"}], stream: true, temperature: 0.8,
         max_tokens: 24, model: $model}' |
-        curl -sS -N --max-time 60 -H 'Content-Type: application/json' -d @- "$URL/v1/chat/completions" \
+        curl -sS -N --max-time 600 -H 'Content-Type: application/json' -d @- "$URL/v1/chat/completions" \
             >"$work/answer"
     tail -n 3 "$work/answer"
     grep -q '^data: \[DONE\]' "$work/answer" || die 'no answer to the end'

@@ -15,21 +15,15 @@ fail() {
     journalctl --no-pager -n 40 -u apir-cdi-refresh.service 2>&1
     exit 1
 }
-# Polls: what is waited for is systemd's own doing.
-within() { # SECONDS COMMAND...
-    local end=$((SECONDS + $1))
-    shift
-    until "$@"; do
-        [[ $SECONDS -lt $end ]] || return 1
-        sleep 0.1
-    done
-}
+# What is waited for is systemd's own doing.
+# shellcheck source=tests/lib/patience.bash
+. "$(dirname "$0")/../lib/patience.bash"
 settled() { [[ $(systemctl show -P ActiveState apir-cdi-refresh.service) =~ ^(inactive|failed)$ ]]; }
 spec_is_there() { cmp -s /etc/cdi/apir.json "$share/before"; }
 runs() { systemctl show -P InvocationID apir-cdi-refresh.service; }
 ran_again() { [[ $(runs) != "$1" ]] && settled; }
 
-within 100 settled || fail 'the refresh at boot does not end'
+wait_until 100 settled || fail 'the refresh at boot does not end'
 spec_is_there || fail 'no spec after boot'
 [[ $(stat -c '%a %U %G' /etc/cdi/apir.json) == '644 root root' ]] || fail 'mode of the spec'
 [[ $(stat -c '%a' /etc/cdi) == 755 ]] || fail 'mode of /etc/cdi'
@@ -41,7 +35,7 @@ systemctl is-active --quiet dev-dri-renderD128.device || fail 'systemd does not 
 before=$(runs)
 udevadm trigger --action=remove /dev/dri/renderD128 && udevadm settle
 udevadm trigger --action=add /dev/dri/renderD128 && udevadm settle
-within 100 ran_again "$before" || fail 'no refresh after the node appeared'
+wait_until 100 ran_again "$before" || fail 'no refresh after the node appeared'
 spec_is_there || fail 'no spec after the node appeared'
 
 # An upgrade replaces the plug-in.
@@ -49,7 +43,7 @@ rm /etc/cdi/apir.json
 before=$(runs)
 cp /usr/lib/apir/libggml-apir.so /usr/lib/apir/new
 mv /usr/lib/apir/new /usr/lib/apir/libggml-apir.so
-within 100 ran_again "$before" || fail 'no refresh after the upgrade'
+wait_until 100 ran_again "$before" || fail 'no refresh after the upgrade'
 spec_is_there || fail 'no spec after the upgrade'
 
 # A wrong request fails the unit, and leaves the file.

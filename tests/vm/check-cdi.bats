@@ -68,10 +68,7 @@ devices_of() { # CDI-DEVICE...: the description of each device that a program in
     dockerd --data-root /tmp/docker --exec-root /run/docker-test --bridge=none --iptables=false \
         --ip6tables=false --storage-driver=vfs >"$BATS_TEST_TMPDIR/log" 2>&1 3>&- &
     docker=$!
-    for ((i = 0; i < 300; i++)); do
-        ! docker info >/dev/null 2>&1 || break
-        sleep 0.1
-    done
+    wait_until 30 docker info >/dev/null 2>&1 || :
     tail -n 3 "$BATS_TEST_TMPDIR/log"
     docker info >"$BATS_TEST_TMPDIR/info" 2>&1
     tar -C /tmp/rootfs -c . | docker import - busybox
@@ -89,10 +86,7 @@ devices_of() { # CDI-DEVICE...: the description of each device that a program in
     containerd --root /tmp/containerd --state /run/containerd-test --address /run/containerd-test.sock \
         >"$BATS_TEST_TMPDIR/log" 2>&1 3>&- &
     containerd=$!
-    for ((i = 0; i < 300; i++)); do
-        ! ctr -a /run/containerd-test.sock version >/dev/null 2>&1 || break
-        sleep 0.1
-    done
+    wait_until 30 ctr -a /run/containerd-test.sock version >/dev/null 2>&1 || :
     run -0 ctr -a /run/containerd-test.sock run --rm --rootfs --device virtgpu/apir=gpu1 \
         /tmp/rootfs cdi-test /bin/busybox sh -c "$LOOK"
     kill "$containerd"
@@ -136,7 +130,7 @@ After=basic.target
 AllowIsolate=yes
 UNIT
     # The engine's stand-in fails where it is not kept waiting for the refresh.
-    timeout 300 unshare --pid --fork --kill-child --mount-proc --mount --uts --ipc \
+    timeout "$(patience 300)" unshare --pid --fork --kill-child --mount-proc --mount --uts --ipc \
         env container=apir-test /lib/systemd/systemd --unit=cdi-test.target --log-target=console \
         >"$share/systemd" 2>&1 </dev/null 3>&- || true
     tail -n 30 "$share/systemd"

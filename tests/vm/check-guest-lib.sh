@@ -3,6 +3,9 @@
 #
 # For the bats files that run in the VM.
 
+# shellcheck source=tests/lib/patience.bash
+. "${BATS_TEST_DIRNAME}/../lib/patience.bash"
+
 SHARE=/mnt/share
 MODELS=/mnt/models
 # shellcheck disable=SC2034 # for the tests
@@ -19,7 +22,7 @@ RENDER_NODE=/dev/dri/renderD128
 # it shares is the VM's. Each has its own time limit: the time-outs of bats would
 # keep it waiting for their own sleeps at the end.
 container() {
-    timeout "${CONTAINER_SECONDS:-60}" podman run --network=host -v "$MODELS:/models:ro" "$@" </dev/null
+    timeout "$(patience "${CONTAINER_SECONDS:-60}")" podman run --network=host -v "$MODELS:/models:ro" "$@" </dev/null
 }
 
 # greedy MODEL COMMAND...: COMMAND (which starts with `container …` or `env …` and
@@ -30,7 +33,7 @@ greedy() {
     local model=$1 dir
     shift
     dir=$(mktemp -d "$BATS_TEST_TMPDIR/greedy.XXXXXX")
-    for _ in 1 2 3 4 5; do
+    for _ in {1..30}; do
         # shellcheck disable=SC2086 # words on purpose
         "$@" llama-completion -m "$model" $named -ngl 99 $PREPARE_GREEDY -lv 4 \
             -n "$PREPARE_TOKENS" -p "$PREPARE_PROMPT" >"$dir/text" 2>"$dir/log" </dev/null || {
@@ -59,7 +62,7 @@ host() {
     done
     exec {ctl}<>"/dev/${port##*/}" || return 1
     echo "$*" >&"$ctl"
-    read -r -t 20 -u "$ctl" answer || answer='error: no answer'
+    read -r -t "$(patience 20)" -u "$ctl" answer || answer='error: no answer'
     exec {ctl}>&-
     echo "$answer"
     [[ $answer != error:* ]]
@@ -67,41 +70,34 @@ host() {
 
 # new_worker "PID...": the worker that was not there before; waits until there is one.
 new_worker() {
+    wait_until 20 find_worker "$1" >&2 && find_worker "$1"
+}
+find_worker() {
     local pid
-    for ((i = 0; i < 100; i++)); do
-        for pid in $(host workers); do
-            [[ " $1 " == *" $pid "* ]] || { echo "$pid"; return 0; }
-        done
-        sleep 0.1
+    for pid in $(host workers); do
+        [[ " $1 " == *" $pid "* ]] || { echo "$pid"; return 0; }
     done
     return 1
 }
 
-# milliseconds
-now() { echo $((${EPOCHREALTIME/./} / 1000)); }
-
-# server NAME PORT MODEL: a llama-server on APIR0 in a container of that name, ready.
+# server NAME PORT MODEL: a llama-server on APIR0 in a container of that name, ready. No silence is a loss to it: that
+# would come later than a loss may.
 server() {
-    container -d --replace --name "$1" "${DEVICE[@]}" localhost/llama \
+    container -d --replace --name "$1" "${DEVICE[@]}" -e APIR_SILENCE_SECONDS=3600 localhost/llama \
         llama-server -m "/models/$3.gguf" -dev APIR0 -ngl 99 --host 127.0.0.1 --port "$2" \
         -np 1 -c 4096 -b 16 -ub 16 -t 1 -tb 1 --no-warmup >/dev/null
     ready "$2"
 }
 
 ready() {
-    for ((i = 0; i < 200; i++)); do
-        curl -sf -o /dev/null "http://127.0.0.1:$1/health" && return 0
-        sleep 0.1
-    done
-    echo "nobody serves on port $1"
-    return 1
+    wait_until 20 curl -sf -o /dev/null "http://127.0.0.1:$1/health" || { echo "nobody serves on port $1"; return 1; }
 }
 
 # complete PORT: the text of the same greedy run by that server.
 complete() {
     jq -n --arg prompt "$PREPARE_PROMPT" --argjson n "$PREPARE_TOKENS" \
         '{prompt: $prompt, n_predict: $n, temperature: 0, seed: 1, cache_prompt: false}' |
-        curl -sS --max-time 60 -d @- "http://127.0.0.1:$1/completion" | jq -r .content
+        curl -sS --max-time "$(patience 60)" -d @- "http://127.0.0.1:$1/completion" | jq -r .content
 }
 
 # Fails with both texts if a server's answer is not the native one.

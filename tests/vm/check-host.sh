@@ -14,30 +14,27 @@
 set -uo pipefail
 # shellcheck source=tests/vm/processes.sh
 . tests/vm/processes.sh
+# shellcheck source=tests/lib/patience.bash
+. tests/lib/patience.bash
 
 # Each waits for QEMU's end to open, and the first ends when QEMU ends.
 exec 3<"$VM_CONTROL.out" 4>"$VM_CONTROL.in"
 
 is_worker() { [[ " $(workers)" == *" $1 "* ]]; }
 
+# The guest waits for an answer for twice as long.
 busy() {
-    local start now
-    start=$(cpu_time "$1") || return 1
-    for ((i = 0; i < 500; i++)); do
-        now=$(cpu_time "$1") || return 1
-        [[ $((now - start)) -lt 20 ]] || return 0
-        sleep 0.02
-    done
-    return 1
+    local start
+    start=$(cpu_time "$1") && wait_until 10 has_computed "$1" "$start" && parent_of "$1" >/dev/null
+}
+has_computed() { # PID BEFORE: or is gone
+    local now
+    now=$(cpu_time "$1") || return 0
+    [[ $((now - $2)) -ge 20 ]]
 }
 
-gone() {
-    for ((i = 0; i < 250; i++)); do
-        parent_of "$1" >/dev/null || return 0
-        sleep 0.02
-    done
-    return 1
-}
+gone() { wait_until 10 is_gone "$1"; }
+is_gone() { ! parent_of "$1" >/dev/null; }
 
 while read -r what a b <&3; do
     case $what in

@@ -43,7 +43,7 @@ prepare_native() {
     log=$(mktemp)
     for _ in {1..50}; do
         # shellcheck disable=SC2086 # words on purpose
-        env -u GGML_BACKEND_PATH GGML_VK_VISIBLE_DEVICES= timeout 60 \
+        env -u GGML_BACKEND_PATH GGML_VK_VISIBLE_DEVICES= timeout 600 \
             llama-completion -m "$1" -dev none $PREPARE_GREEDY \
             -n "$2" -p "$PREPARE_PROMPT" >"$log.text" 2>"$log" </dev/null
         ! grep -q 'common_perf_print: .*total time' "$log" || break

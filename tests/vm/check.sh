@@ -7,6 +7,8 @@
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 sh tests/env/inside.sh || exec tests/env/enter.sh tests/vm/check.sh "$@"
+# shellcheck source=tests/lib/patience.bash
+. tests/lib/patience.bash
 # shellcheck source=tests/vm/check-prepare.sh
 . tests/vm/check-prepare.sh
 
@@ -50,7 +52,7 @@ boot() {
     local name=$1 file=$2 rc=0 log=$work/$1.tap plan ok began=$SECONDS
     shift 2
     env APIR_CONFIG="$PWD/$work/backend.json" VM_SHARE="$share" VM_DISKS=models=build/models/vm \
-        VM_TIMEOUT="${VM_TIMEOUT:-600}" "$@" tests/vm/run.sh tests/vm/check-guest.sh "$file" ${options[@]+"${options[@]}"} \
+        VM_TIMEOUT="${VM_TIMEOUT:-$(patience 600)}" "$@" tests/vm/run.sh tests/vm/check-guest.sh "$file" ${options[@]+"${options[@]}"} \
         > >(tee "$log") || rc=$?
     wait # for tee
     # What the plan promises and nobody reports has failed too: the VM may have died. A skip, too: the

@@ -10,6 +10,8 @@ SHARE=/mnt/share
 . "$SHARE/agreed"
 # shellcheck source=tests/engines/lib.sh
 . tests/engines/lib.sh
+# shellcheck source=tests/lib/patience.bash
+. tests/lib/patience.bash
 work=$(mktemp -d)
 
 # An emulated CPU has no use for a second thread: threads of ggml spin while they wait.
@@ -43,7 +45,7 @@ if [[ $pages != 4k ]]; then
     cp "$backends/libggml-cpu-armv8.0_1.so" "$work/backends/"
     options+=(-v "$work/backends:$backends:ro")
 fi
-run=(timeout 90 podman run --rm "${options[@]}")
+run=(timeout "$(patience 90)" podman run --rm "${options[@]}")
 step machine "the VM is $machine, its pages have $pages"
 [[ $machine == "${VM_ARCH:-$machine}" ]] || die "it should be $VM_ARCH"
 [[ $pages == "${VM_PAGES:-4k}" ]] || die "they should have ${VM_PAGES:-4k}"
@@ -104,7 +106,7 @@ jq -e 'all(.[]; .backends == "APIR")' "$SHARE/apir.json" >/dev/null || die "that
 # completes CMD...: CMD is an engine's `run` up to the image. The text must be native's.
 completes() {
     local native remoted
-    for _ in 1 2 3 4 5; do
+    for _ in {1..30}; do
         # shellcheck disable=SC2086 # words on purpose
         "$@" llama-completion -m /models/first.gguf -ngl 99 $PREPARE_GREEDY \
             -lv 4 -n "$PREPARE_TOKENS" -p "$PREPARE_PROMPT" >"$SHARE/apir.text" 2>"$log" </dev/null
@@ -122,13 +124,10 @@ step completion "a greedy completion on APIR0; native: $PREPARE_TOKENS tokens"
 completes "${run[@]}" "${device[@]}" "$image"
 
 step chat "llama-server in a container answers a chat request"
-timeout 60 podman run -d --name chat "${options[@]}" "${device[@]}" "$image" \
+timeout "$(patience 60)" podman run -d --name chat "${options[@]}" "${device[@]}" "$image" \
     llama-server -m /models/first.gguf -ngl 99 -t 1 -np 1 -c 512 --host 127.0.0.1 --port 8080 >>"$log" 2>&1
-for ((i = 0; i < 300; i++)); do
-    ! curl -sf -o /dev/null http://127.0.0.1:8080/health || break
-    sleep 0.1
-done
-curl -sS --max-time 60 http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' \
+wait_until 30 curl -sf -o /dev/null http://127.0.0.1:8080/health || :
+curl -sS --max-time "$(patience 60)" http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' \
     -d '{"messages": [{"role": "user", "content": "Tell me a story."}], "max_tokens": 16, "temperature": 0}' \
     >"$SHARE/chat.json" 2>>"$log" || { podman logs chat >>"$log" 2>&1; die "no answer"; }
 podman logs chat >>"$log" 2>&1

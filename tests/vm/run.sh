@@ -36,6 +36,8 @@ set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 repo=$(cd "$here/../.." && pwd -P)
+# shellcheck source=tests/lib/patience.bash
+. "$here/../lib/patience.bash"
 
 say() { printf 'vm: %s\n' "$*" >&2; }
 die() {
@@ -164,7 +166,7 @@ if [[ -z $accel ]]; then
             printf '#!/bin/sh\nexit 42\n' >"$dir/probe" # what the guest answers
             chmod +x "$dir/probe"
             rc=0
-            env -u VM_HOST_SCRIPT -u VM_SHARE VM_ACCEL=kvm VM_TIMEOUT=15 "$here/run.sh" "$dir/probe" >/dev/null 2>&1 || rc=$?
+            env -u VM_HOST_SCRIPT -u VM_SHARE VM_ACCEL=kvm VM_TIMEOUT=60 "$here/run.sh" "$dir/probe" >/dev/null 2>&1 || rc=$?
             [[ $rc -ne 42 ]] || accel=kvm
         fi
         echo "$accel" >"$probe"
@@ -326,11 +328,9 @@ wait "$qemu_pid" 2>/dev/null || true
 qemu_pid=
 
 if [[ -n $host_pid ]]; then
-    # It may still be reading what the VM left; it gets a moment.
-    for _ in 1 2 3 4 5 6 7 8 9 10; do
-        grep -q '^State:.[^Z]' "/proc/$host_pid/status" 2>/dev/null || break
-        sleep 1
-    done
+    # It may still be reading what the VM left.
+    host_script_ended() { ! grep -q '^State:.[^Z]' "/proc/$host_pid/status" 2>/dev/null; }
+    wait_until 10 host_script_ended || true
     kill "$host_pid" 2>/dev/null || true
     host_rc=0
     wait "$host_pid" 2>/dev/null || host_rc=$?
