@@ -93,14 +93,14 @@ run_native() { # ENV... -- ARGS...
     while [[ $1 != -- ]]; do env+=("$1"); shift; done
     shift
     bench Vulkan0 "$@"
-    timeout 300 env "${vulkan[@]}" ${side_env[@]+"${side_env[@]}"} "${env[@]}" \
+    timeout "$(patience 120)" env "${vulkan[@]}" ${side_env[@]+"${side_env[@]}"} "${env[@]}" \
         "${llama_bench[@]}" >"$work/native.out" 2>"$work/native.err" ||
         die "the native run failed: $(tail -n 3 "$work/native.err")"
 }
 
 run_remoted() { # ARGS...
     bench APIR0 "$@"
-    timeout 300 env "${remoted_env[@]}" "${llama_bench[@]}" >"$work/remoted.out" \
+    timeout "$(patience 120)" env "${remoted_env[@]}" "${llama_bench[@]}" >"$work/remoted.out" \
         2>"$work/remoted.err" ||
         die "the remoted run failed: $(tail -n 3 "$work/remoted.err" "$VTEST_LOG")"
 }

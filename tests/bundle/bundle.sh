@@ -63,7 +63,7 @@ cp "$out/frontend/libggml-apir.so" "$small/frontend/"
 cp "$out/tests/bench/libapir-count.so" "$out/tests/bench/apir-count.json" "$small/tests/bench/"
 ln -s ../../bin/apir-render-server "$small/backend/apir-render-server"
 ln -s ../../../bin/gguf-write "$small/tests/models/gguf-write"
-for f in tests/system/vtest.sh tests/bench/dispatch.sh; do
+for f in tests/lib/patience.bash tests/system/vtest.sh tests/bench/dispatch.sh; do
     mkdir -p "$top/$(dirname "$f")"
     cp "$f" "$top/$f"
 done
@@ -91,7 +91,7 @@ for p in backend/apir-{render-server,worker} frontend/libggml-apir.so tests/arch
     # shellcheck disable=SC2046 # names without spaces
     root_files $(ldd "$out/$p" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }')
 done
-for f in tests/{archs,options,ops,env}/*.{sh,awk} tests/system/{vtest,unix}.sh tests/archs/part \
+for f in tests/{archs,options,ops,env}/*.{sh,awk} tests/system/{vtest,unix}.sh tests/lib/patience.bash tests/archs/part \
     tests/bundle/checks LICENSE; do
     [[ ! -e $f ]] || cp --parents "$f" "$top"
 done

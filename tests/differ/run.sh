@@ -84,8 +84,8 @@ operations=0 sequences=0 asserts=0 first=
 # One process of a program, ggml or llama: its last line is in $said, the rest in the file.
 run_program() { # ggml|llama FILE SECONDS OPTIONS...
     local -n program=$1
-    # A sequence goes on behind the limit: three minutes are for the slow machine, a hang is a failure.
-    said=$(timeout $(($3 + 180)) env "${vars[@]}" GGML_NO_BACKTRACE=1 \
+    # A sequence goes on behind the limit; a hang is a failure.
+    said=$(timeout $(($3 + $(patience 180))) env "${vars[@]}" GGML_NO_BACKTRACE=1 \
         "$programs/${program[0]}" --seconds "$3" "${@:4}" "${program[@]:1}" 2>"$2")
 }
 # How a process has ended: ggml's own words, or the step that it fell in.

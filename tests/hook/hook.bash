@@ -7,6 +7,9 @@
 
 bats_require_minimum_version 1.5.0
 
+# shellcheck source=tests/lib/patience.bash
+. "${BATS_TEST_DIRNAME}/../lib/patience.bash"
+
 HOOK=$(realpath "$APIR_OUT/hook/apir-hook")
 PLUGIN=$(realpath "$APIR_OUT/frontend/libggml-apir.so")
 INSIDE=/usr/lib/apir/libggml-apir.so

@@ -349,8 +349,13 @@ slot_in() {
     done
 }
 
+# The processor time, in ticks, of all that this process has started and that has ended.
+ended_ticks() { # PID
+    awk '{ sub(/^.*\) /, ""); print $14 + $15 }' "/proc/$1/stat"
+}
+
 @test "hostile: folders without end: it starts within seconds" {
-    local dir i began
+    local dir i before me=$BASHPID
     dir=$(layer endless)/app
     mkdir -p "$dir/llama"
     (cd "$dir/llama" && seq -f 'libggml-x%g.so' 30000 | xargs touch)
@@ -359,10 +364,11 @@ slot_in() {
     done
     bundle_new "$(layer endless)" "$(layer_busybox)"
     bundle_hook
-    began=$(now_ms)
+    # An engine waits for 10 s. With a core of its own it has that long.
+    before=$(ended_ticks "$me")
     bundle_run /bin/sh -c 'echo started'
     [[ $status -eq 0 && $output == started ]]
-    (($(now_ms) - began < 10000))
+    (($(ended_ticks "$me") - before < 1000))
     grep -q 'more than is looked at' <(hook_log)
 }
 

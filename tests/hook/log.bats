@@ -57,7 +57,7 @@ LINE='stage "nosuchstage" is not known to this version'
     [ ! -e "$LOG" ]
     # In a user namespace where root is none of the host's users, as with --userns.
     rm /run/user/1000/apir-hook.log
-    unshare --user sleep 100 3>&- &
+    unshare --user sleep 10000 3>&- &
     OTHER=$!
     until [ "$(readlink "/proc/$OTHER/ns/user")" != "$(readlink /proc/self/ns/user)" ]; do :; done
     for map in uid_map gid_map; do
@@ -91,7 +91,7 @@ LINE='stage "nosuchstage" is not known to this version'
     [ ! -e "$BATS_TEST_TMPDIR/elsewhere" ]
     rm "$LOG"
     mkfifo "$LOG"
-    say timeout 10
+    say timeout "$(patience 10)"
     rm "$LOG"
     mkdir "$LOG"
     say

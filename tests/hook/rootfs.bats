@@ -46,7 +46,7 @@ instead() {
 harmless() {
     local stage
     for stage in createContainer createRuntime; do
-        timeout 10 "$APIR_OUT/tests/hook/race" "$HOOK" "$stage" 0 "$B" --plugin "$PLUGIN" \
+        timeout "$(patience 10)" "$APIR_OUT/tests/hook/race" "$HOOK" "$stage" 0 "$B" --plugin "$PLUGIN" \
             $([ $stage = createContainer ] || echo --spec "$SPEC") \
             >"$BATS_TEST_TMPDIR/mounts" 2>/dev/null || {
             echo "$stage with $1: exit code $?"

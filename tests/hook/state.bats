@@ -44,7 +44,7 @@ asks='annotations: {"apir.device": "host0"}'
 }
 
 @test "a process in our own mount namespace is no container" {
-    sleep 100 3>&- &
+    sleep 10000 3>&- &
     OTHER=$!
     mounts=$(</proc/self/mountinfo)
     refused "process $OTHER of the state has no mount namespace of its own" "{bundle: \"$B\", $asks, pid: $OTHER}"
@@ -52,7 +52,7 @@ asks='annotations: {"apir.device": "host0"}'
 }
 
 @test "a process of another mount namespace without the container's root is refused" {
-    unshare --mount sleep 100 3>&- &
+    unshare --mount sleep 10000 3>&- &
     OTHER=$!
     until [ "$(readlink "/proc/$OTHER/ns/mnt")" != "$(readlink /proc/self/ns/mnt)" ]; do :; done
     for root in / /proc/.. "$B/rootfs/../../../../../../../.."; do

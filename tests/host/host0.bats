@@ -6,7 +6,6 @@
 # spec says is put into the bundle as an engine would. The root file system is Debian's with
 # llama.cpp; nothing of ours is in it.
 
-export BATS_TEST_TIMEOUT=120
 load ../system/system.bash
 
 # Of no account in passwd; their numbers are all that counts.

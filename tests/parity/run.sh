@@ -44,12 +44,12 @@ types=(q4_0 q8_0 f16)
 
 # A run that hangs is a failure, not a stop of everything.
 run_native() {
-    timeout 120 env -u GGML_BACKEND_PATH GGML_VK_VISIBLE_DEVICES= "$logits" --device CPU "$@"
+    timeout "$(patience 120)" env -u GGML_BACKEND_PATH GGML_VK_VISIBLE_DEVICES= "$logits" --device CPU "$@"
 }
 run_remoted() {
     local vars
     mapfile -t vars < <(vtest_env "$out")
-    timeout 120 env "${vars[@]}" "$logits" --device APIR0 "$@"
+    timeout "$(patience 120)" env "${vars[@]}" "$logits" --device APIR0 "$@"
 }
 
 compare_runs() { # NAME ARGS...

@@ -276,7 +276,7 @@ static void ask_host(enum fault fault, enum cdi_session_step passed)
         serve(listener);
     }
     close(listener);
-    ask(fault == FAULT_SILENT ? 300 : TIMEOUT_MS);
+    ask(fault == FAULT_SILENT ? 3000 : TIMEOUT_MS);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
     unlink(unix_host.path);

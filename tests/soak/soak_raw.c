@@ -62,7 +62,7 @@ static void raw_open(struct raw *r)
                                               .major = APIR_PROTOCOL_MAJOR,
                                               .minor = APIR_PROTOCOL_MINOR}});
     raw_flush(r);
-    const double end = now_seconds() + HELLO_SECONDS;
+    const double end = now_seconds() + patient_ms(HELLO_SECONDS * 1000) / 1e3;
     while (apir_ring_guest_head(&r->ring) != r->ring.tail) {
         if (raw_state(r) >= APIR_STATE_FATAL)
             fail("no answer to HELLO: %.200s", r->ring.header->reason);
@@ -88,7 +88,7 @@ void raw_malformed(struct soak_client *c)
     memcpy(bytes, &headers[c->seed % 4], sizeof(headers[0]));
     apir_ring_guest_put(&r.ring, bytes, sizeof(bytes));
     raw_flush(&r);
-    const double end = now_seconds() + FATAL_SECONDS;
+    const double end = now_seconds() + patient_ms(FATAL_SECONDS * 1000) / 1e3;
     while (raw_state(&r) != APIR_STATE_FATAL) {
         if (now_seconds() > end || raw_state(&r) == APIR_STATE_LOST)
             fail("malformed bytes (%u) did not end the context as FATAL, but in state %u: %.200s",

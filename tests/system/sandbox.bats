@@ -364,11 +364,16 @@ is_idle() { chrt -p "$1" | grep -q SCHED_IDLE; } # PID
     VTEST_CONFIG='{"threads": 1, "devices": ["Vulkan0"], "spare_workers": 0, "shader_seconds": 12}'
     VTEST_ENV+=(APIR_LOG=info "XDG_CACHE_HOME=$T/cache")
     printf '%s\n' "$VTEST_CONFIG" >"$T/shaders.json"
-    env "${VTEST_ENV[@]}" "$OUT/backend/apir-worker" --fill-shaders --all --config "$T/shaders.json" >"$T/said" 2>&1 &
-    filling=$!
-    wait_until 5 is_idle "$filling"
-    [[ $((0x$(awk '$1 == "SigIgn:" { print $2 }' "/proc/$filling/status") >> 12 & 1)) -eq 1 ]] # SIGPIPE
-    wait "$filling"
+    # Again where others have wanted the cores for all of its time.
+    local try
+    for try in {1..20}; do
+        env "${VTEST_ENV[@]}" "$OUT/backend/apir-worker" --fill-shaders --all --config "$T/shaders.json" >"$T/said" 2>&1 &
+        filling=$!
+        wait_until 5 is_idle "$filling"
+        [[ $((0x$(awk '$1 == "SigIgn:" { print $2 }' "/proc/$filling/status") >> 12 & 1)) -eq 1 ]] # SIGPIPE
+        wait "$filling"
+        ! grep -qE 'Vulkan0 .*: computed [1-9][0-9]* graphs' "$T/said" || break
+    done
     grep -E 'Vulkan0 .*: computed [1-9][0-9]* graphs' "$T/said"
     [[ -n $(find "$T/cache" -type f -size +0) ]]
     find "$T/cache" -type f | sort >"$T/before"

@@ -231,10 +231,17 @@ static void make(const struct tree *t, const char *entry)
     tree_file(t, path, "x", 1);
 }
 
+/* Again where its time was over before it had seen all, as the machine had no core for it. */
 static int scan(const struct tree *t, struct image *image)
 {
-    image_init(image);
-    return image_scan(t->root, NULL, 0, EM_X86_64, image);
+    for (int tries = 0;; tries++) {
+        const int64_t start = now_ms();
+        image_init(image);
+        const int rc = image_scan(t->root, NULL, 0, EM_X86_64, image);
+        if (tries == 9 || now_ms() - start < IMAGE_FIND_MS)
+            return rc;
+        image_fini(image);
+    }
 }
 
 static bool is_place(const char *const *places, const struct image *image, size_t i)
