@@ -155,7 +155,7 @@ int cdi_folder_open(const char *path, mode_t mode, const char **ret_name, struct
 
 /* ---- who may change it -------------------------------------------------------------- */
 
-/* One part of a way, which is no link: neither it nor what is in it is anybody else's to replace.
+/* One part of a way: neither it nor what is in it is anybody else's to replace.
  */
 static int check_part(const char *part, const struct stat *st, mode_t writers,
                       struct apir_error *err)
@@ -177,15 +177,15 @@ static int check_part(const char *part, const struct stat *st, mode_t writers,
 static int expand(char way[PATH_MAX], const char *part, size_t n)
 {
     char target[PATH_MAX], all[PATH_MAX];
-    const int parent = (int)(strrchr(part, '/') - part);
+    int parent = (int)(strrchr(part, '/') - part) + 1;
     ssize_t size = readlink(part, target, sizeof(target) - 1);
 
     if (size < 0)
         return -errno;
     target[size] = '\0';
-    /* From the root, or from the folder that the link is in. */
-    if (snprintf(all, sizeof(all), "%.*s/%s%s", target[0] == '/' ? 0 : parent, part, target,
-                 way + n) >= (int)sizeof(all))
+    if (target[0] == '/')
+        parent = 0;
+    if (snprintf(all, sizeof(all), "%.*s%s%s", parent, part, target, way + n) >= (int)sizeof(all))
         return -ENAMETOOLONG;
     memcpy(way, all, sizeof(all));
     return 0;
@@ -200,7 +200,7 @@ int cdi_folder_check(const char *path, mode_t writers, struct apir_error *err)
     part[0] = '\0';
     if (path[0] != '/' && !getcwd(part, sizeof(part)))
         return apir_error_sys(err, errno, "the folder that this runs in");
-    if (snprintf(way, sizeof(way), "%s/%s", part, path) >= (int)sizeof(way))
+    if (snprintf(way, sizeof(way), "%s%s%s", part, part[0] ? "/" : "", path) >= (int)sizeof(way))
         return apir_error_sys(err, ENAMETOOLONG, "%.100s...", path);
     for (size_t n = 1;;) {
         snprintf(part, sizeof(part), "%.*s", (int)n, way);
