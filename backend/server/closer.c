@@ -28,8 +28,9 @@ struct batch {
 /* One kind of work, and its threads. */
 struct closers {
     pthread_mutex_t lock;
-    struct batch *waiting; /* below lock */
+    struct batch *waiting; /* below lock; the oldest is the last */
     unsigned n;            /* below lock */
+    bool oldest;           /* below lock; whose turn it is */
     unsigned most;
 };
 
@@ -37,15 +38,17 @@ static struct closers closing = {.lock = PTHREAD_MUTEX_INITIALIZER, .most = SERV
 static struct closers freeing = {.lock = PTHREAD_MUTEX_INITIALIZER, .most = 1};
 static struct closers removing = {.lock = PTHREAD_MUTEX_INITIALIZER, .most = 1};
 
-/* The smallest first: nobody waits for the many gigabytes of somebody else. */
+/* By turns the smallest, so that nobody waits for the many gigabytes of somebody else, and the
+ * oldest, so that nobody waits for ever for others who come and come. */
 static struct batch *batch_take(struct closers *closers)
 {
     pthread_mutex_lock(&closers->lock);
     struct batch **least = &closers->waiting;
     for (struct batch **at = least; *at; at = &(*at)->next) {
-        if ((*at)->size < (*least)->size)
+        if (closers->oldest || (*at)->size < (*least)->size)
             least = at;
     }
+    closers->oldest = !closers->oldest;
     struct batch *batch = *least;
     if (batch)
         *least = batch->next;
@@ -99,7 +102,8 @@ static int closer_start(struct closers *closers)
     return rc;
 }
 
-static void closers_add(struct closers *closers, struct batch *batch)
+/* False: there is no thread, and none can be started; this one waits for the next call's. */
+static bool closers_add(struct closers *closers, struct batch *batch)
 {
     pthread_mutex_lock(&closers->lock);
     batch->next = closers->waiting;
@@ -108,12 +112,14 @@ static void closers_add(struct closers *closers, struct batch *batch)
     if (more)
         closers->n++;
     pthread_mutex_unlock(&closers->lock);
-    /* Where none can be started this one waits for the next call's. */
-    if (more && closer_start(closers) != 0) {
-        pthread_mutex_lock(&closers->lock);
-        closers->n--;
-        pthread_mutex_unlock(&closers->lock);
-    }
+    if (!more || closer_start(closers) == 0)
+        return true;
+    pthread_mutex_lock(&closers->lock);
+    closers->n--;
+    /* It is the first, unless one has taken it since: nobody else adds any. */
+    const bool waits = closers->n == 0 && closers->waiting == batch;
+    pthread_mutex_unlock(&closers->lock);
+    return !waits;
 }
 
 /* With these descriptors, or NULL: no memory. */
@@ -132,7 +138,7 @@ void server_close_later(const int *fds, size_t n)
 {
     struct batch *batch = n ? batch_new(fds, n) : NULL;
     if (batch)
-        closers_add(&closing, batch);
+        (void)closers_add(&closing, batch);
 }
 
 bool server_free_later(int fd, uint64_t size, uint32_t *done)
@@ -142,8 +148,11 @@ bool server_free_later(int fd, uint64_t size, uint32_t *done)
         return false;
     batch->size = size;
     batch->done = done;
-    closers_add(&freeing, batch);
-    return true;
+    if (closers_add(&freeing, batch))
+        return true;
+    freeing.waiting = batch->next; /* no thread looks */
+    free(batch);
+    return false;
 }
 
 void server_remove_later(const char *folder)
@@ -152,5 +161,5 @@ void server_remove_later(const char *folder)
     if (!batch)
         return;
     batch->folder = strdup(folder);
-    closers_add(&removing, batch);
+    (void)closers_add(&removing, batch);
 }

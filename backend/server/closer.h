@@ -24,8 +24,9 @@ void server_close_later(const int *fds, size_t n);
 
 /*
  * The same for memory of this size (backend/server/memory.h): it is freed, then closed, and then
- * *done is 1 (a release store); it must stay there until then, or be NULL. Who has little goes
- * before who has much. False: there is no memory for the note of it, and fd stays the caller's.
+ * *done is 1 (a release store); it must stay there until then, or be NULL. By turns who has little
+ * goes before who has much, and who came first before all. False: there is no memory for the note
+ * of it, and fd stays the caller's.
  */
 bool server_free_later(int fd, uint64_t size, uint32_t *done);
 
