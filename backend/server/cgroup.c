@@ -59,6 +59,19 @@ static bool is_delegated(const char *folder)
     return getxattr(folder, "user.delegate", value, sizeof(value) - 1) == 1 && value[0] == '1';
 }
 
+/* The one that is handed over: ours, or the one above where the manager has put us into `server`
+ * itself, so that a service that is started anew need not wait for the last one's workers. */
+static bool find_delegated(char *folder)
+{
+    if (is_delegated(folder))
+        return true;
+    char *last = strrchr(folder, '/');
+    if (strcmp(last, "/server") != 0)
+        return false;
+    *last = '\0';
+    return is_delegated(folder);
+}
+
 /* Processes live in the leaves: ours goes into one, before the controllers are handed down. */
 static int divide(const char *folder)
 {
@@ -101,7 +114,7 @@ void server_cgroups_init(struct server_cgroups *groups, const struct apir_config
     snprintf(groups->pids_max, sizeof(groups->pids_max), "%u", apir_config_worker_threads(config));
     char folder[PATH_MAX];
     int rc = own_folder(folder, sizeof(folder));
-    const bool ours = rc == 0 && is_delegated(folder);
+    const bool ours = rc == 0 && find_delegated(folder);
     if (ours)
         rc = divide(folder);
     if (ours && rc == 0) {

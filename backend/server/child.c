@@ -232,7 +232,7 @@ int server_child_start(struct server_children *children, struct server_child *ch
 {
     assert(spec->n_fds <= SERVER_CHILD_FDS_MAX && child->pid == 0);
     pid_t parent = getpid();
-    pid_t pid = fork();
+    pid_t pid = fork(); /* as long as this process has maps: a page for each context */
     if (pid < 0)
         return -errno;
     if (pid == 0)

@@ -224,6 +224,7 @@ int server_claims_add_others(const struct server_claims *claims, const char *dev
         apir_close_fd(&dir_fd);
         return rc;
     }
+    /* How much there is to read is the choice of who may write in the folder: no guest. */
     unsigned n = 0;
     uint32_t rows = SERVER_CLAIMS_LOOKED_AT;
     for (struct dirent *entry; n <= SERVER_CLAIMS_FILES && rows && (entry = readdir(dir));) {
