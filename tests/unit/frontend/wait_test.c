@@ -117,7 +117,7 @@ static int answers_pings(struct transport *t, const struct apir_doorbell *bell)
 TEST(what_was_there_is_no_loss)
 {
     pthread_t host;
-    (void)host_begin();
+    begin();
     client.transport.doorbell = answers_pings;
     assert_int_equal(pthread_create(&host, NULL, head_goes_back, NULL), 0);
     for (int i = 0; i < 20000; i++)
