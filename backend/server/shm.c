@@ -236,6 +236,10 @@ void server_shm_books_init(struct server_shm_books *books, struct server_loop *l
     *books = (struct server_shm_books){.loop = loop};
 }
 
+/* The process ends: what is still being freed is the kernel's, and whoever frees it has its note.
+ */
+static struct shm_left *unfinished;
+
 void server_shm_books_fini(struct server_shm_books *books)
 {
     server_timer_disarm(books->loop, &books->sweep);
@@ -245,9 +249,11 @@ void server_shm_books_fini(struct server_shm_books *books)
         while (book->first) {
             struct shm_left *left = book->first;
             book->first = left->next;
-            /* The process ends: what is being freed is the kernel's, and its note stays. */
-            if (left->own < 0 && !apir_load_acquire32(&left->done))
+            if (left->own < 0 && !apir_load_acquire32(&left->done)) {
+                left->next = unfinished;
+                unfinished = left;
                 continue;
+            }
             apir_close_fd(&left->own);
             free(left);
         }
