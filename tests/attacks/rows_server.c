@@ -31,7 +31,9 @@
 
 /* ---- held up? ------------------------------------------------------------------------------ */
 
-/* What was slept for is accused only beside this: how late this machine wakes up who has slept. */
+/* An event that has slept is accused of so much more than this: how late the machine wakes up who
+ * has slept, as another thread sees it meanwhile. */
+enum { SLEPT_MS = 100 };
 static struct stalls {
     pthread_t thread;
     uint32_t stop;
@@ -72,7 +74,8 @@ static void stop(struct own *o)
         long sleeps = 0;
         WANT(from && sscanf(from, " took %lld ms, computed for %lld and slept %ld times", &all,
                             &cpu, &sleeps) == 3);
-        if (cpu >= SERVER_LOOP_LONG_MS || (sleeps > 0 && all - cpu > stalls.longest_ms + 1))
+        if (cpu >= SERVER_LOOP_LONG_MS ||
+            (sleeps > 0 && all - cpu > SLEPT_MS + 2 * stalls.longest_ms))
             not_stopped("%.*s (this machine: %lld ms)", (int)strcspn(at, "\n"), at,
                         (long long)stalls.longest_ms);
         longest = cpu > longest ? cpu : longest;
