@@ -45,8 +45,7 @@
 #define SPIN_MIN_NS 200000u
 #define SPIN_GAP_NS 3000000u
 /* Then we look whether the server is still there: mostly its end is ours. */
-#define SLEEP_NS  5000000000u
-#define LOG_LINES 60u /* per minute: the guest can cause them */
+#define SLEEP_NS 5000000000u
 /* Messages between two looks at the control socket: who is busy does not sleep, and the server
  * gives up on a worker whose socket is full. */
 #define CONTROL_EVERY 32u
@@ -410,7 +409,6 @@ int main(int argc, char **argv)
     enum apir_log_level level;
     if (apir_log_parse_level(getenv("APIR_LOG"), &level) == 0)
         apir_log_set_level(level);
-    apir_log_set_limit(LOG_LINES);
     /* Who reads the log may end: that is not our end. */
     (void)signal(SIGPIPE, SIG_IGN);
     /* A server that dies takes us along, also where it cannot say so. */
