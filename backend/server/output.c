@@ -18,9 +18,7 @@
 
 static unsigned output_share(unsigned lines)
 {
-    return apir_log_enabled(APIR_LOG_DEBUG)  ? 1000 * lines
-           : apir_log_enabled(APIR_LOG_INFO) ? 10 * lines
-                                             : lines;
+    return apir_log_enabled(APIR_LOG_INFO) ? 10 * lines : lines;
 }
 
 static void output_ready(void *user, uint32_t events);
@@ -46,6 +44,8 @@ static void output_pause(struct server_output *output, const char *whose)
 static bool output_may_say(struct server_output *output)
 {
     const int64_t now = server_now_ms();
+    if (apir_log_enabled(APIR_LOG_DEBUG))
+        return true;
     if (output->resume.armed)
         return false;
     if (!server_quota_take(&output->lines, output_share(SERVER_OUTPUT_LINES), OUTPUT_PERIOD_MS,
@@ -112,6 +112,8 @@ int server_output_open(struct server_output *output, struct server_loop *loop,
     if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0)
         return -errno;
     cleanup_fd int ours = fds[0], theirs = fds[1];
+    if (apir_log_enabled(APIR_LOG_DEBUG)) /* all of it is wanted: it waits where we are slow */
+        (void)fcntl(theirs, F_SETFL, 0);
     *output = (struct server_output){0};
     int rc = server_loop_add(loop, &output->source, ours, SERVER_LOOP_IN, output_ready, output);
     if (rc < 0)

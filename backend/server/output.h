@@ -7,7 +7,8 @@
  * the file, terminal or socket that the log is; and who reads the log, or no longer does, is
  * nothing to it.
  *
- * The worker's end does not block: what does not fit into its pipe is lost, and it goes on.
+ * The worker's end does not block: what does not fit into its pipe is lost, and it goes on. Where
+ * the log's level is debug, everything is wanted: nothing is left out, and it waits.
  */
 #ifndef APIR_SERVER_OUTPUT_H
 #define APIR_SERVER_OUTPUT_H
@@ -19,7 +20,7 @@
 #include "backend/server/quota.h"
 
 /* Lines per minute, of one worker and of all of a server; ten times as many where the log's level
- * is info, a thousand times where it is debug. Empty ones count, and of a longer one each
+ * is info. Empty ones count, and of a longer one each
  * SERVER_OUTPUT_LINE_MAX bytes. */
 #define SERVER_OUTPUT_LINES     200u
 #define SERVER_OUTPUT_LINES_ALL 2000u

@@ -109,7 +109,7 @@ operate() { # WHERE FILE
 }
 
 # How many graphs the host's workers have computed of those programs that have left.
-graphs_of() { awk '$2 == "GRAPH_EXEC" { n += $3 } END { print n + 0 }' "$1"; }
+graphs_of() { sed -nE 's/.* GRAPH_EXEC +([0-9]+) times.*/\1/p' "$1" | awk '{ n += $1 } END { print n + 0 }'; }
 lines_of() { grep -c "$2" "$1" || :; } # FILE PATTERN
 
 pair() { # GUEST HOST: each a line of `versions`

@@ -29,12 +29,15 @@ attempts() {
     grep 'escape: \|sandbox: ' "$VTEST_LOG"
 }
 
+# What workers print, without their names.
+escapes() { sed -n 's/^apir: worker of context [0-9]*: \(escape: \)/\1/p' "$VTEST_LOG"; }
+
 # expect NAME=RESULT...: what the worker's log says, and nothing more of these names.
 expect() {
     local want bad=0
     for want; do
-        if [[ $(grep "^escape: ${want%%=*} " "$VTEST_LOG") != "escape: ${want%%=*} ${want#*=}" ]]; then
-            echo "expected: $want; got: $(grep "^escape: ${want%%=*} " "$VTEST_LOG")"
+        if [[ $(escapes | grep "^escape: ${want%%=*} ") != "escape: ${want%%=*} ${want#*=}" ]]; then
+            echo "expected: $want; got: $(escapes | grep "^escape: ${want%%=*} ")"
             bad=1
         fi
     done
@@ -150,8 +153,8 @@ listen() {
         LD_LIBRARY_PATH=/
     expect "${want[@]}"
     [[ $(<"$T/secret") == secret ]]
-    [[ $(sed -n 's/^escape: \([0-9]*\) is the last descriptor$/\1/p' "$VTEST_LOG") -lt 512 ]]
-    [[ $(sed -n 's/^escape: \([0-9]*\) timers$/\1/p' "$VTEST_LOG") -le 64 ]]
+    [[ $(sed -n 's/^escape: \([0-9]*\) is the last descriptor$/\1/p' <(escapes)) -lt 512 ]]
+    [[ $(sed -n 's/^escape: \([0-9]*\) timers$/\1/p' <(escapes)) -le 64 ]]
 }
 
 # A /dev of its own, where there are a GPU's nodes; what is behind them does not matter.
@@ -274,7 +277,7 @@ kills() { # NAME...
         ended=$(grep -c 'killed by signal 31 (its sandbox forbids a system call)' "$VTEST_LOG") || :
         # Said twice: by the server, and to the guest.
         if [[ $ended -le $before ]]; then
-            echo "expected: an end by $name; got: $(grep "^escape: $name " "$VTEST_LOG")"
+            echo "expected: an end by $name; got: $(escapes | grep "^escape: $name ")"
             bad=1
         fi
     done
@@ -322,7 +325,7 @@ kills() { # NAME...
     attempts APIR_ESCAPE=thread_name,own_score,threads
     expect thread_name=done own_score=EACCES threads=EAGAIN
     local n
-    n=$(sed -n 's/^escape: \([0-9]*\) threads$/\1/p' "$VTEST_LOG")
+    n=$(sed -n 's/^escape: \([0-9]*\) threads$/\1/p' <(escapes))
     # As many as drivers may have, and two pools of one for each processor.
     local most=$((256 + 2 * $(getconf _NPROCESSORS_ONLN)))
     [[ $n -gt $((most - 100)) && $n -lt $most ]]

@@ -91,7 +91,7 @@ vtest_alive() {
     [[ -n $VTEST_PID ]] && kill -0 "$VTEST_PID" 2>/dev/null
 }
 
-vtest_graphs() { awk '$2 == "GRAPH_EXEC" { n = $3 } END { print n + 0 }' "$VTEST_LOG"; }
+vtest_graphs() { sed -nE 's/.* GRAPH_EXEC +([0-9]+) times.*/\1/p' "$VTEST_LOG" | tail -n 1 | grep . || echo 0; }
 
 # usage: env $(vtest_env OUT) PROGRAM...
 vtest_env() {
