@@ -20,6 +20,8 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=tests/system/vtest.sh
 . tests/system/vtest.sh
+# shellcheck source=tests/system/unix.sh
+. tests/system/unix.sh
 
 vulkan=(GGML_VK_VISIBLE_DEVICES="${GGML_VK_VISIBLE_DEVICES:-0}")
 counted=yes # whether the layer counts
@@ -71,13 +73,13 @@ die() {
 
 # Servers differ in what the worker's environment holds; both write to the same log.
 serve() { # ENV...
-    # All four are read by vtest_start.
+    # All four are read by unix_start.
     # shellcheck disable=SC2034
-    VTEST_ENV=("${vulkan[@]}" "$@")
+    VTEST_ENV=("${vulkan[@]}" APIR_LOG=debug "$@") # ggml's own log, all of it
     # shellcheck disable=SC2034
-    VTEST_CONFIG="{${DISPATCH_CONFIG:+$DISPATCH_CONFIG, }\"threads\": 1, \"devices\": [\"Vulkan0\"],
+    VTEST_CONFIG="{${DISPATCH_CONFIG:+$DISPATCH_CONFIG, }\"threads\": 1, \"devices\": [\"Vulkan0\"], \"spare_workers\": 0, \"shader_seconds\": 0,
         \"sandbox_write\": [\"$work\"]}" # the layer's counts
-    vtest_start "$out"
+    unix_start "$out" # it lives on after its clients, and so writes all that their workers have printed
     trap finish EXIT
     mapfile -t remoted_env < <(vtest_env "$out")
 }
@@ -174,10 +176,13 @@ check_counts() { # NAME UNITS UNIT SHORT LONG
 
 # ---- names ----------------------------------------------------------------------
 
-# ggml's log gives each kind of operation with its number in a graph and its time; the time goes.
+# ggml's log gives each kind of operation with its number in a graph and its time; the time goes, and so does the
+# worker's name.
 ops_read() { # FILE
-    sed -n 's/^\(.*: [0-9]* x \)[0-9.e+]* us = .*/\1/p' "$1"
+    sed -nE -e 's/^apir: worker of context [0-9]+: //' -e 's/^(.*: [0-9]* x )[0-9.e+]* us = .*/\1/p' "$1"
 }
+new_log() { tail -c "+$(($1 + 1))" "$VTEST_LOG"; }
+log_is_whole() { new_log "$1" | grep -q 'context [0-9]* destroyed'; } # what its worker has printed comes before
 
 ops_pair() { # ARGS
     local from
@@ -187,7 +192,8 @@ ops_pair() { # ARGS
     from=$(stat -c %s "$VTEST_LOG")
     # shellcheck disable=SC2086
     run_remoted $1
-    tail -c "+$((from + 1))" "$VTEST_LOG" >"$work/remoted.log"
+    wait_until 20 log_is_whole "$from" || die "the server does not say that the context has ended"
+    new_log "$from" >"$work/remoted.log"
     ops_read "$work/remoted.log" >"$work/remoted.ops"
     [[ -s $work/native.ops ]] || die "ggml's GGML_VK_PERF_LOGGER printed no operations"
 }

@@ -26,17 +26,18 @@ attempts() {
     VTEST_ENV=(APIR_LOG=info "$@")
     server_start
     client
-    grep 'escape: \|sandbox: ' "$VTEST_LOG"
+    wait_until 20 grep 'escape: \|sandbox: ' "$VTEST_LOG"
 }
 
 # What workers print, without their names.
 escapes() { sed -n 's/^apir: worker of context [0-9]*: \(escape: \)/\1/p' "$VTEST_LOG"; }
 
-# expect NAME=RESULT...: what the worker's log says, and nothing more of these names.
+# expect NAME=RESULT...: what the worker's log says, soon, and nothing more of these names.
+is_said() { [[ $(escapes | grep "^escape: ${1%%=*} ") == "escape: ${1%%=*} ${1#*=}" ]]; }
 expect() {
     local want bad=0
     for want; do
-        if [[ $(escapes | grep "^escape: ${want%%=*} ") != "escape: ${want%%=*} ${want#*=}" ]]; then
+        if ! wait_until 1 is_said "$want"; then
             echo "expected: $want; got: $(escapes | grep "^escape: ${want%%=*} ")"
             bad=1
         fi
@@ -383,7 +384,7 @@ is_idle() { chrt -p "$1" | grep -q SCHED_IDLE; } # PID
     server_start
     hold
     has_namespaces
-    grep -q '[1-9] shader caches' "$VTEST_LOG"
+    wait_until 20 grep -q '[1-9] shader caches' "$VTEST_LOG"
     # By itself the server spares a driver in software that work.
     wait_until 20 grep -q 'Vulkan0 .*: left out' "$VTEST_LOG"
     find "$T/cache" -type f | sort | diff "$T/before" -
@@ -428,7 +429,7 @@ is_idle() { chrt -p "$1" | grep -q SCHED_IDLE; } # PID
         server_below "$WITHOUT $without"
         server_start
         hold
-        grep 'sandbox: .*no Landlock' "$VTEST_LOG"
+        wait_until 20 grep 'sandbox: .*no Landlock' "$VTEST_LOG"
         refute grep 'shader caches' "$VTEST_LOG"
         vtest_stop
         [[ -z $(find "$T/cache" "$T/home" -type f) ]]
@@ -484,7 +485,7 @@ kernel_lacks() { # CALL[=ERRNO] WHAT [PATTERN]: what is said where the sandbox i
     VTEST_CONFIG='{"threads": 1, "devices": ["CPU"], "sandbox": "auto"}'
     server_start
     run -0 remote "$EXERCISE" compute
-    grep "sandbox: .*$2" "$VTEST_LOG"
+    wait_until 20 grep "sandbox: .*$2" "$VTEST_LOG"
     vtest_stop
     VTEST_CONFIG='{"threads": 1, "devices": ["CPU"], "sandbox": "required"}'
     server_start
@@ -508,7 +509,7 @@ kernel_lacks() { # CALL[=ERRNO] WHAT [PATTERN]: what is said where the sandbox i
     server_start
     run --separate-stderr remote "$EXERCISE" compute
     [[ $status -ne 0 ]]
-    grep -q 'a worker that runs as root' "$VTEST_LOG"
+    wait_until 20 grep -q 'a worker that runs as root' "$VTEST_LOG"
     # The program is told the same, whether it has its memory by then or not.
     [[ $stderr == *"is lost:"*"runs as root"* ]]
 }
