@@ -89,6 +89,10 @@ host_start() { # OUT
     esac
 }
 
+# The test server kills ours once it has no client any more. What the first worker has printed is in the log where
+# that came after the end of its context (which APIR_LOG=info tells); else a test does it once more.
+log_is_whole() { grep -q 'context 1 destroyed' "$VTEST_LOG"; }
+
 server_start() {
     host_start "$OUT"
     mapfile -t REMOTE < <(vtest_env "$OUT")
