@@ -15,7 +15,7 @@ $(RING_TESTS): %: %.o $(UNIT_OBJ) $(call objs,tests/unit/protocol/ring_ends.c pr
 	$(link)
 # The host is the test's own here, and so the link to it.
 ORDERS_TEST := $(O)/tests/unit/frontend/orders_test
-$(ORDERS_TEST): %: %.o $(UNIT_OBJ) $(call objs,tests/lib/folder.c frontend/graph/orders.c \
+$(ORDERS_TEST): %: %.o $(UNIT_OBJ) $(call objs,tests/unit/frontend/own_host.c tests/lib/folder.c frontend/graph/orders.c \
     frontend/graph/encode.c frontend/plugin/plugin.c common/log.c common/error.c) $(PROTOCOL_OBJS)
 	$(link)
 PART_TEST := $(O)/tests/unit/frontend/part_test
@@ -23,7 +23,7 @@ $(PART_TEST): %: %.o $(UNIT_OBJ) $(call objs,tests/lib/folder.c frontend/graph/e
     frontend/plugin/plugin.c common/error.c) $(PROTOCOL_OBJS)
 	$(link)
 QUERY_TEST := $(O)/tests/unit/frontend/query_test
-$(QUERY_TEST): %: %.o $(UNIT_OBJ) $(call objs,tests/lib/folder.c frontend/graph/query.c \
+$(QUERY_TEST): %: %.o $(UNIT_OBJ) $(call objs,tests/unit/frontend/own_host.c tests/lib/folder.c frontend/graph/query.c \
     frontend/graph/encode.c frontend/plugin/plugin.c common/error.c) $(PROTOCOL_OBJS)
 	$(link)
 # So is the device's memory here.

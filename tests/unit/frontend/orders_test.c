@@ -9,12 +9,11 @@
 #include <ggml.h>
 
 #include "frontend/graph/orders.h"
-#include "frontend/plugin/buffer.h"
 #include "frontend/plugin/stream.h"
 #include "protocol/ggml_probe.h"
+#include "tests/unit/frontend/own_host.h"
 
 #define NODES_MAX 16u
-#define ROOM      (1u << 16)
 
 /* The host: what it answers, as places in the graph that it is asked about. */
 static uint32_t answer[NODES_MAX];
@@ -24,56 +23,8 @@ static uint32_t asked;
 static uint32_t kept[2 * NODES_MAX];
 static uint32_t n_kept;
 
-static uint8_t arena[ROOM];
-static uint8_t replies[APIR_REPLY_SIZE];
-static struct client_block block = {.size = ROOM};
 static const struct gg_cgraph_head *asked_about;
 
-/* What the plug-in has for a real host. */
-struct plugin_buffer *plugin_buffer_of(const struct gg_tensor *t)
-{
-    (void)t;
-    return NULL;
-}
-void client_lock(struct client *c)
-{
-    (void)c;
-}
-void client_unlock(struct client *c)
-{
-    (void)c;
-}
-int client_reply_get_locked(struct client *c)
-{
-    (void)c;
-    return 0;
-}
-void client_reply_put_locked(struct client *c, int index)
-{
-    (void)c;
-    (void)index;
-}
-struct client_block *client_block_locked(struct client *c, uint64_t size)
-{
-    (void)c;
-    assert_true(size <= ROOM);
-    return &block;
-}
-void client_block_release(struct client_block *b)
-{
-    (void)b;
-}
-void client_flush_locked(struct client *c)
-{
-    (void)c;
-}
-int client_wait(struct client *c, uint64_t pos, uint64_t expect_ns)
-{
-    (void)c;
-    (void)pos;
-    (void)expect_ns;
-    return 0;
-}
 static uint32_t index_of(uint32_t node)
 {
     return node < (uint32_t)asked_about->n_nodes
@@ -86,12 +37,12 @@ uint64_t client_put_locked(struct client *c, const struct apir_msg *msg)
     const struct apir_msg_graph_optimize *m = &msg->u.graph_optimize;
     assert_int_equal(msg->code, APIR_MSG_GRAPH_OPTIMIZE);
     const struct apir_reply_optimize r = {.n_nodes = answer_size, .n_deps = n_kept};
-    uint32_t *out = (uint32_t *)(void *)(arena + m->out_offset);
+    uint32_t *out = (uint32_t *)(void *)(own_host_arena + m->out_offset);
     for (uint32_t i = 0; i < answer_size; i++)
         out[i] = index_of(answer[i]);
     for (uint32_t i = 0; i < 2 * n_kept && i < 2 * NODES_MAX; i++)
         out[answer_size + i] = index_of(kept[i]);
-    memcpy(replies + m->reply, &r, sizeof(r));
+    memcpy(own_host_replies + m->reply, &r, sizeof(r));
     asked++;
     return 1;
 }
@@ -114,8 +65,7 @@ static int setup(void **state)
     memcpy(&plugin.op_name, &op_name, sizeof(op_name));
     memcpy(&plugin.unary_op_name, &unary_op_name, sizeof(unary_op_name));
     memcpy(&plugin.blck_size, &blck_size, sizeof(blck_size));
-    plugin.client.arena = arena;
-    plugin.client.replies = replies;
+    own_host_begin();
     ctx = ggml_init(params);
     return ctx ? 0 : -1;
 }

@@ -7,70 +7,16 @@
 #include "tests/lib/unit.h"
 
 #include "frontend/graph/query.h"
-#include "frontend/plugin/buffer.h"
+#include "tests/unit/frontend/own_host.h"
 
-#define ROOM (1u << 16)
-
-static uint8_t arena[ROOM], replies[APIR_REPLY_SIZE];
-static struct client_block block = {.size = ROOM};
 static uint32_t asked;
 static struct plugin_device *const device = &plugin.devices[0];
 
-struct plugin_buffer *plugin_buffer_of(const struct gg_tensor *t)
-{
-    (void)t;
-    return NULL;
-}
-bool client_forked(struct client *c)
-{
-    (void)c;
-    return false;
-}
-bool client_usable(struct client *c)
-{
-    (void)c;
-    return true;
-}
-void client_lock(struct client *c)
-{
-    (void)c;
-}
-void client_unlock(struct client *c)
-{
-    (void)c;
-}
-int client_reply_get_locked(struct client *c)
-{
-    (void)c;
-    return 0;
-}
-void client_reply_put_locked(struct client *c, int index)
-{
-    (void)c;
-    (void)index;
-}
-struct client_block *client_block_locked(struct client *c, uint64_t size)
-{
-    (void)c;
-    assert_true(size <= ROOM);
-    return &block;
-}
-void client_flush_locked(struct client *c)
-{
-    (void)c;
-}
-int client_wait(struct client *c, uint64_t pos, uint64_t expect_ns)
-{
-    (void)c;
-    (void)pos;
-    (void)expect_ns;
-    return 0;
-}
 uint64_t client_put_locked(struct client *c, const struct apir_msg *msg)
 {
     (void)c;
     const struct apir_reply_op_query r = {.alloc_size = ++asked};
-    memcpy(replies + msg->u.op_query.reply, &r, sizeof(r));
+    memcpy(own_host_replies + msg->u.op_query.reply, &r, sizeof(r));
     return 1;
 }
 
@@ -98,8 +44,7 @@ static int setup(void **state)
 {
     plugin.op_name = op_name;
     plugin.blck_size = blck_size;
-    plugin.client.arena = arena;
-    plugin.client.replies = replies;
+    own_host_begin();
     return unit_setup(state);
 }
 
