@@ -17,8 +17,7 @@
 #include "common/regular.h"
 #include "common/cleanup.h"
 
-/* Of a worker: of the drivers and their compilers together; pools that have a thread for each
- * processor, ggml's and a BLAS library's. */
+/* Of a worker. The pools are ggml's and a BLAS library's. */
 #define THREADS_OTHER 256u
 #define THREADS_POOLS 2u
 

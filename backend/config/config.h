@@ -37,8 +37,8 @@ void apir_config_fini(struct apir_config *config);
 struct json_object;
 struct json_object *apir_config_show(const struct apir_config *config);
 
-/* Threads that a worker may have: for each processor, or each of "threads" where those are more,
- * two; and 256 of drivers and compilers, of which an NVIDIA driver was seen with 6. */
+/* How many threads a worker may have: two pools of one for each processor (of `threads`, if that is
+ * more), and 256 for drivers and their compilers. A worker on an NVIDIA GPU was seen with 6. */
 uint32_t apir_config_worker_threads(const struct apir_config *config);
 
 #endif

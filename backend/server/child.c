@@ -209,8 +209,9 @@ static _Noreturn void server_child_exec(const struct server_children *children,
         /* It takes memory for a guest; the VMM's is the guest's, and we serve all of them. */
         server_self_goes_first();
     }
-    if (spec->in_group && children->groups && (errno = -server_cgroups_enter(children->groups)))
-        dprintf(STDERR_FILENO, "apir: no control group for this worker: %s\n", strerror(errno));
+    int rc = spec->in_group && children->groups ? server_cgroups_enter(children->groups) : 0;
+    if (rc < 0)
+        dprintf(STDERR_FILENO, "apir: no control group for this worker: %s\n", strerror(-rc));
     server_child_place_fds(spec);
 
     for (int sig = 1; sig < NSIG; sig++)
@@ -232,7 +233,8 @@ int server_child_start(struct server_children *children, struct server_child *ch
 {
     assert(spec->n_fds <= SERVER_CHILD_FDS_MAX && child->pid == 0);
     pid_t parent = getpid();
-    pid_t pid = fork(); /* as long as this process has maps: a page for each context */
+    /* What it takes goes by our own maps: no guest's memory, but for a page of each ring. */
+    pid_t pid = fork();
     if (pid < 0)
         return -errno;
     if (pid == 0)

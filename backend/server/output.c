@@ -29,14 +29,13 @@ static void output_resume(void *user)
     server_loop_modify(output->loop, &output->source, SERVER_LOOP_IN);
 }
 
-/* Until the minute is over it is not read. Its own lines, should it say more, are lost in its pipe.
- */
-static void output_pause(struct server_output *output, const char *whose)
+/* For a minute it is not read: what does not fit into its pipe meanwhile is lost. */
+static void output_pause(struct server_output *output, const char *why)
 {
-    const int64_t now = server_now_ms();
-    apir_log_forward(output->who, whose);
+    apir_log_forward(output->who, why);
     server_loop_modify(output->loop, &output->source, 0);
-    server_timer_arm(output->loop, &output->resume, now + OUTPUT_PERIOD_MS, output_resume, output);
+    server_timer_arm(output->loop, &output->resume, server_now_ms() + OUTPUT_PERIOD_MS,
+                     output_resume, output);
 }
 
 /* False: it has said enough. Asked for all that is read, also where nothing of it is printed, so

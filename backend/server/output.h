@@ -20,8 +20,7 @@
 #include "backend/server/quota.h"
 
 /* Lines per minute, of one worker and of all of a server; ten times as many where the log's level
- * is info. Empty ones count, and of a longer one each
- * SERVER_OUTPUT_LINE_MAX bytes. */
+ * is info. Empty ones count, and of a long one each SERVER_OUTPUT_LINE_MAX bytes. */
 #define SERVER_OUTPUT_LINES     200u
 #define SERVER_OUTPUT_LINES_ALL 2000u
 #define SERVER_OUTPUT_LINE_MAX  400u /* bytes; longer ones are cut */

@@ -169,7 +169,8 @@ void server_shm_leave(struct server_shm_book *book, uint64_t size, int own)
 {
     struct server_shm_books *books = book->books;
     struct shm_left *left = malloc(sizeof(*left));
-    if (!left) { /* without memory for the books, too */
+    if (!left) { /* without memory for the books; it is freed here where there is none for that
+                    either */
         if (!server_free_later(own, size, NULL))
             close(own);
         return;

@@ -49,20 +49,21 @@ static int context_check(const struct server_account *account, uint64_t has,
         snprintf(why, APIR_WHY_SIZE, "this program has as much of the device as can be counted");
         return -EDQUOT;
     }
-    if (!fits(has, ask->size, bytes_of(config->device_memory_mib))) {
+    const struct {
+        const char *name;
+        uint32_t mib;
+    } limits[] = {
+        {"limit for all (device_memory_mib", config->device_memory_mib},
+        {"limit (context_device_memory_mib", config->context_device_memory_mib},
+    };
+    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+        if (fits(has, ask->size, bytes_of(limits[i].mib)))
+            continue;
         snprintf(why, APIR_WHY_SIZE,
                  "this program has %llu MiB of the device, %llu MiB more would be over the host's "
-                 "limit for all (device_memory_mib: %u)",
-                 (unsigned long long)(has >> 20), (unsigned long long)mib,
-                 config->device_memory_mib);
-        return -EDQUOT;
-    }
-    if (!fits(has, ask->size, bytes_of(config->context_device_memory_mib))) {
-        snprintf(why, APIR_WHY_SIZE,
-                 "this program has %llu MiB of the device, %llu MiB more would be over the host's "
-                 "limit (context_device_memory_mib: %u)",
-                 (unsigned long long)(has >> 20), (unsigned long long)mib,
-                 config->context_device_memory_mib);
+                 "%s: %u)",
+                 (unsigned long long)(has >> 20), (unsigned long long)mib, limits[i].name,
+                 limits[i].mib);
         return -EDQUOT;
     }
     if ((ask->flags & APIR_ASK_HOST) && !server_account_shm_fits(account, ask->size)) {

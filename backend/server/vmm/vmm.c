@@ -157,7 +157,7 @@ static void server_vmm_dispatch(struct server_vmm *vmm, const union server_clien
     case SERVER_CLIENT_INIT:
         server_stock_set_flags(&vmm->stock, req->init.flags);
         break;
-    case SERVER_CLIENT_RESET:
+    case SERVER_CLIENT_RESET: /* all at once: there is nobody here but this VMM */
         server_contexts_clear(&vmm->contexts);
         server_stock_reset(&vmm->stock);
         break;

@@ -69,8 +69,7 @@ static const struct row allowed[] = {
         CALL(timerfd_gettime), CALL(timer_create), CALL(timer_settime), CALL(timer_gettime),
         CALL(timer_delete), CALL(timer_getoverrun), CALL(pipe), END } },
     /* Who could send descriptors, even to itself, could keep so many on their way that the kernel lets
-     * nobody else of this user send any: sendto has none. Who could shut down could do so to the log,
-     * which may be one socket of the server and all workers. */
+     * nobody else of this user send any: sendto has none. */
     { "the control socket: nothing of these makes or reaches another one",
       { CALL(recvmsg), CALL(sendto), CALL(recvfrom), CALL(getsockopt), CALL(getsockname),
         CALL(getpeername), END } },
