@@ -140,7 +140,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     close(sockets[0]);
     run();
     FUZZ_CHECK(!contexts.first && contexts.n_served == 0);
-    (void)server_shm_ended(&contexts.books, 0); /* nobody holds anything: what waits is closed */
+    (void)server_shm_ended(&contexts.books, 1000); /* nobody holds anything: what waits is closed */
     FUZZ_CHECK(!contexts.books.first);
     server_timer_disarm(&loop, &contexts.books.sweep);
     FUZZ_CHECK(!loop.timers);
