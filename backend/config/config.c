@@ -94,6 +94,14 @@ static unsigned config_line(const char *text, size_t size, const char *name)
     return 0;
 }
 
+/* Says where the key at fault is. Returns rc. */
+static int config_place(const char *text, size_t size, const char *name, int rc,
+                        struct apir_error *err)
+{
+    const unsigned line = config_line(text, size, name);
+    return line ? apir_error_wrap(err, "line %u", line) : rc;
+}
+
 /* text[size] is NUL. */
 static int config_parse(const char *text, size_t size, struct apir_config *config,
                         struct apir_error *err)
@@ -107,8 +115,12 @@ static int config_parse(const char *text, size_t size, struct apir_config *confi
         rc = config_read_key(key, value, config, err);
         if (rc == 0)
             continue;
-        unsigned line = config_line(text, size, key);
-        return line ? apir_error_wrap(err, "line %u", line) : rc;
+        return config_place(text, size, key, rc, err);
+    }
+    if (config->context_gpu_percent != 100 && config->mps == APIR_CONFIG_MPS_OFF) {
+        rc = apir_error_set(
+            err, EINVAL, "\"context_gpu_percent\" holds through MPS alone: give \"mps\" as well");
+        return config_place(text, size, "context_gpu_percent", rc, err);
     }
     return 0;
 }
@@ -186,6 +198,7 @@ void apir_config_fini(struct apir_config *config)
     free(config->worker);
     free(config->ggml);
     free(config->ggml_backends_dir);
+    free(config->mps_control);
     free(config->limits_dir);
     config_names_free(&config->devices);
     config_names_free(&config->allow_users);

@@ -217,6 +217,36 @@ static struct json_object *sandbox_show(const void *member)
     return json_object_new_string(*required ? "required" : "auto");
 }
 
+/* ---- MPS --------------------------------------------------------------------- */
+
+static const char *const mps_names[] = {
+    [APIR_CONFIG_MPS_OFF] = "off",
+    [APIR_CONFIG_MPS_AUTO] = "auto",
+    [APIR_CONFIG_MPS_REQUIRED] = "required",
+};
+
+static int mps_read(const struct config_key *key, struct json_object *value, void *member,
+                    struct apir_error *err)
+{
+    enum apir_config_mps *mps = member;
+    const char *text =
+        json_object_is_type(value, json_type_string) ? json_object_get_string(value) : "";
+    for (size_t i = 0; i < sizeof(mps_names) / sizeof(mps_names[0]); i++) {
+        if (strcmp(text, mps_names[i]) == 0) {
+            *mps = (enum apir_config_mps)i;
+            return 0;
+        }
+    }
+    return apir_error_set(err, EINVAL, "\"%s\" must be \"off\", \"auto\" or \"required\"",
+                          key->name);
+}
+
+static struct json_object *mps_show(const void *member)
+{
+    const enum apir_config_mps *mps = member;
+    return json_object_new_string(mps_names[*mps]);
+}
+
 /* ---- the table --------------------------------------------------------------- */
 
 #define AT(field)    offsetof(struct apir_config, field)
@@ -244,6 +274,9 @@ const struct config_key config_keys[] = {
     NUMBER(spare_workers, 0, APIR_CONFIG_SPARES_MAX, 1),
     NUMBER(spare_seconds, 1, APIR_CONFIG_SECONDS_MAX, 600),
     NUMBER(shader_seconds, 0, APIR_CONFIG_SECONDS_MAX, 300),
+    {"mps", mps_read, mps_show, AT(mps), 0, 0, 0},
+    PATH(mps_control),
+    NUMBER(context_gpu_percent, 1, 100, 100),
     PATH(limits_dir),
     NAMES(allow_users),
     NAMES(allow_groups),

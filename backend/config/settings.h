@@ -22,6 +22,12 @@ struct apir_config_names {
     size_t n;
 };
 
+enum apir_config_mps {
+    APIR_CONFIG_MPS_OFF,
+    APIR_CONFIG_MPS_AUTO,     /* where it can be had */
+    APIR_CONFIG_MPS_REQUIRED, /* nobody computes without */
+};
+
 struct apir_config {
     /* "stock_server": path of virglrenderer's server, which serves all contexts
      * that are not ours; false (NULL here): they are refused. */
@@ -62,6 +68,13 @@ struct apir_config {
     /* "shader_seconds": how long a server may fill the shader cache for, once, to 86400; 300. 0:
      * there is none (backend/server/ahead/shaders.h). */
     uint32_t shader_seconds;
+    /* "mps": NVIDIA's Multi-Process Service for workers that compute through CUDA
+     * (backend/server/share/mps.h); "off" by default. "mps_control": path of
+     * nvidia-cuda-mps-control; NULL: it is looked for. */
+    enum apir_config_mps mps;
+    char *mps_control;
+    /* "context_gpu_percent": of the multiprocessors, by MPS; 1 to 100; 100. */
+    uint32_t context_gpu_percent;
     /* "limits_dir": the folder where servers tell each other what their contexts have; NULL:
      * backend/server/limits/limits.h chooses. */
     char *limits_dir;

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -206,6 +207,10 @@ static _Noreturn void server_child_exec(const struct server_children *children,
             dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
             server_child_fail(spec->argv[0], "standard streams");
         server_child_clean_environment();
+        /* putenv keeps the texts, and nothing writes to them before the exec. */
+        const char *const *e = spec->environment ? spec->environment : children->environment;
+        for (; e && *e; e++)
+            (void)putenv((char *)(uintptr_t)*e);
         /* It takes memory for a guest; the VMM's is the guest's, and we serve all of them. */
         server_self_goes_first();
     }

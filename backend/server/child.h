@@ -42,8 +42,11 @@ struct server_children {
     struct server_timer more; /* armed: others may have changed */
     struct server_child *first;
     const struct server_cgroups *groups; /* the creator's; NULL: workers get none */
-    unsigned alive;                      /* started and not yet reaped, forgotten ones included */
-    struct rlimit nofile;                /* as we got it, for the children */
+    /* The creator's: what the environment of workers has besides, "NAME=VALUE" texts up to NULL,
+     * and without "=" what it has not; or NULL. */
+    const char *const *environment;
+    unsigned alive;       /* started and not yet reaped, forgotten ones included */
+    struct rlimit nofile; /* as we got it, for the children */
 };
 
 struct server_child_spec {
@@ -53,6 +56,7 @@ struct server_child_spec {
     bool is_worker; /* dies with us, stdin from /dev/null, clean environment */
     bool in_group;  /* a control group of its own, where there are any */
     int output;     /* of a worker: its stdout and stderr, and stays the caller's; 0: our stderr */
+    const char *const *environment; /* of a worker, in place of server_children's; or NULL */
 };
 
 /*

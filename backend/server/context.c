@@ -310,8 +310,26 @@ struct server_context *server_contexts_find(struct server_contexts *contexts, ui
     return NULL;
 }
 
+/* All have had something on the GPU, or their workers are about to. */
+static void server_contexts_lost(void *user, const char *reason)
+{
+    struct server_contexts *contexts = user;
+    unsigned n = 0;
+    for (struct server_context *c = contexts->first; c; c = c->next) {
+        if (c->lost || !server_worker_alive(&c->worker))
+            continue;
+        server_context_lose(c, APIR_LOG_INFO, reason);
+        n++;
+    }
+    server_spares_renew(&contexts->spares);
+    if (n)
+        apir_log(APIR_LOG_WARN, "%u contexts are lost: %s", n, reason);
+}
+
 int server_contexts_init(struct server_contexts *contexts)
 {
+    if (contexts->mps)
+        server_mps_watch(contexts->mps, server_contexts_lost, contexts);
     server_accounts_init(&contexts->accounts, contexts->config);
     server_shm_books_init(&contexts->books, contexts->loop);
     const struct server_worker_setup setup = server_contexts_setup(contexts);
@@ -327,6 +345,8 @@ void server_contexts_clear(struct server_contexts *contexts)
 
 void server_contexts_fini(struct server_contexts *contexts)
 {
+    if (contexts->mps)
+        server_mps_watch(contexts->mps, NULL, NULL);
     server_contexts_clear(contexts);
     server_spares_fini(&contexts->spares);
     server_shm_books_fini(&contexts->books);

@@ -18,6 +18,7 @@
 #include "backend/config/config.h"
 #include "backend/server/child.h"
 #include "backend/server/loop.h"
+#include "backend/server/share/mps.h"
 #include "backend/server/output.h"
 #include "backend/server/quota.h"
 #include "backend/server/shm.h"
@@ -51,8 +52,9 @@ struct server_contexts {
     const struct apir_config *config;
     const char *config_path; /* for the workers; may be NULL */
     const char *worker_path;
-    uint32_t max_per_user; /* contexts; whoever makes them has checked it */
-    bool strangers_send;   /* descriptors, on the socket that listens (backend/server/closer.h) */
+    struct server_mps *mps; /* which the workers compute through; NULL: none */
+    uint32_t max_per_user;  /* contexts; whoever makes them has checked it */
+    bool strangers_send;    /* descriptors, on the socket that listens (backend/server/closer.h) */
     struct server_context *first;
     struct server_spin spin;
     struct server_accounts accounts;

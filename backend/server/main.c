@@ -39,6 +39,7 @@
 #include "backend/server/unix/listen.h"
 #include "common/root.h"
 #include "backend/server/loop.h"
+#include "backend/server/share/mps.h"
 #include "backend/server/system.h"
 #include "common/cleanup.h"
 #include "common/error.h"
@@ -181,6 +182,7 @@ struct server {
     struct server_loop loop;
     struct server_children children;
     struct server_cgroups groups;
+    struct server_mps mps;
     struct apir_config config;
     const char *config_path; /* NULL: defaults */
     const char *worker_path;
@@ -233,8 +235,22 @@ static void server_groups(struct server *server)
     apir_log(APIR_LOG_INFO, "%s", text);
 }
 
+/* After the groups: no other process may be there when they are made. */
+static void server_mps(struct server *server)
+{
+    struct apir_error err = {0};
+    if (server->refusal)
+        return;
+    if (server_mps_init(&server->mps, &server->children, &server->config, &err) < 0) {
+        apir_log(APIR_LOG_ERROR, "%s; no apir context is served before this is put right", err.msg);
+        server->refusal = "the host computes through MPS alone, which it lacks; its log says why";
+    }
+    server->children.environment = server_mps_environment(&server->mps);
+}
+
 static void server_fini(struct server *server)
 {
+    server_mps_fini(&server->mps);
     server_children_fini(&server->children);
     server_loop_fini(&server->loop);
     apir_config_fini(&server->config);
@@ -257,6 +273,7 @@ static int serve_vmm(struct server *server, int socket_fd, struct apir_error *er
         .config = &server->config,
         .config_path = server->config_path,
         .worker_path = server->worker_path,
+        .mps = &server->mps,
         .refusal = server->refusal,
     };
     int rc = server_vmm_init(&vmm, &setup, socket_fd);
@@ -313,6 +330,7 @@ static int serve_socket(struct server *server, int socket_fd, const char *path,
         .config = &server->config,
         .config_path = server->config_path,
         .worker_path = server->worker_path,
+        .mps = &server->mps,
         .access = &access,
         .refusal = server->refusal,
     };
@@ -376,6 +394,7 @@ static int serve(const struct options *o, struct apir_error *err)
         return rc;
     if (o->listen || o->listen_fds)
         server_groups(&server);
+    server_mps(&server);
     rc = o->listen || o->listen_fds ? serve_machine(&server, o, fd, err)
                                     : serve_vmm(&server, fd, err);
     server_fini(&server);

@@ -43,7 +43,7 @@ static void output_pause(struct server_output *output, const char *why)
 static bool output_may_say(struct server_output *output)
 {
     const int64_t now = server_now_ms();
-    if (apir_log_enabled(APIR_LOG_DEBUG))
+    if (apir_log_enabled(APIR_LOG_DEBUG) || output->said)
         return true;
     if (output->resume.armed)
         return false;
@@ -69,7 +69,11 @@ static void output_line(struct server_output *output)
     apir_text_clean(text);
     if (strncmp(text, "apir: ", 6) == 0)
         text += 6;
-    if (output_may_say(output) && *text)
+    if (!output_may_say(output) || !*text)
+        return;
+    if (output->said)
+        output->said(output->user, text);
+    else
         apir_log_forward(output->who, text);
 }
 

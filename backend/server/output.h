@@ -38,6 +38,9 @@ struct server_output {
     struct server_timer resume; /* armed: it has said too much, and is not read until then */
     struct server_quota lines;
     char who[32];
+    /* Instead of the log: every line, cut and cleaned, however many there are. NULL: the log. */
+    void (*said)(void *user, const char *line);
+    void *user;
     int fd;
     size_t len; /* of a line that has come in part */
     size_t cut; /* bytes that are left out of it */

@@ -26,6 +26,7 @@
 #include "backend/worker/blob.h"
 #include "backend/worker/control.h"
 #include "backend/worker/dispatch.h"
+#include "backend/worker/mps.h"
 #include "backend/worker/stream.h"
 #include "backend/worker/system.h"
 #include "backend/worker/sandbox/files.h"
@@ -351,10 +352,14 @@ static int prepare(struct worker *w, const char *config_path, struct apir_error 
     const uint64_t began = worker_now_ns();
     int rc = apir_config_load(config_path, &config, err);
     if (!rc)
+        rc = worker_mps_wait(&config, err);
+    if (!rc)
         rc = worker_sandbox_enter(&sandbox, &config, err);
     const uint64_t entered = worker_now_ns();
     if (!rc)
         rc = load(w, &config, err);
+    if (!rc)
+        rc = worker_mps_check(&config, &w->ggml, err);
     const uint64_t loaded = worker_now_ns();
     if (!rc)
         rc = worker_sandbox_filter(&sandbox, err);
@@ -394,6 +399,8 @@ static int fill_shaders(struct worker *w, const struct options *o)
     int rc = apir_config_load(o->config, &config, &err);
     const bool fills = !rc && may_fill(&config);
     if (fills)
+        rc = worker_mps_wait(&config, &err);
+    if (fills && !rc)
         rc = load(w, &config, &err);
     if (fills && !rc)
         rc = worker_shaders_fill(&w->ggml, (uint64_t)config.shader_seconds * 1000, o->fills_all,

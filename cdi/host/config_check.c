@@ -3,11 +3,13 @@
 #include <errno.h>
 #include <getopt.h>
 #include <json-c/json.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "backend/config/config.h"
+#include "backend/config/mps.h"
 #include "backend/server/unix/access.h"
 #include "cdi/commands.h"
 #include "common/json.h"
@@ -38,8 +40,12 @@ static int check(const char *path, struct apir_config *config, struct apir_error
     /* What is no configuration, or too much of one, has been read. */
     if (rc < 0)
         return rc == -EINVAL || rc == -EBADMSG || rc == -EFBIG ? CDI_EXIT_FAILED : CDI_EXIT_NOTHING;
-    /* A server that does not find a user or a group serves nobody. */
-    if (server_access_init(&access, config, err) < 0) {
+    /* A server that does not find a user or a group, or MPS where it must have it, serves nobody.
+     */
+    char program[PATH_MAX];
+    if (server_access_init(&access, config, err) < 0 ||
+        (config->mps == APIR_CONFIG_MPS_REQUIRED &&
+         apir_config_mps_find(config, program, sizeof(program), err) < 0)) {
         (void)apir_error_wrap(err, "%s", path);
         return CDI_EXIT_FAILED;
     }

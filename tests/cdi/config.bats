@@ -36,6 +36,10 @@ setup() {
 
     printf '{\n  "threads": 1,\n}\n' >"$T/c.json"
     gives 1 "$T/c.json: line 3, byte " "${CHECK[@]}" "$T/c.json"
+    printf '{ "mps": "required", "mps_control": "/nonexistent/mps" }\n' >"$T/c.json"
+    gives 1 "mps_control: /nonexistent/mps: No such file or directory" "${CHECK[@]}" "$T/c.json"
+    printf '{ "mps": "auto", "mps_control": "/nonexistent/mps" }\n' >"$T/c.json"
+    "${CHECK[@]}" "$T/c.json"
     printf '{ "allow_users": ["no-such-user"] }\n' >"$T/c.json"
     gives 1 "no user no-such-user" "${CHECK[@]}" "$T/c.json"
     gives 3 "$T/none.json: cannot open: No such file" "${CHECK[@]}" "$T/none.json"

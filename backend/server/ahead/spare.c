@@ -137,6 +137,13 @@ static void spares_next(void *user)
     }
 }
 
+void server_spares_renew(struct server_spares *spares)
+{
+    spares_end(spares);
+    if (spares->idle.armed)
+        spares_arm_next(spares);
+}
+
 bool server_spares_take(struct server_spares *spares, struct server_worker *worker,
                         const struct server_worker_setup *setup)
 {

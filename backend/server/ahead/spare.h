@@ -58,6 +58,9 @@ void server_spares_fini(struct server_spares *spares);
 bool server_spares_take(struct server_spares *spares, struct server_worker *worker,
                         const struct server_worker_setup *setup);
 
+/* Those that wait are no use any more: they end, and others are started where that is due. */
+void server_spares_renew(struct server_spares *spares);
+
 /* A context has begun: others may follow. */
 void server_spares_expect(struct server_spares *spares);
 

@@ -265,6 +265,7 @@ int server_listen_init(struct server_listen *listen, const struct server_listen_
                 .config = setup->config,
                 .config_path = setup->config_path,
                 .worker_path = setup->worker_path,
+                .mps = setup->mps,
                 .max_per_user = setup->config->max_contexts_per_user,
                 .strangers_send = !refused,
             },

@@ -34,6 +34,7 @@ struct server_listen_setup {
     const struct apir_config *config;
     const char *config_path; /* NULL: defaults */
     const char *worker_path;
+    struct server_mps *mps; /* NULL: none */
     const struct server_access *access;
     const char *refusal; /* NULL, or the text for the clients of a broken configuration */
 };

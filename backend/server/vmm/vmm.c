@@ -208,6 +208,7 @@ int server_vmm_init(struct server_vmm *vmm, const struct server_vmm_setup *setup
                 .config = setup->config,
                 .config_path = setup->config_path,
                 .worker_path = setup->worker_path,
+                .mps = setup->mps,
                 .max_per_user = setup->config->max_contexts,
             },
     };

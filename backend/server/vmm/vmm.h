@@ -32,7 +32,8 @@ struct server_vmm_setup {
     const struct apir_config *config;
     const char *config_path; /* NULL: defaults */
     const char *worker_path;
-    const char *refusal; /* NULL, or the text for the guests of a broken configuration */
+    struct server_mps *mps; /* NULL: none */
+    const char *refusal;    /* NULL, or the text for the guests of a broken configuration */
 };
 
 /*

@@ -19,6 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "backend/config/mps.h"
 #include "backend/worker/sandbox/files.h"
 #include "common/cleanup.h"
 
@@ -254,6 +255,19 @@ static int rule_add_folder_of(const struct restriction *r, const char *file)
     return rule_add(r, path, READ);
 }
 
+/* Of MPS the one socket where a client asks for a server, and not that of its operator beside it.
+ * Before Landlock 9 there is no rule for sockets, and none is needed. */
+static int rule_add_mps(const struct restriction *r, const struct apir_config *config)
+{
+    const char *folder =
+        config->mps == APIR_CONFIG_MPS_OFF ? NULL : getenv(APIR_MPS_FOLDER_VARIABLE);
+    char path[PATH_MAX];
+    if (!folder || !(r->handled & LANDLOCK_ACCESS_FS_RESOLVE_UNIX) ||
+        snprintf(path, sizeof(path), "%s/" APIR_MPS_SOCKET, folder) >= (int)sizeof(path))
+        return 0;
+    return rule_add(r, path, LANDLOCK_ACCESS_FS_RESOLVE_UNIX);
+}
+
 static int rules_add(const struct restriction *r, const struct apir_config *config,
                      const struct worker_caches *caches)
 {
@@ -265,6 +279,8 @@ static int rules_add(const struct restriction *r, const struct apir_config *conf
     /* The program, or the loader that has loaded it: an unpacked bundle is one folder. */
     if (!rc)
         rc = rule_add_folder_of(r, "/proc/self/exe");
+    if (!rc)
+        rc = rule_add_mps(r, config);
     if (!rc)
         rc = rule_add_folder_of(r, config->ggml);
     if (!rc && config->ggml_backends_dir)

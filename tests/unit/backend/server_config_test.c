@@ -51,6 +51,18 @@ static void expect_defaults(const struct apir_config *config)
     assert_int_equal(config->sandbox_write.n, 0);
 }
 
+/* No key that the test forgets. */
+static void expect_all_read(const struct apir_config *config)
+{
+    struct json_object *shown = apir_config_show(config);
+    json_object_object_foreach(shown, key, row)
+    {
+        if (strcmp(json_object_get_string(json_object_object_get(row, "from")), "file") != 0)
+            fail_msg("%s is not read", key);
+    }
+    json_object_put(shown);
+}
+
 TEST(every_key_is_read)
 {
     static const char text[] =
@@ -64,7 +76,8 @@ TEST(every_key_is_read)
         "  \"context_device_memory_mib\": 67108864, \"context_host_memory_mib\": 4,\n"
         "  \"context_graph_mib\": 5, \"context_queue_mib\": 6, \"seconds_per_graph\": 0,\n"
         "  \"seconds_to_start\": 7, \"spare_workers\": 16, \"spare_seconds\": 8, "
-        "\"shader_seconds\": 10, \"limits_dir\": \"/h\" }\n\n";
+        "\"shader_seconds\": 10, \"limits_dir\": \"/h\",\n"
+        "  \"mps\": \"required\", \"mps_control\": \"/i\", \"context_gpu_percent\": 11 }\n\n";
     struct apir_config config;
     struct apir_error err = {0};
     assert_int_equal(load(text, sizeof(text) - 1, &config, &err), 0);
@@ -101,21 +114,21 @@ TEST(every_key_is_read)
     assert_int_equal(config.spare_seconds, 8);
     assert_int_equal(config.shader_seconds, 10);
     assert_string_equal(config.limits_dir, "/h");
-    /* No key that this test forgets. */
-    struct json_object *shown = apir_config_show(&config);
-    json_object_object_foreach(shown, key, row)
-    {
-        if (strcmp(json_object_get_string(json_object_object_get(row, "from")), "file") != 0)
-            fail_msg("%s is not read", key);
-    }
-    json_object_put(shown);
+    assert_int_equal(config.mps, APIR_CONFIG_MPS_REQUIRED);
+    assert_string_equal(config.mps_control, "/i");
+    assert_int_equal(config.context_gpu_percent, 11);
+    expect_all_read(&config);
     apir_config_fini(&config);
 }
 
 TEST(empty_object_gives_the_defaults)
 {
-    static const char *const texts[] = {"{}", " {\n}\n", "{\"devices\": \"auto\"}",
-                                        "{\"sandbox\": \"auto\"}"};
+    static const char *const texts[] = {"{}",
+                                        " {\n}\n",
+                                        "{\"devices\": \"auto\"}",
+                                        "{\"sandbox\": \"auto\"}",
+                                        "{\"mps\": \"off\"}",
+                                        "{\"context_gpu_percent\": 100}"};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         struct apir_config config;
         struct apir_error err = {0};
@@ -191,6 +204,13 @@ static const struct {
     {"{\"spare_workers\": 17}", "line 1: \"spare_workers\""},
     {"{\"spare_seconds\": 0}", "line 1: \"spare_seconds\""},
     {"{\"shader_seconds\": 86401}", "line 1: \"shader_seconds\""},
+    {"{\"mps\": \"on\"}", "line 1: \"mps\" must be \"off\", \"auto\" or \"required\""},
+    {"{\"mps\": true}", "line 1: \"mps\""},
+    {"{\"mps_control\": \"nvidia-cuda-mps-control\"}", "line 1: \"mps_control\" must be"},
+    {"{\"mps\": \"auto\",\n\"context_gpu_percent\": 0}",
+     "line 2: \"context_gpu_percent\" must be a whole number from 1 to 100"},
+    {"{\"mps\": \"auto\", \"context_gpu_percent\": 101}", "line 1: \"context_gpu_percent\""},
+    {"{\n\"context_gpu_percent\": 50}", "line 2: \"context_gpu_percent\" holds through MPS alone"},
     {"{\"limits_dir\": \"limits\"}", "\"limits_dir\" must be an absolute path"},
     {"{\"max_contexts\": 0}", "\"max_contexts\""},
     {"{\"max_contexts\": 257}", "\"max_contexts\""},
