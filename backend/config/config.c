@@ -198,6 +198,7 @@ void apir_config_fini(struct apir_config *config)
     free(config->worker);
     free(config->ggml);
     free(config->ggml_backends_dir);
+    free(config->mps_group);
     free(config->mps_control);
     free(config->limits_dir);
     config_names_free(&config->devices);

@@ -247,6 +247,26 @@ static struct json_object *mps_show(const void *member)
     return json_object_new_string(mps_names[*mps]);
 }
 
+/* Part of a folder's name. */
+static int group_read(const struct config_key *key, struct json_object *value, void *member,
+                      struct apir_error *err)
+{
+    char **group = member;
+    const char *text =
+        json_object_is_type(value, json_type_string) ? json_object_get_string(value) : "";
+    const size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-_");
+    if (n == 0 || n > APIR_CONFIG_GROUP_MAX || n != (size_t)json_object_get_string_len(value))
+        return apir_error_set(
+            err, EINVAL, "\"%s\" must be a name of 1 to %u of the characters a-z, 0-9, - and _",
+            key->name, APIR_CONFIG_GROUP_MAX);
+    char *copy = strdup(text);
+    if (!copy)
+        return apir_error_sys(err, ENOMEM, "\"%s\"", key->name);
+    free(*group);
+    *group = copy;
+    return 0;
+}
+
 /* ---- the table --------------------------------------------------------------- */
 
 #define AT(field)    offsetof(struct apir_config, field)
@@ -275,6 +295,7 @@ const struct config_key config_keys[] = {
     NUMBER(spare_seconds, 1, APIR_CONFIG_SECONDS_MAX, 600),
     NUMBER(shader_seconds, 0, APIR_CONFIG_SECONDS_MAX, 300),
     {"mps", mps_read, mps_show, AT(mps), 0, 0, 0},
+    {"mps_group", group_read, path_show, AT(mps_group), 0, 0, 0},
     PATH(mps_control),
     NUMBER(context_gpu_percent, 1, 100, 100),
     PATH(limits_dir),

@@ -15,6 +15,7 @@
 #define APIR_CONFIG_SPARES_MAX   16u
 
 #define APIR_CONFIG_NAMES_MAX 64u
+#define APIR_CONFIG_GROUP_MAX 24u /* characters */
 
 /* Names of users or groups, or numbers in decimal; or of devices; or paths. */
 struct apir_config_names {
@@ -72,6 +73,8 @@ struct apir_config {
      * (backend/server/share/mps.h); "off" by default. "mps_control": path of
      * nvidia-cuda-mps-control; NULL: it is looked for. */
     enum apir_config_mps mps;
+    /* "mps_group": servers of one user that name the same one share one MPS; NULL: alone. */
+    char *mps_group;
     char *mps_control;
     /* "context_gpu_percent": of the multiprocessors, by MPS; 1 to 100; 100. */
     uint32_t context_gpu_percent;

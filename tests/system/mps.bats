@@ -156,3 +156,72 @@ END
     wait_until 20 in_log 'exited with status 0'
     refute in_log 'are lost: the GPU'
 }
+
+# ---- a group --------------------------------------------------------------------------
+
+# A second server beside the first, with the same folder for groups; its clients: "${SECOND[@]}".
+second() { # KEYS
+    printf '{"threads": 1, "spare_workers": 0, "shader_seconds": 0, %s}\n' "$1" >"$T/second.json"
+    env "${VTEST_ENV[@]}" APIR_CONFIG="$T/second.json" "$OUT/backend/apir-render-server" --listen "$T/second.sock" \
+        >"$T/second.log" 2>&1 </dev/null 3>&- &
+    SECOND_PID=$!
+    JOBS_STARTED+=("$SECOND_PID")
+    wait_until 20 grep -q listening "$T/second.log"
+    SECOND=("${REMOTE[@]}" "APIR_TRANSPORT=unix:$T/second.sock")
+}
+group_listens() { [[ -s $T/run/apir-group-pair/nvidia-cuda-mps-control.pid ]]; }
+second_says() { grep -q "$@" "$T/second.log"; }
+
+@test "mps: two servers of a group have one daemon, and the other's when its owner ends" {
+    [[ -x $DAEMON ]] || { [[ -z ${CI-} ]]; skip "no nvidia-cuda-mps-control here"; }
+    local keys="\"mps_control\": \"$DAEMON\", \"mps_group\": \"pair\"" first
+    mps auto "$keys"
+    wait_until 20 group_listens
+    second "\"mps\": \"auto\", $keys"
+    first=$(daemon)
+    env "${SECOND[@]}" "$EXERCISE" compute
+    remote "$EXERCISE" compute
+    [[ $(daemon) == "$first" && -z $(below "$SECOND_PID") ]]
+    kill -KILL "$VTEST_PID"
+    wait_until 20 gone "$first"
+    # Its last sign is still there; the new one's comes after it has emptied the folder.
+    wait_until 20 second_says 'Starting control daemon using socket'
+    wait_until 20 group_listens
+    [[ -n $(below "$SECOND_PID") ]]
+    env "${SECOND[@]}" "$EXERCISE" compute
+    # Who computes on a host without CUDA has lost nothing.
+    refute second_says 'are lost'
+}
+
+@test "mps: a fault in one server of a group is told to the programs of the other" {
+    stand_in
+    local keys="\"mps_control\": \"$T/stand-in\", \"mps_group\": \"pair\""
+    mps auto "$keys"
+    wait_until 20 group_listens
+    second "\"mps\": \"auto\", $keys"
+    REMOTE=("${SECOND[@]}")
+    hold_start
+    echo "[2026-11-29 03:20:10.867 Server     9] Client {PID: 7, Context: 1} encountered a fatal GPU error." \
+        >"$T/run/apir-group-pair/tell"
+    wait_until 20 second_says '1 contexts are lost: a program that shares'
+    echo >&"$TALK"
+    wait_until 20 grep -q 'is lost: a program that shares the GPU' "$T/hold.err"
+    remote "$EXERCISE" compute
+    # What computes through it from now on is lost with the owner.
+    hold_start
+    echo "[2026-11-29 03:20:11.100 Server     9] Client {PID: 8, Context ID: 1} connected" >"$T/run/apir-group-pair/tell"
+    wait_until 20 in_log 'PID: 8, Context ID: 1} connected'
+    kill -KILL "$VTEST_PID"
+    wait_until 20 second_says "1 contexts are lost: the GPU's MPS server has ended"
+    remote "$EXERCISE" compute
+}
+
+@test "mps: a group's folder that is another user's is not used" {
+    [[ $(id -u) -eq 0 ]] || skip "needs root"
+    stand_in
+    mkdir -m 700 "$T/run/apir-group-pair"
+    chown 1 "$T/run/apir-group-pair"
+    mps auto "\"mps_control\": \"$T/stand-in\", \"mps_group\": \"pair\""
+    in_log "programs compute without MPS: $T/run/apir-group-pair is not this user's alone"
+    remote "$EXERCISE" compute
+}

@@ -2,119 +2,32 @@
 #define _GNU_SOURCE
 #include "backend/server/share/mps.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "backend/config/mps.h"
 #include "common/cleanup.h"
 #include "common/log.h"
 
-#define MPS_FOLDER "apir-mps-" /* and six letters */
-#define MPS_LOCK   "apir.lock"
-
-/* ---- folders ------------------------------------------------------------------- */
-
-/* What is in the folder goes, but for `keep` (NULL: nothing is kept). The daemon makes no folders.
- */
-static void mps_folder_empty(int folder_fd, const char *keep)
-{
-    const int fd = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    if (!dir && fd >= 0)
-        close(fd);
-    for (struct dirent *e; dir && (e = readdir(dir));) {
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
-            (!keep || strcmp(e->d_name, keep) != 0))
-            (void)unlinkat(folder_fd, e->d_name, 0);
-    }
-    if (dir)
-        closedir(dir);
-}
-
-/* That of a server which was killed: its lock is free. Names of others in a folder that all may
- * write are not touched: it must be this user's, and closed to others. */
-static void mps_folder_remove_left(int base_fd, const char *name)
-{
-    cleanup_fd int fd = openat(base_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    struct stat st;
-    if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 077))
-        return;
-    cleanup_fd int lock_fd = openat(fd, MPS_LOCK, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    if (lock_fd < 0 || flock(lock_fd, LOCK_EX | LOCK_NB) < 0)
-        return;
-    mps_folder_empty(fd, NULL);
-    (void)unlinkat(base_fd, name, AT_REMOVEDIR);
-}
-
-static void mps_folders_remove_left(const char *base)
-{
-    DIR *dir = opendir(base);
-    for (struct dirent *e; dir && (e = readdir(dir));) {
-        if (strncmp(e->d_name, MPS_FOLDER, strlen(MPS_FOLDER)) == 0)
-            mps_folder_remove_left(dirfd(dir), e->d_name);
-    }
-    if (dir)
-        closedir(dir);
-}
-
-/* In the folder of this user's session, or in /tmp, which systemd gives a service for itself. */
-static int mps_folder_make(struct server_mps *mps, struct apir_error *err)
-{
-    const char *base = getenv("XDG_RUNTIME_DIR");
-    struct stat st;
-    if (!base || base[0] != '/' || strlen(base) > SERVER_MPS_FOLDER_MAX - 32 ||
-        stat(base, &st) < 0 || st.st_uid != geteuid())
-        base = "/tmp";
-    mps_folders_remove_left(base);
-    snprintf(mps->folder, sizeof(mps->folder), "%s/" MPS_FOLDER "XXXXXX", base);
-    if (!mkdtemp(mps->folder)) {
-        mps->folder[0] = '\0';
-        return apir_error_sys(err, errno, "no folder in %s", base);
-    }
-    char path[SERVER_MPS_FOLDER_MAX + 16];
-    snprintf(path, sizeof(path), "%s/" MPS_LOCK, mps->folder);
-    mps->lock_fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (mps->lock_fd < 0 || flock(mps->lock_fd, LOCK_EX | LOCK_NB) < 0)
-        return apir_error_sys(err, errno, "%s", path);
-    return 0;
-}
-
-/* What an ended daemon leaves: a worker would take it for one that is there. */
-static void mps_folder_clear(const struct server_mps *mps)
-{
-    cleanup_fd int fd = open(mps->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd >= 0)
-        mps_folder_empty(fd, MPS_LOCK);
-}
-
-static void mps_folder_remove(struct server_mps *mps)
-{
-    if (mps->folder[0]) {
-        cleanup_fd int fd = open(mps->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (fd >= 0)
-            mps_folder_empty(fd, NULL);
-        (void)rmdir(mps->folder);
-        mps->folder[0] = '\0';
-    }
-    apir_close_fd(&mps->lock_fd);
-}
-
 /* ---- the daemon ---------------------------------------------------------------- */
 
 /* Where nobody computes through it, nobody has lost anything. */
-static void mps_lose(struct server_mps *mps, const char *reason)
+static void mps_happened(struct server_mps *mps, enum server_mps_news news)
 {
-    const bool used = mps->used;
-    mps->used = false;
-    if (used && mps->lost)
-        mps->lost(mps->user, reason);
+    static const char *const reasons[] = {
+        [SERVER_MPS_FAULT] =
+            "a program that shares the GPU with it through MPS had a fatal fault there",
+        [SERVER_MPS_ENDED] = "the GPU's MPS server has ended",
+    };
+    const bool used = mps->group.used;
+    if (used == (news == SERVER_MPS_USED))
+        return;
+    server_group_tell(&mps->group, news);
+    if (news != SERVER_MPS_USED && mps->lost)
+        mps->lost(mps->user, reasons[news]);
 }
 
 /* What the control daemon and its server say, in versions 550 to 580 of the driver. No client puts
@@ -122,13 +35,12 @@ static void mps_lose(struct server_mps *mps, const char *reason)
  */
 static const struct {
     const char *words;
-    const char *reason; /* NULL: somebody computes through MPS from now on */
+    enum server_mps_news news;
 } mps_lines[] = {
-    {"Starting new server ", NULL},
-    {"] Client {PID: ", NULL},
-    {" encountered a fatal GPU error",
-     "a program that shares the GPU with it through MPS had a fatal fault there"},
-    {" exited with status ", "the GPU's MPS server has ended"},
+    {"Starting new server ", SERVER_MPS_USED},
+    {"] Client {PID: ", SERVER_MPS_USED},
+    {" encountered a fatal GPU error", SERVER_MPS_FAULT},
+    {" exited with status ", SERVER_MPS_ENDED},
 };
 
 static void mps_said(void *user, const char *line)
@@ -138,12 +50,8 @@ static void mps_said(void *user, const char *line)
     if (apir_log_enabled(APIR_LOG_INFO))
         apir_log_forward("MPS", line);
     for (size_t i = 0; i < sizeof(mps_lines) / sizeof(mps_lines[0]); i++) {
-        if (!strstr(line, mps_lines[i].words))
-            continue;
-        if (mps_lines[i].reason)
-            mps_lose(mps, mps_lines[i].reason);
-        else
-            mps->used = true;
+        if (strstr(line, mps_lines[i].words))
+            mps_happened(mps, mps_lines[i].news);
     }
 }
 
@@ -166,13 +74,13 @@ static void mps_changed(void *user, enum server_child_change change, int status)
     if (change != SERVER_CHILD_EXITED && change != SERVER_CHILD_KILLED)
         return;
     server_output_close(&mps->output);
-    mps_folder_clear(mps);
+    server_group_clear(&mps->group);
     apir_log(APIR_LOG_WARN,
              "MPS's control daemon ended with %s %d, and with it all that computed through it; it "
              "is started again in %lld ms. Its last words: %s",
              change == SERVER_CHILD_KILLED ? "signal" : "status", status, (long long)mps->pause_ms,
              mps->last[0] ? mps->last : "none");
-    mps_lose(mps, "the GPU's MPS server has ended");
+    mps_happened(mps, SERVER_MPS_ENDED);
     mps_start_again(mps);
 }
 
@@ -207,14 +115,24 @@ static void mps_start(void *user)
     }
 }
 
+static void mps_told(void *user, enum server_mps_news news)
+{
+    mps_happened(user, news);
+}
+
+static const struct server_group_events mps_group_events = {
+    .own = mps_start,
+    .told = mps_told,
+};
+
 /* ---- life ---------------------------------------------------------------------- */
 
 static void mps_environments_make(struct server_mps *mps, const struct apir_config *config)
 {
     snprintf(mps->pipe_variable, sizeof(mps->pipe_variable), APIR_MPS_FOLDER_VARIABLE "=%s",
-             mps->folder);
+             mps->group.folder);
     snprintf(mps->log_variable, sizeof(mps->log_variable), "CUDA_MPS_LOG_DIRECTORY=%s",
-             mps->folder);
+             mps->group.folder);
     /* An operator's own variable is for this server's daemon no more than for its workers. */
     snprintf(mps->percent_variable, sizeof(mps->percent_variable),
              config->context_gpu_percent < 100 ? "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=%u"
@@ -231,28 +149,28 @@ static int mps_begin(struct server_mps *mps, const struct apir_config *config,
 {
     int rc = apir_config_mps_find(config, mps->program, sizeof(mps->program), err);
     if (rc == 0)
-        rc = mps_folder_make(mps, err);
+        rc = server_group_init(&mps->group, mps->children->loop, config->mps_group,
+                               &mps_group_events, mps, err);
     if (rc < 0)
         return rc;
     mps_environments_make(mps, config);
-    rc = mps_daemon_start(mps);
-    return rc < 0 ? apir_error_sys(err, -rc, "%s", mps->program) : 0;
+    server_group_join(&mps->group);
+    return 0;
 }
 
 int server_mps_init(struct server_mps *mps, struct server_children *children,
                     const struct apir_config *config, struct apir_error *err)
 {
-    *mps =
-        (struct server_mps){.children = children, .lock_fd = -1, .pause_ms = SERVER_MPS_AGAIN_MS};
+    *mps = (struct server_mps){.children = children, .pause_ms = SERVER_MPS_AGAIN_MS};
     if (config->mps == APIR_CONFIG_MPS_OFF)
         return 0;
     int rc = mps_begin(mps, config, err);
     if (rc == 0) {
         apir_log(APIR_LOG_INFO, "MPS: %s in %s, %u %% of a GPU for each context", mps->program,
-                 mps->folder, config->context_gpu_percent);
+                 mps->group.folder, config->context_gpu_percent);
         return 0;
     }
-    mps_folder_remove(mps);
+    server_group_fini(&mps->group);
     mps->worker_environment[0] = APIR_MPS_FOLDER_VARIABLE; /* another daemon's is not ours */
     if (config->mps == APIR_CONFIG_MPS_REQUIRED)
         return apir_error_wrap(err, "no MPS, which the configuration requires");
@@ -268,7 +186,7 @@ void server_mps_fini(struct server_mps *mps)
     server_child_kill(&mps->daemon);
     server_child_forget(mps->children, &mps->daemon);
     server_output_close(&mps->output);
-    mps_folder_remove(mps);
+    server_group_fini(&mps->group);
     *mps = (struct server_mps){0};
 }
 

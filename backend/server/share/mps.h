@@ -3,9 +3,10 @@
  * NVIDIA's Multi-Process Service for this server's workers. Without it the driver gives each
  * process slices of the GPU in turn; with it they compute on one GPU at the same time.
  *
- * The server starts nvidia-cuda-mps-control in a folder of its own, which no other user can enter,
- * and starts it again when it ends. The control daemon starts an MPS server when the first worker
- * asks for one, and that one ends with it. Neither outlives this server.
+ * The server, or the first of those that share one (group.h), starts nvidia-cuda-mps-control in a
+ * folder that no other user can enter, and starts it again when it ends. The control daemon starts
+ * an MPS server when the first worker asks for one, and that one ends with it. Neither outlives
+ * this server.
  *
  * All workers of one MPS server are one fault domain: a fatal fault of one on the GPU (an address
  * that is not its own, say) ends what all of them have there. Whose it was, MPS does not tell for
@@ -25,10 +26,8 @@
 #include "backend/server/child.h"
 #include "backend/server/loop.h"
 #include "backend/server/output.h"
+#include "backend/server/share/group.h"
 #include "common/error.h"
-
-/* So that a socket's address has room for "/control_privileged" behind it. */
-#define SERVER_MPS_FOLDER_MAX 80u
 
 /* From an end of the daemon to its next start: doubled each time, and back at the first once it has
  * been there for as long as the last. */
@@ -38,8 +37,7 @@
 /* {0} is a valid one that was never started. */
 struct server_mps {
     struct server_children *children;
-    char folder[SERVER_MPS_FOLDER_MAX]; /* "": there is none */
-    int lock_fd;                        /* of a file in there: this server lives */
+    struct server_group group;
     char program[4096];
     struct server_child daemon;
     struct server_output output;
@@ -50,7 +48,7 @@ struct server_mps {
     int64_t pause_ms, started_ms;
     void (*lost)(void *user, const char *reason);
     void *user;
-    char pipe_variable[SERVER_MPS_FOLDER_MAX + 32], log_variable[SERVER_MPS_FOLDER_MAX + 32];
+    char pipe_variable[SERVER_GROUP_FOLDER_MAX + 32], log_variable[SERVER_GROUP_FOLDER_MAX + 32];
     char percent_variable[64];
     const char *daemon_environment[3];
     const char *worker_environment[4];

@@ -77,7 +77,8 @@ TEST(every_key_is_read)
         "  \"context_graph_mib\": 5, \"context_queue_mib\": 6, \"seconds_per_graph\": 0,\n"
         "  \"seconds_to_start\": 7, \"spare_workers\": 16, \"spare_seconds\": 8, "
         "\"shader_seconds\": 10, \"limits_dir\": \"/h\",\n"
-        "  \"mps\": \"required\", \"mps_control\": \"/i\", \"context_gpu_percent\": 11 }\n\n";
+        "  \"mps\": \"required\", \"mps_control\": \"/i\", \"mps_group\": \"g-1_b\", "
+        "\"context_gpu_percent\": 11 }\n\n";
     struct apir_config config;
     struct apir_error err = {0};
     assert_int_equal(load(text, sizeof(text) - 1, &config, &err), 0);
@@ -116,6 +117,7 @@ TEST(every_key_is_read)
     assert_string_equal(config.limits_dir, "/h");
     assert_int_equal(config.mps, APIR_CONFIG_MPS_REQUIRED);
     assert_string_equal(config.mps_control, "/i");
+    assert_string_equal(config.mps_group, "g-1_b");
     assert_int_equal(config.context_gpu_percent, 11);
     expect_all_read(&config);
     apir_config_fini(&config);
@@ -206,6 +208,11 @@ static const struct {
     {"{\"shader_seconds\": 86401}", "line 1: \"shader_seconds\""},
     {"{\"mps\": \"on\"}", "line 1: \"mps\" must be \"off\", \"auto\" or \"required\""},
     {"{\"mps\": true}", "line 1: \"mps\""},
+    {"{\"mps_group\": \"\"}", "line 1: \"mps_group\" must be a name"},
+    {"{\"mps_group\": \"../x\"}", "line 1: \"mps_group\" must be a name"},
+    {"{\"mps_group\": \"a\\u0000b\"}", "line 1: \"mps_group\" must be a name"},
+    {"{\"mps_group\": \"abcdefghijklmnopqrstuvwxy\"}", "line 1: \"mps_group\" must be a name"},
+    {"{\"mps_group\": 1}", "line 1: \"mps_group\" must be a name"},
     {"{\"mps_control\": \"nvidia-cuda-mps-control\"}", "line 1: \"mps_control\" must be"},
     {"{\"mps\": \"auto\",\n\"context_gpu_percent\": 0}",
      "line 2: \"context_gpu_percent\" must be a whole number from 1 to 100"},
