@@ -85,12 +85,13 @@ bootstrap() {
     remove_tree "$part"
     # No mirror is named: mmdebstrap takes its default, with security updates.
     if [[ $(id -u) -eq 0 ]]; then
-        mmdebstrap --mode=root "${debian_args[@]}" --include="$list" "$suite" "$part" >&2
+        mmdebstrap --mode=root "${debian_args[@]}" --components=main,non-free --include="$list" "$suite" "$part" >&2
     else
         # Through a tar so that the files get the ids that enter.sh maps.
         # Device nodes cannot be made here and enter.sh mounts /dev anyway.
         # shellcheck disable=SC2016 # expanded by the inner shell
-        mmdebstrap --mode=unshare "${debian_args[@]}" --include="$list" --format=tar "$suite" - |
+        mmdebstrap --mode=unshare "${debian_args[@]}" --components=main,non-free --include="$list" \
+            --format=tar "$suite" - |
             as_root sh -c 'mkdir "$1" && exec tar -C "$1" -xpf - --numeric-owner --exclude="./dev/*"' sh "$part"
     fi
     # They are those of this machine.
@@ -117,6 +118,8 @@ complete() {
             esac
             install="$install $package"
         done
+        # Trees that were made before anything of non-free was in the list.
+        sed -i "s/^\(deb .* main\)$/\1 non-free/" /etc/apt/sources.list
         apt-get update -qq
         apt-get install -qq -y --no-install-recommends $install </dev/null
         if [ -n "$files" ]; then
