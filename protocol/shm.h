@@ -51,6 +51,9 @@ enum apir_state {
 };
 
 #define APIR_REASON_MAX 256u
+/* In each reason, and each note, that a device was tried and did not do: apir doctor looks for it.
+ */
+#define APIR_CANNOT_COMPUTE "cannot compute"
 
 struct apir_ring_header {
     /* line 0: server, once, before the guest can map it */
@@ -81,7 +84,9 @@ struct apir_ring_header {
     uint32_t state;
     uint32_t pong;
     uint8_t pad5[56];
-    /* line 6: whoever sets FATAL or LOST, before it; NUL-terminated text */
+    /* line 6: whoever sets FATAL or LOST, before it; NUL-terminated text. Before the worker starts,
+     * the server: which of the host's devices it leaves out and why, or nothing (a note, which only
+     * apir doctor reads, once the state is READY) */
     char reason[APIR_REASON_MAX];
     /*
      * line 10: a robust futex (set_robust_list(2)) of the worker's main thread, which has its id in
@@ -163,11 +168,15 @@ struct apir_control {
     uint64_t size;
 };
 
-/* Worker -> server on the same socket; one request at a time, RESERVE and ROOM are answered. */
+/* Worker -> server on the same socket; one request at a time, RESERVE, ROOM and TRY are answered.
+ */
 enum apir_ask_op {
     APIR_ASK_RESERVE = 1, /* `size` bytes of the device, which the context uses from now on */
     APIR_ASK_RELEASE = 2, /* of what was reserved */
     APIR_ASK_ROOM = 3,    /* how much could be had */
+    /* Of one without a context, which was told to try the devices, and of no other: */
+    APIR_ASK_TRY = 4,   /* from here on it tries `device`, of this name and not id */
+    APIR_ASK_TRIED = 5, /* all `size` devices compute, and it waits for a ring */
 };
 
 enum apir_ask_flag {

@@ -38,6 +38,7 @@ void server_context_lose(struct server_context *context, enum apir_log_level lev
     if (!context->lost) {
         context->lost = true;
         snprintf(context->reason, sizeof(context->reason), "%s", reason);
+        context->waits = false;
         apir_log(level, "context %u is lost: %s", context->id, reason);
         server_timer_disarm(context->contexts->loop, &context->watch);
         server_worker_kill(&context->worker);
@@ -126,7 +127,75 @@ static struct server_worker_setup server_contexts_setup(struct server_contexts *
         .path = contexts->worker_path,
         .config_path = contexts->config_path,
         .outputs = &contexts->outputs,
+        .left_out = &contexts->trial.left_out,
     };
+}
+
+static void server_context_told_worker(struct server_context *context, int rc);
+
+/* The worker gets all that was made while it was to come; the ring last, in which there are
+ * messages about the others. */
+static void server_context_hand_blobs(struct server_context *context)
+{
+    for (uint32_t id = APIR_BLOBS_MAX; id-- > 0 && !context->lost;) {
+        struct server_context_blob *blob = &context->blobs[id];
+        if (!blob->late)
+            continue;
+        server_context_told_worker(
+            context, server_worker_add_blob(&context->worker, id, blob->size, blob->late));
+        apir_close_fd(&blob->late);
+        blob->late = 0;
+    }
+    server_worker_note_shm(&context->worker, context->shm_size);
+}
+
+static void server_context_get_worker(struct server_context *context)
+{
+    struct server_contexts *contexts = context->contexts;
+    struct apir_error err = {0};
+    struct server_worker_setup setup = server_contexts_setup(contexts);
+    char who[32], note[APIR_REASON_MAX];
+    snprintf(who, sizeof(who), "worker of context %u", context->id);
+    setup.who = who;
+    setup.uid = context->uid;
+    setup.events = &server_context_worker_events;
+    setup.user = context;
+    server_left_out_tell(&contexts->trial.left_out, note, sizeof(note));
+    server_ring_note(context->ring, note);
+    if (server_spares_take(&contexts->spares, &context->worker, &setup)) {
+        apir_log(APIR_LOG_INFO, "context %u: has a spare worker", context->id);
+    } else if (server_trial_take(&contexts->trial, &context->worker, &setup)) {
+        apir_log(APIR_LOG_INFO, "context %u: has the worker that tried the devices", context->id);
+    } else if (server_worker_start(&context->worker, &setup, &err) < 0) {
+        apir_log(APIR_LOG_ERROR, "context %u: %s", context->id, err.msg);
+        server_context_lose(context, APIR_LOG_WARN,
+                            "the host cannot start a worker; its log says why");
+    }
+    server_spares_expect(&contexts->spares);
+    server_context_watch(context);
+}
+
+/* Who has waited longest comes first: the list begins with the newest. */
+static struct server_context *server_contexts_waiting(struct server_contexts *contexts)
+{
+    struct server_context *first = NULL;
+    for (struct server_context *c = contexts->first; c; c = c->next)
+        first = c->waits ? c : first;
+    return first;
+}
+
+static void server_contexts_tried(void *user, const char *reason)
+{
+    struct server_contexts *contexts = user;
+    for (struct server_context *c; (c = server_contexts_waiting(contexts));) {
+        c->waits = false;
+        if (reason) {
+            server_context_lose(c, APIR_LOG_WARN, reason);
+            continue;
+        }
+        server_context_get_worker(c);
+        server_context_hand_blobs(c);
+    }
 }
 
 static void server_context_start_worker(struct server_context *context)
@@ -142,27 +211,20 @@ static void server_context_start_worker(struct server_context *context)
     }
     /* Killed ones count until they are reaped: one may hang in a GPU driver. */
     if (contexts->children->alive >=
-        2 * contexts->config->max_contexts + contexts->config->spare_workers + 3) {
+        2 * contexts->config->max_contexts + contexts->config->spare_workers + 4) {
         server_context_lose(context, APIR_LOG_WARN, "too many worker processes are still ending");
         return;
     }
-    struct apir_error err = {0};
-    struct server_worker_setup setup = server_contexts_setup(contexts);
-    char who[32];
-    snprintf(who, sizeof(who), "worker of context %u", context->id);
-    setup.who = who;
-    setup.uid = context->uid;
-    setup.events = &server_context_worker_events;
-    setup.user = context;
-    if (server_spares_take(&contexts->spares, &context->worker, &setup)) {
-        apir_log(APIR_LOG_INFO, "context %u: has a spare worker", context->id);
-    } else if (server_worker_start(&context->worker, &setup, &err) < 0) {
-        apir_log(APIR_LOG_ERROR, "context %u: %s", context->id, err.msg);
-        server_context_lose(context, APIR_LOG_WARN,
-                            "the host cannot start a worker; its log says why");
+    switch (server_trial_ask(&contexts->trial)) {
+    case SERVER_TRIAL_RUNS:
+        context->waits = true;
+        break;
+    case SERVER_TRIAL_NONE:
+        server_context_lose(context, APIR_LOG_WARN, contexts->trial.reason);
+        break;
+    default:
+        server_context_get_worker(context);
     }
-    server_spares_expect(&contexts->spares);
-    server_context_watch(context);
 }
 
 /* ---- blobs ----------------------------------------------------------------- */
@@ -188,6 +250,14 @@ static bool server_context_too_many_end(const struct server_context *context)
     struct server_contexts *contexts = context->contexts;
     return server_account_leaving(&contexts->accounts, context->uid) > contexts->max_per_user ||
            server_shm_ended(&contexts->books, context->uid) > contexts->max_per_user;
+}
+
+/* A worker that is to come has no account yet. */
+static bool server_context_shm_fits(const struct server_context *context, uint64_t size)
+{
+    const uint64_t most = (uint64_t)context->contexts->config->context_host_memory_mib << 20;
+    return context->waits ? most == 0 || context->shm_size + size <= most
+                          : server_worker_shm_fits(&context->worker, size);
 }
 
 /* NULL: may be made; else why not. */
@@ -220,7 +290,7 @@ static const char *server_context_check_blob(const struct server_context *contex
     /* What is given back is let go of a little later. As much again may be held, but not more. */
     if (left > limit + room - size)
         return "the context still holds shared memory that it has given back (context_shm_mib)";
-    if (!server_worker_shm_fits(&context->worker, size))
+    if (!server_context_shm_fits(context, size))
         return "the context's main memory is used up (context_host_memory_mib)";
     return NULL;
 }
@@ -250,12 +320,16 @@ int server_context_blob_create(struct server_context *context, uint64_t blob_id,
         server_ring_lose(context->ring, context->reason);
     else if (is_ring)
         server_context_start_worker(context);
-    if (!context->lost)
+    if (!context->lost && !context->waits)
         server_context_told_worker(
             context, server_worker_add_blob(&context->worker, (uint32_t)blob_id, size, fds.worker));
 
-    context->blobs[blob_id] =
-        (struct server_context_blob){.used = true, .size = size, .fd = steal_fd(&fds.own)};
+    context->blobs[blob_id] = (struct server_context_blob){
+        .used = true,
+        .size = size,
+        .fd = steal_fd(&fds.own),
+        .late = context->waits ? steal_fd(&fds.worker) : 0,
+    };
     context->shm_size += size;
     server_worker_note_shm(&context->worker, context->shm_size);
     return steal_fd(&fds.guest);
@@ -266,6 +340,8 @@ static void server_context_blob_release(struct server_context *context, uint32_t
 {
     struct server_context_blob *blob = &context->blobs[blob_id];
     context->shm_size -= blob->size;
+    if (blob->late)
+        apir_close_fd(&blob->late);
     server_shm_leave(context->book, blob->size, blob->fd);
     *blob = (struct server_context_blob){0};
     server_worker_note_shm(&context->worker, context->shm_size);
@@ -281,7 +357,7 @@ void server_context_blob_destroy(struct server_context *context, uint32_t blob_i
     if (blob_id == APIR_RING_BLOB_ID)
         /* The normal end of a guest process: its resources go before its context. */
         server_context_lose(context, APIR_LOG_INFO, "the guest destroyed its ring");
-    else
+    else if (!context->waits)
         server_context_told_worker(context, server_worker_del_blob(&context->worker, blob_id));
 }
 
@@ -295,7 +371,8 @@ void server_context_kick(struct server_context *context)
 
 void server_context_ping(struct server_context *context, uint32_t value)
 {
-    if (context->ring && !context->lost && server_worker_alive(&context->worker))
+    if (context->ring && !context->lost &&
+        (context->waits || server_worker_alive(&context->worker)))
         apir_store_release32(&context->ring->pong, value);
 }
 
@@ -333,7 +410,8 @@ int server_contexts_init(struct server_contexts *contexts)
     server_accounts_init(&contexts->accounts, contexts->config);
     server_shm_books_init(&contexts->books, contexts->loop);
     const struct server_worker_setup setup = server_contexts_setup(contexts);
-    server_spares_init(&contexts->spares, &setup, contexts->config);
+    server_trial_init(&contexts->trial, &setup, contexts->config, server_contexts_tried, contexts);
+    server_spares_init(&contexts->spares, &setup, contexts->config, &contexts->trial);
     return server_spin_init(&contexts->spin);
 }
 
@@ -349,6 +427,7 @@ void server_contexts_fini(struct server_contexts *contexts)
         server_mps_watch(contexts->mps, NULL, NULL);
     server_contexts_clear(contexts);
     server_spares_fini(&contexts->spares);
+    server_trial_fini(&contexts->trial);
     server_shm_books_fini(&contexts->books);
     server_accounts_fini(&contexts->accounts);
     server_spin_fini(&contexts->spin);

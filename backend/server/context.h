@@ -23,6 +23,7 @@
 #include "backend/server/quota.h"
 #include "backend/server/shm.h"
 #include "backend/server/ahead/spare.h"
+#include "backend/server/ahead/trial.h"
 #include "backend/server/spin.h"
 #include "backend/server/worker.h"
 #include "common/log.h"
@@ -59,6 +60,7 @@ struct server_contexts {
     struct server_spin spin;
     struct server_accounts accounts;
     struct server_shm_books books;
+    struct server_trial trial;
     struct server_spares spares;
     struct server_outputs outputs;
     struct server_starts starts[SERVER_STARTS_USERS];
@@ -75,7 +77,8 @@ struct server_context_ops {
 struct server_context_blob {
     bool used;
     uint64_t size;
-    int fd; /* ours (backend/server/shm.h) */
+    int fd;   /* ours (backend/server/shm.h) */
+    int late; /* the worker's, while there is none to get it; 0: it has got it */
 };
 
 struct server_context {
@@ -86,6 +89,7 @@ struct server_context {
     uint32_t uid; /* whose it is, on the socket that listens; a VMM's guest is one user: 0 */
     bool served;  /* counted as such; not refused at birth */
     bool lost;    /* for good */
+    bool waits;   /* for the trial of the devices, and then a worker */
     char reason[APIR_REASON_MAX];
     struct server_worker worker;
     struct apir_ring_header *ring; /* NULL before the ring blob exists */

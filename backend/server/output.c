@@ -43,7 +43,7 @@ static void output_pause(struct server_output *output, const char *why)
 static bool output_may_say(struct server_output *output)
 {
     const int64_t now = server_now_ms();
-    if (apir_log_enabled(APIR_LOG_DEBUG) || output->said)
+    if (apir_log_enabled(APIR_LOG_DEBUG) || output->apart)
         return true;
     if (output->resume.armed)
         return false;
@@ -69,12 +69,11 @@ static void output_line(struct server_output *output)
     apir_text_clean(text);
     if (strncmp(text, "apir: ", 6) == 0)
         text += 6;
-    if (!output_may_say(output) || !*text)
+    if (output->heard)
+        output->heard(output->user, text);
+    if (output->apart || !output_may_say(output) || !*text)
         return;
-    if (output->said)
-        output->said(output->user, text);
-    else
-        apir_log_forward(output->who, text);
+    apir_log_forward(output->who, text);
 }
 
 static void output_take(struct server_output *output, const char *bytes, size_t size)
@@ -139,6 +138,7 @@ void server_output_move(struct server_output *from, struct server_output *to, co
     server_timer_disarm(from->loop, &from->resume);
     *to = *from;
     *from = (struct server_output){0};
+    to->heard = NULL;
     snprintf(to->who, sizeof(to->who), "%s", who);
     if (server_loop_add(to->loop, &to->source, to->fd, paused ? 0 : SERVER_LOOP_IN, output_ready,
                         to) < 0)
@@ -147,16 +147,33 @@ void server_output_move(struct server_output *from, struct server_output *to, co
         server_timer_arm(to->loop, &to->resume, resume_ms, output_resume, to);
 }
 
-void server_output_close(struct server_output *output)
+/* As much as a pipe holds. */
+static void output_drain(struct server_output *output)
 {
-    if (!output->loop)
-        return;
     for (size_t all = 0, n; all < OUTPUT_REST && (n = output_read(output)); all += n) {
         if (output->resume.armed)
             break;
     }
     if (output->len)
         output_line(output);
+}
+
+void server_output_hear(struct server_output *output, void (*heard)(void *user, const char *line),
+                        void *user)
+{
+    if (!output->loop)
+        return;
+    output->heard = NULL;
+    output_drain(output);
+    output->heard = heard;
+    output->user = user;
+}
+
+void server_output_close(struct server_output *output)
+{
+    if (!output->loop)
+        return;
+    output_drain(output);
     server_loop_remove(output->loop, &output->source);
     server_timer_disarm(output->loop, &output->resume);
     apir_close_fd(&output->fd);

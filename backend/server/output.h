@@ -38,8 +38,8 @@ struct server_output {
     struct server_timer resume; /* armed: it has said too much, and is not read until then */
     struct server_quota lines;
     char who[32];
-    /* Instead of the log: every line, cut and cleaned, however many there are. NULL: the log. */
-    void (*said)(void *user, const char *line);
+    void (*heard)(void *user, const char *line); /* every line, cut and cleaned; NULL: nobody */
+    bool apart; /* for who listens alone: none is logged, and however many there are, all are read */
     void *user;
     int fd;
     size_t len; /* of a line that has come in part */
@@ -51,7 +51,10 @@ struct server_output {
  * -errno. */
 int server_output_open(struct server_output *output, struct server_loop *loop,
                        struct server_outputs *all, const char *who, int *ret_fd);
-/* `to`, which is closed, takes it over under another name. */
+/* What has come by now goes to the log; heard() gets each line from here on, cleaned, beside it. */
+void server_output_hear(struct server_output *output, void (*heard)(void *user, const char *line),
+                        void *user);
+/* `to`, which is closed, takes it over under another name; nobody listens any more. */
 void server_output_move(struct server_output *from, struct server_output *to, const char *who);
 /* What has come by now goes to the log. Does nothing on a closed one. */
 void server_output_close(struct server_output *output);

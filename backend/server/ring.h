@@ -19,6 +19,9 @@
 int server_ring_map(int fd, uint64_t size, struct apir_ring_header **ret_header);
 void server_ring_unmap(struct apir_ring_header *header);
 
+/* Of a ring whose worker has not started: which devices are left out, for apir doctor. */
+void server_ring_note(struct apir_ring_header *header, const char *note);
+
 /*
  * State LOST with `reason`, unless the worker's own FATAL stands there, and
  * wakes every waiting guest of this kernel. May be repeated: a worker that was

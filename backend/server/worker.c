@@ -20,20 +20,22 @@ _Static_assert(sizeof(struct apir_worker_status) <= WORKER_STATUS_SIZE, "one pag
 
 static void server_worker_stopped(void *user)
 {
-    const struct server_worker *worker = user;
+    struct server_worker *worker = user;
+    worker->is_blameless = true;
     worker->events->failed(worker->user, "worker was stopped and not continued");
 }
 
 /* A driver may hang while it is loaded, and hold a GPU all the while. */
 static void server_worker_late(void *user)
 {
-    const struct server_worker *worker = user;
+    struct server_worker *worker = user;
     char reason[APIR_REASON_MAX];
     if (apir_load_acquire32(&worker->status->ready))
         return;
     snprintf(reason, sizeof(reason),
              "worker took longer to start than the host allows (seconds_to_start: %u)",
              worker->seconds_to_start);
+    worker->is_late = true;
     worker->events->failed(worker->user, reason);
 }
 
@@ -64,6 +66,8 @@ static void server_worker_changed(void *user, enum server_child_change change, i
         server_timer_disarm(worker->children->loop, &worker->stopped);
         return;
     case SERVER_CHILD_KILLED:
+        if ((status == SERVER_CHILD_STARVED || status == SIGKILL) && !worker->is_late)
+            worker->is_blameless = true;
         if (status == SERVER_CHILD_STARVED) {
             snprintf(reason, sizeof(reason),
                      "worker took more main memory than it may have, and was killed by the kernel");
@@ -133,17 +137,17 @@ static int child_start(struct server_worker *worker, const struct server_worker_
     char slot[16];
     snprintf(slot, sizeof(slot), "%u", worker->spin_slot);
     /* clang-format off */
-    const char *argv[] = {
+    const char *argv[14 + SERVER_LEFT_OUT_ARGS + 1] = {
         setup->path, "--control-fd", "3", "--status-fd", "4",
         "--spin-fd", "5", "--spin-slot", slot,
         "--limited", server_limits_any(&setup->accounts->limits) ? "1" : "0",
-        "--config", setup->config_path, NULL, NULL,
+        "--config", setup->config_path,
     };
     /* clang-format on */
-    const size_t last = sizeof(argv) / sizeof(argv[0]) - 2;
-    size_t end = setup->config_path ? last : last - 2;
+    size_t end = setup->config_path ? 13 : 11;
+    end += server_left_out_args(setup->left_out, &argv[end]);
     if (setup->spare)
-        argv[end++] = "--spare";
+        argv[end++] = setup->tries ? "--try-devices" : "--spare";
     argv[end] = NULL;
     const int child_fds[] = {fds->control[1], fds->status, fds->spin};
     const struct server_child_spec spec = {.argv = argv,

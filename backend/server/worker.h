@@ -6,13 +6,16 @@
  *
  * Command line:
  *   apir-worker --control-fd N --status-fd N
- *               --spin-fd N --spin-slot N --limited 0|1 [--config FILE] [--spare]
+ *               --spin-fd N --spin-slot N --limited 0|1 [--config FILE]
+ *               [--without DEVICE]... [--spare | --try-devices]
  *   control  SEQPACKET, struct apir_control, one fd with ADD_BLOB; end of file: exit.
  *            From the worker: struct apir_ask (backend/server/limits/account.h)
  *   status   memfd of one page: struct apir_worker_status
  *   spin     memfd of one page: struct apir_spin_page, and which byte is the worker's
  *   stdout, stderr  a pipe to the server (output.h)
  *   spare    it loads its drivers before it has a ring: a spare one (backend/server/ahead/spare.h)
+ *   try-devices  the same, and it tries the devices (backend/server/ahead/trial.h)
+ *   without  a device that is not offered
  * The worker is killed when the server dies (PR_SET_PDEATHSIG, which a later
  * change of credentials clears; the end of the control socket says it too).
  */
@@ -22,6 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "backend/server/ahead/left_out.h"
 #include "backend/server/limits/account.h"
 #include "backend/server/child.h"
 #include "backend/server/loop.h"
@@ -49,7 +53,9 @@ struct server_worker_setup {
     const char *config_path; /* may be NULL */
     struct server_outputs *outputs;
     const char *who; /* in the log, in front of what it prints */
-    bool spare;      /* of no context yet: nobody's memory is accounted, uid means nothing */
+    const struct server_left_out *left_out;
+    bool spare; /* of no context yet: nobody's memory is accounted, uid means nothing */
+    bool tries; /* a spare one that tries the devices first */
     const struct server_worker_events *events;
     void *user;
 };
@@ -68,6 +74,9 @@ struct server_worker {
     uint32_t spin_slot;
     struct server_account *account; /* NULL: no process, or it is gone, or a spare one */
     uint32_t seconds_to_start;
+    bool is_late; /* not ready in time: to be killed, or killed */
+    /* It was stopped or killed by somebody else, or for want of memory: not by what it did. */
+    bool is_blameless;
     struct server_output output;
 };
 

@@ -196,3 +196,20 @@ void worker_room(struct worker *w, uint32_t device, uint64_t *io_free, uint64_t 
     if (*io_free > w->answer.free)
         *io_free = w->answer.free;
 }
+
+/* ---- the trial of the devices --------------------------------------------------- */
+
+int worker_control_try(struct worker *w, const char *device)
+{
+    struct apir_ask request = {.op = APIR_ASK_TRY};
+    memcpy(request.device, device, strnlen(device, sizeof(request.device) - 1));
+    w->answered = false;
+    int rc = apir_fdsock_send(w->control_fd, &request, sizeof(request), NULL, 0);
+    return rc ? rc : answer_wait(w);
+}
+
+int worker_control_tried(struct worker *w, uint32_t devices)
+{
+    const struct apir_ask request = {.op = APIR_ASK_TRIED, .size = devices};
+    return apir_fdsock_send(w->control_fd, &request, sizeof(request), NULL, 0);
+}

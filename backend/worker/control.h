@@ -34,4 +34,12 @@ void worker_release(struct worker *w, uint32_t device, uint64_t size);
 /* Lowers both to what the limits leave. */
 void worker_room(struct worker *w, uint32_t device, uint64_t *io_free, uint64_t *io_total);
 
+/*
+ * Of a worker that tries the devices before it has a context. The server knows which one is at
+ * fault for whatever comes, and reads what is printed from here on as the reason; and that all of
+ * them compute. Both return 0 or -errno: the server is gone.
+ */
+int worker_control_try(struct worker *w, const char *device);
+int worker_control_tried(struct worker *w, uint32_t devices);
+
 #endif

@@ -29,6 +29,7 @@
 #include "backend/worker/mps.h"
 #include "backend/worker/stream.h"
 #include "backend/worker/system.h"
+#include "backend/worker/trial.h"
 #include "backend/worker/sandbox/files.h"
 #include "backend/worker/sandbox/sandbox.h"
 #include "backend/worker/shaders/fill.h"
@@ -224,10 +225,11 @@ static void usage(FILE *to)
 {
     fputs(
         "usage: apir-worker --control-fd N --status-fd N\n"
-        "                   --spin-fd N --spin-slot N --limited 0|1 [--config FILE] [--spare]\n"
+        "                   --spin-fd N --spin-slot N --limited 0|1 [--config FILE]\n"
+        "                   [--without DEVICE]... [--spare | --try-devices]\n"
         "Computes for one apir context; started by apir-render-server, not by hand.\n"
         "\n"
-        "       apir-worker --fill-shaders [--all] [--config FILE]\n"
+        "       apir-worker --fill-shaders [--all] [--config FILE] [--without DEVICE]...\n"
         "Fills the shader cache of this user's GPU drivers with what language models need, for\n"
         "shader_seconds of the configuration at most; --all: also of drivers that compute on\n"
         "the CPU. apir-render-server does so by itself. Not where workers could write the cache.\n",
@@ -245,33 +247,48 @@ static void *page_map(int fd, size_t size)
 struct options {
     const char *config;    /* NULL: defaults */
     bool spare;            /* its context comes later */
+    bool tries;            /* the devices, before that */
     bool fills, fills_all; /* no context at all: backend/worker/shaders/fill.h */
+    /* Devices that the server has seen fail, which are not offered; NULL-terminated. */
+    const char *without[APIR_DEVICES_MAX + 1];
+    size_t n_without;
+};
+
+enum { CONTROL_FD, STATUS_FD, SPIN_FD, SPIN_SLOT, LIMITED, NUMBERS };
+static const struct option option_table[] = {
+    {"control-fd", required_argument, NULL, CONTROL_FD},
+    {"status-fd", required_argument, NULL, STATUS_FD},
+    {"spin-fd", required_argument, NULL, SPIN_FD},
+    {"spin-slot", required_argument, NULL, SPIN_SLOT},
+    {"limited", required_argument, NULL, LIMITED},
+    {"config", required_argument, NULL, 'f'},
+    {"spare", no_argument, NULL, 'r'},
+    {"try-devices", no_argument, NULL, 't'},
+    {"without", required_argument, NULL, 'w'},
+    {"fill-shaders", no_argument, NULL, 'm'},
+    {"all", no_argument, NULL, 'a'},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
 };
 
 static int options_parse(struct worker *w, int argc, char **argv, struct options *ret)
 {
-    enum { CONTROL_FD, STATUS_FD, SPIN_FD, SPIN_SLOT, LIMITED, NUMBERS };
-    static const struct option options[] = {
-        {"control-fd", required_argument, NULL, CONTROL_FD},
-        {"status-fd", required_argument, NULL, STATUS_FD},
-        {"spin-fd", required_argument, NULL, SPIN_FD},
-        {"spin-slot", required_argument, NULL, SPIN_SLOT},
-        {"limited", required_argument, NULL, LIMITED},
-        {"config", required_argument, NULL, 'f'},
-        {"spare", no_argument, NULL, 'r'},
-        {"fill-shaders", no_argument, NULL, 'm'},
-        {"all", no_argument, NULL, 'a'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
-    };
     int number[NUMBERS] = {-1, -1, -1, -1, -1};
-    for (int o; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+    for (int o; (o = getopt_long(argc, argv, "", option_table, NULL)) != -1;) {
         switch (o) {
         case 'f':
             ret->config = optarg;
             break;
         case 'r':
             ret->spare = true;
+            break;
+        case 't':
+            ret->spare = ret->tries = true;
+            break;
+        case 'w':
+            if (ret->n_without == APIR_DEVICES_MAX)
+                return -EINVAL;
+            ret->without[ret->n_without++] = optarg;
             break;
         case 'm':
             ret->fills = true;
@@ -302,7 +319,7 @@ static int options_parse(struct worker *w, int argc, char **argv, struct options
     return w->status && w->spin.page ? 0 : -EINVAL;
 }
 
-/* The ring is the first thing that the server sends. Returns 0 or -errno. */
+/* Whatever its messages are about has come before it. Returns 0 or -errno. */
 static int wait_for_ring(struct worker *w)
 {
     while (!w->blobs[APIR_RING_BLOB_ID].map) {
@@ -316,7 +333,8 @@ static int wait_for_ring(struct worker *w)
     return 0;
 }
 
-static int load(struct worker *w, const struct apir_config *config, struct apir_error *err)
+static int load(struct worker *w, const struct apir_config *config, const struct options *options,
+                struct apir_error *err)
 {
     const char *devices[APIR_CONFIG_DEVICES_MAX + 1] = {NULL};
     for (size_t i = 0; i < config->devices.n && i < APIR_CONFIG_DEVICES_MAX; i++)
@@ -325,6 +343,7 @@ static int load(struct worker *w, const struct apir_config *config, struct apir_
         .library = config->ggml,
         .backends_dir = config->ggml_backends_dir,
         .devices = config->devices.n ? devices : NULL,
+        .without = options->n_without ? options->without : NULL,
         .n_threads = (int)config->threads,
     };
     uint32_t shm = config->context_shm_mib;
@@ -345,19 +364,19 @@ static int load(struct worker *w, const struct apir_config *config, struct apir_
 }
 
 /* All that happens before anything of a guest's is looked at. */
-static int prepare(struct worker *w, const char *config_path, struct apir_error *err)
+static int prepare(struct worker *w, const struct options *o, struct apir_error *err)
 {
     struct apir_config config;
     struct worker_sandbox sandbox;
     const uint64_t began = worker_now_ns();
-    int rc = apir_config_load(config_path, &config, err);
+    int rc = apir_config_load(o->config, &config, err);
     if (!rc)
         rc = worker_mps_wait(&config, err);
     if (!rc)
         rc = worker_sandbox_enter(&sandbox, &config, err);
     const uint64_t entered = worker_now_ns();
     if (!rc)
-        rc = load(w, &config, err);
+        rc = load(w, &config, o, err);
     if (!rc)
         rc = worker_mps_check(&config, &w->ggml, err);
     const uint64_t loaded = worker_now_ns();
@@ -401,7 +420,7 @@ static int fill_shaders(struct worker *w, const struct options *o)
     if (fills)
         rc = worker_mps_wait(&config, &err);
     if (fills && !rc)
-        rc = load(w, &config, &err);
+        rc = load(w, &config, o, &err);
     if (fills && !rc)
         rc = worker_shaders_fill(&w->ggml, (uint64_t)config.shader_seconds * 1000, o->fills_all,
                                  &err);
@@ -409,6 +428,27 @@ static int fill_shaders(struct worker *w, const struct options *o)
     if (rc)
         apir_log(APIR_LOG_ERROR, "%s", err.msg);
     return rc ? EXIT_SETUP : EXIT_OK;
+}
+
+/*
+ * One device after the other, in the sandbox and as graphs of a guest are computed. The first that
+ * fails ends this process: the server starts another one without it. Returns 0 or -errno with *err.
+ */
+static int try_devices(struct worker *w, struct apir_error *err)
+{
+    const uint64_t began = worker_now_ns();
+    for (uint32_t i = 0; i < w->ggml.n_devices; i++) {
+        const struct host_device *d = &w->ggml.devices[i];
+        int rc = worker_control_try(w, d->name);
+        if (rc)
+            return apir_error_sys(err, -rc, "control socket");
+        rc = worker_trial_run(&w->ggml, d, err);
+        if (rc)
+            return rc;
+    }
+    apir_log(APIR_LOG_INFO, "%u device(s) tried in %llu us", w->ggml.n_devices,
+             (unsigned long long)(worker_now_ns() - began) / 1000);
+    return 0;
 }
 
 int main(int argc, char **argv)
@@ -441,12 +481,16 @@ int main(int argc, char **argv)
     else if ((rc = wait_for_ring(w)))
         return control_ended(rc);
     struct apir_error err = {0};
-    rc = prepare(w, o.config, &err);
+    rc = prepare(w, &o, &err);
+    if (!rc && o.tries)
+        rc = try_devices(w, &err);
+    if (rc == -ENODEV && o.tries && o.n_without)
+        (void)worker_control_tried(w, 0); /* nothing is left to be offered */
     if (rc) {
         apir_log(APIR_LOG_ERROR, "%s", err.msg);
         if (!o.spare)
             apir_ring_set_state(header(w), APIR_STATE_FATAL, err.msg);
-        return EXIT_SETUP;
+        _exit(EXIT_SETUP); /* as at the end */
     }
     apir_log(APIR_LOG_INFO, "worker ready: %u device(s), first: %s (%s)", w->ggml.n_devices,
              w->ggml.devices[0].name, w->ggml.devices[0].description);
@@ -454,7 +498,9 @@ int main(int argc, char **argv)
     apir_store_release32(&w->status->ready, 1);
     if (o.spare) {
         worker_system_name("apir-spare");
-        rc = wait_for_ring(w);
+        rc = o.tries ? worker_control_tried(w, w->ggml.n_devices) : 0;
+        if (!rc)
+            rc = wait_for_ring(w);
         worker_system_name("apir-worker");
     }
     if (!rc)

@@ -17,6 +17,10 @@
  *   hoard   READY, then asks and asks, and reads no answer
  *   spare-exit, spare-stuck  as a spare one: ends after a moment in which it can be seen, as stuck;
  *           else as with none
+ *   trial-… as the one that tries the devices, GPU0, unless that is left out: late, as stuck;
+ *           killed, by somebody else; says, prints a lot and ends; rude, nameless, says nonsense;
+ *           held, goes on after a SIGTERM, and ends with 7 if the ring comes before what it is
+ *           about. As any other: as with none
  *   inherit READY only if it inherited what it should and nothing else; else 4
  * As a stock render server (--socket-fd) it never answers.
  */
@@ -45,6 +49,7 @@ enum { CONTROL = 3, STATUS = 4 };
 
 static struct apir_worker_status *status_page;
 static struct apir_ring_header *ring;
+static bool ring_is_last; /* the arena has to be there before */
 
 static _Noreturn void forever(void)
 {
@@ -93,7 +98,11 @@ static bool receive_control(int flags)
         return false;
     if (rc < 0 || size == 0)
         exit(0);
+    if (control.op == APIR_CONTROL_ADD_BLOB && control.blob_id == APIR_ARENA_BLOB_ID)
+        ring_is_last = false;
     if (control.op == APIR_CONTROL_ADD_BLOB && control.blob_id == APIR_RING_BLOB_ID) {
+        if (ring_is_last)
+            exit(7);
         ring = mmap(NULL, APIR_RING_HEADER_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         if (ring == MAP_FAILED)
             exit(5);
@@ -161,23 +170,86 @@ static void hoard(void)
     forever();
 }
 
+/* Until that has seen what it wants to. */
+static void wait_for_test(void)
+{
+    sigset_t told;
+    int signal;
+    sigemptyset(&told);
+    sigaddset(&told, SIGTERM);
+    sigprocmask(SIG_BLOCK, &told, NULL);
+    prctl(PR_SET_NAME, "fake_waits"); /* from here on the signal ends nothing */
+    sigwait(&told, &signal);
+}
+
 /* Ready before it has a ring, and called so from then on, or not. */
 static void be_spare(const char *fault)
 {
     if (strcmp(fault, "spare-exit") == 0) {
-        /* When the test has seen it. */
-        sigset_t told;
-        int signal;
-        sigemptyset(&told);
-        sigaddset(&told, SIGTERM);
-        sigprocmask(SIG_BLOCK, &told, NULL);
-        sigwait(&told, &signal);
+        wait_for_test();
         exit(3);
     }
     if (strcmp(fault, "spare-stuck") == 0)
         return;
     apir_store_release32(&status_page->ready, 1);
     prctl(PR_SET_NAME, "fake_spare");
+}
+
+static void tried(uint64_t devices)
+{
+    const struct apir_ask ask = {.op = APIR_ASK_TRIED, .size = devices};
+    if (apir_fdsock_send(CONTROL, &ask, sizeof(ask), NULL, 0) < 0)
+        exit(5);
+}
+
+static void say_much(void)
+{
+    dprintf(STDERR_FILENO, "ggml: out of\033[2J luck\n");
+    for (int i = 0; i < 100; i++)
+        dprintf(STDERR_FILENO, "line %d of a trace\n", i);
+    exit(1);
+}
+
+static void be_trial(const char *fault, bool left_out)
+{
+    const char *how = strncmp(fault, "trial-", 6) == 0 ? fault + 6 : "";
+    struct apir_ask ask = {.op = APIR_ASK_TRY, .device = "GPU0"};
+    struct apir_control_answer answer;
+    size_t size = 0;
+    if (strcmp(how, "rude") == 0)
+        ask.op = APIR_ASK_RESERVE;
+    if (strcmp(how, "nameless") == 0)
+        memset(ask.device, 'a', sizeof(ask.device));
+    if (left_out) {
+        tried(0);
+        exit(1);
+    }
+    if (apir_fdsock_send(CONTROL, &ask, sizeof(ask), NULL, 0) < 0 ||
+        apir_fdsock_recv(CONTROL, &answer, sizeof(answer), &size, NULL, 0, NULL, 0) < 0 ||
+        size != sizeof(answer) || answer.op != APIR_CONTROL_ANSWER)
+        exit(5);
+    if (strcmp(how, "late") == 0)
+        forever();
+    if (strcmp(how, "killed") == 0)
+        raise(SIGKILL);
+    if (strcmp(how, "says") == 0)
+        say_much();
+    if (strcmp(how, "held") == 0) {
+        ring_is_last = true;
+        wait_for_test();
+    }
+    apir_store_release32(&status_page->ready, 1);
+    tried(1);
+}
+
+/* Before there is a ring. */
+static void be_early(const char *fault, char **argv, int argc)
+{
+    const char *as = argv[argc - 1], *before = argv[argc - 2];
+    if (strcmp(as, "--spare") == 0)
+        be_spare(fault);
+    if (strcmp(as, "--try-devices") == 0)
+        be_trial(fault, strcmp(before, "GPU0") == 0);
 }
 
 int main(int argc, char **argv)
@@ -202,9 +274,9 @@ int main(int argc, char **argv)
         return 3;
     if (strcmp(fault, "stuck") == 0)
         forever();
-    if (strcmp(argv[argc - 1], "--spare") == 0)
-        be_spare(fault);
-    receive_control(0);
+    be_early(fault, argv, argc);
+    while (!ring)
+        receive_control(0);
     if (strcmp(fault, "deaf") == 0)
         forever();
     for (;;) {

@@ -6,7 +6,10 @@ APIR_EXERCISE := $(O)/tests/system/apir-exercise
 MUSL_LOAD := $(O)/tests/system/musl-load
 STREAM_PROXY := $(O)/tests/system/stream-proxy
 
-ALL += $(APIR_EXERCISE) $(STREAM_PROXY)
+# A host's ggml with a device that does not compute, under a name that ggml's loader looks for.
+STAND_IN := $(O)/tests/system/backends/libggml-metal.so
+
+ALL += $(APIR_EXERCISE) $(STREAM_PROXY) $(STAND_IN)
 
 $(APIR_EXERCISE): PKGS := ggml
 # Its syscall() stands in front of the C library's, for the plug-in too.
@@ -22,6 +25,10 @@ $(APIR_EXERCISE): $(call objs,tests/system/apir_exercise.c tests/system/apir_exe
 $(STREAM_PROXY): EXTRA_LIBS := -lpthread
 $(STREAM_PROXY): $(call objs,tests/system/stream_proxy.c) $(TEST_LIB)
 	$(link)
+
+$(STAND_IN): $(call objs,tests/system/stand_in.c protocol/ggml_probe.c)
+	@mkdir -p $(@D)
+	$(call SAY,LINK)$(CC) $(ALL_CFLAGS) -shared -o $@ $^ $(ALL_LDFLAGS) -lggml-base
 
 # Another C library, so neither the compiler's wrapper nor the sanitizers of this mode fit.
 $(MUSL_LOAD): tests/system/musl_load.c

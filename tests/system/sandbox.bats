@@ -36,7 +36,7 @@ attempts() {
 }
 
 # What workers print, without their names.
-escapes() { sed -n 's/^apir: worker of context [0-9]*: \(escape: \)/\1/p' "$VTEST_LOG"; }
+escapes() { sed -nE 's/^apir: (worker of context [0-9]+|first worker): (escape: )/\2/p' "$VTEST_LOG"; }
 
 # expect NAME=RESULT...: what the worker's log says, soon, and nothing more of these names.
 is_said() { [[ $(escapes | grep "^escape: ${1%%=*} ") == "escape: ${1%%=*} ${1#*=}" ]]; }

@@ -7,14 +7,14 @@
 #include "backend/server/system.h"
 #include "common/log.h"
 
-void server_shaders_init(struct server_shaders *shaders, struct server_children *children,
-                         const char *worker, const char *config_path,
+void server_shaders_init(struct server_shaders *shaders, const struct server_worker_setup *setup,
                          const struct apir_config *config, void (*filled)(void *user), void *user)
 {
     *shaders = (struct server_shaders){
-        .children = children,
-        .worker = worker,
-        .config_path = config_path,
+        .children = setup->children,
+        .worker = setup->path,
+        .config_path = setup->config_path,
+        .left_out = setup->left_out,
         .most_ms = (int64_t)config->shader_seconds * 1000 + SERVER_SHADERS_LATE_MS,
         /* It has no sandbox: what workers may write it must not read. */
         .begun = config->shader_seconds == 0 || config->sandbox_write.n > 0,
@@ -57,8 +57,10 @@ static void server_shaders_changed(void *user, enum server_child_change change, 
 /* Returns 0 or -errno. */
 static int server_shaders_start(struct server_shaders *shaders)
 {
-    const char *argv[] = {shaders->worker, "--fill-shaders",
-                          shaders->config_path ? "--config" : NULL, shaders->config_path, NULL};
+    const char *argv[4 + SERVER_LEFT_OUT_ARGS + 1] = {shaders->worker, "--fill-shaders", "--config",
+                                                      shaders->config_path};
+    const size_t end = shaders->config_path ? 4 : 2;
+    argv[end + server_left_out_args(shaders->left_out, &argv[end])] = NULL;
     const struct server_child_spec spec = {.argv = argv, .is_worker = true};
     return server_child_start(shaders->children, &shaders->child, &spec, server_shaders_changed,
                               shaders);

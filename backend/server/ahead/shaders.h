@@ -12,14 +12,16 @@
 #include "backend/config/settings.h"
 #include "backend/server/child.h"
 #include "backend/server/loop.h"
+#include "backend/server/worker.h"
 
 /* What it may take beside shader_seconds: its drivers' start, and the computation at hand. */
 #define SERVER_SHADERS_LATE_MS 60000
 
 struct server_shaders {
     struct server_children *children;
-    const char *worker;      /* its path; borrowed */
-    const char *config_path; /* NULL: defaults; borrowed */
+    const char *worker;                     /* its path; borrowed */
+    const char *config_path;                /* NULL: defaults; borrowed */
+    const struct server_left_out *left_out; /* borrowed */
     int64_t most_ms;
     bool begun; /* or none is wanted */
     struct server_child child;
@@ -28,9 +30,9 @@ struct server_shaders {
     void *user;
 };
 
-/* filled(user) is called from the loop once that process has ended, however it did. */
-void server_shaders_init(struct server_shaders *shaders, struct server_children *children,
-                         const char *worker, const char *config_path,
+/* `setup` as for a worker, without a context. filled(user) is called from the loop once that
+ * process has ended, however it did. */
+void server_shaders_init(struct server_shaders *shaders, const struct server_worker_setup *setup,
                          const struct apir_config *config, void (*filled)(void *user), void *user);
 void server_shaders_fini(struct server_shaders *shaders);
 

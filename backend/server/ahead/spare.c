@@ -2,28 +2,8 @@
 #define _GNU_SOURCE
 #include "backend/server/ahead/spare.h"
 
-#include <string.h>
-#include <sys/stat.h>
-
-#include "backend/config/config.h"
 #include "backend/server/system.h"
 #include "common/log.h"
-
-static struct server_spare_config config_now(const struct server_spares *spares)
-{
-    const char *path = spares->setup.config_path ? spares->setup.config_path : apir_config_find();
-    struct server_spare_config now;
-    struct stat st;
-    memset(&now, 0, sizeof(now)); /* with what lies between members: it is compared as bytes */
-    if (!path || stat(path, &st) < 0)
-        return now;
-    now.device = st.st_dev;
-    now.inode = st.st_ino;
-    now.size = (uint64_t)st.st_size;
-    now.modified = st.st_mtim;
-    now.changed = st.st_ctim;
-    return now;
-}
 
 /* What ended one, or kept it from starting, would do so to the next: a context that gets a worker
  * of its own can say what it is. */
@@ -62,10 +42,11 @@ static void shaders_filled(void *user)
 }
 
 void server_spares_init(struct server_spares *spares, const struct server_worker_setup *setup,
-                        const struct apir_config *config)
+                        const struct apir_config *config, const struct server_trial *trial)
 {
     *spares = (struct server_spares){
         .setup = *setup,
+        .trial = trial,
         .n = config->spare_workers,
         .idle_ms = (int64_t)config->spare_seconds * 1000,
     };
@@ -74,8 +55,7 @@ void server_spares_init(struct server_spares *spares, const struct server_worker
     spares->setup.events = &spare_events;
     for (uint32_t i = 0; i < spares->n; i++)
         spares->all[i].spares = spares;
-    server_shaders_init(&spares->shaders, setup->children, setup->path, setup->config_path, config,
-                        shaders_filled, spares);
+    server_shaders_init(&spares->shaders, setup, config, shaders_filled, spares);
 }
 
 static void spares_end(struct server_spares *spares)
@@ -121,6 +101,8 @@ static void spares_next(void *user)
             n_free++;
         }
     }
+    if (!server_trial_holds(spares->trial))
+        return; /* the context that ends it expects others, too */
     if (server_memory_is_scarce() || server_shaders_fill(&spares->shaders))
         return;
     if (!free || server_now_ms() < spares->not_before_ms)
@@ -128,7 +110,7 @@ static void spares_next(void *user)
     struct apir_error err = {0};
     struct server_worker_setup setup = spares->setup;
     setup.user = free;
-    free->config = config_now(spares);
+    free->config = server_config_file_now(setup.config_path);
     if (server_worker_start(&free->worker, &setup, &err) < 0) {
         apir_log(APIR_LOG_WARN, "spare worker: %s", err.msg);
         spares_pause(spares);
@@ -147,10 +129,10 @@ void server_spares_renew(struct server_spares *spares)
 bool server_spares_take(struct server_spares *spares, struct server_worker *worker,
                         const struct server_worker_setup *setup)
 {
-    const struct server_spare_config now = config_now(spares);
+    const struct server_config_file now = server_config_file_now(spares->setup.config_path);
     for (uint32_t i = 0; i < spares->n; i++) {
         struct server_spare *spare = &spares->all[i];
-        if (spare->worker.status && memcmp(&spare->config, &now, sizeof(now)) != 0)
+        if (spare->worker.status && !server_config_file_same(&spare->config, &now))
             server_worker_fini(&spare->worker);
         else if (server_worker_waits(&spare->worker) &&
                  server_worker_take(worker, &spare->worker, setup) == 0)

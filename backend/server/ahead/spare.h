@@ -13,10 +13,11 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <time.h>
 
 #include "backend/config/settings.h"
+#include "backend/server/ahead/config_file.h"
 #include "backend/server/ahead/shaders.h"
+#include "backend/server/ahead/trial.h"
 #include "backend/server/loop.h"
 #include "backend/server/worker.h"
 
@@ -24,22 +25,17 @@
  * mostly, and has the cores for itself until then. */
 #define SERVER_SPARES_AFTER_MS 2000
 
-/* Which configuration a worker has read. All zero: there was no file. */
-struct server_spare_config {
-    uint64_t device, inode, size;
-    struct timespec modified, changed;
-};
-
 struct server_spare {
     struct server_spares *spares;
     struct server_worker worker;
-    struct server_spare_config config;
+    struct server_config_file config; /* that it has read */
 };
 
 struct server_spares {
     struct server_worker_setup setup;
-    uint32_t n;      /* spare_workers */
-    int64_t idle_ms; /* spare_seconds */
+    const struct server_trial *trial; /* none is started while that is to come */
+    uint32_t n;                       /* spare_workers */
+    int64_t idle_ms;                  /* spare_seconds */
     struct server_shaders shaders;
     struct server_spare all[APIR_CONFIG_SPARES_MAX];
     struct server_timer next; /* the start of one */
@@ -49,7 +45,7 @@ struct server_spares {
 
 /* `setup` as for a worker, without a context. */
 void server_spares_init(struct server_spares *spares, const struct server_worker_setup *setup,
-                        const struct apir_config *config);
+                        const struct apir_config *config, const struct server_trial *trial);
 /* Kills all. */
 void server_spares_fini(struct server_spares *spares);
 

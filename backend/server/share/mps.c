@@ -93,7 +93,8 @@ static int mps_daemon_start(struct server_mps *mps)
     int rc = server_output_open(&mps->output, mps->children->loop, &mps->lines, "MPS", &theirs);
     if (rc < 0)
         return rc;
-    mps->output.said = mps_said;
+    mps->output.heard = mps_said;
+    mps->output.apart = true;
     mps->output.user = mps;
     const struct server_child_spec spec = {
         .argv = argv, .is_worker = true, .output = theirs, .environment = mps->daemon_environment};

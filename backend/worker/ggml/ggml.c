@@ -227,6 +227,15 @@ static void device_fill(struct host_ggml *hg, struct host_device *d, void *dev)
         d->flags |= APIR_DEVICE_THREADS;
 }
 
+static bool device_is_left_out(void *dev, const char *const *without)
+{
+    for (; without && *without; without++) {
+        if (strcmp(fns.ggml_backend_dev_name(dev), *without) == 0)
+            return true;
+    }
+    return false;
+}
+
 static bool device_wanted(void *dev, bool gpus)
 {
     int type = fns.ggml_backend_dev_type(dev);
@@ -240,18 +249,19 @@ static bool device_wanted(void *dev, bool gpus)
     return type == 2 && strcmp(reg, "BLAS") != 0;
 }
 
-static void devices_load(struct host_ggml *hg, bool gpus)
+static void devices_load(struct host_ggml *hg, bool gpus, const char *const *without)
 {
     size_t n = fns.ggml_backend_dev_count();
     for (size_t i = 0; i < n && hg->n_devices < APIR_DEVICES_MAX; i++) {
         void *dev = fns.ggml_backend_dev_get(i);
-        if (device_wanted(dev, gpus))
+        if (device_wanted(dev, gpus) && !device_is_left_out(dev, without))
             device_fill(hg, &hg->devices[hg->n_devices++], dev);
     }
 }
 
 /* The named ones, each once, in the order of their names. */
-static void devices_load_named(struct host_ggml *hg, const char *const *names)
+static void devices_load_named(struct host_ggml *hg, const char *const *names,
+                               const char *const *without)
 {
     size_t n = fns.ggml_backend_dev_count();
     for (; *names; names++) {
@@ -261,7 +271,7 @@ static void devices_load_named(struct host_ggml *hg, const char *const *names)
         for (size_t i = 0; !known && i < n && hg->n_devices < APIR_DEVICES_MAX; i++) {
             void *dev = fns.ggml_backend_dev_get(i);
             known = strcmp(fns.ggml_backend_dev_name(dev), *names) == 0;
-            if (known)
+            if (known && !device_is_left_out(dev, without))
                 device_fill(hg, &hg->devices[hg->n_devices++], dev);
         }
     }
@@ -320,11 +330,13 @@ int host_ggml_load(struct host_ggml *hg, const struct host_ggml_options *options
     else
         fns.ggml_backend_load_all();
     if (options->devices)
-        devices_load_named(hg, options->devices);
+        devices_load_named(hg, options->devices, options->without);
     else
-        devices_load(hg, true);
-    if (hg->n_devices == 0 && !options->devices)
-        devices_load(hg, false);
+        devices_load(hg, true, options->without);
+    /* The CPU takes no place of a GPU that is left out: a model would crawl, and nobody know why.
+     */
+    if (hg->n_devices == 0 && !options->devices && !options->without)
+        devices_load(hg, false, NULL);
     if (hg->n_devices == 0)
         return apir_error_set(err, ENODEV, "the host's ggml has no device that may be offered");
     devices_identify(hg, options);

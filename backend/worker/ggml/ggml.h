@@ -47,6 +47,8 @@ struct host_ggml_options {
     const char *backends_dir;   /* NULL: ggml's own search */
     const char *const *devices; /* names to offer, NULL-terminated; NULL: every GPU, or
                                    the CPU where there is none */
+    const char *const *without; /* names that are not offered, NULL-terminated; NULL: none. Where
+                                   they are all there is, nothing is */
     int n_threads;              /* 0: as many as cores */
 };
 

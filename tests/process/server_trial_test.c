@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The trial of the devices: contexts wait for it, and what it says is told them. With real devices:
+ * tests/system/trial.bats. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "protocol/atomic.h"
+#include "tests/lib/clock.h"
+#include "tests/lib/processes.h"
+#include "tests/lib/server_fixture.h"
+#include "tests/lib/unit.h"
+
+#define SPARES(n) NO_STOCK ", \"spare_workers\": " #n
+
+static pid_t trial(const struct fixture *f, unsigned *ret_n)
+{
+    unsigned n = 0;
+    const pid_t pid = fixture_child(f, "--try-devices", &n);
+    if (ret_n)
+        *ret_n = n;
+    return pid;
+}
+
+static unsigned workers(const struct fixture *f)
+{
+    unsigned n = 0;
+    fixture_child(f, "fake_worker", &n);
+    return n;
+}
+
+static bool is_held(pid_t pid)
+{
+    char path[64], name[32] = "";
+    snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return false;
+    const bool ok = fgets(name, sizeof(name), file) && strcmp(name, "fake_waits\n") == 0;
+    fclose(file);
+    return ok;
+}
+
+/* A context with its ring, whose trial has begun and goes on with a SIGTERM. */
+static pid_t start_held(struct fixture *f, struct fixture_context *c, const char *config)
+{
+    fixture_start(f, config, "trial-held");
+    fixture_open(f, c, 1);
+    fixture_open_ring(c, false);
+    WAIT_FOR(is_held(trial(f, NULL)), FIXTURE_WAIT_MS);
+    const pid_t pid = trial(f, NULL);
+    assert_true(is_held(pid));
+    return pid;
+}
+
+static void expect_lost(const struct fixture_context *c, const char *reason)
+{
+    fixture_wait_state(c, APIR_STATE_LOST);
+    if (!strstr(c->ring->reason, reason))
+        fail_msg("the reason is: %s", c->ring->reason);
+    fixture_sync(c);
+}
+
+static void lost_with(const char *fault, const char *members, const char *reason)
+{
+    struct fixture f;
+    struct fixture_context c;
+    fixture_start(&f, members, fault);
+    fixture_open(&f, &c, 1);
+    fixture_open_ring(&c, false);
+    expect_lost(&c, reason);
+    /* The next one is told at once: nothing is tried again. */
+    struct fixture_context next;
+    fixture_open(&f, &next, 2);
+    fixture_open_ring(&next, false);
+    assert_int_equal(apir_load_acquire32(&next.ring->state), APIR_STATE_LOST);
+    assert_string_equal(next.ring->reason, c.ring->reason);
+    fixture_close(&next);
+    fixture_close(&c);
+    fixture_wait_childless(&f);
+    fixture_stop(&f);
+}
+
+/* ---- while it runs ------------------------------------------------------------------- */
+
+TEST(context_waits_and_its_worker_gets_all_that_was_made_meanwhile)
+{
+    struct fixture f;
+    struct fixture_context c;
+    const pid_t pid = start_held(&f, &c, NO_STOCK);
+    /* It is told that somebody is there. */
+    fixture_doorbell(&c, APIR_DOORBELL_PING, 4711);
+    fixture_sync(&c);
+    assert_int_equal(apir_load_acquire32(&c.ring->pong), 4711);
+    assert_int_equal(apir_load_acquire32(&c.ring->state), APIR_STATE_STARTING);
+    /* What has gone again is not handed on; what is left comes before the ring. */
+    fixture_take_blob(&c, 3, 2, 65536);
+    fixture_take_blob(&c, 2, APIR_ARENA_BLOB_ID, 65536);
+    fixture_destroy_resource(&c, 3);
+    fixture_work(&c, 8);
+    assert_int_equal(workers(&f), 1);
+
+    kill(pid, SIGTERM);
+    fixture_wait_head(&c, 8);
+    fixture_expect_alive(&c);
+    /* It is that very process, and there is no other. */
+    assert_int_equal(trial(&f, NULL), pid);
+    assert_int_equal(workers(&f), 1);
+    fixture_close(&c);
+    fixture_stop(&f);
+}
+
+TEST(all_that_wait_get_a_worker_and_one_trial_is_enough)
+{
+    struct fixture f;
+    struct fixture_context c, others[3];
+    unsigned n = 0;
+    const pid_t pid = start_held(&f, &c, NO_STOCK);
+    fixture_take_blob(&c, 2, APIR_ARENA_BLOB_ID, 65536);
+    for (uint32_t i = 0; i < 3; i++) {
+        fixture_open(&f, &others[i], 2 + i);
+        fixture_open_ring(&others[i], false);
+    }
+    assert_int_equal(workers(&f), 1);
+    kill(pid, SIGTERM);
+    fixture_wait_state(&c, APIR_STATE_READY);
+    for (uint32_t i = 0; i < 3; i++) {
+        fixture_wait_state(&others[i], APIR_STATE_READY);
+        fixture_expect_alive(&others[i]);
+        fixture_close(&others[i]);
+    }
+    assert_int_equal(trial(&f, &n), pid);
+    assert_int_equal(n, 1);
+    /* Who has waited longest has that worker. */
+    kill(pid, SIGKILL);
+    fixture_wait_state(&c, APIR_STATE_LOST);
+    fixture_close(&c);
+    fixture_stop(&f);
+}
+
+TEST(context_that_leaves_meanwhile_is_nobodys_loss)
+{
+    struct fixture f;
+    struct fixture_context c, next;
+    const pid_t pid = start_held(&f, &c, NO_STOCK);
+    fixture_take_blob(&c, 2, APIR_ARENA_BLOB_ID, 65536);
+    fixture_destroy_resource(&c, 1); /* the ring */
+    fixture_wait_state(&c, APIR_STATE_LOST);
+    fixture_close(&c);
+    kill(pid, SIGTERM);
+    fixture_wait_gone(pid); /* nobody takes it */
+    fixture_open_ready(&f, &next, 2);
+    assert_int_equal(trial(&f, NULL), -1);
+    fixture_close(&next);
+    fixture_stop(&f);
+}
+
+/* Before there is an account of it, too. */
+TEST(memory_is_limited_meanwhile)
+{
+    struct fixture f;
+    struct fixture_context c;
+    start_held(&f, &c, NO_STOCK ", \"context_host_memory_mib\": 2");
+    fixture_take_blob(&c, 2, APIR_ARENA_BLOB_ID, 1 << 20);
+    assert_int_equal(fixture_create_blob(&c, 3, 2, 65536), -1);
+    fixture_close(&c);
+    fixture_stop(&f);
+}
+
+TEST(trial_ends_with_the_server)
+{
+    struct fixture f;
+    struct fixture_context c;
+    const pid_t pid = start_held(&f, &c, NO_STOCK);
+    fixture_close(&c);
+    fixture_stop(&f);
+    fixture_wait_gone(pid);
+}
+
+/* ---- what comes of it ---------------------------------------------------------------- */
+
+/* What is printed first, made printable; more than there is room for is cut. */
+TEST(what_a_device_says_is_the_reason)
+{
+    static const char reason[] =
+        "the host's device GPU0 cannot compute: out of?[2J luck; line 0 of a "
+        "trace; line 1 of a trace";
+    lost_with("trial-says", SPARES(0), reason);
+    lost_with("trial-says", SPARES(1), reason);
+}
+
+TEST(device_that_hangs_is_given_up)
+{
+    lost_with("trial-late", SPARES(0) ", \"seconds_to_start\": 1",
+              "the host's device GPU0 cannot compute: worker took longer to start than the host "
+              "allows (seconds_to_start: 1)");
+}
+
+/* Nothing is known of its devices then, and a worker that nobody has tried serves. */
+TEST(trial_that_is_ended_by_others_or_says_nonsense_is_no_devices_fault)
+{
+    static const char *const faults[] = {"trial-killed", "trial-rude", "trial-nameless"};
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+        struct fixture f;
+        struct fixture_context c;
+        fixture_start(&f, NO_STOCK, faults[i]);
+        fixture_open_ready(&f, &c, 1);
+        fixture_expect_alive(&c);
+        assert_int_equal(trial(&f, NULL), -1);
+        fixture_close(&c);
+        fixture_stop(&f);
+    }
+}
