@@ -177,13 +177,38 @@ enum doctor_status doctor_check_handshake(struct doctor *d, struct doctor_outcom
     return doctor_say(o, DOCTOR_FAIL, "%s", d->session.text);
 }
 
+/* A host's reason says that its device was tried. */
+static bool device_cannot_compute(const char *reason)
+{
+    return strstr(reason, APIR_CANNOT_COMPUTE);
+}
+
+static void todo_for_device(struct doctor_outcome *o)
+{
+    doctor_todo(o,
+                "On the host: its GPU driver and its ggml do not fit together, mostly. Update the "
+                "driver, or install a ggml backend that is made for it, then restart "
+                "apir-render-server (a VMM: with its next start). \"devices\" in "
+                "/etc/apir/backend.json names those that are to be offered.");
+}
+
+static void todo_for_worker(const struct doctor *d, struct doctor_outcome *o, const char *otherwise)
+{
+    if (device_cannot_compute(d->session.text))
+        todo_for_device(o);
+    else
+        doctor_todo(o, "%s", otherwise);
+}
+
 enum doctor_status doctor_check_worker(struct doctor *d, struct doctor_outcome *o)
 {
     if (d->session.passed >= CDI_SESSION_WORKER)
         return doctor_say(o, DOCTOR_PASS, "ready");
-    doctor_todo(o, "The host's worker could not start: the render server's log (stderr of the VMM) "
-                   "has the reason. Often the host's libggml or its GPU driver is missing, or "
-                   "/etc/apir/backend.json forbids it.");
+    todo_for_worker(
+        d, o,
+        "The host's worker could not start: the render server's log (stderr of the VMM) "
+        "has the reason. Often the host's libggml or its GPU driver is missing, or "
+        "/etc/apir/backend.json forbids it.");
     return doctor_say(o, DOCTOR_FAIL, "%s", d->session.text);
 }
 
@@ -255,7 +280,7 @@ enum doctor_status doctor_check_session(struct doctor *d, struct doctor_outcome 
     cdi_session_run(d->transport, SESSION_TIMEOUT_MS, &d->session);
     if (d->session.passed >= CDI_SESSION_WORKER)
         return doctor_say(o, DOCTOR_PASS, "the host answers");
-    doctor_todo(o, "The log of the render server on the host has the reason.");
+    todo_for_worker(d, o, "The log of the render server on the host has the reason.");
     return doctor_say(o, DOCTOR_FAIL, "%s", d->session.text);
 }
 
@@ -298,7 +323,12 @@ enum doctor_status doctor_check_devices(struct doctor *d, struct doctor_outcome 
                                             : "");
         used += n > 0 ? (size_t)n : 0;
     }
-    return DOCTOR_PASS;
+    if (!device_cannot_compute(d->session.left_out))
+        return DOCTOR_PASS;
+    if (used < sizeof(o->text))
+        snprintf(o->text + used, sizeof(o->text) - used, "; left out: %s", d->session.left_out);
+    todo_for_device(o);
+    return DOCTOR_WARN;
 }
 
 enum doctor_status doctor_check_compute(struct doctor *d, struct doctor_outcome *o)

@@ -162,6 +162,10 @@ static void work(void *done, const void *arg)
         s->minor = c->hello.minor;
         copy_text(s->host_ggml, sizeof(s->host_ggml), c->hello.host_ggml,
                   sizeof(c->hello.host_ggml));
+        /* While all is well it is no reason, but a note. */
+        if (apir_load_acquire32(&c->ring.header->state) == APIR_STATE_READY)
+            copy_text(s->left_out, sizeof(s->left_out), c->ring.header->reason,
+                      sizeof(c->ring.header->reason) - 1);
         cdi_session_ask(c, s);
     }
     *(char *)done = 1;

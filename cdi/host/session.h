@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "protocol/messages.h"
+#include "protocol/shm.h"
 
 struct client;
 
@@ -39,6 +40,7 @@ struct cdi_session {
     char text[400];        /* what went wrong */
     uint32_t major, minor; /* of the host's protocol; 0 before CDI_SESSION_HOST */
     char host_ggml[128];
+    char left_out[APIR_REASON_MAX]; /* which of the host's devices it does not offer, and why */
     uint32_t n_devices;
     struct cdi_session_device devices[APIR_DEVICES_MAX];
 };
