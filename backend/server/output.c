@@ -107,6 +107,16 @@ static void output_ready(void *user, uint32_t events)
         server_output_close(output); /* nobody has the other end any more */
 }
 
+/* As much as a pipe holds. */
+static void output_drain(struct server_output *output)
+{
+    for (size_t all = 0, n; all < OUTPUT_REST && !output->resume.armed; all += n) {
+        n = output_read(output);
+        if (!n)
+            break;
+    }
+}
+
 int server_output_open(struct server_output *output, struct server_loop *loop,
                        struct server_outputs *all, const char *who, int *ret_fd)
 {
@@ -128,10 +138,22 @@ int server_output_open(struct server_output *output, struct server_loop *loop,
     return 0;
 }
 
+void server_output_hear(struct server_output *output, void (*heard)(void *user, const char *line),
+                        void *user)
+{
+    if (!output->loop)
+        return;
+    output->heard = NULL;
+    output_drain(output);
+    output->heard = heard;
+    output->user = user;
+}
+
 void server_output_move(struct server_output *from, struct server_output *to, const char *who)
 {
     if (!from->loop)
         return;
+    output_drain(from);
     const bool paused = from->resume.armed;
     const int64_t resume_ms = from->resume.at_ms;
     server_loop_remove(from->loop, &from->source);
@@ -147,33 +169,13 @@ void server_output_move(struct server_output *from, struct server_output *to, co
         server_timer_arm(to->loop, &to->resume, resume_ms, output_resume, to);
 }
 
-/* As much as a pipe holds. */
-static void output_drain(struct server_output *output)
-{
-    for (size_t all = 0, n; all < OUTPUT_REST && (n = output_read(output)); all += n) {
-        if (output->resume.armed)
-            break;
-    }
-    if (output->len)
-        output_line(output);
-}
-
-void server_output_hear(struct server_output *output, void (*heard)(void *user, const char *line),
-                        void *user)
-{
-    if (!output->loop)
-        return;
-    output->heard = NULL;
-    output_drain(output);
-    output->heard = heard;
-    output->user = user;
-}
-
 void server_output_close(struct server_output *output)
 {
     if (!output->loop)
         return;
     output_drain(output);
+    if (output->len)
+        output_line(output);
     server_loop_remove(output->loop, &output->source);
     server_timer_disarm(output->loop, &output->resume);
     apir_close_fd(&output->fd);

@@ -54,7 +54,8 @@ int server_output_open(struct server_output *output, struct server_loop *loop,
 /* What has come by now goes to the log; heard() gets each line from here on, cleaned, beside it. */
 void server_output_hear(struct server_output *output, void (*heard)(void *user, const char *line),
                         void *user);
-/* `to`, which is closed, takes it over under another name; nobody listens any more. */
+/* `to`, which is closed, takes it over under another name, for what comes from now on; nobody
+ * listens any more. */
 void server_output_move(struct server_output *from, struct server_output *to, const char *who);
 /* What has come by now goes to the log. Does nothing on a closed one. */
 void server_output_close(struct server_output *output);

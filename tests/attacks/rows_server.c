@@ -372,7 +372,8 @@ static void log_flooded(void)
         const size_t length = strcspn(at, "\n");
         longest = length > longest ? length : longest;
         const char *flood = memmem(at, length, "of a flood", 10);
-        if (flood && strncmp(at, "apir: worker of context ", 24) != 0)
+        if (flood && strncmp(at, "apir: worker of context ", 24) != 0 &&
+            strncmp(at, "apir: first worker: ", 20) != 0)
             not_stopped("a line without its worker's name: %.*s", (int)length, at);
     }
     if (lines > 2 * (SERVER_OUTPUT_LINES + 1) + 10 || longest > SERVER_OUTPUT_LINE_MAX + 64)
