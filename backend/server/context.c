@@ -399,6 +399,7 @@ static void server_contexts_lost(void *user, const char *reason)
         n++;
     }
     server_spares_renew(&contexts->spares);
+    server_worker_kill(&contexts->trial.worker); /* which then has not tried anything */
     if (n)
         apir_log(APIR_LOG_WARN, "%u contexts are lost: %s", n, reason);
 }
