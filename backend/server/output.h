@@ -39,7 +39,8 @@ struct server_output {
     struct server_quota lines;
     char who[32];
     void (*heard)(void *user, const char *line); /* every line, cut and cleaned; NULL: nobody */
-    bool apart; /* for who listens alone: none is logged, and however many there are, all are read */
+    /* For who listens alone: none is logged, and however many there are, all are read. */
+    bool apart;
     void *user;
     int fd;
     size_t len; /* of a line that has come in part */

@@ -67,8 +67,7 @@ static int memory_take(struct host_ggml *hg, const struct host_device *d, struct
         size = (size + d->alignment - 1) & ~(d->alignment - 1);
     }
     if (host_buffer_alloc(hg, d, d->buft, size, &t->buffer) < 0)
-        return apir_error_set(err, ENOMEM, "it gives no memory, not even %llu bytes",
-                              (unsigned long long)size);
+        return apir_error_sys(err, ENOMEM, "%llu bytes", (unsigned long long)size);
     for (int i = 0; i < TENSORS; i++) {
         t->tensors[i].buffer = t->buffer.handle;
         t->tensors[i].data = t->buffer.base + t->offsets[i];
@@ -137,6 +136,13 @@ int worker_trial_run(struct host_ggml *hg, const struct host_device *d, struct a
     if (!rc) {
         host_stream_threads(hg, d, t.stream, 1);
         rc = memory_take(hg, d, &t, err);
+    }
+    if (rc == -ENOMEM) {
+        /* Others may have all of it for now: that is no fault of the device, and who asks for more
+         * is told by its own allocation. */
+        apir_log(APIR_LOG_WARN, "%s has no memory left, and is not tried", d->name);
+        host_stream_close(hg, t.stream);
+        return 0;
     }
     if (!rc)
         rc = compute(hg, &t, err);

@@ -68,7 +68,7 @@ doctor() { run remote "$APIR" doctor; }
     [[ $(n_trials) -eq 2 ]]
 }
 
-@test "trial: nor by a device that ends the process silently, fails, or gives a wrong result or no memory" {
+@test "trial: nor by a device that ends the process silently, fails, or gives a wrong result" {
     local fault want
     while IFS='|' read -r fault want; do
         trial_start "$fault"
@@ -80,9 +80,16 @@ doctor() { run remote "$APIR" doctor; }
 signal|killed by signal 11
 fail|ggml's status -1
 wrong|wrong result: .* instead of
-memory|it gives no memory
 open|it does not open
 END
+}
+
+@test "trial: a device whose memory others have is offered all the same" {
+    trial_start memory
+    run -0 remote "$EXERCISE" list
+    [[ $(grep -c '^APIR' <<<"$output") -eq 2 ]]
+    grep -q 'Bad0 has no memory left, and is not tried' "$VTEST_LOG"
+    refute grep 'is left out' "$VTEST_LOG"
 }
 
 @test "trial: a device that hangs is given up after seconds_to_start" {

@@ -66,13 +66,15 @@ static void trial_blame(struct server_trial *trial, const char *how)
 {
     struct server_left_out *out = &trial->left_out;
     /* A driver that hangs may have said this and that. */
-    const char *why = *trial->words && !*trial->failed ? trial->words : how;
-    snprintf(out->devices[out->n].name, sizeof(out->devices[0].name), "%s", trial->device);
+    const bool spoke = *trial->words && !*trial->failed;
+    const char *why = spoke ? trial->words : how;
+    _Static_assert(sizeof(out->devices[0].name) == sizeof(trial->device), "a device's name");
+    memcpy(out->devices[out->n].name, trial->device, sizeof(trial->device));
     snprintf(out->devices[out->n].why, sizeof(out->devices[0].why), "%.*s",
              (int)sizeof(out->devices[0].why) - 1, why);
     apir_text_clean(out->devices[out->n].why);
-    apir_log(APIR_LOG_WARN, "device %s is left out: it " APIR_CANNOT_COMPUTE ": %s (%s)",
-             trial->device, out->devices[out->n].why, how);
+    apir_log(APIR_LOG_WARN, "device %s is left out: it " APIR_CANNOT_COMPUTE ": %s%s%s",
+             trial->device, out->devices[out->n].why, spoke ? "; " : "", spoke ? how : "");
     if (++out->n == APIR_CONFIG_DEVICES_MAX)
         trial_end_without(trial);
     else
@@ -208,7 +210,9 @@ void server_trial_init(struct server_trial *trial, const struct server_worker_se
 {
     *trial = (struct server_trial){
         .setup = *setup,
-        .pause_ms = (int64_t)config->spare_seconds * 1000,
+        .pause_ms = config->spare_seconds < SERVER_TRIAL_AGAIN_SECONDS
+                        ? (int64_t)config->spare_seconds * 1000
+                        : (int64_t)SERVER_TRIAL_AGAIN_SECONDS * 1000,
         .over = over,
         .user = user,
     };

@@ -11,8 +11,8 @@
  * and another one tries what is left; later workers are told what to leave out.
  *
  * It is made once in a server's life for each configuration; where nothing computed, or the process
- * was ended from outside or before it came to a device, again for a later context, spare_seconds
- * afterwards at the earliest.
+ * was ended from outside or before it came to a device, again for a later context, a minute
+ * afterwards at the earliest, or spare_seconds if that is less.
  */
 #ifndef APIR_SERVER_TRIAL_H
 #define APIR_SERVER_TRIAL_H
@@ -26,6 +26,9 @@
 #include "backend/server/loop.h"
 #include "backend/server/worker.h"
 
+/* A GPU whose memory was all in use looks like one that cannot compute. */
+#define SERVER_TRIAL_AGAIN_SECONDS 60u
+
 enum server_trial_state {
     SERVER_TRIAL_NEVER,     /* none yet */
     SERVER_TRIAL_RUNS,      /* over() will be called */
@@ -36,7 +39,7 @@ enum server_trial_state {
 
 struct server_trial {
     struct server_worker_setup setup;
-    int64_t pause_ms; /* spare_seconds */
+    int64_t pause_ms; /* to the next one, where none computed */
     enum server_trial_state state;
     struct server_config_file config; /* that it is of */
     struct server_left_out left_out;
