@@ -350,8 +350,8 @@ static int load(struct worker *w, const struct apir_config *config, const struct
     if (config->context_host_memory_mib && config->context_host_memory_mib < shm)
         shm = config->context_host_memory_mib;
     w->shm_limit = (uint64_t)shm << 20;
-    w->room_is_limited = config->device_memory_mib || config->context_device_memory_mib ||
-                         config->context_host_memory_mib;
+    w->room_is_limited = config->device_memory_mib || config->class_device_memory_mib ||
+                         config->context_device_memory_mib || config->context_host_memory_mib;
     w->graph_limit = (uint64_t)config->context_graph_mib << 20;
     w->queue_limit = (uint64_t)config->context_queue_mib << 20;
     /* ggml looks for backends in the folder that it is run in, too, which may be anybody's. */

@@ -181,6 +181,22 @@ ends() { # NAME
     answers c compute right
 }
 
+@test "limits: of a class: what all its contexts have of a device" {
+    config '"class_device_memory_mib": 50'
+    server_start
+    client a "${REMOTE[@]}"
+    client b "${REMOTE[@]}"
+    answers a memory "memory 50 of 50 MiB"
+    answers a 30 "granted 30"
+    answers b memory "memory 20 of 50 MiB"
+    answers b 21 "refused 21"
+    grep -q 'programs of this class have 30 MiB of the device, .*class_device_memory_mib: 50' "$T/b.err"
+    answers b 20 "granted 20"
+    ends a
+    answers b 30 "granted 30"
+    ends b
+}
+
 # A worker takes what it asks for before it has the answer only where its server has no limits.
 @test "limits: a server's hold for a worker that has read a configuration without any" {
     config '"context_device_memory_mib": 50'

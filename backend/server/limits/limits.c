@@ -23,8 +23,8 @@ static bool limits_exist(const struct server_limits *limits)
 bool server_limits_any(const struct server_limits *limits)
 {
     const struct apir_config *config = limits->config;
-    return limits_exist(limits) || config->context_device_memory_mib ||
-           config->context_host_memory_mib;
+    return limits_exist(limits) || config->class_device_memory_mib ||
+           config->context_device_memory_mib || config->context_host_memory_mib;
 }
 
 /* ---- the folder ---------------------------------------------------------------- */
@@ -141,6 +141,33 @@ static int limits_used(const struct server_limits *limits, const char *device,
                                      : server_claims_add_others(&limits->claims, device, ret_usage);
 }
 
+static uint64_t class_most(const struct server_limits *limits)
+{
+    return (uint64_t)limits->config->class_device_memory_mib << 20;
+}
+
+/* What contexts of this server have. */
+static uint64_t class_used(const struct server_limits *limits, const char *device)
+{
+    const struct server_claim *own = row_find(limits, device);
+    return own ? own->bytes : 0;
+}
+
+/* Of this server alone: nobody else grants anything of it, so it is asked once. */
+static int class_check(const struct server_limits *limits, const char *device, uint64_t bytes,
+                       char *why)
+{
+    const uint64_t most = class_most(limits), used = class_used(limits, device);
+    if (bytes == 0 || most == 0 || (used <= most && bytes <= most - used))
+        return 0;
+    snprintf(why, APIR_WHY_SIZE,
+             "programs of this class have %llu MiB of the device, %llu MiB more would be over the "
+             "host's limit (class_device_memory_mib: %u)",
+             (unsigned long long)mib(used), (unsigned long long)mib(bytes),
+             limits->config->class_device_memory_mib);
+    return -EDQUOT;
+}
+
 /* Whether that much is allowed beside all else, be it written down already or not. */
 static int limits_check(const struct server_limits *limits, const char *device, uint64_t bytes,
                         uint32_t contexts, bool written, char *why)
@@ -188,7 +215,9 @@ int server_limits_take(struct server_limits *limits, const char *device, uint64_
         return -EIO;
     }
     /* Others see what is written down: not what there is no room for. */
-    int rc = limits_check(limits, device, bytes, contexts, false, why);
+    int rc = class_check(limits, device, bytes, why);
+    if (rc == 0)
+        rc = limits_check(limits, device, bytes, contexts, false, why);
     if (rc < 0)
         return rc;
     struct server_claim *row = row_find(limits, device);
@@ -222,19 +251,28 @@ void server_limits_give(struct server_limits *limits, const char *device, uint64
     (void)row_write(limits, row); /* in place: it takes no room */
 }
 
+static uint64_t left_of(uint64_t most, uint64_t used)
+{
+    return used < most ? most - used : 0;
+}
+
 void server_limits_room(struct server_limits *limits, const char *device, uint64_t *ret_free,
                         uint64_t *ret_limit)
 {
     const uint64_t most = (uint64_t)limits->config->device_memory_mib << 20;
+    const uint64_t most_of_class = class_most(limits);
     struct server_usage used = {0};
     *ret_limit = most ? most : UINT64_MAX;
     *ret_free = *ret_limit;
-    if (!most)
-        return;
-    if (!limits->tried)
-        limits_open(limits);
-    *ret_free =
-        limits_used(limits, device, &used) == 0 && used.bytes < most ? most - used.bytes : 0;
+    if (most) {
+        if (!limits->tried)
+            limits_open(limits);
+        *ret_free = limits_used(limits, device, &used) == 0 ? left_of(most, used.bytes) : 0;
+    }
+    if (most_of_class && most_of_class < *ret_limit)
+        *ret_limit = most_of_class;
+    if (most_of_class && left_of(most_of_class, class_used(limits, device)) < *ret_free)
+        *ret_free = left_of(most_of_class, class_used(limits, device));
 }
 
 /* ---- life ----------------------------------------------------------------------- */

@@ -11,6 +11,9 @@
  * $XDG_RUNTIME_DIR/apir/limits. With none of these the limits hold for this server alone. A
  * "limits_dir" that cannot be used is an error: nothing is granted then.
  *
+ * "class_device_memory_mib" is the same for the contexts of this server alone: a class has a
+ * server.
+ *
  * Without such a limit nothing is refused, whatever others have, but what contexts use is still
  * written down, for servers that have one.
  */

@@ -51,6 +51,14 @@ static void expect_defaults(const struct apir_config *config)
     assert_int_equal(config->sandbox_write.n, 0);
 }
 
+static void expect_mps(const struct apir_config *config)
+{
+    assert_int_equal(config->mps, APIR_CONFIG_MPS_REQUIRED);
+    assert_string_equal(config->mps_control, "/i");
+    assert_string_equal(config->mps_group, "g-1_b");
+    assert_int_equal(config->context_gpu_percent, 11);
+}
+
 /* No key that the test forgets. */
 static void expect_all_read(const struct apir_config *config)
 {
@@ -73,7 +81,8 @@ TEST(every_key_is_read)
         "  \"max_contexts_per_user\": 9, \"sandbox\": \"required\",\n"
         "  \"sandbox_read\": [\"/e\", \"/f\"], \"sandbox_write\": [\"/g\"],\n"
         "  \"device_memory_mib\": 1, \"max_contexts_per_device\": 2,\n"
-        "  \"context_device_memory_mib\": 67108864, \"context_host_memory_mib\": 4,\n"
+        "  \"class_device_memory_mib\": 12, \"context_device_memory_mib\": 67108864, "
+        "\"context_host_memory_mib\": 4,\n"
         "  \"context_graph_mib\": 5, \"context_queue_mib\": 6, \"seconds_per_graph\": 0,\n"
         "  \"seconds_to_start\": 7, \"spare_workers\": 16, \"spare_seconds\": 8, "
         "\"shader_seconds\": 10, \"limits_dir\": \"/h\",\n"
@@ -105,6 +114,7 @@ TEST(every_key_is_read)
     assert_string_equal(config.sandbox_write.names[0], "/g");
     assert_int_equal(config.device_memory_mib, 1);
     assert_int_equal(config.max_contexts_per_device, 2);
+    assert_int_equal(config.class_device_memory_mib, 12);
     assert_int_equal(config.context_device_memory_mib, 67108864);
     assert_int_equal(config.context_host_memory_mib, 4);
     assert_int_equal(config.context_graph_mib, 5);
@@ -115,10 +125,7 @@ TEST(every_key_is_read)
     assert_int_equal(config.spare_seconds, 8);
     assert_int_equal(config.shader_seconds, 10);
     assert_string_equal(config.limits_dir, "/h");
-    assert_int_equal(config.mps, APIR_CONFIG_MPS_REQUIRED);
-    assert_string_equal(config.mps_control, "/i");
-    assert_string_equal(config.mps_group, "g-1_b");
-    assert_int_equal(config.context_gpu_percent, 11);
+    expect_mps(&config);
     expect_all_read(&config);
     apir_config_fini(&config);
 }

@@ -216,6 +216,38 @@ LIMITS_TEST(killed_server_counts_no_more)
     assert_int_equal(files(), 1); /* and its file is gone */
 }
 
+/* Below that of the device, and without one. */
+LIMITS_TEST(a_class_has_a_limit_of_its_own)
+{
+    config.class_device_memory_mib = 50;
+    for (int i = 0; i < 2; i++) {
+        char why[APIR_WHY_SIZE];
+        uint64_t room, most;
+        assert_int_equal(take(&a, 30), 0);
+        assert_int_equal(server_limits_take(&a, GPU, 21 * MIB, 0, why), -EDQUOT);
+        assert_non_null(strstr(why, "programs of this class have 30 MiB"));
+        assert_non_null(strstr(why, "(class_device_memory_mib: 50)"));
+        server_limits_room(&a, GPU, &room, &most);
+        assert_int_equal(room, 20 * MIB);
+        assert_int_equal(most, 50 * MIB);
+        assert_int_equal(take(&a, 20), 0);
+        assert_int_equal(take(&a, 1), -EDQUOT);
+        /* Another server is another class, and another device has as much again. */
+        assert_int_equal(take(&b, 50), 0);
+        assert_int_equal(server_limits_take(&a, "other-gpu", 50 * MIB, 0, why), 0);
+        server_limits_give(&a, "other-gpu", 50 * MIB, 0);
+        server_limits_give(&b, GPU, 50 * MIB, 0);
+        server_limits_give(&a, GPU, 50 * MIB, 0);
+        config.device_memory_mib = 0;
+    }
+    config.device_memory_mib = 40;
+    assert_int_equal(take(&a, 41), -EDQUOT);
+    uint64_t room, most;
+    server_limits_room(&a, GPU, &room, &most);
+    assert_int_equal(room, 40 * MIB);
+    assert_int_equal(most, 40 * MIB);
+}
+
 /* Also where nobody has a limit, and so nobody adds up. */
 LIMITS_TEST(a_new_server_removes_what_killed_ones_left)
 {
