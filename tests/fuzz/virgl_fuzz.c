@@ -481,6 +481,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const int before = fds_count(0); /* the fuzzer itself opens some between inputs */
     streams = size > 0 && data[0] & 0x10;
     start();
+    /* Else the devices are tried first, by whatever process starts. */
+    if (!(size > 0 && data[0] & 0x20))
+        client.contexts.trial.state = SERVER_TRIAL_PASSED;
     if (size > 0 && data[0] & 1)
         begin();
     data += size > 0;
