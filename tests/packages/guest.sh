@@ -212,6 +212,63 @@ row_killed_server() {
 }
 row killed-server 'host0: a server that is killed is started again, and computes'
 
+# NVIDIA's own daemon, which runs without a GPU; two classes of a group, as docs/sharing.md makes them.
+mps_daemons() { pgrep -x nvidia-cuda-mps || :; } # of a name, 15 characters are kept
+mps_is() { [[ $(mps_daemons | wc -l) -eq $1 ]]; }
+mps_is_another() { mps_is 1 && [[ $(mps_daemons) -ne $1 ]]; }
+mps_below() { # UNIT
+    grep -rqx --include=cgroup.procs "$(mps_daemons)" "/sys/fs/cgroup$(property "$1" ControlGroup)"
+}
+# The daemon's user is the unit's.
+mps_is_theirs() { # UNIT
+    local uid
+    uid=$(stat -c %u "/proc/$(property "$1" MainPID)")
+    [[ $uid -ne 0 && $(stat -c %u "/proc/$(mps_daemons)") == "$uid" ]]
+}
+row_mps() {
+    local pid class
+    jq '. + {"mps": "auto"}' "$SHARE/backend.json" >/etc/apir/backend.json
+    systemctl restart apir-host.service
+    "${on_host0[@]}" "$exercise" compute
+    within 60 mps_is 1
+    pid=$(mps_daemons)
+    mps_is_theirs apir-host.service
+    kill -KILL "$pid"
+    within 60 mps_is_another "$pid"
+    "${on_host0[@]}" "$exercise" compute
+    systemctl stop apir-host.service
+    mps_is 0
+    for class in one two; do
+        jq '. + {"mps": "auto", "mps_group": "lab"}' "$SHARE/backend.json" >"/etc/apir/backend-$class.json"
+        mkdir -p "/etc/systemd/system/apir-host@$class.service.d"
+        printf '[Service]\nUser=apir-lab\nRuntimeDirectory=apir-lab\nRuntimeDirectoryPreserve=yes\n' \
+            >"/etc/systemd/system/apir-host@$class.service.d/group.conf"
+    done
+    systemctl daemon-reload
+    for class in one two; do
+        systemctl start "apir-host@$class.socket"
+        "${on_host0[@]}" APIR_TRANSPORT="unix:/run/apir/host-$class/apir.sock" "$exercise" compute
+    done
+    within 60 mps_is 1
+    mps_below apir-host@one.service
+    mps_is_theirs apir-host@one.service
+    mps_is_theirs apir-host@two.service
+    # Whose it is differs out here: systemd maps the ids of such a folder.
+    [[ $(stat -c %a /run/apir-lab/apir-group-lab) == 700 ]]
+    systemctl stop apir-host@one.{socket,service}
+    within 60 mps_below apir-host@two.service
+    within 60 mps_is 1
+    "${on_host0[@]}" APIR_TRANSPORT=unix:/run/apir/host-two/apir.sock "$exercise" compute
+    systemctl stop apir-host@two.{socket,service}
+    mps_is 0
+    systemctl clean --what=cache --what=runtime apir-host@{one,two}.service
+    rm -rf /etc/apir/backend-{one,two}.json /etc/systemd/system/apir-host@{one,two}.service.d /run/apir/host-{one,two}
+    systemctl daemon-reload
+    cp "$SHARE/backend.json" /etc/apir/backend.json
+    systemctl start apir-host.service
+}
+row mps "host0: NVIDIA's MPS daemon under the service, and one for two classes of a group"
+
 # As docs/packages.md has it, with less to compute; the table has a line for each result.
 BRIEF=(-dev APIR0 -ngl 99 -t 1 -p 4 -n 4 -r 1)
 in_table() {
