@@ -14,6 +14,9 @@
 
 #define CONTEXT_LOG_LIMIT     10u /* lines per period that a guest can cause */
 #define CONTEXT_LOG_PERIOD_MS 60000
+/* Children that are no worker of a context, nor a spare one: virglrenderer's server, the trial, who
+ * fills the shader cache, MPS' daemon, and one of these that is just ending. */
+#define SERVER_OTHERS 5u
 
 /* ---- telling and losing ---------------------------------------------------- */
 
@@ -211,7 +214,7 @@ static void server_context_start_worker(struct server_context *context)
     }
     /* Killed ones count until they are reaped: one may hang in a GPU driver. */
     if (contexts->children->alive >=
-        2 * contexts->config->max_contexts + contexts->config->spare_workers + 4) {
+        2 * contexts->config->max_contexts + contexts->config->spare_workers + SERVER_OTHERS) {
         server_context_lose(context, APIR_LOG_WARN, "too many worker processes are still ending");
         return;
     }

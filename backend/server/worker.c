@@ -141,10 +141,12 @@ static int child_start(struct server_worker *worker, const struct server_worker_
         setup->path, "--control-fd", "3", "--status-fd", "4",
         "--spin-fd", "5", "--spin-slot", slot,
         "--limited", server_limits_any(&setup->accounts->limits) ? "1" : "0",
-        "--config", setup->config_path,
+        setup->config_path ? "--config" : NULL, setup->config_path,
     };
     /* clang-format on */
-    size_t end = setup->config_path ? 13 : 11;
+    size_t end = 0;
+    while (argv[end])
+        end++;
     end += server_left_out_args(setup->left_out, &argv[end]);
     if (setup->spare)
         argv[end++] = setup->tries ? "--try-devices" : "--spare";

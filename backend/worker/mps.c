@@ -42,10 +42,11 @@ int worker_mps_wait(const struct apir_config *config, struct apir_error *err)
         return 0;
     const char *folder = getenv(APIR_MPS_FOLDER_VARIABLE);
     const uint64_t until = worker_now_ns() + WORKER_MPS_WAIT_MS * UINT64_C(1000000);
-    while (folder && !daemon_listens(folder) && worker_now_ns() < until)
+    while (folder && worker_now_ns() < until) {
+        if (daemon_listens(folder))
+            return 0;
         usleep(LOOK_EVERY_US);
-    if (folder && daemon_listens(folder))
-        return 0;
+    }
     if (config->mps == APIR_CONFIG_MPS_REQUIRED)
         return apir_error_set(err, ENOENT,
                               "the host computes through MPS alone, and its daemon is not there");

@@ -122,6 +122,7 @@ stand_in() {
 cd "$CUDA_MPS_PIPE_DIRECTORY" || exit 1
 mkfifo tell
 echo "[2026-11-29 03:20:10.100 Control     8] Starting new server 9 for user 1234"
+echo "[2026-11-29 03:20:10.200 Server      9] Client {PID: 7, Context ID: 1} connected"
 echo 8 >nvidia-cuda-mps-control.pid
 exec {tell}<>tell
 while read -r line <&"$tell"; do echo "$line"; done
@@ -152,6 +153,8 @@ END
     in_log '2 contexts are lost: a program that shares'
     remote "$EXERCISE" compute
     # What has ended by then is not the end of who came later.
+    echo "[2026-11-29 03:20:16.639 Server     9] Client {PID: 7, Context ID: 1} exiting. Number of active client contexts is 0." \
+        >"$(folder)/tell"
     echo "[2026-11-29 03:20:16.828 Control     8] Server 9 exited with status 0" >"$(folder)/tell"
     wait_until 20 in_log 'exited with status 0'
     refute in_log 'are lost: the GPU'

@@ -155,11 +155,23 @@ void server_group_tell(struct server_group *group, enum server_mps_news news)
     }
 }
 
+static void owner_resume(void *user)
+{
+    struct server_group *group = user;
+    server_loop_modify(group->loop, &group->source, SERVER_LOOP_IN);
+}
+
 static void owner_accept(void *user, uint32_t events)
 {
     (void)events;
     struct server_group *group = user;
     cleanup_fd int fd = accept4(group->socket_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0 && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) {
+        /* No descriptor, no memory: looking again at once would only burn the core. */
+        server_loop_modify(group->loop, &group->source, 0);
+        server_timer_arm(group->loop, &group->again, server_now_ms() + SERVER_GROUP_AGAIN_MS,
+                         owner_resume, group);
+    }
     struct server_group_member *free = NULL;
     for (unsigned i = 0; i < SERVER_GROUP_MEMBERS && !free; i++) {
         if (!group->members[i].source.added)
@@ -182,12 +194,19 @@ static void group_look_again(void *user)
     server_group_join(user);
 }
 
+static void group_look_later(struct server_group *group)
+{
+    server_timer_arm(group->loop, &group->again, server_now_ms() + SERVER_GROUP_AGAIN_MS,
+                     group_look_again, group);
+}
+
 static void owner_ended(struct server_group *group)
 {
     server_loop_remove(group->loop, &group->source);
     apir_close_fd(&group->socket_fd);
     group->events->told(group->user, SERVER_MPS_ENDED);
-    server_group_join(group);
+    /* Not at once: an owner that has no room for us lives on, and would end this one again. */
+    group_look_later(group);
 }
 
 static void member_read(void *user, uint32_t events)
@@ -251,8 +270,7 @@ void server_group_join(struct server_group *group)
     if (group->owner)
         (void)flock(group->lock_fd, LOCK_UN);
     group->owner = false;
-    server_timer_arm(group->loop, &group->again, server_now_ms() + SERVER_GROUP_AGAIN_MS,
-                     group_look_again, group);
+    group_look_later(group);
 }
 
 /* ---- life ------------------------------------------------------------------------ */

@@ -23,7 +23,7 @@
 #define SERVER_GROUP_FOLDER_MAX 88u
 #define SERVER_GROUP_MEMBERS    64u
 
-/* From a look for an owner that is not there yet to the next. */
+/* From a look for an owner, or for members that could not be taken, to the next. */
 #define SERVER_GROUP_AGAIN_MS 100
 
 /* What becomes of an MPS. */

@@ -2,11 +2,8 @@
 #define _GNU_SOURCE
 #include "backend/server/share/mps.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "backend/config/mps.h"
 #include "common/cleanup.h"
@@ -34,13 +31,12 @@ static void mps_happened(struct server_mps *mps, enum server_mps_news news)
  * text of its own into it. In other words, or none, workers end by the error that CUDA gives them.
  */
 static const struct {
-    const char *words;
+    const char *who, *does; /* in this order */
     enum server_mps_news news;
 } mps_lines[] = {
-    {"Starting new server ", SERVER_MPS_USED},
-    {"] Client {PID: ", SERVER_MPS_USED},
-    {" encountered a fatal GPU error", SERVER_MPS_FAULT},
-    {" exited with status ", SERVER_MPS_ENDED},
+    {"] Client {PID: ", "} connected", SERVER_MPS_USED},
+    {"] Client {PID: ", "} encountered a fatal GPU error", SERVER_MPS_FAULT},
+    {"] Server ", " exited with status ", SERVER_MPS_ENDED},
 };
 
 static void mps_said(void *user, const char *line)
@@ -50,7 +46,8 @@ static void mps_said(void *user, const char *line)
     if (apir_log_enabled(APIR_LOG_INFO))
         apir_log_forward("MPS", line);
     for (size_t i = 0; i < sizeof(mps_lines) / sizeof(mps_lines[0]); i++) {
-        if (strstr(line, mps_lines[i].words))
+        const char *who = strstr(line, mps_lines[i].who);
+        if (who && strstr(who, mps_lines[i].does))
             mps_happened(mps, mps_lines[i].news);
     }
 }
@@ -88,7 +85,7 @@ static void mps_changed(void *user, enum server_child_change change, int status)
 static int mps_daemon_start(struct server_mps *mps)
 {
     const char *argv[] = {mps->program, "-f", NULL};
-    int theirs = -1;
+    cleanup_fd int theirs = -1;
     mps->last[0] = '\0';
     int rc = server_output_open(&mps->output, mps->children->loop, &mps->lines, "MPS", &theirs);
     if (rc < 0)
@@ -100,7 +97,6 @@ static int mps_daemon_start(struct server_mps *mps)
         .argv = argv, .is_worker = true, .output = theirs, .environment = mps->daemon_environment};
     mps->started_ms = server_now_ms();
     rc = server_child_start(mps->children, &mps->daemon, &spec, mps_changed, mps);
-    close(theirs);
     if (rc < 0)
         server_output_close(&mps->output);
     return rc;
