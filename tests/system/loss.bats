@@ -93,6 +93,11 @@ lose() { # SIGNAL WORDS
     done
 }
 
+# A connection that the server has accepted is in state 03, under its socket's name.
+has_no_client() {
+    awk -v path="$VTEST_SOCKET" '$6 == "03" && $8 == path { found = 1 } END { exit found }' /proc/net/unix
+}
+
 @test "loss: SIGKILL of apir-render-server ends its clients, and their workers" {
     server
     local server
@@ -107,8 +112,12 @@ lose() { # SIGNAL WORDS
         wait "$VTEST_PID" || :
         unix_restart "$OUT"
     fi
-    # The test server makes a new one for the next client.
+    # The test server makes a new one for the first client after it had none.
     wait_until 10 n_workers_is 0
+    if [[ -n $STAYS ]]; then
+        kill "$STAYS"
+        wait_until 10 has_no_client
+    fi
     remote "$EXERCISE" compute 2>"$T/new.err"
 }
 

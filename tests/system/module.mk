@@ -5,11 +5,12 @@
 APIR_EXERCISE := $(O)/tests/system/apir-exercise
 MUSL_LOAD := $(O)/tests/system/musl-load
 STREAM_PROXY := $(O)/tests/system/stream-proxy
+STAY := $(O)/tests/system/stay
 
 # A host's ggml with a device that does not compute, under a name that ggml's loader looks for.
 STAND_IN := $(O)/tests/system/backends/libggml-metal.so
 
-ALL += $(APIR_EXERCISE) $(STREAM_PROXY) $(STAND_IN)
+ALL += $(APIR_EXERCISE) $(STREAM_PROXY) $(STAY) $(STAND_IN)
 
 $(APIR_EXERCISE): PKGS := ggml
 # Its syscall() stands in front of the C library's, for the plug-in too.
@@ -24,6 +25,9 @@ $(APIR_EXERCISE): $(call objs,tests/system/apir_exercise.c tests/system/apir_exe
 
 $(STREAM_PROXY): EXTRA_LIBS := -lpthread
 $(STREAM_PROXY): $(call objs,tests/system/stream_proxy.c) $(TEST_LIB)
+	$(link)
+
+$(STAY): $(call objs,tests/system/stay.c)
 	$(link)
 
 $(STAND_IN): $(call objs,tests/system/stand_in.c protocol/ggml_probe.c)

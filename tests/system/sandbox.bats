@@ -21,17 +21,14 @@ escape_config() { # [MEMBERS]: of the worker's configuration
 # The client itself is not happy: this backend computes nothing.
 client() { remote "$EXERCISE" compute >"$T/client.out" 2>"$T/client.err" || :; }
 
-# attempts [VARIABLE=VALUE]...: one worker that tries what these name; MADE is a file that it makes
+context_ended() { grep -q 'context [0-9]* destroyed' "$VTEST_LOG"; } # what its worker has printed comes before
+
+# attempts [VARIABLE=VALUE]...: one worker that tries what these name
 attempts() {
-    local try
     VTEST_ENV=(APIR_LOG=info "$@")
-    for try in {1..50}; do
-        server_start
-        client
-        ! log_is_whole || break
-        vtest_stop
-        [[ -z ${MADE-} ]] || rm -f "$MADE"
-    done
+    server_start
+    client
+    wait_until 20 context_ended
     grep 'escape: \|sandbox: ' "$VTEST_LOG"
 }
 
@@ -456,7 +453,6 @@ is_idle() { chrt -p "$1" | grep -q SCHED_IDLE; } # PID
     local cache=$T/cache/mesa_shader_cache
     mkdir -p "$cache"
     escape_config "\"sandbox_write\": [\"$T/cache/\"]"
-    MADE=$cache/new
     attempts "XDG_CACHE_HOME=$T/cache" APIR_ESCAPE=create "APIR_ESCAPE_PATH=$cache/new"
     expect create=done
     [[ $(<"$cache/new") == poison ]]
@@ -481,7 +477,6 @@ is_idle() { chrt -p "$1" | grep -q SCHED_IDLE; } # PID
     expect read=done write=EACCES
     vtest_stop
     escape_config "\"sandbox_write\": [\"$T/w\"]"
-    MADE=$T/w/file
     attempts APIR_ESCAPE=create,read "APIR_ESCAPE_PATH=$T/w/file"
     expect create=done read=done
     [[ $(<"$T/w/file") == poison ]]
@@ -514,14 +509,10 @@ kernel_lacks() { # CALL[=ERRNO] WHAT [PATTERN]: what is said where the sandbox i
     grep 'runs as root' "$VTEST_LOG"
     vtest_stop
     VTEST_CONFIG='{"threads": 1, "devices": ["CPU"], "sandbox": "required"}' VTEST_ENV=(APIR_LOG=info)
-    local try
-    for try in {1..50}; do
-        server_start
-        run --separate-stderr remote "$EXERCISE" compute
-        [[ $status -ne 0 ]]
-        ! log_is_whole || break
-        vtest_stop
-    done
+    server_start
+    run --separate-stderr remote "$EXERCISE" compute
+    [[ $status -ne 0 ]]
+    wait_until 20 context_ended
     grep -q 'a worker that runs as root' "$VTEST_LOG"
     # The program is told the same, whether it has its memory by then or not.
     [[ $stderr == *"is lost:"*"runs as root"* ]]

@@ -30,6 +30,7 @@ export BATS_TEST_TIMEOUT=${BATS_TEST_TIMEOUT:-$(patience 180)}
 common_setup() {
     T=$BATS_TEST_TMPDIR
     JOBS_STARTED=()
+    STAYS=
     VTEST_ARGS=()
     VTEST_ENV=()
     # Workers and clients share what may be two cores with whatever else runs there.
@@ -83,15 +84,18 @@ host_start() { # OUT
     [[ $VTEST_CONFIG == *'"spare_workers"'* ]] ||
         VTEST_CONFIG=${VTEST_CONFIG%\}}', "spare_workers": 0, "shader_seconds": 0}'
     case $SYSTEM_TRANSPORT in
-    vtest) vtest_start "$1" ;;
+    vtest) vtest_start "$1" && stay ;;
     unix) unix_start "$1" ;;
     *) echo "SYSTEM_TRANSPORT=$SYSTEM_TRANSPORT is neither vtest nor unix"; return 1 ;;
     esac
 }
 
-# The test server kills ours once it has no client any more. What the first worker has printed is in the log where
-# that came after the end of its context (which APIR_LOG=info tells); else a test does it once more.
-log_is_whole() { grep -q 'context 1 destroyed' "$VTEST_LOG"; }
+# Ours ends with the test server, not with its last client: the log has all that it says.
+stay() {
+    "$OUT/tests/system/stay" "$VTEST_SOCKET" >"$VTEST_DIR/here" </dev/null 3>&- &
+    STAYS=$!
+    wait_until 10 test -s "$VTEST_DIR/here"
+}
 
 server_start() {
     host_start "$OUT"
