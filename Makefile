@@ -61,11 +61,13 @@ INNER_GOALS := $(filter-out $(OUTSIDE),$(GOALS))
 CALLER_BINDS := $(if $(RUN),--bind '$(abspath $(RUN))' /run/caller/script) \
     $(if $(RAMALAMA),--bind '$(abspath $(RAMALAMA))' /run/caller/ramalama) \
     $(if $(VM_SHARE),--bind '$(abspath $(VM_SHARE))' /run/caller/share) \
-    $(if $(VM_HOST_SCRIPT),--bind '$(abspath $(VM_HOST_SCRIPT))' /run/caller/host-script)
+    $(if $(VM_HOST_SCRIPT),--bind '$(abspath $(VM_HOST_SCRIPT))' /run/caller/host-script) \
+    $(if $(BENCH_AGAINST),--bind '$(abspath $(BENCH_AGAINST))' /run/caller/against)
 CALLER_VARS := $(if $(RUN),RUN=/run/caller/script) \
     $(if $(RAMALAMA),RAMALAMA=/run/caller/ramalama) \
     $(if $(VM_SHARE),VM_SHARE=/run/caller/share) \
-    $(if $(VM_HOST_SCRIPT),VM_HOST_SCRIPT=/run/caller/host-script)
+    $(if $(VM_HOST_SCRIPT),VM_HOST_SCRIPT=/run/caller/host-script) \
+    $(if $(BENCH_AGAINST),BENCH_AGAINST=/run/caller/against)
 ifneq ($(INNER_GOALS),)
 # One hand-over for all goals, so that -j and the order of goals stay make's.
 $(INNER_GOALS): inside

@@ -293,15 +293,21 @@ static void blocks_reclaim(struct client *c)
         c->block_first = (c->block_first + 1) % CLIENT_BLOCKS_MAX;
         c->block_count--;
     }
-    if (c->block_count == 0)
-        c->arena_next = 0;
+    /* Two places in turn, not the same again (bench-overhead: 15 us a token, and 10 with two). What
+     * lies in one is still in our cache, and the host would have to take each line back before it
+     * can write there. */
+    if (c->block_count == 0 && c->arena_next != c->arena_turn)
+        c->arena_next = c->arena_turn = c->arena_turn ? 0 : c->arena_next;
 }
 
 /* Where `size` bytes fit behind the newest block, or UINT64_MAX. */
 static uint64_t arena_place(const struct client *c, uint64_t oldest, uint64_t size)
 {
-    if (c->block_count == 0)
+    if (c->block_count == 0) {
+        if (size <= c->arena_size - c->arena_next)
+            return c->arena_next;
         return size <= c->arena_size ? 0 : UINT64_MAX;
+    }
     if (c->block_count == CLIENT_BLOCKS_MAX)
         return UINT64_MAX;
     if (c->arena_next > oldest) {

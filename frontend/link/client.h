@@ -68,6 +68,7 @@ struct client {
     struct client_block blocks[CLIENT_BLOCKS_MAX]; /* a queue in order of offset */
     uint32_t block_first, block_count;
     uint64_t arena_next;
+    uint64_t arena_turn; /* where the present run of blocks began */
 
     struct client_read reads[CLIENT_BLOCKS_MAX]; /* deferred reads, oldest first */
     uint32_t read_count;

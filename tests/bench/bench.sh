@@ -12,6 +12,8 @@
 #   --all         the cases beyond `make bench`, too
 #   --only CASE   this case; may be repeated. Samples of other cases stay as they are
 #
+# BENCH_AGAINST: the build/MODE-COMPILER folder of another commit, for the case `against`.
+#
 # A case runs in a process of its own (bench.sh OUT --case CASE), which ends the servers that it
 # started, however it ends itself.
 set -euo pipefail
@@ -24,6 +26,9 @@ cd "$(dirname "$0")/../.."
 cases=(overhead stamp-135M cpu-135M idle memory vm start)
 all_cases=("${cases[@]}" default-q4_0 default-q4_k default-q8_0 server-1 server-8 server-16 draft embeddings
     batched depth state load together-8)
+# One token beside another build, whose folder BENCH_AGAINST names.
+[[ -z ${BENCH_AGAINST-} ]] || cases+=(against)
+all_cases+=(against)
 dir=build/bench
 models=build/models
 limit=1500 # seconds for one program; the longest takes a third of that here
@@ -149,7 +154,7 @@ rpc_start() { # DEVICE [NAME=VALUE]...: sets $endpoint
 pick() { if [[ -n $quick ]]; then echo "$1"; else echo "$2"; fi; } # QUICK FULL
 
 case_overhead() {
-    run tests/bench/overhead.sh "$out" --out "$samples" ${quick:+--tokens 5000} >&2
+    BENCH_AGAINST='' run tests/bench/overhead.sh "$out" --out "$samples" ${quick:+--tokens 5000} >&2
 }
 
 on_core() { # CORE PID: with its threads, and what they will start
@@ -279,6 +284,23 @@ case_memory() {
     host_start '{"threads": 1}'
     remoted "$bench" soak --case memory --model "$file" --out "$samples" --side apir=APIR0 \
         --tokens "$tokens" --server "$VTEST_PID"
+}
+
+# What a token that computes nothing costs with each build, in turns.
+case_against() {
+    [[ -x ${BENCH_AGAINST-}/backend/apir-render-server && -e $BENCH_AGAINST/frontend/libggml-apir.so ]] ||
+        die "against: BENCH_AGAINST=DIR names the build/release-gcc of another commit, with all of it built"
+    local pair side other line
+    for ((pair = 0; pair < $(pick 1 8); pair++)); do
+        for side in before apir; do
+            [[ $side == before ]] && other=$BENCH_AGAINST || other=
+            line=$(BENCH_AGAINST=$other run tests/bench/overhead.sh "$out" --tokens "$(pick 5000 100000)" | tail -n 1)
+            say "against: $side: $line"
+            [[ $line =~ ^overhead:\ p50\ ([0-9.]+)\ us,\ p99\ ([0-9.]+)\ us ]] || return 1
+            printf '{"case":"against","side":"%s","metric":"%s","pair":%d,"value":%s,"unit":"us"}\n' \
+                "$side" added-p50 "$pair" "${BASH_REMATCH[1]}" "$side" added-p99 "$pair" "${BASH_REMATCH[2]}" >>"$samples"
+        done
+    done
 }
 
 # ---- as a user meets it: llama.cpp's programs, with their defaults and the host's --------------

@@ -38,11 +38,11 @@ $(O)/tests/unit/bench/bench_stats_test $(O)/tests/unit/bench/bench_samples_test:
 BENCH_ALL := $(APIR_BENCH) $(RENDER_SERVER) $(WORKER) $(PLUGIN)
 .PHONY: bench bench-all bench-overhead bench-link bench-vm
 bench: $(BENCH_STAMP_HOST) $(O)/tests/models/gguf-write $(O)/cdi/apir $(BENCH_ALL)
-	@tests/bench/bench.sh $(O) $(BENCH_ARGS)
+	@BENCH_AGAINST='$(BENCH_AGAINST)' tests/bench/bench.sh $(O) $(BENCH_ARGS)
 bench-all: $(BENCH_STAMP_HOST) $(O)/tests/models/gguf-write $(O)/cdi/apir $(BENCH_ALL)
-	@tests/bench/bench.sh $(O) --all $(BENCH_ARGS)
+	@BENCH_AGAINST='$(BENCH_AGAINST)' tests/bench/bench.sh $(O) --all $(BENCH_ARGS)
 bench-overhead: $(BENCH_STAMP_HOST) $(BENCH_ALL)
-	@tests/bench/overhead.sh $(O)
+	@BENCH_AGAINST='$(BENCH_AGAINST)' tests/bench/overhead.sh $(O)
 # BENCH_ARGS: the program's, or the script's, own options.
 bench-link: $(BENCH_ALL)
 	@tests/bench/link.sh $(O) $(BENCH_ARGS)

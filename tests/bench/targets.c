@@ -60,6 +60,7 @@ const struct target targets[] = {
     VALUE("overhead-p50", "us added per token, median", "overhead", "added-p50", STATS_AT_MOST, 10),
     VALUE("overhead-p99", "us added per token, p99", "overhead", "added-p99", STATS_AT_MOST, 50),
     VALUE("overhead-bytes", "bytes per token", "overhead", "bytes", STATS_AT_MOST, 512),
+    RATIO("against", "p50", "us added per token, of", "added-p50", "before", STATS_AT_MOST, 1.2),
     RATIO("stamp-135M", "tg-rpc", "generation without computing, of", TG, "rpc", STATS_ABOVE, 1),
     RATIO("stamp-135M", "pp512-rpc", "prompt without computing, of", "pp512", "rpc", STATS_ABOVE,
           1),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stay SOCKET: a client of the test server that asks for nothing and stays as long as the server does. While it is there,
- * others may come and leave: the test server kills its render server with the last one, and with it what that was
- * about to write to its log.
+ * stay SOCKET: a client of the test server that asks for nothing and stays as long as the server
+ * does. While it is there, others may come and leave: the test server kills its render server with
+ * the last one, and with it what that was about to write to its log.
  */
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +23,8 @@ int main(int argc, char **argv)
         perror(argv[1]);
         return 1;
     }
-    /* The test server takes its clients in their order: whoever comes after this line comes after us. */
+    /* The test server takes its clients in their order: whoever comes after this line comes after
+     * us. */
     puts("here");
     fflush(stdout);
     char none;
