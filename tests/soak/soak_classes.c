@@ -31,6 +31,8 @@ enum {
     START_EVERY_MS = 40,
     SAMPLE_EVERY_MS = 1000,
     AGAIN_MS = 1000, /* after a refusal, as a container's restart would be */
+    LOOK_MS = 5,
+    LOOK_LONG_MS = 500,
 };
 #define TOO_LONG_MS patient_ms(20000) /* beyond its time */
 
@@ -39,7 +41,8 @@ struct client {
     const char *kind;
     uint32_t seed;
     int64_t started_ms, life_ms;
-    int64_t free_ms; /* not before */
+    int64_t free_ms;   /* not before */
+    int64_t looked_ms; /* for how long it has been looked at; where nobody runs, nobody hangs */
     bool ended_by_us;
     char log[96];
 };
@@ -149,13 +152,16 @@ static void client_ended(struct soak *s, size_t place, int status)
 
 static void look_at_all(struct soak *s)
 {
+    static int64_t last;
     int status;
+    const int64_t since = last ? now_ms() - last : 0;
+    last = now_ms();
     for (size_t i = 0; i < CLIENTS; i++) {
         struct client *c = &s->clients[i];
+        c->looked_ms += since < LOOK_LONG_MS ? since : LOOK_LONG_MS;
         if (c->pid && waitpid(c->pid, &status, WNOHANG) == c->pid) {
             client_ended(s, i, status);
-        } else if (c->pid && !c->ended_by_us &&
-                   now_ms() - c->started_ms > c->life_ms + TOO_LONG_MS) {
+        } else if (c->pid && !c->ended_by_us && c->looked_ms > c->life_ms + TOO_LONG_MS) {
             client_wrong(s, c, class_of(s, i), "hangs, as process", c->pid);
             c->ended_by_us = true;
             atomic_store(&s->board->held[i], 0); /* before another can have it */
@@ -205,11 +211,11 @@ static void run(struct soak *s, int64_t ms)
             sample(s);
         }
         if (now_ms() >= next_line) {
-            next_line += 60000;
+            next_line = now_ms() + 60000;
             fprintf(stderr, "soak: %ld programs so far, %ld refused, %u open, %ld wrong\n",
                     s->contexts, s->refused, s->open, s->wrong);
         }
-        nap_us(5000);
+        nap_us(LOOK_MS * 1000);
     }
 }
 
