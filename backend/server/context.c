@@ -332,7 +332,7 @@ int server_context_blob_create(struct server_context *context, uint64_t blob_id,
     const bool is_ring = blob_id == APIR_RING_BLOB_ID;
     if (!server_context_class_fits(context, blob_id, size)) {
         *ret_why = context->contexts->refusal;
-        if (!is_ring && context->shm_size == context->blobs[APIR_RING_BLOB_ID].size)
+        if (!is_ring && !context->begun)
             server_context_lose(context, APIR_LOG_INFO, *ret_why);
         return -EDQUOT;
     }
@@ -360,6 +360,7 @@ int server_context_blob_create(struct server_context *context, uint64_t blob_id,
         .late = context->waits ? steal_fd(&fds.worker) : 0,
     };
     context->shm_size += size;
+    context->begun = context->begun || !is_ring;
     server_shm_take(context->book, size);
     server_worker_note_shm(&context->worker, context->shm_size);
     return steal_fd(&fds.guest);

@@ -164,6 +164,11 @@ TEST(shared_memory_of_a_class_is_limited)
     expect_class_refuses(&a, 3, 8 * MIB);
     close(held);
     blob_at_last(a.fd, 3, 8 * MIB);
+    /* Who has begun lives on, also where it has given all of it back. */
+    for (uint32_t id = 1; id <= 3; id++)
+        unix_request(a.fd, APIR_UNIX_BLOB_DESTROY, id, 0);
+    expect_class_refuses(&a, 1, 30 * MIB);
+    assert_int_equal(apir_load_acquire32(&a.ring->state), APIR_STATE_READY);
     unix_expect_alive(&a);
     unix_client_close(&a);
     unix_tear_down(NULL);
