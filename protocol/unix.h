@@ -67,7 +67,9 @@ struct apir_unix_request {
 struct apir_unix_answer {
     uint32_t op;      /* as asked */
     uint32_t blob_id; /* as asked */
-    uint32_t status;  /* 0, or an errno: the blob is refused, the context lives on */
+    /* 0, or an errno: the blob is refused, the context lives on. EDQUOT: all contexts of this
+     * server have what they may have together. */
+    uint32_t status;
     uint32_t zero;
 };
 

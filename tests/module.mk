@@ -76,6 +76,8 @@ NIGHTLY_SUITES := \
     faults=check-faults \
     dispatch=check-dispatch \
     soak:one=soak,MINUTES=30 \
+    soak-classes:one=soak,MINUTES=30,CLASSES=4 \
+    classes:again=check-classes \
     engines=check-engines \
     images=check-images \
     cluster=check-cluster \

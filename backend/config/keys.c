@@ -285,6 +285,7 @@ const struct config_key config_keys[] = {
     NUMBER(max_contexts_per_device, 0, 65536, 0),
     NUMBER(device_memory_mib, 0, APIR_CONFIG_MIB_MAX, 0),
     NUMBER(class_device_memory_mib, 0, APIR_CONFIG_MIB_MAX, 0),
+    NUMBER(class_shm_mib, 0, APIR_CONFIG_MIB_MAX, 0),
     NUMBER(context_device_memory_mib, 0, APIR_CONFIG_MIB_MAX, 0),
     NUMBER(context_host_memory_mib, 0, APIR_CONFIG_MIB_MAX, 0),
     NUMBER(context_shm_mib, 1, 65536, 1024),

@@ -50,8 +50,9 @@ struct apir_config {
     uint32_t device_memory_mib;
     uint32_t max_contexts_per_device;
     /* Of all contexts of one server, which is a class: "class_device_memory_mib": memory of each
-     * device. 0. */
+     * device; "class_shm_mib": shared memory. 0. */
     uint32_t class_device_memory_mib;
+    uint32_t class_shm_mib;
     /* Of one context: "context_device_memory_mib": memory of each device;
      * "context_host_memory_mib": shared memory and buffers in the host's main memory. 0. */
     uint32_t context_device_memory_mib;

@@ -298,6 +298,26 @@ static const char *server_context_check_blob(const struct server_context *contex
     return NULL;
 }
 
+/*
+ * "class_shm_mib", of all contexts. The room for one ring more is for rings alone: who comes last
+ * has one, and reads in it why there is no more.
+ */
+static bool server_context_class_fits(struct server_context *context, uint64_t blob_id,
+                                      uint64_t size)
+{
+    struct server_contexts *contexts = context->contexts;
+    const uint32_t most_mib = contexts->config->class_shm_mib;
+    const uint64_t wanted = blob_id == APIR_RING_BLOB_ID ? size : size + APIR_RING_SIZE;
+    if (most_mib == 0 || server_shm_fits(&contexts->books, wanted, (uint64_t)most_mib << 20))
+        return true;
+    snprintf(contexts->refusal, sizeof(contexts->refusal),
+             "programs of this class have %llu KiB of shared memory, %llu KiB more would be over "
+             "the host's limit (class_shm_mib: %u)",
+             (unsigned long long)(contexts->books.bytes >> 10), (unsigned long long)(wanted >> 10),
+             most_mib);
+    return false;
+}
+
 int server_context_blob_create(struct server_context *context, uint64_t blob_id, uint64_t size,
                                const char **ret_why)
 {
@@ -310,6 +330,12 @@ int server_context_blob_create(struct server_context *context, uint64_t blob_id,
         return -EINVAL;
     }
     const bool is_ring = blob_id == APIR_RING_BLOB_ID;
+    if (!server_context_class_fits(context, blob_id, size)) {
+        *ret_why = context->contexts->refusal;
+        if (!is_ring && !context->begun)
+            server_context_lose(context, APIR_LOG_INFO, *ret_why);
+        return -EDQUOT;
+    }
     struct server_shm_fds fds __attribute__((cleanup(server_shm_close))) = {-1, -1, -1};
     int rc = context->book ? server_shm_create(is_ring ? "apir-ring" : "apir-arena", size, &fds)
                            : -ENOMEM;
@@ -334,6 +360,8 @@ int server_context_blob_create(struct server_context *context, uint64_t blob_id,
         .late = context->waits ? steal_fd(&fds.worker) : 0,
     };
     context->shm_size += size;
+    context->begun = context->begun || !is_ring;
+    server_shm_take(context->book, size);
     server_worker_note_shm(&context->worker, context->shm_size);
     return steal_fd(&fds.guest);
 }

@@ -64,6 +64,7 @@ struct server_contexts {
     struct server_spares spares;
     struct server_outputs outputs;
     struct server_starts starts[SERVER_STARTS_USERS];
+    char refusal[APIR_REASON_MAX]; /* of the last blob that was over the limit of all */
     unsigned n_served;
     unsigned n_refused;
 };
@@ -90,6 +91,7 @@ struct server_context {
     bool served;  /* counted as such; not refused at birth */
     bool lost;    /* for good */
     bool waits;   /* for the trial of the devices, and then a worker */
+    bool begun;   /* it has had shared memory beside its ring */
     char reason[APIR_REASON_MAX];
     struct server_worker worker;
     struct apir_ring_header *ring; /* NULL before the ring blob exists */
@@ -137,7 +139,9 @@ void server_context_lose(struct server_context *context, enum apir_log_level lev
 
 /*
  * A blob of the guest's choice: the ring (id 0), which starts the worker, then
- * others. Returns its memfd, the caller's, or -errno with *ret_why set, a static text.
+ * others. Returns its memfd, the caller's, or -errno with *ret_why set, a text that lasts until the
+ * next call. -EDQUOT: all contexts together have what they may have. One that has had nothing but
+ * its ring is lost then, so that its guest reads why there.
  */
 int server_context_blob_create(struct server_context *context, uint64_t blob_id, uint64_t size,
                                const char **ret_why);

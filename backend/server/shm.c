@@ -96,6 +96,12 @@ static bool left_is_gone(struct shm_left *left)
     return left->own < 0 && apir_load_acquire32(&left->done);
 }
 
+static void left_free(struct server_shm_book *book, struct shm_left *left)
+{
+    book->books->bytes -= left->size;
+    free(left);
+}
+
 /* Takes out what is gone: of SERVER_SHM_LEFT_MAX pieces at most, and of what a context had at its
  * end. */
 static void book_sweep(struct server_shm_book *book)
@@ -105,7 +111,7 @@ static void book_sweep(struct server_shm_book *book)
         struct shm_left *left = *at;
         if (left_is_gone(left)) {
             *at = left->next;
-            free(left);
+            left_free(book, left);
         } else {
             at = &left->next;
         }
@@ -115,7 +121,7 @@ static void book_sweep(struct server_shm_book *book)
 /* The same up to the first that is not: all that is to be known is whether there is one. */
 static bool book_has_any(struct server_shm_book *book)
 {
-    for (struct shm_left *left; (left = book->first) && left_is_gone(left); free(left))
+    for (struct shm_left *left; (left = book->first) && left_is_gone(left); left_free(book, left))
         book->first = left->next;
     return book->first;
 }
@@ -142,6 +148,16 @@ static void books_sweep_in(struct server_shm_books *books, int64_t ms)
     server_timer_arm(books->loop, &books->sweep, server_now_ms() + ms, books_sweep, books);
 }
 
+/* One that is due earlier stays: who gives back without end does not put it off. */
+static void books_sweep_soon(struct server_shm_books *books)
+{
+    const int64_t soon = server_now_ms() + SERVER_SHM_SWEEP_MIN_MS;
+    books->any = true; /* a sweep may have passed what is gone now */
+    books->sweep_ms = SERVER_SHM_SWEEP_MIN_MS;
+    if (!books->at && (!books->sweep.armed || books->sweep.at_ms > soon))
+        books_sweep_in(books, SERVER_SHM_SWEEP_MIN_MS);
+}
+
 /* One book each time, so that others get their turn; all of them, and again twice as long after
  * that as before, as long as there is anything. */
 static void books_sweep(void *user)
@@ -165,23 +181,38 @@ static void books_sweep(void *user)
     }
 }
 
+bool server_shm_fits(struct server_shm_books *books, uint64_t size, uint64_t most)
+{
+    const bool fits = books->bytes <= most && size <= most - books->bytes;
+    if (!fits)
+        books_sweep_soon(books);
+    return fits;
+}
+
+void server_shm_take(struct server_shm_book *book, uint64_t size)
+{
+    book->books->bytes += size;
+}
+
 void server_shm_leave(struct server_shm_book *book, uint64_t size, int own)
 {
     struct server_shm_books *books = book->books;
     struct shm_left *left = malloc(sizeof(*left));
     if (!left) { /* without memory for the books; it is freed here where there is none for that
                     either */
+        books->bytes -= size;
         if (!server_free_later(own, size, NULL))
             close(own);
         return;
     }
     *left = (struct shm_left){.next = book->first, .size = size, .own = own};
     book->first = left;
-    (void)left_is_gone(left); /* it begins, if nobody holds it */
-    books->any = true;        /* a sweep may have passed this book */
-    books->sweep_ms = SERVER_SHM_SWEEP_MIN_MS;
-    if (!books->at)
-        books_sweep_in(books, SERVER_SHM_SWEEP_MIN_MS);
+    if (left_is_gone(left)) { /* else it begins, if nobody holds it */
+        book->first = left->next;
+        left_free(book, left);
+    } else {
+        books_sweep_soon(books);
+    }
 }
 
 uint64_t server_shm_left(struct server_shm_book *book)

@@ -36,6 +36,7 @@ struct server_shm_books {
     int64_t sweep_ms;           /* until the next one; twice as long each time */
     struct server_shm_book *at; /* the next of the sweep that goes on; NULL: none does */
     bool any;                   /* what it has seen so far is not all gone */
+    uint64_t bytes;             /* all that was taken, and was not gone when last looked at */
 };
 
 struct server_shm_fds {
@@ -60,6 +61,15 @@ struct server_shm_book *server_shm_book_open(struct server_shm_books *books, uin
  * nothing to do. */
 void server_shm_book_close(struct server_shm_book *book);
 
+/*
+ * Whether `size` bytes more are at most `most` with all that contexts of the books have, living and
+ * ended ones, what is held after it was given back included. If not, what is gone by now is soon
+ * known.
+ */
+bool server_shm_fits(struct server_shm_books *books, uint64_t size, uint64_t most);
+
+/* The context has got so much, which it leaves one day. */
+void server_shm_take(struct server_shm_book *book, uint64_t size);
 /* The context has given this memory back; own (which is taken over) is its descriptor. */
 void server_shm_leave(struct server_shm_book *book, uint64_t size, int own);
 

@@ -349,6 +349,8 @@ static int load(struct worker *w, const struct apir_config *config, const struct
     uint32_t shm = config->context_shm_mib;
     if (config->context_host_memory_mib && config->context_host_memory_mib < shm)
         shm = config->context_host_memory_mib;
+    if (config->class_shm_mib && config->class_shm_mib < shm)
+        shm = config->class_shm_mib;
     w->shm_limit = (uint64_t)shm << 20;
     w->room_is_limited = config->device_memory_mib || config->class_device_memory_mib ||
                          config->context_device_memory_mib || config->context_host_memory_mib;

@@ -67,6 +67,9 @@ doctor_check doctor_check_node, doctor_check_permission, doctor_check_driver, do
     doctor_check_worker, doctor_check_socket, doctor_check_connect, doctor_check_session,
     doctor_check_versions, doctor_check_devices, doctor_check_compute;
 
+/* cdi/doctor/mps.c: what the configuration of this machine's server wants of NVIDIA's */
+doctor_check doctor_check_mps;
+
 /* cdi/doctor/files.c: what is installed */
 doctor_check doctor_check_plugin, doctor_check_spec, doctor_check_hook, doctor_check_hooks_d;
 

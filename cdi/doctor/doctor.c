@@ -72,6 +72,7 @@ static const struct link {
     {"session", "apir on the host", SOCKET, {"connect"}, doctor_check_session},
     {"versions", "versions", BOTH, {"worker", "session"}, doctor_check_versions},
     {"devices", "the host's devices", BOTH, {"versions"}, doctor_check_devices},
+    {"mps", "NVIDIA's MPS", BOTH, {NULL}, doctor_check_mps},
     {"plugin", "plug-in file", BOTH, {NULL}, doctor_check_plugin},
     {"spec", "CDI spec", BOTH, {NULL}, doctor_check_spec},
     {"hook", "hook", BOTH, {"spec"}, doctor_check_hook},

@@ -565,6 +565,11 @@ static int map_shared(struct client *c, struct apir_error *err)
 {
     struct transport_blob blob = {0};
     int rc = c->transport.blob_create(&c->transport, APIR_RING_BLOB_ID, APIR_RING_SIZE, &blob);
+    if (rc == -EDQUOT)
+        return apir_error_set(err, EDQUOT,
+                              "%s: programs of this class have all the shared memory that the host "
+                              "allows (class_shm_mib)",
+                              c->transport.where);
     if (rc)
         return apir_error_set(err, -rc, "%s: the host gives no shared memory (%s); %s",
                               c->transport.where, strerror(-rc),

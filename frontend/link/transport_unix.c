@@ -51,7 +51,9 @@ static int unix_blob_create(struct transport *t, uint64_t blob_id, uint64_t size
         rc = -EPROTO;
     else if (a.status)
         /* What stands for a broken connection elsewhere is but a refusal here. */
-        rc = a.status == ENOMEM || a.status == ENOSPC ? -ENOMEM : -EINVAL;
+        rc = a.status == EDQUOT                         ? -EDQUOT
+             : a.status == ENOMEM || a.status == ENOSPC ? -ENOMEM
+                                                        : -EINVAL;
     if (!rc)
         return transport_map(fd, size, (uint32_t)blob_id, ret_blob);
     if (fd >= 0)

@@ -48,7 +48,7 @@ FUZZ_DEFINE(bool __wrap_server_free_later(int fd, uint64_t size, uint32_t *done)
 
 static struct server_loop loop;
 static struct server_children children;
-static struct apir_config config = {.max_contexts = 4, .context_shm_mib = 4};
+static struct apir_config config = {.max_contexts = 4, .context_shm_mib = 4, .class_shm_mib = 5};
 static struct server_contexts contexts;
 
 /* Lets the server do all there is to do. */
@@ -78,12 +78,14 @@ static void drain(int fd)
 
 static void check_invariants(void)
 {
+    FUZZ_CHECK(contexts.books.bytes <= (uint64_t)config.class_shm_mib << 20);
     const struct server_context *c = contexts.first;
     if (!c)
         return;
     uint64_t total = 0;
     for (uint32_t i = 0; i < APIR_BLOBS_MAX; i++)
         total += c->blobs[i].size;
+    FUZZ_CHECK(total <= contexts.books.bytes);
     FUZZ_CHECK(total == c->shm_size && total <= (uint64_t)config.context_shm_mib << 20);
     FUZZ_CHECK(!c->next && contexts.n_served == 1 && contexts.n_refused == 0);
 }
@@ -114,7 +116,7 @@ static void start(bool tried)
 static void stop(void)
 {
     (void)server_shm_ended(&contexts.books, 1000); /* nobody holds anything: what waits is closed */
-    FUZZ_CHECK(!contexts.books.first);
+    FUZZ_CHECK(!contexts.books.first && contexts.books.bytes == 0);
     server_contexts_fini(&contexts);
     FUZZ_CHECK(!loop.timers);
 }

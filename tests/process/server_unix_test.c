@@ -118,6 +118,62 @@ UNIX_TEST(shared_memory_is_limited)
     unix_expect_alive(c);
 }
 
+static void expect_class_refuses(const struct unix_client *c, uint32_t id, uint64_t size)
+{
+    assert_int_equal(unix_create_blob(c->fd, id, size), -EDQUOT);
+}
+
+/* Once others have let go. */
+static void blob_at_last(int fd, uint32_t id, uint64_t size)
+{
+    int memfd;
+    WAIT_FOR((memfd = unix_create_blob(fd, id, size)) != -EDQUOT, FIXTURE_WAIT_MS);
+    assert_true(memfd >= 0);
+    close(memfd);
+}
+
+/* Of two contexts together, and what is held beside. */
+TEST(shared_memory_of_a_class_is_limited)
+{
+    enum { MIB = 1 << 20 };
+    unix_start("\"class_shm_mib\": 20", NULL);
+    struct unix_client a = unix_client_open(), b = unix_client_open();
+    unix_take_blob(a.fd, 1, 8 * MIB);
+    expect_class_refuses(&a, 2, 30 * MIB);
+    const int held = unix_create_blob(b.fd, 1, 8 * MIB);
+    assert_true(held >= 0);
+    /* The last of it is for rings, in which there is why. */
+    expect_class_refuses(&b, 2, MIB + 65536);
+    unix_take_blob(b.fd, 2, MIB);
+    expect_class_refuses(&b, 3, 65536);
+    struct unix_client last = unix_client_open();
+    expect_class_refuses(&last, 1, 65536);
+    unix_client_wait_state(&last, APIR_STATE_LOST);
+    assert_non_null(strstr(last.ring->reason, "programs of this class have 20480 KiB of shared"));
+    assert_non_null(strstr(last.ring->reason, "(class_shm_mib: 20)"));
+    const int next = unix_connect_greeted();
+    assert_int_equal(unix_create_blob(next, APIR_RING_BLOB_ID, APIR_RING_SIZE), -EDQUOT);
+    unix_client_close(&last);
+    blob_at_last(next, APIR_RING_BLOB_ID, APIR_RING_SIZE);
+    close(next);
+    unix_expect_alive(&a);
+    unix_expect_alive(&b);
+    /* It has ended, and its memory has not. */
+    unix_client_close(&b);
+    blob_at_last(a.fd, 2, 2 * MIB);
+    expect_class_refuses(&a, 3, 8 * MIB);
+    close(held);
+    blob_at_last(a.fd, 3, 8 * MIB);
+    /* Who has begun lives on, also where it has given all of it back. */
+    for (uint32_t id = 1; id <= 3; id++)
+        unix_request(a.fd, APIR_UNIX_BLOB_DESTROY, id, 0);
+    expect_class_refuses(&a, 1, 30 * MIB);
+    assert_int_equal(apir_load_acquire32(&a.ring->state), APIR_STATE_READY);
+    unix_expect_alive(&a);
+    unix_client_close(&a);
+    unix_tear_down(NULL);
+}
+
 UNIX_TEST(lost_worker_is_told)
 {
     assert_int_equal(kill(fixture_child(&unix_host.f, "fake_worker", NULL), SIGKILL), 0);

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/lib/clock.h"
 #include "tests/soak/board.h"
 #include "tests/system/apir_exercise.h"
 
@@ -22,8 +23,27 @@ uint32_t soak_random(struct soak_client *c, uint32_t limit)
     return (c->random >> 8) % limit;
 }
 
+/* What the client had to do was right for the first time. */
+static void board_first(void)
+{
+    static bool counted;
+    const char *began = getenv(BOARD_BEGAN_ENV);
+    if (began && !counted)
+        atomic_fetch_add(&board->first[board_bucket((double)(now_us() - atoll(began)))], 1);
+    counted = true;
+}
+
+/* In `place` of the board, or nowhere. */
+static void board_hold(uint64_t bytes)
+{
+    const char *place = getenv(BOARD_PLACE_ENV);
+    if (place)
+        atomic_store(&board->held[(unsigned)atoi(place) % BOARD_PLACES], bytes);
+}
+
 bool soak_goes_on(struct soak_client *c)
 {
+    board_first();
     const struct timespec think = {.tv_nsec = 50000000 + (long)soak_random(c, 200000000)};
     nanosleep(&think, NULL);
     return now_seconds() < c->ends;
@@ -52,9 +72,18 @@ static ggml_backend_dev_t device(void)
 {
     /* The plug-in alone: what else this machine's ggml could load is not at hand. */
     const char *plugin = getenv("GGML_BACKEND_PATH");
-    if (!plugin || !ggml_backend_load(plugin))
-        fail("GGML_BACKEND_PATH names no plug-in that loads");
+    if (!plugin)
+        fail("GGML_BACKEND_PATH names no plug-in");
+    (void)ggml_backend_load(plugin);
+    if (!ggml_backend_dev_by_name("APIR0"))
+        soak_refused("the plug-in has no device");
     return device_named("APIR0");
+}
+
+void soak_refused(const char *what)
+{
+    fprintf(stderr, "refused: %s\n", what);
+    _exit(SOAK_REFUSED);
 }
 
 /* ---- those that behave -------------------------------------------------------------- */
@@ -144,6 +173,40 @@ static void bulk(struct soak_client *c)
         bytes_check(&b, "a bulk transfer");
     } while (soak_goes_on(c));
     bytes_fini(&b);
+}
+
+/* Takes of the device what there is, gives some of it back, and computes in between. */
+static void hoard(struct soak_client *c)
+{
+    enum { PIECES = 16 };
+    ggml_backend_dev_t dev = device();
+    ggml_backend_buffer_type_t type = ggml_backend_dev_buffer_type(dev);
+    ggml_backend_buffer_t pieces[PIECES] = {NULL};
+    uint64_t sizes[PIECES] = {0}, held = 0;
+    struct problem p;
+    if (!problem_try(&p, dev, 32 + 16 * (c->seed % 5), 1 + c->seed % 7))
+        soak_refused("no buffer for the tensors");
+    problem_weights(&p, c->seed * 7u);
+    do {
+        const uint32_t at = soak_random(c, PIECES);
+        if (pieces[at]) {
+            board_hold(held -= sizes[at]); /* before it can be another's */
+            ggml_backend_buffer_free(pieces[at]);
+            pieces[at] = NULL;
+        } else {
+            sizes[at] = (1 + soak_random(c, 8)) * MIB;
+            pieces[at] = ggml_backend_buft_alloc_buffer(type, sizes[at]);
+            if (pieces[at])
+                board_hold(held += sizes[at]);
+        }
+        problem_right(c, &p);
+    } while (soak_goes_on(c));
+    board_hold(0);
+    if (c->seed % 4 == 0)
+        raise(SIGKILL); /* with all that it has */
+    for (int i = 0; i < PIECES; i++)
+        ggml_backend_buffer_free(pieces[i]);
+    problem_free(&p);
 }
 
 /* Keeps its context until it is killed: the VMM ends a render server without contexts. */
@@ -242,7 +305,7 @@ int main(int argc, char **argv)
         {"bulk", bulk},       {"killed", killed},     {"stopped", stopped},
         {"huge", huge},       {"allocate", allocate}, {"malformed", raw_malformed},
         {"flood", raw_flood}, {"deaf", raw_deaf},     {"greedy", raw_greedy},
-        {"keep", keep},
+        {"keep", keep},       {"hoard", hoard},       {"grab", raw_grab},
     };
     if (argc != 4) {
         fputs("usage: soak-client KIND SEED MILLISECONDS\n", stderr);

@@ -21,11 +21,15 @@ uint32_t soak_random(struct soak_client *c, uint32_t limit);
 /* Pauses as a program does between its requests; false: the time is over. */
 bool soak_goes_on(struct soak_client *c);
 
+/* Ends: the host has said no, and whoever it said it to has printed why. */
+_Noreturn void soak_refused(const char *what);
+
 /* ---- soak_raw.c: contexts without a plug-in --------------------------------------- */
 
 void raw_malformed(struct soak_client *c);
 void raw_flood(struct soak_client *c);
 void raw_deaf(struct soak_client *c);
 void raw_greedy(struct soak_client *c);
+void raw_grab(struct soak_client *c);
 
 #endif

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Clients that speak to the ring themselves, and badly. */
 #define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "frontend/link/transport.h"
 #include "protocol/atomic.h"
@@ -136,4 +139,42 @@ void raw_greedy(struct soak_client *c)
         made++;
     if (made == 0 || made + 1 == APIR_BLOBS_MAX)
         fail("client %u: %u blobs of 32 MiB were granted", c->seed, made);
+}
+
+/* Shared memory in pieces until there is no more; some is given back and looked at all the same. In
+ * a class there may be none from the first: the server has said why in its log, or the ring has. */
+void raw_grab(struct soak_client *c)
+{
+    struct transport t = {0};
+    struct transport_blob blobs[APIR_BLOBS_MAX] = {{0}};
+    struct apir_error err = {0};
+    if (transport_open(&t, getenv("APIR_TRANSPORT"), &err) < 0) {
+        fprintf(stderr, "%s\n", err.msg);
+        soak_refused("the connection");
+    }
+    int rc = t.blob_create(&t, APIR_RING_BLOB_ID, APIR_RING_SIZE, &blobs[0]);
+    for (uint32_t i = 1; rc == 0 && i < APIR_BLOBS_MAX; i++)
+        rc = t.blob_create(&t, i, APIR_SHM_ALIGN * (1 + soak_random(c, 64)), &blobs[i]);
+    const struct apir_ring_header *ring = blobs[0].map;
+    if (rc == -EDQUOT)
+        fprintf(stderr, "class_shm_mib: %.200s\n", ring ? ring->reason : "no ring");
+    else if (rc)
+        fail("client %u: a blob was refused with %d", c->seed, rc);
+    if (rc && !blobs[1].map)
+        soak_refused("shared memory");
+    do {
+        const uint32_t at = 1 + soak_random(c, APIR_BLOBS_MAX - 1);
+        const uint64_t size = blobs[at].size;
+        /* Mapped a second time, it is held after it was given back. */
+        void *held = size ? mremap(blobs[at].map, 0, size, MREMAP_MAYMOVE) : NULL;
+        if (size)
+            t.blob_destroy(&t, &blobs[at]);
+        nap_us(100000);
+        rc = t.blob_create(&t, at, APIR_SHM_ALIGN * (1 + soak_random(c, 64)), &blobs[at]);
+        if (rc && rc != -EDQUOT)
+            fail("client %u: a blob was refused with %d", c->seed, rc);
+        CHECK(held != MAP_FAILED);
+        if (size)
+            munmap(held, size);
+    } while (soak_goes_on(c));
 }

@@ -197,6 +197,30 @@ ends() { # NAME
     ends b
 }
 
+# Each has a ring of 1 MiB and 8 MiB beside it, and the last MiB is for rings alone.
+@test "limits: of a class: what all its contexts have of shared memory" {
+    config '"class_shm_mib": 20'
+    two_servers
+    client a "${REMOTE_A[@]}"
+    client b "${REMOTE_B[@]}"
+    client c "${REMOTE_B[@]}"
+    REMOTE=("${REMOTE_B[@]}")
+    run -0 --separate-stderr remote "$EXERCISE" list
+    echo "$stderr"
+    refute grep -q '^APIR' <<<"$output"
+    grep -q 'programs of this class have .* KiB of shared memory, .*(class_shm_mib: 20)' <<<"$stderr"
+    grep -q 'context .*programs of this class have .*(class_shm_mib: 20)' "${SERVER_B[1]}"
+    # Those who were there have not noticed, and another class has its own.
+    answers b compute right
+    answers c compute right
+    env "${REMOTE_A[@]}" "$EXERCISE" compute
+    answers a compute right
+    # What ends makes room.
+    ends b
+    wait_until 20 exercise compute
+    answers c compute right
+}
+
 # A worker takes what it asks for before it has the answer only where its server has no limits.
 @test "limits: a server's hold for a worker that has read a configuration without any" {
     config '"context_device_memory_mib": 50'

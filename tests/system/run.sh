@@ -1,15 +1,20 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# run.sh [--part] [OUT [FILE.bats]...]: the system tests; ends with one line of sums. A test that was
+# run.sh [--part] [--filter REGEX] [OUT [FILE.bats]...]: the system tests; ends with one line of sums. A test that was
 # skipped counts as neither, and is named. Without files it is all of them over vtest, and then those
-# that may differ over the unix transport. --part leaves out those that are tagged as long.
+# that may differ over the unix transport. --part leaves out those that are tagged as long; --filter takes
+# those whose names fit.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 tags=()
 if [[ ${1-} == --part ]]; then
     tags=(--filter-tags '!long')
     shift
+fi
+if [[ ${1-} == --filter ]]; then
+    tags+=(--filter "$2")
+    shift 2
 fi
 APIR_OUT=${1:-build/release-gcc}
 export APIR_OUT

@@ -81,7 +81,8 @@ TEST(every_key_is_read)
         "  \"max_contexts_per_user\": 9, \"sandbox\": \"required\",\n"
         "  \"sandbox_read\": [\"/e\", \"/f\"], \"sandbox_write\": [\"/g\"],\n"
         "  \"device_memory_mib\": 1, \"max_contexts_per_device\": 2,\n"
-        "  \"class_device_memory_mib\": 12, \"context_device_memory_mib\": 67108864, "
+        "  \"class_device_memory_mib\": 12, \"class_shm_mib\": 13, \"context_device_memory_mib\": "
+        "67108864, "
         "\"context_host_memory_mib\": 4,\n"
         "  \"context_graph_mib\": 5, \"context_queue_mib\": 6, \"seconds_per_graph\": 0,\n"
         "  \"seconds_to_start\": 7, \"spare_workers\": 16, \"spare_seconds\": 8, "
@@ -115,6 +116,7 @@ TEST(every_key_is_read)
     assert_int_equal(config.device_memory_mib, 1);
     assert_int_equal(config.max_contexts_per_device, 2);
     assert_int_equal(config.class_device_memory_mib, 12);
+    assert_int_equal(config.class_shm_mib, 13);
     assert_int_equal(config.context_device_memory_mib, 67108864);
     assert_int_equal(config.context_host_memory_mib, 4);
     assert_int_equal(config.context_graph_mib, 5);

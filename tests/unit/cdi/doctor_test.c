@@ -133,6 +133,87 @@ TEST_WITHIN(selinux_is_judged_by_its_booleans, setup, teardown)
     expect(doctor_check_selinux, DOCTOR_WARN, "label=disable");
 }
 
+/* With these members, and an MPS program of the test's own. */
+static void configure(const char *members)
+{
+    char text[400];
+    snprintf(text, sizeof(text), "{\"mps_control\": \"%s/mps\", %s}", root, members);
+    setenv("APIR_CONFIG", make("/backend.json", text), 1);
+}
+
+/* "auto" and "required", of what keeps MPS from being there. */
+static void expect_no_mps(const char *why)
+{
+    configure("\"mps\": \"auto\"");
+    expect(doctor_check_mps, DOCTOR_WARN, "auto, so programs compute without: ");
+    expect(doctor_check_mps, DOCTOR_WARN, why);
+    configure("\"mps\": \"required\"");
+    expect(doctor_check_mps, DOCTOR_FAIL, "required, so no program computes: ");
+    expect(doctor_check_mps, DOCTOR_FAIL, why);
+}
+
+/* Its own uid is 1000; the parent's name is that. */
+static void make_daemon(const char *parent)
+{
+    make("/proc/77/cmdline", "/usr/bin/nvidia-cuda-mps-control");
+    make("/proc/77/status", "Name:\tnvidia-cuda-mps\nPid:\t77\nPPid:\t5\nUid:\t1000\t1000\n");
+    make("/proc/5/comm", parent);
+}
+
+TEST_WITHIN(mps_is_looked_for_where_the_configuration_wants_it, setup, teardown)
+{
+    setenv("APIR_CONFIG", "/nonexistent/backend.json", 1);
+    expect(doctor_check_mps, DOCTOR_FAIL, "apir config check");
+    configure("\"mps\": \"off\"");
+    expect(doctor_check_mps, DOCTOR_ABSENT, "");
+    configure("\"mps\": \"perhaps\"");
+    expect(doctor_check_mps, DOCTOR_FAIL, "\"mps\" must be");
+    expect_no_mps("no NVIDIA driver");
+    make("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580\n");
+    expect_no_mps("NVIDIA's driver has no GPU here");
+    expect_no_mps("set \"mps\" to \"off\"");
+    make("/dev/nvidiactl", "");
+    expect_no_mps("NVIDIA's driver has no GPU here");
+    make("/dev/nvidia0", "");
+    expect_no_mps("/mps: No such file");
+    expect_no_mps("Install nvidia-cuda-mps-control");
+    assert_int_equal(chmod(make("/mps", "#!/bin/sh\n"), 0755), 0);
+    expect(doctor_check_mps, DOCTOR_PASS, "required: ");
+    expect(doctor_check_mps, DOCTOR_PASS, "/mps, 1 GPU of NVIDIA's driver");
+    /* What the server offers, where it has been asked. */
+    d.socket = "/run/apir/host/apir.sock";
+    expect(doctor_check_mps, DOCTOR_PASS, "/mps");
+    d.session.passed = CDI_SESSION_DEVICES;
+    d.session.n_devices = 1;
+    snprintf(d.session.devices[0].name, sizeof(d.session.devices[0].name), "Vulkan0");
+    expect_no_mps("none of the host's devices is CUDA's");
+    snprintf(d.session.devices[0].name, sizeof(d.session.devices[0].name), "CUDA0");
+    expect(doctor_check_mps, DOCTOR_PASS, "/mps");
+    unsetenv("APIR_CONFIG");
+}
+
+TEST_WITHIN(mps_beside_others_and_mig_is_a_warning, setup, teardown)
+{
+    make("/proc/driver/nvidia/version", "NVRM version\n");
+    make("/dev/nvidia0", "");
+    make("/dev/nvidia1", "");
+    assert_int_equal(chmod(make("/mps", "#!/bin/sh\n"), 0755), 0);
+    configure("\"mps\": \"auto\"");
+    make("/proc/self/cmdline", "/usr/bin/nvidia-cuda-mps-control"); /* no process */
+    make("/proc/6/cmdline", "nvidia-cuda-mps-server");
+    expect(doctor_check_mps, DOCTOR_PASS, "auto: ");
+    expect(doctor_check_mps, DOCTOR_PASS, "2 GPUs");
+    make_daemon("apir-render-ser\n");
+    expect(doctor_check_mps, DOCTOR_PASS, "2 GPUs");
+    make_daemon("systemd\n");
+    expect(doctor_check_mps, DOCTOR_WARN, "process 77, user 1000");
+    expect(doctor_check_mps, DOCTOR_WARN, "echo quit");
+    make("/proc/driver/nvidia/capabilities/gpu0/mig/gi1/access", "");
+    expect(doctor_check_mps, DOCTOR_WARN, "MIG divides a GPU");
+    expect(doctor_check_mps, DOCTOR_WARN, "nvidia-smi -mig 0");
+    unsetenv("APIR_CONFIG");
+}
+
 TEST_WITHIN(rootless_asks_for_ranges_and_groups, setup, teardown)
 {
     const char *path = make_node();
