@@ -107,6 +107,18 @@ sys.stdin.read()' "$T/apir/top/server-$VTEST_PID-0" < <(sleep 1000) >"$T/flood" 
     wait_until 20 looks
 }
 
+@test "top: programs of a VM are the VM's" {
+    SYSTEM_TRANSPORT=vtest
+    top_start
+    client a
+    answers a 60 "granted 60"
+    look
+    context_is '(.devices | add) == 62914560 and .state == "served"'
+    # Here the test server is what a VMM is.
+    context_is ".who.vm == $VTEST_PID and (.who.text | startswith(\"vm:$VTEST_PID virgl_test\"))"
+    jq -e ".class == \"vm\" and .server.vmm == $VTEST_PID" <<<"$SEEN"
+}
+
 # Whoever has a worker's page can write anything there: whoever can, does so to one that runs.
 scribble() { # PID OFFSET NUMBER
     python3 -c '
