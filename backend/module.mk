@@ -10,6 +10,9 @@ SERVER_PARTS := $(call objs,backend/server/main.c) $(SERVER_OBJS) $(CONFIG_OBJS)
                 $(COMMON_JSON_OBJS) $(call objs,protocol/ring.c)
 ALL += $(RENDER_SERVER)
 SERVER_FLAGS := -DAPIR_VERSION=\"$(APIR_VERSION)\"
+REPORT_OBJS := $(call objs,backend/server/seen/report.c)
+$(REPORT_OBJS): private PKGS := json-c
+$(REPORT_OBJS): private EXTRA_CFLAGS := $(SERVER_FLAGS)
 $(call objs,backend/server/main.c): private EXTRA_CFLAGS := $(SERVER_FLAGS)
 $(RENDER_SERVER): private PKGS := json-c
 $(RENDER_SERVER): private EXTRA_LIBS := -lpthread

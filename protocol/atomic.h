@@ -45,6 +45,17 @@ static inline void apir_store_release64(uint64_t *p, uint64_t v)
     __atomic_store_n(p, v, __ATOMIC_RELEASE);
 }
 
+/* Of a word that only one side writes and nothing else is read by: no order is wanted. */
+static inline uint64_t apir_load_relaxed64(const uint64_t *p)
+{
+    return __atomic_load_n(p, __ATOMIC_RELAXED);
+}
+
+static inline void apir_store_relaxed64(uint64_t *p, uint64_t v)
+{
+    __atomic_store_n(p, v, __ATOMIC_RELAXED);
+}
+
 /* Takes the idle flag away: at most one guest thread kicks per sleep. */
 static inline int apir_take_flag(uint32_t *p)
 {

@@ -126,6 +126,29 @@ struct apir_doorbell {
 };
 _Static_assert(sizeof(struct apir_doorbell) == 24, "wire size");
 
+#define APIR_COUNTED_CODES 64u /* of messages; higher ones are not counted */
+/* Set in apir_worker_counts.work while the worker is at work. */
+#define APIR_AT_WORK (UINT64_C(1) << 63)
+
+/*
+ * Worker: what it has done for its context. None ever goes back, but `work`, so each can be read at
+ * any time by itself (backend/server/seen/counts.h).
+ */
+struct apir_worker_counts {
+    /* Nanoseconds at work so far. At work: APIR_AT_WORK, and the moment (CLOCK_MONOTONIC) since
+     * which it would have been, had it never paused. One word, for both must be of one moment. */
+    uint64_t work;
+    uint64_t graphs_ns;  /* computing graphs, and waiting for streams that do */
+    uint64_t longest_ns; /* the longest of these for one graph */
+    uint64_t set_bytes;  /* from the guest */
+    uint64_t got_bytes;  /* to it */
+    struct {
+        uint64_t count;
+        uint64_t ns; /* at the log's level info only */
+    } messages[APIR_COUNTED_CODES];
+    char sandbox[256]; /* what its sandbox has, before it is ready; NUL-terminated */
+};
+
 /*
  * Between server and worker only, one page of a memfd that the guest never
  * sees: so limits of time rest on nothing the guest can write.
@@ -136,7 +159,10 @@ struct apir_worker_status {
     uint32_t ready; /* worker: 1 once it has loaded its drivers and reads messages */
     uint32_t zero;
     uint64_t progress; /* worker: counts up while the message gets on, if its device shows that */
+    uint8_t pad[32];
+    struct apir_worker_counts counts;
 };
+_Static_assert(offsetof(struct apir_worker_status, counts) == 64, "cache line");
 
 /* Among the workers of a server: who looks for work at the moment (backend/server/spin.h). */
 #define APIR_SPIN_SLOTS 2048u

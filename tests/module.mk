@@ -22,6 +22,7 @@ CHECK_STEPS := \
     'attacks=check-attacks APIR_RACE_SECONDS=5 -j$(JOBS)' \
     'mutant=check-mutant APIR_RACE_SECONDS=5' \
     'host0=check-host0' \
+    'top=check-top' \
     'cdi=check-cdi' \
     '+dispatch-part=check-dispatch-part' \
     '+options-part=check-options-part' \

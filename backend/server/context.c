@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "backend/server/ring.h"
 #include "protocol/atomic.h"
@@ -20,6 +21,13 @@
 
 /* ---- telling and losing ---------------------------------------------------- */
 
+static void server_context_event(struct server_context *context, enum server_event_kind kind,
+                                 const char *reason)
+{
+    server_events_add(&context->contexts->events, kind, context->id, context->uid,
+                      context->pid ? context->pid : context->contexts->vmm, reason);
+}
+
 void server_context_complain(struct server_context *context, const char *fmt, ...)
 {
     if (!server_quota_take(&context->log_quota, CONTEXT_LOG_LIMIT, CONTEXT_LOG_PERIOD_MS,
@@ -33,6 +41,7 @@ void server_context_complain(struct server_context *context, const char *fmt, ..
     apir_log(APIR_LOG_WARN, "context %u: %s%s", context->id, text,
              context->log_quota.used == CONTEXT_LOG_LIMIT ? " (no more of these for a minute)"
                                                           : "");
+    server_context_event(context, SERVER_EVENT_REFUSED, text);
 }
 
 void server_context_lose(struct server_context *context, enum apir_log_level level,
@@ -43,6 +52,9 @@ void server_context_lose(struct server_context *context, enum apir_log_level lev
         snprintf(context->reason, sizeof(context->reason), "%s", reason);
         context->waits = false;
         apir_log(level, "context %u is lost: %s", context->id, reason);
+        /* Others are an end in order, or have been told. */
+        if (level <= APIR_LOG_WARN)
+            server_context_event(context, SERVER_EVENT_LOST, reason);
         server_timer_disarm(context->contexts->loop, &context->watch);
         server_worker_kill(&context->worker);
     }
@@ -64,9 +76,23 @@ static void server_context_worker_gone(void *user, const char *reason)
     server_context_lose(context, APIR_LOG_WARN, reason);
 }
 
+/* A guest can run into one as often as it likes. */
+static void server_context_limit(struct server_context *context, const char *why)
+{
+    if (server_quota_take(&context->limit_quota, CONTEXT_LOG_LIMIT, CONTEXT_LOG_PERIOD_MS,
+                          server_now_ms()))
+        server_context_event(context, SERVER_EVENT_LIMIT, why);
+}
+
+static void server_context_worker_refused(void *user, const char *why)
+{
+    server_context_limit(user, why);
+}
+
 static const struct server_worker_events server_context_worker_events = {
     .failed = server_context_worker_failed,
     .gone = server_context_worker_gone,
+    .refused = server_context_worker_refused,
 };
 
 /* ---- seconds per graph ------------------------------------------------------ */
@@ -190,6 +216,10 @@ static struct server_context *server_contexts_waiting(struct server_contexts *co
 static void server_contexts_tried(void *user, const char *reason)
 {
     struct server_contexts *contexts = user;
+    char note[APIR_REASON_MAX];
+    server_left_out_tell(&contexts->trial.left_out, note, sizeof(note));
+    if (*note)
+        server_events_add(&contexts->events, SERVER_EVENT_DEVICE, 0, geteuid(), 0, note);
     for (struct server_context *c; (c = server_contexts_waiting(contexts));) {
         c->waits = false;
         if (reason) {
@@ -209,6 +239,7 @@ static void server_context_start_worker(struct server_context *context)
         snprintf(reason, sizeof(reason),
                  "programs start faster than the host allows (%d per second)",
                  1000 / SERVER_STARTS_EVERY_MS);
+        server_context_event(context, SERVER_EVENT_REFUSED, reason);
         server_context_lose(context, APIR_LOG_INFO, reason);
         return;
     }
@@ -332,6 +363,7 @@ int server_context_blob_create(struct server_context *context, uint64_t blob_id,
     const bool is_ring = blob_id == APIR_RING_BLOB_ID;
     if (!server_context_class_fits(context, blob_id, size)) {
         *ret_why = context->contexts->refusal;
+        server_context_limit(context, *ret_why);
         if (!is_ring && !context->begun)
             server_context_lose(context, APIR_LOG_INFO, *ret_why);
         return -EDQUOT;
@@ -429,6 +461,7 @@ static void server_contexts_lost(void *user, const char *reason)
         server_context_lose(c, APIR_LOG_INFO, reason);
         n++;
     }
+    server_events_add(&contexts->events, SERVER_EVENT_FAULT, 0, geteuid(), 0, reason);
     server_spares_renew(&contexts->spares);
     server_worker_kill(&contexts->trial.worker); /* which then has not tried anything */
     if (n)
@@ -466,7 +499,7 @@ void server_contexts_fini(struct server_contexts *contexts)
 }
 
 void server_context_init(struct server_context *context, struct server_contexts *contexts,
-                         uint32_t id, uint32_t uid, const char *refusal,
+                         uint32_t id, uint32_t uid, pid_t pid, const char *refusal,
                          const struct server_context_ops *ops)
 {
     *context = (struct server_context){
@@ -475,6 +508,8 @@ void server_context_init(struct server_context *context, struct server_contexts 
         .ops = ops,
         .id = id,
         .uid = uid,
+        .pid = pid,
+        .began_ms = server_now_ms(),
         .served = !refusal,
         .lost = refusal,
     };
@@ -482,6 +517,7 @@ void server_context_init(struct server_context *context, struct server_contexts 
     if (refusal) {
         snprintf(context->reason, sizeof(context->reason), "%s", refusal);
         contexts->n_refused++;
+        server_context_event(context, SERVER_EVENT_REFUSED, refusal);
     } else {
         contexts->n_served++;
     }

@@ -21,6 +21,7 @@
 #include "backend/server/share/mps.h"
 #include "backend/server/output.h"
 #include "backend/server/quota.h"
+#include "backend/server/seen/events.h"
 #include "backend/server/shm.h"
 #include "backend/server/ahead/spare.h"
 #include "backend/server/ahead/trial.h"
@@ -55,6 +56,7 @@ struct server_contexts {
     const char *worker_path;
     struct server_mps *mps; /* which the workers compute through; NULL: none */
     uint32_t max_per_user;  /* contexts; whoever makes them has checked it */
+    pid_t vmm;              /* whose contexts they are; 0: each has a peer of its own */
     bool strangers_send;    /* descriptors, on the socket that listens (backend/server/closer.h) */
     struct server_context *first;
     struct server_spin spin;
@@ -67,6 +69,7 @@ struct server_contexts {
     char refusal[APIR_REASON_MAX]; /* of the last blob that was over the limit of all */
     unsigned n_served;
     unsigned n_refused;
+    struct server_events events;
 };
 
 /* What the socket's side does; `context` is its first member. */
@@ -88,10 +91,12 @@ struct server_context {
     const struct server_context_ops *ops;
     uint32_t id;
     uint32_t uid; /* whose it is, on the socket that listens; a VMM's guest is one user: 0 */
-    bool served;  /* counted as such; not refused at birth */
-    bool lost;    /* for good */
-    bool waits;   /* for the trial of the devices, and then a worker */
-    bool begun;   /* it has had shared memory beside its ring */
+    pid_t pid;    /* of the peer; 0: a VMM's guest, or it cannot be told */
+    int64_t began_ms;
+    bool served; /* counted as such; not refused at birth */
+    bool lost;   /* for good */
+    bool waits;  /* for the trial of the devices, and then a worker */
+    bool begun;  /* it has had shared memory beside its ring */
     char reason[APIR_REASON_MAX];
     struct server_worker worker;
     struct apir_ring_header *ring; /* NULL before the ring blob exists */
@@ -99,10 +104,11 @@ struct server_context {
     uint64_t shm_size;            /* of all blobs */
     struct server_shm_book *book; /* of those that were destroyed */
     struct server_quota log_quota;
-    struct server_timer watch; /* seconds_per_graph */
-    bool watch_busy;           /* when it last looked: the worker was at the message … */
-    uint64_t watch_head;       /* … at this place … */
-    int64_t watch_since_ms;    /* … and had been since then, at least */
+    struct server_quota limit_quota; /* events about memory that it was refused */
+    struct server_timer watch;       /* seconds_per_graph */
+    bool watch_busy;                 /* when it last looked: the worker was at the message … */
+    uint64_t watch_head;             /* … at this place … */
+    int64_t watch_since_ms;          /* … and had been since then, at least */
 };
 
 /* Of *contexts the pointers and max_per_user are set, and the rest is zero. Returns 0 or -errno;
@@ -116,11 +122,11 @@ void server_contexts_fini(struct server_contexts *contexts);
 struct server_context *server_contexts_find(struct server_contexts *contexts, uint32_t id);
 
 /*
- * Adds a context of user `uid` to the set; `refusal` (NULL: it is served) is the text that its
- * guest will read. ops outlive it.
+ * Adds a context of user `uid`, whose process `pid` is (0: as server_context.pid says), to the set;
+ * `refusal` (NULL: it is served) is the text that its guest will read. ops outlive it.
  */
 void server_context_init(struct server_context *context, struct server_contexts *contexts,
-                         uint32_t id, uint32_t uid, const char *refusal,
+                         uint32_t id, uint32_t uid, pid_t pid, const char *refusal,
                          const struct server_context_ops *ops);
 
 /* Kills its worker, unmaps its ring, and takes it out of the set. */

@@ -45,6 +45,19 @@ static void server_worker_failed(void *user, const char *reason)
     worker->events->failed(worker->user, reason);
 }
 
+static void server_worker_refused(void *user, const char *why)
+{
+    const struct server_worker *worker = user;
+    if (worker->events->refused)
+        worker->events->refused(worker->user, why);
+}
+
+static void server_worker_count(struct server_worker *worker)
+{
+    const uint64_t now_ns = server_counts_now_ns();
+    server_counts_read(&worker->counts, &worker->status->counts, now_ns, worker->counted_from_ns);
+}
+
 /* Its account ends with its process. */
 static void server_worker_leave_account(struct server_worker *worker)
 {
@@ -83,6 +96,7 @@ static void server_worker_changed(void *user, enum server_child_change change, i
     server_timer_disarm(worker->children->loop, &worker->stopped);
     server_timer_disarm(worker->children->loop, &worker->late);
     server_worker_leave_account(worker);
+    server_worker_count(worker);          /* for the last time */
     server_output_close(&worker->output); /* its last words come before that it has ended */
     worker->events->gone(worker->user, reason);
 }
@@ -126,7 +140,8 @@ static int account_open(struct server_worker *worker, const struct server_worker
     worker->account = server_account_create(setup->accounts, setup->children, setup->uid);
     if (!worker->account)
         return -ENOMEM;
-    return server_account_serve(worker->account, control_fd, server_worker_failed, worker);
+    return server_account_serve(worker->account, control_fd, server_worker_failed,
+                                server_worker_refused, worker);
 }
 
 /* Starts the process; what is set up before it is in *worker. Returns 0 or -errno. */
@@ -190,6 +205,7 @@ int server_worker_start(struct server_worker *worker, const struct server_worker
         .spin = setup->spin,
         .spin_slot = server_spin_take(setup->spin),
         .seconds_to_start = setup->accounts->limits.config->seconds_to_start,
+        .counted_from_ns = server_counts_now_ns(),
     };
     /* Where there may be no more pipes, it speaks to nobody. */
     if (server_output_open(&worker->output, children->loop, setup->outputs, setup->who,
@@ -208,10 +224,21 @@ int server_worker_start(struct server_worker *worker, const struct server_worker
     return 0;
 }
 
+bool server_worker_ready(const struct server_worker *worker)
+{
+    return server_worker_alive(worker) && apir_load_acquire32(&worker->status->ready);
+}
+
+const struct server_counts *server_worker_counts(struct server_worker *worker)
+{
+    if (server_worker_alive(worker))
+        server_worker_count(worker);
+    return worker->status ? &worker->counts : NULL;
+}
+
 bool server_worker_waits(const struct server_worker *worker)
 {
-    return server_worker_alive(worker) && !worker->stopped.armed &&
-           apir_load_acquire32(&worker->status->ready);
+    return server_worker_ready(worker) && !worker->stopped.armed;
 }
 
 int server_worker_take(struct server_worker *worker, struct server_worker *spare,
@@ -230,6 +257,7 @@ int server_worker_take(struct server_worker *worker, struct server_worker *spare
     worker->status = spare->status;
     worker->spin = spare->spin;
     worker->spin_slot = spare->spin_slot;
+    worker->counted_from_ns = server_counts_now_ns();
     server_child_move(spare->children, &spare->child, &worker->child, server_worker_changed,
                       worker);
     server_output_move(&spare->output, &worker->output, setup->who);

@@ -30,6 +30,7 @@
 #include "backend/server/child.h"
 #include "backend/server/loop.h"
 #include "backend/server/output.h"
+#include "backend/server/seen/counts.h"
 #include "backend/server/spin.h"
 #include "common/error.h"
 #include "protocol/shm.h"
@@ -41,6 +42,8 @@ struct server_worker_events {
     /* Stopped for too long, not ready in time, or it breaks the rules: to be killed. */
     void (*failed)(void *user, const char *reason);
     void (*gone)(void *user, const char *reason);
+    /* Memory that it has asked for; may be NULL. */
+    void (*refused)(void *user, const char *why);
 };
 
 /* What a worker is started with; all of it outlives it, but for `who`. */
@@ -78,6 +81,8 @@ struct server_worker {
     /* It was stopped or killed by somebody else, or for want of memory: not by what it did. */
     bool is_blameless;
     struct server_output output;
+    struct server_counts counts; /* as seen last … */
+    uint64_t counted_from_ns;    /* … since it has been its context's */
 };
 
 /* Returns 0 or -errno with *err set. */
@@ -92,6 +97,11 @@ bool server_worker_waits(const struct server_worker *worker);
  */
 int server_worker_take(struct server_worker *worker, struct server_worker *spare,
                        const struct server_worker_setup *setup);
+
+/* Whether it has loaded its drivers. */
+bool server_worker_ready(const struct server_worker *worker);
+/* What it has done for its context, up to now or to its end; NULL: there was no worker. */
+const struct server_counts *server_worker_counts(struct server_worker *worker);
 
 /* Kills it, releases everything, and makes no further calls. */
 void server_worker_fini(struct server_worker *worker);

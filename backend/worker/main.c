@@ -71,10 +71,26 @@ static void show_progress(struct worker *w)
     (void)apir_ring_host_show(&w->ring);
 }
 
+/* Both turn the one word around (protocol/shm.h). */
+static void work_begins(struct worker *w, uint64_t now)
+{
+    uint64_t *work = &w->status->counts.work;
+    apir_store_relaxed64(work, APIR_AT_WORK | (now - *work));
+}
+
+static void work_pauses(struct worker *w, uint64_t now)
+{
+    uint64_t *work = &w->status->counts.work;
+    apir_store_relaxed64(work, now - (*work & ~APIR_AT_WORK));
+    w->pause_ns = now;
+}
+
 /* The client was away since pause_ns, and has sent something. */
 static void gap_note(struct worker *w)
 {
-    uint64_t gap = worker_now_ns() - w->pause_ns;
+    const uint64_t now = worker_now_ns();
+    uint64_t gap = now - w->pause_ns;
+    work_begins(w, now);
     w->pause_ns = 0;
     if (gap > 2 * SPIN_GAP_NS)
         gap = 2 * SPIN_GAP_NS; /* one long pause says little about the next gap */
@@ -117,7 +133,7 @@ static int wait_for_work(struct worker *w)
 {
     int rc = 0;
     if (!w->pause_ns)
-        w->pause_ns = worker_now_ns();
+        work_pauses(w, worker_now_ns());
     if (!look_for_work(w)) {
         if (apir_ring_host_prepare_sleep(&w->ring)) {
             /* What the server has sent while we were busy; from here on it wakes us. */
@@ -134,12 +150,44 @@ static int wait_for_work(struct worker *w)
 /* What the context has asked for, and how long that took. */
 static void stats_log(const struct worker *w)
 {
-    for (unsigned i = 0; i < sizeof(w->stats) / sizeof(w->stats[0]); i++) {
-        if (w->stats[i].count)
+    const struct apir_worker_counts *counts = &w->status->counts;
+    for (unsigned i = 0; i < APIR_COUNTED_CODES; i++) {
+        if (counts->messages[i].count)
             apir_log(APIR_LOG_INFO, "%-14s %9llu times, %9.3f us each", apir_msg_name(i),
-                     (unsigned long long)w->stats[i].count,
-                     (double)w->stats[i].ns / (double)w->stats[i].count / 1000.0);
+                     (unsigned long long)counts->messages[i].count,
+                     (double)counts->messages[i].ns / (double)counts->messages[i].count / 1000.0);
     }
+}
+
+/* Once it is done. No clock is read here: that would be a part of what a small message costs. */
+static void message_count(struct worker *w, const struct apir_msg *msg)
+{
+    struct apir_worker_counts *counts = &w->status->counts;
+    if (msg->code < APIR_COUNTED_CODES)
+        worker_count(&counts->messages[msg->code].count, 1);
+    if (msg->code == APIR_MSG_SET_INLINE)
+        worker_count(&counts->set_bytes, msg->u.set_inline.size);
+    else if (msg->code == APIR_MSG_SET)
+        worker_count(&counts->set_bytes, msg->u.set.size);
+    else if (msg->code == APIR_MSG_SET_2D)
+        worker_count(&counts->set_bytes, msg->u.set_2d.size * msg->u.set_2d.count);
+    else if (msg->code == APIR_MSG_GET)
+        worker_count(&counts->got_bytes, msg->u.get.size);
+    else if (msg->code == APIR_MSG_GET_2D)
+        worker_count(&counts->got_bytes, msg->u.get_2d.size * msg->u.get_2d.count);
+}
+
+/* At the log's level info: one that began then, of that many bytes, is done. */
+static void message_time(struct worker *w, const struct apir_msg *msg, uint64_t began, size_t size)
+{
+    const uint64_t took = worker_now_ns() - began;
+    if (msg->code < APIR_COUNTED_CODES)
+        worker_count(&w->status->counts.messages[msg->code].ns, took);
+    apir_log(APIR_LOG_DEBUG, "%12llu ns %s for %llu ns, %zu bytes", (unsigned long long)began,
+             apir_msg_name(msg->code), (unsigned long long)took, size);
+    /* The last thing heard of an orderly client: the server kills us next. */
+    if (msg->code == APIR_MSG_STREAM_CLOSE)
+        stats_log(w);
 }
 
 /* How we end once the control socket has. */
@@ -155,6 +203,7 @@ static int control_ended(int err)
 static int serve(struct worker *w)
 {
     bool timed = apir_log_enabled(APIR_LOG_INFO);
+    work_begins(w, worker_now_ns());
     for (uint32_t n = 1;; n++) {
         size_t size = 0;
         int rc = n % CONTROL_EVERY ? 0 : worker_control_drain(w);
@@ -186,16 +235,9 @@ static int serve(struct worker *w)
             apir_store_release64(&w->status->taken, w->ring.head + size);
             uint64_t began = timed ? worker_now_ns() : 0;
             why = worker_dispatch(w, &msg);
-            if (timed && msg.code < sizeof(w->stats) / sizeof(w->stats[0])) {
-                uint64_t took = worker_now_ns() - began;
-                w->stats[msg.code].count++;
-                w->stats[msg.code].ns += took;
-                apir_log(APIR_LOG_DEBUG, "%12llu ns %s for %llu ns, %zu bytes",
-                         (unsigned long long)began, what, (unsigned long long)took, size);
-                /* The last thing heard of an orderly client: the server kills us next. */
-                if (msg.code == APIR_MSG_STREAM_CLOSE)
-                    stats_log(w);
-            }
+            message_count(w, &msg);
+            if (timed)
+                message_time(w, &msg, began, size);
         }
         if (rc || why) {
             char reason[APIR_REASON_MAX];
@@ -385,6 +427,8 @@ static int prepare(struct worker *w, const struct options *o, struct apir_error 
     if (!rc)
         rc = worker_sandbox_filter(&sandbox, err);
     apir_config_fini(&config);
+    if (!rc && w->status)
+        snprintf(w->status->counts.sandbox, sizeof(w->status->counts.sandbox), "%s", sandbox.text);
     if (!rc)
         apir_log(APIR_LOG_INFO, "sandbox: %s; it took %llu us before ggml was loaded, %llu after",
                  sandbox.text, (unsigned long long)(entered - began) / 1000,

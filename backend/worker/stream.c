@@ -21,6 +21,18 @@
  * keeps of a mark. */
 #define MARKS_MAX 64u
 
+/* A device that computes by itself does so until somebody waits for it: both are the graph's. */
+void worker_stream_worked(struct worker *w, struct worker_stream *s, uint64_t ns)
+{
+    s->graph_ns += ns;
+    if (!w->status)
+        return;
+    struct apir_worker_counts *counts = &w->status->counts;
+    worker_count(&counts->graphs_ns, ns);
+    if (s->graph_ns > counts->longest_ns)
+        apir_store_relaxed64(&counts->longest_ns, s->graph_ns);
+}
+
 const char *worker_stream_settle(struct worker *w, uint32_t id)
 {
     if (id == 0)
@@ -29,7 +41,11 @@ const char *worker_stream_settle(struct worker *w, uint32_t id)
     if (!s->host)
         return worker_bad_stream;
     if (s->dirty) {
+        const uint64_t began = s->graph_ns ? worker_now_ns() : 0;
         host_stream_sync(&w->ggml, s->host);
+        if (s->graph_ns)
+            worker_stream_worked(w, s, worker_now_ns() - began);
+        s->graph_ns = 0;
         w->queued_bytes -= s->queued_bytes;
         s->queued_bytes = 0;
         s->queued = 0;

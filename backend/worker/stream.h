@@ -17,6 +17,10 @@ const char *worker_stream_settle(struct worker *w, uint32_t id);
  */
 void worker_stream_note(struct worker *w, struct worker_stream *s, uint64_t bytes);
 
+/* For who looks (struct apir_worker_counts): so much time has gone into the stream's latest graph.
+ */
+void worker_stream_worked(struct worker *w, struct worker_stream *s, uint64_t ns);
+
 /* A graph of the stream has failed, or what it was given is of one that has: its guest is told.
  * `why` is a text for the user. */
 void worker_stream_fail(struct worker *w, struct worker_stream *s, uint32_t status,

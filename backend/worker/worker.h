@@ -17,6 +17,7 @@
 #include "backend/worker/ggml/graph.h"
 #include "backend/worker/rules/meaning.h"
 #include "backend/worker/spin.h"
+#include "protocol/atomic.h"
 #include "protocol/crowd.h"
 #include "protocol/graph.h"
 #include "protocol/messages.h"
@@ -106,6 +107,7 @@ struct worker_stream {
     bool dirty;              /* work was submitted since the last sync … */
     uint32_t queued;         /* … so many pieces of it … */
     uint64_t queued_bytes;   /* … with transfers of so many bytes */
+    uint64_t graph_ns;       /* … its latest graph has taken so long; 0: there is none */
     uint32_t failed;         /* enum apir_status of the latest graph that failed … */
     char why[APIR_WHY_SIZE]; /* … and why: our own, for the guest can change what it was told */
 };
@@ -156,14 +158,14 @@ struct worker {
     struct worker_event events[APIR_EVENTS_MAX];
     struct worker_slot slots[APIR_SLOTS_MAX];
 
-    /* per message code, for the summary at level info */
-    struct {
-        uint64_t count;
-        uint64_t ns;
-    } stats[64];
-
     uint8_t message[APIR_MESSAGE_MAX]; /* private copy of the message at hand */
 };
+
+/* Adds to one of the words of apir_worker_counts: nobody else writes there. */
+static inline void worker_count(uint64_t *word, uint64_t n)
+{
+    apir_store_relaxed64(word, *word + n);
+}
 
 /* CLOCK_MONOTONIC. */
 static inline uint64_t worker_now_ns(void)

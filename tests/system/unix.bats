@@ -229,6 +229,10 @@ declines() { # PATTERN VARIABLE=VALUE...
     [[ $(stat -c '%a %u %g' "$root/run/apir/limits") == '1770 0 4711' ]]
     grep -qF /run/apir/limits "$root$program"
     grep -qx 'ReadWritePaths=-/run/apir/limits' "$unit/apir-host.service"
+    # And where they are looked at.
+    [[ $(stat -c '%a %u %g' "$root/run/apir/top") == '1770 0 4711' ]]
+    grep -qF /run/apir/top "$root$program"
+    grep -qx 'ReadWritePaths=-/run/apir/top' "$unit/apir-host.service"
     grep -q '^SupplementaryGroups=.*render' "$unit/apir-host.service"
     # verify looks at the program where this machine would have it.
     sed -i "s|^ExecStart=/|ExecStart=$root/|" "$unit/apir-host.service"

@@ -195,6 +195,8 @@ static bool account_try(struct server_account *account)
     account->waiting.op = 0;
     server_loop_modify(account->children->loop, &account->source, SERVER_LOOP_IN);
     answer.refused = rc < 0;
+    if (answer.refused && account->refused)
+        account->refused(account->user, answer.why);
     return account_answer(account, &answer);
 }
 
@@ -251,10 +253,12 @@ static void account_ready(void *user, uint32_t events)
 }
 
 int server_account_serve(struct server_account *account, int fd,
-                         void (*failed)(void *user, const char *reason), void *user)
+                         void (*failed)(void *user, const char *reason),
+                         void (*refused)(void *user, const char *why), void *user)
 {
     account->fd = fd;
     account->failed = failed;
+    account->refused = refused;
     account->user = user;
     return server_loop_add(account->children->loop, &account->source, fd, SERVER_LOOP_IN,
                            account_ready, account);

@@ -52,6 +52,7 @@ struct server_account {
     int64_t wait_until_ms;
     struct server_timer retry;
     void (*failed)(void *user, const char *reason); /* the worker breaks the rules */
+    void (*refused)(void *user, const char *why);   /* what it has asked for; may be NULL */
     void *user;
 
     /* After the context's end. */
@@ -69,10 +70,11 @@ struct server_account *server_account_create(struct server_accounts *accounts,
 /* Gives everything back. NULL is nothing to do. */
 void server_account_destroy(struct server_account *account);
 
-/* Answers what comes from `fd`. After failed() the account is not looked at again, nor is fd.
- * Returns 0 or -errno. */
+/* Answers what comes from `fd`; refused may be NULL. After failed() the account is not looked at
+ * again, nor is fd. Returns 0 or -errno. */
 int server_account_serve(struct server_account *account, int fd,
-                         void (*failed)(void *user, const char *reason), void *user);
+                         void (*failed)(void *user, const char *reason),
+                         void (*refused)(void *user, const char *why), void *user);
 
 /* The context has ended: the account lives on as long as the process, if there is one, and then
  * destroys itself. */

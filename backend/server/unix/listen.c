@@ -19,8 +19,9 @@
 #include "common/log.h"
 
 #define LISTEN_BACKLOG       128
-#define LISTEN_RESUME_MS     100 /* without a free descriptor */
-#define LISTEN_LOG_LIMIT     20u /* lines per period that a client can cause */
+#define LISTEN_FRESH         ".new" /* behind a path, until its socket is ready */
+#define LISTEN_RESUME_MS     100    /* without a free descriptor */
+#define LISTEN_LOG_LIMIT     20u    /* lines per period that a client can cause */
 #define LISTEN_LOG_PERIOD_MS 60000
 
 /* ---- the socket ------------------------------------------------------------ */
@@ -65,7 +66,7 @@ static int listen_bind(int fd, const char *path, const char *group, struct stat 
 {
     struct sockaddr_un addr;
     char fresh[sizeof(addr.sun_path) + 8];
-    snprintf(fresh, sizeof(fresh), "%s.new", path);
+    snprintf(fresh, sizeof(fresh), "%s" LISTEN_FRESH, path);
     int rc = listen_address(fresh, &addr, err);
     if (rc < 0)
         return rc;
@@ -193,14 +194,23 @@ static void server_listen_log(struct server_listen *listen, uid_t uid, const cha
         apir_log(APIR_LOG_WARN, "connection of user %u refused: %s", uid, what);
 }
 
+/* 0: of another namespace of processes. */
+static pid_t server_listen_peer(int fd)
+{
+    struct ucred cred;
+    socklen_t size = sizeof(cred);
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) == 0 ? cred.pid : 0;
+}
+
 static void server_listen_take(struct server_listen *listen, int fd)
 {
     char text[APIR_REASON_MAX];
     uid_t uid;
+    const pid_t pid = server_listen_peer(fd);
     const char *refusal = server_listen_refusal(listen, fd, &uid, text, sizeof(text));
     if (!refusal) {
         const uint32_t id = ++listen->last_id;
-        int rc = server_unix_create(&listen->contexts, id, uid, fd);
+        int rc = server_unix_create(&listen->contexts, id, uid, pid, fd);
         if (rc == 0)
             apir_log(APIR_LOG_INFO, "context %u of user %u created (%u in use)", id, uid,
                      listen->contexts.n_served);
@@ -209,6 +219,7 @@ static void server_listen_take(struct server_listen *listen, int fd)
         return;
     }
     server_listen_log(listen, uid, refusal);
+    server_events_add(&listen->contexts.events, SERVER_EVENT_REFUSED, 0, uid, pid, refusal);
     server_unix_refuse(fd, refusal);
     if (listen->contexts.strangers_send)
         server_close_later(&fd, 1);
@@ -244,6 +255,20 @@ static void server_listen_ready(void *user, uint32_t events)
 
 /* ---- life ------------------------------------------------------------------ */
 
+/* What the socket was bound to, and then renamed to. */
+static void listen_path(int fd, char *path, size_t size)
+{
+    struct sockaddr_un addr = {0};
+    socklen_t length = sizeof(addr);
+    const size_t fresh = strlen(LISTEN_FRESH);
+    if (getsockname(fd, (struct sockaddr *)&addr, &length) < 0)
+        return;
+    snprintf(path, size, "%.*s", (int)sizeof(addr.sun_path), addr.sun_path);
+    const size_t n = strlen(path);
+    if (n > fresh && strcmp(path + n - fresh, LISTEN_FRESH) == 0)
+        path[n - fresh] = '\0';
+}
+
 int server_listen_init(struct server_listen *listen, const struct server_listen_setup *setup,
                        int fd)
 {
@@ -274,13 +299,18 @@ int server_listen_init(struct server_listen *listen, const struct server_listen_
     if (rc == 0)
         rc = server_loop_add(setup->loop, &listen->source, fd, SERVER_LOOP_IN, server_listen_ready,
                              listen);
-    if (rc < 0)
+    if (rc < 0) {
         server_listen_fini(listen);
-    return rc;
+        return rc;
+    }
+    listen_path(fd, listen->path, sizeof(listen->path));
+    server_seen_init(&listen->seen, &listen->contexts, listen->path);
+    return 0;
 }
 
 void server_listen_fini(struct server_listen *listen)
 {
+    server_seen_fini(&listen->seen);
     server_contexts_fini(&listen->contexts);
     server_timer_disarm(listen->loop, &listen->resume);
     server_loop_remove(listen->loop, &listen->source);

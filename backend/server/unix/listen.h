@@ -7,12 +7,15 @@
 #ifndef APIR_SERVER_LISTEN_H
 #define APIR_SERVER_LISTEN_H
 
+#include <stddef.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 
 #include "backend/server/unix/access.h"
 #include "backend/server/context.h"
 #include "backend/server/loop.h"
 #include "backend/server/quota.h"
+#include "backend/server/seen/seen.h"
 #include "common/error.h"
 
 struct server_listen {
@@ -25,6 +28,8 @@ struct server_listen {
     uint32_t last_id;
     struct server_quota log_quota;
     int fd; /* owned */
+    struct server_seen seen;
+    char path[sizeof(((struct sockaddr_un *)NULL)->sun_path) + 1]; /* of the socket; "": none */
 };
 
 /* Everything in it outlives the listener. */

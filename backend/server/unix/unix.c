@@ -218,7 +218,7 @@ static void server_unix_ready(void *user, uint32_t events)
 
 /* ---- life ------------------------------------------------------------------ */
 
-int server_unix_create(struct server_contexts *contexts, uint32_t id, uid_t uid, int fd)
+int server_unix_create(struct server_contexts *contexts, uint32_t id, uid_t uid, pid_t pid, int fd)
 {
     cleanup_fd int owned = fd;
     struct server_unix *conn = calloc(1, sizeof(*conn));
@@ -231,7 +231,7 @@ int server_unix_create(struct server_contexts *contexts, uint32_t id, uid_t uid,
         return rc;
     }
     conn->peer.stranger = contexts->strangers_send;
-    server_context_init(&conn->context, contexts, id, uid, NULL, &unix_context_ops);
+    server_context_init(&conn->context, contexts, id, uid, pid, NULL, &unix_context_ops);
     server_timer_arm(contexts->loop, &conn->hello_due, server_now_ms() + SERVER_UNIX_HELLO_MS,
                      server_unix_hello_late, conn);
     return 0;

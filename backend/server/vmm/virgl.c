@@ -300,7 +300,7 @@ int server_virgl_create(struct server_contexts *contexts, uint32_t id, const cha
         return rc;
     }
     server_fences_init(&virgl->fences);
-    server_context_init(&virgl->context, contexts, id, 0, refusal, &virgl_context_ops);
+    server_context_init(&virgl->context, contexts, id, 0, 0, refusal, &virgl_context_ops);
     *ret_fd = steal_fd(&theirs);
     return 0;
 }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "backend/server/vmm/render_protocol.h"
@@ -196,6 +197,14 @@ static void server_vmm_ready(void *user, uint32_t events)
         server_vmm_dispatch(vmm, &req, size);
 }
 
+/* Who has made the pair of sockets. 0: of another namespace of processes. */
+static pid_t vmm_of(int socket_fd)
+{
+    struct ucred cred;
+    socklen_t size = sizeof(cred);
+    return getsockopt(socket_fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) == 0 ? cred.pid : 0;
+}
+
 int server_vmm_init(struct server_vmm *vmm, const struct server_vmm_setup *setup, int socket_fd)
 {
     *vmm = (struct server_vmm){
@@ -210,6 +219,7 @@ int server_vmm_init(struct server_vmm *vmm, const struct server_vmm_setup *setup
                 .worker_path = setup->worker_path,
                 .mps = setup->mps,
                 .max_per_user = setup->config->max_contexts,
+                .vmm = vmm_of(socket_fd),
             },
     };
     int rc = server_framing_init(&vmm->framing, socket_fd);
@@ -221,11 +231,15 @@ int server_vmm_init(struct server_vmm *vmm, const struct server_vmm_setup *setup
     }
     server_stock_init(&vmm->stock, setup->loop, setup->children, setup->config->stock_server,
                       server_vmm_stock_replied, vmm);
-    return server_peer_init(&vmm->peer, setup->loop, socket_fd, server_vmm_ready, vmm);
+    rc = server_peer_init(&vmm->peer, setup->loop, socket_fd, server_vmm_ready, vmm);
+    if (rc == 0)
+        server_seen_init(&vmm->seen, &vmm->contexts, NULL);
+    return rc;
 }
 
 void server_vmm_fini(struct server_vmm *vmm)
 {
+    server_seen_fini(&vmm->seen);
     server_contexts_fini(&vmm->contexts);
     server_stock_fini(&vmm->stock);
     server_framing_fini(&vmm->framing);

@@ -13,6 +13,7 @@
 #include "backend/server/loop.h"
 #include "backend/server/peer.h"
 #include "backend/server/quota.h"
+#include "backend/server/seen/seen.h"
 #include "backend/server/vmm/framing.h"
 #include "backend/server/vmm/stock.h"
 
@@ -24,6 +25,7 @@ struct server_vmm {
     struct server_stock stock;
     const char *refusal; /* not NULL: no context of ours is served, and why */
     struct server_quota log_quota;
+    struct server_seen seen;
 };
 
 struct server_vmm_setup {

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a worker says that it has done (struct apir_worker_counts), as it may be shown. A worker
+ * under foreign control can write anything there: nothing that was said once is taken back, nothing
+ * is more than the time since the context began allows, and who says otherwise is marked for good.
+ */
+#ifndef APIR_SERVER_SEEN_COUNTS_H
+#define APIR_SERVER_SEEN_COUNTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "protocol/shm.h"
+
+/* {0}: of a worker that has done nothing. */
+struct server_counts {
+    uint64_t busy_ns; /* at work, up to now */
+    uint64_t graphs_ns;
+    uint64_t longest_ns;
+    uint64_t messages;
+    uint64_t graphs;
+    uint64_t set_bytes;
+    uint64_t got_bytes;
+    bool odd; /* it has said what cannot be */
+};
+
+/* CLOCK_MONOTONIC. To be asked before the page is read: what began in between has not begun yet. */
+uint64_t server_counts_now_ns(void);
+
+/* *counts is what was seen before; the context began at began_ns. */
+void server_counts_read(struct server_counts *counts, const struct apir_worker_counts *page,
+                        uint64_t now_ns, uint64_t began_ns);
+
+#endif

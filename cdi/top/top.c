@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* apir top */
+#include <errno.h>
+#include <getopt.h>
+#include <json-c/json.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cdi/commands.h"
+#include "cdi/top/sample.h"
+#include "cdi/top/table.h"
+#include "common/cleanup.h"
+#include "common/json.h"
+#include "common/text.h"
+
+static const char usage[] =
+    "Usage: apir top [OPTION]...\n"
+    "\n"
+    "Shows who computes on this machine's GPUs through apir, as long as it runs: a row for each\n"
+    "program, with its class, container, device memory, share of the time at work, graphs and "
+    "calls\n"
+    "in a second, and what waits; below, each device, and what was refused or lost last. Root "
+    "sees\n"
+    "all servers, any other user its own.\n"
+    "\n"
+    "  --once             once, of one interval\n"
+    "  --interval SECONDS of how long a time each is: 0.1 to 3600 (default 1)\n"
+    "  --json             each time one JSON object, in a line\n"
+    "  -h, --help         this text\n"
+    "\n"
+    "Exit codes: 0 all is well, 1 a server does not answer, 2 wrong usage, 3 there is no server "
+    "to\n"
+    "look at.\n";
+
+struct top {
+    bool once, json;
+    double seconds;
+};
+
+static void print_json(struct json_object *servers)
+{
+    cleanup_json struct json_object *all = json_object_new_object();
+    struct timespec t;
+
+    clock_gettime(CLOCK_REALTIME, &t);
+    (void)apir_json_set(all, "at_ms",
+                        json_object_new_int64((int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000));
+    (void)apir_json_set(all, "servers", json_object_get(servers));
+    (void)apir_text_print_json(json_object_to_json_string_ext(
+        all, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+}
+
+/* So much of the text as the terminal shows: a line that goes on in the next one moves all. */
+static void print_screen(const char *text)
+{
+    struct winsize size = {0};
+
+    (void)ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
+    if (size.ws_row == 0 || size.ws_col == 0)
+        size = (struct winsize){.ws_row = 24, .ws_col = 80};
+    fputs("\033[H\033[J", stdout);
+    for (unsigned row = 1; *text && row < size.ws_row; row++) {
+        const size_t length = strcspn(text, "\n");
+        size_t shown = length < size.ws_col ? length : size.ws_col;
+        while (shown < length && shown > 0 && ((unsigned char)text[shown] & 0xC0) == 0x80)
+            shown--;
+        printf("%.*s\n", (int)shown, text);
+        text += length + (text[length] == '\n');
+    }
+}
+
+static void print(const struct top *top, struct json_object *servers)
+{
+    cleanup_free char *text = NULL;
+    size_t size = 0;
+
+    if (top->json) {
+        print_json(servers);
+    } else if (top->once || !isatty(STDOUT_FILENO)) {
+        cdi_top_table(stdout, servers);
+    } else {
+        FILE *out = open_memstream(&text, &size);
+        if (!out)
+            return;
+        cdi_top_table(out, servers);
+        fclose(out);
+        print_screen(text);
+    }
+    fflush(stdout);
+}
+
+static int code_of(struct json_object *servers)
+{
+    if (apir_json_length(servers) == 0)
+        return CDI_EXIT_NOTHING;
+    for (size_t i = 0; i < apir_json_length(servers); i++)
+        if (*cdi_top_text(json_object_array_get_idx(servers, i), "error"))
+            return CDI_EXIT_FAILED;
+    return CDI_EXIT_OK;
+}
+
+static int show(const struct top *top, struct apir_error *err)
+{
+    const struct timespec pause = {.tv_sec = (time_t)top->seconds,
+                                   .tv_nsec =
+                                       (long)((top->seconds - (double)(time_t)top->seconds) * 1e9)};
+    cleanup_json struct json_object *before = cdi_top_sample(err);
+
+    while (before) {
+        (void)nanosleep(&pause, NULL);
+        struct json_object *now = cdi_top_sample(err);
+        if (!now)
+            break;
+        cdi_top_rates(now, before);
+        json_object_put(before);
+        before = now;
+        print(top, now);
+        if (top->once || ferror(stdout))
+            return code_of(now);
+    }
+    return CDI_EXIT_FAILED;
+}
+
+static bool parse_seconds(const char *text, double *ret_seconds)
+{
+    char *end;
+    const double seconds = strtod(text, &end);
+
+    if (end == text || *end || !(seconds >= 0.1 && seconds <= 3600))
+        return false;
+    *ret_seconds = seconds;
+    return true;
+}
+
+int cdi_top_main(int argc, char **argv)
+{
+    enum { ONCE = 256, INTERVAL, JSON };
+    static const struct option options[] = {
+        {"once", no_argument, NULL, ONCE},
+        {"interval", required_argument, NULL, INTERVAL},
+        {"json", no_argument, NULL, JSON},
+        {"help", no_argument, NULL, 'h'},
+        {0},
+    };
+    struct top top = {.seconds = 1};
+    struct apir_error err = {0};
+
+    for (int c; (c = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+        switch (c) {
+        case ONCE:
+            top.once = true;
+            break;
+        case INTERVAL:
+            if (!parse_seconds(optarg, &top.seconds))
+                return cdi_usage_error(argv[0], "--interval wants 0.1 to 3600 seconds, not ",
+                                       optarg);
+            break;
+        case JSON:
+            top.json = true;
+            break;
+        case 'h':
+            fputs(usage, stdout);
+            return CDI_EXIT_OK;
+        default:
+            return cdi_usage_error(argv[0], NULL, NULL);
+        }
+    }
+    if (optind < argc)
+        return cdi_usage_error(argv[0], "unexpected: ", argv[optind]);
+    const int code = show(&top, &err);
+    if (err.code)
+        apir_text_print(stderr, "apir top: %s\n", err.msg);
+    else if (code == CDI_EXIT_NOTHING)
+        apir_text_print(stderr, "apir top: no server of apir that this user may look at\n");
+    return code;
+}
