@@ -113,8 +113,9 @@ static void print_devices(FILE *out, struct json_object *servers)
 
     for (size_t i = 0; i < apir_json_length(servers); i++)
         n = devices_add(json_object_array_get_idx(servers, i), devices, n);
+    fputs("\n", out);
     if (n > 0)
-        apir_text_print(out, "\n%-44s %9s %6s %8s %8s\n", "DEVICE", "MEMORY", "BUSY", "GRAPHS/s",
+        apir_text_print(out, "%-44s %9s %6s %8s %8s\n", "DEVICE", "MEMORY", "BUSY", "GRAPHS/s",
                         "CONTEXTS");
     for (int i = 0; i < n; i++) {
         char memory[32];

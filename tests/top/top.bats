@@ -172,7 +172,8 @@ refreshed() { # N
     client a
     answers a compute right
     run -0 "$APIR" top --once
-    [[ ${lines[0]} == CLASS* && $output == *"${CLIENT_PID[a]} apir-exercise"*served* && $output == *DEVICE* ]]
+    [[ ${lines[0]} == CLASS* && $output == *"${CLIENT_PID[a]} apir-exercise"*served* && $output != *'?'* ]]
+    grep -qx 'DEVICE  *MEMORY .*' <<<"$output"
     # script(1) is a terminal.
     script -qefc "$APIR top --interval 0.2" "$T/typescript" >/dev/null 2>&1 </dev/null 3>&- &
     JOBS_STARTED+=("$!")
