@@ -20,7 +20,7 @@ $(LOUD_WORKER): $(call objs,tests/attacks/loud_worker.c)
 # The hook as it is installed: static, which it cannot be with sanitizers.
 attacks-hook: $(O)/hook/apir-hook $(O)/tests/hook/race $(O)/tests/hook/trap.so $(O)/tests/hook/stall \
               $(O)/tests/models/gguf-write $(O)/tests/system/apir-exercise $(O)/cdi/apir \
-              $(O)/frontend/libggml-apir.so
+              $(O)/frontend/libggml-apir.so $(O)/tests/system/stay
 ATTACKS_STATIC := build/release-gcc
 ifeq ($(MODE),asan)
 check-attacks: $(ATTACKS) $(LOUD_WORKER) $(O)/backend/apir-render-server $(O)/backend/apir-worker attacks-hook
