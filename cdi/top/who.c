@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "common/c17.h"
+
 #include "cdi/top/who.h"
 
 #include <fcntl.h>
