@@ -53,7 +53,7 @@ static void print_context(FILE *out, struct json_object *server, struct json_obj
     char memory[32];
 
     memory_text(memory, sizeof(memory), memory_of(context));
-    apir_text_print(out, "%-10.20s %-26.40s %6lld %9s %5.1f%% %8.1f %8.1f %9.1f %7lld %s%s%s%s\n",
+    apir_text_print(out, "%-10.10s %-26.26s %6lld %9s %5.1f%% %8.1f %8.1f %9.1f %7lld %s%s%s%s\n",
                     cdi_top_text(server, "class"),
                     cdi_top_text(apir_json_object(context, "who"), "text"),
                     (long long)cdi_top_number(context, "uid"), memory,

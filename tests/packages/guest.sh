@@ -118,6 +118,25 @@ row_host0_container() {
 }
 row host0-container 'host0: a container computes'
 
+seen_at_work() {
+    local id
+    id=$(podman container inspect --format '{{.Id}}' seen 2>/dev/null) || return 1
+    apir top --once --json | jq -e --arg id "$id" 'any(.servers[] | select(.class == "host").contexts[];
+        .who.engine == "podman" and .who.id == $id and .graphs > 0)' >/dev/null
+}
+row_top() {
+    local job
+    container --name seen --device virtgpu/apir=host0 localhost/llama "${BENCH[@]}" -r 1000 >/tmp/seen 2>&1 &
+    job=$!
+    within 600 seen_at_work
+    apir top --once
+    apir metrics | grep 'container="[0-9a-f]\{64\}"' | head -n 3
+    { runuser -u nobody -- apir top --once --json || [[ $? -eq 3 ]]; } | jq -e '.servers == []'
+    podman rm --force --time 0 seen
+    wait "$job" || :
+}
+row top 'host0: root sees which container computes, another user nothing'
+
 # ---- a program that takes all memory ----------------------------------------
 exercise=$OUT/tests/system/apir-exercise walk=$OUT/tests/faults/faults-walk
 on_host0=(env GGML_BACKEND_PATH=/usr/lib/apir/libggml-apir.so APIR_TRANSPORT=unix:/run/apir/host/apir.sock)
