@@ -48,4 +48,13 @@ bool apir_fdsock_refuse(int sock);
  */
 int apir_fdsock_pair(bool stream, int *ret_ours, int *ret_theirs);
 
+/* Who has connected, or has made the pair of sockets, as the kernel knows it. */
+struct apir_fdsock_peer {
+    pid_t pid; /* 0: it is of another namespace of processes, or cannot be told */
+    uid_t uid;
+    gid_t gid;
+};
+/* False: it cannot be told. */
+bool apir_fdsock_peer(int fd, struct apir_fdsock_peer *ret_peer);
+
 #endif

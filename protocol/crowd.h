@@ -9,8 +9,9 @@
  * sleeps for a while where it would have looked.
  *
  * On any machine a look is late now and then: a daemon runs, or a hypervisor has other use for the
- * core. That is a few thousandths of the time spent looking; where others compute it is a sixth and
- * more, so what lies between makes no difference. Sleeping costs a token some 20 us.
+ * core. That takes some thousandths of the time spent looking. Where others compute, late looks
+ * take a sixth of it and more, so a 64th tells the one from the other. It matters since a token
+ * costs some 20 us more while its sides sleep.
  *
  * Only where both sides are in one kernel and wake each other by a futex. To wake the other side of
  * a VM takes longer: with an emulated CPU, much longer than all else (docs/bench.md has both).
@@ -28,7 +29,8 @@
 #define APIR_CROWD_LATE_NS 100000u
 /* So much of one look's lateness counts: a long one by itself says little. */
 #define APIR_CROWD_MOST_NS 1500000u
-/* Others want the core once this much is lost, less one in APIR_CROWD_SHARE of the time looked. */
+/* The sum of late looks at which others want the core. Looks in time take a 64th of what they last
+ * from it. */
 #define APIR_CROWD_LOST_NS 4000000u
 #define APIR_CROWD_SHARE   64u
 /* How long nobody looks then. After that one late look is enough, unless much was looked before it;
@@ -39,7 +41,7 @@
 
 struct apir_crowd {
     uint64_t until_ns; /* others want the core up to then, as far as is known; at first 0 */
-    uint64_t lost_ns;
+    uint64_t lost_ns;  /* the sum; APIR_CROWD_LOST_NS at most */
 };
 
 static inline bool apir_crowd_there(const struct apir_crowd *crowd, uint64_t now_ns)

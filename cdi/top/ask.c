@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/fdsock.h"
 #include "common/json.h"
 
 #define FOLDER      "/run/apir/top" /* as backend/server/seen/seen.h has it, and below: */
@@ -31,7 +32,7 @@
 
 struct server {
     struct sockaddr_un address;
-    struct ucred cred;
+    struct apir_fdsock_peer peer;
     int fd; /* -1: it has come to an end */
     char *text;
     size_t size, room;
@@ -124,14 +125,13 @@ static void connect_all(struct servers *servers)
 
     for (int i = 0; i < servers->n; i++) {
         struct server *s = &servers->list[i];
-        socklen_t size = sizeof(s->cred);
         s->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         const bool connected =
             s->fd >= 0 && connect(s->fd, (const struct sockaddr *)(const void *)&s->address,
                                   sizeof(s->address)) == 0;
         const int why = connected ? 0 : errno;
         if (connected)
-            (void)getsockopt(s->fd, SOL_SOCKET, SO_PEERCRED, &s->cred, &size);
+            (void)apir_fdsock_peer(s->fd, &s->peer);
         else
             end(s, why == EAGAIN ? "does not answer" : "cannot be asked");
         if (why != ECONNREFUSED && why != ENOENT && why != EACCES)
@@ -207,7 +207,9 @@ static struct json_object *object_of(struct server *s)
     if (s->error)
         (void)apir_json_set(object, "error", json_object_new_string(s->error));
     (void)apir_json_set(object, "at", json_object_new_string(s->address.sun_path));
-    (void)apir_json_set(object, "pid", json_object_new_int64(s->cred.pid));
+    /* By the kernel: what stands in the answer is what somebody says. */
+    (void)apir_json_set(object, "pid", json_object_new_int64(s->peer.pid));
+    (void)apir_json_set(object, "uid", json_object_new_int64(s->peer.uid));
     return object;
 }
 

@@ -18,19 +18,17 @@
 static const char usage[] =
     "Usage: apir events [OPTION]...\n"
     "\n"
-    "Prints what servers of apir have refused and lost lately, and why: contexts refused, "
-    "contexts\n"
-    "lost, memory not given for a limit, faults of what contexts share, devices that do not "
-    "compute.\n"
+    "Prints what servers of apir have refused and lost lately, and why: contexts refused,\n"
+    "contexts lost, memory not given for a limit, faults of what contexts share, devices that do\n"
+    "not compute.\n"
     "A server keeps the last 256 of its life. Root sees all servers, any other user its own.\n"
     "\n"
     "  --follow       goes on with what happens from now on\n"
     "  --json         each event as a JSON object, in a line\n"
     "  -h, --help     this text\n"
     "\n"
-    "Exit codes: 0 all is well, 1 a server does not answer, 2 wrong usage, 3 there is no server "
-    "to\n"
-    "look at.\n";
+    "Exit codes: 0 all is well, 1 a server does not answer, 2 wrong usage, 3 there is no server\n"
+    "to look at.\n";
 
 struct event {
     struct json_object *server, *event; /* borrowed */

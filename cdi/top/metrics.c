@@ -24,7 +24,7 @@ static const char usage[] =
     "\n"
     "  -h, --help     this text\n"
     "\n"
-    "Exit codes: 0 all is well, 1 a server does not answer (its apir_server_up is 0), 2 wrong "
+    "Exit codes: 0 all is well, 1 a server does not answer (its apir_server_up is 0), 2 wrong\n"
     "usage.\n";
 
 /* Of a context: a number that it has, in this unit. */

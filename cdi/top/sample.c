@@ -66,14 +66,6 @@ static void name_class(struct json_object *server)
     (void)apir_json_set(server, "class", json_object_new_string_len(name, (int)size));
 }
 
-static int64_t now_ms(clockid_t clock)
-{
-    struct timespec t;
-
-    clock_gettime(clock, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 static void name_peer(struct json_object *object, int64_t began_ms, bool vm)
 {
     const int64_t pid = cdi_top_number(object, "pid");
@@ -105,7 +97,7 @@ static void name_all(struct json_object *server)
 {
     struct json_object *said = apir_json_object(server, "server"), *item;
     const bool vm = said && !apir_json_string(said, "socket");
-    const int64_t to_real = now_ms(CLOCK_REALTIME) - now_ms(CLOCK_MONOTONIC);
+    const int64_t to_real = cdi_who_now_ms(CLOCK_REALTIME) - cdi_who_now_ms(CLOCK_MONOTONIC);
 
     name_class(server);
     for (size_t i = 0; (item = cdi_top_item(server, "contexts", i)); i++)

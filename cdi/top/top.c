@@ -14,6 +14,7 @@
 #include "cdi/commands.h"
 #include "cdi/top/sample.h"
 #include "cdi/top/table.h"
+#include "cdi/top/who.h"
 #include "common/cleanup.h"
 #include "common/json.h"
 #include "common/text.h"
@@ -22,20 +23,17 @@ static const char usage[] =
     "Usage: apir top [OPTION]...\n"
     "\n"
     "Shows who computes on this machine's GPUs through apir, as long as it runs: a row for each\n"
-    "program, with its class, container, device memory, share of the time at work, graphs and "
-    "calls\n"
-    "in a second, and what waits; below, each device, and what was refused or lost last. Root "
-    "sees\n"
-    "all servers, any other user its own.\n"
+    "program, with its class, container, device memory, share of the time at work, graphs and\n"
+    "calls in a second, and what waits; below, each device, and what was refused or lost last.\n"
+    "Root sees all servers, any other user its own.\n"
     "\n"
     "  --once             once, of one interval\n"
     "  --interval SECONDS of how long a time each is: 0.1 to 3600 (default 1)\n"
     "  --json             each time one JSON object, in a line\n"
     "  -h, --help         this text\n"
     "\n"
-    "Exit codes: 0 all is well, 1 a server does not answer, 2 wrong usage, 3 there is no server "
-    "to\n"
-    "look at.\n";
+    "Exit codes: 0 all is well, 1 a server does not answer, 2 wrong usage, 3 there is no server\n"
+    "to look at.\n";
 
 struct top {
     bool once, json;
@@ -45,11 +43,8 @@ struct top {
 static void print_json(struct json_object *servers)
 {
     cleanup_json struct json_object *all = json_object_new_object();
-    struct timespec t;
 
-    clock_gettime(CLOCK_REALTIME, &t);
-    (void)apir_json_set(all, "at_ms",
-                        json_object_new_int64((int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000));
+    (void)apir_json_set(all, "at_ms", json_object_new_int64(cdi_who_now_ms(CLOCK_REALTIME)));
     (void)apir_json_set(all, "servers", json_object_get(servers));
     (void)apir_text_print_json(json_object_to_json_string_ext(
         all, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));

@@ -100,7 +100,7 @@ static int64_t started(int64_t pid)
     return p ? (int64_t)strtoull(p, NULL, 10) * 1000 / sysconf(_SC_CLK_TCK) : -1;
 }
 
-static int64_t now_ms(clockid_t clock)
+int64_t cdi_who_now_ms(clockid_t clock)
 {
     struct timespec t;
 
@@ -111,7 +111,7 @@ static int64_t now_ms(clockid_t clock)
 bool cdi_who_look(int64_t pid, int64_t began_ms, struct cdi_who *ret_who)
 {
     char cgroup[4096];
-    const int64_t slept = now_ms(CLOCK_BOOTTIME) - now_ms(CLOCK_MONOTONIC);
+    const int64_t slept = cdi_who_now_ms(CLOCK_BOOTTIME) - cdi_who_now_ms(CLOCK_MONOTONIC);
 
     *ret_who = (struct cdi_who){0};
     if (pid <= 0 || !load(pid, "cgroup", cgroup, sizeof(cgroup)))
@@ -122,7 +122,7 @@ bool cdi_who_look(int64_t pid, int64_t began_ms, struct cdi_who *ret_who)
     cdi_who_parse(cgroup, ret_who);
     /* Last: what was read before is that process's, too. A tick is 10 ms. */
     const int64_t at = started(pid);
-    if (at < 0 || at > began_ms + slept + 20) {
+    if (at < 0 || at - slept - 20 > began_ms) {
         *ret_who = (struct cdi_who){0};
         return false;
     }

@@ -26,9 +26,9 @@ cd "$(dirname "$0")/../.."
 cases=(overhead stamp-135M cpu-135M idle memory vm start)
 all_cases=("${cases[@]}" default-q4_0 default-q4_k default-q8_0 server-1 server-8 server-16 draft embeddings
     batched depth state load together-8)
-# One token beside another build, whose folder BENCH_AGAINST names.
-[[ -z ${BENCH_AGAINST-} ]] || cases+=(against)
-all_cases+=(against)
+# One token beside another build: only where BENCH_AGAINST names its folder, or by --only, which says what it wants.
+known=("${all_cases[@]}" against)
+[[ -z ${BENCH_AGAINST-} ]] || cases+=(against) all_cases+=(against)
 dir=build/bench
 models=build/models
 limit=1500 # seconds for one program; the longest takes a third of that here
@@ -39,7 +39,7 @@ die() {
     exit 1
 }
 
-[[ $# -gt 0 && $1 != -* ]] || die "usage: bench.sh OUT [--quick] [--all] [--only CASE]...; a case is one of: ${all_cases[*]}"
+[[ $# -gt 0 && $1 != -* ]] || die "usage: bench.sh OUT [--quick] [--all] [--only CASE]...; a case is one of: ${known[*]}"
 out=$(realpath -e "$1")
 shift
 quick='' one='' only=()
@@ -48,7 +48,7 @@ while [[ $# -gt 0 ]]; do
     --quick) quick=--quick ;;
     --all) cases=("${all_cases[@]}") ;;
     --only | --case)
-        [[ " ${all_cases[*]} " == *" ${2-} "* ]] || die "$1 ${2-}: a case is one of: ${all_cases[*]}"
+        [[ " ${known[*]} " == *" ${2-} "* ]] || die "$1 ${2-}: a case is one of: ${known[*]}"
         if [[ $1 == --only ]]; then only+=("$2"); else one=$2; fi
         shift
         ;;
@@ -444,8 +444,8 @@ if [[ ${#only[@]} -gt 0 ]]; then
     earlier_keep "${only[@]}"
 else
     only=("${cases[@]}")
-    earlier_keep "${all_cases[@]}" # all of them go
-    for name in "${all_cases[@]}"; do
+    earlier_keep "${known[@]}" # all of them go
+    for name in "${known[@]}"; do
         rm -f "$dir/$name.jsonl"
     done
 fi
@@ -472,7 +472,7 @@ done
 say "all: $SECONDS s"
 
 files=("$dir/machine.jsonl")
-for name in "${all_cases[@]}"; do
+for name in "${known[@]}"; do
     [[ ! -s $dir/$name.jsonl ]] || files+=("$dir/$name.jsonl")
 done
 earlier=$(earlier_print)

@@ -40,6 +40,15 @@ has() {
 }
 nobody_is_there() { look && [[ $(jq '.contexts | length' <<<"$SEEN") -eq 0 ]]; }
 
+@test "events: shared memory that programs of a class have no more of" {
+    VTEST_CONFIG='{"threads": 1, "class_shm_mib": 10}'
+    top_start
+    client a
+    remote "$EXERCISE" list >/dev/null 2>&1
+    has limit '(class_shm_mib: 10)'
+    answers a compute right
+}
+
 @test "events: --follow tells each of them once" {
     VTEST_CONFIG='{"threads": 1, "context_device_memory_mib": 100}'
     top_start
@@ -148,6 +157,9 @@ PY
         [[ $command != metrics ]] || openmetrics 1 <<<"$output"
         [[ $command != *--json ]] || jq . <<<"$output" >/dev/null
     done
-    kill -KILL -- "-$LIAR"
+}
+teardown() {
+    [[ -z ${LIAR-} ]] || kill -KILL -- "-$LIAR" || :
+    common_teardown
 }
 all_listen() { [[ $(grep -c "$T/apir/top/server-" /proc/net/unix) -eq $1 ]]; }

@@ -66,10 +66,8 @@ static void reader_ready(void *user, uint32_t events)
 
 static bool peer_may(int fd)
 {
-    struct ucred cred;
-    socklen_t size = sizeof(cred);
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) == 0 && size == sizeof(cred) &&
-           (cred.uid == geteuid() || cred.uid == 0);
+    struct apir_fdsock_peer who;
+    return apir_fdsock_peer(fd, &who) && (who.uid == geteuid() || who.uid == 0);
 }
 
 static void seen_again(void *user)

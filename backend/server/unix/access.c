@@ -82,19 +82,17 @@ static bool server_access_further_groups(const struct server_access *access, int
     return false;
 }
 
-bool server_access_check(const struct server_access *access, int fd, uid_t *ret_uid)
+bool server_access_check(const struct server_access *access, int fd,
+                         struct apir_fdsock_peer *ret_who)
 {
-    struct ucred cred;
-    socklen_t size = sizeof(cred);
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) < 0 || size != sizeof(cred))
+    if (!apir_fdsock_peer(fd, ret_who))
         return false;
-    *ret_uid = cred.uid;
     if (access->everyone)
         return true;
     for (size_t i = 0; i < access->n_uids; i++) {
-        if (access->uids[i] == cred.uid)
+        if (access->uids[i] == ret_who->uid)
             return true;
     }
-    return server_access_has_group(access, cred.gid) ||
+    return server_access_has_group(access, ret_who->gid) ||
            (access->n_gids > 0 && server_access_further_groups(access, fd));
 }

@@ -15,6 +15,7 @@
 
 #include "backend/config/config.h"
 #include "common/error.h"
+#include "common/fdsock.h"
 
 struct server_access {
     bool everyone;
@@ -28,8 +29,8 @@ struct server_access {
 int server_access_init(struct server_access *access, const struct apir_config *config,
                        struct apir_error *err);
 
-/* Whether the peer of this connection may; *ret_uid is its user. A peer that cannot be told may
- * not. */
-bool server_access_check(const struct server_access *access, int fd, uid_t *ret_uid);
+/* Whether the peer of this connection may, and who it is. A peer that cannot be told may not. */
+bool server_access_check(const struct server_access *access, int fd,
+                         struct apir_fdsock_peer *ret_who);
 
 #endif

@@ -162,23 +162,22 @@ int server_listen_inherit(struct apir_error *err)
 /* ---- connections ----------------------------------------------------------- */
 
 /* NULL: it becomes a context; else the text for its user. buf holds it. */
-static const char *server_listen_refusal(struct server_listen *listen, int fd, uid_t *ret_uid,
+static const char *server_listen_refusal(struct server_listen *listen, bool may, uid_t uid,
                                          char *buf, size_t size)
 {
     const struct apir_config *config = listen->contexts.config;
-    *ret_uid = (uid_t)-1;
     if (listen->refusal)
         return listen->refusal;
-    if (!server_access_check(&listen->access, fd, ret_uid))
+    if (!may)
         snprintf(buf, size,
                  "user %u may not use the host's GPU (allow_users and allow_groups in the host's "
                  "configuration)",
-                 *ret_uid);
-    else if (server_unix_count(&listen->contexts, *ret_uid) >= config->max_contexts_per_user)
+                 uid);
+    else if (server_unix_count(&listen->contexts, uid) >= config->max_contexts_per_user)
         snprintf(buf, size,
                  "the host serves %u contexts of user %u at most (max_contexts_per_user), all in "
                  "use",
-                 config->max_contexts_per_user, *ret_uid);
+                 config->max_contexts_per_user, uid);
     else if (listen->contexts.n_served >= config->max_contexts)
         snprintf(buf, size, "the host serves %u contexts at most (max_contexts), all in use",
                  config->max_contexts);
@@ -194,32 +193,24 @@ static void server_listen_log(struct server_listen *listen, uid_t uid, const cha
         apir_log(APIR_LOG_WARN, "connection of user %u refused: %s", uid, what);
 }
 
-/* 0: of another namespace of processes. */
-static pid_t server_listen_peer(int fd)
-{
-    struct ucred cred;
-    socklen_t size = sizeof(cred);
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) == 0 ? cred.pid : 0;
-}
-
 static void server_listen_take(struct server_listen *listen, int fd)
 {
     char text[APIR_REASON_MAX];
-    uid_t uid;
-    const pid_t pid = server_listen_peer(fd);
-    const char *refusal = server_listen_refusal(listen, fd, &uid, text, sizeof(text));
+    struct apir_fdsock_peer who;
+    const bool may = server_access_check(&listen->access, fd, &who);
+    const char *refusal = server_listen_refusal(listen, may, who.uid, text, sizeof(text));
     if (!refusal) {
         const uint32_t id = ++listen->last_id;
-        int rc = server_unix_create(&listen->contexts, id, uid, pid, fd);
+        int rc = server_unix_create(&listen->contexts, id, who.uid, who.pid, fd);
         if (rc == 0)
-            apir_log(APIR_LOG_INFO, "context %u of user %u created (%u in use)", id, uid,
+            apir_log(APIR_LOG_INFO, "context %u of user %u created (%u in use)", id, who.uid,
                      listen->contexts.n_served);
         else
-            server_listen_log(listen, uid, strerror(-rc));
+            server_listen_log(listen, who.uid, strerror(-rc));
         return;
     }
-    server_listen_log(listen, uid, refusal);
-    server_events_add(&listen->contexts.events, SERVER_EVENT_REFUSED, 0, uid, pid, refusal);
+    server_listen_log(listen, who.uid, refusal);
+    server_events_add(&listen->contexts.events, SERVER_EVENT_REFUSED, 0, who.uid, who.pid, refusal);
     server_unix_refuse(fd, refusal);
     if (listen->contexts.strangers_send)
         server_close_later(&fd, 1);

@@ -5,12 +5,12 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "backend/server/vmm/render_protocol.h"
 #include "backend/server/vmm/virgl.h"
 #include "common/cleanup.h"
+#include "common/fdsock.h"
 #include "common/log.h"
 #include "protocol/shm.h"
 
@@ -197,16 +197,10 @@ static void server_vmm_ready(void *user, uint32_t events)
         server_vmm_dispatch(vmm, &req, size);
 }
 
-/* Who has made the pair of sockets. 0: of another namespace of processes. */
-static pid_t vmm_of(int socket_fd)
-{
-    struct ucred cred;
-    socklen_t size = sizeof(cred);
-    return getsockopt(socket_fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) == 0 ? cred.pid : 0;
-}
-
 int server_vmm_init(struct server_vmm *vmm, const struct server_vmm_setup *setup, int socket_fd)
 {
+    struct apir_fdsock_peer who;
+    (void)apir_fdsock_peer(socket_fd, &who);
     *vmm = (struct server_vmm){
         .loop = setup->loop,
         .refusal = setup->refusal,
@@ -219,7 +213,7 @@ int server_vmm_init(struct server_vmm *vmm, const struct server_vmm_setup *setup
                 .worker_path = setup->worker_path,
                 .mps = setup->mps,
                 .max_per_user = setup->config->max_contexts,
-                .vmm = vmm_of(socket_fd),
+                .vmm = who.pid,
             },
     };
     int rc = server_framing_init(&vmm->framing, socket_fd);
