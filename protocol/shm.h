@@ -140,6 +140,7 @@ struct apir_worker_counts {
     uint64_t work;
     uint64_t graphs_ns;  /* computing graphs, and waiting for streams that do */
     uint64_t longest_ns; /* the longest of these for one graph */
+    uint64_t turns_ns;   /* waiting for turns */
     uint64_t set_bytes;  /* from the guest */
     uint64_t got_bytes;  /* to it */
     struct {
@@ -159,10 +160,29 @@ struct apir_worker_status {
     uint32_t ready; /* worker: 1 once it has loaded its drivers and reads messages */
     uint32_t zero;
     uint64_t progress; /* worker: counts up while the message gets on, if its device shows that */
-    uint8_t pad[32];
+    /* Worker, where classes take turns: a bit per turn that it waits for, or computes in; and the
+     * threads of its CPU stream (0: as many as there are). */
+    uint32_t turns_wanted;
+    uint32_t turns_held;
+    uint32_t threads;
+    uint8_t pad[20];
     struct apir_worker_counts counts;
 };
 _Static_assert(offsetof(struct apir_worker_status, counts) == 64, "cache line");
+
+#define APIR_TURNS_MAX 16u
+
+enum apir_turn_state {
+    APIR_TURN_OPEN = 1, /* workers may begin a graph */
+    APIR_TURN_TELL = 2, /* others wait: the end of each graph is to be told */
+};
+
+/* One for all workers of a server, who map it to read: which devices are its class's at the moment
+ * (backend/server/turns/turns.h). */
+struct apir_turn_page {
+    uint32_t state[APIR_TURNS_MAX]; /* enum apir_turn_state together; each is a futex */
+    uint8_t rest[4096 - 4 * APIR_TURNS_MAX];
+};
 
 /* Among the workers of a server: who looks for work at the moment (backend/server/spin.h). */
 #define APIR_SPIN_SLOTS 2048u
@@ -194,12 +214,14 @@ struct apir_control {
     uint64_t size;
 };
 
-/* Worker -> server on the same socket; one request at a time, RESERVE, ROOM and TRY are answered.
- */
+/* Worker -> server on the same socket; one request at a time, RESERVE, ROOM, TURN and TRY are
+ * answered. */
 enum apir_ask_op {
     APIR_ASK_RESERVE = 1, /* `size` bytes of the device, which the context uses from now on */
     APIR_ASK_RELEASE = 2, /* of what was reserved */
     APIR_ASK_ROOM = 3,    /* how much could be had */
+    APIR_ASK_TURN = 6,    /* which of the turns is the device's */
+    APIR_ASK_MOVED = 7,   /* turns_wanted or turns_held have changed, as far as the server cares */
     /* Of one without a context, which was told to try the devices, and of no other: */
     APIR_ASK_TRY = 4,   /* from here on it tries `device`, of this name and not id */
     APIR_ASK_TRIED = 5, /* all `size` devices compute, and it waits for a ring */
@@ -221,9 +243,10 @@ struct apir_ask {
 
 struct apir_control_answer {
     uint32_t op;
-    uint32_t refused;        /* RESERVE: 1, and why */
-    uint64_t total;          /* ROOM: what the limits leave a context of the device, used or … */
-    uint64_t free;           /* … not; UINT64_MAX: no limit */
+    uint32_t refused; /* RESERVE: 1, and why */
+    uint64_t total;   /* TURN: its number, or APIR_TURNS_MAX: none. ROOM: what the limits leave a
+                         context of the device, used or … */
+    uint64_t free;    /* … not; UINT64_MAX: no limit */
     char why[APIR_WHY_SIZE]; /* for the user; NUL-terminated */
 };
 

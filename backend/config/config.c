@@ -122,6 +122,11 @@ static int config_parse(const char *text, size_t size, struct apir_config *confi
             err, EINVAL, "\"context_gpu_percent\" holds through MPS alone: give \"mps\" as well");
         return config_place(text, size, "context_gpu_percent", rc, err);
     }
+    if (config->latency && config->weight == 0) {
+        rc = apir_error_set(err, EINVAL,
+                            "\"latency\" is within a class's share: give \"weight\" as well");
+        return config_place(text, size, "latency", rc, err);
+    }
     return 0;
 }
 

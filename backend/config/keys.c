@@ -217,6 +217,24 @@ static struct json_object *sandbox_show(const void *member)
     return json_object_new_string(*required ? "required" : "auto");
 }
 
+/* ---- turns ------------------------------------------------------------------- */
+
+static int bool_read(const struct config_key *key, struct json_object *value, void *member,
+                     struct apir_error *err)
+{
+    bool *flag = member;
+    if (!json_object_is_type(value, json_type_boolean))
+        return apir_error_set(err, EINVAL, "\"%s\" must be true or false", key->name);
+    *flag = json_object_get_boolean(value);
+    return 0;
+}
+
+static struct json_object *bool_show(const void *member)
+{
+    const bool *flag = member;
+    return json_object_new_boolean(*flag);
+}
+
 /* ---- MPS --------------------------------------------------------------------- */
 
 static const char *const mps_names[] = {
@@ -300,6 +318,8 @@ const struct config_key config_keys[] = {
     {"mps_group", group_read, path_show, AT(mps_group), 0, 0, 0},
     PATH(mps_control),
     NUMBER(context_gpu_percent, 1, 100, 100),
+    NUMBER(weight, 0, 100, 0),
+    {"latency", bool_read, bool_show, AT(latency), 0, 0, 0},
     PATH(limits_dir),
     NAMES(allow_users),
     NAMES(allow_groups),

@@ -82,6 +82,13 @@ struct apir_config {
     char *mps_control;
     /* "context_gpu_percent": of the multiprocessors, by MPS; 1 to 100; 100. */
     uint32_t context_gpu_percent;
+    /*
+     * Between the servers of a machine, which are its classes (backend/server/turns/turns.h).
+     * "weight": its share of a device that others want too, 1 to 100; 0, the default: it takes no
+     * part. "latency": true: it comes first, within its share.
+     */
+    uint32_t weight;
+    bool latency;
     /* "limits_dir": the folder where servers tell each other what their contexts have; NULL:
      * backend/server/limits/limits.h chooses. */
     char *limits_dir;

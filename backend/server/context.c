@@ -153,6 +153,7 @@ static struct server_worker_setup server_contexts_setup(struct server_contexts *
         .children = contexts->children,
         .spin = &contexts->spin,
         .accounts = &contexts->accounts,
+        .turns = &contexts->turns,
         .path = contexts->worker_path,
         .config_path = contexts->config_path,
         .outputs = &contexts->outputs,
@@ -477,7 +478,9 @@ int server_contexts_init(struct server_contexts *contexts)
     const struct server_worker_setup setup = server_contexts_setup(contexts);
     server_trial_init(&contexts->trial, &setup, contexts->config, server_contexts_tried, contexts);
     server_spares_init(&contexts->spares, &setup, contexts->config, &contexts->trial);
-    return server_spin_init(&contexts->spin);
+    int rc = server_turns_init(&contexts->turns, contexts->loop, &contexts->accounts.limits,
+                               contexts->mps && server_mps_environment(contexts->mps));
+    return rc < 0 ? rc : server_spin_init(&contexts->spin);
 }
 
 void server_contexts_clear(struct server_contexts *contexts)
@@ -494,6 +497,7 @@ void server_contexts_fini(struct server_contexts *contexts)
     server_spares_fini(&contexts->spares);
     server_trial_fini(&contexts->trial);
     server_shm_books_fini(&contexts->books);
+    server_turns_fini(&contexts->turns);
     server_accounts_fini(&contexts->accounts);
     server_spin_fini(&contexts->spin);
 }

@@ -61,6 +61,7 @@ struct server_contexts {
     struct server_context *first;
     struct server_spin spin;
     struct server_accounts accounts;
+    struct server_turns turns;
     struct server_shm_books books;
     struct server_trial trial;
     struct server_spares spares;

@@ -61,8 +61,10 @@ static void server_worker_count(struct server_worker *worker)
 /* Its account ends with its process. */
 static void server_worker_leave_account(struct server_worker *worker)
 {
-    if (worker->account)
+    if (worker->account) {
+        server_turns_leave(&worker->account->turn);
         server_account_leave(worker->account, &worker->child);
+    }
     worker->account = NULL;
 }
 
@@ -105,6 +107,7 @@ static void server_worker_changed(void *user, enum server_child_change change, i
 struct worker_fds {
     int control[2]; /* ours, the worker's */
     int status, spin, output;
+    int turns; /* -1: classes take none */
 };
 
 static void server_worker_close_fds(struct worker_fds *fds)
@@ -113,10 +116,11 @@ static void server_worker_close_fds(struct worker_fds *fds)
         apir_close_fd(&fds->control[i]);
     apir_close_fd(&fds->status);
     apir_close_fd(&fds->spin);
+    apir_close_fd(&fds->turns);
     apir_close_fd(&fds->output);
 }
 
-static int server_worker_open_fds(struct worker_fds *fds, const struct server_spin *spin)
+static int server_worker_open_fds(struct worker_fds *fds, const struct server_worker_setup *setup)
 {
     int rc = apir_fdsock_pair(false, &fds->control[0], &fds->control[1]);
     if (rc < 0)
@@ -124,9 +128,10 @@ static int server_worker_open_fds(struct worker_fds *fds, const struct server_sp
     /* Our end closes nothing of a worker's (backend/server/closer.h). An older kernel's worker has
      * no call that sends any. */
     (void)apir_fdsock_refuse(fds->control[0]);
-    fds->spin = server_spin_share(spin);
+    fds->spin = server_spin_share(setup->spin);
     if (fds->spin < 0)
         return fds->spin;
+    fds->turns = setup->turns ? server_turns_share(setup->turns) : -1;
     fds->status = server_memory_create("apir-status", WORKER_STATUS_SIZE);
     if (fds->status < 0)
         return fds->status;
@@ -135,11 +140,13 @@ static int server_worker_open_fds(struct worker_fds *fds, const struct server_sp
 
 /* What the worker asks for is this context's from now on. Returns 0 or -errno. */
 static int account_open(struct server_worker *worker, const struct server_worker_setup *setup,
-                        int control_fd)
+                        const struct apir_worker_status *status, int control_fd)
 {
     worker->account = server_account_create(setup->accounts, setup->children, setup->uid);
     if (!worker->account)
         return -ENOMEM;
+    if (setup->turns)
+        server_turns_join(setup->turns, &worker->account->turn, status);
     return server_account_serve(worker->account, control_fd, server_worker_failed,
                                 server_worker_refused, worker);
 }
@@ -152,7 +159,7 @@ static int child_start(struct server_worker *worker, const struct server_worker_
     char slot[16];
     snprintf(slot, sizeof(slot), "%u", worker->spin_slot);
     /* clang-format off */
-    const char *argv[14 + SERVER_LEFT_OUT_ARGS + 1] = {
+    const char *argv[16 + SERVER_LEFT_OUT_ARGS + 1] = {
         setup->path, "--control-fd", "3", "--status-fd", "4",
         "--spin-fd", "5", "--spin-slot", slot,
         "--limited", server_limits_any(&setup->accounts->limits) ? "1" : "0",
@@ -162,18 +169,22 @@ static int child_start(struct server_worker *worker, const struct server_worker_
     size_t end = 0;
     while (argv[end])
         end++;
+    if (fds->turns >= 0) {
+        argv[end++] = "--turns-fd";
+        argv[end++] = "6";
+    }
     end += server_left_out_args(setup->left_out, &argv[end]);
     if (setup->spare)
         argv[end++] = setup->tries ? "--try-devices" : "--spare";
     argv[end] = NULL;
-    const int child_fds[] = {fds->control[1], fds->status, fds->spin};
+    const int child_fds[] = {fds->control[1], fds->status, fds->spin, fds->turns};
     const struct server_child_spec spec = {.argv = argv,
                                            .fds = child_fds,
-                                           .n_fds = 3,
+                                           .n_fds = fds->turns >= 0 ? 4 : 3,
                                            .is_worker = true,
                                            .in_group = true,
                                            .output = fds->output};
-    int rc = setup->spare ? 0 : account_open(worker, setup, fds->control[0]);
+    int rc = setup->spare ? 0 : account_open(worker, setup, worker->status, fds->control[0]);
     if (rc == 0)
         rc = server_child_start(children, &worker->child, &spec, server_worker_changed, worker);
     return rc;
@@ -185,10 +196,10 @@ int server_worker_start(struct server_worker *worker, const struct server_worker
     struct server_children *children = setup->children;
     const char *path = setup->path;
     struct worker_fds fds __attribute__((cleanup(server_worker_close_fds))) = {
-        .control = {-1, -1}, .status = -1, .spin = -1, .output = -1};
+        .control = {-1, -1}, .status = -1, .spin = -1, .output = -1, .turns = -1};
     if (access(path, X_OK) < 0)
         return apir_error_sys(err, errno, "cannot start the worker %s", path);
-    int rc = server_worker_open_fds(&fds, setup->spin);
+    int rc = server_worker_open_fds(&fds, setup);
     if (rc < 0)
         return apir_error_sys(err, -rc, "cannot make the worker's descriptors");
     void *page = NULL;
@@ -245,7 +256,7 @@ int server_worker_take(struct server_worker *worker, struct server_worker *spare
                        const struct server_worker_setup *setup)
 {
     *worker = (struct server_worker){.children = spare->children};
-    int rc = account_open(worker, setup, spare->control_fd);
+    int rc = account_open(worker, setup, spare->status, spare->control_fd);
     if (rc < 0) {
         server_worker_leave_account(worker);
         *worker = (struct server_worker){0};
@@ -337,6 +348,7 @@ bool server_worker_busy(const struct server_worker *worker, uint64_t *ret_at)
     const uint64_t taken = status ? apir_load_acquire64(&status->taken) : 0;
     /* Neither of the two ever goes back: the sum stays only where both do. */
     *ret_at = head + (status ? apir_load_acquire64(&status->progress) : 0);
-    /* While it waits for us, it is not at work. */
-    return taken != head && !(worker->account && server_account_waits(worker->account));
+    /* While it waits for us, or for others, it is not at work. */
+    return taken != head && !(worker->account && (server_account_waits(worker->account) ||
+                                                  server_turns_waits(&worker->account->turn)));
 }

@@ -6,12 +6,13 @@
  *
  * Command line:
  *   apir-worker --control-fd N --status-fd N
- *               --spin-fd N --spin-slot N --limited 0|1 [--config FILE]
+ *               --spin-fd N --spin-slot N --limited 0|1 [--config FILE] [--turns-fd N]
  *               [--without DEVICE]... [--spare | --try-devices]
  *   control  SEQPACKET, struct apir_control, one fd with ADD_BLOB; end of file: exit.
  *            From the worker: struct apir_ask (backend/server/limits/account.h)
  *   status   memfd of one page: struct apir_worker_status
  *   spin     memfd of one page: struct apir_spin_page, and which byte is the worker's
+ *   turns    memfd of one page, to read: struct apir_turn_page, where classes take turns
  *   stdout, stderr  a pipe to the server (output.h)
  *   spare    it loads its drivers before it has a ring: a spare one (backend/server/ahead/spare.h)
  *   try-devices  the same, and it tries the devices (backend/server/ahead/trial.h)
@@ -51,7 +52,8 @@ struct server_worker_setup {
     struct server_children *children;
     struct server_spin *spin;
     struct server_accounts *accounts;
-    uint32_t uid; /* of the context's user */
+    struct server_turns *turns; /* NULL: classes take none */
+    uint32_t uid;               /* of the context's user */
     const char *path;
     const char *config_path; /* may be NULL */
     struct server_outputs *outputs;

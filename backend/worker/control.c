@@ -197,6 +197,24 @@ void worker_room(struct worker *w, uint32_t device, uint64_t *io_free, uint64_t 
         *io_free = w->answer.free;
 }
 
+/* ---- turns ---------------------------------------------------------------------- */
+
+int worker_control_turn(struct worker *w, uint32_t device, uint64_t *ret_number)
+{
+    int rc = ask(w, APIR_ASK_TURN, device, 0);
+    if (!rc)
+        rc = answer_wait(w);
+    if (!rc)
+        *ret_number = w->answer.total;
+    return rc;
+}
+
+int worker_control_moved(struct worker *w, uint32_t device)
+{
+    const struct apir_ask request = ask_of(w, APIR_ASK_MOVED, device, 0);
+    return apir_fdsock_send(w->control_fd, &request, sizeof(request), NULL, 0);
+}
+
 /* ---- the trial of the devices --------------------------------------------------- */
 
 int worker_control_try(struct worker *w, const char *device)

@@ -34,6 +34,12 @@ void worker_release(struct worker *w, uint32_t device, uint64_t size);
 /* Lowers both to what the limits leave. */
 void worker_room(struct worker *w, uint32_t device, uint64_t *io_free, uint64_t *io_total);
 
+/* Which of the turns is the device's (turn.h): *ret_number, APIR_TURNS_MAX: none. Waits for the
+ * answer. And: what the status page says of them has changed. Both return 0 or -errno: the server
+ * is gone. */
+int worker_control_turn(struct worker *w, uint32_t device, uint64_t *ret_number);
+int worker_control_moved(struct worker *w, uint32_t device);
+
 /*
  * Of a worker that tries the devices before it has a context. The server knows which one is at
  * fault for whatever comes, and reads what is printed from here on as the reason; and that all of

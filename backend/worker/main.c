@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * apir-worker: computes for one context. Started by apir-render-server with
- * three descriptors and nothing else:
+ * these descriptors and nothing else:
  *
  *   control  SEQPACKET: the server adds and removes shared memory (shm.h)
  *   status   memfd: one page shared with the server only
  *   spin     memfd: one page shared with the server's other workers (backend/server/spin.h)
+ *   turns    memfd, only where classes take turns: one page to read (backend/worker/turn.h)
  *
  * The main thread reads the ring and calls ggml; ggml and its drivers start
  * threads of their own. Whatever goes wrong in them, abort() included, ends this
@@ -135,6 +136,9 @@ static int wait_for_work(struct worker *w)
     if (!w->pause_ns)
         work_pauses(w, worker_now_ns());
     if (!look_for_work(w)) {
+        /* Others may want the device; and nobody can tell when the client comes for its results. */
+        if (w->turns && w->status->turns_held)
+            worker_streams_settle(w);
         if (apir_ring_host_prepare_sleep(&w->ring)) {
             /* What the server has sent while we were busy; from here on it wakes us. */
             do {
@@ -268,7 +272,7 @@ static void usage(FILE *to)
     fputs(
         "usage: apir-worker --control-fd N --status-fd N\n"
         "                   --spin-fd N --spin-slot N --limited 0|1 [--config FILE]\n"
-        "                   [--without DEVICE]... [--spare | --try-devices]\n"
+        "                   [--turns-fd N] [--without DEVICE]... [--spare | --try-devices]\n"
         "Computes for one apir context; started by apir-render-server, not by hand.\n"
         "\n"
         "       apir-worker --fill-shaders [--all] [--config FILE] [--without DEVICE]...\n"
@@ -279,15 +283,16 @@ static void usage(FILE *to)
 }
 
 /* The server's page behind fd, which is closed; NULL: it cannot be mapped. */
-static void *page_map(int fd, size_t size)
+static void *page_map(int fd, size_t size, int protection)
 {
-    void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *page = mmap(NULL, size, protection, MAP_SHARED, fd, 0);
     close(fd);
     return page == MAP_FAILED ? NULL : page;
 }
 
 struct options {
     const char *config;    /* NULL: defaults */
+    int turns_fd;          /* -1: classes take no turns */
     bool spare;            /* its context comes later */
     bool tries;            /* the devices, before that */
     bool fills, fills_all; /* no context at all: backend/worker/shaders/fill.h */
@@ -303,6 +308,7 @@ static const struct option option_table[] = {
     {"spin-fd", required_argument, NULL, SPIN_FD},
     {"spin-slot", required_argument, NULL, SPIN_SLOT},
     {"limited", required_argument, NULL, LIMITED},
+    {"turns-fd", required_argument, NULL, 'u'},
     {"config", required_argument, NULL, 'f'},
     {"spare", no_argument, NULL, 'r'},
     {"try-devices", no_argument, NULL, 't'},
@@ -318,6 +324,11 @@ static int options_parse(struct worker *w, int argc, char **argv, struct options
     int number[NUMBERS] = {-1, -1, -1, -1, -1};
     for (int o; (o = getopt_long(argc, argv, "", option_table, NULL)) != -1;) {
         switch (o) {
+        case 'u':
+            ret->turns_fd = parse_number(optarg);
+            if (ret->turns_fd < 0)
+                return -EINVAL;
+            break;
         case 'f':
             ret->config = optarg;
             break;
@@ -355,9 +366,15 @@ static int options_parse(struct worker *w, int argc, char **argv, struct options
     }
     w->control_fd = number[CONTROL_FD];
     w->is_limited = number[LIMITED] != 0;
-    w->status = page_map(number[STATUS_FD], sizeof(*w->status));
-    worker_spin_init(&w->spin, page_map(number[SPIN_FD], sizeof(*w->spin.page)),
+    w->status = page_map(number[STATUS_FD], sizeof(*w->status), PROT_READ | PROT_WRITE);
+    worker_spin_init(&w->spin,
+                     page_map(number[SPIN_FD], sizeof(*w->spin.page), PROT_READ | PROT_WRITE),
                      (uint32_t)number[SPIN_SLOT]);
+    if (ret->turns_fd >= 0) {
+        w->turns = page_map(ret->turns_fd, sizeof(*w->turns), PROT_READ);
+        if (!w->turns)
+            return -EINVAL;
+    }
     return w->status && w->spin.page ? 0 : -EINVAL;
 }
 
@@ -511,7 +528,7 @@ int main(int argc, char **argv)
 
     static struct worker worker; /* large; one per process */
     struct worker *w = &worker;
-    struct options o = {0};
+    struct options o = {.turns_fd = -1};
     int rc = options_parse(w, argc, argv, &o);
     if (rc) {
         usage(stderr);

@@ -12,6 +12,7 @@
 #include "backend/worker/control.h"
 #include "backend/worker/ggml/progress.h"
 #include "backend/worker/table.h"
+#include "backend/worker/turn.h"
 #include "protocol/atomic.h"
 #include "common/log.h"
 
@@ -33,6 +34,16 @@ void worker_stream_worked(struct worker *w, struct worker_stream *s, uint64_t ns
         apir_store_relaxed64(&counts->longest_ns, s->graph_ns);
 }
 
+/* Once none of its streams has anything left to do. */
+static void device_rests(struct worker *w, uint32_t device)
+{
+    for (uint32_t i = 1; i <= APIR_STREAMS_MAX; i++) {
+        if (w->streams[i].host && w->streams[i].device == device && w->streams[i].dirty)
+            return;
+    }
+    worker_turn_give(w, device);
+}
+
 const char *worker_stream_settle(struct worker *w, uint32_t id)
 {
     if (id == 0)
@@ -50,6 +61,7 @@ const char *worker_stream_settle(struct worker *w, uint32_t id)
         s->queued_bytes = 0;
         s->queued = 0;
         s->dirty = false;
+        device_rests(w, s->device);
     }
     return NULL;
 }
@@ -64,6 +76,24 @@ void worker_stream_note(struct worker *w, struct worker_stream *s, uint64_t byte
         worker_streams_settle(w);
     else if (s->queued >= QUEUED_MAX)
         (void)worker_stream_settle(w, (uint32_t)(s - w->streams));
+}
+
+void worker_stream_begin(struct worker *w, const struct worker_stream *s)
+{
+    if (worker_turn_try(w, s->device))
+        return;
+    worker_streams_settle(w);
+    worker_turn_wait(w, s->device);
+}
+
+void worker_stream_end(struct worker *w, const struct worker_stream *s)
+{
+    if (!worker_turn_is_wanted(w, s->device))
+        return;
+    for (uint32_t i = 1; i <= APIR_STREAMS_MAX; i++) {
+        if (w->streams[i].host && w->streams[i].device == s->device)
+            (void)worker_stream_settle(w, i);
+    }
 }
 
 /* In the reply area, which the guest may change at any time: at worst it fools itself. */
@@ -131,6 +161,9 @@ const char *worker_stream_open(struct worker *w, const struct apir_msg_stream_op
         host = host_stream_open(&w->ggml, &w->ggml.devices[m->device]);
         r.status = host ? APIR_OK : APIR_E_NOMEM;
     }
+    if (host && !w->control_err) {
+        w->control_err = worker_turn_find(w, m->device);
+    }
     if (host && w->status)
         host_stream_watch(&w->ggml, &w->ggml.devices[m->device], host, stream_gets_on,
                           &w->status->progress);
@@ -148,6 +181,8 @@ const char *worker_stream_threads(struct worker *w, const struct apir_msg_stream
     if (!s->host)
         return worker_bad_stream;
     host_stream_threads(&w->ggml, &w->ggml.devices[s->device], s->host, m->threads);
+    if (host_device_is_cpu(&w->ggml.devices[s->device]))
+        worker_turn_threads(w, m->threads);
     return NULL;
 }
 

@@ -4,7 +4,7 @@
  * memory shared with the guest, so any way to end it is a safe way.
  *
  * What it consists of. Each file beside this one works on a part of it, and calls only those before
- * it: control, table, stream, blob, extra, transfer, graph, dispatch, main.
+ * it: control, table, turn, stream, blob, extra, transfer, graph, dispatch, main.
  */
 #ifndef APIR_WORKER_H
 #define APIR_WORKER_H
@@ -129,6 +129,9 @@ struct worker {
     int control_fd; /* -1: there is no server, and nobody to ask (tests) */
     struct apir_worker_status *status;
     struct worker_spin spin;
+    const struct apir_turn_page *turns; /* NULL: classes take none */
+    uint32_t
+        turn_bits[APIR_DEVICES_MAX]; /* of ggml.devices; 0: it is not known, or there is none */
 
     struct worker_blob blobs[APIR_BLOBS_MAX];          /* 0: the ring */
     struct worker_dying *dying;                        /* owned; worker_blobs_reap() */

@@ -34,6 +34,7 @@ static const struct family {
 } families[] = {
     {"apir_context_busy_seconds", "_total", "counter", "Time at work.", "busy_ns", 1e9},
     {"apir_context_graph_seconds", "_total", "counter", "Time in graphs.", "graphs_ns", 1e9},
+    {"apir_context_turns_seconds", "_total", "counter", "Time waiting for turns.", "turns_ns", 1e9},
     {"apir_context_longest_graph_seconds", "", "gauge", "Longest graph.", "longest_ns", 1e9},
     {"apir_context_graphs", "_total", "counter", "Graphs computed.", "graphs", 1},
     {"apir_context_calls", "_total", "counter", "Messages served.", "messages", 1},

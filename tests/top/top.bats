@@ -139,22 +139,22 @@ with open(f"/proc/{pid}/mem", "r+b", buffering=0) as mem:
     context_is '.odd == false'
     local before=$SEEN worker place
     worker=$(workers)
-    # Its words in their order: work, graphs_ns, longest_ns, set_bytes, got_bytes, then its messages.
-    for place in 0 8 16 24 32 40 $((40 + 16 * 21)); do
+    # Its words in their order: work, graphs_ns, longest_ns, turns_ns, set_bytes, got_bytes, then its messages.
+    for place in 0 8 16 24 32 40 48 $((48 + 16 * 21)); do
         scribble "$worker" "$place" $((1 << 62))
     done
     look
     context_is '.odd == true'
     jq -se '.[0].server.now_ns as $now | (.[0].contexts[0].began_ms * 1000000) as $began | .[0].contexts[0]
-        | [.busy_ns, .graphs_ns, .longest_ns, .messages, .graphs] | all(. <= $now - $began + 1000000)' <<<"$SEEN"
-    for place in 0 8 16 24 32 40 $((40 + 16 * 21)); do
+        | [.busy_ns, .graphs_ns, .longest_ns, .turns_ns, .messages, .graphs] | all(. <= $now - $began + 1000000)' <<<"$SEEN"
+    for place in 0 8 16 24 32 40 48 $((48 + 16 * 21)); do
         scribble "$worker" "$place" 0
     done
     before=$SEEN
     look
     context_is '.odd == true'
     jq -se '[.[].contexts[0]] | [.[0], .[1]] as [$a, $b]
-        | ["busy_ns", "graphs_ns", "longest_ns", "messages", "graphs", "set_bytes", "got_bytes"]
+        | ["busy_ns", "graphs_ns", "longest_ns", "turns_ns", "messages", "graphs", "set_bytes", "got_bytes"]
         | all(. as $k | $a[$k] <= $b[$k])' <<<"$before$SEEN"
     run -0 "$APIR" top --once
     [[ $output == *"its counts cannot be"* ]]

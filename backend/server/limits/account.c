@@ -223,6 +223,15 @@ static bool account_dispatch(struct server_account *account, const struct apir_a
     }
     if (ok && ask->op == APIR_ASK_RELEASE && release(account, ask) == 0)
         return true;
+    if (ok && ask->op == APIR_ASK_TURN) {
+        answer.total =
+            server_turns_ask(&account->turn, ask->device, (ask->flags & APIR_ASK_HOST) != 0);
+        return account_answer(account, &answer);
+    }
+    if (ok && ask->op == APIR_ASK_MOVED) {
+        server_turns_moved(&account->turn);
+        return true;
+    }
     account_failed(account, "worker breaks the rules of its control socket");
     return false;
 }

@@ -20,6 +20,7 @@
 #include "backend/server/child.h"
 #include "backend/server/limits/limits.h"
 #include "backend/server/loop.h"
+#include "backend/server/turns/turns.h"
 #include "protocol/messages.h"
 
 #define SERVER_ACCOUNT_WAIT_MS  1000
@@ -54,6 +55,8 @@ struct server_account {
     void (*failed)(void *user, const char *reason); /* the worker breaks the rules */
     void (*refused)(void *user, const char *why);   /* what it has asked for; may be NULL */
     void *user;
+
+    struct server_turn_member turn; /* its owner's to join and leave */
 
     /* After the context's end. */
     struct server_child child;

@@ -67,6 +67,13 @@ static void limits_open(struct server_limits *limits)
              own.msg);
 }
 
+int server_limits_folder(struct server_limits *limits)
+{
+    if (!limits->tried)
+        limits_open(limits);
+    return limits->claims.dir_fd < 0 ? -ENOENT : limits->claims.dir_fd;
+}
+
 /* ---- our rows ------------------------------------------------------------------ */
 
 static bool row_is_used(const struct server_claim *row)

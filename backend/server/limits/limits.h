@@ -49,6 +49,9 @@ bool server_limits_any(const struct server_limits *limits);
 void server_limits_init(struct server_limits *limits, const struct apir_config *config);
 void server_limits_fini(struct server_limits *limits);
 
+/* The common folder, which is open for as long as *limits lives, or -errno. */
+int server_limits_folder(struct server_limits *limits);
+
 /*
  * For an account that has APIR_SIZE_MAX of the device at most, with this. `device` passes
  * server_claims_id_ok. Returns 0, or -errno with why[APIR_WHY_SIZE] set for the

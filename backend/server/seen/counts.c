@@ -59,6 +59,7 @@ void server_counts_read(struct server_counts *counts, const struct apir_worker_c
                SLACK_NS);
     count_take(counts, &counts->graphs_ns, apir_load_relaxed64(&page->graphs_ns), wall, SLACK_NS);
     count_take(counts, &counts->longest_ns, apir_load_relaxed64(&page->longest_ns), wall, SLACK_NS);
+    count_take(counts, &counts->turns_ns, apir_load_relaxed64(&page->turns_ns), wall, SLACK_NS);
     count_take(counts, &counts->messages, messages, wall, 0);
     count_take(counts, &counts->graphs,
                apir_load_relaxed64(&page->messages[APIR_MSG_GRAPH_EXEC].count), wall, 0);

@@ -17,6 +17,7 @@ struct server_counts {
     uint64_t busy_ns; /* at work, up to now */
     uint64_t graphs_ns;
     uint64_t longest_ns;
+    uint64_t turns_ns;
     uint64_t messages;
     uint64_t graphs;
     uint64_t set_bytes;

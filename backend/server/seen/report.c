@@ -45,6 +45,7 @@ static struct json_object *limits_of(const struct apir_config *config)
         {"context_shm_mib", config->context_shm_mib},
         {"class_shm_mib", config->class_shm_mib},
         {"context_gpu_percent", config->context_gpu_percent},
+        {"weight", config->weight},
     };
     struct json_object *object = json_object_new_object();
     for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++)
@@ -119,6 +120,7 @@ static void set_worker(struct json_object *object, struct server_context *contex
     set_number(object, "worker", (uint64_t)context->worker.child.pid);
     set_number(object, "busy_ns", counts->busy_ns);
     set_number(object, "graphs_ns", counts->graphs_ns);
+    set_number(object, "turns_ns", counts->turns_ns);
     set_number(object, "longest_ns", counts->longest_ns);
     set_number(object, "messages", counts->messages);
     set_number(object, "graphs", counts->graphs);

@@ -37,6 +37,8 @@ static void expect_defaults(const struct apir_config *config)
     assert_int_equal(config->spare_workers, 1);
     assert_int_equal(config->spare_seconds, 600);
     assert_int_equal(config->shader_seconds, 300);
+    assert_int_equal(config->weight, 0);
+    assert_false(config->latency);
     assert_null(config->limits_dir);
     assert_int_equal(config->given, 0);
     assert_null(config->ggml);
@@ -51,11 +53,13 @@ static void expect_defaults(const struct apir_config *config)
     assert_int_equal(config->sandbox_write.n, 0);
 }
 
-static void expect_mps(const struct apir_config *config)
+static void expect_sharing(const struct apir_config *config)
 {
     assert_int_equal(config->mps, APIR_CONFIG_MPS_REQUIRED);
     assert_string_equal(config->mps_control, "/i");
     assert_string_equal(config->mps_group, "g-1_b");
+    assert_int_equal(config->weight, 100);
+    assert_true(config->latency);
     assert_int_equal(config->context_gpu_percent, 11);
 }
 
@@ -88,7 +92,7 @@ TEST(every_key_is_read)
         "  \"seconds_to_start\": 7, \"spare_workers\": 16, \"spare_seconds\": 8, "
         "\"shader_seconds\": 10, \"limits_dir\": \"/h\",\n"
         "  \"mps\": \"required\", \"mps_control\": \"/i\", \"mps_group\": \"g-1_b\", "
-        "\"context_gpu_percent\": 11 }\n\n";
+        "\"context_gpu_percent\": 11, \"weight\": 100, \"latency\": true }\n\n";
     struct apir_config config;
     struct apir_error err = {0};
     assert_int_equal(load(text, sizeof(text) - 1, &config, &err), 0);
@@ -127,7 +131,7 @@ TEST(every_key_is_read)
     assert_int_equal(config.spare_seconds, 8);
     assert_int_equal(config.shader_seconds, 10);
     assert_string_equal(config.limits_dir, "/h");
-    expect_mps(&config);
+    expect_sharing(&config);
     expect_all_read(&config);
     apir_config_fini(&config);
 }
@@ -227,6 +231,11 @@ static const struct {
      "line 2: \"context_gpu_percent\" must be a whole number from 1 to 100"},
     {"{\"mps\": \"auto\", \"context_gpu_percent\": 101}", "line 1: \"context_gpu_percent\""},
     {"{\n\"context_gpu_percent\": 50}", "line 2: \"context_gpu_percent\" holds through MPS alone"},
+    {"{\"weight\": 101}", "line 1: \"weight\" must be a whole number from 0 to 100"},
+    {"{\"weight\": true}", "line 1: \"weight\""},
+    {"{\"weight\": 1, \"latency\": 1}", "line 1: \"latency\" must be true or false"},
+    {"{\n\n\"latency\": true}", "line 3: \"latency\" is within a class's share"},
+    {"{\"weight\": 0,\n\"latency\": true}", "line 2: \"latency\" is within a class's share"},
     {"{\"limits_dir\": \"limits\"}", "\"limits_dir\" must be an absolute path"},
     {"{\"max_contexts\": 0}", "\"max_contexts\""},
     {"{\"max_contexts\": 257}", "\"max_contexts\""},

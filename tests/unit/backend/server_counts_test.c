@@ -13,6 +13,7 @@ TEST(an_honest_page_is_told_as_it_is)
         .work = APIR_AT_WORK | (100 * SECOND),
         .graphs_ns = SECOND,
         .longest_ns = SECOND / 2,
+        .turns_ns = SECOND / 4,
         .set_bytes = 4096,
         .got_bytes = 8,
     };
@@ -23,6 +24,7 @@ TEST(an_honest_page_is_told_as_it_is)
     assert_int_equal(counts.busy_ns, 2 * SECOND);
     assert_int_equal(counts.graphs_ns, SECOND);
     assert_int_equal(counts.longest_ns, SECOND / 2);
+    assert_int_equal(counts.turns_ns, SECOND / 4);
     assert_int_equal(counts.messages, 7);
     assert_int_equal(counts.graphs, 3);
     assert_int_equal(counts.set_bytes, 4096);
@@ -65,6 +67,7 @@ TEST(each_word_that_goes_back_is_noticed)
     static const size_t words[] = {offsetof(struct apir_worker_counts, work),
                                    offsetof(struct apir_worker_counts, graphs_ns),
                                    offsetof(struct apir_worker_counts, longest_ns),
+                                   offsetof(struct apir_worker_counts, turns_ns),
                                    offsetof(struct apir_worker_counts, set_bytes),
                                    offsetof(struct apir_worker_counts, got_bytes),
                                    offsetof(struct apir_worker_counts, messages)};
