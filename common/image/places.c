@@ -11,9 +11,10 @@
 #include "common/image/rootfs.h"
 #include "common/cleanup.h"
 
-#define PLACES_MAX 512
+/* Folders that are looked into: of an application's packages, each scope is one. */
+#define PLACES_MAX 4096
 #define HINTS_MAX  32
-#define DEPTH_MAX  6
+#define DEPTH_MAX  6         /* below a place, or a package */
 #define DEPTH_HINT DEPTH_MAX /* nothing below a hint */
 
 struct image_places {
@@ -201,11 +202,20 @@ static enum image_place_kind below_lib(const char *name)
     return IMAGE_PLACE_ROOT;
 }
 
+/* A scope ("@vendor"), and where pnpm, yarn and bun keep what node_modules has links to. */
+static bool has_packages(const char *name)
+{
+    static const char *const stores[] = {".pnpm", ".store", ".bun", NULL};
+
+    return name[0] == '@' || is_one_of(name, stores);
+}
+
 void image_places_enter(struct image_places *p, const struct image_place *in, const char *name)
 {
     static const char *const never[] = {"proc", "sys",   "dev",     "models", ".git",
                                         "docs", "tests", "include", "share",  NULL};
     enum image_place_kind kind = IMAGE_PLACE_ROOT;
+    int depth = in->depth + 1;
 
     if (in->depth >= DEPTH_MAX || is_one_of(name, never))
         return;
@@ -225,17 +235,19 @@ void image_places_enter(struct image_places *p, const struct image_place *in, co
         kind = below_lib(name);
         break;
     case IMAGE_PLACE_PACKAGES:
-        if (strcmp(name, ".pnpm") == 0)
-            kind = IMAGE_PLACE_PACKAGES;
-        else if (image_places_speaks_of_ggml(name))
+        if (image_places_speaks_of_ggml(name)) {
             kind = IMAGE_PLACE_TREE;
+            depth = 0; /* however deep it lies itself */
+        } else if (has_packages(name)) {
+            kind = IMAGE_PLACE_PACKAGES;
+        }
         break;
     case IMAGE_PLACE_TREE:
         kind = IMAGE_PLACE_TREE;
         break;
     }
     if (kind != IMAGE_PLACE_ROOT)
-        add(p, in->path, name, kind, in->depth + 1);
+        add(p, in->path, name, kind, depth);
 }
 
 void image_places_add_link(struct image_places *p, const struct image_place *in, const char *folder)

@@ -15,7 +15,7 @@ enum image_place_kind {
     IMAGE_PLACE_APP,      /* a product: bin, lib, node_modules, a venv, … */
     IMAGE_PLACE_BIN,      /* programs with a telling name, nothing below */
     IMAGE_PLACE_LIB,      /* libraries; below: ggml's, node's and Python's folders */
-    IMAGE_PLACE_PACKAGES, /* node_modules, site-packages: those with a telling name */
+    IMAGE_PLACE_PACKAGES, /* node_modules, a scope, site-packages: those with a telling name */
     IMAGE_PLACE_TREE,     /* one such package, all of it */
 };
 

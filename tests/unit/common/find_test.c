@@ -169,6 +169,23 @@ static const struct {
      {"/usr/src/app/node_modules/@fugood/linux-x64/libggml-virtgpu.so",
       "/usr/bin/libggml-virtgpu.so"},
      NULL},
+    {"addons under scopes that do not speak of it",
+     {"/usr/bin/node", "/app/node_modules/@kutalia/whisper-node-addon/dist/linux-x64/whisper.node~",
+      "/app/node_modules/@napi-rs/whisper-linux-x64-gnu/whisper.linux-x64-gnu.node~",
+      "/app/node_modules/@napi-rs/canvas/canvas.node~", "/app/node_modules/@types/node/x.node~"},
+     {"/app/node_modules/@kutalia/whisper-node-addon/dist/linux-x64/libggml-virtgpu.so",
+      "/app/node_modules/@napi-rs/whisper-linux-x64-gnu/libggml-virtgpu.so",
+      "/usr/bin/libggml-virtgpu.so"},
+     NULL},
+    {"an addon of a scope as pnpm keeps it",
+     {"/usr/local/bin/node",
+      "/usr/src/app/node_modules/.pnpm/@aibrow+node-llama-cpp-linux-x64@1.7.0/node_modules/@aibrow/"
+      "node-llama-cpp-linux-x64/bins/linux-x64/libggml.so!",
+      "/usr/src/app/node_modules/.pnpm/@aibrow+node-llama-cpp-linux-x64@1.7.0/node_modules/@aibrow/"
+      "node-llama-cpp-linux-x64/bins/linux-x64/libggml-cpu.so+"},
+     {"/usr/src/app/node_modules/.pnpm/@aibrow+node-llama-cpp-linux-x64@1.7.0/node_modules/@aibrow/"
+      "node-llama-cpp-linux-x64/bins/linux-x64/libggml-virtgpu.so"},
+     NULL},
     {"an addon with ggml and its CPU backend in it, beside a caller of another",
      {"/usr/src/app/node_modules/@fugood/linux-x64/index.node\"", "/usr/lib/libggml.so!",
       "/usr/lib/libggml-cpu.so+", "/usr/bin/llama-server&"},
@@ -350,6 +367,27 @@ TREE_TEST(further_folders_are_looked_into)
         assert_int_equal(image_scan(t->root, also, n, EM_X86_64, &image), 0);
         assert_int_equal(image.n_targets, n == 0 ? 0 : 1);
     }
+}
+
+/* More scopes than any application has, and more packages in them. */
+TREE_TEST(the_last_of_many_scopes_is_entered)
+{
+    cleanup_image struct image image;
+    char path[128];
+
+    for (int i = 0; i < 600; i++) {
+        snprintf(path, sizeof(path), "/app/node_modules/@scope%03d/package/index.node~", i);
+        make(t, path);
+    }
+    for (int i = 0; i < 600; i += 599) {
+        snprintf(path, sizeof(path), "/app/node_modules/@scope%03d/node-llama/x64/llama.node~", i);
+        make(t, path);
+    }
+    assert_int_equal(scan(t, &image), 0);
+    assert_int_equal(image.n_ggmls, 2);
+    assert_int_equal(image.n_targets, 2);
+    assert_false(image.truncated);
+    assert_int_equal(image.files, 2);
 }
 
 /* ---- hostile trees ------------------------------------------------------------------ */
