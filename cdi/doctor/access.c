@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define NOBODY 65534u /* whom a user namespace shows for those that it does not know */
+
 enum doctor_access doctor_access_of(const struct stat *st, unsigned uid, const unsigned *groups,
                                     size_t n_groups)
 {
@@ -39,5 +41,23 @@ const char *doctor_group_name(unsigned gid, char *text, size_t size)
         snprintf(text, size, "%s", g->gr_name);
     else
         snprintf(text, size, "%u", gid);
+    return text;
+}
+
+const char *doctor_access_advice(const struct stat *st, const char *user, char *text, size_t size)
+{
+    char group[64];
+
+    /* Nobody in this user namespace is in a group that it does not know. */
+    if (st->st_uid == NOBODY && st->st_gid == NOBODY)
+        snprintf(text, size,
+                 "Users are mapped here, and its owner and group are none of them: on the host "
+                 "give it mode 0666 (systemd-nspawn), or in here a group (rootless podman: "
+                 "--group-add keep-groups, with crun; Incus: gid= of the device).");
+    else
+        snprintf(text, size,
+                 "usermod -aG %s %s, then log in again. In a rootless container: "
+                 "--group-add keep-groups (crun).",
+                 doctor_group_name(st->st_gid, group, sizeof(group)), user);
     return text;
 }

@@ -20,6 +20,10 @@ enum doctor_access doctor_access_of(const struct stat *st, unsigned uid, const u
 /* The same for this process's own user and groups. */
 enum doctor_access doctor_access_mine(const struct stat *st);
 
+/* What the user of that name (as the system's command takes it) is to do where the class is none.
+ */
+const char *doctor_access_advice(const struct stat *st, const char *user, char *text, size_t size);
+
 /* The name of a group, or its number; into text, which is returned. */
 const char *doctor_group_name(unsigned gid, char *text, size_t size);
 

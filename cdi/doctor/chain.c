@@ -82,10 +82,7 @@ enum doctor_status doctor_check_permission(struct doctor *d, struct doctor_outco
                           d->node->path, mode, group, strerror(d->node->open_error));
     }
     if (d->node->open_error == EACCES) {
-        doctor_todo(o,
-                    "usermod -aG %s %s, then log in again. In a rootless container: "
-                    "--group-add keep-groups (crun).",
-                    group, d->user);
+        doctor_access_advice(&st, d->user, o->todo, sizeof(o->todo));
         return doctor_say(o, DOCTOR_FAIL, "%s: mode %04o, group %s, and this user is not in it",
                           d->node->path, mode, group);
     }
@@ -262,10 +259,7 @@ enum doctor_status doctor_check_connect(struct doctor *d, struct doctor_outcome 
         return doctor_say(o, DOCTOR_PASS, "this user may connect %s; mode %04o, group %s",
                           how(access), mode, group);
     if (errno == EACCES) {
-        doctor_todo(o,
-                    "usermod -aG %s %s, then log in again. In a rootless container: "
-                    "--group-add keep-groups (crun).",
-                    group, d->user);
+        doctor_access_advice(&st, d->user, o->todo, sizeof(o->todo));
         return doctor_say(o, DOCTOR_FAIL, "mode %04o, group %s, and this user is not in it", mode,
                           group);
     }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -22,6 +23,8 @@
 #define SILENCE_SECONDS     15u
 #define SILENCE_SECONDS_MIN 5u
 #define SILENCE_SECONDS_MAX 86400u
+/* Whom a user namespace shows for owners and groups that it does not know. */
+#define NOBODY 65534u
 
 static const struct kind {
     const char *name;
@@ -83,6 +86,18 @@ uint64_t transport_silence(void)
     if (seconds < SILENCE_SECONDS_MIN)
         seconds = SILENCE_SECONDS_MIN;
     return (seconds < SILENCE_SECONDS_MAX ? seconds : SILENCE_SECONDS_MAX) * 1000000000u;
+}
+
+const char *transport_permission_advice(const char *path)
+{
+    struct statx st;
+    if (syscall(SYS_statx, AT_FDCWD, path, 0, STATX_UID | STATX_GID, &st) == 0 &&
+        st.stx_uid == NOBODY && st.stx_gid == NOBODY)
+        return "its owner and group are nobody here, where users are mapped: give it mode 0666 on "
+               "the host (nspawn), or a group that is known here (podman: --group-add "
+               "keep-groups; Incus: gid= of the device)";
+    return "its group may (podman: --group-add keep-groups; docker: --group-add with the group's "
+           "number; SELinux: --security-opt label=disable)";
 }
 
 bool transport_await(const struct transport *t, short events, struct silence *s)

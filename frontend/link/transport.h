@@ -58,6 +58,9 @@ bool transport_await(const struct transport *t, short events, struct silence *s)
 /* The same limit for what can only block: connect(). 0 or -errno. */
 int transport_limit(const struct transport *t);
 
+/* For a node or socket that may not be used: who may, and what lets us. Static text. */
+const char *transport_permission_advice(const char *path);
+
 /*
  * What one recvmsg gives, exactly `size` bytes, and the descriptor that came with it, the caller's
  * (-1: none). 0 or -errno (-EAGAIN: silence).

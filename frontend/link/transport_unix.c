@@ -96,11 +96,8 @@ static int connect_to(struct transport *t, const char *path, struct apir_error *
     if (rc == 0)
         return 0;
     if (rc == -EACCES)
-        return apir_error_set(err, EACCES,
-                              "no permission to use %s: its group may (podman: --group-add "
-                              "keep-groups; docker: --group-add with the group's number; SELinux: "
-                              "--security-opt label=disable)",
-                              path);
+        return apir_error_set(err, EACCES, "no permission to use %s: %s", path,
+                              transport_permission_advice(path));
     if (rc == -ENOENT || rc == -ECONNREFUSED)
         return apir_error_set(err, -rc,
                               "nobody serves %s: on the host, `systemctl start apir-host.socket` "

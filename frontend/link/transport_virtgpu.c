@@ -189,13 +189,18 @@ static uint64_t node_window(const char *path)
 static int node_try(struct transport *t, const char *path, struct apir_error *err)
 {
     int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0 && (errno == ENOENT || errno == ENXIO))
+        return -ENODEV;
+    if (fd < 0 && errno == EACCES)
+        return apir_error_set(err, EACCES, "no permission to use %s: %s", path,
+                              transport_permission_advice(path));
+    if (fd < 0 && errno == EPERM)
+        return apir_error_set(err, EPERM,
+                              "the container's device rules forbid %s: pass it as a device, not "
+                              "as a volume (nspawn: --property=DeviceAllow=%s)",
+                              path, path);
     if (fd < 0)
-        return errno == ENOENT || errno == ENXIO
-                   ? -ENODEV
-                   : apir_error_sys(err, errno,
-                                    "cannot open %s (rootless: --group-add keep-groups; "
-                                    "SELinux: --security-opt label=disable)",
-                                    path);
+        return apir_error_sys(err, errno, "cannot open %s", path);
     int rc = 0;
     if (!node_is_virtio(fd)) {
         rc = -ENODEV;

@@ -126,6 +126,15 @@ declines() { # PATTERN VARIABLE=VALUE...
     remote "$EXERCISE" compute
     # The socket's own permissions.
     declines 'no permission to use' setpriv --reuid 1001 --regid 1001 --clear-groups
+    # As nspawn, Incus and rootless podman have it: no group in there is that of the socket.
+    declines 'its owner and group are nobody here.*mode 0666.*--group-add keep-groups' \
+        setpriv --reuid 1001 --regid 1001 --clear-groups unshare --user --map-root-user
+    declines 'its owner and group are nobody here.*mode 0666.*--group-add keep-groups' \
+        setpriv --reuid 1001 --regid 1001 --clear-groups unshare --user --map-root-user \
+        env "APIR_TRANSPORT=virtgpu:$VTEST_SOCKET"
+    APIR_TRANSPORT=unix:$VTEST_SOCKET setpriv --reuid 1001 --regid 1001 --clear-groups unshare --user --map-root-user \
+        "$(realpath "$OUT/cdi/apir")" doctor --json >"$T/json" || [[ $? -eq 1 ]]
+    jq -e '.checks[] | select(.name == "connect") | .todo | test("0666") and (test("usermod") | not)' "$T/json"
     chmod 666 "$VTEST_SOCKET"
     # The configuration's.
     declines 'user 1001 may not use' setpriv --reuid 1001 --regid 1001 --clear-groups
