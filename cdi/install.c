@@ -8,7 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static int find(const char *subpath, const char *build_subpath, char *path, size_t size)
+/* mode: what this user must be able to do with it (R_OK, X_OK). */
+static int find(const char *subpath, const char *build_subpath, int mode, char *path, size_t size)
 {
     char self[PATH_MAX], candidate[PATH_MAX + 64], found[PATH_MAX];
     const char *subpaths[] = {subpath, build_subpath};
@@ -22,33 +23,33 @@ static int find(const char *subpath, const char *build_subpath, char *path, size
         /* PREFIX/bin/apir, or cdi/apir in a build tree: one folder up in both. */
         snprintf(candidate, sizeof(candidate), "%.*s/../%s", (int)(slash - self), self,
                  subpaths[i]);
-        if (realpath(candidate, found) && access(found, R_OK) == 0)
+        if (realpath(candidate, found) && access(found, mode) == 0)
             return (size_t)snprintf(path, size, "%s", found) < size ? 0 : -ENAMETOOLONG;
     }
     snprintf(candidate, sizeof(candidate), "%s/%s", APIR_PREFIX, subpath);
-    if (access(candidate, R_OK) == 0)
+    if (access(candidate, mode) == 0)
         return (size_t)snprintf(path, size, "%s", candidate) < size ? 0 : -ENAMETOOLONG;
     return -ENOENT;
 }
 
 int cdi_install_find_plugin(char *path, size_t size)
 {
-    return find(CDI_PLUGIN_SUBPATH, "frontend/libggml-apir.so", path, size);
+    return find(CDI_PLUGIN_SUBPATH, "frontend/libggml-apir.so", R_OK, path, size);
 }
 
 int cdi_install_find_hook(char *path, size_t size)
 {
-    return find(CDI_HOOK_SUBPATH, "hook/apir-hook", path, size);
+    return find(CDI_HOOK_SUBPATH, "hook/apir-hook", X_OK, path, size);
 }
 
 int cdi_install_find_render_server(char *path, size_t size)
 {
-    return find(CDI_SERVER_SUBPATH, "backend/apir-render-server", path, size);
+    return find(CDI_SERVER_SUBPATH, "backend/apir-render-server", X_OK, path, size);
 }
 
 int cdi_install_find_hooks_dir(char *path, size_t size)
 {
-    int rc = find(CDI_HOOKS_SUBDIR "/" CDI_HOOKS_FILE, NULL, path, size);
+    int rc = find(CDI_HOOKS_SUBDIR "/" CDI_HOOKS_FILE, NULL, R_OK, path, size);
 
     if (rc == 0)
         *strrchr(path, '/') = '\0';

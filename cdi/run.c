@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "cdi/commands.h"
+#include "cdi/engine/specs.h"
 #include "cdi/folder.h"
 #include "cdi/install.h"
 #include "cdi/machine.h"
@@ -41,7 +42,7 @@ static const char usage[] =
     "  --device NAME   a device of the CDI spec, as `apir cdi list` names them; several with\n"
     "                  commas (default: the first render node of virtio-gpu, and where there is\n"
     "                  none the host's socket)\n"
-    "  --spec FILE     the CDI spec (default " CDI_SPEC_PATH ")\n"
+    "  --spec FILE     the CDI spec (default: the one that engines take; " CDI_SPEC_PATH ")\n"
     "  --print         runs nothing: prints the variables, NAME=VALUE, a line each, as systemd's\n"
     "                  EnvironmentFile= takes them\n"
     "  -h, --help      this text\n"
@@ -200,8 +201,9 @@ int cdi_run_main(int argc, char **argv)
         {"help", no_argument, NULL, 'h'},
         {0},
     };
-    struct run r = {.spec = CDI_SPEC_PATH};
+    struct run r = {0};
     struct apir_error err = {0};
+    char found[PATH_MAX];
 
     for (int c; (c = getopt_long(argc, argv, "+h", options, NULL)) != -1;) {
         switch (c) {
@@ -225,6 +227,10 @@ int cdi_run_main(int argc, char **argv)
         return cdi_usage_error(argv[0], "no command", "");
     if (optind < argc && r.print)
         return cdi_usage_error(argv[0], "--print runs nothing; unexpected: ", argv[optind]);
+    if (r.device && !r.spec) {
+        cdi_specs_find(CDI_SPEC_VENDOR "/" CDI_SPEC_CLASS, CDI_SPEC_FILE, found, sizeof(found));
+        r.spec = found;
+    }
     int rc = r.device ? take_device(&r, &err) : take_default(&r, &err);
     if (rc < 0) {
         apir_text_print(stderr, "%s: %s\n", argv[0], err.msg);

@@ -32,7 +32,8 @@ struct doctor_outcome {
 };
 
 struct doctor {
-    const char *spec_path;
+    const char *spec_path; /* NULL in the beginning: the one that engines take */
+    char spec_found[PATH_MAX];
     const char *root;      /* before the paths of the system that are only read; "": none */
     char transport[256];   /* as APIR_TRANSPORT names it */
     const char *socket;    /* its path within that; NULL: the transport is a node */

@@ -17,6 +17,7 @@
 #include "cdi/commands.h"
 #include "cdi/doctor/engine.h"
 #include "cdi/doctor/image.h"
+#include "cdi/engine/specs.h"
 #include "cdi/install.h"
 #include "cdi/program.h"
 #include "common/json.h"
@@ -33,7 +34,7 @@ static const char usage[] =
     "  --image IMAGE     only: what ggml is in this image (or folder), and where the hook\n"
     "                    would place the plug-in\n"
     "  --json            machine-readable; apir(1) says what is in it\n"
-    "  --spec FILE       the CDI spec to look at (default " CDI_SPEC_PATH ")\n"
+    "  --spec FILE       the CDI spec to look at (default: the one that engines take)\n"
     "  --plugin PATH     the plug-in (default: beside this program's installation)\n"
     "  -h, --help        this text\n"
     "\n"
@@ -285,13 +286,17 @@ int cdi_doctor_main(int argc, char **argv)
         perror("apir");
         return CDI_EXIT_FAILED;
     }
-    d->spec_path = CDI_SPEC_PATH;
     int code = parse(d, &w, argc, argv);
     if (code >= 0)
         return code;
     cdi_program_clean_environment();
     if (w.image)
         return cdi_doctor_image_main(w.image, w.json);
+    if (!d->spec_path) {
+        cdi_specs_find(CDI_SPEC_VENDOR "/" CDI_SPEC_CLASS, CDI_SPEC_FILE, d->spec_found,
+                       sizeof(d->spec_found));
+        d->spec_path = d->spec_found;
+    }
     prepare(d);
     walk(d, outcomes);
     for (size_t i = 0; !first && i < N_LINKS; i++)

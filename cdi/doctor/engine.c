@@ -22,25 +22,14 @@
 
 /* ---- engines ----------------------------------------------------------------------- */
 
-/* A daemon of the user's own, beside which the system's is not meant. */
-static bool has_own_daemon(const struct engine_ops *engine)
-{
-    const char *run = getenv("XDG_RUNTIME_DIR");
-    char path[PATH_MAX];
-
-    if (!engine->user_socket || !run || run[0] != '/')
-        return false;
-    snprintf(path, sizeof(path), "%s/%s", run, engine->user_socket);
-    return access(path, F_OK) == 0;
-}
-
 struct cdi_engine_where doctor_engine_where(const struct doctor *d, const struct engine_ops *engine)
 {
     return (struct cdi_engine_where){
         .version = d->engines[cdi_engine_index(engine)].version,
         .root = d->root,
         .home = d->config_home[0] != '\0' ? d->config_home : NULL,
-        .system = d->uid == 0 || (engine->is_service && !has_own_daemon(engine)),
+        .run = cdi_engine_run_dir(),
+        .system = cdi_engine_is_system(engine, d->uid),
         .hooks_dir = d->hooks_dir[0] != '\0' ? d->hooks_dir : NULL,
         .uid = d->uid,
     };
@@ -104,7 +93,7 @@ enum doctor_status doctor_check_engine(struct doctor *d, const struct engine_ops
         doctor_todo(o, "Repair that file; %s may not start with it either.", name);
         return doctor_say(o, DOCTOR_WARN, "%s", err.msg);
     }
-    if (engine->spec_dirs) {
+    if (!engine->is_service) {
         doctor_say(o, DOCTOR_PASS, "%s %d.%d takes CDI devices", name, v->major, v->minor);
         if (!reads_spec(d, engine, &where, o)) {
             doctor_todo(o,

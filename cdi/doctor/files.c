@@ -21,6 +21,7 @@
 #include "common/oci/cdi_rules.h"
 #include "cdi/spec/spec.h"
 #include "cdi/engine/podman.h"
+#include "cdi/engine/specs.h"
 #include "cdi/engine/toml.h"
 #include "common/cleanup.h"
 #include "common/error.h"
@@ -138,7 +139,41 @@ static enum doctor_status check_spec_text(struct doctor *d, struct doctor_outcom
     return DOCTOR_PASS;
 }
 
-enum doctor_status doctor_check_spec(struct doctor *d, struct doctor_outcome *o)
+/* Whether a device that the examined host is to give names one that it does not offer. */
+static bool names_lost_device(struct json_object *edits, const struct doctor *d)
+{
+    struct json_object *env = apir_json_array(edits, "env");
+    bool here = d->socket ? any_in(edits, "mounts", mounts_socket, NULL)
+                          : d->node && any_in(edits, "deviceNodes", is_path, d->node->path);
+
+    for (size_t i = 0; here && i < apir_json_length(env); i++) {
+        const char *text = apir_json_string_at(env, i);
+        const char *id = text && strncmp(text, "APIR_DEVICE_", 12) == 0 ? strchr(text, '=') : NULL;
+        bool offered = !id || id[1] == '\0';
+
+        for (uint32_t k = 0; !offered && k < d->session.n_devices; k++)
+            offered = strcmp(d->session.devices[k].id, id + 1) == 0;
+        if (!offered)
+            return true;
+    }
+    return false;
+}
+
+/* The name of a device of the spec that the host has no more; NULL: there is none. */
+static const char *lost_device(const struct doctor *d)
+{
+    struct json_object *devices = apir_json_array(d->spec, "devices");
+
+    for (size_t i = 0; d->session.n_devices > 0 && i < apir_json_length(devices); i++) {
+        struct json_object *device = json_object_array_get_idx(devices, i);
+
+        if (names_lost_device(apir_json_object(device, "containerEdits"), d))
+            return apir_json_string(device, "name");
+    }
+    return NULL;
+}
+
+static enum doctor_status check_spec(struct doctor *d, struct doctor_outcome *o)
 {
     struct apir_error err = {0};
     struct cdi_report report;
@@ -163,12 +198,64 @@ enum doctor_status doctor_check_spec(struct doctor *d, struct doctor_outcome *o)
     if (any(d->spec, "deviceNodes", has_stale_number, NULL))
         return doctor_say(o, DOCTOR_FAIL, "%.200s has a device number that is another device's now",
                           d->spec_path);
+    const char *lost = lost_device(d);
+    if (lost)
+        return doctor_say(o, DOCTOR_FAIL, "%.200s: %.100s is a device that the host has no more",
+                          d->spec_path, lost);
     if (!any(d->spec, "mounts", is_plugin_mount, NULL))
         return doctor_say(o, DOCTOR_FAIL, "%.200s does not mount the plug-in", d->spec_path);
     if (d->plugin[0] != '\0' && !any(d->spec, "mounts", mounts_plugin, d->plugin))
         return doctor_say(o, DOCTOR_WARN, "%.200s mounts another plug-in than %.200s", d->spec_path,
                           d->plugin);
     return doctor_say(o, DOCTOR_PASS, "%.300s", d->spec_path);
+}
+
+/* The first of each kind that this spec is part of. */
+struct clashes {
+    const char *path;
+    char twice[450], wins[450];
+    char other[PATH_MAX], winner[PATH_MAX];
+};
+
+static int note_clash(const struct cdi_specs_clash *clash, void *user)
+{
+    struct clashes *c = user;
+    const char *other = strcmp(clash->file, c->path) == 0 ? clash->other : clash->file;
+
+    if (clash->twice && c->twice[0] == '\0') {
+        cdi_specs_say(clash, c->twice, sizeof(c->twice));
+        snprintf(c->other, sizeof(c->other), "%s", other);
+    } else if (!clash->twice && c->wins[0] == '\0') {
+        cdi_specs_say(clash, c->wins, sizeof(c->wins));
+        snprintf(c->winner, sizeof(c->winner), "%s", clash->file);
+    }
+    return 0;
+}
+
+/* What engines find beside it counts as well. */
+enum doctor_status doctor_check_spec(struct doctor *d, struct doctor_outcome *o)
+{
+    cleanup_free struct clashes *c = calloc(1, sizeof(*c));
+    enum doctor_status status = check_spec(d, o);
+
+    if (!c)
+        return status;
+    c->path = d->spec_path;
+    (void)cdi_specs_check_all(d->spec_path, note_clash, c);
+    if (c->twice[0] != '\0') {
+        doctor_todo(o, "rm %.300s, or name it so that it ends neither with .json nor .yaml",
+                    c->other);
+        return doctor_say(o, DOCTOR_FAIL, "%s", c->twice);
+    }
+    if (c->wins[0] != '\0') {
+        /* What `apir cdi generate` writes is not what engines take. */
+        doctor_todo(o, "rm %.300s, then apir cdi generate", c->winner);
+        if (status == DOCTOR_FAIL)
+            snprintf(o->text + strlen(o->text), sizeof(o->text) - strlen(o->text), "; %s", c->wins);
+        else
+            status = doctor_say(o, DOCTOR_WARN, "%s", c->wins);
+    }
+    return status;
 }
 
 /* ---- the hook ---------------------------------------------------------------------- */

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 
 #include "cdi/engine/engine.h"
+#include "cdi/engine/specs.h"
 #include "cdi/file.h"
 #include "cdi/engine/toml.h"
 #include "common/cleanup.h"
@@ -303,6 +304,21 @@ static int make_plan(const struct cdi_engine_where *where, struct cdi_engine_pla
     return rc;
 }
 
+static int spec_dirs(const struct cdi_engine_where *where, struct cdi_strings *ret_dirs,
+                     struct apir_error *err)
+{
+    cleanup_reader struct reader r = {.where = where};
+    cleanup_plan struct cdi_engine_plan plan = {0};
+    int rc = cdi_engine_config_path(&cdi_engine_containerd, where, plan.path);
+
+    if (rc == 0)
+        rc = read_all(&r, &plan, err);
+    if (rc < 0 && rc != -ENOENT)
+        return rc;
+    rc = read_list(r.section, "cdi_spec_dirs", ret_dirs, err);
+    return rc == 0 && ret_dirs->n == 0 ? cdi_specs_add_usual(ret_dirs) : rc;
+}
+
 const struct engine_ops cdi_engine_containerd = {
     .name = "containerd",
     .title = "containerd",
@@ -313,4 +329,5 @@ const struct engine_ops cdi_engine_containerd = {
     .system_path = "/etc/containerd/config.toml",
     .user_path = "/containerd/config.toml",
     .plan = make_plan,
+    .spec_dirs = spec_dirs,
 };

@@ -1,6 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CRI-O takes CDI devices since 1.23, and has no setting that could turn that off. */
+/*
+ * CRI-O takes CDI devices since 1.23, and has no setting that could turn that off. In which folders
+ * it looks is one: cdi_spec_dirs of crio.runtime, in crio.conf or, later, a file of crio.conf.d.
+ */
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "cdi/engine/engine.h"
+#include "cdi/engine/specs.h"
+#include "cdi/engine/toml.h"
+#include "cdi/file.h"
+#include "common/cleanup.h"
+#include "common/json.h"
+
+static int read_conf(const char *path, void *user)
+{
+    struct cdi_strings *dirs = user;
+    cleanup_strings struct cdi_strings found = {0};
+    cleanup_json struct json_object *top = NULL;
+    cleanup_free char *text = NULL;
+    struct json_object *value = NULL;
+
+    /* Folders are among them. */
+    if (cdi_file_load(path, &text, NULL) < 0 || !text)
+        return 0;
+    int rc = cdi_toml_parse(text, &top, NULL);
+    struct json_object *runtime = apir_json_object(apir_json_object(top, "crio"), "runtime");
+    if (rc < 0 || !json_object_object_get_ex(runtime, "cdi_spec_dirs", &value))
+        return rc;
+    cdi_strings_fini(dirs);
+    rc = cdi_toml_strings(value, &found, NULL);
+    for (size_t i = 0; rc == 0 && i < found.n; i++)
+        rc = cdi_strings_add(dirs, found.items[i]);
+    return rc;
+}
+
+static int spec_dirs(const struct cdi_engine_where *where, struct cdi_strings *ret_dirs,
+                     struct apir_error *err)
+{
+    char path[4096];
+    int rc = cdi_specs_add_usual(ret_dirs);
+
+    (void)err;
+    snprintf(path, sizeof(path), "%s/etc/crio/crio.conf", where->root);
+    if (rc == 0)
+        rc = read_conf(path, ret_dirs);
+    snprintf(path, sizeof(path), "%s/etc/crio/crio.conf.d", where->root);
+    if (rc == 0)
+        rc = cdi_file_each(path, "", read_conf, ret_dirs);
+    return rc == -ENOENT || rc == -ENOTDIR ? 0 : rc;
+}
 
 const struct engine_ops cdi_engine_crio = {
     .name = "crio",
@@ -9,4 +60,5 @@ const struct engine_ops cdi_engine_crio = {
     .first = {1, 23, 0},
     .older = "",
     .is_service = true,
+    .spec_dirs = spec_dirs,
 };

@@ -5,10 +5,12 @@
  */
 #include <errno.h>
 #include <json-c/json.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cdi/engine/engine.h"
+#include "cdi/engine/specs.h"
 #include "cdi/file.h"
 #include "common/json.h"
 #include "common/cleanup.h"
@@ -206,6 +208,50 @@ static int undo(struct json_object *changes, bool made, struct cdi_engine_plan *
     return plan->remove ? 0 : print(top, &plan->after, err);
 }
 
+/* A user's daemon has two folders more by default (since 29). */
+static int add_default_dirs(const struct cdi_engine_where *where, struct cdi_strings *ret_dirs)
+{
+    const char *const own[] = {where->home, where->run};
+    int rc = cdi_specs_add_usual(ret_dirs);
+
+    for (size_t i = 0; rc == 0 && !where->system && i < 2; i++) {
+        cleanup_free char *dir = NULL;
+
+        if (!own[i])
+            continue;
+        if (asprintf(&dir, "%s/cdi", own[i]) < 0) {
+            dir = NULL;
+            return -ENOMEM;
+        }
+        rc = cdi_strings_add(ret_dirs, dir);
+    }
+    return rc;
+}
+
+static int spec_dirs(const struct cdi_engine_where *where, struct cdi_strings *ret_dirs,
+                     struct apir_error *err)
+{
+    cleanup_json struct json_object *top = NULL;
+    cleanup_free char *text = NULL;
+    char path[PATH_MAX];
+    int rc = cdi_engine_config_path(&cdi_engine_docker, where, path);
+
+    if (rc == 0)
+        rc = cdi_file_load(path, &text, err);
+    if (rc == 0)
+        rc = parse(path, text, &top, err);
+    if (rc < 0 && rc != -ENOENT)
+        return rc;
+    struct json_object *dirs = apir_json_array(top, "cdi-spec-dirs");
+    if (!dirs)
+        return add_default_dirs(where, ret_dirs);
+    rc = 0;
+    for (size_t i = 0; rc == 0 && i < json_object_array_length(dirs); i++)
+        if (apir_json_string_at(dirs, i))
+            rc = cdi_strings_add(ret_dirs, apir_json_string_at(dirs, i));
+    return rc;
+}
+
 const struct engine_ops cdi_engine_docker = {
     .name = "docker",
     .title = "docker",
@@ -219,4 +265,5 @@ const struct engine_ops cdi_engine_docker = {
     .user_path = "/docker/daemon.json",
     .plan = make_plan,
     .undo = undo,
+    .spec_dirs = spec_dirs,
 };

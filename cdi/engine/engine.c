@@ -6,9 +6,11 @@
 #include <ctype.h>
 #include <errno.h>
 #include <json-c/json.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cdi/file.h"
 #include "cdi/program.h"
@@ -108,16 +110,48 @@ void cdi_engine_plan_fini(struct cdi_engine_plan *plan)
     plan->changes = NULL;
 }
 
+const char *cdi_engine_run_dir(void)
+{
+    const char *run = getenv("XDG_RUNTIME_DIR");
+
+    return run && run[0] == '/' ? run : NULL;
+}
+
+/* A daemon of the user's own, beside which the system's is not meant. */
+static bool has_own_daemon(const struct engine_ops *engine)
+{
+    const char *run = cdi_engine_run_dir();
+    char path[PATH_MAX];
+
+    if (!engine->user_socket || !run)
+        return false;
+    snprintf(path, sizeof(path), "%s/%s", run, engine->user_socket);
+    return access(path, F_OK) == 0;
+}
+
+bool cdi_engine_is_system(const struct engine_ops *engine, unsigned uid)
+{
+    return uid == 0 || (engine->is_service && !has_own_daemon(engine));
+}
+
+int cdi_engine_config_path(const struct engine_ops *engine, const struct cdi_engine_where *where,
+                           char *path)
+{
+    if (where->config)
+        snprintf(path, PATH_MAX, "%s", where->config);
+    else if (where->system)
+        snprintf(path, PATH_MAX, "%s%s", where->root, engine->system_path);
+    else if (where->home)
+        snprintf(path, PATH_MAX, "%s%s", where->home, engine->user_path);
+    else
+        return -ENOENT;
+    return 0;
+}
+
 static int find_config(const struct engine_ops *engine, const struct cdi_engine_where *where,
                        struct cdi_engine_plan *plan, struct apir_error *err)
 {
-    if (where->config)
-        snprintf(plan->path, sizeof(plan->path), "%s", where->config);
-    else if (where->system)
-        snprintf(plan->path, sizeof(plan->path), "%s%s", where->root, engine->system_path);
-    else if (where->home)
-        snprintf(plan->path, sizeof(plan->path), "%s%s", where->home, engine->user_path);
-    else
+    if (cdi_engine_config_path(engine, where, plan->path) < 0)
         return apir_error_set(err, ENOENT, "no home folder, so no configuration of this user");
     if (engine->is_service)
         snprintf(plan->restart, sizeof(plan->restart), "systemctl %srestart %s",

@@ -48,6 +48,7 @@ struct cdi_engine_where {
     const char *config;    /* the file, instead of the engine's usual one; NULL: that one */
     const char *root;      /* before every path of the system, for tests; "": none */
     const char *home;      /* the user's configuration folder (XDG), NULL: there is none */
+    const char *run;       /* the user's runtime folder (XDG), NULL: there is none */
     bool system;           /* for all users, as root; false: for this user only */
     const char *hooks_dir; /* where our hooks.d file lies; NULL: it is not installed */
     unsigned uid;
@@ -78,7 +79,7 @@ struct engine_ops {
     const char *mark;
     int (*undo)(struct json_object *changes, bool made, struct cdi_engine_plan *plan,
                 struct apir_error *err);
-    /* The folders it reads specs from, for doctor. NULL: what the plan says is all there is. */
+    /* The folders it reads specs from, a later one wins. */
     int (*spec_dirs)(const struct cdi_engine_where *where, struct cdi_strings *ret_dirs,
                      struct apir_error *err);
 };
@@ -100,11 +101,20 @@ const char *cdi_engine_names(void);
 /* One of those, or NULL. */
 const struct engine_ops *cdi_engine_find(const char *name);
 
+/* Whether it is the whole machine's for this user. */
+bool cdi_engine_is_system(const struct engine_ops *engine, unsigned uid);
+/* The user's runtime folder (XDG_RUNTIME_DIR), or NULL. */
+const char *cdi_engine_run_dir(void);
+
 /*
  * Asks the engine's program on PATH for its version. -ENOENT: it is not there, -EPERM: one is that
  * another user could have put there, -EPROTO: it says nothing that is one. Returns 0 or -errno.
  */
 int cdi_engine_ask(const struct engine_ops *engine, struct cdi_version *ret_version);
+
+/* The path of its configuration, into path (PATH_MAX). -ENOENT: there is none for this user. */
+int cdi_engine_config_path(const struct engine_ops *engine, const struct cdi_engine_where *where,
+                           char *path);
 
 /*
  * Reads the engine's configuration and makes the plan; writes nothing. -EOPNOTSUPP: this

@@ -2,20 +2,23 @@
 /*
  * podman takes CDI by itself since 4.1. What may be missing is that it reads the folder of
  * our hooks.d file with the precreate stage (by default it reads
- * /usr/share/containers/oci/hooks.d alone, rootless too), or the folder of the specs. Both
- * are added by a drop-in file that is ours entirely. The hooks.d file stays out of the default
- * folder: `podman build` and CRI-O read that one as well, and match annotations there that are
- * not the operator's.
+ * /usr/share/containers/oci/hooks.d alone, rootless too), or a folder of specs: /etc/cdi, and the
+ * user's own where that has ours. They are added by a drop-in file that is ours entirely. The
+ * hooks.d file stays out of the default folder: `podman build` and CRI-O read that one as well, and
+ * match annotations there that are not the operator's.
  */
 #include <errno.h>
 #include <json-c/json.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cdi/file.h"
 #include "cdi/engine/podman.h"
+#include "cdi/engine/specs.h"
 #include "cdi/engine/toml.h"
 #include "common/cleanup.h"
 #include "common/error.h"
@@ -24,7 +27,6 @@
 #define MARK "# Written by `apir engine configure podman`; `apir engine reset podman` removes it.\n"
 
 #define HOOKS_DEFAULT "/usr/share/containers/oci/hooks.d"
-#define SPECS_DIR     "/etc/cdi"
 
 struct reader {
     const char *except;
@@ -107,7 +109,7 @@ int cdi_podman_dirs(const struct cdi_engine_where *where, const char *except,
     if (ret_hooks)
         rc = cdi_strings_add(ret_hooks, HOOKS_DEFAULT);
     if (ret_specs && rc == 0)
-        rc = cdi_strings_add(ret_specs, SPECS_DIR);
+        rc = cdi_strings_add(ret_specs, CDI_SPECS_DIR);
     /* 5.5 made the folders a setting, and forgot the second one for a while. */
     if (ret_specs && rc == 0 && (where->version.major != 5 || where->version.minor != 5))
         rc = cdi_strings_add(ret_specs, "/var/run/cdi");
@@ -134,21 +136,74 @@ int cdi_podman_dirs(const struct cdi_engine_where *where, const char *except,
 }
 
 /* `append` came with 4.8; what does not know it gets the whole list. */
-static void put_list(FILE *out, const char *key, const struct cdi_strings *have, const char *add,
-                     bool append)
+static void put_list(FILE *out, const char *key, const struct cdi_strings *have,
+                     const struct cdi_strings *add, bool append)
 {
+    const char *comma = "";
+
+    if (add->n == 0)
+        return;
     fprintf(out, "%s = [", key);
-    for (size_t i = 0; !append && i < have->n; i++) {
-        cdi_toml_put_string(out, have->items[i]);
-        fputs(", ", out);
+    for (size_t i = 0; i < have->n + add->n; i++) {
+        if (append && i < have->n)
+            continue;
+        fputs(comma, out);
+        cdi_toml_put_string(out, i < have->n ? have->items[i] : add->items[i - have->n]);
+        comma = ", ";
     }
-    cdi_toml_put_string(out, add);
     fputs(append ? ", {append = true}]\n" : "]\n", out);
 }
 
-static int make_text(const struct cdi_engine_where *where, const struct cdi_strings *hooks,
-                     bool add_hooks, const struct cdi_strings *specs, bool add_specs,
-                     char **ret_text, struct apir_error *err)
+/* The folders that podman reads, and those that it is to read besides. */
+struct wants {
+    struct cdi_strings hooks, specs, add_hooks, add_specs;
+};
+
+static void wants_fini(struct wants *w)
+{
+    cdi_strings_fini(&w->hooks);
+    cdi_strings_fini(&w->specs);
+    cdi_strings_fini(&w->add_hooks);
+    cdi_strings_fini(&w->add_specs);
+}
+#define cleanup_wants __attribute__((cleanup(wants_fini)))
+
+static int want_spec_dirs(const struct cdi_engine_where *where, struct wants *w)
+{
+    char file[PATH_MAX];
+    int rc = 0;
+
+    /* Before 5.5 the folders of specs are no setting. */
+    if (!cdi_version_at_least(where->version, 5, 5))
+        return 0;
+    if (!cdi_strings_have(&w->specs, CDI_SPECS_DIR))
+        rc = cdi_strings_add(&w->add_specs, CDI_SPECS_DIR);
+    /* What `apir cdi generate` writes for this user. */
+    if (rc < 0 || where->system || !where->home)
+        return rc;
+    snprintf(file, sizeof(file), "%s/cdi/apir.json", where->home);
+    if (access(file, F_OK) < 0)
+        return 0;
+    *strrchr(file, '/') = '\0';
+    return cdi_strings_have(&w->specs, file) ? 0 : cdi_strings_add(&w->add_specs, file);
+}
+
+static int find_wants(const struct cdi_engine_where *where, const char *except, bool safe,
+                      struct wants *w, struct apir_error *err)
+{
+    int rc = cdi_podman_dirs(where, except, &w->hooks, &w->specs, err);
+
+    if (rc < 0)
+        return rc;
+    if (safe && where->hooks_dir && !cdi_strings_have(&w->hooks, where->hooks_dir))
+        rc = cdi_strings_add(&w->add_hooks, where->hooks_dir);
+    if (rc == 0)
+        rc = want_spec_dirs(where, w);
+    return rc < 0 ? apir_error_sys(err, -rc, "containers.conf") : 0;
+}
+
+static int make_text(const struct cdi_engine_where *where, const struct wants *w, char **ret_text,
+                     struct apir_error *err)
 {
     size_t size = 0;
     bool append = cdi_version_at_least(where->version, 4, 8);
@@ -157,33 +212,26 @@ static int make_text(const struct cdi_engine_where *where, const struct cdi_stri
     if (!out)
         return apir_error_sys(err, ENOMEM, "containers.conf");
     fputs(MARK "[engine]\n", out);
-    if (add_hooks)
-        put_list(out, "hooks_dir", hooks, where->hooks_dir, append);
-    if (add_specs)
-        put_list(out, "cdi_spec_dirs", specs, SPECS_DIR, append);
+    put_list(out, "hooks_dir", &w->hooks, &w->add_hooks, append);
+    put_list(out, "cdi_spec_dirs", &w->specs, &w->add_specs, append);
     return fclose(out) == 0 ? 0 : apir_error_sys(err, ENOMEM, "containers.conf");
 }
 
 static int make_plan(const struct cdi_engine_where *where, struct cdi_engine_plan *plan,
                      struct apir_error *err)
 {
-    cleanup_strings struct cdi_strings hooks = {0}, specs = {0};
+    cleanup_wants struct wants w = {0};
 
     int rc = cdi_file_read(plan->path, &plan->before, NULL, err);
     if (rc < 0)
         return rc;
     if (plan->before && strncmp(plan->before, MARK, strlen(MARK)) != 0)
         return apir_error_set(err, EEXIST, "%s is there and not ours", plan->path);
-    rc = cdi_podman_dirs(where, plan->path, &hooks, &specs, err);
+    bool safe = cdi_podman_has_safe_annotations(where->version);
+    rc = find_wants(where, plan->path, safe, &w, err);
     if (rc < 0)
         return rc;
-
-    bool safe = cdi_podman_has_safe_annotations(where->version);
-    bool add_hooks = safe && where->hooks_dir && !cdi_strings_have(&hooks, where->hooks_dir);
-    /* Before 5.5 the folders of specs are no setting. */
-    bool add_specs =
-        cdi_version_at_least(where->version, 5, 5) && !cdi_strings_have(&specs, SPECS_DIR);
-    if (!add_hooks && !add_specs) {
+    if (w.add_hooks.n == 0 && w.add_specs.n == 0) {
         plan->remove = plan->before;
         snprintf(
             plan->note, sizeof(plan->note), "podman %d.%d.%d %s", where->version.major,
@@ -196,7 +244,7 @@ static int make_plan(const struct cdi_engine_where *where, struct cdi_engine_pla
                            : "takes CDI devices by itself; there is nothing to set");
         return 0;
     }
-    rc = make_text(where, &hooks, add_hooks, &specs, add_specs, &plan->after, err);
+    rc = make_text(where, &w, &plan->after, err);
     if (rc < 0)
         return rc;
     if (plan->before && strcmp(plan->before, plan->after) == 0) {
@@ -205,9 +253,12 @@ static int make_plan(const struct cdi_engine_where *where, struct cdi_engine_pla
         snprintf(plan->note, sizeof(plan->note), "%.500s is as it should be", plan->path);
         return 0;
     }
-    snprintf(plan->note, sizeof(plan->note), "podman is to read %.400s%s%s too",
-             add_hooks ? where->hooks_dir : "", add_hooks && add_specs ? " and " : "",
-             add_specs ? SPECS_DIR : "");
+    size_t used = (size_t)snprintf(plan->note, sizeof(plan->note), "podman is to read %.200s",
+                                   w.add_hooks.n > 0 ? w.add_hooks.items[0] : w.add_specs.items[0]);
+    for (size_t i = w.add_hooks.n > 0 ? 0 : 1; i < w.add_specs.n; i++)
+        used += (size_t)snprintf(plan->note + used, sizeof(plan->note) - used, " and %.150s",
+                                 w.add_specs.items[i]);
+    snprintf(plan->note + used, sizeof(plan->note) - used, " too");
     return 0;
 }
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cdi/commands.h"
+#include "cdi/engine/specs.h"
 #include "cdi/host/session.h"
 #include "cdi/install.h"
 #include "cdi/machine.h"
@@ -38,7 +39,8 @@ static const char usage[] =
     "behind a node does not answer, the devices that the file has for that node stay; where\n"
     "none answers at all, the file stays as it is.\n"
     "\n"
-    "  --output FILE     write to FILE (default " CDI_SPEC_PATH "; - is standard output)\n"
+    "  --output FILE     write to FILE (default " CDI_SPEC_PATH ", for a user that is not root\n"
+    "                    ~/.config/cdi/" CDI_SPEC_FILE "; - is standard output)\n"
     "  --vendor NAME     the vendor in VENDOR/CLASS=gpu0 (default " CDI_SPEC_VENDOR ")\n"
     "  --class NAME      the class (default " CDI_SPEC_CLASS ")\n"
     "  --plugin PATH     the plug-in (default: beside this program's installation)\n"
@@ -59,7 +61,7 @@ static const char usage[] =
 
 struct generate {
     const char *output, *dev_root, *vendor, *class_name, *socket_dir;
-    char plugin[PATH_MAX], hook[PATH_MAX];
+    char plugin[PATH_MAX], hook[PATH_MAX], own[PATH_MAX];
     bool with_hook, with_handshake, dry_run;
     struct cdi_node nodes[CDI_NODES_MAX];
     struct cdi_session session;                 /* with the node at hand */
@@ -249,11 +251,38 @@ static const char *first_name(const struct generate *g, char *name, size_t size)
     return name;
 }
 
+static int say_clash(const struct cdi_specs_clash *clash, void *user)
+{
+    char text[512];
+
+    (void)user;
+    cdi_specs_say(clash, text, sizeof(text));
+    apir_text_print(stderr, "%s\n", text);
+    return 0;
+}
+
+/* How to use it, and what keeps engines from taking it. */
+static void say_written(const struct generate *g)
+{
+    const char *slash = strrchr(g->output, '/');
+    char first[32];
+
+    /* podman is told of a folder that is the user's alone. */
+    if (strcmp(g->output, g->own) == 0 && geteuid() != 0)
+        apir_text_print(stderr,
+                        "wrote %s; try: podman --cdi-spec-dir %.*s run --device %s/%s=%s …\n",
+                        g->output, (int)(slash - g->output), g->output, g->vendor, g->class_name,
+                        first_name(g, first, sizeof(first)));
+    else
+        apir_text_print(stderr, "wrote %s; try: podman run --device %s/%s=%s …\n", g->output,
+                        g->vendor, g->class_name, first_name(g, first, sizeof(first)));
+    (void)cdi_specs_check_all(g->output, say_clash, NULL);
+}
+
 static int generate(struct generate *g, struct apir_error *err)
 {
     cleanup_json struct json_object *spec = NULL;
     struct cdi_report report;
-    char first[32];
 
     int rc = resolve(g->plugin, cdi_install_find_plugin, "plug-in (see --plugin)", err);
     if (rc == 0 && g->with_hook)
@@ -300,8 +329,7 @@ static int generate(struct generate *g, struct apir_error *err)
     }
     rc = cdi_spec_store(g->output, spec, err);
     if (rc == 0)
-        apir_text_print(stderr, "wrote %s; try: podman run --device %s/%s=%s …\n", g->output,
-                        g->vendor, g->class_name, first_name(g, first, sizeof(first)));
+        say_written(g);
     return rc;
 }
 
@@ -409,7 +437,8 @@ int cdi_generate_main(int argc, char **argv)
         perror("apir");
         return CDI_EXIT_FAILED;
     }
-    g->output = CDI_SPEC_PATH;
+    cdi_specs_own_path(CDI_SPEC_FILE, g->own, sizeof(g->own));
+    g->output = g->own;
     g->dev_root = "/";
     g->vendor = CDI_SPEC_VENDOR;
     g->class_name = CDI_SPEC_CLASS;

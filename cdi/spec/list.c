@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cdi/commands.h"
+#include "cdi/engine/specs.h"
 #include "cdi/file.h"
 #include "common/json.h"
 #include "common/oci/cdi_rules.h"
@@ -17,7 +18,6 @@
 #include "common/cleanup.h"
 #include "common/error.h"
 
-#define DIRS_MAX  8
 #define BYTES_MAX (16u << 20) /* of all rows: a file makes much of a long kind and many devices */
 #define ROW_BYTES 512         /* that a row takes beside its texts */
 
@@ -25,13 +25,16 @@ static const char usage[] =
     "Usage: apir cdi list [OPTION]...\n"
     "\n"
     "Lists the devices of the CDI specs that the engines read: a line each, with its nodes,\n"
-    "the id of the host's device where the spec tells it, and the file.\n"
+    "the id of the host's device where the spec tells it, and the file. Of a device that two\n"
+    "files have it is said which of them engines take, if any.\n"
     "\n"
     "  --json            as a JSON list: name, nodes, id, spec\n"
-    "  --spec-dir DIR    read DIR instead of /etc/cdi and /var/run/cdi; may be repeated\n"
+    "  --spec-dir DIR    read DIR instead of the folders that engines read; may be repeated, of\n"
+    "                    two folders the later one wins\n"
     "  -h, --help        this text\n"
     "\n"
-    "Exit codes: 0 listed, 1 a spec could not be read or no device was found, 2 wrong usage.\n";
+    "Exit codes: 0 listed, 1 a spec could not be read, engines refuse a device that is there\n"
+    "twice, or no device was found, 2 wrong usage.\n";
 
 struct list {
     struct json_object *rows;
@@ -142,6 +145,17 @@ static void read_dir(struct list *l, const char *dir, bool must_exist)
     }
 }
 
+static int say_clash(const struct cdi_specs_clash *clash, void *user)
+{
+    struct list *l = user;
+    char text[512];
+
+    cdi_specs_say(clash, text, sizeof(text));
+    apir_text_print(stderr, "apir cdi list: %s\n", text);
+    l->failed = l->failed || clash->twice;
+    return 0;
+}
+
 static void print_rows(struct json_object *rows)
 {
     for (size_t i = 0; i < json_object_array_length(rows); i++) {
@@ -166,8 +180,7 @@ int cdi_list_main(int argc, char **argv)
         {"help", no_argument, NULL, 'h'},
         {0},
     };
-    const char *dirs[DIRS_MAX];
-    size_t n_dirs = 0;
+    cleanup_strings struct cdi_strings dirs = {0};
     bool as_json = false;
     cleanup_json struct json_object *rows = json_object_new_array();
     struct list l = {.rows = rows};
@@ -178,9 +191,8 @@ int cdi_list_main(int argc, char **argv)
             as_json = true;
             break;
         case SPEC_DIR:
-            if (n_dirs == DIRS_MAX)
+            if (cdi_strings_add(&dirs, optarg) < 0)
                 return cdi_usage_error(argv[0], "too many folders", "");
-            dirs[n_dirs++] = optarg;
             break;
         case 'h':
             fputs(usage, stdout);
@@ -191,13 +203,15 @@ int cdi_list_main(int argc, char **argv)
     }
     if (optind < argc)
         return cdi_usage_error(argv[0], "unexpected: ", argv[optind]);
-    bool given = n_dirs > 0;
-    if (!given) {
-        dirs[n_dirs++] = "/etc/cdi";
-        dirs[n_dirs++] = "/var/run/cdi";
-    }
-    for (size_t i = 0; i < n_dirs; i++)
-        read_dir(&l, dirs[i], given);
+    bool given = dirs.n > 0;
+    if (!given)
+        (void)cdi_specs_all_dirs(&dirs);
+    for (size_t i = 0; i < dirs.n; i++)
+        read_dir(&l, dirs.items[i], given);
+    if (given)
+        (void)cdi_specs_check(&dirs, NULL, say_clash, &l);
+    else
+        (void)cdi_specs_check_all(NULL, say_clash, &l);
     if (as_json)
         (void)apir_json_print(rows);
     else

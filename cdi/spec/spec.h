@@ -14,7 +14,8 @@ struct json_object;
 
 #define CDI_SPEC_VENDOR      "virtgpu"
 #define CDI_SPEC_CLASS       "apir"
-#define CDI_SPEC_PATH        "/etc/cdi/apir.json"
+#define CDI_SPEC_FILE        "apir.json"
+#define CDI_SPEC_PATH        "/etc/cdi/" CDI_SPEC_FILE
 #define CDI_SPEC_SIZE_MAX    (1u << 20)
 #define CDI_PLUGIN_CONTAINER "/usr/lib/apir/libggml-apir.so"
 #define CDI_SOCKET_DIR       "/run/apir/host" /* in the container; outside by default */

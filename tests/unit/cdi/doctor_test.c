@@ -397,6 +397,37 @@ TEST_WITHIN(a_spec_is_held_against_this_machine, setup, teardown)
     expect(doctor_check_spec, DOCTOR_FAIL, "lacks host0");
 }
 
+TEST_WITHIN(a_device_that_the_host_has_no_more_is_missed, setup, teardown)
+{
+    static struct cdi_node node = {.path = "/dev/null"};
+    static const char *const ids[] = {"a1", "b2"};
+    char path[256], text[800];
+
+    d.node = &node;
+    d.session.n_devices = 2;
+    for (size_t i = 0; i < 2; i++)
+        snprintf(d.session.devices[i].id, sizeof(d.session.devices[i].id), "%s", ids[i]);
+    for (int lost = 0; lost < 2; lost++) {
+        snprintf(
+            text, sizeof(text),
+            "{\"cdiVersion\": \"0.3.0\", \"kind\": \"virtgpu/apir\", \"devices\": ["
+            "{\"name\": \"gpu0\", \"containerEdits\": {\"env\": [\"APIR_DEVICE_0=a1\"],"
+            " \"deviceNodes\": [{\"path\": \"/dev/null\"}]}},"
+            "{\"name\": \"gpu1\", \"containerEdits\": {\"env\": [\"APIR_DEVICE_1=%s\"],"
+            " \"deviceNodes\": [{\"path\": \"/dev/null\"}]}},"
+            "{\"name\": \"gpu2\", \"containerEdits\": {\"env\": [\"APIR_DEVICE_2=of-another\"],"
+            " \"deviceNodes\": [{\"path\": \"/dev/zero\"}]}}],"
+            "\"containerEdits\": {\"mounts\": [{\"hostPath\": \"/etc\", \"containerPath\": "
+            "\"/usr/lib/apir/libggml-apir.so\", \"options\": [\"rprivate\"]}]}}",
+            lost ? "c3" : "b2");
+        snprintf(path, sizeof(path), "%s", make("/spec.json", text));
+        d.spec_path = path;
+        apir_json_put(&d.spec);
+        expect(doctor_check_spec, lost ? DOCTOR_FAIL : DOCTOR_PASS,
+               lost ? "gpu1 is a device that the host has no more" : "/spec.json");
+    }
+}
+
 TEST_WITHIN(a_socket_is_tried, setup, teardown)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cdi/engine/specs.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cdi/file.h"
+#include "cdi/install.h"
+#include "common/cleanup.h"
+#include "common/error.h"
+#include "common/json.h"
+#include "common/oci/cdi_rules.h"
+
+#define DEVICES_MAX 20000u
+#define FILES_MAX   2000u
+#define BYTES_MAX   (16u << 20) /* of all names */
+#define PAIRS_MAX   64u
+
+int cdi_specs_add_usual(struct cdi_strings *dirs)
+{
+    int rc = cdi_strings_add(dirs, CDI_SPECS_DIR);
+
+    return rc < 0 ? rc : cdi_strings_add(dirs, CDI_SPECS_DIR_RUN);
+}
+
+void cdi_specs_own_path(const char *name, char *path, size_t size)
+{
+    char home[PATH_MAX];
+    const char *config = geteuid() == 0 ? NULL : cdi_install_config_home(home, sizeof(home));
+
+    if (!config || (size_t)snprintf(path, size, "%s/cdi/%s", config, name) >= size)
+        snprintf(path, size, CDI_SPECS_DIR "/%s", name);
+}
+
+/* Of each engine the machine's own, and then the user's. */
+#define LISTS (2 * CDI_ENGINE_COUNT)
+
+/* The folders of one of LISTS, none where there is no such; a later one wins. */
+static int read_list(size_t i, struct cdi_strings *ret)
+{
+    char home[PATH_MAX];
+    const struct engine_ops *engine = cdi_engines[i / 2];
+    const struct cdi_engine_where where = {
+        .version = {INT_MAX, 0, 0}, /* which reads the most */
+        .root = "",
+        .home = cdi_install_config_home(home, sizeof(home)),
+        .run = cdi_engine_run_dir(),
+        .system = i % 2 == 0,
+        .uid = geteuid(),
+    };
+
+    return where.uid == 0 && !where.system ? 0 : engine->spec_dirs(&where, ret, NULL);
+}
+
+/* Folders, or files. */
+static bool same_place(const char *a, const char *b)
+{
+    struct stat x, y;
+
+    return strcmp(a, b) == 0 ||
+           (stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino);
+}
+
+int cdi_specs_all_dirs(struct cdi_strings *ret)
+{
+    int rc = cdi_specs_add_usual(ret);
+
+    for (size_t i = 0; rc == 0 && i < LISTS; i++) {
+        cleanup_strings struct cdi_strings dirs = {0};
+
+        /* What cannot be read is doctor's to say. */
+        if (read_list(i, &dirs) < 0)
+            continue;
+        for (size_t k = 0; rc == 0 && k < dirs.n; k++) {
+            bool known = false;
+            for (size_t m = 0; m < ret->n; m++)
+                known = known || same_place(ret->items[m], dirs.items[k]);
+            rc = known ? 0 : cdi_strings_add(ret, dirs.items[k]);
+        }
+    }
+    return rc;
+}
+
+/* ---- what is in them ---------------------------------------------------------------- */
+
+struct device {
+    char *name;
+    unsigned file;
+};
+
+struct reader {
+    unsigned dir; /* of what is being read */
+    char *files[FILES_MAX];
+    unsigned dir_of[FILES_MAX];
+    unsigned n_files;
+    struct device devices[DEVICES_MAX];
+    unsigned n;
+    size_t bytes;
+};
+
+static void reader_free(struct reader **r)
+{
+    for (unsigned i = 0; *r && i < (*r)->n_files; i++)
+        free((*r)->files[i]);
+    for (unsigned i = 0; *r && i < (*r)->n; i++)
+        free((*r)->devices[i].name);
+    free(*r);
+}
+#define cleanup_reader __attribute__((cleanup(reader_free)))
+
+/* Non-zero where there is no room for more. */
+static int add(struct reader *r, const char *kind, const char *name)
+{
+    char *full;
+
+    r->bytes += strlen(kind) + strlen(name) + 2;
+    if (r->n == DEVICES_MAX || r->bytes > BYTES_MAX || asprintf(&full, "%s=%s", kind, name) < 0)
+        return 1;
+    r->devices[r->n++] = (struct device){full, r->n_files - 1};
+    return 0;
+}
+
+/* Of YAML that is no JSON only what tools write: a line for the kind, and one for each name. */
+static char *yaml_value(char *line, const char *key)
+{
+    size_t indent = strspn(line, " -");
+    char *value = line + indent + strlen(key);
+
+    if (indent > 4 || strncmp(line + indent, key, strlen(key)) != 0)
+        return NULL;
+    value += strspn(value, " \"'");
+    value[strcspn(value, " \"'\r")] = '\0';
+    return value[0] == '\0' ? NULL : value;
+}
+
+static int read_yaml(struct reader *r, const char *path)
+{
+    cleanup_free char *text = NULL, *again = NULL;
+    char *kind = NULL, *save = NULL;
+
+    if (cdi_file_load(path, &text, NULL) < 0 || !text || !(again = strdup(text)))
+        return 0;
+    for (char *line = strtok_r(text, "\n", &save); line && !kind;
+         line = strtok_r(NULL, "\n", &save))
+        kind = line[0] == 'k' ? yaml_value(line, "kind:") : NULL;
+    save = NULL;
+    for (char *line = strtok_r(again, "\n", &save); kind && line;
+         line = strtok_r(NULL, "\n", &save)) {
+        const char *name = yaml_value(line, "name:");
+        if (name && add(r, kind, name) != 0)
+            return 1;
+    }
+    return 0;
+}
+
+static int read_file(const char *path, void *user)
+{
+    struct reader *r = user;
+    cleanup_json struct json_object *spec = NULL;
+    struct cdi_report report;
+    int rc = 0;
+
+    if (!cdi_file_ends_with(path, ".json") && !cdi_file_ends_with(path, ".yaml"))
+        return 0;
+    if (r->n_files == FILES_MAX || !(r->files[r->n_files] = strdup(path)))
+        return 1;
+    r->dir_of[r->n_files++] = r->dir;
+    if (apir_json_load(path, CDI_FILE_SIZE_MAX, &spec, NULL) < 0)
+        return cdi_file_ends_with(path, ".yaml") ? read_yaml(r, path) : 0;
+    cdi_report_init(&report);
+    cdi_rules_check(spec, &report);
+    const char *kind = report.n_errors == 0 ? apir_json_string(spec, "kind") : NULL;
+    cdi_report_fini(&report);
+    struct json_object *devices = apir_json_array(spec, "devices");
+    for (size_t i = 0; kind && rc == 0 && i < apir_json_length(devices); i++)
+        rc = add(r, kind, apir_json_string(json_object_array_get_idx(devices, i), "name"));
+    return rc;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct device *x = a, *y = b;
+    int order = strcmp(x->name, y->name);
+
+    return order != 0 ? order : (x->file > y->file) - (x->file < y->file);
+}
+
+/* NULL: no memory. A folder that is there twice is where it comes last. */
+static struct reader *read_all(const struct cdi_strings *dirs)
+{
+    struct reader *r = calloc(1, sizeof(*r));
+
+    for (size_t i = 0; r && i < dirs->n; i++) {
+        bool again = false;
+        for (size_t k = i + 1; k < dirs->n; k++)
+            again = again || same_place(dirs->items[i], dirs->items[k]);
+        r->dir = (unsigned)i;
+        if (!again)
+            (void)cdi_file_each(dirs->items[i], "", read_file, r);
+    }
+    if (r)
+        qsort(r->devices, r->n, sizeof(r->devices[0]), by_name);
+    return r;
+}
+
+/* ---- two of one name ------------------------------------------------------------------ */
+
+struct pair {
+    unsigned file, other;
+    const char *name;
+    size_t n;
+};
+
+static void add_pair(struct pair pairs[PAIRS_MAX], size_t *n, unsigned file, unsigned other,
+                     const char *name)
+{
+    for (size_t i = 0; i < *n; i++)
+        if (pairs[i].file == file && pairs[i].other == other) {
+            pairs[i].n++;
+            return;
+        }
+    if (*n < PAIRS_MAX)
+        pairs[(*n)++] = (struct pair){file, other, name, 1};
+}
+
+/* Devices from..end have one name, in the order of their folders. */
+static void pair_up(const struct reader *r, unsigned from, unsigned end, const char *only,
+                    struct pair pairs[PAIRS_MAX], size_t *n)
+{
+    unsigned last = r->devices[end - 1].file;
+
+    for (unsigned i = from; i + 1 < end; i++) {
+        unsigned file = r->devices[i].file, next = r->devices[i + 1].file;
+        bool twice = r->dir_of[file] == r->dir_of[next];
+        unsigned first = twice ? file : last, second = twice ? next : file;
+
+        if (!only || same_place(r->files[first], only) || same_place(r->files[second], only))
+            add_pair(pairs, n, first, second, r->devices[i].name);
+    }
+}
+
+int cdi_specs_check(const struct cdi_strings *dirs, const char *only,
+                    int (*fn)(const struct cdi_specs_clash *clash, void *user), void *user)
+{
+    cleanup_reader struct reader *r = read_all(dirs);
+    struct pair pairs[PAIRS_MAX];
+    size_t n = 0;
+    int rc = 0;
+
+    if (!r)
+        return -ENOMEM;
+    for (unsigned from = 0, end; from < r->n; from = end) {
+        for (end = from + 1;
+             end < r->n && strcmp(r->devices[from].name, r->devices[end].name) == 0;)
+            end++;
+        pair_up(r, from, end, only, pairs, &n);
+    }
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        const struct cdi_specs_clash clash = {
+            .name = pairs[i].name,
+            .more = pairs[i].n - 1,
+            .twice = r->dir_of[pairs[i].file] == r->dir_of[pairs[i].other],
+            .file = r->files[pairs[i].file],
+            .other = r->files[pairs[i].other],
+        };
+        rc = fn(&clash, user);
+    }
+    return rc;
+}
+
+/* Whether the file is in one of these folders. */
+static bool have_file(const struct cdi_strings *dirs, const char *file)
+{
+    const char *slash = strrchr(file, '/');
+    cleanup_free char *dir = slash ? strndup(file, (size_t)(slash - file)) : NULL;
+
+    for (size_t i = 0; dir && i < dirs->n; i++)
+        if (same_place(dirs->items[i], dir))
+            return true;
+    return false;
+}
+
+struct once {
+    int (*fn)(const struct cdi_specs_clash *clash, void *user);
+    void *user;
+    struct cdi_strings seen;
+};
+
+static int say_once(const struct cdi_specs_clash *clash, void *user)
+{
+    struct once *o = user;
+    cleanup_free char *key = NULL;
+
+    if (asprintf(&key, "%s\n%s", clash->file, clash->other) < 0) {
+        key = NULL;
+        return -ENOMEM;
+    }
+    if (cdi_strings_have(&o->seen, key) || cdi_strings_add(&o->seen, key) < 0)
+        return 0;
+    return o->fn(clash, o->user);
+}
+
+int cdi_specs_check_all(const char *only,
+                        int (*fn)(const struct cdi_specs_clash *clash, void *user), void *user)
+{
+    struct once o = {.fn = fn, .user = user};
+    bool found = false;
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < LISTS; i++) {
+        cleanup_strings struct cdi_strings dirs = {0};
+
+        if (read_list(i, &dirs) < 0 || (only && !have_file(&dirs, only)))
+            continue;
+        found = true;
+        rc = cdi_specs_check(&dirs, only, say_once, &o);
+    }
+    if (only && !found && strchr(only, '/')) {
+        cleanup_strings struct cdi_strings dirs = {0};
+        cleanup_free char *dir = strndup(only, (size_t)(strrchr(only, '/') - only));
+
+        rc = dir ? cdi_strings_add(&dirs, dir) : -ENOMEM;
+        if (rc == 0)
+            rc = cdi_specs_check(&dirs, only, say_once, &o);
+    }
+    cdi_strings_fini(&o.seen);
+    return rc;
+}
+
+void cdi_specs_say(const struct cdi_specs_clash *c, char *text, size_t size)
+{
+    char more[48] = "";
+
+    if (c->more > 0)
+        snprintf(more, sizeof(more), " (and %zu more)", c->more);
+    if (c->twice)
+        snprintf(text, size,
+                 "%.100s%s is in both %.150s and %.150s, so engines take neither: take one away",
+                 c->name, more, c->file, c->other);
+    else
+        snprintf(text, size,
+                 "%.100s%s: engines take it from %.150s, which wins over %.150s: take away the one "
+                 "that is not meant",
+                 c->name, more, c->file, c->other);
+}
+
+void cdi_specs_find(const char *kind, const char *name, char *path, size_t size)
+{
+    cleanup_strings struct cdi_strings dirs = {0};
+    cleanup_reader struct reader *r = NULL;
+    const size_t length = strlen(kind);
+    unsigned best = 0;
+    bool found = false;
+
+    if (cdi_specs_all_dirs(&dirs) == 0)
+        r = read_all(&dirs);
+    for (unsigned i = 0; r && i < r->n; i++) {
+        const struct device *d = &r->devices[i];
+
+        if (strncmp(d->name, kind, length) != 0 || d->name[length] != '=' ||
+            (found && r->dir_of[d->file] <= r->dir_of[best]))
+            continue;
+        best = d->file;
+        found = true;
+    }
+    if (!found || (size_t)snprintf(path, size, "%s", r->files[best]) >= size)
+        snprintf(path, size, CDI_SPECS_DIR "/%s", name);
+}
