@@ -69,6 +69,13 @@ static void explain(const struct image *image, uint16_t machine, bool fit, const
 
 static void place_all(const struct image *image, uint16_t machine, int source)
 {
+    if (image->early) {
+        hook_log(HOOK_WARNING,
+                 "the image was not looked through within %d s (no processor time, a slow file "
+                 "system, or a million names); placed nowhere; " FALLBACK,
+                 IMAGE_FIND_MS / 1000);
+        return;
+    }
     for (size_t i = 0; i < image->n_targets; i++)
         place_one(image, &image->targets[i], source);
     explain(image, machine, false, "no acceleration");

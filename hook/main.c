@@ -43,8 +43,12 @@
 #include "common/error.h"
 
 #define PRECREATE "precreate"
-/* Half of what specs and hooks.d files give the hook before the container fails. */
-#define LIMIT_MS 5000
+/*
+ * Specs and hooks.d files give the hook twelve times that before the container fails: with little
+ * of a processor even what it does before and after takes seconds. Longer than a look may take
+ * (IMAGE_FIND_MS), which says more.
+ */
+#define LIMIT_MS 10000
 
 static const char usage[] =
     "Usage: apir-hook STAGE [OPTION]...\n"

@@ -108,7 +108,9 @@ static void print_text(const struct image *image, uint16_t machine)
     apir_text_print(stdout, "      %-10s %u files, %llu KiB, %llu ms%s\n", "looked at",
                     image->files, (unsigned long long)image->bytes / 1024,
                     (unsigned long long)image->ms,
-                    image->truncated ? "; there is more than is looked at" : "");
+                    image->early ? "; not all that is to be looked at, so that nothing follows"
+                    : image->truncated ? "; there is more than is looked at"
+                                       : "");
 }
 
 static void add_string(struct json_object *object, const char *key, const char *value)

@@ -64,7 +64,8 @@ static struct json_object *build_hook(struct builder *b, const struct cdi_spec_o
     put_string(b, hook, "path", o->hook_path);
     put(b, hook, "args", strings(b, args));
     put(b, hook, "env", strings(b, env));
-    put(b, hook, "timeout", json_object_new_int(10));
+    /* Far above the hook's own limit (10 s): a runtime that loses patience ends the container. */
+    put(b, hook, "timeout", json_object_new_int(120));
     return hook;
 }
 

@@ -25,6 +25,7 @@ struct scan {
     int root;
     struct image *image;
     struct image_budget budget;
+    uint64_t entries; /* that may still be read */
     struct image_places *places;
     struct image_place now;        /* the folder being read */
     struct image_dir *dir;         /* the same, as it will be kept */
@@ -220,15 +221,24 @@ static void on_link(struct scan *s, const char *name)
     image_places_add_link(s->places, &s->now, target);
 }
 
+/* Whether nothing more is looked at: time is over, or there is more than any image has. */
+static bool is_over(struct scan *s)
+{
+    bool left = image_budget_left(&s->budget);
+
+    s->image->early = s->image->early || s->entries == 0 || apir_now_ms() >= s->budget.deadline_ms;
+    s->image->truncated = s->image->truncated || s->image->early || !left;
+    return s->image->early || !left;
+}
+
 static int on_entry(const char *name, unsigned char type, void *user)
 {
     struct scan *s = user;
     struct stat st;
 
-    if (!image_budget_left(&s->budget)) {
-        s->image->truncated = true;
+    if (is_over(s))
         return 1;
-    }
+    s->entries--;
     if (type == DT_UNKNOWN && fstatat(s->dir->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
         type = (unsigned char)IFTODT(st.st_mode);
     if (type == DT_DIR)
@@ -276,13 +286,14 @@ static void find_compiled(struct scan *s, struct image_ggml *g)
 {
     size_t longest = 0;
     const char *name = strrchr(g->path, '/') + 1;
+    /* Whatever was read before: it decides where all modules are searched. */
+    struct image_budget budget = {.bytes = IMAGE_FIND_BYTES, .deadline_ms = s->budget.deadline_ms};
     cleanup_fd int fd = image_rootfs_open_child(s->image->dirs[g->dir].fd, name, O_RDONLY, 0);
 
     for (size_t i = 0; fd >= 0 && i < s->image->n; i++) {
         const struct image_dir *d = &s->image->dirs[i];
 
-        if (d->modules && strlen(d->path) > longest &&
-            image_ggml_has_path(fd, d->path, &s->budget)) {
+        if (d->modules && strlen(d->path) > longest && image_ggml_has_path(fd, d->path, &budget)) {
             longest = strlen(d->path);
             g->has_compiled = true;
             g->compiled = i;
@@ -299,18 +310,20 @@ int image_scan(int root, char *const *also, size_t n_also, uint16_t machine, str
         .root = root,
         .image = image,
         .places = places,
-        .budget = {.bytes = IMAGE_FIND_BYTES, .deadline_ms = start + IMAGE_FIND_MS},
+        .budget = {.bytes = IMAGE_FIND_BYTES, .deadline_ms = start + image->limit_ms},
+        .entries = image->limit_entries,
     };
 
     if (!dir || !places)
         return -ENOMEM;
-    while (image_budget_left(&s.budget) && image_places_next(places, root, &s.now))
+    while (image_places_next(places, root, &s.now) && !is_over(&s))
         visit(&s, dir);
-    image->truncated =
-        image->truncated || image_places_overflown(places) || !image_budget_left(&s.budget);
+    image->truncated = image->truncated || image_places_overflown(places);
     for (size_t i = 0; i < image->n_ggmls; i++)
         if (image->ggmls[i].kind == IMAGE_SHARED && !image->ggmls[i].file.links_cpu)
             find_compiled(&s, &image->ggmls[i]);
+    /* What it was just doing may have been cut short. */
+    image->early = image->early || apir_now_ms() >= s.budget.deadline_ms;
     image->bytes = IMAGE_FIND_BYTES - s.budget.bytes;
     image->ms = apir_now_ms() - start;
     image_conclude(image, machine);

@@ -10,13 +10,9 @@
 
 #include "common/image/image.h"
 
-/* A container that starts is somebody waiting: what is not found by then is not found. */
-#define IMAGE_FIND_MS    1500
-#define IMAGE_FIND_BYTES (256u << 20)
-
 /*
- * Fills *image, which must be as image_init left it, and concludes for a
- * plug-in of this machine. `also` are further folders of the image to look into
+ * Fills *image, which must be as image_init left it (but for its limits), and concludes
+ * for a plug-in of this machine. `also` are further folders of the image to look into
  * first (the container's working directory, say), n_also may be 0. Returns 0
  * (also where nothing is found) or -errno.
  */

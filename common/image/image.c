@@ -11,6 +11,8 @@
 void image_init(struct image *image)
 {
     memset(image, 0, sizeof(*image));
+    image->limit_ms = IMAGE_FIND_MS;
+    image->limit_entries = IMAGE_FIND_ENTRIES;
 }
 
 void image_fini(struct image *image)
@@ -188,6 +190,8 @@ void image_conclude(struct image *image, uint16_t machine)
     for (size_t i = 0; i < image->n; i++)
         if (image->dirs[i].virtgpu[0] != '\0')
             add_target(image, i, image->dirs[i].virtgpu, true);
+    if (image->early)
+        image->n_targets = 0;
 }
 
 size_t image_fitting(const struct image *image)

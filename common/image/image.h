@@ -15,6 +15,14 @@
 
 #include "common/image/ggml.h"
 
+/*
+ * What there is to be looked at is bounded by its number, so that a machine finds the same however
+ * slow it is. Time is for what does not end otherwise: where it is over, nothing is concluded.
+ */
+#define IMAGE_FIND_BYTES   (256u << 20)
+#define IMAGE_FIND_ENTRIES 1000000u /* of all folders */
+#define IMAGE_FIND_MS      8000
+
 #define IMAGE_DIRS_MAX  48
 #define IMAGE_GGMLS_MAX 16
 #define IMAGE_PATH_SIZE 256
@@ -70,6 +78,12 @@ struct image {
     size_t n_ggmls;
     bool calls;     /* some program or library calls a loader that is elsewhere */
     bool truncated; /* more folders, files or bytes than are looked at */
+    /*
+     * The look ended before all was seen that is to be seen: there are no targets, since what is
+     * missing could lead to others.
+     */
+    bool early;
+    uint64_t limit_ms, limit_entries; /* image_init sets them */
     /* What the look cost. */
     unsigned files;
     uint64_t bytes, ms;

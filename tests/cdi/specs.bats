@@ -17,6 +17,18 @@ setup() {
     perl -MIO::Socket::UNIX -e 'IO::Socket::UNIX->new(Local => $ARGV[0], Listen => 1) or die' "$T/host/apir.sock"
 }
 
+# What rootless podman leaves to keep its namespaces.
+podman_end() {
+    local file
+    for file in "$T"/run/libpod/tmp/pause.pid "$T"/run/libpod/pause.pid; do
+        [[ ! -e $file ]] || { kill -KILL "$(<"$file")" || :; rm "$file"; }
+    done
+}
+teardown() {
+    podman_end
+    common_teardown
+}
+
 # As it is installed: users may run the hook, and not read it.
 installed() {
     "${MAKE:-make}" --no-print-directory -s install-cdi install-hook install-frontend DESTDIR="$T/root" O="$OUT" 3>&-
@@ -79,6 +91,7 @@ podman_in() { # FOLDER OPTION... : the folder is podman's; prints the container'
     rm -r "$T/home/.config"
     printf '%s\n' 'set -e' 'apir cdi generate' 'apir engine configure podman' >"$T/commands"
     export -f as_user
+    podman_end
     run -0 unshare --mount --propagation private bash -ec '
         T=$1 USER_ID=$2; mount -t tmpfs tmpfs /run; mkdir -p /run/apir/host; mount --bind "$T/host" /run/apir/host
         PATH=$3:$PATH as_user sh "$T/commands"

@@ -119,6 +119,20 @@ TEST(no_hook_leaves_no_hook)
     assert_int_equal(findings(spec), 0);
 }
 
+/* Much more than the hook gives itself (hook/main.c): it is a runtime's, which ends the container.
+ */
+TEST(a_hook_has_time_where_there_is_no_processor)
+{
+    struct cdi_spec_options o = options();
+    struct json_object *spec = build(&o);
+    struct json_object *edits = apir_json_member(spec, "containerEdits", json_type_object);
+    struct json_object *hook =
+        json_object_array_get_idx(apir_json_member(edits, "hooks", json_type_array), 0);
+
+    assert_true(json_object_get_int(apir_json_member(hook, "timeout", json_type_int)) >= 100);
+    json_object_put(spec);
+}
+
 TEST(plugin_elsewhere_is_told_to_the_hook)
 {
     struct cdi_spec_options o = options();
