@@ -114,6 +114,25 @@ static int set_variables(const struct run *r, struct json_object *const *edits, 
     return 0;
 }
 
+/* Of what was chosen before, by a shell that was run so, say, nothing is left. */
+static int forget_devices(void)
+{
+    for (size_t i = 0; environ[i];) {
+        const size_t length = strcspn(environ[i], "=");
+        char name[64];
+
+        if (strncmp(environ[i], "APIR_DEVICE_", 12) != 0 || length >= sizeof(name)) {
+            i++;
+            continue;
+        }
+        snprintf(name, sizeof(name), "%.*s", (int)length, environ[i]);
+        /* What comes behind it moves here. */
+        if (unsetenv(name) < 0)
+            return -errno;
+    }
+    return 0;
+}
+
 /* A spec says nothing of where a node is found; a container would have just this one. */
 static int set_transport(const struct run *r, struct json_object *const *edits, int n,
                          struct apir_error *err)
@@ -148,6 +167,8 @@ static int take_device(const struct run *r, struct apir_error *err)
         apir_error_wrap(err, "`apir cdi list` names the devices");
         return n;
     }
+    if (forget_devices() < 0)
+        return apir_error_sys(err, EINVAL, "the environment");
     /* The spec's own APIR_TRANSPORT comes after, and wins. */
     rc = set_transport(r, edits, n, err);
     return rc < 0 ? rc : set_variables(r, edits, n, err);
@@ -155,38 +176,52 @@ static int take_device(const struct run *r, struct apir_error *err)
 
 /* ---- what there is --------------------------------------------------------------- */
 
-static bool has_road(void)
+/*
+ * The way to the host, as APIR_TRANSPORT names it: a sandbox that does not let it through is then
+ * no reason to take another one. Returns false where there is none.
+ */
+static bool choose_road(char *transport, size_t size)
 {
     struct cdi_node nodes[CDI_NODES_MAX];
     const char *wish = getenv("APIR_TRANSPORT");
+    const struct cdi_node *node = NULL;
+    bool closed = false;
 
     /* What somebody has asked for is what the plug-in speaks of, if it fails. */
     if (wish && wish[0] != '\0' && strcmp(wish, "auto") != 0)
-        return true;
-    if (access(CDI_SOCKET_DIR "/" CDI_SOCKET_NAME, F_OK) == 0)
-        return true;
+        return (size_t)snprintf(transport, size, "%s", wish) < size;
     int n = cdi_nodes_find("", nodes);
-    for (int i = 0; i < n; i++) {
+    for (int i = n - 1; i >= 0; i--) {
+        bool whole = nodes[i].caps_error == 0 && !cdi_node_caps_missing(&nodes[i].caps);
+        if (nodes[i].is_virtio_gpu && (whole || !node))
+            node = &nodes[i];
         /* One that may not be opened may be of virtio-gpu. */
-        if (nodes[i].is_virtio_gpu || nodes[i].open_error == EACCES)
-            return true;
+        closed = closed || nodes[i].open_error == EACCES;
     }
-    return false;
+    if (node)
+        snprintf(transport, size, "virtgpu:%s", node->path);
+    else if (access(CDI_SOCKET_DIR "/" CDI_SOCKET_NAME, F_OK) == 0)
+        snprintf(transport, size, "unix:" CDI_SOCKET_DIR "/" CDI_SOCKET_NAME);
+    else
+        snprintf(transport, size, "virtgpu");
+    return node || closed || strncmp(transport, "unix:", 5) == 0;
 }
 
 static int take_default(const struct run *r, struct apir_error *err)
 {
-    char plugin[PATH_MAX];
+    char plugin[PATH_MAX], transport[PATH_MAX];
 
     int rc = cdi_install_find_plugin(plugin, sizeof(plugin));
     if (rc < 0)
         return apir_error_sys(err, -rc, "the plug-in is not installed beside this program");
-    if (!has_road())
+    if (!choose_road(transport, sizeof(transport)))
         return apir_error_set(err, ENODEV,
                               "neither a render node of virtio-gpu nor the socket " CDI_SOCKET_DIR
                               "/" CDI_SOCKET_NAME ". %s",
                               cdi_machine_advice_here());
-    rc = set(r, "GGML_BACKEND_PATH", plugin, err);
+    rc = set(r, "APIR_TRANSPORT", transport, err);
+    if (rc == 0)
+        rc = set(r, "GGML_BACKEND_PATH", plugin, err);
     /* As the CDI spec does: Venus, or this machine's own driver, would show the same GPU again. */
     return rc < 0 ? rc : set(r, "GGML_VK_VISIBLE_DEVICES", "", err);
 }

@@ -59,8 +59,12 @@ int transport_open(struct transport *t, const char *choice, struct apir_error *e
             continue;
         if (choice[n] == ':')
             return k->open(t, choice + n + 1, err);
-        if (!choice[n] && k->searches)
-            return k->open(t, NULL, err);
+        if (choice[n] || !k->searches)
+            continue;
+        /* Asked for, other than with auto. */
+        int rc = k->open(t, NULL, err);
+        return rc == -ENODEV ? apir_error_set(err, ENODEV, "there is no virtio-gpu render node")
+                             : rc;
     }
     return apir_error_set(err, EINVAL,
                           "APIR_TRANSPORT=%s is not one of auto, virtgpu, virtgpu:PATH, "

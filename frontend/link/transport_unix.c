@@ -101,8 +101,8 @@ static int connect_to(struct transport *t, const char *path, struct apir_error *
     if (rc == -ENOENT || rc == -ECONNREFUSED)
         return apir_error_set(err, -rc,
                               "nobody serves %s: on the host, `systemctl start apir-host.socket` "
-                              "or `apir host serve`",
-                              path);
+                              "or `apir host serve`%s",
+                              path, rc == -ENOENT ? "; in a sandbox, let its folder through" : "");
     return apir_error_sys(err, -rc, "cannot connect to %s", path);
 }
 

@@ -185,12 +185,12 @@ static uint64_t node_window(const char *path)
     return best;
 }
 
-/* Opens one node and makes our context on it. -ENODEV: not a virtio-gpu node. */
+/* Opens one node and makes our context on it. -ENODEV: no virtio-gpu node, -ENOENT: not there. */
 static int node_try(struct transport *t, const char *path, struct apir_error *err)
 {
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0 && (errno == ENOENT || errno == ENXIO))
-        return -ENODEV;
+        return -ENOENT;
     if (fd < 0 && errno == EACCES)
         return apir_error_set(err, EACCES, "no permission to use %s: %s", path,
                               transport_permission_advice(path));
@@ -237,7 +237,12 @@ int transport_virtgpu_open(struct transport *t, const char *path, struct apir_er
 {
     if (path) {
         int rc = node_try(t, path, err);
-        /* Named by the user: silence would hide a typing error. */
+        /* Named by the user, or by who has chosen it: silence would hide a typing error. */
+        if (rc == -ENOENT)
+            return apir_error_set(err, ENOENT,
+                                  "%s is not there: in a container it is a matter of --device "
+                                  "virtgpu/apir=gpu0, in a sandbox let /dev/dri through",
+                                  path);
         return rc == -ENODEV ? apir_error_set(err, ENODEV, "%s is no virtio-gpu render node", path)
                              : rc;
     }
@@ -248,7 +253,7 @@ int transport_virtgpu_open(struct transport *t, const char *path, struct apir_er
         int rc = node_try(t, node, err);
         if (rc == 0)
             return 0;
-        if (rc != -ENODEV)
+        if (rc != -ENODEV && rc != -ENOENT)
             worst = rc;
     }
     return worst;

@@ -94,3 +94,49 @@ END
     run -125 "$APIR" run --spec "$T/spec.json" --device gpu7 sh
     [[ $output == *gpu7*'apir cdi list'* ]]
 }
+
+# lost PATTERN COMMAND...: the program lists its devices without APIR0, and one line of ours says why.
+lost() {
+    run -0 --separate-stderr timeout "$(patience 60)" "${@:2}" llama-bench --list-devices
+    echo "$output" "$stderr"
+    [[ $output != *APIR* ]]
+    [[ $(grep -c '^apir:' <<<"$stderr") -eq 1 ]]
+    grep -q "^apir: $1" <<<"$stderr"
+}
+
+@test "run: what it has chosen is what the program gets, or a line says why not" {
+    [[ $(id -u) -eq 0 ]] || { [[ -z ${CI-} ]]; skip 'mounts, so root'; }
+    [[ ! -e /dev/dri ]] || { [[ -z ${CI-} ]]; skip 'this machine has a render node'; }
+    local sandbox=(bwrap --bind / / --dev /dev --tmpfs /run) beside
+    host
+    # Where the host's socket is at its usual place.
+    beside=(unshare --mount --propagation private sh -ec '
+        mount -t tmpfs tmpfs /run; mkdir -p /run/apir/host; mount --bind "$1" /run/apir/host; shift
+        exec "$@"' sh "$VTEST_DIR")
+    run -0 "${beside[@]}" "$APIR" run --print
+    grep -qx APIR_TRANSPORT=unix:/run/apir/host/apir.sock <<<"$output"
+    devices "${beside[@]}" "$APIR" run --
+    # A sandbox that does not let it through.
+    lost 'nobody serves /run/apir/host/apir.sock.*sandbox' "${beside[@]}" "$APIR" run "${sandbox[@]}"
+    # A node, and no way to the host's socket instead, which is there.
+    lost '/dev/dri/renderD128 is not there.*sandbox' "${beside[@]}" env APIR_TRANSPORT=virtgpu:/dev/dri/renderD128 "$APIR" run --
+    # A node that may not be opened could be the one: it is that, and not another road.
+    mkdir "$T/dri"
+    mknod -m 0 "$T/dri/renderD128" c 226 128
+    run -0 unshare --mount --propagation private sh -ec '
+        mount -t tmpfs tmpfs /dev; mkdir /dev/dri; mount --bind "$1/dri" /dev/dri
+        exec setpriv --reuid 1001 --regid 1001 --clear-groups "$2" run --print' sh "$T" "$APIR"
+    grep -qx APIR_TRANSPORT=virtgpu <<<"$output"
+    lost 'there is no virtio-gpu render node' "${beside[@]}" env APIR_TRANSPORT=virtgpu "$APIR" run --
+}
+
+@test "run: devices that were chosen before are not chosen again" {
+    local other=(env APIR_DEVICE_0=gone APIR_DEVICE_7=gone-too)
+    host
+    devices "${other[@]}" "$APIR" run --spec "$T/spec.json" --device host0
+    run -0 "${other[@]}" "$APIR" run --spec "$T/spec.json" --device host0 env
+    refute grep APIR_DEVICE <<<"$output"
+    # Without a device it is for whoever calls to choose.
+    run -0 "${other[@]}" "APIR_TRANSPORT=unix:$VTEST_SOCKET" "$APIR" run env
+    grep -qx APIR_DEVICE_7=gone-too <<<"$output"
+}

@@ -56,6 +56,8 @@ others_go_on() {
     greedy "$MODELS/second.gguf" timeout "$(patience 60)" env "GGML_BACKEND_PATH=$PLUGIN" GGML_VK_VISIBLE_DEVICES=
     greedy "$MODELS/second.gguf" timeout "$(patience 60)" apir run --device gpu0 --
     greedy "$MODELS/second.gguf" timeout "$(patience 60)" apir run
+    # The node, wherever the program then runs.
+    apir run --print | grep -qx "APIR_TRANSPORT=virtgpu:$RENDER_NODE"
 }
 
 @test "Venus works beside apir contexts" {
