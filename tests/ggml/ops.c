@@ -153,6 +153,9 @@ static struct ggml_tensor *extra_mul_mat(struct ggml_context *c, struct dice *d)
     struct ggml_tensor *a = ggml_new_tensor_2d(c, types[dice_roll(d, 3)], 64, 7);
     struct ggml_tensor *t = ggml_mul_mat(c, a, leaf(c, 64, 3, 1));
     ggml_mul_mat_set_prec(t, precisions[dice_roll(d, 4)]);
+    /* In a place of its own since 0.24, when the first one's numbers came, too. */
+    if (has("ggml_prec_set_src") && dice_roll(d, 3) == 0)
+        ggml_prec_set_src(t, GGML_PREC_Q8, 1);
     return t;
 }
 

@@ -114,6 +114,10 @@ const char *rules_flash_attn(const struct rules_op *o)
         return "op: a source is missing";
     if (sinks && sinks->ne[0] != q->ne[2])
         return bad_shape;
+    /* ggml_flash_attn_ext_set_n_kv_max(): a bound of what the mask lets through, 0: none. A ggml
+     * before 0.23 passes over it and looks at every key, with the same result. */
+    if (P(4) < 0)
+        return bad_param;
     /* kernel: GGML_PREC_DEFAULT or GGML_PREC_F32, which was 1 once (meaning.c) */
     if (o->cpu && P(3) != 0 && P(3) != 1 && P(3) != 10)
         return bad_param;

@@ -106,6 +106,7 @@ static void newer_parameters_want_a_host_that_knows_them(void **state)
 static const struct op plain[] = {
     {"SOFT_MAX", NULL, 0, {0, 0, NO, NO, NO}, 0, 0},
     {"FLASH_ATTN_EXT", NULL, 0, {0, 1, 1, 1, NO}, 3, 10},
+    {"FLASH_ATTN_EXT", NULL, 0, {0, 1, 1, 1, NO}, 4, 512 /* keys at most, of the mask's */},
     {"PAD", NULL, 0, {0, NO, NO, NO, NO}, 1, 3},
     {"ROPE", NULL, 0, {0, 26, NO, NO, NO}, 2, 8},
     {"SET_ROWS", NULL, 1, {0, APIR_TYPE_I64, NO, NO, NO}, 0, 0},

@@ -217,6 +217,62 @@ TEST(sub_ops_are_for_unary_and_glu_only_and_of_their_kind)
     }
 }
 
+/* What ggml 0.27's CPU kernels abort over, though its backend says that it supports them. */
+TEST(clamped_glus_are_of_f32_and_f16_on_a_cpu)
+{
+    static const struct {
+        const char *sub;
+        uint8_t type;
+        bool cpu;
+        const char *why;
+    } cases[] = {
+        {"SWIGLU_CLAMP", GGML_TYPE_F32, true, NULL},
+        {"SWIGLU_CLAMP", GGML_TYPE_F16, true, NULL},
+        {"SWIGLU_CLAMP", GGML_TYPE_BF16, true, "op: type of a source"},
+        {"SWIGLU_CLAMP", GGML_TYPE_BF16, false, NULL},
+        {"SWIGLU_OAI", GGML_TYPE_F16, true, NULL},
+        {"SWIGLU_OAI", GGML_TYPE_BF16, true, "op: type of a source"},
+        {"SWIGLU", GGML_TYPE_BF16, true, NULL},
+        {"GEGLU_QUICK", GGML_TYPE_BF16, true, NULL},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct worker_reach reach;
+        struct scene s;
+        scene_set(&s, "GLU", 2);
+        snprintf(s.names[2].name, sizeof(s.names[2].name), "%s", cases[i].sub);
+        for (unsigned k = 0; k <= APIR_TENSOR_SRC; k++) {
+            const unsigned size = cases[i].type == GGML_TYPE_F32 ? 4 : 2;
+            s.tensors[k].type = cases[i].type;
+            for (int n = 0; n < APIR_TENSOR_DIMS; n++)
+                s.tensors[k].nb[n] = s.tensors[k].nb[n] / 4 * size;
+        }
+        const char *why = worker_rules_check(&s.g, APIR_TENSOR_SRC, types, cases[i].cpu, &reach);
+        if ((!why) != (!cases[i].why) || (why && strcmp(why, cases[i].why) != 0))
+            fail_msg("%s, type %d: %s", cases[i].sub, cases[i].type, why ? why : "accepted");
+    }
+}
+
+/* ggml_flash_attn_ext_set_n_kv_max() asserts that it is not negative; more than there are keys it
+ * may be. */
+TEST(a_bound_of_keys_is_not_negative)
+{
+    static const int32_t bounds[] = {0, 1, 4, 512, INT32_MAX, -1, INT32_MIN};
+    for (size_t i = 0; i < sizeof(bounds) / sizeof(bounds[0]); i++) {
+        struct scene s;
+        struct apir_tensor *t = scene_set(&s, "FLASH_ATTN_EXT", 3);
+        for (int k = 1; k < 3; k++) {
+            s.tensors[k].type = GGML_TYPE_F16;
+            for (int n = 0; n < APIR_TENSOR_DIMS; n++)
+                s.tensors[k].nb[n] /= 2;
+        }
+        /* A result has heads before queries. */
+        t->ne[1] = 1, t->ne[2] = 4;
+        t->nb[2] = 256;
+        t->params[4] = bounds[i];
+        expect(&s, bounds[i] < 0 ? "op: a parameter out of range" : NULL);
+    }
+}
+
 /* ---- extents ------------------------------------------------------------------------ */
 
 static const char *extent_of(int64_t n0, int64_t n1, int64_t n2, int64_t n3, uint64_t b0,
