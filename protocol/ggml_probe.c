@@ -125,6 +125,7 @@ static uint16_t word_offset(const void *p)
     S(void, ggml_backend_synchronize, (void *))                                                    \
     S(int, ggml_backend_graph_compute_async, (void *, void *))                                     \
     S(void *, ggml_backend_get_device, (void *))                                                   \
+    S(void *, ggml_backend_dev_backend_reg, (void *))                                              \
     S(void, ggml_backend_dev_get_props, (void *, void *))                                          \
     S(void *, ggml_init, (struct gg_init_params))                                                  \
     S(void, ggml_free, (void *))                                                                   \
@@ -180,7 +181,8 @@ static uint16_t probe_props_size(const struct symbols *s)
     return (uint16_t)n;
 }
 
-static void probe_objects(const struct symbols *s, struct ggml_layout *got)
+/* What is found besides a layout is the same in all of them. */
+static void probe_objects(const struct symbols *s, struct ggml_layout *got, uint16_t *ret_reg)
 {
     stub_fn fake[N_STUBS];
     fake_fill(fake);
@@ -208,6 +210,8 @@ static void probe_objects(const struct symbols *s, struct ggml_layout *got)
     s->ggml_backend_graph_compute_async(fake, graph);
     got->backend.graph_compute = hit_offset();
     got->backend.device = word_offset(s->ggml_backend_get_device(fake));
+    /* Behind all of a device's functions: one more, and it is not where we put it. */
+    *ret_reg = word_offset(s->ggml_backend_dev_backend_reg(fake));
     got->props_size = probe_props_size(s);
 }
 
@@ -260,7 +264,8 @@ int ggml_probe_layout(apir_symbol_fn symbol, void *handle, struct ggml_layout *r
     if (rc)
         return rc;
     struct ggml_layout got = {0};
-    probe_objects(&s, &got);
+    uint16_t reg;
+    probe_objects(&s, &got, &reg);
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         const struct ggml_layout *k = &known[i];
         if (got.buft.align != k->buft.align || got.buft.alloc_size != k->buft.alloc_size ||
@@ -268,7 +273,8 @@ int ggml_probe_layout(apir_symbol_fn symbol, void *handle, struct ggml_layout *r
             got.buffer.clear != k->buffer.clear || got.buffer.reset != k->buffer.reset ||
             got.buffer.buft != k->buffer.buft || got.backend.sync != k->backend.sync ||
             got.backend.graph_compute != k->backend.graph_compute ||
-            got.backend.device != k->backend.device || got.props_size != k->props_size)
+            got.backend.device != k->backend.device || got.props_size != k->props_size ||
+            reg != offsetof(struct gg_device, reg))
             continue;
         struct ggml_layout out = *k;
         rc = probe_graph(&s, &out, why, why_size);
@@ -279,9 +285,10 @@ int ggml_probe_layout(apir_symbol_fn symbol, void *handle, struct ggml_layout *r
         return 0;
     }
     snprintf(why, why_size,
-             "unknown ggml layout (buft %u/%u/%u/%u buffer %u/%u/%u backend %u/%u/%u props %u)",
+             "unknown ggml layout (buft %u/%u/%u/%u buffer %u/%u/%u backend %u/%u/%u "
+             "device %u props %u)",
              got.buft.align, got.buft.alloc_size, got.buft.is_host, got.buft.device,
              got.buffer.clear, got.buffer.reset, got.buffer.buft, got.backend.sync,
-             got.backend.graph_compute, got.backend.device, got.props_size);
+             got.backend.graph_compute, got.backend.device, reg, got.props_size);
     return -ENOTSUP;
 }
