@@ -96,10 +96,11 @@ enum doctor_status doctor_check_engine(struct doctor *d, const struct engine_ops
     if (!engine->is_service) {
         doctor_say(o, DOCTOR_PASS, "%s %d.%d takes CDI devices", name, v->major, v->minor);
         if (!reads_spec(d, engine, &where, o)) {
-            doctor_todo(o,
-                        "apir engine configure %s (for /etc/cdi, or a user's own), or write the spec to a "
-                        "folder it reads: apir cdi generate --output.",
-                        name);
+            doctor_todo(
+                o,
+                "apir engine configure %s (for /etc/cdi, or a user's own), or write the spec to a "
+                "folder it reads: apir cdi generate --output.",
+                name);
             return DOCTOR_WARN;
         }
     } else if (plan.after || plan.lines) {

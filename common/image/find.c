@@ -149,6 +149,10 @@ static void look_at_other(struct scan *s, const char *name, enum image_depth dep
     s->searched += depth == IMAGE_BYTES && !file.links && !file.loader;
     s->image->calls = s->image->calls || (file.links && file.calls);
     s->dir->programs = s->dir->programs || (file.program && file.links);
+    s->dir->launchers =
+        s->dir->launchers || (tells && file.program && file.dynamic && !file.links && !file.loader);
+    s->image->launched =
+        s->image->launched || (!file.program && file.links && ends(name, "-impl.so"));
     if (file.registry || file.loader)
         add_ggml(s, name, file.program ? IMAGE_IN_PROGRAM : kind, &file);
 }
@@ -272,7 +276,7 @@ static void visit(struct scan *s, struct image_dir *dir)
     }
     if (image_rootfs_each(fd, on_entry, s) == -E2BIG)
         s->image->truncated = true;
-    if (dir->modules || dir->programs || dir->interpreter || dir->vulkan ||
+    if (dir->modules || dir->programs || dir->launchers || dir->interpreter || dir->vulkan ||
         dir->virtgpu[0] != '\0' || dir->functions != 0 || s->image->n_ggmls > s->ggmls_before) {
         steal_fd(&fd);
         s->image->dirs[s->image->n++] = *dir;

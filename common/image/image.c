@@ -173,6 +173,7 @@ void image_conclude(struct image *image, uint16_t machine)
     image->n_targets = 0;
     image->vulkan = image->virtgpu = false;
     for (size_t i = 0; i < image->n; i++) {
+        image->dirs[i].programs |= image->launched && image->dirs[i].launchers;
         image->vulkan = image->vulkan || image->dirs[i].vulkan;
         image->virtgpu = image->virtgpu || image->dirs[i].virtgpu[0] != '\0';
     }

@@ -34,6 +34,7 @@ struct image_dir {
     ino_t ino;
     bool modules;       /* backends as files, made to be loaded */
     bool programs;      /* that use a ggml of another file */
+    bool launchers;     /* programs with a telling name that use none, unless they open a library */
     bool interpreter;   /* node, python: what loads addons and wheels */
     bool vulkan;        /* libggml-vulkan* */
     char virtgpu[64];   /* libggml-virtgpu.so, or what it is a link to; "": the image has none */
@@ -76,6 +77,7 @@ struct image {
     size_t n;
     struct image_ggml ggmls[IMAGE_GGMLS_MAX];
     size_t n_ggmls;
+    bool launched;  /* some library is what a launcher opens: libllama-server-impl.so */
     bool calls;     /* some program or library calls a loader that is elsewhere */
     bool truncated; /* more folders, files or bytes than are looked at */
     /*

@@ -42,6 +42,8 @@ static const struct {
     /* a program that uses libllama; one that also calls the loader */
     {'*', {.interp = GLIBC, .needed = {"libllama.so.0"}}},
     {'&', {.interp = GLIBC, .needed = {"libllama.so.0"}, .undefined = {"ggml_backend_load_all"}}},
+    /* a program that uses none of it, at first sight */
+    {';', {.interp = GLIBC, .needed = {"libstdc++.so.6"}}},
     /* programs with ggml in them: exported, hidden, unable to load anything */
     {'$', {.interp = GLIBC, .defined = whole, DATA(ALL_NAMES)}},
     {'%', {.interp = GLIBC, DATA(ALL_NAMES)}},
@@ -91,6 +93,15 @@ static const struct {
      {"/usr/local/lib/libggml.so.0=", "/usr/local/lib/libggml-cpu.so>libggml-cpu.so.0",
       "/usr/local/lib/libggml-cpu.so.0.", "/usr/local/bin/llama-server&"},
      {"/usr/local/bin/libggml-virtgpu.so"},
+     NULL},
+    {"linked in, by way of a launcher",
+     {"/usr/local/lib/libggml.so.0=", "/usr/local/lib/llama/libllama-server-impl.so:",
+      "/usr/local/bin/llama-server;", "/usr/bin/whisper-cli;"},
+     {"/usr/local/bin/libggml-virtgpu.so", "/usr/bin/libggml-virtgpu.so"},
+     NULL},
+    {"linked in, and a program that has nothing to do with it",
+     {"/usr/local/lib/libggml.so.0=", "/usr/local/bin/llama-swap;", "/usr/bin/llama-server&"},
+     {"/usr/bin/libggml-virtgpu.so"},
      NULL},
     {"linked in, and another beside its modules",
      {"/usr/local/lib/libggml.so.0=", "/usr/local/bin/llama-server&", "/app/libggml.so!",
