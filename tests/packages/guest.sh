@@ -323,11 +323,47 @@ row_systemd_run_gpu0() {
 }
 row systemd-run-gpu0 "the VM's node: systemd-run with apir run, and as a user of the node's group alone"
 
-# ---- upgrade ----------------------------------------------------------------
 answer() { # PORT
     curl -sf --max-time 60 "http://127.0.0.1:$1/completion" \
         -d "{\"prompt\": \"$PROMPT\", \"n_predict\": 8, \"temperature\": 0, \"cache_prompt\": false}" | jq -re .content
 }
+
+# Debian's own unit; its package is unpacked and not installed (tests/env/packages.d/check-packages).
+row_llama_server() {
+    local dropin=/etc/systemd/system/llama-server.service.d said
+    cp /etc/default/llama-server /tmp/llama-server.default
+    systemd-sysusers llama.cpp-services.conf
+    systemd-tmpfiles --create llama.cpp-services.conf
+    printf '%s\n' LLAMA_ARG_MODEL=/mnt/models/first.gguf LLAMA_ARG_THREADS=1 LLAMA_ARG_CTX_SIZE=512 \
+        LLAMA_ARG_PORT=8083 LLAMA_ARG_DEVICE=APIR0 >>/etc/default/llama-server
+    (cd /src
+        mkdir -p /etc/systemd/system/llama-server.service.d
+        cp docs/deploy/llama-server/apir.conf /etc/systemd/system/llama-server.service.d/)
+    # A machine without a node is its own host, and has the group that goes with it.
+    [[ -e /dev/dri ]] || sed -i s/=render/=apir/ "$dropin/apir.conf"
+    systemctl daemon-reload
+    systemctl restart llama-server.service
+    within 60 curl -sf --max-time 5 -o /dev/null http://127.0.0.1:8083/health
+    [[ -n $(answer 8083) ]]
+    [[ $(property llama-server.service User) == _llama-server ]]
+    said="_SYSTEMD_INVOCATION_ID=$(property llama-server.service InvocationID)"
+    refute grep apir: <(journalctl -o cat "$said")
+    # Who may not is told so, and does not compute somewhere else.
+    sed -i '/^SupplementaryGroups/d' "$dropin/apir.conf"
+    systemctl daemon-reload
+    systemctl restart llama-server.service
+    within 60 systemctl is-failed --quiet llama-server.service
+    said="_SYSTEMD_INVOCATION_ID=$(property llama-server.service InvocationID)"
+    journalctl -o cat "$said" | grep 'apir: no permission to use'
+    systemctl reset-failed llama-server.service
+    # As it was before, for what counts files later.
+    mv /tmp/llama-server.default /etc/default/llama-server
+    rm -rf "$dropin" /var/lib/llama-server /var/cache/llama-server
+    systemctl daemon-reload
+}
+row llama-server "Debian's llama-server.service on APIR0, and without leave to use it"
+
+# ---- upgrade ----------------------------------------------------------------
 before_upgrade() {
     podman run -d --name served --network=host --device virtgpu/apir=gpu0 -v /mnt/models:/mnt/models:ro \
         localhost/llama llama-server -m /mnt/models/first.gguf -c 256 -t 1 -ngl 99 -dev APIR0 --port 8080
