@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
+# shellcheck disable=SC2016 # what is in quotes is for shells inside
+#
 # Specs where engines look for them: a user's own, and several that say something of one device.
 
 load ../system/system.bash
