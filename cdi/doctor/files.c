@@ -249,7 +249,11 @@ enum doctor_status doctor_check_spec(struct doctor *d, struct doctor_outcome *o)
     }
     if (c->wins[0] != '\0') {
         /* What `apir cdi generate` writes is not what engines take. */
-        doctor_todo(o, "rm %.300s, then apir cdi generate", c->winner);
+        cdi_specs_own_path(CDI_SPEC_FILE, c->other, sizeof(c->other));
+        if (status != DOCTOR_FAIL)
+            doctor_todo(o, "rm %.300s, unless it is the one that is meant", c->winner);
+        else if (strcmp(c->winner, c->other) != 0)
+            doctor_todo(o, "rm %.300s, then apir cdi generate", c->winner);
         if (status == DOCTOR_FAIL)
             snprintf(o->text + strlen(o->text), sizeof(o->text) - strlen(o->text), "; %s", c->wins);
         else

@@ -12,6 +12,7 @@
 
 #include "cdi/file.h"
 #include "cdi/install.h"
+#include "cdi/program.h"
 #include "common/cleanup.h"
 #include "common/error.h"
 #include "common/json.h"
@@ -287,6 +288,7 @@ static bool have_file(const struct cdi_strings *dirs, const char *file)
 }
 
 struct once {
+    const char *engine;
     int (*fn)(const struct cdi_specs_clash *clash, void *user);
     void *user;
     struct cdi_strings seen;
@@ -295,6 +297,7 @@ struct once {
 static int say_once(const struct cdi_specs_clash *clash, void *user)
 {
     struct once *o = user;
+    struct cdi_specs_clash own = *clash;
     cleanup_free char *key = NULL;
 
     if (asprintf(&key, "%s\n%s", clash->file, clash->other) < 0) {
@@ -303,7 +306,18 @@ static int say_once(const struct cdi_specs_clash *clash, void *user)
     }
     if (cdi_strings_have(&o->seen, key) || cdi_strings_add(&o->seen, key) < 0)
         return 0;
-    return o->fn(clash, o->user);
+    own.engine = o->engine;
+    return o->fn(&own, o->user);
+}
+
+/* Whether anybody goes by this one of LISTS. */
+static bool list_counts(size_t i)
+{
+    const struct engine_ops *engine = cdi_engines[i / 2];
+    char path[PATH_MAX];
+
+    return i % 2 == 0 || !engine->is_service || !cdi_engine_is_system(engine, geteuid()) ||
+           cdi_program_find(engine->programs[0], path) == 0;
 }
 
 int cdi_specs_check_all(const char *only,
@@ -319,6 +333,9 @@ int cdi_specs_check_all(const char *only,
         if (read_list(i, &dirs) < 0 || (only && !have_file(&dirs, only)))
             continue;
         found = true;
+        if (!list_counts(i))
+            continue;
+        o.engine = i % 2 == 0 ? NULL : cdi_engines[i / 2]->title;
         rc = cdi_specs_check(&dirs, only, say_once, &o);
     }
     if (only && !found && strchr(only, '/')) {
@@ -335,19 +352,21 @@ int cdi_specs_check_all(const char *only,
 
 void cdi_specs_say(const struct cdi_specs_clash *c, char *text, size_t size)
 {
-    char more[48] = "";
+    char more[48] = "", who[64] = "engines take";
 
     if (c->more > 0)
         snprintf(more, sizeof(more), " (and %zu more)", c->more);
+    if (c->engine)
+        snprintf(who, sizeof(who), "rootless %s takes", c->engine);
     if (c->twice)
         snprintf(text, size,
                  "%.100s%s is in both %.150s and %.150s, so engines take neither: take one away",
                  c->name, more, c->file, c->other);
     else
         snprintf(text, size,
-                 "%.100s%s: engines take it from %.150s, which wins over %.150s: take away the one "
-                 "that is not meant",
-                 c->name, more, c->file, c->other);
+                 "%.100s%s: %s it from %.150s, which wins over %.150s: take away the one that is "
+                 "not meant",
+                 c->name, more, who, c->file, c->other);
 }
 
 void cdi_specs_find(const char *kind, const char *name, char *path, size_t size)

@@ -29,9 +29,10 @@ void cdi_specs_own_path(const char *name, char *path, size_t size);
 int cdi_specs_all_dirs(struct cdi_strings *ret);
 
 struct cdi_specs_clash {
-    const char *name; /* "VENDOR/CLASS=DEVICE", the first of them */
-    size_t more;      /* further devices of the same two files */
-    bool twice;       /* in one folder: engines refuse both; else `file` wins over `other` */
+    const char *name;   /* "VENDOR/CLASS=DEVICE", the first of them */
+    size_t more;        /* further devices of the same two files */
+    bool twice;         /* in one folder: engines refuse both; else `file` wins over `other` */
+    const char *engine; /* of a user's own, which alone sees it so; NULL: no one's in particular */
     const char *file, *other;
 };
 
@@ -44,8 +45,8 @@ int cdi_specs_check(const struct cdi_strings *dirs, const char *only,
                     int (*fn)(const struct cdi_specs_clash *clash, void *user), void *user);
 
 /*
- * The same for the folders of each engine, a pair once. Where `only` is in none of them, its own
- * folder is looked at.
+ * The same for the folders of each engine, a pair once; of a user's own services only where they
+ * are installed. Where `only` is in none of them, its own folder is looked at.
  */
 int cdi_specs_check_all(const char *only,
                         int (*fn)(const struct cdi_specs_clash *clash, void *user), void *user);

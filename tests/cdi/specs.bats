@@ -58,7 +58,10 @@ as_user() {
     # A folder of the runtime's, which rootless docker reads as well.
     as_user "$APIR" cdi generate --dev-root "$T" --host-socket "$T/host" --output "$T/run/cdi/apir.json"
     run -0 --separate-stderr as_user "$APIR" cdi list
-    [[ ${#lines[@]} -eq 2 && $stderr == *"$T/run/cdi/apir.json"*"$T/home/.config/cdi/apir.json"* ]]
+    [[ ${#lines[@]} -eq 2 && $stderr == *"rootless docker takes it from $T/run/cdi/apir.json"*"$T/home/.config/cdi/apir.json"* ]]
+    # Nobody has that docker.
+    run -0 --separate-stderr as_user env PATH=/nonexistent "$APIR" cdi list
+    [[ ${#lines[@]} -eq 2 && -z $stderr ]]
 }
 
 # A container of one static program, without images, storage and network of the machine's.
