@@ -39,6 +39,7 @@ static const char usage[] =
 struct list {
     struct json_object *rows;
     size_t bytes;
+    bool here; /* the folders are this machine's */
     bool failed;
 };
 
@@ -124,8 +125,16 @@ static int read_spec(const char *path, void *user)
                         path);
         l->failed = true;
     }
-    cdi_report_fini(&report);
     const char *kind = apir_json_string(spec, "kind");
+    bool ours = kind && strcmp(kind, CDI_SPEC_VENDOR "/" CDI_SPEC_CLASS) == 0;
+    size_t n = report.n_kept;
+    /* A device whose node or file is gone fails when a container is to have it. */
+    if (report.n_errors == 0 && l->here)
+        cdi_rules_check_host(spec, "/", &report);
+    for (; n < report.n_kept; n++)
+        apir_text_print(stderr, "apir cdi list: %s: %s%s\n", path, report.items[n].text,
+                        ours ? "; `apir cdi generate` writes it anew" : "");
+    cdi_report_fini(&report);
     struct json_object *devices = apir_json_array(spec, "devices");
     for (size_t i = 0; kind && i < apir_json_length(devices); i++) {
         if (!takes(l, path, kind, json_object_array_get_idx(devices, i)))
@@ -206,6 +215,7 @@ int cdi_list_main(int argc, char **argv)
     bool given = dirs.n > 0;
     if (!given)
         (void)cdi_specs_all_dirs(&dirs);
+    l.here = !given;
     for (size_t i = 0; i < dirs.n; i++)
         read_dir(&l, dirs.items[i], given);
     if (given)

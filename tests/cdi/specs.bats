@@ -128,6 +128,23 @@ spec_is() {
     for part in "$@"; do grep -qF -- "$part" "$T/said"; done
 }
 
+@test "specs: what a device names is gone" {
+    APIR=$(realpath "$APIR")
+    generated
+    jq '.devices += [{name: "gpu1", containerEdits: {deviceNodes: [{path: "/dev/dri/renderD999"}]}}]' \
+        "$T/etc/cdi/apir.json" >"$T/new"
+    mv "$T/new" "$T/etc/cdi/apir.json"
+    spec_is fail /etc/cdi/apir.json 'device node /dev/dri/renderD999' 'apir cdi generate'
+    run -0 --separate-stderr with_cdi "$APIR" cdi list
+    [[ ${#lines[@]} -eq 2 && $stderr == *'/etc/cdi/apir.json: device node /dev/dri/renderD999: No such file'*generate* ]]
+    generated
+    spec_is pass /etc/cdi/apir.json
+    rm -r "$T/host"
+    spec_is fail "mount source $T/host"
+    run -0 --separate-stderr with_cdi "$APIR" cdi list
+    [[ $stderr == *"mount source $T/host"* ]]
+}
+
 # What podman makes of the device where it reads these folders: its variable.
 podman_takes() { # FOLDER...
     local folders=() dir
