@@ -51,6 +51,10 @@ bounded() { # STAGE
 }
 
 @test "a hundredth of a processor: the container starts, and the plug-in is where it would be, or nowhere" {
+    [ -d /sys/fs/cgroup/cpu ] || grep -qw cpu /sys/fs/cgroup/cgroup.controllers || {
+        [ -z "${CI-}" ]
+        skip 'no control group has a share of a processor here'
+    }
     # Much to look at after the first program and library, and before the folder that this one names.
     mkdir -p "$B/rootfs/usr/bin"
     cp "$(command -v llama-bench)" "$B/rootfs/usr/bin/"
@@ -62,7 +66,12 @@ bounded() { # STAGE
         done
     done
     hooked "$B" createContainer --plugin "$PLUGIN"
-    edit "$B" '.linux.resources.cpu = {quota: 1000, period: 100000}'
+    # With the time that a spec gives it.
+    mkdir "$BATS_TEST_TMPDIR/socket"
+    "$APIR_OUT/cdi/apir" cdi generate --output - --dev-root / --plugin "$PLUGIN" --hook "$HOOK" \
+        --host-socket "$BATS_TEST_TMPDIR/socket" >"$BATS_TEST_TMPDIR/generated"
+    timeout=$(jq '.containerEdits.hooks[0].timeout' "$BATS_TEST_TMPDIR/generated")
+    edit "$B" ".hooks.createContainer[0].timeout = $timeout | .linux.resources.cpu = {quota: 1000, period: 100000}"
     run -0 container "$B" 'cat /proc/self/mountinfo'
     cat "$LOG"
     grep 'placed as' "$LOG" | { ! grep -v "placed as $SLOT\$"; }
