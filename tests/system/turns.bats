@@ -37,7 +37,7 @@ in_log() { grep -q "$@" "$VTEST_LOG"; }
 busy() {
     local name=$1
     shift
-    env "$@" llama-bench -m "$MODEL" -dev APIR0 -p 2048 -ub 128 -n 0 -r 1000000 >"$T/$name.out" 2>"$T/$name.err" </dev/null 3>&- &
+    env "$@" llama-bench -m "$MODEL" -dev APIR0 -p 2048 -ub 64 -n 0 -r 1000000 >"$T/$name.out" 2>"$T/$name.err" </dev/null 3>&- &
     JOBS_STARTED+=("$!")
 }
 

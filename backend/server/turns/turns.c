@@ -156,7 +156,7 @@ static void turn_ends(struct server_turn *turn)
         turn->pause_ms = now;
     turn->pauses = pauses;
     /* Beyond the millisecond that it began in. */
-    const int64_t idle_ms = turn->pause_ms + SERVER_TURNS_IDLE_MS + 1;
+    const int64_t idle_ms = turn->pause_ms + turn->idle_ms + 1;
     if (pauses && now >= idle_ms) {
         turn_close(turn);
         return;
@@ -171,6 +171,18 @@ static void turn_tick(void *user)
     turn_ends(user);
 }
 
+/* A graph has ended, or more of them: who takes long for each pauses long in between. */
+static void turn_graph_ended(struct server_turn *turn)
+{
+    const int64_t now = server_now_ms();
+    turn->idle_ms = (now - turn->ended_ms) / 16;
+    if (turn->idle_ms < SERVER_TURNS_IDLE_MS)
+        turn->idle_ms = SERVER_TURNS_IDLE_MS;
+    if (turn->idle_ms > SERVER_TURNS_IDLE_MAX_MS)
+        turn->idle_ms = SERVER_TURNS_IDLE_MAX_MS;
+    turn->ended_ms = now;
+}
+
 /* Something has changed among our workers. */
 static void turn_look(struct server_turn *turn)
 {
@@ -183,7 +195,8 @@ static void turn_look(struct server_turn *turn)
             turn_ask(turn);
         break;
     case SERVER_TURN_ENDING:
-        turn->pauses = false; /* a graph has been computed since */
+        turn->pauses = false;
+        turn_graph_ended(turn);
         turn_ends(turn);
         break;
     case SERVER_TURN_CLOSING:
@@ -203,6 +216,8 @@ static void turn_granted(struct server_turn *turn)
     if (turn->is != SERVER_TURN_ASKED && turn->is != SERVER_TURN_FREE)
         return;
     turn_set(turn, SERVER_TURN_IN);
+    turn->ended_ms = server_now_ms();
+    turn->idle_ms = SERVER_TURNS_IDLE_MS;
     turn_show(turn, APIR_TURN_OPEN);
 }
 

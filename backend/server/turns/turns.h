@@ -6,8 +6,8 @@
  *
  * A class that has a turn keeps it until another one waits: alone it asks nobody. Then it gives the
  * turn back at the end of a graph: when it is told to, or as soon as it has had nothing to compute
- * for SERVER_TURNS_IDLE_MS. That is longer than a program takes between two tokens, so one that is
- * at it does not lose its turn with each of them.
+ * for SERVER_TURNS_IDLE_MS, or a sixteenth of what its last graph has taken. That is longer than a
+ * program takes between two graphs, so one that is at it does not lose its turn with each of them.
  *
  * Workers see a page of ours, which they cannot write (struct apir_turn_page); each says in its own
  * status page what it waits for and computes, and tells us on its control socket. One that lies
@@ -29,7 +29,8 @@
 #include "backend/server/turns/wire.h"
 #include "protocol/shm.h"
 
-#define SERVER_TURNS_IDLE_MS 2
+#define SERVER_TURNS_IDLE_MS     2
+#define SERVER_TURNS_IDLE_MAX_MS 50
 /* Who waits asks again that often; without an answer for as many times the broker is given up. */
 #define SERVER_TURNS_ASK_MS 1000
 #define SERVER_TURNS_ASKS   3u
@@ -55,8 +56,10 @@ struct server_turn {
     uint32_t need;             /* that the broker has been told; 0: nothing yet */
     int64_t until_ms;          /* ENDING */
     struct server_timer timer; /* ENDING: until_ms, or the end of a pause */
-    bool pauses;               /* ENDING: nobody of ours is at work since pause_ms */
+    bool pauses;               /* ENDING: nobody of ours is at work since pause_ms … */
     int64_t pause_ms;
+    int64_t idle_ms;     /* … which may be so long … */
+    int64_t ended_ms;    /* … by when the last graph ended, or the turn began */
     unsigned unanswered; /* ASKED */
 };
 
