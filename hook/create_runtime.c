@@ -35,7 +35,7 @@
 #include "common/cleanup.h"
 #include "common/error.h"
 
-#define ITEMS_MAX 64
+#define ITEMS_MAX 128
 
 /* One thing to be mounted: taken from the host before its namespace is left. */
 struct item {

@@ -32,7 +32,8 @@ static const char usage[] =
     "\n"
     "Finds the virtio-gpu render nodes of this machine, asks the host behind each for its\n"
     "devices, and writes a CDI spec with a device gpu0, gpu1, … for each of them. Where\n"
-    "apir-render-server listens on this machine itself, the spec has the device host0.\n"
+    "apir-render-server listens on this machine itself, the spec has the device host0, all\n"
+    "that it offers, and host0-0, host0-1, … for each of that by itself.\n"
     "\n"
     "A device that the file named before keeps its number, whatever order devices come in;\n"
     "a new one gets the lowest free number; one that is gone is dropped. Where the host\n"
@@ -71,6 +72,11 @@ struct generate {
     char what[CDI_DEVICES_MAX][256]; /* of each in found, for the user */
     struct cdi_spec_device devices[CDI_DEVICES_MAX];
     size_t n_found;
+    struct cdi_numbered host_known[CDI_DEVICES_MAX]; /* the same of the host behind the socket */
+    size_t n_host_known;
+    struct cdi_numbered host_found[CDI_DEVICES_MAX];
+    struct cdi_spec_device host_devices[CDI_DEVICES_MAX];
+    size_t n_host_found;
     bool any_node, any_answer, nothing_here;
 };
 
@@ -81,9 +87,10 @@ static void read_known(struct generate *g)
     struct apir_error err = {0};
     int rc = cdi_spec_load(g->output, &spec, &err);
 
-    if (rc == 0)
+    if (rc == 0) {
         g->n_known = cdi_number_read(spec, g->known);
-    else if (rc != -ENOENT)
+        g->n_host_known = cdi_number_read_host(spec, g->host_known);
+    } else if (rc != -ENOENT)
         apir_text_print(stderr, "%s; devices are numbered anew\n", err.msg);
 }
 
@@ -181,6 +188,44 @@ static bool is_socket(const char *dir)
            stat(path, &st) == 0 && S_ISSOCK(st.st_mode);
 }
 
+/* What the host behind the socket offers; as the file has it where that does not answer. */
+static void find_host_devices(struct generate *g)
+{
+    struct cdi_session *s = &g->session;
+    char transport[PATH_MAX + 16];
+
+    *s = (struct cdi_session){.text = "not asked"};
+    snprintf(transport, sizeof(transport), "unix:%s/" CDI_SOCKET_NAME, g->socket_dir);
+    if (g->with_handshake)
+        cdi_session_run(transport, SESSION_TIMEOUT_MS, s);
+    if (s->passed < CDI_SESSION_DEVICES || s->n_devices == 0) {
+        memcpy(g->host_found, g->host_known, sizeof(g->host_found));
+        g->n_host_found = g->n_host_known;
+        apir_text_print(stderr, "%s/" CDI_SOCKET_NAME ": its devices: %s: %s\n", g->socket_dir,
+                        g->n_host_known > 0 ? "as they were" : "left out",
+                        s->text[0] != '\0' ? s->text : "the host offers none");
+        return;
+    }
+    for (uint32_t i = 0; i < s->n_devices; i++)
+        if (s->devices[i].id[0] != '\0')
+            snprintf(g->host_found[g->n_host_found++].id, sizeof(g->host_found[0].id), "%s",
+                     s->devices[i].id);
+    cdi_number_assign(g->host_found, g->n_host_found, g->host_known, g->n_host_known);
+}
+
+static void add_host(struct generate *g)
+{
+    apir_text_print(stderr, "%s/" CDI_SOCKET_NAME ": host0\n", g->socket_dir);
+    find_host_devices(g);
+    for (size_t i = 0; i < g->n_host_found; i++) {
+        const struct cdi_numbered *d = &g->host_found[i];
+
+        g->host_devices[i] = (struct cdi_spec_device){d->number, NULL, d->id};
+        apir_text_print(stderr, "%s/" CDI_SOCKET_NAME ": host0-%u: %s\n", g->socket_dir, d->number,
+                        d->id);
+    }
+}
+
 static void number_devices(struct generate *g)
 {
     cdi_number_assign(g->found, g->n_found, g->known, g->n_known);
@@ -212,7 +257,7 @@ static int find_devices(struct generate *g, struct apir_error *err)
     if (!g->socket_dir && is_socket(CDI_SOCKET_DIR))
         g->socket_dir = CDI_SOCKET_DIR;
     if (g->socket_dir)
-        apir_text_print(stderr, "%s/" CDI_SOCKET_NAME ": host0\n", g->socket_dir);
+        add_host(g);
     else if (!g->any_answer) {
         g->nothing_here = !g->any_node;
         if (g->any_node)
@@ -303,6 +348,8 @@ static int generate(struct generate *g, struct apir_error *err)
         .devices = g->devices,
         .n_devices = g->n_found,
         .socket_dir = g->socket_dir,
+        .host_devices = g->host_devices,
+        .n_host_devices = g->n_host_found,
     };
     rc = cdi_spec_build(&options, &spec, err);
     if (rc < 0)

@@ -9,14 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/given.h"
 #include "common/json.h"
 
 /* "gpu0", "gpu12"; "gpu012" is somebody else's. */
-static bool parse_name(const char *name, unsigned *ret_number)
+static bool parse_name(const char *name, const char *prefix, unsigned *ret_number)
 {
-    if (!name || strncmp(name, "gpu", 3) != 0)
+    if (!name || strncmp(name, prefix, strlen(prefix)) != 0)
         return false;
-    name += 3;
+    name += strlen(prefix);
     size_t n = strlen(name);
     if (n == 0 || n > 4 || strspn(name, "0123456789") != n || (n > 1 && name[0] == '0'))
         return false;
@@ -29,11 +30,11 @@ static bool copy(char *to, size_t size, const char *from)
     return from && (size_t)snprintf(to, size, "%s", from) < size;
 }
 
-static void read_id(struct json_object *edits, struct cdi_numbered *k)
+static void read_id(struct json_object *edits, unsigned variable, struct cdi_numbered *k)
 {
     struct json_object *env = apir_json_array(edits, "env");
     char prefix[32];
-    size_t n = (size_t)snprintf(prefix, sizeof(prefix), "APIR_DEVICE_%u=", k->number);
+    size_t n = (size_t)snprintf(prefix, sizeof(prefix), "APIR_DEVICE_%u=", variable);
 
     for (size_t i = 0; i < apir_json_length(env); i++) {
         const char *s = apir_json_string_at(env, i);
@@ -48,15 +49,26 @@ static bool read_device(struct json_object *device, struct cdi_numbered *k)
     struct json_object *nodes = apir_json_array(edits, "deviceNodes");
 
     *k = (struct cdi_numbered){0};
-    if (!parse_name(apir_json_string(device, "name"), &k->number) || apir_json_length(nodes) == 0 ||
+    if (!parse_name(apir_json_string(device, "name"), APIR_GIVEN_GPU, &k->number) ||
+        apir_json_length(nodes) == 0 ||
         !copy(k->node, sizeof(k->node),
               apir_json_string(json_object_array_get_idx(nodes, 0), "path")))
         return false;
-    read_id(edits, k);
+    read_id(edits, k->number, k);
     return true;
 }
 
-size_t cdi_number_read(struct json_object *spec, struct cdi_numbered *known)
+static bool read_host_device(struct json_object *device, struct cdi_numbered *k)
+{
+    *k = (struct cdi_numbered){0};
+    if (!parse_name(apir_json_string(device, "name"), APIR_GIVEN_HOST_DEVICE, &k->number))
+        return false;
+    read_id(apir_json_object(device, "containerEdits"), APIR_GIVEN_HOST_FIRST + k->number, k);
+    return k->id[0] != '\0';
+}
+
+static size_t read_all(struct json_object *spec, struct cdi_numbered *known,
+                       bool (*read_one)(struct json_object *, struct cdi_numbered *))
 {
     struct json_object *devices = apir_json_array(spec, "devices");
     size_t n = 0;
@@ -64,13 +76,23 @@ size_t cdi_number_read(struct json_object *spec, struct cdi_numbered *known)
     for (size_t i = 0; i < apir_json_length(devices) && n < CDI_DEVICES_MAX; i++) {
         bool twice = false;
 
-        if (!read_device(json_object_array_get_idx(devices, i), &known[n]))
+        if (!read_one(json_object_array_get_idx(devices, i), &known[n]))
             continue;
         for (size_t k = 0; k < n; k++)
             twice = twice || known[k].number == known[n].number;
         n += !twice;
     }
     return n;
+}
+
+size_t cdi_number_read(struct json_object *spec, struct cdi_numbered *known)
+{
+    return read_all(spec, known, read_device);
+}
+
+size_t cdi_number_read_host(struct json_object *spec, struct cdi_numbered *known)
+{
+    return read_all(spec, known, read_host_device);
 }
 
 static bool same_both(const struct cdi_numbered *a, const struct cdi_numbered *b)

@@ -37,6 +37,9 @@ struct cdi_numbered {
  */
 size_t cdi_number_read(struct json_object *spec, struct cdi_numbered *known);
 
+/* The same for those called host0-<number>, which have an id and no node (""). */
+size_t cdi_number_read_host(struct json_object *spec, struct cdi_numbered *known);
+
 /* Sets the number of each of found, no two of which are the same (node, id). */
 void cdi_number_assign(struct cdi_numbered *found, size_t n_found, const struct cdi_numbered *known,
                        size_t n_known);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cdi/spec/spec.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <json-c/json.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,6 +78,8 @@ static struct json_object *build_mount(struct builder *b, const char *from, cons
 
     put_string(b, mount, "hostPath", from);
     put_string(b, mount, "containerPath", to);
+    /* `podman build --isolation=chroot` passes over a mount that does not say so. */
+    put_string(b, mount, "type", "bind");
     put(b, mount, "options", strings(b, options));
     return mount;
 }
@@ -103,22 +107,40 @@ static struct json_object *build_common_edits(struct builder *b, const struct cd
     return edits;
 }
 
-static struct json_object *build_device(struct builder *b, const struct cdi_spec_device *d)
+/* What the mount for a device is called (common/given.h). */
+static void given_path(struct builder *b, char *path, size_t size, const char *name, const char *id)
+{
+    size_t n = (size_t)snprintf(path, size, APIR_GIVEN_FOLDER "/%s%s", name, id ? "=" : "");
+
+    for (const unsigned char *p = (const unsigned char *)id; p && *p && n < size; p++) {
+        bool plain = isascii(*p) && (isalnum(*p) || strchr("._:-", *p));
+
+        n += (size_t)snprintf(path + n, size - n, plain ? "%c" : "%%%02X", *p);
+    }
+    b->failed = b->failed || n >= size;
+}
+
+static struct json_object *build_device(struct builder *b, const struct cdi_spec_options *o,
+                                        const struct cdi_spec_device *d)
 {
     struct json_object *device = json_object_new_object();
     struct json_object *edits = json_object_new_object();
     struct json_object *nodes = json_object_new_array();
     struct json_object *node = json_object_new_object();
-    char name[32], variable[128];
+    char name[32], variable[128], path[PATH_MAX];
 
-    snprintf(name, sizeof(name), "gpu%u", d->number);
+    snprintf(name, sizeof(name), APIR_GIVEN_GPU "%u", d->number);
     if (d->host_id && d->host_id[0] != '\0') {
+        struct json_object *mounts = json_object_new_array();
         const char *const env[] = {variable, NULL};
 
         if ((size_t)snprintf(variable, sizeof(variable), "APIR_DEVICE_%u=%s", d->number,
                              d->host_id) >= sizeof(variable))
             b->failed = true;
         put(b, edits, "env", strings(b, env));
+        given_path(b, path, sizeof(path), name, d->host_id);
+        append(b, mounts, build_mount(b, o->plugin_path, path));
+        put(b, edits, "mounts", mounts);
     }
     /* No hostPath: rootless engines bind the node from its path in the container. */
     put_string(b, node, "path", d->node_path);
@@ -130,19 +152,30 @@ static struct json_object *build_device(struct builder *b, const struct cdi_spec
     return device;
 }
 
-static struct json_object *build_host_device(struct builder *b, const char *socket_dir)
+/* d: one device of that host, NULL: all. */
+static struct json_object *build_host_device(struct builder *b, const struct cdi_spec_options *o,
+                                             const struct cdi_spec_device *d)
 {
     struct json_object *device = json_object_new_object();
     struct json_object *edits = json_object_new_object();
     struct json_object *mounts = json_object_new_array();
-    static const char *const env[] = {"APIR_TRANSPORT=unix:" CDI_SOCKET_DIR "/" CDI_SOCKET_NAME,
-                                      NULL};
+    char name[32] = APIR_GIVEN_HOST, variable[128], path[PATH_MAX];
+    const char *const env[] = {"APIR_TRANSPORT=unix:" CDI_SOCKET_DIR "/" CDI_SOCKET_NAME,
+                               d ? variable : NULL, NULL};
 
+    if (d) {
+        snprintf(name, sizeof(name), APIR_GIVEN_HOST_DEVICE "%u", d->number);
+        if ((size_t)snprintf(variable, sizeof(variable), "APIR_DEVICE_%u=%s",
+                             APIR_GIVEN_HOST_FIRST + d->number, d->host_id) >= sizeof(variable))
+            b->failed = true;
+    }
     put(b, edits, "env", strings(b, env));
     /* Read-only: connecting asks for the socket's own permission, not the mount's. */
-    append(b, mounts, build_mount(b, socket_dir, CDI_SOCKET_DIR));
+    append(b, mounts, build_mount(b, o->socket_dir, CDI_SOCKET_DIR));
+    given_path(b, path, sizeof(path), name, d ? d->host_id : NULL);
+    append(b, mounts, build_mount(b, o->plugin_path, path));
     put(b, edits, "mounts", mounts);
-    put_string(b, device, "name", "host0");
+    put_string(b, device, "name", name);
     put(b, device, "containerEdits", edits);
     return device;
 }
@@ -163,9 +196,11 @@ int cdi_spec_build(const struct cdi_spec_options *o, struct json_object **ret_sp
     put_string(&b, spec, "cdiVersion", CDI_RULES_VERSION_LOWEST);
     put_string(&b, spec, "kind", kind);
     for (size_t i = 0; i < o->n_devices; i++)
-        append(&b, devices, build_device(&b, &o->devices[i]));
+        append(&b, devices, build_device(&b, o, &o->devices[i]));
     if (o->socket_dir)
-        append(&b, devices, build_host_device(&b, o->socket_dir));
+        append(&b, devices, build_host_device(&b, o, NULL));
+    for (size_t i = 0; o->socket_dir && i < o->n_host_devices; i++)
+        append(&b, devices, build_host_device(&b, o, &o->host_devices[i]));
     put(&b, spec, "devices", devices);
     put(&b, spec, "containerEdits", build_common_edits(&b, o));
     if (b.failed)

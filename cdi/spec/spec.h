@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "common/given.h"
+
 struct apir_error;
 struct json_object;
 
@@ -17,14 +19,15 @@ struct json_object;
 #define CDI_SPEC_FILE        "apir.json"
 #define CDI_SPEC_PATH        "/etc/cdi/" CDI_SPEC_FILE
 #define CDI_SPEC_SIZE_MAX    (1u << 20)
-#define CDI_PLUGIN_CONTAINER "/usr/lib/apir/libggml-apir.so"
+#define CDI_PLUGIN_CONTAINER APIR_GIVEN_PLUGIN
 #define CDI_SOCKET_DIR       "/run/apir/host" /* in the container; outside by default */
 #define CDI_SOCKET_NAME      "apir.sock"
 
 /*
  * A device gpu<number>: one device of the host behind one render node. Several in one
  * container add up; a process uses one node, the first, and of its host the devices
- * whose ids the variables APIR_DEVICE_<number> name.
+ * whose ids the variables APIR_DEVICE_<number> name or, in a process without those,
+ * the mounts that common/given.h describes.
  */
 struct cdi_spec_device {
     unsigned number;
@@ -46,6 +49,10 @@ struct cdi_spec_options {
      * host0 and gpu<number> in one container the transport that host0 sets wins.
      */
     const char *socket_dir;
+    /* Of the host behind the socket, each as a device host0-<number>: without a node, with an id.
+     */
+    const struct cdi_spec_device *host_devices;
+    size_t n_host_devices;
 };
 
 /*

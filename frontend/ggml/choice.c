@@ -20,20 +20,24 @@ static bool choice_parse(const char *variable, struct choice *ret_choice)
     return true;
 }
 
+void choice_add(struct choice *choices, uint32_t *n, struct choice c)
+{
+    uint32_t at = *n < CHOICE_MAX ? (*n)++ : CHOICE_MAX;
+    for (; at > 0 && choices[at - 1].number > c.number; at--) {
+        if (at < CHOICE_MAX)
+            choices[at] = choices[at - 1];
+    }
+    if (at < CHOICE_MAX)
+        choices[at] = c;
+}
+
 uint32_t choice_read(char *const *environment, struct choice *choices)
 {
     uint32_t n = 0;
+    struct choice c;
     for (; environment && *environment; environment++) {
-        struct choice c;
-        if (!choice_parse(*environment, &c))
-            continue;
-        uint32_t at = n < CHOICE_MAX ? n++ : CHOICE_MAX;
-        for (; at > 0 && choices[at - 1].number > c.number; at--) {
-            if (at < CHOICE_MAX)
-                choices[at] = choices[at - 1];
-        }
-        if (at < CHOICE_MAX)
-            choices[at] = c;
+        if (choice_parse(*environment, &c))
+            choice_add(choices, &n, c);
     }
     return n;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which of the host's devices this container was given: a variable
+ * Which of the host's devices this process is to have: a variable
  * APIR_DEVICE_<number>=<id> for each, set by the device's CDI spec. Each has a
- * name of its own, so that several devices add up.
+ * name of its own, so that several devices add up. Where there is no such variable
+ * (in an exec, say) it is what the container was given (given.h).
  */
 #ifndef APIR_FRONTEND_CHOICE_H
 #define APIR_FRONTEND_CHOICE_H
@@ -15,8 +16,12 @@
 
 struct choice {
     uint32_t number;
-    const char *id; /* borrowed from the environment */
+    const char *id; /* borrowed: from the environment, or struct given */
 };
+
+/* Puts c among the *n choices (room for CHOICE_MAX), by number; in a full house the highest goes.
+ */
+void choice_add(struct choice *choices, uint32_t *n, struct choice c);
 
 /*
  * Fills choices (room for CHOICE_MAX) from a NULL-terminated environment, by

@@ -14,9 +14,12 @@
 
 #include "frontend/ggml/choice.h"
 #include "frontend/ggml/device.h"
+#include "frontend/ggml/given.h"
 #include "frontend/ggml/needs.h"
 #include "frontend/ggml/stream.h"
 #include "protocol/ggml_probe.h"
+#include "protocol/unix.h"
+#include "common/given.h"
 #include "common/log.h"
 #include "common/text.h"
 
@@ -25,6 +28,7 @@
 static struct os_lock entry_lock;
 static bool entry_tried;
 static const void *entry_ggml; /* ggml_backend_buffer_init of the ggml we serve */
+static struct given given;     /* once, under entry_lock */
 
 /* ---- finding the ggml that called us ------------------------------------------ */
 
@@ -168,6 +172,9 @@ static int devices_choose(const struct apir_reply_device_info *infos, uint32_t n
     const char *where = plugin.client.transport.where;
     struct choice choices[CHOICE_MAX];
     uint32_t n_choices = choice_read(environ, choices), missing = 0;
+    for (uint32_t i = 0; n_choices == 0 && i < given.n_choices; i++)
+        choices[i] = given.choices[i];
+    n_choices = n_choices ? n_choices : given.n_choices;
     if (n_choices && plugin.client.hello.minor < 1) {
         apir_log(APIR_LOG_WARN, "%s: this host is too old to tell its devices apart; using all",
                  where);
@@ -206,6 +213,13 @@ static int devices_load(struct apir_error *err)
     return devices_choose(infos, n, err);
 }
 
+/* As the variable says or, without one, where what this container was given is to be had. */
+static const char *transport_choice(void)
+{
+    const char *choice = getenv("APIR_TRANSPORT");
+    return given.host && (!choice || !*choice) ? "unix:" APIR_UNIX_PATH : choice;
+}
+
 static int load(void *handle, struct apir_error *err)
 {
     char why[256];
@@ -217,7 +231,8 @@ static int load(void *handle, struct apir_error *err)
     if (rc)
         return rc;
     plugin.cores = os_cores();
-    rc = client_open(&plugin.client, getenv("APIR_TRANSPORT"), err);
+    given_read(APIR_GIVEN_FOLDER, APIR_GIVEN_PLUGIN, &given);
+    rc = client_open(&plugin.client, transport_choice(), err);
     if (rc)
         return rc;
     rc = devices_load(err);

@@ -54,7 +54,7 @@ teardown() {
 serve() {
     printf '{"threads": 1, "spare_workers": 0, "shader_seconds": 0%s}\n' "${1:+, $1}" >"$H/backend.json"
     : >"$H/serve.log"
-    APIR_CONFIG=$H/backend.json GGML_VK_VISIBLE_DEVICES='' "$OUT/cdi/apir" host serve \
+    env APIR_CONFIG="$H/backend.json" GGML_VK_VISIBLE_DEVICES= "${SERVE_ENV[@]}" "$OUT/cdi/apir" host serve \
         --socket-dir "$H/socket" >>"$H/serve.log" 2>&1 </dev/null 3>&- &
     echo $! >"$H/serve.pid"
     wait_until 20 grep -q 'listening on' "$H/serve.log"
@@ -71,15 +71,16 @@ serve_end() { # SIGNAL
 no_workers() { [[ -z $(pgrep -P "$(<"$H/serve.pid")") ]]; }
 
 # bundle NAME UID GID GROUPS CMD...: a bundle as `docker run --device virtgpu/apir=host0 --user
-# UID:GID --group-add GROUPS` would make it; GROUPS is a JSON list.
+# UID:GID --group-add GROUPS` would make it; GROUPS is a JSON list. DEVICES: others than host0, a
+# JSON list; SPEC: of another file.
 bundle() {
     local name=$1 uid=$2 gid=$3 groups=$4
     shift 4
     rm -rf "${H:?}/$name"
     mkdir -p "$H/$name"
     (cd "$H/$name" && runc spec)
-    jq --slurpfile cdi "$H/apir.json" \
-        'reduce ($cdi[0] | .containerEdits, (.devices[] | select(.name == "host0").containerEdits)) as $edit (.;
+    jq --slurpfile cdi "${SPEC:-$H/apir.json}" --argjson devices "${DEVICES:-[\"host0\"]}" \
+        'reduce ($cdi[0] | .containerEdits, ($devices[] as $d | .devices[] | select(.name == $d).containerEdits)) as $edit (.;
              .process.env += ($edit.env // [])
              | .mounts += [($edit.mounts // [])[]
                  | {destination: .containerPath, source: .hostPath, type: (.type // "bind"), options}]
@@ -116,7 +117,7 @@ computed_on() { # JSON DEVICE
 }
 
 @test "host0: the spec is what CDI knows, and without a node or a driver" {
-    jq -e '.devices | map(.name) == ["host0"]' "$H/apir.json"
+    jq -e '.devices | map(.name) == ["host0", "host0-0"]' "$H/apir.json"
     jq -e '[.. | .deviceNodes? // empty] == []' "$H/apir.json"
 }
 
@@ -216,6 +217,73 @@ has_worker() { [[ -n $(pgrep -P "$(<"$H/serve.pid")") ]]; }
         computed_on "$output" APIR0
     done
     runc --root "$H/state" delete --force "host0-$$-again"
+}
+
+# exec_lists NAME [VARIABLE=VALUE]...: our devices as a program sees them that was started in this
+# container with no other variables, as `podman exec` and `docker exec`, sudo and cron do.
+exec_lists() {
+    runc --root "$H/state" exec "host0-$$-$1" /usr/bin/env -i PATH=/usr/bin LP_NUM_THREADS=1 "${@:2}" \
+        llama-bench --list-devices 2>"$H/lists.err" | sed -nE 's/^ *(APIR[0-9]+: .*) \([0-9]+ MiB.*/\1/p'
+}
+
+# offers LIST LINE...: a container with these devices, run and exec: such are its devices.
+offers() {
+    local expected
+    expected=$(printf '%s\n' "${@:2}")
+    DEVICES=$1 SPEC=$H/two.json contained chosen 0 0 '[]' llama-bench --list-devices >"$H/run.out" 2>"$H/run.err"
+    diff - <(sed -nE 's/^ *(APIR[0-9]+: .*) \([0-9]+ MiB.*/\1/p' "$H/run.out") <<<"$expected"
+    DEVICES=$1 SPEC=$H/two.json bundle chosen 0 0 '[]' sleep 1000
+    runc --root "$H/state" run --detach --bundle "$H/chosen" "host0-$$-chosen" </dev/null \
+        >"$H/chosen.out" 2>"$H/chosen.err" 3>&-
+    diff - <(exec_lists chosen) <<<"$expected"
+    refute_ours "$(<"$H/lists.err")"
+}
+
+@test "host0: the devices that a container was given are those of every process in it" {
+    local cpu gpu SERVE_ENV
+    [[ -r $LAVAPIPE ]] || { [[ -z ${CI-} ]]; skip "no lavapipe here"; }
+    serve_end TERM
+    SERVE_ENV=("${VULKAN[@]}")
+    serve '"devices": ["CPU", "Vulkan0"]'
+    "$OUT/cdi/apir" cdi generate --host-socket "$H/socket" --output "$H/two.json"
+    jq -e '[.devices[].name] == ["host0", "host0-0", "host0-1"]' "$H/two.json"
+    DEVICES='["host0"]' SPEC=$H/two.json contained all 0 0 '[]' llama-bench --list-devices >"$H/all.out"
+    cpu=$(sed -nE 's/^ *APIR0: (.*) \([0-9]+ MiB.*/\1/p' "$H/all.out")
+    gpu=$(sed -nE 's/^ *APIR1: (.*) \([0-9]+ MiB.*/\1/p' "$H/all.out")
+    [[ -n $cpu && $gpu == *llvmpipe* ]]
+
+    offers '["host0"]' "APIR0: $cpu" "APIR1: $gpu"
+    runc --root "$H/state" delete --force "host0-$$-chosen"
+    offers '["host0-1", "host0-0"]' "APIR0: $cpu" "APIR1: $gpu"
+    runc --root "$H/state" delete --force "host0-$$-chosen"
+    offers '["host0-0"]' "APIR0: $cpu"
+    runc --root "$H/state" delete --force "host0-$$-chosen"
+    offers '["host0-1"]' "APIR0: $gpu"
+    # It computes there.
+    run -0 --separate-stderr runc --root "$H/state" exec "host0-$$-chosen" /usr/bin/env -i PATH=/usr/bin \
+        "${BENCH[@]}" -dev APIR0
+    computed_on "$output" APIR0
+    # A variable still chooses. A new spec, with other numbers, changes nothing here.
+    diff - <(exec_lists chosen APIR_DEVICE_3=cpu) <<<"APIR0: $cpu"
+    jq '.devices |= map(select(.name == "host0-1") | .name = "host0-0" |
+        .containerEdits.env |= map(sub("10001"; "10000")))' "$H/two.json" >"$H/renumbered.json"
+    mv "$H/renumbered.json" "$H/two.json"
+    "$OUT/cdi/apir" cdi generate --host-socket "$H/socket" --output "$H/two.json" 2>"$H/generate.err"
+    grep 'host0-1: cpu' "$H/generate.err"
+    diff - <(exec_lists chosen) <<<"APIR0: $gpu"
+    runc --root "$H/state" delete --force "host0-$$-chosen"
+    offers '["host0-1"]' "APIR0: $cpu"
+    runc --root "$H/state" delete --force "host0-$$-chosen"
+    # Nor do files of such names that an image brings.
+    mkdir -p "$H/root/usr/lib/apir/devices"
+    cp "$PLUGIN" "$H/root/usr/lib/apir/devices/host0-7=cpu"
+    : >"$H/root/usr/lib/apir/devices/gpu0=cpu"
+    offers '["host0-0"]' "APIR0: $gpu"
+    runc --root "$H/state" delete --force "host0-$$-chosen"
+    rm -r "$H/root/usr/lib/apir"
+    serve_end TERM
+    SERVE_ENV=()
+    serve
 }
 
 @test "host0: a container can do nothing to the folder and the socket" {

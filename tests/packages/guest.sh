@@ -102,8 +102,7 @@ row_socket() {
     systemd-sysusers
     systemctl enable --now apir-host.socket
     [[ $(stat -c '%a %U %G' /run/apir/host/apir.sock) == '660 root apir' ]]
-    active apir-host.service inactive
-    # The folder has appeared, so the path unit has the spec written.
+    # The folder has appeared, so the path unit has the spec written, which asks for the devices.
     within 60 offers host0
     "${LIMIT[@]}" apir run --device host0 -- "${BENCH[@]}" >/tmp/bench
     on_apir /tmp/bench

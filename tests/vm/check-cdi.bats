@@ -63,6 +63,21 @@ devices_of() { # CDI-DEVICE...: the description of each device that a program in
     greedy /models/first.gguf container --rm --device virtgpu/apir=gpu0 localhost/llama
 }
 
+# An exec has none of the spec's variables.
+@test "podman: what a container was given is what its exec sees" {
+    for given in gpu0 gpu1 "gpu1 gpu0"; do
+        arguments=()
+        for d in $given; do arguments+=(--device "virtgpu/apir=$d"); done
+        container -d --name given "${arguments[@]}" localhost/llama sleep 1000
+        run ! podman exec given printenv GGML_BACKEND_PATH
+        podman exec given llama-bench --list-devices 2>&1 |
+            sed -nE 's/^ *(APIR[0-9]+: .*) \([0-9]+ MiB.*/\1/p' >"$BATS_TEST_TMPDIR/seen"
+        podman rm --force --time 0 given
+        # shellcheck disable=SC2086 # one argument each
+        devices_of $given | diff - "$BATS_TEST_TMPDIR/seen"
+    done
+}
+
 @test "docker finds the devices and injects one" {
     mkdir -p /tmp/docker
     dockerd --data-root /tmp/docker --exec-root /run/docker-test --bridge=none --iptables=false \

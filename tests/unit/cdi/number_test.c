@@ -110,7 +110,9 @@ TEST(what_was_written_is_read)
 {
     static const struct cdi_spec_device devices[] = {{7, N128, "uuid-1"}, {0, N129, NULL}};
     static struct cdi_numbered known[CDI_DEVICES_MAX];
-    struct cdi_spec_options o = {"virtgpu", "apir", "/p", "/h", devices, 2, "/run/apir/host"};
+    static const struct cdi_spec_device of_host[] = {{3, NULL, "cpu"}, {0, NULL, "uuid-2"}};
+    struct cdi_spec_options o = {"virtgpu", "apir",           "/p",    "/h", devices,
+                                 2,         "/run/apir/host", of_host, 2};
     cleanup_json struct json_object *spec = NULL;
 
     assert_int_equal(cdi_spec_build(&o, &spec, NULL), 0);
@@ -121,6 +123,12 @@ TEST(what_was_written_is_read)
     assert_int_equal(known[1].number, 0);
     assert_string_equal(known[1].node, N129);
     assert_string_equal(known[1].id, "");
+    assert_int_equal(cdi_number_read_host(spec, known), 2);
+    assert_int_equal(known[0].number, 3);
+    assert_string_equal(known[0].node, "");
+    assert_string_equal(known[0].id, "cpu");
+    assert_int_equal(known[1].number, 0);
+    assert_string_equal(known[1].id, "uuid-2");
 }
 
 TEST(whatever_else_is_there_is_left_alone)
@@ -132,6 +140,7 @@ TEST(whatever_else_is_there_is_left_alone)
         DEVICE("gpu-1", NODE),   DEVICE("gpu10000", NODE),
         DEVICE("gpu1x", NODE),   DEVICE("host0", NODE),
         DEVICE("gpu3", ""),      DEVICE("gpu1", "\"deviceNodes\":[]"),
+        DEVICE("host0-", ""),    DEVICE("host0-1", "\"env\":[\"APIR_DEVICE_1=x\"]"),
         "3,null,{},[],\"gpu0\"", DEVICE("gpu2", "\"deviceNodes\":[{\"path\":1}]"),
     };
     static struct cdi_numbered known[CDI_DEVICES_MAX];
@@ -142,6 +151,9 @@ TEST(whatever_else_is_there_is_left_alone)
     for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++)
         strcat(strcat(text, i > 0 ? "," : ""), devices[i]);
     assert_int_equal(read_text(strcat(text, "]}"), known), 0);
+    cleanup_json struct json_object *spec = NULL;
+    assert_int_equal(apir_json_parse(text, strlen(text), &spec, NULL), 0);
+    assert_int_equal(cdi_number_read_host(spec, known), 0);
     /* Names twice are no spec's, but a file may hold them. */
     assert_int_equal(
         read_text("{\"devices\":[" DEVICE("gpu5", NODE) "," DEVICE("gpu5", NODE) "]}", known), 1);

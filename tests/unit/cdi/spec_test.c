@@ -51,7 +51,7 @@ TEST(built_spec_is_spotless)
     cleanup_json struct json_object *spec = build(&o);
 
     assert_int_equal(findings(spec), 0);
-    assert_string_equal(apir_json_string(spec, "cdiVersion"), "0.3.0");
+    assert_string_equal(apir_json_string(spec, "cdiVersion"), "0.4.0");
     assert_string_equal(apir_json_string(spec, "kind"), "virtgpu/apir");
     const char *text = cdi_spec_text(spec);
     assert_non_null(strstr(text, "\"GGML_BACKEND_PATH=/usr/lib/apir/libggml-apir.so\""));
@@ -62,7 +62,10 @@ TEST(built_spec_is_spotless)
     assert_non_null(strstr(text, "\"gpu0\""));
     assert_non_null(strstr(text, "\"gpu3\""));
     assert_non_null(strstr(text, "\"APIR_DEVICE_0=6e1b0a3c-0000-0000-0000-00000000000f\""));
+    assert_non_null(
+        strstr(text, "\"/usr/lib/apir/devices/gpu0=6e1b0a3c-0000-0000-0000-00000000000f\""));
     assert_null(strstr(text, "APIR_DEVICE_3"));
+    assert_null(strstr(text, "devices/gpu3"));
     assert_null(strstr(text, "APIR_TRANSPORT"));
 }
 
@@ -78,25 +81,45 @@ static struct json_object *device_named(struct json_object *spec, const char *na
     return NULL;
 }
 
+#define BIND(from, to)                                                                             \
+    "{\"hostPath\":\"" from "\",\"containerPath\":\"" to "\",\"type\":\"bind\","                   \
+    "\"options\":[\"ro\",\"nosuid\",\"nodev\",\"bind\",\"rprivate\"]}"
+
+static void has_edits(struct json_object *spec, const char *device, const char *edits)
+{
+    assert_string_equal(
+        json_object_to_json_string_ext(device_named(spec, device), JSON_C_TO_STRING_NOSLASHESCAPE),
+        edits);
+}
+
 TEST(host_socket_is_a_device_without_a_node)
 {
+    static const struct cdi_spec_device of_host[] = {{2, NULL, "cpu"}};
     struct cdi_spec_options o = options();
 
     o.socket_dir = "/srv/apir";
+    o.host_devices = of_host;
+    o.n_host_devices = 1;
     for (o.n_devices = 0; o.n_devices <= 2; o.n_devices += 2) {
         cleanup_json struct json_object *spec = build(&o);
-        struct json_object *edits = device_named(spec, "host0");
 
         assert_int_equal(findings(spec), 0);
-        assert_string_equal(apir_json_string(spec, "cdiVersion"), "0.3.0");
-        assert_int_equal(json_object_object_length(edits), 2);
-        assert_string_equal(json_object_to_json_string_ext(edits, JSON_C_TO_STRING_NOSLASHESCAPE),
-                            "{\"env\":[\"APIR_TRANSPORT=unix:/run/apir/host/apir.sock\"],"
-                            "\"mounts\":[{\"hostPath\":\"/srv/apir\","
-                            "\"containerPath\":\"/run/apir/host\","
-                            "\"options\":[\"ro\",\"nosuid\",\"nodev\",\"bind\",\"rprivate\"]}]}");
+        assert_string_equal(apir_json_string(spec, "cdiVersion"), "0.4.0");
+        has_edits(spec, "host0",
+                  "{\"env\":[\"APIR_TRANSPORT=unix:/run/apir/host/apir.sock\"],\"mounts\":[" BIND(
+                      "/srv/apir", "/run/apir/host") "," BIND("/usr/lib/apir/libggml-apir.so",
+                                                              "/usr/lib/apir/devices/host0") "]}");
+        has_edits(
+            spec, "host0-2",
+            "{\"env\":[\"APIR_TRANSPORT=unix:/run/apir/host/apir.sock\","
+            "\"APIR_DEVICE_10002=cpu\"],\"mounts\":[" BIND("/srv/apir", "/run/apir/host") "," BIND(
+                "/usr/lib/apir/libggml-apir.so", "/usr/lib/apir/devices/host0-2=cpu") "]}");
         assert_int_equal(!!device_named(spec, "gpu0"), o.n_devices > 0);
     }
+    /* Without the socket there is no way to that host. */
+    o.socket_dir = NULL;
+    cleanup_json struct json_object *spec = build(&o);
+    assert_null(device_named(spec, "host0-2"));
 }
 
 TEST(dotted_class_raises_the_version)

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What this container was given, as the mounts of its CDI spec tell it (common/given.h). */
+#ifndef APIR_FRONTEND_GIVEN_H
+#define APIR_FRONTEND_GIVEN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "frontend/ggml/choice.h"
+
+#define GIVEN_MAX 256u /* devices; a name beyond them counts as none */
+
+struct given {
+    bool host; /* by the socket: host0, or devices of it; those of nodes do not count then */
+    uint32_t n_choices; /* 0: whatever the host offers */
+    struct choice choices[CHOICE_MAX];
+    uint32_t n_ids;
+    char ids[GIVEN_MAX][APIR_ID_SIZE]; /* what choices point at */
+};
+
+/*
+ * Reads the names in `folder` that are the same file as `plugin`, by number. Whoever wrote the
+ * image may have put anything there, in any number: what is another file, or no name of ours, is
+ * passed over, and no more than 4096 names are looked at. No folder: nothing was given.
+ */
+void given_read(const char *folder, const char *plugin, struct given *ret);
+
+#endif
