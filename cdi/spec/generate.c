@@ -385,10 +385,13 @@ static int check_options(const struct generate *g, bool hook_given, char **argv)
 {
     if (hook_given && !g->with_hook)
         return cdi_usage_error(argv[0], "--hook and --no-hook exclude each other", "");
-    if (!cdi_rules_kind_part_ok(g->vendor))
-        return cdi_usage_error(argv[0], "no vendor name: ", g->vendor);
-    if (!cdi_rules_kind_part_ok(g->class_name))
-        return cdi_usage_error(argv[0], "no class name: ", g->class_name);
+    enum cdi_grade grade;
+    const char *fault = cdi_rules_vendor_fault(g->vendor, &grade);
+    if (fault)
+        return cdi_usage_error(argv[0], "no vendor: ", fault);
+    fault = cdi_rules_class_fault(g->class_name, &grade);
+    if (fault)
+        return cdi_usage_error(argv[0], "no class: ", fault);
     if (g->dev_root[0] != '/')
         return cdi_usage_error(argv[0], "--dev-root wants an absolute path, not ", g->dev_root);
     if (g->socket_dir && g->socket_dir[0] != '/')

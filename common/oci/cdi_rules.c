@@ -67,9 +67,52 @@ static bool name_ok(const char *name, bool first_digit, const char *between)
     return true;
 }
 
-bool cdi_rules_kind_part_ok(const char *name)
+#define VENDOR_MAX 253
+#define LABEL_MAX  63 /* of a vendor, and a class as a whole */
+
+static bool is_dns_name(const char *name)
 {
-    return name_ok(name, false, "_.-");
+    while (true) {
+        char label[LABEL_MAX + 1];
+        size_t n = strcspn(name, ".");
+
+        if (n > LABEL_MAX)
+            return false;
+        memcpy(label, name, n);
+        label[n] = '\0';
+        if (!name_ok(label, true, "-"))
+            return false;
+        if (name[n] == '\0')
+            return true;
+        name += n + 1;
+    }
+}
+
+static const char *kind_part_fault(const char *name, enum cdi_grade *ret_grade)
+{
+    *ret_grade = CDI_GRADE_ERROR;
+    if (!name_ok(name, false, "_.-"))
+        return "a letter first, then letters, digits and \"_.-\", a letter or digit last";
+    *ret_grade = CDI_GRADE_WARNING;
+    return name[1] == '\0'
+               ? "one letter, which the parser of podman 5.8 and others does not survive"
+               : NULL;
+}
+
+const char *cdi_rules_vendor_fault(const char *name, enum cdi_grade *ret_grade)
+{
+    const char *fault = kind_part_fault(name, ret_grade);
+
+    if (!fault && (strlen(name) > VENDOR_MAX || !is_dns_name(name)))
+        return "no DNS name of at most 253 characters, which CDI wants";
+    return fault;
+}
+
+const char *cdi_rules_class_fault(const char *name, enum cdi_grade *ret_grade)
+{
+    const char *fault = kind_part_fault(name, ret_grade);
+
+    return !fault && strlen(name) > LABEL_MAX ? "more than 63 characters" : fault;
 }
 
 bool cdi_rules_device_name_ok(const char *name)
@@ -371,13 +414,18 @@ static void check_kind(struct cdi_report *r, const char *kind)
 {
     const char *slash = strchr(kind, '/');
     cleanup_free char *vendor = slash ? strndup(kind, (size_t)(slash - kind)) : NULL;
+    enum cdi_grade grade;
 
-    if (!vendor)
+    if (!vendor) {
         cdi_report_add(r, CDI_GRADE_ERROR, "kind: \"%s\" is not VENDOR/CLASS", kind);
-    else if (!cdi_rules_kind_part_ok(vendor))
-        cdi_report_add(r, CDI_GRADE_ERROR, "kind: \"%s\" is no vendor name", vendor);
-    else if (!cdi_rules_kind_part_ok(slash + 1))
-        cdi_report_add(r, CDI_GRADE_ERROR, "kind: \"%s\" is no class name", slash + 1);
+        return;
+    }
+    const char *fault = cdi_rules_vendor_fault(vendor, &grade);
+    if (fault)
+        cdi_report_add(r, grade, "kind: vendor \"%s\": %s", vendor, fault);
+    fault = cdi_rules_class_fault(slash + 1, &grade);
+    if (fault)
+        cdi_report_add(r, grade, "kind: class \"%s\": %s", slash + 1, fault);
 }
 
 static void check_spec(struct cdi_report *r, const char *where, struct json_object *spec)

@@ -152,7 +152,7 @@ listen() { SYSTEM_TRANSPORT=unix server_start; }
     jq -e '.ggml[0].path | test("\n\u001b\\[31mFAIL\u009b2J.?\u202e")' "$T/out"
     refute grep -q $'\xe2\x80\xae' "$T/out"
     refute grep -qP '[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]' "$T/out"
-    printf '{"cdiVersion": "0.3.0", "kind": "a/b", "x\xc2\x9b\\u001b": 1, "devices": [{"name": "d\\u001b\xc2\x9b"}]}' \
+    printf '{"cdiVersion": "0.3.0", "kind": "aa/bb", "x\xc2\x9b\\u001b": 1, "devices": [{"name": "d\\u001b\xc2\x9b"}]}' \
         >"$T/cdi/a.json"
     "$APIR" cdi validate "$T/cdi/a.json" >"$T/out" 2>&1 || :
     "$APIR" cdi validate --json "$T/cdi/a.json" >>"$T/out" 2>&1 || :

@@ -151,7 +151,7 @@ trap_program() {
 
 @test "root: a spec that another user can change sets no variables of what root runs" {
     local spec=$T/theirs/spec.json
-    printf '{"cdiVersion": "0.3.0", "kind": "a/b", "devices": [{"name": "d", "containerEdits": {"env": ["%s"]}}]}' \
+    printf '{"cdiVersion": "0.3.0", "kind": "aa/bb", "devices": [{"name": "d", "containerEdits": {"env": ["%s"]}}]}' \
         "LD_PRELOAD=$T/theirs/trap.so" >"$spec"
     trap_library "$T/theirs/trap.so"
     gives 125 'another user (4321)' "$APIR" run --spec "$spec" --device d true

@@ -101,7 +101,7 @@ socket_in() {
     [[ $(stat -c '%a %u %g' "$T/cdi/apir.json") == '644 0 0' && $(stat -c %a "$T/cdi") == 755 ]]
     [[ $(ls -A "$T/cdi") == apir.json ]]
     run -0 "$APIR" cdi validate --strict "$T/cdi/apir.json"
-    [[ $(jq -r '.devices[].name, .cdiVersion' "$T/cdi/apir.json") == $'host0\n0.3.0' ]]
+    [[ $(jq -r '.devices[].name, .cdiVersion' "$T/cdi/apir.json") == $'host0\n0.4.0' ]]
     # Podman mounts and sets it. The hook has its own tests; its absence must not matter.
     "$APIR" cdi generate --dev-root "$T" --host-socket "$T/host" --output "$T/cdi/apir.json" --no-hook
     jq -e '.containerEdits | has("hooks") | not' "$T/cdi/apir.json"
@@ -123,6 +123,14 @@ socket_in() {
     run -0 --separate-stderr "${generate[@]}" --vendor a.b --class c.d --output -
     jq -e '.kind == "a.b/c.d" and .cdiVersion == "0.6.0"' <<<"$output"
     run -2 "${generate[@]}" --vendor 1a --output "$T/x.json"
+    # What CDI's grammar takes, and what podman 5.8's parser does not survive.
+    run -0 --separate-stderr "${generate[@]}" --vendor Gpu-1.Example.com --class A_b.9-z --output -
+    jq -e '.kind == "Gpu-1.Example.com/A_b.9-z"' <<<"$output"
+    run -2 "${generate[@]}" --class a --output "$T/x.json"
+    [[ $output == *"one letter"* ]]
+    run -2 "${generate[@]}" --vendor v --output "$T/x.json"
+    run -2 "${generate[@]}" --vendor my_gpu --output "$T/x.json"
+    [[ $output == *"DNS name"* ]]
     run -2 "${generate[@]}" --hook /bin/true --no-hook --output "$T/x.json"
     run -2 "$APIR" cdi generate --host-socket relative --output "$T/x.json"
     # What is to be injected must be there.

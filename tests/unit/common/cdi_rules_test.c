@@ -31,11 +31,17 @@ static const struct {
     {GOOD, EDITS("0.7.0", "\"additionalGids\":[0,4294967295]"), NULL},
     {GOOD, EDITS("0.7.0", "\"intelRdt\":{\"closID\":\"x\"}"), NULL},
     {GOOD, EDITS("1.1.0", "\"netDevices\":[{\"hostInterfaceName\":\"a\",\"name\":\"b\"}]"), NULL},
-    {GOOD, "{\"cdiVersion\":\"0.6.0\",\"kind\":\"a/b.c\"," DEV(GPU) "}", NULL},
+    {GOOD, "{\"cdiVersion\":\"0.6.0\",\"kind\":\"aa/bb.c\"," DEV(GPU) "}", NULL},
     {GOOD, HEAD("0.6.0") DEV(GPU) ",\"annotations\":{\"a\":\"b\"}}", NULL},
     {GOOD, HEAD("0.5.0") DEV("{\"name\":\"0a\",\"containerEdits\":{\"env\":[\"A=\"]}}") "}", NULL},
 
     {WARN, HEAD("0.5.0") DEV(GPU) "}", "0.3.0 would do"},
+    {WARN, "{\"cdiVersion\":\"0.3.0\",\"kind\":\"v/apir\"," DEV(GPU) "}",
+     "vendor \"v\": one letter"},
+    {WARN, "{\"cdiVersion\":\"0.3.0\",\"kind\":\"virtgpu/a\"," DEV(GPU) "}",
+     "class \"a\": one letter"},
+    {WARN, "{\"cdiVersion\":\"0.3.0\",\"kind\":\"my_gpu/apir\"," DEV(GPU) "}", "no DNS name"},
+    {WARN, "{\"cdiVersion\":\"0.3.0\",\"kind\":\"gpu..com/apir\"," DEV(GPU) "}", "no DNS name"},
     {WARN, HEAD("0.3.0") DEV("{\"name\":\"all\",\"containerEdits\":{\"env\":[\"A=\"]}}") "}",
      "NVIDIA"},
     {WARN, HEAD("0.5.0") DEV("{\"name\":\"0\",\"containerEdits\":{\"env\":[\"A=\"]}}") "}",
@@ -51,20 +57,20 @@ static const struct {
     {BAD, HEAD("0.3.0") "\"devices\":{}}", "not a list"},
     {BAD, HEAD("0.3.0") "\"devices\":null}", "not a list"},
     {BAD, "{\"cdiVersion\":\"0.3.0\"," DEV(GPU) "}", "kind: missing"},
-    {BAD, "{\"cdiVersion\":\"0.3\",\"kind\":\"a/b\"," DEV(GPU) "}", "not known"},
-    {BAD, "{\"cdiVersion\":\"1.2.0\",\"kind\":\"a/b\"," DEV(GPU) "}", "not known"},
-    {BAD, "{\"cdiVersion\":3,\"kind\":\"a/b\"," DEV(GPU) "}", "not a string"},
+    {BAD, "{\"cdiVersion\":\"0.3\",\"kind\":\"aa/bb\"," DEV(GPU) "}", "not known"},
+    {BAD, "{\"cdiVersion\":\"1.2.0\",\"kind\":\"aa/bb\"," DEV(GPU) "}", "not known"},
+    {BAD, "{\"cdiVersion\":3,\"kind\":\"aa/bb\"," DEV(GPU) "}", "not a string"},
     {BAD, "{\"cdiVersion\":\"0.3.0\",\"kind\":\"ab\"," DEV(GPU) "}", "VENDOR/CLASS"},
     {BAD, "{\"cdiVersion\":\"0.3.0\",\"kind\":\"1a/b\"," DEV(GPU) "}", "vendor"},
-    {BAD, "{\"cdiVersion\":\"0.3.0\",\"kind\":\"a/b-\"," DEV(GPU) "}", "class"},
-    {BAD, "{\"cdiVersion\":\"0.3.0\",\"kind\":\"a/b/c\"," DEV(GPU) "}", "class"},
+    {BAD, "{\"cdiVersion\":\"0.3.0\",\"kind\":\"aa/bb-\"," DEV(GPU) "}", "class"},
+    {BAD, "{\"cdiVersion\":\"0.3.0\",\"kind\":\"aa/bb/cc\"," DEV(GPU) "}", "class"},
     {BAD, HEAD("0.3.0") DEV(GPU) ",\"extra\":1}", "extra: unknown field"},
     {BAD, HEAD("0.3.0") DEV(GPU "," GPU) "}", "twice"},
     {BAD, HEAD("0.3.0") DEV("{\"name\":\"gpu0\",\"containerEdits\":{}}") "}", "empty"},
     {BAD,
      HEAD("0.3.0") DEV("{\"name\":\"gpu0\",\"containerEdits\":{\"env\":[],\"mounts\":[]}}") "}",
      "empty"},
-    {BAD, EDITS("0.7.0", "\"intelRdt\":{\"closID\":\"a/b\"}"), "closID"},
+    {BAD, EDITS("0.7.0", "\"intelRdt\":{\"closID\":\"aa/bb\"}"), "closID"},
     {BAD, EDITS("0.7.0", "\"intelRdt\":{\"closID\":\"..\"}"), "closID"},
     {BAD, HEAD("0.3.0") DEV("{\"name\":\"gpu0\"}") "}", "containerEdits: missing"},
     {BAD, HEAD("0.3.0") DEV("{\"name\":\"gpu 0\",\"containerEdits\":{\"env\":[\"A=\"]}}") "}",
@@ -95,6 +101,29 @@ static const struct {
     {BAD, EDITS("1.0.0", "\"netDevices\":[{\"hostInterfaceName\":\"a\",\"name\":\"b\"}]"),
      "too low"},
 };
+
+#define TEN "abcdefghi0"
+
+TEST(vendor_and_class_are_as_long_as_the_specification_has_them)
+{
+    static const char *const vendors[] = {"virtgpu", "Vendor-1.Example.COM", TEN "." TEN "." TEN,
+                                          TEN TEN TEN TEN TEN TEN "abc.d"};
+    enum cdi_grade grade;
+
+    for (size_t i = 0; i < sizeof(vendors) / sizeof(vendors[0]); i++)
+        assert_null(cdi_rules_vendor_fault(vendors[i], &grade));
+    assert_non_null(cdi_rules_vendor_fault(TEN TEN TEN TEN TEN TEN "abcd.e", &grade));
+    assert_int_equal(grade, CDI_GRADE_WARNING);
+    char longest[260] = "";
+    while (strlen(longest) < 250)
+        strcat(longest, "abcdefghi.");
+    assert_null(cdi_rules_vendor_fault(strcat(longest, "abc"), &grade));
+    assert_non_null(cdi_rules_vendor_fault(strcat(longest, "d"), &grade));
+    assert_null(cdi_rules_class_fault(TEN TEN TEN TEN TEN TEN "a_b", &grade));
+    assert_non_null(cdi_rules_class_fault(TEN TEN TEN TEN TEN TEN "a_bc", &grade));
+    assert_non_null(cdi_rules_class_fault("1a", &grade));
+    assert_int_equal(grade, CDI_GRADE_ERROR);
+}
 
 TEST(each_case_is_graded)
 {
