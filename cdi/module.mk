@@ -10,7 +10,7 @@ $(call objs,cdi/install.c): $(PREFIX_STAMP)
 
 # With the plug-in's own way to the host, so that doctor walks the same one.
 CDI_PARTS := $(CDI_OBJS) $(LINK_OBJS) $(PROTOCOL_OBJS) $(CONFIG_OBJS) $(COMMON_OBJS) \
-             $(COMMON_JSON_OBJS) $(COMMON_IMAGE_OBJS) $(call objs,common/oci/cdi_rules.c common/oci/cdi_devices.c) \
+             $(COMMON_JSON_OBJS) $(COMMON_IMAGE_OBJS) $(call objs,common/oci/cdi_names.c common/oci/cdi_rules.c common/oci/cdi_devices.c) \
              $(call objs,backend/server/unix/access.c)
 $(O)/cdi/apir: private PKGS := json-c libdrm
 $(O)/cdi/apir: $(CDI_PARTS)

@@ -34,7 +34,8 @@ static void place_one(const struct image *image, const struct image_target *targ
                             : "the root's mount propagation is unknown");
         return;
     }
-    int rc = hook_place_file(dir->fd, target->file, source, target->over, &err);
+    int rc = target->over ? hook_place_over(dir->fd, target->file, source, &err)
+                          : hook_place_copy(dir->fd, target->file, source, &err);
     if (rc == 0)
         hook_log(HOOK_INFO, "placed as %s/%s", dir->path, target->file);
     else if (rc == -EALREADY)

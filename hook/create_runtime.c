@@ -48,7 +48,7 @@ struct item {
 struct work {
     struct item items[ITEMS_MAX];
     size_t n;
-    int plugin; /* another copy of the plug-in, for where the image's ggml searches */
+    int plugin; /* the host's, to be copied to where the image's ggml searches */
 };
 
 static void work_fini(struct work *work)
@@ -163,11 +163,8 @@ static int take(struct work *work, const struct hook_options *options, int proc,
         rc = take_edits(work, proc, edits[i], err);
     if (rc < 0)
         return rc;
-    cleanup_fd int source = hook_place_open_source(options->plugin, err);
-    if (source < 0)
-        return source;
-    work->plugin = hook_place_detach(source, HOOK_FILE);
-    return work->plugin < 0 ? apir_error_sys(err, -work->plugin, "take a mount of the plug-in") : 0;
+    work->plugin = hook_place_open_source(options->plugin, err);
+    return work->plugin < 0 ? work->plugin : 0;
 }
 
 static void put(const struct work *work, const struct hook_site *site, struct json_object *config)

@@ -28,7 +28,7 @@ hook_stage_in_container hook_stage_create_container;
 
 /*
  * The part of it that other stages share: looks into the image below root and
- * places source (see hook_place_file) wherever its ggml searches. Logs what it
+ * places source (of hook_place_open_source) wherever its ggml searches. Logs what it
  * did, or why there is nothing that would work. config, which may be NULL, says
  * where the container's own program is.
  */

@@ -19,6 +19,7 @@
 #include "common/json.h"
 #include "cdi/spec/nodes.h"
 #include "cdi/spec/number.h"
+#include "common/oci/cdi_names.h"
 #include "common/oci/cdi_rules.h"
 #include "cdi/spec/spec.h"
 #include "common/text.h"
@@ -385,11 +386,11 @@ static int check_options(const struct generate *g, bool hook_given, char **argv)
 {
     if (hook_given && !g->with_hook)
         return cdi_usage_error(argv[0], "--hook and --no-hook exclude each other", "");
-    enum cdi_grade grade;
-    const char *fault = cdi_rules_vendor_fault(g->vendor, &grade);
+    bool refused;
+    const char *fault = cdi_names_vendor_fault(g->vendor, &refused);
     if (fault)
         return cdi_usage_error(argv[0], "no vendor: ", fault);
-    fault = cdi_rules_class_fault(g->class_name, &grade);
+    fault = cdi_names_class_fault(g->class_name, &refused);
     if (fault)
         return cdi_usage_error(argv[0], "no class: ", fault);
     if (g->dev_root[0] != '/')

@@ -101,6 +101,9 @@ static void add_dynamic(struct image_elf *elf, const Elf64_Dyn *entry)
         if (elf->n_needed < sizeof(elf->needed) / sizeof(elf->needed[0]))
             elf->needed[elf->n_needed++] = value;
         break;
+    case DT_SONAME:
+        elf->soname = value;
+        break;
     case DT_STRTAB:
         elf->strtab = value;
         break;
@@ -203,20 +206,29 @@ int image_elf_open(int fd, struct image_budget *budget, struct image_elf *ret)
     return 0;
 }
 
-int image_elf_needed(const struct image_elf *elf, size_t i, char *name, size_t size)
+static int read_name(const struct image_elf *elf, uint64_t at, char *name, size_t size)
 {
     uint64_t offset, rest;
 
     name[0] = '\0';
-    if (i >= elf->n_needed)
-        return -EINVAL;
-    uint64_t at = elf->needed[i];
     if (locate(elf, elf->strtab, &offset, &rest) < 0 || at >= rest)
         return 0;
     rest -= at;
     ssize_t n = read_some(elf, name, size - 1 < rest ? size - 1 : (size_t)rest, offset + at);
     name[n > 0 ? n : 0] = '\0';
     return n < 0 ? (int)n : 0;
+}
+
+int image_elf_needed(const struct image_elf *elf, size_t i, char *name, size_t size)
+{
+    name[0] = '\0';
+    return i < elf->n_needed ? read_name(elf, elf->needed[i], name, size) : -EINVAL;
+}
+
+int image_elf_soname(const struct image_elf *elf, char *name, size_t size)
+{
+    name[0] = '\0';
+    return elf->soname != 0 ? read_name(elf, elf->soname, name, size) : 0;
 }
 
 /* ---- symbols ------------------------------------------------------------------- */

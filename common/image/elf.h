@@ -42,6 +42,7 @@ struct image_elf {
     } loads[IMAGE_ELF_LOADS_MAX];
     /* Addresses out of the dynamic section, as they are there; 0 if missing. */
     uint64_t strtab, strsz, symtab, hash, gnu_hash;
+    uint64_t soname; /* an offset into strtab; 0: it has none */
     size_t n_needed;
     uint64_t needed[32]; /* offsets into strtab */
 };
@@ -55,6 +56,9 @@ int image_elf_open(int fd, struct image_budget *budget, struct image_elf *ret);
 
 /* The i-th DT_NEEDED into name, "" where it lies outside of the file. Returns 0 or -errno. */
 int image_elf_needed(const struct image_elf *elf, size_t i, char *name, size_t size);
+
+/* The same for DT_SONAME, "" where there is none. */
+int image_elf_soname(const struct image_elf *elf, char *name, size_t size);
 
 /*
  * Calls fn for every dynamic symbol with a name until it returns non-zero.

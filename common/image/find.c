@@ -17,6 +17,8 @@
 #include "common/clock.h"
 #include "common/regular.h"
 
+#define IMAGE_PLUGIN_SONAME "libggml-apir.so"
+
 #define SUSPECTS_MAX 6   /* of one folder, searched byte for byte without success */
 #define FILES_MAX    64  /* of one folder, opened only for what they link with */
 #define TELLING_MAX  256 /* of one folder, with a telling name */
@@ -114,10 +116,13 @@ static void look_at_backend(struct scan *s, const char *name)
     for (int i = 0; i < IMAGE_SLOTS; i++)
         if (strcmp(name, image_slot_file((enum image_slot)i)) == 0) {
             struct stat st;
-            cleanup_fd int own = image_rootfs_open_child(s->dir->fd, name, O_PATH, 0);
-            /* An empty placeholder of an earlier start is not the image's own backend. */
-            bool is_own = own == -EXDEV || own == -ELOOP ||
-                          (own >= 0 && fstat(own, &st) == 0 && st.st_size > 0);
+            cleanup_fd int own = image_rootfs_open_child(s->dir->fd, name, O_RDONLY, 0);
+            /* What an earlier start has left is not the image's own backend: a plug-in of ours, or
+             * an empty file, on which others have mounted one. */
+            bool ours = own >= 0 && image_find_is_plugin(own);
+            bool is_own = own < 0 || (!ours && fstat(own, &st) == 0 && st.st_size > 0);
+            if (ours)
+                s->dir->ours |= 1u << i;
             if (is_own)
                 s->dir->taken |= 1u << i;
             if (is_own && i == IMAGE_SLOT_VIRTGPU)
@@ -332,6 +337,17 @@ int image_scan(int root, char *const *also, size_t n_also, uint16_t machine, str
     image->ms = apir_now_ms() - start;
     image_conclude(image, machine);
     return 0;
+}
+
+bool image_find_is_plugin(int fd)
+{
+    struct image_budget budget = {.bytes = 1u << 20};
+    struct image_elf elf;
+    char name[sizeof(IMAGE_PLUGIN_SONAME) + 1];
+
+    return image_elf_open(fd, &budget, &elf) == 0 &&
+           image_elf_soname(&elf, name, sizeof(name)) == 0 &&
+           strcmp(name, IMAGE_PLUGIN_SONAME) == 0;
 }
 
 #if defined(__x86_64__)

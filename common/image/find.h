@@ -18,6 +18,9 @@
  */
 int image_scan(int root, char *const *also, size_t n_also, uint16_t machine, struct image *image);
 
+/* Whether fd, which can be read, is a plug-in of ours, of whatever version: by its DT_SONAME. */
+bool image_find_is_plugin(int fd);
+
 /*
  * The machine of the ELF file behind fd (the plug-in, O_PATH will do); our own
  * where it cannot be read, as in a mount namespace without /proc.

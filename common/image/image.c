@@ -187,6 +187,11 @@ void image_conclude(struct image *image, uint16_t machine)
     for (size_t i = 0; i < image->n_ggmls; i++)
         if (image_ggml_fits(&image->ggmls[i]))
             aim_for(image, &image->ggmls[i], common);
+    /* No copy of an earlier start stays as it was: it may be of another version. */
+    for (size_t i = 0; i < image->n; i++)
+        for (int slot = 0; slot < IMAGE_SLOTS; slot++)
+            if ((image->dirs[i].ours & SLOT_BIT(slot)) != 0)
+                add_target(image, i, image_slot_file((enum image_slot)slot), false);
     /* The image's own client of another protocol would open the same device. */
     for (size_t i = 0; i < image->n; i++)
         if (image->dirs[i].virtgpu[0] != '\0')

@@ -39,6 +39,7 @@ struct image_dir {
     bool vulkan;        /* libggml-vulkan* */
     char virtgpu[64];   /* libggml-virtgpu.so, or what it is a link to; "": the image has none */
     uint32_t taken;     /* a bit for each image_slot whose file is the image's own */
+    uint32_t ours;      /* … is a plug-in of ours, which an earlier start has left */
     uint32_t functions; /* of its libggml-base */
 };
 

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "common/json.h"
+#include "common/oci/cdi_names.h"
 #include "common/cleanup.h"
 
 #define WHERE_MAX 256
@@ -48,76 +49,6 @@ void cdi_report_add(struct cdi_report *report, enum cdi_grade grade, const char 
     va_end(ap);
     if (rc >= 0)
         report->items[report->n_kept++] = (struct cdi_finding){grade, text};
-}
-
-static bool name_ok(const char *name, bool first_digit, const char *between)
-{
-    size_t n = strlen(name);
-
-    if (n == 0 || !isascii((unsigned char)name[0]) || !isascii((unsigned char)name[n - 1]))
-        return false;
-    if (first_digit ? !isalnum((unsigned char)name[0]) : !isalpha((unsigned char)name[0]))
-        return false;
-    if (!isalnum((unsigned char)name[n - 1]))
-        return false;
-    for (size_t i = 0; i < n; i++)
-        if (!isascii((unsigned char)name[i]) ||
-            (!isalnum((unsigned char)name[i]) && !strchr(between, name[i])))
-            return false;
-    return true;
-}
-
-#define VENDOR_MAX 253
-#define LABEL_MAX  63 /* of a vendor, and a class as a whole */
-
-static bool is_dns_name(const char *name)
-{
-    while (true) {
-        char label[LABEL_MAX + 1];
-        size_t n = strcspn(name, ".");
-
-        if (n > LABEL_MAX)
-            return false;
-        memcpy(label, name, n);
-        label[n] = '\0';
-        if (!name_ok(label, true, "-"))
-            return false;
-        if (name[n] == '\0')
-            return true;
-        name += n + 1;
-    }
-}
-
-static const char *kind_part_fault(const char *name, enum cdi_grade *ret_grade)
-{
-    *ret_grade = CDI_GRADE_ERROR;
-    if (!name_ok(name, false, "_.-"))
-        return "a letter first, then letters, digits and \"_.-\", a letter or digit last";
-    *ret_grade = CDI_GRADE_WARNING;
-    return name[1] == '\0'
-               ? "one letter, which the parser of podman 5.8 and others does not survive"
-               : NULL;
-}
-
-const char *cdi_rules_vendor_fault(const char *name, enum cdi_grade *ret_grade)
-{
-    const char *fault = kind_part_fault(name, ret_grade);
-
-    if (!fault && (strlen(name) > VENDOR_MAX || !is_dns_name(name)))
-        return "no DNS name of at most 253 characters, which CDI wants";
-    return fault;
-}
-
-const char *cdi_rules_class_fault(const char *name, enum cdi_grade *ret_grade)
-{
-    const char *fault = kind_part_fault(name, ret_grade);
-
-    return !fault && strlen(name) > LABEL_MAX ? "more than 63 characters" : fault;
-}
-
-bool cdi_rules_device_name_ok(const char *name)
-{
-    return name_ok(name, true, "_.:-");
 }
 
 /* ---- versions --------------------------------------------------------------- */
@@ -401,7 +332,7 @@ static void check_device(struct cdi_report *r, const char *where, struct json_ob
 
     if (!name)
         return;
-    if (!cdi_rules_device_name_ok(name))
+    if (!cdi_names_device_ok(name))
         cdi_report_add(r, CDI_GRADE_ERROR, "%s: \"%s\" is no device name", where, name);
     else if (strcmp(name, "all") == 0 || strspn(name, "0123456789") == strlen(name))
         cdi_report_add(r, CDI_GRADE_WARNING,
@@ -414,18 +345,20 @@ static void check_kind(struct cdi_report *r, const char *kind)
 {
     const char *slash = strchr(kind, '/');
     cleanup_free char *vendor = slash ? strndup(kind, (size_t)(slash - kind)) : NULL;
-    enum cdi_grade grade;
+    bool refused;
 
     if (!vendor) {
         cdi_report_add(r, CDI_GRADE_ERROR, "kind: \"%s\" is not VENDOR/CLASS", kind);
         return;
     }
-    const char *fault = cdi_rules_vendor_fault(vendor, &grade);
+    const char *fault = cdi_names_vendor_fault(vendor, &refused);
     if (fault)
-        cdi_report_add(r, grade, "kind: vendor \"%s\": %s", vendor, fault);
-    fault = cdi_rules_class_fault(slash + 1, &grade);
+        cdi_report_add(r, refused ? CDI_GRADE_ERROR : CDI_GRADE_WARNING, "kind: vendor \"%s\": %s",
+                       vendor, fault);
+    fault = cdi_names_class_fault(slash + 1, &refused);
     if (fault)
-        cdi_report_add(r, grade, "kind: class \"%s\": %s", slash + 1, fault);
+        cdi_report_add(r, refused ? CDI_GRADE_ERROR : CDI_GRADE_WARNING, "kind: class \"%s\": %s",
+                       slash + 1, fault);
 }
 
 static void check_spec(struct cdi_report *r, const char *where, struct json_object *spec)

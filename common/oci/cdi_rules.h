@@ -46,15 +46,4 @@ void cdi_rules_check_host(struct json_object *spec, const char *root, struct cdi
 /* The lowest cdiVersion that has every field and name the spec uses. Static string. */
 const char *cdi_rules_lowest_version(struct json_object *spec);
 
-/*
- * What is wrong with a vendor or class, or NULL; static. In *ret_grade whether parsers refuse it,
- * or only the specification, or a parser that does not survive it. Parsers want a letter first,
- * then [A-Za-z0-9_.-], alphanumeric last; the specification a DNS name as vendor, and at most 63
- * characters as class.
- */
-const char *cdi_rules_vendor_fault(const char *name, enum cdi_grade *ret_grade);
-const char *cdi_rules_class_fault(const char *name, enum cdi_grade *ret_grade);
-/* Device: alphanumeric first and last, [A-Za-z0-9_.:-] between. */
-bool cdi_rules_device_name_ok(const char *name);
-
 #endif

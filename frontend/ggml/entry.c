@@ -260,7 +260,7 @@ static int load(void *handle, struct apir_error *err)
  * plug-in or, from another file, by another one. The hook's slot and
  * GGML_BACKEND_PATH may both lead here, and a device must be listed once.
  */
-static const struct gg_reg *listed(void *handle)
+static struct gg_reg *listed(void *handle)
 {
     size_t (*count)(void);
     struct gg_reg *(*get)(size_t);
@@ -291,10 +291,11 @@ static void *entry(void *return_address)
         apir_log_set_level(level);
     void *handle = caller_handle(return_address);
     void *ggml = handle ? dlsym(handle, "ggml_backend_buffer_init") : NULL;
-    const struct gg_reg *there = handle ? listed(handle) : NULL;
-    if (there && (there != &plugin.reg || !lists_once(handle))) {
+    struct gg_reg *there = handle ? listed(handle) : NULL;
+    if (there) {
+        /* Of this plug-in, or of a copy: NULL would be an error to ggml, which prints it. */
         apir_log(APIR_LOG_INFO, "the device is listed already");
-        return NULL;
+        return lists_once(handle) ? there : NULL;
     }
     if (entry_tried) {
         /* A second load_all of the same ggml gets the same registration. */

@@ -47,9 +47,11 @@ debian() {
     # Vulkan is in this tree: a name that comes before it.
     grep -q "placed as $DEBIANS/libggml-metal.so" <(hook_log)
     [[ $(hook_lines) -eq 1 ]]
-    # Nothing but an empty file stays in the container's layer.
-    [[ -f $UPPER$DEBIANS/libggml-metal.so && ! -s $UPPER$DEBIANS/libggml-metal.so ]]
-    [[ $(find "$UPPER" -name 'libggml*' | wc -l) -eq 1 ]]
+    # One file of the container's own, in its layer, and no mount.
+    cmp "$PLUGIN" "$UPPER$DEBIANS/libggml-metal.so"
+    [[ $(find "$UPPER" -name '*libggml*' | wc -l) -eq 1 ]]
+    bundle_run /usr/bin/cat /proc/self/mountinfo
+    refute grep -q libggml <<<"$output"
     refute test -e "$DEBIAN$DEBIANS/libggml-metal.so"
 }
 
@@ -80,6 +82,9 @@ debian() {
     grep -q libggml-metal.so <<<"$stderr"
     grep -q /usr/lib/apir/libggml-apir.so <<<"$stderr"
     refute grep -q 'failed to initialize' <<<"$stderr"
+    # Nor is it listed twice in a process that the engine starts later.
+    bundle_edit '.process.env -= ["GGML_BACKEND_PATH=/usr/lib/apir/libggml-apir.so"]'
+    lists_apir
 }
 
 @test "image: another copy of the plug-in in the same process is listed once too" {
@@ -93,13 +98,121 @@ debian() {
     grep -q 'apir: the device is listed already' <<<"$stderr"
 }
 
-@test "image: a second start of the same container finds the first one's placeholder" {
-    local i
+@test "image: a second start of the same container has the machine's plug-in, whatever the first one had" {
+    local i slot
     debian
-    for i in 1 2; do
+    slot=$UPPER$DEBIANS/libggml-metal.so
+    for i in same older empty; do
+        case $i in
+        older) strip -o "$T/older" "$PLUGIN" && cp "$T/older" "$slot" ;;
+        empty) : >"$slot" ;;
+        esac
         lists_apir
+        grep -q 'placed as .*libggml-metal.so' <(hook_log)
+        [[ $(hook_lines) -eq 1 ]]
+        cmp "$PLUGIN" "$slot"
+        [[ $(find "$UPPER" -name '*libggml*' | wc -l) -eq 1 ]]
+    done
+}
+
+# What entry points do to a folder of their image before the program starts.
+ENTRY_POINTS=(
+    'chown -R 1234:1234 $F'
+    'chown 1234 $F/*'
+    'chmod -R u=rwX,go=rX $F'
+    'chmod 0755 $F/*'
+    'find $F ! -user 1234 -exec chown 1234 {} +'
+    'find $F -type f -exec chmod a+x {} +'
+    'touch $F/*'
+    'cp -a $F /tmp/copy && rm -rf $F && mv /tmp/copy $F'
+    'mv $F $F.old && mv $F.old $F'
+    'for f in $F/*; do mv $f $f.x && mv $f.x $f; done'
+    'tar -C $F -cf /tmp/all.tar . && rm -r $F && mkdir $F && tar -C $F -xf /tmp/all.tar'
+    'sed -i s/a/a/ $F/*.txt'
+)
+
+# One entry point after the other, in containers of this bundle; then the device.
+entry_points_pass() {
+    local entry
+    for entry in "${ENTRY_POINTS[@]}"; do
+        bundle_run /bin/sh -ec "F=$DEBIANS; $entry; exec /usr/bin/llama-bench --list-devices"
+        [[ $status -eq 0 && $(grep -cE '^ *APIR0: ' <<<"$output$stderr") -eq 1 ]] || {
+            echo "$entry"
+            return 1
+        }
         grep -q 'placed as' <(hook_log)
     done
+    # It may go as well.
+    bundle_run /bin/sh -ec "rm -rf $DEBIANS; rmdir ${DEBIANS%/*}"
+    [[ $status -eq 0 ]]
+}
+
+text_layer() {
+    local dir
+    dir=$(layer text)$DEBIANS
+    mkdir -p "$dir"
+    echo a >"$dir/a.txt"
+    layer text
+}
+
+CAPABILITIES='["CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_SETUID", "CAP_SETGID"]'
+
+@test "image: an entry point that changes, moves or removes its folder starts with the device as without it" {
+    debian "$(text_layer)"
+    bundle_edit --argjson c "$CAPABILITIES" '.process.capabilities[] = $c'
+    entry_points_pass
+}
+
+@test "image: the same in a user namespace" {
+    debian "$(text_layer)"
+    bundle_edit --argjson c "$CAPABILITIES" '.process.capabilities[] = $c | .linux.namespaces += [{type: "user"}] |
+        .linux.uidMappings = [{containerID: 0, hostID: 100000, size: 65536}] | .linux.gidMappings = .linux.uidMappings'
+    # As an engine has it: the files are those of the container's root.
+    chown -R 100000:100000 "$ROOTFS$DEBIANS" "$ROOTFS/tmp"
+    chown 100000:100000 "$ROOTFS${DEBIANS%/*}" "$ROOTFS${DEBIANS%/*/*}"
+    mkdir -p "$ROOTFS/run/vtest"
+    # It is that user who logs.
+    : >"$T/hook.log"
+    chmod 666 "$T/hook.log"
+    chmod 755 /run/tests
+    chmod 711 "$TMPDIR"/bats-run-* "$TMPDIR"/bats-run-*/{,test} "$T"
+    chmod 777 "$VTEST_DIR" "$VTEST_DIR/socket"
+    entry_points_pass
+}
+
+@test "image: an image's own client of that name is covered, and may be given to another all the same" {
+    local dir entry
+    dir=$(layer own)$DEBIANS
+    mkdir -p "$dir"
+    echo "the image's" >"$dir/libggml-virtgpu.so"
+    debian "$(layer own)"
+    bundle_edit --argjson c "$CAPABILITIES" '.process.capabilities[] = $c'
+    for entry in 'chown -R 1234 $F' 'chmod -R a+rX $F' 'find $F -exec chown 1234 {} +' 'touch $F/*'; do
+        bundle_run /bin/sh -ec "F=$DEBIANS; $entry; exec /usr/bin/llama-bench --list-devices"
+        [[ $status -eq 0 && $(grep -cE '^ *APIR0: ' <<<"$output$stderr") -eq 1 ]]
+    done
+    [[ $(<"$ROOTFS$DEBIANS/libggml-virtgpu.so") == "the image's" ]]
+}
+
+@test "image: what a committed layer has kept is silent without a device, and the machine's with one" {
+    debian
+    lists_apir
+    cp -a "$UPPER/." "$(layer committed)"
+    # Without anything of ours: no node, no socket, no variable.
+    bundle_new "$(layer committed)" "$DEBIAN"
+    bundle_run /usr/bin/llama-bench --list-devices
+    [[ $status -eq 0 ]]
+    refute grep -qE 'APIR[0-9]|^apir:|failed' <<<"$output$stderr"
+    # Of an older version.
+    strip -o "$(layer committed)$DEBIANS/libggml-metal.so" "$PLUGIN"
+    bundle_new "$(layer committed)" "$DEBIAN"
+    bundle_hook
+    bundle_vtest
+    lists_apir
+    [[ $(hook_lines) -eq 1 ]]
+    cmp "$PLUGIN" "$UPPER$DEBIANS/libggml-metal.so"
+    run -0 "$OUT/cdi/apir" doctor --image "$ROOTFS"
+    [[ $output == *"PASS  place      $DEBIANS/libggml-metal.so"* && $output != *"over the image's own"* ]]
 }
 
 @test "image: the root is made read-only for the container: placed all the same" {

@@ -115,7 +115,7 @@ SYS_ADMIN=21 DAC_OVERRIDE=1 SYS_CHROOT=18 SYS_PTRACE=19
 @test "every path of the image is resolved inside its root, and no magic link is followed" {
     asking "$B" host0
     for stage in createContainer createRuntime; do
-        strace -f -o "$BATS_TEST_TMPDIR/trace" -e trace=openat2,openat,open,execve,mknodat,symlinkat,linkat,unlinkat,renameat2,chmod,fchmodat,chown,fchownat \
+        strace -f -o "$BATS_TEST_TMPDIR/trace" -e trace=openat2,openat,open,execve,mknodat,symlinkat,linkat,unlinkat,renameat,renameat2,chmod,fchmodat,chown,fchownat \
             "$APIR_OUT/tests/hook/race" "$HOOK" "$stage" 0 "$B" --plugin "$PLUGIN" $([ $stage = createContainer ] || echo --spec "$SPEC") >/dev/null
         of_hook >"$BATS_TEST_TMPDIR/calls"
         [ "$(grep -c openat2 "$BATS_TEST_TMPDIR/calls")" -gt 10 ]
@@ -123,7 +123,14 @@ SYS_ADMIN=21 DAC_OVERRIDE=1 SYS_CHROOT=18 SYS_PTRACE=19
         run ! grep -E 'openat2\(AT_FDCWD' <(grep -v "openat2(AT_FDCWD, \"$B/rootfs\"" "$BATS_TEST_TMPDIR/calls")
         run ! grep -E 'openat2' <(grep -Ev 'RESOLVE_(NO_MAGICLINKS|IN_ROOT|BENEATH)' "$BATS_TEST_TMPDIR/calls")
         run ! grep -E "open(at)?\(.*$B/rootfs" "$BATS_TEST_TMPDIR/calls"
-        run ! grep -E '(mknod|symlink|link|unlink|rename|chmod|chown|fchmod|fchown)(at)?2?\(' "$BATS_TEST_TMPDIR/calls"
+        # No name is made, changed or taken away but that of the file which is placed: in its folder's descriptor.
+        grep -E '(mknod|symlink|link|unlink|rename|chmod|chown|fchmod|fchown)(at)?2?\(' "$BATS_TEST_TMPDIR/calls" |
+            sed -E 's/^[0-9]+ +//; s/\([0-9]+, /(D, /; s/, [0-9]+, "/, D, "/; s/ = .*//' | sort >"$BATS_TEST_TMPDIR/names"
+        diff - "$BATS_TEST_TMPDIR/names" <<NAMES
+renameat(D, ".libggml-apir.new", D, "${SLOT##*/}")
+unlinkat(D, ".libggml-apir.new", 0)
+NAMES
+        rm "$B/rootfs$SLOT"
     done
 }
 

@@ -8,8 +8,9 @@
  * that the hook touches for a link that leads outside, absolute or through "..", for
  * a link through /proc, a fifo, a device or a file, and back again. Each run has a
  * mount namespace of its own, as a runtime makes it; afterwards every mount in there
- * that was not there before must be below the root. At the end nothing outside may
- * have changed, neither files nor the mounts of our own namespace.
+ * that was not there before must be below the root. The file that it places is taken away again,
+ * so that each run has one to place. At the end nothing outside may have changed, neither files
+ * nor the mounts of our own namespace.
  *
  * SECONDS 0: one run, and nothing is swapped; each new mount is printed, as "mount
  * POINT SOURCE" relative to the root, and the hook's exit code, which is ours too.
@@ -17,7 +18,7 @@
  * With RACE_SHARED set the root's mount is a shared one.
  *
  * Otherwise prints what happened on one line. Exits 0 if all of it was allowed, 1 if not, 2
- * where the race did not take place (too few swaps, or nothing was ever mounted).
+ * where the race did not take place (too few swaps, or nothing was ever placed).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -62,6 +63,8 @@ static const char *const targets[] = {
     "dev/apir",
 };
 #define N_TARGETS (sizeof(targets) / sizeof(targets[0]))
+#define SLOT_DIR  "usr/lib/x86_64-linux-gnu/ggml/backends0"
+#define SLOT      "libggml-virtgpu.so"
 
 static const char *hook, *stage, *dir;
 static char **hook_args;
@@ -340,9 +343,29 @@ static struct outcome run_once(void)
     return o;
 }
 
+/* The true folder, before anything is swapped. */
+static int open_slot(void)
+{
+    char path[512];
+    snprintf(path, sizeof(path), "%s/" SLOT_DIR, rootfs);
+    int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        die(path);
+    return fd;
+}
+
+/* Whether the hook has placed the plug-in in this folder; it is gone then. */
+static bool take_placed(int folder)
+{
+    struct stat st;
+
+    return fstatat(folder, SLOT, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+           st.st_size > 0 && unlinkat(folder, SLOT, 0) == 0;
+}
+
 int main(int argc, char **argv)
 {
-    long runs = 0, bad = 0, codes = 0, some = 0, none = 0, most = 0;
+    long runs = 0, bad = 0, codes = 0, some = 0, most = 0, placed = 0;
 
     if (argc < 5) {
         fprintf(stderr, "usage: race HOOK STAGE SECONDS DIR [HOOK-ARG]...\n");
@@ -366,13 +389,14 @@ int main(int argc, char **argv)
         die("mmap");
 
     cleanup_free char *files_before = files_of(outside), *mounts_before = mounts_of_self();
+    cleanup_fd int slot = open_slot();
     pid_t attacker = fork();
     if (attacker == 0)
         attack(1);
-    /* Longer where the machine has so little time for both that nothing was swapped or mounted. */
+    /* Longer where the machine has so little time for both that nothing was swapped or placed. */
     const int64_t end = now_ms() + atoi(argv[3]) * INT64_C(1000);
-    for (int64_t now;
-         (now = now_ms()) < end || ((*swaps <= runs || some == 0) && now < end + patient_ms(60000));
+    for (int64_t now; (now = now_ms()) < end ||
+                      ((*swaps <= runs || placed == 0) && now < end + patient_ms(60000));
          runs++) {
         struct outcome o = run_once();
 
@@ -381,8 +405,9 @@ int main(int argc, char **argv)
             codes++;
             printf("the hook's exit code was %d\n", o.exit_code);
         }
-        none += o.mounts == 0;
-        some += o.mounts > 0;
+        const long file = take_placed(slot);
+        some += o.mounts > 0 || file;
+        placed += file;
         most = o.mounts > most ? o.mounts : most;
     }
     kill(attacker, SIGKILL);
@@ -390,12 +415,11 @@ int main(int argc, char **argv)
     cleanup_free char *files_after = files_of(outside), *mounts_after = mounts_of_self();
     bool changed =
         strcmp(files_before, files_after) != 0 || strcmp(mounts_before, mounts_after) != 0;
-
-    printf("race: %s: %ld runs, %ld swaps; %ld with mounts (up to %ld), %ld without; "
-           "%ld mounts outside, %ld failed%s\n",
-           stage, runs, *swaps, some, most, none, bad, codes,
+    printf("race: %s: %ld runs, %ld swaps; %ld placed a file, %ld that or mounts (up to %ld), "
+           "%ld nothing; %ld mounts outside, %ld failed%s\n",
+           stage, runs, *swaps, placed, some, most, runs - some, bad, codes,
            changed ? "; files or mounts outside have CHANGED" : "");
     if (bad > 0 || codes > 0 || changed)
         return 1;
-    return *swaps > runs && some > 0 ? 0 : 2;
+    return *swaps > runs && placed > 0 ? 0 : 2;
 }

@@ -71,7 +71,7 @@ nothing_happens() {
 
 @test "createRuntime mounts what the spec says and places the plug-in, by an annotation" {
     prepared createRuntime virtgpu/apir=host0
-    container "$B" "cat /run/apir/host/mark; sha256sum $INSIDE $SLOT; sh -c ': >$SLOT'; sh -c ': >/run/apir/host/mark'" >"$BATS_TEST_TMPDIR/out" 2>&1 || true
+    container "$B" "cat /run/apir/host/mark; sha256sum $INSIDE $SLOT; sh -c ': >$INSIDE'; sh -c ': >/run/apir/host/mark'" >"$BATS_TEST_TMPDIR/out" 2>&1 || true
     cat "$BATS_TEST_TMPDIR/out"
     sum=$(sha256sum <"$PLUGIN" | cut -d' ' -f1)
     grep -qx socket "$BATS_TEST_TMPDIR/out"

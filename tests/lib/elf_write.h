@@ -14,7 +14,7 @@
 
 struct elf_spec {
     uint16_t machine, type;
-    const char *interp;
+    const char *interp, *soname;
     const char *needed[8];
     const char *const *defined; /* NULL-terminated, or NULL */
     const char *undefined[4];
@@ -40,6 +40,17 @@ static inline size_t elf_put(struct elf_out *o, const void *data, size_t size)
     return at;
 }
 
+static inline Elf64_Ehdr elf_header(const struct elf_spec *spec)
+{
+    return (Elf64_Ehdr){.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+                        .e_type = spec->type,
+                        .e_machine = spec->machine,
+                        .e_version = EV_CURRENT,
+                        .e_phoff = sizeof(Elf64_Ehdr),
+                        .e_ehsize = sizeof(Elf64_Ehdr),
+                        .e_phentsize = sizeof(Elf64_Phdr)};
+}
+
 /* Addresses are offsets: one segment holds the whole file. */
 static inline void elf_write(const struct elf_spec *spec, struct elf_out *o)
 {
@@ -48,13 +59,7 @@ static inline void elf_write(const struct elf_spec *spec, struct elf_out *o)
     Elf64_Sym symbols[64] = {0};
     Elf64_Dyn dynamic[32] = {0};
     Elf64_Phdr ph[3] = {0};
-    Elf64_Ehdr header = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
-                         .e_type = spec->type,
-                         .e_machine = spec->machine,
-                         .e_version = EV_CURRENT,
-                         .e_phoff = sizeof(Elf64_Ehdr),
-                         .e_ehsize = sizeof(Elf64_Ehdr),
-                         .e_phentsize = sizeof(Elf64_Phdr)};
+    Elf64_Ehdr header = elf_header(spec);
 
     memset(o, 0, sizeof(*o));
     o->n = sizeof(header) + sizeof(ph);
@@ -69,9 +74,13 @@ static inline void elf_write(const struct elf_spec *spec, struct elf_out *o)
         symbols[n_symbols++].st_shndx = 1;
         ELF_NAME(spec->defined[i]);
     }
-    for (size_t i = 0; i < 8 && spec->needed[i]; i++) {
-        dynamic[n_dynamic++] = (Elf64_Dyn){.d_tag = DT_NEEDED, .d_un.d_val = names_size};
-        ELF_NAME(spec->needed[i]);
+    for (size_t i = 0; i < 9; i++) {
+        const char *name = i < 8 ? spec->needed[i] : spec->soname;
+        if (!name)
+            continue;
+        dynamic[n_dynamic++] =
+            (Elf64_Dyn){.d_tag = i < 8 ? DT_NEEDED : DT_SONAME, .d_un.d_val = names_size};
+        ELF_NAME(name);
     }
 #undef ELF_NAME
     if (spec->data_size > 0)

@@ -2,6 +2,7 @@
 #include <json-c/json.h>
 
 #include "common/json.h"
+#include "common/oci/cdi_names.h"
 #include "common/oci/cdi_rules.h"
 #include "tests/lib/unit.h"
 
@@ -108,21 +109,21 @@ TEST(vendor_and_class_are_as_long_as_the_specification_has_them)
 {
     static const char *const vendors[] = {"virtgpu", "Vendor-1.Example.COM", TEN "." TEN "." TEN,
                                           TEN TEN TEN TEN TEN TEN "abc.d"};
-    enum cdi_grade grade;
+    bool refused;
 
     for (size_t i = 0; i < sizeof(vendors) / sizeof(vendors[0]); i++)
-        assert_null(cdi_rules_vendor_fault(vendors[i], &grade));
-    assert_non_null(cdi_rules_vendor_fault(TEN TEN TEN TEN TEN TEN "abcd.e", &grade));
-    assert_int_equal(grade, CDI_GRADE_WARNING);
+        assert_null(cdi_names_vendor_fault(vendors[i], &refused));
+    assert_non_null(cdi_names_vendor_fault(TEN TEN TEN TEN TEN TEN "abcd.e", &refused));
+    assert_false(refused);
     char longest[260] = "";
     while (strlen(longest) < 250)
         strcat(longest, "abcdefghi.");
-    assert_null(cdi_rules_vendor_fault(strcat(longest, "abc"), &grade));
-    assert_non_null(cdi_rules_vendor_fault(strcat(longest, "d"), &grade));
-    assert_null(cdi_rules_class_fault(TEN TEN TEN TEN TEN TEN "a_b", &grade));
-    assert_non_null(cdi_rules_class_fault(TEN TEN TEN TEN TEN TEN "a_bc", &grade));
-    assert_non_null(cdi_rules_class_fault("1a", &grade));
-    assert_int_equal(grade, CDI_GRADE_ERROR);
+    assert_null(cdi_names_vendor_fault(strcat(longest, "abc"), &refused));
+    assert_non_null(cdi_names_vendor_fault(strcat(longest, "d"), &refused));
+    assert_null(cdi_names_class_fault(TEN TEN TEN TEN TEN TEN "a_b", &refused));
+    assert_non_null(cdi_names_class_fault(TEN TEN TEN TEN TEN TEN "a_bc", &refused));
+    assert_non_null(cdi_names_class_fault("1a", &refused));
+    assert_true(refused);
 }
 
 TEST(each_case_is_graded)

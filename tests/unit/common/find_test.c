@@ -39,6 +39,8 @@ static const struct {
     {'^', {.defined = whole}},
     {'+', {.needed = {"libggml-base.so.0"}, .defined = module}},
     {'.', {.needed = {"libggml-base.so.0"}}},
+    /* our plug-in, of some version */
+    {'<', {.defined = module, .soname = "libggml-apir.so"}},
     /* a program that uses libllama; one that also calls the loader */
     {'*', {.interp = GLIBC, .needed = {"libllama.so.0"}}},
     {'&', {.interp = GLIBC, .needed = {"libllama.so.0"}, .undefined = {"ggml_backend_load_all"}}},
@@ -66,6 +68,21 @@ static const struct {
     const char *places[4];
     const char *reason;
 } images[] = {
+    {"what a start has left is no file of the image's, and is made new",
+     {"/usr/lib/libggml.so.0!", "/app/libggml-cpu-x64.so+", "/app/llama-bench*",
+      "/app/libggml-virtgpu.so<"},
+     {"/app/libggml-virtgpu.so"},
+     NULL},
+    {"also under a name that would not be taken today",
+     {"/usr/lib/libggml.so.0!", "/app/libggml-cpu-x64.so+", "/app/llama-bench*",
+      "/app/libggml-sycl.so<"},
+     {"/app/libggml-virtgpu.so", "/app/libggml-sycl.so"},
+     NULL},
+    {"a library that only needs such a name is the image's",
+     {"/usr/lib/libggml.so.0!", "/app/libggml-cpu-x64.so+", "/app/llama-bench*",
+      "/app/libggml-virtgpu.so+"},
+     {"/app/libggml-metal.so", "/app/libggml-virtgpu.so"},
+     NULL},
     {"debian",
      {"/usr/lib/x86_64-linux-gnu/libggml.so.0.27.0/",
       "/usr/lib/x86_64-linux-gnu/libggml.so.0>libggml.so.0.27.0",

@@ -235,34 +235,35 @@ GROUND_TEST(folder_is_mounted_read_only)
     unmount(g, "/root/run/apir/host");
 }
 
-/* As createRuntime does it: taken in one mount namespace, placed in another, in two places. */
-GROUND_TEST(a_mount_of_another_namespace_is_placed_more_than_once)
+/* As createRuntime does it: opened in one mount namespace, placed in another, in two places. */
+GROUND_TEST(a_file_of_another_namespace_is_placed_more_than_once)
 {
-    char full[256];
-    struct stat a, b, c;
+    char full[256], text[8] = "";
+    struct stat st;
 
     tree_file(&g->tree, "/plugin", "plugin", 6);
     tree_file(&g->tree, "/root/lib/x", "", 0);
+    tree_file(&g->tree, "/root/lib/own.so", "image", 5);
     full_path(g, "/plugin", full);
-    int source = open(full, O_PATH | O_CLOEXEC);
-    assert_int_equal(fstat(source, &a), 0);
-    int tree = hook_place_detach(source, HOOK_FILE);
-    assert_true(tree >= 0);
+    int source = hook_place_open_source(full, NULL);
+    assert_true(source >= 0);
     assert_int_equal(unshare(CLONE_NEWNS), 0);
     full_path(g, "/root/lib", full);
     int dir = image_rootfs_open(full);
-    assert_int_equal(hook_place_file(dir, "one.so", tree, false, NULL), 0);
-    assert_int_equal(hook_place_file(dir, "two.so", tree, false, NULL), 0);
+    assert_int_equal(hook_place_copy(dir, "one.so", source, NULL), 0);
+    assert_int_equal(hook_place_copy(dir, "two.so", source, NULL), 0);
+    assert_int_equal(hook_place_over(dir, "own.so", source, NULL), 0);
     full_path(g, "/root/lib/one.so", full);
-    assert_int_equal(stat(full, &b), 0);
-    assert_int_equal(open(full, O_WRONLY | O_CLOEXEC), -1);
+    assert_int_equal(stat(full, &st), 0);
+    assert_int_equal(st.st_size, 6);
     full_path(g, "/root/lib/two.so", full);
-    assert_int_equal(stat(full, &c), 0);
-    assert_int_equal(open(full, O_WRONLY | O_CLOEXEC), -1);
-    assert_true(a.st_ino == b.st_ino && b.st_ino == c.st_ino && b.st_size == 6);
+    assert_int_equal(stat(full, &st), 0);
+    assert_int_equal(st.st_size, 6);
+    int own = openat(dir, "own.so", O_RDONLY | O_CLOEXEC);
+    assert_int_equal(read(own, text, sizeof(text)), 6);
+    assert_string_equal(text, "plugin");
+    close(own);
     close(dir);
-    close(tree);
     close(source);
-    unmount(g, "/root/lib/one.so");
-    unmount(g, "/root/lib/two.so");
+    unmount(g, "/root/lib/own.so");
 }
