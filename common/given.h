@@ -26,4 +26,12 @@
  * given. A number is below it. */
 #define APIR_GIVEN_HOST_FIRST 10000u
 
+/*
+ * What helps a program of an exec whose ggml lies where nothing could be placed, on a volume say.
+ * The hook's log, apir doctor, docs/troubleshooting.md and docs/engines.md have it in these words.
+ */
+#define APIR_GIVEN_EXEC_ADVICE                                                                     \
+    "exec and health checks get no variable of the spec: give run, or exec, "                      \
+    "-e GGML_BACKEND_PATH=" APIR_GIVEN_PLUGIN " -e GGML_VK_VISIBLE_DEVICES="
+
 #endif

@@ -3,12 +3,15 @@
 #ifndef APIR_HOOK_STAGES_H
 #define APIR_HOOK_STAGES_H
 
+#include "common/given.h"
+
 struct apir_error;
 struct oci_state;
 struct json_object;
 
 /* What remains for the container where nothing could be placed: for the log. */
-#define HOOK_FALLBACK "GGML_BACKEND_PATH still leads to the plug-in where the environment is kept"
+#define HOOK_FALLBACK                                                                              \
+    "only the variable GGML_BACKEND_PATH leads to the plug-in; " APIR_GIVEN_EXEC_ADVICE
 
 struct hook_options {
     const char *plugin; /* on the host */

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "cdi/commands.h"
+#include "cdi/doctor/container.h"
 #include "cdi/doctor/engine.h"
 #include "cdi/doctor/image.h"
 #include "cdi/engine/specs.h"
@@ -33,6 +34,8 @@ static const char usage[] =
     "\n"
     "  --image IMAGE     only: what ggml is in this image (or folder), and where the hook\n"
     "                    would place the plug-in\n"
+    "  --container NAME  only: what this running container of podman or docker was given, and\n"
+    "                    whether what exec starts in it finds it\n"
     "  --json            machine-readable; apir(1) says what is in it\n"
     "  --spec FILE       the CDI spec to look at (default: the one that engines take)\n"
     "  --plugin PATH     the plug-in (default: beside this program's installation)\n"
@@ -233,17 +236,21 @@ static void prepare(struct doctor *d)
 
 struct wishes {
     bool json;
-    const char *image; /* NULL: the chain */
+    const char *image, *container; /* NULL: the chain */
 };
 
 /* Returns an exit code where the command ends here, else -1. */
 static int parse(struct doctor *d, struct wishes *w, int argc, char **argv)
 {
-    enum { JSON = 256, SPEC, PLUGIN, IMAGE };
+    enum { JSON = 256, SPEC, PLUGIN, IMAGE, CONTAINER };
     static const struct option long_options[] = {
-        {"json", no_argument, NULL, JSON},       {"image", required_argument, NULL, IMAGE},
-        {"spec", required_argument, NULL, SPEC}, {"plugin", required_argument, NULL, PLUGIN},
-        {"help", no_argument, NULL, 'h'},        {0},
+        {"json", no_argument, NULL, JSON},
+        {"image", required_argument, NULL, IMAGE},
+        {"spec", required_argument, NULL, SPEC},
+        {"plugin", required_argument, NULL, PLUGIN},
+        {"container", required_argument, NULL, CONTAINER},
+        {"help", no_argument, NULL, 'h'},
+        {0},
     };
 
     for (int c; (c = getopt_long(argc, argv, "h", long_options, NULL)) != -1;) {
@@ -253,6 +260,9 @@ static int parse(struct doctor *d, struct wishes *w, int argc, char **argv)
             break;
         case IMAGE:
             w->image = optarg;
+            break;
+        case CONTAINER:
+            w->container = optarg;
             break;
         case SPEC:
             d->spec_path = optarg;
@@ -292,6 +302,8 @@ int cdi_doctor_main(int argc, char **argv)
     cdi_program_clean_environment();
     if (w.image)
         return cdi_doctor_image_main(w.image, w.json);
+    if (w.container)
+        return cdi_doctor_container_main(w.container, w.json);
     if (!d->spec_path) {
         cdi_specs_find(CDI_SPEC_VENDOR "/" CDI_SPEC_CLASS, CDI_SPEC_FILE, d->spec_found,
                        sizeof(d->spec_found));

@@ -22,6 +22,7 @@
 #include "cdi/commands.h"
 #include "cdi/install.h"
 #include "cdi/program.h"
+#include "common/given.h"
 #include "common/json.h"
 #include "common/text.h"
 #include "common/image/find.h"
@@ -103,8 +104,9 @@ static void print_text(const struct image *image, uint16_t machine)
                         "place", image->dirs[image->targets[i].dir].path, image->targets[i].file,
                         image->targets[i].over ? " (over the image's own)" : "");
     if (image->n_targets == 0)
-        printf("SKIP  %-10s nowhere: GGML_BACKEND_PATH, which the CDI spec sets, remains\n",
-               "place");
+        printf("SKIP  %-10s nowhere: only GGML_BACKEND_PATH, which the CDI spec sets, remains\n"
+               "      %-10s " APIR_GIVEN_EXEC_ADVICE "\n",
+               "place", "");
     apir_text_print(stdout, "      %-10s %u files, %llu KiB, %llu ms%s\n", "looked at",
                     image->files, (unsigned long long)image->bytes / 1024,
                     (unsigned long long)image->ms,

@@ -360,6 +360,18 @@ C
     [[ -z $(find "$UPPER" -name 'libggml*') ]]
 }
 
+@test "image: what helps an exec there is said in the same words by log, doctor and documents" {
+    local advice page
+    starts 'only the variable GGML_BACKEND_PATH leads to the plug-in; ' "$(layer_busybox)"
+    advice=$(sed -n 's/.* leads to the plug-in; //p' <(hook_log))
+    [[ $advice == *' -e GGML_BACKEND_PATH='*' -e GGML_VK_VISIBLE_DEVICES=' ]]
+    for page in docs/troubleshooting.md docs/engines.md; do
+        grep -Fx "    $advice" "$page"
+    done
+    run -1 "$OUT/cdi/apir" doctor --image "$(layer_busybox)"
+    grep -Fx "                 $advice" <<<"$output"
+}
+
 @test "image: a ggml for another machine: it starts, and one line names both" {
     local dir
     tests/hook/npm.sh node-arm64 >"$T/npm" || { [[ -z ${CI-} ]]; skip "the package is not here and cannot be fetched"; }
