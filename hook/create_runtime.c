@@ -62,6 +62,10 @@ static void work_fini(struct work *work)
 static int add_item(struct work *work, const char *path, int source, enum hook_kind kind,
                     dev_t device, struct apir_error *err)
 {
+    /* Devices of one host share its socket, or its node. */
+    for (size_t i = 0; i < work->n; i++)
+        if (strcmp(work->items[i].path, path) == 0)
+            return 0;
     if (work->n == ITEMS_MAX)
         return apir_error_set(err, E2BIG, "the CDI spec has too many mounts");
     int tree = hook_place_detach(source, kind);

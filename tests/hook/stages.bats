@@ -82,6 +82,18 @@ nothing_happens() {
     logged 'add -e APIR_TRANSPORT=unix:/run/apir/host/apir.sock'
 }
 
+@test "createRuntime mounts once what two devices share, and says by a name which they are" {
+    jq --arg plugin "$PLUGIN" '.devices += [.devices[1] | .name = "host0-1" | .containerEdits.mounts +=
+        [{hostPath: $plugin, containerPath: "/usr/lib/apir/devices/host0-1=cpu",
+                        options: ["ro", "nosuid", "nodev", "bind", "rprivate"]}]]' "$SPEC" >"$SPEC.new"
+    mv "$SPEC.new" "$SPEC"
+    prepared createRuntime host0,host0-1
+    container "$B" "cat /run/apir/host/mark; cmp $INSIDE /usr/lib/apir/devices/host0-1=cpu && echo given" >"$BATS_TEST_TMPDIR/out"
+    diff - "$BATS_TEST_TMPDIR/out" <<<$'socket\ngiven'
+    [ "$(grep -c 'mounted /run/apir/host$' "$LOG")" -eq 1 ]
+    run ! grep -q 'a part of the host' "$LOG"
+}
+
 @test "prestart does the same" {
     prepared prestart host0
     container "$B" "cat /run/apir/host/mark" | grep -qx socket

@@ -70,7 +70,7 @@ row_docker_chosen() { chosen docker; }
 BACKENDS_DIR=/usr/lib/x86_64-linux-gnu/ggml/backends0
 entry_points() { # CMD...: up to the image
     local entry bench=$BENCH
-    for entry in 'chown -R 1234:1234 $F' 'chmod -R u=rwX,go=rX $F' 'find $F ! -user 1234 -exec chown 1234 {} +' \
+    for entry in 'chown -R 123:123 $F' 'chmod -R u=rwX,go=rX $F' 'find $F ! -user 123 -exec chown 123 {} +' \
         'cp -a $F /tmp/copy && rm -rf $F && mv /tmp/copy $F' 'for f in $F/*; do mv $f $f.x && mv $f.x $f; done'; do
         echo "$entry"
         BENCH="F=$BACKENDS_DIR; $entry && $bench" computes "$@"
