@@ -123,11 +123,12 @@ row_podman_build_device() {
     ! grep -E 'APIR[0-9]|^apir:' "$last/err" || die 'it is not silent'
 }
 
-row podman-volume-exec - 'the backends on a volume: run computes, exec on its CPU, and with the two -e of the log on APIR0'
+row podman-volume-exec - 'llama.cpp on volumes: run computes, exec on its CPU, and with the two -e of the log on APIR0'
 row_podman_volume_exec() {
-    at_end 'podman rm --ignore -f -t 0 exec >/dev/null; podman volume rm -f ggml >/dev/null'
+    at_end 'podman rm --ignore -f -t 0 exec >/dev/null; podman volume rm -f ggml-lib ggml-bin >/dev/null'
     # A new volume has what the image has there.
-    local options=(--network=host -v /mnt/models:/models:ro -v "ggml:${BACKENDS_DIR%/*}" "${DEVICE[@]}")
+    local options=(--network=host -v /mnt/models:/models:ro -v "ggml-lib:${BACKENDS_DIR%/ggml/*}" -v ggml-bin:/usr/bin
+        "${DEVICE[@]}")
     computes "${LIMIT[@]}" podman run --rm "${options[@]}" localhost/llama
     hook_says 'only the variable GGML_BACKEND_PATH leads to the plug-in; exec and health checks'
     read -ra extra < <(hook_log | sed -n 's/.* give run, or exec, \(-e .*\)/\1/p' | head -n 1)
@@ -167,6 +168,17 @@ row_podman_device_lost() {
     "${LIMIT[@]}" podman kube play --network=host "$work/kept.yaml"
     doctor_says FAIL kept-pod-kept
     podman pod rm -f -t 0 kept-pod >/dev/null
+    cat >"$work/named.yaml" <<YAML
+apiVersion: v1
+kind: Pod
+metadata: {name: named}
+spec:
+  containers:
+  - {name: c, image: localhost/llama, command: [sleep, "300"], resources: {limits: {virtgpu/apir: 1}}}
+YAML
+    "${LIMIT[@]}" podman kube play --network=host "$work/named.yaml"
+    doctor_says FAIL named-c
+    podman pod rm -f -t 0 named >/dev/null
     "${LIMIT[@]}" podman pod create --name apirpod "${DEVICE[@]}"
     "${LIMIT[@]}" podman run -d --pod apirpod --name inpod localhost/llama sleep 300 </dev/null
     doctor_says FAIL inpod
