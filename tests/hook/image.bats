@@ -82,9 +82,22 @@ debian() {
     grep -q libggml-metal.so <<<"$stderr"
     grep -q /usr/lib/apir/libggml-apir.so <<<"$stderr"
     refute grep -q 'failed to initialize' <<<"$stderr"
+    # One of them does it all.
+    bundle_edit '.process.env += ["APIR_LOG=info"]'
+    lists_apir
+    [[ $(grep -c '^apir: .* device(s), first ' <<<"$stderr") -eq 1 ]]
     # Nor is it listed twice in a process that the engine starts later.
     bundle_edit '.process.env -= ["GGML_BACKEND_PATH=/usr/lib/apir/libggml-apir.so"]'
     lists_apir
+}
+
+@test "image: what is wrong with the host is said once, whatever loads the plug-in" {
+    debian
+    bundle_mount "$PLUGIN" /usr/lib/apir/libggml-apir.so
+    bundle_edit '.process.env |= map(select(startswith("APIR_TRANSPORT") | not)) +
+        ["GGML_BACKEND_PATH=/usr/lib/apir/libggml-apir.so", "APIR_TRANSPORT=unix:/run/nobody"]'
+    bundle_run /usr/bin/llama-bench --list-devices
+    [[ $status -eq 0 && $(grep -c '^apir: ' <<<"$stderr") -eq 1 ]]
 }
 
 @test "image: another copy of the plug-in in the same process is listed once too" {

@@ -185,3 +185,36 @@ YAML
     podman pod rm -f -t 0 apirpod >/dev/null
     ! apir doctor --container inpod || die 'it passes what does not run'
 }
+
+# health ENGINE: what a health check sees.
+health() {
+    at_end "$1 rm -f health >/dev/null 2>&1"
+    "${LIMIT[@]}" "$1" run -d --name health --network=host "${DEVICE[@]}" --health-interval 1s --health-timeout 60s \
+        --health-cmd 'test -e /tmp/seen || llama-bench --list-devices >/tmp/seen.new 2>&1; mv /tmp/seen.new /tmp/seen; true' \
+        localhost/llama sleep 300 </dev/null
+    # Without systemd podman has no timer for it.
+    [[ $1 != podman ]] || "${LIMIT[@]}" podman healthcheck run health
+    WAIT_TENTHS=600 wait_for "$1" exec health test -e /tmp/seen
+    "$1" exec health cat /tmp/seen | tee "$work/seen"
+    grep -q '^ *APIR0: ' "$work/seen" || die 'the health check does not see APIR0'
+}
+row podman-health - 'podman: a health check sees APIR0'
+row_podman_health() { health podman; }
+row docker-health docker 'docker: the same'
+row_docker_health() { health docker; }
+
+row podman-spec-gone - 'the spec goes: exec is as before, a restart fails and says so, and with the spec it computes'
+row_podman_spec_gone() {
+    local rc=0
+    at_end 'podman rm --ignore -f -t 0 gone >/dev/null; [[ ! -e $work/apir.json ]] || mv "$work/apir.json" /etc/cdi/'
+    "${LIMIT[@]}" podman run -d --name gone --network=host -v /mnt/models:/models:ro "${DEVICE[@]}" \
+        localhost/llama sleep 300 </dev/null
+    mv /etc/cdi/apir.json "$work/"
+    computes "${LIMIT[@]}" podman exec gone
+    "${LIMIT[@]}" podman restart -t 0 gone >"$work/restart" 2>&1 || rc=$?
+    cat "$work/restart"
+    [[ $rc -ne 0 ]] && grep -q 'unresolvable CDI devices' "$work/restart" || die 'it starts without its device'
+    mv "$work/apir.json" /etc/cdi/
+    "${LIMIT[@]}" podman start gone
+    computes "${LIMIT[@]}" podman exec gone
+}
