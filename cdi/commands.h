@@ -20,6 +20,7 @@ int cdi_usage_error(const char *command, const char *what, const char *word);
 typedef int cdi_command(int argc, char **argv);
 cdi_command cdi_config_check_main, cdi_generate_main, cdi_list_main, cdi_validate_main,
     cdi_doctor_main, cdi_engine_configure_main, cdi_engine_reset_main, cdi_host_run_main,
-    cdi_host_serve_main, cdi_run_main, cdi_top_main, cdi_events_main, cdi_metrics_main;
+    cdi_host_serve_main, cdi_run_main, cdi_spec_main, cdi_top_main, cdi_events_main,
+    cdi_metrics_main;
 
 #endif

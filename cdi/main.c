@@ -26,6 +26,7 @@ static const struct command {
     {"host", "run", cdi_host_run_main, "run a hypervisor whose guests find APIR0"},
     {"host", "serve", cdi_host_serve_main, "let containers of this very machine use its GPU"},
     {NULL, "run", cdi_run_main, "run a program on APIR0 without a container"},
+    {NULL, "spec", cdi_spec_main, "print what a sandbox or an engine is told for a device"},
     {NULL, "top", cdi_top_main, "show who computes on this machine's GPUs"},
     {NULL, "events", cdi_events_main, "show what was refused and lost, and why"},
     {NULL, "metrics", cdi_metrics_main, "print the same for Prometheus"},

@@ -19,6 +19,7 @@
 #include "cdi/folder.h"
 #include "cdi/install.h"
 #include "cdi/machine.h"
+#include "cdi/sandbox/edits.h"
 #include "cdi/spec/nodes.h"
 #include "cdi/spec/spec.h"
 #include "common/cleanup.h"
@@ -67,33 +68,6 @@ static int set(const struct run *r, const char *name, const char *value, struct 
 
 /* ---- a device of the spec -------------------------------------------------------- */
 
-/*
- * The path that a spec's variable holds, as it is outside of a container: below a mount's
- * containerPath it is what the mount has there. Returns text of the caller's, or NULL.
- */
-static char *outside(struct json_object *const *edits, int n, const char *value)
-{
-    const char *path = strchr(value, '/');
-    char *text;
-
-    for (int i = 0; path && i < n; i++) {
-        struct json_object *mounts = apir_json_array(edits[i], "mounts");
-        for (size_t k = 0; k < apir_json_length(mounts); k++) {
-            struct json_object *mount = json_object_array_get_idx(mounts, k);
-            const char *from = apir_json_string(mount, "hostPath");
-            const char *to = apir_json_string(mount, "containerPath");
-            const size_t length = to ? strlen(to) : 0;
-            if (!from || !to || strncmp(path, to, length) != 0 ||
-                (path[length] != '\0' && path[length] != '/'))
-                continue;
-            if (asprintf(&text, "%.*s%s%s", (int)(path - value), value, from, path + length) < 0)
-                return NULL;
-            return text;
-        }
-    }
-    return strdup(value);
-}
-
 static int set_variables(const struct run *r, struct json_object *const *edits, int n,
                          struct apir_error *err)
 {
@@ -105,8 +79,9 @@ static int set_variables(const struct run *r, struct json_object *const *edits, 
             if (!equals)
                 return apir_error_sys(err, ENOMEM, "%s", r->spec);
             *equals = '\0';
-            cleanup_free char *value = outside(edits, n, equals + 1);
-            int rc = value ? set(r, name, value, err) : apir_error_sys(err, ENOMEM, "%s", r->spec);
+            cleanup_free char *value = NULL;
+            int rc = sandbox_outside(edits, n, equals + 1, &value);
+            rc = rc < 0 ? apir_error_sys(err, ENOMEM, "%s", r->spec) : set(r, name, value, err);
             if (rc < 0)
                 return rc;
         }

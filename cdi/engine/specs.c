@@ -350,6 +350,18 @@ int cdi_specs_check_all(const char *only,
     return rc;
 }
 
+bool cdi_specs_engine_reads(const char *engine, const char *file)
+{
+    for (size_t i = 0; i < LISTS; i++) {
+        cleanup_strings struct cdi_strings dirs = {0};
+
+        if (strcmp(cdi_engines[i / 2]->name, engine) == 0 && list_counts(i) &&
+            read_list(i, &dirs) == 0 && have_file(&dirs, file))
+            return true;
+    }
+    return false;
+}
+
 void cdi_specs_say(const struct cdi_specs_clash *c, char *text, size_t size)
 {
     char more[48] = "", who[64] = "engines take";

@@ -60,4 +60,7 @@ void cdi_specs_say(const struct cdi_specs_clash *clash, char *text, size_t size)
  */
 void cdi_specs_find(const char *kind, const char *name, char *path, size_t size);
 
+/* Whether this engine, the machine's or this user's own, looks into the file's folder. */
+bool cdi_specs_engine_reads(const char *engine, const char *file);
+
 #endif

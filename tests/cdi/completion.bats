@@ -47,7 +47,8 @@ page() { mandoc -T ascii "docs/man/$1" | sed 's/.\x08//g'; }
     for line in '' 'nonsense' 'cdi' 'cdi nonsense' 'engine' 'cdi generate --nonsense' 'cdi list x' 'cdi validate' \
         'cdi validate --nonsense' 'doctor --nonsense' 'doctor x' 'config' 'config nonsense' 'config check a b' 'config check --nonsense' 'engine configure' 'engine configure rkt' \
         'engine configure podman docker' 'engine configure --nonsense' 'engine reset --config /x podman' \
-        'engine configure docker --config x' 'engine configure docker --engine-version x' --nonsense; do
+        'engine configure docker --config x' 'engine configure docker --engine-version x' spec \
+        'spec --format x' 'spec --format lxc x' 'spec --format lxc --name -x' 'spec --nonsense' --nonsense; do
         # shellcheck disable=SC2086
         run -2 --separate-stderr "$APIR" $line
         echo "$line: $stderr"
@@ -86,6 +87,8 @@ page() { mandoc -T ascii "docs/man/$1" | sed 's/.\x08//g'; }
 @test "completion: engines, and files where a file is wanted" {
     run -0 complete_line engine configure d
     [[ $output == docker ]]
+    run -0 complete_line spec --format quad
+    [[ $output == quadlet ]]
     run -0 complete_line doctor --spec READ
     [[ $output == README.md ]]
     run -0 complete_line cdi validate READ
