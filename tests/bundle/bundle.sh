@@ -76,7 +76,7 @@ built=$top/build/release-gcc
 mkdir -p "$built"/{backend,frontend,tests}
 root_base
 root_programs "${plugins[@]}" "$libdir"/libggml.so.0 \
-    /usr/bin/llama-{bench,cli,completion,imatrix,mtmd-cli,perplexity,results,server} \
+    /usr/bin/llama-{bench,cli,completion,gguf-split,imatrix,mtmd-cli,perplexity,results,server} \
     /usr/bin/virgl_test_server /usr/libexec/virgl_render_server "$libdir"/libvirglrenderer.so.1 \
     /usr/libexec/x86_64-linux-gnu/ggml/test-backend-ops \
     /usr/libexec/x86_64-linux-gnu/llama.cpp-tests/test-{llama-archs,opt,thread-safety,llama-context} \

@@ -52,6 +52,21 @@ programs=(
     "server-ncmoe full server qwen3moe-f16 -ncmoe 2"
     "server-draft full server llama-gqa-q4_0 --spec-type draft-simple -md @llama-draft-q8_0@"
     "server-lora full server llama-gqa-q4_0 --lora @lora-llama-gqa-q4_0@"
+    "completion-split part completion split-llama-gqa-q4_0"
+    "server-split full server split-llama-gqa-q8_0"
+    "simple full simple llama-gqa-q4_0"
+    "embedding full embedding llama-gqa-q4_0"
+    "lookup full lookup llama-gqa-q4_0"
+    "lookahead full lookahead llama-gqa-q4_0"
+    "speculative full speculative llama-gqa-q4_0 -md @llama-draft-q8_0@"
+    "speculative-simple full speculative-simple llama-gqa-q4_0 --spec-type draft-simple -md @llama-draft-q8_0@"
+    "parallel full parallel llama-gqa-q4_0"
+    "whisper full whisper whisper-model"
+    "whisper-no-gpu full whisper whisper-model -ng"
+    "whisper-second full whisper whisper-model -dev 1"
+    "whisper-two full whisper-two whisper-model"
+    "whisper-server full whisper-server whisper-model"
+    "whisper-bench full whisper-bench whisper-model"
 )
 
 text='The lighthouse keeper wrote down three things each evening: the height of the water, the direction of
@@ -115,6 +130,91 @@ program_results() {
 program_imatrix() {
     printf '%s %s' "$text" "$text" >"$work/text"
     program_run "$1" llama-imatrix "${common[@]}" -f "$work/text" -c 128 -o "$work/$1.result" "${@:4}" >"$work/$1.txt"
+}
+
+# Programs of packages that only `make check-options` takes (tests/env/packages.d/check-options).
+program_is_extra() { # KIND
+    case $1 in
+    simple | embedding | look* | speculative* | parallel | whisper*) return 0 ;;
+    *) return 1 ;;
+    esac
+}
+
+# It takes the devices that there are. As few words as ggml-blas leaves to the CPU.
+program_simple() {
+    program_run "$1" llama-simple -m "$3" -ngl 99 -n 48 "${@:4}" "${text:0:24}" >"$work/$1.result"
+}
+
+program_embedding() {
+    program_prints "$1" result '^}' llama-embedding "${common[@]}" --pooling mean --embd-output-format json \
+        -p "${text:0:200}" "${@:4}"
+}
+
+# Those of llama.cpp's examples that say last how the time went.
+program_example() { # NAME SIDE DEVICE MODEL ARGS...
+    program_prints "$2" err 'graph reallocs' "llama-$1" "${common[@]}" -b 512 --ignore-eos -p "${text:0:60}" -n 48 \
+        "${@:5}"
+}
+program_lookup() { program_example lookup "$@"; }
+program_lookahead() { program_example lookahead "$@"; }
+program_speculative() { program_example speculative "$@"; }
+program_speculative-simple() { program_example speculative-simple "$@"; }
+
+# What it says is for people, with times in it: each answer is a line.
+program_parallel() {
+    program_prints "$1" err 'Cache misses' llama-parallel "${common[@]}" -c 8192 -np 4 -ns 8 --ignore-eos \
+        -p "${text:0:60}" -n 24 "${@:4}" || return
+    grep -o 'Response: .*' "$work/$1.err" >"$work/$1.result"
+}
+
+# whisper_run SIDE MODEL RESULT ARGS...: the words that it hears are in RESULT.txt; ggml-blas, which rounds
+# otherwise, has a part in what a CPU hears.
+whisper_run() {
+    program_run "$1" whisper-cli -m "$2" -f "$(model_file whisper-sound)" -t 1 -bo 1 -bs 1 -nf -nt -otxt -of "$3" \
+        "${@:4}" >"$work/$1.txt"
+}
+# APIR0 is the only device that there is for it; -ng and -dev 1 leave it the CPU.
+whisper_on() { # SIDE ARGS...
+    local want='using APIR0 backend'
+    [[ " $* " != *" -ng "* && " $* " != *" -dev 1 "* ]] || want='no GPU found'
+    [[ $1 == native ]] || grep -q -- "$want" "$work/$1.err" ||
+        { echo "it did not say: $want" >>"$work/$1.err" && return 1; }
+}
+program_whisper() {
+    whisper_run "$1" "$3" "$work/$1" "${@:4}" || return
+    whisper_on "$1" "${@:4}" && mv "$work/$1.txt" "$work/$1.result"
+}
+
+# Both at once, each with words of its own.
+program_whisper-two() {
+    local first rc=0
+    whisper_run "$1" "$3" "$work/$1-first" "${@:4}" &
+    first=$!
+    whisper_run "$1" "$3" "$work/$1-second" "${@:4}" || rc=1
+    wait "$first" || rc=1
+    cat "$work/$1-first.txt" "$work/$1-second.txt" >"$work/$1.result" || rc=1
+    return "$rc"
+}
+
+program_whisper-server() {
+    local port=$((20000 + RANDOM % 20000)) server rc=0
+    program_run "$1" whisper-server -m "$3" -t 1 -bo 1 -bs 1 -nf -nt --port "$port" "${@:4}" >"$work/$1.txt" &
+    server=$!
+    wait_until 60 whisper_ready "$port" "$server" || :
+    curl -sf --max-time "$limit" -F "file=@$(model_file whisper-sound)" -F response_format=text -F temperature=0 -F temperature_inc=0 \
+        "http://127.0.0.1:$port/inference" -o "$work/$1.result" || rc=1
+    kill "$(pgrep -P "$server")" 2>/dev/null || :
+    wait "$server" || :
+    [[ $rc -ne 0 ]] || whisper_on "$1" "${@:4}"
+}
+whisper_ready() { # PORT PID
+    curl -sf "http://127.0.0.1:$1/" >/dev/null || ! kill -0 "$2" 2>/dev/null
+}
+
+# Its speeds cannot be equal: only that it has measured each part.
+program_whisper-bench() {
+    program_run "$1" whisper-bench -m "$3" -t 1 "${@:4}" >"$work/$1.txt" || return
+    whisper_on "$1" "${@:4}" && grep -oE '(encode|decode|batchd|prompt) time' "$work/$1.err" >"$work/$1.result"
 }
 
 # Its speeds cannot be equal: only that each of its tests ran.

@@ -3,7 +3,7 @@
 #
 # run.sh [--part] [--host cpu|lavapipe|gpu] [--guest aarch64] [--list] [--jobs N] [--seconds N] [OUT]
 #
-# Every option of llama.cpp that moves work (cases.c) and its packaged programs (programs.sh): each is run
+# Every option of llama.cpp that moves work (cases.c), its packaged programs and whisper.cpp's (programs.sh): each is run
 # on the host's device itself and on APIR0, and both must have seen the same. On the host's CPU that is
 # bit for bit, with one thread, no repacked weights and no BLAS on both sides; on lavapipe, Mesa's Vulkan
 # device in software, and on the machine's first GPU the normalised mean square error of logits may be
@@ -91,6 +91,15 @@ model_file() { # NAME
         --experts-used 2 --type "${name##*-}" ;;
     lora-*) write_file "$file" "$extra" lora --model "$(model_file "${name#lora-}")" ;;
     vision-*) write_file "$file" "$extra" vision --model "$(model_file "${name#vision-}")" ;;
+    split-*) # in several files, of which the first is named
+        file=$models/options-$name-00001-of-00002.gguf
+        [[ -e $file && ! $write -nt $file ]] ||
+            llama-gguf-split --split-max-tensors 20 "$(model_file "${name#split-}")" "$models/options-$name" >/dev/null
+        ;;
+    whisper-model | whisper-sound)
+        file=$work/$name # whisper.cpp goes by what is in it
+        [[ -e $file ]] || "$out/tests/models/whisper-write" "${name#*-}" "$file"
+        ;;
     image) # a ring in colours, as PNM; without the byte 0, which awk may not print
         file=$work/image.ppm
         LC_ALL=C awk 'BEGIN { printf "P6 80 60 255\n"
@@ -272,6 +281,7 @@ all_rows() { # what to do with a program's row, and with a case's
             for row in "${programs[@]}"; do
                 read -r -a fields <<<"$row"
                 [[ -z $guest ]] || guest_says_the_same "${fields[0]}" || continue
+                [[ $host == cpu && -z $guest ]] || ! program_is_extra "${fields[2]}" || continue
                 ! wanted "${fields[0]}" "${fields[1]}" || "$1" "${fields[0]}" "${fields[@]:2}"
             done
         fi
