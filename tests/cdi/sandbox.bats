@@ -23,7 +23,7 @@ setup() {
 spec() {
     mkdir -p "$T/cdi"
     "$APIR" cdi generate --dev-root "$T" --host-socket "$T/host" --plugin "$PLUGIN" --no-hook --dry-run 2>/dev/null |
-        jq --arg plugin "$1" '.containerEdits.mounts[0].hostPath = $plugin |
+        jq --arg plugin "$1" '(.. | objects | select((.containerPath? // "") | startswith("/usr/lib/apir/")) | .hostPath) = $plugin |
             .devices |= [{name: "gpu0", containerEdits: {env: ["APIR_DEVICE_0=0000:00:02.0"],
                 deviceNodes: [{path: "/dev/null", permissions: "rw"}]}}] + .' | jq "${2-.}" >"$T/cdi/apir.json"
 }
@@ -79,6 +79,7 @@ Environment="GGML_VK_VISIBLE_DEVICES="
 [Files]
 Bind=/dev/null:/dev/null
 BindReadOnly=SOCKET:/run/apir/host
+BindReadOnly=PLUGIN:/usr/lib/apir/devices/host0
 BindReadOnly=PLUGIN:/usr/lib/apir/libggml-apir.so
 TEXT
     grep -F 'DeviceAllow=/dev/null rw' "$T/err"
@@ -86,6 +87,7 @@ TEXT
 lxc.mount.entry = /dev/null dev/null none bind,create=file,optional 0 0
 lxc.cgroup2.devices.allow = c 1:3 rw
 lxc.mount.entry = SOCKET run/apir/host none bind,ro,nosuid,nodev,create=dir,optional 0 0
+lxc.mount.entry = PLUGIN usr/lib/apir/devices/host0 none bind,ro,nosuid,nodev,create=file,optional 0 0
 lxc.mount.entry = PLUGIN usr/lib/apir/libggml-apir.so none bind,ro,nosuid,nodev,create=file,optional 0 0
 lxc.environment = APIR_DEVICE_0=0000:00:02.0
 lxc.environment = APIR_TRANSPORT=unix:/run/apir/host/apir.sock
@@ -103,7 +105,7 @@ TEXT
 --device=dri --filesystem=PLUGIN:ro --env=APIR_DEVICE_0=0000:00:02.0 --env=GGML_BACKEND_PATH=PLUGIN --env=GGML_VK_VISIBLE_DEVICES= --env=APIR_TRANSPORT=virtgpu:/dev/null
 TEXT
     is apptainer host0 <<'TEXT'
---bind SOCKET:/run/apir/host:ro --bind PLUGIN:/usr/lib/apir/libggml-apir.so:ro --env APIR_TRANSPORT=unix:/run/apir/host/apir.sock --env GGML_BACKEND_PATH=/usr/lib/apir/libggml-apir.so --env GGML_VK_VISIBLE_DEVICES=
+--bind SOCKET:/run/apir/host:ro --bind PLUGIN:/usr/lib/apir/devices/host0:ro --bind PLUGIN:/usr/lib/apir/libggml-apir.so:ro --env APIR_TRANSPORT=unix:/run/apir/host/apir.sock --env GGML_BACKEND_PATH=/usr/lib/apir/libggml-apir.so --env GGML_VK_VISIBLE_DEVICES=
 TEXT
 }
 
@@ -285,7 +287,7 @@ podman_here() {
     eval "options=($(told podman --device host0))"
     podman_here run -d --name box --network=none --user 1234 "${options[@]}" --rootfs "$T/rootfs" \
         /bin/busybox sleep 600
-    run -0 podman_here exec box /bin/busybox sh -c 'env; id; wc -c /usr/lib/apir/*'
+    run -0 podman_here exec box /bin/busybox sh -c 'env; id; wc -c /usr/lib/apir/*.so'
     podman_here rm -f -t 0 box
     grep -Fx "ODD=$ODD" <<<"$output"
     grep -Fx "APIR_TRANSPORT=unix:/run/apir/host/apir.sock" <<<"$output"
