@@ -44,6 +44,13 @@ YAML
     rm /tmp/rootfs.tar
 }
 
+# A user who may use host0, too, whichever of both comes first.
+setup_rootless() {
+    bash tests/engines/setup.sh rootless
+    groupadd --system --force apir
+    usermod -aG apir user
+}
+
 # Into the user's home, which is in memory.
 setup_flatpak() {
     as_user mkdir -p .local/share/flatpak
@@ -51,6 +58,6 @@ setup_flatpak() {
 }
 
 case $1 in
-versions | root | incus | flatpak) "setup_$1" ;;
+versions | root | incus | rootless | flatpak) "setup_$1" ;;
 *) exec bash tests/engines/setup.sh "$1" ;;
 esac

@@ -23,26 +23,27 @@ row_flatpak_host0() {
     BENCH=${BENCH//\/models/\/mnt\/models} computes run_flatpak
 }
 
-# toolbox_box: a container that is named box.
+# toolbox_box NAME: a container of this name, which is in BOX.
 toolbox_box() {
-    # Under emulation its processes may take longer to die than podman waits.
-    at_end 'wait_for as_user podman rm --ignore -f -t 0 box'
+    BOX=$1
+    # In this VM podman may wait in vain for the end of its first process: then it stays.
+    at_end "as_user timeout 20 podman rm --ignore -f -t 0 $BOX || :"
     # As systemd makes it at boot (tmpfiles.d): there is toolbox's own loader of libraries.
     [[ -e /run/host ]] || ln -s / /run/host
     [[ -S /run/dbus/system_bus_socket ]] || { mkdir -p /run/dbus && dbus-daemon --system --fork; }
-    as_user "${LIMIT[@]}" dbus-run-session -- toolbox --assumeyes create --image localhost/llama box </dev/null
+    as_user "${LIMIT[@]}" dbus-run-session -- toolbox --assumeyes create --image localhost/llama "$BOX" </dev/null
     # toolbox wants this program in its images.
-    as_user podman cp --overwrite "$(command -v capsh)" box:/usr/bin/capsh
+    as_user podman cp --overwrite "$(command -v capsh)" "$BOX:/usr/bin/capsh"
     as_user podman cp --overwrite "$(ldd "$(command -v capsh)" | awk '$1 == "libcap.so.2" { print $3 }')" \
-        box:/usr/lib/x86_64-linux-gnu/libcap.so.2
+        "$BOX:/usr/lib/x86_64-linux-gnu/libcap.so.2"
 }
 run_toolbox() {
-    as_user "${LIMIT[@]}" dbus-run-session -- toolbox run --container box "${OPTIONS[@]}" "$@" </dev/null
+    as_user "${LIMIT[@]}" dbus-run-session -- toolbox run --container "$BOX" "${OPTIONS[@]}" "$@" </dev/null
 }
 
 row toolbox rootless 'toolbox run'
 row_toolbox() {
-    toolbox_box
+    toolbox_box box
     told_user toolbox
     BENCH=${BENCH//\/models/\/run\/host\/mnt\/models} computes run_toolbox
 }
@@ -50,7 +51,7 @@ row_toolbox() {
 row toolbox-host0 rootless+host 'toolbox run, host0 whose socket anybody may open'
 row_toolbox_host0() {
     socket_mode 0666
-    toolbox_box
+    toolbox_box box-host0
     told_user toolbox --device host0
     BENCH=${BENCH//\/models/\/run\/host\/mnt\/models} computes run_toolbox
 }
@@ -58,15 +59,15 @@ row_toolbox_host0() {
 # What distrobox gives to podman, but for its entry point, which would install packages from a network.
 row distrobox rootless 'distrobox create: its command of podman, without its entry point'
 row_distrobox() {
-    at_end 'as_user podman rm --ignore -f -t 0 box'
+    at_end 'as_user podman rm --ignore -f -t 0 dbox'
     told_user distrobox
-    as_user "${LIMIT[@]}" env DBX_CONTAINER_MANAGER=podman distrobox create --dry-run --image localhost/llama --name box \
+    as_user "${LIMIT[@]}" env DBX_CONTAINER_MANAGER=podman distrobox create --dry-run --image localhost/llama --name dbox \
         "${OPTIONS[@]}" </dev/null | tee "$work/create"
     grep -F -- '--device=virtgpu/apir=gpu0' "$work/create"
     # In lines without a backslash, which distrobox makes one of.
     tr '\n' ' ' <"$work/create" |
         sed 's|--entrypoint [^ ]*|--entrypoint /bin/sleep|; s|localhost/llama .*|localhost/llama 600|' >"$work/start"
     as_user "${LIMIT[@]}" sh -e <"$work/start"
-    as_user "${LIMIT[@]}" podman start box
-    BENCH=${BENCH//\/models/\/run\/host\/mnt\/models} computes as_user "${LIMIT[@]}" podman exec --user user box
+    as_user "${LIMIT[@]}" podman start dbox
+    BENCH=${BENCH//\/models/\/run\/host\/mnt\/models} computes as_user "${LIMIT[@]}" podman exec --user user dbox
 }
