@@ -11,7 +11,7 @@
 #ifndef APIR_SERVER_PAGE_H
 #define APIR_SERVER_PAGE_H
 
-/* Of the contexts: three each, and the spin page. */
+/* Of the contexts: three each, and the pages of spinning and of turns. */
 #define SERVER_PAGES_MAX 1600u
 #define SERVER_PAGE_SIZE 4096u
 

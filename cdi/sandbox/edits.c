@@ -10,6 +10,7 @@
 
 #include "common/cleanup.h"
 #include "common/error.h"
+#include "common/given.h"
 #include "common/json.h"
 #include "common/text.h"
 
@@ -167,6 +168,17 @@ int sandbox_edits_pin(struct sandbox_edits *e, struct apir_error *err)
     }
     e->env[e->n_env++] = e->transport;
     return 0;
+}
+
+void sandbox_edits_forget_given(struct sandbox_edits *edits)
+{
+    static const char folder[] = APIR_GIVEN_FOLDER "/";
+    size_t n = 0;
+
+    for (size_t i = 0; i < edits->n_mounts; i++)
+        if (strncmp(edits->mounts[i].to, folder, strlen(folder)) != 0)
+            edits->mounts[n++] = edits->mounts[i];
+    edits->n_mounts = n;
 }
 
 void sandbox_edits_fini(struct sandbox_edits *e)

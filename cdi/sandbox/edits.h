@@ -53,6 +53,9 @@ int sandbox_edits_read(const char *path, const char *names, struct sandbox_edits
  */
 int sandbox_edits_pin(struct sandbox_edits *edits, struct apir_error *err);
 
+/* Leaves out the mounts that say what a container was given (common/given.h). */
+void sandbox_edits_forget_given(struct sandbox_edits *edits);
+
 void sandbox_edits_fini(struct sandbox_edits *edits);
 #define cleanup_edits __attribute__((cleanup(sandbox_edits_fini)))
 

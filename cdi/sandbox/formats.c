@@ -418,6 +418,7 @@ const struct sandbox_format sandbox_formats[] = {
      .not_in_paths = ":\\",
      .not_in_env = "",
      .sees_all = true,
+     .keeps_env = true,
      .write = write_flatpak},
     {.name = "apptainer",
      .users = SANDBOX_USERS_SAME,
@@ -425,6 +426,7 @@ const struct sandbox_format sandbox_formats[] = {
      .not_in_paths = ":,\\",
      .not_in_env = ",\"\\",
      .sees_all = true,
+     .keeps_env = true,
      .write = write_apptainer},
     {0},
 };

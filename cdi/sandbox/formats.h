@@ -27,6 +27,7 @@ struct sandbox_format {
     /* Characters that cannot be written there. */
     const char *not_in_paths, *not_in_env;
     bool sees_all;     /* all nodes of the host are there, so it is told which one is meant */
+    bool keeps_env;    /* all that runs in it has its environment, so nobody asks what was given */
     bool own_nodes;    /* it makes nodes of its own, of a mode of its own */
     bool device_allow; /* run as a service it wants a line in that unit, too */
     /* Returns 0 or -errno; name: of the container or service, where the text has it. */

@@ -149,6 +149,8 @@ static int print(char *command, const struct request *r, struct apir_error *err)
     int rc = geteuid() == 0 ? cdi_folder_check(spec, 0002, err) : 0;
     if (rc == 0 || rc == -ENOENT)
         rc = sandbox_edits_read(spec, r->device, &edits, err);
+    if (rc == 0 && r->format->keeps_env)
+        sandbox_edits_forget_given(&edits);
     if (rc == 0 && r->format->sees_all)
         rc = sandbox_edits_pin(&edits, err);
     if (rc == 0)

@@ -25,6 +25,8 @@ spec() {
     "$APIR" cdi generate --dev-root "$T" --host-socket "$T/host" --plugin "$PLUGIN" --no-hook --dry-run 2>/dev/null |
         jq --arg plugin "$1" '(.. | objects | select((.containerPath? // "") | startswith("/usr/lib/apir/")) | .hostPath) = $plugin |
             .devices |= [{name: "gpu0", containerEdits: {env: ["APIR_DEVICE_0=0000:00:02.0"],
+                mounts: [{hostPath: $plugin, containerPath: "/usr/lib/apir/devices/gpu0=0000:00:02.0", type: "bind",
+                    options: ["ro", "nosuid", "nodev", "bind"]}],
                 deviceNodes: [{path: "/dev/null", permissions: "rw"}]}}] + .' | jq "${2-.}" >"$T/cdi/apir.json"
 }
 
@@ -78,6 +80,7 @@ Environment="GGML_VK_VISIBLE_DEVICES="
 
 [Files]
 Bind=/dev/null:/dev/null
+BindReadOnly=PLUGIN:/usr/lib/apir/devices/gpu0=0000\:00\:02.0
 BindReadOnly=SOCKET:/run/apir/host
 BindReadOnly=PLUGIN:/usr/lib/apir/devices/host0
 BindReadOnly=PLUGIN:/usr/lib/apir/libggml-apir.so
@@ -86,6 +89,7 @@ TEXT
     is lxc gpu0,host0 <<'TEXT'
 lxc.mount.entry = /dev/null dev/null none bind,create=file,optional 0 0
 lxc.cgroup2.devices.allow = c 1:3 rw
+lxc.mount.entry = PLUGIN usr/lib/apir/devices/gpu0=0000:00:02.0 none bind,ro,nosuid,nodev,create=file,optional 0 0
 lxc.mount.entry = SOCKET run/apir/host none bind,ro,nosuid,nodev,create=dir,optional 0 0
 lxc.mount.entry = PLUGIN usr/lib/apir/devices/host0 none bind,ro,nosuid,nodev,create=file,optional 0 0
 lxc.mount.entry = PLUGIN usr/lib/apir/libggml-apir.so none bind,ro,nosuid,nodev,create=file,optional 0 0
@@ -96,7 +100,8 @@ lxc.environment = GGML_VK_VISIBLE_DEVICES=
 TEXT
     is incus gpu0 <<'TEXT'
 incus config device add box apir0 unix-char source=/dev/null path=/dev/null mode=0666
-incus config device add box apir1 disk source=PLUGIN path=/usr/lib/apir/libggml-apir.so readonly=true
+incus config device add box apir1 disk source=PLUGIN path=/usr/lib/apir/devices/gpu0=0000:00:02.0 readonly=true
+incus config device add box apir2 disk source=PLUGIN path=/usr/lib/apir/libggml-apir.so readonly=true
 incus config set box environment.APIR_DEVICE_0=0000:00:02.0
 incus config set box environment.GGML_BACKEND_PATH=/usr/lib/apir/libggml-apir.so
 incus config set box environment.GGML_VK_VISIBLE_DEVICES=none
@@ -105,7 +110,7 @@ TEXT
 --device=dri --filesystem=PLUGIN:ro --env=APIR_DEVICE_0=0000:00:02.0 --env=GGML_BACKEND_PATH=PLUGIN --env=GGML_VK_VISIBLE_DEVICES= --env=APIR_TRANSPORT=virtgpu:/dev/null
 TEXT
     is apptainer host0 <<'TEXT'
---bind SOCKET:/run/apir/host:ro --bind PLUGIN:/usr/lib/apir/devices/host0:ro --bind PLUGIN:/usr/lib/apir/libggml-apir.so:ro --env APIR_TRANSPORT=unix:/run/apir/host/apir.sock --env GGML_BACKEND_PATH=/usr/lib/apir/libggml-apir.so --env GGML_VK_VISIBLE_DEVICES=
+--bind SOCKET:/run/apir/host:ro --bind PLUGIN:/usr/lib/apir/libggml-apir.so:ro --env APIR_TRANSPORT=unix:/run/apir/host/apir.sock --env GGML_BACKEND_PATH=/usr/lib/apir/libggml-apir.so --env GGML_VK_VISIBLE_DEVICES=
 TEXT
 }
 
