@@ -118,6 +118,7 @@ TEST(host_socket_is_a_device_without_a_node)
     }
     /* Without the socket there is no way to that host. */
     o.socket_dir = NULL;
+    o.n_devices = 2;
     cleanup_json struct json_object *spec = build(&o);
     assert_null(device_named(spec, "host0-2"));
 }
