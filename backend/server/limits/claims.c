@@ -64,8 +64,7 @@ static bool is_held(int fd)
     return fcntl(fd, F_OFD_GETLK, &all) == 0 && all.l_type == F_WRLCK;
 }
 
-/* Removes a file whose owner is dead. With its lock: an owner that is about to take it does not
- * get it, and makes another file. */
+/* Removes a file whose owner is dead: who lives holds its lock for as long as it has this name. */
 static void remove_dead(int dir_fd, const char *name)
 {
     cleanup_fd int fd = openat(dir_fd, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
@@ -73,31 +72,34 @@ static void remove_dead(int dir_fd, const char *name)
         (void)unlinkat(dir_fd, name, 0);
 }
 
-/* Returns 0, -EAGAIN where another name is to be tried, or -errno. */
+/*
+ * Under a name that nobody looks at, until it is locked and has its head: one who removes what dead
+ * servers have left must not find it before. Returns 0, -EAGAIN where another name is to be tried,
+ * or -errno.
+ */
 static int file_make(struct server_claims *claims)
 {
+    char unseen[sizeof(claims->name)];
     uint64_t number;
     if (getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number))
         return -EIO;
     snprintf(claims->name, sizeof(claims->name), SERVER_CLAIMS_PREFIX "%016llx",
              (unsigned long long)number);
+    snprintf(unseen, sizeof(unseen), "new-%016llx", (unsigned long long)number);
     /* Not to be opened by others before it is locked. */
-    claims->fd = openat(claims->dir_fd, claims->name,
-                        O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    claims->fd =
+        openat(claims->dir_fd, unseen, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (claims->fd < 0)
         return errno == EEXIST ? -EAGAIN : -errno;
     const struct server_claims_head head = {.magic = SERVER_CLAIMS_MAGIC};
-    struct stat st;
     int rc = lock(claims->fd, F_WRLCK);
-    if (rc == 0 && (fstat(claims->fd, &st) < 0 || st.st_nlink == 0))
-        rc = -EAGAIN; /* removed as a dead one's in between */
     if (rc == 0 && pwrite(claims->fd, &head, sizeof(head), 0) != (ssize_t)sizeof(head))
         rc = -EIO;
-    if (rc == 0 && fchmod(claims->fd, 0644) < 0)
+    if (rc == 0 && (fchmod(claims->fd, 0644) < 0 ||
+                    renameat(claims->dir_fd, unseen, claims->dir_fd, claims->name) < 0))
         rc = -errno;
     if (rc < 0) {
-        if (rc != -EAGAIN)
-            (void)unlinkat(claims->dir_fd, claims->name, 0);
+        (void)unlinkat(claims->dir_fd, unseen, 0);
         apir_close_fd(&claims->fd);
     }
     return rc;
