@@ -37,13 +37,20 @@ static uint32_t turn_bit(const struct server_turn *turn)
     return 1u << (turn - turn->turns->turns);
 }
 
-/* Of all workers of ours at the device. */
+/* It is still at the graph for which nobody waits any longer. */
+static bool member_is_late(const struct server_turn_member *m, uint32_t bit)
+{
+    return (m->late & bit) && apir_load_acquire64(&m->status->head) == m->late_head;
+}
+
+/* Of all workers of ours at the device, but those that are late. */
 static bool turn_has(const struct server_turn *turn, bool waiting, bool computing)
 {
     const uint32_t bit = turn_bit(turn);
     for (const struct server_turn_member *m = turn->turns->members; m; m = m->next) {
+        const bool holds = computing && !member_is_late(m, bit);
         const uint32_t words = (waiting ? apir_load_acquire32(&m->status->turns_wanted) : 0) |
-                               (computing ? apir_load_acquire32(&m->status->turns_held) : 0);
+                               (holds ? apir_load_acquire32(&m->status->turns_held) : 0);
         if (m->at & words & bit)
             return true;
     }
@@ -101,7 +108,7 @@ static void turn_set(struct server_turn *turn, enum server_turn_is is)
 {
     turn->is = is;
     turn->pauses = false;
-    if (is != SERVER_TURN_ENDING)
+    if (is != SERVER_TURN_ENDING && is != SERVER_TURN_CLOSING)
         server_timer_disarm(turn->turns->loop, &turn->timer);
 }
 
@@ -122,25 +129,42 @@ static void turn_ask(struct server_turn *turn)
     turn_say(turn, SERVER_TURNS_WANT);
 }
 
-/* Closed: once the last graph has ended, the turn is over. */
+static void turn_forget_late(struct server_turn *turn)
+{
+    const uint32_t bit = turn_bit(turn);
+    for (struct server_turn_member *m = turn->turns->members; m; m = m->next) {
+        if (!(m->at & apir_load_acquire32(&m->status->turns_held) & bit))
+            continue;
+        m->late |= bit;
+        m->late_head = apir_load_acquire64(&m->status->head);
+    }
+}
+
+/* Closed: once the last graph has ended, the turn is over; or where it is late and others of ours
+ * wait. */
 static void turn_closes(struct server_turn *turn)
 {
-    if (turn_has(turn, false, true))
-        return;
+    if (turn_has(turn, false, true)) {
+        if (server_now_ms() < turn->late_ms || !turn_has(turn, true, false))
+            return;
+        turn_forget_late(turn);
+    }
     turn_set(turn, SERVER_TURN_OUT);
     turn_say(turn, SERVER_TURNS_LEFT);
     if (turn->is == SERVER_TURN_OUT && turn_has(turn, true, false))
         turn_ask(turn);
 }
 
+static void turn_tick(void *user);
+
 static void turn_close(struct server_turn *turn)
 {
     turn_set(turn, SERVER_TURN_CLOSING);
+    turn->late_ms = server_now_ms() + SERVER_TURNS_LATE_MS;
+    server_timer_arm(turn->turns->loop, &turn->timer, turn->late_ms, turn_tick, turn);
     turn_show(turn, 0);
     turn_closes(turn);
 }
-
-static void turn_tick(void *user);
 
 /* Open still, while others wait. */
 static void turn_ends(struct server_turn *turn)
@@ -168,7 +192,11 @@ static void turn_ends(struct server_turn *turn)
 
 static void turn_tick(void *user)
 {
-    turn_ends(user);
+    struct server_turn *turn = user;
+    if (turn->is == SERVER_TURN_CLOSING)
+        turn_closes(turn);
+    else
+        turn_ends(turn);
 }
 
 /* A graph has ended, or more of them: who takes long for each pauses long in between. */

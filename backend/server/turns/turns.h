@@ -11,7 +11,9 @@
  *
  * Workers see a page of ours, which they cannot write (struct apir_turn_page); each says in its own
  * status page what it waits for and computes, and tells us on its control socket. One that lies
- * there holds up its own class: what the broker charges it, and for how long others wait at most.
+ * there, or whose graph takes long, keeps others of its class waiting for SERVER_TURNS_LATE_MS
+ * after a turn, and then no more until it is at another message: they compute beside it. What other
+ * classes wait is the broker's to bound, and is charged.
  *
  * Without a broker (no common folder, a broker that has stopped) nobody waits: devices are shared
  * as their drivers do. So they are through MPS, which bounds classes by itself.
@@ -31,6 +33,8 @@
 
 #define SERVER_TURNS_IDLE_MS     2
 #define SERVER_TURNS_IDLE_MAX_MS 50
+/* From a turn's end to when those who wait of the same class do not wait for the last graph. */
+#define SERVER_TURNS_LATE_MS 250
 /* Who waits asks again that often; without an answer for as many times the broker is given up. */
 #define SERVER_TURNS_ASK_MS 1000
 #define SERVER_TURNS_ASKS   3u
@@ -55,7 +59,8 @@ struct server_turn {
     enum server_turn_is is;
     uint32_t need;             /* that the broker has been told; 0: nothing yet */
     int64_t until_ms;          /* ENDING */
-    struct server_timer timer; /* ENDING: until_ms, or the end of a pause */
+    int64_t late_ms;           /* CLOSING */
+    struct server_timer timer; /* ENDING: until_ms, or the end of a pause; CLOSING: late_ms */
     bool pauses;               /* ENDING: nobody of ours is at work since pause_ms … */
     int64_t pause_ms;
     int64_t idle_ms;     /* … which may be so long … */
@@ -68,7 +73,9 @@ struct server_turn_member {
     struct server_turns *turns; /* NULL: no part, and then all of this is nothing */
     struct server_turn_member *next;
     const struct apir_worker_status *status;
-    uint32_t at; /* bit per turn that it has asked for */
+    uint32_t at;        /* bit per turn that it has asked for */
+    uint32_t late;      /* … and per turn that it has not given back in time … */
+    uint64_t late_head; /* … at the message where its status page's head was this */
 };
 
 struct server_turns {

@@ -276,6 +276,34 @@ TURNS_TEST(a_worker_that_never_ends_keeps_nobody_waiting)
     assert_true(tries(b));
 }
 
+/* Nor others of its own class, which compute beside it when their class has its next turn. */
+TURNS_TEST(a_worker_that_never_ends_does_not_hold_up_its_class)
+{
+    struct class *a = &classes[0], *b = &classes[1];
+    struct apir_worker_status other = {0};
+    struct server_turn_member member = {0};
+    a_before_b();
+    server_turns_join(&a->turns, &member, &other);
+    assert_int_equal(server_turns_ask(&member, GPU, false), a->turn);
+    await(is_shut, a);
+    other.turns_wanted = 1u << a->turn;
+    server_turns_moved(&member);
+    await(is_open, b);
+    assert_true(tries(b));
+    await(is_shut, b);
+    ends(b);
+    await(is_open, a);
+    /* The next graph of the one that was late counts again. */
+    other.turns_wanted = 0;
+    apir_store_release64(&a->status.head, 1);
+    await(is_in, a);
+    assert_false(tries(b));
+    await(is_shut, a);
+    run_for(20);
+    assert_true(is_shut(b));
+    server_turns_leave(&member);
+}
+
 TURNS_TEST(a_worker_that_is_gone_frees_its_turn)
 {
     struct class *a = &classes[0], *b = &classes[1];
