@@ -21,9 +21,13 @@
 /* Marks of an event between two waits for it: only a wait gives back all that ggml's Vulkan backend
  * keeps of a mark. */
 #define MARKS_MAX 64u
+/* Where classes take turns: others wait for no more than about a part of a graph that takes long.
+ * An honest GPU loses some 20 us at each end of a part. */
+#define LONG_NS (10 * 1000 * 1000)
+#define PART_NS (4 * 1000 * 1000)
 
 /* A device that computes by itself does so until somebody waits for it: both are the graph's. */
-void worker_stream_worked(struct worker *w, struct worker_stream *s, uint64_t ns)
+static void stream_worked(struct worker *w, struct worker_stream *s, uint64_t ns)
 {
     s->graph_ns += ns;
     if (!w->status)
@@ -32,6 +36,21 @@ void worker_stream_worked(struct worker *w, struct worker_stream *s, uint64_t ns
     worker_count(&counts->graphs_ns, ns);
     if (s->graph_ns > counts->longest_ns)
         apir_store_relaxed64(&counts->longest_ns, s->graph_ns);
+}
+
+/* Its latest graph is done: whether graphs of that size take long. */
+static void stream_learn(struct worker_stream *s)
+{
+    if (!s->graph_ns || !s->graph_nodes)
+        return;
+    if (s->graph_ns >= LONG_NS) {
+        if (!s->long_elements || s->graph_elements < s->long_elements)
+            s->long_elements = s->graph_elements;
+        s->node_ns = s->graph_ns / s->graph_nodes + 1;
+    } else if (s->graph_ns < LONG_NS / 2 && s->long_elements &&
+               s->graph_elements >= s->long_elements) {
+        s->long_elements = s->graph_elements + 1;
+    }
 }
 
 /* Once none of its streams has anything left to do. */
@@ -55,7 +74,8 @@ const char *worker_stream_settle(struct worker *w, uint32_t id)
         const uint64_t began = s->graph_ns ? worker_now_ns() : 0;
         host_stream_sync(&w->ggml, s->host);
         if (s->graph_ns)
-            worker_stream_worked(w, s, worker_now_ns() - began);
+            stream_worked(w, s, worker_now_ns() - began);
+        stream_learn(s);
         s->graph_ns = 0;
         w->queued_bytes -= s->queued_bytes;
         s->queued_bytes = 0;
@@ -78,7 +98,7 @@ void worker_stream_note(struct worker *w, struct worker_stream *s, uint64_t byte
         (void)worker_stream_settle(w, (uint32_t)(s - w->streams));
 }
 
-void worker_stream_begin(struct worker *w, const struct worker_stream *s)
+static void stream_begin(struct worker *w, const struct worker_stream *s)
 {
     if (worker_turn_try(w, s->device))
         return;
@@ -86,7 +106,7 @@ void worker_stream_begin(struct worker *w, const struct worker_stream *s)
     worker_turn_wait(w, s->device);
 }
 
-void worker_stream_end(struct worker *w, const struct worker_stream *s)
+static void stream_end(struct worker *w, const struct worker_stream *s)
 {
     if (!worker_turn_is_wanted(w, s->device))
         return;
@@ -94,6 +114,49 @@ void worker_stream_end(struct worker *w, const struct worker_stream *s)
         if (w->streams[i].host && w->streams[i].device == s->device)
             (void)worker_stream_settle(w, i);
     }
+}
+
+/* How far a part goes that begins there. */
+static uint32_t part_end(const struct worker *w, const struct worker_stream *s,
+                         const struct host_graph *graph, uint32_t first)
+{
+    const bool is_long = worker_turn_is_taken(w, s->device) && s->long_elements &&
+                         graph->elements >= s->long_elements;
+    const uint64_t nodes = is_long ? PART_NS / s->node_ns + 1 : graph->n_nodes;
+    if (nodes >= graph->n_nodes - first)
+        return graph->n_nodes;
+    return host_graph_seam(&w->ggml, graph, first + (uint32_t)nodes);
+}
+
+int worker_stream_compute(struct worker *w, struct worker_stream *s, struct host_graph *graph)
+{
+    uint64_t taken = 0; /* by the parts before */
+    int rc = GG_STATUS_SUCCESS;
+    uint32_t first = 0;
+    for (;;) {
+        stream_begin(w, s);
+        if (w->control_err)
+            return GG_STATUS_FAILED;
+        const uint64_t began = worker_now_ns();
+        const uint32_t end = part_end(w, s, graph, first);
+        const bool whole = first == 0 && end == graph->n_nodes;
+        rc = whole ? host_graph_compute(&w->ggml, s->host, graph)
+                   : host_graph_compute_part(&w->ggml, s->host, graph, first, end);
+        s->graph_ns = taken;
+        s->graph_nodes = end == graph->n_nodes ? end : 0; /* 0: nothing to learn yet */
+        s->graph_elements = graph->elements;
+        stream_worked(w, s, worker_now_ns() - began);
+        worker_stream_note(w, s, 0);
+        first = end;
+        if (first == graph->n_nodes || rc != GG_STATUS_SUCCESS)
+            break;
+        worker_turn_want(w, s->device);
+        (void)worker_stream_settle(w, (uint32_t)(s - w->streams));
+        taken += worker_now_ns() - began;
+        stream_end(w, s);
+    }
+    stream_end(w, s);
+    return rc;
 }
 
 /* In the reply area, which the guest may change at any time: at worst it fools itself. */

@@ -17,15 +17,13 @@ const char *worker_stream_settle(struct worker *w, uint32_t id);
  */
 void worker_stream_note(struct worker *w, struct worker_stream *s, uint64_t bytes);
 
-/* Around a graph of the stream, where classes take turns (turn.h): waits for the device's, after
- * all that was queued before. And: if others wait for the turn, they get it once the graph is done.
+/*
+ * Computes a graph on the stream; returns ggml's status. Where classes take turns (turn.h) it waits
+ * for the device's, after all that was queued before; if others wait for the turn, they get it once
+ * the graph is done. One that takes long is computed in parts, between which they get it, too.
+ * w->control_err is set where the server is gone.
  */
-void worker_stream_begin(struct worker *w, const struct worker_stream *s);
-void worker_stream_end(struct worker *w, const struct worker_stream *s);
-
-/* For who looks (struct apir_worker_counts): so much time has gone into the stream's latest graph.
- */
-void worker_stream_worked(struct worker *w, struct worker_stream *s, uint64_t ns);
+int worker_stream_compute(struct worker *w, struct worker_stream *s, struct host_graph *graph);
 
 /* A graph of the stream has failed, or what it was given is of one that has: its guest is told.
  * `why` is a text for the user. */

@@ -51,10 +51,18 @@ bool worker_turn_try(struct worker *w, uint32_t device)
      */
     turn_hold(w, bit);
     apir_full_fence();
-    if (apir_load_acquire32(turn_word(w, bit)) & APIR_TURN_OPEN)
+    if (apir_load_acquire32(turn_word(w, bit)) & APIR_TURN_OPEN) {
+        if (w->status->turns_wanted)
+            apir_store_release32(&w->status->turns_wanted, 0);
         return true;
+    }
     turn_drop(w, bit);
     return false;
+}
+
+void worker_turn_want(struct worker *w, uint32_t device)
+{
+    apir_store_release32(&w->status->turns_wanted, turn_bit(w, device));
 }
 
 void worker_turn_wait(struct worker *w, uint32_t device)
@@ -94,6 +102,11 @@ bool worker_turn_is_wanted(const struct worker *w, uint32_t device)
 {
     const uint32_t bit = turn_bit(w, device);
     return bit && apir_load_acquire32(turn_word(w, bit)) != APIR_TURN_OPEN;
+}
+
+bool worker_turn_is_taken(const struct worker *w, uint32_t device)
+{
+    return turn_bit(w, device) != 0;
 }
 
 void worker_turn_threads(struct worker *w, uint32_t threads)

@@ -17,10 +17,15 @@ bool worker_turn_try(struct worker *w, uint32_t device);
 /* The same, once it may. To be called without any turn held: two classes that each hold one of two
  * devices would wait for each other. */
 void worker_turn_wait(struct worker *w, uint32_t device);
+/* Said before worker_turn_give() by who tries again at once: the graph has not ended. */
+void worker_turn_want(struct worker *w, uint32_t device);
 /* Nothing of ours computes at the device any more. */
 void worker_turn_give(struct worker *w, uint32_t device);
 /* Whether others wait for the turn, which is held, or its server wants it back. */
 bool worker_turn_is_wanted(const struct worker *w, uint32_t device);
+
+/* Whether classes take turns at the device. */
+bool worker_turn_is_taken(const struct worker *w, uint32_t device);
 
 /* Threads of its CPU stream; 0: as many as there are. */
 void worker_turn_threads(struct worker *w, uint32_t threads);

@@ -107,7 +107,11 @@ struct worker_stream {
     bool dirty;              /* work was submitted since the last sync … */
     uint32_t queued;         /* … so many pieces of it … */
     uint64_t queued_bytes;   /* … with transfers of so many bytes */
-    uint64_t graph_ns;       /* … its latest graph has taken so long; 0: there is none */
+    uint64_t graph_ns;       /* … its latest graph has taken so long; 0: there is none … */
+    uint32_t graph_nodes;    /* … with so many nodes … */
+    uint64_t graph_elements; /* … of so many elements */
+    uint64_t long_elements;  /* graphs of so many take long, as far as we know; 0: none does */
+    uint64_t node_ns;        /* … about so long for a node */
     uint32_t failed;         /* enum apir_status of the latest graph that failed … */
     char why[APIR_WHY_SIZE]; /* … and why: our own, for the guest can change what it was told */
 };

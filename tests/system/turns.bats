@@ -121,3 +121,14 @@ second_graphs() {
     kill -KILL "$(workers)"
     wait_until 60 second_goes_on
 }
+
+@test "turns: prompts beside another class's have the logits that they have natively" {
+    # Of several graphs that take long, all but the first are computed in parts (worker_parts_test).
+    local run=("$OUT/tests/parity/logits" --model "$MODEL" --fa on --prompt-tokens 1536 --ubatch 512 --gen 4)
+    first ', "weight": 1, "latency": true'
+    second ', "weight": 1'
+    busy second "${SECOND[@]}"
+    env -u GGML_BACKEND_PATH GGML_VK_VISIBLE_DEVICES= "${run[@]}" --device CPU --out "$T/native"
+    remote "${run[@]}" --device APIR0 --out "$T/remote"
+    "$OUT/tests/parity/compare" "$T/native" "$T/remote"
+}

@@ -211,8 +211,8 @@ static void turn_graph_ended(struct server_turn *turn)
     turn->ended_ms = now;
 }
 
-/* Something has changed among our workers. */
-static void turn_look(struct server_turn *turn)
+/* Something has changed among our workers: this one, or NULL: one that has just come. */
+static void turn_look(struct server_turn *turn, const struct server_turn_member *member)
 {
     if (turn->is != SERVER_TURN_OUT && turn->is != SERVER_TURN_FREE &&
         turn_need(turn) != turn->need)
@@ -224,7 +224,9 @@ static void turn_look(struct server_turn *turn)
         break;
     case SERVER_TURN_ENDING:
         turn->pauses = false;
-        turn_graph_ended(turn);
+        /* One that wants it still is between two parts of a graph. */
+        if (member && !(apir_load_acquire32(&member->status->turns_wanted) & turn_bit(turn)))
+            turn_graph_ended(turn);
         turn_ends(turn);
         break;
     case SERVER_TURN_CLOSING:
@@ -427,7 +429,7 @@ uint64_t server_turns_ask(struct server_turn_member *member, const char *device,
     else if (turn->need == 0 && turns->fd >= 0)
         turn_say(turn, SERVER_TURNS_WANT); /* for the first time */
     else
-        turn_look(turn);
+        turn_look(turn, NULL);
     return (uint64_t)(turn - turns->turns);
 }
 
@@ -436,7 +438,7 @@ void server_turns_moved(struct server_turn_member *member)
     struct server_turns *turns = member->turns;
     for (unsigned i = 0; turns && i < APIR_TURNS_MAX; i++) {
         if (member->at & (1u << i))
-            turn_look(&turns->turns[i]);
+            turn_look(&turns->turns[i], member);
     }
 }
 

@@ -48,6 +48,12 @@ static int nodes_in_order(const struct gg_tensor *tensors, uint32_t n_tensors,
     return ok ? 0 : -EINVAL;
 }
 
+/* Of a size that was checked. */
+static uint64_t node_elements(const struct gg_tensor *t)
+{
+    return (uint64_t)t->ne[0] * (uint64_t)t->ne[1] * (uint64_t)t->ne[2] * (uint64_t)t->ne[3];
+}
+
 int host_graph_build(struct host_ggml *hg, struct gg_tensor *tensors, uint32_t n_tensors,
                      const uint32_t *node_index, uint32_t n_nodes, const uint32_t *use_counts,
                      struct host_graph *ret_graph)
@@ -96,6 +102,9 @@ int host_graph_build(struct host_ggml *hg, struct gg_tensor *tensors, uint32_t n
         host_graph_fini(hg, &g);
         return -EINVAL;
     }
+    g.n_nodes = n_nodes;
+    for (uint32_t i = 0; i < n_nodes; i++)
+        g.elements += node_elements(head->nodes[i]);
     graph_use_counts(hg, g.cgraph, tensors, n_tensors, use_counts);
     if (hg->layout.cgraph_uid)
         GG_AT(g.cgraph, hg->layout.cgraph_uid, uint64_t) = hg->next_graph_uid++;
@@ -113,6 +122,44 @@ void host_graph_fini(struct host_ggml *hg, struct host_graph *g)
 int host_graph_compute(struct host_ggml *hg, void *stream, struct host_graph *g)
 {
     return hg->fns->ggml_backend_graph_compute_async(stream, g->cgraph);
+}
+
+int host_graph_compute_part(struct host_ggml *hg, void *stream, struct host_graph *g,
+                            uint32_t first, uint32_t end)
+{
+    struct gg_cgraph_head *head = g->cgraph;
+    const struct gg_cgraph_head whole = *head;
+    const uint16_t uid_at = hg->layout.cgraph_uid;
+    const uint64_t uid = uid_at ? GG_AT(g->cgraph, uid_at, uint64_t) : 0;
+    /* As ggml_graph_view() has it: backends see the counts of uses in the whole graph. Without a
+     * number of its own, for those that know a graph again by that. */
+    head->nodes += first;
+    head->n_nodes = (int32_t)(end - first);
+    head->n_leafs = 0;
+    if (uid_at)
+        GG_AT(g->cgraph, uid_at, uint64_t) = 0;
+    const int rc = host_graph_compute(hg, stream, g);
+    *head = whole;
+    if (uid_at)
+        GG_AT(g->cgraph, uid_at, uint64_t) = uid;
+    return rc;
+}
+
+/* With flash attention, or without: the product with the keys, which are not a weight. */
+static bool node_is_attention(const struct host_ggml *hg, const struct gg_tensor *t)
+{
+    const char *op = hg->ops.name[t->op];
+    return strcmp(op, "FLASH_ATTN_EXT") == 0 ||
+           (strcmp(op, "MUL_MAT") == 0 && t->src[0] && t->src[0]->op != 0);
+}
+
+uint32_t host_graph_seam(const struct host_ggml *hg, const struct host_graph *g, uint32_t from)
+{
+    const struct gg_cgraph_head *head = g->cgraph;
+    uint32_t i = from;
+    while (i < g->n_nodes && !node_is_attention(hg, head->nodes[i]))
+        i++;
+    return i < g->n_nodes ? i : g->n_nodes;
 }
 
 /* ---- reordering ------------------------------------------------------------- */

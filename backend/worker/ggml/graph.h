@@ -8,6 +8,8 @@
 struct host_graph {
     void *ctx;    /* ggml_context that holds the cgraph only */
     void *cgraph; /* in ctx */
+    uint32_t n_nodes;
+    uint64_t elements; /* of all nodes together: about as much work as it is, among alike graphs */
 };
 
 /*
@@ -45,5 +47,12 @@ void host_graph_reorder(struct host_ggml *hg, void *stream, void *cgraph);
 
 /* Starts the computation; returns ggml's status (0: success). */
 int host_graph_compute(struct host_ggml *hg, void *stream, struct host_graph *g);
+
+/* The same for the nodes from first to before end, once all nodes before them are computed. */
+int host_graph_compute_part(struct host_ggml *hg, void *stream, struct host_graph *g,
+                            uint32_t first, uint32_t end);
+/* Where a part may end, at `from` or as soon as possible after it: before an attention, with which
+ * no backend joins what comes before, so that a graph in parts has the values of a whole one. */
+uint32_t host_graph_seam(const struct host_ggml *hg, const struct host_graph *g, uint32_t from);
 
 #endif
