@@ -14,7 +14,8 @@
  * costs some 20 us more while its sides sleep.
  *
  * Only where both sides are in one kernel and wake each other by a futex. To wake the other side of
- * a VM takes longer: with an emulated CPU, much longer than all else (docs/bench.md has both).
+ * a VM takes longer: with an emulated CPU, much longer than all else.
+ * docs/decisions.md, Who is late sleeps.
  *
  * Each waiting process has one; any of its threads may call these at any time. Times are of
  * CLOCK_MONOTONIC.

@@ -116,7 +116,8 @@ static const char *plain_tensor(const struct worker *w, const struct worker_extr
     return why;
 }
 
-/* Without memory for it the tensor's bytes are dropped, and a graph that wants it fails. */
+/* Without memory for it the tensor's bytes are dropped, and a graph that wants it fails.
+ * docs/decisions.md, Weights are copied before they are converted. */
 static void plain_alloc(struct worker *w, struct worker_buffer *b)
 {
     struct worker_extra *e = b->extra;

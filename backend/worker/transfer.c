@@ -4,6 +4,7 @@
  * copies what a stream is given, in the order of its queue. It also makes large transfers that the
  * client waits for: with such a blob, and with the arena, which it is shown at the first of them.
  * All else ggml's set and get do, after the stream's work so far.
+ * docs/decisions.md, Large transfers are the device's; Copies between two GPUs are queued.
  */
 #include "backend/worker/transfer.h"
 

@@ -5,6 +5,7 @@
  * what, before a graph has memory: graphs that differ in sizes alone get the same order.
  * llama-server builds such graphs all the time, one for each number of tokens in a batch. A backend
  * that looked at sizes would get an order that is right and perhaps not its best.
+ * docs/decisions.md, A new graph costs little.
  */
 #ifndef APIR_FRONTEND_ORDERS_H
 #define APIR_FRONTEND_ORDERS_H

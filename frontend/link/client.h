@@ -118,6 +118,7 @@ int client_wait(struct client *c, uint64_t pos, uint64_t expect_ns);
 /*
  * The same for what computes on every core: looking would take one of them, and what is waited for
  * would wait for that core. In one kernel it sleeps until the host wakes it.
+ * docs/decisions.md, A client sleeps while every core computes.
  */
 int client_wait_asleep(struct client *c, uint64_t pos, uint64_t expect_ns);
 int client_wait_locked(struct client *c, uint64_t pos);

@@ -161,7 +161,7 @@ on_core() { # CORE PID: with its threads, and what they will start
     taskset -acp "$1" "$2" >/dev/null || die "cannot put process $2 on core $1"
 }
 
-# All servers compute on core 1 (why: docs/bench.md, Method).
+# All servers compute on core 1 (why: docs/bench-method.md, Cores).
 cores_choose() { # CORES: this program's, in the turns of each side; sets $cores
     cores=()
     [[ $(nproc) -gt 1 ]] || return 0

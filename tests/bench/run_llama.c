@@ -3,7 +3,7 @@
  * `llama` and `load`: all sides in one process, one after the other, in changing order. Or, of
  * `llama`, at once (--at-once): a side's time is then that on the clock, less what its computing
  * process, ready to run, waited for the core that all share; all turns of such a run are one
- * sample. Why: docs/bench.md, Method.
+ * sample. Why: docs/bench-method.md, Cores.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -22,7 +22,7 @@ set -uo pipefail
 # Each waits for QEMU's end to open, and the first ends when QEMU ends.
 exec 3<"$VM_CONTROL.out" 4>"$VM_CONTROL.in"
 
-# Both sides compute on one and the same core, here and in the worker (why: docs/bench.md, Method).
+# Both sides compute on one and the same core, here and in the worker (why: docs/bench-method.md, Cores).
 core=$(($(nproc) > 1))
 bench=$BENCH_OUT/tests/bench/apir-bench
 log=$BENCH_WORK/host.log

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # NVIDIA's MPS behind the workers: its control daemon's life, and what clients are told. The daemon is NVIDIA's own,
-# which runs without a GPU; what MPS does on one is docs/bench.md's. Only a fatal fault of a GPU, which it cannot have
+# which runs without a GPU; what MPS does on one is docs/sharing.md's. Only a fatal fault of a GPU, which it cannot have
 # here, is a stand-in's.
 
 load system.bash

@@ -3,6 +3,7 @@
  * The shader cache of this server's user: filled once in a server's life by a process of
  * the worker's program that has no context (backend/worker/shaders/fill.h). Workers read that cache
  * and keep nothing of what they compile themselves.
+ * docs/decisions.md, The shader cache is filled by a process of its own.
  */
 #ifndef APIR_SERVER_SHADERS_H
 #define APIR_SERVER_SHADERS_H

@@ -40,6 +40,7 @@ static void buffer_fill(const struct host_ggml *hg, void *handle, uint64_t size,
  * Memory of the heap holds what was there before, addresses of ours as well, and the guest may
  * read it. Whole pages are given back to the kernel, which touches them only when the guest does:
  * most of a cache of keys and values, which llama.cpp clears when it is made, not for a long time.
+ * docs/decisions.md, New buffers are clear.
  */
 static void memory_zero(uint8_t *data, uint64_t size)
 {

@@ -35,7 +35,7 @@ int host_buffer_wrap(struct host_ggml *hg, const struct host_device *d, void *da
 /*
  * For a device that cannot make a buffer of other memory: keeps this (page-aligned, whole pages)
  * where it is, so that the device reads it without its driver's own copy. It must outlive that.
- * False: nothing has changed.
+ * False: nothing has changed. docs/decisions.md, Memory is pinned for CUDA.
  */
 bool host_memory_pin(const struct host_device *d, void *data, uint64_t size);
 void host_memory_unpin(const struct host_device *d, void *data);

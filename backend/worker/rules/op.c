@@ -10,7 +10,7 @@
 rules_int rules_mul(rules_int a, rules_int b)
 {
     /* Most are below 2^54, and so is their product below the limit: a division of this width is
-     * slow. */
+     * slow (docs/decisions.md, A new graph costs little). */
     if (((a | b) >> 54) == 0 || b == 0)
         return a * b;
     return a > TOO_LARGE / b ? TOO_LARGE : a * b;
