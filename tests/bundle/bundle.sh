@@ -92,7 +92,7 @@ for p in backend/apir-{render-server,worker} frontend/libggml-apir.so tests/arch
     root_files $(ldd "$out/$p" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }')
 done
 for f in tests/{archs,options,ops,env}/*.{sh,awk} tests/system/{vtest,unix}.sh tests/lib/patience.bash tests/archs/part \
-    tests/bundle/checks LICENSE; do
+    tests/bundle/{checks,many.bash} LICENSE; do
     [[ ! -e $f ]] || cp --parents "$f" "$top"
 done
 find "$top/build" -type f -print0 | xargs -0 strip --strip-unneeded 2>/dev/null || :
