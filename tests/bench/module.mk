@@ -36,7 +36,7 @@ $(O)/tests/unit/bench/bench_stats_test $(O)/tests/unit/bench/bench_samples_test:
 
 # By path what files read after this one name: prerequisites are expanded at once.
 BENCH_ALL := $(APIR_BENCH) $(RENDER_SERVER) $(WORKER) $(PLUGIN)
-.PHONY: bench bench-all bench-overhead bench-link bench-vm
+.PHONY: bench bench-all bench-overhead bench-link bench-shares bench-vm
 bench: $(BENCH_STAMP_HOST) $(O)/tests/models/gguf-write $(O)/cdi/apir $(BENCH_ALL)
 	@BENCH_AGAINST='$(BENCH_AGAINST)' tests/bench/bench.sh $(O) $(BENCH_ARGS)
 bench-all: $(BENCH_STAMP_HOST) $(O)/tests/models/gguf-write $(O)/cdi/apir $(BENCH_ALL)
@@ -46,6 +46,8 @@ bench-overhead: $(BENCH_STAMP_HOST) $(BENCH_ALL)
 # BENCH_ARGS: the program's, or the script's, own options.
 bench-link: $(BENCH_ALL)
 	@tests/bench/link.sh $(O) $(BENCH_ARGS)
+bench-shares: $(O)/tests/models/gguf-write $(O)/cdi/apir $(BENCH_ALL)
+	@tests/bench/shares.sh $(O)
 bench-vm: all
 	@VM_IMAGES=0 tests/vm/run.sh --prepare
 	@rm -f $(O)/tests/bench/vm.samples
