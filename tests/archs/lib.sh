@@ -63,19 +63,8 @@ archs_options() { # NAMES ARGS...
     [[ $guest =~ ^(aarch64)?$ ]] || archs_die "--guest is aarch64"
 }
 
-# An accelerator takes large products away from the CPU in every context, natively more than
-# remoted, and sums in another order. libllama has no option against it, so the file is hidden:
-# ggml passes over what is no library. Nobody outside the namespace sees that.
 archs_without_blas() { # SCRIPT ARGS...
-    local as=()
-    [[ -z ${ARCHS_WITHOUT_BLAS-} ]] || return 0
-    [[ $(id -u) -eq 0 ]] || as=(--user --map-root-user)
-    # shellcheck disable=SC2016 # expanded by the inner shell
-    exec unshare ${as[@]+"${as[@]}"} --mount --propagation private bash -c '
-        for file in $(find /usr/lib -name "libggml-blas*.so"); do
-            mount --bind /dev/null "$file" || exit 2
-        done
-        ARCHS_WITHOUT_BLAS=yes exec "$@"' bash "$@"
+    [[ -n ${ARCHS_WITHOUT_BLAS-} ]] || ARCHS_WITHOUT_BLAS=yes exec tests/archs/without-blas.sh "$@"
 }
 
 # The packages by their files, and the processor, by which the CPU backend is chosen.

@@ -61,6 +61,8 @@ programs=(
     "speculative full speculative llama-gqa-q4_0 -md @llama-draft-q8_0@"
     "speculative-simple full speculative-simple llama-gqa-q4_0 --spec-type draft-simple -md @llama-draft-q8_0@"
     "parallel full parallel llama-gqa-q4_0"
+    "finetune full finetune llama-gqa-f32"
+    "finetune-sgd full finetune llama-gqa-f32 -opt sgd"
     "whisper full whisper whisper-model"
     "whisper-no-gpu full whisper whisper-model -ng"
     "whisper-second full whisper whisper-model -dev 1"
@@ -135,7 +137,7 @@ program_imatrix() {
 # Programs of packages that only `make check-options` takes (tests/env/packages.d/check-options).
 program_is_extra() { # KIND
     case $1 in
-    simple | embedding | look* | speculative* | parallel | whisper*) return 0 ;;
+    simple | embedding | look* | speculative* | parallel | finetune | whisper*) return 0 ;;
     *) return 1 ;;
     esac
 }
@@ -165,6 +167,14 @@ program_parallel() {
     program_prints "$1" err 'Cache misses' llama-parallel "${common[@]}" -c 8192 -np 4 -ns 8 --ignore-eos \
         -p "${text:0:60}" -n 24 "${@:4}" || return
     grep -o 'Response: .*' "$work/$1.err" >"$work/$1.result"
+}
+
+# The model that it has trained. Natively ggml-blas would make the products of the way back, in any batch.
+# All layers: with some of them on a device, natively on Vulkan too, llama.cpp learns something else.
+program_finetune() {
+    printf '%s %s' "$text" "$text" >"$work/text"
+    program_run "$1" tests/archs/without-blas.sh llama-finetune "${common[@]}" -c 64 -b 64 -ub 64 -epochs 1 -f "$work/text" \
+        -o "$work/$1.result" "${@:4}" >"$work/$1.txt"
 }
 
 # whisper_run SIDE MODEL RESULT ARGS...: the words that it hears are in RESULT.txt; ggml-blas, which rounds
