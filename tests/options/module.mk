@@ -4,9 +4,10 @@
 
 OPTIONS_LLAMA := $(O)/tests/options/llama-options
 OPTIONS_COMPARE := $(O)/tests/options/options-compare
-OPTIONS_SOURCES := $(filter-out tests/options/compare.c, $(wildcard tests/options/*.c))
+OPTIONS_GROONGA := $(O)/tests/options/groonga.so
+OPTIONS_SOURCES := $(filter-out tests/options/compare.c tests/options/groonga.c, $(wildcard tests/options/*.c))
 
-ALL += $(OPTIONS_LLAMA) $(OPTIONS_COMPARE)
+ALL += $(OPTIONS_LLAMA) $(OPTIONS_COMPARE) $(OPTIONS_GROONGA)
 
 $(OPTIONS_LLAMA): PKGS := llama ggml
 $(OPTIONS_LLAMA): EXTRA_LIBS := -lggml-base -lm -lpthread
@@ -23,6 +24,11 @@ endif
 $(OPTIONS_COMPARE): EXTRA_LIBS := -lm
 $(OPTIONS_COMPARE): $(call objs,tests/options/compare.c tests/options/record.c)
 	$(link)
+
+# Goes into a program that is no test of ours.
+$(OPTIONS_GROONGA): %.so: %.o
+	@mkdir -p $(@D)
+	$(call SAY,LINK)$(CC) $(filter-out -fsanitize=%,$(ALL_CFLAGS)) -shared -o $@ $<
 
 # ROW="NAME..." runs these rows alone.
 .PHONY: check-options check-options-part check-options-arm64

@@ -63,6 +63,7 @@ programs=(
     "parallel full parallel llama-gqa-q4_0"
     "finetune full finetune llama-gqa-f32"
     "finetune-sgd full finetune llama-gqa-f32 -opt sgd"
+    "groonga full groonga llama-gqa-q4_0"
     "whisper full whisper whisper-model"
     "whisper-no-gpu full whisper whisper-model -ng"
     "whisper-second full whisper whisper-model -dev 1"
@@ -137,7 +138,7 @@ program_imatrix() {
 # Programs of packages that only `make check-options` takes (tests/env/packages.d/check-options).
 program_is_extra() { # KIND
     case $1 in
-    simple | embedding | look* | speculative* | parallel | finetune | whisper*) return 0 ;;
+    simple | embedding | look* | speculative* | parallel | finetune | groonga | whisper*) return 0 ;;
     *) return 1 ;;
     esac
 }
@@ -175,6 +176,23 @@ program_finetune() {
     printf '%s %s' "$text" "$text" >"$work/text"
     program_run "$1" tests/archs/without-blas.sh llama-finetune "${common[@]}" -c 64 -b 64 -ub 64 -epochs 1 -f "$work/text" \
         -o "$work/$1.result" "${@:4}" >"$work/$1.txt"
+}
+
+# The vectors of language_model_vectorize(); groonga.c says what is preloaded.
+program_groonga() {
+    local at=$work/$1-groonga
+    rm -rf "$at" && mkdir -p "$at/models" && ln -s "$(realpath "$3")" "$at/models/model.gguf" || return
+    printf '%s\n' 'plugin_register functions/language_model' 'table_create Texts TABLE_NO_KEY' \
+        'column_create Texts text COLUMN_SCALAR ShortText' 'load --table Texts' \
+        "[{\"text\": \"${text:0:24}\"}, {\"text\": \"${text:60:26}\"}]" \
+        'select Texts --output_columns "text, language_model_vectorize(\"model\", text)"' >"$at/commands"
+    program_run "$1" env LD_PRELOAD="$out/tests/options/groonga.so" GRN_LANGUAGE_MODELS_DIR="$at/models" \
+        groonga --log-path "$at/log" --log-level info --file "$at/commands" -n "$at/db" >"$at/out" || return
+    [[ $1 == native ]] || grep -q 'using device APIR0 ' "$at/log" ||
+        { echo 'it was not on APIR0' >>"$work/$1.err" && return 1; }
+    # Without the times; a vector has as many numbers as the model is wide.
+    tail -n 1 "$at/out" | jq -e '.[1][0][2:] | if length == 2 and all(.[]; .[1] | length == 256) then . else empty end' \
+        >"$work/$1.result"
 }
 
 # whisper_run SIDE MODEL RESULT ARGS...: the words that it hears are in RESULT.txt; ggml-blas, which rounds
