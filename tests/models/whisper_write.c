@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * whisper-write: a model of whisper.cpp's with random weights, and a sound for it.
+ * whisper-write: models of whisper.cpp's with random weights, and a sound for them.
  *
- *   whisper-write model FILE   in the format of its ggml-*.bin files: English, four layers on each
- * side whisper-write sound FILE   four seconds of three tones that rise and fall, a WAV of 16 kHz
+ *   whisper-write model FILE      in the format of its ggml-*.bin files: English, four layers on
+ * each side whisper-write parakeet FILE   the same for parakeet-cli: two layers, eight letters
+ *   whisper-write sound FILE      four seconds of three tones that rise and fall, a WAV of 16 kHz
  *
  * The format is that of whisper_model_load() in whisper.cpp: a magic number, the sizes, the filters
  * of the spectrum, the words, and one tensor after the other until the file's end; little-endian.
@@ -54,9 +55,9 @@ static float chance(uint32_t *state)
 }
 
 /* One tensor: its values are around `middle`, `size` apart at most. Matrices are f16. */
-static void tensor(unsigned n_dims, const int32_t ne[3], bool half, float middle, float size,
+static void tensor(unsigned n_dims, const int32_t *ne, bool half, float middle, float size,
                    const char *fmt, ...) __attribute__((format(printf, 6, 7)));
-static void tensor(unsigned n_dims, const int32_t ne[3], bool half, float middle, float size,
+static void tensor(unsigned n_dims, const int32_t *ne, bool half, float middle, float size,
                    const char *fmt, ...)
 {
     char name[64];
@@ -126,6 +127,20 @@ static void layers(const char *side, bool cross)
     }
 }
 
+/* Of the spectrum: triangles side by side. */
+static void put_filters(int mels, int bins)
+{
+    put_u32((uint32_t)mels);
+    put_u32((uint32_t)bins);
+    for (int m = 0; m < mels; m++) {
+        for (int k = 0; k < bins; k++) {
+            const float far = fabsf((float)(k * (mels + 1)) / (float)bins - (float)(m + 1));
+            const float v = far < 1 ? (1 - far) / 40 : 0;
+            put(&v, sizeof(v));
+        }
+    }
+}
+
 static void write_model(void)
 {
     static const char *const asked_for[] = {" ", " -", " '"}; /* whisper.cpp wants them there */
@@ -133,16 +148,7 @@ static void write_model(void)
                              STATE, HEADS,         LAYERS, MELS,  1 /* f16 */};
     put_u32(MAGIC);
     put(sizes, sizeof(sizes));
-    /* Triangles side by side. */
-    put_u32(MELS);
-    put_u32(BINS);
-    for (int m = 0; m < MELS; m++) {
-        for (int k = 0; k < BINS; k++) {
-            const float far = fabsf((float)(k * (MELS + 1)) / (float)BINS - (float)(m + 1));
-            const float v = far < 1 ? (1 - far) / 40 : 0;
-            put(&v, sizeof(v));
-        }
-    }
+    put_filters(MELS, BINS);
     put_u32(WORDS_TEXT);
     for (int i = 0; i < WORDS_TEXT; i++) {
         char word[16];
@@ -164,6 +170,126 @@ static void write_model(void)
     layers("decoder", true);
     vector(STATE, 1, "decoder", -1, "ln.weight");
     vector(STATE, 0, "decoder", -1, "ln.bias");
+}
+
+/* ---- parakeet: what parakeet_model_load() reads -------------------------------------- */
+
+enum {
+    P_WORDS = 26,
+    P_STATE = 128,
+    P_HEADS = 2,
+    P_LAYERS = 2,
+    P_FFT = 512,
+    P_SHORTER = 8, /* so many frames of the sound become one */
+    P_CHANNELS = 16,
+    P_KERNEL = 9,
+    P_TEXT = 64,
+    P_STEPS = 5, /* so many frames a letter may take */
+};
+
+/* A tensor of f32; weights small enough that sums stay near 1. */
+struct part {
+    const char *name;
+    int32_t ne[4];
+    float middle, size;
+};
+
+static void put_parts(const struct part *parts, size_t n, const char *before)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct part *p = &parts[i];
+        unsigned dims = 4;
+        while (dims > 1 && p->ne[dims - 1] == 0)
+            dims--;
+        tensor(dims, p->ne, false, p->middle, p->size, "%s%s", before, p->name);
+    }
+}
+
+#define P_NORM(name)   {name ".weight", {P_STATE}, 1, 0.1f}, {name ".bias", {P_STATE}, 0, 0.1f}
+#define P_SQUARE(name) {name, {P_STATE, P_STATE}, 0, 0.2f}
+#define P_FORWARD(name)                                                                            \
+    {name ".linear1.weight", {P_STATE, 4 * P_STATE}, 0, 0.2f},                                     \
+        {name ".linear2.weight", {4 * P_STATE, P_STATE}, 0, 0.1f}
+#define P_CONV(name, in, side)                                                                     \
+    {name ".weight", {side, side, in, P_CHANNELS}, 0, 0.4f},                                       \
+        {name ".bias", {1, 1, P_CHANNELS, 1}, 0, 0.1f}
+
+static const struct part parakeet_first[] = {
+    {"out.weight", {MELS / P_SHORTER * P_CHANNELS, P_STATE}, 0, 0.2f},
+    {"out.bias", {P_STATE}, 0, 0.1f},
+    P_CONV("conv.0", 1, 3),
+    P_CONV("conv.2", 1, 3),
+    P_CONV("conv.3", P_CHANNELS, 1),
+    P_CONV("conv.5", 1, 3),
+    P_CONV("conv.6", P_CHANNELS, 1),
+};
+static const struct part parakeet_layer[] = {
+    P_NORM("norm_feed_forward1"),
+    P_FORWARD("feed_forward1"),
+    P_NORM("norm_conv"),
+    {"conv.pointwise_conv1.weight", {P_STATE, 2 * P_STATE}, 0, 0.2f},
+    {"conv.depthwise_conv.weight", {P_KERNEL, P_STATE}, 0, 0.4f},
+    P_NORM("conv.batch_norm"),
+    {"conv.batch_norm.running_mean", {P_STATE}, 0, 0.1f},
+    {"conv.batch_norm.running_var", {P_STATE}, 1, 0.1f},
+    {"conv.batch_norm.num_batches_tracked", {1}, 0, 0},
+    P_SQUARE("conv.pointwise_conv2.weight"),
+    P_NORM("norm_self_att"),
+    {"self_attn.pos_bias_u", {P_STATE / P_HEADS, P_HEADS}, 0, 0.2f},
+    {"self_attn.pos_bias_v", {P_STATE / P_HEADS, P_HEADS}, 0, 0.2f},
+    P_SQUARE("self_attn.linear_q.weight"),
+    P_SQUARE("self_attn.linear_k.weight"),
+    P_SQUARE("self_attn.linear_v.weight"),
+    P_SQUARE("self_attn.linear_out.weight"),
+    P_SQUARE("self_attn.linear_pos.weight"),
+    P_NORM("norm_feed_forward2"),
+    P_FORWARD("feed_forward2"),
+    P_NORM("norm_out"),
+};
+static const struct part parakeet_last[] = {
+    {"decoder.prediction.embed.weight", {P_TEXT, P_WORDS + 1}, 0, 1},
+    {"decoder.prediction.dec_rnn.lstm.weight_ih_l0", {P_TEXT, 4 * P_TEXT}, 0, 0.4f},
+    {"decoder.prediction.dec_rnn.lstm.bias_h_l0", {4 * P_TEXT}, 0, 0.1f},
+    {"decoder.prediction.dec_rnn.lstm.weight_hh_l0", {P_TEXT, 4 * P_TEXT}, 0, 0.4f},
+    {"joint.pred.weight", {P_TEXT, P_TEXT}, 0, 0.4f},
+    {"joint.pred.bias", {P_TEXT}, 0, 0.1f},
+    {"joint.enc.weight", {P_STATE, P_TEXT}, 0, 0.4f},
+    {"joint.enc.bias", {P_TEXT}, 0, 0.1f},
+    {"joint.joint_net.2.weight", {P_TEXT, P_WORDS + P_STEPS + 1}, 0, 1},
+    {"joint.joint_net.2.bias", {P_WORDS + P_STEPS + 1}, 0, 0.1f},
+};
+#define P_PARTS(table, before) put_parts(table, sizeof(table) / sizeof((table)[0]), before)
+
+static void write_parakeet(void)
+{
+    const int32_t sizes[] = {P_WORDS,  SOUND_CONTEXT, P_STATE, P_HEADS,   P_LAYERS,
+                             MELS,     0 /* f32 */,   P_FFT,   P_SHORTER, P_CHANNELS,
+                             P_KERNEL, P_TEXT,        1,       P_STEPS,   4 /* letters a frame */};
+    put_u32(MAGIC);
+    put(sizes, sizeof(sizes));
+    put_filters(MELS, P_FFT / 2 + 1);
+    put_u32(P_FFT);
+    for (int i = 0; i < P_FFT; i++) {
+        const float v = sinf(3.14159f * (float)i / P_FFT);
+        put(&v, sizeof(v));
+    }
+    for (uint32_t i = 0; i < P_STEPS; i++)
+        put_u32(i);
+    put_u32(P_WORDS);
+    for (int i = 0; i < P_WORDS; i++) {
+        char word[16];
+        const int n = i == 0 ? snprintf(word, sizeof(word), "<unk>")
+                             : snprintf(word, sizeof(word), "%c", 'a' + i);
+        put_u32((uint32_t)n);
+        put(word, (size_t)n);
+    }
+    P_PARTS(parakeet_first, "encoder.pre_encode.");
+    for (int i = 0; i < P_LAYERS; i++) {
+        char before[32];
+        snprintf(before, sizeof(before), "encoder.layers.%d.", i);
+        P_PARTS(parakeet_layer, before);
+    }
+    P_PARTS(parakeet_last, "");
 }
 
 static void write_sound(void)
@@ -190,9 +316,18 @@ static void write_sound(void)
 
 int main(int argc, char **argv)
 {
-    const bool model = argc == 3 && strcmp(argv[1], "model") == 0;
-    if (!model && (argc != 3 || strcmp(argv[1], "sound") != 0)) {
-        fputs("usage: whisper-write model|sound FILE\n", stderr);
+    static const struct {
+        const char *name;
+        void (*write)(void);
+    } kinds[] = {{"model", write_model}, {"parakeet", write_parakeet}, {"sound", write_sound}};
+    void (*write)(void) = NULL;
+
+    for (size_t i = 0; argc == 3 && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if (strcmp(argv[1], kinds[i].name) == 0)
+            write = kinds[i].write;
+    }
+    if (!write) {
+        fputs("usage: whisper-write model|parakeet|sound FILE\n", stderr);
         return 2;
     }
     out = fopen(argv[2], "wb");
@@ -200,10 +335,7 @@ int main(int argc, char **argv)
         perror(argv[2]);
         return 1;
     }
-    if (model)
-        write_model();
-    else
-        write_sound();
+    write();
     if (fclose(out)) {
         perror(argv[2]);
         return 1;

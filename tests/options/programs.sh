@@ -70,6 +70,9 @@ programs=(
     "whisper-two full whisper-two whisper-model"
     "whisper-server full whisper-server whisper-model"
     "whisper-bench full whisper-bench whisper-model"
+    "parakeet full parakeet whisper-parakeet"
+    "parakeet-no-gpu full parakeet whisper-parakeet -ng"
+    "parakeet-second full parakeet whisper-parakeet -dev 1"
 )
 
 text='The lighthouse keeper wrote down three things each evening: the height of the water, the direction of
@@ -138,7 +141,7 @@ program_imatrix() {
 # Programs of packages that only `make check-options` takes (tests/env/packages.d/check-options).
 program_is_extra() { # KIND
     case $1 in
-    simple | embedding | look* | speculative* | parallel | finetune | groonga | whisper*) return 0 ;;
+    simple | embedding | look* | speculative* | parallel | finetune | groonga | whisper* | parakeet) return 0 ;;
     *) return 1 ;;
     esac
 }
@@ -211,6 +214,12 @@ whisper_on() { # SIDE ARGS...
 program_whisper() {
     whisper_run "$1" "$3" "$work/$1" "${@:4}" || return
     whisper_on "$1" "${@:4}" && mv "$work/$1.txt" "$work/$1.result"
+}
+
+program_parakeet() {
+    program_run "$1" tests/archs/without-blas.sh parakeet-cli -m "$3" -f "$(model_file whisper-sound)" -t 1 -otxt \
+        -of "$work/$1-parakeet" "${@:4}" >"$work/$1.txt" || return
+    whisper_on "$1" "${@:4}" && mv "$work/$1-parakeet.txt" "$work/$1.result"
 }
 
 # Both at once, each with words of its own.

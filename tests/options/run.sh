@@ -96,7 +96,7 @@ model_file() { # NAME
         [[ -e $file && ! $write -nt $file ]] ||
             llama-gguf-split --split-max-tensors 20 "$(model_file "${name#split-}")" "$models/options-$name" >/dev/null
         ;;
-    whisper-model | whisper-sound)
+    whisper-model | whisper-parakeet | whisper-sound)
         file=$work/$name # whisper.cpp goes by what is in it
         [[ -e $file ]] || "$out/tests/models/whisper-write" "${name#*-}" "$file"
         ;;
