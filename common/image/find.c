@@ -251,7 +251,7 @@ static int on_entry(const char *name, unsigned char type, void *user)
     if (type == DT_UNKNOWN && fstatat(s->dir->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
         type = (unsigned char)IFTODT(st.st_mode);
     if (type == DT_DIR)
-        image_places_enter(s->places, &s->now, name);
+        image_places_enter(s->places, &s->now, s->dir->fd, name);
     else if (type == DT_LNK)
         on_link(s, name);
     else if (type == DT_REG)

@@ -210,7 +210,26 @@ static bool has_packages(const char *name)
     return name[0] == '@' || is_one_of(name, stores);
 }
 
-void image_places_enter(struct image_places *p, const struct image_place *in, const char *name)
+/*
+ * What a package of another name brings in its own node_modules. It is looked for at once: of a
+ * thousand packages few have one.
+ */
+static void add_brought(struct image_places *p, const struct image_place *in, int dir,
+                        const char *name)
+{
+    static const char modules[] = "node_modules";
+    char path[IMAGE_PATH_SIZE];
+    cleanup_fd int package = image_rootfs_open_child(dir, name, O_PATH | O_DIRECTORY, 0);
+
+    if (package < 0)
+        return;
+    cleanup_fd int brought = image_rootfs_open_child(package, modules, O_PATH | O_DIRECTORY, 0);
+    if (brought >= 0 && (size_t)snprintf(path, sizeof(path), "%s/%s", name, modules) < sizeof(path))
+        add(p, in->path, path, IMAGE_PLACE_PACKAGES, in->depth + 1);
+}
+
+void image_places_enter(struct image_places *p, const struct image_place *in, int dir,
+                        const char *name)
 {
     static const char *const never[] = {"proc", "sys",   "dev",     "models", ".git",
                                         "docs", "tests", "include", "share",  NULL};
@@ -240,6 +259,8 @@ void image_places_enter(struct image_places *p, const struct image_place *in, co
             depth = 0; /* however deep it lies itself */
         } else if (has_packages(name)) {
             kind = IMAGE_PLACE_PACKAGES;
+        } else {
+            add_brought(p, in, dir, name);
         }
         break;
     case IMAGE_PLACE_TREE:

@@ -15,7 +15,8 @@ enum image_place_kind {
     IMAGE_PLACE_APP,      /* a product: bin, lib, node_modules, a venv, … */
     IMAGE_PLACE_BIN,      /* programs with a telling name, nothing below */
     IMAGE_PLACE_LIB,      /* libraries; below: ggml's, node's and Python's folders */
-    IMAGE_PLACE_PACKAGES, /* node_modules, a scope, site-packages: those with a telling name */
+    IMAGE_PLACE_PACKAGES, /* node_modules, a scope, site-packages: those with a telling name, and
+                             the packages that others bring */
     IMAGE_PLACE_TREE,     /* one such package, all of it */
 };
 
@@ -33,8 +34,8 @@ struct image_places *image_places_create(char *const *also, size_t n_also);
 /* The next folder to look into; false: there is none. */
 bool image_places_next(struct image_places *places, int root, struct image_place *ret);
 
-/* A folder was found in the one being looked into. */
-void image_places_enter(struct image_places *places, const struct image_place *in,
+/* A folder was found in the one being looked into, which is open as `dir`. */
+void image_places_enter(struct image_places *places, const struct image_place *in, int dir,
                         const char *name);
 
 /* A link in that folder leads into this one, relative to it or absolute. */
