@@ -136,6 +136,39 @@ static bool is_same(int there, int source)
     }
 }
 
+struct neighbour {
+    int dir;
+    struct stat st;
+};
+
+static int on_neighbour(const char *name, unsigned char type, void *user)
+{
+    struct neighbour *n = user;
+    struct stat st;
+
+    (void)type;
+    if (strcmp(name, NEW_NAME) == 0 || fstatat(n->dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+        !S_ISREG(st.st_mode))
+        return 0;
+    n->st = st;
+    return 1;
+}
+
+/*
+ * The copy belongs to whom the other files there belong to, or else the folder: an entry point that
+ * changes its own files as their owner may change all of them. Where that cannot be had, as in a
+ * user namespace without that owner, the copy stays the container's root's.
+ */
+static void give_away(int fd, int dir)
+{
+    struct neighbour n = {.dir = dir};
+
+    if (fstat(dir, &n.st) == 0) {
+        (void)image_rootfs_each(dir, on_neighbour, &n);
+        (void)!fchown(fd, n.st.st_uid, n.st.st_gid);
+    }
+}
+
 /*
  * Copies source into a file of this folder that is new: no file of the image is opened to be
  * written, so none that has another name elsewhere changes. Returns an fd or -errno.
@@ -158,6 +191,7 @@ static int make_copy(int dir, int source)
         (void)unlinkat(dir, NEW_NAME, 0);
         return (int)n;
     }
+    give_away(fd, dir);
     return steal_fd(&fd);
 }
 

@@ -6,14 +6,15 @@
 #include <sys/capability.h>
 
 /* In the order of need, so that a step's rights are the first of them. */
-static const cap_value_t all[] = {CAP_SYS_ADMIN, CAP_DAC_OVERRIDE, CAP_SYS_CHROOT, CAP_SYS_PTRACE};
+static const cap_value_t all[] = {CAP_SYS_ADMIN, CAP_DAC_OVERRIDE, CAP_CHOWN, CAP_SYS_CHROOT,
+                                  CAP_SYS_PTRACE};
 
 static const int counts[] = {
     [HOOK_RIGHTS_NONE] = 0,
-    [HOOK_RIGHTS_MOUNT] = 2,
+    [HOOK_RIGHTS_MOUNT] = 3,
     /* setns() into a mount namespace wants CAP_SYS_CHROOT, /proc/PID/ns of a
      * process that is not dumpable (runc's init is none) CAP_SYS_PTRACE. */
-    [HOOK_RIGHTS_ENTER] = 4,
+    [HOOK_RIGHTS_ENTER] = 5,
 };
 
 int hook_rights_keep(enum hook_rights rights)

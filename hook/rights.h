@@ -5,7 +5,8 @@
 
 enum hook_rights {
     HOOK_RIGHTS_NONE,  /* what only reads and writes what it was given */
-    HOOK_RIGHTS_MOUNT, /* to mount, and to pass by file modes: the folders are the image's */
+    HOOK_RIGHTS_MOUNT, /* to mount, to pass by file modes, as the folders are the image's, and to
+                          give a file away that was made there */
     HOOK_RIGHTS_ENTER, /* that, and to look up and enter a container's mount namespace */
 };
 

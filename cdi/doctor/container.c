@@ -46,10 +46,11 @@ static bool is_container_name(const char *name)
     return n > 0 && n <= 255 && name[0] != '-' && name[0] != '.' && strspn(name, set) == n;
 }
 
-/* Returns 0, or -ENOENT: no engine here has it running. */
+/* Returns 0; -ESRCH: it does not run; -ENOENT: no engine here has it. */
 static int find_process(const char *name, struct container *c)
 {
     static const char *const engines[] = {"podman", "docker"};
+    int rc = -ENOENT;
 
     for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++) {
         const char *const argv[] = {engines[i],       "container", "inspect", "--format",
@@ -61,8 +62,9 @@ static int find_process(const char *name, struct container *c)
         c->pid = strtol(line, NULL, 10);
         if (c->pid > 0 && c->pid <= INT_MAX)
             return 0;
+        rc = -ESRCH;
     }
-    return -ENOENT;
+    return rc;
 }
 
 /* A mount point of the container. */
@@ -208,12 +210,18 @@ int cdi_doctor_container_main(const char *name, bool json)
         apir_text_print(stderr, "apir doctor: that is no name of a container\n");
         return CDI_EXIT_USAGE;
     }
-    if (find_process(name, &c) < 0) {
-        apir_text_print(
-            stderr, "apir doctor: neither podman nor docker has a container %s that runs\n", name);
+    int rc = find_process(name, &c);
+    if (rc < 0) {
+        apir_text_print(stderr,
+                        rc == -ESRCH ? "apir doctor: the container %s does not run: start it, and "
+                                       "ask again\n"
+                                     : "apir doctor: neither podman nor docker has a container %s; "
+                                       "each user of podman has containers of their own: ask as "
+                                       "who has started it\n",
+                        name);
         return CDI_EXIT_FAILED;
     }
-    int rc = read_mounts(&c);
+    rc = read_mounts(&c);
     if (rc == 0 && c.plugin)
         rc = find_placed(&c);
     if (rc < 0) {

@@ -193,6 +193,35 @@ CAPABILITIES='["CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP
     entry_points_pass
 }
 
+# Only the owner may do these.
+OWNERS_ENTRY_POINTS=(
+    'chown -R 1234:1234 $F'
+    'chmod -R u+rwX $F'
+    'touch -d yesterday $F/*'
+    'for f in $F/*; do cp $f /tmp/file && cat /tmp/file >$f; done'
+)
+
+@test "image: an entry point of the user who owns the folder starts with the device as without it" {
+    local client entry
+    debian
+    chmod 711 "$TMPDIR"/bats-run-* "$TMPDIR"/bats-run-*/{,test} "$T"
+    chmod 777 "$VTEST_DIR" "$VTEST_DIR/socket"
+    chmod 1777 "$ROOTFS/tmp"
+    bundle_edit '.process.user = {uid: 1234, gid: 1234}'
+    for client in '' "the image's"; do
+        [[ -z $client ]] || echo "$client" >"$ROOTFS$DEBIANS/libggml-virtgpu.so"
+        rm -f "$ROOTFS$DEBIANS/libggml-metal.so"
+        chown -R 1234:1234 "$ROOTFS$DEBIANS"
+        for entry in "${OWNERS_ENTRY_POINTS[@]}"; do
+            bundle_run /bin/sh -ec "F=$DEBIANS; $entry; exec /usr/bin/llama-bench --list-devices"
+            [[ $status -eq 0 && $(grep -cE '^ *APIR0: ' <<<"$output$stderr") -eq 1 ]] || {
+                echo "$client: $entry"
+                return 1
+            }
+        done
+    done
+}
+
 @test "image: an image's own client of that name is covered, and may be given to another all the same" {
     local dir entry
     dir=$(layer own)$DEBIANS

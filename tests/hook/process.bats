@@ -57,7 +57,7 @@ of_hook() {
             sort -u | grep -v "^^$(sed -n "s|^\([0-9]*\) *execve(\"$HOOK\".*|\1|p" "$BATS_TEST_TMPDIR/trace") ")
 }
 
-SYS_ADMIN=21 DAC_OVERRIDE=1 SYS_CHROOT=18 SYS_PTRACE=19
+SYS_ADMIN=21 DAC_OVERRIDE=1 CHOWN=0 SYS_CHROOT=18 SYS_PTRACE=19
 
 @test "it is one static program without an interpreter" {
     readelf -lW --dynamic "$HOOK" >"$BATS_TEST_TMPDIR/elf"
@@ -69,9 +69,9 @@ SYS_ADMIN=21 DAC_OVERRIDE=1 SYS_CHROOT=18 SYS_PTRACE=19
 @test "each stage holds the capabilities of its step, no new ones, and no descriptor of others" {
     for stage in createContainer createRuntime prestart precreate; do
         case $stage in
-        createContainer) want=$(bits $SYS_ADMIN $DAC_OVERRIDE) ;;
+        createContainer) want=$(bits $SYS_ADMIN $DAC_OVERRIDE $CHOWN) ;;
         precreate) want=$(bits) ;;
-        *) want=$(bits $SYS_ADMIN $DAC_OVERRIDE $SYS_CHROOT $SYS_PTRACE) ;;
+        *) want=$(bits $SYS_ADMIN $DAC_OVERRIDE $CHOWN $SYS_CHROOT $SYS_PTRACE) ;;
         esac
         waiting "$stage"
         status=$(<"/proc/$PID/status")
@@ -109,7 +109,7 @@ SYS_ADMIN=21 DAC_OVERRIDE=1 SYS_CHROOT=18 SYS_PTRACE=19
     [ "${order[*]}" = "$(printf '%s\n' "${order[@]}" | sort -n | tr '\n' ' ' | sed 's/ $//')" ]
     [ "$(grep -c . <(printf '%s\n' "${order[@]}"))" -eq 6 ]
     grep '^capset' "$BATS_TEST_TMPDIR/calls" | sed -n 2p |
-        grep -Fq 'effective=1<<CAP_DAC_OVERRIDE|1<<CAP_SYS_ADMIN, permitted=1<<CAP_DAC_OVERRIDE|1<<CAP_SYS_ADMIN, inheritable=0'
+        grep -Fq 'effective=1<<CAP_CHOWN|1<<CAP_DAC_OVERRIDE|1<<CAP_SYS_ADMIN, permitted=1<<CAP_CHOWN|1<<CAP_DAC_OVERRIDE|1<<CAP_SYS_ADMIN, inheritable=0'
 }
 
 @test "every path of the image is resolved inside its root, and no magic link is followed" {
