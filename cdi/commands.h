@@ -4,6 +4,10 @@
 #ifndef APIR_CDI_COMMANDS_H
 #define APIR_CDI_COMMANDS_H
 
+#include <stddef.h>
+
+#define CDI_DEVICE_LIST 4096 /* bytes of such a list */
+
 enum {
     CDI_EXIT_OK = 0,
     CDI_EXIT_FAILED = 1,
@@ -16,6 +20,12 @@ enum {
  * help is. what NULL: getopt has said it. Returns CDI_EXIT_USAGE.
  */
 int cdi_usage_error(const char *command, const char *what, const char *word);
+
+/*
+ * --device, which may be given more than once: adds a name to those in `list`, with a comma
+ * between. Returns 0 or -E2BIG.
+ */
+int cdi_device_add(char *list, size_t size, const char *name);
 
 typedef int cdi_command(int argc, char **argv);
 cdi_command cdi_config_check_main, cdi_generate_main, cdi_list_main, cdi_validate_main,

@@ -40,9 +40,9 @@ static const char usage[] =
     "/dev/dri\n"
     "or the folder of the host's socket.\n"
     "\n"
-    "  --device NAME   a device of the CDI spec, as `apir cdi list` names them; several with\n"
-    "                  commas (default: the first render node of virtio-gpu, and where there is\n"
-    "                  none the host's socket)\n"
+    "  --device NAME   a device of the CDI spec, as `apir cdi list` names them; more by one\n"
+    "                  option each, or commas (default: the first render node of virtio-gpu,\n"
+    "                  and where there is none the host's socket)\n"
     "  --spec FILE     the CDI spec (default: the one that engines take; " CDI_SPEC_PATH ")\n"
     "  --print         runs nothing: prints the variables, NAME=VALUE, a line each, as systemd's\n"
     "                  EnvironmentFile= takes them\n"
@@ -53,6 +53,7 @@ static const char usage[] =
 
 struct run {
     const char *device; /* NULL: what there is */
+    char devices[CDI_DEVICE_LIST];
     const char *spec;
     bool print;
 };
@@ -218,7 +219,9 @@ int cdi_run_main(int argc, char **argv)
     for (int c; (c = getopt_long(argc, argv, "+h", options, NULL)) != -1;) {
         switch (c) {
         case DEVICE:
-            r.device = optarg;
+            if (cdi_device_add(r.devices, sizeof(r.devices), optarg) < 0)
+                return cdi_usage_error(argv[0], "too many devices", "");
+            r.device = r.devices;
             break;
         case SPEC:
             r.spec = optarg;

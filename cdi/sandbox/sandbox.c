@@ -30,8 +30,8 @@ static const char usage[] =
 static const char usage_options[] =
     "\n"
     "  --format FORMAT   what it is for\n"
-    "  --device NAME     a device of the CDI spec, as `apir cdi list` names them; several with\n"
-    "                    commas (default: the spec's first)\n"
+    "  --device NAME     a device of the CDI spec, as `apir cdi list` names them; more by one\n"
+    "                    option each, or commas (default: the spec's first)\n"
     "  --spec FILE       the CDI spec (default: the one that engines take; " CDI_SPEC_PATH ")\n"
     "  --name NAME       of the container, or of the service of compose, where the text has it\n"
     "                    (default: CONTAINER)\n"
@@ -132,6 +132,7 @@ static void say_rest(char *command, const struct sandbox_format *f, const struct
 struct request {
     const struct sandbox_format *format;
     const char *device, *spec, *name;
+    char devices[CDI_DEVICE_LIST]; /* where `device` is, if it was given */
 };
 
 static int print(char *command, const struct request *r, struct apir_error *err)
@@ -183,7 +184,9 @@ static int parse(struct request *r, int argc, char **argv)
                 return cdi_usage_error(argv[0], "no such format: ", optarg);
             break;
         case DEVICE:
-            r->device = optarg;
+            if (cdi_device_add(r->devices, sizeof(r->devices), optarg) < 0)
+                return cdi_usage_error(argv[0], "too many devices", "");
+            r->device = r->devices;
             break;
         case SPEC:
             r->spec = optarg;

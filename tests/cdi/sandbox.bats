@@ -38,6 +38,14 @@ is() {
     told "$1" --device "$2" 2>"$T/err" | diff -u "$T/want" -
 }
 
+@test "spec: devices that are given one by one are all told" {
+    told docker --device gpu0 --device host0 2>/dev/null | diff - <(told docker --device gpu0,host0 2>/dev/null)
+    "$APIR" run --spec "$T/cdi/apir.json" --device gpu0 --device host0 --print | sort |
+        diff - <("$APIR" run --spec "$T/cdi/apir.json" --device gpu0,host0 --print | sort)
+    [[ $(told docker --device gpu0 --device host0 2>/dev/null | grep -o -- --device | wc -l) -eq 2 ]]
+    run -2 told docker --device "$(printf 'a%.0s' {1..5000})"
+}
+
 @test "spec: what each format is told, to the letter" {
     is podman gpu0 <<'TEXT'
 --device virtgpu/apir=gpu0 --env APIR_DEVICE_0=0000:00:02.0 --env GGML_BACKEND_PATH=/usr/lib/apir/libggml-apir.so --env GGML_VK_VISIBLE_DEVICES=
