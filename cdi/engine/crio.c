@@ -4,7 +4,6 @@
  * it looks is one: cdi_spec_dirs of crio.runtime, in crio.conf or, later, a file of crio.conf.d.
  */
 #include <errno.h>
-#include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,28 +12,23 @@
 #include "cdi/engine/toml.h"
 #include "cdi/file.h"
 #include "common/cleanup.h"
-#include "common/json.h"
 
 static int read_conf(const char *path, void *user)
 {
     struct cdi_strings *dirs = user;
     cleanup_strings struct cdi_strings found = {0};
-    cleanup_json struct json_object *top = NULL;
     cleanup_free char *text = NULL;
-    struct json_object *value = NULL;
 
     /* Folders are among them. */
     if (cdi_file_load(path, &text, NULL) < 0 || !text)
         return 0;
-    int rc = cdi_toml_parse(text, &top, NULL);
-    struct json_object *runtime = apir_json_object(apir_json_object(top, "crio"), "runtime");
-    if (rc < 0 || !json_object_object_get_ex(runtime, "cdi_spec_dirs", &value))
+    int rc = cdi_toml_list(text, "crio.runtime.cdi_spec_dirs", &found, NULL, NULL);
+    if (rc <= 0)
         return rc;
     cdi_strings_fini(dirs);
-    rc = cdi_toml_strings(value, &found, NULL);
-    for (size_t i = 0; rc == 0 && i < found.n; i++)
-        rc = cdi_strings_add(dirs, found.items[i]);
-    return rc;
+    *dirs = found;
+    found.n = 0;
+    return 0;
 }
 
 static int spec_dirs(const struct cdi_engine_where *where, struct cdi_strings *ret_dirs,

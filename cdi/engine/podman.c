@@ -8,7 +8,6 @@
  * match annotations there that are not the operator's.
  */
 #include <errno.h>
-#include <json-c/json.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,7 +21,6 @@
 #include "cdi/engine/toml.h"
 #include "common/cleanup.h"
 #include "common/error.h"
-#include "common/json.h"
 
 #define MARK "# Written by `apir engine configure podman`; `apir engine reset podman` removes it.\n"
 
@@ -35,44 +33,37 @@ struct reader {
 };
 
 /* Replaces the list, or adds to it where the file says {append = true}. */
-static int take_list(struct reader *r, const char *path, struct json_object *engine,
-                     const char *key, struct cdi_strings *list)
+static int take_list(struct reader *r, const char *path, const char *text, const char *name,
+                     struct cdi_strings *list)
 {
     cleanup_strings struct cdi_strings found = {0};
-    struct json_object *value = NULL;
     bool append = false;
 
-    if (!list || !json_object_object_get_ex(engine, key, &value))
+    if (!list)
         return 0;
-    int rc = cdi_toml_strings(value, &found, &append);
-    if (rc < 0)
-        return apir_error_set(r->err, -rc, "%s: %s is no list of strings", path, key);
-    if (!append)
+    int rc = cdi_toml_list(text, name, &found, &append, r->err);
+    if (rc > 0 && !append)
         cdi_strings_fini(list);
-    for (size_t i = 0; i < found.n && rc == 0; i++)
-        rc = cdi_strings_add(list, found.items[i]);
-    return rc < 0 ? apir_error_sys(r->err, -rc, "%s: %s", path, key) : 0;
+    for (size_t i = 0; i < found.n && rc > 0; i++)
+        if (cdi_strings_add(list, found.items[i]) < 0)
+            rc = apir_error_set(r->err, ENOSPC, "%s: more folders than are looked at", name);
+    if (rc < 0)
+        apir_error_wrap(r->err, "%s", path);
+    return rc < 0 ? rc : 0;
 }
 
 static int read_conf(const char *path, void *user)
 {
     struct reader *r = user;
     cleanup_free char *text = NULL;
-    cleanup_json struct json_object *top = NULL;
 
     if (r->except && strcmp(path, r->except) == 0)
         return 0;
     int rc = cdi_file_load(path, &text, r->err);
     if (rc < 0 || !text)
         return rc;
-    rc = cdi_toml_parse(text, &top, r->err);
-    if (rc < 0) {
-        apir_error_wrap(r->err, "%s", path);
-        return rc;
-    }
-    struct json_object *engine = apir_json_object(top, "engine");
-    rc = take_list(r, path, engine, "hooks_dir", r->hooks);
-    return rc < 0 ? rc : take_list(r, path, engine, "cdi_spec_dirs", r->specs);
+    rc = take_list(r, path, text, "engine.hooks_dir", r->hooks);
+    return rc < 0 ? rc : take_list(r, path, text, "engine.cdi_spec_dirs", r->specs);
 }
 
 static int read_conf_dir(const char *dir, void *user)

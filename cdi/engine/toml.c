@@ -5,379 +5,217 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <json-c/json.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/cleanup.h"
 #include "common/error.h"
-#include "common/json.h"
 
 #define STRING_SIZE 1024 /* of a name, and of a string that is understood */
 
-struct scan {
-    const char *text;
-    size_t at, line;
-    struct apir_error *err;
-};
-
-static int bad(struct scan *s, const char *what)
-{
-    return apir_error_set(s->err, EBADMSG, "line %zu: %s", s->line, what);
-}
-
-static char peek(const struct scan *s)
-{
-    return s->text[s->at];
-}
-
-static bool starts(const struct scan *s, const char *with)
-{
-    return strncmp(s->text + s->at, with, strlen(with)) == 0;
-}
-
-static void skip_blanks(struct scan *s)
-{
-    while (peek(s) == ' ' || peek(s) == '\t')
-        s->at++;
-}
-
-static void skip_comment(struct scan *s)
-{
-    if (peek(s) == '#')
-        while (peek(s) != '\0' && peek(s) != '\n')
-            s->at++;
-}
-
-static bool skip_newline(struct scan *s)
-{
-    if (peek(s) == '\r' && s->text[s->at + 1] == '\n')
-        s->at++;
-    if (peek(s) != '\n')
-        return false;
-    s->at++;
-    s->line++;
-    return true;
-}
-
-/* Blanks, comments and line ends, as between the elements of an array. */
-static void skip_space(struct scan *s)
-{
-    do {
-        skip_blanks(s);
-        skip_comment(s);
-    } while (skip_newline(s));
-}
-
-static int skip_line_end(struct scan *s)
-{
-    skip_blanks(s);
-    skip_comment(s);
-    if (peek(s) == '\0' || skip_newline(s))
-        return 0;
-    return bad(s, "something follows the value");
-}
-
-/* """…""" and '''…''': up to the last of the quotes. */
-static int skip_long_string(struct scan *s)
-{
-    char quote = peek(s);
-    const char end[4] = {quote, quote, quote, '\0'};
-    size_t from = s->line;
-
-    s->at += 3;
-    while (!starts(s, end)) {
-        if (peek(s) == '\0') {
-            s->line = from;
-            return bad(s, "a string that does not end");
-        }
-        if (quote == '"' && peek(s) == '\\' && s->text[s->at + 1] != '\0' &&
-            s->text[s->at + 1] != '\n')
-            s->at += 2;
-        else if (!skip_newline(s))
-            s->at++;
-    }
-    s->at += 3;
-    /* Up to two more quotes are the string's own. */
-    for (int i = 0; i < 2 && peek(s) == quote; i++)
-        s->at++;
-    return 0;
-}
-
 static const char escapes[] = "btnfr\"\\", escaped[] = "\b\t\n\f\r\"\\";
 
-/* What a backslash and this stand for; NUL: something else than one character. */
-static char unescape(char c)
-{
-    const char *at = strchr(escapes, c);
-
-    return at ? escaped[at - escapes] : '\0';
-}
-
 /*
- * A string of one line. Returns 0, 1 where it is one that is not understood (an escape such as
- * \u0041, or too long), or -EBADMSG.
+ * Moves behind the string that begins at *at, whose text goes into out (STRING_SIZE). Returns 0, 1
+ * where it is one that is not understood (of several lines, with an escape such as \u0041, too
+ * long), or -1 where it does not end.
  */
-static int read_string(struct scan *s, char out[STRING_SIZE])
+static int read_string(const char **at, char *out)
 {
-    char quote = peek(s);
+    const char quote = **at, end[4] = {quote, quote, quote, '\0'};
+    const bool is_long = strncmp(*at, end, 3) == 0;
+    const char *p = *at + (is_long ? 3 : 1);
     size_t used = 0;
-    int rc = 0;
+    int rc = is_long ? 1 : 0;
 
-    for (s->at++; peek(s) != quote; s->at++) {
-        bool escaped_one = quote == '"' && peek(s) == '\\';
+    for (; is_long ? strncmp(p, end, 3) != 0 : *p != quote; p++) {
+        const char *known = NULL;
+        char c = *p;
 
-        s->at += escaped_one;
-        if (peek(s) == '\0' || peek(s) == '\n')
-            return bad(s, "a string that does not end");
+        if (quote == '"' && c == '\\' && p[1] != '\0') {
+            known = strchr(escapes, *++p);
+            c = known ? escaped[known - escapes] : '\0';
+        }
         /* What we read is written into files that engines read, and no engine takes these. */
-        if (iscntrl((unsigned char)peek(s)) && peek(s) != '\t')
-            return bad(s, "a control character in a string");
-        char c = escaped_one ? unescape(peek(s)) : peek(s);
+        if (*p == '\0' || (!is_long && !known && *p != '\t' && iscntrl((unsigned char)*p)))
+            return -1;
         if (c == '\0' || used + 1 == STRING_SIZE)
             rc = 1;
-        else
+        else if (!is_long)
             out[used++] = c;
     }
-    s->at++;
     out[used] = '\0';
+    p += is_long ? 3 : 1;
+    /* Up to two more quotes are a long string's own. */
+    for (int i = 0; is_long && i < 2 && *p == quote; i++)
+        p++;
+    *at = p;
     return rc;
 }
 
-static bool is_bare(char c)
+static const char *skip_space(const char *at, const char *space)
 {
-    return isascii((unsigned char)c) && (isalnum((unsigned char)c) || c == '_' || c == '-');
-}
-
-static int read_part(struct scan *s, char out[STRING_SIZE])
-{
-    size_t used = 0;
-
-    if (peek(s) == '"' || peek(s) == '\'') {
-        int rc = read_string(s, out);
-        return rc > 0 ? bad(s, "a name that is not understood") : rc;
-    }
-    for (; is_bare(peek(s)) && used + 1 < STRING_SIZE; s->at++)
-        out[used++] = peek(s);
-    out[used] = '\0';
-    return used == 0 ? bad(s, "a name is missing") : 0;
-}
-
-/* *table becomes the table of that name in it, which is made where it is missing. */
-static int enter(struct scan *s, struct json_object **table, const char *name)
-{
-    struct json_object *inner = NULL;
-
-    if (!json_object_object_get_ex(*table, name, &inner)) {
-        inner = json_object_new_object();
-        if (apir_json_set(*table, name, inner) < 0)
-            return apir_error_sys(s->err, ENOMEM, "TOML");
-    }
-    /* Of a list of tables the last one. */
-    size_t n = apir_json_length(inner);
-    if (n > 0)
-        inner = json_object_array_get_idx(inner, n - 1);
-    if (!json_object_is_type(inner, json_type_object))
-        return bad(s, "a table where there is a value");
-    *table = inner;
-    return 0;
-}
-
-/* A name with its dots: *table becomes the table of its last part. */
-static int read_name(struct scan *s, struct json_object **table, char last[STRING_SIZE])
-{
-    for (int n = 1;; n++) {
-        skip_blanks(s);
-        int rc = read_part(s, last);
-        if (rc < 0)
-            return rc;
-        skip_blanks(s);
-        if (peek(s) != '.')
-            return 0;
-        if (n == CDI_TOML_DEPTH_MAX)
-            return bad(s, "a name of too many parts");
-        s->at++;
-        rc = enter(s, table, last);
-        if (rc < 0)
-            return rc;
-    }
-}
-
-static int read_value(struct scan *s, int depth, struct json_object **ret);
-
-static int read_pair(struct scan *s, struct json_object *table, int depth)
-{
-    struct json_object *value = NULL;
-    char name[STRING_SIZE];
-    int rc = read_name(s, &table, name);
-
-    if (rc < 0)
-        return rc;
-    if (peek(s) != '=')
-        return bad(s, "= is missing");
-    s->at++;
-    skip_blanks(s);
-    if (json_object_object_get_ex(table, name, NULL))
-        return bad(s, "this value is there twice");
-    rc = read_value(s, depth, &value);
-    if (rc == 0 && json_object_object_add(table, name, value) < 0)
-        rc = apir_error_sys(s->err, ENOMEM, "TOML");
-    if (rc < 0)
-        json_object_put(value);
-    return rc;
-}
-
-static int read_array(struct scan *s, int depth, struct json_object *array)
-{
-    size_t from = s->line;
-
-    s->at++;
     for (;;) {
-        struct json_object *item = NULL;
-
-        skip_space(s);
-        if (peek(s) == ']') {
-            s->at++;
-            return 0;
-        }
-        if (peek(s) == '\0') {
-            s->line = from;
-            return bad(s, "an array that does not end");
-        }
-        int rc = read_value(s, depth + 1, &item);
-        if (rc == 0 && json_object_array_add(array, item) < 0)
-            rc = apir_error_sys(s->err, ENOMEM, "TOML");
-        if (rc < 0) {
-            json_object_put(item);
-            return rc;
-        }
-        skip_space(s);
-        if (peek(s) == ',')
-            s->at++;
-        else if (peek(s) != ']' && peek(s) != '\0')
-            return bad(s, "a comma is missing in an array");
+        at += strspn(at, space);
+        if (*at != '#')
+            return at;
+        at += strcspn(at, "\n");
     }
 }
 
-static int read_inline_table(struct scan *s, int depth, struct json_object *table)
+/* Adds the name at *at to name (STRING_SIZE), without quotes and blanks. Returns 0 or -1. */
+static int read_name(const char **at, char *name)
 {
-    s->at++;
-    skip_blanks(s);
-    while (peek(s) != '}') {
-        int rc = read_pair(s, table, depth + 1);
+    for (;;) {
+        char part[STRING_SIZE];
 
-        if (rc < 0)
-            return rc;
-        skip_blanks(s);
-        if (peek(s) == ',')
-            s->at++;
-        else if (peek(s) != '}')
-            return bad(s, "a comma is missing in an inline table");
+        *at += strspn(*at, " \t");
+        if (**at == '"' || **at == '\'') {
+            if (read_string(at, part) != 0)
+                return -1;
+        } else {
+            size_t n = strspn(*at, "._-0123456789abcdefghijklmnopqrstuvwxyz"
+                                   "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+
+            if (n == 0)
+                return 0;
+            if (n >= sizeof(part))
+                return -1;
+            memcpy(part, *at, n);
+            part[n] = '\0';
+            *at += n;
+        }
+        if (strlen(name) + strlen(part) >= STRING_SIZE)
+            return -1;
+        strcat(name, part);
     }
-    s->at++;
-    return 0;
 }
 
-/* Numbers, booleans, dates; a date's time may be behind a blank. */
-static int read_word(struct scan *s, struct json_object **ret)
-{
-    const char *word = s->text + s->at;
-    size_t start = s->at;
-
-    for (; peek(s) != '\0'; s->at++) {
-        bool time = peek(s) == ' ' && s->at == start + 10 && word[4] == '-' &&
-                    isdigit((unsigned char)s->text[s->at + 1]);
-
-        if (!time && !is_bare(peek(s)) && !strchr("+.:", peek(s)))
-            break;
-    }
-    size_t n = s->at - start;
-    if (n == 0)
-        return bad(s, "a value is missing");
-    if (n == 4 && memcmp(word, "true", 4) == 0)
-        *ret = json_object_new_boolean(1);
-    else if (n == 5 && memcmp(word, "false", 5) == 0)
-        *ret = json_object_new_boolean(0);
-    else if (n < 10 && strspn(word, "0123456789") == n)
-        *ret = json_object_new_int(atoi(word));
-    return 0;
-}
-
-/* *ret is NULL for a value that nobody here asks for, such as a date. */
-static int read_value(struct scan *s, int depth, struct json_object **ret)
+/* Moves behind a value and its line. Returns 0 or -1. */
+static int skip_value(const char **at)
 {
     char text[STRING_SIZE];
+    int depth = 0;
 
-    if (depth > CDI_TOML_DEPTH_MAX)
-        return bad(s, "nested too deeply");
-    if (starts(s, "\"\"\"") || starts(s, "'''"))
-        return skip_long_string(s);
-    if (peek(s) == '"' || peek(s) == '\'') {
-        int rc = read_string(s, text);
-        if (rc == 0)
-            *ret = json_object_new_string(text);
-        return rc < 0 ? rc : 0;
-    }
-    if (peek(s) != '[' && peek(s) != '{')
-        return read_word(s, ret);
-    *ret = peek(s) == '[' ? json_object_new_array() : json_object_new_object();
-    if (!*ret)
-        return apir_error_sys(s->err, ENOMEM, "TOML");
-    return peek(s) == '[' ? read_array(s, depth, *ret) : read_inline_table(s, depth, *ret);
-}
-
-/* [name] or [[name]]: *ret_table is what the lines below it fill. */
-static int read_header(struct scan *s, struct json_object *top, struct json_object **ret_table)
-{
-    struct json_object *table = top, *list = NULL;
-    char name[STRING_SIZE];
-    bool many = starts(s, "[[");
-
-    s->at += many ? 2 : 1;
-    int rc = read_name(s, &table, name);
-    if (rc < 0)
-        return rc;
-    if (!starts(s, many ? "]]" : "]"))
-        return bad(s, "] is missing");
-    s->at += many ? 2 : 1;
-    if (many) {
-        if (!json_object_object_get_ex(table, name, &list)) {
-            list = json_object_new_array();
-            rc = apir_json_set(table, name, list);
-        }
-        if (rc == 0 && !json_object_is_type(list, json_type_array))
-            return bad(s, "a list of tables where there is something else");
-        if (rc == 0)
-            rc = apir_json_append(list, json_object_new_object());
-        if (rc < 0)
-            return apir_error_sys(s->err, ENOMEM, "TOML");
-    }
-    rc = enter(s, &table, name);
-    *ret_table = table;
-    return rc;
-}
-
-int cdi_toml_parse(const char *text, struct json_object **ret_top, struct apir_error *err)
-{
-    struct scan s = {.text = text, .line = 1, .err = err};
-    cleanup_json struct json_object *top = json_object_new_object();
-    struct json_object *table = top;
-
-    if (!top)
-        return apir_error_sys(err, ENOMEM, "TOML");
     for (;;) {
-        skip_space(&s);
-        if (peek(&s) == '\0')
+        *at = skip_space(*at, " \t\r");
+        switch (**at) {
+        case '"':
+        case '\'':
+            if (read_string(at, text) < 0)
+                return -1;
+            continue;
+        case '[':
+        case '{':
+            depth++;
             break;
-        int rc = peek(&s) == '[' ? read_header(&s, top, &table) : read_pair(&s, table, 0);
-        if (rc == 0)
-            rc = skip_line_end(&s);
-        if (rc < 0)
-            return rc;
+        case ']':
+        case '}':
+            if (--depth < 0)
+                return -1;
+            break;
+        case '\0':
+            return depth == 0 ? 0 : -1;
+        case '\n':
+            if (depth == 0)
+                return 0;
+            break;
+        default:
+            break;
+        }
+        ++*at;
     }
-    *ret_top = steal_pointer(&top);
+}
+
+static int bad(const char *text, const char *at, const char *what, struct apir_error *err)
+{
+    size_t line = 1;
+
+    for (const char *p = text; p < at; p++)
+        line += *p == '\n';
+    return apir_error_set(err, EBADMSG, "line %zu: %s", line, what);
+}
+
+int cdi_toml_find(const char *text, const char *name, const char **ret_value,
+                  struct apir_error *err)
+{
+    char table[STRING_SIZE] = "", full[STRING_SIZE];
+
+    for (const char *at = text; *(at = skip_space(at, " \t\r\n")) != '\0';) {
+        const char *from = at;
+
+        if (*at == '[') {
+            table[0] = '\0';
+            at += strspn(at, "[");
+            if (read_name(&at, table) < 0 || *at != ']' || table[0] == '\0' ||
+                strlen(table) + 1 >= STRING_SIZE)
+                return bad(text, from, "a table's name is not understood", err);
+            strcat(table, ".");
+            at += strspn(at, "]");
+            continue;
+        }
+        strcpy(full, table);
+        if (read_name(&at, full) < 0 || *at != '=')
+            return bad(text, from, "no NAME = VALUE", err);
+        at += 1 + strspn(at + 1, " \t");
+        if (strcmp(full, name) == 0) {
+            *ret_value = at;
+            return 1;
+        }
+        if (skip_value(&at) < 0)
+            return bad(text, from, "a value that does not end", err);
+    }
     return 0;
+}
+
+int cdi_toml_list(const char *text, const char *name, struct cdi_strings *list, bool *ret_append,
+                  struct apir_error *err)
+{
+    const char *from = NULL;
+    char item[STRING_SIZE], what[STRING_SIZE + 32];
+    int rc = cdi_toml_find(text, name, &from, err);
+
+    if (rc <= 0)
+        return rc;
+    snprintf(what, sizeof(what), "%s is no list of strings", name);
+    const char *at = from;
+    if (*at != '[')
+        return bad(text, from, what, err);
+    for (at = skip_space(at + 1, " \t\r\n"); *at != ']'; at = skip_space(at, " \t\r\n")) {
+        int n = 0;
+
+        if (*at == '"' || *at == '\'') {
+            if (read_string(&at, item) != 0)
+                return bad(text, from, what, err);
+            rc = cdi_strings_add(list, item);
+            if (rc < 0)
+                return apir_error_sys(err, -rc, "%s", name);
+        } else if (ret_append && sscanf(at, "{ append = %5[a-z] }%n", item, &n) == 1 && n > 0) {
+            *ret_append = strcmp(item, "true") == 0;
+            at += n;
+        } else {
+            return bad(text, from, what, err);
+        }
+        at = skip_space(at, " \t\r\n");
+        if (*at == ',')
+            at++;
+        else if (*at != ']')
+            return bad(text, from, what, err);
+    }
+    return 1;
+}
+
+void cdi_toml_put_string(FILE *out, const char *text)
+{
+    fputc('"', out);
+    for (; *text != '\0'; text++) {
+        const char *at = strchr(escaped, *text);
+
+        if (!at)
+            fputc(*text, out);
+        else
+            fprintf(out, "\\%c", escapes[at - escaped]);
+    }
+    fputc('"', out);
 }
 
 /* ---- lists of strings ----------------------------------------------------------- */
@@ -406,38 +244,4 @@ bool cdi_strings_have(const struct cdi_strings *list, const char *item)
         if (strcmp(list->items[i], item) == 0)
             return true;
     return false;
-}
-
-int cdi_toml_strings(struct json_object *value, struct cdi_strings *list, bool *ret_append)
-{
-    if (!json_object_is_type(value, json_type_array))
-        return -EBADMSG;
-    for (size_t i = 0; i < apir_json_length(value); i++) {
-        const char *text = apir_json_string_at(value, i);
-        struct json_object *append =
-            apir_json_member(json_object_array_get_idx(value, i), "append", json_type_boolean);
-
-        if (!text && !append)
-            return -EBADMSG;
-        if (append && ret_append)
-            *ret_append = json_object_get_boolean(append);
-        int rc = text ? cdi_strings_add(list, text) : 0;
-        if (rc < 0)
-            return rc;
-    }
-    return 0;
-}
-
-void cdi_toml_put_string(FILE *out, const char *text)
-{
-    fputc('"', out);
-    for (; *text != '\0'; text++) {
-        const char *at = strchr(escaped, *text);
-
-        if (!at)
-            fputc(*text, out);
-        else
-            fprintf(out, "\\%c", escapes[at - escaped]);
-    }
-    fputc('"', out);
 }

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TOML, as far as engines' configurations are asked for anything: tables become objects, arrays
- * lists; strings, booleans and whole numbers are what they are, and all else (dates, strings of
- * several lines) is null. Where the text is not TOML, or sets the same value twice, the answer
- * is an error with the line. A table that has two headers is taken, though an engine refuses it.
+ * One value of an engine's configuration in TOML: of the text only names, tables and where a value
+ * ends are understood. What is no TOML may pass, where that is not what was asked for.
  */
 #ifndef APIR_CDI_ENGINE_TOML_H
 #define APIR_CDI_ENGINE_TOML_H
@@ -13,13 +11,8 @@
 #include <stdio.h>
 
 struct apir_error;
-struct json_object;
 
-#define CDI_TOML_DEPTH_MAX 16
-#define CDI_STRINGS_MAX    32
-
-/* *ret_top is the caller's to put. Returns 0 or -errno: -EBADMSG with the line in *err. */
-int cdi_toml_parse(const char *text, struct json_object **ret_top, struct apir_error *err);
+#define CDI_STRINGS_MAX 32
 
 struct cdi_strings {
     size_t n;
@@ -32,10 +25,20 @@ bool cdi_strings_have(const struct cdi_strings *list, const char *item);
 #define cleanup_strings __attribute__((cleanup(cdi_strings_fini)))
 
 /*
- * The value as a list of strings, added to *list. An element {append = true}, which
- * podman's files may have, sets *ret_append and is left out. -EBADMSG where it is none.
+ * Where in text the first value of that name begins, into *ret_value: "engine.hooks_dir", a quoted
+ * part of the name without its quotes. Tables within a value ({...}) are not looked into. Returns
+ * 1, 0 where it is not there, or -EBADMSG with the line in *err.
  */
-int cdi_toml_strings(struct json_object *value, struct cdi_strings *list, bool *ret_append);
+int cdi_toml_find(const char *text, const char *name, const char **ret_value,
+                  struct apir_error *err);
+
+/*
+ * Its value as a list of strings, added to *list. An element {append = true}, which podman's files
+ * may have, sets *ret_append (NULL: it is none that may be there) and is left out. As
+ * cdi_toml_find; -EBADMSG where it is no such list, too, -ENOSPC, -ENOMEM.
+ */
+int cdi_toml_list(const char *text, const char *name, struct cdi_strings *list, bool *ret_append,
+                  struct apir_error *err);
 
 /* As a string that is read as this text. */
 void cdi_toml_put_string(FILE *out, const char *text);

@@ -101,17 +101,11 @@ lines() { sed -n '/^Add this to /,/^It takes effect/p' <<<"$output" | sed '1d;$d
         gives 0 'enable_cdi = true' containerd --config "$T/made.toml" config dump
     done
 
-    # The section is in a file that config.toml imports.
-    mkdir "$T/conf.d"
-    printf 'version = 2\nimports = ["%s/conf.d/*.toml"]\n' "$T" >"$T/config.toml"
-    printf 'version = 2\n[plugins."io.containerd.grpc.v1.cri"]\n  enable_cdi = false\n' >"$T/conf.d/cri.toml"
-    cp -a "$T/conf.d" "$T/before"
+    printf 'version = 2\n[plugins."io.containerd.grpc.v1.cri"]\n  enable_cdi = false\n' >"$T/config.toml"
+    gives 1 "Add this to $T/config.toml yourself:" "${containerd[@]}" --config "$T/config.toml"
     gives 0 'enable_cdi = false' containerd --config "$T/config.toml" config dump
-    gives 1 "Add this to $T/conf.d/cri.toml yourself:" "${containerd[@]}" --config "$T/config.toml"
-    diff -r "$T/before" "$T/conf.d"
-    { echo 'version = 2'; lines; } >"$T/conf.d/cri.toml"
-    run -0 containerd --config "$T/config.toml" config dump
-    [[ $output == *'enable_cdi = true'* && $output != *'enable_cdi = false'* ]]
+    { echo 'version = 2'; lines; } >"$T/config.toml"
+    gives 0 'enable_cdi = true' containerd --config "$T/config.toml" config dump
     run -0 "${containerd[@]}" --config "$T/config.toml"
     [[ $output == *'nothing to set' && ! -e $T/state ]]
     run -0 "$APIR" engine reset containerd "${STATE[@]}"
