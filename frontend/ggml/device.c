@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/log.h"
 #include "frontend/ggml/buffer.h"
 #include "frontend/ggml/host_buffer.h"
-#include "frontend/ggml/rows.h"
 #include "frontend/ggml/stream.h"
 #include "frontend/graph/query.h"
 #include "frontend/plugin/buffer.h"
@@ -116,24 +116,27 @@ static bool is_supported(const struct plugin_device *d, const struct gg_tensor *
 static bool device_supports_op(void *dev, const struct gg_tensor *op);
 
 /*
- * SET_ROWS, and SET in place, write into a tensor that is there. Who computes that one has it in
- * its memory, so it must be the same who sets its rows; what lies with us already, or would (ggml
- * asks before there is memory), is ours to write. asked: the host has said whether it supports op.
+ * SET_ROWS, and SET in place, write into a tensor that is there. What the host does not support of
+ * that, where it lies with us or would (ggml asks before there is memory), cannot be left to the
+ * CPU either: ggml aborts the process, or the CPU's kernel writes to addresses where nothing is. So
+ * the answer is yes, the reason is said once, and the host refuses a graph with it.
  */
-static bool supports_rows(struct plugin_device *d, const struct gg_tensor *op, bool supported,
-                          bool asked)
+static bool is_for_us_alone(struct plugin_device *d, const struct gg_tensor *op)
 {
     const struct gg_tensor *to = op->view_src;
-    const bool computed = to && !to->buffer && !plugin_op_is_view(to->op);
-    if (computed && !device_supports_op(d, to))
+    const char *name = plugin.op_name(op->op);
+    if (!to || (strcmp(name, "SET_ROWS") != 0 && strcmp(name, "SET") != 0))
         return false;
-    if (supported || !asked)
-        return supported;
-    const struct plugin_buffer *b = to ? plugin_buffer_of(to) : NULL;
-    if (!(computed || (b && b->device == d) || (to && plugin_is_imagined(d, to))) ||
-        !rows_can_set(op))
+    const struct plugin_buffer *b = plugin_buffer_of(to);
+    const bool computed = !to->buffer && !plugin_op_is_view(to->op);
+    if (!(b && b->device == d) && !plugin_is_imagined(d, to) &&
+        !(computed && device_supports_op(d, to)))
         return false;
-    __atomic_store_n(&d->sets_rows, true, __ATOMIC_RELAXED);
+    if (!__atomic_exchange_n(&d->too_old_told, true, __ATOMIC_RELAXED))
+        apir_log(APIR_LOG_ERROR,
+                 "%s: the host's ggml cannot do %s in '%.64s', as this program's asks: graphs with "
+                 "it fail, it wants a newer ggml on the host",
+                 d->name, name, op->name);
     return true;
 }
 
@@ -152,7 +155,7 @@ static bool device_supports_op(void *dev, const struct gg_tensor *op)
     if (rc == -ENODEV)
         return true;
     const bool supported = rc == 0 && is_supported(device_of(dev), op, &answer);
-    if (rows_is_set(op) ? supports_rows(device_of(dev), op, supported, rc == 0) : supported)
+    if (supported || (rc == 0 && is_for_us_alone(device_of(dev), op)))
         return true;
     /* For the same reason: the graph fails then. */
     const struct plugin_buffer *b = plugin_buffer_of(op);

@@ -70,8 +70,6 @@ static int symbols_load(void *handle, struct apir_error *err)
     NEED(is_contiguous, "ggml_is_contiguous");
     MAY(glu_op_name, "ggml_glu_op_name");
     MAY(wants_room, "ggml_op_alloc_size_may_expand");
-    MAY(fp16_to_fp32_row, "ggml_fp16_to_fp32_row");
-    MAY(fp32_to_fp16_row, "ggml_fp32_to_fp16_row");
     return 0;
 }
 

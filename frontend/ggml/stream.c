@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "frontend/link/expect.h"
-#include "frontend/ggml/rows.h"
 #include "frontend/ggml/transfer.h"
 #include "frontend/graph/encode.h"
 #include "frontend/graph/orders.h"
@@ -125,45 +124,6 @@ static int execute(struct plugin_stream *s, const struct gg_cgraph_head *graph)
     return rc;
 }
 
-/* The first node from i on that is not the host's to compute, or n_nodes. */
-static int next_of_ours(const struct plugin_stream *s, const struct gg_cgraph_head *graph, int i)
-{
-    while (i < graph->n_nodes && !rows_is_ours(s->device, graph->nodes[i]))
-        i++;
-    return i;
-}
-
-/* With nodes in between that are not the host's to compute. */
-static int execute_in_parts(struct plugin_stream *s, const struct gg_cgraph_head *graph)
-{
-    int i = next_of_ours(s, graph, 0), first = 0, rc = 0;
-    if (i == graph->n_nodes)
-        return execute(s, graph);
-    union graph_part part;
-    rc = graph_part_init(&part, graph);
-    if (rc)
-        return rc;
-    for (;;) {
-        part.head.nodes = graph->nodes + first;
-        part.head.n_nodes = i - first;
-        rc = execute(s, &part.head);
-        if (rc || i == graph->n_nodes)
-            break;
-        stream_synchronize(s);
-        if (plugin_stream_failed(s)) {
-            failure_told(s);
-            rc = -EIO;
-        } else {
-            rc = rows_set(s->device, graph->nodes[i]);
-        }
-        if (rc)
-            break;
-        first = i + 1;
-        i = next_of_ours(s, graph, first);
-    }
-    return rc || client_usable(&plugin.client) ? rc : -ENODEV;
-}
-
 static int stream_graph_compute(void *backend, void *cgraph)
 {
     struct plugin_stream *s = stream_of(backend);
@@ -173,8 +133,7 @@ static int stream_graph_compute(void *backend, void *cgraph)
         failure_told(s);
         return GG_STATUS_FAILED;
     }
-    const bool parts = __atomic_load_n(&s->device->sets_rows, __ATOMIC_RELAXED);
-    int rc = parts ? execute_in_parts(s, cgraph) : execute(s, cgraph);
+    int rc = execute(s, cgraph);
     return rc == 0 ? GG_STATUS_SUCCESS : rc == -ENOMEM ? GG_STATUS_ALLOC_FAILED : GG_STATUS_FAILED;
 }
 

@@ -361,17 +361,9 @@ static int scratch_reserve(struct graph_scratch *s, size_t cap)
     return 0;
 }
 
-int graph_part_init(union graph_part *part, const struct gg_cgraph_head *graph)
-{
-    if (plugin.layout.cgraph_size > sizeof(*part))
-        return -ENOTSUP;
-    memcpy(part->bytes, graph, plugin.layout.cgraph_size);
-    if (plugin.layout.cgraph_uid)
-        memset(part->bytes + plugin.layout.cgraph_uid, 0, sizeof(uint64_t));
-    return 0;
-}
-
-bool graph_node_is_computed(const struct gg_tensor *node)
+/* Whether a graph is to compute this node: it has elements, and is not of a branch that is left
+ * out. */
+static bool node_is_computed(const struct gg_tensor *node)
 {
     return !is_empty(node) &&
            (!plugin.layout.has_compute_flag || ((uint32_t)node->flags & APIR_TENSOR_FLAG_COMPUTE));
@@ -382,7 +374,7 @@ static bool node_is_idle(const struct encoder *e, const struct gg_tensor *node)
 {
     if (e->form != FORM_GRAPH)
         return false;
-    if (!graph_node_is_computed(node))
+    if (!node_is_computed(node))
         return true;
     return plugin_op_is_view(node->op) && (!own_buffer(e, node) || is_broken(node));
 }

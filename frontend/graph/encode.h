@@ -60,23 +60,6 @@ uint32_t graph_scratch_index(const struct graph_scratch *scratch, const struct g
 /* Encodes one op and its sources, without buffers: the form of OP_QUERY. */
 int graph_encode_op(struct graph_scratch *scratch, const struct gg_tensor *op);
 
-/* ggml's object of a graph, of which `head` may be given fewer nodes than the graph has. */
-union graph_part {
-    struct gg_cgraph_head head;
-    uint8_t bytes[256];
-};
-
-/*
- * Copies graph's object. How often a tensor is used is counted over all of the graph in a part,
- * too, so that a backend keeps what another part needs. A part has no uid, which would be the
- * graph's. The graph must outlive the part. 0, or -ENOTSUP: this ggml's object is larger.
- */
-int graph_part_init(union graph_part *part, const struct gg_cgraph_head *graph);
-
-/* Whether a graph is to compute this node: it has elements, and is not of a branch that is left
- * out. */
-bool graph_node_is_computed(const struct gg_tensor *node);
-
 /* How often ggml has counted t as a source in the whole graph; 0 where it does not count. */
 uint32_t graph_use_count(const struct gg_cgraph_head *graph, const struct gg_tensor *t);
 

@@ -33,9 +33,7 @@ struct plugin_device {
     /* The program knows of them: it asks which of a weight's types the device supports, in their
      * order, and takes the first. */
     bool extras_known;
-    /* The program has been told that SET_ROWS is supported where the plug-in does it (rows.h). Only
-     * ever set, and read without a lock: a graph with such a node is made after that answer. */
-    bool sets_rows;
+    bool too_old_told; /* that this device cannot write where it must; atomic */
     struct apir_reply_device_info info;
     uint32_t index; /* the host's */
     char name[16];  /* APIR0 … */
@@ -77,8 +75,6 @@ struct plugin {
     const char *(*unary_op_name)(int op);
     const char *(*glu_op_name)(int op); /* NULL in builds without GLU */
     bool (*wants_room)(int op);         /* its result may take more; NULL: ggml does not say */
-    void (*fp16_to_fp32_row)(const void *from, void *to, int64_t n); /* NULL: hidden; and below */
-    void (*fp32_to_fp16_row)(const void *from, void *to, int64_t n);
 };
 
 /* Puts a function into one of ggml's objects, at an offset of the layout; 0: this ggml has none. */

@@ -135,8 +135,8 @@ void load_free(struct load *l);
     E(host_buffers_run, "host-buffers", "in the device's host buffer type: transfers, many, work") \
     E(reads_run, "reads", "several threads that read at the same time")                            \
     E(host_sets_run, "host-sets", "sets out of a host buffer between graphs, and what follows")    \
-    E(rows_run, "rows", "rows set in tensors that a graph computes, and in others")                \
-    E(rows_beyond_run, "rows-beyond", "a number that no row has, where the plug-in sets rows")     \
+    E(rows_refused_run, "rows-refused",                                                            \
+      "rows set where the host cannot: said, and the graph fails")                                 \
     E(weights_run, "weights", "buffers of weights: filled, used, changed, freed, by threads")      \
     E(events_run, "events", "events between backends of the device")                               \
     E(events_free_run, "events-free", "the same, with either end freed first")                     \

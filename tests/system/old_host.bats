@@ -15,17 +15,9 @@ old_start() {
     server_start
 }
 
-@test "old host: rows that it cannot set are set by the plug-in" {
-    "$EXERCISE" rows CPU
-    local try
-    for try in {1..50}; do
-        old_start
-        exercise rows APIR0
-        ! grep -q GRAPH_EXEC "$VTEST_LOG" || break # what a worker says at its end
-        vtest_stop
-    done
-    # Three times, each in two parts.
-    [[ $(vtest_graphs) -eq 6 ]]
-    exercise rows-beyond APIR0
-    grep -q "apir: APIR0: rows cannot be set in '.*': it has no row of such a number" "$T/exercise.err"
+@test "old host: rows that it cannot set are refused with a sentence, and nothing else" {
+    old_start
+    exercise rows-refused APIR0
+    grep "apir: APIR0: the host's ggml cannot do SET_ROWS in '.*', as this program's asks" "$T/exercise.err"
+    [[ $(grep -c 'cannot do SET_ROWS' "$T/exercise.err") -eq 1 ]]
 }

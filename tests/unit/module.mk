@@ -18,26 +18,16 @@ ORDERS_TEST := $(O)/tests/unit/frontend/orders_test
 $(ORDERS_TEST): %: %.o $(UNIT_OBJ) $(call objs,tests/unit/frontend/own_host.c tests/lib/folder.c frontend/graph/orders.c \
     frontend/graph/encode.c frontend/plugin/plugin.c common/log.c common/error.c) $(PROTOCOL_OBJS)
 	$(link)
-PART_TEST := $(O)/tests/unit/frontend/part_test
-$(PART_TEST): %: %.o $(UNIT_OBJ) $(call objs,tests/lib/folder.c frontend/graph/encode.c \
-    frontend/plugin/plugin.c common/error.c) $(PROTOCOL_OBJS)
-	$(link)
 QUERY_TEST := $(O)/tests/unit/frontend/query_test
 $(QUERY_TEST): %: %.o $(UNIT_OBJ) $(call objs,tests/unit/frontend/own_host.c tests/lib/folder.c frontend/graph/query.c \
     frontend/graph/encode.c frontend/plugin/plugin.c common/error.c) $(PROTOCOL_OBJS)
 	$(link)
-# So is the device's memory here.
-ROWS_TEST := $(O)/tests/unit/frontend/rows_test
-$(ROWS_TEST): %: %.o $(UNIT_OBJ) $(call objs,tests/lib/folder.c frontend/ggml/rows.c \
-    common/log.c common/error.c)
-	$(link)
-$(filter-out $(RING_TESTS) $(ORDERS_TEST) $(PART_TEST) $(QUERY_TEST) $(ROWS_TEST),$(UNIT_PROGRAMS)): %: %.o $(UNIT_OBJ) $(TEST_LIB)
+$(filter-out $(RING_TESTS) $(ORDERS_TEST) $(QUERY_TEST),$(UNIT_PROGRAMS)): %: %.o $(UNIT_OBJ) $(TEST_LIB)
 	$(link)
 
 # ggml's public headers and its builders, to hold the probe and the rules against.
-$(addprefix $(O)/tests/unit/,protocol/probe_test.o backend/rules_test.o frontend/orders_test.o \
-    frontend/part_test.o): private PKGS := ggml cmocka
-$(O)/tests/unit/backend/rules_test $(ORDERS_TEST) $(PART_TEST): private EXTRA_LIBS := -lggml-base -lm
+$(addprefix $(O)/tests/unit/,protocol/probe_test.o backend/rules_test.o frontend/orders_test.o): private PKGS := ggml cmocka
+$(O)/tests/unit/backend/rules_test $(ORDERS_TEST): private EXTRA_LIBS := -lggml-base -lm
 $(O)/tests/unit/backend/rules_test: $(call objs,tests/fuzz/graph_ops.c)
 # The test counts how often a client looks.
 $(O)/tests/unit/frontend/wait_test: private EXTRA_LIBS := -Wl,--wrap=syscall
