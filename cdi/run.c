@@ -5,7 +5,6 @@
  * program.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <json-c/json.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -28,32 +27,8 @@
 #include "common/oci/cdi_devices.h"
 #include "common/text.h"
 
-/* As env(1), timeout(1) and podman run have it: what is below 125 is the program's own. */
-enum { EXIT_RUN = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
-
-static const char usage[] =
-    "Usage: apir run [OPTION]... [--] COMMAND [ARG]...\n"
-    "\n"
-    "Runs a program on APIR0 without a container: in a VM on the GPU of its host, on a machine\n"
-    "without a VM on its own (`apir host serve`). COMMAND may be a sandbox that keeps its\n"
-    "environment, as bwrap and firejail do: it must let the plug-in's folder through, and "
-    "/dev/dri\n"
-    "or the folder of the host's socket.\n"
-    "\n"
-    "  --device NAME   a device of the CDI spec, as `apir cdi list` names them; more by one\n"
-    "                  option each, or commas (default: the first render node of virtio-gpu,\n"
-    "                  and where there is none the host's socket)\n"
-    "  --spec FILE     the CDI spec (default: the one that engines take; " CDI_SPEC_PATH ")\n"
-    "  --print         runs nothing: prints the variables, NAME=VALUE, a line each, as systemd's\n"
-    "                  EnvironmentFile= takes them\n"
-    "  -h, --help      this text\n"
-    "\n"
-    "Exit codes: the command's own; 125 no such device, or nothing to reach a host by, 126 the\n"
-    "command cannot be run, 127 it is not found, 2 wrong usage.\n";
-
 struct run {
     const char *device; /* NULL: what there is */
-    char devices[CDI_DEVICE_LIST];
     const char *spec;
     bool print;
 };
@@ -202,57 +177,24 @@ static int take_default(const struct run *r, struct apir_error *err)
     return rc < 0 ? rc : set(r, "GGML_VK_VISIBLE_DEVICES", "", err);
 }
 
-int cdi_run_main(int argc, char **argv)
+int cdi_run_main(const struct cdi_args *args)
 {
-    enum { DEVICE = 256, SPEC, PRINT };
-    static const struct option options[] = {
-        {"device", required_argument, NULL, DEVICE},
-        {"spec", required_argument, NULL, SPEC},
-        {"print", no_argument, NULL, PRINT},
-        {"help", no_argument, NULL, 'h'},
-        {0},
-    };
-    struct run r = {0};
+    struct run r = {.device = args->device, .spec = args->spec, .print = args->print};
     struct apir_error err = {0};
     char found[PATH_MAX];
 
-    for (int c; (c = getopt_long(argc, argv, "+h", options, NULL)) != -1;) {
-        switch (c) {
-        case DEVICE:
-            if (cdi_device_add(r.devices, sizeof(r.devices), optarg) < 0)
-                return cdi_usage_error(argv[0], "too many devices", "");
-            r.device = r.devices;
-            break;
-        case SPEC:
-            r.spec = optarg;
-            break;
-        case PRINT:
-            r.print = true;
-            break;
-        case 'h':
-            fputs(usage, stdout);
-            return CDI_EXIT_OK;
-        default:
-            return cdi_usage_error(argv[0], NULL, NULL);
-        }
-    }
-    if (optind == argc && !r.print)
-        return cdi_usage_error(argv[0], "no command", "");
-    if (optind < argc && r.print)
-        return cdi_usage_error(argv[0], "--print runs nothing; unexpected: ", argv[optind]);
+    if (args->n == 0 && !r.print)
+        return cdi_usage_error(args->command, "no COMMAND", "");
+    if (args->n > 0 && r.print)
+        return cdi_usage_error(args->command, "--print runs nothing; unexpected: ", args->words[0]);
     if (r.device && !r.spec) {
         cdi_specs_find(CDI_SPEC_VENDOR "/" CDI_SPEC_CLASS, CDI_SPEC_FILE, found, sizeof(found));
         r.spec = found;
     }
     int rc = r.device ? take_device(&r, &err) : take_default(&r, &err);
     if (rc < 0) {
-        apir_text_print(stderr, "%s: %s\n", argv[0], err.msg);
-        return EXIT_RUN;
+        apir_text_print(stderr, "%s: %s\n", args->command, err.msg);
+        return CDI_EXIT_OURS;
     }
-    if (r.print)
-        return CDI_EXIT_OK;
-    execvp(argv[optind], argv + optind);
-    rc = errno;
-    apir_text_print(stderr, "%s: %s: %s\n", argv[0], argv[optind], strerror(rc));
-    return rc == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+    return r.print ? CDI_EXIT_OK : cdi_become(args->command, args->words);
 }

@@ -60,6 +60,13 @@ enum doctor_status doctor_say(struct doctor_outcome *o, enum doctor_status statu
 void doctor_todo(struct doctor_outcome *o, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+struct doctor_row {
+    const char *name, *title; /* for programs, and for people */
+    const struct doctor_outcome *outcome;
+};
+/* Prints the rows, and the first that has failed, or all as JSON. Returns the exit code. */
+int doctor_report(const struct doctor_row *rows, size_t n, bool json);
+
 typedef enum doctor_status doctor_check(struct doctor *d, struct doctor_outcome *o);
 
 /* cdi/doctor/chain.c: from the device to the host, and back with a result */

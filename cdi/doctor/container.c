@@ -136,15 +136,6 @@ static int find_placed(struct container *c)
 /* ---- in words ---------------------------------------------------------------------- */
 
 enum { DEVICE, EXEC, N_ROWS };
-static const char *const titles[N_ROWS] = {"device", "exec"};
-static const char *const labels[] = {[DOCTOR_PASS] = "PASS",
-                                     [DOCTOR_WARN] = "WARN",
-                                     [DOCTOR_FAIL] = "FAIL",
-                                     [DOCTOR_UNCHECKED] = "----"};
-static const char *const statuses[] = {[DOCTOR_PASS] = "pass",
-                                       [DOCTOR_WARN] = "warn",
-                                       [DOCTOR_FAIL] = "fail",
-                                       [DOCTOR_UNCHECKED] = "unchecked"};
 
 static void judge(const struct container *c, struct doctor_outcome rows[N_ROWS])
 {
@@ -171,40 +162,12 @@ static void judge(const struct container *c, struct doctor_outcome rows[N_ROWS])
     doctor_todo(exec, APIR_GIVEN_EXEC_ADVICE);
 }
 
-static int print_json(const struct doctor_outcome rows[N_ROWS])
-{
-    cleanup_json struct json_object *top = json_object_new_object();
-    struct json_object *list = json_object_new_array();
-
-    for (int i = 0; i < N_ROWS; i++) {
-        struct json_object *row = json_object_new_object();
-
-        json_object_object_add(row, "name", json_object_new_string(titles[i]));
-        json_object_object_add(row, "status", json_object_new_string(statuses[rows[i].status]));
-        json_object_object_add(row, "text", json_object_new_string(rows[i].text));
-        if (rows[i].todo[0] != '\0')
-            json_object_object_add(row, "todo", json_object_new_string(rows[i].todo));
-        json_object_array_add(list, row);
-    }
-    json_object_object_add(top, "version", json_object_new_int(1));
-    json_object_object_add(top, "ok", json_object_new_boolean(rows[DEVICE].status == DOCTOR_PASS));
-    json_object_object_add(top, "checks", list);
-    return apir_json_print(top);
-}
-
-static void print_rows(const struct doctor_outcome rows[N_ROWS])
-{
-    for (int i = 0; i < N_ROWS; i++) {
-        apir_text_print(stdout, "%s  %-10s %s\n", labels[rows[i].status], titles[i], rows[i].text);
-        if (rows[i].todo[0] != '\0')
-            apir_text_print(stdout, "      %-10s %s\n", "", rows[i].todo);
-    }
-}
-
 int cdi_doctor_container_main(const char *name, bool json)
 {
     struct container c = {0};
-    struct doctor_outcome rows[N_ROWS] = {0};
+    struct doctor_outcome outcomes[N_ROWS] = {0};
+    const struct doctor_row rows[N_ROWS] = {{"device", "device", &outcomes[DEVICE]},
+                                            {"exec", "exec", &outcomes[EXEC]}};
 
     if (!is_container_name(name)) {
         apir_text_print(stderr, "apir doctor: that is no name of a container\n");
@@ -228,10 +191,6 @@ int cdi_doctor_container_main(const char *name, bool json)
         apir_text_print(stderr, "apir doctor: process %ld of %s: %s\n", c.pid, name, strerror(-rc));
         return CDI_EXIT_FAILED;
     }
-    judge(&c, rows);
-    if (json)
-        (void)print_json(rows);
-    else
-        print_rows(rows);
-    return rows[DEVICE].status == DOCTOR_PASS ? CDI_EXIT_OK : CDI_EXIT_FAILED;
+    judge(&c, outcomes);
+    return doctor_report(rows, N_ROWS, json);
 }

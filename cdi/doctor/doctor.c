@@ -5,7 +5,6 @@
  * is the one to repair.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <json-c/json.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -25,27 +24,6 @@
 #include "cdi/spec/spec.h"
 #include "common/text.h"
 #include "common/cleanup.h"
-
-static const char usage[] =
-    "Usage: apir doctor [OPTION]...\n"
-    "\n"
-    "Walks the chain from the device node to a computed result and says, at the first\n"
-    "broken link, what to do.\n"
-    "\n"
-    "  --image IMAGE     only: what ggml is in this image (or folder), and where the hook\n"
-    "                    would place the plug-in\n"
-    "  --container NAME  only: what this running container of podman or docker was given, and\n"
-    "                    whether what exec starts in it finds it\n"
-    "  --json            machine-readable; apir(1) says what is in it\n"
-    "  --spec FILE       the CDI spec to look at (default: the one that engines take)\n"
-    "  --plugin PATH     the plug-in (default: beside this program's installation)\n"
-    "  -h, --help        this text\n"
-    "\n"
-    "Each link is PASS, WARN (works here, but not for every container), FAIL, SKIP (there is\n"
-    "nothing here to try it with), or ---- (not checked: it rests on a broken one). With\n"
-    "APIR_TRANSPORT in the environment that one is walked, as the plug-in would.\n"
-    "\n"
-    "Exit codes: 0 no link is broken, 1 one is, 2 wrong usage.\n";
 
 /* Which of the two roads to a host a link is part of. */
 enum road { BOTH, NODE, SOCKET };
@@ -88,9 +66,6 @@ static const struct link {
     {"compute", "a computed result", BOTH, {"devices", "plugin"}, doctor_check_compute},
 };
 #define N_LINKS (sizeof(links) / sizeof(links[0]))
-
-static const char *const labels[] = {"PASS", "WARN", "FAIL", "SKIP", "----"};
-static const char *const statuses[] = {"pass", "warn", "fail", "skip", "unchecked"};
 
 static size_t link_index(const char *name)
 {
@@ -146,49 +121,6 @@ static void walk(struct doctor *d, struct doctor_outcome *outcomes)
     }
 }
 
-static void print_table(const struct doctor_outcome *outcomes, const struct doctor_outcome *first)
-{
-    for (size_t i = 0; i < N_LINKS; i++) {
-        const struct doctor_outcome *o = &outcomes[i];
-
-        if (o->status == DOCTOR_ABSENT)
-            continue;
-        apir_text_print(stdout, "%s  %-22s %s\n", labels[o->status], title(&links[i]), o->text);
-        if (o->status == DOCTOR_WARN && o->todo[0] != '\0')
-            printf("%30s%s\n", "-> ", o->todo);
-    }
-    if (first)
-        printf("\nFirst broken link: %s (%s)\n%s%s%s", title(&links[first - outcomes]), first->text,
-               first->todo[0] != '\0' ? "What to do: " : "", first->todo,
-               first->todo[0] != '\0' ? "\n" : "");
-}
-
-static int print_json(const struct doctor_outcome *outcomes, const struct doctor_outcome *first)
-{
-    cleanup_json struct json_object *top = json_object_new_object();
-    struct json_object *list = json_object_new_array();
-
-    for (size_t i = 0; i < N_LINKS; i++) {
-        const struct doctor_outcome *o = &outcomes[i];
-
-        if (o->status == DOCTOR_ABSENT)
-            continue;
-        struct json_object *row = json_object_new_object();
-        json_object_object_add(row, "name", json_object_new_string(links[i].name));
-        json_object_object_add(row, "status", json_object_new_string(statuses[o->status]));
-        json_object_object_add(row, "text", json_object_new_string(o->text));
-        if (o->todo[0] != '\0')
-            json_object_object_add(row, "todo", json_object_new_string(o->todo));
-        json_object_array_add(list, row);
-    }
-    json_object_object_add(top, "version", json_object_new_int(1));
-    json_object_object_add(top, "ok", json_object_new_boolean(!first));
-    if (first)
-        json_object_object_add(top, "broken", json_object_new_string(links[first - outcomes].name));
-    json_object_object_add(top, "checks", list);
-    return apir_json_print(top);
-}
-
 /* The road to walk: what APIR_TRANSPORT says, else a node of virtio-gpu, else the host's socket. */
 static void choose_road(struct doctor *d)
 {
@@ -234,76 +166,27 @@ static void prepare(struct doctor *d)
     choose_road(d);
 }
 
-struct wishes {
-    bool json;
-    const char *image, *container; /* NULL: the chain */
-};
-
-/* Returns an exit code where the command ends here, else -1. */
-static int parse(struct doctor *d, struct wishes *w, int argc, char **argv)
-{
-    enum { JSON = 256, SPEC, PLUGIN, IMAGE, CONTAINER };
-    static const struct option long_options[] = {
-        {"json", no_argument, NULL, JSON},
-        {"image", required_argument, NULL, IMAGE},
-        {"spec", required_argument, NULL, SPEC},
-        {"plugin", required_argument, NULL, PLUGIN},
-        {"container", required_argument, NULL, CONTAINER},
-        {"help", no_argument, NULL, 'h'},
-        {0},
-    };
-
-    for (int c; (c = getopt_long(argc, argv, "h", long_options, NULL)) != -1;) {
-        switch (c) {
-        case JSON:
-            w->json = true;
-            break;
-        case IMAGE:
-            w->image = optarg;
-            break;
-        case CONTAINER:
-            w->container = optarg;
-            break;
-        case SPEC:
-            d->spec_path = optarg;
-            break;
-        case PLUGIN:
-            /* ggml takes a name without a slash for one to search. */
-            if (!realpath(optarg, d->plugin)) {
-                apir_text_print(stderr, "apir doctor: %s: %s\n", optarg, strerror(errno));
-                return CDI_EXIT_USAGE;
-            }
-            break;
-        case 'h':
-            fputs(usage, stdout);
-            return CDI_EXIT_OK;
-        default:
-            return cdi_usage_error(argv[0], NULL, NULL);
-        }
-    }
-    return optind < argc ? cdi_usage_error(argv[0], "unexpected: ", argv[optind]) : -1;
-}
-
-int cdi_doctor_main(int argc, char **argv)
+int cdi_doctor_main(const struct cdi_args *args)
 {
     cleanup_free struct doctor *d = calloc(1, sizeof(*d));
     cleanup_free struct doctor_outcome *outcomes = calloc(N_LINKS, sizeof(*outcomes));
-    const struct doctor_outcome *first = NULL;
-    struct wishes w = {0};
-    int rc = 0;
+    struct doctor_row rows[N_LINKS];
 
     if (!d || !outcomes) {
         perror("apir");
         return CDI_EXIT_FAILED;
     }
-    int code = parse(d, &w, argc, argv);
-    if (code >= 0)
-        return code;
+    /* ggml takes a name without a slash for one to search. */
+    if (args->plugin && !realpath(args->plugin, d->plugin)) {
+        apir_text_print(stderr, "apir doctor: %s: %s\n", args->plugin, strerror(errno));
+        return CDI_EXIT_USAGE;
+    }
     cdi_program_clean_environment();
-    if (w.image)
-        return cdi_doctor_image_main(w.image, w.json);
-    if (w.container)
-        return cdi_doctor_container_main(w.container, w.json);
+    if (args->image)
+        return cdi_doctor_image_main(args->image, args->json);
+    if (args->container)
+        return cdi_doctor_container_main(args->container, args->json);
+    d->spec_path = args->spec;
     if (!d->spec_path) {
         cdi_specs_find(CDI_SPEC_VENDOR "/" CDI_SPEC_CLASS, CDI_SPEC_FILE, d->spec_found,
                        sizeof(d->spec_found));
@@ -311,13 +194,8 @@ int cdi_doctor_main(int argc, char **argv)
     }
     prepare(d);
     walk(d, outcomes);
-    for (size_t i = 0; !first && i < N_LINKS; i++)
-        if (outcomes[i].status == DOCTOR_FAIL)
-            first = &outcomes[i];
-    if (w.json)
-        rc = print_json(outcomes, first);
-    else
-        print_table(outcomes, first);
+    for (size_t i = 0; i < N_LINKS; i++)
+        rows[i] = (struct doctor_row){links[i].name, title(&links[i]), &outcomes[i]};
     apir_json_put(&d->spec);
-    return !first && rc == 0 ? CDI_EXIT_OK : CDI_EXIT_FAILED;
+    return doctor_report(rows, N_LINKS, args->json);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* apir engine configure, apir engine reset */
 #include <errno.h>
-#include <getopt.h>
 #include <json-c/json.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -22,115 +21,32 @@
 
 #define RECORD_VERSION 2 /* 1 held the whole file */
 
-static void print_configure_usage(void)
-{
-    printf(
-        "Usage: apir engine configure ENGINE [OPTION]...\n"
-        "\n"
-        "Sets what ENGINE (%s) needs so that --device virtgpu/apir=gpu0\n"
-        "works, and changes nothing where it needs nothing. As root for the whole machine, else\n"
-        "for the user. The engine is not restarted; the command for it is printed. containerd's\n"
-        "files are left alone: the lines that are missing are printed, and the file they belong\n"
-        "into.\n"
-        "\n"
-        "  --dry-run             print what would change, write nothing\n"
-        "  --config FILE         the file to change, instead of the engine's usual one\n"
-        "  --engine-version V    take MAJOR.MINOR[.PATCH] as its version, instead of asking it\n"
-        "  --state-dir DIR       where to keep the record for `apir engine reset`\n"
-        "  -h, --help            this text\n"
-        "\n"
-        "Exit codes: 0 done, or nothing to do, 1 failed (nothing is changed then), or there are\n"
-        "lines for you to add, 2 wrong usage.\n",
-        cdi_engine_names());
-}
-
-static void print_reset_usage(void)
-{
-    puts("Usage: apir engine reset ENGINE [OPTION]...\n"
-         "\n"
-         "Takes back what `apir engine configure ENGINE` changed. What somebody else changed in "
-         "the\n"
-         "same file since then stays.\n"
-         "\n"
-         "  --dry-run             print what would change, write nothing\n"
-         "  --state-dir DIR       where the record is\n"
-         "  -h, --help            this text\n"
-         "\n"
-         "Exit codes: 0 done, or nothing to do, 1 failed, 2 wrong usage.");
-}
-
 struct command {
-    const char *name; /* "configure" */
-    void (*usage)(void);
+    const char *name; /* "apir engine configure" */
     const struct engine_ops *engine;
     bool dry_run;
-    const char *config, *state_dir;
-    struct cdi_version version;
-    bool version_given;
+    const char *state_dir;
 };
 
 static int failed(const struct command *c, const struct apir_error *err)
 {
-    apir_text_print(stderr, "apir engine %s: %s\n", c->name, err->msg);
+    apir_text_print(stderr, "%s: %s\n", c->name, err->msg);
     return CDI_EXIT_FAILED;
 }
 
 /* Returns an exit code where the command ends here, else -1. */
-static int parse(struct command *c, int argc, char **argv, bool reset)
+static int take_options(struct command *c, const struct cdi_args *args)
 {
-    enum { DRY_RUN = 256, STATE_DIR, CONFIG, ENGINE_VERSION };
-    static const struct option long_options[] = {
-        {"dry-run", no_argument, NULL, DRY_RUN},
-        {"state-dir", required_argument, NULL, STATE_DIR},
-        {"help", no_argument, NULL, 'h'},
-        /* of configure alone */
-        {"config", required_argument, NULL, CONFIG},
-        {"engine-version", required_argument, NULL, ENGINE_VERSION},
-        {0},
-    };
-    static const struct option reset_options[] = {
-        {"dry-run", no_argument, NULL, DRY_RUN},
-        {"state-dir", required_argument, NULL, STATE_DIR},
-        {"help", no_argument, NULL, 'h'},
-        {0},
-    };
+    char what[300];
 
-    for (int o;
-         (o = getopt_long(argc, argv, "h", reset ? reset_options : long_options, NULL)) != -1;) {
-        switch (o) {
-        case DRY_RUN:
-            c->dry_run = true;
-            break;
-        case STATE_DIR:
-            c->state_dir = optarg;
-            break;
-        case CONFIG:
-            if (optarg[0] != '/')
-                return cdi_usage_error(argv[0], "--config wants an absolute path, not ", optarg);
-            c->config = optarg;
-            break;
-        case ENGINE_VERSION:
-            if (!cdi_engine_parse_version(optarg, &c->version))
-                return cdi_usage_error(argv[0], "no version: ", optarg);
-            c->version_given = true;
-            break;
-        case 'h':
-            c->usage();
-            return CDI_EXIT_OK;
-        default:
-            return cdi_usage_error(argv[0], NULL, NULL);
-        }
-    }
-    if (optind == argc)
-        return cdi_usage_error(argv[0], "no engine; ", cdi_engine_names());
-    if (optind + 1 < argc)
-        return cdi_usage_error(argv[0], "unexpected: ", argv[optind + 1]);
-    c->engine = cdi_engine_find(argv[optind]);
+    *c = (struct command){.name = args->command,
+                          .engine = cdi_engine_find(args->words[0]),
+                          .dry_run = args->dry_run,
+                          .state_dir = args->state_dir};
     if (c->engine)
         return -1;
-    char what[300];
     snprintf(what, sizeof(what), "not %s: ", cdi_engine_names());
-    return cdi_usage_error(argv[0], what, argv[optind]);
+    return cdi_usage_error(args->command, what, args->words[0]);
 }
 
 /* ---- the record ---------------------------------------------------------------- */
@@ -281,22 +197,27 @@ static int configure(const struct command *c, const struct cdi_engine_where *whe
     return rc;
 }
 
-int cdi_engine_configure_main(int argc, char **argv)
+int cdi_engine_configure_main(const struct cdi_args *args)
 {
-    struct command c = {.name = "configure", .usage = print_configure_usage};
+    struct command c;
     struct cdi_engine_where where = {.root = "", .system = geteuid() == 0, .uid = geteuid()};
     struct apir_error err = {0};
     char home[PATH_MAX], hooks[PATH_MAX];
 
-    int code = parse(&c, argc, argv, false);
+    int code = take_options(&c, args);
     if (code >= 0)
         return code;
+    if (args->config && args->config[0] != '/')
+        return cdi_usage_error(args->command, "--config wants an absolute path, not ",
+                               args->config);
+    if (args->engine_version && !cdi_engine_parse_version(args->engine_version, &where.version))
+        return cdi_usage_error(args->command, "no version: ", args->engine_version);
     cdi_program_clean_environment();
-    where.config = c.config;
+    where.config = args->config;
     where.home = cdi_install_config_home(home, sizeof(home));
     where.hooks_dir = cdi_install_find_hooks_dir(hooks, sizeof(hooks)) == 0 ? hooks : NULL;
-    if (!c.version_given) {
-        int rc = cdi_engine_ask(c.engine, &c.version);
+    if (!args->engine_version) {
+        int rc = cdi_engine_ask(c.engine, &where.version);
         if (rc < 0) {
             apir_error_set(&err, -rc,
                            rc == -ENOENT  ? "%s is not installed here (--engine-version "
@@ -309,7 +230,6 @@ int cdi_engine_configure_main(int argc, char **argv)
             return failed(&c, &err);
         }
     }
-    where.version = c.version;
     int rc = configure(&c, &where, &err);
     return rc < 0 ? failed(&c, &err) : rc;
 }
@@ -348,11 +268,11 @@ static int reset(const struct command *c, struct apir_error *err)
     return rc;
 }
 
-int cdi_engine_reset_main(int argc, char **argv)
+int cdi_engine_reset_main(const struct cdi_args *args)
 {
-    struct command c = {.name = "reset", .usage = print_reset_usage};
+    struct command c;
     struct apir_error err = {0};
-    int code = parse(&c, argc, argv, true);
+    int code = take_options(&c, args);
 
     if (code >= 0)
         return code;

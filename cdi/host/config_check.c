@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* apir config check */
 #include <errno.h>
-#include <getopt.h>
 #include <json-c/json.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -15,21 +14,6 @@
 #include "common/json.h"
 #include "common/text.h"
 #include "common/error.h"
-
-static const char usage[] =
-    "Usage: apir config check [OPTION]... [FILE]\n"
-    "\n"
-    "Checks the configuration of apir-render-server on the machine with the GPU, and prints what\n"
-    "holds: every key, its value, and whether that is the file's or the default. Without FILE it "
-    "is\n"
-    "what a server started from here would read: APIR_CONFIG, else " APIR_CONFIG_DEFAULT_PATH ";\n"
-    "where there is none, defaults hold.\n"
-    "\n"
-    "  --json         one JSON object: file, valid, and error or keys\n"
-    "  -h, --help     this text\n"
-    "\n"
-    "Exit codes: 0 the configuration is valid, 1 it is not, 2 wrong usage, 3 the file could not\n"
-    "be read.\n";
 
 /* Returns the exit code, with *err set where that is not 0. */
 static int check(const char *path, struct apir_config *config, struct apir_error *err)
@@ -79,31 +63,10 @@ static void print_json(const char *path, const struct apir_error *err, struct js
     (void)apir_json_print(all);
 }
 
-int cdi_config_check_main(int argc, char **argv)
+int cdi_config_check_main(const struct cdi_args *args)
 {
-    enum { JSON = 256 };
-    static const struct option long_options[] = {
-        {"json", no_argument, NULL, JSON},
-        {"help", no_argument, NULL, 'h'},
-        {0},
-    };
-    bool json = false;
-
-    for (int c; (c = getopt_long(argc, argv, "h", long_options, NULL)) != -1;) {
-        switch (c) {
-        case JSON:
-            json = true;
-            break;
-        case 'h':
-            fputs(usage, stdout);
-            return CDI_EXIT_OK;
-        default:
-            return cdi_usage_error(argv[0], NULL, NULL);
-        }
-    }
-    if (argc - optind > 1)
-        return cdi_usage_error(argv[0], "more than one file", "");
-    const char *path = optind < argc ? argv[optind] : apir_config_find();
+    const bool json = args->json;
+    const char *path = args->n > 0 ? args->words[0] : apir_config_find();
     struct apir_config config;
     struct apir_error err = {0};
     int code = check(path, &config, &err);

@@ -4,7 +4,6 @@
  * server, names it in the environment, and becomes the hypervisor.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -18,21 +17,6 @@
 #include "common/text.h"
 
 #define SERVER_VARIABLE "RENDER_SERVER_EXEC_PATH"
-
-enum { EXIT_HOST = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
-
-static const char usage[] =
-    "Usage: apir host run [OPTION]... [--] VMM [ARG]...\n"
-    "\n"
-    "Runs a hypervisor whose guests find APIR0: sets " SERVER_VARIABLE "\n"
-    "to the installed apir-render-server, and becomes it. What it needs besides, QEMU's flags\n"
-    "among it, is in docs/hypervisors.md.\n"
-    "\n"
-    "  --server FILE  the server, instead of the installed one\n"
-    "  -h, --help     this text\n"
-    "\n"
-    "Exit codes: the VMM's own; 2 wrong usage, 125 there is no server that could be run, 126 the\n"
-    "VMM cannot be run, 127 it is not found.\n";
 
 /* Into server (PATH_MAX). Returns 0 or -errno. */
 static int find_server(const char *given, char *server)
@@ -57,41 +41,18 @@ static int set_environment(const char *server)
                : 0;
 }
 
-int cdi_host_run_main(int argc, char **argv)
+int cdi_host_run_main(const struct cdi_args *args)
 {
-    enum { SERVER = 256 };
-    static const struct option options[] = {
-        {"server", required_argument, NULL, SERVER},
-        {"help", no_argument, NULL, 'h'},
-        {0},
-    };
-    const char *given = NULL;
     char server[PATH_MAX];
+    int rc = find_server(args->server, server);
 
-    for (int c; (c = getopt_long(argc, argv, "+h", options, NULL)) != -1;) {
-        switch (c) {
-        case SERVER:
-            given = optarg;
-            break;
-        case 'h':
-            fputs(usage, stdout);
-            return CDI_EXIT_OK;
-        default:
-            return cdi_usage_error(argv[0], NULL, NULL);
-        }
-    }
-    if (optind == argc)
-        return cdi_usage_error(argv[0], "no hypervisor to run", "");
-    int rc = find_server(given, server);
     if (rc == 0)
         rc = set_environment(server);
     if (rc < 0) {
-        apir_text_print(stderr, "%s: %s: %s\n", argv[0], given ? given : "apir-render-server",
+        apir_text_print(stderr, "%s: %s: %s\n", args->command,
+                        args->server ? args->server : "apir-render-server",
                         rc == -EACCES ? "no program that may be run" : strerror(-rc));
-        return EXIT_HOST;
+        return CDI_EXIT_OURS;
     }
-    execvp(argv[optind], argv + optind);
-    rc = errno;
-    apir_text_print(stderr, "%s: %s: %s\n", argv[0], argv[optind], strerror(rc));
-    return rc == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+    return cdi_become(args->command, args->words);
 }

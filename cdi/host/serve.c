@@ -4,7 +4,6 @@
  * what to do next, and becomes apir-render-server, so that Ctrl-C is that one's.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <grp.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -23,23 +22,6 @@
 #include "common/cleanup.h"
 #include "common/text.h"
 #include "common/error.h"
-
-#define SERVE_GROUP "apir" /* what sysusers.d makes, and the socket unit names */
-
-static const char usage[] =
-    "Usage: apir host serve [OPTION]...\n"
-    "\n"
-    "Lets containers of this very machine use its GPU, without a VM, for as long as it runs.\n"
-    "(As a service: systemctl enable --now apir-host.socket.)\n"
-    "\n"
-    "  --socket-dir DIR  the folder of the socket " CDI_SOCKET_NAME " (default " CDI_SOCKET_DIR
-    ");\n"
-    "                    it is made where it is missing\n"
-    "  --group NAME      who is in it may connect (default: " SERVE_GROUP ", where that group\n"
-    "                    exists and root runs this)\n"
-    "  -h, --help        this text\n"
-    "\n"
-    "Exit codes: 0 ended by Ctrl-C or SIGTERM, 1 failed, 2 wrong usage.\n";
 
 struct serve {
     const char *dir, *group;
@@ -107,8 +89,8 @@ static int serve(struct serve *s, struct apir_error *err)
     if (snprintf(s->socket, sizeof(s->socket), "%s/" CDI_SOCKET_NAME, s->dir) >=
         (int)sizeof(s->socket))
         return apir_error_set(err, ENAMETOOLONG, "%s", s->dir);
-    if (!s->group && geteuid() == 0 && getgrnam(SERVE_GROUP))
-        s->group = SERVE_GROUP;
+    if (!s->group && geteuid() == 0 && getgrnam(CDI_SOCKET_GROUP))
+        s->group = CDI_SOCKET_GROUP;
     int rc = cdi_install_find_render_server(s->server, sizeof(s->server));
     if (rc < 0)
         return apir_error_sys(err, -rc, "apir-render-server not found");
@@ -127,37 +109,14 @@ static int serve(struct serve *s, struct apir_error *err)
     return apir_error_sys(err, errno, "cannot start %s", s->server);
 }
 
-int cdi_host_serve_main(int argc, char **argv)
+int cdi_host_serve_main(const struct cdi_args *args)
 {
-    enum { SOCKET_DIR = 256, GROUP };
-    static const struct option long_options[] = {
-        {"socket-dir", required_argument, NULL, SOCKET_DIR},
-        {"group", required_argument, NULL, GROUP},
-        {"help", no_argument, NULL, 'h'},
-        {0},
-    };
-    struct serve s = {.dir = CDI_SOCKET_DIR};
+    struct serve s = {.dir = args->socket_dir ? args->socket_dir : CDI_SOCKET_DIR,
+                      .group = args->group,
+                      .dir_given = args->socket_dir};
     struct apir_error err = {0};
 
-    for (int c; (c = getopt_long(argc, argv, "h", long_options, NULL)) != -1;) {
-        switch (c) {
-        case SOCKET_DIR:
-            s.dir = optarg;
-            s.dir_given = true;
-            break;
-        case GROUP:
-            s.group = optarg;
-            break;
-        case 'h':
-            fputs(usage, stdout);
-            return CDI_EXIT_OK;
-        default:
-            return cdi_usage_error(argv[0], NULL, NULL);
-        }
-    }
-    if (optind < argc)
-        return cdi_usage_error(argv[0], "unexpected: ", argv[optind]);
     (void)serve(&s, &err);
-    apir_text_print(stderr, "apir host serve: %s\n", err.msg);
+    apir_text_print(stderr, "%s: %s\n", args->command, err.msg);
     return CDI_EXIT_FAILED;
 }

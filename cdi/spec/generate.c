@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* apir cdi generate */
 #include <errno.h>
-#include <getopt.h>
 #include <json-c/json.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -27,39 +26,6 @@
 #include "common/error.h"
 
 #define SESSION_TIMEOUT_MS 20000u
-
-static const char usage[] =
-    "Usage: apir cdi generate [OPTION]...\n"
-    "\n"
-    "Finds the virtio-gpu render nodes of this machine, asks the host behind each for its\n"
-    "devices, and writes a CDI spec with a device gpu0, gpu1, … for each of them. Where\n"
-    "apir-render-server listens on this machine itself, the spec has the device host0, all\n"
-    "that it offers, and host0-0, host0-1, … for each of that by itself.\n"
-    "\n"
-    "A device that the file named before keeps its number, whatever order devices come in;\n"
-    "a new one gets the lowest free number; one that is gone is dropped. Where the host\n"
-    "behind a node does not answer, the devices that the file has for that node stay; where\n"
-    "none answers at all, the file stays as it is.\n"
-    "\n"
-    "  --output FILE     write to FILE (default " CDI_SPEC_PATH ", for a user that is not root\n"
-    "                    ~/.config/cdi/" CDI_SPEC_FILE "; - is standard output)\n"
-    "  --vendor NAME     the vendor in VENDOR/CLASS=gpu0 (default " CDI_SPEC_VENDOR ")\n"
-    "  --class NAME      the class (default " CDI_SPEC_CLASS ")\n"
-    "  --plugin PATH     the plug-in (default: beside this program's installation)\n"
-    "  --hook PATH       the hook program (default: beside this program's installation)\n"
-    "  --no-hook         a spec without the hook: device, plug-in and variables only\n"
-    "  --no-handshake    take nodes on the kernel's word: a device for each, which stands\n"
-    "                    for whatever its host offers\n"
-    "  --host-socket DIR add host0 with the socket DIR/" CDI_SOCKET_NAME " (default: with\n"
-    "                    " CDI_SOCKET_DIR ", where that socket is there)\n"
-    "  --dev-root DIR    look for nodes under DIR/dev/dri; the spec names them without DIR\n"
-    "  --dry-run         print the spec, write nothing\n"
-    "  -h, --help        this text\n"
-    "\n"
-    "The spec is JSON, which is YAML too. The file is replaced at once (mode 0644).\n"
-    "\n"
-    "Exit codes: 0 written, 1 failed (no host answered, or a file is missing), 2 wrong\n"
-    "usage, 3 nothing to write: neither a virtio-gpu node nor the socket is there.\n";
 
 struct generate {
     const char *output, *dev_root, *vendor, *class_name, *socket_dir;
@@ -381,105 +347,47 @@ static int generate(struct generate *g, struct apir_error *err)
     return rc;
 }
 
-/* Returns an exit code where the command ends here, else -1. */
-static int check_options(const struct generate *g, bool hook_given, char **argv)
+/* Into path (PATH_MAX), where one was given. */
+static bool take_path(const char *given, char *path)
 {
-    if (hook_given && !g->with_hook)
-        return cdi_usage_error(argv[0], "--hook and --no-hook exclude each other", "");
+    if (given)
+        snprintf(path, PATH_MAX, "%s", given);
+    return !given || (given[0] != '\0' && strlen(given) < PATH_MAX);
+}
+
+/* Returns an exit code where the command ends here, else -1. */
+static int take_options(struct generate *g, const struct cdi_args *a)
+{
+    const char *usage = a->command, *fault;
     bool refused;
-    const char *fault = cdi_names_vendor_fault(g->vendor, &refused);
-    if (fault)
-        return cdi_usage_error(argv[0], "no vendor: ", fault);
-    fault = cdi_names_class_fault(g->class_name, &refused);
-    if (fault)
-        return cdi_usage_error(argv[0], "no class: ", fault);
+
+    cdi_specs_own_path(CDI_SPEC_FILE, g->own, sizeof(g->own));
+    g->output = a->output ? a->output : g->own;
+    g->dev_root = a->dev_root ? a->dev_root : "/";
+    g->vendor = a->vendor ? a->vendor : CDI_SPEC_VENDOR;
+    g->class_name = a->class_name ? a->class_name : CDI_SPEC_CLASS;
+    g->socket_dir = a->host_socket;
+    g->with_hook = !a->no_hook;
+    g->with_handshake = !a->no_handshake;
+    g->dry_run = a->dry_run;
+    if (!take_path(a->plugin, g->plugin))
+        return cdi_usage_error(usage, "not a path: ", a->plugin);
+    if (!take_path(a->hook, g->hook))
+        return cdi_usage_error(usage, "not a path: ", a->hook);
+    if (a->hook && a->no_hook)
+        return cdi_usage_error(usage, "--hook and --no-hook exclude each other", "");
+    if ((fault = cdi_names_vendor_fault(g->vendor, &refused)))
+        return cdi_usage_error(usage, "no vendor: ", fault);
+    if ((fault = cdi_names_class_fault(g->class_name, &refused)))
+        return cdi_usage_error(usage, "no class: ", fault);
     if (g->dev_root[0] != '/')
-        return cdi_usage_error(argv[0], "--dev-root wants an absolute path, not ", g->dev_root);
+        return cdi_usage_error(usage, "--dev-root wants an absolute path, not ", g->dev_root);
     if (g->socket_dir && g->socket_dir[0] != '/')
-        return cdi_usage_error(argv[0], "--host-socket wants an absolute path, not ",
-                               g->socket_dir);
+        return cdi_usage_error(usage, "--host-socket wants an absolute path, not ", g->socket_dir);
     return -1;
 }
 
-/* As check_options. */
-static int parse(struct generate *g, int argc, char **argv)
-{
-    enum {
-        OUTPUT = 256,
-        VENDOR,
-        CLASS,
-        PLUGIN,
-        HOOK,
-        NO_HOOK,
-        NO_HANDSHAKE,
-        HOST_SOCKET,
-        DEV_ROOT,
-        DRY_RUN
-    };
-    static const struct option long_options[] = {
-        {"output", required_argument, NULL, OUTPUT},
-        {"vendor", required_argument, NULL, VENDOR},
-        {"class", required_argument, NULL, CLASS},
-        {"plugin", required_argument, NULL, PLUGIN},
-        {"hook", required_argument, NULL, HOOK},
-        {"no-hook", no_argument, NULL, NO_HOOK},
-        {"no-handshake", no_argument, NULL, NO_HANDSHAKE},
-        {"host-socket", required_argument, NULL, HOST_SOCKET},
-        {"dev-root", required_argument, NULL, DEV_ROOT},
-        {"dry-run", no_argument, NULL, DRY_RUN},
-        {"help", no_argument, NULL, 'h'},
-        {0},
-    };
-    bool hook_given = false;
-
-    for (int c; (c = getopt_long(argc, argv, "h", long_options, NULL)) != -1;) {
-        char *path = c == PLUGIN ? g->plugin : g->hook;
-
-        switch (c) {
-        case OUTPUT:
-            g->output = optarg;
-            break;
-        case VENDOR:
-            g->vendor = optarg;
-            break;
-        case CLASS:
-            g->class_name = optarg;
-            break;
-        case PLUGIN:
-        case HOOK:
-            if (optarg[0] == '\0' || strlen(optarg) >= PATH_MAX)
-                return cdi_usage_error(argv[0], "not a path: ", optarg);
-            snprintf(path, PATH_MAX, "%s", optarg);
-            hook_given = hook_given || c == HOOK;
-            break;
-        case NO_HOOK:
-            g->with_hook = false;
-            break;
-        case NO_HANDSHAKE:
-            g->with_handshake = false;
-            break;
-        case HOST_SOCKET:
-            g->socket_dir = optarg;
-            break;
-        case DEV_ROOT:
-            g->dev_root = optarg;
-            break;
-        case DRY_RUN:
-            g->dry_run = true;
-            break;
-        case 'h':
-            fputs(usage, stdout);
-            return CDI_EXIT_OK;
-        default:
-            return cdi_usage_error(argv[0], NULL, NULL);
-        }
-    }
-    if (optind < argc)
-        return cdi_usage_error(argv[0], "unexpected: ", argv[optind]);
-    return check_options(g, hook_given, argv);
-}
-
-int cdi_generate_main(int argc, char **argv)
+int cdi_generate_main(const struct cdi_args *args)
 {
     struct apir_error err = {0};
     cleanup_free struct generate *g = calloc(1, sizeof(*g));
@@ -488,14 +396,7 @@ int cdi_generate_main(int argc, char **argv)
         perror("apir");
         return CDI_EXIT_FAILED;
     }
-    cdi_specs_own_path(CDI_SPEC_FILE, g->own, sizeof(g->own));
-    g->output = g->own;
-    g->dev_root = "/";
-    g->vendor = CDI_SPEC_VENDOR;
-    g->class_name = CDI_SPEC_CLASS;
-    g->with_hook = g->with_handshake = true;
-
-    int code = parse(g, argc, argv);
+    int code = take_options(g, args);
     if (code >= 0)
         return code;
     if (strcmp(g->output, "-") == 0)

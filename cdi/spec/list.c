@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* apir cdi list */
 #include <errno.h>
-#include <getopt.h>
 #include <json-c/json.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -20,21 +19,6 @@
 
 #define BYTES_MAX (16u << 20) /* of all rows: a file makes much of a long kind and many devices */
 #define ROW_BYTES 512         /* that a row takes beside its texts */
-
-static const char usage[] =
-    "Usage: apir cdi list [OPTION]...\n"
-    "\n"
-    "Lists the devices of the CDI specs that the engines read: a line each, with its nodes,\n"
-    "the id of the host's device where the spec tells it, and the file. Of a device that two\n"
-    "files have it is said which of them engines take, if any.\n"
-    "\n"
-    "  --json            as a JSON list: name, nodes, id, spec\n"
-    "  --spec-dir DIR    read DIR instead of the folders that engines read; may be repeated, of\n"
-    "                    two folders the later one wins\n"
-    "  -h, --help        this text\n"
-    "\n"
-    "Exit codes: 0 listed, 1 a spec could not be read, engines refuse a device that is there\n"
-    "twice, or no device was found, 2 wrong usage.\n";
 
 struct list {
     struct json_object *rows;
@@ -180,39 +164,15 @@ static void print_rows(struct json_object *rows)
     }
 }
 
-int cdi_list_main(int argc, char **argv)
+int cdi_list_main(const struct cdi_args *args)
 {
-    enum { JSON = 256, SPEC_DIR };
-    static const struct option long_options[] = {
-        {"json", no_argument, NULL, JSON},
-        {"spec-dir", required_argument, NULL, SPEC_DIR},
-        {"help", no_argument, NULL, 'h'},
-        {0},
-    };
     cleanup_strings struct cdi_strings dirs = {0};
-    bool as_json = false;
     cleanup_json struct json_object *rows = json_object_new_array();
     struct list l = {.rows = rows};
+    const bool given = args->spec_dir.n > 0;
 
-    for (int c; (c = getopt_long(argc, argv, "h", long_options, NULL)) != -1;) {
-        switch (c) {
-        case JSON:
-            as_json = true;
-            break;
-        case SPEC_DIR:
-            if (cdi_strings_add(&dirs, optarg) < 0)
-                return cdi_usage_error(argv[0], "too many folders", "");
-            break;
-        case 'h':
-            fputs(usage, stdout);
-            return CDI_EXIT_OK;
-        default:
-            return cdi_usage_error(argv[0], NULL, NULL);
-        }
-    }
-    if (optind < argc)
-        return cdi_usage_error(argv[0], "unexpected: ", argv[optind]);
-    bool given = dirs.n > 0;
+    for (size_t i = 0; i < args->spec_dir.n; i++)
+        (void)cdi_strings_add(&dirs, args->spec_dir.items[i]);
     if (!given)
         (void)cdi_specs_all_dirs(&dirs);
     l.here = !given;
@@ -222,7 +182,7 @@ int cdi_list_main(int argc, char **argv)
         (void)cdi_specs_check(&dirs, NULL, say_clash, &l);
     else
         (void)cdi_specs_check_all(NULL, say_clash, &l);
-    if (as_json)
+    if (args->json)
         (void)apir_json_print(rows);
     else
         print_rows(rows);

@@ -22,6 +22,7 @@ struct json_object;
 #define CDI_PLUGIN_CONTAINER APIR_GIVEN_PLUGIN
 #define CDI_SOCKET_DIR       "/run/apir/host" /* in the container; outside by default */
 #define CDI_SOCKET_NAME      "apir.sock"
+#define CDI_SOCKET_GROUP     "apir" /* what sysusers.d makes, and the socket unit names */
 
 /*
  * A device gpu<number>: one device of the host behind one render node. Several in one

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* apir cdi validate */
 #include <errno.h>
-#include <getopt.h>
 #include <json-c/json.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,20 +12,6 @@
 #include "cdi/spec/spec.h"
 #include "common/text.h"
 #include "common/error.h"
-
-static const char usage[] =
-    "Usage: apir cdi validate [OPTION]... FILE...\n"
-    "\n"
-    "Checks CDI specs (JSON) as strictly as the engines' own parsers do, and then warns of\n"
-    "what those take but some engine or runtime trips over.\n"
-    "\n"
-    "  --strict       a warning fails too\n"
-    "  --no-host      do not ask whether nodes, mount sources and hooks exist here\n"
-    "  --json         a JSON list: file, valid, findings (each with grade and text)\n"
-    "  -h, --help     this text\n"
-    "\n"
-    "Exit codes: 0 all files are valid, 1 one is not, 2 wrong usage, 3 a file could not be\n"
-    "read (and no other is invalid).\n";
 
 struct validate {
     bool strict, host;
@@ -94,41 +79,14 @@ static void validate(struct validate *v, const char *path)
     cdi_report_fini(&report);
 }
 
-int cdi_validate_main(int argc, char **argv)
+int cdi_validate_main(const struct cdi_args *args)
 {
-    enum { STRICT = 256, NO_HOST, JSON };
-    static const struct option long_options[] = {
-        {"strict", no_argument, NULL, STRICT},
-        {"no-host", no_argument, NULL, NO_HOST},
-        {"json", no_argument, NULL, JSON},
-        {"help", no_argument, NULL, 'h'},
-        {0},
-    };
     cleanup_json struct json_object *rows = json_object_new_array();
-    struct validate v = {.host = true};
+    struct validate v = {
+        .strict = args->strict, .host = !args->no_host, .rows = args->json ? rows : NULL};
 
-    for (int c; (c = getopt_long(argc, argv, "h", long_options, NULL)) != -1;) {
-        switch (c) {
-        case STRICT:
-            v.strict = true;
-            break;
-        case NO_HOST:
-            v.host = false;
-            break;
-        case JSON:
-            v.rows = rows;
-            break;
-        case 'h':
-            fputs(usage, stdout);
-            return CDI_EXIT_OK;
-        default:
-            return cdi_usage_error(argv[0], NULL, NULL);
-        }
-    }
-    if (optind == argc)
-        return cdi_usage_error(argv[0], "no file", "");
-    for (int i = optind; i < argc; i++)
-        validate(&v, argv[i]);
+    for (int i = 0; i < args->n; i++)
+        validate(&v, args->words[i]);
     if (v.rows)
         (void)apir_json_print(rows);
     return v.invalid ? CDI_EXIT_FAILED : v.unreadable ? CDI_EXIT_NOTHING : CDI_EXIT_OK;

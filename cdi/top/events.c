@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* apir events */
-#include <getopt.h>
 #include <json-c/json.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,21 +13,6 @@
 #include "common/cleanup.h"
 #include "common/json.h"
 #include "common/text.h"
-
-static const char usage[] =
-    "Usage: apir events [OPTION]...\n"
-    "\n"
-    "Prints what servers of apir have refused and lost lately, and why: contexts refused,\n"
-    "contexts lost, memory not given for a limit, faults of what contexts share, devices that do\n"
-    "not compute.\n"
-    "A server keeps the last 256 of its life. Root sees all servers, any other user its own.\n"
-    "\n"
-    "  --follow       goes on with what happens from now on\n"
-    "  --json         each event as a JSON object, in a line\n"
-    "  -h, --help     this text\n"
-    "\n"
-    "Exit codes: 0 all is well, 1 a server does not answer, 2 wrong usage, 3 there is no server\n"
-    "to look at.\n";
 
 struct event {
     struct json_object *server, *event; /* borrowed */
@@ -138,36 +122,10 @@ static int show(bool follow, bool json, struct apir_error *err)
     }
 }
 
-int cdi_events_main(int argc, char **argv)
+int cdi_events_main(const struct cdi_args *args)
 {
-    enum { FOLLOW = 256, JSON };
-    static const struct option options[] = {
-        {"follow", no_argument, NULL, FOLLOW},
-        {"json", no_argument, NULL, JSON},
-        {"help", no_argument, NULL, 'h'},
-        {0},
-    };
     struct apir_error err = {0};
-    bool follow = false, json = false;
-
-    for (int c; (c = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
-        switch (c) {
-        case FOLLOW:
-            follow = true;
-            break;
-        case JSON:
-            json = true;
-            break;
-        case 'h':
-            fputs(usage, stdout);
-            return CDI_EXIT_OK;
-        default:
-            return cdi_usage_error(argv[0], NULL, NULL);
-        }
-    }
-    if (optind < argc)
-        return cdi_usage_error(argv[0], "unexpected: ", argv[optind]);
-    const int code = show(follow, json, &err);
+    const int code = show(args->follow, args->json, &err);
     if (err.code)
         apir_text_print(stderr, "apir events: %s\n", err.msg);
     else if (code == CDI_EXIT_NOTHING)

@@ -4,7 +4,6 @@
  * What is of a context has its class, id, user and container as labels: as many series as there are
  * programs, and those of one end with it.
  */
-#include <getopt.h>
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <stdio.h>
@@ -15,17 +14,6 @@
 #include "common/cleanup.h"
 #include "common/json.h"
 #include "common/text.h"
-
-static const char usage[] =
-    "Usage: apir metrics [OPTION]...\n"
-    "\n"
-    "Prints what `apir top` knows as OpenMetrics text, once: for the textfile collector of\n"
-    "Prometheus' node_exporter, say from a timer. Counters are since each program's start.\n"
-    "\n"
-    "  -h, --help     this text\n"
-    "\n"
-    "Exit codes: 0 all is well, 1 a server does not answer (its apir_server_up is 0), 2 wrong\n"
-    "usage.\n";
 
 /* Of a context: a number that it has, in this unit. */
 static const struct family {
@@ -187,25 +175,12 @@ static void print_memory(struct json_object *servers)
     }
 }
 
-int cdi_metrics_main(int argc, char **argv)
+int cdi_metrics_main(const struct cdi_args *args)
 {
-    static const struct option options[] = {
-        {"help", no_argument, NULL, 'h'},
-        {0},
-    };
     struct apir_error err = {0};
-
-    for (int c; (c = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
-        if (c != 'h')
-            return cdi_usage_error(argv[0], NULL, NULL);
-        fputs(usage, stdout);
-        return CDI_EXIT_OK;
-    }
-    if (optind < argc)
-        return cdi_usage_error(argv[0], "unexpected: ", argv[optind]);
     cleanup_json struct json_object *servers = cdi_top_sample(&err);
     if (!servers) {
-        apir_text_print(stderr, "apir metrics: %s\n", err.msg);
+        apir_text_print(stderr, "%s: %s\n", args->command, err.msg);
         return CDI_EXIT_FAILED;
     }
     print_servers(servers);

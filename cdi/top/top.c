@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* apir top */
 #include <errno.h>
-#include <getopt.h>
 #include <json-c/json.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -18,22 +17,6 @@
 #include "common/cleanup.h"
 #include "common/json.h"
 #include "common/text.h"
-
-static const char usage[] =
-    "Usage: apir top [OPTION]...\n"
-    "\n"
-    "Shows who computes on this machine's GPUs through apir, as long as it runs: a row for each\n"
-    "program, with its class, container, device memory, share of the time at work, graphs and\n"
-    "calls in a second, and what waits; below, each device, and what was refused or lost last.\n"
-    "Root sees all servers, any other user its own.\n"
-    "\n"
-    "  --once             once, of one interval\n"
-    "  --interval SECONDS of how long a time each is: 0.1 to 3600 (default 1)\n"
-    "  --json             each time one JSON object, in a line\n"
-    "  -h, --help         this text\n"
-    "\n"
-    "Exit codes: 0 all is well, 1 a server does not answer, 2 wrong usage, 3 there is no server\n"
-    "to look at.\n";
 
 struct top {
     bool once, json;
@@ -132,41 +115,14 @@ static bool parse_seconds(const char *text, double *ret_seconds)
     return true;
 }
 
-int cdi_top_main(int argc, char **argv)
+int cdi_top_main(const struct cdi_args *args)
 {
-    enum { ONCE = 256, INTERVAL, JSON };
-    static const struct option options[] = {
-        {"once", no_argument, NULL, ONCE},
-        {"interval", required_argument, NULL, INTERVAL},
-        {"json", no_argument, NULL, JSON},
-        {"help", no_argument, NULL, 'h'},
-        {0},
-    };
-    struct top top = {.seconds = 1};
+    struct top top = {.once = args->once, .json = args->json, .seconds = 1};
     struct apir_error err = {0};
 
-    for (int c; (c = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
-        switch (c) {
-        case ONCE:
-            top.once = true;
-            break;
-        case INTERVAL:
-            if (!parse_seconds(optarg, &top.seconds))
-                return cdi_usage_error(argv[0], "--interval wants 0.1 to 3600 seconds, not ",
-                                       optarg);
-            break;
-        case JSON:
-            top.json = true;
-            break;
-        case 'h':
-            fputs(usage, stdout);
-            return CDI_EXIT_OK;
-        default:
-            return cdi_usage_error(argv[0], NULL, NULL);
-        }
-    }
-    if (optind < argc)
-        return cdi_usage_error(argv[0], "unexpected: ", argv[optind]);
+    if (args->interval && !parse_seconds(args->interval, &top.seconds))
+        return cdi_usage_error(args->command, "--interval wants 0.1 to 3600 seconds, not ",
+                               args->interval);
     const int code = show(&top, &err);
     if (err.code)
         apir_text_print(stderr, "apir top: %s\n", err.msg);

@@ -341,7 +341,8 @@ TEST_WITHIN(hooks_d_is_what_podman_would_read, setup, teardown)
     expect(doctor_check_hooks_d, DOCTOR_SKIP, "podman 4.5.1");
     have_podman(5, 8);
     make("/etc/containers/containers.conf", "[engine]\nhooks_dir = 1\n");
-    expect(doctor_check_hooks_d, DOCTOR_FAIL, "containers.conf: line 2: engine.hooks_dir is no list");
+    expect(doctor_check_hooks_d, DOCTOR_FAIL,
+           "containers.conf: line 2: engine.hooks_dir is no list");
 }
 
 #define PLUGIN_OK                                                                                  \
