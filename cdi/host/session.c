@@ -12,7 +12,7 @@
 #include "common/error.h"
 #include "common/log.h"
 #include "common/text.h"
-#include "frontend/link/client.h"
+#include "frontend/link/ask.h"
 #include "protocol/atomic.h"
 
 /*

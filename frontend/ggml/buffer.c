@@ -101,9 +101,7 @@ static void buffer_clear(void *buffer, uint8_t value)
         .code = APIR_MSG_BUFFER_CLEAR,
         .u.buffer_clear = {.buffer = context_of(buffer)->id, .value = value},
     };
-    client_lock(c);
-    client_put_locked(c, &msg);
-    client_unlock(c);
+    client_send(c, &msg);
 }
 
 static void buffer_reset(void *buffer)
@@ -113,9 +111,7 @@ static void buffer_reset(void *buffer)
         return;
     struct apir_msg msg = {.code = APIR_MSG_BUFFER_RESET,
                            .u.buffer_reset = {context_of(buffer)->id}};
-    client_lock(c);
-    client_put_locked(c, &msg);
-    client_unlock(c);
+    client_send(c, &msg);
 }
 
 /* ---- on the host ---------------------------------------------------------------- */
@@ -197,9 +193,7 @@ static int become_plain(void *buffer, struct plugin_buffer *b)
     struct client *c = &plugin.client;
     struct apir_msg msg = {.code = APIR_MSG_BUFFER_FREE, .u.buffer_free = {b->id}};
     struct apir_reply_status answer = {.status = APIR_E_NOMEM};
-    client_lock(c);
-    client_put_locked(c, &msg);
-    client_unlock(c);
+    client_send(c, &msg);
     b->extra = NULL;
     functions_fill(buffer, b);
     GG_AT(buffer, plugin.layout.buffer.buft, void *) = b->device->buft;

@@ -410,7 +410,5 @@ void plugin_stream_threads(void *backend, int n)
         .u.stream_threads = {.stream = s->id, .threads = (uint32_t)n},
     };
     s->threads = (uint32_t)n;
-    client_lock(c);
-    client_put_locked(c, &msg);
-    client_unlock(c);
+    client_send(c, &msg);
 }

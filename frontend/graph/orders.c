@@ -145,55 +145,36 @@ static bool answer_ok(const struct orders *os, const struct gg_cgraph_head *grap
 static int ask(struct orders *os, struct plugin_stream *s, const struct gg_cgraph_head *graph,
                struct order *o)
 {
-    struct client *c = &plugin.client;
-    uint64_t in = os->scratch.out_size;
-    uint64_t out = (uint64_t)graph->n_nodes * 4 + (uint64_t)os->scratch.n_tensors * 8;
-    uint64_t in_room = (in + 63) & ~UINT64_C(63);
     struct apir_msg msg = {.code = APIR_MSG_GRAPH_OPTIMIZE};
-    client_lock(c);
-    int place = client_reply_get_locked(c);
-    struct client_block *b = place >= 0 ? client_block_locked(c, in_room + out) : NULL;
-    uint64_t pos = 0;
-    if (b) {
-        memcpy(client_block_data(c, b), os->scratch.out, in);
-        msg.u.graph_optimize = (struct apir_msg_graph_optimize){
-            .stream = s->id,
-            .blob = APIR_ARENA_BLOB_ID,
-            .blob_offset = b->offset,
-            .size = in,
-            .out_offset = b->offset + in_room,
-            .out_size = out,
-            .reply = client_reply_offset(place),
-        };
-        b->held = 1;
-        b->until = pos = client_put_locked(c, &msg);
-        client_flush_locked(c);
-    } else if (place >= 0) {
-        client_reply_put_locked(c, place);
-    }
-    client_unlock(c);
-    int rc = !b ? -ENOMEM : !pos ? -ENODEV : client_wait(c, pos, 0);
-    if (rc) {
-        if (b)
-            client_block_release(b);
-        return rc;
-    }
+    struct apir_msg_graph_optimize *m = &msg.u.graph_optimize;
     struct apir_reply_optimize r;
-    memcpy(&r, c->replies + client_reply_offset(place), sizeof(r));
-    o->order = r.status == APIR_OK ? malloc(out) : NULL;
-    if (o->order) {
-        memcpy(o->order, (uint8_t *)client_block_data(c, b) + in_room, out);
-        if (answer_ok(os, graph, &r, o->order)) {
-            o->n_nodes = r.n_nodes;
-            o->n_deps = r.n_deps;
-            o->deps = o->order + r.n_nodes;
-        }
+    *m = (struct apir_msg_graph_optimize){
+        .stream = s->id,
+        .blob = APIR_ARENA_BLOB_ID,
+        .size = os->scratch.out_size,
+        .out_size = (uint64_t)graph->n_nodes * 4 + (uint64_t)os->scratch.n_tensors * 8,
+    };
+    o->order = malloc(m->out_size);
+    if (!o->order)
+        return -ENOMEM;
+    const int rc = client_ask(&plugin.client, &(struct client_question){
+                                                  .msg = &msg,
+                                                  .reply = &m->reply,
+                                                  .answer = &r,
+                                                  .answer_size = sizeof(r),
+                                                  .payload = os->scratch.out,
+                                                  .size = m->size,
+                                                  .offset = &m->blob_offset,
+                                                  .out = o->order,
+                                                  .out_size = m->out_size,
+                                                  .out_offset = &m->out_offset,
+                                              });
+    if (!rc && r.status == APIR_OK && answer_ok(os, graph, &r, o->order)) {
+        o->n_nodes = r.n_nodes;
+        o->n_deps = r.n_deps;
+        o->deps = o->order + r.n_nodes;
     }
-    client_block_release(b);
-    client_lock(c);
-    client_reply_put_locked(c, place);
-    client_unlock(c);
-    return 0;
+    return rc;
 }
 
 const struct order *orders_get(struct orders *os, struct plugin_stream *s,

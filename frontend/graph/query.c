@@ -84,37 +84,19 @@ static void cache_keep(struct query_cache *cache, uint64_t hash, const void *key
 
 static int ask(struct plugin_device *d, struct apir_reply_op_query *ret_answer)
 {
-    struct client *c = &plugin.client;
     struct apir_msg msg = {.code = APIR_MSG_OP_QUERY};
-    client_lock(c);
-    /* The place first: whoever has a block says when it is free before the lock goes. */
-    int place = client_reply_get_locked(c);
-    struct client_block *b = place >= 0 ? client_block_locked(c, query_scratch.out_size) : NULL;
-    uint64_t pos = 0;
-    if (b) {
-        memcpy(client_block_data(c, b), query_scratch.out, query_scratch.out_size);
-        msg.u.op_query = (struct apir_msg_op_query){
-            .device = d->index,
-            .blob = APIR_ARENA_BLOB_ID,
-            .blob_offset = b->offset,
-            .size = query_scratch.out_size,
-            .reply = client_reply_offset(place),
-        };
-        b->until = pos = client_put_locked(c, &msg);
-        client_flush_locked(c);
-    } else if (place >= 0) {
-        client_reply_put_locked(c, place);
-    }
-    client_unlock(c);
-    if (!b && client_usable(c))
-        return -ENOMEM;
-    if (!pos || client_wait(c, pos, 0) < 0)
-        return -ENODEV;
-    memcpy(ret_answer, c->replies + client_reply_offset(place), sizeof(*ret_answer));
-    client_lock(c);
-    client_reply_put_locked(c, place);
-    client_unlock(c);
-    return 0;
+    struct apir_msg_op_query *m = &msg.u.op_query;
+    *m = (struct apir_msg_op_query){
+        .device = d->index, .blob = APIR_ARENA_BLOB_ID, .size = query_scratch.out_size};
+    return client_ask(&plugin.client, &(struct client_question){
+                                          .msg = &msg,
+                                          .reply = &m->reply,
+                                          .answer = ret_answer,
+                                          .answer_size = sizeof(*ret_answer),
+                                          .payload = query_scratch.out,
+                                          .size = m->size,
+                                          .offset = &m->blob_offset,
+                                      });
 }
 
 /*

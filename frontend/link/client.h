@@ -85,9 +85,6 @@ struct client {
     struct apir_reply_hello hello;
 };
 
-/* Connects and says HELLO. 0 or -errno with *err (-ENODEV: nothing to talk to). */
-int client_open(struct client *c, const char *transport_choice, struct apir_error *err);
-
 /* False in a forked child and after a loss. */
 bool client_usable(struct client *c);
 
@@ -107,6 +104,10 @@ uint64_t client_put_locked(struct client *c, const struct apir_msg *msg);
 /* Shows what was put to the host, and wakes it if it sleeps. */
 void client_flush_locked(struct client *c);
 
+/* The host has completed `pos`. */
+bool client_reached(const struct client *c, uint64_t pos);
+/* Notices a state that ends the session. */
+bool client_state_ok(struct client *c);
 /* The host has completed all that it was shown: it waits for us. */
 bool client_host_idle(struct client *c);
 
@@ -123,53 +124,8 @@ int client_wait(struct client *c, uint64_t pos, uint64_t expect_ns);
 int client_wait_asleep(struct client *c, uint64_t pos, uint64_t expect_ns);
 int client_wait_locked(struct client *c, uint64_t pos);
 
-/* Arena room for `size` bytes; waits for it. NULL: lost, or more than there is. */
-struct client_block *client_block_locked(struct client *c, uint64_t size);
-static inline void *client_block_data(struct client *c, const struct client_block *b)
-{
-    return c->arena + b->offset;
-}
-
-/* The same, where there is room at once; NULL: lost, or a wait is needed. */
-struct client_block *client_block_try_locked(struct client *c, uint64_t size);
-
-/*
- * Copies what a GET of `size` bytes brings into the held block to dst, while it arrives, and ends
- * the hold. If the host is lost, dst is filled as for client_fill_lost. May be called without the
- * lock.
- */
-void client_block_read(struct client *c, struct client_block *b, void *dst, uint64_t size,
-                       uint32_t type, uint64_t expect_ns);
-
-/* Ends the hold on a block; may be called without the lock. */
-void client_block_release(struct client_block *b);
-
-/* enum apir_status of a graph of this stream that has failed; APIR_OK: none since it was cleared.
- * What is complete shows here what has become of the graphs before it. */
-uint32_t client_stream_status(const struct client *c, uint32_t stream);
-void client_stream_clear(struct client *c, uint32_t stream);
-
-/* Queues a read into r.block (held, `until` set); the queue never overflows. */
-void client_read_defer_locked(struct client *c, const struct client_read *r);
-/* Where the deferred read of the stream that ends at `upto` begins to arrive; `upto` where that
- * cannot be told. Whoever waits for it first finishes it with the lock held for microseconds. */
-uint64_t client_reads_begin_locked(const struct client *c, uint32_t stream, uint64_t upto);
-
-/* Completes the deferred reads of a stream (0: all) that end at `upto` or before. */
-void client_reads_finish_locked(struct client *c, uint32_t stream, uint64_t upto);
-
-/*
- * A reply place for one call, cleared to zero: its index, or -1: lost. Waits for one where all are
- * taken, and lets the lock go meanwhile.
- */
-int client_reply_get_locked(struct client *c);
-void client_reply_put_locked(struct client *c, int index);
-static inline uint32_t client_reply_offset(int index)
-{
-    return (uint32_t)index * APIR_REPLY_SIZE;
-}
-
-/* Behind those: each stream id has a place of its own, for struct apir_stream_status. */
+/* In the reply area, behind the places of calls: each stream id has a place of its own, for struct
+ * apir_stream_status. */
 static inline uint32_t client_stream_offset(uint32_t stream)
 {
     return (CLIENT_CALLS_MAX + stream - 1) * APIR_REPLY_SIZE;
@@ -178,21 +134,11 @@ _Static_assert((CLIENT_CALLS_MAX + APIR_STREAMS_MAX) * APIR_REPLY_SIZE <=
                    APIR_RING_SIZE / 2 - APIR_RING_HEADER_SIZE,
                "all places are in the reply area");
 
-/*
- * Sends a message whose `reply` field the caller points `reply_field` at, waits,
- * and copies `size` bytes of the answer. 0, or -ENODEV: lost.
- */
-int client_call(struct client *c, struct apir_msg *msg, uint32_t *reply_field, void *answer,
-                size_t size);
-
 /* A device that is the CPU of this very machine: without a GPU and a VM nothing is gained. */
 static inline bool client_has_own_cpu(const struct client *c,
                                       const struct apir_reply_device_info *info)
 {
     return c->transport.same_kernel && (info->flags & APIR_DEVICE_SYNC);
 }
-
-/* What a tensor of this type reads as when its host is gone: NaN or zero. */
-void client_fill_lost(void *dst, size_t size, uint32_t type);
 
 #endif

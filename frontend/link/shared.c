@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "frontend/link/ask.h"
+
 #define FIRST_ID 2u /* 0: ring, 1: arena */
 
 /* Bytes that all of this process's shared memory may take: the host's limit for a

@@ -14,7 +14,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "frontend/link/client.h"
+#include "frontend/link/arena.h"
+#include "frontend/link/ask.h"
 #include "protocol/ggml_abi.h"
 
 /* One of the host's extra buffer types, as a type of ours. */
