@@ -136,4 +136,13 @@ int apir_graph_decode(const void *data, size_t size, struct apir_graph *ret_grap
                       const char **ret_why);
 void apir_graph_fini(struct apir_graph *g);
 
+/* What t computes, for messages: a name without control characters. */
+static inline const char *apir_graph_op_name(const struct apir_graph *g,
+                                             const struct apir_tensor *t)
+{
+    return t->sub != APIR_NO_NAME  ? g->names[t->sub].name
+           : t->op != APIR_NO_NAME ? g->names[t->op].name
+                                   : "tensor";
+}
+
 #endif

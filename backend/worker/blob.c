@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "backend/worker/handlers.h"
 #include "backend/worker/stream.h"
 #include "backend/worker/table.h"
 

@@ -1,40 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Messages of the session itself, of its devices and its buffers; and who is told of which. */
 #include "backend/worker/dispatch.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "backend/worker/blob.h"
 #include "backend/worker/control.h"
 #include "backend/worker/extra.h"
 #include "backend/worker/graph.h"
+#include "backend/worker/handlers.h"
 #include "backend/worker/stream.h"
 #include "backend/worker/table.h"
-#include "backend/worker/transfer.h"
-#include "common/cleanup.h"
-#include "common/log.h"
 
-/* Each handler returns NULL, or the static reason why the context is FATAL. */
-
-/* A private copy of a payload in the arena; *ret_copy is freed by the caller. */
-static const char *payload_copy(struct worker *w, uint32_t blob, uint64_t offset, uint64_t size,
-                                void **ret_copy)
-{
-    const void *src = worker_region(w, blob, offset, size);
-    if (!src)
-        return worker_bad_region;
-    void *copy = malloc(size);
-    if (copy)
-        memcpy(copy, src, size);
-    *ret_copy = copy;
-    return NULL;
-}
-
-/* ---- session ---------------------------------------------------------------- */
-
-static const char *handle_hello(struct worker *w, const struct apir_msg_hello *m)
+const char *worker_hello(struct worker *w, const struct apir_msg_hello *m)
 {
     void *place = worker_reply(w, m->reply);
     if (!place)
@@ -55,7 +33,7 @@ static const char *handle_hello(struct worker *w, const struct apir_msg_hello *m
     return NULL;
 }
 
-static const char *handle_device_info(struct worker *w, const struct apir_msg_device_info *m)
+const char *worker_device_info(struct worker *w, const struct apir_msg_device_info *m)
 {
     void *place = worker_reply(w, m->reply);
     if (!place)
@@ -81,7 +59,7 @@ static const char *handle_device_info(struct worker *w, const struct apir_msg_de
     return NULL;
 }
 
-static const char *handle_device_memory(struct worker *w, const struct apir_msg_device_memory *m)
+const char *worker_device_memory(struct worker *w, const struct apir_msg_device_memory *m)
 {
     void *place = worker_reply(w, m->reply);
     if (!place)
@@ -93,24 +71,6 @@ static const char *handle_device_memory(struct worker *w, const struct apir_msg_
     worker_room(w, m->device, &r.memory_free, &r.memory_total);
     memcpy(place, &r, sizeof(r));
     return NULL;
-}
-
-static const char *handle_op_query(struct worker *w, const struct apir_msg_op_query *m)
-{
-    void *place = worker_reply(w, m->reply);
-    if (!place)
-        return worker_bad_reply;
-    if (m->device >= w->ggml.n_devices)
-        return worker_bad_device;
-    cleanup_free void *copy = NULL;
-    const char *why = payload_copy(w, m->blob, m->blob_offset, m->size, &copy);
-    if (why)
-        return why;
-    struct apir_reply_op_query r = {.status = APIR_E_NOMEM};
-    if (copy)
-        why = worker_op_query(w, m->device, copy, m->size, &r);
-    memcpy(place, &r, sizeof(r));
-    return why;
 }
 
 /* ---- buffers ---------------------------------------------------------------- */
@@ -171,18 +131,17 @@ static const char *buffer_alloc(struct worker *w, uint32_t device, int extra, ui
     return NULL;
 }
 
-static const char *handle_buffer_alloc(struct worker *w, const struct apir_msg_buffer_alloc *m)
+const char *worker_buffer_alloc(struct worker *w, const struct apir_msg_buffer_alloc *m)
 {
     return buffer_alloc(w, m->device, -1, m->buffer, m->size, m->reply);
 }
 
-static const char *handle_buffer_alloc_extra(struct worker *w,
-                                             const struct apir_msg_buffer_alloc_extra *m)
+const char *worker_buffer_alloc_extra(struct worker *w, const struct apir_msg_buffer_alloc_extra *m)
 {
     return buffer_alloc(w, m->device, (int)m->extra, m->buffer, m->size, m->reply);
 }
 
-static const char *handle_buffer_free(struct worker *w, const struct apir_msg_buffer_free *m)
+const char *worker_buffer_free(struct worker *w, const struct apir_msg_buffer_free *m)
 {
     struct worker_buffer *b = worker_buffer_find(w, m->buffer);
     if (!b)
@@ -200,7 +159,7 @@ static const char *handle_buffer_free(struct worker *w, const struct apir_msg_bu
     return NULL;
 }
 
-static const char *handle_buffer_clear(struct worker *w, const struct apir_msg_buffer_clear *m)
+const char *worker_buffer_clear(struct worker *w, const struct apir_msg_buffer_clear *m)
 {
     struct worker_buffer *b = worker_buffer_find(w, m->buffer);
     if (!b)
@@ -211,7 +170,7 @@ static const char *handle_buffer_clear(struct worker *w, const struct apir_msg_b
     return NULL;
 }
 
-static const char *handle_buffer_reset(struct worker *w, const struct apir_msg_buffer_reset *m)
+const char *worker_buffer_reset(struct worker *w, const struct apir_msg_buffer_reset *m)
 {
     struct worker_buffer *b = worker_buffer_find(w, m->buffer);
     if (!b)
@@ -220,207 +179,18 @@ static const char *handle_buffer_reset(struct worker *w, const struct apir_msg_b
     return NULL;
 }
 
-/* ---- graphs ------------------------------------------------------------------ */
+/* ---- all of them -------------------------------------------------------------- */
 
-static const char *handle_graph_def(struct worker *w, const struct apir_msg_graph_def *m)
-{
-    const struct worker_stream *s = &w->streams[m->stream];
-    if (!s->host)
-        return worker_bad_stream;
-    cleanup_free void *copy = NULL;
-    const char *why = payload_copy(w, m->blob, m->blob_offset, m->size, &copy);
-    if (why)
-        return why;
-    worker_streams_settle(w);
-    struct worker_slot *slot = &w->slots[m->slot];
-    if (copy)
-        return worker_slot_define(w, slot, s->device, copy, m->size);
-    worker_slot_clear(w, slot);
-    worker_slot_break(slot, APIR_E_NOMEM, "the host has no memory for a graph");
-    return NULL;
-}
-
-static const char *handle_graph_optimize(struct worker *w, const struct apir_msg_graph_optimize *m)
-{
-    void *place = worker_reply(w, m->reply);
-    if (!place)
-        return worker_bad_reply;
-    const struct worker_stream *s = &w->streams[m->stream];
-    if (!s->host)
-        return worker_bad_stream;
-    if (!host_stream_optimizes(&w->ggml, s->host))
-        return "this stream has no graph_optimize";
-    void *out = worker_region(w, m->blob, m->out_offset, m->out_size);
-    if (!out)
-        return worker_bad_region;
-    cleanup_free void *copy = NULL;
-    const char *why = payload_copy(w, m->blob, m->blob_offset, m->size, &copy);
-    if (why)
-        return why;
-    struct apir_reply_optimize r = {.status = APIR_E_NOMEM};
-    if (copy)
-        why = worker_graph_optimize(w, s->host, s->device, copy, m->size, out, m->out_size, &r);
-    memcpy(place, &r, sizeof(r));
-    return why;
-}
-
-/* As the status of the slot's computation, with why[APIR_WHY_SIZE]. */
-static uint32_t exec_compute(struct worker *w, struct worker_stream *s, struct worker_slot *slot,
-                             char *why)
-{
-    const int rc = worker_stream_compute(w, s, &slot->graph);
-    if (w->control_err) {
-        snprintf(why, APIR_WHY_SIZE, "the host's server is gone");
-        return APIR_E_FAILED;
-    }
-    if (rc == GG_STATUS_SUCCESS)
-        return APIR_OK;
-    const char *op, *name;
-    worker_slot_last(slot, &op, &name);
-    snprintf(why, APIR_WHY_SIZE, "%.32s %s (%d), in the graph that ends with %.32s '%.40s'",
-             w->ggml.devices[s->device].name,
-             rc == GG_STATUS_ALLOC_FAILED ? "is out of memory" : "reports an error", rc, op, name);
-    return rc == GG_STATUS_ALLOC_FAILED ? APIR_E_NOMEM : APIR_E_FAILED;
-}
-
-static const char *handle_graph_exec(struct worker *w, const struct apir_msg_graph_exec *m)
-{
-    struct worker_stream *s = &w->streams[m->stream];
-    struct worker_slot *slot = &w->slots[m->slot];
-    if (!s->host)
-        return worker_bad_stream;
-    if (slot->state == SLOT_EMPTY)
-        return "graph slot is not defined";
-    if (slot->state == SLOT_BROKEN) {
-        worker_stream_fail(w, s, slot->status, slot->why);
-        return NULL;
-    }
-    if (slot->device != s->device)
-        return "graph slot is of another device";
-    char why[APIR_WHY_SIZE];
-    if (slot->n_indices) {
-        /* What they are read from may still be written by work before. */
-        const char *fatal = worker_stream_settle(w, m->stream);
-        if (fatal)
-            return fatal;
-        if (!worker_slot_indices_ok(slot, why)) {
-            worker_stream_fail(w, s, APIR_E_FAILED, why);
-            return NULL;
-        }
-    }
-    uint32_t status = exec_compute(w, s, slot, why);
-    if (status != APIR_OK)
-        worker_stream_fail(w, s, status, why);
-    return NULL;
-}
-
-static const char *handle_graph_drop(struct worker *w, const struct apir_msg_graph_drop *m)
-{
-    worker_streams_settle(w);
-    worker_slot_clear(w, &w->slots[m->slot]);
-    return NULL;
-}
-
-static const char *dispatch_transfer(struct worker *w, const struct apir_msg *msg)
-{
-    switch (msg->code) {
-    case APIR_MSG_SET:
-        return worker_set(w, &msg->u.set);
-    case APIR_MSG_SET_INLINE:
-        return worker_set_inline(w, &msg->u.set_inline, msg->tail);
-    case APIR_MSG_GET:
-        return worker_get(w, &msg->u.get);
-    case APIR_MSG_SET_2D:
-        return worker_set_2d(w, &msg->u.set_2d);
-    case APIR_MSG_GET_2D:
-        return worker_get_2d(w, &msg->u.get_2d);
-    case APIR_MSG_MEMSET:
-        return worker_memset(w, &msg->u.memset);
-    case APIR_MSG_COPY:
-        return worker_copy(w, &msg->u.copy);
-    default:
-        return "not a transfer";
-    }
-}
-
-/* Streams and events. */
-static const char *dispatch_stream(struct worker *w, const struct apir_msg *msg)
-{
-    switch (msg->code) {
-    case APIR_MSG_STREAM_OPEN:
-        return worker_stream_open(w, &msg->u.stream_open);
-    case APIR_MSG_STREAM_CLOSE:
-        return worker_stream_close(w, &msg->u.stream_close);
-    case APIR_MSG_STREAM_SYNC:
-        return worker_stream_settle(w, msg->u.stream_sync.stream);
-    case APIR_MSG_EVENT_RECORD:
-        return worker_event_record(w, &msg->u.event_record);
-    case APIR_MSG_EVENT_WAIT:
-        return worker_event_wait(w, &msg->u.event_wait);
-    case APIR_MSG_EVENT_SYNC:
-        return worker_event_sync(w, &msg->u.event_sync);
-    case APIR_MSG_EVENT_FREE:
-        return worker_event_free(w, &msg->u.event_free);
-    case APIR_MSG_STREAM_THREADS:
-        return worker_stream_threads(w, &msg->u.stream_threads);
-    default:
-        return "of no stream";
-    }
-}
-
-/* All codes, without a default: the compiler asks for what is missing. */
 const char *worker_dispatch(struct worker *w, const struct apir_msg *msg)
 {
+#define GIVEN_FLAT
+#define GIVEN_TAIL , msg->tail
     switch (msg->code) {
-    case APIR_MSG_HELLO:
-        return handle_hello(w, &msg->u.hello);
-    case APIR_MSG_DEVICE_INFO:
-        return handle_device_info(w, &msg->u.device_info);
-    case APIR_MSG_DEVICE_MEMORY:
-        return handle_device_memory(w, &msg->u.device_memory);
-    case APIR_MSG_OP_QUERY:
-        return handle_op_query(w, &msg->u.op_query);
-    case APIR_MSG_BUFFER_ALLOC:
-        return handle_buffer_alloc(w, &msg->u.buffer_alloc);
-    case APIR_MSG_BUFFER_FREE:
-        return handle_buffer_free(w, &msg->u.buffer_free);
-    case APIR_MSG_BUFFER_CLEAR:
-        return handle_buffer_clear(w, &msg->u.buffer_clear);
-    case APIR_MSG_BUFFER_RESET:
-        return handle_buffer_reset(w, &msg->u.buffer_reset);
-    case APIR_MSG_GRAPH_DEF:
-        return handle_graph_def(w, &msg->u.graph_def);
-    case APIR_MSG_GRAPH_EXEC:
-        return handle_graph_exec(w, &msg->u.graph_exec);
-    case APIR_MSG_GRAPH_DROP:
-        return handle_graph_drop(w, &msg->u.graph_drop);
-    case APIR_MSG_GRAPH_OPTIMIZE:
-        return handle_graph_optimize(w, &msg->u.graph_optimize);
-    case APIR_MSG_BLOB_REGISTER:
-        return worker_blob_register(w, &msg->u.blob_register);
-    case APIR_MSG_BLOB_FORGET:
-        return worker_blob_forget(w, &msg->u.blob_forget);
-    case APIR_MSG_BUFFER_ALLOC_EXTRA:
-        return handle_buffer_alloc_extra(w, &msg->u.buffer_alloc_extra);
-    case APIR_MSG_TENSOR_BEGIN:
-        return worker_extra_begin(w, &msg->u.tensor_begin);
-    case APIR_MSG_SET:
-    case APIR_MSG_SET_INLINE:
-    case APIR_MSG_GET:
-    case APIR_MSG_SET_2D:
-    case APIR_MSG_GET_2D:
-    case APIR_MSG_MEMSET:
-    case APIR_MSG_COPY:
-        return dispatch_transfer(w, msg);
-    case APIR_MSG_STREAM_OPEN:
-    case APIR_MSG_STREAM_CLOSE:
-    case APIR_MSG_STREAM_SYNC:
-    case APIR_MSG_EVENT_RECORD:
-    case APIR_MSG_EVENT_WAIT:
-    case APIR_MSG_EVENT_SYNC:
-    case APIR_MSG_EVENT_FREE:
-    case APIR_MSG_STREAM_THREADS:
-        return dispatch_stream(w, msg);
+#define M(NAME, name, code, states, tail)                                                          \
+    case APIR_MSG_##NAME:                                                                          \
+        return worker_##name(w, &msg->u.name GIVEN_##tail);
+        APIR_MESSAGES(M)
+#undef M
     }
     return "unknown message code";
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/worker/extra.h"
 
+#include "backend/worker/handlers.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -137,7 +139,7 @@ static void plain_alloc(struct worker *w, struct worker_buffer *b)
     e->plain = NULL;
 }
 
-const char *worker_extra_begin(struct worker *w, const struct apir_msg_tensor_begin *m)
+const char *worker_tensor_begin(struct worker *w, const struct apir_msg_tensor_begin *m)
 {
     struct worker_buffer *b = worker_buffer_find(w, m->buffer);
     if (!b || !b->extra)

@@ -22,7 +22,6 @@ void worker_extra_clear(struct worker *w, struct worker_buffer *b);
 /* Frees b->extra. */
 void worker_extra_free(struct worker *w, struct worker_buffer *b);
 
-const char *worker_extra_begin(struct worker *w, const struct apir_msg_tensor_begin *m);
 /* The next `size` bytes of the tensor that is coming; with the last one it is converted. The caller
  * has waited for what may use the buffer. */
 const char *worker_extra_put(struct worker *w, struct worker_buffer *b, uint64_t offset,

@@ -8,35 +8,20 @@
 #include <string.h>
 
 #include "backend/worker/extra.h"
-#include "backend/worker/table.h"
 #include "backend/worker/rules/op.h"
 #include "backend/worker/rules/rules.h"
-#include "common/log.h"
+#include "backend/worker/table.h"
+#include "protocol/gguf.h"
 
-/* What a pass over the tensors found. */
-struct outcome {
-    const char *fatal;       /* malformed: the context ends */
-    uint32_t status;         /* well-formed, but not for this host */
-    char why[APIR_WHY_SIZE]; /* with status: for the user */
-};
-
-/* Names of a graph have no control characters: the decoder sees to it. */
-static const char *op_name(const struct apir_graph *wire, const struct apir_tensor *t)
-{
-    return t->sub != APIR_NO_NAME  ? wire->names[t->sub].name
-           : t->op != APIR_NO_NAME ? wire->names[t->op].name
-                                   : "tensor";
-}
-
-static void refuse(struct outcome *out, uint32_t status, const struct apir_graph *wire,
+static void refuse(struct worker_outcome *out, uint32_t status, const struct apir_graph *wire,
                    uint32_t index, const char *why)
 {
     const struct apir_tensor *t = &wire->tensors[index];
     out->status = status;
-    snprintf(out->why, sizeof(out->why), "%s '%s': %s", op_name(wire, t), t->name, why);
+    snprintf(out->why, sizeof(out->why), "%s '%s': %s", apir_graph_op_name(wire, t), t->name, why);
 }
 
-/* The buffer (index into w->buffers) and the offset in it where tensor data lies. */
+/* Where a tensor's data lies. */
 struct place {
     struct worker_buffer *buffer;
     uint64_t offset;
@@ -56,7 +41,8 @@ static bool is_op(const struct apir_graph *wire, const struct apir_tensor *t, en
 
 /* Fills g from t, data and buffer aside. */
 static void tensor_translate(struct worker *w, const struct apir_graph *wire, uint32_t index,
-                             enum purpose purpose, struct gg_tensor *all, struct outcome *out)
+                             enum purpose purpose, struct gg_tensor *all,
+                             struct worker_outcome *out)
 {
     const struct apir_tensor *t = &wire->tensors[index];
     struct gg_tensor *g = &all[index];
@@ -107,7 +93,7 @@ static void tensor_translate(struct worker *w, const struct apir_graph *wire, ui
  */
 static void tensor_check(struct worker *w, const struct apir_graph *wire, uint32_t index,
                          enum purpose purpose, bool cpu, uint64_t *ret_extent,
-                         struct worker_reach *ret_reach, struct outcome *out)
+                         struct worker_reach *ret_reach, struct worker_outcome *out)
 {
     const struct apir_tensor *t = &wire->tensors[index];
     *ret_reach = (struct worker_reach){.only_asked = NULL};
@@ -126,7 +112,7 @@ static void tensor_check(struct worker *w, const struct apir_graph *wire, uint32
 /* Gives g its buffer and address; the range is wholly inside the buffer. */
 static void tensor_locate(struct worker *w, const struct worker_slot *slot, uint32_t index,
                           uint64_t need, struct gg_tensor *all, struct place *places,
-                          struct outcome *out)
+                          struct worker_outcome *out)
 {
     const struct apir_graph *wire = &slot->wire;
     const struct apir_tensor *t = &wire->tensors[index];
@@ -267,7 +253,7 @@ static void index_note(struct worker_slot *slot, uint32_t index, const struct pl
     struct worker_index *ids = &slot->indices[slot->n_indices++];
     *ids = (struct worker_index){.node = index,
                                  .data = places[at].buffer->host.memory + places[at].offset,
-                                 .wide = t->type == 27 /* I64 */,
+                                 .wide = t->type == APIR_TYPE_I64,
                                  .limit = limit};
     memcpy(ids->ne, t->ne, sizeof(ids->ne));
     memcpy(ids->nb, t->nb, sizeof(ids->nb));
@@ -318,7 +304,7 @@ bool worker_slot_indices_ok(const struct worker_slot *slot, char *why)
             continue;
         const struct apir_tensor *t = &slot->wire.tensors[ids->node];
         snprintf(why, APIR_WHY_SIZE, "%s '%s': row %" PRId64 " is asked for, of %" PRId64,
-                 op_name(&slot->wire, t), t->name, id, ids->limit);
+                 apir_graph_op_name(&slot->wire, t), t->name, id, ids->limit);
         return false;
     }
     return true;
@@ -331,7 +317,7 @@ void worker_slot_last(const struct worker_slot *slot, const char **ret_op, const
     for (uint32_t i = wire->n_tensors; i-- > 0;) {
         if (!(wire->tensors[i].bits & APIR_TENSOR_NODE))
             continue;
-        *ret_op = op_name(wire, &wire->tensors[i]);
+        *ret_op = apir_graph_op_name(wire, &wire->tensors[i]);
         *ret_name = wire->tensors[i].name;
         return;
     }
@@ -346,7 +332,7 @@ void worker_slot_break(struct worker_slot *slot, uint32_t status, const char *wh
 
 /* ---- definition --------------------------------------------------------------- */
 
-static bool op_is_view(const struct worker *w, int32_t op)
+bool worker_op_is_view(const struct worker *w, int32_t op)
 {
     const char *s = w->ggml.ops.name[op];
     return strcmp(s, "NONE") == 0 || strcmp(s, "RESHAPE") == 0 || strcmp(s, "VIEW") == 0 ||
@@ -362,7 +348,7 @@ struct realising {
     uint32_t n_nodes;
 };
 
-static void buffers_use(struct worker *w, const struct apir_graph *wire, struct outcome *out)
+static void buffers_use(struct worker *w, const struct apir_graph *wire, struct worker_outcome *out)
 {
     for (uint32_t i = 0; i < wire->n_buffers && !out->fatal; i++) {
         struct worker_buffer *b = worker_buffer_find(w, wire->buffers[i].id);
@@ -376,7 +362,7 @@ static void buffers_use(struct worker *w, const struct apir_graph *wire, struct 
 
 /* Checks one tensor, fills its place in slot->tensors, and notes it if it is a node. */
 static void tensor_realise(struct worker *w, struct worker_slot *slot, uint32_t i,
-                           struct realising *r, struct outcome *out)
+                           struct realising *r, struct worker_outcome *out)
 {
     const struct apir_graph *wire = &slot->wire;
     struct worker_reach reach;
@@ -396,21 +382,21 @@ static void tensor_realise(struct worker *w, struct worker_slot *slot, uint32_t 
     if (out->fatal || out->status || !(wire->tensors[i].bits & APIR_TENSOR_NODE) || g->op == 0)
         return;
     if (!extras_ok(wire, i, r->places) ||
-        (!op_is_view(w, g->op) &&
+        (!worker_op_is_view(w, g->op) &&
          !host_tensor_supported(&w->ggml, &w->ggml.devices[slot->device], g)))
         refuse(out, APIR_E_UNSUPPORTED, wire, i, "the host's device does not support it");
     r->nodes[r->n_nodes++] = i;
     index_note(slot, i, r->places);
 }
 
-static void no_memory(struct outcome *out)
+static void no_memory(struct worker_outcome *out)
 {
     out->status = APIR_E_NOMEM;
     snprintf(out->why, sizeof(out->why), "the host has no memory for a graph");
 }
 
 static void graph_realise(struct worker *w, struct worker_slot *slot, const struct realising *r,
-                          struct outcome *out)
+                          struct worker_outcome *out)
 {
     int rc = host_graph_build(&w->ggml, slot->tensors, slot->wire.n_tensors, r->nodes, r->n_nodes,
                               r->counts, &slot->graph);
@@ -427,7 +413,7 @@ static void graph_realise(struct worker *w, struct worker_slot *slot, const stru
 static const char *slot_realise(struct worker *w, struct worker_slot *slot)
 {
     const struct apir_graph *wire = &slot->wire;
-    struct outcome out = {0};
+    struct worker_outcome out = {0};
     struct realising r = {
         .cpu = host_device_is_cpu(&w->ggml.devices[slot->device]),
         .places = calloc(wire->n_tensors, sizeof(*r.places)),
@@ -510,9 +496,8 @@ bool worker_slot_uses(const struct worker_slot *slot, uint32_t buffer_id)
     return false;
 }
 
-/* Fills tensors that have no memory: for questions, not for computing. */
-static void tensors_imagine(struct worker *w, const struct apir_graph *wire, uint32_t device,
-                            struct gg_tensor *tensors, struct outcome *out)
+void worker_tensors_imagine(struct worker *w, const struct apir_graph *wire, uint32_t device,
+                            struct gg_tensor *tensors, struct worker_outcome *out)
 {
     bool cpu = host_device_is_cpu(&w->ggml.devices[device]);
     for (uint32_t i = 0; i < wire->n_tensors && !out->fatal && !out->status; i++) {
@@ -524,132 +509,4 @@ static void tensors_imagine(struct worker *w, const struct apir_graph *wire, uin
         if (!out->fatal && !out->status)
             tensor_translate(w, wire, i, TO_ASK, tensors, out);
     }
-}
-
-/* What the extra types do with the node: as a weight, or as the op that one is used in. */
-static void query_extras(struct worker *w, const struct host_device *d, struct gg_tensor *node,
-                         struct apir_reply_op_query *reply)
-{
-    const char *op = w->ggml.ops.name[node->op];
-    const bool product = (strcmp(op, "MUL_MAT") == 0 || strcmp(op, "MUL_MAT_ID") == 0) &&
-                         node->src[0] && node->src[0]->op == 0 && !node->src[0]->view_src;
-    for (uint32_t i = 0; i < d->n_extras; i++) {
-        if (product && host_extra_takes(&w->ggml, d, i, node->src[0]) &&
-            host_extra_supported(&w->ggml, d, i, node))
-            reply->extras |= 1u << i;
-        if (node->op == 0 && host_extra_takes(&w->ggml, d, i, node)) {
-            reply->extras |= 1u << i;
-            reply->extra_sizes[i] = host_tensor_alloc_size(&w->ggml, d->extras[i], node);
-        }
-    }
-}
-
-const char *worker_op_query(struct worker *w, uint32_t device, const void *payload, uint64_t size,
-                            struct apir_reply_op_query *ret_reply)
-{
-    struct apir_graph wire;
-    const char *why = NULL;
-    *ret_reply = (struct apir_reply_op_query){.status = APIR_OK};
-    int rc = apir_graph_decode(payload, size, &wire, &why);
-    if (rc == -EBADMSG)
-        return why;
-    if (rc || wire.n_tensors > 64) {
-        ret_reply->status = APIR_E_NOMEM;
-        if (!rc)
-            apir_graph_fini(&wire);
-        return NULL;
-    }
-    struct gg_tensor tensors[64];
-    struct outcome out = {0};
-    tensors_imagine(w, &wire, device, tensors, &out);
-    /* A question that no graph may become: the answer is no, and the guest computes it. */
-    if (out.fatal) {
-        apir_log(APIR_LOG_DEBUG, "%s is not supported: %s",
-                 op_name(&wire, &wire.tensors[wire.n_tensors - 1]), out.fatal);
-        out = (struct outcome){.status = APIR_E_UNSUPPORTED};
-    }
-    if (!out.status) {
-        const struct host_device *d = &w->ggml.devices[device];
-        /* The asked one is last: everything it refers to comes before it. */
-        const struct gg_tensor *node = &tensors[wire.n_tensors - 1];
-        if (op_is_view(w, node->op) || host_tensor_supported(&w->ggml, d, node))
-            ret_reply->flags |= APIR_OP_SUPPORTED;
-        if (host_tensor_offload(&w->ggml, d, node))
-            ret_reply->flags |= APIR_OP_OFFLOAD;
-        ret_reply->alloc_size = host_tensor_alloc_size(&w->ggml, d->buft, node);
-        query_extras(w, d, &tensors[wire.n_tensors - 1], ret_reply);
-    }
-    apir_graph_fini(&wire);
-    return NULL;
-}
-
-/* The nodes of an imagined graph in their wire order, and what ggml counts by. */
-static uint32_t nodes_list(const struct apir_graph *wire, const struct gg_tensor *tensors,
-                           uint32_t *nodes, uint32_t *counts)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < wire->n_tensors; i++) {
-        counts[i] = wire->tensors[i].use_count;
-        if ((wire->tensors[i].bits & APIR_TENSOR_NODE) && tensors[i].op != 0)
-            nodes[n++] = i;
-    }
-    return n;
-}
-
-static void optimize_imagined(struct worker *w, void *stream, const struct apir_graph *wire,
-                              struct gg_tensor *tensors, uint32_t *scratch, uint64_t out_size,
-                              struct host_dep *deps, struct apir_reply_optimize *r)
-{
-    uint32_t *nodes = scratch, *counts = scratch + wire->n_tensors;
-    uint32_t n = nodes_list(wire, tensors, nodes, counts);
-    struct host_graph graph;
-    uint64_t order_size = (uint64_t)n * sizeof(uint32_t);
-    r->status = APIR_E_FAILED;
-    /* A node without an op is not in ggml's list: the guest could not place it. */
-    if (n != wire->n_nodes || order_size > out_size ||
-        host_graph_build(&w->ggml, tensors, wire->n_tensors, nodes, n, counts, &graph) < 0)
-        return;
-    uint64_t room = (out_size - order_size) / sizeof(struct host_dep);
-    uint32_t max_deps = room < wire->n_tensors ? (uint32_t)room : wire->n_tensors;
-    int n_deps = host_graph_optimize(&w->ggml, stream, &graph, tensors, wire->n_tensors, n, nodes,
-                                     deps, max_deps);
-    host_graph_fini(&w->ggml, &graph);
-    if (n_deps < 0)
-        return;
-    r->status = APIR_OK;
-    r->n_nodes = n;
-    r->n_deps = (uint32_t)n_deps;
-}
-
-const char *worker_graph_optimize(struct worker *w, void *stream, uint32_t device,
-                                  const void *payload, uint64_t size, void *out, uint64_t out_size,
-                                  struct apir_reply_optimize *ret_reply)
-{
-    struct apir_graph wire;
-    const char *why = NULL;
-    *ret_reply = (struct apir_reply_optimize){.status = APIR_E_NOMEM};
-    int rc = apir_graph_decode(payload, size, &wire, &why);
-    if (rc)
-        return rc == -EBADMSG ? why : NULL;
-    struct gg_tensor *tensors = calloc(wire.n_tensors, sizeof(*tensors));
-    uint32_t *scratch = malloc(2 * (size_t)wire.n_tensors * sizeof(*scratch));
-    struct host_dep *deps = malloc(wire.n_tensors * sizeof(*deps));
-    struct outcome found = {0};
-    if (tensors && scratch && deps) {
-        tensors_imagine(w, &wire, device, tensors, &found);
-        /* Nothing is computed here, so what breaks a rule does no harm: it keeps its order. */
-        ret_reply->status = found.fatal ? APIR_E_UNSUPPORTED : found.status;
-        if (ret_reply->status == APIR_OK)
-            optimize_imagined(w, stream, &wire, tensors, scratch, out_size, deps, ret_reply);
-        if (ret_reply->status == APIR_OK) {
-            memcpy(out, scratch, ret_reply->n_nodes * sizeof(uint32_t));
-            memcpy((uint8_t *)out + ret_reply->n_nodes * sizeof(uint32_t), deps,
-                   ret_reply->n_deps * sizeof(*deps));
-        }
-    }
-    free(tensors);
-    free(scratch);
-    free(deps);
-    apir_graph_fini(&wire);
-    return NULL;
 }

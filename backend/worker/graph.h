@@ -30,21 +30,17 @@ void worker_slot_last(const struct worker_slot *slot, const char **ret_op, const
 void worker_slot_clear(struct worker *w, struct worker_slot *slot);
 bool worker_slot_uses(const struct worker_slot *slot, uint32_t buffer_id);
 
-/*
- * Answers OP_QUERY for a payload that is a graph of one node without buffers. An op
- * that breaks the rules is not supported. Returns NULL with *ret_reply, or the reason
- * for FATAL: bytes that are no graph.
- */
-const char *worker_op_query(struct worker *w, uint32_t device, const void *payload, uint64_t size,
-                            struct apir_reply_op_query *ret_reply);
+/* What a pass over a graph's tensors found. */
+struct worker_outcome {
+    const char *fatal;       /* malformed: the context ends */
+    uint32_t status;         /* well-formed, but not for this host */
+    char why[APIR_WHY_SIZE]; /* with status: for the user */
+};
 
-/*
- * Asks the stream's backend for the order it prefers. Writes to `out` (out_size
- * bytes, in shared memory) what GRAPH_OPTIMIZE promises. Returns NULL with
- * *ret_reply, or the reason for FATAL.
- */
-const char *worker_graph_optimize(struct worker *w, void *stream, uint32_t device,
-                                  const void *payload, uint64_t size, void *out, uint64_t out_size,
-                                  struct apir_reply_optimize *ret_reply);
+/* Checks and fills tensors that have no memory: for questions, not for computing. */
+void worker_tensors_imagine(struct worker *w, const struct apir_graph *wire, uint32_t device,
+                            struct gg_tensor *tensors, struct worker_outcome *out);
+
+bool worker_op_is_view(const struct worker *w, int32_t op);
 
 #endif

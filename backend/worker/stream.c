@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "backend/worker/control.h"
+#include "backend/worker/handlers.h"
 #include "backend/worker/ggml/progress.h"
 #include "backend/worker/table.h"
 #include "backend/worker/turn.h"
@@ -263,6 +264,11 @@ const char *worker_stream_close(struct worker *w, const struct apir_msg_stream_c
             w->events[i].stream = 0;
     }
     return NULL;
+}
+
+const char *worker_stream_sync(struct worker *w, const struct apir_msg_stream_sync *m)
+{
+    return worker_stream_settle(w, m->stream);
 }
 
 /* ---- events ----------------------------------------------------------------- */

@@ -36,12 +36,4 @@ void worker_stream_inherit(struct worker *w, uint32_t to, uint32_t from);
 /* Before anything is freed or rewritten that a running graph may use. */
 void worker_streams_settle(struct worker *w);
 
-const char *worker_stream_open(struct worker *w, const struct apir_msg_stream_open *m);
-const char *worker_stream_close(struct worker *w, const struct apir_msg_stream_close *m);
-const char *worker_stream_threads(struct worker *w, const struct apir_msg_stream_threads *m);
-const char *worker_event_record(struct worker *w, const struct apir_msg_event_record *m);
-const char *worker_event_wait(struct worker *w, const struct apir_msg_event_wait *m);
-const char *worker_event_sync(struct worker *w, const struct apir_msg_event_sync *m);
-const char *worker_event_free(struct worker *w, const struct apir_msg_event_free *m);
-
 #endif

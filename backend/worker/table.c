@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/worker/table.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "backend/worker/control.h"
 
 const char worker_bad_reply[] = "reply outside the reply area";
@@ -41,4 +44,17 @@ void *worker_reply(struct worker *w, uint32_t offset)
     if (offset % APIR_REPLY_ALIGN || offset > room || APIR_REPLY_SIZE > room - offset)
         return NULL;
     return b->map + APIR_RING_HEADER_SIZE + offset;
+}
+
+const char *worker_payload_copy(struct worker *w, uint32_t blob, uint64_t offset, uint64_t size,
+                                void **ret_copy)
+{
+    const void *src = worker_region(w, blob, offset, size);
+    if (!src)
+        return worker_bad_region;
+    void *copy = malloc(size);
+    if (copy)
+        memcpy(copy, src, size);
+    *ret_copy = copy;
+    return NULL;
 }

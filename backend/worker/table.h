@@ -26,6 +26,13 @@ struct worker_blob *worker_blob_find(struct worker *w, uint32_t id);
  */
 void *worker_region(struct worker *w, uint32_t blob, uint64_t offset, uint64_t size);
 
+/*
+ * A private copy of a payload in *ret_copy, to be freed; NULL there: no memory. Returns NULL, or
+ * the reason for FATAL.
+ */
+const char *worker_payload_copy(struct worker *w, uint32_t blob, uint64_t offset, uint64_t size,
+                                void **ret_copy);
+
 /* A reply place (APIR_REPLY_SIZE bytes), or NULL. */
 void *worker_reply(struct worker *w, uint32_t offset);
 

@@ -6,7 +6,7 @@
  * All else ggml's set and get do, after the stream's work so far.
  * docs/decisions.md, Large transfers are the device's; Copies between two GPUs are queued.
  */
-#include "backend/worker/transfer.h"
+#include "backend/worker/handlers.h"
 
 #include <string.h>
 

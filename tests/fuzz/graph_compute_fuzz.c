@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "backend/worker/graph.h"
+#include "backend/worker/handlers.h"
 #include "backend/worker/rules/op.h"
 #include "backend/worker/rules/rules.h"
 #include "tests/fuzz/cage.h"
@@ -160,17 +161,19 @@ static void compute(const struct graph_scene *s, struct dice *d)
 /* The same op as a question: no buffers, and an answer instead of an end. */
 static void ask(const struct graph_scene *s)
 {
-    static uint8_t payload[8192];
+    static uint8_t payload[8192], ring[APIR_RING_SIZE_MIN];
     struct graph_scene q = *s;
     q.g.names = q.names;
     q.g.buffers = q.buffers;
     q.g.tensors = q.tensors;
     graph_imagine(&q.g);
     size_t size = graph_write(&q.g, payload, sizeof(payload));
-    struct apir_reply_op_query reply;
+    const struct apir_msg_op_query m = {.blob = APIR_ARENA_BLOB_ID, .size = size};
+    w.blobs[APIR_RING_BLOB_ID] = (struct worker_blob){.map = ring, .size = sizeof(ring)};
+    w.blobs[APIR_ARENA_BLOB_ID] = (struct worker_blob){.map = payload, .size = sizeof(payload)};
     cage_armed = true;
     if (size && setjmp(cage) == 0)
-        worker_op_query(&w, 0, payload, size, &reply);
+        worker_op_query(&w, &m);
     cage_armed = false;
 }
 
