@@ -55,7 +55,7 @@ void server_context_lose(struct server_context *context, enum apir_log_level lev
         /* Others are an end in order, or have been told. */
         if (level <= APIR_LOG_WARN)
             server_context_event(context, SERVER_EVENT_LOST, reason);
-        server_timer_disarm(context->contexts->loop, &context->watch);
+        server_timer_disarm(context->contexts->env.loop, &context->watch);
         server_worker_kill(&context->worker);
     }
     if (context->ring)
@@ -104,7 +104,7 @@ static const struct server_worker_events server_context_worker_events = {
 static void server_context_watch(void *user)
 {
     struct server_context *context = user;
-    const uint32_t seconds = context->contexts->config->seconds_per_graph;
+    const uint32_t seconds = context->contexts->env.config->seconds_per_graph;
     if (context->lost || seconds == 0)
         return;
     const int64_t now = server_now_ms();
@@ -121,7 +121,7 @@ static void server_context_watch(void *user)
         server_context_lose(context, APIR_LOG_WARN, reason);
         return;
     }
-    server_timer_arm(context->contexts->loop, &context->watch, now + (int64_t)seconds * 250,
+    server_timer_arm(context->contexts->env.loop, &context->watch, now + (int64_t)seconds * 250,
                      server_context_watch, context);
 }
 
@@ -150,12 +150,12 @@ static bool server_context_may_start(struct server_context *context)
 static struct server_worker_setup server_contexts_setup(struct server_contexts *contexts)
 {
     return (struct server_worker_setup){
-        .children = contexts->children,
+        .children = contexts->env.children,
         .spin = &contexts->spin,
         .accounts = &contexts->accounts,
         .turns = &contexts->turns,
-        .path = contexts->worker_path,
-        .config_path = contexts->config_path,
+        .path = contexts->env.worker_path,
+        .config_path = contexts->env.config_path,
         .outputs = &contexts->outputs,
         .left_out = &contexts->trial.left_out,
     };
@@ -245,8 +245,8 @@ static void server_context_start_worker(struct server_context *context)
         return;
     }
     /* Killed ones count until they are reaped: one may hang in a GPU driver. */
-    if (contexts->children->alive >=
-        2 * contexts->config->max_contexts + contexts->config->spare_workers + SERVER_OTHERS) {
+    if (contexts->env.children->alive >= 2 * contexts->env.config->max_contexts +
+                                             contexts->env.config->spare_workers + SERVER_OTHERS) {
         server_context_lose(context, APIR_LOG_WARN, "too many worker processes are still ending");
         return;
     }
@@ -290,7 +290,7 @@ static bool server_context_too_many_end(const struct server_context *context)
 /* A worker that is to come has no account yet. */
 static bool server_context_shm_fits(const struct server_context *context, uint64_t size)
 {
-    const uint64_t most = (uint64_t)context->contexts->config->context_host_memory_mib << 20;
+    const uint64_t most = (uint64_t)context->contexts->env.config->context_host_memory_mib << 20;
     return context->waits ? most == 0 || context->shm_size + size <= most
                           : server_worker_shm_fits(&context->worker, size);
 }
@@ -318,7 +318,7 @@ static const char *server_context_check_blob(const struct server_context *contex
         if (size == 0 || size % APIR_SHM_ALIGN || size > APIR_BLOB_SIZE_MAX)
             return "bad size of a blob";
     }
-    const uint64_t limit = (uint64_t)context->contexts->config->context_shm_mib << 20;
+    const uint64_t limit = (uint64_t)context->contexts->env.config->context_shm_mib << 20;
     const uint64_t room = limit - context->shm_size;
     if (size > room)
         return "the context's shared memory is used up (context_shm_mib)";
@@ -338,7 +338,7 @@ static bool server_context_class_fits(struct server_context *context, uint64_t b
                                       uint64_t size)
 {
     struct server_contexts *contexts = context->contexts;
-    const uint32_t most_mib = contexts->config->class_shm_mib;
+    const uint32_t most_mib = contexts->env.config->class_shm_mib;
     const uint64_t wanted = blob_id == APIR_RING_BLOB_ID ? size : size + APIR_RING_SIZE;
     if (most_mib == 0 || server_shm_fits(&contexts->books, wanted, (uint64_t)most_mib << 20))
         return true;
@@ -471,15 +471,16 @@ static void server_contexts_lost(void *user, const char *reason)
 
 int server_contexts_init(struct server_contexts *contexts)
 {
-    if (contexts->mps)
-        server_mps_watch(contexts->mps, server_contexts_lost, contexts);
-    server_accounts_init(&contexts->accounts, contexts->config);
-    server_shm_books_init(&contexts->books, contexts->loop);
+    if (contexts->env.mps)
+        server_mps_watch(contexts->env.mps, server_contexts_lost, contexts);
+    server_accounts_init(&contexts->accounts, contexts->env.config);
+    server_shm_books_init(&contexts->books, contexts->env.loop);
     const struct server_worker_setup setup = server_contexts_setup(contexts);
-    server_trial_init(&contexts->trial, &setup, contexts->config, server_contexts_tried, contexts);
-    server_spares_init(&contexts->spares, &setup, contexts->config, &contexts->trial);
-    int rc = server_turns_init(&contexts->turns, contexts->loop, &contexts->accounts.limits,
-                               contexts->mps && server_mps_environment(contexts->mps));
+    server_trial_init(&contexts->trial, &setup, contexts->env.config, server_contexts_tried,
+                      contexts);
+    server_spares_init(&contexts->spares, &setup, contexts->env.config, &contexts->trial);
+    int rc = server_turns_init(&contexts->turns, contexts->env.loop, &contexts->accounts.limits,
+                               contexts->env.mps && server_mps_environment(contexts->env.mps));
     return rc < 0 ? rc : server_spin_init(&contexts->spin);
 }
 
@@ -491,8 +492,8 @@ void server_contexts_clear(struct server_contexts *contexts)
 
 void server_contexts_fini(struct server_contexts *contexts)
 {
-    if (contexts->mps)
-        server_mps_watch(contexts->mps, NULL, NULL);
+    if (contexts->env.mps)
+        server_mps_watch(contexts->env.mps, NULL, NULL);
     server_contexts_clear(contexts);
     server_spares_fini(&contexts->spares);
     server_trial_fini(&contexts->trial);
@@ -540,7 +541,7 @@ void server_context_fini(struct server_context *context)
         contexts->n_served--;
     else
         contexts->n_refused--;
-    server_timer_disarm(contexts->loop, &context->watch);
+    server_timer_disarm(contexts->env.loop, &context->watch);
     server_worker_fini(&context->worker);
     server_ring_unmap(context->ring);
     for (uint32_t id = 0; id < APIR_BLOBS_MAX; id++) {

@@ -47,17 +47,23 @@ struct server_starts {
     int64_t paid_until_ms;
 };
 
-/* The set, and what its contexts share. All pointers are the creator's. */
-struct server_contexts {
+/* What a server stands on. All that it points at is the creator's, and outlives who is given it. */
+struct server_env {
     struct server_loop *loop;
     struct server_children *children;
     const struct apir_config *config;
-    const char *config_path; /* for the workers; may be NULL */
+    const char *config_path; /* for the workers; NULL: defaults */
     const char *worker_path;
     struct server_mps *mps; /* which the workers compute through; NULL: none */
-    uint32_t max_per_user;  /* contexts; whoever makes them has checked it */
-    pid_t vmm;              /* whose contexts they are; 0: each has a peer of its own */
-    bool strangers_send;    /* descriptors, on the socket that listens (backend/server/closer.h) */
+    const char *refusal;    /* not NULL: no context is served, and why, for who asks for one */
+};
+
+/* The set, and what its contexts share. */
+struct server_contexts {
+    struct server_env env;
+    uint32_t max_per_user; /* contexts; whoever makes them has checked it */
+    pid_t vmm;             /* whose contexts they are; 0: each has a peer of its own */
+    bool strangers_send;   /* descriptors, on the socket that listens (backend/server/closer.h) */
     struct server_context *first;
     struct server_spin spin;
     struct server_accounts accounts;
@@ -112,7 +118,7 @@ struct server_context {
     int64_t watch_since_ms;          /* … and had been since then, at least */
 };
 
-/* Of *contexts the pointers and max_per_user are set, and the rest is zero. Returns 0 or -errno;
+/* Of *contexts env and max_per_user are set, and the rest is zero. Returns 0 or -errno;
  * fini either way. */
 int server_contexts_init(struct server_contexts *contexts);
 /* Destroys all contexts. */

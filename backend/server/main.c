@@ -177,16 +177,14 @@ static int path_beside_us(const char *name, char *path, size_t size)
     return snprintf(slash + 1, left, "%s", name) >= (int)left ? -ENAMETOOLONG : 0;
 }
 
-/* What both kinds of server stand on. */
+/* What both kinds of server stand on, and where it lies. */
 struct server {
+    struct server_env env;
     struct server_loop loop;
     struct server_children children;
     struct server_cgroups groups;
     struct server_mps mps;
     struct apir_config config;
-    const char *config_path; /* NULL: defaults */
-    const char *worker_path;
-    const char *refusal; /* not NULL: the configuration is broken */
     char beside[PATH_MAX];
 };
 
@@ -194,24 +192,28 @@ struct server {
 static void server_broken(struct server *server, const struct apir_error *broken)
 {
     apir_log(APIR_LOG_ERROR, "%s; no apir context is served before this is put right", broken->msg);
-    server->refusal = "the host's configuration is broken; its log says where";
+    server->env.refusal = "the host's configuration is broken; its log says where";
 }
 
 static int server_init(struct server *server, struct apir_error *err)
 {
-    *server = (struct server){.config_path = apir_config_find()};
+    *server = (struct server){.env = {.loop = &server->loop,
+                                      .children = &server->children,
+                                      .config = &server->config,
+                                      .config_path = apir_config_find(),
+                                      .mps = &server->mps}};
     struct apir_error broken = {0};
-    if (apir_config_load(server->config_path, &server->config, &broken) < 0)
+    if (apir_config_load(server->env.config_path, &server->config, &broken) < 0)
         server_broken(server, &broken);
     if (apir_is_root())
         apir_log(APIR_LOG_WARN,
                  "this server runs as root, and so do its workers: give the VMM, or the service, a "
                  "user of its own (\"sandbox\": \"required\" insists on it)");
     int rc = 0;
-    server->worker_path = server->config.worker;
-    if (!server->worker_path) {
+    server->env.worker_path = server->config.worker;
+    if (!server->env.worker_path) {
         rc = path_beside_us("apir-worker", server->beside, sizeof(server->beside));
-        server->worker_path = server->beside;
+        server->env.worker_path = server->beside;
     }
     if (rc < 0)
         apir_error_sys(err, -rc, "cannot tell where this program lies");
@@ -239,11 +241,12 @@ static void server_groups(struct server *server)
 static void server_mps(struct server *server)
 {
     struct apir_error err = {0};
-    if (server->refusal)
+    if (server->env.refusal)
         return;
     if (server_mps_init(&server->mps, &server->children, &server->config, &err) < 0) {
         apir_log(APIR_LOG_ERROR, "%s; no apir context is served before this is put right", err.msg);
-        server->refusal = "the host computes through MPS alone, which it lacks; its log says why";
+        server->env.refusal =
+            "the host computes through MPS alone, which it lacks; its log says why";
     }
     server->children.environment = server_mps_environment(&server->mps);
 }
@@ -267,16 +270,7 @@ static int server_run(struct server *server, struct apir_error *err)
 static int serve_vmm(struct server *server, int socket_fd, struct apir_error *err)
 {
     struct server_vmm vmm;
-    const struct server_vmm_setup setup = {
-        .loop = &server->loop,
-        .children = &server->children,
-        .config = &server->config,
-        .config_path = server->config_path,
-        .worker_path = server->worker_path,
-        .mps = &server->mps,
-        .refusal = server->refusal,
-    };
-    int rc = server_vmm_init(&vmm, &setup, socket_fd);
+    int rc = server_vmm_init(&vmm, &server->env, socket_fd);
     if (rc < 0)
         return apir_error_sys(err, -rc, "cannot use the socket");
     rc = server_run(server, err);
@@ -324,18 +318,8 @@ static int serve_socket(struct server *server, int socket_fd, const char *path,
     struct apir_error broken = {0};
     if (server_access_init(&access, &server->config, &broken) < 0)
         server_broken(server, &broken);
-    const struct server_listen_setup setup = {
-        .loop = &server->loop,
-        .children = &server->children,
-        .config = &server->config,
-        .config_path = server->config_path,
-        .worker_path = server->worker_path,
-        .mps = &server->mps,
-        .access = &access,
-        .refusal = server->refusal,
-    };
     struct server_listen listener;
-    int rc = server_listen_init(&listener, &setup, steal_fd(&fd));
+    int rc = server_listen_init(&listener, &server->env, &access, steal_fd(&fd));
     if (rc < 0) {
         apir_error_sys(err, -rc, "cannot use the socket");
     } else {

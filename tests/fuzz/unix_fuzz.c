@@ -102,10 +102,10 @@ static void set_up(void)
 static void start(bool tried)
 {
     contexts = (struct server_contexts){
-        .loop = &loop,
-        .children = &children,
-        .config = &config,
-        .worker_path = "/bin/true",
+        .env = {.loop = &loop,
+                .children = &children,
+                .config = &config,
+                .worker_path = "/bin/true"},
         .max_per_user = 4,
     };
     FUZZ_CHECK(server_contexts_init(&contexts) == 0);

@@ -430,12 +430,12 @@ static void set_up(void)
 
 static void start(void)
 {
-    const struct server_vmm_setup setup = {
+    const struct server_env env = {
         .loop = &loop, .children = &children, .config = &config, .worker_path = "/bin/true"};
     int pair[2];
     const int type = streams ? SOCK_STREAM : SOCK_SEQPACKET;
     FUZZ_CHECK(socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, pair) == 0);
-    FUZZ_CHECK(server_vmm_init(&client, &setup, pair[1]) == 0);
+    FUZZ_CHECK(server_vmm_init(&client, &env, pair[1]) == 0);
     vmm = pair[0];
     for (unsigned i = 0; i < CONTEXTS; i++)
         sockets[i] = -1;

@@ -193,7 +193,7 @@ void server_seen_init(struct server_seen *seen, struct server_contexts *contexts
                       const char *served)
 {
     *seen = (struct server_seen){.contexts = contexts, .served = served, .fd = -1};
-    int rc = seen_open(seen, contexts->loop);
+    int rc = seen_open(seen, contexts->env.loop);
     if (rc < 0) {
         apir_close_fd(&seen->fd);
         apir_log(APIR_LOG_INFO,
@@ -202,7 +202,7 @@ void server_seen_init(struct server_seen *seen, struct server_contexts *contexts
                  SERVER_SEEN_FOLDER, strerror(-rc));
         return;
     }
-    seen->loop = contexts->loop;
+    seen->loop = contexts->env.loop;
 }
 
 void server_seen_fini(struct server_seen *seen)

@@ -165,9 +165,9 @@ int server_listen_inherit(struct apir_error *err)
 static const char *server_listen_refusal(struct server_listen *listen, bool may, uid_t uid,
                                          char *buf, size_t size)
 {
-    const struct apir_config *config = listen->contexts.config;
-    if (listen->refusal)
-        return listen->refusal;
+    const struct apir_config *config = listen->contexts.env.config;
+    if (listen->contexts.env.refusal)
+        return listen->contexts.env.refusal;
     if (!may)
         snprintf(buf, size,
                  "user %u may not use the host's GPU (allow_users and allow_groups in the host's "
@@ -221,7 +221,7 @@ static void server_listen_take(struct server_listen *listen, int fd)
 static void server_listen_resume(void *user)
 {
     struct server_listen *listen = user;
-    server_loop_modify(listen->loop, &listen->source, SERVER_LOOP_IN);
+    server_loop_modify(listen->contexts.env.loop, &listen->source, SERVER_LOOP_IN);
 }
 
 /* One connection each time: who it is may take a while to tell (a user can have 65,536 groups), and
@@ -238,9 +238,9 @@ static void server_listen_ready(void *user, uint32_t events)
     } else if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) {
         /* No descriptor, no memory: looking again at once would only burn the core. */
         server_listen_log(listen, (uid_t)-1, strerror(errno));
-        server_loop_modify(listen->loop, &listen->source, 0);
-        server_timer_arm(listen->loop, &listen->resume, server_now_ms() + LISTEN_RESUME_MS,
-                         server_listen_resume, listen);
+        server_loop_modify(listen->contexts.env.loop, &listen->source, 0);
+        server_timer_arm(listen->contexts.env.loop, &listen->resume,
+                         server_now_ms() + LISTEN_RESUME_MS, server_listen_resume, listen);
     }
 }
 
@@ -260,8 +260,8 @@ static void listen_path(int fd, char *path, size_t size)
         path[n - fresh] = '\0';
 }
 
-int server_listen_init(struct server_listen *listen, const struct server_listen_setup *setup,
-                       int fd)
+int server_listen_init(struct server_listen *listen, const struct server_env *env,
+                       const struct server_access *access, int fd)
 {
     /*
      * Nobody has a descriptor to give to us, and whoever closes the last one of a stranger's file
@@ -270,25 +270,15 @@ int server_listen_init(struct server_listen *listen, const struct server_listen_
      */
     const bool refused = apir_fdsock_refuse(fd);
     *listen = (struct server_listen){
-        .loop = setup->loop,
-        .access = *setup->access,
-        .refusal = setup->refusal,
+        .access = *access,
         .fd = fd,
-        .contexts =
-            {
-                .loop = setup->loop,
-                .children = setup->children,
-                .config = setup->config,
-                .config_path = setup->config_path,
-                .worker_path = setup->worker_path,
-                .mps = setup->mps,
-                .max_per_user = setup->config->max_contexts_per_user,
-                .strangers_send = !refused,
-            },
+        .contexts = {.env = *env,
+                     .max_per_user = env->config->max_contexts_per_user,
+                     .strangers_send = !refused},
     };
     int rc = server_contexts_init(&listen->contexts);
     if (rc == 0)
-        rc = server_loop_add(setup->loop, &listen->source, fd, SERVER_LOOP_IN, server_listen_ready,
+        rc = server_loop_add(env->loop, &listen->source, fd, SERVER_LOOP_IN, server_listen_ready,
                              listen);
     if (rc < 0) {
         server_listen_fini(listen);
@@ -303,7 +293,7 @@ void server_listen_fini(struct server_listen *listen)
 {
     server_seen_fini(&listen->seen);
     server_contexts_fini(&listen->contexts);
-    server_timer_disarm(listen->loop, &listen->resume);
-    server_loop_remove(listen->loop, &listen->source);
+    server_timer_disarm(listen->contexts.env.loop, &listen->resume);
+    server_loop_remove(listen->contexts.env.loop, &listen->source);
     apir_close_fd(&listen->fd);
 }

@@ -19,12 +19,10 @@
 #include "common/error.h"
 
 struct server_listen {
-    struct server_loop *loop;
     struct server_source source;
     struct server_timer resume; /* armed: out of descriptors, not accepting */
     struct server_contexts contexts;
     struct server_access access;
-    const char *refusal; /* not NULL: no context is served, and why */
     uint32_t last_id;
     struct server_quota log_quota;
     int fd; /* owned */
@@ -32,21 +30,9 @@ struct server_listen {
     char path[sizeof(((struct sockaddr_un *)NULL)->sun_path) + 1]; /* of the socket; "": none */
 };
 
-/* Everything in it outlives the listener. */
-struct server_listen_setup {
-    struct server_loop *loop;
-    struct server_children *children;
-    const struct apir_config *config;
-    const char *config_path; /* NULL: defaults */
-    const char *worker_path;
-    struct server_mps *mps; /* NULL: none */
-    const struct server_access *access;
-    const char *refusal; /* NULL, or the text for the clients of a broken configuration */
-};
-
 /* Takes fd, a listening SOCK_SEQPACKET socket, over (also when it fails). Returns 0 or -errno. */
-int server_listen_init(struct server_listen *listen, const struct server_listen_setup *setup,
-                       int fd);
+int server_listen_init(struct server_listen *listen, const struct server_env *env,
+                       const struct server_access *access, int fd);
 /* Destroys its contexts and closes the socket. */
 void server_listen_fini(struct server_listen *listen);
 

@@ -38,7 +38,7 @@ _Static_assert(sizeof(struct apir_unix_welcome) <= SERVER_REPLY_MAX, "a reply th
 static void server_unix_destroy(struct server_context *context)
 {
     struct server_unix *conn = (struct server_unix *)(void *)context;
-    server_timer_disarm(context->contexts->loop, &conn->hello_due);
+    server_timer_disarm(context->contexts->env.loop, &conn->hello_due);
     /* A guest that still looks at its ring, by whatever map of it, sees that this was the end. */
     if (!context->lost)
         server_context_lose(context, APIR_LOG_DEBUG, "the connection to the server has ended");
@@ -109,7 +109,7 @@ static bool server_unix_on_hello(struct server_unix *conn, const struct apir_uni
         return false;
     }
     conn->greeted = true;
-    server_timer_disarm(conn->context.contexts->loop, &conn->hello_due);
+    server_timer_disarm(conn->context.contexts->env.loop, &conn->hello_due);
     const struct apir_unix_welcome welcome = server_unix_welcome(NULL);
     if (server_peer_reply(&conn->peer, &welcome, sizeof(welcome), -1) < 0) {
         server_context_destroy(&conn->context);
@@ -224,15 +224,15 @@ int server_unix_create(struct server_contexts *contexts, uint32_t id, uid_t uid,
     struct server_unix *conn = calloc(1, sizeof(*conn));
     if (!conn)
         return -ENOMEM;
-    int rc =
-        server_peer_init(&conn->peer, contexts->loop, steal_fd(&owned), server_unix_ready, conn);
+    int rc = server_peer_init(&conn->peer, contexts->env.loop, steal_fd(&owned), server_unix_ready,
+                              conn);
     if (rc < 0) {
         free(conn);
         return rc;
     }
     conn->peer.stranger = contexts->strangers_send;
     server_context_init(&conn->context, contexts, id, uid, pid, NULL, &unix_context_ops);
-    server_timer_arm(contexts->loop, &conn->hello_due, server_now_ms() + SERVER_UNIX_HELLO_MS,
+    server_timer_arm(contexts->env.loop, &conn->hello_due, server_now_ms() + SERVER_UNIX_HELLO_MS,
                      server_unix_hello_late, conn);
     return 0;
 }

@@ -293,7 +293,7 @@ int server_virgl_create(struct server_contexts *contexts, uint32_t id, const cha
         return -ENOMEM;
     rc = server_framing_init(&virgl->framing, ours);
     if (rc == 0)
-        rc = server_peer_init(&virgl->peer, contexts->loop, steal_fd(&ours), server_virgl_ready,
+        rc = server_peer_init(&virgl->peer, contexts->env.loop, steal_fd(&ours), server_virgl_ready,
                               virgl);
     if (rc < 0) {
         free(virgl);

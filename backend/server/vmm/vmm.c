@@ -69,11 +69,11 @@ static const char *server_vmm_refusal(struct server_vmm *vmm, const char *name, 
     if (strcmp(name, APIR_CONTEXT_NAME) != 0)
         snprintf(buf, size, "protocol versions differ: the host speaks %s, the guest asked for %s",
                  APIR_CONTEXT_NAME, name);
-    else if (vmm->refusal)
-        snprintf(buf, size, "%s", vmm->refusal);
-    else if (contexts->n_served >= contexts->config->max_contexts)
+    else if (vmm->contexts.env.refusal)
+        snprintf(buf, size, "%s", vmm->contexts.env.refusal);
+    else if (contexts->n_served >= contexts->env.config->max_contexts)
         snprintf(buf, size, "the host serves %u contexts at most (max_contexts), all in use",
-                 contexts->config->max_contexts);
+                 contexts->env.config->max_contexts);
     else
         return NULL;
     return buf;
@@ -180,7 +180,7 @@ static void server_vmm_ready(void *user, uint32_t events)
         return;
     if (!server_peer_can_read(&vmm->peer)) {
         if (events & (SERVER_LOOP_HUP | SERVER_LOOP_ERR))
-            vmm->loop->stop = true;
+            vmm->contexts.env.loop->stop = true;
         return;
     }
     union server_client_request req = {0};
@@ -192,29 +192,17 @@ static void server_vmm_ready(void *user, uint32_t events)
     if (rc == -EBADMSG) /* too long, or with fds: as malformed as a wrong size */
         server_vmm_dispatch(vmm, &req, SIZE_MAX);
     else if (rc < 0 || size == 0)
-        vmm->loop->stop = true;
+        vmm->contexts.env.loop->stop = true;
     else
         server_vmm_dispatch(vmm, &req, size);
 }
 
-int server_vmm_init(struct server_vmm *vmm, const struct server_vmm_setup *setup, int socket_fd)
+int server_vmm_init(struct server_vmm *vmm, const struct server_env *env, int socket_fd)
 {
     struct apir_fdsock_peer who;
     (void)apir_fdsock_peer(socket_fd, &who);
     *vmm = (struct server_vmm){
-        .loop = setup->loop,
-        .refusal = setup->refusal,
-        .contexts =
-            {
-                .loop = setup->loop,
-                .children = setup->children,
-                .config = setup->config,
-                .config_path = setup->config_path,
-                .worker_path = setup->worker_path,
-                .mps = setup->mps,
-                .max_per_user = setup->config->max_contexts,
-                .vmm = who.pid,
-            },
+        .contexts = {.env = *env, .max_per_user = env->config->max_contexts, .vmm = who.pid},
     };
     int rc = server_framing_init(&vmm->framing, socket_fd);
     if (rc == 0)
@@ -223,9 +211,9 @@ int server_vmm_init(struct server_vmm *vmm, const struct server_vmm_setup *setup
         close(socket_fd);
         return rc;
     }
-    server_stock_init(&vmm->stock, setup->loop, setup->children, setup->config->stock_server,
+    server_stock_init(&vmm->stock, env->loop, env->children, env->config->stock_server,
                       server_vmm_stock_replied, vmm);
-    rc = server_peer_init(&vmm->peer, setup->loop, socket_fd, server_vmm_ready, vmm);
+    rc = server_peer_init(&vmm->peer, env->loop, socket_fd, server_vmm_ready, vmm);
     if (rc == 0)
         server_seen_init(&vmm->seen, &vmm->contexts, NULL);
     return rc;

@@ -4,8 +4,8 @@
  * stock server) all others. Requests are served in order; while the stock server
  * owes a reply no further one is read, but the contexts go on.
  */
-#ifndef APIR_SERVER_CLIENT_H
-#define APIR_SERVER_CLIENT_H
+#ifndef APIR_SERVER_VMM_H
+#define APIR_SERVER_VMM_H
 
 #include "backend/config/config.h"
 #include "backend/server/child.h"
@@ -18,31 +18,19 @@
 #include "backend/server/vmm/stock.h"
 
 struct server_vmm {
-    struct server_loop *loop;
     struct server_peer peer;
     struct server_framing framing;
     struct server_contexts contexts;
     struct server_stock stock;
-    const char *refusal; /* not NULL: no context of ours is served, and why */
     struct server_quota log_quota;
     struct server_seen seen;
 };
 
-struct server_vmm_setup {
-    struct server_loop *loop;
-    struct server_children *children;
-    const struct apir_config *config;
-    const char *config_path; /* NULL: defaults */
-    const char *worker_path;
-    struct server_mps *mps; /* NULL: none */
-    const char *refusal;    /* NULL, or the text for the guests of a broken configuration */
-};
-
 /*
- * Takes socket_fd over (also when it fails); everything in *setup outlives the
- * VMM. The loop stops when the VMM closes its end. Returns 0 or -errno.
+ * Takes socket_fd over (also when it fails). The loop stops when the VMM closes its end. Returns 0
+ * or -errno.
  */
-int server_vmm_init(struct server_vmm *vmm, const struct server_vmm_setup *setup, int socket_fd);
+int server_vmm_init(struct server_vmm *vmm, const struct server_env *env, int socket_fd);
 void server_vmm_fini(struct server_vmm *vmm);
 
 #endif

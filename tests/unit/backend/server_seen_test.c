@@ -40,7 +40,7 @@ static int set_up(void **state)
     if (unit_folder_setup(state) || setenv("XDG_RUNTIME_DIR", unit_folder, 1) ||
         server_loop_init(&loop))
         return -1;
-    contexts = (struct server_contexts){.loop = &loop, .config = &config};
+    contexts = (struct server_contexts){.env = {.loop = &loop, .config = &config}};
     for (int i = 0; i < READERS; i++)
         readers[i] = -1;
     fill();
