@@ -37,7 +37,8 @@ struct json_object *apir_config_show(const struct apir_config *config)
         const struct config_key *key = &config_keys[i];
         const bool given = config->given >> i & 1;
         struct json_object *row = json_object_new_object();
-        json_object_object_add(row, "value", key->show((const char *)config + key->offset));
+        json_object_object_add(row, "value",
+                               key->kind->show(key, (const char *)config + key->offset));
         json_object_object_add(row, "from", json_object_new_string(given ? "file" : "default"));
         json_object_object_add(all, key->name, row);
     }
@@ -61,7 +62,8 @@ static int config_read_key(const char *name, struct json_object *value, struct a
         if (strcmp(config_keys[i].name, name) != 0)
             continue;
         config->given |= UINT64_C(1) << i;
-        return config_keys[i].read(&config_keys[i], value, member(config, &config_keys[i]), err);
+        return config_keys[i].kind->read(&config_keys[i], value, member(config, &config_keys[i]),
+                                         err);
     }
     return apir_error_set(err, EINVAL, "unknown key \"%s\"", name);
 }
@@ -117,7 +119,7 @@ static int config_parse(const char *text, size_t size, struct apir_config *confi
             continue;
         return config_place(text, size, key, rc, err);
     }
-    if (config->context_gpu_percent != 100 && config->mps == APIR_CONFIG_MPS_OFF) {
+    if (config->context_gpu_percent != 100 && config->mps == APIR_CONFIG_OFF) {
         rc = apir_error_set(
             err, EINVAL, "\"context_gpu_percent\" holds through MPS alone: give \"mps\" as well");
         return config_place(text, size, "context_gpu_percent", rc, err);
@@ -199,18 +201,10 @@ int apir_config_load(const char *path, struct apir_config *config, struct apir_e
 
 void apir_config_fini(struct apir_config *config)
 {
-    free(config->stock_server);
-    free(config->worker);
-    free(config->ggml);
-    free(config->ggml_backends_dir);
-    free(config->mps_group);
-    free(config->mps_control);
-    free(config->limits_dir);
-    config_names_free(&config->devices);
-    config_names_free(&config->allow_users);
-    config_names_free(&config->allow_groups);
-    config_names_free(&config->sandbox_read);
-    config_names_free(&config->sandbox_write);
+    for (size_t i = 0; i < config_keys_n; i++) {
+        if (config_keys[i].kind->fini)
+            config_keys[i].kind->fini(member(config, &config_keys[i]));
+    }
     *config = (struct apir_config){0};
 }
 

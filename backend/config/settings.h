@@ -23,98 +23,95 @@ struct apir_config_names {
     size_t n;
 };
 
-enum apir_config_mps {
-    APIR_CONFIG_MPS_OFF,
-    APIR_CONFIG_MPS_AUTO,     /* where it can be had */
-    APIR_CONFIG_MPS_REQUIRED, /* nobody computes without */
+enum apir_config_choice {
+    APIR_CONFIG_OFF,
+    APIR_CONFIG_AUTO,     /* where it can be had */
+    APIR_CONFIG_REQUIRED, /* nobody computes without */
 };
 
+/*
+ * A row for each key, in the order of their documentation: K(kind, key, lowest, highest, default).
+ * Of a limit 0 is none. `ahead` and the like are rooms of backend/server/.
+ */
+/* clang-format off */
+#define APIR_CONFIG_KEYS(K)                                                                        \
+    /* the host's ggml devices to offer, in this order; none or "auto": every GPU, or the CPU      \
+     * where there is none */                                                                      \
+    K(DEVICES, devices, 1, APIR_CONFIG_DEVICES_MAX, 0)                                             \
+    /* of the CPU per context; 0: ggml's own choice */                                             \
+    K(NUMBER, threads, 0, APIR_CONFIG_THREADS_MAX, 0)                                              \
+    /* apir contexts per server; and of one user on the socket of the `unix` transport */          \
+    K(NUMBER, max_contexts, 1, APIR_CONFIG_CONTEXTS_MAX, 64)                                       \
+    K(NUMBER, max_contexts_per_user, 1, APIR_CONFIG_CONTEXTS_MAX, 32)                              \
+    /* of one of the host's devices, over all contexts of all servers (limits/limits.h) */         \
+    K(NUMBER, max_contexts_per_device, 0, 65536, 0)                                                \
+    K(NUMBER, device_memory_mib, 0, APIR_CONFIG_MIB_MAX, 0)                                        \
+    /* of all contexts of one server, which is a class: memory of each device, shared memory */    \
+    K(NUMBER, class_device_memory_mib, 0, APIR_CONFIG_MIB_MAX, 0)                                  \
+    K(NUMBER, class_shm_mib, 0, APIR_CONFIG_MIB_MAX, 0)                                            \
+    /* of one context: memory of each device; shared memory and buffers in main memory */          \
+    K(NUMBER, context_device_memory_mib, 0, APIR_CONFIG_MIB_MAX, 0)                                \
+    K(NUMBER, context_host_memory_mib, 0, APIR_CONFIG_MIB_MAX, 0)                                  \
+    /* its ring and arenas; what its graphs are kept in; transfers queued at a time */             \
+    K(NUMBER, context_shm_mib, 1, 65536, 1024)                                                     \
+    K(NUMBER, context_graph_mib, 1, 65536, 1024)                                                   \
+    K(NUMBER, context_queue_mib, 1, 65536, 256)                                                    \
+    /* one computation, or one operation of it where the worker sees those (of a CPU) */           \
+    K(NUMBER, seconds_per_graph, 0, APIR_CONFIG_SECONDS_MAX, 600)                                  \
+    /* a worker, with its drivers */                                                               \
+    K(NUMBER, seconds_to_start, 0, APIR_CONFIG_SECONDS_MAX, 300)                                   \
+    /* ready before their context comes (ahead/spare.h), so long after the last one's start */     \
+    K(NUMBER, spare_workers, 0, APIR_CONFIG_SPARES_MAX, 1)                                         \
+    K(NUMBER, spare_seconds, 1, APIR_CONFIG_SECONDS_MAX, 600)                                      \
+    /* how long a server may fill the shader cache for, once (ahead/shaders.h); 0: not at all */   \
+    K(NUMBER, shader_seconds, 0, APIR_CONFIG_SECONDS_MAX, 300)                                     \
+    /* NVIDIA's Multi-Process Service for workers that compute through CUDA (share/mps.h) */       \
+    K(CHOICE, mps, APIR_CONFIG_OFF, APIR_CONFIG_REQUIRED, APIR_CONFIG_OFF)                         \
+    /* servers of one user that name the same one share one MPS; NULL: alone */                    \
+    K(NAME, mps_group, 1, APIR_CONFIG_GROUP_MAX, 0)                                                \
+    /* nvidia-cuda-mps-control; NULL: it is looked for */                                          \
+    K(PATH, mps_control, 0, 0, 0)                                                                  \
+    /* of the multiprocessors, by MPS */                                                           \
+    K(NUMBER, context_gpu_percent, 1, 100, 100)                                                    \
+    /* between a machine's servers, which are its classes (turns/turns.h): the share of a device   \
+     * that others want too, 0: it takes no part; and whether it comes first, within that */       \
+    K(NUMBER, weight, 0, 100, 0)                                                                   \
+    K(FLAG, latency, 0, 0, 0)                                                                      \
+    /* where servers tell each other what their contexts have; NULL: limits/limits.h chooses */    \
+    K(PATH, limits_dir, 0, 0, 0)                                                                   \
+    /* who may connect to the `unix` transport's socket; with neither, all who can open it */      \
+    K(NAMES, allow_users, 1, APIR_CONFIG_NAMES_MAX, 0)                                             \
+    K(NAMES, allow_groups, 1, APIR_CONFIG_NAMES_MAX, 0)                                            \
+    /* required: a worker that gets no file rules or no system call filter refuses to work */      \
+    K(CHOICE, sandbox, APIR_CONFIG_AUTO, APIR_CONFIG_REQUIRED, APIR_CONFIG_AUTO)                   \
+    /* paths for workers, beyond what backend/worker/sandbox/files.c lists */                      \
+    K(PATHS, sandbox_read, 1, APIR_CONFIG_NAMES_MAX, 0)                                            \
+    K(PATHS, sandbox_write, 1, APIR_CONFIG_NAMES_MAX, 0)                                           \
+    /* the host's libggml; NULL: the loader finds libggml.so.0. And where it finds its backends;   \
+     * NULL: its own choice */                                                                     \
+    K(PATH, ggml, 0, 0, 0)                                                                         \
+    K(PATH, ggml_backends_dir, 0, 0, 0)                                                            \
+    /* virglrenderer's server, for contexts that are not ours; NULL (false): they are refused */   \
+    K(PATH_OR_FALSE, stock_server, 0, 0, 0)                                                        \
+    /* apir-worker; NULL: it lies beside apir-render-server */                                     \
+    K(PATH, worker, 0, 0, 0)
+/* clang-format on */
+
+#define APIR_CONFIG_TYPE_NUMBER        uint32_t
+#define APIR_CONFIG_TYPE_CHOICE        uint32_t /* enum apir_config_choice */
+#define APIR_CONFIG_TYPE_FLAG          bool
+#define APIR_CONFIG_TYPE_NAME          char *
+#define APIR_CONFIG_TYPE_PATH          char *
+#define APIR_CONFIG_TYPE_PATH_OR_FALSE char *
+#define APIR_CONFIG_TYPE_NAMES         struct apir_config_names
+#define APIR_CONFIG_TYPE_PATHS         struct apir_config_names
+#define APIR_CONFIG_TYPE_DEVICES       struct apir_config_names
+
 struct apir_config {
-    /* "stock_server": path of virglrenderer's server, which serves all contexts
-     * that are not ours; false (NULL here): they are refused. */
-    char *stock_server;
-    /* "worker": path of apir-worker; NULL: it lies beside apir-render-server. */
-    char *worker;
-    /* "max_contexts": apir contexts per server, 1 to 256; 64 by default. */
-    uint32_t max_contexts;
-    /* "context_shm_mib": shared memory (ring and arenas) per context in MiB,
-     * 1 to 65536; 1024 by default. */
-    uint32_t context_shm_mib;
-    /*
-     * Limits; 0, where it is a default: none.
-     *
-     * Of one of the host's devices, over all contexts of all servers
-     * (backend/server/limits/limits.h): "device_memory_mib": its memory in MiB;
-     * "max_contexts_per_device": who uses it. 0.
-     */
-    uint32_t device_memory_mib;
-    uint32_t max_contexts_per_device;
-    /* Of all contexts of one server, which is a class: "class_device_memory_mib": memory of each
-     * device; "class_shm_mib": shared memory. 0. */
-    uint32_t class_device_memory_mib;
-    uint32_t class_shm_mib;
-    /* Of one context: "context_device_memory_mib": memory of each device;
-     * "context_host_memory_mib": shared memory and buffers in the host's main memory. 0. */
-    uint32_t context_device_memory_mib;
-    uint32_t context_host_memory_mib;
-    /* "context_graph_mib": what its graphs are kept in, 1 and up; 1024. */
-    uint32_t context_graph_mib;
-    /* "context_queue_mib": transfers that are queued on a device at a time; 1 and up; 256. */
-    uint32_t context_queue_mib;
-    /* "seconds_per_graph": one computation, or one operation of it where the worker sees those (of
-     * a CPU), to 86400; 600. */
-    uint32_t seconds_per_graph;
-    /* "seconds_to_start": a worker, with its drivers, to 86400; 300. */
-    uint32_t seconds_to_start;
-    /* "spare_workers": ready before their context comes (backend/server/ahead/spare.h), to 16; 1.
-     * "spare_seconds": how long after the last context's start, 1 to 86400; 600. */
-    uint32_t spare_workers;
-    uint32_t spare_seconds;
-    /* "shader_seconds": how long a server may fill the shader cache for, once, to 86400; 300. 0:
-     * there is none (backend/server/ahead/shaders.h). */
-    uint32_t shader_seconds;
-    /* "mps": NVIDIA's Multi-Process Service for workers that compute through CUDA
-     * (backend/server/share/mps.h); "off" by default. "mps_control": path of
-     * nvidia-cuda-mps-control; NULL: it is looked for. */
-    enum apir_config_mps mps;
-    /* "mps_group": servers of one user that name the same one share one MPS; NULL: alone. */
-    char *mps_group;
-    char *mps_control;
-    /* "context_gpu_percent": of the multiprocessors, by MPS; 1 to 100; 100. */
-    uint32_t context_gpu_percent;
-    /*
-     * Between the servers of a machine, which are its classes (backend/server/turns/turns.h).
-     * "weight": its share of a device that others want too, 1 to 100; 0, the default: it takes no
-     * part. "latency": true: it comes first, within its share.
-     */
-    uint32_t weight;
-    bool latency;
-    /* "limits_dir": the folder where servers tell each other what their contexts have; NULL:
-     * backend/server/limits/limits.h chooses. */
-    char *limits_dir;
-    /* "ggml": path of the host's libggml; NULL: the loader finds libggml.so.0. */
-    char *ggml;
-    /* "ggml_backends_dir": where that ggml finds its backends; NULL: its own choice. */
-    char *ggml_backends_dir;
-    /* "devices": names of the host's ggml devices to offer, in this order;
-     * none (or "auto"): every GPU, or the CPU where there is none. */
-    struct apir_config_names devices;
-    /* "threads": CPU threads per context; 0: ggml's own choice. */
-    uint32_t threads;
-    /* "allow_users", "allow_groups": who may connect to the `unix` transport's socket, each a
-     * list of names and numbers; with neither, all who can open it. */
-    struct apir_config_names allow_users;
-    struct apir_config_names allow_groups;
-    /* "max_contexts_per_user": of the `unix` transport, 1 to 256; 32 by default. */
-    uint32_t max_contexts_per_user;
-    /* "sandbox": "required": a worker that gets no file rules or no system call filter from
-     * this kernel refuses to work; "auto" (the default): it takes what there is. */
-    bool sandbox_required;
-    /* "sandbox_read", "sandbox_write": absolute paths that workers may read, or read and
-     * write, beyond what backend/worker/sandbox/files.c lists. */
-    struct apir_config_names sandbox_read;
-    struct apir_config_names sandbox_write;
-    uint64_t given; /* bit per key, in the order of apir_config_show: it is in the file */
+#define K(kind, key, lowest, highest, otherwise) APIR_CONFIG_TYPE_##kind key;
+    APIR_CONFIG_KEYS(K)
+#undef K
+    uint64_t given; /* bit per key, in the order of the rows: it is in the file */
 };
 
 #endif

@@ -208,17 +208,11 @@ const char *worker_graph_def(struct worker *w, const struct apir_msg_graph_def *
 static uint32_t exec_compute(struct worker *w, struct worker_stream *s, struct worker_slot *slot,
                              char *why)
 {
-    worker_stream_begin(w, s);
+    const int rc = worker_stream_compute(w, s, &slot->graph);
     if (w->control_err) {
         snprintf(why, APIR_WHY_SIZE, "the host's server is gone");
         return APIR_E_FAILED;
     }
-    const uint64_t began = worker_now_ns();
-    int rc = host_graph_compute(&w->ggml, s->host, &slot->graph);
-    s->graph_ns = 0;
-    worker_stream_worked(w, s, worker_now_ns() - began);
-    worker_stream_note(w, s, 0);
-    worker_stream_end(w, s);
     if (rc == GG_STATUS_SUCCESS)
         return APIR_OK;
     const char *op, *name;

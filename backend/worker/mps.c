@@ -38,7 +38,7 @@ static bool daemon_listens(const char *folder)
 
 int worker_mps_wait(const struct apir_config *config, struct apir_error *err)
 {
-    if (config->mps == APIR_CONFIG_MPS_OFF)
+    if (config->mps == APIR_CONFIG_OFF)
         return 0;
     const char *folder = getenv(APIR_MPS_FOLDER_VARIABLE);
     const uint64_t until = worker_now_ns() + WORKER_MPS_WAIT_MS * UINT64_C(1000000);
@@ -47,7 +47,7 @@ int worker_mps_wait(const struct apir_config *config, struct apir_error *err)
             return 0;
         usleep(LOOK_EVERY_US);
     }
-    if (config->mps == APIR_CONFIG_MPS_REQUIRED)
+    if (config->mps == APIR_CONFIG_REQUIRED)
         return apir_error_set(err, ENOENT,
                               "the host computes through MPS alone, and its daemon is not there");
     /* Else the server has said so. */
@@ -96,10 +96,10 @@ static bool takes_another(struct host_ggml *hg, const struct host_device *d)
 
 int worker_mps_check(const struct apir_config *config, struct host_ggml *hg, struct apir_error *err)
 {
-    const bool required = config->mps == APIR_CONFIG_MPS_REQUIRED;
+    const bool required = config->mps == APIR_CONFIG_REQUIRED;
     const char *other = NULL;
     bool any = false;
-    if (config->mps == APIR_CONFIG_MPS_OFF || (!required && !getenv(APIR_MPS_FOLDER_VARIABLE)))
+    if (config->mps == APIR_CONFIG_OFF || (!required && !getenv(APIR_MPS_FOLDER_VARIABLE)))
         return 0;
     for (uint32_t i = 0; i < hg->n_devices; i++) {
         any |= is_cuda(&hg->devices[i]);

@@ -99,7 +99,7 @@ static bool mps_offers_cuda(const struct doctor *d)
 static enum doctor_status mps_cannot(struct doctor_outcome *o, const struct apir_config *config,
                                      const char *why)
 {
-    return config->mps == APIR_CONFIG_MPS_REQUIRED
+    return config->mps == APIR_CONFIG_REQUIRED
                ? doctor_say(o, DOCTOR_FAIL, "required, so no program computes: %.400s", why)
                : doctor_say(o, DOCTOR_WARN, "auto, so programs compute without: %.400s", why);
 }
@@ -138,7 +138,7 @@ static enum doctor_status mps_judge(const struct doctor *d, struct doctor_outcom
                           others, mps_status(d, others, "Uid:"));
     }
     return doctor_say(o, DOCTOR_PASS, "%s: %.300s, %zu GPU%s of NVIDIA's driver",
-                      config->mps == APIR_CONFIG_MPS_REQUIRED ? "required" : "auto", program, gpus,
+                      config->mps == APIR_CONFIG_REQUIRED ? "required" : "auto", program, gpus,
                       gpus == 1 ? "" : "s");
 }
 
@@ -157,7 +157,7 @@ enum doctor_status doctor_check_mps(struct doctor *d, struct doctor_outcome *o)
     } else if (rc < 0) {
         doctor_todo(o, "apir config check says what is wrong with the configuration.");
         status = doctor_say(o, DOCTOR_FAIL, "%.400s", err.msg);
-    } else if (config.mps != APIR_CONFIG_MPS_OFF) {
+    } else if (config.mps != APIR_CONFIG_OFF) {
         status = mps_judge(d, o, &config);
     }
     apir_config_fini(&config);

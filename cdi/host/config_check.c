@@ -28,7 +28,7 @@ static int check(const char *path, struct apir_config *config, struct apir_error
      */
     char program[PATH_MAX];
     if (server_access_init(&access, config, err) < 0 ||
-        (config->mps == APIR_CONFIG_MPS_REQUIRED &&
+        (config->mps == APIR_CONFIG_REQUIRED &&
          apir_config_mps_find(config, program, sizeof(program), err) < 0)) {
         (void)apir_error_wrap(err, "%s", path);
         return CDI_EXIT_FAILED;

@@ -67,7 +67,7 @@ static struct json_object *server_of(const struct server_contexts *contexts, con
         set_text(object, "config", contexts->env.config_path);
     set_number(object, "now_ns", server_counts_now_ns());
     (void)apir_json_set(object, "mps",
-                        json_object_new_boolean(contexts->env.config->mps != APIR_CONFIG_MPS_OFF));
+                        json_object_new_boolean(contexts->env.config->mps != APIR_CONFIG_OFF));
     (void)apir_json_set(object, "limits", limits_of(contexts->env.config));
     return object;
 }

@@ -159,7 +159,7 @@ int server_mps_init(struct server_mps *mps, struct server_children *children,
                     const struct apir_config *config, struct apir_error *err)
 {
     *mps = (struct server_mps){.children = children, .pause_ms = SERVER_MPS_AGAIN_MS};
-    if (config->mps == APIR_CONFIG_MPS_OFF)
+    if (config->mps == APIR_CONFIG_OFF)
         return 0;
     int rc = mps_begin(mps, config, err);
     if (rc == 0) {
@@ -169,7 +169,7 @@ int server_mps_init(struct server_mps *mps, struct server_children *children,
     }
     server_group_fini(&mps->group);
     mps->worker_environment[0] = APIR_MPS_FOLDER_VARIABLE; /* another daemon's is not ours */
-    if (config->mps == APIR_CONFIG_MPS_REQUIRED)
+    if (config->mps == APIR_CONFIG_REQUIRED)
         return apir_error_wrap(err, "no MPS, which the configuration requires");
     apir_log(APIR_LOG_WARN, "programs compute without MPS: %s", err->msg);
     return 0;

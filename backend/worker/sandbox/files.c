@@ -259,8 +259,7 @@ static int rule_add_folder_of(const struct restriction *r, const char *file)
  * Before Landlock 9 there is no rule for sockets, and none is needed. */
 static int rule_add_mps(const struct restriction *r, const struct apir_config *config)
 {
-    const char *folder =
-        config->mps == APIR_CONFIG_MPS_OFF ? NULL : getenv(APIR_MPS_FOLDER_VARIABLE);
+    const char *folder = config->mps == APIR_CONFIG_OFF ? NULL : getenv(APIR_MPS_FOLDER_VARIABLE);
     char path[PATH_MAX];
     if (!folder || !(r->handled & LANDLOCK_ACCESS_FS_RESOLVE_UNIX) ||
         snprintf(path, sizeof(path), "%s/" APIR_MPS_SOCKET, folder) >= (int)sizeof(path))

@@ -169,7 +169,7 @@ static int capabilities_drop(struct apir_error *err)
 int worker_sandbox_enter(struct worker_sandbox *s, const struct apir_config *config,
                          struct apir_error *err)
 {
-    *s = (struct worker_sandbox){.required = config->sandbox_required};
+    *s = (struct worker_sandbox){.required = config->sandbox == APIR_CONFIG_REQUIRED};
     const pid_t server = getppid();
     if (s->required && apir_is_root())
         return apir_error_set(

@@ -48,14 +48,14 @@ static void expect_defaults(const struct apir_config *config)
     assert_int_equal(config->allow_users.n, 0);
     assert_int_equal(config->allow_groups.n, 0);
     assert_int_equal(config->max_contexts_per_user, 32);
-    assert_false(config->sandbox_required);
+    assert_int_equal(config->sandbox, APIR_CONFIG_AUTO);
     assert_int_equal(config->sandbox_read.n, 0);
     assert_int_equal(config->sandbox_write.n, 0);
 }
 
 static void expect_sharing(const struct apir_config *config)
 {
-    assert_int_equal(config->mps, APIR_CONFIG_MPS_REQUIRED);
+    assert_int_equal(config->mps, APIR_CONFIG_REQUIRED);
     assert_string_equal(config->mps_control, "/i");
     assert_string_equal(config->mps_group, "g-1_b");
     assert_int_equal(config->weight, 100);
@@ -112,7 +112,7 @@ TEST(every_key_is_read)
     assert_int_equal(config.allow_groups.n, 1);
     assert_string_equal(config.allow_groups.names[0], "4294967294");
     assert_int_equal(config.max_contexts_per_user, 9);
-    assert_true(config.sandbox_required);
+    assert_int_equal(config.sandbox, APIR_CONFIG_REQUIRED);
     assert_int_equal(config.sandbox_read.n, 2);
     assert_string_equal(config.sandbox_read.names[1], "/f");
     assert_int_equal(config.sandbox_write.n, 1);
