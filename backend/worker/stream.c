@@ -11,7 +11,6 @@
 
 #include "backend/worker/control.h"
 #include "backend/worker/handlers.h"
-#include "backend/worker/ggml/progress.h"
 #include "backend/worker/table.h"
 #include "backend/worker/turn.h"
 #include "protocol/atomic.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* apir doctor: the files that were installed, and the spec that was made from them. */
-#include "cdi/doctor/files.h"
+#include "cdi/doctor/check.h"
 
 #include <elf.h>
 #include <errno.h>

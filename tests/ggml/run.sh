@@ -70,7 +70,7 @@ trap finish EXIT
 mkdir -p "$models" "$results"
 [[ $going_on ]] || rm -rf "${results:?}"/*
 
-# Since ggml has SET_ROWS llama.cpp's caches want it, and the oldest host has it not (frontend/ggml/needs.h).
+# Since ggml has SET_ROWS llama.cpp's caches want it, and the oldest host has it not (frontend/ggml/entry.c).
 declines() { # GUEST'S-LAYOUT HOST'S-LAYOUT
     [[ $2 == L0 && $1 != L0 ]]
 }

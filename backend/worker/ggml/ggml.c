@@ -446,6 +446,21 @@ void *host_stream_open(struct host_ggml *hg, const struct host_device *d)
     return backend;
 }
 
+/*
+ * ggml's CPU backend asks between two operations whether it is to go on (its abort callback): so a
+ * long prompt on a slow CPU shows that it gets on. Backends of GPUs do not ask.
+ */
+void host_stream_watch(struct host_ggml *hg, const struct host_device *d, void *stream,
+                       bool (*step)(void *user), void *user)
+{
+    void *reg = hg->fns->ggml_backend_dev_backend_reg(d->dev);
+    void *p = hg->fns->ggml_backend_reg_get_proc_address(reg, "ggml_backend_set_abort_callback");
+    void (*set)(void *backend, bool (*step)(void *user), void *user);
+    memcpy(&set, &p, sizeof(set));
+    if (set)
+        set(stream, step, user);
+}
+
 void host_stream_threads(struct host_ggml *hg, const struct host_device *d, void *stream,
                          uint32_t threads)
 {

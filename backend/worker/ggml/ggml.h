@@ -92,6 +92,11 @@ bool host_extra_takes(struct host_ggml *hg, const struct host_device *d, uint32_
 
 /* ---- streams (ggml backends) ---- */
 
+/* step(user), which returns false, is called between a computation's operations, by the thread that
+ * computes, where the device's backend offers that (a CPU's does). */
+void host_stream_watch(struct host_ggml *hg, const struct host_device *d, void *stream,
+                       bool (*step)(void *user), void *user);
+
 /* NULL: the device has no room for another. */
 void *host_stream_open(struct host_ggml *hg, const struct host_device *d);
 void host_stream_close(struct host_ggml *hg, void *stream);

@@ -12,7 +12,6 @@
 #include "cdi/child.h"
 #include "cdi/doctor/access.h"
 #include "cdi/doctor/engine.h"
-#include "cdi/doctor/files.h"
 #include "cdi/file.h"
 #include "common/json.h"
 #include "cdi/spec/spec.h"
