@@ -169,9 +169,7 @@ void plugin_tensor_set_whole(struct gg_tensor *t, const void *data)
                            .ne1 = (uint64_t)t->ne[1],
                            .ne2 = (uint64_t)t->ne[2]},
     };
-    client_lock(c);
-    const uint64_t pos = client_put_locked(c, &msg);
-    client_unlock(c);
+    const uint64_t pos = client_send(c, &msg);
     if (pos)
         plugin_tensor_set(NULL, t, data, 0, size);
 }
@@ -487,7 +485,5 @@ void plugin_tensor_memset(struct gg_tensor *t, uint8_t value, size_t offset, siz
         .code = APIR_MSG_MEMSET,
         .u.memset = {.buffer = b->id, .offset = at, .size = size, .value = value},
     };
-    client_lock(c);
-    client_put_locked(c, &msg);
-    client_unlock(c);
+    client_send(c, &msg);
 }

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/time.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "frontend/link/os.h"
@@ -111,10 +112,20 @@ bool transport_await(const struct transport *t, short events, struct silence *s)
     return silence_look(s, os_now_ns(), ready, t->silence_ns) != SILENCE_OVER;
 }
 
-int transport_limit(const struct transport *t)
+int transport_connect(struct transport *t, int type, const char *path)
 {
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    t->silence_ns = transport_silence();
     const struct timeval limit = {.tv_sec = (time_t)(t->silence_ns / 1000000000u)};
-    return setsockopt(t->fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) < 0 ? -errno : 0;
+    if (strlen(path) >= sizeof(addr.sun_path))
+        return -ENAMETOOLONG;
+    memcpy(addr.sun_path, path, strlen(path));
+    t->fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+    /* What can only block: connect(). */
+    if (t->fd < 0 || setsockopt(t->fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) < 0 ||
+        connect(t->fd, (struct sockaddr *)&addr, sizeof(addr)) < 0)
+        return -errno;
+    return 0;
 }
 
 int transport_receive(const struct transport *t, void *data, size_t size, int *ret_fd)

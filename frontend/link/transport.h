@@ -55,8 +55,9 @@ uint64_t transport_silence(void);
  * (poll's). False: the host has been silent for too long.
  */
 bool transport_await(const struct transport *t, short events, struct silence *s);
-/* The same limit for what can only block: connect(). 0 or -errno. */
-int transport_limit(const struct transport *t);
+/* Connects t->fd, made here, of a type of socket(2), to the socket at path; within the same limit.
+ * 0 or -errno. */
+int transport_connect(struct transport *t, int type, const char *path);
 
 /* For a node or socket that may not be used: who may, and what lets us. Static text. */
 const char *transport_permission_advice(const char *path);

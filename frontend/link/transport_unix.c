@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "frontend/link/os.h"
@@ -83,16 +82,7 @@ static int unix_doorbell(struct transport *t, const struct apir_doorbell *bell)
 /* A socket unit may be starting the server. */
 static int connect_to(struct transport *t, const char *path, struct apir_error *err)
 {
-    struct sockaddr_un addr = {.sun_family = AF_UNIX};
-    if (strlen(path) >= sizeof(addr.sun_path))
-        return apir_error_set(err, ENAMETOOLONG, "unix: the socket path %s is too long", path);
-    memcpy(addr.sun_path, path, strlen(path));
-    t->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (t->fd < 0)
-        return apir_error_sys(err, errno, "unix: socket");
-    int rc = transport_limit(t);
-    if (rc == 0 && connect(t->fd, (struct sockaddr *)&addr, sizeof(addr)) < 0)
-        rc = -errno;
+    int rc = transport_connect(t, SOCK_SEQPACKET, path);
     if (rc == 0)
         return 0;
     if (rc == -EACCES)
@@ -137,7 +127,6 @@ static int greet(struct transport *t, const char *path, struct apir_error *err)
 
 int transport_unix_open(struct transport *t, const char *path, struct apir_error *err)
 {
-    t->silence_ns = transport_silence();
     int rc = connect_to(t, path, err);
     if (rc == 0)
         rc = greet(t, path, err);

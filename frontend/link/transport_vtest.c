@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "frontend/link/os.h"
@@ -33,31 +32,16 @@ enum {
 #define BLOB_MAPPABLE     1u
 #define COMMAND_WORDS_MAX 16u /* of payload */
 
-static int stream_write(const struct transport *t, const void *data, size_t size)
-{
-    const char *p = data;
-    struct silence s;
-    silence_begin(&s, os_now_ns());
-    while (size) {
-        ssize_t n = send(t->fd, p, size, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (n < 0 && (errno == EINTR || (errno == EAGAIN && transport_await(t, POLLOUT, &s))))
-            continue;
-        if (n <= 0)
-            return n < 0 ? -errno : -EPIPE;
-        p += n;
-        size -= (size_t)n;
-    }
-    return 0;
-}
-
-static int stream_read(const struct transport *t, void *data, size_t size)
+/* All of it, in the direction of events: POLLIN, POLLOUT. */
+static int stream(const struct transport *t, short events, void *data, size_t size)
 {
     char *p = data;
     struct silence s;
     silence_begin(&s, os_now_ns());
     while (size) {
-        ssize_t n = recv(t->fd, p, size, MSG_DONTWAIT);
-        if (n < 0 && (errno == EINTR || (errno == EAGAIN && transport_await(t, POLLIN, &s))))
+        ssize_t n = events == POLLIN ? recv(t->fd, p, size, MSG_DONTWAIT)
+                                     : send(t->fd, p, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && (errno == EINTR || (errno == EAGAIN && transport_await(t, events, &s))))
             continue;
         if (n <= 0)
             return n < 0 ? -errno : -EPIPE;
@@ -77,7 +61,7 @@ static int command_bytes(const struct transport *t, uint32_t cmd, uint32_t lengt
         return -EMSGSIZE;
     if (size)
         memcpy(&msg[2], payload, size);
-    return stream_write(t, msg, 2 * sizeof(msg[0]) + size);
+    return stream(t, POLLOUT, msg, 2 * sizeof(msg[0]) + size);
 }
 
 static int command(const struct transport *t, uint32_t cmd, const void *payload, uint32_t dwords)
@@ -89,12 +73,12 @@ static int command(const struct transport *t, uint32_t cmd, const void *payload,
 static int answer(const struct transport *t, uint32_t cmd, uint32_t *payload, uint32_t dwords)
 {
     uint32_t header[2];
-    int rc = stream_read(t, header, sizeof(header));
+    int rc = stream(t, POLLIN, header, sizeof(header));
     if (rc)
         return rc;
     if (header[0] != dwords || header[1] != cmd)
         return -EPROTO;
-    return stream_read(t, payload, dwords * sizeof(uint32_t));
+    return stream(t, POLLIN, payload, dwords * sizeof(uint32_t));
 }
 
 /* The descriptor that follows some answers, on a byte of its own. */
@@ -166,17 +150,7 @@ static int handshake(const struct transport *t)
 
 int transport_vtest_open(struct transport *t, const char *path, struct apir_error *err)
 {
-    struct sockaddr_un addr = {.sun_family = AF_UNIX};
-    if (strlen(path) >= sizeof(addr.sun_path))
-        return apir_error_set(err, ENAMETOOLONG, "vtest: the socket path %s is too long", path);
-    memcpy(addr.sun_path, path, strlen(path));
-    t->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (t->fd < 0)
-        return apir_error_sys(err, errno, "vtest: socket");
-    t->silence_ns = transport_silence();
-    int rc = transport_limit(t);
-    if (rc == 0 && connect(t->fd, (struct sockaddr *)&addr, sizeof(addr)) < 0)
-        rc = -errno;
+    int rc = transport_connect(t, SOCK_STREAM, path);
     if (rc == 0)
         rc = handshake(t);
     if (rc) {
