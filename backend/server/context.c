@@ -24,7 +24,7 @@
 static void server_context_event(struct server_context *context, enum server_event_kind kind,
                                  const char *reason)
 {
-    server_events_add(&context->contexts->events, kind, context->id, context->uid,
+    server_events_add(&context->contexts->events, kind, context->id, context->user->uid,
                       context->pid ? context->pid : context->contexts->vmm, reason);
 }
 
@@ -125,27 +125,6 @@ static void server_context_watch(void *user)
                      server_context_watch, context);
 }
 
-/* Each costs a process: a user who makes and ends contexts in a loop is not to have the machine. */
-static bool server_context_may_start(struct server_context *context)
-{
-    struct server_starts *starts = context->contexts->starts, *of = &starts[0];
-    const int64_t now = server_now_ms();
-    for (unsigned i = 0; i < SERVER_STARTS_USERS; i++) {
-        if (starts[i].uid == context->uid) {
-            of = &starts[i];
-            break;
-        }
-        if (starts[i].paid_until_ms < of->paid_until_ms)
-            of = &starts[i];
-    }
-    if (of->uid != context->uid || of->paid_until_ms < now)
-        *of = (struct server_starts){.uid = context->uid, .paid_until_ms = now};
-    if (of->paid_until_ms - now >= SERVER_STARTS_AT_ONCE * SERVER_STARTS_EVERY_MS)
-        return false;
-    of->paid_until_ms += SERVER_STARTS_EVERY_MS;
-    return true;
-}
-
 /* What all workers of the set are started with. */
 static struct server_worker_setup server_contexts_setup(struct server_contexts *contexts)
 {
@@ -187,7 +166,7 @@ static void server_context_get_worker(struct server_context *context)
     char who[32], note[APIR_REASON_MAX];
     snprintf(who, sizeof(who), "worker of context %u", context->id);
     setup.who = who;
-    setup.uid = context->uid;
+    setup.owner = context->user;
     setup.events = &server_context_worker_events;
     setup.user = context;
     server_left_out_tell(&contexts->trial.left_out, note, sizeof(note));
@@ -235,7 +214,7 @@ static void server_contexts_tried(void *user, const char *reason)
 static void server_context_start_worker(struct server_context *context)
 {
     struct server_contexts *contexts = context->contexts;
-    if (!server_context_may_start(context)) {
+    if (!server_user_may_start(context->user)) {
         char reason[APIR_REASON_MAX];
         snprintf(reason, sizeof(reason),
                  "programs start faster than the host allows (%d per second)",
@@ -283,8 +262,8 @@ static void server_context_told_worker(struct server_context *context, int rc)
 static bool server_context_too_many_end(const struct server_context *context)
 {
     struct server_contexts *contexts = context->contexts;
-    return server_account_leaving(&contexts->accounts, context->uid) > contexts->max_per_user ||
-           server_shm_ended(&contexts->books, context->uid) > contexts->max_per_user;
+    return context->user->leaving > contexts->max_per_user ||
+           server_shm_ended(&contexts->books, context->user) > contexts->max_per_user;
 }
 
 /* A worker that is to come has no account yet. */
@@ -354,7 +333,7 @@ int server_context_blob_create(struct server_context *context, uint64_t blob_id,
                                const char **ret_why)
 {
     if (!context->book)
-        context->book = server_shm_book_open(&context->contexts->books, context->uid);
+        context->book = server_shm_book_open(&context->contexts->books, context->user);
     const uint64_t left = context->book ? server_shm_left(context->book) : 0;
     const char *why = server_context_check_blob(context, blob_id, size, left);
     if (why) {
@@ -500,11 +479,12 @@ void server_contexts_fini(struct server_contexts *contexts)
     server_shm_books_fini(&contexts->books);
     server_turns_fini(&contexts->turns);
     server_accounts_fini(&contexts->accounts);
+    server_users_fini(&contexts->users);
     server_spin_fini(&contexts->spin);
 }
 
 void server_context_init(struct server_context *context, struct server_contexts *contexts,
-                         uint32_t id, uint32_t uid, pid_t pid, const char *refusal,
+                         uint32_t id, struct server_user *user, pid_t pid, const char *refusal,
                          const struct server_context_ops *ops)
 {
     *context = (struct server_context){
@@ -512,13 +492,14 @@ void server_context_init(struct server_context *context, struct server_contexts 
         .contexts = contexts,
         .ops = ops,
         .id = id,
-        .uid = uid,
+        .user = user,
         .pid = pid,
         .began_ms = server_now_ms(),
         .served = !refusal,
         .lost = refusal,
     };
     contexts->first = context;
+    user->contexts++;
     if (refusal) {
         snprintf(context->reason, sizeof(context->reason), "%s", refusal);
         contexts->n_refused++;
@@ -549,6 +530,7 @@ void server_context_fini(struct server_context *context)
             server_context_blob_release(context, id);
     }
     server_shm_book_close(context->book);
+    context->user->contexts--;
     apir_log(APIR_LOG_INFO, "context %u destroyed", context->id);
 }
 

@@ -27,25 +27,14 @@
 #include "backend/server/ahead/trial.h"
 #include "backend/server/spin.h"
 #include "backend/server/worker.h"
+#include "backend/server/limits/user.h"
 #include "common/log.h"
 #include "protocol/shm.h"
 
 /* Served and refused ones together. */
 #define SERVER_CONTEXTS_MAX 512u
 
-/* Workers that one user can start: so many at once, and then one in so many milliseconds; and how
- * many users are told apart by that. */
-#define SERVER_STARTS_AT_ONCE  500
-#define SERVER_STARTS_EVERY_MS 20
-#define SERVER_STARTS_USERS    32u
-
 struct server_context;
-
-struct server_starts {
-    uint32_t uid;
-    /* Each start moves it on by SERVER_STARTS_EVERY_MS, from now at the earliest. */
-    int64_t paid_until_ms;
-};
 
 /* What a server stands on. All that it points at is the creator's, and outlives who is given it. */
 struct server_env {
@@ -72,7 +61,7 @@ struct server_contexts {
     struct server_trial trial;
     struct server_spares spares;
     struct server_outputs outputs;
-    struct server_starts starts[SERVER_STARTS_USERS];
+    struct server_users users;
     char refusal[APIR_REASON_MAX]; /* of the last blob that was over the limit of all */
     unsigned n_served;
     unsigned n_refused;
@@ -97,8 +86,8 @@ struct server_context {
     struct server_contexts *contexts;
     const struct server_context_ops *ops;
     uint32_t id;
-    uint32_t uid; /* whose it is, on the socket that listens; a VMM's guest is one user: 0 */
-    pid_t pid;    /* of the peer; 0: a VMM's guest, or it cannot be told */
+    struct server_user *user; /* whose it is */
+    pid_t pid;                /* of the peer; 0: a VMM's guest, or it cannot be told */
     int64_t began_ms;
     bool served; /* counted as such; not refused at birth */
     bool lost;   /* for good */
@@ -129,11 +118,11 @@ void server_contexts_fini(struct server_contexts *contexts);
 struct server_context *server_contexts_find(struct server_contexts *contexts, uint32_t id);
 
 /*
- * Adds a context of user `uid`, whose process `pid` is (0: as server_context.pid says), to the set;
+ * Adds a context of `user`, whose process `pid` is (0: as server_context.pid says), to the set;
  * `refusal` (NULL: it is served) is the text that its guest will read. ops outlive it.
  */
 void server_context_init(struct server_context *context, struct server_contexts *contexts,
-                         uint32_t id, uint32_t uid, pid_t pid, const char *refusal,
+                         uint32_t id, struct server_user *user, pid_t pid, const char *refusal,
                          const struct server_context_ops *ops);
 
 /* Kills its worker, unmaps its ring, and takes it out of the set. */

@@ -25,7 +25,7 @@ struct server_shm_book {
     struct server_shm_book *next;
     struct server_shm_books *books;
     struct shm_left *first;
-    uint32_t uid;
+    struct server_user *user;
     bool ended;
 };
 
@@ -130,6 +130,7 @@ static bool book_has_any(struct server_shm_book *book)
 static void book_free(struct server_shm_book *book)
 {
     struct server_shm_books *books = book->books;
+    book->user->books--;
     if (books->at == book)
         books->at = book->next;
     for (struct server_shm_book **b = &books->first; *b; b = &(*b)->next) {
@@ -227,12 +228,12 @@ uint64_t server_shm_left(struct server_shm_book *book)
     return n < SERVER_SHM_LEFT_MAX && n_held < SERVER_SHM_HELD_MAX ? bytes : UINT64_MAX;
 }
 
-unsigned server_shm_ended(struct server_shm_books *books, uint32_t uid)
+unsigned server_shm_ended(struct server_shm_books *books, const struct server_user *user)
 {
     unsigned n = 0;
     for (struct server_shm_book *book = books->first, *next; book; book = next) {
         next = book->next;
-        if (!book->ended || book->uid != uid)
+        if (!book->ended || book->user != user)
             continue;
         if (book_has_any(book))
             n++;
@@ -244,13 +245,15 @@ unsigned server_shm_ended(struct server_shm_books *books, uint32_t uid)
 
 /* ---- life ------------------------------------------------------------------ */
 
-struct server_shm_book *server_shm_book_open(struct server_shm_books *books, uint32_t uid)
+struct server_shm_book *server_shm_book_open(struct server_shm_books *books,
+                                             struct server_user *user)
 {
     struct server_shm_book *book = malloc(sizeof(*book));
     if (!book)
         return NULL;
-    *book = (struct server_shm_book){.next = books->first, .books = books, .uid = uid};
+    *book = (struct server_shm_book){.next = books->first, .books = books, .user = user};
     books->first = book;
+    user->books++;
     return book;
 }
 

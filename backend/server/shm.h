@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "backend/server/loop.h"
+#include "backend/server/limits/user.h"
 
 /* Of one context: pieces that were given back and are held all the same; and with those that are
  * not freed yet. More is not given before there are fewer. */
@@ -56,7 +57,8 @@ void server_shm_books_init(struct server_shm_books *books, struct server_loop *l
 void server_shm_books_fini(struct server_shm_books *books);
 
 /* NULL: no memory. */
-struct server_shm_book *server_shm_book_open(struct server_shm_books *books, uint32_t uid);
+struct server_shm_book *server_shm_book_open(struct server_shm_books *books,
+                                             struct server_user *user);
 /* Its context has ended. The book stays until what is in it is held by nobody, and freed. NULL is
  * nothing to do. */
 void server_shm_book_close(struct server_shm_book *book);
@@ -78,6 +80,6 @@ void server_shm_leave(struct server_shm_book *book, uint64_t size, int own);
 uint64_t server_shm_left(struct server_shm_book *book);
 
 /* How many contexts of this user have ended whose memory is held all the same, or not freed yet. */
-unsigned server_shm_ended(struct server_shm_books *books, uint32_t uid);
+unsigned server_shm_ended(struct server_shm_books *books, const struct server_user *user);
 
 #endif

@@ -142,7 +142,7 @@ static int server_worker_open_fds(struct worker_fds *fds, const struct server_wo
 static int account_open(struct server_worker *worker, const struct server_worker_setup *setup,
                         const struct apir_worker_status *status, int control_fd)
 {
-    worker->account = server_account_create(setup->accounts, setup->children, setup->uid);
+    worker->account = server_account_create(setup->accounts, setup->children, setup->owner);
     if (!worker->account)
         return -ENOMEM;
     if (setup->turns)

@@ -53,13 +53,13 @@ struct server_worker_setup {
     struct server_spin *spin;
     struct server_accounts *accounts;
     struct server_turns *turns; /* NULL: classes take none */
-    uint32_t uid;               /* of the context's user */
+    struct server_user *owner;  /* whose the context is */
     const char *path;
     const char *config_path; /* may be NULL */
     struct server_outputs *outputs;
     const char *who; /* in the log, in front of what it prints */
     const struct server_left_out *left_out;
-    bool spare; /* of no context yet: nobody's memory is accounted, uid means nothing */
+    bool spare; /* of no context yet: nobody's memory is accounted, and nobody's user is set */
     bool tries; /* a spare one that tries the devices first */
     const struct server_worker_events *events;
     void *user;

@@ -115,7 +115,9 @@ static void start(bool tried)
 
 static void stop(void)
 {
-    (void)server_shm_ended(&contexts.books, 1000); /* nobody holds anything: what waits is closed */
+    (void)server_shm_ended(
+        &contexts.books,
+        server_users_get(&contexts.users, 1000)); /* nobody holds anything: what waits is closed */
     FUZZ_CHECK(!contexts.books.first && contexts.books.bytes == 0);
     server_contexts_fini(&contexts);
     FUZZ_CHECK(!loop.timers);
@@ -133,7 +135,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const int before = fds_count(0); /* the fuzzer itself opens some between inputs */
     start(!(size > 0 && data[0] & 0x20));
     FUZZ_CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets) == 0);
-    FUZZ_CHECK(server_unix_create(&contexts, 1, 1000, 0, sockets[1]) == 0);
+    FUZZ_CHECK(server_unix_create(&contexts, 1, server_users_get(&contexts.users, 1000), 0,
+                                  sockets[1]) == 0);
     const int fds[APIR_FDSOCK_FDS_MAX] = {2, 2, 2, 2, 2, 2, 2, 2};
     bool first = true;
     while (size >= 2) {

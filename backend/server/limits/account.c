@@ -294,14 +294,15 @@ void server_accounts_fini(struct server_accounts *accounts)
 }
 
 struct server_account *server_account_create(struct server_accounts *accounts,
-                                             struct server_children *children, uint32_t uid)
+                                             struct server_children *children,
+                                             struct server_user *owner)
 {
     struct server_account *account = calloc(1, sizeof(*account));
     if (!account)
         return NULL;
     account->accounts = accounts;
     account->children = children;
-    account->uid = uid;
+    account->owner = owner;
     account->fd = -1;
     return account;
 }
@@ -315,6 +316,7 @@ void server_account_destroy(struct server_account *account)
     for (struct server_account **a = &account->accounts->leaving; *a; a = &(*a)->next) {
         if (*a == account) {
             *a = account->next;
+            account->owner->leaving--;
             break;
         }
     }
@@ -341,12 +343,5 @@ void server_account_leave(struct server_account *account, struct server_child *c
     server_child_move(account->children, child, &account->child, account_child_changed, account);
     account->next = account->accounts->leaving;
     account->accounts->leaving = account;
-}
-
-unsigned server_account_leaving(const struct server_accounts *accounts, uint32_t uid)
-{
-    unsigned n = 0;
-    for (const struct server_account *a = accounts->leaving; a; a = a->next)
-        n += a->uid == uid;
-    return n;
+    account->owner->leaving++;
 }

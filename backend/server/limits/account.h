@@ -21,6 +21,7 @@
 #include "backend/server/limits/limits.h"
 #include "backend/server/loop.h"
 #include "backend/server/turns/turns.h"
+#include "backend/server/limits/user.h"
 #include "protocol/messages.h"
 
 #define SERVER_ACCOUNT_WAIT_MS  1000
@@ -40,7 +41,7 @@ struct server_accounts {
 struct server_account {
     struct server_accounts *accounts;
     struct server_children *children;
-    uint32_t uid;                                           /* of the context's user */
+    struct server_user *owner;                              /* whose the context is */
     struct server_account_device devices[APIR_DEVICES_MAX]; /* each counts as a context there */
     unsigned n_devices;
     uint64_t host_bytes; /* of the devices' that are the host's main memory */
@@ -69,7 +70,8 @@ void server_accounts_fini(struct server_accounts *accounts);
 
 /* NULL: no memory. */
 struct server_account *server_account_create(struct server_accounts *accounts,
-                                             struct server_children *children, uint32_t uid);
+                                             struct server_children *children,
+                                             struct server_user *owner);
 /* Gives everything back. NULL is nothing to do. */
 void server_account_destroy(struct server_account *account);
 
@@ -82,9 +84,6 @@ int server_account_serve(struct server_account *account, int fd,
 /* The context has ended: the account lives on as long as the process, if there is one, and then
  * destroys itself. */
 void server_account_leave(struct server_account *account, struct server_child *child);
-
-/* How many processes of this user's ended contexts are there still. */
-unsigned server_account_leaving(const struct server_accounts *accounts, uint32_t uid);
 
 /* A request waits for room. */
 bool server_account_waits(const struct server_account *account);

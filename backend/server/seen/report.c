@@ -145,7 +145,7 @@ static struct json_object *context_of(struct server_context *context)
     const pid_t pid = context->pid ? context->pid : context->contexts->vmm;
     struct json_object *object = json_object_new_object();
     set_number(object, "id", context->id);
-    set_number(object, "uid", context->uid);
+    set_number(object, "uid", context->user->uid);
     set_number(object, "pid", (uint64_t)pid);
     set_number(object, "began_ms", (uint64_t)context->began_ms);
     set_text(object, "state", state_of(context));

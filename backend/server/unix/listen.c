@@ -163,7 +163,7 @@ int server_listen_inherit(struct apir_error *err)
 
 /* NULL: it becomes a context; else the text for its user. buf holds it. */
 static const char *server_listen_refusal(struct server_listen *listen, bool may, uid_t uid,
-                                         char *buf, size_t size)
+                                         const struct server_user *user, char *buf, size_t size)
 {
     const struct apir_config *config = listen->contexts.env.config;
     if (listen->contexts.env.refusal)
@@ -173,7 +173,9 @@ static const char *server_listen_refusal(struct server_listen *listen, bool may,
                  "user %u may not use the host's GPU (allow_users and allow_groups in the host's "
                  "configuration)",
                  uid);
-    else if (server_unix_count(&listen->contexts, uid) >= config->max_contexts_per_user)
+    else if (!user)
+        return "the host has no memory for a context";
+    else if (user->contexts >= config->max_contexts_per_user)
         snprintf(buf, size,
                  "the host serves %u contexts of user %u at most (max_contexts_per_user), all in "
                  "use",
@@ -198,10 +200,11 @@ static void server_listen_take(struct server_listen *listen, int fd)
     char text[APIR_REASON_MAX];
     struct apir_fdsock_peer who;
     const bool may = server_access_check(&listen->access, fd, &who);
-    const char *refusal = server_listen_refusal(listen, may, who.uid, text, sizeof(text));
+    struct server_user *user = may ? server_users_get(&listen->contexts.users, who.uid) : NULL;
+    const char *refusal = server_listen_refusal(listen, may, who.uid, user, text, sizeof(text));
     if (!refusal) {
         const uint32_t id = ++listen->last_id;
-        int rc = server_unix_create(&listen->contexts, id, who.uid, who.pid, fd);
+        int rc = server_unix_create(&listen->contexts, id, user, who.pid, fd);
         if (rc == 0)
             apir_log(APIR_LOG_INFO, "context %u of user %u created (%u in use)", id, who.uid,
                      listen->contexts.n_served);

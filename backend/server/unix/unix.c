@@ -54,8 +54,8 @@ static const struct server_context_ops unix_context_ops = {
 /* Ends the connection; the ring keeps the reason. */
 static void server_unix_violated(struct server_unix *conn, const char *what)
 {
-    server_context_complain(&conn->context, "user %u: protocol violation: %s", conn->context.uid,
-                            what);
+    server_context_complain(&conn->context, "user %u: protocol violation: %s",
+                            conn->context.user->uid, what);
     server_context_lose(&conn->context, APIR_LOG_INFO, "protocol violation on the socket");
     server_context_destroy(&conn->context);
 }
@@ -218,7 +218,8 @@ static void server_unix_ready(void *user, uint32_t events)
 
 /* ---- life ------------------------------------------------------------------ */
 
-int server_unix_create(struct server_contexts *contexts, uint32_t id, uid_t uid, pid_t pid, int fd)
+int server_unix_create(struct server_contexts *contexts, uint32_t id, struct server_user *user,
+                       pid_t pid, int fd)
 {
     cleanup_fd int owned = fd;
     struct server_unix *conn = calloc(1, sizeof(*conn));
@@ -231,16 +232,8 @@ int server_unix_create(struct server_contexts *contexts, uint32_t id, uid_t uid,
         return rc;
     }
     conn->peer.stranger = contexts->strangers_send;
-    server_context_init(&conn->context, contexts, id, uid, pid, NULL, &unix_context_ops);
+    server_context_init(&conn->context, contexts, id, user, pid, NULL, &unix_context_ops);
     server_timer_arm(contexts->env.loop, &conn->hello_due, server_now_ms() + SERVER_UNIX_HELLO_MS,
                      server_unix_hello_late, conn);
     return 0;
-}
-
-unsigned server_unix_count(const struct server_contexts *contexts, uid_t uid)
-{
-    unsigned count = 0;
-    for (const struct server_context *c = contexts->first; c; c = c->next)
-        count += c->uid == uid;
-    return count;
 }

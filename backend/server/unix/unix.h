@@ -16,12 +16,10 @@
 /* A connection that has not said hello by then is closed. */
 #define SERVER_UNIX_HELLO_MS 2000
 
-/* Makes the context of a connection of user `uid`, process `pid` (0: it cannot be told), whose fd
+/* Makes the context of a connection of `user`, process `pid` (0: it cannot be told), whose fd
  * is taken over in any case. Returns 0 or -errno. */
-int server_unix_create(struct server_contexts *contexts, uint32_t id, uid_t uid, pid_t pid, int fd);
-
-/* How many contexts of the set, all of which are of this kind, a user has. */
-unsigned server_unix_count(const struct server_contexts *contexts, uid_t uid);
+int server_unix_create(struct server_contexts *contexts, uint32_t id, struct server_user *user,
+                       pid_t pid, int fd);
 
 /* Tells the peer of a connection that becomes no context why; fd stays the caller's. */
 void server_unix_refuse(int fd, const char *text);

@@ -288,7 +288,8 @@ int server_virgl_create(struct server_contexts *contexts, uint32_t id, const cha
     int rc = apir_fdsock_pair(stream, &ours, &theirs);
     if (rc < 0)
         return rc;
-    struct server_virgl *virgl = calloc(1, sizeof(*virgl));
+    struct server_user *user = server_users_get(&contexts->users, 0);
+    struct server_virgl *virgl = user ? calloc(1, sizeof(*virgl)) : NULL;
     if (!virgl)
         return -ENOMEM;
     rc = server_framing_init(&virgl->framing, ours);
@@ -300,7 +301,7 @@ int server_virgl_create(struct server_contexts *contexts, uint32_t id, const cha
         return rc;
     }
     server_fences_init(&virgl->fences);
-    server_context_init(&virgl->context, contexts, id, 0, 0, refusal, &virgl_context_ops);
+    server_context_init(&virgl->context, contexts, id, user, 0, refusal, &virgl_context_ops);
     *ret_fd = steal_fd(&theirs);
     return 0;
 }

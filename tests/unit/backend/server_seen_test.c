@@ -27,7 +27,8 @@ static void fill(void)
     made = calloc(SERVER_CONTEXTS_MAX, sizeof(*made));
     assert_non_null(made);
     for (uint32_t i = 0; i < SERVER_CONTEXTS_MAX; i++)
-        server_context_init(&made[i], &contexts, i + 1, 1000, 0, reason, NULL);
+        server_context_init(&made[i], &contexts, i + 1, server_users_get(&contexts.users, 1000), 0,
+                            reason, NULL);
     for (uint32_t i = 0; i < SERVER_EVENTS_KEPT; i++) {
         snprintf(reason, sizeof(reason), "%u\033", i);
         reason[strlen(reason)] = 'r';

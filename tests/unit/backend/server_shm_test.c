@@ -11,6 +11,7 @@
 #define PIECE UINT64_C(65536)
 
 static struct server_loop loop;
+static struct server_user user = {.uid = 1}, another = {.uid = 2};
 static struct server_shm_books books;
 static struct server_shm_book *a, *b;
 
@@ -19,8 +20,8 @@ static int setup(void **state)
     (void)state;
     assert_int_equal(server_loop_init(&loop), 0);
     server_shm_books_init(&books, &loop);
-    a = server_shm_book_open(&books, 1);
-    b = server_shm_book_open(&books, 2);
+    a = server_shm_book_open(&books, &user);
+    b = server_shm_book_open(&books, &another);
     return a && b ? 0 : -1;
 }
 
@@ -94,10 +95,10 @@ SHM_TEST(what_an_ended_context_has_counts_as_well)
     struct server_shm_fds fds = take(a);
     server_shm_leave(a, PIECE, fds.own);
     server_shm_book_close(a);
-    assert_int_equal(server_shm_ended(&books, 1), 1);
+    assert_int_equal(server_shm_ended(&books, &user), 1);
     expect_room(2 * PIECE, PIECE);
     close(fds.guest);
-    assert_int_equal(server_shm_ended(&books, 1), 0);
+    assert_int_equal(server_shm_ended(&books, &user), 0);
     expect_room(2 * PIECE, 2 * PIECE);
 }
 
