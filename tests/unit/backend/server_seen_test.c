@@ -59,6 +59,7 @@ static int tear_down(void **state)
     server_seen_fini(&seen);
     server_loop_fini(&loop);
     free(made);
+    server_users_fini(&contexts.users);
     snprintf(path, sizeof(path), "%s/apir/top", unit_folder);
     assert_int_equal(rmdir(path), 0); /* empty: our own file is gone */
     snprintf(path, sizeof(path), "%s/apir", unit_folder);
