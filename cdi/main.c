@@ -15,10 +15,12 @@
 #include "cdi/commands.h"
 #include "cdi/spec/spec.h"
 
-#define FLAG(name, member, help) {name, NULL, help, offsetof(struct cdi_args, member), false}
+#define FLAG(name, member, help)                                                                   \
+    {name, NULL, help, offsetof(struct cdi_args, member), .lists = false}
 #define TEXT(name, value, member, help)                                                            \
-    {name, value, help, offsetof(struct cdi_args, member), false}
-#define LIST(name, value, member, help) {name, value, help, offsetof(struct cdi_args, member), true}
+    {name, value, help, offsetof(struct cdi_args, member), .lists = false}
+#define LIST(name, value, member, help)                                                            \
+    {name, value, help, offsetof(struct cdi_args, member), .repeats = true}
 
 #define BESIDE "(default: beside this program's installation)"
 
