@@ -21,7 +21,7 @@ static void blocks_reclaim(struct client *c)
     }
     /* Two places in turn, not the same again (bench-overhead: 15 us a token, and 10 with two). What
      * lies in one is still in our cache, and the host would have to take each line back before it
-     * can write there. */
+     * can write there. docs/decisions.md, Results lie at two places in turn. */
     if (c->block_count == 0 && c->arena_next != c->arena_turn)
         c->arena_next = c->arena_turn = c->arena_turn ? 0 : c->arena_next;
 }
