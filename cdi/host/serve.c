@@ -68,12 +68,10 @@ static int check_folder(const struct serve *s, struct apir_error *err)
 
 static void say_what_next(const struct serve *s)
 {
-    apir_text_print(stdout,
-                    "Containers of this machine can use its GPU while this runs; Ctrl-C ends it.\n"
-                    "  who:   root and %s%s\n"
-                    "  once:  apir cdi generate",
-                    s->group ? "group " : "this user",
+    printf("Containers of this machine can use its GPU while this runs; Ctrl-C ends it.\n");
+    apir_text_print(stdout, "  who:   root and %s%s\n", s->group ? "group " : "this user",
                     s->group ? s->group : " (--group lets others in)");
+    printf("  once:  apir cdi generate");
     if (s->dir_given)
         apir_text_print(stdout, " --host-socket %s", s->dir);
     printf("\n"
