@@ -65,12 +65,15 @@ observe() {
 # not only those with a device.
 BACKENDS=APIR
 on_apir() {
+    apir_alone
+    jq -e 'all(.[]; .devices == "APIR0" and .n_gpu_layers == 99)' "$last/out" >/dev/null || die 'not all on APIR0'
+}
+apir_alone() {
     local devices
     # What it says besides comes from another thread, at any time.
     devices=$(grep -E '^ +[^ ]+: .* MiB free\)$' "$last/err" || true)
     [[ $devices =~ ^\ +APIR0:\  && $(wc -l <<<"$devices") -eq 1 ]] || die "not APIR0 alone: $devices"
     computed_on "$BACKENDS"
-    jq -e 'all(.[]; .devices == "APIR0" and .n_gpu_layers == 99)' "$last/out" >/dev/null || die 'not all on APIR0'
 }
 
 computed_on() { # BACKEND

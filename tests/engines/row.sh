@@ -4,6 +4,7 @@
 # row.sh NAME: runs one row of $SUITE, in the VM. It passes if its function ends with 0;
 # the function runs with -e, and says in its last line why it fails.
 set -euo pipefail
+NAME=$1
 . tests/engines/table.sh
 work=$(mktemp -d /run/row.XXXXXX)
 # shellcheck source=tests/engines/lib.sh

@@ -13,9 +13,10 @@
 #
 # build/SUITE/ROW.log (LOGS: another folder) holds what a row printed, setup-*.log what brought an
 # engine up, build/SUITE/results.json all results. The last line is
-# "engines: N of M rows pass", with the suite's name; M counts the rows that were to run.
+# "engines: N of M rows pass", with the suite's name; M counts the rows that were to run. docs-table is
+# one more, where all have run: build/engines/seen.md, what they have seen, is the table of docs/engines.md.
 #
-#   ENGINES_TIMEOUT=SECONDS  for the whole boot (1800)
+#   ENGINES_TIMEOUT=SECONDS  for the whole boot (3000)
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 suite=${SUITE:-engines} logs=${LOGS:-build/${SUITE:-engines}}
@@ -42,12 +43,22 @@ done
 rc=0
 env APIR_CONFIG="$PWD/$work/backend.json" VM_SHARE="$share" VM_MEM="${VM_MEM:-6G}" \
     VM_DISKS="$disks" \
-    VM_TIMEOUT="${ENGINES_TIMEOUT:-1800}" VM_RENDER_SERVER="$OUT/backend/apir-render-server" \
+    VM_TIMEOUT="${ENGINES_TIMEOUT:-3000}" VM_RENDER_SERVER="$OUT/backend/apir-render-server" \
     tests/vm/run.sh tests/engines/guest.sh "$suite" "${ROW-}" 9>&- || rc=$?
 find "$share/log" -name '*.log' -exec cp -t "$logs" {} +
 
 # What was to run and has not reported has failed: the VM may have died in it.
 touch "$share/plan" "$share/results"
+
+# What programs have seen is the table of the document, if all rows ran that look.
+[[ ! -e $share/seen ]] || cp "$share/seen" "$logs/"
+if [[ -e $share/seen && -z ${ROW-} ]]; then
+    awk -f tests/engines/seen.awk "$share/seen" >"$logs/seen.md"
+    printf 'docs-table\n' >>"$share/plan"
+    sed -n '/^| llama.cpp in | started/,/^$/p' docs/engines.md | grep . >"$logs/seen.doc"
+    ! diff "$logs/seen.doc" "$logs/seen.md" ||
+        echo '{"row": "docs-table", "what": "what programs see, in docs/engines.md", "result": "pass", "ms": 0}' >>"$share/results"
+fi
 [[ -s $share/versions ]] || echo '{}' >"$share/versions"
 jq -n --rawfile plan "$share/plan" --slurpfile rows "$share/results" --slurpfile versions "$share/versions" '
     ($plan | split("\n") - [""] - ($rows | map(.row))) as $lost

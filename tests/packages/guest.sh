@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# guest.sh VERSION OUT: what run.sh runs in the VM, whose init is systemd: the life of Debian's packages on one
+# guest.sh VERSION OUT ROW: what run.sh runs in the VM, whose init is systemd: the life of Debian's packages on one
 # machine, which is the guest of a VM (gpu0) and its own host (host0) at once. Each row goes on where the one
 # before it has left the machine.
 set -uo pipefail
-version=$1 OUT=$2
+version=$1 OUT=$2 ROW=$3
 SHARE=/mnt/share
 ROWS=$SHARE/rows
 # shellcheck source=tests/packages/lib.sh
