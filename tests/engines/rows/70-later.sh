@@ -91,7 +91,7 @@ row_docker_later() { later docker; }
 row ctr-later containerd 'ctr: run and task exec, which has the variables, llama.cpp in a layer and on a volume' 400
 row_ctr_later() {
     local place
-    HOW='`ctr run`, `ctr task exec` (and CRI)'
+    HOW='`ctr run`, `ctr task exec`'
     # shellcheck disable=SC2329 # looks calls it
     in_box() { "${LIMIT[@]}" ctr task exec --exec-id "x$RANDOM" "$@"; }
     for place in layer volume; do
