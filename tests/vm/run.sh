@@ -105,11 +105,12 @@ done
 [[ -r $kernel ]] || die "no kernel of $pages pages in $root/boot"
 version=${kernel##*/vmlinuz-}
 
-# The root, packed, again whenever a package in it changes. A machine without a
-# build root shares its own root over 9p instead of packing all of it.
+# The root, packed, again whenever a package in it changes; of what dpkg does not know, the stamps of
+# tests/env/sysroot.sh tell. A machine without a build root shares its own root over 9p instead.
 root_image=
 if [[ -e $root/etc/apir-build-root ]]; then
-    key=$(cat "$root/var/lib/dpkg/status" "$here/pack.sh" | sha256sum | cut -c1-16)
+    key=$({ cat "$root/var/lib/dpkg/status" "$here/pack.sh"; cat "$root"/etc/apir-build-root.d/* 2>/dev/null || :; } |
+        sha256sum | cut -c1-16)
     root_image=$state/root-$system-$key.erofs
     if [[ ! -e $root_image ]]; then
         (
