@@ -432,7 +432,7 @@ row_compose() {
             | {services: {box: {image: "localhost/llama", container_name: "box", network_mode: "host",
                 command: ["sh", "-c", ($stay | gsub("\\$"; "$$"))], devices: ["virtgpu/apir=gpu0"], volumes: $volumes}},
                volumes: ([$volumes[] | select(startswith("/") | not) | {(split(":")[0]): {}}] | add // {})}' \
-            --args /mnt/models:/models:ro "${PLACE[@]}" >"$work/compose.yaml"
+            --args -- /mnt/models:/models:ro "${PLACE[@]}" >"$work/compose.yaml"
         at_end "docker compose -p row -f $work/compose.yaml down -t 0 -v"
         "${LIMIT[@]}" docker compose -p row -f "$work/compose.yaml" up -d </dev/null
         looks box given "$LATER"
