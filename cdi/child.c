@@ -3,13 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cdi/program.h"
 #include "common/file.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
@@ -21,16 +21,12 @@ static int read_answer(int fd, unsigned timeout_ms, char *answer, size_t size)
     uint64_t deadline = apir_now_ms() + timeout_ms;
 
     while (size > 0) {
-        uint64_t now = apir_now_ms();
-        struct pollfd p = {.fd = fd, .events = POLLIN};
-        int rc = poll(&p, 1, now >= deadline ? 0 : (int)(deadline - now));
+        int rc = cdi_wait(fd, deadline);
 
-        if (rc == 0)
-            return -ETIMEDOUT;
-        if (rc < 0 && errno == EINTR)
-            continue;
+        if (rc == -ETIMEDOUT)
+            return rc;
         ssize_t n = rc < 0 ? -1 : read(fd, answer, size);
-        if (n < 0 && errno == EINTR)
+        if (n < 0 && rc == 0 && errno == EINTR)
             continue;
         if (n <= 0)
             return -EPIPE;

@@ -56,8 +56,7 @@ int cdi_program_find(const char *name, char *path)
 
 /* ---- what it says ------------------------------------------------------------------- */
 
-/* Waits until there is something of fd, or the deadline is over. Returns 0 or -errno. */
-static int wait_for(int fd, uint64_t deadline)
+int cdi_wait(int fd, uint64_t deadline)
 {
     for (;;) {
         uint64_t now = apir_now_ms();
@@ -77,7 +76,7 @@ static int collect(int fd, uint64_t deadline, char *text, size_t size)
     for (;;) {
         char rest[512];
         bool keep = used + 1 < size;
-        int rc = wait_for(fd, deadline);
+        int rc = cdi_wait(fd, deadline);
         ssize_t n =
             rc < 0 ? 0 : read(fd, keep ? text + used : rest, keep ? size - 1 - used : sizeof(rest));
 
@@ -128,7 +127,7 @@ int cdi_program_run(const char *const *argv, bool quiet, unsigned timeout_ms, ch
     /* It may have closed its output and go on. */
     cleanup_fd int process = (int)syscall(SYS_pidfd_open, pid, 0);
     if (rc == 0 && process >= 0)
-        rc = wait_for(process, deadline);
+        rc = cdi_wait(process, deadline);
     if (rc < 0)
         kill(pid, SIGKILL);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /*
  * The path of the first program of that name on PATH, into path (PATH_MAX); parts of PATH that are
@@ -23,6 +24,10 @@ int cdi_program_find(const char *name, char *path);
  */
 int cdi_program_run(const char *const *argv, bool quiet, unsigned timeout_ms, char *text,
                     size_t size);
+
+/* Waits until there is something of fd, or this time (apir_now_ms) has come: -ETIMEDOUT. Returns 0
+ * or -errno. */
+int cdi_wait(int fd, uint64_t deadline);
 
 /*
  * Takes out of this process's environment, which sudo or su may have left to root from a user, what

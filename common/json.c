@@ -275,6 +275,16 @@ const char *apir_json_string_at(struct json_object *array, size_t i)
     return i < apir_json_length(array) ? whole_string(json_object_array_get_idx(array, i)) : NULL;
 }
 
+bool apir_json_has_string(struct json_object *array, const char *text)
+{
+    for (size_t i = 0; i < apir_json_length(array); i++) {
+        const char *item = apir_json_string_at(array, i);
+        if (item && strcmp(item, text) == 0)
+            return true;
+    }
+    return false;
+}
+
 int apir_json_set(struct json_object *object, const char *key, struct json_object *value)
 {
     if (object && value && json_object_object_add(object, key, value) == 0)

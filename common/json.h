@@ -6,6 +6,7 @@
 #ifndef APIR_COMMON_JSON_H
 #define APIR_COMMON_JSON_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct apir_error;
@@ -38,6 +39,8 @@ struct json_object *apir_json_object(struct json_object *object, const char *key
 size_t apir_json_length(struct json_object *array);
 /* Its i-th item, as apir_json_string. */
 const char *apir_json_string_at(struct json_object *array, size_t i);
+/* Whether one of its items is this string. */
+bool apir_json_has_string(struct json_object *array, const char *text);
 
 /*
  * Builders. Each takes `value`, also where it fails; NULL in any place is for want of memory, so

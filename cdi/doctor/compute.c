@@ -22,39 +22,25 @@ struct ggml_init_arg {
 };
 #define GGML_TYPE_F32_NUMBER 0
 
-struct ggml_api {
-    void *(*load)(const char *);
-    void *(*dev_by_name)(const char *);
-    const char *(*dev_description)(void *);
-    void *(*dev_init)(void *, const char *);
-    void *(*init)(struct ggml_init_arg);
-    void *(*new_tensor_2d)(void *, int, int64_t, int64_t);
-    void *(*mul_mat)(void *, void *, void *);
-    void *(*new_graph)(void *);
-    void (*build_forward_expand)(void *, void *);
-    void *(*alloc_ctx_tensors)(void *, void *);
-    void (*tensor_set)(void *, const void *, size_t, size_t);
-    void (*tensor_get)(const void *, void *, size_t, size_t);
-    int (*graph_compute)(void *, void *);
-};
+#define SYMBOLS(S)                                                                                 \
+    S(void *, ggml_backend_load, (const char *))                                                   \
+    S(void *, ggml_backend_dev_by_name, (const char *))                                            \
+    S(const char *, ggml_backend_dev_description, (void *))                                        \
+    S(void *, ggml_backend_dev_init, (void *, const char *))                                       \
+    S(void *, ggml_init, (struct ggml_init_arg))                                                   \
+    S(void *, ggml_new_tensor_2d, (void *, int, int64_t, int64_t))                                 \
+    S(void *, ggml_mul_mat, (void *, void *, void *))                                              \
+    S(void *, ggml_new_graph, (void *))                                                            \
+    S(void, ggml_build_forward_expand, (void *, void *))                                           \
+    S(void *, ggml_backend_alloc_ctx_tensors, (void *, void *))                                    \
+    S(void, ggml_backend_tensor_set, (void *, const void *, size_t, size_t))                       \
+    S(void, ggml_backend_tensor_get, (const void *, void *, size_t, size_t))                       \
+    S(int, ggml_backend_graph_compute, (void *, void *))
 
-static const struct {
-    const char *name;
-    size_t offset;
-} symbols[] = {
-    {"ggml_backend_load", offsetof(struct ggml_api, load)},
-    {"ggml_backend_dev_by_name", offsetof(struct ggml_api, dev_by_name)},
-    {"ggml_backend_dev_description", offsetof(struct ggml_api, dev_description)},
-    {"ggml_backend_dev_init", offsetof(struct ggml_api, dev_init)},
-    {"ggml_init", offsetof(struct ggml_api, init)},
-    {"ggml_new_tensor_2d", offsetof(struct ggml_api, new_tensor_2d)},
-    {"ggml_mul_mat", offsetof(struct ggml_api, mul_mat)},
-    {"ggml_new_graph", offsetof(struct ggml_api, new_graph)},
-    {"ggml_build_forward_expand", offsetof(struct ggml_api, build_forward_expand)},
-    {"ggml_backend_alloc_ctx_tensors", offsetof(struct ggml_api, alloc_ctx_tensors)},
-    {"ggml_backend_tensor_set", offsetof(struct ggml_api, tensor_set)},
-    {"ggml_backend_tensor_get", offsetof(struct ggml_api, tensor_get)},
-    {"ggml_backend_graph_compute", offsetof(struct ggml_api, graph_compute)},
+struct ggml_api {
+#define S(ret, name, args) ret(*name) args;
+    SYMBOLS(S)
+#undef S
 };
 
 enum { K = 64, ROWS = 8, COLUMNS = 4 };
@@ -68,15 +54,17 @@ static void *open_ggml(void)
 
 static bool load_api(void *handle, struct ggml_api *api, char *text, size_t size)
 {
-    for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
-        /* dlsym also looks into libggml-base, which libggml needs. */
-        void *p = dlsym(handle, symbols[i].name);
-        if (!p) {
-            snprintf(text, size, "this machine's libggml has no %s", symbols[i].name);
-            return false;
-        }
-        memcpy((char *)api + symbols[i].offset, &p, sizeof(p));
-    }
+    void *p;
+    /* dlsym also looks into libggml-base, which libggml needs. */
+#define S(ret, name, args)                                                                         \
+    p = dlsym(handle, #name);                                                                      \
+    if (!p) {                                                                                      \
+        snprintf(text, size, "this machine's libggml has no %s", #name);                           \
+        return false;                                                                              \
+    }                                                                                              \
+    memcpy(&api->name, &p, sizeof(p));
+    SYMBOLS(S)
+#undef S
     return true;
 }
 
@@ -89,19 +77,19 @@ static float element(int i)
 static bool compute(const struct ggml_api *api, void *device, char *text, size_t size)
 {
     float a[ROWS * K], b[COLUMNS * K], got[COLUMNS * ROWS];
-    void *backend = api->dev_init(device, NULL);
-    void *ctx = api->init((struct ggml_init_arg){1u << 20, NULL, true});
+    void *backend = api->ggml_backend_dev_init(device, NULL);
+    void *ctx = api->ggml_init((struct ggml_init_arg){1u << 20, NULL, true});
 
     if (!backend || !ctx) {
         snprintf(text, size, "APIR0 is listed but does not open");
         return false;
     }
-    void *ta = api->new_tensor_2d(ctx, GGML_TYPE_F32_NUMBER, K, ROWS);
-    void *tb = api->new_tensor_2d(ctx, GGML_TYPE_F32_NUMBER, K, COLUMNS);
-    void *product = api->mul_mat(ctx, ta, tb);
-    void *graph = api->new_graph(ctx);
-    api->build_forward_expand(graph, product);
-    if (!api->alloc_ctx_tensors(ctx, backend)) {
+    void *ta = api->ggml_new_tensor_2d(ctx, GGML_TYPE_F32_NUMBER, K, ROWS);
+    void *tb = api->ggml_new_tensor_2d(ctx, GGML_TYPE_F32_NUMBER, K, COLUMNS);
+    void *product = api->ggml_mul_mat(ctx, ta, tb);
+    void *graph = api->ggml_new_graph(ctx);
+    api->ggml_build_forward_expand(graph, product);
+    if (!api->ggml_backend_alloc_ctx_tensors(ctx, backend)) {
         snprintf(text, size, "APIR0 gives no memory");
         return false;
     }
@@ -109,15 +97,15 @@ static bool compute(const struct ggml_api *api, void *device, char *text, size_t
         a[i] = element(i);
     for (int i = 0; i < COLUMNS * K; i++)
         b[i] = element(3 * i + 1);
-    api->tensor_set(ta, a, 0, sizeof(a));
-    api->tensor_set(tb, b, 0, sizeof(b));
-    int status = api->graph_compute(backend, graph);
+    api->ggml_backend_tensor_set(ta, a, 0, sizeof(a));
+    api->ggml_backend_tensor_set(tb, b, 0, sizeof(b));
+    int status = api->ggml_backend_graph_compute(backend, graph);
     if (status != 0) {
         snprintf(text, size, "graph_compute on APIR0 returned %d", status);
         return false;
     }
     memset(got, 0xff, sizeof(got));
-    api->tensor_get(product, got, 0, sizeof(got));
+    api->ggml_backend_tensor_get(product, got, 0, sizeof(got));
     for (int c = 0; c < COLUMNS; c++)
         for (int r = 0; r < ROWS; r++) {
             float want = 0.0f;
@@ -129,7 +117,7 @@ static bool compute(const struct ggml_api *api, void *device, char *text, size_t
                 return false;
             }
         }
-    const char *description = api->dev_description(device);
+    const char *description = api->ggml_backend_dev_description(device);
     snprintf(text, size, "APIR0: %.150s", description ? description : "(no description)");
     return true;
 }
@@ -164,8 +152,8 @@ static void work(void *out, const void *arg)
         return;
     /* As ggml loads what GGML_BACKEND_PATH names, and nothing else: it looks for other backends in
      * the folder that it is run in, which may be anybody's. */
-    (void)api.load(o->plugin);
-    void *device = api.dev_by_name("APIR0");
+    (void)api.ggml_backend_load(o->plugin);
+    void *device = api.ggml_backend_dev_by_name("APIR0");
     if (!device)
         snprintf(text, size, "ggml loaded %.150s but lists no APIR0", o->plugin);
     else if (compute(&api, device, text, size))

@@ -95,31 +95,20 @@ static bool has_stale_number(struct json_object *item, const void *arg)
            (minor && json_object_get_int64(minor) != (int64_t)minor(st.st_rdev));
 }
 
-static bool mounts_plugin(struct json_object *item, const void *arg)
+static bool mounts_at(struct json_object *item, const void *arg)
 {
     const char *to = apir_json_string(item, "containerPath");
+
+    return to && strcmp(to, arg) == 0;
+}
+
+static bool mounts_plugin(struct json_object *item, const void *arg)
+{
     const char *from = apir_json_string(item, "hostPath");
     char real[PATH_MAX];
 
-    if (!to || !from || strcmp(to, CDI_PLUGIN_CONTAINER) != 0)
-        return false;
-    return strcmp(from, arg) == 0 || (realpath(from, real) && strcmp(real, arg) == 0);
-}
-
-static bool is_plugin_mount(struct json_object *item, const void *arg)
-{
-    const char *to = apir_json_string(item, "containerPath");
-
-    (void)arg;
-    return to && strcmp(to, CDI_PLUGIN_CONTAINER) == 0;
-}
-
-static bool mounts_socket(struct json_object *item, const void *arg)
-{
-    const char *to = apir_json_string(item, "containerPath");
-
-    (void)arg;
-    return to && strcmp(to, CDI_SOCKET_DIR) == 0;
+    return from && mounts_at(item, CDI_PLUGIN_CONTAINER) &&
+           (strcmp(from, arg) == 0 || (realpath(from, real) && strcmp(real, arg) == 0));
 }
 
 static enum doctor_status check_spec_text(struct doctor *d, struct doctor_outcome *o,
@@ -133,8 +122,7 @@ static enum doctor_status check_spec_text(struct doctor *d, struct doctor_outcom
             return doctor_say(o, DOCTOR_FAIL, "%.200s: %s", d->spec_path, report->items[i].text);
     if (report->n > 0) {
         doctor_todo(o, "apir cdi validate %.300s", d->spec_path);
-        return doctor_say(o, DOCTOR_WARN, "%.200s: %s", d->spec_path,
-                          report->n_kept > 0 ? report->items[0].text : "it has warnings");
+        return doctor_say(o, DOCTOR_WARN, "%.200s: %s", d->spec_path, cdi_report_first(report));
     }
     return DOCTOR_PASS;
 }
@@ -142,21 +130,16 @@ static enum doctor_status check_spec_text(struct doctor *d, struct doctor_outcom
 /* Whether a device that the examined host is to give names one that it does not offer. */
 static bool names_lost_device(struct json_object *edits, const struct doctor *d)
 {
-    struct json_object *env = apir_json_array(edits, "env");
-    bool here = d->socket ? any_in(edits, "mounts", mounts_socket, NULL)
+    const char *id = cdi_spec_host_id(edits);
+    bool here = d->socket ? any_in(edits, "mounts", mounts_at, CDI_SOCKET_DIR)
                           : d->node && any_in(edits, "deviceNodes", is_path, d->node->path);
 
-    for (size_t i = 0; here && i < apir_json_length(env); i++) {
-        const char *text = apir_json_string_at(env, i);
-        const char *id = text && strncmp(text, "APIR_DEVICE_", 12) == 0 ? strchr(text, '=') : NULL;
-        bool offered = !id || id[1] == '\0';
-
-        for (uint32_t k = 0; !offered && k < d->session.n_devices; k++)
-            offered = strcmp(d->session.devices[k].id, id + 1) == 0;
-        if (!offered)
-            return true;
-    }
-    return false;
+    if (!here || !id || *id == '\0')
+        return false;
+    for (uint32_t i = 0; i < d->session.n_devices; i++)
+        if (strcmp(d->session.devices[i].id, id) == 0)
+            return false;
+    return true;
 }
 
 /* The name of a device of the spec that the host has no more; NULL: there is none. */
@@ -176,14 +159,12 @@ static const char *lost_device(const struct doctor *d)
 static enum doctor_status check_spec(struct doctor *d, struct doctor_outcome *o)
 {
     struct apir_error err = {0};
-    struct cdi_report report;
+    cleanup_report struct cdi_report report = {0};
 
     doctor_todo(o, "apir cdi generate");
     if (cdi_spec_load(d->spec_path, &d->spec, &err) < 0)
         return doctor_say(o, DOCTOR_FAIL, "%s", err.msg);
-    cdi_report_init(&report);
     enum doctor_status status = check_spec_text(d, o, &report);
-    cdi_report_fini(&report);
     if (status != DOCTOR_PASS)
         return status;
     if (d->node && d->node->is_virtio_gpu && !d->socket &&
@@ -192,7 +173,7 @@ static enum doctor_status check_spec(struct doctor *d, struct doctor_outcome *o)
                           "%.200s is older than this machine's devices: it lacks %s", d->spec_path,
                           d->node->path);
     if (d->socket && strncmp(d->transport, "unix:", 5) == 0 &&
-        !any(d->spec, "mounts", mounts_socket, NULL))
+        !any(d->spec, "mounts", mounts_at, CDI_SOCKET_DIR))
         return doctor_say(o, DOCTOR_FAIL, "%.200s is older than the host side: it lacks host0",
                           d->spec_path);
     if (any(d->spec, "deviceNodes", has_stale_number, NULL))
@@ -202,7 +183,7 @@ static enum doctor_status check_spec(struct doctor *d, struct doctor_outcome *o)
     if (lost)
         return doctor_say(o, DOCTOR_FAIL, "%.200s: %.100s is a device that the host has no more",
                           d->spec_path, lost);
-    if (!any(d->spec, "mounts", is_plugin_mount, NULL))
+    if (!any(d->spec, "mounts", mounts_at, CDI_PLUGIN_CONTAINER))
         return doctor_say(o, DOCTOR_FAIL, "%.200s does not mount the plug-in", d->spec_path);
     if (d->plugin[0] != '\0' && !any(d->spec, "mounts", mounts_plugin, d->plugin))
         return doctor_say(o, DOCTOR_WARN, "%.200s mounts another plug-in than %.200s", d->spec_path,

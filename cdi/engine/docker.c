@@ -43,18 +43,6 @@ static int print(struct json_object *object, char **ret_text, struct apir_error 
     return 0;
 }
 
-static bool list_has(struct json_object *list, const char *wanted)
-{
-    for (size_t i = 0; i < json_object_array_length(list); i++) {
-        struct json_object *item = json_object_array_get_idx(list, i);
-
-        if (json_object_is_type(item, json_type_string) &&
-            strcmp(json_object_get_string(item), wanted) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* NULL where it is not there; *ret_wrong where it is something else. */
 static struct json_object *member(struct json_object *object, const char *key, enum json_type type,
                                   bool *ret_wrong)
@@ -133,7 +121,7 @@ static int make_plan(const struct cdi_engine_where *where, struct cdi_engine_pla
         return apir_error_set(err, EBADMSG, "%s: cdi-spec-dirs is no list", plan->path);
 
     bool turn_on = cdi ? !json_object_get_boolean(cdi) : !on_by_itself;
-    bool add_dir = dirs && !list_has(dirs, SPECS_DIR);
+    bool add_dir = dirs && !apir_json_has_string(dirs, SPECS_DIR);
     if (!turn_on && !add_dir) {
         snprintf(plan->note, sizeof(plan->note),
                  "docker %d.%d: CDI is on%s; there is nothing to set", where->version.major,

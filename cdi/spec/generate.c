@@ -294,7 +294,7 @@ static void say_written(const struct generate *g)
 static int generate(struct generate *g, struct apir_error *err)
 {
     cleanup_json struct json_object *spec = NULL;
-    struct cdi_report report;
+    cleanup_report struct cdi_report report = {0};
 
     int rc = resolve(g->plugin, cdi_install_find_plugin, "plug-in (see --plugin)", err);
     if (rc == 0 && g->with_hook)
@@ -322,24 +322,17 @@ static int generate(struct generate *g, struct apir_error *err)
     if (rc < 0)
         return rc;
 
-    cdi_report_init(&report);
-    cdi_rules_check_host(spec, g->dev_root, &report);
     /* With another root the files of the spec are not where this program sees them. */
-    if (report.n_errors > 0 && strcmp(g->dev_root, "/") == 0)
-        rc = apir_error_set(err, ENOENT, "%s",
-                            report.n_kept > 0 ? report.items[0].text : "missing files");
-    cdi_report_fini(&report);
-    if (rc < 0)
-        return rc;
+    if (strcmp(g->dev_root, "/") == 0)
+        cdi_rules_check_host(spec, g->dev_root, &report);
+    if (report.n_errors > 0)
+        return apir_error_set(err, ENOENT, "%s", cdi_report_first(&report));
     if (g->dry_run) {
-        cdi_report_init(&report);
         cdi_rules_check(spec, &report);
         if (report.n > 0)
-            rc = apir_error_set(err, EINVAL, "%s",
-                                report.n_kept > 0 ? report.items[0].text : "not valid");
-        cdi_report_fini(&report);
+            return apir_error_set(err, EINVAL, "%s", cdi_report_first(&report));
         const char *text = cdi_spec_text(spec);
-        return rc == 0 && text ? apir_text_print_json(text) : rc;
+        return text ? apir_text_print_json(text) : 0;
     }
     rc = cdi_spec_store(g->output, spec, err);
     if (rc == 0)

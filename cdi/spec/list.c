@@ -27,19 +27,6 @@ struct list {
     bool failed;
 };
 
-/* Of one of our devices: which of the host's it is. NULL where it does not say. */
-static const char *host_id(struct json_object *edits)
-{
-    struct json_object *env = apir_json_array(edits, "env");
-
-    for (size_t i = 0; i < apir_json_length(env); i++) {
-        const char *s = apir_json_string_at(env, i);
-        if (s && strncmp(s, "APIR_DEVICE_", 12) == 0 && strchr(s, '='))
-            return strchr(s, '=') + 1;
-    }
-    return NULL;
-}
-
 /* Whether there is room for a row with these texts. */
 static bool takes(struct list *l, const char *file, const char *kind, struct json_object *device)
 {
@@ -75,7 +62,7 @@ static void add_row(struct list *l, const char *file, const char *kind, struct j
         if (path)
             json_object_array_add(nodes, json_object_new_string(path));
     }
-    const char *id = host_id(edits);
+    const char *id = cdi_spec_host_id(edits);
     json_object_object_add(row, "name", json_object_new_string(full));
     json_object_object_add(row, "nodes", nodes);
     if (id)
@@ -89,7 +76,7 @@ static int read_spec(const char *path, void *user)
     struct list *l = user;
     cleanup_json struct json_object *spec = NULL;
     struct apir_error err = {0};
-    struct cdi_report report;
+    cleanup_report struct cdi_report report = {0};
 
     if (cdi_file_ends_with(path, ".yaml"))
         apir_text_print(stderr, "apir cdi list: %s: left out, this program reads JSON only\n",
@@ -101,7 +88,6 @@ static int read_spec(const char *path, void *user)
         l->failed = true;
         return 0;
     }
-    cdi_report_init(&report);
     cdi_rules_check(spec, &report);
     if (report.n_errors > 0) {
         apir_text_print(stderr,
@@ -118,7 +104,6 @@ static int read_spec(const char *path, void *user)
     for (; n < report.n_kept; n++)
         apir_text_print(stderr, "apir cdi list: %s: %s%s\n", path, report.items[n].text,
                         ours ? "; `apir cdi generate` writes it anew" : "");
-    cdi_report_fini(&report);
     struct json_object *devices = apir_json_array(spec, "devices");
     for (size_t i = 0; kind && i < apir_json_length(devices); i++) {
         if (!takes(l, path, kind, json_object_array_get_idx(devices, i)))

@@ -120,61 +120,48 @@ static void given_path(struct builder *b, char *path, size_t size, const char *n
     b->failed = b->failed || n >= size;
 }
 
+/* d NULL: all of the host behind the socket; one of that host has no node. */
 static struct json_object *build_device(struct builder *b, const struct cdi_spec_options *o,
                                         const struct cdi_spec_device *d)
 {
     struct json_object *device = json_object_new_object();
     struct json_object *edits = json_object_new_object();
-    struct json_object *nodes = json_object_new_array();
-    struct json_object *node = json_object_new_object();
-    char name[32], variable[128], path[PATH_MAX];
-
-    snprintf(name, sizeof(name), APIR_GIVEN_GPU "%u", d->number);
-    if (d->host_id && d->host_id[0] != '\0') {
-        struct json_object *mounts = json_object_new_array();
-        const char *const env[] = {variable, NULL};
-
-        if ((size_t)snprintf(variable, sizeof(variable), "APIR_DEVICE_%u=%s", d->number,
-                             d->host_id) >= sizeof(variable))
-            b->failed = true;
-        put(b, edits, "env", strings(b, env));
-        given_path(b, path, sizeof(path), name, d->host_id);
-        append(b, mounts, build_mount(b, o->plugin_path, path));
-        put(b, edits, "mounts", mounts);
-    }
-    /* No hostPath: rootless engines bind the node from its path in the container. */
-    put_string(b, node, "path", d->node_path);
-    put_string(b, node, "permissions", "rw");
-    append(b, nodes, node);
-    put(b, edits, "deviceNodes", nodes);
-    put_string(b, device, "name", name);
-    put(b, device, "containerEdits", edits);
-    return device;
-}
-
-/* d: one device of that host, NULL: all. */
-static struct json_object *build_host_device(struct builder *b, const struct cdi_spec_options *o,
-                                             const struct cdi_spec_device *d)
-{
-    struct json_object *device = json_object_new_object();
-    struct json_object *edits = json_object_new_object();
     struct json_object *mounts = json_object_new_array();
+    const bool host = !d || !d->node_path;
+    const char *id = d && d->host_id && d->host_id[0] != '\0' ? d->host_id : NULL;
     char name[32] = APIR_GIVEN_HOST, variable[128], path[PATH_MAX];
-    const char *const env[] = {"APIR_TRANSPORT=unix:" CDI_SOCKET_DIR "/" CDI_SOCKET_NAME,
-                               d ? variable : NULL, NULL};
+    const char *env[] = {variable, NULL, NULL};
 
-    if (d) {
-        snprintf(name, sizeof(name), APIR_GIVEN_HOST_DEVICE "%u", d->number);
-        if ((size_t)snprintf(variable, sizeof(variable), "APIR_DEVICE_%u=%s",
-                             APIR_GIVEN_HOST_FIRST + d->number, d->host_id) >= sizeof(variable))
-            b->failed = true;
+    if (d)
+        snprintf(name, sizeof(name), "%s%u", host ? APIR_GIVEN_HOST_DEVICE : APIR_GIVEN_GPU,
+                 d->number);
+    if (id &&
+        (size_t)snprintf(variable, sizeof(variable), "APIR_DEVICE_%u=%s",
+                         (host ? APIR_GIVEN_HOST_FIRST : 0) + d->number, id) >= sizeof(variable))
+        b->failed = true;
+    if (host) {
+        env[0] = "APIR_TRANSPORT=unix:" CDI_SOCKET_DIR "/" CDI_SOCKET_NAME;
+        env[1] = id ? variable : NULL;
+        /* Read-only: connecting asks for the socket's own permission, not the mount's. */
+        append(b, mounts, build_mount(b, o->socket_dir, CDI_SOCKET_DIR));
     }
-    put(b, edits, "env", strings(b, env));
-    /* Read-only: connecting asks for the socket's own permission, not the mount's. */
-    append(b, mounts, build_mount(b, o->socket_dir, CDI_SOCKET_DIR));
-    given_path(b, path, sizeof(path), name, d ? d->host_id : NULL);
-    append(b, mounts, build_mount(b, o->plugin_path, path));
-    put(b, edits, "mounts", mounts);
+    if (host || id) {
+        put(b, edits, "env", strings(b, env));
+        given_path(b, path, sizeof(path), name, id);
+        append(b, mounts, build_mount(b, o->plugin_path, path));
+        put(b, edits, "mounts", json_object_get(mounts));
+    }
+    json_object_put(mounts);
+    if (!host) {
+        struct json_object *nodes = json_object_new_array();
+        struct json_object *node = json_object_new_object();
+
+        /* No hostPath: rootless engines bind the node from its path in the container. */
+        put_string(b, node, "path", d->node_path);
+        put_string(b, node, "permissions", "rw");
+        append(b, nodes, node);
+        put(b, edits, "deviceNodes", nodes);
+    }
     put_string(b, device, "name", name);
     put(b, device, "containerEdits", edits);
     return device;
@@ -198,9 +185,9 @@ int cdi_spec_build(const struct cdi_spec_options *o, struct json_object **ret_sp
     for (size_t i = 0; i < o->n_devices; i++)
         append(&b, devices, build_device(&b, o, &o->devices[i]));
     if (o->socket_dir)
-        append(&b, devices, build_host_device(&b, o, NULL));
+        append(&b, devices, build_device(&b, o, NULL));
     for (size_t i = 0; o->socket_dir && i < o->n_host_devices; i++)
-        append(&b, devices, build_host_device(&b, o, &o->host_devices[i]));
+        append(&b, devices, build_device(&b, o, &o->host_devices[i]));
     put(&b, spec, "devices", devices);
     put(&b, spec, "containerEdits", build_common_edits(&b, o));
     if (b.failed)
@@ -217,6 +204,18 @@ int cdi_spec_load(const char *path, struct json_object **ret_spec, struct apir_e
     return apir_json_load(path, CDI_SPEC_SIZE_MAX, ret_spec, err);
 }
 
+const char *cdi_spec_host_id(struct json_object *edits)
+{
+    struct json_object *env = apir_json_array(edits, "env");
+
+    for (size_t i = 0; i < apir_json_length(env); i++) {
+        const char *s = apir_json_string_at(env, i);
+        if (s && strncmp(s, "APIR_DEVICE_", 12) == 0 && strchr(s, '='))
+            return strchr(s, '=') + 1;
+    }
+    return NULL;
+}
+
 const char *cdi_spec_text(struct json_object *spec)
 {
     return json_object_to_json_string_ext(spec, TEXT_FLAGS);
@@ -224,19 +223,13 @@ const char *cdi_spec_text(struct json_object *spec)
 
 int cdi_spec_store(const char *path, struct json_object *spec, struct apir_error *err)
 {
-    struct cdi_report report;
-
-    cdi_report_init(&report);
-    cdi_rules_check(spec, &report);
-    if (report.n > 0) {
-        int rc = apir_error_set(err, EINVAL, "not written, since it would not be valid: %s",
-                                report.n_kept > 0 ? report.items[0].text : "no memory");
-        cdi_report_fini(&report);
-        return rc;
-    }
-    cdi_report_fini(&report);
-
+    cleanup_report struct cdi_report report = {0};
     cleanup_free char *text = NULL;
+
+    cdi_rules_check(spec, &report);
+    if (report.n > 0)
+        return apir_error_set(err, EINVAL, "not written, since it would not be valid: %s",
+                              cdi_report_first(&report));
     if (asprintf(&text, "%s\n", cdi_spec_text(spec)) < 0) {
         text = NULL;
         return apir_error_sys(err, ENOMEM, "%s", path);

@@ -64,6 +64,9 @@ struct cdi_spec_options {
 int cdi_spec_build(const struct cdi_spec_options *options, struct json_object **ret_spec,
                    struct apir_error *err);
 
+/* Of one of our devices' edits: which of the host's it is. NULL where they do not say. */
+const char *cdi_spec_host_id(struct json_object *edits);
+
 int cdi_spec_load(const char *path, struct json_object **ret_spec, struct apir_error *err);
 
 /*

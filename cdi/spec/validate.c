@@ -55,9 +55,8 @@ static void validate(struct validate *v, const char *path)
 {
     cleanup_json struct json_object *spec = NULL;
     struct apir_error err = {0};
-    struct cdi_report report;
+    cleanup_report struct cdi_report report = {0};
 
-    cdi_report_init(&report);
     int rc = cdi_spec_load(path, &spec, &err);
     if (rc < 0) {
         cdi_report_add(&report, CDI_GRADE_ERROR, "%s", err.msg);
@@ -76,7 +75,6 @@ static void validate(struct validate *v, const char *path)
         add_row(v->rows, path, &report, valid);
     else
         say(path, &report, valid);
-    cdi_report_fini(&report);
 }
 
 int cdi_validate_main(const struct cdi_args *args)

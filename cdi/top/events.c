@@ -89,8 +89,6 @@ static void print_new(struct json_object *now, struct json_object *before, bool 
 
 static int code_of(struct json_object *servers)
 {
-    int code = apir_json_length(servers) == 0 ? CDI_EXIT_NOTHING : CDI_EXIT_OK;
-
     for (size_t i = 0; i < apir_json_length(servers); i++) {
         struct json_object *server = json_object_array_get_idx(servers, i);
         const char *error = cdi_top_text(server, "error");
@@ -99,9 +97,8 @@ static int code_of(struct json_object *servers)
         apir_text_print(stderr, "apir events: server %lld (%s) %s\n",
                         (long long)cdi_top_number(server, "pid"), cdi_top_text(server, "at"),
                         error);
-        code = CDI_EXIT_FAILED;
     }
-    return code;
+    return cdi_top_code(servers);
 }
 
 static int show(bool follow, bool json, struct apir_error *err)

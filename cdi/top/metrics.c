@@ -189,8 +189,5 @@ int cdi_metrics_main(const struct cdi_args *args)
         print_family(servers, &families[i]);
     print_memory(servers);
     puts("# EOF");
-    for (size_t i = 0; i < apir_json_length(servers); i++)
-        if (*cdi_top_text(json_object_array_get_idx(servers, i), "error"))
-            return CDI_EXIT_FAILED;
-    return CDI_EXIT_OK;
+    return cdi_top_code(servers) == CDI_EXIT_FAILED ? CDI_EXIT_FAILED : CDI_EXIT_OK;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "cdi/commands.h"
 #include "cdi/top/ask.h"
 #include "cdi/top/who.h"
 #include "common/json.h"
@@ -40,6 +41,14 @@ struct json_object *cdi_top_item(struct json_object *object, const char *key, si
     struct json_object *list = apir_json_array(object, key);
 
     return i < apir_json_length(list) ? json_object_array_get_idx(list, i) : NULL;
+}
+
+int cdi_top_code(struct json_object *servers)
+{
+    for (size_t i = 0; i < apir_json_length(servers); i++)
+        if (*cdi_top_text(json_object_array_get_idx(servers, i), "error"))
+            return CDI_EXIT_FAILED;
+    return apir_json_length(servers) == 0 ? CDI_EXIT_NOTHING : CDI_EXIT_OK;
 }
 
 /* ---- names ------------------------------------------------------------------------ */

@@ -27,6 +27,9 @@ struct json_object *cdi_top_sample(struct apir_error *err);
  * "graphs", "calls" (each in a second) and "us_per_call". */
 void cdi_top_rates(struct json_object *now, struct json_object *before);
 
+/* The exit code of a command that shows them: whether there are any, and all have answered. */
+int cdi_top_code(struct json_object *servers);
+
 /* The number; 0: there is none. A number below 0 is none. */
 int64_t cdi_top_number(struct json_object *object, const char *key);
 double cdi_top_rate(struct json_object *context, const char *key);

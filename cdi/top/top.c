@@ -72,16 +72,6 @@ static void print(const struct top *top, struct json_object *servers)
     fflush(stdout);
 }
 
-static int code_of(struct json_object *servers)
-{
-    if (apir_json_length(servers) == 0)
-        return CDI_EXIT_NOTHING;
-    for (size_t i = 0; i < apir_json_length(servers); i++)
-        if (*cdi_top_text(json_object_array_get_idx(servers, i), "error"))
-            return CDI_EXIT_FAILED;
-    return CDI_EXIT_OK;
-}
-
 static int show(const struct top *top, struct apir_error *err)
 {
     const struct timespec pause = {.tv_sec = (time_t)top->seconds,
@@ -99,7 +89,7 @@ static int show(const struct top *top, struct apir_error *err)
         before = now;
         print(top, now);
         if (top->once || ferror(stdout))
-            return code_of(now);
+            return cdi_top_code(now);
     }
     return CDI_EXIT_FAILED;
 }

@@ -16,18 +16,13 @@
 int cdi_devices_load(const char *path, struct json_object **ret_spec, struct apir_error *err)
 {
     cleanup_json struct json_object *spec = NULL;
-    struct cdi_report report;
 
     int rc = apir_json_load(path, SPEC_SIZE_MAX, &spec, err);
     if (rc < 0) {
         apir_error_wrap(err, "run `apir cdi generate`");
         return rc;
     }
-    cdi_report_init(&report);
-    cdi_rules_check(spec, &report);
-    size_t n_errors = report.n_errors;
-    cdi_report_fini(&report);
-    if (n_errors > 0)
+    if (!cdi_rules_valid(spec))
         return apir_error_set(err, EINVAL, "%s is not valid; see `apir cdi validate`", path);
     *ret_spec = steal_pointer(&spec);
     return 0;

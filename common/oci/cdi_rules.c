@@ -34,6 +34,11 @@ void cdi_report_fini(struct cdi_report *report)
     cdi_report_init(report);
 }
 
+const char *cdi_report_first(const struct cdi_report *report)
+{
+    return report->n_kept > 0 ? report->items[0].text : "no memory";
+}
+
 void cdi_report_add(struct cdi_report *report, enum cdi_grade grade, const char *fmt, ...)
 {
     va_list ap;
@@ -157,16 +162,6 @@ static bool is_absolute(const char *path)
     return path && path[0] == '/';
 }
 
-static bool list_has(struct json_object *list, const char *wanted)
-{
-    for (size_t i = 0; i < apir_json_length(list); i++) {
-        const char *s = apir_json_string_at(list, i);
-        if (s && strcmp(s, wanted) == 0)
-            return true;
-    }
-    return false;
-}
-
 static void check_env(struct cdi_report *r, const char *where, struct json_object *env)
 {
     for (size_t i = 0; i < apir_json_length(env); i++) {
@@ -232,7 +227,7 @@ static void check_mount(struct cdi_report *r, const char *where, struct json_obj
     else if ((host_path && !is_absolute(host_path)) ||
              (container_path && !is_absolute(container_path)))
         warning(r, where, "a path that is not absolute");
-    if (!list_has(options, "rprivate") && !list_has(options, "private"))
+    if (!apir_json_has_string(options, "rprivate") && !apir_json_has_string(options, "private"))
         warning(r, where,
                 "no rprivate among the options; mounts may leak between host and container");
 }
@@ -530,6 +525,14 @@ static void check_shape(struct cdi_report *r, const char *where, struct json_obj
 void cdi_rules_check(struct json_object *spec, struct cdi_report *report)
 {
     check_shape(report, "", spec, &spec_shape);
+}
+
+bool cdi_rules_valid(struct json_object *spec)
+{
+    cleanup_report struct cdi_report report = {0};
+
+    cdi_rules_check(spec, &report);
+    return report.n_errors == 0;
 }
 
 /* ---- the machine -------------------------------------------------------------- */

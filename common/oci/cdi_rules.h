@@ -37,8 +37,14 @@ void cdi_report_fini(struct cdi_report *report);
 void cdi_report_add(struct cdi_report *report, enum cdi_grade grade, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
+#define cleanup_report __attribute__((cleanup(cdi_report_fini)))
+/* The text of the first finding. */
+const char *cdi_report_first(const struct cdi_report *report);
+
 /* Everything that can be said from the text alone. Adds to report. */
 void cdi_rules_check(struct json_object *spec, struct cdi_report *report);
+/* Whether it has no error. */
+bool cdi_rules_valid(struct json_object *spec);
 
 /* Whether what the spec names is there on this machine: nodes, mounts, hooks. */
 void cdi_rules_check_host(struct json_object *spec, const char *root, struct cdi_report *report);
