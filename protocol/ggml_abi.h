@@ -154,7 +154,7 @@ struct ggml_layout {
     } backend;
     uint16_t props_size, props_caps, props_device_id;
     /* found apart from the label: they moved on other days */
-    uint16_t cgraph_size, cgraph_use_counts, cgraph_hash_set, cgraph_uid;
+    uint16_t cgraph_use_counts, cgraph_hash_set, cgraph_uid;
     bool optimize_params;  /* graph_optimize has the third argument for sure */
     bool has_compute_flag; /* nodes without flag COMPUTE are not to be computed */
 };

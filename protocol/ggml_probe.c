@@ -239,7 +239,6 @@ static int probe_graph(const struct symbols *s, struct ggml_layout *got, char *w
         if (g->n_nodes != 1 || (size != 80 && size != 88 && size != 96) || g->nodes[0] != v) {
             bad = "ggml_cgraph has another layout";
         } else {
-            got->cgraph_size = (uint16_t)size;
             got->cgraph_use_counts = size >= 88 ? 48 : 0;
             got->cgraph_hash_set = size >= 88 ? 56 : 48;
             got->cgraph_uid = size >= 96 ? 88 : 0;

@@ -215,8 +215,6 @@
     F(uint32_t, slot, 0, APIR_SLOTS_MAX - 1)                                                       \
     F(uint32_t, stream, 1, APIR_STREAMS_MAX)
 
-#define APIR_FIELDS_graph_drop(F) F(uint32_t, slot, 0, APIR_SLOTS_MAX - 1)
-
 /* payload: graph.h, without buffers. The order that the host's backend prefers goes
  * to `out_offset` of the same blob: u32 tensor index per node, then for each
  * dependency two u32, tensor and until: `tensor` must stay allocated until then. */
@@ -249,7 +247,6 @@
     M(STREAM_SYNC, stream_sync, 18, APIR_ST_READY, FLAT)                                           \
     M(GRAPH_DEF, graph_def, 20, APIR_ST_READY, FLAT)                                               \
     M(GRAPH_EXEC, graph_exec, 21, APIR_ST_READY, FLAT)                                             \
-    M(GRAPH_DROP, graph_drop, 22, APIR_ST_READY, FLAT)                                             \
     M(GRAPH_OPTIMIZE, graph_optimize, 24, APIR_ST_READY, FLAT)                                     \
     M(EVENT_RECORD, event_record, 25, APIR_ST_READY, FLAT)                                         \
     M(EVENT_WAIT, event_wait, 26, APIR_ST_READY, FLAT)                                             \
@@ -365,7 +362,7 @@ struct apir_reply_device_info {
     char name[64]; /* the host's name, such as Vulkan0 */
     char description[APIR_NAME_SIZE];
     char device_id[64]; /* PCI address, or empty */
-    /* From minor 1 on: the same for this device at every boot; no other device of the
+    /* The same for this device at every boot; no other device of the
      * host has it. Characters a-z 0-9 . : @ _ -; empty: not told. */
     char id[APIR_ID_SIZE];
     /* From minor 5 on: ggml's extra buffer types of this device, for weights in layouts that only
@@ -405,7 +402,7 @@ enum apir_stream_flag {
 struct apir_reply_stream {
     uint32_t status;
     uint32_t flags;          /* enum apir_stream_flag */
-    char why[APIR_WHY_SIZE]; /* from minor 2 on: APIR_E_LIMIT's, for the user; NUL-terminated */
+    char why[APIR_WHY_SIZE]; /* APIR_E_LIMIT's, for the user; NUL-terminated */
 };
 
 struct apir_reply_optimize {
@@ -435,7 +432,7 @@ struct apir_reply_status {
 struct apir_stream_status {
     uint32_t failed; /* enum apir_status of the latest failed graph, sticky */
     uint32_t zero;
-    char why[APIR_WHY_SIZE]; /* from minor 3 on: for the user: the op, its tensor and the reason */
+    char why[APIR_WHY_SIZE]; /* for the user: the op, its tensor and the reason */
 };
 
 _Static_assert(sizeof(struct apir_reply_hello) <= APIR_REPLY_SIZE, "fits a reply");

@@ -92,8 +92,7 @@ void cdi_session_ask(struct client *c, struct cdi_session *s)
         copy_text(d->name, sizeof(d->name), info.name, sizeof(info.name));
         copy_text(d->description, sizeof(d->description), info.description,
                   sizeof(info.description));
-        if (c->hello.minor >= 1)
-            copy_id(d->id, info.id);
+        copy_id(d->id, info.id);
         for (uint32_t k = 0; k < i; k++)
             if (d->id[0] != '\0' && strcmp(d->id, s->devices[k].id) == 0) {
                 fail(s, EPROTO, "the host has two devices of the id %s", d->id);

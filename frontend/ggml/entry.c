@@ -174,11 +174,6 @@ static int devices_choose(const struct apir_reply_device_info *infos, uint32_t n
     for (uint32_t i = 0; n_choices == 0 && i < given.n_choices; i++)
         choices[i] = given.choices[i];
     n_choices = n_choices ? n_choices : given.n_choices;
-    if (n_choices && plugin.client.hello.minor < 1) {
-        apir_log(APIR_LOG_WARN, "%s: this host is too old to tell its devices apart; using all",
-                 where);
-        n_choices = 0;
-    }
     for (uint32_t i = 0; n_choices == 0 && i < n; i++)
         device_add(&infos[i], i);
     for (uint32_t i = 0; i < n_choices; i++) {

@@ -450,9 +450,6 @@ bool plugin_tensor_copy(struct plugin_stream *src_stream, struct plugin_stream *
     /* By way of the program it becomes NaN, as all of what a failed graph was to compute. */
     if (plugin_buffer_is_void(sb))
         return false;
-    /* Hosts before minor 3 put such a copy in the order of one of them only. */
-    if (src_stream != dst_stream && c->hello.minor < 3)
-        return false;
     /* The host refuses those; ggml then copies by way of memory of its own. */
     if (sb == db && so < d_o + size && d_o < so + size)
         return false;

@@ -290,8 +290,3 @@ void put_exec(struct guest *g, uint32_t slot)
     guest_put(g, &(struct apir_msg){.code = APIR_MSG_GRAPH_EXEC,
                                     .u.graph_exec = {.slot = slot, .stream = STREAM}});
 }
-
-void put_drop(struct guest *g, uint32_t slot)
-{
-    guest_put(g, &(struct apir_msg){.code = APIR_MSG_GRAPH_DROP, .u.graph_drop = {slot}});
-}

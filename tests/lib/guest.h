@@ -101,6 +101,5 @@ void put_transfer(struct guest *g, enum apir_msg_code code, uint32_t stream, uin
 /* GRAPH_DEF of what lies at `offset` of the arena. */
 void put_define(struct guest *g, uint32_t slot, uint64_t offset, size_t size);
 void put_exec(struct guest *g, uint32_t slot);
-void put_drop(struct guest *g, uint32_t slot);
 
 #endif

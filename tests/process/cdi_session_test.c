@@ -94,7 +94,6 @@ TEST(worker_that_fails_is_no_time_out)
 
 enum fault {
     FAULT_NONE,
-    FAULT_OLD,     /* minor 0: what lies where the id would be is none */
     FAULT_NO_ID,   /* no NUL, or what may not be in one */
     FAULT_TWICE,   /* two devices of one id */
     FAULT_REFUSED, /* of another major version */
@@ -121,8 +120,6 @@ static void answer_hello(uint8_t *reply)
 {
     struct apir_reply_hello r = {.major = 1, .minor = 1, .n_devices = 2};
 
-    if (host.fault == FAULT_OLD)
-        r.minor = 0;
     if (host.fault == FAULT_REFUSED)
         r.status = APIR_E_VERSION;
     if (host.fault == FAULT_MANY)
@@ -294,10 +291,6 @@ TEST(answers_are_taken_for_what_they_are)
     assert_string_equal(devices[1].id, "id-1");
     assert_string_equal(devices[1].name, "Vulkan0");
     assert_string_equal(devices[1].description, "A GPU");
-    ask_host(FAULT_OLD, CDI_SESSION_DEVICES);
-    assert_int_equal(session.n_devices, 2);
-    assert_string_equal(devices[0].id, "");
-    assert_string_equal(devices[1].id, "");
     ask_host(FAULT_NO_ID, CDI_SESSION_DEVICES);
     assert_string_equal(devices[0].id, "");
     assert_string_equal(devices[1].id, "");
