@@ -3,8 +3,8 @@
 #
 # names.sh: what documents and comments name exists. In README.md, HACKING.md, SECURITY.md, CHANGELOG.md
 # and docs/: every `path` of a source, script or folder of ours, every `c_identifier`, every row of
-# check-attacks that SECURITY.md names, and every "`test file`: its test". In comments of C: every (x.h).
-# And every text that a mutant takes out. The last line is `names: N passed, N failed`.
+# check-attacks that SECURITY.md names, every "`test file`: its test", and every link: its file and the heading in it.
+# In comments of C: every (x.h). And every text that a mutant takes out. The last line is `names: N passed, N failed`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$(mktemp -d "${TMPDIR:-/tmp}/names.XXXXXX")
@@ -55,6 +55,34 @@ unshown() {
     done
 }
 
+# Every link of the documents to a file of ours: "document link" for each file that is not there, and for each
+# heading of a document that is not. A heading's name is what GitHub makes of it; a second one has -1.
+broken_links() { # DOCUMENT...
+    awk '
+    FNR == 1 { code = 0; folder = FILENAME; if (!sub(/[^\/]*$/, "", folder)) folder = "" }
+    /^ *```/ { code = !code }
+    code { next }
+    /^#+ / {
+        name = $0; sub(/^#+ +/, "", name); sub(/ +$/, "", name)
+        while (match(name, /\]\([^)]*\)/)) name = substr(name, 1, RSTART - 1) substr(name, RSTART + RLENGTH)
+        name = tolower(name); gsub(/[][`!-,.\/:-@{-~]/, "", name); gsub(/ /, "-", name)
+        number = had[FILENAME, name]++
+        heading[FILENAME "#" name (number ? "-" number : "")]
+    }
+    { for (rest = $0; match(rest, /\]\([^) ]+\)/); rest = substr(rest, RSTART + RLENGTH)) {
+          link = substr(rest, RSTART + 2, RLENGTH - 3)
+          if (link !~ /^(https?|mailto):/) links[++n] = FILENAME " " link " " (link ~ /^#/ ? FILENAME : folder) link
+      } }
+    END {
+        for (i = 1; i <= n; i++) {
+            split(links[i], part, " "); path = part[3]
+            while (sub(/[^\/]+\/\.\.\//, "", path));
+            file = path; sub(/#.*/, "", file)
+            if (system("test -e \"" file "\"") != 0 || (path ~ /\.md#/ && !(path in heading))) print part[1] " " part[2]
+        }
+    }' "$@"
+}
+
 # A header or source that a comment refers to in parentheses.
 unheard() {
     grep '\.[ch]$' "$work/sources" | xargs grep -noE '\([a-z_0-9/]+\.[ch]\)' | while IFS=: read -r file line word; do
@@ -97,10 +125,12 @@ judge() { # WHAT: the names that are wrong on standard input
     fi
 }
 
-for document in *.md docs/*.md docs/*/*.md; do
-    [[ -e $document ]] || continue
+shopt -s nullglob
+documents=(*.md docs/*.md docs/*/*.md)
+for document in "${documents[@]}"; do
     judge "$document: paths and names" < <(unknown "$document")
 done
+judge "documents: links" < <(broken_links "${documents[@]}")
 judge "SECURITY.md: what shows it" < <(unshown)
 judge "comments: files" < <(unheard)
 judge "mutants: what they take out" < <(takes_nothing)
