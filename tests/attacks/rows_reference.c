@@ -32,8 +32,11 @@ static void pointers_as_handles(void)
          0,
          APIR_EVENTS_MAX,
          "out of range"},
+        {{.code = APIR_MSG_EVENT_WAIT, .u.event_wait = {0, STREAM}}, 4, 2, "stream does not"},
         {{.code = APIR_MSG_GRAPH_EXEC, .u.graph_exec = {0, STREAM}}, 0, 1, "is not defined"},
         {{.code = APIR_MSG_DEVICE_INFO}, 0, 1, "device does not"},
+        {{.code = APIR_MSG_BLOB_REGISTER, .u.blob_register = {1, 0, 0}}, 0, 2, "blob does not"},
+        {{.code = APIR_MSG_BLOB_REGISTER, .u.blob_register = {1, 0, 0}}, 4, 1, "device does not"},
         {{.code = APIR_MSG_BLOB_FORGET, .u.blob_forget = {1}}, 0, 2, "blob does not"},
     };
     struct guest g;

@@ -49,11 +49,6 @@ int guest_main(int argc, char **argv, const char *name)
 
 /* ---- the guest ---------------------------------------------------------------------- */
 
-void guest_put_raw(struct guest *g, const struct apir_msg *msg, size_t field, uint32_t value)
-{
-    guest_put_changed(g, msg, field, &value, sizeof(value));
-}
-
 void guest_start(struct guest *g)
 {
     char config[512];

@@ -45,10 +45,6 @@ void guest_stop(struct guest *g);
     }                                                                                              \
     static void name##_of(struct guest *g)
 
-/* A message with a 32-bit field (counted behind the header) set to what the encoder would refuse.
- */
-void guest_put_raw(struct guest *g, const struct apir_msg *msg, size_t field, uint32_t value);
-
 /* What the buffer holds there is `value`, as read through the arena. */
 void expect_bytes(struct guest *g, uint32_t buffer, uint64_t offset, uint64_t size, uint8_t value);
 

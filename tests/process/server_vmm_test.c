@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The VMM's socket: which contexts are ours, refusals, and the server's own end. */
+/*
+ * The VMM's socket: which contexts are ours, refusals, the server's own end; and a context's:
+ * blobs, doorbells, fences. What breaks the rules of either: tests/attacks (rows socket-*,
+ * ref-shm-sizes, ref-vmm-asserts, ref-window).
+ */
+#include <sys/mman.h>
+
 #include "backend/server/vmm/render_protocol.h"
 #include "common/fdsock.h"
+#include "protocol/atomic.h"
 #include "tests/lib/server_fixture.h"
 #include "tests/lib/unit.h"
 
@@ -68,23 +75,6 @@ SERVER_TEST(names_like_ours_are_not_ours)
     };
     for (uint32_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         assert_int_equal(fixture_create_context(&f, i + 1, names[i]), -1);
-}
-
-TEST(contexts_beyond_the_limit_are_refused)
-{
-    struct fixture_context c[2];
-    fixture_start(&f, NO_STOCK ", \"max_contexts\": 2", NULL);
-    for (uint32_t i = 0; i < 2; i++) {
-        fixture_open_ready(&f, &c[i], i + 1);
-    }
-    expect_refused(3, APIR_CONTEXT_NAME, "2 contexts at most");
-    fixture_destroy_context(&f, 1);
-    fixture_wait_hangup(c[0].fd);
-    fixture_close(&c[0]);
-    fixture_open_ready(&f, &c[0], 4);
-    fixture_close(&c[0]);
-    fixture_close(&c[1]);
-    fixture_stop(&f);
 }
 
 TEST(broken_configuration_refuses_with_the_reason)
@@ -230,7 +220,8 @@ TEST_WITHIN(stream_serves_as_packets_do, set_up_stream, tear_down_stream)
     fixture_close(&other);
 }
 
-TEST_WITHIN(stream_with_the_rest_of_a_command, set_up_stream, tear_down_stream)
+/* A command too long to come in one message. */
+static void rest_of_a_command(void)
 {
     static uint8_t rest[70000];
     struct fixture_context c;
@@ -248,6 +239,16 @@ TEST_WITHIN(stream_with_the_rest_of_a_command, set_up_stream, tear_down_stream)
     fixture_close(&c);
 }
 
+SERVER_TEST(packets_with_the_rest_of_a_command)
+{
+    rest_of_a_command();
+}
+
+TEST_WITHIN(stream_with_the_rest_of_a_command, set_up_stream, tear_down_stream)
+{
+    rest_of_a_command();
+}
+
 TEST(workers_end_with_the_client)
 {
     struct fixture_context c;
@@ -259,4 +260,100 @@ TEST(workers_end_with_the_client)
     fixture_wait_gone(worker);
     fixture_wait_hangup(c.fd);
     fixture_close(&c);
+}
+
+/* ---- a context --------------------------------------------------------------------- */
+
+static struct fixture_context own; /* 1, READY */
+
+static int set_up_context(void **state)
+{
+    const int rc = set_up(state);
+    fixture_open_ready(&f, &own, 1);
+    return rc;
+}
+
+static int tear_down_context(void **state)
+{
+    fixture_close(&own);
+    return tear_down(state);
+}
+
+#define OWN_TEST(name) TEST_WITHIN(name, set_up_context, tear_down_context)
+
+static void expect_lost(const char *reason)
+{
+    fixture_wait_state(&own, APIR_STATE_LOST);
+    assert_non_null(strstr(own.ring->reason, reason));
+    /* The socket answers, and fences complete. */
+    fixture_fence(&own, 5, 77);
+    fixture_wait_timeline(&own, 5, 77);
+    fixture_sync(&own);
+}
+
+OWN_TEST(ring_comes_first_and_once)
+{
+    static const uint64_t early[] = {1, 16, 1ull << 32, UINT64_MAX};
+    struct fixture_context bare;
+    fixture_open(&f, &bare, 2);
+    for (size_t i = 0; i < sizeof(early) / sizeof(early[0]); i++)
+        assert_int_equal(fixture_create_blob(&bare, 1, early[i], APIR_RING_SIZE), -1);
+    fixture_close(&bare);
+    assert_int_equal(fixture_create_blob(&own, 2, APIR_RING_BLOB_ID, APIR_RING_SIZE), -1);
+    assert_int_equal(fixture_create_blob(&own, 1, 1, 65536), -1); /* the ring's resource id */
+    fixture_expect_alive(&own);
+}
+
+OWN_TEST(imported_descriptors_are_closed)
+{
+    size_t before = fixture_count_fds(&f);
+    for (uint32_t i = 0; i < 100; i++) {
+        const struct server_context_import_resource req = {
+            .op = SERVER_CONTEXT_IMPORT_RESOURCE,
+            .res_id = 1000 + i,
+            .size = 4096,
+        };
+        fixture_send(own.fd, &req, sizeof(req), (const int[]){0}, 1);
+        fixture_destroy_resource(&own, 1000 + i);
+    }
+    fixture_expect_alive(&own);
+    fixture_expect_fds(&f, before);
+}
+
+OWN_TEST(destroyed_ring_loses_the_context)
+{
+    fixture_destroy_resource(&own, 1);
+    expect_lost("destroyed its ring");
+    assert_int_equal(fixture_create_blob(&own, 3, 0, APIR_RING_SIZE), -1);
+}
+
+OWN_TEST(fence_without_timeline_loses_the_context)
+{
+    struct fixture_context bare = {.fd = fixture_create_context(&f, 2, APIR_CONTEXT_NAME)};
+    fixture_fence(&bare, 0, 1);
+    fixture_open_ring(&bare, false);
+    assert_int_equal(bare.ring->state, APIR_STATE_LOST);
+    munmap(bare.ring, APIR_RING_HEADER_SIZE);
+    close(bare.fd);
+    fixture_fence(&own, 64, 1);
+    expect_lost("protocol violation");
+}
+
+/* Whatever the worker has got to; on each timeline in their order. */
+OWN_TEST(fences_complete_at_once)
+{
+    struct fixture_context bare;
+    fixture_open(&f, &bare, 2);
+    fixture_fence(&bare, 0, 1); /* before there is a ring */
+    fixture_wait_timeline(&bare, 0, 1);
+    fixture_close(&bare);
+    apir_store_release64(&own.ring->tail, 8); /* which nobody kicks the worker for */
+    for (uint32_t i = 1; i <= 100; i++) {
+        fixture_fence(&own, 2, i);
+        fixture_fence(&own, 63, i);
+        if (i % 8 == 0)
+            fixture_wait_timeline(&own, 2, i);
+    }
+    fixture_wait_timeline(&own, 2, 100);
+    fixture_wait_timeline(&own, 63, 100);
 }

@@ -62,15 +62,13 @@ static bool start(struct guest *g)
     }                                                                                              \
     static void name##_with(struct guest *g)
 
+#define BEGIN(to, at, kind, n0, n1)                                                                \
+    {.code = APIR_MSG_TENSOR_BEGIN, .u.tensor_begin = {to, at, kind, n0, n1, 1}}
+
 static void put_begin(struct guest *g, uint64_t offset, uint32_t type, uint64_t ne0, uint64_t ne1)
 {
-    guest_put(g, &(struct apir_msg){.code = APIR_MSG_TENSOR_BEGIN,
-                                    .u.tensor_begin = {.buffer = EXTRA,
-                                                       .offset = offset,
-                                                       .type = type,
-                                                       .ne0 = ne0,
-                                                       .ne1 = ne1,
-                                                       .ne2 = 1}});
+    const struct apir_msg m = BEGIN(EXTRA, offset, type, ne0, ne1);
+    guest_put(g, &m);
 }
 
 /* Small whole numbers as half floats. */
@@ -263,91 +261,49 @@ EXTRA_TEST(numbers_apart_are_no_row)
 
 /* ---- what no plug-in would send ------------------------------------------------------ */
 
-EXTRA_TEST(no_byte_of_a_weight_is_set_by_itself)
-{
-    put_weight(g, WEIGHT_AT, 1);
-    put_transfer(g, APIR_MSG_SET, 0, EXTRA, WEIGHT_AT, 8, 1, 0);
-    expect_fatal(g, "whole tensors only");
-}
+#define BYTES(at, n) {.buffer = EXTRA, .offset = at, .size = n, .blob = 1}
 
-EXTRA_TEST(no_byte_of_a_weight_is_read)
+TEST(refused_messages)
 {
-    put_weight(g, WEIGHT_AT, 1);
-    put_transfer(g, APIR_MSG_GET, 0, EXTRA, WEIGHT_AT, 8, 1, 0);
-    expect_fatal(g, "whole tensors only");
-}
-
-EXTRA_TEST(no_weight_is_filled)
-{
-    guest_put(g, &(struct apir_msg){.code = APIR_MSG_MEMSET,
-                                    .u.memset = {.buffer = EXTRA, .size = 8, .value = 1}});
-    expect_fatal(g, "whole tensors only");
-}
-
-EXTRA_TEST(no_weight_is_copied)
-{
-    put_copy(g, 0, 0, PLAIN, EXTRA, 8);
-    expect_fatal(g, "whole tensors only");
-}
-
-EXTRA_TEST(bytes_of_a_weight_come_in_order)
-{
-    put_begin(g, WEIGHT_AT, Q4_0, WIDTH, ROWS);
-    put_transfer(g, APIR_MSG_SET, 0, EXTRA, WEIGHT_AT + 8, 8, 1, 0);
-    expect_fatal(g, "whole tensors only");
-}
-
-EXTRA_TEST(bytes_beyond_a_weight_are_refused)
-{
-    put_begin(g, WEIGHT_AT, Q4_0, WIDTH, ROWS);
-    put_transfer(g, APIR_MSG_SET, 0, EXTRA, WEIGHT_AT, WEIGHT_BYTES + 8, 1, 0);
-    expect_fatal(g, "whole tensors only");
-}
-
-EXTRA_TEST(a_weight_beyond_its_buffer_is_refused)
-{
-    put_begin(g, SMALL - 1024, Q4_0, WIDTH, ROWS);
-    expect_fatal(g, "range outside its buffer");
-}
-
-EXTRA_TEST(a_weight_that_lies_crooked_is_refused)
-{
-    put_begin(g, WEIGHT_AT + 4, Q4_0, WIDTH, ROWS);
-    expect_fatal(g, "range outside its buffer");
-}
-
-/* ggml would follow a pointer that is not there. */
-EXTRA_TEST(a_weight_without_a_layout_is_refused)
-{
-    put_begin(g, WEIGHT_AT, Q4_0, WIDTH, 3);
-    expect_fatal(g, "no layout");
-}
-
-EXTRA_TEST(a_weight_of_no_size_that_exists_is_refused)
-{
-    put_begin(g, 0, Q4_0, APIR_SIZE_MAX, APIR_SIZE_MAX);
-    expect_fatal(g, "tensor: ");
-}
-
-EXTRA_TEST(a_type_that_ggml_does_not_know_is_refused)
-{
-    put_begin(g, 0, 255, WIDTH, ROWS);
-    expect_fatal(g, "does not know its type");
-}
-
-EXTRA_TEST(an_extra_type_that_there_is_not_is_refused)
-{
-    put_alloc_extra(g, APIR_EXTRAS_MAX - 1, EXTRA + 1, SMALL);
-    expect_fatal(g, "device does not exist");
-}
-
-EXTRA_TEST(a_plain_buffer_has_no_weights_begun)
-{
-    guest_put(g, &(struct apir_msg){
-                     .code = APIR_MSG_TENSOR_BEGIN,
-                     .u.tensor_begin = {
-                         .buffer = PLAIN, .type = Q4_0, .ne0 = WIDTH, .ne1 = ROWS, .ne2 = 1}});
-    expect_fatal(g, "buffer does not exist");
+    static const struct {
+        enum { NOTHING, BEGUN, WHOLE } weight; /* at WEIGHT_AT, before it */
+        struct apir_msg m;
+        const char *reason;
+    } rows[] = {
+        /* clang-format off */
+        {WHOLE, {.code = APIR_MSG_SET, .u.set = BYTES(WEIGHT_AT, 8)}, "whole tensors only"},
+        {WHOLE, {.code = APIR_MSG_GET, .u.get = BYTES(WEIGHT_AT, 8)}, "whole tensors only"},
+        {NOTHING, {.code = APIR_MSG_MEMSET, .u.memset = {0, EXTRA, 0, 8, 1}}, "whole tensors only"},
+        {NOTHING, {.code = APIR_MSG_COPY, .u.copy = {0, 0, PLAIN, 0, EXTRA, 0, 8}}, "whole tensors only"},
+        /* Out of order, and more than the weight has. */
+        {BEGUN, {.code = APIR_MSG_SET, .u.set = BYTES(WEIGHT_AT + 8, 8)}, "whole tensors only"},
+        {BEGUN, {.code = APIR_MSG_SET, .u.set = BYTES(WEIGHT_AT, WEIGHT_BYTES + 8)}, "whole tensors only"},
+        /* Beyond its buffer, crooked, in a plain buffer. */
+        {NOTHING, BEGIN(EXTRA, SMALL - 1024, Q4_0, WIDTH, ROWS), "range outside its buffer"},
+        {NOTHING, BEGIN(EXTRA, WEIGHT_AT + 4, Q4_0, WIDTH, ROWS), "range outside its buffer"},
+        {NOTHING, BEGIN(PLAIN, 0, Q4_0, WIDTH, ROWS), "buffer does not exist"},
+        /* Without a layout ggml would follow a pointer that is not there. */
+        {NOTHING, BEGIN(EXTRA, WEIGHT_AT, Q4_0, WIDTH, 3), "no layout"},
+        {NOTHING, BEGIN(EXTRA, 0, Q4_0, APIR_SIZE_MAX, APIR_SIZE_MAX), "tensor: "},
+        {NOTHING, BEGIN(EXTRA, 0, 255, WIDTH, ROWS), "does not know its type"},
+        {NOTHING, {.code = APIR_MSG_BUFFER_ALLOC_EXTRA,
+                   .u.buffer_alloc_extra = {.extra = APIR_EXTRAS_MAX - 1, .buffer = 9, .size = SMALL}},
+         "device does not exist"},
+        /* clang-format on */
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct guest g;
+        guest_start(&g);
+        if (start(&g)) {
+            if (rows[i].weight == BEGUN)
+                put_begin(&g, WEIGHT_AT, Q4_0, WIDTH, ROWS);
+            if (rows[i].weight == WHOLE)
+                put_weight(&g, WEIGHT_AT, 1);
+            guest_put(&g, &rows[i].m);
+            expect_fatal(&g, rows[i].reason);
+        }
+        guest_stop(&g);
+    }
 }
 
 /* One thread or many: the same numbers; a stream that there is not ends the context. */

@@ -4,30 +4,6 @@
 
 /* ---- REGISTER and FORGET ------------------------------------------------------------ */
 
-TEST(register_refuses_what_is_no_blob)
-{
-    static const struct {
-        uint32_t blob, device, reply;
-        const char *reason;
-    } rows[] = {
-        {5, 0, 4096, "blob does not exist"},
-        {APIR_RING_BLOB_ID, 0, 4096, "blob out of range"},
-        {APIR_BLOBS_MAX, 0, 4096, "blob out of range"},
-        {1, APIR_DEVICES_MAX - 1, 4096, "device does not exist"},
-        {1, 0, APIR_RING_SIZE, "reply outside"},
-    };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct guest g;
-        guest_start(&g);
-        guest_put_raw(&g,
-                      &(struct apir_msg){.code = APIR_MSG_BLOB_REGISTER,
-                                         .u.blob_register = {1, rows[i].device, rows[i].reply}},
-                      0, rows[i].blob);
-        expect_fatal(&g, rows[i].reason);
-        guest_stop(&g);
-    }
-}
-
 GUEST_TEST(register_twice_is_refused_where_it_means_something)
 {
     guest_blob(g, 2, SMALL);
