@@ -9,14 +9,7 @@
 
 enum { SIDE = 320, PRODUCTS = 10, NUMBERS = 4096 };
 
-/* Some milliseconds of products of one matrix with itself; nobody looks at the result. */
-struct labour {
-    struct ggml_context *ctx;
-    struct ggml_cgraph *graph;
-    ggml_backend_buffer_t buffer;
-};
-
-static struct labour labour_new(ggml_backend_buffer_type_t buft)
+struct labour labour_new(ggml_backend_buffer_type_t buft)
 {
     const struct ggml_init_params params = {.mem_size = (PRODUCTS + 1) * ggml_tensor_overhead() +
                                                         ggml_graph_overhead(),
@@ -34,7 +27,7 @@ static struct labour labour_new(ggml_backend_buffer_type_t buft)
     return l;
 }
 
-static void labour_free(struct labour *l)
+void labour_free(struct labour *l)
 {
     ggml_backend_buffer_free(l->buffer);
     ggml_free(l->ctx);

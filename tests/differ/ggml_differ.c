@@ -19,6 +19,7 @@ static const struct {
     {"life", 50, step_life},          {"graph", 350, NULL},
     {"sched", 185, step_sched},       {"relay", 13, step_relay},
     {"cross", 8, step_cross},         {"many", 2, step_many},
+    {"bulk", 20, step_bulk},
 };
 
 /* Of those kinds that were asked for. */

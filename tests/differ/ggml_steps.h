@@ -24,6 +24,18 @@ void step_relay(struct world *w);
 /* A copy behind a stream that is busy, and at once new contents for the source. */
 void step_cross(struct world *w);
 
+/* Some milliseconds of products of one matrix with itself; nobody looks at the result. */
+struct labour {
+    struct ggml_context *ctx;
+    struct ggml_cgraph *graph;
+    ggml_backend_buffer_t buffer;
+};
+struct labour labour_new(ggml_backend_buffer_type_t buft);
+void labour_free(struct labour *l);
+
+/* Large transfers, many at once, between streams and around graphs. */
+void step_bulk(struct world *w);
+
 /* As many backends as there may be, and one more; then work goes on as before. */
 void step_many(struct world *w);
 

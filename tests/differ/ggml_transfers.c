@@ -222,8 +222,9 @@ void step_transfer(struct world *w)
     case 1:
         do_get(w, any);
         break;
-    case 2:
-        do_memset(w, any);
+    case 2: /* ggml's Vulkan backend fills whole words only, natively too */
+        if (!differ_left_out("memset"))
+            do_memset(w, any);
         break;
     case 3:
     case 4:

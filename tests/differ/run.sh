@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# run.sh [--seconds N] [--host cpu|lavapipe] [--seed N]... [OUT]
+# run.sh [--seconds N] [--host cpu|lavapipe] [--without STEP,...] [--seed N]... [OUT]
 #
 # The differential fuzzers, natively beside APIR0, in several processes one after the other: from each
 # of the given seeds on, or from new ones as long as there is time. With the host's CPU everything must be
@@ -24,13 +24,14 @@ cd "$(dirname "$0")/../.."
 # shellcheck source=tests/options/rows.sh
 . tests/options/rows.sh
 
-seconds=30 host=cpu seeds=()
+seconds=30 host=cpu without='' seeds=()
 while [[ ${1-} == --* ]]; do
     case $1 in
     --seconds) seconds=$2 ;;
     --host) host=$2 ;;
+    --without) without=$2 ;;
     --seed) seeds+=("$2") ;;
-    *) echo "usage: run.sh [--seconds N] [--host cpu|lavapipe] [--seed N]... [OUT]" >&2; exit 2 ;;
+    *) echo "usage: run.sh [--seconds N] [--host cpu|lavapipe] [--without STEP,...] [--seed N]... [OUT]" >&2; exit 2 ;;
     esac
     shift 2
 done
@@ -51,10 +52,12 @@ lavapipe)
     VTEST_CONFIG='{"threads": 1, "devices": ["Vulkan0"]}'
     # shellcheck disable=SC2034
     VTEST_ENV=("VK_DRIVER_FILES=$lavapipe" GGML_VK_VISIBLE_DEVICES=0)
-    ggml+=(--only "transfer,copy,life,relay,cross,many") both=(ggml)
+    ggml+=(--only "transfer,copy,life,relay,cross,many,bulk") without+=,memset both=(ggml)
     ;;
 *) echo "differ: --host cpu or lavapipe" >&2; exit 2 ;;
 esac
+
+[[ -z $without ]] || ggml+=(--without "$without")
 
 # Small ones: what the fuzzer looks for is between the operations, not in their size.
 shapes=(

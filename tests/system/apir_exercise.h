@@ -129,16 +129,14 @@ void load_free(struct load *l);
 #define EXERCISES(E)                                                                               \
     E(compute_run, "compute", "a hundred checked computations")                                    \
     E(transfers_run, "transfers", "set, get, 2d, memset, clear; sizes that take other roads")      \
-    E(async_run, "async", "asynchronous set, get and events")                                      \
-    E(copies_run, "copies", "between buffers, streams and the CPU")                                \
+    E(async_run, "async", "input, computation and output in a row")                                \
+    E(copies_run, "copies", "between ranges that overlap")                                         \
     E(buffers_run, "buffers", "many, too large, reset")                                            \
-    E(host_buffers_run, "host-buffers", "in the device's host buffer type: transfers, many, work") \
-    E(reads_run, "reads", "several threads that read at the same time")                            \
-    E(host_sets_run, "host-sets", "sets out of a host buffer between graphs, and what follows")    \
+    E(host_buffers_run, "host-buffers", "many of the device's host buffers, and across borders")   \
+    E(reads_run, "reads", "several threads that read, and that fill one buffer")                   \
     E(rows_refused_run, "rows-refused",                                                            \
       "rows set where the host cannot: said, and the graph fails")                                 \
-    E(weights_run, "weights", "buffers of weights: filled, used, changed, freed, by threads")      \
-    E(events_run, "events", "events between backends of the device")                               \
+    E(events_run, "events", "more events than there are, and unused ones")                         \
     E(events_free_run, "events-free", "the same, with either end freed first")                     \
     E(events_fork_run, "events-fork", "in a child of a busy process")                              \
     E(devices_run, "devices", "copies between the device and another one beside it")               \

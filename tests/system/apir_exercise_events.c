@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events between backends of one device, and copies between two devices. */
+/* Events of one device, and copies between two. In what order events put work: tests/differ. */
 #include "tests/lib/clock.h"
 #include "tests/system/apir_exercise.h"
 
@@ -53,100 +53,6 @@ static void many(ggml_backend_dev_t dev)
     }
 }
 
-/* ---- order ----------------------------------------------------------------------------- */
-
-/* One backend writes, the other reads after the event: always the new value. */
-static void hand_over(ggml_backend_dev_t dev)
-{
-    cleanup_bytes struct bytes b;
-    cleanup_load struct load heavy;
-    load_init(&heavy, dev);
-    bytes_init(&b, dev, 2 * MIB);
-    cleanup_backend ggml_backend_t other = backend_new(dev);
-    cleanup_event ggml_backend_event_t event = event_new(dev), back = event_new(dev);
-    for (uint32_t i = 0; i < 30; i++) {
-        if (i % 4 == 0)
-            graph_compute_async(heavy.backend, heavy.graph);
-        /* Not before the other one has read the last value. */
-        ggml_backend_event_wait(heavy.backend, back);
-        bytes_set_async(&b, heavy.backend, i + 1);
-        ggml_backend_event_record(event, heavy.backend);
-        if (i % 2) {
-            /* Recorded twice: the later mark counts. */
-            ggml_backend_tensor_set_async(heavy.backend, b.t, b.want, 0, 1000);
-            ggml_backend_event_record(event, heavy.backend);
-        }
-        ggml_backend_event_wait(other, event);
-        bytes_get_async(&b, other, b.size);
-        ggml_backend_event_record(back, other);
-        ggml_backend_synchronize(other);
-        if (memcmp(b.got, b.want, b.size) != 0)
-            fail("hand-over %u: the other backend read something else", i);
-    }
-    ggml_backend_synchronize(heavy.backend);
-}
-
-/* What was read before the mark is there after it, without a word to the backend. */
-static void reads_before(ggml_backend_dev_t dev)
-{
-    cleanup_bytes struct bytes b;
-    cleanup_load struct load heavy;
-    load_init(&heavy, dev);
-    bytes_init(&b, dev, 4 * MIB);
-    cleanup_event ggml_backend_event_t event = event_new(dev);
-    uint8_t *later = malloc(b.size);
-    CHECK(later);
-    for (uint32_t i = 0; i < 20; i++) {
-        size_t size = i % 2 ? b.size : 5000;
-        random_bytes(b.want, size, i + 1);
-        ggml_backend_tensor_set(b.t, b.want, 0, size);
-        memset(later, 0, b.size);
-        graph_compute_async(heavy.backend, heavy.graph);
-        bytes_get_async(&b, heavy.backend, size);
-        ggml_backend_event_record(event, heavy.backend);
-        ggml_backend_tensor_get_async(heavy.backend, b.t, later, 0, size);
-        ggml_backend_event_synchronize(event);
-        CHECK(memcmp(b.got, b.want, size) == 0);
-        ggml_backend_event_synchronize(event);
-        ggml_backend_synchronize(heavy.backend);
-        CHECK(memcmp(later, b.want, size) == 0);
-    }
-    free(later);
-}
-
-/* A backend that has nothing to do but wait is done when what it waits for is. */
-static void wait_is_work(ggml_backend_dev_t dev)
-{
-    cleanup_bytes struct bytes b;
-    cleanup_load struct load heavy;
-    load_init(&heavy, dev);
-    bytes_init(&b, dev, 8 * MIB);
-    ggml_backend_buffer_type_t buft = ggml_backend_dev_host_buffer_type(dev);
-    ggml_backend_buffer_t host = buft ? ggml_backend_buft_alloc_buffer(buft, b.size) : NULL;
-    uint8_t *from = host ? ggml_backend_buffer_get_base(host) : b.want;
-    ggml_backend_t other = backend_new(dev);
-    ggml_backend_event_t event = event_new(dev);
-    CHECK(from);
-    for (uint32_t i = 0; i < 20; i++) {
-        random_bytes(b.want, b.size, i + 1);
-        memcpy(from, b.want, b.size);
-        graph_compute_async(heavy.backend, heavy.graph);
-        ggml_backend_tensor_set_async(heavy.backend, b.t, from, 0, b.size);
-        ggml_backend_event_record(event, heavy.backend);
-        ggml_backend_event_wait(other, event);
-        ggml_backend_synchronize(other);
-        memset(b.got, 0, b.size);
-        ggml_backend_tensor_get(b.t, b.got, 0, b.size);
-        if (memcmp(b.got, b.want, b.size) != 0)
-            fail("wait %u: synchronized before the event", i);
-        ggml_backend_synchronize(heavy.backend);
-    }
-    ggml_backend_event_free(event);
-    ggml_backend_free(other);
-    if (host)
-        ggml_backend_buffer_free(host);
-}
-
 static void unused(ggml_backend_dev_t dev)
 {
     cleanup_backend ggml_backend_t one = backend_new(dev), two = backend_new(dev);
@@ -169,41 +75,12 @@ static void unused(ggml_backend_dev_t dev)
     ggml_backend_event_free(ggml_backend_event_new(dev));
 }
 
-/* The backend ends first, its id is given to the next one. */
-static void outlives_backend(ggml_backend_dev_t dev)
-{
-    cleanup_bytes struct bytes b;
-    bytes_init(&b, dev, MIB);
-    cleanup_backend ggml_backend_t other = backend_new(dev);
-    ggml_backend_event_t event = event_new(dev);
-    for (uint32_t i = 0; i < 20; i++) {
-        ggml_backend_t one = backend_new(dev);
-        bytes_set_async(&b, one, i);
-        ggml_backend_event_record(event, one);
-        ggml_backend_event_synchronize(event);
-        if (i % 3 == 0) {
-            ggml_backend_event_free(event);
-            event = event_new(dev);
-        }
-        ggml_backend_synchronize(one);
-        ggml_backend_free(one);
-        bytes_get_async(&b, other, b.size);
-        ggml_backend_synchronize(other);
-        CHECK(memcmp(b.got, b.want, b.size) == 0);
-    }
-    ggml_backend_event_free(event);
-}
-
 int events_run(ggml_backend_dev_t dev)
 {
     if (!has_events(dev))
         return 0;
     many(dev);
-    hand_over(dev);
-    reads_before(dev);
-    wait_is_work(dev);
     unused(dev);
-    outlives_backend(dev);
     return 0;
 }
 

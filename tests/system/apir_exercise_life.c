@@ -113,7 +113,7 @@ int fork_busy_run(ggml_backend_dev_t dev)
     problem_init(&p, dev, 64, 4);
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, busy_main, dev) == 0);
-    for (unsigned i = 0; i < 30; i++) {
+    for (unsigned i = 0; i < 30 || atomic_load(&busy_count) == 0; i++) {
         CHECK(problem_run(&p, i) == RIGHT);
         pid_t pid = fork();
         CHECK(pid >= 0);
@@ -123,7 +123,6 @@ int fork_busy_run(ggml_backend_dev_t dev)
     }
     atomic_store(&busy_stop, true);
     CHECK(pthread_join(thread, NULL) == 0);
-    CHECK(atomic_load(&busy_count) > 0);
     return 0;
 }
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Host buffers: memory that ggml takes for ordinary and that the device may read and write
- * itself. Where it may not, everything here must hold all the same.
+ * itself. Where it may not, everything here must hold all the same. Transfers of all sizes, from
+ * there and elsewhere: tests/differ.
  */
 #define _GNU_SOURCE
 #include "tests/lib/clock.h"
 #include "tests/system/apir_exercise.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,89 +57,6 @@ static void same(const uint8_t *got, const uint8_t *want, size_t n, const char *
             fail("%s of %zu at %zu: byte %zu is %02x, not %02x", what, size, offset, i, got[i],
                  want[i]);
     }
-}
-
-/* ---- sizes and offsets ------------------------------------------------------------- */
-
-/* On both sides of every limit on the way. */
-static const size_t sizes[] = {1,       63,          64,          8191,   8192,
-                               8193,    65535,       65536,       65537,  MIB / 2 - 1,
-                               MIB / 2, MIB / 2 + 1, MIB - 1,     MIB,    MIB + 1,
-                               2 * MIB, 3 * MIB + 7, 8 * MIB - 1, 8 * MIB};
-#define N_SIZES (sizeof(sizes) / sizeof(sizes[0]))
-
-static void sync_sizes(ggml_backend_dev_t dev)
-{
-    cleanup_bytes struct bytes b;
-    bytes_init(&b, dev, 9 * MIB);
-    cleanup_area struct area from = area_new(dev, 9 * MIB), to = area_new(dev, 9 * MIB);
-    for (size_t i = 0; i < 2 * N_SIZES; i++) {
-        size_t size = sizes[i % N_SIZES];
-        size_t at = (i * 1013 + 1) % (b.size - size), here = (i * 77 + 3) % (from.size - size),
-               there = (i * 131 + 5) % (to.size - size - 1);
-        random_bytes(b.want + at, size, (uint32_t)(i + 1));
-        memcpy(from.p + here, b.want + at, size);
-        ggml_backend_tensor_set(b.t, from.p + here, at, size);
-        /* The call is back: the memory is the caller's again. */
-        memset(from.p + here, 0xee, size);
-        to.p[there + size] = 0xa5;
-        if (there)
-            to.p[there - 1] = 0xa5;
-        memset(to.p + there, 0, size);
-        ggml_backend_tensor_get(b.t, to.p + there, at, size);
-        same(to.p + there, b.want + at, size, "set and get", size, at);
-        CHECK(to.p[there + size] == 0xa5 && (there == 0 || to.p[there - 1] == 0xa5));
-    }
-    bytes_check(&b, "sets from a host buffer");
-}
-
-/* By a mark behind it, or by its backend. */
-static void wait_for(ggml_backend_t backend, ggml_backend_event_t event)
-{
-    if (event) {
-        ggml_backend_event_record(event, backend);
-        ggml_backend_event_synchronize(event);
-    } else {
-        ggml_backend_synchronize(backend);
-    }
-}
-
-static void async_sizes(ggml_backend_dev_t dev, bool with_event)
-{
-    cleanup_bytes struct bytes b;
-    bytes_init(&b, dev, 9 * MIB);
-    cleanup_area struct area from = area_new(dev, 9 * MIB), to = area_new(dev, 9 * MIB);
-    cleanup_backend ggml_backend_t backend = backend_new(dev);
-    cleanup_event ggml_backend_event_t event = with_event ? event_new(dev) : NULL;
-    for (size_t i = 0; i < 2 * N_SIZES; i++) {
-        size_t size = sizes[i % N_SIZES];
-        size_t at = (i * 1013 + 1) % (b.size - size), here = (i * 77 + 3) % (from.size - size);
-        random_bytes(b.want + at, size, (uint32_t)(i + 100));
-        memcpy(from.p + here, b.want + at, size);
-        ggml_backend_tensor_set_async(backend, b.t, from.p + here, at, size);
-        wait_for(backend, event);
-        memset(from.p + here, 0xee, size);
-        memset(to.p + here, 0, size);
-        ggml_backend_tensor_get_async(backend, b.t, to.p + here, at, size);
-        wait_for(backend, event);
-        same(to.p + here, b.want + at, size, "asynchronous set and get", size, at);
-    }
-    ggml_backend_synchronize(backend);
-    /* Many under way together, in both directions, one wait. */
-    enum { N = 64 };
-    size_t part = 8 * MIB / N;
-    for (uint32_t round = 0; round < 3; round++) {
-        random_bytes(b.want, N * part, 500 + round);
-        memcpy(from.p + 1, b.want, N * part);
-        memset(to.p, 0, to.size);
-        for (size_t i = 0; i < N; i++)
-            ggml_backend_tensor_set_async(backend, b.t, from.p + 1 + i * part, i * part, part);
-        for (size_t i = N; i-- > 0;)
-            ggml_backend_tensor_get_async(backend, b.t, to.p + 3 + i * part, i * part, part);
-        ggml_backend_synchronize(backend);
-        same(to.p + 3, b.want, N * part, "many sets and gets", part, round);
-    }
-    bytes_check(&b, "asynchronous sets from a host buffer");
 }
 
 /* ---- ranges that are only partly inside ---------------------------------------------- */
@@ -215,23 +134,6 @@ static void crossing(ggml_backend_dev_t dev)
 
 /* ---- many ------------------------------------------------------------------------------ */
 
-static void many_in_turn(ggml_backend_dev_t dev)
-{
-    cleanup_bytes struct bytes b;
-    bytes_init(&b, dev, 2 * MIB);
-    for (uint32_t i = 0; i < 500; i++) {
-        size_t size = 1 + (size_t)i * 4099 % (2 * MIB);
-        struct area a = area_new(dev, size);
-        random_bytes(a.p, size < 4096 ? size : 4096, i);
-        memcpy(b.want, a.p, size);
-        ggml_backend_tensor_set(b.t, a.p, 0, size);
-        memset(a.p, 0xee, size);
-        ggml_backend_tensor_get(b.t, a.p, 0, size);
-        same(a.p, b.want, size, "one of many host buffers", size, i);
-        area_free(&a);
-    }
-}
-
 static void many_at_once(ggml_backend_dev_t dev)
 {
     enum { N = 200 };
@@ -261,131 +163,10 @@ static void many_at_once(ggml_backend_dev_t dev)
     }
 }
 
-/* Reads that are under way when their buffer is freed. */
-static void freed_under_way(ggml_backend_dev_t dev)
-{
-    cleanup_bytes struct bytes b;
-    bytes_init(&b, dev, 4 * MIB);
-    cleanup_backend ggml_backend_t backend = backend_new(dev);
-    bytes_set(&b, 3);
-    for (int i = 0; i < 50; i++) {
-        struct area a = area_new(dev, 4 * MIB);
-        for (size_t k = 0; k < 4; k++)
-            ggml_backend_tensor_get_async(backend, b.t, a.p + k * MIB, k * MIB, MIB);
-        bytes_get_async(&b, backend, b.size);
-        /* ggml asks for this before memory in use is freed. */
-        ggml_backend_synchronize(backend);
-        area_free(&a);
-        CHECK(memcmp(b.got, b.want, b.size) == 0);
-    }
-}
-
-/* ---- the CPU backend in host buffers ----------------------------------------------------- */
-
-static void cpu_computes(ggml_backend_dev_t dev)
-{
-    enum { N = 65536 };
-    cleanup_backend ggml_backend_t cpu =
-        ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, NULL);
-    cleanup_backend ggml_backend_t backend = backend_new(dev);
-    CHECK(cpu);
-    struct ggml_context *ctx = context_new(), *remote = context_new();
-    struct ggml_tensor *x = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, N);
-    struct ggml_tensor *y = ggml_sqr(ctx, x);
-    struct ggml_cgraph *graph = ggml_new_graph(ctx);
-    ggml_build_forward_expand(graph, y);
-    ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors_from_buft(ctx, host_type(dev));
-    struct ggml_tensor *z = ggml_new_tensor_1d(remote, GGML_TYPE_F32, N);
-    ggml_backend_buffer_t rbuffer = ggml_backend_alloc_ctx_tensors(remote, backend);
-    CHECK(buffer && rbuffer);
-    static float in[N], out[N];
-    for (int round = 0; round < 20; round++) {
-        for (int i = 0; i < N; i++)
-            in[i] = (float)(i % 100 + round);
-        ggml_backend_tensor_set(x, in, 0, sizeof(in));
-        graph_compute(cpu, graph);
-        ggml_backend_tensor_copy_async(cpu, backend, y, z);
-        ggml_backend_synchronize(backend);
-        /* From now on the CPU may write there again. */
-        ggml_backend_tensor_memset(y, 0xff, 0, ggml_nbytes(y));
-        memset(out, 0, sizeof(out));
-        ggml_backend_tensor_get(z, out, 0, sizeof(out));
-        for (int i = 0; i < N; i++)
-            CHECK(out[i] == in[i] * in[i]);
-        /* And back, into the host buffer's tensor. */
-        ggml_backend_tensor_copy(z, y);
-        CHECK(memcmp(y->data, out, sizeof(out)) == 0);
-    }
-    ggml_backend_buffer_free(buffer);
-    ggml_backend_buffer_free(rbuffer);
-    ggml_free(ctx);
-    ggml_free(remote);
-}
-
-/* Device, CPU, device, CPU … with the CPU's part in host buffers, as llama.cpp has it. */
-static void scheduled(ggml_backend_dev_t dev)
-{
-    enum { N = 32768, LAYERS = 6 };
-    cleanup_backend ggml_backend_t cpu =
-        ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, NULL);
-    cleanup_backend ggml_backend_t backend = backend_new(dev);
-    CHECK(cpu);
-    bool alone = ggml_backend_dev_type(dev) == GGML_BACKEND_DEVICE_TYPE_CPU;
-    ggml_backend_t backends[2] = {alone ? cpu : backend, cpu};
-    ggml_backend_buffer_type_t types[2] = {ggml_backend_get_default_buffer_type(backends[0]),
-                                           host_type(dev)};
-    ggml_backend_sched_t sched =
-        ggml_backend_sched_new(backends, types, alone ? 1 : 2, 256, false, false);
-    CHECK(sched);
-    static float in[N], out[N];
-    for (int round = 0; round < 12; round++) {
-        struct ggml_context *ctx = context_new();
-        struct ggml_tensor *x = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, N);
-        ggml_set_input(x);
-        struct ggml_tensor *y = x;
-        struct ggml_cgraph *graph = ggml_new_graph(ctx);
-        for (int i = 0; i < LAYERS; i++) {
-            y = ggml_scale(ctx, y, 2.0f);
-            ggml_backend_sched_set_tensor_backend(sched, y, backends[0]);
-            y = ggml_add(ctx, y, x);
-            ggml_backend_sched_set_tensor_backend(sched, y, cpu);
-        }
-        ggml_set_output(y);
-        ggml_build_forward_expand(graph, y);
-        CHECK(ggml_backend_sched_alloc_graph(sched, graph));
-        float want_factor = 1;
-        for (int i = 0; i < LAYERS; i++)
-            want_factor = 2 * want_factor + 1;
-        for (int i = 0; i < N; i++)
-            in[i] = (float)(i % 50 - round);
-        ggml_backend_tensor_set(x, in, 0, sizeof(in));
-        CHECK(ggml_backend_sched_graph_compute(sched, graph) == GGML_STATUS_SUCCESS);
-        ggml_backend_tensor_get(y, out, 0, sizeof(out));
-        for (int i = 0; i < N; i++) {
-            if (out[i] != want_factor * in[i])
-                fail("scheduled, round %d: value %d is %f, not %f", round, i, (double)out[i],
-                     (double)(want_factor * in[i]));
-        }
-        ggml_backend_sched_reset(sched);
-        ggml_free(ctx);
-    }
-    ggml_backend_sched_free(sched);
-}
-
 int host_buffers_run(ggml_backend_dev_t dev)
 {
-    struct ggml_backend_dev_props props;
-    ggml_backend_dev_get_props(dev, &props);
-    sync_sizes(dev);
-    async_sizes(dev, false);
-    if (props.caps.events)
-        async_sizes(dev, true);
     crossing(dev);
-    many_in_turn(dev);
     many_at_once(dev);
-    freed_under_way(dev);
-    cpu_computes(dev);
-    scheduled(dev);
     return 0;
 }
 
@@ -429,6 +210,42 @@ static void *reader_main(void *arg)
     return NULL;
 }
 
+/* Threads that fill one buffer, all from the first byte on: nobody's may be lost while another
+ * one begins. */
+enum { FILLERS = 3 };
+
+struct filler {
+    pthread_barrier_t *start;
+    struct bytes *b;
+    size_t offset, size;
+};
+
+static void *filler_main(void *arg)
+{
+    const struct filler *f = arg;
+    pthread_barrier_wait(f->start);
+    ggml_backend_tensor_set(f->b->t, f->b->want + f->offset, f->offset, f->size);
+    return NULL;
+}
+
+static void one_by_several(ggml_backend_dev_t dev)
+{
+    pthread_barrier_t start;
+    CHECK(pthread_barrier_init(&start, NULL, FILLERS) == 0);
+    for (uint32_t i = 0; i < 60; i++) {
+        struct bytes b;
+        struct filler f[FILLERS];
+        CHECK(bytes_try(&b, dev, FILLERS * MIB));
+        random_bytes(b.want, b.size, i + 1);
+        for (uint32_t k = 0; k < FILLERS; k++)
+            f[k] = (struct filler){.start = &start, .b = &b, .offset = k * MIB, .size = MIB};
+        threads_run_each(FILLERS, filler_main, f, sizeof(f[0]));
+        bytes_check(&b, "several threads filled one buffer");
+        bytes_fini(&b);
+    }
+    pthread_barrier_destroy(&start);
+}
+
 int reads_run(ggml_backend_dev_t dev)
 {
     enum { N = 5 };
@@ -436,6 +253,7 @@ int reads_run(ggml_backend_dev_t dev)
     for (uint32_t i = 0; i < N; i++)
         readers[i] = (struct reader){.dev = dev, .number = i};
     threads_run_each(N, reader_main, readers, sizeof(readers[0]));
+    one_by_several(dev);
     return 0;
 }
 

@@ -16,8 +16,8 @@ both() {
 
 @test "client: a hundred computations" { both compute; }
 @test "client: set, get, 2d, memset, clear" { both transfers; }
-@test "client: asynchronous transfers and events" { both async; }
-@test "client: copies between buffers, streams and the CPU" { both copies; }
+@test "client: input, computation and output in a row" { both async; }
+@test "client: copies between ranges that overlap" { both copies; }
 @test "client: many buffers, one too large, reset" { both buffers; }
 @test "client: four threads, each with a backend" { both threads; }
 @test "client: the thread that loaded the backends has ended" { both loader-thread; }

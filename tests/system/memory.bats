@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# Host buffers, weights and events, on every kind of worker: the CPU's, a Vulkan
+# Host buffers, events and random work, on every kind of worker: the CPU's, a Vulkan
 # device (lavapipe: it has a queue, events, and copies from our memory itself), and both at once.
 # What has a meaning there runs on the native device too.
 
@@ -30,6 +30,18 @@ native() { # DEVICE COMMAND...
     done
 }
 
+# Random work, the same on the CPU itself (tests/differ): transfers of all sizes in every way, between streams, around
+# graphs.
+differs() { # DEVICE SEQUENCES
+    local kinds
+    for kinds in bulk transfer,copy,life; do
+        echo "differ $1, $kinds"
+        remote "$OUT/tests/differ/ggml-differ" --remote "$1" --only "$kinds" --without memset --seed 100 \
+            --sequences "$2" --steps 40 2>"$T/differ.err"
+    done
+    refute grep -E 'is lost|FATAL|fatal|Sanitizer' "$VTEST_LOG"
+}
+
 # The same server with another build's programs, which check-system makes; the plug-in stays.
 sanitized_start() {
     local out=${OUT%/*}/asan-clang
@@ -53,12 +65,6 @@ sanitized_start() {
     exercises APIR0 reads
 }
 
-@test "memory: weights" {
-    native CPU weights
-    server_start
-    exercises APIR0 weights
-}
-
 @test "memory: events" {
     server_start
     exercises APIR0 events events-free
@@ -69,10 +75,9 @@ sanitized_start() {
     exercise events-fork
 }
 
-@test "memory: sets out of a host buffer" {
-    native CPU host-sets
+@test "memory: random work" {
     server_start
-    exercises APIR0 host-sets
+    differs APIR0 3
 }
 
 @test "memory: host buffers stay in place for a device that cannot make buffers of them" {
@@ -94,15 +99,16 @@ sanitized_start() {
 # bats test_tags=long
 @test "memory: what has a meaning there, on a Vulkan device itself" {
     vulkan
-    native Vulkan0 host-buffers host-sets reads weights events
+    native Vulkan0 async host-buffers reads events
 }
 
 @test "memory: all of it on a Vulkan device" {
     vulkan
     VTEST_CONFIG='{"threads": 1, "devices": ["Vulkan0"]}'
     server_start
-    exercises APIR0 host-buffers host-sets reads weights events events-free
+    exercises APIR0 async host-buffers reads events events-free
     exercise events-fork
+    differs APIR0 1
 }
 
 # Whoever has much under way waits for it.
@@ -111,7 +117,8 @@ sanitized_start() {
     vulkan
     VTEST_CONFIG='{"threads": 1, "devices": ["Vulkan0"], "context_queue_mib": 1}'
     server_start
-    exercises APIR0 async copies host-buffers host-sets events
+    exercises APIR0 async copies host-buffers events
+    differs APIR0 1
 }
 
 @test "memory: two devices" {
@@ -121,7 +128,8 @@ sanitized_start() {
     exercises APIR0 devices
     grep -q 'two devices' "$T/exercise.out"
     exercises APIR0 events
-    exercises APIR1 devices events host-buffers host-sets weights
+    exercises APIR1 devices events host-buffers
+    differs APIR1 1
 }
 
 # The same device twice, which ggml-vulkan takes for two: what one backend copies between its GPUs.
@@ -136,7 +144,8 @@ sanitized_start() {
 
 @test "memory: a sanitized worker" {
     sanitized_start
-    exercises APIR0 host-buffers host-sets reads weights events events-free
+    exercises APIR0 host-buffers reads events events-free
+    differs APIR0 1
 }
 
 # bats test_tags=long
@@ -144,8 +153,10 @@ sanitized_start() {
     vulkan
     VTEST_CONFIG='{"threads": 1, "devices": ["Vulkan0", "CPU"]}'
     sanitized_start
-    exercises APIR0 devices host-buffers host-sets events events-free weights
-    exercises APIR1 devices weights
+    exercises APIR0 devices host-buffers events events-free
+    exercises APIR1 devices
+    differs APIR0 1
+    differs APIR1 1
 }
 
 # ---- loss ---------------------------------------------------------------------------------

@@ -18,8 +18,7 @@ $(APIR_EXERCISE): EXTRA_LIBS := -lggml-base -lm -lpthread -Wl,--export-dynamic-s
 $(APIR_EXERCISE): $(call objs,tests/system/apir_exercise.c tests/system/apir_exercise_parts.c \
                     tests/system/apir_exercise_life.c \
                     tests/system/apir_exercise_transfers.c tests/system/apir_exercise_memory.c \
-                    tests/system/apir_exercise_weights.c tests/system/apir_exercise_events.c \
-                    tests/system/apir_exercise_limits.c tests/system/apir_exercise_host_sets.c \
+                    tests/system/apir_exercise_events.c tests/system/apir_exercise_limits.c \
                     tests/system/apir_exercise_rows.c tests/system/apir_exercise_awake.c)
 	$(link)
 

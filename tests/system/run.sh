@@ -32,9 +32,11 @@ trap 'rm -f "$log"' EXIT
 # kept, and these runs are that user's.
 lavapipe=/usr/share/vulkan/icd.d/lvp_icd.json
 if [[ ${#again[@]} -gt 0 && -r $lavapipe ]]; then
-    for command in async weights events; do
-        VK_DRIVER_FILES=$lavapipe GGML_VK_VISIBLE_DEVICES=0 "$APIR_OUT/tests/system/apir-exercise" "$command" Vulkan0 \
-            >/dev/null 2>&1 || echo "system: $command does not run on lavapipe natively" >&2
+    for command in 'system/apir-exercise async Vulkan0' 'system/apir-exercise events Vulkan0' \
+        'differ/ggml-differ --remote Vulkan0 --only bulk --sequences 1 --steps 5 --seed 100'; do
+        # shellcheck disable=SC2086 # words are what is wanted
+        VK_DRIVER_FILES=$lavapipe GGML_VK_VISIBLE_DEVICES=0 "$APIR_OUT/tests/"$command >/dev/null 2>&1 ||
+            echo "system: $command does not run on lavapipe natively" >&2
     done
 fi
 
@@ -47,7 +49,7 @@ if [[ ${#again[@]} -gt 0 ]]; then
     echo "# over the unix transport"
     # What a Vulkan device does with memory does not depend on how it came.
     SYSTEM_TRANSPORT=unix bats "${options[@]}" \
-        --filter '^(loss|silence|client|memory: (host buffers|several|weights|a graph|events|loss in the middle of host))' \
+        --filter '^(loss|silence|client|memory: (host buffers|several|random|events|loss in the middle of host))' \
         "${again[@]}" | tee -a "$log" || status=$?
 fi
 
