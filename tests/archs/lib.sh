@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# What the scripts of this folder and tests/ops share; to be sourced from the repository's top folder.
+# What the scripts of this folder, tests/options and tests/ops share; to be sourced from the repository's top folder.
 #
 #   archs_options NAMES "$@"       sets part, only, host, guest, jobs and out
 #   archs_without_blas "$0" "$@"   goes on in a mount namespace in which ggml has no BLAS backend
@@ -12,6 +12,7 @@
 #                                  zeros, as APIR0's do
 #   archs_serve OUT HOST DIR       starts the host side; leaves the arguments for `env` of both sides
 #                                  in DIR/native.env and DIR/remoted.env
+#   healthy_or_ended SOCKET PID    does llama-server there serve, or has it ended?
 #   archs_part                     the architectures that a part run takes
 #   archs_until SECONDS            from then on archs_late is true
 #   archs_late                     is there no time for another row?
@@ -58,7 +59,7 @@ archs_options() { # NAMES ARGS...
         esac
         shift
     done
-    out=${out:-build/release-gcc}
+    out=${out:-build/release-gcc} host=${host/cpu/CPU}
     [[ $host =~ ^(CPU|lavapipe|gpu)$ ]] || archs_die "--host is CPU, lavapipe or gpu"
     [[ $guest =~ ^(aarch64)?$ ]] || archs_die "--guest is aarch64"
 }
@@ -114,6 +115,10 @@ archs_serve() {
     VTEST_CONFIG="{\"threads\": 1$devices}"
     unix_start "$1"
     vtest_env "$1" >"$3/remoted.env"
+}
+
+healthy_or_ended() {
+    curl -sf --unix-socket "$1" http://server/health >/dev/null 2>&1 || ! kill -0 "$2" 2>/dev/null
 }
 
 # The architectures of `make check`, a line each.

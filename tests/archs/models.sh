@@ -79,9 +79,6 @@ run_server() { # DEVICE FILE
     rm -f "$socket"
     [[ $rc -eq 0 && $(wc -l <"$2") -eq 8 ]] || { tail -n 3 "$2.log"; return 1; }
 }
-healthy_or_ended() { # SOCKET PID
-    curl -sf --unix-socket "$1" http://server/health >/dev/null 2>&1 || ! kill -0 "$2" 2>/dev/null
-}
 # Eight prompts of different lengths in one request; the most likely token is taken.
 requests() {
     jq -nc '{prompt: [range(8) as $s | [range(3 + 2 * $s) | (. * 37 + $s * 11 + 5) % 100]],

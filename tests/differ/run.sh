@@ -17,10 +17,8 @@
 # with what is needed to see it again. OUT is the build's output directory.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-# shellcheck source=tests/system/vtest.sh
-. tests/system/vtest.sh
-# shellcheck source=tests/system/unix.sh
-. tests/system/unix.sh
+# shellcheck source=tests/archs/lib.sh
+. tests/archs/lib.sh
 # shellcheck source=tests/options/rows.sh
 . tests/options/rows.sh
 
@@ -45,13 +43,10 @@ ggml=(ggml-differ) both=(ggml llama)
 case $host in
 cpu) VTEST_CONFIG='{"threads": 1}' ;;
 lavapipe)
-    lavapipe=/usr/share/vulkan/icd.d/lvp_icd.json
-    [[ -e $lavapipe ]] || { echo "differ: no $lavapipe here; install Mesa's Vulkan drivers" >&2; exit 1; }
-    # Both are read by unix_start.
-    # shellcheck disable=SC2034
+    # shellcheck disable=SC2034 # both are read by unix_start
     VTEST_CONFIG='{"threads": 1, "devices": ["Vulkan0"]}'
     # shellcheck disable=SC2034
-    VTEST_ENV=("VK_DRIVER_FILES=$lavapipe" GGML_VK_VISIBLE_DEVICES=0)
+    mapfile -t VTEST_ENV < <(archs_device_env lavapipe)
     ggml+=(--only "transfer,copy,life,relay,cross,many,bulk") without+=,memset both=(ggml)
     ;;
 *) echo "differ: --host cpu or lavapipe" >&2; exit 2 ;;

@@ -75,6 +75,19 @@ programs=(
     "parakeet-second full parakeet whisper-parakeet -dev 1"
 )
 
+# Those of --parity: every query head with a key head of its own, grouped, with biases, with norms on query and key,
+# experts. More prompt than one batch holds, so that the cache grows within it too. Past 256 positions its views grow:
+# the graph is patched on the host.
+parity=(
+    "135M-q4_0 part logits 135M-q4_0 --prompt-tokens 64 --gen 48"
+    "llama-gqa-q8_0-growing part logits llama-gqa-q8_0 --prompt-tokens 200 --gen 140"
+)
+for model in {llama-mha,llama-gqa,qwen2,qwen3,qwen3moe}-{q4_0,q8_0,f16}; do
+    for fa in on off; do
+        parity+=("$model-fa-$fa part logits $model --fa $fa --prompt-tokens 96 --ubatch 64 --gen 48 --chunks")
+    done
+done
+
 text='The lighthouse keeper wrote down three things each evening: the height of the water, the direction of
 the wind, and the number of ships he had seen. The first two were asked of him by the harbour office. The
 third was his own idea, and after thirty years it filled eleven books. When the office sent a young engineer
@@ -106,6 +119,12 @@ program_prints() {
 program_completion() { # SIDE DEVICE MODEL ARGS...
     program_prints "$1" err 'graph reallocs' llama-completion "${common[@]}" --no-warmup -no-cnv --simple-io \
         --no-display-prompt --ignore-eos -p "${text:0:200}" -n 64 "${@:4}"
+}
+
+# Every logit of a prompt, of what is generated after it, and of full chunks, as perplexity is made of.
+program_logits() {
+    program_run "$1" "$out/tests/parity/logits" --model "$3" --device "${2/#none/CPU}" --out "$work/$1.result" "${@:4}" \
+        >"$work/$1.txt"
 }
 
 program_cli() {
@@ -286,22 +305,18 @@ program_server() {
     return "$rc"
 }
 
-healthy_or_ended() { # SOCKET PID
-    curl -sf --unix-socket "$1" http://server/health >/dev/null || ! kill -0 "$2" 2>/dev/null
-}
-
 # program_run SIDE COMMAND...: with the side's environment and a limit of time. (--foreground: a signal that
 # is sent on comes once; the server takes a second one for impatience.)
 program_run() {
     local side=$1 env=("${native_env[@]}") command
     command_of "$1" "$2"
     shift 2
-    [[ $side == native ]] || env=("${remoted_env[@]}")
+    [[ $side == native || -n $twice ]] || env=("${remoted_env[@]}")
     timeout --foreground -k 5 "$limit" env "${env[@]}" "${command[@]}" "$@" 2>"$work/$side.err" </dev/null
 }
 
 program_row() { # NAME PROGRAM MODEL ARGS...
-    local name=$1 kind=$2 model args=() arg detail ok=no native_device=$native
+    local name=$1 kind=$2 model args=() arg detail ok=no native_device=$native remoted_device=APIR0
     model=$(model_file "$3")
     for arg in "${@:4}"; do
         if [[ $arg == *@*@* ]]; then
@@ -310,14 +325,17 @@ program_row() { # NAME PROGRAM MODEL ARGS...
         args+=("$arg")
     done
     [[ $native != CPU ]] || native_device=none
+    [[ -z $twice ]] || remoted_device=$native_device
     rm -f "$work"/native* "$work"/remoted*
-    serve "$members"
+    [[ -n $twice ]] || serve "$members"
     if ! program_side "$kind" native "$native_device" "$model" ${args[@]+"${args[@]}"}; then
         detail="the native run failed: $(why native)"
     elif [[ ! -s $work/native.result ]]; then
         detail="the native run gave nothing: $(why native)"
-    elif ! program_side "$kind" remoted APIR0 "$model" ${args[@]+"${args[@]}"}; then
+    elif ! program_side "$kind" remoted "$remoted_device" "$model" ${args[@]+"${args[@]}"}; then
         detail="the remoted run failed: $(why remoted)"
+    elif [[ $kind == logits ]]; then
+        ! detail=$("$out/tests/options/options-compare" "$work/native.result" "$work/remoted.result" 2>&1) || ok=yes
     elif ! cmp -s "$work/native.result" "$work/remoted.result"; then
         detail="other results: $(cmp "$work/native.result" "$work/remoted.result" 2>&1 || :)"
         cp "$work/native.result" "$logs/$name.native"

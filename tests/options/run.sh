@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# run.sh [--part] [--host cpu|lavapipe|gpu] [--guest aarch64] [--list] [--jobs N] [--seconds N] [OUT]
+# run.sh [--part] [--host CPU|lavapipe|gpu] [--guest aarch64] [--list] [--jobs N] [--seconds N] [OUT]
+# run.sh --parity [--native] [OUT]
 #
 # Every option of llama.cpp that moves work (cases.c), its packaged programs and whisper.cpp's (programs.sh): each is run
 # on the host's device itself and on APIR0, and both must have seen the same. On the host's CPU that is
@@ -14,40 +15,34 @@
 #
 # --part takes a representative subset; ROW="NAME..." only these rows; --jobs runs so many at a time (1);
 # --seconds leaves out those that have not begun by then. OUT is the build's output directory. What a failed row
-# printed is in build/options/NAME.log. The last line is `options: N of M as native`.
+# printed is in build/options/NAME.log. --parity has the rows of `make check-parity` instead, over vtest; with --native
+# both runs are native, which tests the tools alone. The last line is `options: N of M as native`, or `parity: ...`.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-# shellcheck source=tests/system/vtest.sh
-. tests/system/vtest.sh
-# shellcheck source=tests/system/unix.sh
-. tests/system/unix.sh
+# shellcheck source=tests/archs/lib.sh
+. tests/archs/lib.sh
 # shellcheck source=tests/options/rows.sh
 . tests/options/rows.sh
 # shellcheck source=tests/options/programs.sh
 . tests/options/programs.sh
 
-part='' host=cpu guest='' list='' jobs=1 out=''
-while [[ $# -gt 0 ]]; do
-    case $1 in
-    --part) part=yes ;;
-    --host) host=$2 && shift ;;
-    --guest) guest=$2 && shift ;;
+suite=options list='' twice='' args=() archs_jobs=1
+for arg; do
+    case $arg in
     --list) list=yes ;;
-    --jobs) jobs=$2 && shift ;;
-    --seconds) export OPTIONS_UNTIL=$((EPOCHSECONDS + $2)) && shift ;;
-    -*) echo "run.sh: $1: unknown option" >&2 && exit 2 ;;
-    *) out=$1 ;;
+    --parity) suite=parity ;;
+    --native) twice=yes ;;
+    *) args+=("$arg") ;;
     esac
-    shift
 done
-[[ $guest =~ ^(aarch64)?$ ]] || { echo "run.sh: --guest $guest: not aarch64" >&2 && exit 2; }
-out=$(realpath "${out:-build/release-gcc}")
+archs_options --rows "${args[@]}"
+ROW=${ROW:-${only//,/ }}
+out=$(realpath "$out")
 guest_out=${out%/*}/release-$guest-linux-gnu-gcc guest_root=build/sysroot-$guest
 program=$out/tests/options/llama-options
-suite=options models=build/models
-logs=build/options
-limit=$(patience 60) # seconds of one run: it hangs then
-unset GGML_BACKEND_PATH APIR_TRANSPORT APIR_LOG APIR_ON_LOSS APIR_CONFIG
+models=build/models
+logs=build/$suite
+limit=$(patience 120) # seconds of one run: it hangs then
 mkdir -p "$models" "$logs"
 # Called by itself, below, for one row of several at a time.
 [[ -n ${OPTIONS_ONE-} ]] || find "$logs" -type f -delete
@@ -59,16 +54,13 @@ finish() {
 trap finish EXIT
 
 some_tolerance=(--nmse 1e-4)
-vulkan=(VK_DRIVER_FILES=/usr/share/vulkan/icd.d/lvp_icd.json)
-case $host in
-cpu) native=CPU native_env=(GGML_VK_VISIBLE_DEVICES=) members='' tolerance=() requests=8 ;;
-lavapipe | gpu)
-    members=', "devices": ["Vulkan0"]' tolerance=("${some_tolerance[@]}") requests=1
-    [[ $host == lavapipe ]] || vulkan=()
-    native=Vulkan0 native_env=(${vulkan[@]+"${vulkan[@]}"} GGML_VK_VISIBLE_DEVICES=0)
-    ;;
-*) echo "run.sh: --host $host: not cpu, lavapipe or gpu" >&2 && exit 2 ;;
-esac
+mapfile -t native_env < <(archs_device_env "$host")
+mapfile -t vulkan < <(archs_device_env "${host/CPU/lavapipe}")
+if [[ $host == CPU ]]; then
+    native=CPU members='' tolerance=() requests=8
+else
+    native=Vulkan0 members=', "devices": ["Vulkan0"]' tolerance=("${some_tolerance[@]}") requests=1
+fi
 [[ -z $guest ]] || tolerance=("${some_tolerance[@]}")
 
 # ---- models -----------------------------------------------------------------------
@@ -80,6 +72,9 @@ model_file() { # NAME
     local write=$out/tests/models/gguf-write extra=$out/tests/models/gguf-extra
     case $name in
     llama-gqa-*) write_file "$file" "$write" --arch llama --heads 4 --heads-kv 2 --type "${name##*-}" ;;
+    llama-mha-*) write_file "$file" "$write" --arch llama --heads 4 --heads-kv 4 --type "${name##*-}" ;;
+    135M-*) write_file "$file" "$write" --preset 135M --type "${name##*-}" ;; # as many nodes as a real one has
+    qwen2-*) write_file "$file" "$write" --arch qwen2 --heads 8 --heads-kv 2 --type "${name##*-}" ;;
     llama-wide-*) write_file "$file" "$write" --arch llama --embd 512 --heads 8 --heads-kv 4 --layers 6 \
         --ff 1024 --type "${name##*-}" ;;
     llama-narrow-*) write_file "$file" "$write" --arch llama --embd 128 --heads 8 --heads-kv 4 --head-dim 16 \
@@ -131,7 +126,7 @@ serve() { # MEMBERS ENV...: more members of its configuration, more of its envir
     shift
     # shellcheck disable=SC2034
     VTEST_ENV=("${native_env[@]}" "$@")
-    unix_start "$out"
+    if [[ $suite == parity ]]; then vtest_start "$out"; else unix_start "$out"; fi
     trap finish EXIT
     mapfile -t remoted_env < <(vtest_env "$out")
     [[ -z $guest ]] || remoted_env+=("GGML_BACKEND_PATH=$guest_out/frontend/libggml-apir.so")
@@ -210,13 +205,13 @@ run_row() { # NAME MODEL EXTRA KIND SAYS
     limited) serve "$members, \"context_device_memory_mib\": 6" ;;
     two) # the same device twice, which ggml-vulkan takes for two
         native_device=Vulkan0,Vulkan1 remoted_device=APIR0,APIR1
-        row_env=(${vulkan[@]+"${vulkan[@]}"} 'GGML_VK_VISIBLE_DEVICES=0,0')
+        row_env=("${vulkan[@]}" 'GGML_VK_VISIBLE_DEVICES=0,0')
         serve ', "devices": ["Vulkan0", "Vulkan1"]' "${row_env[@]}"
         allowed=("${some_tolerance[@]}")
         ;;
     mixed)
         native_device=CPU remoted_device=APIR0,APIR1 row_env=(GGML_VK_VISIBLE_DEVICES=)
-        serve ', "devices": ["CPU", "Vulkan0"]' ${vulkan[@]+"${vulkan[@]}"} GGML_VK_VISIBLE_DEVICES=0
+        serve ', "devices": ["CPU", "Vulkan0"]' "${vulkan[@]}"
         allowed=("${some_tolerance[@]}")
         ;;
     *) serve "$members" ;;
@@ -242,7 +237,7 @@ run_row() { # NAME MODEL EXTRA KIND SAYS
 wanted() { # NAME PART [KIND]: is this row asked for, and can it be on this host?
     # A GPU reads what an index out of range says, natively too: there is no error to be seen. And natively
     # ggml-vulkan crashes where loading without a mapping is broken off: there is nothing to compare with.
-    [[ $host == cpu || (${3-} != alone && $1 != load-cancel-none) ]] || return 1
+    [[ $host == CPU || (${3-} != alone && $1 != load-cancel-none) ]] || return 1
     if [[ -n ${ROW-} ]]; then
         [[ " $ROW " == *" $1 "* ]]
     else
@@ -252,15 +247,12 @@ wanted() { # NAME PART [KIND]: is this row asked for, and can it be on this host
 
 # begin NAME: is there time for it? What then runs may take a little longer.
 begin() {
-    local left=$((${OPTIONS_UNTIL:-$((EPOCHSECONDS + limit))} - EPOCHSECONDS))
-    if [[ $left -le 0 ]]; then
-        printf 'LEFT  options %s\n' "$1"
-        return 1
-    fi
-    limit=$((left + 20 < limit ? left + 20 : limit))
+    ! archs_late || { printf 'LEFT  %s %s\n' "$suite" "$1" && return 1; }
+    limit=$(archs_limit "$limit")
 }
 
-"$program" --list >"$work/rows"
+: >"$work/rows"
+if [[ $suite == parity ]]; then programs=("${parity[@]}"); else "$program" --list >"$work/rows"; fi
 if [[ -n $list ]]; then
     cat "$work/rows"
     printf '%s\n' "${programs[@]}"
@@ -281,7 +273,7 @@ all_rows() { # what to do with a program's row, and with a case's
             for row in "${programs[@]}"; do
                 read -r -a fields <<<"$row"
                 [[ -z $guest ]] || guest_says_the_same "${fields[0]}" || continue
-                [[ $host == cpu && -z $guest ]] || ! program_is_extra "${fields[2]}" || continue
+                [[ $host == CPU && -z $guest ]] || ! program_is_extra "${fields[2]}" || continue
                 ! wanted "${fields[0]}" "${fields[1]}" || "$1" "${fields[0]}" "${fields[@]:2}"
             done
         fi
@@ -306,5 +298,5 @@ else
     failed=$(($(wc -l <"$work/names") - passed))
 fi
 
-echo "options: $passed of $((passed + failed)) as native"
+echo "$suite: $passed of $((passed + failed)) as native"
 [[ $passed -gt 0 && $failed -eq 0 ]]

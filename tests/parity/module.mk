@@ -19,7 +19,7 @@ $(PARITY_COMPARE): $(call objs,$(addprefix tests/options/,compare.c record.c))
 
 .PHONY: check-parity check-parity-native
 check-parity: all
-	tests/parity/run.sh $(O)
+	tests/options/run.sh --parity $(O)
 # Without a plug-in: the native run against itself, to test the tools.
-check-parity-native: $(GGUF_WRITE) $(PARITY_LOGITS) $(PARITY_COMPARE)
-	tests/parity/run.sh --native $(O)
+check-parity-native: $(GGUF_WRITE) $(PARITY_LOGITS) $(OPTIONS_COMPARE)
+	tests/options/run.sh --parity --native $(O)
