@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Contexts, models and backends of one process, each in a thread of its own. Natively one thread
- * does it all in turn: what a thread computes must not depend on the others.
+ * Contexts and models of one process, each in a thread of its own (backends: tests/differ).
+ * Natively one thread does it all in turn: what a thread computes must not depend on the others.
  */
 #include "tests/options/cases.h"
-#include "tests/options/graph.h"
 #include "tests/options/run.h"
 
 #include <pthread.h>
@@ -94,23 +93,4 @@ static void work_model(struct worker *w)
 void case_thread_models(struct run *r)
 {
     workers_run(r, 3, work_model);
-}
-
-/* Every graph has a buffer of its own, which goes while other threads compute. */
-static void work_backend(struct worker *w)
-{
-    for (uint32_t i = 0; i < 60; i += 20) {
-        ggml_backend_t backend = graph_backend(run_device(w->run));
-        for (uint32_t k = i; k < i + 20; k++) {
-            char name[16];
-            snprintf(name, sizeof(name), "graph %u", k);
-            graph_compute(backend, &w->record, name, 7919 * (uint32_t)w->index + k);
-        }
-        ggml_backend_free(backend);
-    }
-}
-
-void case_thread_backends(struct run *r)
-{
-    workers_run(r, 6, work_backend);
 }

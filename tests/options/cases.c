@@ -203,8 +203,6 @@ static const struct options_case cases[] = {
     {"thread-contexts", .run = case_thread_contexts, GQA_Q4, .part = true},
     {"thread-contexts-half", .run = case_thread_contexts, GQA_F32, .tuning = {.gpu_layers = 2}},
     {"thread-models", .run = case_thread_models, GQA_Q4, .extra = "llama-draft-q8_0"},
-    {"thread-backends", .run = case_thread_backends, GQA_Q4, .part = true},
-    {"backends-64", .run = case_backends, GQA_Q4, .part = true},
 
     /* Errors. */
     {"error-graph", .run = case_error_graph, GQA_Q4, .kind = KIND_ALONE, .part = true,

@@ -96,8 +96,6 @@ void case_no_memory_model(struct run *r);
 void case_no_memory_context(struct run *r);
 void case_thread_contexts(struct run *r); /* case_threads.c */
 void case_thread_models(struct run *r);
-void case_thread_backends(struct run *r);
-void case_backends(struct run *r);    /* case_backends.c */
 void case_error_graph(struct run *r); /* case_errors.c */
 void case_error_decode(struct run *r);
 

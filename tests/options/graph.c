@@ -89,12 +89,3 @@ void graph_compute(ggml_backend_t backend, struct record *record, const char *na
     if (!graph_try(backend, record, name, seed))
         run_fail("%s: the graph failed", name);
 }
-
-bool graph_supports_cos(ggml_backend_dev_t device, enum ggml_type type)
-{
-    struct ggml_context *ctx = graph_context();
-    struct ggml_tensor *t = ggml_cos(ctx, ggml_new_tensor_1d(ctx, type, 8));
-    const bool answer = ggml_backend_dev_supports_op(device, t);
-    ggml_free(ctx);
-    return answer;
-}

@@ -28,7 +28,4 @@ bool graph_try(ggml_backend_t backend, struct record *record, const char *name, 
 /* Where it may not fail. */
 void graph_compute(ggml_backend_t backend, struct record *record, const char *name, uint32_t seed);
 
-/* Does the device say that it computes the cosine of numbers of this type? */
-bool graph_supports_cos(ggml_backend_dev_t device, enum ggml_type type);
-
 #endif

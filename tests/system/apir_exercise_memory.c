@@ -146,6 +146,9 @@ static void many_at_once(ggml_backend_dev_t dev)
             areas[i] = area_new(dev, MIB + i);
             random_bytes(areas[i].p + i, 4096, 1000 * (uint32_t)round + i);
         }
+        /* The order is the stream's: what comes later counts. */
+        for (uint32_t i = 0; i < N; i++)
+            ggml_backend_tensor_set_async(backend, b.t, areas[i].p, 0, b.size);
         for (uint32_t i = 0; i < N; i++) {
             memcpy(b.want + i * 4096, areas[i].p + i, 4096);
             ggml_backend_tensor_set_async(backend, b.t, areas[i].p + i, i * 4096, 4096);

@@ -144,33 +144,6 @@ declines() { # PATTERN VARIABLE=VALUE...
     jq -e 'length == 2 and all(.[]; .avg_ts > 0 and (.backends | contains("APIR") | not))' <<<"$output"
 }
 
-@test "unix: allow_groups lets a group's members in, and nobody else" {
-    [[ $(id -u) -eq 0 ]] || { [[ -z ${CI-} ]]; skip "needs root, to be two users"; }
-    VTEST_CONFIG='{"threads": 1, "allow_groups": [7000]}'
-    server_start
-    chmod 755 "$VTEST_DIR"
-    chmod 666 "$VTEST_SOCKET"
-    remote setpriv --reuid 1001 --regid 7000 --clear-groups "$EXERCISE" compute
-    remote setpriv --reuid 1001 --regid 1001 --groups 500,7000 "$EXERCISE" compute
-    declines 'user 1001 may not use' setpriv --reuid 1001 --regid 1001 --clear-groups
-}
-
-@test "unix: max_contexts_per_user, of each user" {
-    [[ $(id -u) -eq 0 ]] || { [[ -z ${CI-} ]]; skip "needs root, to be two users"; }
-    VTEST_CONFIG='{"threads": 1, "max_contexts_per_user": 1}'
-    server_start
-    chmod 755 "$VTEST_DIR"
-    chmod 666 "$VTEST_SOCKET"
-    remote_job first llama-bench -m "$MODEL" -dev APIR0 -t 1 -p 0 -n 16 -r 1000000
-    busy_worker
-    declines 'serves 1 contexts of user 0 at most (max_contexts_per_user)'
-    # Another user has as many of their own.
-    remote setpriv --reuid 1001 --regid 1001 --clear-groups "$EXERCISE" compute
-    kill -KILL "$JOB"
-    wait_until 10 n_workers_is 0
-    remote "$EXERCISE" compute
-}
-
 @test "unix: auto finds the socket where there is no render node" {
     [[ ! -e /dev/dri/renderD128 ]] || { [[ -z ${CI-} ]]; skip "this machine has a render node of its own"; }
     local dir=/run/apir/host
