@@ -426,6 +426,14 @@ void fixture_wait_timeline(const struct fixture_context *c, uint32_t ring, uint3
     assert_int_equal(apir_load_acquire32(&c->timeline[ring]), seqno);
 }
 
+void fixture_expect_lost(const struct fixture_context *c, const char *reason)
+{
+    fixture_wait_state(c, APIR_STATE_LOST);
+    if (!strstr(c->ring->reason, reason))
+        fail_msg("the reason is: %s", c->ring->reason);
+    fixture_sync(c);
+}
+
 void fixture_wait_head(const struct fixture_context *c, uint64_t head)
 {
     WAIT_FOR(apir_load_acquire64(&c->ring->head) >= head, FIXTURE_WAIT_MS);
@@ -454,6 +462,13 @@ void fixture_wait_gone(pid_t pid)
 pid_t fixture_child(const struct fixture *f, const char *name, unsigned *ret_count)
 {
     return process_child(f->pid, name, ret_count);
+}
+
+unsigned fixture_workers(const struct fixture *f)
+{
+    unsigned n = 0;
+    fixture_child(f, "fake_worker", &n);
+    return n;
 }
 
 void fixture_wait_childless(const struct fixture *f)

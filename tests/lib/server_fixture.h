@@ -91,6 +91,8 @@ size_t fixture_receive(int fd, void *data, size_t size, int *ret_fd);
 
 /* Wait, and fail the test after FIXTURE_WAIT_MS. */
 void fixture_wait_state(const struct fixture_context *c, uint32_t state);
+/* It is LOST with this in the reason, and its socket answers. */
+void fixture_expect_lost(const struct fixture_context *c, const char *reason);
 /* Until the worker has completed all up to `head`. */
 void fixture_wait_head(const struct fixture_context *c, uint64_t head);
 void fixture_wait_timeline(const struct fixture_context *c, uint32_t ring, uint32_t seqno);
@@ -102,6 +104,8 @@ void fixture_wait_gone(pid_t pid);
 
 /* The server's children whose command line holds `name`: returns one, and how many. */
 pid_t fixture_child(const struct fixture *f, const char *name, unsigned *ret_count);
+/* How many workers of the fake kind it has. */
+unsigned fixture_workers(const struct fixture *f);
 /* Until the server has no child left that is not a zombie. */
 void fixture_wait_childless(const struct fixture *f);
 size_t fixture_count_fds(const struct fixture *f);

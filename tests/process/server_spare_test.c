@@ -16,13 +16,6 @@
 #define SPARES(n, seconds) NO_STOCK ", \"spare_workers\": " #n ", \"spare_seconds\": " #seconds
 #define WAIT_MS            (SERVER_SPARES_AFTER_MS + FIXTURE_WAIT_MS)
 
-static unsigned workers(const struct fixture *f)
-{
-    unsigned n = 0;
-    fixture_child(f, "fake_worker", &n);
-    return n;
-}
-
 /* How many have begun as spare ones; *ret_last: who did last. */
 static unsigned spares(const struct fixture *f, pid_t *ret_last)
 {
@@ -33,14 +26,7 @@ static unsigned spares(const struct fixture *f, pid_t *ret_last)
 
 static bool is_ready(pid_t pid)
 {
-    char path[64], name[32] = "";
-    snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return false;
-    const bool ok = fgets(name, sizeof(name), file) && strcmp(name, "fake_spare\n") == 0;
-    fclose(file);
-    return ok;
+    return strcmp(process_look(pid).name, "fake_spare") == 0;
 }
 
 /* So many soon, the last of them ready, whose process this returns. */
@@ -57,11 +43,11 @@ CONTEXT_TEST(next_context_gets_the_spare, SPARES(1, 600), NULL)
 {
     const pid_t spare = wait_for_spares(f, 1);
     fixture_expect_alive(c); /* the first context's is another one */
-    assert_int_equal(workers(f), 2);
+    assert_int_equal(fixture_workers(f), 2);
 
     struct fixture_context next;
     fixture_open_ready(f, &next, 2);
-    assert_int_equal(workers(f), 2);
+    assert_int_equal(fixture_workers(f), 2);
     fixture_work(&next, 8);
     fixture_wait_head(&next, 8);
 
@@ -80,13 +66,13 @@ CONTEXT_TEST(next_context_gets_the_spare, SPARES(1, 600), NULL)
 CONTEXT_TEST(several_wait, SPARES(2, 600), NULL)
 {
     wait_for_spares(f, 2);
-    assert_int_equal(workers(f), 3);
+    assert_int_equal(fixture_workers(f), 3);
     struct fixture_context second, third, fourth;
     fixture_open_ready(f, &second, 2);
     fixture_open_ready(f, &third, 3);
-    assert_int_equal(workers(f), 3);
+    assert_int_equal(fixture_workers(f), 3);
     fixture_open_ready(f, &fourth, 4);
-    assert_int_equal(workers(f), 4);
+    assert_int_equal(fixture_workers(f), 4);
     fixture_close(&second);
     fixture_close(&third);
     fixture_close(&fourth);
@@ -94,8 +80,8 @@ CONTEXT_TEST(several_wait, SPARES(2, 600), NULL)
 
 CONTEXT_TEST(none_is_started_where_none_is_wanted, SPARES(0, 600), NULL)
 {
-    WAIT_FOR(workers(f) > 1, SERVER_SPARES_AFTER_MS + 500);
-    assert_int_equal(workers(f), 1);
+    WAIT_FOR(fixture_workers(f) > 1, SERVER_SPARES_AFTER_MS + 500);
+    assert_int_equal(fixture_workers(f), 1);
 }
 
 CONTEXT_TEST(spare_that_nobody_takes_ends, SPARES(1, 3), NULL)
@@ -131,14 +117,14 @@ CONTEXT_TEST(spare_that_ends_is_nobodys_loss, SPARES(1, 600), "spare-exit")
     pid_t spare = -1;
     WAIT_FOR(spares(f, &spare) == 1, WAIT_MS);
     assert_true(spare > 0);
-    assert_int_equal(workers(f), 2);
+    assert_int_equal(fixture_workers(f), 2);
     kill(spare, SIGTERM);
-    WAIT_FOR(workers(f) == 1, FIXTURE_WAIT_MS);
-    assert_int_equal(workers(f), 1);
+    WAIT_FOR(fixture_workers(f) == 1, FIXTURE_WAIT_MS);
+    assert_int_equal(fixture_workers(f), 1);
     struct fixture_context next;
     fixture_open_ready(f, &next, 2);
-    WAIT_FOR(workers(f) > 2, SERVER_SPARES_AFTER_MS + 500);
-    assert_int_equal(workers(f), 2);
+    WAIT_FOR(fixture_workers(f) > 2, SERVER_SPARES_AFTER_MS + 500);
+    assert_int_equal(fixture_workers(f), 2);
     fixture_expect_alive(&next);
     fixture_expect_alive(c);
     fixture_close(&next);
@@ -178,7 +164,7 @@ CONTEXT_TEST(spare_keeps_to_the_limits, SPARES(1, 600) ", \"device_memory_mib\":
     fixture_wait_head(c, 8);
     struct fixture_context next;
     fixture_open_ready(f, &next, 2);
-    assert_int_equal(workers(f), 2);
+    assert_int_equal(fixture_workers(f), 2);
     fixture_work(&next, 8);
     fixture_wait_state(&next, APIR_STATE_LOST);
     assert_string_equal(next.ring->reason, "worker exited with status 6");

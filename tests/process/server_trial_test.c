@@ -24,23 +24,9 @@ static pid_t trial(const struct fixture *f, unsigned *ret_n)
     return pid;
 }
 
-static unsigned workers(const struct fixture *f)
-{
-    unsigned n = 0;
-    fixture_child(f, "fake_worker", &n);
-    return n;
-}
-
 static bool is_held(pid_t pid)
 {
-    char path[64], name[32] = "";
-    snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return false;
-    const bool ok = fgets(name, sizeof(name), file) && strcmp(name, "fake_waits\n") == 0;
-    fclose(file);
-    return ok;
+    return strcmp(process_look(pid).name, "fake_waits") == 0;
 }
 
 /* A context with its ring, whose trial has begun and goes on with a SIGTERM. */
@@ -55,13 +41,19 @@ static pid_t start_held(struct fixture *f, struct fixture_context *c, const char
     return pid;
 }
 
-static void expect_lost(const struct fixture_context *c, const char *reason)
-{
-    fixture_wait_state(c, APIR_STATE_LOST);
-    if (!strstr(c->ring->reason, reason))
-        fail_msg("the reason is: %s", c->ring->reason);
-    fixture_sync(c);
-}
+/* A test of that: `pid` is the trial. Both are ended after it. */
+#define HELD_TEST(test, config)                                                                    \
+    static void test##_held(struct fixture *f, struct fixture_context *c, pid_t pid);              \
+    TEST(test)                                                                                     \
+    {                                                                                              \
+        struct fixture f;                                                                          \
+        struct fixture_context c;                                                                  \
+        test##_held(&f, &c, start_held(&f, &c, config));                                           \
+        fixture_close(&c);                                                                         \
+        fixture_stop(&f);                                                                          \
+    }                                                                                              \
+    static void test##_held(struct fixture *f __attribute__((unused)), struct fixture_context *c,  \
+                            pid_t pid __attribute__((unused)))
 
 static void lost_with(const char *fault, const char *members, const char *reason)
 {
@@ -70,7 +62,7 @@ static void lost_with(const char *fault, const char *members, const char *reason
     fixture_start(&f, members, fault);
     fixture_open(&f, &c, 1);
     fixture_open_ring(&c, false);
-    expect_lost(&c, reason);
+    fixture_expect_lost(&c, reason);
     /* The next one is told at once: nothing is tried again. */
     struct fixture_context next;
     fixture_open(&f, &next, 2);
@@ -85,88 +77,69 @@ static void lost_with(const char *fault, const char *members, const char *reason
 
 /* ---- while it runs ------------------------------------------------------------------- */
 
-TEST(context_waits_and_its_worker_gets_all_that_was_made_meanwhile)
+HELD_TEST(context_waits_and_its_worker_gets_all_that_was_made_meanwhile, NO_STOCK)
 {
-    struct fixture f;
-    struct fixture_context c;
-    const pid_t pid = start_held(&f, &c, NO_STOCK);
     /* It is told that somebody is there. */
-    fixture_doorbell(&c, APIR_DOORBELL_PING, 4711);
-    fixture_sync(&c);
-    assert_int_equal(apir_load_acquire32(&c.ring->pong), 4711);
-    assert_int_equal(apir_load_acquire32(&c.ring->state), APIR_STATE_STARTING);
+    fixture_doorbell(c, APIR_DOORBELL_PING, 4711);
+    fixture_sync(c);
+    assert_int_equal(apir_load_acquire32(&c->ring->pong), 4711);
+    assert_int_equal(apir_load_acquire32(&c->ring->state), APIR_STATE_STARTING);
     /* What has gone again is not handed on; what is left comes before the ring. */
-    fixture_take_blob(&c, 3, 2, 65536);
-    fixture_take_blob(&c, 2, APIR_ARENA_BLOB_ID, 65536);
-    fixture_destroy_resource(&c, 3);
-    fixture_work(&c, 8);
-    assert_int_equal(workers(&f), 1);
+    fixture_take_blob(c, 3, 2, 65536);
+    fixture_take_blob(c, 2, APIR_ARENA_BLOB_ID, 65536);
+    fixture_destroy_resource(c, 3);
+    fixture_work(c, 8);
+    assert_int_equal(fixture_workers(f), 1);
 
     kill(pid, SIGTERM);
-    fixture_wait_head(&c, 8);
-    fixture_expect_alive(&c);
+    fixture_wait_head(c, 8);
+    fixture_expect_alive(c);
     /* It is that very process, and there is no other. */
-    assert_int_equal(trial(&f, NULL), pid);
-    assert_int_equal(workers(&f), 1);
-    fixture_close(&c);
-    fixture_stop(&f);
+    assert_int_equal(trial(f, NULL), pid);
+    assert_int_equal(fixture_workers(f), 1);
 }
 
-TEST(all_that_wait_get_a_worker_and_one_trial_is_enough)
+HELD_TEST(all_that_wait_get_a_worker_and_one_trial_is_enough, NO_STOCK)
 {
-    struct fixture f;
-    struct fixture_context c, others[3];
+    struct fixture_context others[3];
     unsigned n = 0;
-    const pid_t pid = start_held(&f, &c, NO_STOCK);
-    fixture_take_blob(&c, 2, APIR_ARENA_BLOB_ID, 65536);
+    fixture_take_blob(c, 2, APIR_ARENA_BLOB_ID, 65536);
     for (uint32_t i = 0; i < 3; i++) {
-        fixture_open(&f, &others[i], 2 + i);
+        fixture_open(f, &others[i], 2 + i);
         fixture_open_ring(&others[i], false);
     }
-    assert_int_equal(workers(&f), 1);
+    assert_int_equal(fixture_workers(f), 1);
     kill(pid, SIGTERM);
-    fixture_wait_state(&c, APIR_STATE_READY);
+    fixture_wait_state(c, APIR_STATE_READY);
     for (uint32_t i = 0; i < 3; i++) {
         fixture_wait_state(&others[i], APIR_STATE_READY);
         fixture_expect_alive(&others[i]);
         fixture_close(&others[i]);
     }
-    assert_int_equal(trial(&f, &n), pid);
+    assert_int_equal(trial(f, &n), pid);
     assert_int_equal(n, 1);
     /* Who has waited longest has that worker. */
     kill(pid, SIGKILL);
-    fixture_wait_state(&c, APIR_STATE_LOST);
-    fixture_close(&c);
-    fixture_stop(&f);
+    fixture_wait_state(c, APIR_STATE_LOST);
 }
 
-TEST(context_that_leaves_meanwhile_is_nobodys_loss)
+HELD_TEST(context_that_leaves_meanwhile_is_nobodys_loss, NO_STOCK)
 {
-    struct fixture f;
-    struct fixture_context c, next;
-    const pid_t pid = start_held(&f, &c, NO_STOCK);
-    fixture_take_blob(&c, 2, APIR_ARENA_BLOB_ID, 65536);
-    fixture_destroy_resource(&c, 1); /* the ring */
-    fixture_wait_state(&c, APIR_STATE_LOST);
-    fixture_close(&c);
+    fixture_take_blob(c, 2, APIR_ARENA_BLOB_ID, 65536);
+    fixture_destroy_resource(c, 1); /* the ring */
+    fixture_wait_state(c, APIR_STATE_LOST);
+    fixture_close(c);
     kill(pid, SIGTERM);
     fixture_wait_gone(pid); /* nobody takes it */
-    fixture_open_ready(&f, &next, 2);
-    assert_int_equal(trial(&f, NULL), -1);
-    fixture_close(&next);
-    fixture_stop(&f);
+    fixture_open_ready(f, c, 2);
+    assert_int_equal(trial(f, NULL), -1);
 }
 
 /* Before there is an account of it, too. */
-TEST(memory_is_limited_meanwhile)
+HELD_TEST(memory_is_limited_meanwhile, NO_STOCK ", \"context_host_memory_mib\": 2")
 {
-    struct fixture f;
-    struct fixture_context c;
-    start_held(&f, &c, NO_STOCK ", \"context_host_memory_mib\": 2");
-    fixture_take_blob(&c, 2, APIR_ARENA_BLOB_ID, 1 << 20);
-    assert_int_equal(fixture_create_blob(&c, 3, 2, 65536), -1);
-    fixture_close(&c);
-    fixture_stop(&f);
+    fixture_take_blob(c, 2, APIR_ARENA_BLOB_ID, 1 << 20);
+    assert_int_equal(fixture_create_blob(c, 3, 2, 65536), -1);
 }
 
 TEST(trial_ends_with_the_server)

@@ -283,12 +283,10 @@ static int tear_down_context(void **state)
 
 static void expect_lost(const char *reason)
 {
-    fixture_wait_state(&own, APIR_STATE_LOST);
-    assert_non_null(strstr(own.ring->reason, reason));
-    /* The socket answers, and fences complete. */
+    fixture_expect_lost(&own, reason);
+    /* And fences complete. */
     fixture_fence(&own, 5, 77);
     fixture_wait_timeline(&own, 5, 77);
-    fixture_sync(&own);
 }
 
 OWN_TEST(ring_comes_first_and_once)

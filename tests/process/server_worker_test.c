@@ -12,10 +12,7 @@
 
 static void expect_lost(const struct fixture_context *c, const char *reason)
 {
-    fixture_wait_state(c, APIR_STATE_LOST);
-    if (!strstr(c->ring->reason, reason))
-        fail_msg("the reason is: %s", c->ring->reason);
-    fixture_sync(c); /* the socket answers */
+    fixture_expect_lost(c, reason);
     fixture_doorbell(c, APIR_DOORBELL_PING, 4711);
     fixture_sync(c);
     assert_int_not_equal(c->ring->pong, 4711);
