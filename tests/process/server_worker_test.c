@@ -52,29 +52,23 @@ static void fault_is_reported(const char *config, const char *fault, const char 
     fixture_stop(&f);
 }
 
-TEST(worker_that_exits_is_reported)
+TEST(ends_and_silence_of_a_worker_are_reported)
 {
-    fault_is_reported(NO_STOCK, "exit", "worker exited with status 3");
-}
-
-TEST(worker_that_aborts_is_reported)
-{
-    fault_is_reported(NO_STOCK, "crash", "worker killed by signal 6");
-}
-
-TEST(worker_that_stays_stopped_is_lost)
-{
-    fault_is_reported(NO_STOCK, "stop", "worker was stopped");
-}
-
-TEST(worker_that_works_too_long_is_lost)
-{
-    fault_is_reported(NO_STOCK ", \"seconds_per_graph\": 1", "busy", "seconds_per_graph: 1");
-}
-
-TEST(worker_that_takes_too_long_to_start_is_lost)
-{
-    fault_is_reported(NO_STOCK ", \"seconds_to_start\": 1", "stuck", "seconds_to_start: 1");
+    static const struct {
+        const char *config, *fault, *reason;
+    } rows[] = {
+        {NO_STOCK, "exit", "worker exited with status 3"},
+        {NO_STOCK, "crash", "worker killed by signal 6"},
+        {NO_STOCK, "stop", "worker was stopped"},
+        {NO_STOCK ", \"seconds_per_graph\": 1", "busy", "seconds_per_graph: 1"},
+        {NO_STOCK ", \"seconds_to_start\": 1", "stuck", "seconds_to_start: 1"},
+        {NO_STOCK, "hoard", "does not read its control socket"},
+        {NO_STOCK ", \"worker\": \"/no/such/worker\"", NULL, "cannot start a worker"},
+        {NO_STOCK ", \"worker\": \"/etc/passwd\"", NULL, "cannot start a worker"},
+        {NO_STOCK ", \"worker\": \"/bin\"", NULL, "status 127"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        fault_is_reported(rows[i].config, rows[i].fault, rows[i].reason);
 }
 
 TEST(worker_that_breaks_the_rules_is_lost)
@@ -83,18 +77,6 @@ TEST(worker_that_breaks_the_rules_is_lost)
                                          "rude-fd", "rude-release", "rude-short"};
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
         fault_is_reported(NO_STOCK, faults[i], "breaks the rules of its control socket");
-}
-
-TEST(worker_that_takes_no_answers_is_lost)
-{
-    fault_is_reported(NO_STOCK, "hoard", "does not read its control socket");
-}
-
-TEST(worker_that_cannot_start_is_reported)
-{
-    fault_is_reported(NO_STOCK ", \"worker\": \"/no/such/worker\"", NULL, "cannot start a worker");
-    fault_is_reported(NO_STOCK ", \"worker\": \"/etc/passwd\"", NULL, "cannot start a worker");
-    fault_is_reported(NO_STOCK ", \"worker\": \"/bin\"", NULL, "status 127");
 }
 
 CONTEXT_TEST(request_waits_for_room, NO_STOCK ", \"device_memory_mib\": 100", "reserve")

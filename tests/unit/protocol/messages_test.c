@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The table of messages, at both ends. Those cut short, too long and in the wrong state: the
+ * attacks message-*. */
 #include "tests/lib/unit.h"
 
 #include "protocol/messages.h"
@@ -192,41 +194,6 @@ TEST(each_field_just_outside_its_range_is_refused_on_both_sides)
     }
 }
 
-TEST(truncation_at_every_length_is_refused)
-{
-    static uint8_t cut[APIR_MESSAGE_MAX];
-    for (const struct message_row *row = message_table; row < MESSAGE_END; row++) {
-        const struct sample *s = sample_of(row, true);
-        for (size_t n = 0; n < s->size; n++) {
-            expect_bad(row, s->bytes, n, state_of(row));
-            /* and where the header owns up to the shorter size */
-            memcpy(cut, s->bytes, n);
-            uint32_t claim = (uint32_t)n;
-            if (n >= 8)
-                memcpy(cut + 4, &claim, sizeof(claim));
-            expect_bad(row, cut, n, state_of(row));
-        }
-    }
-}
-
-TEST(a_message_in_the_wrong_state_is_refused)
-{
-    static const unsigned states[] = {0, APIR_ST_NEW, APIR_ST_READY};
-    for (const struct message_row *row = message_table; row < MESSAGE_END; row++) {
-        const struct sample *s = sample_of(row, false);
-        for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
-            struct apir_msg out;
-            const char *why;
-            if (row->states & states[i]) {
-                assert_int_equal(decode(s->bytes, s->size, states[i], &out, &why, NULL), 0);
-            } else {
-                why = expect_bad(row, s->bytes, s->size, states[i]);
-                assert_non_null(strstr(why, "wrong state"));
-            }
-        }
-    }
-}
-
 /* A guest learns first that it speaks too early, not what else is wrong. */
 TEST(the_state_is_checked_before_the_fields)
 {
@@ -277,19 +244,6 @@ TEST(a_header_that_lies_is_refused)
             bad.size = (uint32_t)((int64_t)h.size + skews[i]);
             memcpy(s->bytes, &bad, sizeof(bad));
             expect_bad_sample(s);
-        }
-    }
-}
-
-TEST(bytes_behind_the_message_are_refused)
-{
-    for (const struct message_row *row = message_table; row < MESSAGE_END; row++) {
-        struct sample *s = sample_of(row, false);
-        memset(s->bytes + s->size, 0, 64);
-        for (size_t more = 1; more <= 64; more++) {
-            uint32_t claim = (uint32_t)(s->size + more);
-            memcpy(s->bytes + 4, &claim, sizeof(claim));
-            expect_bad(row, s->bytes, s->size + more, state_of(row));
         }
     }
 }

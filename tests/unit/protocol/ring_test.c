@@ -164,19 +164,6 @@ ENDS_TEST(publishing_leaves_what_is_not_taken, ends_open)
         }
 }
 
-ENDS_TEST(messages_straddle_the_end_at_every_offset, ends_open_memfd)
-{
-    static const size_t sizes[] = {8, 16, 64, 1000, APIR_MESSAGE_MAX};
-    for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
-        for (uint64_t at = CMD_SIZE - sizes[s]; at <= CMD_SIZE; at += 8) {
-            ends_start_at(e, at);
-            publish(e, sizes[s], at);
-            expect_taken(e, sizes[s], at);
-            complete(&e->host);
-        }
-    }
-}
-
 /* Puts until nothing fits, takes all, and does it again from where it stands. */
 static void fill_and_drain(struct ends *e, uint64_t start)
 {
@@ -275,24 +262,6 @@ ENDS_TEST(a_hostile_tail_keeps_the_host_awake_to_refuse_it, ends_open)
     assert_false(apir_ring_host_prepare_sleep(&e->host));
     apir_ring_host_awake(&e->host);
     expect_host_refuses(e, APIR_MESSAGE_MAX);
-}
-
-ENDS_TEST(the_shared_head_is_never_read_by_the_host, ends_open)
-{
-    static const uint64_t lies[] = {8, 64, 1 << 20, UINT64_MAX, UINT64_C(1) << 63};
-    for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
-        ends_start_at(e, 4096);
-        publish(e, 64, i);
-        apir_store_release64(&e->header->head, lies[i]);
-        expect_taken(e, 64, i);
-        complete(&e->host);
-        assert_true(apir_load_acquire64(&e->header->head) == 4096 + 64);
-        expect_nothing(e);
-        /* both moved, by the same amount */
-        apir_store_release64(&e->header->head, e->host.head + 2 * CMD_SIZE);
-        apir_store_release64(&e->header->tail, e->host.head + 2 * CMD_SIZE);
-        expect_host_refuses(e, APIR_MESSAGE_MAX);
-    }
 }
 
 /* Once seen, a tail is not looked at again before its messages are done. */
