@@ -44,6 +44,9 @@ int lying_host_memory(uint64_t size);
  * not work, another number where the lie has ended it. The listener is a SOCK_SEQPACKET. */
 _Noreturn void lying_host_serve(int listener, lie *tell);
 
+/* For a lie: nothing more is said until the program has gone, which ends the process with 0. */
+_Noreturn void lying_host_falls_silent(void);
+
 /* For a lie: the ring's header as both sides have it; NULL: not yet. */
 struct apir_ring_header *lying_host_ring(void);
 

@@ -5,18 +5,15 @@
  */
 #include "tests/lib/unit.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
 #include "cdi/host/session.h"
-#include "common/fdsock.h"
 #include "protocol/messages.h"
 #include "protocol/ring.h"
+#include "tests/lib/lying_host.h"
 #include "tests/lib/processes.h"
 #include "tests/lib/server_fixture.h"
 #include "tests/lib/unix_client.h"
@@ -108,155 +105,64 @@ enum fault {
     FAULT_CONTROL, /* control characters in its texts */
 };
 
-static struct {
-    struct apir_ring_host ring;
-    uint8_t *blob;
-    enum fault fault;
-    unsigned state;
-    int fd; /* of the connection */
-} host;
+static enum fault fault; /* of the host */
 
-static void answer_hello(uint8_t *reply)
+static void lie_hello(struct apir_reply_hello *r, const struct apir_msg_hello *m)
 {
-    struct apir_reply_hello r = {.major = 1, .minor = 1, .n_devices = 2};
+    struct apir_ring_header *h = lying_host_ring();
 
-    if (host.fault == FAULT_REFUSED)
-        r.status = APIR_E_VERSION;
-    if (host.fault == FAULT_MANY)
-        r.n_devices = APIR_DEVICES_MAX + 1;
-    memcpy(reply, &r, sizeof(r));
-    host.state = APIR_ST_READY;
-}
-
-static void answer_device(uint8_t *reply, uint32_t device)
-{
-    struct apir_reply_device_info r = {.name = "Vulkan0", .description = "A GPU"};
-
-    snprintf(r.id, sizeof(r.id), "id-%u", host.fault == FAULT_TWICE ? 0 : device);
-    if (host.fault == FAULT_STATUS)
-        r.status = APIR_E_FAILED;
-    if (host.fault == FAULT_NO_ID && device == 0)
-        memset(r.id, 'a', sizeof(r.id));
-    else if (host.fault == FAULT_NO_ID)
-        strcpy(r.id, "a\nb");
-    if (host.fault == FAULT_CONTROL) {
-        memset(r.name, 'n', sizeof(r.name));
-        strcpy(r.description, "\033[31mred");
-    }
-    memcpy(reply, &r, sizeof(r));
-}
-
-/* As apir-render-server does; nothing rests on a clean reply area. */
-static void make_ring(void)
-{
-    memset(host.blob, 0x5a, APIR_RING_SIZE);
-    *(struct apir_ring_header *)(void *)host.blob = (struct apir_ring_header){
-        .magic = host.fault == FAULT_NO_RING ? 0 : APIR_RING_MAGIC,
-        .major = 1,
-        .minor = 1,
-        .blob_size = APIR_RING_SIZE,
-        .reply_offset = APIR_RING_HEADER_SIZE,
-        .reply_size = apir_ring_reply_size(APIR_RING_SIZE),
-        .cmd_offset = apir_ring_cmd_offset(APIR_RING_SIZE),
-        .cmd_size = APIR_RING_SIZE / 2,
-        .state = APIR_STATE_READY,
-    };
-    apir_ring_host_init(&host.ring, host.blob, APIR_RING_SIZE);
-    host.state = APIR_ST_NEW;
-}
-
-static void give_blob(const struct apir_unix_request *request)
-{
-    struct apir_unix_answer answer = {.op = request->op, .blob_id = request->blob_id};
-    int fd = memfd_create("blob", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-
-    if (host.fault == FAULT_FULL || (host.fault == FAULT_NO_ROOM && request->blob_id != 0))
-        answer.status = ENOSPC;
-    if (fd < 0 || ftruncate(fd, (off_t)request->value) < 0 ||
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) < 0)
-        _exit(2);
-    if (request->blob_id == APIR_RING_BLOB_ID) {
-        host.blob = mmap(NULL, request->value, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        if (host.blob == MAP_FAILED)
-            _exit(2);
-        make_ring();
-    }
-    if (apir_fdsock_send(host.fd, &answer, sizeof(answer), &fd, answer.status == 0) < 0)
-        _exit(0); /* the client is gone */
-    close(fd);
-}
-
-static void answer_message(const uint8_t *buf, size_t size)
-{
-    uint8_t *replies = host.blob + APIR_RING_HEADER_SIZE;
-    struct apir_msg msg;
-    const char *why = NULL;
-
-    if (apir_msg_decode(buf, size, host.state, &msg, &why) != 0)
-        _exit(2);
     /* Over this transport a client is always in its host's kernel. */
-    if (msg.code == APIR_MSG_HELLO && msg.u.hello.features != APIR_HELLO_ONE_KERNEL)
+    if (m->features != APIR_HELLO_ONE_KERNEL)
         _exit(3);
-    if (msg.code == APIR_MSG_HELLO)
-        answer_hello(replies + msg.u.hello.reply);
-    else
-        answer_device(replies + msg.u.device_info.reply, msg.u.device_info.device);
-    apir_ring_host_done(&host.ring);
-    apir_ring_host_show(&host.ring);
+    if (fault == FAULT_DIES)
+        apir_ring_set_state(h, APIR_STATE_LOST, "a test\033[31m");
+    if (fault == FAULT_DIES || fault == FAULT_SILENT)
+        lying_host_falls_silent();
+    /* Nothing rests on a clean reply area. */
+    memset((uint8_t *)h + h->reply_offset, 0x5a, h->reply_size);
+    r->n_devices = fault == FAULT_MANY ? APIR_DEVICES_MAX + 1 : 2;
+    if (fault == FAULT_REFUSED)
+        r->status = APIR_E_VERSION;
 }
 
-/* What is on the ring; then sleeps on it until more is there, for a moment. */
-static void serve_ring(void)
+static void lie_device(struct apir_reply_device_info *r, uint32_t device)
 {
-    uint8_t buf[APIR_MESSAGE_MAX];
-    size_t size;
-
-    if (host.fault == FAULT_DIES)
-        apir_ring_set_state(host.ring.header, APIR_STATE_LOST, "a test\033[31m");
-    while (host.fault != FAULT_SILENT && host.fault != FAULT_DIES &&
-           apir_ring_host_take(&host.ring, buf, sizeof(buf), &size) == 0)
-        answer_message(buf, size);
-    if (apir_ring_host_prepare_sleep(&host.ring))
-        apir_ring_host_sleep(&host.ring, 10000000);
-    apir_ring_host_awake(&host.ring);
-}
-
-/* One client, until it closes the connection. */
-static void serve(int listener)
-{
-    union {
-        struct apir_unix_hello hello;
-        struct apir_unix_request request;
-    } in;
-    struct apir_unix_welcome welcome = {.magic = APIR_UNIX_MAGIC, .major = 1, .minor = 1};
-    unsigned blobs = 0;
-    size_t size;
-
-    host.fd = accept(listener, NULL, NULL);
-    if (host.fd < 0 || apir_fdsock_recv(host.fd, &in, sizeof(in), &size, NULL, 0, NULL, 0) < 0)
-        _exit(2);
-    if (host.fault == FAULT_REFUSES) {
-        welcome.status = APIR_UNIX_REFUSED;
-        strcpy(welcome.text, "no more contexts");
-    }
-    (void)apir_fdsock_send(host.fd, &welcome, sizeof(welcome), NULL, 0);
-    for (;;) {
-        struct pollfd p = {.fd = host.fd, .events = POLLIN};
-
-        if (blobs == 2)
-            serve_ring();
-        if (poll(&p, 1, blobs == 2 ? 0 : -1) <= 0)
-            continue;
-        if (apir_fdsock_recv(host.fd, &in, sizeof(in), &size, NULL, 0, NULL, 0) < 0 || size == 0)
-            _exit(0);
-        if (in.request.op == APIR_UNIX_BLOB_CREATE) {
-            give_blob(&in.request);
-            blobs++;
-        }
+    snprintf(r->id, sizeof(r->id), "id-%u", fault == FAULT_TWICE ? 0 : device);
+    if (fault == FAULT_STATUS)
+        r->status = APIR_E_FAILED;
+    if (fault == FAULT_NO_ID && device == 0)
+        memset(r->id, 'a', sizeof(r->id));
+    else if (fault == FAULT_NO_ID)
+        strcpy(r->id, "a\nb");
+    if (fault == FAULT_CONTROL) {
+        memset(r->name, 'n', sizeof(r->name));
+        strcpy(r->description, "\033[31mred");
     }
 }
 
-static void ask_host(enum fault fault, enum cdi_session_step passed)
+static void tell(enum lie_step step, struct lie_data *d)
+{
+    struct apir_unix_welcome *welcome = d->answer;
+    struct apir_unix_answer *memory = d->answer;
+    struct apir_ring_header *ring = d->answer;
+
+    if (step == LIE_WELCOME && fault == FAULT_REFUSES) {
+        welcome->status = APIR_UNIX_REFUSED;
+        strcpy(welcome->text, "no more contexts");
+    } else if (step == LIE_MEMORY &&
+               (fault == FAULT_FULL || (fault == FAULT_NO_ROOM && d->blob_id != 0))) {
+        memory->status = ENOSPC;
+        close(d->fds[--d->n_fds]);
+    } else if (step == LIE_READY && fault == FAULT_NO_RING) {
+        ring->magic = 0;
+    } else if (step == (enum lie_step)APIR_MSG_HELLO) {
+        lie_hello(d->answer, &d->msg->u.hello);
+    } else if (step == (enum lie_step)APIR_MSG_DEVICE_INFO) {
+        lie_device(d->answer, d->msg->u.device_info.device);
+    }
+}
+
+static void ask_host(enum fault how, enum cdi_session_step passed)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), status;
@@ -265,12 +171,12 @@ static void ask_host(enum fault fault, enum cdi_session_step passed)
     strcpy(address.sun_path, unix_host.path);
     assert_int_equal(bind(listener, (const struct sockaddr *)&address, sizeof(address)), 0);
     assert_int_equal(listen(listener, 1), 0);
-    host.fault = fault;
+    fault = how;
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        serve(listener);
+        lying_host_serve(listener, tell);
     }
     close(listener);
     ask(fault == FAULT_SILENT ? 3000 : TIMEOUT_MS);
@@ -289,7 +195,7 @@ TEST(answers_are_taken_for_what_they_are)
     assert_int_equal(session.n_devices, 2);
     assert_string_equal(devices[0].id, "id-0");
     assert_string_equal(devices[1].id, "id-1");
-    assert_string_equal(devices[1].name, "Vulkan0");
+    assert_string_equal(devices[1].name, "GPU0");
     assert_string_equal(devices[1].description, "A GPU");
     ask_host(FAULT_NO_ID, CDI_SESSION_DEVICES);
     assert_string_equal(devices[0].id, "");
