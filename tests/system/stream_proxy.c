@@ -19,10 +19,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/fdsock.h"
 #include "tests/lib/descriptors.h"
 
 enum { FDS_MAX = 8, MESSAGE_MAX = 1 << 20 };
@@ -53,30 +53,15 @@ _Noreturn static void give_up(const char *fmt, ...)
     exit(1);
 }
 
-/* recvmsg, with descriptors. Returns the bytes, 0 at the end. */
-static size_t receive(int sock, void *data, size_t size, int flags, int *fds, size_t *ret_n)
+/* Returns the bytes, 0 at the end. */
+static size_t receive(int sock, void *data, size_t size, int *fds, size_t *ret_n)
 {
-    union {
-        struct cmsghdr align;
-        char buf[CMSG_SPACE(sizeof(int) * FDS_MAX)];
-    } control;
-    struct iovec iov = {.iov_base = data, .iov_len = size};
-    struct msghdr msg = {.msg_iov = &iov,
-                         .msg_iovlen = 1,
-                         .msg_control = control.buf,
-                         .msg_controllen = sizeof(control.buf)};
-    ssize_t n = recvmsg(sock, &msg, flags | MSG_CMSG_CLOEXEC);
+    size_t got = 0;
     *ret_n = 0;
-    if (n < 0 && errno == ECONNRESET)
-        return 0;
-    if (n < 0 || (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
+    const int rc = apir_fdsock_recv(sock, data, size, &got, fds, FDS_MAX, ret_n, 0);
+    if (rc < 0 && rc != -ECONNRESET)
         give_up("a message that cannot be received");
-    struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
-        *ret_n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        memcpy(fds, CMSG_DATA(c), *ret_n * sizeof(int));
-    }
-    return (size_t)n;
+    return rc < 0 ? 0 : got;
 }
 
 /* False: the other side is gone. */
@@ -109,7 +94,7 @@ static void *to_stream(void *user)
 {
     struct link *l = user;
     struct message m = {.data = malloc(MESSAGE_MAX)};
-    while ((m.size = receive(l->packets, m.data, MESSAGE_MAX, 0, m.fds, &m.n_fds)) > 0) {
+    while ((m.size = receive(l->packets, m.data, MESSAGE_MAX, m.fds, &m.n_fds)) > 0) {
         const uint32_t length = htonl((uint32_t)m.size);
         const bool sent = transmit_all(l->stream, &length, sizeof(length), m.fds, m.n_fds) &&
                           transmit_all(l->stream, m.data, m.size, NULL, 0);
@@ -148,7 +133,7 @@ static bool receive_exactly(int sock, uint8_t *data, size_t size)
     int fds[FDS_MAX];
     size_t n_fds = 0;
     while (size) {
-        const size_t n = receive(sock, data, size, 0, fds, &n_fds);
+        const size_t n = receive(sock, data, size, fds, &n_fds);
         if (n == 0)
             return false;
         if (n_fds)
@@ -163,7 +148,7 @@ static bool reply_receive(const struct link *l, struct message *m)
 {
     uint8_t length[4];
     uint32_t size;
-    const size_t n = receive(l->stream, length, sizeof(length), 0, m->fds, &m->n_fds);
+    const size_t n = receive(l->stream, length, sizeof(length), m->fds, &m->n_fds);
     if (n == 0 || !receive_exactly(l->stream, length + n, sizeof(length) - n))
         return false;
     memcpy(&size, length, sizeof(size));
