@@ -2,6 +2,7 @@
 #include "common/file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -36,6 +37,15 @@ int apir_file_read(int fd, size_t max, char **ret_data, size_t *ret_size, struct
     *ret_data = steal_pointer(&data);
     *ret_size = size;
     return 0;
+}
+
+ssize_t apir_file_begin(const char *path, char *text, size_t size)
+{
+    cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
+
+    text[n > 0 ? n : 0] = '\0';
+    return n < 0 ? -errno : n;
 }
 
 int apir_file_write(int fd, const char *data, size_t size)

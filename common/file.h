@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole files, by their descriptors. */
+/* Files, read and written whole, and the beginning of one. */
 #ifndef APIR_COMMON_FILE_H
 #define APIR_COMMON_FILE_H
 
 #include <stddef.h>
+#include <sys/types.h>
 
 struct apir_error;
 
@@ -13,6 +14,10 @@ struct apir_error;
  * Returns 0 or -errno.
  */
 int apir_file_read(int fd, size_t max, char **ret_data, size_t *ret_size, struct apir_error *err);
+
+/* What one read gives of the beginning of the file, as text; "" where that is nothing. Returns its
+ * length, or -errno. */
+ssize_t apir_file_begin(const char *path, char *text, size_t size);
 
 /* Writes all of it. Returns 0 or -errno. */
 int apir_file_write(int fd, const char *data, size_t size);

@@ -15,7 +15,7 @@ $(HOOK_OBJS): private PKGS := json-c libcap
 $(HOOK_OBJS): private EXTRA_CFLAGS := $(HOOK_FLAGS)
 
 HOOK_PARTS := $(HOOK_OBJS) $(COMMON_IMAGE_OBJS) $(COMMON_OCI_OBJS) $(COMMON_JSON_OBJS) \
-              $(call objs,common/error.c common/text.c)
+              $(call objs,common/error.c common/file.c common/text.c)
 $(O)/hook/apir-hook: private PKGS := json-c libcap
 $(O)/hook/apir-hook: private EXTRA_LIBS := $(HOOK_STATIC)
 $(O)/hook/apir-hook: $(HOOK_PARTS)

@@ -15,6 +15,7 @@
 #include "backend/config/config.h"
 #include "backend/server/closer.h"
 #include "common/cleanup.h"
+#include "common/file.h"
 
 #define MOUNT "/sys/fs/cgroup"
 
@@ -29,20 +30,11 @@ static int file_write(const char *folder, const char *name, const char *text)
     return write(fd, text, strlen(text)) < 0 ? -errno : 0;
 }
 
-/* The text of a small file; returns its length, or -errno. */
-static ssize_t file_read(const char *path, char *text, size_t size)
-{
-    cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
-    text[n > 0 ? n : 0] = '\0';
-    return n < 0 ? -errno : n;
-}
-
 /* Our group's folder: of the one hierarchy of version 2. Returns 0 or -errno. */
 static int own_folder(char *folder, size_t size)
 {
     char text[PATH_MAX];
-    const ssize_t n = file_read("/proc/self/cgroup", text, sizeof(text));
+    const ssize_t n = apir_file_begin("/proc/self/cgroup", text, sizeof(text));
     if (n < 0)
         return (int)n;
     char *path = strncmp(text, "0::/", 4) == 0 ? text + 3 : NULL;
@@ -163,7 +155,7 @@ bool server_cgroups_starved(const struct server_cgroups *groups, pid_t pid)
     char folder[PATH_MAX], path[PATH_MAX], text[512];
     if (!groups->folder[0] || worker_folder(groups, pid, folder, sizeof(folder)) < 0 ||
         snprintf(path, sizeof(path), "%s/memory.events", folder) >= (int)sizeof(path) ||
-        file_read(path, text, sizeof(text)) < 0)
+        apir_file_begin(path, text, sizeof(text)) < 0)
         return false;
     const char *kills = strstr(text, "\noom_kill ");
     return kills && atoi(kills + strlen("\noom_kill ")) > 0;

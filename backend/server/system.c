@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/file.h"
 
 int server_signals_open(const sigset_t *mask)
 {
@@ -55,6 +57,23 @@ static unsigned long long meminfo(const char *text, const char *name)
     return line ? strtoull(line + strlen(name), NULL, 10) : 0;
 }
 
+int server_session_folder(const char *name, char *path, size_t size)
+{
+    const char *run = getenv("XDG_RUNTIME_DIR");
+    struct stat st;
+    if (!run || run[0] != '/' || stat(run, &st) < 0)
+        return -ENOENT;
+    if (st.st_uid != geteuid())
+        return -EPERM;
+    for (int whole = 0; whole < 2; whole++) {
+        if (snprintf(path, size, "%s/apir%s%s", run, whole ? "/" : "", whole ? name : "") >=
+            (int)size)
+            return -ENAMETOOLONG;
+        (void)mkdir(path, 0700); /* where it fails, its use says why */
+    }
+    return 0;
+}
+
 bool server_meminfo_is_scarce(const char *text)
 {
     const unsigned long long available = meminfo(text, "MemAvailable:");
@@ -64,11 +83,7 @@ bool server_meminfo_is_scarce(const char *text)
 bool server_memory_is_scarce(void)
 {
     char text[4096];
-    cleanup_fd int fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-    if (n <= 0)
-        return false;
-    text[n] = '\0';
+    (void)apir_file_begin("/proc/meminfo", text, sizeof(text));
     return server_meminfo_is_scarce(text);
 }
 

@@ -26,6 +26,10 @@ int server_self_path(char *path, size_t size);
 /* Whether a path leads to this very program. */
 bool server_self_is(const char *path);
 
+/* The folder apir/NAME below the one that systemd gives a user's session, made where it is missing:
+ * -ENOENT where there is no session, -EPERM where it is another user's. Returns 0 or -errno. */
+int server_session_folder(const char *name, char *path, size_t size);
+
 /* Less than a quarter of this machine's memory is available. False where it cannot be told. */
 bool server_memory_is_scarce(void);
 /* The same of a text as that of /proc/meminfo. */

@@ -5,7 +5,6 @@
 #include "cdi/doctor/engine.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +18,7 @@
 #include "cdi/engine/toml.h"
 #include "common/cleanup.h"
 #include "common/error.h"
+#include "common/file.h"
 
 /* ---- engines ----------------------------------------------------------------------- */
 
@@ -219,13 +219,12 @@ enum doctor_status doctor_check_rootless(struct doctor *d, struct doctor_outcome
 /* One digit of a file below SELinux's; -1: there is none. */
 static int selinux_digit(const struct doctor *d, const char *name)
 {
-    char path[PATH_MAX], digit = 0;
+    char path[PATH_MAX], digit[2];
 
     snprintf(path, sizeof(path), "%s/sys/fs/selinux/%s", d->root, name);
-    cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || read(fd, &digit, 1) != 1 || digit < '0' || digit > '9')
+    if (apir_file_begin(path, digit, sizeof(digit)) != 1 || digit[0] < '0' || digit[0] > '9')
         return -1;
-    return digit - '0';
+    return digit[0] - '0';
 }
 
 enum doctor_status doctor_check_selinux(struct doctor *d, struct doctor_outcome *o)

@@ -14,6 +14,7 @@
 #include "cdi/doctor/check.h"
 #include "common/cleanup.h"
 #include "common/error.h"
+#include "common/file.h"
 
 #define MPS_PROGRAM "nvidia-cuda-mps-control"
 #define MPS_PARENT  "apir-render-ser" /* as the kernel has its name */
@@ -25,12 +26,7 @@ static bool mps_read(const struct doctor *d, const char *path, char *text, size_
 {
     char full[PATH_MAX];
     snprintf(full, sizeof(full), "%s%s", d->root, path);
-    FILE *f = fopen(full, "re");
-    if (!f)
-        return false;
-    text[fread(text, 1, size - 1, f)] = '\0';
-    fclose(f);
-    return true;
+    return apir_file_begin(full, text, size) >= 0;
 }
 
 static size_t mps_count(const struct doctor *d, const char *pattern)

@@ -3,15 +3,14 @@
 
 #include "cdi/top/who.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "common/cleanup.h"
 #include "common/text.h"
+#include "common/file.h"
 
 /* What engines put in front of an id, in the name of a scope (systemd) or of a folder; "": nothing.
  */
@@ -82,10 +81,7 @@ static bool load(int64_t pid, const char *name, char *text, size_t size)
     char path[64];
 
     snprintf(path, sizeof(path), "/proc/%lld/%s", (long long)pid, name);
-    cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
-    text[n > 0 ? n : 0] = '\0';
-    return n > 0;
+    return apir_file_begin(path, text, size) > 0;
 }
 
 /* In milliseconds since the boot; -1: it cannot be told. */

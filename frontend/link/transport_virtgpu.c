@@ -4,6 +4,7 @@
  * plug-in may not pull a library into its host process.
  */
 #include "frontend/link/transport.h"
+#include "common/file.h"
 
 #include <drm/drm.h>
 #include <drm/virtgpu_drm.h>
@@ -167,10 +168,7 @@ static uint64_t node_window(const char *path)
     for (int up = 0; up < 2 && !best; up++) {
         snprintf(file, sizeof(file), "/sys/class/drm/%s/device/%sresource", base ? base + 1 : path,
                  up ? "../" : "");
-        int fd = open(file, O_RDONLY | O_CLOEXEC);
-        ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-        if (fd >= 0)
-            close(fd);
+        const ssize_t n = apir_file_begin(file, text, sizeof(text));
         uint64_t start = 0;
         int column = 0;
         for (const char *p = text; n > 0 && p < text + n;) {

@@ -7,9 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "backend/server/system.h"
 #include "common/log.h"
 #include "protocol/messages.h"
 
@@ -32,21 +31,10 @@ bool server_limits_any(const struct server_limits *limits)
 /* Below the folder that systemd gives a user's session. */
 static int limits_open_own(struct server_limits *limits, struct apir_error *err)
 {
-    const char *run = getenv("XDG_RUNTIME_DIR");
     char path[PATH_MAX];
-    struct stat st;
-    if (!run || run[0] != '/')
-        return apir_error_set(err, ENOENT, "there is no XDG_RUNTIME_DIR");
-    if (stat(run, &st) < 0 || st.st_uid != geteuid())
-        return apir_error_set(err, EPERM, "XDG_RUNTIME_DIR is no folder of this user's");
-    if (snprintf(path, sizeof(path), "%s/apir/limits", run) >= (int)sizeof(path))
-        return apir_error_set(err, ENAMETOOLONG, "XDG_RUNTIME_DIR");
-    char *last = strrchr(path, '/');
-    *last = '\0';
-    (void)mkdir(path, 0700); /* where it fails, opening says why */
-    *last = '/';
-    (void)mkdir(path, 0700);
-    return server_claims_open(&limits->claims, path, err);
+    int rc = server_session_folder("limits", path, sizeof(path));
+    return rc < 0 ? apir_error_sys(err, -rc, "XDG_RUNTIME_DIR")
+                  : server_claims_open(&limits->claims, path, err);
 }
 
 /* With the first thing to write down: a server without contexts of ours leaves no trace. */

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "backend/server/seen/report.h"
+#include "backend/server/system.h"
 #include "common/cleanup.h"
 #include "common/fdsock.h"
 #include "common/log.h"
@@ -131,21 +132,9 @@ static void folder_clean(const char *folder)
 /* The folder, made where it is a user's own. Returns 0 or -errno. */
 static int folder_find(char *folder, size_t size)
 {
-    const char *run = getenv("XDG_RUNTIME_DIR");
-    struct stat st;
     if (access(SERVER_SEEN_FOLDER, W_OK | X_OK) == 0)
         return snprintf(folder, size, "%s", SERVER_SEEN_FOLDER) >= (int)size ? -ENAMETOOLONG : 0;
-    if (!run || run[0] != '/' || stat(run, &st) < 0)
-        return -ENOENT;
-    if (st.st_uid != geteuid())
-        return -EPERM;
-    if (snprintf(folder, size, "%s/apir", run) >= (int)size)
-        return -ENAMETOOLONG;
-    (void)mkdir(folder, 0700); /* where it fails, bind says why */
-    if (snprintf(folder, size, "%s/apir/top", run) >= (int)size)
-        return -ENAMETOOLONG;
-    (void)mkdir(folder, 0700);
-    return 0;
+    return server_session_folder("top", folder, size);
 }
 
 static int seen_bind(struct server_seen *seen, const char *folder)

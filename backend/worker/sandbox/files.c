@@ -22,6 +22,7 @@
 #include "backend/config/mps.h"
 #include "backend/worker/sandbox/files.h"
 #include "common/cleanup.h"
+#include "common/file.h"
 
 /* Of Landlock 9 and 10, where the headers are older. */
 #ifndef LANDLOCK_ACCESS_FS_RESOLVE_UNIX
@@ -197,11 +198,10 @@ static int rules_add_listed(const struct restriction *r)
 /* Display controllers (3), and accelerators (0x12): the class's upper byte, in hex after "0x". */
 static bool pci_is_gpu(const char *device)
 {
-    char path[PATH_MAX], class[16] = "";
+    char path[PATH_MAX], class[16];
     snprintf(path, sizeof(path), "%s/class", device);
-    cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, class, sizeof(class) - 1);
-    return n > 4 && (strncmp(class, "0x03", 4) == 0 || strncmp(class, "0x12", 4) == 0);
+    (void)apir_file_begin(path, class, sizeof(class));
+    return strncmp(class, "0x03", 4) == 0 || strncmp(class, "0x12", 4) == 0;
 }
 
 /* What these links lead to is one device's folder: its memory, its clocks, its identity. */
