@@ -23,6 +23,8 @@
 #include "common/text.h"
 #include "common/error.h"
 
+#define SHOWN "/run/apir/top" /* backend/server/seen/seen.h */
+
 struct serve {
     const char *dir, *group;
     bool dir_given;
@@ -38,6 +40,9 @@ static int make_folder(const struct serve *s, struct apir_error *err)
     if (dir < 0 && !s->dir_given)
         apir_error_wrap(err, "run this as root, or give --socket-dir a folder of yours, and `apir "
                              "cdi generate` the same as --host-socket");
+    /* For `apir top`: the package's tmpfiles.d makes it at boot. Without it nobody is shown. */
+    if (dir >= 0 && !s->dir_given && geteuid() == 0)
+        (void)mkdir(SHOWN, 0700);
     return dir < 0 ? dir : 0;
 }
 

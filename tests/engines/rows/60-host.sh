@@ -9,6 +9,7 @@ row_host0_podman() {
     computes run_podman --device virtgpu/apir=host0 localhost/llama
     run_podman --device virtgpu/apir=host0 localhost/llama sh -c '! ls /dev/dri' || die 'there is a node'
     hook_placed
+    apir top --once --json | jq -e '.servers | length == 1' || die 'apir top does not see the server'
 }
 
 computing host0-docker docker+host 'docker, --device virtgpu/apir=host0' \
