@@ -215,6 +215,8 @@
     F(uint32_t, slot, 0, APIR_SLOTS_MAX - 1)                                                       \
     F(uint32_t, stream, 1, APIR_STREAMS_MAX)
 
+#define APIR_FIELDS_graph_drop(F) F(uint32_t, slot, 0, APIR_SLOTS_MAX - 1)
+
 /* payload: graph.h, without buffers. The order that the host's backend prefers goes
  * to `out_offset` of the same blob: u32 tensor index per node, then for each
  * dependency two u32, tensor and until: `tensor` must stay allocated until then. */
@@ -247,6 +249,7 @@
     M(STREAM_SYNC, stream_sync, 18, APIR_ST_READY, FLAT)                                           \
     M(GRAPH_DEF, graph_def, 20, APIR_ST_READY, FLAT)                                               \
     M(GRAPH_EXEC, graph_exec, 21, APIR_ST_READY, FLAT)                                             \
+    M(GRAPH_DROP, graph_drop, 22, APIR_ST_READY, FLAT)                                             \
     M(GRAPH_OPTIMIZE, graph_optimize, 24, APIR_ST_READY, FLAT)                                     \
     M(EVENT_RECORD, event_record, 25, APIR_ST_READY, FLAT)                                         \
     M(EVENT_WAIT, event_wait, 26, APIR_ST_READY, FLAT)                                             \

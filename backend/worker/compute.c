@@ -253,3 +253,10 @@ const char *worker_graph_exec(struct worker *w, const struct apir_msg_graph_exec
         worker_stream_fail(w, s, status, why);
     return NULL;
 }
+
+const char *worker_graph_drop(struct worker *w, const struct apir_msg_graph_drop *m)
+{
+    worker_streams_settle(w);
+    worker_slot_clear(w, &w->slots[m->slot]);
+    return NULL;
+}

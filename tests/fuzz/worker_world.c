@@ -309,6 +309,7 @@ void world_close(void)
         struct worker_buffer *b = &worker.buffers[i];
         if (!b->id)
             continue;
+        worker_extra_free(&worker, b);
         host_buffer_free(&worker.ggml, &b->host);
         worker_release(&worker, b->device, b->reserved);
         *b = (struct worker_buffer){0};

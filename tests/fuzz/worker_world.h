@@ -14,6 +14,7 @@
 #include "backend/worker/blob.h"
 #include "backend/worker/control.h"
 #include "backend/worker/dispatch.h"
+#include "backend/worker/extra.h"
 #include "backend/worker/graph.h"
 #include "backend/worker/stream.h"
 #include "backend/worker/table.h"
