@@ -124,6 +124,10 @@ two_devices() {
         VK_DRIVER_FILES=/usr/share/vulkan/icd.d/lvp_icd.json apir host serve --socket-dir /run/two </dev/null
     TWO_PID=$!
     wait_for test -S /run/two/apir.sock
+    wait_for two_spec
+}
+# On a busy machine the devices are not told at once.
+two_spec() {
     apir cdi generate --host-socket /run/two --class two --output /etc/cdi/two.json
     [[ $(jq -c '[.devices[].name | select(startswith("host"))]' /etc/cdi/two.json) == '["host0","host0-0","host0-1"]' ]]
 }
@@ -164,14 +168,14 @@ chosen() {
             # The numbers change places. The container that runs keeps what it has, until it starts anew.
             sed -i 's/host0-0/host0-9/g; s/host0-1/host0-0/g; s/host0-9/host0-1/g; s/APIR_DEVICE_10000/APIR_DEVICE_9/;
                 s/APIR_DEVICE_10001/APIR_DEVICE_10000/; s/APIR_DEVICE_9/APIR_DEVICE_10001/' /etc/cdi/two.json
-            apir cdi generate --host-socket /run/two --class two --output /etc/cdi/two.json
+            wait_for two_spec
             same_devices 'exec, renumbered' "$gpu" "${LIMIT[@]}" "$engine" exec given llama-bench --list-devices
             "${LIMIT[@]}" "$engine" restart -t 0 given
             same_devices 'exec, started again' "$cpu" "${LIMIT[@]}" "$engine" exec given llama-bench --list-devices
             HOW=$AGAIN saw exec given
             "$engine" rm -f given >/dev/null
             rm /etc/cdi/two.json
-            apir cdi generate --host-socket /run/two --class two --output /etc/cdi/two.json
+            wait_for two_spec
         }
     done
 }
