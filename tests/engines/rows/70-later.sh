@@ -116,8 +116,9 @@ mounts_of_volumes() {
 
 # A server with two devices on this machine, and a spec of the class "two".
 two_devices() {
+    TWO_PID=
     at_end "kill \$TWO_PID; rm -rf /run/two /etc/cdi/two.json"
-    cp -a /mnt/share/host-root/. /
+    [[ -e /usr/libexec/apir/apir-render-server ]] || cp -a /mnt/share/host-root/. /
     mkdir -m 755 /run/two
     echo '{"threads": 1, "devices": ["CPU", "Vulkan0"]}' >"$work/two.json"
     start two env APIR_CONFIG="$work/two.json" GGML_VK_VISIBLE_DEVICES=0 LP_NUM_THREADS=1 \
