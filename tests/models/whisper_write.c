@@ -270,7 +270,7 @@ static void write_parakeet(void)
     put_filters(MELS, P_FFT / 2 + 1);
     put_u32(P_FFT);
     for (int i = 0; i < P_FFT; i++) {
-        const float v = sinf(3.14159f * (float)i / P_FFT);
+        const float v = sinf(3.14159f * (float)i / (float)P_FFT);
         put(&v, sizeof(v));
     }
     for (uint32_t i = 0; i < P_STEPS; i++)
