@@ -169,11 +169,10 @@ static int devices_choose(const struct apir_reply_device_info *infos, uint32_t n
                           struct apir_error *err)
 {
     const char *where = plugin.client.transport.where;
-    struct choice choices[CHOICE_MAX];
-    uint32_t n_choices = choice_read(environ, choices), missing = 0;
-    for (uint32_t i = 0; n_choices == 0 && i < given.n_choices; i++)
-        choices[i] = given.choices[i];
-    n_choices = n_choices ? n_choices : given.n_choices;
+    struct choice named[CHOICE_MAX], choices[CHOICE_MAX];
+    const uint32_t n_named = choice_read(environ, named);
+    const uint32_t n_choices = given_choose(&given, named, n_named, choices);
+    uint32_t missing = 0;
     for (uint32_t i = 0; n_choices == 0 && i < n; i++)
         device_add(&infos[i], i);
     for (uint32_t i = 0; i < n_choices; i++) {

@@ -64,7 +64,7 @@ static void name_read(struct given *g, const char *name)
     } kinds[] = {{APIR_GIVEN_GPU, 0}, {APIR_GIVEN_HOST_DEVICE, APIR_GIVEN_HOST_FIRST}};
     uint32_t number;
     if (strcmp(name, APIR_GIVEN_HOST) == 0)
-        g->host = true;
+        g->host = g->all = true;
     for (uint32_t i = 0; i < 2; i++) {
         const size_t n = strlen(kinds[i].prefix);
         const char *p = name + n;
@@ -75,17 +75,6 @@ static void name_read(struct given *g, const char *name)
         choice_add(g->choices, &g->n_choices,
                    (struct choice){kinds[i].first + number, g->ids[g->n_ids++]});
     }
-}
-
-/* The socket goes before any node, as the variable that host0 sets does. */
-static void keep_the_hosts(struct given *g)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < g->n_choices; i++) {
-        if (g->choices[i].number >= APIR_GIVEN_HOST_FIRST)
-            g->choices[n++] = g->choices[i];
-    }
-    g->n_choices = n;
 }
 
 void given_read(const char *folder, const char *plugin, struct given *ret)
@@ -101,6 +90,47 @@ void given_read(const char *folder, const char *plugin, struct given *ret)
     }
     if (dir)
         closedir(dir);
-    if (ret->host)
-        keep_the_hosts(ret);
+}
+
+static bool has(const struct choice *choices, uint32_t n, uint32_t number, const char *id)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (choices[i].number == number && (!id || strcmp(choices[i].id, id) == 0))
+            return true;
+    }
+    return false;
+}
+
+/* Whether the variables are those of the specs. Of two specs with one number the last has set it.
+ */
+static bool are_of_specs(const struct given *g, const struct choice *named, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (!has(g->choices, g->n_choices, named[i].number, named[i].id))
+            return false;
+    }
+    for (uint32_t i = 0; i < g->n_choices; i++) {
+        if (!has(named, n, g->choices[i].number, NULL))
+            return false;
+    }
+    return true;
+}
+
+uint32_t given_choose(const struct given *g, const struct choice *named, uint32_t n_named,
+                      struct choice *ret)
+{
+    const bool of_spec = n_named == 0 || are_of_specs(g, named, n_named);
+    const struct choice *all = of_spec ? g->choices : named;
+    const uint32_t n_all = of_spec ? g->n_choices : n_named;
+    bool sockets = of_spec && g->host;
+    uint32_t n = 0;
+    if (of_spec && g->all)
+        return 0;
+    for (uint32_t i = 0; i < n_all; i++)
+        sockets = sockets || all[i].number >= APIR_GIVEN_HOST_FIRST;
+    for (uint32_t i = 0; i < n_all; i++) {
+        if (!sockets || all[i].number >= APIR_GIVEN_HOST_FIRST)
+            ret[n++] = all[i];
+    }
+    return n;
 }

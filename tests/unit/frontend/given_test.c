@@ -69,22 +69,62 @@ FOLDER_TEST(devices_add_up_by_number)
     assert_string_equal(given.choices[2].id, "ten");
 }
 
+/* The devices of a process that has these variables, as "NUMBER=ID NUMBER=ID". */
+static const char *chosen(const char *const *variables)
+{
+    static char text[256];
+    struct choice named[CHOICE_MAX], ret[CHOICE_MAX];
+    const uint32_t n_named = choice_read((char *const *)(uintptr_t)variables, named);
+    const uint32_t n = given_choose(&given, named, n_named, ret);
+    text[0] = '\0';
+    for (uint32_t i = 0; i < n; i++)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%u=%s", i ? " " : "",
+                 ret[i].number, ret[i].id);
+    return text;
+}
+#define CHOSEN(...) chosen((const char *const[]){__VA_ARGS__, NULL})
+
 FOLDER_TEST(host0_is_all_of_the_host_and_goes_before_nodes)
 {
-    MOUNTED("host0", "gpu0=abc");
+    MOUNTED("host0", "gpu0=abc", "host0-1=cpu");
     read_it();
     assert_true(given.host);
-    assert_int_equal(given.n_choices, 0);
+    /* In an exec, and with the variables that the spec sets. */
+    assert_string_equal(CHOSEN(NULL), "");
+    assert_string_equal(CHOSEN("APIR_DEVICE_0=abc", "APIR_DEVICE_10001=cpu"), "");
+    /* What else somebody names is what there is. */
+    assert_string_equal(CHOSEN("APIR_DEVICE_0=cpu"), "0=cpu");
+    assert_string_equal(CHOSEN("APIR_DEVICE_10001=cpu"), "10001=cpu");
 }
 
 FOLDER_TEST(one_device_of_the_host_is_the_sockets)
 {
-    MOUNTED("gpu0=abc", "host0-3=cpu");
+    MOUNTED("gpu0=cpu", "host0-3=lavapipe");
     read_it();
     assert_true(given.host);
-    assert_int_equal(given.n_choices, 1);
-    assert_int_equal(given.choices[0].number, APIR_GIVEN_HOST_FIRST + 3);
-    assert_string_equal(given.choices[0].id, "cpu");
+    assert_string_equal(CHOSEN(NULL), "10003=lavapipe");
+    assert_string_equal(CHOSEN("APIR_DEVICE_0=cpu", "APIR_DEVICE_10003=lavapipe"),
+                        "10003=lavapipe");
+}
+
+/* Two classes: one variable for both. */
+FOLDER_TEST(devices_of_two_specs_with_one_number_are_two)
+{
+    MOUNTED("gpu0=cpu", "gpu0=lavapipe");
+    read_it();
+    const bool cpu_first = strcmp(given.choices[0].id, "cpu") == 0;
+    const char *both = cpu_first ? "0=cpu 0=lavapipe" : "0=lavapipe 0=cpu";
+    assert_string_equal(CHOSEN(NULL), both);
+    assert_string_equal(CHOSEN("APIR_DEVICE_0=lavapipe"), both);
+    assert_string_equal(CHOSEN("APIR_DEVICE_0=another"), "0=another");
+}
+
+/* A sandbox that brings no mounts, and a user's own. */
+FOLDER_TEST(variables_alone_name_devices_of_one_way)
+{
+    read_it();
+    assert_string_equal(CHOSEN("APIR_DEVICE_1=b", "APIR_DEVICE_0=a"), "0=a 1=b");
+    assert_string_equal(CHOSEN("APIR_DEVICE_0=a", "APIR_DEVICE_10000=b"), "10000=b");
 }
 
 /* What an image may bring, and what engines leave behind. */
@@ -176,8 +216,7 @@ FOLDER_TEST(what_a_spec_mounts_is_read)
     names[2] = NULL;
     mounted(names);
     read_it();
-    assert_int_equal(given.n_choices, 1);
-    assert_string_equal(given.choices[0].id, hosts[0].host_id);
+    assert_string_equal(CHOSEN(NULL), "10001=0000:01:00.0");
     char path[400];
     snprintf(path, sizeof(path), "%s/devices/%s", unit_folder, names[1]);
     assert_int_equal(unlink(path), 0);
