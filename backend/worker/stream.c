@@ -6,6 +6,7 @@
  */
 #include "backend/worker/stream.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,8 +22,9 @@
 /* Marks of an event between two waits for it: only a wait gives back all that ggml's Vulkan backend
  * keeps of a mark. */
 #define MARKS_MAX 64u
-/* Where classes take turns: others wait for no more than about a part of a graph that takes long.
- * An honest GPU loses some 20 us at each end of a part. */
+/* Where classes take turns, a graph that takes LONG_NS is computed in parts of about PART_NS,
+ * between which others have the device. One H200 lost 1 % of a prompt to that (docs/sharing.md,
+ * Turns). */
 #define LONG_NS (10 * 1000 * 1000)
 #define PART_NS (4 * 1000 * 1000)
 
@@ -44,8 +46,11 @@ static void stream_learn(struct worker_stream *s)
     if (!s->graph_ns || !s->graph_nodes)
         return;
     if (s->graph_ns >= LONG_NS) {
-        if (!s->long_elements || s->graph_elements < s->long_elements)
+        if (!s->long_elements || s->graph_elements < s->long_elements) {
             s->long_elements = s->graph_elements;
+            apir_log(APIR_LOG_DEBUG, "graphs of %" PRIu64 " elements take long: %" PRIu64 " ms",
+                     s->long_elements, s->graph_ns / 1000000);
+        }
         s->node_ns = s->graph_ns / s->graph_nodes + 1;
     } else if (s->graph_ns < LONG_NS / 2 && s->long_elements &&
                s->graph_elements >= s->long_elements) {
@@ -140,6 +145,11 @@ int worker_stream_compute(struct worker *w, struct worker_stream *s, struct host
         const uint64_t began = worker_now_ns();
         const uint32_t end = part_end(w, s, graph, first);
         const bool whole = first == 0 && end == graph->n_nodes;
+        if (first == 0 && !whole)
+            apir_log(APIR_LOG_DEBUG,
+                     "a graph in parts, of which the first has %" PRIu32 " nodes of "
+                     "%" PRIu32,
+                     end, graph->n_nodes);
         rc = whole ? host_graph_compute(&w->ggml, s->host, graph)
                    : host_graph_compute_part(&w->ggml, s->host, graph, first, end);
         s->graph_ns = taken;

@@ -15,9 +15,11 @@ setup() {
 }
 
 # first KEYS; second KEYS: a server whose configuration has them. "${REMOTE[@]}" and "${SECOND[@]}": their clients.
-keys() { printf '"threads": 0, "limits_dir": "%s", "spare_workers": 0, "shader_seconds": 0%s' "$T/limits" "$1"; }
+keys() {
+    printf '"threads": %s, "limits_dir": "%s", "spare_workers": 0, "shader_seconds": 0%s' "${THREADS:-0}" "$T/limits" "$1"
+}
 first() {
-    VTEST_ENV=("XDG_RUNTIME_DIR=$T")
+    VTEST_ENV+=("XDG_RUNTIME_DIR=$T")
     VTEST_CONFIG="{$(keys "$1")}"
     server_start
 }
@@ -122,13 +124,25 @@ second_graphs() {
     wait_until 60 second_goes_on
 }
 
-@test "turns: prompts beside another class's have the logits that they have natively" {
-    # Of several graphs that take long, all but the first are computed in parts (worker_parts_test).
+# prompts NATIVE: several graphs that take long, all but the first of them in parts, beside another class's.
+prompts() {
     local run=("$OUT/tests/parity/logits" --model "$MODEL" --fa on --prompt-tokens 1536 --ubatch 512 --gen 4)
-    first ', "weight": 1, "latency": true'
-    second ', "weight": 1'
+    VTEST_ENV+=(APIR_LOG=debug)
+    first ", \"weight\": 1, \"latency\": true$1"
+    second ", \"weight\": 1$1"
     busy second "${SECOND[@]}"
-    env -u GGML_BACKEND_PATH GGML_VK_VISIBLE_DEVICES= "${run[@]}" --device CPU --out "$T/native"
+    env -u GGML_BACKEND_PATH "${@:3}" "${run[@]}" --device "$2" --out "$T/native"
     remote "${run[@]}" --device APIR0 --out "$T/remote"
     "$OUT/tests/parity/compare" "$T/native" "$T/remote"
+    in_log 'a graph in parts'
+}
+
+@test "turns: prompts in parts have the logits that they have natively" {
+    THREADS=1 prompts '' CPU GGML_VK_VISIBLE_DEVICES=
+}
+
+@test "turns: the same through Vulkan" {
+    vulkan
+    export VK_DRIVER_FILES=$LAVAPIPE GGML_VK_VISIBLE_DEVICES=0 LP_NUM_THREADS=1 # for the second server
+    prompts ', "devices": ["Vulkan0"]' Vulkan0 "${VULKAN[@]}"
 }
