@@ -19,11 +19,10 @@
 #include "cdi/install.h"
 #include "cdi/program.h"
 #include "cdi/spec/spec.h"
+#include "cdi/top/ask.h"
 #include "common/cleanup.h"
 #include "common/text.h"
 #include "common/error.h"
-
-#define SHOWN "/run/apir/top" /* backend/server/seen/seen.h */
 
 struct serve {
     const char *dir, *group;
@@ -42,7 +41,7 @@ static int make_folder(const struct serve *s, struct apir_error *err)
                              "cdi generate` the same as --host-socket");
     /* For `apir top`: the package's tmpfiles.d makes it at boot. Without it nobody is shown. */
     if (dir >= 0 && !s->dir_given && geteuid() == 0)
-        (void)mkdir(SHOWN, 0700);
+        (void)mkdir(CDI_TOP_FOLDER, 0700);
     return dir < 0 ? dir : 0;
 }
 

@@ -20,8 +20,7 @@
 #include "common/fdsock.h"
 #include "common/json.h"
 
-#define FOLDER      "/run/apir/top" /* as backend/server/seen/seen.h has it, and below: */
-#define IN_RUN      "apir/top"
+#define IN_RUN      "apir/top" /* of others, in a folder of USERS */
 #define USERS       "/run/user"
 #define NAME_BEGIN  "server-"
 #define SERVERS_MAX 1024
@@ -88,7 +87,7 @@ static void find(struct servers *servers)
     char own[sizeof(USERS) + 16];
     DIR *dir = geteuid() == 0 ? opendir(USERS) : NULL;
 
-    add_folder(servers, FOLDER);
+    add_folder(servers, CDI_TOP_FOLDER);
     if (run && run[0] == '/')
         add_run(servers, run);
     for (struct dirent *e; dir && (e = readdir(dir));) {

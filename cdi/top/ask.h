@@ -9,6 +9,9 @@
 
 #include "common/error.h"
 
+/* Where servers of root have the sockets that are asked; as backend/server/seen/seen.h has it. */
+#define CDI_TOP_FOLDER "/run/apir/top"
+
 struct json_object;
 
 /*
