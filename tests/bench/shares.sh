@@ -46,11 +46,11 @@ classes() { # [NAME KEYS]...: their servers; what ran before ends
         shift 2
     done
 }
-at() { # CLASS CMD...
-    env GGML_BACKEND_PATH="$out/frontend/libggml-apir.so" APIR_TRANSPORT="unix:$work/$1.sock" "${@:2}"
+at() { # CLASS CMD...; $in_place: in the shell's place, so that it ends with a job that is killed
+    ${in_place-} env GGML_BACKEND_PATH="$out/frontend/libggml-apir.so" APIR_TRANSPORT="unix:$work/$1.sock" "${@:2}"
 }
 busy() { # CLASS ARGS...: until the classes end
-    at "$1" llama-bench -m "$model" -dev APIR0 -ngl 99 -r 100000 "${@:2}" >/dev/null 2>&1 </dev/null &
+    in_place=exec at "$1" llama-bench -m "$model" -dev APIR0 -ngl 99 -r 100000 "${@:2}" >/dev/null 2>&1 </dev/null &
     pids+=("$!")
 }
 top() { "$out/cdi/apir" top --once --json --interval 0.1; }

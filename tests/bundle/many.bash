@@ -30,15 +30,16 @@ many_classes() { # [NAME KEYS]...
     done
 }
 
-# Runs CMD on a side: native, or the class of that name; its device is $many_on.
+# Runs CMD on a side: native, or the class of that name, for ten minutes at most. With $many_exec in place of the
+# shell, which is how it ends with a job that is killed.
 many_at() { # SIDE CMD...
     local side=$1
     shift
     if [[ $side == native ]]; then
-        timeout 120 env "${many_native[@]}" "$@"
+        ${many_exec-} timeout 600 env "${many_native[@]}" "$@"
     else
-        env GGML_BACKEND_PATH="$here/out/frontend/libggml-apir.so" GGML_VK_VISIBLE_DEVICES= \
-            APIR_TRANSPORT="unix:$work/$side.sock" timeout 120 "$@"
+        ${many_exec-} timeout 600 env GGML_BACKEND_PATH="$here/out/frontend/libggml-apir.so" GGML_VK_VISIBLE_DEVICES= \
+            APIR_TRANSPORT="unix:$work/$side.sock" "$@"
     fi
 }
 many_dev() { # SIDE
@@ -127,7 +128,7 @@ many_memory() { # SIDE
     local i used=() pids=()
     for ((i = 0; i < 5; i++)); do
         : >"$work/rest$i"
-        many_at "$1" llama-bench -m "$models/135M.gguf" -dev "$(many_dev "$1")" -ngl 99 -fa 1 -p 0 -n 32 -r 100000 \
+        many_exec=exec many_at "$1" llama-bench -m "$models/135M.gguf" -dev "$(many_dev "$1")" -ngl 99 -fa 1 -p 0 -n 32 -r 100000 \
             --progress >"$work/rest$i" 2>&1 </dev/null &
         pids+=($!)
         many_wait 'generation run 1/' "$work/rest$i" || return 1
@@ -196,6 +197,7 @@ many() {
     began=$SECONDS BUDGET=${BUDGET:-3600} many_failed=
     models=${MODELS:-$here/models}
     mkdir -p "$models" "$(dirname "$many_table")" "$work/limits" "$work/cuda"
+    rm -f "$here/lib/libggml-cuda.so" # of a call that was killed
     log=$(dirname "$many_table")/log.txt
     echo "== $(date -u +%FT%TZ)" >>"$log"
     for size in 135M 1B 8B; do
