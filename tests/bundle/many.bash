@@ -3,7 +3,7 @@
 # `./run many`: several programs at once on this machine's first GPU, natively and as classes of apir.
 # Sourced by run, whose functions and variables it uses.
 # shellcheck shell=bash disable=SC2154
-many_rounds=${ROUNDS:-2} many_programs=${PROGRAMS:-8}
+many_rounds=${ROUNDS:-2} many_programs=${PROGRAMS:-8} many_prompts=${PROMPTS:-2}
 many_table=${OUT:-$here/results}/many.txt
 
 # ---- sides -------------------------------------------------------------------------
@@ -35,7 +35,8 @@ many_classes() { # [NAME KEYS]...
 many_at() { # SIDE CMD...
     local side=$1
     shift
-    if [[ $side == native ]]; then
+    if [[ $side == native* ]]; then
+        [[ $side == native ]] || set -- CUDA_MPS_PIPE_DIRECTORY="$work/mps" "$@"
         ${many_exec-} timeout 600 env "${many_native[@]}" "$@"
     else
         ${many_exec-} timeout 600 env GGML_BACKEND_PATH="$here/out/frontend/libggml-apir.so" GGML_VK_VISIBLE_DEVICES= \
@@ -43,7 +44,18 @@ many_at() { # SIDE CMD...
     fi
 }
 many_dev() { # SIDE
-    if [[ $1 == native ]]; then echo "$many_device"; else echo APIR0; fi
+    if [[ $1 == native* ]]; then echo "$many_device"; else echo APIR0; fi
+}
+
+# NVIDIA's daemon for the side native-mps; starts or ends it.
+many_daemon() { # -d | quit
+    mkdir -p "$work/mps"
+    local daemon=(env CUDA_MPS_PIPE_DIRECTORY="$work/mps" CUDA_MPS_LOG_DIRECTORY="$work/mps" nvidia-cuda-mps-control)
+    if [[ $1 == quit ]]; then
+        "${daemon[@]}" <<<quit >>"$log" 2>&1
+    else
+        "${daemon[@]}" "$1" >>"$log" 2>&1
+    fi
 }
 
 # ---- what they do --------------------------------------------------------------------
@@ -73,30 +85,29 @@ many_together() { # SIDE PROGRAMS MODEL
     printf '%.0f' "$(many_values together "$work/raw" | many_middle)"
 }
 
-# A chat with 135M beside two that compute prompts of 8B until it has its tokens: its 50th, 90th and 99th
+# A chat with 135M beside some that compute prompts of 8B until it has its tokens: its 50th, 90th and 99th
 # percentile of the time of a token (with a cache to clear) in ms, and the tokens of the prompts in a second.
 many_beside() { # CHAT PROMPTS
-    local i pids=() each=() chat=$work/tokens
-    for i in 1 2; do
+    local i pids=() sum chat=$work/tokens
+    rm -f "$work"/prompts*
+    for ((i = 1; i <= many_prompts; i++)); do
         : >"$work/prompts$i.err"
         many_at "$2" llama-bench -m "$models/8B.gguf" -dev "$(many_dev "$2")" -ngl 99 -fa 1 -p 2048 -n 0 -r 40 \
             --progress -o json >"$work/prompts$i.json" 2>"$work/prompts$i.err" </dev/null &
         pids+=($!)
     done
-    many_wait 'prompt run 2/' "$work/prompts1.err" "$work/prompts2.err" || return 1
+    many_wait 'prompt run 2/' "$work"/prompts*.err || return 1
     : >"$chat"
     # Only what was measured while both were at it.
     while many_at "$1" llama-bench -m "$models/135M.gguf" -dev "$(many_dev "$1")" -ngl 99 -fa 1 -p 0 -n 1 -r 100 \
         -o json >"$work/tokens.part" 2>>"$log" </dev/null &&
-        ! grep -aq 'prompt run 40/' "$work/prompts1.err" "$work/prompts2.err"; do
+        ! grep -aq 'prompt run 40/' "$work"/prompts*.err; do
         cat "$work/tokens.part" >>"$chat"
     done
     wait "${pids[@]}" || return 1
-    for i in 1 2; do
-        each+=("$(sed -n 's/.*"avg_ts": \([0-9.]*\).*/\1/p' "$work/prompts$i.json")")
-    done
+    sum=$(sed -n 's/.*"avg_ts": \([0-9.]*\).*/\1/p' "$work"/prompts*.json | awk '{ sum += $1 } END { print sum }')
     sed -n '/"samples_ns"/,/\]/p' "$chat" | grep -oE '[0-9]{4,}' | sort -n |
-        awk -v prompts="$(awk "BEGIN { print ${each[0]} + ${each[1]} }")" '
+        awk -v prompts="$sum" '
             { v[NR] = $1 / 1e6 }
             END { if (NR < 50) exit 1
                   printf "%.1f, %.1f, %.1f ms (%d), prompts %.0f", v[int(NR * 0.5)], v[int(NR * 0.9)], v[int(NR * 0.99)], NR, prompts }'
@@ -145,7 +156,7 @@ many_left() { [[ $((BUDGET - (SECONDS - began))) -gt ${1:-30} ]]; }
 
 many_row() { # NAME SIDE COMMAND...
     local value rc=0
-    [[ $1 =~ ${ROWS-.} ]] || return 0
+    [[ "$1 $2" =~ ${ROWS-.} ]] || return 0
     many_left || { echo "$1: no time left (BUDGET)" | tee -a "$many_table"; return 0; }
     value=$("${@:3}") || rc=$?
     [[ $rc -eq 0 ]] || { value="failed; see $log" many_failed=yes; }
@@ -163,24 +174,32 @@ many_on() { # KIND DEVICE BACKENDS_DIR ENV...
         many_row "$n 135M, tokens/s" native many_together native "$many_programs" 135M
         many_row "$n 1B, tokens/s" native many_together native "$many_programs" 1B
         many_row "$n llama-server 1B, tokens/s" native many_servers native
-        many_row "135M beside 2 x 8B" native many_beside native native
+        many_row "135M beside $many_prompts x 8B" native many_beside native native
         many_classes all ''
         many_row "1 x 135M, tokens/s" apir many_together all 1 135M
         many_row "$n 135M, tokens/s" apir many_together all "$many_programs" 135M
         many_row "$n llama-server 1B, tokens/s" apir many_servers all
-        many_row "135M beside 2 x 8B" apir many_beside all all
+        many_row "135M beside $many_prompts x 8B" apir many_beside all all
         many_classes chat ', "weight": 1, "latency": true' prompts ', "weight": 1'
-        many_row "135M beside 2 x 8B" "apir, latency, 1:1" many_beside chat prompts
+        many_row "135M beside $many_prompts x 8B" "apir, latency, 1:1" many_beside chat prompts
         many_classes chat ', "weight": 1, "latency": true' prompts ', "weight": 4'
-        many_row "135M beside 2 x 8B" "apir, latency, 1:4" many_beside chat prompts
+        many_row "135M beside $many_prompts x 8B" "apir, latency, 1:4" many_beside chat prompts
         [[ $1 == CUDA ]] || continue
+        many_classes
+        if many_daemon -d; then
+            many_row "$n 135M, tokens/s" "native, MPS" many_together native-mps "$many_programs" 135M
+            many_row "$n 1B, tokens/s" "native, MPS" many_together native-mps "$many_programs" 1B
+            many_row "$n llama-server 1B, tokens/s" "native, MPS" many_servers native-mps
+            many_row "135M beside $many_prompts x 8B" "native, MPS" many_beside native-mps native-mps
+            many_daemon quit
+        fi
         many_classes all ', "mps": "required"'
         many_row "1 x 135M, tokens/s" "apir, MPS" many_together all 1 135M
         many_row "$n 135M, tokens/s" "apir, MPS" many_together all "$many_programs" 135M
         many_row "$n 1B, tokens/s" "apir, MPS" many_together all "$many_programs" 1B
         many_row "$n llama-server 1B, tokens/s" "apir, MPS" many_servers all
         many_classes chat ", $group" prompts ", $group, $half"
-        many_row "135M beside 2 x 8B" "apir, MPS, theirs 50 %" many_beside chat prompts
+        many_row "135M beside $many_prompts x 8B" "apir, MPS, theirs 50 %" many_beside chat prompts
     done
     command -v nvidia-smi >/dev/null || return 0
     many_classes
