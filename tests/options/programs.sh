@@ -326,7 +326,7 @@ program_row() { # NAME PROGRAM MODEL ARGS...
     done
     [[ $native != CPU ]] || native_device=none
     [[ -z $twice ]] || remoted_device=$native_device
-    rm -f "$work"/native* "$work"/remoted*
+    rm -rf "$work"/native* "$work"/remoted*
     [[ -n $twice ]] || serve "$members"
     if ! program_side "$kind" native "$native_device" "$model" ${args[@]+"${args[@]}"}; then
         detail="the native run failed: $(why native)"

@@ -200,7 +200,7 @@ run_row() { # NAME MODEL EXTRA KIND SAYS
     local row_env=("${native_env[@]}") allowed=(${tolerance[@]+"${tolerance[@]}"})
     args=(--case "$name" --model "$(model_file "$2")")
     [[ $3 == - ]] || args+=(--extra "$(model_file "$3")")
-    rm -f "$work"/{native,remoted,own}*
+    rm -rf "$work"/{native,remoted,own}*
     case $kind in
     limited) serve "$members, \"context_device_memory_mib\": 6" ;;
     two) # the same device twice, which ggml-vulkan takes for two
