@@ -55,6 +55,8 @@ ifneq ($(shell sh tests/env/inside.sh && echo yes),yes)
 # ---- outside: make the sysroot, then run the same goal in it ---------------
 GOALS := $(or $(MAKECMDGOALS),all)
 INNER_GOALS := $(filter-out $(OUTSIDE),$(GOALS))
+# It makes do with a smaller root, and the first time what takes long goes side by side.
+DEMO_ALONE := $(if $(filter-out demo,$(GOALS))$(SUITE)$(CROSS)$(VM_ARCH),,yes)
 .PHONY: $(GOALS) $(OUTSIDE) inside
 # Only the repository is seen in there, so what the caller names elsewhere is
 # bound to a fixed place, and the variable says so.
@@ -75,7 +77,7 @@ $(INNER_GOALS): inside
 inside: sysroot $(if $(filter check check-system% nightly,$(GOALS)),sysroot-trixie) \
         $(if $(filter check check-system% check-hook check-ggml bundle-ggml nightly,$(GOALS)),npm-packages) \
         | $(filter clean,$(GOALS))
-	@tests/env/enter.sh $(CALLER_BINDS) $(MAKE) --no-print-directory $(INNER_GOALS) \
+	@tests/env/enter.sh $(CALLER_BINDS) $(MAKE) --no-print-directory $(if $(DEMO_ALONE),-j$$(($(JOBS) + 2))) $(INNER_GOALS) \
 	    MODE=$(MODE) CC='$(CC)' $(MAKEOVERRIDES) $(CALLER_VARS)
 endif
 # Some targets take more than the rest: lists in tests/env/packages.d/ that are named after them. So
@@ -90,7 +92,7 @@ WANTED_LISTS := $(GOALS) $(CROSS) $(VM_LISTS) \
     $(if $(filter $(QEMU_USER_GOALS),$(GOALS)),aarch64 vm-aarch64) \
     $(if $(SUITE),deb) $(if $(filter check-packages,$(GOALS)),deb rpm installer aarch64)
 sysroot:
-	@tests/env/sysroot.sh
+	@tests/env/sysroot.sh $(if $(DEMO_ALONE),--demo)
 	@tests/env/sysroot.sh --with $(if $(filter nightly,$(GOALS)),$(PACKAGE_LISTS),$(filter $(PACKAGE_LISTS),$(WANTED_LISTS)))
 # A second, small tree: the virglrenderer of the Debian release before.
 sysroot-trixie:

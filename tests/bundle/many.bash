@@ -139,7 +139,7 @@ many_memory() { # SIDE
     local i used=() pids=()
     for ((i = 0; i < 5; i++)); do
         : >"$work/rest$i"
-        many_exec=exec many_at "$1" llama-bench -m "$models/135M.gguf" -dev "$(many_dev "$1")" -ngl 99 -fa 1 -p 0 -n 32 -r 100000 \
+        many_exec="exec" many_at "$1" llama-bench -m "$models/135M.gguf" -dev "$(many_dev "$1")" -ngl 99 -fa 1 -p 0 -n 32 -r 100000 \
             --progress >"$work/rest$i" 2>&1 </dev/null &
         pids+=($!)
         many_wait 'generation run 1/' "$work/rest$i" || return 1

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Exits 0 where the real build can run at once: in the build root, or on a
-# Debian forky (or later) machine that has every package in tests/env/packages.
+# Debian forky (or later) machine that has every package in tests/env/packages and packages.demo.
 # APIR_NATIVE=1 says "this machine will do"; APIR_NATIVE=0 "always the build root".
 set -eu
 
@@ -24,7 +24,7 @@ forky | sid) ;;
 esac
 
 cd "$(dirname "$0")"
-packages=$(sed 's/#.*//' packages)
+packages=$(sed 's/#.*//; s/^files://' packages packages.demo)
 # shellcheck disable=SC2086 # a list of words on purpose
 states=$(dpkg-query -W -f '${db:Status-Status}\n' $packages 2>/dev/null) || exit 1
 ! printf '%s\n' "$states" | grep -qvx installed

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # sysroot.sh             makes (or completes) the build root: build/sysroot
+# sysroot.sh --demo      one of what `make demo` takes alone (packages.demo), if there is none
 # sysroot.sh --with GOAL...  also installs what these targets of make take besides:
 #                        the lists in packages.d/, one named after each such target
 # sysroot.sh --trixie    the small second tree with an older virglrenderer: build/trixie
@@ -24,8 +25,14 @@ die() {
     exit 1
 }
 
-# wanted LIST: the packages that a list names.
-wanted() { sed 's/#.*//' "$1" | awk 'NF { print $1 }' | sort -u; }
+# wanted LIST...: the packages that lists name. files:PACKAGE is one whose files are read or loaded without what
+# the package depends on; dpkg knows nothing of them.
+wanted() { sed 's/#.*//' "$@" | awk 'NF { print $1 }' | sort -u; }
+
+# In a tree: sh -c "$unpack" sh PACKAGE...
+# shellcheck disable=SC2016 # for that shell
+unpack='set -e; cd "$(mktemp -d)"; chmod 755 .; apt-get download -qq -o APT::Sandbox::User=root "$@"
+    for deb in *.deb; do dpkg-deb --extract "$deb" /; done; rm -r "$PWD"'
 
 # What makes a tree up to date. It is kept inside the tree.
 stamp_of() { printf '%s\n' "$@" | sha256sum | cut -d' ' -f1; }
@@ -77,11 +84,17 @@ check_rights() {
 
 # bootstrap SUITE TREE PACKAGE...: the tree appears complete or not at all.
 bootstrap() {
-    local suite=$1 tree=$2 part=$2.part list
+    local suite=$1 tree=$2 part=$2.part package list='' files=''
     shift 2
     # shellcheck source=tests/env/debian.bash
     . "$here/debian.bash"
-    list=$(IFS=, && echo "$*")
+    for package; do
+        case $package in
+        files:*) files+=" ${package#files:}" ;;
+        *) list+=${list:+,}$package ;;
+        esac
+    done
+    [[ -z $files ]] || debian_args+=(--customize-hook="chroot \"\$1\" sh -c '$unpack' sh$files")
     remove_tree "$part"
     # No mirror is named: mmdebstrap takes its default, with security updates.
     if [[ $(id -u) -eq 0 ]]; then
@@ -108,9 +121,9 @@ complete() {
     # shellcheck disable=SC2016 # expanded by the inner shell
     "$here/enter.sh" /bin/sh -ec '
         export DEBIAN_FRONTEND=noninteractive
-        # PACKAGE:ARCHITECTURE is one of another architecture. files:PACKAGE is one whose files are
-        # read and never run: they come without what the package depends on, and dpkg knows nothing.
-        install= files=
+        unpack=$1 install= files=
+        shift
+        # PACKAGE:ARCHITECTURE is one of another architecture.
         for package; do
             case $package in
             files:*) files="$files ${package#files:}" && continue ;;
@@ -122,15 +135,9 @@ complete() {
         sed -i "s/^\(deb .* main\)$/\1 non-free/" /etc/apt/sources.list
         apt-get update -qq
         apt-get install -qq -y --no-install-recommends $install </dev/null
-        if [ -n "$files" ]; then
-            debs=$(mktemp -d)
-            chmod 755 "$debs"
-            (cd "$debs" && apt-get download -qq -o APT::Sandbox::User=root $files)
-            for deb in "$debs"/*.deb; do dpkg-deb --extract "$deb" /; done
-            rm -rf "$debs"
-        fi
+        [ -z "$files" ] || sh -c "$unpack" sh $files
         apt-get clean
-        rm -rf /var/lib/apt/lists/*' sh "$@" >&2
+        rm -rf /var/lib/apt/lists/*' sh "$unpack" "$@" >&2
     as_root mkdir -p "$(dirname "$stamp")"
     stamp_of "$@" | as_root tee "$stamp" >/dev/null
 }
@@ -156,10 +163,11 @@ make_tree() {
     }
     up_to_date "$stamp" "$@" && return 0
     if [[ $suite == forky && -e $stamp ]]; then
-        say "installing what tests/env/packages has gained"
+        say "installing what the lists have gained (a root of \`make demo\` becomes a whole one in about 4 minutes)"
         complete "$stamp" "$@"
     else
-        say "making ${tree#"$repo"/}: Debian $suite, $# packages and what they need (about 2 minutes for forky)"
+        say "making ${tree#"$repo"/}: Debian $suite, $# packages and what they need (forky: 1 minute for" \
+            "\`make demo\`, 3 for all else)"
         remove_tree "$tree"
         bootstrap "$suite" "$tree" "$@"
     fi
@@ -188,7 +196,7 @@ case ${1-} in
 '')
     # Inside the build root, or natively, there is nothing to make.
     if sh "$here/inside.sh"; then exit 0; fi
-    mapfile -t packages < <(wanted "$here/packages")
+    mapfile -t packages < <(wanted "$here/packages.demo" "$here/packages")
     up_to_date "$build/sysroot/etc/apir-build-root" "${packages[@]}" && exit 0
     make_tree forky "$build/sysroot" "${packages[@]}"
     # What else takes long once: the container images and the VM's root. Not
@@ -196,6 +204,13 @@ case ${1-} in
     if ! { "$here/../vm/image.sh" && "$here/../vm/run.sh" --prepare; }; then
         say "the VM's images are not ready yet; they will be tried again when needed"
     fi
+    ;;
+--demo)
+    if sh "$here/inside.sh"; then exit 0; fi
+    mapfile -t packages < <(wanted "$here/packages.demo" "$here/packages")
+    up_to_date "$build/sysroot/etc/apir-build-root" "${packages[@]}" && exit 0
+    mapfile -t packages < <(wanted "$here/packages.demo")
+    make_tree forky "$build/sysroot" "${packages[@]}"
     ;;
 --with)
     if sh "$here/inside.sh"; then exit 0; fi
@@ -212,6 +227,6 @@ case ${1-} in
     done
     ;;
 *)
-    die "usage: sysroot.sh [--with GOAL...|--trixie|--remove]"
+    die "usage: sysroot.sh [--demo|--with GOAL...|--trixie|--remove]"
     ;;
 esac

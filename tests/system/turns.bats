@@ -141,6 +141,7 @@ prompts() {
     THREADS=1 prompts '' CPU GGML_VK_VISIBLE_DEVICES=
 }
 
+# bats test_tags=long
 @test "turns: the same through Vulkan" {
     vulkan
     export VK_DRIVER_FILES=$LAVAPIPE GGML_VK_VISIBLE_DEVICES=0 LP_NUM_THREADS=1 # for the second server

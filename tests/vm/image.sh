@@ -6,6 +6,7 @@
 # build/images/store.erofs. Made once; again when a list below changes.
 # image.sh aarch64: those for a VM of that architecture, in build/images-aarch64;
 # aarch64.sh runs it where arm64 programs run.
+# image.sh demo: the first of them alone, in the store only, where there is none yet.
 #
 #   localhost/llama         Debian's llama.cpp packages and nothing else
 #   localhost/llama-vulkan  the same with ggml's Vulkan backend and Mesa
@@ -22,7 +23,11 @@ declare -A images=(
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 repo=$(cd "$here/../.." && pwd -P)
-out=$repo/build/images${1:+-$1}
+out=$repo/build/images names=(llama llama-vulkan)
+case ${1-} in
+demo) names=(llama) ;;
+?*) out+=-$1 ;;
+esac
 
 say() { printf 'images: %s\n' "$*" >&2; }
 
@@ -36,10 +41,16 @@ fi
 arch=$(dpkg --print-architecture)
 [[ ${1-} != aarch64 ]] || arch=arm64
 mkdir -p "$out"
-key=$(for name in $(printf '%s\n' "${!images[@]}" | sort); do
-    echo "$name ${images[$name]}"
-done | cat - "$here/pack.sh" | sha256sum | cut -d' ' -f1)
-up_to_date() { [[ -e $out/store.erofs && -e $out/archives/llama.tar && $(cat "$out/store.key" 2>/dev/null) == "$key" ]]; }
+key_of() {
+    local name
+    for name in "$@"; do echo "$name ${images[$name]}"; done | cat - "$here/pack.sh" | sha256sum | cut -d' ' -f1
+}
+up_to_date() {
+    local key
+    [[ -e $out/store.erofs && -e $out/store.key ]] || return 1
+    key=$(<"$out/store.key")
+    [[ $key == "$(key_of llama llama-vulkan)" || $key == "$(key_of "${names[@]}")" ]]
+}
 up_to_date && exit 0
 exec 9>"$out/.lock"
 flock 9
@@ -60,7 +71,7 @@ args=(--quiet --arch="$arch" --format=tar "${debian_args[@]}" --dpkgopt='path-ex
 [[ ${1-} != aarch64 ]] || args+=(--skip=output/dev)
 
 pids=()
-for name in "${!images[@]}"; do
+for name in "${names[@]}"; do
     say "making localhost/$name (${images[$name]})"
     TMPDIR=$work mmdebstrap "${args[@]}" --include="${images[$name]}" forky "$work/$name.tar" \
         >"$work/$name.log" 2>&1 9>&- &
@@ -82,16 +93,16 @@ in_store() {
 }
 mkdir "$work/store" "$work/run" "$work/archives"
 mount -t tmpfs -o mode=0755 tmpfs "$work/store"
-for name in "${!images[@]}"; do
+for name in "${names[@]}"; do
     in_store import --quiet --os linux --arch "$arch" \
         --change 'ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' \
         --change 'CMD ["/bin/bash"]' "$work/$name.tar" "localhost/$name:latest" >/dev/null
     rm "$work/$name.tar"
 done
-in_store save --quiet --format docker-archive --output "$work/archives/llama.tar" localhost/llama
+[[ ${1-} == demo ]] || in_store save --quiet --format docker-archive --output "$work/archives/llama.tar" localhost/llama
 umount "$work/store/overlay" 2>/dev/null || true
 bash "$here/pack.sh" "$work/store" "$out/store.erofs"
 rm -rf "$out/archives"
 mv "$work/archives" "$out/archives"
-echo "$key" >"$out/store.key"
+key_of "${names[@]}" >"$out/store.key"
 say "${out#"$repo"/}/store.erofs is ready ($SECONDS s)"
