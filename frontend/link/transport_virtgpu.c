@@ -23,6 +23,7 @@
 #define PARAM_CONTEXT_INIT 6u
 #define PARAM_CAPSET_IDS   7u
 #define PARAM_DEBUG_NAME   8u
+#define PARAM_BLOB_ALIGN   9u
 #define CTX_CAPSET_ID      1u
 #define CTX_NUM_RINGS      2u
 #define CTX_DEBUG_NAME     4u
@@ -183,6 +184,13 @@ static uint64_t node_window(const char *path)
     return best;
 }
 
+/* In whose multiples the VMM takes blobs, as kernels from 7.2 on tell; 1: no word on it. */
+static uint64_t node_blob_align(int fd)
+{
+    const uint64_t align = node_param(fd, PARAM_BLOB_ALIGN);
+    return align ? align : 1;
+}
+
 /* Opens one node and makes our context on it. -ENODEV: no virtio-gpu node, -ENOENT: not there. */
 static int node_try(struct transport *t, const char *path, struct apir_error *err)
 {
@@ -211,6 +219,12 @@ static int node_try(struct transport *t, const char *path, struct apir_error *er
                !(node_param(fd, PARAM_CAPSET_IDS) & (1u << CAPSET_VENUS))) {
         rc = apir_error_set(err, ENOTSUP, "%s offers no Venus capset: start the VM with venus=on",
                             path);
+    } else if (APIR_SHM_ALIGN % node_blob_align(fd)) {
+        rc = apir_error_set(err, ENOTSUP,
+                            "the VMM behind %s shares memory in multiples of %llu KiB, apir in "
+                            "multiples of %u KiB: the host's pages may have no more than that",
+                            path, (unsigned long long)node_blob_align(fd) / 1024,
+                            APIR_SHM_ALIGN / 1024);
     } else {
         rc = node_context_init(fd);
         if (rc)

@@ -31,6 +31,8 @@ $(O)/tests/unit/backend/rules_test $(ORDERS_TEST): private EXTRA_LIBS := -lggml-
 $(O)/tests/unit/backend/rules_test: $(call objs,tests/fuzz/graph_ops.c)
 # The test counts how often a client looks.
 $(O)/tests/unit/frontend/wait_test: private EXTRA_LIBS := -Wl,--wrap=syscall
+# The kernel is the test's own.
+$(O)/tests/unit/frontend/virtgpu_test: private EXTRA_LIBS := -Wl,--wrap=ioctl
 # The test counts and refuses what the decoder allocates.
 $(O)/tests/unit/protocol/graph_test: private EXTRA_LIBS := -Wl,--wrap=malloc,--wrap=calloc
 
