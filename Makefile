@@ -48,6 +48,15 @@ else
 PKG_CONFIG := pkg-config
 endif
 
+# What systems have in ways of their own is in folders beside the header: linux/ and macos/, and posix/
+# for what macOS has and Linux could do with. SYSTEM=macos cross-builds the host's part, SYSTEM=posix builds
+# it for this system with what is in posix/ (docs/macos.md; tests/macos/run.sh says what else that takes).
+SYSTEM ?= linux
+SYSTEM_FOLDERS := linux posix macos
+folders_linux := linux
+folders_posix := posix linux
+folders_macos := posix macos
+
 # Targets that must work on the bare machine, before any sysroot exists.
 OUTSIDE := sysroot sysroot-trixie npm-packages shell clean distclean
 ifneq ($(shell sh tests/env/inside.sh && echo yes),yes)
@@ -75,7 +84,7 @@ ifneq ($(INNER_GOALS),)
 $(INNER_GOALS): inside
 # Two suites also want the virglrenderer of the Debian release before.
 inside: sysroot $(if $(filter check check-system% nightly,$(GOALS)),sysroot-trixie) \
-        $(if $(filter check check-system% check-hook check-ggml bundle-ggml nightly,$(GOALS)),npm-packages) \
+        $(if $(filter check check-system% check-hook check-ggml check-macos bundle-ggml nightly,$(GOALS)),npm-packages) \
         | $(filter clean,$(GOALS))
 	@tests/env/enter.sh $(CALLER_BINDS) $(MAKE) --no-print-directory $(if $(DEMO_ALONE),-j$$(($(JOBS) + 2))) $(INNER_GOALS) \
 	    MODE=$(MODE) CC='$(CC)' $(MAKEOVERRIDES) $(CALLER_VARS)
@@ -100,6 +109,7 @@ sysroot-trixie:
 # Third-party programs with a ggml of their own. Where they cannot be had, the tests say so.
 NPM_PACKAGES := node-x64 node-x64-old node-x64-static node-x64-3.18.1 node-arm64 \
     $(if $(filter check-ggml bundle-ggml nightly,$(GOALS)),$(addprefix node-x64-,3.13.0 3.20.0 3.21.1)) \
+    $(if $(filter check-macos nightly,$(GOALS)),zig-x64 mac-arm64) \
     $(if $(filter lavapipe gpu,$(DEVICE))$(filter bundle-ggml,$(GOALS)),\
         $(addprefix node-x64-vulkan-,3.6.0 3.13.0 3.18.1 3.20.0 3.21.1 3.22.1))
 .PHONY: npm-packages
@@ -115,7 +125,7 @@ distclean:
 
 else
 # ---- inside: the real thing -------------------------------------------------
-O := build/$(MODE)-$(notdir $(CC))
+O := build/$(MODE)-$(if $(filter-out linux,$(SYSTEM)),$(SYSTEM)-)$(notdir $(CC))
 
 WARN := -Wall -Wextra -Wconversion -Wvla -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
         -Wpointer-arith -Wundef -Werror
@@ -128,10 +138,14 @@ CFLAGS_coverage := -O1 -g -fprofile-instr-generate -fcoverage-mapping
 LDFLAGS_asan   := -fsanitize=address,undefined
 LDFLAGS_tsan   := -fsanitize=thread
 LDFLAGS_fuzz   := -fsanitize=address,undefined
+# What macOS calls otherwise.
+NAMES_macos := -Dst_mtim=st_mtimespec -Dst_ctim=st_ctimespec
 # What is installed knows nothing of the folder it was built in.
-BASE_CFLAGS := -std=gnu17 -fvisibility=hidden -fPIC -I. -ffile-prefix-map=$(CURDIR)=. $(WARN)
+BASE_CFLAGS := -std=gnu17 -fvisibility=hidden -fPIC -I. -ffile-prefix-map=$(CURDIR)=. $(WARN) $(NAMES_$(SYSTEM))
 ALL_CFLAGS  := $(BASE_CFLAGS) $(CFLAGS_$(MODE)) $(CFLAGS)
-ALL_LDFLAGS := -Wl,-z,relro,-z,now -Wl,--as-needed $(LDFLAGS_$(MODE)) $(LDFLAGS)
+LDFLAGS_linux := -Wl,-z,relro,-z,now -Wl,--as-needed
+LDFLAGS_posix := $(LDFLAGS_linux)
+ALL_LDFLAGS := $(LDFLAGS_$(SYSTEM)) $(LDFLAGS_$(MODE)) $(LDFLAGS)
 
 # Short lines while building; V=1 shows the commands.
 V ?= 0
@@ -141,6 +155,10 @@ endif
 
 # $(call objs,a.c b.c) -> the object files of these sources in this mode.
 objs = $(patsubst %.c,$(O)/%.o,$(1))
+# $(call of_system,ROOM) -> this system's sources of that room: of a name the first folder's.
+of_system = $(call first_of,$(1)/,$(folders_$(SYSTEM)))
+first_of = $(if $(2),$(call one_each,$(wildcard $(1)$(firstword $(2))/*.c),$(call first_of,$(1),$(wordlist 2,9,$(2)))))
+one_each = $(1) $(filter-out $(addprefix %/,$(notdir $(1))),$(2))
 
 # Each module.mk adds to these; `all` builds ALL, `make install` copies.
 ALL :=

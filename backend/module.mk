@@ -4,10 +4,11 @@ CONFIG_OBJS := $(call objs,$(wildcard backend/config/*.c))
 $(CONFIG_OBJS): private PKGS := json-c
 
 # The server: all but its main, then the program.
-SERVER_OBJS := $(call objs,$(filter-out %/main.c,$(wildcard backend/server/*.c backend/server/*/*.c)))
+SERVER_OBJS := $(call objs,$(filter-out %/main.c $(SYSTEM_FOLDERS:%=backend/server/%/%),$(wildcard backend/server/*.c backend/server/*/*.c)) \
+               $(call of_system,backend/server))
 RENDER_SERVER := $(O)/backend/apir-render-server
 SERVER_PARTS := $(call objs,backend/server/main.c) $(SERVER_OBJS) $(CONFIG_OBJS) $(COMMON_OBJS) \
-                $(COMMON_JSON_OBJS) $(call objs,protocol/ring.c)
+                $(COMMON_JSON_OBJS) $(call objs,protocol/ring.c $(call of_system,protocol))
 ALL += $(RENDER_SERVER)
 SERVER_FLAGS := -DAPIR_VERSION=\"$(APIR_VERSION)\"
 REPORT_OBJS := $(call objs,backend/server/seen/report.c)
@@ -20,13 +21,17 @@ $(RENDER_SERVER): $(SERVER_PARTS)
 	$(link)
 
 # The worker, likewise.
-WORKER_OBJS := $(call objs,$(filter-out %/main.c,$(wildcard backend/worker/*.c backend/worker/*/*.c)))
+SANDBOX_SRCS := $(if $(filter macos,$(SYSTEM)),$(call of_system,backend/worker/sandbox),$(wildcard backend/worker/sandbox/*.c))
+WORKER_OBJS := $(call objs,$(filter-out %/main.c backend/worker/sandbox/% $(SYSTEM_FOLDERS:%=backend/worker/%/%), \
+               $(wildcard backend/worker/*.c backend/worker/*/*.c)) $(SANDBOX_SRCS) \
+               $(call of_system,backend/worker) $(call of_system,backend/worker/ggml))
 WORKER := $(O)/backend/apir-worker
 WORKER_PARTS := $(call objs,backend/worker/main.c) $(WORKER_OBJS) $(CONFIG_OBJS) $(PROTOCOL_OBJS) \
                 $(COMMON_OBJS) $(COMMON_JSON_OBJS)
 ALL += $(WORKER)
-$(call objs,$(wildcard backend/worker/sandbox/*.c)): private PKGS := libcap libseccomp
-$(WORKER): private PKGS := json-c libcap libseccomp
+SANDBOX_PKGS := $(if $(filter-out macos,$(SYSTEM)),libcap libseccomp)
+$(call objs,$(SANDBOX_SRCS)): private PKGS := $(SANDBOX_PKGS)
+$(WORKER): private PKGS := json-c $(SANDBOX_PKGS)
 $(WORKER): private EXTRA_LIBS := -ldl
 $(WORKER): $(WORKER_PARTS)
 	$(link)

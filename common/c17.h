@@ -8,7 +8,7 @@
 #ifndef APIR_C17_H
 #define APIR_C17_H
 
-#include <features.h>
+#include <limits.h> /* the first of them, and glibc's own choices with it */
 
 #undef __GLIBC_USE_C2X_STRTOL
 #define __GLIBC_USE_C2X_STRTOL 0

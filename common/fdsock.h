@@ -3,6 +3,8 @@
  * One message with file descriptors over a SOCK_SEQPACKET (or stream) socket.
  * Truncation of data or of descriptors is an error (-EBADMSG), never a short
  * result; received descriptors are close-on-exec and belong to the caller.
+ * Where a system has no SOCK_SEQPACKET, send() and recv() put a length before each
+ * message, as server_framing does (backend/server/vmm/framing.h).
  */
 #ifndef APIR_COMMON_FDSOCK_H
 #define APIR_COMMON_FDSOCK_H
@@ -42,19 +44,15 @@ int apir_fdsock_recv_strange(int sock, void *data, size_t cap, size_t *ret_size,
  */
 bool apir_fdsock_refuse(int sock);
 
+/* A Unix socket of that type, or the connection that is next, close-on-exec; neither blocks.
+ * Returns the descriptor, or -1 with errno as socket() and accept() do. */
+int apir_fdsock_open(int type);
+int apir_fdsock_accept(int sock);
+
 /*
  * Two connected sockets, close-on-exec: *ret_ours never blocks, *ret_theirs is for another process
- * and blocks. stream: SOCK_STREAM, else SOCK_SEQPACKET. Returns 0 or -errno.
+ * and blocks. stream: SOCK_STREAM, else SOCK_SEQPACKET where there is one. Returns 0 or -errno.
  */
 int apir_fdsock_pair(bool stream, int *ret_ours, int *ret_theirs);
-
-/* Who has connected, or has made the pair of sockets, as the kernel knows it. */
-struct apir_fdsock_peer {
-    pid_t pid; /* 0: it is of another namespace of processes, or cannot be told */
-    uid_t uid;
-    gid_t gid;
-};
-/* False: it cannot be told. */
-bool apir_fdsock_peer(int fd, struct apir_fdsock_peer *ret_peer);
 
 #endif

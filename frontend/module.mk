@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The plug-in: no C library, no C++ runtime, no libggml at link time; what it
 # needs of libc is in the process that loads it.
-FRONTEND_SRCS := $(wildcard frontend/*/*.c protocol/*.c) $(addprefix common/,error.c file.c log.c text.c fdsock.c)
+FRONTEND_SRCS := $(wildcard frontend/*/*.c protocol/*.c protocol/linux/*.c) \
+                 $(addprefix common/,error.c file.c log.c text.c linux/fdsock.c)
 FRONTEND_OBJS := $(patsubst %.c,$(O)/plugin/%.o,$(FRONTEND_SRCS))
 
 # The way to the host alone, for programs that are no plug-in.

@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "backend/config/config.h"
 #include "backend/server/closer.h"
+#include "backend/server/machine.h"
 #include "common/cleanup.h"
 #include "common/file.h"
 
@@ -44,24 +44,17 @@ static int own_folder(char *folder, size_t size)
     return snprintf(folder, size, "%s%s", MOUNT, path) >= (int)size ? -ENAMETOOLONG : 0;
 }
 
-/* Only what the manager has marked as handed over: else the groups are its own to make. */
-static bool is_delegated(const char *folder)
-{
-    char value[8] = "";
-    return getxattr(folder, "user.delegate", value, sizeof(value) - 1) == 1 && value[0] == '1';
-}
-
 /* The one that is handed over: ours, or the one above where the manager has put us into `server`
  * itself, so that a service that is started anew need not wait for the last one's workers. */
 static bool find_delegated(char *folder)
 {
-    if (is_delegated(folder))
+    if (server_folder_is_delegated(folder))
         return true;
     char *last = strrchr(folder, '/');
     if (strcmp(last, "/server") != 0)
         return false;
     *last = '\0';
-    return is_delegated(folder);
+    return server_folder_is_delegated(folder);
 }
 
 /* Processes live in the leaves: ours goes into one, before the controllers are handed down. */

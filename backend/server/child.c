@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "backend/server/machine.h"
 #include "backend/server/system.h"
 #include "common/cleanup.h"
 #include "common/parent.h"
@@ -35,39 +36,36 @@ static void server_children_forget(struct server_children *children, struct serv
 /* One change of any child, or false where there is none left to tell. */
 static bool server_children_wait(struct server_children *children)
 {
-    siginfo_t info = {0};
-    if (waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WCONTINUED | WNOHANG) < 0 || info.si_pid == 0)
+    int how = 0;
+    const pid_t pid = waitpid(-1, &how, WNOHANG | WUNTRACED | WCONTINUED);
+    if (pid <= 0)
         return false;
 
     enum server_child_change change = SERVER_CHILD_EXITED;
-    switch (info.si_code) {
-    case CLD_KILLED:
-    case CLD_DUMPED:
+    int status = 0;
+    if (WIFSIGNALED(how)) {
         change = SERVER_CHILD_KILLED;
-        break;
-    case CLD_STOPPED:
-    case CLD_TRAPPED:
+        status = WTERMSIG(how);
+    } else if (WIFSTOPPED(how)) {
         change = SERVER_CHILD_STOPPED;
-        break;
-    case CLD_CONTINUED:
+        status = WSTOPSIG(how);
+    } else if (WIFCONTINUED(how)) {
         change = SERVER_CHILD_CONTINUED;
-        break;
-    default:
-        break;
+    } else {
+        status = WEXITSTATUS(how);
     }
     bool gone = change == SERVER_CHILD_EXITED || change == SERVER_CHILD_KILLED;
-    int status = info.si_status;
     if (gone && children->alive > 0)
         children->alive--;
     if (gone && children->groups) {
         if (change == SERVER_CHILD_KILLED && status == SIGKILL &&
-            server_cgroups_starved(children->groups, info.si_pid))
+            server_cgroups_starved(children->groups, pid))
             status = SERVER_CHILD_STARVED;
-        server_cgroups_leave(children->groups, info.si_pid);
+        server_cgroups_leave(children->groups, pid);
     }
 
     for (struct server_child *child = children->first; child; child = child->next) {
-        if (child->pid != info.si_pid)
+        if (child->pid != pid)
             continue;
         if (gone)
             server_children_forget(children, child);
@@ -93,7 +91,7 @@ static void server_children_ready(void *user, uint32_t events)
 {
     (void)events;
     const struct server_children *children = user;
-    /* Signals merge: what counts is waitid, the fd only says when. */
+    /* Signals merge: what counts is waitpid, the fd only says when. */
     server_signals_read(children->signal_fd);
     server_children_look(user);
 }

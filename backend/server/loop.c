@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _GNU_SOURCE
 #include "backend/server/loop.h"
 
-#include <errno.h>
 #include <stddef.h>
-#include <sys/epoll.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "backend/server/ready.h"
 #include "backend/server/system.h"
+#include "common/cleanup.h"
 #include "common/log.h"
-
-_Static_assert(SERVER_LOOP_IN == EPOLLIN && SERVER_LOOP_OUT == EPOLLOUT &&
-                   SERVER_LOOP_ERR == EPOLLERR && SERVER_LOOP_HUP == EPOLLHUP,
-               "handed on as they are");
 
 int64_t server_now_ms(void)
 {
@@ -24,15 +18,13 @@ int64_t server_now_ms(void)
 
 int server_loop_init(struct server_loop *loop)
 {
-    *loop = (struct server_loop){.epoll_fd = epoll_create1(EPOLL_CLOEXEC)};
-    return loop->epoll_fd < 0 ? -errno : 0;
+    *loop = (struct server_loop){.ready_fd = server_ready_open()};
+    return loop->ready_fd < 0 ? loop->ready_fd : 0;
 }
 
 void server_loop_fini(struct server_loop *loop)
 {
-    if (loop->epoll_fd >= 0)
-        close(loop->epoll_fd);
-    loop->epoll_fd = -1;
+    apir_close_fd(&loop->ready_fd);
 }
 
 /* ---- how long a handler takes ------------------------------------------------ */
@@ -102,21 +94,19 @@ static int timers_fire(struct server_loop *loop)
 int server_loop_turn(struct server_loop *loop, int timeout_ms)
 {
     /* One event per call: a handler may free the owner of any other source,
-     * and a batch would still hold pointers to it. epoll itself keeps the
+     * and a batch would still hold pointers to it. The kernel keeps the
      * ready ones in turn, so nobody starves. */
-    struct epoll_event event;
+    struct server_source *source = NULL;
+    uint32_t events = 0;
     const int due_ms = timers_fire(loop);
     if (loop->stop)
         return 0;
     if (due_ms >= 0 && (timeout_ms < 0 || due_ms < timeout_ms))
         timeout_ms = due_ms;
-    int n = epoll_wait(loop->epoll_fd, &event, 1, timeout_ms);
-    if (n < 0)
-        return errno == EINTR ? 0 : -errno;
+    int n = server_ready_wait(loop->ready_fd, timeout_ms, &source, &events);
     if (n == 1) {
-        const struct server_source *source = event.data.ptr;
         const struct handler_use use = handler_begin();
-        source->ready(source->user, event.events);
+        source->ready(source->user, events);
         handler_end(&use, "an event");
     }
     return n;
@@ -133,9 +123,9 @@ int server_loop_run(struct server_loop *loop)
 int server_loop_add(struct server_loop *loop, struct server_source *source, int fd, uint32_t events,
                     void (*ready)(void *user, uint32_t events), void *user)
 {
-    struct epoll_event event = {.events = events, .data = {.ptr = source}};
-    if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0)
-        return -errno;
+    int rc = server_ready_add(loop->ready_fd, source, fd, events);
+    if (rc < 0)
+        return rc;
     *source = (struct server_source){
         .fd = fd,
         .added = true,
@@ -150,9 +140,7 @@ void server_loop_modify(struct server_loop *loop, struct server_source *source, 
 {
     if (!source->added || source->events == events)
         return;
-    struct epoll_event event = {.events = events, .data = {.ptr = source}};
-    /* Cannot fail on a registered fd: it allocates nothing. */
-    (void)epoll_ctl(loop->epoll_fd, EPOLL_CTL_MOD, source->fd, &event);
+    server_ready_change(loop->ready_fd, source, events);
     source->events = events;
 }
 
@@ -160,7 +148,7 @@ void server_loop_remove(struct server_loop *loop, struct server_source *source)
 {
     if (!source->added)
         return;
-    (void)epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, source->fd, NULL);
+    server_ready_remove(loop->ready_fd, source);
     source->added = false;
 }
 

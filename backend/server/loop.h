@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one thread's event loop: fds by epoll (level-triggered), deadlines by its
- * time-out. Nothing in the server ever waits anywhere else.
+ * The one thread's event loop: fds by their readiness (ready.h), deadlines by
+ * its time-out. Nothing in the server ever waits anywhere else.
  *
  * A handler may remove or free any source or timer, its own included: the loop
  * takes one event at a time and touches nothing of it after the call.
@@ -16,32 +16,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "backend/server/ready.h"
+
 struct server_timer;
 
-/* What a source is ready for; epoll's own numbers. */
-#define SERVER_LOOP_IN  0x1u
-#define SERVER_LOOP_OUT 0x4u
-#define SERVER_LOOP_ERR 0x8u
-#define SERVER_LOOP_HUP 0x10u
-
 struct server_loop {
-    int epoll_fd;
-    bool stop; /* set by a handler: server_loop_run returns */
+    int ready_fd; /* ready.h */
+    bool stop;    /* set by a handler: server_loop_run returns */
     struct server_timer *timers;
 };
 
 /* A handler that computes for so long, or sleeps in between and takes so long, is told in the log
  * at the level info. What the machine's other processes take from it does not count. */
 #define SERVER_LOOP_LONG_MS 20
-
-/* Embedded in its owner, which also owns the fd. {0} is a valid removed source. */
-struct server_source {
-    int fd;
-    bool added;
-    uint32_t events; /* SERVER_LOOP_HUP and SERVER_LOOP_ERR are always reported */
-    void (*ready)(void *user, uint32_t events);
-    void *user;
-};
 
 /* One shot. {0} is a valid disarmed timer. */
 struct server_timer {

@@ -40,6 +40,7 @@
 #include "common/root.h"
 #include "backend/server/loop.h"
 #include "backend/server/share/mps.h"
+#include "backend/server/machine.h"
 #include "backend/server/system.h"
 #include "common/cleanup.h"
 #include "common/error.h"

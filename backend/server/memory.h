@@ -23,6 +23,10 @@ bool server_memory_is_sealed(int fd);
 /* Nobody is even to add seals. Does nothing where there are none. Returns 0 or -errno. */
 int server_memory_seal(int fd);
 
+/* Nobody else can map it to write into it from now on; maps that there are stay as they are.
+ * Returns 0 or -errno. */
+int server_memory_seal_writes(int fd);
+
 /* The first `size` bytes are there: out of memory is an error here, not a SIGBUS at a store.
  * Returns 0 or -errno. */
 int server_memory_reserve(int fd, uint64_t size);

@@ -2,12 +2,12 @@
 #define _GNU_SOURCE
 #include "backend/server/output.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "backend/server/system.h"
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "common/text.h"
@@ -121,13 +121,14 @@ int server_output_open(struct server_output *output, struct server_loop *loop,
                        struct server_outputs *all, const char *who, int *ret_fd)
 {
     int fds[2];
-    if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0)
-        return -errno;
+    int rc = server_pipe(fds);
+    if (rc < 0)
+        return rc;
     cleanup_fd int ours = fds[0], theirs = fds[1];
     if (apir_log_enabled(APIR_LOG_DEBUG)) /* all of it is wanted: it waits where we are slow */
         (void)fcntl(theirs, F_SETFL, 0);
     *output = (struct server_output){0};
-    int rc = server_loop_add(loop, &output->source, ours, SERVER_LOOP_IN, output_ready, output);
+    rc = server_loop_add(loop, &output->source, ours, SERVER_LOOP_IN, output_ready, output);
     if (rc < 0)
         return rc;
     output->loop = loop;

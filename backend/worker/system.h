@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What of threads and timers each system has in a way of its own. Linux' way is all there is
- * (docs/macos.md).
- */
+/* What of threads and timers each system has in a way of its own. */
 #ifndef APIR_WORKER_SYSTEM_H
 #define APIR_WORKER_SYSTEM_H
 
@@ -10,7 +7,7 @@
 
 /*
  * The client sees in this word of the ring's header that the calling thread has ended, whoever is
- * left to say so: the kernel writes it. Once in a process.
+ * left to say so: the kernel writes it, where there is one that does. Once in a process.
  */
 void worker_system_tell_end(uint32_t *word);
 

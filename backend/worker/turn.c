@@ -2,12 +2,9 @@
 #define _GNU_SOURCE
 #include "backend/worker/turn.h"
 
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include "backend/worker/control.h"
 #include "protocol/atomic.h"
+#include "protocol/futex.h"
 
 /* Asleep: then we look whether the server is still there, and say once more what we want. */
 #define SLEEP_S 1
@@ -79,7 +76,7 @@ void worker_turn_wait(struct worker *w, uint32_t device)
         if (w->control_err)
             break;
         if (!(seen & APIR_TURN_OPEN))
-            (void)syscall(SYS_futex, turn_word(w, bit), FUTEX_WAIT, seen, &most, NULL, 0);
+            apir_futex_wait(turn_word(w, bit), seen, &most);
     }
     apir_store_release32(&w->status->turns_wanted, 0);
     worker_count(&w->status->counts.turns_ns, worker_now_ns() - began);

@@ -18,6 +18,7 @@
 
 #include "common/cleanup.h"
 #include "common/fdsock.h"
+#include "common/peer.h"
 #include "common/json.h"
 
 #define IN_RUN      "apir/top" /* of others, in a folder of USERS */

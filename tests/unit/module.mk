@@ -11,7 +11,7 @@ $(UNIT_PROGRAMS:%=%.o): private EXTRA_CFLAGS := -D_GNU_SOURCE
 # The ring's alone are all that runs with TSan: nothing else need be built for that.
 RING_TESTS := $(addprefix $(O)/tests/unit/protocol/,ring_test ring_threads_test)
 $(RING_TESTS): %: %.o $(UNIT_OBJ) $(call objs,tests/unit/protocol/ring_ends.c protocol/ring.c \
-    tests/lib/folder.c)
+    tests/lib/folder.c) $(call objs,$(call of_system,protocol))
 	$(link)
 # The host is the test's own here, and so the link to it.
 ORDERS_TEST := $(O)/tests/unit/frontend/orders_test

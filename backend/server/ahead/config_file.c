@@ -16,7 +16,7 @@ struct server_config_file server_config_file_now(const char *path)
         path = apir_config_find();
     if (!path || stat(path, &st) < 0)
         return now;
-    now.device = st.st_dev;
+    now.device = (uint64_t)st.st_dev;
     now.inode = st.st_ino;
     now.size = (uint64_t)st.st_size;
     now.modified = st.st_mtim;

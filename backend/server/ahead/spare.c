@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "backend/server/ahead/spare.h"
 
-#include "backend/server/system.h"
+#include "backend/server/machine.h"
 #include "common/log.h"
 
 /* What ended one, or kept it from starting, would do so to the next: a context that gets a worker

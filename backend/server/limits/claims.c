@@ -81,7 +81,7 @@ static int file_make(struct server_claims *claims)
 {
     char unseen[sizeof(claims->name)];
     uint64_t number;
-    if (getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number))
+    if (getentropy(&number, sizeof(number)) < 0)
         return -EIO;
     snprintf(claims->name, sizeof(claims->name), SERVER_CLAIMS_PREFIX "%016llx",
              (unsigned long long)number);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/server/system.h"
+#include "backend/server/session.h"
 #include "common/log.h"
 #include "protocol/messages.h"
 

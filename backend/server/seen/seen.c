@@ -14,9 +14,10 @@
 #include <unistd.h>
 
 #include "backend/server/seen/report.h"
-#include "backend/server/system.h"
+#include "backend/server/session.h"
 #include "common/cleanup.h"
 #include "common/fdsock.h"
+#include "common/peer.h"
 #include "common/log.h"
 
 #define NAME_BEGIN "server-"
@@ -81,7 +82,7 @@ static void seen_accept(void *user, uint32_t events)
     (void)events;
     struct server_seen *seen = user;
     struct server_seen_reader *reader = seen->readers;
-    cleanup_fd int fd = accept4(seen->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    cleanup_fd int fd = apir_fdsock_accept(seen->fd);
     if (fd < 0 && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
         /* No descriptor, no memory: looking again at once would only burn the core. */
         server_timer_arm(seen->loop, &seen->again, server_now_ms() + SERVER_SEEN_AGAIN_MS,
@@ -120,7 +121,7 @@ static void folder_clean(const char *folder)
             snprintf(a.sun_path, sizeof(a.sun_path), "%s/%s", folder, e->d_name) >=
                 (int)sizeof(a.sun_path))
             continue;
-        cleanup_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        cleanup_fd int fd = apir_fdsock_open(SOCK_STREAM);
         if (fd >= 0 && connect(fd, (const struct sockaddr *)(const void *)&a, sizeof(a)) < 0 &&
             errno == ECONNREFUSED)
             (void)unlinkat(dirfd(dir), e->d_name, 0);
@@ -165,7 +166,7 @@ static int seen_open(struct server_seen *seen, struct server_loop *loop)
     if (rc < 0)
         return rc;
     folder_clean(folder);
-    seen->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    seen->fd = apir_fdsock_open(SOCK_STREAM);
     if (seen->fd < 0)
         return -errno;
     (void)apir_fdsock_refuse(seen->fd); /* before anybody can connect */

@@ -16,6 +16,7 @@
 
 #include "backend/config/settings.h"
 #include "common/cleanup.h"
+#include "common/fdsock.h"
 
 #define GROUP_OWN   "apir-mps-" /* and six letters */
 #define GROUP_NAMED "apir-group-"
@@ -165,7 +166,7 @@ static void owner_accept(void *user, uint32_t events)
 {
     (void)events;
     struct server_group *group = user;
-    cleanup_fd int fd = accept4(group->socket_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    cleanup_fd int fd = apir_fdsock_accept(group->socket_fd);
     if (fd < 0 && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) {
         /* No descriptor, no memory: looking again at once would only burn the core. */
         server_loop_modify(group->loop, &group->source, 0);
@@ -228,7 +229,7 @@ static int group_socket(const struct server_group *group, bool listens)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     snprintf(address.sun_path, sizeof(address.sun_path), "%s/" GROUP_SOCKET, group->folder);
-    cleanup_fd int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    cleanup_fd int fd = apir_fdsock_open(SOCK_SEQPACKET);
     if (fd < 0)
         return -errno;
     const struct sockaddr *a = (const struct sockaddr *)(const void *)&address;

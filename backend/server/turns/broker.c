@@ -270,7 +270,7 @@ static void broker_accept(void *user, uint32_t events)
 {
     (void)events;
     struct server_broker *broker = user;
-    cleanup_fd int fd = accept4(broker->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    cleanup_fd int fd = apir_fdsock_accept(broker->fd);
     const int rc = fd < 0 ? -errno : peer_add(broker, &fd);
     if (rc < 0 && rc != -EAGAIN && rc != -ECONNABORTED && rc != -EINTR)
         /* No descriptor, no memory: looking again at once would only burn the core. */
@@ -313,14 +313,14 @@ static int broker_listen(struct server_broker *broker)
 {
     struct sockaddr_un address;
     uint64_t number;
-    if (getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number))
+    if (getentropy(&number, sizeof(number)) < 0)
         return -EIO;
     snprintf(broker->name, sizeof(broker->name), SERVER_BROKER_PREFIX "%016llx",
              (unsigned long long)number);
     int rc = address_make(&address, broker->dir_fd, broker->name);
     if (rc < 0)
         return rc;
-    broker->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    broker->fd = apir_fdsock_open(SOCK_SEQPACKET);
     if (broker->fd < 0)
         return -errno;
     (void)apir_fdsock_refuse(broker->fd);
@@ -355,7 +355,7 @@ static int folder_look(int dir_fd, bool clean)
             fstatat(dir_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISSOCK(st.st_mode) ||
             address_make(&address, dir_fd, entry->d_name) < 0)
             continue;
-        cleanup_fd int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        cleanup_fd int fd = apir_fdsock_open(SOCK_SEQPACKET);
         if (fd < 0)
             rc = -errno;
         else if (connect(fd, (const struct sockaddr *)(const void *)&address, sizeof(address)) == 0)

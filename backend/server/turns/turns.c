@@ -5,10 +5,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/futex.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "backend/server/memory.h"
@@ -18,10 +16,7 @@
 #include "common/fdsock.h"
 #include "common/log.h"
 #include "protocol/atomic.h"
-
-#ifndef F_SEAL_FUTURE_WRITE
-#define F_SEAL_FUTURE_WRITE 0x0010
-#endif
+#include "protocol/futex.h"
 
 #define MESSAGES_BATCH 16
 #define NS_PER_MS      1000000u
@@ -81,7 +76,7 @@ static void turn_show(struct server_turn *turn, uint32_t state)
     /* Before we look whether anybody computes: whoever has not seen it yet says so first. */
     apir_full_fence();
     if (state & APIR_TURN_OPEN)
-        (void)syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+        apir_futex_wake(word, INT_MAX);
 }
 
 /* ---- turns ------------------------------------------------------------------------------ */
@@ -492,7 +487,7 @@ static int page_make(struct server_turns *turns)
     if (rc < 0)
         return rc;
     /* Our own map stays as it is. */
-    if (!server_memory_is_sealed(fd) || fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) < 0) {
+    if (!server_memory_is_sealed(fd) || server_memory_seal_writes(fd) < 0) {
         server_page_unmap(page);
         return -EOPNOTSUPP;
     }

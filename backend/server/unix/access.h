@@ -15,7 +15,7 @@
 
 #include "backend/config/config.h"
 #include "common/error.h"
-#include "common/fdsock.h"
+#include "common/peer.h"
 
 struct server_access {
     bool everyone;

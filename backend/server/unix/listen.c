@@ -16,6 +16,7 @@
 #include "backend/server/unix/unix.h"
 #include "common/cleanup.h"
 #include "common/fdsock.h"
+#include "common/peer.h"
 #include "common/log.h"
 
 #define LISTEN_BACKLOG       128
@@ -41,7 +42,7 @@ static int listen_address(const char *path, struct sockaddr_un *addr, struct api
 /* Whether a server takes connections at addr. */
 static bool listen_is_served(const struct sockaddr_un *addr)
 {
-    cleanup_fd int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    cleanup_fd int fd = apir_fdsock_open(SOCK_SEQPACKET);
     if (fd < 0 || connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) == 0)
         return fd >= 0;
     return errno == EAGAIN || errno == EACCES || errno == EPROTOTYPE;
@@ -103,7 +104,7 @@ int server_listen_make(const char *path, const char *group, struct stat *ret_mad
         if (listen_is_served(&addr))
             return apir_error_set(err, EADDRINUSE, "another server listens on %s already", path);
     }
-    cleanup_fd int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    cleanup_fd int fd = apir_fdsock_open(SOCK_SEQPACKET);
     if (fd < 0)
         return apir_error_sys(err, errno, "cannot make a socket");
     (void)apir_fdsock_refuse(fd); /* before anybody can connect */
@@ -141,14 +142,15 @@ int server_listen_inherit(struct apir_error *err)
         return apir_error_set(err, EINVAL, "%ld sockets were passed; one is served", count);
     const int fd = 3;
     int type = 0;
-    int domain = 0;
+    struct sockaddr_un address;
+    socklen_t address_size = sizeof(address);
     int listening = 0;
     socklen_t size = sizeof(int);
     if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) < 0 ||
-        getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) < 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &address_size) < 0 ||
         getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) < 0)
         return apir_error_sys(err, errno, "the descriptor that was passed is no socket");
-    if (domain != AF_UNIX || type != SOCK_SEQPACKET || !listening)
+    if (address.sun_family != AF_UNIX || type != SOCK_SEQPACKET || !listening)
         return apir_error_set(err, EPROTOTYPE,
                               "the socket that was passed must be one of "
                               "ListenSequentialPacket=, at a path, with Accept=no");
@@ -233,7 +235,7 @@ static void server_listen_ready(void *user, uint32_t events)
 {
     (void)events;
     struct server_listen *listen = user;
-    int fd = accept4(listen->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int fd = apir_fdsock_accept(listen->fd);
     if (fd >= 0) {
         /* Of those that came before the service that a socket unit has started, too. */
         (void)apir_fdsock_refuse(fd);

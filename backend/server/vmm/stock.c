@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "backend/server/system.h"
+#include "backend/server/machine.h"
 #include "common/cleanup.h"
 #include "common/fdsock.h"
 #include "common/log.h"

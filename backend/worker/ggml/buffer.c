@@ -6,11 +6,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include "backend/worker/ggml/fns.h"
+#include "backend/worker/ggml/system.h"
 
 /* A byte tensor over [offset, offset + size) of a buffer. */
 static struct gg_tensor raw_tensor(const struct host_buffer *b, uint64_t offset, uint64_t size)
@@ -47,7 +46,7 @@ static void memory_zero(uint8_t *data, uint64_t size)
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t before = -(uintptr_t)data & (page - 1);
     uint64_t after = ((uintptr_t)data + size) & (page - 1);
-    if (size <= ZERO_BY_HAND || madvise(data + before, size - before - after, MADV_DONTNEED) < 0) {
+    if (size <= ZERO_BY_HAND || !host_pages_renew(data + before, size - before - after)) {
         memset(data, 0, size);
         return;
     }
@@ -58,13 +57,10 @@ static void memory_zero(uint8_t *data, uint64_t size)
 bool host_buffer_can_exist(struct host_ggml *hg, const struct host_device *d, uint64_t size)
 {
     uint64_t unused, total;
-    struct sysinfo s;
+    const uint64_t host = host_machine_memory();
     host_device_memory(hg, d, &unused, &total);
-    if (sysinfo(&s) < 0)
-        return true;
-    const uint64_t host = ((uint64_t)s.totalram + s.totalswap) * s.mem_unit;
     /* A device that does not say how much it has may have any amount. */
-    return total == 0 || size <= host || size - host <= total;
+    return host == 0 || total == 0 || size <= host || size - host <= total;
 }
 
 int host_buffer_alloc(struct host_ggml *hg, const struct host_device *d, void *buft, uint64_t size,

@@ -4,13 +4,13 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "backend/worker/ggml/fns.h"
+#include "backend/worker/ggml/system.h"
 #include "protocol/gguf.h"
 #include "protocol/ggml_probe.h"
 #include "protocol/graph.h"
@@ -37,39 +37,12 @@ static int fns_load(void *lib, struct apir_error *err)
     return 0;
 }
 
-struct range_query {
-    uintptr_t inside; /* an address of the library */
-    uintptr_t lo, hi;
-};
-
-static int range_visit(struct dl_phdr_info *info, size_t size, void *data)
-{
-    (void)size;
-    struct range_query *q = data;
-    uintptr_t lo = UINTPTR_MAX, hi = 0;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
-        if (ph->p_type != PT_LOAD)
-            continue;
-        uintptr_t a = info->dlpi_addr + ph->p_vaddr;
-        if (a < lo)
-            lo = a;
-        if (a + ph->p_memsz > hi)
-            hi = a + ph->p_memsz;
-    }
-    if (q->inside < lo || q->inside >= hi)
-        return 0;
-    q->lo = lo;
-    q->hi = hi;
-    return 1;
-}
-
 /*
  * ggml's name functions have no bounds check: past its end an array yields some
  * neighbour's word. A word that does not point into the library, or points to
  * something that is no upper-case identifier, ends the list.
  */
-static bool looks_like_name(const struct range_query *lib, const char *s)
+static bool looks_like_name(const struct host_range *lib, const char *s)
 {
     uintptr_t a = (uintptr_t)s;
     if (a < lib->lo || a + 64 > lib->hi)
@@ -85,7 +58,7 @@ static bool looks_like_name(const struct range_query *lib, const char *s)
 }
 
 static void names_load(struct host_names *names, const char *(*get)(int), const char *last,
-                       const struct range_query *lib)
+                       const struct host_range *lib)
 {
     for (int i = 0; get && i < (int)HOST_OPS_MAX; i++) {
         const char *s = get(i);
@@ -129,7 +102,7 @@ static const struct {
     {APIR_TYPE_Q1_0, "q1_0"},     {APIR_TYPE_Q2_0, "q2_0"},
 };
 
-static void types_load(struct host_ggml *hg, const struct range_query *lib)
+static void types_load(struct host_ggml *hg, const struct host_range *lib)
 {
     for (size_t i = 0; i < sizeof(type_names) / sizeof(type_names[0]); i++) {
         int n = type_names[i].number;
@@ -295,7 +268,7 @@ int host_ggml_load(struct host_ggml *hg, const struct host_ggml_options *options
                    struct apir_error *err)
 {
     *hg = (struct host_ggml){.fns = &fns, .next_graph_uid = UINT64_C(1) << 32};
-    const char *name = options->library ? options->library : "libggml.so.0";
+    const char *name = options->library ? options->library : host_library_name;
     void *lib = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (!lib)
         return apir_error_set(err, ENOENT, "cannot load the host's ggml: %s", dlerror());
@@ -309,12 +282,10 @@ int host_ggml_load(struct host_ggml *hg, const struct host_ggml_options *options
         return apir_error_set(err, -rc, "the host's ggml (%s) cannot be used: %s", name, why);
     fns.ggml_log_set(log_from_ggml, NULL);
 
-    Dl_info info;
-    struct range_query range = {0};
+    struct host_range range;
     void *anchor;
     memcpy(&anchor, &fns.ggml_op_name, sizeof(anchor));
-    range.inside = (uintptr_t)anchor;
-    if (!dladdr(anchor, &info) || !dl_iterate_phdr(range_visit, &range))
+    if (!host_range_find(anchor, &range))
         return apir_error_set(err, ENOTSUP, "cannot find the host's libggml-base in memory");
     names_load(&hg->ops, fns.ggml_op_name, "GLU", &range);
     names_load(&hg->unary, fns.ggml_unary_op_name, NULL, &range);

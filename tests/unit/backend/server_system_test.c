@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/server/system.h"
+#include "backend/server/machine.h"
 #include "tests/lib/unit.h"
 
 TEST(memory_is_scarce_below_a_quarter)

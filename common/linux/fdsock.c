@@ -63,6 +63,16 @@ bool apir_fdsock_refuse(int sock)
     return setsockopt(sock, SOL_SOCKET, SO_PASSRIGHTS, &no, sizeof(no)) == 0;
 }
 
+int apir_fdsock_open(int type)
+{
+    return socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+int apir_fdsock_accept(int sock)
+{
+    return accept4(sock, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+}
+
 int apir_fdsock_pair(bool stream, int *ret_ours, int *ret_theirs)
 {
     int fds[2];
@@ -135,15 +145,4 @@ int apir_fdsock_recv(int sock, void *data, size_t cap, size_t *ret_size, int *fd
     if (ret_n_fds)
         *ret_n_fds = n_got;
     return 0;
-}
-
-bool apir_fdsock_peer(int fd, struct apir_fdsock_peer *ret_peer)
-{
-    struct ucred cred;
-    socklen_t size = sizeof(cred);
-    *ret_peer = (struct apir_fdsock_peer){.uid = (uid_t)-1, .gid = (gid_t)-1};
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) < 0 || size != sizeof(cred))
-        return false;
-    *ret_peer = (struct apir_fdsock_peer){.pid = cred.pid, .uid = cred.uid, .gid = cred.gid};
-    return true;
 }

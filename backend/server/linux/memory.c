@@ -5,39 +5,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/memfd.h>
-#include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "backend/server/unnamed.h"
 #include "common/cleanup.h"
 
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
-
-#define POSIX_TRIES 16 /* at a name that nobody has */
-
-/* Others of this user could open it while it has its name: they could as well trace us. Others of
- * the machine cannot, and cannot guess the name to take it before us. */
-static int posix_create(void)
-{
-    for (int i = 0; i < POSIX_TRIES; i++) {
-        uint64_t random;
-        char name[32];
-        if (getentropy(&random, sizeof(random)) < 0)
-            return -errno;
-        snprintf(name, sizeof(name), "/apir-%016llx", (unsigned long long)random);
-        /* Close-on-exec by POSIX. */
-        int fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
-        if (fd >= 0) {
-            (void)shm_unlink(name);
-            return fd;
-        }
-        if (errno != EEXIST)
-            return -errno;
-    }
-    return -EEXIST;
-}
 
 int server_memory_create(const char *name, uint64_t size)
 {
@@ -50,7 +29,7 @@ int server_memory_create(const char *name, uint64_t size)
     if (fd < 0 && errno != ENOSYS)
         return -errno;
     if (fd < 0)
-        fd = posix_create();
+        fd = server_unnamed_create();
     if (fd < 0)
         return fd;
     if (ftruncate(fd, (off_t)size) < 0)
@@ -72,6 +51,11 @@ int server_memory_seal(int fd)
     if (!server_memory_is_sealed(fd))
         return 0;
     return fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL) < 0 ? -errno : 0;
+}
+
+int server_memory_seal_writes(int fd)
+{
+    return fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) < 0 ? -errno : 0;
 }
 
 int server_memory_reserve(int fd, uint64_t size)

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef APIR_COMMON_PEER_H
+#define APIR_COMMON_PEER_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* Who has connected, or has made the pair of sockets, as the kernel knows it. */
+struct apir_fdsock_peer {
+    pid_t pid; /* 0: it is of another namespace of processes, or cannot be told */
+    uid_t uid;
+    gid_t gid;
+};
+/* False: it cannot be told. */
+bool apir_fdsock_peer(int fd, struct apir_fdsock_peer *ret_peer);
+
+#endif
