@@ -71,6 +71,7 @@ NIGHTLY_SUITES := \
     demo-16k:one=demo,ARCH=aarch64,PAGES=16k \
     demo-bookworm:one=demo,SUITE=bookworm \
     demo-trixie:one=demo,SUITE=trixie \
+    macos=check-macos \
     mutate=check-mutate \
     mutants-sandbox=check-sandbox-mutants \
     mutants-attacks=check-attacks,MUTATE=1 \

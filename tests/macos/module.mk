@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# make check-macos: the host's part for macOS, as far as this machine can tell; run.sh says more.
+
+.PHONY: check-macos
+check-macos:
+	@MAKE='$(MAKE)' tests/macos/run.sh

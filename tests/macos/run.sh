@@ -1,0 +1,105 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# run.sh: what can be known of the host's part on macOS without a Mac (docs/macos.md).
+#
+#   links     apir-render-server and apir-worker of both architectures, by zig's cross compiler
+#   exports   each function of ggml that the worker looks up is in a ggml that has Metal
+#
+# The compiler and that ggml are npm's (tests/hook/npm.sh), json-c is Debian's source. The last line is
+# `macos: N passed, N failed`.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+work=build/macos zig=$PWD/build/npm/zig-x64/zig metal=build/npm/mac-arm64/bins/mac-arm64-metal
+target=macos.14.4 # the first with os_sync_wait_on_address()
+export ZIG_GLOBAL_CACHE_DIR=$PWD/$work/cache ZIG_LOCAL_CACHE_DIR=$PWD/$work/cache
+mkdir -p "$work"
+
+passed=0 failed=0
+try() { # WHAT COMMAND...: its output is shown where it fails
+    local log=$work/try.log what=$1
+    shift
+    if "$@" >"$log" 2>&1; then
+        passed=$((passed + 1))
+        echo "ok - $what"
+    else
+        failed=$((failed + 1))
+        echo "not ok - $what"
+        tail -n 40 "$log" | sed 's/^/    | /'
+    fi
+}
+
+program() { # FILE TEXT: makes the script FILE of that text
+    [[ -x $1 && $(<"$1") == "$2" ]] && return
+    echo "$2" >"$1"
+    chmod +x "$1"
+}
+
+# ---- links -----------------------------------------------------------------------------
+
+# The build goes by the compiler's name, and so by the architecture.
+cc_of() { echo "$PWD/$work/cc-$1"; }
+out_of() { echo "build/release-macos-cc-$1/backend"; }
+
+prepare() {
+    [[ -x $zig ]] || { echo "no compiler: tests/hook/npm.sh zig-x64 fetches it" && return 1; }
+    local arch
+    for arch in aarch64 x86_64; do
+        program "$(cc_of $arch)" "#!/bin/sh
+exec $zig cc -target $arch-$target \"\$@\""
+    done
+    program "$work/ar" "#!/bin/sh
+exec $zig ar \"\$@\""
+    # Headers that belong to no system.
+    mkdir -p "$work/include"
+    ln -sfn /usr/include/vulkan /usr/include/vk_video "$work/include"
+}
+
+json_c() { # ARCH
+    [[ -e $work/json-c-$1/lib/libjson-c.a ]] || tests/macos/json-c.sh "$(cc_of "$1")" "$work/json-c-$1"
+}
+
+link() { # ARCH
+    local folder=$work/json-c-$1/lib/pkgconfig out
+    out=$(out_of "$1")
+    "${MAKE:-make}" --no-print-directory -j"$(nproc)" SYSTEM=macos CC="$(cc_of "$1")" CFLAGS="-isystem $work/include" \
+        PKG_CONFIG="PKG_CONFIG_LIBDIR=$folder pkg-config" "$out/apir-render-server" "$out/apir-worker"
+}
+
+is_for() { # ARCH PROGRAM
+    file --brief "$(out_of "$1")/$2" | grep "^Mach-O 64-bit ${1/aarch64/arm64} executable"
+}
+
+links() {
+    local arch program
+    try "a compiler for macOS" prepare
+    for arch in aarch64 x86_64; do
+        try "$arch: json-c compiles" json_c $arch
+        try "$arch: server and worker compile and link" link $arch
+        for program in apir-render-server apir-worker; do
+            try "$arch: $program is a program of macOS" is_for $arch $program
+        done
+    done
+}
+
+# ---- exports ---------------------------------------------------------------------------
+
+# Every name of a function of ggml that the worker has in it: those that it looks up are among them.
+names() { strings -a "$(out_of aarch64)/apir-worker" | grep -xE '(ggml|gguf)_[a-z0-9_]+' | sort -u; }
+exports() {
+    llvm-nm --defined-only --extern-only -j "$metal/libggml-base.dylib" "$metal"/libggml.*.dylib |
+        sed -n 's/^_//p' | sort -u
+}
+known() { sed 's/#.*//' tests/macos/not-exported | awk 'NF { print $1 }' | sort -u; }
+
+# What is missing and not known to be, and the other way round.
+missing() { comm -23 <(names) <(exports) | comm -3 - <(known); }
+all_there() { [[ $(names | wc -l) -gt 80 && -z $(missing) ]] || { missing && return 1; }; }
+# That a name which nobody exports would be seen.
+is_seen() { (names() { echo ggml_no_such_function; } && missing | grep -x ggml_no_such_function); }
+
+links
+try "the worker finds all it looks up in a ggml with Metal" all_there
+try "a function that is not there would be noticed" is_seen
+echo "macos: $passed passed, $failed failed"
+[[ $failed -eq 0 ]]
