@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # corpus.sh unpack FOLDER: makes FOLDER, which has all inputs of every target: those of
-# tests/fuzz/corpus/TARGET/ and those of tests/fuzz/corpus/TARGET.tar.gz; and the dictionaries.
+# tests/fuzz/corpus/TARGET/ and those of tests/fuzz/corpus/TARGET.tar.gz; and the dictionaries, that of
+# the configuration with all its keys.
 #
 # corpus.sh pack FOLDER TARGET...: writes each target's archive anew from FOLDER/TARGET, without the
 # inputs that tests/fuzz/corpus/TARGET/ has. The same inputs make the same archive.
@@ -22,6 +23,8 @@ unpack)
         tar -xzf "$archive" -C "${archive%.tar.gz}"
         rm "$archive"
     done
+    # Every key of the configuration is a word of its fuzzer's.
+    sed -n 's/^ *K([A-Z_]*, \([a-z_]*\),.*/"\\"\1\\""/p' backend/config/settings.h >>"$folder/config.dict"
     touch "$folder" # as new as make wants it
     ;;
 pack)
