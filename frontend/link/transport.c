@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -47,6 +48,16 @@ static int auto_open(struct transport *t, struct apir_error *err)
     return transport_unix_open(t, APIR_UNIX_PATH, err);
 }
 
+static int unknown_kind(const char *choice, struct apir_error *err)
+{
+    char known[128] = "auto";
+    size_t n = strlen(known);
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]) && n < sizeof(known); i++)
+        n += (size_t)snprintf(known + n, sizeof(known) - n, ", %s%s", kinds[i].name,
+                              kinds[i].searches ? "[:PATH]" : ":PATH");
+    return apir_error_set(err, EINVAL, "APIR_TRANSPORT=%s is not one of %s", choice, known);
+}
+
 int transport_open(struct transport *t, const char *choice, struct apir_error *err)
 {
     memset(t, 0, sizeof(*t));
@@ -67,10 +78,7 @@ int transport_open(struct transport *t, const char *choice, struct apir_error *e
         return rc == -ENODEV ? apir_error_set(err, ENODEV, "there is no virtio-gpu render node")
                              : rc;
     }
-    return apir_error_set(err, EINVAL,
-                          "APIR_TRANSPORT=%s is not one of auto, virtgpu, virtgpu:PATH, "
-                          "unix:PATH, vtest:PATH",
-                          choice);
+    return unknown_kind(choice, err);
 }
 
 void transport_close(struct transport *t)

@@ -36,11 +36,11 @@ struct transport {
 };
 
 /*
- * Opens the transport that APIR_TRANSPORT asks for: auto (the default: the
- * first render node of virtio-gpu, and where there is none the socket that
- * protocol/unix.h names), virtgpu, virtgpu:PATH, unix:PATH, or vtest:PATH, and
- * makes an apir context on it. Returns 0; -ENODEV where there is nothing to talk
- * to (auto without a node: no reason to tell the user); another -errno with *err.
+ * Opens the transport that APIR_TRANSPORT asks for, and makes an apir context on it: auto (the
+ * default: the first render node of virtio-gpu, and where there is none the socket that
+ * protocol/unix.h names), or one of the kinds in transport.c with a path: unix:PATH. Returns 0;
+ * -ENODEV where there is nothing to talk to (auto without a node: no reason to tell the user);
+ * another -errno with *err.
  */
 int transport_open(struct transport *t, const char *choice, struct apir_error *err);
 

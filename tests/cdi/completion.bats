@@ -147,12 +147,15 @@ page() { mandoc -T ascii "docs/man/$1" | sed 's/.\x08//g'; }
         all(.checks[]; (.name | type) == "string" and (.text | length) > 0 and
             (.status | IN("pass", "warn", "fail", "skip", "unchecked")) and
             ((has("todo") | not) or (.status | IN("warn", "fail"))))' "$T/json"
-    for name in $(jq -r '.checks[].name' "$T/json"); do
+    # Of engines it has those that are there.
+    sed -n 's/^#define CDI_ENGINES(X)//p' cdi/engine/engine.h | grep -oE '[a-z]+' >"$T/engines"
+    [[ $(wc -l <"$T/engines") -ge 4 ]]
+    for name in $(jq -r '.checks[].name' "$T/json") $(<"$T/engines"); do
         grep -qF "\`$name'" "$T/page" || { echo "$name"; false; }
     done
 }
 
-@test "manual pages: apir-render-server.8 has every option of the program, libggml-apir.7 every variable" {
+@test "manual pages: apir-render-server.8 has every option of the program, libggml-apir.7 every variable and way to the host" {
     local word
     page apir-render-server.8 >"$T/page"
     "$OUT/backend/apir-render-server" --help >"$T/help"
@@ -165,4 +168,10 @@ page() { mandoc -T ascii "docs/man/$1" | sed 's/.\x08//g'; }
     while read -r word; do
         grep -qF "$word" "$T/page" || { echo "$word"; false; }
     done <"$T/variables"
+    sed -n 's/^    {"\([a-z]*\)", transport_.*/\1/p' frontend/link/transport.c >"$T/ways"
+    [[ $(wc -l <"$T/ways") -ge 3 ]]
+    while read -r word; do
+        grep -qE "^ +.*\<$word\[?:" "$T/page" || { echo "libggml-apir(7): $word"; false; }
+        grep -qE "^\| \`APIR_TRANSPORT.*\`$word\[?:" docs/install.md || { echo "docs/install.md: $word"; false; }
+    done <"$T/ways"
 }
