@@ -4,7 +4,8 @@
 # names.sh: what documents and comments name exists. In README.md, HACKING.md, SECURITY.md, CHANGELOG.md
 # and docs/: every `path` of a source, script or folder of ours, every `c_identifier`, every row of
 # check-attacks that SECURITY.md names, every "`test file`: its test", and every link: its file and the heading in it.
-# In comments of C: every (x.h). And every text that a mutant takes out. The last line is `names: N passed, N failed`.
+# In comments of C: every (x.h). In docs/protocol.md: the minor version. And every text that a mutant takes out.
+# The last line is `names: N passed, N failed`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$(mktemp -d "${TMPDIR:-/tmp}/names.XXXXXX")
@@ -111,6 +112,13 @@ takes_nothing() {
     . tests/sandbox/mutants
 }
 
+# The protocol's minor version without a row in docs/protocol.md.
+untold() {
+    local minor
+    minor=$(sed -n 's/^#define APIR_PROTOCOL_MINOR \([0-9]*\)u$/\1/p' protocol/shm.h)
+    grep -q "^| 1\.$minor |" docs/protocol.md || echo "| 1.$minor |"
+}
+
 passed=0 failed=0
 judge() { # WHAT: the names that are wrong on standard input
     local list
@@ -132,6 +140,7 @@ for document in "${documents[@]}"; do
 done
 judge "documents: links" < <(broken_links "${documents[@]}")
 judge "SECURITY.md: what shows it" < <(unshown)
+judge "docs/protocol.md: the minor version" < <(untold)
 judge "comments: files" < <(unheard)
 judge "mutants: what they take out" < <(takes_nothing)
 echo "names: $passed passed, $failed failed"

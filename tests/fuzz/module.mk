@@ -19,7 +19,7 @@ FUZZ_JOBS := $(if $(filter command,$(firstword $(origin JOBS))),$(JOBS),1)
 FUZZ_OUT := build/fuzz
 FUZZ_CORPUS := $(O)/tests/fuzz/corpus
 
-$(FUZZ_CORPUS): $(wildcard tests/fuzz/corpus tests/fuzz/corpus/* tests/fuzz/corpus/*/*)
+$(FUZZ_CORPUS): $(wildcard tests/fuzz/corpus tests/fuzz/corpus/* tests/fuzz/corpus/*/*) backend/config/settings.h
 	$(call SAY,CORPUS)tests/fuzz/corpus.sh unpack $@
 
 # What each has beside its own source and what it takes of the product.
