@@ -147,7 +147,7 @@ static bool device_supports_op(void *dev, const struct gg_tensor *op)
         return true; /* every backend has them, no need to ask */
     /* What is to be written lies where we cannot write. (Sources may: the scheduler copies them.
      * And memory of ggml's device over several devices is parts of theirs, which may be ours.) */
-    if (plugin_is_in_host_memory(op))
+    if (plugin_is_in_cpu_memory(op))
         return false;
     int rc = query_op(device_of(dev), op, &answer);
     /* ggml aborts the process where a tensor that lies in our memory is of an op that we do not

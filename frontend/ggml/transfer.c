@@ -424,14 +424,14 @@ void plugin_tensor_get_2d(struct plugin_stream *s, const struct gg_tensor *t, vo
             .until = block->until,
             .block = block,
             .type = (uint32_t)t->type,
-            .stream = s ? s->id : UINT32_MAX,
+            .stream = s ? s->id : CLIENT_SYNCHRONOUS,
         };
         client_read_defer_locked(c, &r);
         note(s, block->until, true);
         client_flush_locked(c);
     }
     if (!s)
-        client_reads_finish_locked(c, UINT32_MAX, UINT64_MAX);
+        client_reads_finish_locked(c, CLIENT_SYNCHRONOUS, UINT64_MAX);
     client_unlock(c);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "protocol/atomic.h"
+#include "protocol/gguf.h"
 
 #define NAP_NS 20000u /* while another thread copies out of the oldest block */
 
@@ -107,8 +108,11 @@ void client_fill_lost(void *dst, size_t size, uint32_t type)
     uint8_t *p = dst;
     static const uint8_t nan32[4] = {0, 0, 0xc0, 0x7f}, nan16[2] = {0, 0x7e},
                          nanb16[2] = {0xc0, 0x7f};
-    const uint8_t *pattern = type == 0 ? nan32 : type == 1 ? nan16 : type == 30 ? nanb16 : NULL;
-    size_t n = type == 0 ? 4 : 2;
+    const uint8_t *pattern = type == APIR_TYPE_F32    ? nan32
+                             : type == APIR_TYPE_F16  ? nan16
+                             : type == APIR_TYPE_BF16 ? nanb16
+                                                      : NULL;
+    size_t n = type == APIR_TYPE_F32 ? 4 : 2;
     if (!pattern) {
         memset(dst, 0, size);
         return;

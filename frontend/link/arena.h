@@ -37,10 +37,12 @@ void client_read_defer_locked(struct client *c, const struct client_read *r);
  * cannot be told. Whoever waits for it first finishes it with the lock held for microseconds. */
 uint64_t client_reads_begin_locked(const struct client *c, uint32_t stream, uint64_t upto);
 
-/* Completes the deferred reads of a stream (0: all) that end at `upto` or before. */
+/* Completes the deferred reads of a stream (0: all; CLIENT_SYNCHRONOUS: those of none) that end at
+ * `upto` or before. */
 void client_reads_finish_locked(struct client *c, uint32_t stream, uint64_t upto);
 
-/* What a tensor of this type reads as when its host is gone: NaN or zero. */
+/* `size` bytes as a tensor of this type (enum apir_type) reads when its host is gone: NaN where the
+ * type has it, else zero. */
 void client_fill_lost(void *dst, size_t size, uint32_t type);
 
 #endif

@@ -36,6 +36,9 @@ struct client_block {
     uint32_t held; /* 1: its contents are still to be read by us */
 };
 
+/* In the place of a stream: of ggml's synchronous calls, which have none. */
+#define CLIENT_SYNCHRONOUS UINT32_MAX
+
 /* A read whose bytes are at `dst` once the host has passed `until`: copied from
  * `block`, or written there by the host itself (no block: dst is shared memory). */
 struct client_read {
@@ -45,8 +48,8 @@ struct client_read {
     uint64_t row;
     uint64_t until;
     struct client_block *block;
-    uint32_t type; /* GGUF type number: what to write if the host is lost */
-    uint32_t stream;
+    uint32_t type;   /* GGUF type number: what to write if the host is lost */
+    uint32_t stream; /* its id, or CLIENT_SYNCHRONOUS */
 };
 
 /* Shared memory beside ring and arena: host buffers (shared.h). */

@@ -43,7 +43,7 @@ bool plugin_is_imagined(const struct plugin_device *d, const struct gg_tensor *t
            !GG_AT(t->buffer, plugin.layout.buffer.ctx, void *);
 }
 
-bool plugin_is_in_host_memory(const struct gg_tensor *t)
+bool plugin_is_in_cpu_memory(const struct gg_tensor *t)
 {
     void *buffer = buffer_of(t);
     if (!buffer || is_ours(buffer))

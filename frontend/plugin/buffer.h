@@ -25,8 +25,8 @@ const struct plugin_extra *plugin_extra_of(const struct gg_tensor *t);
 /* t is no view, and its buffer is of size 0 and the device's own type: ggml asks what such memory
  * would be good for. */
 bool plugin_is_imagined(const struct plugin_device *d, const struct gg_tensor *t);
-/* t has been given memory of the CPU. */
-bool plugin_is_in_host_memory(const struct gg_tensor *t);
+/* t has been given memory that the program's CPU reads. */
+bool plugin_is_in_cpu_memory(const struct gg_tensor *t);
 /* Ids of the host's buffers. An id that no live buffer has: index below, generation above; 0: none
  * is left. Whoever gives one back has told the host first. */
 uint32_t plugin_buffer_id_get_locked(void);
