@@ -44,6 +44,7 @@ static bool next_part(struct walk *w, char part[PART_SIZE])
     return n > 0;
 }
 
+/* fd is taken over. */
 static int enter(struct walk *w, int fd)
 {
     close(w->fd);
@@ -51,6 +52,7 @@ static int enter(struct walk *w, int fd)
     return 0;
 }
 
+/* What the link says comes before the rest of the way. */
 static int follow(struct walk *w, int link, uid_t owner)
 {
     char target[PATH_MAX], all[sizeof(w->rest)];
@@ -79,6 +81,7 @@ static int follow(struct walk *w, int link, uid_t owner)
     return root < 0 ? -errno : enter(w, root);
 }
 
+/* Into the folder of this name, made where mode is not 0 and it is missing. Returns 0 or -errno. */
 static int step(struct walk *w, const char *part, mode_t mode)
 {
     struct stat st;

@@ -41,6 +41,7 @@ static bool is_control(uint32_t c)
            (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
 }
 
+/* In place. keep_layout: tabs, and a newline at the end, stay. */
 static void clean(char *text, bool keep_layout)
 {
     for (size_t n; *text != '\0'; text += n) {

@@ -46,6 +46,7 @@ static int copy(struct json_object *to, const char *to_key, struct json_object *
     return apir_json_set(to, to_key, json_object_get(m));
 }
 
+/* Whether one of the objects in the array has this value at the key. */
 static bool has_string(struct json_object *array, const char *key, const char *value)
 {
     for (size_t i = 0; i < apir_json_length(array); i++) {

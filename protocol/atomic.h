@@ -15,6 +15,9 @@
  *           a message is never left behind a sleeping host.
  *   waiting guest: store waiting, full fence, load head, futex_wait(wake). host:
  *           store head, full fence, load waiting. The same argument.
+ *   turns   worker: store turns_held, full fence, load the turn's state. server: store
+ *           the state, full fence, load turns_held. The same argument: no worker computes
+ *           in a turn that is shut without the server seeing that it does.
  *   failed  worker store_release after the reason text, in a stream's status -> guest
  *           load_acquire: a guest that reads a failure reads why.
  *   state   server or worker store_release after the reason text -> guest
@@ -76,6 +79,7 @@ static inline uint32_t apir_add32(uint32_t *p, uint32_t v)
 #endif
 #endif
 
+/* Between a store and a load of another word: see idle, waiting and turns above. */
 static inline void apir_full_fence(void)
 {
 #ifdef APIR_TSAN

@@ -45,6 +45,7 @@ struct apir_crowd {
     uint64_t lost_ns;  /* the sum; APIR_CROWD_LOST_NS at most */
 };
 
+/* Others want the core, as far as is known: who waits sleeps at once. */
 static inline bool apir_crowd_there(const struct apir_crowd *crowd, uint64_t now_ns)
 {
     return now_ns < __atomic_load_n(&crowd->until_ns, __ATOMIC_RELAXED);

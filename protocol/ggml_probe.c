@@ -90,6 +90,7 @@ static const stub_fn stubs[N_STUBS] = {
     stub_24, stub_25, stub_26, stub_27, stub_28, stub_29, stub_30, stub_31,
 };
 
+/* An object for ggml's functions, in which every word is a function that notes its call. */
 static void fake_fill(stub_fn fake[N_STUBS])
 {
     memcpy(fake, stubs, sizeof(stubs));
@@ -181,7 +182,8 @@ static uint16_t probe_props_size(const struct symbols *s)
     return (uint16_t)n;
 }
 
-/* What is found besides a layout is the same in all of them. */
+/* What is found besides a layout is the same in all of them. *ret_reg: where a device has its
+ * registry. */
 static void probe_objects(const struct symbols *s, struct ggml_layout *got, uint16_t *ret_reg)
 {
     stub_fn fake[N_STUBS];

@@ -45,7 +45,8 @@ static int own_folder(char *folder, size_t size)
 }
 
 /* The one that is handed over: ours, or the one above where the manager has put us into `server`
- * itself, so that a service that is started anew need not wait for the last one's workers. */
+ * itself, so that a service that is started anew need not wait for the last one's workers. The
+ * path becomes the one that is looked at last. */
 static bool find_delegated(char *folder)
 {
     if (server_folder_is_delegated(folder))

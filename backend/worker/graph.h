@@ -28,6 +28,7 @@ void worker_slot_break(struct worker_slot *slot, uint32_t status, const char *wh
 void worker_slot_last(const struct worker_slot *slot, const char **ret_op, const char **ret_name);
 
 void worker_slot_clear(struct worker *w, struct worker_slot *slot);
+/* Whether the graph, READY or BROKEN, names the buffer. */
 bool worker_slot_uses(const struct worker_slot *slot, uint32_t buffer_id);
 
 /* What a pass over a graph's tensors found. */
@@ -41,6 +42,7 @@ struct worker_outcome {
 void worker_tensors_imagine(struct worker *w, const struct apir_graph *wire, uint32_t device,
                             struct gg_tensor *tensors, struct worker_outcome *out);
 
+/* By its number in the host's ggml: nothing is computed, the result lies in its source's memory. */
 bool worker_op_is_view(const struct worker *w, int32_t op);
 
 #endif

@@ -103,6 +103,8 @@ void worker_stream_note(struct worker *w, struct worker_stream *s, uint64_t byte
         (void)worker_stream_settle(w, (uint32_t)(s - w->streams));
 }
 
+/* Before it computes: the device's turn is ours, which may be waited for. What other streams were
+ * given is finished before such a wait. */
 static void stream_begin(struct worker *w, const struct worker_stream *s)
 {
     if (worker_turn_try(w, s->device))

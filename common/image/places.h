@@ -28,10 +28,11 @@ struct image_place {
 
 struct image_places;
 
-/* free() it. NULL: no memory. */
+/* also: absolute paths of further folders, looked into as IMAGE_PLACE_APP. free() it. NULL: no
+ * memory. */
 struct image_places *image_places_create(char *const *also, size_t n_also);
 
-/* The next folder to look into; false: there is none. */
+/* The next folder to look into; false: there is none. root: the image's, opened. */
 bool image_places_next(struct image_places *places, int root, struct image_place *ret);
 
 /* A folder was found in the one being looked into, which is open as `dir`. */

@@ -42,6 +42,8 @@ static bool is_dns_name(const char *name)
     }
 }
 
+/* Of a vendor or a class: what is wrong, or NULL. *ret_refused: by every parser of CDI, not only by
+ * some. */
 static const char *kind_part_fault(const char *name, bool *ret_refused)
 {
     *ret_refused = true;

@@ -34,6 +34,7 @@ struct cdi_report {
 
 void cdi_report_init(struct cdi_report *report);
 void cdi_report_fini(struct cdi_report *report);
+/* Beyond CDI_REPORT_MAX findings are counted, and their texts dropped. */
 void cdi_report_add(struct cdi_report *report, enum cdi_grade grade, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

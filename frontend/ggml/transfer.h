@@ -8,7 +8,12 @@
 /* Bytes from which on the copy saved is worth the wait that takes its place. */
 #define PLUGIN_REFERENCE_MIN (64u << 10)
 
-/* Asynchronous and synchronous forms share these; stream NULL: synchronous. */
+/*
+ * Asynchronous and synchronous forms share these; stream NULL: synchronous. offset and size are
+ * bytes of t; the 2d forms have n rows of `size`, strides apart. What is set may be changed on
+ * return; what is got is there then, or after the stream's next synchronize. If the host is lost it
+ * is filled by client_fill_lost(). From any thread, without the client's lock.
+ */
 void plugin_tensor_set(struct plugin_stream *s, struct gg_tensor *t, const void *data,
                        size_t offset, size_t size);
 /* All of a tensor in a buffer of an extra type, for the host to convert. One caller for each buffer

@@ -55,7 +55,8 @@ static int cache_make(struct query_cache *cache)
     return cache->entries ? 0 : -ENOMEM;
 }
 
-/* A bound without a second structure. */
+/* Forgets the older half of what is known, and the newer one becomes the older: so all of it is
+ * bounded. */
 static void cache_turn(struct query_cache *cache)
 {
     struct query_entry *oldest = cache->older;

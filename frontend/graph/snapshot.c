@@ -12,6 +12,7 @@ void snapshot_drop(struct snapshot *s)
     s->n_tensors = 0;
 }
 
+/* Room for n tensors. What was kept is lost where it grows. False: no memory, and no room. */
 static bool reserve(struct snapshot *s, uint32_t n)
 {
     if (n <= s->cap)

@@ -55,8 +55,8 @@ uint64_t transport_silence(void);
  * (poll's). False: the host has been silent for too long.
  */
 bool transport_await(const struct transport *t, short events, struct silence *s);
-/* Connects t->fd, made here, of a type of socket(2), to the socket at path; within the same limit.
- * 0 or -errno. */
+/* Connects t->fd, made here, of a type of socket(2), to the socket at path, and sets silence_ns,
+ * after which it gives up. 0 or -errno; t->fd is to be closed either way. */
 int transport_connect(struct transport *t, int type, const char *path);
 
 /* For a node or socket that may not be used: who may, and what lets us. Static text. */

@@ -58,6 +58,7 @@ static uint64_t now_ns(void)
 
 /* ---- turns --------------------------------------------------------------------------- */
 
+/* It is freed by broker_reap(), once nobody looks at it. */
 static void peer_cut(struct server_broker_peer *peer)
 {
     if (peer->fd < 0)
@@ -247,6 +248,7 @@ static void broker_update(void *user)
     server_loop_modify(broker->loop, &broker->source, room ? SERVER_LOOP_IN : 0);
 }
 
+/* Returns 0, and *io_fd is taken over (-1), or -errno. */
 static int peer_add(struct server_broker *broker, int *io_fd)
 {
     struct server_broker_peer *peer = calloc(1, sizeof(*peer));

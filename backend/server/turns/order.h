@@ -75,7 +75,8 @@ enum server_order_act server_order_next(struct server_order *order, uint64_t now
                                         struct server_order_class **ret_class,
                                         uint64_t *ret_after_ns);
 
-/* When to call it again, if nothing comes before; UINT64_MAX: no need. */
+/* When (as now_ns) to call server_order_next() again, if nothing comes before; UINT64_MAX: no need.
+ */
 uint64_t server_order_deadline(const struct server_order *order);
 
 #endif

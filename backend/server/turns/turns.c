@@ -84,6 +84,7 @@ static void turn_show(struct server_turn *turn, uint32_t state)
 static void turns_search(void *user);
 static void turns_lost(struct server_turns *turns, const char *why);
 
+/* To the broker; one that does not take it is lost. */
 static void turn_say(struct server_turn *turn, uint32_t op)
 {
     struct server_turns *turns = turn->turns;
@@ -108,7 +109,7 @@ static void turn_set(struct server_turn *turn, enum server_turn_is is)
 }
 
 /* From here on it asks from time to time: a broker that has stopped does not answer. */
-static void turn_asked(struct server_turn *turn)
+static void turn_await(struct server_turn *turn)
 {
     struct server_turns *turns = turn->turns;
     turn_set(turn, SERVER_TURN_ASKED);
@@ -118,9 +119,10 @@ static void turn_asked(struct server_turn *turn)
                          turns_search, turns);
 }
 
+/* Asks for it. */
 static void turn_ask(struct server_turn *turn)
 {
-    turn_asked(turn);
+    turn_await(turn);
     turn_say(turn, SERVER_TURNS_WANT);
 }
 
@@ -252,7 +254,7 @@ static void turn_waits(struct server_turn *turn)
     if (turn->is != SERVER_TURN_FREE)
         return;
     turn_show(turn, 0);
-    turn_asked(turn);
+    turn_await(turn);
 }
 
 static void turn_returns(struct server_turn *turn, uint64_t after_ns)

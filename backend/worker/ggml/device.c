@@ -30,6 +30,8 @@ static void uuid_print(char *to, const uint8_t *u)
              u[15]);
 }
 
+/* The one of Vulkan's that the device is: by its PCI address, or by a name that no other has; or
+ * NULL. */
 static const struct worker_vulkan_gpu *gpu_of(const struct host_device *d,
                                               const struct host_device *devices, uint32_t n,
                                               const struct worker_vulkan_gpu *gpus, uint32_t n_gpus)

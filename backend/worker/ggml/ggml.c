@@ -222,6 +222,7 @@ static bool device_wanted(void *dev, bool gpus)
     return type == 2 && strcmp(reg, "BLAS") != 0;
 }
 
+/* Every GPU, or (gpus false) the CPU; but for those of these names (NULL: none). */
 static void devices_load(struct host_ggml *hg, bool gpus, const char *const *without)
 {
     size_t n = fns.ggml_backend_dev_count();

@@ -228,6 +228,7 @@ int host_graph_optimize(struct host_ggml *hg, void *stream, struct host_graph *g
     return (int)sink.n;
 }
 
+/* For graphs whose memory is there already. */
 static void dep_ignore(void *user_data, struct gg_tensor *tensor, struct gg_tensor *until)
 {
     (void)user_data;

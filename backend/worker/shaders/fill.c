@@ -165,6 +165,7 @@ static tensor *norm(struct graph *g, tensor *x, int64_t width)
     return g->gg->ggml_mul(g->ctx, g->gg->ggml_rms_norm(g->ctx, x, 1e-5f), weight);
 }
 
+/* x times a weight of its own, in by out. */
 static tensor *weigh(struct graph *g, tensor *x, int64_t in, int64_t out, bool bias)
 {
     tensor *y = g->gg->ggml_mul_mat(g->ctx, new_tensor(g, g->type, in, out, 1), x);
