@@ -31,23 +31,23 @@
 #include "tests/lib/unix_client.h"
 
 static const size_t context_sizes[] = {
-    [SERVER_CONTEXT_NOP] = 4,
-    [SERVER_CONTEXT_INIT] = sizeof(struct server_context_init),
-    [SERVER_CONTEXT_CREATE_RESOURCE] = sizeof(struct server_context_create_resource),
-    [SERVER_CONTEXT_IMPORT_RESOURCE] = sizeof(struct server_context_import_resource),
-    [SERVER_CONTEXT_DESTROY_RESOURCE] = sizeof(struct server_context_destroy_resource),
-    [SERVER_CONTEXT_SUBMIT_CMD] = sizeof(struct server_context_submit_cmd),
-    [SERVER_CONTEXT_SUBMIT_FENCE] = sizeof(struct server_context_submit_fence),
+    [RENDER_CONTEXT_NOP] = 4,
+    [RENDER_CONTEXT_INIT] = sizeof(struct render_context_init),
+    [RENDER_CONTEXT_CREATE_RESOURCE] = sizeof(struct render_context_create_resource),
+    [RENDER_CONTEXT_IMPORT_RESOURCE] = sizeof(struct render_context_import_resource),
+    [RENDER_CONTEXT_DESTROY_RESOURCE] = sizeof(struct render_context_destroy_resource),
+    [RENDER_CONTEXT_SUBMIT_CMD] = sizeof(struct render_context_submit_cmd),
+    [RENDER_CONTEXT_SUBMIT_FENCE] = sizeof(struct render_context_submit_fence),
 };
 
 /* Whoever asks for memory is answered, even so. */
 static void drop_answer(int fd)
 {
-    struct server_context_create_resource_reply reply;
+    struct render_context_create_resource_reply reply;
     struct pollfd p = {.fd = fd, .events = POLLIN};
     if (poll(&p, 1, WAIT_MS) != 1 || recv(fd, &reply, sizeof(reply), 0) != sizeof(reply))
         not_stopped("a request for memory was not answered: the VMM waits for ever");
-    WANT(reply.fd_type == SERVER_FD_INVALID);
+    WANT(reply.fd_type == RENDER_FD_INVALID);
 }
 
 /* The context is lost, its socket stays and answers. */
@@ -75,7 +75,7 @@ static void violate(struct own *o, uint32_t op, size_t size, const int *fds, siz
     snprintf(what, sizeof(what), "op %u, %zu bytes, %zu descriptors", op, size, n);
     own_context_bare(o, &c, 2);
     send_with(c.fd, message, size, fds, n);
-    if (op == SERVER_CONTEXT_CREATE_RESOURCE && size >= sizeof(op))
+    if (op == RENDER_CONTEXT_CREATE_RESOURCE && size >= sizeof(op))
         drop_answer(c.fd);
     expect_violated(&c, what);
     own_context_end(o, &c, 2);
@@ -267,14 +267,14 @@ static void no_descriptor(void)
 {
     struct own o;
     own_start(&o, false);
-    violate(&o, SERVER_CONTEXT_INIT, sizeof(struct server_context_init), NULL, 0);
+    violate(&o, RENDER_CONTEXT_INIT, sizeof(struct render_context_init), NULL, 0);
     own_stop(&o);
 }
 
 static void init_with(struct own *o, int timeline, uint64_t size, int event, const char *what)
 {
     struct fixture_context c;
-    const struct server_context_init init = {.op = SERVER_CONTEXT_INIT, .shmem_size = size};
+    const struct render_context_init init = {.op = RENDER_CONTEXT_INIT, .shmem_size = size};
     own_context_bare(o, &c, 2);
     send_with(c.fd, &init, sizeof(init), (const int[]){timeline, event}, event < 0 ? 1 : 2);
     expect_violated(&c, what);
@@ -315,7 +315,7 @@ static void wrong_descriptors(void)
 
     /* Taken away behind our back: it costs the fences of this context. */
     struct fixture_context c;
-    const struct server_context_init init = {.op = SERVER_CONTEXT_INIT, .shmem_size = 256};
+    const struct render_context_init init = {.op = RENDER_CONTEXT_INIT, .shmem_size = 256};
     int timeline = memfd_of(256);
     own_context_bare(&o, &c, 2);
     send_with(c.fd, &init, sizeof(init), &timeline, 1);
@@ -351,8 +351,8 @@ static void never_reads(void)
 {
     struct own o;
     struct fixture_context c;
-    const struct server_context_create_resource req = {
-        .op = SERVER_CONTEXT_CREATE_RESOURCE, .blob_id = 99, .blob_size = 65536};
+    const struct render_context_create_resource req = {
+        .op = RENDER_CONTEXT_CREATE_RESOURCE, .blob_id = 99, .blob_size = 65536};
     unsigned sent = 0;
     own_start(&o, false);
     for (uint32_t id = 2; id < 2 + NEVER_READ; id++) {
@@ -406,7 +406,7 @@ static void half_a_command(void)
     struct fixture_context c;
     own_start(&o, false);
     own_context(&o, &c, 2);
-    const struct server_context_submit_cmd cmd = {.op = SERVER_CONTEXT_SUBMIT_CMD, .size = 1 << 20};
+    const struct render_context_submit_cmd cmd = {.op = RENDER_CONTEXT_SUBMIT_CMD, .size = 1 << 20};
     send_with(c.fd, &cmd, sizeof(cmd), NULL, 0);
     own_look(&o);
     fixture_open_ring(&c, true);
@@ -449,7 +449,7 @@ static void stream_lengths(void)
     struct own o;
     struct fixture_context c;
     uint8_t bytes[64];
-    const struct server_context_submit_fence fence = {.op = SERVER_CONTEXT_SUBMIT_FENCE};
+    const struct render_context_submit_fence fence = {.op = RENDER_CONTEXT_SUBMIT_FENCE};
     const size_t all = framed(bytes, sizeof(fence), &fence, sizeof(fence));
     own_start_stream(&o);
     stream_violate(&o, 0, "an empty message");
@@ -481,7 +481,7 @@ static void stream_descriptors(void)
     struct fixture_context c;
     int fds[253];
     uint8_t bytes[64];
-    const uint32_t nop = SERVER_CONTEXT_NOP;
+    const uint32_t nop = RENDER_CONTEXT_NOP;
     const size_t all = framed(bytes, sizeof(nop), &nop, sizeof(nop));
     own_start_stream(&o);
     for (size_t i = 0; i < N(fds); i++)
@@ -493,7 +493,7 @@ static void stream_descriptors(void)
         expect_violated(&c, "descriptors that nobody takes");
         own_context_end(&o, &c, 2);
         /* Within a message: INIT, whose own come too late. */
-        const struct server_context_init init = {.op = SERVER_CONTEXT_INIT, .shmem_size = 256};
+        const struct render_context_init init = {.op = RENDER_CONTEXT_INIT, .shmem_size = 256};
         uint8_t late[64];
         const size_t size = framed(late, sizeof(init), &init, sizeof(init));
         int timeline = memfd_of(256);
@@ -519,8 +519,8 @@ static void stream_never_reads(void)
     struct own o;
     struct fixture_context c;
     uint8_t bytes[64];
-    const struct server_context_create_resource req = {
-        .op = SERVER_CONTEXT_CREATE_RESOURCE, .blob_id = 99, .blob_size = 65536};
+    const struct render_context_create_resource req = {
+        .op = RENDER_CONTEXT_CREATE_RESOURCE, .blob_id = 99, .blob_size = 65536};
     unsigned sent = 0;
     own_start_stream(&o);
     for (uint32_t id = 2; id < 2 + NEVER_READ; id++) {

@@ -195,10 +195,10 @@ static bool reply_take(int fd, void *data, size_t size, int *fds, size_t *ret_n_
 
 static void drain(int fd, bool is_client)
 {
-    struct server_context_create_resource_reply any;
+    struct render_context_create_resource_reply any;
     int fds[APIR_FDSOCK_FDS_MAX];
     size_t n_fds = 0;
-    const size_t size = is_client ? sizeof(struct server_client_create_context_reply) : sizeof(any);
+    const size_t size = is_client ? sizeof(struct render_client_create_context_reply) : sizeof(any);
     while (reply_take(fd, &any, size, fds, &n_fds)) {
         FUZZ_CHECK(n_fds <= 1);
         if (n_fds && is_client)
@@ -235,20 +235,20 @@ static void check_invariants(void)
 
 /* ---- requests: the fields that must fit each other do, mostly -------------------- */
 
-static size_t client_form(union server_client_request *r)
+static size_t client_form(union render_client_request *r)
 {
     static const char *const names[] = {"apir:1", "apir:2", "apir:", "venus", "apir:1x"};
-    r->op %= SERVER_CLIENT_OP_COUNT;
+    r->op %= RENDER_CLIENT_OP_COUNT;
     switch (r->op) {
-    case SERVER_CLIENT_CREATE_CONTEXT:
+    case RENDER_CLIENT_CREATE_CONTEXT:
         memset(r->create_context.name + 1, 0, sizeof(r->create_context.name) - 1);
         snprintf(r->create_context.name, sizeof(r->create_context.name), "%s",
                  names[(uint8_t)r->create_context.name[0] % 5]);
         r->create_context.context_id %= 5;
         return sizeof(r->create_context);
-    case SERVER_CLIENT_INIT:
+    case RENDER_CLIENT_INIT:
         return sizeof(r->init);
-    case SERVER_CLIENT_DESTROY_CONTEXT:
+    case RENDER_CLIENT_DESTROY_CONTEXT:
         r->destroy_context.context_id %= 5;
         return sizeof(r->destroy_context);
     default:
@@ -256,7 +256,7 @@ static size_t client_form(union server_client_request *r)
     }
 }
 
-static size_t submit_form(struct server_context_submit_cmd *r)
+static size_t submit_form(struct render_context_submit_cmd *r)
 {
     struct apir_doorbell bell;
     memcpy(&bell, r->cmd, sizeof(bell));
@@ -272,14 +272,14 @@ static size_t submit_form(struct server_context_submit_cmd *r)
     return sizeof(*r);
 }
 
-static size_t context_form(union server_context_request *r)
+static size_t context_form(union render_context_request *r)
 {
-    r->op %= SERVER_CONTEXT_OP_COUNT;
+    r->op %= RENDER_CONTEXT_OP_COUNT;
     switch (r->op) {
-    case SERVER_CONTEXT_INIT:
+    case RENDER_CONTEXT_INIT:
         r->init.shmem_size = r->init.shmem_size % 4 ? 256 : r->init.shmem_size % 70000;
         return sizeof(r->init);
-    case SERVER_CONTEXT_CREATE_RESOURCE:
+    case RENDER_CONTEXT_CREATE_RESOURCE:
         r->create_resource.res_id %= 8;
         r->create_resource.blob_id %= 4;
         r->create_resource.blob_size =
@@ -287,14 +287,14 @@ static size_t context_form(union server_context_request *r)
                 ? APIR_RING_SIZE
                 : r->create_resource.blob_size % 40 * APIR_SHM_ALIGN;
         return sizeof(r->create_resource);
-    case SERVER_CONTEXT_IMPORT_RESOURCE:
+    case RENDER_CONTEXT_IMPORT_RESOURCE:
         return sizeof(r->import_resource);
-    case SERVER_CONTEXT_DESTROY_RESOURCE:
+    case RENDER_CONTEXT_DESTROY_RESOURCE:
         r->destroy_resource.res_id %= 8;
         return sizeof(r->destroy_resource);
-    case SERVER_CONTEXT_SUBMIT_CMD:
+    case RENDER_CONTEXT_SUBMIT_CMD:
         return submit_form(&r->submit_cmd);
-    case SERVER_CONTEXT_SUBMIT_FENCE:
+    case RENDER_CONTEXT_SUBMIT_FENCE:
         r->submit_fence.ring_index %= 66;
         return sizeof(r->submit_fence);
     default:
@@ -330,8 +330,8 @@ static void send_with_fds(int fd, const void *data, size_t size, bool framed, un
 static void message_step(unsigned who, unsigned n_fds, bool form, const uint8_t *data, size_t size)
 {
     union {
-        union server_client_request client;
-        union server_context_request context;
+        union render_client_request client;
+        union render_context_request context;
         uint8_t bytes[768];
     } m = {0};
     int fd = who == 0 ? vmm : sockets[who - 1];
@@ -379,7 +379,7 @@ static void child_step(const uint8_t *data, size_t size)
         break;
     case 2: {
         const int fd = 2;
-        bytes[2] %= 3; /* struct server_client_create_context_reply */
+        bytes[2] %= 3; /* struct render_client_create_context_reply */
         if (!started[i].is_worker)
             (void)apir_fdsock_send(started[i].socket_fd, &bytes[2], 1 + bytes[3] / 128, &fd,
                                    bytes[3] % 2);
@@ -456,11 +456,11 @@ static void stop(void)
 /* What every VMM begins with. */
 static void begin(void)
 {
-    const struct server_client_create_context context = {
-        .op = SERVER_CLIENT_CREATE_CONTEXT, .context_id = 1, .name = APIR_CONTEXT_NAME};
-    const struct server_context_init init = {.op = SERVER_CONTEXT_INIT, .shmem_size = 256};
-    const struct server_context_create_resource blob = {
-        .op = SERVER_CONTEXT_CREATE_RESOURCE, .res_id = 1, .blob_size = APIR_RING_SIZE};
+    const struct render_client_create_context context = {
+        .op = RENDER_CLIENT_CREATE_CONTEXT, .context_id = 1, .name = APIR_CONTEXT_NAME};
+    const struct render_context_init init = {.op = RENDER_CONTEXT_INIT, .shmem_size = 256};
+    const struct render_context_create_resource blob = {
+        .op = RENDER_CONTEXT_CREATE_RESOURCE, .res_id = 1, .blob_size = APIR_RING_SIZE};
     put(vmm, &context, sizeof(context), true, NULL, 0);
     run();
     drain_all();

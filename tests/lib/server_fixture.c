@@ -119,7 +119,7 @@ void fixture_start(struct fixture *f, const char *config, const char *fault)
     close(sockets[1]);
     const struct timeval limit = {.tv_sec = FIXTURE_WAIT_MS / 1000};
     setsockopt(f->client, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-    const struct server_client_init init = {.op = SERVER_CLIENT_INIT, .flags = 0};
+    const struct render_client_init init = {.op = RENDER_CLIENT_INIT, .flags = 0};
     fixture_send(f->client, &init, sizeof(init), NULL, 0);
 }
 
@@ -209,13 +209,13 @@ size_t fixture_receive(int fd, void *data, size_t size, int *ret_fd)
 
 int fixture_create_context(struct fixture *f, uint32_t id, const char *name)
 {
-    struct server_client_create_context req = {
-        .op = SERVER_CLIENT_CREATE_CONTEXT,
+    struct render_client_create_context req = {
+        .op = RENDER_CLIENT_CREATE_CONTEXT,
         .context_id = id,
     };
     memcpy(req.name, name, strnlen(name, sizeof(req.name)));
     fixture_send(f->client, &req, sizeof(req), NULL, 0);
-    struct server_client_create_context_reply reply;
+    struct render_client_create_context_reply reply;
     int fd;
     size_t n_fds = fixture_receive(f->client, &reply, sizeof(reply), &fd);
     assert_int_equal(reply.ok, n_fds);
@@ -228,8 +228,8 @@ int fixture_create_context(struct fixture *f, uint32_t id, const char *name)
 
 void fixture_destroy_context(struct fixture *f, uint32_t id)
 {
-    const struct server_client_destroy_context req = {
-        .op = SERVER_CLIENT_DESTROY_CONTEXT,
+    const struct render_client_destroy_context req = {
+        .op = RENDER_CLIENT_DESTROY_CONTEXT,
         .context_id = id,
     };
     fixture_send(f->client, &req, sizeof(req), NULL, 0);
@@ -247,7 +247,7 @@ void fixture_init_context(struct fixture_context *c, int fd)
     assert_int_equal(ftruncate(shmem, (off_t)size), 0);
     c->timeline = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, shmem, 0);
     assert_true(c->timeline != MAP_FAILED);
-    const struct server_context_init init = {.op = SERVER_CONTEXT_INIT, .shmem_size = size};
+    const struct render_context_init init = {.op = RENDER_CONTEXT_INIT, .shmem_size = size};
     fixture_send(fd, &init, sizeof(init), (const int[]){shmem, c->eventfd}, 2);
     close(shmem);
 }
@@ -286,24 +286,24 @@ void fixture_close(struct fixture_context *c)
 int fixture_create_blob(const struct fixture_context *c, uint32_t res_id, uint64_t blob_id,
                         uint64_t size)
 {
-    const struct server_context_create_resource req = {
-        .op = SERVER_CONTEXT_CREATE_RESOURCE,
+    const struct render_context_create_resource req = {
+        .op = RENDER_CONTEXT_CREATE_RESOURCE,
         .res_id = res_id,
         .blob_id = blob_id,
         .blob_size = size,
         .blob_flags = 1,
     };
     fixture_send(c->fd, &req, sizeof(req), NULL, 0);
-    struct server_context_create_resource_reply reply;
+    struct render_context_create_resource_reply reply;
     int fd;
     size_t n_fds = fixture_receive(c->fd, &reply, sizeof(reply), &fd);
-    if (reply.fd_type == SERVER_FD_INVALID) {
+    if (reply.fd_type == RENDER_FD_INVALID) {
         assert_int_equal(n_fds, 0);
         return -1;
     }
     assert_int_equal(n_fds, 1);
-    assert_int_equal(reply.fd_type, SERVER_FD_SHM);
-    assert_int_equal(reply.map_info, SERVER_MAP_CACHED);
+    assert_int_equal(reply.fd_type, RENDER_FD_SHM);
+    assert_int_equal(reply.map_info, RENDER_MAP_CACHED);
     assert_int_equal(lseek(fd, 0, SEEK_END), (off_t)size);
     assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW), 0);
     assert_int_equal(fcntl(fd, F_GET_SEALS) & F_SEAL_WRITE, 0);
@@ -320,8 +320,8 @@ void fixture_take_blob(const struct fixture_context *c, uint32_t res_id, uint64_
 
 void fixture_destroy_resource(const struct fixture_context *c, uint32_t res_id)
 {
-    const struct server_context_destroy_resource req = {
-        .op = SERVER_CONTEXT_DESTROY_RESOURCE,
+    const struct render_context_destroy_resource req = {
+        .op = RENDER_CONTEXT_DESTROY_RESOURCE,
         .res_id = res_id,
     };
     fixture_send(c->fd, &req, sizeof(req), NULL, 0);
@@ -368,8 +368,8 @@ void fixture_doorbell(const struct fixture_context *c, uint32_t op, uint64_t val
         .op = op,
         .value = value,
     };
-    struct server_context_submit_cmd cmd = {
-        .op = SERVER_CONTEXT_SUBMIT_CMD,
+    struct render_context_submit_cmd cmd = {
+        .op = RENDER_CONTEXT_SUBMIT_CMD,
         .size = sizeof(bell),
     };
     memcpy(cmd.cmd, &bell, sizeof(bell));
@@ -378,8 +378,8 @@ void fixture_doorbell(const struct fixture_context *c, uint32_t op, uint64_t val
 
 void fixture_fence(const struct fixture_context *c, uint32_t ring, uint32_t seqno)
 {
-    const struct server_context_submit_fence req = {
-        .op = SERVER_CONTEXT_SUBMIT_FENCE,
+    const struct render_context_submit_fence req = {
+        .op = RENDER_CONTEXT_SUBMIT_FENCE,
         .ring_index = ring,
         .seqno = seqno,
     };

@@ -94,15 +94,15 @@ TEST(stock_server_that_never_answers_stops_none_of_ours)
     struct fixture_context c;
     use_as_stock(&f, process_built("tests/process/fake_worker"));
     fixture_open_ready(&f, &c, 1);
-    const struct server_client_create_context req = {
-        .op = SERVER_CLIENT_CREATE_CONTEXT,
+    const struct render_client_create_context req = {
+        .op = RENDER_CLIENT_CREATE_CONTEXT,
         .context_id = 2,
         .name = "foreign",
     };
     fixture_send(f.client, &req, sizeof(req), NULL, 0);
     /* Requests behind it wait; contexts do not. */
-    const struct server_client_destroy_context destroy = {
-        .op = SERVER_CLIENT_DESTROY_CONTEXT,
+    const struct render_client_destroy_context destroy = {
+        .op = RENDER_CLIENT_DESTROY_CONTEXT,
         .context_id = 1,
     };
     for (uint32_t i = 1; i <= 100; i++) {
@@ -118,7 +118,7 @@ TEST(stock_server_that_never_answers_stops_none_of_ours)
     while (stock < 0) /* not exec'ed yet, perhaps */
         stock = fixture_child(&f, "--socket-fd", &count);
     kill(stock, SIGKILL);
-    struct server_client_create_context_reply reply = {.ok = 1};
+    struct render_client_create_context_reply reply = {.ok = 1};
     size_t got = 0;
     assert_int_equal(apir_fdsock_recv(f.client, &reply, sizeof(reply), &got, NULL, 0, NULL, 0), 0);
     assert_int_equal(reply.ok, 0);

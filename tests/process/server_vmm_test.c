@@ -96,7 +96,7 @@ SERVER_TEST(context_id_in_use_is_refused)
 
 static void expect_foreign_refused(void)
 {
-    struct server_client_create_context_reply reply = {.ok = 1};
+    struct render_client_create_context_reply reply = {.ok = 1};
     size_t got = 0;
     assert_int_equal(apir_fdsock_recv(f.client, &reply, sizeof(reply), &got, NULL, 0, NULL, 0), 0);
     assert_int_equal(reply.ok, 0);
@@ -107,7 +107,7 @@ static void expect_foreign_refused(void)
 static void foreign_is_refused(void)
 {
     uint8_t message[128] = {0};
-    const uint32_t op = SERVER_CLIENT_CREATE_CONTEXT;
+    const uint32_t op = RENDER_CLIENT_CREATE_CONTEXT;
     memcpy(message, &op, sizeof(op));
     fixture_send(f.client, message, sizeof(message), NULL, 0);
     expect_foreign_refused();
@@ -122,7 +122,7 @@ SERVER_TEST(malformed_requests_are_ignored_or_refused)
             /* All bytes but op's are zero. */
             memcpy(message, &op, sizeof(op));
             fixture_send(f.client, message, size, NULL, 0);
-            if (op == SERVER_CLIENT_CREATE_CONTEXT && size >= sizeof(op))
+            if (op == RENDER_CLIENT_CREATE_CONTEXT && size >= sizeof(op))
                 expect_foreign_refused();
         }
     }
@@ -143,7 +143,7 @@ SERVER_TEST(reset_ends_all_contexts)
     for (uint32_t i = 0; i < 3; i++) {
         fixture_open_ready(&f, &c[i], i + 1);
     }
-    const uint32_t op = SERVER_CLIENT_RESET;
+    const uint32_t op = RENDER_CLIENT_RESET;
     fixture_send(f.client, &op, sizeof(op), NULL, 0);
     for (uint32_t i = 0; i < 3; i++) {
         fixture_wait_hangup(c[i].fd);
@@ -229,8 +229,8 @@ static void rest_of_a_command(void)
     struct fixture_context c;
     fixture_open_ready(&f, &c, 1);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        const struct server_context_submit_cmd cmd = {.op = SERVER_CONTEXT_SUBMIT_CMD,
-                                                      .size = SERVER_INLINE_CMD_SIZE + sizes[i]};
+        const struct render_context_submit_cmd cmd = {.op = RENDER_CONTEXT_SUBMIT_CMD,
+                                                      .size = RENDER_INLINE_CMD_SIZE + sizes[i]};
         fixture_send(c.fd, &cmd, sizeof(cmd), NULL, 0);
         fixture_send(c.fd, rest, sizes[i], NULL, 0);
         fixture_expect_alive(&c);
@@ -310,8 +310,8 @@ OWN_TEST(imported_descriptors_are_closed)
 {
     size_t before = fixture_count_fds(&f);
     for (uint32_t i = 0; i < 100; i++) {
-        const struct server_context_import_resource req = {
-            .op = SERVER_CONTEXT_IMPORT_RESOURCE,
+        const struct render_context_import_resource req = {
+            .op = RENDER_CONTEXT_IMPORT_RESOURCE,
             .res_id = 1000 + i,
             .size = 4096,
         };

@@ -30,7 +30,7 @@ struct server_framing {
     size_t n_fds;
     int fds[APIR_FDSOCK_FDS_MAX]; /* owned */
     uint8_t length[SERVER_LENGTH_SIZE];
-    uint8_t data[sizeof(union server_context_request)]; /* the largest message that anybody takes */
+    uint8_t data[sizeof(union render_context_request)]; /* the largest message that anybody takes */
 };
 
 /* Returns 0, or -EPROTOTYPE where sock is neither kind of a Unix socket. */

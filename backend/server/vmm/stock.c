@@ -58,7 +58,7 @@ static void server_stock_ready(void *user, uint32_t events)
 {
     (void)events;
     struct server_stock *stock = user;
-    struct server_client_create_context_reply reply = {0};
+    struct render_client_create_context_reply reply = {0};
     size_t size = 0;
     size_t n_fds = 0;
     int got = -1;
@@ -88,8 +88,8 @@ static int server_stock_send(struct server_stock *stock, const void *data, size_
 
 static int server_stock_send_init(struct server_stock *stock)
 {
-    const struct server_client_init init = {
-        .op = SERVER_CLIENT_INIT,
+    const struct render_client_init init = {
+        .op = RENDER_CLIENT_INIT,
         .flags = stock->init_flags,
     };
     return server_stock_send(stock, &init, sizeof(init));
@@ -161,7 +161,7 @@ void server_stock_set_flags(struct server_stock *stock, uint32_t flags)
 }
 
 int server_stock_create_context(struct server_stock *stock,
-                                const struct server_client_create_context *req)
+                                const struct render_client_create_context *req)
 {
     if (stock->waiting)
         return -EBUSY;
@@ -185,8 +185,8 @@ int server_stock_create_context(struct server_stock *stock,
 
 void server_stock_destroy_context(struct server_stock *stock, uint32_t context_id)
 {
-    const struct server_client_destroy_context req = {
-        .op = SERVER_CLIENT_DESTROY_CONTEXT,
+    const struct render_client_destroy_context req = {
+        .op = RENDER_CLIENT_DESTROY_CONTEXT,
         .context_id = context_id,
     };
     if (stock->fd >= 0)
@@ -195,7 +195,7 @@ void server_stock_destroy_context(struct server_stock *stock, uint32_t context_i
 
 void server_stock_reset(struct server_stock *stock)
 {
-    const uint32_t op = SERVER_CLIENT_RESET;
+    const uint32_t op = RENDER_CLIENT_RESET;
     if (stock->fd >= 0)
         (void)server_stock_send(stock, &op, sizeof(op));
 }

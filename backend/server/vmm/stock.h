@@ -50,7 +50,7 @@ void server_stock_set_flags(struct server_stock *stock, uint32_t flags);
 
 /* One at a time. Returns 0 (replied() follows) or -errno: refused. */
 int server_stock_create_context(struct server_stock *stock,
-                                const struct server_client_create_context *req);
+                                const struct render_client_create_context *req);
 
 /* These two have no reply. A server that does not run has nothing to forget. */
 void server_stock_destroy_context(struct server_stock *stock, uint32_t context_id);

@@ -37,7 +37,7 @@ static void server_virgl_violated(struct server_virgl *virgl, const char *what)
 
 static void server_virgl_refuse_blob(struct server_virgl *virgl)
 {
-    const struct server_context_create_resource_reply reply = {.fd_type = SERVER_FD_INVALID};
+    const struct render_context_create_resource_reply reply = {.fd_type = RENDER_FD_INVALID};
     (void)server_framing_reply(&virgl->framing, &virgl->peer, &reply, sizeof(reply), -1);
 }
 
@@ -51,10 +51,10 @@ static uint32_t server_virgl_blob_of(const struct server_virgl *virgl, uint32_t 
 }
 
 /* Fds left in fds[] are closed by the caller; a handler steals what it keeps. */
-typedef void (*virgl_handler)(struct server_virgl *virgl, const union server_context_request *req,
+typedef void (*virgl_handler)(struct server_virgl *virgl, const union render_context_request *req,
                               int *fds, size_t n_fds);
 
-static void server_virgl_on_nop(struct server_virgl *virgl, const union server_context_request *req,
+static void server_virgl_on_nop(struct server_virgl *virgl, const union render_context_request *req,
                                 int *fds, size_t n_fds)
 {
     (void)virgl;
@@ -64,7 +64,7 @@ static void server_virgl_on_nop(struct server_virgl *virgl, const union server_c
 }
 
 static void server_virgl_on_init(struct server_virgl *virgl,
-                                 const union server_context_request *req, int *fds, size_t n_fds)
+                                 const union render_context_request *req, int *fds, size_t n_fds)
 {
     int none = -1;
     int rc = server_fences_attach(&virgl->fences, fds[0], req->init.shmem_size,
@@ -74,12 +74,12 @@ static void server_virgl_on_init(struct server_virgl *virgl,
 }
 
 static void server_virgl_on_create_resource(struct server_virgl *virgl,
-                                            const union server_context_request *req, int *fds,
+                                            const union render_context_request *req, int *fds,
                                             size_t n_fds)
 {
     (void)fds;
     (void)n_fds;
-    const struct server_context_create_resource *create = &req->create_resource;
+    const struct render_context_create_resource *create = &req->create_resource;
     const char *why = "resource id in use";
     int fd =
         server_virgl_blob_of(virgl, create->res_id) < APIR_BLOBS_MAX
@@ -93,9 +93,9 @@ static void server_virgl_on_create_resource(struct server_virgl *virgl,
         return;
     }
     virgl->res_ids[create->blob_id] = create->res_id;
-    const struct server_context_create_resource_reply reply = {
-        .fd_type = SERVER_FD_SHM,
-        .map_info = SERVER_MAP_CACHED,
+    const struct render_context_create_resource_reply reply = {
+        .fd_type = RENDER_FD_SHM,
+        .map_info = RENDER_MAP_CACHED,
     };
     if (server_framing_reply(&virgl->framing, &virgl->peer, &reply, sizeof(reply), fd) < 0) {
         /* Too many fds in flight, say: the VMM still waits for some answer. */
@@ -105,7 +105,7 @@ static void server_virgl_on_create_resource(struct server_virgl *virgl,
 }
 
 static void server_virgl_on_import_resource(struct server_virgl *virgl,
-                                            const union server_context_request *req, int *fds,
+                                            const union render_context_request *req, int *fds,
                                             size_t n_fds)
 {
     (void)fds;
@@ -116,7 +116,7 @@ static void server_virgl_on_import_resource(struct server_virgl *virgl,
 }
 
 static void server_virgl_on_destroy_resource(struct server_virgl *virgl,
-                                             const union server_context_request *req, int *fds,
+                                             const union render_context_request *req, int *fds,
                                              size_t n_fds)
 {
     (void)fds;
@@ -126,14 +126,14 @@ static void server_virgl_on_destroy_resource(struct server_virgl *virgl,
 }
 
 static void server_virgl_on_submit_cmd(struct server_virgl *virgl,
-                                       const union server_context_request *req, int *fds,
+                                       const union render_context_request *req, int *fds,
                                        size_t n_fds)
 {
     (void)fds;
     (void)n_fds;
-    const struct server_context_submit_cmd *cmd = &req->submit_cmd;
-    if (cmd->size > SERVER_INLINE_CMD_SIZE)
-        virgl->rest_size = cmd->size - SERVER_INLINE_CMD_SIZE;
+    const struct render_context_submit_cmd *cmd = &req->submit_cmd;
+    if (cmd->size > RENDER_INLINE_CMD_SIZE)
+        virgl->rest_size = cmd->size - RENDER_INLINE_CMD_SIZE;
     struct apir_doorbell bell;
     memcpy(&bell, cmd->cmd, sizeof(bell));
     if (cmd->size != sizeof(bell) || bell.magic != APIR_DOORBELL_MAGIC || bell.zero != 0) {
@@ -155,12 +155,12 @@ static void server_virgl_on_submit_cmd(struct server_virgl *virgl,
 }
 
 static void server_virgl_on_submit_fence(struct server_virgl *virgl,
-                                         const union server_context_request *req, int *fds,
+                                         const union render_context_request *req, int *fds,
                                          size_t n_fds)
 {
     (void)fds;
     (void)n_fds;
-    const struct server_context_submit_fence *fence = &req->submit_fence;
+    const struct render_context_submit_fence *fence = &req->submit_fence;
     if (server_fences_complete(&virgl->fences, fence->ring_index, fence->seqno) < 0)
         server_virgl_violated(virgl, "fence on a ring without a timeline");
 }
@@ -170,27 +170,27 @@ static const struct virgl_op {
     size_t min_fds;
     size_t max_fds;
     virgl_handler handle;
-} virgl_ops[SERVER_CONTEXT_OP_COUNT] = {
-    [SERVER_CONTEXT_NOP] = {4, 0, 0, server_virgl_on_nop},
-    [SERVER_CONTEXT_INIT] = {sizeof(struct server_context_init), 1, 2, server_virgl_on_init},
-    [SERVER_CONTEXT_CREATE_RESOURCE] = {sizeof(struct server_context_create_resource), 0, 0,
+} virgl_ops[RENDER_CONTEXT_OP_COUNT] = {
+    [RENDER_CONTEXT_NOP] = {4, 0, 0, server_virgl_on_nop},
+    [RENDER_CONTEXT_INIT] = {sizeof(struct render_context_init), 1, 2, server_virgl_on_init},
+    [RENDER_CONTEXT_CREATE_RESOURCE] = {sizeof(struct render_context_create_resource), 0, 0,
                                         server_virgl_on_create_resource},
-    [SERVER_CONTEXT_IMPORT_RESOURCE] = {sizeof(struct server_context_import_resource), 0, 1,
+    [RENDER_CONTEXT_IMPORT_RESOURCE] = {sizeof(struct render_context_import_resource), 0, 1,
                                         server_virgl_on_import_resource},
-    [SERVER_CONTEXT_DESTROY_RESOURCE] = {sizeof(struct server_context_destroy_resource), 0, 0,
+    [RENDER_CONTEXT_DESTROY_RESOURCE] = {sizeof(struct render_context_destroy_resource), 0, 0,
                                          server_virgl_on_destroy_resource},
-    [SERVER_CONTEXT_SUBMIT_CMD] = {sizeof(struct server_context_submit_cmd), 0, 0,
+    [RENDER_CONTEXT_SUBMIT_CMD] = {sizeof(struct render_context_submit_cmd), 0, 0,
                                    server_virgl_on_submit_cmd},
-    [SERVER_CONTEXT_SUBMIT_FENCE] = {sizeof(struct server_context_submit_fence), 0, 0,
+    [RENDER_CONTEXT_SUBMIT_FENCE] = {sizeof(struct render_context_submit_fence), 0, 0,
                                      server_virgl_on_submit_fence},
 };
 
 static void server_virgl_dispatch(struct server_virgl *virgl,
-                                  const union server_context_request *req, size_t size, int *fds,
+                                  const union render_context_request *req, size_t size, int *fds,
                                   size_t n_fds)
 {
     const struct virgl_op *op = NULL;
-    if (size >= sizeof(req->op) && req->op < SERVER_CONTEXT_OP_COUNT)
+    if (size >= sizeof(req->op) && req->op < RENDER_CONTEXT_OP_COUNT)
         op = &virgl_ops[req->op];
     if (op && size == op->size && n_fds >= op->min_fds && n_fds <= op->max_fds) {
         op->handle(virgl, req, fds, n_fds);
@@ -198,7 +198,7 @@ static void server_virgl_dispatch(struct server_virgl *virgl,
     }
     server_virgl_violated(virgl, op ? "wrong size or number of descriptors" : "unknown op");
     /* Whoever sent this waits for an answer all the same. */
-    if (size >= sizeof(req->op) && req->op == SERVER_CONTEXT_CREATE_RESOURCE)
+    if (size >= sizeof(req->op) && req->op == RENDER_CONTEXT_CREATE_RESOURCE)
         server_virgl_refuse_blob(virgl);
 }
 
@@ -222,7 +222,7 @@ static bool server_virgl_receive(struct server_virgl *virgl)
     if (!server_peer_can_read(&virgl->peer))
         return false;
 
-    union server_context_request req = {0};
+    union render_context_request req = {0};
     int fds[APIR_FDSOCK_FDS_MAX];
     size_t size = 0;
     size_t n_fds = 0;
@@ -240,7 +240,7 @@ static bool server_virgl_receive(struct server_virgl *virgl)
         server_virgl_dispatch(virgl, &req, size, fds, n_fds);
     } else {
         server_virgl_violated(virgl, "truncated message");
-        if (req.op == SERVER_CONTEXT_CREATE_RESOURCE)
+        if (req.op == RENDER_CONTEXT_CREATE_RESOURCE)
             server_virgl_refuse_blob(virgl);
     }
     for (size_t i = 0; i < n_fds; i++)

@@ -29,8 +29,8 @@ static bool server_vmm_may_log(struct server_vmm *vmm)
 /* Answers CREATE_CONTEXT; fd (-1: refused) is taken over. */
 static void server_vmm_answer(struct server_vmm *vmm, int fd)
 {
-    const struct server_client_create_context_reply ok = {.ok = 1};
-    const struct server_client_create_context_reply refused = {.ok = 0};
+    const struct render_client_create_context_reply ok = {.ok = 1};
+    const struct render_client_create_context_reply refused = {.ok = 0};
     if (fd >= 0 && server_framing_reply(&vmm->framing, &vmm->peer, &ok, sizeof(ok), fd) == 0)
         return;
     (void)server_framing_reply(&vmm->framing, &vmm->peer, &refused, sizeof(refused), -1);
@@ -44,7 +44,7 @@ static void server_vmm_stock_replied(void *user, int fd)
 }
 
 static void server_vmm_create_foreign(struct server_vmm *vmm,
-                                      const struct server_client_create_context *req,
+                                      const struct render_client_create_context *req,
                                       const char *name)
 {
     int rc = server_stock_create_context(&vmm->stock, req);
@@ -111,11 +111,11 @@ static bool server_vmm_is_ours(const char *name)
 }
 
 static void server_vmm_create_context(struct server_vmm *vmm,
-                                      const struct server_client_create_context *req)
+                                      const struct render_client_create_context *req)
 {
     /* A name without its NUL is a long one of somebody else's. */
-    char name[SERVER_CONTEXT_NAME_SIZE + 1] = {0};
-    memcpy(name, req->name, SERVER_CONTEXT_NAME_SIZE);
+    char name[RENDER_CONTEXT_NAME_SIZE + 1] = {0};
+    memcpy(name, req->name, RENDER_CONTEXT_NAME_SIZE);
     if (server_vmm_is_ours(name)) {
         server_vmm_create_ours(vmm, req->context_id, name);
         return;
@@ -136,37 +136,37 @@ static void server_vmm_destroy_context(struct server_vmm *vmm, uint32_t id)
         server_stock_destroy_context(&vmm->stock, id);
 }
 
-static const size_t client_op_sizes[SERVER_CLIENT_OP_COUNT] = {
-    [SERVER_CLIENT_NOP] = 4,
-    [SERVER_CLIENT_INIT] = sizeof(struct server_client_init),
-    [SERVER_CLIENT_RESET] = 4,
-    [SERVER_CLIENT_CREATE_CONTEXT] = sizeof(struct server_client_create_context),
-    [SERVER_CLIENT_DESTROY_CONTEXT] = sizeof(struct server_client_destroy_context),
+static const size_t client_op_sizes[RENDER_CLIENT_OP_COUNT] = {
+    [RENDER_CLIENT_NOP] = 4,
+    [RENDER_CLIENT_INIT] = sizeof(struct render_client_init),
+    [RENDER_CLIENT_RESET] = 4,
+    [RENDER_CLIENT_CREATE_CONTEXT] = sizeof(struct render_client_create_context),
+    [RENDER_CLIENT_DESTROY_CONTEXT] = sizeof(struct render_client_destroy_context),
 };
 
-static void server_vmm_dispatch(struct server_vmm *vmm, const union server_client_request *req,
+static void server_vmm_dispatch(struct server_vmm *vmm, const union render_client_request *req,
                                 size_t size)
 {
-    if (size < sizeof(req->op) || req->op >= SERVER_CLIENT_OP_COUNT ||
+    if (size < sizeof(req->op) || req->op >= RENDER_CLIENT_OP_COUNT ||
         size != client_op_sizes[req->op]) {
         if (server_vmm_may_log(vmm))
             apir_log(APIR_LOG_WARN, "malformed request of %zu bytes from the VMM; ignored", size);
-        if (size >= sizeof(req->op) && req->op == SERVER_CLIENT_CREATE_CONTEXT)
+        if (size >= sizeof(req->op) && req->op == RENDER_CLIENT_CREATE_CONTEXT)
             server_vmm_answer(vmm, -1); /* it waits for one */
         return;
     }
     switch (req->op) {
-    case SERVER_CLIENT_INIT:
+    case RENDER_CLIENT_INIT:
         server_stock_set_flags(&vmm->stock, req->init.flags);
         break;
-    case SERVER_CLIENT_RESET: /* all at once: there is nobody here but this VMM */
+    case RENDER_CLIENT_RESET: /* all at once: there is nobody here but this VMM */
         server_contexts_clear(&vmm->contexts);
         server_stock_reset(&vmm->stock);
         break;
-    case SERVER_CLIENT_CREATE_CONTEXT:
+    case RENDER_CLIENT_CREATE_CONTEXT:
         server_vmm_create_context(vmm, &req->create_context);
         break;
-    case SERVER_CLIENT_DESTROY_CONTEXT:
+    case RENDER_CLIENT_DESTROY_CONTEXT:
         server_vmm_destroy_context(vmm, req->destroy_context.context_id);
         break;
     default:
@@ -184,7 +184,7 @@ static void server_vmm_ready(void *user, uint32_t events)
             vmm->contexts.env.loop->stop = true;
         return;
     }
-    union server_client_request req = {0};
+    union render_client_request req = {0};
     size_t size = 0, n_fds = 0;
     int rc =
         server_framing_recv(&vmm->framing, vmm->peer.fd, &req, sizeof(req), &size, NULL, 0, &n_fds);

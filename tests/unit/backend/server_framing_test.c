@@ -12,7 +12,7 @@
 
 #include "backend/server/vmm/framing.h"
 
-#define CAP sizeof(union server_context_request)
+#define CAP sizeof(union render_context_request)
 
 static int pair[2]; /* 0: the VMM's end; 1: ours; -1 where a test has closed it */
 static struct server_framing framing;
