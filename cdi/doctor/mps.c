@@ -63,7 +63,7 @@ static bool mps_is_others(const struct doctor *d, long pid)
            strncmp(text, MPS_PARENT, strlen(MPS_PARENT)) != 0;
 }
 
-/* Its pid, or 0. */
+/* The pid of such a one, or 0. */
 static long mps_others(const struct doctor *d)
 {
     char full[PATH_MAX];

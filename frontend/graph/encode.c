@@ -183,6 +183,7 @@ uint32_t graph_use_count(const struct gg_cgraph_head *graph, const struct gg_ten
 
 static uint32_t tensor_encode(struct encoder *e, const struct gg_tensor *t, bool node);
 
+/* Its number in the payload, to which it is appended where it is new. */
 static uint32_t tensor_index(struct encoder *e, const struct gg_tensor *t)
 {
     uint32_t i = index_get(e->s, t);

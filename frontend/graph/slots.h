@@ -2,7 +2,7 @@
 /*
  * Which graphs the host already has. A graph that is in a slot is executed by its
  * number; every other one is defined in the slot least recently used.
- * Everything here is under slots.lock, which is taken before the client's: the scratch and the
+ * Callers hold slots.lock, which is taken before the client's: the scratch and the
  * slots stay as they are while a thread waits for room in the arena and others use the client.
  */
 #ifndef APIR_FRONTEND_SLOTS_H

@@ -27,6 +27,7 @@ static bool reserve(struct snapshot *s, uint32_t n)
     return s->cap != 0;
 }
 
+/* There is room for it (reserve). */
 static void keep(struct snapshot *s, const struct gg_tensor *t)
 {
     memcpy(s->raw + (size_t)s->n_tensors * SNAPSHOT_RAW, t, SNAPSHOT_RAW);

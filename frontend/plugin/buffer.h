@@ -27,8 +27,8 @@ const struct plugin_extra *plugin_extra_of(const struct gg_tensor *t);
 bool plugin_is_imagined(const struct plugin_device *d, const struct gg_tensor *t);
 /* t has been given memory that the program's CPU reads. */
 bool plugin_is_in_cpu_memory(const struct gg_tensor *t);
-/* Ids of the host's buffers. An id that no live buffer has: index below, generation above; 0: none
- * is left. Whoever gives one back has told the host first. */
+/* Ids of the host's buffers, with the client's lock. An id that no live buffer has: index below,
+ * generation above; 0: none is left. Whoever gives one back has told the host first. */
 uint32_t plugin_buffer_id_get_locked(void);
 void plugin_buffer_id_put_locked(uint32_t id);
 

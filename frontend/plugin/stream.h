@@ -24,6 +24,8 @@ struct plugin_stream {
     uint64_t touched[APIR_BUFFERS_MAX / 64];
 };
 
+/* The "locked" ones want the client's lock, the others take it where they need it. */
+
 /* A new command of this stream ends at pos; see struct plugin_stream. */
 void plugin_stream_note_locked(struct plugin_stream *s, uint64_t pos, bool settles);
 /* A graph of these n buffers (ids) is on its way. */

@@ -66,7 +66,8 @@ void server_trial_init(struct server_trial *trial, const struct server_worker_se
                        void (*over)(void *user, const char *reason), void *user);
 void server_trial_fini(struct server_trial *trial);
 
-/* A context wants a worker: begins a trial where one is due. Never NEVER. */
+/* A context wants a worker: begins a trial where one is due. Returns the state,
+ * which is not SERVER_TRIAL_NEVER. */
 enum server_trial_state server_trial_ask(struct server_trial *trial);
 /* Whether what is known holds for the configuration as it is now, and workers may start. */
 bool server_trial_holds(const struct server_trial *trial);

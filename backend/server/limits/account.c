@@ -150,6 +150,7 @@ bool server_account_shm_fits(const struct server_account *account, uint64_t size
 
 /* ---- requests ------------------------------------------------------------------ */
 
+/* Nothing that this worker asks is read any more; what it has stays counted. */
 static void account_stop(struct server_account *account)
 {
     server_loop_remove(account->children->loop, &account->source);

@@ -154,6 +154,7 @@ static void turn_closes(struct server_turn *turn)
 
 static void turn_tick(void *user);
 
+/* Shuts it: workers begin no graph any more. turn_closes() tells when the last one has ended. */
 static void turn_close(struct server_turn *turn)
 {
     turn_set(turn, SERVER_TURN_CLOSING);
