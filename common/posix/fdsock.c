@@ -20,12 +20,13 @@ union fd_control {
     char buf[CMSG_SPACE(sizeof(int) * APIR_FDSOCK_FDS_ALL)];
 };
 
-static ssize_t send_all(int sock, struct iovec *iov, int n_iov, const int *fds, size_t n_fds)
+/* iov: two, of which one may be empty. */
+static ssize_t send_all(int sock, struct iovec iov[2], const int *fds, size_t n_fds)
 {
     if (n_fds > APIR_FDSOCK_FDS_MAX)
         return -EINVAL;
     union fd_control control = {0};
-    struct msghdr msg = {.msg_iov = iov, .msg_iovlen = n_iov};
+    struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
     if (n_fds) {
         msg.msg_control = control.buf;
         msg.msg_controllen = (socklen_t)CMSG_SPACE(sizeof(int) * n_fds);
@@ -43,13 +44,12 @@ static ssize_t send_all(int sock, struct iovec *iov, int n_iov, const int *fds, 
 }
 
 /* All descriptors that have come are the caller's, whatever is returned. */
-static ssize_t receive(int sock, struct iovec *iov, int n_iov, int *fds, size_t *ret_n_fds,
-                       int flags)
+static ssize_t receive(int sock, struct iovec iov[2], int *fds, size_t *ret_n_fds, int flags)
 {
     union fd_control control;
     struct msghdr msg = {
         .msg_iov = iov,
-        .msg_iovlen = n_iov,
+        .msg_iovlen = 2,
         .msg_control = control.buf,
         .msg_controllen = sizeof(control.buf),
     };
@@ -77,8 +77,8 @@ static ssize_t receive(int sock, struct iovec *iov, int n_iov, int *fds, size_t 
 ssize_t apir_fdsock_send_some(int sock, const void *data, size_t size, const int *fds, size_t n_fds)
 {
     /* sendmsg does not write through iov_base; the interface lacks the const. */
-    struct iovec iov = {.iov_base = (void *)(size_t)data, .iov_len = size};
-    return send_all(sock, &iov, 1, fds, n_fds);
+    struct iovec iov[2] = {{.iov_base = (void *)(size_t)data, .iov_len = size}};
+    return send_all(sock, iov, fds, n_fds);
 }
 
 /* Both parts at once: of so few bytes a socket takes all or nothing. */
@@ -87,7 +87,7 @@ int apir_fdsock_send(int sock, const void *data, size_t size, const int *fds, si
     uint32_t length = htonl((uint32_t)size);
     struct iovec iov[] = {{.iov_base = &length, .iov_len = sizeof(length)},
                           {.iov_base = (void *)(size_t)data, .iov_len = size}};
-    ssize_t n = send_all(sock, iov, 2, fds, n_fds);
+    ssize_t n = send_all(sock, iov, fds, n_fds);
     if (n < 0)
         return (int)n;
     return (size_t)n == sizeof(length) + size ? 0 : -EMSGSIZE;
@@ -96,8 +96,8 @@ int apir_fdsock_send(int sock, const void *data, size_t size, const int *fds, si
 int apir_fdsock_recv_strange(int sock, void *data, size_t cap, size_t *ret_size, int *fds,
                              size_t *ret_n_fds, int flags)
 {
-    struct iovec iov = {.iov_base = data, .iov_len = cap};
-    ssize_t n = receive(sock, &iov, 1, fds, ret_n_fds, flags);
+    struct iovec iov[2] = {{.iov_base = data, .iov_len = cap}};
+    ssize_t n = receive(sock, iov, fds, ret_n_fds, flags);
     if (n >= 0)
         *ret_size = (size_t)n;
     return n < 0 ? (int)n : 0;
@@ -124,7 +124,7 @@ int apir_fdsock_recv(int sock, void *data, size_t cap, size_t *ret_size, int *fd
                           {.iov_base = data, .iov_len = size}};
     int got[APIR_FDSOCK_FDS_ALL];
     size_t n_got = 0;
-    n = n == 0 ? 0 : receive(sock, iov, 2, got, &n_got, flags);
+    n = n == 0 ? 0 : receive(sock, iov, got, &n_got, flags);
     if (n > 0 && ((size_t)n != sizeof(length) + size || n_got > max_fds))
         n = -EBADMSG;
     if (n < 0) {

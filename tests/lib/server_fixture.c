@@ -28,6 +28,11 @@
 
 bool fixture_stream;
 
+bool fixture_posix(void)
+{
+    return getenv("APIR_TEST_POSIX");
+}
+
 static void write_config(struct fixture *f, const char *config)
 {
     strcpy(f->config, "/tmp/apir-test-XXXXXX");
@@ -111,7 +116,7 @@ void fixture_start(struct fixture *f, const char *config, const char *fault)
     int sockets[2];
     char number[16];
     /* As virglrenderer makes it: neither end is close-on-exec. */
-    const int type = fixture_stream ? SOCK_STREAM : SOCK_SEQPACKET;
+    const int type = fixture_stream || fixture_posix() ? SOCK_STREAM : SOCK_SEQPACKET;
     assert_int_equal(socketpair(AF_UNIX, type, 0, sockets), 0);
     snprintf(number, sizeof(number), "%d", sockets[1]);
     f->client = sockets[0];
@@ -183,27 +188,35 @@ void fixture_send(int fd, const void *data, size_t size, const int *fds, size_t 
 {
     if (is_stream(fd)) {
         const uint32_t length = htonl((uint32_t)size);
-        assert_int_equal(apir_fdsock_send(fd, &length, sizeof(length), fds, n_fds), 0);
+        assert_int_equal(apir_fdsock_send_some(fd, &length, sizeof(length), fds, n_fds),
+                         sizeof(length));
         n_fds = 0;
     }
-    assert_int_equal(apir_fdsock_send(fd, data, size, fds, n_fds), 0);
+    assert_int_equal(apir_fdsock_send_some(fd, data, size, fds, n_fds), size);
+}
+
+/* Of bytes of which so many have come; returns how many descriptors came with them, one at most. */
+static size_t receive_all(int fd, void *data, size_t size, int *ret_fd)
+{
+    int fds[APIR_FDSOCK_FDS_ALL];
+    size_t got = 0, n_fds = 0;
+    assert_int_equal(apir_fdsock_recv_strange(fd, data, size, &got, fds, &n_fds, 0), 0);
+    assert_int_equal(got, size);
+    assert_true(n_fds <= (ret_fd ? 1 : 0));
+    if (n_fds)
+        *ret_fd = fds[0];
+    return n_fds;
 }
 
 size_t fixture_receive(int fd, void *data, size_t size, int *ret_fd)
 {
-    size_t got = 0, n_fds = 0, none = 0;
     uint32_t length;
     *ret_fd = -1;
-    if (!is_stream(fd)) {
-        assert_int_equal(apir_fdsock_recv(fd, data, size, &got, ret_fd, 1, &n_fds, 0), 0);
-        assert_int_equal(got, size);
-        return n_fds;
-    }
-    assert_int_equal(apir_fdsock_recv(fd, &length, sizeof(length), &got, ret_fd, 1, &n_fds, 0), 0);
-    assert_int_equal(got, sizeof(length));
+    if (!is_stream(fd))
+        return receive_all(fd, data, size, ret_fd);
+    const size_t n_fds = receive_all(fd, &length, sizeof(length), ret_fd);
     assert_int_equal(ntohl(length), size);
-    assert_int_equal(apir_fdsock_recv(fd, data, size, &got, NULL, 0, &none, 0), 0);
-    assert_int_equal(got, size);
+    assert_int_equal(receive_all(fd, data, size, NULL), 0);
     return n_fds;
 }
 
@@ -305,6 +318,8 @@ int fixture_create_blob(const struct fixture_context *c, uint32_t res_id, uint64
     assert_int_equal(reply.fd_type, RENDER_FD_SHM);
     assert_int_equal(reply.map_info, RENDER_MAP_CACHED);
     assert_int_equal(lseek(fd, 0, SEEK_END), (off_t)size);
+    if (fixture_posix())
+        return fd;
     assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW), 0);
     assert_int_equal(fcntl(fd, F_GET_SEALS) & F_SEAL_WRITE, 0);
     return fd;
@@ -335,7 +350,12 @@ static int transport_blob_create(struct transport *t, uint64_t blob_id, uint64_t
     int fd = fixture_create_blob(&c, res_id, blob_id, size);
     if (fd < 0)
         return -EINVAL;
-    return transport_map(fd, size, res_id, ret_blob);
+    if (!fixture_posix())
+        return transport_map(fd, size, res_id, ret_blob);
+    void *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    *ret_blob = (struct transport_blob){.map = map, .size = size, .handle = res_id};
+    return map == MAP_FAILED ? -ENOMEM : 0;
 }
 
 static void transport_blob_destroy(struct transport *t, struct transport_blob *blob)

@@ -35,6 +35,9 @@ struct fixture_context {
 
 /* Servers that are started from now on get a stream socket (backend/server/vmm/framing.h). */
 extern bool fixture_stream;
+/* The server is one with what macOS has, too (tests/macos/run.sh): stream sockets, memory without
+ * seals. */
+bool fixture_posix(void);
 
 /*
  * Starts the server. config: members of the JSON object ("" for none), to which

@@ -5,6 +5,9 @@
 #
 #   links     apir-render-server and apir-worker of both architectures, by zig's cross compiler
 #   exports   each function of ggml that the worker looks up is in a ggml that has Metal
+#   units     what is in posix/ runs here: units of a server and a worker without epoll, signalfd, eventfd,
+#             memfd and SOCK_SEQPACKET, on a kqueue that is ours (kqueue.c) and with Linux' futex; all but
+#             those of not-run
 #
 # The compiler and that ggml are npm's (tests/hook/npm.sh), json-c is Debian's source. The last line is
 # `macos: N passed, N failed`.
@@ -62,7 +65,7 @@ json_c() { # ARCH
 link() { # ARCH
     local folder=$work/json-c-$1/lib/pkgconfig out
     out=$(out_of "$1")
-    "${MAKE:-make}" --no-print-directory -j"$(nproc)" SYSTEM=macos CC="$(cc_of "$1")" CFLAGS="-isystem $work/include" \
+    "${MAKE:-make}" --no-print-directory -j"$(nproc)" SYSTEM=macos MODE=release CC="$(cc_of "$1")" CFLAGS="-isystem $work/include" \
         PKG_CONFIG="PKG_CONFIG_LIBDIR=$folder pkg-config" "$out/apir-render-server" "$out/apir-worker"
 }
 
@@ -98,8 +101,62 @@ all_there() { [[ $(names | wc -l) -gt 80 && -z $(missing) ]] || { missing && ret
 # That a name which nobody exports would be seen.
 is_seen() { (names() { echo ggml_no_such_function; } && missing | grep -x ggml_no_such_function); }
 
+# ---- units -----------------------------------------------------------------------------
+
+posix=build/release-posix-gcc
+
+# PROGRAM or PROGRAM TEST, a line each.
+not_run() { sed 's/#.*//' tests/macos/not-run | awk 'NF { print $1, $2 }'; }
+programs() {
+    local source name
+    for source in tests/unit/{backend,common,protocol}/*_test.c tests/process/{server,worker}_*_test.c; do
+        name=$(basename "$source" .c)
+        not_run | grep -qx "$name " || echo "$posix/${source%.c}"
+    done
+}
+
+# All that is named is there.
+not_run_is_known() {
+    local program test source
+    while read -r program test; do
+        source=$(find tests/unit tests/process -name "$program.c")
+        [[ -n $source ]] && grep -qE "^[A-Z_]*TEST[A-Z_]*\(${test:-[a-z]}" "$source" && continue
+        echo "no $program $test"
+        return 1
+    done < <(not_run)
+}
+
+posix_build() {
+    local part
+    for part in kqueue unfiltered; do
+        gcc -std=gnu17 -O1 -g -Wall -Wextra -Wconversion -Werror -isystem tests/macos/include -c -o "$work/$part.o" \
+            "tests/macos/$part.c" || return 1
+    done
+    # shellcheck disable=SC2046 # one word each
+    "${MAKE:-make}" --no-print-directory -j"$(nproc)" SYSTEM=posix MODE=release CC=gcc CFLAGS='-isystem tests/macos/include' \
+        LDFLAGS="$work/kqueue.o $work/unfiltered.o -Wl,--wrap=close,--wrap=worker_sandbox_filter" $(programs)
+}
+
+units() {
+    local log=$work/units.log p f
+    try "units of posix/ build" posix_build
+    # shellcheck disable=SC2046 # one word each
+    APIR_TEST_POSIX=1 UNIT_WITHOUT=$(not_run | awk 'NF > 1 { printf "%s%s", n++ ? " " : "", $2 }') \
+        tests/unit/run.sh $(programs) >"$log" 2>&1 || :
+    grep -v '^ok ' "$log" || :
+    read -r p f < <(sed -nE 's/^units: ([0-9]+) passed, ([0-9]+) failed$/\1 \2/p' "$log") || f=1
+    passed=$((passed + ${p:-0})) failed=$((failed + f))
+    echo "macos: of these again: ${p:-0} passed, $f failed"
+}
+
+# What nothing of this runs: thin calls, and the sandbox's profile.
+is_little() { [[ $(cat {common,protocol,backend/server,backend/worker,backend/worker/ggml,backend/worker/sandbox}/macos/*.c | wc -l) -lt 300 ]]; }
+
 links
 try "the worker finds all it looks up in a ggml with Metal" all_there
 try "a function that is not there would be noticed" is_seen
+try "what only a Mac can run has less than 300 lines" is_little
+try "what is not run is known by name" not_run_is_known
+units
 echo "macos: $passed passed, $failed failed"
 [[ $failed -eq 0 ]]

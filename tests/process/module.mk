@@ -5,7 +5,7 @@ FAKE_WORKER := $(O)/tests/process/fake_worker
 PROCESS_PROGRAMS := $(patsubst %.c,$(O)/%,$(wildcard tests/process/*_test.c))
 UNIT_TESTS += $(PROCESS_PROGRAMS)
 
-$(FAKE_WORKER): $(call objs,tests/process/fake_worker.c $(filter %/fdsock.c,$(call of_system,common)))
+$(FAKE_WORKER): $(call objs,tests/process/fake_worker.c $(filter %/fdsock.c %/parent.c,$(call of_system,common)))
 	$(link)
 $(PROCESS_PROGRAMS) $(PROCESS_PROGRAMS:%=%.o): private PKGS := $(TEST_PKGS)
 $(PROCESS_PROGRAMS:%=%.o): private EXTRA_CFLAGS := -D_GNU_SOURCE

@@ -8,7 +8,8 @@
 #include <sys/event.h>
 #include <sys/types.h>
 #include <time.h>
-#include <unistd.h>
+
+#include "common/cleanup.h"
 
 /*
  * The filter for reading is there whatever is asked for: the peer's end is always told. Where
@@ -38,10 +39,10 @@ static void forget(int set, int fd, bool read)
 
 int server_ready_open(void)
 {
-    int fd = kqueue();
+    cleanup_fd int fd = kqueue();
     if (fd < 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
         return -errno;
-    return fd;
+    return steal_fd(&fd);
 }
 
 int server_ready_add(int set, struct server_source *source, int fd, uint32_t events)

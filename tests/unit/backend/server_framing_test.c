@@ -389,10 +389,10 @@ static void expect_reply(struct server_loop *loop, size_t most, const uint8_t *b
     uint8_t back[SERVER_REPLY_MAX];
     size_t n_got = 0;
     for (size_t at = 0; at < size;) {
-        int fds[1];
+        int fds[APIR_FDSOCK_FDS_ALL];
         size_t n = 0, n_here = 0;
-        int rc = apir_fdsock_recv(pair[0], back + at, sizeof(back) - at, &n, fds, 1, &n_here,
-                                  MSG_DONTWAIT);
+        int rc = apir_fdsock_recv_strange(pair[0], back + at, sizeof(back) - at, &n, fds, &n_here,
+                                          MSG_DONTWAIT);
         if (rc == -EAGAIN) {
             assert_int_equal(server_loop_turn(loop, 1000), 1);
             continue;

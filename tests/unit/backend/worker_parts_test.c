@@ -9,6 +9,7 @@
 
 #include "backend/worker/ggml/fns.h"
 #include "tests/lib/clock.h"
+#include "common/fdsock.h"
 #include "tests/lib/unit.h"
 
 enum { NONE, MUL_MAT, FLASH, ADD };
@@ -76,7 +77,7 @@ static int setup(void **state)
     cgraph.head = (struct gg_cgraph_head){.size = N, .n_nodes = N, .n_leafs = 1, .nodes = nodes};
     GG_AT(&cgraph, UID_AT, uint64_t) = 77;
     graph = (struct host_graph){.cgraph = &cgraph, .n_nodes = N, .elements = 1000};
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, ends) < 0)
+    if (apir_fdsock_pair(false, &ends[0], &ends[1]) < 0)
         return -1;
     server = ends[0];
     w.control_fd = ends[1];
@@ -109,7 +110,9 @@ static int told(void)
 {
     struct apir_ask ask;
     int n = 0;
-    while (recv(server, &ask, sizeof(ask), 0) == sizeof(ask)) {
+    size_t size = 0;
+    while (apir_fdsock_recv(server, &ask, sizeof(ask), &size, NULL, 0, NULL, 0) == 0) {
+        assert_int_equal(size, sizeof(ask));
         assert_int_equal(ask.op, APIR_ASK_MOVED);
         n++;
     }

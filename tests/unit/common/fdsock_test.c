@@ -2,6 +2,7 @@
 #include "tests/lib/unit.h"
 #include "tests/lib/descriptors.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/eventfd.h>
@@ -18,7 +19,9 @@ static int pair[2];
 
 static int pair_open(void **state)
 {
-    return unit_setup(state) || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair);
+    if (unit_setup(state) || apir_fdsock_pair(false, &pair[0], &pair[1]))
+        return -1;
+    return fcntl(pair[0], F_SETFL, fcntl(pair[0], F_GETFL) & ~O_NONBLOCK); /* both wait */
 }
 
 /* One that its test has closed is -1. */
@@ -62,13 +65,28 @@ static void expect_message(int sock, size_t cap, const char *text)
     assert_memory_equal(got.data, text, strlen(text));
 }
 
+/* What of a message goes over the pair: with a length before it where that is a stream. */
+static size_t message_make(char *message, const void *data, size_t size)
+{
+    const uint32_t length = htonl((uint32_t)size);
+    int type = 0;
+    socklen_t type_size = sizeof(type);
+    assert_int_equal(getsockopt(pair[0], SOL_SOCKET, SO_TYPE, &type, &type_size), 0);
+    const size_t before = type == SOCK_STREAM ? sizeof(length) : 0;
+    memcpy(message, &length, before);
+    memcpy(message + before, data, size);
+    return before + size;
+}
+
 /* `fd`, any number of times. */
 static void raw_send(int sock, const void *data, size_t size, int fd, size_t n_fds)
 {
     int fds[DESCRIPTORS_MAX] = {0};
     for (size_t i = 0; i < n_fds; i++)
         fds[i] = fd;
-    assert_int_equal(descriptors_send(sock, data, size, fds, n_fds), size);
+    char message[64];
+    const size_t all = message_make(message, data, size);
+    assert_int_equal(descriptors_send(sock, message, all, fds, n_fds), all);
 }
 
 /* Receives into room for cap bytes and max_fds descriptors; must be refused whole. */
@@ -229,8 +247,7 @@ static volatile sig_atomic_t interrupt_sock;
 static void on_alarm(int sig)
 {
     (void)sig;
-    ssize_t ignored = send(interrupt_sock, "late", 4, MSG_NOSIGNAL);
-    (void)ignored;
+    (void)apir_fdsock_send(interrupt_sock, "late", 4, NULL, 0);
 }
 
 /* The message comes from the very handler that interrupts the wait for it. */
