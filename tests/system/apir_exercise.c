@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/lib/clock.h"
+
 #define E(function, name, what) {name, function, what},
 static const struct {
     const char *name;
@@ -53,6 +55,24 @@ int compute_run(ggml_backend_dev_t dev)
     problem_init(&p, dev, 129, 1);
     for (unsigned i = 0; i < 10; i++)
         CHECK(problem_run(&p, 300 + i) == RIGHT);
+    problem_free(&p);
+    return 0;
+}
+
+/*
+ * The host looks for work for a while, then falls asleep: from a microsecond to 16 ms, so that the
+ * question comes while it looks, at the moment when it falls asleep, and when it sleeps.
+ */
+int naps_run(ggml_backend_dev_t dev)
+{
+    enum { LENGTHS = 15, EACH = 100 };
+    struct problem p;
+    problem_init(&p, dev, 48, 3);
+    for (unsigned i = 0; i < LENGTHS * EACH; i++) {
+        problem_question(&p, i);
+        nap_us(1L << i % LENGTHS);
+        CHECK(problem_ask(&p) == RIGHT);
+    }
     problem_free(&p);
     return 0;
 }

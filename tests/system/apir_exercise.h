@@ -128,6 +128,7 @@ void load_free(struct load *l);
 /* E(function, name, what it does); each function returns the exit status. */
 #define EXERCISES(E)                                                                               \
     E(compute_run, "compute", "a hundred checked computations")                                    \
+    E(naps_run, "naps", "the same after naps of all lengths, in which the host falls asleep")      \
     E(transfers_run, "transfers", "set, get, 2d, memset, clear; sizes that take other roads")      \
     E(async_run, "async", "input, computation and output in a row")                                \
     E(copies_run, "copies", "between ranges that overlap")                                         \

@@ -15,6 +15,7 @@ both() {
 }
 
 @test "client: a hundred computations" { both compute; }
+@test "client: computations after naps of all lengths" { both naps; }
 @test "client: set, get, 2d, memset, clear" { both transfers; }
 @test "client: input, computation and output in a row" { both async; }
 @test "client: copies between ranges that overlap" { both copies; }
