@@ -4,7 +4,7 @@
 # demo.sh: the main job, in a real VM (`make demo`). With VM_ARCH in one of that architecture (`make demo
 # ARCH=aarch64`), and with VM_PAGES on its kernel of larger pages (`make demo ARCH=aarch64 PAGES=16k`); with
 # VM_SUITE in one of an older Debian (`make demo SUITE=bookworm`), which installs the packages of `make deb`
-# and has docker, too.
+# and has docker, too; with VM_ACCEL=nested under KVM in an emulated machine.
 # A container that holds nothing of ours computes on the host. The last line is "demo: ok", or "demo: FAILED
 # at STEP" with exit code 1; tests/vm/demo-guest.sh has the steps.
 # build/vm/demo/ holds what every step printed.
@@ -40,6 +40,8 @@ for name in PREPARE_TOKENS PREPARE_PROMPT PREPARE_GREEDY; do
     printf '%s=%q\n' "$name" "${!name}"
 done >"$work/share/agreed"
 sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1 >"$work/share/host-cpu"
+# There the host is the outer VM, and this its CPU.
+[[ ${VM_ACCEL-} != nested ]] || echo 'QEMU TCG CPU version 2.5+' >"$work/share/host-cpu"
 if [[ -n ${VM_SUITE-} ]]; then
     mkdir "$work/share"/{packages,log}
     find build/deb -name "*_$(dpkg --print-architecture).deb" ! -name '*-dbgsym_*' ! -name 'apir-host_*' \
@@ -49,7 +51,7 @@ else
 fi
 prepare_config "$work/backend.json"
 
-echo "demo: booting the ${VM_SUITE:+$VM_SUITE }${VM_ARCH:-$(uname -m)} VM${VM_PAGES:+ with pages of $VM_PAGES}: stock QEMU, stock Debian kernel, virtio-gpu with Venus"
+echo "demo: booting the ${VM_SUITE:+$VM_SUITE }${VM_ARCH:-$(uname -m)} VM${VM_PAGES:+ with pages of $VM_PAGES}${VM_ACCEL:+, $VM_ACCEL}: stock QEMU, stock Debian kernel, virtio-gpu with Venus"
 echo boot >"$work/share/step"
 rc=0 limit=300 disks=models=build/models/vm
 # There docker takes the image, too.

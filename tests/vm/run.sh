@@ -21,6 +21,8 @@
 #                         end of a kernel's name says, of one that was put into build/sysroot-aarch64 by hand
 #   VM_SUITE=bookworm     a VM of that release of Debian; suite.sh makes what it boots
 #   VM_ACCEL=kvm|tcg      (default: kvm where a stock kernel boots with it)
+#   VM_ACCEL=nested       KVM in an emulated machine: this VM is emulated, and in it nested.sh boots the one that is
+#                         asked for, with kvm. QEMU, our server and VM_HOST_SCRIPT are in this one then.
 #   VM_HOST_SCRIPT=FILE   run beside the VM, on the host's side, with VM_DIR,
 #                         VM_SHARE and VM_QEMU_PID in its environment; if it
 #                         fails, we fail. It ends when the VM ends.
@@ -180,8 +182,8 @@ if [[ $script == --prepare ]]; then
 fi
 case $accel in
 kvm) accel_args=(-accel kvm) ;;
-tcg) accel_args=(-accel "tcg,thread=multi") ;;
-*) die "VM_ACCEL=$accel is neither kvm nor tcg" ;;
+tcg | nested) accel_args=(-accel "tcg,thread=multi") ;;
+*) die "VM_ACCEL=$accel is none of kvm, tcg, nested" ;;
 esac
 
 qemu_pid='' host_pid=''
@@ -202,22 +204,19 @@ trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# Read-only disks, in the order of /dev/pmem0, 1... (/dev/vda, b... where QEMU has no virtio-pmem); the first
-# is the root.
+# Read-only disks, in the order of /dev/pmem0, 1... (/dev/vda, b... where QEMU has no virtio-pmem, or in a nested
+# VM); the first is the root.
 disks=() disk_names=()
 add_disk() {
     local n=${#disk_names[@]} size
     size=$(stat -c %s "$2")
-    case $arch in
-    aarch64)
+    if [[ $arch == aarch64 || -b $2 ]]; then
         disks+=(-drive "file=$2,if=none,id=disk$n,format=raw,readonly=on"
             -device "virtio-blk-pci,drive=disk$n")
-        ;;
-    *)
+    else
         disks+=(-object "memory-backend-file,id=disk$n,share=on,mem-path=$2,size=$size"
             -device "virtio-pmem-pci,memdev=disk$n")
-        ;;
-    esac
+    fi
     disk_names+=("$1")
 }
 if [[ -n $root_image ]]; then
@@ -245,12 +244,23 @@ fi
 mkdir -p "$dir/job/job"
 cp "$script" "$dir/job/job/script"
 chmod 755 "$dir/job/job/script"
-printf 'VM_REPO=%q\nVM_DISK_NAMES="%s"\nVM_INIT=%q\n' "$repo" "${disk_names[*]}" "${VM_INIT-}" >"$dir/job/job/vars"
+if [[ $accel == nested ]]; then
+    [[ -n $root_image && -z ${VM_SUITE-} ]] || die "VM_ACCEL=nested wants the build root"
+    # What the caller says is of the inner VM. All takes longer there.
+    timeout=$((timeout * 10)) mem=7G cpus=2
+    export VM_ACCEL=kvm VM_MEM="${VM_MEM:-2500M}" VM_CPUS="${VM_CPUS:-1}" VM_HOSTMEM="${VM_HOSTMEM:-1G}"
+    export VM_TIMEOUT=$timeout APIR_PATIENCE=$((APIR_PATIENCE * 4))
+    mv "$dir/job/job/script" "$dir/job/job/inner"
+    cp "$here/nested.sh" "$dir/job/job/script"
+    cp "$kernel" "$dir/job/job/"
+    [[ -z ${VM_HOST_SCRIPT-} ]] || cp "$VM_HOST_SCRIPT" "$dir/job/job/inner-host"
+fi
 {
     printf 'export PATH=%q HOME=/root LANG=C.UTF-8 TERM=dumb\n' "$PATH"
     while IFS= read -r name; do
         case $name in
-        VM_RENDER_SERVER | VM_STAGE | VM_SHARE | VM_HOST_SCRIPT) ;;
+        VM_STAGE | VM_SHARE | VM_HOST_SCRIPT) ;;
+        VM_RENDER_SERVER) [[ $accel != nested ]] || printf 'export %s=%q\n' "$name" "$server" ;;
         APIR_* | VM_* | GGML_* | DEMO_* | MODE | CC | CI) printf 'export %s=%q\n' "$name" "${!name}" ;;
         esac
     done < <(compgen -e)
@@ -258,6 +268,12 @@ printf 'VM_REPO=%q\nVM_DISK_NAMES="%s"\nVM_INIT=%q\n' "$repo" "${disk_names[*]}"
     [[ $# -eq 0 ]] || printf ' %q' "$@"
     printf '\n'
 } >"$dir/job/job/run"
+gpu=(-display "sdl,gl=on" -device "virtio-gpu-gl-pci,blob=on,venus=on,hostmem=${VM_HOSTMEM:-2G}")
+if [[ $accel == nested ]]; then
+    unset VM_INIT VM_HOST_SCRIPT VM_LAUNCH VM_QEMU_ARGS VM_APPEND
+    gpu=(-display none)
+fi
+printf 'VM_REPO=%q\nVM_DISK_NAMES="%s"\nVM_INIT=%q\n' "$repo" "${disk_names[*]}" "${VM_INIT-}" >"$dir/job/job/vars"
 (cd "$dir/job" && find . | cpio --quiet -o -H newc -R 0:0) | cat "$initramfs" - >"$dir/initrd"
 
 : >"$dir/rc"
@@ -291,7 +307,7 @@ SDL_VIDEODRIVER=offscreen setpriv --pdeathsig KILL \
     -kernel "$kernel" -initrd "$dir/initrd" \
     -append "$append quiet loglevel=4 panic=-1 mitigations=off random.trust_cpu=on nokaslr audit=0 ${VM_APPEND-}" \
     -serial "file:$dir/console.log" -monitor none \
-    -display sdl,gl=on -device "virtio-gpu-gl-pci,blob=on,venus=on,hostmem=${VM_HOSTMEM:-2G}" \
+    "${gpu[@]}" \
     -device virtio-rng-pci \
     -device virtio-serial-pci \
     -add-fd fd=7,set=1 -chardev file,id=out,path=/dev/fdset/1,append=on \
