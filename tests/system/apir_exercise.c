@@ -65,7 +65,7 @@ int compute_run(ggml_backend_dev_t dev)
  */
 int naps_run(ggml_backend_dev_t dev)
 {
-    enum { LENGTHS = 15, EACH = 100 };
+    enum { LENGTHS = 15, EACH = 40 };
     struct problem p;
     problem_init(&p, dev, 48, 3);
     for (unsigned i = 0; i < LENGTHS * EACH; i++) {
