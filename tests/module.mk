@@ -67,6 +67,7 @@ NIGHTLY_SUITES := \
     system=check-system \
     vm=check-vm \
     demo:one=demo \
+    demo-nested:one=demo,VM_ACCEL=nested \
     demo-aarch64:one=demo,ARCH=aarch64 \
     demo-16k:one=demo,ARCH=aarch64,PAGES=16k \
     demo-bookworm:one=demo,SUITE=bookworm \

@@ -260,7 +260,7 @@ cp "$script" "$dir/job/job/script"
 chmod 755 "$dir/job/job/script"
 if [[ $accel == nested ]]; then
     # What the caller says is of the inner VM. All takes longer there.
-    timeout=$((timeout * 10)) mem=7G cpus=2
+    timeout=$((timeout * 4)) mem=7G cpus=2
     export VM_ACCEL=kvm VM_MEM="${VM_MEM:-2500M}" VM_CPUS="${VM_CPUS:-1}" VM_HOSTMEM="${VM_HOSTMEM:-1G}"
     export VM_TIMEOUT=$timeout APIR_PATIENCE=$((APIR_PATIENCE * 4))
     mv "$dir/job/job/script" "$dir/job/job/inner"
