@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# guest.sh PLUG-IN: the greedy run of run.sh on APIR0, in the VM. Its text goes to /mnt/share/text. By
-# llama-server: llama-completion loses the end of its text on a busy machine.
+# guest.sh PLUG-IN [APIR-EXERCISE COMMAND...]: the greedy run of run.sh on APIR0, in the VM. Its text goes to
+# /mnt/share/text. By llama-server: llama-completion loses the end of its text on a busy machine. Then each command.
 set -uo pipefail
 SHARE=/mnt/share
 # shellcheck source=/dev/null
@@ -19,7 +19,20 @@ done
 jq -n --arg prompt "$PREPARE_PROMPT" --argjson n "$PREPARE_TOKENS" \
     '{prompt: $prompt, n_predict: $n, temperature: 0, seed: 1, cache_prompt: false}' |
     curl -sS --max-time 300 -d @- http://127.0.0.1:8080/completion | jq -r .content >"$SHARE/text" || exit 1
+if [[ $# -gt 1 ]]; then
+    # The guest's kernel maps our memory, which is at the window's start, as memory that is cached.
+    mount -t debugfs debugfs /sys/kernel/debug
+    window=$(sed -n 's/^ *\([0-9a-f]*\)-.* : virtio[0-9]*$/\1/p' /proc/iomem)
+    mapped=$(grep "mem 0x0*${window%??????}" /sys/kernel/debug/x86/pat_memtype_list)
+    echo "$mapped"
+    [[ -n $window && -n $mapped ]] && ! grep -v 'write-back$' <<<"$mapped" || exit 1
+fi
 kill "$server"
 wait "$server" 2>/dev/null || :
 # All layers were there, and none on the CPU.
-grep -qE 'offloaded ([0-9]+)/\1 layers' "$SHARE/log"
+grep -qE 'offloaded ([0-9]+)/\1 layers' "$SHARE/log" || exit 1
+for command in "${@:3}"; do
+    began=$SECONDS
+    "$2" "$command" APIR0 >"$SHARE/$command.log" 2>&1 || { echo "$command failed"; tail -n 5 "$SHARE/$command.log"; exit 1; }
+    echo "$command: $((SECONDS - began)) s"
+done

@@ -8,6 +8,8 @@
 #   libvirt   docs/hypervisors/libvirt.xml, by Debian's libvirtd
 #   bwrap     the server under bubblewrap, in a sandbox like the one that crun gives a render server
 #   stream    the server behind a proxy that speaks to it as virglrenderer's macOS port does
+#   kvm       QEMU with KVM, in an emulated machine; then apir-exercise on what a real virtual CPU does otherwise:
+#             memory of both sides, growing, and naps from which the host must be woken
 #
 # build/hypervisors/ has what each row said. The last line is `hypervisors: N of M rows pass`.
 set -uo pipefail
@@ -17,7 +19,7 @@ shift
 # shellcheck source=tests/vm/check-prepare.sh
 . tests/vm/check-prepare.sh
 rows=("$@")
-[[ ${#rows[@]} -gt 0 ]] || rows=(qemu libvirt bwrap stream)
+[[ ${#rows[@]} -gt 0 ]] || rows=(qemu libvirt bwrap stream kvm)
 
 rm -rf build/hypervisors
 mkdir -p build/hypervisors build/vm
@@ -37,21 +39,25 @@ environment_of() { # ROW
     bwrap) printf '%s\n' "VM_RENDER_SERVER=$PWD/tests/system/bwrap-server.sh" "BWRAP_BACKEND=$backend" ;;
     stream) printf '%s\n' "VM_RENDER_SERVER=$(realpath "$OUT/tests/system/stream-proxy")" \
         "STREAM_PROXY_SERVER=$backend/apir-render-server" ;;
+    kvm) printf '%s\n' VM_ACCEL=nested "VM_RENDER_SERVER=$backend/apir-render-server" \
+        "VM_HOST_SCRIPT=$PWD/tests/hypervisors/kvm-host.sh" ;;
     *) return 1 ;;
     esac
 }
+exercises=(naps transfers host-buffers reads buffers async events threads)
 
 row() { # ROW
-    local share=$PWD/$work/$1 environment name
+    local share=$PWD/$work/$1 environment name more=()
     mapfile -t environment < <(environment_of "$1")
     [[ ${#environment[@]} -gt 0 ]] || { echo "there is no row $1" && return 1; }
+    [[ $1 != kvm ]] || more=("$PWD/$OUT/tests/system/apir-exercise" "${exercises[@]}")
     mkdir -p "$share"
     for name in PREPARE_TOKENS PREPARE_PROMPT; do
         printf '%s=%q\n' "$name" "${!name}"
     done >"$share/agreed"
     env "${environment[@]}" APIR_CONFIG="$PWD/$work/backend.json" VM_SHARE="$share" VM_IMAGES=0 \
         VM_DISKS=models=build/models/vm VM_TIMEOUT="${VM_TIMEOUT:-600}" \
-        tests/vm/run.sh tests/hypervisors/guest.sh "$PWD/$OUT/frontend/libggml-apir.so" || return 1
+        tests/vm/run.sh tests/hypervisors/guest.sh "$PWD/$OUT/frontend/libggml-apir.so" "${more[@]}" || return 1
     [[ $(<"$share/text") == "$(<"$work/native")" ]] && return 0
     printf 'here:   %s\nnative: %s\n' "$(<"$share/text")" "$(<"$work/native")"
     return 1
