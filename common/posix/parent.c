@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/parent.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
@@ -13,10 +14,13 @@ static int watched; /* a kqueue that tells of the parent's end; never closed */
 static void *watch(void *user)
 {
     struct kevent event;
+    int n;
     (void)user;
-    while (kevent(watched, NULL, 0, &event, 1, NULL) != 1) {
-    }
-    (void)kill(getpid(), SIGKILL);
+    do {
+        n = kevent(watched, NULL, 0, &event, 1, NULL);
+    } while (n < 0 && errno == EINTR);
+    if (n == 1)
+        (void)kill(getpid(), SIGKILL);
     return NULL;
 }
 
