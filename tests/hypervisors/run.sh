@@ -47,10 +47,14 @@ environment_of() { # ROW
 exercises=(naps transfers host-buffers reads buffers async events threads)
 
 row() { # ROW
-    local share=$PWD/$work/$1 environment name more=()
+    local share=$PWD/$work/$1 native=$work/native environment name more=()
     mapfile -t environment < <(environment_of "$1")
     [[ ${#environment[@]} -gt 0 ]] || { echo "there is no row $1" && return 1; }
-    [[ $1 != kvm ]] || more=("$PWD/$OUT/tests/system/apir-exercise" "${exercises[@]}")
+    if [[ $1 == kvm ]]; then
+        more=("$PWD/$OUT/tests/system/apir-exercise" "${exercises[@]}")
+        native+=-kvm
+        VM_ACCEL=nested prepare_native build/models/vm/first.gguf "$PREPARE_TOKENS" >"$native" || return 1
+    fi
     mkdir -p "$share"
     for name in PREPARE_TOKENS PREPARE_PROMPT; do
         printf '%s=%q\n' "$name" "${!name}"
@@ -58,8 +62,8 @@ row() { # ROW
     env "${environment[@]}" APIR_CONFIG="$PWD/$work/backend.json" VM_SHARE="$share" VM_IMAGES=0 \
         VM_DISKS=models=build/models/vm VM_TIMEOUT="${VM_TIMEOUT:-600}" \
         tests/vm/run.sh tests/hypervisors/guest.sh "$PWD/$OUT/frontend/libggml-apir.so" "${more[@]}" || return 1
-    [[ $(<"$share/text") == "$(<"$work/native")" ]] && return 0
-    printf 'here:   %s\nnative: %s\n' "$(<"$share/text")" "$(<"$work/native")"
+    [[ $(<"$share/text") == "$(<"$native")" ]] && return 0
+    printf 'here:   %s\nnative: %s\n' "$(<"$share/text")" "$(<"$native")"
     return 1
 }
 
