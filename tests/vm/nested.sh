@@ -32,7 +32,7 @@ for name in $VM_DISK_NAMES; do
     esac
 done
 
-# Mesa's quick one: a guest's driver waits five seconds for QEMU, and no longer.
+# The one of Mesa's that compiles nothing: a guest's driver waits five seconds for QEMU's first answer, and no longer.
 export GALLIUM_DRIVER=softpipe
 [[ ! -e $job/inner-host ]] || export VM_HOST_SCRIPT=$job/inner-host
 rc=0
