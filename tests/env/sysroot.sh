@@ -163,11 +163,10 @@ make_tree() {
     }
     up_to_date "$stamp" "$@" && return 0
     if [[ $suite == forky && -e $stamp ]]; then
-        say "installing what the lists have gained (a root of \`make demo\` becomes a whole one in about 4 minutes)"
+        say "installing what the lists have gained (a root of \`make demo\` becomes a whole one in 2 to 3 minutes)"
         complete "$stamp" "$@"
     else
-        say "making ${tree#"$repo"/}: Debian $suite, $# packages and what they need (forky: 1 minute for" \
-            "\`make demo\`, 3 for all else)"
+        say "making ${tree#"$repo"/}: Debian $suite, $# packages and what they need (one to two minutes)"
         remove_tree "$tree"
         bootstrap "$suite" "$tree" "$@"
     fi

@@ -15,7 +15,8 @@ fetch() {
     for suite in forky trixie bookworm; do
         rm -rf "$source"
         mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial"
-        echo "deb-src http://deb.debian.org/debian $suite main" >"$apt/sources.list"
+        # Where the build root has its packages from.
+        sed -nE "s/^deb ([^ ]+) [a-z]+ main.*/deb-src \\1 $suite main/p; T; q" /etc/apt/sources.list >"$apt/sources.list"
         if apt-get "${options[@]}" update && (cd "$source" && apt-get "${options[@]}" source json-c); then
             mv "$source"/json-c-*/ "$source/json-c"
             return

@@ -131,8 +131,8 @@ if [[ -e $root/etc/apir-build-root ]]; then
     fi
 fi
 
-# A nested VM's outer one has Debian 13's kernel: since 6.14 KVM ends an AMD guest that reaches a device right
-# after an exception, where QEMU 11.1 emulates the CPU (it tells of events that have long been delivered).
+# A nested VM's outer one has Debian 13's kernel (6.12): with forky's (7.2) KVM ended two of four guests
+# ("KVM internal error. Suberror: 3") where QEMU 11.1 emulates the CPU; with 6.12 none.
 inner=$kernel modules=$root
 if [[ ${VM_ACCEL-} == nested ]]; then
     [[ -n $root_image && $root == /run/build-root ]] || die "VM_ACCEL=nested wants the build root"
