@@ -85,6 +85,13 @@ static inline bool apir_name_is(const char *a, const char *b)
     return a[0] == b[0] && strcmp(a, b) == 0;
 }
 
+/* Nothing is computed: the result lies in its source's memory, or is there already. */
+static inline bool apir_op_is_view(const char *op)
+{
+    return apir_name_is(op, "NONE") || apir_name_is(op, "RESHAPE") || apir_name_is(op, "VIEW") ||
+           apir_name_is(op, "PERMUTE") || apir_name_is(op, "TRANSPOSE");
+}
+
 struct apir_graph_buffer {
     uint32_t id;
     uint32_t usage; /* 0 any, 1 weights, 2 compute */

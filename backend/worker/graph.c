@@ -334,9 +334,7 @@ void worker_slot_break(struct worker_slot *slot, uint32_t status, const char *wh
 
 bool worker_op_is_view(const struct worker *w, int32_t op)
 {
-    const char *s = w->ggml.ops.name[op];
-    return strcmp(s, "NONE") == 0 || strcmp(s, "RESHAPE") == 0 || strcmp(s, "VIEW") == 0 ||
-           strcmp(s, "PERMUTE") == 0 || strcmp(s, "TRANSPOSE") == 0;
+    return apir_op_is_view(w->ggml.ops.name[op]);
 }
 
 /* What slot_realise needs while it works; all owned. */

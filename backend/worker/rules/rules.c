@@ -307,12 +307,6 @@ static const struct rule *rule_find(const char *op)
     return NULL;
 }
 
-static bool is_view_op(const char *op)
-{
-    return strcmp(op, "VIEW") == 0 || strcmp(op, "RESHAPE") == 0 || strcmp(op, "PERMUTE") == 0 ||
-           strcmp(op, "TRANSPOSE") == 0 || strcmp(op, "NONE") == 0;
-}
-
 static const char *check_sub_op(const struct apir_graph *g, const struct apir_tensor *t,
                                 const char *op)
 {
@@ -349,7 +343,7 @@ const char *worker_rules_check(const struct apir_graph *g, uint32_t index,
     const char *why = check_sub_op(g, t, op);
     if (!why)
         why = check_types(&o, rule->types);
-    if (!why && !is_view_op(op))
+    if (!why && !apir_op_is_view(op))
         why = check_tensors(&o, rule);
     if (!why && strchr(rule->shape, 'S') && !rules_same_shape(t, o.s[0]))
         why = "op: the result has not the shape of its source";
