@@ -193,6 +193,8 @@ many_on() { # KIND DEVICE BACKENDS_DIR ENV...
             many_row "$n llama-server 1B, tokens/s" "native, MPS" many_servers native-mps
             many_row "135M beside $many_prompts x 8B" "native, MPS" many_beside native-mps native-mps
             many_daemon quit
+        else
+            echo "native, MPS: NVIDIA's daemon does not start here; see $log" | tee -a "$many_table"
         fi
         many_classes all ', "mps": "required"'
         many_row "1 x 135M, tokens/s" "apir, MPS" many_together all 1 135M
