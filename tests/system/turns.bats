@@ -124,7 +124,8 @@ second_graphs() {
     wait_until 60 second_goes_on
 }
 
-# prompts NATIVE: several graphs that take long, all but the first of them in parts, beside another class's.
+# prompts KEYS DEVICE ENV...: on servers with KEYS several graphs that take long, all but the first in parts, beside another
+# class's; natively on DEVICE with ENV.
 prompts() {
     local run=("$OUT/tests/parity/logits" --model "$MODEL" --fa on --prompt-tokens 1536 --ubatch 512 --gen 4)
     VTEST_ENV+=(APIR_LOG=debug)
