@@ -21,7 +21,8 @@ many_classes() { # [NAME KEYS]...
             "\"worker\": \"$here/bin/apir-worker\", \"ggml\": \"$here/lib/libggml.so.0\", \"stock_server\": false" \
             "$many_backends" "$many_device" "$work/limits" "$2" >"$work/$1.json"
         rm -f "$work/$1.sock"
-        XDG_RUNTIME_DIR=$work APIR_CONFIG=$work/$1.json apir-render-server --listen "$work/$1.sock" \
+        env XDG_RUNTIME_DIR="$work" APIR_CONFIG="$work/$1.json" nice -n "${SERVER_NICE:-0}" \
+            apir-render-server --listen "$work/$1.sock" \
             >>"$log" 2>&1 </dev/null &
         many_pids+=($!)
         servers+=($!)
@@ -96,7 +97,11 @@ many_beside() { # CHAT PROMPTS
             --progress -o json >"$work/prompts$i.json" 2>"$work/prompts$i.err" </dev/null &
         pids+=($!)
     done
-    many_wait 'prompt run 2/' "$work"/prompts*.err || return 1
+    if ! many_wait 'prompt run 2/' "$work"/prompts*.err; then
+        echo "prompts that do not get on:" >>"$log"
+        tail -n 2 "$work"/prompts*.err >>"$log"
+        return 1
+    fi
     : >"$chat"
     # Only what was measured while both were at it.
     while many_at "$1" llama-bench -m "$models/135M.gguf" -dev "$(many_dev "$1")" -ngl 99 -fa 1 -p 0 -n 1 -r 100 \
@@ -109,8 +114,8 @@ many_beside() { # CHAT PROMPTS
     sed -n '/"samples_ns"/,/\]/p' "$chat" | grep -oE '[0-9]{4,}' | sort -n |
         awk -v prompts="$sum" '
             { v[NR] = $1 / 1e6 }
-            END { if (NR < 50) exit 1
-                  printf "%.1f, %.1f, %.1f ms (%d), prompts %.0f", v[int(NR * 0.5)], v[int(NR * 0.9)], v[int(NR * 0.99)], NR, prompts }'
+            END { if (NR < 50) { print "only " NR " tokens while there were prompts" >"/dev/stderr"; exit 1 }
+                  printf "%.1f, %.1f, %.1f ms (%d), prompts %.0f", v[int(NR * 0.5)], v[int(NR * 0.9)], v[int(NR * 0.99)], NR, prompts }' 2>>"$log"
 }
 
 # So many llama-servers with 1B and two clients each: tokens a second in sum, and the middle of their 50th and
@@ -165,13 +170,15 @@ many_row() { # NAME SIDE COMMAND...
 }
 
 many_on() { # KIND DEVICE BACKENDS_DIR ENV...
-    local round half='"context_gpu_percent": 50' group='"mps": "required", "mps_group": "many"'
+    local round model half='"context_gpu_percent": 50' group='"mps": "required", "mps_group": "many"'
     many_kind=$1 many_device=$2 many_backends=$3
     many_native=("${@:4}")
     for ((round = 0; round < many_rounds; round++)); do
         local n="$many_programs x"
         many_classes
-        many_row "1 x 135M, tokens/s" native many_together native 1 135M
+        for model in 135M 1B 8B; do
+            many_row "1 x $model, tokens/s" native many_together native 1 "$model"
+        done
         many_row "$n 135M, tokens/s" native many_together native "$many_programs" 135M
         many_row "$n 1B, tokens/s" native many_together native "$many_programs" 1B
         many_row "$n llama-server 1B, tokens/s" native many_servers native
@@ -188,6 +195,9 @@ many_on() { # KIND DEVICE BACKENDS_DIR ENV...
         [[ $1 == CUDA ]] || continue
         many_classes
         if many_daemon -d; then
+            for model in 135M 1B 8B; do
+                many_row "1 x $model, tokens/s" "native, MPS" many_together native-mps 1 "$model"
+            done
             many_row "$n 135M, tokens/s" "native, MPS" many_together native-mps "$many_programs" 135M
             many_row "$n 1B, tokens/s" "native, MPS" many_together native-mps "$many_programs" 1B
             many_row "$n llama-server 1B, tokens/s" "native, MPS" many_servers native-mps
@@ -197,7 +207,9 @@ many_on() { # KIND DEVICE BACKENDS_DIR ENV...
             echo "native, MPS: NVIDIA's daemon does not start here; see $log" | tee -a "$many_table"
         fi
         many_classes all ', "mps": "required"'
-        many_row "1 x 135M, tokens/s" "apir, MPS" many_together all 1 135M
+        for model in 135M 1B 8B; do
+            many_row "1 x $model, tokens/s" "apir, MPS" many_together all 1 "$model"
+        done
         many_row "$n 135M, tokens/s" "apir, MPS" many_together all "$many_programs" 135M
         many_row "$n 1B, tokens/s" "apir, MPS" many_together all "$many_programs" 1B
         many_row "$n llama-server 1B, tokens/s" "apir, MPS" many_servers all
