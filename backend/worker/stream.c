@@ -40,22 +40,23 @@ static void stream_worked(struct worker *w, struct worker_stream *s, uint64_t ns
         apir_store_relaxed64(&counts->longest_ns, s->graph_ns);
 }
 
-/* Its latest graph is done: whether graphs of that size take long. */
+/* Its latest graph is done: whether graphs of that size take long, and how long a node does. One
+ * that took long because a driver compiled its shaders is in parts afterwards that are too small,
+ * which alone may keep it from being short. */
 static void stream_learn(struct worker_stream *s)
 {
     if (!s->graph_ns || !s->graph_nodes)
         return;
-    if (s->graph_ns >= LONG_NS) {
-        if (!s->long_elements || s->graph_elements < s->long_elements) {
-            s->long_elements = s->graph_elements;
-            apir_log(APIR_LOG_DEBUG, "graphs of %" PRIu64 " elements take long: %" PRIu64 " ms",
-                     s->long_elements, s->graph_ns / 1000000);
-        }
-        s->node_ns = s->graph_ns / s->graph_nodes + 1;
-    } else if (s->graph_ns < LONG_NS / 2 && s->long_elements &&
-               s->graph_elements >= s->long_elements) {
-        s->long_elements = s->graph_elements + 1;
+    if (s->graph_ns >= LONG_NS && (!s->long_elements || s->graph_elements < s->long_elements)) {
+        s->long_elements = s->graph_elements;
+        apir_log(APIR_LOG_DEBUG, "graphs of %" PRIu64 " elements take long: %" PRIu64 " ms",
+                 s->long_elements, s->graph_ns / 1000000);
     }
+    if (!s->long_elements || s->graph_elements < s->long_elements)
+        return;
+    s->node_ns = s->graph_ns / s->graph_nodes + 1;
+    if (s->graph_ns < LONG_NS / 2)
+        s->long_elements = s->graph_elements + 1;
 }
 
 /* Once none of its streams has anything left to do. */

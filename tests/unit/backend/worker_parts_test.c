@@ -215,6 +215,17 @@ PARTS_TEST(what_takes_long_is_seen_once)
     assert_true(status.counts.longest_ns >= 36 * MS);
 }
 
+PARTS_TEST(what_took_long_once_is_not_cut_small_for_ever)
+{
+    is_known_to_take(100 * MS); /* a driver compiled its shaders */
+    takes_ms = 2;               /* three parts: 6 ms, which is neither long nor short */
+    int tries = 0;
+    do
+        compute_it();
+    while (n_parts == 3 && ++tries < 50);
+    assert_int_equal(n_parts, 2);
+}
+
 PARTS_TEST(a_server_that_is_gone_ends_it)
 {
     is_known_to_take(100 * MS);
