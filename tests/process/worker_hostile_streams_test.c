@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A guest without manners at the worker's streams: events, and transfers whose memory goes away. */
+/* A guest without manners at the worker's streams: events, and transfers whose blob goes away.
+ * (Whose memory is punched: the attack memory-punched.) */
 #include "tests/lib/worker_guest.h"
-
-#include <pthread.h>
-#include <sys/mman.h>
-
-#include "protocol/atomic.h"
 
 /* ---- events ------------------------------------------------------------------------- */
 
@@ -255,46 +251,6 @@ GUEST_TEST(blob_taken_away_under_transfers)
         if (round % 2)
             guest_blob_end(g, id);
     }
-}
-
-struct punch {
-    void *map;
-    size_t size;
-    uint32_t stop;
-};
-
-/* Takes the pages away, over and over; the worker's map of them stays, and reads zeros. */
-static void *punch(void *arg)
-{
-    struct punch *p = arg;
-    while (!apir_load_acquire32(&p->stop)) {
-        if (madvise(p->map, p->size, MADV_REMOVE) < 0)
-            return (void *)1;
-    }
-    return NULL;
-}
-
-/* Memory cannot be cut off (it is sealed), but a hole can be made into it at any moment. Into the
- * ring: the attack memory-ring-punched. */
-GUEST_TEST(memory_punched_under_transfers)
-{
-    enum { N = 16, PART = ARENA / N };
-    stream_new(g, STREAM, 0);
-    guest_alloc(g, 1, ARENA);
-    struct punch p = {.map = guest_bytes(g, 1), .size = ARENA};
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, punch, &p), 0);
-    for (int round = 0; round < 60; round++) {
-        for (uint64_t i = 0; i < N; i++)
-            put_transfer(g, i % 2 ? APIR_MSG_GET : APIR_MSG_SET, STREAM, 1, i * PART, PART, 1,
-                         i * PART);
-        assert_true(guest_run(g));
-    }
-    apir_store_release32(&p.stop, 1);
-    void *failed = NULL;
-    pthread_join(thread, &failed);
-    assert_null(failed);
-    expect_alive(g);
 }
 
 int main(int argc, char **argv)

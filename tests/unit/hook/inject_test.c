@@ -8,6 +8,8 @@
 #include "tests/lib/image_tree.h"
 #include "tests/lib/mount_namespace.h"
 
+/* What an image has in the way: tests/hook/rootfs.bats (attacks hook-links, hook-odd-files,
+ * hook-bind-mounts). */
 #define NODE "/dev/dri/renderD128"
 
 /* A container's root, in a mount namespace of our own that goes with us. */
@@ -130,80 +132,6 @@ GROUND_TEST(node_of_the_engine_is_left_alone)
     assert_int_equal(unlink(full), 0);
     assert_int_equal(mknod(full, S_IFCHR | 0600, makedev(1, 5)), 0);
     assert_int_equal(put_node(g, NODE), -EEXIST);
-    unmount(g, "/root/dev");
-}
-
-TEST(what_is_in_the_way_is_neither_followed_nor_covered)
-{
-    static const struct {
-        const char *path; /* what the image has there, */
-        const char *link; /* as a link to this (below the tree), or NULL: a fifo */
-        int want;
-    } cases[] = {
-        {"/root/dev", "/outside/dev", -ENOTDIR},
-        {"/root/dev", "../outside/dev", -ENOTDIR},
-        {"/root/dev", NULL, -ENOTDIR},
-        {"/root/dev/dri", "/outside/dev/dri", -ENOTDIR},
-        {"/root/dev/dri", "../../outside/dev/dri", -ENOTDIR},
-        {"/root/dev/dri", NULL, -ENOTDIR},
-        {"/root" NODE, "/outside/file", -EEXIST},
-        {"/root" NODE, "../../../outside/file", -EEXIST},
-        {"/root" NODE, "/dev/null", -EEXIST},
-        {"/root" NODE, NULL, -EEXIST},
-    };
-
-    skip_unless_mounts_are_own();
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct ground g = {0};
-        char full[256], to[256];
-        struct stat st;
-
-        ground_init(&g);
-        tree_file(&g.tree, "/outside/dev/dri/x", "", 0);
-        tree_file(&g.tree, "/outside/file", "", 0);
-        tree_parents(&g.tree, cases[i].path);
-        full_path(&g, cases[i].path, full);
-        const char *link = cases[i].link;
-        if (!link) {
-            assert_int_equal(mkfifo(full, 0666), 0);
-        } else {
-            snprintf(to, sizeof(to), "%s%s", link[0] == '/' ? g.tree.dir : "", link);
-            assert_int_equal(symlink(to, full), 0);
-        }
-        int rc = put_node(&g, NODE);
-        if (rc != cases[i].want)
-            fail_msg("%s -> %s: %d", cases[i].path, link ? link : "fifo", rc);
-        full_path(&g, "/outside/dev/dri/renderD128", full);
-        assert_int_equal(lstat(full, &st), -1);
-        full_path(&g, "/outside/file", full);
-        assert_int_equal(stat(full, &st), 0);
-        assert_true(S_ISREG(st.st_mode));
-        ground_fini(&g);
-    }
-}
-
-GROUND_TEST(nothing_is_made_in_what_is_the_hosts)
-{
-    char full[256], host[256];
-    struct stat st;
-
-    tree_file(&g->tree, "/host/x", "", 0);
-    tree_file(&g->tree, "/root/dev/x", "", 0);
-    full_path(g, "/host", host);
-    full_path(g, "/root/dev", full);
-    assert_int_equal(mount(host, full, NULL, MS_BIND, NULL), 0);
-    assert_int_equal(put_node(g, NODE), -EXDEV);
-    assert_int_equal(put_node(g, "/dev/renderD128"), -EXDEV);
-    full_path(g, "/host/dri", full);
-    assert_int_equal(lstat(full, &st), -1);
-    full_path(g, "/host/renderD128", full);
-    assert_int_equal(lstat(full, &st), -1);
-    unmount(g, "/root/dev");
-    /* The container's own, but shown to others. */
-    mount_dev(g);
-    full_path(g, "/root/dev", full);
-    assert_int_equal(mount(NULL, full, NULL, MS_SHARED, NULL), 0);
-    assert_int_equal(put_node(g, NODE), -EXDEV);
     unmount(g, "/root/dev");
 }
 

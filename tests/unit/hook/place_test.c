@@ -134,36 +134,6 @@ TREE_TEST(no_file_that_is_there_is_written_to)
     close(dir);
 }
 
-TREE_TEST(files_of_the_image_are_left_alone)
-{
-    static const char *const names[] = {"full", "link", "folder", "fifo"};
-    char text[16], full[256];
-
-    skip_unless_mounts_are_own();
-    plugin_file(t, "/plugin", "");
-    tree_file(t, "/outside", "", 0);
-    tree_file(t, "/root/full", "image", 5);
-    tree_link(t, "/root/link", "../outside");
-    tree_file(t, "/root/folder/x", "", 0);
-    tree_path(t, "/root/fifo", full, sizeof(full));
-    assert_int_equal(mkfifo(full, 0644), 0);
-    tree_path(t, "/root", full, sizeof(full));
-    int source = source_of(t, "/plugin");
-    int dir = image_rootfs_open(full);
-    for (size_t i = 0; i < 4; i++) {
-        struct apir_error err = {0};
-        int rc = hook_place_copy(dir, names[i], source, &err);
-
-        if (rc != -EEXIST)
-            fail_msg("%s: %d (%s)", names[i], rc, err.msg);
-    }
-    content(t, "/outside", text, sizeof(text));
-    assert_string_equal(text, "");
-    assert_int_equal(folder_entries(full), 4);
-    close(source);
-    close(dir);
-}
-
 TREE_TEST(covered_file_is_the_containers_to_change_and_the_images_own_below)
 {
     char text[16], full[256];

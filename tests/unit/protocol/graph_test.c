@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Graphs on the wire. Any bytes, and that what decodes is canonical: graph_fuzz.c. */
 #include "tests/lib/unit.h"
 
 #include "protocol/graph.h"
@@ -425,86 +426,4 @@ TEST(every_failing_allocation_is_enomem_and_leaks_nothing)
     }
     assert_true(fail_at >= 3);
     apir_graph_fini(&g);
-}
-
-/* ---- chance ------------------------------------------------------------------- */
-
-static size_t mutate(uint8_t *buf, size_t size, size_t cap, uint64_t *seed)
-{
-    for (uint64_t n = 1 + unit_random(seed) % 4; n && size; n--) {
-        size_t at = unit_random(seed) % size;
-        switch (unit_random(seed) % 6) {
-        case 0:
-            buf[at] ^= (uint8_t)(1u << (unit_random(seed) % 8));
-            break;
-        case 1:
-            buf[at] = (uint8_t)unit_random(seed);
-            break;
-        case 2: {
-            static const uint32_t words[] = {0, 1, 0x7fffffff, 0x80000000, UINT32_MAX, 0x10000};
-            uint32_t v = words[unit_random(seed) % (sizeof(words) / sizeof(words[0]))];
-            memcpy(buf + at, &v, size - at < 4 ? size - at : 4);
-            break;
-        }
-        case 3:
-            size = at;
-            break;
-        case 4: { /* a piece twice */
-            size_t len = unit_random(seed) % 80;
-            if (len > size - at)
-                len = size - at;
-            if (size + len <= cap) {
-                memmove(buf + at + len, buf + at, size - at);
-                size += len;
-            }
-            break;
-        }
-        default: { /* a piece gone */
-            size_t len = unit_random(seed) % 80;
-            if (len > size - at)
-                len = size - at;
-            memmove(buf + at, buf + at + len, size - at - len);
-            size -= len;
-            break;
-        }
-        }
-    }
-    return size;
-}
-
-/* What the decoder lets through is canonical. */
-static void check_graph(const struct apir_graph *g, const uint8_t *bytes, size_t size)
-{
-    static uint8_t again[4 * SAMPLE_BYTES];
-    assert_int_equal(graph_write(g, again, sizeof(again)), size);
-    if (bytes)
-        assert_memory_equal(again, bytes, size);
-    for (uint32_t i = 0; i < g->n_tensors; i++) {
-        const struct apir_tensor *t = &g->tensors[i];
-        assert_true(t->view_src == APIR_NO_TENSOR || t->view_src < i);
-        for (int k = 0; k < APIR_TENSOR_SRC; k++)
-            assert_true(t->src[k] == APIR_NO_TENSOR || t->src[k] < i);
-    }
-}
-
-TEST(mutated_bytes_never_break_the_decoder)
-{
-    static uint8_t good[SAMPLE_BYTES], buf[2 * SAMPLE_BYTES];
-    size_t good_size = graph_write(sample_graph(), good, sizeof(good));
-    uint64_t seed = 7;
-    unsigned decoded = 0;
-    for (unsigned round = 0; round < 200000; round++) {
-        struct apir_graph g;
-        const char *why;
-        memcpy(buf, good, good_size);
-        size_t size = mutate(buf, good_size, sizeof(buf), &seed);
-        if (decode(buf, size, &g, &why) == 0) {
-            check_graph(&g, buf, size);
-            apir_graph_fini(&g);
-            decoded++;
-        } else {
-            assert_non_null(why);
-        }
-    }
-    assert_true(decoded > 1000);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of messages, at both ends. Those cut short, too long and in the wrong state: the
- * attacks message-*. */
+/* The table of messages, at both ends. Those cut short, too long, unknown and in the wrong state:
+ * the attacks message-*; any bytes, and that what decodes is canonical: messages_fuzz.c. */
 #include "tests/lib/unit.h"
 
 #include "protocol/messages.h"
@@ -194,60 +194,6 @@ TEST(each_field_just_outside_its_range_is_refused_on_both_sides)
     }
 }
 
-/* A guest learns first that it speaks too early, not what else is wrong. */
-TEST(the_state_is_checked_before_the_fields)
-{
-    for (const struct message_row *row = message_table; row < MESSAGE_END; row++) {
-        struct sample *s = sample_of(row, false);
-        memset(s->bytes + 8, 0xff, s->size - 8);
-        const char *why = expect_bad(row, s->bytes, s->size, ~row->states & 3u);
-        assert_non_null(strstr(why, "wrong state"));
-    }
-}
-
-TEST(every_unknown_code_is_refused)
-{
-    uint8_t bytes[64];
-    for (unsigned code = 0; code <= UINT16_MAX; code++) {
-        bool known = false;
-        for (size_t i = 0; i < MESSAGE_ROWS; i++)
-            known |= code == (unsigned)message_table[i].code;
-        if (known)
-            continue;
-        memset(bytes, 0, sizeof(bytes));
-        struct apir_msg_header h = {.code = (uint16_t)code, .size = sizeof(bytes)};
-        memcpy(bytes, &h, sizeof(h));
-        assert_string_equal(expect_bad(NULL, bytes, sizeof(bytes), APIR_ST_NEW | APIR_ST_READY),
-                            "unknown message code");
-        assert_string_equal(apir_msg_name(code), "unknown");
-        struct apir_msg msg = {.code = (enum apir_msg_code)code};
-        assert_int_equal(apir_msg_encode(&msg, bytes, sizeof(bytes)), -EINVAL);
-    }
-    assert_string_equal(apir_msg_name(UINT16_MAX + 1 + APIR_MSG_HELLO), "unknown");
-}
-
-TEST(a_header_that_lies_is_refused)
-{
-    for (const struct message_row *row = message_table; row < MESSAGE_END; row++) {
-        struct sample *s = sample_of(row, false);
-        struct apir_msg_header h, bad;
-        memcpy(&h, s->bytes, sizeof(h));
-        for (unsigned bit = 0; bit < 16; bit++) {
-            bad = h;
-            bad.zero = (uint16_t)(1u << bit);
-            memcpy(s->bytes, &bad, sizeof(bad));
-            expect_bad_sample(s);
-        }
-        static const int64_t skews[] = {-8, -1, 1, 8, 1 << 16, INT32_MIN};
-        for (size_t i = 0; i < sizeof(skews) / sizeof(skews[0]); i++) {
-            bad = h;
-            bad.size = (uint32_t)((int64_t)h.size + skews[i]);
-            memcpy(s->bytes, &bad, sizeof(bad));
-            expect_bad_sample(s);
-        }
-    }
-}
-
 TEST(padding_that_is_not_zero_is_refused)
 {
     unsigned padded = 0;
@@ -360,31 +306,6 @@ TEST(codes_names_and_hello_are_as_published)
     assert_int_equal(msg.u.hello.minor, 2);
     assert_true(msg.u.hello.features == (UINT64_C(1) << 63 | 3));
     assert_int_equal(msg.u.hello.reply, 64);
-}
-
-/* Bytes that decode are the only bytes of that message. */
-TEST(what_decodes_encodes_to_the_same_bytes)
-{
-    static uint8_t again[APIR_MESSAGE_MAX];
-    uint64_t seed = 20240607;
-    unsigned decoded = 0;
-    for (unsigned round = 0; round < 200000; round++) {
-        struct sample *s = sample_of(&message_table[unit_random(&seed) % MESSAGE_ROWS], false);
-        struct apir_msg out;
-        size_t again_size;
-        for (uint64_t n = unit_random(&seed) % 4; n; n--)
-            s->bytes[unit_random(&seed) % s->size] ^= (uint8_t)(1u << (unit_random(&seed) % 8));
-        const char *why;
-        uint8_t *copy;
-        if (decode(s->bytes, s->size, APIR_ST_NEW | APIR_ST_READY, &out, &why, &copy) == 0) {
-            decoded++;
-            table_encode(&out, again, &again_size);
-            assert_int_equal(again_size, s->size);
-            assert_memory_equal(again, s->bytes, s->size);
-        }
-        free(copy);
-    }
-    assert_true(decoded > 1000);
 }
 
 TEST(the_steps_of_a_read_are_fewer_than_its_bytes_on_the_ring)

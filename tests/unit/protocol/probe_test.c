@@ -548,6 +548,8 @@ TEST(swapped_accessors_are_declined)
     }
 }
 
+/* A device with one more function before the last one, as that of Ollama's forks, is one of them.
+ */
 TEST(an_accessor_that_moved_is_declined_unless_that_is_known)
 {
     unsigned known = 0;
@@ -562,16 +564,6 @@ TEST(an_accessor_that_moved_is_declined_unless_that_is_known)
         }
     }
     assert_true(known > N_LAYOUTS); /* each with itself, and L0 by one word is L1 */
-}
-
-/* As that of Ollama's forks, with ggml_backend_dev_reset: what is behind it is somewhere else. */
-TEST(a_device_with_one_more_function_is_declined)
-{
-    for (size_t i = 0; i < N_LAYOUTS; i++) {
-        fake_reset(i);
-        fake.seen[DEVICE_REG] += 8;
-        expect_declined(fake_symbol, -ENOTSUP, "unknown ggml layout");
-    }
 }
 
 TEST(accessors_that_touch_nothing_are_declined)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ring with both ends in one thread: its format, and what either end does about a hostile
- * other. Noise in every shared word: ring_fuzz.c; across the ring's end: the attack ring-straddle.
- */
+ * other. Tails and sizes that make no sense, and messages across the ring's end: the attacks
+ * ring-*; noise in every shared word: ring_fuzz.c. */
 #include "tests/unit/protocol/ring_ends.h"
 
 #include "protocol/atomic.h"
@@ -224,37 +224,6 @@ static void expect_host_refuses(struct ends *e, size_t cap)
     test_free(buf); /* cmocka looks at the bytes around it */
 }
 
-ENDS_TEST(a_tail_that_makes_no_sense_is_refused, ends_open)
-{
-    /* Good messages wherever the host might look: only the tail is wrong. */
-    for (size_t at = 0; at < CMD_SIZE; at += 8)
-        message_fill(e->cmd + at, 8, 1);
-    static const uint64_t heads[] = {
-        0, 8, 4096, CMD_SIZE, 3 * CMD_SIZE + 24, UINT64_MAX - 63, UINT64_C(1) << 63};
-    for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
-        const uint64_t h = heads[i];
-        const uint64_t tails[] = {h - 1,
-                                  h - 8,
-                                  h - CMD_SIZE,
-                                  h + CMD_SIZE + 1,
-                                  h + CMD_SIZE + 8,
-                                  h + 2 * CMD_SIZE,
-                                  h + (UINT64_C(1) << 32),
-                                  h ^ UINT64_C(1) << 63};
-        for (size_t k = 0; k < sizeof(tails) / sizeof(tails[0]); k++) {
-            ends_start_at(e, h);
-            apir_store_release64(&e->header->tail, tails[k]);
-            expect_host_refuses(e, APIR_MESSAGE_MAX);
-        }
-        /* Less than a header: a tail is a multiple of 8, so this is no message yet to come. */
-        for (uint64_t part = 1; part < 8; part++) {
-            ends_start_at(e, h);
-            apir_store_release64(&e->header->tail, h + part);
-            expect_host_refuses(e, APIR_MESSAGE_MAX);
-        }
-    }
-}
-
 /* The host keeps its own head: whatever the guest writes there, it is not read. */
 ENDS_TEST(a_hostile_tail_keeps_the_host_awake_to_refuse_it, ends_open)
 {
@@ -277,39 +246,6 @@ ENDS_TEST(a_tail_pulled_back_takes_no_message_away, ends_open)
         complete(&e->host);
     }
     expect_host_refuses(e, APIR_MESSAGE_MAX);
-}
-
-/* A message that says this size, where so many bytes are published. */
-static void expect_bad_size(struct ends *e, uint64_t start, uint32_t size, uint64_t published,
-                            size_t cap)
-{
-    ends_start_at(e, start);
-    struct apir_msg_header h = {.code = 1, .size = size};
-    memcpy(e->cmd + (start & (CMD_SIZE - 1)), &h, sizeof(h));
-    apir_store_release64(&e->header->tail, start + published);
-    expect_host_refuses(e, cap);
-}
-
-ENDS_TEST(a_message_size_that_makes_no_sense_is_refused, ends_open)
-{
-    enum { CAP = 256, PUBLISHED = 512 };
-    static const uint32_t sizes[] = {0,         1,
-                                     4,         7,
-                                     9,         12,
-                                     15,        20,
-                                     255,       CAP + 8,
-                                     PUBLISHED, PUBLISHED + 8,
-                                     CMD_SIZE,  CMD_SIZE + 8,
-                                     1u << 31,  UINT32_MAX - 7,
-                                     UINT32_MAX};
-    static const uint64_t starts[] = {0, CMD_SIZE - 8, UINT64_MAX - 7};
-    for (size_t s = 0; s < sizeof(starts) / sizeof(starts[0]); s++) {
-        for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-            expect_bad_size(e, starts[s], sizes[i], PUBLISHED, CAP);
-        /* a message that ends behind the tail, with room for it in the buffer */
-        for (uint32_t more = 8; more < CAP; more += 8)
-            expect_bad_size(e, starts[s], 8 + more, more, CAP);
-    }
 }
 
 ENDS_TEST(a_buffer_too_small_is_not_written_behind, ends_open)
