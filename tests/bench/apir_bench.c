@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* apir-bench: measures models on several devices in turn, and judges what came out. */
+/* apir-bench: measures models on several devices in turn; report.sh judges what came out. */
 #include <stdio.h>
 #include <string.h>
 
 #include "tests/bench/options.h"
 
-/* llama.cpp's own programs, as processes of their own. */
-#define PROGRAM " model side case out pairs first "
-#define ENGINE  " model side case out threads verbose "
+#define ENGINE " model side case out threads verbose "
 
 static const struct command commands[] = {
     {"llama", ENGINE "pairs first pp prompts tg same settle stamp cores swap at-once ",
@@ -15,15 +13,6 @@ static const struct command commands[] = {
     {"serve", ENGINE "pp prompts tg settle ", "one side, in turns with a `llama` elsewhere",
      command_serve},
     {"load", ENGINE "pairs cold ", "time to load the model, sides in turn", command_load},
-    {"default", PROGRAM "pp tg argument ", "llama-bench as a user starts it, sides in turn",
-     command_default},
-    {"start", PROGRAM "seconds ", "from a program's start to its first token, sides in turn",
-     command_start},
-    {"server", PROGRAM "slots requests embeddings server argument ",
-     "llama-server and its clients, sides in turn", command_server},
-    {"state", PROGRAM "pp ", "llama-server's saving and restoring of a slot, sides in turn",
-     command_state},
-    {"batched", PROGRAM "pp tg slots ", "llama-batched-bench, sides in turn", command_batched},
     {"together", ENGINE "pairs processes seconds ", "several processes at once, sides in turn",
      command_together},
     {"soak", ENGINE "tokens server ", "memory over many tokens, one side", command_soak},
@@ -33,7 +22,6 @@ static const struct command commands[] = {
     {"overhead", " case out tokens stamp ", "what APIR0 adds to a token that computes nothing",
      command_overhead},
     {"machine", " out set verbose ", "one line about this machine", command_machine},
-    {"report", " samples out targets ", "statistics, chart and verdicts", command_report},
 };
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 
@@ -74,23 +62,6 @@ static const char options[] =
     "                        and these processes, with all below them, have changed cores. Each\n"
     "                        of them must be on one of the two in --cores\n"
     "  --same NAME           other greedy tokens of this side than the first one's are an error\n"
-    "default, start, server, state, batched: llama.cpp's programs of PATH, with their defaults\n"
-    "  --side NAME=APIR0     computes there, as the environment says; any other side does not "
-    "hear\n"
-    "                        of apir, and llama.cpp chooses its device\n"
-    "  --model, --case, --out, --pairs, --first: as above\n"
-    "default, state, batched:\n"
-    "  --pp N --tg N         as above; state: of the slot\n"
-    "default, server:\n"
-    "  --argument TEXT       one more for the program, after ours; may be repeated\n"
-    "start:\n"
-    "  --seconds S           of rest before each (default 3): the host has a spare worker by then\n"
-    "server, batched:\n"
-    "  --slots N             and clients, or sequences, at a time (default 8)\n"
-    "server:\n"
-    "  --embeddings          are asked for, and the prompts' tokens counted\n"
-    "  --server PID          of the side APIR0: its CPU time and memory, with all below it\n"
-    "  --requests N          in each turn (default 24)\n"
     "together:\n"
     "  --processes N         (default 4)\n"
     "  --seconds S           of each round (default 10)\n"
@@ -107,10 +78,6 @@ static const char options[] =
     "  --tokens N            timed ones per variant and side (default 200000)\n"
     "machine:\n"
     "  --set KEY=VALUE       more facts, such as the GPU's driver\n"
-    "report:\n"
-    "  --samples FILE...     all files of one run\n"
-    "  --out DIR             for results.json, table.md, chart.svg\n"
-    "  --targets PREFIX      only targets whose names begin so\n"
     "\n"
     "Where APIR0 is comes from the environment: GGML_BACKEND_PATH and APIR_TRANSPORT.\n";
 

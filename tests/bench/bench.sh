@@ -313,19 +313,23 @@ user_host_start() {
     unix_start "$out"
     trap cleanup EXIT
 }
+user_programs() { # COMMAND OPTION...: with $file, as the case $one
+    remoted tests/bench/programs.sh "$1" --case "$one" --model "$file" --out "$samples" --side native=CPU \
+        --side apir=APIR0 "${@:2}"
+}
+user_turns() { # COMMAND OPTION...
+    user_host_start
+    user_programs "$@"
+}
 
 case_start() {
     model 135M
-    user_host_start
-    remoted "$bench" start --case start --model "$file" --out "$samples" --side native=CPU \
-        --side apir=APIR0 --pairs "$(pick 2 12)"
+    user_turns start --pairs "$(pick 2 12)"
 }
 
 user_default() { # TYPE PROMPT
     model "$(pick 135M 1B)" "$1"
-    user_host_start
-    remoted "$bench" default --case "default-$1" --model "$file" --out "$samples" --side native=CPU \
-        --side apir=APIR0 --pairs "$(pick 1 8)" --pp "$2" --tg "$(pick 8 24)"
+    user_turns default --pairs "$(pick 1 8)" --pp "$2" --tg "$(pick 8 24)"
 }
 case_default-q4_0() { user_default q4_0 "$(pick 16 128)"; }
 case_default-q4_k() { user_default q4_k "$(pick 16 128)"; }
@@ -337,8 +341,7 @@ user_server() { # ROUNDS SLOTS REQUESTS [OPTION]...: with $file, as the case $on
     local round
     user_host_start
     for ((round = 0; round < $1; round++)); do
-        remoted "$bench" server --case "$one" --model "$file" --out "$samples" --side native=CPU \
-            --side apir=APIR0 --server "$VTEST_PID" --pairs 1 --first "$round" --slots "$2" --requests "$3" "${@:4}"
+        user_programs server --server "$VTEST_PID" --pairs 1 --first "$round" --slots "$2" --requests "$3" "${@:4}"
     done
 }
 case_server-1() {
@@ -355,7 +358,7 @@ case_server-16() {
 }
 case_embeddings() {
     model 135M q4_0
-    user_server "$(pick 1 6)" 8 "$(pick 16 64)" --embeddings
+    user_server "$(pick 1 6)" 8 "$(pick 16 64)" --answers embeddings
 }
 # Random weights agree on nothing: that a step gives two tokens on average, one of them the draft's, is made up.
 case_draft() {
@@ -363,14 +366,9 @@ case_draft() {
     model 135M q4_0 32000 # 1B's: both have to know the same tokens
     draft=$file
     [[ -n $quick ]] || model 1B q4_0
-    user_server "$(pick 1 6)" 1 "$(pick 2 4)" --argument --spec-type --argument draft-simple \
-        --argument -md --argument "$draft" --argument --spec-synth-len --argument 2
+    user_server "$(pick 1 6)" 1 "$(pick 2 4)" -- --spec-type draft-simple -md "$draft" --spec-synth-len 2
 }
 
-user_turns() { # COMMAND OPTION...: with $file, as the case $one
-    user_host_start
-    remoted "$bench" "$1" --case "$one" --model "$file" --out "$samples" --side native=CPU --side apir=APIR0 "${@:2}"
-}
 case_batched() {
     model 135M q4_0
     user_turns batched --pairs "$(pick 1 6)" --pp "$(pick 16 128)" --tg "$(pick 8 32)" --slots 8
@@ -378,21 +376,25 @@ case_batched() {
 # On a CPU the time to fill so much context grows with its square: larger models were not tried.
 case_depth() {
     model 3M q4_0
-    user_turns default --pairs "$(pick 1 6)" --pp 64 --tg 16 --argument -d --argument "$(pick 512 32768)"
+    user_turns default --pairs "$(pick 1 6)" --pp 64 --tg 16 -- -d "$(pick 512 32768)"
 }
 case_state() {
     model 135M q4_0
     user_turns state --pairs "$(pick 2 12)" --pp "$(pick 256 2048)"
 }
+user_bench() { # COMMAND OPTION...: with $file, as the case $one
+    remoted "$bench" "$1" --case "$one" --model "$file" --out "$samples" --side native=CPU --side apir=APIR0 "${@:2}"
+}
 case_load() {
     model "$(pick 135M 1B)"
-    user_turns load --pairs "$(pick 2 8)"
-    remoted "$bench" load --case load --model "$file" --out "$samples" --side native=CPU --side apir=APIR0 \
-        --pairs "$(pick 2 8)" --cold
+    user_host_start
+    user_bench load --pairs "$(pick 2 8)"
+    user_bench load --pairs "$(pick 2 8)" --cold
 }
 case_together-8() {
     model 135M q4_0
-    user_turns together --pairs "$(pick 1 8)" --processes 8 --seconds "$(pick 2 20)"
+    user_host_start
+    user_bench together --pairs "$(pick 1 8)" --processes 8 --seconds "$(pick 2 20)"
 }
 
 case_vm() {
@@ -477,6 +479,6 @@ for name in "${known[@]}"; do
 done
 earlier=$(earlier_print)
 [[ -z $earlier ]] || say "before:"$'\n'"$earlier"
-"$bench" report --samples "${files[@]}" --out "$dir"
+tests/bench/report.sh "$dir" "${files[@]}"
 [[ -z $earlier ]] || printf '\nBefore:\n\n%s\n' "$(sed 's/^/- /' <<<"$earlier")" >>"$dir/table.md"
 [[ ${#failed[@]} -eq 0 ]] || die "these cases ended early, their messages are above: ${failed[*]}"

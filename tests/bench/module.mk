@@ -20,19 +20,14 @@ $(BENCH_STAMP_HOST): $(BENCH_STAMP)
 # ---- the suite ------------------------------------------------------------------
 
 APIR_BENCH := $(O)/tests/bench/apir-bench
-APIR_BENCH_DATA := $(call objs,tests/bench/sample.c tests/bench/samples.c tests/bench/stats.c \
-                     tests/bench/table.c tests/bench/targets.c common/error.c)
-
 ALL += $(APIR_BENCH)
 
 $(APIR_BENCH): PKGS := llama ggml json-c
 $(APIR_BENCH): EXTRA_LIBS := -lggml-base -lm
 $(APIR_BENCH): $(call objs,$(addprefix tests/bench/,apir_bench.c options.c engine.c run_llama.c \
                  peer.c run_together.c run_soak.c link.c overhead.c model.c traffic.c proc.c machine.c \
-                 report.c chart.c program.c run_programs.c run_server.c server.c)) $(APIR_BENCH_DATA) $(TEST_LIB)
+                 sample.c stats.c)) $(TEST_LIB)
 	$(link)
-
-$(O)/tests/unit/bench/bench_stats_test $(O)/tests/unit/bench/bench_samples_test: $(APIR_BENCH_DATA)
 
 # By path what files read after this one name: prerequisites are expanded at once.
 BENCH_ALL := $(APIR_BENCH) $(RENDER_SERVER) $(WORKER) $(PLUGIN)

@@ -36,12 +36,10 @@ static const struct rule {
     VALUE("model", TEXT, model),
     VALUE("out", TEXT, out),
     VALUE("stamp", TEXT, stamp),
-    VALUE("targets", TEXT, targets),
     VALUE("same", TEXT, same),
     VALUE("settle", FLAG, settle),
     VALUE("at-once", FLAG, at_once),
     VALUE("verbose", FLAG, verbose),
-    VALUE("embeddings", FLAG, embeddings),
     VALUE("cold", FLAG, cold),
     COUNT("pairs", pairs, 1, 100000),
     COUNT("first", first, 0, 100000),
@@ -54,8 +52,6 @@ static const struct rule {
     COUNT("graphs", graphs, 0, 100000000),
     COUNT("repeat", repeat, 0, 100000),
     COUNT("server", server, 1, PID_MAX),
-    COUNT("slots", slots, 1, 64),
-    COUNT("requests", requests, 1, 10000),
     {"cores", NUMBERS, offsetof(struct options, cores), 0, CPU_SETSIZE - 1,
      "numbers of cores, one for each side, such as 1,0"},
     {"swap", NUMBERS, offsetof(struct options, swap), 1, PID_MAX,
@@ -63,9 +59,7 @@ static const struct rule {
     {.name = "side", .kind = SIDE},
     {.name = "case", .kind = CASE},
     {.name = "seconds", .kind = SECONDS},
-    {.name = "samples", .kind = LIST},
     {.name = "set", .kind = LIST},
-    {.name = "argument", .kind = LIST},
 };
 enum { RULES = sizeof(rules) / sizeof(rules[0]) };
 
@@ -270,8 +264,6 @@ static void check_whole(const struct options *o)
                "add --pp 0 or --tg 0, and neither --settle nor --cores");
     if (o->same && !side_after_first(o, o->same))
         misuse("--same %s: none of the sides after the first has that name", o->same);
-    if (takes(o->command, "samples") && (o->n_list == 0 || !o->out))
-        misuse("--samples FILE and --out DIR must be given");
 }
 
 void options_parse(struct options *o, const struct command *command, int argc, char **argv)
@@ -290,11 +282,7 @@ void options_parse(struct options *o, const struct command *command, int argc, c
         .tokens = strcmp(command->name, "overhead") == 0 ? 200000 : 100000,
         .graphs = 2000,
         .repeat = 20,
-        .slots = 8,
-        .requests = 24,
-        .seconds = strcmp(command->name, "idle") == 0    ? 60
-                   : strcmp(command->name, "start") == 0 ? 3
-                                                         : 10,
+        .seconds = strcmp(command->name, "idle") == 0 ? 60 : 10,
     };
     for (size_t i = 0; i < RULES; i++)
         all[i] = (struct option){rules[i].name, rules[i].kind != FLAG, NULL, 0};
@@ -307,16 +295,11 @@ void options_parse(struct options *o, const struct command *command, int argc, c
                    rules[index].name);
         parse_one(o, &rules[index], optarg);
     }
-    for (; optind < argc; optind++) {
-        /* A shell's `--samples *.jsonl` gives them one after the other. */
-        if (!takes(command, "samples"))
-            misuse("%s: not an option; see apir-bench --help", argv[optind]);
-        parse_list(o, argv[optind]);
-    }
+    if (optind < argc)
+        misuse("%s: not an option; see apir-bench --help", argv[optind]);
     check_whole(o);
     case_name = o->name;
-    /* The report's is a folder. */
-    o->file = o->out && !takes(command, "samples") ? fopen(o->out, "ae") : stdout;
+    o->file = o->out ? fopen(o->out, "ae") : stdout;
     if (!o->file)
         fail("--out %s: %m", o->out);
 }

@@ -23,20 +23,19 @@ struct option_numbers {
 
 struct options {
     const struct command *command;
-    const char *model, *name, *out, *targets, *stamp;
+    const char *model, *name, *out, *stamp;
     FILE *file; /* where samples go: --out, to which they are appended, or stdout */
     struct option_side sides[OPTIONS_SIDES_MAX];
     size_t n_sides;
-    int pairs, first, pp, prompts, tg, threads, processes, tokens, graphs, repeat, slots, requests;
+    int pairs, first, pp, prompts, tg, threads, processes, tokens, graphs, repeat;
     struct option_numbers cores; /* of this process in each side's turns; none: any core */
     struct option_numbers swap; /* processes that change cores with this one, by their PIDs; if any,
                                  * `cores` are two different ones */
     double seconds;
     const char *same; /* the side that must pick the first one's tokens, or NULL */
-    bool settle, at_once, verbose, embeddings, cold;
+    bool settle, at_once, verbose, cold;
     pid_t server;
-    /* Samples files, facts KEY=VALUE, or arguments of a program; NULL after them. */
-    const char *list[OPTIONS_LIST_MAX + 1];
+    const char *list[OPTIONS_LIST_MAX]; /* facts, KEY=VALUE */
     size_t n_list;
 };
 
@@ -75,14 +74,8 @@ void command_load(const struct options *o);
 void command_together(const struct options *o);
 void command_soak(const struct options *o);
 void command_idle(const struct options *o);
-void command_default(const struct options *o);
-void command_start(const struct options *o);
-void command_server(const struct options *o);
-void command_state(const struct options *o);
-void command_batched(const struct options *o);
 void command_link(const struct options *o);
 void command_overhead(const struct options *o);
 void command_machine(const struct options *o);
-void command_report(const struct options *o);
 
 #endif

@@ -26,7 +26,7 @@ struct proc_tree proc_tree(pid_t root)
     return t;
 }
 
-static double memory_of(pid_t pid, const char *field)
+double proc_memory(pid_t pid)
 {
     char path[64], line[256];
     double mib = 0;
@@ -35,23 +35,13 @@ static double memory_of(pid_t pid, const char *field)
     if (!f)
         fail("%s: %m; run this as the user of that process", path);
     while (mib <= 0 && fgets(line, sizeof(line), f)) {
-        if (strncmp(line, field, 4) == 0)
+        if (strncmp(line, "Rss:", 4) == 0)
             mib = strtod(line + 4, NULL) / 1024;
     }
     fclose(f);
     if (mib <= 0)
         fail("process %d has no memory to look at", pid);
     return mib;
-}
-
-double proc_memory(pid_t pid)
-{
-    return memory_of(pid, "Rss:");
-}
-
-double proc_share(pid_t pid)
-{
-    return memory_of(pid, "Pss:");
 }
 
 /* Calls f for every thread; those that end meanwhile may be left out. False: no such process. */

@@ -21,8 +21,6 @@ struct proc_tree {
 struct proc_tree proc_tree(pid_t root);
 /* What a process holds, in MiB: every page in full, whoever else maps it. */
 double proc_memory(pid_t pid);
-/* The same, but a page that several processes map is shared among them. */
-double proc_share(pid_t pid);
 /* Seconds that all threads of it have run so far. */
 double proc_cpu(pid_t pid);
 /* Seconds that its threads were ready to run and waited for a core so far; one that waits is

@@ -19,14 +19,6 @@ bool sample_name_ok(const char *name)
     return n > 0 && n <= SAMPLE_NAME_MAX && !name[n];
 }
 
-bool sample_unit_ok(const char *unit)
-{
-    size_t n = 0;
-    while (is_name_char(unit[n]) || unit[n] == '/' || unit[n] == '%')
-        n++;
-    return n > 0 && n <= SAMPLE_UNIT_MAX && !unit[n];
-}
-
 int sample_write(FILE *f, const struct sample *s)
 {
     fprintf(f, "{\"case\":\"%s\",\"side\":\"%s\",\"metric\":\"%s\"", s->name, s->side, s->metric);
@@ -45,9 +37,4 @@ int sample_write(FILE *f, const struct sample *s)
     fputs("}\n", f);
     /* At once: what was measured before a crash is kept. */
     return fflush(f) == 0 ? 0 : -errno;
-}
-
-double sample_measure(const struct sample *s)
-{
-    return !s->unit[0] && s->n > 0 ? s->n / s->value : s->value;
 }

@@ -15,11 +15,8 @@
 #define APIR_BENCH_SAMPLE_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-
-#include "common/error.h"
 
 enum { SAMPLE_NAME_MAX = 47, SAMPLE_UNIT_MAX = 15, SAMPLE_NO_PAIR = -1 };
 
@@ -37,31 +34,8 @@ struct sample {
 
 /* Letters, digits and -._: only, 1 to SAMPLE_NAME_MAX of them: such a name needs no quoting. */
 bool sample_name_ok(const char *name);
-bool sample_unit_ok(const char *unit);
 
 /* Appends the line. Returns 0 or -errno. All names must be ok. */
 int sample_write(FILE *f, const struct sample *s);
-
-/* Tokens per second, or the value (or duration) itself. */
-double sample_measure(const struct sample *s);
-
-struct json_object;
-
-/* What the lines of one or more files held. Zero-initialise, and end with samples_fini. */
-struct samples {
-    struct sample *all;
-    size_t n, space;
-    struct json_object *facts; /* of the first line {"facts":{...}}, or NULL */
-};
-
-/*
- * Adds the lines of `text` (NUL-terminated; `path` names it in messages). A line that is not a
- * sample, or that repeats the case, side, metric and pair of an earlier one, is an error which
- * names its line. Returns 0 or -errno with *err set; what was added before stays.
- */
-int samples_parse(struct samples *s, const char *path, const char *text, struct apir_error *err);
-/* The same for a file. */
-int samples_read(struct samples *s, const char *path, struct apir_error *err);
-void samples_fini(struct samples *s);
 
 #endif

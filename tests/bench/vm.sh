@@ -122,6 +122,5 @@ for model in $BENCH_NAMES; do
 done
 cat "$BENCH_WORK/samples" >>"$samples" || fail "cannot write $samples"
 
-"$OUT/tests/bench/apir-bench" report --samples "$BENCH_WORK/samples" --out "$BENCH_WORK/report" \
-    --targets vm- || fail "no report"
+tests/bench/report.sh "$BENCH_WORK/report" --targets vm- "$BENCH_WORK/samples" || fail "no report"
 rm -rf "$BENCH_WORK"

@@ -125,8 +125,8 @@ many_servers() { # SIDE
     rm -f "$work"/served*
     for ((i = 0; i < many_programs; i++)); do
         # shellcheck disable=SC2086 # words on purpose
-        many_at "$1" apir-bench server --model "$models/1B.gguf" --side "$1=$(many_dev "$1")" --slots 2 --requests 16 \
-            --pairs 2 --argument -ngl --argument 99 ${SERVER_ARGS:+$(printf -- '--argument %s ' $SERVER_ARGS)} --out "$work/served$i" >>"$log" 2>&1 </dev/null &
+        many_at "$1" "$here/tests/bench/programs.sh" server --model "$models/1B.gguf" --side "$1=$(many_dev "$1")" \
+            --slots 2 --requests 16 --pairs 2 --out "$work/served$i" -- -ngl 99 ${SERVER_ARGS-} >>"$log" 2>&1 </dev/null &
         pids+=($!)
     done
     for i in "${pids[@]}"; do

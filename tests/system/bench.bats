@@ -42,14 +42,6 @@ served() {
     jq -es 'all(.seconds > 0)' "$T/samples" >/dev/null
 }
 
-@test "bench: who must pick the first side's tokens is a side after it" {
-    local name
-    for name in native rpc; do
-        gives 2 "none of the sides after the first" "$BENCH" llama --model "$MODEL" --side native=CPU \
-            --side apir=APIR0 --same "$name"
-    done
-}
-
 @test "bench: other tokens than the first side's are an error of whom --same names, and a note of others" {
     local mine=$MODEL other
     server_start
@@ -84,7 +76,7 @@ served() {
     done
 }
 
-@test "bench: a peer that dies, or never was, is an error" {
+@test "bench: a peer that dies is an error" {
     server_start
     serve --pp 16 --tg 8
     kill "$SERVED"
@@ -94,19 +86,6 @@ served() {
     complains 1 "asking the peer for its turn: Broken pipe" \
         remote "$BENCH" llama --model "$MODEL" --side "native=peer:$PEER" \
         --side apir=APIR0 --pp 16 --pairs 2
-    complains 1 "the peer's turn: " remote "$BENCH" llama --model "$MODEL" --side native=peer:0,1 --pp 16 \
-        --side apir=APIR0 --pairs 2 </dev/null
-    complains 1 "give two open descriptors" "$BENCH" llama --model "$MODEL" --side native=peer:x --pp 16
-}
-
-@test "bench: who serves says what it cannot do, and refuses what is no question" {
-    run -1 --separate-stderr "$BENCH" serve --model "$T/absent" --side native=CPU </dev/null
-    [[ $output == "error: "*"absent cannot be loaded on CPU"* ]]
-    run -1 --separate-stderr "$BENCH" serve --model "$MODEL" --side native=CPU <<<'turn now'
-    [[ $output == "error: asked for 'turn now', not for 'turn 512 1 64 0'"* ]]
-    run -0 "$BENCH" serve --model "$MODEL" --side native=CPU <<<end
-    [[ -z $output ]]
-    gives 2 "one side" "$BENCH" serve --model "$MODEL" --side native=CPU --side apir=APIR0
 }
 
 @test "bench: sides at once on one core are not charged with each other's time" {
@@ -132,15 +111,7 @@ served() {
 }
 
 @test "bench: sides at once must be peers whose processes share a core" {
-    local options a
-    for options in "--side native=CPU" "--side native=peer:0,1" "--side native=peer:0,1,0"; do
-        # shellcheck disable=SC2086 # words on purpose
-        complains 1 "peer:" "$BENCH" llama --model "$MODEL" $options --at-once --pp 4 --tg 0 </dev/null
-    done
-    for options in "--pp 4 --tg 4" "--pp 4 --tg 0 --settle" "--pp 4 --tg 0 --cores 0"; do
-        # shellcheck disable=SC2086 # words on purpose
-        gives 2 "prompts or tokens alone" "$BENCH" llama --model "$MODEL" --side native=peer:0,1,1 --at-once $options
-    done
+    local a
     [[ $(nproc) -gt 1 ]] || return 0 # one core is all there is
     SERVE_CORE=0 serve --pp 4 --tg 0
     a=$PEER,$SERVED
@@ -151,22 +122,6 @@ served() {
     serve --pp 4 --tg 0
     complains 1 "may use more than one core" timeout "$(patience 120)" "$BENCH" llama \
         --side "native=peer:$PEER,$SERVED" --at-once --pp 4 --tg 0
-}
-
-@test "bench: a core for each side, which is there" {
-    local text pid
-    for text in -1 0, ,0 0,x +0 ' 0' 99999999 1024 0,0,0,0,0,0,0,0,0 ''; do
-        gives 2 "give numbers of cores, one for each side" \
-            "$BENCH" llama --model "$MODEL" --side native=CPU --cores "$text"
-    done
-    gives 2 "--cores names 2 cores for 1 sides" "$BENCH" llama --model "$MODEL" --side native=CPU --cores 0,0
-    gives 1 "--cores: core 1023" "$BENCH" llama --model "$MODEL" --side native=CPU --pp 4 --tg 0 --cores 1023
-    [[ $(nproc) -gt 1 ]] || return 0 # it is there anyhow
-    "$BENCH" llama --model "$MODEL" --side native=CPU --pp 4 --tg 0 --cores 1 --pairs 100000 \
-        --out "$T/samples" 3>&- &
-    pid=$!
-    JOBS_STARTED+=("$pid")
-    wait_until 10 grep -q 'Cpus_allowed_list:[[:space:]]*1$' "/proc/$pid/status"
 }
 
 # The core, or cores, that a process may use.
@@ -191,24 +146,12 @@ serve_cores() { # FILE
 }
 
 @test "bench: pairs of two rounds, in the second everybody has changed cores" {
-    local text a sleeper
-    for text in -1 0 1, ,1 x 1,x 99999999 ''; do
-        gives 2 "give numbers of processes" "$BENCH" llama --model "$MODEL" --side native=CPU --cores 0 --swap "$text"
-    done
-    for text in "" "--cores 0,0,0" "--cores 0,1,2"; do
-        # shellcheck disable=SC2086 # words on purpose
-        gives 2 "--swap: give --cores with two different ones" \
-            "$BENCH" llama --side native=peer:0,1 --side a=peer:0,1 --side b=peer:0,1 $text --swap 1
-    done
+    local a text sleeper
+    [[ $(nproc) -gt 1 ]] || return 0 # no other core to change to
     taskset -c 0 sleep 1000 3>&- &
     sleeper=$!
     JOBS_STARTED+=("$sleeper")
     wait_until 10 grep -q sleep "/proc/$sleeper/comm"
-    gives 1 "process $sleeper is on core 0, which is not in --cores" \
-        "$BENCH" llama --side native=peer:0,1 --side a=peer:0,1 --cores 1,1023 --swap "$sleeper"
-    [[ $(nproc) -gt 1 ]] || return 0 # no other core to change to
-    gives 1 "may use more than one core" \
-        "$BENCH" llama --side native=peer:0,1 --side a=peer:0,1 --cores 1,0 --swap "$BASHPID"
 
     serve_cores "$T/native"
     taskset -cp 1 "$SERVED"
@@ -227,49 +170,127 @@ serve_cores() { # FILE
     [[ $(cores_of "$sleeper") == 0 ]]
 }
 
+programs() { # COMMAND OPTION...
+    remote tests/bench/programs.sh "$1" --model "$MODEL" --side native=CPU --side apir=APIR0 --pairs 1 \
+        --out "$T/samples" "${@:2}"
+}
+
 @test "bench: llama.cpp's own programs in turns, each on its side" {
     server_start
-    local side=(--model "$MODEL" --side native=CPU --side apir=APIR0 --pairs 1 --out "$T/samples")
     export TMPDIR=$T/tmp
     mkdir "$TMPDIR"
-    remote "$BENCH" default "${side[@]}" --pp 16 --tg 8
-    remote "$BENCH" start "${side[@]}" --seconds 0.1
-    remote "$BENCH" server "${side[@]}" --slots 2 --requests 3
-    run -0 jq -rs 'map(.side + " " + .metric) | sort | join(",")' "$T/samples"
-    [[ $output == "apir cpu-client,apir first-p50,apir first-p99,apir memory-client,apir pp16,apir server,apir start,\
-apir tg8,native cpu-client,native first-p50,native first-p99,native memory-client,native pp16,native server,\
-native start,native tg8" ]]
-    # The answers' lengths are ours: 64, 16 and 96.
-    jq -es 'map(select(.metric == "server")) | all(.n == 176 and .seconds > 0)' "$T/samples"
+    programs default --pp 16 --tg 8
+    programs start --seconds 0.1
+    programs batched --pp 16 --tg 8 --slots 2
+    programs state --pp 32
+    programs server --slots 2 --requests 3 --server "$VTEST_PID"
+    programs server --case embeddings --slots 2 --requests 3 --answers embeddings
+    run -0 jq -rs 'map(select(.case != "embeddings") | .side + " " + .metric) | sort | join(",")' "$T/samples"
+    [[ $output == "apir cpu-client,apir cpu-host,apir first-p50,apir first-p99,apir memory-client,apir memory-host,apir pp-1,\
+apir pp-2,apir pp16,apir restore,apir save,apir server,apir start,apir tg-1,apir tg-2,apir tg8,native cpu-client,\
+native first-p50,native first-p99,native memory-client,native pp-1,native pp-2,native pp16,native restore,native save,\
+native server,native start,native tg-1,native tg-2,native tg8" ]]
+    # The answers' lengths are ours: 64, 16 and 96; of the prompts it is the sum.
+    jq -es 'map(select(.metric == "server") | .n) == [176, 176, 298, 298]' "$T/samples"
+    jq -es 'all((.seconds // .value) > 0)' "$T/samples"
     # Nothing of a program's is left.
     rmdir "$TMPDIR"
 }
 
-@test "bench: embeddings, batches, a slot's state, a cold file" {
-    server_start
-    local side=(--model "$MODEL" --side native=CPU --side apir=APIR0 --pairs 1 --out "$T/samples")
-    export TMPDIR=$T/tmp
-    mkdir "$TMPDIR"
-    remote "$BENCH" server "${side[@]}" --slots 2 --requests 3 --embeddings --server "$VTEST_PID"
-    remote "$BENCH" batched "${side[@]}" --pp 16 --tg 8 --slots 2
-    remote "$BENCH" state "${side[@]}" --pp 32
-    # A file of its own: what other tests have mapped stays in the cache.
-    cp "$MODEL" "$T/cold.gguf"
-    remote "$BENCH" load "${side[@]}" --model "$T/cold.gguf" --cold
-    run -0 jq -rs 'map(select(.side == "apir").metric) | sort | join(",")' "$T/samples"
-    [[ $output == "cpu-client,cpu-host,first-p50,first-p99,load-cold,memory-client,memory-host,pp-1,pp-2,restore,save,\
-server,tg-1,tg-2" ]]
-    # The prompts' lengths are ours: 7, 241 and 43.
-    jq -es 'map(select(.metric == "server")) | length == 2 and all(.n == 291 and .seconds > 0)' "$T/samples"
-    jq -es 'map(select(.metric == "save" or .metric == "cpu-host")) | all((.seconds // .value) > 0)' "$T/samples"
-    rmdir "$TMPDIR"
+@test "bench: what llama.cpp's programs do not do is an error" {
+    complains 1 "default on apir: it did not end well" \
+        tests/bench/programs.sh default --model "$MODEL" --side apir=APIR0 --pairs 1 --tg 0 --out "$T/samples"
+    complains 1 "start on native: it has ended without a token" \
+        tests/bench/programs.sh start --model "$T/absent" --side native=CPU --pairs 1 --out "$T/samples"
+    complains 1 "server on native: it does not get ready" \
+        tests/bench/programs.sh server --model "$T/absent" --side native=CPU --pairs 1 --out "$T/samples"
 }
 
-@test "bench: a program that has no APIR0, or fails, is an error" {
-    complains 1 "llama-bench on apir: its output is no list" \
-        "$BENCH" default --model "$MODEL" --side apir=APIR0 --pairs 1 --pp 16 --tg 0
-    complains 1 "llama-completion on native: it has ended without a token" \
-        "$BENCH" start --model "$T/absent" --side native=CPU --pairs 1
-    complains 1 "llama-server on native: it does not get ready" \
-        "$BENCH" server --model "$T/absent" --side native=CPU --pairs 1
+@test "bench: a cold file" {
+    server_start
+    # A file of its own: what other tests have mapped stays in the cache.
+    cp "$MODEL" "$T/cold.gguf"
+    remote "$BENCH" load --model "$T/cold.gguf" --side native=CPU --side apir=APIR0 --pairs 1 --cold --out "$T/samples"
+    jq -es 'map(.metric) == ["load-cold", "load-cold"]' "$T/samples"
+}
+
+# ---- what samples say --------------------------------------------------------------------
+
+# A side's samples, VALUES in the order of their pairs: seconds of 64 tokens, or of a unit.
+samples_of() { # CASE SIDE METRIC UNIT VALUE...
+    jq -nc '$ARGS.positional as [$case, $side, $metric, $unit] | $ARGS.positional[4:] | to_entries[]
+        | {$case, $side, $metric, pair: .key}
+            + if $unit == "" then {n: 64, seconds: .value | tonumber} else {value: .value | tonumber, $unit} end' --args "$@"
+}
+judged() { # TARGET: its median, interval, n and verdict
+    jq -r --arg t "$1" 'def r: . * 1000 | round / 1000; .targets[] | select(.name == $t)
+        | (.found | "\(.median | r) \(.low | r) \(.high | r) \(.n)") + " \(.verdict)"' "$T/report/results.json"
+}
+
+@test "bench: a broken line of samples is named" {
+    local line says good='"case":"a","side":"b","metric":"c"'
+    while IFS='|' read -r line says; do
+        printf '{%s,"seconds":1}\n\n%s\n{%s,"seconds":1}\n' "$good" "${line//GOOD/$good}" "$good" >"$T/samples"
+        complains 1 "samples:3: $says" tests/bench/report.sh "$T/report" "$T/samples"
+    done <<'EOF'
+{|not JSON
+{GOOD,"seconds":1} {}|not JSON
+[1]|not a JSON object
+{"case":"a","side":"b","seconds":1}|case, side and metric
+{"case":"a b","side":"b","metric":"c","seconds":1}|case, side and metric
+{GOOD,"value":1}|either seconds
+{GOOD,"seconds":1,"value":1,"unit":"us"}|either seconds
+{GOOD,"seconds":0}|seconds and n
+{GOOD,"seconds":"1"}|no number
+{GOOD,"value":NaN,"unit":"us"}|no
+{GOOD,"seconds":1,"pair":1.5}|pair
+{GOOD,"seconds":1,"n":0}|seconds and n
+{GOOD,"seconds":1,"speed":2}|unknown key
+EOF
+    samples_of a b c '' 1 1 >"$T/samples"
+    samples_of a b c '' 1 >"$T/more"
+    complains 1 "more:1: this pair was there before" tests/bench/report.sh "$T/report" "$T/samples" "$T/more"
+}
+
+@test "bench: what samples say of the targets" {
+    # Of the ratios of 20 pairs, 0.8 to 2.7, five are left out on either side; five pairs decide nothing.
+    mapfile -t spread < <(seq 0.8 0.1 2.75 | awk '{ print 1 / $1 }')
+    mapfile -t ones < <(printf '1\n%.0s' {1..20})
+    {
+        samples_of cpu-135M native tg64 '' "${ones[@]}"
+        samples_of cpu-135M apir tg64 '' "${spread[@]}"
+        samples_of cpu-135M native pp512-at-once '' 1 1 1 1 1
+        samples_of cpu-135M apir pp512-at-once '' 1 1 1 1 1
+        samples_of gpu-1B native load '' 1 1 1 1 1 1 | jq -c 'del(.n)'
+        samples_of gpu-1B apir load '' 1.2 1.2 1.2 1.2 1.2 1.2 | jq -c 'del(.n)'
+        # Of 64 tokens: 0.3 ms more for each.
+        samples_of vm-135M native tg64 '' 0.064 0.128 0.064 0.064 0.064 0.064
+        samples_of vm-135M apir tg64 '' 0.0832 0.1472 0.0832 0.0832 0.0832 0.0832
+        # Beside memcpy's rate in the same round, of which nine are enough.
+        samples_of vm-link apir memcpy GB/s 0.5 1 2 100 100 100
+        samples_of vm-link apir set GB/s 0.51 1.02 2.04 9.18 9.18 9.18
+        samples_of vm-link apir get GB/s 0.4 0.8 1.6 8 8 8
+        samples_of memory native memory-process MiB 70 80 80
+        samples_of memory apir memory-worker MiB 60 90 92
+        echo '{"case":"overhead","side":"apir","metric":"added-p50","value":10,"unit":"us","commit":"5e009a9"}'
+        echo '{"case":"overhead","side":"apir","metric":"added-p99","value":50.1,"unit":"us"}'
+        echo '{"facts":{"cpu":"a CPU"}}'
+    } >"$T/samples"
+    run -0 tests/bench/report.sh "$T/report" "$T/samples"
+    [[ ${lines[-1]} == "bench: 5 of 10 targets met" && $output == *"- cpu: a CPU"* && $output == *"- commits: 5e009a9"* ]]
+    [[ $(judged cpu-135M-tg) == "1.75 1.3 2.2 20 met" ]]
+    [[ $(judged cpu-135M-pp512) == "1 1 1 5 undecided" ]]
+    [[ $(judged gpu-1B-load) == "1.2 1.2 1.2 6 missed" ]]
+    [[ $(judged vm-135M-added) == "0.3 0.3 0.3 6 met" ]]
+    [[ $(judged vm-link-set) == "1.02 1.02 1.02 6 met" ]]
+    [[ $(judged vm-link-get) == "0.844 0.8 0.889 6 missed" ]]
+    [[ $(judged memory-beyond) == "12 12 12 1 met" ]]
+    [[ $(judged memory-growth) == "2 2 2 1 missed" ]]
+    [[ $(judged overhead-p50) == "10 10 10 1 met" ]]
+    [[ $(judged overhead-p99) == "50.1 50.1 50.1 1 missed" ]]
+    # One side alone is nothing to compare; what was not run counts for nothing.
+    jq -e '.targets | (map(.name) | unique | length) == length and (map(select(.name == "idle").verdict) == ["not run here"])' \
+        "$T/report/results.json"
+    run -0 tests/bench/report.sh "$T/report" --targets vm-link "$T/samples"
+    [[ ${lines[-1]} == "bench: 1 of 2 targets met" ]]
 }
