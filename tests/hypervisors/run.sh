@@ -44,7 +44,7 @@ environment_of() { # ROW
     *) return 1 ;;
     esac
 }
-exercises=(naps transfers host-buffers reads buffers async events threads)
+exercises=(naps transfers host-buffers filled buffers events)
 
 row() { # ROW
     local share=$PWD/$work/$1 native=$work/native environment name more=()

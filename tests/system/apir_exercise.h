@@ -130,18 +130,16 @@ void load_free(struct load *l);
     E(compute_run, "compute", "a hundred checked computations")                                    \
     E(naps_run, "naps", "the same after naps of all lengths, in which the host falls asleep")      \
     E(transfers_run, "transfers", "set, get, 2d, memset, clear; sizes that take other roads")      \
-    E(async_run, "async", "input, computation and output in a row")                                \
     E(copies_run, "copies", "between ranges that overlap")                                         \
     E(buffers_run, "buffers", "many, too large, reset")                                            \
     E(host_buffers_run, "host-buffers", "many of the device's host buffers, and across borders")   \
-    E(reads_run, "reads", "several threads that read, and that fill one buffer")                   \
+    E(filled_run, "filled", "several threads that fill one buffer")                                \
     E(rows_refused_run, "rows-refused",                                                            \
       "rows set where the host cannot: said, and the graph fails")                                 \
     E(events_run, "events", "more events than there are, and unused ones")                         \
     E(events_free_run, "events-free", "the same, with either end freed first")                     \
     E(events_fork_run, "events-fork", "in a child of a busy process")                              \
     E(devices_run, "devices", "copies between the device and another one beside it")               \
-    E(threads_run, "threads", "four threads, each with a backend of its own")                      \
     E(fork_run, "fork", "a child's attempts fail, the parent's go on")                             \
     E(fork_busy_run, "fork-busy", "the same, forked while another thread computes")                \
     E(exit_run, "exit", "main returns while a thread computes")                                    \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads, forks, exits and losses: what happens to a library that lives in somebody else's
+ * Forks, exits and losses: what happens to a library that lives in somebody else's
  * process.
  */
 #include "tests/lib/clock.h"
@@ -13,36 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* ---- threads --------------------------------------------------------------------- */
-
-struct worker {
-    ggml_backend_dev_t dev;
-    unsigned number;
-};
-
-static void *worker_main(void *arg)
-{
-    const struct worker *w = arg;
-    cleanup_problem struct problem p;
-    problem_init(&p, w->dev, 40 + 8 * w->number, 3 + w->number);
-    for (unsigned i = 0; i < 100; i++) {
-        enum outcome outcome = problem_run(&p, w->number * 1000 + i);
-        if (outcome != RIGHT)
-            fail("thread %u, computation %u: %s", w->number, i,
-                 outcome == WRONG ? "a wrong result" : "refused");
-    }
-    return NULL;
-}
-
-int threads_run(ggml_backend_dev_t dev)
-{
-    struct worker workers[4];
-    for (unsigned i = 0; i < 4; i++)
-        workers[i] = (struct worker){.dev = dev, .number = i};
-    threads_run_each(4, worker_main, workers, sizeof(workers[0]));
-    return 0;
-}
 
 /* ---- fork -------------------------------------------------------------------------- */
 

@@ -175,44 +175,6 @@ int host_buffers_run(ggml_backend_dev_t dev)
 
 /* ---- several threads ---------------------------------------------------------------------- */
 
-struct reader {
-    ggml_backend_dev_t dev;
-    uint32_t number;
-};
-
-static void *reader_main(void *arg)
-{
-    const struct reader *r = arg;
-    /* Together more than any shared memory in between. */
-    static const size_t pieces[] = {4 * MIB, 100, 3 * MIB + 1, 8193, MIB, 2 * MIB + 77, 65536};
-    cleanup_backend ggml_backend_t backend = backend_new(r->dev);
-    cleanup_bytes struct bytes b;
-    bytes_init(&b, r->dev, 5 * MIB);
-    cleanup_area struct area a = area_new(r->dev, 5 * MIB);
-    bytes_set(&b, r->number + 1);
-    for (uint32_t i = 0; i < 60; i++) {
-        size_t size = pieces[(i + r->number) % 7], at = (i * 7919 + r->number) % (b.size - size);
-        uint8_t *to = i % 5 == 4 ? a.p : b.got;
-        memset(to, 0, size);
-        ggml_backend_tensor_get(b.t, to, at, size);
-        same(to, b.want + at, size, "a read of one of several threads", size, at);
-        if (i % 3 == 0) {
-            bytes_get_async(&b, backend, b.size);
-            ggml_backend_tensor_get_2d(b.t, a.p, 0, 1000, 64, 5000, 1000);
-            ggml_backend_synchronize(backend);
-            same(b.got, b.want, b.size, "an asynchronous read", b.size, 0);
-            for (size_t k = 0; k < 64; k++)
-                same(a.p + k * 1000, b.want + k * 5000, 1000, "rows", 1000, k);
-        }
-        if (i % 4 == 0) {
-            random_bytes(b.want + at, size, i);
-            ggml_backend_tensor_set(b.t, b.want + at, at, size);
-        }
-    }
-    bytes_check(&b, "all reads");
-    return NULL;
-}
-
 /* Threads that fill one buffer, all from the first byte on: nobody's may be lost while another
  * one begins. */
 enum { FILLERS = 3 };
@@ -231,9 +193,10 @@ static void *filler_main(void *arg)
     return NULL;
 }
 
-static void one_by_several(ggml_backend_dev_t dev)
+int filled_run(ggml_backend_dev_t dev)
 {
     pthread_barrier_t start;
+    cleanup_area struct area a = area_new(dev, FILLERS * MIB);
     CHECK(pthread_barrier_init(&start, NULL, FILLERS) == 0);
     for (uint32_t i = 0; i < 60; i++) {
         struct bytes b;
@@ -244,19 +207,11 @@ static void one_by_several(ggml_backend_dev_t dev)
             f[k] = (struct filler){.start = &start, .b = &b, .offset = k * MIB, .size = MIB};
         threads_run_each(FILLERS, filler_main, f, sizeof(f[0]));
         bytes_check(&b, "several threads filled one buffer");
+        ggml_backend_tensor_get(b.t, a.p, 0, b.size);
+        same(a.p, b.want, b.size, "and read into a host buffer", b.size, 0);
         bytes_fini(&b);
     }
     pthread_barrier_destroy(&start);
-}
-
-int reads_run(ggml_backend_dev_t dev)
-{
-    enum { N = 5 };
-    struct reader readers[N];
-    for (uint32_t i = 0; i < N; i++)
-        readers[i] = (struct reader){.dev = dev, .number = i};
-    threads_run_each(N, reader_main, readers, sizeof(readers[0]));
-    one_by_several(dev);
     return 0;
 }
 

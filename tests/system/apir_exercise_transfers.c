@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- synchronous ------------------------------------------------------------------ */
+/* ---- synchronous; behind a stream, between threads and around graphs: tests/differ ---------- */
 
 /* Sizes around every border that a transport could have: nothing, a byte, what fits a message,
  * what fits a piece of shared memory, what fits all of it, and more. */
@@ -91,43 +91,6 @@ int transfers_run(ggml_backend_dev_t dev)
     rows_transfer(&b, 128, 1000, 128, 160, 0);
     rows_transfer(&b, 4096, 700, 8192, 4096, 64);          /* several pieces of shared memory */
     rows_transfer(&b, MIB + 64, 3, 2 * MIB, MIB + 100, 5); /* one row is more than a piece */
-    return 0;
-}
-
-/* ---- asynchronous; bytes alone: tests/differ ------------------------------------------ */
-
-/* Input, computation and output in a row, one synchronize: the order is the stream's. */
-int async_run(ggml_backend_dev_t dev)
-{
-    cleanup_problem struct problem p;
-    problem_init(&p, dev, 64, 5);
-    CHECK(problem_run(&p, 1) == RIGHT);
-    size_t size = ggml_nbytes(p.y);
-    float *first = malloc(size), *second = malloc(size);
-    CHECK(first && second);
-    memcpy(first, p.want, size);
-    float *x1 = malloc(ggml_nbytes(p.x));
-    CHECK(x1);
-    memcpy(x1, p.xf, ggml_nbytes(p.x));
-    CHECK(problem_run(&p, 2) == RIGHT);
-    memcpy(second, p.want, size);
-    float *got1 = malloc(size), *got2 = malloc(size);
-    CHECK(got1 && got2);
-    for (int i = 0; i < 50; i++) {
-        memset(got1, 0, size);
-        memset(got2, 0, size);
-        ggml_backend_tensor_set_async(p.backend, p.x, x1, 0, ggml_nbytes(p.x));
-        graph_compute_async(p.backend, p.graph);
-        ggml_backend_tensor_get_async(p.backend, p.y, got1, 0, size);
-        ggml_backend_tensor_set_async(p.backend, p.x, p.xf, 0, ggml_nbytes(p.x));
-        graph_compute_async(p.backend, p.graph);
-        ggml_backend_tensor_get_async(p.backend, p.y, got2, 0, size);
-        ggml_backend_synchronize(p.backend);
-        CHECK(memcmp(got1, first, size) == 0 && memcmp(got2, second, size) == 0);
-    }
-    float *all[] = {first, second, x1, got1, got2};
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-        free(all[i]);
     return 0;
 }
 

@@ -17,10 +17,8 @@ both() {
 @test "client: a hundred computations" { both compute; }
 @test "client: computations after naps of all lengths" { both naps; }
 @test "client: set, get, 2d, memset, clear" { both transfers; }
-@test "client: input, computation and output in a row" { both async; }
 @test "client: copies between ranges that overlap" { both copies; }
 @test "client: many buffers, one too large, reset" { both buffers; }
-@test "client: four threads, each with a backend" { both threads; }
 @test "client: the thread that loaded the backends has ended" { both loader-thread; }
 
 @test "client: a second load_all gives one registration" {

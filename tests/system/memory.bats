@@ -59,10 +59,10 @@ sanitized_start() {
     grep -q 'across borders: before' "$T/exercise.out"
 }
 
-@test "memory: several threads read at the same time" {
-    native CPU reads
+@test "memory: several threads fill one buffer" {
+    native CPU filled
     server_start
-    exercises APIR0 reads
+    exercises APIR0 filled
 }
 
 @test "memory: events" {
@@ -85,7 +85,7 @@ sanitized_start() {
     local pinned unpinned try
     for try in {1..20}; do
         server_start
-        exercises APIR0 reads
+        exercises APIR0 filled
         pinned=$(grep -c 'stamp: [0-9]* bytes pinned' "$VTEST_LOG")
         [[ $pinned -gt 0 ]]
         # The last words of a worker that ends with its program may be lost.
@@ -99,14 +99,14 @@ sanitized_start() {
 # bats test_tags=long
 @test "memory: what has a meaning there, on a Vulkan device itself" {
     vulkan
-    native Vulkan0 async host-buffers reads events
+    native Vulkan0 host-buffers filled events
 }
 
 @test "memory: all of it on a Vulkan device" {
     vulkan
     VTEST_CONFIG='{"threads": 1, "devices": ["Vulkan0"]}'
     server_start
-    exercises APIR0 async host-buffers reads events events-free
+    exercises APIR0 host-buffers filled events events-free
     exercise events-fork
     differs APIR0 1
 }
@@ -117,7 +117,7 @@ sanitized_start() {
     vulkan
     VTEST_CONFIG='{"threads": 1, "devices": ["Vulkan0"], "context_queue_mib": 1}'
     server_start
-    exercises APIR0 async copies host-buffers events
+    exercises APIR0 copies host-buffers events
     differs APIR0 1
 }
 
@@ -144,7 +144,7 @@ sanitized_start() {
 
 @test "memory: a sanitized worker" {
     sanitized_start
-    exercises APIR0 host-buffers reads events events-free
+    exercises APIR0 host-buffers filled events events-free
     differs APIR0 1
 }
 

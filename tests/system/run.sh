@@ -32,7 +32,7 @@ trap 'rm -f "$log"' EXIT
 # kept, and these runs are that user's.
 lavapipe=/usr/share/vulkan/icd.d/lvp_icd.json
 if [[ ${#again[@]} -gt 0 && -r $lavapipe ]]; then
-    for command in 'system/apir-exercise async Vulkan0' 'system/apir-exercise events Vulkan0' \
+    for command in 'system/apir-exercise events Vulkan0' \
         'differ/ggml-differ --remote Vulkan0 --only bulk --sequences 1 --steps 5 --seed 100'; do
         # shellcheck disable=SC2086 # words are what is wanted
         VK_DRIVER_FILES=$lavapipe GGML_VK_VISIBLE_DEVICES=0 "$APIR_OUT/tests/"$command >/dev/null 2>&1 ||
