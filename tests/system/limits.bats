@@ -181,46 +181,6 @@ ends() { # NAME
     answers c compute right
 }
 
-@test "limits: of a class: what all its contexts have of a device" {
-    config '"class_device_memory_mib": 50'
-    server_start
-    client a "${REMOTE[@]}"
-    client b "${REMOTE[@]}"
-    answers a memory "memory 50 of 50 MiB"
-    answers a 30 "granted 30"
-    answers b memory "memory 20 of 50 MiB"
-    answers b 21 "refused 21"
-    grep -q 'programs of this class have 30 MiB of the device, .*class_device_memory_mib: 50' "$T/b.err"
-    answers b 20 "granted 20"
-    ends a
-    answers b 30 "granted 30"
-    ends b
-}
-
-# Each has a ring of 1 MiB and 8 MiB beside it, and the last MiB is for rings alone.
-@test "limits: of a class: what all its contexts have of shared memory" {
-    config '"class_shm_mib": 20'
-    two_servers
-    client a "${REMOTE_A[@]}"
-    client b "${REMOTE_B[@]}"
-    client c "${REMOTE_B[@]}"
-    REMOTE=("${REMOTE_B[@]}")
-    run -0 --separate-stderr remote "$EXERCISE" list
-    echo "$stderr"
-    refute grep -q '^APIR' <<<"$output"
-    grep -q 'programs of this class have .* KiB of shared memory, .*(class_shm_mib: 20)' <<<"$stderr"
-    grep -q 'context .*programs of this class have .*(class_shm_mib: 20)' "${SERVER_B[1]}"
-    # Those who were there have not noticed, and another class has its own.
-    answers b compute right
-    answers c compute right
-    env "${REMOTE_A[@]}" "$EXERCISE" compute
-    answers a compute right
-    # What ends makes room.
-    ends b
-    wait_until 20 exercise compute
-    answers c compute right
-}
-
 # A worker takes what it asks for before it has the answer only where its server has no limits.
 @test "limits: a server's hold for a worker that has read a configuration without any" {
     config '"context_device_memory_mib": 50'
@@ -348,12 +308,3 @@ n_waits() { # MIB
     answers other compute right
 }
 
-@test "limits: a folder that cannot be used is said, and grants nothing" {
-    # shellcheck disable=SC2034
-    VTEST_CONFIG="{\"threads\": 1, \"limits_dir\": \"$T/none\", \"device_memory_mib\": 100}"
-    server_start
-    client a "${REMOTE[@]}"
-    answers a 1 "refused 1"
-    grep -q 'limits_dir' "$T/a.err"
-    grep -q "limits_dir: $T/none: No such file" "$VTEST_LOG"
-}

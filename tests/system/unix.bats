@@ -87,27 +87,6 @@ declines() { # PATTERN VARIABLE=VALUE...
     [[ -z $spare ]] || wait_until 10 gone "$spare"
 }
 
-@test "unix: a spare worker that is killed, or whose host is wrong, costs no program anything" {
-    VTEST_CONFIG='{"threads": 1, "spare_workers": 1}'
-    server_start
-    exercise compute
-    wait_until 20 n_spares_is 1
-    kill -KILL "$(spares)"
-    wait_until 10 n_spares_is 0
-    exercise compute
-    # None that has read what is no longer so.
-    vtest_stop
-    server_start
-    exercise compute
-    wait_until 20 n_spares_is 1
-    echo '{"threads": 1, "devices": ["None"]}' >"$VTEST_DIR/backend.json"
-    run -0 --separate-stderr remote "$EXERCISE" list
-    refute grep -q '^APIR' <<<"$output"
-    wait_until 10 n_spares_is 0
-    echo '{"threads": 1}' >"$VTEST_DIR/backend.json"
-    exercise compute
-}
-
 @test "unix: a socket that nobody serves is one clear line" {
     server_start
     declines "nobody serves $T/none.sock.*apir host serve.*going on without" "APIR_TRANSPORT=unix:$T/none.sock"
