@@ -27,12 +27,13 @@ mkdir -p "$lib" "$top/bin" "$small"/{backend,frontend,tests/bench,tests/models}
 libdir=/usr/lib/x86_64-linux-gnu
 programs=(
     /usr/bin/llama-batched-bench /usr/bin/llama-bench /usr/bin/llama-completion /usr/bin/llama-server
+    /usr/bin/curl /usr/bin/jq
     /usr/libexec/x86_64-linux-gnu/llama/bin/ggml-rpc-server
     /usr/bin/virgl_test_server /usr/libexec/virgl_render_server
     /usr/libexec/x86_64-linux-gnu/ggml/test-backend-ops
     /usr/libexec/x86_64-linux-gnu/llama.cpp-tests/test-llama-archs
     "$out/backend/apir-render-server" "$out/backend/apir-worker"
-    "$out/tests/models/gguf-write" "$out/tests/parity/logits" "$out/tests/parity/compare"
+    "$out/tests/models/gguf-write"
     "$out/tests/bench/apir-bench"
     "$out/tests/differ/ggml-differ" "$out/tests/differ/llama-differ"
 )
@@ -63,7 +64,8 @@ cp "$out/frontend/libggml-apir.so" "$small/frontend/"
 cp "$out/tests/bench/libapir-count.so" "$out/tests/bench/apir-count.json" "$small/tests/bench/"
 ln -s ../../bin/apir-render-server "$small/backend/apir-render-server"
 ln -s ../../../bin/gguf-write "$small/tests/models/gguf-write"
-for f in tests/lib/patience.bash tests/system/vtest.sh tests/bench/dispatch.sh; do
+for f in tests/lib/patience.bash tests/system/vtest.sh tests/bench/{dispatch,programs,report}.sh \
+    tests/bench/{report,table,targets}.jq; do
     mkdir -p "$top/$(dirname "$f")"
     cp "$f" "$top/$f"
 done

@@ -14,7 +14,7 @@ llama-bench --list-devices >"$SHARE/devices" 2>>"$SHARE/log"
 for model; do
     file=/mnt/models/$model.gguf
     echo "  $model: tokens ($SECONDS s in the VM)"
-    "$out/tests/parity/logits" --model "$file" --device APIR0 --prompt-tokens 64 --gen 32 \
+    "$out/tests/options/logits" --model "$file" --device APIR0 --prompt-tokens 64 --gen 32 \
         --out "/tmp/$model" 2>>"$SHARE/log" && cp "/tmp/$model" "$SHARE/apir-$model"
     echo "  $model: llama-bench ($SECONDS s in the VM)"
     llama-bench -m "$file" -dev APIR0 -ngl 99 -t 1 -p 512 -n 64 -r 20 -o json 2>>"$SHARE/log" \

@@ -73,7 +73,7 @@ done
 for model in "${models[@]}"; do
     file=$work/models/$model.gguf
     echo "natively: $model"
-    "$out/tests/parity/logits" --model "$file" --device "$device" --prompt-tokens 64 --gen 32 \
+    "$out/tests/options/logits" --model "$file" --device "$device" --prompt-tokens 64 --gen 32 \
         --out "$share/native-$model" 2>>"$work/native.log" || :
     llama-bench -m "$file" "${offload[@]}" -t 1 -p 512 -n 64 -r 20 -o json 2>>"$work/native.log" \
         >"$share/bench-native-$model.json" || :
@@ -108,7 +108,7 @@ rates() { # "PP TG", in tokens per second
 for model in "${models[@]}"; do
     here=$share/bench-native-$model.json there=$share/bench-apir-$model.json
     ok=no
-    ! detail=$("$out/tests/parity/compare" "$share"/{native,apir}-"$model" 2>&1) || ok=yes
+    ! detail=$("$out/tests/options/options-compare" "$share"/{native,apir}-"$model" 2>&1) || ok=yes
     verdict "$ok" "tokens-$model" "$detail"
 
     ok=no detail='not all of it was measured on its device'

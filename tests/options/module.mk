@@ -5,9 +5,10 @@
 OPTIONS_LLAMA := $(O)/tests/options/llama-options
 OPTIONS_COMPARE := $(O)/tests/options/options-compare
 OPTIONS_GROONGA := $(O)/tests/options/groonga.so
-OPTIONS_SOURCES := $(filter-out tests/options/compare.c tests/options/groonga.c, $(wildcard tests/options/*.c))
+OPTIONS_LOGITS := $(O)/tests/options/logits
+OPTIONS_SOURCES := $(filter-out $(addprefix tests/options/,compare.c groonga.c logits.c), $(wildcard tests/options/*.c))
 
-ALL += $(OPTIONS_LLAMA) $(OPTIONS_COMPARE) $(OPTIONS_GROONGA)
+ALL += $(OPTIONS_LLAMA) $(OPTIONS_COMPARE) $(OPTIONS_GROONGA) $(OPTIONS_LOGITS)
 
 $(OPTIONS_LLAMA): PKGS := llama ggml
 $(OPTIONS_LLAMA): EXTRA_LIBS := -lggml-base -lm -lpthread
@@ -25,6 +26,11 @@ $(OPTIONS_COMPARE): EXTRA_LIBS := -lm
 $(OPTIONS_COMPARE): $(call objs,tests/options/compare.c tests/options/record.c)
 	$(link)
 
+$(OPTIONS_LOGITS): PKGS := llama ggml
+$(OPTIONS_LOGITS): EXTRA_LIBS := -lggml-base -lm
+$(OPTIONS_LOGITS): $(call objs,$(addprefix tests/options/,logits.c run.c record.c))
+	$(link)
+
 # Goes into a program that is no test of ours.
 $(OPTIONS_GROONGA): %.so: %.o
 	@mkdir -p $(@D)
@@ -37,6 +43,12 @@ check-options: all
 # Some of them.
 check-options-part: all
 	ROW='$(ROW)' tests/options/run.sh --part $(O)
+# Logits, bit for bit; without a plug-in, the native run against itself, to test the tools.
+.PHONY: check-parity check-parity-native
+check-parity: all
+	tests/options/run.sh --parity $(O)
+check-parity-native: $(GGUF_WRITE) $(OPTIONS_LOGITS) $(OPTIONS_COMPARE)
+	tests/options/run.sh --parity --native $(O)
 # The same as arm64 programs under qemu-user, on this machine's CPU.
 check-options-arm64: all
 	tests/vm/aarch64.sh

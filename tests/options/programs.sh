@@ -123,7 +123,7 @@ program_completion() { # SIDE DEVICE MODEL ARGS...
 
 # Every logit of a prompt, of what is generated after it, and of full chunks, as perplexity is made of.
 program_logits() {
-    program_run "$1" "$out/tests/parity/logits" --model "$3" --device "${2/#none/CPU}" --out "$work/$1.result" "${@:4}" \
+    program_run "$1" "$out/tests/options/logits" --model "$3" --device "${2/#none/CPU}" --out "$work/$1.result" "${@:4}" \
         >"$work/$1.txt"
 }
 

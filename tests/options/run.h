@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every case is written with, and tests/parity and tests/archs: a device, a model and contexts
+ * What every case is written with, logits.c, and tests/archs: a device, a model and contexts
  * on it, batches of made-up tokens.
  *
  * Whatever llama.cpp would choose by the device is chosen here, so that the run on the CPU and the
@@ -36,7 +36,6 @@ struct run {
     const struct options_case *test;
     const char *model_file;
     const char *extra_file; /* as the case wants it: an adapter, a draft model */
-    const char *scratch;    /* a directory for files of this run, which the caller removes */
     ggml_backend_dev_t devices[RUN_DEVICES_MAX + 1]; /* ends with NULL */
     bool native;
     bool verbose;

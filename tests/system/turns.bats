@@ -65,8 +65,8 @@ two_busy() {
     second ', "weight": 20'
     two_busy
     FROM=("${GRAPHS[@]}")
-    wait_until 120 sum_since 220
-    # 20 and 200, where neither pauses (server_order_test has it exactly); without turns each has half. On a busy
+    wait_until 120 sum_since 110
+    # 10 and 100, where neither pauses (server_order_test has it exactly); without turns each has half. On a busy
     # machine one pauses whenever its program does not get a core.
     local a=$((GRAPHS[0] - FROM[0])) b=$((GRAPHS[1] - FROM[1]))
     echo "$a and $b"
@@ -127,14 +127,14 @@ second_graphs() {
 # prompts KEYS DEVICE ENV...: on servers with KEYS several graphs that take long, all but the first in parts, beside another
 # class's; natively on DEVICE with ENV.
 prompts() {
-    local run=("$OUT/tests/parity/logits" --model "$MODEL" --fa on --prompt-tokens 1536 --ubatch 512 --gen 4)
+    local run=("$OUT/tests/options/logits" --model "$MODEL" --fa on --prompt-tokens 1536 --ubatch 512 --gen 4)
     VTEST_ENV+=(APIR_LOG=debug)
     first ", \"weight\": 1, \"latency\": true$1"
     second ", \"weight\": 1$1"
     busy second "${SECOND[@]}"
     env -u GGML_BACKEND_PATH "${@:3}" "${run[@]}" --device "$2" --out "$T/native"
     remote "${run[@]}" --device APIR0 --out "$T/remote"
-    "$OUT/tests/parity/compare" "$T/native" "$T/remote"
+    "$OUT/tests/options/options-compare" "$T/native" "$T/remote"
     in_log 'a graph in parts'
 }
 

@@ -22,7 +22,7 @@ static const char usage[] =
     "  --ubatch N          tokens per graph (default 512)\n"
     "  --fa on|off         flash attention (default on; auto may choose by device)\n"
     "  --chunks            of full chunks, too\n"
-    "  --out FILE          keep tokens and raw logits, for `compare`\n"
+    "  --out FILE          keep tokens and raw logits, for options-compare\n"
     "  --verbose           show llama.cpp's log\n";
 
 /* Spread over the vocabulary; the few control tokens at its start are left out. */
