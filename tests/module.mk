@@ -21,16 +21,16 @@ CHECK_STEPS := \
     'hook=check-hook APIR_RACE_SECONDS=5 -j$(JOBS)' \
     'attacks=check-attacks APIR_RACE_SECONDS=5 -j$(JOBS)' \
     'mutant=check-mutant APIR_RACE_SECONDS=5' \
-    'host0=check-host0' \
     'top=check-top' \
-    'cdi=check-cdi' \
+    '+host0=check-host0' \
+    '+cdi=check-cdi' \
+    '+faults=check-faults-part -j$(JOBS)' \
     '+dispatch-part=check-dispatch-part' \
     '+options-part=check-options-part' \
     '+archs-part:upstream=check-archs-part' \
     '+ops-part:upstream=check-ops-part' \
     '+parity=check-parity' \
     '+differ:one=check-differ -j$(JOBS)' \
-    'faults=check-faults-part -j$(JOBS)' \
     'vm-part=check-vm-part'
 check:
 	@MAKE='$(MAKE)' tests/check.sh $(CHECK_STEPS)
