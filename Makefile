@@ -140,8 +140,10 @@ LDFLAGS_tsan   := -fsanitize=thread
 LDFLAGS_fuzz   := -fsanitize=address,undefined
 # What macOS calls otherwise.
 NAMES_macos := -Dst_mtim=st_mtimespec -Dst_ctim=st_ctimespec
+# All that Linux has, with the numbers of C17 (c17.h).
+DIALECT := -std=gnu17 -D_GNU_SOURCE= -include common/c17.h
 # What is installed knows nothing of the folder it was built in.
-BASE_CFLAGS := -std=gnu17 -fvisibility=hidden -fPIC -I. -ffile-prefix-map=$(CURDIR)=. $(WARN) $(NAMES_$(SYSTEM))
+BASE_CFLAGS := $(DIALECT) -fvisibility=hidden -fPIC -I. -ffile-prefix-map=$(CURDIR)=. $(WARN) $(NAMES_$(SYSTEM))
 ALL_CFLAGS  := $(BASE_CFLAGS) $(CFLAGS_$(MODE)) $(CFLAGS)
 LDFLAGS_linux := -Wl,-z,relro,-z,now -Wl,--as-needed
 LDFLAGS_posix := $(LDFLAGS_linux)
@@ -232,7 +234,7 @@ HEADERS := $(shell find common protocol frontend backend hook cdi tests -name '*
 check-headers: $(patsubst %.h,$(O)/%.h.ok,$(HEADERS))
 $(O)/%.h.ok: %.h
 	@mkdir -p $(@D)
-	$(call SAY,HEADER)$(CC) $(BASE_CFLAGS) -D_GNU_SOURCE -Wno-unused -fsyntax-only -x c $<
+	$(call SAY,HEADER)$(CC) $(BASE_CFLAGS) -Wno-unused -fsyntax-only -x c $<
 	@touch $@
 
 -include $(shell find $(O) -name '*.d' 2>/dev/null)

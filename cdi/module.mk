@@ -4,8 +4,7 @@
 
 CDI_OBJS := $(call objs,$(wildcard cdi/*.c cdi/*/*.c))
 $(CDI_OBJS): private PKGS := json-c libdrm
-$(CDI_OBJS): private EXTRA_CFLAGS := -D_GNU_SOURCE -DAPIR_VERSION='"$(APIR_VERSION)"' \
-    -DAPIR_PREFIX='"$(prefix)"'
+$(CDI_OBJS): private EXTRA_CFLAGS := -DAPIR_VERSION='"$(APIR_VERSION)"' -DAPIR_PREFIX='"$(prefix)"'
 $(call objs,cdi/install.c): $(PREFIX_STAMP)
 
 # With the plug-in's own way to the host, so that doctor walks the same one.

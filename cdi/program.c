@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/c17.h"
-
 #include "cdi/program.h"
 
 #include <errno.h>

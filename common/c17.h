@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * To be included before any header of the C library, where numbers are read. With _GNU_SOURCE
+ * Comes before any header of the C library, in all that the Makefile builds. With _GNU_SOURCE
  * glibc's headers since 2.38 give a program the strtol() and sscanf() of C23, which older ones do
  * not have: what is built there would not start on Debian 12. This asks for those of C17. The names
  * are glibc's own, of 2.38 and of later ones; other C libraries have no use for them.

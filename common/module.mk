@@ -10,4 +10,3 @@ COMMON_OCI_OBJS := $(call objs,$(wildcard common/oci/*.c))
 COMMON_IMAGE_OBJS := $(call objs,$(wildcard common/image/*.c))
 
 $(COMMON_JSON_OBJS) $(COMMON_OCI_OBJS) $(COMMON_IMAGE_OBJS): private PKGS := json-c
-$(COMMON_JSON_OBJS) $(COMMON_OCI_OBJS) $(COMMON_IMAGE_OBJS): private EXTRA_CFLAGS := -D_GNU_SOURCE

@@ -14,8 +14,6 @@ ALL += $(PLUGIN)
 
 # Sanitizers need their runtime in the process first, which a plug-in cannot
 # bring: it is always built plainly. Its parts run under sanitizers in units.
-# _GNU_SOURCE would turn strtol into __isoc23_strtol; it is set per file where
-# a file needs it, and such a file uses none of those.
 FRONTEND_CFLAGS := $(BASE_CFLAGS) -O2 -g -fno-stack-protector -U_FORTIFY_SOURCE -ffreestanding \
                    -fno-builtin-printf
 # Or gcc calls functions of its own library for atomics on aarch64, and nobody there has them.

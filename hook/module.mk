@@ -9,7 +9,7 @@ HOOK_OBJS := $(call objs,$(wildcard hook/*.c))
 # The sanitizers' runtimes are shared libraries.
 HOOK_STATIC := $(if $(filter asan tsan fuzz,$(MODE)),,-static-pie)
 
-HOOK_FLAGS := -D_GNU_SOURCE -DAPIR_VERSION=\"$(APIR_VERSION)\" \
+HOOK_FLAGS := -DAPIR_VERSION=\"$(APIR_VERSION)\" \
     -DHOOK_PLUGIN=\"/usr/lib/apir/libggml-apir.so\" -DHOOK_SPEC=\"/etc/cdi/apir.json\"
 $(HOOK_OBJS): private PKGS := json-c libcap
 $(HOOK_OBJS): private EXTRA_CFLAGS := $(HOOK_FLAGS)

@@ -18,7 +18,6 @@
  * When this process ends (the VMM closed the socket, SIGTERM, or it was killed) the
  * kernel kills the workers, and the stock server ends at the end of its own socket.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>

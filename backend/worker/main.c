@@ -12,7 +12,6 @@
  * threads of their own. Whatever goes wrong in them, abort() included, ends this
  * process and nothing else: the server marks the ring LOST.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <getopt.h>
 #include <sched.h>

@@ -4,8 +4,6 @@
  * that a spec makes, and the plug-in that the hook has placed. What is in the container is read
  * as the hook reads an image, and trusted as little.
  */
-#include "common/c17.h"
-
 #include "cdi/doctor/container.h"
 
 #include <errno.h>

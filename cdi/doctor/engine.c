@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* apir doctor: the container engines, and what this machine keeps from containers. */
-#include "common/c17.h"
-
 #include "cdi/doctor/engine.h"
 
 #include <errno.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* apir doctor: NVIDIA's MPS, where the configuration of this machine's server asks for it. */
-#include "common/c17.h"
-
 #include <dirent.h>
 #include <errno.h>
 #include <glob.h>

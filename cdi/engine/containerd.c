@@ -6,8 +6,6 @@
  * the others. So a setting in the wrong file does nothing, or turns off what another file has set,
  * and none is changed.
  */
-#include "common/c17.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

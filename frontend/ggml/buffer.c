@@ -3,7 +3,6 @@
  * Buffers of the host's memory. Their addresses in this process are reserved and
  * never touched: tensor->data minus the base is the offset on the host.
  */
-#define _GNU_SOURCE
 #include "frontend/ggml/buffer.h"
 
 #include <errno.h>

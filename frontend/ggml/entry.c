@@ -4,7 +4,6 @@
  * with its own devices. So everything that is not exactly as we know it declines,
  * with one line where the user has asked for us by giving us a device.
  */
-#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>

@@ -5,7 +5,6 @@
  * gets from a device: inputs, results, what the CPU computes for it. To ggml it is
  * plain memory. Where there is no shared room it is just that.
  */
-#define _GNU_SOURCE
 #include "frontend/ggml/host_buffer.h"
 
 #include <stdlib.h>

@@ -43,7 +43,6 @@ $(call objs,$(addprefix tests/fuzz/,cage.c graph_ops.c graph_random.c graph_comp
     worker_fuzz.c worker_world.c host_fuzz.c)): private PKGS := ggml
 $(call objs,$(addprefix tests/fuzz/,cdi_fuzz.c config_fuzz.c engine_fuzz.c oci_state_fuzz.c \
     oci_config_fuzz.c toml_fuzz.c unix_fuzz.c virgl_fuzz.c)): private PKGS := json-c
-$(O)/tests/fuzz/elf_fuzz.o: private EXTRA_CFLAGS := -D_GNU_SOURCE
 
 $(O)/tests/fuzz/replay.o: private EXTRA_CFLAGS := -DFUZZ_CORPUS='"$(FUZZ_CORPUS)"'
 FUZZ_REPLAYS := $(FUZZ_TARGETS:%=$(O)/tests/fuzz/%_replay)

@@ -11,7 +11,6 @@ $(HOOK_RACE): $(call objs,tests/hook/race.c)
 	$(link)
 $(HOOK_STALL): $(call objs,tests/hook/stall.c)
 	$(link)
-$(call objs,tests/hook/race.c tests/hook/stall.c): private EXTRA_CFLAGS := -D_GNU_SOURCE
 
 # Leaves a mark where it is loaded. Not instrumented: it goes into other people's programs.
 $(HOOK_TRAP): tests/hook/trap.c

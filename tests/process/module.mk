@@ -8,7 +8,6 @@ UNIT_TESTS += $(PROCESS_PROGRAMS)
 $(FAKE_WORKER): $(call objs,tests/process/fake_worker.c $(filter %/fdsock.c %/parent.c,$(call of_system,common)))
 	$(link)
 $(PROCESS_PROGRAMS) $(PROCESS_PROGRAMS:%=%.o): private PKGS := $(TEST_PKGS)
-$(PROCESS_PROGRAMS:%=%.o): private EXTRA_CFLAGS := -D_GNU_SOURCE
 # A program with the plug-in's own objects, and ggml.
 LIES_TEST := $(O)/tests/process/plugin_lies_test
 LIES_PROGRAM := $(call objs,tests/process/plugin_program.c)

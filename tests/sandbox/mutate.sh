@@ -69,7 +69,7 @@ build() { # FILE FROM TO
     local object=$work/mutant.o
     mutant_write "$1" "$2" "$3" "$work/mutant.c" || return
     # shellcheck disable=SC2046 # flags
-    gcc -std=gnu17 -O1 -D_FORTIFY_SOURCE=2 -fPIC -I. $(pkg-config --cflags libseccomp) -c -o "$object" \
+    gcc -std=gnu17 -D_GNU_SOURCE -O1 -D_FORTIFY_SOURCE=2 -fPIC -I. $(pkg-config --cflags libseccomp) -c -o "$object" \
         "$work/mutant.c" &&
         gcc -o "$work/out/backend/apir-worker" "$object" \
             $(printf '%s\n' "${objects[@]}" | grep -v "/${1%.c}\.o$") \

@@ -7,7 +7,6 @@ UNIT_PROGRAMS := $(patsubst %.c,$(O)/%,$(wildcard tests/unit/*/*_test.c))
 UNIT_TESTS += $(UNIT_PROGRAMS)
 
 $(UNIT_PROGRAMS) $(UNIT_PROGRAMS:%=%.o): private PKGS := $(TEST_PKGS)
-$(UNIT_PROGRAMS:%=%.o): private EXTRA_CFLAGS := -D_GNU_SOURCE
 # The ring's alone are all that runs with TSan: nothing else need be built for that.
 RING_TESTS := $(addprefix $(O)/tests/unit/protocol/,ring_test ring_threads_test)
 $(RING_TESTS): %: %.o $(UNIT_OBJ) $(call objs,tests/unit/protocol/ring_ends.c protocol/ring.c \

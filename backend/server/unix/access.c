@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _GNU_SOURCE
-#include "common/c17.h"
-
 #include "backend/server/unix/access.h"
 
 #include <errno.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _GNU_SOURCE
 #include "backend/server/vmm/vmm.h"
 
 #include <errno.h>

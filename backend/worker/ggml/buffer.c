@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Buffers of the host's ggml: made, filled, read and copied. */
-#define _GNU_SOURCE
 #include "backend/worker/ggml/buffer.h"
 
 #include <errno.h>

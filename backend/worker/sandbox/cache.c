@@ -6,7 +6,6 @@
  * adds lies in a layer of its own, in memory, that ends with it. Only what the host's
  * own programs compile is kept.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>

@@ -7,7 +7,6 @@
  * Two filters, of which the stricter answer counts: in one filter a call cannot be
  * both allowed and, for some requests, refused.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>

@@ -4,7 +4,6 @@
  * library needs none. What is denied shows as EACCES in the driver's own message;
  * `strace -f -e trace=file` on the server, as root, names it.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
