@@ -222,7 +222,7 @@ enum doctor_status doctor_check_spec(struct doctor *d, struct doctor_outcome *o)
     if (!c)
         return status;
     c->path = d->spec_path;
-    (void)cdi_specs_check_all(d->spec_path, note_clash, c);
+    (void)cdi_specs_check(NULL, d->spec_path, note_clash, c);
     if (c->twice[0] != '\0') {
         doctor_todo(o, "rm %.300s, or name it so that it ends neither with .json nor .yaml",
                     c->other);

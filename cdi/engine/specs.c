@@ -21,7 +21,6 @@
 #define DEVICES_MAX 20000u
 #define FILES_MAX   2000u
 #define BYTES_MAX   (16u << 20) /* of all names */
-#define PAIRS_MAX   64u
 
 int cdi_specs_add_usual(struct cdi_strings *dirs)
 {
@@ -127,39 +126,6 @@ static int add(struct reader *r, const char *kind, const char *name)
     return 0;
 }
 
-/* Of YAML that is no JSON only what tools write: a line for the kind, and one for each name. */
-static char *yaml_value(char *line, const char *key)
-{
-    size_t indent = strspn(line, " -");
-    char *value = line + indent + strlen(key);
-
-    if (indent > 4 || strncmp(line + indent, key, strlen(key)) != 0)
-        return NULL;
-    value += strspn(value, " \"'");
-    value[strcspn(value, " \"'\r")] = '\0';
-    return value[0] == '\0' ? NULL : value;
-}
-
-static int read_yaml(struct reader *r, const char *path)
-{
-    cleanup_free char *text = NULL, *again = NULL;
-    char *kind = NULL, *save = NULL;
-
-    if (cdi_file_load(path, &text, NULL) < 0 || !text || !(again = strdup(text)))
-        return 0;
-    for (char *line = strtok_r(text, "\n", &save); line && !kind;
-         line = strtok_r(NULL, "\n", &save))
-        kind = line[0] == 'k' ? yaml_value(line, "kind:") : NULL;
-    save = NULL;
-    for (char *line = strtok_r(again, "\n", &save); kind && line;
-         line = strtok_r(NULL, "\n", &save)) {
-        const char *name = yaml_value(line, "name:");
-        if (name && add(r, kind, name) != 0)
-            return 1;
-    }
-    return 0;
-}
-
 static int read_file(const char *path, void *user)
 {
     struct reader *r = user;
@@ -167,13 +133,11 @@ static int read_file(const char *path, void *user)
     struct cdi_report report;
     int rc = 0;
 
-    if (!cdi_file_ends_with(path, ".json") && !cdi_file_ends_with(path, ".yaml"))
-        return 0;
     if (r->n_files == FILES_MAX || !(r->files[r->n_files] = strdup(path)))
         return 1;
     r->dir_of[r->n_files++] = r->dir;
     if (apir_json_load(path, CDI_FILE_SIZE_MAX, &spec, NULL) < 0)
-        return cdi_file_ends_with(path, ".yaml") ? read_yaml(r, path) : 0;
+        return 0;
     cdi_report_init(&report);
     cdi_rules_check(spec, &report);
     const char *kind = report.n_errors == 0 ? apir_json_string(spec, "kind") : NULL;
@@ -203,7 +167,7 @@ static struct reader *read_all(const struct cdi_strings *dirs)
             again = again || same_place(dirs->items[i], dirs->items[k]);
         r->dir = (unsigned)i;
         if (!again)
-            (void)cdi_file_each(dirs->items[i], "", read_file, r);
+            (void)cdi_file_each(dirs->items[i], ".json", read_file, r);
     }
     if (r)
         qsort(r->devices, r->n, sizeof(r->devices[0]), by_name);
@@ -212,65 +176,49 @@ static struct reader *read_all(const struct cdi_strings *dirs)
 
 /* ---- two of one name ------------------------------------------------------------------ */
 
-struct pair {
-    unsigned file, other;
-    const char *name;
-    size_t n;
+struct check {
+    const char *only, *engine;
+    int (*fn)(const struct cdi_specs_clash *clash, void *user);
+    void *user;
+    struct cdi_strings seen; /* pairs of files */
 };
 
-static void add_pair(struct pair pairs[PAIRS_MAX], size_t *n, unsigned file, unsigned other,
-                     const char *name)
+static int say_once(struct check *c, const struct cdi_specs_clash *clash)
 {
-    for (size_t i = 0; i < *n; i++)
-        if (pairs[i].file == file && pairs[i].other == other) {
-            pairs[i].n++;
-            return;
-        }
-    if (*n < PAIRS_MAX)
-        pairs[(*n)++] = (struct pair){file, other, name, 1};
-}
+    cleanup_free char *key = NULL;
 
-/* Devices from..end have one name, in the order of their folders. */
-static void pair_up(const struct reader *r, unsigned from, unsigned end, const char *only,
-                    struct pair pairs[PAIRS_MAX], size_t *n)
-{
-    unsigned last = r->devices[end - 1].file;
-
-    for (unsigned i = from; i + 1 < end; i++) {
-        unsigned file = r->devices[i].file, next = r->devices[i + 1].file;
-        bool twice = r->dir_of[file] == r->dir_of[next];
-        unsigned first = twice ? file : last, second = twice ? next : file;
-
-        if (!only || same_place(r->files[first], only) || same_place(r->files[second], only))
-            add_pair(pairs, n, first, second, r->devices[i].name);
+    if (c->only && !same_place(clash->file, c->only) && !same_place(clash->other, c->only))
+        return 0;
+    if (asprintf(&key, "%s\n%s", clash->file, clash->other) < 0) {
+        key = NULL;
+        return -ENOMEM;
     }
+    if (cdi_strings_have(&c->seen, key) || cdi_strings_add(&c->seen, key) < 0)
+        return 0;
+    return c->fn(clash, c->user);
 }
 
-int cdi_specs_check(const struct cdi_strings *dirs, const char *only,
-                    int (*fn)(const struct cdi_specs_clash *clash, void *user), void *user)
+static int check_dirs(struct check *c, const struct cdi_strings *dirs)
 {
     cleanup_reader struct reader *r = read_all(dirs);
-    struct pair pairs[PAIRS_MAX];
-    size_t n = 0;
-    int rc = 0;
+    int rc = r ? 0 : -ENOMEM;
 
-    if (!r)
-        return -ENOMEM;
-    for (unsigned from = 0, end; from < r->n; from = end) {
-        for (end = from + 1;
-             end < r->n && strcmp(r->devices[from].name, r->devices[end].name) == 0;)
-            end++;
-        pair_up(r, from, end, only, pairs, &n);
-    }
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        const struct cdi_specs_clash clash = {
-            .name = pairs[i].name,
-            .more = pairs[i].n - 1,
-            .twice = r->dir_of[pairs[i].file] == r->dir_of[pairs[i].other],
-            .file = r->files[pairs[i].file],
-            .other = r->files[pairs[i].other],
-        };
-        rc = fn(&clash, user);
+    /* Those of one name follow each other, in the order of their folders. */
+    for (unsigned i = 0; rc == 0 && i + 1 < r->n; i++) {
+        const struct device *d = &r->devices[i];
+        unsigned last = i;
+        while (last + 1 < r->n && strcmp(d->name, r->devices[last + 1].name) == 0)
+            last++;
+        if (last == i)
+            continue;
+        const bool twice = r->dir_of[d->file] == r->dir_of[d[1].file];
+        rc = say_once(c, &(struct cdi_specs_clash){
+                             .name = d->name,
+                             .twice = twice,
+                             .engine = c->engine,
+                             .file = r->files[twice ? d->file : r->devices[last].file],
+                             .other = r->files[twice ? d[1].file : d->file],
+                         });
     }
     return rc;
 }
@@ -287,29 +235,6 @@ static bool have_file(const struct cdi_strings *dirs, const char *file)
     return false;
 }
 
-struct once {
-    const char *engine;
-    int (*fn)(const struct cdi_specs_clash *clash, void *user);
-    void *user;
-    struct cdi_strings seen;
-};
-
-static int say_once(const struct cdi_specs_clash *clash, void *user)
-{
-    struct once *o = user;
-    struct cdi_specs_clash own = *clash;
-    cleanup_free char *key = NULL;
-
-    if (asprintf(&key, "%s\n%s", clash->file, clash->other) < 0) {
-        key = NULL;
-        return -ENOMEM;
-    }
-    if (cdi_strings_have(&o->seen, key) || cdi_strings_add(&o->seen, key) < 0)
-        return 0;
-    own.engine = o->engine;
-    return o->fn(&own, o->user);
-}
-
 /* Whether anybody goes by this one of LISTS. */
 static bool list_counts(size_t i)
 {
@@ -320,33 +245,38 @@ static bool list_counts(size_t i)
            cdi_program_find(engine->programs[0], path) == 0;
 }
 
-int cdi_specs_check_all(const char *only,
-                        int (*fn)(const struct cdi_specs_clash *clash, void *user), void *user)
+static int check_all(struct check *c)
 {
-    struct once o = {.fn = fn, .user = user};
     bool found = false;
     int rc = 0;
 
     for (size_t i = 0; rc == 0 && i < LISTS; i++) {
         cleanup_strings struct cdi_strings dirs = {0};
 
-        if (read_list(i, &dirs) < 0 || (only && !have_file(&dirs, only)))
+        if (read_list(i, &dirs) < 0 || (c->only && !have_file(&dirs, c->only)))
             continue;
         found = true;
         if (!list_counts(i))
             continue;
-        o.engine = i % 2 == 0 ? NULL : cdi_engines[i / 2]->title;
-        rc = cdi_specs_check(&dirs, only, say_once, &o);
+        c->engine = i % 2 == 0 ? NULL : cdi_engines[i / 2]->title;
+        rc = check_dirs(c, &dirs);
     }
-    if (only && !found && strchr(only, '/')) {
-        cleanup_strings struct cdi_strings dirs = {0};
-        cleanup_free char *dir = strndup(only, (size_t)(strrchr(only, '/') - only));
+    if (c->only && !found && strchr(c->only, '/')) {
+        cleanup_free char *dir = strndup(c->only, (size_t)(strrchr(c->only, '/') - c->only));
 
-        rc = dir ? cdi_strings_add(&dirs, dir) : -ENOMEM;
-        if (rc == 0)
-            rc = cdi_specs_check(&dirs, only, say_once, &o);
+        c->engine = NULL;
+        rc = dir ? check_dirs(c, &(struct cdi_strings){.n = 1, .items = {dir}}) : -ENOMEM;
     }
-    cdi_strings_fini(&o.seen);
+    return rc;
+}
+
+int cdi_specs_check(const struct cdi_strings *dirs, const char *only,
+                    int (*fn)(const struct cdi_specs_clash *clash, void *user), void *user)
+{
+    struct check c = {.only = only, .fn = fn, .user = user};
+    int rc = dirs ? check_dirs(&c, dirs) : check_all(&c);
+
+    cdi_strings_fini(&c.seen);
     return rc;
 }
 
@@ -364,21 +294,19 @@ bool cdi_specs_engine_reads(const char *engine, const char *file)
 
 void cdi_specs_say(const struct cdi_specs_clash *c, char *text, size_t size)
 {
-    char more[48] = "", who[64] = "engines take";
+    char who[64] = "engines take";
 
-    if (c->more > 0)
-        snprintf(more, sizeof(more), " (and %zu more)", c->more);
     if (c->engine)
         snprintf(who, sizeof(who), "rootless %s takes", c->engine);
     if (c->twice)
         snprintf(text, size,
-                 "%.100s%s is in both %.150s and %.150s, so engines take neither: take one away",
-                 c->name, more, c->file, c->other);
+                 "%.100s is in both %.150s and %.150s, so engines take neither: take one away",
+                 c->name, c->file, c->other);
     else
         snprintf(text, size,
-                 "%.100s%s: %s it from %.150s, which wins over %.150s: take away the one that is "
+                 "%.100s: %s it from %.150s, which wins over %.150s: take away the one that is "
                  "not meant",
-                 c->name, more, who, c->file, c->other);
+                 c->name, who, c->file, c->other);
 }
 
 void cdi_specs_find(const char *kind, const char *name, char *path, size_t size)

@@ -29,8 +29,7 @@ void cdi_specs_own_path(const char *name, char *path, size_t size);
 int cdi_specs_all_dirs(struct cdi_strings *ret);
 
 struct cdi_specs_clash {
-    const char *name;   /* "VENDOR/CLASS=DEVICE", the first of them */
-    size_t more;        /* further devices of the same two files */
+    const char *name;   /* "VENDOR/CLASS=DEVICE", the first of the two files */
     bool twice;         /* in one folder: engines refuse both; else `file` wins over `other` */
     const char *engine; /* of a user's own, which alone sees it so; NULL: no one's in particular */
     const char *file, *other;
@@ -38,18 +37,13 @@ struct cdi_specs_clash {
 
 /*
  * Calls fn for each two files of these folders that have a device of one name, until it returns
- * non-zero. only: the pairs with this file alone; NULL: all. Files that engines do not take are
- * left out. Returns fn's last result, or -errno.
+ * non-zero. dirs NULL: for the folders of each engine, a pair once; of a user's own services only
+ * where they are installed. only: the pairs with this file alone, which is looked for in its own
+ * folder where no engine reads that; NULL: all. Files that engines do not take are left out, and
+ * those that are no JSON. Returns fn's last result, or -errno.
  */
 int cdi_specs_check(const struct cdi_strings *dirs, const char *only,
                     int (*fn)(const struct cdi_specs_clash *clash, void *user), void *user);
-
-/*
- * The same for the folders of each engine, a pair once; of a user's own services only where they
- * are installed. Where `only` is in none of them, its own folder is looked at.
- */
-int cdi_specs_check_all(const char *only,
-                        int (*fn)(const struct cdi_specs_clash *clash, void *user), void *user);
 
 /* What it means and what to do, as a sentence without a full stop, into text. */
 void cdi_specs_say(const struct cdi_specs_clash *clash, char *text, size_t size);

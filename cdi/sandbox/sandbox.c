@@ -117,7 +117,7 @@ static void say_rest(char *command, const struct sandbox_format *f, const struct
                         "writes " CDI_SPEC_PATH "; or apir engine configure %s\n",
                         command, f->engine, f->engine);
     if (f->engine)
-        (void)cdi_specs_check_all(spec, say_clash, command);
+        (void)cdi_specs_check(NULL, spec, say_clash, command);
     say_nodes(command, f, e);
     if (e->socket && stat(e->socket, &st) == 0)
         say_access(command, f, e->socket, &st);

@@ -288,7 +288,7 @@ static void say_written(const struct generate *g)
     else
         apir_text_print(stderr, "wrote %s; try: podman run --device %s/%s=%s …\n", g->output,
                         g->vendor, g->class_name, first_name(g, first, sizeof(first)));
-    (void)cdi_specs_check_all(g->output, say_clash, NULL);
+    (void)cdi_specs_check(NULL, g->output, say_clash, NULL);
 }
 
 static int generate(struct generate *g, struct apir_error *err)

@@ -163,10 +163,7 @@ int cdi_list_main(const struct cdi_args *args)
     l.here = !given;
     for (size_t i = 0; i < dirs.n; i++)
         read_dir(&l, dirs.items[i], given);
-    if (given)
-        (void)cdi_specs_check(&dirs, NULL, say_clash, &l);
-    else
-        (void)cdi_specs_check_all(NULL, say_clash, &l);
+    (void)cdi_specs_check(given ? &dirs : NULL, NULL, say_clash, &l);
     if (args->json)
         (void)apir_json_print(rows);
     else
