@@ -20,14 +20,6 @@ int cdi_usage_error(const char *command, const char *what, const char *word)
     return CDI_EXIT_USAGE;
 }
 
-int cdi_device_add(char *list, size_t size, const char *name)
-{
-    const size_t used = strlen(list);
-    const int n = snprintf(list + used, size - used, "%s%s", used > 0 ? "," : "", name);
-
-    return n < 0 || (size_t)n >= size - used ? -E2BIG : 0;
-}
-
 int cdi_become(const char *command, char *const *words)
 {
     execvp(words[0], words);
@@ -86,6 +78,8 @@ static void print_help(const struct cdi_command *c, const char *command)
     printf("  -h, --help%*s  this text\n\n", width - 8, "");
     if (c->operands && strcmp(c->operands, "ENGINE") == 0)
         printf("ENGINE: %s\n\n", cdi_engine_names());
+    if (c->print_kinds)
+        c->print_kinds();
     if (c->notes) {
         print_words(c->notes, 0, 0);
         putchar('\n');
@@ -101,7 +95,9 @@ static bool take(struct cdi_args *args, const struct cdi_option *o, const char *
     char *member = (char *)args + o->member;
 
     if (o->lists) {
-        if (cdi_device_add(args->devices, sizeof(args->devices), value) < 0)
+        const size_t used = strlen(args->devices), room = sizeof(args->devices) - used;
+        if ((size_t)snprintf(args->devices + used, room, "%s%s", used > 0 ? "," : "", value) >=
+            room)
             return false;
         value = args->devices;
     }
@@ -124,8 +120,6 @@ int cdi_command_run(const struct cdi_command *c, int argc, char **argv)
     struct cdi_args args = {.command = argv[0]};
     char what[128];
 
-    if (c->run_by_itself)
-        return c->run_by_itself(argc, argv);
     for (int i = 0; c->options[i].name; i++)
         options[i + 1] =
             (struct option){c->options[i].name,

@@ -29,9 +29,9 @@ enum {
 struct cdi_args {
     const char *command; /* "apir cdi list" */
     bool dry_run, follow, json, no_handshake, no_hook, no_host, once, print, strict;
-    const char *class_name, *config, *container, *dev_root, *device, *engine_version, *group, *hook,
-        *host_socket, *image, *interval, *output, *plugin, *server, *socket_dir, *spec, *state_dir,
-        *vendor;
+    const char *class_name, *config, *container, *dev_root, *device, *engine_version, *format,
+        *group, *hook, *host_socket, *image, *interval, *name, *output, *plugin, *server,
+        *socket_dir, *spec, *state_dir, *vendor;
     struct cdi_repeats {
         size_t n;
         const char *items[CDI_REPEATS_MAX];
@@ -52,17 +52,16 @@ struct cdi_option {
 
 /* The result is the exit code. */
 typedef int cdi_command_main(const struct cdi_args *args);
-typedef int cdi_command_program(int argc, char **argv); /* reads its options itself */
 
 struct cdi_command {
     const char *group, *name; /* group NULL: none */
     const char *brief;        /* for apir --help */
     cdi_command_main *run;
-    cdi_command_program *run_by_itself;         /* in place of run */
-    const char *operands;                       /* "FILE..."; NULL: none */
-    bool one_operand, may_lack;                 /* no more than one; none will do */
-    bool runs;                                  /* what follows the first operand is that one's */
-    const char *about, *notes, *codes;          /* paragraphs; notes behind the options, or NULL */
+    void (*print_kinds)(void);         /* a line for each value of an option; may be NULL */
+    const char *operands;              /* "FILE..."; NULL: none */
+    bool one_operand, may_lack;        /* no more than one; none will do */
+    bool runs;                         /* what follows the first operand is that one's */
+    const char *about, *notes, *codes; /* paragraphs; notes behind the options, or NULL */
     struct cdi_option options[CDI_OPTIONS_MAX]; /* up to one without a name, in order of apir(1) */
 };
 
@@ -75,18 +74,12 @@ int cdi_command_run(const struct cdi_command *c, int argc, char **argv);
  */
 int cdi_usage_error(const char *command, const char *what, const char *word);
 
-/*
- * --device, which may be given more than once: adds a name to those in `list`, with a comma
- * between. Returns 0 or -E2BIG.
- */
-int cdi_device_add(char *list, size_t size, const char *name);
-
 /* Becomes the program words[0]. Returns the exit code where that fails, with what is said of it. */
 int cdi_become(const char *command, char *const *words);
 
 cdi_command_main cdi_config_check_main, cdi_generate_main, cdi_list_main, cdi_validate_main,
     cdi_doctor_main, cdi_engine_configure_main, cdi_engine_reset_main, cdi_host_run_main,
-    cdi_host_serve_main, cdi_run_main, cdi_top_main, cdi_events_main, cdi_metrics_main;
-cdi_command_program cdi_spec_main;
+    cdi_host_serve_main, cdi_run_main, cdi_spec_main, cdi_top_main, cdi_events_main,
+    cdi_metrics_main;
 
 #endif

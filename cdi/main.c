@@ -13,6 +13,7 @@
 
 #include "backend/config/config.h"
 #include "cdi/commands.h"
+#include "cdi/sandbox/formats.h"
 #include "cdi/spec/spec.h"
 
 #define FLAG(name, member, help)                                                                   \
@@ -21,6 +22,15 @@
     {name, value, help, offsetof(struct cdi_args, member), .lists = false}
 #define LIST(name, value, member, help)                                                            \
     {name, value, help, offsetof(struct cdi_args, member), .repeats = true}
+
+#define DEVICE(help_default)                                                                       \
+    {"device", "NAME",                                                                             \
+     "a device of the CDI spec, as `apir cdi list` names them; more by one option each, or "       \
+     "commas (default: " help_default ")",                                                         \
+     offsetof(struct cdi_args, device), .lists = true}
+#define SPEC                                                                                       \
+    TEXT("spec", "FILE", spec,                                                                     \
+         "the CDI spec (default: the one that engines take; " CDI_SPEC_PATH ")")
 
 #define BESIDE "(default: beside this program's installation)"
 
@@ -230,13 +240,9 @@ static const struct cdi_command commands[] = {
                  "folder through, and /dev/dri or the folder of the host's socket.",
         .options =
             {
-                {"device", "NAME",
-                 "a device of the CDI spec, as `apir cdi list` names them; more by one option "
-                 "each, or commas (default: the first render node of virtio-gpu, and where there "
-                 "is none the host's socket)",
-                 offsetof(struct cdi_args, device), .lists = true},
-                TEXT("spec", "FILE", spec,
-                     "the CDI spec (default: the one that engines take; " CDI_SPEC_PATH ")"),
+                DEVICE("the first render node of virtio-gpu, and where there is none the host's "
+                       "socket"),
+                SPEC,
                 FLAG("print", print,
                      "runs nothing: prints the variables, NAME=VALUE, a line each, as systemd's "
                      "EnvironmentFile= takes them"),
@@ -247,7 +253,22 @@ static const struct cdi_command commands[] = {
     {
         .name = "spec",
         .brief = "print what a sandbox or an engine is told for a device",
-        .run_by_itself = cdi_spec_main,
+        .run = cdi_spec_main,
+        .about = "Prints what a sandbox or an engine is told so that programs in it find APIR0, as "
+                 "the CDI spec has it: device, plug-in, variables. Where that goes, and what is "
+                 "missing for who is to open the device, is said on standard error.",
+        .options =
+            {
+                TEXT("format", "FORMAT", format, "what it is for, one of those below"),
+                DEVICE("the spec's first"),
+                SPEC,
+                TEXT("name", "NAME", name,
+                     "of the container, or of the service of compose, where the text has it "
+                     "(default: CONTAINER)"),
+            },
+        .print_kinds = sandbox_formats_print,
+        .codes = "0 printed, 1 no such device, what the spec names is not here, or the format has "
+                 "no way to say it, 2 wrong usage.",
     },
     {
         .name = "top",

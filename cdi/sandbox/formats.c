@@ -431,12 +431,12 @@ const struct sandbox_format sandbox_formats[] = {
     {0},
 };
 
-const struct sandbox_format *sandbox_format_find(const char *name)
+void sandbox_formats_print(void)
 {
+    puts("FORMAT:");
     for (const struct sandbox_format *f = sandbox_formats; f->name; f++)
-        if (strcmp(f->name, name) == 0)
-            return f;
-    return NULL;
+        printf("  %-10s  %s\n", f->name, f->where);
+    putchar('\n');
 }
 
 static int check_characters(const char *text, const char *not_in, const char *format,

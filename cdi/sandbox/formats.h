@@ -38,8 +38,8 @@ struct sandbox_format {
 /* Ends with a row without a name. */
 extern const struct sandbox_format sandbox_formats[];
 
-/* NULL: there is no such. */
-const struct sandbox_format *sandbox_format_find(const char *name);
+/* For --help: a line for each. */
+void sandbox_formats_print(void);
 
 /* The text, of the caller, or a refusal where the format has no way to say it. 0 or -errno. */
 int sandbox_format_text(const struct sandbox_format *format, const struct sandbox_edits *edits,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* apir spec */
 #include <errno.h>
-#include <getopt.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -20,35 +19,7 @@
 #include "common/error.h"
 #include "common/text.h"
 
-static const char usage[] =
-    "Usage: apir spec --format FORMAT [OPTION]...\n"
-    "\n"
-    "Prints what a sandbox or an engine is told so that programs in it find APIR0, as the CDI\n"
-    "spec has it: device, plug-in, variables. Where that goes, and what is missing for who is\n"
-    "to open the device, is said on standard error. FORMAT is one of:\n"
-    "\n";
-static const char usage_options[] =
-    "\n"
-    "  --format FORMAT   what it is for\n"
-    "  --device NAME     a device of the CDI spec, as `apir cdi list` names them; more by one\n"
-    "                    option each, or commas (default: the spec's first)\n"
-    "  --spec FILE       the CDI spec (default: the one that engines take; " CDI_SPEC_PATH ")\n"
-    "  --name NAME       of the container, or of the service of compose, where the text has it\n"
-    "                    (default: CONTAINER)\n"
-    "  -h, --help        this text\n"
-    "\n"
-    "Exit codes: 0 printed, 1 no such device, what the spec names is not here, or the format\n"
-    "has no way to say it, 2 wrong usage.\n";
-
 #define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
-
-static void print_usage(void)
-{
-    fputs(usage, stdout);
-    for (const struct sandbox_format *f = sandbox_formats; f->name; f++)
-        printf("  %-10s  %s\n", f->name, f->where);
-    fputs(usage_options, stdout);
-}
 
 /* ---- what the text alone does not do -------------------------------------------------- */
 
@@ -99,12 +70,13 @@ static int say_clash(const struct cdi_specs_clash *clash, void *user)
 {
     char text[512];
 
+    (void)user;
     cdi_specs_say(clash, text, sizeof(text));
-    apir_text_print(stderr, "%s: %s\n", (const char *)user, text);
+    apir_text_print(stderr, "apir spec: %s\n", text);
     return 0;
 }
 
-static void say_rest(char *command, const struct sandbox_format *f, const struct sandbox_edits *e,
+static void say_rest(const char *command, const struct sandbox_format *f, const struct sandbox_edits *e,
                      const char *spec)
 {
     struct stat st;
@@ -117,7 +89,7 @@ static void say_rest(char *command, const struct sandbox_format *f, const struct
                         "writes " CDI_SPEC_PATH "; or apir engine configure %s\n",
                         command, f->engine, f->engine);
     if (f->engine)
-        (void)cdi_specs_check(NULL, spec, say_clash, command);
+        (void)cdi_specs_check(NULL, spec, say_clash, NULL);
     say_nodes(command, f, e);
     if (e->socket && stat(e->socket, &st) == 0)
         say_access(command, f, e->socket, &st);
@@ -129,18 +101,13 @@ static void say_rest(char *command, const struct sandbox_format *f, const struct
 
 /* ---- the command ---------------------------------------------------------------------- */
 
-struct request {
-    const struct sandbox_format *format;
-    const char *device, *spec, *name;
-    char devices[CDI_DEVICE_LIST]; /* where `device` is, if it was given */
-};
-
-static int print(char *command, const struct request *r, struct apir_error *err)
+static int print(const struct cdi_args *args, const struct sandbox_format *f, const char *name,
+                 struct apir_error *err)
 {
     cleanup_edits struct sandbox_edits edits = {0};
     cleanup_free char *text = NULL;
     char path[PATH_MAX];
-    const char *spec = r->spec;
+    const char *spec = args->spec;
 
     if (!spec) {
         cdi_specs_find(CDI_SPEC_VENDOR "/" CDI_SPEC_CLASS, CDI_SPEC_FILE, path, sizeof(path));
@@ -149,79 +116,38 @@ static int print(char *command, const struct request *r, struct apir_error *err)
     /* What it says is what a container then loads. */
     int rc = geteuid() == 0 ? cdi_folder_check(spec, 0002, err) : 0;
     if (rc == 0 || rc == -ENOENT)
-        rc = sandbox_edits_read(spec, r->device, &edits, err);
-    if (rc == 0 && r->format->keeps_env)
+        rc = sandbox_edits_read(spec, args->device, &edits, err);
+    if (rc == 0 && f->keeps_env)
         sandbox_edits_forget_given(&edits);
-    if (rc == 0 && r->format->sees_all)
+    if (rc == 0 && f->sees_all)
         rc = sandbox_edits_pin(&edits, err);
     if (rc == 0)
-        rc = sandbox_format_text(r->format, &edits, r->name, &text, err);
+        rc = sandbox_format_text(f, &edits, name, &text, err);
     if (rc < 0)
         return rc;
     fputs(text, stdout);
-    say_rest(command, r->format, &edits, spec);
+    say_rest(args->command, f, &edits, spec);
     return 0;
 }
 
-/* Returns an exit code where the command ends here, else -1. */
-static int parse(struct request *r, int argc, char **argv)
+int cdi_spec_main(const struct cdi_args *args)
 {
-    enum { FORMAT = 256, DEVICE, SPEC, NAME };
-    static const struct option options[] = {
-        {"format", required_argument, NULL, FORMAT},
-        {"device", required_argument, NULL, DEVICE},
-        {"spec", required_argument, NULL, SPEC},
-        {"name", required_argument, NULL, NAME},
-        {"help", no_argument, NULL, 'h'},
-        {0},
-    };
-
-    for (int c; (c = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
-        switch (c) {
-        case FORMAT:
-            r->format = sandbox_format_find(optarg);
-            if (!r->format)
-                return cdi_usage_error(argv[0], "no such format: ", optarg);
-            break;
-        case DEVICE:
-            if (cdi_device_add(r->devices, sizeof(r->devices), optarg) < 0)
-                return cdi_usage_error(argv[0], "too many devices", "");
-            r->device = r->devices;
-            break;
-        case SPEC:
-            r->spec = optarg;
-            break;
-        case NAME:
-            r->name = optarg;
-            break;
-        case 'h':
-            print_usage();
-            return CDI_EXIT_OK;
-        default:
-            return cdi_usage_error(argv[0], NULL, NULL);
-        }
-    }
-    if (optind < argc)
-        return cdi_usage_error(argv[0], "unexpected: ", argv[optind]);
-    if (!r->format)
-        return cdi_usage_error(argv[0], "no --format", "");
-    /* It is written as it is, and is no option of a command. */
-    if (r->name[0] == '\0' || strchr("-._", r->name[0]) ||
-        r->name[strspn(r->name, NAME_CHARACTERS)] != '\0')
-        return cdi_usage_error(argv[0], "--name wants letters, digits, -, . and _, not ", r->name);
-    return -1;
-}
-
-int cdi_spec_main(int argc, char **argv)
-{
-    struct request r = {.name = "CONTAINER"};
+    const char *name = args->name ? args->name : "CONTAINER";
+    const struct sandbox_format *format = sandbox_formats;
     struct apir_error err = {0};
 
-    int code = parse(&r, argc, argv);
-    if (code >= 0)
-        return code;
-    if (print(argv[0], &r, &err) == 0)
+    if (!args->format)
+        return cdi_usage_error(args->command, "no --format", "");
+    while (format->name && strcmp(format->name, args->format) != 0)
+        format++;
+    if (!format->name)
+        return cdi_usage_error(args->command, "no such format: ", args->format);
+    /* It is written as it is, and is no option of a command. */
+    if (name[0] == '\0' || strchr("-._", name[0]) || name[strspn(name, NAME_CHARACTERS)] != '\0')
+        return cdi_usage_error(args->command, "--name wants letters, digits, -, . and _, not ",
+                               name);
+    if (print(args, format, name, &err) == 0)
         return CDI_EXIT_OK;
-    apir_text_print(stderr, "%s: %s\n", argv[0], err.msg);
+    apir_text_print(stderr, "%s: %s\n", args->command, err.msg);
     return CDI_EXIT_FAILED;
 }
