@@ -241,11 +241,8 @@ int cdi_file_each(const char *dir, const char *suffix, int (*fn)(const char *pat
         return -errno;
     int rc = entries_seen > CDI_FILE_ENTRIES_MAX ? -E2BIG : 0;
     for (int i = 0; i < n; i++) {
-        cleanup_free char *path = NULL;
-
         if (rc == 0 && cdi_file_ends_with(entries[i]->d_name, suffix)) {
-            if (asprintf(&path, "%s/%s", dir, entries[i]->d_name) < 0)
-                path = NULL;
+            cleanup_free char *path = apir_text_format("%s/%s", dir, entries[i]->d_name);
             rc = path ? fn(path, user) : -ENOMEM;
         }
         free(entries[i]);

@@ -2,7 +2,6 @@
 #include "common/text.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -67,18 +66,32 @@ void apir_text_accept(char *text, size_t size)
 
 void apir_text_print(FILE *out, const char *fmt, ...)
 {
-    cleanup_free char *text = NULL;
     va_list ap;
 
     va_start(ap, fmt);
-    int n = vasprintf(&text, fmt, ap);
+    cleanup_free char *text = apir_text_vformat(fmt, ap);
     va_end(ap);
-    if (n < 0) {
-        text = NULL;
+    if (!text)
         return;
-    }
     clean(text, true);
     fputs(text, out);
+}
+
+char *apir_text_vformat(const char *fmt, va_list ap)
+{
+    char *text;
+
+    return vasprintf(&text, fmt, ap) < 0 ? NULL : text;
+}
+
+char *apir_text_format(const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    char *text = apir_text_vformat(fmt, ap);
+    va_end(ap);
+    return text;
 }
 
 int apir_text_print_json(const char *text)

@@ -8,6 +8,7 @@
 #ifndef APIR_COMMON_TEXT_H
 #define APIR_COMMON_TEXT_H
 
+#include <stdarg.h>
 #include <stdio.h>
 
 /* Puts a question mark in the place of each such byte, newlines and tabs included. */
@@ -18,6 +19,10 @@ void apir_text_accept(char *text, size_t size);
 
 /* Prints one line, or a part of one, so cleaned; tabs, and a newline at its end, are kept. */
 void apir_text_print(FILE *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* A text of the caller's, to free; NULL: no memory. */
+char *apir_text_format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+char *apir_text_vformat(const char *fmt, va_list ap) __attribute__((format(printf, 1, 0)));
 
 /* A line of JSON, or several, on standard output: those characters as its escapes. 0 or -errno. */
 int apir_text_print_json(const char *text);

@@ -16,6 +16,7 @@
 
 #include "hook/mounts.h"
 #include "common/cleanup.h"
+#include "common/text.h"
 
 #define ANSWER_MS 2000 /* a frozen cgroup gives none */
 
@@ -76,11 +77,9 @@ static int open_procs(int proc)
     if (fstatfs(top, &fs) < 0 ||
         fs.f_type != (version == 1 ? CGROUP_SUPER_MAGIC : CGROUP2_SUPER_MAGIC))
         return -ENOTSUP;
-    cleanup_free char *file = NULL;
-    if (asprintf(&file, ".%s/cgroup.procs", path) < 0) {
-        file = NULL;
+    cleanup_free char *file = apir_text_format(".%s/cgroup.procs", path);
+    if (!file)
         return -ENOMEM;
-    }
     int fd = (int)syscall(SYS_openat2, top, file, &how, sizeof(how));
     return fd < 0 ? -errno : fd;
 }

@@ -25,6 +25,7 @@
 #include "cdi/engine/toml.h"
 #include "common/cleanup.h"
 #include "common/error.h"
+#include "common/text.h"
 
 enum doctor_status doctor_check_plugin(struct doctor *d, struct doctor_outcome *o)
 {
@@ -372,11 +373,9 @@ enum doctor_status doctor_check_hooks_d(struct doctor *d, struct doctor_outcome 
         return doctor_say(o, DOCTOR_FAIL, "%s", err.msg);
     }
     for (size_t i = 0; i < dirs.n; i++) {
-        cleanup_free char *dir = NULL;
+        cleanup_free char *dir = apir_text_format("%s%s", d->root, dirs.items[i]);
 
-        if (asprintf(&dir, "%s%s", d->root, dirs.items[i]) < 0)
-            dir = NULL;
-        else if (cdi_file_each(dir, ".json", check_hooks_file, &look) > 0)
+        if (dir && cdi_file_each(dir, ".json", check_hooks_file, &look) > 0)
             return DOCTOR_FAIL;
     }
     size_t n = strlen(d->hooks_dir);

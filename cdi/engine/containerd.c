@@ -17,6 +17,7 @@
 #include "cdi/file.h"
 #include "common/cleanup.h"
 #include "common/error.h"
+#include "common/text.h"
 
 /* What the CRI plug-in is called in each format of the file, from the first on. */
 static const char *const cri_names[] = {"cri", "io.containerd.grpc.v1.cri",
@@ -99,12 +100,10 @@ static int make_plan(const struct cdi_engine_where *where, struct cdi_engine_pla
              "of the files that this one imports the last one that has it",
              major, minor);
     const char *quote = strchr(cri_names[format], '.') ? "\"" : "";
-    if (asprintf(&plan->lines, "%s[plugins.%s%s%s]\n  enable_cdi = true\n",
-                 is_empty(text) ? "version = 2\n\n" : "", quote, cri_names[format], quote) < 0) {
-        plan->lines = NULL;
-        return apir_error_sys(err, ENOMEM, "config.toml");
-    }
-    return 0;
+    plan->lines =
+        apir_text_format("%s[plugins.%s%s%s]\n  enable_cdi = true\n",
+                         is_empty(text) ? "version = 2\n\n" : "", quote, cri_names[format], quote);
+    return plan->lines ? 0 : apir_error_sys(err, ENOMEM, "config.toml");
 }
 
 static int spec_dirs(const struct cdi_engine_where *where, struct cdi_strings *ret_dirs,

@@ -15,6 +15,7 @@
 #include "common/json.h"
 #include "common/cleanup.h"
 #include "common/error.h"
+#include "common/text.h"
 
 #define SPECS_DIR  "/etc/cdi"
 #define TEXT_FLAGS (JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE)
@@ -36,11 +37,8 @@ static int print(struct json_object *object, char **ret_text, struct apir_error 
 {
     const char *text = json_object_to_json_string_ext(object, TEXT_FLAGS);
 
-    if (!text || asprintf(ret_text, "%s\n", text) < 0) {
-        *ret_text = NULL;
-        return apir_error_sys(err, ENOMEM, "daemon.json");
-    }
-    return 0;
+    *ret_text = text ? apir_text_format("%s\n", text) : NULL;
+    return *ret_text ? 0 : apir_error_sys(err, ENOMEM, "daemon.json");
 }
 
 /* NULL where it is not there; *ret_wrong where it is something else. */
@@ -203,15 +201,10 @@ static int add_default_dirs(const struct cdi_engine_where *where, struct cdi_str
     int rc = cdi_specs_add_usual(ret_dirs);
 
     for (size_t i = 0; rc == 0 && !where->system && i < 2; i++) {
-        cleanup_free char *dir = NULL;
-
         if (!own[i])
             continue;
-        if (asprintf(&dir, "%s/cdi", own[i]) < 0) {
-            dir = NULL;
-            return -ENOMEM;
-        }
-        rc = cdi_strings_add(ret_dirs, dir);
+        cleanup_free char *dir = apir_text_format("%s/cdi", own[i]);
+        rc = dir ? cdi_strings_add(ret_dirs, dir) : -ENOMEM;
     }
     return rc;
 }

@@ -21,6 +21,7 @@
 #include "cdi/engine/toml.h"
 #include "common/cleanup.h"
 #include "common/error.h"
+#include "common/text.h"
 
 #define MARK "# Written by `apir engine configure podman`; `apir engine reset podman` removes it.\n"
 
@@ -76,17 +77,12 @@ static int read_conf_dir(const char *dir, void *user)
 __attribute__((format(printf, 3, 4))) static int
 read_at(struct reader *r, int (*read)(const char *, void *), const char *fmt, ...)
 {
-    char *path = NULL;
     va_list ap;
 
     va_start(ap, fmt);
-    int n = vasprintf(&path, fmt, ap);
+    cleanup_free char *path = apir_text_vformat(fmt, ap);
     va_end(ap);
-    if (n < 0)
-        return apir_error_sys(r->err, ENOMEM, "containers.conf");
-    int rc = read(path, r);
-    free(path);
-    return rc;
+    return path ? read(path, r) : apir_error_sys(r->err, ENOMEM, "containers.conf");
 }
 
 int cdi_podman_dirs(const struct cdi_engine_where *where, const char *except,

@@ -17,6 +17,7 @@
 #include "common/error.h"
 #include "common/json.h"
 #include "common/oci/cdi_rules.h"
+#include "common/text.h"
 
 #define DEVICES_MAX 20000u
 #define FILES_MAX   2000u
@@ -117,10 +118,10 @@ static void reader_free(struct reader **r)
 /* Non-zero where there is no room for more. */
 static int add(struct reader *r, const char *kind, const char *name)
 {
-    char *full;
-
     r->bytes += strlen(kind) + strlen(name) + 2;
-    if (r->n == DEVICES_MAX || r->bytes > BYTES_MAX || asprintf(&full, "%s=%s", kind, name) < 0)
+    const bool room = r->n < DEVICES_MAX && r->bytes <= BYTES_MAX;
+    char *full = room ? apir_text_format("%s=%s", kind, name) : NULL;
+    if (!full)
         return 1;
     r->devices[r->n++] = (struct device){full, r->n_files - 1};
     return 0;
@@ -185,14 +186,11 @@ struct check {
 
 static int say_once(struct check *c, const struct cdi_specs_clash *clash)
 {
-    cleanup_free char *key = NULL;
-
     if (c->only && !same_place(clash->file, c->only) && !same_place(clash->other, c->only))
         return 0;
-    if (asprintf(&key, "%s\n%s", clash->file, clash->other) < 0) {
-        key = NULL;
+    cleanup_free char *key = apir_text_format("%s\n%s", clash->file, clash->other);
+    if (!key)
         return -ENOMEM;
-    }
     if (cdi_strings_have(&c->seen, key) || cdi_strings_add(&c->seen, key) < 0)
         return 0;
     return c->fn(clash, c->user);

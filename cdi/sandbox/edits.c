@@ -112,11 +112,10 @@ static int add_names(struct sandbox_edits *e, const char *names, struct apir_err
     for (char *name = strtok_r(list, ", ", &save); name; name = strtok_r(NULL, ", ", &save)) {
         if (e->n_names == SANDBOX_LIST_MAX)
             return too_many("names", err);
-        int rc = strchr(name, '=') ? asprintf(&e->names[e->n_names], "%s", name)
-                                   : asprintf(&e->names[e->n_names], "%s=%s", kind, name);
-        if (rc < 0)
+        char *full = strchr(name, '=') ? strdup(name) : apir_text_format("%s=%s", kind, name);
+        if (!full)
             return apir_error_sys(err, ENOMEM, "devices");
-        e->n_names++;
+        e->names[e->n_names++] = full;
     }
     return 0;
 }
@@ -162,10 +161,9 @@ int sandbox_edits_pin(struct sandbox_edits *e, struct apir_error *err)
         return 0;
     if (e->n_env == SANDBOX_LIST_MAX)
         return too_many("variables", err);
-    if (asprintf(&e->transport, "APIR_TRANSPORT=virtgpu:%s", e->nodes[0].from) < 0) {
-        e->transport = NULL;
+    e->transport = apir_text_format("APIR_TRANSPORT=virtgpu:%s", e->nodes[0].from);
+    if (!e->transport)
         return apir_error_sys(err, ENOMEM, "CDI spec");
-    }
     e->env[e->n_env++] = e->transport;
     return 0;
 }
@@ -204,11 +202,9 @@ int sandbox_outside(struct json_object *const *edits, int n, const char *value, 
             if (!from || !to || strncmp(path, to, length) != 0 ||
                 (path[length] != '\0' && path[length] != '/'))
                 continue;
-            if (asprintf(ret_text, "%.*s%s%s", (int)(path - value), value, from, path + length) >=
-                0)
-                return 1;
-            *ret_text = NULL;
-            return -ENOMEM;
+            *ret_text =
+                apir_text_format("%.*s%s%s", (int)(path - value), value, from, path + length);
+            return *ret_text ? 1 : -ENOMEM;
         }
     }
     *ret_text = strdup(value);

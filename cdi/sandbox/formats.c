@@ -11,6 +11,7 @@
 #include "cdi/sandbox/quote.h"
 #include "common/cleanup.h"
 #include "common/error.h"
+#include "common/text.h"
 
 /* ---- engines that read the spec ------------------------------------------------------ */
 
@@ -229,14 +230,13 @@ static int write_apptainer(FILE *out, const struct sandbox_edits *e, const char 
 {
     const char *gap = "";
 
-    (void)name, (void)err;
+    (void)name;
     for (size_t i = 0; i < e->n_nodes + e->n_mounts; i++, gap = " ") {
         const struct sandbox_place *p = i < e->n_nodes ? &e->nodes[i] : &e->mounts[i - e->n_nodes];
-        cleanup_free char *bind = NULL;
-        if (asprintf(&bind, "%s:%s%s", p->from, p->to, p->read_only ? ":ro" : "") < 0) {
-            bind = NULL;
+        cleanup_free char *bind =
+            apir_text_format("%s:%s%s", p->from, p->to, p->read_only ? ":ro" : "");
+        if (!bind)
             return apir_error_sys(err, ENOMEM, "apptainer");
-        }
         fprintf(out, "%s--bind ", gap);
         sandbox_put_word(out, "", bind);
     }
@@ -260,12 +260,10 @@ static int put_seen(FILE *out, const char *before, const struct sandbox_edits *e
     int rc = sandbox_outside(e->edits, e->n_edits, e->env[i], &outside);
     const char *path = rc == 1 ? strchr(outside, '/') : NULL;
 
-    if (rc >= 0 && path)
-        rc = asprintf(&seen, "%.*s%s%s", (int)(path - outside), outside, inside(path), path);
-    if (rc < 0) {
-        seen = NULL;
+    if (path)
+        seen = apir_text_format("%.*s%s%s", (int)(path - outside), outside, inside(path), path);
+    if (rc < 0 || (path && !seen))
         return apir_error_sys(err, ENOMEM, "CDI spec");
-    }
     sandbox_put_word(out, before, seen ? seen : outside);
     return 0;
 }
@@ -333,11 +331,9 @@ static int write_flatpak(FILE *out, const struct sandbox_edits *e, const char *n
         os = os || inside_flatpak(p->from)[0] != '\0';
         if (inside_flatpak(p->from)[0] != '\0')
             continue;
-        cleanup_free char *file = NULL;
-        if (asprintf(&file, "%s%s", p->from, p->read_only ? ":ro" : "") < 0) {
-            file = NULL;
+        cleanup_free char *file = apir_text_format("%s%s", p->from, p->read_only ? ":ro" : "");
+        if (!file)
             return apir_error_sys(err, ENOMEM, "flatpak");
-        }
         fputs(gap, out);
         sandbox_put_word(out, "--filesystem=", file);
         gap = " ";

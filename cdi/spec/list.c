@@ -48,10 +48,9 @@ static void add_row(struct list *l, const char *file, const char *kind, struct j
     cleanup_json struct json_object *row = json_object_new_object();
     struct json_object *nodes = json_object_new_array();
     const char *name = apir_json_string(device, "name");
-    cleanup_free char *full = NULL;
+    cleanup_free char *full = name ? apir_text_format("%s=%s", kind, name) : NULL;
 
-    if (!name || asprintf(&full, "%s=%s", kind, name) < 0) {
-        full = NULL;
+    if (!full) {
         json_object_put(nodes);
         return;
     }

@@ -15,6 +15,7 @@
 #include "common/oci/cdi_rules.h"
 #include "common/cleanup.h"
 #include "common/error.h"
+#include "common/text.h"
 
 #define TEXT_FLAGS                                                                                 \
     (JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE)
@@ -173,10 +174,9 @@ int cdi_spec_build(const struct cdi_spec_options *o, struct json_object **ret_sp
     struct builder b = {false};
     cleanup_json struct json_object *spec = json_object_new_object();
     struct json_object *devices = json_object_new_array();
-    cleanup_free char *kind = NULL;
+    cleanup_free char *kind = apir_text_format("%s/%s", o->vendor, o->class_name);
 
-    if (asprintf(&kind, "%s/%s", o->vendor, o->class_name) < 0) {
-        kind = NULL;
+    if (!kind) {
         json_object_put(devices);
         return apir_error_sys(err, ENOMEM, "CDI spec");
     }
@@ -224,16 +224,14 @@ const char *cdi_spec_text(struct json_object *spec)
 int cdi_spec_store(const char *path, struct json_object *spec, struct apir_error *err)
 {
     cleanup_report struct cdi_report report = {0};
-    cleanup_free char *text = NULL;
 
     cdi_rules_check(spec, &report);
     if (report.n > 0)
         return apir_error_set(err, EINVAL, "not written, since it would not be valid: %s",
                               cdi_report_first(&report));
-    if (asprintf(&text, "%s\n", cdi_spec_text(spec)) < 0) {
-        text = NULL;
+    cleanup_free char *text = apir_text_format("%s\n", cdi_spec_text(spec));
+    if (!text)
         return apir_error_sys(err, ENOMEM, "%s", path);
-    }
     /* Rootless engines read it too. */
     return cdi_file_replace(path, text, 0644, 0755, err);
 }

@@ -18,6 +18,7 @@
 #include "common/json.h"
 #include "common/oci/cdi_names.h"
 #include "common/cleanup.h"
+#include "common/text.h"
 
 #define WHERE_MAX 256
 #define COUNT(a)  (sizeof(a) / sizeof((a)[0]))
@@ -42,7 +43,6 @@ const char *cdi_report_first(const struct cdi_report *report)
 void cdi_report_add(struct cdi_report *report, enum cdi_grade grade, const char *fmt, ...)
 {
     va_list ap;
-    char *text = NULL;
 
     report->n++;
     if (grade == CDI_GRADE_ERROR)
@@ -50,9 +50,9 @@ void cdi_report_add(struct cdi_report *report, enum cdi_grade grade, const char 
     if (report->n_kept == CDI_REPORT_MAX)
         return;
     va_start(ap, fmt);
-    int rc = vasprintf(&text, fmt, ap);
+    char *text = apir_text_vformat(fmt, ap);
     va_end(ap);
-    if (rc >= 0)
+    if (text)
         report->items[report->n_kept++] = (struct cdi_finding){grade, text};
 }
 

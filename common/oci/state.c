@@ -10,6 +10,7 @@
 #include "common/json.h"
 #include "common/cleanup.h"
 #include "common/error.h"
+#include "common/text.h"
 
 #define PID_MAX (4 * 1024 * 1024) /* PID_MAX_LIMIT of a 64-bit kernel */
 
@@ -119,14 +120,11 @@ int oci_state_read(int fd, struct oci_state *ret, struct apir_error *err)
 int oci_state_config(const struct oci_state *state, struct json_object **ret_config,
                      struct apir_error *err)
 {
-    cleanup_free char *path = NULL;
-
     if (!state->bundle)
         return apir_error_set(err, ENOENT, "the state names no bundle");
-    if (asprintf(&path, "%s/config.json", state->bundle) < 0) {
-        path = NULL;
+    cleanup_free char *path = apir_text_format("%s/config.json", state->bundle);
+    if (!path)
         return apir_error_sys(err, ENOMEM, "bundle");
-    }
     return apir_json_load(path, OCI_CONFIG_MAX, ret_config, err);
 }
 
@@ -134,17 +132,12 @@ int oci_state_config(const struct oci_state *state, struct json_object **ret_con
 static int absolute_root(const char *path, const char *bundle, char **ret_root,
                          struct apir_error *err)
 {
-    char *root = NULL;
-
     if (path[0] == '\0')
         return apir_error_set(err, EBADMSG, "the root is an empty path");
     if (path[0] != '/' && !bundle)
         return apir_error_set(err, EBADMSG, "the root is relative and the bundle is not known");
-    int n = path[0] == '/' ? asprintf(&root, "%s", path) : asprintf(&root, "%s/%s", bundle, path);
-    if (n < 0)
-        return apir_error_sys(err, ENOMEM, "root");
-    *ret_root = root;
-    return 0;
+    *ret_root = path[0] == '/' ? strdup(path) : apir_text_format("%s/%s", bundle, path);
+    return *ret_root ? 0 : apir_error_sys(err, ENOMEM, "root");
 }
 
 int oci_config_root(struct json_object *config, const char *bundle, char **ret_root,
