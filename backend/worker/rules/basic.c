@@ -10,15 +10,6 @@
 
 #include "backend/worker/rules/basic.h"
 
-static const char bad_shape[] = "op: shapes that do not fit";
-static const char bad_param[] = "op: a parameter out of range";
-
-#define D  (o->d)
-#define S0 (o->s[0])
-#define S1 (o->s[1])
-#define S2 (o->s[2])
-#define S3 (o->s[3])
-
 static bool is_quantised(const struct rules_op *o, const struct apir_tensor *t)
 {
     return o->types[t->type].block > 1;
@@ -37,7 +28,7 @@ static bool cpu_types_go_together(const struct rules_op *o)
 const char *rules_repeat_b(const struct rules_op *o)
 {
     if (!rules_repeats(S1, S0))
-        return bad_shape;
+        return BAD_SHAPE;
     return o->cpu && !cpu_types_go_together(o) ? "op: type of a source" : NULL;
 }
 
@@ -45,13 +36,13 @@ const char *rules_repeat_b(const struct rules_op *o)
 const char *rules_arith(const struct rules_op *o)
 {
     if (!rules_repeats(S1, S0))
-        return bad_shape;
+        return BAD_SHAPE;
     if (!o->cpu)
         return NULL;
     if (is_quantised(o, S0)) {
         /* kernel: row by row, both of one shape, the sum quantised again or F32 */
         if (!rules_same_shape(S0, S1) || S1->type != APIR_TYPE_F32)
-            return bad_shape;
+            return BAD_SHAPE;
         if (D->type != S0->type && D->type != APIR_TYPE_F32)
             return "op: type of the result";
         if (S0->nb[0] != rules_type_size(o, S0) || S1->nb[0] != 4 || D->nb[0] > D->nb[1] ||
@@ -77,8 +68,7 @@ const char *rules_unary(const struct rules_op *o)
 
 const char *rules_add_id(const struct rules_op *o)
 {
-    return S0->ne[0] == S1->ne[0] && S0->ne[1] == S2->ne[0] && S0->ne[2] == S2->ne[1] ? NULL
-                                                                                      : bad_shape;
+    return shape_if(S0->ne[0] == S1->ne[0] && S0->ne[1] == S2->ne[0] && S0->ne[2] == S2->ne[1]);
 }
 
 /* ggml_is_padded_1d() */
@@ -92,7 +82,7 @@ static bool is_padded_1d(const struct rules_op *o, const struct apir_tensor *t)
 const char *rules_add1(const struct rules_op *o)
 {
     if (rules_elements(S1) != 1 || !is_padded_1d(o, S0))
-        return bad_shape;
+        return BAD_SHAPE;
     if (is_quantised(o, S0) && o->cpu && S1->type != APIR_TYPE_F32)
         return "op: type of a source";
     return S1->type == APIR_TYPE_F32 || S1->type == S0->type ? NULL : "op: type of a source";
@@ -107,7 +97,7 @@ static const char *check_window(const struct rules_op *o)
 {
     rules_int end = D->params[3], size = (rules_int)rules_type_size(o, D);
     if (rules_elements(S1) > rules_elements(S0))
-        return bad_shape;
+        return BAD_SHAPE;
     if (is_quantised(o, D))
         return "op: type of the result";
     if (D->params[3] < 0)
@@ -168,13 +158,13 @@ const char *rules_dup(const struct rules_op *o)
 const char *rules_cpy(const struct rules_op *o)
 {
     if (rules_elements(S0) != rules_elements(D) || rules_elements(S1) != rules_elements(D))
-        return bad_shape;
+        return BAD_SHAPE;
     /* kernel: the work buffer is sized by source 1's type, the work done by the result's;
      * blocks are written by source 1's strides to the result's memory */
     if (S1->type != D->type)
         return "op: type of the result";
     if (!rules_same_shape(S1, D) || !rules_same_strides(S1, D))
-        return bad_shape;
+        return BAD_SHAPE;
     if (S0->type == D->type)
         return check_bytes(o);
     if (!o->cpu)
@@ -209,12 +199,12 @@ const char *rules_cpy(const struct rules_op *o)
 
 const char *rules_cont(const struct rules_op *o)
 {
-    return rules_elements(S0) == rules_elements(D) ? check_bytes(o) : bad_shape;
+    return rules_elements(S0) == rules_elements(D) ? check_bytes(o) : BAD_SHAPE;
 }
 
 const char *rules_reshape(const struct rules_op *o)
 {
-    return rules_elements(S0) == rules_elements(D) ? NULL : bad_shape;
+    return shape_if(rules_elements(S0) == rules_elements(D));
 }
 
 const char *rules_permute(const struct rules_op *o)
@@ -222,10 +212,10 @@ const char *rules_permute(const struct rules_op *o)
     unsigned seen = 0;
     for (int i = 0; i < APIR_TENSOR_DIMS; i++) {
         if (D->params[i] < 0 || D->params[i] >= APIR_TENSOR_DIMS)
-            return bad_param;
+            return BAD_PARAM;
         seen |= 1u << D->params[i];
         if (D->ne[D->params[i]] != S0->ne[i])
-            return bad_shape;
+            return BAD_SHAPE;
     }
     return seen == 15 ? NULL : "op: no permutation";
 }
@@ -233,29 +223,28 @@ const char *rules_permute(const struct rules_op *o)
 const char *rules_tri(const struct rules_op *o)
 {
     if (D->params[0] < 0 || D->params[0] > 3)
-        return bad_param;
-    return S0->ne[0] == S0->ne[1] ? NULL : bad_shape;
+        return BAD_PARAM;
+    return shape_if(S0->ne[0] == S0->ne[1]);
 }
 
 const char *rules_glu(const struct rules_op *o)
 {
     if (S1 && !rules_same_shape(S0, S1))
-        return bad_shape;
+        return BAD_SHAPE;
     /* kernel: of those with a limit none for BF16, and the CPU backend of 0.27 says that there is
      */
     if (o->cpu && S0->type == APIR_TYPE_BF16 &&
         (strcmp(o->sub, "SWIGLU_OAI") == 0 || strcmp(o->sub, "SWIGLU_CLAMP") == 0))
         return "op: type of a source";
-    return rules_shape_is(D, S1 ? S0->ne[0] : S0->ne[0] / 2, S0->ne[1], S0->ne[2], S0->ne[3])
-               ? NULL
-               : bad_shape;
+    return shape_if(
+        rules_shape_is(D, S1 ? S0->ne[0] : S0->ne[0] / 2, S0->ne[1], S0->ne[2], S0->ne[3]));
 }
 
 /* ---- rows --------------------------------------------------------------------- */
 
 const char *rules_scalar(const struct rules_op *o)
 {
-    return rules_elements(D) == 1 ? NULL : bad_shape;
+    return shape_if(rules_elements(D) == 1);
 }
 
 const char *rules_scale(const struct rules_op *o)
@@ -269,20 +258,20 @@ const char *rules_sum_rows(const struct rules_op *o)
     /* kernel: F32 alone */
     if (o->cpu && S0->type != APIR_TYPE_F32)
         return "op: type of a source";
-    return rules_shape_is(D, 1, S0->ne[1], S0->ne[2], S0->ne[3]) ? NULL : bad_shape;
+    return shape_if(rules_shape_is(D, 1, S0->ne[1], S0->ne[2], S0->ne[3]));
 }
 
 const char *rules_argmax(const struct rules_op *o)
 {
     if (S0->ne[2] != 1 || S0->ne[3] != 1)
-        return bad_shape;
-    return rules_shape_is(D, S0->ne[1], 1, 1, 1) ? NULL : bad_shape;
+        return BAD_SHAPE;
+    return shape_if(rules_shape_is(D, S0->ne[1], 1, 1, 1));
 }
 
 const char *rules_count_equal(const struct rules_op *o)
 {
     if (!rules_same_shape(S0, S1) || rules_elements(D) != 1)
-        return bad_shape;
+        return BAD_SHAPE;
     /* kernel: takes row numbers apart wrongly where there is more than one matrix, and
      * ends up before the tensor */
     if (o->cpu && (S0->ne[2] != 1 || S0->ne[3] != 1))
@@ -293,7 +282,7 @@ const char *rules_count_equal(const struct rules_op *o)
 const char *rules_repeat(const struct rules_op *o)
 {
     if (!rules_repeats(S0, D))
-        return bad_shape;
+        return BAD_SHAPE;
     bool known = S0->type == APIR_TYPE_F32 || S0->type == APIR_TYPE_F16 ||
                  S0->type == APIR_TYPE_BF16 || S0->type == APIR_TYPE_I16 ||
                  S0->type == APIR_TYPE_I32;
@@ -302,18 +291,18 @@ const char *rules_repeat(const struct rules_op *o)
 
 const char *rules_repeat_back(const struct rules_op *o)
 {
-    return rules_repeats(D, S0) ? NULL : bad_shape;
+    return shape_if(rules_repeats(D, S0));
 }
 
 const char *rules_concat(const struct rules_op *o)
 {
     int32_t dim = D->params[0];
     if (dim < 0 || dim >= APIR_TENSOR_DIMS)
-        return bad_param;
+        return BAD_PARAM;
     for (int i = 0; i < APIR_TENSOR_DIMS; i++) {
         if (i == dim ? D->ne[i] != S0->ne[i] + S1->ne[i]
                      : D->ne[i] != S0->ne[i] || D->ne[i] != S1->ne[i])
-            return bad_shape;
+            return BAD_SHAPE;
     }
     /* kernel: goes by all strides, but by rows of these */
     const bool by_rows = D->type > APIR_TYPE_F16 && D->type != APIR_TYPE_BF16 &&
@@ -325,27 +314,27 @@ const char *rules_concat(const struct rules_op *o)
 
 const char *rules_same_b(const struct rules_op *o)
 {
-    return rules_same_shape(S0, S1) ? NULL : bad_shape;
+    return shape_if(rules_same_shape(S0, S1));
 }
 
 /* kernel: eps >= 0 */
 const char *rules_eps(const struct rules_op *o)
 {
-    return rules_param_float(D, 0) >= 0.0f ? NULL : bad_param;
+    return param_if(rules_param_float(D, 0) >= 0.0f);
 }
 
 const char *rules_group_norm(const struct rules_op *o)
 {
     /* The groups' borders are counted in int, from a division by their number. */
-    return D->params[0] >= 1 && D->params[0] <= (S0->ne[2] ? S0->ne[2] : 1) ? NULL : bad_param;
+    return param_if(D->params[0] >= 1 && D->params[0] <= (S0->ne[2] ? S0->ne[2] : 1));
 }
 
 const char *rules_get_rows(const struct rules_op *o)
 {
     if (S0->ne[2] != S1->ne[1] || S0->ne[3] != S1->ne[2] || S1->ne[3] != 1)
-        return bad_shape;
+        return BAD_SHAPE;
     if (!rules_shape_is(D, S0->ne[0], S1->ne[0], S1->ne[1], S1->ne[2]))
-        return bad_shape;
+        return BAD_SHAPE;
     if (S0->type != APIR_TYPE_I32 && !rules_is_weight(S0))
         return "op: type of a source";
     return D->type == (S0->type == APIR_TYPE_I32 ? APIR_TYPE_I32 : APIR_TYPE_F32)
@@ -358,9 +347,9 @@ const char *rules_get_rows_back(const struct rules_op *o)
     bool matrix = S0->ne[2] == 1 && S0->ne[3] == 1 && D->ne[2] == 1 && D->ne[3] == 1;
     bool vector = S1->ne[1] == 1 && S1->ne[2] == 1 && S1->ne[3] == 1;
     if (!matrix || !vector || D->ne[0] != S0->ne[0])
-        return bad_shape;
+        return BAD_SHAPE;
     /* kernel: a row of source 0 per index, which the builder does not look at */
-    return S0->ne[1] >= S1->ne[0] ? NULL : bad_shape;
+    return shape_if(S0->ne[1] >= S1->ne[0]);
 }
 
 const char *rules_set_rows(const struct rules_op *o)
@@ -368,11 +357,11 @@ const char *rules_set_rows(const struct rules_op *o)
     /* Every dimension by its number: a stride hides where there is only one of it. */
     if (D->ne[0] != S0->ne[0] || D->ne[2] != S0->ne[2] || D->ne[3] != S0->ne[3] ||
         S0->ne[1] != S1->ne[0] || S1->ne[3] != 1)
-        return bad_shape;
+        return BAD_SHAPE;
     if (!rules_divides(S1->ne[1], S0->ne[2]) || !rules_divides(S1->ne[2], S0->ne[3]))
-        return bad_shape;
+        return BAD_SHAPE;
     if (S2 && (S2->type != D->type || !rules_same_shape(S2, D)))
-        return bad_shape;
+        return BAD_SHAPE;
     if (D->nb[0] != rules_type_size(o, D) && D->ne[0] != o->types[D->type].block)
         return "op: a tensor has scattered rows";
     if (D->type == APIR_TYPE_I8 || D->type == APIR_TYPE_I16 || D->type == APIR_TYPE_I64 ||
@@ -383,15 +372,14 @@ const char *rules_set_rows(const struct rules_op *o)
 
 const char *rules_diag(const struct rules_op *o)
 {
-    return S0->ne[1] == 1 && rules_shape_is(D, S0->ne[0], S0->ne[0], S0->ne[2], S0->ne[3])
-               ? NULL
-               : bad_shape;
+    return shape_if(S0->ne[1] == 1 &&
+                    rules_shape_is(D, S0->ne[0], S0->ne[0], S0->ne[2], S0->ne[3]));
 }
 
 const char *rules_diag_mask(const struct rules_op *o)
 {
     if (D->params[0] < 0)
-        return bad_param;
+        return BAD_PARAM;
     if (!o->cpu)
         return NULL;
     /* kernel: a copy in one piece, unless both lie at the same place; matrices nb[2] apart */
@@ -408,14 +396,13 @@ const char *rules_diag_mask(const struct rules_op *o)
 
 const char *rules_argsort(const struct rules_op *o)
 {
-    return D->params[0] == 0 || D->params[0] == 1 ? NULL : bad_param;
+    return param_if(D->params[0] == 0 || D->params[0] == 1);
 }
 
 const char *rules_top_k(const struct rules_op *o)
 {
-    return D->ne[0] <= S0->ne[0] && rules_shape_is(D, D->ne[0], S0->ne[1], S0->ne[2], S0->ne[3])
-               ? NULL
-               : bad_shape;
+    return shape_if(D->ne[0] <= S0->ne[0] &&
+                    rules_shape_is(D, D->ne[0], S0->ne[1], S0->ne[2], S0->ne[3]));
 }
 
 /* ---- products ------------------------------------------------------------------- */
@@ -429,11 +416,11 @@ const char *rules_mul_mat(const struct rules_op *o)
 {
     if (S0->ne[0] != S1->ne[0] || !rules_divides(S0->ne[2], S1->ne[2]) ||
         !rules_divides(S0->ne[3], S1->ne[3]))
-        return bad_shape;
+        return BAD_SHAPE;
     if (is_transposed(S0))
         return "op: a transposed matrix";
     if (!rules_shape_is(D, S0->ne[1], S1->ne[1], S1->ne[2], S1->ne[3]))
-        return bad_shape;
+        return BAD_SHAPE;
     /* GGML_HINT_SRC0_IS_HADAMARD. kernel: transforms source 1 in rows of the result, and
      * looks at nothing else. */
     if (D->params[1] == 1 && (S0->ne[0] != S0->ne[1] || (S0->ne[0] & (S0->ne[0] - 1))))
@@ -446,36 +433,34 @@ const char *rules_mul_mat_id(const struct rules_op *o)
     const struct apir_tensor *as = S0, *b = S1, *ids = S2;
     if (as->ne[3] != 1 || b->ne[3] != 1 || ids->ne[2] != 1 || ids->ne[3] != 1 ||
         ids->ne[1] != b->ne[2] || as->ne[0] != b->ne[0] || !rules_divides(b->ne[1], ids->ne[0]))
-        return bad_shape;
+        return BAD_SHAPE;
     if (is_transposed(as))
         return "op: a transposed matrix";
     if (!rules_empty(D) && as->ne[2] == 0)
-        return bad_shape;
-    return rules_shape_is(D, as->ne[1], ids->ne[0], b->ne[2], 1) ? NULL : bad_shape;
+        return BAD_SHAPE;
+    return shape_if(rules_shape_is(D, as->ne[1], ids->ne[0], b->ne[2], 1));
 }
 
 const char *rules_out_prod(const struct rules_op *o)
 {
     if (S0->ne[1] != S1->ne[1] || !rules_divides(S0->ne[2], S1->ne[2]) ||
         !rules_divides(S0->ne[3], S1->ne[3]))
-        return bad_shape;
+        return BAD_SHAPE;
     if (is_transposed(S0))
         return "op: a transposed matrix";
-    return rules_shape_is(D, S0->ne[0], S1->ne[0], S1->ne[2], S1->ne[3]) ? NULL : bad_shape;
+    return shape_if(rules_shape_is(D, S0->ne[0], S1->ne[0], S1->ne[2], S1->ne[3]));
 }
 
 /* ---- training ------------------------------------------------------------------- */
 
 const char *rules_cross_entropy(const struct rules_op *o)
 {
-    return rules_same_shape(S0, S1) && rules_elements(D) == 1 ? NULL : bad_shape;
+    return shape_if(rules_same_shape(S0, S1) && rules_elements(D) == 1);
 }
 
 const char *rules_cross_entropy_back(const struct rules_op *o)
 {
-    return rules_elements(S0) == 1 && rules_same_shape(S1, S2) && rules_same_shape(S1, D)
-               ? NULL
-               : bad_shape;
+    return shape_if(rules_elements(S0) == 1 && rules_same_shape(S1, S2) && rules_same_shape(S1, D));
 }
 
 /* Bytes from t's first to behind its last element: its numbers are checked. */
@@ -489,7 +474,7 @@ const char *rules_adamw(const struct rules_op *o)
 {
     if (!rules_same_shape(S0, S1) || !rules_same_shape(S0, S2) || !rules_same_shape(S0, S3) ||
         rules_elements(o->s[4]) != 7)
-        return bad_shape;
+        return BAD_SHAPE;
     /* kernel: goes through all of them with the strides of the first */
     for (int i = 1; i <= 3; i++)
         rules_reach(o, i, extent(o, S0));
@@ -499,7 +484,7 @@ const char *rules_adamw(const struct rules_op *o)
 const char *rules_sgd(const struct rules_op *o)
 {
     if (!rules_same_shape(S0, S1) || rules_elements(S2) != 2)
-        return bad_shape;
+        return BAD_SHAPE;
     rules_reach(o, 1, extent(o, S0));
     return NULL;
 }

@@ -8,19 +8,6 @@
 
 #include "backend/worker/rules/model.h"
 
-static const char bad_shape[] = "op: shapes that do not fit";
-static const char bad_param[] = "op: a parameter out of range";
-
-#define D    (o->d)
-#define S0   (o->s[0])
-#define S1   (o->s[1])
-#define S2   (o->s[2])
-#define S3   (o->s[3])
-#define S4   (o->s[4])
-#define S5   (o->s[5])
-#define S6   (o->s[6])
-#define P(i) (D->params[i])
-
 static bool is_vector(const struct apir_tensor *t)
 {
     return t->ne[1] == 1 && t->ne[2] == 1 && t->ne[3] == 1;
@@ -40,19 +27,19 @@ const char *rules_soft_max(const struct rules_op *o)
         return "op: a tensor is not contiguous";
     if (mask && (mask->ne[0] != S0->ne[0] || mask->ne[1] < S0->ne[1] ||
                  !rules_divides(mask->ne[2], S0->ne[2]) || !rules_divides(mask->ne[3], S0->ne[3])))
-        return bad_shape;
+        return BAD_SHAPE;
     if (!mask && rules_param_float(D, 1) > 0.0f)
         return "op: a source is missing";
     if (sinks && sinks->ne[0] != S0->ne[2])
-        return bad_shape;
+        return BAD_SHAPE;
     return o->cpu && S0->type != APIR_TYPE_F32 ? "op: type of a source" : NULL;
 }
 
 const char *rules_soft_max_back(const struct rules_op *o)
 {
     if (!rules_same_shape(S0, S1))
-        return bad_shape;
-    return o->cpu && rules_param_float(D, 1) != 0.0f ? bad_param : NULL;
+        return BAD_SHAPE;
+    return o->cpu && rules_param_float(D, 1) != 0.0f ? BAD_PARAM : NULL;
 }
 
 const char *rules_rope(const struct rules_op *o)
@@ -61,33 +48,33 @@ const char *rules_rope(const struct rules_op *o)
     int32_t n_dims = P(1), mode = P(2), n_offs = P(15);
     int64_t ne0 = S0->ne[0];
     if (mode != 0 && mode != NEOX && mode != MROPE && mode != VISION && mode != IMROPE)
-        return bad_param;
+        return BAD_PARAM;
     bool mrope = (mode & MROPE) != 0;
     if (!is_vector(S1) || S1->ne[0] != (mrope ? 4 : 1) * S0->ne[2])
-        return bad_shape;
+        return BAD_SHAPE;
     /* So llama.cpp asks whether the factors may lie here. */
     if (n_dims == 0 && o->cpu)
         o->reach->only_asked = "the CPU's kernel never ends where nothing is turned";
     if (n_dims < 0 || n_dims % 2 || n_offs < 0 || n_offs % 2 || (int64_t)n_offs + n_dims > ne0)
-        return bad_param;
+        return BAD_PARAM;
     /* kernel: goes by pairs, also through what is not turned */
     if (ne0 % 2)
-        return bad_shape;
+        return BAD_SHAPE;
     if (mode == VISION && (n_dims != ne0 / 2 || n_offs != 0))
-        return bad_param;
+        return BAD_PARAM;
     if (mrope) {
         int64_t sum = 0;
         for (int i = 11; i <= 14; i++) {
             if (P(i) < 0)
-                return bad_param;
+                return BAD_PARAM;
             sum += P(i);
         }
         /* kernel: positions modulo this; one of the first three must be there */
         if (P(11) + (int64_t)P(12) + P(13) <= 0 || (o->cpu && sum > ne0))
-            return bad_param;
+            return BAD_PARAM;
     }
     if (S2 && S2->ne[0] < n_dims / 2)
-        return bad_shape;
+        return BAD_SHAPE;
     /* kernel: reads a factor per pair of a row, also of those not turned */
     if (S2 && o->cpu)
         rules_reach(o, 2, rules_mul(ne0 / 2, 4));
@@ -99,28 +86,28 @@ const char *rules_flash_attn(const struct rules_op *o)
     const struct apir_tensor *q = S0, *k = S1, *v = S2, *mask = S3, *sinks = S4;
     if (k->ne[0] != q->ne[0] || k->ne[3] != q->ne[3] || v->ne[3] != q->ne[3] ||
         !rules_divides(k->ne[2], q->ne[2]))
-        return bad_shape;
+        return BAD_SHAPE;
     /* kernel: as many values as keys, shared between heads in the same way; the builder
      * does not look. */
     if (v->ne[1] != k->ne[1] || !rules_divides(v->ne[2], q->ne[2]))
-        return bad_shape;
+        return BAD_SHAPE;
     if (!rules_shape_is(D, v->ne[0], q->ne[2], q->ne[1], q->ne[3]))
-        return bad_shape;
+        return BAD_SHAPE;
     /* kernel: reads a row of the mask per query, a column per key */
     if (mask && (!rules_divides(mask->ne[2], q->ne[2]) || !rules_divides(mask->ne[3], q->ne[3]) ||
                  mask->ne[0] < k->ne[1] || mask->ne[1] < q->ne[1]))
-        return bad_shape;
+        return BAD_SHAPE;
     if (!mask && rules_param_float(D, 1) > 0.0f)
         return "op: a source is missing";
     if (sinks && sinks->ne[0] != q->ne[2])
-        return bad_shape;
+        return BAD_SHAPE;
     /* ggml_flash_attn_ext_set_n_kv_max(): a bound of what the mask lets through, 0: none. A ggml
      * before 0.23 passes over it and looks at every key, with the same result. */
     if (P(4) < 0)
-        return bad_param;
+        return BAD_PARAM;
     /* kernel: GGML_PREC_DEFAULT or GGML_PREC_F32, which was 1 once (meaning.c) */
     if (o->cpu && P(3) != 0 && P(3) != 1 && P(3) != 10)
-        return bad_param;
+        return BAD_PARAM;
     return NULL;
 }
 
@@ -130,13 +117,11 @@ const char *rules_ssm_conv(const struct rules_op *o)
 {
     const struct apir_tensor *sx = S0, *c = S1;
     if (sx->ne[3] != 1 || !is_matrix(c) || sx->ne[1] != c->ne[1])
-        return bad_shape;
+        return BAD_SHAPE;
     /* kernel: rows of one packed plane */
     if (o->cpu && sx->nb[1] != rules_mul(sx->ne[0], 4))
         return "op: the CPU wants its rows in line";
-    return rules_shape_is(D, c->ne[1], (rules_int)sx->ne[0] - c->ne[0] + 1, sx->ne[2], 1)
-               ? NULL
-               : bad_shape;
+    return shape_if(rules_shape_is(D, c->ne[1], (rules_int)sx->ne[0] - c->ne[0] + 1, sx->ne[2], 1));
 }
 
 /* Both lower dimensions packed, also where there is one of them only. */
@@ -153,17 +138,17 @@ const char *rules_ssm_scan(const struct rules_op *o)
     if (!ids)
         return "op: a source is missing";
     if (P(0) < 1)
-        return bad_param;
+        return BAD_PARAM;
     if (!is_packed_to_1(x) || !is_packed_to_1(b) || !is_packed_to_1(c))
         return "op: a tensor has rows that are not in line";
     if (!rules_shape_is(dt, heads, tokens, seqs, 1) || s->ne[1] != dim || s->ne[2] != heads ||
         !rules_same_shape(b, c) || b->ne[0] != d_state || b->ne[2] != tokens || b->ne[3] != seqs ||
         !is_vector(ids) || ids->ne[0] != seqs || !is_matrix(a) || a->ne[1] != heads)
-        return bad_shape;
+        return BAD_SHAPE;
     if (a->ne[0] != 1 && (a->ne[0] != d_state || P(0) != 1))
-        return bad_shape;
+        return BAD_SHAPE;
     if (!rules_divides(b->ne[1], heads))
-        return bad_shape;
+        return BAD_SHAPE;
     /* kernel: steps through the result by the strides of the state, which may say anything
      * where there is one of something only */
     if (o->cpu && (seqs > 1 || P(0) > 1) &&
@@ -171,8 +156,7 @@ const char *rules_ssm_scan(const struct rules_op *o)
          s->nb[3] != rules_mul((rules_int)s->nb[2], heads)))
         return "op: a tensor is not contiguous";
     rules_int states = rules_mul(rules_mul(rules_mul(d_state, dim), heads), seqs);
-    return rules_shape_is(D, rules_elements(x) + rules_mul(states, P(0)), 1, 1, 1) ? NULL
-                                                                                   : bad_shape;
+    return shape_if(rules_shape_is(D, rules_elements(x) + rules_mul(states, P(0)), 1, 1, 1));
 }
 
 /* ---- RWKV, GLA -------------------------------------------------------------------- */
@@ -186,19 +170,18 @@ static const char *check_wkv(const struct rules_op *o, const struct apir_tensor 
 {
     int64_t size = like->ne[0], heads = like->ne[1], tokens = like->ne[2], seqs = state->ne[1];
     if (like->ne[3] != 1)
-        return bad_shape;
+        return BAD_SHAPE;
     for (int i = 0; i < n; i++) {
         if (!rules_same_shape(o->s[streams[i]], like))
-            return bad_shape;
+            return BAD_SHAPE;
     }
     if (seqs <= 0 || heads <= 0 || tokens % seqs)
-        return bad_shape;
+        return BAD_SHAPE;
     rules_int state_size = rules_mul(rules_mul(rules_mul(size, size), heads), seqs);
     if (rules_elements(state) != state_size)
-        return bad_shape;
-    return rules_shape_is(D, rules_mul(size, heads), tokens + rules_mul(size, seqs), 1, 1)
-               ? NULL
-               : bad_shape;
+        return BAD_SHAPE;
+    return shape_if(
+        rules_shape_is(D, rules_mul(size, heads), tokens + rules_mul(size, seqs), 1, 1));
 }
 
 const char *rules_wkv6(const struct rules_op *o)
@@ -206,7 +189,7 @@ const char *rules_wkv6(const struct rules_op *o)
     static const int streams[] = {1, 2, 4};
     /* kernel: a bonus per head and channel; the builder does not look at it */
     if (rules_elements(S3) != rules_mul(S0->ne[0], S0->ne[1]))
-        return bad_shape;
+        return BAD_SHAPE;
     return check_wkv(o, S0, streams, 3, S5);
 }
 
@@ -232,8 +215,8 @@ const char *rules_solve_tri(const struct rules_op *o)
 {
     if (S0->ne[0] != S0->ne[1] || S0->ne[1] != S1->ne[1] || S0->ne[2] != S1->ne[2] ||
         S0->ne[3] != S1->ne[3])
-        return bad_shape;
-    return rules_same_shape(D, S1) ? NULL : bad_shape;
+        return BAD_SHAPE;
+    return shape_if(rules_same_shape(D, S1));
 }
 
 const char *rules_delta_net(const struct rules_op *o)
@@ -242,19 +225,19 @@ const char *rules_delta_net(const struct rules_op *o)
     int64_t size = v->ne[0], heads = v->ne[1], tokens = v->ne[2], seqs = v->ne[3];
     rules_int slots = P(0);
     if (slots < 1)
-        return bad_param;
+        return BAD_PARAM;
     /* kernel: rows of q and k are as long as those of v, heads repeat, sequences group;
      * the builder does not look */
     if (q->ne[0] != size || k->ne[0] != size || q->ne[2] != tokens || k->ne[2] != tokens ||
         !rules_divides(q->ne[1], heads) || !rules_divides(k->ne[1], heads) ||
         !rules_divides(q->ne[3], seqs) || !rules_divides(k->ne[3], seqs))
-        return bad_shape;
+        return BAD_SHAPE;
     if ((g->ne[0] != 1 && g->ne[0] != size) || !rules_shape_is(g, g->ne[0], heads, tokens, seqs) ||
         !rules_shape_is(beta, 1, heads, tokens, seqs) ||
         !rules_shape_is(state, size, size, heads, seqs))
-        return bad_shape;
+        return BAD_SHAPE;
     rules_int rows = rules_mul(tokens, seqs) + rules_mul(rules_mul(slots, size), seqs);
-    return rules_shape_is(D, rules_mul(size, heads), rows, 1, 1) ? NULL : bad_shape;
+    return shape_if(rules_shape_is(D, rules_mul(size, heads), rows, 1, 1));
 }
 
 /* ---- DeepSeek --------------------------------------------------------------------- */
@@ -265,8 +248,8 @@ const char *rules_indexer(const struct rules_op *o)
     if (q->ne[0] != k->ne[0] || k->ne[1] != 1 || q->ne[3] != k->ne[3] ||
         !rules_shape_is(w, q->ne[1], q->ne[2], 1, q->ne[3]) || mask->ne[0] != k->ne[2] ||
         mask->ne[1] != q->ne[2] || mask->ne[2] != 1 || !rules_divides(mask->ne[3], w->ne[3]))
-        return bad_shape;
-    return rules_shape_is(D, k->ne[2], q->ne[2], 1, q->ne[3]) ? NULL : bad_shape;
+        return BAD_SHAPE;
+    return shape_if(rules_shape_is(D, k->ne[2], q->ne[2], 1, q->ne[3]));
 }
 
 const char *rules_hc_comb(const struct rules_op *o)
@@ -274,11 +257,11 @@ const char *rules_hc_comb(const struct rules_op *o)
     enum { HC = 4, MIX = (2 + HC) * HC };
     const struct apir_tensor *mixes = S0, *scale = S1, *base = S2;
     if (P(1) <= 0)
-        return bad_param;
+        return BAD_PARAM;
     if (mixes->ne[0] != MIX || !is_matrix(mixes) || !is_vector(scale) || scale->ne[0] < 3 ||
         !rules_shape_is(base, MIX, 1, 1, 1))
-        return bad_shape;
-    return rules_shape_is(D, HC, HC, mixes->ne[1], 1) ? NULL : bad_shape;
+        return BAD_SHAPE;
+    return shape_if(rules_shape_is(D, HC, HC, mixes->ne[1], 1));
 }
 
 const char *rules_hc_pre(const struct rules_op *o)
@@ -286,10 +269,10 @@ const char *rules_hc_pre(const struct rules_op *o)
     const struct apir_tensor *x = S0, *w = S1;
     int64_t hc = x->ne[1], tokens = x->ne[2];
     if (hc <= 0 || x->ne[3] != 1 || !rules_shape_is(D, x->ne[0], tokens, 1, 1))
-        return bad_shape;
+        return BAD_SHAPE;
     /* A weight per stream; or, gated, one per element (parameter 1). */
     if (P(1) ? !rules_same_shape(w, x) : !rules_shape_is(w, hc, tokens, 1, 1))
-        return bad_shape;
+        return BAD_SHAPE;
     return S2 ? "op: too many sources" : NULL;
 }
 
@@ -299,8 +282,8 @@ const char *rules_hc_post(const struct rules_op *o)
     int64_t hc = residual->ne[1], tokens = x->ne[1];
     if (hc <= 0 || !is_matrix(x) || !rules_shape_is(residual, x->ne[0], hc, tokens, 1) ||
         !rules_shape_is(post, hc, tokens, 1, 1))
-        return bad_shape;
+        return BAD_SHAPE;
     if (comb && !rules_shape_is(comb, hc, hc, tokens, 1))
-        return bad_shape;
-    return rules_shape_is(D, x->ne[0], hc, tokens, 1) ? NULL : bad_shape;
+        return BAD_SHAPE;
+    return shape_if(rules_shape_is(D, x->ne[0], hc, tokens, 1));
 }

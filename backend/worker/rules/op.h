@@ -4,6 +4,7 @@
 #define APIR_WORKER_RULES_OP_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "backend/worker/ggml/ggml.h"
@@ -34,6 +35,30 @@ const char *worker_rules_extent(const struct host_type *type, const struct apir_
 
 /* NULL, or what is wrong with the op. */
 typedef const char *rules_fn(const struct rules_op *o);
+
+#define BAD_SHAPE "op: shapes that do not fit"
+#define BAD_PARAM "op: a parameter out of range"
+
+static inline const char *shape_if(bool fits)
+{
+    return fits ? NULL : BAD_SHAPE;
+}
+
+static inline const char *param_if(bool valid)
+{
+    return valid ? NULL : BAD_PARAM;
+}
+
+/* In a rule, whose op is o: the result, its sources and parameters. */
+#define D    (o->d)
+#define S0   (o->s[0])
+#define S1   (o->s[1])
+#define S2   (o->s[2])
+#define S3   (o->s[3])
+#define S4   (o->s[4])
+#define S5   (o->s[5])
+#define S6   (o->s[6])
+#define P(i) (D->params[i])
 
 /* Product of two non-negative numbers; what is too large stays too large. */
 rules_int rules_mul(rules_int a, rules_int b);
