@@ -20,7 +20,6 @@
 #define FILE_MAX        (1 << 20)
 
 static int syslog_fd = -1;
-static int kmsg_fd = -1;
 static int file_fd = -1;
 static char container[13];
 
@@ -95,9 +94,6 @@ void hook_log_open(void)
         apir_close_fd(&syslog_fd);
     if (syslog_fd >= 0)
         return;
-    kmsg_fd = open("/dev/kmsg", O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (kmsg_fd >= 0)
-        return;
     /* Only root writes in /run, so the name is no trap. */
     cleanup_fd int run = open_folder(AT_FDCWD, "/run");
     file_fd = run < 0 ? -1 : open_in(run);
@@ -108,7 +104,7 @@ void hook_log_open(void)
 void hook_log_set_container(const char *id, const char *bundle)
 {
     snprintf(container, sizeof(container), "%s", id ? id : "");
-    if (!bundle || syslog_fd >= 0 || kmsg_fd >= 0 || file_fd >= 0)
+    if (!bundle || syslog_fd >= 0 || file_fd >= 0)
         return;
     /* The runtime's own folder for this container: no image writes there. */
     cleanup_fd int dir = open_folder(AT_FDCWD, bundle);
@@ -133,14 +129,9 @@ void hook_log(enum hook_level level, const char *fmt, ...)
     if (n < 0)
         return;
 
-    /*
-     * The kernel holds a record back until its newline; syslog wants none. A log
-     * that cannot be written to changes nothing for the container.
-     */
+    /* Without its newline. A log that cannot be written to changes nothing for the container. */
     if (syslog_fd >= 0)
         (void)send(syslog_fd, line, strlen(line) - 1, MSG_NOSIGNAL);
-    else if (kmsg_fd >= 0 && write(kmsg_fd, line, strlen(line)) < 0)
-        kmsg_fd = -1;
     if (file_fd >= 0)
         dprintf(file_fd, "%s", tail);
     dprintf(STDERR_FILENO, "%s", tail);

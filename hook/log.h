@@ -3,8 +3,7 @@
  * One line to where an operator finds it, the first of these that can be opened:
  *
  *   /dev/log                      the journal or syslog; rootless too
- *   /dev/kmsg                     the kernel's log (dmesg), where there is no syslog
- *   /run/apir-hook.log            where the container's device rules forbid that already
+ *   /run/apir-hook.log            where there is no syslog
  *   /run/user/UID/apir-hook.log   rootless, without syslog
  *   BUNDLE/apir-hook.log          the container's own folder of the runtime, till it is removed
  *

@@ -75,7 +75,7 @@ static const char usage[] =
     "  -h, --help       this text\n"
     "      --version    the version\n"
     "\n"
-    "Lines go to syslog or the journal, else to the kernel's log, else to\n"
+    "Lines go to syslog or the journal, else to\n"
     "/run/apir-hook.log, /run/user/UID/apir-hook.log or BUNDLE/apir-hook.log.\n"
     "\n"
     "Exit codes: 0 done, or nothing that could be done, 1 the request or the state is\n"
