@@ -220,6 +220,8 @@ int apir_json_load(const char *path, size_t max, struct json_object **ret_object
     cleanup_free char *data = NULL;
     size_t size = 0;
 
+    if (fd == -EINVAL)
+        return apir_error_set(err, EINVAL, "%s: not a regular file", path);
     if (fd < 0)
         return apir_error_sys(err, -fd, "%s", path);
     int rc = apir_file_read(fd, max, &data, &size, err);

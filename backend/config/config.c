@@ -2,7 +2,6 @@
 #include "backend/config/config.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <json-c/json.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -11,9 +10,7 @@
 #include <unistd.h>
 
 #include "backend/config/keys.h"
-#include "common/file.h"
 #include "common/json.h"
-#include "common/regular.h"
 #include "common/cleanup.h"
 
 /* Of a worker. The pools are ggml's and a BLAS library's. */
@@ -44,14 +41,14 @@ struct json_object *apir_config_show(const struct apir_config *config)
     return all;
 }
 
-static int config_set_defaults(struct apir_config *config)
+static int config_set_defaults(struct apir_config *config, struct apir_error *err)
 {
     *config = (struct apir_config){.stock_server = strdup(APIR_CONFIG_STOCK_SERVER)};
     for (size_t i = 0; i < config_keys_n; i++) {
         if (config_keys[i].otherwise)
             *(uint32_t *)member(config, &config_keys[i]) = config_keys[i].otherwise;
     }
-    return config->stock_server ? 0 : -ENOMEM;
+    return config->stock_server ? 0 : apir_error_sys(err, ENOMEM, "configuration");
 }
 
 static int config_read_key(const char *name, struct json_object *value, struct apir_config *config,
@@ -67,103 +64,39 @@ static int config_read_key(const char *name, struct json_object *value, struct a
     return apir_error_set(err, EINVAL, "unknown key \"%s\"", name);
 }
 
-/* ---- the text ---------------------------------------------------------------- */
+/* ---- the file ---------------------------------------------------------------- */
 
-/*
- * The line of a key of the outermost object, which json-c does not tell; 0 where it is written in
- * another way (\u0061 for a). The text is JSON, and text[size] is NUL.
- */
-static unsigned config_line(const char *text, size_t size, const char *name)
+/* Puts what the file says over the defaults in *config, which hold again where that is wrong. */
+static int config_take(struct json_object *json, struct apir_config *config, struct apir_error *err)
 {
-    unsigned line = 1, depth = 0;
-    for (size_t i = 0; i < size; i++) {
-        if (text[i] == '"') {
-            const size_t began = i + 1;
-            for (i++; i < size && text[i] != '"'; i++)
-                i += text[i] == '\\';
-            if (i >= size)
-                break;
-            const bool is_key = text[i + 1 + strspn(text + i + 1, " \t\r\n")] == ':';
-            if (is_key && depth == 1 && i - began == strlen(name) &&
-                memcmp(text + began, name, i - began) == 0)
-                return line;
-        }
-        depth += text[i] == '{' || text[i] == '[';
-        depth -= text[i] == '}' || text[i] == ']';
-        line += text[i] == '\n';
-    }
-    return 0;
-}
-
-/* Says where the key at fault is. Returns rc. */
-static int config_place(const char *text, size_t size, const char *name, int rc,
-                        struct apir_error *err)
-{
-    const unsigned line = config_line(text, size, name);
-    return line ? apir_error_wrap(err, "line %u", line) : rc;
-}
-
-/* text[size] is NUL. */
-static int config_parse(const char *text, size_t size, struct apir_config *config,
-                        struct apir_error *err)
-{
-    cleanup_json struct json_object *json = NULL;
-    int rc = apir_json_parse(text, size, &json, err);
-    if (rc < 0)
-        return rc;
+    int rc = 0;
     json_object_object_foreach(json, key, value)
     {
         rc = config_read_key(key, value, config, err);
-        if (rc == 0)
-            continue;
-        return config_place(text, size, key, rc, err);
+        if (rc < 0)
+            break;
     }
-    if (config->context_gpu_percent != 100 && config->mps == APIR_CONFIG_OFF) {
+    if (rc == 0 && config->context_gpu_percent != 100 && config->mps == APIR_CONFIG_OFF)
         rc = apir_error_set(
             err, EINVAL, "\"context_gpu_percent\" holds through MPS alone: give \"mps\" as well");
-        return config_place(text, size, "context_gpu_percent", rc, err);
-    }
-    if (config->latency && config->weight == 0) {
+    if (rc == 0 && config->latency && config->weight == 0)
         rc = apir_error_set(err, EINVAL,
                             "\"latency\" is within a class's share: give \"weight\" as well");
-        return config_place(text, size, "latency", rc, err);
+    if (rc < 0) {
+        apir_config_fini(config);
+        (void)config_set_defaults(config, NULL);
     }
-    return 0;
+    return rc;
 }
 
 int apir_config_parse(const char *text, size_t size, struct apir_config *config,
                       struct apir_error *err)
 {
-    int rc = config_set_defaults(config);
-    if (rc < 0)
-        return apir_error_sys(err, -rc, "configuration");
-    if (size > CONFIG_SIZE_MAX)
-        return apir_error_set(err, EFBIG, "more than 1 MiB");
-    cleanup_free char *copy = malloc(size + 1);
-    if (!copy)
-        return apir_error_sys(err, ENOMEM, "cannot parse");
-    memcpy(copy, text, size);
-    copy[size] = '\0';
-    rc = config_parse(copy, size, config, err);
-    if (rc < 0) {
-        apir_config_fini(config);
-        (void)config_set_defaults(config);
-    }
-    return rc;
-}
-
-/* ---- the file ---------------------------------------------------------------- */
-
-/* The whole file, to be freed; at most CONFIG_SIZE_MAX bytes. */
-static int config_read_file(const char *path, char **ret_text, size_t *ret_size,
-                            struct apir_error *err)
-{
-    cleanup_fd int fd = apir_regular_open(AT_FDCWD, path, 0);
-    if (fd == -EINVAL)
-        return apir_error_set(err, EINVAL, "not a regular file");
-    if (fd < 0)
-        return apir_error_sys(err, -fd, "cannot open");
-    return apir_file_read(fd, CONFIG_SIZE_MAX, ret_text, ret_size, err);
+    cleanup_json struct json_object *json = NULL;
+    int rc = config_set_defaults(config, err);
+    if (rc == 0)
+        rc = apir_json_parse(text, size, &json, err);
+    return rc == 0 ? config_take(json, config, err) : rc;
 }
 
 const char *apir_config_find(void)
@@ -180,22 +113,16 @@ const char *apir_config_find(void)
 
 int apir_config_load(const char *path, struct apir_config *config, struct apir_error *err)
 {
-    int rc = config_set_defaults(config);
-    if (rc < 0)
-        return apir_error_sys(err, -rc, "configuration");
+    cleanup_json struct json_object *json = NULL;
+    int rc = config_set_defaults(config, err);
     if (!path)
         path = apir_config_find();
-    if (!path)
-        return 0;
-
-    cleanup_free char *text = NULL;
-    size_t size = 0;
-    rc = config_read_file(path, &text, &size, err);
-    if (rc == 0) {
-        apir_config_fini(config);
-        rc = apir_config_parse(text, size, config, err);
-    }
-    return rc < 0 ? apir_error_wrap(err, "%s", path) : 0;
+    if (rc < 0 || !path)
+        return rc;
+    rc = apir_json_load(path, CONFIG_SIZE_MAX, &json, err);
+    if (rc == 0 && config_take(json, config, err) < 0)
+        rc = apir_error_wrap(err, "%s", path);
+    return rc;
 }
 
 void apir_config_fini(struct apir_config *config)

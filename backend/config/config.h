@@ -3,7 +3,7 @@
  * The host's configuration, one JSON object: the file named by APIR_CONFIG,
  * else /etc/apir/backend.json where it exists, else the defaults. Server and
  * worker read the same file. Every key is optional; an unknown key, a key twice, a
- * wrong type or a value out of range is an error that names key and line.
+ * wrong type or a value out of range is an error that names the key.
  */
 #ifndef APIR_CONFIG_H
 #define APIR_CONFIG_H
@@ -25,7 +25,7 @@ const char *apir_config_find(void);
  * caller calls apir_config_fini either way.
  */
 int apir_config_load(const char *path, struct apir_config *config, struct apir_error *err);
-/* The same from the file's text, which need not end with a NUL. */
+/* The same from the file's text; text[size] is a NUL. */
 int apir_config_parse(const char *text, size_t size, struct apir_config *config,
                       struct apir_error *err);
 void apir_config_fini(struct apir_config *config);

@@ -7,6 +7,7 @@
 
 #include <json-c/json.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "backend/config/config.h"
@@ -61,7 +62,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct apir_config config;
     struct apir_error err = {0};
-    int rc = apir_config_parse((const char *)data, size, &config, &err);
+    char *text = calloc(1, size + 1);
+    FUZZ_CHECK(text);
+    memcpy(text, data, size);
+    int rc = apir_config_parse(text, size, &config, &err);
+    free(text);
     FUZZ_CHECK((rc < 0) == (err.msg[0] != '\0'));
     FUZZ_CHECK(rc == 0 || config.given == 0);
     check_numbers(&config);
