@@ -2,18 +2,16 @@
 #include "backend/server/loop.h"
 
 #include <stddef.h>
-#include <time.h>
 
 #include "backend/server/ready.h"
 #include "backend/server/system.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/log.h"
 
 int64_t server_now_ms(void)
 {
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+    return (int64_t)apir_now_ms();
 }
 
 int server_loop_init(struct server_loop *loop)

@@ -12,6 +12,7 @@
 #include "backend/server/page.h"
 #include "protocol/atomic.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/fdsock.h"
 
 #define WORKER_STATUS_SIZE SERVER_PAGE_SIZE
@@ -53,7 +54,7 @@ static void server_worker_refused(void *user, const char *why)
 
 static void server_worker_count(struct server_worker *worker)
 {
-    const uint64_t now_ns = server_counts_now_ns();
+    const uint64_t now_ns = apir_now_ns();
     server_counts_read(&worker->counts, &worker->status->counts, now_ns, worker->counted_from_ns);
 }
 
@@ -215,7 +216,7 @@ int server_worker_start(struct server_worker *worker, const struct server_worker
         .spin = setup->spin,
         .spin_slot = server_spin_take(setup->spin),
         .seconds_to_start = setup->accounts->limits.config->seconds_to_start,
-        .counted_from_ns = server_counts_now_ns(),
+        .counted_from_ns = apir_now_ns(),
     };
     /* Where there may be no more pipes, it speaks to nobody. */
     if (server_output_open(&worker->output, children->loop, setup->outputs, setup->who,
@@ -267,7 +268,7 @@ int server_worker_take(struct server_worker *worker, struct server_worker *spare
     worker->status = spare->status;
     worker->spin = spare->spin;
     worker->spin_slot = spare->spin_slot;
-    worker->counted_from_ns = server_counts_now_ns();
+    worker->counted_from_ns = apir_now_ns();
     server_child_move(spare->children, &spare->child, &worker->child, server_worker_changed,
                       worker);
     server_output_move(&spare->output, &worker->output, setup->who);

@@ -35,6 +35,7 @@
 #include "backend/worker/shaders/fill.h"
 #include "protocol/atomic.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/parent.h"
 
@@ -88,7 +89,7 @@ static void work_pauses(struct worker *w, uint64_t now)
 /* The client was away since pause_ns, and has sent something. */
 static void gap_note(struct worker *w)
 {
-    const uint64_t now = worker_now_ns();
+    const uint64_t now = apir_now_ns();
     uint64_t gap = now - w->pause_ns;
     work_begins(w, now);
     w->pause_ns = 0;
@@ -106,7 +107,7 @@ static bool work_is_there(const struct worker *w)
 static bool look_for_work(struct worker *w)
 {
     const uint64_t window = w->gap_ns > SPIN_GAP_NS ? SPIN_MIN_NS : 2 * w->gap_ns + SPIN_MIN_NS;
-    uint64_t now = worker_now_ns();
+    uint64_t now = apir_now_ns();
     bool found = false;
     if (apir_crowd_there(&w->crowd, now) || !worker_spin_begin(&w->spin))
         return work_is_there(w);
@@ -120,7 +121,7 @@ static bool look_for_work(struct worker *w)
         /* Where cores are scarce the client may need this one to send anything. */
         if (!found)
             sched_yield();
-        now = worker_now_ns();
+        now = apir_now_ns();
         if (w->one_kernel && apir_crowd_note(&w->crowd, before, now))
             break;
     } while (!found && now < until);
@@ -133,7 +134,7 @@ static int wait_for_work(struct worker *w)
 {
     int rc = 0;
     if (!w->pause_ns)
-        work_pauses(w, worker_now_ns());
+        work_pauses(w, apir_now_ns());
     if (!look_for_work(w)) {
         /* Others may want the device; and nobody can tell when the client comes for its results. */
         if (w->turns && w->status->turns_held)
@@ -183,7 +184,7 @@ static void message_count(struct worker *w, const struct apir_msg *msg)
 /* At the log's level info: one that began then, of that many bytes, is done. */
 static void message_time(struct worker *w, const struct apir_msg *msg, uint64_t began, size_t size)
 {
-    const uint64_t took = worker_now_ns() - began;
+    const uint64_t took = apir_now_ns() - began;
     if (msg->code < APIR_COUNTED_CODES)
         worker_count(&w->status->counts.messages[msg->code].ns, took);
     apir_log(APIR_LOG_DEBUG, "%12llu ns %s for %llu ns, %zu bytes", (unsigned long long)began,
@@ -206,7 +207,7 @@ static int control_ended(int err)
 static int serve(struct worker *w)
 {
     bool timed = apir_log_enabled(APIR_LOG_INFO);
-    work_begins(w, worker_now_ns());
+    work_begins(w, apir_now_ns());
     for (uint32_t n = 1;; n++) {
         size_t size = 0;
         int rc = n % CONTROL_EVERY ? 0 : worker_control_drain(w);
@@ -236,7 +237,7 @@ static int serve(struct worker *w)
                 show_progress(w); /* this one may take long */
             /* From here on the server counts seconds_per_graph. */
             apir_store_release64(&w->status->taken, w->ring.head + size);
-            uint64_t began = timed ? worker_now_ns() : 0;
+            uint64_t began = timed ? apir_now_ns() : 0;
             why = worker_dispatch(w, &msg);
             message_count(w, &msg);
             if (timed)
@@ -428,18 +429,18 @@ static int prepare(struct worker *w, const struct options *o, struct apir_error 
 {
     struct apir_config config;
     struct worker_sandbox sandbox;
-    const uint64_t began = worker_now_ns();
+    const uint64_t began = apir_now_ns();
     int rc = apir_config_load(o->config, &config, err);
     if (!rc)
         rc = worker_mps_wait(&config, err);
     if (!rc)
         rc = worker_sandbox_enter(&sandbox, &config, err);
-    const uint64_t entered = worker_now_ns();
+    const uint64_t entered = apir_now_ns();
     if (!rc)
         rc = load(w, &config, o, err);
     if (!rc)
         rc = worker_mps_check(&config, &w->ggml, err);
-    const uint64_t loaded = worker_now_ns();
+    const uint64_t loaded = apir_now_ns();
     if (!rc)
         rc = worker_sandbox_filter(&sandbox, err);
     apir_config_fini(&config);
@@ -448,7 +449,7 @@ static int prepare(struct worker *w, const struct options *o, struct apir_error 
     if (!rc)
         apir_log(APIR_LOG_INFO, "sandbox: %s; it took %llu us before ggml was loaded, %llu after",
                  sandbox.text, (unsigned long long)(entered - began) / 1000,
-                 (unsigned long long)(worker_now_ns() - loaded) / 1000);
+                 (unsigned long long)(apir_now_ns() - loaded) / 1000);
     return rc;
 }
 
@@ -498,7 +499,7 @@ static int fill_shaders(struct worker *w, const struct options *o)
  */
 static int try_devices(struct worker *w, struct apir_error *err)
 {
-    const uint64_t began = worker_now_ns();
+    const uint64_t began = apir_now_ns();
     for (uint32_t i = 0; i < w->ggml.n_devices; i++) {
         const struct host_device *d = &w->ggml.devices[i];
         int rc = worker_control_try(w, d->name);
@@ -509,7 +510,7 @@ static int try_devices(struct worker *w, struct apir_error *err)
             return rc;
     }
     apir_log(APIR_LOG_INFO, "%u device(s) tried in %llu us", w->ggml.n_devices,
-             (unsigned long long)(worker_now_ns() - began) / 1000);
+             (unsigned long long)(apir_now_ns() - began) / 1000);
     return 0;
 }
 

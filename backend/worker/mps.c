@@ -14,6 +14,7 @@
 #include "backend/config/mps.h"
 #include "backend/worker/ggml/buffer.h"
 #include "backend/worker/worker.h"
+#include "common/clock.h"
 #include "common/log.h"
 
 #define LOOK_EVERY_US 2000
@@ -40,8 +41,8 @@ int worker_mps_wait(const struct apir_config *config, struct apir_error *err)
     if (config->mps == APIR_CONFIG_OFF)
         return 0;
     const char *folder = getenv(APIR_MPS_FOLDER_VARIABLE);
-    const uint64_t until = worker_now_ns() + WORKER_MPS_WAIT_MS * UINT64_C(1000000);
-    while (folder && worker_now_ns() < until) {
+    const uint64_t until = apir_now_ns() + WORKER_MPS_WAIT_MS * UINT64_C(1000000);
+    while (folder && apir_now_ns() < until) {
         if (daemon_listens(folder))
             return 0;
         usleep(LOOK_EVERY_US);

@@ -14,6 +14,7 @@
 #include "backend/worker/handlers.h"
 #include "backend/worker/table.h"
 #include "backend/worker/turn.h"
+#include "common/clock.h"
 #include "protocol/atomic.h"
 #include "common/log.h"
 
@@ -77,10 +78,10 @@ const char *worker_stream_settle(struct worker *w, uint32_t id)
     if (!s->host)
         return worker_bad_stream;
     if (s->dirty) {
-        const uint64_t began = s->graph_ns ? worker_now_ns() : 0;
+        const uint64_t began = s->graph_ns ? apir_now_ns() : 0;
         host_stream_sync(&w->ggml, s->host);
         if (s->graph_ns)
-            stream_worked(w, s, worker_now_ns() - began);
+            stream_worked(w, s, apir_now_ns() - began);
         stream_learn(s);
         s->graph_ns = 0;
         w->queued_bytes -= s->queued_bytes;
@@ -145,7 +146,7 @@ int worker_stream_compute(struct worker *w, struct worker_stream *s, struct host
         stream_begin(w, s);
         if (w->control_err)
             return GG_STATUS_FAILED;
-        const uint64_t began = worker_now_ns();
+        const uint64_t began = apir_now_ns();
         const uint32_t end = part_end(w, s, graph, first);
         const bool whole = first == 0 && end == graph->n_nodes;
         if (first == 0 && !whole)
@@ -158,14 +159,14 @@ int worker_stream_compute(struct worker *w, struct worker_stream *s, struct host
         s->graph_ns = taken;
         s->graph_nodes = end == graph->n_nodes ? end : 0; /* 0: nothing to learn yet */
         s->graph_elements = graph->elements;
-        stream_worked(w, s, worker_now_ns() - began);
+        stream_worked(w, s, apir_now_ns() - began);
         worker_stream_note(w, s, 0);
         first = end;
         if (first == graph->n_nodes || rc != GG_STATUS_SUCCESS)
             break;
         worker_turn_want(w, s->device);
         (void)worker_stream_settle(w, (uint32_t)(s - w->streams));
-        taken += worker_now_ns() - began;
+        taken += apir_now_ns() - began;
         stream_end(w, s);
     }
     stream_end(w, s);

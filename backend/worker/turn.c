@@ -2,6 +2,7 @@
 #include "backend/worker/turn.h"
 
 #include "backend/worker/control.h"
+#include "common/clock.h"
 #include "protocol/atomic.h"
 #include "protocol/futex.h"
 
@@ -64,7 +65,7 @@ void worker_turn_want(struct worker *w, uint32_t device)
 void worker_turn_wait(struct worker *w, uint32_t device)
 {
     const uint32_t bit = turn_bit(w, device);
-    const uint64_t began = worker_now_ns();
+    const uint64_t began = apir_now_ns();
     apir_store_release32(&w->status->turns_wanted, bit);
     for (;;) {
         const uint32_t seen = apir_load_acquire32(turn_word(w, bit));
@@ -78,7 +79,7 @@ void worker_turn_wait(struct worker *w, uint32_t device)
             apir_futex_wait(turn_word(w, bit), seen, &most);
     }
     apir_store_release32(&w->status->turns_wanted, 0);
-    worker_count(&w->status->counts.turns_ns, worker_now_ns() - began);
+    worker_count(&w->status->counts.turns_ns, apir_now_ns() - began);
     /* seconds_per_graph begins here. */
     apir_store_release64(&w->status->progress, w->status->progress + 1);
 }

@@ -11,7 +11,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <time.h>
 
 #include "backend/worker/ggml/buffer.h"
 #include "backend/worker/ggml/graph.h"
@@ -172,14 +171,6 @@ struct worker {
 static inline void worker_count(uint64_t *word, uint64_t n)
 {
     apir_store_relaxed64(word, *word + n);
-}
-
-/* CLOCK_MONOTONIC. */
-static inline uint64_t worker_now_ns(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
 #endif

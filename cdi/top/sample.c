@@ -9,6 +9,7 @@
 #include "cdi/commands.h"
 #include "cdi/top/ask.h"
 #include "cdi/top/who.h"
+#include "common/clock.h"
 #include "common/json.h"
 
 #define SHORT_ID 12
@@ -106,7 +107,7 @@ static void name_all(struct json_object *server)
 {
     struct json_object *said = apir_json_object(server, "server"), *item;
     const bool vm = said && !apir_json_string(said, "socket");
-    const int64_t to_real = cdi_who_now_ms(CLOCK_REALTIME) - cdi_who_now_ms(CLOCK_MONOTONIC);
+    const int64_t to_real = (int64_t)(apir_clock_ns(CLOCK_REALTIME) - apir_now_ns()) / 1000000;
 
     name_class(server);
     for (size_t i = 0; (item = cdi_top_item(server, "contexts", i)); i++)

@@ -15,6 +15,7 @@
 #include "cdi/top/table.h"
 #include "cdi/top/who.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/json.h"
 #include "common/text.h"
 
@@ -27,7 +28,7 @@ static void print_json(struct json_object *servers)
 {
     cleanup_json struct json_object *all = json_object_new_object();
 
-    (void)apir_json_set(all, "at_ms", json_object_new_int64(cdi_who_now_ms(CLOCK_REALTIME)));
+    (void)apir_json_set(all, "at_ms", json_object_new_int64((int64_t)(apir_clock_ns(CLOCK_REALTIME) / 1000000)));
     (void)apir_json_set(all, "servers", json_object_get(servers));
     (void)apir_text_print_json(json_object_to_json_string_ext(
         all, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));

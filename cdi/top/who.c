@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/text.h"
 #include "common/file.h"
 
@@ -94,18 +95,10 @@ static int64_t started(int64_t pid)
     return p ? (int64_t)strtoull(p, NULL, 10) * 1000 / sysconf(_SC_CLK_TCK) : -1;
 }
 
-int64_t cdi_who_now_ms(clockid_t clock)
-{
-    struct timespec t;
-
-    clock_gettime(clock, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 bool cdi_who_look(int64_t pid, int64_t began_ms, struct cdi_who *ret_who)
 {
     char cgroup[4096];
-    const int64_t slept = cdi_who_now_ms(CLOCK_BOOTTIME) - cdi_who_now_ms(CLOCK_MONOTONIC);
+    const int64_t slept = (int64_t)(apir_clock_ns(CLOCK_BOOTTIME) - apir_now_ns()) / 1000000;
 
     *ret_who = (struct cdi_who){0};
     if (pid <= 0 || !load(pid, "cgroup", cgroup, sizeof(cgroup)))

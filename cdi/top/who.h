@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <time.h>
 
 #define CDI_WHO_ENGINE 16u
 #define CDI_WHO_ID     64u
@@ -26,8 +25,5 @@ void cdi_who_parse(const char *cgroup, struct cdi_who *ret_who);
 /* Of a process that has been there before began_ms (of CLOCK_MONOTONIC): another one may have its
  * number by now. False: it is not there, or not to be seen. */
 bool cdi_who_look(int64_t pid, int64_t began_ms, struct cdi_who *ret_who);
-
-/* Milliseconds of this clock. */
-int64_t cdi_who_now_ms(clockid_t clock);
 
 #endif

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/server/seen/counts.h"
 
-#include <time.h>
-
 #include "protocol/atomic.h"
 #include "protocol/messages.h"
 
@@ -11,13 +9,6 @@
 #define SLACK_NS UINT64_C(1000000000)
 /* No machine moves so many bytes in a nanosecond; nor does it one message. */
 #define BYTES_PER_NS 4096u
-
-uint64_t server_counts_now_ns(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 /* `said` is the new value of *seen if it is neither less nor more than `most`; by `slack` it may
  * be, and is put right. */

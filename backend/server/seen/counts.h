@@ -25,13 +25,11 @@ struct server_counts {
     bool odd; /* it has said what cannot be */
 };
 
-/* CLOCK_MONOTONIC. To be asked before the page is read: what began in between has not begun yet. */
-uint64_t server_counts_now_ns(void);
-
 /*
- * Brings *counts, of the last look, up to now_ns. The worker may write anything to the page: what
- * goes back, or is more than the time since began_ns (the context's begin) has room for, is cut
- * off, and `odd`.
+ * Brings *counts, of the last look, up to now_ns (apir_now_ns(), asked before the page is read:
+ * what began in between has not begun yet). The worker may write anything to the page: what goes
+ * back, or is more than the time since began_ns (the context's begin) has room for, is cut off, and
+ * `odd`.
  */
 void server_counts_read(struct server_counts *counts, const struct apir_worker_counts *page,
                         uint64_t now_ns, uint64_t began_ns);

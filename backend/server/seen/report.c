@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/json.h"
 #include "common/text.h"
 #include "protocol/atomic.h"
@@ -64,7 +65,7 @@ static struct json_object *server_of(const struct server_contexts *contexts, con
         set_number(object, "vmm", (uint64_t)contexts->vmm);
     if (contexts->env.config_path)
         set_text(object, "config", contexts->env.config_path);
-    set_number(object, "now_ns", server_counts_now_ns());
+    set_number(object, "now_ns", apir_now_ns());
     (void)apir_json_set(object, "mps",
                         json_object_new_boolean(contexts->env.config->mps != APIR_CONFIG_OFF));
     (void)apir_json_set(object, "limits", limits_of(contexts->env.config));

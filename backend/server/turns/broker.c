@@ -12,13 +12,13 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "backend/server/limits/claims.h"
 #include "backend/server/turns/order.h"
 #include "backend/server/turns/wire.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/fdsock.h"
 
 #define FILES_LOOKED_AT 4096u
@@ -47,13 +47,6 @@ struct server_broker_peer {
     struct server_source source;
     struct seat seats[APIR_TURNS_MAX];
 };
-
-static uint64_t now_ns(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 /* ---- turns --------------------------------------------------------------------------- */
 
@@ -96,7 +89,7 @@ static void device_settle(struct server_broker_device *device)
     struct server_order_class *class = NULL;
     uint64_t after_ns = 0;
     for (enum server_order_act act;
-         (act = server_order_next(&device->order, now_ns(), &class, &after_ns));) {
+         (act = server_order_next(&device->order, apir_now_ns(), &class, &after_ns));) {
         struct server_broker_peer *peer = peer_of(broker, class);
         if (peer)
             peer_tell(peer, act == SERVER_ORDER_GRANT ? SERVER_TURNS_GRANT : SERVER_TURNS_RETURN,
@@ -140,7 +133,7 @@ static void broker_reap(struct server_broker *broker)
             struct server_broker_device *device = peer->seats[i].device;
             if (!device)
                 continue;
-            server_order_remove(&device->order, &peer->seats[i].class, now_ns());
+            server_order_remove(&device->order, &peer->seats[i].class, apir_now_ns());
             if (device->order.classes)
                 device_settle(device);
             else
@@ -195,7 +188,7 @@ static struct seat *seat_find(struct server_broker_peer *peer, const struct serv
     if (!seat->device)
         return NULL;
     seat->class = (struct server_order_class){.weight = m->weight, .latency = m->latency != 0};
-    server_order_add(&seat->device->order, &seat->class, now_ns());
+    server_order_add(&seat->device->order, &seat->class, apir_now_ns());
     return seat;
 }
 
@@ -214,9 +207,9 @@ static bool peer_dispatch(struct server_broker_peer *peer, const struct server_t
     if (!seat)
         return false;
     if (wants)
-        server_order_want(&seat->device->order, &seat->class, m->need, now_ns());
+        server_order_want(&seat->device->order, &seat->class, m->need, apir_now_ns());
     else
-        server_order_left(&seat->device->order, &seat->class, now_ns());
+        server_order_left(&seat->device->order, &seat->class, apir_now_ns());
     device_settle(seat->device);
     if (seat->class.wants)
         peer_tell(peer, SERVER_TURNS_WAIT, m->device, 0);
