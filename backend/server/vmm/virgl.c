@@ -49,35 +49,22 @@ static uint32_t server_virgl_blob_of(const struct server_virgl *virgl, uint32_t 
     return i;
 }
 
-/* Fds left in fds[] are closed by the caller; a handler steals what it keeps. */
-typedef void (*virgl_handler)(struct server_virgl *virgl, const union render_context_request *req,
-                              int *fds, size_t n_fds);
-
-static void server_virgl_on_nop(struct server_virgl *virgl, const union render_context_request *req,
-                                int *fds, size_t n_fds)
-{
-    (void)virgl;
-    (void)req;
-    (void)fds;
-    (void)n_fds;
-}
+/* fds: those that came, then -1; what a handler does not steal the caller closes. */
+typedef void virgl_handler(struct server_virgl *virgl, const union render_context_request *req,
+                           int *fds);
 
 static void server_virgl_on_init(struct server_virgl *virgl,
-                                 const union render_context_request *req, int *fds, size_t n_fds)
+                                 const union render_context_request *req, int *fds)
 {
-    int none = -1;
-    int rc = server_fences_attach(&virgl->fences, fds[0], req->init.shmem_size,
-                                  n_fds > 1 ? &fds[1] : &none);
+    int rc = server_fences_attach(&virgl->fences, fds[0], req->init.shmem_size, &fds[1]);
     if (rc < 0)
         server_virgl_violated(virgl, rc == -EEXIST ? "INIT twice" : "INIT with a bad timeline");
 }
 
 static void server_virgl_on_create_resource(struct server_virgl *virgl,
-                                            const union render_context_request *req, int *fds,
-                                            size_t n_fds)
+                                            const union render_context_request *req, int *fds)
 {
     (void)fds;
-    (void)n_fds;
     const struct render_context_create_resource *create = &req->create_resource;
     const char *why = "resource id in use";
     int fd =
@@ -103,33 +90,18 @@ static void server_virgl_on_create_resource(struct server_virgl *virgl,
     }
 }
 
-static void server_virgl_on_import_resource(struct server_virgl *virgl,
-                                            const union render_context_request *req, int *fds,
-                                            size_t n_fds)
-{
-    (void)fds;
-    (void)n_fds;
-    /* Resources of other contexts mean nothing to us. */
-    apir_log(APIR_LOG_DEBUG, "context %u: resource %u imported; ignored", virgl->context.id,
-             req->import_resource.res_id);
-}
-
 static void server_virgl_on_destroy_resource(struct server_virgl *virgl,
-                                             const union render_context_request *req, int *fds,
-                                             size_t n_fds)
+                                             const union render_context_request *req, int *fds)
 {
     (void)fds;
-    (void)n_fds;
     server_context_blob_destroy(&virgl->context,
                                 server_virgl_blob_of(virgl, req->destroy_resource.res_id));
 }
 
 static void server_virgl_on_submit_cmd(struct server_virgl *virgl,
-                                       const union render_context_request *req, int *fds,
-                                       size_t n_fds)
+                                       const union render_context_request *req, int *fds)
 {
     (void)fds;
-    (void)n_fds;
     const struct render_context_submit_cmd *cmd = &req->submit_cmd;
     if (cmd->size > RENDER_INLINE_CMD_SIZE)
         virgl->rest_size = cmd->size - RENDER_INLINE_CMD_SIZE;
@@ -154,11 +126,9 @@ static void server_virgl_on_submit_cmd(struct server_virgl *virgl,
 }
 
 static void server_virgl_on_submit_fence(struct server_virgl *virgl,
-                                         const union render_context_request *req, int *fds,
-                                         size_t n_fds)
+                                         const union render_context_request *req, int *fds)
 {
     (void)fds;
-    (void)n_fds;
     const struct render_context_submit_fence *fence = &req->submit_fence;
     if (server_fences_complete(&virgl->fences, fence->ring_index, fence->seqno) < 0)
         server_virgl_violated(virgl, "fence on a ring without a timeline");
@@ -168,14 +138,13 @@ static const struct virgl_op {
     size_t size;
     size_t min_fds;
     size_t max_fds;
-    virgl_handler handle;
+    virgl_handler *handle; /* NULL: it means nothing to us */
 } virgl_ops[RENDER_CONTEXT_OP_COUNT] = {
-    [RENDER_CONTEXT_NOP] = {4, 0, 0, server_virgl_on_nop},
+    [RENDER_CONTEXT_NOP] = {4, 0, 0, NULL},
     [RENDER_CONTEXT_INIT] = {sizeof(struct render_context_init), 1, 2, server_virgl_on_init},
     [RENDER_CONTEXT_CREATE_RESOURCE] = {sizeof(struct render_context_create_resource), 0, 0,
                                         server_virgl_on_create_resource},
-    [RENDER_CONTEXT_IMPORT_RESOURCE] = {sizeof(struct render_context_import_resource), 0, 1,
-                                        server_virgl_on_import_resource},
+    [RENDER_CONTEXT_IMPORT_RESOURCE] = {sizeof(struct render_context_import_resource), 0, 1, NULL},
     [RENDER_CONTEXT_DESTROY_RESOURCE] = {sizeof(struct render_context_destroy_resource), 0, 0,
                                          server_virgl_on_destroy_resource},
     [RENDER_CONTEXT_SUBMIT_CMD] = {sizeof(struct render_context_submit_cmd), 0, 0,
@@ -192,7 +161,8 @@ static void server_virgl_dispatch(struct server_virgl *virgl,
     if (size >= sizeof(req->op) && req->op < RENDER_CONTEXT_OP_COUNT)
         op = &virgl_ops[req->op];
     if (op && size == op->size && n_fds >= op->min_fds && n_fds <= op->max_fds) {
-        op->handle(virgl, req, fds, n_fds);
+        if (op->handle)
+            op->handle(virgl, req, fds);
         return;
     }
     server_virgl_violated(virgl, op ? "wrong size or number of descriptors" : "unknown op");
@@ -223,6 +193,7 @@ static bool server_virgl_receive(struct server_virgl *virgl)
 
     union render_context_request req = {0};
     int fds[APIR_FDSOCK_FDS_MAX];
+    memset(fds, -1, sizeof(fds));
     size_t size = 0;
     size_t n_fds = 0;
     int rc = server_framing_recv(&virgl->framing, virgl->peer.fd, &req, sizeof(req), &size, fds,
