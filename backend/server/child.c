@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "backend/server/list.h"
 #include "backend/server/machine.h"
 #include "backend/server/system.h"
 #include "common/cleanup.h"
@@ -23,12 +24,7 @@
 
 static void server_children_forget(struct server_children *children, struct server_child *child)
 {
-    for (struct server_child **c = &children->first; *c; c = &(*c)->next) {
-        if (*c == child) {
-            *c = child->next;
-            break;
-        }
-    }
+    SERVER_LIST_REMOVE(&children->first, child);
     child->pid = 0;
 }
 

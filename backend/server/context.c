@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "backend/server/list.h"
 #include "backend/server/ring.h"
 #include "protocol/atomic.h"
 #include "common/cleanup.h"
@@ -511,12 +512,7 @@ void server_context_init(struct server_context *context, struct server_contexts 
 void server_context_fini(struct server_context *context)
 {
     struct server_contexts *contexts = context->contexts;
-    for (struct server_context **c = &contexts->first; *c; c = &(*c)->next) {
-        if (*c == context) {
-            *c = context->next;
-            break;
-        }
-    }
+    SERVER_LIST_REMOVE(&contexts->first, context);
     if (context->served)
         contexts->n_served--;
     else

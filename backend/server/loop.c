@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 
+#include "backend/server/list.h"
 #include "backend/server/ready.h"
 #include "backend/server/system.h"
 #include "common/cleanup.h"
@@ -167,11 +168,6 @@ void server_timer_disarm(struct server_loop *loop, struct server_timer *timer)
 {
     if (!timer->armed)
         return;
-    for (struct server_timer **t = &loop->timers; *t; t = &(*t)->next) {
-        if (*t == timer) {
-            *t = timer->next;
-            break;
-        }
-    }
+    SERVER_LIST_REMOVE(&loop->timers, timer);
     timer->armed = false;
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "backend/server/closer.h"
+#include "backend/server/list.h"
 #include "backend/server/memory.h"
 #include "common/cleanup.h"
 #include "protocol/atomic.h"
@@ -132,12 +133,7 @@ static void book_free(struct server_shm_book *book)
     book->user->books--;
     if (books->at == book)
         books->at = book->next;
-    for (struct server_shm_book **b = &books->first; *b; b = &(*b)->next) {
-        if (*b == book) {
-            *b = book->next;
-            break;
-        }
-    }
+    SERVER_LIST_REMOVE(&books->first, book);
     free(book);
 }
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "backend/server/limits/claims.h"
+#include "backend/server/list.h"
 #include "backend/server/turns/order.h"
 #include "backend/server/turns/wire.h"
 #include "common/cleanup.h"
@@ -106,12 +107,7 @@ static void device_settle(struct server_broker_device *device)
 static void device_drop(struct server_broker_device *device)
 {
     struct server_broker *broker = device->broker;
-    for (struct server_broker_device **d = &broker->devices; *d; d = &(*d)->next) {
-        if (*d == device) {
-            *d = device->next;
-            break;
-        }
-    }
+    SERVER_LIST_REMOVE(&broker->devices, device);
     server_timer_disarm(broker->loop, &device->timer);
     free(device);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/server/turns/order.h"
+#include "backend/server/list.h"
 
 #include <stddef.h>
 
@@ -63,12 +64,7 @@ void server_order_remove(struct server_order *order, struct server_order_class *
                          uint64_t now_ns)
 {
     order_charge(order, now_ns);
-    for (struct server_order_class **c = &order->classes; *c; c = &(*c)->next) {
-        if (*c == class) {
-            *c = class->next;
-            return;
-        }
-    }
+    SERVER_LIST_REMOVE(&order->classes, class);
 }
 
 void server_order_want(struct server_order *order, struct server_order_class *class, uint32_t need,

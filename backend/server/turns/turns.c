@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "backend/server/list.h"
 #include "backend/server/memory.h"
 #include "backend/server/page.h"
 #include "backend/server/turns/order.h"
@@ -467,12 +468,7 @@ void server_turns_leave(struct server_turn_member *member)
     struct server_turns *turns = member->turns;
     if (!turns)
         return;
-    for (struct server_turn_member **m = &turns->members; *m; m = &(*m)->next) {
-        if (*m == member) {
-            *m = member->next;
-            break;
-        }
-    }
+    SERVER_LIST_REMOVE(&turns->members, member);
     server_turns_moved(member); /* what it has held is free */
     *member = (struct server_turn_member){0};
 }
