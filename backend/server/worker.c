@@ -139,15 +139,14 @@ static int server_worker_open_fds(struct worker_fds *fds, const struct server_wo
 }
 
 /* What the worker asks for is this context's from now on. Returns 0 or -errno. */
-static int account_open(struct server_worker *worker, const struct server_worker_setup *setup,
-                        const struct apir_worker_status *status, int control_fd)
+static int account_open(struct server_worker *worker, const struct server_worker_setup *setup)
 {
     worker->account = server_account_create(setup->accounts, setup->children, setup->owner);
     if (!worker->account)
         return -ENOMEM;
     if (setup->turns)
-        server_turns_join(setup->turns, &worker->account->turn, status);
-    return server_account_serve(worker->account, control_fd, server_worker_failed,
+        server_turns_join(setup->turns, &worker->account->turn, worker->status);
+    return server_account_serve(worker->account, worker->control_fd, server_worker_failed,
                                 server_worker_refused, worker);
 }
 
@@ -184,7 +183,7 @@ static int child_start(struct server_worker *worker, const struct server_worker_
                                            .is_worker = true,
                                            .in_group = true,
                                            .output = fds->output};
-    int rc = setup->spare ? 0 : account_open(worker, setup, worker->status, fds->control[0]);
+    int rc = setup->spare ? 0 : account_open(worker, setup);
     if (rc == 0)
         rc = server_child_start(children, &worker->child, &spec, server_worker_changed, worker);
     return rc;
@@ -211,7 +210,7 @@ int server_worker_start(struct server_worker *worker, const struct server_worker
         .children = children,
         .events = setup->events,
         .user = setup->user,
-        .control_fd = -1,
+        .control_fd = steal_fd(&fds.control[0]),
         .status = page,
         .spin = setup->spin,
         .spin_slot = server_spin_take(setup->spin),
@@ -227,7 +226,6 @@ int server_worker_start(struct server_worker *worker, const struct server_worker
         server_worker_fini(worker);
         return apir_error_sys(err, -rc, "cannot start the worker %s", path);
     }
-    worker->control_fd = steal_fd(&fds.control[0]);
     if (worker->seconds_to_start)
         server_timer_arm(children->loop, &worker->late,
                          server_now_ms() + (int64_t)worker->seconds_to_start * 1000,
@@ -255,20 +253,22 @@ bool server_worker_waits(const struct server_worker *worker)
 int server_worker_take(struct server_worker *worker, struct server_worker *spare,
                        const struct server_worker_setup *setup)
 {
-    *worker = (struct server_worker){.children = spare->children};
-    int rc = account_open(worker, setup, spare->status, spare->control_fd);
+    *worker = (struct server_worker){
+        .children = spare->children,
+        .events = setup->events,
+        .user = setup->user,
+        .control_fd = spare->control_fd,
+        .status = spare->status,
+        .spin = spare->spin,
+        .spin_slot = spare->spin_slot,
+        .counted_from_ns = apir_now_ns(),
+    };
+    int rc = account_open(worker, setup);
     if (rc < 0) {
         server_worker_leave_account(worker);
         *worker = (struct server_worker){0};
         return rc;
     }
-    worker->events = setup->events;
-    worker->user = setup->user;
-    worker->control_fd = spare->control_fd;
-    worker->status = spare->status;
-    worker->spin = spare->spin;
-    worker->spin_slot = spare->spin_slot;
-    worker->counted_from_ns = apir_now_ns();
     server_child_move(spare->children, &spare->child, &worker->child, server_worker_changed,
                       worker);
     server_output_move(&spare->output, &worker->output, setup->who);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/server/turns/order.h"
-#include "backend/server/list.h"
 
 #include <stddef.h>
+
+#include "backend/server/list.h"
 
 /* Of two instants for a turn's end, what is not worth telling. */
 #define SAME_NS UINT64_C(1000000)
