@@ -32,17 +32,15 @@ struct generate {
     char plugin[PATH_MAX], hook[PATH_MAX], own[PATH_MAX];
     bool with_hook, with_handshake, dry_run;
     struct cdi_node nodes[CDI_NODES_MAX];
-    struct cdi_session session;                 /* with the node at hand */
-    struct cdi_numbered known[CDI_DEVICES_MAX]; /* the file's, as it was */
+    struct cdi_session session;                    /* with the node at hand */
+    struct cdi_spec_device known[CDI_DEVICES_MAX]; /* the file's, as it was */
     size_t n_known;
-    struct cdi_numbered found[CDI_DEVICES_MAX];
+    struct cdi_spec_device found[CDI_DEVICES_MAX];
     char what[CDI_DEVICES_MAX][256]; /* of each in found, for the user */
-    struct cdi_spec_device devices[CDI_DEVICES_MAX];
     size_t n_found;
-    struct cdi_numbered host_known[CDI_DEVICES_MAX]; /* the same of the host behind the socket */
+    struct cdi_spec_device host_known[CDI_DEVICES_MAX]; /* the same of the host behind the socket */
     size_t n_host_known;
-    struct cdi_numbered host_found[CDI_DEVICES_MAX];
-    struct cdi_spec_device host_devices[CDI_DEVICES_MAX];
+    struct cdi_spec_device host_found[CDI_DEVICES_MAX];
     size_t n_host_found;
     bool any_node, any_answer, nothing_here;
 };
@@ -55,8 +53,8 @@ static void read_known(struct generate *g)
     int rc = cdi_spec_load(g->output, &spec, &err);
 
     if (rc == 0) {
-        g->n_known = cdi_number_read(spec, g->known);
-        g->n_host_known = cdi_number_read_host(spec, g->host_known);
+        g->n_known = cdi_number_read(spec, false, g->known);
+        g->n_host_known = cdi_number_read(spec, true, g->host_known);
     } else if (rc != -ENOENT)
         apir_text_print(stderr, "%s; devices are numbered anew\n", err.msg);
 }
@@ -83,7 +81,7 @@ static const char *node_unusable(const struct cdi_node *node, char *why, size_t 
 
 static void add(struct generate *g, const struct cdi_node *node, const char *id, const char *what)
 {
-    struct cdi_numbered *d = &g->found[g->n_found];
+    struct cdi_spec_device *d = &g->found[g->n_found];
 
     if (g->n_found == CDI_DEVICES_MAX) {
         apir_text_print(stderr, "%s: left out: more than %u devices\n", node->path,
@@ -184,22 +182,17 @@ static void add_host(struct generate *g)
 {
     apir_text_print(stderr, "%s/" CDI_SOCKET_NAME ": host0\n", g->socket_dir);
     find_host_devices(g);
-    for (size_t i = 0; i < g->n_host_found; i++) {
-        const struct cdi_numbered *d = &g->host_found[i];
-
-        g->host_devices[i] = (struct cdi_spec_device){d->number, NULL, d->id};
-        apir_text_print(stderr, "%s/" CDI_SOCKET_NAME ": host0-%u: %s\n", g->socket_dir, d->number,
-                        d->id);
-    }
+    for (size_t i = 0; i < g->n_host_found; i++)
+        apir_text_print(stderr, "%s/" CDI_SOCKET_NAME ": host0-%u: %s\n", g->socket_dir,
+                        g->host_found[i].number, g->host_found[i].id);
 }
 
 static void number_devices(struct generate *g)
 {
     cdi_number_assign(g->found, g->n_found, g->known, g->n_known);
     for (size_t i = 0; i < g->n_found; i++) {
-        const struct cdi_numbered *d = &g->found[i];
+        const struct cdi_spec_device *d = &g->found[i];
 
-        g->devices[i] = (struct cdi_spec_device){d->number, d->node, d->id};
         apir_text_print(stderr, "%s: gpu%u: %s%s%s%s\n", d->node, d->number, g->what[i],
                         d->id[0] != '\0' ? " (" : "", d->id, d->id[0] != '\0' ? ")" : "");
         for (size_t k = 0; k < g->n_known; k++)
@@ -312,10 +305,10 @@ static int generate(struct generate *g, struct apir_error *err)
         .class_name = g->class_name,
         .plugin_path = g->plugin,
         .hook_path = g->with_hook ? g->hook : NULL,
-        .devices = g->devices,
+        .devices = g->found,
         .n_devices = g->n_found,
         .socket_dir = g->socket_dir,
-        .host_devices = g->host_devices,
+        .host_devices = g->host_found,
         .n_host_devices = g->n_host_found,
     };
     rc = cdi_spec_build(&options, &spec, err);

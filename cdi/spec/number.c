@@ -28,7 +28,7 @@ static bool copy(char *to, size_t size, const char *from)
     return from && (size_t)snprintf(to, size, "%s", from) < size;
 }
 
-static void read_id(struct json_object *edits, unsigned variable, struct cdi_numbered *k)
+static void read_id(struct json_object *edits, unsigned variable, struct cdi_spec_device *k)
 {
     struct json_object *env = apir_json_array(edits, "env");
     char prefix[32];
@@ -41,32 +41,23 @@ static void read_id(struct json_object *edits, unsigned variable, struct cdi_num
     }
 }
 
-static bool read_device(struct json_object *device, struct cdi_numbered *k)
+static bool read_device(struct json_object *device, bool host, struct cdi_spec_device *k)
 {
     struct json_object *edits = apir_json_object(device, "containerEdits");
     struct json_object *nodes = apir_json_array(edits, "deviceNodes");
+    const char *prefix = host ? APIR_GIVEN_HOST_DEVICE : APIR_GIVEN_GPU;
 
-    *k = (struct cdi_numbered){0};
-    if (!parse_name(apir_json_string(device, "name"), APIR_GIVEN_GPU, &k->number) ||
-        apir_json_length(nodes) == 0 ||
-        !copy(k->node, sizeof(k->node),
-              apir_json_string(json_object_array_get_idx(nodes, 0), "path")))
+    *k = (struct cdi_spec_device){0};
+    if (!parse_name(apir_json_string(device, "name"), prefix, &k->number))
         return false;
-    read_id(edits, k->number, k);
-    return true;
+    read_id(edits, (host ? APIR_GIVEN_HOST_FIRST : 0) + k->number, k);
+    return host ? k->id[0] != '\0'
+                : apir_json_length(nodes) > 0 &&
+                      copy(k->node, sizeof(k->node),
+                           apir_json_string(json_object_array_get_idx(nodes, 0), "path"));
 }
 
-static bool read_host_device(struct json_object *device, struct cdi_numbered *k)
-{
-    *k = (struct cdi_numbered){0};
-    if (!parse_name(apir_json_string(device, "name"), APIR_GIVEN_HOST_DEVICE, &k->number))
-        return false;
-    read_id(apir_json_object(device, "containerEdits"), APIR_GIVEN_HOST_FIRST + k->number, k);
-    return k->id[0] != '\0';
-}
-
-static size_t read_all(struct json_object *spec, struct cdi_numbered *known,
-                       bool (*read_one)(struct json_object *, struct cdi_numbered *))
+size_t cdi_number_read(struct json_object *spec, bool host, struct cdi_spec_device *known)
 {
     struct json_object *devices = apir_json_array(spec, "devices");
     size_t n = 0;
@@ -74,7 +65,7 @@ static size_t read_all(struct json_object *spec, struct cdi_numbered *known,
     for (size_t i = 0; i < apir_json_length(devices) && n < CDI_DEVICES_MAX; i++) {
         bool twice = false;
 
-        if (!read_one(json_object_array_get_idx(devices, i), &known[n]))
+        if (!read_device(json_object_array_get_idx(devices, i), host, &known[n]))
             continue;
         for (size_t k = 0; k < n; k++)
             twice = twice || known[k].number == known[n].number;
@@ -83,36 +74,26 @@ static size_t read_all(struct json_object *spec, struct cdi_numbered *known,
     return n;
 }
 
-size_t cdi_number_read(struct json_object *spec, struct cdi_numbered *known)
-{
-    return read_all(spec, known, read_device);
-}
-
-size_t cdi_number_read_host(struct json_object *spec, struct cdi_numbered *known)
-{
-    return read_all(spec, known, read_host_device);
-}
-
-static bool same_both(const struct cdi_numbered *a, const struct cdi_numbered *b)
+static bool same_both(const struct cdi_spec_device *a, const struct cdi_spec_device *b)
 {
     return strcmp(a->node, b->node) == 0 && strcmp(a->id, b->id) == 0;
 }
 
-static bool same_id(const struct cdi_numbered *a, const struct cdi_numbered *b)
+static bool same_id(const struct cdi_spec_device *a, const struct cdi_spec_device *b)
 {
     return a->id[0] != '\0' && strcmp(a->id, b->id) == 0;
 }
 
-static bool same_node(const struct cdi_numbered *a, const struct cdi_numbered *b)
+static bool same_node(const struct cdi_spec_device *a, const struct cdi_spec_device *b)
 {
     return strcmp(a->node, b->node) == 0 && (a->id[0] == '\0' || b->id[0] == '\0');
 }
 
-void cdi_number_assign(struct cdi_numbered *found, size_t n_found, const struct cdi_numbered *known,
-                       size_t n_known)
+void cdi_number_assign(struct cdi_spec_device *found, size_t n_found,
+                       const struct cdi_spec_device *known, size_t n_known)
 {
-    static bool (*const same[])(const struct cdi_numbered *,
-                                const struct cdi_numbered *) = {same_both, same_id, same_node};
+    static bool (*const same[])(const struct cdi_spec_device *,
+                                const struct cdi_spec_device *) = {same_both, same_id, same_node};
     bool has_number[CDI_DEVICES_MAX] = {false}, known_again[CDI_DEVICES_MAX] = {false};
     bool taken[CDI_NUMBER_MAX + 1] = {false};
 

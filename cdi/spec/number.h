@@ -14,34 +14,25 @@
 #ifndef APIR_CDI_SPEC_NUMBER_H
 #define APIR_CDI_SPEC_NUMBER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
-#include "protocol/messages.h"
+#include "cdi/spec/spec.h"
 
 struct json_object;
 
 #define CDI_DEVICES_MAX 256u
 #define CDI_NUMBER_MAX  9999u
-#define CDI_NODE_SIZE   64u
-
-struct cdi_numbered {
-    unsigned number;
-    char node[CDI_NODE_SIZE];
-    char id[APIR_ID_SIZE]; /* "": not known */
-};
 
 /*
- * The devices of a spec that have a number: those called gpu<number> with a node.
- * Any spec may come, valid or not. Fills known (room for CDI_DEVICES_MAX), returns
- * how many.
+ * The devices of a spec that have a number: those called gpu<number> with a node; or, if `host`,
+ * host0-<number> with an id and no node (""). Any spec may come, valid or not. Fills known (room
+ * for CDI_DEVICES_MAX), returns how many.
  */
-size_t cdi_number_read(struct json_object *spec, struct cdi_numbered *known);
-
-/* The same for those called host0-<number>, which have an id and no node (""). */
-size_t cdi_number_read_host(struct json_object *spec, struct cdi_numbered *known);
+size_t cdi_number_read(struct json_object *spec, bool host, struct cdi_spec_device *known);
 
 /* Sets the number of each of found, no two of which are the same (node, id). */
-void cdi_number_assign(struct cdi_numbered *found, size_t n_found, const struct cdi_numbered *known,
-                       size_t n_known);
+void cdi_number_assign(struct cdi_spec_device *found, size_t n_found,
+                       const struct cdi_spec_device *known, size_t n_known);
 
 #endif

@@ -128,8 +128,8 @@ static struct json_object *build_device(struct builder *b, const struct cdi_spec
     struct json_object *device = json_object_new_object();
     struct json_object *edits = json_object_new_object();
     struct json_object *mounts = json_object_new_array();
-    const bool host = !d || !d->node_path;
-    const char *id = d && d->host_id && d->host_id[0] != '\0' ? d->host_id : NULL;
+    const bool host = !d || d->node[0] == '\0';
+    const char *id = d && d->id[0] != '\0' ? d->id : NULL;
     char name[32] = APIR_GIVEN_HOST, variable[128], path[PATH_MAX];
     const char *env[] = {variable, NULL, NULL};
 
@@ -158,7 +158,7 @@ static struct json_object *build_device(struct builder *b, const struct cdi_spec
         struct json_object *node = json_object_new_object();
 
         /* No hostPath: rootless engines bind the node from its path in the container. */
-        put_string(b, node, "path", d->node_path);
+        put_string(b, node, "path", d->node);
         put_string(b, node, "permissions", "rw");
         append(b, nodes, node);
         put(b, edits, "deviceNodes", nodes);

@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "common/given.h"
+#include "protocol/messages.h"
 
 struct apir_error;
 struct json_object;
@@ -32,8 +33,8 @@ struct json_object;
  */
 struct cdi_spec_device {
     unsigned number;
-    const char *node_path; /* "/dev/dri/renderD128", the same inside and outside */
-    const char *host_id;   /* NULL or "": whatever the host offers */
+    char node[64];         /* "/dev/dri/renderD128", the same inside and outside; "": none */
+    char id[APIR_ID_SIZE]; /* "": not known, whatever the host offers */
 };
 
 struct cdi_spec_options {

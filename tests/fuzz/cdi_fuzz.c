@@ -47,9 +47,9 @@ static void check_host(struct json_object *spec)
 
 static void check_numbers(struct json_object *spec)
 {
-    static struct cdi_numbered known[CDI_DEVICES_MAX], found[CDI_DEVICES_MAX];
+    static struct cdi_spec_device known[CDI_DEVICES_MAX], found[CDI_DEVICES_MAX];
     static bool seen[CDI_NUMBER_MAX + 1];
-    size_t n = cdi_number_read(spec, known);
+    size_t n = cdi_number_read(spec, false, known);
     FUZZ_CHECK(n <= CDI_DEVICES_MAX);
     memcpy(found, known, sizeof(found));
     for (size_t i = 0; i < n; i++) {

@@ -14,7 +14,7 @@
 /* Each row: what the file said, what is found, which numbers come out. */
 static const struct {
     const char *why;
-    struct cdi_numbered known[ROWS_MAX], found[ROWS_MAX];
+    struct cdi_spec_device known[ROWS_MAX], found[ROWS_MAX];
     unsigned numbers[ROWS_MAX];
 } cases[] = {
     {"nothing known: from 0", {{0}}, {{0, N128, "a"}, {0, N128, "b"}}, {0, 1}},
@@ -62,7 +62,7 @@ static const struct {
 TEST(each_case_is_numbered)
 {
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct cdi_numbered found[ROWS_MAX];
+        struct cdi_spec_device found[ROWS_MAX];
         size_t n_known = 0, n_found = 0;
 
         memcpy(found, cases[i].found, sizeof(found));
@@ -79,12 +79,12 @@ TEST(each_case_is_numbered)
 
 TEST(full_house_is_numbered_once_each)
 {
-    static struct cdi_numbered known[CDI_DEVICES_MAX], found[CDI_DEVICES_MAX];
+    static struct cdi_spec_device known[CDI_DEVICES_MAX], found[CDI_DEVICES_MAX];
     bool seen[CDI_DEVICES_MAX] = {false};
 
     for (unsigned i = 0; i < CDI_DEVICES_MAX; i++) {
-        known[i] = (struct cdi_numbered){CDI_NUMBER_MAX - i, N128, ""};
-        found[i] = (struct cdi_numbered){0, N128, ""};
+        known[i] = (struct cdi_spec_device){CDI_NUMBER_MAX - i, N128, ""};
+        found[i] = (struct cdi_spec_device){0, N128, ""};
         snprintf(known[i].id, sizeof(known[i].id), "k%u", i);
         snprintf(found[i].id, sizeof(found[i].id), "f%u", i);
     }
@@ -97,33 +97,33 @@ TEST(full_house_is_numbered_once_each)
     assert_int_equal(known[5].number, CDI_NUMBER_MAX - 5);
 }
 
-static size_t read_text(const char *text, struct cdi_numbered *known)
+static size_t read_text(const char *text, struct cdi_spec_device *known)
 {
     cleanup_json struct json_object *spec = NULL;
 
     if (apir_json_parse(text, strlen(text), &spec, NULL) != 0)
         fail_msg("the test's own JSON is wrong: %s", text);
-    return cdi_number_read(spec, known);
+    return cdi_number_read(spec, false, known);
 }
 
 TEST(what_was_written_is_read)
 {
-    static const struct cdi_spec_device devices[] = {{7, N128, "uuid-1"}, {0, N129, NULL}};
-    static struct cdi_numbered known[CDI_DEVICES_MAX];
-    static const struct cdi_spec_device of_host[] = {{3, NULL, "cpu"}, {0, NULL, "uuid-2"}};
+    static const struct cdi_spec_device devices[] = {{7, N128, "uuid-1"}, {0, N129, ""}};
+    static struct cdi_spec_device known[CDI_DEVICES_MAX];
+    static const struct cdi_spec_device of_host[] = {{3, "", "cpu"}, {0, "", "uuid-2"}};
     struct cdi_spec_options o = {"virtgpu", "apir",           "/p",    "/h", devices,
                                  2,         "/run/apir/host", of_host, 2};
     cleanup_json struct json_object *spec = NULL;
 
     assert_int_equal(cdi_spec_build(&o, &spec, NULL), 0);
-    assert_int_equal(cdi_number_read(spec, known), 2);
+    assert_int_equal(cdi_number_read(spec, false, known), 2);
     assert_int_equal(known[0].number, 7);
     assert_string_equal(known[0].node, N128);
     assert_string_equal(known[0].id, "uuid-1");
     assert_int_equal(known[1].number, 0);
     assert_string_equal(known[1].node, N129);
     assert_string_equal(known[1].id, "");
-    assert_int_equal(cdi_number_read_host(spec, known), 2);
+    assert_int_equal(cdi_number_read(spec, true, known), 2);
     assert_int_equal(known[0].number, 3);
     assert_string_equal(known[0].node, "");
     assert_string_equal(known[0].id, "cpu");
@@ -143,7 +143,7 @@ TEST(whatever_else_is_there_is_left_alone)
         DEVICE("host0-", ""),    DEVICE("host0-1", "\"env\":[\"APIR_DEVICE_1=x\"]"),
         "3,null,{},[],\"gpu0\"", DEVICE("gpu2", "\"deviceNodes\":[{\"path\":1}]"),
     };
-    static struct cdi_numbered known[CDI_DEVICES_MAX];
+    static struct cdi_spec_device known[CDI_DEVICES_MAX];
     char text[1024] = "{\"devices\":[";
 
     assert_int_equal(read_text("{}", known), 0);
@@ -153,7 +153,7 @@ TEST(whatever_else_is_there_is_left_alone)
     assert_int_equal(read_text(strcat(text, "]}"), known), 0);
     cleanup_json struct json_object *spec = NULL;
     assert_int_equal(apir_json_parse(text, strlen(text), &spec, NULL), 0);
-    assert_int_equal(cdi_number_read_host(spec, known), 0);
+    assert_int_equal(cdi_number_read(spec, true, known), 0);
     /* Names twice are no spec's, but a file may hold them. */
     assert_int_equal(
         read_text("{\"devices\":[" DEVICE("gpu5", NODE) "," DEVICE("gpu5", NODE) "]}", known), 1);

@@ -12,7 +12,7 @@
 
 static const struct cdi_spec_device devices[] = {
     {0, "/dev/dri/renderD128", "6e1b0a3c-0000-0000-0000-00000000000f"},
-    {3, "/dev/dri/renderD129", NULL}};
+    {3, "/dev/dri/renderD129", ""}};
 
 static struct cdi_spec_options options(void)
 {
@@ -94,7 +94,7 @@ static void has_edits(struct json_object *spec, const char *device, const char *
 
 TEST(host_socket_is_a_device_without_a_node)
 {
-    static const struct cdi_spec_device of_host[] = {{2, NULL, "cpu"}};
+    static const struct cdi_spec_device of_host[] = {{2, "", "cpu"}};
     struct cdi_spec_options o = options();
 
     o.socket_dir = "/srv/apir";
@@ -201,7 +201,7 @@ FOLDER_TEST(store_refuses_what_is_not_valid)
     struct apir_error err = {0};
 
     snprintf(path, sizeof(path), "%s/apir.json", unit_folder);
-    static const struct cdi_spec_device relative = {0, "renderD128", NULL};
+    static const struct cdi_spec_device relative = {0, "renderD128", ""};
     struct cdi_spec_options broken[5] = {options(), options(), options(), options(), options()};
     broken[0].vendor = "1";
     broken[1].n_devices = 0;

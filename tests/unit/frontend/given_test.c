@@ -181,8 +181,8 @@ FOLDER_TEST(more_than_there_is_room_for_is_left_out)
 FOLDER_TEST(what_a_spec_mounts_is_read)
 {
     static const struct cdi_spec_device gpus[] = {{7, "/dev/dri/renderD128", "a b%/\xc3\xa9"},
-                                                  {9, "/dev/dri/renderD129", NULL}},
-                                        hosts[] = {{1, NULL, "0000:01:00.0"}};
+                                                  {9, "/dev/dri/renderD129", ""}},
+                                        hosts[] = {{1, "", "0000:01:00.0"}};
     struct cdi_spec_options o = {.vendor = "virtgpu",
                                  .class_name = "apir",
                                  .plugin_path = "/p",
@@ -223,5 +223,5 @@ FOLDER_TEST(what_a_spec_mounts_is_read)
     read_it();
     assert_int_equal(given.n_choices, 1);
     assert_int_equal(given.choices[0].number, 7);
-    assert_string_equal(given.choices[0].id, gpus[0].host_id);
+    assert_string_equal(given.choices[0].id, gpus[0].id);
 }
