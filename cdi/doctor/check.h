@@ -80,9 +80,6 @@ doctor_check doctor_check_mps;
 
 /* cdi/doctor/files.c: what is installed */
 doctor_check doctor_check_plugin, doctor_check_spec, doctor_check_hook, doctor_check_hooks_d;
-/* 1: fd is an ELF program without an interpreter, 0: with one, -ENOEXEC: no ELF program. */
-typedef int doctor_file_look(int fd);
-doctor_file_look doctor_elf_static;
 
 /* cdi/doctor/engine.c: the engines, and what this machine keeps from containers */
 doctor_check doctor_check_engines, doctor_check_rootless, doctor_check_selinux;

@@ -2,7 +2,6 @@
 /* apir doctor: the files that were installed, and the spec that was made from them. */
 #include "cdi/doctor/check.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <json-c/json.h>
@@ -16,6 +15,7 @@
 #include "cdi/doctor/engine.h"
 #include "cdi/file.h"
 #include "cdi/install.h"
+#include "common/image/elf.h"
 #include "common/json.h"
 #include "common/regular.h"
 #include "common/oci/cdi_rules.h"
@@ -246,27 +246,7 @@ enum doctor_status doctor_check_spec(struct doctor *d, struct doctor_outcome *o)
 
 /* ---- the hook ---------------------------------------------------------------------- */
 
-int doctor_elf_static(int fd)
-{
-    Elf64_Ehdr e;
-
-    /* All our platforms have 64 bits and this byte order. */
-    if (pread(fd, &e, sizeof(e), 0) != (ssize_t)sizeof(e) ||
-        memcmp(e.e_ident, ELFMAG, SELFMAG) != 0 || e.e_ident[EI_CLASS] != ELFCLASS64 ||
-        e.e_ident[EI_DATA] != ELFDATA2LSB || (e.e_type != ET_EXEC && e.e_type != ET_DYN) ||
-        e.e_phentsize != sizeof(Elf64_Phdr) || e.e_phnum == 0 || e.e_phoff > INT64_MAX / 2)
-        return -ENOEXEC;
-    for (unsigned i = 0; i < e.e_phnum; i++) {
-        Elf64_Phdr p;
-        off_t at = (off_t)(e.e_phoff + (uint64_t)i * sizeof(p));
-
-        if (pread(fd, &p, sizeof(p), at) != (ssize_t)sizeof(p))
-            return -ENOEXEC;
-        if (p.p_type == PT_INTERP)
-            return 0;
-    }
-    return 1;
-}
+#define HOOK_HEADERS_MAX (1u << 20) /* bytes that are read of it */
 
 /* Whether a runtime can start it; the text says what is wrong. */
 static bool hook_runs(const char *path, struct doctor_outcome *o)
@@ -276,14 +256,16 @@ static bool hook_runs(const char *path, struct doctor_outcome *o)
         return false;
     }
     cleanup_fd int fd = apir_regular_open(AT_FDCWD, path, 0);
-    int rc = fd < 0 ? fd : doctor_elf_static(fd);
+    struct image_budget budget = {.bytes = HOOK_HEADERS_MAX};
+    struct image_elf elf;
+    int rc = fd < 0 ? fd : image_elf_open(fd, &budget, &elf);
     /* Executable and not readable is unusual and no fault. */
-    if (rc == 1 || rc == -EACCES)
+    if (rc == -EACCES || (rc == 0 && elf.wide && elf.interp[0] == '\0'))
         return true;
     doctor_say(o, DOCTOR_FAIL,
-               rc == 0 ? "%.300s wants shared libraries, which a container's root "
-                         "may lack or replace"
-                       : "%.300s is no program",
+               rc == 0 && elf.wide ? "%.300s wants shared libraries, which a container's root "
+                                     "may lack or replace"
+                                   : "%.300s is no program",
                path);
     return false;
 }

@@ -255,36 +255,9 @@ TEST_WITHIN(keep_groups_needs_crun, setup, teardown)
     setenv("PATH", old, 1);
 }
 
-TEST_WITHIN(a_program_is_static_without_an_interpreter, setup, teardown)
-{
-    Elf64_Ehdr e = {
-        .e_type = ET_DYN, .e_phoff = sizeof(e), .e_phentsize = sizeof(Elf64_Phdr), .e_phnum = 2};
-    Elf64_Phdr p[2] = {{.p_type = PT_LOAD}, {.p_type = PT_DYNAMIC}};
-    cleanup_fd int fd = memfd_create("elf", MFD_CLOEXEC);
-    cleanup_fd int self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-
-    assert_int_equal(doctor_elf_static(self), 0);
-    assert_int_equal(doctor_elf_static(fd), -ENOEXEC);
-    memcpy(e.e_ident, ELFMAG, SELFMAG);
-    e.e_ident[EI_CLASS] = ELFCLASS64;
-    e.e_ident[EI_DATA] = ELFDATA2LSB;
-    assert_int_equal(pwrite(fd, &e, sizeof(e), 0), sizeof(e));
-    assert_int_equal(pwrite(fd, p, sizeof(p), sizeof(e)), sizeof(p));
-    assert_int_equal(doctor_elf_static(fd), 1);
-    p[1].p_type = PT_INTERP;
-    assert_int_equal(pwrite(fd, p, sizeof(p), sizeof(e)), sizeof(p));
-    assert_int_equal(doctor_elf_static(fd), 0);
-    /* Headers that are not all there, or elsewhere. */
-    assert_int_equal(ftruncate(fd, (off_t)(sizeof(e) + sizeof(p[0]))), 0);
-    assert_int_equal(doctor_elf_static(fd), -ENOEXEC);
-    e.e_phoff = UINT64_MAX - 3;
-    assert_int_equal(pwrite(fd, &e, sizeof(e), 0), sizeof(e));
-    assert_int_equal(doctor_elf_static(fd), -ENOEXEC);
-}
-
 #define HOOKS_D "/usr/share/containers/oci/hooks.d"
 
-/* As much of a program as doctor_elf_static looks at. */
+/* As much of a program as is looked at. */
 static void make_static(const char *path)
 {
     Elf64_Ehdr e = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB},
