@@ -69,12 +69,6 @@ static void device_props(void *dev, void *props)
         caps[4] = true; /* mmap of the model file; padding in builds without it */
 }
 
-static void *device_init_backend(void *dev, const char *params)
-{
-    (void)params;
-    return plugin_stream_open(device_of(dev));
-}
-
 static void *device_buft(void *dev)
 {
     return device_of(dev)->buft;
@@ -176,23 +170,6 @@ static bool device_offload_op(void *dev, const struct gg_tensor *op)
 {
     struct apir_reply_op_query answer;
     return query_op(device_of(dev), op, &answer) == 0 && (answer.flags & APIR_OP_OFFLOAD);
-}
-
-static void *device_event_new(void *dev)
-{
-    return plugin_event_new(device_of(dev));
-}
-
-static void device_event_free(void *dev, void *event)
-{
-    (void)dev;
-    plugin_event_free(event);
-}
-
-static void device_event_synchronize(void *dev, void *event)
-{
-    (void)dev;
-    plugin_event_synchronize(event);
 }
 
 /* ---- buffer type -------------------------------------------------------------- */
@@ -352,15 +329,15 @@ void plugin_device_init(struct plugin_device *d, uint32_t number, uint32_t host_
                 .get_memory = device_memory,
                 .get_type = device_type,
                 .get_props = device_props,
-                .init_backend = device_init_backend,
+                .init_backend = plugin_stream_open,
                 .get_buffer_type = device_buft,
                 .get_host_buffer_type = device_host_buft,
                 .supports_op = device_supports_op,
                 .supports_buft = device_supports_buft,
                 .offload_op = device_offload_op,
-                .event_new = device_event_new,
-                .event_free = device_event_free,
-                .event_synchronize = device_event_synchronize,
+                .event_new = plugin_event_new,
+                .event_free = plugin_event_free,
+                .event_synchronize = plugin_event_synchronize,
             },
         .reg = &plugin.reg,
         .context = d,

@@ -137,30 +137,6 @@ static int stream_graph_compute(void *backend, void *cgraph)
     return rc == 0 ? GG_STATUS_SUCCESS : rc == -ENOMEM ? GG_STATUS_ALLOC_FAILED : GG_STATUS_FAILED;
 }
 
-static void stream_set_async(void *backend, struct gg_tensor *t, const void *data, size_t offset,
-                             size_t size)
-{
-    plugin_tensor_set(stream_of(backend), t, data, offset, size);
-}
-
-static void stream_get_async(void *backend, const struct gg_tensor *t, void *data, size_t offset,
-                             size_t size)
-{
-    plugin_tensor_get(stream_of(backend), t, data, offset, size);
-}
-
-static void stream_set_2d_async(void *backend, struct gg_tensor *t, const void *data, size_t offset,
-                                size_t size, size_t n, size_t stride_tensor, size_t stride_data)
-{
-    plugin_tensor_set_2d(stream_of(backend), t, data, offset, size, n, stride_tensor, stride_data);
-}
-
-static void stream_get_2d_async(void *backend, const struct gg_tensor *t, void *data, size_t offset,
-                                size_t size, size_t n, size_t stride_tensor, size_t stride_data)
-{
-    plugin_tensor_get_2d(stream_of(backend), t, data, offset, size, n, stride_tensor, stride_data);
-}
-
 static bool is_stream(void *backend)
 {
     int (*fn)(void *, void *) = stream_graph_compute;
@@ -207,13 +183,13 @@ static void stream_graph_optimize(void *backend, void *cgraph, void *params)
 
 /* ---- events ------------------------------------------------------------------- */
 
-void *plugin_event_new(struct plugin_device *d)
+void *plugin_event_new(void *dev)
 {
     struct client *c = &plugin.client;
     struct plugin_event *e = client_usable(c) ? calloc(1, sizeof(*e)) : NULL;
     if (!e)
         return NULL;
-    e->ggml = (struct gg_event){.device = d, .context = e};
+    e->ggml = (struct gg_event){.device = dev, .context = e};
     e->id = APIR_EVENTS_MAX;
     client_lock(c);
     for (uint32_t i = 0; i < APIR_EVENTS_MAX && e->id == APIR_EVENTS_MAX; i++) {
@@ -229,8 +205,9 @@ void *plugin_event_new(struct plugin_device *d)
     return NULL;
 }
 
-void plugin_event_free(void *event)
+void plugin_event_free(void *dev, void *event)
 {
+    (void)dev;
     struct plugin_event *e = event;
     struct client *c = &plugin.client;
     if (client_usable(c)) {
@@ -279,8 +256,9 @@ static void stream_event_wait(void *backend, void *event)
     client_unlock(c);
 }
 
-void plugin_event_synchronize(void *event)
+void plugin_event_synchronize(void *dev, void *event)
 {
+    (void)dev;
     struct plugin_event *e = event;
     struct client *c = &plugin.client;
     /* In a forked child the lock may be held by nobody that lives. */
@@ -341,10 +319,11 @@ static void stream_fill(struct plugin_stream *s)
     s->ggml[0] = (uintptr_t)guid;
     memcpy(&s->ggml[1], &name, sizeof(name));
     PLUGIN_SET_FN(s->ggml, plugin.layout.backend.free, stream_free);
-    PLUGIN_SET_FN(s->ggml, plugin.layout.backend.set_async, stream_set_async);
-    PLUGIN_SET_FN(s->ggml, plugin.layout.backend.get_async, stream_get_async);
-    PLUGIN_SET_FN(s->ggml, plugin.layout.backend.set_2d_async, stream_set_2d_async);
-    PLUGIN_SET_FN(s->ggml, plugin.layout.backend.get_2d_async, stream_get_2d_async);
+    /* A backend of ours is its stream: what takes one can be ggml's function as it is. */
+    PLUGIN_SET_FN(s->ggml, plugin.layout.backend.set_async, plugin_tensor_set);
+    PLUGIN_SET_FN(s->ggml, plugin.layout.backend.get_async, plugin_tensor_get);
+    PLUGIN_SET_FN(s->ggml, plugin.layout.backend.set_2d_async, plugin_tensor_set_2d);
+    PLUGIN_SET_FN(s->ggml, plugin.layout.backend.get_2d_async, plugin_tensor_get_2d);
     PLUGIN_SET_FN(s->ggml, plugin.layout.backend.cpy_async, stream_copy_async);
     PLUGIN_SET_FN(s->ggml, plugin.layout.backend.sync, stream_synchronize);
     PLUGIN_SET_FN(s->ggml, plugin.layout.backend.graph_compute, stream_graph_compute);
@@ -356,8 +335,10 @@ static void stream_fill(struct plugin_stream *s)
     GG_AT(s->ggml, plugin.layout.backend.ctx, void *) = s;
 }
 
-void *plugin_stream_open(struct plugin_device *d)
+void *plugin_stream_open(void *dev, const char *params)
 {
+    (void)params;
+    struct plugin_device *d = dev;
     struct client *c = &plugin.client;
     struct plugin_stream *s = client_usable(c) ? calloc(1, sizeof(*s)) : NULL;
     if (!s)

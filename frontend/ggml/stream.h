@@ -5,11 +5,12 @@
 
 #include "frontend/plugin/plugin.h"
 
-void *plugin_stream_open(struct plugin_device *d);
+/* As ggml's devices have them. */
+void *plugin_stream_open(void *dev, const char *params);
+void *plugin_event_new(void *dev);
+void plugin_event_free(void *dev, void *event);
+void plugin_event_synchronize(void *dev, void *event);
 /* ggml_backend_set_n_threads: for what follows, where the device computes with threads. */
 void plugin_stream_threads(void *backend, int n);
-void *plugin_event_new(struct plugin_device *d);
-void plugin_event_free(void *event);
-void plugin_event_synchronize(void *event);
 
 #endif

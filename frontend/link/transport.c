@@ -90,10 +90,9 @@ void transport_close(struct transport *t)
 uint64_t transport_silence(void)
 {
     const char *text = getenv("APIR_SILENCE_SECONDS");
-    uint64_t seconds = 0;
-    for (; text && *text >= '0' && *text <= '9' && seconds <= SILENCE_SECONDS_MAX; text++)
-        seconds = seconds * 10 + (uint64_t)(*text - '0');
-    if (!text || *text || seconds == 0)
+    char *end = NULL;
+    uint64_t seconds = text ? strtoull(text, &end, 10) : 0;
+    if (seconds == 0 || *end)
         seconds = SILENCE_SECONDS;
     if (seconds < SILENCE_SECONDS_MIN)
         seconds = SILENCE_SECONDS_MIN;

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -125,20 +126,6 @@ static int virtgpu_doorbell(struct transport *t, const struct apir_doorbell *bel
     return node_ioctl(t->fd, DRM_IOCTL_VIRTGPU_EXECBUFFER, &exec);
 }
 
-/* The number at *p, and *p behind it. */
-static uint64_t hex_read(const char **p, const char *end)
-{
-    uint64_t v = 0;
-    for (; *p < end && **p != ' ' && **p != '\n'; (*p)++) {
-        int c = **p | 0x20;
-        if (c >= '0' && c <= '9')
-            v = v * 16 + (uint64_t)(c - '0');
-        else if (c >= 'a' && c <= 'f')
-            v = v * 16 + (uint64_t)(c - 'a') + 10;
-    }
-    return v;
-}
-
 static void node_pci_address(const char *path, char *out, size_t cap)
 {
     const char *base = strrchr(path, '/');
@@ -169,16 +156,13 @@ static uint64_t node_window(const char *path)
     for (int up = 0; up < 2 && !best; up++) {
         snprintf(file, sizeof(file), "/sys/class/drm/%s/device/%sresource", base ? base + 1 : path,
                  up ? "../" : "");
-        const ssize_t n = apir_file_begin(file, text, sizeof(text));
-        uint64_t start = 0;
-        int column = 0;
-        for (const char *p = text; n > 0 && p < text + n;) {
-            uint64_t value = hex_read(&p, text + n);
-            if (column == 1 && value > start && value - start + 1 > best)
-                best = value - start + 1;
-            start = value;
-            column = p < text + n && *p == '\n' ? 0 : column + 1;
-            p++;
+        (void)apir_file_begin(file, text, sizeof(text));
+        for (char *line = text; *line;) {
+            const uint64_t start = strtoull(line, &line, 16), end = strtoull(line, &line, 16);
+            if (end > start && end - start + 1 > best)
+                best = end - start + 1;
+            line += strcspn(line, "\n");
+            line += *line == '\n';
         }
     }
     return best;
