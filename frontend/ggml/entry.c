@@ -115,17 +115,15 @@ static void *reg_proc(void *reg, const char *name)
     return fn;
 }
 
-/* What this ggml calls its API: asked from a registration that it has accepted. */
-static int32_t api_version(void *handle)
+/* One that this ggml has accepted; NULL: it has no more, or does not tell. */
+static struct gg_reg *accepted(void *handle, size_t i)
 {
     size_t (*count)(void);
     struct gg_reg *(*get)(size_t);
     void *p = dlsym(handle, "ggml_backend_reg_count"), *q = dlsym(handle, "ggml_backend_reg_get");
     memcpy(&count, &p, sizeof(p));
     memcpy(&get, &q, sizeof(q));
-    if (count && get && count() > 0 && get(0))
-        return get(0)->api_version;
-    return plugin.layout.api_version;
+    return count && get && i < count() ? get(i) : NULL;
 }
 
 static int info_load(uint32_t device, struct apir_reply_device_info *info, struct apir_error *err)
@@ -284,8 +282,10 @@ static int load(void *handle, struct apir_error *err)
         rc = check_needs(handle, err);
     if (rc)
         return rc;
+    /* What this ggml calls its API. */
+    const struct gg_reg *other = accepted(handle, 0);
     plugin.reg = (struct gg_reg){
-        .api_version = api_version(handle),
+        .api_version = other ? other->api_version : plugin.layout.api_version,
         .get_name = reg_name,
         .get_device_count = reg_device_count,
         .get_device = reg_device,
@@ -306,17 +306,12 @@ static int load(void *handle, struct apir_error *err)
  */
 static struct gg_reg *listed(void *handle)
 {
-    size_t (*count)(void);
-    struct gg_reg *(*get)(size_t);
-    void *p = dlsym(handle, "ggml_backend_reg_count"), *q = dlsym(handle, "ggml_backend_reg_get");
-    memcpy(&count, &p, sizeof(p));
-    memcpy(&get, &q, sizeof(q));
-    for (size_t i = 0; count && get && i < count(); i++) {
-        struct gg_reg *reg = get(i);
-        if (reg == &plugin.reg || (reg && reg->get_name && strcmp(reg->get_name(reg), "APIR") == 0))
-            return reg;
+    struct gg_reg *reg;
+    for (size_t i = 0; (reg = accepted(handle, i)); i++) {
+        if (reg == &plugin.reg || (reg->get_name && strcmp(reg->get_name(reg), "APIR") == 0))
+            break;
     }
-    return NULL;
+    return reg;
 }
 
 /*
