@@ -201,6 +201,14 @@ static inline uint32_t apir_spin_most(long processors)
     return processors >= 8 ? (uint32_t)processors / 4 : 1;
 }
 
+/* The descriptors that a worker is started with; the last one where classes take turns. */
+enum apir_worker_fd {
+    APIR_WORKER_FD_CONTROL = 3,
+    APIR_WORKER_FD_STATUS,
+    APIR_WORKER_FD_SPIN,
+    APIR_WORKER_FD_TURNS,
+};
+
 /* Server -> worker on the control socket (SEQPACKET), one fd with ADD_BLOB. */
 enum apir_control_op {
     APIR_CONTROL_ADD_BLOB = 1,

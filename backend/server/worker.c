@@ -157,25 +157,21 @@ static int child_start(struct server_worker *worker, const struct server_worker_
     struct server_children *children = setup->children;
     char slot[16];
     snprintf(slot, sizeof(slot), "%u", worker->spin_slot);
-    /* clang-format off */
-    const char *argv[16 + SERVER_LEFT_OUT_ARGS + 1] = {
-        setup->path, "--control-fd", "3", "--status-fd", "4",
-        "--spin-fd", "5", "--spin-slot", slot,
-        "--limited", server_limits_any(&setup->accounts->limits) ? "1" : "0",
-        setup->config_path ? "--config" : NULL, setup->config_path,
-    };
-    /* clang-format on */
-    size_t end = 0;
-    while (argv[end])
-        end++;
-    if (fds->turns >= 0) {
-        argv[end++] = "--turns-fd";
-        argv[end++] = "6";
+    const char *argv[16 + SERVER_LEFT_OUT_ARGS + 1] = {setup->path, "--spin-slot", slot};
+    size_t end = 3;
+    if (server_limits_any(&setup->accounts->limits))
+        argv[end++] = "--limited";
+    if (fds->turns >= 0)
+        argv[end++] = "--turns";
+    if (setup->config_path) {
+        argv[end++] = "--config";
+        argv[end++] = setup->config_path;
     }
     end += server_left_out_args(setup->left_out, &argv[end]);
     if (setup->spare)
         argv[end++] = setup->tries ? "--try-devices" : "--spare";
     argv[end] = NULL;
+    /* enum apir_worker_fd */
     const int child_fds[] = {fds->control[1], fds->status, fds->spin, fds->turns};
     const struct server_child_spec spec = {.argv = argv,
                                            .fds = child_fds,

@@ -5,9 +5,9 @@
  * description through which it could make one of our calls block.
  *
  * Command line:
- *   apir-worker --control-fd N --status-fd N
- *               --spin-fd N --spin-slot N --limited 0|1 [--config FILE] [--turns-fd N]
- *               [--without DEVICE]... [--spare | --try-devices]
+ *   apir-worker --spin-slot N [--limited] [--turns] [--config FILE] [--without DEVICE]...
+ *               [--spare | --try-devices]
+ * with the descriptors of enum apir_worker_fd:
  *   control  SEQPACKET, struct apir_control, one fd with ADD_BLOB; end of file: exit.
  *            From the worker: struct apir_ask (backend/server/limits/account.h)
  *   status   memfd of one page: struct apir_worker_status

@@ -260,19 +260,11 @@ static int serve(struct worker *w)
     }
 }
 
-static int parse_number(const char *text)
-{
-    char *end;
-    long v = strtol(text, &end, 10);
-    return *text && !*end && v >= 0 && v < 1 << 20 ? (int)v : -1;
-}
-
 static void usage(FILE *to)
 {
     fputs(
-        "usage: apir-worker --control-fd N --status-fd N\n"
-        "                   --spin-fd N --spin-slot N --limited 0|1 [--config FILE]\n"
-        "                   [--turns-fd N] [--without DEVICE]... [--spare | --try-devices]\n"
+        "usage: apir-worker --spin-slot N [--limited] [--turns] [--config FILE]\n"
+        "                   [--without DEVICE]... [--spare | --try-devices]\n"
         "Computes for one apir context; started by apir-render-server, not by hand.\n"
         "\n"
         "       apir-worker --fill-shaders [--all] [--config FILE] [--without DEVICE]...\n"
@@ -292,7 +284,8 @@ static void *page_map(int fd, size_t size, int protection)
 
 struct options {
     const char *config;    /* NULL: defaults */
-    int turns_fd;          /* -1: classes take no turns */
+    int spin_slot;         /* its byte of the page */
+    bool turns;            /* classes take them */
     bool spare;            /* its context comes later */
     bool tries;            /* the devices, before that */
     bool fills, fills_all; /* no context at all: backend/worker/shaders/fill.h */
@@ -301,14 +294,10 @@ struct options {
     size_t n_without;
 };
 
-enum { CONTROL_FD, STATUS_FD, SPIN_FD, SPIN_SLOT, LIMITED, NUMBERS };
 static const struct option option_table[] = {
-    {"control-fd", required_argument, NULL, CONTROL_FD},
-    {"status-fd", required_argument, NULL, STATUS_FD},
-    {"spin-fd", required_argument, NULL, SPIN_FD},
-    {"spin-slot", required_argument, NULL, SPIN_SLOT},
-    {"limited", required_argument, NULL, LIMITED},
-    {"turns-fd", required_argument, NULL, 'u'},
+    {"spin-slot", required_argument, NULL, 's'},
+    {"limited", no_argument, NULL, 'l'},
+    {"turns", no_argument, NULL, 'u'},
     {"config", required_argument, NULL, 'f'},
     {"spare", no_argument, NULL, 'r'},
     {"try-devices", no_argument, NULL, 't'},
@@ -321,13 +310,16 @@ static const struct option option_table[] = {
 
 static int options_parse(struct worker *w, int argc, char **argv, struct options *ret)
 {
-    int number[NUMBERS] = {-1, -1, -1, -1, -1};
     for (int o; (o = getopt_long(argc, argv, "", option_table, NULL)) != -1;) {
         switch (o) {
+        case 's':
+            ret->spin_slot = atoi(optarg);
+            break;
+        case 'l':
+            w->is_limited = true;
+            break;
         case 'u':
-            ret->turns_fd = parse_number(optarg);
-            if (ret->turns_fd < 0)
-                return -EINVAL;
+            ret->turns = true;
             break;
         case 'f':
             ret->config = optarg;
@@ -353,29 +345,19 @@ static int options_parse(struct worker *w, int argc, char **argv, struct options
             usage(stdout);
             exit(EXIT_OK);
         default:
-            if (o >= NUMBERS)
-                return -EINVAL;
-            number[o] = parse_number(optarg);
+            return -EINVAL;
         }
     }
     if (optind != argc || ret->fills)
         return optind == argc ? 0 : -EINVAL;
-    for (int i = 0; i < NUMBERS; i++) {
-        if (number[i] < 0)
-            return -EINVAL;
-    }
-    w->control_fd = number[CONTROL_FD];
-    w->is_limited = number[LIMITED] != 0;
-    w->status = page_map(number[STATUS_FD], sizeof(*w->status), PROT_READ | PROT_WRITE);
+    w->control_fd = APIR_WORKER_FD_CONTROL;
+    w->status = page_map(APIR_WORKER_FD_STATUS, sizeof(*w->status), PROT_READ | PROT_WRITE);
     worker_spin_init(&w->spin,
-                     page_map(number[SPIN_FD], sizeof(*w->spin.page), PROT_READ | PROT_WRITE),
-                     (uint32_t)number[SPIN_SLOT]);
-    if (ret->turns_fd >= 0) {
-        w->turns = page_map(ret->turns_fd, sizeof(*w->turns), PROT_READ);
-        if (!w->turns)
-            return -EINVAL;
-    }
-    return w->status && w->spin.page ? 0 : -EINVAL;
+                     page_map(APIR_WORKER_FD_SPIN, sizeof(*w->spin.page), PROT_READ | PROT_WRITE),
+                     (uint32_t)ret->spin_slot);
+    if (ret->turns)
+        w->turns = page_map(APIR_WORKER_FD_TURNS, sizeof(*w->turns), PROT_READ);
+    return w->status && w->spin.page && (w->turns || !ret->turns) ? 0 : -EINVAL;
 }
 
 /* Whatever its messages are about has come before it. Returns 0 or -errno. */
@@ -528,7 +510,7 @@ int main(int argc, char **argv)
 
     static struct worker worker; /* large; one per process */
     struct worker *w = &worker;
-    struct options o = {.turns_fd = -1};
+    struct options o = {0};
     int rc = options_parse(w, argc, argv, &o);
     if (rc) {
         usage(stderr);

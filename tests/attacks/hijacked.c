@@ -26,7 +26,7 @@ enum { CONTROL = 3, STATUS = 4 };
 
 bool hijacked_is_worker(int argc, char **argv)
 {
-    return argc > 1 && strcmp(argv[1], "--control-fd") == 0;
+    return argc > 1 && strcmp(argv[1], "--spin-slot") == 0;
 }
 
 static struct apir_ring_header *ring_receive(void)

@@ -165,7 +165,7 @@ holders_stop() {
 }
 groups_of_workers() { find "/sys/fs/cgroup$(property apir-host.service ControlGroup)" -maxdepth 1 -name 'worker-*'; }
 # None is left behind; a spare worker may be there.
-groups_are_used() { [[ $(groups_of_workers | sed 's/.*-//' | sort) == "$(pgrep -f '^[^ ]*/apir-worker .*--control-fd' | sort)" ]]; }
+groups_are_used() { [[ $(groups_of_workers | sed 's/.*-//' | sort) == "$(pgrep -f '^[^ ]*/apir-worker .*--spin-slot' | sort)" ]]; }
 ended_for_memory() { # the program's log
     cat "$1"
     grep 'took more main memory than it may have' "$1"
