@@ -167,22 +167,6 @@ static int apply_node(struct json_object *config, struct json_object *node, stru
     return 0;
 }
 
-static int apply_groups(struct json_object *config, struct json_object *list)
-{
-    if (apir_json_length(list) == 0)
-        return 0;
-    struct json_object *process = member(config, "process", json_type_object);
-    struct json_object *user = member(process, "user", json_type_object);
-    struct json_object *groups = member(user, "additionalGids", json_type_array);
-
-    for (size_t i = 0; i < apir_json_length(list); i++) {
-        int rc = apir_json_append(groups, json_object_get(json_object_array_get_idx(list, i)));
-        if (rc < 0)
-            return rc;
-    }
-    return 0;
-}
-
 static int apply_edits(struct json_object *config, struct json_object *edits,
                        struct apir_error *err)
 {
@@ -198,8 +182,6 @@ static int apply_edits(struct json_object *config, struct json_object *edits,
         rc = apply_mounts(config, apir_json_array(edits, "mounts"));
     if (rc == 0)
         rc = apply_hooks(config, apir_json_array(edits, "hooks"));
-    if (rc == 0)
-        rc = apply_groups(config, apir_json_array(edits, "additionalGids"));
     return rc == 0 ? 0 : apir_error_sys(err, -rc, "the configuration");
 }
 
@@ -266,15 +248,10 @@ int hook_stage_precreate(const struct hook_options *options, struct apir_error *
     }
     if (rc < 0)
         return rc;
-    if (rc == 0) {
-        const char *text = json_object_to_json_string_ext(config, JSON_C_TO_STRING_NOSLASHESCAPE);
-        /* Where it cannot be written anew the engine gets what it sent. */
-        if (text)
-            rc = apir_file_write(STDOUT_FILENO, text, strlen(text));
-        else
-            rc = apir_file_write(STDOUT_FILENO, data, size);
-    } else {
-        rc = apir_file_write(STDOUT_FILENO, data, size);
-    }
+    /* Where it is as it was, or cannot be written anew, the engine gets what it sent. */
+    const char *text =
+        rc == 0 ? json_object_to_json_string_ext(config, JSON_C_TO_STRING_NOSLASHESCAPE) : NULL;
+    rc = text ? apir_file_write(STDOUT_FILENO, text, strlen(text))
+              : apir_file_write(STDOUT_FILENO, data, size);
     return rc == 0 ? 0 : apir_error_sys(err, -rc, "write the configuration");
 }
