@@ -4,88 +4,65 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "backend/worker/rules/op.h"
 #include "protocol/gguf.h"
 
-static const struct apir_tensor *source(const struct apir_graph *g, const struct apir_tensor *t,
-                                        int i)
+typedef bool meaning_fn(const struct rules_op *o);
+
+static bool pads_before(const struct rules_op *o)
 {
-    return t->src[i] == APIR_NO_TENSOR ? NULL : &g->tensors[t->src[i]];
+    return P(0) || P(2) || P(4) || P(6);
 }
 
-static bool is_of_type(const struct apir_tensor *t, int type)
+static bool pads_in_a_circle(const struct rules_op *o)
 {
-    return t && t->type == type;
-}
-
-typedef bool meaning_fn(const struct apir_graph *g, const struct apir_tensor *t);
-
-static bool always(const struct apir_graph *g, const struct apir_tensor *t)
-{
-    (void)g;
-    return t->op != APIR_NO_NAME;
-}
-
-static bool pads_before(const struct apir_graph *g, const struct apir_tensor *t)
-{
-    (void)g;
-    return t->params[0] || t->params[2] || t->params[4] || t->params[6];
-}
-
-static bool pads_in_a_circle(const struct apir_graph *g, const struct apir_tensor *t)
-{
-    (void)g;
-    return t->params[8] != 0;
+    return P(8) != 0;
 }
 
 /* By something else than the nearest or a straight line; or with flags, in the higher bits. */
-static bool scales_otherwise(const struct apir_graph *g, const struct apir_tensor *t)
+static bool scales_otherwise(const struct rules_op *o)
 {
-    (void)g;
-    return t->params[0] < 0 || t->params[0] > 1;
+    return P(0) < 0 || P(0) > 1;
 }
 
-static bool turns_interleaved(const struct apir_graph *g, const struct apir_tensor *t)
+static bool turns_interleaved(const struct rules_op *o)
 {
-    (void)g;
-    return t->params[2] == 40;
+    return P(2) == 40;
 }
 
-static bool turns_at_an_offset(const struct apir_graph *g, const struct apir_tensor *t)
+static bool turns_at_an_offset(const struct rules_op *o)
 {
-    (void)g;
-    return t->params[15] != 0;
+    return P(15) != 0;
 }
 
-static bool sets_by_i32(const struct apir_graph *g, const struct apir_tensor *t)
+static bool sets_by_i32(const struct rules_op *o)
 {
-    return is_of_type(source(g, t, 1), APIR_TYPE_I32);
+    return S1 && S1->type == APIR_TYPE_I32;
 }
 
-static bool sets_from_f16(const struct apir_graph *g, const struct apir_tensor *t)
+static bool sets_from_f16(const struct rules_op *o)
 {
-    return is_of_type(source(g, t, 0), APIR_TYPE_F16);
+    return S0 && S0->type == APIR_TYPE_F16;
 }
 
-static bool keeps_states(const struct apir_graph *g, const struct apir_tensor *t)
+static bool keeps_states(const struct rules_op *o)
 {
-    (void)g;
-    return t->params[0] > 1;
+    return P(0) > 1;
 }
 
-static bool has_third_source(const struct apir_graph *g, const struct apir_tensor *t)
+static bool has_third_source(const struct rules_op *o)
 {
-    return source(g, t, 2);
+    return S2;
 }
 
-static bool has_fifth_source(const struct apir_graph *g, const struct apir_tensor *t)
+static bool has_fifth_source(const struct rules_op *o)
 {
-    return source(g, t, 4);
+    return S4;
 }
 
-static bool has_precision_of_source(const struct apir_graph *g, const struct apir_tensor *t)
+static bool has_precision_of_source(const struct rules_op *o)
 {
-    (void)g;
-    return t->params[3] != 0;
+    return P(3) != 0;
 }
 
 /*
@@ -108,16 +85,15 @@ static int precision_at(const char *op)
     return strcmp(op, "FLASH_ATTN_EXT") == 0 ? 3 : -1;
 }
 
-static bool has_other_precision(const struct apir_graph *g, const struct apir_tensor *t)
+static bool has_other_precision(const struct rules_op *o)
 {
-    int32_t precision = t->params[precision_at(g->names[t->op].name)];
+    int32_t precision = P(precision_at(o->op));
     return precision != 0 && !is_f32(precision);
 }
 
-static bool joins_blocks(const struct apir_graph *g, const struct apir_tensor *t)
+static bool joins_blocks(const struct rules_op *o)
 {
-    (void)g;
-    switch (t->type) {
+    switch (D->type) {
     case APIR_TYPE_F32:
     case APIR_TYPE_F16:
     case APIR_TYPE_BF16:
@@ -132,76 +108,71 @@ static bool joins_blocks(const struct apir_graph *g, const struct apir_tensor *t
     }
 }
 
-static bool fills_f16(const struct apir_graph *g, const struct apir_tensor *t)
+static bool fills_f16(const struct rules_op *o)
 {
-    (void)g;
-    return t->type == APIR_TYPE_F16;
+    return D->type == APIR_TYPE_F16;
 }
 
 enum { ONE = 0x3f800000 /* 1.0f */ };
 
-static bool is_gated_or_scaled(const struct apir_graph *g, const struct apir_tensor *t)
+static bool is_gated_or_scaled(const struct rules_op *o)
 {
-    (void)g;
-    return t->params[1] != 0 || (t->params[0] != 0 && t->params[0] != ONE);
+    return P(1) != 0 || (P(0) != 0 && P(0) != ONE);
 }
 
-static bool has_no_fourth_source(const struct apir_graph *g, const struct apir_tensor *t)
+static bool has_no_fourth_source(const struct rules_op *o)
 {
-    return !source(g, t, 3);
+    return !S3;
 }
 
-static bool is_gelu_of_bf16(const struct apir_graph *g, const struct apir_tensor *t)
+static bool is_gelu_of_bf16(const struct rules_op *o)
 {
-    return t->sub != APIR_NO_NAME && strncmp(g->names[t->sub].name, "GELU", 4) == 0 &&
-           t->type == APIR_TYPE_BF16;
+    return o->sub && strncmp(o->sub, "GELU", 4) == 0 && D->type == APIR_TYPE_BF16;
 }
 
-static bool is_glu_of_others(const struct apir_graph *g, const struct apir_tensor *t)
+static bool is_glu_of_others(const struct rules_op *o)
 {
-    return t->type == APIR_TYPE_BF16 || (t->type == APIR_TYPE_F16 && t->sub != APIR_NO_NAME &&
-                                         strcmp(g->names[t->sub].name, "SWIGLU_OAI") == 0);
+    return D->type == APIR_TYPE_BF16 ||
+           (D->type == APIR_TYPE_F16 && o->sub && strcmp(o->sub, "SWIGLU_OAI") == 0);
 }
 
-static bool pools_over_steps(const struct apir_graph *g, const struct apir_tensor *t)
+static bool pools_over_steps(const struct rules_op *o)
 {
-    return t->params[1] != t->params[2] || t->params[3] ||
-           is_of_type(source(g, t, 0), APIR_TYPE_F16);
+    return P(1) != P(2) || P(3) || (S0 && S0->type == APIR_TYPE_F16);
 }
 
-static bool adds_a_bias(const struct apir_graph *g, const struct apir_tensor *t)
+static bool adds_a_bias(const struct rules_op *o)
 {
-    (void)g;
-    return t->params[1] != 0;
+    return P(1) != 0;
 }
 
-static bool has_f32_kernel(const struct apir_graph *g, const struct apir_tensor *t)
+static bool has_f32_kernel(const struct rules_op *o)
 {
-    return is_of_type(source(g, t, 0), APIR_TYPE_F32);
+    return S0 && S0->type == APIR_TYPE_F32;
 }
 
-static bool has_f16_kernel(const struct apir_graph *g, const struct apir_tensor *t)
+static bool has_f16_kernel(const struct rules_op *o)
 {
-    return is_of_type(source(g, t, 0), APIR_TYPE_F16);
+    return S0 && S0->type == APIR_TYPE_F16;
 }
 
-static bool has_columns_of_f16(const struct apir_graph *g, const struct apir_tensor *t)
+static bool has_columns_of_f16(const struct rules_op *o)
 {
-    return t->type == APIR_TYPE_F16 && has_f32_kernel(g, t);
+    return D->type == APIR_TYPE_F16 && has_f32_kernel(o);
 }
 
 /* The second operand is repeated, and its numbers do not lie side by side. */
-static bool broadcasts_strided(const struct apir_graph *g, const struct apir_tensor *t)
+static bool broadcasts_strided(const struct rules_op *o)
 {
-    const struct apir_tensor *b = source(g, t, 1);
+    const struct apir_tensor *b = S1;
     return b && b->nb[0] != (b->type == APIR_TYPE_F32 ? 4 : 2) &&
-           memcmp(b->ne, t->ne, sizeof(b->ne)) != 0;
+           memcmp(b->ne, D->ne, sizeof(b->ne)) != 0;
 }
 
 /* llama.cpp used to pad a mask to a multiple of 64 rows, of which each query takes one. */
-static bool has_unpadded_mask(const struct apir_graph *g, const struct apir_tensor *t)
+static bool has_unpadded_mask(const struct rules_op *o)
 {
-    const struct apir_tensor *q = source(g, t, 0), *mask = source(g, t, 3);
+    const struct apir_tensor *q = S0, *mask = S3;
     return q && mask && (mask->ne[1] % 64 != 0 || mask->ne[1] < q->ne[1]);
 }
 
@@ -211,7 +182,7 @@ static bool has_unpadded_mask(const struct apir_graph *g, const struct apir_tens
  */
 struct meaning {
     const char *op;
-    meaning_fn *asks;
+    meaning_fn *asks; /* NULL: the op itself */
     const char *since;
 };
 
@@ -225,7 +196,7 @@ static const struct meaning meanings[] = {
     {"PAD", pads_in_a_circle, "ggml_pad_ext_circular"},
     {"UPSCALE", scales_otherwise, "ggml_build_forward_select"},
     /* Before 0.15 the number of states was no parameter, and states had another shape. */
-    {"GATED_DELTA_NET", always, "ggml_rope_set_offset"},
+    {"GATED_DELTA_NET", NULL, "ggml_rope_set_offset"},
     {"SET_ROWS", sets_from_f16, "ggml_rope_set_offset"},
     {"SSM_SCAN", keeps_states, "ggml_rope_set_offset"},
     {"ROPE", turns_at_an_offset, "ggml_rope_set_offset"},
@@ -266,17 +237,17 @@ static const struct meaning gpu_kernels[] = {
 };
 
 static bool all_known(const struct meaning *table, size_t n, const struct worker_meaning *m,
-                      const struct apir_graph *g, const struct apir_tensor *t)
+                      const struct rules_op *o)
 {
     for (size_t i = 0; i < n; i++) {
-        if (apir_name_is(g->names[t->op].name, table[i].op) && table[i].asks(g, t) &&
+        if (apir_name_is(o->op, table[i].op) && (!table[i].asks || table[i].asks(o)) &&
             !m->has(m->data, table[i].since))
             return false;
     }
     return true;
 }
 
-#define ALL_KNOWN(table) all_known(table, sizeof(table) / sizeof(table[0]), m, g, t)
+#define ALL_KNOWN(table) all_known(table, sizeof(table) / sizeof(table[0]), m, &o)
 
 /* ggml_l2_norm came five weeks before the new number of F32, ggml_opt_alloc two weeks after it. */
 void worker_meaning_init(struct worker_meaning *m, meaning_has *has, const void *data)
@@ -291,9 +262,9 @@ void worker_meaning_init(struct worker_meaning *m, meaning_has *has, const void 
 bool worker_meaning_is_known(const struct worker_meaning *m, const struct apir_graph *g,
                              uint32_t index, bool cpu)
 {
-    const struct apir_tensor *t = &g->tensors[index];
-    int at = precision_at(g->names[t->op].name);
-    if (m->f32 == 0 && at >= 0 && is_f32(t->params[at]))
+    const struct rules_op o = rules_op_of(g, &g->tensors[index]);
+    const int at = precision_at(o.op);
+    if (m->f32 == 0 && at >= 0 && is_f32(o.d->params[at]))
         return false;
     return ALL_KNOWN(meanings) && (cpu ? ALL_KNOWN(cpu_kernels) : ALL_KNOWN(gpu_kernels));
 }

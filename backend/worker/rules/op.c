@@ -3,6 +3,16 @@
 
 #include <string.h>
 
+struct rules_op rules_op_of(const struct apir_graph *g, const struct apir_tensor *t)
+{
+    struct rules_op o = {.d = t, .op = g->names[t->op].name};
+    for (unsigned i = 0; i < APIR_TENSOR_SRC; i++)
+        o.s[i] = t->src[i] != APIR_NO_TENSOR ? &g->tensors[t->src[i]] : NULL;
+    if (t->sub != APIR_NO_NAME)
+        o.sub = g->names[t->sub].name;
+    return o;
+}
+
 /* ---- arithmetic ------------------------------------------------------------- */
 
 #define TOO_LARGE ((rules_int)1 << 110)

@@ -19,7 +19,8 @@ typedef __int128 rules_int;
 struct rules_op {
     const struct apir_tensor *d;                  /* the result */
     const struct apir_tensor *s[APIR_TENSOR_SRC]; /* NULL: absent */
-    const char *sub;                              /* UNARY and GLU: which one */
+    const char *op;
+    const char *sub; /* UNARY and GLU: which one; else NULL */
     const struct host_type *types;
     bool cpu;
     struct worker_reach *reach;
@@ -59,6 +60,9 @@ static inline const char *param_if(bool valid)
 #define S5   (o->s[5])
 #define S6   (o->s[6])
 #define P(i) (D->params[i])
+
+/* Of this tensor, which has an op: what the graph alone tells. */
+struct rules_op rules_op_of(const struct apir_graph *g, const struct apir_tensor *t);
 
 /* Product of two non-negative numbers; what is too large stays too large. */
 rules_int rules_mul(rules_int a, rules_int b);

@@ -324,26 +324,24 @@ const char *worker_rules_check(const struct apir_graph *g, uint32_t index,
                                struct worker_reach *ret_reach)
 {
     const struct apir_tensor *t = &g->tensors[index];
-    const char *op = g->names[t->op].name;
-    const struct rule *rule = rule_find(op);
     struct worker_reach reach = {.only_asked = NULL};
-    struct rules_op o = {.d = t, .types = types, .cpu = cpu, .reach = &reach};
-    if (t->sub != APIR_NO_NAME)
-        o.sub = g->names[t->sub].name;
+    struct rules_op o = rules_op_of(g, t);
+    o.types = types;
+    o.cpu = cpu;
+    o.reach = &reach;
+    const struct rule *rule = rule_find(o.op);
     if (!rule)
         return "op: not one that may be computed here";
     if (t->n_src > rule->max_src)
         return "op: too many sources";
     for (unsigned i = 0; i < rule->max_src; i++) {
-        if (t->src[i] != APIR_NO_TENSOR)
-            o.s[i] = &g->tensors[t->src[i]];
-        else if (i < rule->min_src)
+        if (!o.s[i] && i < rule->min_src)
             return "op: a source is missing";
     }
-    const char *why = check_sub_op(g, t, op);
+    const char *why = check_sub_op(g, t, o.op);
     if (!why)
         why = check_types(&o, rule->types);
-    if (!why && !apir_op_is_view(op))
+    if (!why && !apir_op_is_view(o.op))
         why = check_tensors(&o, rule);
     if (!why && strchr(rule->shape, 'S') && !rules_same_shape(t, o.s[0]))
         why = "op: the result has not the shape of its source";
