@@ -4,7 +4,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "cdi/commands.h"
@@ -17,18 +16,6 @@
 struct event {
     struct json_object *server, *event; /* borrowed */
 };
-
-/* Where the server before was the same one, how far it had been printed; else 0. */
-static int64_t printed(struct json_object *before, struct json_object *server)
-{
-    for (size_t i = 0; i < apir_json_length(before); i++) {
-        struct json_object *other = json_object_array_get_idx(before, i);
-        if (strcmp(cdi_top_text(other, "at"), cdi_top_text(server, "at")) == 0 &&
-            cdi_top_number(other, "pid") == cdi_top_number(server, "pid"))
-            return cdi_top_number(other, "printed");
-    }
-    return 0;
-}
 
 static int by_time(const void *a, const void *b)
 {
@@ -74,7 +61,8 @@ static void print_new(struct json_object *now, struct json_object *before, bool 
     cleanup_free struct event *events = calloc(room, sizeof(*events));
     for (size_t i = 0; events && i < apir_json_length(now); i++) {
         struct json_object *server = json_object_array_get_idx(now, i);
-        n += collect(server, printed(before, server), events + n);
+        struct json_object *then = cdi_top_same_server(before, server);
+        n += collect(server, cdi_top_number(then, "printed"), events + n);
     }
     if (n > 0)
         qsort(events, n, sizeof(*events), by_time);
@@ -122,10 +110,5 @@ static int show(bool follow, bool json, struct apir_error *err)
 int cdi_events_main(const struct cdi_args *args)
 {
     struct apir_error err = {0};
-    const int code = show(args->follow, args->json, &err);
-    if (err.code)
-        apir_text_print(stderr, "apir events: %s\n", err.msg);
-    else if (code == CDI_EXIT_NOTHING)
-        apir_text_print(stderr, "apir events: no server of apir that this user may look at\n");
-    return code;
+    return cdi_top_end(args->command, show(args->follow, args->json, &err), &err);
 }

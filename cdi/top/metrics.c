@@ -53,29 +53,30 @@ static void label(const char *name, const char *text)
     putchar('"');
 }
 
-static void value(double n)
-{
-    printf("} %.17g\n", n);
-}
-
-static void labels_of_server(struct json_object *server)
-{
-    label("class", cdi_top_text(server, "class"));
-    printf(",server=\"%" PRId64 "\"", cdi_top_number(server, "pid"));
-}
-
-static void labels_of_context(struct json_object *server, struct json_object *context)
+/* One sample, of a server or, where there is one, a context of its; key: one label more, or NULL.
+ */
+static void sample(const char *name, const char *suffix, struct json_object *server,
+                   struct json_object *context, const char *key, const char *text, double value)
 {
     struct json_object *who = apir_json_object(context, "who");
     const char *engine = cdi_top_text(who, "engine"), *id = cdi_top_text(who, "id");
 
-    labels_of_server(server);
-    printf(",context=\"%" PRId64 "\",uid=\"%" PRId64 "\",pid=\"%" PRId64 "\",",
-           cdi_top_number(context, "id"), cdi_top_number(context, "uid"),
-           cdi_top_number(context, "pid"));
-    label("engine", engine);
-    putchar(',');
-    label("container", id);
+    printf("%s%s{", name, suffix);
+    label("class", cdi_top_text(server, "class"));
+    printf(",server=\"%" PRId64 "\"", cdi_top_number(server, "pid"));
+    if (context) {
+        printf(",context=\"%" PRId64 "\",uid=\"%" PRId64 "\",pid=\"%" PRId64 "\",",
+               cdi_top_number(context, "id"), cdi_top_number(context, "uid"),
+               cdi_top_number(context, "pid"));
+        label("engine", engine);
+        putchar(',');
+        label("container", id);
+    }
+    if (key) {
+        putchar(',');
+        label(key, text);
+    }
+    printf("} %.17g\n", value);
 }
 
 static struct json_object *server_at(struct json_object *servers, size_t i)
@@ -88,11 +89,9 @@ static void print_servers(struct json_object *servers)
     struct json_object *server;
 
     head("apir_server_up", "gauge", "Whether the server answers.");
-    for (size_t i = 0; (server = server_at(servers, i)); i++) {
-        printf("apir_server_up{");
-        labels_of_server(server);
-        value(*cdi_top_text(server, "error") == '\0');
-    }
+    for (size_t i = 0; (server = server_at(servers, i)); i++)
+        sample("apir_server_up", "", server, NULL, NULL, NULL,
+               *cdi_top_text(server, "error") == '\0');
     head("apir_events", "counter", "What was refused or lost.");
     for (size_t i = 0; (server = server_at(servers, i)); i++) {
         struct json_object *sums = apir_json_object(server, "event_sums");
@@ -101,11 +100,8 @@ static void print_servers(struct json_object *servers)
         json_object_object_foreach(sums, kind, sum)
         {
             (void)sum;
-            printf("apir_events_total{");
-            labels_of_server(server);
-            putchar(',');
-            label("kind", kind);
-            value((double)cdi_top_number(sums, kind));
+            sample("apir_events", "_total", server, NULL, "kind", kind,
+                   (double)cdi_top_number(sums, kind));
         }
     }
 }
@@ -116,11 +112,9 @@ static void print_family(struct json_object *servers, const struct family *f)
 
     head(f->name, f->type, f->help);
     for (size_t i = 0; (server = server_at(servers, i)); i++) {
-        for (size_t k = 0; (context = cdi_top_item(server, "contexts", k)); k++) {
-            printf("%s%s{", f->name, f->suffix);
-            labels_of_context(server, context);
-            value((double)cdi_top_number(context, f->key) / f->unit);
-        }
+        for (size_t k = 0; (context = cdi_top_item(server, "contexts", k)); k++)
+            sample(f->name, f->suffix, server, context, NULL, NULL,
+                   (double)cdi_top_number(context, f->key) / f->unit);
     }
 }
 
@@ -132,12 +126,9 @@ static void print_states(struct json_object *servers)
     head("apir_context_state", "stateset", "What has become of it.");
     for (size_t i = 0; (server = server_at(servers, i)); i++) {
         for (size_t k = 0; (context = cdi_top_item(server, "contexts", k)); k++) {
-            for (size_t s = 0; s < sizeof(states) / sizeof(states[0]); s++) {
-                printf("apir_context_state{");
-                labels_of_context(server, context);
-                printf(",apir_context_state=\"%s\"", states[s]);
-                value(strcmp(cdi_top_text(context, "state"), states[s]) == 0);
-            }
+            for (size_t s = 0; s < sizeof(states) / sizeof(states[0]); s++)
+                sample("apir_context_state", "", server, context, "apir_context_state", states[s],
+                       strcmp(cdi_top_text(context, "state"), states[s]) == 0);
         }
     }
 }
@@ -155,23 +146,16 @@ static void print_memory(struct json_object *servers)
             json_object_object_foreach(devices, id, bytes)
             {
                 (void)bytes;
-                printf("apir_context_device_memory_bytes{");
-                labels_of_context(server, item);
-                putchar(',');
-                label("device", id);
-                value((double)cdi_top_number(devices, id));
+                sample("apir_context_device_memory_bytes", "", server, item, "device", id,
+                       (double)cdi_top_number(devices, id));
             }
         }
     }
     head("apir_device_memory_bytes", "gauge", "What a server's contexts have of a device.");
     for (size_t i = 0; (server = server_at(servers, i)); i++) {
-        for (size_t k = 0; (item = cdi_top_item(server, "devices", k)); k++) {
-            printf("apir_device_memory_bytes{");
-            labels_of_server(server);
-            putchar(',');
-            label("device", cdi_top_text(item, "id"));
-            value((double)cdi_top_number(item, "memory"));
-        }
+        for (size_t k = 0; (item = cdi_top_item(server, "devices", k)); k++)
+            sample("apir_device_memory_bytes", "", server, NULL, "device", cdi_top_text(item, "id"),
+                   (double)cdi_top_number(item, "memory"));
     }
 }
 

@@ -11,6 +11,7 @@
 #include "cdi/top/who.h"
 #include "common/clock.h"
 #include "common/json.h"
+#include "common/text.h"
 
 #define SHORT_ID 12
 
@@ -50,6 +51,15 @@ int cdi_top_code(struct json_object *servers)
         if (*cdi_top_text(json_object_array_get_idx(servers, i), "error"))
             return CDI_EXIT_FAILED;
     return apir_json_length(servers) == 0 ? CDI_EXIT_NOTHING : CDI_EXIT_OK;
+}
+
+int cdi_top_end(const char *command, int code, const struct apir_error *err)
+{
+    if (err->code)
+        apir_text_print(stderr, "%s: %s\n", command, err->msg);
+    else if (code == CDI_EXIT_NOTHING)
+        apir_text_print(stderr, "%s: no server of apir that this user may look at\n", command);
+    return code;
 }
 
 /* ---- names ------------------------------------------------------------------------ */
@@ -129,7 +139,7 @@ struct json_object *cdi_top_sample(struct apir_error *err)
 
 /* ---- rates ------------------------------------------------------------------------ */
 
-static struct json_object *same_server(struct json_object *servers, struct json_object *server)
+struct json_object *cdi_top_same_server(struct json_object *servers, struct json_object *server)
 {
     for (size_t i = 0; i < apir_json_length(servers); i++) {
         struct json_object *other = json_object_array_get_idx(servers, i);
@@ -177,7 +187,7 @@ void cdi_top_rates(struct json_object *now, struct json_object *before)
 {
     for (size_t i = 0; i < apir_json_length(now); i++) {
         struct json_object *server = json_object_array_get_idx(now, i), *context;
-        struct json_object *other = same_server(before, server);
+        struct json_object *other = cdi_top_same_server(before, server);
         const double ns = grown(apir_json_object(server, "server"),
                                 other ? apir_json_object(other, "server") : NULL, "now_ns");
         for (size_t k = 0; ns > 0 && (context = cdi_top_item(server, "contexts", k)); k++) {

@@ -29,6 +29,11 @@ void cdi_top_rates(struct json_object *now, struct json_object *before);
 
 /* The exit code of a command that shows them: whether there are any, and all have answered. */
 int cdi_top_code(struct json_object *servers);
+/* Says why there is nothing to show, where there is nothing. Returns code. */
+int cdi_top_end(const char *command, int code, const struct apir_error *err);
+
+/* The one of `servers` that this one was then; NULL: it was not there. */
+struct json_object *cdi_top_same_server(struct json_object *servers, struct json_object *server);
 
 /* The number; 0: there is none. A number below 0 is none. */
 int64_t cdi_top_number(struct json_object *object, const char *key);

@@ -28,7 +28,8 @@ static void print_json(struct json_object *servers)
 {
     cleanup_json struct json_object *all = json_object_new_object();
 
-    (void)apir_json_set(all, "at_ms", json_object_new_int64((int64_t)(apir_clock_ns(CLOCK_REALTIME) / 1000000)));
+    (void)apir_json_set(all, "at_ms",
+                        json_object_new_int64((int64_t)(apir_clock_ns(CLOCK_REALTIME) / 1000000)));
     (void)apir_json_set(all, "servers", json_object_get(servers));
     (void)apir_text_print_json(json_object_to_json_string_ext(
         all, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
@@ -114,10 +115,5 @@ int cdi_top_main(const struct cdi_args *args)
     if (args->interval && !parse_seconds(args->interval, &top.seconds))
         return cdi_usage_error(args->command, "--interval wants 0.1 to 3600 seconds, not ",
                                args->interval);
-    const int code = show(&top, &err);
-    if (err.code)
-        apir_text_print(stderr, "apir top: %s\n", err.msg);
-    else if (code == CDI_EXIT_NOTHING)
-        apir_text_print(stderr, "apir top: no server of apir that this user may look at\n");
-    return code;
+    return cdi_top_end(args->command, show(&top, &err), &err);
 }
