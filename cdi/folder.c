@@ -32,6 +32,9 @@ struct walk {
     size_t led_until; /* of the rest: what that link has said ends there */
     int links;
     char rest[2 * PATH_MAX]; /* of the way, with a slash before each part */
+    bool check;              /* whether anybody else could change a part of it: its owner, */
+    mode_t writers;          /* and who has these bits of its mode */
+    struct apir_error *err;  /* of that check */
 };
 
 /* The next part of the way, taken out of the rest; false: there is none. */
@@ -81,6 +84,27 @@ static int follow(struct walk *w, int link, uid_t owner)
     return root < 0 ? -errno : enter(w, root);
 }
 
+/* One part of a way: neither it nor what is in it is anybody else's to replace. */
+static int check_part(const struct walk *w, int fd, const struct stat *st)
+{
+    char link[32], part[PATH_MAX];
+
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, part, sizeof(part) - 1);
+    part[n > 0 ? n : 0] = '\0';
+    if (!is_trusted(st->st_uid))
+        return apir_error_set(w->err, EPERM,
+                              "%s belongs to another user (%u), who could put something else "
+                              "in its place",
+                              part, st->st_uid);
+    if (!S_ISLNK(st->st_mode) && (st->st_mode & w->writers) != 0 && (st->st_mode & S_ISVTX) == 0)
+        return apir_error_set(w->err, EPERM,
+                              "others may write to %s (mode %04o), and so put something of "
+                              "theirs in its place",
+                              part, st->st_mode & 07777u);
+    return 0;
+}
+
 /* Into the folder of this name, made where mode is not 0 and it is missing. Returns 0 or -errno. */
 static int step(struct walk *w, const char *part, mode_t mode)
 {
@@ -95,9 +119,13 @@ static int step(struct walk *w, const char *part, mode_t mode)
     }
     if (fd < 0 || fstat(fd, &st) < 0)
         return -errno;
+    if (w->check && check_part(w, fd, &st) < 0)
+        return -EPERM;
     if (S_ISLNK(st.st_mode))
         return follow(w, fd, st.st_uid);
-    return S_ISDIR(st.st_mode) ? enter(w, steal_fd(&fd)) : -ENOTDIR;
+    if (S_ISDIR(st.st_mode))
+        return enter(w, steal_fd(&fd));
+    return w->check && w->rest[0] == '\0' ? 0 : -ENOTDIR;
 }
 
 /* Where the link's own words end, it must have led to what is its owner's. */
@@ -158,69 +186,21 @@ int cdi_folder_open(const char *path, mode_t mode, const char **ret_name, struct
 
 /* ---- who may change it -------------------------------------------------------------- */
 
-/* One part of a way: neither it nor what is in it is anybody else's to replace.
- */
-static int check_part(const char *part, const struct stat *st, mode_t writers,
-                      struct apir_error *err)
-{
-    if (!is_trusted(st->st_uid))
-        return apir_error_set(err, EPERM,
-                              "%s belongs to another user (%u), who could put something else "
-                              "in its place",
-                              part, st->st_uid);
-    if (!S_ISLNK(st->st_mode) && (st->st_mode & writers) != 0 && (st->st_mode & S_ISVTX) == 0)
-        return apir_error_set(err, EPERM,
-                              "others may write to %s (mode %04o), and so put something of "
-                              "theirs in its place",
-                              part, st->st_mode & 07777u);
-    return 0;
-}
-
-/* Of way, what is before n is a link: puts what it says there. Returns 0 or -errno. */
-static int expand(char way[PATH_MAX], const char *part, size_t n)
-{
-    char target[PATH_MAX], all[PATH_MAX];
-    int parent = (int)(strrchr(part, '/') - part) + 1;
-    ssize_t size = readlink(part, target, sizeof(target) - 1);
-
-    if (size < 0)
-        return -errno;
-    target[size] = '\0';
-    if (target[0] == '/')
-        parent = 0;
-    if (snprintf(all, sizeof(all), "%.*s%s%s", parent, part, target, way + n) >= (int)sizeof(all))
-        return -ENAMETOOLONG;
-    memcpy(way, all, sizeof(all));
-    return 0;
-}
-
 int cdi_folder_check(const char *path, mode_t writers, struct apir_error *err)
 {
-    char way[PATH_MAX], part[PATH_MAX];
-    struct stat st;
-    int links = 0;
+    struct walk w = {.leader = NO_ONE, .check = true, .writers = writers, .err = err};
+    char part[PART_SIZE] = "", here[PATH_MAX] = "";
 
-    part[0] = '\0';
-    if (path[0] != '/' && !getcwd(part, sizeof(part)))
+    if (path[0] != '/' && !getcwd(here, sizeof(here)))
         return apir_error_sys(err, errno, "the folder that this runs in");
-    if (snprintf(way, sizeof(way), "%s%s%s", part, part[0] ? "/" : "", path) >= (int)sizeof(way))
+    if (snprintf(w.rest, sizeof(w.rest), "%s/%s", here, path) >= (int)sizeof(w.rest))
         return apir_error_sys(err, ENAMETOOLONG, "%.100s...", path);
-    for (size_t n = 1;;) {
-        snprintf(part, sizeof(part), "%.*s", (int)n, way);
-        if (lstat(part, &st) < 0)
-            return apir_error_sys(err, errno, "%s", part);
-        int rc = check_part(part, &st, writers, err);
-        if (rc < 0)
-            return rc;
-        if (S_ISLNK(st.st_mode)) {
-            rc = ++links > LINKS_MAX ? -ELOOP : expand(way, part, n);
-            if (rc < 0)
-                return apir_error_sys(err, -rc, "%s", part);
-            n = 1;
-            continue;
-        }
-        if (way[n] == '\0' || strcmp(way + n, "/") == 0)
-            return 0;
-        n += 1 + strcspn(way + n + 1, "/");
-    }
+    w.fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (w.fd < 0)
+        return apir_error_sys(err, errno, "/");
+    int rc = step(&w, ".", 0);
+    if (rc == 0)
+        rc = walk(&w, 0, part);
+    close(w.fd);
+    return rc == 0 || rc == -EPERM ? rc : apir_error_sys(err, -rc, "%s: %s", path, part);
 }
