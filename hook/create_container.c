@@ -135,7 +135,7 @@ static void read_hints(struct json_object *config, struct hints *ret)
  */
 static bool is_wanted(const struct oci_state *state, struct hints *hints)
 {
-    cleanup_request struct oci_request request = {0};
+    struct oci_request request = {0};
     cleanup_json struct json_object *config = NULL;
     struct apir_error why = {0};
 

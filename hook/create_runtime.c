@@ -239,7 +239,7 @@ static int inject(const struct hook_options *options, const struct oci_state *st
 int hook_stage_create_runtime(const struct hook_options *options, const struct oci_state *state,
                               struct apir_error *err)
 {
-    cleanup_request struct oci_request request = {0};
+    struct oci_request request = {0};
     cleanup_json struct json_object *config = NULL;
     struct apir_error why = {0};
 

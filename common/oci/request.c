@@ -3,19 +3,12 @@
 
 #include <errno.h>
 #include <json-c/json.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "common/json.h"
 #include "common/oci/state.h"
 #include "common/error.h"
-
-void oci_request_fini(struct oci_request *request)
-{
-    free(request->devices);
-    memset(request, 0, sizeof(*request));
-}
 
 /*
  * An image can have a VOLUME of this name, which engines mount as well: but a volume is a folder,
@@ -40,30 +33,17 @@ static bool has_plugin(struct json_object *mounts)
     return false;
 }
 
-static int find(const struct oci_state *state, struct json_object *config,
-                struct oci_request *request, struct apir_error *err)
-{
-    struct json_object *annotations = apir_json_object(config, "annotations");
-    struct json_object *member = NULL;
-    const char *text = state ? state->device : NULL;
-
-    if (!text && json_object_object_get_ex(annotations, OCI_ANNOTATION, &member)) {
-        text = apir_json_string(annotations, OCI_ANNOTATION);
-        if (!text)
-            return apir_error_set(err, EBADMSG, "the annotation " OCI_ANNOTATION " is no string");
-    }
-    if (text && !(request->devices = strdup(text)))
-        return apir_error_sys(err, ENOMEM, "request");
-    request->edited = has_plugin(apir_json_array(config, "mounts"));
-    return 0;
-}
-
 int oci_request_find(const struct oci_state *state, struct json_object *config,
                      struct oci_request *ret, struct apir_error *err)
 {
-    memset(ret, 0, sizeof(*ret));
-    int rc = find(state, config, ret, err);
-    if (rc < 0)
-        oci_request_fini(ret);
-    return rc;
+    struct json_object *annotations = apir_json_object(config, "annotations");
+
+    *ret = (struct oci_request){.devices = state ? state->device : NULL};
+    if (!ret->devices && json_object_object_get_ex(annotations, OCI_ANNOTATION, NULL)) {
+        ret->devices = apir_json_string(annotations, OCI_ANNOTATION);
+        if (!ret->devices)
+            return apir_error_set(err, EBADMSG, "the annotation " OCI_ANNOTATION " is no string");
+    }
+    ret->edited = has_plugin(apir_json_array(config, "mounts"));
+    return 0;
 }

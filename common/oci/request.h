@@ -19,12 +19,11 @@ struct json_object;
 #define OCI_PLUGIN_INSIDE "/usr/lib/apir/libggml-apir.so"
 
 struct oci_request {
-    char *devices; /* of the annotation, names with commas between them; NULL: there is none */
-    bool edited;   /* the engine has mounted the plug-in: a spec's edits are applied */
+    /* Of the annotation, names with commas between them; NULL: there is none. The state's, or the
+     * config's. */
+    const char *devices;
+    bool edited; /* the engine has mounted the plug-in: a spec's edits are applied */
 };
-
-void oci_request_fini(struct oci_request *request);
-#define cleanup_request __attribute__((cleanup(oci_request_fini)))
 
 /*
  * Looks into the state and the container's config.json; config may be NULL, where it could not

@@ -17,7 +17,6 @@
 void oci_state_fini(struct oci_state *state)
 {
     free(state->id);
-    free(state->status);
     free(state->bundle);
     free(state->root);
     free(state->device);
@@ -70,8 +69,6 @@ static int parse_members(struct json_object *object, struct oci_state *s, struct
 
     if (rc == 0 && (!s->id || s->id[0] == '\0'))
         return apir_error_set(err, EBADMSG, "no \"id\"");
-    if (rc == 0)
-        rc = optional_string(object, "status", &s->status, err);
     if (rc == 0)
         rc = optional_path(object, "bundle", &s->bundle, err);
     if (rc == 0)

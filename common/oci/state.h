@@ -23,7 +23,6 @@ struct json_object;
 
 struct oci_state {
     char *id;
-    char *status;
     char *bundle; /* absolute, or NULL */
     char *root;   /* absolute or relative to the bundle, or NULL: it is in the bundle's config */
     char *device; /* the annotation's value, or NULL */

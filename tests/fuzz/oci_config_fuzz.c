@@ -33,7 +33,7 @@ static struct json_object *spec(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     cleanup_json struct json_object *config = NULL, *again = NULL;
-    cleanup_request struct oci_request request = {0};
+    struct oci_request request = {0};
     char *root = NULL;
 
     if (apir_json_parse((const char *)data, size, &config, NULL) < 0)
@@ -42,7 +42,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_CHECK(root[0] == '/');
     free(root);
     (void)oci_request_find(NULL, config, &request, NULL);
-    oci_request_fini(&request);
     /* Something of the same name may be mounted there already. */
     bool mounts = json_object_object_get_ex(config, "mounts", NULL);
     if (hook_config_apply(config, spec(), "gpu0", NULL) < 0)

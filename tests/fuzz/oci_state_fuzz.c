@@ -33,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_CHECK(state.id && state.id[0] != '\0');
     FUZZ_CHECK(!state.bundle || state.bundle[0] == '/');
     FUZZ_CHECK(state.pid >= 0 && state.pid <= 4 * 1024 * 1024);
-    cleanup_request struct oci_request request;
+    struct oci_request request;
     if (oci_request_find(&state, object, &request, NULL) == 0)
         FUZZ_CHECK(!state.device || strcmp(request.devices, state.device) == 0);
     if (state.root && oci_state_root(&state, &root, NULL) == 0)

@@ -44,7 +44,7 @@ TEST(only_the_annotation_asks_for_a_device)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct oci_state s = {.device = (char *)(uintptr_t)cases[i].annotation};
         cleanup_json struct json_object *config = read_json(cases[i].config);
-        cleanup_request struct oci_request request = {0};
+        struct oci_request request = {0};
 
         assert_int_equal(oci_request_find(&s, config, &request, NULL), 0);
         if ((!request.devices) != (!cases[i].want))
@@ -92,7 +92,7 @@ TEST(an_engines_work_is_seen_by_the_plugins_mount)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char text[256];
         struct oci_state s = {0};
-        cleanup_request struct oci_request request = {0};
+        struct oci_request request = {0};
 
         snprintf(text, sizeof(text), "{\"mounts\":[%s]}", cases[i].mounts);
         cleanup_json struct json_object *config = read_json(text);

@@ -25,7 +25,6 @@ TEST(parse_takes_crun)
 
     assert_int_equal(parse(crun, &s), 0);
     assert_string_equal(s.id, "c1");
-    assert_string_equal(s.status, "created");
     assert_string_equal(s.root, "/var/lib/x/merged");
     assert_string_equal(s.bundle, "/run/b");
     assert_string_equal(s.device, "gpu0");
