@@ -15,8 +15,9 @@ enum cdi_child_end {
 
 /*
  * Forks, and calls work(answer, arg) in the child, whose stdout is stderr; what it has put into
- * the size bytes of `answer` (zero before) comes back. text gets one line where there is no
- * answer. The child ends without exit handlers, and with this process at the latest.
+ * the size bytes of `answer` (zero before) comes back, also where it dies. text gets one line where
+ * that is no whole answer. The child ends without exit handlers, and with this process at the
+ * latest.
  */
 enum cdi_child_end cdi_child_run(void (*work)(void *answer, const void *arg), const void *arg,
                                  unsigned timeout_ms, void *answer, size_t size, char *text,

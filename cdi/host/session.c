@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "cdi/child.h"
+#include "common/cleanup.h"
 #include "common/error.h"
 #include "common/log.h"
 #include "common/text.h"
@@ -22,11 +22,6 @@
 struct attempt {
     struct client client;
     struct cdi_session session;
-};
-
-struct task {
-    struct attempt *attempt;
-    const char *transport;
 };
 
 __attribute__((format(printf, 3, 4))) static void fail(struct cdi_session *s, int code,
@@ -137,17 +132,17 @@ static void say_nothing(enum apir_log_level level, const char *line, void *user)
     (void)user;
 }
 
-static void work(void *done, const void *arg)
+static void work(void *answer, const void *transport)
 {
-    const struct task *task = arg;
-    struct client *c = &task->attempt->client;
-    struct cdi_session *s = &task->attempt->session;
+    struct attempt *a = answer;
+    struct client *c = &a->client;
+    struct cdi_session *s = &a->session;
     struct apir_error err = {0};
 
     apir_log_set_sink(say_nothing, NULL);
     /* A loss is to be told, not to end this process. */
     unsetenv("APIR_ON_LOSS");
-    int rc = client_open(c, task->transport, &err);
+    int rc = client_open(c, transport, &err);
     if (c->ring.header) {
         s->major = apir_load_acquire32(&c->ring.header->major);
         s->minor = apir_load_acquire32(&c->ring.header->minor);
@@ -167,27 +162,23 @@ static void work(void *done, const void *arg)
                       sizeof(c->ring.header->reason) - 1);
         cdi_session_ask(c, s);
     }
-    *(char *)done = 1;
 }
 
 void cdi_session_run(const char *transport, unsigned timeout_ms, struct cdi_session *ret)
 {
-    struct attempt *a =
-        mmap(NULL, sizeof(*a), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    struct task task = {a, transport};
-    char done, text[sizeof(ret->text)] = "";
+    cleanup_free struct attempt *a = calloc(1, sizeof(*a));
+    char text[sizeof(ret->text)] = "";
 
     memset(ret, 0, sizeof(*ret));
-    if (a == MAP_FAILED) {
-        fail(ret, errno, "%s", strerror(errno));
+    if (!a) {
+        fail(ret, ENOMEM, "%s", strerror(ENOMEM));
         return;
     }
     enum cdi_child_end end =
-        cdi_child_run(work, &task, timeout_ms, &done, sizeof(done), text, sizeof(text));
+        cdi_child_run(work, transport, timeout_ms, a, sizeof(*a), text, sizeof(text));
     *ret = a->session;
     if (end != CDI_CHILD_ANSWERED)
         fail(ret, end == CDI_CHILD_LATE ? ETIMEDOUT : ECHILD, "%s", text);
     if (ret->passed < CDI_SESSION_WORKER && ret->code != 0)
         ret->passed = step_of(&a->client, ret->code);
-    munmap(a, sizeof(*a));
 }
