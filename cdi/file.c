@@ -39,10 +39,8 @@ static int read_file(int fd, const char *path, char **ret_text, struct cdi_file_
     if (fstat(fd, &st) < 0)
         return apir_error_sys(err, errno, "%s", path);
     int rc = apir_file_read(fd, CDI_FILE_SIZE_MAX, &text, &size, err);
-    if (rc < 0) {
-        apir_error_wrap(err, "%s", path);
-        return rc;
-    }
+    if (rc < 0)
+        return apir_error_wrap(err, rc, "%s", path);
     if (strlen(text) != size)
         return apir_error_set(err, EBADMSG, "%s: a NUL byte in it", path);
     if (owner)

@@ -114,10 +114,8 @@ static int take_device(const struct run *r, struct apir_error *err)
     if (rc < 0)
         return rc;
     int n = cdi_devices_select(spec, r->device, edits, err);
-    if (n < 0) {
-        apir_error_wrap(err, "`apir cdi list` names the devices");
-        return n;
-    }
+    if (n < 0)
+        return apir_error_wrap(err, n, "`apir cdi list` names the devices");
     if (forget_devices() < 0)
         return apir_error_sys(err, EINVAL, "the environment");
     /* The spec's own APIR_TRANSPORT comes after, and wins. */

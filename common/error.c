@@ -32,10 +32,10 @@ int apir_error_sys(struct apir_error *err, int code, const char *fmt, ...)
     return -code;
 }
 
-int apir_error_wrap(struct apir_error *err, const char *fmt, ...)
+int apir_error_wrap(struct apir_error *err, int rc, const char *fmt, ...)
 {
-    if (!err)
-        return -EIO;
+    if (rc >= 0 || !err)
+        return rc;
     char old[sizeof(err->msg)];
     memcpy(old, err->msg, sizeof(old));
     va_list ap;
@@ -45,5 +45,5 @@ int apir_error_wrap(struct apir_error *err, const char *fmt, ...)
     if (n >= 0 && (size_t)n + 3 < sizeof(err->msg))
         snprintf(err->msg + n, sizeof(err->msg) - (size_t)n, ": %.*s",
                  (int)(sizeof(err->msg) - (size_t)n - 3), old);
-    return -err->code;
+    return rc;
 }

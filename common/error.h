@@ -24,10 +24,10 @@ int apir_error_sys(struct apir_error *err, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
 /*
- * Puts the formatted text and ": " before the message that is there. Keeps the
- * code. Returns -err->code (or -EIO where err is NULL).
+ * Puts the formatted text and ": " before the message that is there, where rc is below 0. Keeps
+ * the code. Returns rc.
  */
-int apir_error_wrap(struct apir_error *err, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
+int apir_error_wrap(struct apir_error *err, int rc, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -227,9 +227,7 @@ int apir_json_load(const char *path, size_t max, struct json_object **ret_object
     int rc = apir_file_read(fd, max, &data, &size, err);
     if (rc == 0)
         rc = apir_json_parse(data, size, ret_object, err);
-    if (rc < 0)
-        apir_error_wrap(err, "%s", path);
-    return rc;
+    return apir_error_wrap(err, rc, "%s", path);
 }
 
 struct json_object *apir_json_member(struct json_object *object, const char *key, int type)

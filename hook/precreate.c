@@ -236,10 +236,8 @@ int hook_stage_precreate(const struct hook_options *options, struct apir_error *
     size_t size = 0;
 
     int rc = apir_file_read(STDIN_FILENO, OCI_CONFIG_MAX, &data, &size, err);
-    if (rc < 0) {
-        apir_error_wrap(err, "configuration");
-        return rc;
-    }
+    if (rc < 0)
+        return apir_error_wrap(err, rc, "configuration");
     if (apir_json_parse(data, size, &config, &why) < 0) {
         hook_log(HOOK_WARNING, "cannot read the configuration: %s", why.msg);
         rc = 1;

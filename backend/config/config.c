@@ -120,9 +120,7 @@ int apir_config_load(const char *path, struct apir_config *config, struct apir_e
     if (rc < 0 || !path)
         return rc;
     rc = apir_json_load(path, CONFIG_SIZE_MAX, &json, err);
-    if (rc == 0 && config_take(json, config, err) < 0)
-        rc = apir_error_wrap(err, "%s", path);
-    return rc;
+    return rc < 0 ? rc : apir_error_wrap(err, config_take(json, config, err), "%s", path);
 }
 
 void apir_config_fini(struct apir_config *config)

@@ -99,10 +99,8 @@ static int record_read(const struct command *c, const char *path, struct json_ob
         return apir_error_set(
             err, EPERM, "%s is no record of ours: another user owns it, or may write to it", path);
     rc = apir_json_parse(text, strlen(text), ret_record, err);
-    if (rc < 0) {
-        apir_error_wrap(err, "%s", path);
-        return rc;
-    }
+    if (rc < 0)
+        return apir_error_wrap(err, rc, "%s", path);
     struct json_object *version = apir_json_member(*ret_record, "version", json_type_int);
     const char *engine = apir_json_string(*ret_record, "engine");
     const char *file = apir_json_string(*ret_record, "file");

@@ -76,10 +76,8 @@ static int make_plan(const struct cdi_engine_where *where, struct cdi_engine_pla
     if (rc >= 0)
         rc = read_format(text, &format, err);
     int said = rc < 0 ? rc : read_enable(text, format, err);
-    if (said < 0 && said != -ENOENT) {
-        apir_error_wrap(err, "%s", plan->path);
-        return said;
-    }
+    if (said < 0 && said != -ENOENT)
+        return apir_error_wrap(err, said, "%s", plan->path);
     on = said == -ENOENT ? on : said;
     for (size_t i = 0; i < N_CRI_NAMES; i++)
         if (cdi_strings_have(&disabled, cri_names[i])) {

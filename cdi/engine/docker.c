@@ -27,10 +27,7 @@ static int parse(const char *path, const char *text, struct json_object **ret_ob
         *ret_object = json_object_new_object();
         return *ret_object ? 0 : apir_error_sys(err, ENOMEM, "%s", path);
     }
-    int rc = apir_json_parse(text, strlen(text), ret_object, err);
-    if (rc < 0)
-        apir_error_wrap(err, "%s", path);
-    return rc;
+    return apir_error_wrap(err, apir_json_parse(text, strlen(text), ret_object, err), "%s", path);
 }
 
 static int print(struct json_object *object, char **ret_text, struct apir_error *err)

@@ -48,9 +48,7 @@ static int take_list(struct reader *r, const char *path, const char *text, const
     for (size_t i = 0; i < found.n && rc > 0; i++)
         if (cdi_strings_add(list, found.items[i]) < 0)
             rc = apir_error_set(r->err, ENOSPC, "%s: more folders than are looked at", name);
-    if (rc < 0)
-        apir_error_wrap(r->err, "%s", path);
-    return rc < 0 ? rc : 0;
+    return rc < 0 ? apir_error_wrap(r->err, rc, "%s", path) : 0;
 }
 
 static int read_conf(const char *path, void *user)

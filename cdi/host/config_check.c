@@ -30,7 +30,7 @@ static int check(const char *path, struct apir_config *config, struct apir_error
     if (server_access_init(&access, config, err) < 0 ||
         (config->mps == APIR_CONFIG_REQUIRED &&
          apir_config_mps_find(config, program, sizeof(program), err) < 0)) {
-        (void)apir_error_wrap(err, "%s", path);
+        (void)apir_error_wrap(err, -EINVAL, "%s", path);
         return CDI_EXIT_FAILED;
     }
     return CDI_EXIT_OK;

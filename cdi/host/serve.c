@@ -37,8 +37,9 @@ static int make_folder(const struct serve *s, struct apir_error *err)
     cleanup_fd int dir = cdi_folder_open(s->socket, 0755, &name, err);
 
     if (dir < 0 && !s->dir_given)
-        apir_error_wrap(err, "run this as root, or give --socket-dir a folder of yours, and `apir "
-                             "cdi generate` the same as --host-socket");
+        apir_error_wrap(err, dir,
+                        "run this as root, or give --socket-dir a folder of yours, and `apir "
+                        "cdi generate` the same as --host-socket");
     /* For `apir top`: the package's tmpfiles.d makes it at boot. Without it nobody is shown. */
     if (dir >= 0 && !s->dir_given && geteuid() == 0)
         (void)mkdir(CDI_TOP_FOLDER, 0700);
@@ -59,10 +60,8 @@ static int check_folder(const struct serve *s, struct apir_error *err)
                               s->dir);
     /* A socket in our place would be another's; engines mount the folder as it is written. */
     int rc = cdi_folder_check(s->dir, 0022, err);
-    if (rc < 0) {
-        (void)apir_error_wrap(err, "take another folder");
-        return rc;
-    }
+    if (rc < 0)
+        return apir_error_wrap(err, rc, "take another folder");
     if ((st.st_mode & 0005) != 0005)
         apir_text_print(stderr,
                         "apir host serve: users of containers cannot look into %s (mode %04o)\n",

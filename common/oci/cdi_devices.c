@@ -18,10 +18,8 @@ int cdi_devices_load(const char *path, struct json_object **ret_spec, struct api
     cleanup_json struct json_object *spec = NULL;
 
     int rc = apir_json_load(path, SPEC_SIZE_MAX, &spec, err);
-    if (rc < 0) {
-        apir_error_wrap(err, "run `apir cdi generate`");
-        return rc;
-    }
+    if (rc < 0)
+        return apir_error_wrap(err, rc, "run `apir cdi generate`");
     if (!cdi_rules_valid(spec))
         return apir_error_set(err, EINVAL, "%s is not valid; see `apir cdi validate`", path);
     *ret_spec = steal_pointer(&spec);

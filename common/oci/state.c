@@ -94,11 +94,9 @@ int oci_state_parse(const char *data, size_t size, struct oci_state *ret, struct
     rc = apir_json_parse(data, size, &object, err);
     if (rc == 0)
         rc = parse_members(object, ret, err);
-    if (rc < 0) {
+    if (rc < 0)
         oci_state_fini(ret);
-        apir_error_wrap(err, "container state");
-    }
-    return rc;
+    return apir_error_wrap(err, rc, "container state");
 }
 
 int oci_state_read(int fd, struct oci_state *ret, struct apir_error *err)
@@ -107,10 +105,8 @@ int oci_state_read(int fd, struct oci_state *ret, struct apir_error *err)
     size_t size = 0;
 
     int rc = apir_file_read(fd, OCI_STATE_MAX, &data, &size, err);
-    if (rc < 0) {
-        apir_error_wrap(err, "container state");
-        return rc;
-    }
+    if (rc < 0)
+        return apir_error_wrap(err, rc, "container state");
     return oci_state_parse(data, size, ret, err);
 }
 

@@ -169,7 +169,7 @@ int server_mps_init(struct server_mps *mps, struct server_children *children,
     server_group_fini(&mps->group);
     mps->worker_environment[0] = APIR_MPS_FOLDER_VARIABLE; /* another daemon's is not ours */
     if (config->mps == APIR_CONFIG_REQUIRED)
-        return apir_error_wrap(err, "no MPS, which the configuration requires");
+        return apir_error_wrap(err, rc, "no MPS, which the configuration requires");
     apir_log(APIR_LOG_WARN, "programs compute without MPS: %s", err->msg);
     return 0;
 }

@@ -28,8 +28,8 @@ TEST(wrap_puts_context_in_front_and_keeps_the_code)
 {
     struct apir_error err = {0};
     apir_error_set(&err, EIO, "cause");
-    assert_int_equal(apir_error_wrap(&err, "inner %d", 1), -EIO);
-    assert_int_equal(apir_error_wrap(&err, "outer"), -EIO);
+    assert_int_equal(apir_error_wrap(&err, -EIO, "inner %d", 1), -EIO);
+    assert_int_equal(apir_error_wrap(&err, -EIO, "outer"), -EIO);
     assert_int_equal(err.code, EIO);
     assert_string_equal(err.msg, "outer: inner 1: cause");
 }
@@ -38,7 +38,7 @@ TEST(every_call_takes_no_error_object)
 {
     assert_int_equal(apir_error_set(NULL, EINVAL, "x"), -EINVAL);
     assert_int_equal(apir_error_sys(NULL, EPERM, "x"), -EPERM);
-    assert_int_equal(apir_error_wrap(NULL, "x"), -EIO);
+    assert_int_equal(apir_error_wrap(NULL, -EPERM, "x"), -EPERM);
 }
 
 TEST(long_texts_are_cut_and_terminated)
@@ -60,7 +60,7 @@ TEST(long_texts_are_cut_and_terminated)
                 apir_error_sys(&s.err, EIO, "%s", text);
             } else {
                 apir_error_set(&s.err, EIO, "cause");
-                apir_error_wrap(&s.err, "%s", text);
+                apir_error_wrap(&s.err, -EIO, "%s", text);
             }
             assert_int_equal(s.err.code, EIO);
             size_t len = strnlen(s.err.msg, sizeof(s.err.msg));
@@ -77,7 +77,7 @@ TEST(wrapping_for_ever_keeps_a_terminated_text)
     struct apir_error err = {0};
     apir_error_set(&err, EIO, "cause");
     for (int i = 0; i < 1000; i++) {
-        assert_int_equal(apir_error_wrap(&err, "layer %d", i), -EIO);
+        assert_int_equal(apir_error_wrap(&err, -EIO, "layer %d", i), -EIO);
         assert_true(strnlen(err.msg, sizeof(err.msg)) < sizeof(err.msg));
     }
     assert_memory_equal(err.msg, "layer 999: layer 998: ", 22);
