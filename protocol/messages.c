@@ -7,6 +7,7 @@
 
 #define APIR_IS_TAIL_TAIL 1
 #define APIR_IS_TAIL_FLAT 0
+#define APIR_IS_TAIL_ASKS 0
 
 /* Lowest and highest of a field; a macro so that a lowest of 0 draws no warning. */
 static inline int in_range(uint64_t v, uint64_t lo, uint64_t hi)
@@ -32,6 +33,7 @@ int64_t apir_msg_encode(const struct apir_msg *msg, void *buf, size_t cap)
     ok = ok && in_range(m->field, lo, hi);
 #define TAIL_SIZE_TAIL tail_size = m->size;
 #define TAIL_SIZE_FLAT
+#define TAIL_SIZE_ASKS
 #define M(NAME, name, code, states, tail)                                                          \
     case APIR_MSG_##NAME: {                                                                        \
         const struct apir_msg_##name *m = &msg->u.name;                                            \

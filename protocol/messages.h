@@ -228,12 +228,13 @@
     F(uint64_t, out_size, 1, APIR_PAYLOAD_MAX)                                                     \
     F(uint32_t, reply, 0, APIR_U32_MAX)
 
+/* FLAT; TAIL: its `size` bytes follow; ASKS: it has a `reply`, the place of its answer. */
 #define APIR_MESSAGES(M)                                                                           \
-    M(HELLO, hello, 1, APIR_ST_NEW, FLAT)                                                          \
-    M(DEVICE_INFO, device_info, 2, APIR_ST_READY, FLAT)                                            \
-    M(DEVICE_MEMORY, device_memory, 3, APIR_ST_READY, FLAT)                                        \
-    M(OP_QUERY, op_query, 4, APIR_ST_READY, FLAT)                                                  \
-    M(BUFFER_ALLOC, buffer_alloc, 5, APIR_ST_READY, FLAT)                                          \
+    M(HELLO, hello, 1, APIR_ST_NEW, ASKS)                                                          \
+    M(DEVICE_INFO, device_info, 2, APIR_ST_READY, ASKS)                                            \
+    M(DEVICE_MEMORY, device_memory, 3, APIR_ST_READY, ASKS)                                        \
+    M(OP_QUERY, op_query, 4, APIR_ST_READY, ASKS)                                                  \
+    M(BUFFER_ALLOC, buffer_alloc, 5, APIR_ST_READY, ASKS)                                          \
     M(BUFFER_FREE, buffer_free, 6, APIR_ST_READY, FLAT)                                            \
     M(BUFFER_CLEAR, buffer_clear, 7, APIR_ST_READY, FLAT)                                          \
     M(BUFFER_RESET, buffer_reset, 8, APIR_ST_READY, FLAT)                                          \
@@ -244,20 +245,20 @@
     M(GET_2D, get_2d, 13, APIR_ST_READY, FLAT)                                                     \
     M(MEMSET, memset, 14, APIR_ST_READY, FLAT)                                                     \
     M(COPY, copy, 15, APIR_ST_READY, FLAT)                                                         \
-    M(STREAM_OPEN, stream_open, 16, APIR_ST_READY, FLAT)                                           \
+    M(STREAM_OPEN, stream_open, 16, APIR_ST_READY, ASKS)                                           \
     M(STREAM_CLOSE, stream_close, 17, APIR_ST_READY, FLAT)                                         \
     M(STREAM_SYNC, stream_sync, 18, APIR_ST_READY, FLAT)                                           \
     M(GRAPH_DEF, graph_def, 20, APIR_ST_READY, FLAT)                                               \
     M(GRAPH_EXEC, graph_exec, 21, APIR_ST_READY, FLAT)                                             \
     M(GRAPH_DROP, graph_drop, 22, APIR_ST_READY, FLAT)                                             \
-    M(GRAPH_OPTIMIZE, graph_optimize, 24, APIR_ST_READY, FLAT)                                     \
+    M(GRAPH_OPTIMIZE, graph_optimize, 24, APIR_ST_READY, ASKS)                                     \
     M(EVENT_RECORD, event_record, 25, APIR_ST_READY, FLAT)                                         \
     M(EVENT_WAIT, event_wait, 26, APIR_ST_READY, FLAT)                                             \
     M(EVENT_SYNC, event_sync, 27, APIR_ST_READY, FLAT)                                             \
     M(EVENT_FREE, event_free, 28, APIR_ST_READY, FLAT)                                             \
-    M(BLOB_REGISTER, blob_register, 29, APIR_ST_READY, FLAT)                                       \
+    M(BLOB_REGISTER, blob_register, 29, APIR_ST_READY, ASKS)                                       \
     M(BLOB_FORGET, blob_forget, 30, APIR_ST_READY, FLAT)                                           \
-    M(BUFFER_ALLOC_EXTRA, buffer_alloc_extra, 31, APIR_ST_READY, FLAT)                             \
+    M(BUFFER_ALLOC_EXTRA, buffer_alloc_extra, 31, APIR_ST_READY, ASKS)                             \
     M(TENSOR_BEGIN, tensor_begin, 32, APIR_ST_READY, FLAT)                                         \
     M(STREAM_THREADS, stream_threads, 33, APIR_ST_READY, FLAT)
 

@@ -47,9 +47,6 @@ void worker_blobs_reap(struct worker *w)
 
 const char *worker_blob_register(struct worker *w, const struct apir_msg_blob_register *m)
 {
-    void *place = worker_reply(w, m->reply);
-    if (!place)
-        return worker_bad_reply;
     if (m->device >= w->ggml.n_devices)
         return worker_bad_device;
     struct worker_blob *b = worker_blob_find(w, m->blob);
@@ -69,8 +66,7 @@ const char *worker_blob_register(struct worker *w, const struct apir_msg_blob_re
         b->device = m->device;
         b->pinned = true;
     }
-    memcpy(place, &r, sizeof(r));
-    return NULL;
+    return worker_answer(w, m->reply, &r, sizeof(r));
 }
 
 const char *worker_blob_forget(struct worker *w, const struct apir_msg_blob_forget *m)

@@ -144,9 +144,6 @@ static const char *optimize(struct worker *w, const struct worker_stream *s, con
 
 const char *worker_op_query(struct worker *w, const struct apir_msg_op_query *m)
 {
-    void *place = worker_reply(w, m->reply);
-    if (!place)
-        return worker_bad_reply;
     if (m->device >= w->ggml.n_devices)
         return worker_bad_device;
     cleanup_free void *copy = NULL;
@@ -156,15 +153,11 @@ const char *worker_op_query(struct worker *w, const struct apir_msg_op_query *m)
     struct apir_reply_op_query r = {.status = APIR_E_NOMEM};
     if (copy)
         why = query(w, m->device, copy, m->size, &r);
-    memcpy(place, &r, sizeof(r));
-    return why;
+    return why ? why : worker_answer(w, m->reply, &r, sizeof(r));
 }
 
 const char *worker_graph_optimize(struct worker *w, const struct apir_msg_graph_optimize *m)
 {
-    void *place = worker_reply(w, m->reply);
-    if (!place)
-        return worker_bad_reply;
     const struct worker_stream *s = &w->streams[m->stream];
     if (!s->host)
         return worker_bad_stream;
@@ -180,8 +173,7 @@ const char *worker_graph_optimize(struct worker *w, const struct apir_msg_graph_
     struct apir_reply_optimize r = {.status = APIR_E_NOMEM};
     if (copy)
         why = optimize(w, s, copy, m->size, out, m->out_size, &r);
-    memcpy(place, &r, sizeof(r));
-    return why;
+    return why ? why : worker_answer(w, m->reply, &r, sizeof(r));
 }
 
 /* ---- to be computed ------------------------------------------------------------ */

@@ -14,9 +14,6 @@
 
 const char *worker_hello(struct worker *w, const struct apir_msg_hello *m)
 {
-    void *place = worker_reply(w, m->reply);
-    if (!place)
-        return worker_bad_reply;
     struct apir_reply_hello r = {
         .status = m->major == APIR_PROTOCOL_MAJOR ? APIR_OK : APIR_E_VERSION,
         .major = APIR_PROTOCOL_MAJOR,
@@ -29,15 +26,11 @@ const char *worker_hello(struct worker *w, const struct apir_msg_hello *m)
     if (r.status == APIR_OK)
         w->state = APIR_ST_READY;
     w->one_kernel = m->features & APIR_HELLO_ONE_KERNEL;
-    memcpy(place, &r, sizeof(r));
-    return NULL;
+    return worker_answer(w, m->reply, &r, sizeof(r));
 }
 
 const char *worker_device_info(struct worker *w, const struct apir_msg_device_info *m)
 {
-    void *place = worker_reply(w, m->reply);
-    if (!place)
-        return worker_bad_reply;
     if (m->device >= w->ggml.n_devices)
         return worker_bad_device;
     const struct host_device *d = &w->ggml.devices[m->device];
@@ -55,22 +48,17 @@ const char *worker_device_info(struct worker *w, const struct apir_msg_device_in
     r.n_extras = d->n_extras;
     for (uint32_t i = 0; i < d->n_extras; i++)
         snprintf(r.extras[i], sizeof(r.extras[i]), "%s", host_extra_name(&w->ggml, d, i));
-    memcpy(place, &r, sizeof(r));
-    return NULL;
+    return worker_answer(w, m->reply, &r, sizeof(r));
 }
 
 const char *worker_device_memory(struct worker *w, const struct apir_msg_device_memory *m)
 {
-    void *place = worker_reply(w, m->reply);
-    if (!place)
-        return worker_bad_reply;
     if (m->device >= w->ggml.n_devices)
         return worker_bad_device;
     struct apir_reply_device_memory r = {0};
     host_device_memory(&w->ggml, &w->ggml.devices[m->device], &r.memory_free, &r.memory_total);
     worker_room(w, m->device, &r.memory_free, &r.memory_total);
-    memcpy(place, &r, sizeof(r));
-    return NULL;
+    return worker_answer(w, m->reply, &r, sizeof(r));
 }
 
 /* ---- buffers ---------------------------------------------------------------- */
@@ -103,9 +91,6 @@ static enum apir_status buffer_take(struct worker *w, struct worker_buffer *b, u
 static const char *buffer_alloc(struct worker *w, uint32_t device, int extra, uint32_t id,
                                 uint64_t size, uint32_t reply)
 {
-    void *place = worker_reply(w, reply);
-    if (!place)
-        return worker_bad_reply;
     if (device >= w->ggml.n_devices || extra >= (int)w->ggml.devices[device].n_extras)
         return worker_bad_device;
     struct worker_buffer *b = &w->buffers[WORKER_BUFFER_INDEX(id)];
@@ -127,8 +112,7 @@ static const char *buffer_alloc(struct worker *w, uint32_t device, int extra, ui
         b->device = device;
         b->reserved = size;
     }
-    memcpy(place, &r, sizeof(r));
-    return NULL;
+    return worker_answer(w, reply, &r, sizeof(r));
 }
 
 const char *worker_buffer_alloc(struct worker *w, const struct apir_msg_buffer_alloc *m)
@@ -184,11 +168,17 @@ const char *worker_buffer_reset(struct worker *w, const struct apir_msg_buffer_r
 const char *worker_dispatch(struct worker *w, const struct apir_msg *msg)
 {
 #define GIVEN_FLAT
+#define GIVEN_ASKS
 #define GIVEN_TAIL , msg->tail
+#define PLACE_FLAT(reply)
+#define PLACE_TAIL(reply)
+#define PLACE_ASKS(reply)                                                                          \
+    if (!worker_reply(w, msg->u.reply))                                                            \
+        return worker_bad_reply;
     switch (msg->code) {
 #define M(NAME, name, code, states, tail)                                                          \
     case APIR_MSG_##NAME:                                                                          \
-        return worker_##name(w, &msg->u.name GIVEN_##tail);
+        PLACE_##tail(name.reply) return worker_##name(w, &msg->u.name GIVEN_##tail);
         APIR_MESSAGES(M)
 #undef M
     }

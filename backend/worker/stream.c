@@ -219,8 +219,7 @@ static bool stream_gets_on(void *user)
 
 const char *worker_stream_open(struct worker *w, const struct apir_msg_stream_open *m)
 {
-    void *place = worker_reply(w, m->reply);
-    if (!place || !worker_reply(w, m->status))
+    if (!worker_reply(w, m->status))
         return worker_bad_reply;
     if (m->device >= w->ggml.n_devices)
         return worker_bad_device;
@@ -248,8 +247,7 @@ const char *worker_stream_open(struct worker *w, const struct apir_msg_stream_op
         r.flags |= APIR_STREAM_OPTIMIZE;
     if (host)
         *s = (struct worker_stream){.host = host, .device = m->device, .status_offset = m->status};
-    memcpy(place, &r, sizeof(r));
-    return NULL;
+    return worker_answer(w, m->reply, &r, sizeof(r));
 }
 
 const char *worker_stream_threads(struct worker *w, const struct apir_msg_stream_threads *m)

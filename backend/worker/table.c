@@ -46,6 +46,12 @@ void *worker_reply(struct worker *w, uint32_t offset)
     return b->map + APIR_RING_HEADER_SIZE + offset;
 }
 
+const char *worker_answer(struct worker *w, uint32_t offset, const void *answer, size_t size)
+{
+    memcpy(worker_reply(w, offset), answer, size);
+    return NULL;
+}
+
 const char *worker_payload_copy(struct worker *w, uint32_t blob, uint64_t offset, uint64_t size,
                                 void **ret_copy)
 {

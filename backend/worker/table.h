@@ -36,4 +36,7 @@ const char *worker_payload_copy(struct worker *w, uint32_t blob, uint64_t offset
 /* A reply place (APIR_REPLY_SIZE bytes), or NULL. */
 void *worker_reply(struct worker *w, uint32_t offset);
 
+/* Puts the answer to a message there, which has been checked. Returns NULL, as a handler does. */
+const char *worker_answer(struct worker *w, uint32_t offset, const void *answer, size_t size);
+
 #endif

@@ -22,6 +22,7 @@ struct message_row {
 
 #define TABLE_TAIL_TAIL true
 #define TABLE_TAIL_FLAT false
+#define TABLE_TAIL_ASKS false
 static const struct message_row message_table[] = {
 #define M(NAME, name, code, states, tail) {#NAME, APIR_MSG_##NAME, (states), TABLE_TAIL_##tail},
     APIR_MESSAGES(M)
