@@ -37,15 +37,6 @@ void apir_tensor_write(struct apir_writer *w, const struct apir_tensor *t)
     }
 }
 
-static bool name_is_clean(const char *s, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f)
-            return false;
-    }
-    return true;
-}
-
 /* The part that every tensor has. */
 static const char *tensor_begin_read(struct apir_reader *r, const struct apir_graph *g,
                                      struct apir_tensor *t)
@@ -120,7 +111,7 @@ static const char *tensor_rest_read(struct apir_reader *r, const struct apir_gra
         if (n >= APIR_TENSOR_NAME)
             return "tensor: name too long";
         if (s) {
-            if (!name_is_clean(s, n))
+            if (!apir_name_is_clean(s, n))
                 return "tensor: control character in a name";
             memcpy(t->name, s, n);
         }
@@ -154,7 +145,7 @@ static const char *header_read(struct apir_reader *r, struct apir_graph *g, int 
         size_t n = apir_reader_u8(r);
         const char *s = apir_reader_bytes(r, n);
         if (g->names[i].kind > APIR_NAME_GLU || n == 0 || n >= APIR_TENSOR_NAME || !s ||
-            !name_is_clean(s, n))
+            !apir_name_is_clean(s, n))
             return "graph: bad name";
         memcpy(g->names[i].name, s, n);
     }

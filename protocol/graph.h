@@ -85,6 +85,16 @@ static inline bool apir_name_is(const char *a, const char *b)
     return a[0] == b[0] && strcmp(a, b) == 0;
 }
 
+/* Of a tensor: without control characters. */
+static inline bool apir_name_is_clean(const char *s, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f)
+            return false;
+    }
+    return true;
+}
+
 /* Nothing is computed: the result lies in its source's memory, or is there already. */
 static inline bool apir_op_is_view(const char *op)
 {

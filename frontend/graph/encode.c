@@ -30,15 +30,6 @@ struct encoder {
     uint32_t usages[APIR_GRAPH_BUFFERS_MAX];
 };
 
-static bool name_is_plain(const char *s, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f)
-            return false;
-    }
-    return true;
-}
-
 /* Keeps the first reason. */
 static void fail(struct encoder *e, const struct gg_tensor *t, const char *why)
 {
@@ -46,7 +37,7 @@ static void fail(struct encoder *e, const struct gg_tensor *t, const char *why)
         return;
     e->rc = -EINVAL;
     const size_t n = strnlen(t->name, sizeof(t->name) - 1);
-    const bool plain = name_is_plain(t->name, n);
+    const bool plain = apir_name_is_clean(t->name, n);
     snprintf(e->s->why, sizeof(e->s->why), "'%.*s' %s", plain ? (int)n : 1, plain ? t->name : "?",
              why);
 }
@@ -304,7 +295,7 @@ static uint32_t tensor_encode(struct encoder *e, const struct gg_tensor *t, bool
     if (node)
         node_encode(e, t, &out);
     size_t n = strnlen(t->name, sizeof(t->name) - 1);
-    if (n && e->form != FORM_OP && e->form != FORM_STRUCTURE && name_is_plain(t->name, n)) {
+    if (n && e->form != FORM_OP && e->form != FORM_STRUCTURE && apir_name_is_clean(t->name, n)) {
         out.bits |= APIR_TENSOR_NAMED;
         memcpy(out.name, t->name, n);
     }
