@@ -5,60 +5,36 @@
 #include <stdio.h>
 #include <string.h>
 
+/* What several layouts have alike. */
+#define BUFT       .buft = {8, 16, 24, 32, 40, 48, 56}
+#define BUFFER     .buffer = {8, 16, 24, 32, 40, 0, 0, 48, 56, 64, 72, 80, 88, 96}
+#define BUFFER_2D  .buffer = {8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112}
+#define BACKEND    .backend = {16, 24, 32, 0, 0, 40, 48, 88, 96, 104, 112, 120, 128}
+#define BACKEND_2D .backend = {16, 24, 32, 40, 48, 56, 64, 104, 112, 120, 128, 136, 144}
+#define PROPS      .props_size = 40, .props_caps = 36
+#define PROPS_ID   .props_size = 56, .props_caps = 48, .props_device_id = 40
+
 /*
  * The layouts seen in ggml's history. A tuple of offsets that is not in here
  * belongs to a fork or to a newer ggml: both are declined.
  */
 static const struct ggml_layout known[] = {
-    {
-        .label = "L0",
-        .api_version = 1,
-        .buft = {8, 16, 24, 32, 40, 48, 56},
-        .buffer = {8, 16, 24, 32, 40, 0, 0, 48, 56, 64, 72, 80, 88, 96},
-        .backend = {16, 24, 32, 0, 0, 40, 48, 88, 96, 104, 0, 112, 120},
-        .props_size = 40,
-        .props_caps = 36,
-    },
-    {
-        .label = "L1",
-        .api_version = 1,
-        .buft = {8, 16, 24, 32, 40, 48, 56},
-        .buffer = {8, 16, 24, 32, 40, 0, 0, 48, 56, 64, 72, 80, 88, 96},
-        .backend = {16, 24, 32, 0, 0, 40, 48, 88, 96, 104, 112, 120, 128},
-        .props_size = 40,
-        .props_caps = 36,
-    },
-    {
-        .label = "L2",
-        .api_version = 2,
-        .buft = {8, 16, 24, 32, 40, 48, 56},
-        .buffer = {8, 16, 24, 32, 40, 0, 0, 48, 56, 64, 72, 80, 88, 96},
-        .backend = {16, 24, 32, 0, 0, 40, 48, 88, 96, 104, 112, 120, 128},
-        .props_size = 56,
-        .props_caps = 48,
-        .props_device_id = 40,
-    },
-    {
-        .label = "L3",
-        .api_version = 2,
-        .buft = {8, 16, 24, 32, 40, 48, 56},
-        .buffer = {8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112},
-        .backend = {16, 24, 32, 40, 48, 56, 64, 104, 112, 120, 128, 136, 144},
-        .props_size = 56,
-        .props_caps = 48,
-        .props_device_id = 40,
-    },
-    {
-        .label = "L4",
-        .api_version = 3,
-        .optimize_params = true,
-        .buft = {8, 24, 32, 40, 56, 64, 72},
-        .buffer = {8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112},
-        .backend = {16, 24, 32, 40, 48, 56, 64, 104, 112, 120, 128, 136, 144},
-        .props_size = 56,
-        .props_caps = 48,
-        .props_device_id = 40,
-    },
+    {.label = "L0",
+     .api_version = 1,
+     .backend = {16, 24, 32, 0, 0, 40, 48, 88, 96, 104, 0, 112, 120},
+     BUFT,
+     BUFFER,
+     PROPS},
+    {.label = "L1", .api_version = 1, BUFT, BUFFER, BACKEND, PROPS},
+    {.label = "L2", .api_version = 2, BUFT, BUFFER, BACKEND, PROPS_ID},
+    {.label = "L3", .api_version = 2, BUFT, BUFFER_2D, BACKEND_2D, PROPS_ID},
+    {.label = "L4",
+     .api_version = 3,
+     .optimize_params = true,
+     .buft = {8, 24, 32, 40, 56, 64, 72},
+     BUFFER_2D,
+     BACKEND_2D,
+     PROPS_ID},
 };
 
 /* ---- stubs: stub n notes that word n was called ------------------------------ */
@@ -74,21 +50,16 @@ static int stub_hit;
         stub_hit = (n);                                                                            \
         return 65536;                                                                              \
     }
+#define STUB_NAME(n) stub_##n,
 /* clang-format off */
-STUB(0) STUB(1) STUB(2) STUB(3) STUB(4) STUB(5) STUB(6) STUB(7)
-STUB(8) STUB(9) STUB(10) STUB(11) STUB(12) STUB(13) STUB(14) STUB(15)
-STUB(16) STUB(17) STUB(18) STUB(19) STUB(20) STUB(21) STUB(22) STUB(23)
-STUB(24) STUB(25) STUB(26) STUB(27) STUB(28) STUB(29) STUB(30) STUB(31)
-/* clang-format on */
-#undef STUB
+#define STUBS(S) \
+    S(0) S(1) S(2) S(3) S(4) S(5) S(6) S(7) S(8) S(9) S(10) S(11) S(12) S(13) S(14) S(15) \
+    S(16) S(17) S(18) S(19) S(20) S(21) S(22) S(23) S(24) S(25) S(26) S(27) S(28) S(29) S(30) S(31)
+STUBS(STUB)
 
-            typedef size_t (*stub_fn)(void);
-static const stub_fn stubs[N_STUBS] = {
-    stub_0,  stub_1,  stub_2,  stub_3,  stub_4,  stub_5,  stub_6,  stub_7,
-    stub_8,  stub_9,  stub_10, stub_11, stub_12, stub_13, stub_14, stub_15,
-    stub_16, stub_17, stub_18, stub_19, stub_20, stub_21, stub_22, stub_23,
-    stub_24, stub_25, stub_26, stub_27, stub_28, stub_29, stub_30, stub_31,
-};
+typedef size_t (*stub_fn)(void);
+static const stub_fn stubs[N_STUBS] = {STUBS(STUB_NAME)};
+/* clang-format on */
 
 /* An object for ggml's functions, in which every word is a function that notes its call. */
 static void fake_fill(stub_fn fake[N_STUBS])
