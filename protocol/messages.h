@@ -47,6 +47,13 @@
     F(uint32_t, blob, 1, APIR_BLOBS_MAX - 1)                                                       \
     F(uint64_t, blob_offset, 0, APIR_BLOB_SIZE_MAX)
 
+/* A place in a buffer. stream 0: ordered as ggml's synchronous calls are; else after that stream's
+ * work. */
+#define APIR_FIELDS_AT(F)                                                                          \
+    F(uint32_t, stream, 0, APIR_STREAMS_MAX)                                                       \
+    F(uint32_t, buffer, 1, APIR_BUFFER_ID_MAX)                                                     \
+    F(uint64_t, offset, 0, APIR_SIZE_MAX)
+
 #define APIR_FIELDS_hello(F)                                                                       \
     F(uint64_t, magic, APIR_HELLO_MAGIC, APIR_HELLO_MAGIC)                                         \
     F(uint32_t, major, 0, APIR_U32_MAX)                                                            \
@@ -58,9 +65,7 @@
     F(uint32_t, device, 0, APIR_DEVICES_MAX - 1)                                                   \
     F(uint32_t, reply, 0, APIR_U32_MAX)
 
-#define APIR_FIELDS_device_memory(F)                                                               \
-    F(uint32_t, device, 0, APIR_DEVICES_MAX - 1)                                                   \
-    F(uint32_t, reply, 0, APIR_U32_MAX)
+#define APIR_FIELDS_device_memory(F) APIR_FIELDS_device_info(F)
 
 /* payload: a graph of one node (graph.h); answers supports_op and get_alloc_size */
 #define APIR_FIELDS_op_query(F)                                                                    \
@@ -98,18 +103,13 @@
 
 #define APIR_FIELDS_buffer_reset(F) F(uint32_t, buffer, 1, APIR_BUFFER_ID_MAX)
 
-/* stream 0: ordered as ggml's synchronous calls are; else after that stream's work */
 #define APIR_FIELDS_set(F)                                                                         \
-    F(uint32_t, stream, 0, APIR_STREAMS_MAX)                                                       \
-    F(uint32_t, buffer, 1, APIR_BUFFER_ID_MAX)                                                     \
-    F(uint64_t, offset, 0, APIR_SIZE_MAX)                                                          \
+    APIR_FIELDS_AT(F)                                                                              \
     F(uint64_t, size, 1, APIR_BLOB_SIZE_MAX)                                                       \
     APIR_FIELDS_REGION(F)
 
 #define APIR_FIELDS_set_inline(F)                                                                  \
-    F(uint32_t, stream, 0, APIR_STREAMS_MAX)                                                       \
-    F(uint32_t, buffer, 1, APIR_BUFFER_ID_MAX)                                                     \
-    F(uint64_t, offset, 0, APIR_SIZE_MAX)                                                          \
+    APIR_FIELDS_AT(F)                                                                              \
     F(uint64_t, size, 1, APIR_INLINE_MAX)
 
 /*
@@ -117,37 +117,21 @@
  * say so as they do: while head stands k bytes before the message's end, all but the last k steps
  * are there. They are fewer than the message has bytes.
  */
-#define APIR_FIELDS_get(F)                                                                         \
-    F(uint32_t, stream, 0, APIR_STREAMS_MAX)                                                       \
-    F(uint32_t, buffer, 1, APIR_BUFFER_ID_MAX)                                                     \
-    F(uint64_t, offset, 0, APIR_SIZE_MAX)                                                          \
-    F(uint64_t, size, 1, APIR_BLOB_SIZE_MAX)                                                       \
-    APIR_FIELDS_REGION(F)
+#define APIR_FIELDS_get(F) APIR_FIELDS_set(F)
 
 /* rows of `size` bytes: `count` of them, `stride` apart in the tensor, packed in
  * the blob */
 #define APIR_FIELDS_set_2d(F)                                                                      \
-    F(uint32_t, stream, 0, APIR_STREAMS_MAX)                                                       \
-    F(uint32_t, buffer, 1, APIR_BUFFER_ID_MAX)                                                     \
-    F(uint64_t, offset, 0, APIR_SIZE_MAX)                                                          \
+    APIR_FIELDS_AT(F)                                                                              \
     F(uint64_t, size, 1, APIR_BLOB_SIZE_MAX)                                                       \
     F(uint64_t, count, 1, APIR_BLOB_SIZE_MAX)                                                      \
     F(uint64_t, stride, 0, APIR_SIZE_MAX)                                                          \
     APIR_FIELDS_REGION(F)
 
-#define APIR_FIELDS_get_2d(F)                                                                      \
-    F(uint32_t, stream, 0, APIR_STREAMS_MAX)                                                       \
-    F(uint32_t, buffer, 1, APIR_BUFFER_ID_MAX)                                                     \
-    F(uint64_t, offset, 0, APIR_SIZE_MAX)                                                          \
-    F(uint64_t, size, 1, APIR_BLOB_SIZE_MAX)                                                       \
-    F(uint64_t, count, 1, APIR_BLOB_SIZE_MAX)                                                      \
-    F(uint64_t, stride, 0, APIR_SIZE_MAX)                                                          \
-    APIR_FIELDS_REGION(F)
+#define APIR_FIELDS_get_2d(F) APIR_FIELDS_set_2d(F)
 
 #define APIR_FIELDS_memset(F)                                                                      \
-    F(uint32_t, stream, 0, APIR_STREAMS_MAX)                                                       \
-    F(uint32_t, buffer, 1, APIR_BUFFER_ID_MAX)                                                     \
-    F(uint64_t, offset, 0, APIR_SIZE_MAX)                                                          \
+    APIR_FIELDS_AT(F)                                                                              \
     F(uint64_t, size, 1, APIR_SIZE_MAX)                                                            \
     F(uint32_t, value, 0, 255)
 
@@ -186,9 +170,7 @@
     F(uint32_t, event, 0, APIR_EVENTS_MAX - 1)                                                     \
     F(uint32_t, stream, 1, APIR_STREAMS_MAX)
 
-#define APIR_FIELDS_event_wait(F)                                                                  \
-    F(uint32_t, event, 0, APIR_EVENTS_MAX - 1)                                                     \
-    F(uint32_t, stream, 1, APIR_STREAMS_MAX)
+#define APIR_FIELDS_event_wait(F) APIR_FIELDS_event_record(F)
 
 #define APIR_FIELDS_event_sync(F) F(uint32_t, event, 0, APIR_EVENTS_MAX - 1)
 
