@@ -31,7 +31,8 @@ struct sandbox_edits {
     struct json_object *edits[CDI_DEVICES_EDITS_MAX];
     int n_edits;
     char *names[SANDBOX_LIST_MAX];
-    size_t n_names; /* "VENDOR/CLASS=DEVICE" */
+    size_t n_names;   /* "VENDOR/CLASS=DEVICE" */
+    const char *name; /* of the container or the service, where the text has it; the caller's */
     const char *env[SANDBOX_LIST_MAX];
     size_t n_env; /* "NAME=VALUE" */
     struct sandbox_place nodes[SANDBOX_LIST_MAX], mounts[SANDBOX_LIST_MAX];

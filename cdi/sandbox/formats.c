@@ -65,28 +65,25 @@ static int write_options(FILE *out, const struct sandbox_edits *e, bool keep_gro
     return 0;
 }
 
-static int write_docker(FILE *out, const struct sandbox_edits *e, const char *name,
-                        struct apir_error *err)
+static int write_docker(FILE *out, const struct sandbox_edits *e, struct apir_error *err)
 {
-    (void)name, (void)err;
+    (void)err;
     return write_options(out, e, false);
 }
 
-static int write_podman(FILE *out, const struct sandbox_edits *e, const char *name,
-                        struct apir_error *err)
+static int write_podman(FILE *out, const struct sandbox_edits *e, struct apir_error *err)
 {
-    (void)name, (void)err;
+    (void)err;
     return write_options(out, e, !is_root());
 }
 
-static int write_compose(FILE *out, const struct sandbox_edits *e, const char *name,
-                         struct apir_error *err)
+static int write_compose(FILE *out, const struct sandbox_edits *e, struct apir_error *err)
 {
     gid_t groups[SANDBOX_LIST_MAX];
     size_t n = sandbox_groups(e, groups);
 
     (void)err;
-    fprintf(out, "services:\n  \"%s\":\n    devices:\n", name);
+    fprintf(out, "services:\n  \"%s\":\n    devices:\n", e->name);
     for (size_t i = 0; i < e->n_names; i++)
         fprintf(out, "      - \"%s\"\n", e->names[i]);
     if (n > 0)
@@ -102,13 +99,12 @@ static int write_compose(FILE *out, const struct sandbox_edits *e, const char *n
     return 0;
 }
 
-static int write_quadlet(FILE *out, const struct sandbox_edits *e, const char *name,
-                         struct apir_error *err)
+static int write_quadlet(FILE *out, const struct sandbox_edits *e, struct apir_error *err)
 {
     gid_t groups[SANDBOX_LIST_MAX];
     size_t n = sandbox_groups(e, groups);
 
-    (void)name, (void)err;
+    (void)err;
     fputs("[Container]\n", out);
     for (size_t i = 0; i < e->n_names; i++)
         fprintf(out, "AddDevice=%s\n", e->names[i]);
@@ -125,14 +121,12 @@ static int write_quadlet(FILE *out, const struct sandbox_edits *e, const char *n
 }
 
 /* The words are one word of distrobox's, which a shell takes apart again. */
-static int write_distrobox(FILE *out, const struct sandbox_edits *e, const char *name,
-                           struct apir_error *err)
+static int write_distrobox(FILE *out, const struct sandbox_edits *e, struct apir_error *err)
 {
     cleanup_free char *words = NULL;
     size_t size;
     FILE *inner = open_memstream(&words, &size);
 
-    (void)name;
     if (!inner)
         return apir_error_sys(err, ENOMEM, "distrobox");
     for (size_t i = 0; i < e->n_names; i++)
@@ -151,10 +145,9 @@ static int write_distrobox(FILE *out, const struct sandbox_edits *e, const char 
 
 /* ---- sandboxes that are told of each file -------------------------------------------- */
 
-static int write_nspawn(FILE *out, const struct sandbox_edits *e, const char *name,
-                        struct apir_error *err)
+static int write_nspawn(FILE *out, const struct sandbox_edits *e, struct apir_error *err)
 {
-    (void)name, (void)err;
+    (void)err;
     fputs("[Exec]\n", out);
     for (size_t i = 0; i < e->n_env; i++)
         fprintf(out, "Environment=\"%s\"\n", e->env[i]);
@@ -181,10 +174,9 @@ static void put_entry(FILE *out, const struct sandbox_place *p, const char *opti
             S_ISDIR(p->mode) ? "dir" : "file");
 }
 
-static int write_lxc(FILE *out, const struct sandbox_edits *e, const char *name,
-                     struct apir_error *err)
+static int write_lxc(FILE *out, const struct sandbox_edits *e, struct apir_error *err)
 {
-    (void)name, (void)err;
+    (void)err;
     for (size_t i = 0; i < e->n_nodes; i++) {
         const struct sandbox_place *p = &e->nodes[i];
         put_entry(out, p, "");
@@ -198,14 +190,13 @@ static int write_lxc(FILE *out, const struct sandbox_edits *e, const char *name,
     return 0;
 }
 
-static int write_incus(FILE *out, const struct sandbox_edits *e, const char *name,
-                       struct apir_error *err)
+static int write_incus(FILE *out, const struct sandbox_edits *e, struct apir_error *err)
 {
     (void)err;
     for (size_t i = 0; i < e->n_nodes + e->n_mounts; i++) {
         const bool node = i < e->n_nodes;
         const struct sandbox_place *p = node ? &e->nodes[i] : &e->mounts[i - e->n_nodes];
-        fprintf(out, "incus config device add %s apir%zu %s ", name, i,
+        fprintf(out, "incus config device add %s apir%zu %s ", e->name, i,
                 node ? "unix-char" : "disk");
         sandbox_put_word(out, "source=", p->from);
         fputc(' ', out);
@@ -214,7 +205,7 @@ static int write_incus(FILE *out, const struct sandbox_edits *e, const char *nam
     }
     for (size_t i = 0; i < e->n_env; i++) {
         const char *variable = e->env[i];
-        fprintf(out, "incus config set %s ", name);
+        fprintf(out, "incus config set %s ", e->name);
         /* An empty value would take the variable away. ggml-vulkan reads numbers: this is none. */
         sandbox_put_word(out, "environment.",
                          strcmp(variable, "GGML_VK_VISIBLE_DEVICES=") == 0
@@ -225,12 +216,10 @@ static int write_incus(FILE *out, const struct sandbox_edits *e, const char *nam
     return 0;
 }
 
-static int write_apptainer(FILE *out, const struct sandbox_edits *e, const char *name,
-                           struct apir_error *err)
+static int write_apptainer(FILE *out, const struct sandbox_edits *e, struct apir_error *err)
 {
     const char *gap = "";
 
-    (void)name;
     for (size_t i = 0; i < e->n_nodes + e->n_mounts; i++, gap = " ") {
         const struct sandbox_place *p = i < e->n_nodes ? &e->nodes[i] : &e->mounts[i - e->n_nodes];
         cleanup_free char *bind =
@@ -275,12 +264,10 @@ static const char *inside_toolbox(const char *path)
 }
 
 /* All of the host's files are below one folder, and its nodes in their places. */
-static int write_toolbox(FILE *out, const struct sandbox_edits *e, const char *name,
-                         struct apir_error *err)
+static int write_toolbox(FILE *out, const struct sandbox_edits *e, struct apir_error *err)
 {
     int rc = 0;
 
-    (void)name;
     fputs("env", out);
     for (size_t i = 0; rc == 0 && i < e->n_env; i++) {
         fputc(' ', out);
@@ -309,8 +296,7 @@ static const char *inside_flatpak(const char *path)
     return is_below(path, os) ? "/run/host" : "";
 }
 
-static int write_flatpak(FILE *out, const struct sandbox_edits *e, const char *name,
-                         struct apir_error *err)
+static int write_flatpak(FILE *out, const struct sandbox_edits *e, struct apir_error *err)
 {
     static const char *const never[] = {"/app", "/dev",         "/etc",      "/proc",
                                         "/sys", "/run/flatpak", "/run/host", NULL};
@@ -318,7 +304,6 @@ static int write_flatpak(FILE *out, const struct sandbox_edits *e, const char *n
     bool os = false;
     int rc = 0;
 
-    (void)name;
     if (e->n_nodes > 0)
         fputs("--device=dri", out);
     for (size_t i = 0; i < e->n_mounts; i++) {
@@ -350,69 +335,57 @@ static int write_flatpak(FILE *out, const struct sandbox_edits *e, const char *n
 
 /* ---- the table ------------------------------------------------------------------------ */
 
-#define ALL_TAKEN .not_in_paths = "", .not_in_env = ""
-
 const struct sandbox_format sandbox_formats[] = {
     {.name = "podman",
      .engine = "podman",
      .users = SANDBOX_USERS_ROOT,
      .where = "options of `podman run` and `podman create`",
-     ALL_TAKEN,
      .write = write_podman},
     {.name = "docker",
      .engine = "docker",
      .users = SANDBOX_USERS_ROOT,
      .where = "options of `docker run` and `docker create`",
-     ALL_TAKEN,
      .write = write_docker},
     {.name = "compose",
      .engine = "docker",
      .users = SANDBOX_USERS_ROOT,
      .where = "a file beside compose.yaml: docker compose -f compose.yaml -f FILE up",
-     ALL_TAKEN,
      .write = write_compose},
     {.name = "quadlet",
      .engine = "podman",
      .users = SANDBOX_USERS_ROOT,
      .where = "apir.conf in NAME.container.d, beside NAME.container",
-     ALL_TAKEN,
      .write = write_quadlet},
     {.name = "distrobox",
      .engine = "podman",
      .users = SANDBOX_USERS_SAME,
      .where = "an option of `distrobox create`",
-     ALL_TAKEN,
      .sees_all = true,
      .write = write_distrobox},
     {.name = "toolbox",
      .users = SANDBOX_USERS_MAPPED,
      .where = "what stands before the program in `toolbox run`",
-     ALL_TAKEN,
      .sees_all = true,
      .write = write_toolbox},
     {.name = "nspawn",
      .users = SANDBOX_USERS_MAPPED,
      .where = "/etc/systemd/nspawn/NAME.nspawn",
-     .not_in_paths = "",
      .not_in_env = "\"\\", /* neither can be escaped there */
      .device_allow = true,
      .write = write_nspawn},
     {.name = "lxc",
      .users = SANDBOX_USERS_MAPPED,
      .where = "lines of /var/lib/lxc/NAME/config",
-     ALL_TAKEN,
      .write = write_lxc},
     {.name = "incus",
      .users = SANDBOX_USERS_MAPPED,
      .where = "commands, before the container starts",
-     ALL_TAKEN,
      .own_nodes = true,
      .write = write_incus},
     {.name = "flatpak",
      .users = SANDBOX_USERS_SAME,
      .where = "options of `flatpak run`, before the application",
      .not_in_paths = ":\\",
-     .not_in_env = "",
      .sees_all = true,
      .keeps_env = true,
      .write = write_flatpak},
@@ -438,7 +411,7 @@ void sandbox_formats_print(void)
 static int check_characters(const char *text, const char *not_in, const char *format,
                             struct apir_error *err)
 {
-    const char *found = strpbrk(text, not_in);
+    const char *found = not_in ? strpbrk(text, not_in) : NULL;
 
     return found ? apir_error_set(err, EINVAL,
                                   "\"%.200s\" cannot be written for %s, since it has a %c; write a "
@@ -448,7 +421,7 @@ static int check_characters(const char *text, const char *not_in, const char *fo
 }
 
 int sandbox_format_text(const struct sandbox_format *f, const struct sandbox_edits *e,
-                        const char *name, char **ret_text, struct apir_error *err)
+                        char **ret_text, struct apir_error *err)
 {
     cleanup_free char *text = NULL;
     size_t size;
@@ -467,7 +440,7 @@ int sandbox_format_text(const struct sandbox_format *f, const struct sandbox_edi
     FILE *out = open_memstream(&text, &size);
     if (!out)
         return apir_error_sys(err, ENOMEM, "%s", f->name);
-    rc = f->write(out, e, name, err);
+    rc = f->write(out, e, err);
     if (fclose(out) != 0 && rc == 0)
         rc = apir_error_sys(err, ENOMEM, "%s", f->name);
     if (rc == 0)

@@ -24,15 +24,14 @@ struct sandbox_format {
         *engine; /* of cdi_engines: it reads the spec by itself, so it must know the folder */
     enum sandbox_users users;
     const char *where; /* where it goes, for a person */
-    /* Characters that cannot be written there. */
+    /* Characters that cannot be written there; NULL: all can. */
     const char *not_in_paths, *not_in_env;
     bool sees_all;     /* all nodes of the host are there, so it is told which one is meant */
     bool keeps_env;    /* all that runs in it has its environment, so nobody asks what was given */
     bool own_nodes;    /* it makes nodes of its own, of a mode of its own */
     bool device_allow; /* run as a service it wants a line in that unit, too */
-    /* Returns 0 or -errno; name: of the container or service, where the text has it. */
-    int (*write)(FILE *out, const struct sandbox_edits *edits, const char *name,
-                 struct apir_error *err);
+    /* Returns 0 or -errno. */
+    int (*write)(FILE *out, const struct sandbox_edits *edits, struct apir_error *err);
 };
 
 /* Ends with a row without a name. */
@@ -43,7 +42,7 @@ void sandbox_formats_print(void);
 
 /* The text, of the caller, or a refusal where the format has no way to say it. 0 or -errno. */
 int sandbox_format_text(const struct sandbox_format *format, const struct sandbox_edits *edits,
-                        const char *name, char **ret_text, struct apir_error *err);
+                        char **ret_text, struct apir_error *err);
 
 /* The host's groups that may open what others may not, and that a container wants. Returns how
  * many.

@@ -76,8 +76,8 @@ static int say_clash(const struct cdi_specs_clash *clash, void *user)
     return 0;
 }
 
-static void say_rest(const char *command, const struct sandbox_format *f, const struct sandbox_edits *e,
-                     const char *spec)
+static void say_rest(const char *command, const struct sandbox_format *f,
+                     const struct sandbox_edits *e, const char *spec)
 {
     struct stat st;
 
@@ -117,12 +117,13 @@ static int print(const struct cdi_args *args, const struct sandbox_format *f, co
     int rc = geteuid() == 0 ? cdi_folder_check(spec, 0002, err) : 0;
     if (rc == 0 || rc == -ENOENT)
         rc = sandbox_edits_read(spec, args->device, &edits, err);
+    edits.name = name;
     if (rc == 0 && f->keeps_env)
         sandbox_edits_forget_given(&edits);
     if (rc == 0 && f->sees_all)
         rc = sandbox_edits_pin(&edits, err);
     if (rc == 0)
-        rc = sandbox_format_text(f, &edits, name, &text, err);
+        rc = sandbox_format_text(f, &edits, &text, err);
     if (rc < 0)
         return rc;
     fputs(text, stdout);
