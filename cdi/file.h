@@ -6,7 +6,6 @@
 #define APIR_CDI_FILE_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <sys/types.h>
 

@@ -6,7 +6,6 @@
 #ifndef APIR_CDI_FOLDER_H
 #define APIR_CDI_FOLDER_H
 
-#include <stdbool.h>
 #include <sys/types.h>
 
 struct apir_error;

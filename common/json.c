@@ -8,7 +8,6 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/types.h>
-#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/error.h"

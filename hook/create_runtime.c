@@ -12,13 +12,10 @@
 #include <fcntl.h>
 #include <json-c/json.h>
 #include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <unistd.h>
 
 #include "common/json.h"
 #include "hook/cgroup.h"

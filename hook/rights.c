@@ -2,7 +2,6 @@
 #include "hook/rights.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <sys/capability.h>
 
 /* In the order of need, so that a step's rights are the first of them. */

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "protocol/atomic.h"
 #include "protocol/futex.h"

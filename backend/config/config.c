@@ -11,7 +11,6 @@
 
 #include "backend/config/keys.h"
 #include "common/json.h"
-#include "common/cleanup.h"
 
 /* Of a worker. The pools are ggml's and a BLAS library's. */
 #define THREADS_OTHER 256u

@@ -2,7 +2,6 @@
 #include "backend/server/closer.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>

@@ -2,7 +2,6 @@
 /* apir doctor: from the device node (or socket) to a computed result. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -14,7 +13,6 @@
 #include "cdi/doctor/compute.h"
 #include "cdi/doctor/check.h"
 #include "cdi/folder.h"
-#include "cdi/install.h"
 #include "cdi/machine.h"
 #include "common/cleanup.h"
 #include "common/error.h"

@@ -22,7 +22,6 @@
 #include "common/given.h"
 #include "common/image/find.h"
 #include "common/image/rootfs.h"
-#include "common/json.h"
 #include "common/text.h"
 
 #define ENGINE_TIMEOUT_MS 60000u

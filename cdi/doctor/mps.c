@@ -10,7 +10,6 @@
 #include "backend/config/config.h"
 #include "backend/config/mps.h"
 #include "cdi/doctor/check.h"
-#include "common/cleanup.h"
 #include "common/error.h"
 #include "common/file.h"
 

@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "cdi/engine/engine.h"
 #include "cdi/engine/specs.h"

@@ -14,7 +14,6 @@
 #include "cdi/install.h"
 #include "cdi/program.h"
 #include "common/cleanup.h"
-#include "common/error.h"
 #include "common/json.h"
 #include "common/oci/cdi_rules.h"
 #include "common/text.h"

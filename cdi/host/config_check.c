@@ -5,7 +5,6 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "backend/config/config.h"
 #include "backend/config/mps.h"

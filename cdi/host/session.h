@@ -7,7 +7,6 @@
 #define APIR_CDI_HOST_SESSION_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "protocol/messages.h"

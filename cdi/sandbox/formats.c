@@ -2,7 +2,6 @@
 #include "cdi/sandbox/formats.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>

@@ -4,7 +4,6 @@
 #include <json-c/json.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cdi/commands.h"

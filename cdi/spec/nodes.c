@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <xf86drm.h>
 
 #include <drm/virtgpu_drm.h>

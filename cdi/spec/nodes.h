@@ -4,7 +4,6 @@
 #define APIR_CDI_SPEC_NODES_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #define CDI_NODES_MAX    64

@@ -6,7 +6,6 @@
 #ifndef APIR_CDI_SPEC_SPEC_H
 #define APIR_CDI_SPEC_SPEC_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "common/given.h"

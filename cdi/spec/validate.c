@@ -4,7 +4,6 @@
 #include <json-c/json.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "cdi/commands.h"
 #include "common/json.h"

@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
-#include "common/fdsock.h"
 #include "common/peer.h"
 #include "common/json.h"
 

@@ -2,12 +2,10 @@
 #include "cdi/top/table.h"
 
 #include <json-c/json.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "cdi/top/sample.h"
-#include "common/cleanup.h"
 #include "common/json.h"
 #include "common/text.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* apir top */
-#include <errno.h>
 #include <json-c/json.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,7 +12,6 @@
 #include "cdi/commands.h"
 #include "cdi/top/sample.h"
 #include "cdi/top/table.h"
-#include "cdi/top/who.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/json.h"

@@ -4,7 +4,6 @@
 #define APIR_CDI_TOP_WHO_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #define CDI_WHO_ENGINE 16u

@@ -10,8 +10,6 @@
 #ifndef APIR_COMMON_IMAGE_ROOTFS_H
 #define APIR_COMMON_IMAGE_ROOTFS_H
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <sys/types.h>
 
 /* Opens the root itself; path is the runtime's word. Returns an O_PATH fd or -errno. */

@@ -6,8 +6,6 @@
 #ifndef APIR_COMMON_OCI_CDI_DEVICES_H
 #define APIR_COMMON_OCI_CDI_DEVICES_H
 
-#include <stddef.h>
-
 struct apir_error;
 struct json_object;
 

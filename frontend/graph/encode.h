@@ -5,7 +5,6 @@
 #ifndef APIR_FRONTEND_GRAPH_ENCODE_H
 #define APIR_FRONTEND_GRAPH_ENCODE_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "frontend/plugin/stream.h"
-#include "common/log.h"
 #include "protocol/hash.h"
 
 struct orders plugin_orders;

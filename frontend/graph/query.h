@@ -7,8 +7,6 @@
 #ifndef APIR_FRONTEND_QUERY_H
 #define APIR_FRONTEND_QUERY_H
 
-#include <stdint.h>
-
 #include "protocol/ggml_abi.h"
 #include "protocol/messages.h"
 

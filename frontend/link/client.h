@@ -14,7 +14,6 @@
 #define APIR_FRONTEND_CLIENT_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "frontend/link/os.h"

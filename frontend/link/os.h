@@ -7,7 +7,6 @@
 #ifndef APIR_FRONTEND_OS_H
 #define APIR_FRONTEND_OS_H
 
-#include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <fcntl.h>

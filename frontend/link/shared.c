@@ -2,7 +2,6 @@
 #include "frontend/link/shared.h"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "frontend/link/ask.h"

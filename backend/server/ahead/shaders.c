@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "backend/server/system.h"
 #include "common/log.h"
 
 void server_shaders_init(struct server_shaders *shaders, const struct server_worker_setup *setup,

@@ -9,7 +9,6 @@
 
 #include "common/cleanup.h"
 #include "common/fdsock.h"
-#include "common/log.h"
 
 #define ACCOUNT_BATCH 4 /* requests per turn, so that others get theirs */
 

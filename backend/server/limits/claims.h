@@ -13,7 +13,6 @@
 #ifndef APIR_SERVER_CLAIMS_H
 #define APIR_SERVER_CLAIMS_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "common/error.h"

@@ -11,8 +11,6 @@
 #ifndef APIR_SERVER_BROKER_H
 #define APIR_SERVER_BROKER_H
 
-#include <stdint.h>
-
 #include "backend/server/loop.h"
 
 #define SERVER_BROKER_PEERS_MAX 256u

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "backend/server/vmm/fence.h"
 #include "backend/server/vmm/framing.h"

@@ -9,7 +9,6 @@
 #include "backend/server/vmm/render_protocol.h"
 #include "backend/server/vmm/virgl.h"
 #include "common/cleanup.h"
-#include "common/fdsock.h"
 #include "common/peer.h"
 #include "common/log.h"
 #include "protocol/shm.h"

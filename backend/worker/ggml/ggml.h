@@ -9,7 +9,6 @@
 #define APIR_WORKER_GGML_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "backend/worker/ggml/device.h"

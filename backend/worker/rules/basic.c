@@ -4,7 +4,6 @@
  * said, a rule repeats the GGML_ASSERTs of the op's builder in ggml.c; "kernel:" marks
  * what only ggml-cpu relies on.
  */
-#include <limits.h>
 #include <stddef.h>
 #include <string.h>
 

@@ -3,7 +3,6 @@
  * Rules of attention, positions and recurrent layers. As in backend/worker/rules/basic.c:
  * GGML_ASSERTs of the builders in ggml.c, and "kernel:" for what ggml-cpu relies on.
  */
-#include <limits.h>
 #include <stddef.h>
 
 #include "backend/worker/rules/model.h"
