@@ -3,7 +3,9 @@
 #ifndef APIR_COMMON_CLEANUP_H
 #define APIR_COMMON_CLEANUP_H
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,6 +29,22 @@ static inline void apir_close_fd(int *fd)
     }
 }
 
+static inline void apir_close_dir(DIR **dir)
+{
+    if (*dir)
+        closedir(*dir);
+}
+
+/* The folder behind fd, to be read by a descriptor of its own. NULL: not to be had; see errno. */
+static inline DIR *apir_dir_open(int fd)
+{
+    int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = own < 0 ? NULL : fdopendir(own);
+    if (!dir)
+        apir_close_fd(&own);
+    return dir;
+}
+
 static inline int steal_fd(int *fd)
 {
     int out = *fd;
@@ -36,6 +54,7 @@ static inline int steal_fd(int *fd)
 
 #define cleanup_free __attribute__((cleanup(apir_cleanup_free)))
 #define cleanup_fd   __attribute__((cleanup(apir_close_fd)))
+#define cleanup_dir  __attribute__((cleanup(apir_close_dir)))
 #define steal_pointer(pp)                                                                          \
     ({                                                                                             \
         __typeof__(*(pp)) *steal_from_ = (pp), steal_out_ = *steal_from_;                          \

@@ -10,6 +10,7 @@
 #include "backend/config/config.h"
 #include "backend/config/mps.h"
 #include "cdi/doctor/check.h"
+#include "common/cleanup.h"
 #include "common/error.h"
 #include "common/file.h"
 
@@ -65,15 +66,13 @@ static long mps_others(const struct doctor *d)
 {
     char full[PATH_MAX];
     snprintf(full, sizeof(full), "%s/proc", d->root);
-    DIR *dir = opendir(full);
+    cleanup_dir DIR *dir = opendir(full);
     long found = 0;
     for (const struct dirent *e; dir && !found && (e = readdir(dir));) {
         const long pid = strtol(e->d_name, NULL, 10);
         if (pid > 0 && mps_is_others(d, pid))
             found = pid;
     }
-    if (dir)
-        closedir(dir);
     return found;
 }
 

@@ -60,7 +60,7 @@ static void add(struct servers *servers, const char *folder, const char *name)
 
 static void add_folder(struct servers *servers, const char *folder)
 {
-    DIR *dir = opendir(folder);
+    cleanup_dir DIR *dir = opendir(folder);
     struct dirent *e;
 
     for (int n = 0; dir && n < FOLDER_MAX && (e = readdir(dir)); n++) {
@@ -69,8 +69,6 @@ static void add_folder(struct servers *servers, const char *folder)
             fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISSOCK(st.st_mode))
             add(servers, folder, e->d_name);
     }
-    if (dir)
-        closedir(dir);
 }
 
 static void add_run(struct servers *servers, const char *run)
@@ -85,7 +83,7 @@ static void find(struct servers *servers)
 {
     const char *run = getenv("XDG_RUNTIME_DIR");
     char own[sizeof(USERS) + 16];
-    DIR *dir = geteuid() == 0 ? opendir(USERS) : NULL;
+    cleanup_dir DIR *dir = geteuid() == 0 ? opendir(USERS) : NULL;
 
     add_folder(servers, CDI_TOP_FOLDER);
     if (run && run[0] == '/')
@@ -96,8 +94,6 @@ static void find(struct servers *servers)
             add_run(servers, own);
         }
     }
-    if (dir)
-        closedir(dir);
     snprintf(own, sizeof(own), USERS "/%u", (unsigned)geteuid());
     add_run(servers, own);
 }

@@ -71,12 +71,6 @@ int image_rootfs_open_child(int dir, const char *name, int flags, mode_t mode)
                           RESOLVE_NO_XDEV);
 }
 
-static void close_dir(DIR **dir)
-{
-    if (*dir)
-        closedir(*dir);
-}
-
 int image_rootfs_each(int dir_fd, int (*fn)(const char *name, unsigned char type, void *user),
                       void *user)
 {
@@ -85,7 +79,7 @@ int image_rootfs_each(int dir_fd, int (*fn)(const char *name, unsigned char type
 
     if (fd < 0)
         return fd;
-    __attribute__((cleanup(close_dir))) DIR *dir = fdopendir(fd);
+    cleanup_dir DIR *dir = fdopendir(fd);
     if (!dir)
         return -errno;
     steal_fd(&fd);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/cleanup.h"
 #include "common/given.h"
 #include "frontend/link/os.h"
 
@@ -81,14 +82,12 @@ void given_read(const char *folder, const char *plugin, struct given *ret)
     struct stat own, st;
     struct dirent *e;
     memset(ret, 0, sizeof(*ret));
-    DIR *dir = os_stat_link(AT_FDCWD, plugin, &own) == 0 ? opendir(folder) : NULL;
+    cleanup_dir DIR *dir = os_stat_link(AT_FDCWD, plugin, &own) == 0 ? opendir(folder) : NULL;
     for (int i = 0; dir && i < NAMES_MAX && (e = readdir(dir)); i++) {
         if (os_stat_link(dirfd(dir), e->d_name, &st) == 0 && S_ISREG(st.st_mode) &&
             st.st_dev == own.st_dev && st.st_ino == own.st_ino)
             name_read(ret, e->d_name);
     }
-    if (dir)
-        closedir(dir);
 }
 
 static bool has(const struct choice *choices, uint32_t n, uint32_t number, const char *id)

@@ -217,13 +217,9 @@ static void file_add(int fd, const char *device, struct server_usage *usage, uin
 int server_claims_add_others(const struct server_claims *claims, const char *device,
                              struct server_usage *usage)
 {
-    int dir_fd = openat(claims->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = dir_fd < 0 ? NULL : fdopendir(dir_fd);
-    if (!dir) {
-        int rc = -errno;
-        apir_close_fd(&dir_fd);
-        return rc;
-    }
+    cleanup_dir DIR *dir = apir_dir_open(claims->dir_fd);
+    if (!dir)
+        return -errno;
     /* How much there is to read is the choice of who may write in the folder: no guest. */
     unsigned n = 0;
     uint32_t rows = SERVER_CLAIMS_LOOKED_AT;
@@ -244,6 +240,5 @@ int server_claims_add_others(const struct server_claims *claims, const char *dev
         else
             remove_dead(claims->dir_fd, entry->d_name);
     }
-    closedir(dir);
     return n > SERVER_CLAIMS_FILES || rows == 0 ? -EUSERS : 0;
 }

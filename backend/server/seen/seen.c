@@ -109,7 +109,7 @@ static void seen_accept(void *user, uint32_t events)
  */
 static void folder_clean(const char *folder)
 {
-    DIR *dir = opendir(folder);
+    cleanup_dir DIR *dir = opendir(folder);
     struct dirent *e;
     for (unsigned n = 0; dir && n < LEFT_LOOKED_AT && (e = readdir(dir)); n++) {
         struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -125,8 +125,6 @@ static void folder_clean(const char *folder)
             errno == ECONNREFUSED)
             (void)unlinkat(dirfd(dir), e->d_name, 0);
     }
-    if (dir)
-        closedir(dir);
 }
 
 /* The folder, made where it is a user's own. Returns 0 or -errno. */

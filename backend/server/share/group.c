@@ -29,18 +29,13 @@
 /* What is in the folder goes; `ours`: our own two files, too. A daemon makes no folders. */
 static void folder_empty(int folder_fd, bool ours)
 {
-    const int fd = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    if (!dir && fd >= 0)
-        close(fd);
+    cleanup_dir DIR *dir = apir_dir_open(folder_fd);
     for (struct dirent *e; dir && (e = readdir(dir));) {
         const bool is_ours =
             strcmp(e->d_name, GROUP_LOCK) == 0 || strcmp(e->d_name, GROUP_SOCKET) == 0;
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 && (ours || !is_ours))
             (void)unlinkat(folder_fd, e->d_name, 0);
     }
-    if (dir)
-        closedir(dir);
 }
 
 /* A folder of this user's that is closed to all others; -errno. In /tmp anybody may have made it.
@@ -71,13 +66,11 @@ static void folder_remove_left(int base_fd, const char *name)
 
 static void folders_remove_left(const char *base)
 {
-    DIR *dir = opendir(base);
+    cleanup_dir DIR *dir = opendir(base);
     for (struct dirent *e; dir && (e = readdir(dir));) {
         if (strncmp(e->d_name, GROUP_OWN, strlen(GROUP_OWN)) == 0)
             folder_remove_left(dirfd(dir), e->d_name);
     }
-    if (dir)
-        closedir(dir);
 }
 
 /* A service's (RuntimeDirectory=), a session's, or /tmp, which a service has for itself. */

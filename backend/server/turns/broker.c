@@ -331,11 +331,9 @@ static int broker_listen(struct server_broker *broker)
  * nobody listens at is removed, where it may be. */
 static int folder_look(int dir_fd, bool clean)
 {
-    cleanup_fd int list_fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = list_fd < 0 ? NULL : fdopendir(list_fd);
+    cleanup_dir DIR *dir = apir_dir_open(dir_fd);
     if (!dir)
         return -errno;
-    list_fd = -1; /* the list's */
     int rc = -ENOENT;
     struct dirent *entry;
     for (unsigned n = 0; rc < 0 && n < FILES_LOOKED_AT && (entry = readdir(dir)); n++) {
@@ -353,7 +351,6 @@ static int folder_look(int dir_fd, bool clean)
         else if (clean && errno == ECONNREFUSED)
             (void)unlinkat(dir_fd, entry->d_name, 0);
     }
-    closedir(dir);
     return rc;
 }
 
