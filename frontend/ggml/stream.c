@@ -25,14 +25,11 @@ struct plugin_event {
     uint64_t pos;    /* of the mark */
 };
 
-static struct plugin_stream *stream_of(void *backend)
-{
-    return backend;
-}
+/* What ggml calls is given its backend object, which a stream of ours begins with. */
 
-static const char *stream_name(void *backend)
+static const char *stream_name(const struct plugin_stream *s)
 {
-    return stream_of(backend)->name;
+    return s->name;
 }
 
 /* The program is being told, of this and of what else was on its way. The host keeps nothing of a
@@ -62,9 +59,8 @@ static bool takes_every_core(const struct plugin_stream *s)
            (s->threads == 0 || s->threads >= plugin.cores);
 }
 
-static void stream_synchronize(void *backend)
+static void stream_synchronize(struct plugin_stream *s)
 {
-    struct plugin_stream *s = stream_of(backend);
     struct client *c = &plugin.client;
     if (!client_usable(c)) {
         /* Reads that were queued must still give the caller something defined. */
@@ -124,33 +120,33 @@ static int execute(struct plugin_stream *s, const struct gg_cgraph_head *graph)
     return rc;
 }
 
-static int stream_graph_compute(void *backend, void *cgraph)
+static int stream_graph_compute(struct plugin_stream *s, const struct gg_cgraph_head *graph)
 {
-    struct plugin_stream *s = stream_of(backend);
     if (!client_usable(&plugin.client))
         return GG_STATUS_FAILED;
     if (plugin_stream_failed(s)) {
         failure_told(s);
         return GG_STATUS_FAILED;
     }
-    int rc = execute(s, cgraph);
+    int rc = execute(s, graph);
     return rc == 0 ? GG_STATUS_SUCCESS : rc == -ENOMEM ? GG_STATUS_ALLOC_FAILED : GG_STATUS_FAILED;
 }
 
-static bool is_stream(void *backend)
+static bool is_stream(const void *backend)
 {
-    int (*fn)(void *, void *) = stream_graph_compute;
-    return memcmp((char *)backend + plugin.layout.backend.graph_compute, &fn, sizeof(fn)) == 0;
+    __typeof__(&stream_graph_compute) fn = stream_graph_compute;
+    return memcmp((const char *)backend + plugin.layout.backend.graph_compute, &fn, sizeof(fn)) ==
+           0;
 }
 
-static bool stream_copy_async(void *src_backend, void *dst_backend, const struct gg_tensor *src,
-                              struct gg_tensor *dst)
+static bool stream_copy_async(struct plugin_stream *from, struct plugin_stream *to,
+                              const struct gg_tensor *src, struct gg_tensor *dst)
 {
     /* What the CPU has computed the scheduler copies itself, and waits: nothing else would keep the
      * CPU from writing there again before the device has read it. */
-    if (!is_stream(dst_backend) || !is_stream(src_backend))
+    if (!is_stream(to) || !is_stream(from))
         return false;
-    return plugin_tensor_copy(stream_of(src_backend), stream_of(dst_backend), src, dst);
+    return plugin_tensor_copy(from, to, src, dst);
 }
 
 /* ---- reordering ---------------------------------------------------------------- */
@@ -161,10 +157,9 @@ struct optimize_params {
     void *user_data;
 };
 
-static void stream_graph_optimize(void *backend, void *cgraph, void *params)
+static void stream_graph_optimize(struct plugin_stream *s, struct gg_cgraph_head *graph,
+                                  const struct optimize_params *params)
 {
-    struct plugin_stream *s = stream_of(backend);
-    struct gg_cgraph_head *graph = cgraph;
     if (graph->n_nodes < 2 || !client_usable(&plugin.client))
         return;
     os_lock_acquire(&plugin_orders.lock);
@@ -220,10 +215,8 @@ void plugin_event_free(void *dev, void *event)
     free(e);
 }
 
-static void stream_event_record(void *backend, void *event)
+static void stream_event_record(const struct plugin_stream *s, struct plugin_event *e)
 {
-    struct plugin_event *e = event;
-    struct plugin_stream *s = stream_of(backend);
     struct client *c = &plugin.client;
     if (!client_usable(c))
         return;
@@ -238,10 +231,8 @@ static void stream_event_record(void *backend, void *event)
 }
 
 /* Later work of the backend starts after what the event has recorded. */
-static void stream_event_wait(void *backend, void *event)
+static void stream_event_wait(struct plugin_stream *s, const struct plugin_event *e)
 {
-    struct plugin_stream *s = stream_of(backend);
-    struct plugin_event *e = event;
     struct client *c = &plugin.client;
     if (!e->stream || e->stream == s->id || !client_usable(c))
         return;
@@ -284,9 +275,8 @@ void plugin_event_synchronize(void *dev, void *event)
 
 /* ---- life --------------------------------------------------------------------- */
 
-static void stream_free(void *backend)
+static void stream_free(struct plugin_stream *s)
 {
-    struct plugin_stream *s = stream_of(backend);
     struct client *c = &plugin.client;
     /* Also after a loss: what they write to may be gone before anybody else finishes them. */
     if (!client_forked(c)) {
@@ -315,9 +305,8 @@ static void stream_fill(struct plugin_stream *s)
 {
     static uint8_t guid[16] = {0x61, 0x70, 0x69, 0x72, 0x9c, 0x1e, 0x4d, 0x52,
                                0x8b, 0x07, 0x3a, 0xf4, 0x5e, 0xd1, 0x66, 0x20};
-    const char *(*name)(void *) = stream_name;
     s->ggml[0] = (uintptr_t)guid;
-    memcpy(&s->ggml[1], &name, sizeof(name));
+    PLUGIN_SET_FN(s->ggml, sizeof(s->ggml[0]), stream_name);
     PLUGIN_SET_FN(s->ggml, plugin.layout.backend.free, stream_free);
     /* A backend of ours is its stream: what takes one can be ggml's function as it is. */
     PLUGIN_SET_FN(s->ggml, plugin.layout.backend.set_async, plugin_tensor_set);
@@ -383,7 +372,7 @@ void *plugin_stream_open(void *dev, const char *params)
 void plugin_stream_threads(void *backend, int n)
 {
     struct client *c = &plugin.client;
-    struct plugin_stream *s = stream_of(backend);
+    struct plugin_stream *s = backend;
     if (n < 1 || (uint32_t)n == s->threads || !(s->device->info.flags & APIR_DEVICE_THREADS))
         return;
     struct apir_msg msg = {
