@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "backend/server/list.h"
+#include "backend/server/page.h"
 #include "backend/server/ring.h"
 #include "protocol/atomic.h"
 #include "common/cleanup.h"
@@ -519,7 +520,7 @@ void server_context_fini(struct server_context *context)
         contexts->n_refused--;
     server_timer_disarm(contexts->env.loop, &context->watch);
     server_worker_fini(&context->worker);
-    server_ring_unmap(context->ring);
+    server_page_unmap(context->ring);
     for (uint32_t id = 0; id < APIR_BLOBS_MAX; id++) {
         if (context->blobs[id].used)
             server_context_blob_release(context, id);

@@ -34,27 +34,17 @@ int server_ring_map(int fd, uint64_t size, struct apir_ring_header **ret_header)
     return 0;
 }
 
-void server_ring_unmap(struct apir_ring_header *header)
-{
-    server_page_unmap(header);
-}
-
-static void ring_say(struct apir_ring_header *header, const char *text)
+void server_ring_note(struct apir_ring_header *header, const char *text)
 {
     char whole[APIR_REASON_MAX] = {0};
     memcpy(whole, text, strnlen(text, sizeof(whole) - 1));
     memcpy(header->reason, whole, sizeof(whole));
 }
 
-void server_ring_note(struct apir_ring_header *header, const char *note)
-{
-    ring_say(header, note);
-}
-
 void server_ring_lose(struct apir_ring_header *header, const char *reason)
 {
     if (apir_load_acquire32(&header->state) != APIR_STATE_FATAL) {
-        ring_say(header, reason);
+        server_ring_note(header, reason);
         apir_store_release32(&header->state, APIR_STATE_LOST); /* after the text */
     }
     apir_add32(&header->wake, 1);

@@ -13,14 +13,13 @@
 
 /*
  * Maps the header page of a ring blob of `size` bytes (apir_ring_size_ok) and
- * fills it: magic, layout, state STARTING. server_ring_unmap releases it.
+ * fills it: magic, layout, state STARTING. server_page_unmap() releases it.
  * Returns 0 or -errno.
  */
 int server_ring_map(int fd, uint64_t size, struct apir_ring_header **ret_header);
-void server_ring_unmap(struct apir_ring_header *header);
 
 /* Of a ring whose worker has not started: which devices are left out, for apir doctor. */
-void server_ring_note(struct apir_ring_header *header, const char *note);
+void server_ring_note(struct apir_ring_header *header, const char *text);
 
 /*
  * State LOST with `reason`, unless the worker's own FATAL stands there, and

@@ -8,20 +8,13 @@
 
 #include "frontend/plugin/buffer.h"
 
-enum form {
-    FORM_GRAPH,     /* everything */
-    FORM_UNPLACED,  /* all but buffers and addresses */
-    FORM_STRUCTURE, /* what computes what from what: without sizes, parameters and names, too */
-    FORM_OP,        /* types, shapes, strides and parameters only: what an answer depends on */
-};
-
 struct encoder {
     struct graph_scratch *s;
-    enum form form;
+    enum graph_form form;
     struct apir_writer w; /* tensors */
     uint32_t n_tensors;
-    const struct gg_cgraph_head *graph; /* NULL for FORM_OP */
-    const struct plugin_device *device; /* FORM_GRAPH only, as the next */
+    const struct gg_cgraph_head *graph; /* NULL for GRAPH_OP */
+    const struct plugin_device *device; /* GRAPH_PLACED only, as the next */
     const struct plugin_buffer *home;   /* where the node at hand lies */
     int rc;
     struct apir_name names[APIR_GRAPH_NAMES_MAX];
@@ -59,15 +52,10 @@ static uint32_t index_slot(const struct graph_scratch *s, const struct gg_tensor
     return i;
 }
 
-static uint32_t index_get(const struct graph_scratch *s, const struct gg_tensor *t)
+uint32_t graph_scratch_index(const struct graph_scratch *s, const struct gg_tensor *t)
 {
     uint32_t i = index_slot(s, t);
     return s->keys[i] ? s->values[i] : APIR_NO_TENSOR;
-}
-
-uint32_t graph_scratch_index(const struct graph_scratch *scratch, const struct gg_tensor *t)
-{
-    return index_get(scratch, t);
 }
 
 /* Room for n tensors at a load of at most a half. */
@@ -177,7 +165,7 @@ static uint32_t tensor_encode(struct encoder *e, const struct gg_tensor *t, bool
 /* Its number in the payload, to which it is appended where it is new. */
 static uint32_t tensor_index(struct encoder *e, const struct gg_tensor *t)
 {
-    uint32_t i = index_get(e->s, t);
+    uint32_t i = graph_scratch_index(e->s, t);
     return i != APIR_NO_TENSOR ? i : tensor_encode(e, t, false);
 }
 
@@ -231,7 +219,7 @@ static bool is_function(const char *op)
 /* What makes it a node. */
 static void node_encode(struct encoder *e, const struct gg_tensor *t, struct apir_tensor *out)
 {
-    out->bits |= APIR_TENSOR_NODE | (e->form != FORM_STRUCTURE ? APIR_TENSOR_PARAM : 0);
+    out->bits |= APIR_TENSOR_NODE | (e->form != GRAPH_STRUCTURE ? APIR_TENSOR_PARAM : 0);
     out->op = name_index(e, t, APIR_NAME_OP, t->op);
     memcpy(out->params, t->op_params, sizeof(out->params));
     if (out->op != APIR_NO_NAME) {
@@ -257,7 +245,7 @@ static uint32_t tensor_encode(struct encoder *e, const struct gg_tensor *t, bool
 {
     struct apir_tensor out = {
         .type = (uint8_t)t->type,
-        .flags = e->form != FORM_OP ? (uint8_t)((uint32_t)t->flags & APIR_TENSOR_FLAGS_ALL) : 0,
+        .flags = e->form != GRAPH_OP ? (uint8_t)((uint32_t)t->flags & APIR_TENSOR_FLAGS_ALL) : 0,
         .op = APIR_NO_NAME,
         .sub = APIR_NO_NAME,
         .view_src = APIR_NO_TENSOR,
@@ -276,26 +264,26 @@ static uint32_t tensor_encode(struct encoder *e, const struct gg_tensor *t, bool
          * about. */
         if (t->ne[i] < 0)
             fail(e, t, "has a negative dimension");
-        if (e->form != FORM_STRUCTURE) {
+        if (e->form != GRAPH_STRUCTURE) {
             out.ne[i] = t->ne[i];
             out.nb[i] = t->nb[i];
         }
     }
-    if (t->view_src && e->form != FORM_OP && !(e->form == FORM_GRAPH && is_empty(t))) {
+    if (t->view_src && e->form != GRAPH_OP && !(e->form == GRAPH_PLACED && is_empty(t))) {
         if (t->view_src->view_src) {
             fail(e, t, "is a view of a view");
             return 0;
         }
         out.bits |= APIR_TENSOR_VIEW;
         out.view_src = tensor_index(e, t->view_src);
-        out.view_offs = e->form != FORM_STRUCTURE ? t->view_offs : 0;
-    } else if (e->form == FORM_GRAPH) {
+        out.view_offs = e->form != GRAPH_STRUCTURE ? t->view_offs : 0;
+    } else if (e->form == GRAPH_PLACED) {
         tensor_place(e, t, &out);
     }
     if (node)
         node_encode(e, t, &out);
     size_t n = strnlen(t->name, sizeof(t->name) - 1);
-    if (n && e->form != FORM_OP && e->form != FORM_STRUCTURE && apir_name_is_clean(t->name, n)) {
+    if (n && e->form != GRAPH_OP && e->form != GRAPH_STRUCTURE && apir_name_is_clean(t->name, n)) {
         out.bits |= APIR_TENSOR_NAMED;
         memcpy(out.name, t->name, n);
     }
@@ -364,7 +352,7 @@ static bool node_is_computed(const struct gg_tensor *node)
 /* Whether there is nothing to send of this node; see graph_encode(). */
 static bool node_is_idle(const struct encoder *e, const struct gg_tensor *node)
 {
-    if (e->form != FORM_GRAPH)
+    if (e->form != GRAPH_PLACED)
         return false;
     if (!node_is_computed(node))
         return true;
@@ -382,9 +370,9 @@ static int encode_once(struct encoder *e, struct gg_tensor *const *nodes, uint32
     for (uint32_t i = 0; i < n_nodes && !e->rc && !e->w.full; i++) {
         if (node_is_idle(e, nodes[i]))
             continue;
-        if (index_get(s, nodes[i]) != APIR_NO_TENSOR) {
+        if (graph_scratch_index(s, nodes[i]) != APIR_NO_TENSOR) {
             /* A backend's order may have a view behind what uses it: that has brought it along. */
-            if (e->form == FORM_GRAPH && plugin_op_is_view(nodes[i]->op))
+            if (e->form == GRAPH_PLACED && plugin_op_is_view(nodes[i]->op))
                 continue;
             fail(e, nodes[i], "comes after a node that uses it");
             break;
@@ -392,7 +380,7 @@ static int encode_once(struct encoder *e, struct gg_tensor *const *nodes, uint32
         /* Every node may bring its sources and their views: half full is the limit. */
         if (e->n_tensors + 2 * APIR_TENSOR_SRC + 2 > s->cap / 2)
             return -E2BIG;
-        e->home = e->form == FORM_GRAPH ? own_buffer(e, nodes[i]) : NULL;
+        e->home = e->form == GRAPH_PLACED ? own_buffer(e, nodes[i]) : NULL;
         tensor_encode(e, nodes[i], true);
         s->n_nodes++;
     }
@@ -409,7 +397,7 @@ static int encode_once(struct encoder *e, struct gg_tensor *const *nodes, uint32
     return 0;
 }
 
-static int encode(struct graph_scratch *s, enum form form, const struct plugin_device *device,
+static int encode(struct graph_scratch *s, enum graph_form form, const struct plugin_device *device,
                   const struct gg_cgraph_head *graph, struct gg_tensor *const *nodes,
                   uint32_t n_nodes)
 {
@@ -444,24 +432,14 @@ static int encode(struct graph_scratch *s, enum form form, const struct plugin_d
     return rc;
 }
 
-int graph_encode(struct graph_scratch *scratch, const struct plugin_device *device,
-                 const struct gg_cgraph_head *graph)
+int graph_encode(struct graph_scratch *scratch, enum graph_form form,
+                 const struct plugin_device *device, const struct gg_cgraph_head *graph)
 {
-    return encode(scratch, FORM_GRAPH, device, graph, graph->nodes, (uint32_t)graph->n_nodes);
-}
-
-int graph_encode_unplaced(struct graph_scratch *scratch, const struct gg_cgraph_head *graph)
-{
-    return encode(scratch, FORM_UNPLACED, NULL, graph, graph->nodes, (uint32_t)graph->n_nodes);
-}
-
-int graph_encode_structure(struct graph_scratch *scratch, const struct gg_cgraph_head *graph)
-{
-    return encode(scratch, FORM_STRUCTURE, NULL, graph, graph->nodes, (uint32_t)graph->n_nodes);
+    return encode(scratch, form, device, graph, graph->nodes, (uint32_t)graph->n_nodes);
 }
 
 int graph_encode_op(struct graph_scratch *scratch, const struct gg_tensor *op)
 {
     struct gg_tensor *node = (struct gg_tensor *)(uintptr_t)op;
-    return encode(scratch, FORM_OP, NULL, NULL, &node, 1);
+    return encode(scratch, GRAPH_OP, NULL, NULL, &node, 1);
 }

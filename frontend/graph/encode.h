@@ -31,30 +31,30 @@ struct graph_scratch {
     char why[160]; /* the last encoding failed; a printable text */
 };
 
-/*
- * Encodes the graph into scratch->out, for this device. Nodes for which there is nothing to do are
- * left out: those without elements, those that are not to be computed, and those that only rename
- * memory, where it is not the device's or cannot be a source of anything. (ggml's scheduler takes
- * no heed of such nodes when it cuts a graph into splits.) scratch->n_nodes may be 0 then, and the
- * payload is not to be sent. Returns 0, or -ENOMEM or -EINVAL with scratch->why: a tensor that is
- * needed and in no buffer of the device, or an order in which something is used before it is
- * computed.
- */
-int graph_encode(struct graph_scratch *scratch, const struct plugin_device *device,
-                 const struct gg_cgraph_head *graph);
-
-/* As graph_encode for a graph that has no memory yet: the form of GRAPH_OPTIMIZE. */
-int graph_encode_unplaced(struct graph_scratch *scratch, const struct gg_cgraph_head *graph);
+enum graph_form {
+    GRAPH_PLACED,   /* everything */
+    GRAPH_UNPLACED, /* all but buffers and addresses: the form of GRAPH_OPTIMIZE */
+    /* And without sizes, strides, parameters and names, and never sent: equal for two graphs that
+     * compute the same things from the same things in the same order. A tensor has the same index
+     * in both forms. */
+    GRAPH_STRUCTURE,
+    GRAPH_OP, /* types, shapes, strides and parameters only: what an answer depends on */
+};
 
 /*
- * As graph_encode_unplaced, without sizes, strides, parameters and names, and never sent: equal for
- * two graphs that compute the same things from the same things in the same order. A tensor has the
- * same index in both forms.
+ * Encodes the graph into scratch->out, for this device (NULL: it has no memory yet). Nodes for
+ * which there is nothing to do are left out: those without elements, those that are not to be
+ * computed, and those that only rename memory, where it is not the device's or cannot be a source
+ * of anything. (ggml's scheduler takes no heed of such nodes when it cuts a graph into splits.)
+ * scratch->n_nodes may be 0 then, and the payload is not to be sent. Returns 0, or -ENOMEM or
+ * -EINVAL with scratch->why: a tensor that is needed and in no buffer of the device, or an order in
+ * which something is used before it is computed.
  */
-int graph_encode_structure(struct graph_scratch *scratch, const struct gg_cgraph_head *graph);
+int graph_encode(struct graph_scratch *scratch, enum graph_form form,
+                 const struct plugin_device *device, const struct gg_cgraph_head *graph);
 
 /* Index in the payload of a tensor; APIR_NO_TENSOR where the last encoding has left it out. */
-uint32_t graph_scratch_index(const struct graph_scratch *scratch, const struct gg_tensor *t);
+uint32_t graph_scratch_index(const struct graph_scratch *s, const struct gg_tensor *t);
 
 /* Encodes one op and its sources, without buffers: the form of OP_QUERY. */
 int graph_encode_op(struct graph_scratch *scratch, const struct gg_tensor *op);

@@ -179,7 +179,7 @@ static int ask(struct orders *os, struct plugin_stream *s, const struct gg_cgrap
 const struct order *orders_get(struct orders *os, struct plugin_stream *s,
                                const struct gg_cgraph_head *graph)
 {
-    if (graph_encode_structure(&os->scratch, graph))
+    if (graph_encode(&os->scratch, GRAPH_STRUCTURE, NULL, graph))
         return NULL;
     const size_t key_size = os->scratch.out_size;
     const uint64_t hash = apir_hash(os->scratch.out, key_size);
@@ -190,7 +190,7 @@ const struct order *orders_get(struct orders *os, struct plugin_stream *s,
         if (!key)
             return NULL;
         memcpy(key, os->scratch.out, key_size);
-        if (graph_encode_unplaced(&os->scratch, graph) || ask(os, s, graph, o)) {
+        if (graph_encode(&os->scratch, GRAPH_UNPLACED, NULL, graph) || ask(os, s, graph, o)) {
             free(key);
             return NULL;
         }

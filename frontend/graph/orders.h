@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The node orders that the host's backend prefers, asked once per structure of a graph
- * (graph_encode_structure()). ggml's Vulkan and Metal backends choose by what computes what from
+ * (GRAPH_STRUCTURE). ggml's Vulkan and Metal backends choose by what computes what from
  * what, before a graph has memory: graphs that differ in sizes alone get the same order.
  * llama-server builds such graphs all the time, one for each number of tokens in a batch. A backend
  * that looked at sizes would get an order that is right and perhaps not its best.

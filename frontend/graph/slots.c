@@ -149,7 +149,7 @@ static struct slot *slot_get(struct slots *ss, struct plugin_stream *stream,
         s->uid = uid;
         return s;
     }
-    *ret_rc = graph_encode(&ss->scratch, stream->device, graph);
+    *ret_rc = graph_encode(&ss->scratch, GRAPH_PLACED, stream->device, graph);
     if (*ret_rc) {
         apir_log(APIR_LOG_ERROR, "%s: a graph cannot be sent to the host: %s", stream->device->name,
                  ss->scratch.why);

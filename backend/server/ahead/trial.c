@@ -12,7 +12,7 @@
 
 /* ---- how it ends ------------------------------------------------------------ */
 
-static void trial_stop(struct server_trial *trial)
+void server_trial_fini(struct server_trial *trial)
 {
     server_loop_remove(trial->setup.children->loop, &trial->source);
     server_worker_fini(&trial->worker);
@@ -23,7 +23,7 @@ static void trial_end(struct server_trial *trial, enum server_trial_state state,
     trial->state = state;
     trial->not_before_ms = server_now_ms() + trial->pause_ms;
     trial->over(trial->user, reason);
-    trial_stop(trial);
+    server_trial_fini(trial);
 }
 
 static void trial_end_without(struct server_trial *trial)
@@ -48,7 +48,7 @@ static int trial_start(struct server_trial *trial);
 
 static void trial_again(struct server_trial *trial)
 {
-    trial_stop(trial);
+    server_trial_fini(trial);
     if (trial_start(trial) < 0)
         trial_end(trial, SERVER_TRIAL_UNDECIDED, NULL);
 }
@@ -223,11 +223,6 @@ void server_trial_init(struct server_trial *trial, const struct server_worker_se
     trial->setup.user = trial;
 }
 
-void server_trial_fini(struct server_trial *trial)
-{
-    trial_stop(trial);
-}
-
 enum server_trial_state server_trial_ask(struct server_trial *trial)
 {
     const struct server_config_file now = server_config_file_now(trial->setup.config_path);
@@ -237,10 +232,10 @@ enum server_trial_state server_trial_ask(struct server_trial *trial)
     if (trial->state != SERVER_TRIAL_NEVER && same &&
         !(may_again && server_now_ms() >= trial->not_before_ms))
         return trial->state;
-    trial_stop(trial);
+    server_trial_fini(trial);
     trial_begin(trial);
     if (trial_start(trial) < 0) {
-        trial_stop(trial);
+        server_trial_fini(trial);
         trial->state = SERVER_TRIAL_UNDECIDED;
         trial->not_before_ms = server_now_ms() + trial->pause_ms;
     }
