@@ -147,7 +147,7 @@ static const char *check_bytes(const struct rules_op *o)
     return "op: the CPU copies blocks that lie apart to the same shape only";
 }
 
-/* DUP: S0 and the result are of one type and shape. */
+/* DUP and CONT: S0 and the result are of one type. */
 const char *rules_dup(const struct rules_op *o)
 {
     return check_bytes(o);
@@ -196,16 +196,6 @@ const char *rules_cpy(const struct rules_op *o)
     return NULL;
 }
 
-const char *rules_cont(const struct rules_op *o)
-{
-    return rules_elements(S0) == rules_elements(D) ? check_bytes(o) : BAD_SHAPE;
-}
-
-const char *rules_reshape(const struct rules_op *o)
-{
-    return shape_if(rules_elements(S0) == rules_elements(D));
-}
-
 const char *rules_permute(const struct rules_op *o)
 {
     unsigned seen = 0;
@@ -241,11 +231,6 @@ const char *rules_glu(const struct rules_op *o)
 
 /* ---- rows --------------------------------------------------------------------- */
 
-const char *rules_scalar(const struct rules_op *o)
-{
-    return shape_if(rules_elements(D) == 1);
-}
-
 const char *rules_scale(const struct rules_op *o)
 {
     /* kernel: F32 and BF16 */
@@ -269,8 +254,6 @@ const char *rules_argmax(const struct rules_op *o)
 
 const char *rules_count_equal(const struct rules_op *o)
 {
-    if (!rules_same_shape(S0, S1) || rules_elements(D) != 1)
-        return BAD_SHAPE;
     /* kernel: takes row numbers apart wrongly where there is more than one matrix, and
      * ends up before the tensor */
     if (o->cpu && (S0->ne[2] != 1 || S0->ne[3] != 1))
@@ -309,11 +292,6 @@ const char *rules_concat(const struct rules_op *o)
     if (o->cpu && by_rows && !(rules_row_is_packed(o, S0) && rules_row_is_packed(o, S1)))
         return "op: the CPU wants its elements side by side";
     return NULL;
-}
-
-const char *rules_same_b(const struct rules_op *o)
-{
-    return shape_if(rules_same_shape(S0, S1));
 }
 
 /* kernel: eps >= 0 */
@@ -452,11 +430,6 @@ const char *rules_out_prod(const struct rules_op *o)
 
 /* ---- training ------------------------------------------------------------------- */
 
-const char *rules_cross_entropy(const struct rules_op *o)
-{
-    return shape_if(rules_same_shape(S0, S1) && rules_elements(D) == 1);
-}
-
 const char *rules_cross_entropy_back(const struct rules_op *o)
 {
     return shape_if(rules_elements(S0) == 1 && rules_same_shape(S1, S2) && rules_same_shape(S1, D));
@@ -471,8 +444,7 @@ static rules_int extent(const struct rules_op *o, const struct apir_tensor *t)
 
 const char *rules_adamw(const struct rules_op *o)
 {
-    if (!rules_same_shape(S0, S1) || !rules_same_shape(S0, S2) || !rules_same_shape(S0, S3) ||
-        rules_elements(o->s[4]) != 7)
+    if (!rules_same_shape(S0, S2) || !rules_same_shape(S0, S3) || rules_elements(S4) != 7)
         return BAD_SHAPE;
     /* kernel: goes through all of them with the strides of the first */
     for (int i = 1; i <= 3; i++)
@@ -482,7 +454,7 @@ const char *rules_adamw(const struct rules_op *o)
 
 const char *rules_sgd(const struct rules_op *o)
 {
-    if (!rules_same_shape(S0, S1) || rules_elements(S2) != 2)
+    if (rules_elements(S2) != 2)
         return BAD_SHAPE;
     rules_reach(o, 1, extent(o, S0));
     return NULL;

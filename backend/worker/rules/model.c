@@ -36,9 +36,7 @@ const char *rules_soft_max(const struct rules_op *o)
 
 const char *rules_soft_max_back(const struct rules_op *o)
 {
-    if (!rules_same_shape(S0, S1))
-        return BAD_SHAPE;
-    return o->cpu && rules_param_float(D, 1) != 0.0f ? BAD_PARAM : NULL;
+    return param_if(!o->cpu || rules_param_float(D, 1) == 0.0f);
 }
 
 const char *rules_rope(const struct rules_op *o)

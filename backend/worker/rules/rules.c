@@ -28,8 +28,10 @@
  *            how the CPU's kernels walk it, whatever its strides say:
  *              p all elements packed   r rows nb[1] apart, those of dimension 2 and 3 too
  *   shape    S: the result has the shape of source 0
- *            L: that, and dimension 0 may be larger than an int
+ *            L: dimension 0 may be larger than an int
  *            0: sources may be empty where the result is not
+ *            B: source 1 has the shape of source 0
+ *            E: the result has as many elements as source 0   1: it has one
  *   check    the rest, see the other files here
  */
 struct rule {
@@ -45,7 +47,7 @@ struct rule {
 static const struct rule rules[] = {
     {"NONE", 0, 0, "*", ".", "", NULL},
     /* views: nothing is computed; where they lie is checked by the bounds of their buffer */
-    {"RESHAPE", 1, 1, "0*", ". C", "", rules_reshape},
+    {"RESHAPE", 1, 1, "0*", ". C", "E", NULL},
     {"VIEW", 1, 1, "0*", ".", "", NULL},
     {"PERMUTE", 1, 1, "0*", ".", "", rules_permute},
     {"TRANSPOSE", 1, 1, "0*", ".", "", NULL},
@@ -66,27 +68,27 @@ static const struct rule rules[] = {
     {"SCALE", 1, 1, "03", "Vcr cr", "S", rules_scale},
     {"SET", 2, 2, "000", "Vc c e", "S0", rules_set},
     {"CPY", 2, 2, "***", ".", "L", rules_cpy},
-    {"CONT", 1, 1, "0*", "N", "L", rules_cont},
+    {"CONT", 1, 1, "0*", "N", "EL", rules_dup},
     {"CLAMP", 1, 1, "02", "Ver er", "S", NULL},
     {"LEAKY_RELU", 1, 1, "02", "Ver er", "S", NULL},
     {"FILL", 1, 1, "02", "V C", "S", NULL},
     {"TRI", 1, 1, "ff", "V C", "S", rules_tri},
-    {"SILU_BACK", 2, 2, "022", "Ver er er", "S", rules_same_b},
+    {"SILU_BACK", 2, 2, "022", "Ver er er", "SB", NULL},
     {"UNARY", 1, 1, "03", "Ve we", "S", rules_unary},
     {"GLU", 1, 2, "030", "Nr 1er 1er", "", rules_glu},
     /* rows */
-    {"SUM", 1, 1, "03", "N", "0", rules_scalar},
+    {"SUM", 1, 1, "03", "N", "01", NULL},
     {"SUM_ROWS", 1, 1, "03", "N e", "0", rules_sum_rows},
     {"CUMSUM", 1, 1, "ff", "Ve e", "S", NULL},
     {"MEAN", 1, 1, "ff", "N e", "0", rules_sum_rows},
     {"ARGMAX", 1, 1, "if", "N e", "", rules_argmax},
-    {"COUNT_EQUAL", 2, 2, "lii", "N", "0", rules_count_equal},
+    {"COUNT_EQUAL", 2, 2, "lii", "N", "0B1", rules_count_equal},
     {"REPEAT", 1, 2, "0*", "N e", "", rules_repeat},
     {"REPEAT_BACK", 1, 2, "ff", "N e", "", rules_repeat_back},
     {"CONCAT", 2, 2, "0*0", "N", "0", rules_concat},
     {"NORM", 1, 1, "ff", "Ve", "S", rules_eps},
     {"RMS_NORM", 1, 1, "ff", "Ve e", "S", rules_eps},
-    {"RMS_NORM_BACK", 2, 2, "fff", "Ve e e", "S", rules_same_b},
+    {"RMS_NORM_BACK", 2, 2, "fff", "Ve e e", "SB", NULL},
     {"GROUP_NORM", 1, 1, "ff", "Ve e", "S", rules_group_norm},
     {"L2_NORM", 1, 1, "ff", "Ve", "S", rules_eps},
     {"GET_ROWS", 2, 2, "**i", "N e", "", rules_get_rows},
@@ -103,7 +105,7 @@ static const struct rule rules[] = {
     {"OUT_PROD", 2, 2, "fqq", "N e", "0", rules_out_prod},
     /* attention and recurrences */
     {"SOFT_MAX", 1, 3, "0f2f", "Vc C C p", "S", rules_soft_max},
-    {"SOFT_MAX_BACK", 2, 2, "fff", "Vcr cr cr", "S", rules_soft_max_back},
+    {"SOFT_MAX_BACK", 2, 2, "fff", "Vcr cr cr", "SB", rules_soft_max_back},
     {"ROPE", 2, 3, "02if", "Ve e p p", "S", rules_rope},
     {"ROPE_BACK", 2, 3, "02if", "Ve e p p", "S", rules_rope},
     {"FLASH_ATTN_EXT", 3, 5, "ffqqhf", "N e e e C p", "", rules_flash_attn},
@@ -142,10 +144,10 @@ static const struct rule rules[] = {
     {"GET_REL_POS", 1, 1, "h3", "N p", "", rules_get_rel_pos},
     {"ADD_REL_POS", 3, 3, "ffff", "Vp Cp Cp Cp", "S", rules_add_rel_pos},
     /* training */
-    {"CROSS_ENTROPY_LOSS", 2, 2, "fff", "N er er", "", rules_cross_entropy},
+    {"CROSS_ENTROPY_LOSS", 2, 2, "fff", "N er er", "B1", NULL},
     {"CROSS_ENTROPY_LOSS_BACK", 3, 3, "ffff", "Nr p cr cr", "", rules_cross_entropy_back},
-    {"OPT_STEP_ADAMW", 5, 5, "ffffff", "V e . . . p", "S", rules_adamw},
-    {"OPT_STEP_SGD", 3, 3, "ffff", "V e . p", "S", rules_sgd},
+    {"OPT_STEP_ADAMW", 5, 5, "ffffff", "V e . . . p", "SB", rules_adamw},
+    {"OPT_STEP_SGD", 3, 3, "ffff", "V e . p", "SB", rules_sgd},
 };
 
 /* ---- layout ----------------------------------------------------------------- */
@@ -296,6 +298,13 @@ static const char *check_tensors(const struct rules_op *o, const struct rule *ru
     return why;
 }
 
+static const char *check_shape(const struct rules_op *o, const char *shape)
+{
+    return shape_if((!strchr(shape, 'B') || rules_same_shape(S0, S1)) &&
+                    (!strchr(shape, 'E') || rules_elements(S0) == rules_elements(D)) &&
+                    (!strchr(shape, '1') || rules_elements(D) == 1));
+}
+
 /* ---- entry ------------------------------------------------------------------ */
 
 static const struct rule *rule_find(const char *op)
@@ -345,6 +354,8 @@ const char *worker_rules_check(const struct apir_graph *g, uint32_t index,
         why = check_tensors(&o, rule);
     if (!why && strchr(rule->shape, 'S') && !rules_same_shape(t, o.s[0]))
         why = "op: the result has not the shape of its source";
+    if (!why)
+        why = check_shape(&o, rule->shape);
     if (!why)
         why = check_layout(&o, rule->layout);
     if (!why && rule->check)
