@@ -5,7 +5,6 @@
  * program.
  */
 #include <errno.h>
-#include <json-c/json.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,8 +13,6 @@
 #include <unistd.h>
 
 #include "cdi/commands.h"
-#include "cdi/engine/specs.h"
-#include "cdi/folder.h"
 #include "cdi/install.h"
 #include "cdi/machine.h"
 #include "cdi/sandbox/edits.h"
@@ -23,8 +20,6 @@
 #include "cdi/spec/spec.h"
 #include "common/cleanup.h"
 #include "common/error.h"
-#include "common/json.h"
-#include "common/oci/cdi_devices.h"
 #include "common/text.h"
 
 struct run {
@@ -43,27 +38,6 @@ static int set(const struct run *r, const char *name, const char *value, struct 
 }
 
 /* ---- a device of the spec -------------------------------------------------------- */
-
-static int set_variables(const struct run *r, struct json_object *const *edits, int n,
-                         struct apir_error *err)
-{
-    for (int i = 0; i < n; i++) {
-        struct json_object *env = apir_json_array(edits[i], "env");
-        for (size_t k = 0; k < apir_json_length(env); k++) {
-            cleanup_free char *name = strdup(apir_json_string_at(env, k));
-            char *equals = name ? strchr(name, '=') : NULL;
-            if (!equals)
-                return apir_error_sys(err, ENOMEM, "%s", r->spec);
-            *equals = '\0';
-            cleanup_free char *value = NULL;
-            int rc = sandbox_outside(edits, n, equals + 1, &value);
-            rc = rc < 0 ? apir_error_sys(err, ENOMEM, "%s", r->spec) : set(r, name, value, err);
-            if (rc < 0)
-                return rc;
-        }
-    }
-    return 0;
-}
 
 /* Of what was chosen before, by a shell that was run so, say, nothing is left. */
 static int forget_devices(void)
@@ -84,43 +58,26 @@ static int forget_devices(void)
     return 0;
 }
 
-/* A spec says nothing of where a node is found; a container would have just this one. */
-static int set_transport(const struct run *r, struct json_object *const *edits, int n,
-                         struct apir_error *err)
-{
-    char text[PATH_MAX];
-
-    for (int i = 0; i < n; i++) {
-        struct json_object *nodes = apir_json_array(edits[i], "deviceNodes");
-        struct json_object *node = nodes ? json_object_array_get_idx(nodes, 0) : NULL;
-        const char *path = apir_json_string(node, "path");
-        if (!path)
-            continue;
-        snprintf(text, sizeof(text), "virtgpu:%s", path);
-        return set(r, "APIR_TRANSPORT", text, err);
-    }
-    return 0;
-}
-
+/* Its variables decide what the program loads. */
 static int take_device(const struct run *r, struct apir_error *err)
 {
-    cleanup_json struct json_object *spec = NULL;
-    struct json_object *edits[CDI_DEVICES_EDITS_MAX];
+    cleanup_edits struct sandbox_edits edits = {0};
 
-    /* Its variables decide what the program loads. */
-    int rc = geteuid() == 0 ? cdi_folder_check(r->spec, 0002, err) : 0;
-    if (rc == 0 || rc == -ENOENT)
-        rc = cdi_devices_load(r->spec, &spec, err);
-    if (rc < 0)
-        return rc;
-    int n = cdi_devices_select(spec, r->device, edits, err);
-    if (n < 0)
-        return apir_error_wrap(err, n, "`apir cdi list` names the devices");
-    if (forget_devices() < 0)
-        return apir_error_sys(err, EINVAL, "the environment");
-    /* The spec's own APIR_TRANSPORT comes after, and wins. */
-    rc = set_transport(r, edits, n, err);
-    return rc < 0 ? rc : set_variables(r, edits, n, err);
+    int rc = sandbox_edits_read(r->spec, r->device, &edits, err);
+    if (rc == 0 && forget_devices() < 0)
+        rc = apir_error_sys(err, EINVAL, "the environment");
+    /* A spec says nothing of where a node is found; a container would have just this one. */
+    if (rc == 0)
+        rc = sandbox_edits_pin(&edits, err);
+    for (size_t i = 0; rc == 0 && i < edits.n_env; i++) {
+        cleanup_free char *name = strdup(edits.env[i]), *value = NULL;
+        char *equals = name ? strchr(name, '=') : NULL;
+        if (!equals || sandbox_outside(edits.edits, edits.n_edits, equals + 1, &value) < 0)
+            return apir_error_sys(err, ENOMEM, "%s", edits.path);
+        *equals = '\0';
+        rc = set(r, name, value, err);
+    }
+    return rc;
 }
 
 /* ---- what there is --------------------------------------------------------------- */
@@ -179,16 +136,11 @@ int cdi_run_main(const struct cdi_args *args)
 {
     struct run r = {.device = args->device, .spec = args->spec, .print = args->print};
     struct apir_error err = {0};
-    char found[PATH_MAX];
 
     if (args->n == 0 && !r.print)
         return cdi_usage_error(args->command, "no COMMAND", "");
     if (args->n > 0 && r.print)
         return cdi_usage_error(args->command, "--print runs nothing; unexpected: ", args->words[0]);
-    if (r.device && !r.spec) {
-        cdi_specs_find(CDI_SPEC_VENDOR "/" CDI_SPEC_CLASS, CDI_SPEC_FILE, found, sizeof(found));
-        r.spec = found;
-    }
     int rc = r.device ? take_device(&r, &err) : take_default(&r, &err);
     if (rc < 0) {
         apir_text_print(stderr, "%s: %s\n", args->command, err.msg);

@@ -3,10 +3,15 @@
 
 #include <errno.h>
 #include <json-c/json.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "cdi/engine/specs.h"
+#include "cdi/folder.h"
+#include "cdi/spec/spec.h"
 #include "common/cleanup.h"
 #include "common/error.h"
 #include "common/given.h"
@@ -135,7 +140,14 @@ int sandbox_edits_read(const char *path, const char *names, struct sandbox_edits
                        struct apir_error *err)
 {
     *ret = (struct sandbox_edits){0};
-    int rc = cdi_devices_load(path, &ret->spec, err);
+    if (path)
+        snprintf(ret->path, sizeof(ret->path), "%s", path);
+    else
+        cdi_specs_find(CDI_SPEC_VENDOR "/" CDI_SPEC_CLASS, CDI_SPEC_FILE, ret->path,
+                       sizeof(ret->path));
+    int rc = geteuid() == 0 ? cdi_folder_check(ret->path, 0002, err) : 0;
+    if (rc == 0 || rc == -ENOENT)
+        rc = cdi_devices_load(ret->path, &ret->spec, err);
     if (rc < 0)
         return rc;
     if (!names)
@@ -143,10 +155,10 @@ int sandbox_edits_read(const char *path, const char *names, struct sandbox_edits
             json_object_array_get_idx(apir_json_array(ret->spec, "devices"), 0), "name");
     if (!names)
         return apir_error_set(err, ENODEV, "%s has no device; write it anew: apir cdi generate",
-                              path);
+                              ret->path);
     int n = cdi_devices_select(ret->spec, names, ret->edits, err);
     if (n < 0)
-        return n;
+        return apir_error_wrap(err, n, "`apir cdi list` names the devices");
     ret->n_edits = n;
     rc = add_names(ret, names, err);
     for (int i = 0; rc == 0 && i < n; i++)

@@ -27,6 +27,7 @@ struct sandbox_place {
 };
 
 struct sandbox_edits {
+    char path[4096];
     struct json_object *spec; /* which has all the texts below but `names` and `socket` */
     struct json_object *edits[CDI_DEVICES_EDITS_MAX];
     int n_edits;
@@ -42,8 +43,10 @@ struct sandbox_edits {
 };
 
 /*
- * Of the devices in `names`, with commas between them; NULL: the first that the spec has. All that
- * the spec names for them must be here. Returns 0 or -errno; *ret is to be freed in both cases.
+ * Of the devices in `names`, with commas between them; NULL: the first that the spec has. path
+ * NULL: the spec that engines take. All that it names for them must be here; for root it must be
+ * one that nobody else can change, since it says what a program then loads. Returns 0 or -errno;
+ * *ret is to be freed in both cases.
  */
 int sandbox_edits_read(const char *path, const char *names, struct sandbox_edits *ret,
                        struct apir_error *err);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* apir spec */
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,7 +9,6 @@
 #include "cdi/commands.h"
 #include "cdi/doctor/access.h"
 #include "cdi/engine/specs.h"
-#include "cdi/folder.h"
 #include "cdi/sandbox/edits.h"
 #include "cdi/sandbox/formats.h"
 #include "cdi/spec/spec.h"
@@ -76,19 +74,19 @@ static int say_clash(const struct cdi_specs_clash *clash, void *user)
 }
 
 static void say_rest(const char *command, const struct sandbox_format *f,
-                     const struct sandbox_edits *e, const char *spec)
+                     const struct sandbox_edits *e)
 {
     struct stat st;
 
     apir_text_print(stderr, "%s: %s%s of %s: %s\n", command, e->names[0],
-                    e->n_names > 1 ? " and more" : "", spec, f->where);
-    if (f->engine && !cdi_specs_engine_reads(f->engine, spec))
+                    e->n_names > 1 ? " and more" : "", e->path, f->where);
+    if (f->engine && !cdi_specs_engine_reads(f->engine, e->path))
         apir_text_print(stderr,
                         "%s: %s does not look for specs in that folder: apir cdi generate as root "
                         "writes " CDI_SPEC_PATH "; or apir engine configure %s\n",
                         command, f->engine, f->engine);
     if (f->engine)
-        (void)cdi_specs_check(NULL, spec, say_clash, NULL);
+        (void)cdi_specs_check(NULL, e->path, say_clash, NULL);
     say_nodes(command, f, e);
     if (e->socket && stat(e->socket, &st) == 0)
         say_access(command, f, e->socket, &st);
@@ -105,17 +103,8 @@ static int print(const struct cdi_args *args, const struct sandbox_format *f, co
 {
     cleanup_edits struct sandbox_edits edits = {0};
     cleanup_free char *text = NULL;
-    char path[PATH_MAX];
-    const char *spec = args->spec;
 
-    if (!spec) {
-        cdi_specs_find(CDI_SPEC_VENDOR "/" CDI_SPEC_CLASS, CDI_SPEC_FILE, path, sizeof(path));
-        spec = path;
-    }
-    /* What it says is what a container then loads. */
-    int rc = geteuid() == 0 ? cdi_folder_check(spec, 0002, err) : 0;
-    if (rc == 0 || rc == -ENOENT)
-        rc = sandbox_edits_read(spec, args->device, &edits, err);
+    int rc = sandbox_edits_read(args->spec, args->device, &edits, err);
     edits.name = name;
     if (rc == 0 && f->keeps_env)
         sandbox_edits_forget_given(&edits);
@@ -126,7 +115,7 @@ static int print(const struct cdi_args *args, const struct sandbox_format *f, co
     if (rc < 0)
         return rc;
     fputs(text, stdout);
-    say_rest(args->command, f, &edits, spec);
+    say_rest(args->command, f, &edits);
     return 0;
 }
 
