@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "cdi/doctor/engine.h"
@@ -77,23 +76,6 @@ static bool is_path(struct json_object *item, const void *arg)
     const char *path = apir_json_string(item, "path");
 
     return path && strcmp(path, arg) == 0;
-}
-
-/* A device number that the spec has and the node has not (any more). */
-static bool has_stale_number(struct json_object *item, const void *arg)
-{
-    const char *path = apir_json_string(item, "hostPath");
-    struct json_object *major = apir_json_member(item, "major", json_type_int);
-    struct json_object *minor = apir_json_member(item, "minor", json_type_int);
-    struct stat st;
-
-    (void)arg;
-    if (!path)
-        path = apir_json_string(item, "path");
-    if (!path || stat(path, &st) < 0 || (!major && !minor))
-        return false;
-    return (major && json_object_get_int64(major) != (int64_t)major(st.st_rdev)) ||
-           (minor && json_object_get_int64(minor) != (int64_t)minor(st.st_rdev));
 }
 
 static bool mounts_at(struct json_object *item, const void *arg)
@@ -176,9 +158,6 @@ static enum doctor_status check_spec(struct doctor *d, struct doctor_outcome *o)
     if (d->socket && strncmp(d->transport, "unix:", 5) == 0 &&
         !any(d->spec, "mounts", mounts_at, CDI_SOCKET_DIR))
         return doctor_say(o, DOCTOR_FAIL, "%.200s is older than the host side: it lacks host0",
-                          d->spec_path);
-    if (any(d->spec, "deviceNodes", has_stale_number, NULL))
-        return doctor_say(o, DOCTOR_FAIL, "%.200s has a device number that is another device's now",
                           d->spec_path);
     const char *lost = lost_device(d);
     if (lost)
