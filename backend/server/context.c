@@ -267,12 +267,13 @@ static bool server_context_too_many_end(const struct server_context *context)
            server_shm_ended(&contexts->books, context->user) > contexts->max_per_user;
 }
 
-/* A worker that is to come has no account yet. */
+/* A worker that is to come has no account yet; before there is one there is a ring at most. */
 static bool server_context_shm_fits(const struct server_context *context, uint64_t size)
 {
     const uint64_t most = (uint64_t)context->contexts->env.config->context_host_memory_mib << 20;
+    const struct server_account *account = context->worker.account;
     return context->waits ? most == 0 || context->shm_size + size <= most
-                          : server_worker_shm_fits(&context->worker, size);
+                          : !account || server_account_shm_fits(account, size);
 }
 
 /* NULL: may be made; else why not. */

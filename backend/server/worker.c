@@ -305,12 +305,6 @@ void server_worker_note_shm(struct server_worker *worker, uint64_t bytes)
         worker->account->shm_bytes = bytes;
 }
 
-bool server_worker_shm_fits(const struct server_worker *worker, uint64_t size)
-{
-    /* Before there is a worker there is a ring at most. */
-    return !worker->account || server_account_shm_fits(worker->account, size);
-}
-
 static int server_worker_send(struct server_worker *worker, const struct apir_control *control,
                               int fd)
 {
@@ -344,6 +338,6 @@ bool server_worker_busy(const struct server_worker *worker, uint64_t *ret_at)
     /* Neither of the two ever goes back: the sum stays only where both do. */
     *ret_at = head + (status ? apir_load_acquire64(&status->progress) : 0);
     /* While it waits for us, or for others, it is not at work. */
-    return taken != head && !(worker->account && (server_account_waits(worker->account) ||
+    return taken != head && !(worker->account && (worker->account->waiting.op != 0 ||
                                                   server_turns_waits(&worker->account->turn)));
 }

@@ -127,6 +127,5 @@ bool server_worker_busy(const struct server_worker *worker, uint64_t *ret_at);
 
 /* Shared memory of the context is host memory of its account. */
 void server_worker_note_shm(struct server_worker *worker, uint64_t bytes);
-bool server_worker_shm_fits(const struct server_worker *worker, uint64_t size);
 
 #endif

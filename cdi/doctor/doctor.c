@@ -188,8 +188,7 @@ int cdi_doctor_main(const struct cdi_args *args)
         return cdi_doctor_container_main(args->container, args->json);
     d->spec_path = args->spec;
     if (!d->spec_path) {
-        cdi_specs_find(CDI_SPEC_VENDOR "/" CDI_SPEC_CLASS, CDI_SPEC_FILE, d->spec_found,
-                       sizeof(d->spec_found));
+        cdi_specs_find(d->spec_found, sizeof(d->spec_found));
         d->spec_path = d->spec_found;
     }
     prepare(d);

@@ -210,7 +210,7 @@ enum doctor_status doctor_check_spec(struct doctor *d, struct doctor_outcome *o)
     }
     if (c->wins[0] != '\0') {
         /* What `apir cdi generate` writes is not what engines take. */
-        cdi_specs_own_path(CDI_SPEC_FILE, c->other, sizeof(c->other));
+        cdi_specs_own_path(c->other, sizeof(c->other));
         if (status != DOCTOR_FAIL)
             doctor_todo(o, "rm %.300s, unless it is the one that is meant", c->winner);
         else if (strcmp(c->winner, c->other) != 0)

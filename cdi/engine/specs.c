@@ -13,6 +13,7 @@
 #include "cdi/file.h"
 #include "cdi/install.h"
 #include "cdi/program.h"
+#include "cdi/spec/spec.h"
 #include "common/cleanup.h"
 #include "common/json.h"
 #include "common/oci/cdi_rules.h"
@@ -29,13 +30,13 @@ int cdi_specs_add_usual(struct cdi_strings *dirs)
     return rc < 0 ? rc : cdi_strings_add(dirs, CDI_SPECS_DIR_RUN);
 }
 
-void cdi_specs_own_path(const char *name, char *path, size_t size)
+void cdi_specs_own_path(char *path, size_t size)
 {
     char home[PATH_MAX];
     const char *config = geteuid() == 0 ? NULL : cdi_install_config_home(home, sizeof(home));
 
-    if (!config || (size_t)snprintf(path, size, "%s/cdi/%s", config, name) >= size)
-        snprintf(path, size, CDI_SPECS_DIR "/%s", name);
+    if (!config || (size_t)snprintf(path, size, "%s/cdi/" CDI_SPEC_FILE, config) >= size)
+        snprintf(path, size, CDI_SPEC_PATH);
 }
 
 /* Of each engine the machine's own, and then the user's. */
@@ -306,11 +307,11 @@ void cdi_specs_say(const struct cdi_specs_clash *c, char *text, size_t size)
                  c->name, who, c->file, c->other);
 }
 
-void cdi_specs_find(const char *kind, const char *name, char *path, size_t size)
+void cdi_specs_find(char *path, size_t size)
 {
+    static const char kind[] = CDI_SPEC_VENDOR "/" CDI_SPEC_CLASS "=";
     cleanup_strings struct cdi_strings dirs = {0};
     cleanup_reader struct reader *r = NULL;
-    const size_t length = strlen(kind);
     unsigned best = 0;
     bool found = false;
 
@@ -319,12 +320,12 @@ void cdi_specs_find(const char *kind, const char *name, char *path, size_t size)
     for (unsigned i = 0; r && i < r->n; i++) {
         const struct device *d = &r->devices[i];
 
-        if (strncmp(d->name, kind, length) != 0 || d->name[length] != '=' ||
+        if (strncmp(d->name, kind, strlen(kind)) != 0 ||
             (found && r->dir_of[d->file] <= r->dir_of[best]))
             continue;
         best = d->file;
         found = true;
     }
     if (!found || (size_t)snprintf(path, size, "%s", r->files[best]) >= size)
-        snprintf(path, size, CDI_SPECS_DIR "/%s", name);
+        snprintf(path, size, CDI_SPEC_PATH);
 }

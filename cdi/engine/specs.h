@@ -20,7 +20,7 @@
 int cdi_specs_add_usual(struct cdi_strings *dirs);
 
 /* Where this user's own is written: root's in /etc/cdi, a user's in ~/.config/cdi. Into path. */
-void cdi_specs_own_path(const char *name, char *path, size_t size);
+void cdi_specs_own_path(char *path, size_t size);
 
 /*
  * The folders of all engines, each once: of those of the machine, and of those of the user that
@@ -48,11 +48,9 @@ int cdi_specs_check(const struct cdi_strings *dirs, const char *only,
 /* What it means and what to do, as a sentence without a full stop, into text. */
 void cdi_specs_say(const struct cdi_specs_clash *clash, char *text, size_t size);
 
-/*
- * The file that counts where the folders of all engines have a device of this kind, into path;
- * where none has, the one of this name in /etc/cdi.
- */
-void cdi_specs_find(const char *kind, const char *name, char *path, size_t size);
+/* The file that counts where the folders of all engines have a device of our kind, into path; where
+ * none has, the one of our name in /etc/cdi. */
+void cdi_specs_find(char *path, size_t size);
 
 /* Whether this engine, the machine's or this user's own, looks into the file's folder. */
 bool cdi_specs_engine_reads(const char *engine, const char *file);

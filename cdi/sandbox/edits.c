@@ -11,7 +11,6 @@
 
 #include "cdi/engine/specs.h"
 #include "cdi/folder.h"
-#include "cdi/spec/spec.h"
 #include "common/cleanup.h"
 #include "common/error.h"
 #include "common/given.h"
@@ -143,8 +142,7 @@ int sandbox_edits_read(const char *path, const char *names, struct sandbox_edits
     if (path)
         snprintf(ret->path, sizeof(ret->path), "%s", path);
     else
-        cdi_specs_find(CDI_SPEC_VENDOR "/" CDI_SPEC_CLASS, CDI_SPEC_FILE, ret->path,
-                       sizeof(ret->path));
+        cdi_specs_find(ret->path, sizeof(ret->path));
     int rc = geteuid() == 0 ? cdi_folder_check(ret->path, 0002, err) : 0;
     if (rc == 0 || rc == -ENOENT)
         rc = cdi_devices_load(ret->path, &ret->spec, err);

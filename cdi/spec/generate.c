@@ -347,7 +347,7 @@ static int take_options(struct generate *g, const struct cdi_args *a)
     const char *usage = a->command, *fault;
     bool refused;
 
-    cdi_specs_own_path(CDI_SPEC_FILE, g->own, sizeof(g->own));
+    cdi_specs_own_path(g->own, sizeof(g->own));
     g->output = a->output ? a->output : g->own;
     g->dev_root = a->dev_root ? a->dev_root : "/";
     g->vendor = a->vendor ? a->vendor : CDI_SPEC_VENDOR;

@@ -272,11 +272,6 @@ int server_account_serve(struct server_account *account, int fd,
                            account_ready, account);
 }
 
-bool server_account_waits(const struct server_account *account)
-{
-    return account->waiting.op != 0;
-}
-
 /* ---- life ----------------------------------------------------------------------- */
 
 void server_accounts_init(struct server_accounts *accounts, const struct apir_config *config)
