@@ -307,6 +307,15 @@ void cdi_specs_say(const struct cdi_specs_clash *c, char *text, size_t size)
                  c->name, who, c->file, c->other);
 }
 
+int cdi_specs_print(const struct cdi_specs_clash *clash, void *command)
+{
+    char text[512];
+
+    cdi_specs_say(clash, text, sizeof(text));
+    apir_text_print(stderr, "%s: %s\n", (const char *)command, text);
+    return 0;
+}
+
 void cdi_specs_find(char *path, size_t size)
 {
     static const char kind[] = CDI_SPEC_VENDOR "/" CDI_SPEC_CLASS "=";

@@ -47,6 +47,8 @@ int cdi_specs_check(const struct cdi_strings *dirs, const char *only,
 
 /* What it means and what to do, as a sentence without a full stop, into text. */
 void cdi_specs_say(const struct cdi_specs_clash *clash, char *text, size_t size);
+/* The same on standard error, as a line of this command's (char *). Returns 0. */
+int cdi_specs_print(const struct cdi_specs_clash *clash, void *command);
 
 /* The file that counts where the folders of all engines have a device of our kind, into path; where
  * none has, the one of our name in /etc/cdi. */

@@ -63,16 +63,6 @@ static void say_nodes(const char *command, const struct sandbox_format *f,
     }
 }
 
-static int say_clash(const struct cdi_specs_clash *clash, void *user)
-{
-    char text[512];
-
-    (void)user;
-    cdi_specs_say(clash, text, sizeof(text));
-    apir_text_print(stderr, "apir spec: %s\n", text);
-    return 0;
-}
-
 static void say_rest(const char *command, const struct sandbox_format *f,
                      const struct sandbox_edits *e)
 {
@@ -86,7 +76,7 @@ static void say_rest(const char *command, const struct sandbox_format *f,
                         "writes " CDI_SPEC_PATH "; or apir engine configure %s\n",
                         command, f->engine, f->engine);
     if (f->engine)
-        (void)cdi_specs_check(NULL, e->path, say_clash, NULL);
+        (void)cdi_specs_check(NULL, e->path, cdi_specs_print, "apir spec");
     say_nodes(command, f, e);
     if (e->socket && stat(e->socket, &st) == 0)
         say_access(command, f, e->socket, &st);

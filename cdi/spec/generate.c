@@ -256,16 +256,6 @@ static const char *first_name(const struct generate *g, char *name, size_t size)
     return name;
 }
 
-static int say_clash(const struct cdi_specs_clash *clash, void *user)
-{
-    char text[512];
-
-    (void)user;
-    cdi_specs_say(clash, text, sizeof(text));
-    apir_text_print(stderr, "%s\n", text);
-    return 0;
-}
-
 /* How to use it, and what keeps engines from taking it. */
 static void say_written(const struct generate *g)
 {
@@ -281,7 +271,7 @@ static void say_written(const struct generate *g)
     else
         apir_text_print(stderr, "wrote %s; try: podman run --device %s/%s=%s …\n", g->output,
                         g->vendor, g->class_name, first_name(g, first, sizeof(first)));
-    (void)cdi_specs_check(NULL, g->output, say_clash, NULL);
+    (void)cdi_specs_check(NULL, g->output, cdi_specs_print, "apir cdi generate");
 }
 
 static int generate(struct generate *g, struct apir_error *err)

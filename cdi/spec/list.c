@@ -124,12 +124,9 @@ static void read_dir(struct list *l, const char *dir, bool must_exist)
 static int say_clash(const struct cdi_specs_clash *clash, void *user)
 {
     struct list *l = user;
-    char text[512];
 
-    cdi_specs_say(clash, text, sizeof(text));
-    apir_text_print(stderr, "apir cdi list: %s\n", text);
     l->failed = l->failed || clash->twice;
-    return 0;
+    return cdi_specs_print(clash, "apir cdi list");
 }
 
 static void print_rows(struct json_object *rows)
