@@ -126,6 +126,18 @@ static int map_private(struct client *c)
     return 0;
 }
 
+/* Of ENOSPC it is the guest's kernel that speaks, which hands out the window. */
+static bool window_full(const struct client *c, int rc, uint32_t mib, struct apir_error *err)
+{
+    if (rc != -ENOSPC || c->transport.hint)
+        return false;
+    apir_error_set(err, ENOSPC,
+                   "%s: no room for %u MiB in the host-visible window: the VM needs a larger one "
+                   "(QEMU: hostmem=), or fewer programs at once",
+                   c->transport.where, mib);
+    return true;
+}
+
 static int map_shared(struct client *c, struct apir_error *err)
 {
     struct transport_blob blob = {0};
@@ -135,6 +147,8 @@ static int map_shared(struct client *c, struct apir_error *err)
                               "%s: programs of this class have all the shared memory that the host "
                               "allows (class_shm_mib)",
                               c->transport.where);
+    if (window_full(c, rc, APIR_RING_SIZE >> 20, err))
+        return rc;
     if (rc)
         return apir_error_set(err, -rc, "%s: the host gives no shared memory (%s); %s",
                               c->transport.where, strerror(-rc),
@@ -159,6 +173,8 @@ static int map_shared(struct client *c, struct apir_error *err)
     if (rc && !client_state_ok(c))
         return apir_error_set(err, ENODEV, "%s: the host has ended this context",
                               c->transport.where);
+    if (window_full(c, rc, CLIENT_ARENA_SIZE >> 20, err))
+        return rc;
     if (rc)
         return apir_error_set(err, -rc, "%s: no room for %u MiB in the host-visible window: %s",
                               c->transport.where, CLIENT_ARENA_SIZE >> 20, strerror(-rc));

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a render node says of itself, by a kernel of the test's own: of what VMMs may ask no stock
- * one asks for all.
+ * What a render node says of itself and of its window, by a kernel of the test's own: of what VMMs
+ * may ask no stock one asks for all.
  */
+#include "frontend/link/ask.h"
 #include "frontend/link/transport.h"
 
 #include <drm/drm.h>
@@ -48,6 +49,10 @@ int __wrap_ioctl(int fd, unsigned long request, ...)
     }
     if (request == DRM_IOCTL_VIRTGPU_GETPARAM)
         return param(arg);
+    if (request == DRM_IOCTL_VIRTGPU_RESOURCE_CREATE_BLOB) {
+        errno = ENOSPC;
+        return -1;
+    }
     has_context = request == DRM_IOCTL_VIRTGPU_CONTEXT_INIT;
     assert_true(has_context);
     return 0;
@@ -84,4 +89,16 @@ TEST(one_that_asks_for_more_is_told_of)
     struct apir_error err = {0};
     assert_int_equal(open_with(2u << 20, &err), -ENOTSUP);
     assert_non_null(strstr(err.msg, NODE " shares memory in multiples of 2048 KiB"));
+}
+
+/* Who is told to look at the server would look in vain. */
+TEST(a_full_window_is_called_that)
+{
+    struct client c;
+    struct apir_error err = {0};
+    align = 0;
+    assert_int_equal(client_open(&c, "virtgpu:" NODE, &err), -ENOSPC);
+    assert_string_equal(err.msg,
+                        NODE ": no room for 1 MiB in the host-visible window: the VM needs "
+                             "a larger one (QEMU: hostmem=), or fewer programs at once");
 }
