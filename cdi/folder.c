@@ -108,14 +108,17 @@ static int check_part(const struct walk *w, int fd, const struct stat *st)
 static int step(struct walk *w, const char *part, mode_t mode)
 {
     struct stat st;
-    int flags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
-    cleanup_fd int fd = openat(w->fd, part, flags);
+    const int flags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
+    /* As a folder, it is mounted first where that waits for somebody to come. */
+    cleanup_fd int fd = openat(w->fd, part, flags | O_DIRECTORY);
 
     if (fd < 0 && errno == ENOENT && mode != 0) {
         if (mkdirat(w->fd, part, w->rest[0] == '\0' ? mode : 0755) < 0 && errno != EEXIST)
             return -errno;
-        fd = openat(w->fd, part, flags);
+        fd = openat(w->fd, part, flags | O_DIRECTORY);
     }
+    if (fd < 0 && errno == ENOTDIR)
+        fd = openat(w->fd, part, flags);
     if (fd < 0 || fstat(fd, &st) < 0)
         return -errno;
     if (w->check && check_part(w, fd, &st) < 0)

@@ -259,7 +259,7 @@ static const struct cdi_command commands[] = {
                  "missing for who is to open the device, is said on standard error.",
         .options =
             {
-                TEXT("format", "FORMAT", format, "what it is for, one of those below"),
+                TEXT("format", "FORMAT", format, "what it is for, one of those below (required)"),
                 DEVICE("the spec's first"),
                 SPEC,
                 TEXT("name", "NAME", name,

@@ -63,7 +63,7 @@ static int take_device(const struct run *r, struct apir_error *err)
 {
     cleanup_edits struct sandbox_edits edits = {0};
 
-    int rc = sandbox_edits_read(r->spec, r->device, &edits, err);
+    int rc = sandbox_edits_read(r->spec, r->device, false, &edits, err);
     if (rc == 0 && forget_devices() < 0)
         rc = apir_error_sys(err, EINVAL, "the environment");
     /* A spec says nothing of where a node is found; a container would have just this one. */

@@ -8,7 +8,11 @@
 #ifndef APIR_C17_H
 #define APIR_C17_H
 
-#include <limits.h> /* the first of them, and glibc's own choices with it */
+/* glibc's own choices, which every other header of it takes first: a compiler's <limits.h> does not
+ * where it is freestanding. */
+#if __has_include(<features.h>)
+#include <features.h>
+#endif
 
 #undef __GLIBC_USE_C2X_STRTOL
 #define __GLIBC_USE_C2X_STRTOL 0

@@ -166,6 +166,20 @@ static int apply_node(struct json_object *config, struct json_object *node, stru
     return 0;
 }
 
+static int apply_groups(struct json_object *config, struct json_object *list)
+{
+    if (apir_json_length(list) == 0)
+        return 0;
+    struct json_object *process = member(config, "process", json_type_object);
+    struct json_object *user = member(process, "user", json_type_object);
+    struct json_object *groups = member(user, "additionalGids", json_type_array);
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < apir_json_length(list); i++)
+        rc = apir_json_append(groups, json_object_get(json_object_array_get_idx(list, i)));
+    return rc;
+}
+
 static int apply_edits(struct json_object *config, struct json_object *edits,
                        struct apir_error *err)
 {
@@ -181,6 +195,8 @@ static int apply_edits(struct json_object *config, struct json_object *edits,
         rc = apply_mounts(config, apir_json_array(edits, "mounts"));
     if (rc == 0)
         rc = apply_hooks(config, apir_json_array(edits, "hooks"));
+    if (rc == 0)
+        rc = apply_groups(config, apir_json_array(edits, "additionalGids"));
     return rc == 0 ? 0 : apir_error_sys(err, -rc, "the configuration");
 }
 

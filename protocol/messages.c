@@ -5,10 +5,6 @@
 
 #include "protocol/wire.h"
 
-#define APIR_IS_TAIL_TAIL 1
-#define APIR_IS_TAIL_FLAT 0
-#define APIR_IS_TAIL_ASKS 0
-
 /* Lowest and highest of a field; a macro so that a lowest of 0 draws no warning. */
 static inline int in_range(uint64_t v, uint64_t lo, uint64_t hi)
 {

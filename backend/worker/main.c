@@ -284,7 +284,7 @@ static void *page_map(int fd, size_t size, int protection)
 
 struct options {
     const char *config;    /* NULL: defaults */
-    int spin_slot;         /* its byte of the page */
+    int spin_slot;         /* its byte of the page; -1: nobody has said */
     bool turns;            /* classes take them */
     bool spare;            /* its context comes later */
     bool tries;            /* the devices, before that */
@@ -350,6 +350,8 @@ static int options_parse(struct worker *w, int argc, char **argv, struct options
     }
     if (optind != argc || ret->fills)
         return optind == argc ? 0 : -EINVAL;
+    if (ret->spin_slot < 0)
+        return -EINVAL;
     w->control_fd = APIR_WORKER_FD_CONTROL;
     w->status = page_map(APIR_WORKER_FD_STATUS, sizeof(*w->status), PROT_READ | PROT_WRITE);
     worker_spin_init(&w->spin,
@@ -510,7 +512,7 @@ int main(int argc, char **argv)
 
     static struct worker worker; /* large; one per process */
     struct worker *w = &worker;
-    struct options o = {0};
+    struct options o = {.spin_slot = -1};
     int rc = options_parse(w, argc, argv, &o);
     if (rc) {
         usage(stderr);

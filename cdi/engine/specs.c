@@ -134,6 +134,9 @@ static int read_file(const char *path, void *user)
     struct cdi_report report;
     int rc = 0;
 
+    /* JSON is YAML, too; what is YAML alone is not read. */
+    if (!cdi_file_ends_with(path, ".json") && !cdi_file_ends_with(path, ".yaml"))
+        return 0;
     if (r->n_files == FILES_MAX || !(r->files[r->n_files] = strdup(path)))
         return 1;
     r->dir_of[r->n_files++] = r->dir;
@@ -168,7 +171,7 @@ static struct reader *read_all(const struct cdi_strings *dirs)
             again = again || same_place(dirs->items[i], dirs->items[k]);
         r->dir = (unsigned)i;
         if (!again)
-            (void)cdi_file_each(dirs->items[i], ".json", read_file, r);
+            (void)cdi_file_each(dirs->items[i], "", read_file, r);
     }
     if (r)
         qsort(r->devices, r->n, sizeof(r->devices[0]), by_name);

@@ -41,18 +41,18 @@ static int too_many(const char *what, struct apir_error *err)
 }
 
 static int add_place(struct sandbox_place *list, size_t *n, const char *from, const char *to,
-                     struct apir_error *err)
+                     bool check, struct apir_error *err)
 {
-    struct stat st;
+    struct stat st = {0};
 
-    int rc = check_text(from, err);
-    if (rc == 0)
+    int rc = check ? check_text(from, err) : 0;
+    if (rc == 0 && check)
         rc = check_text(to, err);
     if (rc < 0)
         return rc;
     if (*n == SANDBOX_LIST_MAX)
         return too_many("files", err);
-    if (stat(from, &st) < 0)
+    if (check && stat(from, &st) < 0)
         return apir_error_set(err, errno,
                               "the spec names %.200s, which is not here (%s); write it anew: "
                               "apir cdi generate",
@@ -74,7 +74,8 @@ static bool is_read_only(struct json_object *mount)
     return false;
 }
 
-static int add_edits(struct sandbox_edits *e, struct json_object *edits, struct apir_error *err)
+static int add_edits(struct sandbox_edits *e, struct json_object *edits, bool check,
+                     struct apir_error *err)
 {
     struct json_object *env = apir_json_array(edits, "env");
     struct json_object *nodes = apir_json_array(edits, "deviceNodes");
@@ -86,18 +87,18 @@ static int add_edits(struct sandbox_edits *e, struct json_object *edits, struct 
         if (e->n_env == SANDBOX_LIST_MAX)
             return too_many("variables", err);
         e->env[e->n_env++] = variable;
-        rc = check_text(variable, err);
+        rc = check ? check_text(variable, err) : 0;
     }
     for (size_t i = 0; rc == 0 && i < apir_json_length(nodes); i++) {
         struct json_object *node = json_object_array_get_idx(nodes, i);
         const char *path = apir_json_string(node, "path");
         const char *from = apir_json_string(node, "hostPath");
-        rc = add_place(e->nodes, &e->n_nodes, from ? from : path, path, err);
+        rc = add_place(e->nodes, &e->n_nodes, from ? from : path, path, check, err);
     }
     for (size_t i = 0; rc == 0 && i < apir_json_length(mounts); i++) {
         struct json_object *mount = json_object_array_get_idx(mounts, i);
         rc = add_place(e->mounts, &e->n_mounts, apir_json_string(mount, "hostPath"),
-                       apir_json_string(mount, "containerPath"), err);
+                       apir_json_string(mount, "containerPath"), check, err);
         if (rc == 0)
             e->mounts[e->n_mounts - 1].read_only = is_read_only(mount);
     }
@@ -135,7 +136,7 @@ static int find_socket(struct sandbox_edits *e, struct apir_error *err)
     return 0;
 }
 
-int sandbox_edits_read(const char *path, const char *names, struct sandbox_edits *ret,
+int sandbox_edits_read(const char *path, const char *names, bool check, struct sandbox_edits *ret,
                        struct apir_error *err)
 {
     *ret = (struct sandbox_edits){0};
@@ -160,13 +161,17 @@ int sandbox_edits_read(const char *path, const char *names, struct sandbox_edits
     ret->n_edits = n;
     rc = add_names(ret, names, err);
     for (int i = 0; rc == 0 && i < n; i++)
-        rc = add_edits(ret, ret->edits[i], err);
+        rc = add_edits(ret, ret->edits[i], check, err);
     return rc < 0 ? rc : find_socket(ret, err);
 }
 
 int sandbox_edits_pin(struct sandbox_edits *e, struct apir_error *err)
 {
-    if (e->n_nodes == 0 || e->socket || e->transport)
+    bool named = e->n_nodes == 0;
+
+    for (size_t i = 0; i < e->n_env; i++)
+        named = named || strncmp(e->env[i], "APIR_TRANSPORT=", 15) == 0;
+    if (named)
         return 0;
     if (e->n_env == SANDBOX_LIST_MAX)
         return too_many("variables", err);

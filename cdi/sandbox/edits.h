@@ -44,11 +44,12 @@ struct sandbox_edits {
 
 /*
  * Of the devices in `names`, with commas between them; NULL: the first that the spec has. path
- * NULL: the spec that engines take. All that it names for them must be here; for root it must be
- * one that nobody else can change, since it says what a program then loads. Returns 0 or -errno;
- * *ret is to be freed in both cases.
+ * NULL: the spec that engines take; for root it must be one that nobody else can change, since it
+ * says what a program then loads. check: all that it names for them must be here, in characters
+ * that every format takes; else places have no rdev, mode and gid. Returns 0 or -errno; *ret is to
+ * be freed in both cases.
  */
-int sandbox_edits_read(const char *path, const char *names, struct sandbox_edits *ret,
+int sandbox_edits_read(const char *path, const char *names, bool check, struct sandbox_edits *ret,
                        struct apir_error *err);
 
 /*

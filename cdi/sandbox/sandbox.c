@@ -94,7 +94,7 @@ static int print(const struct cdi_args *args, const struct sandbox_format *f, co
     cleanup_edits struct sandbox_edits edits = {0};
     cleanup_free char *text = NULL;
 
-    int rc = sandbox_edits_read(args->spec, args->device, &edits, err);
+    int rc = sandbox_edits_read(args->spec, args->device, true, &edits, err);
     edits.name = name;
     if (rc == 0 && f->keeps_env)
         sandbox_edits_forget_given(&edits);

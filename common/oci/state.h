@@ -33,7 +33,7 @@ void oci_state_fini(struct oci_state *state);
 #define cleanup_state __attribute__((cleanup(oci_state_fini)))
 
 /*
- * Parses the state. Refused (-EBADMSG): what is no JSON object, a member of the
+ * Parses the state. Refused (-EBADMSG): what is no JSON object, a member of these of the
  * wrong type, an id that is missing, a path that is not absolute, a pid below 0
  * or beyond the kernel's. Unknown members are taken: runtimes add their own.
  * *ret is zeroed on failure.

@@ -139,8 +139,9 @@ static bool is_stream(const void *backend)
            0;
 }
 
-static bool stream_copy_async(struct plugin_stream *from, struct plugin_stream *to,
-                              const struct gg_tensor *src, struct gg_tensor *dst)
+/* One of the two may be another backend's. */
+static bool stream_copy_async(void *from, void *to, const struct gg_tensor *src,
+                              struct gg_tensor *dst)
 {
     /* What the CPU has computed the scheduler copies itself, and waits: nothing else would keep the
      * CPU from writing there again before the device has read it. */

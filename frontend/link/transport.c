@@ -91,7 +91,8 @@ uint64_t transport_silence(void)
 {
     const char *text = getenv("APIR_SILENCE_SECONDS");
     char *end = NULL;
-    uint64_t seconds = text ? strtoull(text, &end, 10) : 0;
+    /* strtoull() would take a sign, too. */
+    uint64_t seconds = text && *text >= '0' && *text <= '9' ? strtoull(text, &end, 10) : 0;
     if (seconds == 0 || *end)
         seconds = SILENCE_SECONDS;
     if (seconds < SILENCE_SECONDS_MIN)

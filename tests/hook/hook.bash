@@ -3,7 +3,7 @@
 #
 # What the hook's tests share: an image, a spec, a bundle, and runc to run it.
 # run.sh gives each run a mount namespace and a /dev of its own, so that the
-# hook's log is a file that can be read: there is no syslog and no kernel log.
+# hook's log is a file that can be read: there is no syslog.
 
 bats_require_minimum_version 1.5.0
 

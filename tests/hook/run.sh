@@ -6,8 +6,8 @@
 # reason, and counts as neither passed nor failed.
 #
 # They run in a mount namespace with a /dev and a /run of their own: no test can
-# change the machine's, and the hook, which finds no syslog and no kernel log
-# there, writes /run/apir-hook.log.
+# change the machine's, and the hook, which finds no syslog there, writes
+# /run/apir-hook.log.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 if [[ -z ${HOOK_STAGE-} ]]; then

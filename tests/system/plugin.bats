@@ -6,9 +6,11 @@
 
 load system.bash
 
-# Undefined names, without versions.
+# Undefined names, without versions; also of the plug-in that clang has built, where it has.
 undefined() {
-    readelf --wide --dyn-syms "$PLUGIN" | awk '$7 == "UND" && $8 != "" { print $8 }' | sort -u
+    local clang=${PLUGIN/release-gcc/release-clang} plugins=("$PLUGIN")
+    [[ $clang == "$PLUGIN" || ! -e $clang ]] || plugins+=("$clang")
+    readelf --wide --dyn-syms "${plugins[@]}" | awk '$7 == "UND" && $8 != "" { print $8 }' | sort -u
 }
 
 @test "plug-in: needs no library" {

@@ -321,3 +321,16 @@ TEST(the_steps_of_a_read_are_fewer_than_its_bytes_on_the_ring)
         assert_true((sizes[i] + step - 1) / step < room);
     }
 }
+
+/* Whoever answers trusts that the place was looked at. */
+TEST(what_asks_has_a_place_for_its_answer)
+{
+#define IS_FLAT                           0
+#define IS_TAIL                           0
+#define IS_ASKS                           1
+#define F(type, field, lo, hi)            +(strcmp(#field, "reply") == 0)
+#define M(NAME, name, code, states, tail) assert_int_equal(IS_##tail, 0 APIR_FIELDS_##name(F));
+    APIR_MESSAGES(M)
+#undef M
+#undef F
+}
