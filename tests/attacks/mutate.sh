@@ -49,7 +49,8 @@ mkdir -p build/attacks "$work/tmp" "$work/layer" "$work/out/backend" "$work/out/
 cp "$out/tests/attacks/"{apir-attacks,loud-worker} "$work/out/tests/attacks/"
 ln -s "$(realpath "$out/frontend")" "$work/out/"
 ln -s "$(realpath "$static/frontend")" "$(realpath "$static/tests")" "$work/static/"
-ln -s "$(realpath "$out/tests/hook")" "$(realpath "$out/tests/models")" "$work/out/tests/"
+ln -s "$(realpath "$out/tests/hook")" "$(realpath "$out/tests/models")" \
+    "$(realpath "$out/tests/system")" "$work/out/tests/"
 
 # ---- building ------------------------------------------------------------------------------
 
