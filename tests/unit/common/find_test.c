@@ -479,6 +479,33 @@ TREE_TEST(a_scan_without_time_chooses_nothing)
 
 /* ---- hostile trees ------------------------------------------------------------------ */
 
+/* Every component is a link, absolute or upwards: all of it stays inside. */
+TREE_TEST(links_of_every_component_stay_inside)
+{
+    static const char *const links[][2] = {
+        {"/app", "/etc"},
+        {"/usr/lib", "../../../../../../../../inside/lib"},
+        {"/usr/bin", "/inside/bin"},
+        {"/opt", "/proc/self/root"},
+        {"/usr/local", "/usr/local"},
+        {"/home", "../../../../home"},
+    };
+    cleanup_image struct image image;
+
+    for (size_t i = 0; i < sizeof(links) / sizeof(links[0]); i++)
+        tree_link(t, links[i][0], links[i][1]);
+    make(t, "/inside/lib/libggml.so!");
+    make(t, "/inside/lib/libggml-cpu.so+");
+    make(t, "/inside/bin/llama-server*");
+    assert_int_equal(scan(t, &image), 0);
+    assert_int_equal(image.n_ggmls, 1);
+    assert_int_equal(image.n_targets, 2);
+    /* The host this runs on has no say: its own folders were not entered. */
+    for (size_t i = 0; i < image.n; i++)
+        assert_true(strcmp(image.dirs[i].path, "/usr/lib") == 0 ||
+                    strcmp(image.dirs[i].path, "/usr/bin") == 0);
+}
+
 TREE_TEST(scan_survives_too_much_of_everything)
 {
     cleanup_image struct image image;
