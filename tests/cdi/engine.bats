@@ -78,14 +78,6 @@ setup() {
     [[ $(cat "$T/daemon.json" "$T/config.toml" | sha256sum) == "$sum" && ! -e $T/state ]]
 }
 
-@test "engine: a symbolic link is not followed" {
-    echo '{}' >"$T/target"
-    ln -s target "$T/daemon.json"
-    gives 1 'symbolic link' \
-        "$APIR" engine configure docker --engine-version 27.5 --config "$T/daemon.json" "${STATE[@]}"
-    [[ -L $T/daemon.json && $(<"$T/target") == '{}' ]]
-}
-
 # lines: those that configure has printed, without their headline.
 lines() { sed -n '/^Add this to /,/^It takes effect/p' <<<"$output" | sed '1d;$d'; }
 
