@@ -85,7 +85,6 @@ int server_account_serve(struct server_account *account, int fd,
  * destroys itself. */
 void server_account_leave(struct server_account *account, struct server_child *child);
 
-
 /* Whether the context's main memory allows `size` bytes of shared memory more. */
 bool server_account_shm_fits(const struct server_account *account, uint64_t size);
 
