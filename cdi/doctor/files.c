@@ -145,7 +145,7 @@ static enum doctor_status check_spec(struct doctor *d, struct doctor_outcome *o)
     cleanup_report struct cdi_report report = {0};
 
     doctor_todo(o, "apir cdi generate");
-    if (cdi_spec_load(d->spec_path, &d->spec, &err) < 0)
+    if (apir_json_load(d->spec_path, CDI_SPEC_SIZE_MAX, &d->spec, &err) < 0)
         return doctor_say(o, DOCTOR_FAIL, "%s", err.msg);
     enum doctor_status status = check_spec_text(d, o, &report);
     if (status != DOCTOR_PASS)

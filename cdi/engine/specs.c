@@ -140,7 +140,7 @@ static int read_file(const char *path, void *user)
     if (r->n_files == FILES_MAX || !(r->files[r->n_files] = strdup(path)))
         return 1;
     r->dir_of[r->n_files++] = r->dir;
-    if (apir_json_load(path, CDI_FILE_SIZE_MAX, &spec, NULL) < 0)
+    if (apir_json_load(path, CDI_SPEC_SIZE_MAX, &spec, NULL) < 0)
         return 0;
     cdi_report_init(&report);
     cdi_rules_check(spec, &report);

@@ -50,7 +50,7 @@ static void read_known(struct generate *g)
 {
     cleanup_json struct json_object *spec = NULL;
     struct apir_error err = {0};
-    int rc = cdi_spec_load(g->output, &spec, &err);
+    int rc = apir_json_load(g->output, CDI_SPEC_SIZE_MAX, &spec, &err);
 
     if (rc == 0) {
         g->n_known = cdi_number_read(spec, false, g->known);

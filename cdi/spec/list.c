@@ -81,7 +81,7 @@ static int read_spec(const char *path, void *user)
                         path);
     if (!cdi_file_ends_with(path, ".json"))
         return 0;
-    if (cdi_spec_load(path, &spec, &err) < 0) {
+    if (apir_json_load(path, CDI_SPEC_SIZE_MAX, &spec, &err) < 0) {
         apir_text_print(stderr, "apir cdi list: %s\n", err.msg);
         l->failed = true;
         return 0;

@@ -198,11 +198,6 @@ int cdi_spec_build(const struct cdi_spec_options *o, struct json_object **ret_sp
     return 0;
 }
 
-int cdi_spec_load(const char *path, struct json_object **ret_spec, struct apir_error *err)
-{
-    return apir_json_load(path, CDI_SPEC_SIZE_MAX, ret_spec, err);
-}
-
 const char *cdi_spec_host_id(struct json_object *edits)
 {
     struct json_object *env = apir_json_array(edits, "env");

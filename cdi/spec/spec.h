@@ -18,7 +18,6 @@ struct json_object;
 #define CDI_SPEC_CLASS       "apir"
 #define CDI_SPEC_FILE        "apir.json"
 #define CDI_SPEC_PATH        "/etc/cdi/" CDI_SPEC_FILE
-#define CDI_SPEC_SIZE_MAX    (1u << 20)
 #define CDI_PLUGIN_CONTAINER APIR_GIVEN_PLUGIN
 #define CDI_SOCKET_DIR       "/run/apir/host" /* in the container; outside by default */
 #define CDI_SOCKET_NAME      "apir.sock"
@@ -66,8 +65,6 @@ int cdi_spec_build(const struct cdi_spec_options *options, struct json_object **
 
 /* Of one of our devices' edits: which of the host's it is. NULL where they do not say. */
 const char *cdi_spec_host_id(struct json_object *edits);
-
-int cdi_spec_load(const char *path, struct json_object **ret_spec, struct apir_error *err);
 
 /*
  * Writes spec to path, mode 0644, through a temporary file in the same folder,

@@ -56,7 +56,7 @@ static void validate(struct validate *v, const char *path)
     struct apir_error err = {0};
     cleanup_report struct cdi_report report = {0};
 
-    int rc = cdi_spec_load(path, &spec, &err);
+    int rc = apir_json_load(path, CDI_SPEC_SIZE_MAX, &spec, &err);
     if (rc < 0) {
         cdi_report_add(&report, CDI_GRADE_ERROR, "%s", err.msg);
     } else {

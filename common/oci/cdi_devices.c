@@ -11,13 +11,11 @@
 #include "common/cleanup.h"
 #include "common/error.h"
 
-#define SPEC_SIZE_MAX (1u << 20)
-
 int cdi_devices_load(const char *path, struct json_object **ret_spec, struct apir_error *err)
 {
     cleanup_json struct json_object *spec = NULL;
 
-    int rc = apir_json_load(path, SPEC_SIZE_MAX, &spec, err);
+    int rc = apir_json_load(path, CDI_SPEC_SIZE_MAX, &spec, err);
     if (rc < 0)
         return apir_error_wrap(err, rc, "run `apir cdi generate`");
     if (!cdi_rules_valid(spec))

@@ -14,6 +14,7 @@ struct json_object;
 
 #define CDI_RULES_VERSION_LOWEST "0.3.0"
 #define CDI_REPORT_MAX           64
+#define CDI_SPEC_SIZE_MAX        (1u << 20) /* of a file that is read */
 
 enum cdi_grade {
     CDI_GRADE_ERROR,

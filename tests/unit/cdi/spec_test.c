@@ -188,7 +188,7 @@ FOLDER_TEST(stored_spec_reads_back)
     umask(old);
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0644);
-    assert_int_equal(cdi_spec_load(path, &back, NULL), 0);
+    assert_int_equal(apir_json_load(path, CDI_SPEC_SIZE_MAX, &back, NULL), 0);
     assert_true(json_object_equal(spec, back));
     assert_int_equal(folder_entries(dir), 1);
     assert_int_equal(stat(dir, &st), 0);
