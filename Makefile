@@ -234,7 +234,7 @@ HEADERS := $(shell find common protocol frontend backend hook cdi tests -name '*
 check-headers: $(patsubst %.h,$(O)/%.h.ok,$(HEADERS))
 $(O)/%.h.ok: %.h
 	@mkdir -p $(@D)
-	$(call SAY,HEADER)$(CC) $(BASE_CFLAGS) -Wno-unused -fsyntax-only -x c $<
+	$(call SAY,HEADER)$(CC) $(BASE_CFLAGS) -Wno-unused -fsyntax-only -include $< -x c /dev/null
 	@touch $@
 
 -include $(shell find $(O) -name '*.d' 2>/dev/null)

@@ -2,8 +2,7 @@
 /*
  * Work that may crash, hang or print: in a child process, with an answer of a few bytes.
  */
-#ifndef APIR_CDI_CHILD_H
-#define APIR_CDI_CHILD_H
+#pragma once
 
 #include <stddef.h>
 
@@ -22,5 +21,3 @@ enum cdi_child_end {
 enum cdi_child_end cdi_child_run(void (*work)(void *answer, const void *arg), const void *arg,
                                  unsigned timeout_ms, void *answer, size_t size, char *text,
                                  size_t text_size);
-
-#endif

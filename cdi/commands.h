@@ -3,8 +3,7 @@
  * The sub-commands of apir. A row of the table in cdi/main.c says what a command takes: by that its
  * options are read, its --help is printed, and from that the shell completes.
  */
-#ifndef APIR_CDI_COMMANDS_H
-#define APIR_CDI_COMMANDS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -81,5 +80,3 @@ cdi_command_main cdi_config_check_main, cdi_generate_main, cdi_list_main, cdi_va
     cdi_doctor_main, cdi_engine_configure_main, cdi_engine_reset_main, cdi_host_run_main,
     cdi_host_serve_main, cdi_run_main, cdi_spec_main, cdi_top_main, cdi_events_main,
     cdi_metrics_main;
-
-#endif

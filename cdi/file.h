@@ -2,8 +2,7 @@
 /*
  * Files of others and of ours: read whole, replaced whole or not at all.
  */
-#ifndef APIR_CDI_FILE_H
-#define APIR_CDI_FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -59,5 +58,3 @@ int cdi_file_remove(const char *path, struct apir_error *err);
 
 /* Prints what changes from `before` to `after` (NULL: no file), with - and + and some context. */
 void cdi_file_print_change(FILE *out, const char *path, const char *before, const char *after);
-
-#endif

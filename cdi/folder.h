@@ -3,8 +3,7 @@
  * Folders on the way to a file: who could change where the way leads. Root works in folders of
  * users, and whoever owns a folder, or a link, can put another one in its place.
  */
-#ifndef APIR_CDI_FOLDER_H
-#define APIR_CDI_FOLDER_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -26,5 +25,3 @@ int cdi_folder_open(const char *path, mode_t mode, const char **ret_name, struct
  * (-EPERM).
  */
 int cdi_folder_check(const char *path, mode_t writers, struct apir_error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where the other parts lie, seen from this program: installed, or in a build tree. */
-#ifndef APIR_CDI_INSTALL_H
-#define APIR_CDI_INSTALL_H
+#pragma once
 
 #include <stddef.h>
 
@@ -24,5 +23,3 @@ int cdi_install_find_hooks_dir(char *path, size_t size);
 
 /* The user's configuration folder (XDG_CONFIG_HOME, else ~/.config), or NULL. */
 const char *cdi_install_config_home(char *path, size_t size);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What kind of machine this is, and so what it lacks where nothing leads to a GPU. */
-#ifndef APIR_CDI_MACHINE_H
-#define APIR_CDI_MACHINE_H
+#pragma once
 
 enum cdi_machine {
     CDI_MACHINE_UNKNOWN,
@@ -23,5 +22,3 @@ const char *cdi_machine_advice(enum cdi_machine machine);
 
 /* The same for this machine. */
 const char *cdi_machine_advice_here(void);
-
-#endif

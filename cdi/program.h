@@ -3,8 +3,7 @@
  * Programs of this machine that are asked for something. As root nothing is run that another user
  * can put in its place, and nothing tells it to look at what is another user's.
  */
-#ifndef APIR_CDI_PROGRAM_H
-#define APIR_CDI_PROGRAM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,5 +33,3 @@ int cdi_wait(int fd, uint64_t deadline);
  * would lead programs and libraries to daemons, and as root to folders and files of others.
  */
 void cdi_program_clean_environment(void);
-
-#endif

@@ -5,8 +5,7 @@
  * not have: what is built there would not start on Debian 12. This asks for those of C17. The names
  * are glibc's own, of 2.38 and of later ones; other C libraries have no use for them.
  */
-#ifndef APIR_C17_H
-#define APIR_C17_H
+#pragma once
 
 /* glibc's own choices, which every other header of it takes first: a compiler's <limits.h> does not
  * where it is freestanding. */
@@ -18,5 +17,3 @@
 #define __GLIBC_USE_C2X_STRTOL 0
 #undef __GLIBC_USE_C23_STRTOL
 #define __GLIBC_USE_C23_STRTOL 0
-
-#endif

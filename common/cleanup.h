@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Scope-bound ownership: `cleanup_fd int fd = -1;`, `return steal_fd(&fd);` */
-#ifndef APIR_COMMON_CLEANUP_H
-#define APIR_COMMON_CLEANUP_H
+#pragma once
 
 #include <dirent.h>
 #include <errno.h>
@@ -61,5 +60,3 @@ static inline int steal_fd(int *fd)
         *steal_from_ = NULL;                                                                       \
         steal_out_;                                                                                \
     })
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef APIR_COMMON_CLOCK_H
-#define APIR_COMMON_CLOCK_H
+#pragma once
 
 #include <stdint.h>
 #include <time.h>
@@ -23,5 +22,3 @@ static inline uint64_t apir_now_ms(void)
 {
     return apir_now_ns() / 1000000;
 }
-
-#endif

@@ -4,8 +4,7 @@
  * fills it where the caller passed one; it is wrapped with context on the way
  * up and printed once, in main, with what the user can do next.
  */
-#ifndef APIR_COMMON_ERROR_H
-#define APIR_COMMON_ERROR_H
+#pragma once
 
 struct apir_error {
     int code;      /* an errno value, positive; 0: no error */
@@ -29,5 +28,3 @@ int apir_error_sys(struct apir_error *err, int code, const char *fmt, ...)
  */
 int apir_error_wrap(struct apir_error *err, int rc, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-
-#endif

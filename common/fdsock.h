@@ -6,8 +6,7 @@
  * Where a system has no SOCK_SEQPACKET, send() and recv() put a length before each
  * message, as server_framing does (backend/server/vmm/framing.h).
  */
-#ifndef APIR_COMMON_FDSOCK_H
-#define APIR_COMMON_FDSOCK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,5 +53,3 @@ int apir_fdsock_accept(int sock);
  * and blocks. stream: SOCK_STREAM, else SOCK_SEQPACKET where there is one. Returns 0 or -errno.
  */
 int apir_fdsock_pair(bool stream, int *ret_ours, int *ret_theirs);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files, read and written whole, and the beginning of one. */
-#ifndef APIR_COMMON_FILE_H
-#define APIR_COMMON_FILE_H
+#pragma once
 
 #include <stddef.h>
 #include <sys/types.h>
@@ -21,5 +20,3 @@ ssize_t apir_file_begin(const char *path, char *text, size_t size);
 
 /* Writes all of it. Returns 0 or -errno. */
 int apir_file_write(int fd, const char *data, size_t size);
-
-#endif

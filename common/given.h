@@ -12,8 +12,7 @@
  * A to F). Only a mount of the plug-in itself counts: an image can bring files of such names, and
  * an engine leaves an empty one where a mount was, but neither can be the host's file.
  */
-#ifndef APIR_COMMON_GIVEN_H
-#define APIR_COMMON_GIVEN_H
+#pragma once
 
 #define APIR_GIVEN_PLUGIN "/usr/lib/apir/libggml-apir.so"
 #define APIR_GIVEN_FOLDER "/usr/lib/apir/devices"
@@ -33,5 +32,3 @@
 #define APIR_GIVEN_EXEC_ADVICE                                                                     \
     "exec and health checks get no variable of the spec: give run, or exec, "                      \
     "-e GGML_BACKEND_PATH=" APIR_GIVEN_PLUGIN " -e GGML_VK_VISIBLE_DEVICES="
-
-#endif

@@ -3,8 +3,7 @@
  * JSON that others wrote: bounded, strict, and never taken for more than it is.
  * Shared by apir, apir-hook, and the configuration of server and worker.
  */
-#ifndef APIR_COMMON_JSON_H
-#define APIR_COMMON_JSON_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,5 +53,3 @@ int apir_json_print(struct json_object *object);
 
 void apir_json_put(struct json_object **object);
 #define cleanup_json __attribute__((cleanup(apir_json_put)))
-
-#endif

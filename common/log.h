@@ -3,8 +3,7 @@
  * Leveled one-line log. The sink is chosen once by the program (stderr by
  * default); the level comes from APIR_LOG=error|warn|info|debug.
  */
-#ifndef APIR_COMMON_LOG_H
-#define APIR_COMMON_LOG_H
+#pragma once
 
 enum apir_log_level {
     APIR_LOG_ERROR = 0,
@@ -34,5 +33,3 @@ void apir_log(enum apir_log_level level, const char *fmt, ...)
 
 /* A line that somebody else has printed, with its name before it: at any level, and not counted. */
 void apir_log_forward(const char *who, const char *text);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef APIR_COMMON_PARENT_H
-#define APIR_COMMON_PARENT_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -11,5 +10,3 @@
  * take it back: it is asked for again after one.
  */
 bool apir_ends_with_parent(pid_t parent);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef APIR_COMMON_PEER_H
-#define APIR_COMMON_PEER_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -13,5 +12,3 @@ struct apir_fdsock_peer {
 };
 /* False: it cannot be told. */
 bool apir_fdsock_peer(int fd, struct apir_fdsock_peer *ret_peer);
-
-#endif

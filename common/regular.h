@@ -4,8 +4,7 @@
  * what a path of somebody else's leads to is known before it is opened, and the same file is opened
  * then, whatever the path leads to by now.
  */
-#ifndef APIR_COMMON_REGULAR_H
-#define APIR_COMMON_REGULAR_H
+#pragma once
 
 /*
  * Opens a regular file to be read; flags: 0 or O_NOFOLLOW. Returns an fd or -errno: -ELOOP for a
@@ -16,5 +15,3 @@ int apir_regular_open(int dir, const char *path, int flags);
 /* The same for a file that is at hand as a descriptor without rights (O_PATH); flags as for open.
  */
 int apir_regular_reopen(int fd, int flags);
-
-#endif

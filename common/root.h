@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef APIR_COMMON_ROOT_H
-#define APIR_COMMON_ROOT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -10,5 +9,3 @@
  * kernel that only root may read.
  */
 bool apir_is_root(void);
-
-#endif

@@ -5,8 +5,7 @@
  * U+009F), those that turn the order of text around or end a line (U+202E and its like), and bytes
  * that are no UTF-8, which it may take for those.
  */
-#ifndef APIR_COMMON_TEXT_H
-#define APIR_COMMON_TEXT_H
+#pragma once
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -26,5 +25,3 @@ char *apir_text_vformat(const char *fmt, va_list ap) __attribute__((format(print
 
 /* A line of JSON, or several, on standard output: those characters as its escapes. 0 or -errno. */
 int apir_text_print_json(const char *text);
-
-#endif

@@ -7,8 +7,7 @@
  * (runtimes add some, systemd others), and those of version 2, a program, cannot be
  * read at all.
  */
-#ifndef APIR_HOOK_CGROUP_H
-#define APIR_HOOK_CGROUP_H
+#pragma once
 
 /*
  * proc is /proc/PID of the container's process, node a path on the host. Returns 1
@@ -16,5 +15,3 @@
  * rootless, where the cgroup is not ours to enter and holds no device rules.
  */
 int hook_cgroup_may_open(int proc, const char *node);
-
-#endif

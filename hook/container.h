@@ -3,8 +3,7 @@
  * A container whose process exists, seen from the runtime's side: the pid that a
  * state names becomes descriptors once, and everything later goes through those.
  */
-#ifndef APIR_HOOK_CONTAINER_H
-#define APIR_HOOK_CONTAINER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -42,5 +41,3 @@ int hook_container_open(int64_t pid, struct hook_container *ret, struct apir_err
  */
 int hook_container_enter(const struct hook_container *container, const char *root,
                          struct apir_error *err);
-
-#endif

@@ -5,8 +5,7 @@
  * opened in the folder before it and never followed where it is a link; what is
  * missing is made only in file systems that are the container's own.
  */
-#ifndef APIR_HOOK_INJECT_H
-#define APIR_HOOK_INJECT_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -32,5 +31,3 @@ struct hook_site {
  */
 int hook_inject_mount(const struct hook_site *site, const char *path, int tree, enum hook_kind kind,
                       dev_t node_device, struct apir_error *err);
-
-#endif

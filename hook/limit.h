@@ -4,8 +4,7 @@
  * that is pulled while it is read, a server that is gone), in a call that no check of a clock
  * between two reads can end. And an engine whose hook is late kills it and fails the container.
  */
-#ifndef APIR_HOOK_LIMIT_H
-#define APIR_HOOK_LIMIT_H
+#pragma once
 
 /*
  * Calls work(arg) in a child process and returns what it returned, an exit code. What the child
@@ -18,5 +17,3 @@
  * this one, without a limit.
  */
 int hook_limit_run(int (*work)(const void *arg), const void *arg, int limit_ms);
-
-#endif

@@ -10,8 +10,7 @@
  * And stderr in any case, but engines mostly drop it. A file that has grown to a
  * mebibyte goes on under the same name; what was in it is in apir-hook.log.1.
  */
-#ifndef APIR_HOOK_LOG_H
-#define APIR_HOOK_LOG_H
+#pragma once
 
 enum hook_level {
     HOOK_ERROR = 3, /* the syslog severities */
@@ -23,5 +22,3 @@ void hook_log_open(void);
 /* The id goes in front of each line from now on. Both may be NULL. */
 void hook_log_set_container(const char *id, const char *bundle);
 void hook_log(enum hook_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-#endif

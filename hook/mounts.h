@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the kernel says of mounts, in /proc, which is the host's as long as a hook runs. */
-#ifndef APIR_HOOK_MOUNTS_H
-#define APIR_HOOK_MOUNTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,5 +34,3 @@ int hook_devices_read(struct hook_devices *ret);
 bool hook_devices_have(const struct hook_devices *devices, uint64_t device);
 void hook_devices_fini(struct hook_devices *devices);
 #define cleanup_devices __attribute__((cleanup(hook_devices_fini)))
-
-#endif

@@ -6,8 +6,7 @@
  * through a descriptor that was opened on the host. What `commit` keeps of it is recognised by
  * its name as a library (image_find_is_plugin), and replaced with the machine's at the next start.
  */
-#ifndef APIR_HOOK_PLACE_H
-#define APIR_HOOK_PLACE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -58,5 +57,3 @@ int hook_place_detach(int source, enum hook_kind kind);
  */
 int hook_place_tree(int dir, const char *name, int tree, bool over_existing,
                     struct apir_error *err);
-
-#endif

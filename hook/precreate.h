@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The stage precreate: the OCI configuration of a container that is to be made. */
-#ifndef APIR_HOOK_PRECREATE_H
-#define APIR_HOOK_PRECREATE_H
+#pragma once
 
 #include "hook/stages.h"
 
@@ -18,5 +17,3 @@ int hook_stage_precreate(const struct hook_options *options, struct apir_error *
  */
 int hook_config_apply(struct json_object *config, struct json_object *spec, const char *devices,
                       struct apir_error *err);
-
-#endif

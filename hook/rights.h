@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The capabilities of a step: fewer with each step, never more. */
-#ifndef APIR_HOOK_RIGHTS_H
-#define APIR_HOOK_RIGHTS_H
+#pragma once
 
 enum hook_rights {
     HOOK_RIGHTS_NONE,  /* what only reads and writes what it was given */
@@ -15,5 +14,3 @@ enum hook_rights {
  * effective; nothing stays inheritable or ambient. Returns 0 or -errno.
  */
 int hook_rights_keep(enum hook_rights rights);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the hook does at each stage of a container's life. */
-#ifndef APIR_HOOK_STAGES_H
-#define APIR_HOOK_STAGES_H
+#pragma once
 
 #include "common/given.h"
 
@@ -45,5 +44,3 @@ void hook_stage_place(int root, int source, struct json_object *config);
  * process of a container.
  */
 hook_stage_in_container hook_stage_create_runtime;
-
-#endif

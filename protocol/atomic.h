@@ -23,8 +23,7 @@
  *   state   server or worker store_release after the reason text -> guest
  *           load_acquire: a guest that reads FATAL or LOST reads the whole text.
  */
-#ifndef APIR_ATOMIC_H
-#define APIR_ATOMIC_H
+#pragma once
 
 #include <stdint.h>
 
@@ -99,5 +98,3 @@ static inline void apir_cpu_relax(void)
     __asm__ __volatile__("isb" ::: "memory");
 #endif
 }
-
-#endif

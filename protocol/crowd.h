@@ -20,8 +20,7 @@
  * Each waiting process has one; any of its threads may call these at any time. Times are of
  * CLOCK_MONOTONIC.
  */
-#ifndef APIR_PROTOCOL_CROWD_H
-#define APIR_PROTOCOL_CROWD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -82,5 +81,3 @@ static inline bool apir_crowd_note(struct apir_crowd *crowd, uint64_t before_ns,
     __atomic_store_n(&crowd->lost_ns, lost, __ATOMIC_RELAXED);
     return begins;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sleeping on a word of memory that is shared: who waits and who wakes may be different processes.
  */
-#ifndef APIR_PROTOCOL_FUTEX_H
-#define APIR_PROTOCOL_FUTEX_H
+#pragma once
 
 #include <stdint.h>
 #include <time.h>
@@ -14,5 +13,3 @@ void apir_futex_wake(uint32_t *word, int most);
 /* Returns at once where the word is not `seen` any more. The word may be one that we can only read.
  */
 void apir_futex_wait(const uint32_t *word, uint32_t seen, const struct timespec *limit);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * Sizes and offsets are of LP64 platforms (x86-64, aarch64).
  */
-#ifndef APIR_GGML_ABI_H
-#define APIR_GGML_ABI_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -160,5 +159,3 @@ struct ggml_layout {
 };
 
 #define GG_AT(obj, offset, type) (*(type *)(void *)((char *)(obj) + (offset)))
-
-#endif

@@ -4,8 +4,7 @@
  * functions: fake objects whose every word is a distinct stub show which word an
  * accessor reads. Nothing is read from version strings.
  */
-#ifndef APIR_GGML_PROBE_H
-#define APIR_GGML_PROBE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -22,5 +21,3 @@ typedef void *(*apir_symbol_fn)(void *handle, const char *name);
  */
 int ggml_probe_layout(apir_symbol_fn symbol, void *handle, struct ggml_layout *ret_layout,
                       char *why, size_t why_size);
-
-#endif

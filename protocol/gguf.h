@@ -3,8 +3,7 @@
  * The types of tensors, by their numbers in GGUF, a file format: they are the same in every ggml,
  * and those of graphs and messages.
  */
-#ifndef APIR_GGUF_H
-#define APIR_GGUF_H
+#pragma once
 
 enum apir_type {
     APIR_TYPE_F32 = 0,
@@ -43,5 +42,3 @@ enum apir_type {
     APIR_TYPE_Q1_0 = 41,
     APIR_TYPE_Q2_0 = 42,
 };
-
-#endif

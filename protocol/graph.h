@@ -25,8 +25,7 @@
  *   [PARAMS] i32[16]
  *   [NAME]   u8 len, bytes
  */
-#ifndef APIR_GRAPH_H
-#define APIR_GRAPH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -161,5 +160,3 @@ static inline const char *apir_graph_op_name(const struct apir_graph *g,
            : t->op != APIR_NO_NAME ? g->names[t->op].name
                                    : "tensor";
 }
-
-#endif

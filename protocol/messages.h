@@ -14,8 +14,7 @@
  *
  * M(NAME, name, code, states, TAIL|FLAT)   F(type, name, lowest, highest)
  */
-#ifndef APIR_MESSAGES_H
-#define APIR_MESSAGES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -424,5 +423,3 @@ struct apir_stream_status {
 _Static_assert(sizeof(struct apir_reply_hello) <= APIR_REPLY_SIZE, "fits a reply");
 _Static_assert(sizeof(struct apir_reply_device_info) <= APIR_REPLY_SIZE, "fits a reply");
 _Static_assert(sizeof(struct apir_stream_status) <= APIR_REPLY_SIZE, "fits a reply");
-
-#endif

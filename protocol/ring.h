@@ -5,8 +5,7 @@
  * that the producer got from put() is complete once head has reached it: the
  * head doubles as the completion counter of everything on the ring.
  */
-#ifndef APIR_RING_H
-#define APIR_RING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -116,5 +115,3 @@ void apir_ring_wake_host(struct apir_ring_header *h);
 
 /* Sets the reason, then the state, and wakes a waiter. For worker and server. */
 void apir_ring_set_state(struct apir_ring_header *h, enum apir_state state, const char *reason);
-
-#endif

@@ -15,8 +15,7 @@
  * hostile and reads it once per decision. What the guest writes can only hurt
  * the guest's own context.
  */
-#ifndef APIR_SHM_H
-#define APIR_SHM_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -273,5 +272,3 @@ static inline uint32_t apir_ring_reply_size(uint64_t size)
 {
     return (uint32_t)(size / 2) - APIR_RING_HEADER_SIZE;
 }
-
-#endif

@@ -18,8 +18,7 @@
  * A message of any other size, with descriptors, or with a field out of its range
  * ends the connection. The form of hello and welcome never changes.
  */
-#ifndef APIR_UNIX_H
-#define APIR_UNIX_H
+#pragma once
 
 #include <errno.h>
 #include <stddef.h>
@@ -108,5 +107,3 @@ static inline int apir_unix_request_check(const struct apir_unix_request *req, s
         return -EBADMSG;
     }
 }
-
-#endif

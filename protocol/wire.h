@@ -5,8 +5,7 @@
  * nothing and reads give 0, so a decoder checks `bad` once, at its end, and a
  * value that was read is never used as a size before that check or its own.
  */
-#ifndef APIR_WIRE_H
-#define APIR_WIRE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -89,5 +88,3 @@ APIR_WRITER_DEF(u64, uint64_t)
 APIR_WRITER_DEF(i32, int32_t)
 APIR_WRITER_DEF(i64, int64_t)
 #undef APIR_WRITER_DEF
-
-#endif

@@ -5,8 +5,7 @@
  * worker read the same file. Every key is optional; an unknown key, a key twice, a
  * wrong type or a value out of range is an error that names the key.
  */
-#ifndef APIR_CONFIG_H
-#define APIR_CONFIG_H
+#pragma once
 
 #include <stddef.h>
 
@@ -40,5 +39,3 @@ struct json_object *apir_config_show(const struct apir_config *config);
 /* How many threads a worker may have: two pools of one for each processor (of `threads`, if that is
  * more), and 256 for drivers and their compilers. A worker on an NVIDIA GPU was seen with 6. */
 uint32_t apir_config_worker_threads(const struct apir_config *config);
-
-#endif

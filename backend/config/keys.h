@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The keys of the configuration: what each may be, and how it is shown. */
-#ifndef APIR_CONFIG_KEYS_H
-#define APIR_CONFIG_KEYS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -31,5 +30,3 @@ struct config_key {
 /* config_keys_n of them, 64 at most. */
 extern const struct config_key config_keys[];
 extern const size_t config_keys_n;
-
-#endif

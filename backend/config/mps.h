@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NVIDIA's Multi-Process Service: where its program is, and what CUDA's clients are told by. */
-#ifndef APIR_CONFIG_MPS_H
-#define APIR_CONFIG_MPS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -20,5 +19,3 @@
  */
 int apir_config_mps_find(const struct apir_config *config, char *ret, size_t size,
                          struct apir_error *err);
-
-#endif

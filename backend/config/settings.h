@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the configuration says, once it has been read (backend/config/config.h). */
-#ifndef APIR_CONFIG_SETTINGS_H
-#define APIR_CONFIG_SETTINGS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -113,5 +112,3 @@ struct apir_config {
 #undef K
     uint64_t given; /* bit per key, in the order of the rows: it is in the file */
 };
-
-#endif

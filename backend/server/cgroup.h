@@ -10,8 +10,7 @@
  * what they were at. A worker makes its group and enters it before its exec; a thread of closer.h
  * removes it.
  */
-#ifndef APIR_SERVER_CGROUP_H
-#define APIR_SERVER_CGROUP_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -47,5 +46,3 @@ int server_cgroups_enter(const struct server_cgroups *groups);
 bool server_cgroups_starved(const struct server_cgroups *groups, pid_t pid);
 /* The process has been reaped: its group is removed, a little later. */
 void server_cgroups_leave(const struct server_cgroups *groups, pid_t pid);
-
-#endif

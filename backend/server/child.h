@@ -4,8 +4,7 @@
  * through a signalfd, always reaped. A child whose owner has forgotten it is
  * reaped all the same.
  */
-#ifndef APIR_SERVER_CHILD_H
-#define APIR_SERVER_CHILD_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -85,5 +84,3 @@ void server_child_move(struct server_children *children, struct server_child *fr
                        void *user);
 /* No further calls of changed(); the process itself is left as it is. */
 void server_child_forget(struct server_children *children, struct server_child *child);
-
-#endif

@@ -9,8 +9,7 @@
  * all of a kind are busy, the rest waits for them: that costs descriptors or memory, and nobody's
  * time. Where there is no memory for the note of it, nothing is done: to wait would be worse.
  */
-#ifndef APIR_SERVER_CLOSER_H
-#define APIR_SERVER_CLOSER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,5 +32,3 @@ bool server_free_later(int fd, uint64_t size, uint32_t *done);
 /* A folder is removed that is empty by now, or soon (backend/server/cgroup.h): one after the other,
  * and each is waited for for a second at most. */
 void server_remove_later(const char *folder);
-
-#endif

@@ -9,8 +9,7 @@
  * a broken configuration) may be made all the same, but *refused*: it is lost
  * from birth, and its ring says why.
  */
-#ifndef APIR_SERVER_CONTEXT_H
-#define APIR_SERVER_CONTEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -154,5 +153,3 @@ void server_context_blob_destroy(struct server_context *context, uint32_t blob_i
 /* The guest's doorbells: wakes the worker; stores `value` as the proof that we live. */
 void server_context_kick(struct server_context *context);
 void server_context_ping(struct server_context *context, uint32_t value);
-
-#endif

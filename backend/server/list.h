@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef APIR_SERVER_LIST_H
-#define APIR_SERVER_LIST_H
+#pragma once
 
 /* Takes item out of the list that begins at *first and goes on by `next`, where it is in it. */
 #define SERVER_LIST_REMOVE(first, item)                                                            \
@@ -11,5 +10,3 @@
         if (*at_)                                                                                  \
             *at_ = (item)->next;                                                                   \
     } while (0)
-
-#endif

@@ -10,8 +10,7 @@
  * chooses: each says at what it bounds it, takes a part and comes back for the rest, or gives it to
  * threads of their own (closer.h). One that holds the thread up is told in the log.
  */
-#ifndef APIR_SERVER_LOOP_H
-#define APIR_SERVER_LOOP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -63,5 +62,3 @@ void server_loop_remove(struct server_loop *loop, struct server_source *source);
 void server_timer_arm(struct server_loop *loop, struct server_timer *timer, int64_t at_ms,
                       void (*fire)(void *user), void *user);
 void server_timer_disarm(struct server_loop *loop, struct server_timer *timer);
-
-#endif

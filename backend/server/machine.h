@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a system tells of this program and of its machine. */
-#ifndef APIR_SERVER_MACHINE_H
-#define APIR_SERVER_MACHINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,5 +21,3 @@ bool server_folder_is_delegated(const char *folder);
 
 /* In a child: where memory runs out the kernel is to end it before others. */
 void server_self_goes_first(void);
-
-#endif

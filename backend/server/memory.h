@@ -8,8 +8,7 @@
  * die of what its own guest does; the server's own maps survive that (page.h); and nothing of this
  * kind is shared by two workers (spin.h). virglrenderer on Linux takes memfds alone.
  */
-#ifndef APIR_SERVER_MEMORY_H
-#define APIR_SERVER_MEMORY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,5 +34,3 @@ int server_memory_reserve(int fd, uint64_t size);
  * later is accounted to that process by the kernel, as any memory of its own. Takes as long as
  * there was much in it (backend/server/closer.h). */
 void server_memory_free(int fd, uint64_t size);
-
-#endif

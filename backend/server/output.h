@@ -10,8 +10,7 @@
  * The worker's end does not block: what does not fit into its pipe is lost, and it goes on. Where
  * the log's level is debug, everything is wanted: nothing is left out, and it waits.
  */
-#ifndef APIR_SERVER_OUTPUT_H
-#define APIR_SERVER_OUTPUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -60,5 +59,3 @@ void server_output_hear(struct server_output *output, void (*heard)(void *user, 
 void server_output_move(struct server_output *from, struct server_output *to, const char *who);
 /* What has come by now goes to the log. Does nothing on a closed one. */
 void server_output_close(struct server_output *output);
-
-#endif

@@ -8,8 +8,7 @@
  * one was shrunk. That must cost the one context: the
  * page is replaced by one of our own and the store goes on, seen by nobody.
  */
-#ifndef APIR_SERVER_PAGE_H
-#define APIR_SERVER_PAGE_H
+#pragma once
 
 /* Of the contexts: three each, and the pages of spinning and of turns. */
 #define SERVER_PAGES_MAX 1600u
@@ -19,5 +18,3 @@
 int server_page_map(int fd, void **ret_page);
 /* NULL is nothing to do. */
 void server_page_unmap(void *page);
-
-#endif

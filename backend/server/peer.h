@@ -5,8 +5,7 @@
  * request is read before it has gone out, so one reply per peer is all that is
  * ever kept.
  */
-#ifndef APIR_SERVER_PEER_H
-#define APIR_SERVER_PEER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,5 +53,3 @@ void server_peer_pause(struct server_peer *peer, bool paused);
  * there was to do, 0 where the handler goes on (a request, or the peer's end).
  */
 int server_peer_flush(struct server_peer *peer, uint32_t events);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* At most `limit` times per period: log lines and restarts that a guest can cause. */
-#ifndef APIR_SERVER_QUOTA_H
-#define APIR_SERVER_QUOTA_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,5 +22,3 @@ static inline bool server_quota_take(struct server_quota *quota, uint32_t limit,
     quota->used++;
     return true;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the loop (loop.h) asks the system: which of its sources is ready, for as long as it is so.
  */
-#ifndef APIR_SERVER_READY_H
-#define APIR_SERVER_READY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,5 +34,3 @@ void server_ready_remove(int set, const struct server_source *source);
  * 1, 0 (none, or a signal came) or -errno. */
 int server_ready_wait(int set, int timeout_ms, struct server_source **ret_source,
                       uint32_t *ret_events);
-
-#endif

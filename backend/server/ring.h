@@ -4,8 +4,7 @@
  * page. It maps nothing else of shared memory (backend/server/shm.h) and reads nothing from it
  * but the state word.
  */
-#ifndef APIR_SERVER_RING_H
-#define APIR_SERVER_RING_H
+#pragma once
 
 #include <stdint.h>
 
@@ -27,5 +26,3 @@ void server_ring_note(struct apir_ring_header *header, const char *text);
  * being killed may have written READY over the first one.
  */
 void server_ring_lose(struct apir_ring_header *header, const char *reason);
-
-#endif

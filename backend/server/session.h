@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef APIR_SERVER_SESSION_H
-#define APIR_SERVER_SESSION_H
+#pragma once
 
 #include <stddef.h>
 
 /* The folder apir/NAME below the one that systemd gives a user's session, made where it is missing:
  * -ENOENT where there is no session, -EPERM where it is another user's. Returns 0 or -errno. */
 int server_session_folder(const char *name, char *path, size_t size);
-
-#endif

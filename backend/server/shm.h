@@ -8,8 +8,7 @@
  * own, with all that is copied, mapped and sent on of it. A lease for writing is given to the
  * server only where no other file of the memfd is open.
  */
-#ifndef APIR_SERVER_SHM_H
-#define APIR_SERVER_SHM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -81,5 +80,3 @@ uint64_t server_shm_left(struct server_shm_book *book);
 
 /* How many contexts of this user have ended whose memory is held all the same, or not freed yet. */
 unsigned server_shm_ended(struct server_shm_books *books, const struct server_user *user);
-
-#endif

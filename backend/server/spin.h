@@ -8,8 +8,7 @@
  * processor time, and nothing else. No worker takes a higher limit from the page
  * than its own (backend/worker/spin.h).
  */
-#ifndef APIR_SERVER_SPIN_H
-#define APIR_SERVER_SPIN_H
+#pragma once
 
 #include <stdint.h>
 
@@ -34,5 +33,3 @@ int server_spin_share(const struct server_spin *spin);
 /* A worker's slot; APIR_SPIN_SLOTS: none is left, it is not to look at all. */
 uint32_t server_spin_take(struct server_spin *spin);
 void server_spin_give(struct server_spin *spin, uint32_t slot);
-
-#endif

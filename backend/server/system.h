@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What of descriptors, signals and threads each system has in a way of its own. */
-#ifndef APIR_SERVER_SYSTEM_H
-#define APIR_SERVER_SYSTEM_H
+#pragma once
 
 #include <signal.h>
 #include <stdint.h>
@@ -25,5 +24,3 @@ struct server_self_use {
     long sleeps;
 };
 struct server_self_use server_self_used(void);
-
-#endif

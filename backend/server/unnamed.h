@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef APIR_SERVER_UNNAMED_H
-#define APIR_SERVER_UNNAMED_H
+#pragma once
 
 /* POSIX shared memory that has lost its name, of no bytes yet; close-on-exec. Returns the
  * descriptor or -errno. */
 int server_unnamed_create(void);
-
-#endif

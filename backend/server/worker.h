@@ -20,8 +20,7 @@
  * The worker is killed when the server dies (PR_SET_PDEATHSIG, which a later
  * change of credentials clears; the end of the control socket says it too).
  */
-#ifndef APIR_SERVER_WORKER_H
-#define APIR_SERVER_WORKER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -127,5 +126,3 @@ bool server_worker_busy(const struct server_worker *worker, uint64_t *ret_at);
 
 /* Shared memory of the context is host memory of its account. */
 void server_worker_note_shm(struct server_worker *worker, uint64_t bytes);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What becomes of the context's shared memory: known to a device, or given back. */
-#ifndef APIR_WORKER_BLOB_H
-#define APIR_WORKER_BLOB_H
+#pragma once
 
 #include "backend/worker/worker.h"
 
@@ -15,5 +14,3 @@ void worker_blobs_reap(struct worker *w);
  * with the arena at any later message: copies must have ended before the caller returns.
  */
 struct host_buffer *worker_arena_seen(struct worker *w, uint32_t device);
-
-#endif

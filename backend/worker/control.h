@@ -3,8 +3,7 @@
  * The control socket: shared memory that the server hands us and takes back, and the limits that it
  * keeps the books of (backend/server/limits/account.h): we ask before we allocate.
  */
-#ifndef APIR_WORKER_CONTROL_H
-#define APIR_WORKER_CONTROL_H
+#pragma once
 
 #include "backend/worker/worker.h"
 
@@ -47,5 +46,3 @@ int worker_control_moved(struct worker *w, uint32_t device);
  */
 int worker_control_try(struct worker *w, const char *device);
 int worker_control_tried(struct worker *w, uint32_t devices);
-
-#endif

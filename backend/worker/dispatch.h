@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef APIR_WORKER_DISPATCH_H
-#define APIR_WORKER_DISPATCH_H
+#pragma once
 
 #include "backend/worker/worker.h"
 
@@ -9,5 +8,3 @@
  * context must become FATAL.
  */
 const char *worker_dispatch(struct worker *w, const struct apir_msg *msg);
-
-#endif

@@ -7,8 +7,7 @@
  * that were converted, for the ops that have kernels for them. So whatever a layout holds, sizes
  * and offsets included, is the host's own word.
  */
-#ifndef APIR_WORKER_EXTRA_H
-#define APIR_WORKER_EXTRA_H
+#pragma once
 
 #include "backend/worker/worker.h"
 
@@ -30,5 +29,3 @@ const char *worker_extra_put(struct worker *w, struct worker_buffer *b, uint64_t
 /* Whether t, at this offset of the buffer, is a tensor there. */
 bool worker_extra_has(const struct worker *w, const struct worker_buffer *b,
                       const struct apir_tensor *t, uint64_t offset);
-
-#endif

@@ -4,8 +4,7 @@
  * context's buffers and the host's ggml, and laid out as ggml tensors whose
  * addresses stay the same until the slot is redefined.
  */
-#ifndef APIR_WORKER_GRAPH_H
-#define APIR_WORKER_GRAPH_H
+#pragma once
 
 #include "backend/worker/worker.h"
 
@@ -44,5 +43,3 @@ void worker_tensors_imagine(struct worker *w, const struct apir_graph *wire, uin
 
 /* By its number in the host's ggml: nothing is computed, the result lies in its source's memory. */
 bool worker_op_is_view(const struct worker *w, int32_t op);
-
-#endif

@@ -5,8 +5,7 @@
  * NULL, or the static reason why the context becomes FATAL. Each is in the file of what it is
  * about.
  */
-#ifndef APIR_WORKER_HANDLERS_H
-#define APIR_WORKER_HANDLERS_H
+#pragma once
 
 #include "backend/worker/worker.h"
 
@@ -18,5 +17,3 @@
                               const struct apir_msg_##name *m WORKER_PAYLOAD_##tail);
 APIR_MESSAGES(M)
 #undef M
-
-#endif

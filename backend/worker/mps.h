@@ -8,8 +8,7 @@
  * it: before anything of a guest's is looked at. The filter of system calls has none to make
  * others.
  */
-#ifndef APIR_WORKER_MPS_H
-#define APIR_WORKER_MPS_H
+#pragma once
 
 #include "backend/config/settings.h"
 #include "backend/worker/ggml/ggml.h"
@@ -30,5 +29,3 @@ int worker_mps_wait(const struct apir_config *config, struct apir_error *err);
  */
 int worker_mps_check(const struct apir_config *config, struct host_ggml *hg,
                      struct apir_error *err);
-
-#endif

@@ -4,8 +4,7 @@
  * (backend/server/spin.h); any of the workers may write all of it, so what it says decides no more
  * than whether this one looks or sleeps.
  */
-#ifndef APIR_WORKER_SPIN_H
-#define APIR_WORKER_SPIN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,5 +22,3 @@ void worker_spin_init(struct worker_spin *spin, struct apir_spin_page *page, uin
 /* Takes one of the places of those who look for work; false: all are taken. */
 bool worker_spin_begin(const struct worker_spin *spin);
 void worker_spin_end(const struct worker_spin *spin);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams and events: what is queued on a device, in which order, and when it is done. */
-#ifndef APIR_WORKER_STREAM_H
-#define APIR_WORKER_STREAM_H
+#pragma once
 
 #include "backend/worker/worker.h"
 
@@ -35,5 +34,3 @@ void worker_stream_inherit(struct worker *w, uint32_t to, uint32_t from);
 
 /* Before anything is freed or rewritten that a running graph may use. */
 void worker_streams_settle(struct worker *w);
-
-#endif

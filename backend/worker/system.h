@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What of threads and timers each system has in a way of its own. */
-#ifndef APIR_WORKER_SYSTEM_H
-#define APIR_WORKER_SYSTEM_H
+#pragma once
 
 #include <stdint.h>
 
@@ -22,5 +21,3 @@ void worker_system_step_back(void);
 
 /* Sleeps of this thread last no longer than asked for. */
 void worker_system_exact_timers(void);
-
-#endif

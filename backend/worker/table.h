@@ -3,8 +3,7 @@
  * What a guest names by number: found, or refused with a reason. Every handler that takes such a
  * number from a message asks here first.
  */
-#ifndef APIR_WORKER_TABLE_H
-#define APIR_WORKER_TABLE_H
+#pragma once
 
 #include "backend/worker/worker.h"
 
@@ -38,5 +37,3 @@ void *worker_reply(struct worker *w, uint32_t offset);
 
 /* Puts the answer to a message there, which has been checked. Returns NULL, as a handler does. */
 const char *worker_answer(struct worker *w, uint32_t offset, const void *answer, size_t size);
-
-#endif

@@ -3,8 +3,7 @@
  * Whether a device computes: a list is no proof of it. A library that is too new for its driver
  * lists a GPU and aborts at the first graph.
  */
-#ifndef APIR_WORKER_TRIAL_H
-#define APIR_WORKER_TRIAL_H
+#pragma once
 
 #include "backend/worker/ggml/ggml.h"
 #include "common/error.h"
@@ -16,5 +15,3 @@
  * and the process is to end: nothing more is asked of such a device.
  */
 int worker_trial_run(struct host_ggml *hg, const struct host_device *d, struct apir_error *err);
-
-#endif

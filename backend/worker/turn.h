@@ -3,8 +3,7 @@
  * Turns at a device, where classes take them (backend/server/turns/turns.h): the server opens and
  * shuts them in a page that we can only read; what we want and what we hold is in our status page.
  */
-#ifndef APIR_WORKER_TURN_H
-#define APIR_WORKER_TURN_H
+#pragma once
 
 #include "backend/worker/worker.h"
 
@@ -29,5 +28,3 @@ bool worker_turn_is_taken(const struct worker *w, uint32_t device);
 
 /* Threads of its CPU stream; 0: as many as there are. */
 void worker_turn_threads(struct worker *w, uint32_t threads);
-
-#endif

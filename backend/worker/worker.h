@@ -6,8 +6,7 @@
  * What it consists of. Each file beside this one works on a part of it, and calls only those before
  * it: control, table, turn, stream, blob, extra, transfer, graph, dispatch, main.
  */
-#ifndef APIR_WORKER_H
-#define APIR_WORKER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -172,5 +171,3 @@ static inline void worker_count(uint64_t *word, uint64_t n)
 {
     apir_store_relaxed64(word, *word + n);
 }
-
-#endif

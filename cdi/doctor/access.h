@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who may open a file. */
-#ifndef APIR_CDI_DOCTOR_ACCESS_H
-#define APIR_CDI_DOCTOR_ACCESS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -26,5 +25,3 @@ const char *doctor_access_advice(const struct stat *st, const char *user, char *
 
 /* The name of a group, or its number; into text, which is returned. */
 const char *doctor_group_name(unsigned gid, char *text, size_t size);
-
-#endif

@@ -3,8 +3,7 @@
  * What the checks of apir doctor have in common. Each looks at one link of the chain
  * and says what it found, and, where that is not as it should be, the one thing to do.
  */
-#ifndef APIR_CDI_DOCTOR_CHECK_H
-#define APIR_CDI_DOCTOR_CHECK_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -83,5 +82,3 @@ doctor_check doctor_check_plugin, doctor_check_spec, doctor_check_hook, doctor_c
 
 /* cdi/doctor/engine.c: the engines, and what this machine keeps from containers */
 doctor_check doctor_check_engines, doctor_check_rootless, doctor_check_selinux;
-
-#endif

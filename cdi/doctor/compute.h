@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One small computation through the machine's own ggml and our plug-in. */
-#ifndef APIR_CDI_DOCTOR_COMPUTE_H
-#define APIR_CDI_DOCTOR_COMPUTE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -23,5 +22,3 @@ struct cdi_compute_options {
  */
 enum cdi_compute_result cdi_compute_run(const struct cdi_compute_options *options,
                                         unsigned timeout_ms, char *text, size_t size);
-
-#endif

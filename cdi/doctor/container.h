@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* apir doctor --container: what a running container was given, and whether its exec finds it. */
-#ifndef APIR_CDI_DOCTOR_CONTAINER_H
-#define APIR_CDI_DOCTOR_CONTAINER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -11,5 +10,3 @@
  * CDI_EXIT_USAGE for what cannot be a name.
  */
 int cdi_doctor_container_main(const char *name, bool json);
-
-#endif

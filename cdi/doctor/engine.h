@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What apir doctor looks at of container engines, beside the checks that check.h lists. */
-#ifndef APIR_CDI_DOCTOR_ENGINE_H
-#define APIR_CDI_DOCTOR_ENGINE_H
+#pragma once
 
 #include "cdi/doctor/check.h"
 
@@ -13,5 +12,3 @@ struct cdi_engine_where doctor_engine_where(const struct doctor *d,
 
 /* Whether /etc/subuid or /etc/subgid, as `path`, has a range for that user. */
 bool doctor_subid_has(const char *path, const char *user, unsigned uid);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* apir doctor --image: what the hook would find in an image. */
-#ifndef APIR_CDI_DOCTOR_IMAGE_H
-#define APIR_CDI_DOCTOR_IMAGE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -12,5 +11,3 @@
  * or the image cannot be looked into, CDI_EXIT_USAGE for what cannot be a name.
  */
 int cdi_doctor_image_main(const char *image, bool json);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The container engines of this machine: which, which version, and what each needs for CDI. */
-#ifndef APIR_CDI_ENGINE_ENGINE_H
-#define APIR_CDI_ENGINE_ENGINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -131,5 +130,3 @@ int cdi_engine_plan(const struct engine_ops *engine, const struct cdi_engine_whe
 int cdi_engine_plan_undo(const struct engine_ops *engine, const char *path,
                          struct json_object *changes, bool made, struct cdi_engine_plan *plan,
                          struct apir_error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What only podman has: hooks.d. */
-#ifndef APIR_CDI_ENGINE_PODMAN_H
-#define APIR_CDI_ENGINE_PODMAN_H
+#pragma once
 
 #include "cdi/engine/engine.h"
 
@@ -21,5 +20,3 @@ static inline bool cdi_podman_has_safe_annotations(struct cdi_version v)
 int cdi_podman_dirs(const struct cdi_engine_where *where, const char *except,
                     struct cdi_strings *ret_hooks, struct cdi_strings *ret_specs,
                     struct apir_error *err);
-
-#endif

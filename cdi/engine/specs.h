@@ -4,8 +4,7 @@
  * that several files there have: of two folders the later one wins, and of two files in one folder
  * neither is taken.
  */
-#ifndef APIR_CDI_ENGINE_SPECS_H
-#define APIR_CDI_ENGINE_SPECS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,5 +55,3 @@ void cdi_specs_find(char *path, size_t size);
 
 /* Whether this engine, the machine's or this user's own, looks into the file's folder. */
 bool cdi_specs_engine_reads(const char *engine, const char *file);
-
-#endif

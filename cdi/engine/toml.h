@@ -3,8 +3,7 @@
  * One value of an engine's configuration in TOML: of the text only names, tables and where a value
  * ends are understood. What is no TOML may pass, where that is not what was asked for.
  */
-#ifndef APIR_CDI_ENGINE_TOML_H
-#define APIR_CDI_ENGINE_TOML_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,5 +41,3 @@ int cdi_toml_list(const char *text, const char *name, struct cdi_strings *list, 
 
 /* As a string that is read as this text. */
 void cdi_toml_put_string(FILE *out, const char *text);
-
-#endif

@@ -3,8 +3,7 @@
  * A session with the host as the plug-in has one, without any ggml on this side: how far it came,
  * who is there, which versions it has, and what it offers.
  */
-#ifndef APIR_CDI_HOST_SESSION_H
-#define APIR_CDI_HOST_SESSION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -52,5 +51,3 @@ void cdi_session_run(const char *transport, unsigned timeout_ms, struct cdi_sess
 
 /* Asks an open session for its devices: ret->passed, or why it does not get there. */
 void cdi_session_ask(struct client *c, struct cdi_session *ret);
-
-#endif

@@ -3,8 +3,7 @@
  * What a CDI spec gives a container, in the order in which it stands there, for sandboxes and
  * engines that are told in their own words.
  */
-#ifndef APIR_CDI_SANDBOX_EDITS_H
-#define APIR_CDI_SANDBOX_EDITS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -70,5 +69,3 @@ void sandbox_edits_fini(struct sandbox_edits *edits);
  * where not, or -ENOMEM; *ret_text is the caller's.
  */
 int sandbox_outside(struct json_object *const *edits, int n, const char *value, char **ret_text);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What each sandbox and engine is told: one row for each. */
-#ifndef APIR_CDI_SANDBOX_FORMATS_H
-#define APIR_CDI_SANDBOX_FORMATS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,5 +47,3 @@ int sandbox_format_text(const struct sandbox_format *format, const struct sandbo
  * many.
  */
 size_t sandbox_groups(const struct sandbox_edits *edits, gid_t groups[SANDBOX_LIST_MAX]);
-
-#endif

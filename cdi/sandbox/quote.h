@@ -3,8 +3,7 @@
  * Texts without control characters, as each format wants them: what reads it back has the same
  * text. Errors of the stream are the stream's to keep.
  */
-#ifndef APIR_CDI_SANDBOX_QUOTE_H
-#define APIR_CDI_SANDBOX_QUOTE_H
+#pragma once
 
 #include <stdio.h>
 
@@ -19,5 +18,3 @@ void sandbox_put_unit(FILE *out, const char *text);
 void sandbox_put_bind(FILE *out, const char *text);
 /* A field of fstab. */
 void sandbox_put_fstab(FILE *out, const char *text);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The machine's DRM render nodes, and what a virtio-gpu among them offers. */
-#ifndef APIR_CDI_SPEC_NODES_H
-#define APIR_CDI_SPEC_NODES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,5 +40,3 @@ int cdi_node_caps_read(int fd, struct cdi_node_caps *caps);
 
 /* The first thing in caps that an apir context cannot do without, or NULL. */
 const char *cdi_node_caps_missing(const struct cdi_node_caps *caps);
-
-#endif

@@ -11,8 +11,7 @@
  * also after the GPU was exchanged or the VM moved to another host. A number is a
  * choice, not a permission.
  */
-#ifndef APIR_CDI_SPEC_NUMBER_H
-#define APIR_CDI_SPEC_NUMBER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,5 +33,3 @@ size_t cdi_number_read(struct json_object *spec, bool host, struct cdi_spec_devi
 /* Sets the number of each of found, no two of which are the same (node, id). */
 void cdi_number_assign(struct cdi_spec_device *found, size_t n_found,
                        const struct cdi_spec_device *known, size_t n_known);
-
-#endif

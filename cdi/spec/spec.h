@@ -3,8 +3,7 @@
  * CDI specs: making ours, writing it, reading anybody's. What makes a spec valid
  * is common/oci/cdi_rules.h's.
  */
-#ifndef APIR_CDI_SPEC_SPEC_H
-#define APIR_CDI_SPEC_SPEC_H
+#pragma once
 
 #include <stddef.h>
 
@@ -76,5 +75,3 @@ int cdi_spec_store(const char *path, struct json_object *spec, struct apir_error
 
 /* The text of the file, with a newline at its end; borrowed from spec. NULL: no memory. */
 const char *cdi_spec_text(struct json_object *spec);
-
-#endif

@@ -4,8 +4,7 @@
  * (backend/server/seen/seen.h). What they say is checked to be JSON and no more: a server may be
  * any user's program.
  */
-#ifndef APIR_CDI_TOP_ASK_H
-#define APIR_CDI_TOP_ASK_H
+#pragma once
 
 #include "common/error.h"
 
@@ -21,5 +20,3 @@ struct json_object;
  * put; NULL with *err: no memory.
  */
 struct json_object *cdi_top_ask(unsigned timeout_ms, struct apir_error *err);
-
-#endif

@@ -3,8 +3,7 @@
  * What all servers say, with what this machine knows of it besides. All of it is JSON of others:
  * what is not there, or is of another type, counts as 0 or nothing.
  */
-#ifndef APIR_CDI_TOP_SAMPLE_H
-#define APIR_CDI_TOP_SAMPLE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -42,5 +41,3 @@ double cdi_top_rate(struct json_object *context, const char *key);
 const char *cdi_top_text(struct json_object *object, const char *key);
 /* The i-th of a member that is a list, for what takes any type; NULL: it has ended. */
 struct json_object *cdi_top_item(struct json_object *object, const char *key, size_t i);
-
-#endif

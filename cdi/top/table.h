@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What was sampled, for people. */
-#ifndef APIR_CDI_TOP_TABLE_H
-#define APIR_CDI_TOP_TABLE_H
+#pragma once
 
 #include <stdio.h>
 
@@ -13,5 +12,3 @@ void cdi_top_table(FILE *out, struct json_object *servers);
 
 /* An event as a line. */
 void cdi_top_event_line(FILE *out, struct json_object *server, struct json_object *event);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whose process it is: a container by its control group, a program by its name. */
-#ifndef APIR_CDI_TOP_WHO_H
-#define APIR_CDI_TOP_WHO_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,5 +23,3 @@ void cdi_who_parse(const char *cgroup, struct cdi_who *ret_who);
 /* Of a process that has been there before began_ms (of CLOCK_MONOTONIC): another one may have its
  * number by now. False: it is not there, or not to be seen. */
 bool cdi_who_look(int64_t pid, int64_t began_ms, struct cdi_who *ret_who);
-
-#endif

@@ -7,8 +7,7 @@
  * of a fixed size, each number is taken from that copy once, and every read is
  * paid from a budget that all files of an image share.
  */
-#ifndef APIR_COMMON_IMAGE_ELF_H
-#define APIR_COMMON_IMAGE_ELF_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -82,5 +81,3 @@ int image_elf_contents(const struct image_elf *elf, bool exec,
 
 /* "x86-64" and the like, or "machine N" in a static buffer. */
 const char *image_elf_machine_name(uint16_t machine);
-
-#endif

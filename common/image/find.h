@@ -5,8 +5,7 @@
  * to do with ggml. Nothing is executed or trusted, every path is resolved inside
  * the root (common/image/rootfs.h), and folders, files, bytes and time are all bounded.
  */
-#ifndef APIR_COMMON_IMAGE_FIND_H
-#define APIR_COMMON_IMAGE_FIND_H
+#pragma once
 
 #include "common/image/image.h"
 
@@ -26,5 +25,3 @@ bool image_find_is_plugin(int fd);
  * where it cannot be read, as in a mount namespace without /proc.
  */
 uint16_t image_find_machine(int fd);
-
-#endif

@@ -4,8 +4,7 @@
  * which names that loader knows, whether a plug-in would find the functions that
  * it needs, and where the loader was told to search when it was compiled.
  */
-#ifndef APIR_COMMON_IMAGE_GGML_H
-#define APIR_COMMON_IMAGE_GGML_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -73,5 +72,3 @@ int image_ggml_look(int fd, enum image_depth depth, struct image_budget *budget,
  * eight bytes into which compilers cut the copying of a constant.
  */
 bool image_ggml_has_path(int fd, const char *path, struct image_budget *budget);
-
-#endif

@@ -5,8 +5,7 @@
  * will not take it. common/image/find.h fills the first half, image_conclude the
  * second; nothing here touches a file.
  */
-#ifndef APIR_COMMON_IMAGE_IMAGE_H
-#define APIR_COMMON_IMAGE_IMAGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -116,5 +115,3 @@ const char *image_ggml_kind_name(enum image_ggml_kind kind);
 
 /* One sentence on why not, or when, without a full stop, into text. "" for IMAGE_FITS. */
 void image_ggml_reason(const struct image_ggml *ggml, uint16_t machine, char *text, size_t size);
-
-#endif

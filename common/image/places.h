@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which folders of an image are looked into, and which of their sub-folders. */
-#ifndef APIR_COMMON_IMAGE_PLACES_H
-#define APIR_COMMON_IMAGE_PLACES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,5 +56,3 @@ bool image_places_speaks_of_ggml(const char *name);
 
 /* Whether programs of any name are opened here, not only those with a telling one. */
 bool image_places_any_program(const struct image_place *place);
-
-#endif

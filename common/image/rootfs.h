@@ -7,8 +7,7 @@
  * on another mount is the user's volume or a part of the host, and not ours to
  * change. A path is resolved once; what follows uses the descriptor.
  */
-#ifndef APIR_COMMON_IMAGE_ROOTFS_H
-#define APIR_COMMON_IMAGE_ROOTFS_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -34,5 +33,3 @@ int image_rootfs_open_child(int dir, const char *name, int flags, mode_t mode);
 #define IMAGE_ROOTFS_ENTRIES_MAX 20000
 int image_rootfs_each(int dir, int (*fn)(const char *name, unsigned char type, void *user),
                       void *user);
-
-#endif

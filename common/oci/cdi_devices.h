@@ -3,8 +3,7 @@
  * The CDI spec, for engines that do not know CDI: what it says of the devices that
  * a container asks for.
  */
-#ifndef APIR_COMMON_OCI_CDI_DEVICES_H
-#define APIR_COMMON_OCI_CDI_DEVICES_H
+#pragma once
 
 struct apir_error;
 struct json_object;
@@ -23,5 +22,3 @@ int cdi_devices_load(const char *path, struct json_object **ret_spec, struct api
 int cdi_devices_select(struct json_object *spec, const char *names,
                        struct json_object *ret_edits[CDI_DEVICES_EDITS_MAX],
                        struct apir_error *err);
-
-#endif

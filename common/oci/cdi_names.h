@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What CDI takes as a name of a vendor, a class, a device. */
-#ifndef APIR_COMMON_OCI_CDI_NAMES_H
-#define APIR_COMMON_OCI_CDI_NAMES_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -16,5 +15,3 @@ const char *cdi_names_class_fault(const char *name, bool *ret_refused);
 
 /* Device: alphanumeric first and last, [A-Za-z0-9_.:-] between. */
 bool cdi_names_device_ok(const char *name);
-
-#endif

@@ -4,8 +4,7 @@
  * CDI parser refuses, and with it every device of the file; a warning is what
  * parsers take and some engine, runtime or rootless user then trips over.
  */
-#ifndef APIR_COMMON_OCI_CDI_RULES_H
-#define APIR_COMMON_OCI_CDI_RULES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,5 +52,3 @@ void cdi_rules_check_host(struct json_object *spec, const char *root, struct cdi
 
 /* The lowest cdiVersion that has every field and name the spec uses. Static string. */
 const char *cdi_rules_lowest_version(struct json_object *spec);
-
-#endif

@@ -6,8 +6,7 @@
  * ask, though a CDI spec sets variables too: an image sets them as well, and an image must not
  * get a device by itself.
  */
-#ifndef APIR_COMMON_OCI_REQUEST_H
-#define APIR_COMMON_OCI_REQUEST_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -32,5 +31,3 @@ struct oci_request {
  */
 int oci_request_find(const struct oci_state *state, struct json_object *config,
                      struct oci_request *ret, struct apir_error *err);
-
-#endif

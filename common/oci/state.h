@@ -6,8 +6,7 @@
  * crun: pid 0, a "root" member of its own, the working directory is the bundle.
  * runc: the hook's parent as pid, no "root", the working directory is the root.
  */
-#ifndef APIR_COMMON_OCI_STATE_H
-#define APIR_COMMON_OCI_STATE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -56,5 +55,3 @@ int oci_config_root(struct json_object *config, const char *bundle, char **ret_r
 
 /* state->root, else bundle/config.json's. */
 int oci_state_root(const struct oci_state *state, char **ret_root, struct apir_error *err);
-
-#endif

@@ -5,8 +5,7 @@
  * name of its own, so that several devices add up. Where there is no such variable
  * (in an exec, say) it is what the container was given (given.h).
  */
-#ifndef APIR_FRONTEND_CHOICE_H
-#define APIR_FRONTEND_CHOICE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -33,5 +32,3 @@ uint32_t choice_read(char *const *environment, struct choice *choices);
 /* The device of infos that has this id, or -1. */
 int choice_find(const struct choice *choice, const struct apir_reply_device_info *infos,
                 uint32_t n_infos);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ggml's devices and their buffer types. */
-#ifndef APIR_FRONTEND_GGML_DEVICE_H
-#define APIR_FRONTEND_GGML_DEVICE_H
+#pragma once
 
 #include "frontend/plugin/plugin.h"
 
@@ -9,5 +8,3 @@
 void plugin_device_init(struct plugin_device *d, uint32_t number, uint32_t host_index);
 /* ggml_backend_dev_get_extra_bufts: the device's extra buffer types, in a list that NULL ends. */
 void **plugin_device_extras(void *dev);
-
-#endif

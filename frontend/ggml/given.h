@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What this container was given, as the mounts of its CDI spec tell it (common/given.h). */
-#ifndef APIR_FRONTEND_GIVEN_H
-#define APIR_FRONTEND_GIVEN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,5 +33,3 @@ void given_read(const char *folder, const char *plugin, struct given *ret);
  */
 uint32_t given_choose(const struct given *g, const struct choice *named, uint32_t n_named,
                       struct choice *ret);
-
-#endif

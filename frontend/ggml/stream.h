@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ggml's backends and events. */
-#ifndef APIR_FRONTEND_GGML_STREAM_H
-#define APIR_FRONTEND_GGML_STREAM_H
+#pragma once
 
 #include "frontend/plugin/plugin.h"
 
@@ -12,5 +11,3 @@ void plugin_event_free(void *dev, void *event);
 void plugin_event_synchronize(void *dev, void *event);
 /* ggml_backend_set_n_threads: for what follows, where the device computes with threads. */
 void plugin_stream_threads(void *backend, int n);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes to and from tensors. */
-#ifndef APIR_FRONTEND_GGML_TRANSFER_H
-#define APIR_FRONTEND_GGML_TRANSFER_H
+#pragma once
 
 #include "frontend/plugin/stream.h"
 
@@ -30,5 +29,3 @@ void plugin_tensor_get_2d(struct plugin_stream *s, const struct gg_tensor *t, vo
 void plugin_tensor_memset(struct gg_tensor *t, uint8_t value, size_t offset, size_t size);
 bool plugin_tensor_copy(struct plugin_stream *src_stream, struct plugin_stream *dst_stream,
                         const struct gg_tensor *src, struct gg_tensor *dst);
-
-#endif

@@ -2,8 +2,7 @@
 /*
  * From ggml's tensors to the wire form of a graph (protocol/graph.h).
  */
-#ifndef APIR_FRONTEND_GRAPH_ENCODE_H
-#define APIR_FRONTEND_GRAPH_ENCODE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -61,5 +60,3 @@ int graph_encode_op(struct graph_scratch *scratch, const struct gg_tensor *op);
 
 /* How often ggml has counted t as a source in the whole graph; 0 where it does not count. */
 uint32_t graph_use_count(const struct gg_cgraph_head *graph, const struct gg_tensor *t);
-
-#endif

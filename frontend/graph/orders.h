@@ -7,8 +7,7 @@
  * that looked at sizes would get an order that is right and perhaps not its best.
  * docs/decisions.md, A new graph costs little.
  */
-#ifndef APIR_FRONTEND_ORDERS_H
-#define APIR_FRONTEND_ORDERS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -46,5 +45,3 @@ struct plugin_stream;
  */
 const struct order *orders_get(struct orders *os, struct plugin_stream *s,
                                const struct gg_cgraph_head *graph);
-
-#endif

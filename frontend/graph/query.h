@@ -4,8 +4,7 @@
  * once per full signature: op, parameters, and type, shape and strides of the
  * result and of every source.
  */
-#ifndef APIR_FRONTEND_QUERY_H
-#define APIR_FRONTEND_QUERY_H
+#pragma once
 
 #include "protocol/ggml_abi.h"
 #include "protocol/messages.h"
@@ -15,5 +14,3 @@ struct plugin_device;
 /* 0 with the answer, or -errno: the host is lost or the op cannot be expressed. */
 int query_op(struct plugin_device *d, const struct gg_tensor *op,
              struct apir_reply_op_query *ret_answer);
-
-#endif

@@ -5,8 +5,7 @@
  * Callers hold slots.lock, which is taken before the client's: the scratch and the
  * slots stay as they are while a thread waits for room in the arena and others use the client.
  */
-#ifndef APIR_FRONTEND_SLOTS_H
-#define APIR_FRONTEND_SLOTS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -56,5 +55,3 @@ struct slot *slots_execute(struct slots *ss, struct plugin_stream *s,
 void slots_forget_device(struct slots *ss, uint32_t device);
 /* The host forgets graphs of a buffer when it frees it; so do we. */
 void slots_forget_buffer(struct slots *ss, uint32_t buffer_id);
-
-#endif

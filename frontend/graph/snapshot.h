@@ -4,8 +4,7 @@
  * same graph anew builds it at the same addresses, mostly; to see that takes a tenth
  * of the time of encoding it again.
  */
-#ifndef APIR_FRONTEND_SNAPSHOT_H
-#define APIR_FRONTEND_SNAPSHOT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,5 +30,3 @@ void snapshot_take(struct snapshot *s, const struct graph_scratch *scratch,
 bool snapshot_is(const struct snapshot *s, const struct gg_cgraph_head *graph);
 
 void snapshot_drop(struct snapshot *s);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Room in the arena for what messages carry, and reads that come while the program goes on. */
-#ifndef APIR_FRONTEND_ARENA_H
-#define APIR_FRONTEND_ARENA_H
+#pragma once
 
 #include "frontend/link/client.h"
 
@@ -44,5 +43,3 @@ void client_reads_finish_locked(struct client *c, uint32_t stream, uint64_t upto
 /* `size` bytes as a tensor of this type (enum apir_type) reads when its host is gone: NaN where the
  * type has it, else zero. */
 void client_fill_lost(void *dst, size_t size, uint32_t type);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Questions to the host, the first of which is HELLO, and messages that want no answer. */
-#ifndef APIR_FRONTEND_ASK_H
-#define APIR_FRONTEND_ASK_H
+#pragma once
 
 #include "frontend/link/client.h"
 
@@ -35,5 +34,3 @@ int client_call(struct client *c, struct apir_msg *msg, uint32_t *reply_field, v
 /* Puts a message that wants no answer on the ring, for the next flush. Returns its position, 0:
  * lost. */
 uint64_t client_send(struct client *c, const struct apir_msg *msg);
-
-#endif

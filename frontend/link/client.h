@@ -10,8 +10,7 @@
  * that we are a forked child, which shares nothing with it), every function here
  * fails at once.
  */
-#ifndef APIR_FRONTEND_CLIENT_H
-#define APIR_FRONTEND_CLIENT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -142,5 +141,3 @@ static inline bool client_has_own_cpu(const struct client *c,
 {
     return c->transport.same_kernel && (info->flags & APIR_DEVICE_SYNC);
 }
-
-#endif

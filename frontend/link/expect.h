@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How long the host is likely to take, in ns: client_wait sleeps or looks by it. */
-#ifndef APIR_EXPECT_H
-#define APIR_EXPECT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -41,5 +40,3 @@ static inline void expect_learn_bytes(uint64_t *mib_ns, uint64_t size, uint64_t 
     if (size >= EXPECT_LEARN_MIN)
         expect_learn(mib_ns, (took << 10) / (size >> 10) | 1);
 }
-
-#endif

@@ -4,8 +4,7 @@
  * it is linked against no C library, so that one file loads on glibc old and new
  * and on musl, and starts no thread and registers no handler in its host process.
  */
-#ifndef APIR_FRONTEND_OS_H
-#define APIR_FRONTEND_OS_H
+#pragma once
 
 #include <limits.h>
 #include <linux/futex.h>
@@ -78,5 +77,3 @@ static inline void os_lock_release(struct os_lock *l)
     if (__atomic_load_n(&l->next, __ATOMIC_SEQ_CST) != now)
         syscall(SYS_futex, &l->serving, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
-
-#endif

@@ -3,8 +3,7 @@
  * Shared memory beside ring and arena. It is room in the host-visible window, which
  * all containers of a VM share: so there is a limit, and whoever asks can do without.
  */
-#ifndef APIR_FRONTEND_SHARED_H
-#define APIR_FRONTEND_SHARED_H
+#pragma once
 
 #include "frontend/link/client.h"
 
@@ -27,5 +26,3 @@ static inline uint64_t client_shared_offset(const struct client_shared *s, const
 {
     return (uint64_t)((uintptr_t)data - (uintptr_t)s->blob.map);
 }
-
-#endif

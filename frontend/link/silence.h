@@ -4,8 +4,7 @@
  * counts in which the host owed us a sign and we ourselves were run in time: on a machine that is
  * busy, stopped or asleep the host may be as late as we are.
  */
-#ifndef APIR_SILENCE_H
-#define APIR_SILENCE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -54,5 +53,3 @@ static inline enum silence_verdict silence_look(struct silence *s, uint64_t now,
     s->asked = s->ns;
     return SILENCE_ASK;
 }
-
-#endif

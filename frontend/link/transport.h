@@ -3,8 +3,7 @@
  * How bytes reach the host: shared memory that both sides map, and a doorbell.
  * The client above knows no DRM and no socket.
  */
-#ifndef APIR_FRONTEND_TRANSPORT_H
-#define APIR_FRONTEND_TRANSPORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -79,5 +78,3 @@ int transport_map(int fd, uint64_t size, uint32_t handle, struct transport_blob 
  */
 typedef int transport_opener(struct transport *t, const char *path, struct apir_error *err);
 transport_opener transport_virtgpu_open, transport_unix_open, transport_vtest_open;
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Buffers of ours: which one a tensor lies in, and their ids. */
-#ifndef APIR_FRONTEND_PLUGIN_BUFFER_H
-#define APIR_FRONTEND_PLUGIN_BUFFER_H
+#pragma once
 
 #include "frontend/plugin/plugin.h"
 
@@ -31,5 +30,3 @@ bool plugin_is_in_cpu_memory(const struct gg_tensor *t);
  * generation above; 0: none is left. Whoever gives one back has told the host first. */
 uint32_t plugin_buffer_id_get_locked(void);
 void plugin_buffer_id_put_locked(uint32_t id);
-
-#endif

@@ -7,8 +7,7 @@
  * This folder has the state and what looks things up in it; frontend/graph sends graphs;
  * frontend/ggml has the functions that ggml calls.
  */
-#ifndef APIR_FRONTEND_PLUGIN_H
-#define APIR_FRONTEND_PLUGIN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -90,5 +89,3 @@ extern struct plugin plugin; /* zero until init has succeeded */
 
 /* Ops that only rename memory: nothing is computed. */
 bool plugin_op_is_view(int op);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams of ours: what each has on its way, and graphs that have failed. */
-#ifndef APIR_FRONTEND_PLUGIN_STREAM_H
-#define APIR_FRONTEND_PLUGIN_STREAM_H
+#pragma once
 
 #include "frontend/plugin/buffer.h"
 
@@ -47,5 +46,3 @@ uint64_t plugin_stream_bit(const struct plugin_stream *s);
  * not yet waited for read as NaN as well: which graph failed is not known here.
  */
 bool plugin_stream_failed(struct plugin_stream *s);
-
-#endif

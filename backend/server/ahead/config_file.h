@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which configuration a worker has read: whether the file is still the same. */
-#ifndef APIR_SERVER_CONFIG_FILE_H
-#define APIR_SERVER_CONFIG_FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,5 +16,3 @@ struct server_config_file {
 struct server_config_file server_config_file_now(const char *path);
 bool server_config_file_same(const struct server_config_file *a,
                              const struct server_config_file *b);
-
-#endif

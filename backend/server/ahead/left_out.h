@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Devices of the host that do not compute, and are not offered (trial.h); and why. */
-#ifndef APIR_SERVER_LEFT_OUT_H
-#define APIR_SERVER_LEFT_OUT_H
+#pragma once
 
 #include <stddef.h>
 
@@ -27,5 +26,3 @@ size_t server_left_out_args(const struct server_left_out *left_out, const char *
 
 /* For a ring, for the log: "the host's device NAME cannot compute: WHY", and so on. "": none. */
 void server_left_out_tell(const struct server_left_out *left_out, char *text, size_t size);
-
-#endif

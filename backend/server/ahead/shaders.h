@@ -5,8 +5,7 @@
  * and keep nothing of what they compile themselves.
  * docs/decisions.md, The shader cache is filled by a process of its own.
  */
-#ifndef APIR_SERVER_SHADERS_H
-#define APIR_SERVER_SHADERS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -39,5 +38,3 @@ void server_shaders_fini(struct server_shaders *shaders);
 
 /* Starts it where that is due. True: it runs, and filled() will be called. */
 bool server_shaders_fill(struct server_shaders *shaders);
-
-#endif

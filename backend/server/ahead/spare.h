@@ -8,8 +8,7 @@
  * it; and what nobody has taken for spare_seconds ends. The shader cache is filled before, so that
  * they have it whole.
  */
-#ifndef APIR_SERVER_SPARE_H
-#define APIR_SERVER_SPARE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -59,5 +58,3 @@ void server_spares_renew(struct server_spares *spares);
 
 /* A context has begun: others may follow. */
 void server_spares_expect(struct server_spares *spares);
-
-#endif

@@ -14,8 +14,7 @@
  * was ended from outside or before it came to a device, again for a later context, a minute
  * afterwards at the earliest, or spare_seconds if that is less.
  */
-#ifndef APIR_SERVER_TRIAL_H
-#define APIR_SERVER_TRIAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -76,5 +75,3 @@ bool server_trial_holds(const struct server_trial *trial);
  * `setup` tells of. False: there is none. What nobody takes by then ends. */
 bool server_trial_take(struct server_trial *trial, struct server_worker *worker,
                        const struct server_worker_setup *setup);
-
-#endif

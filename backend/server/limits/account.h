@@ -11,8 +11,7 @@
  * what others have of the device is in the way, the answer waits for up to SERVER_ACCOUNT_WAIT_MS:
  * their workers may be ending just now.
  */
-#ifndef APIR_SERVER_ACCOUNT_H
-#define APIR_SERVER_ACCOUNT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -87,5 +86,3 @@ void server_account_leave(struct server_account *account, struct server_child *c
 
 /* Whether the context's main memory allows `size` bytes of shared memory more. */
 bool server_account_shm_fits(const struct server_account *account, uint64_t size);
-
-#endif

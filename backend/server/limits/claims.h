@@ -10,8 +10,7 @@
  * counts. What a file of another holds is checked, and counts for nothing where it makes no
  * sense.
  */
-#ifndef APIR_SERVER_CLAIMS_H
-#define APIR_SERVER_CLAIMS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -70,5 +69,3 @@ int server_claims_write(struct server_claims *claims, uint32_t index, uint32_t n
  */
 int server_claims_add_others(const struct server_claims *claims, const char *device,
                              struct server_usage *usage);
-
-#endif

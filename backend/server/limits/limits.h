@@ -17,8 +17,7 @@
  * Without such a limit nothing is refused, whatever others have, but what contexts use is still
  * written down, for servers that have one.
  */
-#ifndef APIR_SERVER_LIMITS_H
-#define APIR_SERVER_LIMITS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -66,5 +65,3 @@ void server_limits_give(struct server_limits *limits, const char *device, uint64
 /* Bytes of the device that could be taken, and the limit; UINT64_MAX: there is none. */
 void server_limits_room(struct server_limits *limits, const char *device, uint64_t *ret_free,
                         uint64_t *ret_limit);
-
-#endif

@@ -3,8 +3,7 @@
  * What a kernel user holds of a server: contexts that live, processes and shared memory of ended
  * ones, and starts that are paid for later. A VMM's guest is one user.
  */
-#ifndef APIR_SERVER_USER_H
-#define APIR_SERVER_USER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,5 +35,3 @@ void server_users_fini(struct server_users *users);
 /* Each start costs a process: a user who makes and ends contexts in a loop is not to have the
  * machine. */
 bool server_user_may_start(struct server_user *user);
-
-#endif

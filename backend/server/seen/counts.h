@@ -4,8 +4,7 @@
  * under foreign control can write anything there: nothing that was said once is taken back, nothing
  * is more than the time since the context began allows, and who says otherwise is marked for good.
  */
-#ifndef APIR_SERVER_SEEN_COUNTS_H
-#define APIR_SERVER_SEEN_COUNTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,5 +32,3 @@ struct server_counts {
  */
 void server_counts_read(struct server_counts *counts, const struct apir_worker_counts *page,
                         uint64_t now_ns, uint64_t began_ns);
-
-#endif

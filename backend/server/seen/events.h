@@ -4,8 +4,7 @@
  * are kept, in a fixed place; each has a number of its own, so who asks again sees what is new, and
  * what was missed.
  */
-#ifndef APIR_SERVER_SEEN_EVENTS_H
-#define APIR_SERVER_SEEN_EVENTS_H
+#pragma once
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -53,5 +52,3 @@ const char *server_event_name(enum server_event_kind kind);
 uint64_t server_events_first(const struct server_events *events);
 /* number is one that is kept. */
 const struct server_event *server_events_get(const struct server_events *events, uint64_t number);
-
-#endif

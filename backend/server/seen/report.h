@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A server and its contexts as one line of JSON, for `apir top`. */
-#ifndef APIR_SERVER_SEEN_REPORT_H
-#define APIR_SERVER_SEEN_REPORT_H
+#pragma once
 
 #include <stddef.h>
 
@@ -11,5 +10,3 @@
  * size; NULL: no memory. As long as SERVER_CONTEXTS_MAX contexts and SERVER_EVENTS_KEPT events make
  * it. */
 char *server_report_make(struct server_contexts *contexts, const char *socket, size_t *ret_size);
-
-#endif

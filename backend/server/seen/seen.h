@@ -11,8 +11,7 @@
  * The folder is /run/apir/top where that can be written in, else $XDG_RUNTIME_DIR/apir/top. With
  * neither there is no socket, and nothing else changes.
  */
-#ifndef APIR_SERVER_SEEN_H
-#define APIR_SERVER_SEEN_H
+#pragma once
 
 #include <stddef.h>
 #include <sys/un.h>
@@ -53,5 +52,3 @@ struct server_seen {
 void server_seen_init(struct server_seen *seen, struct server_contexts *contexts,
                       const char *served);
 void server_seen_fini(struct server_seen *seen);
-
-#endif

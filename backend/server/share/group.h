@@ -11,8 +11,7 @@
  * Who is in the folder is trusted as the user itself is. A worker is that user, too: by the time it
  * looks at a guest's bytes it can make no connection any more, and what a member sends is not read.
  */
-#ifndef APIR_SERVER_GROUP_H
-#define APIR_SERVER_GROUP_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -79,5 +78,3 @@ void server_group_tell(struct server_group *group, enum server_mps_news news);
 /* An owner's: what an ended daemon leaves goes, for a worker would take it for one that is there.
  */
 void server_group_clear(const struct server_group *group);
-
-#endif

@@ -16,8 +16,7 @@
  * A container has no part in it: folder and percentage are the worker's environment, which it gets
  * from here, and once it looks at what its guest sends it can make no connection any more.
  */
-#ifndef APIR_SERVER_MPS_H
-#define APIR_SERVER_MPS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -74,5 +73,3 @@ void server_mps_watch(struct server_mps *mps, void (*lost)(void *user, const cha
 /* What every worker's environment gets: "NAME=VALUE" texts up to NULL, for as long as *mps lives;
  * or NULL. */
 const char *const *server_mps_environment(const struct server_mps *mps);
-
-#endif

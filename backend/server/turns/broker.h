@@ -8,8 +8,7 @@
  * A peer that sends nonsense or does not read is cut off. One that has a turn and does not give it
  * back keeps nobody waiting for longer than order.h says.
  */
-#ifndef APIR_SERVER_BROKER_H
-#define APIR_SERVER_BROKER_H
+#pragma once
 
 #include "backend/server/loop.h"
 
@@ -41,5 +40,3 @@ void server_broker_stop(struct server_broker *broker);
 
 /* A connected socket, the caller's, to whoever is the broker in the folder, or -errno. */
 int server_broker_connect(int dir_fd);
-
-#endif

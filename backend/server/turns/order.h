@@ -13,8 +13,7 @@
  * was due keeps nobody waiting any longer: the others compute beside it, and its share of that time
  * is charged.
  */
-#ifndef APIR_SERVER_ORDER_H
-#define APIR_SERVER_ORDER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -78,5 +77,3 @@ enum server_order_act server_order_next(struct server_order *order, uint64_t now
 /* When (as now_ns) to call server_order_next() again, if nothing comes before; UINT64_MAX: no need.
  */
 uint64_t server_order_deadline(const struct server_order *order);
-
-#endif

@@ -18,8 +18,7 @@
  * Without a broker (no common folder, a broker that has stopped) nobody waits: devices are shared
  * as their drivers do. So they are through MPS, which bounds classes by itself.
  */
-#ifndef APIR_SERVER_TURNS_H
-#define APIR_SERVER_TURNS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -114,5 +113,3 @@ void server_turns_moved(struct server_turn_member *member);
 
 /* Whether it waits for a turn that its class has not got: not for what it does itself. */
 bool server_turns_waits(const struct server_turn_member *member);
-
-#endif

@@ -3,8 +3,7 @@
  * What servers and the broker tell each other: messages of this one size on a SOCK_SEQPACKET
  * socket, in the byte order of the machine, which they never leave.
  */
-#ifndef APIR_SERVER_TURNS_WIRE_H
-#define APIR_SERVER_TURNS_WIRE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -29,5 +28,3 @@ struct server_turns_message {
     char device[APIR_ID_SIZE]; /* NUL-padded */
 };
 _Static_assert(sizeof(struct server_turns_message) == 88, "no padding");
-
-#endif

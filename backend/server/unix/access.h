@@ -6,8 +6,7 @@
  * configuration names nobody, the socket's permissions have decided already.
  * Whom it does not name is refused, root too.
  */
-#ifndef APIR_SERVER_ACCESS_H
-#define APIR_SERVER_ACCESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,5 +31,3 @@ int server_access_init(struct server_access *access, const struct apir_config *c
 /* Whether the peer of this connection may, and who it is. A peer that cannot be told may not. */
 bool server_access_check(const struct server_access *access, int fd,
                          struct apir_fdsock_peer *ret_who);
-
-#endif

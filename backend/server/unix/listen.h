@@ -4,8 +4,7 @@
  * become contexts, and tells the others why they do not. A refused one costs
  * nothing further: it is answered and closed at once, unread.
  */
-#ifndef APIR_SERVER_LISTEN_H
-#define APIR_SERVER_LISTEN_H
+#pragma once
 
 #include <stddef.h>
 #include <sys/stat.h>
@@ -53,5 +52,3 @@ void server_listen_remove(const char *path, const struct stat *made);
  * the environment's variables are gone. Returns it or -errno with *err.
  */
 int server_listen_inherit(struct apir_error *err);
-
-#endif

@@ -6,8 +6,7 @@
  * be silent, flood us, or never read: one reply is kept for it, then no request
  * of its is read any more.
  */
-#ifndef APIR_SERVER_UNIX_H
-#define APIR_SERVER_UNIX_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -23,5 +22,3 @@ int server_unix_create(struct server_contexts *contexts, uint32_t id, struct ser
 
 /* Tells the peer of a connection that becomes no context why; fd stays the caller's. */
 void server_unix_refuse(int fd, const char *text);
-
-#endif

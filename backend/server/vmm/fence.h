@@ -7,8 +7,7 @@
  * the VMM make fences for each submission, and a pending one holds a descriptor
  * of the queue that all containers of a VM share. So each is completed at once.
  */
-#ifndef APIR_SERVER_FENCE_H
-#define APIR_SERVER_FENCE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -32,5 +31,3 @@ int server_fences_attach(struct server_fences *fences, int shmem_fd, uint64_t sh
 
 /* Completes a fence. Returns 0, or -ERANGE where the timeline has no such ring. */
 int server_fences_complete(struct server_fences *fences, uint32_t ring, uint32_t seqno);
-
-#endif

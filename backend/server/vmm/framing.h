@@ -8,8 +8,7 @@
  * what has come is kept here, and nobody waits for the rest. Whatever is wrong with
  * a message ends with that message; the next one begins where its length said.
  */
-#ifndef APIR_SERVER_FRAMING_H
-#define APIR_SERVER_FRAMING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,5 +53,3 @@ int server_framing_recv(struct server_framing *f, int sock, void *data, size_t c
 /* server_peer_reply() of a whole message, which leaves room for the length. */
 int server_framing_reply(const struct server_framing *f, struct server_peer *peer, const void *data,
                          size_t size, int fd);
-
-#endif

@@ -6,8 +6,7 @@
  * size and offset is pinned. One struct per message, fds beside it; how messages
  * are kept apart is framing.h's. The names are virglrenderer's: a client is a VMM.
  */
-#ifndef APIR_SERVER_RENDER_PROTOCOL_H
-#define APIR_SERVER_RENDER_PROTOCOL_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -160,5 +159,3 @@ _Static_assert(sizeof(struct render_context_submit_fence) == 16, "wire size");
 _Static_assert(sizeof(struct render_context_create_resource_reply) == 56, "wire size");
 _Static_assert(offsetof(struct render_context_create_resource_reply, vulkan_info) == 8,
                "wire offset");
-
-#endif

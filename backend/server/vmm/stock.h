@@ -5,8 +5,7 @@
  * Only the creation of contexts passes through here: their sockets then run
  * directly between the VMM and the stock server's workers, which outlive it.
  */
-#ifndef APIR_SERVER_STOCK_H
-#define APIR_SERVER_STOCK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -55,5 +54,3 @@ int server_stock_create_context(struct server_stock *stock,
 /* These two have no reply. A server that does not run has nothing to forget. */
 void server_stock_destroy_context(struct server_stock *stock, uint32_t context_id);
 void server_stock_reset(struct server_stock *stock);
-
-#endif

@@ -7,8 +7,7 @@
  * ignores a failed creation and would then lose a queue descriptor with every
  * fence.
  */
-#ifndef APIR_SERVER_VIRGL_H
-#define APIR_SERVER_VIRGL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,5 +21,3 @@
  */
 int server_virgl_create(struct server_contexts *contexts, uint32_t id, const char *refusal,
                         bool stream, int *ret_fd);
-
-#endif

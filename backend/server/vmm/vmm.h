@@ -4,8 +4,7 @@
  * stock server) all others. Requests are served in order; while the stock server
  * owes a reply no further one is read, but the contexts go on.
  */
-#ifndef APIR_SERVER_VMM_H
-#define APIR_SERVER_VMM_H
+#pragma once
 
 #include "backend/config/config.h"
 #include "backend/server/child.h"
@@ -32,5 +31,3 @@ struct server_vmm {
  */
 int server_vmm_init(struct server_vmm *vmm, const struct server_env *env, int socket_fd);
 void server_vmm_fini(struct server_vmm *vmm);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Buffers of the host's ggml, and bytes into and out of them. */
-#ifndef APIR_WORKER_GGML_BUFFER_H
-#define APIR_WORKER_GGML_BUFFER_H
+#pragma once
 
 #include "backend/worker/ggml/ggml.h"
 
@@ -77,5 +76,3 @@ void host_buffer_copy(struct host_ggml *hg, struct host_buffer *src, uint64_t sr
 void host_buffer_copy_async(struct host_ggml *hg, void *src_stream, struct host_buffer *src,
                             uint64_t src_offset, void *dst_stream, struct host_buffer *dst,
                             uint64_t dst_offset, uint64_t size);
-
-#endif

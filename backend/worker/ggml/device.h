@@ -3,8 +3,7 @@
  * Which device is which: an id for each device of the host that is the same at
  * every boot and in every worker, whatever order drivers and ggml list them in.
  */
-#ifndef APIR_WORKER_DEVICE_H
-#define APIR_WORKER_DEVICE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,5 +48,3 @@ void worker_devices_identify(struct host_device *devices, uint32_t n,
 
 /* Takes the twins out of the list; returns how many devices are left. */
 uint32_t worker_devices_drop_twins(struct host_device *devices, uint32_t n);
-
-#endif

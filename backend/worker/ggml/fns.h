@@ -2,8 +2,7 @@
 /*
  * The functions of the host's ggml that we call: in this folder, and nowhere else.
  */
-#ifndef APIR_WORKER_GGML_FNS_H
-#define APIR_WORKER_GGML_FNS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -79,5 +78,3 @@ struct host_ggml_fns {
     HOST_SYMBOLS(S, S)
 #undef S
 };
-
-#endif

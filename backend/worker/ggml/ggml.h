@@ -5,8 +5,7 @@
  * hands over only what it has checked, because ggml answers bad input with
  * abort().
  */
-#ifndef APIR_WORKER_GGML_H
-#define APIR_WORKER_GGML_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -111,5 +110,3 @@ void host_event_record(struct host_ggml *hg, void *event, void *stream);
 /* The stream's work that follows starts after what the event has recorded. */
 void host_event_wait(struct host_ggml *hg, void *event, void *stream);
 void host_event_sync(struct host_ggml *hg, void *event);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Graphs of the host's ggml. */
-#ifndef APIR_WORKER_GGML_GRAPH_H
-#define APIR_WORKER_GGML_GRAPH_H
+#pragma once
 
 #include "backend/worker/ggml/ggml.h"
 
@@ -54,5 +53,3 @@ int host_graph_compute_part(struct host_ggml *hg, void *stream, struct host_grap
 /* Where a part may end, at `from` or as soon as possible after it: before an attention, with which
  * no backend joins what comes before, so that a graph in parts has the values of a whole one. */
 uint32_t host_graph_seam(const struct host_ggml *hg, const struct host_graph *g, uint32_t from);
-
-#endif

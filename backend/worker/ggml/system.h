@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What each system has in a way of its own of libraries and of memory. */
-#ifndef APIR_WORKER_GGML_SYSTEM_H
-#define APIR_WORKER_GGML_SYSTEM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,5 +22,3 @@ uint64_t host_machine_memory(void);
 
 /* Whole pages of this process's own are zeros from now on. False: they are as they were. */
 bool host_pages_renew(void *data, size_t size);
-
-#endif

@@ -3,8 +3,7 @@
  * What Vulkan's loader knows of this machine's GPUs, asked once and without ggml:
  * ggml tells no UUID. No Vulkan here is nothing wrong.
  */
-#ifndef APIR_WORKER_VULKAN_H
-#define APIR_WORKER_VULKAN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,5 +19,3 @@ struct worker_vulkan_gpu {
 
 /* Fills gpus (room for WORKER_VULKAN_MAX) and returns how many, 0 where there is no Vulkan. */
 uint32_t worker_vulkan_list(struct worker_vulkan_gpu *gpus);
-
-#endif

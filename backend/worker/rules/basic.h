@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Arithmetic, norms, products, copies and rows: a function per op that needs more than the columns
  * of its row (backend/worker/rules/rules.c). */
-#ifndef APIR_WORKER_RULES_BASIC_H
-#define APIR_WORKER_RULES_BASIC_H
+#pragma once
 
 #include "backend/worker/rules/op.h"
 
@@ -12,5 +11,3 @@ rules_fn rules_arith, rules_repeat_b, rules_add_id, rules_add1, rules_acc, rules
     rules_cpy, rules_permute, rules_get_rows, rules_get_rows_back, rules_set_rows, rules_diag,
     rules_diag_mask, rules_glu, rules_argsort, rules_top_k, rules_tri, rules_unary,
     rules_cross_entropy_back, rules_adamw, rules_sgd;
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Images and signals: a function per op that needs more than the columns of its row
  * (backend/worker/rules/rules.c). */
-#ifndef APIR_WORKER_RULES_IMAGE_H
-#define APIR_WORKER_RULES_IMAGE_H
+#pragma once
 
 #include "backend/worker/rules/op.h"
 
@@ -11,5 +10,3 @@ rules_fn rules_conv_transpose_1d, rules_im2col, rules_im2col_back, rules_im2col_
     rules_pool_2d, rules_pool_2d_back, rules_upscale, rules_pad, rules_pad_reflect, rules_roll,
     rules_arange, rules_timestep, rules_win_part, rules_win_unpart, rules_get_rel_pos,
     rules_add_rel_pos;
-
-#endif

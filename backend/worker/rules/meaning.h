@@ -7,8 +7,7 @@
  * ggml's backends say that they support what their kernels abort over. Newer ones have kernels for
  * more, so what they can be asked is not what an older host survives: that is in here, too.
  */
-#ifndef APIR_WORKER_MEANING_H
-#define APIR_WORKER_MEANING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,5 +37,3 @@ bool worker_meaning_is_known(const struct worker_meaning *m, const struct apir_g
 /* The guest's parameters of this op as the host's ggml says them: what an older one leaves unsaid,
  * and what has another number there. */
 void worker_meaning_complete(const struct worker_meaning *m, const char *op, int32_t *params);
-
-#endif

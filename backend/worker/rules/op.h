@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the rules of all families share. Private to this folder. */
-#ifndef APIR_WORKER_RULES_OP_H
-#define APIR_WORKER_RULES_OP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -90,5 +89,3 @@ uint64_t rules_type_size(const struct rules_op *o, const struct apir_tensor *t);
 float rules_param_float(const struct apir_tensor *t, int i);
 /* Kernels touch this many bytes of a tensor (-1: the result) from its data on. */
 void rules_reach(const struct rules_op *o, int source, rules_int bytes);
-
-#endif

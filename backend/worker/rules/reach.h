@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef APIR_WORKER_RULES_REACH_H
-#define APIR_WORKER_RULES_REACH_H
+#pragma once
 
 #include <stdint.h>
 
@@ -13,5 +12,3 @@ struct worker_reach {
     /* Why the op may be asked about, as it is natively, but not be computed; or NULL. */
     const char *only_asked;
 };
-
-#endif

@@ -5,8 +5,7 @@
  * do not guard. One table (backend/worker/rules/rules.c) has a row per op; an op that no row
  * knows is refused. The same function serves GRAPH_DEF, OP_QUERY and GRAPH_OPTIMIZE.
  */
-#ifndef APIR_WORKER_RULES_H
-#define APIR_WORKER_RULES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,5 +31,3 @@ const char *worker_rules_check(const struct apir_graph *g, uint32_t index,
  * op has no indices.
  */
 int worker_rules_index(const struct apir_graph *g, uint32_t index, int64_t *ret_limit);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where drivers keep compiled shaders. */
-#ifndef APIR_WORKER_SANDBOX_CACHE_H
-#define APIR_WORKER_SANDBOX_CACHE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -26,5 +25,3 @@ void worker_caches_forsake(void);
  * this process only and ends with it. Keeps in the list those where that worked.
  */
 void worker_caches_cover(struct worker_caches *caches);
-
-#endif

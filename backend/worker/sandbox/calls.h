@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which system calls a worker can make. */
-#ifndef APIR_WORKER_SANDBOX_CALLS_H
-#define APIR_WORKER_SANDBOX_CALLS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -9,5 +8,3 @@
 
 /* Returns 0, -ENOSYS where the kernel has no filters, or -errno. */
 int worker_calls_restrict(bool may_lock, struct apir_error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which files a worker can open. */
-#ifndef APIR_WORKER_SANDBOX_FILES_H
-#define APIR_WORKER_SANDBOX_FILES_H
+#pragma once
 
 #include "backend/worker/sandbox/cache.h"
 #include "common/error.h"
@@ -16,5 +15,3 @@ int worker_files_version(void);
  */
 int worker_files_restrict(const struct apir_config *config, const struct worker_caches *caches,
                           struct apir_error *err);
-
-#endif

@@ -10,8 +10,7 @@
  *
  * docs/threat-model.md says what each of them keeps out, and what they do not.
  */
-#ifndef APIR_WORKER_SANDBOX_H
-#define APIR_WORKER_SANDBOX_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -35,5 +34,3 @@ int worker_sandbox_enter(struct worker_sandbox *s, const struct apir_config *con
 
 /* Stage 2: all threads, those of libraries too. Returns 0 or -errno, as above for seccomp. */
 int worker_sandbox_filter(struct worker_sandbox *s, struct apir_error *err);
-
-#endif

@@ -5,8 +5,7 @@
  * (NVIDIA's) keep a cache per executable, and outside the sandbox, in which nothing is kept
  * (backend/worker/sandbox/cache.h).
  */
-#ifndef APIR_WORKER_SHADERS_FILL_H
-#define APIR_WORKER_SHADERS_FILL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,5 +18,3 @@
  * Returns 0, or -ENOTSUP with *err where this ggml is too old.
  */
 int worker_shaders_fill(struct host_ggml *hg, uint64_t most_ms, bool all, struct apir_error *err);
-
-#endif
