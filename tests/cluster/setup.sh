@@ -71,16 +71,23 @@ setup_slurm() {
     wait_for munge --no-input
     install -d -o slurm -g slurm /var/lib/slurm/slurmctld
     install -d /var/lib/slurm/slurmd
-    cp docs/deploy/slurm/{slurm,cgroup}.conf /etc/slurm/
+    cp docs/deploy/slurm/cgroup.conf /etc/slurm/
 }
 
-# slurm+host0, slurm+gpu0: Slurm with that machine's gres.conf.
-setup_host0() { with_gres host0; }
-setup_gpu0() { with_gres gpu0; }
-with_gres() {
+# slurm+host0, slurm+gpu0, slurm+classes: Slurm with that machine's gres.conf.
+setup_host0() { with_gres host0 apir:1; }
+setup_gpu0() { with_gres gpu0 apir:1; }
+setup_classes() {
+    start class env APIR_CONFIG=/mnt/share/host.json APIR_LOG=debug apir host serve --socket-dir /run/apir/host-batch </dev/null
+    wait_for test -S /run/apir/host-batch/apir.sock
+    apir cdi generate --host-socket /run/apir/host-batch --class apir-batch --output /etc/cdi/apir-batch.json
+    with_gres classes apir:chat:1,apir:batch:2
+}
+with_gres() { # NAME GRES
     pkill -x 'slurmd|slurmctld' || true
     wait_for slurm_is_gone
     cp "docs/deploy/slurm/gres-$1.conf" /etc/slurm/gres.conf
+    sed "s/Gres=apir:1 /Gres=$2 /" docs/deploy/slurm/slurm.conf >/etc/slurm/slurm.conf
     start "slurmctld-$1" slurmctld -D </dev/null
     start "slurmd-$1" slurmd -D </dev/null
     wait_for slurm_is_idle
@@ -89,6 +96,6 @@ slurm_is_gone() { ! pgrep -x 'slurmd|slurmctld'; }
 slurm_is_idle() { [[ $(timeout 5 sinfo --noheader --format=%t) == idle ]]; }
 
 case $1 in
-machine | versions | rpc | cri | slurm | host0 | gpu0) "setup_$1" ;;
+machine | versions | rpc | cri | slurm | host0 | gpu0 | classes) "setup_$1" ;;
 *) exec bash tests/engines/setup.sh "$1" ;;
 esac

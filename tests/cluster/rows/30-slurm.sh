@@ -52,6 +52,19 @@ END
     bench_on_apir
 }
 
+row slurm-class host+slurm+classes '--gres=apir:batch:1: on that class'"'"'s server; more than the class has is refused'
+row_slurm_class() {
+    local log=/mnt/share/log/setup-class-daemon.log
+    ! grep -q 'of user 1000 created' "$log" || die 'somebody has computed there already'
+    observe as_job_user <<'END'
+srun --gres=apir:batch:1 apir run --spec /etc/cdi/apir-batch.json --device host0 -- llama-bench -m /models/first.gguf -dev APIR0 -ngl 99 -t 1 -p 4 -n 4 -r 1 -o json
+END
+    bench_on_apir
+    grep -q 'of user 1000 created' "$log" || die "not on the class's server"
+    ! as_job_user <<<'srun --gres=apir:batch:3 true' 2>"$work/err" || die 'it has run'
+    grep -q 'Requested node configuration is not available' "$work/err" || die "not refused for what it asks: $(cat "$work/err")"
+}
+
 row slurm-gpu0 slurm+gpu0 'in a VM: --gres=apir:1 gives the node, on APIR0'
 row_slurm_gpu0() {
     observe as_job_user <<'END'
