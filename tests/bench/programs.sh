@@ -39,7 +39,7 @@ while [[ $# -gt 0 && $1 != -- ]]; do
 done
 arguments=("${@:2}")
 work=$(mktemp -d "${TMPDIR:-/tmp}/programs.XXXXXX") # a path that is short enough for a socket
-trap '[[ ${#pids[@]} -eq 0 ]] || kill -KILL "${pids[@]}"; wait; rm -rf "$work"' EXIT
+trap '[[ ${#pids[@]} -eq 0 ]] || kill -KILL "${pids[@]}" 2>/dev/null || :; wait; rm -rf "$work"' EXIT
 
 failed() { # SIDE WHY
     tail -n 20 "$work/$1.log" >&2
@@ -47,15 +47,16 @@ failed() { # SIDE WHY
     exit 1
 }
 
-# In the shell's place.
+# In the shell's place, which is one of its own.
 on() { # SIDE PROGRAM ARGUMENT...
     local side=$1
     shift
     set -- "$@" ${arguments[@]+"${arguments[@]}"}
     if [[ ${device[$side]} == APIR* ]]; then
-        GGML_VK_VISIBLE_DEVICES='' exec "$@" -dev "${device[$side]}" 2>"$work/$side.log" </dev/null
+        GGML_VK_VISIBLE_DEVICES='' exec "$@" -dev "${device[$side]}" 2>>"$work/$side.log" </dev/null
     else
-        exec env -u GGML_BACKEND_PATH -u APIR_TRANSPORT "$@" 2>"$work/$side.log" </dev/null
+        unset GGML_BACKEND_PATH APIR_TRANSPORT
+        exec "$@" 2>>"$work/$side.log" </dev/null
     fi
 }
 
@@ -78,19 +79,18 @@ in_turns() { # FUNCTION, of a side and a pair's number
 
 # ---- llama-bench, llama-batched-bench, llama-completion -------------------------------------
 
-rates() { # SIDE PAIR JQ-FILTER: whose lines are a metric and tokens per second; false where there is none
-    local metric rate n=0
+rates() { # SIDE PAIR COUNT JQ-FILTER: [METRIC, TOKENS PER SECOND] for each of so many; all of them, or it fails
+    local metric rate
+    jq -rs --argjson count "$3" "[$4] | if length == \$count and all(.[]; .[1] > 0) then .[] | join(\" \") else error end" \
+        "$work/out" >"$work/rates" 2>/dev/null || failed "$1" "its output has not the rates"
     while read -r metric rate; do
         sample "$1" "$metric" "$2" "$rate" t/s
-        n=$((n + 1))
-    done < <(jq -r "$3" "$work/out" 2>/dev/null)
-    [[ $n -gt 0 ]]
+    done <"$work/rates"
 }
 
 turn_default() { # SIDE PAIR
     (on "$1" llama-bench -m "${o[model]}" -p "${o[pp]}" -n "${o[tg]}" -r 3 -o json) >"$work/out" || failed "$1" "it did not end well"
-    rates "$1" "$2" '.[] | (if .n_prompt > 0 then "pp\(.n_prompt)" else "tg\(.n_gen)" end) + " \(.avg_ts)"' ||
-        failed "$1" "its output has no rate"
+    rates "$1" "$2" 2 '.[][] | [if .n_prompt > 0 then "pp\(.n_prompt)" else "tg\(.n_gen)" end, .avg_ts]'
 }
 
 # The program prints from a thread of its own and may end before that has: then it is run again.
@@ -98,9 +98,10 @@ turn_batched() { # SIDE PAIR
     local tries
     for ((tries = 0; tries < 10; tries++)); do
         (on "$1" llama-batched-bench -m "${o[model]}" -c $(((o[pp] + o[tg]) * o[slots])) -npp "${o[pp]}" -ntg "${o[tg]}" \
-            -npl "1,${o[slots]}" --output-format jsonl) | grep '^{' >"$work/out" || :
+            -npl "1,${o[slots]}" --output-format jsonl) >"$work/printed" || failed "$1" "it did not end well"
+        grep -a '^{.*}$' "$work/printed" >"$work/out" || :
         [[ $(wc -l <"$work/out") -eq 2 ]] || continue
-        rates "$1" "$2" '"pp-\(.pl) \(.speed_pp)", "tg-\(.pl) \(.speed_tg)"' || failed "$1" "its output has no rate"
+        rates "$1" "$2" 4 '.[] | ["pp-\(.pl)", .speed_pp], ["tg-\(.pl)", .speed_tg]'
         return
     done
     failed "$1" "its output ends too early every time"
@@ -123,7 +124,7 @@ start_once() { # SIDE: sets $took, in microseconds
 turn_start() { # SIDE PAIR
     sleep "${o[seconds]}"
     start_once "$1"
-    sample "$1" start "$2" "$((took / 1000))e-3"
+    sample "$1" start "$2" "${took}e-6"
 }
 
 # ---- llama-server ----------------------------------------------------------------------------
@@ -141,7 +142,7 @@ servers_start() { # CONTEXT-OF-A-SLOT SLOTS ARGUMENT...
         wait_until 300 answers_or_ended "$side" && ask "$side" health >/dev/null || failed "$side" "it does not get ready"
     done
 }
-answers_or_ended() { ! kill -0 "${pids[$1]}" 2>/dev/null || ask "$1" health >/dev/null; }
+answers_or_ended() { ! kill -0 "${pids[$1]}" 2>/dev/null || ask "$1" health >/dev/null 2>&1; }
 
 # Made-up prompts of a pair, of tokens that every vocabulary has, each in a file: the same on all sides, and others than
 # in every other pair, as users seldom repeat one. Prints their tokens' sum.
@@ -166,20 +167,24 @@ prompts() { # PAIR COUNT [LENGTH]: without one, of 128 lengths
 }
 
 # A process and all below it: nanoseconds of CPU so far, and what they hold in KiB, a page that several map shared
-# among them.
+# among them. It wants the right to look at each of them.
 usage() { # PID
     local pids=("$1") i
     for ((i = 0; i < ${#pids[@]}; i++)); do
         # shellcheck disable=SC2207 # numbers
-        pids+=($(cat "/proc/${pids[i]}/task/"*/children 2>/dev/null))
+        pids+=($(cat "/proc/${pids[i]}/task/"*/children 2>/dev/null || :))
     done
     for i in "${pids[@]}"; do
-        cat "/proc/$i/task/"*/schedstat "/proc/$i/smaps_rollup" 2>/dev/null || :
-    done | awk 'NF == 3 && /^[0-9 ]+$/ { ns += $1 } $1 == "Pss:" { kib += $2 } END { printf "%.0f %d\n", ns, kib }'
+        cat "/proc/$i/task/"*/schedstat 2>/dev/null || :
+        cat "/proc/$i/smaps_rollup" 2>/dev/null || ! grep -qs '^State:.[^ZX]' "/proc/$i/status" || echo closed
+    done | awk 'NF == 3 && /^[0-9 ]+$/ { ns += $1 } $1 == "Pss:" { kib += $2 } /^closed/ { closed = 1 }
+        END { if (closed || !kib) { print "programs.sh: run this as the user of those processes, or root" >"/dev/stderr"; exit 1 }
+              printf "%.0f %d\n", ns, kib }'
 }
 usage_sample() { # SIDE WHOSE PAIR TOKENS PID NS-BEFORE
     local ns kib
-    read -r ns kib < <(usage "$5")
+    usage "$5" >"$work/usage" || exit 1
+    read -r ns kib <"$work/usage"
     sample "$1" "cpu-$2" "$3" "$(awk "BEGIN { print ($ns - $6) / 1e6 / $4 }")" ms/token
     sample "$1" "memory-$2" "$3" "$(awk "BEGIN { print $kib / 1024 }")" MiB
 }
@@ -191,10 +196,10 @@ server_ask() { # SIDE PAIR: sets $tokens; $work/firsts has the seconds to each o
     [[ -z ${o[answers]-} ]] || path=embedding
     for ((i = 0; i < o[requests]; i++)); do
         printf '%s\n' "url = \"http://bench/$path\"" "unix-socket = \"$work/$1.sock\"" "json = \"@$work/body$i\"" \
-            "output = \"$work/answer$i\"" 'write-out = "%{http_code} %{time_starttransfer}\n"' next
+            "output = \"$work/answer$i\"" 'max-time = 600' 'write-out = "%{http_code} %{time_starttransfer}\n"' next
     done | sed '$d' >"$work/requests"
     rm -f "$work"/answer*
-    curl -sS --max-time 600 -Z --parallel-immediate --parallel-max "${o[slots]}" -K "$work/requests" 2>>"$work/$1.log" |
+    curl -sS -Z --parallel-immediate --parallel-max "${o[slots]}" -K "$work/requests" 2>>"$work/$1.log" |
         sort -k2 -g >"$work/codes" || failed "$1" "it does not answer"
     [[ $(grep -c '^200 ' "$work/codes") -eq ${o[requests]} ]] || failed "$1" "it refuses requests"
     cut -d' ' -f2 "$work/codes" >"$work/firsts"
@@ -204,6 +209,8 @@ server_ask() { # SIDE PAIR: sets $tokens; $work/firsts has the seconds to each o
         # The last event of each answer says how many there were.
         [[ $(grep -l '"stop":true' "$work"/answer* | wc -l) -eq ${o[requests]} ]] ||
             failed "$1" "an answer ended before its last token"
+        [[ $(grep -l '"tokens_predicted":[1-9]' "$work"/answer* | wc -l) -eq ${o[requests]} ]] ||
+            failed "$1" "an answer does not say how many tokens it has"
         tokens=$(sed -n '/"stop":true/s/.*"tokens_predicted":\([0-9]*\).*/\1/p' "$work"/answer* | awk '{ n += $1 } END { print n }')
     fi
 }

@@ -14,5 +14,7 @@ if [[ ${1-} == --targets ]]; then
 fi
 [[ $# -gt 0 ]] || { echo "report.sh: no files of samples" >&2; exit 2; }
 mkdir -p "$out"
-jq -nR -L "$here" --arg targets "$targets" -f "$here/report.jq" "$@" >"$out/results.json"
+jq -nR -L "$here" --arg targets "$targets" -f "$here/report.jq" "$@" >"$out/results.json.part" ||
+    { rm -f "$out/results.json.part"; exit 1; }
+mv "$out/results.json.part" "$out/results.json"
 jq -r -f "$here/table.jq" "$out/results.json" | tee "$out/table.md"

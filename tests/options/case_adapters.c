@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LoRA adapters, changed between batches. (Control vectors: tests/differ.) */
+/* LoRA adapters and control vectors, changed between batches. */
 #include "tests/options/cases.h"
 #include "tests/options/run.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 static struct llama_adapter_lora *load_adapter(struct run *r)
 {
@@ -56,4 +57,24 @@ void case_lora_swap(struct run *r)
     llama_adapter_lora_free(adapters[0]);
     feed_singly(ctx[0], &r->record, "after", 0, 900, 160, 5);
     llama_free(ctx[1]);
+}
+
+void case_control_vector(struct run *r)
+{
+    run_open(r);
+    const int32_t layers = llama_model_n_layer(r->model), embd = llama_model_n_embd(r->model);
+    const size_t n = (size_t)embd * (size_t)(layers - 1);
+    float *vector = calloc(n, sizeof(*vector));
+    if (!vector)
+        abort();
+    for (size_t i = 0; i < n; i++)
+        vector[i] = 0.01f * (float)(stream_token((uint32_t)i) - 135);
+    feed(r->ctx, &r->record, "before", 0, 0, 0, 50);
+    record_int(&r->record, "set", llama_set_adapter_cvec(r->ctx, vector, n, embd, 1, layers));
+    feed(r->ctx, &r->record, "all layers", 0, 50, 50, 50);
+    record_int(&r->record, "set", llama_set_adapter_cvec(r->ctx, vector, n, embd, 2, 2));
+    feed_singly(r->ctx, &r->record, "one layer", 0, 100, 100, 5);
+    record_int(&r->record, "set", llama_set_adapter_cvec(r->ctx, NULL, 0, embd, 0, 0));
+    feed_singly(r->ctx, &r->record, "without", 0, 200, 105, 5);
+    free(vector);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Embeddings as what comes out, pooled of sequences, and as what goes in; more of the first:
- * tests/differ. */
+/* Embeddings as what comes out, of tokens or pooled of sequences, and as what goes in. */
 #include "tests/options/cases.h"
 #include "tests/options/run.h"
 
@@ -18,24 +17,33 @@ static void fill_sequences(struct llama_batch *batch, uint32_t from)
     }
 }
 
+/* Of every token, beside its logits; or of each sequence, where they are pooled. */
 void case_embeddings(struct run *r)
 {
-    r->setup.context.n_seq_max = SEQUENCES;
+    struct setup *s = &r->setup;
+    s->context.n_seq_max = SEQUENCES;
     run_open(r);
-    const bool rank = r->setup.context.pooling_type == LLAMA_POOLING_TYPE_RANK;
+    const bool pooled = s->context.pooling_type > LLAMA_POOLING_TYPE_NONE;
+    const bool rank = s->context.pooling_type == LLAMA_POOLING_TYPE_RANK;
     const size_t size = rank ? llama_model_n_cls_out(r->model) : context_embd(r->ctx);
     struct llama_batch batch = batch_make(128, 1);
     for (uint32_t round = 0; round < 3; round++) {
         llama_memory_clear(llama_get_memory(r->ctx), true);
         fill_sequences(&batch, 50 * round);
-        const int32_t code = llama_decode(r->ctx, batch);
-        if (code)
-            run_fail("llama_decode returned %d", code);
-        for (int i = 0; i < SEQUENCES; i++) {
-            const float *x = llama_get_embeddings_seq(r->ctx, i);
+        if (pooled) {
+            const int32_t code = llama_decode(r->ctx, batch);
+            record_int(&r->record, "code", code);
+            if (code)
+                run_fail("llama_decode returned %d", code);
+        } else {
+            decode_record(r->ctx, &r->record, "logits", batch);
+        }
+        for (int i = 0; i < (pooled ? SEQUENCES : batch.n_tokens); i++) {
+            const float *x =
+                pooled ? llama_get_embeddings_seq(r->ctx, i) : llama_get_embeddings_ith(r->ctx, i);
             if (!x)
-                run_fail("no embedding of sequence %d", i);
-            record_floats(&r->record, "pooled", x, size);
+                run_fail("no embedding of %s %d", pooled ? "sequence" : "token", i);
+            record_floats(&r->record, pooled ? "pooled" : "embedding", x, size);
         }
     }
     llama_batch_free(batch);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tokens chosen by samplers that are part of the device's graph. */
+/* Tokens chosen: by samplers that are part of the device's graph, and by those of the program. */
 #include "tests/options/cases.h"
 #include "tests/options/run.h"
 
@@ -86,12 +86,13 @@ static void decode_prompt(struct llama_context *ctx)
 
 /* A prompt and some tokens, each given to the next graph. */
 static void sample_some(struct run *r, struct llama_context *ctx, struct llama_sampler *sampler,
-                        const char *name)
+                        const char *name, bool on_device)
 {
     llama_memory_clear(llama_get_memory(ctx), true);
     decode_prompt(ctx);
     for (int i = 0; i < SAMPLED; i++) {
-        record_sampled(&r->record, ctx, name);
+        if (on_device)
+            record_sampled(&r->record, ctx, name);
         const llama_token token = llama_sampler_sample(sampler, ctx, -1);
         record_choice(&r->record, name, &token, 1);
         if (i + 1 < SAMPLED)
@@ -118,7 +119,7 @@ void case_sampler_device(struct run *r)
             decode_prompt(ctx);
             record_sampled(&r->record, ctx, chain_names[kind]);
         } else {
-            sample_some(r, ctx, chain, chain_names[kind]);
+            sample_some(r, ctx, chain, chain_names[kind], true);
         }
         llama_free(ctx);
         llama_sampler_free(chain);
@@ -132,10 +133,37 @@ void case_sampler_swap(struct run *r)
     for (int kind = 0; kind <= CHAIN_BIAS; kind++) {
         struct llama_sampler *chain = make_chain((enum chain)kind, vocab_size(r));
         record_int(&r->record, "set", llama_set_sampler(r->ctx, 0, chain));
-        sample_some(r, r->ctx, chain, chain_names[kind]);
+        sample_some(r, r->ctx, chain, chain_names[kind], true);
         llama_set_sampler(r->ctx, 0, NULL);
         llama_sampler_free(chain);
         llama_memory_clear(llama_get_memory(r->ctx), true);
         feed(r->ctx, &r->record, "without", 0, 100, 0, 20);
     }
+}
+
+void case_sampler_host(struct run *r)
+{
+    run_open(r);
+    for (int kind = 0; kind <= CHAIN_BIAS; kind++) {
+        struct llama_sampler *chain = make_chain((enum chain)kind, vocab_size(r));
+        sample_some(r, r->ctx, chain, chain_names[kind], false);
+        llama_sampler_free(chain);
+    }
+}
+
+void case_grammar(struct run *r)
+{
+    static const char grammar[] = "root ::= (\"the \" | \"a \") word (\" \" word)* \".\"\n"
+                                  "word ::= [a-z] [a-z] [a-z]? [a-z]?\n";
+
+    run_open(r);
+    struct llama_sampler *chain = llama_sampler_chain_init(llama_sampler_chain_default_params());
+    struct llama_sampler *rules =
+        llama_sampler_init_grammar(llama_model_get_vocab(r->model), grammar, "root");
+    if (!rules)
+        run_fail("the grammar was not understood");
+    llama_sampler_chain_add(chain, rules);
+    llama_sampler_chain_add(chain, llama_sampler_init_dist(99));
+    sample_some(r, r->ctx, chain, "grammar", false);
+    llama_sampler_free(chain);
 }

@@ -37,7 +37,8 @@ struct tuning {
     int split;    /* enum llama_split_mode plus 1 */
     int load;     /* enum llama_load_mode plus 1 */
     bool streams; /* a cache for each sequence instead of one for all */
-    int pooling;  /* enum llama_pooling_type plus 1, of embeddings */
+    int pooling;  /* enum llama_pooling_type plus 1; with embeddings */
+    bool embeddings;
     size_t moe_cache;
 };
 
@@ -66,18 +67,35 @@ void setup_case(struct setup *s, const struct run *r);
 
 void case_logits(struct run *r);    /* case_logits.c: a prompt, then token by token */
 void case_sequences(struct run *r); /* case_sequences.c */
-void case_lora(struct run *r);      /* case_adapters.c */
+void case_copy(struct run *r);
+void case_remove(struct run *r);
+void case_shift(struct run *r);
+void case_divide(struct run *r);
+void case_keep(struct run *r);
+void case_state_whole(struct run *r); /* case_state.c */
+void case_state_file(struct run *r);
+void case_state_sequence(struct run *r);
+void case_state_sequence_file(struct run *r);
+void case_state_on_device(struct run *r);
+void case_lora(struct run *r); /* case_adapters.c */
 void case_lora_swap(struct run *r);
+void case_control_vector(struct run *r);
 void case_embeddings(struct run *r); /* case_embeddings.c */
 void case_embeddings_in(struct run *r);
 void case_eval_callback(struct run *r); /* case_callbacks.c */
 void case_abort(struct run *r);
 void case_sampler_device(struct run *r); /* case_samplers.c */
 void case_sampler_swap(struct run *r);
+void case_sampler_host(struct run *r);
+void case_grammar(struct run *r);
+void case_two_contexts(struct run *r); /* case_several.c */
+void case_draft(struct run *r);
 void case_reload(struct run *r); /* case_memory.c */
 void case_load_cancel(struct run *r);
 void case_no_memory_model(struct run *r);
 void case_no_memory_context(struct run *r);
+void case_thread_contexts(struct run *r); /* case_threads.c */
+void case_thread_models(struct run *r);
 void case_error_graph(struct run *r); /* case_errors.c */
 void case_error_decode(struct run *r);
 

@@ -4,8 +4,8 @@
  * difference is printed), 2 if there is nothing to compare.
  *
  * Without --nmse every value must be the same bit for bit. With it, the normalised mean square
- * error of each item of floats may be X, and what is chosen by comparing such values (tokens)
- * need not agree: one rounding decides it. Their number still must.
+ * error of each item of floats may be X, and what is chosen by comparing such values (tokens,
+ * hashes of a state) need not agree: one rounding decides it. Their number still must.
  */
 #include <errno.h>
 #include <inttypes.h>

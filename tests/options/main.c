@@ -13,12 +13,13 @@ static const char usage[] = "usage: llama-options --case NAME --model FILE [OPTI
                             "       llama-options --list\n"
                             "  --device NAME[,NAME]  ggml devices, such as APIR0 (default CPU)\n"
                             "  --extra FILE          the second file that some cases want\n"
+                            "  --scratch DIR         where the case may write files (default .)\n"
                             "  --out FILE            keep the record, for options-compare\n"
                             "  --verbose             show llama.cpp's log\n";
 
 int main(int argc, char **argv)
 {
-    struct run r = {0};
+    struct run r = {.scratch = "."};
     const char *devices = "CPU", *out = NULL, *name = NULL;
     bool list = false;
     const struct run_option options[] = {
@@ -27,6 +28,7 @@ int main(int argc, char **argv)
         {"extra", .text = &r.extra_file},
         {"device", .text = &devices},
         {"out", .text = &out},
+        {"scratch", .text = &r.scratch},
         {"verbose", .flag = &r.verbose},
         {"list", .flag = &list},
         {.name = NULL},

@@ -15,7 +15,7 @@
 enum record_kind {
     RECORD_FLOATS, /* finite, and not all of them the same */
     RECORD_INTS,   /* always equal: counts, positions, return codes */
-    RECORD_CHOICE, /* follows from values by comparing them: tokens */
+    RECORD_CHOICE, /* follows from values by comparing or hashing them: tokens, bytes of a state */
     RECORD_MASKED, /* floats of any kind: some logits are infinite on both sides */
 };
 
@@ -39,6 +39,12 @@ void record_masked(struct record *r, const char *name, const float *x, size_t n)
 void record_ints(struct record *r, const char *name, const int32_t *x, size_t n);
 void record_int(struct record *r, const char *name, int64_t x);
 void record_choice(struct record *r, const char *name, const int32_t *x, size_t n);
+
+/* A hash of bytes that may be many; kept as a choice. */
+void record_bytes(struct record *r, const char *name, const void *data, size_t size);
+
+/* Appends all items of `from`, their names prefixed. */
+void record_append(struct record *r, const char *prefix, const struct record *from);
 
 /* Both return 0, or -1 and errno; EPROTO is a file that is no record. */
 int record_save(const struct record *r, const char *path);

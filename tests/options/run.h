@@ -36,6 +36,7 @@ struct run {
     const struct options_case *test;
     const char *model_file;
     const char *extra_file; /* as the case wants it: an adapter, a draft model */
+    const char *scratch;    /* a directory for files of this run, which the caller removes */
     ggml_backend_dev_t devices[RUN_DEVICES_MAX + 1]; /* ends with NULL */
     bool native;
     bool verbose;

@@ -153,8 +153,10 @@ run_side() {
     shift 2
     command_of "$side" "$program"
     [[ $side != remoted ]] || env=("${remoted_env[@]}")
-    timeout -k 5 "$limit" env "${env[@]}" "${command[@]}" --device "$device" \
+    mkdir -p "$work/scratch-$side"
+    timeout -k 5 "$limit" env "${env[@]}" "${command[@]}" --device "$device" --scratch "$work/scratch-$side" \
         --out "$work/$side" "$@" >"$work/$side.txt" 2>"$work/$side.err" || rc=$?
+    rm -rf "$work/scratch-$side"
     [[ $rc -ne 124 && $rc -ne 137 ]] || echo "it did not end in $limit seconds" >>"$work/$side.err"
     [[ $rc -lt 128 || $rc -eq 137 ]] || echo "it was ended by signal $((rc - 128))" >>"$work/$side.err"
     return "$rc"

@@ -26,6 +26,7 @@ static void tune_batches(struct llama_context_params *c, const struct tuning *t)
         c->n_ubatch = t->ubatch;
     c->kv_unified = !t->streams;
     c->op_offload = !t->no_op_offload;
+    c->embeddings = t->embeddings;
     if (t->pooling) {
         c->embeddings = true;
         c->pooling_type = (enum llama_pooling_type)(t->pooling - 1);

@@ -163,8 +163,7 @@ TEST_WITHIN(killed_server_ends_its_connections_and_workers, unix_set_up, unix_te
     unix_client_close(&next);
 }
 
-/* ---- clients without manners (who never read, or never stop: attacks socket-unix-*, server-mixed)
- * ---- */
+/* ---- clients without manners (who never read: the attack socket-unix-never-reads) --------- */
 
 /* What a test does on a connection that the server must then close, and nobody else's. */
 static void expect_ended(int fd, const struct unix_client *other)
@@ -232,6 +231,36 @@ UNIX_TEST(request_of_any_other_form_ends_the_connection)
         assert_non_null(strstr(client.ring->reason, "protocol violation"));
         munmap(client.ring, APIR_RING_HEADER_SIZE);
     }
+}
+
+UNIX_TEST(flood_holds_up_nobody)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        /* As fast as it goes, until it is killed. */
+        int fd = unix_connect();
+        unix_send_hello(fd, APIR_PROTOCOL_MAJOR);
+        for (uint64_t i = 0;; i++) {
+            const struct apir_unix_request req = {
+                .op = i % 2 ? APIR_UNIX_PING : APIR_UNIX_KICK,
+                .value = i % 2,
+            };
+            if (send(fd, &req, sizeof(req), MSG_NOSIGNAL) < 0)
+                _exit(0);
+        }
+    }
+    enum { TIMES = 200 };
+    int late = 0;
+    for (int i = 0; i < TIMES; i++) {
+        const int64_t began = now_ms();
+        unix_expect_alive(c);
+        late += now_ms() - began > 500;
+    }
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    /* It takes some microseconds. For half a second and half of the times no neighbour has all
+     * cores. */
+    assert_int_in_range(late, 0, TIMES / 2);
 }
 
 TEST_WITHIN(disconnecting_at_any_step_leaves_nothing, unix_set_up, unix_tear_down)

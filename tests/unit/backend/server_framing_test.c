@@ -278,6 +278,17 @@ STREAM_TEST(stream_with_messages_too_long)
     expect_next();
 }
 
+/* One call does not read without end. */
+STREAM_TEST(stream_with_the_longest_length)
+{
+    static uint8_t body[100000], bytes[100004];
+    int left = 0;
+    put(bytes, framed(bytes, UINT32_MAX, body, sizeof(body)), 0);
+    assert_int_equal(receive(), -EAGAIN);
+    assert_int_equal(ioctl(pair[1], FIONREAD, &left), 0);
+    assert_true(left > 0);
+}
+
 STREAM_TEST(stream_ends_within_a_message)
 {
     uint8_t bytes[64];
