@@ -153,8 +153,8 @@ static int map_shared(struct client *c, struct apir_error *err)
         return apir_error_set(err, -rc, "%s: the host gives no shared memory (%s); %s",
                               c->transport.where, strerror(-rc),
                               c->transport.hint ? c->transport.hint
-                                                : "is apir-render-server its "
-                                                  "RENDER_SERVER_EXEC_PATH?");
+                                                : "is its RENDER_SERVER_EXEC_PATH "
+                                                  "apir-render-server, and does that still run?");
     void *ring = blob.map;
     madvise(ring, APIR_RING_SIZE, MADV_DONTFORK);
     rc = apir_ring_guest_init(&c->ring, ring, APIR_RING_SIZE);

@@ -21,6 +21,8 @@
 /* bytes; 0: a kernel that does not know the question */
 static uint32_t align;
 static bool has_context;
+/* Why there is no blob. */
+static int refusal;
 
 int __wrap_ioctl(int fd, unsigned long request, ...);
 
@@ -50,7 +52,7 @@ int __wrap_ioctl(int fd, unsigned long request, ...)
     if (request == DRM_IOCTL_VIRTGPU_GETPARAM)
         return param(arg);
     if (request == DRM_IOCTL_VIRTGPU_RESOURCE_CREATE_BLOB) {
-        errno = ENOSPC;
+        errno = refusal;
         return -1;
     }
     has_context = request == DRM_IOCTL_VIRTGPU_CONTEXT_INIT;
@@ -91,14 +93,25 @@ TEST(one_that_asks_for_more_is_told_of)
     assert_non_null(strstr(err.msg, NODE " shares memory in multiples of 2048 KiB"));
 }
 
-/* Who is told to look at the server would look in vain. */
-TEST(a_full_window_is_called_that)
+static void refused(int code, const char *text)
 {
     struct client c;
     struct apir_error err = {0};
     align = 0;
-    assert_int_equal(client_open(&c, "virtgpu:" NODE, &err), -ENOSPC);
-    assert_string_equal(err.msg,
-                        NODE ": no room for 1 MiB in the host-visible window: the VM needs "
-                             "a larger one (QEMU: hostmem=), or fewer programs at once");
+    refusal = code;
+    assert_int_equal(client_open(&c, "virtgpu:" NODE, &err), -code);
+    assert_non_null(strstr(err.msg, text));
+}
+
+/* Who is told to look at the server would look in vain. */
+TEST(a_full_window_is_called_that)
+{
+    refused(ENOSPC, "no room for 1 MiB in the host-visible window: the VM needs a larger one "
+                    "(QEMU: hostmem=), or fewer programs at once");
+}
+
+/* What the kernel says once the server has ended, and where another one answers. */
+TEST(a_vmm_that_gives_no_memory_is_asked_for_its_server)
+{
+    refused(EINVAL, "is its RENDER_SERVER_EXEC_PATH apir-render-server, and does that still run?");
 }
