@@ -24,13 +24,13 @@ CHECK_STEPS := \
     'top=check-top' \
     '+host0=check-host0' \
     '+cdi=check-cdi' \
-    '+faults=check-faults-part -j$(JOBS)' \
     '+dispatch-part=check-dispatch-part' \
     '+options-part=check-options-part' \
     '+archs-part:upstream=check-archs-part' \
     '+ops-part:upstream=check-ops-part' \
     '+parity=check-parity' \
     '+differ:one=check-differ -j$(JOBS)' \
+    'faults=check-faults-part -j$(JOBS)' \
     'vm-part=check-vm-part'
 check:
 	@MAKE='$(MAKE)' tests/check.sh $(CHECK_STEPS)

@@ -39,7 +39,7 @@ while [[ $# -gt 0 && $1 != -- ]]; do
 done
 arguments=("${@:2}")
 work=$(mktemp -d "${TMPDIR:-/tmp}/programs.XXXXXX") # a path that is short enough for a socket
-trap '[[ ${#pids[@]} -eq 0 ]] || kill -KILL "${pids[@]}" 2>/dev/null || :; wait; rm -rf "$work"' EXIT
+trap '[[ ${#pids[@]} -eq 0 ]] || kill -KILL "${pids[@]}" 2>/dev/null || :; wait 2>/dev/null; rm -rf "$work"' EXIT
 
 failed() { # SIDE WHY
     tail -n 20 "$work/$1.log" >&2
