@@ -139,7 +139,7 @@ servers_start() { # CONTEXT-OF-A-SLOT SLOTS ARGUMENT...
     for side in "${sides[@]}"; do
         on "$side" llama-server -m "${o[model]}" -np "$2" -c $(($1 * $2)) --host "$work/$side.sock" "${@:3}" >/dev/null &
         pids[$side]=$!
-        wait_until 300 answers_or_ended "$side" && ask "$side" health >/dev/null || failed "$side" "it does not get ready"
+        { wait_until 300 answers_or_ended "$side" && ask "$side" health >/dev/null; } || failed "$side" "it does not get ready"
     done
 }
 answers_or_ended() { ! kill -0 "${pids[$1]}" 2>/dev/null || ask "$1" health >/dev/null 2>&1; }
@@ -169,12 +169,12 @@ prompts() { # PAIR COUNT [LENGTH]: without one, of 128 lengths
 # A process and all below it: nanoseconds of CPU so far, and what they hold in KiB, a page that several map shared
 # among them. It wants the right to look at each of them.
 usage() { # PID
-    local pids=("$1") i
-    for ((i = 0; i < ${#pids[@]}; i++)); do
+    local all=("$1") i
+    for ((i = 0; i < ${#all[@]}; i++)); do
         # shellcheck disable=SC2207 # numbers
-        pids+=($(cat "/proc/${pids[i]}/task/"*/children 2>/dev/null || :))
+        all+=($(cat "/proc/${all[i]}/task/"*/children 2>/dev/null || :))
     done
-    for i in "${pids[@]}"; do
+    for i in "${all[@]}"; do
         cat "/proc/$i/task/"*/schedstat 2>/dev/null || :
         cat "/proc/$i/smaps_rollup" 2>/dev/null || ! grep -qs '^State:.[^ZX]' "/proc/$i/status" || echo closed
     done | awk 'NF == 3 && /^[0-9 ]+$/ { ns += $1 } $1 == "Pss:" { kib += $2 } /^closed/ { closed = 1 }
@@ -196,13 +196,20 @@ server_ask() { # SIDE PAIR: sets $tokens; $work/firsts has the seconds to each o
     [[ -z ${o[answers]-} ]] || path=embedding
     for ((i = 0; i < o[requests]; i++)); do
         printf '%s\n' "url = \"http://bench/$path\"" "unix-socket = \"$work/$1.sock\"" "json = \"@$work/body$i\"" \
-            "output = \"$work/answer$i\"" 'max-time = 600' 'write-out = "%{http_code} %{time_starttransfer}\n"' next
+            "output = \"$work/answer$i\"" 'max-time = 600' 'write-out = "%{http_code}\n"' next
     done | sed '$d' >"$work/requests"
     rm -f "$work"/answer*
-    curl -sS -Z --parallel-immediate --parallel-max "${o[slots]}" -K "$work/requests" 2>>"$work/$1.log" |
-        sort -k2 -g >"$work/codes" || failed "$1" "it does not answer"
-    [[ $(grep -c '^200 ' "$work/codes") -eq ${o[requests]} ]] || failed "$1" "it refuses requests"
-    cut -d' ' -f2 "$work/codes" >"$work/firsts"
+    curl -sS -Z --parallel-immediate --parallel-max "${o[slots]}" -K "$work/requests" \
+        --trace-ascii "$work/trace" --trace-time --trace-ids >"$work/codes" 2>>"$work/$1.log" || failed "$1" "it does not answer"
+    [[ $(grep -c '^200$' "$work/codes") -eq ${o[requests]} ]] || failed "$1" "it refuses requests"
+    # TIME [REQUEST-CONNECTION] WHAT: a server sends its header long before the first token.
+    awk '$2 ~ /^\[[0-9]+-/ {
+            split($1, t, ":"); now = t[1] * 3600 + t[2] * 60 + t[3]
+            id = $2; sub(/-.*/, "", id)
+            if (!(id in began)) began[id] = now
+            if (/ <= Recv data, / && !(id in first)) { first[id] = now; print (now - began[id] + 86400) % 86400 }
+        }' "$work/trace" | sort -g >"$work/firsts"
+    [[ $(wc -l <"$work/firsts") -eq ${o[requests]} ]] || failed "$1" "its answers have no first token"
     if [[ -n ${o[answers]-} ]]; then
         [[ $(grep -l '"embedding":' "$work"/answer* | wc -l) -eq ${o[requests]} ]] || failed "$1" "no embedding in an answer"
     else
