@@ -114,7 +114,7 @@ NPM_PACKAGES := node-x64 node-x64-old node-x64-static node-x64-3.18.1 node-arm64
         $(addprefix node-x64-vulkan-,3.6.0 3.13.0 3.18.1 3.20.0 3.21.1 3.22.1))
 .PHONY: npm-packages
 npm-packages:
-	@for p in $(NPM_PACKAGES); do tests/hook/npm.sh $$p >/dev/null || true; done
+	@for p in $(NPM_PACKAGES); do tests/system/hook/npm.sh $$p >/dev/null || true; done
 shell: sysroot
 	@tests/env/enter.sh bash -i
 clean:
@@ -229,7 +229,7 @@ uninstall:
 	    (cd '$(or $(DESTDIR),/)' && xargs -0 -r rmdir --ignore-fail-on-non-empty)
 
 # Every header must compile alone.
-HEADERS := $(shell find common protocol frontend backend hook cdi tests -name '*.h' -not -path 'tests/fuzz/corpus/*')
+HEADERS := $(shell find common protocol frontend backend hook cdi tests -name '*.h' -not -path 'tests/hostile/fuzz/corpus/*')
 .PHONY: check-headers
 check-headers: $(patsubst %.h,$(O)/%.h.ok,$(HEADERS))
 $(O)/%.h.ok: %.h

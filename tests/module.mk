@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The library first: what others link is expanded at once.
-include tests/lib/module.mk
-include $(filter-out tests/lib/%,$(wildcard tests/*/module.mk))
+include tests/lib/module.mk tests/lib/models/module.mk
+include $(filter-out tests/lib/%,$(wildcard tests/*/module.mk tests/*/*/module.mk))
 
 # What takes minutes; `nightly` has the rest. The kinds and the +: tests/steps.bash, tests/check.sh. Most suites run one
 # after the other: the races of check-hook and check-attacks need a core for each side.

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# mutate-test.sh: what tests/attacks/mutate.sh and tests/sandbox/mutate.sh say of mutants whose verdict
+# mutate-test.sh: what tests/hostile/attacks/mutate.sh and tests/hostile/sandbox/mutate.sh say of mutants whose verdict
 # is known. One that changes nothing but a comment is never noticed, nor is one that does not compile or
 # whose test does not run. The last line is `mutate: N passed, N failed`.
 set -euo pipefail

@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 work=$(mktemp -d "${TMPDIR:-/tmp}/names.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 find . \( -path ./build -o -path ./.git \) -prune -o -type f -print | sed 's|^\./|/|' >"$work/files"
-grep -vE '\.md$|^/tests/fuzz/corpus/' "$work/files" | sed 's|^/||' >"$work/sources"
+grep -vE '\.md$|^/tests/hostile/fuzz/corpus/' "$work/files" | sed 's|^/||' >"$work/sources"
 xargs grep -ohaE '[A-Za-z_][A-Za-z0-9_]*' <"$work/sources" | sort -u >"$work/words"
 
 there() { grep -qE "$1" "$work/files"; }
@@ -42,7 +42,7 @@ unshown() {
         case $part in
         rows\ * | row\ *)
             grep -oE '`[^`]+`' <<<"$part" | tr -d '`' | while read -r word; do
-                grep -qF "{\"$word\"," tests/attacks/rows_*.c || grep -q "^$word|" tests/attacks/hook_rows ||
+                grep -qF "{\"$word\"," tests/hostile/attacks/rows_*.c || grep -q "^$word|" tests/hostile/attacks/hook_rows ||
                     echo "row $word"
             done
             ;;
@@ -105,11 +105,11 @@ takes_nothing() {
     }
     elsewhere() { mutant "$@"; }
     unmutated() { :; }
-    # shellcheck source=tests/attacks/mutants
-    . tests/attacks/mutants
+    # shellcheck source=tests/hostile/attacks/mutants
+    . tests/hostile/attacks/mutants
     mutant() { mutant_write "$2" "$4" "$5" /dev/null || :; } # NAME FILE TEST FROM TO
-    # shellcheck source=tests/sandbox/mutants
-    . tests/sandbox/mutants
+    # shellcheck source=tests/hostile/sandbox/mutants
+    . tests/hostile/sandbox/mutants
 }
 
 # The protocol's minor version without a row in docs/protocol.md.

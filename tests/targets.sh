@@ -5,7 +5,7 @@
 # own database: each program of ours that a target's scripts name must be among what the target builds,
 # in the same mode. Scripts are those of the recipe, what they name in turn, and the C sources of the
 # test programs that are built for it; a program is named by its path in the output folder, as in
-# $OUT/tests/models/gguf-write.
+# $OUT/tests/lib/models/gguf-write.
 #
 # What this cannot see: a name that is put together at run time; a script that wants another mode's
 # output folder besides its own; what a script finds by looking; and whether the build itself works.
@@ -24,7 +24,7 @@ database() { # VARIABLE=VALUE...
 missing() { # DATABASE OUT GOAL
     awk -v out="$2/" -v goal="$3" '
     function reach(file) { if (!(file in known)) { known[file] = 1; queue[++queued] = file } }
-    # The scripts in a text, also as tests/hook/*.bats and as $here/judge.awk.
+    # The scripts in a text, also as tests/system/hook/*.bats and as $here/judge.awk.
     function scripts(text, folder,    word, n, list, i) {
         gsub(/\$\{?here\}?\//, folder "/", text)
         while (match(text, /[A-Za-z0-9_.*\/-]+\.(sh|bash|bats|mk)/)) {
@@ -51,7 +51,7 @@ missing() { # DATABASE OUT GOAL
             if (index(todo[i], out) != 1) scripts(recipe[todo[i]], ".")
             else if (todo[i] ~ /\.o$/) {
                 file = substr(todo[i], length(out) + 1); sub(/\.o$/, ".c", file)
-                if (file ~ /^tests\// && file !~ /^tests\/(unit|process|lib|fuzz)\//) reach(file)
+                if (file ~ /^tests\// && file !~ /^tests\/(unit|process|lib|hostile\/fuzz)\//) reach(file)
             }
         }
         for (i = 1; i <= queued; i++) {
@@ -111,7 +111,7 @@ done
 
 # The test itself: a prerequisite less must be seen.
 sed -E '/^check-dispatch:/s| [^ ]*/gguf-write||' "$work/release" >"$work/less"
-if [[ $(missing "$work/less" build/release-gcc check-dispatch) == 'tests/models/gguf-write (tests/bench/dispatch.sh)' ]]; then
+if [[ $(missing "$work/less" build/release-gcc check-dispatch) == 'tests/lib/models/gguf-write (tests/bench/dispatch.sh)' ]]; then
     passed=$((passed + 1))
     echo "ok - a prerequisite that is taken away is missed"
 else

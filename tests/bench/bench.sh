@@ -106,9 +106,9 @@ model() { # PRESET [TYPE [VOCAB]]: sets $file
     local type=${2:-q8_0}
     file=$models/$1-$type${3:+-$3}.gguf
     mkdir -p "$models"
-    if [[ ! -e $file || $out/tests/models/gguf-write -nt $file ]]; then
+    if [[ ! -e $file || $out/tests/lib/models/gguf-write -nt $file ]]; then
         say "writing $file"
-        "$out/tests/models/gguf-write" --arch llama --preset "$1" --type "$type" ${3:+--vocab "$3"} \
+        "$out/tests/lib/models/gguf-write" --arch llama --preset "$1" --type "$type" ${3:+--vocab "$3"} \
             --output "$file" >&2
     fi
 }

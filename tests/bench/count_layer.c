@@ -26,7 +26,7 @@
 #include <vulkan/vulkan.h>
 #include <vulkan/vk_layer.h>
 
-/* tests/faults: what a driver answers that is out of luck; VK_SUCCESS: the call goes on. */
+/* tests/hostile/faults: what a driver answers that is out of luck; VK_SUCCESS: the call goes on. */
 #ifdef COUNT_HOOK
 VkResult COUNT_HOOK(const char *counter);
 #else

@@ -219,8 +219,8 @@ if [[ -n ${DISPATCH_MODELS-} ]]; then
     read -r -a models <<<"$DISPATCH_MODELS"
 else
     models=("$work/3M-q8_0.gguf" "$work/moe-q4_0.gguf")
-    "$out/tests/models/gguf-write" --preset 3M --type q8_0 --output "${models[0]}"
-    "$out/tests/models/gguf-write" --arch qwen3moe --heads 4 --heads-kv 2 --experts 8 \
+    "$out/tests/lib/models/gguf-write" --preset 3M --type q8_0 --output "${models[0]}"
+    "$out/tests/lib/models/gguf-write" --arch qwen3moe --heads 4 --heads-kv 2 --experts 8 \
         --experts-used 2 --type q4_0 --output "${models[1]}"
     [[ -z $part ]] || models=("${models[1]}")
 fi

@@ -32,16 +32,16 @@ $(APIR_BENCH): $(call objs,$(addprefix tests/bench/,apir_bench.c options.c engin
 # By path what files read after this one name: prerequisites are expanded at once.
 BENCH_ALL := $(APIR_BENCH) $(RENDER_SERVER) $(WORKER) $(PLUGIN)
 .PHONY: bench bench-all bench-overhead bench-link bench-shares bench-vm
-bench: $(BENCH_STAMP_HOST) $(O)/tests/models/gguf-write $(O)/cdi/apir $(BENCH_ALL)
+bench: $(BENCH_STAMP_HOST) $(O)/tests/lib/models/gguf-write $(O)/cdi/apir $(BENCH_ALL)
 	@BENCH_AGAINST='$(BENCH_AGAINST)' tests/bench/bench.sh $(O) $(BENCH_ARGS)
-bench-all: $(BENCH_STAMP_HOST) $(O)/tests/models/gguf-write $(O)/cdi/apir $(BENCH_ALL)
+bench-all: $(BENCH_STAMP_HOST) $(O)/tests/lib/models/gguf-write $(O)/cdi/apir $(BENCH_ALL)
 	@BENCH_AGAINST='$(BENCH_AGAINST)' tests/bench/bench.sh $(O) --all $(BENCH_ARGS)
 bench-overhead: $(BENCH_STAMP_HOST) $(BENCH_ALL)
 	@BENCH_AGAINST='$(BENCH_AGAINST)' tests/bench/overhead.sh $(O)
 # BENCH_ARGS: the program's, or the script's, own options.
 bench-link: $(BENCH_ALL)
 	@tests/bench/link.sh $(O) $(BENCH_ARGS)
-bench-shares: $(O)/tests/models/gguf-write $(O)/cdi/apir $(BENCH_ALL)
+bench-shares: $(O)/tests/lib/models/gguf-write $(O)/cdi/apir $(BENCH_ALL)
 	@tests/bench/shares.sh $(O)
 bench-vm: all
 	@VM_IMAGES=0 tests/vm/run.sh --prepare
@@ -65,6 +65,6 @@ $(BENCH_COUNT_MANIFEST): tests/bench/count_layer.json
 	@cp $< $@
 
 .PHONY: check-dispatch check-dispatch-part
-check-dispatch check-dispatch-part: $(BENCH_COUNT) $(BENCH_COUNT_MANIFEST) $(O)/tests/models/gguf-write \
+check-dispatch check-dispatch-part: $(BENCH_COUNT) $(BENCH_COUNT_MANIFEST) $(O)/tests/lib/models/gguf-write \
                 $(RENDER_SERVER) $(WORKER) $(PLUGIN)
 	@tests/bench/dispatch.sh $(if $(filter %-part,$@),--part) $(O)

@@ -23,7 +23,7 @@ finish() {
 }
 trap finish EXIT
 mkdir -p build/bench build/models "$work/limits"
-[[ -e $model ]] || "$out/tests/models/gguf-write" --preset 135M --type q4_0 --output "$model"
+[[ -e $model ]] || "$out/tests/lib/models/gguf-write" --preset 135M --type q4_0 --output "$model"
 : >build/bench/shares.json
 
 end_all() {

@@ -22,7 +22,7 @@
 #include "protocol/ggml_probe.h"
 #include "tests/bench/stamp.h"
 
-/* tests/sandbox: what a worker does that somebody else has taken over. */
+/* tests/hostile/sandbox: what a worker does that somebody else has taken over. */
 #ifdef STAMP_HOOK
 void STAMP_HOOK(void);
 #else

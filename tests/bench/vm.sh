@@ -56,7 +56,7 @@ while [[ $# -gt 0 ]]; do
     shift 2
 done
 
-for program in tests/bench/apir-bench tests/models/gguf-write \
+for program in tests/bench/apir-bench tests/lib/models/gguf-write \
     frontend/libggml-apir.so backend/apir-render-server; do
     [[ -x $OUT/$program ]] || { echo "bench: no $OUT/$program; make all" >&2 && exit 1; }
 done

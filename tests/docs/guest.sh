@@ -5,7 +5,7 @@
 # of its own. /mnt/share/ran gets a line "BLOCK COMMANDS" for each block that has done what it says.
 set -uo pipefail
 SHARE=/mnt/share
-setup() { timeout --kill-after=5 400 bash tests/engines/setup.sh "$1" >"$SHARE/log/setup-$1.log" 2>&1; }
+setup() { timeout --kill-after=5 400 bash tests/vm/engines/setup.sh "$1" >"$SHARE/log/setup-$1.log" 2>&1; }
 
 setup machine || { tail -n 20 "$SHARE/log/setup-machine.log" && exit 1; }
 cp -a "$SHARE/host-root/." /

@@ -9,7 +9,7 @@
 #             memfd and SOCK_SEQPACKET, on a kqueue that is ours (kqueue.c) and with Linux' futex; all but
 #             those of not-run
 #
-# The compiler and that ggml are npm's (tests/hook/npm.sh), json-c is Debian's source. The last line is
+# The compiler and that ggml are npm's (tests/system/hook/npm.sh), json-c is Debian's source. The last line is
 # `macos: N passed, N failed`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -45,7 +45,7 @@ cc_of() { echo "$PWD/$work/cc-$1"; }
 out_of() { echo "build/release-macos-cc-$1/backend"; }
 
 prepare() {
-    [[ -x $zig ]] || { echo "no compiler: tests/hook/npm.sh zig-x64 fetches it" && return 1; }
+    [[ -x $zig ]] || { echo "no compiler: tests/system/hook/npm.sh zig-x64 fetches it" && return 1; }
     local arch
     for arch in aarch64 x86_64; do
         program "$(cc_of $arch)" "#!/bin/sh

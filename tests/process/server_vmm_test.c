@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The VMM's socket: which contexts are ours, refusals, the server's own end; and a context's:
- * blobs, doorbells, fences. What breaks the rules of either: tests/attacks (rows socket-*,
+ * blobs, doorbells, fences. What breaks the rules of either: tests/hostile/attacks (rows socket-*,
  * ref-shm-sizes, ref-vmm-asserts, ref-window).
  */
 #include <sys/mman.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events of one device, and copies between two. In what order events put work: tests/differ. */
+/* Events of one device, and copies between two. In what order events put work: tests/native/differ.
+ */
 #include "tests/lib/clock.h"
 #include "tests/system/apir_exercise.h"
 

@@ -2,7 +2,7 @@
 /*
  * Host buffers: memory that ggml takes for ordinary and that the device may read and write
  * itself. Where it may not, everything here must hold all the same. Transfers of all sizes, from
- * there and elsewhere: tests/differ.
+ * there and elsewhere: tests/native/differ.
  */
 #define _GNU_SOURCE
 #include "tests/lib/clock.h"

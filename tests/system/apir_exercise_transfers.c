@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- synchronous; behind a stream, between threads and around graphs: tests/differ ---------- */
+/* ---- synchronous; behind a stream, between threads and around graphs: tests/native/differ
+ * ---------- */
 
 /* Sizes around every border that a transport could have: nothing, a byte, what fits a message,
  * what fits a piece of shared memory, what fits all of it, and more. */

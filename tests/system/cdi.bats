@@ -6,7 +6,7 @@
 
 load system.bash
 
-CORPUS=tests/fuzz/corpus/cdi
+CORPUS=tests/hostile/fuzz/corpus/cdi
 
 # A container of one static program, without images, storage and network of the machine's.
 podman_with() { # SPEC-DIR CDI-DEVICE... : prints the container's environment

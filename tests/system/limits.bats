@@ -248,12 +248,12 @@ n_threads() { # NAME WORDS
 }
 
 # How often a device is waited for while a client queues transfers: counted in the worker, by a
-# library in ggml's place (tests/faults/gate.h; the tenth of its points).
+# library in ggml's place (tests/hostile/faults/gate.h; the tenth of its points).
 n_waits() { # MIB
     local gate=$T/gate-$1
     head -c 4096 /dev/zero >"$gate"
     VTEST_CONFIG="{\"threads\": 1, \"devices\": [\"Vulkan0\"], \"context_queue_mib\": $1,
-        \"sandbox_write\": [\"$T\"], \"ggml\": \"$(realpath "$OUT")/tests/faults/gate-ggml.so\"}"
+        \"sandbox_write\": [\"$T\"], \"ggml\": \"$(realpath "$OUT")/tests/hostile/faults/gate-ggml.so\"}"
     VTEST_ENV=("${VULKAN[@]}" "APIR_GATE=$gate")
     server_start
     remote "$EXERCISE" host-buffers APIR0 >"$T/queue.out"

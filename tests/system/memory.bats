@@ -30,13 +30,13 @@ native() { # DEVICE COMMAND...
     done
 }
 
-# Random work, the same on the CPU itself (tests/differ): transfers of all sizes in every way, between streams, around
+# Random work, the same on the CPU itself (tests/native/differ): transfers of all sizes in every way, between streams, around
 # graphs.
 differs() { # DEVICE SEQUENCES
     local kinds
     for kinds in bulk transfer,copy,life; do
         echo "differ $1, $kinds"
-        remote "$OUT/tests/differ/ggml-differ" --remote "$1" --only "$kinds" --without memset --seed 100 \
+        remote "$OUT/tests/native/differ/ggml-differ" --remote "$1" --only "$kinds" --without memset --seed 100 \
             --sequences "$2" --steps 40 2>"$T/differ.err"
     done
     refute grep -E 'is lost|FATAL|fatal|Sanitizer' "$VTEST_LOG"
@@ -81,7 +81,7 @@ sanitized_start() {
 }
 
 @test "memory: host buffers stay in place for a device that cannot make buffers of them" {
-    VTEST_CONFIG="{\"ggml_backends_dir\": \"$(realpath "$OUT/tests/sandbox/backends")\", \"devices\": [\"STAMP0\"]}"
+    VTEST_CONFIG="{\"ggml_backends_dir\": \"$(realpath "$OUT/tests/hostile/sandbox/backends")\", \"devices\": [\"STAMP0\"]}"
     local pinned unpinned try
     for try in {1..20}; do
         server_start

@@ -6,7 +6,7 @@
 load system.bash
 
 old_start() {
-    tests/hook/npm.sh node-x64-3.18.1 >"$T/npm" || { [[ -z ${CI-} ]]; skip "the package is not here and cannot be fetched"; }
+    tests/system/hook/npm.sh node-x64-3.18.1 >"$T/npm" || { [[ -z ${CI-} ]]; skip "the package is not here and cannot be fetched"; }
     local folder library
     folder=$(realpath "$(cat "$T/npm")/bins/linux-x64")
     library=$(find "$folder" -name 'libggml.*so')

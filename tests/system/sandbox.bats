@@ -3,14 +3,14 @@
 #
 # What a worker cannot do that a guest has taken over: a test for each rule of its sandbox. The
 # worker is a real one below stock virglrenderer; what tries to get out of it is the backend that
-# its ggml has loaded (tests/sandbox/escape.c).
+# its ggml has loaded (tests/hostile/sandbox/escape.c).
 
 load system.bash
 
 setup() {
     common_setup
-    BACKENDS=$(realpath "$OUT/tests/sandbox/backends")
-    WITHOUT=$(realpath "$OUT/tests/sandbox/without")
+    BACKENDS=$(realpath "$OUT/tests/hostile/sandbox/backends")
+    WITHOUT=$(realpath "$OUT/tests/hostile/sandbox/without")
     escape_config
 }
 

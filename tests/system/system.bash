@@ -237,8 +237,8 @@ model() {
     mkdir -p build/models
     {
         flock 9
-        if [[ ! -e $MODEL || $OUT/tests/models/gguf-write -nt $MODEL ]]; then
-            "$OUT/tests/models/gguf-write" "$@" --output "$MODEL" 9>&-
+        if [[ ! -e $MODEL || $OUT/tests/lib/models/gguf-write -nt $MODEL ]]; then
+            "$OUT/tests/lib/models/gguf-write" "$@" --output "$MODEL" 9>&-
         fi
     } 9>"$MODEL.lock"
 }

@@ -127,14 +127,14 @@ second_graphs() {
 # prompts KEYS DEVICE ENV...: on servers with KEYS several graphs that take long, all but the first in parts, beside another
 # class's; natively on DEVICE with ENV.
 prompts() {
-    local run=("$OUT/tests/options/logits" --model "$MODEL" --fa on --prompt-tokens 1536 --ubatch 512 --gen 4)
+    local run=("$OUT/tests/native/options/logits" --model "$MODEL" --fa on --prompt-tokens 1536 --ubatch 512 --gen 4)
     VTEST_ENV+=(APIR_LOG=debug)
     first ", \"weight\": 1, \"latency\": true$1"
     second ", \"weight\": 1$1"
     busy second "${SECOND[@]}"
     env -u GGML_BACKEND_PATH "${@:3}" "${run[@]}" --device "$2" --out "$T/native"
     remote "${run[@]}" --device APIR0 --out "$T/remote"
-    "$OUT/tests/options/options-compare" "$T/native" "$T/remote"
+    "$OUT/tests/native/options/options-compare" "$T/native" "$T/remote"
     in_log 'a graph in parts'
 }
 

@@ -27,7 +27,7 @@ $(filter-out $(RING_TESTS) $(ORDERS_TEST) $(QUERY_TEST),$(UNIT_PROGRAMS)): %: %.
 # ggml's public headers and its builders, to hold the probe and the rules against.
 $(addprefix $(O)/tests/unit/,protocol/probe_test.o backend/rules_test.o frontend/orders_test.o): private PKGS := ggml cmocka
 $(O)/tests/unit/backend/rules_test $(ORDERS_TEST): private EXTRA_LIBS := -lggml-base -lm
-$(O)/tests/unit/backend/rules_test: $(call objs,tests/fuzz/graph_ops.c)
+$(O)/tests/unit/backend/rules_test: $(call objs,tests/hostile/fuzz/graph_ops.c)
 # The test counts how often a client looks.
 $(O)/tests/unit/frontend/wait_test: private EXTRA_LIBS := -Wl,--wrap=syscall
 # The kernel is the test's own.

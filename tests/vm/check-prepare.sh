@@ -8,7 +8,7 @@
 #   prepare_native MODEL N      prints the text of the same greedy run without us
 #   prepare_install DESTDIR     what a distribution's guest package would install, in VM_ARCH's programs
 #   prepare_config FILE [KEY]...  the host worker's configuration
-#   prepare_machine FOLDER      all that tests/engines/setup.sh finds in the VM: FOLDER/share, to be
+#   prepare_machine FOLDER      all that tests/vm/engines/setup.sh finds in the VM: FOLDER/share, to be
 #                               shared, FOLDER/archives, a disk, and FOLDER/backend.json, the host's
 #
 # PREPARE_PROMPT is the prompt of all greedy runs; PREPARE_GREEDY the options
@@ -23,8 +23,8 @@ PREPARE_GREEDY='-c 512 -b 16 -ub 16 -t 1 -tb 1 --temp 0 --seed 1 -no-cnv --no-wa
 prepare_model() { # FILE ARGS...
     local file=$1
     shift
-    if [[ ! -e $file || $OUT/tests/models/gguf-write -nt $file ]]; then
-        "$OUT/tests/models/gguf-write" "$@" --output "$file"
+    if [[ ! -e $file || $OUT/tests/lib/models/gguf-write -nt $file ]]; then
+        "$OUT/tests/lib/models/gguf-write" "$@" --output "$file"
     fi
 }
 

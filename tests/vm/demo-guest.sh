@@ -8,8 +8,8 @@ set -euo pipefail
 SHARE=/mnt/share
 # shellcheck source=/dev/null
 . "$SHARE/agreed"
-# shellcheck source=tests/engines/lib.sh
-. tests/engines/lib.sh
+# shellcheck source=tests/vm/engines/lib.sh
+. tests/vm/engines/lib.sh
 # shellcheck source=tests/lib/patience.bash
 . tests/lib/patience.bash
 work=$(mktemp -d)
@@ -158,10 +158,10 @@ if [[ -n ${VM_SUITE-} ]]; then
     fi
 
     step dockerd "dockerd, and the image in its store"
-    { bash tests/engines/setup.sh log && bash tests/engines/setup.sh docker; } >"$log" 2>&1
+    { bash tests/vm/engines/setup.sh log && bash tests/vm/engines/setup.sh docker; } >"$log" 2>&1
     for name in "${rows[@]}"; do
         step "$name" "the row $name of make check-engines"
-        SUITE=engines bash tests/engines/row.sh "$name" >"$log" 2>&1
+        SUITE=engines bash tests/vm/engines/row.sh "$name" >"$log" 2>&1
     done
     step docker-completion "a greedy completion of docker on APIR0"
     completes run_docker "${device[@]}" "$image"

@@ -11,7 +11,7 @@
 
 #include "backend/worker/rules/op.h"
 #include "backend/worker/rules/rules.h"
-#include "tests/fuzz/graph_ops.h"
+#include "tests/hostile/fuzz/graph_ops.h"
 #include "tests/lib/graph_write.h"
 
 static const char not_known[] = "op: not one that may be computed here";
@@ -396,6 +396,6 @@ TEST(what_ggml_builds_is_accepted)
         const char *op = ggml_op_name((enum ggml_op)i);
         /* The builder of ADD1 is deprecated. */
         if (!seen[i] && !is_banned(op) && i != GGML_OP_NONE && i != GGML_OP_ADD1)
-            fail_msg("no builder in tests/fuzz/graph_ops.c: %s", op);
+            fail_msg("no builder in tests/hostile/fuzz/graph_ops.c: %s", op);
     }
 }

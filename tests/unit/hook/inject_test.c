@@ -8,7 +8,7 @@
 #include "tests/lib/image_tree.h"
 #include "tests/lib/mount_namespace.h"
 
-/* What an image has in the way: tests/hook/rootfs.bats (attacks hook-links, hook-odd-files,
+/* What an image has in the way: tests/system/hook/rootfs.bats (attacks hook-links, hook-odd-files,
  * hook-bind-mounts). */
 #define NODE "/dev/dri/renderD128"
 
