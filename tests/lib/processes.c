@@ -189,8 +189,12 @@ const char *process_built(const char *name)
     if (n < 0)
         die("/proc/self/exe: %s", strerror(errno));
     self[n] = '\0';
-    for (int i = 0; i < 3; i++) /* tests/FOLDER/PROGRAM */
-        *strrchr(self, '/') = '\0';
+    char *tests = NULL; /* of tests/FOLDER.../PROGRAM */
+    for (char *s = self; (s = strstr(s, "/tests/")); s++)
+        tests = s;
+    if (!tests)
+        die("%s: in no folder of tests", self);
+    *tests = '\0';
     snprintf(path, sizeof(path), "%s/%s", self, name);
     return path;
 }

@@ -95,6 +95,15 @@ END
     [[ $output == *gpu7*'apir cdi list'* ]]
 }
 
+@test "run: a spec's own way to the host wins over its node" {
+    echo '{"cdiVersion": "0.5.0", "kind": "virtgpu/apir", "devices": [{"name": "gpu0", "containerEdits":
+        {"deviceNodes": [{"path": "/dev/null"}], "env": ["APIR_TRANSPORT=vtest:/x"]}}]}' >"$T/own.json"
+    run -0 --separate-stderr "$APIR" run --spec "$T/own.json" --device gpu0 --print
+    [[ $output == APIR_TRANSPORT=vtest:/x ]]
+    run -0 --separate-stderr "$APIR" spec --format bwrap --spec "$T/own.json" --device gpu0
+    [[ $output != *virtgpu:/dev/null* ]]
+}
+
 # lost PATTERN COMMAND...: the program lists its devices without APIR0, and one line of ours says why.
 lost() {
     run -0 --separate-stderr timeout "$(patience 60)" "${@:2}" llama-bench --list-devices

@@ -429,6 +429,13 @@ static void crash(void *answer, const void *arg)
     raise(SIGKILL);
 }
 
+/* As a library may. */
+static void leave(void *answer, const void *arg)
+{
+    memcpy(answer, arg, 1);
+    _exit(0);
+}
+
 static void hang(void *answer, const void *arg)
 {
     (void)answer;
@@ -447,6 +454,9 @@ TEST_WITHIN(children_answer_die_or_are_late, setup, teardown)
     assert_int_equal(cdi_child_run(crash, NULL, 60000, &answer, 1, text, sizeof(text)),
                      CDI_CHILD_DIED);
     assert_non_null(strstr(text, "Killed"));
+    assert_int_equal(cdi_child_run(leave, &seven, 60000, &answer, 1, text, sizeof(text)),
+                     CDI_CHILD_DIED);
+    assert_non_null(strstr(text, "without an answer"));
     assert_int_equal(cdi_child_run(hang, NULL, 50, &answer, 1, text, sizeof(text)), CDI_CHILD_LATE);
     assert_non_null(strstr(text, "no answer within"));
 }

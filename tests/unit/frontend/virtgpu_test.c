@@ -115,3 +115,16 @@ TEST(a_vmm_that_gives_no_memory_is_asked_for_its_server)
 {
     refused(EINVAL, "is its RENDER_SERVER_EXEC_PATH apir-render-server, and does that still run?");
 }
+
+TEST(a_silence_that_is_no_number_is_the_usual_one)
+{
+    static const char *const texts[] = {"", "-1", "+20", " 20", "20s", "x", "0"};
+
+    assert_int_equal(setenv("APIR_SILENCE_SECONDS", "20", 1), 0);
+    assert_true(transport_silence() == UINT64_C(20000000000));
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        assert_int_equal(setenv("APIR_SILENCE_SECONDS", texts[i], 1), 0);
+        assert_true(transport_silence() == UINT64_C(15000000000));
+    }
+    assert_int_equal(unsetenv("APIR_SILENCE_SECONDS"), 0);
+}
