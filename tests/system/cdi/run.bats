@@ -100,8 +100,8 @@ END
         {"deviceNodes": [{"path": "/dev/null"}], "env": ["APIR_TRANSPORT=vtest:/x"]}}]}' >"$T/own.json"
     run -0 --separate-stderr "$APIR" run --spec "$T/own.json" --device gpu0 --print
     [[ $output == APIR_TRANSPORT=vtest:/x ]]
-    run -0 --separate-stderr "$APIR" spec --format bwrap --spec "$T/own.json" --device gpu0
-    [[ $output != *virtgpu:/dev/null* ]]
+    run -0 --separate-stderr "$APIR" spec --format apptainer --spec "$T/own.json" --device gpu0
+    [[ $output == *vtest:/x* && $output != *virtgpu:/dev/null* ]]
 }
 
 # lost PATTERN COMMAND...: the program lists its devices without APIR0, and one line of ours says why.
