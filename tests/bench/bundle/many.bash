@@ -67,12 +67,15 @@ many_values() { # METRIC FILE...
 }
 many_middle() { awk '{ v[NR] = $1 } END { if (NR) print v[int((NR + 1) / 2)] }'; }
 
-# Until each of the files has TEXT: a driver may compile for minutes at first.
+# Until each of the files has TEXT: a driver may compile for minutes at first. All programs of this shell go on
+# meanwhile: one that has ended will not write it.
 many_wait() { # TEXT FILE...
-    local tries text=$1
+    local tries running text=$1
     shift
+    running=$(jobs -pr | wc -l)
     for ((tries = 0; tries < 3000; tries++)); do
         [[ $(grep -alF "$text" "$@" | wc -l) -lt $# ]] || return 0
+        [[ $(jobs -pr | wc -l) -eq $running ]] || return 1
         read -rt 0.1 <> <(:) || :
     done
     return 1
@@ -90,27 +93,28 @@ many_together() { # SIDE PROGRAMS MODEL
 # percentile of the time of a token (with a cache to clear) in ms, and the tokens of the prompts in a second.
 many_beside() { # CHAT PROMPTS
     local i pids=() sum chat=$work/tokens
-    rm -f "$work"/prompts*
+    rm -rf "$work/beside"
+    mkdir "$work/beside"
     for ((i = 1; i <= many_prompts; i++)); do
-        : >"$work/prompts$i.err"
+        : >"$work/beside/$i.err"
         many_at "$2" llama-bench -m "$models/8B.gguf" -dev "$(many_dev "$2")" -ngl 99 -fa 1 -p 2048 -n 0 -r 40 \
-            --progress -o json >"$work/prompts$i.json" 2>"$work/prompts$i.err" </dev/null &
+            --progress -o json >"$work/beside/$i.json" 2>"$work/beside/$i.err" </dev/null &
         pids+=($!)
     done
-    if ! many_wait 'prompt run 2/' "$work"/prompts*.err; then
+    if ! many_wait 'prompt run 2/' "$work"/beside/*.err; then
         echo "prompts that do not get on:" >>"$log"
-        tail -n 2 "$work"/prompts*.err >>"$log"
+        tail -n 2 "$work"/beside/*.err >>"$log"
         return 1
     fi
     : >"$chat"
     # Only what was measured while both were at it.
     while many_at "$1" llama-bench -m "$models/135M.gguf" -dev "$(many_dev "$1")" -ngl 99 -fa 1 -p 0 -n 1 -r 100 \
         -o json >"$work/tokens.part" 2>>"$log" </dev/null &&
-        ! grep -aq 'prompt run 40/' "$work"/prompts*.err; do
+        ! grep -aq 'prompt run 40/' "$work"/beside/*.err; do
         cat "$work/tokens.part" >>"$chat"
     done
     wait "${pids[@]}" || return 1
-    sum=$(sed -n 's/.*"avg_ts": \([0-9.]*\).*/\1/p' "$work"/prompts*.json | awk '{ sum += $1 } END { print sum }')
+    sum=$(sed -n 's/.*"avg_ts": \([0-9.]*\).*/\1/p' "$work"/beside/*.json | awk '{ sum += $1 } END { print sum }')
     sed -n '/"samples_ns"/,/\]/p' "$chat" | grep -oE '[0-9]{4,}' | sort -n |
         awk -v prompts="$sum" '
             { v[NR] = $1 / 1e6 }
