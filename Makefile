@@ -84,7 +84,7 @@ ifneq ($(INNER_GOALS),)
 $(INNER_GOALS): inside
 # Two suites also want the virglrenderer of the Debian release before.
 inside: sysroot $(if $(filter check check-system% nightly,$(GOALS)),sysroot-trixie) \
-        $(if $(filter check check-system% check-hook check-ggml check-macos bundle-ggml nightly,$(GOALS)),npm-packages) \
+        $(if $(filter check check-system% check-hook check-ggml check-macos% bundle-ggml nightly,$(GOALS)),npm-packages) \
         | $(filter clean,$(GOALS))
 	@tests/env/enter.sh $(CALLER_BINDS) $(MAKE) --no-print-directory $(if $(DEMO_ALONE),-j$$(($(JOBS) + 2))) $(INNER_GOALS) \
 	    MODE=$(MODE) CC='$(CC)' $(MAKEOVERRIDES) $(CALLER_VARS)
@@ -109,7 +109,7 @@ sysroot-trixie:
 # Third-party programs with a ggml of their own. Where they cannot be had, the tests say so.
 NPM_PACKAGES := node-x64 node-x64-old node-x64-static node-x64-3.18.1 node-arm64 \
     $(if $(filter check-ggml bundle-ggml nightly,$(GOALS)),$(addprefix node-x64-,3.13.0 3.20.0 3.21.1)) \
-    $(if $(filter check-macos nightly,$(GOALS)),zig-x64 mac-arm64) \
+    $(if $(filter check check-macos% nightly,$(GOALS)),zig-x64 mac-arm64) \
     $(if $(filter lavapipe gpu,$(DEVICE))$(filter bundle-ggml,$(GOALS)),\
         $(addprefix node-x64-vulkan-,3.6.0 3.13.0 3.18.1 3.20.0 3.21.1 3.22.1))
 .PHONY: npm-packages

@@ -24,6 +24,7 @@ CHECK_STEPS := \
     'top=check-top' \
     '+host0=check-host0' \
     '+cdi=check-cdi' \
+    '+macos-part=check-macos-part' \
     '+dispatch-part=check-dispatch-part' \
     '+options-part=check-options-part' \
     '+archs-part:upstream=check-archs-part' \

@@ -2,6 +2,8 @@
 #
 # make check-macos: the host's part for macOS, as far as this machine can tell; run.sh says more.
 
-.PHONY: check-macos
+.PHONY: check-macos check-macos-part
 check-macos:
 	@MAKE='$(MAKE)' tests/macos/run.sh
+check-macos-part:
+	@MAKE='$(MAKE)' tests/macos/run.sh --part
