@@ -1,13 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# run.sh [--part]: what can be known of the host's part on macOS without a Mac (docs/macos.md).
+# run.sh --part | SUITES OUT: what can be known of the host's part on macOS without a Mac (docs/macos.md).
 #
 #   links     apir-render-server and apir-worker of both architectures, by zig's cross compiler
 #   exports   each function of ggml that the worker looks up is in a ggml that has Metal
 #   units     what is in posix/ runs here: units of a server and a worker without epoll, signalfd, eventfd,
 #             memfd and SOCK_SEQPACKET, on a kqueue that is ours (kqueue.c) and with Linux' futex; all but
 #             those of not-run
+#   suites    such a server and worker in SUITES (suites.sh), with the Linux build OUT. virglrenderer takes only memory
+#             that can be sealed (sealed.c)
 #
 # The compiler and that ggml are npm's (tests/system/hook/npm.sh), json-c is Debian's source. --part: links of one
 # architecture, with the names of json-c's functions in place of json-c, and exports; what npm does not give is skipped,
@@ -127,6 +129,7 @@ is_seen() { (names() { echo ggml_no_such_function; } && missing | grep -x ggml_n
 # ---- units -----------------------------------------------------------------------------
 
 posix=build/release-posix-gcc
+backend=$posix/backend
 
 # PROGRAM or PROGRAM TEST, a line each.
 not_run() { sed 's/#.*//' tests/macos/not-run | awk 'NF { print $1, $2 }'; }
@@ -149,27 +152,56 @@ not_run_is_known() {
     done < <(not_run)
 }
 
+posix_make() { # LDFLAGS GOAL...
+    "${MAKE:-make}" --no-print-directory -j"$(nproc)" SYSTEM=posix MODE=release CC=gcc CFLAGS='-isystem tests/macos/include' \
+        LDFLAGS="$work/kqueue.o $work/unfiltered.o -Wl,--wrap=close,--wrap=worker_sandbox_filter $1" "${@:2}"
+}
+
 posix_build() {
     local part
-    for part in kqueue unfiltered; do
+    for part in kqueue unfiltered sealed; do
         gcc -std=gnu17 -O1 -g -Wall -Wextra -Wconversion -Werror -isystem tests/macos/include -c -o "$work/$part.o" \
             "tests/macos/$part.c" || return 1
     done
     # shellcheck disable=SC2046 # one word each
-    "${MAKE:-make}" --no-print-directory -j"$(nproc)" SYSTEM=posix MODE=release CC=gcc CFLAGS='-isystem tests/macos/include' \
-        LDFLAGS="$work/kqueue.o $work/unfiltered.o -Wl,--wrap=close,--wrap=worker_sandbox_filter" $(programs)
+    posix_make '' "$backend/apir-worker" $(programs)
+}
+
+# Server and worker that virglrenderer of Linux takes memory from. The next posix_build links the server anew.
+sealed_build() {
+    local server=$backend/apir-render-server
+    rm -rf "$work/sealed" "$server"
+    mkdir "$work/sealed"
+    posix_make "$work/sealed.o -Wl,--wrap=server_unnamed_create" "$server" || return 1
+    mv "$server" "$work/sealed/"
+    cp "$backend/apir-worker" "$work/sealed/"
+}
+
+# These have been run in another way by others: the same ones again.
+again=0 again_failed=0
+count() { # LOG: its last line "NAME: N passed, N failed"; without one, one has failed
+    local p f
+    read -r p f < <(sed -nE 's/^(units|system): ([0-9]+) passed, ([0-9]+) failed$/\2 \3/p' "$1") || f=1
+    again=$((again + ${p:-0})) again_failed=$((again_failed + f))
 }
 
 units() {
-    local log=$work/units.log p f
+    local log=$work/units.log
     try "units of posix/ build" posix_build
     # shellcheck disable=SC2046 # one word each
     APIR_TEST_POSIX=1 UNIT_WITHOUT=$(not_run | awk 'NF > 1 { printf "%s%s", n++ ? " " : "", $2 }') \
         tests/unit/run.sh $(programs) >"$log" 2>&1 || :
     grep -v '^ok ' "$log" || :
-    read -r p f < <(sed -nE 's/^units: ([0-9]+) passed, ([0-9]+) failed$/\1 \2/p' "$log") || f=1
-    passed=$((passed + ${p:-0})) failed=$((failed + f))
-    echo "macos: of these again: ${p:-0} passed, $f failed"
+    count "$log"
+}
+
+suites() { # SUITES OUT
+    local log=$work/suites.log
+    try "server and worker of posix/ build, for virglrenderer" sealed_build
+    [[ -x $work/sealed/apir-worker ]] || return 0
+    "$1" "$2" "$work/sealed/apir-render-server" >"$log" 2>&1 || :
+    grep -vE '^(ok |1\.\.)' "$log" || :
+    count "$log"
 }
 
 # What nothing of this runs: thin calls, and the sandbox's profile.
@@ -193,6 +225,9 @@ else
     links json_c aarch64 x86_64
     find_all
     units
+    suites "$@"
+    passed=$((passed + again)) failed=$((failed + again_failed))
+    echo "macos: of these again: $again passed, $again_failed failed"
 fi
 try "what only a Mac can run has less than 300 lines" is_little
 try "what is not run is known by name" not_run_is_known

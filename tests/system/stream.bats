@@ -14,7 +14,7 @@ setup() {
 # stream_start [VARIABLE=VALUE]...
 stream_start() {
     VTEST_ENV=("RENDER_SERVER_EXEC_PATH=$(realpath "$OUT/tests/system/stream-proxy")"
-        "STREAM_PROXY_SERVER=$(realpath "$OUT/backend/apir-render-server")" "$@")
+        "STREAM_PROXY_SERVER=$(realpath "${STREAM_PROXY_SERVER:-$OUT/backend/apir-render-server}")" "$@")
     server_start
 }
 

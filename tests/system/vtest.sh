@@ -16,8 +16,8 @@
 #   VTEST_PID     the server, which leads a process group of its own
 #   VTEST_TRANSPORT  vtest, or what unix.sh has started instead
 # Before it, a caller may set VTEST_CONFIG (the worker's configuration, JSON), VTEST_SERVER (which
-# virgl_test_server), VTEST_ARGS (more arguments for it, an array) and VTEST_ENV (environment for
-# server and workers, an array of NAME=VALUE).
+# virgl_test_server), VTEST_RENDER_SERVER (what that one starts in place of apir-render-server), VTEST_ARGS (more
+# arguments for it, an array) and VTEST_ENV (environment for server and workers, an array of NAME=VALUE).
 
 # shellcheck source=tests/lib/patience.bash
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/patience.bash"
@@ -81,7 +81,7 @@ vtest_start() {
     vtest_place "$1" vtest socket || return 1
     # SIGPIPE as under QEMU: a client that is killed before it has its answer ends the test server
     # otherwise.
-    vtest_launch vtest_listens RENDER_SERVER_EXEC_PATH="$(realpath "$1/backend/apir-render-server")" \
+    vtest_launch vtest_listens RENDER_SERVER_EXEC_PATH="$(realpath "${VTEST_RENDER_SERVER:-$1/backend/apir-render-server}")" \
         ${VTEST_ENV[@]+"${VTEST_ENV[@]}"} env --ignore-signal=PIPE \
         "$server" --no-virgl --venus --socket-path "$VTEST_SOCKET" \
         ${VTEST_ARGS[@]+"${VTEST_ARGS[@]}"}
