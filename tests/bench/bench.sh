@@ -59,20 +59,16 @@ done
 unset GGML_BACKEND_PATH APIR_TRANSPORT APIR_LOG APIR_ON_LOSS
 # What ggml finds here must be what a case asks for, not a GPU that it came across.
 export GGML_VK_VISIBLE_DEVICES=
-bench=$out/tests/bench/apir-bench
 
 # ---- one case ------------------------------------------------------------------
 
-servers=() # leaders of process groups that are ours
-child=     # the program that measures
+rpc=   # ggml's server
+child= # what measures
 
 cleanup() {
-    local status=$? pid
-    [[ -z $child ]] || kill "$child" 2>/dev/null || :
-    for pid in ${servers[@]+"${servers[@]}"}; do
-        kill -TERM -- "-$pid" 2>/dev/null || :
-        wait "$pid" 2>/dev/null || :
-    done
+    local status=$?
+    # shellcheck disable=SC2086 # empty, or a number
+    kill $child $rpc 2>/dev/null || :
     vtest_stop || :
     [[ -z ${work-} ]] || rm -rf "$work"
     exit "$status"
@@ -88,19 +84,6 @@ run() {
     return "$rc"
 }
 
-remoted() { # COMMAND...: with APIR0 in reach
-    local vars
-    mapfile -t vars < <(vtest_env "$out")
-    run env "${vars[@]}" "$@"
-}
-
-host_start() { # CONFIG
-    # shellcheck disable=SC2034 # read by vtest_start
-    VTEST_CONFIG=$1
-    vtest_start "$out"
-    trap cleanup EXIT # vtest_start has set its own
-}
-
 # Written anew only if the writer changed: its output depends on nothing else.
 model() { # PRESET [TYPE [VOCAB]]: sets $file
     local type=${2:-q8_0}
@@ -113,40 +96,16 @@ model() { # PRESET [TYPE [VOCAB]]: sets $file
     fi
 }
 
-# True once somebody listens on this TCP port.
-port_listens() {
-    local hex
-    printf -v hex ':%04X' "$1"
-    awk -v port="$hex" '$2 ~ port "$" && $4 == "0A" { found = 1 } END { exit !found }' \
-        /proc/net/tcp /proc/net/tcp6
-}
-
-server_start() { # COMMAND...: in a process group of its own; its log is $work/server.log
-    setsid "$@" >"$work/server.log" 2>&1 </dev/null &
-    server=$!
-    servers+=("$server")
-}
-
-server_wait() { # CHECK...: until it succeeds
-    local tries
-    for ((tries = 0; tries < 1000; tries++)); do
-        ! "$@" || return 0
-        kill -0 "$server" 2>/dev/null || break
-        pause 0.02
-    done
-    tail -n 5 "$work/server.log" >&2
-    return 1
-}
-
+# In state 0A, listening.
+rpc_listens() { awk -v port="$(printf ':%04X' "$port")" '$2 ~ port "$" && $4 == "0A" { found = 1 } END { exit !found }' /proc/net/tcp; }
 rpc_start() { # DEVICE [NAME=VALUE]...: sets $endpoint
-    local program port
+    local program port=50152
     program=$(compgen -G '/usr/libexec/*/llama/bin/ggml-rpc-server' | head -n 1 ||
         command -v ggml-rpc-server) || die "no ggml-rpc-server here (package libggml0-backend-rpc)"
-    for ((port = 50152; port < 50252; port++)); do
-        port_listens "$port" || break
-    done
-    server_start env "${@:2}" "$program" --host 127.0.0.1 --port "$port" --device "$1" --threads 1
-    server_wait port_listens "$port" || die "ggml-rpc-server does not listen on port $port"
+    while rpc_listens; do port=$((port + 1)); done
+    env "${@:2}" "$program" --host 127.0.0.1 --port "$port" --device "$1" --threads 1 >"$work/rpc.log" 2>&1 </dev/null &
+    rpc=$!
+    wait_until 20 rpc_listens || die "ggml-rpc-server does not listen: $(tail -n 5 "$work/rpc.log")"
     endpoint=127.0.0.1:$port
 }
 
@@ -155,135 +114,6 @@ pick() { if [[ -n $quick ]]; then echo "$1"; else echo "$2"; fi; } # QUICK FULL
 
 case_overhead() {
     BENCH_AGAINST='' run tests/bench/overhead.sh "$out" --out "$samples" ${quick:+--tokens 5000} >&2
-}
-
-on_core() { # CORE PID: with its threads, and what they will start
-    taskset -acp "$1" "$2" >/dev/null || die "cannot put process $2 on core $1"
-}
-
-# All servers compute on core 1 (why: docs/bench-method.md, Cores).
-cores_choose() { # CORES: this program's, in the turns of each side; sets $cores
-    cores=()
-    [[ $(nproc) -gt 1 ]] || return 0
-    on_core 1 "$VTEST_PID"
-    on_core 1 "$server"
-    cores=(--cores "$1")
-}
-
-peer_start() { # CORE SIDE-OF-SERVE [NAME=VALUE]...: sets $peer and $pid
-    local pipe=$work/peer to from
-    mkfifo "$pipe.in" "$pipe.out"
-    setsid env "${@:3}" taskset -c "$1" "$bench" serve --model "$file" --side "$2" \
-        "${at_once[@]}" <"$pipe.in" >"$pipe.out" &
-    pid=$!
-    servers+=("$pid")
-    exec {to}>"$pipe.in" {from}<"$pipe.out"
-    rm "$pipe.in" "$pipe.out"
-    peer=peer:$from,$to
-}
-
-# Below the server is one process for each client, below that our server, and the worker.
-worker_find() { # sets $worker
-    worker=$(pgrep -P "$VTEST_PID") && worker=$(pgrep -P "$worker") &&
-        worker=$(pgrep -P "$worker") && [[ $worker =~ ^[0-9]+$ ]]
-}
-
-worker_gone() { ! kill -0 "$worker" 2>/dev/null; }
-
-# Another server: how its pages lie makes a difference. After cpu_start.
-rpc_renew() {
-    kill -- "-$server" 2>/dev/null || :
-    wait "$server" 2>/dev/null || :
-    rpc_start CPU
-    [[ $(nproc) -eq 1 ]] || on_core 1 "$server"
-}
-
-# Prompts, all sides at once: their ratios tell apart what turns one after the other cannot. Those who
-# compute share a core; who only asks, waits or forwards is on another. Every round has new processes:
-# how their pages lie makes a difference. After cpu_start, with its servers and its model.
-cpu_at_once() { # PRESET ROUNDS TURNS TOKENS
-    local round vars peer pid worker sides core=1 at_once=(--pp "$4" --tg 0)
-    mapfile -t vars < <(vtest_env "$out")
-    [[ $(nproc) -gt 1 ]] || core=0
-    on_core 0 "$VTEST_PID"
-    for ((round = 0; round < $2; round++)); do
-        rpc_renew
-        peer_start "$core" native=CPU
-        sides=(--side "native=$peer,$pid")
-        peer_start 0 "rpc=rpc:$endpoint"
-        sides+=(--side "rpc=$peer,$server")
-        peer_start 0 apir=APIR0 "${vars[@]}"
-        server_wait worker_find || die "no worker"
-        on_core "$core" "$worker"
-        sides+=(--side "apir=$peer,$worker")
-        run "$bench" llama --case "cpu-$1" --out "$samples" --at-once \
-            "${sides[@]}" "${at_once[@]}" --pairs "$3" --first "$round"
-        # Or the next round would find this one.
-        server_wait worker_gone || die "the worker does not end"
-    done
-}
-
-# One after the other, with new processes in every round, too.
-cpu_in_turns() { # PRESET ROUNDS PAIRS OPTION...
-    local round
-    for ((round = 0; round < $2; round++)); do
-        rpc_renew
-        remoted "$bench" llama --case "cpu-$1" --model "$file" --out "$samples" --same apir \
-            ${cores[@]+"${cores[@]}"} \
-            --side native=CPU --side apir=APIR0 --side "rpc=rpc:$endpoint" \
-            --pairs "$3" --first "$((round * $3))" "${@:4}"
-    done
-}
-
-cpu_start() { # PRESET: servers, and what loading takes
-    model "$1"
-    host_start '{"threads": 1}'
-    rpc_start CPU
-    remoted "$bench" load --case "cpu-$1" --model "$file" --out "$samples" \
-        --side native=CPU --side apir=APIR0 --side "rpc=rpc:$endpoint" --pairs "$(pick 2 10)"
-    cores_choose '1,0,0' # native computes here, for the others this program asks and waits
-}
-
-# What llama.cpp and the road take by themselves: the host computes nothing.
-case_stamp-135M() {
-    local cores
-    model 135M
-    # As in overhead.sh: the server is not to fill a shader cache beside what is measured.
-    host_start "{\"ggml_backends_dir\": \"$out/tests/bench/backends\", \"devices\": [\"STAMP0\"],
-        \"spare_workers\": 0, \"shader_seconds\": 0}"
-    rpc_start STAMP0 "GGML_BACKEND_PATH=$out/tests/bench/libggml-stamp.so"
-    cores_choose '0,0,0' # what is left of each side is this program's own time
-    remoted "$bench" llama --case stamp-135M --model "$file" --out "$samples" \
-        --stamp "$out/tests/bench/libggml-stamp.so" ${cores[@]+"${cores[@]}"} \
-        --side native=STAMP0 --side apir=APIR0 --side "rpc=rpc:$endpoint" \
-        --pairs "$(pick 6 60)" --pp 512 --tg 64
-}
-
-case_cpu-135M() {
-    local cores
-    cpu_start 135M
-    cpu_in_turns 135M 1 "$(pick 2 10)" --pp "$(pick 64 512)" --tg 0
-    # Turns of a sixth of a second: the shorter they are, the nearer is what both meet.
-    cpu_in_turns 135M "$(pick 1 10)" "$(pick 6 20)" --pp 0 --tg 16
-    cpu_at_once 135M "$(pick 1 10)" "$(pick 1 2)" "$(pick 64 512)"
-}
-
-case_idle() {
-    model 3M
-    host_start '{"threads": 1}'
-    remoted "$bench" idle --case idle --model "$file" --out "$samples" --side apir=APIR0 \
-        --server "$VTEST_PID" --seconds "$(pick 5 60)"
-}
-
-case_memory() {
-    local tokens
-    model 3M
-    tokens=$(pick 5000 100000)
-    run "$bench" soak --case memory --model "$file" --out "$samples" --side native=CPU \
-        --tokens "$tokens"
-    host_start '{"threads": 1}'
-    remoted "$bench" soak --case memory --model "$file" --out "$samples" --side apir=APIR0 \
-        --tokens "$tokens" --server "$VTEST_PID"
 }
 
 # What a token that computes nothing costs with each build, in turns.
@@ -303,62 +133,92 @@ case_against() {
     done
 }
 
-# ---- as a user meets it: llama.cpp's programs, with their defaults and the host's --------------
+# ---- llama.cpp's programs, natively and on the host ------------------------------------------
 
 # Where prompts are computed, weights are of a type that ggml repacks for the CPU: natively, batches of 32 and more
 # of other types are for a BLAS backend, if there is one, and Debian's comes with the reference BLAS, which is slow.
 
-user_host_start() {
-    VTEST_CONFIG='{}'
+host_start() { # [CONFIG]
+    # shellcheck disable=SC2034 # read by unix_start
+    VTEST_CONFIG=${1-'{}'}
     unix_start "$out"
-    trap cleanup EXIT
+    trap cleanup EXIT # unix_start has set its own
 }
-user_programs() { # COMMAND OPTION...: with $file, as the case $one
-    remoted tests/bench/programs.sh "$1" --case "$one" --model "$file" --out "$samples" --side native=CPU \
-        --side apir=APIR0 "${@:2}"
+programs() { # COMMAND OPTION...: with $file, as the case $one
+    local vars
+    mapfile -t vars < <(vtest_env "$out")
+    run env "${vars[@]}" tests/bench/programs.sh "$1" --case "$one" --model "$file" --out "$samples" \
+        --side "native=${native-CPU}" --side apir=APIR0 --server "$VTEST_PID" "${@:2}"
 }
-user_turns() { # COMMAND OPTION...
-    user_host_start
-    user_programs "$@"
+turns() { # COMMAND OPTION...
+    host_start
+    programs "$@"
 }
 
+# What llama.cpp and the road take by themselves: the host computes nothing.
+case_stamp-135M() {
+    local stamp=$out/tests/bench/libggml-stamp.so
+    model 135M
+    # As in overhead.sh: the server is not to fill a shader cache beside what is measured.
+    host_start "{\"ggml_backends_dir\": \"$out/tests/bench/backends\", \"devices\": [\"STAMP0\"],
+        \"spare_workers\": 0, \"shader_seconds\": 0}"
+    rpc_start STAMP0 "GGML_BACKEND_PATH=$stamp"
+    native=STAMP0 programs default --backend "$stamp" --side "rpc=rpc:$endpoint" --pairs "$(pick 2 20)" --repeat 5 -- -t 1
+}
+# One thread computes on every side.
+case_cpu-135M() {
+    model 135M q4_0
+    host_start '{"threads": 1}'
+    rpc_start CPU
+    programs default --side "rpc=rpc:$endpoint" --pairs "$(pick 2 16)" --pp "$(pick 64 128)" --tg "$(pick 8 32)" -- -t 1
+}
+case_idle() {
+    model 3M
+    host_start '{"threads": 1}'
+    programs idle --seconds "$(pick 5 60)"
+}
+case_memory() {
+    model 3M
+    host_start '{"threads": 1, "spare_workers": 0}'
+    programs memory --tokens "$(pick 5000 100000)" -- -t 1
+}
 case_start() {
     model 135M
-    user_turns start --pairs "$(pick 2 12)"
+    turns start --pairs "$(pick 2 12)"
 }
 
-user_default() { # TYPE PROMPT
+default() { # TYPE PROMPT
     model "$(pick 135M 1B)" "$1"
-    user_turns default --pairs "$(pick 1 8)" --pp "$2" --tg "$(pick 8 24)"
+    turns default --pairs "$(pick 1 8)" --pp "$2" --tg "$(pick 8 24)"
 }
-case_default-q4_0() { user_default q4_0 "$(pick 16 128)"; }
-case_default-q4_k() { user_default q4_k "$(pick 16 128)"; }
+case_default-q4_0() { default q4_0 "$(pick 16 128)"; }
+case_default-q4_k() { default q4_k "$(pick 16 128)"; }
 # A longer prompt of it is natively for ggml's BLAS backend, which takes minutes with Debian's reference BLAS.
-case_default-q8_0() { user_default q8_0 16; }
+case_default-q8_0() { default q8_0 16; }
 
 # A round is a set of processes.
-user_server() { # ROUNDS SLOTS REQUESTS [OPTION]...: with $file, as the case $one
+server() { # ROUNDS SLOTS REQUESTS [OPTION]...: with $file, as the case $one
     local round
-    user_host_start
+    host_start
     for ((round = 0; round < $1; round++)); do
-        user_programs server --server "$VTEST_PID" --pairs 1 --first "$round" --slots "$2" --requests "$3" "${@:4}"
+        programs server --pairs 1 --first "$round" --slots "$2" --requests "$3" "${@:4}"
     done
 }
 case_server-1() {
     model 135M q4_0
-    user_server "$(pick 1 6)" 1 "$(pick 2 8)"
+    server "$(pick 1 6)" 1 "$(pick 2 8)"
 }
 case_server-8() {
     model 135M q4_0
-    user_server "$(pick 1 6)" 8 "$(pick 4 32)"
+    server "$(pick 1 6)" 8 "$(pick 4 32)"
 }
 case_server-16() {
     model 135M q4_0
-    user_server "$(pick 1 6)" 16 "$(pick 4 32)"
+    server "$(pick 1 6)" 16 "$(pick 4 32)"
 }
 case_embeddings() {
     model 135M q4_0
-    user_server "$(pick 1 6)" 8 "$(pick 16 64)" --answers embeddings
+    server "$(pick 1 6)" 8 "$(pick 16 64)" --answers embeddings
 }
 # Random weights agree on nothing: that a step gives two tokens on average, one of them the draft's, is made up.
 case_draft() {
@@ -366,40 +226,36 @@ case_draft() {
     model 135M q4_0 32000 # 1B's: both have to know the same tokens
     draft=$file
     [[ -n $quick ]] || model 1B q4_0
-    user_server "$(pick 1 6)" 1 "$(pick 2 4)" -- --spec-type draft-simple -md "$draft" --spec-synth-len 2
+    server "$(pick 1 6)" 1 "$(pick 2 4)" -- --spec-type draft-simple -md "$draft" --spec-synth-len 2
 }
 
 case_batched() {
     model 135M q4_0
-    user_turns batched --pairs "$(pick 1 6)" --pp "$(pick 16 128)" --tg "$(pick 8 32)" --slots 8
+    turns batched --pairs "$(pick 1 6)" --pp "$(pick 16 128)" --tg "$(pick 8 32)" --slots 8
 }
 # On a CPU the time to fill so much context grows with its square: larger models were not tried.
 case_depth() {
     model 3M q4_0
-    user_turns default --pairs "$(pick 1 6)" --pp 64 --tg 16 -- -d "$(pick 512 32768)"
+    turns default --pairs "$(pick 1 6)" --pp 64 --tg 16 -- -d "$(pick 512 32768)"
 }
 case_state() {
     model 135M q4_0
-    user_turns state --pairs "$(pick 2 12)" --pp "$(pick 256 2048)"
-}
-user_bench() { # COMMAND OPTION...: with $file, as the case $one
-    remoted "$bench" "$1" --case "$one" --model "$file" --out "$samples" --side native=CPU --side apir=APIR0 "${@:2}"
+    turns state --pairs "$(pick 2 12)" --pp "$(pick 256 2048)"
 }
 case_load() {
     model "$(pick 135M 1B)"
-    user_host_start
-    user_bench load --pairs "$(pick 2 8)"
-    user_bench load --pairs "$(pick 2 8)" --cold
+    host_start
+    programs load --pairs "$(pick 2 8)"
+    programs load --pairs "$(pick 2 8)" --cold yes
 }
 case_together-8() {
     model 135M q4_0
-    user_host_start
-    user_bench together --pairs "$(pick 1 8)" --processes 8 --seconds "$(pick 2 20)"
+    turns together --pairs "$(pick 1 8)" --processes 8 --seconds "$(pick 2 20)" -- -t 1
 }
 
 case_vm() {
     local quickly=()
-    [[ -z $quick ]] || quickly=(--rounds 1 --pairs 2 --idle-seconds 0)
+    [[ -z $quick ]] || quickly=(--rounds 1 --idle-seconds 0)
     run tests/bench/vm.sh "$out" "$samples" ${quickly[@]+"${quickly[@]}"} >&2
 }
 
@@ -436,7 +292,7 @@ earlier_print() {
         "$dir/earlier.jsonl"
 }
 
-[[ -x $bench ]] || die "$bench is missing; build it first: make all"
+[[ -x $out/tests/bench/apir-bench ]] || die "$out/tests/bench/apir-bench is missing; build it first: make all"
 running=
 trap '[[ -z $running ]] || { kill "$running" 2>/dev/null; wait "$running"; }; exit 143' TERM
 trap '[[ -z $running ]] || { kill "$running" 2>/dev/null; wait "$running"; }; exit 130' INT
@@ -455,10 +311,9 @@ fi
 APIR_BENCH_COMMIT=$(git -c safe.directory='*' describe --always --dirty 2>/dev/null) || APIR_BENCH_COMMIT=
 export APIR_BENCH_COMMIT # in every sample
 version_of() { dpkg-query -W -f '${Version}' "$1" 2>/dev/null || echo unknown; }
-rm -f "$dir/machine.jsonl"
-"$bench" machine --out "$dir/machine.jsonl" --set "virglrenderer=$(version_of libvirglrenderer1)" \
-    --set "mesa=$(version_of mesa-vulkan-drivers)" --set "llama_package=$(version_of libllama0)" \
-    --set "quick=${quick:+yes}"
+tests/bench/machine.sh "ggml=$(version_of libggml0)" "llama=$(version_of libllama0)" \
+    "virglrenderer=$(version_of libvirglrenderer1)" "mesa=$(version_of mesa-vulkan-drivers)" "quick=${quick:+yes}" \
+    >"$dir/machine.jsonl"
 
 failed=()
 for name in "${only[@]}"; do

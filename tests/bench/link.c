@@ -14,7 +14,7 @@
 #include <ggml-backend.h>
 #include <ggml.h>
 
-#include "tests/bench/options.h"
+#include "tests/bench/apir_bench.h"
 #include "tests/bench/stats.h"
 #include "tests/lib/clock.h"
 
@@ -111,8 +111,8 @@ static void graph1_blocks(struct link *l, struct graph1 *g, size_t blocks)
         /* Small whole numbers: exact in a float, and none that the block before left there. */
         graph1_block(l, g, (float)(i % 1000 * 3 * BLOCK), i >= WARM_UP);
         if (i >= WARM_UP)
-            options_value(l->o, "graph1", (int64_t)(i - WARM_UP),
-                          stats_median(g->total + g->n - BLOCK, BLOCK), "us");
+            sample_write(l->o, "graph1", (int64_t)(i - WARM_UP),
+                         stats_median(g->total + g->n - BLOCK, BLOCK), "us");
     }
     stats_sort(g->total, g->n);
     printf("graph1: p50 %.2f  p90 %.2f  p99 %.2f  max %.2f us (%zu graphs; waiting alone: p50 "
@@ -211,7 +211,7 @@ static void bulk_measure(struct link *l)
         bulk_round(&b, i, rates);
         for (int k = 0; k < WAYS && i >= WARM_UP; k++) {
             b.rates[k][i - WARM_UP] = rates[k];
-            options_value(l->o, metrics[k], (int64_t)(i - WARM_UP), rates[k], "GB/s");
+            sample_write(l->o, metrics[k], (int64_t)(i - WARM_UP), rates[k], "GB/s");
         }
     }
     printf("%zu MiB, %zu times, medians:", SIZE / MIB, n);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/bench/options.h"
+#include "tests/bench/apir_bench.h"
 #include "tests/bench/stamp.h"
 #include "tests/lib/clock.h"
 

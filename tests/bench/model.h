@@ -49,7 +49,7 @@ struct model {
 /*
  * Builds the graph and allocates it on `device`. uid_offset: where ggml_cgraph
  * keeps its uid, needed for MODEL_DIRECT_UID only. Where ggml does not do as it should,
- * the program ends (options.h), as below.
+ * the program ends (apir_bench.h), as below.
  */
 void model_init(struct model *m, const char *device, enum model_road road, size_t uid_offset);
 void model_fini(struct model *m);

@@ -17,16 +17,13 @@ $(BENCH_STAMP_HOST): $(BENCH_STAMP)
 	@mkdir -p $(@D)
 	@cp $< $@
 
-# ---- the suite ------------------------------------------------------------------
-
 APIR_BENCH := $(O)/tests/bench/apir-bench
 ALL += $(APIR_BENCH)
 
-$(APIR_BENCH): PKGS := llama ggml json-c
+$(APIR_BENCH): PKGS := ggml
 $(APIR_BENCH): EXTRA_LIBS := -lggml-base -lm
-$(APIR_BENCH): $(call objs,$(addprefix tests/bench/,apir_bench.c options.c engine.c run_llama.c \
-                 peer.c run_together.c run_soak.c link.c overhead.c model.c traffic.c proc.c machine.c \
-                 sample.c stats.c)) $(TEST_LIB)
+$(APIR_BENCH): $(call objs,$(addprefix tests/bench/,apir_bench.c link.c overhead.c model.c \
+                 traffic.c stats.c)) $(TEST_LIB)
 	$(link)
 
 # By path what files read after this one name: prerequisites are expanded at once.

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "protocol/ggml_probe.h"
-#include "tests/bench/engine.h"
+#include "tests/bench/apir_bench.h"
 #include "tests/bench/model.h"
 #include "tests/bench/stats.h"
 #include "tests/bench/traffic.h"
@@ -180,7 +180,9 @@ void command_overhead(const struct options *o)
     struct figures added = {0};
     bool any = false;
     char why[256];
-    engine_setup(o);
+    ggml_backend_load_all();
+    if (!o->stamp || !ggml_backend_load(o->stamp))
+        fail("--stamp FILE: ggml cannot load %s; make all builds it", o->stamp ? o->stamp : "it");
     if (ggml_probe_layout(dlsym, RTLD_DEFAULT, &layout, why, sizeof(why)) < 0)
         fail("%s", why);
     for (size_t i = 0; i < sizeof(variants) / sizeof(variants[0]); i++) {
@@ -194,9 +196,9 @@ void command_overhead(const struct options *o)
             added = now;
         any = true;
     }
-    options_value(o, "added-p50", SAMPLE_NO_PAIR, added.p50, "us");
-    options_value(o, "added-p99", SAMPLE_NO_PAIR, added.p99, "us");
-    options_value(o, "bytes", SAMPLE_NO_PAIR, added.beyond, "B/token");
+    sample_write(o, "added-p50", NO_PAIR, added.p50, "us");
+    sample_write(o, "added-p99", NO_PAIR, added.p99, "us");
+    sample_write(o, "bytes", NO_PAIR, added.beyond, "B/token");
     printf("overhead: p50 %.2f us, p99 %.2f us, %.0f bytes/token\n", added.p50, added.p99,
            added.beyond);
 }

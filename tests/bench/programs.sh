@@ -3,23 +3,35 @@
 #
 # programs.sh COMMAND [OPTION]... [-- ARGUMENT...]: llama.cpp's own programs as a user starts them, processes of their
 # own with their defaults, a side after the other in every pair. ARGUMENTs are for the program. A side whose device is
-# APIR0 computes there, as the environment says; any other one does not hear of apir, and llama.cpp chooses its device.
+# APIR0 computes there, as the environment says; any other one does not hear of apir. CPU: llama.cpp chooses its device;
+# rpc:HOST:PORT: that of a ggml-rpc-server.
 #
 #   default     llama-bench
 #   batched     llama-batched-bench: one sequence, and as many as --slots says
 #   start       llama-completion, from its start to its first token
+#   load        what of that is model and context, as its log says
+#   together    so many llama-bench that generate at the same time: their tokens per second in sum
 #   server      llama-server with so many slots and as many clients at a time, whose prompts and answers have different
 #               lengths, so that its graph changes often; both sides get the same requests
 #   state       llama-server's saving and restoring of a slot
+#   idle        CPU time of a llama-server that has answered, and rests; no pairs
+#   memory      of llama-bench, and of the host's server and worker, after each tenth of many tokens; no pairs
 #
 #   --model FILE, --side NAME=DEVICE (several), --out FILE for samples (docs/bench-method.md), which are appended
-#   --case NAME (COMMAND), --pairs N (20), the first of which has the number --first N (0)
-#   --pp N, --tg N     tokens of prompt and generation (512, 64)
+#   --case NAME (COMMAND), --pairs N (20), the first of which has the number --first N (0); none begins after --limit S
+#   --pp N, --tg N     tokens of prompt and generation (512, 64); 0: none
+#   --repeat N         llama-bench's -r (3), whose middle one counts
+#   --cold yes         a file that is loaded is not in the page cache
+#   --backend FILE     ggml's, loaded by all sides but APIR0's
 #   --slots N          of a server, and sequences (8)
 #   --requests N       in each turn of a server (24)
 #   --answers embeddings   are what a server is asked for; tokens are the prompts' then
+#   --processes N      at the same time (4)
+#   --tokens N         of `memory` (100000), a multiple of 5000
 #   --server PID       the host's, of the side APIR0: its CPU time and memory, with all below it
-#   --seconds S        of rest before each start (3): the host has a spare worker by then
+#   --host-cpu CMD     prints its CPU time in nanoseconds, for `idle` on another machine
+#   --seconds S        of rest before each start (3): the host has a spare worker by then; of each turn of `together`;
+#                      of rest that `idle` measures
 set -euo pipefail
 # shellcheck source=tests/lib/patience.bash
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/patience.bash"
@@ -27,7 +39,8 @@ export LC_ALL=C
 
 command=$1
 shift
-declare -A o=([case]=$command [pairs]=20 [first]=0 [pp]=512 [tg]=64 [slots]=8 [requests]=24 [seconds]=3)
+declare -A o=([case]=$command [pairs]=20 [first]=0 [limit]=1000000 [pp]=512 [tg]=64 [repeat]=3 [slots]=8 [requests]=24
+    [processes]=4 [tokens]=100000 [seconds]=3)
 declare -A device=() pids=()
 sides=()
 while [[ $# -gt 0 && $1 != -- ]]; do
@@ -47,30 +60,42 @@ failed() { # SIDE WHY
     exit 1
 }
 
-# In the shell's place, which is one of its own.
-on() { # SIDE PROGRAM ARGUMENT...
-    local side=$1
-    shift
-    set -- "$@" ${arguments[@]+"${arguments[@]}"}
-    if [[ ${device[$side]} == APIR* ]]; then
-        GGML_VK_VISIBLE_DEVICES='' exec "$@" -dev "${device[$side]}" 2>>"$work/$side.log" </dev/null
-    else
-        unset GGML_BACKEND_PATH APIR_TRANSPORT
-        exec "$@" 2>>"$work/$side.log" </dev/null
-    fi
+any_ended() { # PID...
+    local pid
+    for pid; do kill -0 "$pid" 2>/dev/null || return 0; done
+    return 1
 }
 
-sample() { # SIDE METRIC PAIR VALUE [UNIT [TOKENS]]: of seconds without a unit
+# In the shell's place, which is one of its own.
+on() { # SIDE PROGRAM ARGUMENT...
+    local side=$1 to=()
+    shift
+    case ${device[$side]} in
+    APIR*) to=(-dev "${device[$side]}") ;;
+    rpc:*) to=(--rpc "${device[$side]#rpc:}" -dev RPC0) ;;
+    CPU) ;;
+    *) to=(-dev "${device[$side]}") ;;
+    esac
+    if [[ ${device[$side]} == APIR* ]]; then
+        export GGML_VK_VISIBLE_DEVICES=
+    else
+        unset GGML_BACKEND_PATH APIR_TRANSPORT
+        [[ -z ${o[backend]-} ]] || export GGML_BACKEND_PATH=${o[backend]}
+    fi
+    exec "$@" ${arguments[@]+"${arguments[@]}"} ${to[@]+"${to[@]}"} 2>>"$work/$side.log" </dev/null
+}
+
+sample() { # SIDE METRIC PAIR VALUE [UNIT [TOKENS]]: of seconds without a unit; PAIR may be empty
     local value="\"seconds\":$4"
     [[ -z ${5-} ]] || value="\"value\":$4,\"unit\":\"$5\""
-    printf '{"case":"%s","side":"%s","metric":"%s","pair":%d%s,%s,"time":"%s"%s}\n' "${o[case]}" "$1" "$2" "$3" \
+    printf '{"case":"%s","side":"%s","metric":"%s"%s%s,%s,"time":"%s"%s}\n' "${o[case]}" "$1" "$2" "${3:+,\"pair\":$3}" \
         "${6:+,\"n\":$6}" "$value" "$(date -u +%FT%TZ)" "${APIR_BENCH_COMMIT:+,\"commit\":\"$APIR_BENCH_COMMIT\"}" >>"${o[out]}"
 }
 
 # Each side once in every pair; each pair begins with another one.
 in_turns() { # FUNCTION, of a side and a pair's number
     local pair i
-    for ((pair = o[first]; pair < o[first] + o[pairs]; pair++)); do
+    for ((pair = o[first]; pair < o[first] + o[pairs] && SECONDS < o[limit]; pair++)); do
         for ((i = 0; i < ${#sides[@]}; i++)); do
             "$1" "${sides[(pair + i) % ${#sides[@]}]}" "$pair"
         done
@@ -89,8 +114,10 @@ rates() { # SIDE PAIR COUNT JQ-FILTER: [METRIC, TOKENS PER SECOND] for each of s
 }
 
 turn_default() { # SIDE PAIR
-    (on "$1" llama-bench -m "${o[model]}" -p "${o[pp]}" -n "${o[tg]}" -r 3 -o json) >"$work/out" || failed "$1" "it did not end well"
-    rates "$1" "$2" 2 '.[][] | [if .n_prompt > 0 then "pp\(.n_prompt)" else "tg\(.n_gen)" end, .avg_ts]'
+    (on "$1" llama-bench -m "${o[model]}" -p "${o[pp]}" -n "${o[tg]}" -r "${o[repeat]}" -o json) >"$work/out" ||
+        failed "$1" "it did not end well"
+    rates "$1" "$2" $(((o[pp] > 0) + (o[tg] > 0))) '.[][] | [if .n_prompt > 0 then "pp\(.n_prompt)" else "tg\(.n_gen)" end,
+        (.samples_ts | sort | .[(length - 1) / 2 | floor])]'
 }
 
 # The program prints from a thread of its own and may end before that has: then it is run again.
@@ -127,6 +154,50 @@ turn_start() { # SIDE PAIR
     sample "$1" start "$2" "${took}e-6"
 }
 
+# From the line before the model is loaded to that after its context is there: minutes, seconds, milliseconds,
+# microseconds since the start. What it prints last it may not print at all, so it is ended while it generates.
+turn_load() { # SIDE PAIR
+    local seconds
+    # Pages that a process has mapped would stay.
+    [[ -z ${o[cold]-} ]] || dd of="${o[model]}" oflag=nocache conv=notrunc,fdatasync count=0 status=none
+    : >"$work/$1.log"
+    on "$1" llama-completion -m "${o[model]}" -p 'Hello world' -n 100000 --ignore-eos -no-cnv --no-warmup >/dev/null &
+    pids[load]=$!
+    wait_until 300 loaded_or_ended "$1" || failed "$1" "it does not load"
+    seconds=$(awk 'function at(text, t) { split(text, t, "."); return t[1] * 60 + t[2] + t[3] / 1e3 + t[4] / 1e6 }
+        /: load the model/ { began = $1 } /: llama threadpool init/ { ended = $1 }
+        END { if (!began || !ended) exit 1; print at(ended) - at(began) }' "$work/$1.log") || failed "$1" "it does not load"
+    kill -KILL "${pids[load]}"
+    wait "${pids[load]}" 2>/dev/null || :
+    unset 'pids[load]'
+    [[ $2 -lt 0 ]] || sample "$1" "load${o[cold]:+-cold}" "$2" "$seconds"
+}
+loaded_or_ended() { grep -aqs ': llama threadpool init' "$work/$1.log" || any_ended "${pids[load]}"; }
+
+# What counts begins when all have computed twice, and a run is so short that it does not matter where it is cut.
+turn_together() { # SIDE PAIR
+    local i before began rate tg=8 jobs=()
+    : >"$work/$1.log"
+    for ((i = 0; i < o[processes]; i++)); do
+        on "$1" llama-bench -m "${o[model]}" -p 0 -n "$tg" -r 1000000 --progress >/dev/null &
+        pids[together$i]=$!
+        jobs+=("$!")
+    done
+    { wait_until 300 all_generate_or_ended "$1" && ! any_ended "${jobs[@]}"; } || failed "$1" "not all of them generate"
+    before=$(runs "$1") began=${EPOCHREALTIME/./}
+    sleep "${o[seconds]}"
+    rate=$(awk "BEGIN { print ($(runs "$1") - $before) * $tg * 1e6 / (${EPOCHREALTIME/./} - $began) }")
+    ! any_ended "${jobs[@]}" || failed "$1" "one of them has ended"
+    sample "$1" together "$2" "$rate" t/s
+    kill -KILL "${jobs[@]}"
+    wait "${jobs[@]}" 2>/dev/null || :
+    for ((i = 0; i < o[processes]; i++)); do unset "pids[together$i]"; done
+}
+runs() { grep -ac 'generation run' "$work/$1.log" || :; } # SIDE
+all_generate_or_ended() {
+    [[ $(grep -ac 'generation run 2/' "$work/$1.log") -eq ${o[processes]} ]] || any_ended "${jobs[@]}"
+}
+
 # ---- llama-server ----------------------------------------------------------------------------
 
 ask() { # SIDE PATH [CURL-ARGUMENT]...
@@ -142,7 +213,7 @@ servers_start() { # CONTEXT-OF-A-SLOT SLOTS ARGUMENT...
         { wait_until 300 answers_or_ended "$side" && ask "$side" health >/dev/null; } || failed "$side" "it does not get ready"
     done
 }
-answers_or_ended() { ! kill -0 "${pids[$1]}" 2>/dev/null || ask "$1" health >/dev/null 2>&1; }
+answers_or_ended() { any_ended "${pids[$1]}" || ask "$1" health >/dev/null 2>&1; }
 
 # Made-up prompts of a pair, of tokens that every vocabulary has, each in a file: the same on all sides, and others than
 # in every other pair, as users seldom repeat one. Prints their tokens' sum.
@@ -166,14 +237,20 @@ prompts() { # PAIR COUNT [LENGTH]: without one, of 128 lengths
         }'
 }
 
-# A process and all below it: nanoseconds of CPU so far, and what they hold in KiB, a page that several map shared
-# among them. It wants the right to look at each of them.
-usage() { # PID
-    local all=("$1") i
+# A process and all below it.
+tree() { # PID: sets $all
+    local i
+    all=("$1")
     for ((i = 0; i < ${#all[@]}; i++)); do
         # shellcheck disable=SC2207 # numbers
         all+=($(cat "/proc/${all[i]}/task/"*/children 2>/dev/null || :))
     done
+}
+# Of these, nanoseconds of CPU so far, and what they hold in KiB, a page that several map shared among them. It wants
+# the right to look at each of them.
+usage() { # PID
+    local all i
+    tree "$1"
     for i in "${all[@]}"; do
         cat "/proc/$i/task/"*/schedstat 2>/dev/null || :
         cat "/proc/$i/smaps_rollup" 2>/dev/null || ! grep -qs '^State:.[^ZX]' "/proc/$i/status" || echo closed
@@ -249,9 +326,72 @@ turn_state() { # SIDE PAIR
     done
 }
 
+# That it answers afterwards says that nobody who slept so well is dead.
+turn_idle() { # SIDE
+    local before after began host=
+    [[ ${device[$1]} != APIR* ]] || host=${o[server]-}
+    prompts 0 1 32 >/dev/null
+    ask "$1" completion --json "@$work/body0" >/dev/null || failed "$1" "it takes no prompt"
+    sleep 2 # both sides look for work for a while before they sleep
+    before=$(cpu_of "${pids[$1]}" ${host:+"$host"}) began=${EPOCHREALTIME/./}
+    sleep "${o[seconds]}"
+    after=$(cpu_of "${pids[$1]}" ${host:+"$host"})
+    sample "$1" idle '' "$(awk "BEGIN { print ($after - $before) / 1e3 / (${EPOCHREALTIME/./} - $began) }")" core
+    ask "$1" completion --json "@$work/body0" >/dev/null || failed "$1" "it does not answer any more"
+}
+cpu_of() { # PID...: nanoseconds
+    local pid
+    { for pid; do usage "$pid" || exit 1; done && ${o[host-cpu]-}; } | awk '{ ns += $1 } END { printf "%.0f", ns }'
+}
+
+# ---- memory ------------------------------------------------------------------------------------
+
+# Resident, all of a page for each who maps it.
+rss_sample() { # SIDE WHOSE STEP TOKENS PID...
+    local kib
+    kib=$(for pid in "${@:5}"; do cat "/proc/$pid/smaps_rollup"; done | awk '$1 == "Rss:" { n += $2 } END { print n }')
+    [[ -n $kib ]] || failed "$1" "nobody to look at"
+    sample "$1" "memory-$2" "$3" "$(awk "BEGIN { print $kib / 1024 }")" MiB "${4#0}"
+}
+gets_on_or_ended() { grep -aq "generation run $2/" "$work/$1.log" || any_ended "${pids[memory]}"; } # SIDE RUN
+turn_memory() { # SIDE
+    local step tokens runs=$((o[tokens] / 500)) all pid workers servers
+    : >"$work/$1.log"
+    on "$1" llama-bench -m "${o[model]}" -p 0 -n 500 -r 1000000 --progress >/dev/null &
+    pids[memory]=$!
+    for ((step = 0; step <= 10; step++)); do
+        { wait_until 600 gets_on_or_ended "$1" "$((runs * step / 10 + 1))" && ! any_ended "${pids[memory]}"; } ||
+            failed "$1" "it does not get on"
+        tokens=$((step * o[tokens] / 10))
+        rss_sample "$1" process "$step" "$tokens" "${pids[memory]}"
+        [[ ${device[$1]} == APIR* ]] || continue
+        workers=() servers=()
+        tree "${o[server]}"
+        for pid in "${all[@]}"; do
+            if [[ $(<"/proc/$pid/comm") == apir-worker ]]; then workers+=("$pid"); else servers+=("$pid"); fi
+        done
+        [[ ${#workers[@]} -eq 1 ]] || failed "$1" "${#workers[@]} workers below ${o[server]}, where there should be one"
+        rss_sample "$1" worker "$step" "$tokens" "${workers[@]}"
+        rss_sample "$1" servers "$step" "$tokens" "${servers[@]}"
+    done
+    kill -KILL "${pids[memory]}"
+    wait "${pids[memory]}" 2>/dev/null || :
+    unset 'pids[memory]'
+}
+
 case $command in
-default | batched) ;;
+default | batched | together) ;;
+memory)
+    for side in "${sides[@]}"; do turn_memory "$side"; done
+    exit 0
+    ;;
+idle)
+    servers_start 1024 1
+    for side in "${sides[@]}"; do turn_idle "$side"; done
+    exit 0
+    ;;
 start) for side in "${sides[@]}"; do start_once "$side"; done ;; # files are read, and shaders compiled
+load) for side in "${sides[@]}"; do turn_load "$side" -1; done ;; # likewise
 server)
     if [[ -n ${o[answers]-} ]]; then
         servers_start 1024 "${o[slots]}" --embeddings --pooling mean

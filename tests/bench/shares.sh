@@ -77,9 +77,8 @@ row() { # NAME VALUE UNIT LOWEST HIGHEST
 row_of() { # NAME UNIT FILE
     row "$1" "$(middle <"$3")" "$2" "$(sort -g "$3" | head -n 1)" "$(sort -g "$3" | tail -n 1)"
 }
-tokens() { # CLASS: generated in a second, for 3 s
-    at "$1" "$out/tests/bench/apir-bench" together --model "$model" --side apir=APIR0 --processes 1 --seconds 3 --pairs 1 \
-        2>>"$work/log" | sed -n 's/.*"value":\([0-9.]*\).*/\1/p'
+tokens() { # CLASS: generated in a second
+    at "$1" llama-bench -m "$model" -dev APIR0 -ngl 99 -p 0 -n 32 -r 5 -o json 2>>"$work/log" | jq '.[0].avg_ts'
 }
 token_ms() { # CLASS: the middle of 100 tokens, each with a cache to clear
     at "$1" llama-bench -m "$model" -dev APIR0 -ngl 99 -p 0 -n 1 -r 100 -o json 2>>"$work/log" |

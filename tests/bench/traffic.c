@@ -6,7 +6,7 @@
 
 #include "protocol/atomic.h"
 #include "protocol/messages.h"
-#include "tests/bench/options.h"
+#include "tests/bench/apir_bench.h"
 
 void traffic_find(struct traffic *t)
 {

@@ -31,7 +31,8 @@ struct traffic {
 };
 
 /* Finds the ring of this process, and counts from here. The caller's backend is synchronized. Where
- * there is no ring, or it does not hold what this protocol sends, the program ends (options.h). */
+ * there is no ring, or it does not hold what this protocol sends, the program ends (apir_bench.h).
+ */
 void traffic_find(struct traffic *t);
 
 /* Counts what was sent since; at most 512 KiB, and nothing is under way. */

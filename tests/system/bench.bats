@@ -1,173 +1,14 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 #
-# The program behind `make bench`: what decides about targets must itself be right. Its figures
-# are not tested, but that sides which cannot be one process take turns, and that a run which
-# measures something else than it says ends with an error.
+# What `make bench` measures with and what decides about targets must itself be right. Its figures are not tested, but
+# that each program runs on the side whose name its sample has, and that a run which measures nothing ends with an error.
 
 load system.bash
 
 setup() {
     common_setup
-    BENCH=$OUT/tests/bench/apir-bench
     model 3M --arch llama --preset 3M --type q8_0
-}
-
-# serve OPTION...: in the background, on core SERVE_CORE if that is set. PEER: its descriptors;
-# `served` waits for its exit code.
-serve() {
-    rm -f "$T/questions" "$T/answers"
-    mkfifo "$T/questions" "$T/answers"
-    ${SERVE_CORE:+taskset -c "$SERVE_CORE"} "$BENCH" serve --model "$MODEL" --side native=CPU "$@" \
-        <"$T/questions" >"$T/answers" 2>"$T/serve.err" 3>&- &
-    SERVED=$!
-    JOBS_STARTED+=("$SERVED")
-    exec {to}>"$T/questions" {from}<"$T/answers"
-    PEER=$from,$to
-}
-
-served() {
-    exec {to}>&- {from}<&-
-    wait "$SERVED"
-}
-
-@test "bench: a process and a remoted one in turns compute the same" {
-    server_start
-    serve --pp 16 --tg 8 --settle
-    remote "$BENCH" llama --model "$MODEL" --side "native=peer:$PEER" --side apir=APIR0 --pp 16 --tg 8 \
-        --pairs 2 --same apir --settle --case turns --out "$T/samples" 2>"$T/llama.err"
-    served
-    grep -qx 'apir-bench: turns: apir: greedy tokens as native in 2 of 2 pairs' "$T/llama.err"
-    [[ $(jq -r '[.side, .metric, .pair] | join(" ")' "$T/samples" | sort -u | wc -l) -eq 8 ]]
-    jq -es 'all(.seconds > 0)' "$T/samples" >/dev/null
-}
-
-@test "bench: other tokens than the first side's are an error of whom --same names, and a note of others" {
-    local mine=$MODEL other
-    server_start
-    model other --arch llama --preset 3M --type q8_0 --seed 2
-    other=$MODEL
-    MODEL=$other serve --pp 16 --tg 8
-    MODEL=$mine
-    run -0 --separate-stderr remote "$BENCH" llama --model "$MODEL" --side native=CPU --side "other=peer:$PEER" \
-        --side apir=APIR0 --pp 16 --tg 8 --pairs 1 --same apir --out "$T/samples"
-    grep -q 'other picks other tokens than native' <<<"$stderr"
-    served
-    MODEL=$other serve --pp 16 --tg 8
-    complains 1 "and --same forbids it" \
-        remote "$BENCH" llama --model "$mine" --side native=CPU --side "other=peer:$PEER" \
-        --pp 16 --tg 8 --pairs 1 --same other --out "$T/samples"
-    served || :
-}
-
-@test "bench: a peer that measures something else is an error" {
-    server_start
-    local options
-    for options in "--pp 16 --tg 4" "--pp 32 --tg 8" "--pp 16 --tg 8 --settle"; do
-        # shellcheck disable=SC2086 # words on purpose
-        serve $options
-        complains 1 "the peer: error: asked for 'turn 16 1 8 0', not for " \
-            remote "$BENCH" llama --model "$MODEL" --side "native=peer:$PEER" \
-            --side apir=APIR0 --pp 16 --tg 8 --pairs 2 --out "$T/samples"
-        [[ ! -s $T/samples ]]
-        local rc=0
-        served || rc=$?
-        [[ $rc -eq 1 ]]
-    done
-}
-
-@test "bench: a peer that dies is an error" {
-    server_start
-    serve --pp 16 --tg 8
-    kill "$SERVED"
-    local rc=0
-    wait "$SERVED" || rc=$?
-    [[ $rc -ne 0 ]]
-    complains 1 "asking the peer for its turn: Broken pipe" \
-        remote "$BENCH" llama --model "$MODEL" --side "native=peer:$PEER" \
-        --side apir=APIR0 --pp 16 --pairs 2
-}
-
-@test "bench: sides at once on one core are not charged with each other's time" {
-    # Long turns: of a wait before one, some milliseconds may be counted in it.
-    local a began took first second ticks
-    SERVE_CORE=0 serve --pp 512 --tg 0
-    a=$PEER,$SERVED first=$SERVED
-    SERVE_CORE=0 serve --pp 512 --tg 0
-    second=$SERVED
-    began=${EPOCHREALTIME/./}
-    APIR_BENCH_COMMIT=v1-2-gabc timeout "$(patience 120)" "$BENCH" llama --side "native=peer:$a" --side "other=peer:$PEER,$SERVED" \
-        --at-once --pp 512 --tg 0 --pairs 40 --first 7 --out "$T/samples"
-    took=$((${EPOCHREALTIME/./} - began))
-    ticks=$(($(cpu_ticks "$first") + $(cpu_ticks "$second")))
-    [[ $(jq -c 'del(.seconds, .time)' "$T/samples" | sort) == \
-        '{"case":"llama","side":"native","metric":"pp512-at-once","pair":7,"n":20480,"commit":"v1-2-gabc"}
-{"case":"llama","side":"other","metric":"pp512-at-once","pair":7,"n":20480,"commit":"v1-2-gabc"}' ]]
-    jq -es --argjson us "$began" 'all((.time | fromdate) * 1e6 > $us)' "$T/samples" >/dev/null
-    # Together they cannot have had more than one core. On the clock it was twice that. And it is what they
-    # have computed, but for their start.
-    jq -es --argjson us "$took" --argjson ticks "$ticks" \
-        'map(.seconds * 1e6) | min > 0 and add < $us and add > $ticks * 1e4 / 3' "$T/samples" >/dev/null
-}
-
-@test "bench: sides at once must be peers whose processes share a core" {
-    local a
-    [[ $(nproc) -gt 1 ]] || return 0 # one core is all there is
-    SERVE_CORE=0 serve --pp 4 --tg 0
-    a=$PEER,$SERVED
-    SERVE_CORE=1 serve --pp 4 --tg 0
-    complains 1 "native is computed on core 0 and other on core 1" \
-        timeout "$(patience 120)" "$BENCH" llama --side "native=peer:$a" \
-        --side "other=peer:$PEER,$SERVED" --at-once --pp 4 --tg 0
-    serve --pp 4 --tg 0
-    complains 1 "may use more than one core" timeout "$(patience 120)" "$BENCH" llama \
-        --side "native=peer:$PEER,$SERVED" --at-once --pp 4 --tg 0
-}
-
-# The core, or cores, that a process may use.
-cores_of() { awk '$1 == "Cpus_allowed_list:" { print $2 }' "/proc/$1/status"; }
-
-# A peer whose turns take as many seconds as its core's number, and one more; it writes down where it
-# is and where who asks is. PEER and SERVED as of `serve`.
-serve_cores() { # FILE
-    rm -f "$T/questions" "$T/answers"
-    mkfifo "$T/questions" "$T/answers"
-    (
-        while read -r line && [[ $line == turn* ]]; do
-            own=$(cores_of "$BASHPID")
-            echo "$own $(cores_of "$(<"$T/pid")")" >>"$1"
-            echo "turn $((own + 1)) 0"
-        done
-    ) <"$T/questions" >"$T/answers" 3>&- &
-    SERVED=$!
-    JOBS_STARTED+=("$SERVED")
-    exec {to}>"$T/questions" {from}<"$T/answers"
-    PEER=$from,$to
-}
-
-@test "bench: pairs of two rounds, in the second everybody has changed cores" {
-    local a text sleeper
-    [[ $(nproc) -gt 1 ]] || return 0 # no other core to change to
-    taskset -c 0 sleep 1000 3>&- &
-    sleeper=$!
-    JOBS_STARTED+=("$sleeper")
-    wait_until 10 grep -q sleep "/proc/$sleeper/comm"
-
-    serve_cores "$T/native"
-    taskset -cp 1 "$SERVED"
-    a=$PEER,$SERVED text=$SERVED
-    serve_cores "$T/other"
-    taskset -cp 0 "$SERVED"
-    # shellcheck disable=SC2016 # it is the inner shell's
-    timeout "$(patience 60)" bash -c 'echo $$ >"$0" && exec "$@"' "$T/pid" "$BENCH" llama --side "native=peer:$a" \
-        --side "other=peer:$PEER" --cores 1,0 --swap "$text,$SERVED,$sleeper" --pp 4 --tg 0 --pairs 2 \
-        --out "$T/samples"
-    # Three warm-ups, then two pairs, each there and back.
-    [[ $(paste -sd ' ' "$T/native") == "1 1 1 1 1 1 1 1 0 0 1 1 0 0" ]]
-    [[ $(paste -sd ' ' "$T/other") == "0 0 0 0 0 0 0 0 1 1 0 0 1 1" ]]
-    [[ $(jq -r '[.side, .metric, .pair, .seconds] | join(" ")' "$T/samples" | sort | paste -sd ' ') == \
-        "native pp4 0 1.5 native pp4 1 1.5 other pp4 0 1.5 other pp4 1 1.5" ]]
-    [[ $(cores_of "$sleeper") == 0 ]]
 }
 
 programs() { # COMMAND OPTION...
@@ -181,15 +22,21 @@ programs() { # COMMAND OPTION...
     mkdir "$TMPDIR"
     programs default --pp 16 --tg 8
     programs start --seconds 0.1
+    programs load
+    # A file of its own: what other tests have mapped stays in the cache.
+    cp "$MODEL" "$T/cold.gguf"
+    MODEL=$T/cold.gguf programs load --cold yes
+    programs together --processes 2 --seconds 0.5 -- -t 1
     programs batched --pp 16 --tg 8 --slots 2
     programs state --pp 32
     programs server --slots 2 --requests 3 --server "$VTEST_PID"
     programs server --case embeddings --slots 2 --requests 3 --answers embeddings
-    run -0 jq -rs 'map(select(.case != "embeddings") | .side + " " + .metric) | sort | join(",")' "$T/samples"
-    [[ $output == "apir cpu-client,apir cpu-host,apir first-p50,apir first-p99,apir memory-client,apir memory-host,apir pp-1,\
-apir pp-2,apir pp16,apir restore,apir save,apir server,apir start,apir tg-1,apir tg-2,apir tg8,native cpu-client,\
-native first-p50,native first-p99,native memory-client,native pp-1,native pp-2,native pp16,native restore,native save,\
-native server,native start,native tg-1,native tg-2,native tg8" ]]
+    local both='cpu-client first-p50 first-p99 load load-cold memory-client pp-1 pp-2 pp16 restore save server start tg-1 tg-2
+        tg8 together'
+    # shellcheck disable=SC2086 # words
+    run diff <(jq -rs 'map(select(.case != "embeddings") | .side + " " + .metric)[]' "$T/samples" | sort) \
+        <({ printf 'apir %s\n' $both cpu-host memory-host && printf 'native %s\n' $both; } | sort)
+    [[ $status -eq 0 ]]
     # The answers' lengths are ours: 64, 16 and 96; of the prompts it is the sum.
     jq -es 'map(select(.metric == "server") | .n) == [176, 176, 298, 298]' "$T/samples"
     jq -es 'all((.seconds // .value) > 0)' "$T/samples"
@@ -202,16 +49,26 @@ native server,native start,native tg-1,native tg-2,native tg8" ]]
         tests/bench/programs.sh default --model "$MODEL" --side apir=APIR0 --pairs 1 --tg 0 --out "$T/samples"
     complains 1 "start on native: it has ended without a token" \
         tests/bench/programs.sh start --model "$T/absent" --side native=CPU --pairs 1 --out "$T/samples"
+    complains 1 "load on native: it does not load" \
+        tests/bench/programs.sh load --model "$T/absent" --side native=CPU --pairs 1 --out "$T/samples"
+    complains 1 "together on native: not all of them generate" \
+        tests/bench/programs.sh together --model "$T/absent" --side native=CPU --pairs 1 --out "$T/samples"
+    complains 1 "memory on native: it does not get on" \
+        tests/bench/programs.sh memory --model "$T/absent" --side native=CPU --out "$T/samples"
     complains 1 "server on native: it does not get ready" \
         tests/bench/programs.sh server --model "$T/absent" --side native=CPU --pairs 1 --out "$T/samples"
 }
 
-@test "bench: a cold file" {
+@test "bench: what rests and what lasts" {
     server_start
-    # A file of its own: what other tests have mapped stays in the cache.
-    cp "$MODEL" "$T/cold.gguf"
-    remote "$BENCH" load --model "$T/cold.gguf" --side native=CPU --side apir=APIR0 --pairs 1 --cold --out "$T/samples"
-    jq -es 'map(.metric) == ["load-cold", "load-cold"]' "$T/samples"
+    programs idle --seconds 1 --server "$VTEST_PID"
+    programs memory --tokens 5000 --server "$VTEST_PID" -- -t 1
+    # An idle one takes less than a tenth of a core; a step for each tenth, of each whose memory it is.
+    jq -es 'map(select(.case == "idle")) | length == 2 and all(.value > 0 and .value < 0.1)' "$T/samples"
+    jq -es 'map(select(.case == "memory")) | group_by([.side, .metric])
+        | map("\(.[0].side) \(.[0].metric) \(length) \(.[-1].n)")
+        == ["apir memory-process 11 5000", "apir memory-servers 11 5000", "apir memory-worker 11 5000",
+            "native memory-process 11 5000"]' "$T/samples"
 }
 
 # ---- what samples say --------------------------------------------------------------------
@@ -259,8 +116,8 @@ EOF
     {
         samples_of cpu-135M native tg64 '' "${ones[@]}"
         samples_of cpu-135M apir tg64 '' "${spread[@]}"
-        samples_of cpu-135M native pp512-at-once '' 1 1 1 1 1
-        samples_of cpu-135M apir pp512-at-once '' 1 1 1 1 1
+        samples_of cpu-135M native pp128 '' 1 1 1 1 1
+        samples_of cpu-135M apir pp128 '' 1 1 1 1 1
         samples_of gpu-1B native load '' 1 1 1 1 1 1 | jq -c 'del(.n)'
         samples_of gpu-1B apir load '' 1.2 1.2 1.2 1.2 1.2 1.2 | jq -c 'del(.n)'
         # Of 64 tokens: 0.3 ms more for each.
@@ -279,7 +136,7 @@ EOF
     run -0 tests/bench/report.sh "$T/report" "$T/samples"
     [[ ${lines[-1]} == "bench: 5 of 10 targets met" && $output == *"- cpu: a CPU"* && $output == *"- commits: 5e009a9"* ]]
     [[ $(judged cpu-135M-tg) == "1.75 1.3 2.2 20 met" ]]
-    [[ $(judged cpu-135M-pp512) == "1 1 1 5 undecided" ]]
+    [[ $(judged cpu-135M-pp128) == "1 1 1 5 undecided" ]]
     [[ $(judged gpu-1B-load) == "1.2 1.2 1.2 6 missed" ]]
     [[ $(judged vm-135M-added) == "0.3 0.3 0.3 6 met" ]]
     [[ $(judged vm-link-set) == "1.02 1.02 1.02 6 met" ]]

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # bundle.sh OUT ARCHIVE [vm|ggml PIECES]: packs what a run on a GPU machine takes: the C library
-# and its loader, llama.cpp's tools, virglrenderer, ggml with its CPU, Vulkan and
-# RPC backends, Mesa's Venus driver, our parts, the benchmarks and the runner; and a
+# and its loader, llama.cpp's tools, ggml with its CPU, Vulkan and RPC backends,
+# our parts, the benchmarks and the runner; and a
 # small build root, for the tests that have to find things where Debian has them. The
 # machine needs a Linux kernel, a shell with the usual tools and a GPU driver, nothing
 # else; for the tests, root. PIECES.1, .2 and so on are one archive in pieces, to be unpacked over the
@@ -29,7 +29,6 @@ programs=(
     /usr/bin/llama-batched-bench /usr/bin/llama-bench /usr/bin/llama-completion /usr/bin/llama-server
     /usr/bin/curl /usr/bin/jq
     /usr/libexec/x86_64-linux-gnu/llama/bin/ggml-rpc-server
-    /usr/bin/virgl_test_server /usr/libexec/virgl_render_server
     /usr/libexec/x86_64-linux-gnu/ggml/test-backend-ops
     /usr/libexec/x86_64-linux-gnu/llama.cpp-tests/test-llama-archs
     "$out/backend/apir-render-server" "$out/backend/apir-worker"
@@ -38,9 +37,9 @@ programs=(
     "$out/tests/native/differ/ggml-differ" "$out/tests/native/differ/llama-differ"
 )
 plugins=("$libdir"/ggml/backends0/libggml-*.so)
-# Loaded by name: Venus' driver, the glvnd loaders and the library of X that NVIDIA's Vulkan
+# Loaded by name: the glvnd loaders and the library of X that NVIDIA's Vulkan
 # driver asks for, and the stubs of glibc's former parts.
-extra=("$libdir"/libvulkan_virtio.so "$libdir"/lib{EGL,GLdispatch,OpenGL,GLX,GL}.so.?
+extra=("$libdir"/lib{EGL,GLdispatch,OpenGL,GLX,GL}.so.?
        "$libdir"/lib{dl,pthread,rt,util}.so.? "$libdir"/libnss_files.so.2
        "$libdir"/libXext.so.6 "$libdir"/libggml.so.0)
 for f in "${programs[@]}" "${plugins[@]}"; do
@@ -64,7 +63,7 @@ cp "$out/frontend/libggml-apir.so" "$small/frontend/"
 cp "$out/tests/bench/libapir-count.so" "$out/tests/bench/apir-count.json" "$small/tests/bench/"
 ln -s ../../bin/apir-render-server "$small/backend/apir-render-server"
 ln -s ../../../../bin/gguf-write "$small/tests/lib/models/gguf-write"
-for f in tests/lib/patience.bash tests/system/vtest.sh tests/bench/{dispatch,programs,report}.sh \
+for f in tests/lib/patience.bash tests/system/vtest.sh tests/bench/{dispatch,machine,programs,report}.sh \
     tests/bench/{report,table,targets}.jq; do
     mkdir -p "$top/$(dirname "$f")"
     cp "$f" "$top/$f"

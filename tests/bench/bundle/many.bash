@@ -84,7 +84,7 @@ many_wait() { # TEXT FILE...
 # So many generate at once: the sum of their tokens a second.
 many_together() { # SIDE PROGRAMS MODEL
     rm -f "$work/raw"
-    many_at "$1" apir-bench together --model "$models/$3.gguf" --side "$1=$(many_dev "$1")" --processes "$2" \
+    many_at "$1" "$here/tests/bench/programs.sh" together --model "$models/$3.gguf" --side "$1=$(many_dev "$1")" --processes "$2" \
         --seconds 3 --pairs 2 --out "$work/raw" >>"$log" 2>&1 || return 1
     printf '%.0f' "$(many_values together "$work/raw" | many_middle)"
 }
