@@ -134,6 +134,16 @@ enum doctor_status doctor_check_capset(struct doctor *d, struct doctor_outcome *
 
     if ((ids & (1u << CDI_CAPSET_VENUS)) != 0)
         return doctor_say(o, DOCTOR_PASS, "Venus (capset %u)", CDI_CAPSET_VENUS);
+    if (ids == 0) {
+        /* Not even virgl's, which a device with 3D has: the driver did not get to know any. */
+        doctor_todo(o, "Reboot the guest, or give the device to its driver again, as root: cd "
+                       "/sys/bus/virtio/drivers/virtio_gpu; d=$(echo virtio*); echo $d >unbind; "
+                       "echo $d >bind. If that does not help, the VMM's log says why its "
+                       "virglrenderer did not start.");
+        return doctor_say(o, DOCTOR_FAIL,
+                          "no capsets: the VMM did not tell them within the five "
+                          "seconds for which the guest's driver waits");
+    }
     doctor_todo(o, "Start the VMM with venus=on (QEMU: -device virtio-gpu-gl,…,venus=on) and a "
                    "virglrenderer that was built with Venus.");
     return doctor_say(o, DOCTOR_FAIL, "the capsets are 0x%x, Venus is not among them", ids);

@@ -115,6 +115,21 @@ TEST_WITHIN(ranges_of_ids_are_found_by_name_and_number, setup, teardown)
     assert_false(doctor_subid_has("/nonexistent", "joe", 1000));
 }
 
+TEST_WITHIN(venus_is_missing_or_no_capset_was_told_in_time, setup, teardown)
+{
+    static struct cdi_node node;
+
+    d.node = &node;
+    node.caps.capset_ids = 1u << 1 | 1u << 2 | 1u << 4;
+    expect(doctor_check_capset, DOCTOR_PASS, "Venus");
+    node.caps.capset_ids = 1u << 1 | 1u << 2;
+    expect(doctor_check_capset, DOCTOR_FAIL, "0x6");
+    expect(doctor_check_capset, DOCTOR_FAIL, "venus=on");
+    node.caps.capset_ids = 0;
+    expect(doctor_check_capset, DOCTOR_FAIL, "within the five seconds");
+    expect(doctor_check_capset, DOCTOR_FAIL, "echo $d >bind");
+}
+
 TEST_WITHIN(selinux_is_judged_by_its_booleans, setup, teardown)
 {
     expect(doctor_check_selinux, DOCTOR_PASS, "not in use");
