@@ -136,6 +136,8 @@ void load_free(struct load *l);
     E(filled_run, "filled", "several threads that fill one buffer")                                \
     E(rows_refused_run, "rows-refused",                                                            \
       "rows set where the host cannot: said, and the graph fails")                                 \
+    E(graph_fails_run, "graph-fails",                                                              \
+      "rows looked up that are not there; the next graphs compute")                                \
     E(events_run, "events", "more events than there are, and unused ones")                         \
     E(events_free_run, "events-free", "the same, with either end freed first")                     \
     E(events_fork_run, "events-fork", "in a child of a busy process")                              \

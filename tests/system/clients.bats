@@ -21,6 +21,13 @@ both() {
 @test "client: many buffers, one too large, reset" { both buffers; }
 @test "client: the thread that loaded the backends has ended" { both loader-thread; }
 
+# Natively such a graph ends the program.
+@test "client: a graph that fails on the host says which operation and tensor, and the next ones compute" {
+    server_start
+    exercise graph-fails
+    grep -E 'GET_ROWS.*picked_rows' "$T/exercise.err"
+}
+
 @test "client: a second load_all gives one registration" {
     server_start
     exercise load-twice

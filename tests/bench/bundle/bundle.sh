@@ -87,7 +87,7 @@ for f in "${extra[@]}"; do
     [[ ! -e $f ]] || root_programs "$f"
 done
 for p in backend/apir-{render-server,worker} frontend/libggml-apir.so tests/native/archs/{slots,clear-buffers.so} \
-    tests/native/options/{llama-options,options-compare} tests/lib/models/gguf-{write,extra}; do
+    tests/native/options/{logits,options-compare} tests/lib/models/gguf-{write,extra}; do
     install -D "$out/$p" "$built/$p"
     # shellcheck disable=SC2046 # names without spaces
     root_files $(ldd "$out/$p" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }')

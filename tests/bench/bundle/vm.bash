@@ -20,8 +20,6 @@ vm_root() {
     initramfs=$(compgen -G "build/vm/initramfs-x86_64-${kernels[-1]##*/vmlinuz-}-*") ||
         { echo "bundle: no initramfs; tests/vm/run.sh --prepare makes it" >&2 && return 1; }
     cp --parents "$initramfs" tests/vm/{run.sh,init,initramfs.sh,pack.sh} tests/bench/bundle/vm{,-guest}.sh "$top"
-    for p in cdi/apir tests/native/options/{logits,options-compare}; do
-        install -D "$out/$p" "$built/$p"
-        root_programs "$out/$p"
-    done
+    install -D "$out/cdi/apir" "$built/cdi/apir"
+    root_programs "$out/cdi/apir"
 }

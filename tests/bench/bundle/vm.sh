@@ -8,8 +8,8 @@
 # presets (135M and 1B; with a CPU 3M), random weights, q4_0 and for 135M q8_0. A row says
 #
 #   device        the VM's APIR0 is described as the host's device is
-#   tokens-MODEL  32 tokens, generated greedily after a prompt of 64, and all logits are those of a
-#                 native run, bit for bit
+#   tokens-MODEL  all logits of a prompt of 64 and of 32 tokens after it are those of a native run, bit
+#                 for bit
 #   speed-MODEL   llama-bench's figures of both; in the VM every one is of APIR0
 #
 # The VM's CPU is emulated where there is no KVM. What llama.cpp itself does for each token is slow

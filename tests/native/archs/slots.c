@@ -3,7 +3,7 @@
  * slots: what servers ask of a model, through libllama on one device, with every result kept.
  *
  *   slots --model FILE [--device NAME] [--step STEP] --out FILE  runs all of it, or one step
- *   slots --steps                                                names the steps
+ *   slots --steps                                                names those for every model
  *
  * One step at a time is for models that end some of them by an assertion, natively too.
  *
@@ -14,6 +14,7 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/native/options/run.h"
@@ -172,6 +173,39 @@ static void run_slots(struct slots *slots, bool unified)
     close_context(slots);
 }
 
+/* A state whose cells stay on the device: a way back for one of two sequences. */
+static void run_go_back(struct slots *slots)
+{
+    const llama_state_seq_flags flags = LLAMA_STATE_SEQ_FLAGS_ON_DEVICE;
+    struct llama_context_params p = context_params(slots, 2);
+    p.kv_unified = true;
+    if (!open_context(slots, "state on the device", p))
+        return;
+    struct llama_context *ctx = slots->run.ctx;
+    for (llama_pos pos = 0; pos < 20; pos++) {
+        add(slots, draw(slots), pos, 0);
+        add(slots, draw(slots), pos, 1);
+    }
+    decode(slots, "before it is kept");
+    const size_t size = llama_state_seq_get_size_ext(ctx, 0, flags);
+    uint8_t *state = calloc(1, size + 1);
+    if (!state)
+        abort();
+    keep_code(slots, "kept", (int)llama_state_seq_get_data_ext(ctx, state, size, 0, flags));
+    for (llama_pos pos = 20; pos < 40; pos++)
+        add(slots, draw(slots), pos, 0);
+    decode(slots, "astray");
+    llama_memory_seq_rm(llama_get_memory(ctx), 0, -1, -1);
+    keep_code(slots, "set", (int)llama_state_seq_set_data_ext(ctx, state, size, 0, flags));
+    for (llama_pos pos = 20; pos < 30; pos++) {
+        add(slots, draw(slots), pos, 0);
+        add(slots, draw(slots), pos, 1);
+    }
+    decode(slots, "from there on");
+    free(state);
+    close_context(slots);
+}
+
 static void run_encoder(struct slots *slots)
 {
     struct llama_context_params p = context_params(slots, 1);
@@ -248,30 +282,31 @@ static void step_unified(struct slots *slots)
     run_slots(slots, true);
 }
 
-/* `ranks` is only for models with a head for them; libllama asserts so. */
 static const struct step {
     const char *name;
     void (*run)(struct slots *slots);
     enum llama_pooling_type pooling;
+    bool alone; /* not for every model: `ranks` wants a head for them, or libllama asserts */
 } steps[] = {
-    {"prompt", run_prompt, 0},
-    {"slots", step_slots, 0},
-    {"one-cache", step_unified, 0},
-    {"encoder", run_encoder, 0},
-    {"tokens", NULL, LLAMA_POOLING_TYPE_NONE},
-    {"mean", NULL, LLAMA_POOLING_TYPE_MEAN},
-    {"first", NULL, LLAMA_POOLING_TYPE_CLS},
-    {"last", NULL, LLAMA_POOLING_TYPE_LAST},
-    {"ranks", NULL, LLAMA_POOLING_TYPE_RANK},
+    {"prompt", .run = run_prompt},
+    {"slots", .run = step_slots},
+    {"one-cache", .run = step_unified},
+    {"encoder", .run = run_encoder},
+    {"tokens", .pooling = LLAMA_POOLING_TYPE_NONE},
+    {"mean", .pooling = LLAMA_POOLING_TYPE_MEAN},
+    {"first", .pooling = LLAMA_POOLING_TYPE_CLS},
+    {"last", .pooling = LLAMA_POOLING_TYPE_LAST},
+    {"ranks", .pooling = LLAMA_POOLING_TYPE_RANK, .alone = true},
+    {"go-back", .run = run_go_back, .alone = true},
 };
 enum { N_STEPS = sizeof(steps) / sizeof(steps[0]) };
 
-/* The one of this name; NULL: all, but for ranks. */
+/* The one of this name; NULL: all that are for every model. */
 static void run_steps(struct slots *slots, const char *name)
 {
     bool found = false;
     for (size_t i = 0; i < N_STEPS; i++) {
-        if (name ? strcmp(steps[i].name, name) != 0 : steps[i].pooling == LLAMA_POOLING_TYPE_RANK)
+        if (name ? strcmp(steps[i].name, name) != 0 : steps[i].alone)
             continue;
         found = true;
         if (steps[i].run)
@@ -320,8 +355,10 @@ int main(int argc, char **argv)
               stderr);
         return 2;
     }
-    for (size_t i = 0; list && i < N_STEPS; i++)
-        puts(steps[i].name);
+    for (size_t i = 0; list && i < N_STEPS; i++) {
+        if (!steps[i].alone)
+            puts(steps[i].name);
+    }
     if (list)
         return 0;
     run_init(run, device);

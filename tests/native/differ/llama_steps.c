@@ -52,9 +52,10 @@ static struct llama_context_params pick_params(struct differ_random *r)
     p.no_perf = true;
     if (differ_chance(r, 25)) {
         static const enum llama_pooling_type kinds[] = {
-            LLAMA_POOLING_TYPE_NONE, LLAMA_POOLING_TYPE_MEAN, LLAMA_POOLING_TYPE_LAST};
+            LLAMA_POOLING_TYPE_NONE, LLAMA_POOLING_TYPE_MEAN, LLAMA_POOLING_TYPE_LAST,
+            LLAMA_POOLING_TYPE_CLS};
         p.embeddings = true;
-        p.pooling_type = kinds[differ_below(r, 3)];
+        p.pooling_type = kinds[differ_below(r, 4)];
         /* What is pooled is in one piece, and of sequences of the same length; or libllama falls.
          */
         if (p.pooling_type != LLAMA_POOLING_TYPE_NONE) {

@@ -56,9 +56,11 @@ esac
 
 # Small ones: what the fuzzer looks for is between the operations, not in their size.
 shapes=(
-    "differ-gqa --arch llama --heads 4 --heads-kv 2 --type q8_0"
-    "differ-qwen3 --arch qwen3 --heads 4 --heads-kv 2 --type f16"
-    "differ-moe --arch qwen3moe --heads 4 --heads-kv 2 --experts 8 --experts-used 2 --type q4_0"
+    "differ-gqa-q8_0 --arch llama --heads 4 --heads-kv 2 --type q8_0"
+    "differ-gqa-f32 --arch llama --heads 4 --heads-kv 2 --type f32"
+    "differ-qwen3-f16 --arch qwen3 --heads 4 --heads-kv 2 --type f16"
+    "differ-moe-q4_0 --arch qwen3moe --heads 4 --heads-kv 2 --experts 8 --experts-used 2 --type q4_0"
+    "differ-moe-f32 --arch qwen3moe --heads 4 --heads-kv 2 --experts 8 --experts-used 2 --type f32"
 )
 mkdir -p "$models"
 files=()

@@ -131,12 +131,17 @@ static double judge(struct llama_context *ctx, const char *text)
     return worst;
 }
 
+static bool on_apir(const struct run *r)
+{
+    return r->devices[0] && strcmp(ggml_backend_dev_name(r->devices[0]), "APIR0") == 0;
+}
+
 static void show_setting(struct run *r, const char *model, const char *setting, bool logs)
 {
     setting_apply(setting, &r->setup.context);
     r->ctx = run_context(r->model, &r->setup);
     printf("{\"model\":\"%s\",\"setting\":\"%s\",\"devices\":[%s]", model, setting,
-           r->native ? "" : "\"APIR0\"");
+           on_apir(r) ? "\"APIR0\"" : "");
     if (logs)
         show_logs(r->ctx);
     else
@@ -175,8 +180,7 @@ int main(int argc, char **argv)
     struct run r = {0};
     run_init(&r, "CPU");
     r.devices[0] = ggml_backend_dev_by_name("APIR0");
-    r.native = !r.devices[0];
-    if (r.native)
+    if (!r.devices[0])
         r.devices[0] = ggml_backend_dev_by_name("Vulkan0");
     setup_init(&r.setup, &r);
     r.setup.model.use_extra_bufts = !plain;

@@ -2,25 +2,11 @@
 #
 # Every option of llama.cpp that moves work between devices: the same results natively and remoted.
 
-OPTIONS_LLAMA := $(O)/tests/native/options/llama-options
 OPTIONS_COMPARE := $(O)/tests/native/options/options-compare
 OPTIONS_GROONGA := $(O)/tests/native/options/groonga.so
 OPTIONS_LOGITS := $(O)/tests/native/options/logits
-OPTIONS_SOURCES := $(filter-out $(addprefix tests/native/options/,compare.c groonga.c logits.c), $(wildcard tests/native/options/*.c))
 
-ALL += $(OPTIONS_LLAMA) $(OPTIONS_COMPARE) $(OPTIONS_GROONGA) $(OPTIONS_LOGITS)
-
-$(OPTIONS_LLAMA): PKGS := llama ggml
-$(OPTIONS_LLAMA): EXTRA_LIBS := -lggml-base -lm -lpthread
-$(OPTIONS_LLAMA): $(call objs,$(OPTIONS_SOURCES))
-	$(link)
-
-# Headers are the same for all architectures; the libraries of another one are those of its VM.
-ifneq ($(CROSS),)
-$(OPTIONS_LLAMA): PKGS :=
-$(OPTIONS_LLAMA): EXTRA_LIBS := $(addprefix build/sysroot-$(CROSS)/usr/lib/$(CROSS)-linux-gnu/,\
-    libllama.so.0 libggml.so.0 libggml-base.so.0) -Wl,--allow-shlib-undefined -lm -lpthread
-endif
+ALL += $(OPTIONS_COMPARE) $(OPTIONS_GROONGA) $(OPTIONS_LOGITS)
 
 $(OPTIONS_COMPARE): EXTRA_LIBS := -lm
 $(OPTIONS_COMPARE): $(call objs,tests/native/options/compare.c tests/native/options/record.c)
@@ -30,6 +16,13 @@ $(OPTIONS_LOGITS): PKGS := llama ggml
 $(OPTIONS_LOGITS): EXTRA_LIBS := -lggml-base -lm
 $(OPTIONS_LOGITS): $(call objs,$(addprefix tests/native/options/,logits.c run.c record.c))
 	$(link)
+
+# Headers are the same for all architectures; the libraries of another one are those of its VM.
+ifneq ($(CROSS),)
+$(OPTIONS_LOGITS): PKGS :=
+$(OPTIONS_LOGITS): EXTRA_LIBS := $(addprefix build/sysroot-$(CROSS)/usr/lib/$(CROSS)-linux-gnu/,\
+    libllama.so.0 libggml.so.0 libggml-base.so.0) -Wl,--allow-shlib-undefined -lm
+endif
 
 # Goes into a program that is no test of ours.
 $(OPTIONS_GROONGA): %.so: %.o
@@ -52,5 +45,5 @@ check-parity-native: $(GGUF_WRITE) $(OPTIONS_LOGITS) $(OPTIONS_COMPARE)
 # The same as arm64 programs under qemu-user, on this machine's CPU.
 check-options-arm64: all
 	tests/vm/aarch64.sh
-	@$(MAKE) --no-print-directory ARCH=aarch64 CC=gcc shipped build/release-aarch64-linux-gnu-gcc/tests/native/options/llama-options
+	@$(MAKE) --no-print-directory ARCH=aarch64 CC=gcc shipped build/release-aarch64-linux-gnu-gcc/tests/native/options/logits
 	ROW='$(ROW)' tests/native/options/run.sh --guest aarch64 --jobs $(JOBS) $(O)

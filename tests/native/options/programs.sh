@@ -8,7 +8,9 @@
 # Batches of 16: these programs cannot be told to leave out ggml-blas, which takes over from 32 rows on
 # and rounds otherwise.
 
-# name, part or full, program, model, options; @NAME@ stands for the file of another model
+# name, part or full, program, model, options; @NAME@ stands for the file of another model. With :two the program is on
+# two devices of Vulkan, which are lavapipe twice, natively too; with :mixed the host's CPU and lavapipe are two devices,
+# where natively there is the CPU alone.
 programs=(
     "completion part completion llama-gqa-q4_0"
     "completion-nkvo full completion llama-gqa-q4_0 -nkvo"
@@ -20,7 +22,9 @@ programs=(
     "completion-ncmoe full completion qwen3moe-f16 -ncmoe 2"
     "completion-cmoe full completion qwen3moe-f16 -cmoe --no-host"
     "completion-ot full completion llama-gqa-f32 -ot ffn_down=CPU"
-    "completion-lora full completion llama-gqa-q4_0 --lora-scaled @lora-llama-gqa-q4_0@:0.5"
+    "completion-lora part completion llama-gqa-q4_0 --lora-scaled @lora-llama-gqa-q4_0@:0.5"
+    "completion-lora-half full completion llama-gqa-f32 --lora @lora-llama-gqa-f32@ -ngl 2"
+    "completion-lora-moe full completion qwen3moe-f16 --lora @lora-qwen3moe-f16@"
     "completion-shift full completion llama-gqa-q4_0 -c 64 -n 150 --context-shift --keep 8"
     "completion-sampled full completion llama-gqa-q4_0 --temp 0.9 --seed 7"
     "completion-device-sampler full completion llama-gqa-q4_0 -bs --samplers top_k;temperature --temp 0.9"
@@ -73,7 +77,69 @@ programs=(
     "parakeet full parakeet whisper-parakeet"
     "parakeet-no-gpu full parakeet whisper-parakeet -ng"
     "parakeet-second full parakeet whisper-parakeet -dev 1"
+    "slots full slots llama-gqa-f16 --step slots"
+    "slots-one-cache part slots llama-gqa-q4_0 --step one-cache"
+    "slots-moe full slots qwen3moe-q4_0 --step one-cache"
+    "embeddings full slots llama-gqa-q4_0 --step tokens"
+    "embeddings-mean part slots llama-gqa-f16 --step mean"
+    "embeddings-first full slots llama-gqa-f16 --step first"
+    "embeddings-last full slots llama-gqa-q4_0 --step last"
+    "ranks full slots rank-qwen3-f16 --step ranks"
+    "go-back part slots llama-gqa-q4_0 --step go-back"
+    "go-back-f16 full slots llama-gqa-f16 --step go-back"
 )
+
+# Logits. Where the guest's CPU has a part of the model (ngl, on-cpu), the weights are of a type that no CPU repacks (one
+# with AMX does so with f16, but for experts): natively llama.cpp repacks all that it can, and beside a device it leaves
+# the CPU's part plain, which rounds otherwise.
+experts='\.ffn_(up|down|gate)_exps'
+for row in "cache-bf16 full logits llama-gqa-f16 --ctk bf16 --ctv bf16" \
+    "cache-q8_0 part logits llama-gqa-f16 --ctk q8_0 --ctv q8_0" \
+    "cache-iq4_nl full logits llama-gqa-f16 --ctk iq4_nl --ctv iq4_nl" \
+    "cache-half-blocks part logits llama-narrow-f16 --ctk iq4_nl --fa off" \
+    "cache-q8_0-fa-off full logits llama-gqa-q4_0 --ctk q8_0 --fa off" \
+    "cache-bf16-fa-off full logits llama-gqa-f16 --ctk bf16 --ctv bf16 --fa off" \
+    "cache-q8_0-moe full logits qwen3moe-q4_0 --ctk q8_0 --ctv q8_0" \
+    "nkvo part logits llama-gqa-q4_0 --nkvo" \
+    "nkvo-fa-off full logits llama-gqa-f16 --nkvo --fa off" \
+    "nkvo-q8_0 full logits llama-gqa-f16 --nkvo --ctk q8_0 --ctv q8_0" \
+    "fa-auto full logits llama-gqa-f16 --fa auto" \
+    "ngl-0 full logits llama-gqa-f32 --ngl 0" \
+    "ngl-0-nopo full logits llama-gqa-f32 --ngl 0 --nopo" \
+    "ngl-half part logits llama-gqa-f32 --ngl 2" \
+    "ngl-half-fa-off full logits llama-gqa-f32 --ngl 2 --fa off" \
+    "ngl-half-nkvo full logits llama-gqa-f32 --ngl 2 --nkvo" \
+    "ngl-half-moe full logits qwen3moe-f32 --ngl 2" \
+    "ncmoe-all part logits qwen3moe-f16 --on-cpu $experts" \
+    "ncmoe-2 full logits qwen3moe-f16 --on-cpu blk\.[01]$experts" \
+    "ncmoe-nopo full logits qwen3moe-f16 --on-cpu $experts --nopo" \
+    "ncmoe-nkvo full logits qwen3moe-f16 --on-cpu $experts --nkvo" \
+    "ncmoe-cache full logits qwen3moe-f16 --on-cpu $experts --moe-cache 1048576" \
+    "on-cpu-ot full logits llama-gqa-f32 --on-cpu blk\.[02]\.ffn" \
+    "attention-ot full logits llama-gqa-f32 --on-cpu blk\..*\.attn_(k|v|output)" \
+    "norm-ot full logits llama-gqa-f32 --on-cpu _norm" \
+    "no-host part logits llama-gqa-q4_0 --no-host" \
+    "no-host-half full logits llama-gqa-f32 --no-host --ngl 2" \
+    "load-without-map full logits llama-gqa-f16 --load none" \
+    "load-mmap-half full logits llama-gqa-f32 --load mmap --ngl 2" \
+    "load-direct full logits llama-gqa-q4_0 --load dio" \
+    "batch-97-33 full logits llama-gqa-q4_0 --batch 97 --ubatch 33" \
+    "batch-31-7 full logits llama-gqa-f16 --batch 31 --ubatch 7" \
+    "batch-1 full logits llama-gqa-f16 --batch 1 --ubatch 1" \
+    "batch-whole-fa-off full logits llama-gqa-f16 --fa off" \
+    "batch-97-33-moe full logits qwen3moe-q4_0 --batch 97 --ubatch 33" \
+    "two part logits:two llama-gqa-q4_0" \
+    "two-fa-off full logits:two llama-gqa-f16 --fa off" \
+    "two-moe full logits:two qwen3moe-q4_0" \
+    "two-nkvo full logits:two llama-gqa-f16 --nkvo" \
+    "two-half full logits:two llama-gqa-f32 --ngl 2" \
+    "two-batch full logits:two llama-gqa-q4_0 --batch 97 --ubatch 33" \
+    "two-none-split full logits:two llama-gqa-f16 --split none" \
+    "two-tensor full logits:two llama-gqa-f16 --split tensor" \
+    "mixed full logits:mixed llama-gqa-f16"; do
+    read -r name in_part kind model rest <<<"$row"
+    programs+=("$name $in_part $kind $model --prompt-tokens 150 --ubatch 64 --gen 130 $rest")
+done
 
 # Those of --parity: every query head with a key head of its own, grouped, with biases, with norms on query and key,
 # experts. More prompt than one batch holds, so that the cache grows within it too. Past 256 positions its views grow:
@@ -127,6 +193,12 @@ program_logits() {
         >"$work/$1.txt"
 }
 
+# What a server asks of a model: sequences in common batches, embeddings.
+program_slots() {
+    program_run "$1" "$out/tests/native/archs/slots" --model "$3" --device "${2/#none/CPU}" --out "$work/$1.result" "${@:4}" \
+        >"$work/$1.txt"
+}
+
 program_cli() {
     program_prints "$1" result '^Exiting' llama-cli "${common[@]}" --no-warmup -st --simple-io -p "${text:0:100}" \
         -n 64 "${@:4}" || return
@@ -158,7 +230,7 @@ program_imatrix() {
 }
 
 # Programs of packages that only `make check-options` takes (tests/env/packages.d/check-options).
-program_is_extra() { # KIND
+program_is_extra() { # PROGRAM
     case $1 in
     simple | embedding | look* | speculative* | parallel | finetune | groonga | whisper* | parakeet) return 0 ;;
     *) return 1 ;;
@@ -316,7 +388,8 @@ program_run() {
 }
 
 program_row() { # NAME PROGRAM MODEL ARGS...
-    local name=$1 kind=$2 model args=() arg detail ok=no native_device=$native remoted_device=APIR0
+    local name=$1 kind=${2%:*} model args=() arg detail ok=no native_device=$native remoted_device=APIR0
+    local native_env=("${native_env[@]}") allowed=(${tolerance[@]+"${tolerance[@]}"}) served=$members
     model=$(model_file "$3")
     for arg in "${@:4}"; do
         if [[ $arg == *@*@* ]]; then
@@ -325,17 +398,28 @@ program_row() { # NAME PROGRAM MODEL ARGS...
         args+=("$arg")
     done
     [[ $native != CPU ]] || native_device=none
+    case $2 in
+    *:two) # the same device twice, which ggml-vulkan takes for two
+        native_device=Vulkan0,Vulkan1 remoted_device=APIR0,APIR1 served=', "devices": ["Vulkan0", "Vulkan1"]'
+        native_env=("${vulkan[@]}" GGML_VK_VISIBLE_DEVICES=0,0) allowed=("${some_tolerance[@]}")
+        ;;
+    *:mixed)
+        native_device=CPU remoted_device=APIR0,APIR1 served=', "devices": ["CPU", "Vulkan0"]'
+        native_env=("${vulkan[@]}") allowed=("${some_tolerance[@]}")
+        ;;
+    esac
     [[ -z $twice ]] || remoted_device=$native_device
     rm -rf "$work"/native* "$work"/remoted*
-    [[ -n $twice ]] || serve "$members"
+    [[ -n $twice ]] || serve "$served"
     if ! program_side "$kind" native "$native_device" "$model" ${args[@]+"${args[@]}"}; then
         detail="the native run failed: $(why native)"
     elif [[ ! -s $work/native.result ]]; then
         detail="the native run gave nothing: $(why native)"
     elif ! program_side "$kind" remoted "$remoted_device" "$model" ${args[@]+"${args[@]}"}; then
         detail="the remoted run failed: $(why remoted)"
-    elif [[ $kind == logits ]]; then
-        ! detail=$("$out/tests/native/options/options-compare" "$work/native.result" "$work/remoted.result" 2>&1) || ok=yes
+    elif [[ $kind == logits || $kind == slots ]]; then
+        ! detail=$("$out/tests/native/options/options-compare" ${allowed[@]+"${allowed[@]}"} "$work/native.result" \
+            "$work/remoted.result" 2>&1) || ok=yes
     elif ! cmp -s "$work/native.result" "$work/remoted.result"; then
         detail="other results: $(cmp "$work/native.result" "$work/remoted.result" 2>&1 || :)"
         cp "$work/native.result" "$logs/$name.native"

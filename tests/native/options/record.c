@@ -57,40 +57,10 @@ void record_masked(struct record *r, const char *name, const float *x, size_t n)
     add(r, name, RECORD_MASKED, x, n);
 }
 
-void record_ints(struct record *r, const char *name, const int32_t *x, size_t n)
-{
-    add(r, name, RECORD_INTS, x, n);
-}
-
 void record_int(struct record *r, const char *name, int64_t x)
 {
     const int32_t halves[2] = {(int32_t)(x & 0xffffffff), (int32_t)(x >> 32)};
     add(r, name, RECORD_INTS, halves, 2);
-}
-
-void record_choice(struct record *r, const char *name, const int32_t *x, size_t n)
-{
-    add(r, name, RECORD_CHOICE, x, n);
-}
-
-void record_bytes(struct record *r, const char *name, const void *data, size_t size)
-{
-    const unsigned char *p = data;
-    uint64_t h = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-
-    for (size_t i = 0; i < size; i++)
-        h = (h ^ p[i]) * UINT64_C(0x100000001b3);
-    add(r, name, RECORD_CHOICE, &h, 2);
-}
-
-void record_append(struct record *r, const char *prefix, const struct record *from)
-{
-    for (size_t i = 0; i < from->n; i++) {
-        const struct record_item *item = &from->items[i];
-        char name[sizeof(item->name) + 32];
-        snprintf(name, sizeof(name), "%s%s", prefix, item->name);
-        add(r, name, (enum record_kind)item->kind, item->values, item->n);
-    }
 }
 
 int record_save(const struct record *r, const char *path)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What one run of a case saw, as a list of named items: logits, embeddings, tokens, return codes.
- * The same case run twice gives the same names in the same order. On disk in the byte order of the
+ * What one run saw, as a list of named items: logits, embeddings, tokens, return codes.
+ * The same run twice gives the same names in the same order. On disk in the byte order of the
  * machine; both runs are made on the same one.
  *
  * Adding to a record ends the program when there is no memory: a test has nothing better to do.
@@ -15,7 +15,6 @@
 enum record_kind {
     RECORD_FLOATS, /* finite, and not all of them the same */
     RECORD_INTS,   /* always equal: counts, positions, return codes */
-    RECORD_CHOICE, /* follows from values by comparing or hashing them: tokens, bytes of a state */
     RECORD_MASKED, /* floats of any kind: some logits are infinite on both sides */
 };
 
@@ -36,15 +35,7 @@ void record_fini(struct record *r);
 /* Each copies its values. */
 void record_floats(struct record *r, const char *name, const float *x, size_t n);
 void record_masked(struct record *r, const char *name, const float *x, size_t n);
-void record_ints(struct record *r, const char *name, const int32_t *x, size_t n);
 void record_int(struct record *r, const char *name, int64_t x);
-void record_choice(struct record *r, const char *name, const int32_t *x, size_t n);
-
-/* A hash of bytes that may be many; kept as a choice. */
-void record_bytes(struct record *r, const char *name, const void *data, size_t size);
-
-/* Appends all items of `from`, their names prefixed. */
-void record_append(struct record *r, const char *prefix, const struct record *from);
 
 /* Both return 0, or -1 and errno; EPROTO is a file that is no record. */
 int record_save(const struct record *r, const char *path);

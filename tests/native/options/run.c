@@ -56,7 +56,6 @@ void run_init(struct run *r, const char *devices)
     llama_backend_init();
     ggml_backend_load_all();
     unload_accelerators();
-    r->native = strncmp(devices, "APIR", 4) != 0;
     if (strcmp(devices, "CPU") == 0)
         return;
     snprintf(names, sizeof(names), "%s", devices);
@@ -68,10 +67,8 @@ void run_init(struct run *r, const char *devices)
     }
 }
 
-ggml_backend_dev_t run_device(const struct run *r)
-{
-    return r->devices[0] ? r->devices[0] : ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
-}
+/* Two devices share alike, whatever memory each has free at the moment. */
+static const float halves[64] = {1, 1};
 
 void setup_init(struct setup *s, const struct run *r)
 {
@@ -81,6 +78,8 @@ void setup_init(struct setup *s, const struct run *r)
     s->model.devices = s->devices;
     s->model.n_gpu_layers = r->devices[0] ? RUN_ALL_LAYERS : 0;
     s->model.split_mode = LLAMA_SPLIT_MODE_LAYER;
+    if (r->devices[1] && llama_max_devices() <= sizeof(halves) / sizeof(halves[0]))
+        s->model.tensor_split = halves;
     s->context.n_ctx = 512;
     s->context.n_batch = 128;
     s->context.n_ubatch = 64;
@@ -166,11 +165,6 @@ size_t context_vocab(const struct llama_context *ctx)
     return (size_t)llama_vocab_n_tokens(llama_model_get_vocab(llama_get_model(ctx)));
 }
 
-size_t context_embd(const struct llama_context *ctx)
-{
-    return (size_t)llama_model_n_embd(llama_get_model(ctx));
-}
-
 uint32_t stream_number(uint32_t i)
 {
     uint32_t x = (i + 1) * UINT32_C(2654435761);
@@ -179,21 +173,16 @@ uint32_t stream_number(uint32_t i)
     return x ^ (x >> 12);
 }
 
-llama_token stream_token(uint32_t i)
+/* No control tokens. */
+static llama_token stream_token(uint32_t i)
 {
     /* The smallest vocabulary that gguf-write makes has 267 tokens, three of them for control. */
     return (llama_token)(3 + stream_number(i) % 264);
 }
 
-void stream_tokens(llama_token *tokens, uint32_t from, int n)
+static struct llama_batch batch_make(int tokens)
 {
-    for (int i = 0; i < n; i++)
-        tokens[i] = stream_token(from + (uint32_t)i);
-}
-
-struct llama_batch batch_make(int tokens, int sequences)
-{
-    struct llama_batch b = llama_batch_init(tokens, 0, sequences);
+    struct llama_batch b = llama_batch_init(tokens, 0, 1);
     b.n_tokens = 0;
     return b;
 }
@@ -211,7 +200,7 @@ void batch_add(struct llama_batch *b, llama_token token, llama_pos pos, llama_se
 
 int32_t decode_last(struct llama_context *ctx, const llama_token *tokens, llama_pos pos, int n)
 {
-    struct llama_batch batch = batch_make(n, 1);
+    struct llama_batch batch = batch_make(n);
     for (int i = 0; i < n; i++)
         batch_add(&batch, tokens[i], pos + i, 0, i == n - 1);
     const int32_t code = llama_decode(ctx, batch);
@@ -219,8 +208,8 @@ int32_t decode_last(struct llama_context *ctx, const llama_token *tokens, llama_
     return code;
 }
 
-void decode_record(struct llama_context *ctx, struct record *record, const char *name,
-                   struct llama_batch batch)
+static void decode_record(struct llama_context *ctx, struct record *record, const char *name,
+                          struct llama_batch batch)
 {
     char item[64];
     const int32_t code = llama_decode(ctx, batch);
@@ -244,7 +233,7 @@ void feed(struct llama_context *ctx, struct record *record, const char *name, ll
           uint32_t from, llama_pos pos, int n)
 {
     const int most = (int)llama_n_batch(ctx);
-    struct llama_batch batch = batch_make(most, 1);
+    struct llama_batch batch = batch_make(most);
 
     for (int done = 0; done < n; done += batch.n_tokens) {
         char item[48];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every case is written with, logits.c, and tests/native/archs: a device, a model and contexts
- * on it, batches of made-up tokens.
+ * What logits.c, tests/native/archs and tests/native/ggml are written with: a device, a model and
+ * contexts on it, batches of made-up tokens.
  *
  * Whatever llama.cpp would choose by the device is chosen here, so that the run on the CPU and the
  * run on a device of GPU type build the same graphs: the attention kernel, sizes of batches, one
- * thread, no repacked weights, no BLAS. A case then changes what it is about.
+ * thread, no repacked weights, no BLAS.
  *
  * What cannot be done, or is not as it must be, ends the program with 1 after a message on stderr.
  */
@@ -22,8 +22,6 @@
 
 enum { RUN_DEVICES_MAX = 2, RUN_ALL_LAYERS = 9999 };
 
-struct options_case;
-
 /* What a model and a context are made with. It never moves: the parameters point into it. */
 struct setup {
     struct llama_model_params model;
@@ -33,14 +31,10 @@ struct setup {
 };
 
 struct run {
-    const struct options_case *test;
     const char *model_file;
-    const char *extra_file; /* as the case wants it: an adapter, a draft model */
-    const char *scratch;    /* a directory for files of this run, which the caller removes */
     ggml_backend_dev_t devices[RUN_DEVICES_MAX + 1]; /* ends with NULL */
-    bool native;
     bool verbose;
-    struct setup setup;        /* the case changes it before it opens the model */
+    struct setup setup;        /* to be changed before the model is opened */
     struct llama_model *model; /* NULL: not open */
     struct llama_context *ctx;
     struct record record;
@@ -68,9 +62,6 @@ void run_init(struct run *r, const char *devices);
 /* Closes what is open, and keeps the record in `out`, if that is not NULL. */
 void run_end(struct run *r, const char *out);
 
-/* The device computes on: of the list, or the CPU. */
-ggml_backend_dev_t run_device(const struct run *r);
-
 void setup_init(struct setup *s, const struct run *r);
 
 /* The run's model and a context on it, as its setup says; a run that ends closes them. */
@@ -83,28 +74,19 @@ struct llama_context *run_context(struct llama_model *model, const struct setup 
 
 /* How many values a row of logits has. */
 size_t context_vocab(const struct llama_context *ctx);
-size_t context_embd(const struct llama_context *ctx);
 
-/* The i-th number of a stream without end, and a token made of it; no control tokens. */
+/* The i-th number of a stream without end. */
 uint32_t stream_number(uint32_t i);
-llama_token stream_token(uint32_t i);
-void stream_tokens(llama_token *tokens, uint32_t from, int n);
 
-/* A batch to be filled; every token may belong to `sequences` sequences. */
-struct llama_batch batch_make(int tokens, int sequences);
 void batch_add(struct llama_batch *b, llama_token token, llama_pos pos, llama_seq_id seq,
                bool logits);
 
 /* Decodes tokens of which the last one alone has logits. Returns llama_decode's code. */
 int32_t decode_last(struct llama_context *ctx, const llama_token *tokens, llama_pos pos, int n);
 
-/* Decodes, records the code, and the logits of all tokens that have some. */
-void decode_record(struct llama_context *ctx, struct record *record, const char *name,
-                   struct llama_batch batch);
-
 /*
- * Decodes tokens [from, from + n) of the stream at positions pos, pos + 1 ... of a sequence, in as
- * many batches as the context wants, and records all logits.
+ * Decodes tokens made of numbers [from, from + n) of the stream at positions pos, pos + 1 ... of a
+ * sequence, in as many batches as the context wants, and records all logits.
  */
 void feed(struct llama_context *ctx, struct record *record, const char *name, llama_seq_id seq,
           uint32_t from, llama_pos pos, int n);

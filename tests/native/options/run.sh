@@ -4,14 +4,13 @@
 # run.sh [--part] [--host CPU|lavapipe|gpu] [--guest aarch64] [--list] [--jobs N] [--seconds N] [OUT]
 # run.sh --parity [--native] [OUT]
 #
-# Every option of llama.cpp that moves work (cases.c), its packaged programs and whisper.cpp's (programs.sh): each is run
+# Every option of llama.cpp that moves work, its packaged programs and whisper.cpp's (programs.sh): each is run
 # on the host's device itself and on APIR0, and both must have seen the same. On the host's CPU that is
 # bit for bit, with one thread, no repacked weights and no BLAS on both sides; on lavapipe, Mesa's Vulkan
 # device in software, and on the machine's first GPU the normalised mean square error of logits may be
 # 1e-4, which is what llama.cpp's own test of architectures allows a device. With --guest the programs on APIR0 are
-# arm64 ones under qemu-user, with the plug-in of `make ARCH=aarch64`. Their own CPU, which has a part of the work in
-# some rows, rounds otherwise: there it may be 1e-4, too, or twice what it is when the same arm64 program does all of
-# the row on that CPU, without us (one rounding decides which expert a token has, or which step of a quantised cache).
+# arm64 ones under qemu-user, with the plug-in of `make ARCH=aarch64`; rows in which their own CPU, which rounds
+# otherwise, has a part of the work are left out. What random options and calls come to: tests/native/differ.
 #
 # --part takes a representative subset; ROW="NAME..." only these rows; --jobs runs so many at a time (1);
 # --seconds leaves out those that have not begun by then. OUT is the build's output directory. What a failed row
@@ -39,7 +38,6 @@ archs_options --rows "${args[@]}"
 ROW=${ROW:-${only//,/ }}
 out=$(realpath "$out")
 guest_out=${out%/*}/release-$guest-linux-gnu-gcc guest_root=build/sysroot-$guest
-program=$out/tests/native/options/llama-options
 models=build/models
 logs=build/$suite
 limit=$(patience 120) # seconds of one run: it hangs then
@@ -61,7 +59,6 @@ if [[ $host == CPU ]]; then
 else
     native=Vulkan0 members=', "devices": ["Vulkan0"]' tolerance=("${some_tolerance[@]}") requests=1
 fi
-[[ -z $guest ]] || tolerance=("${some_tolerance[@]}")
 
 # ---- models -----------------------------------------------------------------------
 
@@ -132,8 +129,6 @@ serve() { # MEMBERS ENV...: more members of its configuration, more of its envir
     [[ -z $guest ]] || remoted_env+=("GGML_BACKEND_PATH=$guest_out/frontend/libggml-apir.so")
 }
 
-# A side is native, remoted, or, with a guest of another architecture, own: the guest's program without us.
-
 # command_of SIDE PROGRAM: sets `command`, the words that start it there. PROGRAM is a path below OUT, or a name.
 command_of() {
     command=("$2")
@@ -147,37 +142,7 @@ command_of() {
     command=("qemu-$guest" -cpu cortex-a76 -L "$guest_root" "${command[@]}")
 }
 
-# run_side SIDE DEVICE ARGS...: one run of llama-options, natively with row_env; false if it failed.
-run_side() {
-    local side=$1 device=$2 env=("${row_env[@]}") rc=0 command
-    shift 2
-    command_of "$side" "$program"
-    [[ $side != remoted ]] || env=("${remoted_env[@]}")
-    mkdir -p "$work/scratch-$side"
-    timeout -k 5 "$limit" env "${env[@]}" "${command[@]}" --device "$device" --scratch "$work/scratch-$side" \
-        --out "$work/$side" "$@" >"$work/$side.txt" 2>"$work/$side.err" || rc=$?
-    rm -rf "$work/scratch-$side"
-    [[ $rc -ne 124 && $rc -ne 137 ]] || echo "it did not end in $limit seconds" >>"$work/$side.err"
-    [[ $rc -lt 128 || $rc -eq 137 ]] || echo "it was ended by signal $((rc - 128))" >>"$work/$side.err"
-    return "$rc"
-}
-
-# How far a side's record is from the native one, as options-compare says it.
-distance() { # SIDE
-    "$out/tests/native/options/options-compare" --nmse 1000 "$work/native" "$work/$1" 2>&1 |
-        sed -nE 's/.* nmse ([0-9.e+-]+) at most$/\1/p'
-}
-
-# own_is_as_far DEVICE ARGS...: the remoted run is at most twice as far from the native one as the guest's program on
-# its own CPU is. Sets `detail`.
-own_is_as_far() {
-    local own remoted
-    run_side own "$@" || return 1
-    remoted=$(distance remoted) own=$(distance own)
-    awk -v remoted="$remoted" -v own="$own" \
-        'BEGIN { exit !(remoted != "" && own != "" && remoted + 0 <= 2 * own) }' || return 1
-    detail="nmse $remoted at most; on the guest's own CPU $own"
-}
+# ---- rows ---------------------------------------------------------------------------
 
 why() { # SIDE: the last that it said
     tail -n 3 "$work/$1.err"
@@ -193,56 +158,21 @@ keep_log() { # NAME
     tail -n 200 "$VTEST_LOG" 2>/dev/null || :; } >"$logs/$1.log"
 }
 
-# ---- rows ---------------------------------------------------------------------------
-
-run_row() { # NAME MODEL EXTRA KIND SAYS
-    local name=$1 kind=$4 says=$5 detail ok=no args native_device=$native remoted_device=APIR0
-    local row_env=("${native_env[@]}") allowed=(${tolerance[@]+"${tolerance[@]}"})
-    args=(--case "$name" --model "$(model_file "$2")")
-    [[ $3 == - ]] || args+=(--extra "$(model_file "$3")")
-    rm -rf "$work"/{native,remoted,own}*
-    case $kind in
-    limited) serve "$members, \"context_device_memory_mib\": 6" ;;
-    two) # the same device twice, which ggml-vulkan takes for two
-        native_device=Vulkan0,Vulkan1 remoted_device=APIR0,APIR1
-        row_env=("${vulkan[@]}" 'GGML_VK_VISIBLE_DEVICES=0,0')
-        serve ', "devices": ["Vulkan0", "Vulkan1"]' "${row_env[@]}"
-        allowed=("${some_tolerance[@]}")
-        ;;
-    mixed)
-        native_device=CPU remoted_device=APIR0,APIR1 row_env=(GGML_VK_VISIBLE_DEVICES=)
-        serve ', "devices": ["CPU", "Vulkan0"]' "${vulkan[@]}"
-        allowed=("${some_tolerance[@]}")
-        ;;
-    *) serve "$members" ;;
-    esac
-    if [[ $kind != alone ]] && ! run_side native "$native_device" "${args[@]}"; then
-        detail="the native run failed: $(why native)"
-    elif ! run_side remoted "$remoted_device" "${args[@]}"; then
-        detail="the remoted run failed: $(why remoted)"
-    elif [[ -n $says ]] && ! grep -Eq -- "$says" "$work/remoted.err"; then
-        detail="on stderr nothing matches '$says', but: $(why remoted)"
-    elif [[ $kind == alone ]]; then
-        ok=yes detail=$(<"$work/remoted.txt")
-    elif detail=$("$out/tests/native/options/options-compare" ${allowed[@]+"${allowed[@]}"} \
-        "$work/native" "$work/remoted" 2>&1); then
-        ok=yes
-    elif [[ -n $guest && $kind =~ ^(pair|limited)$ ]] && own_is_as_far "$native_device" "${args[@]}"; then
-        ok=yes
-    fi
-    [[ $ok == yes ]] || keep_log "$name"
-    verdict "$ok" "$name" "$detail"
-}
-
-wanted() { # NAME PART [KIND]: is this row asked for, and can it be on this host?
-    # A GPU reads what an index out of range says, natively too: there is no error to be seen. And natively
-    # ggml-vulkan crashes where loading without a mapping is broken off: there is nothing to compare with.
-    [[ $host == CPU || (${3-} != alone && $1 != load-cancel-none) ]] || return 1
+wanted() { # NAME PART KIND: is this row asked for, and can it be on this host?
+    [[ -z $guest ]] || { [[ $3 != slots && $3 != *:* ]] && guest_says_the_same "$1"; } || return 1
+    [[ $host == CPU && -z $guest ]] || ! program_is_extra "$3" || return 1
     if [[ -n ${ROW-} ]]; then
         [[ " $ROW " == *" $1 "* ]]
     else
         [[ -z $part || $2 == part ]]
     fi
+}
+# Programs leave text, files and logits, in which one rounding is another answer. A guest of another architecture says
+# the same where its own CPU computes nothing: it has no layers, and the program itself no logarithms or sums to make.
+guest_says_the_same() { # NAME
+    case $1 in
+    perplexity* | imatrix* | results | *-half* | *-on-cpu | *cmoe* | *-ot* | *-none | *nkvo* | ngl-*) return 1 ;;
+    esac
 }
 
 # begin NAME: is there time for it? What then runs may take a little longer.
@@ -251,47 +181,25 @@ begin() {
     limit=$(archs_limit "$limit")
 }
 
-: >"$work/rows"
-if [[ $suite == parity ]]; then programs=("${parity[@]}"); else "$program" --list >"$work/rows"; fi
+[[ $suite != parity ]] || programs=("${parity[@]}")
 if [[ -n $list ]]; then
-    cat "$work/rows"
     printf '%s\n' "${programs[@]}"
     exit
 fi
-# Programs leave text and files, in which one rounding is another answer. A guest of another architecture says the same
-# where its own CPU computes nothing: it has no layers, and the program itself no logarithms or sums to make.
-guest_says_the_same() { # NAME
-    case $1 in
-    perplexity* | imatrix* | results | *-half | *-on-cpu | *cmoe | *-ot | completion-none) return 1 ;;
-    esac
-}
-# Rows with a host side of their own come last: it is started once.
-all_rows() { # what to do with a program's row, and with a case's
-    local kinds row fields name model extra kind in_part says
-    for kinds in 'pair alone' limited two mixed; do
-        if [[ $kinds == limited ]]; then
-            for row in "${programs[@]}"; do
-                read -r -a fields <<<"$row"
-                [[ -z $guest ]] || guest_says_the_same "${fields[0]}" || continue
-                [[ $host == CPU && -z $guest ]] || ! program_is_extra "${fields[2]}" || continue
-                ! wanted "${fields[0]}" "${fields[1]}" || "$1" "${fields[0]}" "${fields[@]:2}"
-            done
-        fi
-        while read -r name model extra kind in_part says; do
-            if [[ " $kinds " == *" $kind "* ]] && wanted "$name" "$in_part" "$kind"; then
-                "$2" "$name" "$model" "$extra" "$kind" "$says"
-            fi
-        done <"$work/rows"
+all_rows() { # what to do with a row
+    local row fields
+    for row in "${programs[@]}"; do
+        read -r -a fields <<<"$row"
+        ! wanted "${fields[@]:0:3}" || "$1" "${fields[0]}" "${fields[@]:2}"
     done
 }
 if [[ $jobs -eq 1 ]]; then
-    one_program() { ! begin "$1" || program_row "$@"; }
-    one_case() { ! begin "$1" || run_row "$@"; }
-    all_rows one_program one_case
+    one_row() { ! begin "$1" || program_row "$@"; }
+    all_rows one_row
     [[ -z ${OPTIONS_ONE-} ]] || exit 0
 else
     one_name() { echo "$1"; }
-    all_rows one_name one_name >"$work/names"
+    all_rows one_name >"$work/names"
     OPTIONS_ONE=yes xargs -P "$jobs" -I '{}' env ROW='{}' tests/native/options/run.sh --host "$host" --guest "$guest" "$out" \
         <"$work/names" | tee "$work/lines" || :
     passed=$(grep -c '^PASS' "$work/lines" || :)
