@@ -17,7 +17,7 @@
  *   hoard   READY, then asks and asks, and reads no answer
  *   spare-exit, spare-stuck  as a spare one: ends after a moment in which it can be seen, as stuck;
  *           else as with none
- *   trial-… as the one that tries the devices, GPU0, unless that is left out: late, as stuck;
+ *   trial-… as the one that tries the devices, GPU0, unless that is left out:
  *           killed, by somebody else; says, prints a lot and ends; rude, nameless, says nonsense;
  *           held, goes on after a SIGTERM, and ends with 7 if the ring comes before what it is
  *           about. As any other: as with none
@@ -235,8 +235,6 @@ static void be_trial(const char *fault, bool left_out)
         apir_fdsock_recv(CONTROL, &answer, sizeof(answer), &size, NULL, 0, NULL, 0) < 0 ||
         size != sizeof(answer) || answer.op != APIR_CONTROL_ANSWER)
         exit(5);
-    if (strcmp(how, "late") == 0)
-        forever();
     if (strcmp(how, "killed") == 0)
         raise(SIGKILL);
     if (strcmp(how, "says") == 0)

@@ -381,14 +381,9 @@ static void graphs_fail_with_a_text(enum lie_step step, struct lie_data *d)
             change;                                                                                \
         }                                                                                          \
     }
-ORDER_LIE(order_names_what_is_not_there, order[1] = UINT32_MAX)
-ORDER_LIE(order_names_a_node_twice, order[1] = order[0])
 ORDER_LIE(order_is_long, r->n_nodes = UINT32_MAX)
 ORDER_LIE(order_has_many_dependencies, r->n_deps = UINT32_MAX)
 ORDER_LIE(order_keeps_until_a_leaf, r->n_deps = 1; deps[0] = order[0]; deps[1] = 0)
-ORDER_LIE(order_keeps_what_is_not_there, r->n_deps = 1; deps[0] = UINT32_MAX; deps[1] = order[1])
-ORDER_LIE(order_keeps_before_it_is_there, r->n_deps = 1; deps[0] = order[r->n_nodes - 1];
-          deps[1] = order[0])
 /* Every second one to the end, the others nearly so: ggml's list of free places has an end. */
 ORDER_LIE(
     order_keeps_everything, for (; r->n_deps < r->n_nodes - 8; r->n_deps++) {
@@ -452,13 +447,9 @@ static const struct row {
     ROW(stream_is_refused, TO_THE_END, "opens no further backend: ?[31m"),
     ROW(buffer_is_refused, TO_THE_END, "has no buffer of"),
     ROW(graphs_fail_with_a_text, TO_THE_END, "a graph failed on the host: ?[31m"),
-    ROW(order_names_what_is_not_there, TO_THE_END, NULL),
-    ROW(order_names_a_node_twice, TO_THE_END, NULL),
     ROW(order_is_long, TO_THE_END, NULL),
     ROW(order_has_many_dependencies, TO_THE_END, NULL),
     ROW(order_keeps_until_a_leaf, TO_THE_END, NULL),
-    ROW(order_keeps_what_is_not_there, TO_THE_END, NULL),
-    ROW(order_keeps_before_it_is_there, TO_THE_END, NULL),
     ROW(order_keeps_everything, TO_THE_END, NULL),
 #undef ROW
 };

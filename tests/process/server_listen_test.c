@@ -127,21 +127,6 @@ TEST(contexts_are_limited)
     unix_tear_down(state);
 }
 
-TEST(all_contexts_are_limited)
-{
-    unix_start("\"max_contexts_per_user\": 9, \"max_contexts\": 2", NULL);
-    struct unix_client a = unix_client_open();
-    struct unix_client b = unix_client_open();
-    int fd = unix_connect();
-    assert_non_null(strstr(unix_greet(fd), "2 contexts at most (max_contexts)"));
-    unix_expect_closed(fd);
-    unix_expect_alive(&a);
-    unix_client_close(&a);
-    unix_client_close(&b);
-    unix_expect_nothing_left();
-    unix_tear_down(state);
-}
-
 TEST(broken_configuration_is_told_to_the_client)
 {
     static const char *const broken[] = {
@@ -223,25 +208,6 @@ static void expect_no_listening(const char *where)
     const int status = process_end(process_spawn(argv, NULL, quiet, NULL), FIXTURE_WAIT_MS);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 1);
-}
-
-TEST_WITHIN(socket_is_the_owners_and_its_groups, unix_set_up, unix_tear_down)
-{
-    struct stat st;
-    assert_int_equal(lstat(unix_host.path, &st), 0);
-    assert_true(S_ISSOCK(st.st_mode));
-    assert_int_equal(st.st_mode & 07777, 0660);
-}
-
-UNIX_TEST(second_server_does_not_take_the_socket)
-{
-    struct stat before;
-    struct stat after;
-    assert_int_equal(lstat(unix_host.path, &before), 0);
-    expect_no_listening(unix_host.path);
-    assert_int_equal(lstat(unix_host.path, &after), 0);
-    assert_true(before.st_ino == after.st_ino);
-    unix_expect_alive(c);
 }
 
 TEST_WITHIN(what_is_no_socket_is_left_alone, unix_set_up, unix_tear_down)

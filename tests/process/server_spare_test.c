@@ -39,30 +39,6 @@ static pid_t wait_for_spares(const struct fixture *f, unsigned n)
     return last;
 }
 
-CONTEXT_TEST(next_context_gets_the_spare, SPARES(1, 600), NULL)
-{
-    const pid_t spare = wait_for_spares(f, 1);
-    fixture_expect_alive(c); /* the first context's is another one */
-    assert_int_equal(fixture_workers(f), 2);
-
-    struct fixture_context next;
-    fixture_open_ready(f, &next, 2);
-    assert_int_equal(fixture_workers(f), 2);
-    fixture_work(&next, 8);
-    fixture_wait_head(&next, 8);
-
-    /* It is the context's own now, and ends with it; the next one has never served. */
-    const pid_t other = wait_for_spares(f, 2);
-    assert_int_not_equal(other, spare);
-    kill(spare, SIGKILL);
-    fixture_wait_state(&next, APIR_STATE_LOST);
-    assert_string_equal(next.ring->reason, "worker killed by signal 9");
-    fixture_close(&next);
-    fixture_open_ready(f, &next, 3);
-    fixture_close(&next);
-    fixture_wait_gone(other);
-}
-
 CONTEXT_TEST(several_wait, SPARES(2, 600), NULL)
 {
     wait_for_spares(f, 2);

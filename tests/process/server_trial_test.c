@@ -99,30 +99,6 @@ HELD_TEST(context_waits_and_its_worker_gets_all_that_was_made_meanwhile, NO_STOC
     assert_int_equal(fixture_workers(f), 1);
 }
 
-HELD_TEST(all_that_wait_get_a_worker_and_one_trial_is_enough, NO_STOCK)
-{
-    struct fixture_context others[3];
-    unsigned n = 0;
-    fixture_take_blob(c, 2, APIR_ARENA_BLOB_ID, 65536);
-    for (uint32_t i = 0; i < 3; i++) {
-        fixture_open(f, &others[i], 2 + i);
-        fixture_open_ring(&others[i], false);
-    }
-    assert_int_equal(fixture_workers(f), 1);
-    kill(pid, SIGTERM);
-    fixture_wait_state(c, APIR_STATE_READY);
-    for (uint32_t i = 0; i < 3; i++) {
-        fixture_wait_state(&others[i], APIR_STATE_READY);
-        fixture_expect_alive(&others[i]);
-        fixture_close(&others[i]);
-    }
-    assert_int_equal(trial(f, &n), pid);
-    assert_int_equal(n, 1);
-    /* Who has waited longest has that worker. */
-    kill(pid, SIGKILL);
-    fixture_wait_state(c, APIR_STATE_LOST);
-}
-
 HELD_TEST(context_that_leaves_meanwhile_is_nobodys_loss, NO_STOCK)
 {
     fixture_take_blob(c, 2, APIR_ARENA_BLOB_ID, 65536);
@@ -162,13 +138,6 @@ TEST(what_a_device_says_is_the_reason)
         "trace; line 1 of a trace";
     lost_with("trial-says", SPARES(0), reason);
     lost_with("trial-says", SPARES(1), reason);
-}
-
-TEST(device_that_hangs_is_given_up)
-{
-    lost_with("trial-late", SPARES(0) ", \"seconds_to_start\": 1",
-              "the host's device GPU0 cannot compute: worker took longer to start than the host "
-              "allows (seconds_to_start: 1)");
 }
 
 /* Nothing is known of its devices then, and a worker that nobody has tried serves. */

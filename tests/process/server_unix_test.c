@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The unix transport's connections: contexts, and clients that break the rules. */
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -35,49 +34,6 @@ TEST_WITHIN(connection_is_a_context, unix_set_up, unix_tear_down)
     close(c.fd);
     unix_client_wait_state(&c, APIR_STATE_LOST);
     munmap(c.ring, APIR_RING_HEADER_SIZE);
-    unix_expect_nothing_left();
-}
-
-UNIX_TEST(memory_stays_as_it_was_made)
-{
-    int fd = unix_create_blob(c->fd, 1, ARENA_SIZE);
-    assert_true(fd >= 0);
-    assert_int_equal(lseek(fd, 0, SEEK_END), ARENA_SIZE);
-    const int seals = fcntl(fd, F_GET_SEALS);
-    assert_int_equal(seals & (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW),
-                     F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW);
-    assert_int_equal(seals & F_SEAL_WRITE, 0);
-    /* A seal against writing would keep the worker from mapping it. */
-    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), -1);
-    close(fd);
-}
-
-TEST_WITHIN(bad_blobs_are_refused_and_the_context_lives, unix_set_up, unix_tear_down)
-{
-    static const struct {
-        uint32_t id;
-        uint64_t size;
-    } bad[] = {
-        {0, APIR_RING_SIZE},    {1, 0},          {1, 65535},      {1, 65537},
-        {1, (1 << 30) + 65536}, {1, 1ull << 63}, {1, UINT64_MAX}, {63, 4096},
-    };
-    struct unix_client c = {.fd = unix_connect_greeted()};
-    /* Nothing before the ring, and the ring of no odd size. */
-    assert_int_equal(unix_create_blob(c.fd, 1, ARENA_SIZE), -EINVAL);
-    assert_int_equal(unix_create_blob(c.fd, 0, 0), -EINVAL);
-    assert_int_equal(unix_create_blob(c.fd, 0, 3 << 18), -EINVAL);
-    assert_int_equal(unix_create_blob(c.fd, 0, 1ull << 40), -EINVAL);
-    c.ring = unix_map_ring(unix_create_blob(c.fd, 0, APIR_RING_SIZE));
-    unix_client_wait_state(&c, APIR_STATE_READY);
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        assert_int_equal(unix_create_blob(c.fd, bad[i].id, bad[i].size), -EINVAL);
-    unix_take_blob(c.fd, 1, ARENA_SIZE);
-    assert_int_equal(unix_create_blob(c.fd, 1, ARENA_SIZE), -EINVAL); /* in use */
-    unix_request(c.fd, APIR_UNIX_BLOB_DESTROY, 1, 0);
-    unix_request(c.fd, APIR_UNIX_BLOB_DESTROY, 1, 0); /* nothing to do */
-    unix_take_blob(c.fd, 1, ARENA_SIZE);
-    unix_expect_alive(&c);
-    unix_client_close(&c);
     unix_expect_nothing_left();
 }
 
@@ -142,25 +98,6 @@ UNIX_TEST(destroyed_ring_ends_the_worker)
     unix_request(c->fd, APIR_UNIX_BLOB_DESTROY, APIR_RING_BLOB_ID, 0);
     unix_client_wait_state(c, APIR_STATE_LOST);
     fixture_wait_childless(&unix_host.f);
-}
-
-TEST_WITHIN(killed_server_ends_its_connections_and_workers, unix_set_up, unix_tear_down)
-{
-    struct unix_client c = unix_client_open();
-    unix_client_wait_state(&c, APIR_STATE_READY);
-    const pid_t worker = fixture_child(&unix_host.f, "fake_worker", NULL);
-    kill(unix_host.f.pid, SIGKILL);
-    fixture_wait_hangup(c.fd);
-    assert_true(WIFSIGNALED(fixture_wait_exit(&unix_host.f)));
-    fixture_wait_gone(worker);
-    unix_client_close(&c);
-    /* Its socket file stayed behind: the next one takes its place. */
-    assert_int_equal(access(unix_host.path, F_OK), 0);
-    assert_int_equal(unix_connect(), -1);
-    fixture_start_listening(&unix_host.f, "", NULL, unix_host.path, NULL);
-    struct unix_client next = unix_client_open();
-    unix_client_wait_state(&next, APIR_STATE_READY);
-    unix_client_close(&next);
 }
 
 /* ---- clients without manners (who never read: the attack socket-unix-never-reads) --------- */

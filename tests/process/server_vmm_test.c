@@ -153,29 +153,6 @@ SERVER_TEST(reset_ends_all_contexts)
     fixture_close(&c[0]);
 }
 
-SERVER_TEST(hundred_contexts_leave_nothing_behind)
-{
-    struct fixture_context c;
-    size_t before = 0;
-    for (uint32_t i = 0; i <= 100; i++) {
-        fixture_open(&f, &c, i + 1);
-        fixture_open_ring(&c, i % 2 == 0);
-        fixture_take_blob(&c, 2, 1, 1 << 20);
-        fixture_fence(&c, 1, 1);
-        fixture_sync(&c);
-        /* Both ways that a context ends. */
-        if (i % 3 == 0)
-            fixture_destroy_context(&f, i + 1);
-        fixture_close(&c);
-        fixture_wait_childless(&f);
-        if (i == 0)
-            before = fixture_count_fds(&f);
-    }
-    /* The last socket's end may not have been seen yet: one more request settles it. */
-    assert_int_equal(fixture_create_context(&f, 500, "foreign"), -1);
-    fixture_expect_fds(&f, before);
-}
-
 TEST(inherited_descriptors_are_closed)
 {
     int leak[2];
@@ -253,19 +230,6 @@ TEST_WITHIN(stream_with_the_rest_of_a_command, set_up_stream, tear_down_stream)
     rest_of_a_command();
 }
 
-TEST(workers_end_with_the_client)
-{
-    struct fixture_context c;
-    fixture_start(&f, NO_STOCK, "deaf");
-    fixture_open_ready(&f, &c, 1);
-    pid_t worker = fixture_child(&f, "fake_worker", NULL);
-    assert_true(worker > 0);
-    fixture_stop(&f);
-    fixture_wait_gone(worker);
-    fixture_wait_hangup(c.fd);
-    fixture_close(&c);
-}
-
 /* ---- a context --------------------------------------------------------------------- */
 
 static struct fixture_context own; /* 1, READY */
@@ -339,23 +303,4 @@ OWN_TEST(fence_without_timeline_loses_the_context)
     close(bare.fd);
     fixture_fence(&own, 64, 1);
     expect_lost("protocol violation");
-}
-
-/* Whatever the worker has got to; on each timeline in their order. */
-OWN_TEST(fences_complete_at_once)
-{
-    struct fixture_context bare;
-    fixture_open(&f, &bare, 2);
-    fixture_fence(&bare, 0, 1); /* before there is a ring */
-    fixture_wait_timeline(&bare, 0, 1);
-    fixture_close(&bare);
-    apir_store_release64(&own.ring->tail, 8); /* which nobody kicks the worker for */
-    for (uint32_t i = 1; i <= 100; i++) {
-        fixture_fence(&own, 2, i);
-        fixture_fence(&own, 63, i);
-        if (i % 8 == 0)
-            fixture_wait_timeline(&own, 2, i);
-    }
-    fixture_wait_timeline(&own, 2, 100);
-    fixture_wait_timeline(&own, 63, 100);
 }

@@ -18,24 +18,6 @@ static void expect_lost(const struct fixture_context *c, const char *reason)
     assert_int_not_equal(c->ring->pong, 4711);
 }
 
-CONTEXT_TEST(killed_worker_is_reported, NO_STOCK, NULL)
-{
-    struct fixture_context other;
-    pid_t worker = fixture_child(f, "fake_worker", NULL);
-    fixture_open_ready(f, &other, 2);
-    uint32_t wake = apir_load_acquire32(&c->ring->wake);
-
-    kill(worker, SIGKILL);
-    expect_lost(c, "worker killed by signal 9");
-    assert_int_not_equal(apir_load_acquire32(&c->ring->wake), wake);
-
-    /* The neighbour, and a newcomer, go on. */
-    fixture_expect_alive(&other);
-    fixture_close(&other);
-    fixture_open_ready(f, &other, 3);
-    fixture_close(&other);
-}
-
 /* Every fault is provoked with work; fences complete all the same. */
 static void fault_is_reported(const char *config, const char *fault, const char *reason)
 {
@@ -169,19 +151,4 @@ CONTEXT_TEST(worker_inherits_its_descriptors_only, NO_STOCK, "inherit")
     fixture_open_ready(f, &third, 3);
     fixture_close(&second);
     fixture_close(&third);
-}
-
-TEST(workers_end_with_a_killed_server)
-{
-    struct fixture f;
-    struct fixture_context c;
-    fixture_start(&f, NO_STOCK, "deaf"); /* this one does not see its control socket end */
-    fixture_open_ready(&f, &c, 1);
-    pid_t worker = fixture_child(&f, "fake_worker", NULL);
-    kill(f.pid, SIGKILL);
-    assert_int_equal(waitpid(f.pid, NULL, 0), f.pid);
-    fixture_wait_gone(worker);
-    fixture_close(&c);
-    close(f.client);
-    unlink(f.config);
 }

@@ -96,7 +96,7 @@ ends() { # NAME
 @test "limits: the end of a program, of its worker and of a server gives its share back" {
     config '"device_memory_mib": 100'
     two_servers
-    local worker end
+    local worker pid end
     for end in program worker server; do
         client "a-$end" "${REMOTE_A[@]}"
         client "b-$end" "${REMOTE_B[@]}"
@@ -108,7 +108,13 @@ ends() { # NAME
             worker=$(VTEST_PID=${SERVER_A[0]} workers)
             kill -KILL "$worker"
             ;;
-        server) kill -KILL "$(VTEST_PID=${SERVER_A[0]} server_pids apir-render-ser)" ;;
+        server)
+            pid=$(VTEST_PID=${SERVER_A[0]} server_pids apir-render-ser)
+            # Stopped is not dead, and holds nobody up.
+            kill -STOP "$pid"
+            answers "b-$end" 30 "refused 30"
+            kill -KILL "$pid"
+            ;;
         esac
         # A worker's memory is free once its process is gone.
         wait_until 20 answers "b-$end" 30 "granted 30"

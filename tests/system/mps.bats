@@ -29,7 +29,6 @@ real() {
 folder() { compgen -G "$T/run/apir-mps-*"; }
 listens() { [[ -s $(folder)/nvidia-cuda-mps-control.pid ]]; }
 daemon() { server_pids nvidia-cuda-mps; }
-no_daemon() { [[ -z $(daemon) ]]; }
 another_listens() { listens && [[ -n $(daemon) && $(daemon) != "$1" ]]; }
 in_log() { grep -q "$@" "$VTEST_LOG"; }
 

@@ -51,7 +51,6 @@ looks() {
 # Each of the two has computed N more than when FROM was taken.
 since() { looks && ((GRAPHS[0] >= FROM[0] + $1 && GRAPHS[1] >= FROM[1] + $1)); }
 sum_since() { looks && ((GRAPHS[0] + GRAPHS[1] >= FROM[0] + FROM[1] + $1)); }
-second_since() { looks && ((GRAPHS[-1] >= FROM + $1)); }
 
 two_busy() {
     busy first "${REMOTE[@]}"

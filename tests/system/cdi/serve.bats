@@ -49,14 +49,3 @@ serve() {
     wait "$SERVER"
     [[ ! -e $socket ]]
 }
-
-@test "serve: what to do next is told in lines" {
-    mkdir "$T/socket"
-    "$APIR" host serve --socket-dir "$T/socket" >"$T/log" 2>&1 3>&- &
-    SERVER=$!
-    wait_until 20 grep -q 'then:' "$T/log"
-    kill -TERM "$SERVER"
-    wait "$SERVER"
-    grep -q '^  who:   root and ' "$T/log"
-    grep -q '^  once:  apir cdi generate --host-socket ' "$T/log"
-}

@@ -175,18 +175,6 @@ PACKET_TEST(packet_too_long_is_known_by_its_true_size)
     expect("next", 4, 0);
 }
 
-PACKET_TEST(packet_with_too_many_descriptors_is_bad)
-{
-    put("m", 1, APIR_FDSOCK_FDS_MAX + 1);
-    expect_bad(1);
-    put("m", 1, DESCRIPTORS_MAX);
-    expect_bad(1);
-    put("m", 1, 1);
-    assert_int_equal(receive_at_most(CAP, 0), -EBADMSG);
-    put("next", 4, 1);
-    expect("next", 4, 1);
-}
-
 /* ---- streams: honest ones --------------------------------------------------------- */
 
 #define BODY "sixteen bytes it"
@@ -250,34 +238,6 @@ STREAM_TEST(stream_with_the_largest_message)
 
 /* ---- streams: others -------------------------------------------------------------- */
 
-/* All of it is read over, and the first of it is there to be looked at. */
-STREAM_TEST(stream_with_messages_too_long)
-{
-    static uint8_t body[100000], bytes[100004];
-    static const uint32_t sizes[] = {CAP + 1, CAP + 2, 4096, 4096 + CAP, 4097 + CAP, 100000};
-    for (size_t i = 0; i < sizeof(body); i++)
-        body[i] = (uint8_t)(i * 7);
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        put(bytes, framed(bytes, sizes[i], body, sizes[i]), 1);
-        int rc;
-        while ((rc = receive()) == -EAGAIN) {
-            int left = 0;
-            assert_int_equal(ioctl(pair[1], FIONREAD, &left), 0);
-            assert_true(left > 0);
-        }
-        assert_int_equal(rc, -EBADMSG);
-        assert_int_equal(got.size, sizes[i]);
-        assert_memory_equal(got.data, body, CAP);
-        expect_next();
-    }
-    /* The caller's own limit is smaller. */
-    put(bytes, framed(bytes, 41, body, 41), 0);
-    assert_int_equal(receive_at_most(40, 0), -EBADMSG);
-    assert_int_equal(got.size, 41);
-    assert_int_equal(got.data[40], 0x5a);
-    expect_next();
-}
-
 /* One call does not read without end. */
 STREAM_TEST(stream_with_the_longest_length)
 {
@@ -287,54 +247,6 @@ STREAM_TEST(stream_with_the_longest_length)
     assert_int_equal(receive(), -EAGAIN);
     assert_int_equal(ioctl(pair[1], FIONREAD, &left), 0);
     assert_true(left > 0);
-}
-
-STREAM_TEST(stream_ends_within_a_message)
-{
-    uint8_t bytes[64];
-    const size_t all = framed(bytes, 16, BODY, 16);
-    for (size_t at = 1; at < all; at++) {
-        put(bytes, at, 2);
-        if (at % 2) /* in one read with the end, or before it */
-            assert_int_equal(receive(), -EAGAIN);
-        expect_end();
-        assert_int_equal(receive(), 0);
-        assert_int_equal(got.size, 0);
-        server_framing_fini(&framing);
-        end_close(1);
-        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-        assert_int_equal(server_framing_init(&framing, pair[1]), 0);
-    }
-}
-
-STREAM_TEST(stream_let_go_of_within_a_message)
-{
-    uint8_t bytes[64];
-    framed(bytes, 16, BODY, 16);
-    put(bytes, 10, 8);
-    assert_int_equal(receive(), -EAGAIN); /* the tear-down counts descriptors */
-}
-
-/* With any part of a message but the first. */
-STREAM_TEST(stream_with_descriptors_in_wrong_places)
-{
-    uint8_t bytes[64];
-    const size_t all = framed(bytes, 16, BODY, 16);
-    for (size_t at = 1; at < all; at++) {
-        for (size_t first = 0; first < 2; first++) {
-            put(bytes, at, first);
-            assert_int_equal(receive(), -EAGAIN);
-            put(bytes + at, all - at, 1);
-            expect_bad(16);
-            expect_next();
-        }
-    }
-    /* In what nobody takes, as well. */
-    static uint8_t body[10000], long_one[10004];
-    put(long_one, framed(long_one, sizeof(body), body, 5000), 0);
-    put(body, 5000, 3);
-    expect_bad(sizeof(body));
-    expect_next();
 }
 
 /* ---- replies ---------------------------------------------------------------------- */

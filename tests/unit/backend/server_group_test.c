@@ -74,38 +74,6 @@ static void settle(void)
     assert_int_equal(rc, 0);
 }
 
-GROUP_TEST(the_first_owns_and_all_are_told)
-{
-    struct server *owner = join(0, "g"), *member = join(1, "g"), *alone = join(2, NULL);
-    settle();
-    assert_int_equal(owner->owned, 1);
-    assert_int_equal(member->owned, 0);
-    assert_int_equal(alone->owned, 1);
-    assert_string_equal(owner->group.folder, member->group.folder);
-    assert_string_not_equal(owner->group.folder, alone->group.folder);
-    server_group_tell(&owner->group, SERVER_MPS_USED);
-    settle();
-    assert_int_equal(member->told[SERVER_MPS_USED], 1);
-    /* Who comes later is told how it stands. */
-    struct server *late = join(3, "g");
-    settle();
-    assert_int_equal(late->told[SERVER_MPS_USED], 1);
-    server_group_tell(&owner->group, SERVER_MPS_FAULT);
-    settle();
-    assert_int_equal(member->told[SERVER_MPS_FAULT] + late->told[SERVER_MPS_FAULT], 2);
-    assert_int_equal(alone->told[SERVER_MPS_FAULT], 0);
-}
-
-GROUP_TEST(another_owns_when_the_owner_has_ended)
-{
-    struct server *owner = join(0, "g"), *member = join(1, "g");
-    settle();
-    server_group_fini(&owner->group);
-    while (!member->owned)
-        assert_true(server_loop_turn(&loop, 1000) >= 0);
-    assert_int_equal(member->told[SERVER_MPS_ENDED], 1);
-}
-
 GROUP_TEST(who_finds_no_room_neither_spins_nor_disturbs)
 {
     for (unsigned i = 0; i < SERVERS; i++)

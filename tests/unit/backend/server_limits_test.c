@@ -61,41 +61,6 @@ static void expect_room(struct server_limits *limits, uint64_t mib)
 
 /* ---- honest servers ------------------------------------------------------------ */
 
-LIMITS_TEST(servers_share_one_limit)
-{
-    assert_int_equal(files(), 0);
-    assert_int_equal(take(&a, 60), 0);
-    assert_int_equal(take(&b, 41), -EDQUOT);
-    expect_room(&b, 40);
-    assert_int_equal(take(&b, 40), 0);
-    assert_int_equal(take(&a, 1), -EDQUOT);
-    expect_room(&a, 0);
-    char why[APIR_WHY_SIZE];
-    assert_int_equal(server_limits_take(&a, "other-gpu", 100 * MIB, 0, why), 0);
-    server_limits_give(&b, GPU, 30 * MIB, 0);
-    assert_int_equal(take(&a, 30), 0);
-    assert_int_equal(take(&a, 1), -EDQUOT);
-    assert_int_equal(files(), 2);
-    server_limits_fini(&a);
-    expect_room(&b, 90);
-    server_limits_fini(&b);
-    assert_int_equal(files(), 0);
-}
-
-LIMITS_TEST(contexts_are_counted)
-{
-    config = (struct apir_config){.limits_dir = unit_folder, .max_contexts_per_device = 2};
-    char why[APIR_WHY_SIZE] = "";
-    assert_int_equal(server_limits_take(&a, GPU, 1000 * MIB, 1, why), 0);
-    assert_int_equal(server_limits_take(&b, GPU, 0, 1, why), 0);
-    assert_int_equal(server_limits_take(&b, GPU, 0, 1, why), -EDQUOT);
-    assert_non_null(strstr(why, "max_contexts_per_device: 2"));
-    /* Memory is no context more. */
-    assert_int_equal(server_limits_take(&b, GPU, 1000 * MIB, 0, why), 0);
-    server_limits_give(&a, GPU, 1000 * MIB, 1);
-    assert_int_equal(server_limits_take(&b, GPU, 0, 1, why), 0);
-}
-
 LIMITS_TEST(who_has_no_limit_counts_for_those_who_have)
 {
     const struct apir_config none = {.limits_dir = unit_folder};
@@ -123,45 +88,6 @@ LIMITS_TEST(without_a_limit_nothing_is_refused_for_others)
     }
     assert_int_equal(a.rows[0].bytes, 0);
     assert_int_equal(take(&b, 100), 0);
-}
-
-/* Who has nothing and asks for what it cannot have, as fast as it can. */
-LIMITS_TEST(asking_keeps_nobody_else_out)
-{
-    static const uint64_t sizes[] = {50, 101, APIR_SIZE_MAX / MIB};
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        struct asked {
-            unsigned refused, granted;
-        } *asked =
-            mmap(NULL, sizeof(*asked), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        assert_ptr_not_equal(asked, MAP_FAILED);
-        assert_int_equal(take(&b, 60), 0);
-        pid_t pid = fork();
-        assert_true(pid >= 0);
-        if (pid == 0) {
-            struct server_limits limits;
-            char why[APIR_WHY_SIZE];
-            apir_ends_with_parent(getppid());
-            server_limits_init(&limits, &config);
-            for (;;) {
-                const bool is_granted =
-                    server_limits_take(&limits, GPU, sizes[i] * MIB, 0, why) == 0;
-                __atomic_add_fetch(is_granted ? &asked->granted : &asked->refused, 1,
-                                   __ATOMIC_SEQ_CST);
-            }
-        }
-        /* Until there were many of each. */
-        for (int n = 0; n < 2000 || __atomic_load_n(&asked->refused, __ATOMIC_SEQ_CST) < 2000;
-             n++) {
-            assert_int_equal(take(&a, 40), 0);
-            server_limits_give(&a, GPU, 40 * MIB, 0);
-        }
-        kill(pid, SIGKILL);
-        assert_int_equal(waitpid(pid, NULL, 0), pid);
-        assert_int_equal(asked->granted, 0);
-        munmap(asked, sizeof(*asked));
-        server_limits_give(&b, GPU, 60 * MIB, 0);
-    }
 }
 
 LIMITS_TEST(rows_are_used_again)
@@ -200,20 +126,6 @@ static pid_t owner(uint64_t mib)
     close(ready[0]);
     close(ready[1]);
     return pid;
-}
-
-LIMITS_TEST(killed_server_counts_no_more)
-{
-    pid_t pid = owner(60);
-    assert_int_equal(take(&a, 50), -EDQUOT);
-    /* Stopped is not dead, and holds nobody up. */
-    kill(pid, SIGSTOP);
-    assert_int_equal(waitpid(pid, NULL, WUNTRACED), pid);
-    assert_int_equal(take(&a, 50), -EDQUOT);
-    kill(pid, SIGKILL);
-    assert_int_equal(waitpid(pid, NULL, 0), pid);
-    assert_int_equal(take(&a, 100), 0);
-    assert_int_equal(files(), 1); /* and its file is gone */
 }
 
 /* Below that of the device, and without one. */

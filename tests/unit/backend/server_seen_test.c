@@ -5,7 +5,6 @@
 #include <json-c/json.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 #include "common/json.h"
 #include "tests/lib/unit.h"
@@ -143,11 +142,4 @@ TEST_WITHIN(who_does_not_read_is_one_of_few_and_not_for_long, set_up, tear_down)
     }
     readers[0] = reader_open();
     json_object_put(read_all(readers[0]));
-}
-
-TEST_WITHIN(the_socket_is_its_users_alone, set_up, tear_down)
-{
-    struct stat st;
-    assert_int_equal(lstat(seen.address.sun_path, &st), 0);
-    assert_int_equal(st.st_mode & 0777, 0600);
 }

@@ -71,37 +71,6 @@ SHM_TEST(the_sum_is_that_of_all_books)
     expect_room(3 * PIECE, 3 * PIECE);
 }
 
-static void expect_room_at_last(uint64_t most, uint64_t room)
-{
-    const int64_t end = now_ms() + patient_ms(5000);
-    while (!server_shm_fits(&books, room, most) && now_ms() < end)
-        assert_true(server_loop_turn(&loop, 5) >= 0);
-    expect_room(most, room);
-}
-
-SHM_TEST(what_is_held_counts_until_it_is_let_go_of)
-{
-    struct server_shm_fds fds = take(a);
-    server_shm_leave(a, PIECE, fds.own);
-    expect_room(2 * PIECE, PIECE);
-    assert_int_equal(server_shm_left(a), PIECE);
-    expect_room(2 * PIECE, PIECE);
-    close(fds.guest);
-    expect_room_at_last(2 * PIECE, 2 * PIECE);
-}
-
-SHM_TEST(what_an_ended_context_has_counts_as_well)
-{
-    struct server_shm_fds fds = take(a);
-    server_shm_leave(a, PIECE, fds.own);
-    server_shm_book_close(a);
-    assert_int_equal(server_shm_ended(&books, &user), 1);
-    expect_room(2 * PIECE, PIECE);
-    close(fds.guest);
-    assert_int_equal(server_shm_ended(&books, &user), 0);
-    expect_room(2 * PIECE, 2 * PIECE);
-}
-
 /* One that gives back without end does not keep the server from seeing what others let go of. */
 SHM_TEST(nobody_puts_off_the_sweep)
 {

@@ -161,15 +161,6 @@ static void a_before_b(void)
 
 /* ---- turns ---------------------------------------------------------------------------- */
 
-TURNS_TEST(without_a_weight_there_are_none)
-{
-    struct class *a = &classes[0];
-    class_begin(a, 0);
-    assert_int_equal(server_turns_share(&a->turns), -1);
-    assert_int_equal(server_turns_ask(&a->member, GPU, false), APIR_TURNS_MAX);
-    assert_int_equal(folder_entries(unit_folder), 0);
-}
-
 TURNS_TEST(none_for_who_computes_through_mps)
 {
     struct class *a = &classes[0];
@@ -269,14 +260,6 @@ TURNS_TEST(few_threads_wait_for_nobody)
 }
 
 /* ---- faults ---------------------------------------------------------------------------- */
-
-TURNS_TEST(a_worker_that_never_ends_keeps_nobody_waiting)
-{
-    struct class *b = &classes[1];
-    a_before_b();
-    await(is_open, b); /* a never says that it is done */
-    assert_true(tries(b));
-}
 
 /* Nor others of its own class, which compute beside it when their class has its next turn. */
 TURNS_TEST(a_worker_that_never_ends_does_not_hold_up_its_class)
