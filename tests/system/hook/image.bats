@@ -222,20 +222,6 @@ OWNERS_ENTRY_POINTS=(
     done
 }
 
-@test "image: an image's own client of that name is covered, and may be given to another all the same" {
-    local dir entry
-    dir=$(layer own)$DEBIANS
-    mkdir -p "$dir"
-    echo "the image's" >"$dir/libggml-virtgpu.so"
-    debian "$(layer own)"
-    bundle_edit --argjson c "$CAPABILITIES" '.process.capabilities[] = $c'
-    for entry in 'chown -R 1234 $F' 'chmod -R a+rX $F' 'find $F -exec chown 1234 {} +' 'touch $F/*'; do
-        bundle_run /bin/sh -ec "F=$DEBIANS; $entry; exec /usr/bin/llama-bench --list-devices"
-        [[ $status -eq 0 && $(grep -cE '^ *APIR0: ' <<<"$output$stderr") -eq 1 ]]
-    done
-    [[ $(<"$ROOTFS$DEBIANS/libggml-virtgpu.so") == "the image's" ]]
-}
-
 @test "image: what a committed layer has kept is silent without a device, and the machine's with one" {
     debian
     lists_apir
@@ -414,85 +400,7 @@ C
     grep -Fx "                 $advice" <<<"$output"
 }
 
-@test "image: a ggml for another machine: it starts, and one line names both" {
-    local dir
-    tests/system/hook/npm.sh node-arm64 >"$T/npm" || { [[ -z ${CI-} ]]; skip "the package is not here and cannot be fetched"; }
-    dir=$(layer arm)/app/node_modules/@node-llama-cpp
-    mkdir -p "$dir"
-    cp -r "$(cat "$T/npm")" "$dir/linux-arm64"
-    starts 'made for aarch64, the plug-in for x86-64' "$(layer arm)" "$(layer_busybox)"
-    [[ -z $(find "$UPPER" -name 'libggml*') ]]
-}
-
-@test "image: ggml in a program or an addon that hides it, or cannot load anything: one line each" {
-    local dir source='
-        #include <stdio.h>
-        #include <stdlib.h>
-        int main(void) { const char *p = getenv("GGML_BACKEND_PATH");
-                         puts(p ? p : "metal"); puts("virtgpu"); return 0; }'
-    dir=$(layer hidden)/app
-    mkdir -p "$dir"
-    gcc -O0 -x c - -o "$dir/llama-cli" <<<"$source"
-    starts '/app/llama-cli: it does not export ggml_backend_buffer_init' "$(layer hidden)" "$(layer_busybox)"
-
-    dir=$(layer addon)/app/node_modules/@node-llama-cpp/linux-x64/bins/linux-x64
-    mkdir -p "$dir"
-    gcc -shared -fPIC -O0 -x c - -o "$dir/llama-addon.node" <<<"${source/main/addon}"
-    starts '/llama-addon.node: it does not export ggml_backend_buffer_init' "$(layer addon)" "$(layer_busybox)"
-
-    dir=$(layer hidden)/app
-    gcc -static -s -O0 -x c - -o "$dir/llama-cli" <<<"$source"
-    bundle_new "$(layer hidden)" "$(layer_busybox)"
-    bundle_hook
-    bundle_run /app/llama-cli
-    [[ $status -eq 0 && $(hook_lines) -eq 1 ]]
-    grep -q '/app/llama-cli: it is linked statically' <(hook_log)
-}
-
 # ---- hostile images ------------------------------------------------------------------------
-
-# The slot of Debian's tree is something else in this layer.
-slot_in() {
-    local dir
-    dir=$(layer "$1")$DEBIANS
-    mkdir -p "$dir"
-    echo "$dir/libggml-metal.so"
-}
-
-@test "hostile: the target is a link, a fifo, a folder, a device: left alone, and it starts" {
-    local kind slot
-    server_start
-    for kind in link uplink fifo folder device; do
-        slot=$(slot_in "$kind")
-        case $kind in
-        link) ln -s "$T/trap" "$slot" ;;
-        uplink) ln -s "../../../../../../../../..$T/trap" "$slot" ;;
-        fifo) mkfifo "$slot" ;;
-        folder) mkdir "$slot" ;;
-        device) mknod "$slot" c 1 5 ;;
-        esac
-        touch "$T/trap"
-        bundle_new "$(layer "$kind")" "$DEBIAN"
-        bundle_hook
-        bundle_vtest
-        bundle_run /usr/bin/true
-        [[ $status -eq 0 ]]
-        [[ ! -s $T/trap && $(hook_lines) -eq 1 ]]
-        # A name that something has is passed over for another, or refused.
-        grep -qE 'placed as .*libggml-sycl.so|not placed: .* of its own' <(hook_log)
-    done
-}
-
-@test "hostile: the target is a mount: not covered, and it starts" {
-    debian
-    echo volume >"$T/volume"
-    bundle_edit --arg from "$T/volume" --arg to "$DEBIANS/libggml-metal.so" '
-        .mounts += [{destination: $to, source: $from, type: "bind", options: ["bind"]}]'
-    bundle_run /usr/bin/cat "$DEBIANS/libggml-metal.so"
-    [[ $status -eq 0 && $output == volume ]]
-    [[ $(cat "$T/volume") == volume ]]
-    refute grep -q 'placed as .*libggml-metal.so' <(hook_log)
-}
 
 @test "hostile: an ELF file that lies about its sizes: passed over, and it starts" {
     local dir part at from to lib dynamic

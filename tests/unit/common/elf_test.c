@@ -114,61 +114,6 @@ static int nothing(const char *data, size_t size, void *user)
     return 0;
 }
 
-static void look_at_all(int fd)
-{
-    struct image_budget budget = plenty();
-    struct image_ggml_file file;
-    struct seen seen = {0};
-    struct image_elf elf;
-    unsigned sum = 0;
-    char name[8];
-
-    (void)image_ggml_look(fd, IMAGE_BYTES, &budget, &file);
-    (void)image_ggml_has_path(fd, "/usr/lib/ggml/backends", &budget);
-    if (image_elf_open(fd, &budget, &elf) < 0)
-        return;
-    for (size_t i = 0; i < elf.n_needed; i++)
-        (void)image_elf_needed(&elf, i, name, sizeof(name));
-    (void)image_elf_symbols(&elf, note, &seen);
-    (void)image_elf_contents(&elf, false, nothing, &sum);
-    (void)image_elf_contents(&elf, true, nothing, &sum);
-    for (size_t i = 0; i < elf.n_loads; i++)
-        assert_true(elf.loads[i].offset + elf.loads[i].size <= elf.size);
-}
-
-/* Every 8, 4 and 2 bytes of the file, one after the other, become values that lie. */
-TEST(lying_elf_is_survived)
-{
-    static const uint64_t lies[] = {
-        0, 1, 0x7f, 0xffff, 0x7fffffff, 0xffffffff, 0x7fffffffffffffff, UINT64_MAX};
-
-    for (int gnu = 0; gnu < 2; gnu++) {
-        struct elf_out out;
-
-        int fd = sample_file(gnu, &out);
-        for (size_t at = 0; at < out.n; at += 2)
-            for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++)
-                for (size_t width = 2; width <= 8 && at + width <= out.n; width *= 2) {
-                    assert_int_equal(pwrite(fd, &lies[i], width, (off_t)at), (ssize_t)width);
-                    look_at_all(fd);
-                    assert_int_equal(pwrite(fd, out.bytes + at, width, (off_t)at), (ssize_t)width);
-                }
-        close(fd);
-    }
-}
-
-TEST(truncated_elf_is_survived)
-{
-    struct elf_out out;
-
-    int fd = sample_file(true, &out);
-    for (size_t size = out.n; size > 0; size--) {
-        assert_int_equal(ftruncate(fd, (off_t)size), 0);
-        look_at_all(fd);
-    }
-    close(fd);
-}
-
 /* A sparse file may be as large as it likes: what is read of it is not. */
 TEST(a_huge_file_costs_no_more_than_the_budget)
 {

@@ -79,24 +79,6 @@ TEST(parse_refuses_what_readers_differ_about)
             fail_msg("taken: %s", bad[i]);
 }
 
-TEST(parse_refuses_every_truncation)
-{
-    static const char text[] = "{\"id\":\"x\",\"pid\":12,\"list\":[true,{\"a\":\"b\\u00e9\"}]}";
-
-    assert_int_equal(parse(text, sizeof(text) - 1), 0);
-    for (size_t n = 0; n < sizeof(text) - 1; n++)
-        assert_int_equal(parse(text, n), -EBADMSG);
-}
-
-TEST(parse_refuses_depth)
-{
-    char deep[20000];
-
-    memset(deep, '[', sizeof(deep));
-    memcpy(deep, "{\"a\":", 5);
-    assert_int_equal(parse(deep, sizeof(deep)), -EBADMSG);
-}
-
 TEST(string_with_nul_is_none)
 {
     cleanup_json struct json_object *object = NULL;

@@ -42,14 +42,6 @@ TEST(parse_takes_runc)
     assert_int_equal(s.pid, 4711);
 }
 
-TEST(parse_refuses_every_truncation)
-{
-    struct oci_state s;
-
-    for (size_t n = 0; n < sizeof(crun) - 1; n++)
-        assert_int_equal(oci_state_parse(crun, n, &s, NULL), -EBADMSG);
-}
-
 TEST(parse_refuses_wrong_members)
 {
     static const char *const bad[] = {
@@ -81,19 +73,6 @@ TEST(parse_refuses_wrong_members)
         assert_memory_equal(err.msg, "container state: ", 17);
         assert_null(s.id);
     }
-}
-
-TEST(parse_refuses_huge)
-{
-    size_t size = OCI_STATE_MAX + 1;
-    cleanup_free char *text = malloc(size);
-    struct oci_state s;
-
-    memset(text, ' ', size);
-    memcpy(text, runc, sizeof(runc) - 1);
-    assert_int_equal(oci_state_parse(text, size, &s, NULL), -EFBIG);
-    assert_int_equal(oci_state_parse(text, size - 1, &s, NULL), 0);
-    oci_state_fini(&s);
 }
 
 FOLDER_TEST(root_comes_from_state_or_config)

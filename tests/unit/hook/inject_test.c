@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 
 #include "hook/inject.h"
@@ -142,56 +141,4 @@ GROUND_TEST(paths_that_lead_up_are_refused)
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         if (put_node(g, bad[i]) != -EINVAL)
             fail_msg("taken: %s", bad[i]);
-}
-
-GROUND_TEST(folder_is_mounted_read_only)
-{
-    struct statvfs fs;
-    char full[256];
-
-    tree_file(&g->tree, "/host/mark", "", 0);
-    full_path(g, "/host", full);
-    int source = open(full, O_PATH | O_CLOEXEC);
-    int tree = hook_place_detach(source, HOOK_FOLDER);
-    assert_int_equal(hook_inject_mount(&g->site, "/run/apir/host", tree, HOOK_FOLDER, 0, NULL), 0);
-    full_path(g, "/root/run/apir/host/mark", full);
-    assert_int_equal(statvfs(full, &fs), 0);
-    assert_int_equal(fs.f_flag & (ST_RDONLY | ST_NOSUID | ST_NODEV),
-                     ST_RDONLY | ST_NOSUID | ST_NODEV);
-    close(tree);
-    close(source);
-    unmount(g, "/root/run/apir/host");
-}
-
-/* As createRuntime does it: opened in one mount namespace, placed in another, in two places. */
-GROUND_TEST(a_file_of_another_namespace_is_placed_more_than_once)
-{
-    char full[256], text[8] = "";
-    struct stat st;
-
-    tree_file(&g->tree, "/plugin", "plugin", 6);
-    tree_file(&g->tree, "/root/lib/x", "", 0);
-    tree_file(&g->tree, "/root/lib/own.so", "image", 5);
-    full_path(g, "/plugin", full);
-    int source = hook_place_open_source(full, NULL);
-    assert_true(source >= 0);
-    assert_int_equal(unshare(CLONE_NEWNS), 0);
-    full_path(g, "/root/lib", full);
-    int dir = image_rootfs_open(full);
-    assert_int_equal(hook_place_copy(dir, "one.so", source, NULL), 0);
-    assert_int_equal(hook_place_copy(dir, "two.so", source, NULL), 0);
-    assert_int_equal(hook_place_over(dir, "own.so", source, NULL), 0);
-    full_path(g, "/root/lib/one.so", full);
-    assert_int_equal(stat(full, &st), 0);
-    assert_int_equal(st.st_size, 6);
-    full_path(g, "/root/lib/two.so", full);
-    assert_int_equal(stat(full, &st), 0);
-    assert_int_equal(st.st_size, 6);
-    int own = openat(dir, "own.so", O_RDONLY | O_CLOEXEC);
-    assert_int_equal(read(own, text, sizeof(text)), 6);
-    assert_string_equal(text, "plugin");
-    close(own);
-    close(dir);
-    close(source);
-    unmount(g, "/root/lib/own.so");
 }

@@ -164,31 +164,3 @@ TREE_TEST(covered_file_is_the_containers_to_change_and_the_images_own_below)
     close(source);
     close(dir);
 }
-
-TREE_TEST(shared_and_read_only_roots_are_seen)
-{
-    char full[256];
-
-    skip_unless_mounts_are_own();
-    plugin_file(t, "/plugin", "");
-    tree_file(t, "/root/full", "image", 5);
-    tree_path(t, "/root", full, sizeof(full));
-    int source = source_of(t, "/plugin");
-    assert_int_equal(mount(full, full, NULL, MS_BIND, NULL), 0);
-    assert_int_equal(mount(NULL, full, NULL, MS_SHARED, NULL), 0);
-    int dir = image_rootfs_open(full);
-    assert_int_equal(hook_place_is_shared(dir), 1);
-    assert_int_equal(mount(NULL, full, NULL, MS_PRIVATE, NULL), 0);
-    assert_int_equal(hook_place_is_shared(dir), 0);
-    assert_int_equal(mount(NULL, full, NULL, MS_BIND | MS_REMOUNT | MS_RDONLY, NULL), 0);
-    assert_int_equal(hook_place_copy(dir, "libggml-metal.so", source, NULL), -EROFS);
-    /* What is in the way there is covered all the same. */
-    assert_int_equal(hook_place_over(dir, "full", source, NULL), 0);
-    assert_true(same(t, "/plugin", "/root/full"));
-    close(dir);
-    tree_path(t, "/root/full", full, sizeof(full));
-    umount2(full, MNT_DETACH);
-    tree_path(t, "/root", full, sizeof(full));
-    umount2(full, MNT_DETACH);
-    close(source);
-}
