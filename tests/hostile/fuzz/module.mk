@@ -11,8 +11,8 @@
 # one folder of the build, which is made of them anew whenever one of them changes.
 
 comma := ,
-FUZZ_TARGETS := messages graph graph_compute worker ring host unix virgl claims config cdi \
-                elf oci_state oci_config toml engine
+FUZZ_TARGETS := messages graph graph_compute worker host unix virgl claims config cdi elf \
+                oci_state oci_config engine
 # Both are taken from the command line alone: a shell has a SECONDS of its own.
 FUZZ_SECONDS := $(if $(filter command,$(firstword $(origin SECONDS))),$(SECONDS),60)
 FUZZ_JOBS := $(if $(filter command,$(firstword $(origin JOBS))),$(JOBS),1)
@@ -42,7 +42,7 @@ FUZZ_LIBS_host := -lggml-base -ldl $(patsubst %,-Wl$(comma)--wrap=%,mmap munmap 
 $(call objs,$(addprefix tests/hostile/fuzz/,cage.c graph_ops.c graph_random.c graph_compute_fuzz.c \
     worker_fuzz.c worker_world.c host_fuzz.c)): private PKGS := ggml
 $(call objs,$(addprefix tests/hostile/fuzz/,cdi_fuzz.c config_fuzz.c engine_fuzz.c oci_state_fuzz.c \
-    oci_config_fuzz.c toml_fuzz.c unix_fuzz.c virgl_fuzz.c)): private PKGS := json-c
+    oci_config_fuzz.c unix_fuzz.c virgl_fuzz.c)): private PKGS := json-c
 
 $(O)/tests/hostile/fuzz/replay.o: private EXTRA_CFLAGS := -DFUZZ_CORPUS='"$(FUZZ_CORPUS)"'
 FUZZ_REPLAYS := $(FUZZ_TARGETS:%=$(O)/tests/hostile/fuzz/%_replay)
@@ -59,14 +59,7 @@ $(O)/tests/hostile/fuzz/$(1)_replay $(O)/tests/hostile/fuzz/$(1)_fuzz: $(O)/test
 endef
 $(foreach t,$(FUZZ_TARGETS),$(eval $(call fuzz_target,$(t))))
 
-$(O)/tests/hostile/fuzz/seeds: $(call objs,tests/hostile/fuzz/seeds.c protocol/messages.c protocol/graph.c)
-	$(link)
-
-.PHONY: fuzz fuzz-seeds fuzz-merge fuzz-bundle fuzz-coverage
-fuzz-seeds: $(O)/tests/hostile/fuzz/seeds
-	@mkdir -p tests/hostile/fuzz/corpus
-	$< tests/hostile/fuzz/corpus
-
+.PHONY: fuzz fuzz-merge fuzz-bundle fuzz-coverage
 ifeq ($(MODE),fuzz)
 FUZZERS := $(FUZZ_TARGETS:%=$(O)/tests/hostile/fuzz/%_fuzz)
 ALL += $(FUZZERS)

@@ -210,35 +210,6 @@ TEST(references_go_to_earlier_tensors_only)
     expect_bad(&s, "tensor: view of a later tensor");
 }
 
-TEST(the_node_count_is_the_number_of_nodes)
-{
-    struct sample s;
-    for (uint32_t n = 0; n <= SAMPLE_TENSORS + 1; n++) {
-        sample_copy(&s)->g.n_nodes = n;
-        if (n == 0 || n > SAMPLE_TENSORS)
-            expect_bad(&s, "graph: node count");
-        else if (n != SAMPLE_NODES)
-            expect_bad(&s, "graph: node count differs from the nodes");
-    }
-    EXPECT_BAD(g.n_nodes = UINT32_MAX, "graph: node count");
-    EXPECT_BAD(tensors[SAMPLE_ALL_SRC].bits &= (uint8_t)~APIR_TENSOR_NODE,
-               "graph: node count differs from the nodes");
-}
-
-TEST(names_and_buffers_are_those_of_the_graph)
-{
-    const uint16_t n = (uint16_t)sample_graph()->n_names;
-    const uint16_t ops[] = {n, (uint16_t)(n + 1), 0xfffe, NAME_SILU, NAME_SWIGLU};
-    const uint16_t subs[] = {n, (uint16_t)(n + 1), 0xfffe, NAME_UNARY};
-    static const uint32_t buffers[] = {2, 3, UINT32_MAX};
-    EXPECT_BAD_EACH(ops, tensors[SAMPLE_PRODUCT].op, "tensor: op is not a name of this graph");
-    EXPECT_BAD_EACH(subs, tensors[SAMPLE_UNARY].sub, "tensor: sub-op is not a name of this graph");
-    EXPECT_BAD_EACH(buffers, tensors[SAMPLE_WEIGHT].buffer,
-                    "tensor: buffer is not one of this graph");
-    EXPECT_BAD(g.n_names = 0, "tensor: op is not a name of this graph");
-    EXPECT_BAD(g.n_buffers = 0, "tensor: buffer is not one of this graph");
-}
-
 TEST(ops_and_sources_go_together)
 {
     EXPECT_BAD(tensors[SAMPLE_PRODUCT].op = APIR_NO_NAME, "tensor: a node without an op");
@@ -397,14 +368,6 @@ TEST(a_tensor_name_too_long_is_refused)
         assert_int_equal(strlen(g.tensors[0].name), n);
         apir_graph_fini(&g);
     }
-}
-
-TEST(an_empty_graph_is_refused)
-{
-    struct sample s;
-    sample_copy(&s)->g.n_tensors = 0;
-    s.g.n_nodes = 0;
-    expect_bad(&s, "graph: more tensors than bytes");
 }
 
 TEST(every_failing_allocation_is_enomem_and_leaks_nothing)

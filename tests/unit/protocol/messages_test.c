@@ -252,24 +252,6 @@ TEST(payloads_of_every_length_arrive_whole)
     assert_true(tested > 0);
 }
 
-TEST(a_payload_shorter_than_its_size_is_refused)
-{
-    for (const struct message_row *row = message_table; row < MESSAGE_END; row++) {
-        if (!row->tail)
-            continue;
-        struct sample *s = sample_of(row, false);
-        size_t at;
-        const struct message_field *f = size_field(s, &at);
-        message_field_put(f, 64);
-        table_encode(&s->msg, s->bytes, &s->size);
-        size_t behind = s->size - at - f->size; /* payload and padding */
-        for (uint64_t claim = behind + 1; claim <= APIR_INLINE_MAX; claim++) {
-            memcpy(s->bytes + at, &claim, f->size);
-            expect_bad_sample(s);
-        }
-    }
-}
-
 TEST(encode_wants_room_and_writes_nothing_behind_it)
 {
     for (const struct message_row *row = message_table; row < MESSAGE_END; row++) {

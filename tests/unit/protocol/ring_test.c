@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ring with both ends in one thread: its format, and what either end does about a hostile
  * other. Tails and sizes that make no sense, and messages across the ring's end: the attacks
- * ring-*; noise in every shared word: ring_fuzz.c. */
+ * ring-*; any bytes under any tail: messages_fuzz.c, and any words of the host's: host_fuzz.c. */
 #include "tests/unit/protocol/ring_ends.h"
 
 #include "protocol/atomic.h"
