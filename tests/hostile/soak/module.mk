@@ -11,20 +11,16 @@ SOAK_MODEL := build/models/soak-3m.gguf
 
 ALL += $(SOAK) $(SOAK_CLIENT) $(SOAK_CLASSES)
 
-$(SOAK): EXTRA_LIBS := -lm
-$(SOAK): $(call objs,tests/hostile/soak/soak.c tests/hostile/soak/soak_report.c tests/hostile/faults/census.c \
-           tests/bench/stats.c) \
-         $(TEST_LIB)
+$(SOAK): $(call objs,$(addprefix tests/hostile/,soak/soak.c soak/board.c faults/census.c)) $(TEST_LIB)
 	$(link)
 
-$(SOAK_CLASSES): EXTRA_LIBS := -lm
-$(SOAK_CLASSES): $(call objs,tests/hostile/soak/soak_classes.c tests/hostile/soak/class.c) $(TEST_LIB)
+$(SOAK_CLASSES): $(call objs,$(addprefix tests/hostile/soak/,soak_classes.c class.c board.c)) $(TEST_LIB)
 	$(link)
 
-$(SOAK_CLIENT): PKGS := ggml libdrm
+$(SOAK_CLIENT): PKGS := ggml $(TEST_PKGS)
 $(SOAK_CLIENT): EXTRA_LIBS := -lggml-base -lm
 $(SOAK_CLIENT): $(call objs,tests/hostile/soak/soak_client.c tests/hostile/soak/soak_raw.c \
-                  tests/system/apir_exercise_parts.c) $(LINK_OBJS) $(PROTOCOL_OBJS) $(COMMON_OBJS)
+                  tests/system/apir_exercise_parts.c) $(TEST_LIB)
 	$(link)
 
 $(SOAK_MODEL): $(O)/tests/lib/models/gguf-write
@@ -36,10 +32,3 @@ soak: $(SOAK) $(SOAK_CLASSES) $(SOAK_CLIENT) $(SOAK_MODEL) $(RENDER_SERVER) $(WO
 	@$(if $(CLASSES),$(SOAK_CLASSES) $(O) \
 	    $(or $(SECONDS),$$(awk 'BEGIN { print 60 * $(or $(MINUTES),1) }')) $(CLASSES),\
 	    $(SOAK) $(O) $(or $(MINUTES),1) $(BUSY))
-
-# What shows classes and groups, from several suites.
-CLASSES_UNITS := $(addprefix $(O)/tests/,unit/backend/server_group_test unit/backend/server_limits_test \
-    unit/backend/server_shm_test process/server_unix_test)
-.PHONY: check-classes
-check-classes: all $(O)/tests/system/musl-load $(CLASSES_UNITS) $(SOAK_CLASSES) $(SOAK_CLIENT)
-	@MAKE='$(MAKE)' tests/hostile/soak/classes.sh $(O)

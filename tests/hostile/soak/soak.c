@@ -4,23 +4,23 @@
  * in phases that take turns: only clients that behave, then with half as many again that do not.
  * Each client checks what it gets; the driver checks how each ends, and in the end what is left of
  * them. BUSY processes that only burn time, as many as are given, compete with them for the cores:
- * nobody may take that for the end of the host. The last line is `soak: N contexts, M wrong
- * results, K leaked`; figures are in build/soak/results.json.
+ * nobody may take that for the end of the host. How long the requests of those that behave took is
+ * told, and not judged. The last line is `soak: N contexts, M wrong results, K leaked`.
  */
 #define _GNU_SOURCE
-#include "tests/hostile/soak/soak.h"
-#include "tests/lib/clock.h"
-
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "tests/hostile/faults/census.h"
+#include "tests/hostile/soak/board.h"
+#include "tests/lib/clock.h"
 
 enum {
     AT_ONCE = 64,
@@ -37,7 +37,25 @@ enum {
     RSS_SLACK_KIB = 8192, /* of allocators; a leak of 1 KiB per context is more in 30 minutes */
 };
 
-const char *const soak_kind_names[SOAK_KINDS] = {
+enum soak_kind {
+    SOAK_COMPUTE,
+    SOAK_CHURN,
+    SOAK_EVENTS,
+    SOAK_BULK,
+    SOAK_LLAMA,
+    SOAK_GOOD, /* how many kinds behave */
+    SOAK_MALFORMED = SOAK_GOOD,
+    SOAK_KILLED,
+    SOAK_STOPPED,
+    SOAK_FLOOD,
+    SOAK_DEAF,
+    SOAK_GREEDY,
+    SOAK_ALLOCATE,
+    SOAK_HUGE,
+    SOAK_KINDS,
+};
+
+static const char *const kind_names[SOAK_KINDS] = {
     [SOAK_COMPUTE] = "compute", [SOAK_CHURN] = "churn",     [SOAK_EVENTS] = "events",
     [SOAK_BULK] = "bulk",       [SOAK_LLAMA] = "llama",     [SOAK_MALFORMED] = "malformed",
     [SOAK_KILLED] = "killed",   [SOAK_STOPPED] = "stopped", [SOAK_FLOOD] = "flood",
@@ -63,11 +81,11 @@ struct soak {
     char program[256], model[256];
     struct client clients[AT_ONCE];
     struct client keeper; /* of the render server, and of nothing else */
-    uint32_t open, bad_open;
+    uint32_t open, bad_open, most;
     uint32_t next_seed;
     int64_t began, next_start;
     bool llama_open;
-    struct soak_totals totals;
+    long contexts, wrong, leaked;
 };
 
 /* ---- one client ----------------------------------------------------------------------- */
@@ -87,7 +105,7 @@ static int64_t life_ms(const struct soak *s)
 {
     const double minutes = (double)since_ms(s->began) / 60000;
     const long due = GOOD_AT_ONCE + (long)(minutes * 1.1 * (double)CONTEXTS_PER_MINUTE);
-    return s->totals.contexts < due ? 3000 : 10000;
+    return s->contexts < due ? 3000 : 10000;
 }
 
 static void client_exec(struct soak *s, struct client *c, const char *name, size_t place)
@@ -112,32 +130,21 @@ static void client_start(struct soak *s, struct client *c, size_t place, enum so
                          .seed = ++s->next_seed,
                          .started = now_us(),
                          .life_ms = is_bad(kind) ? 3000 : life_ms(s)};
-    client_exec(s, c, soak_kind_names[kind], place);
+    client_exec(s, c, kind_names[kind], place);
     s->open++;
     s->bad_open += is_bad(kind);
     s->llama_open = s->llama_open || kind == SOAK_LLAMA;
-    s->totals.contexts++;
-    s->totals.of_kind[kind]++;
-    if (s->open > s->totals.most)
-        s->totals.most = s->open;
-}
-
-static void print_log(const char *path)
-{
-    char line[512];
-    FILE *f = fopen(path, "re");
-    while (f && fgets(line, sizeof(line), f))
-        fprintf(stderr, "    %s", line);
-    if (f)
-        fclose(f);
+    s->contexts++;
+    if (s->open > s->most)
+        s->most = s->open;
 }
 
 static void client_wrong(struct soak *s, const struct client *c, const char *what, int detail)
 {
-    s->totals.wrong++;
+    s->wrong++;
     fprintf(stderr, "soak: client %u (%s) after %lld ms: %s %d; it said:\n", c->seed,
-            soak_kind_names[c->kind], (long long)since_ms(c->started), what, detail);
-    print_log(c->log);
+            kind_names[c->kind], (long long)since_ms(c->started), what, detail);
+    board_print_log(c->log);
 }
 
 static void client_ended(struct soak *s, struct client *c, int status)
@@ -231,10 +238,13 @@ static void look_at_all(struct soak *s)
         die("soak: the client that only keeps its context has ended; its log is %s", s->keeper.log);
 }
 
-static void phase_run(struct soak *s, uint32_t phase, int64_t ms)
+/* They take turns: without clients that misbehave, then with them. */
+static void phase_run(struct soak *s, uint32_t number, int64_t ms)
 {
     const int64_t began = now_us();
-    const bool bad = soak_phase_is_bad(phase);
+    const bool bad = number % 2;
+    const enum board_phase phase = bad ? BOARD_BESIDE_BAD : BOARD_GOOD_ALONE;
+    struct census held;
     for (size_t i = 0; i < AT_ONCE; i++) {
         if (s->clients[i].pid && is_bad(s->clients[i].kind))
             client_kill(&s->clients[i]);
@@ -246,11 +256,12 @@ static void phase_run(struct soak *s, uint32_t phase, int64_t ms)
         nap_us(2000);
     }
     atomic_store(&s->board->phase, BOARD_NO_PHASE);
-    census_take(&s->host, &s->totals.phases[phase]);
-    s->totals.contexts_at[phase] = s->totals.contexts;
-    fprintf(stderr, "soak: phase %u (%s): %ld contexts so far, %u open, %ld wrong\n", phase,
-            bad ? "with bad ones" : "good ones alone", s->totals.contexts, s->open,
-            s->totals.wrong);
+    census_take(&s->host, &held);
+    fprintf(stderr, "soak: phase %u (%s): %ld contexts so far, %u open, %ld wrong;", number,
+            bad ? "with bad ones" : "good ones alone", s->contexts, s->open, s->wrong);
+    for (int i = 0; i < CENSUS_ITEMS; i++)
+        fprintf(stderr, " %s %ld", census_name((enum census_item)i), held.value[i]);
+    fputs("\n", stderr);
 }
 
 static void drain(struct soak *s)
@@ -263,25 +274,9 @@ static void drain(struct soak *s)
 
 /* ---- before and after ------------------------------------------------------------------- */
 
-static void *board_make(struct soak *s)
-{
-    char path[96];
-    snprintf(path, sizeof(path), "%s/board", s->host.dir);
-    snprintf(s->board_setting, sizeof(s->board_setting), "%s=%s", BOARD_ENV, path);
-    const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0 || ftruncate(fd, sizeof(struct board)) < 0)
-        die("%s: %s", path, strerror(errno));
-    void *map = mmap(NULL, sizeof(struct board), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    close(fd);
-    if (map == MAP_FAILED)
-        die("%s: %s", path, strerror(errno));
-    return map;
-}
-
 /* Everything once, and as many as there will be: what is allocated at first is no leak. */
 static void warm_up(struct soak *s)
 {
-    atomic_store(&s->board->phase, BOARD_NO_PHASE);
     client_exec(s, &s->keeper, "keep", AT_ONCE);
     for (size_t i = 0; i < AT_ONCE; i++) {
         client_start(s, &s->clients[i], i, (enum soak_kind)(i % SOAK_KINDS));
@@ -291,16 +286,15 @@ static void warm_up(struct soak *s)
     drain(s);
 }
 
-static void count_leaks(struct soak *s)
+static void count_leaks(struct soak *s, const struct census *before)
 {
-    const struct census *before = &s->totals.before;
-    s->totals.leaked += census_leaks(&s->host, before, 15000, "soak: leaked");
-    census_take(&s->host, &s->totals.after);
+    struct census after;
+    s->leaked += census_leaks(&s->host, before, 15000, "soak: leaked");
+    census_take(&s->host, &after);
     for (int i = CENSUS_COUNTED; i < CENSUS_ITEMS; i++) {
-        const long grown = s->totals.after.value[i] - before->value[i];
         fprintf(stderr, "soak: %s: %ld before, %ld after\n", census_name((enum census_item)i),
-                before->value[i], s->totals.after.value[i]);
-        s->totals.leaked += grown > RSS_SLACK_KIB;
+                before->value[i], after.value[i]);
+        s->leaked += after.value[i] - before->value[i] > RSS_SLACK_KIB;
     }
 }
 
@@ -312,17 +306,16 @@ static void busy_start(uint32_t n)
         process_start(loop, NULL, NULL);
 }
 
-static void write_results(struct soak *s)
+static void latency_report(const struct board *board)
 {
-    static const char path[] = "build/soak/results.json";
-    if (mkdir("build/soak", 0777) < 0 && errno != EEXIST)
-        die("build/soak: %s", strerror(errno));
-    FILE *json = fopen(path, "we");
-    if (!json)
-        die("%s: %s", path, strerror(errno));
-    soak_report(&s->totals, s->board, json);
-    if (fclose(json) != 0)
-        die("%s: %s", path, strerror(errno));
+    static const double shares[] = {0.5, 0.9, 0.99, 0.999};
+    for (size_t i = 0; i < sizeof(shares) / sizeof(shares[0]); i++)
+        fprintf(
+            stderr,
+            "soak: %.1f%% of the requests of the good clients: alone within %.2f ms, beside the "
+            "bad ones within %.2f ms\n",
+            shares[i] * 100, board_share(board, BOARD_GOOD_ALONE, shares[i]),
+            board_share(board, BOARD_BESIDE_BAD, shares[i]));
 }
 
 int main(int argc, char **argv)
@@ -337,7 +330,8 @@ int main(int argc, char **argv)
         return 2;
     }
     /* A client more than are open may not be gone yet when the next one comes. */
-    s.host = (struct host){.config = "{\"threads\": 1, \"max_contexts\": 128}",
+    s.host = (struct host){.config = "{\"threads\": 1, \"max_contexts\": 128, "
+                                     "\"spare_seconds\": 1}", /* none is left when we count */
                            .env = {HOST_ASAN_OPTIONS}};
     snprintf(s.program, sizeof(s.program), "%s/tests/hostile/soak/soak-client", argv[1]);
     snprintf(s.model, sizeof(s.model), "build/models/soak-3m.gguf");
@@ -345,25 +339,25 @@ int main(int argc, char **argv)
     host_make(&s.host);
     host_start(&s.host);
     busy_start((uint32_t)busy); /* they end with us */
-    s.board = board_make(&s);
+    s.board = board_make(s.host.dir, s.board_setting);
     s.began = now_us();
     warm_up(&s);
     /* What is left is the keeper's. */
-    census_settle(&s.host, 1, &s.totals.before);
+    struct census before;
+    census_settle(&s.host, 1, &before);
 
     const double seconds = minutes * 60;
     const uint32_t pairs = (uint32_t)seconds / (2 * PHASE_SECONDS);
-    s.totals.n_phases = 2 * (pairs < 1 ? 1 : pairs > PAIRS_MAX ? PAIRS_MAX : pairs);
+    const uint32_t phases = 2 * (pairs < 1 ? 1 : pairs > PAIRS_MAX ? PAIRS_MAX : pairs);
     s.began = now_us();
-    for (uint32_t i = 0; i < s.totals.n_phases; i++)
-        phase_run(&s, i, (int64_t)(seconds * 1000 / s.totals.n_phases));
+    for (uint32_t i = 0; i < phases; i++)
+        phase_run(&s, i, (int64_t)(seconds * 1000 / phases));
     drain(&s);
-    s.totals.minutes = (double)since_ms(s.began) / 60000;
-    count_leaks(&s);
-    write_results(&s);
+    count_leaks(&s, &before);
+    latency_report(s.board);
+    fprintf(stderr, "soak: at most %u at once\n", s.most);
     process_kill(s.keeper.pid);
     host_fini(&s.host);
-    printf("soak: %ld contexts, %ld wrong results, %ld leaked\n", s.totals.contexts, s.totals.wrong,
-           s.totals.leaked);
-    return s.totals.wrong || s.totals.leaked || s.totals.contexts == 0;
+    printf("soak: %ld contexts, %ld wrong results, %ld leaked\n", s.contexts, s.wrong, s.leaked);
+    return s.wrong || s.leaked || s.contexts == 0;
 }

@@ -4,18 +4,14 @@
  * (class.c), and 64 programs that are spread over them and come and go. Every second each server is
  * looked at from outside: none has more than its limits. Every program has the right results, or is
  * refused for a limit that its class has; that this happens belongs to it. The last line is `soak:
- * N classes, ...`; figures are in build/soak/classes.json. How long a program waits for its first
- * result is told, and not judged.
+ * N classes, ...`.
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -70,7 +66,7 @@ static void client_start(struct soak *s, size_t place)
 {
     struct client *c = &s->clients[place];
     struct class *of = class_of(s, place);
-    char seed[16], life[24], place_setting[32], began[48];
+    char seed[16], life[24], place_setting[32];
     uint32_t n = 0;
     while (of->kinds[n])
         n++;
@@ -80,13 +76,11 @@ static void client_start(struct soak *s, size_t place)
     snprintf(seed, sizeof(seed), "%u", c->seed);
     snprintf(life, sizeof(life), "%lld", (long long)c->life_ms);
     snprintf(place_setting, sizeof(place_setting), BOARD_PLACE_ENV "=%zu", place);
-    snprintf(began, sizeof(began), BOARD_BEGAN_ENV "=%lld", (long long)now_us());
     snprintf(c->log, sizeof(c->log), "%s/client-%zu", s->dir, place);
     unlink(c->log);
     const char *const argv[] = {s->program, c->kind, seed, life, NULL};
-    const char *const env[] = {
-        s->board_setting,           of->transport, s->plugin, place_setting, began,
-        "GGML_VK_VISIBLE_DEVICES=", NULL};
+    const char *const env[] = {s->board_setting,           of->transport, s->plugin, place_setting,
+                               "GGML_VK_VISIBLE_DEVICES=", NULL};
     c->pid = process_start(argv, env, c->log);
     of->contexts++;
     s->contexts++;
@@ -113,15 +107,10 @@ static bool client_was_refused(const struct client *c, const struct class *of)
 static void client_wrong(struct soak *s, const struct client *c, const struct class *of,
                          const char *what, int detail)
 {
-    char line[512];
     s->wrong++;
     fprintf(stderr, "soak: client %u (%s of class %s) after %lld ms: %s %d; it said:\n", c->seed,
             c->kind, of->name, (long long)(now_ms() - c->started_ms), what, detail);
-    FILE *f = fopen(c->log, "re");
-    while (f && fgets(line, sizeof(line), f))
-        fprintf(stderr, "    %s", line);
-    if (f)
-        fclose(f);
+    board_print_log(c->log);
 }
 
 /* Some kinds end by their own SIGKILL. */
@@ -221,83 +210,19 @@ static void run(struct soak *s, int64_t ms)
 
 /* ---- before and after ------------------------------------------------------------------- */
 
-static void board_make(struct soak *s)
+static void class_report(const struct class *c)
 {
-    const char *tmp = getenv("TMPDIR");
-    static char dir[64];
-    char path[96];
-    snprintf(dir, sizeof(dir), "%s/soak.XXXXXX", tmp ? tmp : "/tmp");
-    if (!mkdtemp(dir))
-        die("%s: %s", dir, strerror(errno));
-    s->dir = dir;
-    snprintf(path, sizeof(path), "%s/board", dir);
-    snprintf(s->board_setting, sizeof(s->board_setting), "%s=%s", BOARD_ENV, path);
-    const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0 || ftruncate(fd, sizeof(struct board)) < 0)
-        die("%s: %s", path, strerror(errno));
-    s->board = mmap(NULL, sizeof(struct board), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    close(fd);
-    if (s->board == MAP_FAILED)
-        die("%s: %s", path, strerror(errno));
-}
-
-/* The end of the bucket with this share of all first results, in milliseconds. */
-static double first_share(const struct board *board, double share)
-{
-    uint64_t n = 0, seen = 0;
-    for (int i = 0; i < BOARD_BUCKETS; i++)
-        n += atomic_load(&board->first[i]);
-    for (int i = 0; i < BOARD_BUCKETS; i++) {
-        seen += atomic_load(&board->first[i]);
-        if (seen > 0 && (double)seen >= share * (double)n)
-            return board_bucket_end(i) / 1000;
-    }
-    return 0;
-}
-
-static void class_report(const struct class *c, FILE *json)
-{
+    static const char *const names[] = {"contexts", "shared", "device", "books"};
     fprintf(stderr, "soak: class %s on %s: %ld programs, %ld refused, %ld samples;", c->name,
             c->lavapipe ? "lavapipe" : "the CPU", c->contexts, c->refused, c->samples);
-    fprintf(json, "{\"name\": \"%s\", \"programs\": %ld, \"refused\": %ld, \"samples\": %ld",
-            c->name, c->contexts, c->refused, c->samples);
-    static const char *const names[] = {"contexts", "shared", "device", "books"};
     for (int i = 0; i < CLASS_LIMITS; i++) {
         const struct class_limit *l = &c->limits[i];
-        const double peak = i == CLASS_CONTEXTS ? (double)l->peak : (double)l->peak / (1 << 20);
-        fprintf(stderr, " %s %.1f", names[i], peak);
+        fprintf(stderr, " %s %.1f", names[i],
+                i == CLASS_CONTEXTS ? (double)l->peak : (double)l->peak / (1 << 20));
         if (l->most)
             fprintf(stderr, " of %llu", (unsigned long long)l->most);
-        fprintf(json, ", \"%s\": {\"peak\": %.2f, \"most\": %llu, \"over\": %ld}", names[i], peak,
-                (unsigned long long)l->most, l->over);
     }
     fputs("\n", stderr);
-    fputs("}", json);
-}
-
-static void report(const struct soak *s)
-{
-    static const char path[] = "build/soak/classes.json";
-    if (mkdir("build/soak", 0777) < 0 && errno != EEXIST)
-        die("build/soak: %s", strerror(errno));
-    FILE *json = fopen(path, "we");
-    if (!json)
-        die("%s: %s", path, strerror(errno));
-    const double p50 = first_share(s->board, 0.5), p99 = first_share(s->board, 0.99),
-                 last = first_share(s->board, 1);
-    fprintf(stderr, "soak: a first result after p50 %.0f ms, p99 %.0f ms, at most %.0f ms\n", p50,
-            p99, last);
-    fprintf(json,
-            "{\"programs\": %ld, \"most_at_once\": %u, \"wrong\": %ld,\n \"first_ms\": {\"p50\": "
-            "%.1f, \"p99\": %.1f, \"max\": %.1f},\n \"classes\": [",
-            s->contexts, s->most, s->wrong, p50, p99, last);
-    for (uint32_t i = 0; i < s->n_classes; i++) {
-        fputs(i ? ",\n  " : "\n  ", json);
-        class_report(&s->classes[i], json);
-    }
-    fputs("\n ]}\n", json);
-    if (fclose(json) != 0)
-        die("%s: %s", path, strerror(errno));
 }
 
 /* A limit that nobody met was not tried. */
@@ -327,8 +252,13 @@ int main(int argc, char **argv)
     snprintf(s.program, sizeof(s.program), "%s/tests/hostile/soak/soak-client", argv[1]);
     snprintf(s.plugin, sizeof(s.plugin), "GGML_BACKEND_PATH=%s",
              process_built("frontend/libggml-apir.so"));
-    board_make(&s);
-    atomic_store(&s.board->phase, BOARD_NO_PHASE);
+    static char dir[64];
+    const char *tmp = getenv("TMPDIR");
+    snprintf(dir, sizeof(dir), "%s/soak.XXXXXX", tmp ? tmp : "/tmp");
+    s.dir = mkdtemp(dir);
+    if (!s.dir)
+        die("%s: %s", dir, strerror(errno));
+    s.board = board_make(s.dir, s.board_setting);
     for (uint32_t i = 0; i < s.n_classes; i++) {
         class_init(&s.classes[i], i);
         class_start(&s.classes[i]);
@@ -338,10 +268,10 @@ int main(int argc, char **argv)
     for (uint32_t i = 0; i < s.n_classes; i++) {
         leaked += class_leaks(&s.classes[i]) + untried(&s.classes[i]);
         samples += s.classes[i].samples;
+        class_report(&s.classes[i]);
         for (int k = 0; k < CLASS_LIMITS; k++)
             over += s.classes[i].limits[k].over;
     }
-    report(&s);
     for (uint32_t i = 0; i < s.n_classes; i++)
         class_stop(&s.classes[i]);
     folder_remove(s.dir);

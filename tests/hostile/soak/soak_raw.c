@@ -7,72 +7,38 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "frontend/link/transport.h"
 #include "protocol/atomic.h"
-#include "protocol/messages.h"
-#include "protocol/ring.h"
-#include "tests/lib/clock.h"
+#include "tests/lib/guest.h"
 #include "tests/hostile/soak/soak_client.h"
 #include "tests/system/apir_exercise.h"
 
-#define HELLO_SECONDS 60 /* starting a worker, on a machine that is full of them */
-#define FATAL_SECONDS 10
-#define ARENA_SIZE    (1u << 20)
+#define START_MS patient_ms(60000) /* of a worker, on a machine that is full of them */
 
-struct raw {
-    struct transport t;
-    struct transport_blob ring_blob;
-    struct apir_ring_guest ring;
-};
-
-static uint32_t raw_state(const struct raw *r)
+static void open_transport(struct transport *t)
 {
-    return apir_load_acquire32(&r->ring.header->state);
+    struct apir_error err = {0};
+    if (transport_open(t, getenv("APIR_TRANSPORT"), &err) < 0) {
+        fprintf(stderr, "%s\n", err.msg);
+        soak_refused("the connection");
+    }
 }
 
-static void raw_bell(struct raw *r, uint32_t op, uint64_t value)
+static void raw_failed(const char *text)
 {
-    const struct apir_doorbell bell = {.magic = APIR_DOORBELL_MAGIC, .op = op, .value = value};
-    if (r->t.doorbell(&r->t, &bell) < 0)
-        fail("the VMM takes no doorbell");
-}
-
-static void raw_put(struct raw *r, const struct apir_msg *msg)
-{
-    uint8_t buf[APIR_MESSAGE_MAX];
-    const int64_t size = apir_msg_encode(msg, buf, sizeof(buf));
-    CHECK(size > 0 && apir_ring_guest_has_room(&r->ring, (size_t)size));
-    apir_ring_guest_put(&r->ring, buf, (size_t)size);
-}
-
-static void raw_flush(struct raw *r)
-{
-    if (apir_ring_guest_publish(&r->ring))
-        raw_bell(r, APIR_DOORBELL_KICK, 0);
+    fail("%s", text);
 }
 
 /* Up to the answer to HELLO. */
-static void raw_open(struct raw *r)
+static void raw_open(struct guest *g)
 {
-    struct apir_error err = {0};
-    *r = (struct raw){0};
-    if (transport_open(&r->t, getenv("APIR_TRANSPORT"), &err) < 0)
-        fail("%s", err.msg);
-    CHECK(r->t.blob_create(&r->t, APIR_RING_BLOB_ID, APIR_RING_SIZE_MIN, &r->ring_blob) == 0);
-    CHECK(apir_ring_guest_init(&r->ring, r->ring_blob.map, r->ring_blob.size) == 0);
-    raw_put(r, &(struct apir_msg){.code = APIR_MSG_HELLO,
-                                  .u.hello = {.magic = APIR_HELLO_MAGIC,
-                                              .major = APIR_PROTOCOL_MAJOR,
-                                              .minor = APIR_PROTOCOL_MINOR}});
-    raw_flush(r);
-    const double end = now_seconds() + patient_ms(HELLO_SECONDS * 1000) / 1e3;
-    while (apir_ring_guest_head(&r->ring) != r->ring.tail) {
-        if (raw_state(r) >= APIR_STATE_FATAL)
-            fail("no answer to HELLO: %.200s", r->ring.header->reason);
-        if (now_seconds() > end)
-            fail("no answer to HELLO");
+    guest_on_failure = raw_failed;
+    *g = (struct guest){0};
+    open_transport(&g->transport);
+    guest_attach(g);
+    const int64_t end = now_ms() + START_MS;
+    while (guest_state(g) == APIR_STATE_STARTING && now_ms() < end)
         nap_us(1000);
-    }
+    guest_greet(g);
 }
 
 /* Bytes that no message begins with, in one of four ways. */
@@ -84,58 +50,54 @@ void raw_malformed(struct soak_client *c)
         {.code = APIR_MSG_BUFFER_FREE, .zero = 1, .size = 16},
         {.code = APIR_MSG_SET_INLINE, .size = 0x7ffffff8},
     };
-    struct raw r;
-    raw_open(&r);
+    struct guest g;
+    raw_open(&g);
     uint8_t bytes[64];
     random_bytes(bytes, sizeof(bytes), c->seed);
     memcpy(bytes, &headers[c->seed % 4], sizeof(headers[0]));
-    apir_ring_guest_put(&r.ring, bytes, sizeof(bytes));
-    raw_flush(&r);
-    const double end = now_seconds() + patient_ms(FATAL_SECONDS * 1000) / 1e3;
-    while (raw_state(&r) != APIR_STATE_FATAL) {
-        if (now_seconds() > end || raw_state(&r) == APIR_STATE_LOST)
-            fail("malformed bytes (%u) did not end the context as FATAL, but in state %u: %.200s",
-                 c->seed % 4, raw_state(&r), r.ring.header->reason);
-        nap_us(1000);
-    }
+    guest_put_bytes(&g, bytes, sizeof(bytes));
+    expect_fatal(&g, "");
 }
 
 /* Doorbells, as many as the VMM takes. */
 void raw_flood(struct soak_client *c)
 {
-    struct raw r;
-    raw_open(&r);
+    struct guest g;
+    raw_open(&g);
     while (now_seconds() < c->ends) {
-        for (uint32_t i = 0; i < 100; i++)
-            raw_bell(&r, 1 + soak_random(c, 3), soak_random(c, 1u << 20));
+        for (uint32_t i = 0; i < 100; i++) {
+            const struct apir_doorbell bell = {.magic = APIR_DOORBELL_MAGIC,
+                                               .op = 1 + soak_random(c, 3),
+                                               .value = soak_random(c, 1u << 20)};
+            CHECK(g.transport.doorbell(&g.transport, &bell) == 0);
+        }
     }
-    CHECK(raw_state(&r) == APIR_STATE_READY);
+    CHECK(guest_state(&g) == APIR_STATE_READY);
 }
 
 /* Fills the ring with requests and never looks at an answer. */
 void raw_deaf(struct soak_client *c)
 {
-    struct raw r;
-    raw_open(&r);
+    const struct apir_msg ask = {.code = APIR_MSG_DEVICE_MEMORY};
+    struct guest g;
+    raw_open(&g);
     do {
-        const struct apir_msg ask = {.code = APIR_MSG_DEVICE_MEMORY};
-        while (apir_ring_guest_has_room(&r.ring, 64))
-            raw_put(&r, &ask);
-        raw_flush(&r);
+        while (apir_ring_guest_has_room(&g.ring, 64))
+            guest_put(&g, &ask);
+        guest_flush(&g);
     } while (soak_goes_on(c));
-    CHECK(raw_state(&r) == APIR_STATE_READY);
+    CHECK(guest_state(&g) == APIR_STATE_READY);
 }
 
 /* All the shared memory that there may be, and then some: where that is refused, the stock test
  * server closes the connection, so it is asked once. */
 void raw_greedy(struct soak_client *c)
 {
-    struct raw r;
-    raw_open(&r);
-    struct transport_blob blobs[APIR_BLOBS_MAX] = {{0}};
+    struct guest g;
+    raw_open(&g);
     uint32_t made = 0;
     while (made + 1 < APIR_BLOBS_MAX &&
-           r.t.blob_create(&r.t, made + 1, 32 * MIB, &blobs[made + 1]) == 0)
+           g.transport.blob_create(&g.transport, made + 1, 32 * MIB, &g.blobs[made + 1]) == 0)
         made++;
     if (made == 0 || made + 1 == APIR_BLOBS_MAX)
         fail("client %u: %u blobs of 32 MiB were granted", c->seed, made);
@@ -147,11 +109,7 @@ void raw_grab(struct soak_client *c)
 {
     struct transport t = {0};
     struct transport_blob blobs[APIR_BLOBS_MAX] = {{0}};
-    struct apir_error err = {0};
-    if (transport_open(&t, getenv("APIR_TRANSPORT"), &err) < 0) {
-        fprintf(stderr, "%s\n", err.msg);
-        soak_refused("the connection");
-    }
+    open_transport(&t);
     int rc = t.blob_create(&t, APIR_RING_BLOB_ID, APIR_RING_SIZE, &blobs[0]);
     for (uint32_t i = 1; rc == 0 && i < APIR_BLOBS_MAX; i++)
         rc = t.blob_create(&t, i, APIR_SHM_ALIGN * (1 + soak_random(c, 64)), &blobs[i]);
