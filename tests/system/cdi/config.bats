@@ -12,7 +12,7 @@ setup() {
 }
 
 @test "config: what holds, and where it is from" {
-    printf '{ "device_memory_mib": 2048,\n  "devices": ["CPU"] }\n' >"$T/c.json"
+    printf '{ "device_memory_mib": 2048,\n  "devices": ["CPU"], "stock_server": false, "allow_users": [7] }\n' >"$T/c.json"
     run -0 --separate-stderr "${CHECK[@]}" "$T/c.json"
     [[ ${lines[0]} == "$T/c.json: valid" && -z $stderr ]]
     grep -Eq '^ +device_memory_mib +2048 +file$' <<<"$output"
@@ -20,6 +20,7 @@ setup() {
     grep -Eq '^ +seconds_per_graph +600 +default$' <<<"$output"
     run -0 "${CHECK[@]}" --json "$T/c.json"
     jq -e '.valid and .keys.device_memory_mib == {"value": 2048, "from": "file"} and
+           .keys.stock_server.value == false and .keys.allow_users.value == [7] and
            .keys.limits_dir == {"value": null, "from": "default"}' <<<"$output"
     # The file that a server would read.
     run -0 env APIR_CONFIG="$T/c.json" "${CHECK[@]}"

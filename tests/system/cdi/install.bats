@@ -85,11 +85,6 @@ documented() {
         'any(.checks[]; .name == "plugin" and .status == "pass" and .text == $plugin)' "$T/json"
 }
 
-@test "install: the hook is static" {
-    run -0 readelf --wide --program-headers "$DEST$PREFIX/libexec/apir/apir-hook"
-    [[ $output != *INTERP* ]]
-}
-
 # That of Debian 12 is 2.36; the plug-in's limit is another one (plugin.bats).
 @test "install: apir starts with a C library of 2.34" {
     readelf --wide --version-info "$DEST$PREFIX/bin/apir" | grep -o 'GLIBC_2\.[0-9]*' | sort -Vu >"$BATS_TEST_TMPDIR/wanted"

@@ -154,42 +154,6 @@ TEST(empty_object_gives_the_defaults)
     }
 }
 
-TEST(a_configuration_is_shown)
-{
-    static const struct {
-        const char *key, *value, *from;
-    } rows[] = {
-        {"devices", "[\"CPU\"]", "file"},   {"stock_server", "false", "file"},
-        {"sandbox", "\"auto\"", "default"}, {"seconds_per_graph", "600", "default"},
-        {"allow_users", "[7]", "file"},     {"limits_dir", "null", "default"},
-    };
-    static const char text[] = "{\"devices\": [\"CPU\"], \"stock_server\": false, "
-                               "\"allow_users\": [7]}";
-    struct apir_config config;
-    struct apir_error err = {0};
-    assert_int_equal(apir_config_parse(text, sizeof(text) - 1, &config, &err), 0);
-    struct json_object *shown = apir_config_show(&config);
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct json_object *row = json_object_object_get(shown, rows[i].key);
-        const char *value = json_object_to_json_string_ext(json_object_object_get(row, "value"),
-                                                           JSON_C_TO_STRING_PLAIN);
-        assert_string_equal(value, rows[i].value);
-        assert_string_equal(json_object_get_string(json_object_object_get(row, "from")),
-                            rows[i].from);
-    }
-    json_object_put(shown);
-    apir_config_fini(&config);
-}
-
-TEST(stock_server_can_be_switched_off)
-{
-    struct apir_config config;
-    struct apir_error err = {0};
-    assert_int_equal(load("{\"stock_server\": false}", 23, &config, &err), 0);
-    assert_null(config.stock_server);
-    apir_config_fini(&config);
-}
-
 static const struct {
     const char *text;
     const char *says;

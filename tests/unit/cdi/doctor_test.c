@@ -412,24 +412,6 @@ TEST_WITHIN(a_device_that_the_host_has_no_more_is_missed, setup, teardown)
     }
 }
 
-TEST_WITHIN(a_socket_is_tried, setup, teardown)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-
-    snprintf(address.sun_path, sizeof(address.sun_path), "%s/s", root);
-    d.socket = address.sun_path;
-    expect(doctor_check_socket, DOCTOR_FAIL, "No such file");
-    make("/s", "");
-    expect(doctor_check_socket, DOCTOR_FAIL, "no socket");
-    assert_int_equal(unlink(address.sun_path), 0);
-    cleanup_fd int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-    expect(doctor_check_socket, DOCTOR_PASS, root);
-    expect(doctor_check_connect, DOCTOR_FAIL, "Nobody listens");
-    assert_int_equal(listen(fd, 1), 0);
-    expect(doctor_check_connect, DOCTOR_PASS, "may connect");
-}
-
 static void answer_7(void *answer, const void *arg)
 {
     memcpy(answer, arg, 1);

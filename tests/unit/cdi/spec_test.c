@@ -123,26 +123,6 @@ TEST(host_socket_is_a_device_without_a_node)
     assert_null(device_named(spec, "host0-2"));
 }
 
-TEST(dotted_class_raises_the_version)
-{
-    struct cdi_spec_options o = options();
-
-    o.class_name = "apir.test";
-    cleanup_json struct json_object *spec = build(&o);
-    assert_string_equal(apir_json_string(spec, "cdiVersion"), "0.6.0");
-    assert_int_equal(findings(spec), 0);
-}
-
-TEST(no_hook_leaves_no_hook)
-{
-    struct cdi_spec_options o = options();
-
-    o.hook_path = NULL;
-    cleanup_json struct json_object *spec = build(&o);
-    assert_null(strstr(cdi_spec_text(spec), "hooks"));
-    assert_int_equal(findings(spec), 0);
-}
-
 /* Much more than the hook gives itself (hook/main.c): it is a runtime's, which ends the container.
  */
 TEST(a_hook_has_time_where_there_is_no_processor)
@@ -169,30 +149,6 @@ TEST(plugin_elsewhere_is_told_to_the_hook)
     struct json_object *args = apir_json_member(hook, "args", json_type_array);
     assert_int_equal(json_object_array_length(args), 4);
     assert_string_equal(json_object_get_string(json_object_array_get_idx(args, 3)), o.plugin_path);
-}
-
-FOLDER_TEST(stored_spec_reads_back)
-{
-    char dir[64], path[80];
-    struct cdi_spec_options o = options();
-    cleanup_json struct json_object *spec = build(&o);
-    cleanup_json struct json_object *back = NULL;
-    struct stat st;
-
-    snprintf(dir, sizeof(dir), "%s/cdi", unit_folder);
-    snprintf(path, sizeof(path), "%s/apir.json", dir);
-    mode_t old = umask(0077);
-    assert_int_equal(cdi_spec_store(path, spec, NULL), 0);
-    /* Over itself, too. */
-    assert_int_equal(cdi_spec_store(path, spec, NULL), 0);
-    umask(old);
-    assert_int_equal(stat(path, &st), 0);
-    assert_int_equal(st.st_mode & 07777, 0644);
-    assert_int_equal(apir_json_load(path, CDI_SPEC_SIZE_MAX, &back, NULL), 0);
-    assert_true(json_object_equal(spec, back));
-    assert_int_equal(folder_entries(dir), 1);
-    assert_int_equal(stat(dir, &st), 0);
-    assert_int_equal(st.st_mode & 07777, 0755);
 }
 
 FOLDER_TEST(store_refuses_what_is_not_valid)

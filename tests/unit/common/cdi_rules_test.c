@@ -17,24 +17,15 @@
 
 enum outcome { GOOD, WARN, BAD };
 
+/* Good ones: those of tests/hostile/fuzz/corpus/cdi, which podman takes too (cdi.bats), and these.
+ */
 static const struct {
     enum outcome outcome;
     const char *text;
     const char *says; /* part of the first finding */
 } cases[] = {
-    {GOOD, HEAD("0.3.0") DEV(GPU) "}", NULL},
-    {GOOD, EDITS("0.3.0", MOUNT("")), NULL},
-    {GOOD, EDITS("0.3.0", NODE(",\"permissions\":\"rw\"")), NULL},
-    {GOOD, EDITS("0.3.0", HOOK("createContainer", ",\"env\":[\"PATH=/bin\"],\"timeout\":10")),
-     NULL},
-    {GOOD, EDITS("0.4.0", MOUNT(",\"type\":\"bind\"")), NULL},
-    {GOOD, EDITS("0.5.0", NODE(",\"hostPath\":\"/dev/x\"")), NULL},
-    {GOOD, EDITS("0.7.0", "\"additionalGids\":[0,4294967295]"), NULL},
     {GOOD, EDITS("0.7.0", "\"intelRdt\":{\"closID\":\"x\"}"), NULL},
     {GOOD, EDITS("1.1.0", "\"netDevices\":[{\"hostInterfaceName\":\"a\",\"name\":\"b\"}]"), NULL},
-    {GOOD, "{\"cdiVersion\":\"0.6.0\",\"kind\":\"aa/bb.c\"," DEV(GPU) "}", NULL},
-    {GOOD, HEAD("0.6.0") DEV(GPU) ",\"annotations\":{\"a\":\"b\"}}", NULL},
-    {GOOD, HEAD("0.5.0") DEV("{\"name\":\"0a\",\"containerEdits\":{\"env\":[\"A=\"]}}") "}", NULL},
 
     {WARN, HEAD("0.5.0") DEV(GPU) "}", "0.3.0 would do"},
     {WARN, "{\"cdiVersion\":\"0.3.0\",\"kind\":\"v/apir\"," DEV(GPU) "}",
