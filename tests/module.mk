@@ -32,7 +32,7 @@ CHECK_STEPS := \
     '+parity=check-parity' \
     '+differ:one=check-differ -j$(JOBS)' \
     'faults=check-faults-part -j$(JOBS)' \
-    'vm-part=check-vm-part'
+    'vm=check-vm'
 check:
 	@MAKE='$(MAKE)' tests/check.sh $(CHECK_STEPS)
 
@@ -66,7 +66,6 @@ check-mutate:
 # takes some of them.
 NIGHTLY_SUITES := \
     system=check-system \
-    vm=check-vm \
     demo:one=demo \
     demo-nested:one=demo,VM_ACCEL=nested \
     demo-aarch64:one=demo,ARCH=aarch64 \

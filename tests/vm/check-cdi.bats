@@ -9,23 +9,8 @@ bats_require_minimum_version 1.5.0
 
 SPEC=/etc/cdi/apir.json
 
-setup_file() {
-    # A root file system of one static program, for engines without our images.
-    mkdir -p /tmp/rootfs/bin
-    cp /run/vm/busybox /tmp/rootfs/bin/
-}
-
 names() { jq -r '.devices[].name' "$SPEC"; }
 id_of() { jq -r --arg d "$1" '.devices[] | select(.name == $d) | .containerEdits.env[0]' "$SPEC"; }
-
-# What an engine puts into a container that is given gpu1.
-has_gpu1() {
-    [[ $output == *"$(id_of gpu1)"* ]]
-    [[ $output == *GGML_BACKEND_PATH=$PLUGIN* ]]
-    [[ $output == *renderD128* ]]
-    [[ $output != *APIR_DEVICE_0* ]]
-}
-LOOK='busybox env; busybox ls -l /dev/dri /usr/lib/apir'
 
 @test "generate: a device for each of the host's, the same at every run" {
     [ "$(names)" = $'gpu0\ngpu1' ]
@@ -76,80 +61,4 @@ devices_of() { # CDI-DEVICE...: the description of each device that a program in
         # shellcheck disable=SC2086 # one argument each
         devices_of $given | diff - "$BATS_TEST_TMPDIR/seen"
     done
-}
-
-@test "docker finds the devices and injects one" {
-    mkdir -p /tmp/docker
-    dockerd --data-root /tmp/docker --exec-root /run/docker-test --bridge=none --iptables=false \
-        --ip6tables=false --storage-driver=vfs >"$BATS_TEST_TMPDIR/log" 2>&1 3>&- &
-    docker=$!
-    wait_until 30 docker info >/dev/null 2>&1 || :
-    tail -n 3 "$BATS_TEST_TMPDIR/log"
-    docker info >"$BATS_TEST_TMPDIR/info" 2>&1
-    tar -C /tmp/rootfs -c . | docker import - busybox
-    run -0 docker run --rm --network none --device virtgpu/apir=gpu1 busybox /bin/busybox sh -c "$LOOK"
-    kill "$docker"
-    wait "$docker" || true
-    echo "$output"
-    has_gpu1
-    grep -q 'cdi: virtgpu/apir=gpu0' "$BATS_TEST_TMPDIR/info"
-    grep -q 'cdi: virtgpu/apir=gpu1' "$BATS_TEST_TMPDIR/info"
-}
-
-# bats test_tags=long
-@test "containerd's ctr injects one" {
-    containerd --root /tmp/containerd --state /run/containerd-test --address /run/containerd-test.sock \
-        >"$BATS_TEST_TMPDIR/log" 2>&1 3>&- &
-    containerd=$!
-    wait_until 30 ctr -a /run/containerd-test.sock version >/dev/null 2>&1 || :
-    run -0 ctr -a /run/containerd-test.sock run --rm --rootfs --device virtgpu/apir=gpu1 \
-        /tmp/rootfs cdi-test /bin/busybox sh -c "$LOOK"
-    kill "$containerd"
-    wait "$containerd" || true
-    echo "$output"
-    has_gpu1
-}
-
-# systemd in a process namespace of its own, with udev, as the manager of this VM's devices.
-# bats test_tags=long
-@test "systemd: the spec is there before the engines, after a node appears, and after an upgrade" {
-    share=$BATS_TEST_TMPDIR
-    cp "$SPEC" "$share/before"
-    rm -rf /etc/cdi
-    # What the build root has no need of here.
-    units=/run/systemd/system
-    mkdir -p "$units" /etc/systemd/system
-    for unit in docker.socket containerd.service getty.target ldconfig.service \
-        systemd-hwdb-update.service systemd-journal-catalog-update.service systemd-sysusers.service; do
-        ln -sf /dev/null "/etc/systemd/system/$unit"
-    done
-    cat >/etc/systemd/system/docker.service <<UNIT
-[Service]
-Type=oneshot
-ExecStart=/bin/sh -c 'cp /etc/cdi/apir.json $share/seen-by-docker'
-UNIT
-    cat >"$units/cdi-test.service" <<UNIT
-[Unit]
-After=docker.service
-[Service]
-Type=oneshot
-ExecStart=/bin/bash $BATS_TEST_DIRNAME/check-cdi-systemd.sh $share
-StandardOutput=file:$share/log
-StandardError=inherit
-UNIT
-    cat >"$units/cdi-test.target" <<UNIT
-[Unit]
-Requires=basic.target
-Wants=apir-cdi-refresh.service apir-cdi-refresh.path docker.service cdi-test.service
-After=basic.target
-AllowIsolate=yes
-UNIT
-    # The engine's stand-in fails where it is not kept waiting for the refresh.
-    timeout "$(patience 300)" unshare --pid --fork --kill-child --mount-proc --mount --uts --ipc \
-        env container=apir-test /lib/systemd/systemd --unit=cdi-test.target --log-target=console \
-        >"$share/systemd" 2>&1 </dev/null 3>&- || true
-    tail -n 30 "$share/systemd"
-    cat "$share/log"
-    cmp "$share/before" "$share/seen-by-docker"
-    [ "$(tail -n 1 "$share/log")" = "all is well" ]
 }

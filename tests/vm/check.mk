@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-.PHONY: check-vm check-vm-part demo
+.PHONY: check-vm demo
 check-vm: all vm-images
 	@MAKE='$(MAKE)' OUT='$(O)' tests/vm/check.sh
-# Without the tests that are tagged as long.
-check-vm-part: all vm-images
-	@MAKE='$(MAKE)' OUT='$(O)' tests/vm/check.sh --part
 # SUITE=bookworm or trixie: the VM is of that release of Debian, with the packages of `make deb`.
 SUITE ?=
 # PAGES=16k, with ARCH=aarch64: its kernel has pages of 16 KiB.

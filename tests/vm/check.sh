@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# check.sh [--part]: the tests that need the VM, in three boots: with our host side, with it
+# check.sh: the tests that need the VM, in three boots: with our host side, with it
 # and two devices there, and with the stock one alone. Each test is one in tests/vm/check*.bats. The last
-# line is "vm: N passed, N failed". --part leaves out those that are tagged as long. A directory that failed is kept.
+# line is "vm: N passed, N failed". A directory that failed is kept.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 sh tests/env/inside.sh || exec tests/env/enter.sh tests/vm/check.sh "$@"
@@ -13,8 +13,6 @@ sh tests/env/inside.sh || exec tests/env/enter.sh tests/vm/check.sh "$@"
 . tests/vm/check-prepare.sh
 
 PREPARE_TOKENS=24
-options=() # for bats
-[[ ${1-} != --part ]] || options=(--filter-tags '!long')
 mkdir -p build/vm
 work=$(mktemp -d build/vm/check-XXXXXX)
 share=$work/share
@@ -52,7 +50,7 @@ boot() {
     local name=$1 file=$2 rc=0 log=$work/$1.tap plan ok began=$SECONDS
     shift 2
     env APIR_CONFIG="$PWD/$work/backend.json" VM_SHARE="$share" VM_DISKS=models=build/models/vm \
-        VM_TIMEOUT="${VM_TIMEOUT:-$(patience 600)}" "$@" tests/vm/run.sh tests/vm/check-guest.sh "$file" ${options[@]+"${options[@]}"} \
+        VM_TIMEOUT="${VM_TIMEOUT:-$(patience 600)}" "$@" tests/vm/run.sh tests/vm/check-guest.sh "$file" \
         > >(tee "$log") || rc=$?
     wait # for tee
     # What the plan promises and nobody reports has failed too: the VM may have died. A skip, too: the

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2154 # lib.sh of tests/vm/engines sets last
 #
-# For the rows of this suite, beside tests/vm/engines/lib.sh.
+# For the rows of this suite, beside tests/vm/engines/lib.sh: what docs/deploy/ says, with the real programs and
+# its own configuration. Two hosts are two network namespaces; Kubernetes' manifests are compared with its API.
 
 # shellcheck source=tests/vm/check-prepare.sh
 . tests/vm/check-prepare.sh

@@ -6,12 +6,12 @@
 # A row is a function in tests/vm/engines/rows/; what it is given is the real
 # engine, the real runtime, an image without any file of ours.
 #
-# SUITE=cluster runs that suite's rows instead. A suite is a folder of tests/ with rows/,
+# SUITE=cluster, images or sandboxes runs that suite's rows instead. A suite is a folder of tests/vm/ with rows/,
 # setup.sh, which brings up what rows name, and perhaps prepare.sh, which adds to what the
 # VM is given (its argument is the folder with share/, archives/ and disks/: each folder, and
 # each file NAME.erofs, in the last one is a disk of the VM).
 #
-# build/SUITE/ROW.log (LOGS: another folder) holds what a row printed, setup-*.log what brought an
+# build/SUITE/ROW.log (of images in build/check-images/) holds what a row printed, setup-*.log what brought an
 # engine up, build/SUITE/results.json all results. The last line is
 # "engines: N of M rows pass", with the suite's name; M counts the rows that were to run. docs-table is
 # one more, where all have run: build/engines/seen.md, what they have seen, is the table of docs/engines.md.
@@ -19,8 +19,13 @@
 #   ENGINES_TIMEOUT=SECONDS  for the whole boot (3000)
 set -uo pipefail
 cd "$(dirname "$0")/../../.." || exit 1
-suite=${SUITE:-engines} logs=${LOGS:-build/${SUITE:-engines}}
-sh tests/env/inside.sh || exec tests/env/enter.sh env ROW="${ROW-}" SUITE="$suite" LOGS="$logs" tests/vm/engines/run.sh "$@"
+suite=${SUITE:-engines} logs=build/${SUITE:-engines}
+sh tests/env/inside.sh || exec tests/env/enter.sh env ROW="${ROW-}" SUITE="$suite" tests/vm/engines/run.sh "$@"
+if [[ $suite == images ]]; then
+    logs=build/check-images
+    # The host's side tells the rows what it computes.
+    export APIR_LOG=debug VM_HOST_SCRIPT=tests/vm/ramalama/host.sh
+fi
 # shellcheck source=tests/vm/check-prepare.sh
 . tests/vm/check-prepare.sh
 

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2034,SC2154 # lib.sh of tests/vm/engines, lines.sh and the rows share variables
 #
-# For the rows of this suite, beside tests/vm/engines/lib.sh.
+# For the rows of this suite, beside tests/vm/engines/lib.sh: containers of podman. Images are file trees made of
+# Debian's packages in the places of another image's files (trees.sh says which); each row's program says what the
+# same program says in the same tree on the host's CPU without us, all of its layers are on APIR0, and the host has
+# computed.
 
 # shellcheck source=tests/vm/check-prepare.sh
 . tests/vm/check-prepare.sh

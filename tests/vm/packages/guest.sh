@@ -89,6 +89,37 @@ row_spec() {
 }
 row spec 'the unit of the guest has written the spec'
 
+refresh=apir-cdi-refresh.service
+runs_as() { # OPTION...: the unit does that instead, and fails; the spec stays
+    mkdir -p "/run/systemd/system/$refresh.d"
+    printf '[Service]\nExecStart=\nExecStart=/usr/bin/apir cdi generate %s\n' "$*" \
+        >"/run/systemd/system/$refresh.d/broken.conf"
+    systemctl daemon-reload
+    refute systemctl start $refresh
+    offers gpu0
+}
+row_refresh() {
+    local engine
+    # Engines wait for it.
+    for engine in podman docker containerd crio kubelet; do
+        [[ " $(property $refresh Before) " == *" $engine.service "* ]]
+    done
+    # A node that appears: the rule, and nothing else, starts the unit.
+    rm "$SPEC"
+    udevadm trigger --action=remove /dev/dri/renderD128
+    udevadm settle
+    udevadm trigger --action=add /dev/dri/renderD128
+    within 100 offers gpu0
+    runs_as --plugin /nonexistent
+    # What its sandbox forbids.
+    runs_as --output /usr/lib/apir/x.json
+    refute ls /usr/lib/apir/x.json
+    rm -r "/run/systemd/system/$refresh.d"
+    systemctl daemon-reload
+    systemctl reset-failed $refresh
+}
+row refresh 'the unit is there before the engines, and when a node appears; one that fails leaves the spec'
+
 row_container() {
     container --device virtgpu/apir=gpu0 localhost/llama "${BENCH[@]}" >/tmp/bench
     on_apir /tmp/bench

@@ -142,57 +142,6 @@ row_podman_shared_rootfs() {
     hook_log
 }
 
-row podman-two - 'two containers at the same time'
-row_podman_two() {
-    local one two rc=0
-    (computes run_podman "${DEVICE[@]}" localhost/llama) >"$work/one.log" 2>&1 &
-    one=$!
-    (computes run_podman "${DEVICE[@]}" localhost/llama) >"$work/two.log" 2>&1 &
-    two=$!
-    wait "$one" || rc=$?
-    wait "$two" || rc=$?
-    cat "$work"/*.log
-    return "$rc"
-}
-
-row podman-exec - 'podman exec, which has none of the variables'
-row_podman_exec() {
-    at_end 'podman rm --ignore -f -t 0 exec >/dev/null'
-    "${LIMIT[@]}" podman run -d --name exec --network=host -v /mnt/models:/models:ro "${DEVICE[@]}" \
-        localhost/llama sleep 300 >/dev/null </dev/null
-    [[ -z $(podman exec exec printenv GGML_BACKEND_PATH) ]] || echo 'exec has the variables after all'
-    computes "${LIMIT[@]}" podman exec exec
-}
-
-row podman-restart - 'podman start, three times, the last after apir cdi generate'
-row_podman_restart() {
-    at_end 'podman rm --ignore -f -t 0 again >/dev/null'
-    "${LIMIT[@]}" podman create --name again --network=host -v /mnt/models:/models:ro "${DEVICE[@]}" \
-        localhost/llama sh -c "$BENCH" >/dev/null
-    for i in 1 2 3; do
-        [[ $i -lt 3 ]] || apir cdi generate
-        observe "${LIMIT[@]}" podman start --attach again </dev/null
-        on_apir
-    done
-    hook_log
-    [[ $(hook_log | grep -c 'placed as') -eq 3 ]] || die 'the hook did not place the plug-in three times'
-}
-
-row podman-kube - 'podman kube play, limits: virtgpu/apir=gpu0: 1'
-row_podman_kube() {
-    at_end "podman kube down $work/pod.yaml >/dev/null"
-    jq -n --arg bench "$BENCH" '{apiVersion: "v1", kind: "Pod", metadata: {name: "bench"}, spec: {
-        hostNetwork: true, restartPolicy: "Never", containers: [{
-            name: "llama", image: "localhost/llama", command: ["sh", "-c", $bench],
-            resources: {limits: {"virtgpu/apir=gpu0": 1}},
-            volumeMounts: [{name: "models", mountPath: "/models", readOnly: true}]}],
-        volumes: [{name: "models", hostPath: {path: "/mnt/models"}}]}}' >"$work/pod.yaml"
-    "${LIMIT[@]}" podman kube play "$work/pod.yaml"
-    "${LIMIT[@]}" podman wait bench-llama
-    observe podman logs bench-llama
-    on_apir
-}
-
 absent cri-o 'CRI-O' 'not in Debian'
 absent nerdctl 'nerdctl' 'not in Debian'
 absent kubelet "containerd's CRI, from Kubernetes" 'no crictl in Debian'

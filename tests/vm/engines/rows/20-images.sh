@@ -27,7 +27,14 @@ FILE
 }
 
 row image-vulkan - 'ggml-vulkan and Mesa in the image: one device, APIR0'
-row_image_vulkan() { BACKENDS=APIR,Vulkan computes run_podman "${DEVICE[@]}" localhost/llama-vulkan; }
+row_image_vulkan() {
+    # Without us, and asked to take a GPU of CPU type too, that image sees one.
+    observe run_podman --device "$NODE" -e GGML_VK_VISIBLE_DEVICES=0 localhost/llama-vulkan \
+        sh -c 'llama-bench --list-devices >&2'
+    grep -Eq '^ *Vulkan0: ' "$last/err" || die 'it has no Vulkan'
+    # The spec's variable wins over the same -e.
+    BACKENDS=APIR,Vulkan computes run_podman "${DEVICE[@]}" -e GGML_VK_VISIBLE_DEVICES=0 localhost/llama-vulkan
+}
 
 row image-vulkan-empty-env - 'the same with an empty environment'
 row_image_vulkan_empty_env() {

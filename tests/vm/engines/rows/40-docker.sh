@@ -1,7 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2034,SC2154 # lib.sh and row.sh share variables
 
-placed docker docker 'docker' 'run_docker "${DEVICE[@]}" localhost/llama'
+row docker docker 'docker, which lists the devices of the spec'
+row_docker() {
+    docker info | tee "$work/info"
+    grep -q 'cdi: virtgpu/apir=gpu0' "$work/info"
+    computes run_docker "${DEVICE[@]}" localhost/llama
+    hook_placed
+}
+
 computing docker-read-only docker '--read-only --cap-drop=all --security-opt no-new-privileges' \
     'run_docker --read-only --cap-drop=all --security-opt no-new-privileges "${DEVICE[@]}" localhost/llama'
 
