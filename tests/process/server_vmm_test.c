@@ -177,26 +177,6 @@ static int tear_down_stream(void **state)
     return tear_down(state);
 }
 
-TEST_WITHIN(stream_serves_as_packets_do, set_up_stream, tear_down_stream)
-{
-    struct fixture_context c, other;
-    fixture_open_ready(&f, &c, 1);
-    fixture_open_ready(&f, &other, 2);
-    fixture_expect_alive(&c);
-    fixture_fence(&c, 1, 5);
-    fixture_wait_timeline(&c, 1, 5);
-    fixture_take_blob(&c, 2, 1, 1 << 20);
-    fixture_destroy_resource(&c, 2);
-    fixture_take_blob(&c, 3, 1, 1 << 20);
-    expect_refused(3, "apir:2", "host speaks apir:1, the guest asked for apir:2");
-    assert_int_equal(fixture_create_context(&f, 4, "foreign"), -1);
-    fixture_destroy_context(&f, 1);
-    fixture_wait_hangup(c.fd);
-    fixture_expect_alive(&other);
-    fixture_close(&c);
-    fixture_close(&other);
-}
-
 /* A command too long to come in one message. */
 static void rest_of_a_command(void)
 {

@@ -61,16 +61,6 @@ static void expect_room(struct server_limits *limits, uint64_t mib)
 
 /* ---- honest servers ------------------------------------------------------------ */
 
-LIMITS_TEST(who_has_no_limit_counts_for_those_who_have)
-{
-    const struct apir_config none = {.limits_dir = unit_folder};
-    server_limits_init(&a, &none);
-    assert_int_equal(take(&a, 500), 0);
-    assert_int_equal(take(&b, 1), -EDQUOT);
-    server_limits_fini(&a);
-    assert_int_equal(take(&b, 1), 0);
-}
-
 /* As many accounts as a server can have, each with all that one may have: nobody is refused for it,
  * and what others read of it makes sense to them. */
 LIMITS_TEST(without_a_limit_nothing_is_refused_for_others)

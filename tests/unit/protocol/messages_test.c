@@ -152,45 +152,29 @@ TEST(the_wire_is_the_header_and_the_fields_in_table_order)
     }
 }
 
-/* The field k, which lies at `at`, with each value that is not its own. */
-static void expect_range(struct sample *s, size_t k, size_t at)
+/* With each value that is not its own. What comes in with one: the attack message-fields. */
+static void expect_range(const struct apir_msg *msg, const struct message_field *f)
 {
     static uint8_t scratch[APIR_MESSAGE_MAX];
-    const struct message_field *f = &s->fields[k];
-    uint64_t most = f->size == 8 ? UINT64_MAX : (UINT64_C(1) << (8 * f->size)) - 1;
-    uint64_t bad[4];
-    size_t n_bad = 0;
-    if (f->lowest > 0) {
-        bad[n_bad++] = f->lowest - 1;
-        bad[n_bad++] = 0;
-    }
-    if (f->highest < most) {
-        bad[n_bad++] = f->highest + 1;
-        bad[n_bad++] = most;
-    }
-    uint64_t good = message_field_get(f);
-    for (size_t b = 0; b < n_bad; b++) {
-        memcpy(s->bytes + at, &bad[b], f->size);
-        const char *why = expect_bad_sample(s);
-        if (strncmp(why, f->name, strlen(f->name)) != 0)
-            fail_msg("%s.%s: refused for another reason: %s", s->row->name, f->name, why);
+    const uint64_t most = f->size == 8 ? UINT64_MAX : (UINT64_C(1) << (8 * f->size)) - 1;
+    const uint64_t good = message_field_get(f);
+    const uint64_t bad[] = {f->lowest > 0 ? f->lowest - 1 : f->highest + 1,
+                            f->highest < most ? f->highest + 1 : f->lowest - 1};
+    if (f->lowest == 0 && f->highest == most)
+        return;
+    for (size_t b = 0; b < 2; b++) {
         message_field_put(f, bad[b]);
-        assert_int_equal(apir_msg_encode(&s->msg, scratch, sizeof(scratch)), -EINVAL);
-        message_field_put(f, good);
+        assert_int_equal(apir_msg_encode(msg, scratch, sizeof(scratch)), -EINVAL);
     }
-    memcpy(s->bytes + at, &good, f->size);
+    message_field_put(f, good);
 }
 
-TEST(each_field_just_outside_its_range_is_refused_on_both_sides)
+TEST(a_field_just_outside_its_range_is_not_encoded)
 {
     for (const struct message_row *row = message_table; row < MESSAGE_END; row++) {
-        for (int high = 0; high < 2; high++) {
-            struct sample *s = sample_of(row, high);
-            size_t at = 8;
-            for (size_t k = 0; k < s->n_fields; at += s->fields[k++].size)
-                expect_range(s, k, at);
-            assert_int_equal(at <= s->size, 1);
-        }
+        struct sample *s = sample_of(row, false);
+        for (size_t k = 0; k < s->n_fields; k++)
+            expect_range(&s->msg, &s->fields[k]);
     }
 }
 
