@@ -80,6 +80,7 @@ NIGHTLY_SUITES := \
     dispatch=check-dispatch \
     soak:one=soak,MINUTES=30 \
     soak-classes:one=soak,MINUTES=30,CLASSES=4 \
+    classes:again=check-classes \
     engines=check-engines \
     sandboxes=check-sandboxes \
     images=check-images \

@@ -32,3 +32,10 @@ soak: $(SOAK) $(SOAK_CLASSES) $(SOAK_CLIENT) $(SOAK_MODEL) $(RENDER_SERVER) $(WO
 	@$(if $(CLASSES),$(SOAK_CLASSES) $(O) \
 	    $(or $(SECONDS),$$(awk 'BEGIN { print 60 * $(or $(MINUTES),1) }')) $(CLASSES),\
 	    $(SOAK) $(O) $(or $(MINUTES),1) $(BUSY))
+
+# What shows classes and groups, from several suites.
+CLASSES_UNITS := $(addprefix $(O)/tests/,unit/backend/server_group_test unit/backend/server_limits_test \
+    unit/backend/server_shm_test process/server_unix_test)
+.PHONY: check-classes
+check-classes: all $(O)/tests/system/musl-load $(CLASSES_UNITS) $(SOAK_CLASSES) $(SOAK_CLIENT)
+	@MAKE='$(MAKE)' tests/hostile/soak/classes.sh $(O)
