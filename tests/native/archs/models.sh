@@ -9,15 +9,12 @@
 #   slots       logits and embeddings through libllama, as servers ask for them: to the last bit
 #               on the CPU, with an error of at most 1e-4 on lavapipe and the machine's GPU, as
 #               the suite allows; and graphs are cut no more often than the device asks for
-#   perplexity  llama-perplexity: the estimate of each chunk, all digits on the CPU
 #   server      llama-server with eight slots: eight requests at a time, the same tokens
-#   bench       llama-bench: prompt and generation run, on the device that was asked for
 #
 # That tool cannot write a T5, which has an encoder and a decoder; one of our own is with them.
-# Those models have no vocabulary; texts are made of numbers then, of which llama.cpp takes each
-# byte for a token. --part takes the architectures in tests/native/archs/part; --seconds leaves out models
+# --part takes the architectures in tests/native/archs/part; --seconds leaves out models
 # that have not begun by then.
-# The last line is `models: N of M as native`; a model counts once, with all four programs.
+# The last line is `models: N of M as native`; a model counts once, with both.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 here=tests/native/archs
@@ -49,20 +46,6 @@ run_step() { # STEP|"" DEVICE FILE -> the program's exit code
     return $rc
 }
 
-run_perplexity() { # DEVICE FILE
-    head -c 1200 LICENSE >"$2.text"
-    local tries
-    # It prints from a thread and, natively too, can end before that has printed all.
-    for ((tries = 0; tries < 20; tries++)); do
-        "${run[@]}" llama-perplexity "${common[@]}" -dev "$1" -f "$2.text" -c 64 -b 128 -ub 32 \
-            >"$2.log" 2>&1 || { tail -n 3 "$2.log"; return 1; }
-        grep -aoE '\[[0-9]+\][0-9.a-z-]+|Final estimate: .*' "$2.log" >"$2" || :
-        ! grep -q '^Final' "$2" || return 0
-    done
-    echo "no final estimate"
-    return 1
-}
-
 # What a server says of a task comes with times and names; its tokens and its place are what counts.
 run_server() { # DEVICE FILE
     local pid rc=1 socket
@@ -83,14 +66,6 @@ run_server() { # DEVICE FILE
 requests() {
     jq -nc '{prompt: [range(8) as $s | [range(3 + 2 * $s) | (. * 37 + $s * 11 + 5) % 100]],
              n_predict: 12, temperature: 0, ignore_eos: true, return_tokens: true}'
-}
-
-# Speeds are no results, so all that is left is what ran where.
-run_bench() { # DEVICE FILE
-    "${run[@]}" llama-bench -m "$model" -ngl 99 -dev "$1" -t 1 -p 24 -n 4 -r 1 -o jsonl \
-        >"$2.json" 2>"$2.log" || { tail -n 3 "$2.log"; return 1; }
-    jq -r '"\(.n_prompt) \(.n_gen) \(.devices) \(.avg_ts > 0)"' "$2.json" |
-        sed "s/ $1 / device /" >"$2"
 }
 
 # ---- one model, called again by xargs -------------------------------------------
@@ -129,10 +104,6 @@ same_slots() { # NATIVE REMOTED
 same() { # PROGRAM NATIVE REMOTED
     if [[ $1 == slots ]]; then
         same_slots "$2" "$3" && same_splits "$2" "$3"
-    elif [[ $1 == perplexity && $tolerance != 0 ]]; then
-        # A part in a thousand, where the suite allows 1e-4 in the square.
-        paste "$2" "$3" | tr -d '[]' | awk '$1 == "Final" { next }
-            { n++; d = ($1 - $2) / $1; if (d > 0.001 || d < -0.001) bad++ } END { exit bad || !n }'
     else
         diff "$2" "$3" | head -n 4 | tr '\n' ' '
         cmp -s "$2" "$3"
@@ -158,9 +129,8 @@ run_one() { # FILE
     dir=$work/$name
     common=(-m "$model" -ngl 99 -t 1 -tb 1 -fit off)
     mkdir -p "$dir"
-    for program in slots perplexity server bench; do
+    for program in slots server; do
         if ! native=$(side native $program "$dir/native.$program"); then
-            # Diffusion has no perplexity, for one.
             if ! said=$(side remoted $program "$dir/remoted.$program"); then
                 seen+="; $program fails natively too"
             else
