@@ -154,16 +154,6 @@ static void expect_end(void)
 
 /* ---- packets ---------------------------------------------------------------------- */
 
-PACKET_TEST(packets_are_messages)
-{
-    assert_int_equal(receive(), -EAGAIN);
-    put("one", 3, 0);
-    put("two", 3, 2);
-    expect("one", 3, 0);
-    expect("two", 3, 2);
-    expect_end();
-}
-
 PACKET_TEST(packet_too_long_is_known_by_its_true_size)
 {
     uint8_t long_one[CAP + 100];
@@ -189,20 +179,6 @@ STREAM_TEST(stream_cut_in_two_at_every_byte)
         assert_int_equal(receive(), -EAGAIN);
         put(bytes + at, all - at, 0);
         expect(BODY, 16, 2);
-    }
-    expect_end();
-}
-
-STREAM_TEST(stream_byte_by_byte)
-{
-    uint8_t bytes[64];
-    const size_t all = framed(bytes, 16, BODY, 16);
-    for (int n = 0; n < 3; n++) {
-        for (size_t i = 0; i < all; i++) {
-            assert_int_equal(receive(), -EAGAIN);
-            put(bytes + i, 1, i == 0 ? 1 : 0);
-        }
-        expect(BODY, 16, 1);
     }
     expect_end();
 }

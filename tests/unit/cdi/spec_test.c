@@ -69,60 +69,6 @@ TEST(built_spec_is_spotless)
     assert_null(strstr(text, "APIR_TRANSPORT"));
 }
 
-static struct json_object *device_named(struct json_object *spec, const char *name)
-{
-    struct json_object *list = apir_json_member(spec, "devices", json_type_array);
-
-    for (size_t i = 0; i < json_object_array_length(list); i++) {
-        struct json_object *device = json_object_array_get_idx(list, i);
-        if (strcmp(apir_json_string(device, "name"), name) == 0)
-            return apir_json_member(device, "containerEdits", json_type_object);
-    }
-    return NULL;
-}
-
-#define BIND(from, to)                                                                             \
-    "{\"hostPath\":\"" from "\",\"containerPath\":\"" to "\",\"type\":\"bind\","                   \
-    "\"options\":[\"ro\",\"nosuid\",\"nodev\",\"bind\",\"rprivate\"]}"
-
-static void has_edits(struct json_object *spec, const char *device, const char *edits)
-{
-    assert_string_equal(
-        json_object_to_json_string_ext(device_named(spec, device), JSON_C_TO_STRING_NOSLASHESCAPE),
-        edits);
-}
-
-TEST(host_socket_is_a_device_without_a_node)
-{
-    static const struct cdi_spec_device of_host[] = {{2, "", "cpu"}};
-    struct cdi_spec_options o = options();
-
-    o.socket_dir = "/srv/apir";
-    o.host_devices = of_host;
-    o.n_host_devices = 1;
-    for (o.n_devices = 0; o.n_devices <= 2; o.n_devices += 2) {
-        cleanup_json struct json_object *spec = build(&o);
-
-        assert_int_equal(findings(spec), 0);
-        assert_string_equal(apir_json_string(spec, "cdiVersion"), "0.4.0");
-        has_edits(spec, "host0",
-                  "{\"env\":[\"APIR_TRANSPORT=unix:/run/apir/host/apir.sock\"],\"mounts\":[" BIND(
-                      "/srv/apir", "/run/apir/host") "," BIND("/usr/lib/apir/libggml-apir.so",
-                                                              "/usr/lib/apir/devices/host0") "]}");
-        has_edits(
-            spec, "host0-2",
-            "{\"env\":[\"APIR_TRANSPORT=unix:/run/apir/host/apir.sock\","
-            "\"APIR_DEVICE_10002=cpu\"],\"mounts\":[" BIND("/srv/apir", "/run/apir/host") "," BIND(
-                "/usr/lib/apir/libggml-apir.so", "/usr/lib/apir/devices/host0-2=cpu") "]}");
-        assert_int_equal(!!device_named(spec, "gpu0"), o.n_devices > 0);
-    }
-    /* Without the socket there is no way to that host. */
-    o.socket_dir = NULL;
-    o.n_devices = 2;
-    cleanup_json struct json_object *spec = build(&o);
-    assert_null(device_named(spec, "host0-2"));
-}
-
 /* Much more than the hook gives itself (hook/main.c): it is a runtime's, which ends the container.
  */
 TEST(a_hook_has_time_where_there_is_no_processor)

@@ -2,13 +2,11 @@
 #include "tests/lib/unit.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 
 #include "hook/limit.h"
 #include "common/cleanup.h"
-#include "tests/lib/clock.h"
 
 #define LIMIT_MS 50
 #define LONG_MS  60000
@@ -31,20 +29,6 @@ static int hang(const void *arg)
     while (pause() < 0)
         ;
     return 0;
-}
-
-/* As a process that hangs in the kernel: the signal that is to end it does not. */
-static int hang_for_good(const void *arg)
-{
-    sigset_t all;
-
-    sigfillset(&all);
-    sigprocmask(SIG_BLOCK, &all, NULL);
-    /* Its number, for the test to end it. */
-    pid_t pid = getpid();
-    if (write(*(const int *)arg, &pid, sizeof(pid)) != sizeof(pid))
-        return 1;
-    return hang(NULL);
 }
 
 static int die(const void *arg)
@@ -94,11 +78,7 @@ static void expect_ended(void)
     fail_msg("it was never waited for");
 }
 
-TEST(a_child_that_is_late_is_ended)
-{
-    expect_ended();
-}
-
+/* One that no signal reaches: tests/system/hook/slow.bats. */
 TEST(what_the_engine_has_left_of_the_signal_changes_nothing)
 {
     sigset_t blocked;
@@ -110,35 +90,6 @@ TEST(what_the_engine_has_left_of_the_signal_changes_nothing)
     expect_ended();
     signal(SIGALRM, SIG_DFL);
     sigprocmask(SIG_UNBLOCK, &blocked, NULL);
-}
-
-TEST(a_child_that_cannot_be_ended_keeps_nobody_waiting)
-{
-    int tells[2], in = -1, code = -1;
-    pid_t pid = -1;
-    ssize_t told = 0;
-
-    /* Again where its time was over before it came to hang: it has told nothing then. */
-    while (told == 0) {
-        apir_close_fd(&in);
-        assert_int_equal(pipe2(tells, O_CLOEXEC), 0);
-        const int64_t start = now_ms();
-        in = run_piped(hang_for_good, &tells[1], LIMIT_MS, &code);
-        assert_true(now_ms() - start < patient_ms(LONG_MS / 4));
-        assert_int_equal(code, -ETIMEDOUT);
-        close(tells[1]);
-        told = read(tells[0], &pid, sizeof(pid));
-        close(tells[0]);
-    }
-    assert_int_equal(told, sizeof(pid));
-    /* It is still there, and standard error is closed all the same. */
-    assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
-    struct pollfd end = {.fd = in, .events = POLLIN};
-    assert_int_equal(poll(&end, 1, 0), 1);
-    assert_int_equal(end.revents, POLLHUP);
-    kill(pid, SIGKILL);
-    assert_int_equal(waitpid(pid, NULL, 0), pid);
-    close(in);
 }
 
 TEST(a_child_that_dies_is_told_from_one_that_is_late)

@@ -3,28 +3,6 @@
 
 #include "protocol/wire.h"
 
-TEST(reader_gives_little_endian_values_in_order)
-{
-    /* The odd first byte leaves everything behind it unaligned. */
-    static const uint8_t bytes[] = {
-        0x7f,                                           /* u8 */
-        0x34, 0x12,                                     /* u16 */
-        0x78, 0x56, 0x34, 0x12,                         /* u32 */
-        0xef, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 0x01, /* u64 */
-        0xfe, 0xff, 0xff, 0xff,                         /* i32 */
-        0xfd, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, /* i64 */
-    };
-    struct apir_reader r = apir_reader_init(bytes, sizeof(bytes));
-    assert_int_equal(apir_reader_u8(&r), 0x7f);
-    assert_int_equal(apir_reader_u16(&r), 0x1234);
-    assert_int_equal(apir_reader_u32(&r), 0x12345678);
-    assert_true(apir_reader_u64(&r) == UINT64_C(0x0123456789abcdef));
-    assert_int_equal(apir_reader_i32(&r), -2);
-    assert_int_equal(apir_reader_i64(&r), -3);
-    assert_false(r.bad);
-    assert_int_equal(r.left, 0);
-}
-
 TEST(reader_past_the_end_gives_zero_and_stays_bad)
 {
     static const uint8_t bytes[] = {1, 2, 3};
@@ -52,17 +30,6 @@ TEST(reader_takes_sizes_that_would_wrap_for_what_they_are)
         assert_true(r.bad);
         assert_int_equal(r.left, sizeof(bytes));
     }
-}
-
-TEST(reader_gives_bytes_in_place)
-{
-    static const uint8_t bytes[4] = {1, 2, 3, 4};
-    struct apir_reader r = apir_reader_init(bytes, sizeof(bytes));
-    assert_ptr_equal(apir_reader_bytes(&r, 3), bytes);
-    assert_ptr_equal(apir_reader_bytes(&r, 1), bytes + 3);
-    /* Nothing, at the end, is not past the end. */
-    assert_non_null(apir_reader_bytes(&r, 0));
-    assert_false(r.bad);
 }
 
 TEST(writer_never_writes_past_its_capacity)
