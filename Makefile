@@ -107,7 +107,7 @@ sysroot:
 sysroot-trixie:
 	@tests/env/sysroot.sh --trixie
 # Third-party programs with a ggml of their own. Where they cannot be had, the tests say so.
-NPM_PACKAGES := node-x64 node-x64-old node-x64-static node-x64-3.18.1 node-arm64 \
+NPM_PACKAGES := node-x64 node-x64-old node-x64-static node-x64-3.18.1 \
     $(if $(filter check-ggml bundle-ggml nightly,$(GOALS)),$(addprefix node-x64-,3.13.0 3.20.0 3.21.1)) \
     $(if $(filter check check-macos% nightly,$(GOALS)),zig-x64 mac-arm64) \
     $(if $(filter lavapipe gpu,$(DEVICE))$(filter bundle-ggml,$(GOALS)),\
