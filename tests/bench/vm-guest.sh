@@ -31,15 +31,14 @@ for port in /sys/class/virtio-ports/*; do
 done
 
 say "the link"
-"$BENCH_OUT/tests/bench/apir-bench" link --case vm-link --graphs "$BENCH_GRAPHS" --repeat "$BENCH_REPEAT" \
-    --out "$SHARE/samples/link" 2>>"$log" || die "apir-bench link failed"
+"$BENCH_OUT/tests/bench/apir-bench" link --case vm-link --repeat 60 --out "$SHARE/samples/link" 2>>"$log" || die "apir-bench link failed"
 
 for ((round = 0; round < BENCH_ROUNDS; round++)); do
     say "135M, round $((round + 1)) of $BENCH_ROUNDS: on the host and here"
     echo "native $round" >&"$ctl"
     read -r -t 600 -u "$ctl" answer && [[ $answer == "done" ]] || die "the native run failed"
     # One thread: what is left to the guest's CPU is little, and threads of ggml spin.
-    programs default vm-135M --pairs 1 --first "$round" --pp "$BENCH_PP" --tg "$BENCH_TG" --repeat 7 -- -t 1
+    programs default vm-135M --pairs 1 --first "$round" --repeat 7 -- -t 1
 done
 
 [[ $BENCH_IDLE -gt 0 ]] || exit 0

@@ -18,8 +18,7 @@ exec 3<"$VM_CONTROL.out" 4>"$VM_CONTROL.in"
 
 native() { # ROUND
     GGML_VK_VISIBLE_DEVICES='' tests/bench/programs.sh default --case vm-135M --model "$BENCH_MODELS/135M-q4_0.gguf" \
-        --side native=CPU --pairs 1 --first "$1" --pp "$BENCH_PP" --tg "$BENCH_TG" --repeat 7 \
-        --out "$BENCH_WORK/share/samples/native" -- -t 1 >>"$BENCH_WORK/host.log" 2>&1 || return 1
+        --side native=CPU --pairs 1 --first "$1" --repeat 7 --out "$BENCH_WORK/share/samples/native" -- -t 1 >>"$BENCH_WORK/host.log" 2>&1 || return 1
     echo "done"
 }
 

@@ -11,9 +11,7 @@
 #
 # OUT is the build's output directory. Options:
 #
-#   --rounds N  (8)
-#   --pp N  --tg N       tokens of prompt and generation (512, 64)
-#   --graphs N  --repeat N  those of apir-bench link (2000, 60)
+#   --rounds N           8
 #   --idle-seconds N     60; 0: not measured
 #
 # Exits with 0 only if all of it was measured. build/vm/bench-* is kept if not.
@@ -32,15 +30,11 @@ usage() {
 OUT=$1 samples=$2
 shift 2
 
-BENCH_ROUNDS=8 BENCH_PP=512 BENCH_TG=64 BENCH_GRAPHS=2000 BENCH_REPEAT=60 BENCH_IDLE=60
+BENCH_ROUNDS=8 BENCH_IDLE=60
 while [[ $# -gt 0 ]]; do
     [[ ${2-} =~ ^[0-9]{1,7}$ ]] || usage
     case $1 in
     --rounds) BENCH_ROUNDS=$2 ;;
-    --pp) BENCH_PP=$2 ;;
-    --tg) BENCH_TG=$2 ;;
-    --graphs) BENCH_GRAPHS=$2 ;;
-    --repeat) BENCH_REPEAT=$2 ;;
     --idle-seconds) BENCH_IDLE=$2 ;;
     *) usage ;;
     esac
@@ -69,7 +63,7 @@ fail() {
 # Of a type that ggml repacks for the CPU: others are natively for a BLAS backend, if there is one.
 prepare_model "$BENCH_MODELS/135M-q4_0.gguf" --preset 135M --type q4_0 || fail "no model"
 # vm-host.sh finds them in its environment, vm-guest.sh in a file.
-export BENCH_OUT BENCH_ROUNDS BENCH_PP BENCH_TG BENCH_GRAPHS BENCH_REPEAT BENCH_IDLE BENCH_MODELS BENCH_WORK
+export BENCH_OUT BENCH_ROUNDS BENCH_IDLE BENCH_MODELS BENCH_WORK
 for name in "${!BENCH_@}"; do
     printf '%s=%q\n' "$name" "${!name}"
 done >"$share/agreed"

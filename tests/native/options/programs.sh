@@ -401,7 +401,7 @@ program_row() { # NAME PROGRAM MODEL ARGS...
     case $2 in
     *:two) # the same device twice, which ggml-vulkan takes for two
         native_device=Vulkan0,Vulkan1 remoted_device=APIR0,APIR1 served=', "devices": ["Vulkan0", "Vulkan1"]'
-        native_env=("${vulkan[@]}" GGML_VK_VISIBLE_DEVICES=0,0) allowed=("${some_tolerance[@]}")
+        native_env=("${vulkan[@]}" "GGML_VK_VISIBLE_DEVICES=0,0") allowed=("${some_tolerance[@]}")
         ;;
     *:mixed)
         native_device=CPU remoted_device=APIR0,APIR1 served=', "devices": ["CPU", "Vulkan0"]'
