@@ -6,6 +6,12 @@
 
 . "${BATS_TEST_DIRNAME}/hook.bash"
 
+# A hook that is not bounded ends when its test does.
+setup_file() {
+    BATS_TEST_TIMEOUT=$(patience 100)
+    export BATS_TEST_TIMEOUT
+}
+
 setup() {
     hook_setup
     bundle "$B"
