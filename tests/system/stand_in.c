@@ -2,10 +2,13 @@
 /*
  * A host's ggml that lists what does not compute: a backend whose devices, Bad0 and Good0, are said
  * to be GPUs and are ggml's own for the CPU, but for what STAND_IN says of Bad0:
- *   abort   its first graph prints what CUDA's library does that is too new for its driver, and
- * ends the process signal  it ends it without a word hang    it never comes to an end fail    it
- * returns an error wrong   its results are off by one memory  it gives no memory open    it does
- * not open With "only-" before that there is no Good0, and with "both-" it does the same.
+ *
+ * "abort": its first graph prints what CUDA's library does that is too new for its driver, and ends
+ * the process. "signal": it ends it without a word. "hang": it never comes to an end. "fail": it
+ * returns an error. "wrong": its results are off by one. "memory": it gives no memory. "open": it
+ * does not open. "version": the backend is made for another version of ggml's interface.
+ *
+ * With "only-" before that there is no Good0, and with "both-" it does the same.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -241,7 +244,7 @@ EXPORT void *ggml_backend_init(void)
                       .supports_buft = device_supports_buft},
             .reg = &registration,
         };
-    registration = (struct gg_reg){.api_version = layout.api_version,
+    registration = (struct gg_reg){.api_version = layout.api_version - has("version"),
                                    .get_name = reg_name,
                                    .get_device_count = reg_count,
                                    .get_device = reg_device};

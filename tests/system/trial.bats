@@ -84,6 +84,29 @@ open|it does not open
 END
 }
 
+@test "trial: a backend that ggml passes over without a word is named with the reason" {
+    trial_config '"devices": ["Good0"]'
+    trial_start version
+    declines_with 'no device that may be offered'
+    grep -Eq 'ggml passes over a backend: .*/libggml-metal.so is made for version [0-9]+ of its interface, and this ggml has version [0-9]+$' "$VTEST_LOG"
+    vtest_stop
+    # One that is no library, beside one that is good.
+    BACKENDS=$(mktemp -d "$T/backends.XXXX")
+    cp "$OUT/tests/system/backends/libggml-metal.so" "$BACKENDS/"
+    echo 'no library' >"$BACKENDS/libggml-cuda.so"
+    trial_config '"devices": ["Good0", "CUDA0"]'
+    trial_start ''
+    offers Good0
+    grep -q 'ggml passes over a backend: .*/libggml-cuda.so: ' "$VTEST_LOG"
+    refute grep -q 'passes over a backend: .*libggml-metal' "$VTEST_LOG"
+    vtest_stop
+    # What nobody wants is not missed.
+    trial_config '"devices": ["Good0"]'
+    trial_start ''
+    offers Good0
+    refute grep -q 'passes over' "$VTEST_LOG"
+}
+
 @test "trial: a device whose memory others have is offered all the same" {
     trial_start memory
     run -0 remote "$EXERCISE" list

@@ -3,12 +3,14 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "backend/worker/ggml/fns.h"
+#include "backend/worker/ggml/passed.h"
 #include "backend/worker/ggml/system.h"
 #include "protocol/gguf.h"
 #include "protocol/ggml_probe.h"
@@ -264,6 +266,40 @@ static void devices_identify(struct host_ggml *hg, const struct host_ggml_option
         hg->n_devices = worker_devices_drop_twins(hg->devices, hg->n_devices);
 }
 
+static bool device_is_there(const struct host_ggml *hg, const char *name)
+{
+    for (uint32_t i = 0; i < hg->n_devices; i++) {
+        if (strcmp(hg->devices[i].name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Where a device is missing that somebody wants, or any GPU. Of one that is left out others know
+ * why. */
+static void backends_explain(const struct host_ggml *hg, const struct host_ggml_options *o)
+{
+    const char *const *name = o->devices;
+    while (name && *name && device_is_there(hg, *name))
+        name++;
+    if (o->without || (name ? !*name : hg->n_devices > 0 && hg->devices[0].is_gpu))
+        return;
+    const enum apir_log_level level = name || hg->n_devices == 0 ? APIR_LOG_WARN : APIR_LOG_INFO;
+    char folder[PATH_MAX];
+    Dl_info info;
+    /* By itself ggml looks where the backends are that it has found. */
+    void *dev = fns.ggml_backend_dev_count() > 0 ? fns.ggml_backend_dev_get(0) : NULL;
+    if (o->backends_dir)
+        snprintf(folder, sizeof(folder), "%s", o->backends_dir);
+    else if (dev && dladdr(fns.ggml_backend_dev_backend_reg(dev), &info) && info.dli_fname &&
+             strrchr(info.dli_fname, '/'))
+        snprintf(folder, sizeof(folder), "%.*s",
+                 (int)(strrchr(info.dli_fname, '/') - info.dli_fname), info.dli_fname);
+    else
+        return;
+    host_passed_over(folder, hg->layout.api_version, level);
+}
+
 int host_ggml_load(struct host_ggml *hg, const struct host_ggml_options *options,
                    struct apir_error *err)
 {
@@ -308,6 +344,7 @@ int host_ggml_load(struct host_ggml *hg, const struct host_ggml_options *options
      */
     if (hg->n_devices == 0 && !options->devices && !options->without)
         devices_load(hg, false, NULL);
+    backends_explain(hg, options);
     if (hg->n_devices == 0)
         return apir_error_set(err, ENODEV, "the host's ggml has no device that may be offered");
     devices_identify(hg, options);
