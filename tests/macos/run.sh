@@ -115,7 +115,7 @@ links() { # JSON-C ARCH...
 # Every name of a function of ggml that the worker has in it: those that it looks up are among them.
 names() { strings -a "$(out_of aarch64)/apir-worker" | grep -xE '(ggml|gguf)_[a-z0-9_]+' | sort -u; }
 exports() {
-    llvm-nm --defined-only --extern-only -j "$metal/libggml-base.dylib" "$metal"/libggml.*.dylib |
+    llvm-nm --defined-only --extern-only -j "$metal"/libggml{-base,.*}.dylib "$metal/libggml-metal.so" |
         sed -n 's/^_//p' | sort -u
 }
 known() { sed 's/#.*//' tests/macos/not-exported | awk 'NF { print $1 }' | sort -u; }
