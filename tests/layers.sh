@@ -102,7 +102,7 @@ scattered() {
             if (++n[p[1]] == 2) many[p[1]] = 1
         }
         for (h in many) print h ":" list[h]
-    }' $(printf '%s\n' "${files[@]}" | grep -vE '/(posix|macos)/')
+    }' $(printf '%s\n' "${files[@]}" | grep -vE "/($(sed -n 's/^SYSTEM_FOLDERS := linux //p' Makefile | tr ' ' '|'))/")
 }
 
 dialect() {

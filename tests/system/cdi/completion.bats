@@ -112,6 +112,12 @@ page() { mandoc -T ascii "docs/man/$1" | sed 's/.\x08//g'; }
     done
 }
 
+# Of the lines that begin with an option those that stand leftmost: the others are text that was wrapped there.
+items() { # SECTION
+    awk '/^ +--[a-z]/ { match($0, /^ +/); line[NR] = $0; at[NR] = RLENGTH; if (!left || RLENGTH < left) left = RLENGTH }
+        END { for (i in line) if (at[i] == left) print line[i] }' "$1"
+}
+
 @test "manual pages: apir.1 has every command and every long option, and no other option" {
     local command
     page apir.1 >"$T/page"
@@ -120,7 +126,7 @@ page() { mandoc -T ascii "docs/man/$1" | sed 's/.\x08//g'; }
         sed -n "/^ *apir $command\$/,/^\( *apir [a-z ]*\|[A-Z].*\)\$/p" "$T/page" | tail -n +2 >"$T/section"
         [[ -s $T/section ]] || { echo "no section: $command"; false; }
         diff -u <(options "$command" | grep -v -e '--help' | sort) \
-            <(grep -E '^ +--[a-z]' "$T/section" | grep -oE -- '--[a-z-]+' | sort -u)
+            <(items "$T/section" | grep -oE -- '--[a-z-]+' | sort -u)
     done < <(commands)
 }
 
