@@ -388,6 +388,7 @@ static int load(struct worker *w, const struct apir_config *config, const struct
         .devices = config->devices.n ? devices : NULL,
         .without = options->n_without ? options->without : NULL,
         .n_threads = (int)config->threads,
+        .explain = options->tries, /* once is enough */
     };
     uint32_t shm = config->context_shm_mib;
     if (config->context_host_memory_mib && config->context_host_memory_mib < shm)

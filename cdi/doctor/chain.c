@@ -136,10 +136,12 @@ enum doctor_status doctor_check_capset(struct doctor *d, struct doctor_outcome *
         return doctor_say(o, DOCTOR_PASS, "Venus (capset %u)", CDI_CAPSET_VENUS);
     if (ids == 0) {
         /* Not even virgl's, which a device with 3D has: the driver did not get to know any. */
-        doctor_todo(o, "Reboot the guest, or give the device to its driver again, as root: cd "
-                       "/sys/bus/virtio/drivers/virtio_gpu; d=$(echo virtio*); echo $d >unbind; "
-                       "echo $d >bind. If that does not help, the VMM's virglrenderer did not "
-                       "start: its log says why. libvirt's seccomp_sandbox forbids that.");
+        doctor_todo(
+            o,
+            "Reboot the guest, or give the device to its driver again, as root: cd "
+            "/sys/bus/virtio/drivers/virtio_gpu; for d in virtio*; do echo $d "
+            ">unbind; echo $d >bind; done. If that does not help, the VMM's virglrenderer did not "
+            "start: its log says why. libvirt's seccomp_sandbox forbids that.");
         return doctor_say(o, DOCTOR_FAIL,
                           "no capsets: the VMM did not tell them within the five "
                           "seconds for which the guest's driver waits");

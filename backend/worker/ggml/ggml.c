@@ -344,7 +344,8 @@ int host_ggml_load(struct host_ggml *hg, const struct host_ggml_options *options
      */
     if (hg->n_devices == 0 && !options->devices && !options->without)
         devices_load(hg, false, NULL);
-    backends_explain(hg, options);
+    if (options->explain)
+        backends_explain(hg, options);
     if (hg->n_devices == 0)
         return apir_error_set(err, ENODEV, "the host's ggml has no device that may be offered");
     devices_identify(hg, options);

@@ -48,6 +48,7 @@ struct host_ggml_options {
     const char *const *without; /* names that are not offered, NULL-terminated; NULL: none. Where
                                    they are all there is, nothing is */
     int n_threads;              /* 0: as many as cores */
+    bool explain; /* where a device is missing, the log says what ggml has passed over */
 };
 
 /*

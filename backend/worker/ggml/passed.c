@@ -13,12 +13,13 @@
 
 #define FILES_LOOKED_AT 256u
 
-/* Of the CPU's there are many, of which one is taken. */
+/* Of the CPU's there are many, of which one is taken; and apir's own plug-in would look for a host.
+ */
 static bool is_backend(const char *name)
 {
     const size_t n = strlen(name);
     return n > 3 && strcmp(name + n - 3, ".so") == 0 && strncmp(name, "libggml-", 8) == 0 &&
-           strncmp(name, "libggml-cpu", 11) != 0;
+           strncmp(name, "libggml-cpu", 11) != 0 && strcmp(name, "libggml-apir.so") != 0;
 }
 
 /* What is open already stays so. */

@@ -10,8 +10,10 @@
 #include <stdint.h>
 
 #define BOARD_ENV "SOAK_BOARD" /* the file's path */
-/* Of a client of the classes' soak: its place among all. */
+/* Of a client of the classes' soak: its place among all, and when it was started, as now_us counts.
+ */
 #define BOARD_PLACE_ENV "SOAK_PLACE"
+#define BOARD_BEGAN_ENV "SOAK_BEGAN"
 
 /* A client's exit status: the host has refused it, and its stderr has why. */
 #define SOAK_REFUSED 3
@@ -19,7 +21,10 @@
 enum board_phase {
     BOARD_GOOD_ALONE,
     BOARD_BESIDE_BAD,
-    BOARD_NO_PHASE, /* in between: nothing is counted */
+    BOARD_NO_PHASE, /* in between: nothing is counted … */
+    BOARD_FIRST =
+        BOARD_NO_PHASE, /* … and here, of any phase, a client's start to its first right result */
+    BOARD_COUNTS,
 };
 enum { BOARD_BUCKETS = 400, BOARD_PLACES = 64 };
 
@@ -28,7 +33,7 @@ enum { BOARD_BUCKETS = 400, BOARD_PLACES = 64 };
 
 struct board {
     _Atomic uint32_t phase;
-    _Atomic uint64_t requests[BOARD_NO_PHASE][BOARD_BUCKETS]; /* by time taken */
+    _Atomic uint64_t requests[BOARD_COUNTS][BOARD_BUCKETS]; /* by time taken */
     _Atomic uint64_t held[BOARD_PLACES]; /* of the device by each client, at least: bytes */
 };
 

@@ -4,7 +4,7 @@
  * (class.c), and 64 programs that are spread over them and come and go. Every second each server is
  * looked at from outside: none has more than its limits. Every program has the right results, or is
  * refused for a limit that its class has; that this happens belongs to it. The last line is `soak:
- * N classes, ...`.
+ * N classes, ...`. How long a program waits for its first result is told, and not judged.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -66,7 +66,7 @@ static void client_start(struct soak *s, size_t place)
 {
     struct client *c = &s->clients[place];
     struct class *of = class_of(s, place);
-    char seed[16], life[24], place_setting[32];
+    char seed[16], life[24], place_setting[32], began[48];
     uint32_t n = 0;
     while (of->kinds[n])
         n++;
@@ -76,11 +76,13 @@ static void client_start(struct soak *s, size_t place)
     snprintf(seed, sizeof(seed), "%u", c->seed);
     snprintf(life, sizeof(life), "%lld", (long long)c->life_ms);
     snprintf(place_setting, sizeof(place_setting), BOARD_PLACE_ENV "=%zu", place);
+    snprintf(began, sizeof(began), BOARD_BEGAN_ENV "=%lld", (long long)now_us());
     snprintf(c->log, sizeof(c->log), "%s/client-%zu", s->dir, place);
     unlink(c->log);
     const char *const argv[] = {s->program, c->kind, seed, life, NULL};
-    const char *const env[] = {s->board_setting,           of->transport, s->plugin, place_setting,
-                               "GGML_VK_VISIBLE_DEVICES=", NULL};
+    const char *const env[] = {
+        s->board_setting,           of->transport, s->plugin, place_setting, began,
+        "GGML_VK_VISIBLE_DEVICES=", NULL};
     c->pid = process_start(argv, env, c->log);
     of->contexts++;
     s->contexts++;
@@ -272,6 +274,9 @@ int main(int argc, char **argv)
         for (int k = 0; k < CLASS_LIMITS; k++)
             over += s.classes[i].limits[k].over;
     }
+    fprintf(stderr, "soak: a first result after p50 %.0f ms, p99 %.0f ms, at most %.0f ms\n",
+            board_share(s.board, BOARD_FIRST, 0.5), board_share(s.board, BOARD_FIRST, 0.99),
+            board_share(s.board, BOARD_FIRST, 1));
     for (uint32_t i = 0; i < s.n_classes; i++)
         class_stop(&s.classes[i]);
     folder_remove(s.dir);

@@ -23,6 +23,17 @@ uint32_t soak_random(struct soak_client *c, uint32_t limit)
     return (c->random >> 8) % limit;
 }
 
+/* What the client had to do was right for the first time. */
+static void board_first(void)
+{
+    static bool counted;
+    const char *began = getenv(BOARD_BEGAN_ENV);
+    if (began && !counted)
+        atomic_fetch_add(
+            &board->requests[BOARD_FIRST][board_bucket((double)(now_us() - atoll(began)))], 1);
+    counted = true;
+}
+
 /* In `place` of the board, or nowhere. */
 static void board_hold(uint64_t bytes)
 {
@@ -33,6 +44,7 @@ static void board_hold(uint64_t bytes)
 
 bool soak_goes_on(struct soak_client *c)
 {
+    board_first();
     const struct timespec think = {.tv_nsec = 50000000 + (long)soak_random(c, 200000000)};
     nanosleep(&think, NULL);
     return now_seconds() < c->ends;
