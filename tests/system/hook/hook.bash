@@ -17,7 +17,10 @@ LIB=/usr/lib/x86_64-linux-gnu
 MODULES=$LIB/ggml/backends0
 SLOT=$MODULES/libggml-virtgpu.so
 LOG=/run/apir-hook.log
-export HOOK PLUGIN INSIDE LIB MODULES SLOT LOG
+# What a hook's environment is, as JSON. A sanitizer that looks for leaks goes by /proc/PID, which in a container's
+# namespaces may be another process, or none: the units look for leaks.
+HOOK_ENV='["PATH=/bin", "ASAN_OPTIONS=detect_leaks=0"]'
+export HOOK PLUGIN INSIDE LIB MODULES SLOT LOG HOOK_ENV
 
 # For files without their own: a bundle to be made, and the spec of its devices.
 hook_setup() {
@@ -44,7 +47,7 @@ spec() {
     mkdir -p "$BATS_TEST_TMPDIR/host0"
     echo socket >"$BATS_TEST_TMPDIR/host0/mark"
     jq -n --arg node "${2:-/dev/null}" --arg plugin "$PLUGIN" --arg inside "$INSIDE" \
-        --arg host0 "$BATS_TEST_TMPDIR/host0" --arg hook "$HOOK" '
+        --arg host0 "$BATS_TEST_TMPDIR/host0" --arg hook "$HOOK" --argjson env "$HOOK_ENV" '
         {cdiVersion: "0.3.0", kind: "virtgpu/apir",
          devices: [
             {name: "gpu0", containerEdits: {deviceNodes: [{path: $node, permissions: "rw"}]}},
@@ -58,7 +61,7 @@ spec() {
                       options: ["ro", "nosuid", "nodev", "bind", "rprivate"]}],
             hooks: [{hookName: "createContainer", path: $hook,
                      args: ["apir-hook", "createContainer", "--plugin", $plugin],
-                     env: ["PATH=/bin"], timeout: 10}]}}' >"$1"
+                     env: $env, timeout: 10}]}}' >"$1"
 }
 
 spec_dev() {
@@ -90,7 +93,7 @@ hooked() {
     shift 2
     local args
     args=$(jq -cn '$ARGS.positional' --args -- apir-hook "$stage" "$@")
-    edit "$bundle" ".hooks.$stage += [{path: \"$HOOK\", args: $args, env: [\"PATH=/bin\"]}]"
+    edit "$bundle" ".hooks.$stage += [{path: \"$HOOK\", args: $args, env: $HOOK_ENV}]"
 }
 
 asking() { # BUNDLE DEVICES
